@@ -8,11 +8,11 @@ type EffectKind string
 // The kinds of effects.
 const (
 	Ack     EffectKind = "ack"     // mail on IDLE→PREP
-	Quiet   EffectKind = "quiet"   // mail on entering IDLE
-	Notice  EffectKind = "notice"  // mail that tells the operator of a fault
+	Quiet   EffectKind = "quiet"   // mail on entering IDLE with no work
+	Notice  EffectKind = "notice"  // tells of a fault
 	Working EffectKind = "working" // mail after two minutes of a turn
 	Reply   EffectKind = "reply"   // a turn's deliverable
-	Answer  EffectKind = "answer"  // answer to a control
+	Answer  EffectKind = "answer"  // answers a control; passes HALT
 )
 
 // Channel is how an effect leaves.
@@ -27,29 +27,51 @@ const (
 // Effect is one row of the outbox: something that will change the world
 // outside the state directory (DESIGN 3, "Save before effects"). Its ID is
 // stable, becomes the Message-ID or mesh id, and never names two different
-// contents: File holds the exact bytes, rendered before the commit that made
-// the row.
+// contents: File holds the exact bytes, rendered before the commit that makes
+// the row durable.
 type Effect struct {
 	ID      string     `json:"id"` // ack.<random>, reply.<turn_id>
 	Kind    EffectKind `json:"kind"`
 	Channel Channel    `json:"channel"`
 	To      string     `json:"to"`             // address or handle
-	File    string     `json:"file,omitempty"` // in outbox/
+	File    string     `json:"file,omitempty"` // of outbox/
 
-	// What the renderer needs; Text is short, a turn's text comes rendered.
-	Text        string   `json:"text,omitempty"`
-	Subject     string   `json:"subject,omitempty"`
-	InReplyTo   string   `json:"in_reply_to,omitempty"`
-	References  []string `json:"references,omitempty"`
-	Correlation string   `json:"correlation_id,omitempty"`
-	Hops        []string `json:"hops,omitempty"`
-	TurnID      string   `json:"turn_id,omitempty"`
+	// What the renderer needs where File is not given with the effect.
+	Text   string `json:"text,omitempty"` // notices; acks and quiets are templates
+	From   Phase  `json:"from,omitempty"` // quiet: the phase that was left
+	Thread Thread `json:"thread,omitzero"`
+	TurnID string `json:"turn_id,omitempty"`
 
-	Created   time.Time `json:"created"`
-	NotBefore time.Time `json:"not_before,omitzero"` // back-off
-	Expires   time.Time `json:"expires,omitzero"`    // acks and quiets: 10 minutes
-	Attempts  int       `json:"attempts,omitempty"`
-	Copies    int       `json:"copies,omitempty"`  // times the final dot was about to be sent
-	Unknown   bool      `json:"unknown,omitempty"` // the last copy may have arrived
-	Reason    string    `json:"reason,omitempty"`  // of the last failure
+	Created   time.Time     `json:"created"`
+	NotBefore time.Time     `json:"not_before,omitzero"` // back-off after a temporary failure
+	Expires   time.Time     `json:"expires,omitzero"`    // acks and quiets
+	Waited    time.Duration `json:"waited,omitempty"`    // time in the outbox while not halted, ns
+	Attempts  int           `json:"attempts,omitempty"`  // failures so far
+	Copies    int           `json:"copies,omitempty"`    // times the final dot was about to be sent
+	Unknown   bool          `json:"unknown,omitempty"`   // the last copy may have arrived
+	Reason    string        `json:"reason,omitempty"`    // of the last failure
+}
+
+// The lives of effects (DESIGN 3).
+const (
+	ackLife        = 10 * time.Minute   // acks and quiets are worthless later
+	giveUpAfter    = 5 * 24 * time.Hour // then a row is undeliverable
+	maxCopies      = 5                  // of an effect whose fate is unknown
+	firstBackoff   = time.Minute
+	longestBackoff = time.Hour
+)
+
+// perishable says whether the effect is dropped rather than sent late or twice.
+func (k EffectKind) perishable() bool { return k == Ack || k == Quiet || k == Working }
+
+// backoff is how long to wait after the given number of failures.
+func backoff(failures int) time.Duration {
+	d := firstBackoff
+	for range failures - 1 {
+		d *= 2
+		if d >= longestBackoff {
+			return longestBackoff
+		}
+	}
+	return d
 }

@@ -31,37 +31,22 @@ const (
 // Ended says whether a message of this status has left the inbox for good.
 func (s Status) Ended() bool { return s == Consumed || s == Errored || s == Skipped }
 
-// Message is one inbound item in the inbox. Its Key is unique for ever
-// (DESIGN 7): mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id>, cli:<random>.
-// Only metadata stands here; the raw payload is a file of messages/.
+// Message is one row of the inbox. Its Key is unique for ever (DESIGN 7):
+// mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id>, cli:<random>. A row is
+// kept lean, since every commit writes every row: whatever can be read from
+// the payload (subject, thread, hops, text) is read from there.
 type Message struct {
 	Key      string `json:"key"`
 	Source   Source `json:"source"`
 	Kind     string `json:"kind,omitempty"` // mesh: message or ask
-	From     string `json:"from"`           // mail: address; mesh: handle
+	From     string `json:"from"`           // mail: address; mesh: handle; cli: user
 	Operator bool   `json:"operator,omitempty"`
-	Control  string `json:"control,omitempty"` // STOP, HALT, GO, STATUS, alone in an operator's new text
+	Payload  string `json:"payload,omitempty"` // file of messages/
 
-	// At orders messages of one poll: INTERNALDATE or sent_at, never the Date
-	// header. Observed is when a poll saw it; timers run from there.
+	// At orders the messages of one poll: INTERNALDATE or sent_at, never the
+	// Date header. Observed is when a poll saw it; timers run from there.
 	At       time.Time `json:"at"`
 	Observed time.Time `json:"observed,omitzero"`
-
-	// Payload names the raw message in messages/. Digest is its Message-ID and
-	// header hash, by which a copy under another key is recognised.
-	Payload string `json:"payload,omitempty"`
-	Digest  string `json:"digest,omitempty"`
-
-	// What a threaded answer needs.
-	Subject    string   `json:"subject,omitempty"`
-	MessageID  string   `json:"message_id,omitempty"`
-	References []string `json:"references,omitempty"`
-
-	// What a mesh answer needs (DESIGN 8).
-	MeshID       string   `json:"mesh_id,omitempty"`
-	Correlation  string   `json:"correlation_id,omitempty"`
-	Hops         []string `json:"hops,omitempty"`
-	ResultFields []string `json:"result_fields,omitempty"`
 
 	Status      Status    `json:"status"`
 	Seq         uint64    `json:"seq"` // order of arrival
@@ -70,4 +55,12 @@ type Message struct {
 	Attempts    int       `json:"attempts,omitempty"`
 	NextRetryAt time.Time `json:"next_retry_at,omitzero"`
 	Note        string    `json:"note,omitempty"` // told to the agent with the prompt
+}
+
+// Thread is what a mail of ours needs to be shown in the conversation it
+// belongs to: the subject, the Message-ID answered, and the chain before it.
+type Thread struct {
+	Subject    string   `json:"subject,omitempty"`
+	MessageID  string   `json:"message_id,omitempty"`
+	References []string `json:"references,omitempty"`
 }

@@ -1,0 +1,155 @@
+package state
+
+import (
+	"slices"
+	"time"
+)
+
+// longestDeferral is the span of a message's NextRetryAt.
+const longestDeferral = time.Hour
+
+// arrived queues a message and lets it work on the phase. A copy of what was
+// accepted before, under the same key or the same digest, changes nothing but
+// is still acknowledged to its server.
+func (m *machine) arrived(e Arrived) {
+	msg := e.Message
+	m.owe(e.UID, e.MeshID)
+	if m.seen(msg.Key) || e.Digest != "" && m.seen(e.Digest) {
+		m.remember(msg.Key)
+		m.line(Line{Kind: LineDuplicate, Key: msg.Key, Source: msg.Source, From: msg.From})
+		return
+	}
+	m.remember(msg.Key)
+	m.remember(e.Digest)
+
+	m.Arrivals++
+	msg.Seq = m.Arrivals
+	msg.Observed = m.now
+	msg.At = msg.At.UTC()
+	msg.Status = Queued
+	m.deferAboveRate(&msg)
+	m.Inbox = append(m.Inbox, msg)
+	m.line(Line{Kind: LineMessage, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg, Digest: e.Digest})
+
+	if !msg.Operator {
+		m.wake(string(msg.Source)+" from "+msg.From, Thread{}, true)
+		return
+	}
+	m.LastOperator = m.now
+	if msg.Source == Mail {
+		m.Thread = e.Thread
+	}
+	switch m.Phase {
+	case IDLE:
+		m.wake("operator message", e.Thread, msg.Source == Mail)
+	case PREP:
+		m.enter(ACTIVE, "operator message")
+	case ACTIVE:
+		// The timer restarts with LastOperator.
+	}
+}
+
+// deferAboveRate holds an operator's message back when too many came within
+// the hour: deferred, never refused (DESIGN 6).
+func (m *machine) deferAboveRate(msg *Message) {
+	if !msg.Operator || msg.Source != Mail || m.policy.Rate <= 0 {
+		return
+	}
+	m.Accepted = append(m.Accepted, m.now)
+	over := len(m.Accepted) - m.policy.Rate
+	if over <= 0 {
+		return
+	}
+	msg.Status = Deferred
+	msg.NextRetryAt = m.Accepted[over-1].Add(time.Hour)
+}
+
+// refused counts what the gate kept out; it wakes nobody.
+func (m *machine) refused(e Refused) {
+	m.owe(0, e.MeshID)
+	if m.seen(e.Key) {
+		return
+	}
+	m.remember(e.Key)
+	m.Quarantined++
+	m.line(Line{Kind: LineGate, Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason})
+}
+
+// nudged rings: it wakes an idle agent, and leaves no row.
+func (m *machine) nudged(e Nudged) {
+	m.owe(0, e.MeshID)
+	if e.MeshID != "" {
+		if m.seen(e.Key) {
+			return
+		}
+		m.remember(e.Key)
+	} else {
+		if slices.Contains(m.Nudges, e.Key) {
+			return
+		}
+		m.Nudges = append(m.Nudges, e.Key)
+	}
+	m.line(Line{Kind: LineNudge, Key: e.Key, From: e.From, Reason: e.Reason})
+	m.wake(nudgeReason(e), Thread{}, true)
+}
+
+func nudgeReason(e Nudged) string {
+	reason := "nudge"
+	if e.From != "" {
+		reason += " from " + e.From
+	}
+	if e.Reason != "" {
+		reason += ": " + e.Reason
+	}
+	return reason
+}
+
+// forgetNudges drops the keys of nudge files that are gone, since they can
+// never be seen again.
+func (m *machine) forgetNudges(e NudgeFiles) {
+	m.Nudges = slices.DeleteFunc(m.Nudges, func(key string) bool { return !slices.Contains(e.Keys, key) })
+}
+
+// owe notes that the server is to be told that an item was read. It is told
+// after the commit that made the item durable.
+func (m *machine) owe(uid uint32, meshID string) {
+	if uid != 0 {
+		if m.ToFlag.Validity != m.Cursor.Validity {
+			m.ToFlag = ToFlag{Validity: m.Cursor.Validity}
+		}
+		if !slices.Contains(m.ToFlag.UIDs, uid) {
+			m.ToFlag.UIDs = append(m.ToFlag.UIDs, uid)
+		}
+	}
+	if meshID != "" && !slices.Contains(m.ToAck, meshID) {
+		m.ToAck = append(m.ToAck, meshID)
+	}
+}
+
+func (m *machine) flagged(e Flagged) {
+	if e.Validity != m.ToFlag.Validity {
+		return
+	}
+	m.ToFlag.UIDs = slices.DeleteFunc(m.ToFlag.UIDs, func(uid uint32) bool { return slices.Contains(e.UIDs, uid) })
+}
+
+func (m *machine) meshAcked(e MeshAcked) {
+	m.ToAck = slices.DeleteFunc(m.ToAck, func(id string) bool { return slices.Contains(e.IDs, id) })
+}
+
+// seen says whether a key or digest was accepted before, and is in memory.
+func (m *machine) seen(key string) bool {
+	_, ok := m.Seen[key]
+	return ok
+}
+
+// remember keeps a key or digest, from now on.
+func (m *machine) remember(key string) {
+	if key == "" {
+		return
+	}
+	if m.Seen == nil {
+		m.Seen = map[string]int64{}
+	}
+	m.Seen[key] = m.now.Unix()
+}

@@ -1,0 +1,113 @@
+package state
+
+import "time"
+
+// unskew mends what a clock that was set back has made impossible (DESIGN 5):
+// a past event in the future happened now, and a deadline further off than
+// its span is a span from now. So no clock can freeze the machine.
+func (m *machine) unskew() {
+	past := []*time.Time{
+		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastLook,
+		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since,
+	}
+	for i := range m.Inbox {
+		past = append(past, &m.Inbox[i].Observed)
+	}
+	for i := range m.Outbox {
+		past = append(past, &m.Outbox[i].Created)
+	}
+	for _, times := range [][]time.Time{m.Acks, m.Quiets, m.Accepted} {
+		for i := range times {
+			past = append(past, &times[i])
+		}
+	}
+	for _, t := range past {
+		if t.After(m.now) {
+			*t = m.now
+		}
+	}
+	for name, c := range m.Credentials {
+		if c.Since.After(m.now) {
+			c.Since = m.now
+			m.Credentials[name] = c
+		}
+	}
+	m.unskewDeadlines()
+}
+
+func (m *machine) unskewDeadlines() {
+	nearest := func(t *time.Time, span time.Duration) {
+		if limit := m.now.Add(span); t.After(limit) {
+			*t = limit
+		}
+	}
+	nearest(&m.CooldownUntil, m.policy.Cooldown)
+	for i := range m.Inbox {
+		nearest(&m.Inbox[i].NextRetryAt, longestDeferral)
+	}
+	for i := range m.Outbox {
+		nearest(&m.Outbox[i].NotBefore, longestBackoff)
+		nearest(&m.Outbox[i].Expires, ackLife)
+	}
+	if m.NextDue.After(m.now.Add(m.Interval(m.policy) + time.Minute)) {
+		m.schedule()
+	}
+}
+
+// age moves what is counted in time lived through rather than by the clock: a
+// clock that jumps ahead must not fire everything at once, so that a step
+// never counts for more than two idle intervals.
+func (m *machine) age() {
+	if m.LastStep.IsZero() {
+		return
+	}
+	lived := min(m.now.Sub(m.LastStep), max(2*m.policy.IdleInterval, time.Hour))
+	if !m.Halted() {
+		for i := range m.Outbox {
+			m.Outbox[i].Waited += lived
+		}
+	}
+	m.prune()
+}
+
+// How long things are remembered, and how many are forgotten in one step.
+const (
+	seenFor     = 14 * 24 * time.Hour // keys and digests
+	pruneAtOnce = 100
+)
+
+// prune forgets by age, a few at a time.
+func (m *machine) prune() {
+	hourAgo := m.now.Add(-time.Hour)
+	m.Acks = after(m.Acks, hourAgo)
+	m.Quiets = after(m.Quiets, hourAgo)
+	m.Accepted = after(m.Accepted, hourAgo)
+
+	// A renumbered mailbox is read anew from the day before the last complete
+	// look, so what was accepted around then must still be known, however long
+	// the agent was off.
+	horizon := m.now
+	if complete := m.Cursor.Complete; !complete.IsZero() && complete.Before(horizon) {
+		horizon = complete
+	}
+	oldest := horizon.Add(-seenFor).Unix()
+	pruned := 0
+	for key, at := range m.Seen {
+		if at >= oldest || pruned == pruneAtOnce {
+			continue
+		}
+		delete(m.Seen, key)
+		pruned++
+	}
+}
+
+// after keeps the times after t.
+func after(times []time.Time, t time.Time) []time.Time {
+	kept := times[:0]
+	for _, u := range times {
+		if u.After(t) {
+			kept = append(kept, u)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,90 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Hook, where set, is called before each step that touches the disk, with the
+// step ("write", "fsync", "rename", "link", "remove", "fsyncdir", "append",
+// "done") and the path. An error it returns becomes that step's error. The
+// simulator crashes and fails there; it is nil otherwise.
+type Hook func(step, path string) error
+
+func (h Hook) at(step, path string) error {
+	if h == nil {
+		return nil
+	}
+	return h(step, path)
+}
+
+// writeDurably writes r to path so that after it returns nil the file is
+// whole on the disk under that name, and after an error the name is what it
+// was before: a temporary file, fsync, rename, fsync of the directory. A
+// failed fsync is never retried on the same file, since the kernel forgets
+// what it could not write.
+func writeDurably(hook Hook, path string, r io.Reader) error {
+	tmp := path + ".tmp"
+	if err := writeSynced(hook, tmp, r); err != nil {
+		return errors.Join(err, removeIfThere(tmp))
+	}
+	if err := hook.at("rename", path); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return syncDir(hook, filepath.Dir(path))
+}
+
+// writeSynced writes r to a fresh file at path and fsyncs it.
+func writeSynced(hook Hook, path string, r io.Reader) error {
+	if err := removeIfThere(path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := hook.at("write", path); err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, r); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := hook.at("fsync", path); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("fsync %s: %w", path, err)
+	}
+	return f.Close()
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(hook Hook, dir string) error {
+	if err := hook.at("fsyncdir", dir); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("fsync %s: %w", dir, err)
+	}
+	return nil
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

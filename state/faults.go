@@ -1,0 +1,61 @@
+package state
+
+// unreadable ends a mail that could not be fetched, three times alone: told,
+// passed, never silent.
+func (m *machine) unreadable(e Unreadable) {
+	if m.seen(e.Key) {
+		return
+	}
+	m.remember(e.Key)
+	m.line(Line{Kind: LineEnded, Key: e.Key, Source: Mail, What: string(Errored), Reason: "could not be fetched three times in a row"})
+	m.notice("A mail could not be fetched three times in a row and was passed over (" + e.Key + "). Read it in your mailbox; if it was for me, send it again.")
+}
+
+func (m *machine) credentialFailed(e CredentialFailed) {
+	c, known := m.Credentials[e.Name]
+	if !known {
+		c.Since = m.now
+		m.line(Line{Kind: LineCredential, From: e.Name, What: "failed", Reason: e.Reason})
+	}
+	c.Failures++
+	c.Reason = e.Reason
+	if m.Credentials == nil {
+		m.Credentials = map[string]Credential{}
+	}
+	m.Credentials[e.Name] = c
+}
+
+func (m *machine) credentialWorked(e CredentialWorked) {
+	if _, known := m.Credentials[e.Name]; !known {
+		return
+	}
+	delete(m.Credentials, e.Name)
+	m.line(Line{Kind: LineCredential, From: e.Name, What: "recovered"})
+}
+
+func (m *machine) scheduled(e Scheduled) {
+	if e.Line != m.Schedule.Installed || e.Reason != m.Schedule.Error {
+		m.line(Line{Kind: LineSchedule, What: e.Line, Reason: e.Reason})
+	}
+	m.Schedule.Installed = e.Line
+	m.Schedule.Error = e.Reason
+	m.Schedule.Verified = m.now
+}
+
+func (m *machine) unscheduled(e Unscheduled) {
+	if m.Schedule.Removed == e.Removed {
+		return
+	}
+	m.Schedule = Schedule{Removed: e.Removed}
+	what := "removed"
+	if !e.Removed {
+		what = "wanted again"
+	}
+	m.line(Line{Kind: LineSchedule, What: what})
+}
+
+// recovered tells the operator, once, that the state was rebuilt.
+func (m *machine) recovered(e Recovered) {
+	m.line(Line{Kind: LineRecovery, Reason: e.Reason})
+	m.notice("My state file could not be used (" + e.Reason + "). I rebuilt it from its copy and the history and go on; no accepted message was dropped.")
+}

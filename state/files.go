@@ -1,0 +1,164 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The folders of an agent's directory (DESIGN 4).
+const (
+	MessagesDir   = "messages"   // raw payloads
+	OutboxDir     = "outbox"     // rendered effects
+	QuarantineDir = "quarantine" // what failed the gate
+	NudgesDir     = "nudges"     // drop a file here to nudge
+	TurnsDir      = "turns"      // one folder a turn, one in it an attempt
+)
+
+// Keep writes a payload under the directory, durably, before the commit that
+// names it. name is a path below Dir, as PayloadName gives it.
+func (st *Store) Keep(name string, r io.Reader) error {
+	path := st.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return writeDurably(st.Hook, path, r)
+}
+
+// Path is the place of a file of the directory.
+func (st *Store) Path(name string) string { return st.path(name) }
+
+// PayloadName is the name below dir for what belongs to a key: any key, since
+// every byte that could mislead a file system is escaped.
+func PayloadName(dir, key, ext string) string {
+	name := strings.ReplaceAll(url.PathEscape(key), ".", "%2E")
+	const longest = 200
+	if len(name) > longest {
+		name = name[:longest-33] + "-" + hashHex(key)[:32]
+	}
+	return filepath.Join(dir, name+ext)
+}
+
+// Ring drops a nudge: a file in nudges/, durable when Ring returns.
+func (st *Store) Ring(from, reason string) error {
+	note, err := json.Marshal(nudgeNote{From: from, Reason: reason})
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(NudgesDir, newSeed()+".json")
+	if err := st.Keep(name, strings.NewReader(string(note)+"\n")); err != nil {
+		return fmt.Errorf("record nudge: %w", err)
+	}
+	return nil
+}
+
+type nudgeNote struct {
+	From   string `json:"from,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// NudgeFile is one file in nudges/, written by Ring or by anybody's script.
+type NudgeFile struct {
+	Nudged
+	Name string
+}
+
+// longestNote is how much of a nudge file is read.
+const longestNote = 4 << 10
+
+// Rung lists the files in nudges/. Names that begin with a dot or end in .tmp
+// are files still being written; folders are nobody's nudge.
+func (st *Store) Rung() ([]NudgeFile, error) {
+	entries, err := os.ReadDir(st.path(NudgesDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list nudges: %w", err)
+	}
+	var rung []NudgeFile
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || e.IsDir() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // removed meanwhile: whoever removed it has seen it
+		}
+		rung = append(rung, st.readNudge(info))
+	}
+	return rung, nil
+}
+
+func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
+	var inode uint64
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = uint64(sys.Ino)
+	}
+	n := NudgeFile{Name: info.Name()}
+	n.Key = fmt.Sprintf("nudge:%s@%d.%d", url.PathEscape(n.Name), inode, info.ModTime().UnixNano())
+	n.At = info.ModTime()
+	if !info.Mode().IsRegular() {
+		return n
+	}
+	f, err := os.Open(st.path(filepath.Join(NudgesDir, n.Name)))
+	if err != nil {
+		return n
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, longestNote))
+	var note nudgeNote
+	if json.Unmarshal(text, &note) != nil {
+		note.Reason = strings.TrimSpace(string(text))
+	}
+	n.From, n.Reason = oneLine(note.From), oneLine(note.Reason)
+	return n
+}
+
+// oneLine makes foreign text fit for a log, a history line and a subject.
+func oneLine(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	if r := []rune(s); len(r) > 200 {
+		return string(r[:200]) + "…"
+	}
+	return s
+}
+
+// Unring removes a nudge file whose nudge is committed.
+func (st *Store) Unring(n NudgeFile) error {
+	if err := st.Hook.at("remove", n.Name); err != nil {
+		return err
+	}
+	return removeIfThere(st.path(filepath.Join(NudgesDir, n.Name)))
+}
+
+// longestLog is the size at which the log becomes log.1.
+const longestLog = 1 << 20
+
+// Log adds one line to the log: what a poll did, and why. A log that cannot be
+// written stops nothing.
+func (st *Store) Log(now time.Time, text string) error {
+	path := st.path("log")
+	if info, err := os.Stat(path); err == nil && info.Size() >= longestLog {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%s %s\n", now.UTC().Format(time.RFC3339), oneLine(text))
+	return err
+}

@@ -1,0 +1,59 @@
+package state
+
+import "time"
+
+// LineKind says what a history line tells.
+type LineKind string
+
+// The kinds of history lines (DESIGN 4).
+const (
+	LineMessage    LineKind = "message"    // accepted into the inbox; holds the row
+	LineDuplicate  LineKind = "duplicate"  // seen before; nothing changed
+	LineGate       LineKind = "gate"       // refused, kept in quarantine
+	LineNudge      LineKind = "nudge"      // a doorbell
+	LineTransition LineKind = "transition" // of the phase
+	LineTurn       LineKind = "turn"       // dispatched, running, reaped, stale
+	LineTask       LineKind = "task"       // a turn's one ending
+	LineEnded      LineKind = "ended"      // a message left the inbox without a turn's ending
+	LineEffect     LineKind = "effect"     // queued; holds the row
+	LineDelivery   LineKind = "delivery"   // sent, unknown, expired, undeliverable
+	LineCredential LineKind = "credential" // failed, recovered
+	LineHalt       LineKind = "halt"       // HALT and GO
+	LineSchedule   LineKind = "schedule"   // the crontab line changed
+	LineRecovery   LineKind = "recovery"   // state.json was rebuilt
+)
+
+// Line is one line of history-YYYY-MM.jsonl. (Serial, N) is unique and rises;
+// lines ride in state.json under their serial until they are durable in the
+// history, so that the two never disagree (DESIGN 4).
+type Line struct {
+	Serial uint64    `json:"serial"`
+	N      int       `json:"n"`
+	At     time.Time `json:"at"`
+	Kind   LineKind  `json:"kind"`
+
+	Key    string `json:"key,omitempty"`    // message or nudge
+	Source Source `json:"source,omitempty"` // of it
+	From   string `json:"from,omitempty"`   // sender
+	Gate   string `json:"gate,omitempty"`
+	What   string `json:"what,omitempty"`   // "sent", "reaped", "failed", ...
+	Reason string `json:"reason,omitempty"` // in words
+	Old    Phase  `json:"old,omitempty"`
+	New    Phase  `json:"new,omitempty"`
+
+	TurnID      string  `json:"turn_id,omitempty"`
+	Epoch       uint64  `json:"turn_epoch,omitempty"`
+	Outcome     Outcome `json:"status,omitempty"`
+	OutputBox   string  `json:"output_box,omitempty"`
+	Deliverable string  `json:"deliverable,omitempty"`
+
+	ID      string   `json:"id,omitempty"` // of an effect
+	Message *Message `json:"message,omitempty"`
+	Digest  string   `json:"digest,omitempty"`
+	Effect  *Effect  `json:"effect,omitempty"`
+}
+
+// after says whether the line comes after position (serial, n).
+func (l Line) after(serial uint64, n int) bool {
+	return l.Serial > serial || l.Serial == serial && l.N > n
+}

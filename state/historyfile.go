@@ -1,0 +1,199 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// historyName is the file for lines of this time: one a UTC month.
+func historyName(at time.Time) string { return "history-" + at.UTC().Format("2006-01") + ".jsonl" }
+
+// appendLines makes lines durable in the history. On an error the file is cut
+// back to what it was, so that a later attempt writes and fsyncs them anew
+// instead of believing pages that never reached the disk.
+func (st *Store) appendLines(lines []Line) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	path := st.path(historyName(lines[0].At))
+	var data bytes.Buffer
+	for _, l := range lines {
+		if err := json.NewEncoder(&data).Encode(l); err != nil {
+			return err
+		}
+	}
+	_, err := os.Lstat(path)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	end, err := wholeLines(f)
+	if err != nil {
+		return err
+	}
+	if err := st.writeAt(f, path, data.Bytes(), end); err != nil {
+		return errors.Join(err, f.Truncate(end))
+	}
+	if fresh {
+		return syncDir(st.Hook, st.Dir)
+	}
+	return nil
+}
+
+func (st *Store) writeAt(f *os.File, path string, data []byte, end int64) error {
+	if err := f.Truncate(end); err != nil {
+		return err
+	}
+	if err := st.Hook.at("append", path); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(data, end); err != nil {
+		return err
+	}
+	if err := st.Hook.at("fsync", path); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// appendMissing appends those of lines that the history does not hold yet,
+// after a crash between the state's rename and the append.
+func (st *Store) appendMissing(lines []Line) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	last, err := st.lastLine(historyName(lines[0].At))
+	if err != nil {
+		return err
+	}
+	for len(lines) > 0 && !lines[0].after(last.Serial, last.N) {
+		lines = lines[1:]
+	}
+	return st.appendLines(lines)
+}
+
+// tailChunk is how much of a history file's end is read at a time; a line is
+// seldom longer.
+const tailChunk = 16 << 10
+
+// wholeLines is the offset behind the last whole line: a torn one, left by a
+// crash, is written over.
+func wholeLines(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	end := info.Size()
+	for end > 0 {
+		start := max(0, end-tailChunk)
+		buf := make([]byte, end-start)
+		if _, err := f.ReadAt(buf, start); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(buf, '\n'); i >= 0 {
+			return start + int64(i) + 1, nil
+		}
+		end = start
+	}
+	return 0, nil
+}
+
+// lastLine reads the last whole line of one history file; the zero Line where
+// there is none. Its cost does not depend on the file's length.
+func (st *Store) lastLine(name string) (Line, error) {
+	f, err := os.Open(st.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Line{}, nil
+	}
+	if err != nil {
+		return Line{}, err
+	}
+	defer f.Close()
+	end, err := wholeLines(f)
+	if err != nil || end == 0 {
+		return Line{}, err
+	}
+	for size := int64(tailChunk); ; size *= 2 {
+		start := max(0, end-size)
+		buf := make([]byte, end-start-1) // without the final newline
+		if _, err := f.ReadAt(buf, start); err != nil {
+			return Line{}, err
+		}
+		i := bytes.LastIndexByte(buf, '\n')
+		if i < 0 && start > 0 {
+			continue
+		}
+		// A last line that does not parse is not ours; ours go behind it.
+		var l Line
+		if json.Unmarshal(buf[i+1:], &l) != nil {
+			return Line{}, nil
+		}
+		return l, nil
+	}
+}
+
+// History yields every line, oldest month first. A line that does not parse (a
+// torn one, a foreign one) is passed over: the rest is still the history.
+func (st *Store) History() iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		names, err := filepath.Glob(st.path("history-*.jsonl"))
+		if err != nil {
+			yield(Line{}, err)
+			return
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !yieldLines(name, yield) {
+				return
+			}
+		}
+	}
+}
+
+func yieldLines(name string, yield func(Line, error) bool) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return yield(Line{}, err)
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	for {
+		raw, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return true
+		}
+		if err != nil {
+			return yield(Line{}, err)
+		}
+		var l Line
+		if json.Unmarshal(raw, &l) != nil || l.Kind == "" {
+			continue
+		}
+		if !yield(l, nil) {
+			return false
+		}
+	}
+}
+
+func (st *Store) allLines() ([]Line, error) {
+	var lines []Line
+	for l, err := range st.History() {
+		if err != nil {
+			return nil, fmt.Errorf("read history: %w", err)
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}

@@ -1,0 +1,186 @@
+package state
+
+import (
+	"slices"
+	"time"
+)
+
+// ack tells the operator that the agent is standing by.
+func (m *machine) ack(thread Thread) {
+	if !m.policy.HasMail || !m.policy.Ack || m.Halted() || len(m.Acks) >= mailsAnHour {
+		return
+	}
+	m.Acks = append(m.Acks, m.now)
+	m.queue(Effect{Kind: Ack, Channel: ByMail, To: m.policy.Operator, Thread: thread})
+}
+
+// quiet tells the operator that the agent goes back to sleep.
+func (m *machine) quiet(from Phase) {
+	on := m.policy.QuietPrep
+	if from == ACTIVE {
+		on = m.policy.QuietActive
+	}
+	if !m.policy.HasMail || !on || m.Halted() || len(m.Quiets) >= mailsAnHour {
+		return
+	}
+	m.Quiets = append(m.Quiets, m.now)
+	m.queue(Effect{Kind: Quiet, Channel: ByMail, To: m.policy.Operator, From: from, Thread: m.Thread})
+}
+
+// notice tells the operator of a fault.
+func (m *machine) notice(text string) {
+	if !m.policy.HasMail || !m.policy.Notices {
+		return
+	}
+	m.queue(Effect{Kind: Notice, Channel: ByMail, To: m.policy.Operator, Text: text})
+}
+
+// queue adds an effect to the outbox, under an id of its own unless it has one.
+func (m *machine) queue(e Effect) {
+	if e.ID == "" {
+		e.ID = m.mint(string(e.Kind))
+	}
+	e.Created = m.now
+	if e.Kind.perishable() {
+		e.Expires = m.now.Add(ackLife)
+	}
+	m.Outbox = append(m.Outbox, e)
+	m.line(Line{Kind: LineEffect, ID: e.ID, What: "queued", Effect: &e})
+}
+
+// DueEffects are the effects that may be performed now, in order: of each
+// channel and recipient only the first, so that order holds and one that
+// backs off lets the others pass (DESIGN 3).
+func (s State) DueEffects(now time.Time) []Effect {
+	type lane struct {
+		channel Channel
+		to      string
+	}
+	taken := map[lane]bool{}
+	var due []Effect
+	for _, e := range s.Outbox {
+		if s.Halted() && e.Kind != Answer {
+			continue
+		}
+		l := lane{e.Channel, e.To}
+		if taken[l] {
+			continue
+		}
+		taken[l] = true
+		if !now.Before(e.NotBefore) {
+			due = append(due, e)
+		}
+	}
+	return due
+}
+
+// row finds an effect by id.
+func (m *machine) row(id string) (int, bool) {
+	i := slices.IndexFunc(m.Outbox, func(e Effect) bool { return e.ID == id })
+	return i, i >= 0
+}
+
+// strike ends a row.
+func (m *machine) strike(i int, what, reason string) {
+	e := m.Outbox[i]
+	m.Outbox = slices.Delete(m.Outbox, i, i+1)
+	m.line(Line{Kind: LineDelivery, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})
+}
+
+// sending is recorded before the final dot: from here on the effect may have
+// happened.
+func (m *machine) sending(e Sending) {
+	i, ok := m.row(e.ID)
+	if !ok {
+		return
+	}
+	m.Outbox[i].Copies++
+	m.Outbox[i].Unknown = true
+}
+
+func (m *machine) sent(e Sent) {
+	i, ok := m.row(e.ID)
+	if !ok {
+		return
+	}
+	effect := m.Outbox[i]
+	m.strike(i, "sent", "")
+	if effect.Kind == Reply && effect.Channel == ByMail {
+		m.LastDelivery = m.now
+	}
+}
+
+// sendFailed backs off, or gives up what can never arrive. A refusal after
+// the dot is an answer: that copy did not arrive.
+func (m *machine) sendFailed(e SendFailed) {
+	i, ok := m.row(e.ID)
+	if !ok {
+		return
+	}
+	row := &m.Outbox[i]
+	row.Attempts++
+	row.Unknown = e.Unknown
+	row.Reason = e.Reason
+	if e.Permanent {
+		m.undeliverable(i)
+		return
+	}
+	wait := backoff(row.Attempts)
+	if e.RetryAfter > 0 {
+		wait = min(e.RetryAfter, longestBackoff)
+	}
+	row.NotBefore = m.now.Add(wait)
+}
+
+// expire drops what is worthless by now and gives up what waited too long.
+func (m *machine) expire() {
+	for i := 0; i < len(m.Outbox); {
+		row := m.Outbox[i]
+		switch {
+		case row.Kind.perishable() && !m.now.Before(row.Expires):
+			m.strike(i, "expired", row.Reason)
+		case row.Unknown && row.Attempts > 0 && row.Kind.perishable():
+			m.strike(i, "unknown", row.Reason)
+		case row.Copies >= maxCopies && row.Attempts > 0, row.Waited >= giveUpAfter && row.Attempts > 0:
+			m.undeliverable(i)
+		default:
+			i++
+		}
+	}
+}
+
+// undeliverable ends a row and tells the operator on another channel: mail is
+// told of the mesh, the keymaster of the mail.
+func (m *machine) undeliverable(i int) {
+	row := m.Outbox[i]
+	m.Undeliverable++
+	m.strike(i, "undeliverable", row.Reason)
+	if row.Kind != Reply && row.Kind != Answer {
+		return
+	}
+	text := "undeliverable: " + row.ID + " to " + row.To + ": " + row.Reason
+	switch {
+	case row.Channel == ByMesh:
+		m.notice(text)
+	case m.policy.HasMesh && m.policy.Keymaster != "":
+		m.queue(Effect{Kind: Notice, Channel: ByMesh, To: m.policy.Keymaster, Text: text})
+	}
+}
+
+// stillWorking makes the one mail that a long turn owes (DESIGN 5).
+func (m *machine) stillWorking() {
+	if m.Turn.Status != HeadRunning || m.Turn.Working || m.now.Sub(m.Turn.Since) < workingAfter {
+		return
+	}
+	m.Turn.Working = true
+	i, ok := m.message(m.Turn.Key)
+	if !ok || !m.Inbox[i].Operator || m.Inbox[i].Source != Mail {
+		return
+	}
+	if m.policy.HasMail && m.policy.Working && !m.Halted() {
+		m.queue(Effect{Kind: Working, Channel: ByMail, To: m.policy.Operator, TurnID: m.Turn.TurnID, Thread: m.Thread})
+	}
+}
+
+// workingAfter is how long a turn runs before the operator hears of it.
+const workingAfter = 2 * time.Minute

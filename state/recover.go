@@ -1,0 +1,168 @@
+package state
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+)
+
+// Recovery says in words why state.json had to be rebuilt; "" when it was not.
+// Whoever commits steps a Recovered event for it, so that the operator is told
+// once.
+type Recovery string
+
+// load reads the state, or rebuilds it in memory where state.json is missing
+// beside .prev or a history, or cannot be used: from .prev with the newer
+// history applied, from the history alone in IDLE if that is unusable too
+// (DESIGN 4). Never a silent fresh start.
+func (st *Store) load() (State, Recovery, error) {
+	s, err := st.parse(stateFile)
+	if err == nil {
+		return s, "", nil
+	}
+	missing := errors.Is(err, fs.ErrNotExist)
+	if !missing && !errors.Is(err, errCorrupt) {
+		return State{}, "", err
+	}
+	prev, prevErr := st.parse(prevFile)
+	if prevErr != nil && !errors.Is(prevErr, fs.ErrNotExist) && !errors.Is(prevErr, errCorrupt) {
+		return State{}, "", prevErr
+	}
+	lines, histErr := st.allLines()
+	if histErr != nil {
+		return State{}, "", histErr
+	}
+	if missing && errors.Is(prevErr, fs.ErrNotExist) && len(lines) == 0 {
+		return New(st.Agent, newSeed()), "", nil
+	}
+	why := Recovery("it could not be read")
+	if missing {
+		why = "it was missing"
+	}
+	if prevErr == nil {
+		return replay(prev, lines), why, nil
+	}
+	return rebuild(New(st.Agent, newSeed()), lines), why + ", and its copy too", nil
+}
+
+// rebuild makes a state from the history alone. It is in IDLE, and its mail
+// cursor asks for everything since the day before the last line.
+func rebuild(s State, lines []Line) State {
+	s = replay(s, lines)
+	s.Phase = IDLE
+	if len(lines) > 0 {
+		s.Cursor = Cursor{Complete: lines[len(lines)-1].At}
+	}
+	return s
+}
+
+// replay applies the history lines that are newer than s: accepted messages,
+// ended rows, queued and done effects, HALT, the phase, the highest epoch.
+func replay(s State, lines []Line) State {
+	m := machine{State: s.clone()}
+	slices.SortStableFunc(lines, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
+	})
+	for _, l := range lines {
+		if l.Serial <= s.Serial {
+			continue
+		}
+		m.now = l.At
+		m.redo(l)
+		m.Serial = l.Serial
+		m.Epoch = max(m.Epoch, l.Epoch)
+	}
+	m.Lines = nil
+	return m.State
+}
+
+// redo applies one line.
+func (m *machine) redo(l Line) {
+	switch l.Kind {
+	case LineMessage:
+		m.redoMessage(l)
+	case LineGate:
+		m.remember(l.Key)
+		m.Quarantined++
+	case LineDuplicate:
+		m.remember(l.Key)
+	case LineNudge:
+		m.Nudges = append(m.Nudges, l.Key)
+	case LineTransition:
+		m.Phase, m.PhaseSince = l.New, l.At
+	case LineTurn:
+		m.redoTurn(l)
+	case LineTask:
+		m.Turn = Head{Status: HeadIdle}
+		m.drop(l.Key)
+	case LineEnded:
+		m.remember(l.Key)
+		m.drop(l.Key)
+	case LineEffect:
+		if _, there := m.row(l.ID); !there && l.Effect != nil {
+			m.Outbox = append(m.Outbox, *l.Effect)
+		}
+	case LineDelivery:
+		if i, there := m.row(l.ID); there {
+			m.Outbox = slices.Delete(m.Outbox, i, i+1)
+		}
+	case LineHalt:
+		m.redoHalt(l)
+	case LineSchedule:
+		m.Schedule = Schedule{Removed: l.What == "removed"}
+	}
+}
+
+func (m *machine) redoMessage(l Line) {
+	if l.Message == nil {
+		return
+	}
+	m.remember(l.Key)
+	m.remember(l.Digest)
+	m.Arrivals = max(m.Arrivals, l.Message.Seq)
+	if l.Message.Operator {
+		m.LastOperator = l.At
+	}
+	if _, there := m.message(l.Key); !there {
+		m.Inbox = append(m.Inbox, *l.Message)
+	}
+}
+
+func (m *machine) redoTurn(l Line) {
+	i, there := m.message(l.Key)
+	switch l.What {
+	case "dispatched", "running":
+		m.Turn = Head{Status: HeadDispatched, TurnID: l.TurnID, Epoch: l.Epoch, Key: l.Key, Since: l.At}
+		if l.What == "running" {
+			m.Turn.Status = HeadRunning
+		}
+		if !there {
+			return
+		}
+		m.Inbox[i].TurnID, m.Inbox[i].Epoch, m.Inbox[i].Status = l.TurnID, l.Epoch, Processing
+		if l.What == "dispatched" {
+			m.Inbox[i].Attempts++
+		}
+	case "reaped":
+		m.Turn = Head{Status: HeadIdle}
+		m.Epoch = max(m.Epoch, l.Epoch+1)
+		if there {
+			m.Inbox[i].Status, m.Inbox[i].Note = Queued, retryNote
+		}
+	}
+}
+
+func (m *machine) redoHalt(l Line) {
+	on := l.What == "halt"
+	if l.From == "mesh" {
+		m.HaltedMesh = on
+		return
+	}
+	m.HaltedHere = on
+}
+
+// drop removes a message from the inbox.
+func (m *machine) drop(key string) {
+	m.Inbox = slices.DeleteFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
+}

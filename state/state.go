@@ -1,0 +1,115 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Version of state.json that this program writes. A newer one is refused.
+const Version = 1
+
+// State is what one agent remembers between polls: durable metadata only,
+// small, since every commit writes all of it (DESIGN 4). The conversation is
+// in the history, payloads are in messages/ and outbox/. Times are UTC.
+type State struct {
+	Version int    `json:"version"`
+	Serial  uint64 `json:"serial"` // rises by one at every commit
+	Agent   string `json:"agent"`
+	Seed    string `json:"seed"`   // makes minted ids unguessable
+	Minted  uint64 `json:"minted"` // ids minted so far
+
+	Phase      Phase     `json:"phase"`
+	PhaseSince time.Time `json:"phase_since"`
+	LastStep   time.Time `json:"last_step,omitzero"`
+	NextDue    time.Time `json:"next_due,omitzero"` // when the asked-for line fires next
+
+	// Silence counts from the latest of PhaseSince and these two.
+	LastOperator time.Time `json:"last_operator,omitzero"`
+	LastDelivery time.Time `json:"last_delivery,omitzero"`
+	LastLook     time.Time `json:"last_look,omitzero"` // last complete look at the operator's mail
+
+	HaltedHere bool `json:"halted_here,omitempty"` // each is lifted where it was set
+	HaltedMesh bool `json:"halted_mesh,omitempty"`
+
+	Acks     []time.Time `json:"acks,omitempty"`     // made within the last hour
+	Quiets   []time.Time `json:"quiets,omitempty"`   // made within the last hour
+	Accepted []time.Time `json:"accepted,omitempty"` // operator messages within the last hour
+
+	Cursor Cursor   `json:"cursor,omitzero"`
+	ToFlag ToFlag   `json:"to_flag,omitzero"` // mail to mark \Seen
+	ToAck  []string `json:"to_ack,omitempty"` // mesh ids to acknowledge
+	Thread Thread   `json:"thread,omitzero"`  // the operator's newest conversation
+
+	// Seen holds keys and digests of what was accepted, by Unix second, capped
+	// by age; Nudges the keys of nudge files that may still lie in nudges/.
+	Seen   map[string]int64 `json:"seen,omitempty"`
+	Nudges []string         `json:"nudges,omitempty"`
+
+	Inbox       []Message `json:"inbox,omitempty"` // in order of arrival
+	Arrivals    uint64    `json:"arrivals"`        // ever
+	Quarantined int       `json:"quarantined,omitempty"`
+
+	Outbox        []Effect `json:"outbox,omitempty"` // in order of creation
+	Undeliverable int      `json:"undeliverable,omitempty"`
+
+	Turn          Head      `json:"turn"`
+	Epoch         uint64    `json:"epoch"` // highest ever
+	FailedTurns   int       `json:"failed_turns,omitempty"`
+	CooldownUntil time.Time `json:"cooldown_until,omitzero"`
+
+	Credentials map[string]Credential `json:"credentials,omitempty"`
+	Schedule    Schedule              `json:"schedule,omitzero"`
+
+	// Lines are the history lines of this serial; see Line.
+	Lines []Line `json:"lines,omitempty"`
+}
+
+// ToFlag lists UIDs that are to be marked \Seen, under one UIDVALIDITY.
+type ToFlag struct {
+	Validity uint32   `json:"uidvalidity,omitempty"`
+	UIDs     []uint32 `json:"uids,omitempty"`
+}
+
+// Schedule is what is known of the installed crontab line (DESIGN 9).
+type Schedule struct {
+	Installed string    `json:"installed,omitempty"` // last verified
+	Verified  time.Time `json:"verified,omitzero"`
+	Error     string    `json:"error,omitempty"`
+	Removed   bool      `json:"removed,omitempty"` // by uninstall
+}
+
+// New is the state of an agent that has never polled. The seed is random.
+func New(agent, seed string) State {
+	return State{Version: Version, Agent: agent, Seed: seed, Phase: IDLE, Turn: Head{Status: HeadIdle}}
+}
+
+// Halted says whether HALT is on, set here or on the mesh.
+func (s State) Halted() bool { return s.HaltedHere || s.HaltedMesh }
+
+// Find returns the inbox row with this key.
+func (s State) Find(key string) (Message, bool) {
+	i := slices.IndexFunc(s.Inbox, func(m Message) bool { return m.Key == key })
+	if i < 0 {
+		return Message{}, false
+	}
+	return s.Inbox[i], true
+}
+
+// clone copies whatever Step may change, so that its input stays as it was.
+func (s State) clone() State {
+	s.Acks = slices.Clone(s.Acks)
+	s.Quiets = slices.Clone(s.Quiets)
+	s.Accepted = slices.Clone(s.Accepted)
+	s.Cursor.Owed = slices.Clone(s.Cursor.Owed)
+	s.Cursor.Tries = maps.Clone(s.Cursor.Tries)
+	s.ToFlag.UIDs = slices.Clone(s.ToFlag.UIDs)
+	s.ToAck = slices.Clone(s.ToAck)
+	s.Seen = maps.Clone(s.Seen)
+	s.Nudges = slices.Clone(s.Nudges)
+	s.Inbox = slices.Clone(s.Inbox)
+	s.Outbox = slices.Clone(s.Outbox)
+	s.Credentials = maps.Clone(s.Credentials)
+	s.Lines = nil
+	return s
+}

@@ -1,0 +1,141 @@
+package state
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Step is the machine (DESIGN 5): it takes what is remembered, what happened
+// and the time, and returns what is to be remembered now. What is to be done
+// is in there as data: rows of the outbox, the interval, flags and
+// acknowledgements owed, history lines. Step is pure and total: it changes
+// none of its arguments and has an answer for every state and event.
+//
+// Events are stepped in the order given, arrivals after the rest and among
+// themselves in the order of their own time, Polled last.
+func Step(s State, events []Event, p Policy, now time.Time) State {
+	m := machine{State: s.clone(), policy: p, now: now.UTC()}
+	m.Serial++
+	m.Version = Version
+	if m.PhaseSince.IsZero() {
+		m.PhaseSince = m.now
+	}
+	m.unskew()
+	m.age()
+	for _, e := range inOrder(events) {
+		m.apply(e)
+	}
+	m.expire()
+	m.stillWorking()
+	m.LastStep = m.now
+	return m.State
+}
+
+// machine is one Step under way.
+type machine struct {
+	State
+	policy     Policy
+	now        time.Time
+	mailLooked bool // mail was read to its end in this step
+}
+
+func (m *machine) apply(e Event) {
+	switch e := e.(type) {
+	case Arrived:
+		m.arrived(e)
+	case Refused:
+		m.refused(e)
+	case Nudged:
+		m.nudged(e)
+	case NudgeFiles:
+		m.forgetNudges(e)
+	case Looked:
+		m.looked(e)
+	case LookFailed:
+		m.lookFailed(e)
+	case Unreadable:
+		m.unreadable(e)
+	case Polled:
+		m.polled()
+	case CredentialFailed:
+		m.credentialFailed(e)
+	case CredentialWorked:
+		m.credentialWorked(e)
+	case Ordered:
+		m.ordered(e)
+	case Switched:
+		m.switched(e)
+	case Flagged:
+		m.flagged(e)
+	case MeshAcked:
+		m.meshAcked(e)
+	case Sending:
+		m.sending(e)
+	case Sent:
+		m.sent(e)
+	case SendFailed:
+		m.sendFailed(e)
+	case Scheduled:
+		m.scheduled(e)
+	case Unscheduled:
+		m.unscheduled(e)
+	case Claimed:
+		m.claimed()
+	case Started:
+		m.started(e)
+	case Ended:
+		m.ended(e)
+	case Reaped:
+		m.reaped(e)
+	case Recovered:
+		m.recovered(e)
+	}
+}
+
+// inOrder puts the events of one step in the order in which they count.
+func inOrder(events []Event) []Event {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b Event) int {
+		ra, ta := rank(a)
+		rb, tb := rank(b)
+		return cmp.Or(cmp.Compare(ra, rb), ta.Compare(tb))
+	})
+	return events
+}
+
+// rank gives an event's place: bookkeeping, arrivals by their time, the end.
+func rank(e Event) (int, time.Time) {
+	switch e := e.(type) {
+	case Arrived:
+		return 1, e.Message.At
+	case Nudged:
+		return 1, e.At
+	case Refused:
+		return 1, e.At
+	case Polled:
+		return 2, time.Time{}
+	}
+	return 0, time.Time{}
+}
+
+// mint makes an id that no other mint of this agent gives, restored backups
+// included: kind, a dot, and 80 bits that depend on seed, counter and time.
+func (m *machine) mint(kind string) string {
+	m.Minted++
+	return kind + "." + hashHex(fmt.Sprintf("%s|%s|%d|%d|%d", m.Seed, kind, m.Minted, m.Serial, m.now.UnixNano()))[:20]
+}
+
+func hashHex(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(h[:])
+}
+
+// line adds a history line of this step.
+func (m *machine) line(l Line) {
+	l.Serial, l.N, l.At = m.Serial, len(m.Lines), m.now
+	m.Lines = append(m.Lines, l)
+}

@@ -1,0 +1,200 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Store keeps one agent's State in Dir, with its history and payloads (DESIGN
+// 4). Several processes may use one directory at once.
+type Store struct {
+	Dir   string // 0700, made when first written to
+	Agent string // the handle; a state of another agent is refused
+	Hook  Hook   // for the simulator
+}
+
+const (
+	stateFile = "state.json"
+	prevFile  = "state.json.prev"
+)
+
+// ErrNewer: state.json was written by a newer version of this program.
+var ErrNewer = errors.New("state.json was written by a newer agentstateloop: upgrade this one, or use the newer binary")
+
+// ErrOtherAgent: the directory belongs to another handle.
+var ErrOtherAgent = errors.New("the state directory belongs to another agent")
+
+// errCorrupt: state.json cannot be used.
+var errCorrupt = errors.New("corrupt")
+
+// Read returns the state without a lock and without changing anything; a
+// state that never was is a new one. It is what `status` shows.
+func (st *Store) Read() (State, error) {
+	s, _, err := st.load()
+	return s, err
+}
+
+// Commit replaces the state by what change makes of it: under state.lock it
+// reads, changes, writes and fsyncs a new file, keeps the old one as
+// state.json.prev, renames, fsyncs the directory, and appends the new history
+// lines. When it returns nil the new state is durable; on an error the caller
+// must act as if nothing had happened, though a crash at the right moment may
+// show the new state to the next reader, who finds it complete.
+//
+// A state that cannot be used is set aside and rebuilt first; change then
+// finds recovered set in the events it is to step, see Recovery.
+func (st *Store) Commit(ctx context.Context, now time.Time, change func(State, Recovery) (State, error)) (State, error) {
+	if err := st.makeDir(); err != nil {
+		return State{}, err
+	}
+	lock, err := st.lockState(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	defer lock.Unlock()
+
+	old, recovery, err := st.load()
+	if err != nil {
+		return State{}, err
+	}
+	if err := st.settle(old, recovery, now); err != nil {
+		return State{}, err
+	}
+	next, err := change(old, recovery)
+	if err != nil {
+		return State{}, err
+	}
+	if err := st.write(next); err != nil {
+		return State{}, fmt.Errorf("save state: %w", err)
+	}
+	if err := st.appendLines(next.Lines); err != nil {
+		return State{}, fmt.Errorf("append history: %w", err)
+	}
+	return next, st.Hook.at("done", st.path(stateFile))
+}
+
+// settle finishes what an earlier crash or corruption left before anything new
+// is written: lines not yet in the history, a bad state.json to set aside.
+func (st *Store) settle(old State, recovery Recovery, now time.Time) error {
+	if recovery == "" {
+		if err := st.appendMissing(old.Lines); err != nil {
+			return fmt.Errorf("append history: %w", err)
+		}
+		return nil
+	}
+	return st.setAside(now)
+}
+
+// setAside keeps a state file that cannot be used, under a name of its own.
+func (st *Store) setAside(now time.Time) error {
+	aside := st.path(stateFile + ".corrupt-" + now.UTC().Format("20060102T150405.000000000Z"))
+	if err := st.Hook.at("rename", aside); err != nil {
+		return err
+	}
+	if err := os.Rename(st.path(stateFile), aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// write makes s the state: fsynced under a temporary name, the old one linked
+// to .prev, renamed, the directory fsynced.
+func (st *Store) write(s State) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	tmp, prev, prevTmp := st.path(stateFile+".tmp"), st.path(prevFile), st.path(prevFile+".tmp")
+	if err := writeSynced(st.Hook, tmp, bytes.NewReader(append(data, '\n'))); err != nil {
+		return errors.Join(err, removeIfThere(tmp))
+	}
+	// A leftover link must go first: rename between links of one inode does
+	// nothing and would leave both names.
+	if err := removeIfThere(prevTmp); err != nil {
+		return err
+	}
+	if err := st.Hook.at("link", prev); err != nil {
+		return err
+	}
+	if err := os.Link(st.path(stateFile), prevTmp); err == nil {
+		if err := os.Rename(prevTmp, prev); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := st.Hook.at("rename", st.path(stateFile)); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, st.path(stateFile)); err != nil {
+		return err
+	}
+	return syncDir(st.Hook, st.Dir)
+}
+
+// parse reads one state file.
+func (st *Store) parse(name string) (State, error) {
+	data, err := os.ReadFile(st.path(name))
+	if err != nil {
+		return State{}, err
+	}
+	var head struct {
+		Version int    `json:"version"`
+		Agent   string `json:"agent"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
+	}
+	if head.Version > Version {
+		return State{}, fmt.Errorf("%s has version %d, this program knows %d: %w", st.path(name), head.Version, Version, ErrNewer)
+	}
+	var s State
+	if err := json.Unmarshal(data, &s); err != nil {
+		return State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
+	}
+	if err := s.valid(); err != nil {
+		return State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
+	}
+	if s.Agent != st.Agent {
+		return State{}, fmt.Errorf("%s is of %q, not of %q: %w", st.path(name), s.Agent, st.Agent, ErrOtherAgent)
+	}
+	return s, nil
+}
+
+// valid refuses what parses but cannot have been written by us.
+func (s State) valid() error {
+	switch {
+	case s.Version < 1:
+		return fmt.Errorf("no version")
+	case s.Phase != IDLE && s.Phase != PREP && s.Phase != ACTIVE:
+		return fmt.Errorf("unknown phase %q", s.Phase)
+	case s.Turn.Status == "":
+		return fmt.Errorf("no turn head")
+	}
+	return nil
+}
+
+func (st *Store) path(name string) string { return filepath.Join(st.Dir, name) }
+
+func (st *Store) makeDir() error {
+	if err := os.MkdirAll(st.Dir, 0o700); err != nil {
+		return fmt.Errorf("make state directory: %w", err)
+	}
+	return nil
+}
+
+// newSeed gives 128 random bits.
+func newSeed() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
