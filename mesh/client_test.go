@@ -1,0 +1,429 @@
+package mesh
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// serve starts h on a loopback socket and gives a client of it.
+func serve(t *testing.T, h http.Handler) *Client {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return &Client{URL: s.URL, Handle: "goulard", Timeout: 5 * time.Second}
+}
+
+func answer(code int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(code)
+		io.WriteString(w, body)
+	}
+}
+
+// calls are all methods of the client, so that what holds for one is asked of
+// each.
+var calls = map[string]func(context.Context, *Client) error{
+	"mailbox": func(ctx context.Context, c *Client) error { _, err := c.Mailbox(ctx, 0); return err },
+	"ack":     func(ctx context.Context, c *Client) error { return c.Ack(ctx, "x") },
+	"send": func(ctx context.Context, c *Client) error {
+		_, err := c.Send(ctx, Message{ID: "x", To: "b"})
+		return err
+	},
+	"nudge":    func(ctx context.Context, c *Client) error { return c.Nudge(ctx, "b", "", "") },
+	"register": func(ctx context.Context, c *Client) error { return c.Register(ctx, Presence{}) },
+	"online":   func(ctx context.Context, c *Client) error { _, err := c.Online(ctx); return err },
+	"status":   func(ctx context.Context, c *Client) error { _, err := c.Status(ctx); return err },
+	"halt":     func(ctx context.Context, c *Client) error { return c.Halt(ctx) },
+	"go":       func(ctx context.Context, c *Client) error { return c.Go(ctx) },
+}
+
+// What is no mesh is an error of every call, and tells that trying again may
+// help: the message was not refused, nobody took it.
+func TestNotAMesh(t *testing.T) {
+	endless := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		block := []byte(strings.Repeat(" ", 1<<16))
+		for {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}
+	bomb := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		defer z.Close()
+		for range 1 << 10 {
+			z.Write(make([]byte, 1<<16))
+		}
+	}
+	hangUp := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "1000")
+		io.WriteString(w, `{"halted":`)
+	}
+	raw := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			io.WriteString(conn, text)
+			conn.Close()
+		}
+	}
+	for name, h := range map[string]http.HandlerFunc{
+		"500":               answer(500, "text/plain", "oops"),
+		"HTML":              answer(200, "text/html", "<html>welcome</html>"),
+		"garbage":           answer(200, "application/json", "\x00\xff garbage"),
+		"cut off JSON":      answer(200, "application/json", `{"halted":`+"\xff"),
+		"a list":            answer(200, "application/json", `[]`),
+		"null":              answer(200, "application/json", `null`),
+		"wrong type":        answer(200, "text/plain", `{"halted":false}`),
+		"no type":           answer(200, "", `{"halted":false}`),
+		"10 MB":             answer(200, "application/json", `{"x":"`+strings.Repeat("x", 10<<20)+`"}`),
+		"endless":           endless,
+		"gzip bomb":         bomb,
+		"closes mid-body":   hangUp,
+		"closes at once":    raw(""),
+		"not HTTP":          raw("220 mail.example ESMTP\r\n"),
+		"endless header":    raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)),
+		"redirect":          func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/status", http.StatusFound) },
+		"switches protocol": raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := serve(t, h)
+			for call, do := range calls {
+				if call != "mailbox" && call != "status" && name == "cut off JSON" {
+					continue // those need no more than an object's begin
+				}
+				err := do(t.Context(), c)
+				e, ok := errors.AsType[*Error](err)
+				if !ok {
+					t.Errorf("%s: got %v, want an *Error", call, err)
+				} else if !e.Temporary() {
+					t.Errorf("%s: %v is permanent", call, e)
+				} else if len(e.Error()) > 400 {
+					t.Errorf("%s: an error of %d bytes", call, len(e.Error()))
+				}
+			}
+		})
+	}
+}
+
+func TestNoMesh(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for name, url := range map[string]string{
+		"down":      "http://" + l.Addr().String(),
+		"empty":     "",
+		"no scheme": "127.0.0.1:8801",
+		"not http":  "unix:///run/mesh",
+		"unparsed":  "http://u:hunter2@127.0.0.1:x",
+	} {
+		for call, do := range calls {
+			err := do(t.Context(), &Client{URL: url, Handle: "goulard", Timeout: 5 * time.Second})
+			if e, ok := errors.AsType[*Error](err); !ok || e.Code != 0 || !e.Temporary() {
+				t.Errorf("%s: %s: got %v", name, call, err)
+			} else if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: %s: password in %v", name, call, err)
+			}
+		}
+	}
+}
+
+// A mesh that accepts and says nothing costs one timeout.
+func TestSilentMesh(t *testing.T) {
+	done := make(chan struct{})
+	c := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
+	defer close(done)
+	c.Timeout = 50 * time.Millisecond
+	for call, do := range calls {
+		if err := do(t.Context(), c); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: got %v, want the deadline", call, err)
+		}
+	}
+	c.Timeout = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Mailbox(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: got %v", err)
+	}
+}
+
+// A mailbox of too many tiny messages is refused before it is built.
+func TestMailboxBound(t *testing.T) {
+	list := func(n int) string { return `{"messages":[` + strings.TrimSuffix(strings.Repeat("{},", n), ",") + `]}` }
+	for _, tt := range []struct {
+		n    int
+		good bool
+	}{{0, true}, {200, true}, {201, false}, {1 << 20, false}} {
+		c := serve(t, answer(200, "application/json", list(tt.n)))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		box, err := c.Mailbox(t.Context(), 0)
+		runtime.ReadMemStats(&after)
+		if (err == nil) != tt.good || tt.good && len(box.Messages) != tt.n {
+			t.Errorf("%d messages: got %d, %v", tt.n, len(box.Messages), err)
+		}
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
+			t.Errorf("%d messages took %d MiB", tt.n, grown>>20)
+		}
+	}
+}
+
+func TestMailboxTolerates(t *testing.T) {
+	c := serve(t, answer(200, "application/json; charset=utf-8", `{"future":{"a":[1]},"halted":true,"messages":[
+		{"id":"1","from":"b\u0000/../c","message":"`+"\xff\xfe"+`","new":1},
+		{"id":null,"hops":null,"sent_at":"2026-03-01T10:00:00Z"}]}`))
+	box, err := c.Mailbox(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !box.Halted || len(box.Messages) != 2 {
+		t.Fatalf("got %+v", box)
+	}
+	if m := box.Messages[0]; m.Kind != KindMessage || m.Proven || m.Text != "\uFFFD\uFFFD" {
+		t.Errorf("first: %+v", m)
+	}
+	if err := c.Ack(t.Context(), box.Messages[1].ID); err != nil {
+		t.Errorf("acknowledge without an id: %v", err)
+	}
+}
+
+// What each status means to a sender.
+func TestErrorKinds(t *testing.T) {
+	for _, tt := range []struct {
+		code                  int
+		temporary, credential bool
+	}{
+		{400, false, false}, {401, false, true}, {403, false, true}, {404, false, false}, {408, true, false},
+		{413, false, false}, {421, false, false}, {429, true, false}, {500, true, false}, {503, true, false}, {302, true, false},
+	} {
+		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			answer(tt.code, "application/json", `{"error":"because\nof you"}`)(w, r)
+		}))
+		for call, do := range calls {
+			if call == "ack" && tt.code == 404 {
+				continue // gone already
+			}
+			err := do(t.Context(), c)
+			e, ok := errors.AsType[*Error](err)
+			if !ok {
+				t.Fatalf("%s: %d: got %v", call, tt.code, err)
+			}
+			failure, isCredential := state.CredentialFailure(err)
+			if e.Code != tt.code || e.Temporary() != tt.temporary || isCredential != tt.credential || e.RetryAfter != 7*time.Second {
+				t.Errorf("%s: %d: got %+v, credential %v", call, tt.code, e, isCredential)
+			}
+			if isCredential && failure.Name != "mesh" {
+				t.Errorf("%d: credential %q", tt.code, failure.Name)
+			}
+			if !strings.Contains(err.Error(), "because?of you") {
+				t.Errorf("%d: the reason is missing or raw: %q", tt.code, err)
+			}
+		}
+	}
+}
+
+// A mesh that echoes the token, in whatever it is quoted from, does not get it
+// into an error; and no redirect or proxy gets to see it.
+func TestTokenStaysSecret(t *testing.T) {
+	const token = "s3cret-token"
+	echoes := map[string]http.HandlerFunc{
+		"error":  answer(400, "application/json", `{"error":"bad `+token+`"}`),
+		"denied": answer(401, "application/json", `{"error":"bad `+token+`"}`),
+		"type":   answer(200, token+"/x", `x`),
+		"time":   answer(200, "application/json", `{"messages":[{"sent_at":"`+token+`"}],"halted":"`+token+`"}`),
+		"encoding": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", token)
+			answer(200, "application/json", "x")(w, r)
+		},
+		"status line": func(w http.ResponseWriter, r *http.Request) {
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", r.Header.Get("Authorization"))
+			conn.Close()
+		},
+	}
+	for name, h := range echoes {
+		c := serve(t, h)
+		c.Token = func(context.Context) (string, error) { return token + "\n", nil }
+		_, err := c.Mailbox(t.Context(), 0)
+		if err == nil || strings.Contains(err.Error(), token) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	var stranger http.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("a stranger was asked for %s with %q", r.URL, r.Header.Get("Authorization"))
+	}
+	other := serve(t, stranger)
+	t.Setenv("HTTP_PROXY", other.URL)
+	t.Setenv("http_proxy", other.URL)
+	c := serve(t, http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	c.Token = func(context.Context) (string, error) { return token, nil }
+	for call, do := range calls {
+		if err := do(t.Context(), c); err == nil {
+			t.Errorf("%s: a redirect is no error", call)
+		}
+	}
+}
+
+// The token is read once for a client, again after a refusal, and its failure
+// is a credential's.
+func TestTokenReading(t *testing.T) {
+	var reads int
+	var got []string
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		code := http.StatusOK
+		if r.Header.Get("Authorization") == "Bearer t2" {
+			code = http.StatusUnauthorized
+		}
+		answer(code, "application/json", `{}`)(w, r)
+	}))
+	tokens := []string{"t1", "t2", "t3", ""}
+	c.Token = func(context.Context) (string, error) { reads++; return tokens[reads-1], nil }
+	for range 2 {
+		if _, err := c.Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reads != 1 {
+		t.Errorf("read %d times for two calls", reads)
+	}
+	c.forget("t1")
+	if _, err := c.Status(t.Context()); err == nil {
+		t.Error("t2 was not refused")
+	}
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Errorf("after a refusal: %v", err)
+	}
+	if want := "[Bearer t1 Bearer t1 Bearer t2 Bearer t3]"; fmt.Sprint(got) != want {
+		t.Errorf("sent %v, want %s", got, want)
+	}
+
+	broken := errors.New("no such file")
+	for name, token := range map[string]func(context.Context) (string, error){
+		"error":  func(context.Context) (string, error) { return "", broken },
+		"broken": func(context.Context) (string, error) { return "two\nlines", nil },
+	} {
+		c.Token, c.token = token, ""
+		for call, do := range calls {
+			err := do(t.Context(), c)
+			if f, ok := state.CredentialFailure(err); !ok || f.Name != "mesh" || strings.Contains(err.Error(), "lines") && name == "broken" && strings.Contains(err.Error(), "two") {
+				t.Errorf("%s: %s: %v", name, call, err)
+			}
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("%d requests left without a readable token", len(got)-4)
+	}
+}
+
+// Whatever stands in a handle or an id reaches the server as one segment.
+func TestPathsAreEscaped(t *testing.T) {
+	var path string
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path = r.URL.EscapedPath()
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	for id, want := range map[string]string{
+		"reply.1":  "/mailbox/goulard/reply.1",
+		"..":       "/mailbox/goulard/%2E%2E",
+		".":        "/mailbox/goulard/%2E",
+		"a/../b":   "/mailbox/goulard/a%2F..%2Fb",
+		"a?b#c":    "/mailbox/goulard/a%3Fb%23c",
+		"\x00\r\n": "/mailbox/goulard/%00%0D%0A",
+		"\xff":     "/mailbox/goulard/%FF",
+	} {
+		if err := c.Ack(t.Context(), id); err != nil || path != want {
+			t.Errorf("%q: asked for %s, %v; want %s", id, path, err, want)
+		}
+	}
+	c.Paths.Mailbox = "/v2/box"
+	if err := c.Ack(t.Context(), "x"); err != nil || path != "/v2/box/goulard/x" {
+		t.Errorf("another path: %s, %v", path, err)
+	}
+}
+
+func TestKey(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, tt := range []struct{ from, id, want string }{
+		{"dorlange3120", "reply.T-1_a", "mesh:dorlange3120:reply.T-1_a"},
+		{"a:b", "c", "mesh:a%3Ab:c"},
+		{"a", "b:c", "mesh:a:b%3Ac"},
+		{"a/../b", "\x00\n", "mesh:a%2F..%2Fb:%00%0A"},
+		{"~", "%41", "mesh:%7E:%2541"},
+		{"é", "A", "mesh:%C3%A9:A"},
+	} {
+		if got := (Message{From: tt.from, ID: tt.id}).Key(); got != tt.want {
+			t.Errorf("%q %q: got %s, want %s", tt.from, tt.id, got, tt.want)
+		}
+	}
+	different := map[string]Message{}
+	for _, m := range []Message{
+		{}, {Text: "a"}, {Text: "b"}, {From: "a"}, {From: long, ID: "a"}, {From: long + "x", ID: "a"}, {From: "a", ID: long},
+		{ID: digest([]byte(long))}, {ID: long},
+	} {
+		key := m.Key()
+		if other, ok := different[key]; ok {
+			t.Errorf("one key for %.40v and %.40v", m, other)
+		}
+		different[key] = m
+	}
+}
+
+func FuzzKey(f *testing.F) {
+	f.Add("a", "b", "a:b", "")
+	f.Add("~", "%", "\xff", "/")
+	f.Fuzz(func(t *testing.T, from1, id1, from2, id2 string) {
+		one, two := Message{From: from1, ID: id1}.Key(), Message{From: from2, ID: id2}.Key()
+		if (one == two) != (from1 == from2 && id1 == id2) {
+			t.Errorf("%q and %q", one, two)
+		}
+		if len(one) > 198 || strings.ContainsFunc(one, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
+			t.Errorf("unsafe key %q", one)
+		}
+	})
+}
+
+func FuzzMailbox(f *testing.F) {
+	f.Add([]byte(`{"halted":true,"messages":[{"id":"1","from":"b","hops":["c"],"sent_at":"2026-03-01T10:00:00Z"}]}`))
+	f.Add([]byte(`{"messages":null}`))
+	f.Add([]byte(`{"messages":{}}`))
+	f.Add([]byte(`{"messages":[1]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var box Mailbox
+		if json.Unmarshal(data, &box) != nil {
+			return
+		}
+		if len(box.Messages) > MaxMessages {
+			t.Errorf("%d messages", len(box.Messages))
+		}
+		for _, m := range box.Messages {
+			if m.Kind == "" || m.Key() == "" {
+				t.Errorf("%+v", m)
+			}
+		}
+	})
+}

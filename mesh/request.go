@@ -1,0 +1,239 @@
+package mesh
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"agentstateloop/state"
+)
+
+// request is one call of the profile.
+type request struct {
+	op           string
+	method, path string // path is escaped
+	query        string
+	body         any // nil: none
+	into         any // nil: the answer's body does not matter
+	accept       []int
+	wait         time.Duration // the server may hold the answer back so long
+}
+
+// do makes the call. What it reads is bounded in time by Timeout and in size
+// by MaxMailbox.
+func (c *Client) do(ctx context.Context, r request) error {
+	timeout := c.Timeout
+	if timeout <= 0 {
+		timeout = 30 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout+r.wait)
+	defer cancel()
+
+	token, err := c.bearer(ctx)
+	if err != nil {
+		return &state.CredentialError{Name: "mesh", Err: fmt.Errorf("read token: %w", err)}
+	}
+	req, err := r.build(ctx, c.URL)
+	if err != nil {
+		return &Error{Op: r.op, Err: err}
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := c.client().Do(req)
+	if err != nil {
+		return &Error{Op: r.op, Err: withhold(token, transportCause(err))}
+	}
+	defer resp.Body.Close()
+
+	if !slices.Contains(r.accept, resp.StatusCode) {
+		return c.refusal(r.op, resp, token)
+	}
+	if err := r.read(resp); err != nil {
+		return &Error{Op: r.op, Code: resp.StatusCode, Err: withhold(token, err)}
+	}
+	return nil
+}
+
+func (r request) build(ctx context.Context, base string) (*http.Request, error) {
+	u, err := url.Parse(strings.TrimSuffix(base, "/") + r.path)
+	if err != nil {
+		// url.Error quotes the whole URL, and with it a password in it.
+		return nil, errors.New("mesh url does not parse; want one like http://127.0.0.1:8801")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("mesh url is no http address; want one like http://127.0.0.1:8801")
+	}
+	u.RawQuery = r.query
+	var body io.Reader
+	if r.body != nil {
+		b, err := encode(r.body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json")
+	return req, nil
+}
+
+// read takes the answer's body. Another service on the port that answers 200
+// with a page of its own has not taken our message: a body must be JSON.
+func (r request) read(resp *http.Response) error {
+	if r.method == http.MethodDelete && resp.StatusCode != http.StatusOK {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxMailbox+1))
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if len(body) > MaxMailbox {
+		return fmt.Errorf("answer is over %d bytes", MaxMailbox)
+	}
+	if r.into == nil && len(body) == 0 {
+		return nil
+	}
+	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return fmt.Errorf("answer is encoded as %.40q, which was not asked for", e)
+	}
+	if !isJSON(resp.Header.Get("Content-Type")) {
+		return fmt.Errorf("answer is %.80q, not JSON: is this the mesh?", resp.Header.Get("Content-Type"))
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		return errors.New("answer is no JSON object: is this the mesh?")
+	}
+	if r.into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, r.into); err != nil {
+		return fmt.Errorf("decode answer: %s", printable(err.Error())) // it can quote the answer
+	}
+	return nil
+}
+
+func isJSON(contentType string) bool {
+	t, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
+}
+
+// refusal makes the error for an answer that was not accepted.
+func (c *Client) refusal(op string, resp *http.Response, token string) error {
+	e := &Error{Op: op, Code: resp.StatusCode}
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
+		e.RetryAfter = time.Duration(min(s, 3600)) * time.Second
+	}
+	var said struct {
+		Error string `json:"error"`
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a broken one only says less
+	if json.Unmarshal(body, &said) == nil && said.Error != "" {
+		e.Err = withhold(token, errors.New(printable(said.Error)))
+	}
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		c.forget(token)
+		return &state.CredentialError{Name: "mesh", Err: e}
+	}
+	return e
+}
+
+// withhold keeps the token out of an error: what a stranger answered is quoted
+// in many of them, and it may be an echo of what we sent.
+func withhold(token string, err error) error {
+	if token != "" && strings.Contains(err.Error(), token) {
+		return errors.New("the answer is not shown, since it repeats our token")
+	}
+	return err
+}
+
+// printable bounds and cleans a stranger's text for an error or a log line.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s[:min(len(s), 200)])
+}
+
+// transportCause drops the wrapping that names the URL again: an error should
+// not repeat a long poll's query or an address with a password.
+func transportCause(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// bearer gives the token, reading it if we hold none.
+func (c *Client) bearer(ctx context.Context) (string, error) {
+	if c.Token == nil {
+		return "", nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.token != "" {
+		return c.token, nil
+	}
+	token, err := c.Token(ctx)
+	if err != nil {
+		return "", err
+	}
+	token = strings.TrimSpace(token)
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errors.New("it holds a space, a line break or a byte that no header can carry")
+	}
+	c.token = token
+	return token, nil
+}
+
+// forget drops a token that was refused, so that the next call reads it anew.
+func (c *Client) forget(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.token == token {
+		c.token = ""
+	}
+}
+
+// client is made once. No proxy of the environment and no redirect may see the
+// token; gzip is not asked for, so that an answer is as long as what is read;
+// no connection outlives its call.
+func (c *Client) client() *http.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.http == nil {
+		c.http = plainClient(&net.Dialer{})
+	}
+	return c.http
+}
+
+func plainClient(d *net.Dialer) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:            d.DialContext,
+			DisableKeepAlives:      true,
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
