@@ -75,6 +75,16 @@ func (m *machine) refused(e Refused) {
 	m.line(Line{Kind: LineGate, Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason})
 }
 
+// noted acknowledges what needs nothing else.
+func (m *machine) noted(e Noted) {
+	m.owe(0, e.MeshID)
+	if m.seen(e.Key) {
+		return
+	}
+	m.remember(e.Key)
+	m.line(Line{Kind: LineNote, Key: e.Key, Source: e.Source, From: e.From, What: e.Kind, Reason: e.Reason})
+}
+
 // nudged rings: it wakes an idle agent, and leaves no row.
 func (m *machine) nudged(e Nudged) {
 	m.owe(0, e.MeshID)

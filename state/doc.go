@@ -3,19 +3,19 @@
 // The machine is one pure function, [Step]: state, events, policy and time in,
 // state out. It does no I/O and reads no clock.
 //
-//	              operator message, mesh message, nudge
-//	            ┌──────────────── ack ────────────────┐
-//	            │                                     ▼
-//	      ┌───────────┐   5 min without one     ┌───────────┐
-//	      │   IDLE    │◀────── going quiet ─────│   PREP    │
-//	      │ every 30m │                         │ every 1m  │
-//	      └───────────┘                         └───────────┘
-//	            ▲                                     │
-//	            │                                     │ operator message
-//	            │   10 min without one          ┌─────▼─────┐
-//	            └──────── going quiet ──────────│  ACTIVE   │──┐ operator message:
-//	                                            │ every 1m  │◀─┘ timer restarts
-//	                                            └───────────┘
+//	        operator message, mesh message, nudge
+//	      ┌──────────────── ack ────────────────┐
+//	      │                                     ▼
+//	┌───────────┐   5 min without one     ┌───────────┐
+//	│   IDLE    │◀────── going quiet ─────│   PREP    │
+//	│ every 30m │                         │ every 1m  │
+//	└───────────┘                         └───────────┘
+//	      ▲                                     │
+//	      │                                     │ operator message
+//	      │   10 min without one          ┌─────▼─────┐
+//	      └──────── going quiet ──────────│  ACTIVE   │──┐ operator message:
+//	                                      │ every 1m  │◀─┘ timer restarts
+//	                                      └───────────┘
 //
 // The cycle that drives it lives in package cycle (DESIGN 3):
 //

@@ -31,6 +31,14 @@ type Nudged struct {
 	MeshID            string // held by the mesh until acknowledged
 }
 
+// Noted: an item that needs neither turn nor gate: an echo of ourselves, a
+// report nobody waits for. It is acknowledged and told in the history.
+type Noted struct {
+	Key, Kind, From, Reason string
+	Source                  Source
+	MeshID                  string
+}
+
 // NudgeFiles: the keys of all files in nudges/ now, so that the keys of those
 // that are gone can be forgotten.
 type NudgeFiles struct{ Keys []string }
@@ -103,8 +111,9 @@ type SendFailed struct {
 }
 
 // Scheduled: the installed crontab line was compared with the wanted one, and
-// is now Line; Reason says why it could not be, and Line what is known then.
-type Scheduled struct{ Line, Reason string }
+// is now Line, which runs Binary; Reason says why it could not be, and Line
+// what is known then.
+type Scheduled struct{ Line, Binary, Reason string }
 
 // Unscheduled: `uninstall` (Removed) took the line away; cycles leave the
 // table alone until `init` or `transition` sends it with Removed false.
@@ -143,6 +152,7 @@ type Recovered struct{ Reason string }
 func (Arrived) event()          {}
 func (Refused) event()          {}
 func (Nudged) event()           {}
+func (Noted) event()            {}
 func (NudgeFiles) event()       {}
 func (Looked) event()           {}
 func (LookFailed) event()       {}

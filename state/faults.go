@@ -40,6 +40,9 @@ func (m *machine) scheduled(e Scheduled) {
 	m.Schedule.Installed = e.Line
 	m.Schedule.Error = e.Reason
 	m.Schedule.Verified = m.now
+	if e.Reason == "" {
+		m.Schedule.Binary = e.Binary
+	}
 }
 
 func (m *machine) unscheduled(e Unscheduled) {

@@ -11,6 +11,7 @@ const (
 	LineDuplicate  LineKind = "duplicate"  // seen before; nothing changed
 	LineGate       LineKind = "gate"       // refused, kept in quarantine
 	LineNudge      LineKind = "nudge"      // a doorbell
+	LineNote       LineKind = "note"       // acknowledged, needs nothing
 	LineTransition LineKind = "transition" // of the phase
 	LineTurn       LineKind = "turn"       // dispatched, running, reaped, stale
 	LineTask       LineKind = "task"       // a turn's one ending

@@ -85,7 +85,7 @@ func (m *machine) redo(l Line) {
 	case LineGate:
 		m.remember(l.Key)
 		m.Quarantined++
-	case LineDuplicate:
+	case LineDuplicate, LineNote:
 		m.remember(l.Key)
 	case LineNudge:
 		m.Nudges = append(m.Nudges, l.Key)

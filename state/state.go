@@ -76,6 +76,7 @@ type Schedule struct {
 	Installed string    `json:"installed,omitempty"` // last verified
 	Verified  time.Time `json:"verified,omitzero"`
 	Error     string    `json:"error,omitempty"`
+	Binary    string    `json:"binary,omitempty"`  // pinned at first install
 	Removed   bool      `json:"removed,omitempty"` // by uninstall
 }
 

@@ -51,6 +51,8 @@ func (m *machine) apply(e Event) {
 		m.refused(e)
 	case Nudged:
 		m.nudged(e)
+	case Noted:
+		m.noted(e)
 	case NudgeFiles:
 		m.forgetNudges(e)
 	case Looked:
