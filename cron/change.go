@@ -1,0 +1,122 @@
+package cron
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Change is what one edit of the table did, or would do.
+type Change struct {
+	Before, After []byte // the whole table
+	Wrote         bool   // the table was written, and After was read back
+	Line          string // the agent's line now; "" when it was removed
+	Backup        string // path of the copy of Before; "" if none was needed
+}
+
+// contextLines is how many unchanged lines Diff shows around a change.
+const contextLines = 2
+
+// Diff returns the change in the manner of a unified diff, for people to read;
+// "" if nothing changes. Foreign lines near ours are shown as they are.
+func (c Change) Diff() string {
+	if bytes.Equal(c.Before, c.After) {
+		return ""
+	}
+	lines := diffLines(c.Before, c.After)
+	var out strings.Builder
+	out.WriteString("--- crontab, installed\n+++ crontab, wanted\n")
+	for start := 0; start < len(lines); {
+		end := hunkEnd(lines, start)
+		if end == start {
+			start++
+			continue
+		}
+		from := max(start-contextLines, 0)
+		to := min(end+contextLines, len(lines))
+		old, now := linesBefore(lines[:from])
+		olds, nows := linesBefore(lines[from:to])
+		fmt.Fprintf(&out, "@@ -%s +%s @@\n", span(old, olds), span(now, nows))
+		for _, line := range lines[from:to] {
+			out.WriteByte(line.sign)
+			out.Write(line.text)
+			if !bytes.HasSuffix(line.text, []byte("\n")) {
+				out.WriteString("\n\\ No newline at end of file\n")
+			}
+		}
+		start = to
+	}
+	return out.String()
+}
+
+type diffLine struct {
+	sign byte // ' ', '-' or '+'
+	text []byte
+}
+
+// diffLines pairs the lines that both tables have, in order. It is meant for
+// tables that differ in our lines alone; of others it gives a true diff too,
+// though not the shortest.
+func diffLines(before, after []byte) []diffLine {
+	olds, news := slices.Collect(bytes.Lines(before)), slices.Collect(bytes.Lines(after))
+	ahead := make(map[string]int) // how often a line is still to come in before
+	for _, line := range olds {
+		ahead[string(line)]++
+	}
+	var lines, added []diffLine
+	for len(olds) > 0 || len(news) > 0 {
+		switch {
+		case len(olds) > 0 && len(news) > 0 && bytes.Equal(olds[0], news[0]):
+			lines = append(append(lines, added...), diffLine{' ', olds[0]})
+			added = nil
+			ahead[string(olds[0])]--
+			olds, news = olds[1:], news[1:]
+		case len(news) > 0 && ahead[string(news[0])] == 0:
+			added = append(added, diffLine{'+', news[0]})
+			news = news[1:]
+		case len(olds) > 0:
+			lines = append(lines, diffLine{'-', olds[0]})
+			ahead[string(olds[0])]--
+			olds = olds[1:]
+		}
+	}
+	return append(lines, added...)
+}
+
+// hunkEnd returns the end of the changes that begin at start, including
+// unchanged lines too few to be worth a hunk of their own.
+func hunkEnd(lines []diffLine, start int) int {
+	if lines[start].sign == ' ' {
+		return start
+	}
+	end := start + 1
+	for i := end; i < len(lines) && i <= end+2*contextLines; i++ {
+		if lines[i].sign != ' ' {
+			end = i + 1
+		}
+	}
+	return end
+}
+
+// linesBefore counts the lines that are in the old table and in the new one.
+func linesBefore(lines []diffLine) (old, now int) {
+	for _, line := range lines {
+		if line.sign != '+' {
+			old++
+		}
+		if line.sign != '-' {
+			now++
+		}
+	}
+	return old, now
+}
+
+// span is one side of a hunk's head: the number of its first line, and how
+// many there are. A side with no lines names the line before it.
+func span(skipped, lines int) string {
+	if lines > 0 {
+		skipped++
+	}
+	return fmt.Sprintf("%d,%d", skipped, lines)
+}

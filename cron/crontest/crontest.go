@@ -1,0 +1,74 @@
+// Package crontest makes a crontab(1) for tests and for the demo, which must
+// never touch the table of the person who runs them.
+package crontest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// script keeps the table in one file. Like Debian's it knows -l, -r and -,
+// says "no crontab for" when there is none, refuses a table without a newline
+// at its end, and replaces the table in one step.
+const script = `#!/bin/sh
+table=%s
+case "$#:$1" in
+1:-l)
+	if [ ! -e "$table" ]; then
+		echo "no crontab for $(id -un)" >&2
+		exit 1
+	fi
+	exec cat "$table"
+	;;
+1:-r)
+	exec rm "$table"
+	;;
+1:-)
+	new="$table.$$"
+	trap 'rm -f "$new"' EXIT
+	cat >"$new" || exit 1
+	if [ -s "$new" ] && [ "$(tail -c 1 "$new" | wc -l)" -eq 0 ]; then
+		echo "new crontab file is missing newline before EOF, can't install." >&2
+		exit 1
+	fi
+	mv "$new" "$table"
+	;;
+*)
+	echo "usage: crontab -l | -r | -" >&2
+	exit 2
+	;;
+esac
+`
+
+// Write puts a program named crontab into dir, and returns its path and the
+// path of the file that holds its table. There is no table, and so no such
+// file, until one is installed or the caller writes it. It needs a shell and
+// coreutils, and no other set-up.
+func Write(dir string) (command, tablePath string, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return "", "", fmt.Errorf("write a test crontab: %w", err)
+	}
+	command, tablePath = filepath.Join(dir, "crontab"), filepath.Join(dir, "crontab.table")
+	text := fmt.Sprintf(script, "'"+strings.ReplaceAll(tablePath, "'", `'\''`)+"'")
+	if err := WriteScript(command, text); err != nil {
+		return "", "", err
+	}
+	return command, tablePath, nil
+}
+
+// WriteScript writes an executable file that can be started at once, also
+// while other goroutines start processes. (Such a process holds, for a moment,
+// a copy of every open file; a program that is open for writing anywhere
+// cannot be started: "text file busy".)
+func WriteScript(path, text string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		return fmt.Errorf("write a test crontab: %w", err)
+	}
+	return nil
+}

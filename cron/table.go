@@ -1,0 +1,234 @@
+package cron
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// What a caller may want to tell apart when the table cannot be reached. Any
+// other error of [Table] means that the table could not be read or written
+// this time; it says why, and what became of the table.
+var (
+	// ErrNoProgram: there is no such crontab program.
+	ErrNoProgram = errors.New("no crontab program: install cron, or use [schedule] mode = \"fixed\"")
+
+	// ErrNotAllowed: the system's cron.allow, cron.deny or PAM keeps this user
+	// from using crontab.
+	ErrNotAllowed = errors.New("this user may not use crontab: see cron.allow and cron.deny")
+)
+
+// Table is the crontab of the user who runs the program, as crontab(1) shows
+// it. The zero values of Command and Timeout mean "crontab" and 10 seconds;
+// Lock and Backup must be set to write.
+type Table struct {
+	Command string        // the crontab program: a name or a path, never arguments or a shell line
+	Lock    string        // lock file shared by all agents of the user; its folder is made
+	Backup  string        // folder for backups, 0700; it is made
+	Timeout time.Duration // for the lock, and for each crontab process
+}
+
+func (t Table) command() string        { return cmp.Or(t.Command, "crontab") }
+func (t Table) timeout() time.Duration { return cmp.Or(t.Timeout, 10*time.Second) }
+
+// Read returns the table as "crontab -l" prints it; no table at all is an
+// empty one. A table that cannot be read is an error and never an empty one:
+// only a crontab that prints nothing and exits 0, or says that there is no
+// crontab in words we know, has none (DESIGN 9).
+func (t Table) Read(ctx context.Context) ([]byte, error) {
+	table, err := t.list(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read crontab: %w", err)
+	}
+	return table, nil
+}
+
+func (t Table) list(ctx context.Context, env ...string) ([]byte, error) {
+	res, err := t.run(ctx, nil, env, "-l")
+	if len(res.stdout) == 0 && exited(err) && noCrontab.MatchString(res.stderr) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(res.stdout) == 0 && res.stderr != "" {
+		return nil, fmt.Errorf("%s -l: printed no table: %q", t.command(), res.stderr)
+	}
+	return res.stdout, nil
+}
+
+// Preview returns what Install would do, and writes nothing, not even a lock
+// file.
+func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
+	line, err := j.Line()
+	if err != nil {
+		return Change{}, err
+	}
+	before, err := t.Read(ctx)
+	if err != nil {
+		return Change{}, err
+	}
+	return Change{Before: before, After: Set(before, j.Agent, line), Line: line}, nil
+}
+
+// Install makes the line of j the only line of j.Agent in the table, under the
+// lock. A table that has it already is not written. Else the old table is
+// backed up, the new one is written and read back, and if it is not there as
+// written the old one is put back; the error then says which of the two the
+// user has now, and where the backup is.
+//
+// Once writing has begun, ctx no longer stops it: the read-back and the
+// restoration are bounded by Timeout alone. At worst that is four processes.
+func (t Table) Install(ctx context.Context, j Job) (Change, error) {
+	line, err := j.Line()
+	if err != nil {
+		return Change{}, err
+	}
+	change, err := t.edit(ctx, func(table []byte) []byte { return Set(table, j.Agent, line) })
+	change.Line = line
+	if err != nil {
+		return change, fmt.Errorf("install crontab line of %s: %w", j.Agent, err)
+	}
+	return change, nil
+}
+
+// Remove takes agent's lines out of the table, with the same care as Install.
+// A table left with no byte at all is removed with "crontab -r", since some
+// crontab programs refuse to install an empty one.
+func (t Table) Remove(ctx context.Context, agent string) (Change, error) {
+	change, err := t.edit(ctx, func(table []byte) []byte { return Unset(table, agent) })
+	if err != nil {
+		return change, fmt.Errorf("remove crontab line of %s: %w", agent, err)
+	}
+	return change, nil
+}
+
+// edit applies change to the table under the lock.
+func (t Table) edit(ctx context.Context, change func([]byte) []byte) (Change, error) {
+	unlock, err := t.lock(ctx)
+	if err != nil {
+		return Change{}, err
+	}
+	defer unlock()
+
+	before, err := t.Read(ctx)
+	if err != nil {
+		return Change{}, err
+	}
+	after := change(before)
+	if bytes.Equal(before, after) {
+		return Change{Before: before, After: after}, nil
+	}
+
+	before, err = t.unhidden(ctx, before)
+	if err != nil {
+		return Change{}, err
+	}
+	after = ended(change(before))
+	backup, err := t.backUp(before)
+	if err != nil {
+		return Change{}, fmt.Errorf("back up crontab, so nothing was written: %w", err)
+	}
+	err = t.replace(context.WithoutCancel(ctx), before, after)
+	return Change{Before: before, After: after, Wrote: err == nil, Backup: backup}, err
+}
+
+// lock takes the lock that all agents of the user share, and returns what
+// releases it.
+func (t Table) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(t.Lock), 0o700); err != nil {
+		return nil, fmt.Errorf("lock crontab: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.timeout())
+	defer cancel()
+	lock := flock.New(t.Lock, flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("lock crontab (%s, shared by all agents): %w", t.Lock, err)
+	}
+	return func() { _ = lock.Unlock() }, nil
+}
+
+// replace writes after in the place of before, and leaves one of the two: the
+// error says which.
+func (t Table) replace(ctx context.Context, before, after []byte) error {
+	writeErr := t.write(ctx, after)
+	got, readErr := t.Read(ctx)
+	if readErr == nil && bytes.Equal(got, after) {
+		return nil
+	}
+	if body, ok := cutHeader(got); ok && readErr == nil && bytes.Equal(body, after) {
+		return t.dropHeader(ctx, before, after)
+	}
+	if writeErr == nil {
+		writeErr = readErr
+	}
+	if writeErr == nil {
+		writeErr = errors.New("the table read back is not the one written")
+	}
+	if readErr == nil && same(got, before) {
+		return fmt.Errorf("%w; the table is as it was", writeErr)
+	}
+	return t.restore(ctx, before, got, writeErr)
+}
+
+// restore puts before back after a write that went wrong, for cause. What was
+// found instead is kept too: somebody else may just have written it.
+func (t Table) restore(ctx context.Context, before, found []byte, cause error) error {
+	kept, err := t.backUp(found)
+	if err != nil {
+		kept = "nowhere: " + err.Error()
+	}
+	writeErr := t.write(ctx, before)
+	got, readErr := t.Read(ctx)
+	if rest, ok := cutHeader(got); ok && same(rest, before) {
+		got = rest
+	}
+	if readErr == nil && same(got, before) {
+		return fmt.Errorf("%w; the old table was put back (what was found instead is kept: %s)", cause, kept)
+	}
+	backup, err := t.backUp(before)
+	if err != nil {
+		backup = err.Error()
+	}
+	return fmt.Errorf("%w; the old table could NOT be put back: look at crontab -l, and restore it from %s (%w)", cause, backup, errors.Join(writeErr, readErr))
+}
+
+// write has crontab(1) install table, or remove the table when there is
+// nothing in it.
+//
+// The table is handed over as a file on standard input, complete before
+// crontab starts. On a pipe, our death in the middle would look like the end
+// of the table, and a part of it would be installed.
+func (t Table) write(ctx context.Context, table []byte) error {
+	if len(table) == 0 {
+		_, err := t.run(ctx, nil, nil, "-r")
+		return err
+	}
+	file, err := os.CreateTemp(t.Backup, ".table-*")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := os.Remove(file.Name()); err != nil {
+		return err
+	}
+	// Debian's crontab refuses a table with no newline at its end.
+	if _, err := file.Write(ended(table)); err != nil {
+		return err
+	}
+	if _, err := file.Seek(0, 0); err != nil {
+		return err
+	}
+	_, err = t.run(ctx, file, nil, "-")
+	return err
+}
+
+// same compares tables as crontab(1) keeps them, with a newline at the end.
+func same(a, b []byte) bool { return bytes.Equal(ended(a), ended(b)) }
