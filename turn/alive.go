@@ -1,0 +1,169 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	aliveName = "alive"
+	pollEvery = 20 * time.Millisecond
+)
+
+// Process is an agent's process as it wrote itself into alive before it became
+// the agent. It leads a process group of the same number.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start string `json:"start"` // tells it from a later process with this pid
+	Boot  string `json:"boot"`  // the kernel's run in which PID means something
+
+	// Error is why it could not become the agent.
+	Error string `json:"error,omitempty"`
+}
+
+// lives says whether this very process still runs.
+func (p Process) lives() bool {
+	if p.PID <= 1 {
+		return false
+	}
+	boot, err := bootID()
+	if err != nil || boot != p.Boot {
+		return false
+	}
+	start, err := startTime(p.PID)
+	return err == nil && start == p.Start
+}
+
+// Probe says whether an agent of the attempt in dir lives: its alive is locked
+// by it or a descendant, or the recorded process itself still runs. The
+// Process is zero if none was recorded. An attempt that was never started is
+// not held.
+func Probe(dir string) (held bool, p Process, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, Process{}, nil
+	}
+	if err != nil {
+		return false, Process{}, fmt.Errorf("probe attempt: %w", err)
+	}
+	defer f.Close()
+
+	// A shared lock, so that two who look do not take each other for an agent.
+	err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
+	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+		return false, Process{}, fmt.Errorf("probe attempt: lock %s: %w", f.Name(), err)
+	}
+	p, readErr := readProcess(f)
+	return err != nil || p.lives(), p, readErr
+}
+
+// readProcess reads the record of alive. An empty file is a zero Process: its
+// child has not come to writing.
+func readProcess(f *os.File) (Process, error) {
+	var p Process
+	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
+		return p, fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	// An agent has the descriptor and may scribble into it; what cannot be
+	// read names no process, and no process is signalled.
+	if json.Unmarshal(b, &p) != nil {
+		return Process{}, nil
+	}
+	return p, nil
+}
+
+// End ends the agent of the attempt in dir whose runner is gone: TERM to its
+// process group, KILL after grace (zero: DefaultGrace), and returns as soon as
+// Probe finds nothing alive. A holder that is left after another grace has
+// left the group, and is abandoned. Only the recorded process's own group is
+// signalled: a pid that another process got since, or that another boot
+// wrote, is left alone.
+func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, err error) {
+	grace = orDefault(grace, DefaultGrace)
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		held, err := endWith(ctx, dir, sig, grace)
+		if err != nil || !held {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// endWith sends sig to the group as soon as the group is known and waits until
+// the attempt is free or the grace is over.
+func endWith(ctx context.Context, dir string, sig unix.Signal, grace time.Duration) (held bool, err error) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	over := time.After(grace)
+	sent := false
+	for {
+		held, p, err := Probe(dir)
+		if err != nil || !held {
+			return held, err
+		}
+		if !sent && ours(p, dir) {
+			sent = true
+			if err := unix.Kill(-p.PID, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+				return held, fmt.Errorf("end agent: signal group %d: %w", p.PID, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return held, context.Cause(ctx)
+		case <-over:
+			return held, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// ours says whether the group that p led is still the agent's.
+func ours(p Process, dir string) bool {
+	if p.lives() {
+		return true
+	}
+	boot, err := bootID()
+	return p.PID > 1 && err == nil && boot == p.Boot && groupHolds(p.PID, filepath.Join(dir, aliveName))
+}
+
+// lockAlive makes and locks alive for a new agent.
+func lockAlive(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock attempt: %w", err)
+	}
+	// Somebody who probes at this instant holds it for microseconds.
+	for range 50 {
+		if err = flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(pollEvery)
+	}
+	if err == nil {
+		return f, nil
+	}
+	f.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), ErrHeld)
+	}
+	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+}
+
+// flock locks through this very descriptor, which a child may inherit.
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

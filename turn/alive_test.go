@@ -1,0 +1,195 @@
+package turn
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// orphan starts a runner of its own in a process and kills it once the agent
+// has printed, so that the agent is left alone.
+func orphan(t *testing.T, script string) *bench {
+	t.Helper()
+	b := newBench(t, script)
+	job, err := json.Marshal(struct {
+		C Config
+		A Attempt
+	}{b.Config, b.Attempt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(b.Self, "-test.run=^TestHelperRunner$")
+	cmd.Env = append(os.Environ(), "TURN_TEST_JOB="+string(job))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "heard\n" {
+		t.Errorf("runner said %q, %v", line, err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	t.Cleanup(func() {
+		if _, p, _ := Probe(b.Dir); p.lives() {
+			unix.Kill(-p.PID, unix.SIGKILL)
+		}
+	})
+	return b
+}
+
+// TestHelperRunner is the process that orphan kills.
+func TestHelperRunner(t *testing.T) {
+	job := os.Getenv("TURN_TEST_JOB")
+	if job == "" {
+		t.Skip("only in the process of orphan")
+	}
+	var j struct {
+		C Config
+		A Attempt
+	}
+	if err := json.Unmarshal([]byte(job), &j); err != nil {
+		t.Fatal(err)
+	}
+	j.C.Run(t.Context(), j.A, func(Progress) { fmt.Println("heard") })
+}
+
+func killPIDFile(t *testing.T, file string) {
+	pid, err := strconv.Atoi(strings.TrimSpace(read(t, file)))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	unix.Kill(pid, unix.SIGKILL)
+}
+
+// A runner that is killed leaves the lock with its agent, and no second agent
+// starts beside it.
+func TestOrphanHoldsTheAttempt(t *testing.T) {
+	b := orphan(t, `echo up; exec sleep 1000`)
+	held, p, err := Probe(b.Dir)
+	if !held || p.PID == 0 || err != nil {
+		t.Fatalf("held %v, %+v, %v", held, p, err)
+	}
+	if _, err := b.Config.Run(t.Context(), b.Attempt, nil); !errors.Is(err, ErrHeld) {
+		t.Errorf("a second run beside an orphan: %v", err)
+	}
+	if err := Prepare(b.Dir, nil, ""); !errors.Is(err, ErrHeld) {
+		t.Errorf("prepared beside an orphan: %v", err)
+	}
+	if abandoned, err := End(t.Context(), b.Dir, 0); abandoned || err != nil {
+		t.Errorf("abandoned %v, %v", abandoned, err)
+	}
+	if held, _, _ := Probe(b.Dir); held {
+		t.Error("held after its end")
+	}
+	if err := Prepare(b.Dir, nil, ""); err == nil {
+		t.Error("the folder of an attempt that ran was taken anew")
+	}
+}
+
+func TestEndKillsWhatIgnoresTerm(t *testing.T) {
+	b := orphan(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
+	if abandoned, err := End(t.Context(), b.Dir, 200*time.Millisecond); abandoned || err != nil {
+		t.Errorf("abandoned %v, %v", abandoned, err)
+	}
+	if held, _, _ := Probe(b.Dir); held {
+		t.Error("held after KILL")
+	}
+}
+
+// The leader is gone, its child keeps the lock: the group is still ours.
+func TestEndFindsTheGroupWithoutItsLeader(t *testing.T) {
+	b := orphan(t, `sleep 1000 & echo up; exec sleep 1001`)
+	_, p, _ := Probe(b.Dir)
+	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the leader ends", func() bool { return !p.lives() })
+	if held, _, _ := Probe(b.Dir); !held {
+		t.Fatal("the child does not hold the lock")
+	}
+	abandoned, err := End(t.Context(), b.Dir, 5*time.Second)
+	if err != nil || abandoned {
+		t.Errorf("abandoned %v, %v", abandoned, err)
+	}
+}
+
+// Whatever left the group is abandoned, not waited for for ever, and not killed.
+func TestEndAbandonsADaemon(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
+		t.Skip("no setsid(1)")
+	}
+	b := orphan(t, `setsid sh -c 'echo $$ > daemon; exec sleep 1000' & while [ ! -s daemon ]; do sleep 0.01; done; echo up; exec sleep 1000`)
+	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
+	abandoned, err := End(t.Context(), b.Dir, 100*time.Millisecond)
+	if !abandoned || err != nil {
+		t.Errorf("abandoned %v, %v", abandoned, err)
+	}
+}
+
+// A pid that another process has now is not signalled.
+func TestEndSparesARecycledPID(t *testing.T) {
+	bystander := exec.Command("sleep", "1000")
+	bystander.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer bystander.Wait()
+	defer bystander.Process.Kill()
+	boot, err := bootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := startTime(bystander.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []Process{
+		{PID: bystander.Process.Pid, Start: start + "0", Boot: boot},
+		{PID: bystander.Process.Pid, Start: start, Boot: "another boot"},
+		{PID: 0}, {PID: 1}, {PID: -1},
+	} {
+		dir := t.TempDir()
+		alive, err := lockAlive(dir) // held by a process that is not in its group
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := record(alive, p); err != nil {
+			t.Fatal(err)
+		}
+		if abandoned, err := End(t.Context(), dir, 50*time.Millisecond); !abandoned || err != nil {
+			t.Errorf("%+v: abandoned %v, %v", p, abandoned, err)
+		}
+		alive.Close()
+	}
+	if again, err := startTime(bystander.Process.Pid); err != nil || again != start {
+		t.Errorf("the bystander was hit: %v", err)
+	}
+}
+
+func TestProbeOfWhatIsNotThere(t *testing.T) {
+	if held, p, err := Probe(filepath.Join(t.TempDir(), "none")); held || p != (Process{}) || err != nil {
+		t.Errorf("%v %+v %v", held, p, err)
+	}
+	if abandoned, err := End(t.Context(), t.TempDir(), 0); abandoned || err != nil {
+		t.Errorf("%v %v", abandoned, err)
+	}
+	dir := t.TempDir()
+	os.WriteFile(filepath.Join(dir, "alive"), []byte("\x00 scribble {"), 0o600)
+	if held, p, err := Probe(dir); held || p != (Process{}) || err != nil {
+		t.Errorf("%v %+v %v", held, p, err)
+	}
+}

@@ -1,0 +1,227 @@
+package turn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	contextName = "context"
+	outputName  = "output"
+
+	maxOutputFiles = 1000
+)
+
+// File is one file of the context box. Name is slash-separated and local, such
+// as "message.txt" or "attachments/1.pdf".
+type File struct {
+	Name string
+	Body io.Reader
+}
+
+// Prepare makes the folder of an attempt (0700, files 0600): context/ with the
+// files, each read-only, and output/, which begins as a copy of carry, the
+// output folder of the attempt before, or empty if carry is "" or gone. Of
+// carry only regular files are taken; links are not followed.
+//
+// A folder in which an agent was started is never used again: that is an
+// error, ErrHeld if the agent still lives. One that was only prepared is made
+// anew.
+func Prepare(dir string, context []File, carry string) error {
+	held, _, err := Probe(dir)
+	if err != nil {
+		return err
+	}
+	if held {
+		return fmt.Errorf("prepare %s: %w", dir, ErrHeld)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, aliveName)); err == nil {
+		return fmt.Errorf("prepare %s: the attempt was started already", dir)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("prepare attempt: %w", err)
+	}
+	for _, d := range []string{dir, filepath.Join(dir, contextName), filepath.Join(dir, outputName)} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return fmt.Errorf("prepare attempt: %w", err)
+		}
+	}
+	if err := fillContext(filepath.Join(dir, contextName), context); err != nil {
+		return fmt.Errorf("prepare attempt: %w", err)
+	}
+	if carry == "" {
+		return nil
+	}
+	if err := copyBox(carry, filepath.Join(dir, outputName)); err != nil {
+		return fmt.Errorf("prepare attempt: carry %s: %w", carry, err)
+	}
+	return nil
+}
+
+func fillContext(dir string, files []File) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, f := range files {
+		if err := writeInto(root, f.Name, f.Body, 0o400); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeInto makes a new file below root.
+func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
+	if dir := path.Dir(name); dir != "." {
+		if err := root.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Close())
+}
+
+// copyBox copies the regular files of one output folder into another.
+func copyBox(from, to string) error {
+	names, _, err := listBox(from)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range names {
+		f, err := openInBox(from, name)
+		if err != nil {
+			continue // it changed since it was listed: what it is now is not carried
+		}
+		err = writeInto(root, name, f, 0o600)
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenOutput opens a file that Result.Output or ListOutput names. It never
+// leaves the output folder of the attempt in dir, and opens nothing but a
+// regular file, whatever the agent or a survivor of it has put there since.
+func OpenOutput(dir, name string) (*os.File, error) {
+	return openInBox(filepath.Join(dir, outputName), name)
+}
+
+func openInBox(box, name string) (*os.File, error) {
+	root, err := openBox(box)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	// Without O_NONBLOCK a fifo would hang us.
+	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open output: %w", err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("open output: %q is no regular file", name)
+	}
+	return f, nil
+}
+
+// openBox opens an output folder that must be a folder and no link to one.
+func openBox(box string) (*os.Root, error) {
+	info, err := os.Lstat(box)
+	if err != nil {
+		return nil, fmt.Errorf("open output box: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, errors.New("open output box: it was replaced by something that is no folder")
+	}
+	root, err := os.OpenRoot(box)
+	if err != nil {
+		return nil, fmt.Errorf("open output box: %w", err)
+	}
+	// OpenRoot follows a link that came in between.
+	if at, err := root.Stat("."); err != nil || !os.SameFile(info, at) {
+		root.Close()
+		return nil, errors.New("open output box: it was replaced while it was opened")
+	}
+	return root, nil
+}
+
+// ListOutput lists the files that an agent left in the output folder of the
+// attempt in dir, slash-separated and sorted, at most a thousand. Only regular
+// files with plain names are listed; notes say what was left out and why. A
+// box that is gone or is no folder any more is an error.
+func ListOutput(dir string) (names, notes []string, err error) {
+	return listBox(filepath.Join(dir, outputName))
+}
+
+func listBox(box string) (names, notes []string, err error) {
+	root, err := openBox(box)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case name == ".":
+			return err
+		case err != nil:
+			notes = append(notes, fmt.Sprintf("output: %q cannot be read", name))
+			return nil
+		case len(names)+len(notes) >= maxOutputFiles:
+			notes = append(notes, fmt.Sprintf("output: more than %d files, the rest is left out", maxOutputFiles))
+			return fs.SkipAll
+		case !plainName(d.Name()):
+			notes = append(notes, fmt.Sprintf("output: %q has no plain name", name))
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.IsDir():
+		case !d.Type().IsRegular():
+			notes = append(notes, fmt.Sprintf("output: %q is no regular file", name))
+		default:
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return names, notes, fmt.Errorf("list output box: %w", err)
+	}
+	return names, notes, nil
+}
+
+// plainName holds for a name that a mail and a terminal can show as it is.
+func plainName(name string) bool {
+	if !utf8.ValidString(name) || len(name) > 255 {
+		return false
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) || r == '\\' {
+			return false
+		}
+	}
+	return true
+}

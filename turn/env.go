@@ -1,0 +1,104 @@
+package turn
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// defaultPath is where programs are looked for if Env has no PATH.
+const defaultPath = "/usr/local/bin:/usr/bin:/bin"
+
+// environ builds the agent's environment: small and the same under cron, a
+// shell and a daemon (DESIGN 4), then Config.Env, then the attempt's own. Our
+// binary's folder is the last of PATH, so that the agent can call us by name.
+func (c Config) environ(a Attempt) map[string]string {
+	env := map[string]string{
+		"PATH":     defaultPath,
+		"LANG":     "C.UTF-8",
+		"TERM":     "dumb",
+		"NO_COLOR": "1",
+		"SHELL":    "/bin/sh",
+		"TMPDIR":   os.TempDir(),
+	}
+	// The user database, since cron, su and daemons set HOME as they like.
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
+		env["HOME"], env["USER"], env["LOGNAME"] = u.HomeDir, u.Username, u.Username
+	}
+	maps.Copy(env, c.Env)
+	if dir := filepath.Dir(c.Self); !slices.Contains(filepath.SplitList(env["PATH"]), dir) {
+		env["PATH"] += ":" + dir
+	}
+	maps.Copy(env, a.Env)
+	maps.Copy(env, map[string]string{
+		"PWD":                    c.Workdir,
+		"AGENTSTATELOOP_CONTEXT": filepath.Join(a.Dir, contextName),
+		"AGENTSTATELOOP_OUTPUT":  filepath.Join(a.Dir, outputName),
+		"AGENTSTATELOOP_TURN":    a.TurnID,
+		"AGENTSTATELOOP_EPOCH":   strconv.FormatUint(a.Epoch, 10),
+	})
+	return env
+}
+
+// environList is env as execve wants it.
+func environList(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, k+"="+env[k])
+	}
+	return list
+}
+
+// lookPath finds a program as the child would: with a slash from workdir, else
+// in path. Its errors are for the operator.
+func lookPath(program, path, workdir string) (string, error) {
+	if strings.Contains(program, "/") {
+		if !filepath.IsAbs(program) {
+			program = filepath.Join(workdir, program)
+		}
+		return program, executable(program)
+	}
+	var found error
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, program)
+		err := executable(file)
+		if err == nil && filepath.IsAbs(file) {
+			return file, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			found = err
+		}
+	}
+	if found != nil {
+		return "", found
+	}
+	return "", fmt.Errorf("command not found: %s is not in PATH %s; set PATH in [turn] env, or give the whole path", program, path)
+}
+
+// executable says why a file cannot be run.
+func executable(file string) error {
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &notFound{file}
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() || info.Mode()&0o111 == 0 {
+		return fmt.Errorf("command is not executable: %s; chmod +x it", file)
+	}
+	return nil
+}
+
+// notFound reads better than "stat x: no such file or directory".
+type notFound struct{ file string }
+
+func (e *notFound) Error() string        { return "command not found: " + e.file }
+func (e *notFound) Is(target error) bool { return target == fs.ErrNotExist }

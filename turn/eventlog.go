@@ -1,0 +1,107 @@
+package turn
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const eventsName = "events.jsonl"
+
+// maxEventText bounds the text of one line of events.jsonl.
+const maxEventText = 64 << 10
+
+// started is the first line of events.jsonl. It holds no prompt and no
+// environment: those may hold secrets, argv must not.
+type started struct {
+	Time    time.Time `json:"time"`
+	Kind    string    `json:"kind"` // "start"
+	Version string    `json:"version"`
+	Runner  string    `json:"runner"`
+	Argv    []string  `json:"argv"`
+	Workdir string    `json:"workdir"`
+	PID     int       `json:"pid"` // 0: it could not be started
+}
+
+// happened is a line between the first and the last.
+type happened struct {
+	Time time.Time `json:"time"`
+	Event
+}
+
+// ended is the last line of events.jsonl. Its absence says that the runner died.
+type ended struct {
+	Time     time.Time `json:"time"`
+	Kind     string    `json:"kind"` // "end"
+	Exit     Exit      `json:"exit"`
+	ExitCode int       `json:"exit_code"`
+	Status   Status    `json:"status"`
+	Reason   string    `json:"reason"`
+	Stderr   string    `json:"stderr"`
+	Dropped  int       `json:"dropped"` // events that had no room
+}
+
+// eventLog writes events.jsonl. After a write that failed it writes no more
+// events; the turn goes on without.
+type eventLog struct {
+	w       io.WriteCloser
+	room    int64
+	dropped int
+	err     error
+}
+
+// openEventLog makes events.jsonl in dir, to grow to at most about limit bytes.
+func openEventLog(dir string, limit int64) *eventLog {
+	f, err := os.OpenFile(filepath.Join(dir, eventsName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	return &eventLog{w: f, room: limit, err: err}
+}
+
+// event writes one event, or counts it if there is no room.
+func (l *eventLog) event(at time.Time, e Event) {
+	if l.err != nil || l.room <= 0 {
+		l.dropped++
+		return
+	}
+	e.Text = head(e.Text, maxEventText)
+	l.line(happened{at.UTC(), e})
+}
+
+// line writes v whatever the room: the first and the last line always fit.
+func (l *eventLog) line(v any) {
+	if l.err != nil {
+		return
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		l.err = err
+		return
+	}
+	n, err := l.w.Write(append(b, '\n'))
+	l.room -= int64(n)
+	l.err = err
+}
+
+// end writes the last line, even after events that could not be written, and
+// says what went wrong.
+func (l *eventLog) end(last ended) error {
+	failed := l.err
+	if l.w == (*os.File)(nil) {
+		return fmt.Errorf("write events: %w", failed)
+	}
+	l.err = nil
+	last.Dropped = l.dropped
+	l.line(last)
+	if err := l.w.Close(); l.err == nil {
+		l.err = err
+	}
+	if failed == nil {
+		failed = l.err
+	}
+	if failed != nil {
+		return fmt.Errorf("write events: %w", failed)
+	}
+	return nil
+}

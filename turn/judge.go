@@ -1,0 +1,193 @@
+package turn
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// result says what came of it, once follow has returned. Its error means that
+// the child never became the agent, by a fault of ours.
+func (s *supervisor) result() (Result, error) {
+	res := Result{
+		ExitCode: -1, Exit: ExitError,
+		Stderr:  s.stderr.String(),
+		Session: s.session,
+		CostUSD: s.live.CostUSD, Usage: s.usage,
+	}
+	if !s.exited.IsZero() {
+		res.ExitCode = s.p.state.ExitCode()
+	}
+	child, err := s.child()
+	if err != nil {
+		return Result{}, err
+	}
+
+	s.judge(&res, child)
+	s.takeAnswer(&res)
+	s.takeOutput(&res)
+	s.demandAnswer(&res)
+	s.blame(&res)
+	if s.left {
+		res.Notes = append(res.Notes, "a process that the agent started left its group and was abandoned")
+	}
+	return res, nil
+}
+
+// child reads what the child wrote into alive. If it wrote nothing and failed
+// without a word, the agent was never begun.
+func (s *supervisor) child() (Process, error) {
+	_, p, err := Probe(s.a.Dir)
+	if err != nil {
+		// The agent may have removed its own folder; what it said still counts.
+		return Process{}, nil
+	}
+	if p.PID == 0 && s.ending == nil && s.answer.n == 0 && s.p.state.ExitCode() != 0 {
+		return p, fmt.Errorf("start agent: %v: %s", s.p.state, lastLine(s.stderr.String()))
+	}
+	return p, nil
+}
+
+// judge finds Status, Exit and Reason from how the process ended and what its
+// stream said last.
+func (s *supervisor) judge(res *Result, child Process) {
+	if s.ending != nil {
+		res.Exit, res.Status, res.Reason = s.ending.exit, s.ending.status, s.ending.reason
+		if s.ending.exit != ExitIdle {
+			return
+		}
+		res.Reason = ""
+	}
+	if s.ending == nil && res.ExitCode == 0 {
+		res.Exit = ExitClean
+	}
+	switch {
+	case child.Error != "":
+		res.Status, res.Reason = Failed, "the command cannot be started: "+child.Error
+	case s.done != nil && s.done.Failed:
+		res.Status, res.Reason = Failed, head(clean(s.done.Text), 2000)
+		if res.Reason == "" {
+			res.Reason = "the agent says that it failed, and not why"
+		}
+	case s.done != nil:
+		res.Status = Success
+		if res.Exit == ExitError {
+			res.Notes = append(res.Notes, fmt.Sprintf("the agent ended with %v after its answer", s.p.state))
+		}
+	case res.ExitCode != 0:
+		res.Status, res.Reason = Failed, s.exitReason()
+	case s.agent.parse != nil:
+		res.Status, res.Reason = Partial, "the agent's stream ended without a result"
+	default:
+		res.Status = Success
+	}
+}
+
+// exitReason is the exit status with the agent's last words.
+func (s *supervisor) exitReason() string {
+	reason := s.p.state.String()
+	for _, said := range []string{s.faults.String(), s.stderr.String()} {
+		if line := lastLine(said); line != "" {
+			return reason + ": " + line
+		}
+	}
+	return reason
+}
+
+// takeAnswer fills in the text: what Done holds, else what was said after the
+// last tool; and all that was said if the turn did not end well.
+func (s *supervisor) takeAnswer(res *Result) {
+	if res.Status == Success && s.done != nil {
+		whole := s.done.Text
+		if whole == "" && s.segment.Len() <= s.c.MaxText {
+			whole = s.segment.String()
+		}
+		if whole != "" {
+			s.answer.reset()
+			s.answer.write(whole)
+		}
+	}
+	cut, why := s.answer.cut(), s.answer.err
+	text, file := s.answer.close()
+	if file != "" {
+		text = wholeRunes(text)
+	}
+	res.Text, res.TextFile = clean(text), file
+	switch {
+	case !cut || res.Status != Success:
+	case why != nil:
+		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is cut: %v", why)
+	default:
+		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is cut at %d bytes of %d", s.c.MaxOutput, s.answer.n)
+	}
+}
+
+// wholeRunes drops the part of a character at the end of a text that was cut.
+func wholeRunes(text string) string {
+	for range utf8.UTFMax - 1 {
+		if r, n := utf8.DecodeLastRuneInString(text); r != utf8.RuneError || n != 1 {
+			break
+		}
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
+// takeOutput lists the box; one that is gone is worth a note.
+func (s *supervisor) takeOutput(res *Result) {
+	names, notes, err := ListOutput(s.a.Dir)
+	res.Output = names
+	res.Notes = append(res.Notes, notes...)
+	if err != nil {
+		res.Notes = append(res.Notes, err.Error())
+	}
+}
+
+// demandAnswer keeps an agent that ended without a word from passing for one
+// that answered.
+func (s *supervisor) demandAnswer(res *Result) {
+	if res.Text != "" || (res.Status != Success && res.Status != Partial) {
+		return
+	}
+	if len(res.Output) > 0 {
+		res.Status, res.Reason = Partial, "the agent left files but no answer"
+		return
+	}
+	if res.Status == Success {
+		res.Reason = "the agent ended without an answer"
+	}
+	if line := lastLine(res.Stderr); line != "" {
+		res.Reason += ": " + line
+	}
+	res.Status = Failed
+}
+
+// blame looks in what the agent called an error for a refused login and for a
+// session that is gone.
+func (s *supervisor) blame(res *Result) {
+	if res.Status != Failed && res.Status != Partial {
+		return
+	}
+	said := s.faults.String() + "\n" + res.Stderr
+	if s.a.Session != "" && lineWith(said, s.agent.stale) != "" {
+		res.SessionStale, res.Session = true, ""
+		return
+	}
+	if line := lineWith(said, s.agent.refused); line != "" {
+		res.Credential = s.c.credential(line)
+	}
+}
+
+// lineWith is the first line that matches, cut; "" if there is none.
+func lineWith(said string, want *regexp.Regexp) string {
+	if want == nil {
+		return ""
+	}
+	for line := range strings.Lines(said) {
+		if want.MatchString(line) {
+			return head(strings.TrimSpace(line), 300)
+		}
+	}
+	return ""
+}

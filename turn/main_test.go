@@ -1,0 +1,128 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The test binary stands in for our own: the runner starts it as `__attempt`.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == attemptCommand {
+		fmt.Fprintln(os.Stderr, Main(os.Args[2:]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// bench is one attempt ready to run.
+type bench struct {
+	Config
+	Attempt
+	t *testing.T
+}
+
+// newBench prepares an attempt of an agent that is this shell script.
+func newBench(t *testing.T, script string) *bench {
+	t.Helper()
+	work := t.TempDir()
+	program := writeScript(t, work, "agent", script)
+	b := &bench{
+		t: t,
+		Config: Config{
+			Runner: Exec, Command: []string{program}, Workdir: work,
+			Timeout: time.Minute, Grace: 10 * time.Second,
+			Self: self(t), Version: "test",
+		},
+		Attempt: Attempt{
+			Dir: filepath.Join(t.TempDir(), "turns", "t1", "1"), TurnID: "t1", Epoch: 1,
+			Prompt: []byte("hello\n"),
+		},
+	}
+	if err := Prepare(b.Dir, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+func writeScript(t *testing.T, dir, name, script string) string {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// run runs the attempt to its end.
+func (b *bench) run() Result {
+	b.t.Helper()
+	res, err := b.Config.Run(b.t.Context(), b.Attempt, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return res
+}
+
+// runUntil runs the attempt and cancels it with cause when the agent has
+// printed want.
+func (b *bench) runUntil(want string, cause error) (Result, error) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancelCause(b.t.Context())
+	defer cancel(nil)
+	return b.Config.Run(ctx, b.Attempt, func(p Progress) {
+		if strings.Contains(p.Event.Text, want) {
+			cancel(cause)
+		}
+	})
+}
+
+// check compares what most tests look at.
+func (r Result) check(t *testing.T, status Status, exit Exit, text, reason string) {
+	t.Helper()
+	if r.Status != status || r.Exit != exit {
+		t.Errorf("status %s, exit %s; want %s, %s (%+v)", r.Status, r.Exit, status, exit, r)
+	}
+	if r.Text != text {
+		t.Errorf("text %q, want %q", r.Text, text)
+	}
+	if (reason == "") != (r.Reason == "") || !strings.Contains(r.Reason, reason) {
+		t.Errorf("reason %q, want %q", r.Reason, reason)
+	}
+}
+
+// await returns when ok holds.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for over := time.After(30 * time.Second); !ok(); {
+		select {
+		case <-over:
+			t.Fatalf("%s: waited in vain", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func read(t *testing.T, elem ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(elem...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

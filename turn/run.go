@@ -1,0 +1,114 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// Run starts the agent on one prepared attempt and follows it to its end. It
+// returns within Timeout and a few Graces whatever the agent and its children
+// do, and always with a Result that says what came of it: a command that is
+// not there, a workdir that is missing or an agent that dies are results.
+//
+// When ctx is cancelled, the agent's process group is ended: TERM, then KILL
+// after Grace. With the cause ErrStopped the Result is canceled and holds what
+// there was. With any other cause (the epoch is lost, the process must go) the
+// error is that cause and the Result is to be thrown away. An error otherwise
+// means that the attempt could not be begun by a fault of ours, such as a full
+// disk: nothing was started.
+//
+// watch, if not nil, is told of each event, one at a time, from one goroutine;
+// while it runs the agent's output waits.
+func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Result, error) {
+	c = c.withDefaults()
+	kind, program, err := agentFor(c.Runner)
+	if err != nil {
+		return Result{}, err
+	}
+	if !filepath.IsAbs(a.Dir) || !filepath.IsAbs(c.Self) {
+		return Result{}, fmt.Errorf("run agent: %q and %q must be absolute paths", a.Dir, c.Self)
+	}
+	if err := context.Cause(ctx); err != nil {
+		if !errors.Is(err, ErrStopped) {
+			return Result{}, err
+		}
+		return Result{Status: Canceled, Reason: "stopped before it began", Exit: ExitStopped, ExitCode: -1}, nil
+	}
+	if a.Session != "" && !sessionID.MatchString(a.Session) {
+		a.Session = ""
+	}
+
+	command := c.Command
+	if len(command) == 0 {
+		command = []string{program}
+	}
+	argv := kind.argv(command, a)
+	env := c.environ(a)
+	log := openEventLog(a.Dir, c.MaxEvents)
+	first := started{Time: time.Now().UTC(), Kind: "start", Version: c.Version, Runner: c.Runner, Argv: argv, Workdir: c.Workdir}
+
+	path, err := c.find(argv[0], env["PATH"])
+	if err != nil {
+		res := Result{Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1}
+		log.line(first)
+		return res.logged(log), nil
+	}
+	p, err := c.start(a, path, argv, env)
+	if err != nil {
+		res := Result{Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1}
+		log.line(first)
+		res.logged(log)
+		return Result{}, err
+	}
+	first.PID = p.pid
+	log.line(first)
+
+	s := newSupervisor(c, a, kind, p, log, watch)
+	s.follow(ctx)
+	res, err := s.result()
+	if err != nil {
+		return Result{}, err
+	}
+	res = res.logged(log)
+	if s.ending != nil && s.ending.exit == ExitStopped && !errors.Is(context.Cause(ctx), ErrStopped) {
+		return res, context.Cause(ctx)
+	}
+	return res, nil
+}
+
+// find looks for what must be there before anything is started, since that
+// gives better reasons than the child could.
+func (c Config) find(program, path string) (string, error) {
+	if program == "" {
+		return "", errors.New("turn.command is empty: name the program to run")
+	}
+	info, err := os.Stat(c.Workdir)
+	if err != nil || !info.IsDir() {
+		return "", fmt.Errorf("workdir %q is no folder; make it, or set workdir in [turn]", c.Workdir)
+	}
+	return lookPath(program, path, c.Workdir)
+}
+
+// logged writes the last line of events.jsonl. If the file could not be
+// written, the answer stands and a note says so.
+func (r Result) logged(log *eventLog) Result {
+	err := log.end(ended{
+		Time: time.Now().UTC(), Kind: "end", Exit: r.Exit, ExitCode: r.ExitCode,
+		Status: r.Status, Reason: r.Reason, Stderr: r.Stderr,
+	})
+	if err != nil {
+		r.Notes = append(r.Notes, err.Error())
+	}
+	return r
+}
+
+// credential makes the error of DESIGN 10 for an agent that was refused.
+func (c Config) credential(said string) error {
+	return &state.CredentialError{Name: "agent:" + c.Runner, Err: errors.New(said)}
+}

@@ -1,0 +1,323 @@
+package turn
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAnswer(t *testing.T) {
+	b := newBench(t, `printf 'you said: '; cat; echo note >&2`)
+	b.Prompt = []byte("wake up; $(touch /nowhere) `x`\n")
+	res := b.run()
+	res.check(t, Success, ExitClean, "you said: wake up; $(touch /nowhere) `x`", "")
+	if res.ExitCode != 0 || res.Stderr != "note" || len(res.Notes) > 0 {
+		t.Errorf("%+v", res)
+	}
+	if held, p, err := Probe(b.Dir); held || err != nil || p.PID == 0 || p.Boot == "" || p.Start == "" {
+		t.Errorf("after the end: held %v, %+v, %v", held, p, err)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("SECRET_OF_THE_RUNNER", "x")
+	b := newBench(t, `env; pwd`)
+	b.Config.Env = map[string]string{"PATH": "/usr/bin:/bin", "COLOUR": "blue"}
+	b.Attempt.Env = map[string]string{"AGENTSTATELOOP_HANDLE": "goulard3120", "COLOUR": "red"}
+	b.Extra = []string{"--more"}
+	res := b.run()
+	got := strings.Split(res.Text, "\n")
+	for _, want := range []string{
+		"PATH=/usr/bin:/bin:" + filepath.Dir(b.Self), "COLOUR=red", "AGENTSTATELOOP_HANDLE=goulard3120",
+		"AGENTSTATELOOP_CONTEXT=" + b.Dir + "/context", "AGENTSTATELOOP_OUTPUT=" + b.Dir + "/output",
+		"AGENTSTATELOOP_TURN=t1", "AGENTSTATELOOP_EPOCH=1", b.Workdir,
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, res.Text)
+		}
+	}
+	if strings.Contains(res.Text, "SECRET_OF_THE_RUNNER") {
+		t.Error("the runner's environment leaked")
+	}
+}
+
+// The log of an attempt begins with how and ends with why, and holds neither
+// prompt nor environment.
+func TestEventsFile(t *testing.T) {
+	b := newBench(t, `echo working; echo oops >&2; exit 3`)
+	b.Prompt = []byte("the-prompt")
+	b.Config.Env = map[string]string{"TOKEN": "the-token"}
+	b.Extra = []string{"--plan"}
+	b.run().check(t, Failed, ExitError, "working", "exit status 3: oops")
+
+	text := read(t, b.Dir, "events.jsonl")
+	if strings.Contains(text, "the-prompt") || strings.Contains(text, "the-token") {
+		t.Errorf("a secret in\n%s", text)
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	var first started
+	var middle happened
+	var last ended
+	for i, v := range []any{&first, &middle, &last} {
+		if err := json.Unmarshal([]byte(lines[i]), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first.PID == 0 || first.Version != "test" || !slices.Equal(first.Argv, []string{b.Command[0], "--plan"}) {
+		t.Errorf("first %+v", first)
+	}
+	if middle.Kind != TextDelta || middle.Text != "working\n" {
+		t.Errorf("middle %+v", middle)
+	}
+	if last.Exit != ExitError || last.ExitCode != 3 || last.Stderr != "oops" || last.Status != Failed {
+		t.Errorf("last %+v", last)
+	}
+}
+
+func TestEventsFileIsBounded(t *testing.T) {
+	b := newBench(t, `i=0; while [ $i -lt 200 ]; do echo line $i >&2; echo line $i; i=$((i+1)); done; sleep 0`)
+	b.MaxEvents = 1000
+	b.run()
+	text := read(t, b.Dir, "events.jsonl")
+	if len(text) > 40<<10 || !strings.Contains(text, `"kind":"end"`) {
+		t.Errorf("%d bytes\n%s", len(text), text)
+	}
+}
+
+func TestCannotStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		break_ func(b *bench)
+		reason string
+	}{
+		"not in path":    {func(b *bench) { b.Command = []string{"no-such-agent"} }, "command not found: no-such-agent is not in PATH"},
+		"no such file":   {func(b *bench) { b.Command = []string{"./missing.sh"} }, "missing.sh"},
+		"not executable": {func(b *bench) { os.Chmod(b.Command[0], 0o644) }, "chmod +x"},
+		"a folder":       {func(b *bench) { b.Command = []string{b.Workdir} }, "not executable"},
+		"no command":     {func(b *bench) { b.Command = nil }, "turn.command is empty"},
+		"no workdir":     {func(b *bench) { b.Workdir = "/no/such/dir" }, `workdir "/no/such/dir" is no folder`},
+		"no program":     {func(b *bench) { os.WriteFile(b.Command[0], []byte{0x7f, 'E', 'L', 'F', 0}, 0o755) }, "exec format error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "echo hi")
+			c.break_(b)
+			b.run().check(t, Failed, ExitError, "", c.reason)
+			if log := read(t, b.Dir, "events.jsonl"); !strings.Contains(log, `"kind":"end"`) {
+				t.Errorf("log %s", log)
+			}
+		})
+	}
+}
+
+func TestOurFault(t *testing.T) {
+	b := newBench(t, "echo hi")
+	b.Dir = filepath.Join(b.Dir, "gone")
+	if res, err := b.Config.Run(t.Context(), b.Attempt, nil); err == nil {
+		t.Errorf("an attempt without its folder ran: %+v", res)
+	}
+	b = newBench(t, "echo hi")
+	b.Self = "/bin/false" // an installation that is broken
+	if res, err := b.Config.Run(t.Context(), b.Attempt, nil); err == nil {
+		t.Errorf("an agent that was never begun has a result: %+v", res)
+	}
+}
+
+func TestNoAnswer(t *testing.T) {
+	newBench(t, `exit 0`).run().check(t, Failed, ExitClean, "", "ended without an answer")
+	newBench(t, `echo 'no model' >&2`).run().check(t, Failed, ExitClean, "", "ended without an answer: no model")
+	newBench(t, `printf ' \n\t\n'`).run().check(t, Failed, ExitClean, "", "ended without an answer")
+	res := newBench(t, `echo x > "$AGENTSTATELOOP_OUTPUT/report.txt"`).run()
+	res.check(t, Partial, ExitClean, "", "left files but no answer")
+}
+
+func TestDiesBySignal(t *testing.T) {
+	res := newBench(t, `echo half; kill -9 $$`).run()
+	res.check(t, Failed, ExitError, "half", "signal: killed")
+}
+
+func TestBinaryOutput(t *testing.T) {
+	res := newBench(t, `printf 'a\000b\377\033[1mc\r\nd'`).run()
+	res.check(t, Success, ExitClean, "ab\uFFFD[1mc\nd", "")
+}
+
+// An answer longer than memory goes into a file, one longer than the file is
+// cut and says so; the agent is never blocked.
+func TestLongAnswer(t *testing.T) {
+	b := newBench(t, `head -c 300000 /dev/zero | tr '\0' x`)
+	b.MaxText = 1000
+	res := b.run()
+	res.check(t, Success, ExitClean, strings.Repeat("x", 1000), "")
+	if got := read(t, b.Dir, res.TextFile); got != strings.Repeat("x", 300000) {
+		t.Errorf("file of %d bytes", len(got))
+	}
+
+	b = newBench(t, `head -c 300000000 /dev/zero`)
+	b.MaxText, b.MaxOutput, b.MaxEvents = 1000, 5000, 100000
+	res = b.run()
+	res.check(t, Failed, ExitClean, "", "cut at 5000 bytes") // all of it unprintable
+	b = newBench(t, `head -c 300000000 /dev/zero | tr '\0' x`)
+	b.MaxText, b.MaxOutput, b.MaxEvents = 1000, 5000, 100000
+	res = b.run()
+	res.check(t, Partial, ExitClean, strings.Repeat("x", 1000), "cut at 5000 bytes of 300000000")
+	if got := read(t, b.Dir, res.TextFile); len(got) != 5000 {
+		t.Errorf("file of %d bytes", len(got))
+	}
+	if info, err := os.Stat(filepath.Join(b.Dir, "events.jsonl")); err != nil || info.Size() > 1<<20 {
+		t.Errorf("events.jsonl %v %v", info.Size(), err)
+	}
+}
+
+func TestCutInsideACharacter(t *testing.T) {
+	b := newBench(t, `printf 'abéé'`)
+	b.MaxText = 3
+	b.run().check(t, Success, ExitClean, "ab", "")
+}
+
+func TestStopped(t *testing.T) {
+	b := newBench(t, `echo half; exec sleep 1000`)
+	res, err := b.runUntil("half", ErrStopped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.check(t, Canceled, ExitStopped, "half", "stopped")
+}
+
+// A runner that lost its epoch must not deliver.
+func TestLostEpoch(t *testing.T) {
+	lost := errors.New("the epoch is lost")
+	b := newBench(t, `echo half; exec sleep 1000`)
+	if _, err := b.runUntil("half", lost); !errors.Is(err, lost) {
+		t.Errorf("error %v", err)
+	}
+	if held, _, _ := Probe(b.Dir); held {
+		t.Error("the agent lives")
+	}
+}
+
+// TERM goes to the whole group and may be answered; KILL follows if not.
+func TestTermThenKill(t *testing.T) {
+	b := newBench(t, `trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
+	res, _ := b.runUntil("up", ErrStopped)
+	res.check(t, Canceled, ExitStopped, "up\nbye", "stopped")
+
+	b = newBench(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
+	b.Grace = 200 * time.Millisecond
+	res, _ = b.runUntil("up", ErrStopped)
+	res.check(t, Canceled, ExitStopped, "up", "stopped")
+
+	b = newBench(t, `(trap '' TERM; echo up; while :; do sleep 0.05; done) & wait`)
+	b.Grace = 200 * time.Millisecond
+	res, _ = b.runUntil("up", ErrStopped)
+	res.check(t, Canceled, ExitStopped, "up", "stopped")
+	if held, _, _ := Probe(b.Dir); held {
+		t.Error("a child of the agent outlived KILL")
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	b := newBench(t, `echo half; while :; do sleep 0.01; echo . >&2; done`)
+	b.Timeout = 300 * time.Millisecond
+	b.run().check(t, TimedOut, ExitError, "half", "ran longer than 300ms")
+
+	b = newBench(t, `echo half; exec sleep 1000`)
+	b.Silence = 200 * time.Millisecond
+	b.run().check(t, TimedOut, ExitError, "half", "printed nothing for 200ms")
+
+	b = newBench(t, `for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; echo . >&2; done; echo whole`)
+	b.Silence = 900 * time.Millisecond
+	b.run().check(t, Success, ExitClean, "whole", "")
+}
+
+// What the agent leaves running in its group ends with it; what left the group
+// is not waited for, though it keeps our pipes.
+func TestLeftovers(t *testing.T) {
+	b := newBench(t, `sleep 1000 & echo done`)
+	b.run().check(t, Success, ExitClean, "done", "")
+	if held, _, _ := Probe(b.Dir); held {
+		t.Error("a background child outlived the turn")
+	}
+
+	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
+		t.Skip("no setsid(1)")
+	}
+	b = newBench(t, `setsid sh -c 'echo $$ > daemon; exec sleep 1000' & while [ ! -s daemon ]; do sleep 0.01; done; echo done`)
+	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
+	res := b.run()
+	res.check(t, Success, ExitClean, "done", "")
+	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "abandoned") {
+		t.Errorf("notes %q", res.Notes)
+	}
+	if held, _, _ := Probe(b.Dir); !held {
+		t.Error("a daemon that inherited alive does not hold it")
+	}
+}
+
+func TestOutputBox(t *testing.T) {
+	b := newBench(t, `cd "$AGENTSTATELOOP_OUTPUT"; echo one > b.txt; mkdir sub; echo two > sub/a.txt
+ln -s /etc/passwd link; mkfifo pipe; touch "$(printf 'new\nline')"; echo done`)
+	res := b.run()
+	res.check(t, Success, ExitClean, "done", "")
+	if !slices.Equal(res.Output, []string{"b.txt", "sub/a.txt"}) || len(res.Notes) != 3 {
+		t.Errorf("output %q, notes %q", res.Output, res.Notes)
+	}
+	f, err := OpenOutput(b.Dir, "sub/a.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var got bytes.Buffer
+	if got.ReadFrom(f); got.String() != "two\n" {
+		t.Errorf("content %q", got.String())
+	}
+	for _, name := range []string{"link", "pipe", "sub", "../prompt", "/etc/passwd"} {
+		if f, err := OpenOutput(b.Dir, name); err == nil {
+			t.Errorf("%s was opened as %s", name, f.Name())
+		}
+	}
+}
+
+func TestOutputBoxGone(t *testing.T) {
+	res := newBench(t, `rmdir "$AGENTSTATELOOP_OUTPUT"; echo done`).run()
+	res.check(t, Success, ExitClean, "done", "")
+	if len(res.Notes) != 1 {
+		t.Errorf("notes %q", res.Notes)
+	}
+	b := newBench(t, `rmdir "$AGENTSTATELOOP_OUTPUT"; ln -s /etc "$AGENTSTATELOOP_OUTPUT"; echo done`)
+	res = b.run()
+	res.check(t, Success, ExitClean, "done", "")
+	if len(res.Notes) != 1 || len(res.Output) != 0 {
+		t.Errorf("output %q, notes %q", res.Output, res.Notes)
+	}
+	if _, err := OpenOutput(b.Dir, "passwd"); err == nil {
+		t.Error("the link was followed")
+	}
+	newBench(t, `rm -rf "$(dirname "$AGENTSTATELOOP_OUTPUT")"; echo done`).run().check(t, Success, ExitClean, "done", "")
+}
+
+// A disk that is full costs the log, not the answer.
+func TestDiskFull(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	log := &eventLog{w: full, room: 1 << 20}
+	log.line(started{})
+	log.event(time.Now(), Event{Kind: TextDelta, Text: "x"})
+	res := Result{Status: Success, Text: "x"}.logged(log)
+	res.check(t, Success, "", "x", "")
+	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "no space left") {
+		t.Errorf("notes %q", res.Notes)
+	}
+
+	s := spool{path: "/dev/full", maxMem: 3, maxFile: 100}
+	s.write("abc")
+	s.write("def")
+	if text, _ := s.close(); text != "abc" || !s.cut() {
+		t.Errorf("%q, cut %v", text, s.cut())
+	}
+}
