@@ -1,0 +1,112 @@
+package mesh
+
+import (
+	"crypto/sha256"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// access says who may make a call.
+type access int
+
+const (
+	anyone access = iota // who passes admit
+	known                // a token, or an open mesh's loopback
+	owner                // known, and where the {handle} has a token, that one
+)
+
+// admit refuses what a browser sends for a web page (DESIGN 8): a name that
+// was rebound to loopback shows in Host, a cross-site request in Origin.
+func (s *Server) admit(r *http.Request) error {
+	if r.Header.Get("Origin") != "" {
+		return refuse(http.StatusForbidden, "the mesh takes no requests of web pages (Origin)")
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "none" {
+		return refuse(http.StatusForbidden, "the mesh takes no requests of web pages (Sec-Fetch-Site)")
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
+		return nil
+	}
+	if host == "localhost" || slices.ContainsFunc(s.options.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+		return nil
+	}
+	return refuse(http.StatusMisdirectedRequest, "this mesh is not reached under that Host; use 127.0.0.1")
+}
+
+// identify says who calls: the handle a token proves, "" for an unproven
+// caller whom the call admits. A token that proves nothing is refused even
+// where none is needed, so that its owner learns of it.
+func (s *Server) identify(r *http.Request, a access) (who string, err error) {
+	handle := r.PathValue("handle")
+	if handle != "" && !validHandle(handle) {
+		return "", refuse(http.StatusBadRequest, "not a handle; want [a-z0-9][a-z0-9-]{0,31}")
+	}
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, token, _ := strings.Cut(header, " ")
+		who = s.tokens[sha256.Sum256([]byte(strings.TrimSpace(token)))]
+		if !strings.EqualFold(scheme, "Bearer") || who == "" {
+			return "", refuse(http.StatusUnauthorized, "the token is not one of this mesh")
+		}
+	}
+	switch {
+	case who == "" && a != anyone && !s.openTo(r):
+		return "", refuse(http.StatusUnauthorized, "this call needs a bearer token")
+	case a == owner && who != handle && (who != "" || s.options.Tokens[handle] != ""):
+		return "", refuse(http.StatusForbidden, "only the token of %s may do this", handle)
+	}
+	return who, nil
+}
+
+// openTo says whether r may come without a token.
+func (s *Server) openTo(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return s.options.Open && err == nil && from.Addr().Unmap().IsLoopback()
+}
+
+// sender settles who a message or nudge is from: what the token proves, else
+// what an open mesh is told.
+func sender(who, claimed string) (from string, err error) {
+	switch {
+	case who == "" && !validHandle(claimed):
+		return "", refuse(http.StatusBadRequest, "from is not a handle; want [a-z0-9][a-z0-9-]{0,31}")
+	case who != "" && claimed != "" && claimed != who:
+		return "", refuse(http.StatusForbidden, "the token does not prove this from")
+	case who != "":
+		return who, nil
+	default:
+		return claimed, nil
+	}
+}
+
+// addressee refuses handles nobody reads: those that have no token on a mesh
+// that needs one.
+func (s *Server) addressee(handle string) error {
+	if !validHandle(handle) {
+		return refuse(http.StatusBadRequest, "to is not a handle; want [a-z0-9][a-z0-9-]{0,31}")
+	}
+	if s.options.Tokens[handle] == "" && !s.options.Open {
+		return refuse(http.StatusNotFound, "unknown handle %s", handle)
+	}
+	return nil
+}
+
+// validHandle holds s against DESIGN 1: [a-z0-9][a-z0-9-]{0,31}.
+func validHandle(s string) bool {
+	if s == "" || len(s) > 32 || s[0] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}

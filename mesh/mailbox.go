@@ -1,0 +1,103 @@
+package mesh
+
+import (
+	"net/http"
+	"time"
+)
+
+// waiting is one mailbox's long polls: changed is closed when they should look
+// again.
+type waiting struct {
+	changed chan struct{}
+	polls   int
+}
+
+// getMailbox shows a mailbox and consumes nothing. With ?wait= an empty one is
+// answered when something arrives, HALT or GO is said, or the wait is over
+// (MaxWait at most).
+func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
+	var wait time.Duration
+	if text := r.URL.Query().Get("wait"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return 0, nil, refuse(http.StatusBadRequest, "wait is no duration like 50s")
+		}
+		wait = min(d, MaxWait)
+		// The connection's timeouts were meant for a call that answers at
+		// once; a handler without a connection has none.
+		control := http.NewResponseController(w)
+		control.SetReadDeadline(time.Now().Add(wait + writeTimeout))
+		control.SetWriteDeadline(time.Now().Add(wait + writeTimeout))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+
+	handle := r.PathValue("handle")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seenNow(handle)
+	halted := s.ledger.halted
+	over := wait == 0
+	for {
+		box := Mailbox{Halted: s.ledger.halted, Messages: s.ledger.oldest(handle)}
+		if over || len(box.Messages) > 0 || box.Halted != halted {
+			if box.Messages == nil {
+				box.Messages = []Message{}
+			}
+			return http.StatusOK, box, nil
+		}
+		changed := s.await(handle)
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-timer.C:
+			over = true
+		case <-s.done:
+			over = true
+		case <-r.Context().Done():
+			over = true
+		}
+		s.mu.Lock()
+		s.leave(handle, changed)
+	}
+}
+
+// deleteMessage acknowledges: 204, also when it is gone already.
+func (s *Server) deleteMessage(_ http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.ledger.find(r.PathValue("handle"), r.PathValue("id")); ok {
+		s.ledger.apply(record{Ack: &p})
+	}
+	return http.StatusNoContent, nil, nil
+}
+
+// await gives what is closed at the next change of a mailbox. Every await
+// needs its leave.
+func (s *Server) await(handle string) chan struct{} {
+	w := s.waiting[handle]
+	if w == nil {
+		w = &waiting{changed: make(chan struct{})}
+		s.waiting[handle] = w
+	}
+	w.polls++
+	return w.changed
+}
+
+func (s *Server) leave(handle string, changed chan struct{}) {
+	w := s.waiting[handle]
+	if w == nil || w.changed != changed { // the change took it away
+		return
+	}
+	if w.polls--; w.polls == 0 {
+		delete(s.waiting, handle)
+	}
+}
+
+// changed lets the long polls of a mailbox look again.
+func (s *Server) changed(handle string) {
+	if w := s.waiting[handle]; w != nil {
+		close(w.changed)
+		delete(s.waiting, handle)
+	}
+}

@@ -1,0 +1,139 @@
+package mesh
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+)
+
+// postNudge rings an agent: 202. The nudge is held in the mailbox until it is
+// acknowledged, one for each agent however many come.
+func (s *Server) postNudge(_ http.ResponseWriter, r *http.Request, who string) (int, any, error) {
+	var body ring
+	if err := readBody(r, &body); err != nil {
+		return 0, nil, err
+	}
+	from, err := sender(who, body.From)
+	if err != nil {
+		return 0, nil, err
+	}
+	handle := r.PathValue("handle")
+	if err := s.addressee(handle); err != nil {
+		return 0, nil, err
+	}
+	m := Message{
+		ID: "nudge." + rand.Text(), From: from, To: handle, Text: body.Reason, Kind: KindNudge,
+		Proven: who != "", SentAt: s.clock(),
+	}
+	if err := s.holdNudge(m); err != nil {
+		return 0, nil, err
+	}
+	s.ring(handle, ring{From: from, Reason: body.Reason})
+	return http.StatusAccepted, map[string]string{"id": m.ID}, nil
+}
+
+func (s *Server) holdNudge(m Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.full(m); err != nil {
+		return err
+	}
+	s.ledger.apply(record{Message: &m})
+	s.changed(m.To)
+	return nil
+}
+
+// ringing is a wake address being rung; again, that another ring came
+// meanwhile and with what.
+type ringing struct {
+	again bool
+	last  ring
+}
+
+// ring calls an agent's wake address, in the background and one call at a
+// time: rings that come during a call make one more after it. A ring that
+// fails is no loss, the mailbox holds what it was for.
+func (s *Server) ring(handle string, r ring) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ledger.agents[handle].Wake == "" {
+		return
+	}
+	if now := s.ringing[handle]; now != nil {
+		now.again, now.last = true, r
+		return
+	}
+	s.ringing[handle] = &ringing{last: r}
+	s.rings.Go(func() { s.ringUntilQuiet(handle) })
+}
+
+func (s *Server) ringUntilQuiet(handle string) {
+	for {
+		s.mu.Lock()
+		wake, r := s.ledger.agents[handle].Wake, s.ringing[handle].last
+		s.ringing[handle].again = false
+		s.mu.Unlock()
+
+		err := s.callWake(wake, r)
+
+		s.mu.Lock()
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			s.forgetWake(handle, wake)
+		}
+		if !s.ringing[handle].again {
+			delete(s.ringing, handle)
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+	}
+}
+
+// forgetWake drops an address where nobody listens any more, before another
+// program gets the port.
+func (s *Server) forgetWake(handle, wake string) {
+	if p := s.ledger.agents[handle]; p.Wake == wake {
+		p.Wake = ""
+		s.ledger.apply(record{Presence: &p})
+	}
+}
+
+func (s *Server) callWake(wake string, r ring) error {
+	if wake == "" {
+		return nil
+	}
+	body, err := encode(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.ringContext()
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, wake, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.wake.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// checkWake refuses wake addresses that lead off the machine, or to a program
+// that was not meant: it has to be http, loopback and name its port.
+func checkWake(wake string) error {
+	u, err := url.Parse(wake)
+	if err != nil || len(wake) > 512 || u.Scheme != "http" || u.User != nil || u.Port() == "" || u.Fragment != "" {
+		return refuse(http.StatusBadRequest, "wake is not an address like http://127.0.0.1:9000/nudge")
+	}
+	if ip := net.ParseIP(u.Hostname()); (ip == nil || !ip.IsLoopback()) && !strings.EqualFold(u.Hostname(), "localhost") {
+		return refuse(http.StatusBadRequest, "wake is not on loopback")
+	}
+	return nil
+}

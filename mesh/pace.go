@@ -1,0 +1,43 @@
+package mesh
+
+import (
+	"maps"
+	"time"
+)
+
+// messagesPerMinute is the mesh's limit for each sender (DESIGN 8).
+const messagesPerMinute = 5
+
+// pace remembers when each sender last posted, at most five times.
+type pace map[paced][]time.Time
+
+type paced struct {
+	from   string
+	proven bool
+}
+
+// take notes a message, or says how long its sender has to wait.
+func (p pace) take(who paced, now time.Time) (wait time.Duration) {
+	if len(p) > 1_000 { // senders that fell silent
+		maps.DeleteFunc(p, func(_ paced, times []time.Time) bool { return len(recent(times, now)) == 0 })
+	}
+	times := recent(p[who], now)
+	if len(times) >= messagesPerMinute {
+		p[who] = times
+		return times[0].Add(time.Minute).Sub(now)
+	}
+	p[who] = append(times, now)
+	return 0
+}
+
+// recent drops what is over a minute old, or in the future of a clock that was
+// set back: nobody waits for that.
+func recent(times []time.Time, now time.Time) []time.Time {
+	var kept []time.Time
+	for _, t := range times {
+		if age := now.Sub(t); age >= 0 && age < time.Minute {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,109 @@
+package mesh
+
+import (
+	"cmp"
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// postMessage takes a message: 202 {id}; the same id again from the same
+// sender to the same agent: 200 and nothing new.
+func (s *Server) postMessage(_ http.ResponseWriter, r *http.Request, who string) (int, any, error) {
+	var p posting
+	if err := readBody(r, &p); err != nil {
+		return 0, nil, err
+	}
+	m, err := s.message(p, who)
+	if err != nil {
+		return 0, nil, err
+	}
+	fresh, err := s.hold(m)
+	if err != nil {
+		return 0, nil, err
+	}
+	code := http.StatusOK
+	if fresh {
+		code = http.StatusAccepted
+		s.ring(m.To, ring{From: m.From, Reason: m.Kind})
+	}
+	return code, map[string]string{"id": m.ID}, nil
+}
+
+// message checks what a sender wrote and adds what the server knows.
+func (s *Server) message(p posting, who string) (Message, error) {
+	from, err := sender(who, p.From)
+	if err != nil {
+		return Message{}, err
+	}
+	if err := s.addressee(p.To); err != nil {
+		return Message{}, err
+	}
+	m := Message{
+		ID: cmp.Or(p.ID, rand.Text()), From: from, To: p.To, Text: p.Text, Kind: cmp.Or(p.Kind, KindMessage),
+		Correlation: p.Correlation, Hops: p.Hops, ResultFields: p.ResultFields,
+		Proven: who != "", SentAt: s.clock(),
+	}
+	causesTurn := m.Kind == KindMessage || m.Kind == KindAsk
+	switch {
+	case !validID(m.ID):
+		err = refuse(http.StatusBadRequest, "id is not 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -")
+	case m.Kind == KindNudge:
+		err = refuse(http.StatusBadRequest, "a nudge goes to POST /nudge/{handle}")
+	case !causesTurn && m.Kind != KindReport && m.Kind != KindRelay && m.Kind != KindNotice:
+		err = refuse(http.StatusBadRequest, "unknown kind; want message, ask, report, relay or notice")
+	case causesTurn && strings.TrimSpace(m.Text) == "":
+		err = refuse(http.StatusBadRequest, "the message is empty")
+	case len(m.Hops) > MaxHops:
+		err = refuse(http.StatusBadRequest, "more than %d hops", MaxHops)
+	case slices.ContainsFunc(m.Hops, func(h string) bool { return !validHandle(h) }):
+		err = refuse(http.StatusBadRequest, "hops are not handles")
+	case len(m.Correlation) > 256:
+		err = refuse(http.StatusBadRequest, "correlation_id is over 256 bytes")
+	}
+	return m, err
+}
+
+// hold puts m into its mailbox, unless it is there or was.
+func (s *Server) hold(m Message) (fresh bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ledger.seen[held{Message: m}.posted()] {
+		return false, nil
+	}
+	if err := s.full(m); err != nil {
+		return false, err
+	}
+	if wait := s.pace.take(paced{m.From, m.Proven}, m.SentAt); wait > 0 {
+		r := refuse(http.StatusTooManyRequests, "more than %d messages a minute", messagesPerMinute)
+		r.after = wait
+		return false, r
+	}
+	s.ledger.apply(record{Message: &m})
+	s.changed(m.To)
+	return true, nil
+}
+
+func (s *Server) full(m Message) error {
+	if s.ledger.room(m) {
+		return nil
+	}
+	r := refuse(http.StatusServiceUnavailable, "the mesh holds as much as it can; %s has to read its mailbox first", m.To)
+	r.after = time.Minute
+	return r
+}
+
+// clock gives the time as it is stored: UTC, without the monotonic part.
+func (s *Server) clock() time.Time { return s.now().UTC().Round(0) }
+
+// validID keeps ids to what goes through a path, a log line and a Message-ID.
+func validID(s string) bool {
+	if s == "" || len(s) > 128 || strings.Trim(s, ".") == "" {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._~:@+=,-", r)
+	})
+}

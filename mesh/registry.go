@@ -1,0 +1,116 @@
+package mesh
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"agentstateloop/state"
+)
+
+// putPresence keeps an agent's row of the registry: 204. A wake left out stays
+// as it was, since a poll publishes its phase beside a listener that keeps the
+// address; an empty one takes it away.
+func (s *Server) putPresence(_ http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
+	var body struct {
+		Phase    string  `json:"phase"`
+		Callsign string  `json:"callsign"`
+		Wake     *string `json:"wake"`
+	}
+	if err := readBody(r, &body); err != nil {
+		return 0, nil, err
+	}
+	handle := r.PathValue("handle")
+	p := Presence{Handle: handle, Callsign: cmp.Or(body.Callsign, "@"+handle), SeenAt: s.clock()}
+	if body.Phase != "" {
+		phase, err := state.ParsePhase(body.Phase)
+		if err != nil {
+			return 0, nil, refuse(http.StatusBadRequest, "phase is not IDLE, PREP or ACTIVE")
+		}
+		p.Phase = phase
+	}
+	if len(p.Callsign) > 64 || strings.ContainsFunc(p.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return 0, nil, refuse(http.StatusBadRequest, "callsign is over 64 bytes, or not printable")
+	}
+	if body.Wake != nil && *body.Wake != "" {
+		if err := checkWake(*body.Wake); err != nil {
+			return 0, nil, err
+		}
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, known := s.ledger.agents[handle]
+	if !known && len(s.ledger.agents) >= maxAgents {
+		return 0, nil, refuse(http.StatusServiceUnavailable, "the registry is full")
+	}
+	p.Wake = old.Wake
+	if body.Wake != nil {
+		p.Wake = *body.Wake
+	}
+	s.ledger.apply(record{Presence: &p})
+	return http.StatusNoContent, nil, nil
+}
+
+// getOnline lists the agents seen within OnlineFor, by handle. Wake addresses
+// are not for others.
+func (s *Server) getOnline(http.ResponseWriter, *http.Request, string) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := onlineList{Agents: []Presence{}}
+	for _, p := range s.ledger.agents {
+		if s.isOnline(p) {
+			p.Wake = ""
+			list.Agents = append(list.Agents, p)
+		}
+	}
+	slices.SortFunc(list.Agents, func(a, b Presence) int { return strings.Compare(a.Handle, b.Handle) })
+	return http.StatusOK, list, nil
+}
+
+// getStatus is the health of the mesh, for anyone on the machine.
+func (s *Server) getStatus(http.ResponseWriter, *http.Request, string) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := Status{Halted: s.ledger.halted, Waiting: s.ledger.count}
+	for _, p := range s.ledger.agents {
+		if s.isOnline(p) {
+			status.Online++
+		}
+	}
+	return http.StatusOK, status, nil
+}
+
+func (s *Server) postHalt(http.ResponseWriter, *http.Request, string) (int, any, error) {
+	return s.setHalted(true)
+}
+
+func (s *Server) postGo(http.ResponseWriter, *http.Request, string) (int, any, error) {
+	return s.setHalted(false)
+}
+
+// setHalted sets HALT for all agents, and tells those that long-poll at once.
+func (s *Server) setHalted(halted bool) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ledger.apply(record{Halted: &halted})
+	for handle := range s.waiting {
+		s.changed(handle)
+	}
+	return http.StatusOK, map[string]bool{"halted": halted}, nil
+}
+
+func (s *Server) isOnline(p Presence) bool {
+	return s.now().Sub(p.SeenAt) < s.options.OnlineFor
+}
+
+// seenNow notes that a registered agent read its mailbox. It is not worth a
+// record: a restart forgets it until the next poll.
+func (s *Server) seenNow(handle string) {
+	if p, ok := s.ledger.agents[handle]; ok {
+		p.SeenAt = s.clock()
+		s.ledger.agents[handle] = p
+	}
+}
