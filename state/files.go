@@ -1,6 +1,8 @@
 package state
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +55,7 @@ func (st *Store) Ring(from, reason string) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(NudgesDir, newSeed()+".json")
+	name := filepath.Join(NudgesDir, NewID()+".json")
 	if err := st.Keep(name, strings.NewReader(string(note)+"\n")); err != nil {
 		return fmt.Errorf("record nudge: %w", err)
 	}
@@ -161,4 +163,11 @@ func (st *Store) Log(now time.Time, text string) error {
 	defer f.Close()
 	_, err = fmt.Fprintf(f, "%s %s\n", now.UTC().Format(time.RFC3339), oneLine(text))
 	return err
+}
+
+// NewID gives 128 random bits, for keys and names that must be unique for ever.
+func NewID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
 }

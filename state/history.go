@@ -58,3 +58,13 @@ type Line struct {
 func (l Line) after(serial uint64, n int) bool {
 	return l.Serial > serial || l.Serial == serial && l.N > n
 }
+
+// NameFile notes, in the line that tells of a queued effect, where its bytes
+// are kept. It belongs between Step and the commit of its result.
+func (s State) NameFile(id, file string) {
+	for _, l := range s.Lines {
+		if l.Kind == LineEffect && l.ID == id && l.Effect != nil {
+			l.Effect.File = file
+		}
+	}
+}

@@ -184,3 +184,15 @@ func (m *machine) stillWorking() {
 
 // workingAfter is how long a turn runs before the operator hears of it.
 const workingAfter = 2 * time.Minute
+
+// Effect returns the outbox row with this id.
+func (s State) Effect(id string) (Effect, bool) {
+	i := slices.IndexFunc(s.Outbox, func(e Effect) bool { return e.ID == id })
+	if i < 0 {
+		return Effect{}, false
+	}
+	return s.Outbox[i], true
+}
+
+// TookNudge says whether the nudge file with this key was committed.
+func (s State) TookNudge(key string) bool { return slices.Contains(s.Nudges, key) }

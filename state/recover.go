@@ -34,7 +34,7 @@ func (st *Store) load() (State, Recovery, error) {
 		return State{}, "", histErr
 	}
 	if missing && errors.Is(prevErr, fs.ErrNotExist) && len(lines) == 0 {
-		return New(st.Agent, newSeed()), "", nil
+		return New(st.Agent, NewID()), "", nil
 	}
 	why := Recovery("it could not be read")
 	if missing {
@@ -43,7 +43,7 @@ func (st *Store) load() (State, Recovery, error) {
 	if prevErr == nil {
 		return replay(prev, lines), why, nil
 	}
-	return rebuild(New(st.Agent, newSeed()), lines), why + ", and its copy too", nil
+	return rebuild(New(st.Agent, NewID()), lines), why + ", and its copy too", nil
 }
 
 // rebuild makes a state from the history alone. It is in IDLE, and its mail

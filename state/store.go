@@ -3,8 +3,6 @@ package state
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -190,11 +188,4 @@ func (st *Store) makeDir() error {
 		return fmt.Errorf("make state directory: %w", err)
 	}
 	return nil
-}
-
-// newSeed gives 128 random bits.
-func newSeed() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }
