@@ -13,9 +13,9 @@ import (
 
 // postNudge rings an agent: 202. The nudge is held in the mailbox until it is
 // acknowledged, one for each agent however many come.
-func (s *Server) postNudge(_ http.ResponseWriter, r *http.Request, who string) (int, any, error) {
+func (s *Server) postNudge(w http.ResponseWriter, r *http.Request, who string) (int, any, error) {
 	var body ring
-	if err := readBody(r, &body); err != nil {
+	if err := readBody(w, r, &body); err != nil {
 		return 0, nil, err
 	}
 	from, err := sender(who, body.From)

@@ -11,9 +11,9 @@ import (
 
 // postMessage takes a message: 202 {id}; the same id again from the same
 // sender to the same agent: 200 and nothing new.
-func (s *Server) postMessage(_ http.ResponseWriter, r *http.Request, who string) (int, any, error) {
+func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, who string) (int, any, error) {
 	var p posting
-	if err := readBody(r, &p); err != nil {
+	if err := readBody(w, r, &p); err != nil {
 		return 0, nil, err
 	}
 	m, err := s.message(p, who)

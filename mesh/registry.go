@@ -13,13 +13,13 @@ import (
 // putPresence keeps an agent's row of the registry: 204. A wake left out stays
 // as it was, since a poll publishes its phase beside a listener that keeps the
 // address; an empty one takes it away.
-func (s *Server) putPresence(_ http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
+func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
 	var body struct {
 		Phase    string  `json:"phase"`
 		Callsign string  `json:"callsign"`
 		Wake     *string `json:"wake"`
 	}
-	if err := readBody(r, &body); err != nil {
+	if err := readBody(w, r, &body); err != nil {
 		return 0, nil, err
 	}
 	handle := r.PathValue("handle")

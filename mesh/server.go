@@ -189,7 +189,6 @@ func (s *Server) endpoint(do func(http.ResponseWriter, *http.Request, string) (i
 			answerError(w, err)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, MaxMessage)
 		code, body, err := do(w, r, who)
 		if err != nil {
 			answerError(w, err)
@@ -247,12 +246,13 @@ func answerJSON(w http.ResponseWriter, code int, body any) {
 	w.Write(b)
 }
 
-// readBody decodes a request's JSON object into v.
-func readBody(r *http.Request, v any) error {
+// readBody decodes a request's JSON object into v. It leaves r.Body as it is:
+// net/http answers at once, rather than read on, only where it knows the body.
+func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength > MaxMessage {
 		return refuse(http.StatusRequestEntityTooLarge, "the body is over %d bytes", MaxMessage)
 	}
-	dec := json.NewDecoder(r.Body)
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxMessage))
 	err := dec.Decode(v)
 	if err == nil && dec.More() {
 		err = errors.New("something follows the object")
