@@ -1,0 +1,77 @@
+package cycle
+
+import (
+	"text/template"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/mail"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// Agent is one configured agent and everything it is wired to. Package
+// commands fills it from agent.toml; nothing in it changes afterwards.
+type Agent struct {
+	Handle string
+	Config string // absolute path of agent.toml
+
+	Store    *state.Store
+	Policy   state.Policy
+	Mail     *Mail // nil: no mail is configured
+	Mesh     *Mesh // nil: no mesh is configured
+	Schedule Schedule
+	Turn     *turn.Config // nil: runner "none", messages wait for `inbox`
+	Replies  Replies
+	Keep     time.Duration // turns, messages and quarantine older than this are pruned
+
+	// Self is the argv that starts this program again with this agent's
+	// configuration, a subcommand to be appended.
+	Self []string
+
+	// Now is the clock; time.Now outside demo and simulator.
+	Now func() time.Time
+}
+
+// Mail is how the agent is reached by mail and answers.
+type Mail struct {
+	Box     mail.Box
+	SMTP    mail.Server
+	Filter  mail.Filter
+	Address string // ours
+}
+
+// Mesh is how the agent is reached over localMesh.
+type Mesh struct {
+	Client *mesh.Client
+	Peers  []string // whose messages cause turns
+	Open   bool     // trust.mesh = "open": an unproven sender is believed
+}
+
+// Schedule is how the agent's polls are fired (DESIGN 9).
+type Schedule struct {
+	Mode   string // ModeCrontab, ModeFixed or ModeNone
+	Table  cron.Table
+	Binary string // absolute; what the line runs
+}
+
+// The schedule modes.
+const (
+	ModeCrontab = "crontab" // we rewrite our line
+	ModeFixed   = "fixed"   // the user keeps a one-minute `poll --if-due` line
+	ModeNone    = "none"    // something else polls
+)
+
+// Replies are the texts of our own mails; nil switches one off. Each is
+// executed with a ReplyData.
+type Replies struct {
+	Ack, QuietPrep, QuietActive *template.Template
+}
+
+// ReplyData is what a reply template can name.
+type ReplyData struct {
+	Handle   string
+	Callsign string // "@" + Handle
+	Phase    string // the phase that is being left or entered
+}

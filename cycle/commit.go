@@ -1,0 +1,55 @@
+package cycle
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// commit steps the machine by events and makes the result durable, together
+// with the bytes of every effect it gave rise to. A commit under way is not
+// given up when ctx ends: what has happened must be told.
+func (a *Agent) commit(ctx context.Context, events ...state.Event) (state.State, error) {
+	now := a.Now()
+	return a.Store.Commit(context.WithoutCancel(ctx), now, func(s state.State, why state.Recovery) (state.State, error) {
+		if why != "" {
+			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
+		}
+		next := state.Step(s, events, a.Policy, now)
+		return next, a.renderNew(&next, now)
+	})
+}
+
+// renderNew writes the bytes of the effects that this step queued and that did
+// not come rendered, before the state that names them.
+func (a *Agent) renderNew(s *state.State, now time.Time) error {
+	for i := range s.Outbox {
+		if s.Outbox[i].File != "" {
+			continue
+		}
+		data, err := a.render(s.Outbox[i], now)
+		if err != nil {
+			return fmt.Errorf("render %s: %w", s.Outbox[i].ID, err)
+		}
+		name := effectFile(s.Outbox[i])
+		if err := a.Store.Keep(name, bytes.NewReader(data)); err != nil {
+			return fmt.Errorf("keep %s: %w", s.Outbox[i].ID, err)
+		}
+		s.Outbox[i].File = name
+		s.NameFile(s.Outbox[i].ID, name)
+	}
+	return nil
+}
+
+// effectFile is where the bytes of an effect are kept. The epoch keeps a stale
+// runner from writing over what the turn's owner has rendered.
+func effectFile(e state.Effect) string {
+	ext := ".eml"
+	if e.Channel == state.ByMesh {
+		ext = ".json"
+	}
+	return state.PayloadName(state.OutboxDir, e.ID, ext)
+}

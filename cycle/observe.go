@@ -1,0 +1,92 @@
+package cycle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/state"
+)
+
+// startWithin: observing and performing each start nothing after this long; the
+// rest waits for the next cycle, so that a server that stalls costs one.
+const startWithin = 20 * time.Second
+
+// mostAtOnce is how many messages one poll takes, and mostWaiting how many may
+// wait; above it the cursor waits and the mail stays on the server (DESIGN 6).
+const (
+	mostAtOnce  = 200
+	mostWaiting = 1000
+)
+
+// SourceFailure is a source that could not be read in this cycle.
+type SourceFailure struct {
+	Source state.Source `json:"source"`
+	Reason string       `json:"reason"`
+}
+
+// observation is what one look at every source has shown.
+type observation struct {
+	events []state.Event
+	failed []SourceFailure
+	rung   []state.NudgeFile
+	inbox  *mail.Session // still open, so that \Seen needs no second login; nil if there is none
+}
+
+// close ends the mail session.
+func (o *observation) close() {
+	if o.inbox != nil {
+		o.inbox.Close()
+	}
+}
+
+// observe looks at every source, side by side, and stores the payloads of what
+// is for this agent below store: nothing of it counts before the commit. It
+// never fails: a source that does is an event of its own.
+func (a *Agent) observe(ctx context.Context, store payloads, s state.State) *observation {
+	room := min(mostAtOnce, mostWaiting-len(s.Inbox))
+	var byMail, byMesh observation
+	var wg sync.WaitGroup
+	if a.Mail != nil {
+		wg.Go(func() { a.observeMail(ctx, store, s.Cursor, room, &byMail) })
+	}
+	if a.Mesh != nil {
+		wg.Go(func() { a.observeMesh(ctx, store, s, room, &byMesh) })
+	}
+	obs := a.observeNudges()
+	wg.Wait()
+	obs.events = append(obs.events, byMail.events...)
+	obs.events = append(obs.events, byMesh.events...)
+	obs.events = append(obs.events, state.Polled{})
+	obs.failed = append(append(obs.failed, byMail.failed...), byMesh.failed...)
+	obs.inbox = byMail.inbox
+	return obs
+}
+
+// observeNudges lists nudges/.
+func (a *Agent) observeNudges() *observation {
+	var obs observation
+	rung, err := a.Store.Rung()
+	if err != nil {
+		obs.fail(state.Nudge, err)
+		return &obs
+	}
+	obs.rung = rung
+	var keys []string
+	for _, n := range rung {
+		keys = append(keys, n.Key)
+		obs.events = append(obs.events, n.Nudged)
+	}
+	obs.events = append(obs.events, state.NudgeFiles{Keys: keys})
+	return &obs
+}
+
+// fail notes a source that could not be read: an event, and for a credential
+// that was refused one more, under its own name (DESIGN 10).
+func (o *observation) fail(source state.Source, err error) {
+	o.failed = append(o.failed, SourceFailure{Source: source, Reason: err.Error()})
+	if refused, ok := state.CredentialFailure(err); ok {
+		o.events = append(o.events, state.CredentialFailed{Name: refused.Name, Reason: refused.Err.Error()})
+	}
+}

@@ -1,0 +1,97 @@
+package cycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"agentstateloop/mail"
+	"agentstateloop/state"
+)
+
+// payloads is where observation keeps what it takes: the agent's store, or a
+// scratch folder for a dry run.
+type payloads interface {
+	Keep(name string, r io.Reader) error
+}
+
+// observeMail looks into the mailbox. What was kept before a failure counts.
+func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Cursor, room int, obs *observation) {
+	session, err := a.Mail.Box.Open(ctx)
+	if err != nil {
+		obs.fail(state.Mail, err)
+		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: err.Error()})
+		return
+	}
+	obs.inbox = session
+	obs.events = append(obs.events, state.CredentialWorked{Name: "imap"})
+
+	look, err := session.Look(ctx, cur, a.Mail.Filter, room, func(m *mail.Message, raw io.Reader) error {
+		return keepMail(store, m, raw)
+	})
+	if err != nil {
+		obs.fail(state.Mail, err)
+		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: err.Error(), Cursor: &look.Cursor})
+	} else {
+		obs.events = append(obs.events, state.Looked{Source: state.Mail, Cursor: &look.Cursor})
+	}
+	for _, uid := range look.Failed {
+		obs.events = append(obs.events, state.Unreadable{Key: fmt.Sprintf("mail:%s.%d.%d", a.Mail.Box.ID(), look.Cursor.Validity, uid)})
+	}
+	for _, m := range look.Messages {
+		obs.events = append(obs.events, mailEvent(m))
+	}
+}
+
+// mailEvent tells the machine of one mail for this agent.
+func mailEvent(m mail.Message) state.Event {
+	if m.Gate != "" {
+		return state.Refused{
+			Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
+			Gate: m.Gate, Reason: m.Reason, At: m.At,
+		}
+	}
+	return state.Arrived{
+		Message: state.Message{
+			Key: m.Key, Source: state.Mail, From: m.Header.From, Operator: true,
+			At: m.At, Payload: mailPayload(m.Key),
+		},
+		Digest: m.Digest,
+		UID:    m.UID,
+		Thread: mailThread(m.Header),
+	}
+}
+
+// mailThread is the conversation a mail belongs to, as an answer continues it.
+func mailThread(h mail.Header) state.Thread {
+	return state.Thread{Subject: h.Subject, MessageID: h.MessageID, References: h.References}
+}
+
+func mailPayload(key string) string { return state.PayloadName(state.MessagesDir, key, ".eml") }
+
+// keepMail stores a mail: in messages/ if it passed the gate, else in
+// quarantine with the gate's word beside it.
+func keepMail(store payloads, m *mail.Message, raw io.Reader) error {
+	if m.Gate == "" {
+		return store.Keep(mailPayload(m.Key), raw)
+	}
+	return quarantine(store, Refusal{
+		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
+		Gate: m.Gate, Reason: m.Reason, At: m.At,
+	}, "message.eml", raw)
+}
+
+// quarantine keeps what failed the gate, with gate, reason and evidence.
+func quarantine(store payloads, r Refusal, name string, raw io.Reader) error {
+	dir := state.PayloadName(state.QuarantineDir, r.Key, "")
+	if err := store.Keep(dir+"/"+name, raw); err != nil {
+		return err
+	}
+	verdict, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("quarantine %s: %w", r.Key, err)
+	}
+	return store.Keep(dir+"/verdict.json", strings.NewReader(string(verdict)+"\n"))
+}

@@ -1,0 +1,102 @@
+package cycle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// observeMesh reads our mailbox on the mesh.
+func (a *Agent) observeMesh(ctx context.Context, store payloads, s state.State, room int, obs *observation) {
+	box, err := a.Mesh.Client.Mailbox(ctx, 0)
+	if err != nil {
+		obs.fail(state.Mesh, err)
+		obs.events = append(obs.events, state.LookFailed{Source: state.Mesh, Reason: err.Error()})
+		return
+	}
+	obs.events = append(obs.events,
+		state.CredentialWorked{Name: "mesh"},
+		state.Looked{Source: state.Mesh},
+		state.Switched{Mesh: true, On: box.Halted},
+	)
+	for _, m := range box.Messages {
+		if room <= 0 {
+			return // the rest stays on the mesh
+		}
+		event, err := a.meshEvent(store, s, m)
+		if err != nil {
+			obs.fail(state.Mesh, err)
+			return
+		}
+		if _, takesRoom := event.(state.Arrived); takesRoom {
+			room--
+		}
+		obs.events = append(obs.events, event)
+	}
+}
+
+// meshEvent judges one item of the mailbox and keeps its payload.
+func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.Event, error) {
+	if m.Kind == mesh.KindNudge {
+		return state.Nudged{Key: m.Key(), From: m.From, Reason: m.Text, At: m.SentAt, MeshID: m.ID}, nil
+	}
+	if m.From == a.Handle {
+		return a.noted(m, "an echo of our own"), nil
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	if gate, reason := a.Mesh.judge(a.Handle, m); gate != "" {
+		r := Refusal{Key: m.Key(), Source: state.Mesh, From: m.From, Gate: gate, Reason: reason, At: m.SentAt}
+		if _, known := s.Seen[r.Key]; !known {
+			if err := quarantine(store, r, "message.json", bytes.NewReader(raw)); err != nil {
+				return nil, err
+			}
+		}
+		return state.Refused{
+			Key: r.Key, Source: r.Source, From: r.From, Gate: gate, Reason: reason, At: r.At, MeshID: m.ID,
+		}, nil
+	}
+	if m.Kind != mesh.KindMessage && m.Kind != mesh.KindAsk {
+		return a.noted(m, "a "+m.Kind+" causes no turn"), nil
+	}
+	payload := state.PayloadName(state.MessagesDir, m.Key(), ".json")
+	if _, known := s.Seen[m.Key()]; !known {
+		if err := store.Keep(payload, bytes.NewReader(raw)); err != nil {
+			return nil, err
+		}
+	}
+	return state.Arrived{
+		Message: state.Message{
+			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, At: m.SentAt, Payload: payload,
+		},
+		MeshID: m.ID,
+	}, nil
+}
+
+func (a *Agent) noted(m mesh.Message, why string) state.Event {
+	return state.Noted{Key: m.Key(), Kind: m.Kind, From: m.From, Reason: why, Source: state.Mesh, MeshID: m.ID}
+}
+
+// judge is the gate of the mesh: only listed peers cause turns, a token must
+// have proved who they are unless trust.mesh is open, and hops end loops
+// (DESIGN 8). The gate is "" for what passes.
+func (m *Mesh) judge(handle string, msg mesh.Message) (gate, reason string) {
+	switch {
+	case !slices.Contains(m.Peers, msg.From):
+		return "peer", "the sender is not listed in mesh.peers"
+	case !msg.Proven && !m.Open:
+		return "proof", "no token proved the sender, and trust.mesh is \"token\""
+	case len(msg.Hops) > mesh.MaxHops:
+		return "hops", "it passed more than four agents: " + strings.Join(msg.Hops, ", ")
+	case slices.Contains(msg.Hops, handle):
+		return "hops", "it passed us before: " + strings.Join(msg.Hops, ", ")
+	}
+	return "", ""
+}

@@ -1,0 +1,159 @@
+package cycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// errWithdrawn stops a send whose row is gone or held since it was begun.
+var errWithdrawn = errors.New("withdrawn")
+
+// perform sends what the outbox holds, one effect at a time, each result
+// committed before the next is begun. The caller holds cycle.lock. It starts
+// nothing after startWithin, and returns the state as it is then and how many
+// effects were sent.
+func (a *Agent) perform(ctx context.Context, s state.State) (state.State, int, error) {
+	post := &post{agent: a}
+	defer post.close()
+	sent := 0
+	for began := time.Now(); time.Since(began) < startWithin && ctx.Err() == nil; {
+		due := s.DueEffects(a.Now())
+		if len(due) == 0 {
+			break
+		}
+		result := post.send(ctx, due[0])
+		next, err := a.commit(ctx, result...)
+		if err != nil {
+			return s, sent, err
+		}
+		s = next
+		if _, stillThere := s.Effect(due[0].ID); !stillThere {
+			a.dropBytes(due[0])
+		}
+		if _, ok := result[0].(state.Sent); ok {
+			sent++
+		}
+	}
+	return s, sent, nil
+}
+
+// dropBytes removes what was sent; its trace is in the history.
+func (a *Agent) dropBytes(e state.Effect) { _ = os.Remove(a.Store.Path(e.File)) }
+
+// post holds what sending needs for as long as one perform lasts.
+type post struct {
+	agent  *Agent
+	sender *mail.Sender // opened by the first mail
+}
+
+func (p *post) close() {
+	if p.sender != nil {
+		p.sender.Close()
+	}
+}
+
+// send performs one effect and says what came of it: first its own event, then
+// what is to be said of the credential.
+func (p *post) send(ctx context.Context, e state.Effect) []state.Event {
+	if e.Channel == state.ByMesh {
+		return p.sendMesh(ctx, e)
+	}
+	return p.sendMail(ctx, e)
+}
+
+func (p *post) sendMail(ctx context.Context, e state.Effect) []state.Event {
+	a := p.agent
+	if a.Mail == nil {
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mail is configured any more"}}
+	}
+	body, err := os.Open(a.Store.Path(e.File))
+	if err != nil {
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is gone: %v", err)}}
+	}
+	defer body.Close()
+	if p.sender == nil {
+		if p.sender, err = a.Mail.SMTP.OpenSender(ctx); err != nil {
+			return failed(e, err)
+		}
+	}
+	err = p.sender.Send(ctx, a.Mail.Address, []string{e.To}, body, func() error { return a.beforeDot(ctx, e.ID) })
+	if err == nil {
+		return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: "smtp"}}
+	}
+	p.close()
+	p.sender = nil
+	return failed(e, err)
+}
+
+// beforeDot records that the effect may have happened from now on.
+func (a *Agent) beforeDot(ctx context.Context, id string) error {
+	s, err := a.commit(ctx, state.Sending{ID: id})
+	if err != nil {
+		return err
+	}
+	if row, ok := s.Effect(id); !ok || s.Halted() && row.Kind != state.Answer {
+		return errWithdrawn
+	}
+	return nil
+}
+
+// failed turns an error of sending into events.
+func failed(e state.Effect, err error) []state.Event {
+	event := state.SendFailed{ID: e.ID, Reason: err.Error()}
+	var refused *mail.SendError
+	var unsent *mesh.Error
+	switch {
+	case errors.As(err, &refused):
+		event.Permanent = refused.Verdict == mail.Permanent
+		event.Unknown = refused.Verdict == mail.Unknown
+	case errors.As(err, &unsent):
+		event.Permanent = !unsent.Temporary()
+		event.RetryAfter = unsent.RetryAfter
+	}
+	events := []state.Event{event}
+	if credential, ok := state.CredentialFailure(err); ok {
+		event.Permanent = false
+		events[0] = event
+		events = append(events, state.CredentialFailed{Name: credential.Name, Reason: credential.Err.Error()})
+	}
+	return events
+}
+
+// sendMesh posts a message. The mesh knows its id, so that one whose answer was
+// lost is simply posted again.
+func (p *post) sendMesh(ctx context.Context, e state.Effect) []state.Event {
+	a := p.agent
+	if a.Mesh == nil {
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mesh is configured any more"}}
+	}
+	var m mesh.Message
+	data, err := os.ReadFile(a.Store.Path(e.File))
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil {
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is gone: %v", err)}}
+	}
+	if _, err := a.Mesh.Client.Send(ctx, m); err != nil {
+		return failed(e, err)
+	}
+	return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: "mesh"}}
+}
+
+// relative makes a path of the agent's directory into the name the state keeps.
+func (a *Agent) relative(path string) string {
+	name, err := filepath.Rel(a.Store.Dir, path)
+	if err != nil {
+		return path
+	}
+	return name
+}

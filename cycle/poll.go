@@ -1,0 +1,225 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// ErrBusy: another process holds cycle.lock. It looks once more before it
+// goes, so that whatever was durable before this poll began is seen.
+var ErrBusy = errors.New("another poll of this agent is under way")
+
+// mostRounds is how often a poll goes round again for what came meanwhile,
+// before it leaves the rest to a detached one.
+const mostRounds = 3
+
+// PollOptions say what kind of poll it is.
+type PollOptions struct {
+	IfDue  bool // do nothing unless something is due
+	NoTurn bool // leave the turns to a detached poll
+	Stay   bool // may stay on where the crontab line is stuck; see stay
+}
+
+// Report is what a poll did.
+type Report struct {
+	Skipped string          `json:"skipped,omitempty"` // why --if-due did nothing
+	Before  state.Phase     `json:"before"`
+	After   state.Phase     `json:"after"`
+	NextDue time.Time       `json:"next_due"`
+	Arrived int             `json:"arrived"` // messages accepted
+	Refused int             `json:"refused"` // into quarantine
+	Nudges  int             `json:"nudges"`
+	Sent    int             `json:"sent"`
+	Turns   int             `json:"turns"`
+	Failed  []SourceFailure `json:"failed"`
+
+	// TurnWaiting: a message could run now, and this poll was not to run it.
+	TurnWaiting bool `json:"turn_waiting"`
+
+	serial uint64 // of the last commit of this process
+}
+
+// Found says whether the poll had anything to do.
+func (r Report) Found() bool {
+	return r.Arrived+r.Refused+r.Nudges+r.Sent+r.Turns > 0 || r.Before != r.After
+}
+
+// Poll is one cycle (DESIGN 3): load, observe, commit, project, perform, look
+// once more, and the turns. ErrBusy means that another process is at it. A
+// source that failed is in the report and no error; an error means that the
+// cycle could not be done, and that nothing was consumed.
+func (a *Agent) Poll(ctx context.Context, o PollOptions) (Report, error) {
+	if o.IfDue {
+		skip, err := a.notDue()
+		if err != nil || skip != "" {
+			return Report{Skipped: skip}, err
+		}
+	}
+	var r Report
+	busy, err := a.rounds(ctx, &r)
+	if err != nil {
+		a.log("poll: %v", err)
+		return r, err
+	}
+	if busy {
+		return r, ErrBusy
+	}
+	if !o.NoTurn {
+		r.Turns, err = a.Turns(ctx)
+	}
+	s, readErr := a.Store.Read()
+	if err = errors.Join(err, readErr); err != nil {
+		a.log("poll: %v", err)
+		return r, err
+	}
+	r.After, r.NextDue = s.Phase, s.NextDue
+	r.TurnWaiting = s.CanRun(a.Policy, a.Now())
+	a.log("poll: %s", r.line())
+	if o.Stay {
+		return r, a.stay(ctx, s)
+	}
+	return r, nil
+}
+
+// notDue says why --if-due has nothing to do; "" when something is due.
+func (a *Agent) notDue() (string, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return "", err
+	}
+	rung, err := a.Store.Rung()
+	if err != nil {
+		return "", err
+	}
+	if len(rung) > 0 || s.Due(a.Policy, a.Now()) != "" {
+		return "", nil
+	}
+	return "next poll is due at " + s.NextDue.Format(time.RFC3339), nil
+}
+
+// rounds runs steps 1 to 6 until nothing new is seen.
+func (a *Agent) rounds(ctx context.Context, r *Report) (busy bool, err error) {
+	for round := range mostRounds {
+		lock, err := a.Store.TryLock(state.CycleLock)
+		if err != nil {
+			return false, err
+		}
+		if lock == nil {
+			return round == 0, nil // later rounds: its holder sees what we saw
+		}
+		err = a.round(ctx, r)
+		lock.Unlock()
+		if err != nil {
+			return false, err
+		}
+		again, err := a.unseen(r)
+		if err != nil || !again {
+			return false, err
+		}
+	}
+	return false, a.Detach()
+}
+
+// round is steps 1 to 5.
+func (a *Agent) round(ctx context.Context, r *Report) error {
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	if r.Before == "" {
+		r.Before = s.Phase
+	}
+	if s, err = a.watch(ctx, s); err != nil {
+		return fmt.Errorf("watchdog: %w", err)
+	}
+	obs := a.observe(ctx, a.Store, s)
+	defer obs.close()
+	if s, err = a.commit(ctx, obs.events...); err != nil {
+		return err
+	}
+	r.count(s)
+	if s, err = a.project(ctx, s, obs); err != nil {
+		return err
+	}
+	r.Failed = obs.failed
+	s, sent, err := a.perform(ctx, s)
+	r.Sent += sent
+	r.serial = s.Serial
+	return err
+}
+
+// count adds what one observation brought, as the history tells it.
+func (r *Report) count(s state.State) {
+	for _, l := range s.Lines {
+		switch l.Kind {
+		case state.LineMessage:
+			r.Arrived++
+		case state.LineGate:
+			r.Refused++
+		case state.LineNudge:
+			r.Nudges++
+		}
+	}
+}
+
+// unseen looks once more, with cycle.lock released: a nudge that came since, or
+// a commit of another process that left something for a cycle to do.
+func (a *Agent) unseen(r *Report) (bool, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return false, err
+	}
+	rung, err := a.Store.Rung()
+	if err != nil {
+		return false, err
+	}
+	for _, n := range rung {
+		if !s.TookNudge(n.Key) {
+			return true, nil
+		}
+	}
+	return s.Serial != r.serial && a.owes(s), nil
+}
+
+// owes says whether the state asks for something that a cycle does.
+func (a *Agent) owes(s state.State) bool {
+	if len(s.DueEffects(a.Now())) > 0 {
+		return true
+	}
+	if a.Schedule.Mode != ModeCrontab || s.Schedule.Removed {
+		return false
+	}
+	line, err := a.job(s).Line()
+	return err == nil && line != s.Schedule.Installed && s.Schedule.Error == ""
+}
+
+// line is the report as the log has it.
+func (r Report) line() string {
+	parts := []string{string(r.After)}
+	if r.Before != r.After {
+		parts[0] = fmt.Sprintf("%s→%s", r.Before, r.After)
+	}
+	for _, n := range []struct {
+		count int
+		what  string
+	}{{r.Arrived, "arrived"}, {r.Refused, "refused"}, {r.Nudges, "nudges"}, {r.Sent, "sent"}, {r.Turns, "turns"}} {
+		if n.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n.count, n.what))
+		}
+	}
+	for _, f := range r.Failed {
+		parts = append(parts, fmt.Sprintf("%s failed: %s", f.Source, f.Reason))
+	}
+	return strings.Join(parts, ", ") + ", next " + r.NextDue.Format("15:04")
+}
+
+// log adds a line to the agent's log. A log that cannot be written stops
+// nothing.
+func (a *Agent) log(format string, args ...any) {
+	_ = a.Store.Log(a.Now(), fmt.Sprintf(format, args...))
+}

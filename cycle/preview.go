@@ -1,0 +1,104 @@
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"agentstateloop/state"
+)
+
+// Preview is what a poll would do now (`poll --dry-run`).
+type Preview struct {
+	Before      state.Phase     `json:"before"`
+	After       state.Phase     `json:"after"`
+	Transitions []string        `json:"transitions"`
+	Arrived     []PreviewItem   `json:"arrived"`
+	Refused     []PreviewItem   `json:"refused"`
+	Mails       []PreviewMail   `json:"mails"` // in the outbox after it, waiting ones included
+	CrontabDiff string          `json:"crontab_diff"`
+	Failed      []SourceFailure `json:"failed"`
+}
+
+// PreviewItem is a message that would be taken or refused.
+type PreviewItem struct {
+	Key    string `json:"key"`
+	From   string `json:"from"`
+	Reason string `json:"reason,omitempty"` // of a refusal
+}
+
+// PreviewMail is a mail, or a mesh message, that would be sent.
+type PreviewMail struct {
+	Channel state.Channel `json:"channel"`
+	To      string        `json:"to"`
+	Subject string        `json:"subject,omitempty"`
+	Text    string        `json:"text"`
+}
+
+// nowhere keeps no payload: a dry run leaves nothing behind.
+type nowhere struct{}
+
+func (nowhere) Keep(_ string, r io.Reader) error {
+	_, err := io.Copy(io.Discard, r)
+	return err
+}
+
+// Preview looks at every source and steps the machine in memory. It takes no
+// lock, writes no file, marks nothing, sends nothing.
+func (a *Agent) Preview(ctx context.Context) (Preview, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return Preview{}, err
+	}
+	obs := a.observe(ctx, nowhere{}, s)
+	defer obs.close()
+	next := state.Step(s, obs.events, a.Policy, a.Now())
+	p := Preview{Before: s.Phase, After: next.Phase, Failed: obs.failed}
+	for _, l := range next.Lines {
+		switch l.Kind {
+		case state.LineTransition:
+			p.Transitions = append(p.Transitions, fmt.Sprintf("%s→%s: %s", l.Old, l.New, l.Reason))
+		case state.LineMessage:
+			p.Arrived = append(p.Arrived, PreviewItem{Key: l.Key, From: l.From})
+		case state.LineGate:
+			p.Refused = append(p.Refused, PreviewItem{Key: l.Key, From: l.From, Reason: l.Gate + ": " + l.Reason})
+		}
+	}
+	for _, e := range next.Outbox {
+		mail, err := a.previewMail(e)
+		if err != nil {
+			return p, err
+		}
+		p.Mails = append(p.Mails, mail)
+	}
+	if a.Schedule.Mode != ModeCrontab || next.Schedule.Removed {
+		return p, nil
+	}
+	change, err := a.Schedule.Table.Preview(ctx, a.job(next))
+	if err != nil {
+		return p, err
+	}
+	p.CrontabDiff = change.Diff()
+	return p, nil
+}
+
+func (a *Agent) previewMail(e state.Effect) (PreviewMail, error) {
+	p := PreviewMail{Channel: e.Channel, To: e.To, Subject: e.Thread.Subject}
+	if e.File != "" {
+		p.Text = "(already rendered: " + e.File + ")"
+		return p, nil
+	}
+	text, err := a.text(e)
+	p.Text = text
+	return p, err
+}
+
+// fields are the five time fields of a crontab line.
+func fields(line string) string {
+	f := strings.Fields(line)
+	if len(f) < 5 {
+		return ""
+	}
+	return strings.Join(f[:5], " ")
+}

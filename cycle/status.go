@@ -1,0 +1,145 @@
+package cycle
+
+import (
+	"errors"
+	"io/fs"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// Status is what `status --json` prints (DESIGN 11): null, never absent.
+type Status struct {
+	Agent       string                      `json:"agent"`
+	Phase       state.Phase                 `json:"phase"`
+	PhaseSince  *time.Time                  `json:"phase_since"`
+	NextDue     *time.Time                  `json:"next_due"`
+	Deadline    *time.Time                  `json:"deadline"` // of the silence that ends the phase
+	Halted      bool                        `json:"halted"`
+	Tier        *string                     `json:"tier"`
+	Inbox       StatusInbox                 `json:"inbox"`
+	Outbox      StatusOutbox                `json:"outbox"`
+	Turn        StatusTurn                  `json:"turn"`
+	Credentials map[string]StatusCredential `json:"credentials"`
+	Schedule    StatusSchedule              `json:"schedule"`
+	Spend       StatusSpend                 `json:"spend"`
+}
+
+// StatusInbox counts messages.
+type StatusInbox struct {
+	Waiting     int `json:"waiting"`
+	Deferred    int `json:"deferred"`
+	Quarantined int `json:"quarantined"`
+}
+
+// StatusOutbox counts effects.
+type StatusOutbox struct {
+	Waiting       int `json:"waiting"`
+	Undeliverable int `json:"undeliverable"`
+}
+
+// StatusTurn is the active turn, and its live view where its runner shows one.
+type StatusTurn struct {
+	Status           state.HeadStatus `json:"status"`
+	ID               *string          `json:"id"`
+	Epoch            *uint64          `json:"epoch"`
+	Lifecycle        *string          `json:"lifecycle"`
+	State            *string          `json:"state"`
+	Tool             *string          `json:"tool"`
+	WaitingToolCount *int             `json:"waiting_tool_count"`
+}
+
+// StatusCredential is a secret that fails.
+type StatusCredential struct {
+	Failures int       `json:"failures"`
+	Since    time.Time `json:"since"`
+}
+
+// StatusSchedule compares the crontab line that is wanted with the installed.
+type StatusSchedule struct {
+	Wanted    *string `json:"wanted"` // the five fields
+	Installed *string `json:"installed"`
+	Error     *string `json:"error"`
+}
+
+// StatusSpend is what turns have cost.
+type StatusSpend struct {
+	DayUSD   *float64 `json:"day_usd"`
+	MonthUSD *float64 `json:"month_usd"`
+}
+
+// Status reads the state without a lock and without the network.
+func (a *Agent) Status() (Status, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return Status{}, err
+	}
+	st := Status{
+		Agent:       a.Handle,
+		Phase:       s.Phase,
+		PhaseSince:  orNull(s.PhaseSince),
+		NextDue:     orNull(s.NextDue),
+		Halted:      s.Halted(),
+		Inbox:       StatusInbox{Quarantined: s.Quarantined},
+		Outbox:      StatusOutbox{Waiting: len(s.Outbox), Undeliverable: s.Undeliverable},
+		Credentials: map[string]StatusCredential{},
+		Schedule:    a.scheduleStatus(s),
+	}
+	if deadline, ok := s.Deadline(a.Policy); ok {
+		st.Deadline = &deadline
+	}
+	for _, m := range s.Inbox {
+		if m.Status == state.Deferred {
+			st.Inbox.Deferred++
+		} else {
+			st.Inbox.Waiting++
+		}
+	}
+	for name, c := range s.Credentials {
+		st.Credentials[name] = StatusCredential{Failures: c.Failures, Since: c.Since}
+	}
+	st.Turn, err = a.turnStatus(s.Turn)
+	return st, err
+}
+
+func (a *Agent) turnStatus(h state.Head) (StatusTurn, error) {
+	t := StatusTurn{Status: h.Status}
+	if h.Status == state.HeadIdle {
+		return t, nil
+	}
+	t.ID, t.Epoch = orNull(h.TurnID), orNull(h.Epoch)
+	live, err := turn.ReadLive(a.Store.Path(attemptDir(h.TurnID, h.Epoch)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	}
+	if err != nil {
+		return t, err
+	}
+	t.Lifecycle, t.State = orNull(live.Lifecycle.String()), orNull(live.State.String())
+	t.Tool, t.WaitingToolCount = orNull(live.Tool), &live.WaitingTools
+	return t, nil
+}
+
+func (a *Agent) scheduleStatus(s state.State) StatusSchedule {
+	st := StatusSchedule{Error: orNull(s.Schedule.Error), Installed: orNull(fields(s.Schedule.Installed))}
+	if a.Schedule.Mode != ModeCrontab || s.Schedule.Removed {
+		return st
+	}
+	line, err := a.job(s).Line()
+	if err != nil {
+		st.Error = orNull(err.Error())
+		return st
+	}
+	st.Wanted = orNull(fields(line))
+	return st
+}
+
+// orNull is a pointer to v, or nil for the zero value.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
