@@ -1,0 +1,168 @@
+package mail
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+)
+
+// Box is one mailbox of an IMAP server.
+type Box struct {
+	Server
+	Mailbox string // "" is INBOX
+
+	// Now is the clock for Cursor.Complete; nil is time.Now.
+	Now func() time.Time
+}
+
+// ID is a short hash of host, username and mailbox: state.Cursor.Mailbox, and
+// part of every key. Another port or another way to log in is the same box.
+func (b Box) ID() string {
+	host, _, err := net.SplitHostPort(b.Addr)
+	if err != nil {
+		host = b.Addr
+	}
+	sum := sha256.Sum256([]byte(strings.ToLower(host) + "\n" + b.Username + "\n" + b.mailbox()))
+	return hex.EncodeToString(sum[:6])
+}
+
+func (b Box) mailbox() string {
+	if b.Mailbox == "" || strings.EqualFold(b.Mailbox, "INBOX") {
+		return "INBOX"
+	}
+	return b.Mailbox
+}
+
+func (b Box) now() time.Time {
+	if b.Now == nil {
+		return time.Now()
+	}
+	return b.Now()
+}
+
+// Session is a mailbox opened for reading. It serves one goroutine.
+type Session struct {
+	box    Box
+	conn   net.Conn // with deadlines that work
+	client *imapclient.Client
+
+	validity uint32
+	next     uint32 // UIDNEXT at SELECT; 0 when the server did not say
+}
+
+// Open connects, logs in and selects the mailbox: TCP, TLS, then login and
+// SELECT in one flight without waiting for the greeting (DESIGN 7); STARTTLS
+// costs three round trips more. A refused or unreadable secret is a
+// *state.CredentialError named "imap"; a network fault never is.
+func (b Box) Open(ctx context.Context) (*Session, error) {
+	s, err := b.open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
+	}
+	return s, nil
+}
+
+func (b Box) open(ctx context.Context) (*Session, error) {
+	secret, err := b.secret(ctx, "imap")
+	if err != nil {
+		return nil, err
+	}
+	conn, err := b.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raw := conn
+	stop := closeOnDone(ctx, raw)
+	defer stop()
+
+	b.phase(raw)
+	if b.TLS == TLSStart {
+		if conn, err = b.startTLS(ctx, raw); err != nil {
+			raw.Close()
+			return nil, err
+		}
+		b.phase(raw)
+	}
+	lc, err := startLogin(conn, bufio.NewReader(conn), b.Server, secret)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	client := imapclient.New(lc, nil)
+	data, err := client.Select(b.mailbox(), nil).Wait()
+	if err != nil {
+		client.Close() // waits for the reader, so that lc.failed is settled
+		if lc.failed != nil {
+			return nil, lc.failed
+		}
+		return nil, fmt.Errorf("select: %w", err)
+	}
+	if data.UIDValidity == 0 {
+		client.Close()
+		return nil, errors.New("select: the server gives no UIDVALIDITY, its UIDs cannot be relied on")
+	}
+	return &Session{box: b, conn: conn, client: client, validity: data.UIDValidity, next: uint32(data.UIDNext)}, nil
+}
+
+// secret reads the secret; what goes wrong is the credential's failure, unless
+// ctx ended.
+func (s Server) secret(ctx context.Context, name string) (string, error) {
+	if s.Secret == nil {
+		return "", &state.CredentialError{Name: name, Err: errors.New("no secret is configured")}
+	}
+	secret, err := s.Secret(ctx)
+	if err != nil && ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if err != nil {
+		return "", &state.CredentialError{Name: name, Err: err}
+	}
+	return secret, nil
+}
+
+// Validity is the mailbox's UIDVALIDITY, never 0.
+func (s *Session) Validity() uint32 { return s.validity }
+
+// MarkSeen sets \Seen on uids and waits until the server has done so. It is for
+// mail of this agent, after its commit (DESIGN 7). A UID that is gone is no
+// error.
+func (s *Session) MarkSeen(ctx context.Context, uids []uint32) error {
+	if len(uids) == 0 {
+		return nil
+	}
+	stop := closeOnDone(ctx, s.conn)
+	defer stop()
+	s.box.phase(s.conn)
+	seen := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagSeen}}
+	if err := s.client.Store(uidSet(uids), seen, nil).Close(); err != nil {
+		return fmt.Errorf("mark %d messages seen: %w", len(uids), because(ctx, err))
+	}
+	return nil
+}
+
+// Close says LOGOUT, waits for no answer and hangs up.
+func (s *Session) Close() error {
+	s.conn.SetDeadline(time.Now().Add(time.Second))
+	s.client.Logout()
+	s.client.Close() // its error is the end of the conversation we just ended
+	return nil
+}
+
+func uidSet(uids []uint32) imap.UIDSet {
+	var set imap.UIDSet
+	for _, u := range uids {
+		set.AddNum(imap.UID(u))
+	}
+	return set
+}

@@ -1,0 +1,358 @@
+package mail
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"mime/quotedprintable"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/emersion/go-message/charset"
+	"golang.org/x/text/encoding/charmap"
+)
+
+// Limits of ReadContent. Beyond them a mail stays readable in its raw form.
+const (
+	maxContent = 64 << 20 // bytes of the raw mail
+	maxText    = 4 << 20  // bytes of text
+	maxDepth   = 50       // multiparts within one another
+	maxParts   = 1000
+)
+
+// Content is what a mail says, made readable.
+type Content struct {
+	Text        string // the new text: quoted history and signatures trimmed
+	Full        string // the whole text
+	Attachments []Attachment
+	Problems    []string // what could not be read as it was meant, one line each
+}
+
+// Attachment is a file that came or goes with a mail.
+type Attachment struct {
+	// Name is a safe file name of plain letters, digits, dots and dashes.
+	// ReadContent gives names of ours: "attachment-1.pdf".
+	Name string
+	Type string // media type, "application/pdf"
+	Data []byte
+
+	// Title is what the sender called it, one line, for showing only: it may
+	// say anything. Render ignores it.
+	Title string
+}
+
+// ReadContent reads a raw mail. It never fails: a part that cannot be read as
+// what it claims to be is told in Problems and given as what it is, and the
+// rest is read. Of alternatives the plain text is taken, else the HTML as
+// text. Limits: 64 MiB of mail, 4 MiB of text, 1000 parts.
+func ReadContent(r io.Reader) Content {
+	var c contentReader
+	raw, err := io.ReadAll(io.LimitReader(r, maxContent+1))
+	if err != nil {
+		c.problem("read: %v", err)
+	}
+	if len(raw) > maxContent {
+		raw = raw[:maxContent]
+		c.problem("the mail is cut at %d bytes", maxContent)
+	}
+	c.part(raw, 0)
+	c.out.Full = strings.TrimSpace(strings.Join(c.texts, "\n\n"))
+	if len(c.out.Full) > maxText {
+		c.out.Full = cut(c.out.Full, maxText)
+		c.problem("the text is cut at %d bytes", maxText)
+	}
+	c.out.Text = NewText(c.out.Full)
+	return c.out
+}
+
+type contentReader struct {
+	out   Content
+	texts []string
+	parts int
+}
+
+func (c *contentReader) problem(format string, args ...any) {
+	if len(c.out.Problems) < 20 {
+		c.out.Problems = append(c.out.Problems, oneLine(fmt.Sprintf(format, args...), 200))
+	}
+}
+
+// entity is one MIME entity, its body still encoded.
+type entity struct {
+	mediaType string
+	params    map[string]string
+	encoding  string
+	attached  bool
+	title     string
+	body      []byte
+}
+
+func readEntity(raw []byte) entity {
+	e := entity{mediaType: "text/plain", body: afterHeader(raw)}
+	typed := false
+	for _, f := range splitHeader(raw) {
+		switch f.name {
+		case "content-type":
+			if t, params := mediaType(f.value); !typed && strings.Contains(t, "/") {
+				e.mediaType, e.params, typed = t, params, true
+			}
+		case "content-transfer-encoding":
+			e.encoding = keyword(f.value)
+		case "content-disposition":
+			d, params := mediaType(f.value)
+			e.attached = d == "attachment"
+			e.title = params["filename"]
+		}
+	}
+	if e.title == "" {
+		e.title = e.params["name"]
+	}
+	e.title = oneLine(decodeWords(e.title), 200)
+	return e
+}
+
+// afterHeader is what follows the first empty line.
+func afterHeader(raw []byte) []byte {
+	rest := raw
+	for len(rest) > 0 {
+		line, after, _ := bytes.Cut(rest, []byte("\n"))
+		rest = after
+		if len(bytes.TrimRight(line, "\r")) == 0 {
+			return rest
+		}
+	}
+	return nil
+}
+
+func (c *contentReader) part(raw []byte, depth int) {
+	if c.parts++; c.parts > maxParts {
+		if c.parts == maxParts+1 {
+			c.problem("over %d parts, the rest is left out", maxParts)
+		}
+		return
+	}
+	e := readEntity(raw)
+	switch {
+	case strings.HasPrefix(e.mediaType, "multipart/"):
+		c.multipart(e, depth)
+	case !e.attached && (e.mediaType == "text/plain" || e.mediaType == "text/html"):
+		c.texts = append(c.texts, c.text(e))
+	default:
+		c.attach(e)
+	}
+}
+
+func (c *contentReader) multipart(e entity, depth int) {
+	if depth >= maxDepth {
+		c.problem("multiparts nested over %d deep; the rest is attached as it is", maxDepth)
+		e.mediaType = "text/plain"
+		c.attach(e)
+		return
+	}
+	parts := splitParts(e.body, e.params["boundary"])
+	if len(parts) == 0 {
+		c.problem("%s without its boundary is read as text", e.mediaType)
+		e.mediaType = "text/plain"
+		c.texts = append(c.texts, c.text(e))
+		return
+	}
+	if e.mediaType == "multipart/alternative" {
+		c.alternative(parts, depth)
+		return
+	}
+	for _, p := range parts {
+		c.part(p, depth+1)
+	}
+}
+
+// alternative takes the first plain text that says something, else the first
+// other form that does, and the attachments of all.
+func (c *contentReader) alternative(parts [][]byte, depth int) {
+	var plain, other []string
+	for _, p := range parts {
+		had := len(c.texts)
+		c.part(p, depth+1)
+		said := strings.Join(c.texts[had:], "\n\n")
+		c.texts = c.texts[:had]
+		switch {
+		case strings.TrimSpace(said) == "":
+		case readEntity(p).mediaType == "text/plain":
+			plain = append(plain, said)
+		default:
+			other = append(other, said)
+		}
+	}
+	if chosen := append(plain, other...); len(chosen) > 0 {
+		c.texts = append(c.texts, chosen[0])
+	}
+}
+
+// splitParts cuts a multipart body at its boundary lines (RFC 2046 section
+// 5.1.1). A missing end is the end of the body.
+func splitParts(body []byte, boundary string) [][]byte {
+	if boundary == "" {
+		return nil
+	}
+	delimiter := []byte("--" + boundary)
+	var parts [][]byte
+	start := -1
+	for at := 0; at < len(body); {
+		next := len(body)
+		if i := bytes.IndexByte(body[at:], '\n'); i >= 0 {
+			next = at + i + 1
+		}
+		if tail, ok := bytes.CutPrefix(body[at:next], delimiter); ok {
+			tail = bytes.TrimRight(tail, " \t\r\n")
+			if len(tail) == 0 || string(tail) == "--" {
+				if start >= 0 {
+					parts = append(parts, trimLineEnd(body[start:at]))
+				}
+				start = next
+				if len(tail) > 0 {
+					return parts
+				}
+			}
+		}
+		at = next
+	}
+	if start >= 0 && start < len(body) {
+		parts = append(parts, body[start:])
+	}
+	return parts
+}
+
+// trimLineEnd drops the line end that belongs to the boundary line behind it.
+func trimLineEnd(b []byte) []byte {
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	return bytes.TrimSuffix(b, []byte("\r"))
+}
+
+func (c *contentReader) text(e entity) string {
+	s := c.charset(c.decode(e), e.params["charset"])
+	if len(s) > 2*maxText {
+		s = cut(s, 2*maxText) // markup may be as much as the text; Full is cut and told later
+		c.problem("a text of %d bytes is cut", len(s))
+	}
+	if e.mediaType == "text/html" {
+		return htmlText(s)
+	}
+	return plainText(s)
+}
+
+// charset reads b in the charset named label. An unknown one is taken for
+// UTF-8 if it can be, else for Windows-1252.
+func (c *contentReader) charset(b []byte, label string) string {
+	label = strings.ToLower(strings.TrimSpace(label))
+	if label == "" || label == "utf-8" || label == "utf8" || label == "us-ascii" {
+		if utf8.Valid(b) {
+			return string(b)
+		}
+		if label == "utf-8" || label == "utf8" {
+			c.problem("the text is not all UTF-8")
+			return strings.ToValidUTF8(string(b), "\uFFFD")
+		}
+	} else if r, err := charset.Reader(label, bytes.NewReader(b)); err == nil {
+		if s, err := io.ReadAll(r); err == nil {
+			return string(s)
+		}
+	}
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	c.problem("charset %q is read as Windows-1252", label)
+	s, err := charmap.Windows1252.NewDecoder().Bytes(b)
+	if err != nil {
+		return strings.ToValidUTF8(string(b), "\uFFFD")
+	}
+	return string(s)
+}
+
+// decode undoes the transfer encoding as far as it can be undone.
+func (c *contentReader) decode(e entity) []byte {
+	switch e.encoding {
+	case "base64":
+		out, broken := decodeBase64(e.body)
+		if broken {
+			c.problem("broken base64 in a part of type %s", e.mediaType)
+		}
+		return out
+	case "quoted-printable":
+		out, err := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(e.body)))
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			c.problem("broken quoted-printable in a part of type %s", e.mediaType)
+			// Better with a few "=" than cut off.
+			return e.body
+		}
+		return out
+	case "", "7bit", "8bit", "binary":
+		return e.body
+	default:
+		c.problem("unknown transfer encoding %q", e.encoding)
+		return e.body
+	}
+}
+
+// decodeBase64 reads what it can: bytes that are no base64 are passed over, an
+// incomplete end is dropped.
+func decodeBase64(b []byte) (out []byte, broken bool) {
+	clean := make([]byte, 0, len(b))
+	for _, ch := range b {
+		switch {
+		case ch >= 'A' && ch <= 'Z', ch >= 'a' && ch <= 'z', ch >= '0' && ch <= '9', ch == '+', ch == '/':
+			clean = append(clean, ch)
+		case ch == '=', ch == '\r', ch == '\n', ch == ' ', ch == '\t':
+		default:
+			broken = true
+		}
+	}
+	if len(clean)%4 == 1 {
+		clean, broken = clean[:len(clean)-1], true
+	}
+	out = make([]byte, base64.RawStdEncoding.DecodedLen(len(clean)))
+	n, err := base64.RawStdEncoding.Decode(out, clean)
+	return out[:n], broken || err != nil
+}
+
+func (c *contentReader) attach(e entity) {
+	if e.mediaType == "message/rfc822" && e.title == "" {
+		for _, f := range splitHeader(e.body) {
+			if f.name == "subject" {
+				e.title = oneLine(decodeWords(f.value), 200)
+			}
+		}
+	}
+	c.out.Attachments = append(c.out.Attachments, Attachment{
+		Name:  fmt.Sprintf("attachment-%d%s", len(c.out.Attachments)+1, extension(e)),
+		Type:  e.mediaType,
+		Data:  c.decode(e),
+		Title: e.title,
+	})
+}
+
+// extension is the sender's if it is a plain short one, else one for the type.
+func extension(e entity) string {
+	if i := strings.LastIndexByte(e.title, '.'); i >= 0 {
+		ext := strings.ToLower(e.title[i+1:])
+		plain := len(ext) > 0 && len(ext) <= 8
+		for _, r := range ext {
+			plain = plain && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
+		}
+		if plain {
+			return "." + ext
+		}
+	}
+	if ext, ok := commonExtensions[e.mediaType]; ok {
+		return ext
+	}
+	return ".bin"
+}
+
+// commonExtensions is a table of our own: the system's differs by machine.
+var commonExtensions = map[string]string{
+	"application/json": ".json", "application/pdf": ".pdf", "application/zip": ".zip",
+	"image/gif": ".gif", "image/jpeg": ".jpg", "image/png": ".png", "image/svg+xml": ".svg",
+	"message/rfc822": ".eml", "text/calendar": ".ics", "text/csv": ".csv",
+	"text/html": ".html", "text/plain": ".txt",
+}

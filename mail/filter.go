@@ -1,0 +1,138 @@
+package mail
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The gates a mail for this agent must pass (DESIGN 7), in their order. The
+// names go into quarantine and history.
+const (
+	GateFrom   = "from"   // not exactly one sender
+	GateSelf   = "self"   // our own mail
+	GateAuto   = "auto"   // an automatic reply (RFC 3834)
+	GateBounce = "bounce" // a delivery report
+	GateList   = "list"   // mail to many
+	GateSize   = "size"   // over the limit
+	GateTrust  = "trust"  // the sender is not proved
+)
+
+// Filter says which mail is for this agent, and which of it may come in.
+type Filter struct {
+	Handle    string   // without the @
+	Operators []string // addresses
+	Own       string   // the address this agent sends from
+	MaxSize   int64    // bytes of the raw mail; 0 means no limit
+	Require   string   // [trust] require; only "from", no proof, is built
+}
+
+// Judge decides by a mail's header and its size in bytes, and does nothing
+// else. mine says that the mail is for this agent: one of its From addresses
+// is an operator's, exactly, and its subject holds the callsign as a whole
+// word, or it answers a mail of ours. gate is "" if mail that is mine may come
+// in; else the gate that refused it, with the evidence as one line in reason.
+func (f Filter) Judge(h Header, size int64) (mine bool, gate, reason string) {
+	if !f.fromOperator(h) || !f.calls(h.Subject) && !f.answersUs(h) {
+		return false, "", ""
+	}
+	if h.FromFields != 1 || len(h.Froms) != 1 {
+		return true, GateFrom, fmt.Sprintf("%d From fields with %d addresses: %s", h.FromFields, len(h.Froms), oneLine(strings.Join(h.Froms, ", "), 200))
+	}
+	switch {
+	case f.Own != "" && h.From == NormalAddress(f.Own):
+		return true, GateSelf, "From is our own address " + h.From
+	case strings.EqualFold(h.Agent, f.Handle):
+		return true, GateSelf, "X-AgentStateLoop: " + h.Agent
+	case OwnMessageID(h.MessageID, f.Handle, f.Own):
+		return true, GateSelf, "Message-ID is ours: " + h.MessageID
+	}
+	if gate, reason := notByHand(h); gate != "" {
+		return true, gate, reason
+	}
+	if f.MaxSize > 0 && size > f.MaxSize {
+		return true, GateSize, fmt.Sprintf("%d bytes, the limit is %d", size, f.MaxSize)
+	}
+	if f.Require != "from" {
+		return true, GateTrust, fmt.Sprintf("sender authentication %q is not built; only \"from\" is", f.Require)
+	}
+	return true, "", ""
+}
+
+// notByHand finds what no person wrote to us: automatic replies, reports and
+// list mail. Answering those makes loops (RFC 3834 section 2).
+func notByHand(h Header) (gate, reason string) {
+	switch k := keyword(h.AutoSubmitted); {
+	case k != "" && k != "no":
+		return GateAuto, "Auto-Submitted: " + h.AutoSubmitted
+	case h.AutoReply != "":
+		return GateAuto, h.AutoReply
+	case h.MediaType == "multipart/report":
+		return GateBounce, "Content-Type: multipart/report"
+	case strings.ReplaceAll(h.ReturnPath, " ", "") == "<>":
+		return GateBounce, "Return-Path: <>"
+	}
+	switch keyword(h.Precedence) {
+	case "bulk", "list", "junk":
+		return GateList, "Precedence: " + h.Precedence
+	case "auto_reply", "auto-reply":
+		return GateAuto, "Precedence: " + h.Precedence
+	}
+	if h.ListID != "" {
+		return GateList, h.ListID
+	}
+	return "", ""
+}
+
+func (f Filter) fromOperator(h Header) bool {
+	return slices.ContainsFunc(f.Operators, func(op string) bool {
+		return op != "" && slices.Contains(h.Froms, NormalAddress(op))
+	})
+}
+
+func (f Filter) answersUs(h Header) bool {
+	ours := func(id string) bool { return OwnMessageID(id, f.Handle, f.Own) }
+	return ours(h.InReplyTo) || slices.ContainsFunc(h.References, ours)
+}
+
+// calls says whether subject holds @Handle as a whole word, in any case: not
+// inside an address, and not as the start of a longer callsign.
+func (f Filter) calls(subject string) bool {
+	handle := strings.ToLower(f.Handle)
+	if handle == "" {
+		return false
+	}
+	s := strings.ToLower(subject)
+	for {
+		i := strings.IndexByte(s, '@')
+		if i < 0 {
+			return false
+		}
+		before, _ := utf8.DecodeLastRuneInString(s[:i])
+		rest := s[i+1:]
+		end := strings.IndexFunc(rest, func(r rune) bool { return !callsignRune(r) })
+		if end < 0 {
+			end = len(rest)
+		}
+		after, _ := utf8.DecodeRuneInString(rest[end:])
+		// "@goulard3120-- please": a dash that ends the word is no part of it.
+		sign := rest[:end]
+		whole := sign == handle || strings.TrimRight(sign, "-") == handle
+		if whole && !wordRune(before) && !wordRune(after) {
+			return true
+		}
+		// What precedes the next @ is judged again, so keep it.
+		s = s[i+1:]
+	}
+}
+
+// callsignRune is a character a callsign may hold (DESIGN 1).
+func callsignRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-'
+}
+
+func wordRune(r rune) bool {
+	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}

@@ -1,0 +1,364 @@
+package mail
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"mime"
+	"net/mail"
+	"slices"
+	"strings"
+
+	"github.com/emersion/go-message/charset"
+	"golang.org/x/net/idna"
+	"golang.org/x/text/encoding/charmap"
+)
+
+// headerFields are what Look asks the server for: what the gate, the digest
+// and a threaded answer need.
+var headerFields = []string{
+	"From", "To", "Date", "Subject", "Message-ID", "In-Reply-To", "References",
+	"Content-Type", "Auto-Submitted", "Precedence", "List-Id", "List-Post", "Return-Path",
+	"X-Autoreply", "X-Autorespond", "X-Autoresponder", "X-AgentStateLoop",
+}
+
+// Limits on what a header may put into state.json.
+const (
+	maxHeader     = 256 << 10 // bytes of a header that are looked at
+	maxSubject    = 1000      // bytes, decoded
+	maxMessageID  = 500       // bytes; a longer one is none
+	maxReferences = 50        // the first and the latest
+)
+
+// Header is what a mail says about itself, read leniently: nothing in it is
+// proved.
+type Header struct {
+	From       string   // the first address, bare, lower case; "" when there is none
+	Froms      []string // every address of every From field, likewise
+	FromFields int      // how many From fields there are
+	Subject    string   // decoded, one line
+	MessageID  string   // with its angle brackets; "" when there is none
+	InReplyTo  string   // the first of its ids, with brackets
+	References []string // oldest first; without the field, the ids of In-Reply-To
+
+	// What the gate judges, decoded to one line each; "" when absent.
+	AutoSubmitted string
+	AutoReply     string // X-Autoreply and its kin, as "name: value"
+	Precedence    string
+	ListID        string // List-Id or List-Post
+	ReturnPath    string // "<>" is the null path of a bounce
+	MediaType     string // of Content-Type, lower case, without parameters
+	Agent         string // X-AgentStateLoop: the handle that sent it
+
+	stable string // hash of the fields that every copy of one mail shares
+}
+
+// field is one header field, unfolded.
+type field struct{ name, value string }
+
+// ParseHeader reads a header from its raw bytes, with or without the body
+// behind it. It never fails: a malformed line is passed over, NULs are dropped,
+// an unknown charset is read as Windows-1252.
+func ParseHeader(raw []byte) Header {
+	var h Header
+	sum := sha256.New()
+	var inReplyTo, autoReply []string
+	for _, f := range splitHeader(raw) {
+		v := f.value
+		switch f.name {
+		case "from":
+			h.FromFields++
+			h.Froms = append(h.Froms, addresses(v)...)
+		case "subject":
+			if h.Subject == "" {
+				h.Subject = oneLine(decodeWords(v), maxSubject)
+			}
+		case "message-id":
+			if h.MessageID == "" {
+				h.MessageID = first(messageIDs(v))
+			}
+		case "in-reply-to":
+			inReplyTo = append(inReplyTo, messageIDs(v)...)
+		case "references":
+			h.References = append(h.References, messageIDs(v)...)
+		case "auto-submitted":
+			// Of several, one that is not "no" counts.
+			if h.AutoSubmitted == "" || keyword(h.AutoSubmitted) == "no" {
+				h.AutoSubmitted = oneLine(v, 100)
+			}
+		case "x-autoreply", "x-autorespond", "x-autoresponder":
+			autoReply = append(autoReply, f.name+": "+oneLine(v, 100))
+		case "precedence":
+			h.Precedence = oneLine(v, 100)
+		case "list-id", "list-post":
+			h.ListID = cmp.Or(h.ListID, f.name+": "+oneLine(v, 100))
+		case "return-path":
+			h.ReturnPath = cmp.Or(h.ReturnPath, oneLine(v, 200))
+		case "content-type":
+			if h.MediaType == "" {
+				h.MediaType, _ = mediaType(v)
+			}
+		case "x-agentstateloop":
+			h.Agent = cmp.Or(h.Agent, oneLine(v, 100))
+		}
+		switch f.name {
+		case "from", "to", "date", "subject", "message-id", "in-reply-to", "references", "content-type":
+			io.WriteString(sum, f.name+":"+strings.Join(strings.Fields(v), " ")+"\n")
+		}
+	}
+	h.From = first(h.Froms)
+	h.InReplyTo = first(inReplyTo)
+	if len(h.References) == 0 {
+		h.References = inReplyTo // RFC 5322 section 3.6.4
+	}
+	h.References = thin(h.References, maxReferences)
+	h.AutoReply = first(autoReply)
+	h.stable = hex.EncodeToString(sum.Sum(nil)[:12])
+	return h
+}
+
+// splitHeader cuts raw into fields, names in lower case, up to the first empty
+// line. What is no field is left out.
+func splitHeader(raw []byte) []field {
+	if len(raw) > maxHeader {
+		raw = raw[:maxHeader]
+	}
+	var fields []field
+	open := false // a folded line belongs to the field before it
+	for line := range bytes.Lines(raw) {
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 {
+			break
+		}
+		if line[0] == ' ' || line[0] == '\t' {
+			if open {
+				f := &fields[len(fields)-1]
+				f.value += " " + headerText(line)
+			}
+			continue
+		}
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		name = bytes.TrimRight(name, " \t")
+		open = ok && len(name) > 0 && !bytes.ContainsAny(name, " \t\x00")
+		if open {
+			fields = append(fields, field{strings.ToLower(string(name)), headerText(value)})
+		}
+	}
+	return fields
+}
+
+// headerText is a line of a field's value: trimmed, without NULs, and as UTF-8
+// where a mailer wrote raw bytes of another charset.
+func headerText(b []byte) string {
+	s := string(bytes.ReplaceAll(bytes.TrimSpace(b), []byte{0}, nil))
+	if strings.ToValidUTF8(s, "") != s {
+		if latin, err := charmap.Windows1252.NewDecoder().String(s); err == nil {
+			s = latin
+		}
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// wordDecoder reads encoded words (RFC 2047) in any charset there is, and one
+// there is not as Windows-1252: a strange name must not hide a subject.
+func wordDecoder() *mime.WordDecoder {
+	return &mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
+		if dec, err := charset.Reader(label, r); err == nil {
+			return dec, nil
+		}
+		return charmap.Windows1252.NewDecoder().Reader(r), nil
+	}}
+}
+
+func decodeWords(s string) string {
+	if dec, err := wordDecoder().DecodeHeader(s); err == nil {
+		return dec
+	}
+	return s
+}
+
+// addresses gives the bare addresses of an address list, normalised. What the
+// strict parser refuses is read by rule of thumb: addresses in angle brackets
+// if there are any, since a display name may say anything.
+func addresses(list string) []string {
+	p := mail.AddressParser{WordDecoder: wordDecoder()}
+	var found []string
+	if parsed, err := p.ParseList(list); err == nil {
+		for _, a := range parsed {
+			found = append(found, NormalAddress(a.Address))
+		}
+		return found
+	}
+	bare, angled := looseAddresses(list)
+	if len(angled) > 0 {
+		bare = angled
+	}
+	for _, a := range bare {
+		if at := strings.LastIndexByte(a, '@'); at > 0 && at < len(a)-1 && !strings.ContainsAny(a, " \t\"<>()") {
+			found = append(found, NormalAddress(a))
+		}
+	}
+	return found
+}
+
+// looseAddresses splits an address list at commas outside quotes, comments and
+// brackets.
+func looseAddresses(list string) (bare, angled []string) {
+	var word, angle strings.Builder
+	quoted, inAngle, depth, escaped := false, false, 0, false
+	flush := func() {
+		if w := strings.TrimSpace(word.String()); w != "" {
+			bare = append(bare, w)
+		}
+		word.Reset()
+	}
+	for _, r := range list {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\' && (quoted || depth > 0):
+			escaped = true
+		case quoted:
+			quoted = r != '"'
+		case depth > 0:
+			if r == '(' {
+				depth++
+			} else if r == ')' {
+				depth--
+			}
+		case inAngle:
+			if r == '>' {
+				inAngle = false
+				angled = append(angled, strings.TrimSpace(angle.String()))
+				angle.Reset()
+			} else {
+				angle.WriteRune(r)
+			}
+		case r == '"':
+			quoted = true
+		case r == '(':
+			depth = 1
+		case r == '<':
+			inAngle = true
+		case r == ',' || r == ';':
+			flush()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	flush()
+	return bare, angled
+}
+
+// NormalAddress is the form in which addresses are compared: lower case, the
+// domain in its ASCII form.
+func NormalAddress(a string) string {
+	a = strings.ToLower(strings.TrimSpace(a))
+	at := strings.LastIndexByte(a, '@')
+	if at < 0 || isASCII(a[at:]) {
+		return a
+	}
+	domain, err := idna.Lookup.ToASCII(a[at+1:])
+	if err != nil {
+		return a
+	}
+	return a[:at+1] + domain
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// messageIDs finds the ids in s, with their brackets. One that could break a
+// header or is too long is left out.
+func messageIDs(s string) []string {
+	var ids []string
+	for {
+		i := strings.IndexByte(s, '<')
+		if i < 0 {
+			return ids
+		}
+		s = s[i:]
+		j := strings.IndexByte(s, '>')
+		if j < 0 {
+			return ids
+		}
+		// A stray bracket before the id does not hide it.
+		k := strings.LastIndexByte(s[:j], '<')
+		if id := s[k : j+1]; validMessageID(id) {
+			ids = append(ids, id)
+		}
+		s = s[j+1:]
+	}
+}
+
+func validMessageID(id string) bool {
+	if len(id) < 3 || len(id) > maxMessageID || id[0] != '<' || id[len(id)-1] != '>' {
+		return false
+	}
+	for _, r := range id[1 : len(id)-1] {
+		if r <= ' ' || r > '~' || r == '<' || r == '>' {
+			return false
+		}
+	}
+	return true
+}
+
+// mediaType reads a Content-Type; a broken one still gives its type.
+func mediaType(v string) (string, map[string]string) {
+	t, params, err := mime.ParseMediaType(v)
+	if err == nil {
+		return t, params
+	}
+	t, rest, _ := strings.Cut(v, ";")
+	t = strings.ToLower(strings.TrimSpace(t))
+	params = looseParams(rest)
+	if i := strings.IndexAny(t, " \t"); i >= 0 {
+		t = t[:i]
+	}
+	return t, params
+}
+
+// looseParams reads the parameters of a broken field as far as they make sense.
+func looseParams(s string) map[string]string {
+	params := map[string]string{}
+	for part := range strings.SplitSeq(s, ";") {
+		k, v, ok := strings.Cut(part, "=")
+		k = strings.ToLower(strings.TrimSpace(k))
+		if _, seen := params[k]; ok && !seen {
+			params[k] = strings.Trim(strings.TrimSpace(v), `"`)
+		}
+	}
+	return params
+}
+
+// thin keeps the first of ids and the latest, max together.
+func thin(ids []string, max int) []string {
+	if len(ids) <= max {
+		return ids
+	}
+	return append([]string{ids[0]}, slices.Clone(ids[len(ids)-max+1:])...)
+}
+
+// keyword is the first word of a structured value, in lower case, without
+// parameters and comments.
+func keyword(v string) string {
+	if i := strings.IndexAny(v, "; \t("); i >= 0 {
+		v = v[:i]
+	}
+	return strings.ToLower(v)
+}
+
+func first(s []string) string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0]
+}

@@ -1,0 +1,175 @@
+package mail
+
+import (
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// htmlText is the readable text of an HTML mail: blocks on lines of their own,
+// links with their address, quoted history behind "> ", nothing of scripts and
+// styles. It reads tokens, not a tree, so that no nesting costs anything.
+func htmlText(s string) string {
+	w := htmlWriter{}
+	z := html.NewTokenizer(strings.NewReader(s))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return strings.TrimSpace(plainText(w.out.String()))
+		case html.TextToken:
+			w.text(string(z.Text()))
+		case html.StartTagToken, html.SelfClosingTagToken:
+			w.start(z.Token())
+		case html.EndTagToken:
+			w.end(z.Token().DataAtom)
+		}
+	}
+}
+
+type htmlWriter struct {
+	out     strings.Builder
+	hidden  atom.Atom // the element whose content is skipped; 0 for none
+	pre     int
+	quotes  int
+	link    string // address of the open link
+	linkAt  int    // where its text began
+	newline int    // line ends asked for before the next text
+	space   bool   // a blank asked for before the next text
+	started bool
+}
+
+func (w *htmlWriter) text(s string) {
+	if w.hidden != 0 {
+		return
+	}
+	if w.pre > 0 {
+		for i, line := range strings.Split(s, "\n") {
+			if i > 0 {
+				w.breakLine(w.newline + 1)
+			}
+			w.write(line)
+		}
+		return
+	}
+	words := strings.Fields(s)
+	if len(words) == 0 {
+		w.space = w.space || s != ""
+		return
+	}
+	w.space = w.space || strings.TrimLeft(s, " \t\r\n\u00a0") != s
+	w.write(strings.Join(words, " "))
+	w.space = strings.TrimRight(s, " \t\r\n\u00a0") != s
+}
+
+func (w *htmlWriter) write(s string) {
+	if s == "" {
+		return
+	}
+	if w.newline > 0 && w.started {
+		for range min(w.newline, 2) {
+			w.out.WriteByte('\n')
+			w.out.WriteString(strings.Repeat("> ", min(w.quotes, 5)))
+		}
+		w.space = false
+	} else if !w.started {
+		w.out.WriteString(strings.Repeat("> ", min(w.quotes, 5)))
+		w.space = false
+	}
+	if w.space {
+		w.out.WriteByte(' ')
+	}
+	w.newline, w.space, w.started = 0, false, true
+	w.out.WriteString(s)
+}
+
+func (w *htmlWriter) breakLine(n int) { w.newline = max(w.newline, n) }
+
+func (w *htmlWriter) start(t html.Token) {
+	if w.hidden != 0 {
+		return
+	}
+	switch t.DataAtom {
+	case atom.Script, atom.Style, atom.Title:
+		if t.Type == html.StartTagToken {
+			w.hidden = t.DataAtom
+		}
+	case atom.Br:
+		w.newline = min(w.newline+1, 2)
+	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Table, atom.Ul, atom.Ol:
+		w.breakLine(2)
+	case atom.Div, atom.Tr, atom.Section, atom.Article, atom.Header, atom.Footer, atom.Dt, atom.Dd:
+		w.breakLine(1)
+	case atom.Li:
+		w.breakLine(1)
+		w.write("- ")
+	case atom.Td, atom.Th:
+		w.space = true
+	case atom.Hr:
+		w.breakLine(1)
+		w.write("---")
+		w.breakLine(1)
+	case atom.Pre:
+		w.breakLine(1)
+		w.pre++
+	case atom.Blockquote:
+		w.breakLine(1)
+		w.quotes++
+	case atom.A:
+		w.link = oneLine(attribute(t, "href"), 2000)
+		w.linkAt = w.out.Len()
+	case atom.Img:
+		if alt := oneLine(attribute(t, "alt"), 200); alt != "" {
+			w.write("[" + alt + "]")
+		}
+	}
+}
+
+func (w *htmlWriter) end(a atom.Atom) {
+	if w.hidden != 0 {
+		if a == w.hidden {
+			w.hidden = 0
+		}
+		return
+	}
+	switch a {
+	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Table, atom.Ul, atom.Ol:
+		w.breakLine(2)
+	case atom.Div, atom.Tr, atom.Li, atom.Section, atom.Article, atom.Header, atom.Footer, atom.Dt, atom.Dd:
+		w.breakLine(1)
+	case atom.Pre:
+		w.breakLine(1)
+		w.pre = max(0, w.pre-1)
+	case atom.Blockquote:
+		w.breakLine(1)
+		w.quotes = max(0, w.quotes-1)
+	case atom.A:
+		w.endLink()
+	}
+}
+
+// endLink writes the address of a link, unless its text already is that.
+func (w *htmlWriter) endLink() {
+	link := w.link
+	w.link = ""
+	lower := strings.ToLower(link)
+	if !strings.HasPrefix(lower, "http://") && !strings.HasPrefix(lower, "https://") && !strings.HasPrefix(lower, "mailto:") {
+		return
+	}
+	said := strings.TrimSpace(w.out.String()[w.linkAt:])
+	bare := strings.TrimPrefix(link, "mailto:")
+	if said == bare || said == link || said != "" && strings.TrimSuffix(bare, "/") == said {
+		return
+	}
+	w.space = true
+	w.write("<" + bare + ">")
+}
+
+func attribute(t html.Token, name string) string {
+	for _, a := range t.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}

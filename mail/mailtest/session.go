@@ -1,0 +1,162 @@
+package mailtest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapserver"
+	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+)
+
+// session is one IMAP connection: the library's, with our logins and faults.
+type session struct {
+	*imapmemserver.UserSession
+	servers *Servers
+	conn    *imapserver.Conn
+}
+
+func (s *session) Login(username, password string) error {
+	if !s.servers.login(username, password) {
+		return imapserver.ErrAuthFailed
+	}
+	return nil
+}
+
+func (s *session) AuthenticateMechanisms() []string { return mechanisms() }
+
+func (s *session) Authenticate(mech string) (sasl.Server, error) {
+	server := saslServer(s.servers, mech, imapserver.ErrAuthFailed)
+	if server == nil {
+		return nil, &imap.Error{Type: imap.StatusResponseTypeNo, Text: "no such mechanism"}
+	}
+	return server, nil
+}
+
+func (s *session) Fetch(w *imapserver.FetchWriter, set imap.NumSet, options *imap.FetchOptions) error {
+	if hook := s.servers.options.OnFetch; hook != nil {
+		if err := hook(s.conn.NetConn(), set, options); err != nil {
+			return err
+		}
+	}
+	return s.UserSession.Fetch(w, set, options)
+}
+
+// delivery is one SMTP connection.
+type delivery struct {
+	servers *Servers
+	conn    *smtp.Conn
+	trusted bool
+	from    string
+	to      []string
+}
+
+func (d *delivery) AuthMechanisms() []string { return mechanisms() }
+
+func (d *delivery) Auth(mech string) (sasl.Server, error) {
+	server := saslServer(d.servers, mech, smtp.ErrAuthFailed)
+	if server == nil {
+		return nil, smtp.ErrAuthUnknownMechanism
+	}
+	return noted{server, &d.trusted}, nil
+}
+
+// noted notes that a login succeeded.
+type noted struct {
+	sasl.Server
+	done *bool
+}
+
+func (n noted) Next(response []byte) ([]byte, bool, error) {
+	challenge, done, err := n.Server.Next(response)
+	if done && err == nil {
+		*n.done = true
+	}
+	return challenge, done, err
+}
+
+func (d *delivery) Mail(from string, _ *smtp.MailOptions) error {
+	if !d.trusted {
+		return &smtp.SMTPError{Code: 530, EnhancedCode: smtp.EnhancedCode{5, 7, 0}, Message: "Authentication required"}
+	}
+	if hook := d.servers.options.OnMail; hook != nil {
+		if err := hook(from); err != nil {
+			return err
+		}
+	}
+	d.from = from
+	return nil
+}
+
+func (d *delivery) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if hook := d.servers.options.OnRcpt; hook != nil {
+		if err := hook(to); err != nil {
+			return err
+		}
+	}
+	d.to = append(d.to, to)
+	return nil
+}
+
+func (d *delivery) Data(r io.Reader) error {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if hook := d.servers.options.OnData; hook != nil {
+		if err := hook(d.conn.Conn(), raw); err != nil {
+			return err
+		}
+	}
+	d.servers.accept(Sent{From: d.from, To: d.to, Raw: raw})
+	return nil
+}
+
+func (d *delivery) Reset()        { d.from, d.to = "", nil }
+func (d *delivery) Logout() error { return nil }
+
+func mechanisms() []string { return []string{"PLAIN", "XOAUTH2", "OAUTHBEARER"} }
+
+// saslServer checks logins against s; nil for an unknown mechanism. Refused
+// logins end in the error refused.
+func saslServer(s *Servers, mech string, refused error) sasl.Server {
+	switch mech {
+	case "PLAIN":
+		return sasl.NewPlainServer(func(_, username, password string) error {
+			if !s.login(username, password) {
+				return refused
+			}
+			return nil
+		})
+	case "XOAUTH2":
+		return &tokenServer{want: "user=" + s.Username + "\x01auth=Bearer " + s.options.Token + "\x01\x01", on: s.options.Token != "", refused: refused}
+	case "OAUTHBEARER":
+		return &tokenServer{want: "n,a=" + s.Username + ",\x01auth=Bearer " + s.options.Token + "\x01\x01", on: s.options.Token != "", refused: refused}
+	}
+	return nil
+}
+
+// tokenServer accepts one exact initial response. Like Gmail's it explains a
+// refusal first and refuses after the client's next line.
+type tokenServer struct {
+	want      string
+	on        bool
+	refused   error
+	explained bool
+}
+
+func (t *tokenServer) Next(response []byte) ([]byte, bool, error) {
+	switch {
+	case t.explained:
+		return nil, true, t.refused
+	case response == nil:
+		return nil, false, errors.New("no initial response")
+	case t.on && bytes.Equal(response, []byte(t.want)):
+		return nil, true, nil
+	}
+	t.explained = true
+	return []byte(`{"status":"400","schemes":"Bearer"}`), false, nil
+}

@@ -1,0 +1,29 @@
+package mail
+
+import "strings"
+
+// MessageID is the Message-ID of the mail with effect id, sent by handle from
+// address: <ID.HANDLE@domain>. A handle holds no dot, so OwnMessageID can tell
+// it from any other.
+func MessageID(id, handle, address string) string {
+	return "<" + id + "." + handle + "@" + domain(address) + ">"
+}
+
+// OwnMessageID says whether msgid is one that handle gives to its mail from
+// address. It is no proof: anybody can write it.
+func OwnMessageID(msgid, handle, address string) bool {
+	if handle == "" || address == "" {
+		return false
+	}
+	inner, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(msgid)), "<")
+	if !ok {
+		return false
+	}
+	id, ok := strings.CutSuffix(inner, "."+strings.ToLower(handle)+"@"+domain(address)+">")
+	return ok && id != ""
+}
+
+func domain(address string) string {
+	address = NormalAddress(address)
+	return address[strings.LastIndexByte(address, '@')+1:]
+}

@@ -1,0 +1,162 @@
+package mail
+
+import (
+	"regexp"
+	"strings"
+)
+
+// NewText is what the sender wrote himself: quoted history and signatures are
+// trimmed as Gmail, Outlook, Apple Mail and their like set them. Answers
+// written between quoted lines stay, forwarded mail stays. It only ever leaves
+// lines out. What it gives up is still in Content.Full and in the raw mail.
+func NewText(plain string) string {
+	lines := strings.Split(plainText(plain), "\n")
+	lines = trimHistory(lines)
+	lines = trimSignature(lines)
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+// Control is the control word a mail consists of (DESIGN 6): "STOP", "HALT",
+// "GO" or "STATUS", alone in the new text, in any case, a full stop or an
+// exclamation mark behind it allowed; else "".
+func Control(newText string) string {
+	word := strings.ToUpper(strings.TrimRight(strings.TrimSpace(newText), ".!"))
+	switch word {
+	case "STOP", "HALT", "GO", "STATUS":
+		return word
+	}
+	return ""
+}
+
+// The lines with which clients introduce what is quoted below.
+var (
+	// "On Mon, Jan 2, 2006 at 15:04 Ann <ann@example.com> wrote:", joined from
+	// up to four lines.
+	attribution = regexp.MustCompile(`(?i)^(` +
+		`on\b.{4,300}\bwrote:` +
+		`|am\b.{4,300}\bschrieb\b.{0,200}:` +
+		`|le\b.{4,300}\ba écrit\s?:` +
+		`|el\b.{4,300}\bescribió:` +
+		`|il\b.{4,300}\bha scritto:` +
+		`|op\b.{4,300}\bschreef\b.{0,200}:` +
+		`|em\b.{4,300}\bescreveu:` +
+		`)$`)
+	attributionStart = regexp.MustCompile(`(?i)^(on|am|le|el|il|op|em)\b`)
+
+	originalMessage = regexp.MustCompile(`(?i)^-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|original-nachricht)\s*-{2,}$`)
+
+	// Outlook's block: a From line, with a Sent line soon after it.
+	outlookFrom = regexp.MustCompile(`(?i)^\*?(from|von|de)\s?:\*?\s+\S`)
+	outlookSent = regexp.MustCompile(`(?i)^\*?(sent|gesendet|envoyé|date|datum)\s?:\*?\s+\S`)
+
+	forwarded = regexp.MustCompile(`(?i)^(-{2,}\s*(forwarded message|weitergeleitete nachricht|message transféré)\s*-{2,}|begin forwarded message:|anfang der weitergeleiteten nachricht:|début du message réexpédié\s?:)$`)
+
+	device = regexp.MustCompile(`(?i)^(sent from (my|mail for|outlook|yahoo|proton)\b.*|get outlook for .*|von meinem .{1,40} gesendet|gesendet (von|mit) .*|outlook für .* beziehen|envoyé de(puis)? mon .*|télécharger outlook pour .*)$`)
+)
+
+// trimHistory leaves out quoted lines, and everything below a line that
+// introduces history which is not quoted line by line.
+func trimHistory(lines []string) []string {
+	var kept []string
+	for i := 0; i < len(lines); {
+		line := strings.TrimSpace(lines[i])
+		if forwarded.MatchString(line) {
+			return append(kept, lines[i:]...)
+		}
+		if n := attributionLines(lines[i:]); n > 0 {
+			i += n
+			if !strings.HasPrefix(nextText(lines[i:]), ">") {
+				return kept
+			}
+			continue
+		}
+		if historyBlock(lines[i:], kept) {
+			return kept
+		}
+		if !strings.HasPrefix(line, ">") {
+			kept = append(kept, lines[i])
+		}
+		i++
+	}
+	return kept
+}
+
+// attributionLines counts the lines at the start of lines that together
+// introduce a quotation; 0 if they do not. Clients wrap it anywhere.
+func attributionLines(lines []string) int {
+	if !attributionStart.MatchString(strings.TrimSpace(lines[0])) {
+		return 0
+	}
+	joined := ""
+	for n := 1; n <= 4 && n <= len(lines); n++ {
+		part := strings.TrimSpace(lines[n-1])
+		if part == "" || len(joined)+len(part) > 600 {
+			return 0
+		}
+		joined = strings.TrimSpace(joined + " " + part)
+		if attribution.MatchString(joined) {
+			return n
+		}
+	}
+	return 0
+}
+
+// historyBlock says whether lines begin with Outlook's way to introduce what is
+// below. With nothing written above it, it is taken for a forwarded mail.
+func historyBlock(lines, above []string) bool {
+	if strings.TrimSpace(strings.Join(above, "")) == "" {
+		return false
+	}
+	line := strings.TrimSpace(lines[0])
+	if originalMessage.MatchString(line) {
+		return true
+	}
+	if strings.Trim(line, "_") == "" && len(line) >= 20 {
+		return outlookFrom.MatchString(nextText(lines[1:]))
+	}
+	if !outlookFrom.MatchString(line) {
+		return false
+	}
+	for _, l := range lines[1:min(4, len(lines))] {
+		if outlookSent.MatchString(strings.TrimSpace(l)) {
+			return true
+		}
+	}
+	return false
+}
+
+// nextText is the first line that is not blank, trimmed.
+func nextText(lines []string) string {
+	for _, l := range lines {
+		if l = strings.TrimSpace(l); l != "" {
+			return l
+		}
+	}
+	return ""
+}
+
+// maxSignature is how many lines below a "--" without its blank may be a
+// signature rather than text.
+const maxSignature = 8
+
+// trimSignature leaves out what stands below "-- " (RFC 3676 section 4.3), and
+// a last line that a device wrote.
+func trimSignature(lines []string) []string {
+	for i, l := range lines {
+		if forwarded.MatchString(strings.TrimSpace(l)) {
+			return lines // the signature down there is part of what was forwarded
+		}
+		if l == "-- " || l == "--" && len(lines)-i-1 <= maxSignature {
+			lines = lines[:i]
+			break
+		}
+	}
+	for len(lines) > 0 {
+		last := strings.TrimSpace(lines[len(lines)-1])
+		if last != "" && (len(last) > 100 || !device.MatchString(last)) {
+			break
+		}
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}

@@ -1,0 +1,282 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+)
+
+// Verdict says what a failed Send left behind.
+type Verdict int
+
+const (
+	// Temporary: nothing was accepted; to be tried again later.
+	Temporary Verdict = iota
+	// Permanent: refused, and will be refused again.
+	Permanent
+	// Unknown: the final dot went out and no answer came back. The mail may
+	// have been accepted.
+	Unknown
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case Temporary:
+		return "temporary"
+	case Permanent:
+		return "permanent"
+	case Unknown:
+		return "unknown"
+	}
+	return fmt.Sprintf("Verdict(%d)", int(v))
+}
+
+// SendError is how every Send fails.
+type SendError struct {
+	Verdict Verdict
+	Code    int // the server's reply code; 0 when it gave none
+	Err     error
+}
+
+func (e *SendError) Error() string { return fmt.Sprintf("send mail (%s): %v", e.Verdict, e.Err) }
+
+// Unwrap gives the cause, which is a *state.CredentialError named "smtp" if
+// the server no longer accepts our login.
+func (e *SendError) Unwrap() error { return e.Err }
+
+// Sender is an SMTP connection, logged in, for any number of mails one after
+// another. It serves one goroutine.
+type Sender struct {
+	server Server
+	conn   net.Conn // with deadlines that work
+	client *smtp.Client
+	gone   error // why nothing can be sent on this connection any more
+}
+
+// OpenSender connects, greets, starts TLS where configured and logs in. With an
+// empty Username it does not log in. A refused or unreadable secret is a
+// *state.CredentialError named "smtp"; a network fault never is.
+func (s Server) OpenSender(ctx context.Context) (*Sender, error) {
+	c, err := s.openSender(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open smtp at %s: %w", s.Addr, because(ctx, err))
+	}
+	return c, nil
+}
+
+func (s Server) openSender(ctx context.Context) (*Sender, error) {
+	var login func(*smtp.Client) error
+	if s.Username != "" {
+		secret, err := s.secret(ctx, "smtp")
+		if err != nil {
+			return nil, err
+		}
+		login = func(c *smtp.Client) error { return s.smtpLogin(c, secret) }
+	}
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := closeOnDone(ctx, conn)
+	defer stop()
+
+	s.phase(conn)
+	client, err := s.smtpClient(conn)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	client.CommandTimeout, client.SubmissionTimeout = s.timeout(), s.timeout()
+	if err := client.Hello(helloName(conn)); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("greet: %w", err)
+	}
+	if login != nil {
+		if err := login(client); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return &Sender{server: s, conn: conn, client: client}, nil
+}
+
+// smtpClient starts TLS on conn if that is still to be done (RFC 3207).
+func (s Server) smtpClient(conn net.Conn) (*smtp.Client, error) {
+	if s.TLS != TLSStart {
+		return smtp.NewClient(fixedDeadline{conn}), nil
+	}
+	cfg, err := s.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := smtp.NewClientStartTLS(fixedDeadline{conn}, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("starttls: %w", err)
+	}
+	return client, nil
+}
+
+// smtpLogin authenticates. Its errors never hold the secret, even if the
+// server repeats it.
+func (s Server) smtpLogin(c *smtp.Client, secret string) error {
+	proof, err := s.saslClient(secret)
+	if err != nil {
+		return &state.CredentialError{Name: "smtp", Err: err}
+	}
+	plain := s.Auth == AuthPlain || s.Auth == ""
+	if plain && !c.SupportsAuth(sasl.Plain) && c.SupportsAuth(sasl.Login) {
+		proof = sasl.NewLoginClient(s.Username, secret)
+	}
+	if ok, _ := c.Extension("AUTH"); !ok {
+		return errors.New("login: the server offers no AUTH; check host, port and tls")
+	}
+	err = c.Auth(proof)
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, t := range traces(s, secret) {
+		text = strings.ReplaceAll(text, t, "***")
+	}
+	clean := fmt.Errorf("login: %s", oneLine(text, 300))
+	var reply *smtp.SMTPError
+	if errors.As(err, &reply) && credentialCode(reply.Code) {
+		return &state.CredentialError{Name: "smtp", Err: clean}
+	}
+	if errors.As(err, &reply) {
+		return clean
+	}
+	return fmt.Errorf("login: %w", err) // of the network, where no secret is repeated
+}
+
+// credentialCode recognises replies about the login (RFC 4954 section 6).
+func credentialCode(code int) bool { return code == 530 || code == 534 || code == 535 }
+
+// helloName is the address literal of our end (RFC 5321 section 4.1.4): always
+// valid, and it tells no host name.
+func helloName(conn net.Conn) string {
+	a, ok := conn.LocalAddr().(*net.TCPAddr)
+	if !ok {
+		return "localhost"
+	}
+	if ip := a.IP.To4(); ip != nil {
+		return "[" + ip.String() + "]"
+	}
+	return "[IPv6:" + a.IP.String() + "]"
+}
+
+// Send sends body, a rendered mail, to all of to or to none. beforeDot, if not
+// nil, is called when the server waits for the mail and all of it was handed
+// over but the final dot: from then on the mail may be accepted, so it is the
+// place to record that. Its error ends the attempt with nothing accepted.
+//
+// Every error is a *SendError. From the dot on ctx no longer breaks off, only
+// the server's deadline does: to hang up there would make the outcome unknown.
+func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Reader, beforeDot func() error) error {
+	if c.gone != nil {
+		return &SendError{Verdict: Temporary, Err: fmt.Errorf("the connection is gone: %w", c.gone)}
+	}
+	stop := closeOnDone(ctx, c.conn)
+	defer stop()
+	c.server.phase(c.conn)
+
+	data, err := c.begin(from, to)
+	if err != nil {
+		return c.refused(ctx, err)
+	}
+	if _, err := io.Copy(data, body); err != nil {
+		// Only hanging up keeps half a mail from being taken for a whole one.
+		return c.abort(ctx, err)
+	}
+	if beforeDot != nil {
+		if err := beforeDot(); err != nil {
+			return c.abort(ctx, fmt.Errorf("before the final dot: %w", err))
+		}
+	}
+	if !stop() {
+		return c.abort(ctx, context.Cause(ctx))
+	}
+	c.server.phase(c.conn)
+	// go-smtp keeps the last of the body and writes it with the dot, here.
+	if err := data.Close(); err != nil {
+		var reply *smtp.SMTPError
+		if errors.As(err, &reply) {
+			return c.refused(ctx, err)
+		}
+		c.hangUp(err)
+		return &SendError{Verdict: Unknown, Err: fmt.Errorf("no answer to the final dot: %w", err)}
+	}
+	return nil
+}
+
+func (c *Sender) begin(from string, to []string) (io.WriteCloser, error) {
+	opts := &smtp.MailOptions{UTF8: !isASCII(from) || !isASCII(strings.Join(to, ""))}
+	if len(to) == 0 {
+		return nil, &smtp.SMTPError{Code: 554, Message: "no recipient"}
+	}
+	if err := c.client.Mail(from, opts); err != nil {
+		return nil, fmt.Errorf("from <%s>: %w", from, err)
+	}
+	for _, r := range to {
+		if err := c.client.Rcpt(r, nil); err != nil {
+			return nil, fmt.Errorf("to <%s>: %w", r, err)
+		}
+	}
+	return c.client.Data()
+}
+
+// refused judges an error for which nothing was accepted, and makes the
+// connection ready for the next mail.
+func (c *Sender) refused(ctx context.Context, err error) error {
+	failure := &SendError{Verdict: Temporary, Err: because(ctx, err)}
+	var reply *smtp.SMTPError
+	if !errors.As(err, &reply) {
+		c.hangUp(err)
+		return failure
+	}
+	failure.Code, failure.Err = reply.Code, fmt.Errorf("%d %s", reply.Code, oneLine(err.Error(), 300))
+	switch {
+	case credentialCode(reply.Code):
+		failure.Err = &state.CredentialError{Name: "smtp", Err: failure.Err}
+	case reply.EnhancedCode == smtp.EnhancedCode{5, 4, 5}:
+		// Gmail's daily limit: it ends by itself.
+	case reply.Code >= 500:
+		failure.Verdict = Permanent
+	}
+	if reply.Code == 421 {
+		c.hangUp(err)
+	} else if err := c.client.Reset(); err != nil {
+		c.hangUp(err)
+	}
+	return failure
+}
+
+// abort hangs up before the dot: nothing was accepted.
+func (c *Sender) abort(ctx context.Context, err error) error {
+	c.hangUp(err)
+	return &SendError{Verdict: Temporary, Err: because(ctx, err)}
+}
+
+func (c *Sender) hangUp(why error) {
+	c.gone = why
+	c.conn.Close()
+}
+
+// Close says QUIT, waits for no answer longer than a second and hangs up.
+func (c *Sender) Close() error {
+	if c.gone == nil {
+		c.conn.SetDeadline(time.Now().Add(time.Second))
+		c.client.Quit() // its failure changes nothing that was sent
+		c.hangUp(net.ErrClosed)
+	}
+	return nil
+}
