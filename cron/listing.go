@@ -5,37 +5,82 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
-// The crontab programs of Vixie's family put three comment lines of their own
-// on top of the table when they install it. Three habits exist on reading:
+// What "crontab -l" prints is not always the table, and what it leaves out or
+// rewrites would be lost when we write. It differs in two ways.
 //
-//   - cronie and BusyBox write no header: what is read is what was written;
-//   - Debian writes one and hides it, or rather any comments that it finds in
-//     the first three lines, its own or not;
-//   - old ones write one and show it, so that headers pile up.
+// Headers. The programs of Vixie's family put three comment lines of their own
+// on top of the table when they install it:
+//
+//   - cronie and BusyBox do not: what is read is what was written;
+//   - Debian writes a header and hides it, or rather any comments that it
+//     finds in the first three lines, its own or not;
+//   - old programs write one and show it, so that headers pile up.
 //
 // A header is a foreign line like others until it is proved to be the
-// program's own, so that one a user pasted is kept.
+// program's own, so that one that a user pasted is kept.
+//
+// Escapes. Debian, since 3.0pl1-149, shows a carriage return as "\r" and a
+// backspace as "\b", the same as those letters themselves.
 
-// unhidden returns table, as read by "crontab -l", with the comment lines of
-// the user's that Debian hid. They exist in a table that was put in its place
-// without crontab(1), and would be lost when ours is written. The variable
-// CRONTAB_NOHEADER makes Debian show them (crontab(1), DEBIAN SPECIFIC);
-// others ignore it. Two readings that do not fit together are an error.
-func (t Table) unhidden(ctx context.Context, table []byte) ([]byte, error) {
+// escapes are what Debian's "crontab -l" does to control characters.
+var escapes = strings.NewReplacer("\r", `\r`, "\b", `\b`)
+
+// exact returns the table behind listing, which "crontab -l" printed. Where
+// listing may hold escapes, it asks "crontab -e", with a cat in the place of
+// the editor: that prints the bytes themselves, and since nothing was edited
+// the table stays as it is. It is called under the lock, as some programs
+// (BusyBox) install the unchanged table nevertheless.
+func (t Table) exact(ctx context.Context, listing []byte) ([]byte, error) {
+	if !mayBeEscaped(listing) {
+		return listing, nil
+	}
+	res, err := t.run(ctx, nil, []string{"VISUAL=cat", "EDITOR=cat"}, "-e")
+	if err != nil {
+		return nil, fmt.Errorf(`read crontab, in which \r or \b may stand for control characters: %w`, err)
+	}
+	if !shows(listing, res.stdout) {
+		return nil, errors.New(`read crontab, in which \r or \b may stand for control characters: crontab -e shows another table than crontab -l`)
+	}
+	return res.stdout, nil
+}
+
+func mayBeEscaped(listing []byte) bool {
+	return bytes.Contains(listing, []byte(`\r`)) || bytes.Contains(listing, []byte(`\b`))
+}
+
+// shows says whether listing is what "crontab -l" prints for table: the same,
+// or with Debian's escapes. Since crontab ends the last line, a newline that
+// is missing there makes no difference.
+func shows(listing, table []byte) bool {
+	listing, table = ended(listing), ended(table)
+	return bytes.Equal(listing, table) || string(listing) == escapes.Replace(string(table))
+}
+
+// unhidden returns table, which "crontab -l" printed as listing, with the
+// comment lines of the user's that Debian hid. They exist in a table that was
+// put in its place without crontab(1). The variable CRONTAB_NOHEADER makes
+// Debian show them (crontab(1), DEBIAN SPECIFIC); others ignore it. Two
+// readings that do not fit together are an error.
+func (t Table) unhidden(ctx context.Context, listing, table []byte) ([]byte, error) {
 	whole, err := t.list(ctx, "CRONTAB_NOHEADER=N")
 	if err != nil {
 		return nil, fmt.Errorf("read crontab again: %w", err)
 	}
-	hidden, ok := bytes.CutSuffix(whole, table)
+	hidden, ok := bytes.CutSuffix(whole, listing)
 	if !ok || !allComments(hidden) {
 		return nil, errors.New("read crontab twice, and it differed; nothing was written")
 	}
 	if rest, ok := cutHeader(hidden); ok && len(rest) == 0 {
 		return table, nil
 	}
-	return whole, nil
+	if mayBeEscaped(hidden) {
+		return nil, errors.New(`crontab -l hides comments at the top of the table, in which \r or \b may stand for control characters; nothing was written: save the table once with crontab -e`)
+	}
+	return slices.Concat(hidden, table), nil
 }
 
 // dropHeader ends a write of after by a program that shows the header it adds.
@@ -51,7 +96,7 @@ func (t Table) dropHeader(ctx context.Context, before, after []byte) error {
 	if rest, ok := cutHeader(got); ok {
 		got = rest
 	}
-	if readErr == nil && bytes.Equal(got, body) {
+	if readErr == nil && shows(got, body) {
 		return nil
 	}
 	return t.restore(ctx, before, got, errors.Join(errors.New("write crontab without the header of the last time"), writeErr, readErr))

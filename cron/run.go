@@ -59,7 +59,10 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 	if errors.Is(err, exec.ErrWaitDelay) {
 		_ = killGroup() // none left to kill is as good
 	}
-	res := result{stdout: stdout.Bytes(), stderr: stderr.String()}
+	if stdout.over {
+		err = fmt.Errorf("printed over %d bytes, which is no crontab", maxTable)
+	}
+	res := result{stdout: stdout.kept.Bytes(), stderr: stderr.kept.String()}
 	if err == nil {
 		return res, nil
 	}
@@ -93,18 +96,24 @@ func exited(err error) bool {
 }
 
 // limited keeps the first max bytes written to it. What is beyond is dropped,
-// or refused, which ends the process that writes it.
+// or refused, which ends the process that writes it. (The buffer is not
+// embedded: io.Copy would find its ReadFrom and go around Write.)
 type limited struct {
-	bytes.Buffer
+	kept   bytes.Buffer
 	max    int
 	refuse bool
+	over   bool // more than max bytes came
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	keep := min(len(p), l.max-l.Len())
-	l.Buffer.Write(p[:keep])
-	if keep < len(p) && l.refuse {
-		return keep, fmt.Errorf("printed over %d bytes", l.max)
+	keep := min(len(p), l.max-l.kept.Len())
+	l.kept.Write(p[:keep])
+	if keep == len(p) {
+		return keep, nil
+	}
+	l.over = true
+	if l.refuse {
+		return keep, errors.New("too much output")
 	}
 	return len(p), nil
 }

@@ -38,8 +38,8 @@ type Table struct {
 func (t Table) command() string        { return cmp.Or(t.Command, "crontab") }
 func (t Table) timeout() time.Duration { return cmp.Or(t.Timeout, 10*time.Second) }
 
-// Read returns the table as "crontab -l" prints it; no table at all is an
-// empty one. A table that cannot be read is an error and never an empty one:
+// Read returns the table as "crontab -l" prints it, which on Debian shows
+// control characters as "\r" and "\b"; no table at all is an empty one. A table that cannot be read is an error and never an empty one:
 // only a crontab that prints nothing and exits 0, or says that there is no
 // crontab in words we know, has none (DESIGN 9).
 func (t Table) Read(ctx context.Context) ([]byte, error) {
@@ -118,7 +118,11 @@ func (t Table) edit(ctx context.Context, change func([]byte) []byte) (Change, er
 	}
 	defer unlock()
 
-	before, err := t.Read(ctx)
+	listing, err := t.Read(ctx)
+	if err != nil {
+		return Change{}, err
+	}
+	before, err := t.exact(ctx, listing)
 	if err != nil {
 		return Change{}, err
 	}
@@ -127,7 +131,7 @@ func (t Table) edit(ctx context.Context, change func([]byte) []byte) (Change, er
 		return Change{Before: before, After: after}, nil
 	}
 
-	before, err = t.unhidden(ctx, before)
+	before, err = t.unhidden(ctx, listing, before)
 	if err != nil {
 		return Change{}, err
 	}
@@ -160,10 +164,10 @@ func (t Table) lock(ctx context.Context) (unlock func(), err error) {
 func (t Table) replace(ctx context.Context, before, after []byte) error {
 	writeErr := t.write(ctx, after)
 	got, readErr := t.Read(ctx)
-	if readErr == nil && bytes.Equal(got, after) {
+	if readErr == nil && shows(got, after) {
 		return nil
 	}
-	if body, ok := cutHeader(got); ok && readErr == nil && bytes.Equal(body, after) {
+	if body, ok := cutHeader(got); ok && readErr == nil && shows(body, after) {
 		return t.dropHeader(ctx, before, after)
 	}
 	if writeErr == nil {
@@ -172,7 +176,7 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 	if writeErr == nil {
 		writeErr = errors.New("the table read back is not the one written")
 	}
-	if readErr == nil && same(got, before) {
+	if readErr == nil && shows(got, before) {
 		return fmt.Errorf("%w; the table is as it was", writeErr)
 	}
 	return t.restore(ctx, before, got, writeErr)
@@ -187,10 +191,10 @@ func (t Table) restore(ctx context.Context, before, found []byte, cause error) e
 	}
 	writeErr := t.write(ctx, before)
 	got, readErr := t.Read(ctx)
-	if rest, ok := cutHeader(got); ok && same(rest, before) {
+	if rest, ok := cutHeader(got); ok && shows(rest, before) {
 		got = rest
 	}
-	if readErr == nil && same(got, before) {
+	if readErr == nil && shows(got, before) {
 		return fmt.Errorf("%w; the old table was put back (what was found instead is kept: %s)", cause, kept)
 	}
 	backup, err := t.backUp(before)
@@ -229,6 +233,3 @@ func (t Table) write(ctx context.Context, table []byte) error {
 	_, err = t.run(ctx, file, nil, "-")
 	return err
 }
-
-// same compares tables as crontab(1) keeps them, with a newline at the end.
-func same(a, b []byte) bool { return bytes.Equal(ended(a), ended(b)) }

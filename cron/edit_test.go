@@ -1,0 +1,129 @@
+package cron
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	ours   = `*/30 * * * * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120`
+	theirs = `*/1 * * * * '/abs/agentstateloop' --config '/b.toml' poll --if-due --quiet # agentstateloop goulard31200`
+)
+
+func TestSetAndUnset(t *testing.T) {
+	old := strings.Replace(ours, "*/30", "*/1", 1)
+	for _, tt := range []struct{ name, table, set, unset string }{
+		{"empty", "", ours + "\n", ""},
+		{"appended", "A=b\n0 5 * * * backup\n", "A=b\n0 5 * * * backup\n" + ours + "\n", "A=b\n0 5 * * * backup\n"},
+		{"in place", "a\n" + old + "\nb\n", "a\n" + ours + "\nb\n", "a\nb\n"},
+		{"nothing to do", "a\n" + ours + "\nb\n", "a\n" + ours + "\nb\n", "a\nb\n"},
+		{"nothing to do, no final newline", ours + "\nb", ours + "\nb", "b"},
+		{"two: the first place stays", "a\n" + old + "\nb\n" + ours + "\nc\n", "a\n" + ours + "\nb\nc\n", "a\nb\nc\n"},
+		{"no final newline", "a\nb", "a\nb\n" + ours + "\n", "a\nb"},
+		{"ours with no final newline", "a\n" + old, "a\n" + ours + "\n", "a\n"},
+		{"CRLF", "a\r\n" + old + "\r\nb\r\n", "a\r\n" + ours + "\nb\r\n", "a\r\nb\r\n"},
+		{"CRLF, appended", "a\r\n", "a\r\n" + ours + "\n", "a\r\n"},
+		{"NUL and latin-1", "\x00\xe9\n\xff", "\x00\xe9\n\xff\n" + ours + "\n", "\x00\xe9\n\xff"},
+		{"blank lines", "\n\n \n", "\n\n \n" + ours + "\n", "\n\n \n"},
+		{"edited by hand", "  @hourly x # agentstateloop goulard3120 \t\n", ours + "\n", ""},
+		{"another agent whose handle begins like ours", theirs + "\n", theirs + "\n" + ours + "\n", theirs + "\n"},
+		{"another agent whose handle ends like ours", "* * * * * x # agentstateloop x-goulard3120\n", "* * * * * x # agentstateloop x-goulard3120\n" + ours + "\n", "* * * * * x # agentstateloop x-goulard3120\n"},
+		{"the tag in the middle", ours + " and more\n", ours + " and more\n" + ours + "\n", ours + " and more\n"},
+		{"commented out", "#" + ours + "\n # " + ours + "\n", "#" + ours + "\n # " + ours + "\n" + ours + "\n", "#" + ours + "\n # " + ours + "\n"},
+		{"the tag alone is a comment", " # agentstateloop goulard3120\n", " # agentstateloop goulard3120\n" + ours + "\n", " # agentstateloop goulard3120\n"},
+		{"an environment line", "X=1 # agentstateloop goulard3120\n", "X=1 # agentstateloop goulard3120\n" + ours + "\n", "X=1 # agentstateloop goulard3120\n"},
+		{"no blank before the tag", "* * * * * x# agentstateloop goulard3120\n", "* * * * * x# agentstateloop goulard3120\n" + ours + "\n", "* * * * * x# agentstateloop goulard3120\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table := []byte(tt.table)
+			if got := Set(table, "goulard3120", ours); string(got) != tt.set {
+				t.Errorf("Set:\ngot  %q\nwant %q", got, tt.set)
+			}
+			if got := Unset(table, "goulard3120"); string(got) != tt.unset {
+				t.Errorf("Unset:\ngot  %q\nwant %q", got, tt.unset)
+			}
+			if string(table) != tt.table {
+				t.Errorf("the table given was written to: %q", table)
+			}
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	table := "x\n" + ours + "\r\n" + theirs + "\n" + ours
+	if got, want := Find([]byte(table), "goulard3120"), []string{ours + "\r", ours}; !slices.Equal(got, want) {
+		t.Errorf("Find = %q, want %q", got, want)
+	}
+	if got := Find([]byte(table), "goulard312"); got != nil {
+		t.Errorf("Find of another agent = %q, want none", got)
+	}
+}
+
+func TestLargeTable(t *testing.T) {
+	table := bytes.Repeat([]byte("# a line of somebody else, of no interest\n"), 1<<20/42)
+	set := Set(table, "goulard3120", ours)
+	if !bytes.HasPrefix(set, table) || len(set) != len(table)+len(ours)+1 {
+		t.Error("a table of 1 MB did not keep its bytes")
+	}
+	if !bytes.Equal(Unset(set, "goulard3120"), table) {
+		t.Error("a table of 1 MB did not come back")
+	}
+}
+
+func FuzzEdit(f *testing.F) {
+	for _, seed := range []string{"", "a", "a\n" + ours + "\n" + theirs, ours + "\n" + ours, "#" + ours + "\r\n", "\x00\xff\n", ours + " \t\r\nx", "\r" + ours} {
+		f.Add([]byte(seed), "goulard3120")
+		f.Add([]byte(seed), "goulard3")
+	}
+	f.Fuzz(func(t *testing.T, table []byte, agent string) {
+		line, err := Job{Agent: agent, Binary: "/b", Config: "/c", Interval: time.Minute}.Line()
+		if err != nil {
+			t.Skip()
+		}
+		given := bytes.Clone(table)
+		set, unset := Set(table, agent, line), Unset(table, agent)
+		if !bytes.Equal(table, given) {
+			t.Fatal("the table given was written to")
+		}
+		if got := Find(set, agent); len(got) != 1 || got[0] != line {
+			t.Fatalf("after Set there is %q", got)
+		}
+		if got := Find(unset, agent); got != nil {
+			t.Fatalf("after Unset there is %q", got)
+		}
+		if !bytes.Equal(Set(set, agent, line), set) || !bytes.Equal(Unset(unset, agent), unset) {
+			t.Fatal("once more is not the same")
+		}
+		foreign := foreignLines(table, agent)
+		if !slices.Equal(foreignLines(unset, agent), foreign) {
+			t.Fatal("Unset changed a foreign line")
+		}
+		// Set may end the last foreign line, and nothing else.
+		if got := foreignLines(set, agent); !slices.Equal(got, foreign) {
+			last := len(foreign) - 1
+			foreign[last] += "\n"
+			if !slices.Equal(got, foreign) {
+				t.Fatal("Set changed a foreign line")
+			}
+		}
+		if len(Find(table, agent)) == 0 && !bytes.Equal(ended(Unset(set, agent)), ended(table)) {
+			t.Fatal("Set and Unset do not give the table back")
+		}
+	})
+}
+
+// foreignLines is written anew, without isOurs, from the rule in Find.
+func foreignLines(table []byte, agent string) []string {
+	var foreign []string
+	for _, line := range strings.SplitAfter(string(table), "\n") {
+		job := strings.Trim(line, " \t")
+		isJob := job != "" && strings.ContainsAny(job[:1], "0123456789*@")
+		if line != "" && !(isJob && strings.HasSuffix(strings.TrimRight(line, " \t\r\n"), " # agentstateloop "+agent)) {
+			foreign = append(foreign, line)
+		}
+	}
+	return foreign
+}

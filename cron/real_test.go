@@ -1,0 +1,204 @@
+package cron
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// spool is where Debian keeps the tables of users.
+const spool = "/var/spool/cron/crontabs"
+
+// privateSpool holds, in the inner run of TestRealCrontab, the name of a file
+// that stands in the spool only where the spool is the test's own.
+const privateSpool = "AGENTSTATELOOP_PRIVATE_SPOOL"
+
+// The real crontab(1) of Debian, on a table of its own: the test runs itself
+// once more in a mount namespace in which the spool is an empty folder, so
+// that nobody's crontab is touched. This takes root and unshare(1); else it is
+// skipped, which is a failure if AGENTSTATELOOP_REQUIRE_REAL is 1.
+func TestRealCrontab(t *testing.T) {
+	if marker := os.Getenv(privateSpool); marker != "" {
+		if _, err := os.Stat(filepath.Join(spool, marker)); err != nil {
+			t.Fatalf("this spool is not the test's own: %v", err)
+		}
+		testRealCrontab(t)
+		return
+	}
+
+	if why := cannotUnshare(); why != "" {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "1" {
+			t.Fatalf("no private spool for the real crontab: %s", why)
+		}
+		t.Skipf("no private spool for the real crontab: %s", why)
+	}
+	own := filepath.Join(t.TempDir(), "crontabs")
+	if err := os.Mkdir(own, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	marker := fmt.Sprintf("private-%d", os.Getpid())
+	if err := os.WriteFile(filepath.Join(own, marker), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := likeSpool(own); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c",
+		`mount --make-rprivate / && mount --bind "$1" "$2" && exec "$3" -test.run='^TestRealCrontab$' -test.v`,
+		"sh", own, spool, self)
+	cmd.Env = append(os.Environ(), privateSpool+"="+marker)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestRealCrontab/") {
+		t.Errorf("in the private spool: %v\n%s", err, out)
+	}
+}
+
+func cannotUnshare() string {
+	if os.Geteuid() != 0 {
+		return "not root"
+	}
+	for _, program := range []string{"crontab", "unshare", "mount"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return err.Error()
+		}
+	}
+	if _, err := os.Stat(spool); err != nil {
+		return err.Error()
+	}
+	if out, err := exec.Command("unshare", "-m", "mount", "--make-rprivate", "/").CombinedOutput(); err != nil {
+		return fmt.Sprintf("unshare: %v: %s", err, out)
+	}
+	return ""
+}
+
+// likeSpool gives dir the owner, group and mode of the true spool: crontab is
+// setgid, and writes through its group.
+func likeSpool(dir string) error {
+	info, err := os.Stat(spool)
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	if err := os.Chown(dir, int(owner.Uid), int(owner.Gid)); err != nil {
+		return err
+	}
+	return os.Chmod(dir, info.Mode())
+}
+
+func testRealCrontab(t *testing.T) {
+	dir := t.TempDir()
+	table := Table{Lock: filepath.Join(dir, "lock"), Backup: filepath.Join(dir, "backups"), Timeout: 20 * time.Second}
+	raw := filepath.Join(spool, "root") // the file itself, which root may read
+	wantSpool := func(t *testing.T, want string) {
+		t.Helper()
+		got, err := os.ReadFile(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ = cutHeader(got)
+		if string(got) != want {
+			t.Errorf("%s:\ngot  %.300q\nwant %.300q", raw, got, want)
+		}
+	}
+	j := job("goulard3120")
+
+	t.Run("from nothing to nothing", func(t *testing.T) {
+		wantTable(t, table, "")
+		change, err := table.Install(t.Context(), j)
+		if err != nil || !change.Wrote {
+			t.Fatalf("Install: %+v, %v", change, err)
+		}
+		wantTable(t, table, ours+"\n")
+		if _, err := table.Remove(t.Context(), j.Agent); err != nil {
+			t.Fatal(err)
+		}
+		wantTable(t, table, "")
+		if _, err := os.Stat(raw); err == nil {
+			t.Error("an empty table was left")
+		}
+	})
+
+	t.Run("foreign bytes", func(t *testing.T) {
+		for _, foreign := range []string{
+			"A=b\n*/5 * * * * true\n",
+			"*/5 * * * * true\r\nB=c\r\n",
+			"# caf\xe9 \x00 nul\n*/5 * * * * tr\xe9ue\n",
+			header + "A=b\n",
+			"A=b\r\n# \b \\r \\b \r\n*/5 * * * * printf 'a\\r\\n'\n",
+			strings.Repeat("# somebody else's line, of no interest to us, but long enough that there is a megabyte of it in all\n", 9900),
+			"# one\n# two\n# three\n# four\n",
+		} {
+			if err := table.write(t.Context(), []byte(foreign)); err != nil {
+				t.Fatal(err)
+			}
+			for _, interval := range []time.Duration{time.Minute, 30 * time.Minute, time.Minute, 24 * time.Hour} {
+				j := j
+				j.Interval = interval
+				if _, err := table.Install(t.Context(), j); err != nil {
+					t.Fatal(err)
+				}
+				wantSpool(t, foreign+mustLine(t, j)+"\n")
+			}
+			if _, err := table.Remove(t.Context(), j.Agent); err != nil {
+				t.Fatal(err)
+			}
+			wantSpool(t, foreign)
+		}
+	})
+
+	t.Run("comments that crontab -l hides", func(t *testing.T) {
+		// A table put in place without crontab, and with no newline at its end.
+		put(t, raw, "# mine\n# too\nA=b")
+		if _, err := table.Install(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		wantSpool(t, "# mine\n# too\nA=b\n"+ours+"\n")
+
+		put(t, raw, "# mine\r\nA=b\n")
+		_, err := table.Install(t.Context(), j)
+		wantError(t, err, "hides comments", "nothing was written")
+	})
+
+	t.Run("our line, saved with a carriage return", func(t *testing.T) {
+		put(t, raw, "A=b\n"+ours+"\r\nB=c\r\n")
+		if _, err := table.Install(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		wantSpool(t, "A=b\n"+ours+"\nB=c\r\n")
+	})
+
+	t.Run("the longest line", func(t *testing.T) {
+		j := j
+		j.Config += strings.Repeat("x", maxLine-len(mustLine(t, j)))
+		if _, err := table.Install(t.Context(), j); err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("refused", func(t *testing.T) {
+		put(t, raw, "A=b\nthis is no crontab line\n")
+		_, err := table.Install(t.Context(), j)
+		wantError(t, err, "errors in crontab file", "the table is as it was")
+		wantTable(t, table, "A=b\nthis is no crontab line\n")
+	})
+}
+
+func wantTable(t *testing.T, table Table, want string) {
+	t.Helper()
+	got, err := table.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("crontab -l:\ngot  %.200q\nwant %.200q", got, want)
+	}
+}
