@@ -1,0 +1,168 @@
+// Package demo plays a day in the life of an agent, on servers of its own:
+// IMAP, SMTP and a mesh on loopback, a state directory and a crontab in a
+// temporary folder, and a clock that it moves itself. The program under it is
+// the real one; only time is short.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"text/template"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cron/crontest"
+	"agentstateloop/cycle"
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// The cast.
+const (
+	handle   = "goulard3120"
+	peer     = "dorlange3120"
+	operator = "operator@example.com"
+	address  = "artificer3120@example.org"
+)
+
+// ErrDeviates: the agent did something else than the story says.
+var ErrDeviates = errors.New("the agent deviated from its story")
+
+// Run plays the day and prints it to out as a timeline. self is the path of
+// this program, which the turns start again. The error wraps ErrDeviates when
+// anything goes otherwise than DESIGN 5 has it.
+func Run(ctx context.Context, out io.Writer, self string) error {
+	dir, err := os.MkdirTemp("", "agentstateloop-demo-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the demo: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	s, err := newStage(dir, self, out)
+	if err != nil {
+		return fmt.Errorf("start the demo's servers: %w", err)
+	}
+	defer s.close()
+	return s.play(ctx)
+}
+
+// stage is everything the agent lives among.
+type stage struct {
+	out   io.Writer
+	now   time.Time
+	agent *cycle.Agent
+	mail  *mailtest.Servers
+	mesh  *http.Server
+	peer  *mesh.Client
+	table string // file that holds the crontab
+
+	seen    int      // mails of the sink that were told already
+	line    string   // crontab line told last
+	told    []string // mails told since expect last looked
+	printed string   // clock printed last
+	empty   int      // polls that found nothing since the last line
+}
+
+func newStage(dir, self string, out io.Writer) (*stage, error) {
+	s := &stage{out: out, now: time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)}
+	var err error
+	if s.mail, err = mailtest.Start(dir, mailtest.Options{Username: address}); err != nil {
+		return nil, err
+	}
+	url, err := s.serveMesh()
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	command, table, err := crontest.Write(dir)
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	s.table = table
+	script := filepath.Join(dir, "agent.sh")
+	if err := crontest.WriteScript(script, agentScript); err != nil {
+		s.close()
+		return nil, err
+	}
+	s.peer = &mesh.Client{URL: url, Handle: peer}
+	s.agent = s.newAgent(dir, self, url, command, script)
+	return s, nil
+}
+
+// agentScript is the demo's agent: it reads the prompt and answers in a line.
+const agentScript = `#!/bin/sh
+text=$(sed -n '/^<message>$/,/^<\/message>$/p' | sed '1d;$d' | head -n 1)
+echo "You wrote \"$text\". Consider it done."
+`
+
+func (s *stage) serveMesh() (url string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	s.mesh = mesh.NewServer(mesh.Options{Open: true, Now: func() time.Time { return s.now }}).HTTPServer()
+	go s.mesh.Serve(listener)
+	return "http://" + listener.Addr().String(), nil
+}
+
+func (s *stage) close() {
+	s.mail.Close()
+	if s.mesh != nil {
+		s.mesh.Close()
+	}
+}
+
+func (s *stage) newAgent(dir, self, meshURL, crontab, script string) *cycle.Agent {
+	clock := func() time.Time { return s.now }
+	secret := func(context.Context) (string, error) { return s.mail.Password, nil }
+	imap := mail.Server{
+		Addr: s.mail.IMAPTLS, TLS: mail.TLSImplicit, Auth: mail.AuthPlain,
+		Username: s.mail.Username, Secret: secret, CAFile: s.mail.CAFile, Timeout: 10 * time.Second,
+	}
+	smtp := imap
+	smtp.Addr = s.mail.SMTPTLS
+	reply := func(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
+	return &cycle.Agent{
+		Handle: handle,
+		Config: "/home/you/.config/agentstateloop/agent.toml",
+		Store:  &state.Store{Dir: filepath.Join(dir, "state"), Agent: handle},
+		Policy: state.Policy{
+			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
+			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
+			Location: time.UTC, HasMail: true, HasMesh: true, Operator: operator,
+			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
+			Turns: true, MaxAttempts: 3,
+		},
+		Mail: &cycle.Mail{
+			Box:     mail.Box{Server: imap, Mailbox: "INBOX", Now: clock},
+			SMTP:    smtp,
+			Filter:  mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: "from"},
+			Address: address,
+		},
+		Mesh: &cycle.Mesh{
+			Client: &mesh.Client{URL: meshURL, Handle: handle, Timeout: 10 * time.Second},
+			Peers:  []string{peer}, Open: true,
+		},
+		Schedule: cycle.Schedule{
+			Mode:   cycle.ModeCrontab,
+			Table:  cron.Table{Command: crontab, Lock: filepath.Join(dir, "crontab.lock"), Backup: filepath.Join(dir, "backup")},
+			Binary: "/usr/local/bin/agentstateloop",
+		},
+		Turn: &turn.Config{Runner: turn.Exec, Command: []string{script}, Workdir: dir, Timeout: time.Minute, Self: self},
+		Replies: cycle.Replies{
+			Ack:         reply("{{.Handle}} standing by. what do you need?"),
+			QuietPrep:   reply("going quiet"),
+			QuietActive: reply("going quiet -- ping me when you need me"),
+		},
+		Now: clock,
+	}
+}

@@ -1,0 +1,32 @@
+package demo
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"agentstateloop/turn"
+)
+
+// TestMain lets the test binary stand in for the program that a turn starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "__attempt" {
+		turn.Main(os.Args[2:])
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// The story of the demo is the life that DESIGN 5 describes; Run fails at the
+// first thing that goes otherwise.
+func TestTheStoryIsTrue(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Run(t.Context(), &out, self); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	t.Log(out.String())
+}

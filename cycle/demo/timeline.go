@@ -1,0 +1,87 @@
+package demo
+
+import (
+	"bytes"
+	"fmt"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mail"
+)
+
+// say prints a line of its own.
+func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+
+// The directions of what the timeline tells.
+const (
+	in      = "->"
+	out     = "<-"
+	between = "  "
+)
+
+// tell prints one thing that happened: clock, phase, direction, what.
+func (s *stage) tell(direction, format string, args ...any) {
+	s.tellEmpty()
+	clock := s.now.Format("15:04")
+	if clock == s.printed {
+		clock = "     "
+	} else {
+		s.printed = clock
+	}
+	fmt.Fprintf(s.out, "  %s  %-6s  %s %s\n", clock, s.phase, direction, fmt.Sprintf(format, args...))
+}
+
+// cutLine is how much of the crontab line is shown.
+const cutLine = 48
+
+// tellEmpty prints how many polls found nothing.
+func (s *stage) tellEmpty() {
+	if s.empty > 0 {
+		fmt.Fprintf(s.out, "    ...  %-6s     polls that found nothing: %d\n", s.phase, s.empty)
+		s.empty = 0
+	}
+}
+
+// tellPoll prints what a poll did: its phase, the mails, the crontab line when
+// it changed.
+func (s *stage) tellPoll(r cycle.Report) error {
+	line, err := s.installed()
+	if err != nil {
+		return err
+	}
+	if !r.Found() && line == s.line {
+		s.empty++
+		return nil
+	}
+	s.tellEmpty() // of the phase before
+	s.phase = r.After
+	if r.Before != r.After {
+		s.tell(between, "a poll takes it from %s to %s", r.Before, r.After)
+	}
+	for _, text := range s.sent() {
+		s.told = append(s.told, text)
+		s.tell(out, "mail to the operator: %q", text)
+	}
+	if line != s.line {
+		s.line = line
+		s.tell(between, "crontab: %.*s…", cutLine, line)
+	}
+	return nil
+}
+
+// sent gives the texts of the mails that have left since the last look.
+func (s *stage) sent() []string {
+	all := s.mail.Sent()
+	var texts []string
+	for _, m := range all[s.seen:] {
+		texts = append(texts, mail.ReadContent(bytes.NewReader(m.Raw)).Full)
+	}
+	s.seen = len(all)
+	return texts
+}
+
+// takeTold gives the mails told since it was last asked.
+func (s *stage) takeTold() []string {
+	told := s.told
+	s.told = nil
+	return told
+}
