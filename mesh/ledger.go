@@ -57,7 +57,8 @@ type record struct {
 	Ack      *posted     `json:"ack,omitempty"`
 	Presence *Presence   `json:"presence,omitempty"`
 	Halted   *bool       `json:"halted,omitempty"`
-	Seen     *remembered `json:"seen,omitempty"` // posted and acknowledged
+	Seen     *remembered `json:"seen,omitempty"`    // an id that was posted
+	Version  int         `json:"version,omitempty"` // the log's first line
 }
 
 func newLedger() ledger {

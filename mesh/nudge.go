@@ -39,13 +39,16 @@ func (s *Server) postNudge(w http.ResponseWriter, r *http.Request, who string) (
 
 func (s *Server) holdNudge(m Message) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.full(m); err != nil {
+	err := s.full(m)
+	if err == nil {
+		s.change(record{Message: &m})
+		s.changed(m.To)
+	}
+	s.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	s.ledger.apply(record{Message: &m})
-	s.changed(m.To)
-	return nil
+	return s.persist(true)
 }
 
 // ringing is a wake address being rung; again, that another ring came
@@ -99,7 +102,7 @@ func (s *Server) ringUntilQuiet(handle string) {
 func (s *Server) forgetWake(handle, wake string) {
 	if p := s.ledger.agents[handle]; p.Wake == wake {
 		p.Wake = ""
-		s.ledger.apply(record{Presence: &p})
+		s.change(record{Presence: &p})
 	}
 }
 

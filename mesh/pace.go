@@ -9,24 +9,29 @@ import (
 const messagesPerMinute = 5
 
 // pace remembers when each sender last posted, at most five times.
-type pace map[paced][]time.Time
+type pace struct {
+	senders map[paced][]time.Time
+	swept   time.Time // when those who fell silent were last forgotten
+}
 
 type paced struct {
 	from   string
 	proven bool
 }
 
+func newPace() pace { return pace{senders: map[paced][]time.Time{}} }
+
 // take notes a message, or says how long its sender has to wait.
-func (p pace) take(who paced, now time.Time) (wait time.Duration) {
-	if len(p) > 1_000 { // senders that fell silent
-		maps.DeleteFunc(p, func(_ paced, times []time.Time) bool { return len(recent(times, now)) == 0 })
+func (p *pace) take(who paced, now time.Time) (wait time.Duration) {
+	if age := now.Sub(p.swept); age < 0 || age > time.Minute {
+		maps.DeleteFunc(p.senders, func(_ paced, times []time.Time) bool { return len(recent(times, now)) == 0 })
+		p.swept = now
 	}
-	times := recent(p[who], now)
+	times := recent(p.senders[who], now)
 	if len(times) >= messagesPerMinute {
-		p[who] = times
 		return times[0].Add(time.Minute).Sub(now)
 	}
-	p[who] = append(times, now)
+	p.senders[who] = append(times, now)
 	return 0
 }
 

@@ -21,15 +21,12 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, who string)
 		return 0, nil, err
 	}
 	fresh, err := s.hold(m)
-	if err != nil {
-		return 0, nil, err
-	}
 	code := http.StatusOK
 	if fresh {
 		code = http.StatusAccepted
 		s.ring(m.To, ring{From: m.From, Reason: m.Kind})
 	}
-	return code, map[string]string{"id": m.ID}, nil
+	return code, map[string]string{"id": m.ID}, err
 }
 
 // message checks what a sender wrote and adds what the server knows.
@@ -66,8 +63,17 @@ func (s *Server) message(p posting, who string) (Message, error) {
 	return m, err
 }
 
-// hold puts m into its mailbox, unless it is there or was.
+// hold puts m into its mailbox, unless it is there or was. Either way it is on
+// disk when hold returns no error, a repeat's first copy too. A fresh message
+// with an error is in the mailbox all the same; its sender will come again.
 func (s *Server) hold(m Message) (fresh bool, err error) {
+	if fresh, err = s.admitMessage(m); err != nil {
+		return false, err
+	}
+	return fresh, s.persist(true)
+}
+
+func (s *Server) admitMessage(m Message) (fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ledger.seen[held{Message: m}.posted()] {
@@ -81,7 +87,7 @@ func (s *Server) hold(m Message) (fresh bool, err error) {
 		r.after = wait
 		return false, r
 	}
-	s.ledger.apply(record{Message: &m})
+	s.change(record{Message: &m})
 	s.changed(m.To)
 	return true, nil
 }

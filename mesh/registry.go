@@ -40,18 +40,25 @@ func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (
 		}
 	}
 
+	if err := s.enter(p, body.Wake); err != nil {
+		return 0, nil, err
+	}
+	return http.StatusNoContent, nil, s.persist(false)
+}
+
+func (s *Server) enter(p Presence, wake *string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, known := s.ledger.agents[handle]
+	old, known := s.ledger.agents[p.Handle]
 	if !known && len(s.ledger.agents) >= maxAgents {
-		return 0, nil, refuse(http.StatusServiceUnavailable, "the registry is full")
+		return refuse(http.StatusServiceUnavailable, "the registry is full")
 	}
 	p.Wake = old.Wake
-	if body.Wake != nil {
-		p.Wake = *body.Wake
+	if wake != nil {
+		p.Wake = *wake
 	}
-	s.ledger.apply(record{Presence: &p})
-	return http.StatusNoContent, nil, nil
+	s.change(record{Presence: &p})
+	return nil
 }
 
 // getOnline lists the agents seen within OnlineFor, by handle. Wake addresses
@@ -94,12 +101,12 @@ func (s *Server) postGo(http.ResponseWriter, *http.Request, string) (int, any, e
 // setHalted sets HALT for all agents, and tells those that long-poll at once.
 func (s *Server) setHalted(halted bool) (int, any, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ledger.apply(record{Halted: &halted})
+	s.change(record{Halted: &halted})
 	for handle := range s.waiting {
 		s.changed(handle)
 	}
-	return http.StatusOK, map[string]bool{"halted": halted}, nil
+	s.mu.Unlock()
+	return http.StatusOK, map[string]bool{"halted": halted}, s.persist(true)
 }
 
 func (s *Server) isOnline(p Presence) bool {

@@ -73,7 +73,11 @@ type Server struct {
 
 	done    chan struct{} // closed when long polls should end
 	release func()        // closes done, once
+	close   func() error  // closeOnce, once
 	rings   sync.WaitGroup
+
+	journal  *journal // nil: in memory
+	setAside string
 
 	mu      sync.Mutex
 	ledger  ledger
@@ -96,7 +100,7 @@ func NewServer(o Options) *Server {
 		wake:    plainClient(&net.Dialer{Control: loopbackOnly}),
 		done:    make(chan struct{}),
 		ledger:  newLedger(),
-		pace:    pace{},
+		pace:    newPace(),
 		waiting: map[string]*waiting{},
 		ringing: map[string]*ringing{},
 	}
@@ -105,6 +109,7 @@ func NewServer(o Options) *Server {
 	}
 	s.options.OnlineFor = cmp.Or(o.OnlineFor, 35*time.Minute)
 	s.release = sync.OnceFunc(func() { close(s.done) })
+	s.close = sync.OnceValue(s.closeOnce)
 	for handle, token := range o.Tokens {
 		s.tokens[sha256.Sum256([]byte(token))] = handle
 	}
@@ -139,12 +144,18 @@ func (s *Server) HTTPServer() *http.Server {
 
 const writeTimeout = 30 * time.Second
 
-// Close ends the long polls and waits for rings on their way, two seconds at
-// most. Stop the http.Server first.
-func (s *Server) Close() error {
+// Close ends the long polls, waits for rings on their way, some seconds at
+// most, and closes the log. Stop the http.Server first. A second Close gives
+// what the first gave.
+func (s *Server) Close() error { return s.close() }
+
+func (s *Server) closeOnce() error {
 	s.release()
 	s.rings.Wait()
-	return nil
+	if s.journal == nil {
+		return nil
+	}
+	return errors.Join(s.persist(true), s.journal.close())
 }
 
 // ServeHTTP answers one call of the profile. Refusals are JSON: {"error": why}.
