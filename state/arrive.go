@@ -25,7 +25,7 @@ func (m *machine) arrived(e Arrived) {
 	m.Arrivals++
 	msg.Seq = m.Arrivals
 	msg.Observed = m.now
-	msg.At = msg.At.UTC()
+	msg.At = earlier(msg.At.UTC(), m.now)
 	msg.Status = Queued
 	m.deferAboveRate(&msg)
 	m.Inbox = append(m.Inbox, msg)

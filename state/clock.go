@@ -1,6 +1,9 @@
 package state
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // unskew mends what a clock that was set back has made impossible (DESIGN 5):
 // a past event in the future happened now, and a deadline further off than
@@ -11,7 +14,7 @@ func (m *machine) unskew() {
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since,
 	}
 	for i := range m.Inbox {
-		past = append(past, &m.Inbox[i].Observed)
+		past = append(past, &m.Inbox[i].At, &m.Inbox[i].Observed)
 	}
 	for i := range m.Outbox {
 		past = append(past, &m.Outbox[i].Created)
@@ -22,17 +25,25 @@ func (m *machine) unskew() {
 		}
 	}
 	for _, t := range past {
-		if t.After(m.now) {
-			*t = m.now
-		}
+		*t = earlier(*t, m.now)
 	}
 	for name, c := range m.Credentials {
-		if c.Since.After(m.now) {
-			c.Since = m.now
-			m.Credentials[name] = c
+		c.Since = earlier(c.Since, m.now)
+		m.Credentials[name] = c
+	}
+	for key, at := range m.Seen {
+		if at > m.now.Unix() {
+			m.Seen[key] = m.now.Unix()
 		}
 	}
 	m.unskewDeadlines()
+}
+
+func earlier(t, u time.Time) time.Time {
+	if u.Before(t) {
+		return u
+	}
+	return t
 }
 
 func (m *machine) unskewDeadlines() {
@@ -91,13 +102,15 @@ func (m *machine) prune() {
 		horizon = complete
 	}
 	oldest := horizon.Add(-seenFor).Unix()
-	pruned := 0
+	var old []string
 	for key, at := range m.Seen {
-		if at >= oldest || pruned == pruneAtOnce {
-			continue
+		if at < oldest {
+			old = append(old, key)
 		}
+	}
+	slices.Sort(old) // which ones go must not hang on the order of a map
+	for _, key := range old[:min(len(old), pruneAtOnce)] {
 		delete(m.Seen, key)
-		pruned++
 	}
 }
 

@@ -49,6 +49,7 @@ type Effect struct {
 	Attempts  int           `json:"attempts,omitempty"`  // failures so far
 	Copies    int           `json:"copies,omitempty"`    // times the final dot was about to be sent
 	Unknown   bool          `json:"unknown,omitempty"`   // the last copy may have arrived
+	Sending   bool          `json:"sending,omitempty"`   // it is on its way, or its sender was killed
 	Reason    string        `json:"reason,omitempty"`    // of the last failure
 }
 

@@ -59,7 +59,7 @@ func (s State) DueEffects(now time.Time) []Effect {
 	taken := map[lane]bool{}
 	var due []Effect
 	for _, e := range s.Outbox {
-		if s.Halted() && e.Kind != Answer {
+		if s.Halted() && e.Kind != Answer || e.Sending && e.spent() {
 			continue
 		}
 		l := lane{e.Channel, e.To}
@@ -94,8 +94,22 @@ func (m *machine) sending(e Sending) {
 	if !ok {
 		return
 	}
-	m.Outbox[i].Copies++
-	m.Outbox[i].Unknown = true
+	row := &m.Outbox[i]
+	row.Copies++
+	row.Unknown = true
+	row.Sending = true
+}
+
+// leftSending finds, at the start of a cycle, what a killed one was about to
+// send: its fate stays unknown. Effects are performed under cycle.lock alone,
+// so nobody else is at it.
+func (m *machine) leftSending() {
+	for i := range m.Outbox {
+		if row := &m.Outbox[i]; row.Sending {
+			row.Sending = false
+			row.Reason = "its sender was killed before the answer came"
+		}
+	}
 }
 
 func (m *machine) sent(e Sent) {
@@ -119,7 +133,11 @@ func (m *machine) sendFailed(e SendFailed) {
 	}
 	row := &m.Outbox[i]
 	row.Attempts++
+	if row.Sending && !e.Unknown {
+		row.Copies--
+	}
 	row.Unknown = e.Unknown
+	row.Sending = false
 	row.Reason = e.Reason
 	if e.Permanent {
 		m.undeliverable(i)
@@ -132,16 +150,25 @@ func (m *machine) sendFailed(e SendFailed) {
 	row.NotBefore = m.now.Add(wait)
 }
 
-// expire drops what is worthless by now and gives up what waited too long.
+// spent says whether no further copy may be sent: the one that left may have
+// arrived, and is worthless twice, or there were enough of them.
+func (e Effect) spent() bool {
+	return e.Unknown && e.Kind.perishable() || e.Copies >= maxCopies
+}
+
+// expire drops what is worthless by now and gives up what waited too long. What
+// is on its way right now is left alone: its answer will tell.
 func (m *machine) expire() {
 	for i := 0; i < len(m.Outbox); {
 		row := m.Outbox[i]
 		switch {
+		case row.Sending:
+			i++
+		case row.Unknown && row.Kind.perishable():
+			m.strike(i, "unknown", row.Reason)
 		case row.Kind.perishable() && !m.now.Before(row.Expires):
 			m.strike(i, "expired", row.Reason)
-		case row.Unknown && row.Attempts > 0 && row.Kind.perishable():
-			m.strike(i, "unknown", row.Reason)
-		case row.Copies >= maxCopies && row.Attempts > 0, row.Waited >= giveUpAfter && row.Attempts > 0:
+		case row.spent(), row.Waited >= giveUpAfter && row.Attempts > 0:
 			m.undeliverable(i)
 		default:
 			i++

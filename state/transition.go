@@ -86,25 +86,37 @@ func (m *machine) looked(e Looked) {
 		return
 	}
 	m.mailLooked = true
-	if e.Cursor != nil {
-		m.Cursor = *e.Cursor
+	m.read(e.Cursor)
+}
+
+// lookFailed keeps what was read before the failure.
+func (m *machine) lookFailed(e LookFailed) {
+	if e.Source == Mail {
+		m.read(e.Cursor)
 	}
 }
 
-func (m *machine) lookFailed(e LookFailed) {
-	if e.Source == Mail && e.Cursor != nil {
-		m.Cursor = *e.Cursor
+func (m *machine) read(c *Cursor) {
+	if c == nil {
+		return
 	}
+	m.Cursor = *c
+	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
 }
 
 // polled ends an observation: the timers are looked at, and the next poll set.
 func (m *machine) polled() {
-	if m.mailLooked || !m.policy.HasMail {
+	if !m.looksBlind() {
 		m.LastLook = m.now
 	}
 	m.silence()
+	m.leftSending()
 	m.schedule()
 }
+
+// looksBlind says whether the operator could have written unseen: silence
+// counts only after a good look of this very step.
+func (m *machine) looksBlind() bool { return m.policy.HasMail && !m.mailLooked }
 
 // silence ends PREP and ACTIVE when nothing was heard for their span. It
 // counts only where it could be observed, and never while there is work.
@@ -113,7 +125,7 @@ func (m *machine) silence() {
 	if !ok || m.now.Before(deadline) || m.hasWork() {
 		return
 	}
-	if m.LastLook.Before(deadline) {
+	if m.looksBlind() {
 		if m.now.Sub(latest(m.LastLook, m.PhaseSince)) >= lookPatience {
 			m.goIdle("silence could not be observed", false)
 		}

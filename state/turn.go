@@ -92,7 +92,9 @@ func (m *machine) ended(e Ended) {
 		m.queue(*e.Reply)
 	}
 	if i, ok := m.message(m.Turn.Key); ok {
-		if m.Inbox[i].Source == CLI {
+		// The reply is about to leave, or is on the terminal: "going quiet" must
+		// not come on its heels.
+		if m.Inbox[i].Source == CLI || e.Reply != nil && e.Reply.Channel == ByMail {
 			m.LastDelivery = m.now
 		}
 		m.Inbox = slices.Delete(m.Inbox, i, i+1)

@@ -1,0 +1,558 @@
+package state
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write what the machine does into testdata/*.txt")
+
+// TestTranscripts plays each story of testdata/*.txt to the machine. A story is
+// read line by line:
+//
+//	# a comment
+//	day 2026-03-02              the date of the times that follow, in UTC
+//	policy ack=off rate=2       another configuration than testPolicy
+//	09:30 mail m1; poll         one Step: what happened, in words; see event
+//	09:30 due?                  asks State.Due, steps nothing
+//	=> PREP, every 1m, ...      what is expected: the state after it,
+//	    IDLE → PREP: ...        and, indented, the history lines of the step, and
+//	    inbox: m1 queued        inbox, outbox and debts where they changed
+//
+// Random ids are told by number: ack.1, t1. The expected lines are written by
+// `go test ./state -run Transcripts -update`, and read by a person.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories in testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := string(data)
+			got, err := newStory().tell(want)
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if got == want {
+				return
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			t.Errorf("%s: the machine tells it otherwise:\n%s", file, firstDifference(want, got))
+		})
+	}
+}
+
+// firstDifference shows where two transcripts part, with what leads to it.
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range max(len(w), len(g)) {
+		if i >= len(w) || i >= len(g) || w[i] != g[i] {
+			return fmt.Sprintf("line %d, after:\n%s\nwant:\n%s\ngot:\n%s", i+1, excerpt(g, i-4, i), excerpt(w, i, i+6), excerpt(g, i, i+6))
+		}
+	}
+	return ""
+}
+
+func excerpt(lines []string, from, to int) string {
+	from, to = min(max(from, 0), len(lines)), min(to, len(lines))
+	return strings.Join(lines[from:to], "\n")
+}
+
+// testPolicy is the configuration of DESIGN 12, with mail and mesh.
+func testPolicy() Policy {
+	return Policy{
+		IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
+		PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
+		Location: time.UTC,
+		HasMail:  true, HasMesh: true, Operator: "op@example.com", Keymaster: "dorlange3120",
+		Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
+		Turns: true, MaxAttempts: 3,
+	}
+}
+
+// story is one agent's life under way.
+type story struct {
+	s     State
+	p     Policy
+	day   time.Time
+	now   time.Time
+	names map[string]string // of random ids, as they are told
+	count map[string]int
+	shown map[string]string // what was last told of inbox, outbox, debts
+	out   strings.Builder
+}
+
+func newStory() *story {
+	return &story{
+		s: New("goulard3120", "seed"), p: testPolicy(),
+		day:   time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC),
+		names: map[string]string{}, count: map[string]int{}, shown: map[string]string{},
+	}
+}
+
+// tell plays a transcript and returns it with what the machine answers.
+func (st *story) tell(transcript string) (string, error) {
+	for i, line := range strings.Split(strings.TrimRight(transcript, "\n"), "\n") {
+		if strings.HasPrefix(line, "=>") || strings.HasPrefix(line, "    ") {
+			continue // expected
+		}
+		fmt.Fprintln(&st.out, line)
+		if err := st.play(strings.TrimSpace(line)); err != nil {
+			return "", fmt.Errorf("line %d: %s: %w", i+1, line, err)
+		}
+	}
+	return st.out.String(), nil
+}
+
+func (st *story) play(line string) error {
+	word, rest, _ := strings.Cut(line, " ")
+	switch {
+	case line == "" || strings.HasPrefix(line, "#"):
+		return nil
+	case word == "day":
+		day, err := time.Parse("2006-01-02", rest)
+		st.day = day
+		return err
+	case word == "policy":
+		return st.setPolicy(strings.Fields(rest))
+	}
+	now, err := st.clock(word)
+	if err != nil {
+		return err
+	}
+	st.now = now
+	if rest == "due?" {
+		fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.s.Due(st.p, now), "no"))
+		return nil
+	}
+	var events []Event
+	for phrase := range strings.SplitSeq(rest, ";") {
+		more, err := st.event(parsePhrase(phrase))
+		if err != nil {
+			return err
+		}
+		events = append(events, more...)
+	}
+	st.s = Step(st.s, events, st.p, now)
+	st.show()
+	return nil
+}
+
+// clock reads a time of the day.
+func (st *story) clock(word string) (time.Time, error) {
+	t, err := time.Parse("15:04:05", word)
+	if err != nil {
+		t, err = time.Parse("15:04", word)
+	}
+	return st.day.Add(t.Sub(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC))), err
+}
+
+func (st *story) setPolicy(settings []string) error {
+	flags := map[string]*bool{
+		"ack": &st.p.Ack, "quiet_prep": &st.p.QuietPrep, "quiet_active": &st.p.QuietActive,
+		"notices": &st.p.Notices, "working": &st.p.Working, "turns": &st.p.Turns,
+		"mail": &st.p.HasMail, "mesh": &st.p.HasMesh,
+	}
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(setting, "=")
+		if flag, ok := flags[name]; ok {
+			*flag = value == "on"
+			continue
+		}
+		var err error
+		switch name {
+		case "rate":
+			st.p.Rate, err = strconv.Atoi(value)
+		case "idle":
+			st.p.IdleInterval, err = time.ParseDuration(value)
+		default:
+			err = fmt.Errorf("no such setting: %s", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// phrase is one thing that happened: a verb, plain words, name=value options.
+type phrase struct {
+	verb  string
+	words []string
+	opts  map[string]string
+}
+
+func parsePhrase(s string) phrase {
+	p := phrase{opts: map[string]string{}}
+	p.verb, s, _ = strings.Cut(strings.TrimSpace(s), " ")
+	if before, quoted, ok := strings.Cut(s, `"`); ok { // one quoted text, at the end
+		s = before
+		p.opts["text"] = strings.TrimSuffix(quoted, `"`)
+	}
+	for _, word := range strings.Fields(s) {
+		if name, value, ok := strings.Cut(word, "="); ok {
+			p.opts[name] = value
+			continue
+		}
+		p.words = append(p.words, word)
+	}
+	return p
+}
+
+func (p phrase) word(i int) string {
+	if i < len(p.words) {
+		return p.words[i]
+	}
+	return ""
+}
+
+func (p phrase) has(word string) bool { return slices.Contains(p.words, word) }
+
+// event turns a phrase into what Step is told.
+func (st *story) event(p phrase) ([]Event, error) {
+	switch p.verb {
+	case "mail", "mesh", "tell":
+		return st.arrival(p)
+	case "nudge":
+		return []Event{Nudged{Key: p.word(0), From: p.opts["from"], Reason: p.opts["text"], MeshID: p.opts["id"], At: st.now}}, nil
+	case "nudges":
+		return []Event{NudgeFiles{Keys: p.words}}, nil
+	case "refused":
+		return []Event{Refused{Key: p.word(0), Source: Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.now}}, nil
+	case "noted":
+		return []Event{Noted{Key: p.word(0), Kind: "report", From: "dorlange3120", Source: Mesh, MeshID: p.opts["id"]}}, nil
+	case "unreadable":
+		return []Event{Unreadable{Key: p.word(0)}}, nil
+	case "poll": // mail was read to its end
+		return []Event{Looked{Source: Mail, Cursor: &Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.now}}, Polled{}}, nil
+	case "blind": // mail could not be read
+		return []Event{LookFailed{Source: Mail, Reason: "timeout"}, Polled{}}, nil
+	case "transition":
+		return []Event{Ordered{To: Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
+	case "halt", "go":
+		return []Event{Switched{On: p.verb == "halt", Mesh: p.has("mesh"), Reason: p.opts["text"]}}, nil
+	case "flagged":
+		return []Event{Flagged{Validity: 7, UIDs: []uint32{uint32(atoi(p.word(0)))}}}, nil
+	case "acked":
+		return []Event{MeshAcked{IDs: p.words}}, nil
+	case "uninstall", "install":
+		return []Event{Unscheduled{Removed: p.verb == "uninstall"}}, nil
+	case "crontab":
+		return []Event{Scheduled{Line: p.opts["text"], Binary: "/bin/asl", Reason: p.opts["error"]}}, nil
+	case "recovered":
+		return []Event{Recovered{Reason: p.opts["text"]}}, nil
+	case "credential":
+		if p.word(1) == "works" {
+			return []Event{CredentialWorked{Name: p.word(0)}}, nil
+		}
+		return []Event{CredentialFailed{Name: p.word(0), Reason: p.opts["text"]}}, nil
+	case "sending", "sent", "failed":
+		return st.sending(p)
+	case "claim", "start", "end", "reap":
+		return st.turning(p)
+	}
+	return nil, fmt.Errorf("no such event: %q", p.verb)
+}
+
+// arrival: `mail m1`, `mesh q1 from=dorlange3120`, `tell c1`; at=09:29:10 is the
+// time of the item, uid= and id= what its server is to be told about.
+func (st *story) arrival(p phrase) ([]Event, error) {
+	at := st.now
+	if s, ok := p.opts["at"]; ok {
+		var err error
+		if at, err = st.clock(s); err != nil {
+			return nil, err
+		}
+	}
+	e := Arrived{
+		Message: Message{Key: p.word(0), At: at, Payload: "messages/" + p.word(0)},
+		Digest:  p.opts["digest"], UID: uint32(atoi(p.opts["uid"])), MeshID: p.opts["id"],
+	}
+	switch p.verb {
+	case "mail":
+		e.Message.Source, e.Message.From, e.Message.Operator = Mail, st.p.Operator, true
+		e.Thread = Thread{Subject: "re " + p.word(0), MessageID: "<" + p.word(0) + "@example.com>"}
+	case "mesh":
+		e.Message.Source, e.Message.From, e.Message.Kind = Mesh, cmp.Or(p.opts["from"], "dorlange3120"), "message"
+	case "tell":
+		e.Message.Source, e.Message.From, e.Message.Operator = CLI, "op", true
+	}
+	return []Event{e}, nil
+}
+
+// sending: `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
+// `failed ack.1 unknown`, `failed ack.1 after=2m`.
+func (st *story) sending(p phrase) ([]Event, error) {
+	id := st.id(p.word(0))
+	switch p.verb {
+	case "sending":
+		return []Event{Sending{ID: id}}, nil
+	case "sent":
+		return []Event{Sent{ID: id}}, nil
+	}
+	after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
+	return []Event{SendFailed{
+		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Reason: p.opts["text"], RetryAfter: after,
+	}}, err
+}
+
+// turning: `claim`, `start`, `end success`, `reap`, of the turn at the head
+// unless turn= and epoch= name another. A reply goes to the message's sender;
+// to=nobody makes none.
+func (st *story) turning(p phrase) ([]Event, error) {
+	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
+	if name, ok := p.opts["turn"]; ok {
+		turn = st.id(name)
+	}
+	if n, ok := p.opts["epoch"]; ok {
+		epoch = uint64(atoi(n))
+	}
+	switch p.verb {
+	case "claim":
+		return []Event{Claimed{}}, nil
+	case "start":
+		return []Event{Started{TurnID: turn, Epoch: epoch}}, nil
+	case "reap":
+		return []Event{Reaped{TurnID: turn, Epoch: epoch, Reason: p.opts["text"]}}, nil
+	}
+	box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
+	e := Ended{TurnID: turn, Epoch: epoch, Outcome: Outcome(p.word(0)), Reason: p.opts["text"], OutputBox: box, Deliverable: "answer.md"}
+	msg, _ := st.s.Find(st.s.Turn.Key)
+	switch {
+	case p.opts["to"] == "nobody" || msg.Source == CLI:
+	case msg.Source == Mesh:
+		e.Reply = &Effect{ID: "reply." + turn, Kind: Reply, Channel: ByMesh, To: msg.From, TurnID: turn, File: "outbox/reply"}
+	default:
+		e.Reply = &Effect{ID: "reply." + turn, Kind: Reply, Channel: ByMail, To: msg.From, TurnID: turn, File: "outbox/reply"}
+	}
+	return []Event{e}, nil
+}
+
+func atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
+// id finds the random id that is told under this name.
+func (st *story) id(name string) string {
+	for id, n := range st.names {
+		name = strings.ReplaceAll(name, n, id)
+	}
+	return name
+}
+
+// name gives every new random id of the step its number.
+func (st *story) name() {
+	number := func(id, kind string) {
+		if _, known := st.names[id]; !known && id != "" {
+			st.count[kind]++
+			st.names[id] = kind + strconv.Itoa(st.count[kind])
+		}
+	}
+	for _, l := range st.s.Lines {
+		if l.Kind == LineTurn && l.What == "dispatched" {
+			number(l.TurnID, "t")
+		}
+		if l.Kind == LineEffect && l.Effect.Kind != Reply {
+			number(l.ID, string(l.Effect.Kind)+".")
+		}
+	}
+}
+
+// say makes text without random ids.
+func (st *story) say(format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	for _, id := range slices.Sorted(maps.Keys(st.names)) {
+		text = strings.ReplaceAll(text, id, st.names[id])
+	}
+	return text
+}
+
+// at tells a time, with the date where it is another day's.
+func (st *story) at(t time.Time) string {
+	layout := "15:04"
+	if t.Second() != 0 {
+		layout = "15:04:05"
+	}
+	if t.Format(time.DateOnly) != st.now.Format(time.DateOnly) {
+		layout = "2006-01-02 " + layout
+	}
+	return t.Format(layout)
+}
+
+// span tells a duration as short as it goes.
+func span(d time.Duration) string {
+	s := d.String()
+	s = strings.Replace(s, "m0s", "m", 1)
+	return strings.Replace(s, "h0m", "h", 1)
+}
+
+// show tells the state after a step.
+func (st *story) show() {
+	st.name()
+	s := st.s
+	facts := []string{string(s.Phase), "every " + span(s.Interval(st.p))}
+	if !s.NextDue.IsZero() {
+		facts = append(facts, "next "+st.at(s.NextDue))
+	}
+	if deadline, ok := s.Deadline(st.p); ok {
+		facts = append(facts, "silence ends it at "+st.at(deadline))
+	}
+	if s.HaltedHere {
+		facts = append(facts, "HALT here")
+	}
+	if s.HaltedMesh {
+		facts = append(facts, "HALT on the mesh")
+	}
+	if s.Turn.Status != HeadIdle {
+		facts = append(facts, fmt.Sprintf("%s %s epoch %d", s.Turn.TurnID, s.Turn.Status, s.Turn.Epoch))
+	}
+	if s.Turn.Stop != "" {
+		facts = append(facts, "to stop: "+s.Turn.Stop)
+	}
+	if st.now.Before(s.CooldownUntil) {
+		facts = append(facts, "cooling down until "+st.at(s.CooldownUntil))
+	}
+	fmt.Fprintf(&st.out, "=> %s\n", st.say("%s", strings.Join(facts, ", ")))
+	for _, l := range s.Lines {
+		fmt.Fprintf(&st.out, "    %s\n", st.say("%s", st.line(l)))
+	}
+	st.showChanged("inbox", st.inbox())
+	st.showChanged("outbox", st.outbox())
+	st.showChanged("owed", st.owed())
+	st.showChanged("failing", st.failing())
+}
+
+// showChanged tells a list where it differs from what was told before.
+func (st *story) showChanged(what string, items []string) {
+	text := strings.Join(items, "\n             ")
+	if text == st.shown[what] {
+		return
+	}
+	st.shown[what] = text
+	fmt.Fprintf(&st.out, "    %-8s %s\n", what+":", st.say("%s", cmp.Or(text, "nothing")))
+}
+
+func (st *story) inbox() []string {
+	var rows []string
+	for _, m := range st.s.Inbox {
+		row := fmt.Sprintf("%s %s", m.Key, m.Status)
+		if !m.NextRetryAt.IsZero() {
+			row += " until " + st.at(m.NextRetryAt)
+		}
+		if m.Attempts > 1 {
+			row += fmt.Sprintf(", attempt %d", m.Attempts)
+		}
+		if m.Note != "" {
+			row += ", with a note"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (st *story) outbox() []string {
+	due := st.s.DueEffects(st.now)
+	var rows []string
+	for _, e := range st.s.Outbox {
+		row := fmt.Sprintf("%s to %s", e.ID, e.To)
+		if slices.ContainsFunc(due, func(d Effect) bool { return d.ID == e.ID }) {
+			row += ", due"
+		}
+		if !e.NotBefore.IsZero() && e.NotBefore.After(st.now) {
+			row += ", not before " + st.at(e.NotBefore)
+		}
+		if !e.Expires.IsZero() {
+			row += ", expires " + st.at(e.Expires)
+		}
+		if e.Copies > 1 {
+			row += fmt.Sprintf(", %d copies", e.Copies)
+		}
+		if e.Sending {
+			row += ", on its way"
+		}
+		if e.Unknown && !e.Sending {
+			row += ", may have arrived"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// owed is what servers and files are to be told.
+func (st *story) owed() []string {
+	var owed []string
+	if len(st.s.ToFlag.UIDs) > 0 {
+		owed = append(owed, fmt.Sprintf(`\Seen %v`, st.s.ToFlag.UIDs))
+	}
+	if len(st.s.ToAck) > 0 {
+		owed = append(owed, fmt.Sprintf("mesh ack %v", st.s.ToAck))
+	}
+	if st.s.Schedule.Removed {
+		owed = append(owed, "no crontab line")
+	}
+	return owed
+}
+
+func (st *story) failing() []string {
+	var rows []string
+	for _, name := range slices.Sorted(maps.Keys(st.s.Credentials)) {
+		c := st.s.Credentials[name]
+		rows = append(rows, fmt.Sprintf("%s, failure %d since %s", name, c.Failures, st.at(c.Since)))
+	}
+	return rows
+}
+
+// line tells a history line.
+func (st *story) line(l Line) string {
+	reason := ""
+	if l.Reason != "" {
+		reason = ": " + l.Reason
+	}
+	switch l.Kind {
+	case LineTransition:
+		return fmt.Sprintf("%s → %s%s", l.Old, l.New, reason)
+	case LineMessage:
+		return fmt.Sprintf("message %s from %s", l.Key, l.From)
+	case LineEffect:
+		text := l.Effect.Text
+		if text != "" {
+			text = fmt.Sprintf(": %q", text)
+		}
+		if subject := l.Effect.Thread.Subject; subject != "" {
+			text = fmt.Sprintf(", subject %q", subject)
+		}
+		return fmt.Sprintf("%s %s for %s by %s%s", l.ID, l.What, l.Effect.To, l.Effect.Channel, text)
+	case LineDelivery:
+		return fmt.Sprintf("%s %s%s", l.ID, l.What, reason)
+	case LineTurn:
+		return strings.TrimSpace(fmt.Sprintf("turn %s epoch %d %s %s", l.TurnID, l.Epoch, l.What, l.Key)) + reason
+	case LineTask:
+		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
+	}
+	words := []string{string(l.Kind)}
+	for _, w := range []string{l.Key, l.From, l.Gate, l.What} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, " ") + reason
+}
