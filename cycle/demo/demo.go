@@ -64,15 +64,16 @@ type stage struct {
 	peer  *mesh.Client
 	table string // file that holds the crontab
 
-	seen    int      // mails of the sink that were told already
-	line    string   // crontab line told last
+	seen    int    // mails of the sink that were told already
+	line    string // crontab line told last
+	phase   state.Phase
 	told    []string // mails told since expect last looked
 	printed string   // clock printed last
 	empty   int      // polls that found nothing since the last line
 }
 
 func newStage(dir, self string, out io.Writer) (*stage, error) {
-	s := &stage{out: out, now: time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)}
+	s := &stage{out: out, phase: state.IDLE, now: time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)}
 	var err error
 	if s.mail, err = mailtest.Start(dir, mailtest.Options{Username: address}); err != nil {
 		return nil, err
