@@ -1,0 +1,86 @@
+package commands
+
+import (
+	"runtime/debug"
+
+	"github.com/urfave/cli/v2"
+)
+
+// app is the command line. The commands stand in the order of --help: what
+// people and scripts use most comes first (DESIGN 11).
+func (p *program) app() *cli.App {
+	app := &cli.App{
+		Name:    name,
+		Usage:   "let a command-line AI agent sleep in cron and wake for its operator",
+		Version: version(),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the agent.toml found by the rules below"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		},
+		Commands: []*cli.Command{
+			p.pollCommand(),
+			p.nudgeCommand(),
+			p.transitionCommand(),
+			p.statusCommand(),
+			p.tellCommand(),
+			p.haltCommand(),
+			p.resumeCommand(),
+			p.inboxCommand(),
+			p.historyCommand(),
+			p.uninstallCommand(),
+			p.completionCommand(),
+		},
+		Reader:                p.stdin,
+		Writer:                p.stdout,
+		ErrWriter:             p.stderr,
+		EnableBashCompletion:  true,
+		HideHelpCommand:       true,
+		CustomAppHelpTemplate: appHelp,
+		OnUsageError:          asUsageError,
+		// Errors are told and made exit codes in one place, run.
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
+	for _, c := range app.Commands {
+		finish(c)
+	}
+	return app
+}
+
+// finish sets what every command has in common.
+func finish(c *cli.Command) {
+	c.HideHelpCommand = true
+	c.OnUsageError = asUsageError
+	c.CustomHelpTemplate = commandHelp
+	for _, sub := range c.Subcommands {
+		finish(sub)
+	}
+}
+
+// asUsageError is for what urfave/cli finds wrong, such as a number that is none.
+func asUsageError(c *cli.Context, err error, _ bool) error {
+	return usagef("see "+c.Command.HelpName+" --help", "%v", err)
+}
+
+// version is that of the module or commit this binary was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
+}
+
+// arguments checks the number of positional arguments.
+func arguments(c *cli.Context, least, most int) error {
+	hint := "see " + c.Command.HelpName + " --help"
+	if n := c.NArg(); n > most {
+		if most > 0 {
+			hint = "put quotes around an argument with spaces"
+		}
+		return usagef(hint, "unexpected argument %q", c.Args().Get(most))
+	}
+	if c.NArg() < least {
+		return usagef(hint, "%s wants %s", c.Command.HelpName, c.Command.ArgsUsage)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// The exit codes (DESIGN 11).
+const (
+	exitDone   = 0  // done, or nothing to do
+	exitError  = 1  //
+	exitUsage  = 2  // usage or configuration
+	exitSource = 3  // the cycle ran but a source failed
+	exitBusy   = 75 // EX_TEMPFAIL of sysexits: another poll is at it
+)
+
+// usageError says that the command line is wrong.
+type usageError struct{ text, hint string }
+
+func (e *usageError) Error() string { return e.text }
+
+// sourceError says that the cycle ran but could not read every source.
+type sourceError struct{ failed []string }
+
+func (e *sourceError) Error() string { return strings.Join(e.failed, "; ") }
+
+// hinted is an error with advice.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+
+func usagef(hint, format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...), hint}
+}
+
+// exitCode is the one place where an error becomes an exit code.
+func exitCode(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*configError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*sourceError](err); ok {
+		return exitSource
+	}
+	if errors.Is(err, cycle.ErrBusy) {
+		return exitBusy
+	}
+	return exitError
+}
+
+// hintOf is what the user can do about an error; "" where we know nothing.
+func hintOf(err error) string {
+	if e, ok := errors.AsType[*usageError](err); ok {
+		return e.hint
+	}
+	if e, ok := errors.AsType[*configError](err); ok {
+		return e.hint
+	}
+	if e, ok := errors.AsType[*hinted](err); ok {
+		return e.hint
+	}
+	switch {
+	case errors.Is(err, cycle.ErrBusy):
+		return "another poll of this agent is at work and will see what is new; look again in a moment"
+	case errors.Is(err, state.ErrOtherAgent):
+		return "give each agent a state_dir of its own in [agent]"
+	case errors.Is(err, context.Canceled):
+		return "interrupted; nothing recorded is lost, the next poll goes on"
+	}
+	return ""
+}

@@ -1,0 +1,172 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/state"
+)
+
+// followEvery is how often history --follow looks.
+const followEvery = 300 * time.Millisecond
+
+func (p *program) historyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "history",
+		Usage: "what happened: messages, transitions, turns, mails",
+		Description: `Prints the newest lines of the history, oldest of them first; with --json the
+lines as they are stored, one JSON object each.
+
+Example:
+  agentstateloop history --follow`,
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "n", Usage: "this many `LINES`; 0 for all", Value: 20},
+			&cli.BoolFlag{Name: "follow", Usage: "go on with what happens from now on", DisableDefaultText: true},
+		},
+		Action: p.history,
+	}
+}
+
+func (p *program) history(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	n := c.Int("n")
+	if n < 0 {
+		return usagef("see "+name+" history --help", "-n wants a number of lines, 0 for all")
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	tail := historyTail{store: a.Store, most: n}
+	print := func(l state.Line) error {
+		if c.Bool("json") {
+			return writeJSON(p.stdout, l, "")
+		}
+		_, err := fmt.Fprintln(p.stdout, lineText(l, p.now()))
+		return err
+	}
+	if err := tail.print(print); err != nil || !c.Bool("follow") {
+		return err
+	}
+	return tail.follow(c.Context, print)
+}
+
+// historyTail walks the history to its end, and later on from there.
+type historyTail struct {
+	store *state.Store
+	most  int // of the first walk; 0: all
+	last  position
+}
+
+// position is that of a line; see state.Line.
+type position struct {
+	serial uint64
+	n      int
+}
+
+func (p position) before(l state.Line) bool {
+	return l.Serial > p.serial || l.Serial == p.serial && l.N > p.n
+}
+
+// print walks all lines that it has not walked before.
+func (t *historyTail) print(print func(state.Line) error) error {
+	// The newest lines ride in the state until they are in the history, so the
+	// state is read first: nothing can slip between the two.
+	s, err := t.store.Read()
+	if err != nil {
+		return err
+	}
+	var lines []state.Line
+	last := t.last
+	add := func(l state.Line) {
+		if t.last == (position{}) || last.before(l) {
+			lines = append(lines, l)
+			last = position{l.Serial, l.N}
+		}
+		if t.most > 0 && len(lines) >= 2*t.most {
+			lines = append(lines[:0], lines[len(lines)-t.most:]...)
+		}
+	}
+	for l, err := range t.store.History() {
+		if err != nil {
+			return fmt.Errorf("read history: %w", err)
+		}
+		add(l)
+	}
+	for _, l := range s.Lines {
+		if last.before(l) {
+			add(l)
+		}
+	}
+	if t.most > 0 && len(lines) > t.most {
+		lines = lines[len(lines)-t.most:]
+	}
+	for _, l := range lines {
+		if err := print(l); err != nil {
+			return err
+		}
+	}
+	t.last, t.most = last, 0
+	return nil
+}
+
+// follow prints what comes, until ctx ends, which is no error. The history is
+// walked only when the state says that there is something new.
+func (t *historyTail) follow(ctx context.Context, print func(state.Line) error) error {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		s, err := t.store.Read()
+		if err != nil {
+			return err
+		}
+		if len(s.Lines) == 0 && s.Serial == t.last.serial || s.Serial < t.last.serial {
+			continue
+		}
+		if len(s.Lines) > 0 && !t.last.before(s.Lines[len(s.Lines)-1]) {
+			continue
+		}
+		if err := t.print(print); err != nil {
+			return err
+		}
+	}
+}
+
+// lineText is a history line for a person.
+func lineText(l state.Line, now time.Time) string {
+	parts := []string{fmt.Sprintf("%-10s", l.Kind)}
+	add := func(format string, text string) {
+		if text != "" {
+			parts = append(parts, fmt.Sprintf(format, oneLine(text)))
+		}
+	}
+	if l.New != "" {
+		add("%s", string(l.Old)+" → "+string(l.New))
+	}
+	add("%s", l.What)
+	add("%s", string(l.Outcome))
+	add("from %s", l.From)
+	if l.Effect != nil {
+		add("to %s", l.Effect.To)
+	}
+	add("gate %s", l.Gate)
+	add("%s", l.Reason)
+	for _, id := range []string{l.ID, l.TurnID, l.Key} {
+		if id != "" {
+			add("(%s)", id)
+			break
+		}
+	}
+	return clock(l.At, now) + "  " + strings.Join(parts, " ")
+}

@@ -1,0 +1,152 @@
+package commands
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mail"
+	"agentstateloop/state"
+)
+
+func (p *program) inboxCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "inbox",
+		Usage: "look at the messages that wait",
+		Subcommands: []*cli.Command{
+			{
+				Name:  "list",
+				Usage: "what waits, in order of arrival",
+				Description: `Example:
+  agentstateloop inbox list --json`,
+				Action: p.inboxList,
+			},
+			{
+				Name:      "show",
+				Usage:     "one message, by its number or key",
+				ArgsUsage: "NUMBER|KEY",
+				Description: `Shows messages that are done as well, by their key, as long as they are kept.
+
+Example:
+  agentstateloop inbox show 12`,
+				Action: p.inboxShow,
+			},
+		},
+	}
+}
+
+func (p *program) inboxList(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return p.printJSON(append([]state.Message{}, s.Inbox...))
+	}
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	for _, m := range s.Inbox {
+		status := string(m.Status)
+		if m.Status == state.Deferred {
+			status += " until " + clock(m.NextRetryAt, p.now())
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, clock(m.At, p.now()), m.Source, oneLine(m.From), status)
+	}
+	return w.Flush()
+}
+
+// shown is what inbox show --json prints.
+type shown struct {
+	state.Message
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+}
+
+func (p *program) inboxShow(c *cli.Context) error {
+	if err := arguments(c, 1, 1); err != nil {
+		return err
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	m, err := findMessage(a, c.Args().First())
+	if err != nil {
+		return err
+	}
+	v := shown{Message: m}
+	if v.Subject, v.Text, err = payload(a, m); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return p.printJSON(v)
+	}
+	p.printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", oneLine(m.Key), oneLine(m.From), m.Source, clock(m.At, p.now()), m.Status)
+	if v.Subject != "" {
+		p.printf("subject: %s\n", oneLine(v.Subject))
+	}
+	p.printf("\n%s\n", strings.TrimSuffix(printable(v.Text), "\n"))
+	return nil
+}
+
+// findMessage looks a message up by number or key, in the inbox and then, by
+// key, among those that have left it.
+func findMessage(a *cycle.Agent, which string) (state.Message, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return state.Message{}, err
+	}
+	seq, _ := strconv.ParseUint(which, 10, 64)
+	for _, m := range s.Inbox {
+		if m.Key == which || seq != 0 && m.Seq == seq {
+			return m, nil
+		}
+	}
+	var found *state.Message
+	for l, err := range a.Store.History() {
+		if err != nil {
+			return state.Message{}, err
+		}
+		switch {
+		case l.Message != nil && (l.Key == which || seq != 0 && l.Message.Seq == seq):
+			found = l.Message
+		case found != nil && l.Key == found.Key && l.Kind == state.LineTask:
+			found.Status = state.Consumed
+		case found != nil && l.Key == found.Key && l.Kind == state.LineEnded:
+			found.Status = state.Status(l.What)
+		}
+	}
+	if found == nil {
+		return state.Message{}, &hinted{fmt.Errorf("there is no message %q", which), "see " + name + " inbox list, and " + name + " history"}
+	}
+	return *found, nil
+}
+
+// payload is what the message says.
+func payload(a *cycle.Agent, m state.Message) (subject, text string, err error) {
+	raw, err := os.ReadFile(a.Store.Path(m.Payload))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", fmt.Errorf("the text of %s is kept no longer (keep in [agent])", m.Key)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("read message: %w", err)
+	}
+	if m.Source != state.Mail {
+		return "", string(raw), nil
+	}
+	return mail.ParseHeader(raw).Subject, mail.ReadContent(bytes.NewReader(raw)).Full, nil
+}

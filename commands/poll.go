@@ -1,0 +1,111 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+)
+
+func (p *program) pollCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "poll",
+		Usage: "one cycle: read mail and mesh, step, answer, set the next poll",
+		Description: `Reads the operator's mail and the agent's mesh mailbox, runs the agent on
+what came, mails the answer, and rewrites the crontab line. Cron runs this;
+by hand it does the same at once. Prints nothing if there was nothing.
+
+Example:
+  agentstateloop poll --dry-run     # what would a poll do now?`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "if-due", Usage: "do nothing before the next poll is due", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, change nothing", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "quiet", Usage: "for cron: print nothing; busy is no error", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "no-turn", Usage: "leave the messages to a later poll", DisableDefaultText: true},
+		},
+		Action: p.poll,
+	}
+}
+
+func (p *program) poll(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("dry-run") {
+		return p.dryRun(c, a)
+	}
+	quiet := c.Bool("quiet")
+	r, err := a.Poll(c.Context, cycle.PollOptions{
+		IfDue:  c.Bool("if-due"),
+		NoTurn: c.Bool("no-turn"),
+		Stay:   quiet, // a person at a terminal waits for nothing
+	})
+	if quiet && errors.Is(err, cycle.ErrBusy) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		if err := p.printJSON(reportJSON(r)); err != nil {
+			return err
+		}
+	} else if r.Found() && !quiet {
+		p.printf("%s\n", reportText(r, p))
+	}
+	return failedSources(r.Failed, quiet)
+}
+
+// reportJSON has an empty list where a report has none.
+func reportJSON(r cycle.Report) cycle.Report {
+	if r.Failed == nil {
+		r.Failed = []cycle.SourceFailure{}
+	}
+	return r
+}
+
+// reportText is a poll in one line.
+func reportText(r cycle.Report, p *program) string {
+	parts := []string{string(r.After)}
+	if r.Before != r.After {
+		parts[0] = fmt.Sprintf("%s → %s", r.Before, r.After)
+	}
+	for _, n := range []struct {
+		number     int
+		noun, does string
+	}{
+		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " in"}, {r.Refused, "message", " refused"},
+		{r.Turns, "turn", " run"}, {r.Sent, "answer", " sent"},
+	} {
+		if n.number > 0 {
+			parts = append(parts, count(n.number, n.noun)+n.does)
+		}
+	}
+	if !r.NextDue.IsZero() {
+		parts = append(parts, "next poll "+clock(r.NextDue, p.now()))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// failedSources is the error of a poll that could not read everything. Under
+// --quiet it has no text: cron would mail it each minute, and log and status
+// tell it too.
+func failedSources(failed []cycle.SourceFailure, quiet bool) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	e := &sourceError{}
+	for _, f := range failed {
+		if !quiet {
+			e.failed = append(e.failed, fmt.Sprintf("%s: %s", f.Source, oneLine(f.Reason)))
+		}
+	}
+	return e
+}

@@ -1,0 +1,121 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/turn"
+)
+
+// name is how the program calls itself.
+const name = "agentstateloop"
+
+// attemptCommand is the hidden subcommand with which package turn starts the
+// agent's process; the rest of the arguments is its own affair.
+const attemptCommand = "__attempt"
+
+// Run runs the program: args and environ are as in os.Args and os.Environ.
+// Data goes to stdout, everything else to stderr. It returns the exit code
+// (DESIGN 11): 0 done or nothing to do, 1 error, 2 usage or configuration, 3
+// the cycle ran but a source failed, 75 busy. It never exits itself.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
+	p := program{
+		stdin:      stdin,
+		stdout:     stdout,
+		stderr:     stderr,
+		environ:    environ,
+		home:       userHome,
+		executable: os.Executable,
+		now:        time.Now,
+	}
+	return p.run(ctx, args)
+}
+
+// program is what a run of the program stands on.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	environ        []string
+	home           func() (string, error) // of the user, from the user database
+	executable     func() (string, error) // absolute path of this program
+	now            func() time.Time
+}
+
+// Attempt does what the hidden subcommand asks for, and returns the exit code;
+// ok is false for any other arguments. It returns only if the agent could not
+// be started, for else this process has become the agent. Nothing may catch
+// signals before it is called.
+func Attempt(args []string, stderr io.Writer) (code int, ok bool) {
+	if len(args) < 2 || args[1] != attemptCommand {
+		return 0, false
+	}
+	if err := turn.Main(args[2:]); err != nil {
+		fmt.Fprintf(stderr, "%s: error: %v\n", name, err)
+	}
+	return exitError, true
+}
+
+func (p *program) run(ctx context.Context, args []string) int {
+	err := p.runApp(ctx, args)
+	p.report(err)
+	return exitCode(err)
+}
+
+func (p *program) runApp(ctx context.Context, args []string) error {
+	app := p.app()
+	arranged, err := arrange(app, tail(args))
+	if err != nil {
+		return err
+	}
+	return app.RunContext(ctx, append([]string{name}, arranged...))
+}
+
+// report writes an error, and the hint that belongs to it, for a person.
+func (p *program) report(err error) {
+	if err == nil {
+		return
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(p.stderr, "%s: error: %s\n", name, printable(text))
+	}
+	if hint := hintOf(err); hint != "" {
+		fmt.Fprintf(p.stderr, "%s: hint: %s\n", name, printable(hint))
+	}
+}
+
+// env looks a variable up; "" where it is not set.
+func (p *program) env(key string) string {
+	value := ""
+	for _, kv := range p.environ {
+		if k, v, ok := strings.Cut(kv, "="); ok && k == key {
+			value = v
+		}
+	}
+	return value
+}
+
+func tail(args []string) []string {
+	if len(args) == 0 {
+		return nil
+	}
+	return args[1:]
+}
+
+// userHome is the home of the user who runs us, from the user database: cron,
+// shells and daemons must agree on it, and do not agree on $HOME (DESIGN 4).
+func userHome() (string, error) {
+	u, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	if err != nil {
+		return "", fmt.Errorf("look up home of user %d: %w", os.Getuid(), err)
+	}
+	if u.HomeDir == "" {
+		return "", fmt.Errorf("user %s has no home in the user database", u.Username)
+	}
+	return u.HomeDir, nil
+}

@@ -1,0 +1,134 @@
+package commands
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+func (p *program) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "where the agent stands, and what is wrong",
+		Description: `Reads the agent's files and nothing else: no lock, no network. In scripts use
+--json, whose fields are always there, null where there is nothing to say.
+
+Example:
+  agentstateloop status --json | jq -r .phase`,
+		Action: p.status,
+	}
+}
+
+func (p *program) status(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	s, err := a.Status()
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return p.printJSON(s)
+	}
+	p.printf("%s", statusText(s, a.Schedule.Mode, p.now()))
+	return nil
+}
+
+// statusText is the status for a person: what is wrong in capitals, what is
+// as it should be in few words.
+func statusText(s cycle.Status, mode string, now time.Time) string {
+	var b strings.Builder
+	row := func(label, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-10s %s\n", label, oneLine(fmt.Sprintf(format, args...)))
+	}
+	fmt.Fprintf(&b, "@%s is %s", s.Agent, s.Phase)
+	if s.PhaseSince != nil {
+		fmt.Fprintf(&b, " since %s (%s)", clock(*s.PhaseSince, now), short(max(0, now.Sub(*s.PhaseSince))))
+	}
+	b.WriteString("\n")
+	if s.Halted {
+		row("HALTED", "no turns, no mail, until `%s resume`", name)
+	}
+	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
+		c := s.Credentials[credential]
+		row("CREDENTIAL", "%s fails: %s in a row since %s", credential, count(c.Failures, "time"), clock(c.Since, now))
+	}
+	if s.Outbox.Undeliverable > 0 {
+		row("LOST", "%s could not be delivered; see `%s history`", count(s.Outbox.Undeliverable, "message"), name)
+	}
+	statusPoll(row, s, mode, now)
+	if s.Deadline != nil {
+		row("timer", "IDLE at %s (%s) unless the operator writes", clock(*s.Deadline, now), distance(*s.Deadline, now))
+	}
+	row("inbox", "%d waiting, %d deferred, %d quarantined", s.Inbox.Waiting, s.Inbox.Deferred, s.Inbox.Quarantined)
+	if s.Outbox.Waiting > 0 {
+		row("outbox", "%d waiting", s.Outbox.Waiting)
+	}
+	if s.Turn.Status != state.HeadIdle {
+		row("turn", "%s", turnText(s.Turn))
+	}
+	if s.Spend.DayUSD != nil && s.Spend.MonthUSD != nil {
+		row("spend", "$%.2f today, $%.2f this month", *s.Spend.DayUSD, *s.Spend.MonthUSD)
+	}
+	if s.Tier != nil {
+		row("tier", "%s", *s.Tier)
+	}
+	return b.String()
+}
+
+// statusPoll tells when the next poll comes, and what fires it.
+func statusPoll(row func(label, format string, args ...any), s cycle.Status, mode string, now time.Time) {
+	switch {
+	case s.NextDue == nil:
+		row("next poll", "never polled yet: run `%s poll` once", name)
+	case s.NextDue.Before(now.Add(-time.Minute)):
+		row("OVERDUE", "the poll of %s (%s) did not come: is cron running?", clock(*s.NextDue, now), distance(*s.NextDue, now))
+	default:
+		row("next poll", "%s (%s)", clock(*s.NextDue, now), distance(*s.NextDue, now))
+	}
+	if s.Schedule.Error != nil {
+		row("CRONTAB", "cannot be set: %s", *s.Schedule.Error)
+	}
+	installed := "no line"
+	if s.Schedule.Installed != nil {
+		installed = *s.Schedule.Installed
+	}
+	switch {
+	case mode != cycle.ModeCrontab:
+		row("schedule", "mode %s: the crontab is yours", mode)
+	case s.Schedule.Wanted == nil:
+		row("schedule", "uninstalled: `%s transition IDLE` installs the line again", name)
+	case *s.Schedule.Wanted == installed:
+		row("schedule", "%s", installed)
+	default:
+		row("schedule", "%s is installed, %s is wanted", installed, *s.Schedule.Wanted)
+	}
+}
+
+func turnText(t cycle.StatusTurn) string {
+	text := string(t.Status)
+	if t.ID != nil && t.Epoch != nil {
+		text += fmt.Sprintf(", %s epoch %d", *t.ID, *t.Epoch)
+	}
+	if t.State != nil {
+		text += ", " + *t.State
+	}
+	if t.Tool != nil {
+		text += " " + *t.Tool
+	}
+	if t.WaitingToolCount != nil && *t.WaitingToolCount > 0 {
+		text += ", waits for " + count(*t.WaitingToolCount, "tool")
+	}
+	return text
+}

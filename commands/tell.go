@@ -1,0 +1,132 @@
+package commands
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// longestTell is how much of stdin `tell -` takes, in bytes.
+const longestTell = 4 << 20
+
+func (p *program) tellCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "tell",
+		Usage:     "a message to the agent from here; prints the answer",
+		ArgsUsage: "TEXT",
+		Description: `Counts as a message of the operator, mails nothing, and waits for what the
+turn hands back. Ctrl-C ends the waiting, not the turn. With - as TEXT the
+message is read from standard input.
+
+Example:
+  agentstateloop tell "what are you working on?"`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "no-wait", Usage: "print the message's key and return", DisableDefaultText: true},
+		},
+		Action: p.tellAgent,
+	}
+}
+
+func (p *program) tellAgent(c *cli.Context) error {
+	if err := arguments(c, 1, 1); err != nil {
+		return err
+	}
+	text, err := p.message(c.Args().First())
+	if err != nil {
+		return err
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	key, err := a.Tell(c.Context, userName(), text)
+	if err != nil {
+		return err
+	}
+	if err := a.Detach(); err != nil {
+		p.warn("%v; the next poll runs the turn", err)
+	}
+	if c.Bool("no-wait") {
+		return p.queued(c, key, "")
+	}
+	if why, err := noAnswer(a); err != nil || why != "" {
+		return p.queued(c, key, why)
+	}
+	answer, err := a.Await(c.Context, key)
+	if err != nil {
+		return err
+	}
+	return p.answer(c, answer)
+}
+
+// message is the text of the argument, or standard input for "-".
+func (p *program) message(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(p.stdin, longestTell+1))
+	if err != nil {
+		return "", fmt.Errorf("read message: %w", err)
+	}
+	if len(data) > longestTell {
+		return "", fmt.Errorf("read message: over %d bytes", longestTell)
+	}
+	return string(data), nil
+}
+
+// noAnswer says why waiting for an answer would be in vain; "" if it is not.
+func noAnswer(a *cycle.Agent) (string, error) {
+	if a.Turn == nil {
+		return "runner is \"none\": somebody must take it from the inbox", nil
+	}
+	s, err := a.Store.Read()
+	if err != nil || !s.Halted() {
+		return "", err
+	}
+	return "the agent is HALTED: it is answered after resume", nil
+}
+
+// queued tells under which key a message waits.
+func (p *program) queued(c *cli.Context, key, why string) error {
+	if c.Bool("json") {
+		return p.printJSON(struct {
+			Key string `json:"key"`
+		}{key})
+	}
+	p.printf("%s\n", key)
+	if why != "" {
+		p.warn("not waiting for an answer: %s", why)
+	}
+	return nil
+}
+
+func (p *program) answer(c *cli.Context, d cycle.Deliverable) error {
+	if c.Bool("json") {
+		if err := p.printJSON(d); err != nil {
+			return err
+		}
+	} else if text := printable(d.Text); text != "" {
+		p.printf("%s\n", strings.TrimSuffix(text, "\n"))
+	}
+	if d.Outcome == state.Success {
+		return nil
+	}
+	return fmt.Errorf("the turn ended as %s: %s", d.Outcome, oneLine(d.Reason))
+}
+
+// userName is who tells, for the history.
+func userName() string {
+	u, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	if err != nil {
+		return "operator"
+	}
+	return u.Username
+}

@@ -1,0 +1,240 @@
+package commands
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// messagesAnHour is how many messages the operator gets through in an hour
+// before further ones wait (DESIGN 6).
+const messagesAnHour = 60
+
+// agent loads the configuration that --config and its like name, and wires an
+// agent from it. What is wrong in the file is a *configError.
+func (p *program) agent(c *cli.Context) (*cycle.Agent, error) {
+	path, err := p.findConfig(c.String("config"))
+	if err != nil {
+		return nil, err
+	}
+	return p.load(path)
+}
+
+func (p *program) load(path string) (*cycle.Agent, error) {
+	home, err := p.home()
+	if err != nil {
+		return nil, err
+	}
+	self, err := p.executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	c, err := readConfig(path, home)
+	if err != nil {
+		return nil, err
+	}
+	return p.wire(c, self)
+}
+
+// wire makes an agent of a configuration, and checks the values on the way.
+func (p *program) wire(c *config, self string) (*cycle.Agent, error) {
+	handle := c.file.Agent.Handle
+	if handle == "" {
+		return nil, c.wrong("agent.handle", "is missing: give your agent a name, such as \"goulard3120\"")
+	}
+	if !validHandle(handle) {
+		return nil, c.wrong("agent.handle", "%q is no handle: use a-z, 0-9 and -, at most 32, without the @", handle)
+	}
+	keep, err := c.span("agent.keep", c.file.Agent.Keep)
+	if err != nil {
+		return nil, err
+	}
+	base := filepath.Join(c.home, ".local", "state", name)
+	dir := filepath.Join(base, handle)
+	if c.file.Agent.StateDir != "" {
+		dir = c.resolve(c.file.Agent.StateDir)
+	}
+	a := &cycle.Agent{
+		Handle: handle,
+		Config: c.path,
+		Store:  &state.Store{Dir: dir, Agent: handle},
+		Keep:   keep,
+		Self:   []string{self, "--config", c.path},
+		Now:    p.now,
+	}
+	network, err := c.span("timing.network_timeout", c.file.Timing.NetworkTimeout)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range []func() error{
+		func() error { a.Mail, err = p.wireMail(c, network); return err },
+		func() error { a.Mesh, err = p.wireMesh(c, network); return err },
+		func() error { a.Schedule, err = wireSchedule(c, base, dir, self); return err },
+		func() error { a.Turn, err = wireTurn(c, self); return err },
+		func() error { a.Replies, err = wireReplies(c); return err },
+		func() error { a.Policy, err = wirePolicy(c, a); return err },
+	} {
+		if err := part(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// wirePolicy comes last, since it sums up what the other parts are.
+func wirePolicy(c *config, a *cycle.Agent) (state.Policy, error) {
+	policy := state.Policy{
+		Location:    time.Local,
+		HasMail:     a.Mail != nil,
+		HasMesh:     a.Mesh != nil,
+		Keymaster:   c.file.Mesh.Keymaster,
+		Ack:         a.Replies.Ack != nil,
+		QuietPrep:   a.Replies.QuietPrep != nil,
+		QuietActive: a.Replies.QuietActive != nil,
+		Notices:     c.file.Replies.Notices,
+		Working:     c.file.Replies.Working,
+		Turns:       a.Turn != nil,
+		MaxAttempts: c.file.Turn.MaxAttempts,
+		Rate:        messagesAnHour,
+	}
+	if a.Mail != nil {
+		policy.Operator = a.Mail.Filter.Operators[0]
+	}
+	for _, t := range []struct {
+		key  string
+		text span
+		into *time.Duration
+		cron bool // must be an interval of a crontab line
+	}{
+		{"timing.idle_interval", c.file.Timing.IdleInterval, &policy.IdleInterval, true},
+		{"timing.engaged_interval", c.file.Timing.EngagedInterval, &policy.EngagedInterval, true},
+		{"timing.prep_timeout", c.file.Timing.PrepTimeout, &policy.PrepTimeout, false},
+		{"timing.active_timeout", c.file.Timing.ActiveTimeout, &policy.ActiveTimeout, false},
+		{"timing.cooldown", c.file.Timing.Cooldown, &policy.Cooldown, false},
+	} {
+		d, err := c.span(t.key, t.text)
+		if err != nil {
+			return policy, err
+		}
+		if t.cron {
+			if _, err := cron.Expr(d); err != nil {
+				return policy, c.wrong(t.key, "%v", err)
+			}
+		}
+		*t.into = d
+	}
+	return policy, nil
+}
+
+func wireTurn(c *config, self string) (*turn.Config, error) {
+	t := c.file.Turn
+	timeout, err := c.span("turn.timeout", t.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	if t.MaxAttempts < 1 {
+		return nil, c.wrong("turn.max_attempts", "must be 1 or more")
+	}
+	switch t.Runner {
+	case "none":
+		return nil, nil
+	case turn.Claude, turn.Codex, turn.Gemini:
+	case turn.Exec:
+		if len(t.Command) == 0 {
+			return nil, c.at([]string{"turn", "command"}, `or set runner = "none" in [turn], and read messages with inbox`,
+				`is missing: name the program that answers, such as ["./reply.sh"]`)
+		}
+	default:
+		return nil, c.wrong("turn.runner", `%q is not built: use "exec", "claude", "codex", "gemini" or "none"`, t.Runner)
+	}
+	for key := range t.Env {
+		if key == "" || strings.ContainsAny(key, "=\x00") {
+			return nil, c.wrong("turn.env", "%q is no name of a variable", key)
+		}
+	}
+	workdir := filepath.Dir(c.path)
+	if t.Workdir != "" {
+		workdir = c.resolve(t.Workdir)
+	}
+	command := slices.Clone(t.Command)
+	if len(command) > 0 && strings.HasPrefix(command[0], "~/") {
+		command[0] = c.resolve(command[0])
+	}
+	return &turn.Config{
+		Runner:  t.Runner,
+		Command: command,
+		Workdir: workdir,
+		Timeout: timeout,
+		Env:     t.Env,
+		Self:    self,
+		Version: version(),
+	}, nil
+}
+
+// wireSchedule takes the folder of all agents of the user and that of this one.
+func wireSchedule(c *config, base, dir, self string) (cycle.Schedule, error) {
+	s := c.file.Schedule
+	if err := c.oneOf("schedule.mode", s.Mode, cycle.ModeCrontab, cycle.ModeFixed, cycle.ModeNone); err != nil {
+		return cycle.Schedule{}, err
+	}
+	command := s.Crontab
+	if command == "" {
+		return cycle.Schedule{}, c.wrong("schedule.crontab", `names no program: "crontab" is the usual one`)
+	}
+	if strings.ContainsRune(command, '/') {
+		command = c.resolve(command)
+	}
+	return cycle.Schedule{
+		Mode: s.Mode,
+		Table: cron.Table{
+			Command: command,
+			Lock:    filepath.Join(base, "crontab.lock"),
+			Backup:  filepath.Join(dir, "crontab-backups"),
+		},
+		Binary: self,
+	}, nil
+}
+
+// span reads a length of time.
+func (c *config) span(key string, s span) (time.Duration, error) {
+	d, err := parseSpan(s)
+	if err != nil {
+		return 0, c.wrong(key, "%q %v", s, err)
+	}
+	return d, nil
+}
+
+// oneOf checks a value that must be one of a few.
+func (c *config) oneOf(key, value string, choices ...string) error {
+	if slices.Contains(choices, value) {
+		return nil
+	}
+	return c.wrong(key, "%q is not one of: %s", value, strings.Join(choices, ", "))
+}
+
+// resolve makes a path absolute: "~" is the user's home from the user
+// database, and a relative path is relative to the configuration file.
+func (c *config) resolve(path string) string {
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		return filepath.Join(c.home, path[1:])
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(filepath.Dir(c.path), path)
+}
+
+// validHandle is the rule of DESIGN 1.
+func validHandle(s string) bool { return handlePattern.MatchString(s) }
+
+var handlePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)

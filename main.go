@@ -1,0 +1,27 @@
+// Command agentstateloop lets a command-line AI agent sleep in cron and wake
+// for its operator.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"agentstateloop/commands"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	// Before any signal is caught: a process that is about to become the agent
+	// must die of a TERM.
+	if code, ok := commands.Attempt(os.Args, os.Stderr); ok {
+		return code
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The second signal ends us at once; a crash loses nothing.
+	context.AfterFunc(ctx, stop)
+	return commands.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr, os.Environ())
+}
