@@ -39,7 +39,9 @@ func (l *looker) headers(set imap.UIDSet) ([]head, error) {
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
 		h, err := readHead(msg)
 		if err != nil {
-			break // the connection; Close says it better
+			// The command is left as it is: to finish it would mean to read on.
+			l.conn.Close()
+			return heads, err
 		}
 		l.box.phase(l.conn)
 		heads = append(heads, h)
@@ -66,14 +68,8 @@ func readHead(msg *imapclient.FetchMessageData) (head, error) {
 				continue
 			}
 			raw := &counted{r: item.Literal}
-			var err error
-			if h.raw, err = io.ReadAll(io.LimitReader(raw, maxHeader)); err == nil {
-				_, err = io.Copy(io.Discard, raw)
-			}
-			if err == nil && raw.n < item.Literal.Size() {
-				err = io.ErrUnexpectedEOF
-			}
-			if err != nil {
+			h.raw, _ = io.ReadAll(io.LimitReader(raw, maxHeader))
+			if err := raw.finish(item.Literal.Size()); err != nil {
 				return h, err
 			}
 			h.broken = false
@@ -82,21 +78,33 @@ func readHead(msg *imapclient.FetchMessageData) (head, error) {
 	return h, nil
 }
 
-// counted counts what is read: go-imap ends the literal of a broken connection
-// like a whole one.
+// counted counts what is read, since go-imap ends the literal of a broken
+// connection like a whole one, and never reads on after an end, since from then
+// on the connection is read elsewhere.
 type counted struct {
-	r   io.Reader
-	n   int64
-	err error // what ended it other than io.EOF
+	r    io.Reader
+	n    int64
+	done error // what ended it
 }
 
 func (c *counted) Read(p []byte) (int, error) {
+	if c.done != nil {
+		return 0, c.done
+	}
 	n, err := c.r.Read(p)
 	c.n += int64(n)
-	if err != nil && err != io.EOF {
-		c.err = err
-	}
+	c.done = err
 	return n, err
+}
+
+// finish reads the rest of a literal of size bytes, which is an error if the
+// connection has less.
+func (c *counted) finish(size int64) error {
+	_, err := io.Copy(io.Discard, c)
+	if err == nil && c.n < size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // How a body can fail without the connection.
@@ -158,8 +166,10 @@ func (b *bodyFetch) next(m *Message, keep Keep, ahead int) error {
 				continue
 			}
 			if result = b.give(m, body.Literal, keep); result != nil {
-				// What is still on its way is not wanted any more.
+				// What is still on its way is not wanted any more. The command
+				// is left as it is: to finish it would mean to read on.
 				b.s.conn.Close()
+				return result
 			}
 		}
 	}
@@ -179,15 +189,10 @@ func (b *bodyFetch) give(m *Message, literal imap.LiteralReader, keep Keep) erro
 		body = headerOnly(raw)
 	}
 	err := keep(m, body)
-	if raw.err == nil {
-		io.Copy(io.Discard, raw)
+	if torn := raw.finish(literal.Size()); torn != nil {
+		return torn
 	}
-	switch {
-	case raw.err != nil:
-		return raw.err
-	case raw.n < literal.Size():
-		return io.ErrUnexpectedEOF
-	case err != nil:
+	if err != nil {
 		return &keepError{err}
 	}
 	return nil

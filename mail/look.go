@@ -254,7 +254,9 @@ func (l *looker) span(first, end uint32) error {
 		if len(heads) > 0 {
 			at = heads[len(heads)-1].uid + 1
 		}
-		l.suspect(at)
+		if l.blames(err) {
+			l.suspect(at)
+		}
 		return err
 	}
 	if err := l.take(heads); err != nil {
@@ -285,14 +287,11 @@ func (l *looker) preselected(end uint32) (suspects []uint32, err error) {
 			continue // its turn comes as such
 		}
 		if l.inherit(u) {
+			l.owe(u) // before the cursor passes it
 			suspects = append(suspects, u)
 		} else {
 			clear = append(clear, u)
 		}
-	}
-	// They are owed before the cursor passes them.
-	for _, u := range suspects {
-		l.owe(u)
 	}
 	if err := l.list(clear); err != nil {
 		return nil, err
@@ -343,9 +342,11 @@ func (l *looker) list(uids []uint32) error {
 			l.fail(chunk[0])
 			continue
 		case err != nil && len(chunk) == 1:
-			if l.ctx.Err() == nil {
+			if l.blames(err) {
 				l.fail(chunk[0])
 			}
+			return err
+		case err != nil && !l.blames(err):
 			return err
 		case err != nil:
 			for _, u := range chunk {
@@ -444,7 +445,7 @@ func (l *looker) one(m *Message, bodies *bodyFetch) error {
 		return nil
 	}
 	var k *keepError
-	if !errors.As(err, &k) && l.ctx.Err() == nil && !passing(err) {
+	if !errors.As(err, &k) && l.blames(err) {
 		l.fail(m.UID)
 	}
 	return fmt.Errorf("fetch UID %d: %w", m.UID, err)
@@ -482,9 +483,6 @@ func (l *looker) disown(u uint32) {
 // suspect notes that the connection broke where u, or the first mail behind it,
 // should have come.
 func (l *looker) suspect(u uint32) {
-	if l.ctx.Err() != nil {
-		return
-	}
 	cur := &l.out.Cursor
 	if cur.Tries == nil {
 		cur.Tries = map[uint32]int{}
@@ -509,6 +507,10 @@ func refused(err error) bool {
 	var no *imap.Error
 	return errors.As(err, &no) && no.Type != imap.StatusResponseTypeBye && !passing(err)
 }
+
+// blames says whether err, which ended the look, may lie with the mail that was
+// being fetched.
+func (l *looker) blames(err error) bool { return l.ctx.Err() == nil && !passing(err) }
 
 // passing recognises refusals that say nothing about the message (RFC 5530).
 func passing(err error) bool {
