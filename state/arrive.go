@@ -88,19 +88,26 @@ func (m *machine) noted(e Noted) {
 // nudged rings: it wakes an idle agent, and leaves no row.
 func (m *machine) nudged(e Nudged) {
 	m.owe(0, e.MeshID)
-	if e.MeshID != "" {
-		if m.seen(e.Key) {
-			return
-		}
-		m.remember(e.Key)
-	} else {
-		if slices.Contains(m.Nudges, e.Key) {
-			return
-		}
-		m.Nudges = append(m.Nudges, e.Key)
+	if m.TookNudge(e.Key) || m.seen(e.Key) {
+		return
 	}
-	m.line(Line{Kind: LineNudge, Key: e.Key, From: e.From, Reason: e.Reason})
+	source := Nudge
+	if e.MeshID != "" {
+		source = Mesh
+	}
+	m.tookNudge(source, e.Key)
+	m.line(Line{Kind: LineNudge, Key: e.Key, Source: source, From: e.From, Reason: e.Reason})
 	m.wake(nudgeReason(e), Thread{}, true)
+}
+
+// tookNudge remembers a nudge: a file's until the file is gone, one held by the
+// mesh like any message of it.
+func (m *machine) tookNudge(source Source, key string) {
+	if source == Mesh {
+		m.remember(key)
+		return
+	}
+	m.Nudges = append(m.Nudges, key)
 }
 
 func nudgeReason(e Nudged) string {

@@ -78,7 +78,6 @@ func (m *machine) age() {
 			m.Outbox[i].Waited += lived
 		}
 	}
-	m.prune()
 }
 
 // How long things are remembered, and how many are forgotten in one step.

@@ -82,6 +82,27 @@ func syncDir(hook Hook, dir string) error {
 	return nil
 }
 
+// makeDirDurably makes a directory, 0700, and those above it that are not
+// there, each durable in the one that holds it: a file that is fsynced in a
+// directory that is lost is lost.
+func makeDirDurably(hook Hook, dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := makeDirDurably(hook, parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		if info, statErr := os.Stat(dir); statErr == nil && info.IsDir() {
+			return nil // another process was faster
+		}
+		return err
+	}
+	return syncDir(hook, filepath.Dir(dir))
+}
+
 func removeIfThere(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

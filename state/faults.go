@@ -45,14 +45,20 @@ func (m *machine) scheduled(e Scheduled) {
 	}
 }
 
+// What a schedule line tells beside an installed crontab line.
+const (
+	scheduleRemoved = "removed"
+	scheduleWanted  = "wanted again"
+)
+
 func (m *machine) unscheduled(e Unscheduled) {
 	if m.Schedule.Removed == e.Removed {
 		return
 	}
 	m.Schedule = Schedule{Removed: e.Removed}
-	what := "removed"
+	what := scheduleRemoved
 	if !e.Removed {
-		what = "wanted again"
+		what = scheduleWanted
 	}
 	m.line(Line{Kind: LineSchedule, What: what})
 }

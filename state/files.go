@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // The folders of an agent's directory (DESIGN 4).
@@ -29,7 +30,7 @@ const (
 // names it. name is a path below Dir, as PayloadName gives it.
 func (st *Store) Keep(name string, r io.Reader) error {
 	path := st.path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := makeDirDurably(st.Hook, filepath.Dir(path)); err != nil {
 		return err
 	}
 	return writeDurably(st.Hook, path, r)
@@ -44,7 +45,8 @@ func PayloadName(dir, key, ext string) string {
 	name := strings.ReplaceAll(url.PathEscape(key), ".", "%2E")
 	const longest = 200
 	if len(name) > longest {
-		name = name[:longest-33] + "-" + hashHex(key)[:32]
+		// No short name holds a comma, so that no key can be made to meet this one.
+		name = name[:longest-33] + "," + hashHex(key)[:32]
 	}
 	return filepath.Join(dir, name+ext)
 }
@@ -129,19 +131,24 @@ func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
 // oneLine makes foreign text fit for a log, a history line and a subject.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	s = strings.Join(strings.FieldsFunc(s, breaksLine), " ")
 	if r := []rune(s); len(r) > 200 {
 		return string(r[:200]) + "…"
 	}
 	return s
 }
 
+func breaksLine(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
+
 // Unring removes a nudge file whose nudge is committed.
 func (st *Store) Unring(n NudgeFile) error {
-	if err := st.Hook.at("remove", n.Name); err != nil {
+	path := st.path(filepath.Join(NudgesDir, n.Name))
+	if err := st.Hook.at("remove", path); err != nil {
 		return err
 	}
-	return removeIfThere(st.path(filepath.Join(NudgesDir, n.Name)))
+	return removeIfThere(path)
 }
 
 // longestLog is the size at which the log becomes log.1.

@@ -13,6 +13,8 @@ const (
 	HeadSuspended  HeadStatus = "suspended"
 )
 
+var headStatuses = [...]HeadStatus{HeadIdle, HeadDispatched, HeadRunning, HeadSuspended}
+
 // Outcome is how a turn ended.
 type Outcome string
 

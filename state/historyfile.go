@@ -110,7 +110,7 @@ func wholeLines(f *os.File) (int64, error) {
 	return 0, nil
 }
 
-// lastLine reads the last whole line of one history file; the zero Line where
+// lastLine reads the last whole line of ours in a history file; the zero Line where
 // there is none. Its cost does not depend on the file's length.
 func (st *Store) lastLine(name string) (Line, error) {
 	f, err := os.Open(st.path(name))
@@ -127,21 +127,36 @@ func (st *Store) lastLine(name string) (Line, error) {
 	}
 	for size := int64(tailChunk); ; size *= 2 {
 		start := max(0, end-size)
-		buf := make([]byte, end-start-1) // without the final newline
+		buf := make([]byte, end-start)
 		if _, err := f.ReadAt(buf, start); err != nil {
 			return Line{}, err
 		}
-		i := bytes.LastIndexByte(buf, '\n')
-		if i < 0 && start > 0 {
-			continue
+		if l, ok := lastOf(buf, start == 0); ok || start == 0 {
+			return l, nil
 		}
-		// A last line that does not parse is not ours; ours go behind it.
-		var l Line
-		if json.Unmarshal(buf[i+1:], &l) != nil {
-			return Line{}, nil
-		}
-		return l, nil
 	}
+}
+
+// lastOf is the last line of ours in buf, the end of a file. Lines that do not
+// parse are not ours: somebody's note, what a dying disk left. Only if buf is
+// the whole file does it begin with a whole line.
+func lastOf(buf []byte, whole bool) (Line, bool) {
+	lines := bytes.Split(buf, []byte("\n"))
+	if !whole {
+		lines = lines[1:]
+	}
+	for _, raw := range slices.Backward(lines) {
+		if l, ok := parseLine(raw); ok {
+			return l, true
+		}
+	}
+	return Line{}, false
+}
+
+func parseLine(raw []byte) (Line, bool) {
+	var l Line
+	err := json.Unmarshal(raw, &l)
+	return l, err == nil && l.Kind != ""
 }
 
 // History yields every line, oldest month first. A line that does not parse (a
@@ -177,11 +192,7 @@ func yieldLines(name string, yield func(Line, error) bool) bool {
 		if err != nil {
 			return yield(Line{}, err)
 		}
-		var l Line
-		if json.Unmarshal(raw, &l) != nil || l.Kind == "" {
-			continue
-		}
-		if !yield(l, nil) {
+		if l, ok := parseLine(raw); ok && !yield(l, nil) {
 			return false
 		}
 	}

@@ -117,9 +117,13 @@ func (m *machine) sent(e Sent) {
 	if !ok {
 		return
 	}
-	effect := m.Outbox[i]
+	m.delivered(m.Outbox[i])
 	m.strike(i, "sent", "")
-	if effect.Kind == Reply && effect.Channel == ByMail {
+}
+
+// delivered restarts the count of silence when the operator got his answer.
+func (m *machine) delivered(e Effect) {
+	if e.Kind == Reply && e.Channel == ByMail {
 		m.LastDelivery = m.now
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"time"
 )
 
 // Recovery says in words why state.json had to be rebuilt; "" when it was not.
@@ -47,12 +48,18 @@ func (st *Store) load() (State, Recovery, error) {
 }
 
 // rebuild makes a state from the history alone. It is in IDLE, and its mail
-// cursor asks for everything since the day before the last line.
+// cursor asks for everything since the day before the last mail it took: lines
+// of other sources do not prove that the mailbox was read.
 func rebuild(s State, lines []Line) State {
 	s = replay(s, lines)
 	s.Phase = IDLE
 	if len(lines) > 0 {
-		s.Cursor = Cursor{Complete: lines[len(lines)-1].At}
+		s.Cursor = Cursor{Complete: lines[0].At}
+	}
+	for _, l := range lines {
+		if l.Source == Mail {
+			s.Cursor.Complete = l.At
+		}
 	}
 	return s
 }
@@ -88,7 +95,7 @@ func (m *machine) redo(l Line) {
 	case LineDuplicate, LineNote:
 		m.remember(l.Key)
 	case LineNudge:
-		m.Nudges = append(m.Nudges, l.Key)
+		m.tookNudge(l.Source, l.Key)
 	case LineTransition:
 		m.Phase, m.PhaseSince = l.New, l.At
 	case LineTurn:
@@ -100,17 +107,54 @@ func (m *machine) redo(l Line) {
 		m.remember(l.Key)
 		m.drop(l.Key)
 	case LineEffect:
-		if _, there := m.row(l.ID); !there && l.Effect != nil {
-			m.Outbox = append(m.Outbox, *l.Effect)
-		}
+		m.redoEffect(l)
 	case LineDelivery:
-		if i, there := m.row(l.ID); there {
-			m.Outbox = slices.Delete(m.Outbox, i, i+1)
-		}
+		m.redoDelivery(l)
 	case LineHalt:
 		m.redoHalt(l)
 	case LineSchedule:
-		m.Schedule = Schedule{Removed: l.What == "removed"}
+		m.redoSchedule(l)
+	}
+}
+
+// redoEffect queues an effect again, and counts it where it is rationed.
+func (m *machine) redoEffect(l Line) {
+	if _, there := m.row(l.ID); there || l.Effect == nil {
+		return
+	}
+	m.Outbox = append(m.Outbox, *l.Effect)
+	switch l.Effect.Kind {
+	case Ack:
+		m.Acks = append(m.Acks, l.At)
+	case Quiet:
+		m.Quiets = append(m.Quiets, l.At)
+	case Working:
+		m.Turn.Working = m.Turn.TurnID == l.Effect.TurnID
+	}
+}
+
+func (m *machine) redoDelivery(l Line) {
+	i, there := m.row(l.ID)
+	if !there {
+		return
+	}
+	if l.What == "undeliverable" {
+		m.Undeliverable++
+	}
+	if l.What == "sent" {
+		m.delivered(m.Outbox[i])
+	}
+	m.Outbox = slices.Delete(m.Outbox, i, i+1)
+}
+
+// redoSchedule knows whether our line is wanted. What is installed is looked up
+// by the next cycle.
+func (m *machine) redoSchedule(l Line) {
+	switch l.What {
+	case scheduleRemoved:
+		m.Schedule = Schedule{Removed: true}
+	case scheduleWanted:
+		m.Schedule = Schedule{}
 	}
 }
 
@@ -130,31 +174,30 @@ func (m *machine) redoMessage(l Line) {
 }
 
 func (m *machine) redoTurn(l Line) {
-	i, there := m.message(l.Key)
+	msg := &Message{} // of a message that is gone, nothing is kept
+	if i, there := m.message(l.Key); there {
+		msg = &m.Inbox[i]
+	}
 	switch l.What {
-	case "dispatched", "running":
+	case "dispatched":
 		m.Turn = Head{Status: HeadDispatched, TurnID: l.TurnID, Epoch: l.Epoch, Key: l.Key, Since: l.At}
-		if l.What == "running" {
-			m.Turn.Status = HeadRunning
-		}
-		if !there {
-			return
-		}
-		m.Inbox[i].TurnID, m.Inbox[i].Epoch, m.Inbox[i].Status = l.TurnID, l.Epoch, Processing
-		if l.What == "dispatched" {
-			m.Inbox[i].Attempts++
-		}
+		msg.TurnID, msg.Epoch, msg.Status, msg.NextRetryAt = l.TurnID, l.Epoch, Pending, time.Time{}
+		msg.Attempts++
+	case "running":
+		m.Turn.Status = HeadRunning
+		msg.Status = Processing
 	case "reaped":
 		m.Turn = Head{Status: HeadIdle}
 		m.Epoch = max(m.Epoch, l.Epoch+1)
-		if there {
-			m.Inbox[i].Status, m.Inbox[i].Note = Queued, retryNote
-		}
+		msg.Status, msg.Epoch, msg.Note = Queued, m.Epoch, retryNote
 	}
 }
 
 func (m *machine) redoHalt(l Line) {
 	on := l.What == "halt"
+	if on && m.Turn.Status != HeadIdle {
+		m.Turn.Stop = "halt"
+	}
 	if l.From == "mesh" {
 		m.HaltedMesh = on
 		return

@@ -26,6 +26,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	}
 	m.unskew()
 	m.age()
+	m.prune()
 	for _, e := range inOrder(events) {
 		m.apply(e)
 	}

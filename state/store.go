@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -49,7 +50,8 @@ func (st *Store) Read() (State, error) {
 // show the new state to the next reader, who finds it complete.
 //
 // A state that cannot be used is set aside and rebuilt first; change then
-// finds recovered set in the events it is to step, see Recovery.
+// is told so, and steps a Recovered event, see Recovery. A change that gives the
+// state back as it was writes nothing.
 func (st *Store) Commit(ctx context.Context, now time.Time, change func(State, Recovery) (State, error)) (State, error) {
 	if err := st.makeDir(); err != nil {
 		return State{}, err
@@ -70,6 +72,9 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(State, R
 	next, err := change(old, recovery)
 	if err != nil {
 		return State{}, err
+	}
+	if next.Serial == old.Serial && recovery == "" {
+		return old, nil // change made no step
 	}
 	if err := st.write(next); err != nil {
 		return State{}, fmt.Errorf("save state: %w", err)
@@ -173,10 +178,12 @@ func (s State) valid() error {
 	switch {
 	case s.Version < 1:
 		return fmt.Errorf("no version")
-	case s.Phase != IDLE && s.Phase != PREP && s.Phase != ACTIVE:
+	case s.Agent == "":
+		return fmt.Errorf("no agent")
+	case !slices.Contains(phases[:], s.Phase):
 		return fmt.Errorf("unknown phase %q", s.Phase)
-	case s.Turn.Status == "":
-		return fmt.Errorf("no turn head")
+	case !slices.Contains(headStatuses[:], s.Turn.Status):
+		return fmt.Errorf("unknown turn status %q", s.Turn.Status)
 	}
 	return nil
 }
@@ -184,7 +191,7 @@ func (s State) valid() error {
 func (st *Store) path(name string) string { return filepath.Join(st.Dir, name) }
 
 func (st *Store) makeDir() error {
-	if err := os.MkdirAll(st.Dir, 0o700); err != nil {
+	if err := makeDirDurably(st.Hook, st.Dir); err != nil {
 		return fmt.Errorf("make state directory: %w", err)
 	}
 	return nil
