@@ -85,7 +85,7 @@ func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 // user has now, and where the backup is.
 //
 // Once writing has begun, ctx no longer stops it: the read-back and the
-// restoration are bounded by Timeout alone. At worst that is four processes.
+// restoration are bounded by Timeout alone, for each of six processes at most.
 func (t Table) Install(ctx context.Context, j Job) (Change, error) {
 	line, err := j.Line()
 	if err != nil {
@@ -186,8 +186,13 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 // found instead is kept too: somebody else may just have written it.
 func (t Table) restore(ctx context.Context, before, found []byte, cause error) error {
 	kept, err := t.backUp(found)
-	if err != nil {
-		kept = "nowhere: " + err.Error()
+	switch {
+	case err != nil:
+		kept = "could not be kept: " + err.Error()
+	case kept == "":
+		kept = "was empty or not readable"
+	default:
+		kept = "is kept: " + kept
 	}
 	writeErr := t.write(ctx, before)
 	got, readErr := t.Read(ctx)
@@ -195,7 +200,7 @@ func (t Table) restore(ctx context.Context, before, found []byte, cause error) e
 		got = rest
 	}
 	if readErr == nil && shows(got, before) {
-		return fmt.Errorf("%w; the old table was put back (what was found instead is kept: %s)", cause, kept)
+		return fmt.Errorf("%w; the old table was put back (what was found instead %s)", cause, kept)
 	}
 	backup, err := t.backUp(before)
 	if err != nil {

@@ -307,6 +307,35 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
+// A cycle that is told to stop while crontab writes lets it finish, and still
+// looks at what was written.
+func TestContextEndsWhileWriting(t *testing.T) {
+	table, path := newTable(t, `[ "$1" = - ] && cat "$dir/gate"`)
+	put(t, path, foreign)
+	gate := filepath.Join(filepath.Dir(path), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	opened := make(chan error, 1)
+	go func() {
+		file, err := os.OpenFile(gate, os.O_WRONLY, 0) // waits for crontab to read
+		cancel()
+		if err == nil {
+			err = file.Close()
+		}
+		opened <- err
+	}()
+	change, err := table.Install(ctx, job("goulard3120"))
+	if err != nil || !change.Wrote {
+		t.Errorf("Install: %+v, %v", change, err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+	wantFile(t, path, foreign+ours+"\n")
+}
+
 // Writing goes wrong in many ways; each time one of the two tables is there
 // afterwards, and the error says which.
 func TestWriteGoesWrong(t *testing.T) {
@@ -335,6 +364,14 @@ func TestWriteGoesWrong(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRestoreWithoutFinalNewline(t *testing.T) {
+	table, path := newTable(t, `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; : >"$table"; exit 1; fi`)
+	put(t, path, "a\nb")
+	_, err := table.Install(t.Context(), job("goulard3120"))
+	wantError(t, err, "the old table was put back")
+	wantFile(t, path, "a\nb\n")
 }
 
 // A write that did what it should is a good one, whatever the exit code.
