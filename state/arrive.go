@@ -29,7 +29,11 @@ func (m *machine) arrived(e Arrived) {
 	msg.Status = Queued
 	m.deferAboveRate(&msg)
 	m.Inbox = append(m.Inbox, msg)
+	m.Asleep, m.SleepUntil = false, time.Time{}
 	m.line(Line{Kind: LineMessage, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg, Digest: e.Digest})
+	if msg.Source == Mesh {
+		m.line(Line{Kind: LineEdge, What: "enqueue", From: msg.From, Request: msg.Correlation, Key: msg.Key})
+	}
 
 	if !msg.Operator {
 		m.wake(string(msg.Source)+" from "+msg.From, Thread{}, true)
@@ -38,6 +42,9 @@ func (m *machine) arrived(e Arrived) {
 	m.LastOperator = m.now
 	if msg.Source == Mail {
 		m.Thread = e.Thread
+	}
+	if m.Turn.Status == HeadSuspended {
+		m.miss(missedSuperseded)
 	}
 	switch m.Phase {
 	case IDLE:
@@ -83,6 +90,9 @@ func (m *machine) noted(e Noted) {
 	}
 	m.remember(e.Key)
 	m.line(Line{Kind: LineNote, Key: e.Key, Source: e.Source, From: e.From, What: e.Kind, Reason: e.Reason})
+	if e.Answer != nil {
+		m.queue(*e.Answer)
+	}
 }
 
 // nudged rings: it wakes an idle agent, and leaves no row.
@@ -96,6 +106,7 @@ func (m *machine) nudged(e Nudged) {
 		source = Mesh
 	}
 	m.tookNudge(source, e.Key)
+	m.SleepUntil = time.Time{}
 	m.line(Line{Kind: LineNudge, Key: e.Key, Source: source, From: e.From, Reason: e.Reason})
 	m.wake(nudgeReason(e), Thread{}, true)
 }

@@ -53,6 +53,8 @@ func (m *machine) unskewDeadlines() {
 		}
 	}
 	nearest(&m.CooldownUntil, m.policy.Cooldown)
+	nearest(&m.SleepUntil, longestSleep)
+	nearest(&m.Turn.ResumeBy, min(m.Turn.Patience, longestPatience))
 	for i := range m.Inbox {
 		nearest(&m.Inbox[i].NextRetryAt, longestDeferral)
 	}

@@ -44,6 +44,9 @@ func (s State) Due(p Policy, now time.Time) string {
 	if deadline, ok := s.Deadline(p); ok && !now.Before(deadline) {
 		return "end of " + string(s.Phase)
 	}
+	if s.Turn.Status == HeadSuspended && !now.Before(s.Turn.ResumeBy) {
+		return "reports are missing"
+	}
 	if len(s.DueEffects(now)) > 0 {
 		return "outbox"
 	}

@@ -31,12 +31,27 @@ type Nudged struct {
 	MeshID            string // held by the mesh until acknowledged
 }
 
+// Controlled: a mail of the operator that says STOP, HALT, GO or STATUS and
+// nothing else. It is skipped as a message, and answered.
+type Controlled struct {
+	Arrived
+	Control string
+}
+
 // Noted: an item that needs neither turn nor gate: an echo of ourselves, a
-// report nobody waits for. It is acknowledged and told in the history.
+// report nobody waits for. It is acknowledged and told in the history. Answer,
+// where there is one, is sent back.
 type Noted struct {
 	Key, Kind, From, Reason string
 	Source                  Source
 	MeshID                  string
+	Answer                  *Effect
+}
+
+// Reported: a peer's report to something we asked. Its payload is durable.
+type Reported struct {
+	Key, From, Payload, MeshID string
+	ToolCallID                 string
 }
 
 // NudgeFiles: the keys of all files in nudges/ now, so that the keys of those
@@ -119,8 +134,9 @@ type Scheduled struct{ Line, Binary, Reason string }
 // table alone until `init` or `transition` sends it with Removed false.
 type Unscheduled struct{ Removed bool }
 
-// Claimed: the holder of turn.lock asks for the next message to run.
-type Claimed struct{}
+// Claimed: the holder of turn.lock asks for the next message to run. Pull is
+// `inbox next`, by which an agent that pulls takes it.
+type Claimed struct{ Pull bool }
 
 // Started: the process of the turn runs.
 type Started struct {
@@ -137,7 +153,71 @@ type Ended struct {
 	OutputBox   string  // turns/<turn_id>/<epoch>/output
 	Deliverable string  // a file in that box
 	Reply       *Effect // rendered; nil when nobody is to be sent it
+	Session     Session // to go on with; zero when there is none
 }
+
+// Submitted: from inside its turn, the agent has set the deliverable: a file
+// of the output box.
+type Submitted struct {
+	TurnID, Deliverable string
+	Epoch               uint64
+}
+
+// Asked: from inside its turn, the agent asks another one. Question goes out;
+// its id is the tool call id that a report repeats.
+type Asked struct {
+	TurnID   string
+	Epoch    uint64
+	Question Effect
+	Patience time.Duration // how long the turn may wait for the report
+}
+
+// Posted: from inside its turn, the agent sends something that nobody is to
+// wait for.
+type Posted struct {
+	TurnID string
+	Epoch  uint64
+	Effect Effect
+}
+
+// Slept: the agent wishes to be left alone for a while.
+type Slept struct {
+	TurnID string
+	Epoch  uint64
+	For    time.Duration
+}
+
+// Suspended: an attempt that asked has ended well and submitted nothing.
+type Suspended struct {
+	TurnID  string
+	Epoch   uint64
+	Box     string // its output box
+	Session Session
+}
+
+// GivenBack: the attempt could not do its work, and not for the message's
+// sake: its credential was refused, its session is gone, its runner was told
+// to go. It does not count, and is made again after Wait.
+type GivenBack struct {
+	TurnID string
+	Epoch  uint64
+	Reason string
+	Wait   time.Duration
+	Forget bool // the session is gone
+}
+
+// Stopped: `stop`, or a mail that says STOP.
+type Stopped struct{ Reason string }
+
+// Resetted: `reset`: the agent's memory begins anew, with a note.
+type Resetted struct{ Note, Origin string }
+
+// Retried: `inbox retry`: a message that was given up, or is held back, is
+// queued again, at the end.
+type Retried struct{ Message Message }
+
+// Dropped: `inbox drop`: a message that waits is to have no turn.
+type Dropped struct{ Key, Reason string }
 
 // Reaped: the watchdog found that the turn's owner has died.
 type Reaped struct {
@@ -152,7 +232,19 @@ type Recovered struct{ Reason string }
 func (Arrived) event()          {}
 func (Refused) event()          {}
 func (Nudged) event()           {}
+func (Controlled) event()       {}
 func (Noted) event()            {}
+func (Reported) event()         {}
+func (Submitted) event()        {}
+func (Asked) event()            {}
+func (Posted) event()           {}
+func (Slept) event()            {}
+func (Suspended) event()        {}
+func (GivenBack) event()        {}
+func (Stopped) event()          {}
+func (Resetted) event()         {}
+func (Retried) event()          {}
+func (Dropped) event()          {}
 func (NudgeFiles) event()       {}
 func (Looked) event()           {}
 func (LookFailed) event()       {}

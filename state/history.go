@@ -20,6 +20,10 @@ const (
 	LineDelivery   LineKind = "delivery"   // sent, unknown, expired, undeliverable
 	LineCredential LineKind = "credential" // failed, recovered
 	LineHalt       LineKind = "halt"       // HALT and GO
+	LineControl    LineKind = "control"    // STOP, HALT, GO, STATUS by mail; stop by hand
+	LineReset      LineKind = "reset"      // the agent's memory begins after it
+	LineSleep      LineKind = "sleep"      // the agent fell asleep, or wished to
+	LineEdge       LineKind = "edge"       // who asked whom: enqueue, report, join
 	LineSchedule   LineKind = "schedule"   // the crontab line changed
 	LineRecovery   LineKind = "recovery"   // state.json was rebuilt
 )
@@ -47,6 +51,9 @@ type Line struct {
 	Outcome     Outcome `json:"status,omitempty"`
 	OutputBox   string  `json:"output_box,omitempty"`
 	Deliverable string  `json:"deliverable,omitempty"`
+
+	Request  string `json:"request,omitempty"`  // of an edge: correlation id
+	Response string `json:"response,omitempty"` // of an edge: the report
 
 	ID      string   `json:"id,omitempty"` // of an effect
 	Message *Message `json:"message,omitempty"`

@@ -43,6 +43,9 @@ type Message struct {
 	Operator bool   `json:"operator,omitempty"`
 	Payload  string `json:"payload,omitempty"` // file of messages/
 
+	// Correlation is what an answer over the mesh refers to (DESIGN 8).
+	Correlation string `json:"correlation_id,omitempty"`
+
 	// At orders the messages of one poll: INTERNALDATE or sent_at, never the
 	// Date header. Observed is when a poll saw it; timers run from there.
 	At       time.Time `json:"at"`

@@ -103,6 +103,11 @@ func (m *machine) redo(l Line) {
 	case LineTask:
 		m.Turn = Head{Status: HeadIdle}
 		m.drop(l.Key)
+	case LineControl:
+		m.remember(l.Key)
+		m.remember(l.Digest)
+	case LineReset:
+		m.Reset = Reset{At: l.At, Note: l.Reason, Origin: l.From, Arrivals: m.Arrivals}
 	case LineEnded:
 		m.remember(l.Key)
 		m.drop(l.Key)
@@ -186,7 +191,9 @@ func (m *machine) redoTurn(l Line) {
 	case "running":
 		m.Turn.Status = HeadRunning
 		msg.Status = Processing
-	case "reaped":
+	case "submitted":
+		m.Turn.Submitted = l.Reason
+	case "reaped", "given back", "suspended":
 		m.Turn = Head{Status: HeadIdle}
 		m.Epoch = max(m.Epoch, l.Epoch+1)
 		msg.Status, msg.Epoch, msg.Note = Queued, m.Epoch, retryNote

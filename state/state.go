@@ -55,6 +55,10 @@ type State struct {
 
 	Turn          Head      `json:"turn"`
 	Epoch         uint64    `json:"epoch"` // highest ever
+	Session       Session   `json:"session,omitzero"`
+	Asleep        bool      `json:"asleep,omitempty"`     // nothing was left to do after the last turn
+	SleepUntil    time.Time `json:"sleep_until,omitzero"` // the agent's own wish to be left alone
+	Reset         Reset     `json:"reset,omitzero"`       // the last one
 	FailedTurns   int       `json:"failed_turns,omitempty"`
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"`
 
@@ -69,6 +73,21 @@ type State struct {
 type ToFlag struct {
 	Validity uint32   `json:"uidvalidity,omitempty"`
 	UIDs     []uint32 `json:"uids,omitempty"`
+}
+
+// Session is the agent's own session, which its next turn goes on with.
+type Session struct {
+	Runner string `json:"runner,omitempty"`
+	ID     string `json:"id,omitempty"`
+}
+
+// Reset is where the agent's memory begins: what was accepted up to Arrivals
+// was queued before it.
+type Reset struct {
+	At       time.Time `json:"at,omitzero"`
+	Note     string    `json:"note,omitempty"`
+	Origin   string    `json:"origin,omitempty"`
+	Arrivals uint64    `json:"arrivals,omitempty"`
 }
 
 // Schedule is what is known of the installed crontab line (DESIGN 9).
@@ -110,6 +129,7 @@ func (s State) clone() State {
 	s.Nudges = slices.Clone(s.Nudges)
 	s.Inbox = slices.Clone(s.Inbox)
 	s.Outbox = slices.Clone(s.Outbox)
+	s.Turn.Waiting = slices.Clone(s.Turn.Waiting)
 	s.Credentials = maps.Clone(s.Credentials)
 	s.Lines = nil
 	return s

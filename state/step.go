@@ -30,6 +30,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	for _, e := range inOrder(events) {
 		m.apply(e)
 	}
+	m.resumeLate()
 	m.expire()
 	m.stillWorking()
 	m.LastStep = m.now
@@ -52,8 +53,12 @@ func (m *machine) apply(e Event) {
 		m.refused(e)
 	case Nudged:
 		m.nudged(e)
+	case Controlled:
+		m.controlled(e)
 	case Noted:
 		m.noted(e)
+	case Reported:
+		m.reported(e)
 	case NudgeFiles:
 		m.forgetNudges(e)
 	case Looked:
@@ -87,13 +92,33 @@ func (m *machine) apply(e Event) {
 	case Unscheduled:
 		m.unscheduled(e)
 	case Claimed:
-		m.claimed()
+		m.claimed(e)
 	case Started:
 		m.started(e)
 	case Ended:
 		m.ended(e)
+	case Submitted:
+		m.submitted(e)
+	case Asked:
+		m.asked(e)
+	case Posted:
+		m.posted(e)
+	case Slept:
+		m.slept(e)
+	case Suspended:
+		m.suspended(e)
+	case GivenBack:
+		m.givenBack(e)
 	case Reaped:
 		m.reaped(e)
+	case Stopped:
+		m.stopped(e)
+	case Resetted:
+		m.reset(e)
+	case Retried:
+		m.retried(e)
+	case Dropped:
+		m.dropped(e)
 	case Recovered:
 		m.recovered(e)
 	}
@@ -119,6 +144,8 @@ func rank(e Event) (int, time.Time) {
 		return 1, e.At
 	case Refused:
 		return 1, e.At
+	case Controlled:
+		return 1, e.Message.At
 	case Polled:
 		return 2, time.Time{}
 	}

@@ -29,6 +29,9 @@ func (m *machine) enter(to Phase, why string) {
 	m.line(Line{Kind: LineTransition, Old: m.Phase, New: to, Reason: why})
 	m.Phase = to
 	m.PhaseSince = m.now
+	if to == IDLE {
+		m.Session = Session{} // the conversation is over; the history keeps it
+	}
 	m.schedule()
 }
 

@@ -17,15 +17,24 @@ func (m *machine) message(key string) (int, bool) {
 
 // runnable says whether nothing holds this message back.
 func (s State) runnable(msg Message, p Policy, now time.Time) bool {
-	if !p.Turns || s.Halted() || now.Before(s.CooldownUntil) {
-		return false
-	}
+	return p.Turns && s.free(now) && msg.waits(now)
+}
+
+// free says whether turns may run at all.
+func (s State) free(now time.Time) bool { return !s.Halted() && !now.Before(s.CooldownUntil) }
+
+// waits says whether the message could have its turn at now.
+func (msg Message) waits(now time.Time) bool {
 	return msg.Status == Queued || msg.Status == Deferred && !now.Before(msg.NextRetryAt)
 }
 
-// CanRun says whether a turn could be claimed at now.
+// CanRun says whether a turn could be claimed at now: a message that waits, or
+// a suspended turn that has nothing left to wait for.
 func (s State) CanRun(p Policy, now time.Time) bool {
-	return s.Turn.Status == HeadIdle && s.next(p, now) >= 0
+	if s.Turn.Status == HeadIdle {
+		return s.next(p, now) >= 0
+	}
+	return p.Turns && s.free(now) && s.Turn.ready()
 }
 
 // next is the inbox index of the message that runs next: of those that can,
@@ -45,13 +54,18 @@ func (m *machine) hasWork() bool {
 	})
 }
 
-// claimed leases the next message: it gets its turn id, kept through retries,
-// and the turn a new epoch.
-func (m *machine) claimed() {
+// claimed leases the next message, which gets its turn id, kept through
+// retries, or lets the suspended turn go on. Either way the epoch rises.
+func (m *machine) claimed(e Claimed) {
 	if m.Turn.Status != HeadIdle {
+		if m.CanRun(m.policy, m.now) {
+			m.resume()
+		}
 		return
 	}
-	i := m.next(m.policy, m.now)
+	policy := m.policy
+	policy.Turns = policy.Turns || e.Pull
+	i := m.next(policy, m.now)
 	if i < 0 {
 		return
 	}
@@ -64,8 +78,19 @@ func (m *machine) claimed() {
 	msg.Attempts++
 	msg.Status = Pending
 	msg.NextRetryAt = time.Time{}
-	m.Turn = Head{Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now}
+	m.Turn = Head{Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now, Pulled: e.Pull}
 	m.turnLine("dispatched", "")
+}
+
+// resume starts the next attempt of a suspended turn. What it waited for is
+// handed to it, and struck out once it runs.
+func (m *machine) resume() {
+	m.Epoch++
+	if i, ok := m.message(m.Turn.Key); ok {
+		m.Inbox[i].Epoch = m.Epoch
+	}
+	m.Turn.Status, m.Turn.Epoch, m.Turn.Since, m.Turn.Resumed = HeadDispatched, m.Epoch, m.now, true
+	m.turnLine("dispatched", "resumed")
 }
 
 func (m *machine) started(e Started) {
@@ -73,6 +98,10 @@ func (m *machine) started(e Started) {
 		return
 	}
 	m.Turn.Status = HeadRunning
+	m.Turn.Waiting = slices.DeleteFunc(m.Turn.Waiting, Wait.Answered)
+	if len(m.Turn.Waiting) == 0 {
+		m.Turn.ResumeBy, m.Turn.Patience = time.Time{}, 0
+	}
 	if i, ok := m.message(m.Turn.Key); ok {
 		m.Inbox[i].Status = Processing
 	}
@@ -92,15 +121,28 @@ func (m *machine) ended(e Ended) {
 		m.queue(*e.Reply)
 	}
 	if i, ok := m.message(m.Turn.Key); ok {
-		// The reply is about to leave, or is on the terminal: "going quiet" must
-		// not come on its heels.
-		if m.Inbox[i].Source == CLI || e.Reply != nil && e.Reply.Channel == ByMail {
-			m.LastDelivery = m.now
-		}
+		m.answered(m.Inbox[i], e.Reply)
 		m.Inbox = slices.Delete(m.Inbox, i, i+1)
 	}
 	m.Turn = Head{Status: HeadIdle}
+	m.Session = e.Session
 	m.countOutcome(e.Outcome)
+	if len(m.Inbox) == 0 && !m.Asleep {
+		m.Asleep = true
+		m.line(Line{Kind: LineSleep, What: "asleep"})
+	}
+}
+
+// answered notes that a message has its answer.
+func (m *machine) answered(msg Message, reply *Effect) {
+	// The reply is about to leave, or is on the terminal: "going quiet" must
+	// not come on its heels.
+	if msg.Source == CLI || reply != nil && reply.Channel == ByMail {
+		m.LastDelivery = m.now
+	}
+	if reply != nil && reply.Channel == ByMesh {
+		m.line(Line{Kind: LineEdge, What: "report", From: m.Agent, Request: msg.Correlation, Response: reply.ID, TurnID: reply.TurnID})
+	}
 }
 
 // countOutcome keeps the row of failures that earns a cool-down.
@@ -122,17 +164,44 @@ func (m *machine) countOutcome(o Outcome) {
 const retryNote = "An earlier attempt at this message was cut short. Its work may be half done: look before you repeat it."
 
 // reaped returns a dead turn's message to the queue. The epoch rises, so that
-// an owner that was thought dead finds itself stale.
+// an owner that was thought dead finds itself stale; what the turn waited for
+// is forgotten with it.
 func (m *machine) reaped(e Reaped) {
 	if m.Turn.Status != HeadDispatched && m.Turn.Status != HeadRunning || m.stale(e.TurnID, e.Epoch, "reaped") {
 		return
 	}
 	m.turnLine("reaped", e.Reason)
+	m.release(Queued, time.Time{}, retryNote)
+}
+
+// givenBack returns the message without counting the attempt.
+func (m *machine) givenBack(e GivenBack) {
+	if m.stale(e.TurnID, e.Epoch, "given back") {
+		return
+	}
+	m.turnLine("given back", e.Reason)
+	if e.Forget {
+		m.Session = Session{}
+	}
+	if i, ok := m.message(m.Turn.Key); ok && !m.Turn.Resumed {
+		m.Inbox[i].Attempts = max(0, m.Inbox[i].Attempts-1)
+	}
+	if e.Wait > 0 {
+		m.release(Deferred, m.now.Add(min(e.Wait, longestDeferral)), "")
+		return
+	}
+	m.release(Queued, time.Time{}, "")
+}
+
+// release lets the turn's message wait again, and the head go idle.
+func (m *machine) release(status Status, until time.Time, note string) {
 	m.Epoch++
 	if i, ok := m.message(m.Turn.Key); ok {
-		m.Inbox[i].Status = Queued
-		m.Inbox[i].Epoch = m.Epoch
-		m.Inbox[i].Note = retryNote
+		msg := &m.Inbox[i]
+		msg.Status, msg.NextRetryAt, msg.Epoch = status, until, m.Epoch
+		if note != "" {
+			msg.Note = note
+		}
 	}
 	m.Turn = Head{Status: HeadIdle}
 }

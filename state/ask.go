@@ -1,0 +1,111 @@
+package state
+
+import (
+	"slices"
+	"time"
+)
+
+// What a turn waits for, and how it goes on (DESIGN 6).
+
+// The words that stand in for a report that is missing.
+const (
+	missedTimeout    = "timeout"
+	missedSuperseded = "timeout: superseded"
+)
+
+// asked notes the question before it leaves: reports count from here on.
+func (m *machine) asked(e Asked) {
+	if m.stale(e.TurnID, e.Epoch, "asked") {
+		return
+	}
+	m.queue(e.Question)
+	question := m.Outbox[len(m.Outbox)-1]
+	m.Turn.Waiting = append(m.Turn.Waiting, Wait{ID: question.ID, To: question.To, Asked: m.now})
+	if by := m.now.Add(e.Patience); by.After(m.Turn.ResumeBy) {
+		m.Turn.ResumeBy, m.Turn.Patience = by, e.Patience
+	}
+	m.line(Line{Kind: LineEdge, What: "enqueue", Request: question.ID, From: m.Agent, TurnID: e.TurnID, Reason: "to " + question.To})
+}
+
+func (m *machine) posted(e Posted) {
+	if !m.stale(e.TurnID, e.Epoch, "posted") {
+		m.queue(e.Effect)
+	}
+}
+
+func (m *machine) submitted(e Submitted) {
+	if m.stale(e.TurnID, e.Epoch, "submitted") || m.Turn.Submitted != "" {
+		return
+	}
+	m.Turn.Submitted = e.Deliverable
+	m.turnLine("submitted", e.Deliverable)
+}
+
+// slept notes the agent's wish. Any message or nudge ends it.
+func (m *machine) slept(e Slept) {
+	if m.stale(e.TurnID, e.Epoch, "slept") {
+		return
+	}
+	m.SleepUntil = m.now.Add(min(e.For, longestSleep))
+	m.line(Line{Kind: LineSleep, What: "asked", TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
+}
+
+// longestSleep and longestPatience bound what an agent may ask for.
+const (
+	longestSleep    = 24 * time.Hour
+	longestPatience = 24 * time.Hour
+)
+
+// suspended lays the turn down until its reports are in, which they may be
+// already. An operator message that waits is not kept waiting by it.
+func (m *machine) suspended(e Suspended) {
+	if m.stale(e.TurnID, e.Epoch, "suspended") {
+		return
+	}
+	m.Turn.Status = HeadSuspended
+	m.Turn.Since = m.now
+	m.Turn.Box = e.Box
+	m.Session = e.Session
+	m.turnLine("suspended", "")
+	if slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Operator && m.runnable(msg, m.policy, m.now) }) {
+		m.miss(missedSuperseded)
+	}
+}
+
+// reported strikes a question out. A report that is replayed, late or unknown
+// is acknowledged and changes nothing.
+func (m *machine) reported(e Reported) {
+	m.owe(0, e.MeshID)
+	if m.seen(e.Key) {
+		return
+	}
+	m.remember(e.Key)
+	i := slices.IndexFunc(m.Turn.Waiting, func(w Wait) bool {
+		return w.ID == e.ToolCallID && w.To == e.From && !w.Answered()
+	})
+	if m.Turn.Status == HeadIdle || i < 0 {
+		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "report", Reason: "nobody waits for it", Request: e.ToolCallID})
+		return
+	}
+	m.Turn.Waiting[i].Report = e.Payload
+	m.line(Line{Kind: LineEdge, What: "report", Key: e.Key, From: e.From, Request: e.ToolCallID, Response: e.Key, TurnID: m.Turn.TurnID})
+	m.line(Line{Kind: LineEdge, What: "join", Request: e.ToolCallID, Response: e.Key, TurnID: m.Turn.TurnID})
+}
+
+// resumeLate answers for those who did not, once the deadline has passed.
+func (m *machine) resumeLate() {
+	if m.Turn.Status == HeadSuspended && !m.now.Before(m.Turn.ResumeBy) {
+		m.miss(missedTimeout)
+	}
+}
+
+// miss answers every question that is still open with the given word.
+func (m *machine) miss(word string) {
+	for i, w := range m.Turn.Waiting {
+		if w.Answered() {
+			continue
+		}
+		m.Turn.Waiting[i].Missed = word
+		m.line(Line{Kind: LineEdge, What: "report", From: w.To, Request: w.ID, Response: word, TurnID: m.Turn.TurnID})
+	}
+}

@@ -1,0 +1,84 @@
+package state
+
+import "slices"
+
+// The controls: what the operator says by mail, alone in the new text, or by
+// hand (DESIGN 6).
+const (
+	ControlStop   = "STOP"
+	ControlHalt   = "HALT"
+	ControlGo     = "GO"
+	ControlStatus = "STATUS"
+)
+
+// controlled carries out a control and answers it. It is no message: it gets
+// no turn, wakes nothing and takes PREP nowhere; but the operator was heard.
+func (m *machine) controlled(e Controlled) {
+	msg := e.Message
+	m.owe(e.UID, e.MeshID)
+	if m.seen(msg.Key) || e.Digest != "" && m.seen(e.Digest) {
+		return
+	}
+	m.remember(msg.Key)
+	m.remember(e.Digest)
+	m.LastOperator = m.now
+	m.line(Line{Kind: LineControl, What: e.Control, Key: msg.Key, Source: msg.Source, From: msg.From, Digest: e.Digest})
+	switch e.Control {
+	case ControlStop:
+		m.stopped(Stopped{Reason: "by mail"})
+	case ControlHalt:
+		m.switched(Switched{On: true, Reason: "by mail"})
+	case ControlGo:
+		m.switched(Switched{On: false, Reason: "by mail"})
+	}
+	m.queue(Effect{Kind: Answer, Channel: ByMail, To: msg.From, Thread: e.Thread, Text: e.Control})
+}
+
+// stopped marks the turn; whoever owns it sees the mark, ends the agent and
+// delivers what there is.
+func (m *machine) stopped(e Stopped) {
+	if m.Turn.Status == HeadIdle || m.Turn.Stop != "" {
+		return
+	}
+	m.Turn.Stop = "stop"
+	m.turnLine("stop", e.Reason)
+}
+
+// reset begins the agent's memory anew. What is queued stays queued, and is
+// told as being from before.
+func (m *machine) reset(e Resetted) {
+	m.Session = Session{}
+	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals}
+	m.line(Line{Kind: LineReset, From: e.Origin, Reason: e.Note})
+}
+
+// retried queues a message again, at the end, as one that had no turn yet: its
+// former turn, if there was one, has had its deliverable.
+func (m *machine) retried(e Retried) {
+	if i, there := m.message(e.Message.Key); there {
+		if m.Inbox[i].Status == Deferred {
+			m.Inbox[i].Status = Queued
+			m.Inbox[i].NextRetryAt = m.now
+		}
+		return
+	}
+	msg := e.Message
+	m.remember(msg.Key)
+	m.Arrivals++
+	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, earlier(msg.At.UTC(), m.now)
+	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Note = Queued, "", 0, 0, ""
+	m.Inbox = append(m.Inbox, msg)
+	m.Asleep = false
+	m.line(Line{Kind: LineMessage, What: "retried", Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
+}
+
+// dropped takes a waiting message out of the inbox. The message of the active
+// turn is not waiting: that is for `stop`.
+func (m *machine) dropped(e Dropped) {
+	i, there := m.message(e.Key)
+	if !there || m.Inbox[i].Status == Pending || m.Inbox[i].Status == Processing {
+		return
+	}
+	m.line(Line{Kind: LineEnded, Key: e.Key, Source: m.Inbox[i].Source, What: string(Skipped), Reason: e.Reason})
+	m.Inbox = slices.Delete(m.Inbox, i, i+1)
+}
