@@ -7,12 +7,14 @@ type EffectKind string
 
 // The kinds of effects.
 const (
-	Ack     EffectKind = "ack"     // mail on IDLE→PREP
-	Quiet   EffectKind = "quiet"   // mail on entering IDLE with no work
-	Notice  EffectKind = "notice"  // tells of a fault
-	Working EffectKind = "working" // mail after two minutes of a turn
-	Reply   EffectKind = "reply"   // a turn's deliverable
-	Answer  EffectKind = "answer"  // answers a control; passes HALT
+	Ack      EffectKind = "ack"     // mail on IDLE→PREP
+	Quiet    EffectKind = "quiet"   // mail on entering IDLE with no work
+	Notice   EffectKind = "notice"  // tells of a fault
+	Working  EffectKind = "working" // mail after two minutes of a turn
+	Reply    EffectKind = "reply"   // a turn's deliverable
+	Answer   EffectKind = "answer"  // answers a control; passes HALT
+	Question EffectKind = "ask"     // asks another agent; its id is the tool call id
+	Post     EffectKind = "send"    // what an agent sends from inside its turn
 )
 
 // Channel is how an effect leaves.
@@ -41,6 +43,10 @@ type Effect struct {
 	From   Phase  `json:"from,omitempty"` // quiet: the phase that was left
 	Thread Thread `json:"thread,omitzero"`
 	TurnID string `json:"turn_id,omitempty"`
+
+	// What the mesh carries beside the text (DESIGN 8).
+	Correlation string   `json:"correlation_id,omitempty"`
+	Hops        []string `json:"hops,omitempty"`
 
 	Created   time.Time     `json:"created"`
 	NotBefore time.Time     `json:"not_before,omitzero"` // back-off after a temporary failure

@@ -22,6 +22,8 @@ type Policy struct {
 
 	Turns       bool // messages are run; false under runner "none"
 	MaxAttempts int  // of one turn
+	// TurnTimeout is how long a turn that was taken by `inbox next` may take.
+	TurnTimeout time.Duration
 	Rate        int  // operator messages an hour before more are deferred; 0 = no limit
 }
 

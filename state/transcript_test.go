@@ -111,8 +111,8 @@ func newStory() *story {
 // tell plays a transcript and returns it with what the machine answers.
 func (st *story) tell(transcript string) (string, error) {
 	for i, line := range strings.Split(strings.TrimRight(transcript, "\n"), "\n") {
-		if strings.HasPrefix(line, "=>") || strings.HasPrefix(line, "    ") {
-			continue // expected
+		if expected(line) {
+			continue
 		}
 		fmt.Fprintln(&st.out, line)
 		if err := st.play(strings.TrimSpace(line)); err != nil {
@@ -122,38 +122,55 @@ func (st *story) tell(transcript string) (string, error) {
 	return st.out.String(), nil
 }
 
+func expected(line string) bool {
+	return strings.HasPrefix(line, "=>") || strings.HasPrefix(line, "    ")
+}
+
+// play plays one line and writes down what came of it.
 func (st *story) play(line string) error {
+	if word, question, _ := strings.Cut(line, " "); question == "due?" {
+		now, err := st.clock(word)
+		st.now = now
+		fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.s.Due(st.p, now), "no"))
+		return err
+	}
+	events, err := st.read(line)
+	if err != nil || events == nil {
+		return err
+	}
+	st.s = Step(st.s, events, st.p, st.now)
+	st.name()
+	st.show()
+	return nil
+}
+
+// read takes in a line: a directive, or the events of one Step.
+func (st *story) read(line string) ([]Event, error) {
 	word, rest, _ := strings.Cut(line, " ")
 	switch {
 	case line == "" || strings.HasPrefix(line, "#"):
-		return nil
+		return nil, nil
 	case word == "day":
 		day, err := time.Parse("2006-01-02", rest)
 		st.day = day
-		return err
+		return nil, err
 	case word == "policy":
-		return st.setPolicy(strings.Fields(rest))
+		return nil, st.setPolicy(strings.Fields(rest))
 	}
 	now, err := st.clock(word)
-	if err != nil {
-		return err
+	if err != nil || rest == "due?" {
+		return nil, err
 	}
 	st.now = now
-	if rest == "due?" {
-		fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.s.Due(st.p, now), "no"))
-		return nil
-	}
 	var events []Event
 	for phrase := range strings.SplitSeq(rest, ";") {
 		more, err := st.event(parsePhrase(phrase))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		events = append(events, more...)
 	}
-	st.s = Step(st.s, events, st.p, now)
-	st.show()
-	return nil
+	return events, nil
 }
 
 // clock reads a time of the day.
@@ -407,7 +424,6 @@ func span(d time.Duration) string {
 
 // show tells the state after a step.
 func (st *story) show() {
-	st.name()
 	s := st.s
 	facts := []string{string(s.Phase), "every " + span(s.Interval(st.p))}
 	if !s.NextDue.IsZero() {

@@ -1,0 +1,443 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReplay: in every story, an older state with the newer history applied is
+// what was lost, in all that DESIGN 4 names.
+func TestReplay(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		if name == "clock-back" || name == "clock-ahead" {
+			continue // what a wrong clock wrote is mended in the state, never in the history
+		}
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			story := newStory()
+			var states []State
+			var lines []Line
+			for _, line := range storyLines(string(data)) {
+				events := mustRead(t, story, line)
+				if events == nil {
+					continue
+				}
+				story.s = Step(story.s, events, story.p, story.now)
+				story.name()
+				states = append(states, story.s)
+				lines = append(lines, story.s.Lines...)
+				for _, older := range states {
+					got, want := durable(replay(older, slices.Clone(lines))), durable(story.s)
+					got.Seen, want.Seen = only(got.Seen, want.Seen), want.Seen // age has taken none away
+					if g, w := asJSON(t, got), asJSON(t, want); g != w {
+						t.Fatalf("%s\nfrom serial %d to %d: replay gives\n%s\nwant\n%s", line, older.Serial, story.s.Serial, g, w)
+					}
+				}
+			}
+		})
+	}
+}
+
+// durable is what a recovery must bring back. How often a row was tried is not
+// in the history; cursor and debts are asked for again.
+func durable(s State) State {
+	kept := State{
+		Agent: s.Agent, Phase: s.Phase, PhaseSince: s.PhaseSince,
+		LastOperator: s.LastOperator,
+		HaltedHere:   s.HaltedHere, HaltedMesh: s.HaltedMesh,
+		Inbox: s.Inbox, Arrivals: s.Arrivals, Quarantined: s.Quarantined,
+		Epoch: s.Epoch, Turn: s.Turn,
+		Undeliverable: s.Undeliverable,
+		Schedule:      Schedule{Removed: s.Schedule.Removed},
+		Seen:          map[string]int64{},
+	}
+	kept.Turn.Working = false // may have been left out, being switched off
+	if len(kept.Inbox) == 0 {
+		kept.Inbox = nil
+	}
+	for key := range s.Seen {
+		kept.Seen[key] = 0
+	}
+	for _, e := range s.Outbox {
+		e.NotBefore, e.Attempts, e.Copies, e.Unknown, e.Sending, e.Reason, e.Waited = time.Time{}, 0, 0, false, false, "", 0
+		kept.Outbox = append(kept.Outbox, e)
+	}
+	return kept
+}
+
+// only keeps the keys of m that are in n.
+func only(m, n map[string]int64) map[string]int64 {
+	maps.DeleteFunc(m, func(key string, _ int64) bool { _, ok := n[key]; return !ok })
+	return m
+}
+
+// badStates is what may be found in place of a state file.
+var badStates = map[string]string{
+	"empty":           "",
+	"truncated":       `{"version":1,"serial":7,"agent":"goul`,
+	"zeros":           strings.Repeat("\x00", 512),
+	"binary":          "\x7fELF\x02\x01\x01",
+	"another type":    `[1,2,3]`,
+	"null":            `null`,
+	"empty object":    `{}`,
+	"no agent":        `{"version":1,"phase":"IDLE","turn":{"status":"idle"}}`,
+	"unknown phase":   `{"version":1,"agent":"goulard3120","phase":"NAP","turn":{"status":"idle"}}`,
+	"unknown turn":    `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"napping"}}`,
+	"no turn":         `{"version":1,"agent":"goulard3120","phase":"IDLE"}`,
+	"a field's type":  `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"idle"},"inbox":"none"}`,
+	"a wrong time":    `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"idle"},"phase_since":"yesterday"}`,
+	"two states":      `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"idle"}}{"version":1}`,
+	"version in text": `{"version":"1"}`,
+}
+
+func put(t *testing.T, st *Store, name, content string) {
+	t.Helper()
+	// Never in place: state.json and its copy may be two names of one file.
+	remove(t, st, name)
+	if err := os.WriteFile(st.path(name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, st *Store, name string) {
+	t.Helper()
+	if err := removeIfThere(st.path(name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCorruptState: the state is rebuilt from its copy and the history, the bad
+// file kept, the operator told once.
+func TestCorruptState(t *testing.T) {
+	for name, content := range badStates {
+		t.Run(name, func(t *testing.T) {
+			st, story := startedStore(t)
+			put(t, st, stateFile, content)
+			recovered(t, st, story, "it could not be read")
+			kept := glob(t, st, "state.json.corrupt-*")
+			if len(kept) != 1 {
+				t.Fatalf("set aside: %v", kept)
+			}
+			if data, err := os.ReadFile(kept[0]); err != nil || string(data) != content {
+				t.Errorf("what was set aside is %q, %v", data, err)
+			}
+		})
+	}
+}
+
+// TestMissingState: missing beside its copy or a history is corruption, too.
+func TestMissingState(t *testing.T) {
+	st, story := startedStore(t)
+	remove(t, st, stateFile)
+	recovered(t, st, story, "it was missing")
+}
+
+// TestCorruptTwice: the rebuilt state is lost again, before its copy was renewed.
+func TestCorruptTwice(t *testing.T) {
+	st, story := startedStore(t)
+	put(t, st, stateFile, "")
+	recovered(t, st, story, "it could not be read")
+	story.s = mustState(t, st)
+	put(t, st, stateFile, "bad again")
+	remove(t, st, stateFile+".tmp")
+	s, why, err := st.load()
+	if err != nil || why == "" {
+		t.Fatalf("load: %q, %v", why, err)
+	}
+	if g, w := asJSON(t, durable(s)), asJSON(t, durable(story.s)); g != w {
+		t.Errorf("recovered\n%s\nwant\n%s", g, w)
+	}
+}
+
+func glob(t *testing.T, st *Store, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(st.path(pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// recovered commits twice over a state that is lost, and wants what the story
+// had, told once.
+func recovered(t *testing.T, st *Store, story *story, why string) {
+	t.Helper()
+	lost := story.s
+	s, err := st.Read()
+	if err != nil {
+		t.Fatalf("status must still show something: %v", err)
+	}
+	if g, w := asJSON(t, durable(s)), asJSON(t, durable(lost)); g != w {
+		t.Errorf("recovered\n%s\nwant\n%s", g, w)
+	}
+	if len(glob(t, st, "state.json.corrupt-*")) > 0 {
+		t.Error("a reader has set the file aside")
+	}
+	told := 0
+	for range 2 {
+		if err := commitLine(st, story, "09:40 poll"); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range story.s.Lines {
+			if l.Kind == LineRecovery {
+				told++
+				if !strings.HasPrefix(l.Reason, why) {
+					t.Errorf("told %q, want %q", l.Reason, why)
+				}
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	if story.s.Serial != lost.Serial+2 {
+		t.Errorf("serial %d after %d: a serial was used twice, or passed over", story.s.Serial, lost.Serial)
+	}
+}
+
+// TestHistoryAlone: with the copy unusable as well, the state is rebuilt from the
+// history, in IDLE, and asks for the mail since the last one it took.
+func TestHistoryAlone(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, st *Store){
+		"both corrupt":        func(t *testing.T, st *Store) { put(t, st, stateFile, "{"); put(t, st, prevFile, "") },
+		"corrupt, no copy":    func(t *testing.T, st *Store) { put(t, st, stateFile, "{"); remove(t, st, prevFile) },
+		"missing, no copy":    func(t *testing.T, st *Store) { remove(t, st, stateFile); remove(t, st, prevFile) },
+		"missing, copy empty": func(t *testing.T, st *Store) { remove(t, st, stateFile); put(t, st, prevFile, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, story := startedStore(t)
+			// A month without a readable mailbox, but with a peer.
+			for _, line := range []string{"day 2026-04-02", "09:40 mesh q2; blind", "09:41 mesh q3; blind"} {
+				if strings.HasPrefix(line, "day") {
+					mustRead(t, story, line)
+				} else if err := commitLine(st, story, line); err != nil {
+					t.Fatal(err)
+				}
+			}
+			damage(t, st)
+			s, why, err := st.load()
+			if err != nil || why == "" {
+				t.Fatalf("load: %q, %v", why, err)
+			}
+			want := durable(story.s)
+			want.Phase = IDLE
+			if g, w := asJSON(t, durable(s)), asJSON(t, want); g != w {
+				t.Errorf("rebuilt\n%s\nwant\n%s", g, w)
+			}
+			if at := s.Cursor.Complete.Format(time.DateOnly); at != "2026-03-02" || s.Cursor.Next != 0 {
+				t.Errorf("cursor %+v: mail that came in the month is lost", s.Cursor)
+			}
+			if s.Seed == "" || s.Seed == story.s.Seed {
+				t.Errorf("seed %q", s.Seed)
+			}
+			if err := commitLine(st, story, "09:42 poll"); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(story.s.Acks); n > 0 {
+				t.Errorf("%d acks of last month still count", n)
+			}
+		})
+	}
+}
+
+// TestRecoveryCutShort breaks the commit that recovers, at every touch of the
+// disk. The next one recovers, and the operator is told once.
+func TestRecoveryCutShort(t *testing.T) {
+	base, told := startedStore(t)
+	lost := told.s
+	put(t, base, stateFile, "{")
+	for _, f := range faults[:3] {
+		t.Run(f.name, func(t *testing.T) {
+			for n := 1; ; n++ {
+				st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: base.Agent}
+				copyDir(t, base.Dir, st.Dir)
+				left := n
+				where := ""
+				st.Hook = func(step, path string) error {
+					if left--; left != 0 {
+						return nil
+					}
+					where = step + " " + filepath.Base(path)
+					return f.strike(t, st, step, path)
+				}
+				story := newStory()
+				story.s = lost
+				func() {
+					defer func() {
+						if p := recover(); p != nil && p != errCrash {
+							panic(p)
+						}
+					}()
+					_ = commitLine(st, story, "09:40 poll")
+				}()
+				if where == "" {
+					break
+				}
+				st.Hook = nil
+				for range 2 {
+					if err := commitLine(st, story, "09:41 poll"); err != nil {
+						t.Fatalf("%s: %v", where, err)
+					}
+				}
+				notices := 0
+				for _, e := range story.s.Outbox {
+					if e.Kind == Notice && strings.Contains(e.Text, "rebuilt") {
+						notices++
+					}
+				}
+				if notices != 1 {
+					t.Errorf("%s: told %d times", where, notices)
+				}
+				if kept := glob(t, st, "state.json.corrupt-*"); len(kept) != 1 {
+					t.Errorf("%s: set aside: %v", where, kept)
+				}
+				if _, ok := story.s.Find("q1"); !ok {
+					t.Errorf("%s: the peer's message is lost", where)
+				}
+			}
+		})
+	}
+}
+
+// TestRefusedState: what belongs to a newer program or another agent is left as
+// it is, and said clearly.
+func TestRefusedState(t *testing.T) {
+	for name, c := range map[string]struct {
+		content string
+		want    error
+	}{
+		"newer":         {`{"version":2,"agent":"goulard3120","phase":"DOZE","turn":7}`, ErrNewer},
+		"another agent": {`{"version":1,"agent":"dorlange3120","phase":"IDLE","turn":{"status":"idle"}}`, ErrOtherAgent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, story := startedStore(t)
+			put(t, st, stateFile, c.content)
+			if _, err := st.Read(); !errors.Is(err, c.want) {
+				t.Errorf("Read: %v", err)
+			}
+			if err := commitLine(st, story, "09:40 poll"); !errors.Is(err, c.want) {
+				t.Errorf("Commit: %v", err)
+			}
+			if data, err := os.ReadFile(st.path(stateFile)); err != nil || string(data) != c.content {
+				t.Errorf("the file is %q now, %v", data, err)
+			}
+		})
+	}
+}
+
+// TestNewerCopy: the copy is a newer program's, the state is unusable.
+func TestNewerCopy(t *testing.T) {
+	st, story := startedStore(t)
+	put(t, st, stateFile, "{")
+	put(t, st, prevFile, `{"version":2}`)
+	if err := commitLine(st, story, "09:40 poll"); !errors.Is(err, ErrNewer) {
+		t.Errorf("Commit: %v", err)
+	}
+}
+
+// TestFresh: an agent that never polled has a new state and is told nothing.
+func TestFresh(t *testing.T) {
+	st := &Store{Dir: filepath.Join(t.TempDir(), "never", "made"), Agent: "goulard3120"}
+	s, err := st.Read()
+	if err != nil || s.Phase != IDLE || s.Serial != 0 || s.Agent != "goulard3120" {
+		t.Errorf("Read: %+v, %v", s, err)
+	}
+	if _, err := os.Stat(filepath.Dir(st.Dir)); !errors.Is(err, os.ErrNotExist) {
+		t.Error("Read has made the directory")
+	}
+	if _, err := st.Commit(context.Background(), time.Now(), func(s State, why Recovery) (State, error) {
+		if why != "" {
+			t.Errorf("told %q", why)
+		}
+		return Step(s, nil, testPolicy(), time.Now()), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnwritable: a directory that cannot be used is an error that names it, and
+// nothing is consumed.
+func TestUnwritable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "agent"), "/proc/nothing/here"} {
+		st := &Store{Dir: dir, Agent: "goulard3120"}
+		called := false
+		_, err := st.Commit(context.Background(), time.Now(), func(s State, _ Recovery) (State, error) {
+			called = true
+			return Step(s, nil, testPolicy(), time.Now()), nil
+		})
+		if err == nil || called || !strings.Contains(err.Error(), "state directory") {
+			t.Errorf("%s: %v", dir, err)
+		}
+		if err := st.Keep("messages/m1", strings.NewReader("x")); err == nil {
+			t.Errorf("%s: Keep does not fail", dir)
+		}
+		if err := st.Ring("me", ""); err == nil {
+			t.Errorf("%s: Ring does not fail", dir)
+		}
+	}
+	// A folder where the state should be is nobody's corruption.
+	st, story := startedStore(t)
+	remove(t, st, stateFile)
+	if err := os.Mkdir(st.path(stateFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := commitLine(st, story, "09:40 poll"); err == nil {
+		t.Error("Commit over a folder does not fail")
+	}
+}
+
+// TestLeftovers: temporary names that a crash left stand in nobody's way.
+func TestLeftovers(t *testing.T) {
+	st, story := startedStore(t)
+	put(t, st, stateFile+".tmp", "half a sta")
+	if err := os.Link(st.path(prevFile), st.path(prevFile+".tmp")); err != nil {
+		t.Fatal(err)
+	}
+	before := story.s
+	if err := commitLine(st, story, "09:40 go"); err != nil {
+		t.Fatal(err)
+	}
+	if names := glob(t, st, "*.tmp"); len(names) > 0 {
+		t.Errorf("left: %v", names)
+	}
+	prev, err := st.parse(prevFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameState(t, prev, before)
+	// A crash between the two renames leaves both names on one file.
+	remove(t, st, prevFile)
+	if err := os.Link(st.path(stateFile), st.path(prevFile)); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"09:41 halt", "09:42 go"} {
+		if err := commitLine(st, story, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if prev, err := st.parse(prevFile); err != nil || prev.Serial != story.s.Serial-1 {
+		t.Errorf("the copy has serial %d, %v; the state %d", prev.Serial, err, story.s.Serial)
+	}
+	if names := glob(t, st, "*.tmp"); len(names) > 0 {
+		t.Errorf("left: %v", names)
+	}
+}

@@ -1,0 +1,474 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// crashStory has commits of every kind: lines to append, none, several.
+const crashStory = `
+09:30 mail m1 uid=41 digest=d1; mesh q1 id=q1; nudge n1; poll
+09:30:01 flagged 41; acked q1
+09:30:02 sending ack.1
+09:30:03 sent ack.1; claim
+09:30:04 start
+09:31 end success
+09:31:01 failed reply.t1 permanent "550 no"
+09:31:02 halt
+`
+
+// commitLine commits the Step of one line of a story, which goes on from what
+// was committed.
+func commitLine(st *Store, story *story, line string) error {
+	events, err := story.read(line)
+	if err != nil {
+		return err
+	}
+	now := story.now
+	s, err := st.Commit(context.Background(), now, func(s State, why Recovery) (State, error) {
+		if s.Serial == 0 && why == "" {
+			s = New(s.Agent, "seed") // as the story begins, to be compared with it
+		}
+		evs := events
+		if why != "" {
+			evs = append([]Event{Recovered{Reason: string(why)}}, evs...)
+		}
+		return Step(s, evs, story.p, now), nil
+	})
+	if err != nil {
+		return err
+	}
+	story.s = s
+	story.name()
+	return nil
+}
+
+func storyLines(transcript string) []string {
+	var lines []string
+	for line := range strings.Lines(transcript) {
+		if line = strings.TrimRight(line, "\n"); line != "" && !expected(line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// errCrash is thrown by a hook where the process is to die.
+var errCrash = errors.New("crash")
+
+// errNoSpace is what a hook returns where the disk is to be full.
+var errNoSpace = errors.New("no space left on device")
+
+// fault breaks the nth touch of the disk.
+type fault struct {
+	name string
+	// strike is called with the touch that is hit; it may damage the file as a
+	// crash would, and throws errCrash or returns an error.
+	strike func(t *testing.T, st *Store, step, path string) error
+}
+
+var faults = []fault{
+	{"killed", func(*testing.T, *Store, string, string) error { panic(errCrash) }},
+	{"error", func(*testing.T, *Store, string, string) error { return errNoSpace }},
+	{"killed with half a file written", func(t *testing.T, _ *Store, step, path string) error {
+		if step == "fsync" {
+			tear(t, path)
+		}
+		panic(errCrash)
+	}},
+	{"power lost", func(t *testing.T, st *Store, step, path string) error {
+		if step == "fsync" && !strings.Contains(path, "history") {
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if step == "fsyncdir" && path == st.Dir {
+			undoRename(t, st)
+		}
+		panic(errCrash)
+	}},
+}
+
+// tear cuts a file off inside its last line.
+func tear(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lastLine := bytes.LastIndexByte(bytes.TrimSuffix(data, []byte("\n")), '\n') + 1
+	if err := os.Truncate(path, int64(lastLine+(len(data)-lastLine)/2)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// undoRename gives the state its old name back, as a directory does that was
+// not fsynced. A history file made after the state's rename is not older.
+func undoRename(t *testing.T, st *Store) {
+	t.Helper()
+	s, err := st.parse(stateFile)
+	if err != nil {
+		return // the directory itself was made: nothing is in it
+	}
+	if last, _ := st.lastLine(historyName(s.LastStep)); len(s.Lines) > 0 && last.Serial == s.Serial {
+		return // the state was durable before the history was begun
+	}
+	if err := os.Remove(st.path(stateFile)); err != nil {
+		t.Fatal(err)
+	}
+	if prev, err := os.ReadFile(st.path(prevFile)); err == nil && s.Serial > 1 {
+		if err := os.WriteFile(st.path(stateFile), prev, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCommitCutShort breaks every commit of a story at every touch of the disk
+// in every way. The next reader finds the old state or the new one, whole; after
+// the next commit the history has every line exactly once; an interrupted commit
+// that is made again leads to what the story would have had without the fault.
+func TestCommitCutShort(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			base := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
+			story := newStory()
+			var told []Line // what the history must hold
+			points := 0
+			for _, line := range storyLines(crashStory) {
+				before, events, now := story.s, mustRead(t, story, line), story.now
+				after := Step(before, events, story.p, now)
+				for n := 1; breakCommit(t, f, n, base, before, after, told); n++ {
+					points++
+				}
+				if err := commitLine(base, story, line); err != nil {
+					t.Fatal(err)
+				}
+				told = append(told, after.Lines...)
+				sameState(t, story.s, after)
+			}
+			if points < 40 {
+				t.Errorf("only %d crash points", points)
+			}
+			t.Logf("%d crash points", points)
+		})
+	}
+}
+
+func mustRead(t *testing.T, st *story, line string) []Event {
+	t.Helper()
+	events, err := st.read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// breakCommit makes the commit from before to after on a copy of base, breaks it
+// at touch n, and looks at what is left. It returns false when there is no touch
+// n any more.
+func breakCommit(t *testing.T, f fault, n int, base *Store, before, after State, told []Line) bool {
+	t.Helper()
+	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: base.Agent}
+	copyDir(t, base.Dir, st.Dir)
+	where := ""
+	st.Hook = func(step, path string) error {
+		if n--; n != 0 {
+			return nil
+		}
+		where = step + " " + filepath.Base(path)
+		return f.strike(t, st, step, path)
+	}
+	now := after.LastStep
+	commit := func() (err error) {
+		defer func() {
+			if p := recover(); p == errCrash {
+				err = errCrash
+			} else if p != nil {
+				panic(p)
+			}
+		}()
+		_, err = st.Commit(context.Background(), now, func(State, Recovery) (State, error) { return after, nil })
+		return err
+	}
+	err := commit()
+	if where == "" {
+		return false
+	}
+	if !errors.Is(err, errNoSpace) && !errors.Is(err, errCrash) {
+		t.Errorf("%s: Commit hides the fault: %v", where, err)
+	}
+
+	st.Hook = nil
+	left, err := st.Read()
+	switch {
+	case err != nil:
+		t.Fatalf("%s: read: %v", where, err)
+	case left.Serial == after.Serial:
+		sameState(t, left, after)
+	case left.Serial == before.Serial:
+		if left.Serial > 0 {
+			sameState(t, left, before)
+		}
+		// What was cut short is done again, as the next poll would.
+		if _, err := st.Commit(context.Background(), now, func(State, Recovery) (State, error) { return after, nil }); err != nil {
+			t.Fatalf("%s: commit again: %v", where, err)
+		}
+	default:
+		t.Fatalf("%s: serial %d is neither old nor new", where, left.Serial)
+	}
+	// The next commit finds the new state and completes the history.
+	next, err := st.Commit(context.Background(), now, func(s State, _ Recovery) (State, error) {
+		sameState(t, s, after)
+		return Step(s, []Event{Switched{On: !s.HaltedHere}}, testPolicy(), now), nil
+	})
+	if err != nil {
+		t.Fatalf("%s: next commit: %v", where, err)
+	}
+	sameHistory(t, where, st, slices.Concat(told, after.Lines, next.Lines))
+	if _, err := os.Stat(st.path(stateFile + ".tmp")); err == nil {
+		t.Errorf("%s: a temporary file was left", where)
+	}
+	return true
+}
+
+func copyDir(t *testing.T, from, to string) {
+	t.Helper()
+	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(to, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sameState(t *testing.T, got, want State) {
+	t.Helper()
+	if g, w := asJSON(t, got), asJSON(t, want); g != w {
+		t.Errorf("state is\n%s\nwant\n%s", g, w)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// sameHistory wants these lines, each once, in this order.
+func sameHistory(t *testing.T, where string, st *Store, want []Line) {
+	t.Helper()
+	got, err := st.allLines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, w := asJSON(t, got), asJSON(t, want); g != w {
+		t.Errorf("%s: history is\n%s\nwant\n%s", where, g, w)
+	}
+}
+
+// TestCommitKeepsWhatChangeRefuses: an error of change, or a change that makes no
+// step, writes nothing.
+func TestCommitKeepsWhatChangeRefuses(t *testing.T) {
+	st, story := startedStore(t)
+	story.play("10:00 poll") // the story's own time
+	before := asJSON(t, mustState(t, st))
+	refusal := errors.New("no")
+	_, err := st.Commit(context.Background(), story.now, func(s State, _ Recovery) (State, error) { return State{}, refusal })
+	if !errors.Is(err, refusal) {
+		t.Errorf("Commit returned %v, want %v", err, refusal)
+	}
+	for range 2 {
+		s, err := st.Commit(context.Background(), story.now, func(s State, _ Recovery) (State, error) { return s, nil })
+		if err != nil || asJSON(t, s) != before {
+			t.Errorf("a change that changes nothing: %v, %s", err, asJSON(t, s))
+		}
+	}
+	if after := asJSON(t, mustState(t, st)); after != before {
+		t.Errorf("state is\n%s\nwant\n%s", after, before)
+	}
+	seen := map[string]bool{}
+	for l, err := range st.History() {
+		at := fmt.Sprint(l.Serial, ".", l.N)
+		if err != nil || seen[at] {
+			t.Errorf("line %s: %v, or doubled", at, err)
+		}
+		seen[at] = true
+	}
+}
+
+func mustState(t *testing.T, st *Store) State {
+	t.Helper()
+	s, err := st.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// startedStore is a store in which the crash story was committed.
+func startedStore(t *testing.T) (*Store, *story) {
+	t.Helper()
+	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
+	story := newStory()
+	for _, line := range storyLines(crashStory) {
+		if err := commitLine(st, story, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return st, story
+}
+
+func TestFilesArePrivate(t *testing.T) {
+	st, _ := startedStore(t)
+	if err := st.Ring("cron", "done"); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Log(time.Now(), "hello"); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.Walk(st.Dir, func(path string, info os.FileInfo, err error) error {
+		want := os.FileMode(0o600)
+		if info.IsDir() {
+			want = 0o700
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", path, info.Mode().Perm(), want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHistoryTail: what stands at the end of the history after a crash, or after
+// a person was there, neither doubles a line nor loses one.
+func TestHistoryTail(t *testing.T) {
+	tails := map[string]func(t *testing.T, path string){
+		"whole":        func(*testing.T, string) {},
+		"torn line":    func(t *testing.T, path string) { tear(t, path) },
+		"zeros":        func(t *testing.T, path string) { add(t, path, strings.Repeat("\x00", 4096)) },
+		"garbage line": func(t *testing.T, path string) { add(t, path, "# looked at by hand\n") },
+		"long garbage": func(t *testing.T, path string) { add(t, path, strings.Repeat("x", 3*tailChunk)+"\n") },
+		"half garbage": func(t *testing.T, path string) { add(t, path, `{"serial":99,"kind":"mess`) },
+		"blank lines":  func(t *testing.T, path string) { add(t, path, "\n\n\n") },
+		"json of others": func(t *testing.T, path string) {
+			add(t, path, `{"level":"info"}`+"\n"+`null`+"\n"+`[]`+"\n")
+		},
+		"gone": func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for name, damage := range tails {
+		t.Run(name, func(t *testing.T) {
+			st, story := startedStore(t)
+			before, err := st.allLines()
+			if err != nil {
+				t.Fatal(err)
+			}
+			damage(t, st.path(historyName(story.now)))
+			if err := commitLine(st, story, "09:40 go"); err != nil {
+				t.Fatal(err)
+			}
+			want := slices.Concat(before, story.s.Lines)
+			if name == "gone" { // the state holds the lines of its own serial alone
+				want = want[len(want)-2:]
+			}
+			sameHistory(t, name, st, want)
+		})
+	}
+}
+
+func add(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHistoryMonths: one file a UTC month; a clock set back over its end writes
+// into the older one, and the history still has every line once.
+func TestHistoryMonths(t *testing.T) {
+	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
+	story := newStory()
+	var want []Line
+	for _, line := range storyLines(`
+day 2026-01-31
+23:59:59 halt
+day 2026-02-01
+00:00 go
+day 2026-01-31
+23:59:59 halt
+day 2026-02-01
+00:00:01 go`) {
+		if strings.HasPrefix(line, "day") {
+			mustRead(t, story, line)
+			continue
+		}
+		if err := commitLine(st, story, line); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, story.s.Lines...)
+	}
+	got, err := st.allLines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(got, func(a, b Line) int { return int(a.Serial) - int(b.Serial) })
+	if asJSON(t, got) != asJSON(t, want) {
+		t.Errorf("history is %s\nwant %s", asJSON(t, got), asJSON(t, want))
+	}
+	names, err := filepath.Glob(st.path("history-*"))
+	if err != nil || len(names) != 2 {
+		t.Errorf("history files: %v, %v", names, err)
+	}
+}
+
+func TestLongLine(t *testing.T) {
+	st, story := startedStore(t)
+	long := strings.Repeat("long ", tailChunk)
+	for i, line := range []string{`09:40 go`, `09:41 halt "` + long + `"`, `09:42 go`, `09:43 halt`} {
+		if err := commitLine(st, story, line); err != nil {
+			t.Fatalf("line %d: %v", i, err)
+		}
+	}
+	seen := map[string]int{}
+	for l, err := range st.History() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[fmt.Sprint(l.Serial, ".", l.N)]++
+	}
+	for at, n := range seen {
+		if n != 1 {
+			t.Errorf("line %s stands there %d times", at, n)
+		}
+	}
+	last, err := st.lastLine(historyName(story.now))
+	if err != nil || last.Serial != story.s.Serial {
+		t.Errorf("last line %+v, %v", last, err)
+	}
+}
