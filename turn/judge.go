@@ -164,9 +164,10 @@ func (s *supervisor) demandAnswer(res *Result) {
 }
 
 // blame looks in what the agent called an error for a refused login and for a
-// session that is gone.
+// session that is gone. An agent that is refused may try again and again until
+// our own deadline.
 func (s *supervisor) blame(res *Result) {
-	if res.Status != Failed && res.Status != Partial {
+	if res.Status == Success || res.Status == Canceled || res.Status == TimedOut && res.Text != "" {
 		return
 	}
 	said := s.faults.String() + "\n" + res.Stderr

@@ -1,0 +1,117 @@
+package turn
+
+import (
+	"encoding/json"
+	"regexp"
+)
+
+// codexAgent runs `codex exec --json`, or `codex exec resume --json ID`, with
+// the prompt on stdin.
+func codexAgent() agent {
+	return agent{
+		argv: func(command []string, a Attempt) []string {
+			argv := append(command[:len(command):len(command)], "exec")
+			if a.Session != "" {
+				argv = append(argv, "resume")
+			}
+			argv = append(argv, "--json", "--skip-git-repo-check")
+			argv = append(argv, a.Extra...)
+			if a.Session != "" {
+				argv = append(argv, a.Session)
+			}
+			return append(argv, "-")
+		},
+		parse:   codexParser,
+		joint:   "\n\n",
+		refused: regexp.MustCompile(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
+		stale:   regexp.MustCompile(`(?i)no rollout found|thread not found|no saved session found`),
+	}
+}
+
+// codexLine is what we read of one line.
+type codexLine struct {
+	Type    string          `json:"type"`
+	Thread  string          `json:"thread_id"`
+	Message string          `json:"message"`
+	Error   json.RawMessage `json:"error"`
+	Item    struct {
+		ID      string `json:"id"`
+		Type    string `json:"type"`
+		Text    string `json:"text"`
+		Message string `json:"message"`
+		Server  string `json:"server"` // of mcp_tool_call
+		Tool    string `json:"tool"`
+	} `json:"item"`
+	Usage struct {
+		Input      int64 `json:"input_tokens"` // cached ones included
+		Cached     int64 `json:"cached_input_tokens"`
+		CacheWrite int64 `json:"cache_write_input_tokens"`
+		Output     int64 `json:"output_tokens"`
+	} `json:"usage"`
+}
+
+// codexParser remembers the last thing said, which is the answer: the line
+// that ends a turn does not hold it.
+func codexParser() parser {
+	last := ""
+	return func(line []byte) []Event {
+		var l codexLine
+		if json.Unmarshal(line, &l) != nil {
+			return unknown(line)
+		}
+		switch l.Type {
+		case "thread.started":
+			return []Event{{Kind: SessionStart, Session: l.Thread}}
+		case "turn.started":
+			return []Event{{Kind: Thinking}}
+		case "item.started", "item.completed":
+			e := codexItem(l)
+			if e.Kind == Unknown {
+				return unknown(line)
+			}
+			if e.Kind == TextDelta {
+				last = e.Text
+			}
+			return []Event{e}
+		case "turn.completed":
+			return []Event{{Kind: Done, Text: last, Usage: Usage{
+				Input:  max(0, l.Usage.Input-l.Usage.Cached-l.Usage.CacheWrite),
+				Output: l.Usage.Output, CacheRead: l.Usage.Cached, CacheWrite: l.Usage.CacheWrite,
+			}}}
+		case "turn.failed":
+			return []Event{{Kind: Done, Failed: true, Text: word(l.Error)}}
+		case "error":
+			return []Event{{Kind: Error, Text: l.Message}}
+		}
+		return unknown(line)
+	}
+}
+
+// codexItem tells what an item is. Messages and thoughts come only complete;
+// whatever else has a beginning is a tool at work.
+func codexItem(l codexLine) Event {
+	done := l.Type == "item.completed"
+	switch l.Item.Type {
+	case "agent_message":
+		if done {
+			return Event{Kind: TextDelta, Text: l.Item.Text}
+		}
+	case "reasoning":
+		if done {
+			return Event{Kind: Thinking, Text: l.Item.Text}
+		}
+	case "error":
+		// A warning of the CLI itself; the turn goes on.
+		return Event{Kind: Error, Text: l.Item.Message}
+	case "command_execution", "file_change", "mcp_tool_call", "collab_tool_call", "web_search":
+		if done {
+			return Event{Kind: ToolResult, ToolID: l.Item.ID}
+		}
+		name := l.Item.Type
+		if l.Item.Tool != "" {
+			name = l.Item.Tool
+		}
+		return Event{Kind: ToolUse, Tool: name, ToolID: l.Item.ID}
+	}
+	return Event{Kind: Unknown}
+}

@@ -1,0 +1,75 @@
+package turn
+
+import (
+	"encoding/json"
+	"regexp"
+)
+
+// geminiAgent runs `gemini --output-format stream-json --skip-trust` with the
+// prompt on stdin. A session is resumed by its id, and only from the workdir
+// it began in.
+func geminiAgent() agent {
+	return agent{
+		argv: func(command []string, a Attempt) []string {
+			argv := append(command[:len(command):len(command)], "--output-format", "stream-json", "--skip-trust")
+			if a.Session != "" {
+				argv = append(argv, "--resume", a.Session)
+			}
+			return append(argv, a.Extra...)
+		},
+		parse:   func() parser { return parseGemini },
+		refused: regexp.MustCompile(`(?i)please set an auth method|invalid auth method|when using (gemini api|vertex ai), you must|api key not valid|api_key_invalid|unauthenticated|manual authorization is required`),
+		stale:   regexp.MustCompile(`(?i)error resuming session: (no previous sessions found|invalid session identifier|failed to load session)`),
+	}
+}
+
+// geminiLine is what we read of one line.
+type geminiLine struct {
+	Type    string `json:"type"`
+	Session string `json:"session_id"`
+	Role    string `json:"role"`
+	Content string `json:"content"`
+	Tool    string `json:"tool_name"`
+	ToolID  string `json:"tool_id"`
+	Message string `json:"message"` // of error
+
+	Status string          `json:"status"`
+	Error  json.RawMessage `json:"error"`
+	Stats  struct {
+		Input  int64 `json:"input"` // without the cached ones
+		Output int64 `json:"output_tokens"`
+		Cached int64 `json:"cached"`
+	} `json:"stats"`
+}
+
+func parseGemini(line []byte) []Event {
+	var l geminiLine
+	if json.Unmarshal(line, &l) != nil {
+		return unknown(line)
+	}
+	switch l.Type {
+	case "init":
+		return []Event{{Kind: SessionStart, Session: l.Session}}
+	case "message":
+		if l.Role == "assistant" {
+			return []Event{{Kind: TextDelta, Text: l.Content}}
+		}
+		return nil // our own prompt
+	case "tool_use":
+		return []Event{{Kind: ToolUse, Tool: l.Tool, ToolID: l.ToolID}}
+	case "tool_result":
+		return []Event{{Kind: ToolResult, ToolID: l.ToolID}}
+	case "error":
+		return []Event{{Kind: Error, Text: l.Message}}
+	case "result":
+		e := Event{Kind: Done, Usage: Usage{Input: l.Stats.Input, Output: l.Stats.Output, CacheRead: l.Stats.Cached}}
+		if l.Status != "success" {
+			e.Failed, e.Text = true, word(l.Error)
+			if e.Text == "" {
+				e.Text = "the result says " + l.Status
+			}
+		}
+		return []Event{e}
+	}
+	return unknown(line)
+}

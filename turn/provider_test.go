@@ -1,0 +1,211 @@
+package turn
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// answer is what the scripted provider says to one request.
+type answer struct {
+	Thinking string
+	Text     string
+	Tool     string         // name of a tool to call
+	Args     map[string]any // its arguments
+	Status   int            // an HTTP error instead
+	Fault    string         // its message
+	Cut      bool           // break the stream off after the text
+}
+
+// provider is an inference service on loopback that speaks the three APIs. It
+// gives its answers in order to the requests that offer tools, which are the
+// agent's own; what else a CLI asks (titles, routing) gets a plain word.
+type provider struct {
+	*httptest.Server
+	t *testing.T
+
+	mu      sync.Mutex
+	answers []answer
+	asked   []string // bodies of the requests that took an answer
+}
+
+func newProvider(t *testing.T, answers ...answer) *provider {
+	p := &provider{t: t, answers: answers}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/messages", p.messages)
+	mux.HandleFunc("POST /v1/responses", p.responses)
+	mux.HandleFunc("POST /v1beta/models/{call}", p.generate)
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(func() {
+		p.CloseClientConnections() // a CLI that was ended leaves some open
+		p.Close()
+	})
+	return p
+}
+
+// next takes the answer for a request, and its number. The last answer stays.
+func (p *provider) next(r *http.Request) (answer, int) {
+	body, _ := io.ReadAll(r.Body)
+	var ask struct {
+		Tools []any `json:"tools"`
+	}
+	json.Unmarshal(body, &ask)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(ask.Tools) == 0 || len(p.answers) == 0 {
+		return answer{Text: "ok"}, 0
+	}
+	p.asked = append(p.asked, string(body))
+	a := p.answers[0]
+	if len(p.answers) > 1 {
+		p.answers = p.answers[1:]
+	}
+	return a, len(p.asked)
+}
+
+// saw says whether any request of the agent held the words.
+func (p *provider) saw(words string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Contains(strings.Join(p.asked, "\n"), words)
+}
+
+// event writes one server-sent event.
+func event(w http.ResponseWriter, name string, data any) {
+	b, _ := json.Marshal(data)
+	if name != "" {
+		fmt.Fprintf(w, "event: %s\n", name)
+	}
+	fmt.Fprintf(w, "data: %s\n\n", b)
+	w.(http.Flusher).Flush()
+}
+
+type object = map[string]any
+
+// fault answers with an HTTP error, if that is what the script says.
+func fault(w http.ResponseWriter, a answer, body object) bool {
+	if a.Status == 0 {
+		w.Header().Set("Content-Type", "text/event-stream")
+		return false
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.Status)
+	json.NewEncoder(w).Encode(body)
+	return true
+}
+
+// cut breaks the connection off in the middle of the answer.
+func cut() { panic(http.ErrAbortHandler) }
+
+func (p *provider) messages(w http.ResponseWriter, r *http.Request) {
+	a, n := p.next(r)
+	kind := map[int]string{401: "authentication_error", 529: "overloaded_error"}[a.Status]
+	if kind == "" {
+		kind = "invalid_request_error"
+	}
+	if fault(w, a, object{"type": "error", "error": object{"type": kind, "message": a.Fault}}) {
+		return
+	}
+	event(w, "message_start", object{"type": "message_start", "message": object{
+		"id": fmt.Sprintf("msg_%d", n), "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
+		"content": []any{}, "stop_reason": nil, "usage": object{"input_tokens": 100, "output_tokens": 1}}})
+	i := 0
+	block := func(start object, deltas ...object) {
+		event(w, "content_block_start", object{"type": "content_block_start", "index": i, "content_block": start})
+		for _, d := range deltas {
+			event(w, "content_block_delta", object{"type": "content_block_delta", "index": i, "delta": d})
+		}
+		if a.Cut {
+			cut()
+		}
+		event(w, "content_block_stop", object{"type": "content_block_stop", "index": i})
+		i++
+	}
+	stop := "end_turn"
+	if a.Thinking != "" {
+		block(object{"type": "thinking", "thinking": "", "signature": ""},
+			object{"type": "thinking_delta", "thinking": a.Thinking}, object{"type": "signature_delta", "signature": "c2ln"})
+	}
+	if a.Text != "" {
+		block(object{"type": "text", "text": ""}, object{"type": "text_delta", "text": a.Text})
+	}
+	if a.Tool != "" {
+		stop = "tool_use"
+		args, _ := json.Marshal(a.Args)
+		block(object{"type": "tool_use", "id": fmt.Sprintf("toolu_%d", n), "name": a.Tool, "input": object{}},
+			object{"type": "input_json_delta", "partial_json": string(args)})
+	}
+	event(w, "message_delta", object{"type": "message_delta",
+		"delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 20}})
+	event(w, "message_stop", object{"type": "message_stop"})
+}
+
+func (p *provider) responses(w http.ResponseWriter, r *http.Request) {
+	a, n := p.next(r)
+	if fault(w, a, object{"error": object{"message": a.Fault, "type": "invalid_request_error", "code": nil}}) {
+		return
+	}
+	id := fmt.Sprintf("resp_%d", n)
+	event(w, "response.created", object{"type": "response.created", "response": object{"id": id}})
+	item := func(i object) {
+		event(w, "response.output_item.done", object{"type": "response.output_item.done", "item": i})
+	}
+	if a.Thinking != "" {
+		item(object{"type": "reasoning", "id": "rs_" + id, "summary": []any{object{"type": "summary_text", "text": a.Thinking}}})
+	}
+	if a.Text != "" {
+		item(object{"type": "message", "role": "assistant", "id": "msg_" + id,
+			"content": []any{object{"type": "output_text", "text": a.Text}}})
+	}
+	if a.Cut {
+		cut()
+	}
+	if a.Tool != "" {
+		args, _ := json.Marshal(a.Args)
+		item(object{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "name": a.Tool, "arguments": string(args)})
+	}
+	event(w, "response.completed", object{"type": "response.completed", "response": object{"id": id, "usage": object{
+		"input_tokens": 100, "input_tokens_details": object{"cached_tokens": 40},
+		"output_tokens": 20, "output_tokens_details": object{"reasoning_tokens": 5}, "total_tokens": 120}}})
+}
+
+func (p *provider) generate(w http.ResponseWriter, r *http.Request) {
+	a, _ := p.next(r)
+	status := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 503: "UNAVAILABLE"}[a.Status]
+	if fault(w, a, object{"error": object{"code": a.Status, "message": a.Fault, "status": status}}) {
+		return
+	}
+	chunk := func(finish any, parts ...any) object {
+		return object{
+			"candidates": []any{object{"index": 0, "content": object{"role": "model", "parts": parts}, "finishReason": finish}},
+			"usageMetadata": object{"promptTokenCount": 100, "candidatesTokenCount": 20, "totalTokenCount": 120,
+				"cachedContentTokenCount": 40},
+			"modelVersion": "gemini-2.5-pro",
+		}
+	}
+	if strings.HasSuffix(r.PathValue("call"), ":generateContent") {
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(chunk("STOP", object{"text": a.Text}))
+		return
+	}
+	if a.Thinking != "" {
+		event(w, "", chunk(nil, object{"text": a.Thinking, "thought": true}))
+	}
+	if a.Text != "" {
+		half := len(a.Text) / 2
+		event(w, "", chunk(nil, object{"text": a.Text[:half]}))
+		event(w, "", chunk(nil, object{"text": a.Text[half:]}))
+	}
+	if a.Cut {
+		cut()
+	}
+	if a.Tool != "" {
+		event(w, "", chunk(nil, object{"functionCall": object{"name": a.Tool, "args": a.Args}}))
+	}
+	event(w, "", chunk("STOP", object{"text": ""}))
+}

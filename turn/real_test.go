@@ -1,0 +1,199 @@
+package turn
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentstateloop/state"
+)
+
+// realCLI prepares an attempt of one of the real CLIs, with a home of its own
+// that knows only the scripted provider, or skips.
+func realCLI(t *testing.T, runner string, answers ...answer) (*bench, *provider) {
+	t.Helper()
+	dir := os.Getenv("AGENTSTATELOOP_CLIS")
+	if _, err := os.Stat(filepath.Join(dir, runner)); dir == "" || err != nil {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+			t.Fatalf("no %s in AGENTSTATELOOP_CLIS=%q", runner, dir)
+		}
+		t.Skipf("no %s: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it", runner)
+	}
+	p := newProvider(t, answers...)
+	home := t.TempDir()
+	b := newBench(t, "")
+	b.Runner, b.Command = runner, []string{filepath.Join(dir, runner)}
+	b.Prompt = []byte("what do you see? answer @goulard3120\n")
+	b.Config.Env = map[string]string{"HOME": home, "TMPDIR": home, "PATH": os.Getenv("PATH")}
+	switch runner {
+	case Claude:
+		b.Config.Env["ANTHROPIC_BASE_URL"] = p.URL
+		b.Config.Env["ANTHROPIC_API_KEY"] = "sk-test"
+		b.Config.Env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
+		b.Config.Env["CLAUDE_CODE_MAX_RETRIES"] = "2"
+	case Codex:
+		b.Config.Env["TEST_KEY"] = "sk-test"
+		writeConfig(t, filepath.Join(home, ".codex", "config.toml"), fmt.Sprintf(`
+model = "gpt-5"
+model_provider = "test"
+[model_providers.test]
+name = "test"
+base_url = %q
+env_key = "TEST_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+`, p.URL+"/v1"))
+	case Gemini:
+		b.Command = append(b.Command, "--model", "gemini-2.5-pro") // "auto" asks a model which model to ask
+		b.Config.Env["GOOGLE_GEMINI_BASE_URL"] = p.URL
+		b.Config.Env["GEMINI_API_KEY"] = "test"
+		writeConfig(t, filepath.Join(home, ".gemini", "settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`)
+	}
+	return b, p
+}
+
+func writeConfig(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// realAgent says how one CLI names what the scripted stories need.
+type realAgent struct {
+	runner       string
+	shell, arg   string   // its shell tool
+	allow        []string // lets it run
+	overloaded   int      // a status after which it tries again
+	cost, thinks bool     // whether its stream tells
+}
+
+func TestRealClaude(t *testing.T) {
+	realStories(t, realAgent{Claude, "Bash", "command", []string{"--allowedTools", "Bash"}, 529, true, true})
+}
+
+func TestRealCodex(t *testing.T) {
+	realStories(t, realAgent{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true})
+}
+
+func TestRealGemini(t *testing.T) {
+	realStories(t, realAgent{Gemini, "run_shell_command", "command", []string{"--yolo"}, 503, false, false})
+}
+
+func realStories(t *testing.T, a realAgent) {
+	t.Run("text, then resumed", func(t *testing.T) {
+		b, p := realCLI(t, a.runner, answer{Text: "a lighthouse"}, answer{Text: "and the sea"})
+		first := b.run()
+		first.check(t, Success, ExitClean, "a lighthouse", "")
+		if first.Session == "" || first.Usage.Input == 0 || first.Usage.Output == 0 || (first.CostUSD > 0) != a.cost {
+			t.Errorf("%+v", first)
+		}
+		if !p.saw("answer @goulard3120") {
+			t.Error("the prompt never reached the provider")
+		}
+		b.again("2")
+		b.Session = first.Session
+		b.Prompt = []byte("what else?\n")
+		second := b.run()
+		second.check(t, Success, ExitClean, "and the sea", "")
+		if second.Session == "" || second.SessionStale {
+			t.Errorf("session %q after %q", second.Session, first.Session)
+		}
+		if last := p.asked[len(p.asked)-1]; !strings.Contains(last, "a lighthouse") || !strings.Contains(last, "what else?") {
+			t.Error("the session was not resumed")
+		}
+	})
+
+	t.Run("thinking and a tool", func(t *testing.T) {
+		b, p := realCLI(t, a.runner,
+			answer{Thinking: "let me see", Text: "I will look.", Tool: a.shell, Args: map[string]any{a.arg: "printf tool-%d 42 | tee seen"}},
+			answer{Text: "It says tool-42."})
+		b.Extra = a.allow
+		var kinds []EventKind
+		var tool Live
+		res, err := b.Config.Run(t.Context(), b.Attempt, func(p Progress) {
+			kinds = append(kinds, p.Event.Kind)
+			if p.Event.Kind == ToolUse {
+				tool = p.Live
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.check(t, Success, ExitClean, "It says tool-42.", "")
+		for _, want := range []EventKind{SessionStart, TextDelta, ToolUse, ToolResult, Done} {
+			if !slices.Contains(kinds, want) {
+				t.Errorf("no %s in %v", want, kinds)
+			}
+		}
+		if a.thinks && !slices.Contains(kinds, Thinking) {
+			t.Errorf("no thinking in %v", kinds)
+		}
+		if tool.State != StateRunningTool || tool.WaitingTools != 1 || tool.Tool == "" {
+			t.Errorf("live %+v", tool)
+		}
+		if !p.saw("tool-42") || read(t, b.Workdir, "seen") != "tool-42" {
+			t.Error("the tool did not run, or its result was not told")
+		}
+	})
+
+	t.Run("overloaded, then well", func(t *testing.T) {
+		b, _ := realCLI(t, a.runner, answer{Status: a.overloaded, Fault: "Overloaded"}, answer{Text: "here now"})
+		b.run().check(t, Success, ExitClean, "here now", "")
+	})
+
+	t.Run("refused", func(t *testing.T) {
+		b, _ := realCLI(t, a.runner, answer{Status: 401, Fault: "invalid x-api-key"})
+		res := b.run()
+		if c, ok := state.CredentialFailure(res.Credential); !ok || c.Name != "agent:"+a.runner || res.Status != Failed {
+			t.Errorf("%+v", res)
+		}
+	})
+
+	t.Run("not logged in", func(t *testing.T) {
+		b, _ := realCLI(t, a.runner, answer{Text: "never"})
+		for _, key := range []string{"ANTHROPIC_API_KEY", "TEST_KEY", "GEMINI_API_KEY"} {
+			delete(b.Config.Env, key)
+		}
+		res := b.run()
+		if c, ok := state.CredentialFailure(res.Credential); !ok || c.Name != "agent:"+a.runner || res.Status != Failed {
+			t.Errorf("%+v", res)
+		}
+	})
+
+	t.Run("cut stream", func(t *testing.T) {
+		b, _ := realCLI(t, a.runner, answer{Text: "half an answer", Cut: true})
+		res := b.run()
+		if res.Status != Failed || res.Reason == "" || res.Credential != nil {
+			t.Errorf("%+v", res)
+		}
+	})
+
+	t.Run("stale session", func(t *testing.T) {
+		b, _ := realCLI(t, a.runner, answer{Text: "fresh"})
+		b.Session = "12345678-1234-4234-8234-123456789012"
+		res := b.run()
+		if !res.SessionStale || res.Session != "" || res.Status != Failed || res.Credential != nil {
+			t.Errorf("%+v", res)
+		}
+		b.again("2")
+		b.Session = ""
+		b.run().check(t, Success, ExitClean, "fresh", "")
+	})
+}
+
+// again prepares the next attempt of the same turn.
+func (b *bench) again(epoch string) {
+	b.t.Helper()
+	b.Dir = filepath.Join(filepath.Dir(b.Dir), epoch)
+	if err := Prepare(b.Dir, nil, ""); err != nil {
+		b.t.Fatal(err)
+	}
+}
