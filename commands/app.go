@@ -14,7 +14,7 @@ func (p *program) app() *cli.App {
 		Usage:   "let a command-line AI agent sleep in cron and wake for its operator",
 		Version: version(),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the agent.toml found by the rules below"},
+			&cli.StringFlag{Name: "config", Usage: "the agent's configuration `FILE`"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Commands: []*cli.Command{
@@ -28,6 +28,7 @@ func (p *program) app() *cli.App {
 			p.inboxCommand(),
 			p.historyCommand(),
 			p.uninstallCommand(),
+			p.demoCommand(),
 			p.completionCommand(),
 		},
 		Reader:                p.stdin,

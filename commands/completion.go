@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"strings"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -61,7 +63,8 @@ func (p *program) completion(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		p.printf("%s", script)
+		// The library marks placeholders in the flags' texts with backquotes.
+		p.printf("%s", strings.ReplaceAll(script, "`", ""))
 	default:
 		return usagef("bash, zsh and fish are known", "unknown shell %q", shell)
 	}

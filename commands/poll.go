@@ -13,7 +13,7 @@ import (
 func (p *program) pollCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "poll",
-		Usage: "one cycle: read mail and mesh, step, answer, set the next poll",
+		Usage: "one cycle: read mail and mesh, answer, set the next poll",
 		Description: `Reads the operator's mail and the agent's mesh mailbox, runs the agent on
 what came, mails the answer, and rewrites the crontab line. Cron runs this;
 by hand it does the same at once. Prints nothing if there was nothing.
@@ -82,7 +82,7 @@ func reportText(r cycle.Report, p *program) string {
 		noun, does string
 	}{
 		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " in"}, {r.Refused, "message", " refused"},
-		{r.Turns, "turn", " run"}, {r.Sent, "answer", " sent"},
+		{r.Turns, "turn", " run"}, {r.Sent, "mail", " sent"},
 	} {
 		if n.number > 0 {
 			parts = append(parts, count(n.number, n.noun)+n.does)

@@ -1,0 +1,33 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle/demo"
+)
+
+func (p *program) demoCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "demo",
+		Usage: "a day in the life of an agent, in a few seconds",
+		Description: `Plays on servers, a crontab and a clock of its own; needs no configuration and
+touches nothing of yours. Exits 1 if the agent does not do as it should.
+
+Example:
+  agentstateloop demo`,
+		Action: p.demo,
+	}
+}
+
+func (p *program) demo(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	self, err := p.executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	return demo.Run(c.Context, p.stdout, self)
+}

@@ -1,0 +1,242 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"agentstateloop/cron/crontest"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// TestMain makes the test binary be the program itself, for the scripts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){name: func() { os.Exit(runForScript()) }})
+}
+
+// runForScript is main's, but for the home: that of the script, not the user's.
+func runForScript() int {
+	if code, ok := Attempt(os.Args, os.Stderr); ok {
+		return code
+	}
+	p := program{
+		stdin:      os.Stdin,
+		stdout:     os.Stdout,
+		stderr:     os.Stderr,
+		environ:    os.Environ(),
+		home:       func() (string, error) { return os.Getenv("TEST_HOME"), nil },
+		executable: os.Executable,
+		now:        time.Now,
+	}
+	return p.run(context.Background(), os.Args)
+}
+
+// world is what a script's agent lives among.
+type world struct {
+	mail *mailtest.Servers
+	mesh *mesh.Server
+}
+
+type worldKey struct{}
+
+// TestScript runs the stories of testdata/script, each with an IMAP server, a
+// mail sink, a mesh and a crontab of its own, in its own directory:
+//
+//	agent.toml, mail.toml  the agent goulard3120 without and with mail and mesh
+//	reply.sh               its turns: answers "you said: TEXT"
+//	crontab.table          its crontab, once there is one
+//	state/                 its state directory
+//
+// Commands of their own: "mail SUBJECT TEXT" comes from the operator, "sent
+// PATTERN" looks at the mails that left, "message FROM TEXT" comes from a
+// peer, "held PATTERN" looks at what the mesh holds for dorlange3120, "hold
+// LOCK" and "release LOCK" play another process, "settle" waits for turns.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata/script",
+		Setup:              setUp,
+		RequireUniqueNames: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"mail":    scriptMail,
+			"message": scriptMessage,
+			"sent":    scriptSent,
+			"held":    scriptHeld,
+			"hold":    scriptHold,
+			"settle":  scriptSettle,
+			"exits":   scriptExits,
+		},
+	})
+}
+
+func setUp(env *testscript.Env) error {
+	dir := env.WorkDir
+	servers, err := mailtest.Start(dir, mailtest.Options{Username: "goulard@example.org"})
+	if err != nil {
+		return err
+	}
+	env.Defer(func() { servers.Close() })
+	w := &world{mail: servers, mesh: mesh.NewServer(mesh.Options{Open: true})}
+	web := httptest.NewServer(w.mesh)
+	env.Defer(web.Close)
+	env.Values[worldKey{}] = w
+	if _, _, err := crontest.Write(dir); err != nil {
+		return err
+	}
+	files := map[string]string{
+		"secret":     servers.Password + "\n",
+		"agent.toml": plainConfig,
+		"mail.toml":  plainConfig + fmt.Sprintf(mailConfig, servers.IMAPTLS, servers.SMTPTLS, web.URL),
+	}
+	for file, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	if err := crontest.WriteScript(filepath.Join(dir, "reply.sh"), replyScript); err != nil {
+		return err
+	}
+	env.Setenv("TEST_HOME", dir)
+	return nil
+}
+
+const replyScript = `#!/bin/sh
+text=$(sed -n '/^<message>$/,/^<\/message>$/p' | sed '1d;$d')
+echo "you said: $text"
+`
+
+const plainConfig = `[agent]
+handle = "goulard3120"
+operator = ["operator@example.com"]
+state_dir = "state"
+[turn]
+command = ["./reply.sh"]
+[schedule]
+crontab = "./crontab"
+`
+
+const mailConfig = `[trust]
+require = "from"
+mesh = "open"
+[mail]
+address = "goulard@example.org"
+[mail.imap]
+host = %q
+password_file = "secret"
+ca_file = "ca.pem"
+[mail.smtp]
+host = %q
+ca_file = "ca.pem"
+[mesh]
+url = %q
+peers = ["dorlange3120"]
+`
+
+func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
+
+// scriptMail: mail SUBJECT TEXT
+func scriptMail(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: mail SUBJECT TEXT")
+	}
+	raw := fmt.Sprintf("From: Operator <operator@example.com>\r\nTo: goulard@example.org\r\nSubject: %s\r\n"+
+		"Message-ID: <%s@example.com>\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n%s\r\n", args[0], state.NewID(), args[1])
+	_, err := worldOf(ts).mail.Append([]byte(raw), time.Now())
+	ts.Check(err)
+}
+
+// scriptMessage: message FROM TEXT
+func scriptMessage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: message FROM TEXT")
+	}
+	web := httptest.NewServer(worldOf(ts).mesh)
+	defer web.Close()
+	c := mesh.Client{URL: web.URL, Handle: args[0]}
+	_, err := c.Send(context.Background(), mesh.Message{To: "goulard3120", Text: args[1]})
+	ts.Check(err)
+}
+
+// scriptSent: [!] sent PATTERN
+func scriptSent(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] sent PATTERN")
+	}
+	var all bytes.Buffer
+	for _, m := range worldOf(ts).mail.Sent() {
+		fmt.Fprintf(&all, "to %s\n%s\n", strings.Join(m.To, ", "), m.Raw)
+	}
+	expect(ts, neg, args[0], all.String())
+}
+
+// scriptHeld: [!] held PATTERN
+func scriptHeld(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] held PATTERN")
+	}
+	web := httptest.NewServer(worldOf(ts).mesh)
+	defer web.Close()
+	c := mesh.Client{URL: web.URL, Handle: "dorlange3120"}
+	box, err := c.Mailbox(context.Background(), 0)
+	ts.Check(err)
+	var all bytes.Buffer
+	for _, m := range box.Messages {
+		fmt.Fprintf(&all, "%s from %s: %s\n", m.Kind, m.From, m.Text)
+	}
+	expect(ts, neg, args[0], all.String())
+}
+
+func expect(ts *testscript.TestScript, neg bool, pattern, text string) {
+	if found := regexp.MustCompile(`(?m)` + pattern).MatchString(text); found == neg {
+		ts.Fatalf("%q: found is %v in:\n%s", pattern, found, text)
+	}
+}
+
+// scriptHold: hold LOCK, for the rest of the script
+func scriptHold(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: hold LOCK")
+	}
+	ts.Check(os.MkdirAll(ts.MkAbs("state"), 0o700))
+	lock := flock.New(ts.MkAbs(filepath.Join("state", args[0])))
+	ts.Check(lock.Lock())
+	ts.Defer(func() { lock.Unlock() })
+}
+
+// scriptSettle: settle, until the runner of turns has left
+func scriptSettle(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, file := range []string{state.TurnLock, state.CycleLock} {
+		lock := flock.New(ts.MkAbs(filepath.Join("state", file)))
+		ts.Check(lock.Lock())
+		ts.Check(lock.Unlock())
+	}
+}
+
+// scriptExits: exits CODE COMMAND [ARG…], for the codes that "!" cannot tell apart
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG…]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	if got := exitOf(err); got != args[0] {
+		ts.Fatalf("exit code %s, want %s (%v)", got, args[0], err)
+	}
+}
+
+func exitOf(err error) string {
+	if err == nil {
+		return "0"
+	}
+	return strings.TrimPrefix(err.Error(), "exit status ")
+}
