@@ -1,0 +1,363 @@
+package mail_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	netmail "net/mail"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+
+	"github.com/emersion/go-smtp"
+)
+
+func sink(t testing.TB, options mailtest.Options) (mail.Server, *mailtest.Servers) {
+	t.Helper()
+	s := mailtest.StartMemory(t, options)
+	return mail.Server{
+		Addr: s.SMTPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: secret(s.Password),
+		CAFile: s.CAFile, Timeout: 5 * time.Second,
+	}, s
+}
+
+func open(t testing.TB, server mail.Server) *mail.Sender {
+	t.Helper()
+	s, err := server.OpenSender(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func draft() mail.Draft {
+	return mail.Draft{
+		ID: "reply.t1", Handle: "goulard3120", From: "artificer3120@example.org", To: "operator@example.com",
+		Subject: "@goulard3120 status", Date: noon, InReplyTo: "<q@example.com>", References: []string{"<p@example.com>"},
+		Text: "All is well.\n.\n..dots\nFrom here on äöü.", Auto: mail.AutoReplied,
+	}
+}
+
+func render(t testing.TB, d mail.Draft) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := mail.Render(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// What is sent arrives byte for byte, over every kind of connection and login.
+func TestSend(t *testing.T) {
+	server, s := sink(t, mailtest.Options{Token: "ya29.token"})
+	raw := render(t, draft())
+	for _, way := range []struct{ addr, tls, auth, secret string }{
+		{s.SMTPTLS, mail.TLSImplicit, mail.AuthPlain, s.Password},
+		{s.SMTP, mail.TLSStart, mail.AuthPlain, s.Password},
+		{s.SMTP, mail.TLSNone, "", s.Password},
+		{s.SMTPTLS, mail.TLSImplicit, mail.AuthXOAuth2, "ya29.token"},
+		{s.SMTPTLS, mail.TLSImplicit, mail.AuthOAuthBearer, "ya29.token"},
+	} {
+		server.Addr, server.TLS, server.Auth, server.Secret = way.addr, way.tls, way.auth, secret(way.secret)
+		c := open(t, server)
+		news := s.News()
+		var before atomic.Int32
+		err := c.Send(t.Context(), "artificer3120@example.org", []string{"operator@example.com"}, bytes.NewReader(raw), func() error {
+			before.Store(int32(len(s.Sent())))
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%+v: %v", way, err)
+			continue
+		}
+		<-news
+		sent := s.Sent()
+		if int(before.Load()) != len(sent)-1 {
+			t.Errorf("%+v: accepted before the dot", way)
+		}
+		got := sent[len(sent)-1]
+		if !bytes.Equal(got.Raw, raw) || got.From != "artificer3120@example.org" || len(got.To) != 1 || got.To[0] != "operator@example.com" {
+			t.Errorf("%+v: arrived as %q from %s to %s", way, got.Raw, got.From, got.To)
+		}
+	}
+}
+
+func TestSenderIsRefused(t *testing.T) {
+	server, s := sink(t, mailtest.Options{Token: "good"})
+	for _, auth := range []string{mail.AuthPlain, mail.AuthXOAuth2, mail.AuthOAuthBearer} {
+		server.Auth, server.Secret = auth, secret("wrong-secret")
+		_, err := server.OpenSender(t.Context())
+		if c, ok := state.CredentialFailure(err); !ok || c.Name != "smtp" {
+			t.Errorf("%s: %v, want a failure of the credential smtp", auth, err)
+		}
+		if strings.Contains(err.Error(), "wrong-secret") {
+			t.Errorf("%s: the error holds the secret: %v", auth, err)
+		}
+	}
+	s.Close()
+	_, err := server.OpenSender(t.Context())
+	if _, ok := state.CredentialFailure(err); ok || err == nil {
+		t.Errorf("no server: %v, want an error that is no credential's", err)
+	}
+}
+
+// Every way to fail, and what it says about the mail.
+func TestVerdicts(t *testing.T) {
+	reply := func(code int, enhanced ...int) error {
+		e := &smtp.SMTPError{Code: code, Message: "because"}
+		if len(enhanced) == 3 {
+			e.EnhancedCode = smtp.EnhancedCode(enhanced)
+		}
+		return e
+	}
+	full := errors.New("disk full")
+	for _, tt := range []struct {
+		name       string
+		options    mailtest.Options
+		beforeDot  func() error
+		verdict    mail.Verdict
+		code       int
+		credential bool
+	}{
+		{name: "sender refused", options: mailtest.Options{OnMail: func(string) error { return reply(550) }}, verdict: mail.Permanent, code: 550},
+		{name: "recipient refused", options: mailtest.Options{OnRcpt: func(string) error { return reply(553) }}, verdict: mail.Permanent, code: 553},
+		{name: "greylisted", options: mailtest.Options{OnRcpt: func(string) error { return reply(451) }}, verdict: mail.Temporary, code: 451},
+		{name: "closing", options: mailtest.Options{OnMail: func(string) error { return reply(421) }}, verdict: mail.Temporary, code: 421},
+		{name: "login lapsed", options: mailtest.Options{OnMail: func(string) error { return reply(530) }}, verdict: mail.Temporary, code: 530, credential: true},
+		{name: "daily limit", options: mailtest.Options{OnMail: func(string) error { return reply(550, 5, 4, 5) }}, verdict: mail.Temporary, code: 550},
+		{name: "content refused", options: mailtest.Options{OnData: func(net.Conn, []byte) error { return reply(554) }}, verdict: mail.Permanent, code: 554},
+		{name: "busy after the dot", options: mailtest.Options{OnData: func(net.Conn, []byte) error { return reply(452) }}, verdict: mail.Temporary, code: 452},
+		{name: "hung up before the mail", options: mailtest.Options{}, verdict: mail.Temporary, beforeDot: func() error { return full }},
+		{name: "hung up after the dot", options: mailtest.Options{OnData: func(c net.Conn, _ []byte) error { c.Close(); return errors.New("gone") }}, verdict: mail.Unknown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server, s := sink(t, tt.options)
+			c := open(t, server)
+			err := c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader("Subject: x\r\n\r\nx\r\n"), tt.beforeDot)
+			var failure *mail.SendError
+			if !errors.As(err, &failure) {
+				t.Fatalf("got %v, want a SendError", err)
+			}
+			if failure.Verdict != tt.verdict || failure.Code != tt.code {
+				t.Errorf("got %v, code %d; want %v, %d: %v", failure.Verdict, failure.Code, tt.verdict, tt.code, err)
+			}
+			if _, ok := state.CredentialFailure(err); ok != tt.credential {
+				t.Errorf("credential failure %v, want %v", ok, tt.credential)
+			}
+			if tt.beforeDot != nil && !errors.Is(err, full) {
+				t.Errorf("got %v, want %v", err, full)
+			}
+			if len(s.Sent()) != 0 {
+				t.Error("it was accepted all the same")
+			}
+		})
+	}
+}
+
+// One connection carries many mails, also after one was refused.
+func TestSenderIsReused(t *testing.T) {
+	server, s := sink(t, mailtest.Options{OnRcpt: func(to string) error {
+		if to == "nobody@example.com" {
+			return &smtp.SMTPError{Code: 550, Message: "no such user"}
+		}
+		return nil
+	}})
+	c := open(t, server)
+	send := func(to ...string) error {
+		return c.Send(t.Context(), "a@example.org", to, strings.NewReader("Subject: x\r\n\r\nx\r\n"), nil)
+	}
+	for _, to := range [][]string{{"b@example.com"}, {"b@example.com", "nobody@example.com"}, {"c@example.com", "d@example.com"}, nil, {"e@example.com"}} {
+		bad := len(to) == 0 || to[len(to)-1] == "nobody@example.com"
+		if err := send(to...); (err != nil) != bad {
+			t.Errorf("to %v: %v", to, err)
+		}
+	}
+	if sent := s.Sent(); len(sent) != 3 || len(sent[1].To) != 2 {
+		t.Errorf("arrived: %+v", sent)
+	}
+	c.Close()
+	var failure *mail.SendError
+	if err := send("b@example.com"); !errors.As(err, &failure) || failure.Verdict != mail.Temporary {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// Before the dot nothing is accepted, whatever breaks; after it a silent
+// server leaves the outcome unknown.
+func TestSendBreaks(t *testing.T) {
+	release := make(chan struct{})
+	server, s := sink(t, mailtest.Options{OnData: func(net.Conn, []byte) error { <-release; return nil }})
+	defer close(release)
+	server.Timeout = 100 * time.Millisecond
+	var failure *mail.SendError
+
+	ctx, cancel := context.WithCancel(t.Context())
+	c := open(t, server)
+	err := c.Send(ctx, "a@example.org", []string{"b@example.com"}, strings.NewReader("x\r\n"), func() error { cancel(); return nil })
+	if !errors.As(err, &failure) || failure.Verdict != mail.Temporary || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before the dot: %v", err)
+	}
+
+	c = open(t, server)
+	err = c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, io.MultiReader(strings.NewReader("x\r\n"), broken{}), nil)
+	if !errors.As(err, &failure) || failure.Verdict != mail.Temporary {
+		t.Errorf("the body breaks off: %v", err)
+	}
+
+	c = open(t, server)
+	err = c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader("x\r\n"), nil)
+	if !errors.As(err, &failure) || failure.Verdict != mail.Unknown {
+		t.Errorf("no answer to the dot: %v", err)
+	}
+	if len(s.Sent()) != 0 {
+		t.Errorf("arrived: %+v", s.Sent())
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("broken file") }
+
+func TestSilentSMTP(t *testing.T) {
+	silent := scripted(t, func(c net.Conn) { io.Copy(io.Discard, c) })
+	for _, way := range []string{mail.TLSNone, mail.TLSImplicit, mail.TLSStart} {
+		server := mail.Server{Addr: silent, TLS: way, Username: "a", Secret: secret("x"), Timeout: 50 * time.Millisecond}
+		_, err := server.OpenSender(t.Context())
+		if _, ok := state.CredentialFailure(err); ok || err == nil {
+			t.Errorf("%s: %v", way, err)
+		}
+	}
+}
+
+func TestRender(t *testing.T) {
+	d := draft()
+	raw := render(t, d)
+	if !bytes.Equal(raw, render(t, d)) {
+		t.Error("the same draft is rendered differently")
+	}
+	m, err := netmail.ReadMessage(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]string{
+		"From": "goulard3120 <artificer3120@example.org>", "To": "<operator@example.com>", "Subject": "Re: @goulard3120 status",
+		"Message-Id": "<reply.t1.goulard3120@example.org>", "In-Reply-To": "<q@example.com>", "References": "<p@example.com> <q@example.com>",
+		"Auto-Submitted": "auto-replied", "X-Agentstateloop": "goulard3120", "Date": "Mon, 05 Jan 2026 12:00:00 +0000", "Mime-Version": "1.0",
+	} {
+		if got := m.Header.Get(field); got != want {
+			t.Errorf("%s: %q, want %q", field, got, want)
+		}
+	}
+	h := mail.ParseHeader(raw)
+	if !mail.OwnMessageID(h.MessageID, d.Handle, d.From) {
+		t.Errorf("our own Message-ID %q is not recognised", h.MessageID)
+	}
+	if c := mail.ReadContent(bytes.NewReader(raw)); c.Full != d.Text || len(c.Problems) != 0 {
+		t.Errorf("text %q, problems %q", c.Full, c.Problems)
+	}
+}
+
+// Whatever stands in a draft, the mail is well-formed and says the same.
+func TestRenderOddDrafts(t *testing.T) {
+	for name, edit := range map[string]func(*mail.Draft){
+		"injection":       func(d *mail.Draft) { d.Subject = "x\r\nBcc: evil@example.net\r\n\r\nbody" },
+		"bad ids":         func(d *mail.Draft) { d.InReplyTo = "<a b@c>\r\nX: y"; d.References = []string{"x\r\ny", "<ok@b>"} },
+		"foreign subject": func(d *mail.Draft) { d.Subject = strings.Repeat("Grüße ☕ ", 60) },
+		"encoded subject": func(d *mail.Draft) { d.Subject = "=?utf-8?q?not_decoded?=" },
+		"long subject":    func(d *mail.Draft) { d.Subject = strings.Repeat("word ", 300) + strings.Repeat("x", 2000) },
+		"no subject":      func(d *mail.Draft) { d.Subject = "" },
+		"long chain":      func(d *mail.Draft) { d.References = strings.Fields(strings.Repeat("<x@y> <z@y> ", 500)) },
+		"long lines":      func(d *mail.Draft) { d.Text = strings.Repeat("x", 5000) + "\n" + strings.Repeat("☕", 5000) },
+		"mostly foreign":  func(d *mail.Draft) { d.Text = strings.Repeat("こんにちは\n", 50) },
+		"no text":         func(d *mail.Draft) { d.Text = "" },
+		"control chars":   func(d *mail.Draft) { d.Text = "a\x00b\r\nc\rd\x1b[31m\xff" },
+		"attachment": func(d *mail.Draft) {
+			d.Attachments = []mail.Attachment{{Name: "a.bin", Data: bytes.Repeat([]byte{0, 255}, 1000)}}
+		},
+		"boundary in text": func(d *mail.Draft) {
+			d.Attachments = []mail.Attachment{{Name: "a"}}
+			d.Text = "--=_" + strings.Repeat("0", 24)
+		},
+		"odd attachment": func(d *mail.Draft) {
+			d.Attachments = []mail.Attachment{{Name: "../..\\x\"\r\nX: y.sh", Type: "text/html\r\nX: y", Data: []byte("x")}, {Name: "...", Type: "multipart/mixed; boundary=b"}}
+		},
+	} {
+		d := draft()
+		edit(&d)
+		raw := render(t, d)
+		for i, line := range strings.Split(strings.TrimSuffix(string(raw), "\r\n"), "\r\n") {
+			if len(line) > 998 || strings.ContainsAny(line, "\r\n\x00") {
+				t.Errorf("%s: line %d of %d bytes: %.80q", name, i, len(line), line)
+			}
+			for _, r := range line {
+				if r >= 0x80 {
+					t.Errorf("%s: line %d is not ASCII", name, i)
+					break
+				}
+			}
+		}
+		m, err := netmail.ReadMessage(bytes.NewReader(raw))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if m.Header.Get("Bcc") != "" || m.Header.Get("X") != "" || len(m.Header["Subject"]) != 1 {
+			t.Errorf("%s: header %v", name, m.Header)
+		}
+		c := mail.ReadContent(bytes.NewReader(raw))
+		if len(c.Attachments) != len(d.Attachments) || len(c.Problems) != 0 {
+			t.Errorf("%s: %d attachments, problems %q", name, len(c.Attachments), c.Problems)
+		}
+		for i := range min(len(c.Attachments), len(d.Attachments)) {
+			if !bytes.Equal(c.Attachments[i].Data, d.Attachments[i].Data) {
+				t.Errorf("%s: attachment %d has %d bytes, want %d", name, i, len(c.Attachments[i].Data), len(d.Attachments[i].Data))
+			}
+		}
+		if name != "control chars" && c.Full != strings.TrimSpace(d.Text) {
+			t.Errorf("%s: text of %d bytes, want %d", name, len(c.Full), len(d.Text))
+		}
+		want := strings.Join(strings.Fields(d.Subject), " ")
+		if h := mail.ParseHeader(raw); len(want) < 900 && h.Subject != strings.TrimSpace("Re: "+want) {
+			t.Errorf("%s: subject %q, want %q", name, h.Subject, want)
+		}
+		if h := mail.ParseHeader(raw); len(h.References) > 20 {
+			t.Errorf("%s: %d references", name, len(h.References))
+		}
+	}
+	for name, edit := range map[string]func(*mail.Draft){
+		"id":      func(d *mail.Draft) { d.ID = "a b" },
+		"handle":  func(d *mail.Draft) { d.Handle = "x\r\ny" },
+		"address": func(d *mail.Draft) { d.To = "a@b>\r\nRCPT TO:<c@d" },
+		"none":    func(d *mail.Draft) { d.From = "" },
+		"auto":    func(d *mail.Draft) { d.Auto = "" },
+	} {
+		d := draft()
+		edit(&d)
+		if err := mail.Render(io.Discard, d); err == nil {
+			t.Errorf("bad %s: no error", name)
+		}
+	}
+}
+
+func TestReIsAddedOnce(t *testing.T) {
+	for in, want := range map[string]string{"x": "Re: x", "Re: x": "Re: x", "RE: x": "RE: x", "AW: x": "AW: x", "Regards: x": "Re: Regards: x"} {
+		d := draft()
+		d.Subject = in
+		if h := mail.ParseHeader(render(t, d)); h.Subject != want {
+			t.Errorf("%q becomes %q, want %q", in, h.Subject, want)
+		}
+	}
+	d := draft()
+	d.InReplyTo, d.References, d.Auto = "", nil, mail.AutoGenerated
+	if h := mail.ParseHeader(render(t, d)); h.Subject != d.Subject || len(h.References) != 0 {
+		t.Errorf("a new thread: %+v", h)
+	}
+}
