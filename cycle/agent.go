@@ -24,6 +24,7 @@ type Agent struct {
 	Schedule Schedule
 	Turn     *turn.Config // nil: runner "none", messages wait for `inbox`
 	Replies  Replies
+	Rights   Rights
 	Keep     time.Duration // turns, messages and quarantine older than this are pruned
 
 	// Self is the argv that starts this program again with this agent's
@@ -54,6 +55,13 @@ type Schedule struct {
 	Mode   string // ModeCrontab, ModeFixed or ModeNone
 	Table  cron.Table
 	Binary string // absolute; what the line runs
+}
+
+// Rights are arguments added to the agent's command by what caused the turn
+// ([turn.permissions]), so that a peer's message may do less than the
+// operator's.
+type Rights struct {
+	Operator, Peer, Task []string
 }
 
 // The schedule modes.

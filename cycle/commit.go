@@ -30,7 +30,7 @@ func (a *Agent) renderNew(s *state.State, now time.Time) error {
 		if s.Outbox[i].File != "" {
 			continue
 		}
-		data, err := a.render(s.Outbox[i], now)
+		data, err := a.render(*s, s.Outbox[i], now)
 		if err != nil {
 			return fmt.Errorf("render %s: %w", s.Outbox[i].ID, err)
 		}

@@ -20,29 +20,39 @@ import (
 // deliverableFile is where a turn's final text lies in its output box.
 const deliverableFile = "deliverable.txt"
 
-// deliver closes a turn: its text becomes a file of the output box, its reply
-// is rendered, and one commit makes both count. If the turn is not ours any
-// more, the commit leaves a history line and nothing else.
+// close ends the turn whose attempt came to r.
+func (a *Agent) close(ctx context.Context, w work, r turn.Result) error {
+	_, err := a.deliver(ctx, w, r)
+	return err
+}
+
+// deliver closes a turn: what was submitted, else its final text, becomes a
+// file of the output box, its reply is rendered, and one commit makes both
+// count. If the turn is not ours any more, the commit leaves a history line and
+// nothing else.
 func (a *Agent) deliver(ctx context.Context, w work, r turn.Result) (state.State, error) {
-	text := deliverable(r)
-	box := path.Join(w.dir(), "output")
-	file := path.Join(box, deliverableFile)
-	if err := a.Store.Keep(file, strings.NewReader(text)); err != nil {
-		return state.State{}, fmt.Errorf("keep deliverable: %w", err)
-	}
-	reply, err := a.reply(w, text, r)
+	s, err := a.Store.Read()
 	if err != nil {
-		return state.State{}, fmt.Errorf("render reply: %w", err)
+		return s, err
 	}
-	events := []state.Event{state.Ended{
+	if s.Turn.Submitted != "" && s.Turn.Owns(w.head.TurnID, w.head.Epoch) {
+		r = a.submitted(w, r)
+	}
+	files, unsent := a.attachments(w, r)
+	text := deliverable(r, unsent)
+	box := path.Join(w.dir(), "output")
+	if err := a.keepDeliverable(box, text); err != nil {
+		return s, err
+	}
+	reply, err := a.reply(w, text, files)
+	if err != nil {
+		return s, fmt.Errorf("render reply: %w", err)
+	}
+	s, err = a.commit(ctx, state.Ended{
 		TurnID: w.head.TurnID, Epoch: w.head.Epoch,
 		Outcome: state.Outcome(r.Status), Reason: r.Reason,
-		OutputBox: box, Deliverable: deliverableFile, Reply: reply,
-	}}
-	if refused, ok := state.CredentialFailure(r.Credential); ok {
-		events = append(events, state.CredentialFailed{Name: refused.Name, Reason: refused.Err.Error()})
-	}
-	s, err := a.commit(ctx, events...)
+		OutputBox: box, Deliverable: deliverableFile, Reply: reply, Session: a.nextSession(s, r),
+	})
 	if err != nil {
 		return s, err
 	}
@@ -52,18 +62,63 @@ func (a *Agent) deliver(ctx context.Context, w work, r turn.Result) (state.State
 	return s, nil
 }
 
+// nextSession is what the next turn goes on with. An inference that failed
+// keeps the session that was (DESIGN 6).
+func (a *Agent) nextSession(s state.State, r turn.Result) state.Session {
+	if r.Session == "" || a.Turn == nil {
+		return s.Session
+	}
+	return a.session(r)
+}
+
+// keepDeliverable writes the text into the box. An agent that has put something
+// in the way of it loses that, not us.
+func (a *Agent) keepDeliverable(box, text string) error {
+	dir := a.Store.Path(box)
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		if err := os.Remove(dir); err != nil {
+			return fmt.Errorf("keep deliverable: %w", err)
+		}
+	}
+	if err := os.RemoveAll(path.Join(dir, deliverableFile)); err != nil {
+		return fmt.Errorf("keep deliverable: %w", err)
+	}
+	if err := a.Store.Keep(path.Join(box, deliverableFile), strings.NewReader(text)); err != nil {
+		return fmt.Errorf("keep deliverable: %w", err)
+	}
+	return nil
+}
+
+// submitted replaces an attempt's own ending by what it submitted: that is the
+// deliverable, however the process ended.
+func (a *Agent) submitted(w work, r turn.Result) turn.Result {
+	text, err := os.ReadFile(a.Store.Path(path.Join(w.dir(), submittedFile)))
+	if err != nil {
+		r.Status, r.Reason = turn.Partial, "what was submitted cannot be read: "+err.Error()
+		return r
+	}
+	r.Status, r.Reason, r.Text = turn.Success, "", string(text)
+	return r
+}
+
 // deliverable is the text a turn hands back: its answer, and whatever must be
 // said about how it ended.
-func deliverable(r turn.Result) string {
+func deliverable(r turn.Result, unsent []string) string {
 	var parts []string
 	if r.Text != "" {
 		parts = append(parts, r.Text)
 	}
-	if r.Status != turn.Success {
+	switch {
+	case r.Status == turn.Failed:
+		parts = append(parts, "Inference failed. "+r.Reason)
+		if r.Stderr != "" {
+			parts = append(parts, r.Stderr)
+		}
+	case r.Status != turn.Success:
 		parts = append(parts, fmt.Sprintf("[%s: %s]", r.Status, r.Reason))
 	}
-	if r.Status == turn.Failed && r.Text == "" && r.Stderr != "" {
-		parts = append(parts, r.Stderr)
+	if notes := append(slices.Clone(r.Notes), unsent...); len(notes) > 0 {
+		parts = append(parts, "["+strings.Join(notes, "; ")+"]")
 	}
 	return strings.Join(parts, "\n\n")
 }
@@ -71,15 +126,15 @@ func deliverable(r turn.Result) string {
 // reply is the effect that hands a turn's deliverable to whoever caused it: a
 // mail to the operator who wrote, a report to the peer who asked, nothing for
 // `tell`, which reads it from the box.
-func (a *Agent) reply(w work, text string, r turn.Result) (*state.Effect, error) {
+func (a *Agent) reply(w work, text string, files []mail.Attachment) (*state.Effect, error) {
 	e := state.Effect{ID: "reply." + w.head.TurnID, Kind: state.Reply, To: w.msg.From, TurnID: w.head.TurnID}
 	var data []byte
 	var err error
-	switch w.msg.Source {
-	case state.Mail:
+	switch {
+	case w.msg.Source == state.Mail && a.Mail != nil:
 		e.Channel, e.Thread = state.ByMail, w.thread
-		data, err = a.renderMail(e, text, a.attachments(w, r), a.Now())
-	case state.Mesh:
+		data, err = a.renderMail(e, text, files, a.Now())
+	case w.msg.Source == state.Mesh:
 		e.Channel = state.ByMesh
 		data, err = json.Marshal(report(a.Handle, e.ID, w.sent, text))
 	default:
@@ -97,13 +152,9 @@ func (a *Agent) reply(w work, text string, r turn.Result) (*state.Effect, error)
 // report is a peer's deliverable. It repeats the correlation id of its cause,
 // else the cause's own id, and its hops, us added (DESIGN 8).
 func report(handle, id string, cause mesh.Message, text string) mesh.Message {
-	correlation := cause.Correlation
-	if correlation == "" {
-		correlation = cause.ID
-	}
 	return mesh.Message{
 		ID: id, From: handle, To: cause.From, Text: clip(text, mesh.MaxMessage-4<<10), Kind: mesh.KindReport,
-		Correlation: correlation, Hops: append(slices.Clone(cause.Hops), handle),
+		Correlation: correlation(cause), Hops: append(slices.Clone(cause.Hops), handle),
 	}
 }
 
@@ -116,37 +167,45 @@ func clip(text string, n int) string {
 	return strings.ToValidUTF8(text[:n-len(mark)], "") + mark
 }
 
-// mostAttached bounds what a reply carries.
+// mostAttached bounds, in bytes, what a reply carries.
 const mostAttached = 10 << 20
 
-// attachments are the files that the agent left in its output box.
-func (a *Agent) attachments(w work, r turn.Result) []mail.Attachment {
-	var files []mail.Attachment
+// attachments are the files that the agent left in its output box, for a mail;
+// unsent says which do not come with it, and why.
+func (a *Agent) attachments(w work, r turn.Result) (files []mail.Attachment, unsent []string) {
 	left := int64(mostAttached)
 	for _, name := range r.Output {
-		f, err := turn.OpenOutput(a.Store.Path(w.dir()), name)
-		if err != nil {
-			continue // it changed since the agent ended: what it is now is not sent
+		if name == deliverableFile {
+			continue
 		}
-		data, err := readUpTo(f, left)
-		f.Close()
+		if w.msg.Source != state.Mail {
+			unsent = append(unsent, "file left in the output box: "+name)
+			continue
+		}
+		data, err := a.readOutput(w, name, left)
 		if err != nil {
+			unsent = append(unsent, fmt.Sprintf("file not attached: %s: %v", name, err))
 			continue
 		}
 		left -= int64(len(data))
 		files = append(files, mail.Attachment{Name: path.Base(name), Data: data})
 	}
-	return files
+	return files, unsent
 }
 
-// readUpTo reads all of f, or nothing of it when that is more than n bytes.
-func readUpTo(f *os.File, n int64) ([]byte, error) {
+// readOutput reads a file of the output box, if it has no more than n bytes.
+func (a *Agent) readOutput(w work, name string, n int64) ([]byte, error) {
+	f, err := turn.OpenOutput(a.Store.Path(w.dir()), name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, n+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(data)) > n {
-		return nil, fmt.Errorf("%s does not fit", f.Name())
+		return nil, fmt.Errorf("it does not fit into the %d MiB a reply may carry", mostAttached>>20)
 	}
 	return data, nil
 }

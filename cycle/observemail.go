@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,8 +29,16 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 	obs.inbox = session
 	obs.events = append(obs.events, state.CredentialWorked{Name: "imap"})
 
+	controls := map[string]string{} // by key
 	look, err := session.Look(ctx, cur, a.Mail.Filter, room, func(m *mail.Message, raw io.Reader) error {
-		return keepMail(store, m, raw)
+		head := &prefix{room: longestControl}
+		if err := keepMail(store, m, io.TeeReader(raw, head)); err != nil {
+			return err
+		}
+		if m.Gate == "" && !head.full {
+			controls[m.Key] = mail.Control(mail.ReadContent(bytes.NewReader(head.data)).Text)
+		}
+		return nil
 	})
 	if err != nil {
 		obs.fail(state.Mail, err)
@@ -41,19 +50,36 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 		obs.events = append(obs.events, state.Unreadable{Key: fmt.Sprintf("mail:%s.%d.%d", a.Mail.Box.ID(), look.Cursor.Validity, uid)})
 	}
 	for _, m := range look.Messages {
-		obs.events = append(obs.events, mailEvent(m))
+		obs.events = append(obs.events, mailEvent(m, controls[m.Key]))
 	}
 }
 
+// longestControl is the size up to which a mail is looked at for a control.
+const longestControl = 256 << 10
+
+// prefix keeps the beginning of what is written to it.
+type prefix struct {
+	room int
+	data []byte
+	full bool // there was more
+}
+
+func (p *prefix) Write(b []byte) (int, error) {
+	n := min(len(b), p.room-len(p.data))
+	p.data = append(p.data, b[:n]...)
+	p.full = p.full || n < len(b)
+	return len(b), nil
+}
+
 // mailEvent tells the machine of one mail for this agent.
-func mailEvent(m mail.Message) state.Event {
+func mailEvent(m mail.Message, control string) state.Event {
 	if m.Gate != "" {
 		return state.Refused{
 			Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
 			Gate: m.Gate, Reason: m.Reason, At: m.At,
 		}
 	}
-	return state.Arrived{
+	arrived := state.Arrived{
 		Message: state.Message{
 			Key: m.Key, Source: state.Mail, From: m.Header.From, Operator: true,
 			At: m.At, Payload: mailPayload(m.Key),
@@ -62,6 +88,10 @@ func mailEvent(m mail.Message) state.Event {
 		UID:    m.UID,
 		Thread: mailThread(m.Header),
 	}
+	if control != "" {
+		return state.Controlled{Arrived: arrived, Control: control}
+	}
+	return arrived
 }
 
 // mailThread is the conversation a mail belongs to, as an answer continues it.

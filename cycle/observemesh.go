@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -52,7 +53,14 @@ func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.
 	if err != nil {
 		return nil, err
 	}
-	if gate, reason := a.Mesh.judge(a.Handle, m); gate != "" {
+	if m.Kind == mesh.KindReport {
+		return a.reported(store, s, m, raw)
+	}
+	gate, reason := a.Mesh.judge(m)
+	if gate == "" && m.Kind == mesh.KindAsk && slices.Contains(m.Hops, a.Handle) {
+		return a.busy(m), nil
+	}
+	if gate != "" {
 		r := Refusal{Key: m.Key(), Source: state.Mesh, From: m.From, Gate: gate, Reason: reason, At: m.SentAt}
 		if _, known := s.Seen[r.Key]; !known {
 			if err := quarantine(store, r, "message.json", bytes.NewReader(raw)); err != nil {
@@ -75,10 +83,40 @@ func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.
 	return state.Arrived{
 		Message: state.Message{
 			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, At: m.SentAt, Payload: payload,
+			Correlation: correlation(m),
 		},
 		MeshID: m.ID,
 	}, nil
 }
+
+// reported keeps a peer's report. It causes no turn of its own, and is believed
+// from whoever was asked: an unproven sender only where the mesh is open.
+func (a *Agent) reported(store payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
+	if gate, reason := a.Mesh.judge(m); gate != "" {
+		return a.noted(m, "a report that did not pass the gate: "+reason), nil
+	}
+	payload := state.PayloadName(state.MessagesDir, m.Key(), ".json")
+	if _, known := s.Seen[m.Key()]; !known {
+		if err := store.Keep(payload, bytes.NewReader(raw)); err != nil {
+			return nil, err
+		}
+	}
+	return state.Reported{Key: m.Key(), From: m.From, Payload: payload, MeshID: m.ID, ToolCallID: m.Correlation}, nil
+}
+
+// busy answers a question that has passed us before: whoever asked us waits for
+// us, so that waiting for them would never end (DESIGN 6).
+func (a *Agent) busy(m mesh.Message) state.Event {
+	e := a.noted(m, "it passed us before, answered busy").(state.Noted)
+	e.Answer = &state.Effect{
+		Kind: state.Answer, Channel: state.ByMesh, To: m.From, Text: "busy",
+		Correlation: correlation(m), Hops: append(slices.Clone(m.Hops), a.Handle),
+	}
+	return e
+}
+
+// correlation is what an answer to m refers to: its correlation id, else its id.
+func correlation(m mesh.Message) string { return cmp.Or(m.Correlation, m.ID) }
 
 func (a *Agent) noted(m mesh.Message, why string) state.Event {
 	return state.Noted{Key: m.Key(), Kind: m.Kind, From: m.From, Reason: why, Source: state.Mesh, MeshID: m.ID}
@@ -87,7 +125,7 @@ func (a *Agent) noted(m mesh.Message, why string) state.Event {
 // judge is the gate of the mesh: only listed peers cause turns, a token must
 // have proved who they are unless trust.mesh is open, and hops end loops
 // (DESIGN 8). The gate is "" for what passes.
-func (m *Mesh) judge(handle string, msg mesh.Message) (gate, reason string) {
+func (m *Mesh) judge(msg mesh.Message) (gate, reason string) {
 	switch {
 	case !slices.Contains(m.Peers, msg.From):
 		return "peer", "the sender is not listed in mesh.peers"
@@ -95,8 +133,6 @@ func (m *Mesh) judge(handle string, msg mesh.Message) (gate, reason string) {
 		return "proof", "no token proved the sender, and trust.mesh is \"token\""
 	case len(msg.Hops) > mesh.MaxHops:
 		return "hops", "it passed more than four agents: " + strings.Join(msg.Hops, ", ")
-	case slices.Contains(msg.Hops, handle):
-		return "hops", "it passed us before: " + strings.Join(msg.Hops, ", ")
 	}
 	return "", ""
 }

@@ -66,7 +66,7 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 		}
 	}
 	for _, e := range next.Outbox {
-		mail, err := a.previewMail(e)
+		mail, err := a.previewMail(next, e)
 		if err != nil {
 			return p, err
 		}
@@ -83,13 +83,13 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 	return p, nil
 }
 
-func (a *Agent) previewMail(e state.Effect) (PreviewMail, error) {
+func (a *Agent) previewMail(s state.State, e state.Effect) (PreviewMail, error) {
 	p := PreviewMail{Channel: e.Channel, To: e.To, Subject: e.Thread.Subject}
 	if e.File != "" {
 		p.Text = "(already rendered: " + e.File + ")"
 		return p, nil
 	}
-	text, err := a.text(e)
+	text, err := a.text(s, e)
 	p.Text = text
 	return p, err
 }

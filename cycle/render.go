@@ -14,14 +14,17 @@ import (
 )
 
 // render makes the exact bytes of an effect whose text is short: acks, quiets,
-// notices, answers. A turn's reply comes rendered from its runner.
-func (a *Agent) render(e state.Effect, now time.Time) ([]byte, error) {
-	text, err := a.text(e)
+// notices, answers, questions. A turn's reply comes rendered from its runner.
+func (a *Agent) render(s state.State, e state.Effect, now time.Time) ([]byte, error) {
+	text, err := a.text(s, e)
 	if err != nil {
 		return nil, err
 	}
 	if e.Channel == state.ByMesh {
-		return json.Marshal(mesh.Message{ID: e.ID, From: a.Handle, To: e.To, Text: text, Kind: mesh.KindMessage})
+		return json.Marshal(mesh.Message{
+			ID: e.ID, From: a.Handle, To: e.To, Text: text, Kind: meshKind(e.Kind),
+			Correlation: e.Correlation, Hops: e.Hops,
+		})
 	}
 	return a.renderMail(e, text, nil, now)
 }
@@ -54,8 +57,21 @@ func (a *Agent) renderMail(e state.Effect, text string, files []mail.Attachment,
 	return out.Bytes(), nil
 }
 
+// meshKind is how an effect travels the mesh: of all there is only a question
+// and a message cause turns there.
+func meshKind(k state.EffectKind) string {
+	switch k {
+	case state.Question:
+		return mesh.KindAsk
+	case state.Reply, state.Answer:
+		return mesh.KindReport
+	default:
+		return mesh.KindMessage
+	}
+}
+
 // text is what an effect says.
-func (a *Agent) text(e state.Effect) (string, error) {
+func (a *Agent) text(s state.State, e state.Effect) (string, error) {
 	switch e.Kind {
 	case state.Ack:
 		return a.fill(a.Replies.Ack, state.PREP)
@@ -66,9 +82,39 @@ func (a *Agent) text(e state.Effect) (string, error) {
 		return a.fill(a.Replies.QuietPrep, e.From)
 	case state.Working:
 		return "still working on it.", nil
-	default:
-		return e.Text, nil
+	case state.Answer:
+		if e.Channel == state.ByMail {
+			return a.answer(s, e.Text), nil
+		}
 	}
+	return e.Text, nil
+}
+
+// answer tells the operator that a control was carried out, and where the
+// agent stands now.
+func (a *Agent) answer(s state.State, control string) string {
+	var b strings.Builder
+	switch control {
+	case state.ControlStop:
+		b.WriteString("STOP: whatever was running is being ended.\n\n")
+	case state.ControlHalt:
+		b.WriteString("HALT: nothing runs and nothing is sent until you say GO. Mail is still collected.\n\n")
+	case state.ControlGo:
+		b.WriteString("GO.\n\n")
+	}
+	fmt.Fprintf(&b, "%s since %s\n", s.Phase, s.PhaseSince.Format(time.RFC3339))
+	if s.HaltedHere {
+		b.WriteString("HALTED here\n")
+	}
+	if s.HaltedMesh {
+		b.WriteString("HALTED on the mesh; it is lifted there\n")
+	}
+	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
+		s.Turn.Status, len(s.Inbox), len(s.Outbox), s.Undeliverable)
+	for name, c := range s.Credentials {
+		fmt.Fprintf(&b, "credential %s fails since %s\n", name, c.Since.Format(time.RFC3339))
+	}
+	return b.String()
 }
 
 func (a *Agent) fill(t *template.Template, phase state.Phase) (string, error) {

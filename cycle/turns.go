@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"time"
 
 	"agentstateloop/state"
@@ -18,9 +19,13 @@ var errLost = errors.New("the turn is not ours any more")
 // wanted.
 const lookEvery = 500 * time.Millisecond
 
+// credentialRest is how long a message waits when the agent's own login was
+// refused: the next cycle tries again (DESIGN 10).
+const credentialRest = time.Minute
+
 // Turns runs the inbox, one message at a time, until nothing can run, and says
-// how many turns ended. Another runner at work is no error: it takes what is
-// there.
+// how many attempts were made. Another runner at work is no error: it takes
+// what is there.
 func (a *Agent) Turns(ctx context.Context) (int, error) {
 	if a.Turn == nil {
 		return 0, nil
@@ -31,7 +36,7 @@ func (a *Agent) Turns(ctx context.Context) (int, error) {
 		if err != nil {
 			return ran, err
 		}
-		if !s.CanRun(a.Policy, a.Now()) && !owned(s.Turn) {
+		if !s.CanRun(a.Policy, a.Now()) {
 			return ran, nil
 		}
 		lock, err := a.Store.TryLock(state.TurnLock)
@@ -71,20 +76,24 @@ func (a *Agent) drain(ctx context.Context) (int, error) {
 	}
 }
 
-// runTurn runs one attempt at the message that s has just dispatched.
+// runTurn makes one attempt at the message that s has just dispatched.
 func (a *Agent) runTurn(ctx context.Context, s state.State) error {
 	head := s.Turn
 	msg, _ := s.Find(head.Key)
 	w, err := a.load(head, msg)
 	if err != nil {
-		_, err = a.deliver(ctx, w, turn.Result{Status: turn.Failed, Reason: err.Error()})
-		return err
+		return a.close(ctx, w, turn.Result{Status: turn.Failed, Reason: err.Error()})
+	}
+	w.reports = a.reports(head.Waiting)
+	history, err := a.recall()
+	if err != nil {
+		return a.returned(ctx, s, err)
 	}
 	dir := a.Store.Path(w.dir())
-	if err := turn.Prepare(dir, w.context(), ""); err != nil {
-		_, giveBackErr := a.giveBack(ctx, s, err.Error())
-		return errors.Join(err, giveBackErr)
+	if err := turn.Prepare(dir, w.context(history), a.carried(head)); err != nil {
+		return a.returned(ctx, s, err)
 	}
+	session, prompt := a.goesOn(s), a.prompt(s, w, history)
 	if s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
 		return err
 	}
@@ -94,22 +103,79 @@ func (a *Agent) runTurn(ctx context.Context, s state.State) error {
 
 	guarded, release := a.guard(ctx, head)
 	result, err := a.Turn.Run(guarded, turn.Attempt{
-		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch, Prompt: a.prompt(w),
+		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
+		Prompt: prompt, Session: session, Extra: a.Rights.of(msg),
 		Env: map[string]string{"AGENTSTATELOOP_CONFIG": a.Config, "AGENTSTATELOOP_HANDLE": a.Handle},
 	}, nil)
 	release()
 	switch {
 	case errors.Is(err, errLost):
 		return nil // nothing sent, nothing written
-	case ctx.Err() != nil:
-		_, err = a.giveBack(ctx, s, "its runner was told to stop")
+	case err != nil && ctx.Err() != nil:
+		_, err = a.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "its runner was told to stop"})
 		return err
 	case err != nil:
-		_, giveBackErr := a.giveBack(ctx, s, err.Error())
-		return errors.Join(err, giveBackErr)
+		return a.returned(ctx, s, err)
 	}
-	_, err = a.deliver(ctx, w, result)
-	return err
+	return a.settle(ctx, w, result)
+}
+
+// settle decides, from what the attempt came to, what becomes of its turn.
+func (a *Agent) settle(ctx context.Context, w work, r turn.Result) error {
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	id, epoch := w.head.TurnID, w.head.Epoch
+	switch {
+	case s.Turn.Submitted != "":
+		return a.close(ctx, w, r)
+	case r.SessionStale:
+		_, err = a.commit(ctx, state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone, a fresh one begins", Forget: true})
+		return err
+	case r.Credential != nil && r.Status != turn.Success:
+		refused, _ := state.CredentialFailure(r.Credential)
+		_, err = a.commit(ctx,
+			state.CredentialFailed{Name: refused.Name, Reason: refused.Err.Error()},
+			state.GivenBack{TurnID: id, Epoch: epoch, Reason: refused.Error(), Wait: credentialRest})
+		return err
+	case r.Exit == turn.ExitClean && len(s.Turn.Waiting) > 0 && s.Turn.Owns(id, epoch):
+		_, err = a.commit(ctx, state.Suspended{
+			TurnID: id, Epoch: epoch, Box: path.Join(w.dir(), "output"), Session: a.session(r),
+		})
+		return err
+	}
+	return a.close(ctx, w, r)
+}
+
+// returned gives a message back after a fault of ours, and tells the fault.
+func (a *Agent) returned(ctx context.Context, s state.State, fault error) error {
+	_, err := a.giveBack(ctx, s, fault.Error())
+	return errors.Join(fault, err)
+}
+
+// session is what the next turn goes on with.
+func (a *Agent) session(r turn.Result) state.Session {
+	if r.Session == "" {
+		return state.Session{}
+	}
+	return state.Session{Runner: a.Turn.Runner, ID: r.Session}
+}
+
+// carried is the output box that a resumed attempt begins with.
+func (a *Agent) carried(h state.Head) string {
+	if !h.Resumed || h.Box == "" {
+		return ""
+	}
+	return a.Store.Path(h.Box)
+}
+
+// of gives the arguments for a turn by its cause.
+func (r Rights) of(m state.Message) []string {
+	if m.Operator {
+		return r.Operator
+	}
+	return r.Peer
 }
 
 // guard gives a context that ends when the turn is not ours any more, or is to

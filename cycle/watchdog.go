@@ -11,9 +11,9 @@ import (
 // watch is the watchdog, at the start of each cycle: a turn that is dispatched
 // or running while nobody holds turn.lock has lost its owner. With the lock
 // held from probe to commit, what is left of its agent is ended and the turn
-// reaped (DESIGN 6).
+// reaped (DESIGN 6). A suspended turn that is to stop has no owner either.
 func (a *Agent) watch(ctx context.Context, s state.State) (state.State, error) {
-	if !owned(s.Turn) {
+	if !owned(s.Turn) && !laidDown(s.Turn) {
 		return s, nil
 	}
 	lock, err := a.Store.TryLock(state.TurnLock)
@@ -29,48 +29,86 @@ func owned(h state.Head) bool {
 	return h.Status == state.HeadDispatched || h.Status == state.HeadRunning
 }
 
-// reap ends the turn that the state shows, if there is one that should have an
-// owner. The caller holds turn.lock, so that it has none.
+// laidDown says whether the turn was marked to stop while it was suspended.
+func laidDown(h state.Head) bool { return h.Status == state.HeadSuspended && h.Stop != "" }
+
+// reap ends the turn that the state shows, if there is one without an owner.
+// The caller holds turn.lock, so that nobody owns it.
 func (a *Agent) reap(ctx context.Context) (state.State, error) {
 	s, err := a.Store.Read()
-	if err != nil || !owned(s.Turn) {
-		return s, err
-	}
-	head := s.Turn
-	dir := a.Store.Path(attemptDir(head.TurnID, head.Epoch))
-	reason := "its runner died"
-	held, _, err := turn.Probe(dir)
 	if err != nil {
 		return s, err
 	}
-	if held {
-		abandoned, err := turn.End(ctx, dir, turn.DefaultGrace)
-		if err != nil {
-			return s, err
-		}
-		reason = "its runner died, the agent was ended"
-		if abandoned {
-			reason = "its runner died, and the agent did not let itself be ended"
-		}
+	head := s.Turn
+	switch {
+	case laidDown(head):
+		return a.closed(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped while it waited for other agents"})
+	case !owned(head), head.Pulled && a.Now().Sub(head.Since) < a.Policy.TurnTimeout:
+		return s, nil
+	}
+	reason, err := a.endOrphan(ctx, head)
+	if err != nil {
+		return s, err
 	}
 	a.log("watchdog: turn %s (epoch %d): %s", head.TurnID, head.Epoch, reason)
 	return a.giveBack(ctx, s, reason)
 }
 
-// giveBack returns a turn's message to the inbox, or, when its attempts are
-// used up, closes the turn with a fallback deliverable.
+// endOrphan ends what is left of a dead runner's agent, and says in words what
+// was found.
+func (a *Agent) endOrphan(ctx context.Context, head state.Head) (string, error) {
+	if head.Pulled {
+		return "it was taken by `inbox next` and not done in time", nil
+	}
+	dir := a.Store.Path(attemptDir(head.TurnID, head.Epoch))
+	held, _, err := turn.Probe(dir)
+	if err != nil {
+		return "", err
+	}
+	if !held {
+		return "its runner died", nil
+	}
+	abandoned, err := turn.End(ctx, dir, turn.DefaultGrace)
+	if err != nil {
+		return "", err
+	}
+	if abandoned {
+		return "its runner died, and the agent did not let itself be ended", nil
+	}
+	return "its runner died, the agent was ended", nil
+}
+
+// giveBack returns a turn's message to the inbox, unless the turn is over all
+// the same: it was submitted, was to stop, or its attempts are used up. Then
+// it is closed with what there is.
 func (a *Agent) giveBack(ctx context.Context, s state.State, reason string) (state.State, error) {
 	head := s.Turn
 	msg, ok := s.Find(head.Key)
-	if !ok || msg.Attempts < a.Policy.MaxAttempts {
-		return a.commit(ctx, state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})
+	switch {
+	case head.Submitted != "":
+		return a.closed(ctx, s, turn.Result{Status: turn.Success})
+	case head.Stop != "":
+		return a.closed(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped; " + reason})
+	case ok && msg.Attempts >= a.Policy.MaxAttempts:
+		return a.closed(ctx, s, turn.Result{
+			Status: turn.Failed,
+			Reason: fmt.Sprintf("%s, and it was attempt %d of %d", reason, msg.Attempts, a.Policy.MaxAttempts),
+		})
 	}
-	w, err := a.load(head, msg)
+	return a.commit(ctx, state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})
+}
+
+// closed closes the turn of s with a fallback deliverable: the given ending,
+// and whatever the agent had left in its output box.
+func (a *Agent) closed(ctx context.Context, s state.State, r turn.Result) (state.State, error) {
+	msg, _ := s.Find(s.Turn.Key)
+	w, err := a.load(s.Turn, msg)
 	if err != nil {
-		reason += "; " + err.Error()
+		r.Notes = append(r.Notes, err.Error())
 	}
-	return a.deliver(ctx, w, turn.Result{
-		Status: turn.Failed,
-		Reason: fmt.Sprintf("%s, and it was attempt %d of %d", reason, msg.Attempts, a.Policy.MaxAttempts),
-	})
+	dir := a.Store.Path(w.dir())
+	if files, notes, err := turn.ListOutput(dir); err == nil {
+		r.Output, r.Notes = files, append(r.Notes, notes...)
+	}
+	return a.deliver(ctx, w, r)
 }

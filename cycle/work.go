@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"strconv"
+	"strings"
 
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
@@ -28,6 +28,7 @@ type work struct {
 	thread  state.Thread
 	sent    mesh.Message // the mesh message, where it is one
 	files   []mail.Attachment
+	reports []string // what a resumed turn waited for
 }
 
 // attemptDir is the folder of one attempt, below the agent's directory.
@@ -64,19 +65,22 @@ func (a *Agent) load(head state.Head, msg state.Message) (work, error) {
 }
 
 // context is what the agent finds in its context box, read-only.
-func (w work) context() []turn.File {
+func (w work) context(history string) []turn.File {
 	name := "message.txt"
-	files := []turn.File{{Name: "text.txt", Body: bytes.NewReader([]byte(w.text))}}
+	files := []turn.File{
+		{Name: "text.txt", Body: strings.NewReader(w.text)},
+		{Name: "history.txt", Body: strings.NewReader(history)},
+	}
 	switch w.msg.Source {
 	case state.Mail:
 		name = "message.eml"
-		files = append(files, turn.File{Name: "full.txt", Body: bytes.NewReader([]byte(w.full))})
+		files = append(files, turn.File{Name: "full.txt", Body: strings.NewReader(w.full)})
 	case state.Mesh:
 		name = "message.json"
 	}
 	files = append(files, turn.File{Name: name, Body: bytes.NewReader(w.raw)})
 	for _, f := range w.files {
-		files = append(files, turn.File{Name: "attachments/" + f.Name, Body: io.Reader(bytes.NewReader(f.Data))})
+		files = append(files, turn.File{Name: "attachments/" + f.Name, Body: bytes.NewReader(f.Data)})
 	}
 	return files
 }

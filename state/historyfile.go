@@ -198,6 +198,66 @@ func yieldLines(name string, yield func(Line, error) bool) bool {
 	}
 }
 
+// Newest yields lines from the newest backwards, and reads at most limit bytes
+// of the history, however long it is. Lines that do not parse are passed over.
+func (st *Store) Newest(limit int64) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		names, err := filepath.Glob(st.path("history-*.jsonl"))
+		if err != nil {
+			yield(Line{}, err)
+			return
+		}
+		slices.Sort(names)
+		slices.Reverse(names)
+		for _, name := range names {
+			data, err := readEnd(name, limit)
+			if err != nil {
+				yield(Line{}, err)
+				return
+			}
+			limit -= int64(len(data))
+			if !yieldBackwards(data, yield) || limit <= 0 {
+				return
+			}
+		}
+	}
+}
+
+// readEnd reads the last limit bytes of a file, from the beginning of a line.
+func readEnd(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	end, err := wholeLines(f)
+	if err != nil {
+		return nil, err
+	}
+	start := max(0, end-limit)
+	data := make([]byte, end-start)
+	if _, err := f.ReadAt(data, start); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if start > 0 {
+		_, data, _ = bytes.Cut(data, []byte("\n"))
+	}
+	return data, nil
+}
+
+func yieldBackwards(data []byte, yield func(Line, error) bool) bool {
+	for len(data) > 0 {
+		data = data[:len(data)-1] // the newline
+		i := bytes.LastIndexByte(data, '\n')
+		var l Line
+		if json.Unmarshal(data[i+1:], &l) == nil && l.Kind != "" && !yield(l, nil) {
+			return false
+		}
+		data = data[:i+1]
+	}
+	return true
+}
+
 func (st *Store) allLines() ([]Line, error) {
 	var lines []Line
 	for l, err := range st.History() {

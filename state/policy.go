@@ -24,7 +24,7 @@ type Policy struct {
 	MaxAttempts int  // of one turn
 	// TurnTimeout is how long a turn that was taken by `inbox next` may take.
 	TurnTimeout time.Duration
-	Rate        int  // operator messages an hour before more are deferred; 0 = no limit
+	Rate        int // operator messages an hour before more are deferred; 0 = no limit
 }
 
 // Interval is the polling interval that the state asks for: engaged in PREP

@@ -1,0 +1,159 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// What people and pulling agents do with the inbox.
+
+// Pulled is a message that `inbox next` hands out.
+type Pulled struct {
+	TurnID string       `json:"turn_id"`
+	Epoch  uint64       `json:"turn_epoch"`
+	Key    string       `json:"key"`
+	Source state.Source `json:"source"`
+	From   string       `json:"from"`
+	Text   string       `json:"text"`
+	Note   string       `json:"note,omitempty"`
+}
+
+// ErrNothing: there is no message to take.
+var ErrNothing = errors.New("nothing waits")
+
+// Next takes the next message for an agent that pulls. Its turn is reaped when
+// `inbox done` has not come within turn.timeout.
+func (a *Agent) Next(ctx context.Context) (Pulled, error) {
+	if a.Turn != nil {
+		return Pulled{}, errors.New(`turn.runner runs the messages; set it to "none" to pull them`)
+	}
+	lock, err := a.Store.TryLock(state.TurnLock)
+	if err != nil {
+		return Pulled{}, err
+	}
+	if lock == nil {
+		return Pulled{}, ErrBusy
+	}
+	defer lock.Unlock()
+	if _, err := a.reap(ctx); err != nil {
+		return Pulled{}, err
+	}
+	s, err := a.commit(ctx, state.Claimed{Pull: true})
+	if err != nil {
+		return Pulled{}, err
+	}
+	head := s.Turn
+	if head.Status == state.HeadRunning {
+		return Pulled{}, fmt.Errorf("turn %s is not done: end it with `inbox done`", head.TurnID)
+	}
+	if head.Status != state.HeadDispatched {
+		return Pulled{}, ErrNothing
+	}
+	if s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
+		return Pulled{}, err
+	}
+	msg, _ := s.Find(head.Key)
+	w, err := a.load(head, msg)
+	if err != nil {
+		return Pulled{}, err
+	}
+	return Pulled{
+		TurnID: head.TurnID, Epoch: head.Epoch, Key: msg.Key, Source: msg.Source, From: msg.From,
+		Text: w.text, Note: msg.Note,
+	}, nil
+}
+
+// Done ends the turn that Next has handed out, with its deliverable, and sends
+// that.
+func (a *Agent) Done(ctx context.Context, in Inside, text string) error {
+	s, err := a.mine(in)
+	if err != nil {
+		return err
+	}
+	if !s.Turn.Pulled {
+		return errors.New("that turn was not taken by `inbox next`")
+	}
+	if _, err := a.closed(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
+		return err
+	}
+	return a.sendNow(ctx)
+}
+
+// Retry queues a message again that waits for a later time or was given up.
+func (a *Agent) Retry(ctx context.Context, key string) error {
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	msg, waits := s.Find(key)
+	if waits && msg.Status != state.Deferred {
+		return fmt.Errorf("%s is %s already", key, msg.Status)
+	}
+	if !waits {
+		if msg, err = a.remembered(key); err != nil {
+			return err
+		}
+	}
+	_, err = a.commit(ctx, state.Retried{Message: msg})
+	return err
+}
+
+// remembered finds a message that has left the inbox in the history.
+func (a *Agent) remembered(key string) (state.Message, error) {
+	var found *state.Message
+	for l, err := range a.Store.History() {
+		if err != nil {
+			return state.Message{}, err
+		}
+		if l.Kind == state.LineMessage && l.Key == key {
+			found = l.Message
+		}
+	}
+	if found == nil {
+		return state.Message{}, fmt.Errorf("no message %s is known: see `inbox list` and `history`", key)
+	}
+	return *found, nil
+}
+
+// Drop takes a waiting message out of the inbox; it gets no turn.
+func (a *Agent) Drop(ctx context.Context, key, reason string) error {
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	msg, waits := s.Find(key)
+	if !waits {
+		return fmt.Errorf("no message %s waits: see `inbox list`", key)
+	}
+	if msg.Status == state.Pending || msg.Status == state.Processing {
+		return fmt.Errorf("%s has its turn now: use `stop`", key)
+	}
+	_, err = a.commit(ctx, state.Dropped{Key: key, Reason: reason})
+	return err
+}
+
+// Stop marks the active turn; its runner ends the agent and delivers what there
+// is, marked canceled. ErrNothing: no turn is active.
+func (a *Agent) Stop(ctx context.Context, reason string) error {
+	s, err := a.commit(ctx, state.Stopped{Reason: reason})
+	if err != nil {
+		return err
+	}
+	if s.Turn.Status == state.HeadIdle {
+		return ErrNothing
+	}
+	if _, err := a.watch(ctx, s); err != nil {
+		return err
+	}
+	return a.sendNow(ctx)
+}
+
+// Reset begins the agent's memory anew, with a note for its next context.
+func (a *Agent) Reset(ctx context.Context, note, origin string) error {
+	_, err := a.commit(ctx, state.Resetted{Note: note, Origin: origin})
+	return err
+}
