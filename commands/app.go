@@ -11,7 +11,7 @@ import (
 func (p *program) app() *cli.App {
 	app := &cli.App{
 		Name:    name,
-		Usage:   "let a command-line AI agent sleep in cron and wake for its operator",
+		Usage:   "an AI agent that sleeps in cron and wakes for its operator",
 		Version: version(),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "the agent's configuration `FILE`"},

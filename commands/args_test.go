@@ -1,0 +1,74 @@
+package commands
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestArrange(t *testing.T) {
+	app := new(program).app()
+	for _, test := range []struct{ in, want string }{
+		{"", ""},
+		{"poll", "poll"},
+		{"--json poll --config a.toml --quiet", "--json --config=a.toml poll --quiet"},
+		{"poll --quiet --json --config=a.toml", "--json --config=a.toml poll --quiet"},
+		{"nudge goulard --reason now", "nudge --reason=now -- goulard"},
+		{"nudge --reason now goulard --no-poll", "nudge --reason=now --no-poll -- goulard"},
+		{"nudge --reason --config", "nudge --reason=--config"},
+		{"nudge --no-poll=false", "nudge --no-poll=false"},
+		{"tell -- --json", "tell -- --json"},
+		{"tell -", "tell -- -"},
+		{"tell help", "tell -- help"},
+		{"--config a.toml inbox --json list", "--config=a.toml --json inbox list"},
+		{"inbox show 12", "inbox show -- 12"},
+		{"history -n 5", "history --n=5"},
+		{"history -n -5", "history --n=-5"},
+		{"poll --help --if-due", "poll --help"},
+		{"help", "--help"},
+		{"-h", "--help"},
+		{"help inbox show", "inbox show --help"},
+		{"help inbox", "inbox --help"},
+		{"--version", "--version"},
+		{"poll --generate-bash-completion", "poll --generate-bash-completion"},
+	} {
+		got, err := arrange(app, strings.Fields(test.in))
+		if err != nil || !slices.Equal(got, strings.Fields(test.want)) {
+			t.Errorf("arrange(%q) = %q, %v; want %q", test.in, got, err, test.want)
+		}
+	}
+}
+
+func TestArrangeRefuses(t *testing.T) {
+	app := new(program).app()
+	for _, test := range []struct{ in, text, hint string }{
+		{"pol", `unknown command "pol"`, "did you mean poll?"},
+		{"zzzzzz", `unknown command "zzzzzz"`, "see agentstateloop --help"},
+		{"help pol", `unknown command "pol"`, "did you mean poll?"},
+		{"inbox lst", `unknown command "inbox lst"`, "did you mean list?"},
+		{"inbox", "agentstateloop inbox wants one of: list, show", "see agentstateloop inbox --help"},
+		{"poll --if-deu", "unknown flag --if-deu", "did you mean --if-due?"},
+		{"poll --cofnig x", "unknown flag --cofnig", "did you mean --config?"},
+		{"poll -x", "unknown flag -x", "see agentstateloop poll --help"},
+		{"status --reason x", "unknown flag --reason", ""},
+		{"poll --config", "flag --config wants a value", "see agentstateloop poll --help"},
+	} {
+		_, err := arrange(app, strings.Fields(test.in))
+		usage, ok := errors.AsType[*usageError](err)
+		if !ok || usage.text != test.text || test.hint != "" && usage.hint != test.hint {
+			t.Errorf("arrange(%q): %+v; want %q, hint %q", test.in, err, test.text, test.hint)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"poll", "nudge", "status", "handle"}
+	for word, want := range map[string]string{
+		"pol": "poll", "polll": "poll", "nugde": "nudge", "handel": "handle", "x": "", "completely": "",
+	} {
+		if got := nearest(word, words); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+}

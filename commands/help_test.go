@@ -1,0 +1,52 @@
+package commands
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+)
+
+// TestHelp looks at every help page: it fits 80 columns, and shows an example.
+func TestHelp(t *testing.T) {
+	var pages func(path []string, commands []*cli.Command)
+	pages = func(path []string, commands []*cli.Command) {
+		for _, c := range commands {
+			args := append(slices.Clone(path), c.Name)
+			text := helpPage(t, args)
+			if !strings.Contains(text, "Example:\n  ") && len(c.Subcommands) == 0 {
+				t.Errorf("%v: no example", args)
+			}
+			pages(args, c.Subcommands)
+		}
+	}
+	pages(nil, new(program).app().Commands)
+
+	text := helpPage(t, nil)
+	last := 0
+	for _, c := range []string{"poll", "nudge", "transition", "status", "tell"} {
+		at := strings.Index(text, "\n  "+c+" ")
+		if at < last {
+			t.Errorf("%s is not in its place:\n%s", c, text)
+		}
+		last = at
+	}
+}
+
+func helpPage(t *testing.T, args []string) string {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	code := Run(t.Context(), append([]string{name, "help"}, args...), nil, &out, &errOut, nil)
+	if code != 0 || errOut.Len() > 0 {
+		t.Errorf("help %v: exit %d, %s", args, code, errOut.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("help %v: %d columns: %s", args, n, line)
+		}
+	}
+	return out.String()
+}

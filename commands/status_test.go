@@ -1,0 +1,110 @@
+package commands
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// TestStatusFields: the fields of DESIGN 11 are there, for an agent of which
+// nothing is known yet: null, never absent.
+func TestStatusFields(t *testing.T) {
+	a, err := testProgram().load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Store.Dir = t.TempDir()
+	s, err := a.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := writeJSON(&out, s, "  "); err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(out.String()), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"agent", "phase", "phase_since", "next_due", "deadline", "halted", "tier",
+		"inbox.waiting", "inbox.deferred", "inbox.quarantined", "outbox.waiting", "outbox.undeliverable",
+		"turn.status", "turn.id", "turn.epoch", "turn.lifecycle", "turn.state", "turn.tool", "turn.waiting_tool_count",
+		"credentials", "schedule.wanted", "schedule.installed", "schedule.error", "spend.day_usd", "spend.month_usd",
+	} {
+		at := fields
+		parts := strings.Split(path, ".")
+		for _, part := range parts[:len(parts)-1] {
+			at, _ = at[part].(map[string]any)
+		}
+		if _, ok := at[parts[len(parts)-1]]; !ok {
+			t.Errorf("%s is absent:\n%s", path, out.String())
+		}
+	}
+	if fields["credentials"] == nil {
+		t.Error("credentials is null, and should be an object")
+	}
+}
+
+func TestStatusText(t *testing.T) {
+	now := time.Date(2026, time.January, 5, 12, 0, 0, 0, time.Local)
+	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
+	text := func(s string) *string { return &s }
+	epoch := uint64(3)
+	one := 1
+	for _, test := range []struct {
+		name, mode string
+		status     cycle.Status
+		want       string
+	}{
+		{"asleep", cycle.ModeCrontab, cycle.Status{
+			Agent: "goulard3120", Phase: state.IDLE, PhaseSince: in(-26 * time.Hour), NextDue: in(30 * time.Minute),
+			Turn:     cycle.StatusTurn{Status: state.HeadIdle},
+			Schedule: cycle.StatusSchedule{Wanted: text("*/30 * * * *"), Installed: text("*/30 * * * *")},
+		}, `
+@goulard3120 is IDLE since 2026-01-04 10:00:00 (1d2h)
+  next poll  12:30:00 (in 30m)
+  schedule   */30 * * * *
+  inbox      0 waiting, 0 deferred, 0 quarantined
+`},
+		{"everything wrong", cycle.ModeCrontab, cycle.Status{
+			Agent: "goulard3120", Phase: state.ACTIVE, PhaseSince: in(-90 * time.Second), NextDue: in(-5 * time.Minute),
+			Deadline: in(8*time.Minute + 30*time.Second), Halted: true,
+			Inbox: cycle.StatusInbox{Waiting: 2, Deferred: 1, Quarantined: 4}, Outbox: cycle.StatusOutbox{Waiting: 1, Undeliverable: 1},
+			Turn: cycle.StatusTurn{Status: state.HeadRunning, ID: text("turn.1"), Epoch: &epoch, State: text("running_tool"), Tool: text("Bash\x1b[2J"), WaitingToolCount: &one},
+			Credentials: map[string]cycle.StatusCredential{
+				"smtp": {Failures: 1, Since: now.Add(-time.Minute)}, "imap": {Failures: 3, Since: now.Add(-time.Hour)},
+			},
+			Schedule: cycle.StatusSchedule{Wanted: text("*/1 * * * *"), Installed: text("*/30 * * * *"), Error: text("no crontab program")},
+		}, `
+@goulard3120 is ACTIVE since 11:58:30 (1m30s)
+  HALTED     no turns, no mail, until ` + "`agentstateloop resume`" + `
+  CREDENTIAL imap fails: 3 times in a row since 11:00:00
+  CREDENTIAL smtp fails: 1 time in a row since 11:59:00
+  LOST       1 message could not be delivered; see ` + "`agentstateloop history`" + `
+  OVERDUE    the poll of 11:55:00 (5m ago) did not come: is cron running?
+  CRONTAB    cannot be set: no crontab program
+  schedule   */30 * * * * is installed, */1 * * * * is wanted
+  timer      IDLE at 12:08:30 (in 8m30s) unless the operator writes
+  inbox      2 waiting, 1 deferred, 4 quarantined
+  outbox     1 waiting
+  turn       running, turn.1 epoch 3, running_tool Bash�[2J, waits for 1 tool
+`},
+		{"no crontab of ours", cycle.ModeFixed, cycle.Status{
+			Agent: "a", Phase: state.PREP, Turn: cycle.StatusTurn{Status: state.HeadIdle},
+		}, `
+@a is PREP
+  next poll  never polled yet: run ` + "`agentstateloop poll`" + ` once
+  schedule   mode fixed: the crontab is yours
+  inbox      0 waiting, 0 deferred, 0 quarantined
+`},
+	} {
+		if got := "\n" + statusText(test.status, test.mode, now); got != test.want {
+			t.Errorf("%s: got%s\nwant%s", test.name, got, test.want)
+		}
+	}
+}
