@@ -78,6 +78,7 @@ func killPIDFile(t *testing.T, file string) {
 // A runner that is killed leaves the lock with its agent, and no second agent
 // starts beside it.
 func TestOrphanHoldsTheAttempt(t *testing.T) {
+	t.Parallel()
 	b := orphan(t, `echo up; exec sleep 1000`)
 	held, p, err := Probe(b.Dir)
 	if !held || p.PID == 0 || err != nil {
@@ -101,6 +102,7 @@ func TestOrphanHoldsTheAttempt(t *testing.T) {
 }
 
 func TestEndKillsWhatIgnoresTerm(t *testing.T) {
+	t.Parallel()
 	b := orphan(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
 	if abandoned, err := End(t.Context(), b.Dir, 200*time.Millisecond); abandoned || err != nil {
 		t.Errorf("abandoned %v, %v", abandoned, err)
@@ -129,6 +131,7 @@ func TestEndFindsTheGroupWithoutItsLeader(t *testing.T) {
 
 // Whatever left the group is abandoned, not waited for for ever, and not killed.
 func TestEndAbandonsADaemon(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")
 	}
@@ -142,6 +145,7 @@ func TestEndAbandonsADaemon(t *testing.T) {
 
 // A pid that another process has now is not signalled.
 func TestEndSparesARecycledPID(t *testing.T) {
+	t.Parallel()
 	bystander := exec.Command("sleep", "1000")
 	bystander.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	if err := bystander.Start(); err != nil {

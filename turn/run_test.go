@@ -128,6 +128,7 @@ func TestOurFault(t *testing.T) {
 }
 
 func TestNoAnswer(t *testing.T) {
+	t.Parallel()
 	newBench(t, `exit 0`).run().check(t, Failed, ExitClean, "", "ended without an answer")
 	newBench(t, `echo 'no model' >&2`).run().check(t, Failed, ExitClean, "", "ended without an answer: no model")
 	newBench(t, `printf ' \n\t\n'`).run().check(t, Failed, ExitClean, "", "ended without an answer")
@@ -148,6 +149,7 @@ func TestBinaryOutput(t *testing.T) {
 // An answer longer than memory goes into a file, one longer than the file is
 // cut and says so; the agent is never blocked.
 func TestLongAnswer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, `head -c 300000 /dev/zero | tr '\0' x`)
 	b.MaxText = 1000
 	res := b.run()
@@ -201,6 +203,7 @@ func TestLostEpoch(t *testing.T) {
 
 // TERM goes to the whole group and may be answered; KILL follows if not.
 func TestTermThenKill(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, `trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	res, _ := b.runUntil("up", ErrStopped)
 	res.check(t, Canceled, ExitStopped, "up\nbye", "stopped")
@@ -220,6 +223,7 @@ func TestTermThenKill(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, `echo half; while :; do sleep 0.01; echo . >&2; done`)
 	b.Timeout = 300 * time.Millisecond
 	b.run().check(t, TimedOut, ExitError, "half", "ran longer than 300ms")
@@ -236,6 +240,7 @@ func TestTimeouts(t *testing.T) {
 // What the agent leaves running in its group ends with it; what left the group
 // is not waited for, though it keeps our pipes.
 func TestLeftovers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, `sleep 1000 & echo done`)
 	b.run().check(t, Success, ExitClean, "done", "")
 	if held, _, _ := Probe(b.Dir); held {
@@ -282,6 +287,7 @@ ln -s /etc/passwd link; mkfifo pipe; touch "$(printf 'new\nline')"; echo done`)
 }
 
 func TestOutputBoxGone(t *testing.T) {
+	t.Parallel()
 	res := newBench(t, `rmdir "$AGENTSTATELOOP_OUTPUT"; echo done`).run()
 	res.check(t, Success, ExitClean, "done", "")
 	if len(res.Notes) != 1 {

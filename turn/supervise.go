@@ -13,7 +13,7 @@ import (
 const (
 	// settleFor is how long a pipe that a grandchild keeps open is read after
 	// the agent itself has ended.
-	settleFor = 2 * time.Second
+	settleFor = time.Second
 
 	stderrTail = 8 << 10
 )

@@ -1,0 +1,78 @@
+package turn
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPrepare(t *testing.T) {
+	before := filepath.Join(t.TempDir(), "output")
+	if err := os.MkdirAll(filepath.Join(before, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(before, "sub", "draft.txt"), []byte("half"), 0o644)
+	os.Symlink("/etc/passwd", filepath.Join(before, "link"))
+
+	dir := filepath.Join(t.TempDir(), "turns", "t1", "2")
+	err := Prepare(dir, []File{
+		{"message.txt", strings.NewReader("hello")},
+		{"attachments/1.pdf", strings.NewReader("%PDF")},
+	}, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read(t, dir, "context", "message.txt") != "hello" || read(t, dir, "context", "attachments", "1.pdf") != "%PDF" {
+		t.Error("context")
+	}
+	names, notes, err := ListOutput(dir)
+	if !slices.Equal(names, []string{"sub/draft.txt"}) || len(notes) != 0 || err != nil {
+		t.Errorf("carried %q %q %v", names, notes, err)
+	}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		info, err := d.Info()
+		if err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is open to others: %v %v", path, info.Mode(), err)
+		}
+		if !d.IsDir() && strings.Contains(path, "context") && info.Mode().Perm() != 0o400 {
+			t.Errorf("%s can be written: %v", path, info.Mode())
+		}
+		return nil
+	})
+
+	// Prepared and never started: a crash came between. It is made anew.
+	if err := Prepare(dir, nil, filepath.Join(t.TempDir(), "gone")); err != nil {
+		t.Fatal(err)
+	}
+	if names, _, _ := ListOutput(dir); len(names) != 0 {
+		t.Errorf("left over %q", names)
+	}
+}
+
+func TestPrepareRefusesNames(t *testing.T) {
+	for _, name := range []string{"../out", "/etc/x", "a/../../b", ""} {
+		if err := Prepare(filepath.Join(t.TempDir(), "t"), []File{{name, strings.NewReader("")}}, ""); err == nil {
+			t.Errorf("%q was taken", name)
+		}
+	}
+}
+
+func TestOutputIsBounded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "t")
+	if err := Prepare(dir, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxOutputFiles + 5 {
+		name := strings.Repeat("x", 1+i%200) + strings.Repeat("y", 1+i/200)
+		if err := os.WriteFile(filepath.Join(dir, "output", name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, notes, err := ListOutput(dir)
+	if len(names) != maxOutputFiles || len(notes) != 1 || err != nil {
+		t.Errorf("%d names, notes %q, %v", len(names), notes, err)
+	}
+}
