@@ -1,0 +1,419 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// FuzzStep lives a life of random events, from nothing or from a random state,
+// and holds what must be true after every step whatever comes.
+func FuzzStep(f *testing.F) {
+	f.Add([]byte(nil), []byte{1, 0, 0, 12, 3, 17, 2, 1, 40, 9, 10, 21, 13, 5, 30})
+	f.Add([]byte(nil), []byte("an ordinary sentence makes a life of some length, too"))
+	f.Add([]byte(`{"version":1,"agent":"a","phase":"PREP","turn":{"status":"suspended","waiting":[{"tool_call_id":"x"}]}}`), []byte{1, 2, 3, 4, 5, 6})
+	for _, content := range badStates {
+		f.Add([]byte(content), []byte{1, 2, 3})
+	}
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		story := newStory()
+		if _, err := story.tell(string(text)); err != nil {
+			f.Fatal(err)
+		}
+		data, err := json.Marshal(story.s)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, text[:300])
+	}
+	f.Fuzz(func(t *testing.T, data, script []byte) {
+		life := life{t: t, p: testPolicy(), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
+		if json.Unmarshal(data, &life.s) != nil || life.s.valid() != nil {
+			life.s, life.sane = New("goulard3120", "seed"), true
+		}
+		if life.s.Serial > math.MaxUint64/2 || life.s.Epoch > math.MaxUint64/2 || life.s.Arrivals > math.MaxUint64/2 {
+			t.Skip("counters at their end")
+		}
+		life.live()
+	})
+}
+
+// life is a sequence of steps made of bytes.
+type life struct {
+	t      *testing.T
+	s      State
+	p      Policy
+	now    time.Time
+	script []byte
+	sane   bool // begun by New: what one step keeps, all have kept
+	asked  int
+
+	accepted, ended map[string]int // message keys
+	queued, done    map[string]int // effect ids
+	tasks           map[string]int // turn ids
+}
+
+// next takes a byte below n.
+func (l *life) next(n int) int {
+	if len(l.script) == 0 {
+		return 0
+	}
+	b := l.script[0]
+	l.script = l.script[1:]
+	return int(b) % n
+}
+
+func (l *life) pick(of ...string) string { return of[l.next(len(of))] }
+
+var leaps = []time.Duration{
+	0, time.Second, 20 * time.Second, time.Minute, time.Minute, 5 * time.Minute, 10 * time.Minute, 31 * time.Minute,
+	2 * time.Hour, 49 * time.Hour, 400 * 24 * time.Hour, -time.Second, -30 * time.Minute, -26 * time.Hour, -400 * 24 * time.Hour,
+}
+
+func (l *life) live() {
+	l.accepted, l.ended, l.queued, l.done, l.tasks = map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
+	for len(l.script) > 0 {
+		if leap := leaps[l.next(len(leaps))]; l.now.Year() > 1990 && l.now.Year() < 2200 || leap == 0 {
+			l.now = l.now.Add(leap)
+		}
+		var events []Event
+		for range 1 + l.next(4) {
+			events = append(events, l.event())
+		}
+		l.step(events)
+	}
+}
+
+func (l *life) at() time.Time { return l.now.Add(leaps[l.next(len(leaps))]) }
+
+// gate is the turn and epoch that an event names: mostly the right ones.
+func (l *life) gate() (string, uint64) {
+	switch l.next(8) {
+	case 0:
+		return "tother", l.s.Turn.Epoch
+	case 1:
+		return l.s.Turn.TurnID, l.s.Turn.Epoch - 1
+	}
+	return l.s.Turn.TurnID, l.s.Turn.Epoch
+}
+
+func (l *life) effect() string {
+	if len(l.s.Outbox) == 0 {
+		return "ack.none"
+	}
+	return l.s.Outbox[l.next(len(l.s.Outbox))].ID
+}
+
+func (l *life) message() Arrived {
+	key := l.pick("k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8")
+	a := Arrived{Message: Message{Key: key, At: l.at()}}
+	switch l.next(4) {
+	case 0:
+		a.Message.Source, a.Message.From, a.MeshID = Mesh, "dorlange3120", key
+	case 1:
+		a.Message.Source, a.Message.From, a.Message.Operator = CLI, "op", true
+	default:
+		a.Message.Source, a.Message.From, a.Message.Operator = Mail, "op@example.com", true
+		a.UID, a.Digest = uint32(l.next(9)), l.pick("", "d1", "d2", "d3")
+	}
+	return a
+}
+
+func (l *life) event() Event {
+	turn, epoch := l.gate()
+	switch l.next(34) {
+	case 0, 1, 2:
+		return Polled{}
+	case 3, 4:
+		return Looked{Source: Mail, Cursor: &Cursor{Validity: uint32(l.next(3)), Next: 7, Complete: l.at()}}
+	case 5:
+		return LookFailed{Source: Mail}
+	case 6, 7, 8:
+		return l.message()
+	case 9:
+		return Nudged{Key: l.pick("n1", "n2"), MeshID: l.pick("", "n"), At: l.at()}
+	case 10:
+		return NudgeFiles{Keys: []string{l.pick("n1", "n2")}}
+	case 11:
+		return Refused{Key: l.pick("k1", "r1"), Source: Mail, At: l.at()}
+	case 12:
+		return Noted{Key: l.pick("k2", "r2"), MeshID: "r2"}
+	case 13:
+		return Ordered{To: Phase(l.pick("IDLE", "PREP", "ACTIVE", "NAP")), NoMail: l.next(2) == 0}
+	case 14:
+		return Switched{Mesh: l.next(2) == 0, On: l.next(2) == 0}
+	case 15:
+		return Sending{ID: l.effect()}
+	case 16:
+		return Sent{ID: l.effect()}
+	case 17:
+		return SendFailed{ID: l.effect(), Permanent: l.next(4) == 0, Unknown: l.next(2) == 0, RetryAfter: leaps[l.next(len(leaps))]}
+	case 18, 19, 20:
+		return Claimed{Pull: l.next(8) == 0}
+	case 21:
+		return Started{TurnID: turn, Epoch: epoch}
+	case 22, 23:
+		e := Ended{TurnID: turn, Epoch: epoch, Outcome: Outcome(l.pick("success", "failed", "canceled", "timeout", "partial"))}
+		if l.next(2) == 0 {
+			e.Reply = &Effect{ID: "reply." + turn, Kind: Reply, Channel: Channel(l.pick("mail", "mesh")), To: "op@example.com", TurnID: turn}
+		}
+		return e
+	case 24:
+		return Reaped{TurnID: turn, Epoch: epoch}
+	case 25:
+		return Controlled{Arrived: l.message(), Control: l.pick(ControlStop, ControlHalt, ControlGo, ControlStatus)}
+	case 26:
+		l.asked++
+		q := Effect{ID: fmt.Sprint("ask.", l.asked), Kind: Question, Channel: ByMesh, To: "dorlange3120"}
+		return Asked{TurnID: turn, Epoch: epoch, Question: q, Patience: leaps[l.next(len(leaps))]}
+	case 27:
+		return Suspended{TurnID: turn, Epoch: epoch}
+	case 28:
+		return Reported{Key: l.pick("p1", "p2", "p3"), From: "dorlange3120", Payload: "p", ToolCallID: fmt.Sprint("ask.", l.next(l.asked+1))}
+	case 29:
+		return GivenBack{TurnID: turn, Epoch: epoch, Wait: leaps[l.next(len(leaps))]}
+	case 30:
+		return Slept{TurnID: turn, Epoch: epoch, For: leaps[l.next(len(leaps))]}
+	case 31:
+		return Dropped{Key: l.pick("k1", "k2", "k3")}
+	case 32:
+		return []Event{CredentialFailed{Name: "imap"}, CredentialWorked{Name: "imap"}, Unreadable{Key: l.pick("k3", "u1")}, Recovered{},
+			Scheduled{Line: "x"}, Unscheduled{Removed: true}, Flagged{Validity: 1, UIDs: []uint32{1, 2}}, MeshAcked{IDs: []string{"k1"}}}[l.next(8)]
+	default:
+		return []Event{Stopped{}, Resetted{Note: "n"}, Submitted{TurnID: turn, Epoch: epoch, Deliverable: "d"},
+			Posted{TurnID: turn, Epoch: epoch, Effect: Effect{Kind: Post, Channel: ByMesh, To: "x"}}}[l.next(4)]
+	}
+}
+
+func (l *life) step(events []Event) {
+	t, before := l.t, l.s
+	input := asJSON(t, before)
+	after := Step(before, events, l.p, l.now)
+	if asJSON(t, before) != input {
+		t.Fatalf("%v: Step changed its input", events)
+	}
+	text := asJSON(t, after)
+	if again := asJSON(t, Step(before, events, l.p, l.now)); again != text {
+		t.Fatalf("%v: Step is not pure:\n%s\n%s", events, text, again)
+	}
+	var read State
+	if err := json.Unmarshal([]byte(text), &read); err != nil || asJSON(t, read) != text {
+		t.Fatalf("%v: does not survive state.json: %v", events, err)
+	}
+	l.s = after
+	l.wantShape(before, events)
+	l.wantTimes(events)
+	l.wantMails(before, events)
+	if l.sane {
+		l.wantConserved(events)
+		l.wantNoDuplicates(events)
+	}
+	// What Step makes, the questions about it can take.
+	_, _, _ = after.Due(l.p, l.now), after.DueEffects(l.now), after.CanRun(l.p, l.now)
+}
+
+// wantShape: counters, phase, head.
+func (l *life) wantShape(before State, events []Event) {
+	t, s := l.t, l.s
+	switch {
+	case s.Serial != before.Serial+1:
+		t.Fatalf("%v: serial %d after %d", events, s.Serial, before.Serial)
+	case s.valid() != nil:
+		t.Fatalf("%v: %v", events, s.valid())
+	case s.Epoch < before.Epoch:
+		t.Fatalf("%v: the epoch fell from %d to %d", events, before.Epoch, s.Epoch)
+	}
+	for i, line := range s.Lines {
+		if line.Serial != s.Serial || line.N != i {
+			t.Fatalf("%v: line %d is numbered %d.%d", events, i, line.Serial, line.N)
+		}
+	}
+	if !l.sane {
+		return
+	}
+	keys := map[string]bool{}
+	var seq uint64
+	for _, m := range s.Inbox {
+		if keys[m.Key] || m.Seq <= seq || m.Status.Ended() {
+			t.Fatalf("%v: inbox %+v", events, s.Inbox)
+		}
+		keys[m.Key], seq = true, m.Seq
+		active := m.Status == Pending || m.Status == Processing
+		if active != (s.Turn.Status != HeadIdle && s.Turn.Key == m.Key) {
+			t.Fatalf("%v: %s is %s, the head %+v", events, m.Key, m.Status, s.Turn)
+		}
+	}
+	if s.Turn.Status != HeadIdle && !keys[s.Turn.Key] {
+		t.Fatalf("%v: a turn without a message: %+v", events, s.Turn)
+	}
+}
+
+// future names the times that may lie ahead, and how far.
+var future = map[string]time.Duration{
+	"NextDue": 31 * time.Minute, "NotBefore": longestBackoff, "Expires": ackLife, "NextRetryAt": longestDeferral,
+	"CooldownUntil": 5 * time.Minute, "SleepUntil": longestSleep, "ResumeBy": longestPatience,
+}
+
+// wantTimes: no past event lies in the future, no deadline out of its span.
+func (l *life) wantTimes(events []Event) {
+	walkTimes(reflect.ValueOf(l.s), "", func(name string, at time.Time) {
+		if at.After(l.now.Add(future[name])) {
+			l.t.Fatalf("%v: now it is %v, and %s is %v", events, l.now, name, at)
+		}
+	})
+	for key, at := range l.s.Seen {
+		if at > l.now.Unix() {
+			l.t.Fatalf("%v: %s was seen in the future", events, key)
+		}
+	}
+	polled := slices.ContainsFunc(events, func(e Event) bool { _, ok := e.(Polled); return ok })
+	if polled && !l.s.NextDue.After(l.now) {
+		l.t.Fatalf("%v: the next poll was due at %v, now it is %v", events, l.s.NextDue, l.now)
+	}
+	if limit := l.now.Add(l.s.Interval(l.p) + time.Minute); l.s.NextDue.After(limit) {
+		l.t.Fatalf("%v: the next poll is due at %v, now it is %v", events, l.s.NextDue, l.now)
+	}
+}
+
+func walkTimes(v reflect.Value, name string, visit func(string, time.Time)) {
+	if at, ok := v.Interface().(time.Time); ok {
+		visit(name, at)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			walkTimes(v.Elem(), name, visit)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			walkTimes(v.Field(i), v.Type().Field(i).Name, visit)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			walkTimes(v.Index(i), name, visit)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			walkTimes(v.MapIndex(key), name, visit)
+		}
+	}
+}
+
+// wantMails: an ack only for IDLE→PREP, one each; quiet only on entering IDLE,
+// never on work; neither under HALT; six an hour.
+func (l *life) wantMails(before State, events []Event) {
+	var wakes, sleeps, acks, quiets int
+	for _, line := range l.s.Lines {
+		switch {
+		case line.Kind == LineTransition && line.Old == IDLE && line.New == PREP:
+			wakes++
+		case line.Kind == LineTransition && line.New == IDLE:
+			sleeps++
+		case line.Kind == LineEffect && line.Effect.Kind == Ack:
+			acks++
+		case line.Kind == LineEffect && line.Effect.Kind == Quiet:
+			quiets++
+		}
+	}
+	ordered := slices.ContainsFunc(events, func(e Event) bool { _, ok := e.(Ordered); return ok })
+	switch {
+	case acks > wakes || acks > 1 && !ordered:
+		l.t.Fatalf("%v: %d acks for %d times IDLE→PREP", events, acks, wakes)
+	case quiets > sleeps:
+		l.t.Fatalf("%v: %d quiets for %d times IDLE", events, quiets, sleeps)
+	case quiets > 0 && !ordered && (&machine{State: l.s, policy: l.p, now: l.now}).hasWork():
+		l.t.Fatalf("%v: going quiet on work: %s", events, asJSON(l.t, l.s))
+	case before.Halted() && l.s.Halted() && acks+quiets > 0 && !switchedOff(events):
+		l.t.Fatalf("%v: mails under HALT", events)
+	case l.sane && (len(l.s.Acks) > mailsAnHour || len(l.s.Quiets) > mailsAnHour):
+		l.t.Fatalf("%v: %d acks, %d quiets within an hour", events, len(l.s.Acks), len(l.s.Quiets))
+	}
+}
+
+func switchedOff(events []Event) bool {
+	return slices.ContainsFunc(events, func(e Event) bool {
+		switch e.(type) {
+		case Switched, Controlled:
+			return true
+		}
+		return false
+	})
+}
+
+// wantConserved: what was accepted is in the inbox or has ended, once; what was
+// queued is in the outbox or was done, once; a turn ends once.
+func (l *life) wantConserved(events []Event) {
+	for _, line := range l.s.Lines {
+		switch line.Kind {
+		case LineMessage:
+			l.accepted[line.Key]++
+		case LineTask:
+			l.ended[line.Key]++
+			l.tasks[line.TurnID]++
+			if l.tasks[line.TurnID] > 1 {
+				l.t.Fatalf("%v: turn %s has ended twice", events, line.TurnID)
+			}
+		case LineEnded:
+			if l.accepted[line.Key] > 0 {
+				l.ended[line.Key]++
+			}
+		case LineEffect:
+			l.queued[line.ID]++
+		case LineDelivery:
+			l.done[line.ID]++
+		}
+	}
+	for key, n := range l.accepted {
+		_, waits := l.s.Find(key)
+		if n != 1 && l.ended[key] == 0 || waits == (l.ended[key] == n) {
+			l.t.Fatalf("%v: message %s accepted %d times, ended %d times, in the inbox: %v", events, key, n, l.ended[key], waits)
+		}
+	}
+	for id, n := range l.queued {
+		_, waits := l.s.Effect(id)
+		if n != 1 || waits == (l.done[id] == 1) || l.done[id] > 1 {
+			l.t.Fatalf("%v: effect %s queued %d times, done %d times, in the outbox: %v", events, id, n, l.done[id], waits)
+		}
+	}
+}
+
+// wantNoDuplicates: the same items, brought once more, change nothing.
+func (l *life) wantNoDuplicates(events []Event) {
+	var again []Event
+	for _, e := range events {
+		switch e.(type) {
+		case Arrived, Refused, Noted, Controlled, Reported:
+			again = append(again, e)
+		}
+	}
+	// The questions that time asks are answered first.
+	settled := Step(l.s, nil, l.p, l.now)
+	twice := Step(settled, again, l.p, l.now)
+	for _, line := range twice.Lines {
+		if line.Kind != LineDuplicate {
+			l.t.Fatalf("%v: a duplicate has made a line: %+v", events, line)
+		}
+	}
+	strip := func(s State) string {
+		s.Serial, s.Lines, s.ToAck, s.ToFlag = 0, nil, nil, ToFlag{}
+		return asJSON(l.t, s)
+	}
+	if a, b := strip(settled), strip(twice); a != b {
+		l.t.Fatalf("%v: duplicates change\n%s\nto\n%s", events, a, b)
+	}
+}
