@@ -2,7 +2,6 @@ package cron
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -81,30 +80,14 @@ func quote(s string) string {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// TemporaryBinary says whether path names a program that will not last: one
-// built by "go run" or "go test" (below a go-build folder), or anything in the
-// folder for temporary files. Such a path must never be pinned in a crontab
-// (DESIGN 9).
+// TemporaryBinary says whether path names a program that "go run" or "go test"
+// has built, below a folder of theirs: it is gone when cron would start it, and
+// must never be pinned in a crontab (DESIGN 9).
 func TemporaryBinary(path string) bool {
 	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
 		if strings.HasPrefix(part, "go-build") {
 			return true
 		}
 	}
-	return within(path, os.TempDir()) || within(realPath(path), realPath(os.TempDir()))
-}
-
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
-}
-
-// realPath follows links (macOS links its folder for temporary files), and
-// returns path itself where there is nothing to follow.
-func realPath(path string) string {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return path
-	}
-	return real
+	return false
 }
