@@ -6,30 +6,45 @@ import "time"
 // fires within seconds of the minute, on either side of what was computed.
 const dueSlack = 30 * time.Second
 
-// nextFire is the first minute after t, in the local time of cron, at which a
-// line for this interval fires: minutes divisible by it below an hour, hours
-// divisible by it above (DESIGN 9). It walks minute by minute, so that the
-// nights when clocks change need no rule of their own.
+// nextFire is the first minute after t at which a crontab line for this
+// interval fires (DESIGN 9), in the local time that cron reads:
+//
+//   - below an hour at the minutes, below a day at the hours, that the interval
+//     divides; an hour that a clock change skips does not fire, and one that it
+//     repeats fires twice;
+//   - the daily line at the first minute of each local day, which is 00:00 save
+//     where a clock change skips midnight.
+//
+// It steps in real time, a minute each: a local time may not exist, or exist
+// twice, but every minute that passes has one.
 func nextFire(interval time.Duration, t time.Time, loc *time.Location) time.Time {
 	if loc == nil {
 		loc = time.UTC
 	}
-	minutes := int(interval / time.Minute)
-	if minutes < 1 {
-		minutes = 1
-	}
-	next := t.Truncate(time.Minute)
-	for range 2 * 24 * 60 {
-		next = next.Add(time.Minute)
-		local := next.In(loc)
-		if minutes <= 60 && local.Minute()%minutes == 0 {
-			return next.UTC()
+	last := t.Truncate(time.Minute).In(loc)
+	for {
+		minute := last.Add(time.Minute)
+		if fires(interval, last, minute) {
+			return minute.UTC()
 		}
-		if minutes > 60 && local.Minute() == 0 && local.Hour()%max(minutes/60, 1) == 0 {
-			return next.UTC()
-		}
+		last = minute
 	}
-	return t.Add(interval).UTC()
+}
+
+// fires says whether the line of interval fires at minute, of which last is the
+// minute before. An interval that no line can express fires each minute.
+func fires(interval time.Duration, last, minute time.Time) bool {
+	const day = 24 * time.Hour
+	switch {
+	case interval < time.Minute:
+		return true
+	case interval < time.Hour:
+		return minute.Minute()%int(interval/time.Minute) == 0
+	case interval < day:
+		return minute.Minute() == 0 && minute.Hour()%int(interval/time.Hour) == 0
+	default:
+		return minute.Day() != last.Day()
+	}
 }
 
 // Due says why a poll is due at now, for `poll --if-due`: its time has come, or
