@@ -94,7 +94,7 @@ func FuzzNextFire(f *testing.F) {
 		if wait := next.Sub(after); wait > 2*interval || wait > interval+2*time.Hour {
 			t.Fatalf("nextFire(%v, %v) = %v, %v away", interval, after, next, wait)
 		}
-		if again := nextFire(interval, next.Add(-time.Nanosecond), next.Location()); !again.Equal(next) {
+		if again := nextFire(interval, next.Add(-time.Nanosecond), after.Location()); !again.Equal(next) {
 			t.Fatalf("just before %v the next is %v", next, again)
 		}
 	})
