@@ -136,7 +136,7 @@ func (a *Agent) reply(w work, text string, files []mail.Attachment) (*state.Effe
 		data, err = a.renderMail(e, text, files, a.Now())
 	case w.msg.Source == state.Mesh:
 		e.Channel = state.ByMesh
-		data, err = json.Marshal(report(a.Handle, e.ID, w.sent, text))
+		data, err = json.Marshal(report(a.Handle, e.ID, w, text))
 	default:
 		return nil, nil
 	}
@@ -151,20 +151,11 @@ func (a *Agent) reply(w work, text string, files []mail.Attachment) (*state.Effe
 
 // report is a peer's deliverable. It repeats the correlation id of its cause,
 // else the cause's own id, and its hops, us added (DESIGN 8).
-func report(handle, id string, cause mesh.Message, text string) mesh.Message {
+func report(handle, id string, w work, text string) mesh.Message {
 	return mesh.Message{
-		ID: id, From: handle, To: cause.From, Text: clip(text, mesh.MaxMessage-4<<10), Kind: mesh.KindReport,
-		Correlation: correlation(cause), Hops: append(slices.Clone(cause.Hops), handle),
+		ID: id, From: handle, To: w.msg.From, Text: fit(text, mostPosted), Kind: mesh.KindReport,
+		Correlation: w.msg.Correlation, Hops: passed(w.sent.Hops, handle),
 	}
-}
-
-// clip cuts a text to fit into n bytes, and says so.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	const mark = "\n[cut: the rest did not fit]"
-	return strings.ToValidUTF8(text[:n-len(mark)], "") + mark
 }
 
 // mostAttached bounds, in bytes, what a reply carries.

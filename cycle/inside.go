@@ -174,8 +174,8 @@ func (a *Agent) outgoing(in Inside, kind state.EffectKind, to, text string) (sta
 	if to == a.Handle {
 		return state.Effect{}, errors.New("that is you")
 	}
-	if len(text) > mesh.MaxMessage-4<<10 {
-		return state.Effect{}, fmt.Errorf("the text has %d bytes, and the mesh takes %d", len(text), mesh.MaxMessage-4<<10)
+	if size := jsonSize(text); size > mostPosted {
+		return state.Effect{}, fmt.Errorf("the text has %d bytes as JSON, and the mesh takes %d", size, mostPosted)
 	}
 	s, err := a.mine(in)
 	if err != nil {
@@ -185,6 +185,9 @@ func (a *Agent) outgoing(in Inside, kind state.EffectKind, to, text string) (sta
 	w, err := a.load(s.Turn, msg)
 	if err != nil {
 		return state.Effect{}, err
+	}
+	if len(w.sent.Hops) >= mesh.MaxHops {
+		return state.Effect{}, fmt.Errorf("this came over %d agents already, and must go no further", mesh.MaxHops)
 	}
 	return state.Effect{
 		Kind: kind, Channel: state.ByMesh, To: to, Text: text, TurnID: in.TurnID,

@@ -110,7 +110,7 @@ func (a *Agent) busy(m mesh.Message) state.Event {
 	e := a.noted(m, "it passed us before, answered busy").(state.Noted)
 	e.Answer = &state.Effect{
 		Kind: state.Answer, Channel: state.ByMesh, To: m.From, Text: "busy",
-		Correlation: correlation(m), Hops: append(slices.Clone(m.Hops), a.Handle),
+		Correlation: correlation(m), Hops: passed(m.Hops, a.Handle),
 	}
 	return e
 }

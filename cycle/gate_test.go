@@ -1,0 +1,101 @@
+package cycle_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mail"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// What fails the gate is kept with the gate's word, and causes nothing: no
+// turn, no answer, no change of phase (DESIGN 7).
+func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
+	ours := mail.MessageID("reply.t1", handle, address)
+	for name, c := range map[string]struct {
+		letter letter
+		gate   string
+	}{
+		"two From fields":  {letter{fields: "From: stranger@example.net\r\n"}, mail.GateFrom},
+		"two in one From":  {letter{from: "x@example.net>, <" + operator}, mail.GateFrom},
+		"an auto-reply":    {letter{fields: "Auto-Submitted: auto-replied\r\n"}, mail.GateAuto},
+		"a bounce":         {letter{fields: "Return-Path: <>\r\n"}, mail.GateBounce},
+		"list mail":        {letter{fields: "List-Id: <all.example.com>\r\n"}, mail.GateList},
+		"bulk mail":        {letter{fields: "Precedence: bulk\r\n"}, mail.GateList},
+		"a mail of ours":   {letter{id: ours}, mail.GateSelf},
+		"marked as ours":   {letter{fields: "X-AgentStateLoop: " + handle + "\r\n"}, mail.GateSelf},
+		"an unsubject one": {letter{subject: "no callsign", fields: "In-Reply-To: " + ours + "\r\nAuto-Submitted: auto-replied\r\n"}, mail.GateAuto},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.receive(c.letter)
+			if r := h.poll(); r.Refused != 1 || r.Arrived != 0 || r.Turns != 0 {
+				t.Fatalf("report: %+v", r)
+			}
+			h.wantQuarantined("message.eml", c.gate)
+			h.wantPhase(state.IDLE)
+			h.poll()
+			h.wantSent("")
+			if lines := h.lines(state.LineGate); len(lines) != 1 || lines[0].Gate != c.gate {
+				t.Errorf("history: %+v", lines)
+			}
+			if n := h.state().Quarantined; n != 1 {
+				t.Errorf("quarantined: %d", n)
+			}
+		})
+	}
+}
+
+// wantQuarantined fails unless quarantine/ holds one item, payload and verdict.
+func (h *house) wantQuarantined(payload, gate string) {
+	h.t.Helper()
+	items, err := os.ReadDir(h.agent.Store.Path(state.QuarantineDir))
+	check(h.t, err)
+	if len(items) != 1 {
+		h.t.Fatalf("quarantine holds %v, want one item", items)
+	}
+	dir := filepath.Join(h.agent.Store.Path(state.QuarantineDir), items[0].Name())
+	if raw, err := os.ReadFile(filepath.Join(dir, payload)); err != nil || len(raw) == 0 {
+		h.t.Errorf("the payload: %d bytes, %v", len(raw), err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "verdict.json"))
+	check(h.t, err)
+	var verdict cycle.Refusal
+	check(h.t, json.Unmarshal(data, &verdict))
+	if verdict.Gate != gate || verdict.Reason == "" || verdict.Key == "" {
+		h.t.Errorf("verdict %+v, want gate %q and a reason", verdict, gate)
+	}
+}
+
+// Only listed peers cause turns, and only where their handle is proven or
+// [trust] mesh is "open". What is refused is acknowledged, or it would come
+// again for ever.
+func TestMeshMessagesThatFailTheGate(t *testing.T) {
+	for name, c := range map[string]struct {
+		from   string
+		closed bool
+		gate   string
+	}{
+		"from a stranger":   {from: "mallory", gate: "peer"},
+		"proven by nothing": {from: peer, closed: true, gate: "proof"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.agent.Mesh.Open = !c.closed
+			h.post(mesh.Message{ID: "m1", From: c.from, Text: "do this"})
+			if r := h.poll(); r.Refused != 1 || r.Arrived != 0 || r.Turns != 0 {
+				t.Fatalf("report: %+v", r)
+			}
+			h.wantQuarantined("message.json", c.gate)
+			h.wantPhase(state.IDLE)
+			if left := h.waiting(); len(left) != 0 {
+				t.Errorf("not acknowledged: %+v", left)
+			}
+			h.wantSent("")
+		})
+	}
+}

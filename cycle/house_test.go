@@ -1,0 +1,476 @@
+package cycle_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/template"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cron/crontest"
+	"agentstateloop/cycle"
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+)
+
+// The cast.
+const (
+	handle   = "goulard3120"
+	peer     = "dorlange3120"
+	operator = "operator@example.com"
+	address  = "artificer3120@example.org"
+)
+
+// morning is when every test begins.
+var morning = time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
+
+// house is one agent with all it lives among: mail servers and a mesh on
+// loopback, a crontab, a program that answers, and a clock that only the test
+// moves.
+type house struct {
+	t         testing.TB
+	blueprint blueprint
+	agent     *cycle.Agent
+	mail      *mailtest.Servers
+	peer      *mesh.Client // another agent on the mesh
+	table     string       // the file behind the crontab program
+	clock     *clock
+
+	// Faults, to be set at any time.
+	onFetch atomic.Pointer[func(uids imap.NumSet, body bool) error]
+	onRcpt  atomic.Pointer[func(to string) error]
+	onData  atomic.Pointer[func(conn net.Conn, raw []byte) error]
+	onMesh  atomic.Pointer[http.HandlerFunc] // answers instead of the mesh if it writes anything
+}
+
+// clock is the time in a house.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// blueprint is what any process needs to be the agent of a house.
+type blueprint struct {
+	Dir, Self, Script             string
+	IMAP, SMTP, Mesh              string
+	Username, Password            string
+	Crontab, Binary, ScheduleMode string
+	Now                           time.Time // the clock of a process of its own
+}
+
+// agent wires the agent as package commands does.
+func (b blueprint) agent(now func() time.Time) *cycle.Agent {
+	imap := mail.Server{
+		Addr: b.IMAP, TLS: mail.TLSNone, Username: b.Username, Timeout: 20 * time.Second,
+		Secret: func(context.Context) (string, error) { return b.Password, nil },
+	}
+	smtp := imap
+	smtp.Addr = b.SMTP
+	reply := func(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
+	return &cycle.Agent{
+		Handle: handle,
+		Config: "/home/you/agent.toml",
+		Store:  &state.Store{Dir: filepath.Join(b.Dir, "state"), Agent: handle},
+		Policy: state.Policy{
+			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
+			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
+			Location: time.UTC, HasMail: true, HasMesh: true, Operator: operator, Keymaster: peer,
+			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
+			Turns: true, MaxAttempts: 3,
+		},
+		Mail: &cycle.Mail{
+			Box: mail.Box{Server: imap, Mailbox: "INBOX", Now: now}, SMTP: smtp, Address: address,
+			Filter: mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: "from"},
+		},
+		Mesh: &cycle.Mesh{
+			Client: &mesh.Client{URL: b.Mesh, Handle: handle, Timeout: 20 * time.Second},
+			Peers:  []string{peer}, Open: true,
+		},
+		Schedule: cycle.Schedule{
+			Mode: b.ScheduleMode, Binary: b.Binary,
+			Table: cron.Table{
+				Command: b.Crontab, Lock: filepath.Join(b.Dir, "crontab.lock"), Backup: filepath.Join(b.Dir, "backup"),
+			},
+		},
+		Turn: &turn.Config{
+			Runner: turn.Exec, Command: []string{b.Script}, Workdir: b.Dir,
+			Timeout: time.Minute, Grace: time.Second, Self: b.Self,
+		},
+		Replies: cycle.Replies{
+			Ack:         reply("{{.Handle}} standing by. what do you need?"),
+			QuietPrep:   reply("going quiet"),
+			QuietActive: reply("going quiet -- ping me when you need me"),
+		},
+		Now: now,
+	}
+}
+
+// answering is the agent's program: it notes that it ran, keeps the prompt it
+// was given, and answers with the message's text.
+const answering = `#!/bin/sh
+echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs
+cat >prompt
+echo "I read: $(cat "$AGENTSTATELOOP_CONTEXT/text.txt")"
+`
+
+// newHouse builds a house whose agent has never polled.
+func newHouse(t testing.TB) *house {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	check(t, err)
+	h := &house{t: t, clock: &clock{now: morning}}
+	h.mail = mailtest.StartMemory(t, mailtest.Options{
+		Username: address,
+		OnFetch:  h.fetching,
+		OnRcpt: func(to string) error {
+			if f := h.onRcpt.Load(); f != nil {
+				return (*f)(to)
+			}
+			return nil
+		},
+		OnData: func(conn net.Conn, raw []byte) error {
+			if f := h.onData.Load(); f != nil {
+				return (*f)(conn, raw)
+			}
+			return nil
+		},
+	})
+	crontab, table, err := crontest.Write(dir)
+	check(t, err)
+	h.table = table
+	h.blueprint = blueprint{
+		Dir: dir, Self: self, Script: filepath.Join(dir, "agent.sh"),
+		IMAP: h.mail.IMAP, SMTP: h.mail.SMTP, Mesh: h.serveMesh(),
+		Username: h.mail.Username, Password: h.mail.Password,
+		Crontab: crontab, Binary: "/usr/local/bin/agentstateloop", ScheduleMode: cycle.ModeCrontab,
+		Now: morning,
+	}
+	h.script(answering)
+	h.agent = h.blueprint.agent(h.clock.Now)
+	h.agent.Self = []string{"/bin/false"} // a detached poll has its own tests
+	h.peer = &mesh.Client{URL: h.blueprint.Mesh, Handle: peer}
+	return h
+}
+
+// newAwakeHouse builds a house whose agent has polled once, so that its
+// mailbox has a baseline and its crontab line is installed.
+func newAwakeHouse(t testing.TB) *house {
+	t.Helper()
+	h := newHouse(t)
+	h.poll()
+	return h
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *house) script(text string) { check(h.t, crontest.WriteScript(h.blueprint.Script, text)) }
+
+func (h *house) serveMesh() (url string) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(h.t, err)
+	real := mesh.NewServer(mesh.Options{Open: true, Now: h.clock.Now})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := h.onMesh.Load(); f != nil {
+			seen := &spying{ResponseWriter: w}
+			(*f)(seen, r)
+			if seen.wrote {
+				return
+			}
+		}
+		real.ServeHTTP(w, r)
+	})}
+	go server.Serve(listener) // ends with Close
+	h.t.Cleanup(func() { server.Close(); real.Close() })
+	return "http://" + listener.Addr().String()
+}
+
+// spying knows whether an answer was begun.
+type spying struct {
+	http.ResponseWriter
+	wrote bool
+}
+
+func (s *spying) WriteHeader(code int) { s.wrote = true; s.ResponseWriter.WriteHeader(code) }
+func (s *spying) Write(p []byte) (int, error) {
+	s.wrote = true
+	return s.ResponseWriter.Write(p)
+}
+
+func (h *house) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOptions) error {
+	f := h.onFetch.Load()
+	if f == nil {
+		return nil
+	}
+	body := slices.ContainsFunc(options.BodySection, func(s *imap.FetchItemBodySection) bool {
+		return s.Specifier == imap.PartSpecifierNone
+	})
+	return (*f)(uids, body)
+}
+
+// poll is one poll, which must not fail.
+func (h *house) poll() cycle.Report {
+	h.t.Helper()
+	r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
+	check(h.t, err)
+	return r
+}
+
+// pollAfter moves the clock and polls.
+func (h *house) pollAfter(d time.Duration) cycle.Report {
+	h.t.Helper()
+	h.clock.advance(d)
+	return h.poll()
+}
+
+func (h *house) state() state.State {
+	h.t.Helper()
+	s, err := h.agent.Store.Read()
+	check(h.t, err)
+	return s
+}
+
+// lines are the history lines of one kind.
+func (h *house) lines(kind state.LineKind) []state.Line {
+	h.t.Helper()
+	var found []state.Line
+	for l, err := range h.agent.Store.History() {
+		check(h.t, err)
+		if l.Kind == kind {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
+// runs says which attempts were started, as the agent's program noted them.
+func (h *house) runs() []string {
+	h.t.Helper()
+	data, err := os.ReadFile(filepath.Join(h.blueprint.Dir, "runs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	check(h.t, err)
+	return strings.Split(strings.TrimSpace(string(data)), "\n")
+}
+
+// prompt is what the last turn was given.
+func (h *house) prompt() string {
+	h.t.Helper()
+	data, err := os.ReadFile(filepath.Join(h.blueprint.Dir, "prompt"))
+	check(h.t, err)
+	return string(data)
+}
+
+// letter is a mail of the operator to our agent. Fields begins with any header
+// fields there should be besides, each with its CRLF.
+type letter struct {
+	from, subject, id, fields, body string
+}
+
+func (l letter) raw() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "From: The Operator <%s>\r\nTo: %s\r\n", cmp.Or(l.from, operator), address)
+	fmt.Fprintf(&b, "Subject: %s\r\n", cmp.Or(l.subject, "@"+handle+" hello"))
+	if l.id != "" {
+		fmt.Fprintf(&b, "Message-ID: %s\r\n", l.id)
+	}
+	fmt.Fprintf(&b, "%s\r\n%s\r\n", l.fields, cmp.Or(l.body, "are you there?"))
+	return b.Bytes()
+}
+
+// receive puts a mail into the mailbox.
+func (h *house) receive(l letter, flags ...imap.Flag) (uid uint32) {
+	h.t.Helper()
+	return h.receiveRaw(l.raw(), flags...)
+}
+
+func (h *house) receiveRaw(raw []byte, flags ...imap.Flag) (uid uint32) {
+	h.t.Helper()
+	uid, err := h.mail.Append(raw, h.clock.Now(), flags...)
+	check(h.t, err)
+	return uid
+}
+
+// unread lists the UIDs of the mailbox that are not \Seen.
+func (h *house) unread() []uint32 {
+	h.t.Helper()
+	c, err := imapclient.DialInsecure(h.mail.IMAP, nil)
+	check(h.t, err)
+	defer c.Close()
+	check(h.t, c.Login(h.mail.Username, h.mail.Password).Wait())
+	_, err = c.Select("INBOX", &imap.SelectOptions{ReadOnly: true}).Wait()
+	check(h.t, err)
+	found, err := c.UIDSearch(&imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, nil).Wait()
+	check(h.t, err)
+	var uids []uint32
+	for _, u := range found.AllUIDs() {
+		uids = append(uids, uint32(u))
+	}
+	return uids
+}
+
+// sent is one mail of our agent.
+type sent struct {
+	kind string // of the effect, as the Message-ID tells it
+	to   string
+	text string
+	raw  string
+	head mail.Header
+}
+
+// sent lists what our agent has mailed so far, repeats included.
+func (h *house) sent() []sent {
+	h.t.Helper()
+	var all []sent
+	for _, m := range h.mail.Sent() {
+		head := mail.ParseHeader(m.Raw)
+		kind, _, _ := strings.Cut(strings.TrimPrefix(head.MessageID, "<"), ".")
+		all = append(all, sent{
+			kind: kind, to: strings.Join(m.To, ","), head: head, raw: string(m.Raw),
+			text: strings.TrimSpace(mail.ReadContent(bytes.NewReader(m.Raw)).Text),
+		})
+	}
+	return all
+}
+
+func (h *house) sentOf(kind string) []sent {
+	h.t.Helper()
+	return slices.DeleteFunc(h.sent(), func(s sent) bool { return s.kind != kind })
+}
+
+// kinds are the kinds of the mails sent so far, in their order.
+func (h *house) kinds() string {
+	h.t.Helper()
+	var kinds []string
+	for _, s := range h.sent() {
+		kinds = append(kinds, s.kind)
+	}
+	return strings.Join(kinds, " ")
+}
+
+// installed is our crontab line's five fields; "" where there is no line.
+func (h *house) installed() string {
+	h.t.Helper()
+	table, err := os.ReadFile(h.table)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	check(h.t, err)
+	lines := cron.Find(table, handle)
+	if len(lines) > 1 {
+		h.t.Fatalf("the crontab has %d lines of ours:\n%s", len(lines), table)
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(strings.Fields(lines[0])[:5], " ")
+}
+
+// post sends our agent a message over the mesh.
+func (h *house) post(m mesh.Message) {
+	h.t.Helper()
+	m.To = handle
+	_, err := h.peer.Send(h.t.Context(), m)
+	check(h.t, err)
+}
+
+// reports are what the peer was sent; they stay in its mailbox.
+func (h *house) reports() []mesh.Message {
+	h.t.Helper()
+	box, err := h.peer.Mailbox(h.t.Context(), 0)
+	check(h.t, err)
+	return box.Messages
+}
+
+// waiting is what lies in our agent's own mailbox on the mesh.
+func (h *house) waiting() []mesh.Message {
+	h.t.Helper()
+	box, err := h.agent.Mesh.Client.Mailbox(h.t.Context(), 0)
+	check(h.t, err)
+	return box.Messages
+}
+
+// blueprintFile writes the blueprint down for another process, whose clock
+// stands at the present time of the house.
+func (h *house) blueprintFile() string {
+	h.t.Helper()
+	h.blueprint.Now = h.clock.Now()
+	data, err := json.Marshal(h.blueprint)
+	check(h.t, err)
+	path := filepath.Join(h.blueprint.Dir, "blueprint.json")
+	check(h.t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+// wantPhase fails unless the machine stands there.
+func (h *house) wantPhase(want state.Phase) {
+	h.t.Helper()
+	if got := h.state().Phase; got != want {
+		h.t.Fatalf("the phase is %s, want %s", got, want)
+	}
+}
+
+// wantSent fails unless these kinds of mail, and no others, were sent so far.
+func (h *house) wantSent(kinds string) {
+	h.t.Helper()
+	if got := h.kinds(); got != kinds {
+		h.t.Fatalf("sent %q, want %q", got, kinds)
+	}
+}
+
+// open marks a mail as read, as a person's mail program would.
+func (h *house) open(uid uint32) {
+	h.t.Helper()
+	c, err := imapclient.DialInsecure(h.mail.IMAP, nil)
+	check(h.t, err)
+	defer c.Close()
+	check(h.t, c.Login(h.mail.Username, h.mail.Password).Wait())
+	_, err = c.Select("INBOX", nil).Wait()
+	check(h.t, err)
+	seen := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagSeen}}
+	check(h.t, c.Store(imap.UIDSetNum(imap.UID(uid)), seen, nil).Close())
+}
+
+// write puts a file where the agent's program runs.
+func (h *house) write(name, text string) {
+	h.t.Helper()
+	check(h.t, os.WriteFile(filepath.Join(h.blueprint.Dir, name), []byte(text), 0o600))
+}

@@ -1,0 +1,199 @@
+package cycle_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+func TestAMailGetsOneTurnAndOneThreadedReply(t *testing.T) {
+	h := newAwakeHouse(t)
+	uid := h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?"})
+
+	r := h.poll()
+	if r.Arrived != 1 || r.Turns != 1 || r.Before != state.IDLE || r.After != state.PREP {
+		t.Fatalf("report: %+v", r)
+	}
+	h.wantSent("ack reply")
+	reply := h.sentOf("reply")[0]
+	if reply.text != "I read: is it green?" || reply.to != operator {
+		t.Errorf("reply to %s: %q", reply.to, reply.text)
+	}
+	if reply.head.InReplyTo != "<one@example.com>" || !slices.Contains(reply.head.References, "<one@example.com>") ||
+		reply.head.Subject != "Re: @goulard3120 the build" {
+		t.Errorf("not threaded: In-Reply-To %q, References %q, Subject %q", reply.head.InReplyTo, reply.head.References, reply.head.Subject)
+	}
+	if slices.Contains(h.unread(), uid) {
+		t.Error("the mail was taken and is unread")
+	}
+	if tasks := h.lines(state.LineTask); len(tasks) != 1 || tasks[0].Outcome != state.Success {
+		t.Errorf("task lines: %+v", tasks)
+	}
+	if s := h.state(); len(s.Inbox)+len(s.Outbox) != 0 {
+		t.Errorf("left: inbox %+v, outbox %+v", s.Inbox, s.Outbox)
+	}
+
+	if r := h.pollAfter(time.Minute); r.Found() {
+		t.Errorf("the next poll found %+v", r)
+	}
+	h.wantSent("ack reply")
+}
+
+func TestMailForOthersStaysUnread(t *testing.T) {
+	h := newAwakeHouse(t)
+	for _, l := range []letter{
+		{subject: "@dorlange3120 hello"},
+		{subject: "@goulard31200 hello"},
+		{subject: "goulard3120 without the sign"},
+		{from: "stranger@example.net"},
+		{from: "operator@example.com.evil.example"},
+		{from: operator + ".au"},
+	} {
+		h.receive(l)
+	}
+	if r := h.poll(); r.Found() {
+		t.Fatalf("found %+v", r)
+	}
+	if got := h.unread(); len(got) != 6 {
+		t.Errorf("unread: %v, want all six", got)
+	}
+	h.wantSent("")
+}
+
+func TestMailThatSomebodyElseOpenedIsTaken(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<one@example.com>"}, imap.FlagSeen)
+	if r := h.poll(); r.Arrived != 1 || r.Turns != 1 {
+		t.Errorf("report: %+v", r)
+	}
+}
+
+func TestTheFirstPollTakesUnreadMailOnly(t *testing.T) {
+	h := newHouse(t)
+	h.receive(letter{id: "<old@example.com>", body: "old"}, imap.FlagSeen)
+	h.receive(letter{id: "<new@example.com>", body: "new"})
+	h.poll()
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "I read: new" {
+		t.Errorf("replies: %+v", replies)
+	}
+}
+
+// The set of the baseline is taken whatever its flags become.
+func TestMailUnreadAtTheFirstPollIsTakenAfterItWasOpened(t *testing.T) {
+	h := newHouse(t)
+	uid := h.receive(letter{id: "<new@example.com>"})
+	refuse := func(_ imap.NumSet, body bool) error {
+		if body {
+			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "not now"}
+		}
+		return nil
+	}
+	h.onFetch.Store(&refuse)
+	h.poll()
+	h.onFetch.Store(nil)
+	h.open(uid)
+	if r := h.pollAfter(time.Minute); r.Arrived != 1 {
+		t.Errorf("report: %+v", r)
+	}
+}
+
+func TestARenumberedMailboxLosesAndDoublesNothing(t *testing.T) {
+	h := newAwakeHouse(t)
+	one := letter{id: "<one@example.com>", body: "one"}
+	h.receive(one)
+	h.poll()
+	check(t, h.mail.Renumber())
+	h.receive(one, imap.FlagSeen) // the server's copy, under another UID
+	h.clock.advance(time.Minute)
+	h.receive(letter{id: "<two@example.com>", body: "two"}, imap.FlagSeen)
+
+	h.poll()
+	var texts []string
+	for _, s := range h.sentOf("reply") {
+		texts = append(texts, s.text)
+	}
+	if !slices.Equal(texts, []string{"I read: one", "I read: two"}) {
+		t.Errorf("replies: %q", texts)
+	}
+}
+
+func TestMailWithoutAMessageIDIsTakenOnce(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{body: "no id"})
+	h.poll()
+	if r := h.pollAfter(time.Minute); r.Found() {
+		t.Errorf("found again: %+v", r)
+	}
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].head.InReplyTo != "" {
+		t.Errorf("replies: %+v", replies)
+	}
+}
+
+func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
+	for name, l := range map[string]letter{
+		"a boundary that never comes": {
+			fields: "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=gone\r\n", body: "no part at all",
+		},
+		"a part that breaks off": {
+			fields: "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n",
+			body:   "--b\r\nContent-Type: text/plain\r\n\r\nthe first part\r\n--b\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\n%%%%",
+		},
+		"a type that is none": {fields: "Content-Type: ;;;\r\nContent-Transfer-Encoding: rot13\r\n", body: "plain enough"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.receive(l)
+			h.poll()
+			if replies := h.sentOf("reply"); len(replies) != 1 || !strings.HasPrefix(replies[0].text, "I read:") {
+				t.Errorf("replies: %+v", replies)
+			}
+		})
+	}
+}
+
+// A mail the server cannot give is told and passed, and holds up nothing.
+func TestAMailThatFailsThreeTimesIsToldAndPassed(t *testing.T) {
+	h := newAwakeHouse(t)
+	bad := h.receive(letter{id: "<bad@example.com>", body: "bad"})
+	h.receive(letter{id: "<good@example.com>", body: "good"})
+	broken := func(uids imap.NumSet, body bool) error {
+		if set, ok := uids.(imap.UIDSet); ok && body && set.Contains(imap.UID(bad)) {
+			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
+		}
+		return nil
+	}
+	h.onFetch.Store(&broken)
+
+	h.poll()
+	h.wantSent("ack reply")
+	if text := h.sentOf("reply")[0].text; text != "I read: good" {
+		t.Fatalf("reply: %q", text)
+	}
+	h.pollAfter(time.Minute)
+	h.wantSent("ack reply")
+	h.pollAfter(time.Minute)
+	h.wantSent("ack reply notice")
+	h.pollAfter(time.Minute)
+	h.wantSent("ack reply notice")
+	if !slices.Contains(h.unread(), bad) {
+		t.Error("what was passed over was marked as read")
+	}
+}
+
+// The texts of our own mails can be switched off one by one.
+func TestRepliesSwitchedOff(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack, h.agent.Policy.QuietPrep = false, false
+	h.agent.Replies.Ack, h.agent.Replies.QuietPrep = nil, nil
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.wantSent("reply")
+	h.pollAfter(6 * time.Minute)
+	h.wantPhase(state.IDLE)
+	h.wantSent("reply")
+}

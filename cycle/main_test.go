@@ -1,0 +1,76 @@
+package cycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/turn"
+)
+
+// Exit codes of a poller, as the command line has them, and of one that dies.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitBusy   = 75
+	exitDied   = 137
+)
+
+// TestMain lets the test binary stand in for the program: a turn starts it as
+// `__attempt`, and tests that need several processes as `__poller`.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "__attempt" {
+		fmt.Fprintln(os.Stderr, turn.Main(os.Args[2:]))
+		os.Exit(exitFailed)
+	}
+	if len(os.Args) > 3 && os.Args[1] == "__poller" {
+		os.Exit(poller(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// poller is one process of the agent whose blueprint lies in file. What it does
+// is said by args: "poll", "ring-and-poll", or "die-at N", a poll that is gone
+// at the Nth step that touches the disk.
+func poller(file string, args []string) int {
+	var b blueprint
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &b)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitFailed
+	}
+	agent := b.agent(func() time.Time { return b.Now })
+	agent.Self = []string{b.Self, "__poller", file}
+	switch args[0] {
+	case "ring-and-poll":
+		if err := agent.Ring("test", ""); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return exitFailed
+		}
+	case "die-at":
+		n, err := strconv.Atoi(args[1])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return exitFailed
+		}
+		agent.Store.Hook = dieAt(n)
+	}
+	_, err = agent.Poll(context.Background(), cycle.PollOptions{})
+	switch {
+	case errors.Is(err, cycle.ErrBusy):
+		return exitBusy
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		return exitFailed
+	}
+	return exitDone
+}

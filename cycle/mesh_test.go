@@ -1,0 +1,218 @@
+package cycle_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.post(mesh.Message{ID: "q1", Text: "which commit is live?"})
+	if r := h.poll(); r.Arrived != 1 || r.Turns != 1 || r.After != state.PREP {
+		t.Fatalf("report: %+v", r)
+	}
+	got := h.reports()
+	if len(got) != 1 || got[0].Kind != mesh.KindReport || got[0].Correlation != "q1" || got[0].Text != "I read: which commit is live?" {
+		t.Errorf("the peer was sent %+v", got)
+	}
+	if left := h.waiting(); len(left) != 0 {
+		t.Errorf("not acknowledged: %+v", left)
+	}
+	// It is not the operator: it never takes PREP to ACTIVE.
+	h.post(mesh.Message{ID: "q2", Text: "and now?"})
+	h.pollAfter(time.Minute)
+	h.wantPhase(state.PREP)
+}
+
+// A peer may ask over four agents; the report still gets back to it.
+func TestAMessageThatPassedFourAgentsIsReportedOn(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.post(mesh.Message{ID: "q1", Text: "hello", Hops: []string{"a1", "a2", "a3", "a4"}})
+	h.poll()
+	if got := h.reports(); len(got) != 1 || got[0].Kind != mesh.KindReport {
+		t.Errorf("the peer was sent %+v; outbox %+v", got, h.state().Outbox)
+	}
+}
+
+// A question that has passed us before is answered at once: whoever asked us
+// waits for it (DESIGN 6).
+func TestAnAskThatWasHereIsAnsweredBusy(t *testing.T) {
+	for _, hops := range [][]string{{handle}, {"a1", handle, "a3", "a4"}} {
+		h := newAwakeHouse(t)
+		h.post(mesh.Message{ID: "q1", Text: "and you?", Kind: mesh.KindAsk, Hops: hops})
+		if r := h.poll(); r.Turns != 0 || r.Arrived != 0 {
+			t.Errorf("report: %+v", r)
+		}
+		got := h.reports()
+		if len(got) != 1 || got[0].Kind != mesh.KindReport || got[0].Correlation != "q1" || got[0].Text != "busy" {
+			t.Errorf("hops %v: the peer was sent %+v", hops, got)
+		}
+		if left := h.waiting(); len(left) != 0 {
+			t.Errorf("not acknowledged: %+v", left)
+		}
+	}
+}
+
+// An answer that is too long for the mesh arrives cut, and says so, whatever
+// its bytes become in JSON.
+func TestALongReportArrivesCut(t *testing.T) {
+	for name, unit := range map[string]string{"plain": "x", "quotes": `"\`, "lines": "a\n", "letters of four bytes": "𝄞", "markup": "<&>"} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.script("#!/bin/sh\ncat >/dev/null\ncat answer\n")
+			h.write("answer", strings.Repeat(unit, 100_000/len(unit)))
+			h.post(mesh.Message{ID: "q1", Text: "tell me everything"})
+			h.poll()
+			got := h.reports()
+			if len(got) != 1 || got[0].Kind != mesh.KindReport || !strings.HasPrefix(got[0].Text, strings.Repeat(unit, 5000)) || !strings.Contains(got[0].Text, "cut") {
+				t.Errorf("the peer was sent %d messages; outbox %+v", len(got), h.state().Outbox)
+			}
+		})
+	}
+}
+
+// A report, a notice and a request to relay cause no turn and wake nobody.
+func TestKindsThatCauseNoTurn(t *testing.T) {
+	h := newAwakeHouse(t)
+	for i, kind := range []string{mesh.KindReport, mesh.KindNotice, mesh.KindRelay} {
+		h.post(mesh.Message{ID: fmt.Sprintf("m%d", i), Text: "for your information", Kind: kind})
+	}
+	h.post(mesh.Message{ID: "echo", From: handle, Text: "talking to myself"})
+	if r := h.poll(); r.Arrived != 0 || r.Turns != 0 || r.Refused != 0 {
+		t.Errorf("report: %+v", r)
+	}
+	h.wantPhase(state.IDLE)
+	if left := h.waiting(); len(left) != 0 {
+		t.Errorf("not acknowledged: %+v", left)
+	}
+	if notes := h.lines(state.LineNote); len(notes) != 4 {
+		t.Errorf("history: %+v", notes)
+	}
+}
+
+func TestANudgeOverTheMeshWakesOnce(t *testing.T) {
+	h := newAwakeHouse(t)
+	check(t, h.peer.Nudge(t.Context(), handle, peer, "look"))
+	if r := h.poll(); r.Nudges != 1 || r.Turns != 0 || r.After != state.PREP {
+		t.Fatalf("report: %+v", r)
+	}
+	if left := h.waiting(); len(left) != 0 {
+		t.Errorf("not acknowledged: %+v", left)
+	}
+	if r := h.pollAfter(time.Minute); r.Nudges != 0 {
+		t.Errorf("rung again: %+v", r)
+	}
+	h.wantSent("ack")
+}
+
+// A mesh that fails costs nothing but its own messages (DESIGN 13.6).
+func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
+	answer := func(code int, kind, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(code)
+			io.WriteString(w, body)
+		}
+	}
+	for name, fault := range map[string]http.HandlerFunc{
+		"down":    func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
+		"500":     answer(500, "text/plain", "sorry"),
+		"garbage": answer(200, "application/json", `{"messages":[{"id":7`),
+		"a page":  answer(200, "text/html", "<html>welcome</html>"),
+		"null":    answer(200, "application/json", "null"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.onMesh.Store(&fault)
+			h.receive(letter{id: "<one@example.com>"})
+			r := h.poll()
+			if len(r.Failed) != 1 || r.Failed[0].Source != state.Mesh {
+				t.Errorf("failed sources: %+v", r.Failed)
+			}
+			h.wantSent("ack reply")
+
+			h.onMesh.Store(nil)
+			h.post(mesh.Message{ID: "q1", Text: "back?"})
+			if r := h.pollAfter(time.Minute); len(r.Failed) != 0 || r.Arrived != 1 {
+				t.Errorf("after it came back: %+v", r)
+			}
+		})
+	}
+}
+
+// What cannot be acknowledged comes again, and is still one message.
+func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
+	h := newAwakeHouse(t)
+	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	h.onMesh.Store(&refuse)
+	h.post(mesh.Message{ID: "q1", Text: "hello"})
+	h.poll()
+	if r := h.pollAfter(time.Minute); r.Arrived != 0 || r.Turns != 0 {
+		t.Errorf("report: %+v", r)
+	}
+	h.onMesh.Store(nil)
+	h.pollAfter(time.Minute)
+	if left := h.waiting(); len(left) != 0 {
+		t.Errorf("never acknowledged: %+v", left)
+	}
+	if got := h.reports(); len(got) != 1 {
+		t.Errorf("reports: %+v", got)
+	}
+}
+
+// The mesh's HALT holds turns and answers, and collects; its GO lets them go.
+func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
+	h := newAwakeHouse(t)
+	check(t, h.peer.Halt(t.Context()))
+	h.receive(letter{id: "<one@example.com>", body: "work"})
+	h.post(mesh.Message{ID: "q1", Text: "more work"})
+	if r := h.poll(); r.Arrived != 2 || r.Turns != 0 {
+		t.Fatalf("halted: %+v", r)
+	}
+	h.wantSent("")
+	if got := h.installed(); got != "*/30 * * * *" {
+		t.Errorf("halted, the line is %q", got)
+	}
+	// A GO that is said here does not lift it.
+	_, err := h.agent.Resume(t.Context(), "")
+	check(t, err)
+	h.pollAfter(time.Minute)
+	h.wantSent("")
+
+	check(t, h.peer.Go(t.Context()))
+	if r := h.pollAfter(time.Minute); r.Turns != 2 {
+		t.Errorf("after GO: %+v", r)
+	}
+	h.wantSent("reply")
+	if got := h.reports(); len(got) != 1 {
+		t.Errorf("reports: %+v", got)
+	}
+}
+
+// A token that the mesh refuses is a credential's failure (DESIGN 10).
+func TestARefusedMeshTokenIsCounted(t *testing.T) {
+	h := newAwakeHouse(t)
+	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	h.onMesh.Store(&refuse)
+	h.poll()
+	h.pollAfter(30 * time.Minute)
+	if c := h.state().Credentials["mesh"]; c.Failures != 2 {
+		t.Errorf("credential: %+v", c)
+	}
+	h.onMesh.Store(nil)
+	h.pollAfter(30 * time.Minute)
+	if c := h.state().Credentials; len(c) != 0 {
+		t.Errorf("after it works: %+v", c)
+	}
+}

@@ -1,0 +1,128 @@
+package cycle_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// deaf is a server that accepts and says nothing, ever.
+func deaf(t *testing.T) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().String() // the kernel accepts for it
+}
+
+// gone is an address where nobody listens.
+func gone(t *testing.T) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// A mail server that is down, silent, or refuses the login costs the cycle its
+// mail, and nothing else (DESIGN 13.6).
+func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
+	for name, break_ := range map[string]func(*testing.T, *house){
+		"down":                    func(t *testing.T, h *house) { h.agent.Mail.Box.Addr = gone(t) },
+		"silent":                  func(t *testing.T, h *house) { h.agent.Mail.Box.Addr = deaf(t) },
+		"a login that is refused": func(_ *testing.T, h *house) { h.mail.SetPassword("changed") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.agent.Mail.Box.Timeout = 300 * time.Millisecond
+			break_(t, h)
+			h.post(mesh.Message{ID: "q1", Text: "hello"})
+			check(t, h.agent.Ring("test", "wake up"))
+			r := h.poll()
+			if len(r.Failed) == 0 || r.Failed[0].Source != state.Mail {
+				t.Errorf("failed sources: %+v", r.Failed)
+			}
+			if r.Arrived != 1 || r.Nudges != 1 || r.Turns != 1 || r.After != state.PREP {
+				t.Errorf("report: %+v", r)
+			}
+			if got := h.reports(); len(got) != 1 {
+				t.Errorf("reports: %+v", got)
+			}
+			if got := h.installed(); got != "*/1 * * * *" {
+				t.Errorf("the line is %q", got)
+			}
+		})
+	}
+}
+
+func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.mail.SetPassword("changed")
+	for want := 1; want <= 3; want++ {
+		h.pollAfter(30 * time.Minute)
+		if c := h.state().Credentials["imap"]; c.Failures != want {
+			t.Fatalf("after %d polls: %+v", want, c)
+		}
+	}
+	h.mail.SetPassword(h.mail.Password)
+	h.pollAfter(30 * time.Minute)
+	if c := h.state().Credentials; len(c) != 0 {
+		t.Errorf("after it works: %+v", c)
+	}
+	lines := h.lines(state.LineCredential)
+	if len(lines) != 2 || lines[0].What != "failed" || lines[1].What != "recovered" {
+		t.Errorf("history: %+v", lines)
+	}
+}
+
+// Silence that could not be observed is not silence (DESIGN 5).
+func TestNoGoingQuietWhileTheMailCannotBeRead(t *testing.T) {
+	h := newAwakeHouse(t)
+	real := h.agent.Mail.Box.Addr
+	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
+	check(t, err)
+	h.poll()
+
+	h.agent.Mail.Box.Addr = gone(t)
+	h.pollAfter(15 * time.Minute)
+	h.wantPhase(state.ACTIVE)
+	h.wantSent("")
+	h.agent.Mail.Box.Addr = real
+	h.pollAfter(time.Minute)
+	h.wantPhase(state.IDLE)
+	h.wantSent("quiet")
+}
+
+func TestAfterHalfAnHourBlindThePhaseFallsWithoutAMail(t *testing.T) {
+	h := newAwakeHouse(t)
+	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
+	check(t, err)
+	h.poll()
+	h.agent.Mail.Box.Addr = gone(t)
+	h.pollAfter(29 * time.Minute)
+	h.wantPhase(state.ACTIVE)
+	h.pollAfter(2 * time.Minute)
+	h.wantPhase(state.IDLE)
+	h.wantSent("")
+}
+
+// The operator's message that lay on the server when the silence seemed to end
+// takes the conversation on.
+func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
+	h := newAwakeHouse(t)
+	real := h.agent.Mail.Box.Addr
+	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
+	check(t, err)
+	h.poll()
+	h.agent.Mail.Box.Addr = gone(t)
+	h.pollAfter(9 * time.Minute)
+	h.receive(letter{id: "<one@example.com>"})
+	h.pollAfter(6 * time.Minute)
+	h.agent.Mail.Box.Addr = real
+	h.pollAfter(time.Minute)
+	h.wantPhase(state.ACTIVE)
+	h.wantSent("reply")
+}
