@@ -62,6 +62,7 @@ type historyTail struct {
 	store *state.Store
 	most  int // of the first walk; 0: all
 	last  position
+	seen  uint64 // serial of the state at the last walk
 }
 
 // position is that of a line; see state.Line.
@@ -85,7 +86,7 @@ func (t *historyTail) print(print func(state.Line) error) error {
 	var lines []state.Line
 	last := t.last
 	add := func(l state.Line) {
-		if t.last == (position{}) || last.before(l) {
+		if last.before(l) {
 			lines = append(lines, l)
 			last = position{l.Serial, l.N}
 		}
@@ -100,9 +101,7 @@ func (t *historyTail) print(print func(state.Line) error) error {
 		add(l)
 	}
 	for _, l := range s.Lines {
-		if last.before(l) {
-			add(l)
-		}
+		add(l)
 	}
 	if t.most > 0 && len(lines) > t.most {
 		lines = lines[len(lines)-t.most:]
@@ -112,7 +111,7 @@ func (t *historyTail) print(print func(state.Line) error) error {
 			return err
 		}
 	}
-	t.last, t.most = last, 0
+	t.last, t.most, t.seen = last, 0, s.Serial
 	return nil
 }
 
@@ -131,10 +130,7 @@ func (t *historyTail) follow(ctx context.Context, print func(state.Line) error) 
 		if err != nil {
 			return err
 		}
-		if len(s.Lines) == 0 && s.Serial == t.last.serial || s.Serial < t.last.serial {
-			continue
-		}
-		if len(s.Lines) > 0 && !t.last.before(s.Lines[len(s.Lines)-1]) {
+		if s.Serial == t.seen {
 			continue
 		}
 		if err := t.print(print); err != nil {

@@ -58,7 +58,7 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	}
 	b.WriteString("\n")
 	if s.Halted {
-		row("HALTED", "no turns, no mail, until `%s resume`", name)
+		row("HALTED", "no turns, no mail, until `%s resume`, or the mesh lifts it", name)
 	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[credential]

@@ -82,7 +82,7 @@ func TestStatusText(t *testing.T) {
 			Schedule: cycle.StatusSchedule{Wanted: text("*/1 * * * *"), Installed: text("*/30 * * * *"), Error: text("no crontab program")},
 		}, `
 @goulard3120 is ACTIVE since 11:58:30 (1m30s)
-  HALTED     no turns, no mail, until ` + "`agentstateloop resume`" + `
+  HALTED     no turns, no mail, until ` + "`agentstateloop resume`" + `, or the mesh lifts it
   CREDENTIAL imap fails: 3 times in a row since 11:00:00
   CREDENTIAL smtp fails: 1 time in a row since 11:59:00
   LOST       1 message could not be delivered; see ` + "`agentstateloop history`" + `

@@ -23,7 +23,12 @@ const messagesAnHour = 60
 // agent loads the configuration that --config and its like name, and wires an
 // agent from it. What is wrong in the file is a *configError.
 func (p *program) agent(c *cli.Context) (*cycle.Agent, error) {
-	path, err := p.findConfig(c.String("config"))
+	flag := c.String("config")
+	if flag == "" && c.IsSet("config") {
+		// An unset variable in a script must not find another agent.
+		return nil, usagef("", "--config names no file")
+	}
+	path, err := p.findConfig(flag)
 	if err != nil {
 		return nil, err
 	}

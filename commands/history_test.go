@@ -1,0 +1,61 @@
+package commands
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// TestHistoryFollow: each line once, the first walk limited, and what comes
+// later as it comes, until the context ends.
+func TestHistoryFollow(t *testing.T) {
+	store := &state.Store{Dir: t.TempDir(), Agent: "a"}
+	now := time.Date(2026, time.January, 5, 12, 0, 0, 0, time.UTC)
+	order := func(to state.Phase) {
+		t.Helper()
+		_, err := store.Commit(t.Context(), now, func(s state.State, _ state.Recovery) (state.State, error) {
+			return state.Step(s, []state.Event{state.Ordered{To: to}}, state.Policy{}, now), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	order(state.PREP)
+	order(state.ACTIVE)
+	order(state.PREP)
+
+	lines := make(chan state.Line, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		tail := historyTail{store: store, most: 2}
+		print := func(l state.Line) error { lines <- l; return nil }
+		if err := tail.print(print); err != nil {
+			done <- err
+			return
+		}
+		done <- tail.follow(ctx, print)
+	}()
+	want := func(phase state.Phase) {
+		t.Helper()
+		if l := <-lines; l.New != phase {
+			t.Fatalf("got the line of %s, want that of %s", l.New, phase)
+		}
+	}
+	want(state.ACTIVE)
+	want(state.PREP)
+	order(state.PREP) // changes nothing, and makes no line
+	order(state.IDLE)
+	want(state.IDLE)
+	order(state.ACTIVE)
+	want(state.ACTIVE)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if len(lines) > 0 {
+		t.Errorf("%d lines too many", len(lines))
+	}
+}
