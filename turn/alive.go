@@ -38,8 +38,7 @@ func (p Process) lives() bool {
 	if err != nil || boot != p.Boot {
 		return false
 	}
-	start, err := startTime(p.PID)
-	return err == nil && start == p.Start
+	return proc{pid: p.PID, start: p.Start}.lives()
 }
 
 // Probe says whether an agent of the attempt in dir lives: its alive is locked
@@ -82,15 +81,16 @@ func readProcess(f *os.File) (Process, error) {
 }
 
 // End ends the agent of the attempt in dir whose runner is gone: TERM to its
-// process group, KILL after grace (zero: DefaultGrace), and returns as soon as
-// Probe finds nothing alive. A holder that is left after another grace has
-// left the group, and is abandoned. Only the recorded process's own group is
-// signalled: a pid that another process got since, or that another boot
-// wrote, is left alone.
+// process group and to what descends from it, KILL after grace (zero:
+// DefaultGrace), and returns as soon as nothing of it is alive. A holder that
+// is left after another grace has left the family, and is abandoned. Only the
+// recorded process's own family is signalled: a pid that another process got
+// since, or that another boot wrote, is left alone.
 func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, err error) {
 	grace = orDefault(grace, DefaultGrace)
+	var family kin
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
-		held, err := endWith(ctx, dir, sig, grace)
+		held, err := endWith(ctx, dir, &family, sig, grace)
 		if err != nil || !held {
 			return false, err
 		}
@@ -98,21 +98,30 @@ func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, 
 	return true, nil
 }
 
-// endWith sends sig to the group as soon as the group is known and waits until
-// the attempt is free or the grace is over.
-func endWith(ctx context.Context, dir string, sig unix.Signal, grace time.Duration) (held bool, err error) {
+// endWith sends sig to the family as soon as it is known and waits until the
+// attempt is free or the grace is over.
+func endWith(ctx context.Context, dir string, family *kin, sig unix.Signal, grace time.Duration) (held bool, err error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	over := time.After(grace)
 	sent := false
 	for {
 		held, p, err := Probe(dir)
-		if err != nil || !held {
+		if err != nil {
 			return held, err
 		}
-		if !sent && ours(p, dir) {
+		if family.group == 0 && held && ours(p, dir) {
+			family.group = p.PID
+		}
+		if family.group != 0 {
+			held = family.look() || held
+		}
+		if !held {
+			return false, nil
+		}
+		if !sent && family.group != 0 {
 			sent = true
-			if err := unix.Kill(-p.PID, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+			if err := family.signal(sig); err != nil {
 				return held, fmt.Errorf("end agent: signal group %d: %w", p.PID, err)
 			}
 		}

@@ -135,7 +135,7 @@ func TestEndAbandonsADaemon(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")
 	}
-	b := orphan(t, `setsid sh -c 'echo $$ > daemon; exec sleep 1000' & while [ ! -s daemon ]; do sleep 0.01; done; echo up; exec sleep 1000`)
+	b := orphan(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &) while [ ! -s daemon ]; do sleep 0.01; done; echo up; exec sleep 1000`)
 	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
 	abandoned, err := End(t.Context(), b.Dir, 100*time.Millisecond)
 	if !abandoned || err != nil {
@@ -157,10 +157,11 @@ func TestEndSparesARecycledPID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start, err := startTime(bystander.Process.Pid)
+	victim, err := lookUp(bystander.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
+	start := victim.start
 	for _, p := range []Process{
 		{PID: bystander.Process.Pid, Start: start + "0", Boot: boot},
 		{PID: bystander.Process.Pid, Start: start, Boot: "another boot"},
@@ -179,8 +180,8 @@ func TestEndSparesARecycledPID(t *testing.T) {
 		}
 		alive.Close()
 	}
-	if again, err := startTime(bystander.Process.Pid); err != nil || again != start {
-		t.Errorf("the bystander was hit: %v", err)
+	if !victim.lives() {
+		t.Error("the bystander was hit")
 	}
 }
 
@@ -196,4 +197,34 @@ func TestProbeOfWhatIsNotThere(t *testing.T) {
 	if held, p, err := Probe(dir); held || p != (Process{}) || err != nil {
 		t.Errorf("%v %+v %v", held, p, err)
 	}
+}
+
+// Agents start the commands of their tools in groups of their own. Those end
+// with the agent; its runner alive or not.
+func TestToolInAGroupOfItsOwn(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
+		t.Skip("no setsid(1)")
+	}
+	script := `setsid --wait sh -c 'echo $$ > tool; exec sleep 1000' 100>&- & while [ ! -s tool ]; do sleep 0.01; done; echo up; wait`
+	ended := func(b *bench) {
+		t.Helper()
+		pid, _ := strconv.Atoi(strings.TrimSpace(read(t, b.Workdir, "tool")))
+		if _, err := lookUp(pid); err == nil {
+			killPIDFile(t, filepath.Join(b.Workdir, "tool"))
+			t.Error("the tool outlived the agent")
+		}
+	}
+	b := newBench(t, script)
+	res, err := b.runUntil("up", ErrStopped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.check(t, Canceled, ExitStopped, "up", "stopped")
+	ended(b)
+
+	b = orphan(t, script)
+	if abandoned, err := End(t.Context(), b.Dir, 0); abandoned || err != nil {
+		t.Errorf("abandoned %v, %v", abandoned, err)
+	}
+	ended(b)
 }

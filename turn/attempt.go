@@ -39,9 +39,11 @@ func Main(args []string) error {
 	if self.Boot, err = bootID(); err != nil {
 		return fmt.Errorf("%s: read boot id: %w", attemptCommand, err)
 	}
-	if self.Start, err = startTime(self.PID); err != nil {
+	me, err := lookUp(self.PID)
+	if err != nil {
 		return fmt.Errorf("%s: read start time: %w", attemptCommand, err)
 	}
+	self.Start = me.start
 	if err := record(alive, self); err != nil {
 		return fmt.Errorf("%s: %w", attemptCommand, err)
 	}

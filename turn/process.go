@@ -89,9 +89,6 @@ func promptFile(a Attempt) (*os.File, error) {
 	return r, nil
 }
 
-// signal reaches the whole group; a group that is gone is no error.
-func (p *process) signal(sig unix.Signal) { _ = unix.Kill(-p.pid, sig) }
-
 // closePipes ends both readers, whoever still holds the other ends.
 func (p *process) closePipes() {
 	p.stdout.Close()

@@ -11,31 +11,39 @@ const zombie = 5 // SZOMB of sys/proc.h
 // bootID names this run of the kernel; a pid means nothing in another one.
 func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
 
-// startTime tells one process from another that later got the same pid. A
-// zombie counts as gone.
-func startTime(pid int) (string, error) {
-	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
-	if err != nil {
-		return "", err
+func fromKernel(k *unix.KinfoProc) (proc, error) {
+	p := proc{
+		pid: int(k.Proc.P_pid), parent: int(k.Eproc.Ppid), group: int(k.Eproc.Pgid),
+		start: fmt.Sprintf("%d.%06d", k.Proc.P_starttime.Sec, k.Proc.P_starttime.Usec),
 	}
 	if k.Proc.P_stat == zombie {
-		return "", fmt.Errorf("process %d has ended", pid)
+		return proc{}, fmt.Errorf("process %d has ended", p.pid)
 	}
-	return fmt.Sprintf("%d.%06d", k.Proc.P_starttime.Sec, k.Proc.P_starttime.Usec), nil
+	return p, nil
 }
 
-// groupLives says whether anything of the group still runs.
-func groupLives(group int) bool {
-	procs, err := unix.SysctlKinfoProcSlice("kern.proc.pgrp", group)
+// lookUp asks the kernel for one process. A zombie counts as gone.
+func lookUp(pid int) (proc, error) {
+	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {
-		return unix.Kill(-group, 0) != unix.ESRCH
+		return proc{}, err
 	}
-	for _, k := range procs {
-		if k.Proc.P_stat != zombie {
-			return true
+	return fromKernel(k)
+}
+
+// processes lists what lives on this machine, as far as we may see it.
+func processes() []proc {
+	list, err := unix.SysctlKinfoProcSlice("kern.proc.all")
+	if err != nil {
+		return nil
+	}
+	var all []proc
+	for i := range list {
+		if p, err := fromKernel(&list[i]); err == nil {
+			all = append(all, p)
 		}
 	}
-	return false
+	return all
 }
 
 // groupHolds cannot be known here without private calls; a group whose leader

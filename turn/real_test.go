@@ -1,10 +1,12 @@
 package turn
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -141,6 +143,30 @@ func realStories(t *testing.T, a realAgent) {
 		}
 		if !p.saw("tool-42") || read(t, b.Workdir, "seen") != "tool-42" {
 			t.Error("the tool did not run, or its result was not told")
+		}
+	})
+
+	t.Run("stopped while a tool runs", func(t *testing.T) {
+		b, _ := realCLI(t, a.runner, answer{Text: "I will wait.", Tool: a.shell, Args: map[string]any{a.arg: "sh -c 'echo $$ > pid; exec sleep 1000'"}})
+		b.Extra = a.allow
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		go func() {
+			await(t, "the tool runs", func() bool {
+				b, err := os.ReadFile(filepath.Join(b.Workdir, "pid"))
+				return err == nil && len(b) > 0
+			})
+			cancel(ErrStopped)
+		}()
+		res, err := b.Config.Run(ctx, b.Attempt, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.check(t, Canceled, ExitStopped, "I will wait.", "stopped")
+		pid, _ := strconv.Atoi(strings.TrimSpace(read(t, b.Workdir, "pid")))
+		if _, err := lookUp(pid); err == nil {
+			killPIDFile(t, filepath.Join(b.Workdir, "pid"))
+			t.Errorf("the tool outlived the agent: %q", res.Notes)
 		}
 	})
 

@@ -57,7 +57,8 @@ type supervisor struct {
 	termed  time.Time // when TERM was sent
 	killed  time.Time // when KILL was sent
 	left    bool      // something outlived KILL, or left the group with the pipes
-	checked time.Time // when the group was last looked at
+	family  kin
+	looked  time.Time // when the family was last looked at
 	lives   bool      // what was seen then
 }
 
@@ -72,6 +73,7 @@ func newSupervisor(c Config, a Attempt, kind agent, p *process, log *eventLog, w
 		session: a.Session,
 		lastOut: now,
 		wall:    now.Add(c.Timeout),
+		family:  kin{group: p.pid},
 		stale:   true,
 	}
 	s.live = Live{TurnID: a.TurnID, Epoch: a.Epoch, Runner: c.Runner, PID: p.pid, Started: now.UTC(), Session: a.Session}
@@ -256,18 +258,15 @@ func (s *supervisor) enforce(now time.Time) {
 			break
 		}
 		s.killed = now
-		// Once the leader is reaped its number is only ours while the group lives.
-		if s.exited.IsZero() || groupLives(s.p.pid) {
-			s.p.signal(unix.SIGKILL)
-		}
+		s.signal(unix.SIGKILL)
 	case s.exited.IsZero():
 		if at, why := s.countdown(); !now.Before(at) {
 			s.end(why)
 		}
-	case s.settled(now) && s.groupLives(now):
+	case s.settled(now) && s.familyLives(now):
 		// The agent is done; what it left running in its group goes too.
 		s.termed = now
-		s.p.signal(unix.SIGTERM)
+		s.signal(unix.SIGTERM)
 	}
 	s.show(now, false)
 }
@@ -281,7 +280,15 @@ func (s *supervisor) end(why ending) {
 	s.termed = time.Now()
 	s.machine.MarkKilled()
 	s.stale = true
-	s.p.signal(unix.SIGTERM)
+	s.signal(unix.SIGTERM)
+}
+
+// signal reaches the family. Once the leader is reaped the group's number is
+// only ours while the group lives.
+func (s *supervisor) signal(sig unix.Signal) {
+	if lives := s.family.look(); lives || s.exited.IsZero() {
+		_ = s.family.signal(sig) // one that cannot be signalled outlives its grace, which is told
+	}
 }
 
 // settled says whether no more output is worth waiting for.
@@ -289,11 +296,11 @@ func (s *supervisor) settled(now time.Time) bool {
 	return !s.exited.IsZero() && (s.drained || !now.Before(s.exited.Add(settleFor)))
 }
 
-// groupLives looks at the group, at most every pollEvery: a survivor that
+// familyLives looks at the family, at most every pollEvery: a survivor that
 // prints without end would have us do nothing else.
-func (s *supervisor) groupLives(now time.Time) bool {
-	if !now.Before(s.checked.Add(pollEvery)) {
-		s.checked, s.lives = now, groupLives(s.p.pid)
+func (s *supervisor) familyLives(now time.Time) bool {
+	if !now.Before(s.looked.Add(pollEvery)) {
+		s.looked, s.lives = now, s.family.look()
 	}
 	return s.lives
 }
@@ -304,7 +311,7 @@ func (s *supervisor) over(now time.Time) bool {
 		s.left = true
 		return true
 	}
-	if !s.settled(now) || s.groupLives(now) {
+	if !s.settled(now) || s.familyLives(now) {
 		return false
 	}
 	s.left = !s.drained
