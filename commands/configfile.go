@@ -83,8 +83,19 @@ type turnSection struct {
 	Command     []string          `toml:"command"`
 	Workdir     string            `toml:"workdir"`
 	Timeout     span              `toml:"timeout"`
+	Silence     span              `toml:"silence"`
+	Linger      span              `toml:"linger"`
 	MaxAttempts int               `toml:"max_attempts"`
 	Env         map[string]string `toml:"env"`
+	Permissions rightsSection     `toml:"permissions"`
+}
+
+// rightsSection holds arguments added to the agent's command, by what caused
+// the turn.
+type rightsSection struct {
+	Operator []string `toml:"operator"`
+	Peer     []string `toml:"peer"`
+	Task     []string `toml:"task"`
 }
 
 type scheduleSection struct {
@@ -118,7 +129,7 @@ func defaults() configFile {
 			// Those of [mail.smtp] that are missing are taken from [mail.imap].
 		},
 		Trust: trustSection{Require: "dmarc", Mesh: "token"},
-		Turn:  turnSection{Runner: "exec", Timeout: "10m", MaxAttempts: 3},
+		Turn:  turnSection{Runner: "exec", Timeout: "10m", Linger: "30s", MaxAttempts: 3},
 		Schedule: scheduleSection{
 			Mode:    "crontab",
 			Crontab: "crontab",

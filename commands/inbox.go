@@ -20,8 +20,8 @@ import (
 func (p *program) inboxCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "inbox",
-		Usage: "look at the messages that wait",
-		Subcommands: []*cli.Command{
+		Usage: "look at the messages that wait, and work on them",
+		Subcommands: append([]*cli.Command{
 			{
 				Name:  "list",
 				Usage: "what waits, in order of arrival",
@@ -39,7 +39,7 @@ Example:
   agentstateloop inbox show 12`,
 				Action: p.inboxShow,
 			},
-		},
+		}, p.inboxWork()...),
 	}
 }
 

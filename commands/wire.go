@@ -87,6 +87,7 @@ func (p *program) wire(c *config, self string) (*cycle.Agent, error) {
 		func() error { a.Schedule, err = wireSchedule(c, base, dir, self); return err },
 		func() error { a.Turn, err = wireTurn(c, self); return err },
 		func() error { a.Replies, err = wireReplies(c); return err },
+		func() error { a.Rights = cycle.Rights(c.file.Turn.Permissions); return nil },
 		func() error { a.Policy, err = wirePolicy(c, a); return err },
 	} {
 		if err := part(); err != nil {
@@ -126,6 +127,7 @@ func wirePolicy(c *config, a *cycle.Agent) (state.Policy, error) {
 		{"timing.prep_timeout", c.file.Timing.PrepTimeout, &policy.PrepTimeout, false},
 		{"timing.active_timeout", c.file.Timing.ActiveTimeout, &policy.ActiveTimeout, false},
 		{"timing.cooldown", c.file.Timing.Cooldown, &policy.Cooldown, false},
+		{"turn.timeout", c.file.Turn.Timeout, &policy.TurnTimeout, false},
 	} {
 		d, err := c.span(t.key, t.text)
 		if err != nil {
@@ -149,6 +151,16 @@ func wireTurn(c *config, self string) (*turn.Config, error) {
 	}
 	if t.MaxAttempts < 1 {
 		return nil, c.wrong("turn.max_attempts", "must be 1 or more")
+	}
+	linger, err := c.span("turn.linger", t.Linger)
+	if err != nil {
+		return nil, err
+	}
+	var silence time.Duration // 0: off
+	if t.Silence != "" {
+		if silence, err = c.span("turn.silence", t.Silence); err != nil {
+			return nil, err
+		}
 	}
 	switch t.Runner {
 	case "none":
@@ -180,6 +192,8 @@ func wireTurn(c *config, self string) (*turn.Config, error) {
 		Command: command,
 		Workdir: workdir,
 		Timeout: timeout,
+		Silence: silence,
+		Linger:  linger,
 		Env:     t.Env,
 		Self:    self,
 		Version: version(),

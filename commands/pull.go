@@ -1,0 +1,129 @@
+package commands
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+)
+
+// inboxWork are the subcommands of inbox that change something.
+func (p *program) inboxWork() []*cli.Command {
+	return []*cli.Command{
+		{
+			Name:  "next",
+			Usage: "take the next message, where nobody runs them (runner = \"none\")",
+			Description: `Prints the message and its turn, and exits 1 if nothing waits. End the turn
+with inbox done, within turn.timeout.
+
+Example:
+  agentstateloop inbox next --json`,
+			Action: p.inboxNext,
+		},
+		{
+			Name:      "done",
+			Usage:     "end the turn of inbox next; TEXT is sent to who wrote",
+			ArgsUsage: "TURN EPOCH TEXT",
+			Description: `TURN and EPOCH are those that inbox next printed. With - as TEXT the answer
+is read from standard input.
+
+Example:
+  agentstateloop inbox done t4c1f 7 "deployed"`,
+			Action: p.inboxDone,
+		},
+		{
+			Name:      "retry",
+			Usage:     "queue a message again that waits for later or was given up",
+			ArgsUsage: "NUMBER|KEY",
+			Description: `Example:
+  agentstateloop inbox retry 12`,
+			Action: p.inboxRetry,
+		},
+		{
+			Name:      "drop",
+			Usage:     "take a waiting message out; it gets no turn",
+			ArgsUsage: "NUMBER|KEY",
+			Description: `Example:
+  agentstateloop inbox drop 12 --reason "answered by hand"`,
+			Flags:  []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the history"}},
+			Action: p.inboxDrop,
+		},
+	}
+}
+
+func (p *program) inboxNext(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	m, err := a.Next(c.Context)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return p.printJSON(m)
+	}
+	p.printf("turn:  %s\nepoch: %d\nfrom:  %s (%s)\n", m.TurnID, m.Epoch, oneLine(m.From), m.Source)
+	if m.Note != "" {
+		p.printf("note:  %s\n", oneLine(m.Note))
+	}
+	p.printf("\n%s\n", strings.TrimSuffix(printable(m.Text), "\n"))
+	return nil
+}
+
+func (p *program) inboxDone(c *cli.Context) error {
+	if err := arguments(c, 3, 3); err != nil {
+		return err
+	}
+	in, err := turnOf(c.Args().Get(0), c.Args().Get(1))
+	if err != nil {
+		return err
+	}
+	text, err := p.message(c.Args().Get(2))
+	if err != nil {
+		return err
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	return a.Done(c.Context, in, text)
+}
+
+func (p *program) inboxRetry(c *cli.Context) error {
+	return p.withMessage(c, func(a *cycle.Agent, key string) error {
+		if err := a.Retry(c.Context, key); err != nil {
+			return err
+		}
+		if err := a.Detach(); err != nil {
+			p.warn("%v; the next poll runs the turn", err)
+		}
+		return nil
+	})
+}
+
+func (p *program) inboxDrop(c *cli.Context) error {
+	return p.withMessage(c, func(a *cycle.Agent, key string) error {
+		return a.Drop(c.Context, key, c.String("reason"))
+	})
+}
+
+// withMessage does something to the message that is named by number or key.
+func (p *program) withMessage(c *cli.Context, do func(*cycle.Agent, string) error) error {
+	if err := arguments(c, 1, 1); err != nil {
+		return err
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	m, err := findMessage(a, c.Args().First())
+	if err != nil {
+		return err
+	}
+	return do(a, m.Key)
+}
