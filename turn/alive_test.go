@@ -135,7 +135,7 @@ func TestEndAbandonsADaemon(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")
 	}
-	b := orphan(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &) while [ ! -s daemon ]; do sleep 0.01; done; echo up; exec sleep 1000`)
+	b := orphan(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo up; exec sleep 1000`)
 	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
 	abandoned, err := End(t.Context(), b.Dir, 100*time.Millisecond)
 	if !abandoned || err != nil {

@@ -250,7 +250,7 @@ func TestLeftovers(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")
 	}
-	b = newBench(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &) while [ ! -s daemon ]; do sleep 0.01; done; echo done`)
+	b = newBench(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo done`)
 	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
 	res := b.run()
 	res.check(t, Success, ExitClean, "done", "")
