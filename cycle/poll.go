@@ -150,7 +150,15 @@ func (a *Agent) round(ctx context.Context, r *Report) error {
 	s, sent, err := a.perform(ctx, s)
 	r.Sent += sent
 	r.serial = s.Serial
-	return err
+	if err != nil {
+		return err
+	}
+	if s, err = a.prune(ctx, s); err != nil {
+		a.log("prune: %v", err) // old things that stay stop nothing
+		return nil
+	}
+	r.serial = s.Serial
+	return nil
 }
 
 // count adds what one observation brought, as the history tells it.
@@ -183,19 +191,19 @@ func (a *Agent) unseen(r *Report) (bool, error) {
 			return true, nil
 		}
 	}
-	return s.Serial != r.serial && a.owes(s), nil
+	// What a cycle cannot do now (a server that is down) is owed as well, and is
+	// left to the next: only what another process committed is new.
+	return a.misplaced(s) || s.Serial != r.serial && len(s.DueEffects(a.Now())) > 0, nil
 }
 
-// owes says whether the state asks for something that a cycle does.
-func (a *Agent) owes(s state.State) bool {
-	if len(s.DueEffects(a.Now())) > 0 {
-		return true
-	}
-	if a.Schedule.Mode != ModeCrontab || s.Schedule.Removed {
+// misplaced says whether the crontab line is another than the state asks for,
+// though it could be written: the phase changed while it was.
+func (a *Agent) misplaced(s state.State) bool {
+	if a.Schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error != "" {
 		return false
 	}
 	line, err := a.job(s).Line()
-	return err == nil && line != s.Schedule.Installed && s.Schedule.Error == ""
+	return err == nil && line != s.Schedule.Installed
 }
 
 // line is the report as the log has it.

@@ -11,7 +11,7 @@ import (
 func (m *machine) unskew() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastLook,
-		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Reset.At,
+		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At,
 	}
 	for i := range m.Turn.Waiting {
 		past = append(past, &m.Turn.Waiting[i].Asked)

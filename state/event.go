@@ -226,6 +226,9 @@ type Reaped struct {
 	Reason string
 }
 
+// Pruned: the folders hold nothing older than is kept.
+type Pruned struct{}
+
 // Recovered: state.json could not be used and was rebuilt.
 type Recovered struct{ Reason string }
 
@@ -265,4 +268,5 @@ func (Claimed) event()          {}
 func (Started) event()          {}
 func (Ended) event()            {}
 func (Reaped) event()           {}
+func (Pruned) event()           {}
 func (Recovered) event()        {}

@@ -62,6 +62,8 @@ type State struct {
 	FailedTurns   int       `json:"failed_turns,omitempty"`
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"`
 
+	Pruned time.Time `json:"pruned,omitzero"` // when the folders were last found free of old things
+
 	Credentials map[string]Credential `json:"credentials,omitempty"`
 	Schedule    Schedule              `json:"schedule,omitzero"`
 

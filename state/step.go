@@ -119,6 +119,8 @@ func (m *machine) apply(e Event) {
 		m.retried(e)
 	case Dropped:
 		m.dropped(e)
+	case Pruned:
+		m.Pruned = m.now
 	case Recovered:
 		m.recovered(e)
 	}

@@ -1,0 +1,71 @@
+package cycle
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// What is older than keep goes, a hundred a cycle; what still waits stays
+// however old it is (DESIGN 4).
+func TestPruneKeepsWhatIsNeeded(t *testing.T) {
+	now := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
+	st := &state.Store{Dir: t.TempDir(), Agent: "goulard3120"}
+	a := &Agent{Handle: "goulard3120", Store: st, Keep: 90 * 24 * time.Hour, Now: func() time.Time { return now }}
+	put := func(name string, age time.Duration) {
+		t.Helper()
+		if err := st.Keep(name, strings.NewReader("x")); err != nil {
+			t.Fatal(err)
+		}
+		top := filepath.Join(strings.Split(name, "/")[:2]...)
+		if err := os.Chtimes(st.Path(top), now.Add(-age), now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const old, young = 91 * 24 * time.Hour, 89 * 24 * time.Hour
+	put("messages/waits.eml", old)
+	put("messages/young.eml", young)
+	put("turns/tactive/1/alive", old)
+	put("turns/told/1/alive", old)
+	put("quarantine/old/message.eml", old)
+	for i := range 150 {
+		put("messages/old"+strings.Repeat("x", i)+".eml", old)
+	}
+	s, err := a.commit(t.Context(), state.Arrived{Message: state.Message{Key: "k", Source: state.Mail, Payload: "messages/waits.eml", At: now}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Turn = state.Head{Status: state.HeadRunning, TurnID: "tactive"}
+
+	count := func() (n int) {
+		for _, folder := range []string{"messages", "turns", "quarantine"} {
+			entries, err := os.ReadDir(st.Path(folder))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(entries)
+		}
+		return n
+	}
+	before := count()
+	for _, wantGone := range []int{100, 152} {
+		if _, err := a.prune(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if gone := before - count(); gone != wantGone {
+			t.Fatalf("%d entries are gone, want %d", gone, wantGone)
+		}
+	}
+	for _, name := range []string{"messages/waits.eml", "messages/young.eml", "turns/tactive/1/alive"} {
+		if _, err := os.Stat(st.Path(name)); err != nil {
+			t.Errorf("%s was removed", name)
+		}
+	}
+	if s, err = st.Read(); err != nil || !s.Pruned.Equal(now) {
+		t.Errorf("pruned at %v, %v; want %v", s.Pruned, err, now)
+	}
+}

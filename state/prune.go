@@ -1,0 +1,46 @@
+package state
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Prune removes the entries of one of the folders that were last changed
+// before the given time, except those that spared names, and at most limit of
+// them. It returns how many it removed; fewer than limit means that nothing
+// old is left. A folder that is not there holds nothing old.
+func (st *Store) Prune(folder string, before time.Time, spared func(name string) bool, limit int) (int, error) {
+	dir, err := os.Open(st.path(folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	removed := 0
+	for removed < limit {
+		entries, err := dir.ReadDir(limit)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return removed, err
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil || !info.ModTime().Before(before) || spared(e.Name()) || removed == limit {
+				continue
+			}
+			if err := os.RemoveAll(filepath.Join(dir.Name(), e.Name())); err != nil {
+				return removed, err
+			}
+			removed++
+		}
+	}
+	return removed, nil
+}
