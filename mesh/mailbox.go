@@ -23,11 +23,9 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (i
 			return 0, nil, refuse(http.StatusBadRequest, "wait is no duration like 50s")
 		}
 		wait = min(d, MaxWait)
-		// The connection's timeouts were meant for a call that answers at
-		// once; a handler without a connection has none.
-		control := http.NewResponseController(w)
-		control.SetReadDeadline(time.Now().Add(wait + writeTimeout))
-		control.SetWriteDeadline(time.Now().Add(wait + writeTimeout))
+		// The connection's timeout was meant for a call that answers at once;
+		// a handler without a connection has none.
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout))
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

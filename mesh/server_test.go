@@ -479,9 +479,7 @@ func TestBrowsersAreRefused(t *testing.T) {
 	}
 }
 
-// A long poll ends when something arrives, at HALT, when its wait is over and
-// when the server stops; and over a real connection it outlives the timeouts
-// that are meant for others.
+// A long poll ends when something arrives, at HALT and when the mesh is closed.
 func TestLongPoll(t *testing.T) {
 	s, url := start(t, Options{Tokens: two()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
@@ -567,6 +565,82 @@ func TestLongPollWait(t *testing.T) {
 	}
 }
 
+// pipes is a listener whose connections live in a synctest bubble.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return pipeAddr{} }
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	p <- loopbackConn{theirs}
+	return ours, nil
+}
+
+// loopbackConn is a pipe's end that looks like a connection from loopback.
+type loopbackConn struct{ net.Conn }
+
+func (loopbackConn) RemoteAddr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "tcp" }
+func (pipeAddr) String() string  { return "127.0.0.1:1" }
+
+// A long poll outlives the connection's timeouts, which are meant for calls
+// that answer at once, and hears of what comes in its last second. Shutdown
+// does not wait for one.
+func TestLongPollOutlivesTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(Options{Open: true})
+		conns := make(pipes)
+		h := s.HTTPServer()
+		go h.Serve(conns)
+		c := &Client{URL: "http://127.0.0.1", Handle: "goulard", Timeout: 5 * time.Second, http: plainClient(&net.Dialer{})}
+		c.http.Transport.(*http.Transport).DialContext = conns.dial
+		time.AfterFunc(59*time.Second, func() {
+			if err := s.holdNudge(Message{ID: "1", From: "a", To: "goulard", Kind: KindNudge}); err != nil {
+				t.Error(err)
+			}
+		})
+		box, err := c.Mailbox(t.Context(), time.Minute)
+		if err != nil || len(box.Messages) != 1 {
+			t.Errorf("got %+v, %v", box, err)
+		}
+		if err := c.Ack(t.Context(), "1"); err != nil {
+			t.Error(err)
+		}
+		// A reader that goes away is not waited for.
+		gone, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, leave)
+		if _, err := c.Mailbox(gone, time.Minute); !errors.Is(err, context.Canceled) {
+			t.Errorf("gone: %v", err)
+		}
+		synctest.Wait()
+		if len(s.waiting) != 0 {
+			t.Error("a reader that is gone is still served")
+		}
+
+		ended := make(chan error)
+		go func() { _, err := c.Mailbox(t.Context(), time.Minute); ended <- err }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		go func() { ended <- h.Shutdown(ctx) }()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Errorf("shutdown: %v", err)
+			}
+		}
+	})
+}
+
 // A nudge and a message ring the wake address; a burst makes few calls, the
 // last of them after the last nudge; an address where nobody listens any more
 // is forgotten.
@@ -611,6 +685,9 @@ func TestWake(t *testing.T) {
 		t.Errorf("%d calls more", len(rung))
 	}
 
+	if err := s.callWake("http://192.0.2.1:9/", ring{}); err == nil || !strings.Contains(err.Error(), "not loopback") {
+		t.Errorf("a ring off the machine: %v", err)
+	}
 	listener.Close()
 	if err := d.Nudge(t.Context(), "goulard", "", ""); err != nil {
 		t.Fatal(err)
@@ -661,7 +738,7 @@ func TestAbusiveConnections(t *testing.T) {
 	h.Config = s.HTTPServer()
 	h.Config.ReadHeaderTimeout = 50 * time.Millisecond
 	h.Start()
-	defer h.Close()
+	t.Cleanup(h.Close) // after the connections'
 	address := h.Listener.Addr().String()
 
 	dial := func(text string) *bufio.Reader {
@@ -678,6 +755,10 @@ func TestAbusiveConnections(t *testing.T) {
 	resp, err := http.ReadResponse(dial("POST /message HTTP/1.1\r\nHost: localhost\r\nContent-Length: 104857600\r\n\r\n{"), nil)
 	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("100 MB: %v, %v", resp, err)
+	}
+	endless := "POST /message HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n12000\r\n{" + strings.Repeat(" ", 70_000)
+	if resp, err := http.ReadResponse(dial(endless), nil); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("endless: %v, %v", resp, err)
 	}
 	if resp, err := http.ReadResponse(dial("GET /status HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 64<<10)+"\r\n\r\n"), nil); err != nil || resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("long header: %v, %v", resp, err)
