@@ -14,7 +14,7 @@ const longestDeferral = time.Hour
 func (m *machine) arrived(e Arrived) {
 	msg := e.Message
 	m.owe(e.UID, e.MeshID)
-	if m.seen(msg.Key) || e.Digest != "" && m.seen(e.Digest) {
+	if m.seen(msg.Key) || m.seen(e.Digest) {
 		m.remember(msg.Key)
 		m.line(Line{Kind: LineDuplicate, Key: msg.Key, Source: msg.Source, From: msg.From})
 		return
@@ -165,10 +165,16 @@ func (m *machine) meshAcked(e MeshAcked) {
 	m.ToAck = slices.DeleteFunc(m.ToAck, func(id string) bool { return slices.Contains(e.IDs, id) })
 }
 
-// seen says whether a key or digest was accepted before, and is in memory.
+// seen says whether a key or digest was accepted before. One that its source
+// brings again is remembered anew, and so kept while the source may do so; a
+// message may wait for longer than keys are remembered.
 func (m *machine) seen(key string) bool {
-	_, ok := m.Seen[key]
-	return ok
+	_, known := m.Seen[key]
+	if _, waiting := m.message(key); !known && !waiting {
+		return false
+	}
+	m.remember(key)
+	return true
 }
 
 // remember keeps a key or digest, from now on.

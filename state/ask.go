@@ -21,8 +21,9 @@ func (m *machine) asked(e Asked) {
 	m.queue(e.Question)
 	question := m.Outbox[len(m.Outbox)-1]
 	m.Turn.Waiting = append(m.Turn.Waiting, Wait{ID: question.ID, To: question.To, Asked: m.now})
-	if by := m.now.Add(e.Patience); by.After(m.Turn.ResumeBy) {
-		m.Turn.ResumeBy, m.Turn.Patience = by, e.Patience
+	patience := min(e.Patience, longestPatience)
+	if by := m.now.Add(patience); by.After(m.Turn.ResumeBy) {
+		m.Turn.ResumeBy, m.Turn.Patience = by, patience
 	}
 	m.line(Line{Kind: LineEdge, What: "enqueue", Request: question.ID, From: m.Agent, TurnID: e.TurnID, Reason: "to " + question.To})
 }
