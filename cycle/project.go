@@ -97,6 +97,14 @@ func (a *Agent) projectLine(ctx context.Context, s state.State) []state.Event {
 	if _, err := a.Schedule.Table.Install(ctx, job); err != nil {
 		return a.unscheduled(s, a.installed(ctx), err)
 	}
+	// An `uninstall` that came since may have taken out the line before we wrote
+	// it.
+	if now, err := a.Store.Read(); err == nil && now.Schedule.Removed {
+		if _, err := a.Schedule.Table.Remove(ctx, a.Handle); err != nil {
+			return a.unscheduled(s, line, err)
+		}
+		return nil
+	}
 	return []state.Event{state.Scheduled{Line: line, Binary: job.Binary}}
 }
 

@@ -209,20 +209,35 @@ func (a *Agent) guard(ctx context.Context, head state.Head) (guarded context.Con
 }
 
 // sendNow performs steps 4 and 5 for what a turn has put into the outbox. When
-// a cycle is under way, that one sends.
+// a cycle is under way, that one sends. Whoever finds cycle.lock taken here
+// leaves, as from a cycle: so what came meanwhile is looked for, and left to a
+// detached poll, since the caller may be busy with a turn for long.
 func (a *Agent) sendNow(ctx context.Context) error {
 	lock, err := a.Store.TryLock(state.CycleLock)
 	if err != nil || lock == nil {
 		return err
 	}
-	defer lock.Unlock()
-	s, err := a.Store.Read()
+	s, err := a.flush(ctx)
+	lock.Unlock()
 	if err != nil {
 		return err
 	}
-	if s, err = a.project(ctx, s, nil); err != nil {
-		return fmt.Errorf("project: %w", err)
+	again, err := a.unseen(&Report{serial: s.Serial})
+	if err != nil || !again {
+		return err
 	}
-	_, _, err = a.perform(ctx, s)
-	return err
+	return a.Detach()
+}
+
+// flush is steps 4 and 5 alone. The caller holds cycle.lock.
+func (a *Agent) flush(ctx context.Context) (state.State, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return s, err
+	}
+	if s, err = a.project(ctx, s, nil); err != nil {
+		return s, fmt.Errorf("project: %w", err)
+	}
+	s, _, err = a.perform(ctx, s)
+	return s, err
 }

@@ -1,0 +1,316 @@
+package cycle_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cron/crontest"
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+const foreign = "# mine\n*/5 * * * * backup %d\n\n@reboot x\n"
+
+func TestTheLineFollowsThePhase(t *testing.T) {
+	h := newHouse(t)
+	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	h.wantLine("*/30 * * * *", func() { h.poll() })
+	check(t, h.agent.Ring("test", ""))
+	h.wantLine("*/1 * * * *", func() { h.poll() })
+	h.wantLine("*/1 * * * *", func() { h.pollAfter(4 * time.Minute) })
+	h.wantLine("*/30 * * * *", func() { h.pollAfter(time.Minute) })
+
+	table, err := os.ReadFile(h.table)
+	check(t, err)
+	if !bytes.HasPrefix(table, []byte(foreign)) {
+		t.Errorf("foreign lines changed:\n%s", table)
+	}
+}
+
+// wantLine fails unless the fields of our line are these once do is done.
+func (h *house) wantLine(want string, do func()) {
+	h.t.Helper()
+	do()
+	if got := h.installed(); got != want {
+		h.t.Fatalf("the line is %q, want %q", got, want)
+	}
+}
+
+func TestAnEditedLineIsRepaired(t *testing.T) {
+	h := newAwakeHouse(t)
+	check(t, os.WriteFile(h.table, []byte(foreign), 0o600)) // ours is gone
+	h.wantLine("*/30 * * * *", func() { h.pollAfter(30 * time.Minute) })
+	// A change of phase repairs it at once.
+	check(t, os.WriteFile(h.table, []byte(foreign+"7 7 * * * x # agentstateloop "+handle+"\n"), 0o600))
+	check(t, h.agent.Ring("test", ""))
+	h.wantLine("*/1 * * * *", func() { h.poll() })
+}
+
+// The line is a projection, looked at when it should change and twice an hour.
+func TestASteadyPollStartsNoCrontab(t *testing.T) {
+	h := newHouse(t)
+	calls := h.countCrontab()
+	h.poll()
+	h.wantLine("*/30 * * * *", func() { h.poll() })
+	before := calls()
+	for range 20 {
+		h.pollAfter(time.Minute)
+	}
+	if after := calls(); after != before || before == 0 {
+		t.Errorf("%d crontab processes at first, %d more in 20 polls", before, after-before)
+	}
+	h.pollAfter(10 * time.Minute)
+	if calls() == before {
+		t.Error("after 30 minutes nobody has looked at the table")
+	}
+}
+
+// countCrontab notes every start of the crontab program.
+func (h *house) countCrontab() (calls func() int) {
+	h.t.Helper()
+	log := filepath.Join(h.blueprint.Dir, "crontab.calls")
+	h.crontab("echo \"$@\" >>'" + log + "'")
+	return func() int {
+		data, err := os.ReadFile(log)
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0
+		}
+		check(h.t, err)
+		return bytes.Count(data, []byte("\n"))
+	}
+}
+
+// crontab puts some lines of shell in front of the crontab program. With
+// "exit 0" none of the program is left.
+func (h *house) crontab(lines string) {
+	h.t.Helper()
+	path := filepath.Join(h.blueprint.Dir, "crontab-in-front")
+	check(h.t, crontest.WriteScript(path, "#!/bin/sh\n"+lines+"\nexec '"+h.blueprint.Crontab+"' \"$@\"\n"))
+	h.agent.Schedule.Table.Command = path
+}
+
+// A table that cannot be reached is told in the status; the mail is answered
+// all the same (DESIGN 9).
+func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
+	for name, lines := range map[string]string{
+		"unreadable":  `echo "crontab: cannot open it" >&2; exit 1`,
+		"hanging":     "exec sleep 60",
+		"not allowed": `echo "You are not allowed to use this program (crontab)" >&2; exit 1`,
+		"garbage":     `[ "$1" = -l ] && exec head -c 100 /dev/zero; exit 0`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.agent.Schedule.Table.Timeout = 300 * time.Millisecond
+			h.crontab(lines)
+			h.receive(letter{id: "<one@example.com>"})
+			if r := h.poll(); r.Turns != 1 || r.After != state.PREP {
+				t.Errorf("report: %+v", r)
+			}
+			h.wantSent("ack reply")
+			status, err := h.agent.Status()
+			check(t, err)
+			if status.Schedule.Error == nil || status.Schedule.Wanted == nil || *status.Schedule.Wanted != "*/1 * * * *" {
+				t.Errorf("schedule: %+v", status.Schedule)
+			}
+
+			h.agent.Schedule.Table.Command, h.agent.Schedule.Table.Timeout = h.blueprint.Crontab, 0
+			h.wantLine("*/1 * * * *", func() { h.pollAfter(time.Minute) })
+			if status, err = h.agent.Status(); err != nil || status.Schedule.Error != nil {
+				t.Errorf("after it works: %+v, %v", status.Schedule, err)
+			}
+		})
+	}
+}
+
+func TestUninstallLastsUntilATransition(t *testing.T) {
+	h := newAwakeHouse(t)
+	check(t, os.WriteFile(h.table, append([]byte(foreign), mustRead(t, h.table)...), 0o600))
+	_, err := h.agent.Uninstall(t.Context())
+	check(t, err)
+	h.wantLine("", func() {})
+	h.receive(letter{id: "<one@example.com>"})
+	h.wantLine("", func() { h.pollAfter(31 * time.Minute) })
+	if got := mustRead(t, h.table); string(got) != foreign {
+		t.Errorf("foreign lines changed:\n%s", got)
+	}
+	_, err = h.agent.Order(t.Context(), state.ACTIVE, "", false)
+	check(t, err)
+	h.wantLine("*/1 * * * *", func() { h.poll() })
+}
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	check(t, err)
+	return data
+}
+
+// The line names the binary that first installed it, for as long as that is
+// there: trying another build does not move the agent.
+func TestTheBinaryIsPinned(t *testing.T) {
+	h := newHouse(t)
+	h.agent.Schedule.Binary = "/bin/sh"
+	h.poll()
+	h.agent.Schedule.Binary = "/bin/cat"
+	check(t, h.agent.Ring("test", ""))
+	h.wantLine("*/1 * * * *", func() { h.poll() })
+	if table := mustRead(t, h.table); !bytes.Contains(table, []byte("'/bin/sh'")) {
+		t.Errorf("the pinned binary was left:\n%s", table)
+	}
+
+	h = newHouse(t)
+	h.agent.Schedule.Binary = "/nonexistent/agentstateloop"
+	h.poll()
+	h.agent.Schedule.Binary = "/bin/cat"
+	check(t, h.agent.Ring("test", ""))
+	h.poll()
+	if table := mustRead(t, h.table); !bytes.Contains(table, []byte("'/bin/cat'")) {
+		t.Errorf("a binary that is gone is still named:\n%s", table)
+	}
+}
+
+// A build in the folder for temporary files is never pinned.
+func TestATemporaryBinaryIsNotInstalled(t *testing.T) {
+	h := newHouse(t)
+	h.agent.Schedule.Binary = filepath.Join(os.TempDir(), "go-build1", "agentstateloop")
+	h.wantLine("", func() { h.poll() })
+	if s := h.state(); s.Schedule.Error == "" || s.Schedule.Binary != "" {
+		t.Errorf("schedule: %+v", s.Schedule)
+	}
+}
+
+func TestModesThatLeaveTheTableAlone(t *testing.T) {
+	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
+		h := newHouse(t)
+		h.agent.Schedule.Mode = mode
+		calls := h.countCrontab()
+		check(t, h.agent.Ring("test", ""))
+		h.wantLine("", func() { h.poll() })
+		if calls() != 0 {
+			t.Errorf("mode %s: crontab was started", mode)
+		}
+	}
+}
+
+// A transition that is committed while a cycle projects its line is seen by
+// that cycle before it ends: cron might look only in half an hour.
+func TestATransitionDuringACycleMovesTheLine(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.whileAcknowledging(func(other *cycle.Agent) {
+		_, err := other.Order(t.Context(), state.ACTIVE, "", false)
+		check(t, err)
+		if _, err := other.Poll(t.Context(), cycle.PollOptions{}); !errors.Is(err, cycle.ErrBusy) {
+			t.Errorf("the other poll: %v, want busy", err)
+		}
+	})
+	h.wantLine("*/1 * * * *", func() { h.poll() })
+}
+
+// An uninstall does not lose against a cycle that was about to write the line.
+func TestAnUninstallDuringACycleLasts(t *testing.T) {
+	h := newAwakeHouse(t)
+	check(t, h.agent.Ring("test", "")) // so that the cycle has a line to write
+	h.whileAcknowledging(func(other *cycle.Agent) {
+		_, err := other.Uninstall(t.Context())
+		check(t, err)
+	})
+	h.wantLine("", func() { h.poll() })
+	h.wantLine("", func() { h.pollAfter(31 * time.Minute) })
+}
+
+// whileAcknowledging posts a message that needs no turn, and does something as
+// another process while the next cycle acknowledges it: after its commit,
+// before it looks at the crontab.
+func (h *house) whileAcknowledging(do func(other *cycle.Agent)) {
+	h.t.Helper()
+	h.post(mesh.Message{ID: "m1", Text: "for your information", Kind: mesh.KindNotice})
+	hook := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			h.onMesh.Store(nil)
+			do(h.blueprint.agent(h.clock.Now))
+		}
+	})
+	h.onMesh.Store(&hook)
+}
+
+// Where cron would come back in half an hour only, since the line cannot be
+// written, one poll stays and cycles each minute until the phase is IDLE.
+func TestAPollStaysWhileTheLineIsStuck(t *testing.T) {
+	dir := t.TempDir()
+	command, table, err := crontest.Write(dir)
+	check(t, err)
+	b := blueprint{Dir: dir, Crontab: command, Binary: "/usr/local/bin/agentstateloop", ScheduleMode: cycle.ModeCrontab}
+	synctest.Test(t, func(t *testing.T) {
+		agent := b.agent(time.Now)
+		agent.Mail, agent.Mesh, agent.Turn = nil, nil, nil
+		agent.Policy.HasMail, agent.Policy.HasMesh = false, false
+		_, err := agent.Poll(t.Context(), cycle.PollOptions{Stay: true}) // IDLE: returns at once
+		check(t, err)
+		before := mustRead(t, table)
+
+		in := filepath.Join(dir, "in-front")
+		check(t, crontest.WriteScript(in, "#!/bin/sh\n[ \"$1\" = - ] && { echo 'disk full' >&2; exit 1; }\nexec '"+command+"' \"$@\"\n"))
+		agent.Schedule.Table.Command = in
+		began := time.Now()
+		check(t, agent.Ring("test", ""))
+		_, err = agent.Poll(t.Context(), cycle.PollOptions{Stay: true})
+		check(t, err)
+
+		s, err := agent.Store.Read()
+		check(t, err)
+		if s.Phase != state.IDLE || time.Since(began) < agent.Policy.PrepTimeout {
+			t.Errorf("left in %s after %v, want IDLE after %v or more", s.Phase, time.Since(began), agent.Policy.PrepTimeout)
+		}
+		polls := strings.Count(string(mustRead(t, filepath.Join(agent.Store.Dir, "log"))), "poll: ")
+		if polls < 6 {
+			t.Errorf("%d polls in five minutes", polls)
+		}
+		if after := mustRead(t, table); !bytes.Equal(before, after) {
+			t.Errorf("the table became:\n%s", after)
+		}
+	})
+}
+
+// Only one process stays; and none where the line is stuck at the short
+// interval, since cron then comes back by itself.
+func TestOnlyOnePollStays(t *testing.T) {
+	h := newAwakeHouse(t)
+	lock, err := h.agent.Store.TryLock(state.LingerLock)
+	check(t, err)
+	defer lock.Unlock()
+	h.crontab(`[ "$1" = - ] && exit 1`)
+	check(t, h.agent.Ring("test", ""))
+	_, err = h.agent.Poll(t.Context(), cycle.PollOptions{Stay: true})
+	check(t, err)
+	h.wantPhase(state.PREP)
+}
+
+func TestNoPollStaysForALineStuckAtTheShortInterval(t *testing.T) {
+	h := newAwakeHouse(t)
+	check(t, h.agent.Ring("test", ""))
+	h.wantLine("*/1 * * * *", func() { h.poll() })
+	h.crontab(`[ "$1" = - ] && exit 1`)
+	h.clock.advance(6 * time.Minute)
+	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{Stay: true})
+	check(t, err)
+	h.wantPhase(state.IDLE)
+	if lines := cron.Find(mustRead(t, h.table), handle); len(lines) != 1 || !strings.HasPrefix(lines[0], "*/1 ") {
+		t.Errorf("installed: %q", lines)
+	}
+	// --if-due spares the network until the half hour is over.
+	r, err := h.agent.Poll(t.Context(), cycle.PollOptions{IfDue: true, Stay: true})
+	check(t, err)
+	if r.Skipped == "" {
+		t.Errorf("polled though nothing is due: %+v", r)
+	}
+}
