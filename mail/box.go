@@ -155,8 +155,7 @@ func (s *Session) MarkSeen(ctx context.Context, uids []uint32) error {
 func (s *Session) Close() error {
 	s.conn.SetDeadline(time.Now().Add(time.Second))
 	s.client.Logout()
-	s.client.Close() // its error is the end of the conversation we just ended
-	return nil
+	return s.conn.Close()
 }
 
 func uidSet(uids []uint32) imap.UIDSet {

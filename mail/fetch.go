@@ -20,9 +20,13 @@ type head struct {
 	at      time.Time
 	size    int64
 	seen    bool
-	raw     []byte // the header fields asked for
-	broken  bool   // the server answered without them
-	message *Message
+	raw     []byte   // the header fields asked for
+	broken  bool     // the server answered without them
+	message *Message // if it is for this agent
+
+	answered bool // the server said something about the body
+	settled  bool // kept, gone, or failed
+	failed   bool // and counted
 }
 
 // headers fetches the heads of set, ascending, without setting \Seen. With an
@@ -39,8 +43,7 @@ func (l *looker) headers(set imap.UIDSet) ([]head, error) {
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
 		h, err := readHead(msg)
 		if err != nil {
-			// The command is left as it is: to finish it would mean to read on.
-			l.conn.Close()
+			l.conn.Close() // the command is left as it is, see abandon
 			return heads, err
 		}
 		l.box.phase(l.conn)
@@ -107,94 +110,97 @@ func (c *counted) finish(size int64) error {
 	return err
 }
 
-// How a body can fail without the connection.
-var (
-	errGone       = errors.New("the message is gone")
-	errUnreadable = errors.New("the server gave no body")
-)
-
 // keepError is the caller's: nothing is wrong with mail or server.
 type keepError struct{ err error }
 
 func (e *keepError) Error() string { return "keep: " + e.err.Error() }
 func (e *keepError) Unwrap() error { return e.err }
 
-// bodyFetch fetches bodies one by one, in order, with a few asked for ahead.
-type bodyFetch struct {
-	s       *Session
-	max     int64      // of a mail over this only the header is fetched; 0 means no limit
-	waiting []*Message // not asked for yet
-	asked   []*imapclient.FetchCommand
+// tornError is a connection that broke in the middle of one body.
+type tornError struct {
+	uid uint32
+	err error
 }
 
-func (b *bodyFetch) ask(ahead int) {
-	for len(b.waiting) > 0 && len(b.asked) < min(ahead, bodyWindow) {
-		m := b.waiting[0]
-		section := &imap.FetchItemBodySection{Peek: true}
-		if b.tooBig(m.Size) {
+func (e *tornError) Error() string { return fmt.Sprintf("fetch UID %d: %v", e.uid, e.err) }
+func (e *tornError) Unwrap() error { return e.err }
+
+// bodies fetches the bodies of hs with one command and keeps them as they come,
+// in whatever order. A command must not be sent before the one ahead of it is
+// answered in full: Dovecot answers both together at the end, and go-imap can
+// then give neither. Any error but a server's refusal leaves the session
+// unusable.
+func (l *looker) bodies(hs []*head) error {
+	section := &imap.FetchItemBodySection{Peek: true}
+	wanted := map[uint32]*head{}
+	var set imap.UIDSet
+	for _, h := range hs {
+		if l.tooBig(h.size) { // then hs is h alone
 			section.Specifier = imap.PartSpecifierHeader
 		}
-		b.asked = append(b.asked, b.s.client.Fetch(imap.UIDSetNum(imap.UID(m.UID)), &imap.FetchOptions{
-			UID: true, BodySection: []*imap.FetchItemBodySection{section},
-		}))
-		b.waiting = b.waiting[1:]
+		wanted[h.uid] = h
+		set.AddNum(imap.UID(h.uid))
 	}
-}
-
-func (b *bodyFetch) tooBig(size int64) bool { return b.max > 0 && size > b.max }
-
-// next gives the body of m, which must be the next one, to keep; at most ahead
-// bodies are under way. The whole fetch has one deadline. Any error but
-// errGone, errUnreadable and a server's refusal leaves the session unusable.
-func (b *bodyFetch) next(m *Message, keep Keep, ahead int) error {
-	b.s.box.phase(b.s.conn)
-	b.ask(ahead)
-	cmd := b.asked[0]
-	b.asked = b.asked[1:]
-
-	result := errGone
+	l.box.phase(l.conn)
+	cmd := l.client.Fetch(set, &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{section}})
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
-		if result == errGone {
-			result = errUnreadable
-		}
+		l.box.phase(l.conn)
+		var h *head
 		for item := msg.Next(); item != nil; item = msg.Next() {
-			body, ok := item.(imapclient.FetchItemDataBodySection)
-			if !ok || body.Literal == nil || result != errUnreadable {
-				continue
-			}
-			if body.Literal.Size() == 0 && m.Size > 0 {
-				continue
-			}
-			if result = b.give(m, body.Literal, keep); result != nil {
-				// What is still on its way is not wanted any more. The command
-				// is left as it is: to finish it would mean to read on.
-				b.s.conn.Close()
-				return result
+			switch item := item.(type) {
+			case imapclient.FetchItemDataUID:
+				if h = wanted[uint32(item.UID)]; h != nil {
+					h.answered = true
+				}
+			case imapclient.FetchItemDataBodySection:
+				if h == nil || h.settled || item.Literal == nil || item.Literal.Size() == 0 && h.size > 0 {
+					continue
+				}
+				if err := l.give(h, item.Literal); err != nil {
+					l.abandon(cmd, err)
+					return err
+				}
 			}
 		}
 	}
-	if err := cmd.Close(); err != nil && (result == errGone || result == errUnreadable) {
-		return err
-	}
-	return result
+	return cmd.Close()
 }
 
-func (b *bodyFetch) give(m *Message, literal imap.LiteralReader, keep Keep) error {
+// abandon hangs up; what is still on its way is not wanted any more. go-imap's
+// reader would wait for ever for somebody to read a literal it has got already,
+// so the command is read to its end, unless err is that end: what then is read
+// on would be read by two.
+func (l *looker) abandon(cmd *imapclient.FetchCommand, err error) {
+	l.conn.Close()
+	var torn *tornError
+	if !errors.As(err, &torn) {
+		cmd.Close()
+	}
+}
+
+func (l *looker) tooBig(size int64) bool { return l.filter.MaxSize > 0 && size > l.filter.MaxSize }
+
+// give hands one body to keep.
+func (l *looker) give(h *head, literal imap.LiteralReader) error {
+	m := h.message
 	raw := &counted{r: literal}
 	body := io.Reader(&whole{counted: raw, size: literal.Size()})
-	if b.tooBig(literal.Size()) && m.Gate == "" {
-		m.Gate, m.Reason = GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had said %d", literal.Size(), b.max, m.Size)
+	if l.tooBig(literal.Size()) && m.Gate == "" {
+		m.Gate, m.Reason = GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had said %d", literal.Size(), l.filter.MaxSize, m.Size)
 	}
-	if b.tooBig(max(m.Size, literal.Size())) {
+	if l.tooBig(max(m.Size, literal.Size())) {
 		body = headerOnly(raw)
 	}
-	err := keep(m, body)
+	err := l.keep(m, body)
 	if torn := raw.finish(literal.Size()); torn != nil {
-		return torn
+		return &tornError{h.uid, torn}
 	}
 	if err != nil {
 		return &keepError{err}
 	}
+	h.settled = true
+	l.out.Messages = append(l.out.Messages, *m)
+	l.left--
 	return nil
 }
 
@@ -223,16 +229,5 @@ func headerOnly(r io.Reader) io.Reader {
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) || len(bytes.TrimRight(line, "\r\n")) == 0 {
 			return &header
 		}
-	}
-}
-
-// close drops what was asked for and is not wanted any more.
-func (b *bodyFetch) close() {
-	if len(b.asked) == 0 {
-		return
-	}
-	b.s.conn.Close()
-	for _, cmd := range b.asked {
-		cmd.Close()
 	}
 }

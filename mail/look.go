@@ -19,7 +19,7 @@ import (
 const (
 	headerChunk = 500  // headers asked for at once
 	searchAbove = 1000 // new UIDs from which the server is asked to preselect
-	bodyWindow  = 4    // bodies asked for ahead
+	bodyGroup   = 50   // bodies asked for at once
 	maxTries    = 3    // failures of one UID alone, then it is passed
 )
 
@@ -374,41 +374,120 @@ func (l *looker) list(uids []uint32) error {
 
 // take judges heads, in their order, and keeps what is ours.
 func (l *looker) take(heads []head) error {
-	var ours []*Message
 	for i := range heads {
-		if m := l.judge(&heads[i]); m != nil {
-			ours = append(ours, m)
-		}
+		l.judge(&heads[i])
 	}
-	bodies := &bodyFetch{s: l.Session, max: l.filter.MaxSize, waiting: ours}
-	defer bodies.close()
-	for i := range heads {
-		h := &heads[i]
-		switch {
-		case h.broken:
-			l.fail(h.uid)
-		case h.message == nil:
-			l.pass(h.uid)
-		case l.left <= 0:
+	for len(heads) > 0 {
+		n, ours := l.group(heads)
+		if n == 0 {
 			return errLimit
-		default:
-			if err := l.one(h.message, bodies); err != nil {
-				return err
+		}
+		err := l.fetch(ours)
+		l.settle(heads[:n], err == nil)
+		if err != nil {
+			return err
+		}
+		heads = heads[n:]
+	}
+	return nil
+}
+
+// group counts the heads to be settled together, and gives those whose bodies
+// are to be fetched. A mail that is too big is alone, as only its header is.
+func (l *looker) group(heads []head) (n int, ours []*head) {
+	for n < len(heads) {
+		h := &heads[n]
+		if h.message != nil {
+			if len(ours) == min(l.left, bodyGroup) || len(ours) > 0 && (l.tooBig(h.size) || l.tooBig(ours[0].size)) {
+				break
 			}
+			ours = append(ours, h)
+		}
+		n++
+	}
+	return n, ours
+}
+
+// fetch keeps the bodies of hs. Where the server fails on some, each is tried
+// alone, and fails alone.
+func (l *looker) fetch(hs []*head) error {
+	if len(hs) == 0 {
+		return nil
+	}
+	err := l.bodies(hs)
+	left := slices.DeleteFunc(slices.Clone(hs), func(h *head) bool { return h.settled })
+	if err != nil && !refused(err) {
+		var k *keepError
+		if !errors.As(err, &k) && l.blames(err) {
+			l.blame(left, err)
+		}
+		return err
+	}
+	if len(hs) == 1 && len(left) == 1 {
+		h := left[0]
+		h.settled = true // it is gone, unless
+		if err != nil || h.answered {
+			h.failed = true
+			l.fail(h.uid)
+		}
+		return nil
+	}
+	for _, h := range left {
+		if err := l.fetch([]*head{h}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// blame counts the connection's end against the mail whose body was under way,
+// or else the first that had not come.
+func (l *looker) blame(left []*head, err error) {
+	if len(left) == 0 {
+		return
+	}
+	h := left[0]
+	var torn *tornError
+	if errors.As(err, &torn) {
+		h = left[slices.IndexFunc(left, func(h *head) bool { return h.uid == torn.uid })]
+	}
+	h.settled, h.failed = true, true
+	l.fail(h.uid)
+}
+
+// settle moves the cursor behind the last of heads that is settled, owing
+// those before it that are not. If all went well it moves behind them all.
+func (l *looker) settle(heads []head, all bool) {
+	last := len(heads) - 1
+	for !all && last >= 0 && !heads[last].settled {
+		last--
+	}
+	for _, h := range heads[:last+1] {
+		switch {
+		case h.broken:
+			l.fail(h.uid)
+		case h.message == nil:
+			l.pass(h.uid)
+		case !h.settled:
+			l.owe(h.uid)
+			l.passUpTo(h.uid)
+		case h.failed:
+			l.passUpTo(h.uid)
+		default:
+			l.pass(h.uid)
+		}
+	}
+}
+
 // judge makes h's message, if it is for this agent.
-func (l *looker) judge(h *head) *Message {
+func (l *looker) judge(h *head) {
 	if h.broken {
-		return nil
+		return
 	}
 	header := ParseHeader(h.raw)
 	mine, gate, reason := l.filter.Judge(header, h.size)
 	if !mine {
-		return nil
+		return
 	}
 	if h.at.IsZero() {
 		h.at = l.box.now()
@@ -418,7 +497,6 @@ func (l *looker) judge(h *head) *Message {
 		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Header: header,
 		Digest: digest(header, h.at, h.size), Gate: gate, Reason: reason,
 	}
-	return h.message
 }
 
 func digest(h Header, at time.Time, size int64) string {
@@ -426,29 +504,6 @@ func digest(h Header, at time.Time, size int64) string {
 		return fmt.Sprintf("%d.%d+%s", at.Unix(), size, h.stable)
 	}
 	return h.MessageID + "+" + h.stable
-}
-
-// one keeps the body of m, the next that bodies gives.
-func (l *looker) one(m *Message, bodies *bodyFetch) error {
-	err := bodies.next(m, l.keep, l.left)
-	switch {
-	case err == nil:
-		l.out.Messages = append(l.out.Messages, *m)
-		l.left--
-		l.pass(m.UID)
-		return nil
-	case errors.Is(err, errGone):
-		l.pass(m.UID)
-		return nil
-	case errors.Is(err, errUnreadable) || refused(err):
-		l.fail(m.UID)
-		return nil
-	}
-	var k *keepError
-	if !errors.As(err, &k) && l.blames(err) {
-		l.fail(m.UID)
-	}
-	return fmt.Errorf("fetch UID %d: %w", m.UID, err)
 }
 
 // The cursor's moves.

@@ -1,0 +1,265 @@
+package mailtest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Dovecot is a running Dovecot with one user. The ports are on loopback; the
+// certificate is for "localhost" and 127.0.0.1.
+type Dovecot struct {
+	IMAP, IMAPTLS      string // IMAP knows STARTTLS
+	CAFile             string
+	Username, Password string
+	Maildir            string
+
+	conf string
+	mail int // uid and gid of the mails
+	n    int
+}
+
+// RequireReal names the environment variable that makes a missing server a
+// failure instead of a skip, where continuous integration has installed it.
+const RequireReal = "AGENTSTATELOOP_REQUIRE_REAL"
+
+// StartDovecot starts Dovecot for one test, or skips the test where none is
+// installed or this user may not start it.
+func StartDovecot(t T) *Dovecot {
+	t.Helper()
+	d, err := startDovecot(t)
+	if err == nil {
+		return d
+	}
+	if errors.Is(err, errNoDovecot) && os.Getenv(RequireReal) == "" {
+		t.Skip(err)
+	}
+	t.Fatal(err)
+	return nil
+}
+
+var errNoDovecot = errors.New("no dovecot here that this user may start")
+
+// dovecotConf is a whole configuration: nothing of the system's is read. A
+// refused login is not answered late, as it is elsewhere.
+const dovecotConf = `protocols = imap
+base_dir = %[1]s/run
+state_dir = %[1]s/run
+log_path = %[1]s/log
+ssl = yes
+ssl_cert = <%[1]s/cert.pem
+ssl_key = <%[1]s/key.pem
+disable_plaintext_auth = no
+auth_mechanisms = plain
+first_valid_uid = %[2]d
+mail_location = maildir:%[1]s/mail/%%u
+default_login_user = %[3]s
+default_internal_user = %[3]s
+passdb {
+  driver = passwd-file
+  args = scheme=PLAIN username_format=%%u %[1]s/users
+}
+userdb {
+  driver = static
+  args = uid=%[2]d gid=%[2]d home=%[1]s/mail/%%u
+}
+service imap-login {
+  chroot =
+  inet_listener imap {
+    address = 127.0.0.1
+    port = %[4]d
+  }
+  inet_listener imaps {
+    address = 127.0.0.1
+    port = %[5]d
+    ssl = yes
+  }
+}
+auth_failure_delay = 0
+service anvil {
+  chroot =
+  unix_listener anvil-auth-penalty {
+    mode = 0
+  }
+}
+service stats {
+  chroot =
+}
+`
+
+func startDovecot(t T) (*Dovecot, error) {
+	if _, err := exec.LookPath("dovecot"); err != nil {
+		return nil, errNoDovecot
+	}
+	if os.Getuid() != 0 {
+		return nil, errNoDovecot // its services change user
+	}
+	// A short path of its own: a socket's may have 108 bytes, and the users of
+	// Dovecot must be able to walk it, which t.TempDir forbids them.
+	dir, err := os.MkdirTemp("/tmp", "dc")
+	if err != nil {
+		return nil, err
+	}
+	d := &Dovecot{
+		CAFile: filepath.Join(dir, "ca.pem"), Username: "agent", Password: "correct horse",
+		Maildir: filepath.Join(dir, "mail", "agent"), conf: filepath.Join(dir, "conf"), mail: 8,
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	d.IMAP, d.IMAPTLS = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	if err := d.prepare(dir, ports); err != nil {
+		return nil, err
+	}
+	if err := d.start(filepath.Join(dir, "out")); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { exec.Command("doveadm", "-c", d.conf, "stop").Run() })
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, addr := range []string{d.IMAP, d.IMAPTLS} {
+		if err := answers(ctx, addr); err != nil {
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			return nil, fmt.Errorf("dovecot does not answer: %w\n%s", err, log)
+		}
+	}
+	return d, nil
+}
+
+// start starts the daemon. It keeps its output open for ever, so that goes to a
+// file and not to a pipe somebody would wait for.
+func (d *Dovecot) start(output string) error {
+	out, err := os.Create(output)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command("dovecot", "-c", d.conf)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(output)
+		return fmt.Errorf("start dovecot: %w: %s", err, said)
+	}
+	return nil
+}
+
+func (d *Dovecot) prepare(dir string, ports []int) error {
+	ca, err := NewCA()
+	if err != nil {
+		return err
+	}
+	cert, err := ca.Issue("localhost")
+	if err != nil {
+		return err
+	}
+	key, err := x509.MarshalECPrivateKey(cert.PrivateKey.(*ecdsa.PrivateKey))
+	if err != nil {
+		return err
+	}
+	files := map[string]string{
+		"ca.pem":   string(ca.PEM),
+		"cert.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})),
+		"key.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key})),
+		"users":    d.Username + ":{PLAIN}" + d.Password + "\n",
+		"conf":     fmt.Sprintf(dovecotConf, dir, d.mail, "dovecot", ports[0], ports[1]),
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, sub := range []string{"", "mail", "mail/agent", "mail/agent/tmp", "mail/agent/new", "mail/agent/cur"} {
+		path := filepath.Join(dir, sub)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+		if err := os.Chmod(path, 0o755); err != nil {
+			return err
+		}
+		if strings.HasPrefix(sub, "mail") {
+			if err := os.Chown(path, d.mail, d.mail); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// answers waits until something listens at addr.
+func answers(ctx context.Context, addr string) error {
+	for {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// freePorts gives n ports that were free a moment ago.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer ln.Close()
+		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// Append delivers a mail as a delivery agent does: a file in the Maildir, read
+// or not. Dovecot gives it the next UID when it next looks.
+func (d *Dovecot) Append(raw []byte, seen bool) error {
+	d.n++
+	name := fmt.Sprintf("%d.M%06dP1.test", time.Now().Unix(), d.n)
+	path := filepath.Join(d.Maildir, "new", name)
+	if seen {
+		path = filepath.Join(d.Maildir, "cur", name+":2,S")
+	}
+	temp := filepath.Join(d.Maildir, "tmp", name)
+	if err := os.WriteFile(temp, raw, 0o600); err != nil {
+		return err
+	}
+	if err := os.Chown(temp, d.mail, d.mail); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+// Renumber removes all mail and gives the mailbox another UIDVALIDITY.
+func (d *Dovecot) Renumber() error {
+	for _, sub := range []string{"new", "cur"} {
+		entries, err := os.ReadDir(filepath.Join(d.Maildir, sub))
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := os.Remove(filepath.Join(d.Maildir, sub, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	out, err := exec.Command("doveadm", "-c", d.conf, "mailbox", "update", "--uid-validity", fmt.Sprint(time.Now().Unix()+1000), "-u", d.Username, "INBOX").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("renumber: %w: %s", err, out)
+	}
+	return nil
+}
