@@ -1,0 +1,244 @@
+package state
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary stand in for other processes of the same agent.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("STATE_TEST_COMMIT"); dir != "" {
+		if err := commitMany(os.Stdout, dir, os.Getenv("STATE_TEST_NAME"), os.Getenv("STATE_TEST_COUNT")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// commitMany commits one message after another, and prints the serial of each
+// when it is durable.
+func commitMany(out io.Writer, dir, name, count string) error {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	st := &Store{Dir: dir, Agent: "goulard3120"}
+	for i := range n {
+		s, err := st.Commit(context.Background(), time.Now(), func(s State, why Recovery) (State, error) {
+			if why != "" {
+				return State{}, fmt.Errorf("state had to be recovered: %s", why)
+			}
+			msg := Message{Key: fmt.Sprintf("cli:%s.%d", name, i), Source: CLI, From: name, Operator: true}
+			return Step(s, []Event{Arrived{Message: msg}}, testPolicy(), time.Now()), nil
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, s.Serial); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func committer(t *testing.T, dir, name string, count int) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "STATE_TEST_COMMIT="+dir, "STATE_TEST_NAME="+name, "STATE_TEST_COUNT="+strconv.Itoa(count))
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// TestManyProcesses: real processes commit at once. Every serial is given once,
+// every message is there, readers never see less than whole states.
+func TestManyProcesses(t *testing.T) {
+	const processes, each = 12, 10
+	dir := filepath.Join(t.TempDir(), "agent")
+	var cmds []*exec.Cmd
+	outs := make([]strings.Builder, processes)
+	for i := range processes {
+		cmd := committer(t, dir, fmt.Sprint("p", i), each)
+		cmd.Stdout = &outs[i]
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	st := &Store{Dir: dir, Agent: "goulard3120"}
+	stop, looked := make(chan struct{}), make(chan error)
+	go func() { looked <- lookUntil(st, stop) }()
+	for _, cmd := range cmds {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	if err := <-looked; err != nil {
+		t.Error(err)
+	}
+
+	serials := map[string]bool{}
+	for i := range outs {
+		for _, serial := range strings.Fields(outs[i].String()) {
+			if serials[serial] {
+				t.Errorf("serial %s was given twice", serial)
+			}
+			serials[serial] = true
+		}
+	}
+	s := mustState(t, st)
+	if len(serials) != processes*each || s.Serial != processes*each || len(s.Inbox) != processes*each {
+		t.Errorf("%d serials given, the last is %d, %d messages; want %d of each", len(serials), s.Serial, len(s.Inbox), processes*each)
+	}
+	wantHistoryOf(t, st, s)
+}
+
+// lookUntil reads the state over and over, as `status --watch` does.
+func lookUntil(st *Store, stop chan struct{}) error {
+	var serial uint64
+	for {
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+		s, why, err := st.load()
+		if err != nil {
+			return fmt.Errorf("read beside commits: %w", err)
+		}
+		if why != "" && s.Serial > 0 && serial > 0 {
+			return fmt.Errorf("a reader found no whole state: %s", why)
+		}
+		if s.Serial < serial {
+			return fmt.Errorf("serial %d after %d", s.Serial, serial)
+		}
+		serial = s.Serial
+	}
+}
+
+// wantHistoryOf wants each message of the state in the history, once.
+func wantHistoryOf(t *testing.T, st *Store, s State) {
+	t.Helper()
+	lines := map[string]int{}
+	last := Line{}
+	for l, err := range st.History() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !l.after(last.Serial, last.N) && last.Kind != "" {
+			t.Errorf("line %d.%d stands behind %d.%d", l.Serial, l.N, last.Serial, last.N)
+		}
+		last = l
+		if l.Kind == LineMessage {
+			lines[l.Key]++
+		}
+	}
+	for _, m := range s.Inbox {
+		if lines[m.Key] != 1 {
+			t.Errorf("%s stands in the history %d times", m.Key, lines[m.Key])
+		}
+	}
+	if len(lines) != len(s.Inbox) {
+		t.Errorf("%d messages in the history, %d in the inbox", len(lines), len(s.Inbox))
+	}
+}
+
+// TestKilledProcess: a process is killed in the midst of its commits. What it
+// said was durable is, the next one goes on at once, nothing is doubled.
+func TestKilledProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "agent")
+	st := &Store{Dir: dir, Agent: "goulard3120"}
+	for round := range 5 {
+		cmd := committer(t, dir, fmt.Sprint("k", round), 1<<20)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		lines := bufio.NewScanner(out)
+		for n := 0; n < 7+round && lines.Scan(); n++ {
+			said = lines.Text()
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for lines.Scan() { // what it said before it died
+			said = lines.Text()
+		}
+		_ = cmd.Wait() // killed
+		serial, err := strconv.ParseUint(said, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := mustState(t, st)
+		if s.Serial < serial || s.Serial > serial+1 {
+			t.Errorf("round %d: serial %d was durable, now it is %d", round, serial, s.Serial)
+		}
+	}
+	if err := commitMany(io.Discard, dir, "end", "1"); err != nil {
+		t.Fatal(err)
+	}
+	wantHistoryOf(t, st, mustState(t, st))
+}
+
+// TestLocks: each lock keeps others out, and only its own.
+func TestLocks(t *testing.T) {
+	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
+	for _, name := range []string{TurnLock, CycleLock, LingerLock} {
+		lock, err := st.TryLock(name)
+		if err != nil || lock == nil {
+			t.Fatalf("%s: %v, %v", name, lock, err)
+		}
+		if second, err := st.TryLock(name); err != nil || second != nil {
+			t.Errorf("%s was taken twice: %v", name, err)
+		}
+		// Neither keeps a commit out: tell, nudge and halt go on beside it.
+		if err := commitMany(io.Discard, st.Dir, name, "1"); err != nil {
+			t.Errorf("beside %s: %v", name, err)
+		}
+		if err := lock.Unlock(); err != nil {
+			t.Error(err)
+		}
+		again, err := st.TryLock(name)
+		if err != nil || again == nil {
+			t.Fatalf("%s was not let go: %v", name, err)
+		}
+		if err := again.Unlock(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCommitWaits: a commit gives up when its context does, and says who is in
+// its way otherwise.
+func TestCommitWaits(t *testing.T) {
+	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
+	lock, err := st.TryLock(stateLock)
+	if err != nil || lock == nil {
+		t.Fatal(lock, err)
+	}
+	defer lock.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = st.Commit(ctx, time.Now(), func(s State, _ Recovery) (State, error) {
+		t.Error("change was called without the lock")
+		return s, nil
+	})
+	if err == nil {
+		t.Error("Commit went past a held lock")
+	}
+}

@@ -1,0 +1,32 @@
+package state
+
+import (
+	"testing"
+	"time"
+)
+
+// TestParsePhase takes what a person types.
+func TestParsePhase(t *testing.T) {
+	for _, typed := range []string{"IDLE", "idle", "Prep", "ACTIVE"} {
+		if p, err := ParsePhase(typed); err != nil || p == "" {
+			t.Errorf("%s: %v, %v", typed, p, err)
+		}
+	}
+	for _, typed := range []string{"", "IDLE ", "SLEEP"} {
+		if p, err := ParsePhase(typed); err == nil {
+			t.Errorf("%q is %v", typed, p)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	want := []time.Duration{1, 1, 2, 4, 8, 16, 32, 60, 60}
+	for failures, minutes := range want {
+		if got := backoff(failures); got != minutes*time.Minute {
+			t.Errorf("after %d failures: %v, want %v", failures, got, minutes*time.Minute)
+		}
+	}
+	if got := backoff(1 << 40); got != time.Hour {
+		t.Errorf("after very many: %v", got)
+	}
+}
