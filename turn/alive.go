@@ -144,7 +144,8 @@ func ours(p Process, dir string) bool {
 	return p.PID > 1 && err == nil && boot == p.Boot && groupHolds(p.PID, filepath.Join(dir, aliveName))
 }
 
-// lockAlive makes and locks alive for a new agent.
+// lockAlive makes and locks alive for a new agent. One in which an agent was
+// recorded before is refused.
 func lockAlive(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -157,14 +158,20 @@ func lockAlive(dir string) (*os.File, error) {
 		}
 		time.Sleep(pollEvery)
 	}
-	if err == nil {
-		return f, nil
-	}
-	f.Close()
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("lock %s: %w", f.Name(), ErrHeld)
+		err = ErrHeld
 	}
-	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	if err == nil {
+		var info os.FileInfo
+		if info, err = f.Stat(); err == nil && info.Size() > 0 {
+			err = errors.New("the attempt was started already")
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return f, nil
 }
 
 // flock locks through this very descriptor, which a child may inherit.

@@ -33,6 +33,9 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("carried %q %q %v", names, notes, err)
 	}
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			t.Fatal(err)
+		}
 		info, err := d.Info()
 		if err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s is open to others: %v %v", path, info.Mode(), err)

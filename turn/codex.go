@@ -5,19 +5,16 @@ import (
 	"regexp"
 )
 
-// codexAgent runs `codex exec --json`, or `codex exec resume --json ID`, with
-// the prompt on stdin.
+// codexAgent runs `codex exec --json -`, or `codex exec --json resume ID -`,
+// with the prompt on stdin. Options stand before resume: behind it codex knows
+// only some of them, and --sandbox is not among those.
 func codexAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
-			argv := append(command[:len(command):len(command)], "exec")
-			if a.Session != "" {
-				argv = append(argv, "resume")
-			}
-			argv = append(argv, "--json", "--skip-git-repo-check")
+			argv := append(command[:len(command):len(command)], "exec", "--json", "--skip-git-repo-check")
 			argv = append(argv, a.Extra...)
 			if a.Session != "" {
-				argv = append(argv, a.Session)
+				argv = append(argv, "resume", a.Session)
 			}
 			return append(argv, "-")
 		},

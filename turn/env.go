@@ -26,7 +26,6 @@ func (c Config) environ(a Attempt) map[string]string {
 		"TERM":     "dumb",
 		"NO_COLOR": "1",
 		"SHELL":    "/bin/sh",
-		"TMPDIR":   os.TempDir(),
 	}
 	// The user database, since cron, su and daemons set HOME as they like.
 	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {

@@ -47,7 +47,7 @@ type ended struct {
 // eventLog writes events.jsonl. After a write that failed it writes no more
 // events; the turn goes on without.
 type eventLog struct {
-	w       io.WriteCloser
+	w       io.WriteCloser // nil: it could not be made
 	room    int64
 	dropped int
 	err     error
@@ -56,7 +56,10 @@ type eventLog struct {
 // openEventLog makes events.jsonl in dir, to grow to at most about limit bytes.
 func openEventLog(dir string, limit int64) *eventLog {
 	f, err := os.OpenFile(filepath.Join(dir, eventsName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
-	return &eventLog{w: f, room: limit, err: err}
+	if err != nil {
+		return &eventLog{err: err}
+	}
+	return &eventLog{w: f, room: limit}
 }
 
 // event writes one event, or counts it if there is no room.
@@ -88,7 +91,7 @@ func (l *eventLog) line(v any) {
 // says what went wrong.
 func (l *eventLog) end(last ended) error {
 	failed := l.err
-	if l.w == (*os.File)(nil) {
+	if l.w == nil {
 		return fmt.Errorf("write events: %w", failed)
 	}
 	l.err = nil

@@ -27,16 +27,16 @@ type process struct {
 // no terminal on which it could wait for a person. The lock on alive is held
 // from before it exists; when start returns, only the agent's side holds it.
 func (c Config) start(a Attempt, program string, argv []string, env map[string]string) (*process, error) {
-	stdin, err := promptFile(a)
-	if err != nil {
-		return nil, err
-	}
-	defer stdin.Close()
 	alive, err := lockAlive(a.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer alive.Close()
+	stdin, err := promptFile(a)
+	if err != nil {
+		return nil, err
+	}
+	defer stdin.Close()
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)

@@ -85,6 +85,23 @@ func TestRealCodex(t *testing.T) {
 	realStories(t, realAgent{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true})
 }
 
+// What a turn may do is set anew with each resume.
+func TestRealCodexPermissions(t *testing.T) {
+	b, p := realCLI(t, Codex, answer{Text: "one"}, answer{Text: "two"})
+	b.Extra = []string{"--sandbox", "read-only"}
+	first := b.run()
+	first.check(t, Success, ExitClean, "one", "")
+	if p.saw("danger-full-access") {
+		t.Error("the first turn may do anything")
+	}
+	b.again("2")
+	b.Session, b.Extra = first.Session, []string{"--sandbox", "danger-full-access"}
+	b.run().check(t, Success, ExitClean, "two", "")
+	if !p.saw("danger-full-access") {
+		t.Error("the resumed turn did not get its permissions")
+	}
+}
+
 func TestRealGemini(t *testing.T) {
 	realStories(t, realAgent{Gemini, "run_shell_command", "command", []string{"--yolo"}, 503, false, false})
 }

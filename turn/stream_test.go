@@ -151,7 +151,7 @@ func TestArgv(t *testing.T) {
 		{Claude, "", "-p --output-format stream-json --verbose --extra 1 "},
 		{Claude, "s-1", "-p --output-format stream-json --verbose --resume s-1 --extra 1 "},
 		{Codex, "", "exec --json --skip-git-repo-check --extra 1 - "},
-		{Codex, "c-1", "exec resume --json --skip-git-repo-check --extra 1 c-1 - "},
+		{Codex, "c-1", "exec --json --skip-git-repo-check --extra 1 resume c-1 - "},
 		{Gemini, "", "--output-format stream-json --skip-trust --extra 1 "},
 		{Gemini, "g-1", "--output-format stream-json --skip-trust --resume g-1 --extra 1 "},
 		{Claude, "--dangerously-skip-permissions", "-p --output-format stream-json --verbose --extra 1 "},

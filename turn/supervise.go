@@ -12,8 +12,9 @@ import (
 
 const (
 	// settleFor is how long a pipe that a grandchild keeps open is read after
-	// the agent itself has ended.
-	settleFor = time.Second
+	// the agent itself has ended; settleMost, if what was read is not yet taken in.
+	settleFor  = time.Second
+	settleMost = 10 * time.Second
 
 	stderrTail = 8 << 10
 )
@@ -35,6 +36,7 @@ type supervisor struct {
 	log   *eventLog
 	watch func(Progress)
 
+	queue   chan Event // what was read and not yet applied
 	machine *Machine
 	live    Live
 	shown   time.Time // when live.json was last written
@@ -66,6 +68,7 @@ func newSupervisor(c Config, a Attempt, kind agent, p *process, log *eventLog, w
 	now := time.Now()
 	s := &supervisor{
 		c: c, a: a, agent: kind, p: p, log: log, watch: watch,
+		queue:   make(chan Event, 64),
 		machine: New(nil),
 		answer:  spool{path: filepath.Join(a.Dir, answerName), maxMem: c.MaxText, maxFile: c.MaxOutput},
 		faults:  tail{max: stderrTail},
@@ -84,9 +87,9 @@ func newSupervisor(c Config, a Attempt, kind agent, p *process, log *eventLog, w
 // its pipes, or when it has been given up.
 func (s *supervisor) follow(ctx context.Context) {
 	quit := make(chan struct{})
-	events := make(chan Event, 64)
+	events := s.queue
 	noise := make(chan []byte)
-	go s.readStdout(events, quit)
+	go s.readStdout(quit)
 	go s.readStderr(noise, quit)
 	defer close(quit)
 	defer s.p.closePipes()
@@ -129,11 +132,11 @@ func (s *supervisor) follow(ctx context.Context) {
 	s.show(time.Now(), true)
 }
 
-func (s *supervisor) readStdout(events chan<- Event, quit <-chan struct{}) {
-	defer close(events)
+func (s *supervisor) readStdout(quit <-chan struct{}) {
+	defer close(s.queue)
 	emit := func(e Event) {
 		select {
-		case events <- e:
+		case s.queue <- e:
 		case <-quit:
 		}
 	}
@@ -293,7 +296,17 @@ func (s *supervisor) signal(sig unix.Signal) {
 
 // settled says whether no more output is worth waiting for.
 func (s *supervisor) settled(now time.Time) bool {
-	return !s.exited.IsZero() && (s.drained || !now.Before(s.exited.Add(settleFor)))
+	if s.exited.IsZero() {
+		return false
+	}
+	if s.drained {
+		return true
+	}
+	wait := settleFor
+	if len(s.queue) > 0 {
+		wait = settleMost
+	}
+	return !now.Before(s.exited.Add(wait))
 }
 
 // familyLives looks at the family, at most every pollEvery: a survivor that
