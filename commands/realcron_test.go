@@ -1,0 +1,125 @@
+package commands
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+// requireReal makes a missing real server a failure instead of a skip.
+const requireReal = "AGENTSTATELOOP_REQUIRE_REAL"
+
+// underCron runs in a mount namespace of its own, in which cron's spool, its
+// system tables and its pid file are the test's: it starts the cron daemon,
+// nudges the agent once, and waits for the line to return to thirty minutes.
+const underCron = `set -eu
+dir=$1 program=$2
+mount --make-rprivate /
+mount --bind "$dir/spool" /var/spool/cron/crontabs
+mount --bind "$dir/cron.d" /etc/cron.d
+mount --bind "$dir/etc-crontab" /etc/crontab
+mount --bind "$dir/pid" /run/crond.pid
+cron -f &
+cron=$!
+trap 'kill $cron' EXIT
+"$program" --config "$dir/agent.toml" nudge --from test
+crontab -l >"$dir/engaged"
+for second in $(seq 240); do
+	sleep 1
+	crontab -l >"$dir/after"
+	if grep -q '^\*/30 ' "$dir/after"; then exit 0; fi
+done
+echo "the line did not return to 30 minutes within 4 minutes" >&2
+exit 1
+`
+
+// The real cron daemon fires a nudged agent each minute, with nothing but what
+// cron gives a job, until it has gone quiet and its line is back at thirty
+// minutes. It takes two or three real minutes, and root, and so runs only where
+// the real servers are demanded, as .ci/run does.
+func TestRealCronDaemon(t *testing.T) {
+	if os.Getenv(requireReal) != "1" {
+		t.Skip("takes minutes: set " + requireReal + "=1")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
+	layCron(t, dir)
+	program := filepath.Join(dir, name)
+	if out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	config := plainConfig[:strings.Index(plainConfig, "[schedule]")] +
+		"[timing]\nprep_timeout = \"90s\"\n[trust]\nrequire = \"from\"\n" +
+		fmt.Sprintf("[mail]\naddress = \"goulard@example.org\"\n[mail.imap]\nhost = %q\npassword_file = \"secret\"\nca_file = %q\n[mail.smtp]\nhost = %q\nca_file = %[2]q\n",
+			servers.IMAPTLS, servers.CAFile, servers.SMTPTLS)
+	for file, text := range map[string]string{"agent.toml": config, "secret": servers.Password} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", underCron, "sh", dir, program).CombinedOutput()
+	if err != nil {
+		t.Fatalf("under cron: %v\n%s\n%s", err, out, content(t, filepath.Join(dir, "state", "log")))
+	}
+	if line := content(t, filepath.Join(dir, "engaged")); !strings.Contains(line, "*/1 * * * * '"+program+"'") {
+		t.Errorf("after the nudge the table is\n%s", line)
+	}
+	st := &state.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
+	s, err := st.Read()
+	if err != nil || s.Phase != state.IDLE || len(s.Outbox) != 0 {
+		t.Errorf("in the end: %s, outbox %v, %v", s.Phase, s.Outbox, err)
+	}
+	// One poll is the nudge's own; the others can only be cron's.
+	if polls := strings.Count(content(t, filepath.Join(dir, "state", "log")), "poll:"); polls < 3 {
+		t.Errorf("%d polls in the log, want the nudge's and two of cron's", polls)
+	}
+	var subjects []string
+	for _, m := range servers.Sent() {
+		subjects = append(subjects, string(m.Raw))
+	}
+	if all := strings.Join(subjects, "\n"); len(subjects) != 2 || !strings.Contains(all, "standing by") || !strings.Contains(all, "going quiet") {
+		t.Errorf("%d mails, want the ack and the quiet:\n%s", len(subjects), all)
+	}
+}
+
+// layCron makes what cron needs to live on: a spool like the true one, and
+// empty system tables.
+func layCron(t *testing.T, dir string) {
+	t.Helper()
+	for _, d := range []string{"spool", "cron.d"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"etc-crontab", "pid"} {
+		if err := os.WriteFile(filepath.Join(dir, f), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"/etc/crontab", "/run/crond.pid"} {
+		exec.Command("touch", f).Run() // something must be there to be covered
+	}
+	spool := filepath.Join(dir, "spool")
+	for _, args := range [][]string{{"chgrp", "crontab", spool}, {"chmod", "1730", spool}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+func content(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
