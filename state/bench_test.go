@@ -31,7 +31,8 @@ func waiting(n int) State {
 	return Step(New("goulard3120", "seed"), append(events, Polled{}), testPolicy(), benchNow)
 }
 
-// sizes are states of about 1, 3 and 400 KB.
+// sizes are numbers of messages that wait: an empty state, an ordinary one, and
+// the most there may be.
 var sizes = []int{0, 6, 1000}
 
 func BenchmarkStepPlainPoll(b *testing.B) {
@@ -46,19 +47,22 @@ func BenchmarkStepPlainPoll(b *testing.B) {
 	}
 }
 
+func commit(b *testing.B, st *Store, change func(State) State) {
+	b.Helper()
+	_, err := st.Commit(context.Background(), benchNow, func(s State, _ Recovery) (State, error) { return change(s), nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
 func BenchmarkCommit(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
 			st := &Store{Dir: filepath.Join(b.TempDir(), "agent"), Agent: "goulard3120"}
-			commit := func(change func(State) State) {
-				if _, err := st.Commit(context.Background(), benchNow, func(s State, _ Recovery) (State, error) { return change(s), nil }); err != nil {
-					b.Fatal(err)
-				}
-			}
-			commit(func(State) State { return waiting(n) })
+			commit(b, st, func(State) State { return waiting(n) })
 			events, p := plainPoll(), testPolicy()
 			for b.Loop() {
-				commit(func(s State) State { return Step(s, events, p, benchNow) })
+				commit(b, st, func(s State) State { return Step(s, events, p, benchNow) })
 			}
 		})
 	}
@@ -68,9 +72,8 @@ func BenchmarkRead(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
 			st := &Store{Dir: filepath.Join(b.TempDir(), "agent"), Agent: "goulard3120"}
-			if _, err := st.Commit(context.Background(), benchNow, func(State, Recovery) (State, error) { return waiting(n), nil }); err != nil {
-				b.Fatal(err)
-			}
+			commit(b, st, func(State) State { return waiting(n) })
+			commit(b, st, func(s State) State { return Step(s, plainPoll(), testPolicy(), benchNow) })
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := st.Read(); err != nil {
