@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"context"
 	"text/template"
 	"time"
 
@@ -33,6 +34,10 @@ type Agent struct {
 
 	// Now is the clock; time.Now outside demo and simulator.
 	Now func() time.Time
+
+	// Attempt, where set, stands in for Turn.Run and keeps its promises: the
+	// simulator's agents are no processes.
+	Attempt func(context.Context, turn.Attempt) (turn.Result, error)
 }
 
 // Mail is how the agent is reached by mail and answers.

@@ -105,17 +105,12 @@ func (a *Agent) notDue() (string, error) {
 // rounds runs steps 1 to 6 until nothing new is seen.
 func (a *Agent) rounds(ctx context.Context, r *Report) (busy bool, err error) {
 	for round := range mostRounds {
-		lock, err := a.Store.TryLock(state.CycleLock)
+		held, err := a.under(state.CycleLock, func() error { return a.round(ctx, r) })
 		if err != nil {
 			return false, err
 		}
-		if lock == nil {
+		if !held {
 			return round == 0, nil // later rounds: its holder sees what we saw
-		}
-		err = a.round(ctx, r)
-		lock.Unlock()
-		if err != nil {
-			return false, err
 		}
 		again, err := a.unseen(r)
 		if err != nil || !again {

@@ -39,14 +39,12 @@ func (a *Agent) Turns(ctx context.Context) (int, error) {
 		if !s.CanRun(a.Policy, a.Now()) {
 			return ran, nil
 		}
-		lock, err := a.Store.TryLock(state.TurnLock)
-		if err != nil || lock == nil {
-			return ran, err
-		}
-		n, err := a.drain(ctx)
-		lock.Unlock()
-		ran += n
-		if err != nil {
+		held, err := a.under(state.TurnLock, func() error {
+			n, err := a.drain(ctx)
+			ran += n
+			return err
+		})
+		if err != nil || !held {
 			return ran, err
 		}
 	}
@@ -102,11 +100,11 @@ func (a *Agent) runTurn(ctx context.Context, s state.State) error {
 	}
 
 	guarded, release := a.guard(ctx, head)
-	result, err := a.Turn.Run(guarded, turn.Attempt{
+	result, err := a.attempt(guarded, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
 		Prompt: prompt, Session: session, Extra: a.Rights.of(msg),
 		Env: map[string]string{"AGENTSTATELOOP_CONFIG": a.Config, "AGENTSTATELOOP_HANDLE": a.Handle},
-	}, nil)
+	})
 	release()
 	switch {
 	case errors.Is(err, errLost):
@@ -118,6 +116,14 @@ func (a *Agent) runTurn(ctx context.Context, s state.State) error {
 		return a.returned(ctx, s, err)
 	}
 	return a.settle(ctx, w, result)
+}
+
+// attempt starts the agent and follows it to its end.
+func (a *Agent) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+	if a.Attempt != nil {
+		return a.Attempt(ctx, at)
+	}
+	return a.Turn.Run(ctx, at, nil)
 }
 
 // settle decides, from what the attempt came to, what becomes of its turn.
@@ -213,13 +219,12 @@ func (a *Agent) guard(ctx context.Context, head state.Head) (guarded context.Con
 // leaves, as from a cycle: so what came meanwhile is looked for, and left to a
 // detached poll, since the caller may be busy with a turn for long.
 func (a *Agent) sendNow(ctx context.Context) error {
-	lock, err := a.Store.TryLock(state.CycleLock)
-	if err != nil || lock == nil {
+	var s state.State
+	held, err := a.under(state.CycleLock, func() (err error) {
+		s, err = a.flush(ctx)
 		return err
-	}
-	s, err := a.flush(ctx)
-	lock.Unlock()
-	if err != nil {
+	})
+	if err != nil || !held {
 		return err
 	}
 	again, err := a.unseen(&Report{serial: s.Serial})
