@@ -144,6 +144,13 @@ func (s *Servers) serve(cfg *tls.Config) error {
 	return nil
 }
 
+// ServeIMAP and ServeSMTP serve a further listener until Close, so that a test
+// can have a wire of its own to the servers.
+func (s *Servers) ServeIMAP(l net.Listener) error { return s.imap.Serve(l) }
+
+// ServeSMTP: see ServeIMAP.
+func (s *Servers) ServeSMTP(l net.Listener) error { return s.smtp.Serve(l) }
+
 // Close stops the servers and breaks their connections.
 func (s *Servers) Close() error {
 	var errs []error
