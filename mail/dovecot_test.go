@@ -10,8 +10,9 @@ import (
 
 // The stories against a real server.
 func TestDovecot(t *testing.T) {
+	server := mailtest.StartDovecot(t)
 	runStories(t, func(t *testing.T) host {
-		d := mailtest.StartDovecot(t)
+		d := server.Fresh(t)
 		var last uint32
 		return host{
 			server: mail.Server{

@@ -23,9 +23,10 @@ type Dovecot struct {
 	Username, Password string
 	Maildir            string
 
-	conf string
-	mail int // uid and gid of the mails
-	n    int
+	dir   string
+	users int
+	mail  int // uid and gid of the mails
+	n     int
 }
 
 // RequireReal names the environment variable that makes a missing server a
@@ -96,6 +97,8 @@ service stats {
 }
 `
 
+const maxUsers = 50
+
 func startDovecot(t T) (*Dovecot, error) {
 	if _, err := exec.LookPath("dovecot"); err != nil {
 		return nil, errNoDovecot
@@ -110,8 +113,7 @@ func startDovecot(t T) (*Dovecot, error) {
 		return nil, err
 	}
 	d := &Dovecot{
-		CAFile: filepath.Join(dir, "ca.pem"), Username: "agent", Password: "correct horse",
-		Maildir: filepath.Join(dir, "mail", "agent"), conf: filepath.Join(dir, "conf"), mail: 8,
+		CAFile: filepath.Join(dir, "ca.pem"), Password: "correct horse", dir: dir, mail: 8,
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	ports, err := freePorts(2)
@@ -125,9 +127,12 @@ func startDovecot(t T) (*Dovecot, error) {
 	if err := d.start(filepath.Join(dir, "out")); err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { exec.Command("doveadm", "-c", d.conf, "stop").Run() })
+	t.Cleanup(func() { exec.Command("doveadm", "-c", d.conf(), "stop").Run() })
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	if err := d.addUser(); err != nil {
+		return nil, err
+	}
 	for _, addr := range []string{d.IMAP, d.IMAPTLS} {
 		if err := answers(ctx, addr); err != nil {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
@@ -145,7 +150,7 @@ func (d *Dovecot) start(output string) error {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command("dovecot", "-c", d.conf)
+	cmd := exec.Command("dovecot", "-c", d.conf())
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
 		said, _ := os.ReadFile(output)
@@ -167,11 +172,16 @@ func (d *Dovecot) prepare(dir string, ports []int) error {
 	if err != nil {
 		return err
 	}
+	// All at once: Dovecot notices a change of the file only by the second.
+	var users strings.Builder
+	for n := range maxUsers {
+		fmt.Fprintf(&users, "agent%d:{PLAIN}%s\n", n+1, d.Password)
+	}
 	files := map[string]string{
 		"ca.pem":   string(ca.PEM),
 		"cert.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})),
 		"key.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key})),
-		"users":    d.Username + ":{PLAIN}" + d.Password + "\n",
+		"users":    users.String(),
 		"conf":     fmt.Sprintf(dovecotConf, dir, d.mail, "dovecot", ports[0], ports[1]),
 	}
 	for name, content := range files {
@@ -179,21 +189,48 @@ func (d *Dovecot) prepare(dir string, ports []int) error {
 			return err
 		}
 	}
-	for _, sub := range []string{"", "mail", "mail/agent", "mail/agent/tmp", "mail/agent/new", "mail/agent/cur"} {
-		path := filepath.Join(dir, sub)
-		if err := os.MkdirAll(path, 0o755); err != nil {
+	return d.openDir("", 0)
+}
+
+// openDir makes a directory below dir that everybody may walk.
+func (d *Dovecot) openDir(sub string, owner int) error {
+	path := filepath.Join(d.dir, sub)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o755); err != nil {
+		return err
+	}
+	return os.Chown(path, owner, owner)
+}
+
+func (d *Dovecot) conf() string { return filepath.Join(d.dir, "conf") }
+
+// addUser makes d about a user who is new and has no mail.
+func (d *Dovecot) addUser() error {
+	if d.users++; d.users > maxUsers {
+		return fmt.Errorf("this dovecot knows %d users", maxUsers)
+	}
+	d.n = 0
+	d.Username = fmt.Sprintf("agent%d", d.users)
+	d.Maildir = filepath.Join(d.dir, "mail", d.Username)
+	home := filepath.Join("mail", d.Username)
+	for _, sub := range []string{"mail", home, home + "/tmp", home + "/new", home + "/cur"} {
+		if err := d.openDir(sub, d.mail); err != nil {
 			return err
-		}
-		if err := os.Chmod(path, 0o755); err != nil {
-			return err
-		}
-		if strings.HasPrefix(sub, "mail") {
-			if err := os.Chown(path, d.mail, d.mail); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+// Fresh is the same server with the mailbox of another user, which is empty.
+func (d *Dovecot) Fresh(t T) *Dovecot {
+	t.Helper()
+	if err := d.addUser(); err != nil {
+		t.Fatal(err)
+	}
+	other := *d
+	return &other
 }
 
 // answers waits until something listens at addr.
@@ -257,7 +294,7 @@ func (d *Dovecot) Renumber() error {
 			}
 		}
 	}
-	out, err := exec.Command("doveadm", "-c", d.conf, "mailbox", "update", "--uid-validity", fmt.Sprint(time.Now().Unix()+1000), "-u", d.Username, "INBOX").CombinedOutput()
+	out, err := exec.Command("doveadm", "-c", d.conf(), "mailbox", "update", "--uid-validity", fmt.Sprint(time.Now().Unix()+1000), "-u", d.Username, "INBOX").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("renumber: %w: %s", err, out)
 	}
