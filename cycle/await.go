@@ -29,7 +29,7 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 			return Deliverable{}, err
 		}
 		if _, waiting := s.Find(key); !waiting {
-			return a.deliverableOf(key)
+			return a.deliverableOf(s, key)
 		}
 		select {
 		case <-ctx.Done():
@@ -39,14 +39,23 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 	}
 }
 
-// deliverableOf finds the deliverable of a message that has left the inbox.
-func (a *Agent) deliverableOf(key string) (Deliverable, error) {
+// deliverableOf finds the deliverable of a message that has left the inbox of
+// s. The lines of s itself may not be in the history yet.
+func (a *Agent) deliverableOf(s state.State, key string) (Deliverable, error) {
 	var last state.Line
+	ends := func(l state.Line) bool {
+		return l.Key == key && (l.Kind == state.LineTask || l.Kind == state.LineEnded)
+	}
 	for l, err := range a.Store.History() {
 		if err != nil {
 			return Deliverable{}, err
 		}
-		if l.Key == key && (l.Kind == state.LineTask || l.Kind == state.LineEnded) {
+		if ends(l) {
+			last = l
+		}
+	}
+	for _, l := range s.Lines {
+		if ends(l) {
 			last = l
 		}
 	}

@@ -88,7 +88,11 @@ type blueprint struct {
 	Username, Password            string
 	Crontab, Binary, ScheduleMode string
 	Now                           time.Time // the clock of a process of its own
+	Detached                      string    // where a detached poll reports itself instead of polling; see detached
 }
+
+// detachedSelf is the argv of a detached poll.
+func (b blueprint) detachedSelf() []string { return []string{b.Self, "__detached", b.Detached} }
 
 // agent wires the agent as package commands does.
 func (b blueprint) agent(now func() time.Time) *cycle.Agent {

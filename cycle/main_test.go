@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +31,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, turn.Main(os.Args[2:]))
 		os.Exit(exitFailed)
 	}
+	if len(os.Args) > 3 && os.Args[1] == "__detached" {
+		os.Exit(reportDetached(os.Args[2], os.Args[3:]))
+	}
 	if len(os.Args) > 3 && os.Args[1] == "__poller" {
 		os.Exit(poller(os.Args[2], os.Args[3:]))
 	}
@@ -49,7 +54,7 @@ func poller(file string, args []string) int {
 		return exitFailed
 	}
 	agent := b.agent(func() time.Time { return b.Now })
-	agent.Self = []string{b.Self, "__poller", file}
+	agent.Self = b.detachedSelf()
 	switch args[0] {
 	case "ring-and-poll":
 		if err := agent.Ring("test", ""); err != nil {
@@ -72,5 +77,16 @@ func poller(file string, args []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitFailed
 	}
+	return exitDone
+}
+
+// reportDetached is a detached poll that only tells the test of itself.
+func reportDetached(addr string, args []string) int {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return exitFailed // nobody wants to know
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, strings.Join(args, " "))
 	return exitDone
 }

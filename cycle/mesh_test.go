@@ -216,3 +216,5 @@ func TestARefusedMeshTokenIsCounted(t *testing.T) {
 		t.Errorf("after it works: %+v", c)
 	}
 }
+
+func meshMessage(id string) mesh.Message { return mesh.Message{ID: id, Text: "hello"} }

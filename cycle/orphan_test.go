@@ -1,0 +1,202 @@
+package cycle_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// lingering is an agent whose first attempt says that it is up and then works
+// on until it is told to go on; later ones answer at once.
+const lingering = `#!/bin/sh
+echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs
+cat >prompt
+if [ ! -e second ]; then
+	: >second
+	echo up >up
+	read -r line <go
+fi
+echo "answer of epoch $AGENTSTATELOOP_EPOCH"
+`
+
+// lingerer makes the agent a lingering one. up waits until its first attempt
+// works, goOn lets that end.
+func (h *house) lingerer() (up, goOn func()) {
+	h.t.Helper()
+	h.script(lingering)
+	for _, name := range []string{"up", "go"} {
+		check(h.t, syscall.Mkfifo(filepath.Join(h.blueprint.Dir, name), 0o600))
+	}
+	up = func() {
+		h.t.Helper()
+		f, err := os.Open(filepath.Join(h.blueprint.Dir, "up"))
+		check(h.t, err)
+		defer f.Close()
+		line, err := bufio.NewReader(f).ReadString('\n')
+		if err != nil || line != "up\n" {
+			h.t.Fatalf("the agent said %q, %v", line, err)
+		}
+	}
+	goOn = func() {
+		h.t.Helper()
+		check(h.t, os.WriteFile(filepath.Join(h.blueprint.Dir, "go"), []byte("go\n"), 0))
+	}
+	return up, goOn
+}
+
+// A runner that is killed leaves its agent behind. The next poll ends that one
+// before it lets the message run again, under a higher epoch, with a note.
+func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
+	h := newAwakeHouse(t)
+	up, _ := h.lingerer()
+	h.receive(letter{id: "<one@example.com>"})
+	runner := h.poller(h.blueprintFile(), "poll")
+	check(t, runner.Start())
+	up()
+	first := h.state().Turn
+	if first.Status != state.HeadRunning {
+		t.Fatalf("the turn head: %+v", first)
+	}
+	check(t, runner.Process.Kill())
+	runner.Wait() // its error is that it was killed
+	dir := h.agent.Store.Path(filepath.Join(state.TurnsDir, first.TurnID, fmt.Sprint(first.Epoch)))
+	if held, _, err := turn.Probe(dir); err != nil || !held {
+		t.Fatalf("the orphan: held %v, %v; the test needs one that lives", held, err)
+	}
+
+	h.pollAfter(time.Minute)
+	if held, _, err := turn.Probe(dir); err != nil || held {
+		t.Errorf("the orphan lives on: %v, %v", held, err)
+	}
+	tasks := h.lines(state.LineTask)
+	if len(tasks) != 1 || tasks[0].TurnID != first.TurnID || tasks[0].Epoch <= first.Epoch || tasks[0].Outcome != state.Success {
+		t.Errorf("task lines: %+v after %+v", tasks, first)
+	}
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != fmt.Sprintf("answer of epoch %d", tasks[0].Epoch) {
+		t.Errorf("replies: %+v", replies)
+	}
+	if !strings.Contains(h.prompt(), "half done") {
+		t.Errorf("the second attempt was not told of the first:\n%s", h.prompt())
+	}
+}
+
+// reapUnder takes the turn away from its living owner, as a watchdog that
+// believed it dead.
+func (h *house) reapUnder() {
+	h.t.Helper()
+	head := h.state().Turn
+	other := h.blueprint.agent(h.clock.Now)
+	_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ state.Recovery) (state.State, error) {
+		reaped := state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "test"}
+		return state.Step(s, []state.Event{reaped}, other.Policy, h.clock.Now()), nil
+	})
+	check(h.t, err)
+}
+
+// An owner whose epoch has passed throws its result away: nothing of it is sent
+// or kept.
+func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
+	for name, ends := range map[string]bool{"it ends by itself": true, "it goes on": false} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			up, goOn := h.lingerer()
+			h.receive(letter{id: "<one@example.com>"})
+			done := make(chan error)
+			go func() {
+				_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
+				done <- err
+			}()
+			up()
+			h.reapUnder()
+			if ends {
+				goOn()
+			}
+			check(t, <-done)
+
+			tasks := h.lines(state.LineTask)
+			if len(tasks) != 1 || tasks[0].Epoch != 3 {
+				t.Fatalf("task lines: %+v, want one, of epoch 3", tasks)
+			}
+			if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "answer of epoch 3" {
+				t.Errorf("replies: %+v", replies)
+			}
+			if left, _ := os.ReadDir(h.agent.Store.Path(state.OutboxDir)); len(left) > 0 {
+				t.Errorf("left in outbox/: %v", left)
+			}
+		})
+	}
+}
+
+// After the last attempt the turn is closed with what there is, and answered.
+func TestAttemptsThatAreUsedUpEndInOneReply(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<one@example.com>"})
+	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
+		t.Fatal(err)
+	}
+	for range h.agent.Policy.MaxAttempts {
+		h.startAndDie()
+		h.clock.advance(time.Minute)
+		if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.pollAfter(time.Minute)
+	if tasks := h.lines(state.LineTask); len(tasks) != 1 || tasks[0].Outcome != state.Failed {
+		t.Errorf("task lines: %+v", tasks)
+	}
+	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "attempt 3 of 3") {
+		t.Errorf("replies: %+v", replies)
+	}
+	if runs := h.runs(); len(runs) != 0 {
+		t.Errorf("runs: %q", runs)
+	}
+}
+
+// startAndDie is a runner that claims a message and is gone.
+func (h *house) startAndDie() {
+	h.t.Helper()
+	other := h.blueprint.agent(h.clock.Now)
+	for _, next := range []func(state.Head) state.Event{
+		func(state.Head) state.Event { return state.Claimed{} },
+		func(head state.Head) state.Event { return state.Started{TurnID: head.TurnID, Epoch: head.Epoch} },
+	} {
+		_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ state.Recovery) (state.State, error) {
+			return state.Step(s, []state.Event{next(s.Turn)}, other.Policy, h.clock.Now()), nil
+		})
+		check(h.t, err)
+	}
+	if status := h.state().Turn.Status; status != state.HeadRunning {
+		h.t.Fatalf("the turn is %s", status)
+	}
+}
+
+// A message whose payload is lost on the disk is answered, and says so.
+func TestAPayloadThatIsGoneIsSaid(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<one@example.com>"})
+	h.post(meshMessage("q1"))
+	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
+		t.Fatal(err)
+	}
+	check(t, os.RemoveAll(h.agent.Store.Path(state.MessagesDir)))
+	h.poll()
+	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "no such file") {
+		t.Errorf("replies: %+v", replies)
+	}
+	if got := h.reports(); len(got) != 1 || got[0].Correlation != "q1" || !strings.Contains(got[0].Text, "no such file") {
+		t.Errorf("reports: %+v", got)
+	}
+	if s := h.state(); len(s.Inbox)+len(s.Outbox) > 0 {
+		t.Errorf("left: %+v, %+v", s.Inbox, s.Outbox)
+	}
+}
