@@ -48,12 +48,15 @@ func (a *Agent) deliver(ctx context.Context, w work, r turn.Result) (state.State
 	if err != nil {
 		return s, fmt.Errorf("render reply: %w", err)
 	}
-	s, err = a.commit(ctx, state.Ended{
+	events := []state.Event{state.Ended{
 		TurnID: w.head.TurnID, Epoch: w.head.Epoch,
 		Outcome: state.Outcome(r.Status), Reason: r.Reason,
 		OutputBox: box, Deliverable: deliverableFile, Reply: reply, Session: a.nextSession(s, r),
-	})
-	if err != nil {
+	}}
+	if r.Status == turn.Success && a.Turn != nil {
+		events = append(events, state.CredentialWorked{Name: "agent:" + a.Turn.Runner})
+	}
+	if s, err = a.commit(ctx, events...); err != nil {
 		return s, err
 	}
 	if reply != nil && !slices.ContainsFunc(s.Outbox, func(e state.Effect) bool { return e.File == reply.File }) {

@@ -62,10 +62,8 @@ func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.
 	}
 	if gate != "" {
 		r := Refusal{Key: m.Key(), Source: state.Mesh, From: m.From, Gate: gate, Reason: reason, At: m.SentAt}
-		if _, known := s.Seen[r.Key]; !known {
-			if err := quarantine(store, r, "message.json", bytes.NewReader(raw)); err != nil {
-				return nil, err
-			}
+		if err := quarantine(store, r, "message.json", bytes.NewReader(raw)); err != nil {
+			return nil, err
 		}
 		return state.Refused{
 			Key: r.Key, Source: r.Source, From: r.From, Gate: gate, Reason: reason, At: r.At, MeshID: m.ID,

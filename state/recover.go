@@ -90,7 +90,7 @@ func (m *machine) redo(l Line) {
 	case LineMessage:
 		m.redoMessage(l)
 	case LineGate:
-		m.remember(l.Key)
+		m.remember(refusal(l.Key))
 		m.Quarantined++
 	case LineDuplicate, LineNote:
 		m.remember(l.Key)

@@ -285,6 +285,29 @@ func (st *story) event(p phrase) ([]Event, error) {
 		return st.sending(p)
 	case "claim", "start", "end", "reap":
 		return st.turning(p)
+	case "pull":
+		return []Event{Claimed{Pull: true}}, nil
+	case "ask", "post", "submit", "sleep", "suspend", "giveback":
+		return st.inside(p)
+	case "report":
+		return []Event{Reported{
+			Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), ToolCallID: st.id(p.opts["to"]),
+			Payload: "messages/" + p.word(0), MeshID: p.opts["id"],
+		}}, nil
+	case "stop":
+		return []Event{Stopped{Reason: p.opts["text"]}}, nil
+	case "control":
+		arrived, err := st.arrival(phrase{verb: "mail", words: p.words, opts: p.opts})
+		if err != nil {
+			return nil, err
+		}
+		return []Event{Controlled{Arrived: arrived[0].(Arrived), Control: p.word(1)}}, nil
+	case "reset":
+		return []Event{Resetted{Note: p.opts["text"], Origin: "op"}}, nil
+	case "retry":
+		return []Event{Retried{Message: Message{Key: p.word(0), Source: Mail, From: st.p.Operator, Operator: true, At: st.now}}}, nil
+	case "drop":
+		return []Event{Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	}
 	return nil, fmt.Errorf("no such event: %q", p.verb)
 }
@@ -361,6 +384,42 @@ func (st *story) turning(p phrase) ([]Event, error) {
 		e.Reply = &Effect{ID: "reply." + turn, Kind: Reply, Channel: ByMail, To: msg.From, TurnID: turn, File: "outbox/reply"}
 	}
 	return []Event{e}, nil
+}
+
+// inside: what the agent does from inside its turn, or its runner for it:
+// `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
+// `submit`, `sleep for=10m`, `suspend`, `giveback for=1m "not logged in"`,
+// `giveback forget`. turn= and epoch= name another turn.
+func (st *story) inside(p phrase) ([]Event, error) {
+	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
+	if name, ok := p.opts["turn"]; ok {
+		turn = st.id(name)
+	}
+	if n, ok := p.opts["epoch"]; ok {
+		epoch = uint64(atoi(n))
+	}
+	span, err := time.ParseDuration(cmp.Or(p.opts["for"], "0s"))
+	if err != nil {
+		return nil, err
+	}
+	e := Effect{Channel: ByMesh, To: p.word(0), Text: p.opts["text"], TurnID: turn}
+	switch p.verb {
+	case "ask":
+		e.Kind = Question
+		return []Event{Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: span}}, nil
+	case "post":
+		e.Kind = Post
+		return []Event{Posted{TurnID: turn, Epoch: epoch, Effect: e}}, nil
+	case "submit":
+		return []Event{Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt"}}, nil
+	case "sleep":
+		return []Event{Slept{TurnID: turn, Epoch: epoch, For: span}}, nil
+	case "suspend":
+		box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
+		return []Event{Suspended{TurnID: turn, Epoch: epoch, Box: box, Session: Session{Runner: "claude", ID: "s1"}}}, nil
+	default:
+		return []Event{GivenBack{TurnID: turn, Epoch: epoch, Reason: p.opts["text"], Wait: span, Forget: p.has("forget")}}, nil
+	}
 }
 
 func atoi(s string) int {
@@ -454,6 +513,7 @@ func (st *story) show() {
 	st.showChanged("inbox", st.inbox())
 	st.showChanged("outbox", st.outbox())
 	st.showChanged("owed", st.owed())
+	st.showChanged("waits", st.waits())
 	st.showChanged("failing", st.failing())
 }
 
@@ -528,6 +588,30 @@ func (st *story) owed() []string {
 	return owed
 }
 
+// waits tells what a turn has asked, its session, and whether the agent sleeps.
+func (st *story) waits() []string {
+	var rows []string
+	for _, w := range st.s.Turn.Waiting {
+		row := fmt.Sprintf("%s of %s", w.ID, w.To)
+		switch {
+		case w.Report != "":
+			row += ", answered by " + w.Report
+		case w.Missed != "":
+			row += ", " + w.Missed
+		default:
+			row += ", until " + st.at(st.s.Turn.ResumeBy)
+		}
+		rows = append(rows, row)
+	}
+	if id := st.s.Session.ID; id != "" {
+		rows = append(rows, "session "+id)
+	}
+	if !st.s.SleepUntil.IsZero() {
+		rows = append(rows, "sleeps until "+st.at(st.s.SleepUntil))
+	}
+	return rows
+}
+
 func (st *story) failing() []string {
 	var rows []string
 	for _, name := range slices.Sorted(maps.Keys(st.s.Credentials)) {
@@ -565,7 +649,7 @@ func (st *story) line(l Line) string {
 		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
 	}
 	words := []string{string(l.Kind)}
-	for _, w := range []string{l.Key, l.From, l.Gate, l.What} {
+	for _, w := range []string{l.Key, l.From, l.Gate, l.What, l.Request, l.Response} {
 		if w != "" {
 			words = append(words, w)
 		}
