@@ -1,0 +1,59 @@
+package mail_test
+
+import (
+	"fmt"
+	"testing"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+// BenchmarkEmptyPoll is a whole poll that finds nothing, TCP and TLS included,
+// by the number of mails in the mailbox. The bytes on the wire are ours alone;
+// of the time a part is the server's, which lies in this process and counts
+// its mails at SELECT.
+func BenchmarkEmptyPoll(b *testing.B) {
+	for _, n := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			tr := newTrace()
+			h, _ := memoryHost(b, mailtest.Options{Trace: tr})
+			raw := letter("somebody else's", "operator@example.com", "shop@example.net")
+			for range n {
+				h.append(raw, true)
+			}
+			cur := mustLook(b, box(h), state.Cursor{}, 10, shelf{}.keep).Cursor
+			before := len(tr.String())
+			for b.Loop() {
+				emptyPoll(b, box(h), cur)
+			}
+			b.ReportMetric(float64(len(tr.String())-before)/float64(b.N), "wire-B/op")
+		})
+	}
+}
+
+// The same against a real server.
+func BenchmarkEmptyPollDovecot(b *testing.B) {
+	server := mailtest.StartDovecot(b)
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			d := server.Fresh(b)
+			for range n {
+				if err := d.Append([]byte(letter("somebody else's", "operator@example.com", "shop@example.net")), true); err != nil {
+					b.Fatal(err)
+				}
+			}
+			bx := mail.Box{Server: mail.Server{Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: secret(d.Password), CAFile: d.CAFile}}
+			cur := mustLook(b, bx, state.Cursor{}, 10, shelf{}.keep).Cursor
+			for b.Loop() {
+				emptyPoll(b, bx, cur)
+			}
+		})
+	}
+}
+
+func emptyPoll(b *testing.B, bx mail.Box, cur state.Cursor) {
+	if l := mustLook(b, bx, cur, 10, shelf{}.keep); len(l.Messages) != 0 {
+		b.Fatal("not empty")
+	}
+}
