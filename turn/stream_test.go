@@ -2,9 +2,11 @@ package turn
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -194,6 +196,23 @@ func TestEndlessLine(t *testing.T) {
 	b := fakeCLI(t, Codex, "", `head -c 200000000 /dev/zero`)
 	b.run().check(t, Failed, ExitClean, "", "the agent's stream ended without a result")
 }
+
+// A gigabyte without a newline takes no more memory than a line may.
+func TestEndlessLineIsNotKept(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	events := 0
+	readLines(io.LimitReader(zeros{}, 1<<30), parseClaude, func(Event) { events++ })
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 || events != 1 {
+		t.Errorf("%d bytes for %d events", grown, events)
+	}
+}
+
+// zeros is an endless /dev/zero.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // A process that stays after it is done is ended, and its answer is good.
 func TestLingering(t *testing.T) {
