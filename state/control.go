@@ -52,6 +52,9 @@ func (m *machine) reset(e Resetted) {
 	m.line(Line{Kind: LineReset, From: e.Origin, Reason: e.Note})
 }
 
+// lineRetried marks the history line of a message that was queued again.
+const lineRetried = "retried"
+
 // retried queues a message again, at the end, as one that had no turn yet: its
 // former turn, if there was one, has had its deliverable.
 func (m *machine) retried(e Retried) {
@@ -69,7 +72,7 @@ func (m *machine) retried(e Retried) {
 	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Note = Queued, "", 0, 0, ""
 	m.Inbox = append(m.Inbox, msg)
 	m.Asleep = false
-	m.line(Line{Kind: LineMessage, What: "retried", Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
+	m.line(Line{Kind: LineMessage, What: lineRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
 }
 
 // dropped takes a waiting message out of the inbox. The message of the active

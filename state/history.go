@@ -57,8 +57,13 @@ type Line struct {
 
 	ID      string   `json:"id,omitempty"` // of an effect
 	Message *Message `json:"message,omitempty"`
-	Digest  string   `json:"digest,omitempty"`
-	Effect  *Effect  `json:"effect,omitempty"`
+
+	// Head and Row are the turn head and its message's row as the step left
+	// them, on the last line of a step that changed the head.
+	Head   *Head    `json:"head,omitempty"`
+	Row    *Message `json:"row,omitempty"`
+	Digest string   `json:"digest,omitempty"`
+	Effect *Effect  `json:"effect,omitempty"`
 }
 
 // after says whether the line comes after position (serial, n).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"time"
 )
 
 // Recovery says in words why state.json had to be rebuilt; "" when it was not.
@@ -92,20 +91,18 @@ func (m *machine) redo(l Line) {
 	case LineGate:
 		m.remember(refusal(l.Key))
 		m.Quarantined++
-	case LineDuplicate, LineNote:
+	case LineDuplicate, LineNote, LineEdge:
 		m.remember(l.Key)
 	case LineNudge:
 		m.tookNudge(l.Source, l.Key)
 	case LineTransition:
 		m.Phase, m.PhaseSince = l.New, l.At
-	case LineTurn:
-		m.redoTurn(l)
 	case LineTask:
-		m.Turn = Head{Status: HeadIdle}
 		m.drop(l.Key)
 	case LineControl:
 		m.remember(l.Key)
 		m.remember(l.Digest)
+		m.LastOperator = l.At
 	case LineReset:
 		m.Reset = Reset{At: l.At, Note: l.Reason, Origin: l.From, Arrivals: m.Arrivals}
 	case LineEnded:
@@ -120,6 +117,7 @@ func (m *machine) redo(l Line) {
 	case LineSchedule:
 		m.redoSchedule(l)
 	}
+	m.redoTurn(l)
 }
 
 // redoEffect queues an effect again, and counts it where it is rationed.
@@ -133,8 +131,6 @@ func (m *machine) redoEffect(l Line) {
 		m.Acks = append(m.Acks, l.At)
 	case Quiet:
 		m.Quiets = append(m.Quiets, l.At)
-	case Working:
-		m.Turn.Working = m.Turn.TurnID == l.Effect.TurnID
 	}
 }
 
@@ -170,7 +166,7 @@ func (m *machine) redoMessage(l Line) {
 	m.remember(l.Key)
 	m.remember(l.Digest)
 	m.Arrivals = max(m.Arrivals, l.Message.Seq)
-	if l.Message.Operator {
+	if l.Message.Operator && l.What != lineRetried {
 		m.LastOperator = l.At
 	}
 	if _, there := m.message(l.Key); !there {
@@ -178,33 +174,25 @@ func (m *machine) redoMessage(l Line) {
 	}
 }
 
+// redoTurn sets the turn head, and its message's row, to what a step left them
+// at: its last line holds both.
 func (m *machine) redoTurn(l Line) {
-	msg := &Message{} // of a message that is gone, nothing is kept
-	if i, there := m.message(l.Key); there {
-		msg = &m.Inbox[i]
+	if l.Head == nil {
+		return
 	}
-	switch l.What {
-	case "dispatched":
-		m.Turn = Head{Status: HeadDispatched, TurnID: l.TurnID, Epoch: l.Epoch, Key: l.Key, Since: l.At}
-		msg.TurnID, msg.Epoch, msg.Status, msg.NextRetryAt = l.TurnID, l.Epoch, Pending, time.Time{}
-		msg.Attempts++
-	case "running":
-		m.Turn.Status = HeadRunning
-		msg.Status = Processing
-	case "submitted":
-		m.Turn.Submitted = l.Reason
-	case "reaped", "given back", "suspended":
-		m.Turn = Head{Status: HeadIdle}
-		m.Epoch = max(m.Epoch, l.Epoch+1)
-		msg.Status, msg.Epoch, msg.Note = Queued, m.Epoch, retryNote
+	m.Turn = *l.Head
+	m.Epoch = max(m.Epoch, l.Head.Epoch)
+	if l.Row == nil {
+		return
+	}
+	m.Epoch = max(m.Epoch, l.Row.Epoch)
+	if i, there := m.message(l.Row.Key); there {
+		m.Inbox[i] = *l.Row
 	}
 }
 
 func (m *machine) redoHalt(l Line) {
 	on := l.What == "halt"
-	if on && m.Turn.Status != HeadIdle {
-		m.Turn.Stop = "halt"
-	}
 	if l.From == "mesh" {
 		m.HaltedMesh = on
 		return

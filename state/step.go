@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -34,7 +35,24 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.expire()
 	m.stillWorking()
 	m.LastStep = m.now
+	m.tellHead(s.Turn)
 	return m.State
+}
+
+// tellHead puts the turn head, and its message's row, on the last line of a step
+// that changed the head, so that both can be had from the history.
+func (m *machine) tellHead(before Head) {
+	if len(m.Lines) == 0 || reflect.DeepEqual(before, m.Turn) {
+		return
+	}
+	l := &m.Lines[len(m.Lines)-1]
+	head := m.Turn
+	head.Waiting = slices.Clone(head.Waiting)
+	l.Head = &head
+	if i, there := m.message(cmp.Or(head.Key, before.Key)); there {
+		row := m.Inbox[i]
+		l.Row = &row
+	}
 }
 
 // machine is one Step under way.
