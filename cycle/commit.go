@@ -4,23 +4,36 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"agentstateloop/state"
 )
 
 // commit steps the machine by events and makes the result durable, together
-// with the bytes of every effect it gave rise to. A commit under way is not
-// given up when ctx ends: what has happened must be told.
+// with the bytes of every effect it gave rise to; the bytes of those that it
+// ended are removed. A commit under way is not given up when ctx ends: what has
+// happened must be told.
 func (a *Agent) commit(ctx context.Context, events ...state.Event) (state.State, error) {
 	now := a.Now()
-	return a.Store.Commit(context.WithoutCancel(ctx), now, func(s state.State, why state.Recovery) (state.State, error) {
+	var old state.State
+	next, err := a.Store.Commit(context.WithoutCancel(ctx), now, func(s state.State, why state.Recovery) (state.State, error) {
+		old = s
 		if why != "" {
 			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
 		}
 		next := state.Step(s, events, a.Policy, now)
 		return next, a.renderNew(&next, now)
 	})
+	if err != nil {
+		return next, err
+	}
+	for _, e := range old.Outbox {
+		if _, stillThere := next.Effect(e.ID); !stillThere && e.File != "" {
+			_ = os.Remove(a.Store.Path(e.File)) // its trace is in the history
+		}
+	}
+	return next, nil
 }
 
 // renderNew writes the bytes of the effects that this step queued and that did

@@ -478,3 +478,19 @@ func (h *house) write(name, text string) {
 	h.t.Helper()
 	check(h.t, os.WriteFile(filepath.Join(h.blueprint.Dir, name), []byte(text), 0o600))
 }
+
+func secret(s string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return s, nil }
+}
+
+// wantEmpty fails if a folder of the agent's directory holds anything.
+func (h *house) wantEmpty(folder string) {
+	h.t.Helper()
+	left, err := os.ReadDir(h.agent.Store.Path(folder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.t.Fatal(err)
+	}
+	if len(left) > 0 {
+		h.t.Errorf("left in %s: %v", folder, left)
+	}
+}

@@ -36,18 +36,12 @@ func (a *Agent) perform(ctx context.Context, s state.State) (state.State, int, e
 			return s, sent, err
 		}
 		s = next
-		if _, stillThere := s.Effect(due[0].ID); !stillThere {
-			a.dropBytes(due[0])
-		}
 		if _, ok := result[0].(state.Sent); ok {
 			sent++
 		}
 	}
 	return s, sent, nil
 }
-
-// dropBytes removes what was sent; its trace is in the history.
-func (a *Agent) dropBytes(e state.Effect) { _ = os.Remove(a.Store.Path(e.File)) }
 
 // post holds what sending needs for as long as one perform lasts.
 type post struct {

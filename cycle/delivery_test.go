@@ -1,0 +1,297 @@
+package cycle_test
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+
+	"github.com/emersion/go-smtp"
+)
+
+// hangUp accepts a mail and breaks the line before the answer.
+func (h *house) hangUpAfterDot(kind string) (accepted func() []string) {
+	var mu sync.Mutex
+	var all []string
+	hook := func(conn net.Conn, raw []byte) error {
+		if !strings.Contains(string(raw), "Message-ID: <"+kind+".") {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, string(raw))
+		conn.Close()
+		return &smtp.SMTPError{Code: 451, Message: "nobody hears this"}
+	}
+	h.onData.Store(&hook)
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return all
+	}
+}
+
+// A reply whose fate is unknown is sent again, the same bytes under the same
+// Message-ID, five times at most, and then told over the mesh (DESIGN 3).
+func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
+	h := newAwakeHouse(t)
+	accepted := h.hangUpAfterDot("reply")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	if n := len(accepted()); n != 1 {
+		t.Fatalf("%d copies after one poll", n)
+	}
+	for range 8 {
+		h.pollAfter(time.Hour)
+	}
+	copies := accepted()
+	if len(copies) != 5 {
+		t.Errorf("%d copies, want 5", len(copies))
+	}
+	for _, c := range copies {
+		if c != copies[0] {
+			t.Errorf("a copy differs:\n%s\n%s", c, copies[0])
+		}
+	}
+	s := h.state()
+	if s.Undeliverable != 1 || len(s.Outbox) != 0 {
+		t.Errorf("undeliverable %d, outbox %+v", s.Undeliverable, s.Outbox)
+	}
+	h.wantToldOverMesh("undeliverable")
+}
+
+// wantToldOverMesh fails unless the keymaster got one message that says so.
+func (h *house) wantToldOverMesh(word string) {
+	h.t.Helper()
+	got := h.reports()
+	if len(got) != 1 || got[0].Kind != mesh.KindMessage || !strings.Contains(got[0].Text, word) {
+		h.t.Errorf("the keymaster got %+v, want one message with %q", got, word)
+	}
+}
+
+// Where the line breaks and the server is well again, one copy more is sent.
+func TestAReplyOfUnknownFateArrivesWhenTheServerIsBack(t *testing.T) {
+	h := newAwakeHouse(t)
+	accepted := h.hangUpAfterDot("reply")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.onData.Store(nil)
+	h.pollAfter(time.Minute)
+	h.wantSent("ack reply")
+	if first, second := accepted()[0], h.sentOf("reply")[0].raw; first != second {
+		t.Errorf("the copies differ:\n%s\n%s", first, second)
+	}
+	if n := len(h.state().Outbox); n != 0 {
+		t.Errorf("outbox: %d", n)
+	}
+}
+
+// An ack is worth nothing twice.
+func TestAnAckOfUnknownFateIsNotRepeated(t *testing.T) {
+	h := newAwakeHouse(t)
+	accepted := h.hangUpAfterDot("ack")
+	check(t, h.agent.Ring("test", ""))
+	for range 5 {
+		h.pollAfter(time.Minute)
+	}
+	if n := len(accepted()); n != 1 {
+		t.Errorf("%d copies of the ack", n)
+	}
+}
+
+// 4xx: later, and the others pass. The second operator's mail is answered
+// while the first one's waits.
+func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
+	h := newAwakeHouse(t)
+	const second = "second@example.com"
+	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
+	var asked int
+	refuse := func(to string) error {
+		if to != operator {
+			return nil
+		}
+		asked++
+		return &smtp.SMTPError{Code: 450, EnhancedCode: smtp.EnhancedCode{4, 2, 1}, Message: "mailbox busy"}
+	}
+	h.onRcpt.Store(&refuse)
+	h.agent.Policy.Ack = false
+	h.receive(letter{id: "<one@example.com>", body: "one"})
+	h.receive(letter{id: "<two@example.com>", body: "two", from: second})
+	h.poll()
+	h.wantSent("reply")
+	if to := h.sent()[0].to; to != second {
+		t.Errorf("sent to %s", to)
+	}
+	tried := asked
+	h.pollAfter(10 * time.Second)
+	if asked != tried {
+		t.Error("tried again at once")
+	}
+	h.onRcpt.Store(nil)
+	h.pollAfter(2 * time.Minute)
+	h.wantSent("reply reply")
+}
+
+// Order holds for each recipient: what is behind a row that backs off waits.
+func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	refuse := func(string) error { return &smtp.SMTPError{Code: 450, Message: "later"} }
+	h.onRcpt.Store(&refuse)
+	h.receive(letter{id: "<one@example.com>", body: "one"})
+	h.poll()
+	h.onRcpt.Store(nil)
+	h.clock.advance(30 * time.Second)
+	h.receive(letter{id: "<two@example.com>", body: "two"})
+	h.poll()
+	h.wantSent("")
+	h.pollAfter(time.Minute)
+	h.wantSent("reply reply")
+	if got := h.sent(); got[0].text != "I read: one" || got[1].text != "I read: two" {
+		t.Errorf("sent %q, then %q", got[0].text, got[1].text)
+	}
+}
+
+// 5xx: never, and told by the other channel.
+func TestAPermanentRefusalIsToldOverTheMesh(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	refuse := func(string) error {
+		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
+	}
+	h.onRcpt.Store(&refuse)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.onRcpt.Store(nil)
+	h.pollAfter(2 * time.Minute)
+	h.wantSent("")
+	if s := h.state(); s.Undeliverable != 1 || len(s.Outbox) != 0 {
+		t.Errorf("undeliverable %d, outbox %+v", s.Undeliverable, s.Outbox)
+	}
+	h.wantToldOverMesh("no such user")
+}
+
+// A refused login is the credential's failure, not the mail's: it waits.
+func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
+	h := newAwakeHouse(t)
+	real := h.agent.Mail.SMTP.Secret
+	h.agent.Mail.SMTP.Secret = secret("wrong")
+	h.agent.Policy.Ack = false
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.wantSent("")
+	if c := h.state().Credentials["smtp"]; c.Failures == 0 {
+		t.Errorf("credentials: %+v", h.state().Credentials)
+	}
+	h.agent.Mail.SMTP.Secret = real
+	h.pollAfter(2 * time.Minute)
+	h.wantSent("reply")
+	if c := h.state().Credentials; len(c) != 0 {
+		t.Errorf("after it works: %+v", c)
+	}
+}
+
+// An SMTP server that is down or silent costs a deadline, and nothing is lost.
+func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
+	for name, broken := range map[string]func(*testing.T) string{"down": gone, "silent": deaf} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.agent.Policy.Ack = false
+			h.agent.Mail.SMTP.Timeout = 300 * time.Millisecond
+			h.agent.Mail.SMTP.Addr = broken(t)
+			h.receive(letter{id: "<one@example.com>"})
+			if r := h.poll(); r.Turns != 1 {
+				t.Errorf("report: %+v", r)
+			}
+			h.agent.Mail.SMTP.Addr = h.blueprint.SMTP
+			h.pollAfter(2 * time.Minute)
+			h.wantSent("reply")
+		})
+	}
+}
+
+// A mesh that is down delays a report; one that refuses it ends it, which the
+// operator is told.
+func TestReportsAndAMeshThatFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		code    int
+		arrives bool
+	}{"down": {503, true}, "refusing": {400, false}} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.agent.Policy.Ack = false
+			h.post(meshMessage("q1"))
+			fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					w.WriteHeader(c.code)
+				}
+			})
+			h.onMesh.Store(&fail)
+			h.poll()
+			h.onMesh.Store(nil)
+			h.pollAfter(2 * time.Minute)
+			if got := h.reports(); (len(got) == 1) != c.arrives {
+				t.Errorf("reports: %+v", got)
+			}
+			if notices := h.sentOf("notice"); (len(notices) == 1) == c.arrives {
+				t.Errorf("notices: %+v", notices)
+			}
+		})
+	}
+}
+
+// A report whose answer was lost is posted again under its id, and is one.
+func TestAReportOfUnknownFateIsOne(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.post(meshMessage("q1"))
+	var posts int
+	lose := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			return
+		}
+		h.onMesh.Store(nil)
+		posts++
+		req, err := http.NewRequestWithContext(r.Context(), r.Method, h.blueprint.Mesh+r.URL.Path, r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answer, err := http.DefaultClient.Do(req) // the mesh takes it
+		if err != nil || answer.StatusCode != http.StatusAccepted {
+			t.Errorf("the mesh: %v, %v", answer, err)
+			return
+		}
+		answer.Body.Close()
+		panic(http.ErrAbortHandler) // and its answer is lost
+	})
+	h.onMesh.Store(&lose)
+	h.poll()
+	h.pollAfter(2 * time.Minute)
+	if got := h.reports(); posts != 1 || len(got) != 1 {
+		t.Errorf("%d lost answers, reports %+v", posts, got)
+	}
+	if s := h.state(); len(s.Outbox) != 0 || s.Undeliverable != 0 {
+		t.Errorf("outbox %+v", s.Outbox)
+	}
+}
+
+// What was rendered and is sent, expired or given up is not kept.
+func TestTheOutboxFolderIsEmptiedWithItsRows(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	refuse := func(string) error { return &smtp.SMTPError{Code: 450, Message: "later"} }
+	h.onRcpt.Store(&refuse)
+	h.pollAfter(6 * time.Minute) // the quiet cannot be sent
+	h.wantPhase(state.IDLE)
+	h.pollAfter(11 * time.Minute) // and expires
+	if s := h.state(); len(s.Outbox) != 0 {
+		t.Fatalf("outbox: %+v", s.Outbox)
+	}
+	h.wantEmpty(state.OutboxDir)
+}
