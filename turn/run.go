@@ -55,15 +55,13 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 
 	path, err := c.find(argv[0], env["PATH"])
 	if err != nil {
-		res := Result{Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1}
 		log.line(first)
-		return res.logged(log), nil
+		return failed(err).logged(log), nil
 	}
 	p, err := c.start(a, path, argv, env)
 	if err != nil {
-		res := Result{Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1}
 		log.line(first)
-		res.logged(log)
+		failed(err).logged(log)
 		return Result{}, err
 	}
 	first.PID = p.pid
@@ -73,6 +71,7 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 	s.follow(ctx)
 	res, err := s.result()
 	if err != nil {
+		failed(err).logged(log)
 		return Result{}, err
 	}
 	res = res.logged(log)
@@ -80,6 +79,11 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 		return res, context.Cause(ctx)
 	}
 	return res, nil
+}
+
+// failed is the result of an attempt that did not come to its agent.
+func failed(err error) Result {
+	return Result{Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1}
 }
 
 // find looks for what must be there before anything is started, since that
