@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,19 +50,8 @@ func TestRealCronDaemon(t *testing.T) {
 	dir := t.TempDir()
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	layCron(t, dir)
-	program := filepath.Join(dir, name)
-	if out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	config := plainConfig[:strings.Index(plainConfig, "[schedule]")] +
-		"[timing]\nprep_timeout = \"90s\"\n[trust]\nrequire = \"from\"\n" +
-		fmt.Sprintf("[mail]\naddress = \"goulard@example.org\"\n[mail.imap]\nhost = %q\npassword_file = \"secret\"\nca_file = %q\n[mail.smtp]\nhost = %q\nca_file = %[2]q\n",
-			servers.IMAPTLS, servers.CAFile, servers.SMTPTLS)
-	for file, text := range map[string]string{"agent.toml": config, "secret": servers.Password} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	program := build(t, dir)
+	layAgent(t, dir, servers, "[turn]\nrunner = \"none\"\n[timing]\nprep_timeout = \"90s\"\n")
 
 	out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", underCron, "sh", dir, program).CombinedOutput()
 	if err != nil {
