@@ -401,6 +401,58 @@ func TestTornBody(t *testing.T) {
 	}
 }
 
+// Bodies may come in any order. When the connection breaks among them, what was
+// kept is passed, and what was not is owed.
+func TestBodiesOutOfOrder(t *testing.T) {
+	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
+	addr := scripted(t, func(c net.Conn) {
+		br := loggedIn(c, "* OK [UIDNEXT 8] x\r\n")
+		for {
+			line, err := br.ReadString('\n')
+			if err != nil {
+				return
+			}
+			tag, rest, _ := strings.Cut(line, " ")
+			if strings.Contains(rest, "HEADER") {
+				for _, uid := range []int{6, 5, 7} {
+					fmt.Fprintf(c, "* %d FETCH (UID %d RFC822.SIZE 900 BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n", uid-4, uid, len(head), head)
+				}
+				io.WriteString(c, tag+" OK\r\n")
+			} else if strings.HasPrefix(rest, "UID FETCH") {
+				fmt.Fprintf(c, "* 3 FETCH (UID 7 BODY[] {%d}\r\n%s)\r\n* 1 FETCH (UID 5 BODY[] {900}\r\n%s", len(head), head, head)
+				return
+			}
+		}
+	})
+	cur := state.Cursor{Mailbox: plainBox(addr).ID(), Validity: 7, Next: 5}
+	l, err := look(t, plainBox(addr), cur, 10, shelf{}.keep)
+	if err == nil {
+		t.Error("no error")
+	}
+	wantUIDs(t, "kept", uids(l), []uint32{7})
+	wantUIDs(t, "owed", l.Cursor.Owed, []uint32{5, 6})
+	if l.Cursor.Next != 8 || l.Cursor.Tries[5] != 1 || l.Cursor.Tries[6] != 0 {
+		t.Errorf("cursor %+v", l.Cursor)
+	}
+}
+
+// Of many new mails only the headers of the operator's are fetched.
+func TestForeignMailIsNotFetched(t *testing.T) {
+	tr := newTrace()
+	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
+	l := mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)
+	foreign := letter("advertisement", "operator@example.com", "shop@example.net")
+	for range 1100 {
+		h.append(foreign, false)
+	}
+	ours := h.append(letter("@goulard3120 among many"), true)
+	before := len(tr.String())
+	wantUIDs(t, "ours", uids(mustLook(t, box(h), l.Cursor, 10, shelf{}.keep)), []uint32{ours})
+	if n := len(tr.String()) - before; n > 5000 {
+		t.Errorf("%d bytes on the wire for one mail among 1,100", n)
+	}
+}
+
 // scripted serves every connection with talk, then hangs up.
 func scripted(t testing.TB, talk func(net.Conn)) string {
 	t.Helper()

@@ -105,6 +105,7 @@ func TestGate(t *testing.T) {
 		{from + "garbage without a colon\nAuto-Submitted: no\n", "", ""},
 		{from + from, GateFrom, "2 From fields"},
 		{from + "From: evil@example.net\n", GateFrom, "evil@example.net"},
+		{from + "From: nobody\n", GateFrom, "2 From fields"},
 		{"From: evil@example.net, operator@example.com\n", GateFrom, "2 addresses"},
 		{"From: Friends: operator@example.com, evil@example.net;\n", GateFrom, "2 addresses"},
 		{from + "X-AgentStateLoop: goulard3120\n", GateSelf, "X-AgentStateLoop"},

@@ -243,7 +243,8 @@ func (l *looker) span(first, end uint32) error {
 		stop = imap.UID(end - 1)
 	}
 	heads, err := l.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
-	// "n:*" returns the last message even if that is below n.
+	// "n:*" returns the last message even if that is below n. go-imap drops it;
+	// the cursor does not rely on that.
 	heads = slices.DeleteFunc(heads, func(h head) bool { return h.uid < first })
 	if err != nil && refused(err) {
 		_, err := l.preselected(end)
