@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +31,16 @@ func TestMain(m *testing.M) {
 func runForScript() int {
 	if code, ok := Attempt(os.Args, os.Stderr); ok {
 		return code
+	}
+	// Inherited by all that this process starts, so that a script can wait for
+	// polls in the background; never closed.
+	fd, err := syscall.Open(os.Getenv("TEST_RUNNING"), syscall.O_RDWR, 0)
+	if err == nil {
+		err = syscall.Flock(fd, syscall.LOCK_SH)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitError
 	}
 	p := program{
 		stdin:      os.Stdin,
@@ -62,7 +73,8 @@ type worldKey struct{}
 // Commands of their own: "mail SUBJECT TEXT" comes from the operator, "sent
 // PATTERN" looks at the mails that left, "message FROM TEXT" comes from a
 // peer, "held PATTERN" looks at what the mesh holds for dorlange3120, "hold
-// LOCK" and "release LOCK" play another process, "settle" waits for turns.
+// LOCK" plays another process, "settle" waits for polls in the background,
+// "exits CODE COMMAND [ARG…]" checks an exit code.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
@@ -108,6 +120,12 @@ func setUp(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("TEST_HOME", dir)
+	running := filepath.Join(dir, "running")
+	if err := os.WriteFile(running, nil, 0o600); err != nil {
+		return err
+	}
+	env.Setenv("TEST_RUNNING", running)
+	env.Defer(func() { settle(running) })
 	// Under the race detector each process would stay a second longer.
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	return nil
@@ -216,13 +234,22 @@ func scriptHold(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { lock.Unlock() })
 }
 
-// scriptSettle: settle, until the runner of turns has left
-func scriptSettle(ts *testscript.TestScript, _ bool, _ []string) {
-	for _, file := range []string{state.TurnLock, state.CycleLock} {
-		lock := flock.New(ts.MkAbs(filepath.Join("state", file)))
-		ts.Check(lock.Lock())
-		ts.Check(lock.Unlock())
+// scriptSettle: settle
+func scriptSettle(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: settle")
 	}
+	ts.Check(settle(ts.Getenv("TEST_RUNNING")))
+}
+
+// settle waits until no program of the script runs, polls that were left in
+// the background included.
+func settle(running string) error {
+	lock := flock.New(running)
+	if err := lock.Lock(); err != nil {
+		return err
+	}
+	return lock.Unlock()
 }
 
 // scriptExits: exits CODE COMMAND [ARG…], for the codes that "!" cannot tell apart
