@@ -1,20 +1,225 @@
 package cycle_test
 
 import (
+	"net"
+	"net/http"
 	"os"
+	"os/exec"
+	"slices"
+	"strconv"
 	"sync/atomic"
+	"testing"
+	"time"
 
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
-// dieAt is a hook with which the process is gone at the nth step that touches
-// the disk, as after a SIGKILL.
+// dieAt is a hook with which the process is gone, as after a SIGKILL, at the
+// nth moment that tells on the disk: before a file gets its name, between the
+// state and its history, and after a commit. (Between those nothing changes
+// that anybody reads; package state dies there too.)
 func dieAt(n int) state.Hook {
-	var steps atomic.Int64
-	return func(string, string) error {
-		if int(steps.Add(1)) == n {
-			os.Exit(exitDied)
+	var moments atomic.Int64
+	return func(step, _ string) error {
+		switch step {
+		case "rename", "append", "done", "remove":
+			if int(moments.Add(1)) == n {
+				os.Exit(exitDied)
+			}
 		}
 		return nil
+	}
+}
+
+// fullHouse has one mail, one item of a peer and one nudge waiting: a message,
+// which gets a turn and a report, or a notice, which is acknowledged and
+// nothing else.
+func fullHouse(t *testing.T, kind string) *house {
+	t.Helper()
+	h := newHouse(t)
+	h.blueprint.ScheduleMode = cycle.ModeNone // the line is a projection: other tests
+	h.agent.Schedule.Mode = cycle.ModeNone
+	h.poll()
+	h.receive(letter{id: "<one@example.com>"})
+	h.post(mesh.Message{ID: "q1", Text: "hello", Kind: kind})
+	check(t, h.agent.Ring("test", ""))
+	return h
+}
+
+// wantMended polls until all is quiet, and holds the house to DESIGN 13: no
+// message is lost, each gets one turn that counts and one deliverable, which
+// leaves under one id with one content; one ack at most.
+func (h *house) wantMended(what string) {
+	h.t.Helper()
+	for range 4 {
+		h.pollAfter(time.Minute)
+	}
+	contents := map[string]string{} // by Message-ID
+	copies := map[string]int{}
+	for _, m := range h.sent() {
+		if old, repeated := contents[m.head.MessageID]; repeated && old != m.raw {
+			h.t.Errorf("%s: two contents under %s", what, m.head.MessageID)
+		}
+		contents[m.head.MessageID] = m.raw
+		copies[m.kind]++
+	}
+	ids := map[string]int{}
+	for id := range contents {
+		ids[kindOf(id)]++
+	}
+	if ids["reply"] != 1 || copies["ack"] > 1 {
+		h.t.Errorf("%s: sent %s", what, h.kinds())
+	}
+	messages, tasks, reports := h.lines(state.LineMessage), h.lines(state.LineTask), h.reports()
+	if len(messages) == 0 || len(tasks) != len(messages) || len(reports) != len(messages)-1 {
+		h.t.Errorf("%s: messages %+v, task lines %+v, reports %+v", what, messages, tasks, reports)
+	}
+	for i, task := range tasks {
+		if slices.ContainsFunc(tasks[:i], func(l state.Line) bool { return l.Key == task.Key }) {
+			h.t.Errorf("%s: two task lines for %s", what, task.Key)
+		}
+	}
+	if lines := h.lines(state.LineNudge); len(lines) != 1 {
+		h.t.Errorf("%s: nudge lines %+v", what, lines)
+	}
+	if s := h.state(); len(s.Inbox)+len(s.Outbox) != 0 || s.Turn.Status != state.HeadIdle {
+		h.t.Errorf("%s: left inbox %+v, outbox %+v, turn %+v", what, s.Inbox, s.Outbox, s.Turn)
+	}
+	if left := h.unread(); len(left) != 0 {
+		h.t.Errorf("%s: unread %v", what, left)
+	}
+	if left := h.waiting(); len(left) != 0 {
+		h.t.Errorf("%s: not acknowledged %+v", what, left)
+	}
+	h.wantNoNudges()
+}
+
+// A process that dies at any moment that tells on the disk, which is before and
+// after every effect, loses nothing and doubles nothing.
+func TestAPollThatDiesAtAnyStepIsMended(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a hundred processes")
+	}
+	for n := 1; ; n++ {
+		h := fullHouse(t, mesh.KindMessage)
+		err := h.poller(h.blueprintFile(), "die-at", strconv.Itoa(n)).Run()
+		code := exitCode(err)
+		if code == exitDone {
+			if n < 40 {
+				t.Fatalf("a poll has %d such moments only", n)
+			}
+			return
+		}
+		if code != exitDied {
+			t.Fatalf("died at step %d with %v", n, err)
+		}
+		h.wantMended("died at step " + strconv.Itoa(n))
+		if n := len(h.reports()); n != 1 {
+			t.Errorf("%d reports", n)
+		}
+	}
+}
+
+func exitCode(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if exit, ok := err.(*exec.ExitError); ok {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+// Around an effect itself: the process is killed when the server has what it
+// sent, and before it hears of it.
+func TestAPollKilledWhileTheServerAnswersIsMended(t *testing.T) {
+	for name, arm := range map[string]func(h *house, kill func()){
+		"the ack has arrived":   func(h *house, kill func()) { h.killAtDot("ack", kill, nil) },
+		"the reply has arrived": func(h *house, kill func()) { h.killAtDot("reply", kill, nil) },
+		"the reply was dropped": func(h *house, kill func()) {
+			h.killAtDot("reply", kill, net.ErrClosed)
+		},
+		"the report has arrived":     func(h *house, kill func()) { h.killAtPost(kill) },
+		"a message was acknowledged": func(h *house, kill func()) { h.killAtAck(kill) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := fullHouse(t, mesh.KindMessage)
+			cmd := h.poller(h.blueprintFile(), "poll")
+			started := make(chan struct{})
+			arm(h, func() {
+				<-started
+				if err := cmd.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+			})
+			check(t, cmd.Start())
+			close(started)
+			cmd.Wait() // its error is that it was killed
+			if cmd.ProcessState.Success() {
+				t.Fatal("it was not killed")
+			}
+			h.onData.Store(nil)
+			h.onMesh.Store(nil)
+			h.wantMended(name)
+		})
+	}
+}
+
+// killAtDot kills when the dot of such a mail has come; the server accepts it
+// all the same, or ends with err.
+func (h *house) killAtDot(kind string, kill func(), err error) {
+	hook := func(_ net.Conn, raw []byte) error {
+		if kindOf(messageID(raw)) != kind {
+			return nil
+		}
+		kill()
+		return err
+	}
+	h.onData.Store(&hook)
+}
+
+// killAtPost kills when the mesh has taken our report.
+func (h *house) killAtPost(kill func()) {
+	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			h.onMesh.Store(nil)
+			h.throughMesh(r)
+			kill()
+			panic(http.ErrAbortHandler)
+		}
+	})
+	h.onMesh.Store(&hook)
+}
+
+// killAtAck kills when the mesh was told that we have a message.
+func (h *house) killAtAck(kill func()) {
+	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			h.onMesh.Store(nil)
+			h.throughMesh(r)
+			kill()
+			panic(http.ErrAbortHandler)
+		}
+	})
+	h.onMesh.Store(&hook)
+}
+
+// throughMesh hands a request on to the mesh, which must take it.
+func (h *house) throughMesh(r *http.Request) {
+	req, err := http.NewRequestWithContext(r.Context(), r.Method, h.blueprint.Mesh+r.URL.Path, r.Body)
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= 300 {
+		h.t.Errorf("the mesh answered %s", answer.Status)
 	}
 }

@@ -366,14 +366,21 @@ func (h *house) sent() []sent {
 	var all []sent
 	for _, m := range h.mail.Sent() {
 		head := mail.ParseHeader(m.Raw)
-		kind, _, _ := strings.Cut(strings.TrimPrefix(head.MessageID, "<"), ".")
 		all = append(all, sent{
-			kind: kind, to: strings.Join(m.To, ","), head: head, raw: string(m.Raw),
+			kind: kindOf(head.MessageID), to: strings.Join(m.To, ","), head: head, raw: string(m.Raw),
 			text: strings.TrimSpace(mail.ReadContent(bytes.NewReader(m.Raw)).Text),
 		})
 	}
 	return all
 }
+
+// kindOf is the kind of the effect whose Message-ID this is.
+func kindOf(messageID string) string {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(messageID, "<"), ".")
+	return kind
+}
+
+func messageID(raw []byte) string { return mail.ParseHeader(raw).MessageID }
 
 func (h *house) sentOf(kind string) []sent {
 	h.t.Helper()
