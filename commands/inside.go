@@ -23,7 +23,7 @@ the agent prints is the deliverable.
 Example:
   agentstateloop submit --field verdict=green --file report.pdf "all tests pass"`,
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "field", Usage: "a result, as `NAME=VALUE`; may stand several times"},
+			&cli.StringSliceFlag{Name: "field", Usage: "a result `NAME=VALUE`, repeatable"},
 			&cli.StringFlag{Name: "file", Usage: "a `FILE` to go with the reply"},
 		},
 		Action: p.submit,
@@ -60,7 +60,7 @@ func (p *program) submit(c *cli.Context) error {
 func (p *program) askCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "ask",
-		Usage:     "for the agent: ask another agent, and be woken by the answer",
+		Usage:     "for the agent: ask another one, be woken by the answer",
 		ArgsUsage: "HANDLE TEXT",
 		Description: `Sends a question over the mesh and prints its id. Then let the turn end: it
 goes on, as the same turn, when every answer is in or late.

@@ -106,10 +106,12 @@ func setUp(env *testscript.Env) error {
 	if _, _, err := crontest.Write(dir); err != nil {
 		return err
 	}
+	running := filepath.Join(dir, "running")
+	plain := fmt.Sprintf(plainConfig, dir, running)
 	files := map[string]string{
 		"secret":     servers.Password + "\n",
-		"agent.toml": plainConfig,
-		"mail.toml":  plainConfig + fmt.Sprintf(mailConfig, servers.IMAPTLS, servers.SMTPTLS, web.URL),
+		"agent.toml": plain,
+		"mail.toml":  plain + fmt.Sprintf(mailConfig, servers.IMAPTLS, servers.SMTPTLS, web.URL),
 	}
 	for file, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
@@ -120,7 +122,6 @@ func setUp(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("TEST_HOME", dir)
-	running := filepath.Join(dir, "running")
 	if err := os.WriteFile(running, nil, 0o600); err != nil {
 		return err
 	}
@@ -142,6 +143,7 @@ operator = ["operator@example.com"]
 state_dir = "state"
 [turn]
 command = ["./reply.sh"]
+env = { TEST_HOME = %q, TEST_RUNNING = %q }
 [schedule]
 crontab = "./crontab"
 `

@@ -13,9 +13,9 @@ func (p *program) inboxWork() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name:  "next",
-			Usage: "take the next message, where nobody runs them (runner = \"none\")",
-			Description: `Prints the message and its turn, and exits 1 if nothing waits. End the turn
-with inbox done, within turn.timeout.
+			Usage: "take the next message, to work on it yourself",
+			Description: `For runner = "none". Prints the message and its turn; exits 1 if nothing
+waits. End the turn with inbox done, within turn.timeout.
 
 Example:
   agentstateloop inbox next --json`,
@@ -23,10 +23,10 @@ Example:
 		},
 		{
 			Name:      "done",
-			Usage:     "end the turn of inbox next; TEXT is sent to who wrote",
+			Usage:     "end the turn of inbox next with the answer",
 			ArgsUsage: "TURN EPOCH TEXT",
-			Description: `TURN and EPOCH are those that inbox next printed. With - as TEXT the answer
-is read from standard input.
+			Description: `TURN and EPOCH are those that inbox next printed; TEXT is sent to who wrote.
+With - as TEXT it is read from standard input.
 
 Example:
   agentstateloop inbox done t4c1f 7 "deployed"`,
@@ -34,9 +34,11 @@ Example:
 		},
 		{
 			Name:      "retry",
-			Usage:     "queue a message again that waits for later or was given up",
+			Usage:     "queue a message again",
 			ArgsUsage: "NUMBER|KEY",
-			Description: `Example:
+			Description: `For a message that waits for a later time or was given up.
+
+Example:
   agentstateloop inbox retry 12`,
 			Action: p.inboxRetry,
 		},
