@@ -254,6 +254,6 @@ func (c *config) resolve(path string) string {
 }
 
 // validHandle is the rule of DESIGN 1.
-func validHandle(s string) bool { return handlePattern.MatchString(s) }
+func validHandle(s string) bool { return len(s) <= 32 && handlePattern.MatchString(s) }
 
-var handlePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+var handlePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)

@@ -13,7 +13,7 @@ import (
 const maxLine = 900
 
 var (
-	handle    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+	handle    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 	plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@+-]+$`)
 )
 
@@ -38,7 +38,7 @@ type Job struct {
 // relative path, a [TemporaryBinary], control characters anywhere, and a line
 // over 900 bytes.
 func (j Job) Line() (string, error) {
-	if !handle.MatchString(j.Agent) {
+	if len(j.Agent) > 32 || !handle.MatchString(j.Agent) {
 		return "", fmt.Errorf("crontab line: %q is no handle", j.Agent)
 	}
 	expr, err := Expr(j.Interval)

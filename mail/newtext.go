@@ -3,6 +3,7 @@ package mail
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // NewText is what the sender wrote himself: quoted history and signatures are
@@ -32,7 +33,7 @@ func Control(newText string) string {
 var (
 	// "On Mon, Jan 2, 2006 at 15:04 Ann <ann@example.com> wrote:", joined from
 	// up to four lines.
-	attribution = regexp.MustCompile(`(?i)^(` +
+	attribution = pattern(`(?i)^(` +
 		`on\b.{4,300}\bwrote:` +
 		`|am\b.{4,300}\bschrieb\b.{0,200}:` +
 		`|le\b.{4,300}\ba écrit\s?:` +
@@ -41,18 +42,24 @@ var (
 		`|op\b.{4,300}\bschreef\b.{0,200}:` +
 		`|em\b.{4,300}\bescreveu:` +
 		`)$`)
-	attributionStart = regexp.MustCompile(`(?i)^(on|am|le|el|il|op|em)\b`)
+	attributionStart = pattern(`(?i)^(on|am|le|el|il|op|em)\b`)
 
-	originalMessage = regexp.MustCompile(`(?i)^-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|original-nachricht)\s*-{2,}$`)
+	originalMessage = pattern(`(?i)^-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|original-nachricht)\s*-{2,}$`)
 
 	// Outlook's block: a From line, with a Sent line soon after it.
-	outlookFrom = regexp.MustCompile(`(?i)^\*?(from|von|de)\s?:\*?\s+\S`)
-	outlookSent = regexp.MustCompile(`(?i)^\*?(sent|gesendet|envoyé|date|datum)\s?:\*?\s+\S`)
+	outlookFrom = pattern(`(?i)^\*?(from|von|de)\s?:\*?\s+\S`)
+	outlookSent = pattern(`(?i)^\*?(sent|gesendet|envoyé|date|datum)\s?:\*?\s+\S`)
 
-	forwarded = regexp.MustCompile(`(?i)^(-{2,}\s*(forwarded message|weitergeleitete nachricht|message transféré)\s*-{2,}|begin forwarded message:|anfang der weitergeleiteten nachricht:|début du message réexpédié\s?:)$`)
+	forwarded = pattern(`(?i)^(-{2,}\s*(forwarded message|weitergeleitete nachricht|message transféré)\s*-{2,}|begin forwarded message:|anfang der weitergeleiteten nachricht:|début du message réexpédié\s?:)$`)
 
-	device = regexp.MustCompile(`(?i)^(sent from (my|mail for|outlook|yahoo|proton)\b.*|get outlook for .*|von meinem .{1,40} gesendet|gesendet (von|mit) .*|outlook für .* beziehen|envoyé de(puis)? mon .*|télécharger outlook pour .*)$`)
+	device = pattern(`(?i)^(sent from (my|mail for|outlook|yahoo|proton)\b.*|get outlook for .*|von meinem .{1,40} gesendet|gesendet (von|mit) .*|outlook für .* beziehen|envoyé de(puis)? mon .*|télécharger outlook pour .*)$`)
 )
+
+// pattern compiles an expression when it is first needed: a poll that finds no
+// mail would spend more on these than on all else of its start.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // trimHistory leaves out quoted lines, and everything below a line that
 // introduces history which is not quoted line by line.
@@ -60,7 +67,7 @@ func trimHistory(lines []string) []string {
 	var kept []string
 	for i := 0; i < len(lines); {
 		line := strings.TrimSpace(lines[i])
-		if forwarded.MatchString(line) {
+		if forwarded().MatchString(line) {
 			return append(kept, lines[i:]...)
 		}
 		if n := attributionLines(lines[i:]); n > 0 {
@@ -84,7 +91,7 @@ func trimHistory(lines []string) []string {
 // attributionLines counts the lines at the start of lines that together
 // introduce a quotation; 0 if they do not. Clients wrap it anywhere.
 func attributionLines(lines []string) int {
-	if !attributionStart.MatchString(strings.TrimSpace(lines[0])) {
+	if !attributionStart().MatchString(strings.TrimSpace(lines[0])) {
 		return 0
 	}
 	joined := ""
@@ -94,7 +101,7 @@ func attributionLines(lines []string) int {
 			return 0
 		}
 		joined = strings.TrimSpace(joined + " " + part)
-		if attribution.MatchString(joined) {
+		if attribution().MatchString(joined) {
 			return n
 		}
 	}
@@ -108,17 +115,17 @@ func historyBlock(lines, above []string) bool {
 		return false
 	}
 	line := strings.TrimSpace(lines[0])
-	if originalMessage.MatchString(line) {
+	if originalMessage().MatchString(line) {
 		return true
 	}
 	if strings.Trim(line, "_") == "" && len(line) >= 20 {
-		return outlookFrom.MatchString(nextText(lines[1:]))
+		return outlookFrom().MatchString(nextText(lines[1:]))
 	}
-	if !outlookFrom.MatchString(line) {
+	if !outlookFrom().MatchString(line) {
 		return false
 	}
 	for _, l := range lines[1:min(4, len(lines))] {
-		if outlookSent.MatchString(strings.TrimSpace(l)) {
+		if outlookSent().MatchString(strings.TrimSpace(l)) {
 			return true
 		}
 	}
@@ -143,7 +150,7 @@ const maxSignature = 8
 // a last line that a device wrote.
 func trimSignature(lines []string) []string {
 	for i, l := range lines {
-		if forwarded.MatchString(strings.TrimSpace(l)) {
+		if forwarded().MatchString(strings.TrimSpace(l)) {
 			return lines // the signature down there is part of what was forwarded
 		}
 		if l == "-- " || l == "--" && len(lines)-i-1 <= maxSignature {
@@ -153,7 +160,7 @@ func trimSignature(lines []string) []string {
 	}
 	for len(lines) > 0 {
 		last := strings.TrimSpace(lines[len(lines)-1])
-		if last != "" && (len(last) > 100 || !device.MatchString(last)) {
+		if last != "" && (len(last) > 100 || !device().MatchString(last)) {
 			break
 		}
 		lines = lines[:len(lines)-1]

