@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // result says what came of it, once follow has returned. Its error means that
@@ -111,7 +110,7 @@ func (s *supervisor) takeAnswer(res *Result) {
 	cut, why := s.answer.cut(), s.answer.err
 	text, file := s.answer.close()
 	if file != "" {
-		text = wholeRunes(text)
+		text = string(wholeRunes([]byte(text)))
 	}
 	res.Text, res.TextFile = clean(text), file
 	switch {
@@ -121,17 +120,6 @@ func (s *supervisor) takeAnswer(res *Result) {
 	default:
 		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is cut at %d bytes of %d", s.c.MaxOutput, s.answer.n)
 	}
-}
-
-// wholeRunes drops the part of a character at the end of a text that was cut.
-func wholeRunes(text string) string {
-	for range utf8.UTFMax - 1 {
-		if r, n := utf8.DecodeLastRuneInString(text); r != utf8.RuneError || n != 1 {
-			break
-		}
-		text = text[:len(text)-1]
-	}
-	return text
 }
 
 // takeOutput lists the box; one that is gone is worth a note.

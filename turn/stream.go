@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 )
 
 // maxLine is the longest line of a stream that is read as JSON.
@@ -14,18 +15,39 @@ const maxLine = 4 << 20
 // maxUnknown is how much of a line that was not understood an event keeps.
 const maxUnknown = 4 << 10
 
-// readText gives plain output as it comes, line or no line, until its end.
+// readText gives plain output as it comes, line or no line, until its end. A
+// character is not cut in two, since an event is kept as JSON, which would
+// mangle the halves.
 func readText(r io.Reader, emit func(Event)) {
 	buf := make([]byte, 32<<10)
+	held := 0
 	for {
-		n, err := r.Read(buf)
-		if n > 0 {
-			emit(Event{Kind: TextDelta, Text: string(buf[:n])})
+		n, err := r.Read(buf[held:])
+		text := buf[:held+n]
+		if err == nil {
+			text = wholeRunes(text)
 		}
+		if len(text) > 0 {
+			emit(Event{Kind: TextDelta, Text: string(text)})
+		}
+		held = copy(buf, buf[len(text):held+n])
 		if err != nil {
 			return
 		}
 	}
+}
+
+// wholeRunes leaves out a character at the end that is not all there.
+func wholeRunes(b []byte) []byte {
+	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax+1); i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
 }
 
 // readLines gives the events of a stream of JSON lines until its end. A line

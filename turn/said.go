@@ -1,0 +1,78 @@
+package turn
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxSaidRead is how much of an events.jsonl Said reads; its writer stops
+// earlier.
+const maxSaidRead = 2 * DefaultMaxEvents
+
+// Said is what the agent of the attempt in dir had said when its runner died,
+// as events.jsonl tells it: all its text, or the answer that it was done with,
+// clean as Result.Text is and at most DefaultMaxText bytes. It is "" where
+// nothing was said or can be read. A line that is torn, foreign or too long
+// takes nothing else away.
+func Said(dir string) string {
+	// The agent may have put anything there, a fifo too.
+	f, err := os.OpenFile(filepath.Join(dir, eventsName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	var s said
+	readLines(io.LimitReader(f, maxSaidRead), s.read, func(Event) {})
+	if s.answer != "" {
+		return head(clean(s.answer), DefaultMaxText)
+	}
+	return head(clean(s.text.String()), DefaultMaxText)
+}
+
+// said gathers an agent's words from its events.
+type said struct {
+	joint  string // between two pieces of text
+	text   strings.Builder
+	answer string // the whole one, unless the agent went to work again
+}
+
+// read is the parser of events.jsonl; what it reads, it keeps.
+func (s *said) read(line []byte) []Event {
+	var l struct {
+		Event
+		Runner string `json:"runner"` // of the first line
+	}
+	if json.Unmarshal(line, &l) != nil {
+		return nil
+	}
+	switch l.Kind {
+	case "start":
+		if kind, _, err := agentFor(l.Runner); err == nil {
+			s.joint = kind.joint
+		}
+	case TextDelta:
+		s.answer = ""
+		if s.text.Len() > DefaultMaxText {
+			return nil
+		}
+		if s.text.Len() > 0 {
+			s.text.WriteString(s.joint)
+		}
+		s.text.WriteString(l.Text)
+	case Thinking, ToolUse:
+		s.answer = ""
+	case Done:
+		if !l.Failed {
+			s.answer = l.Text
+		}
+	}
+	return nil
+}
