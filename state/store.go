@@ -150,19 +150,20 @@ func (st *Store) parse(name string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	var head struct {
-		Version int    `json:"version"`
-		Agent   string `json:"agent"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
-	}
-	if head.Version > Version {
-		return State{}, fmt.Errorf("%s has version %d, this program knows %d: %w", st.path(name), head.Version, Version, ErrNewer)
-	}
 	var s State
-	if err := json.Unmarshal(data, &s); err != nil {
-		return State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
+	err = json.Unmarshal(data, &s)
+	if err != nil {
+		// A newer program may write what does not fit our fields.
+		var head struct {
+			Version int `json:"version"`
+		}
+		if json.Unmarshal(data, &head) != nil || head.Version <= Version {
+			return State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
+		}
+		s.Version = head.Version
+	}
+	if s.Version > Version {
+		return State{}, fmt.Errorf("%s has version %d, this program knows %d: %w", st.path(name), s.Version, Version, ErrNewer)
 	}
 	if err := s.valid(); err != nil {
 		return State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
