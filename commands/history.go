@@ -153,6 +153,7 @@ func lineText(l state.Line, now time.Time) string {
 	add("%s", l.What)
 	add("%s", string(l.Outcome))
 	add("from %s", l.From)
+	add("to %s", l.To)
 	if l.Effect != nil {
 		add("to %s", l.Effect.To)
 	}

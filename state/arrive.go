@@ -32,7 +32,7 @@ func (m *machine) arrived(e Arrived) {
 	m.Asleep, m.SleepUntil = false, time.Time{}
 	m.line(Line{Kind: LineMessage, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg, Digest: e.Digest})
 	if msg.Source == Mesh {
-		m.line(Line{Kind: LineEdge, What: "enqueue", From: msg.From, Request: msg.Correlation, Key: msg.Key})
+		m.line(Line{Kind: LineEdge, What: "enqueue", From: msg.From, To: m.Agent, Request: msg.Correlation, Key: msg.Key})
 	}
 
 	if !msg.Operator {

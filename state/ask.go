@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -25,13 +26,16 @@ func (m *machine) asked(e Asked) {
 	if by := m.now.Add(patience); by.After(m.Turn.ResumeBy) {
 		m.Turn.ResumeBy, m.Turn.Patience = by, patience
 	}
-	m.line(Line{Kind: LineEdge, What: "enqueue", Request: question.ID, From: m.Agent, TurnID: e.TurnID, Reason: "to " + question.To})
+	m.line(Line{Kind: LineEdge, What: "enqueue", Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
 }
 
 func (m *machine) posted(e Posted) {
-	if !m.stale(e.TurnID, e.Epoch, "posted") {
-		m.queue(e.Effect)
+	if m.stale(e.TurnID, e.Epoch, "posted") {
+		return
 	}
+	m.queue(e.Effect)
+	post := m.Outbox[len(m.Outbox)-1]
+	m.line(Line{Kind: LineEdge, What: "enqueue", Request: post.ID, From: m.Agent, To: post.To, TurnID: e.TurnID})
 }
 
 func (m *machine) submitted(e Submitted) {
@@ -66,7 +70,7 @@ func (m *machine) suspended(e Suspended) {
 	m.Turn.Status = HeadSuspended
 	m.Turn.Since = m.now
 	m.Turn.Box = e.Box
-	m.Session = e.Session
+	m.goOnWith(e.Session, e.Epoch)
 	m.turnLine("suspended", "")
 	if slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Operator && m.runnable(msg, m.policy, m.now) }) {
 		m.miss(missedSuperseded)
@@ -89,8 +93,14 @@ func (m *machine) reported(e Reported) {
 		return
 	}
 	m.Turn.Waiting[i].Report = e.Payload
-	m.line(Line{Kind: LineEdge, What: "report", Key: e.Key, From: e.From, Request: e.ToolCallID, Response: e.Key, TurnID: m.Turn.TurnID})
-	m.line(Line{Kind: LineEdge, What: "join", Request: e.ToolCallID, Response: e.Key, TurnID: m.Turn.TurnID})
+	m.joined(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key))
+}
+
+// joined tells that a question has its answer, and that the turn that asked has
+// it too.
+func (m *machine) joined(key string, w Wait, response string) {
+	m.line(Line{Kind: LineEdge, What: "report", Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
+	m.line(Line{Kind: LineEdge, What: "join", Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 }
 
 // resumeLate answers for those who did not, once the deadline has passed.
@@ -107,6 +117,6 @@ func (m *machine) miss(word string) {
 			continue
 		}
 		m.Turn.Waiting[i].Missed = word
-		m.line(Line{Kind: LineEdge, What: "report", From: w.To, Request: w.ID, Response: word, TurnID: m.Turn.TurnID})
+		m.joined("", w, word)
 	}
 }

@@ -48,7 +48,7 @@ func (m *machine) stopped(e Stopped) {
 // told as being from before.
 func (m *machine) reset(e Resetted) {
 	m.Session = Session{}
-	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals}
+	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}
 	m.line(Line{Kind: LineReset, From: e.Origin, Reason: e.Note})
 }
 

@@ -36,6 +36,20 @@ func (st *Store) Keep(name string, r io.Reader) error {
 	return writeDurably(st.Hook, path, r)
 }
 
+// KeepAmong is Keep in folders that something else has made, and perhaps not
+// durably: it fsyncs their names, too. A file that is fsynced in a folder that
+// is lost is lost.
+func (st *Store) KeepAmong(name string, r io.Reader) error {
+	if err := st.Keep(name, r); err != nil {
+		return err
+	}
+	for dir := filepath.Dir(filepath.Dir(name)); ; dir = filepath.Dir(dir) {
+		if err := syncDir(st.Hook, st.path(dir)); err != nil || dir == "." {
+			return err
+		}
+	}
+}
+
 // Path is the place of a file of the directory.
 func (st *Store) Path(name string) string { return st.path(name) }
 

@@ -40,6 +40,7 @@ type Line struct {
 	Key    string `json:"key,omitempty"`    // message or nudge
 	Source Source `json:"source,omitempty"` // of it
 	From   string `json:"from,omitempty"`   // sender
+	To     string `json:"to,omitempty"`     // of an edge: who is asked or told
 	Gate   string `json:"gate,omitempty"`
 	What   string `json:"what,omitempty"`   // "sent", "reaped", "failed", ...
 	Reason string `json:"reason,omitempty"` // in words
@@ -52,14 +53,18 @@ type Line struct {
 	OutputBox   string  `json:"output_box,omitempty"`
 	Deliverable string  `json:"deliverable,omitempty"`
 
-	Request  string `json:"request,omitempty"`  // of an edge: correlation id
-	Response string `json:"response,omitempty"` // of an edge: the report
+	// Of an edge. Both agents have it under the same ids: Request is the
+	// correlation id of the question, Response the mesh id of its report, or the
+	// word that stands in for one that is missing.
+	Request  string `json:"request,omitempty"`
+	Response string `json:"response,omitempty"`
 
 	ID      string   `json:"id,omitempty"` // of an effect
 	Message *Message `json:"message,omitempty"`
 
 	// Head and Row are the turn head and its message's row as the step left
-	// them, on the last line of a step that changed the head.
+	// them, on the last line of a step that changed the head. A task line has the
+	// row as it was.
 	Head   *Head    `json:"head,omitempty"`
 	Row    *Message `json:"row,omitempty"`
 	Digest string   `json:"digest,omitempty"`

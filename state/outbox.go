@@ -209,7 +209,7 @@ func (m *machine) stillWorking() {
 		return
 	}
 	if m.policy.HasMail && m.policy.Working && !m.Halted() {
-		m.queue(Effect{Kind: Working, Channel: ByMail, To: m.policy.Operator, TurnID: m.Turn.TurnID, Thread: m.Thread})
+		m.queue(Effect{Kind: Working, Channel: ByMail, To: m.Inbox[i].From, TurnID: m.Turn.TurnID, Thread: m.Thread})
 	}
 }
 

@@ -104,7 +104,7 @@ func (m *machine) redo(l Line) {
 		m.remember(l.Digest)
 		m.LastOperator = l.At
 	case LineReset:
-		m.Reset = Reset{At: l.At, Note: l.Reason, Origin: l.From, Arrivals: m.Arrivals}
+		m.Reset = Reset{At: l.At, Note: l.Reason, Origin: l.From, Arrivals: m.Arrivals, Epoch: m.Epoch}
 	case LineEnded:
 		m.remember(l.Key)
 		m.drop(l.Key)

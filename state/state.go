@@ -84,12 +84,14 @@ type Session struct {
 }
 
 // Reset is where the agent's memory begins: what was accepted up to Arrivals
-// was queued before it.
+// was queued before it, and attempts up to Epoch were begun before it. Origin is
+// the handle of who reset it.
 type Reset struct {
 	At       time.Time `json:"at,omitzero"`
 	Note     string    `json:"note,omitempty"`
 	Origin   string    `json:"origin,omitempty"`
 	Arrivals uint64    `json:"arrivals,omitempty"`
+	Epoch    uint64    `json:"epoch,omitempty"`
 }
 
 // Schedule is what is known of the installed crontab line (DESIGN 9).

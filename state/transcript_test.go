@@ -649,7 +649,11 @@ func (st *story) line(l Line) string {
 		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
 	}
 	words := []string{string(l.Kind)}
-	for _, w := range []string{l.Key, l.From, l.Gate, l.What, l.Request, l.Response} {
+	to := ""
+	if l.To != "" {
+		to = "to " + l.To
+	}
+	for _, w := range []string{l.Key, l.From, to, l.Gate, l.What, l.Request, l.Response} {
 		if w != "" {
 			words = append(words, w)
 		}

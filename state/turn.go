@@ -113,24 +113,39 @@ func (m *machine) ended(e Ended) {
 	if m.stale(e.TurnID, e.Epoch, "ended") {
 		return
 	}
-	m.line(Line{
+	task := Line{
 		Kind: LineTask, Key: m.Turn.Key, TurnID: e.TurnID, Epoch: e.Epoch, Outcome: e.Outcome,
 		OutputBox: e.OutputBox, Deliverable: e.Deliverable, Reason: e.Reason,
-	})
+	}
+	i, ok := m.message(m.Turn.Key)
+	if ok {
+		row := m.Inbox[i]
+		task.Row = &row
+	}
+	m.line(task)
 	if e.Reply != nil {
 		m.queue(*e.Reply)
 	}
-	if i, ok := m.message(m.Turn.Key); ok {
+	if ok {
 		m.answered(m.Inbox[i], e.Reply)
 		m.Inbox = slices.Delete(m.Inbox, i, i+1)
 	}
 	m.Turn = Head{Status: HeadIdle}
-	m.Session = e.Session
+	m.goOnWith(e.Session, e.Epoch)
 	m.countOutcome(e.Outcome)
 	if len(m.Inbox) == 0 && !m.Asleep {
 		m.Asleep = true
 		m.line(Line{Kind: LineSleep, What: "asleep"})
 	}
+}
+
+// goOnWith notes the session that the next turn continues. One that began
+// before a reset, or that ends in IDLE, holds what is to be forgotten.
+func (m *machine) goOnWith(s Session, epoch uint64) {
+	if epoch <= m.Reset.Epoch || m.Phase == IDLE {
+		s = Session{}
+	}
+	m.Session = s
 }
 
 // answered notes that a message has its answer.
@@ -141,7 +156,7 @@ func (m *machine) answered(msg Message, reply *Effect) {
 		m.LastDelivery = m.now
 	}
 	if reply != nil && reply.Channel == ByMesh {
-		m.line(Line{Kind: LineEdge, What: "report", From: m.Agent, Request: msg.Correlation, Response: reply.ID, TurnID: reply.TurnID})
+		m.line(Line{Kind: LineEdge, What: "report", From: m.Agent, To: msg.From, Request: msg.Correlation, Response: reply.ID, TurnID: reply.TurnID})
 	}
 }
 
