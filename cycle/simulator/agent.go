@@ -1,0 +1,302 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// livingAgent is the agent's program while it runs. It is no process, but holds
+// the lock on alive that a process would.
+type livingAgent struct {
+	world *World
+	in    cycle.Inside
+	alive *os.File
+}
+
+// orphanLives is how long, in real time, an agent whose runner died goes on
+// after somebody began to end it.
+const orphanLives = 60 * time.Millisecond
+
+// errNoLogin is what an agent says that is not logged in.
+var errNoLogin = &state.CredentialError{Name: "agent:exec", Err: errors.New("not logged in")}
+
+// wish is what a message asks the agent to do; it stands in the message, so
+// that every attempt knows it: "M012 do=ask".
+var wish = regexp.MustCompile(`\b([MPT]\d{3}) do=([a-z-]+)`)
+
+// The wishes.
+var wishes = []string{
+	"answer", "answer", "answer", "fail", "partial", "timeout", "files", "submit", "submit-die", "ask", "ask", "ask-two",
+	"ask-submit", "ask-die", "send", "sleep", "no-login", "stale-session", "trouble",
+}
+
+// attempt stands in for turn.Config.Run, as a process would do it: the agent is
+// alive when its runner is killed, and a stopped one ends as canceled.
+func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+	w := p.world
+	p.mortal(p.point(Main, "agent start"))
+	a, err := w.raise(at)
+	if err != nil {
+		return turn.Result{}, err
+	}
+	first := w.saw.prompted(at)
+	w.count.attempt()
+	r := p.work(ctx, a, at, first)
+	switch v := p.point(Main, "agent end"); {
+	case v == lostAll: // it ends, and its runner dies before it hears of that
+		a.end()
+		p.die()
+		runtime.Goexit()
+	case p.isDead():
+		p.leaveOrphan(a)
+	}
+	a.end()
+	if cause := context.Cause(ctx); cause != nil {
+		if !errors.Is(cause, turn.ErrStopped) {
+			return turn.Result{}, cause
+		}
+		w.count.some("a running turn was stopped")
+		return turn.Result{Status: turn.Canceled, Reason: "stopped", Exit: turn.ExitStopped, ExitCode: -1, Text: r.Text}, nil
+	}
+	return r, nil
+}
+
+// leaveOrphan ends the goroutine of a dead runner; its agent lives on.
+func (p *process) leaveOrphan(a *livingAgent) {
+	p.world.orphan(a)
+	p.world.count.some("a runner died and left an agent")
+	runtime.Goexit()
+}
+
+// awaitStop gives the runner time to see that its turn is to stop: it looks
+// twice a second.
+func (p *process) awaitStop(ctx context.Context, a *livingAgent) {
+	s, err := p.agent.Store.Read()
+	if err != nil || s.Turn.Stop == "" && s.Turn.Owns(a.in.TurnID, a.in.Epoch) {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(3 * time.Second):
+		p.world.violate("6", "a runner did not see within three seconds that its turn was to end")
+	}
+}
+
+// mortal ends the goroutine of a process that is dead.
+func (p *process) mortal(v verdict) {
+	if v == lostAll {
+		p.die()
+	}
+	if p.isDead() {
+		runtime.Goexit()
+	}
+}
+
+// raise starts an agent, which must be the only one.
+func (w *World) raise(at turn.Attempt) (*livingAgent, error) {
+	f, err := os.OpenFile(filepath.Join(at.Dir, "alive"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, turn.ErrHeld
+	}
+	a := &livingAgent{world: w, in: cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, alive: f}
+	w.mu.Lock()
+	others := append(append([]*livingAgent{}, w.living...), w.orphans...)
+	w.living = append(w.living, a)
+	w.mu.Unlock()
+	for _, other := range others {
+		w.violate("2", "attempt %s.%d was started while the agent of %s.%d lives", at.TurnID, at.Epoch, other.in.TurnID, other.in.Epoch)
+	}
+	return a, nil
+}
+
+// end is the agent's exit.
+func (a *livingAgent) end() {
+	w := a.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.living, w.orphans = without(w.living, a), without(w.orphans, a)
+	a.alive.Close()
+}
+
+func without(list []*livingAgent, a *livingAgent) []*livingAgent {
+	var rest []*livingAgent
+	for _, other := range list {
+		if other != a {
+			rest = append(rest, other)
+		}
+	}
+	return rest
+}
+
+// orphan leaves an agent behind whose runner has died. It may come to know only
+// later that its turn is over.
+func (w *World) orphan(a *livingAgent) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(without(w.living, a)) == len(w.living) {
+		return // it has ended
+	}
+	w.living = without(w.living, a)
+	w.orphans = append(w.orphans, a)
+}
+
+// releaseOrphans lets orphans end, a while after a process began that should
+// end them.
+func (w *World) releaseOrphans() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.orphans {
+		time.AfterFunc(orphanLives, o.end)
+	}
+}
+
+// killOrphans is what a power cut does to them.
+func (w *World) killOrphans() {
+	w.mu.Lock()
+	left := append(append([]*livingAgent{}, w.orphans...), w.living...)
+	w.mu.Unlock()
+	for _, o := range left {
+		o.end()
+	}
+}
+
+// work does what the message asks for. first is false when it was asked before.
+func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, first bool) turn.Result {
+	w := p.world
+	marker, do := "", "answer"
+	text := fenced(string(at.Prompt))
+	if m := wish.FindStringSubmatch(text); m != nil {
+		marker, do = m[1], m[2]
+	}
+	v := p.point(Main, "agent work")
+	if v == lostAll {
+		p.die()
+	}
+	if p.isDead() {
+		p.leaveOrphan(a)
+	}
+	p.awaitStop(ctx, a)
+	if v == refused || v == lost {
+		return turn.Result{Status: turn.Failed, Reason: "the agent was killed by signal 9", Exit: turn.ExitError, ExitCode: -1}
+	}
+	answer := turn.Result{Status: turn.Success, Text: fmt.Sprintf("%s answered by %s.%d", marker, at.TurnID, at.Epoch), Exit: turn.ExitClean}
+	if ctx.Err() != nil {
+		return answer
+	}
+	resumed := strings.Contains(string(at.Prompt), "You asked other agents")
+	if resumed {
+		w.count.some("a turn was resumed")
+	}
+	switch do {
+	case "fail", "timeout", "partial":
+		answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
+		if do == "timeout" {
+			answer.Status = turn.TimedOut
+		}
+		if do == "partial" {
+			answer.Status = turn.Partial
+		}
+	case "files":
+		if err := os.WriteFile(filepath.Join(at.Dir, "output", "report.txt"), []byte("the report of "+marker), 0o600); err == nil {
+			answer.Output = []string{"report.txt"}
+		}
+	case "submit", "submit-die":
+		a.submit(marker)
+		if do == "submit-die" {
+			answer.Status, answer.Reason, answer.Exit, answer.ExitCode, answer.Text = turn.Failed, "it exited with 3", turn.ExitError, 3, ""
+		}
+	case "ask", "ask-two", "ask-submit", "ask-die":
+		if resumed {
+			break
+		}
+		a.ask(peers[0], marker)
+		if do == "ask-two" {
+			a.ask(peers[1], marker)
+		}
+		if do == "ask-submit" {
+			a.submit(marker)
+		}
+		if do == "ask-die" {
+			answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
+		}
+	case "send":
+		a.command("send", func(ctx context.Context, c *cycle.Agent) error {
+			return c.Send(ctx, a.in, peers[1], "for your information: "+marker)
+		})
+	case "sleep":
+		a.command("sleep", func(ctx context.Context, c *cycle.Agent) error { return c.Sleep(ctx, a.in, time.Hour) })
+	case "no-login":
+		if first {
+			return turn.Result{Status: turn.Failed, Reason: "not logged in", Exit: turn.ExitError, ExitCode: 1, Credential: errNoLogin}
+		}
+	case "stale-session":
+		if first {
+			return turn.Result{Status: turn.Failed, Reason: "no such session", Exit: turn.ExitError, ExitCode: 1, SessionStale: true}
+		}
+	case "trouble":
+		// What lies in the way of the deliverable is not a folder.
+		os.RemoveAll(filepath.Join(at.Dir, "output"))
+		os.WriteFile(filepath.Join(at.Dir, "output"), nil, 0o600)
+	}
+	return answer
+}
+
+// fenced is the message in a prompt, without what stands around it.
+func fenced(prompt string) string {
+	i := strings.LastIndex(prompt, "<message>\n")
+	if i < 0 {
+		return ""
+	}
+	text, _, _ := strings.Cut(prompt[i:], "\n</message>")
+	return text
+}
+
+// command is what the agent calls from inside its turn: a process of its own.
+func (a *livingAgent) command(name string, do func(context.Context, *cycle.Agent) error) error {
+	var faults []Fault
+	a.world.mu.Lock()
+	if n := len(a.world.inside); n > 0 { // the step says what strikes the next one
+		faults, a.world.inside = a.world.inside, nil
+	}
+	a.world.mu.Unlock()
+	err, _ := a.world.run(name, faults, do)
+	if err != nil {
+		a.world.tell("  %s in turn %s.%d: %v", name, a.in.TurnID, a.in.Epoch, err)
+	}
+	return err
+}
+
+func (a *livingAgent) submit(marker string) {
+	err := a.command("submit", func(ctx context.Context, c *cycle.Agent) error {
+		return c.Submit(ctx, a.in, cycle.Submission{Text: marker + " submitted"})
+	})
+	if err == nil {
+		a.world.count.some("a deliverable was submitted")
+	}
+}
+
+func (a *livingAgent) ask(peer, marker string) {
+	err := a.command("ask", func(ctx context.Context, c *cycle.Agent) error {
+		_, err := c.Ask(ctx, a.in, peer, "about "+marker+"?", 10*time.Minute)
+		return err
+	})
+	if err == nil {
+		a.world.count.some("a question was asked")
+	}
+}

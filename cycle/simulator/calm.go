@@ -1,0 +1,84 @@
+package simulator
+
+import (
+	"context"
+	"time"
+
+	"agentstateloop/cycle"
+)
+
+// mostCalm is how many polls the world waits for the agent to come to rest, and
+// calmFor how much time that is: back-off ends within an hour, waiting for
+// reports within ten minutes, silence within ten more.
+const (
+	mostCalm = 60
+	calmStep = 4 * time.Minute
+)
+
+// calm ends every fault, lifts every HALT, and waits until nothing is left to
+// do: polled as cron would, the agent must come to rest by itself.
+func (w *World) calm() {
+	w.tell("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
+	w.mu.Lock()
+	clear(w.outages)
+	w.inside = nil
+	w.mu.Unlock()
+	w.table.setMood("")
+	w.clock.settle()
+	w.call("POST", "/resume", struct{}{})
+	w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
+	for range mostCalm {
+		w.clock.pass(calmStep)
+		if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
+			w.violate("6", "with nothing wrong any more a poll fails: %v", err)
+		}
+		w.checkAlways()
+		if w.over() {
+			return
+		}
+		if w.atRest() {
+			w.finish()
+			return
+		}
+	}
+	w.violate("6", "with nothing wrong any more it does not come to rest: %s", w.restless())
+}
+
+// finish makes two more polls, the second of which must find nothing and cost
+// what an empty poll costs.
+func (w *World) finish() {
+	w.clock.pass(31 * time.Minute) // the crontab is looked at twice an hour
+	w.poll(nil, cycle.PollOptions{})
+	w.clock.pass(time.Minute)
+	w.saw.connections()
+	r, err := w.poll(nil, cycle.PollOptions{})
+	if err != nil || r.Found() || len(r.Failed) > 0 {
+		w.violate("6", "a poll at rest: %+v, %v", r, err)
+	}
+	if conns := w.saw.connections(); conns["imap"] != 1 || conns["http"] != 1 || conns["smtp"] != 0 {
+		w.violate("9", "an empty poll makes these connections: %v", conns)
+	}
+}
+
+// status is what `status` shows.
+func (w *World) status() (s cycle.Status, err error) {
+	w.run("status", nil, func(_ context.Context, a *cycle.Agent) error {
+		s, err = a.Status()
+		return err
+	})
+	return s, err
+}
+
+// atRest says whether nothing waits and nothing runs, as `status` has it.
+func (w *World) atRest() bool {
+	s, err := w.status()
+	return err == nil && s.Phase == "IDLE" && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
+}
+
+func (w *World) restless() string {
+	s, err := w.status()
+	if err != nil {
+		return err.Error()
+	}
+	return describe(s)
+}

@@ -1,0 +1,252 @@
+package simulator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"agentstateloop/cycle"
+)
+
+// checkEnd looks at how a process ended that nobody killed.
+func (w *World) checkEnd(p *process, err error) {
+	w.count.process()
+	if err == nil || errors.Is(err, cycle.ErrBusy) || aborted(err) {
+		return
+	}
+	w.mu.Lock()
+	struck := w.strikes > 0 || len(w.outages) > 0
+	w.mu.Unlock()
+	if p.name == "poll" && !struck {
+		w.violate("6", "with nothing wrong a poll fails: %v", err)
+	}
+}
+
+// checkAlways holds what must be true after each step.
+func (w *World) checkAlways() {
+	if what := w.table.spoilt(); what != "" {
+		w.violate("5", "%s", what)
+	}
+	h, err := w.readHistory()
+	if err != nil {
+		w.violate("state", "history: %v", err)
+		return
+	}
+	w.checkHistory(h, false)
+	w.checkPrompts(h)
+}
+
+// checkAll holds what went in against what came out, when the world is calm.
+func (w *World) checkAll() {
+	h, err := w.readHistory()
+	if err != nil {
+		w.violate("state", "history: %v", err)
+		return
+	}
+	w.checkHistory(h, true)
+	w.checkLetters(h)
+	w.checkPosts(h)
+	w.checkTold(h)
+	w.checkSources()
+	w.checkSeen()
+	w.checkTable()
+}
+
+// checkPrompts: nobody but the operator and listed peers causes a turn, a
+// message has one turn, and a turn that is over is not begun again.
+func (w *World) checkPrompts(h history) {
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	barred := map[string]string{}
+	for _, l := range w.saw.letters {
+		if l.fate != answered {
+			barred[l.marker] = "mail " + l.kind
+		}
+	}
+	for _, p := range w.saw.posts {
+		if p.fate != answered {
+			barred[p.marker] = "message " + p.kind
+		}
+	}
+	turnOf := map[string]string{}
+	for _, p := range w.saw.prompts {
+		for marker, what := range barred {
+			if strings.Contains(p.text, marker) {
+				w.violate("4", "%s (%s) is in the prompt of %s.%d:\n%s", marker, what, p.turn, p.epoch, p.text)
+			}
+		}
+		if p.marker == "" {
+			continue
+		}
+		if other, ok := turnOf[p.marker]; ok && other != p.turn {
+			w.violate("2", "%s had two turns, %s and %s", p.marker, other, p.turn)
+		}
+		turnOf[p.marker] = p.turn
+	}
+}
+
+// replies gives the replies among what was sent, by what they answer.
+func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
+	by := map[string][]*outgoing{}
+	for _, id := range sortedKeys(sent) {
+		if o := sent[id]; o.kind == kind {
+			by[o.answers] = append(by[o.answers], o)
+		}
+	}
+	return by
+}
+
+// checkLetters: each mail had what it should have had.
+func (w *World) checkLetters(h history) {
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	reply, answer := replies(w.saw.mails, "reply"), replies(w.saw.mails, "answer")
+	for _, l := range w.saw.letters {
+		n, wanted, what := len(reply[l.id]), 0, "replies"
+		switch l.fate {
+		case answered:
+			wanted = 1
+		case obeyed:
+			if n := len(answer[l.id]); n != 1 && !h.undeliverable(answerKind) {
+				w.violate("1", "%s (mail %s) was answered %d times", l.marker, l.kind, n)
+			}
+		}
+		if n == wanted || n == 0 && h.undeliverable(replyKind) {
+			continue
+		}
+		promise := "2"
+		if n < wanted {
+			promise = "1"
+		}
+		if wanted == 0 {
+			promise = "4"
+		}
+		w.violate(promise, "%s (mail %s) has %d %s, want %d", l.marker, l.kind, n, what, wanted)
+	}
+	for id, list := range reply {
+		if w.letter(id) == nil {
+			w.violate("4", "%s answers nothing that came in", list[0].id)
+		}
+	}
+	for _, o := range w.saw.mails {
+		if !strings.Contains(o.to, operator) {
+			w.violate("4", "%s went to %s", o.id, o.to)
+		}
+		if o.kind == "reply" && l(o) == "" {
+			w.violate("2", "%s is empty", o.id)
+		}
+	}
+}
+
+func l(o *outgoing) string { return strings.TrimSpace(o.text) }
+
+func (w *World) letter(id string) *letter {
+	for _, l := range w.saw.letters {
+		if l.id == id {
+			return l
+		}
+	}
+	return nil
+}
+
+// checkPosts: each mesh message has one report, or none.
+func (w *World) checkPosts(h history) {
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	reports := replies(w.saw.reports, "report")
+	for _, p := range w.saw.posts {
+		n, wanted := len(reports[p.correlation]), 0
+		if p.fate == answered || p.fate == obeyed {
+			wanted = 1
+		}
+		if n == wanted || n == 0 && h.undeliverable("") {
+			continue
+		}
+		promise := "2"
+		if n < wanted {
+			promise = "1"
+		}
+		w.violate(promise, "%s (message %s) has %d reports, want %d", p.marker, p.kind, n, wanted)
+	}
+	for _, o := range w.saw.reports {
+		if strings.Contains(o.text, "too late") && !w.saw.lateTaken {
+			w.violate("2", "an agent whose turn was over sent %s", o.id)
+		}
+	}
+}
+
+// checkTold: each `tell` that said it was taken had its turn.
+func (w *World) checkTold(h history) {
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	for _, t := range w.saw.told {
+		if t.key == "" {
+			continue
+		}
+		task := h.tasks[t.key]
+		if len(task) != 1 {
+			w.violate("1", "%s (tell) has %d endings", t.marker, len(task))
+			continue
+		}
+		if text, err := w.deliverable(task[0]); err != nil || text == "" {
+			w.violate("2", "%s (tell): its deliverable is %q: %v", t.marker, text, err)
+		}
+	}
+}
+
+// checkSources: nothing was left behind on any source.
+func (w *World) checkSources() {
+	_, answer := w.call("GET", "/mailbox/"+handle, nil)
+	var box struct {
+		Messages []struct{ ID, From, Kind string }
+	}
+	if err := json.Unmarshal(answer, &box); err != nil {
+		w.violate("simulator", "read mailbox: %v", err)
+	}
+	if len(box.Messages) > 0 {
+		w.violate("1", "on the mesh %d messages were left: %+v", len(box.Messages), box.Messages)
+	}
+	if names := w.nudgesLeft(); len(names) > 0 {
+		w.violate("7", "nudges were left: %v", names)
+	}
+}
+
+// checkSeen: mail for this agent is read, and no other.
+func (w *World) checkSeen() {
+	seen, err := w.flags()
+	if err != nil {
+		w.violate("simulator", "read the mailbox: %v", err)
+		return
+	}
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	for _, l := range w.saw.letters {
+		for _, uid := range l.uids {
+			switch {
+			case l.fate == ignored && seen[uid] && !l.read:
+				w.violate("1", "%s (mail %s), which is not for us, was marked read", l.marker, l.kind)
+			case l.fate == answered && !seen[uid]:
+				w.violate("1", "%s (mail %s) was not marked read", l.marker, l.kind)
+			}
+		}
+	}
+}
+
+// checkTable: at rest there is one line of ours, the idle one.
+func (w *World) checkTable() {
+	ours, _, err := w.table.read()
+	want := fmt.Sprintf("*/30 * * * * '%s' --config '%s' poll --if-due --quiet # agentstateloop %s", binary, config, handle)
+	if err != nil || len(ours) != 1 || ours[0] != want {
+		w.violate("9", "the crontab has these lines of ours: %q (%v), want %q", ours, err, want)
+	}
+}
+
+// describe is a status in one line.
+func describe(s cycle.Status) string {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

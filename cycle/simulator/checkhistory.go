@@ -1,0 +1,325 @@
+package simulator
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// line is what the checker reads of a history line: an outsider's reading of
+// the data, not the program's type.
+type line struct {
+	Serial  uint64    `json:"serial"`
+	N       int       `json:"n"`
+	At      time.Time `json:"at"`
+	Kind    string    `json:"kind"`
+	Key     string    `json:"key"`
+	Source  string    `json:"source"`
+	From    string    `json:"from"`
+	What    string    `json:"what"`
+	Reason  string    `json:"reason"`
+	Old     string    `json:"old"`
+	New     string    `json:"new"`
+	TurnID  string    `json:"turn_id"`
+	Epoch   uint64    `json:"turn_epoch"`
+	Status  string    `json:"status"`
+	Box     string    `json:"output_box"`
+	File    string    `json:"deliverable"`
+	ID      string    `json:"id"`
+	Message *struct {
+		Operator bool   `json:"operator"`
+		Status   string `json:"status"`
+	} `json:"message"`
+	Effect *struct {
+		Kind string `json:"kind"`
+	} `json:"effect"`
+}
+
+// Kinds of effects, as their ids begin.
+const (
+	replyKind  = "reply."
+	answerKind = "answer."
+)
+
+// history is the history, read.
+type history struct {
+	lines []line
+	tasks map[string][]line // by message key
+}
+
+func (w *World) readHistory() (history, error) {
+	h := history{tasks: map[string][]line{}}
+	names, err := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl"))
+	if err != nil {
+		return h, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return h, err
+		}
+		var last line
+		for raw := range bytes.Lines(data) {
+			if !bytes.HasSuffix(raw, []byte("\n")) {
+				continue // torn by a crash; the next commit writes over it
+			}
+			var l line
+			if err := json.Unmarshal(raw, &l); err != nil {
+				return h, fmt.Errorf("%s: %q: %w", filepath.Base(name), raw, err)
+			}
+			if !last.before(l) {
+				w.violate("state", "history: %s: %s stands behind %s", filepath.Base(name), l, last)
+			}
+			last = l
+			h.lines = append(h.lines, l)
+			if l.Kind == "task" {
+				h.tasks[l.Key] = append(h.tasks[l.Key], l)
+			}
+		}
+	}
+	// A clock that was set back leads from a month's file back into the last.
+	slices.SortStableFunc(h.lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
+	})
+	return h, nil
+}
+
+// before: (serial, n) is unique and rises.
+func (l line) before(next line) bool {
+	return next.Serial > l.Serial || next.Serial == l.Serial && next.N > l.N || l.Kind == ""
+}
+
+// undeliverable says whether an effect was given up whose id begins so. That is
+// told to the operator, and excuses that it did not arrive.
+func (h history) undeliverable(prefix string) bool {
+	return slices.ContainsFunc(h.lines, func(l line) bool {
+		return l.Kind == "delivery" && l.What == "undeliverable" && strings.HasPrefix(l.ID, prefix)
+	})
+}
+
+// toldLines is how much of the history is told with a broken promise.
+const toldLines = 60
+
+// tellHistory adds the end of the history to the account.
+func (w *World) tellHistory() {
+	h, err := w.readHistory()
+	if err != nil {
+		w.tell("history: %v", err)
+	}
+	w.tell("history:")
+	for _, l := range h.lines[max(0, len(h.lines)-toldLines):] {
+		w.tell("  %s", l)
+	}
+}
+
+func (l line) String() string {
+	words := []string{fmt.Sprintf("%d.%d", l.Serial, l.N), l.At.Format("15:04:05"), l.Kind}
+	for _, word := range []string{l.What, l.Key, l.ID, l.Old + "→" + l.New, l.TurnID, l.Status, l.Reason} {
+		if word != "" && word != "→" {
+			words = append(words, word)
+		}
+	}
+	if l.Epoch > 0 {
+		words = append(words, fmt.Sprintf("epoch %d", l.Epoch))
+	}
+	return strings.Join(words, " ")
+}
+
+// checkHistory holds the story that the history tells against the machine.
+// last is true when nothing more will come.
+func (w *World) checkHistory(h history, last bool) {
+	v := historian{world: w, last: last}
+	for _, l := range h.lines {
+		v.read(l)
+	}
+}
+
+// historian reads a history line by line.
+type historian struct {
+	world *World
+	last  bool
+
+	phase   string
+	open    map[string]bool   // operator messages that have no ending yet
+	message map[string]uint64 // accepted, by key
+	ended   map[string]string // turns that have had their one ending, by id
+	keys    map[string]string // the turn of a message
+	nudged  map[string]bool
+	halted  map[string]bool
+	head    string // the turn under way
+	failed  int    // turns in a row
+	acks    int    // that may still be made
+	effects map[string]bool
+	serial  uint64
+	heard   bool // an operator message in this serial
+}
+
+func (v *historian) broken(promise, format string, args ...any) {
+	v.world.violate(promise, "history: "+format, args...)
+}
+
+// some counts what the whole history tells, once.
+func (v *historian) some(what string) {
+	if v.last {
+		v.world.count.some(what)
+	}
+}
+
+func (v *historian) read(l line) {
+	if v.open == nil {
+		v.phase = "IDLE"
+		v.open, v.message, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
+		v.nudged, v.halted, v.effects = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	}
+	if l.Serial != v.serial {
+		v.serial, v.heard, v.acks = l.Serial, false, 0
+	}
+	switch l.Kind {
+	case "message":
+		v.accepted(l)
+	case "nudge":
+		if v.nudged[l.Key] {
+			v.broken("7", "nudge %s was taken twice", l.Key)
+		}
+		v.nudged[l.Key] = true
+	case "transition":
+		v.moved(l)
+	case "halt":
+		v.halted[l.From] = l.What == "halt"
+	case "turn":
+		v.turned(l)
+	case "task":
+		v.finished(l)
+	case "ended":
+		delete(v.open, l.Key)
+	case "effect":
+		v.queued(l)
+	case "recovery":
+		v.some("the state was recovered")
+		v.recovered()
+	}
+}
+
+func (v *historian) accepted(l line) {
+	if _, twice := v.message[l.Key]; twice && l.What != "retried" {
+		v.broken("2", "%s was accepted twice", l.Key)
+	}
+	v.message[l.Key] = l.Serial
+	if l.Message != nil && l.Message.Operator {
+		v.open[l.Key], v.heard = true, true
+	}
+}
+
+// moved: the table of DESIGN 5.
+func (v *historian) moved(l line) {
+	if l.Old != v.phase {
+		v.broken("3", "%s→%s, but the phase was %s", l.Old, l.New, v.phase)
+	}
+	byHand := strings.HasPrefix(l.Reason, "by hand")
+	switch l.Old + l.New {
+	case "IDLEPREP":
+		v.acks = 1
+	case "PREPACTIVE":
+		if !byHand && !v.heard {
+			v.broken("4", "PREP→ACTIVE without a message of the operator")
+		}
+	case "PREPIDLE", "ACTIVEIDLE":
+	default:
+		if !byHand {
+			v.broken("3", "%s→%s: %s", l.Old, l.New, l.Reason)
+		}
+	}
+	v.phase = l.New
+}
+
+func (v *historian) turned(l line) {
+	if outcome, over := v.ended[l.TurnID]; over && l.What != "stale" {
+		v.broken("2", "turn %s: %s after it ended (%s)", l.TurnID, l.What, outcome)
+	}
+	switch l.What {
+	case "dispatched":
+		if v.head != "" && l.Reason != "resumed" {
+			v.broken("2", "turn %s was dispatched while %s was under way", l.TurnID, v.head)
+		}
+		if other := v.keys[l.Key]; other != "" && other != l.TurnID {
+			v.broken("2", "%s has two turns, %s and %s", l.Key, other, l.TurnID)
+		}
+		v.keys[l.Key], v.head = l.TurnID, l.TurnID
+	case "reaped", "given back":
+		v.some("a turn was " + l.What)
+		v.head = ""
+	case "suspended":
+		v.some("a turn was suspended")
+	case "stale":
+		v.some("a stale write was refused")
+	}
+}
+
+func (v *historian) finished(l line) {
+	if _, twice := v.ended[l.TurnID]; twice {
+		v.broken("2", "turn %s ended twice", l.TurnID)
+	}
+	v.some("a turn ended: " + l.Status)
+	v.ended[l.TurnID] = l.Status
+	v.head = ""
+	delete(v.open, l.Key)
+	switch l.Status {
+	case "success", "partial":
+		v.failed = 0
+	case "failed", "timeout":
+		v.failed++
+	}
+}
+
+func (v *historian) queued(l line) {
+	if v.effects[l.ID] {
+		v.broken("2", "%s was queued twice", l.ID)
+	}
+	v.effects[l.ID] = true
+	if l.Effect == nil {
+		return
+	}
+	switch l.Effect.Kind {
+	case "ack":
+		if v.acks--; v.acks < 0 {
+			v.broken("3", "%s without its own IDLE→PREP", l.ID)
+		}
+	case "quiet":
+		held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5
+		if len(v.open) > 0 && !held || v.head != "" {
+			v.broken("3", "%s while work waits: %v %s", l.ID, sortedKeys(v.open), v.head)
+		}
+	}
+}
+
+// recovered: what was between the last good state and the loss was applied, but
+// an attempt under way then is over, and the phase is what it was rebuilt to.
+func (v *historian) recovered() { v.head = "" }
+
+// deliverable reads what a task line names.
+func (w *World) deliverable(task line) (string, error) {
+	data, err := os.ReadFile(filepath.Join(w.stateDir(), filepath.FromSlash(task.Box), task.File))
+	return string(data), err
+}
+
+// nudgesLeft are the nudge files that were not taken.
+func (w *World) nudgesLeft() []string {
+	entries, err := os.ReadDir(filepath.Join(w.stateDir(), "nudges"))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".tmp") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,53 @@
+package simulator
+
+import (
+	"sync"
+	"time"
+)
+
+// clock is the time in a world. The servers have the true one; the machine that
+// the agent lives on may be off.
+type clock struct {
+	mu   sync.Mutex
+	true time.Time
+	skew time.Duration
+}
+
+// servers is the time that mail servers and mesh stamp with.
+func (c *clock) servers() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.true
+}
+
+// machine is the time that the agent and cron see.
+func (c *clock) machine() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.true.Add(c.skew)
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.true = c.true.Add(d)
+}
+
+func (c *clock) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skew += d
+}
+
+func (c *clock) skewed() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skew
+}
+
+// settle sets the machine's clock right.
+func (c *clock) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skew = 0
+}

@@ -1,0 +1,154 @@
+package simulator
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Make makes the story of a seed, of so many steps. The same seed and length
+// give the same story.
+func Make(seed int64, steps int) Story {
+	g := generator{rand.New(rand.NewPCG(uint64(seed), 0))}
+	s := Story{Seed: seed}
+	for range steps {
+		s.Steps = append(s.Steps, g.step())
+	}
+	return s
+}
+
+type generator struct{ *rand.Rand }
+
+// weighted is a list of things, each as likely as its weight.
+type weighted[T any] []struct {
+	weight int
+	thing  T
+}
+
+func pick[T any](g generator, list weighted[T]) T {
+	sum := 0
+	for _, e := range list {
+		sum += e.weight
+	}
+	n := g.IntN(sum)
+	for _, e := range list {
+		if n -= e.weight; n < 0 {
+			return e.thing
+		}
+	}
+	panic("unreachable")
+}
+
+func one[T any](g generator, list ...T) T { return list[g.IntN(len(list))] }
+
+// chance is true once in n times.
+func (g generator) chance(n int) bool { return g.IntN(n) == 0 }
+
+func (g generator) step() Step {
+	do := pick(g, weighted[Deed]{
+		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition},
+		{20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
+		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {1, Damage}, {3, Outage}, {1, MeshHalt},
+	})
+	s := g.detail(Step{Do: do, N: g.IntN(100)})
+	switch do {
+	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, Late:
+		s.Faults = g.faults(2)
+	case Mail, Message:
+	}
+	if s.Wish != "" && g.chance(4) {
+		s.Inside = g.faults(1)
+	}
+	return s
+}
+
+// detail fills in what a step of its kind needs.
+func (g generator) detail(s Step) Step {
+	switch s.Do {
+	case Wait:
+		s.For = pick(g, weighted[time.Duration]{
+			{6, time.Minute}, {3, 2 * time.Minute}, {2, 5 * time.Minute}, {2, 11 * time.Minute}, {4, 30 * time.Minute},
+			{1, time.Hour}, {1, 6 * time.Hour},
+		}) + time.Duration(g.IntN(60))*time.Second
+	case Tell:
+		s.Wish = one(g, wishes...)
+	case Transition:
+		s.Kind = one(g, "IDLE", "PREP", "ACTIVE")
+	case Mail:
+		s.Kind = pick(g, weighted[string]{
+			{16, "new"}, {3, "shout"}, {5, "reply"}, {3, "twice"}, {2, "html"}, {1, "broken"}, {2, "other"}, {1, "nobody"},
+			{1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
+			{2, "STOP"}, {1, "HALT"}, {2, "GO"}, {1, "STATUS"},
+		})
+		s.Wish = one(g, wishes...)
+	case Message:
+		s.Kind = pick(g, weighted[string]{
+			{6, "message"}, {4, "ask"}, {2, "again"}, {2, "loop"}, {2, "stranger"}, {1, "notice"}, {1, "relay"}, {1, "self"},
+		})
+		s.Wish = one(g, wishes...)
+	case Nudge:
+		s.Kind = one(g, "file", "mesh")
+	case Report:
+		s.Kind = pick(g, weighted[string]{{6, "answer"}, {2, "twice"}, {1, "unknown"}, {1, "stranger"}})
+	case Late:
+		s.Kind = one(g, "submit", "ask", "send")
+	case Clock:
+		s.For = one(g, time.Hour, -time.Hour, 26*time.Hour, -26*time.Hour, 7*time.Minute, -7*time.Minute)
+	case Edit:
+		s.Kind = one(g, sortedKeys(edits)...)
+	case Damage:
+		s.Kind = one(g, "delete", "delete-both", "delete-prev", "cut", "cut-both", "empty")
+	case Outage:
+		s.Kind = one(g, "imap", "smtp", "http", "password", "crontab-deaf", "crontab-mute", "crontab-torn", "crontab-fine", "crontab-fine")
+		s.N = g.IntN(4)
+	case MeshHalt:
+		s.Kind = one(g, "on", "off", "off")
+	}
+	return s
+}
+
+// faults are what strikes one process: mostly nothing.
+func (g generator) faults(deep int) []Fault {
+	var list []Fault
+	for g.IntN(5) < 2 {
+		list = append(list, g.fault(deep))
+	}
+	return list
+}
+
+func (g generator) fault(deep int) Fault {
+	f := Fault{Lane: pick(g, weighted[Lane]{{6, Main}, {2, ByMail}, {1, ByMesh}})}
+	switch f.Lane {
+	case Main:
+		f.At = g.IntN(1 + g.IntN(120)) // a long poll has that many, a short one a dozen
+	case ByMail:
+		f.At = g.IntN(14)
+	case ByMesh:
+		f.At = g.IntN(7)
+	}
+	f.What = pick(g, weighted[What]{
+		{24, Crash}, {8, CrashLate}, {10, Power}, {10, Fail}, {10, Lost}, {4, Half}, {1, Stall}, {20, Meanwhile},
+	})
+	if f.What == Meanwhile {
+		if deep == 0 {
+			f.What = Crash
+			return f
+		}
+		then := g.meanwhile(deep - 1)
+		f.Then = &then
+	}
+	return f
+}
+
+// meanwhile is a step that can happen while a process is at work.
+func (g generator) meanwhile(deep int) Step {
+	do := pick(g, weighted[Deed]{
+		{6, Poll}, {3, Turns}, {3, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition},
+		{5, Mail}, {3, Message}, {3, Nudge}, {2, Report}, {1, Read}, {1, MeshHalt},
+	})
+	s := g.detail(Step{Do: do, N: g.IntN(100)})
+	switch do {
+	case Poll, Turns, Tell, Ring, Stop:
+		s.Faults = g.faults(deep)
+	}
+	return s
+}

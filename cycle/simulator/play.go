@@ -1,0 +1,375 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// Outcome is what came of one run.
+type Outcome struct {
+	Broken *Violation // nil: every promise was kept
+	Log    []string   // what happened, a line each
+	Counts Counts
+	Time   time.Duration // that passed in the world
+}
+
+// Play lets a story happen in a world of its own below dir, which must be empty
+// and on a file system that knows flock and hard links. The error is the
+// simulator's own.
+func Play(dir string, s Story) (Outcome, error) {
+	begin := beginning(s.Seed)
+	w, err := newWorld(dir, s.Seed, begin)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("make a world: %w", err)
+	}
+	defer w.close()
+	w.disk.settle(w.stateDir())
+	w.install()
+	for i, step := range s.Steps {
+		if w.over() {
+			break
+		}
+		w.tell("%3d  %s  %s", i, w.clock.machine().Format("Jan 2 15:04:05"), step)
+		w.perform(step)
+		w.checkAlways()
+	}
+	if !w.over() {
+		w.calm()
+	}
+	if !w.over() {
+		w.checkAll()
+	}
+	if w.over() {
+		w.tellHistory()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Outcome{Broken: w.broken, Log: w.log, Counts: w.count.read(), Time: w.clock.servers().Sub(begin)}, nil
+}
+
+// beginnings are moments worth living through: an ordinary day, the nights in
+// which clocks change, the end of a month, a leap day.
+var beginnings = []string{
+	"2026-01-05 08:58", "2026-03-29 00:20", "2026-10-25 00:20", "2026-11-30 22:40", "2028-02-29 22:50", "2026-12-31 22:30",
+}
+
+func beginning(seed int64) time.Time {
+	text := beginnings[int(uint64(seed)%uint64(len(beginnings)))]
+	loc, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		loc = time.UTC // a machine without time zones
+	}
+	t, err := time.ParseInLocation("2006-01-02 15:04", text, loc)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// install is the first poll, which baselines the mailbox: without faults, since
+// until it is done nothing was promised.
+func (w *World) install() {
+	if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
+		w.violate("6", "the first poll: %v", err)
+	}
+}
+
+// poll runs one poll. killed processes give no error.
+func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err error) {
+	err, _ = w.run("poll", faults, func(ctx context.Context, a *cycle.Agent) (err error) {
+		r, err = a.Poll(ctx, o)
+		return err
+	})
+	return r, err
+}
+
+// perform lets one step happen, to its end.
+func (w *World) perform(s Step) {
+	if err := w.do(s); err != nil {
+		w.tell("  = %v", err)
+	}
+	if w.depth() == 0 {
+		w.powerOn()
+		w.passOutages()
+	}
+}
+
+func (w *World) do(s Step) error {
+	switch s.Do {
+	case Wait:
+		return w.wait(s)
+	case Poll:
+		_, err := w.poll(s.Faults, cycle.PollOptions{})
+		return err
+	case Turns:
+		return w.command(s, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Turns(ctx); return err })
+	case Tell:
+		return w.say(s)
+	case Ring:
+		return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
+			if err := a.Ring("backup", "done"); err != nil {
+				return err
+			}
+			_, err := a.Poll(ctx, cycle.PollOptions{NoTurn: true})
+			return err
+		})
+	case Halt:
+		return w.command(s, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Halt(ctx, ""); return err })
+	case Go:
+		return w.command(s, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
+	case Stop:
+		return w.command(s, func(ctx context.Context, a *cycle.Agent) error { return a.Stop(ctx, "by hand") })
+	case Transition:
+		return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
+			_, err := a.Order(ctx, state.Phase(s.Kind), "", false)
+			return err
+		})
+	case Mail:
+		return w.write(s)
+	case Message:
+		w.send(s)
+	case Report:
+		w.report(s)
+	case Nudge:
+		if s.Kind == "mesh" {
+			w.call("POST", "/nudge/"+handle, map[string]string{"from": peers[0], "reason": "wake up"})
+			return nil
+		}
+		return w.dropNudge(s.N)
+	case Late:
+		return w.late(s)
+	case Clock:
+		w.clock.jump(s.For)
+	case Read:
+		return w.open(s.N)
+	case Renumber:
+		if w.clock.skewed().Abs() > 12*time.Hour {
+			return nil // what a machine that is days off asks for is not what was meant
+		}
+		return w.renumber()
+	case Edit:
+		return w.table.edit(edits[s.Kind])
+	case Damage:
+		return w.hurt(s)
+	case Outage:
+		return w.fail(s)
+	case MeshHalt:
+		path := map[string]string{"on": "/kill", "off": "/resume"}[s.Kind]
+		w.call("POST", path, struct{}{})
+	default:
+		panic("unknown deed " + string(s.Do))
+	}
+	return nil
+}
+
+// command runs a process of a step.
+func (w *World) command(s Step, do func(context.Context, *cycle.Agent) error) error {
+	err, killed := w.run(string(s.Do), s.Faults, do)
+	if killed {
+		w.tell("  = killed")
+	}
+	return err
+}
+
+// say is `tell`.
+func (w *World) say(s Step) error {
+	w.saw.mu.Lock()
+	t := &telling{marker: fmt.Sprintf("T%03d", len(w.saw.told))}
+	w.saw.told = append(w.saw.told, t)
+	w.saw.mu.Unlock()
+	w.wishInside(s)
+	return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
+		key, err := a.Tell(ctx, "you", t.marker+" do="+s.Wish)
+		if err != nil {
+			return err
+		}
+		w.saw.mu.Lock()
+		t.key = key
+		w.saw.mu.Unlock()
+		_, err = a.Poll(ctx, cycle.PollOptions{})
+		return err
+	})
+}
+
+// mostFired is how many times cron fires in one wait; the machine sleeps
+// through the rest.
+const mostFired = 6
+
+// wait lets time pass. At every minute at which the installed line fires cron
+// starts a poll; the first of them is struck by the step's faults.
+func (w *World) wait(s Step) error {
+	faults, fired := s.Faults, 0
+	for left := s.For; left > 0; {
+		now := w.clock.machine()
+		next := now.Truncate(time.Minute).Add(time.Minute)
+		d := min(next.Sub(now), left)
+		w.clock.pass(d)
+		left -= d
+		if !w.clock.machine().Equal(next) || fired >= mostFired || !w.fires(next) {
+			continue
+		}
+		fired++
+		if _, err := w.poll(faults, cycle.PollOptions{IfDue: true}); err != nil {
+			w.tell("  = poll: %v", err)
+		}
+		faults = nil
+		w.powerOn()
+		w.passOutages()
+		if w.over() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// fires says whether a line of ours in the table fires at this minute.
+func (w *World) fires(at time.Time) bool {
+	ours, _, err := w.table.read()
+	if err != nil {
+		return false
+	}
+	for _, line := range ours {
+		var every int
+		if _, err := fmt.Sscanf(line, "*/%d * * * *", &every); err == nil && every > 0 && at.Minute()%every == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// edits are what people do to their crontab.
+var edits = map[string]func(foreign string, ours []string) string{
+	"add":    func(foreign string, ours []string) string { return foreign + "@daily  new\tjob # mine\n" + lines(ours) },
+	"drop":   func(foreign string, _ []string) string { return foreign },
+	"double": func(foreign string, ours []string) string { return lines(ours) + foreign + lines(ours) },
+	"alter": func(foreign string, ours []string) string {
+		return foreign + strings.Replace(lines(ours), "*/", "1-59/", 1)
+	},
+	"disable": func(foreign string, ours []string) string { return "#" + lines(ours) + foreign },
+	"unended": func(foreign string, ours []string) string { return lines(ours) + strings.TrimSuffix(foreign, "\n") },
+	"dos":     func(foreign string, ours []string) string { return foreign + "5 5 * * * dos\r\n" + lines(ours) },
+	"backslash": func(foreign string, ours []string) string {
+		return foreign + `6 6 * * * printf "\r\b%\n"` + "\n" + lines(ours)
+	},
+	"other": func(foreign string, ours []string) string {
+		return foreign + "* * * * * x # agentstateloop goulard31200\n" + lines(ours)
+	},
+	"clear": func(string, []string) string { return "" },
+}
+
+func lines(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return strings.Join(list, "\n") + "\n"
+}
+
+// hurt damages the state file, as a disk or a person would.
+func (w *World) hurt(s Step) error {
+	current, prev := filepath.Join(w.stateDir(), "state.json"), filepath.Join(w.stateDir(), "state.json.prev")
+	w.count.some("damaged: " + s.Kind)
+	switch s.Kind {
+	case "delete":
+		return os.Remove(current)
+	case "delete-both":
+		return errors.Join(os.Remove(current), os.Remove(prev))
+	case "delete-prev":
+		return os.Remove(prev)
+	case "cut":
+		return cutFile(current)
+	case "cut-both":
+		return errors.Join(cutFile(current), cutFile(prev))
+	case "empty":
+		return replace(current, nil)
+	}
+	panic("unknown damage " + s.Kind)
+}
+
+// cutFile takes the second half of a file. It does not touch other links to it.
+func cutFile(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return replace(path, data[:len(data)/2])
+}
+
+func replace(path string, data []byte) error {
+	tmp := path + ".hurt"
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// fail puts something out of order for a while.
+func (w *World) fail(s Step) error {
+	if mood, ok := strings.CutPrefix(s.Kind, "crontab-"); ok {
+		if mood == "fine" {
+			mood = ""
+		}
+		return w.table.setMood(mood)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outages[s.Kind] = s.N + 1
+	return nil
+}
+
+// late is an agent that has outlived its turn and does not know it yet: nothing
+// that it calls may do anything.
+func (w *World) late(s Step) error {
+	w.saw.mu.Lock()
+	var in cycle.Inside
+	if n := len(w.saw.prompts); n > 0 {
+		p := w.saw.prompts[s.N%n]
+		in = cycle.Inside{TurnID: p.turn, Epoch: p.epoch}
+	}
+	w.saw.mu.Unlock()
+	if in.TurnID == "" || w.alive(in) {
+		return nil
+	}
+	err := w.command(s, func(ctx context.Context, a *cycle.Agent) error {
+		switch s.Kind {
+		case "submit":
+			return a.Submit(ctx, in, cycle.Submission{Text: "too late"})
+		case "send":
+			return a.Send(ctx, in, peers[1], "too late")
+		}
+		_, err := a.Ask(ctx, in, peers[1], "too late?", time.Minute)
+		return err
+	})
+	if errors.Is(err, cycle.ErrStale) {
+		w.count.some("a stale agent was refused")
+		return nil
+	}
+	// Its turn may be suspended: then it is its turn still.
+	w.saw.mu.Lock()
+	w.saw.lateTaken = true
+	w.saw.mu.Unlock()
+	return err
+}
+
+// alive says whether the attempt may still be under way.
+func (w *World) alive(in cycle.Inside) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range append(append([]*livingAgent{}, w.living...), w.orphans...) {
+		if a.in == in {
+			return true
+		}
+	}
+	return false
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,242 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"agentstateloop/cycle"
+)
+
+// hangAfter is how long a process may take, in real time, before it counts as
+// hung: far longer than the network timeouts of a world.
+const hangAfter = 60 * time.Second
+
+// process is one process of the agent: a goroutine, or a few, that end
+// together when it is killed.
+type process struct {
+	world  *World
+	name   string
+	slot   *slot
+	agent  *cycle.Agent
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	faults []Fault
+	points map[Lane]int
+	dead   bool
+}
+
+// verdict is what becomes of the step that follows a point.
+type verdict int
+
+const (
+	goOn    verdict = iota
+	dead            // the process is gone
+	refused         // the step fails: ENOSPC, or the server says no for now
+	lost            // EIO; the server acts, but its answer does not arrive
+	half            // half of the answer arrives
+	lostAll         // as lost, and the process is killed then
+	stalled         // nothing more is heard
+)
+
+// run starts a process and waits for its end. It gives its error, and whether
+// it was killed before it could say one.
+func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle.Agent) error) (err error, killed bool) {
+	slot := w.takeSlot()
+	if slot == nil {
+		return nil, true // so many at once are not needed
+	}
+	defer w.freeSlot(slot)
+	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.agent = w.newAgent(p)
+	slot.enter(p)
+	if w.depth() == 1 {
+		w.releaseOrphans()
+	}
+
+	done := make(chan struct{})
+	ended := false
+	go func() {
+		defer close(done)
+		defer func() {
+			if x := recover(); x != nil {
+				w.violate("6", "%s panics: %v\n%s", name, x, stack())
+			}
+		}()
+		err = do(p.ctx, p.agent)
+		ended = true
+	}()
+	select {
+	case <-done:
+	case <-time.After(hangAfter):
+		w.violate("6", "%s hangs:\n%s", name, stack())
+		w.abandon()
+		return nil, true
+	}
+	p.cancel()
+	slot.leave()
+	if p.isDead() || !ended {
+		return nil, true
+	}
+	w.disk.ended(p)
+	w.checkEnd(p, err)
+	return err, false
+}
+
+func stack() string {
+	buf := make([]byte, 1<<20)
+	return string(buf[:runtime.Stack(buf, true)])
+}
+
+func (p *process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// die kills the process: its connections break at once, and each of its
+// goroutines ends at its next point at the latest.
+func (p *process) die() {
+	p.mu.Lock()
+	p.dead = true
+	p.mu.Unlock()
+	p.cancel()
+	p.slot.cut()
+}
+
+// point is passed before every step that matters, named for a person by site.
+func (p *process) point(lane Lane, site string) verdict {
+	p.mu.Lock()
+	if p.dead {
+		p.mu.Unlock()
+		return dead
+	}
+	n := p.points[lane]
+	p.points[lane]++
+	var fault *Fault
+	for i := range p.faults {
+		if p.faults[i].Lane == lane && p.faults[i].At == n {
+			fault = &p.faults[i]
+		}
+	}
+	p.mu.Unlock()
+	p.world.count.point(site)
+	if fault == nil {
+		return goOn
+	}
+	return p.strike(fault, site)
+}
+
+// strike lets a fault do its work.
+func (p *process) strike(f *Fault, site string) verdict {
+	w := p.world
+	if f.What == Meanwhile {
+		return p.meanwhile(f, site)
+	}
+	w.count.some(fmt.Sprintf("%s at %s", f.What, site))
+	w.tell("  ! %s: %s before %s", p.name, f.What, site)
+	w.struck()
+	switch f.What {
+	case Crash:
+		p.die()
+		return dead
+	case Power:
+		w.losePower()
+		return dead
+	case CrashLate:
+		return lostAll
+	case Fail:
+		return refused
+	case Lost:
+		return lost
+	case Half:
+		return half
+	case Stall:
+		return stalled
+	}
+	panic("unknown fault " + string(f.What))
+}
+
+// meanwhile runs another step from start to end. It waits for a point at which
+// nobody holds state.lock, as that other process would.
+func (p *process) meanwhile(f *Fault, site string) verdict {
+	w := p.world
+	if !w.stateFree() {
+		p.mu.Lock()
+		f.At++
+		p.mu.Unlock()
+		return goOn
+	}
+	w.count.some("interleaved: " + string(f.Then.Do))
+	w.tell("  ! %s: before %s, meanwhile: %s", p.name, site, f.Then)
+	w.perform(*f.Then)
+	if p.isDead() {
+		return dead
+	}
+	return goOn
+}
+
+// hook is state.Store's.
+func (p *process) hook(step, path string) error {
+	lane, site := p.world.place(step, path)
+	p.world.disk.before(p, lane, step, path)
+	switch p.point(lane, site) {
+	case dead, lostAll:
+		p.die()
+		runtime.Goexit()
+	case refused:
+		return fmt.Errorf("%s %s: %w", step, path, syscall.ENOSPC)
+	case lost, half:
+		return fmt.Errorf("%s %s: %w", step, path, syscall.EIO)
+	}
+	p.world.disk.began(p, lane, step, path)
+	return nil
+}
+
+// place gives a hook's lane, and a name that is the same in each run.
+func (w *World) place(step, path string) (Lane, string) {
+	name, err := filepath.Rel(w.stateDir(), path)
+	if err != nil {
+		name = path
+	}
+	dir, file, _ := strings.Cut(name, string(filepath.Separator))
+	ext := filepath.Ext(strings.TrimSuffix(name, ".tmp"))
+	if strings.HasSuffix(name, ".tmp") {
+		ext += ".tmp"
+	}
+	lane := Main
+	switch {
+	case dir == "messages" && strings.HasPrefix(file, "mail"), dir == "quarantine" && strings.HasPrefix(file, "mail"):
+		lane = ByMail
+	case dir == "messages" && strings.HasPrefix(file, "mesh"), dir == "quarantine" && strings.HasPrefix(file, "mesh"):
+		lane = ByMesh
+	case dir == "outbox" && file != "":
+		kind, _, _ := strings.Cut(file, "%")
+		return lane, fmt.Sprintf("%s outbox/%s%s", step, kind, ext)
+	case strings.HasPrefix(dir, "history"):
+		dir = "history"
+	case strings.HasPrefix(dir, "state.json.corrupt"):
+		dir = "state.json.corrupt"
+	case dir == "turns" && file != "":
+		return lane, fmt.Sprintf("%s turns/%s", step, filepath.Base(file))
+	}
+	if file != "" {
+		dir += "/*" + ext
+	}
+	return lane, step + " " + dir
+}
+
+// aborted says whether an error is what a fault or the end of the process
+// would give.
+func aborted(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) || errors.Is(err, context.Canceled)
+}

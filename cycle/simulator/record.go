@@ -1,0 +1,293 @@
+package simulator
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/mail"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"agentstateloop/turn"
+)
+
+// record is what went into a world and what came out of it, as outsiders saw
+// it.
+type record struct {
+	world *World
+
+	mu       sync.Mutex
+	letters  []*letter
+	posts    []*posting
+	told     []*telling
+	prompts  []prompt
+	mails    map[string]*outgoing // by Message-ID
+	reports  map[string]*outgoing // what we posted to the mesh, by id
+	asked    []asked              // questions that peers got from us
+	conns    map[string]int       // by protocol
+	validity uint32
+
+	lateTaken bool // an agent that came late was not refused
+}
+
+// letter is a mail in the mailbox.
+type letter struct {
+	marker, kind string
+	id           string // Message-ID
+	raw          []byte
+	at           time.Time
+	uids         []uint32 // now; a copy has another
+	keys         []string // ends of every key it ever had
+	fate         fate
+	control      string
+	read         bool // a person opened it
+}
+
+// fate is what must become of something that went in.
+type fate int
+
+const (
+	ignored  fate = iota // no trace of it
+	kept                 // in quarantine, no turn
+	answered             // one turn, one deliverable
+	obeyed               // a control: one answer, no turn
+)
+
+// posting is a message that the mesh took for us.
+type posting struct {
+	marker, kind, id, from, correlation string
+	fate                                fate
+}
+
+// telling is a message from the terminal. Its key is "" when the process died
+// and nobody knows whether it was taken.
+type telling struct{ marker, key string }
+
+// prompt is what the agent was given in one attempt.
+type prompt struct {
+	turn   string
+	epoch  uint64
+	marker string // of the message
+	text   string
+}
+
+// outgoing is something that we sent, under one id.
+type outgoing struct {
+	id, kind string
+	copies   int
+	sum      [sha256.Size]byte
+	to       string
+	answers  string // In-Reply-To, or the correlation id
+	text     string
+	at       time.Time
+}
+
+type asked struct{ id, peer, correlation string }
+
+func newRecord(w *World) *record {
+	return &record{
+		world: w, mails: map[string]*outgoing{}, reports: map[string]*outgoing{}, conns: map[string]int{}, validity: 1,
+	}
+}
+
+// prompted notes an attempt. It says whether it is the first with that message.
+func (r *record) prompted(at turn.Attempt) (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := prompt{turn: at.TurnID, epoch: at.Epoch, text: string(at.Prompt)}
+	if m := wish.FindStringSubmatch(fenced(p.text)); m != nil {
+		p.marker = m[1]
+	}
+	first = true
+	for _, other := range r.prompts {
+		first = first && other.marker != p.marker
+	}
+	r.prompts = append(r.prompts, p)
+	return first
+}
+
+// sent notes a mail that the SMTP server accepted.
+func (r *record) sent(raw []byte) {
+	m, err := mail.ReadMessage(bytes.NewReader(raw))
+	if err != nil {
+		r.world.violate("2", "a mail of ours cannot be read: %v", err)
+		return
+	}
+	body, _ := io.ReadAll(m.Body)
+	id := strings.Trim(m.Header.Get("Message-ID"), "<>")
+	kind, _, _ := strings.Cut(id, ".")
+	r.note(r.mails, outgoing{
+		id: id, kind: kind, sum: sha256.Sum256(raw), to: m.Header.Get("To"),
+		answers: strings.Trim(m.Header.Get("In-Reply-To"), "<>"), text: string(body), at: r.world.clock.machine(),
+	})
+}
+
+// note counts a copy. All copies under one id must be the same.
+func (r *record) note(sent map[string]*outgoing, o outgoing) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := sent[o.id]
+	if known == nil {
+		o.copies = 1
+		sent[o.id] = &o
+		return
+	}
+	known.copies++
+	r.world.count.some("an effect was sent twice")
+	if known.sum != o.sum {
+		r.world.violate("2", "%s was sent with two contents:\n%s\n---\n%s", o.id, known.text, o.text)
+	}
+}
+
+// watching stands in front of the mesh.
+func (r *record) watching(mesh http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodDelete {
+			r.acknowledged(req)
+		}
+		if req.Method != http.MethodPost || req.URL.Path != "/message" {
+			mesh.ServeHTTP(w, req)
+			return
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		seen := &watched{ResponseWriter: w}
+		mesh.ServeHTTP(seen, req)
+		if seen.code == http.StatusOK || seen.code == http.StatusAccepted {
+			r.posted(body)
+		}
+	})
+}
+
+// watched remembers the code of an answer.
+type watched struct {
+	http.ResponseWriter
+	code int
+}
+
+func (w *watched) WriteHeader(code int) {
+	w.code = code
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// posted notes what we sent over the mesh.
+func (r *record) posted(body []byte) {
+	var m struct {
+		ID, From, To, Kind string
+		Text               string `json:"message"`
+		Correlation        string `json:"correlation_id"`
+	}
+	if err := json.Unmarshal(body, &m); err != nil || m.From != handle {
+		r.world.violate("4", "posted to the mesh: %s: %v", body, err)
+		return
+	}
+	r.note(r.reports, outgoing{
+		id: m.ID, kind: m.Kind, sum: sha256.Sum256(body), to: m.To, answers: m.Correlation, text: m.Text, at: r.world.clock.machine(),
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.Kind == "ask" && r.reports[m.ID].copies == 1 {
+		r.asked = append(r.asked, asked{id: m.ID, peer: m.To, correlation: m.ID})
+	}
+}
+
+// acknowledged holds that what is taken from the mesh's mailbox is durable with
+// us.
+func (r *record) acknowledged(req *http.Request) {
+	id := filepath.Base(req.URL.Path)
+	if !r.world.remembers(":" + id + `"`) {
+		r.world.violate("1", "mesh message %s was acknowledged before it was durable", id)
+	}
+}
+
+// marking holds the same of \Seen. words is the command.
+func (r *record) marking(words []string) {
+	if len(words) < 4 {
+		return
+	}
+	for _, uid := range numbers(words[3]) {
+		if !slices.ContainsFunc(r.keysOf(uid), r.world.remembers) {
+			r.world.violate("1", "mail with UID %d was marked read before it was durable", uid)
+		}
+	}
+}
+
+// keysOf gives the ends of all the keys that a mail has had: it may have been
+// taken before the mailbox was renumbered.
+func (r *record) keysOf(uid uint32) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.letters {
+		if slices.Contains(l.uids, uid) {
+			return l.keys
+		}
+	}
+	return nil
+}
+
+// put notes that a letter lies in the mailbox under this UID.
+func (r *record) put(l *letter, uid uint32) {
+	l.keys = append(l.keys, fmt.Sprintf(".%d.%d\"", r.validity, uid))
+}
+
+// remembers says whether the state or the history holds a text.
+func (w *World) remembers(text string) bool {
+	names, _ := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl"))
+	for _, name := range append(names, filepath.Join(w.stateDir(), "state.json")) {
+		data, err := os.ReadFile(name)
+		if err == nil && bytes.Contains(data, []byte(text)) {
+			return true
+		}
+	}
+	return false
+}
+
+var span = regexp.MustCompile(`^(\d+)(?::(\d+))?$`)
+
+// numbers reads an IMAP set like 3,5:7.
+func numbers(set string) []uint32 {
+	var all []uint32
+	for part := range strings.SplitSeq(set, ",") {
+		m := span.FindStringSubmatch(part)
+		if m == nil {
+			continue
+		}
+		first, _ := strconv.Atoi(m[1])
+		last := first
+		if m[2] != "" {
+			last, _ = strconv.Atoi(m[2])
+		}
+		for n := first; n <= last; n++ {
+			all = append(all, uint32(n))
+		}
+	}
+	return all
+}
+
+// connected counts a connection.
+func (r *record) connected(_ *process, protocol string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conns[protocol]++
+}
+
+// connections gives the counts and begins anew.
+func (r *record) connections() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	conns := r.conns
+	r.conns = map[string]int{}
+	return conns
+}

@@ -1,0 +1,123 @@
+package simulator_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle/simulator"
+)
+
+var (
+	seed   = flag.Int64("seed", -1, "replay this one seed and tell all that happens")
+	seeds  = flag.Int("seeds", 24, "how many seeds to play")
+	first  = flag.Int64("first", 1, "the first of them")
+	length = flag.Int("steps", 30, "how many steps a story has")
+	during = flag.Duration("for", 0, "play as many seeds as fit into this time instead; the rare must then happen")
+	alone  = flag.Bool("noshrink", false, "print a story that failed as it was")
+)
+
+func TestSimulate(t *testing.T) {
+	if *seed >= 0 {
+		out := play(t, simulator.Make(*seed, *length))
+		t.Log("\n" + strings.Join(out.Log, "\n"))
+		if out.Broken != nil {
+			t.Error(out.Broken)
+		}
+		return
+	}
+	many(t)
+}
+
+// many plays stories on two processors.
+func many(t *testing.T) {
+	begin := time.Now()
+	next := make(chan int64)
+	go func() {
+		defer close(next)
+		for n := range int64(1 << 62) {
+			if *during == 0 && n >= int64(*seeds) || *during > 0 && time.Since(begin) > *during || t.Failed() {
+				return
+			}
+			next <- *first + n
+		}
+	}()
+	var mu sync.Mutex
+	var counts simulator.Counts
+	var days float64
+	played := 0
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for n := range next {
+				out := play(t, simulator.Make(n, *length))
+				mu.Lock()
+				counts.Add(out.Counts)
+				days += out.Time.Hours() / 24
+				played++
+				mu.Unlock()
+				if out.Broken != nil {
+					tell(t, simulator.Make(n, *length), out)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(begin).Seconds()
+	t.Logf("%d stories, %d processes (%.0f/s), %d attempts, %.0f days (%.0f an hour), %d kinds of points",
+		played, counts.Processes, float64(counts.Processes)/took, counts.Attempts, days, days/took*3600, len(counts.Points))
+	sometimes(t, counts)
+}
+
+// play plays a story in a folder of its own, in memory where that can be had:
+// what the disk forgets is the simulator's to say.
+func play(t *testing.T, s simulator.Story) simulator.Outcome {
+	dir, err := os.MkdirTemp(memory(), "simulator-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	out, err := simulator.Play(dir, s)
+	if err != nil {
+		t.Error(err)
+	}
+	return out
+}
+
+func memory() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return ""
+}
+
+// tell prints what it takes to break the promise.
+func tell(t *testing.T, s simulator.Story, out simulator.Outcome) {
+	if !*alone {
+		s = simulator.Shrink(s, time.Minute, func(s simulator.Story) bool {
+			tried := play(t, s)
+			if tried.Broken == nil || tried.Broken.Promise != out.Broken.Promise {
+				return false
+			}
+			out = tried
+			return true
+		})
+	}
+	t.Errorf("seed %d: %v\n\nThe story, as short as it could be made:\n%s\nWhat happened:\n%s\n\nReplay all of it: go test ./cycle/simulator -run Simulate -seed %d -steps %d -v",
+		s.Seed, out.Broken, s, strings.Join(out.Log, "\n"), s.Seed, *length)
+}
+
+// sometimes holds that the rare was reached.
+func sometimes(t *testing.T, counts simulator.Counts) {
+	var told []string
+	for _, what := range slices.Sorted(maps.Keys(counts.Sometimes)) {
+		told = append(told, fmt.Sprintf("%6d  %s", counts.Sometimes[what], what))
+	}
+	t.Log("\n" + strings.Join(told, "\n"))
+}

@@ -1,0 +1,125 @@
+package simulator
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"agentstateloop/cron/crontest"
+)
+
+// table is the user's crontab: a program, the file behind it, and what is in
+// there that is not ours.
+type table struct {
+	command, file, mood string
+
+	mu      sync.Mutex
+	foreign string // the lines of others, as they must be
+}
+
+// The program says no while its mood is "deaf" (it reads nothing), "mute" (it
+// writes nothing); "torn" loses the second half of the next table, once.
+const crontab = `#!/bin/sh
+table=%[1]s mood=
+[ -e %[2]s ] && read mood <%[2]s
+case "$mood:$1" in
+deaf:*|mute:-|mute:-r)
+	echo "crontab: the disk is on fire" >&2
+	exit 1
+	;;
+torn:-)
+	rm %[2]s
+	head -c 40 >"$table"
+	exit 0
+	;;
+esac
+case "$1" in
+-l|-e)
+	[ -e "$table" ] && exec cat "$table"
+	echo "no crontab for you" >&2
+	exit 1
+	;;
+-r)
+	exec rm "$table"
+	;;
+-)
+	cat >"$table.new" && exec mv "$table.new" "$table"
+	;;
+esac
+`
+
+func newTable(dir string) (*table, error) {
+	t := &table{
+		command: filepath.Join(dir, "crontab"), file: filepath.Join(dir, "crontab.table"), mood: filepath.Join(dir, "crontab.mood"),
+		foreign: "MAILTO=you@example.com\n\n# backups\n15 3 * * *\tbackup --all > /dev/null 2>&1\n",
+	}
+	if err := os.WriteFile(t.file, []byte(t.foreign), 0o600); err != nil {
+		return nil, err
+	}
+	return t, crontest.WriteScript(t.command, fmt.Sprintf(crontab, "'"+t.file+"'", "'"+t.mood+"'"))
+}
+
+// setMood makes the program behave; "" cures it.
+func (t *table) setMood(mood string) error {
+	if mood == "" {
+		os.Remove(t.mood)
+		return nil
+	}
+	return os.WriteFile(t.mood, []byte(mood+"\n"), 0o600)
+}
+
+// read gives our lines and those of others.
+func (t *table) read() (ours []string, foreign string, err error) {
+	data, err := os.ReadFile(t.file)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, "", err
+	}
+	ours, foreign = split(data)
+	return ours, foreign, nil
+}
+
+// split takes our lines out of a table: those of a job that end in our tag.
+func split(table []byte) (ours []string, foreign string) {
+	var others strings.Builder
+	for line := range bytes.Lines(table) {
+		text := strings.TrimSpace(string(line))
+		if text != "" && strings.ContainsRune("*@0123456789", rune(text[0])) && strings.HasSuffix(text, " # agentstateloop "+handle) {
+			ours = append(ours, text)
+			continue
+		}
+		others.Write(line)
+	}
+	return ours, others.String()
+}
+
+// edit is a person with an editor: change gets the lines of others and ours,
+// and gives back the table.
+func (t *table) edit(change func(foreign string, ours []string) string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ours, foreign, err := t.read()
+	if err != nil {
+		return err
+	}
+	text := change(foreign, ours)
+	_, t.foreign = split([]byte(text))
+	return os.WriteFile(t.file, []byte(text), 0o600)
+}
+
+// spoilt says how the lines of others differ from what they were; "" if they do
+// not. The one byte that may be added is the newline of a last line.
+func (t *table) spoilt() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, foreign, err := t.read()
+	if err != nil {
+		return err.Error()
+	}
+	if foreign == t.foreign || foreign == t.foreign+"\n" && t.foreign != "" && !strings.HasSuffix(t.foreign, "\n") {
+		return ""
+	}
+	return fmt.Sprintf("the lines of others were\n%q\nand are\n%q", t.foreign, foreign)
+}

@@ -1,0 +1,324 @@
+package simulator
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+)
+
+// slot is what one process at a time has for itself: its own wires to the
+// servers, so that its connections break with it and no other's do.
+type slot struct {
+	world *World
+	wires map[string]*wire
+
+	mu   sync.Mutex
+	user *process
+	open map[*link]bool
+}
+
+// wire is an address that leads to one server. Every command that goes through
+// it is a point of the process that uses it.
+type wire struct {
+	slot     *slot
+	protocol string // imap, smtp or http
+	listener net.Listener
+	server   *inlet
+}
+
+func (w *World) newSlot() (*slot, error) {
+	s := &slot{world: w, wires: map[string]*wire{}, open: map[*link]bool{}}
+	for protocol, server := range w.inlets {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		wire := &wire{slot: s, protocol: protocol, listener: l, server: server}
+		s.wires[protocol] = wire
+		go wire.accept() // ends with close
+	}
+	return s, nil
+}
+
+func (s *slot) close() {
+	for _, w := range s.wires {
+		w.listener.Close()
+	}
+	s.cut()
+}
+
+func (s *slot) addr(protocol string) string { return s.wires[protocol].listener.Addr().String() }
+
+func (s *slot) enter(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.user = p
+}
+
+// leave is what the kernel does when a process has ended.
+func (s *slot) leave() {
+	s.mu.Lock()
+	s.user = nil
+	s.mu.Unlock()
+	s.cut()
+}
+
+// cut breaks every connection.
+func (s *slot) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.open {
+		l.cut()
+	}
+	clear(s.open)
+}
+
+func (w *wire) accept() {
+	for {
+		c, err := w.listener.Accept()
+		if err != nil {
+			return
+		}
+		w.slot.mu.Lock()
+		p := w.slot.user
+		if p == nil || p.isDead() || w.slot.world.down(w.protocol) {
+			w.slot.mu.Unlock()
+			hangUp(c)
+			continue
+		}
+		l := &link{wire: w, process: p, client: c, server: w.server.connect(c)}
+		w.slot.open[l] = true
+		w.slot.mu.Unlock()
+		p.world.saw.connected(p, w.protocol)
+		go l.answers()
+		go l.commands()
+	}
+}
+
+// link is one connection through a wire.
+type link struct {
+	wire    *wire
+	process *process
+	client  net.Conn
+	server  net.Conn
+
+	mu   sync.Mutex
+	fate verdict // of the next answer
+	data bool    // SMTP: the mail itself is being sent
+}
+
+func (l *link) cut() {
+	hangUp(l.client)
+	l.server.Close()
+}
+
+// hangUp closes at once, and leaves no trace in the kernel's tables.
+func hangUp(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.Close()
+}
+
+// commands carries what the client says.
+func (l *link) commands() {
+	defer l.cut()
+	from := bufio.NewReaderSize(l.client, 64<<10)
+	for {
+		chunk, err := l.next(from)
+		if len(chunk) > 0 && !l.command(chunk) {
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// next is a line of IMAP or SMTP, or what there is of HTTP.
+func (l *link) next(from *bufio.Reader) ([]byte, error) {
+	if l.wire.protocol != "http" {
+		return from.ReadBytes('\n')
+	}
+	buf := make([]byte, 64<<10)
+	n, err := from.Read(buf)
+	return buf[:n], err
+}
+
+// command lets one command pass, unless a fault has other plans.
+func (l *link) command(chunk []byte) bool {
+	lane, site := l.site(chunk)
+	if site != "" {
+		switch v := l.process.point(lane, site); v {
+		case dead:
+			return false
+		case refused:
+			return l.refuse(site)
+		case lost, half, lostAll:
+			l.mu.Lock()
+			l.fate = v
+			l.mu.Unlock()
+		case stalled:
+			io.Copy(io.Discard, l.client) // until the client loses patience
+			return false
+		}
+	}
+	_, err := l.server.Write(chunk)
+	return err == nil
+}
+
+// refuse answers for the server where that can be done, else hangs up.
+func (l *link) refuse(site string) bool {
+	switch site {
+	case "smtp MAIL", "smtp RCPT", "smtp DATA":
+		l.data = false
+		l.client.Write([]byte("451 4.3.0 not now\r\n"))
+		return true
+	}
+	if l.wire.protocol == "http" {
+		fmt.Fprintf(l.client, "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+	}
+	return false
+}
+
+// answers carries what the server says.
+func (l *link) answers() {
+	defer l.cut()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := l.server.Read(buf)
+		l.mu.Lock()
+		fate := l.fate
+		l.mu.Unlock()
+		switch {
+		case n > 0 && fate == lostAll:
+			l.process.die()
+			return
+		case n > 0 && fate == lost:
+			return
+		case n > 0 && fate == half:
+			l.client.Write(buf[:n/2])
+			return
+		case n > 0:
+			if _, err := l.client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// site names a command, "" for what is none.
+func (l *link) site(chunk []byte) (Lane, string) {
+	line, _, _ := bytes.Cut(chunk, []byte("\r\n"))
+	words := strings.Fields(string(line))
+	switch l.wire.protocol {
+	case "imap":
+		return l.imapSite(words)
+	case "smtp":
+		return Main, l.smtpSite(words)
+	}
+	if len(words) != 3 || !strings.HasPrefix(words[2], "HTTP/") {
+		return Main, ""
+	}
+	name := strings.Split(words[1], "/")[1]
+	if words[0] == "GET" {
+		return ByMesh, "mesh GET " + name
+	}
+	return Main, "mesh " + words[0] + " " + name
+}
+
+func (l *link) imapSite(words []string) (Lane, string) {
+	if len(words) < 2 {
+		return ByMail, ""
+	}
+	name := strings.ToUpper(words[1])
+	if name == "UID" && len(words) > 2 {
+		name = strings.ToUpper(words[2])
+	}
+	switch name {
+	case "STORE":
+		l.process.world.saw.marking(words)
+		return Main, "imap STORE"
+	case "LOGOUT":
+		return Main, ""
+	case "FETCH":
+		if !strings.Contains(strings.Join(words, " "), "HEADER.FIELDS") {
+			return ByMail, "imap FETCH body"
+		}
+		return ByMail, "imap FETCH headers"
+	}
+	return ByMail, "imap " + name
+}
+
+func (l *link) smtpSite(words []string) string {
+	if l.data {
+		if len(words) == 1 && words[0] == "." {
+			l.data = false
+			return "smtp dot"
+		}
+		return ""
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	switch name := strings.ToUpper(words[0]); name {
+	case "DATA":
+		l.data = true
+		return "smtp DATA"
+	case "EHLO", "AUTH", "MAIL", "RCPT":
+		return "smtp " + name
+	}
+	return ""
+}
+
+// inlet is a listener that takes connections from the wires. It has no port.
+type inlet struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newInlet() *inlet { return &inlet{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+// connect gives our end of a new connection of client to the server.
+func (i *inlet) connect(client net.Conn) net.Conn {
+	ours, theirs := net.Pipe()
+	select {
+	case i.conns <- piped{theirs, client.RemoteAddr(), client.LocalAddr()}:
+	case <-i.done:
+		theirs.Close()
+	}
+	return ours
+}
+
+func (i *inlet) Accept() (net.Conn, error) {
+	select {
+	case c := <-i.conns:
+		return c, nil
+	case <-i.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (i *inlet) Close() error {
+	i.once.Do(func() { close(i.done) })
+	return nil
+}
+
+func (i *inlet) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// piped is a connection that knows whom it leads to.
+type piped struct {
+	net.Conn
+	remote, local net.Addr
+}
+
+func (p piped) RemoteAddr() net.Addr { return p.remote }
+func (p piped) LocalAddr() net.Addr  { return p.local }

@@ -1,0 +1,308 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"text/template"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// The cast.
+const (
+	handle   = "goulard3120"
+	operator = "operator@example.com"
+	address  = "artificer3120@example.org"
+	config   = "/home/you/.config/agentstateloop/agent.toml"
+	binary   = "/usr/local/bin/agentstateloop"
+	password = "correct horse"
+)
+
+// peers are listed in [mesh] peers; the first is the keymaster.
+var peers = []string{"dorlange3120", "sister3120"}
+
+// networkTimeout is for one network phase. A stall costs that much real time.
+const networkTimeout = 700 * time.Millisecond
+
+// mostProcesses is how many processes of the agent there are at once.
+const mostProcesses = 4
+
+// World is everything one agent lives among, and what was seen of it.
+type World struct {
+	dir   string
+	clock clock
+	rng   *rand.Rand // of what a power cut takes; the story has all other chance
+	disk  *disk
+	count *counters
+	saw   *record
+
+	mail   *mailtest.Servers
+	mesh   *mesh.Server
+	http   *http.Server
+	inlets map[string]*inlet
+	table  *table
+
+	mu       sync.Mutex
+	slots    []*slot // free ones
+	all      []*slot
+	running  []*process
+	orphans  []*livingAgent
+	living   []*livingAgent
+	outages  map[string]int // what is down, for how many processes more
+	powerOff bool
+	inside   []Fault // strike what an agent calls next
+	strikes  int     // faults that have struck
+	broken   *Violation
+	left     bool // a process hangs: nothing more can be learnt
+	log      []string
+}
+
+// Violation is a promise that was broken.
+type Violation struct {
+	Promise string // its number in DESIGN 13, or "state" for DESIGN 4
+	What    string
+}
+
+func (v Violation) String() string { return fmt.Sprintf("promise %s: %s", v.Promise, v.What) }
+
+func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
+	w := &World{
+		dir: dir, rng: rand.New(rand.NewPCG(uint64(seed), 1)), count: newCounters(),
+		clock: clock{true: begin}, outages: map[string]int{},
+		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet(), "http": newInlet()},
+	}
+	w.saw = newRecord(w)
+	for _, d := range []string{w.stateDir(), filepath.Join(dir, "spare")} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	w.disk = newDisk(w.stateDir(), filepath.Join(dir, "spare"))
+	var err error
+	if w.table, err = newTable(dir); err != nil {
+		return nil, err
+	}
+	w.mail, err = mailtest.Start(dir, mailtest.Options{
+		Username: address, Password: password,
+		OnData: func(_ net.Conn, raw []byte) error { w.saw.sent(raw); return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	go w.mail.ServeIMAP(w.inlets["imap"])
+	go w.mail.ServeSMTP(w.inlets["smtp"])
+	w.mesh = mesh.NewServer(mesh.Options{Open: true, Now: w.clock.servers})
+	w.http = &http.Server{Handler: w.saw.watching(w.mesh)}
+	go w.http.Serve(w.inlets["http"])
+	for range mostProcesses {
+		s, err := w.newSlot()
+		if err != nil {
+			w.close()
+			return nil, err
+		}
+		w.slots = append(w.slots, s)
+	}
+	w.all = append(w.all, w.slots...)
+	return w, nil
+}
+
+func (w *World) close() {
+	for _, s := range w.all {
+		s.close()
+	}
+	w.mail.Close()
+	w.http.Close()
+	for _, i := range w.inlets {
+		i.Close()
+	}
+	for _, o := range append(w.orphans, w.living...) {
+		o.end()
+	}
+}
+
+func (w *World) stateDir() string { return filepath.Join(w.dir, "state") }
+
+// newAgent wires the agent of one process, as package commands does.
+func (w *World) newAgent(p *process) *cycle.Agent {
+	secret := func(context.Context) (string, error) {
+		if w.down("password") {
+			return "wrong", nil
+		}
+		return password, nil
+	}
+	imap := mail.Server{Addr: p.slot.addr("imap"), TLS: mail.TLSNone, Username: address, Secret: secret, Timeout: networkTimeout}
+	smtp := imap
+	smtp.Addr = p.slot.addr("smtp")
+	reply := func(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
+	return &cycle.Agent{
+		Handle: handle, Config: config,
+		Store: &state.Store{Dir: w.stateDir(), Agent: handle, Hook: p.hook},
+		Policy: state.Policy{
+			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
+			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
+			Location: w.clock.machine().Location(), HasMail: true, HasMesh: true, Operator: operator, Keymaster: peers[0],
+			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
+			Turns: true, MaxAttempts: 3,
+		},
+		Mail: &cycle.Mail{
+			Box: mail.Box{Server: imap, Mailbox: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
+			Filter: mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: "from"},
+		},
+		Mesh: &cycle.Mesh{
+			Client: &mesh.Client{URL: "http://" + p.slot.addr("http"), Handle: handle, Timeout: networkTimeout},
+			Peers:  peers, Open: true,
+		},
+		Schedule: cycle.Schedule{Mode: cycle.ModeCrontab, Binary: binary, Table: cron.Table{
+			Command: w.table.command, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
+		}},
+		Turn: &turn.Config{Runner: turn.Exec, Command: []string{"agent"}, Workdir: w.dir},
+		Replies: cycle.Replies{
+			Ack: reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
+			QuietActive: reply("going quiet -- ping me when you need me"),
+		},
+		Self:    []string{"/bin/true"}, // a detached poll; cron's next one does as well
+		Now:     w.clock.machine,
+		Attempt: p.attempt,
+	}
+}
+
+func (w *World) takeSlot() *slot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.slots) == 0 {
+		return nil
+	}
+	s := w.slots[len(w.slots)-1]
+	w.slots = w.slots[:len(w.slots)-1]
+	return s
+}
+
+func (w *World) freeSlot(s *slot) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slots = append(w.slots, s)
+}
+
+// depth is how many processes there are now.
+func (w *World) depth() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.all) - len(w.slots)
+}
+
+// losePower kills every process. What is lost is settled when all have ended.
+func (w *World) losePower() {
+	w.mu.Lock()
+	w.powerOff = true
+	w.mu.Unlock()
+	for _, s := range w.all {
+		s.mu.Lock()
+		p := s.user
+		s.mu.Unlock()
+		if p != nil {
+			p.die()
+		}
+	}
+}
+
+// powerOn starts the machine again.
+func (w *World) powerOn() {
+	w.mu.Lock()
+	off := w.powerOff
+	w.powerOff = false
+	w.mu.Unlock()
+	if !off {
+		return
+	}
+	w.killOrphans()
+	told, err := w.disk.lose(w.rng)
+	if err != nil {
+		w.violate("simulator", "power cut: %v", err)
+	}
+	for _, t := range told {
+		w.tell("  ! lost: %s", t)
+		w.count.some("power took something")
+	}
+}
+
+// stateFree says whether no process holds state.lock, so that another one need
+// not wait.
+func (w *World) stateFree() bool {
+	f, err := os.OpenFile(filepath.Join(w.stateDir(), "state.lock"), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+}
+
+// down says whether something is out of order.
+func (w *World) down(what string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.outages[what] > 0
+}
+
+// passOutages counts a process against every outage.
+func (w *World) passOutages() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for what := range w.outages {
+		if w.outages[what]--; w.outages[what] <= 0 {
+			delete(w.outages, what)
+		}
+	}
+}
+
+func (w *World) struck() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.strikes++
+}
+
+// violate notes the first broken promise.
+func (w *World) violate(promise, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken == nil {
+		w.broken = &Violation{Promise: promise, What: fmt.Sprintf(format, args...)}
+	}
+}
+
+// abandon gives the world up: a process of it never ends.
+func (w *World) abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = true
+}
+
+func (w *World) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.left || w.broken != nil
+}
+
+// tell adds a line to the account of what happened.
+func (w *World) tell(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
