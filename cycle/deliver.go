@@ -36,7 +36,7 @@ func (a *Agent) deliver(ctx context.Context, w work, r turn.Result) (state.State
 		return s, err
 	}
 	if s.Turn.Submitted != "" && s.Turn.Owns(w.head.TurnID, w.head.Epoch) {
-		r = a.submitted(w, r)
+		r = a.submitted(w, s.Turn.Submitted, r)
 	}
 	files, unsent := a.attachments(w, r)
 	text := deliverable(r, unsent)
@@ -86,7 +86,7 @@ func (a *Agent) keepDeliverable(box, text string) error {
 	if err := os.RemoveAll(path.Join(dir, deliverableFile)); err != nil {
 		return fmt.Errorf("keep deliverable: %w", err)
 	}
-	if err := a.Store.Keep(path.Join(box, deliverableFile), strings.NewReader(text)); err != nil {
+	if err := a.Store.KeepAmong(path.Join(box, deliverableFile), strings.NewReader(text)); err != nil {
 		return fmt.Errorf("keep deliverable: %w", err)
 	}
 	return nil
@@ -94,8 +94,9 @@ func (a *Agent) keepDeliverable(box, text string) error {
 
 // submitted replaces an attempt's own ending by what it submitted: that is the
 // deliverable, however the process ended.
-func (a *Agent) submitted(w work, r turn.Result) turn.Result {
-	text, err := os.ReadFile(a.Store.Path(path.Join(w.dir(), submittedFile)))
+func (a *Agent) submitted(w work, file string, r turn.Result) turn.Result {
+	r.TextFile = ""
+	text, err := os.ReadFile(a.Store.Path(path.Join(w.dir(), file)))
 	if err != nil {
 		r.Status, r.Reason = turn.Partial, "what was submitted cannot be read: "+err.Error()
 		return r

@@ -32,9 +32,11 @@ var ErrStale = errors.New("this turn is over, or another attempt at it has begun
 // ErrSubmitted: a turn has one deliverable.
 var ErrSubmitted = errors.New("this turn has submitted its deliverable already")
 
-// submittedFile is where, in an attempt's folder, what was submitted is kept:
-// outside of the output box, since the agent may do there what it likes.
-const submittedFile = "submitted.txt"
+// submittedFile names a file of an attempt's folder for what is submitted:
+// outside of the output box, since the agent may do there what it likes, and
+// another one for each call, so that of two at once the second overwrites
+// nothing.
+func submittedFile() string { return "submitted." + state.NewID() + ".txt" }
 
 // Submission is what `submit` hands over.
 type Submission struct {
@@ -67,15 +69,21 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if err != nil {
 		return err
 	}
-	file := path.Join(w.dir(), submittedFile)
-	if err := a.Store.Keep(file, strings.NewReader(text)); err != nil {
+	file := submittedFile()
+	if err := a.Store.KeepAmong(path.Join(w.dir(), file), strings.NewReader(text)); err != nil {
 		return fmt.Errorf("keep what was submitted: %w", err)
 	}
-	s, err = a.commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: submittedFile})
+	s, err = a.commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file})
 	if err != nil {
 		return err
 	}
-	return in.check(s)
+	if err := in.check(s); err != nil {
+		return err
+	}
+	if s.Turn.Submitted != file {
+		return ErrSubmitted
+	}
+	return nil
 }
 
 // missing are the result fields that the message names and sub lacks.
