@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"agentstateloop/mail"
 	"agentstateloop/state"
@@ -20,7 +22,9 @@ type payloads interface {
 
 // observeMail looks into the mailbox. What was kept before a failure counts.
 func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Cursor, room int, obs *observation) {
-	session, err := a.Mail.Box.Open(ctx)
+	box := a.Mail.Box
+	box.Until = time.Now().Add(startWithin)
+	session, err := box.Open(ctx)
 	if err != nil {
 		obs.fail(state.Mail, err)
 		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: err.Error()})
@@ -30,7 +34,12 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 	obs.events = append(obs.events, state.CredentialWorked{Name: "imap"})
 
 	controls := map[string]string{} // by key
+	began, taken := a.Now(), 0
 	look, err := session.Look(ctx, cur, a.Mail.Filter, room, func(m *mail.Message, raw io.Reader) error {
+		// At least one, or a mail that alone takes longer would never be taken.
+		if taken > 0 && a.Now().Sub(began) >= startWithin {
+			return errSlow
+		}
 		head := &prefix{room: longestControl}
 		if err := keepMail(store, m, io.TeeReader(raw, head)); err != nil {
 			return err
@@ -38,12 +47,17 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 		if m.Gate == "" && !head.full {
 			controls[m.Key] = mail.Control(mail.ReadContent(bytes.NewReader(head.data)).Text)
 		}
+		taken++
 		return nil
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		obs.fail(state.Mail, err)
 		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: err.Error(), Cursor: &look.Cursor})
-	} else {
+	case look.Rest:
+		// What was not looked at may be the operator's: this was no good look.
+		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: "more mail waits", Cursor: &look.Cursor})
+	default:
 		obs.events = append(obs.events, state.Looked{Source: state.Mail, Cursor: &look.Cursor})
 	}
 	for _, uid := range look.Failed {
@@ -53,6 +67,9 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 		obs.events = append(obs.events, mailEvent(m, controls[m.Key]))
 	}
 }
+
+// errSlow ends a look that has taken some mail and too much time.
+var errSlow = errors.New("the server is slow, the rest waits for the next poll")
 
 // longestControl is the size up to which a mail is looked at for a control.
 const longestControl = 256 << 10

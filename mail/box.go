@@ -24,6 +24,10 @@ type Box struct {
 
 	// Now is the clock for Cursor.Complete; nil is time.Now.
 	Now func() time.Time
+
+	// Until, on the real clock, is when a Look begins nothing more and leaves
+	// the rest to the next; zero is never.
+	Until time.Time
 }
 
 // ID is a short hash of host, username and mailbox: state.Cursor.Mailbox, and

@@ -51,6 +51,7 @@ type Look struct {
 	Cursor   state.Cursor // to be made durable in one commit with Messages
 	Messages []Message    // for this agent, all kept, by ascending UID
 	Failed   []uint32     // given up: they broke alone maxTries times; to be told
+	Rest     bool         // more may wait: the limit was reached, or Box.Until
 }
 
 // Look finds the mail for this agent that cur has not seen, at most limit of
@@ -78,7 +79,7 @@ func (s *Session) Look(ctx context.Context, cur state.Cursor, f Filter, limit in
 	l.out.Cursor.Tries = maps.Clone(cur.Tries)
 	err := l.run()
 	if errors.Is(err, errLimit) {
-		err = nil
+		l.out.Rest, err = true, nil
 	}
 	slices.SortFunc(l.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
 	if err != nil {
@@ -86,6 +87,12 @@ func (s *Session) Look(ctx context.Context, cur state.Cursor, f Filter, limit in
 	}
 	return l.out, nil
 }
+
+// full says whether nothing more may be taken.
+func (l *looker) full() bool { return l.left <= 0 || l.late() }
+
+// late says whether nothing more may be begun.
+func (l *looker) late() bool { return !l.box.Until.IsZero() && time.Now().After(l.box.Until) }
 
 // errLimit ends a look that may take no more.
 var errLimit = errors.New("limit reached")
@@ -225,7 +232,7 @@ func (l *looker) fresh() (suspects []uint32, err error) {
 	if l.next != 0 && l.next <= cur.Next {
 		return nil, nil
 	}
-	if l.left <= 0 {
+	if l.full() {
 		return nil, errLimit
 	}
 	suspected := slices.ContainsFunc(slices.Collect(maps.Keys(cur.Tries)), func(u uint32) bool { return u >= cur.Next })
@@ -326,7 +333,7 @@ func (l *looker) inherit(u uint32) bool {
 // owed no longer.
 func (l *looker) list(uids []uint32) error {
 	for chunk := range slices.Chunk(uids, headerChunk) {
-		if l.left <= 0 {
+		if l.full() {
 			return errLimit
 		}
 		heads, err := l.headers(uidSet(chunk))
@@ -380,7 +387,7 @@ func (l *looker) take(heads []head) error {
 	}
 	for len(heads) > 0 {
 		n, ours := l.group(heads)
-		if n == 0 {
+		if n == 0 || len(ours) > 0 && l.late() {
 			return errLimit
 		}
 		err := l.fetch(ours)

@@ -139,6 +139,7 @@ func runStories(t *testing.T, fresh func(t *testing.T) host) {
 		"baseline takes what is unread": storyBaseline,
 		"later mail is taken even read": storyRead,
 		"the limit holds the cursor":    storyLimit,
+		"time is up":                    storyLate,
 		"seen only where it is marked":  storySeen,
 		"renumbered":                    storyRenumbered,
 		"recovered cursor":              storyRecovered,
@@ -225,9 +226,26 @@ func storyLimit(t *testing.T, h host) {
 
 	h.append(letter("@goulard3120 one more"), false)
 	l := mustLook(t, box(h), cur, 0, shelf{}.keep)
-	if len(l.Messages) != 0 || l.Cursor.Next != cur.Next {
-		t.Errorf("limit 0: took %v, cursor %+v", uids(l), l.Cursor)
+	if len(l.Messages) != 0 || l.Cursor.Next != cur.Next || !l.Rest {
+		t.Errorf("limit 0: took %v, rest %v, cursor %+v", uids(l), l.Rest, l.Cursor)
 	}
+}
+
+// A look that has used up its time begins nothing more: what it has not looked
+// at waits behind the cursor, and it says so.
+func storyLate(t *testing.T, h host) {
+	cur := mustLook(t, box(h), state.Cursor{}, 9, shelf{}.keep).Cursor
+	uid := h.append(letter("@goulard3120 in time"), false)
+	late := box(h)
+	late.Until = time.Now().Add(-time.Second)
+	if l := mustLook(t, late, cur, 9, shelf{}.keep); len(l.Messages) != 0 || !l.Rest || l.Cursor.Next > uid {
+		t.Errorf("too late: took %v, rest %v, cursor %+v", uids(l), l.Rest, l.Cursor)
+	}
+	l := mustLook(t, box(h), cur, 9, shelf{}.keep)
+	if l.Rest {
+		t.Error("a look that saw all says that there is a rest")
+	}
+	wantUIDs(t, "the next look", uids(l), []uint32{uid})
 }
 
 func storySeen(t *testing.T, h host) {
