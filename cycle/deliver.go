@@ -31,6 +31,14 @@ func (a *Agent) close(ctx context.Context, w work, r turn.Result) error {
 // count. If the turn is not ours any more, the commit leaves a history line and
 // nothing else.
 func (a *Agent) deliver(ctx context.Context, w work, r turn.Result) (state.State, error) {
+	s, err := a.tryDeliver(ctx, w, r)
+	if !diskFull(err) || !a.makeRoom(w, &r) {
+		return s, err
+	}
+	return a.tryDeliver(ctx, w, r)
+}
+
+func (a *Agent) tryDeliver(ctx context.Context, w work, r turn.Result) (state.State, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return s, err
@@ -38,6 +46,7 @@ func (a *Agent) deliver(ctx context.Context, w work, r turn.Result) (state.State
 	if s.Turn.Submitted != "" && s.Turn.Owns(w.head.TurnID, w.head.Epoch) {
 		r = a.submitted(w, s.Turn.Submitted, r)
 	}
+	a.keepWhole(w, &r)
 	files, unsent := a.attachments(w, r)
 	text := deliverable(r, unsent)
 	box := path.Join(w.dir(), "output")

@@ -22,9 +22,8 @@ const (
 // said to the agent and what it answered, since the last reset. The state
 // keeps nothing of it (DESIGN 4). Its cost does not depend on the history's
 // length.
-func (a *Agent) recall() (string, error) {
+func (a *Agent) recall(reset state.Reset) (string, error) {
 	var exchanges []string
-	ended := map[string]state.Line{} // task lines by message key
 	room := recallText
 	for l, err := range a.Store.Newest(recallRead) {
 		if err != nil {
@@ -33,22 +32,14 @@ func (a *Agent) recall() (string, error) {
 		if l.Kind == state.LineReset || len(exchanges) == recallTurns {
 			break
 		}
-		switch l.Kind {
-		case state.LineTask:
-			ended[l.Key] = l
-		case state.LineMessage:
-			task, ok := ended[l.Key]
-			if !ok || l.Message == nil {
-				continue
-			}
-			delete(ended, l.Key)
-			exchange := a.exchange(*l.Message, task)
-			if room -= len(exchange); room < 0 {
-				slices.Reverse(exchanges)
-				return strings.Join(exchanges, "\n"), nil
-			}
-			exchanges = append(exchanges, exchange)
+		if l.Kind != state.LineTask || l.Row == nil || l.Epoch <= reset.Epoch {
+			continue // a turn that began before the reset answered out of the old memory
 		}
+		exchange := a.exchange(*l.Row, l)
+		if room -= len(exchange); room < 0 {
+			break
+		}
+		exchanges = append(exchanges, exchange)
 	}
 	slices.Reverse(exchanges)
 	return strings.Join(exchanges, "\n"), nil

@@ -20,6 +20,9 @@ func (a *Agent) render(s state.State, e state.Effect, now time.Time) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
+	if e.Kind == state.Working {
+		e.Thread = a.threadOf(s)
+	}
 	if e.Channel == state.ByMesh {
 		return json.Marshal(mesh.Message{
 			ID: e.ID, From: a.Handle, To: e.To, Text: text, Kind: meshKind(e.Kind),
@@ -27,6 +30,17 @@ func (a *Agent) render(s state.State, e state.Effect, now time.Time) ([]byte, er
 		})
 	}
 	return a.renderMail(e, text, nil, now)
+}
+
+// threadOf is the conversation of the message that has its turn now, which need
+// not be the newest one.
+func (a *Agent) threadOf(s state.State) state.Thread {
+	msg, _ := s.Find(s.Turn.Key)
+	w, err := a.load(s.Turn, msg)
+	if err != nil {
+		return s.Thread // its payload is gone
+	}
+	return w.thread
 }
 
 // renderMail makes a mail of ours, threaded where the effect says so.

@@ -21,6 +21,8 @@ type Status struct {
 	Inbox       StatusInbox                 `json:"inbox"`
 	Outbox      StatusOutbox                `json:"outbox"`
 	Turn        StatusTurn                  `json:"turn"`
+	Asleep      bool                        `json:"asleep"`      // nothing was left to do after the last turn
+	SleepUntil  *time.Time                  `json:"sleep_until"` // the agent's own wish to be left alone
 	Credentials map[string]StatusCredential `json:"credentials"`
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
@@ -39,7 +41,9 @@ type StatusOutbox struct {
 	Undeliverable int `json:"undeliverable"`
 }
 
-// StatusTurn is the active turn, and its live view where its runner shows one.
+// StatusTurn is the active turn. What its agent does, from State on, is known
+// while an agent of it lives, whichever process runs it; WaitingToolCount counts
+// the tools it waits for, or the questions that a suspended turn waits for.
 type StatusTurn struct {
 	Status           state.HeadStatus `json:"status"`
 	ID               *string          `json:"id"`
@@ -48,6 +52,12 @@ type StatusTurn struct {
 	State            *string          `json:"state"`
 	Tool             *string          `json:"tool"`
 	WaitingToolCount *int             `json:"waiting_tool_count"`
+	Since            *time.Time       `json:"since"`       // this status
+	LastOutput       *time.Time       `json:"last_output"` // of the agent
+	KillAt           *time.Time       `json:"kill_at"`     // when it is ended if nothing more comes
+	KillFor          *string          `json:"kill_for"`    // and why
+	ResumeBy         *time.Time       `json:"resume_by"`   // of a suspended turn: when it goes on without the missing reports
+	CostUSD          *float64         `json:"cost_usd"`    // of the attempt so far, as the agent says
 }
 
 // StatusCredential is a secret that fails.
@@ -85,6 +95,10 @@ func (a *Agent) Status() (Status, error) {
 		Outbox:      StatusOutbox{Waiting: len(s.Outbox), Undeliverable: s.Undeliverable},
 		Credentials: map[string]StatusCredential{},
 		Schedule:    a.scheduleStatus(s),
+		Asleep:      s.Asleep,
+	}
+	if s.SleepUntil.After(a.Now()) {
+		st.SleepUntil = &s.SleepUntil
 	}
 	if deadline, ok := s.Deadline(a.Policy); ok {
 		st.Deadline = &deadline
@@ -108,8 +122,23 @@ func (a *Agent) turnStatus(h state.Head) (StatusTurn, error) {
 	if h.Status == state.HeadIdle {
 		return t, nil
 	}
-	t.ID, t.Epoch = orNull(h.TurnID), orNull(h.Epoch)
-	live, err := turn.ReadLive(a.Store.Path(attemptDir(h.TurnID, h.Epoch)))
+	t.ID, t.Epoch, t.Since = orNull(h.TurnID), orNull(h.Epoch), orNull(h.Since)
+	if h.Status == state.HeadSuspended {
+		open := 0
+		for _, w := range h.Waiting {
+			if !w.Answered() {
+				open++
+			}
+		}
+		t.WaitingToolCount, t.ResumeBy = &open, orNull(h.ResumeBy)
+		return t, nil
+	}
+	dir := a.Store.Path(attemptDir(h.TurnID, h.Epoch))
+	held, _, err := turn.Probe(dir)
+	if err != nil || !held {
+		return t, err // a view without an agent is what a killed runner left
+	}
+	live, err := turn.ReadLive(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil
 	}
@@ -118,6 +147,8 @@ func (a *Agent) turnStatus(h state.Head) (StatusTurn, error) {
 	}
 	t.Lifecycle, t.State = orNull(live.Lifecycle.String()), orNull(live.State.String())
 	t.Tool, t.WaitingToolCount = orNull(live.Tool), &live.WaitingTools
+	t.LastOutput, t.KillAt, t.KillFor = orNull(live.LastOutput), orNull(live.KillAt), orNull(live.KillFor)
+	t.CostUSD = &live.CostUSD
 	return t, nil
 }
 

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,10 @@ import (
 // errLost is the cause with which a runner stops an agent whose turn is not its
 // own any more.
 var errLost = errors.New("the turn is not ours any more")
+
+// errRefused ends the running of messages for this cycle: the agent's own login
+// was refused, and would be for the next message, too.
+var errRefused = errors.New("the agent's credential was refused")
 
 // lookEvery is how often a runner looks whether its turn is still its own and
 // wanted.
@@ -44,6 +49,9 @@ func (a *Agent) Turns(ctx context.Context) (int, error) {
 			ran += n
 			return err
 		})
+		if errors.Is(err, errRefused) {
+			return ran, nil
+		}
 		if err != nil || !held {
 			return ran, err
 		}
@@ -63,7 +71,7 @@ func (a *Agent) drain(ctx context.Context) (int, error) {
 			return ran, err
 		}
 		if err := a.runTurn(ctx, s); err != nil {
-			return ran, err
+			return ran, err // a refused login is no error of the poll, see Turns
 		}
 		if err := a.sendNow(ctx); err != nil {
 			return ran + 1, err
@@ -82,8 +90,11 @@ func (a *Agent) runTurn(ctx context.Context, s state.State) error {
 	if err != nil {
 		return a.close(ctx, w, turn.Result{Status: turn.Failed, Reason: err.Error()})
 	}
-	w.reports = a.reports(head.Waiting)
-	history, err := a.recall()
+	if head.Resumed {
+		w.reports = a.reports(head.Waiting)
+		w.said = turn.Said(a.Store.Path(path.Dir(head.Box)))
+	}
+	history, err := a.recall(s.Reset)
 	if err != nil {
 		return a.returned(ctx, s, err)
 	}
@@ -144,14 +155,20 @@ func (a *Agent) settle(ctx context.Context, w work, r turn.Result) error {
 		_, err = a.commit(ctx,
 			state.CredentialFailed{Name: refused.Name, Reason: refused.Err.Error()},
 			state.GivenBack{TurnID: id, Epoch: epoch, Reason: refused.Error(), Wait: credentialRest})
-		return err
-	case r.Exit == turn.ExitClean && len(s.Turn.Waiting) > 0 && s.Turn.Owns(id, epoch):
+		return cmp.Or(err, errRefused)
+	case endedWell(r) && len(s.Turn.Waiting) > 0 && s.Turn.Owns(id, epoch):
 		_, err = a.commit(ctx, state.Suspended{
 			TurnID: id, Epoch: epoch, Box: path.Join(w.dir(), "output"), Session: a.session(r),
 		})
 		return err
 	}
 	return a.close(ctx, w, r)
+}
+
+// endedWell says whether the agent came to its end by itself, or lingered after
+// it was done.
+func endedWell(r turn.Result) bool {
+	return r.Exit == turn.ExitClean || r.Exit == turn.ExitIdle && r.Status == turn.Success
 }
 
 // returned gives a message back after a fault of ours, and tells the fault.

@@ -43,7 +43,7 @@ func (a *Agent) reap(ctx context.Context) (state.State, error) {
 	switch {
 	case laidDown(head):
 		return a.closed(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped while it waited for other agents"})
-	case !owned(head), head.Pulled && a.Now().Sub(head.Since) < a.Policy.TurnTimeout:
+	case !owned(head), head.Pulled && head.Stop == "" && a.Now().Sub(head.Since) < a.Policy.TurnTimeout:
 		return s, nil
 	}
 	reason, err := a.endOrphan(ctx, head)
@@ -58,7 +58,7 @@ func (a *Agent) reap(ctx context.Context) (state.State, error) {
 // was found.
 func (a *Agent) endOrphan(ctx context.Context, head state.Head) (string, error) {
 	if head.Pulled {
-		return "it was taken by `inbox next` and not done in time", nil
+		return "it was taken by `inbox next` and not done", nil
 	}
 	dir := a.Store.Path(attemptDir(head.TurnID, head.Epoch))
 	held, _, err := turn.Probe(dir)
@@ -99,7 +99,7 @@ func (a *Agent) giveBack(ctx context.Context, s state.State, reason string) (sta
 }
 
 // closed closes the turn of s with a fallback deliverable: the given ending,
-// and whatever the agent had left in its output box.
+// what the agent had said by then, and whatever it had left in its output box.
 func (a *Agent) closed(ctx context.Context, s state.State, r turn.Result) (state.State, error) {
 	msg, _ := s.Find(s.Turn.Key)
 	w, err := a.load(s.Turn, msg)
@@ -107,6 +107,9 @@ func (a *Agent) closed(ctx context.Context, s state.State, r turn.Result) (state
 		r.Notes = append(r.Notes, err.Error())
 	}
 	dir := a.Store.Path(w.dir())
+	if r.Text == "" {
+		r.Text = turn.Said(dir)
+	}
 	if files, notes, err := turn.ListOutput(dir); err == nil {
 		r.Output, r.Notes = files, append(r.Notes, notes...)
 	}

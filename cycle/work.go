@@ -29,6 +29,7 @@ type work struct {
 	sent    mesh.Message // the mesh message, where it is one
 	files   []mail.Attachment
 	reports []string // what a resumed turn waited for
+	said    string   // what it had said by then
 }
 
 // attemptDir is the folder of one attempt, below the agent's directory.

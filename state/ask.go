@@ -21,7 +21,7 @@ func (m *machine) asked(e Asked) {
 	}
 	m.queue(e.Question)
 	question := m.Outbox[len(m.Outbox)-1]
-	m.Turn.Waiting = append(m.Turn.Waiting, Wait{ID: question.ID, To: question.To, Asked: m.now})
+	m.Turn.Waiting = append(m.Turn.Waiting, Wait{ID: question.ID, To: question.To, Text: oneLine(question.Text), Asked: m.now})
 	patience := min(e.Patience, longestPatience)
 	if by := m.now.Add(patience); by.After(m.Turn.ResumeBy) {
 		m.Turn.ResumeBy, m.Turn.Patience = by, patience

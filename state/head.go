@@ -65,6 +65,7 @@ type Head struct {
 type Wait struct {
 	ID     string    `json:"tool_call_id"`
 	To     string    `json:"to"`
+	Text   string    `json:"text,omitempty"` // the beginning of the question
 	Asked  time.Time `json:"asked"`
 	Report string    `json:"report,omitempty"` // payload of the report
 	Missed string    `json:"missed,omitempty"` // why there is none
