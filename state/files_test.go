@@ -46,8 +46,8 @@ func TestPayloadName(t *testing.T) {
 		if err := st.Keep(name, strings.NewReader(key)); err != nil {
 			t.Errorf("%q: %v", key, err)
 		}
-		if name != PayloadName(MessagesDir, key, ".eml") {
-			t.Errorf("%q has two names", key)
+		if folder := PayloadName(QuarantineDir, key, ""); key != "" && filepath.Dir(folder) != QuarantineDir {
+			t.Errorf("%q: folder %q", key, folder)
 		}
 	}
 	for name, key := range names {

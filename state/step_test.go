@@ -28,7 +28,9 @@ func TestSeenIsCapped(t *testing.T) {
 		t.Errorf("%d keys after a year off, want all 250", len(s.Seen))
 	}
 	for _, want := range []int{150, 50, 0, 0} {
+		again := Step(s, look(later), testPolicy(), later)
 		s = Step(s, look(later), testPolicy(), later)
+		sameState(t, s, again) // no two lives forget different keys
 		if len(s.Seen) != want {
 			t.Errorf("%d keys, want %d", len(s.Seen), want)
 		}
