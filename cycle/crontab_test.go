@@ -139,7 +139,11 @@ func TestUninstallLastsUntilATransition(t *testing.T) {
 	check(t, err)
 	h.wantLine("", func() {})
 	h.receive(letter{id: "<one@example.com>"})
+	calls := h.countCrontab()
 	h.wantLine("", func() { h.pollAfter(31 * time.Minute) })
+	if calls() != 0 {
+		t.Error("the table was looked at")
+	}
 	if got := mustRead(t, h.table); string(got) != foreign {
 		t.Errorf("foreign lines changed:\n%s", got)
 	}

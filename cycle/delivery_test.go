@@ -202,13 +202,14 @@ func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
 			h.agent.Policy.Ack = false
+			real := h.agent.Mail.SMTP
 			h.agent.Mail.SMTP.Timeout = 300 * time.Millisecond
 			h.agent.Mail.SMTP.Addr = broken(t)
 			h.receive(letter{id: "<one@example.com>"})
 			if r := h.poll(); r.Turns != 1 {
 				t.Errorf("report: %+v", r)
 			}
-			h.agent.Mail.SMTP.Addr = h.blueprint.SMTP
+			h.agent.Mail.SMTP = real
 			h.pollAfter(2 * time.Minute)
 			h.wantSent("reply")
 		})

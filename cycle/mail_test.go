@@ -20,6 +20,9 @@ func TestAMailGetsOneTurnAndOneThreadedReply(t *testing.T) {
 		t.Fatalf("report: %+v", r)
 	}
 	h.wantSent("ack reply")
+	if ack := h.sentOf("ack")[0]; ack.text != "goulard3120 standing by. what do you need?" || ack.to != operator {
+		t.Errorf("ack to %s: %q", ack.to, ack.text)
+	}
 	reply := h.sentOf("reply")[0]
 	if reply.text != "I read: is it green?" || reply.to != operator {
 		t.Errorf("reply to %s: %q", reply.to, reply.text)

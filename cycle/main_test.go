@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 }
 
 // poller is one process of the agent whose blueprint lies in file. What it does
-// is said by args: "poll", "ring-and-poll", or "die-at N", a poll that is gone
-// at the Nth step that touches the disk.
+// is said by args: "poll", "ring-and-poll", or "die-at N", which is gone at its
+// Nth moment; see dieAt.
 func poller(file string, args []string) int {
 	var b blueprint
 	data, err := os.ReadFile(file)

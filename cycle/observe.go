@@ -38,6 +38,7 @@ type observation struct {
 func (o *observation) close() {
 	if o.inbox != nil {
 		o.inbox.Close()
+		o.inbox = nil
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -34,12 +33,7 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 	obs.events = append(obs.events, state.CredentialWorked{Name: "imap"})
 
 	controls := map[string]string{} // by key
-	began, taken := a.Now(), 0
 	look, err := session.Look(ctx, cur, a.Mail.Filter, room, func(m *mail.Message, raw io.Reader) error {
-		// At least one, or a mail that alone takes longer would never be taken.
-		if taken > 0 && a.Now().Sub(began) >= startWithin {
-			return errSlow
-		}
 		head := &prefix{room: longestControl}
 		if err := keepMail(store, m, io.TeeReader(raw, head)); err != nil {
 			return err
@@ -47,11 +41,11 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 		if m.Gate == "" && !head.full {
 			controls[m.Key] = mail.Control(mail.ReadContent(bytes.NewReader(head.data)).Text)
 		}
-		taken++
 		return nil
 	})
 	switch {
 	case err != nil:
+		obs.close() // it cannot be relied on any more: \Seen is for the next cycle
 		obs.fail(state.Mail, err)
 		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: err.Error(), Cursor: &look.Cursor})
 	case look.Rest:
@@ -67,9 +61,6 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 		obs.events = append(obs.events, mailEvent(m, controls[m.Key]))
 	}
 }
-
-// errSlow ends a look that has taken some mail and too much time.
-var errSlow = errors.New("the server is slow, the rest waits for the next poll")
 
 // longestControl is the size up to which a mail is looked at for a control.
 const longestControl = 256 << 10

@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,11 +109,14 @@ func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 	for name, ends := range map[string]bool{"it ends by itself": true, "it goes on": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
+			h.agent.Turn.Timeout = time.Hour
 			up, goOn := h.lingerer()
 			h.receive(letter{id: "<one@example.com>"})
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // of a test that fails
+			defer cancel()
 			done := make(chan error)
 			go func() {
-				_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
+				_, err := h.agent.Poll(ctx, cycle.PollOptions{})
 				done <- err
 			}()
 			up()

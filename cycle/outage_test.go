@@ -1,12 +1,16 @@
 package cycle_test
 
 import (
+	"fmt"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+
+	"github.com/emersion/go-smtp"
 )
 
 // deaf is a server that accepts and says nothing, ever.
@@ -125,4 +129,46 @@ func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 	h.pollAfter(time.Minute)
 	h.wantPhase(state.ACTIVE)
 	h.wantSent("reply")
+}
+
+// A server that is slow, but not dead, costs a cycle what it does in twenty
+// seconds: nothing is begun after that, and the rest is done by the next ones.
+func TestASlowSMTPServerIsLeftAfterAWhile(t *testing.T) {
+	h := newAwakeHouse(t)
+	const second = "second@example.com"
+	h.agent.Policy.Ack = false
+	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
+	refuse := func(string) error { return &smtp.SMTPError{Code: 450, Message: "later"} }
+	h.onRcpt.Store(&refuse)
+	h.receive(letter{id: "<one@example.com>"})
+	h.receive(letter{id: "<two@example.com>", from: second})
+	h.poll()
+	slow := func(string) error { h.clock.advance(25 * time.Second); return nil }
+	h.onRcpt.Store(&slow)
+	h.pollAfter(2 * time.Minute)
+	h.wantSent("reply")
+	h.poll()
+	h.wantSent("reply reply")
+}
+
+func TestASlowMeshIsLeftAfterAWhile(t *testing.T) {
+	h := newAwakeHouse(t)
+	const items = 4
+	for i := range items {
+		h.post(mesh.Message{ID: fmt.Sprintf("m%d", i), Text: "for your information", Kind: mesh.KindNotice})
+	}
+	slow := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			h.clock.advance(15 * time.Second)
+		}
+	})
+	h.onMesh.Store(&slow)
+	h.poll()
+	if left := h.waiting(); len(left) != items-2 {
+		t.Errorf("after one poll %d are left", len(left))
+	}
+	h.poll()
+	if left := h.waiting(); len(left) != 0 {
+		t.Errorf("after two polls %d are left", len(left))
+	}
 }

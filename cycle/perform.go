@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
@@ -25,7 +24,7 @@ func (a *Agent) perform(ctx context.Context, s state.State) (state.State, int, e
 	post := &post{agent: a}
 	defer post.close()
 	sent := 0
-	for began := time.Now(); time.Since(began) < startWithin && ctx.Err() == nil; {
+	for began := a.Now(); a.Now().Sub(began) < startWithin && ctx.Err() == nil; {
 		due := s.DueEffects(a.Now())
 		if len(due) == 0 {
 			break

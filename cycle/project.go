@@ -60,13 +60,17 @@ func (a *Agent) markSeen(ctx context.Context, s state.State, obs *observation) [
 }
 
 // ackMesh takes what was committed out of the mesh's mailbox. The first failure
-// ends it: the mesh is then down, and the next cycle goes on.
+// ends it, and a mesh that is slow: the next cycle goes on.
 func (a *Agent) ackMesh(ctx context.Context, s state.State) []state.Event {
 	if a.Mesh == nil || len(s.ToAck) == 0 {
 		return nil
 	}
 	var acked state.MeshAcked
+	began := a.Now()
 	for _, id := range s.ToAck {
+		if a.Now().Sub(began) >= startWithin {
+			break
+		}
 		if err := a.Mesh.Client.Ack(ctx, id); err != nil {
 			break
 		}
