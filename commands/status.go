@@ -75,9 +75,7 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	if s.Outbox.Waiting > 0 {
 		row("outbox", "%d waiting", s.Outbox.Waiting)
 	}
-	if s.Turn.Status != state.HeadIdle {
-		row("turn", "%s", turnText(s.Turn))
-	}
+	statusTurn(row, s, now)
 	if s.Spend.DayUSD != nil && s.Spend.MonthUSD != nil {
 		row("spend", "$%.2f today, $%.2f this month", *s.Spend.DayUSD, *s.Spend.MonthUSD)
 	}
@@ -116,8 +114,35 @@ func statusPoll(row func(label, format string, args ...any), s cycle.Status, mod
 	}
 }
 
-func turnText(t cycle.StatusTurn) string {
+// statusTurn tells what the agent is doing, or that it sleeps.
+func statusTurn(row func(label, format string, args ...any), s cycle.Status, now time.Time) {
+	t := s.Turn
+	switch {
+	case t.Status != state.HeadIdle:
+		row("turn", "%s", turnText(t, now))
+	case s.Asleep:
+		row("turn", "asleep")
+	}
+	if t.LastOutput != nil {
+		text := "last output " + distance(*t.LastOutput, now)
+		if t.KillAt != nil && t.KillFor != nil {
+			text += fmt.Sprintf(", is ended %s because it %s", distance(*t.KillAt, now), *t.KillFor)
+		}
+		if t.CostUSD != nil && *t.CostUSD > 0 {
+			text += fmt.Sprintf(", $%.2f so far", *t.CostUSD)
+		}
+		row("agent", "%s", text)
+	}
+	if s.SleepUntil != nil {
+		row("rest", "wishes to be left alone until %s (%s)", clock(*s.SleepUntil, now), distance(*s.SleepUntil, now))
+	}
+}
+
+func turnText(t cycle.StatusTurn, now time.Time) string {
 	text := string(t.Status)
+	if t.Since != nil {
+		text += " for " + short(max(0, now.Sub(*t.Since)))
+	}
 	if t.ID != nil && t.Epoch != nil {
 		text += fmt.Sprintf(", %s epoch %d", *t.ID, *t.Epoch)
 	}
@@ -128,7 +153,14 @@ func turnText(t cycle.StatusTurn) string {
 		text += " " + *t.Tool
 	}
 	if t.WaitingToolCount != nil && *t.WaitingToolCount > 0 {
-		text += ", waits for " + count(*t.WaitingToolCount, "tool")
+		waits := count(*t.WaitingToolCount, "tool")
+		if t.Status == state.HeadSuspended {
+			waits = count(*t.WaitingToolCount, "answer")
+		}
+		text += ", waits for " + waits
+	}
+	if t.ResumeBy != nil {
+		text += " until " + clock(*t.ResumeBy, now)
 	}
 	return text
 }

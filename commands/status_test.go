@@ -34,6 +34,7 @@ func TestStatusFields(t *testing.T) {
 		"agent", "phase", "phase_since", "next_due", "deadline", "halted", "tier",
 		"inbox.waiting", "inbox.deferred", "inbox.quarantined", "outbox.waiting", "outbox.undeliverable",
 		"turn.status", "turn.id", "turn.epoch", "turn.lifecycle", "turn.state", "turn.tool", "turn.waiting_tool_count",
+		"turn.since", "turn.last_output", "turn.kill_at", "turn.kill_for", "turn.resume_by", "turn.cost_usd", "asleep", "sleep_until",
 		"credentials", "schedule.wanted", "schedule.installed", "schedule.error", "spend.day_usd", "spend.month_usd",
 	} {
 		at := fields
@@ -55,7 +56,7 @@ func TestStatusText(t *testing.T) {
 	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
 	text := func(s string) *string { return &s }
 	epoch := uint64(3)
-	one := 1
+	one, cost := 1, 0.123
 	for _, test := range []struct {
 		name, mode string
 		status     cycle.Status
@@ -93,6 +94,41 @@ func TestStatusText(t *testing.T) {
   inbox      2 waiting, 1 deferred, 4 quarantined
   outbox     1 waiting
   turn       running, turn.1 epoch 3, running_tool Bash�[2J, waits for 1 tool
+`},
+		{"a turn at work", cycle.ModeFixed, cycle.Status{
+			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute),
+			Turn: cycle.StatusTurn{
+				Status: state.HeadRunning, ID: text("t1"), Epoch: &epoch, Since: in(-3 * time.Minute), State: text("running_tool"), Tool: text("Bash"),
+				WaitingToolCount: &one, LastOutput: in(-20 * time.Second), KillAt: in(7 * time.Minute), KillFor: text("ran longer than 10m0s"), CostUSD: &cost,
+			},
+			SleepUntil: in(2 * time.Hour),
+		}, `
+@a is ACTIVE
+  next poll  12:01:00 (in 1m)
+  schedule   mode fixed: the crontab is yours
+  inbox      0 waiting, 0 deferred, 0 quarantined
+  turn       running for 3m, t1 epoch 3, running_tool Bash, waits for 1 tool
+  agent      last output 20s ago, is ended in 7m because it ran longer than 10m0s, $0.12 so far
+  rest       wishes to be left alone until 14:00:00 (in 2h)
+`},
+		{"a turn that waits", cycle.ModeFixed, cycle.Status{
+			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute),
+			Turn: cycle.StatusTurn{Status: state.HeadSuspended, ID: text("t1"), Epoch: &epoch, WaitingToolCount: &one, ResumeBy: in(9 * time.Minute)},
+		}, `
+@a is ACTIVE
+  next poll  12:01:00 (in 1m)
+  schedule   mode fixed: the crontab is yours
+  inbox      0 waiting, 0 deferred, 0 quarantined
+  turn       suspended, t1 epoch 3, waits for 1 answer until 12:09:00
+`},
+		{"after the last turn", cycle.ModeFixed, cycle.Status{
+			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute), Asleep: true, Turn: cycle.StatusTurn{Status: state.HeadIdle},
+		}, `
+@a is ACTIVE
+  next poll  12:01:00 (in 1m)
+  schedule   mode fixed: the crontab is yours
+  inbox      0 waiting, 0 deferred, 0 quarantined
+  turn       asleep
 `},
 		{"no crontab of ours", cycle.ModeFixed, cycle.Status{
 			Agent: "a", Phase: state.PREP, Turn: cycle.StatusTurn{Status: state.HeadIdle},

@@ -83,5 +83,14 @@ func (p *program) reset(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.Reset(c.Context, note, userName())
+	return a.Reset(c.Context, note, p.resetter(a))
+}
+
+// resetter is the handle of who resets: the agent that calls us from inside its
+// turn, else the one whose command line this is.
+func (p *program) resetter(a *cycle.Agent) string {
+	if caller := p.env("AGENTSTATELOOP_HANDLE"); validHandle(caller) {
+		return caller
+	}
+	return a.Handle
 }
