@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
@@ -140,13 +139,4 @@ func (p *post) sendMesh(ctx context.Context, e state.Effect) []state.Event {
 		return failed(e, err)
 	}
 	return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: "mesh"}}
-}
-
-// relative makes a path of the agent's directory into the name the state keeps.
-func (a *Agent) relative(path string) string {
-	name, err := filepath.Rel(a.Store.Dir, path)
-	if err != nil {
-		return path
-	}
-	return name
 }

@@ -56,7 +56,7 @@ func (a *Agent) markSeen(ctx context.Context, s state.State, obs *observation) [
 			return nil
 		}
 	}
-	return []state.Event{state.Flagged{Validity: owed.Validity, UIDs: owed.UIDs}}
+	return []state.Event{state.Flagged(owed)}
 }
 
 // ackMesh takes what was committed out of the mesh's mailbox. The first failure

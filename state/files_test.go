@@ -15,7 +15,7 @@ import (
 var hostileNames = []string{
 	"plain", "with space", "..", ".", "../../etc/passwd", "/etc/passwd", "a/b/c", `back\slash`, "nul\x00byte", "new\nline",
 	".hidden", "trailing.", "%2F", "%", "%zz", "-rf", "~root", "$(id)", "`id`", "'quote\"", "ünïcödé", "\xff\xfe broken",
-	"‮override", "\x1b[2Jescape", "mail:0a1b.7.41", "mesh:dorlange3120:x", "CON", "state.json", "",
+	"\u202eoverride", "\x1b[2Jescape", "mail:0a1b.7.41", "mesh:dorlange3120:x", "CON", "state.json", "",
 	strings.Repeat("long", 100), strings.Repeat("ü", 300), strings.Repeat("%", 200), strings.Repeat("x", 199), strings.Repeat("x", 201),
 }
 
