@@ -55,12 +55,21 @@ type house struct {
 	peer      *mesh.Client // another agent on the mesh
 	table     string       // the file behind the crontab program
 	clock     *clock
+	traffic   traffic // of IMAP
 
 	// Faults, to be set at any time.
 	onFetch atomic.Pointer[func(uids imap.NumSet, body bool) error]
 	onRcpt  atomic.Pointer[func(to string) error]
 	onData  atomic.Pointer[func(conn net.Conn, raw []byte) error]
 	onMesh  atomic.Pointer[http.HandlerFunc] // answers instead of the mesh if it writes anything
+}
+
+// traffic counts the bytes of all conversations, both ways.
+type traffic struct{ n atomic.Int64 }
+
+func (t *traffic) Write(p []byte) (int, error) {
+	t.n.Add(int64(len(p)))
+	return len(p), nil
 }
 
 // clock is the time in a house.
@@ -158,6 +167,7 @@ func newHouse(t testing.TB) *house {
 	h := &house{t: t, clock: &clock{now: morning}}
 	h.mail = mailtest.StartMemory(t, mailtest.Options{
 		Username: address,
+		Trace:    &h.traffic,
 		OnFetch:  h.fetching,
 		OnRcpt: func(to string) error {
 			if f := h.onRcpt.Load(); f != nil {

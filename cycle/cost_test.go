@@ -1,0 +1,90 @@
+package cycle_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"agentstateloop/state"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// An empty cycle makes two calls (DESIGN 13.9): one mail session, which fetches
+// nothing, and one GET of the mailbox.
+func TestAnEmptyPollMakesTwoCalls(t *testing.T) {
+	h := newAwakeHouse(t)
+	var fetches, gets, others atomic.Int32
+	fetch := func(imap.NumSet, bool) error { fetches.Add(1); return nil }
+	request := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			gets.Add(1)
+		} else {
+			others.Add(1)
+		}
+	})
+	h.onFetch.Store(&fetch)
+	h.onMesh.Store(&request)
+	h.poll()
+	if fetches.Load() != 0 || gets.Load() != 1 || others.Load() != 0 {
+		t.Errorf("%d fetches, %d GETs, %d other requests", fetches.Load(), gets.Load(), others.Load())
+	}
+}
+
+// What a poll says to the mail server and hears from it does not grow with the
+// mailbox, but for the digits of its numbers (DESIGN 13.8).
+func TestALargeMailboxCostsNoMoreTraffic(t *testing.T) {
+	emptyPoll := func(mails int) int64 {
+		h := newHouse(t)
+		raw := letter{from: "stranger@example.net", subject: "hello"}.raw()
+		for range mails {
+			h.receiveRaw(raw, imap.FlagSeen)
+		}
+		h.poll()
+		before := h.traffic.n.Load()
+		h.poll()
+		return h.traffic.n.Load() - before
+	}
+	// The last words of a session may still be on their way: a hundred bytes.
+	if small, large := emptyPoll(10), emptyPoll(5000); large > small+200 {
+		t.Errorf("%d bytes with 10 mails, %d with 5,000", small, large)
+	}
+}
+
+// What a poll costs depends neither on the mailbox's size nor on the history's
+// (DESIGN 13.8). What grows with the mailbox here is the SELECT of the server
+// in memory, which walks all of it.
+func BenchmarkEmptyPoll(b *testing.B) {
+	for _, mails := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("mails=%d", mails), func(b *testing.B) {
+			h := newHouse(b)
+			raw := letter{from: "stranger@example.net", subject: "hello"}.raw()
+			for range mails {
+				h.receiveRaw(raw, imap.FlagSeen)
+			}
+			h.benchmarkPolls(b)
+		})
+	}
+	for _, lines := range []int{100, 100_000} {
+		b.Run(fmt.Sprintf("history=%d", lines), func(b *testing.B) {
+			h := newAwakeHouse(b)
+			name := filepath.Join(h.agent.Store.Dir, "history-2025-12.jsonl")
+			line := fmt.Sprintf(`{"serial":0,"n":0,"at":"2025-12-01T00:00:00Z","kind":%q}`+"\n", state.LineNote)
+			check(b, os.WriteFile(name, []byte(strings.Repeat(line, lines)), 0o600))
+			h.benchmarkPolls(b)
+		})
+	}
+}
+
+func (h *house) benchmarkPolls(b *testing.B) {
+	h.poll()
+	for b.Loop() {
+		if r := h.poll(); r.Found() {
+			b.Fatalf("found %+v", r)
+		}
+	}
+}
