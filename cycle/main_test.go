@@ -25,7 +25,8 @@ const (
 )
 
 // TestMain lets the test binary stand in for the program: a turn starts it as
-// `__attempt`, and tests that need several processes as `__poller`.
+// `__attempt`, its agent calls it as `__inside`, and tests that need several
+// processes start it as `__poller`.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__attempt" {
 		fmt.Fprintln(os.Stderr, turn.Main(os.Args[2:]))
@@ -33,6 +34,9 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 3 && os.Args[1] == "__detached" {
 		os.Exit(reportDetached(os.Args[2], os.Args[3:]))
+	}
+	if len(os.Args) > 3 && os.Args[1] == "__inside" {
+		os.Exit(inside(os.Args[2], os.Args[3:]))
 	}
 	if len(os.Args) > 3 && os.Args[1] == "__poller" {
 		os.Exit(poller(os.Args[2], os.Args[3:]))

@@ -1,0 +1,176 @@
+package cycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// inside is the program as an agent calls it from inside its turn: "submit TEXT
+// [NAME=VALUE…] [--file FILE]", "ask HANDLE TEXT DURATION", "send HANDLE TEXT",
+// "sleep DURATION". The agent's blueprint lies in file.
+func inside(file string, args []string) int {
+	var b blueprint
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &b)
+	}
+	if err == nil {
+		err = b.call(args)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+func (b blueprint) call(args []string) error {
+	epoch, err := strconv.ParseUint(os.Getenv("AGENTSTATELOOP_EPOCH"), 10, 64)
+	if err != nil {
+		return err
+	}
+	a := b.agent(func() time.Time { return b.Now })
+	a.Self = []string{"/bin/false"}
+	in := cycle.Inside{TurnID: os.Getenv("AGENTSTATELOOP_TURN"), Epoch: epoch}
+	ctx := context.Background()
+	switch verb := args[0]; {
+	case verb == "submit":
+		sub := cycle.Submission{Text: args[1]}
+		for i := 2; i < len(args); i++ {
+			if args[i] == "--file" {
+				i++
+				sub.File = args[i]
+				continue
+			}
+			name, value, _ := strings.Cut(args[i], "=")
+			sub.Fields = append(sub.Fields, cycle.Field{Name: name, Value: value})
+		}
+		return a.Submit(ctx, in, sub)
+	case verb == "ask" && len(args) == 4:
+		patience, err := time.ParseDuration(args[3])
+		if err != nil {
+			return err
+		}
+		id, err := a.Ask(ctx, in, args[1], args[2], patience)
+		fmt.Println(id)
+		return err
+	case verb == "send" && len(args) == 3:
+		return a.Send(ctx, in, args[1], args[2])
+	case verb == "sleep" && len(args) == 2:
+		d, err := time.ParseDuration(args[1])
+		if err != nil {
+			return err
+		}
+		return a.Sleep(ctx, in, d)
+	}
+	return fmt.Errorf("%q is nothing that an agent can call", args)
+}
+
+// plays makes the agent's program a shell script in which "us" is our program.
+// Each run is noted in "runs" and its prompt kept in "prompt".
+func (h *house) plays(script string) {
+	h.t.Helper()
+	us := fmt.Sprintf("us() { GORACE=atexit_sleep_ms=0 '%s' __inside '%s' \"$@\"; }\n", h.blueprint.Self, h.blueprintFile())
+	h.script("#!/bin/sh\n" + us + `echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs` + "\ncat >prompt\n" + script)
+}
+
+// pipe makes a fifo in the agent's workdir: wait returns when the agent has
+// written a line into it, open lets an agent that reads it go on.
+func (h *house) pipe(name string) (wait, open func()) {
+	h.t.Helper()
+	path := filepath.Join(h.blueprint.Dir, name)
+	check(h.t, syscall.Mkfifo(path, 0o600))
+	wait = func() {
+		h.t.Helper()
+		_, err := os.ReadFile(path)
+		check(h.t, err)
+	}
+	open = func() {
+		h.t.Helper()
+		check(h.t, os.WriteFile(path, []byte("go\n"), 0))
+	}
+	return wait, open
+}
+
+// pollBeside polls in the background; wait gives what came of it.
+func (h *house) pollBeside() (wait func() cycle.Report) {
+	h.t.Helper()
+	type outcome struct {
+		report cycle.Report
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
+		done <- outcome{r, err}
+	}()
+	return func() cycle.Report {
+		h.t.Helper()
+		o := <-done
+		check(h.t, o.err)
+		return o.report
+	}
+}
+
+// cron is a poll of another process while a turn runs.
+func (h *house) cron() cycle.Report {
+	h.t.Helper()
+	other := h.blueprint.agent(h.clock.Now)
+	other.Self = []string{"/bin/false"}
+	other.Mail.Filter = h.agent.Mail.Filter
+	r, err := other.Poll(h.t.Context(), cycle.PollOptions{})
+	check(h.t, err)
+	return r
+}
+
+// until returns when ok holds.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for over := time.After(time.Minute); !ok(); {
+		select {
+		case <-over:
+			t.Fatalf("%s: waited in vain", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// left is a file of the agent's workdir; "" where there is none.
+func (h *house) left(name string) string {
+	h.t.Helper()
+	data, err := os.ReadFile(filepath.Join(h.blueprint.Dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	check(h.t, err)
+	return strings.TrimSpace(string(data))
+}
+
+// wantTasks fails unless these turns, and no others, have ended.
+func (h *house) wantTasks(outcomes ...state.Outcome) []state.Line {
+	h.t.Helper()
+	tasks := h.lines(state.LineTask)
+	var got []state.Outcome
+	for _, l := range tasks {
+		got = append(got, l.Outcome)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(outcomes) {
+		h.t.Fatalf("turns ended %v, want %v: %+v", got, outcomes, tasks)
+	}
+	return tasks
+}

@@ -1,0 +1,174 @@
+package cycle_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// fakeClaude are shell functions that print what claude prints.
+const fakeClaude = `
+echo "$*" >>argv
+init() { echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$1\"}"; }
+tool() { echo "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"$1\"}]}}"; }
+answer() {
+	echo "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}}"
+	echo "{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"$1\",\"total_cost_usd\":0.01}"
+}
+refused() {
+	echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":true,\"result\":\"Invalid API key · Please run /login\"}"
+	exit 1
+}
+`
+
+// claudeHouse is a house whose agent is a fake claude that plays script.
+func claudeHouse(t *testing.T, script string) *house {
+	t.Helper()
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	h.agent.Turn.Runner = turn.Claude
+	h.plays(fakeClaude + script)
+	return h
+}
+
+// argvs are the sessions that the agent was asked to go on with, one a run; "-"
+// for a fresh one.
+func (h *house) sessions() string {
+	h.t.Helper()
+	var all []string
+	for line := range strings.Lines(h.left("argv")) {
+		_, session, resumed := strings.Cut(strings.TrimSpace(line), "--resume ")
+		if !resumed {
+			session = "-"
+		}
+		all = append(all, session)
+	}
+	return strings.Join(all, " ")
+}
+
+func (h *house) wantSessions(want string) {
+	h.t.Helper()
+	if got := h.sessions(); got != want {
+		h.t.Errorf("sessions %q, want %q", got, want)
+	}
+}
+
+// A session lasts through ACTIVE and across polls, and ends with the
+// conversation or with a reset.
+func TestASessionLastsThroughActive(t *testing.T) {
+	h := claudeHouse(t, "init s1; answer hello\n")
+	say := func(id string) {
+		t.Helper()
+		h.receive(letter{id: "<" + id + "@example.com>", body: id})
+		h.pollAfter(time.Minute)
+	}
+	say("one")
+	say("two")
+	h.wantPhase(state.ACTIVE)
+	say("three")
+	h.wantSessions("- s1 s1")
+	if strings.Contains(h.prompt(), "<history>") {
+		t.Errorf("a session that goes on is told its history again:\n%s", h.prompt())
+	}
+	h.pollAfter(11 * time.Minute)
+	h.wantPhase(state.IDLE)
+	say("four")
+	h.wantSessions("- s1 s1 -")
+	if !strings.Contains(h.prompt(), "three") {
+		t.Errorf("a fresh session is not told what was said:\n%s", h.prompt())
+	}
+	check(t, h.agent.Reset(t.Context(), "note", handle))
+	say("five")
+	h.wantSessions("- s1 s1 - -")
+}
+
+// A session that ran when the memory was reset is not gone on with.
+func TestAResetDuringATurnEndsItsSession(t *testing.T) {
+	h := claudeHouse(t, "init s1; [ -e again ] || { : >again; echo up >up; read -r line <go; }; answer hello\n")
+	up, _ := h.pipe("up")
+	_, goOn := h.pipe("go")
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollBeside()
+	up()
+	check(t, h.agent.Reset(t.Context(), "note", handle))
+	goOn()
+	wait()
+	h.receive(letter{id: "<two@example.com>"})
+	h.pollAfter(time.Minute)
+	h.wantSessions("- -")
+}
+
+// A session that claude knows no more is cleared, and the turn made afresh at
+// once; that attempt does not count.
+func TestAStaleSessionIsTriedAfresh(t *testing.T) {
+	h := claudeHouse(t, `
+case "$*" in *--resume*) echo "No conversation found with session ID: s1" >&2; exit 1;; esac
+init s$(wc -l <argv); answer hello
+`)
+	h.agent.Policy.MaxAttempts = 1
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.receive(letter{id: "<two@example.com>"})
+	h.pollAfter(time.Minute)
+	h.wantSessions("- s1 -")
+	h.wantTasks(state.Success, state.Success)
+	if replies := h.sentOf("reply"); len(replies) != 2 || replies[1].text != "hello" {
+		t.Errorf("replies: %+v", replies)
+	}
+	if s := h.state().Session; s.ID != "s3" {
+		t.Errorf("session: %+v", s)
+	}
+}
+
+// A failed inference keeps the session (DESIGN 6), and tells the operator why.
+func TestAFailedInferenceKeepsTheSession(t *testing.T) {
+	h := claudeHouse(t, `
+init s1
+[ -e fails ] && { echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"the model is overloaded"}'; exit 1; }
+answer hello
+`)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.write("fails", "")
+	h.receive(letter{id: "<two@example.com>"})
+	h.pollAfter(time.Minute)
+	h.receive(letter{id: "<three@example.com>"})
+	h.pollAfter(time.Minute)
+	h.wantSessions("- s1 s1")
+	replies := h.sentOf("reply")
+	if len(replies) != 3 || !strings.Contains(replies[1].text, "Inference failed. the model is overloaded") {
+		t.Errorf("replies: %+v", replies)
+	}
+}
+
+// An agent that is not logged in is a credential that fails: no message fails
+// with it, the next one is not tried in vain, and all are served when it works.
+func TestARefusedLoginFailsNoMessage(t *testing.T) {
+	h := claudeHouse(t, "init s1; [ -e login ] || refused; answer hello\n")
+	h.receive(letter{id: "<one@example.com>", body: "one"})
+	h.receive(letter{id: "<two@example.com>", body: "two"})
+	h.poll()
+	if runs := h.runs(); len(runs) != 1 {
+		t.Errorf("%d runs with a refused login in one cycle", len(runs))
+	}
+	s := h.state()
+	if c := s.Credentials["agent:claude"]; c.Failures != 1 {
+		t.Errorf("credentials: %+v", s.Credentials)
+	}
+	if len(s.Inbox) != 2 || s.Inbox[0].Status != state.Deferred || s.Inbox[0].Attempts != 0 {
+		t.Errorf("inbox: %+v", s.Inbox)
+	}
+	for range 4 { // more often than a turn may be tried
+		h.pollAfter(2 * time.Minute)
+	}
+	h.wantTasks()
+	h.write("login", "")
+	h.pollAfter(2 * time.Minute)
+	h.wantTasks(state.Success, state.Success)
+	if s := h.state(); len(s.Credentials) != 0 || len(s.Inbox) != 0 {
+		t.Errorf("after it works: %+v, %+v", s.Credentials, s.Inbox)
+	}
+}
