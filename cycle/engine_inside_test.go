@@ -1,0 +1,232 @@
+package cycle_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// One submit is the deliverable, whatever is printed; the second one, and those
+// of a turn that is over, are refused.
+func TestSubmitOnce(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(`
+us submit 'the first' || echo "first refused" >>refused
+us submit 'the second' 2>>refused || echo "second refused" >>refused
+AGENTSTATELOOP_EPOCH=99 us submit 'of another epoch' 2>>refused || echo "stale refused" >>refused
+echo 'printed besides'
+`)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.wantTasks(state.Success)
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "the first" {
+		t.Errorf("replies: %+v", replies)
+	}
+	want := cycle.ErrSubmitted.Error() + "\nsecond refused\n" + cycle.ErrStale.Error() + "\nstale refused"
+	if got := h.left("refused"); got != want {
+		t.Errorf("refused:\n%s\nwant:\n%s", got, want)
+	}
+	runs := strings.Fields(h.runs()[0])
+	late := cycle.Inside{TurnID: runs[0], Epoch: 1}
+	if err := h.agent.Submit(t.Context(), late, cycle.Submission{Text: "late"}); err != cycle.ErrStale {
+		t.Errorf("after the turn: %v", err)
+	}
+}
+
+// Of many submits at once one counts, and only its caller is told so.
+func TestOfManySubmitsAtOnceOneCounts(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays("for i in 1 2 3 4 5 6; do { us submit \"number $i\" 2>/dev/null && echo \"number $i\" >>took; } & done; wait; echo printed\n")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != h.left("took") {
+		t.Errorf("replies: %+v; told to have been taken: %q", replies, h.left("took"))
+	}
+}
+
+// A message may name the fields that its result must have.
+func TestSubmitChecksTheResultFields(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(`
+us submit 'done' verdict=green 2>missing
+us submit 'done' verdict=green commit=4c1f
+`)
+	h.post(mesh.Message{ID: "q1", Text: "test it", ResultFields: []string{"verdict", "commit"}})
+	h.poll()
+	if got := h.left("missing"); !strings.Contains(got, "missing: commit: add --field commit=") {
+		t.Errorf("told: %q", got)
+	}
+	if !strings.Contains(h.prompt(), "verdict, commit") {
+		t.Errorf("the prompt does not name the fields:\n%s", h.prompt())
+	}
+	if got := h.reports(); len(got) != 1 || got[0].Text != "verdict: green\ncommit: 4c1f\n\ndone" {
+		t.Errorf("reports: %+v", got)
+	}
+}
+
+// A file goes with the reply, up to a size; what is larger is named.
+func TestSubmittedFilesGoWithTheReply(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(`
+echo 'the report' >report.txt
+head -c 11000000 /dev/zero >"$AGENTSTATELOOP_OUTPUT/large.bin"
+us submit 'see the files' --file report.txt
+`)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.wantTasks(state.Success)
+	reply := h.sentOf("reply")[0]
+	if !strings.Contains(reply.raw, `filename=report.txt`) && !strings.Contains(reply.raw, `filename="report.txt"`) {
+		t.Errorf("report.txt is not attached:\n%.2000s", reply.raw)
+	}
+	if !strings.HasPrefix(reply.text, "see the files") || !strings.Contains(reply.text, "not attached: large.bin: it does not fit into the 10 MiB") {
+		t.Errorf("reply: %q", reply.text)
+	}
+	if len(reply.raw) > 100_000 {
+		t.Errorf("the reply has %d bytes", len(reply.raw))
+	}
+}
+
+// A turn that dies after its submit is closed with it, and not made again.
+func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
+	for name, last := range map[string]string{
+		"its agent fails":     "exit 3",
+		"its agent is killed": "kill -9 $$",
+		"its runner dies":     "echo up >up; exec sleep 300",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			up, _ := h.pipe("up")
+			h.plays("us submit 'it is done'\n" + last + "\n")
+			h.receive(letter{id: "<one@example.com>"})
+			runner := h.poller(h.blueprintFile(), "poll")
+			check(t, runner.Start())
+			if strings.Contains(last, "up") {
+				up()
+				check(t, runner.Process.Kill())
+			}
+			runner.Wait() // it may have been killed
+			h.pollAfter(time.Minute)
+			h.pollAfter(time.Minute)
+			h.wantTasks(state.Success)
+			if runs := h.runs(); len(runs) != 1 {
+				t.Errorf("it ran %d times", len(runs))
+			}
+			if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "it is done" {
+				t.Errorf("replies: %+v", replies)
+			}
+		})
+	}
+}
+
+// asking is an agent that asks, and answers with what it was told.
+const asking = `
+if [ ! -e asked ]; then
+	: >asked
+	us ask ` + peer + ` 'which commit?' 10m >>ids
+	echo '{"note":"for later"}' >"$AGENTSTATELOOP_OUTPUT/note.json"
+	echo 'I have asked.'
+	exit
+fi
+[ -e "$AGENTSTATELOOP_OUTPUT/note.json" ] && echo 'the box came along'
+echo "told: $(grep -A1 '^<report>' prompt | grep -v '<report>' | tr '\n' ' ')"
+`
+
+// A question lays the turn down; its answer lets it go on, as the same turn,
+// with its box, once.
+func TestAQuestionAndItsAnswer(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(asking)
+	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
+	h.poll()
+	asked := h.reports()
+	if len(asked) != 1 || asked[0].Kind != mesh.KindAsk || asked[0].ID != h.left("ids") || fmt.Sprint(asked[0].Hops) != "["+handle+"]" {
+		t.Fatalf("asked: %+v", asked)
+	}
+	h.wantTasks()
+	if r := h.pollAfter(time.Minute); r.Turns != 0 {
+		t.Errorf("before the answer: %+v", r)
+	}
+	report := mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: asked[0].ID, Text: "4c1f is live"}
+	h.post(report)
+	h.pollAfter(time.Minute)
+	tasks := h.wantTasks(state.Success)
+	replies := h.sentOf("reply")
+	if len(replies) != 1 || !strings.HasPrefix(replies[0].text, "the box came along\ntold: 4c1f is live") {
+		t.Errorf("replies: %+v", replies)
+	}
+	for _, want := range []string{"deploy it", "You asked @" + peer + " (" + asked[0].ID + "): which commit?", "<said>\nI have asked.\n</said>"} {
+		if !strings.Contains(h.prompt(), want) {
+			t.Errorf("the prompt of the resumed turn lacks %q:\n%s", want, h.prompt())
+		}
+	}
+	var ids []string
+	for _, run := range h.runs() {
+		ids = append(ids, strings.Fields(run)[0])
+	}
+	if len(ids) != 2 || ids[0] != ids[1] || ids[0] != tasks[0].TurnID {
+		t.Errorf("runs: %q, task %s", h.runs(), tasks[0].TurnID)
+	}
+	// Replayed under its id, and late under another: acknowledged, and nothing.
+	report.ID = "r2"
+	h.post(report)
+	if r := h.pollAfter(time.Minute); r.Turns != 0 || len(h.waiting()) != 0 {
+		t.Errorf("late report: %+v", r)
+	}
+	h.wantTasks(state.Success)
+}
+
+// Nobody answers: a timeout stands in for the report, at the deadline.
+func TestAQuestionThatNobodyAnswers(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(asking)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.pollAfter(9 * time.Minute)
+	h.wantTasks()
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success)
+	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "told: timeout") {
+		t.Errorf("replies: %+v", replies)
+	}
+}
+
+// The operator does not wait for other agents: his message ends the waiting,
+// the turn is finished, and his message is next.
+func TestTheOperatorEndsTheWaiting(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	h.plays(asking)
+	h.receive(letter{id: "<one@example.com>", body: "one"})
+	h.poll()
+	h.receive(letter{id: "<two@example.com>", body: "two"})
+	h.pollAfter(time.Minute)
+	tasks := h.wantTasks(state.Success, state.Success)
+	if tasks[0].TurnID == tasks[1].TurnID {
+		t.Errorf("tasks: %+v", tasks)
+	}
+	replies := h.sentOf("reply")
+	if len(replies) != 2 || !strings.Contains(replies[0].text, "told: timeout: superseded") || replies[0].head.InReplyTo != "<one@example.com>" || replies[1].head.InReplyTo != "<two@example.com>" {
+		t.Errorf("replies: %+v", replies)
+	}
+}
+
+// What is sent is sent at once, and nobody waits for it.
+func TestSendLeavesDuringTheTurn(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays("us send " + peer + " 'the deploy is done' && us ask " + handle + " 'me?' 1m 2>self; echo ok\n")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.wantTasks(state.Success)
+	if got := h.reports(); len(got) != 1 || got[0].Kind != mesh.KindMessage || got[0].Text != "the deploy is done" {
+		t.Errorf("the peer got %+v", got)
+	}
+	if h.left("self") != "that is you" {
+		t.Errorf("asking oneself: %q", h.left("self"))
+	}
+}
