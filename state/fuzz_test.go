@@ -38,7 +38,7 @@ func FuzzStep(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data, text[:300])
+		f.Add(data, text[:120])
 	}
 	f.Fuzz(func(t *testing.T, data, script []byte) {
 		script = script[:min(len(script), 400)] // long lives say no more than several short ones

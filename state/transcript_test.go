@@ -427,10 +427,15 @@ func atoi(s string) int {
 	return n
 }
 
-// id finds the random id that is told under this name.
+// id finds the random id that is told under this name; a reply's holds its turn's.
 func (st *story) id(name string) string {
-	for id, n := range st.names {
-		name = strings.ReplaceAll(name, n, id)
+	if turn, ok := strings.CutPrefix(name, "reply."); ok {
+		return "reply." + st.id(turn)
+	}
+	for id, told := range st.names {
+		if told == name {
+			return id
+		}
 	}
 	return name
 }
