@@ -102,6 +102,7 @@ func TestAPollThatDiesAtAnyStepIsMended(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
 	}
+	t.Parallel() // it mostly waits for the disk
 	for n := 1; ; n++ {
 		h := fullHouse(t, mesh.KindMessage)
 		err := h.poller(h.blueprintFile(), "die-at", strconv.Itoa(n)).Run()

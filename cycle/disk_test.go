@@ -24,6 +24,7 @@ func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("polls some hundred times")
 	}
+	t.Parallel() // it mostly waits for the disk
 	for n := 1; ; n++ {
 		h := fullHouse(t, mesh.KindNotice)
 		failedAt := h.failDiskAt(n)

@@ -204,3 +204,26 @@ func TestAPayloadThatIsGoneIsSaid(t *testing.T) {
 		t.Errorf("left: %+v, %+v", s.Inbox, s.Outbox)
 	}
 }
+
+// An agent that has put something in the way of its own lock cannot halt the
+// cycles after it (DESIGN 13.6).
+func TestALockThatCannotBeLookedAtHaltsNothing(t *testing.T) {
+	for name, spoil := range map[string]func(alive string) error{
+		"a link":   func(alive string) error { return os.Symlink("/nonexistent", alive) },
+		"a folder": func(alive string) error { return os.Mkdir(alive, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.receive(letter{id: "<one@example.com>"})
+			_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
+			check(t, err)
+			h.startAndDie()
+			head := h.state().Turn
+			dir := h.agent.Store.Path(filepath.Join(state.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
+			check(t, os.MkdirAll(dir, 0o700))
+			check(t, spoil(filepath.Join(dir, "alive")))
+			h.pollAfter(time.Minute)
+			h.wantSent("ack reply")
+		})
+	}
+}

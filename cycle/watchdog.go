@@ -62,17 +62,20 @@ func (a *Agent) endOrphan(ctx context.Context, head state.Head) (string, error) 
 	}
 	dir := a.Store.Path(attemptDir(head.TurnID, head.Epoch))
 	held, _, err := turn.Probe(dir)
-	if err != nil {
-		return "", err
+	abandoned := false
+	if err == nil && held {
+		abandoned, err = turn.End(ctx, dir, turn.DefaultGrace)
 	}
-	if !held {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return "", err
+	case err != nil:
+		// The agent may have spoiled its own folder. Like one that outlives KILL
+		// it is abandoned with its epoch: it must not hold up every later cycle.
+		return "its runner died, and what became of the agent cannot be seen: " + err.Error(), nil
+	case !held:
 		return "its runner died", nil
-	}
-	abandoned, err := turn.End(ctx, dir, turn.DefaultGrace)
-	if err != nil {
-		return "", err
-	}
-	if abandoned {
+	case abandoned:
 		return "its runner died, and the agent did not let itself be ended", nil
 	}
 	return "its runner died, the agent was ended", nil
