@@ -29,6 +29,9 @@ type livingAgent struct {
 // after somebody began to end it.
 const orphanLives = 60 * time.Millisecond
 
+// mostAttempts is more than one process has a reason to make.
+const mostAttempts = 60
+
 // errNoLogin is what an agent says that is not logged in.
 var errNoLogin = &state.CredentialError{Name: "agent:exec", Err: errors.New("not logged in")}
 
@@ -47,6 +50,11 @@ var wishes = []string{
 func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 	w := p.world
 	p.mortal(p.point(Main, "agent start"))
+	if p.attempts++; p.attempts > mostAttempts {
+		w.violate("6", "%s makes attempt after attempt without end", p.name)
+		p.die()
+		runtime.Goexit()
+	}
 	a, err := w.raise(at)
 	if err != nil {
 		return turn.Result{}, err
@@ -199,7 +207,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	if ctx.Err() != nil {
 		return answer
 	}
-	resumed := strings.Contains(string(at.Prompt), "You asked other agents")
+	resumed := strings.Contains(string(at.Prompt), "\n<report>\n")
 	if resumed {
 		w.count.some("a turn was resumed")
 	}

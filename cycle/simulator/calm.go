@@ -26,7 +26,6 @@ func (w *World) calm() {
 	w.table.setMood("")
 	w.clock.settle()
 	w.call("POST", "/resume", struct{}{})
-	w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
 	for range mostCalm {
 		w.clock.pass(calmStep)
 		if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
@@ -36,7 +35,14 @@ func (w *World) calm() {
 		if w.over() {
 			return
 		}
-		if w.atRest() {
+		s, err := w.status()
+		if err != nil {
+			w.violate("6", "with nothing wrong any more status fails: %v", err)
+		}
+		if s.Halted { // a mail that said so may have waited until now
+			w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
+		}
+		if atRest(s) {
 			w.finish()
 			return
 		}
@@ -70,9 +76,8 @@ func (w *World) status() (s cycle.Status, err error) {
 }
 
 // atRest says whether nothing waits and nothing runs, as `status` has it.
-func (w *World) atRest() bool {
-	s, err := w.status()
-	return err == nil && s.Phase == "IDLE" && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
+func atRest(s cycle.Status) bool {
+	return s.Phase == "IDLE" && !s.Halted && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
 }
 
 func (w *World) restless() string {

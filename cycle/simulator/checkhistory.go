@@ -185,7 +185,7 @@ func (v *historian) read(l line) {
 	case "message":
 		v.accepted(l)
 	case "nudge":
-		if v.nudged[l.Key] {
+		if v.nudged[l.Key] && !v.world.saw.rangAgain() {
 			v.broken("7", "nudge %s was taken twice", l.Key)
 		}
 		v.nudged[l.Key] = true
@@ -203,7 +203,7 @@ func (v *historian) read(l line) {
 		v.queued(l)
 	case "recovery":
 		v.some("the state was recovered")
-		v.recovered()
+		v.recovered(l)
 	}
 }
 
@@ -253,6 +253,9 @@ func (v *historian) turned(l line) {
 		}
 		v.keys[l.Key], v.head = l.TurnID, l.TurnID
 	case "reaped", "given back":
+		if strings.HasPrefix(l.Reason, "credential") {
+			delete(v.open, l.Key) // held back until the agent may log in again
+		}
 		v.some("a turn was " + l.What)
 		v.head = ""
 	case "suspended":
@@ -299,9 +302,14 @@ func (v *historian) queued(l line) {
 	}
 }
 
-// recovered: what was between the last good state and the loss was applied, but
-// an attempt under way then is over, and the phase is what it was rebuilt to.
-func (v *historian) recovered() { v.head = "" }
+// recovered: what the history knew was applied, but an attempt under way then
+// is over. Where only the history was left, the phase is IDLE (DESIGN 4).
+func (v *historian) recovered(l line) {
+	v.head = ""
+	if strings.Contains(l.Reason, "copy too") {
+		v.phase = "IDLE"
+	}
+}
 
 // deliverable reads what a task line names.
 func (w *World) deliverable(task line) (string, error) {

@@ -28,6 +28,8 @@ type process struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
+	attempts int
+
 	mu     sync.Mutex
 	faults []Fault
 	points map[Lane]int

@@ -36,6 +36,7 @@ type record struct {
 	conns    map[string]int       // by protocol
 	validity uint32
 
+	nudgeBack bool // a power cut brought a nudge back that was taken
 	lateTaken bool // an agent that came late was not refused
 }
 
@@ -274,6 +275,14 @@ func numbers(set string) []uint32 {
 		}
 	}
 	return all
+}
+
+// rangAgain says whether a nudge may ring twice: to remove its file is not
+// worth an fsync.
+func (r *record) rangAgain() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.nudgeBack
 }
 
 // connected counts a connection.

@@ -20,6 +20,7 @@ var (
 	first  = flag.Int64("first", 1, "the first of them")
 	length = flag.Int("steps", 30, "how many steps a story has")
 	during = flag.Duration("for", 0, "play as many seeds as fit into this time instead; the rare must then happen")
+	all    = flag.Bool("all", false, "go on after a seed that failed")
 	alone  = flag.Bool("noshrink", false, "print a story that failed as it was")
 )
 
@@ -42,7 +43,7 @@ func many(t *testing.T) {
 	go func() {
 		defer close(next)
 		for n := range int64(1 << 62) {
-			if *during == 0 && n >= int64(*seeds) || *during > 0 && time.Since(begin) > *during || t.Failed() {
+			if *during == 0 && n >= int64(*seeds) || *during > 0 && time.Since(begin) > *during || t.Failed() && !*all {
 				return
 			}
 			next <- *first + n

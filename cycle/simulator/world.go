@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"text/template"
@@ -236,6 +237,11 @@ func (w *World) powerOn() {
 	}
 	for _, t := range told {
 		w.tell("  ! lost: %s", t)
+		if strings.Contains(t, "nudges/") {
+			w.saw.mu.Lock()
+			w.saw.nudgeBack = true
+			w.saw.mu.Unlock()
+		}
 		w.count.some("power took something")
 	}
 }
