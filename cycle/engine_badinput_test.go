@@ -1,0 +1,172 @@
+package cycle_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// Whatever an agent does, its message has one deliverable with a clear reason,
+// and the next message is served.
+func TestWhateverAnAgentDoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		does    string // the script, on the message "bad"
+		claude  bool
+		outcome state.Outcome
+		says    string // in the reply
+	}{
+		"prints nothing":            {does: "exit 0", outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
+		"prints blanks":             {does: `printf ' \n\t\n'`, outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
+		"prints 200 MB":             {does: "yes 'and so on' | head -c 200000000", outcome: state.Partial, says: "the answer is cut at 16777216 bytes of 200000000"},
+		"prints 200 MB in one line": {does: "head -c 200000000 /dev/zero | tr '\\0' x", claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
+		"prints binary":             {does: "head -c 100000 /dev/urandom; echo; echo END", outcome: state.Success, says: "END"},
+		"prints NUL":                {does: `printf 'a\000b\033[2Jc'`, outcome: state.Success, says: "ab[2Jc"},
+		"half a JSON line":          {does: `printf '{"type":"assistant","message":{"content":[{"type":"text","te'`, claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
+		"JSON of no kind":           {does: `printf '7\n[]\n{"type":[]}\nnull\n"x"\n'`, claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
+		"a stream cut after text":   {does: `init s1; printf '{"type":"assistant","message":{"content":[{"type":"text","text":"half of it"}]}}\n'`, claude: true, outcome: state.Partial, says: "half of it\n\n[partial: the agent's stream ended without a result]"},
+		"exits with 3":              {does: "echo so far; echo 'out of luck' >&2; exit 3", outcome: state.Failed, says: "so far\n\nInference failed. exit status 3: out of luck"},
+		"forks a daemon":            {does: "(setsid sh -c 'sleep 300' >/dev/null 2>&1 & echo $! >daemon); echo forked", outcome: state.Success, says: "forked"},
+		"leaves a child":            {does: "sleep 300 & echo forked", outcome: state.Success, says: "forked"},
+		"ignores TERM":              {does: "trap '' TERM; echo busy; while :; do sleep 1; done", outcome: state.Timeout, says: "busy\n\n[timeout: ran longer than 3s]"},
+		"deletes its box":           {does: `rm -rf "$AGENTSTATELOOP_OUTPUT"; echo gone`, outcome: state.Success, says: "gone"},
+		"puts a file for its box":   {does: `rm -rf "$AGENTSTATELOOP_OUTPUT"; echo x >"$AGENTSTATELOOP_OUTPUT"; echo gone`, outcome: state.Success, says: "gone"},
+		"puts a link for its box":   {does: `rm -rf "$AGENTSTATELOOP_OUTPUT"; ln -s /etc "$AGENTSTATELOOP_OUTPUT"; echo gone`, outcome: state.Success, says: "gone"},
+		"deletes its whole attempt": {does: `rm -rf "$AGENTSTATELOOP_OUTPUT/.."/* ; rm -rf "$(dirname "$AGENTSTATELOOP_OUTPUT")"; echo gone`, outcome: state.Success, says: "gone"},
+		"a folder as deliverable":   {does: `mkdir -p "$AGENTSTATELOOP_OUTPUT/deliverable.txt/x"; echo put`, outcome: state.Success, says: "put"},
+		"kills itself":              {does: "echo ouch; kill -9 $$", outcome: state.Failed, says: "ouch\n\nInference failed. signal: killed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.agent.Turn.Timeout = 3 * time.Second
+			if strings.Contains(c.does, "200000000") {
+				h.agent.Turn.Timeout = time.Minute
+			}
+			h.agent.Turn.Grace = 200 * time.Millisecond
+			answer := "echo fine"
+			prelude := ""
+			if c.claude {
+				h.agent.Turn.Runner = turn.Claude
+				prelude, answer = fakeClaude, "init s2; answer fine"
+			}
+			h.plays(prelude + "if grep -q '^bad$' \"$AGENTSTATELOOP_CONTEXT/text.txt\"; then\n" + c.does + "\nexit\nfi\n" + answer + "\n")
+			t.Cleanup(func() { h.endDaemon() })
+			h.receive(letter{id: "<bad@example.com>", body: "bad"})
+			h.receive(letter{id: "<good@example.com>", body: "good"})
+			h.poll()
+			h.wantTasks(c.outcome, state.Success)
+			replies := h.sentOf("reply")
+			if len(replies) != 2 || !strings.Contains(replies[0].text, c.says) || replies[1].text != "fine" {
+				for _, r := range replies {
+					t.Errorf("reply: %.3000s", r.text)
+				}
+			}
+			if s := h.state(); len(s.Inbox) != 0 || len(s.Outbox) != 0 || s.Turn.Status != state.HeadIdle {
+				t.Errorf("left: %+v, %+v, %+v", s.Inbox, s.Outbox, s.Turn)
+			}
+		})
+	}
+}
+
+// endDaemon ends the daemon that an agent has left, if it did.
+func (h *house) endDaemon() {
+	if pid := h.left("daemon"); pid != "" {
+		_ = exec.Command("kill", "-9", pid).Run() // it may be gone
+	}
+}
+
+// What cannot be started is said, and how to mend it; and the next message is
+// served as soon as it can be.
+func TestAnAgentThatCannotBeStarted(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(h *house)
+		says  string
+	}{
+		"workdir missing":   {func(h *house) { h.agent.Turn.Workdir = filepath.Join(h.blueprint.Dir, "nowhere") }, "is no folder; make it, or set workdir"},
+		"command not found": {func(h *house) { h.agent.Turn.Command = []string{"no-such-agent"} }, "command not found: no-such-agent is not in PATH"},
+		"not executable":    {func(h *house) { h.agent.Turn.Command = []string{filepath.Join(h.blueprint.Dir, "text")} }, "is not executable"},
+		"no such program":   {func(h *house) { h.script("#!/no/such/shell\n") }, "cannot be started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.write("text", "hello")
+			good := *h.agent.Turn
+			c.spoil(h)
+			h.receive(letter{id: "<bad@example.com>"})
+			h.poll()
+			h.wantTasks(state.Failed)
+			if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, c.says) {
+				t.Errorf("replies: %+v", replies)
+			}
+			*h.agent.Turn = good
+			h.script(answering)
+			h.receive(letter{id: "<good@example.com>", body: "good"})
+			h.pollAfter(time.Minute)
+			h.wantTasks(state.Failed, state.Success)
+		})
+	}
+}
+
+// An agent that fills the disk with what it leaves in its box loses that, and is
+// answered all the same. What fills the disk elsewhere is not ours to remove:
+// nothing is consumed or told twice until there is room again.
+func TestAnAgentThatFillsTheDisk(t *testing.T) {
+	for name, inBox := range map[string]bool{"in its box": true, "elsewhere": false} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			disk := smallDisk(t)
+			h.agent.Store.Dir = filepath.Join(disk, "state")
+			h.poll()
+			fill := `"$AGENTSTATELOOP_OUTPUT/fill"`
+			if !inBox {
+				fill = filepath.Join(disk, "fill")
+			}
+			h.plays("if grep -q '^bad$' \"$AGENTSTATELOOP_CONTEXT/text.txt\"; then cat /dev/zero >" + fill + "; fi\necho the answer\n")
+			h.receive(letter{id: "<bad@example.com>", body: "bad"})
+			h.receive(letter{id: "<good@example.com>", body: "good"})
+			_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
+			if inBox {
+				check(t, err)
+			} else {
+				if err == nil {
+					t.Error("a poll on a full disk told nothing")
+				}
+				check(t, os.Remove(filepath.Join(disk, "fill")))
+				h.script("#!/bin/sh\ncat >prompt\necho the answer\n") // the agent is mended, too
+				h.pollAfter(time.Minute)
+			}
+			h.wantTasks(state.Success, state.Success)
+			replies := h.sentOf("reply")
+			if len(replies) != 2 || !strings.HasPrefix(replies[0].text, "the answer") || replies[1].text != "the answer" {
+				t.Fatalf("replies: %+v", replies)
+			}
+			if inBox != strings.Contains(replies[0].text, `the disk was full: to make room for this, these files were removed from the output box: "fill"`) {
+				t.Errorf("reply: %q", replies[0].text)
+			}
+		})
+	}
+}
+
+// smallDisk is a disk of its own, of 8 MB.
+func smallDisk(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", dir).CombinedOutput(); err != nil {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "1" {
+			t.Fatalf("mount a small disk: %v: %s", err, out)
+		}
+		t.Skipf("a small disk cannot be mounted: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("unmount: %v: %s", err, out)
+		}
+	})
+	return dir
+}
