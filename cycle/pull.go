@@ -31,40 +31,52 @@ func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 	if a.Turn != nil {
 		return Pulled{}, errors.New(`turn.runner runs the messages; set it to "none" to pull them`)
 	}
-	lock, err := a.Store.TryLock(state.TurnLock)
-	if err != nil {
-		return Pulled{}, err
+	var next Pulled
+	held, err := a.under(state.TurnLock, func() (err error) {
+		if _, err = a.reap(ctx); err == nil {
+			next, err = a.next(ctx)
+		}
+		return err
+	})
+	if err == nil && !held {
+		err = ErrBusy
 	}
-	if lock == nil {
-		return Pulled{}, ErrBusy
+	return next, err
+}
+
+// next takes the first message that can be read. One that cannot has its answer
+// all the same. The caller holds turn.lock.
+func (a *Agent) next(ctx context.Context) (Pulled, error) {
+	for {
+		s, err := a.commit(ctx, state.Claimed{Pull: true})
+		if err != nil {
+			return Pulled{}, err
+		}
+		head := s.Turn
+		if head.Status == state.HeadRunning {
+			return Pulled{}, fmt.Errorf("turn %s is not done: end it with `inbox done`", head.TurnID)
+		}
+		if head.Status != state.HeadDispatched {
+			return Pulled{}, ErrNothing
+		}
+		if s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
+			return Pulled{}, err
+		}
+		msg, _ := s.Find(head.Key)
+		w, err := a.load(head, msg)
+		if err == nil {
+			return Pulled{
+				TurnID: head.TurnID, Epoch: head.Epoch, Key: msg.Key, Source: msg.Source, From: msg.From,
+				Text: w.text, Note: msg.Note,
+			}, nil
+		}
+		if err := a.close(ctx, w, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {
+			return Pulled{}, err
+		}
+		if err := a.sendNow(ctx); err != nil {
+			return Pulled{}, err
+		}
 	}
-	defer lock.Unlock()
-	if _, err := a.reap(ctx); err != nil {
-		return Pulled{}, err
-	}
-	s, err := a.commit(ctx, state.Claimed{Pull: true})
-	if err != nil {
-		return Pulled{}, err
-	}
-	head := s.Turn
-	if head.Status == state.HeadRunning {
-		return Pulled{}, fmt.Errorf("turn %s is not done: end it with `inbox done`", head.TurnID)
-	}
-	if head.Status != state.HeadDispatched {
-		return Pulled{}, ErrNothing
-	}
-	if s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
-		return Pulled{}, err
-	}
-	msg, _ := s.Find(head.Key)
-	w, err := a.load(head, msg)
-	if err != nil {
-		return Pulled{}, err
-	}
-	return Pulled{
-		TurnID: head.TurnID, Epoch: head.Epoch, Key: msg.Key, Source: msg.Source, From: msg.From,
-		Text: w.text, Note: msg.Note,
-	}, nil
 }
 
 // Done ends the turn that Next has handed out, with its deliverable, and sends

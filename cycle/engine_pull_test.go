@@ -1,0 +1,166 @@
+package cycle_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// pullHouse is a house whose agent pulls: no runner runs its messages.
+func pullHouse(t *testing.T) *house {
+	t.Helper()
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	h.agent.Policy.Turns = false
+	h.agent.Policy.TurnTimeout = 10 * time.Minute
+	h.agent.Turn = nil
+	return h
+}
+
+// An agent that pulls takes a message, and hands back its answer.
+func TestAPulledMessageIsAnswered(t *testing.T) {
+	h := pullHouse(t)
+	if _, err := h.agent.Next(t.Context()); !errors.Is(err, cycle.ErrNothing) {
+		t.Errorf("with nothing there: %v", err)
+	}
+	h.receive(letter{id: "<one@example.com>", body: "one"})
+	h.receive(letter{id: "<two@example.com>", body: "two"})
+	h.poll()
+	h.wantSent("")
+	first, err := h.agent.Next(t.Context())
+	check(t, err)
+	if first.Text != "one" || first.From != operator {
+		t.Errorf("pulled: %+v", first)
+	}
+	if _, err := h.agent.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "is not done") {
+		t.Errorf("two at once: %v", err)
+	}
+	in := cycle.Inside{TurnID: first.TurnID, Epoch: first.Epoch}
+	check(t, h.agent.Done(t.Context(), in, "the answer"))
+	if err := h.agent.Done(t.Context(), in, "another"); !errors.Is(err, cycle.ErrStale) {
+		t.Errorf("done twice: %v", err)
+	}
+	h.wantTasks(state.Success)
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "the answer" {
+		t.Errorf("replies: %+v", replies)
+	}
+	second, err := h.agent.Next(t.Context())
+	check(t, err)
+	if second.Text != "two" || second.Epoch <= first.Epoch {
+		t.Errorf("pulled: %+v", second)
+	}
+}
+
+// It has turn.timeout for it, and not less; then the message is handed out
+// again, with a note, and whoever was late can do nothing.
+func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {
+	h := pullHouse(t)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	first, err := h.agent.Next(t.Context())
+	check(t, err)
+	for range 9 {
+		h.pollAfter(time.Minute)
+	}
+	if head := h.state().Turn; head.Epoch != first.Epoch || head.Status != state.HeadRunning {
+		t.Fatalf("reaped early: %+v", head)
+	}
+	h.pollAfter(2 * time.Minute)
+	if head := h.state().Turn; head.Status != state.HeadIdle {
+		t.Fatalf("not reaped: %+v", head)
+	}
+	again, err := h.agent.Next(t.Context())
+	check(t, err)
+	if again.TurnID != first.TurnID || again.Epoch <= first.Epoch || !strings.Contains(again.Note, "half done") {
+		t.Errorf("pulled: %+v", again)
+	}
+	if err := h.agent.Done(t.Context(), cycle.Inside{TurnID: first.TurnID, Epoch: first.Epoch}, "late"); !errors.Is(err, cycle.ErrStale) {
+		t.Errorf("late: %v", err)
+	}
+	check(t, h.agent.Done(t.Context(), cycle.Inside{TurnID: again.TurnID, Epoch: again.Epoch}, "in time"))
+	h.wantTasks(state.Success)
+}
+
+// Three times not done in time: it is given up, and the sender told.
+func TestAPulledMessageThatIsNeverDone(t *testing.T) {
+	h := pullHouse(t)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	for range h.agent.Policy.MaxAttempts {
+		_, err := h.agent.Next(t.Context())
+		check(t, err)
+		h.pollAfter(11 * time.Minute)
+	}
+	h.wantTasks(state.Failed)
+	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "taken by `inbox next` and not done, and it was attempt 3 of 3") {
+		t.Errorf("replies: %+v", replies)
+	}
+}
+
+// `stop` ends a pulled turn at once: nobody else can.
+func TestAPulledTurnIsStopped(t *testing.T) {
+	h := pullHouse(t)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	m, err := h.agent.Next(t.Context())
+	check(t, err)
+	check(t, h.agent.Stop(t.Context(), "test"))
+	h.wantTasks(state.Canceled)
+	if err := h.agent.Done(t.Context(), cycle.Inside{TurnID: m.TurnID, Epoch: m.Epoch}, "late"); !errors.Is(err, cycle.ErrStale) {
+		t.Errorf("done after stop: %v", err)
+	}
+}
+
+// A message whose text is lost on the disk is answered, and the next handed out.
+func TestAPulledMessageWhoseTextIsGone(t *testing.T) {
+	h := pullHouse(t)
+	h.receive(letter{id: "<one@example.com>", body: "one"})
+	h.poll()
+	check(t, os.RemoveAll(h.agent.Store.Path(state.MessagesDir)))
+	h.receive(letter{id: "<two@example.com>", body: "two"})
+	h.pollAfter(time.Minute)
+	m, err := h.agent.Next(t.Context())
+	check(t, err)
+	if m.Text != "two" {
+		t.Errorf("pulled: %+v", m)
+	}
+	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "no such file") {
+		t.Errorf("replies: %+v", replies)
+	}
+}
+
+// Retry and drop do what they say, and no more.
+func TestRetryAndDrop(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	h.script("#!/bin/sh\necho out of luck >&2; exit 1\n")
+	h.receive(letter{id: "<one@example.com>", body: "one"})
+	h.poll()
+	h.wantTasks(state.Failed)
+	key := h.lines(state.LineTask)[0].Key
+	h.script(answering)
+	check(t, h.agent.Retry(t.Context(), key))
+	h.poll()
+	tasks := h.wantTasks(state.Failed, state.Success)
+	if tasks[0].TurnID == tasks[1].TurnID {
+		t.Errorf("a message that is queued again has its old turn: %+v", tasks)
+	}
+	if err := h.agent.Retry(t.Context(), "mail:none.1.1"); err == nil {
+		t.Error("a message that never was is queued again")
+	}
+
+	key, err := h.agent.Tell(t.Context(), "me", "never mind")
+	check(t, err)
+	check(t, h.agent.Drop(t.Context(), key, "test"))
+	if err := h.agent.Drop(t.Context(), key, "test"); err == nil {
+		t.Error("dropped twice")
+	}
+	if r := h.poll(); r.Turns != 0 {
+		t.Errorf("a dropped message ran: %+v", r)
+	}
+}
