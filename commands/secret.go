@@ -48,28 +48,34 @@ func (p *program) secret(c *config, s secret) func(context.Context) (string, err
 // readSecretFile reads a regular file that only its owner can read. One
 // newline at its end is not part of the secret.
 func readSecretFile(path string) (string, error) {
-	// Without O_NONBLOCK a FIFO in its place would hold us for ever.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", fmt.Errorf("read secret: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", fmt.Errorf("read secret: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("read secret: %s is no regular file", path)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("read secret: %s can be read by others (mode %04o): run chmod 600 on it", path, info.Mode().Perm())
-	}
-	data, err := io.ReadAll(io.LimitReader(f, longestSecret+1))
+	data, err := readPrivate(path)
 	if err != nil {
 		return "", fmt.Errorf("read secret: %w", err)
 	}
 	text := strings.TrimSuffix(string(data), "\n")
 	return usable(strings.TrimSuffix(text, "\r"), path)
+}
+
+// readPrivate reads a regular file that only its owner can read, and of a long
+// one longestSecret+1 bytes.
+func readPrivate(path string) ([]byte, error) {
+	// Without O_NONBLOCK a FIFO in its place would hold us for ever.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s can be read by others (mode %04o): run chmod 600 on it", path, info.Mode().Perm())
+	}
+	return io.ReadAll(io.LimitReader(f, longestSecret+1))
 }
 
 func (p *program) readSecretEnv(key string) (string, error) {

@@ -40,10 +40,14 @@ type journal struct {
 	broken  bool  // file cannot be believed
 }
 
+// ErrServed: another process serves from the directory.
+var ErrServed = errors.New("another mesh serves from it")
+
 // OpenServer makes a mesh that keeps what it holds in dir (0700, made if it is
 // not there): what was answered 202, HALT and the registry survive any death
 // of the process and, where fsync does what it says, of the machine. It fails
-// if another process serves from dir, or a newer version wrote there. A log
+// with ErrServed if another process serves from dir, and if a newer version
+// wrote there. A log
 // with lines that cannot be read is set aside and the rest of it kept; SetAside
 // tells. Close the server.
 func OpenServer(dir string, o Options) (*Server, error) {
@@ -58,7 +62,7 @@ func OpenServer(dir string, o Options) (*Server, error) {
 	case err != nil:
 		return nil, fmt.Errorf("lock mesh directory: %w", err)
 	case !free:
-		return nil, fmt.Errorf("lock mesh directory: another mesh serves from %s", dir)
+		return nil, fmt.Errorf("lock mesh directory %s: %w", dir, ErrServed)
 	}
 	s := NewServer(o)
 	s.journal = &journal{path: filepath.Join(dir, "mesh.log"), lock: lock, broken: true} // until it is written anew

@@ -288,7 +288,7 @@ func TestDamagedLog(t *testing.T) {
 func TestOpenServerRefuses(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if _, err := OpenServer(dir, Options{}); err == nil || !strings.Contains(err.Error(), "another mesh") {
+	if _, err := OpenServer(dir, Options{}); !errors.Is(err, ErrServed) {
 		t.Errorf("second server: %v", err)
 	}
 	closeServer(t, s)

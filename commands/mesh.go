@@ -1,0 +1,161 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/mesh"
+)
+
+func (p *program) meshCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "mesh",
+		Usage: "the message service between agents: serve, send, inbox",
+		Subcommands: []*cli.Command{
+			p.meshServeCommand(),
+			{
+				Name:      "send",
+				Usage:     "put a message into another agent's mailbox",
+				ArgsUsage: "HANDLE TEXT",
+				Description: `Goes out as your agent, with its token. With - as TEXT the message is read
+from standard input. Prints the message's id; the same --id again sends
+nothing new, so that a script may repeat itself.
+
+Example:
+  agentstateloop mesh send dorlange3120 "rotate the Gmail password, please"`,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "kind", Value: mesh.KindMessage, Usage: "`KIND`: message, ask, report, relay or notice"},
+					&cli.StringFlag{Name: "id", Usage: "the message's `ID`, for a send that may be repeated"},
+					&cli.StringFlag{Name: "correlation-id", Usage: "the `ID` of the message it answers"},
+				},
+				Action: p.meshSend,
+			},
+			{
+				Name:  "inbox",
+				Usage: "what the mesh holds for your agent",
+				Description: `Only looks, unless --ack says what is done with: the next poll takes the
+rest in.
+
+Example:
+  agentstateloop mesh inbox --wait 50s --json`,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "wait", Usage: "wait so `LONG`, a minute at most, while it is empty"},
+					&cli.StringSliceFlag{Name: "ack", Usage: "take the message with this `ID` out; may be given again"},
+				},
+				Action: p.meshInbox,
+			},
+		},
+	}
+}
+
+// meshClient is the mesh side of the configured agent.
+func (p *program) meshClient(c *cli.Context) (*mesh.Client, error) {
+	a, err := p.agent(c)
+	if err != nil {
+		return nil, err
+	}
+	if a.Mesh == nil {
+		return nil, &configError{path: a.Config, key: "mesh.url", text: "is missing, so that there is no mesh to talk to",
+			hint: `start one with "agentstateloop mesh serve", and set [mesh] url = "http://127.0.0.1:8801"`}
+	}
+	return a.Mesh.Client, nil
+}
+
+func (p *program) meshSend(c *cli.Context) error {
+	if err := arguments(c, 2, 2); err != nil {
+		return err
+	}
+	to := strings.TrimPrefix(c.Args().First(), "@")
+	if !validHandle(to) {
+		return usagef("a handle has a-z, 0-9 and -, at most 32, with or without the @", "%q is no handle", c.Args().First())
+	}
+	text, err := p.message(c.Args().Get(1))
+	if err != nil {
+		return err
+	}
+	client, err := p.meshClient(c)
+	if err != nil {
+		return err
+	}
+	id, err := client.Send(c.Context, mesh.Message{
+		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"),
+	})
+	if err != nil {
+		return meshTrouble(err, client.URL)
+	}
+	if c.Bool("json") {
+		return p.printJSON(struct {
+			ID string `json:"id"`
+		}{id})
+	}
+	p.printf("%s\n", printable(id))
+	return nil
+}
+
+func (p *program) meshInbox(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	wait, err := waitFlag(c)
+	if err != nil {
+		return err
+	}
+	client, err := p.meshClient(c)
+	if err != nil {
+		return err
+	}
+	if ids := c.StringSlice("ack"); len(ids) > 0 {
+		for _, id := range ids {
+			if err := client.Ack(c.Context, id); err != nil {
+				return meshTrouble(err, client.URL)
+			}
+		}
+		return nil
+	}
+	box, err := client.Mailbox(c.Context, wait)
+	if err != nil {
+		return meshTrouble(err, client.URL)
+	}
+	if c.Bool("json") {
+		if box.Messages == nil {
+			box.Messages = []mesh.Message{}
+		}
+		return p.printJSON(box)
+	}
+	if box.Halted {
+		p.printf("HALTED by the mesh\n")
+	}
+	for _, m := range box.Messages {
+		proof := ""
+		if !m.Proven {
+			proof = " (unproven)"
+		}
+		p.printf("%s  %s  %s from @%s%s: %s\n", clock(m.SentAt, p.now()), oneLine(m.ID), oneLine(m.Kind), oneLine(m.From), proof, oneLine(m.Text))
+	}
+	return nil
+}
+
+// waitFlag reads --wait; 0 where it is not given.
+func waitFlag(c *cli.Context) (time.Duration, error) {
+	text := c.String("wait")
+	if text == "" {
+		return 0, nil
+	}
+	d, err := parseSpan(span(text))
+	if err != nil {
+		return 0, usagef("", "--wait %q %v", text, err)
+	}
+	return d, nil
+}
+
+// meshTrouble adds what to do about a mesh that does not answer.
+func meshTrouble(err error, url string) error {
+	if e, ok := errors.AsType[*mesh.Error](err); ok && e.Code == 0 {
+		return &hinted{err, fmt.Sprintf("nothing answers at %s: is the mesh running? agentstateloop mesh serve starts one", url)}
+	}
+	return err
+}

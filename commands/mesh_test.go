@@ -1,0 +1,118 @@
+package commands
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agentstateloop/mesh"
+)
+
+// running is the program at work in this process, until its context ends.
+type running struct {
+	first string // line of what it printed
+	stop  context.CancelFunc
+	code  chan int
+	erred *bytes.Buffer // to be read when it has ended
+}
+
+// start runs the program until it has printed a line, or ended.
+func start(t *testing.T, args ...string) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{stop: stop, code: make(chan int, 1), erred: &bytes.Buffer{}}
+	p := testProgram()
+	out, in := io.Pipe()
+	p.stdout, p.stderr = in, r.erred
+	go func() {
+		r.code <- p.run(ctx, append([]string{name}, args...))
+		in.Close()
+	}()
+	lines := bufio.NewReader(out)
+	r.first, _ = lines.ReadString('\n')
+	r.first = strings.TrimSpace(r.first)
+	go io.Copy(io.Discard, lines)
+	t.Cleanup(stop)
+	return r
+}
+
+// end stops it as a TERM does, and wants it to end well.
+func (r *running) end(t *testing.T) {
+	t.Helper()
+	r.stop()
+	if code := <-r.code; code != exitDone {
+		t.Fatalf("ended with %d: %s", code, r.erred)
+	}
+}
+
+// What `mesh serve` has answered for is there after it was stopped and started
+// again, and a token is asked for.
+func TestMeshServe(t *testing.T) {
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(tokens, []byte("# who may call\ngoulard3120 one\n@dorlange3120\ttwo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"mesh", "serve", "--addr", "127.0.0.1:0", "--dir", filepath.Join(dir, "mesh"), "--tokens", tokens}
+
+	server := start(t, args...)
+	client := func(url, token string) *mesh.Client {
+		return &mesh.Client{
+			URL: strings.TrimPrefix(url, "mesh at "), Handle: "goulard3120",
+			Token: func(context.Context) (string, error) { return token, nil },
+		}
+	}
+	if _, err := client(server.first, "").Send(t.Context(), mesh.Message{To: "dorlange3120", Text: "hello"}); err == nil {
+		t.Error("a call without a token was taken")
+	}
+	if _, err := client(server.first, "one").Send(t.Context(), mesh.Message{To: "dorlange3120", Text: "hello"}); err != nil {
+		t.Fatal(err)
+	}
+
+	second := start(t, args...)
+	if code := <-second.code; code != exitError || !strings.Contains(second.erred.String(), "another mesh serves") {
+		t.Errorf("a second server: exit %d, %s", code, second.erred)
+	}
+	server.end(t)
+
+	server = start(t, args...)
+	theirs := client(server.first, "two")
+	theirs.Handle = "dorlange3120"
+	box, err := theirs.Mailbox(t.Context(), 0)
+	if err != nil || len(box.Messages) != 1 || !box.Messages[0].Proven {
+		t.Errorf("after a restart the mailbox is %+v, %v", box, err)
+	}
+	server.end(t)
+}
+
+func TestReadTokens(t *testing.T) {
+	for _, bad := range []string{"", "# nobody\n", "goulard3120\n", "goulard3120 a b\n", "Not/Me secret\n", "a one\na two\n", strings.Repeat("#", longestSecret+1)} {
+		if _, err := readTokens(bad); err == nil {
+			t.Errorf("%.20q was taken", bad)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("a token shows in %q", err)
+		}
+	}
+}
+
+func TestListenHere(t *testing.T) {
+	for _, bad := range []string{"", "8801", "0.0.0.0:0", ":0", "example.com:0", "192.0.2.1:0"} {
+		if l, err := listenHere(bad); err == nil {
+			l.Close()
+			t.Errorf("--addr %q was taken", bad)
+		}
+	}
+	l, err := listenHere("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := listenHere(l.Addr().String()); exitCode(err) != exitError || hintOf(err) == "" {
+		t.Errorf("a port that is taken: %v", err)
+	}
+}
