@@ -109,7 +109,7 @@ func (g generator) detail(s Step) Step {
 // faults are what strikes one process: mostly nothing.
 func (g generator) faults(deep int) []Fault {
 	var list []Fault
-	for g.IntN(5) < 2 {
+	for g.chance(2) {
 		list = append(list, g.fault(deep))
 	}
 	return list
@@ -117,13 +117,13 @@ func (g generator) faults(deep int) []Fault {
 
 func (g generator) fault(deep int) Fault {
 	f := Fault{Lane: pick(g, weighted[Lane]{{6, Main}, {2, ByMail}, {1, ByMesh}})}
-	switch f.Lane {
+	switch f.Lane { // most polls are short, and some are long
 	case Main:
-		f.At = g.IntN(1 + g.IntN(120)) // a long poll has that many, a short one a dozen
+		f.At = g.IntN(pick(g, weighted[int]{{4, 9}, {4, 25}, {3, 100}}))
 	case ByMail:
-		f.At = g.IntN(14)
+		f.At = g.IntN(pick(g, weighted[int]{{3, 3}, {2, 9}}))
 	case ByMesh:
-		f.At = g.IntN(7)
+		f.At = g.IntN(pick(g, weighted[int]{{2, 1}, {2, 5}}))
 	}
 	f.What = pick(g, weighted[What]{
 		{24, Crash}, {8, CrashLate}, {10, Power}, {10, Fail}, {10, Lost}, {4, Half}, {1, Stall}, {20, Meanwhile},

@@ -210,31 +210,42 @@ func (w *World) place(step, path string) (Lane, string) {
 	if err != nil {
 		name = path
 	}
-	dir, file, _ := strings.Cut(name, string(filepath.Separator))
-	ext := filepath.Ext(strings.TrimSuffix(name, ".tmp"))
-	if strings.HasSuffix(name, ".tmp") {
-		ext += ".tmp"
-	}
+	dir, file, below := strings.Cut(filepath.ToSlash(name), "/")
 	lane := Main
+	switch dir {
+	case "messages", "quarantine":
+		if strings.HasPrefix(file, "mail") {
+			lane = ByMail
+		}
+		if strings.HasPrefix(file, "mesh") {
+			lane = ByMesh
+		}
+	case "outbox":
+		file, _, _ = strings.Cut(file, "%") // the kind of effect
+	}
 	switch {
-	case dir == "messages" && strings.HasPrefix(file, "mail"), dir == "quarantine" && strings.HasPrefix(file, "mail"):
-		lane = ByMail
-	case dir == "messages" && strings.HasPrefix(file, "mesh"), dir == "quarantine" && strings.HasPrefix(file, "mesh"):
-		lane = ByMesh
-	case dir == "outbox" && file != "":
-		kind, _, _ := strings.Cut(file, "%")
-		return lane, fmt.Sprintf("%s outbox/%s%s", step, kind, ext)
 	case strings.HasPrefix(dir, "history"):
 		dir = "history"
 	case strings.HasPrefix(dir, "state.json.corrupt"):
 		dir = "state.json.corrupt"
-	case dir == "turns" && file != "":
-		return lane, fmt.Sprintf("%s turns/%s", step, filepath.Base(file))
 	}
-	if file != "" {
-		dir += "/*" + ext
+	site := step + " " + dir
+	if !below {
+		return lane, site
 	}
-	return lane, step + " " + dir
+	base, _, _ := strings.Cut(filepath.Base(file), ".")
+	switch {
+	case dir == "outbox":
+		site += "/" + file
+	case dir == "turns" && (base == "deliverable" || base == "submitted" || base == "output"):
+		site += "/*/" + base
+	default:
+		site += "/*" + filepath.Ext(strings.TrimSuffix(file, ".tmp"))
+	}
+	if strings.HasSuffix(path, ".tmp") {
+		site += ".tmp"
+	}
+	return lane, site
 }
 
 // aborted says whether an error is what a fault or the end of the process

@@ -120,5 +120,8 @@ func sometimes(t *testing.T, counts simulator.Counts) {
 	for _, what := range slices.Sorted(maps.Keys(counts.Sometimes)) {
 		told = append(told, fmt.Sprintf("%6d  %s", counts.Sometimes[what], what))
 	}
+	for _, site := range slices.Sorted(maps.Keys(counts.Points)) {
+		told = append(told, fmt.Sprintf("%8d points  %s", counts.Points[site], site))
+	}
 	t.Log("\n" + strings.Join(told, "\n"))
 }
