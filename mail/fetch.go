@@ -27,6 +27,7 @@ type head struct {
 	answered bool // the server said something about the body
 	settled  bool // kept, gone, or failed
 	failed   bool // and counted
+	unproven bool // it waits until its sender can be proved
 }
 
 // headers fetches the heads of set, ascending, without setting \Seen. With an
@@ -191,9 +192,13 @@ func (l *looker) give(h *head, literal imap.LiteralReader) error {
 	if l.tooBig(max(m.Size, literal.Size())) {
 		body = headerOnly(raw)
 	}
-	err := l.keep(m, body)
+	err := l.prove(m, body)
 	if torn := raw.finish(literal.Size()); torn != nil {
 		return &tornError{h.uid, torn}
+	}
+	if u, ok := errors.AsType[*unprovenError](err); ok {
+		l.later(h, u)
+		return nil
 	}
 	if err != nil {
 		return &keepError{err}
@@ -219,15 +224,9 @@ func (w *whole) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// headerOnly reads up to the first empty line, maxHeader bytes at most.
+// headerOnly reads up to the first empty line, a little over maxHeader bytes at
+// most. What breaks the reading is found when the literal is finished.
 func headerOnly(r io.Reader) io.Reader {
-	var header bytes.Buffer
-	br := bufio.NewReader(io.LimitReader(r, maxHeader))
-	for {
-		line, err := br.ReadSlice('\n')
-		header.Write(line)
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) || len(bytes.TrimRight(line, "\r\n")) == 0 {
-			return &header
-		}
-	}
+	header, _ := cutHeader(bufio.NewReader(r))
+	return bytes.NewReader(header)
 }

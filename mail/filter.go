@@ -26,15 +26,34 @@ type Filter struct {
 	Operators []string // addresses
 	Own       string   // the address this agent sends from
 	MaxSize   int64    // bytes of the raw mail; 0 means no limit
-	Require   string   // [trust] require; only "from", no proof, is built
+
+	// What proves the sender, [trust] of DESIGN 12. With any other Require no
+	// mail comes in.
+	Require      string // RequireDMARC or RequireFrom
+	Verify       string // under RequireDMARC: VerifyServer, which "" means too, or VerifyDKIM
+	AuthservID   string // for VerifyServer: who says it
+	SameProvider bool   // for VerifyServer: one auth=pass for the operator's address will do as well
+	Resolver     string // for VerifyDKIM: the DNS server, host:port; "" is the system's
 }
 
-// Judge decides by a mail's header and its size in bytes, and does nothing
-// else. mine says that the mail is for this agent: one of its From addresses
+// The values of [trust] require that are built.
+const (
+	RequireDMARC = "dmarc" // the domain in From stands for the mail
+	RequireFrom  = "from"  // nothing: whoever writes the operator's address is the operator
+)
+
+// Who verifies under RequireDMARC.
+const (
+	VerifyServer = "server" // the mail server; its Authentication-Results are believed (RFC 8601)
+	VerifyDKIM   = "dkim"   // we do, by the mail's DKIM signatures (RFC 6376)
+)
+
+// judge decides by a mail's header and its size in bytes all but the proof of
+// the sender, which needs more, see prove. mine says that the mail is for this agent: one of its From addresses
 // is an operator's, exactly, and its subject holds the callsign as a whole
-// word, or it answers a mail of ours. gate is "" if mail that is mine may come
-// in; else the gate that refused it, with the evidence as one line in reason.
-func (f Filter) Judge(h Header, size int64) (mine bool, gate, reason string) {
+// word, or it answers a mail of ours. gate is "" if nothing here speaks against
+// mail that is mine; else the gate that refused it, with the evidence as one line in reason.
+func (f Filter) judge(h Header, size int64) (mine bool, gate, reason string) {
 	if !f.fromOperator(h) || !f.calls(h.Subject) && !f.answersUs(h) {
 		return false, "", ""
 	}
@@ -55,8 +74,8 @@ func (f Filter) Judge(h Header, size int64) (mine bool, gate, reason string) {
 	if f.MaxSize > 0 && size > f.MaxSize {
 		return true, GateSize, fmt.Sprintf("%d bytes, the limit is %d", size, f.MaxSize)
 	}
-	if f.Require != "from" {
-		return true, GateTrust, fmt.Sprintf("sender authentication %q is not built; only \"from\" is", f.Require)
+	if f.Require != RequireDMARC && f.Require != RequireFrom {
+		return true, GateTrust, fmt.Sprintf("sender authentication %q is not built", f.Require)
 	}
 	return true, "", ""
 }

@@ -52,7 +52,9 @@ type Header struct {
 	MediaType     string // of Content-Type, lower case, without parameters
 	Agent         string // X-AgentStateLoop: the handle that sent it
 
-	stable string // hash of the fields that every copy of one mail shares
+	// stable is a hash of the fields that every copy of one mail shares, and
+	// that nobody but its sender can change: they are what is signed.
+	stable string
 }
 
 // field is one header field, unfolded.
@@ -104,7 +106,7 @@ func ParseHeader(raw []byte) Header {
 			h.Agent = cmp.Or(h.Agent, oneLine(v, 100))
 		}
 		switch f.name {
-		case "from", "to", "date", "subject", "message-id", "in-reply-to", "references", "content-type":
+		case "from", "date", "subject", "message-id":
 			io.WriteString(sum, f.name+":"+strings.Join(strings.Fields(v), " ")+"\n")
 		}
 	}
@@ -255,7 +257,7 @@ func looseAddresses(list string) (bare, angled []string) {
 // NormalAddress is the form in which addresses are compared: lower case, the
 // domain in its ASCII form.
 func NormalAddress(a string) string {
-	a = strings.ToLower(strings.TrimSpace(a))
+	a = lower(strings.TrimSpace(a))
 	at := strings.LastIndexByte(a, '@')
 	if at < 0 || isASCII(a[at:]) {
 		return a

@@ -65,7 +65,9 @@ type Look struct {
 // limit the cursor waits just behind the last mail taken.
 //
 // A mail that cannot be fetched while the rest can is owed and tried again,
-// after all others; the third failure puts it into Failed. With an error Look
+// after all others; the third failure puts it into Failed. One whose sender
+// cannot be proved for now, since no DNS server answers, is owed without a try
+// counted; the rest is taken, and then Look gives an error. With an error Look
 // still returns what was kept before, and its Cursor is right for that.
 // Complete moves only when nothing is owed any more. A session sees the mailbox
 // as it was when it was opened.
@@ -80,6 +82,9 @@ func (s *Session) Look(ctx context.Context, cur state.Cursor, f Filter, limit in
 	err := l.run()
 	if errors.Is(err, errLimit) {
 		l.out.Rest, err = true, nil
+	}
+	if err == nil {
+		err = l.unproven
 	}
 	slices.SortFunc(l.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
 	if err != nil {
@@ -103,7 +108,8 @@ type looker struct {
 	ctx      context.Context
 	filter   Filter
 	keep     Keep
-	left     int // how many more may be taken
+	left     int   // how many more may be taken
+	unproven error // the first mail that is owed until its sender can be proved
 	out      Look
 }
 
@@ -476,7 +482,7 @@ func (l *looker) settle(heads []head, all bool) {
 			l.fail(h.uid)
 		case h.message == nil:
 			l.pass(h.uid)
-		case !h.settled:
+		case !h.settled || h.unproven:
 			l.owe(h.uid)
 			l.passUpTo(h.uid)
 		case h.failed:
@@ -493,7 +499,7 @@ func (l *looker) judge(h *head) {
 		return
 	}
 	header := ParseHeader(h.raw)
-	mine, gate, reason := l.filter.Judge(header, h.size)
+	mine, gate, reason := l.filter.judge(header, h.size)
 	if !mine {
 		return
 	}

@@ -47,3 +47,15 @@ func plainText(s string) string {
 		return r
 	}, s)
 }
+
+// lower is strings.ToLower without its surprise: there are letters beyond ASCII
+// whose lower case is within, and what they spell must not become a name that
+// it is not.
+func lower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if l := unicode.ToLower(r); r < utf8.RuneSelf || l >= utf8.RuneSelf {
+			return l
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,133 @@
+package mail
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// token is a piece of a structured header field (RFC 5322 section 3.2): a word,
+// a quoted string, or one special character.
+type token struct {
+	text   string // of a quoted string, what is within the quotes
+	quoted bool
+	apart  bool // blanks or comments stand before it
+}
+
+// is says whether t is this special character, and not one in quotes.
+func (t token) is(special string) bool { return !t.quoted && t.text == special }
+
+// specials each make a token of their own. "\" is a special too, but has no
+// place outside quotes and comments. "=" and "/" are none in an address
+// (RFC 5322) but are in a MIME value (RFC 2045); an address joins them again.
+const specials = `<>@,;:[]=/.`
+
+// lexer cuts a field's value, already unfolded, into tokens. Whatever stands in
+// quotes or a comment can be no other token.
+type lexer struct{ rest string }
+
+// errField is a value that breaks the lexical rules.
+var errField = errors.New("malformed field")
+
+// next gives the next token; ok is false at the end. A quote or comment that is
+// not closed, a control character or a byte that is not UTF-8 is an error.
+func (l *lexer) next() (t token, ok bool, err error) {
+	if t.apart, err = l.skip(); err != nil || l.rest == "" {
+		return token{}, false, err
+	}
+	if l.rest[0] == '"' {
+		t.quoted = true
+		t.text, err = l.quotedString()
+		return t, err == nil, err
+	}
+	if strings.IndexByte(specials, l.rest[0]) >= 0 {
+		t.text, l.rest = l.rest[:1], l.rest[1:]
+		return t, true, nil
+	}
+	end := strings.IndexFunc(l.rest, func(r rune) bool {
+		return strings.ContainsRune(specials+" \t\"()\\", r) || !textRune(r)
+	})
+	if end < 0 {
+		end = len(l.rest)
+	}
+	if end == 0 {
+		return token{}, false, errField
+	}
+	t.text, l.rest = l.rest[:end], l.rest[end:]
+	return t, true, nil
+}
+
+// skip passes over blanks and comments, which may be nested.
+func (l *lexer) skip() (skipped bool, err error) {
+	depth := 0
+	for i := 0; i < len(l.rest); {
+		r, size := utf8.DecodeRuneInString(l.rest[i:])
+		switch {
+		case r == ' ' || r == '\t':
+		case !textRune(r):
+			return false, errField
+		case r == '(':
+			depth++
+		case depth == 0:
+			l.rest = l.rest[i:]
+			return i > 0, nil
+		case r == ')':
+			depth--
+		case r == '\\':
+			// The next character means nothing, whatever it is.
+			i += size
+			r, size = utf8.DecodeRuneInString(l.rest[i:])
+			if size == 0 || !textRune(r) && r != '\t' {
+				return false, errField
+			}
+		}
+		i += size
+	}
+	if depth > 0 {
+		return false, errField
+	}
+	l.rest = ""
+	return true, nil
+}
+
+// quotedString reads one, from its first quote on.
+func (l *lexer) quotedString() (string, error) {
+	var b strings.Builder
+	escaped := false
+	for i, r := range l.rest {
+		switch {
+		case i == 0:
+		case !textRune(r) && r != '\t':
+			return "", errField
+		case escaped:
+			escaped = false
+			b.WriteRune(r)
+		case r == '\\':
+			escaped = true
+		case r == '"':
+			l.rest = l.rest[i+1:]
+			return b.String(), nil
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return "", errField
+}
+
+// textRune is a character that may stand in a field: no control character, and
+// nothing that is not UTF-8.
+func textRune(r rune) bool { return r != utf8.RuneError && !unicode.IsControl(r) }
+
+// lex gives all tokens of value.
+func lex(value string) ([]token, error) {
+	l := lexer{value}
+	var tokens []token
+	for {
+		t, ok, err := l.next()
+		if err != nil || !ok {
+			return tokens, err
+		}
+		tokens = append(tokens, t)
+	}
+}

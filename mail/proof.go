@@ -1,0 +1,160 @@
+package mail
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// unprovenError is a mail whose sender cannot be proved now, but may be later.
+type unprovenError struct{ err error }
+
+func (e *unprovenError) Error() string { return e.err.Error() }
+func (e *unprovenError) Unwrap() error { return e.err }
+
+// prove judges a mail by its own bytes, where [trust] wants the sender proved,
+// and hands it to keep. The fields that the server picked out of the header were
+// enough to tell whether the mail may be for us; what comes in is decided by the
+// header as it stands in the mail that is kept.
+//
+// An *unprovenError means that nothing was kept, and the mail is to be tried
+// again.
+func (l *looker) prove(m *Message, body io.Reader) error {
+	if m.Gate != "" || l.filter.Require == RequireFrom {
+		return l.keep(m, body)
+	}
+	br := bufio.NewReader(body)
+	raw, err := cutHeader(br)
+	if err != nil {
+		return err
+	}
+	whole := io.MultiReader(bytes.NewReader(raw), br)
+
+	header := ParseHeader(raw)
+	mine, gate, reason := l.filter.judge(header, m.Size)
+	if !mine {
+		gate, reason = GateFrom, "the header of the mail is not what the server said it was: From: "+oneLine(header.From, 200)
+	}
+	m.Header, m.Digest = header, digest(header, m.At, m.Size)
+	if gate != "" {
+		return l.keepAs(m, gate, reason, whole)
+	}
+	fields, from, gate, reason := soleAuthor(raw, header)
+	switch {
+	case gate != "":
+		return l.keepAs(m, gate, reason, whole)
+	case l.filter.Verify == VerifyDKIM:
+		return l.proveBySignature(m, fields, from, whole)
+	}
+	if reason := serverProof(fields, from, l.filter.AuthservID, l.filter.SameProvider); reason != "" {
+		return l.keepAs(m, GateTrust, reason, whole)
+	}
+	return l.keep(m, whole)
+}
+
+// soleAuthor reads a header by the letter, as it must be before anything of it
+// is proved, and gives the one address in its From.
+func soleAuthor(raw []byte, header Header) (fields []field, from, gate, reason string) {
+	fields, err := strictHeader(raw)
+	if err != nil {
+		return nil, "", GateTrust, err.Error()
+	}
+	from, err = soleSender(fields)
+	if err != nil {
+		return nil, "", GateFrom, err.Error()
+	}
+	if from != header.From {
+		return nil, "", GateFrom, fmt.Sprintf("From can be read as %s and as %s", from, oneLine(header.From, 200))
+	}
+	return fields, from, "", ""
+}
+
+func (l *looker) keepAs(m *Message, gate, reason string, body io.Reader) error {
+	m.Gate, m.Reason = gate, reason
+	return l.keep(m, body)
+}
+
+// proveBySignature needs the whole mail before it can say anything, and so puts
+// it into a temporary file.
+func (l *looker) proveBySignature(m *Message, fields []field, from string, body io.Reader) error {
+	spool, err := os.CreateTemp("", "agentstateloop-*.eml")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(spool.Name())
+	defer spool.Close()
+	if _, err := io.Copy(spool, body); err != nil {
+		return err
+	}
+	again := func() (*bufio.Reader, error) {
+		_, err := spool.Seek(0, io.SeekStart)
+		return bufio.NewReader(spool), err
+	}
+
+	read, err := again()
+	if err != nil {
+		return err
+	}
+	if l.late() {
+		return &unprovenError{errors.New("the time of this look is up")}
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, l.box.timeout())
+	defer cancel()
+	reason, err := l.filter.signatureProof(ctx, fields, m, from, read)
+	l.box.phase(l.conn) // that may have taken the time of this one
+	if u, ok := errors.AsType[*unprovenError](err); ok && l.box.now().Sub(m.At) >= maxUnverified {
+		reason, err = fmt.Sprintf("not to be proved in %v: %s", maxUnverified, oneLine(u.Error(), 200)), nil
+	}
+	if err != nil {
+		return err
+	}
+
+	if read, err = again(); err != nil {
+		return err
+	}
+	if reason != "" {
+		return l.keepAs(m, GateTrust, reason, read)
+	}
+	if _, err := cutHeader(read); err != nil {
+		return err
+	}
+	if m.Digest, err = signedDigest(fields, read); err != nil {
+		return err
+	}
+	if read, err = again(); err != nil {
+		return err
+	}
+	return l.keep(m, read)
+}
+
+// cutHeader reads up to and with the first empty line, or the end, or a little
+// over maxHeader bytes.
+func cutHeader(br *bufio.Reader) ([]byte, error) {
+	var header []byte
+	whole := true // the last line came to its end
+	for len(header) < maxHeader {
+		line, err := br.ReadSlice('\n')
+		header = append(header, line...)
+		empty := whole && len(bytes.TrimRight(line, "\r\n")) == 0
+		whole = err == nil
+		switch {
+		case err == io.EOF || empty && err == nil:
+			return header, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return header, err
+		}
+	}
+	return header, nil
+}
+
+// later notes why a mail is owed until it can be proved.
+func (l *looker) later(h *head, err error) {
+	h.settled, h.unproven = true, true
+	if l.unproven == nil {
+		l.unproven = fmt.Errorf("prove the sender of UID %d: %w", h.uid, err)
+	}
+}

@@ -1,0 +1,176 @@
+package mail
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// Where a sender is to be proved, a header is read by the letter. ParseHeader
+// makes the best of a broken one; but what the server that checked it, the
+// signer and we each make of a broken header may differ, and a forger lives on
+// such differences.
+
+// strictHeader gives the fields of raw, a header with the empty line that ends
+// it: names in lower case, values unfolded but otherwise as they are.
+// Every line must be a field or the continuation of one (RFC 5322 section 2.2),
+// and all must end alike, in CRLF or all in LF; a NUL or a bare CR is an error.
+func strictHeader(raw []byte) ([]field, error) {
+	if len(raw) >= maxHeader {
+		return nil, fmt.Errorf("the header is longer than %d bytes", maxHeader)
+	}
+	if bytes.IndexByte(raw, 0) >= 0 {
+		return nil, errors.New("a NUL in the header")
+	}
+	crlf := bytes.Contains(raw, []byte("\r\n"))
+	var fields []field
+	for line := range bytes.Lines(raw) {
+		text, ended := bytes.CutSuffix(line, []byte("\n"))
+		if crlf && ended {
+			var ok bool
+			if text, ok = bytes.CutSuffix(text, []byte("\r")); !ok {
+				return nil, fmt.Errorf("a line of the header ends in LF alone: %s", oneLine(string(line), 80))
+			}
+		}
+		if bytes.IndexByte(text, '\r') >= 0 {
+			return nil, fmt.Errorf("a CR within a line of the header: %s", oneLine(string(line), 80))
+		}
+		if len(text) == 0 {
+			return fields, nil
+		}
+		if text[0] == ' ' || text[0] == '\t' {
+			if len(bytes.TrimSpace(text)) == 0 {
+				return nil, errors.New("a line of blanks in the header, which some take for its end")
+			}
+			if len(fields) == 0 {
+				return nil, errors.New("the header begins with a continuation")
+			}
+			fields[len(fields)-1].value += string(text)
+			continue
+		}
+		name, value, ok := strings.Cut(string(text), ":")
+		if !ok || !fieldName(name) {
+			return nil, fmt.Errorf("a line of the header is no field: %s", oneLine(string(line), 80))
+		}
+		fields = append(fields, field{lower(name), value})
+	}
+	return nil, errors.New("the header has no end")
+}
+
+// fieldName says whether s is one (RFC 5322 section 2.2): printable ASCII.
+func fieldName(s string) bool {
+	for _, r := range s {
+		if r <= ' ' || r > '~' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// named gives the values of the fields of that name, from the top.
+func named(fields []field, name string) []string {
+	var values []string
+	for _, f := range fields {
+		if f.name == name {
+			values = append(values, f.value)
+		}
+	}
+	return values
+}
+
+// soleSender gives the address of the one From field, normalised.
+func soleSender(fields []field) (string, error) {
+	from := named(fields, "from")
+	if len(from) != 1 {
+		return "", fmt.Errorf("%d From fields", len(from))
+	}
+	address, err := mailbox(from[0])
+	if err != nil {
+		return "", fmt.Errorf("From is not one plain address (%w): %s", err, oneLine(from[0], 200))
+	}
+	return address, nil
+}
+
+// mailbox reads a From field that holds one address, with or without a display
+// name, and gives the address, normalised. It is stricter than RFC 5322
+// section 3.4: no group, no route, no quoted local part, no address literal,
+// and nothing between the parts of the address.
+func mailbox(value string) (string, error) {
+	tokens, err := lex(value)
+	if err != nil {
+		return "", err
+	}
+	for i, t := range tokens {
+		if !t.is("<") {
+			continue
+		}
+		if err := displayName(tokens[:i]); err != nil {
+			return "", err
+		}
+		last := len(tokens) - 1
+		if !tokens[last].is(">") || tokens[last].apart {
+			return "", errors.New("no single <address> at its end")
+		}
+		return bareAddress(tokens[i+1 : last])
+	}
+	return bareAddress(tokens)
+}
+
+// displayName refuses what would make a list, a group or another address.
+func displayName(tokens []token) error {
+	for _, t := range tokens {
+		if !t.quoted && len(t.text) == 1 && strings.Contains(`<>@,;:[]`, t.text) {
+			return fmt.Errorf("a %q before the address", t.text)
+		}
+	}
+	return nil
+}
+
+// bareAddress reads local@domain.
+func bareAddress(tokens []token) (string, error) {
+	var address strings.Builder
+	for i, t := range tokens {
+		switch {
+		case t.quoted:
+			return "", errors.New("quotes in the address")
+		case i > 0 && t.apart:
+			return "", errors.New("a blank or comment in the address")
+		case len(t.text) == 1 && strings.Contains(`<>,;:[]`, t.text):
+			return "", fmt.Errorf("a %q in the address", t.text)
+		}
+		address.WriteString(t.text)
+	}
+	local, domain, ok := strings.Cut(address.String(), "@")
+	switch {
+	case !ok || strings.Contains(domain, "@"):
+		return "", errors.New("no single @")
+	case local == "" || strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, ".."):
+		return "", errors.New("a malformed local part")
+	}
+	domain, ok = asciiDomain(domain)
+	if !ok {
+		return "", errors.New("a malformed domain")
+	}
+	return NormalAddress(local + "@" + domain), nil
+}
+
+// asciiDomain gives the form in which domains are compared: lower case, A-labels
+// (RFC 5890). ok is false for what is no domain name of two labels or more, and
+// for one that only a mapping makes a domain, such as full-width letters: those
+// are written to be mistaken.
+func asciiDomain(d string) (ascii string, ok bool) {
+	ascii, err := idna.Lookup.ToASCII(d)
+	labels := strings.Split(ascii, ".")
+	if err != nil || len(labels) < 2 || slices.Contains(labels, "") {
+		return "", false
+	}
+	if isASCII(d) {
+		return ascii, true
+	}
+	unicode, err := idna.Lookup.ToUnicode(ascii)
+	return ascii, err == nil && unicode == lower(d)
+}

@@ -1,0 +1,156 @@
+package mail
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestStrictHeader(t *testing.T) {
+	for raw, want := range map[string]string{
+		"A: b\r\n\r\n":                         "a= b",
+		"A: b\n\n":                             "a= b",
+		"A: b\r\n\tc\r\n d\r\n\r\nrest":        "a= b\tc d",
+		"A:\r\n b\r\nB-c: \xff\r\n\r\n":        "a= b|b-c= \xff",
+		"\r\n":                                 "",
+		"A: b\r\n":                             "has no end",
+		"":                                     "has no end",
+		"A: b\r\nB: c\n\r\n":                   "LF alone",
+		"A: b\nB: c\r\n\n":                     "LF alone",
+		"A: b\rB: c\r\n\r\n":                   "a CR",
+		"A: b\r\n\r\r\nB: c\r\n\r\n":           "a CR",
+		"A: b\x00\r\n\r\n":                     "a NUL",
+		"A: b\r\n \r\nB: c\r\n\r\n":            "line of blanks",
+		" A: b\r\n\r\n":                        "begins with a continuation",
+		"A b\r\n\r\n":                          "is no field",
+		"A : b\r\n\r\n":                        "is no field",
+		": b\r\n\r\n":                          "is no field",
+		"\ufeffA: b\r\n\r\n":                   "is no field",
+		"From x Mon Jan 5\r\nA: b\r\n\r\n":     "is no field",
+		"A: " + strings.Repeat("x", maxHeader): "longer than",
+	} {
+		fields, err := strictHeader([]byte(raw))
+		var got []string
+		for _, f := range fields {
+			got = append(got, f.name+"="+f.value)
+		}
+		if said := strings.Join(got, "|"); err == nil && said != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: %q, %v, want %q", raw, said, err, want)
+		}
+	}
+}
+
+func TestMailbox(t *testing.T) {
+	for value, want := range map[string]string{
+		"operator@example.com":                     "operator@example.com",
+		" <operator@example.com> ":                 "operator@example.com",
+		"The Operator <Operator@EXAMPLE.com>":      "operator@example.com",
+		`"Operator, The" <operator@example.com>`:   "operator@example.com",
+		`"a\"b" <operator@example.com> (c \) (d))`: "operator@example.com",
+		"(c) operator@example.com":                 "operator@example.com",
+		"=?utf-8?q?a=40b?= <operator@example.com>": "operator@example.com",
+		"Änne <änne@exämple.com>":                  "änne@xn--exmple-cua.com",
+		"op+tag=x/y@mail.example.com":              "op+tag=x/y@mail.example.com",
+		"Dr. O. (x) P <o.p@example.com>":           "o.p@example.com",
+		"m\u212Ae@example.com":                     "m\u212Ae@example.com", // Kelvin sign: no k
+		"op@\u212Aelvin.example.com":               "",
+		"":                                         "",
+		"operator":                                 "",
+		"@example.com":                             "",
+		"operator@":                                "",
+		"operator@localhost":                       "",
+		"operator@example.com.":                    "",
+		"operator@@example.com":                    "",
+		"operator@example@com":                     "",
+		".operator@example.com":                    "",
+		"op..erator@example.com":                   "",
+		"operator@example..com":                    "",
+		"operator@[192.0.2.1]":                     "",
+		"operator@-example.com":                    "",
+		"operator@xn--a.com":                       "",
+		`"operator"@example.com`:                   "",
+		"operator @example.com":                    "",
+		"operator@ example.com":                    "",
+		"operator@example.com x":                   "",
+		"operator(c)@example.com":                  "",
+		"<operator@example.com":                    "",
+		"operator@example.com>":                    "",
+		"<operator@example.com> x":                 "",
+		"< operator@example.com >":                 "",
+		"<<operator@example.com>>":                 "",
+		"<@a.com,@b.com:operator@example.com>":     "",
+		"a@example.com, operator@example.com":      "",
+		"operator@example.com,":                    "",
+		",operator@example.com":                    "",
+		"Us: operator@example.com;":                "",
+		"Us:;":                                     "",
+		"a@b.com <operator@example.com>":           "",
+		"a <b@c.com> <operator@example.com>":       "",
+		`a\b <operator@example.com>`:               "",
+		`"a <operator@example.com>`:                "",
+		"a) <operator@example.com>":                "",
+		"(a <operator@example.com>":                "",
+		"\xff <operator@example.com>":              "",
+		"operator@example.com\x00":                 "",
+		"operator@ex\u00adample.com":               "", // soft hyphen
+		"operator@ｅxample.com":                     "",
+		"operator@example\u3002com":                "", // ideographic full stop
+	} {
+		got, err := mailbox(value)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, want %q", value, got, err, want)
+		}
+	}
+}
+
+// What the strict reader makes of a From field, the lenient one finds too, and
+// it is in the field outside quotes and comments, once.
+func FuzzMailbox(f *testing.F) {
+	for _, s := range []string{
+		"The Operator <operator@example.com>", `"a@b.com" <operator@example.com> (c)`, "Us: operator@example.com;",
+		"<@a:b@c.com>", "=?utf-8?q?=40?= a@b.com", "\"\\\"\" <a@b.com>", "a@exämple.com", "(a (b) \\) c) d@e.fg",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		got, err := mailbox(value)
+		if err != nil {
+			if got != "" {
+				t.Errorf("%q and %v", got, err)
+			}
+			return
+		}
+		if n := strings.Count(outside(value), "@"); n != 1 {
+			t.Errorf("%q from %q, which has %d @ outside quotes and comments", got, value, n)
+		}
+		if NormalAddress(got) != got || strings.ContainsAny(got, " \t\r\n<>()\",;:\\") || !utf8.ValidString(got) {
+			t.Errorf("%q from %q is no plain address", got, value)
+		}
+	})
+}
+
+// outside is a plain reading of a field without its quotes and comments, one
+// byte at a time.
+func outside(value string) string {
+	var b strings.Builder
+	quoted, escaped, depth := false, false, 0
+	for i := range len(value) {
+		c := value[i]
+		switch {
+		case escaped:
+			escaped = false
+		case c == '\\' && (quoted || depth > 0):
+			escaped = true
+		case c == '"' && depth == 0:
+			quoted = !quoted
+		case quoted:
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case depth == 0:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
