@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,11 +59,33 @@ func (a *Agent) observe(ctx context.Context, store payloads, s state.State) *obs
 	obs := a.observeNudges()
 	wg.Wait()
 	obs.events = append(obs.events, byMail.events...)
-	obs.events = append(obs.events, byMesh.events...)
+	obs.events = append(obs.events, upTo(room-arrivals(byMail.events), byMesh.events)...)
 	obs.events = append(obs.events, state.Polled{})
 	obs.failed = append(append(obs.failed, byMail.failed...), byMesh.failed...)
 	obs.inbox = byMail.inbox
 	return obs
+}
+
+// arrivals counts the messages among events.
+func arrivals(events []state.Event) (n int) {
+	for _, e := range events {
+		if _, ok := e.(state.Arrived); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// upTo leaves out the arrivals above room: what was seen on the mesh and is not
+// committed stays there.
+func upTo(room int, events []state.Event) []state.Event {
+	return slices.DeleteFunc(events, func(e state.Event) bool {
+		if _, ok := e.(state.Arrived); !ok {
+			return false
+		}
+		room--
+		return room < 0
+	})
 }
 
 // observeNudges lists nudges/.

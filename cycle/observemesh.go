@@ -26,8 +26,8 @@ func (a *Agent) observeMesh(ctx context.Context, store payloads, s state.State, 
 		state.Switched{Mesh: true, On: box.Halted},
 	)
 	for _, m := range box.Messages {
-		if room <= 0 {
-			return // the rest stays on the mesh
+		if room <= 0 && causesTurn(m) {
+			continue // it stays on the mesh; what others wait for does not
 		}
 		event, err := a.meshEvent(store, s, m)
 		if err != nil {
@@ -53,14 +53,7 @@ func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.
 	if err != nil {
 		return nil, err
 	}
-	if m.Kind == mesh.KindReport {
-		return a.reported(store, s, m, raw)
-	}
-	gate, reason := a.Mesh.judge(m)
-	if gate == "" && m.Kind == mesh.KindAsk && slices.Contains(m.Hops, a.Handle) {
-		return a.busy(m), nil
-	}
-	if gate != "" {
+	if gate, reason := a.Mesh.judge(m); gate != "" {
 		r := Refusal{Key: m.Key(), Source: state.Mesh, From: m.From, Gate: gate, Reason: reason, At: m.SentAt}
 		if err := quarantine(store, r, "message.json", bytes.NewReader(raw)); err != nil {
 			return nil, err
@@ -69,7 +62,12 @@ func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.
 			Key: r.Key, Source: r.Source, From: r.From, Gate: gate, Reason: reason, At: r.At, MeshID: m.ID,
 		}, nil
 	}
-	if m.Kind != mesh.KindMessage && m.Kind != mesh.KindAsk {
+	switch {
+	case m.Kind == mesh.KindReport:
+		return a.reported(store, s, m, raw)
+	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, a.Handle):
+		return a.busy(m), nil
+	case !causesTurn(m):
 		return a.noted(m, "a "+m.Kind+" causes no turn"), nil
 	}
 	payload := state.PayloadName(state.MessagesDir, m.Key(), ".json")
@@ -87,12 +85,11 @@ func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.
 	}, nil
 }
 
-// reported keeps a peer's report. It causes no turn of its own, and is believed
-// from whoever was asked: an unproven sender only where the mesh is open.
+// causesTurn says whether a message is of a kind that causes one (DESIGN 8).
+func causesTurn(m mesh.Message) bool { return m.Kind == mesh.KindMessage || m.Kind == mesh.KindAsk }
+
+// reported keeps a peer's report. It causes no turn of its own.
 func (a *Agent) reported(store payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
-	if gate, reason := a.Mesh.judge(m); gate != "" {
-		return a.noted(m, "a report that did not pass the gate: "+reason), nil
-	}
 	payload := state.PayloadName(state.MessagesDir, m.Key(), ".json")
 	if _, known := s.Seen[m.Key()]; !known {
 		if err := store.Keep(payload, bytes.NewReader(raw)); err != nil {

@@ -34,6 +34,9 @@ func (m *machine) credentialWorked(e CredentialWorked) {
 }
 
 func (m *machine) scheduled(e Scheduled) {
+	if m.Schedule.Removed {
+		return // `uninstall` came in between, and has the last word
+	}
 	if e.Line != m.Schedule.Installed || e.Reason != m.Schedule.Error {
 		m.line(Line{Kind: LineSchedule, What: e.Line, Reason: e.Reason})
 	}

@@ -57,7 +57,8 @@ type Message struct {
 	Epoch       uint64    `json:"epoch,omitempty"`
 	Attempts    int       `json:"attempts,omitempty"`
 	NextRetryAt time.Time `json:"next_retry_at,omitzero"`
-	Note        string    `json:"note,omitempty"` // told to the agent with the prompt
+	Note        string    `json:"note,omitempty"`    // told to the agent with the prompt
+	Working     bool      `json:"working,omitempty"` // its turn's "still working" mail was made
 }
 
 // Thread is what a mail of ours needs to be shown in the conversation it

@@ -78,7 +78,7 @@ func (m *machine) claimed(e Claimed) {
 	msg.Attempts++
 	msg.Status = Pending
 	msg.NextRetryAt = time.Time{}
-	m.Turn = Head{Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now, Pulled: e.Pull}
+	m.Turn = Head{Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now, Pulled: e.Pull, Working: msg.Working}
 	m.turnLine("dispatched", "")
 }
 
@@ -214,6 +214,7 @@ func (m *machine) release(status Status, until time.Time, note string) {
 	if i, ok := m.message(m.Turn.Key); ok {
 		msg := &m.Inbox[i]
 		msg.Status, msg.NextRetryAt, msg.Epoch = status, until, m.Epoch
+		msg.Working = m.Turn.Working
 		if note != "" {
 			msg.Note = note
 		}
