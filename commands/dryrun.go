@@ -68,6 +68,9 @@ func (p *program) printPreview(v cycle.Preview) {
 			p.printf("  | %s\n", strings.TrimRight(line, "\n"))
 		}
 	}
+	if v.CrontabError != "" {
+		p.warn("the crontab cannot be read: %s", oneLine(v.CrontabError))
+	}
 	if v.CrontabDiff != "" {
 		p.printf("would edit    the crontab\n%s", indented(printable(v.CrontabDiff)))
 	}

@@ -1,24 +1,33 @@
 package cycle
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
+	"agentstateloop/mail"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
 // Preview is what a poll would do now (`poll --dry-run`).
 type Preview struct {
-	Before      state.Phase     `json:"before"`
-	After       state.Phase     `json:"after"`
-	Transitions []string        `json:"transitions"`
-	Arrived     []PreviewItem   `json:"arrived"`
-	Refused     []PreviewItem   `json:"refused"`
-	Mails       []PreviewMail   `json:"mails"` // in the outbox after it, waiting ones included
-	CrontabDiff string          `json:"crontab_diff"`
-	Failed      []SourceFailure `json:"failed"`
+	Before      state.Phase   `json:"before"`
+	After       state.Phase   `json:"after"`
+	Transitions []string      `json:"transitions"`
+	Arrived     []PreviewItem `json:"arrived"`
+	Refused     []PreviewItem `json:"refused"`
+	Mails       []PreviewMail `json:"mails"` // in the outbox after it, waiting ones included
+	CrontabDiff string        `json:"crontab_diff"`
+
+	// CrontabError says why the table could not be read; "" where it was.
+	CrontabError string `json:"crontab_error"`
+
+	Failed []SourceFailure `json:"failed"`
 }
 
 // PreviewItem is a message that would be taken or refused.
@@ -66,18 +75,19 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 		}
 	}
 	for _, e := range next.Outbox {
-		mail, err := a.previewMail(next, e)
+		shown, err := a.previewMail(next, e)
 		if err != nil {
 			return p, err
 		}
-		p.Mails = append(p.Mails, mail)
+		p.Mails = append(p.Mails, shown)
 	}
 	if a.Schedule.Mode != ModeCrontab || next.Schedule.Removed {
 		return p, nil
 	}
 	change, err := a.Schedule.Table.Preview(ctx, a.job(next))
 	if err != nil {
-		return p, err
+		p.CrontabError = err.Error()
+		return p, nil
 	}
 	p.CrontabDiff = change.Diff()
 	return p, nil
@@ -85,12 +95,23 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 
 func (a *Agent) previewMail(s state.State, e state.Effect) (PreviewMail, error) {
 	p := PreviewMail{Channel: e.Channel, To: e.To, Subject: e.Thread.Subject}
-	if e.File != "" {
-		p.Text = "(already rendered: " + e.File + ")"
+	if e.File == "" {
+		text, err := a.text(s, e)
+		p.Text = text
+		return p, err
+	}
+	data, err := os.ReadFile(a.Store.Path(e.File))
+	if err != nil {
+		return p, fmt.Errorf("read what waits to be sent: %w", err)
+	}
+	if e.Channel == state.ByMail {
+		p.Subject = mail.ParseHeader(data).Subject
+		p.Text = mail.ReadContent(bytes.NewReader(data)).Full
 		return p, nil
 	}
-	text, err := a.text(s, e)
-	p.Text = text
+	var m mesh.Message
+	err = json.Unmarshal(data, &m)
+	p.Text = m.Text
 	return p, err
 }
 

@@ -16,9 +16,10 @@ const verifyEvery = 30 * time.Minute
 
 // project makes the world look as the state says: nudge files that were taken
 // are removed, mail of ours is marked \Seen, mesh messages are acknowledged,
-// and the crontab line is the one asked for. None of these is an effect: each
-// is derived from the state, compared, and repaired by the next cycle if this
-// one is cut short. What changed is committed.
+// the crontab line is the one asked for, and the mesh's registry shows the
+// phase. None of these is an effect: each is derived from the state, compared,
+// and repaired by the next cycle if this one is cut short. What changed is
+// committed.
 func (a *Agent) project(ctx context.Context, s state.State, obs *observation) (state.State, error) {
 	var events []state.Event
 	if obs != nil {
@@ -27,6 +28,7 @@ func (a *Agent) project(ctx context.Context, s state.State, obs *observation) (s
 	}
 	events = append(events, a.ackMesh(ctx, s)...)
 	events = append(events, a.projectLine(ctx, s)...)
+	events = append(events, a.publish(ctx, s, obs)...)
 	if len(events) == 0 {
 		return s, nil
 	}
@@ -43,14 +45,14 @@ func (a *Agent) dropNudges(s state.State, rung []state.NudgeFile) {
 	}
 }
 
-// markSeen sets \Seen on what was committed. UIDs of a mailbox that was
-// renumbered since mean nothing any more and are let go.
+// markSeen sets \Seen on what was committed. UIDs of a mailbox that is
+// another, or was renumbered, since mean nothing any more and are let go.
 func (a *Agent) markSeen(ctx context.Context, s state.State, obs *observation) []state.Event {
 	owed := s.ToFlag
 	if len(owed.UIDs) == 0 || obs.inbox == nil {
 		return nil
 	}
-	if owed.Validity == obs.inbox.Validity() {
+	if owed.Mailbox == a.Mail.Box.ID() && owed.Validity == obs.inbox.Validity() {
 		if err := obs.inbox.MarkSeen(ctx, owed.UIDs); err != nil {
 			obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: err.Error()})
 			return nil

@@ -146,8 +146,8 @@ func (m *machine) forgetNudges(e NudgeFiles) {
 // after the commit that made the item durable.
 func (m *machine) owe(uid uint32, meshID string) {
 	if uid != 0 {
-		if m.ToFlag.Validity != m.Cursor.Validity {
-			m.ToFlag = ToFlag{Validity: m.Cursor.Validity}
+		if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
+			m.ToFlag = ToFlag{Mailbox: m.Cursor.Mailbox, Validity: m.Cursor.Validity}
 		}
 		if !slices.Contains(m.ToFlag.UIDs, uid) {
 			m.ToFlag.UIDs = append(m.ToFlag.UIDs, uid)
@@ -159,7 +159,7 @@ func (m *machine) owe(uid uint32, meshID string) {
 }
 
 func (m *machine) flagged(e Flagged) {
-	if e.Validity != m.ToFlag.Validity {
+	if e.Mailbox != m.ToFlag.Mailbox || e.Validity != m.ToFlag.Validity {
 		return
 	}
 	m.ToFlag.UIDs = slices.DeleteFunc(m.ToFlag.UIDs, func(uid uint32) bool { return slices.Contains(e.UIDs, uid) })

@@ -12,6 +12,7 @@ func (m *machine) unskew() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastLook,
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At,
+		&m.Published.At,
 	}
 	for i := range m.Turn.Waiting {
 		past = append(past, &m.Turn.Waiting[i].Asked)

@@ -103,6 +103,7 @@ type Switched struct {
 // Flagged and MeshAcked: the server was told that messages were read.
 type (
 	Flagged struct {
+		Mailbox  string
 		Validity uint32
 		UIDs     []uint32
 	}

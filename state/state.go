@@ -66,13 +66,16 @@ type State struct {
 
 	Credentials map[string]Credential `json:"credentials,omitempty"`
 	Schedule    Schedule              `json:"schedule,omitzero"`
+	Published   Published             `json:"published,omitzero"`
 
 	// Lines are the history lines of this serial; see Line.
 	Lines []Line `json:"lines,omitempty"`
 }
 
-// ToFlag lists UIDs that are to be marked \Seen, under one UIDVALIDITY.
+// ToFlag lists UIDs that are to be marked \Seen, in one mailbox under one
+// UIDVALIDITY.
 type ToFlag struct {
+	Mailbox  string   `json:"mailbox,omitempty"`
 	Validity uint32   `json:"uidvalidity,omitempty"`
 	UIDs     []uint32 `json:"uids,omitempty"`
 }

@@ -137,6 +137,8 @@ func (m *machine) apply(e Event) {
 		m.retried(e)
 	case Dropped:
 		m.dropped(e)
+	case Registered:
+		m.registered(e)
 	case Pruned:
 		m.Pruned = m.now
 	case Recovered:

@@ -267,7 +267,7 @@ func (st *story) event(p phrase) ([]Event, error) {
 	case "halt", "go":
 		return []Event{Switched{On: p.verb == "halt", Mesh: p.has("mesh"), Reason: p.opts["text"]}}, nil
 	case "flagged":
-		return []Event{Flagged{Validity: 7, UIDs: []uint32{uint32(atoi(p.word(0)))}}}, nil
+		return []Event{Flagged{Mailbox: "box", Validity: 7, UIDs: []uint32{uint32(atoi(p.word(0)))}}}, nil
 	case "acked":
 		return []Event{MeshAcked{IDs: p.words}}, nil
 	case "uninstall", "install":
