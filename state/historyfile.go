@@ -81,6 +81,14 @@ func (st *Store) appendMissing(lines []Line) error {
 	for len(lines) > 0 && !lines[0].after(last.Serial, last.N) {
 		lines = lines[1:]
 	}
+	if len(lines) == 0 {
+		return nil
+	}
+	// The commit that left them was cut short, perhaps before the name of its
+	// state was durable: the history must not know what the state may forget.
+	if err := syncDir(st.Hook, st.Dir); err != nil {
+		return err
+	}
 	return st.appendLines(lines)
 }
 

@@ -55,9 +55,15 @@ func (w *World) calm() {
 func (w *World) finish() {
 	w.clock.pass(31 * time.Minute) // the crontab is looked at twice an hour
 	w.poll(nil, cycle.PollOptions{})
-	w.clock.pass(time.Minute)
-	w.saw.connections()
-	r, err := w.poll(nil, cycle.PollOptions{})
+	var r cycle.Report
+	var err error
+	for range 3 { // a machine that is busy elsewhere may be too slow for a server once
+		w.clock.pass(time.Minute)
+		w.saw.connections()
+		if r, err = w.poll(nil, cycle.PollOptions{}); err == nil && len(r.Failed) == 0 {
+			break
+		}
+	}
 	if err != nil || r.Found() || len(r.Failed) > 0 {
 		w.violate("6", "a poll at rest: %+v, %v", r, err)
 	}

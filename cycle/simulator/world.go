@@ -38,7 +38,7 @@ const (
 var peers = []string{"dorlange3120", "sister3120"}
 
 // networkTimeout is for one network phase. A stall costs that much real time.
-const networkTimeout = 700 * time.Millisecond
+const networkTimeout = time.Second
 
 // mostProcesses is how many processes of the agent there are at once.
 const mostProcesses = 4
