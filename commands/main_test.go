@@ -72,7 +72,7 @@ type worldKey struct{}
 //
 // Commands of their own: "mail SUBJECT TEXT" comes from the operator, "sent
 // PATTERN" looks at the mails that left, "message FROM TEXT" comes from a
-// peer, "held PATTERN" looks at what the mesh holds for dorlange3120, "hold
+// peer, "present HANDLE PHASE" is one that shows itself, "held PATTERN" looks at what the mesh holds for dorlange3120, "hold
 // LOCK" plays another process, "settle" waits for polls in the background,
 // "exits CODE COMMAND [ARG…]" checks an exit code.
 func TestScript(t *testing.T) {
@@ -85,6 +85,7 @@ func TestScript(t *testing.T) {
 			"message": scriptMessage,
 			"sent":    scriptSent,
 			"held":    scriptHeld,
+			"present": scriptPresent,
 			"hold":    scriptHold,
 			"settle":  scriptSettle,
 			"exits":   scriptExits,
@@ -188,6 +189,17 @@ func scriptMessage(ts *testscript.TestScript, neg bool, args []string) {
 	c := mesh.Client{URL: web.URL, Handle: args[0]}
 	_, err := c.Send(context.Background(), mesh.Message{To: "goulard3120", Text: args[1]})
 	ts.Check(err)
+}
+
+// scriptPresent: present HANDLE PHASE
+func scriptPresent(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: present HANDLE PHASE")
+	}
+	web := httptest.NewServer(worldOf(ts).mesh)
+	defer web.Close()
+	c := mesh.Client{URL: web.URL, Handle: args[0]}
+	ts.Check(c.Register(context.Background(), mesh.Presence{Phase: state.Phase(args[1])}))
 }
 
 // scriptSent: [!] sent PATTERN

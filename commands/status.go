@@ -15,18 +15,28 @@ import (
 
 func (p *program) statusCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "status",
-		Usage: "where the agent stands, and what is wrong",
+		Name:      "status",
+		Usage:     "where the agent stands, and what is wrong",
+		ArgsUsage: "[FILE|DIR...]",
 		Description: `Reads the agent's files and nothing else: no lock, no network. In scripts use
 --json, whose fields are always there, null where there is nothing to say.
 
+With --all, a line for each agent whose configuration is named, or lies in a
+folder that is named, else in the folder of yours; and, asked of the mesh, the
+agents that are online beside them. Exits 3 if the mesh does not answer.
+
 Example:
-  agentstateloop status --json | jq -r .phase`,
+  agentstateloop status --json | jq -r .phase
+  agentstateloop status --all`,
+		Flags:  []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "all agents, yours and those on the mesh", DisableDefaultText: true}},
 		Action: p.status,
 	}
 }
 
 func (p *program) status(c *cli.Context) error {
+	if c.Bool("all") {
+		return p.statusAll(c)
+	}
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}

@@ -1,0 +1,88 @@
+package commands
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+)
+
+// agents wires the agents that the positional arguments name: configurations,
+// and folders of them, whose *.toml are taken. Without an argument it is the
+// one agent that agent gives. In a folder, what is no agent is told of and left
+// out; a file that was named must be one. No handle may come twice.
+func (p *program) agents(c *cli.Context) ([]*cycle.Agent, error) {
+	if c.NArg() == 0 {
+		a, err := p.agent(c)
+		return []*cycle.Agent{a}, err
+	}
+	var all []*cycle.Agent
+	for _, arg := range c.Args().Slice() {
+		found, err := p.agentsAt(arg)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, distinct(all)
+}
+
+func (p *program) agentsAt(path string) ([]*cycle.Agent, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		a, err := p.load(path)
+		return []*cycle.Agent{a}, err
+	}
+	return p.agentsIn(path)
+}
+
+// agentsIn wires the agents of a folder, at least one.
+func (p *program) agentsIn(dir string) ([]*cycle.Agent, error) {
+	files, err := filepath.Glob(filepath.Join(quoteGlob(dir), "*.toml"))
+	if err != nil {
+		return nil, err
+	}
+	var all []*cycle.Agent
+	for _, file := range files {
+		a, err := p.load(file)
+		if err != nil {
+			p.warn("left out: %v", err)
+			continue
+		}
+		all = append(all, a)
+	}
+	if len(all) == 0 {
+		return nil, usagef("put each agent's configuration there, as NAME.toml", "%s holds no agent", dir)
+	}
+	return all, nil
+}
+
+// quoteGlob lets a path stand for itself in a pattern.
+func quoteGlob(path string) string {
+	var quoted []byte
+	for i := range len(path) {
+		if slices.Contains([]byte(`*?[\`), path[i]) {
+			quoted = append(quoted, '\\')
+		}
+		quoted = append(quoted, path[i])
+	}
+	return string(quoted)
+}
+
+func distinct(all []*cycle.Agent) error {
+	config := map[string]string{}
+	for _, a := range all {
+		if other, taken := config[a.Handle]; taken {
+			return &configError{path: a.Config, key: "agent.handle", text: fmt.Sprintf("@%s is in %s already", a.Handle, other)}
+		}
+		config[a.Handle] = a.Config
+	}
+	return nil
+}

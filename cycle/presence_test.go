@@ -1,0 +1,113 @@
+package cycle_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// online is what the registry shows of our agent's phase; "" if it is not there.
+func (h *house) online() state.Phase {
+	h.t.Helper()
+	all, err := h.peer.Online(h.t.Context())
+	check(h.t, err)
+	for _, p := range all {
+		if p.Handle == handle {
+			return p.Phase
+		}
+	}
+	return ""
+}
+
+// countCalls counts the calls that reach the mesh below a path.
+func (h *house) countCalls(path string) *atomic.Int32 {
+	var n atomic.Int32
+	count := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, path) {
+			n.Add(1)
+		}
+	})
+	h.onMesh.Store(&count)
+	return &n
+}
+
+func TestEachPhaseIsPublished(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	if got := h.online(); got != state.IDLE {
+		t.Fatalf("after the first poll the registry shows %q", got)
+	}
+	check(t, h.agent.Ring("test", ""))
+	h.pollAfter(time.Minute)
+	if got := h.online(); got != state.PREP {
+		t.Errorf("in PREP the registry shows %q", got)
+	}
+	h.pollAfter(6 * time.Minute)
+	if got := h.online(); got != state.IDLE {
+		t.Errorf("back in IDLE the registry shows %q", got)
+	}
+	calls := h.countCalls("/")
+	h.pollAfter(30 * time.Minute)
+	if n := calls.Load(); n != 1 {
+		t.Errorf("an empty cycle made %d calls to the mesh, want the one of the mailbox", n)
+	}
+}
+
+func TestARegistryThatFailsIsToldLater(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	down := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	h.onMesh.Store(&down)
+	check(t, h.agent.Ring("test", ""))
+	h.poll()
+	h.wantPhase(state.PREP)
+	h.onMesh.Store(nil)
+	if got := h.online(); got != state.IDLE {
+		t.Fatalf("the registry shows %q, though it took nothing", got)
+	}
+	h.pollAfter(time.Minute)
+	if got := h.online(); got != state.PREP {
+		t.Errorf("the next cycle left the registry at %q", got)
+	}
+}
+
+// A mesh that is down is called once in a cycle, and one without a registry is
+// not asked again and again.
+func TestPublishingCostsNothing(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	var calls atomic.Int32
+	answers := func(get, put int) {
+		calls.Store(0)
+		f := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			calls.Add(1)
+			switch {
+			case r.Method == http.MethodGet && get != 0:
+				w.WriteHeader(get)
+			case r.Method == http.MethodPut:
+				w.WriteHeader(put)
+			}
+		})
+		h.onMesh.Store(&f)
+	}
+	answers(http.StatusBadGateway, http.StatusNoContent)
+	check(t, h.agent.Ring("test", ""))
+	h.poll()
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls to a mesh that is down", n)
+	}
+	answers(0, http.StatusNotFound)
+	h.pollAfter(time.Minute)
+	h.pollAfter(time.Minute)
+	if n := calls.Load(); n != 3 {
+		t.Errorf("%d calls in two cycles to a mesh without a registry, want two looks and one try", n)
+	}
+}
