@@ -149,6 +149,8 @@ func runStories(t *testing.T, fresh func(t *testing.T) host) {
 		"a mail too big":                storyTooBig,
 		"keep fails":                    storyKeepFails,
 		"many foreign mails":            storyForeign,
+		"signed mail":                   storySigned,
+		"forged mail":                   testForgeries,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })
 	}

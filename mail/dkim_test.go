@@ -1,0 +1,395 @@
+package mail_test
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+
+	"github.com/emersion/go-msgauth/dkim"
+)
+
+// signing is a domain that signs its mail, and the DNS that has its key.
+type signing struct {
+	t   *testing.T
+	dns *mailtest.DNS
+	*mailtest.Signer
+}
+
+func newSigning(t *testing.T) signing {
+	t.Helper()
+	dns := mailtest.NewDNS(t)
+	return signing{t, dns, signer(t, dns, "example.com", "s1")}
+}
+
+func signer(t *testing.T, dns *mailtest.DNS, domain, selector string) *mailtest.Signer {
+	t.Helper()
+	s, err := mailtest.NewSigner(domain, selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dns.Set(s.Name(), s.Record)
+	return s
+}
+
+// verifying is a filter that verifies signatures with the keys in dns.
+func verifying(dns *mailtest.DNS) mail.Filter {
+	return trusting(func(f *mail.Filter) { f.AuthservID, f.Verify, f.Resolver = "", mail.VerifyDKIM, dns.Addr })
+}
+
+// dated is letter, written now.
+func dated(subject string, edit ...string) string {
+	edit = append([]string{"Mon, 05 Jan 2026 10:00:00 +0000", time.Now().Format(time.RFC1123Z)}, edit...)
+	return letter(subject, edit...)
+}
+
+func sign(t *testing.T, s *mailtest.Signer, raw string, change ...func(*dkim.SignOptions)) string {
+	t.Helper()
+	signed, err := s.Sign([]byte(raw), change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(signed)
+}
+
+func over(keys ...string) func(*dkim.SignOptions) {
+	return func(o *dkim.SignOptions) { o.HeaderKeys = keys }
+}
+
+func TestSignatures(t *testing.T) {
+	d := newSigning(t)
+	below := signer(t, d.dns, "mail.example.com", "s1")
+	other := signer(t, d.dns, "example.net", "s1")
+	lost := signer(t, d.dns, "example.com", "lost")
+	d.dns.Set(lost.Name()) // no record
+	tried := signer(t, d.dns, "example.com", "tried")
+	d.dns.Set(tried.Name(), tried.Record+"; t = s : y")
+	double := signer(t, d.dns, "example.com", "double")
+	d.dns.Set(double.Name(), double.Record, double.Record)
+	revoked := signer(t, d.dns, "example.com", "revoked")
+	d.dns.Set(revoked.Name(), "v=DKIM1; k=ed25519; p=")
+	gone, err := mailtest.NewSigner("example.com", "gone")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	hello := dated("@goulard3120 do it")
+	good := sign(t, d.Signer, hello)
+	answer := func(fields string) string {
+		return dated("Re: hm", "\r\n\r\n", "\r\n"+fields+"\r\n\r\n")
+	}
+	own := mail.MessageID("reply.t1", filter.Handle, filter.Own)
+	simple := func(o *dkim.SignOptions) {
+		o.HeaderCanonicalization, o.BodyCanonicalization = dkim.CanonicalizationSimple, dkim.CanonicalizationSimple
+	}
+	for _, c := range []struct{ name, raw, gate, reason string }{
+		{"signed", good, "", ""},
+		{"signed in simple form", sign(t, d.Signer, hello, simple), "", ""},
+		{"signed by the domain above", sign(t, d.Signer, dated("@goulard3120", "operator@example.com", "op@mail.example.com")), "", ""},
+		{"signed by the very subdomain", sign(t, below, dated("@goulard3120", "operator@example.com", "op@mail.example.com")), "", ""},
+		{"a second signature, of a stranger", sign(t, other, good), "", ""},
+		{"a second signature, that is broken", sign(t, gone, good), "", ""},
+		{"trace fields added", "Received: x\r\n" + pass + good, "", ""},
+		{"blanks changed on the way", strings.Replace(good, "Subject: @", "Subject:\r\n  @", 1), "", ""},
+		{"an answer, signed as one", sign(t, d.Signer, answer("In-Reply-To: "+own)), "", ""},
+		{"an answer by its References", sign(t, d.Signer, answer("References: "+own)), "", ""},
+
+		{"no signature", hello, mail.GateTrust, "no DKIM signature"},
+		{"a verdict is no signature", pass + hello, mail.GateTrust, "no DKIM signature"},
+		{"signed by a stranger", sign(t, other, hello), mail.GateTrust, "no DKIM signature of example.com"},
+		{"signed by a subdomain", sign(t, below, hello), mail.GateTrust, "no DKIM signature of example.com"},
+		{"From changed to the operator", strings.Replace(sign(t, other, dated("@goulard3120", "operator@example.com", "evil@example.net")), "evil@example.net", "operator@example.com", 1), mail.GateTrust, ""},
+		{"From changed within the domain", strings.Replace(sign(t, d.Signer, dated("@goulard3120", "operator@example.com", "evil@example.com")), "evil@example.com", "operator@example.com", 1), mail.GateTrust, "did not verify"},
+		{"body changed", strings.Replace(good, "hello", "rm -rf", 1), mail.GateTrust, "did not verify"},
+		{"body added", good + "and more\r\n", mail.GateTrust, "did not verify"},
+		{"body added under l=", withLength(t, d, hello) + "and more\r\n", mail.GateTrust, "length"},
+		{"subject changed", strings.Replace(good, "do it", "do that", 1), mail.GateTrust, "did not verify"},
+		{"a subject above", "Subject: @goulard3120 do that\r\n" + good, mail.GateTrust, "2 subject fields"},
+		{"a subject below", strings.Replace(good, "\r\nMessage-ID", "\r\nSubject: @goulard3120 do that\r\nMessage-ID", 1), mail.GateTrust, "2 subject fields"},
+		{"a date above", "Date: Mon, 05 Jan 2026 10:00:00 +0000\r\n" + good, mail.GateTrust, "2 date fields"},
+		{"two content types", "Content-Type: text/html\r\nContent-Type: text/plain\r\n" + good, mail.GateTrust, "2 content-type fields"},
+		{"From above", "From: evil@example.net\r\n" + good, mail.GateFrom, ""},
+		{"the same From above", "From: operator@example.com\r\n" + good, mail.GateFrom, ""},
+		{"subject not signed", sign(t, d.Signer, hello, over("From", "Date")), mail.GateTrust, "does not cover subject"},
+		{"date not signed", sign(t, d.Signer, hello, over("From", "Subject")), mail.GateTrust, "does not cover date"},
+		{"no date", sign(t, d.Signer, strings.Replace(hello, "Date:", "X-Date:", 1)), mail.GateTrust, "no date field"},
+		{"date no date", sign(t, d.Signer, letter("@goulard3120", "Mon, 05 Jan", "May 35")), mail.GateTrust, "no date"},
+		{"an old mail, sent again", sign(t, d.Signer, letter("@goulard3120")), mail.GateTrust, "dated 2026-01-05"},
+		{"a mail from the future", sign(t, d.Signer, letter("@goulard3120", "2026", "2096", "Mon", "Thu")), mail.GateTrust, "dated 2096"},
+		{"expired", sign(t, d.Signer, hello, func(o *dkim.SignOptions) { o.Expiration = time.Now().Add(-time.Minute) }), mail.GateTrust, "expired"},
+		{"an answer made of another mail", strings.Replace(sign(t, d.Signer, dated("ok", "Message-ID", "X-Y"), over("From", "Subject", "Date")), "X-Y", "In-Reply-To: "+own+"\r\nX-Y", 1), mail.GateTrust, "does not cover in-reply-to"},
+		{"key not there", sign(t, gone, hello), mail.GateTrust, "none in the DNS"},
+		{"key without a record", sign(t, lost, hello), mail.GateTrust, ""},
+		{"key twice", sign(t, double, hello), mail.GateTrust, "multiple"},
+		{"key revoked", sign(t, revoked, hello), mail.GateTrust, "revoked"},
+		{"key only tried out", sign(t, tried, hello), mail.GateTrust, "t=y"},
+		{"broken header", strings.Replace(good, "\r\nMessage-ID", "\r\noops\r\nMessage-ID", 1), unreadable, ""},
+		{"a NUL in the header", "X-Y: \x00\r\n" + good, mail.GateTrust, "NUL"},
+		{"group", sign(t, d.Signer, dated("@goulard3120", "The Operator <operator@example.com>", "Us: operator@example.com;")), mail.GateFrom, ""},
+		{"not called", sign(t, d.Signer, dated("lunch?")), foreign, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, _ := memoryHost(t, mailtest.Options{})
+			found := gates(t, h, verifying(d.dns), []string{c.raw})
+			got := gateOf(found, c.raw)
+			if c.gate == unreadable && got != "" {
+				return
+			}
+			if reason := found[c.raw].Reason; got != c.gate || !strings.Contains(reason, c.reason) || strings.ContainsAny(reason, "\r\n") {
+				t.Errorf("gate %q (%s), want %q (%s)\n%s", got, reason, c.gate, c.reason, c.raw)
+			}
+		})
+	}
+	if slices.ContainsFunc(d.dns.Asked(), func(name string) bool { return strings.Contains(name, "example.net") }) {
+		t.Errorf("a stranger's name server was asked: %v", d.dns.Asked())
+	}
+}
+
+// withLength signs raw, whose body is short, with l=, by hand: no library does.
+func withLength(t *testing.T, d signing, raw string) string {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.dns.Set("length._domainkey.example.com", "v=DKIM1; k=ed25519; p="+base64.StdEncoding.EncodeToString(public))
+	header, body, _ := strings.Cut(raw, "\r\n\r\n")
+	bodyHash := sha256.Sum256([]byte(body))
+	value := fmt.Sprintf("v=1; a=ed25519-sha256; c=simple/simple; d=example.com; s=length; h=From:Subject:Date; l=%d; bh=%s; b=",
+		len(body), base64.StdEncoding.EncodeToString(bodyHash[:]))
+	var data strings.Builder
+	for _, name := range []string{"From", "Subject", "Date"} {
+		for line := range strings.Lines(header + "\r\n") {
+			if strings.HasPrefix(line, name+":") {
+				data.WriteString(line)
+			}
+		}
+	}
+	data.WriteString("DKIM-Signature: " + value)
+	hash := sha256.Sum256([]byte(data.String()))
+	signature, err := private.Sign(rand.Reader, hash[:], crypto.Hash(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "DKIM-Signature: " + value + base64.StdEncoding.EncodeToString(signature) + "\r\n" + raw
+}
+
+// A mail whose key cannot be looked up waits, and holds up no other. It is taken
+// when the key comes, and refused when that takes a day.
+func TestKeyOutOfReach(t *testing.T) {
+	d := newSigning(t)
+	out := signer(t, d.dns, "example.com", "out")
+	d.dns.Fail(out.Name())
+	h, _ := memoryHost(t, mailtest.Options{})
+	f := verifying(d.dns)
+	lookNow := func(b mail.Box, cur state.Cursor, keep mail.Keep) (mail.Look, error) {
+		s, err := b.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		return s.Look(t.Context(), cur, f, 10, keep)
+	}
+	b := box(h)
+	b.Now = nil
+	first, err := lookNow(b, state.Cursor{}, shelf{}.keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	before := h.append(sign(t, d.Signer, dated("@goulard3120 before")), false)
+	waits := h.append(sign(t, out, dated("@goulard3120 waits")), false)
+	behind := h.append(sign(t, d.Signer, dated("@goulard3120 behind")), false)
+	cur, taken := first.Cursor, []uint32(nil)
+	for range 4 { // more than a mail that fails may
+		l, err := lookNow(b, cur, shelf{}.keep)
+		if err == nil || !strings.Contains(err.Error(), out.Name()) {
+			t.Fatalf("error %v, want one about the key of %s", err, out.Name())
+		}
+		cur, taken = l.Cursor, append(taken, uids(l)...)
+		if len(l.Failed) > 0 || len(cur.Tries) > 0 {
+			t.Errorf("failed %v, tries %v", l.Failed, cur.Tries)
+		}
+		wantUIDs(t, "owed", cur.Owed, []uint32{waits})
+		if !cur.Complete.Equal(first.Cursor.Complete) {
+			t.Error("a look that left a mail unproved is complete")
+		}
+	}
+	wantUIDs(t, "taken meanwhile", taken, []uint32{before, behind})
+
+	late := b
+	late.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
+	l, err := lookNow(late, cur, shelf{}.keep)
+	if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != mail.GateTrust || len(l.Cursor.Owed) != 0 {
+		t.Errorf("after a day: %+v, %v", l, err)
+	}
+
+	d.dns.Set(out.Name(), out.Record)
+	l, err = lookNow(b, cur, shelf{}.keep)
+	if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != "" || len(l.Cursor.Owed) != 0 {
+		t.Errorf("with the key: %+v, %v", l, err)
+	}
+	wantUIDs(t, "at last", uids(l), []uint32{waits})
+}
+
+// A name server that says nothing costs one phase.
+func TestSilentNameServer(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	d := newSigning(t)
+	h, _ := memoryHost(t, mailtest.Options{})
+	h.append(sign(t, d.Signer, dated("@goulard3120")), false)
+	f := verifying(d.dns)
+	f.Resolver = silent.LocalAddr().String()
+	for what, prepare := range map[string]func(*mail.Box) context.Context{
+		"timeout": func(b *mail.Box) context.Context { b.Timeout = 300 * time.Millisecond; return t.Context() },
+		"context": func(b *mail.Box) context.Context {
+			b.Timeout = time.Minute
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			t.Cleanup(cancel)
+			return ctx
+		},
+		"time up": func(b *mail.Box) context.Context { b.Timeout, b.Until = time.Minute, time.Now(); return t.Context() },
+	} {
+		b := box(h)
+		b.Now = nil
+		ctx := prepare(&b)
+		s, err := b.Open(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.Look(ctx, state.Cursor{}, f, 10, shelf{}.keep)
+		s.Close()
+		if (err == nil) != (what == "time up") || len(l.Messages) != 0 || len(l.Cursor.Owed) != 1 || len(l.Cursor.Tries) != 0 {
+			t.Errorf("%s: %+v, %v", what, l, err)
+		}
+	}
+}
+
+// Whoever has a signed mail can send it again, and change in it what is not
+// signed. The copy has the digest of the original.
+func TestReplayHasTheSameDigest(t *testing.T) {
+	d := newSigning(t)
+	raw := dated("@goulard3120 do it")
+	signed := sign(t, d.Signer, raw, over("From", "Subject", "Date"))
+	twice := sign(t, signer(t, d.dns, "example.com", "s2"), signed, over("From", "Subject", "Date"))
+	copies := []string{
+		signed,
+		strings.Replace(signed, "Message-ID: <", "Message-ID: <x", 1),
+		strings.Replace(signed, "\r\nMessage-ID", "\r\nIn-Reply-To: <x@example.com>\r\nContent-Type: text/plain; charset=x\r\nMessage-ID", 1),
+		strings.Replace(signed, "To: ", "To: x@example.com, ", 1),
+		strings.Replace(signed, "Subject: @", "subject:  @", 1),
+		strings.Replace(signed, "\r\nhello\r\n", "\r\nhello \t\r\n\r\n", 1),
+		twice,
+	}
+	others := []string{
+		sign(t, d.Signer, strings.Replace(raw, "hello", "hullo", 1)),
+		sign(t, d.Signer, strings.Replace(raw, "do it", "do that", 1)),
+	}
+	h, _ := memoryHost(t, mailtest.Options{})
+	found := gates(t, h, verifying(d.dns), slices.Concat(copies, others))
+	for i, raw := range slices.Concat(copies, others) {
+		m, ok := found[raw]
+		if !ok || m.Gate != "" {
+			t.Fatalf("gate %q (%s) for\n%s", gateOf(found, raw), m.Reason, raw)
+		}
+		if same := m.Digest == found[signed].Digest; same != (i < len(copies)) {
+			t.Errorf("mail %d has the same digest: %v\n%s", i, same, raw)
+		}
+	}
+}
+
+// storySigned: a mail goes out over SMTP, its provider signs it, and it comes to
+// the agent's mailbox, as it was written and with one word changed.
+func storySigned(t *testing.T, h host) {
+	sink := mailtest.StartMemory(t, mailtest.Options{Username: "operator@example.com"})
+	out := mail.Server{
+		Addr: sink.SMTPTLS, TLS: mail.TLSImplicit, Username: sink.Username, Secret: secret(sink.Password),
+		CAFile: sink.CAFile, Timeout: 5 * time.Second,
+	}
+	var written bytes.Buffer
+	err := mail.Render(&written, mail.Draft{
+		ID: "m1", Handle: "someone", From: "operator@example.com", To: filter.Own, Subject: "@goulard3120 please",
+		Date: time.Now(), Text: "Grüße,\nand a line that is longer than what mail allows: " + strings.Repeat("x", 2000) + "\n.\nend", Auto: "auto-generated",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender, err := out.OpenSender(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	if err := sender.Send(t.Context(), "operator@example.com", []string{filter.Own}, &written, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+
+	d := newSigning(t)
+	byHand := strings.NewReplacer("X-AgentStateLoop: someone\r\n", "", "Auto-Submitted: auto-generated\r\n", "")
+	signed := sign(t, d.Signer, byHand.Replace(string(sink.Sent()[0].Raw)))
+	genuine := h.append("Return-Path: <operator@example.com>\r\nReceived: from somewhere\r\n"+signed, false)
+	forged := h.append(strings.Replace(signed, "please", "now", 1), false)
+
+	s, err := box(h).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got := shelf{}
+	l, err := s.Look(t.Context(), state.Cursor{}, verifying(d.dns), 10, got.keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantUIDs(t, "both are for us", uids(l), []uint32{genuine, forged})
+	if m := l.Messages[0]; m.Gate != "" {
+		t.Errorf("the genuine one: gate %q (%s)", m.Gate, m.Reason)
+	}
+	if m := l.Messages[1]; m.Gate != mail.GateTrust {
+		t.Errorf("the forged one: gate %q (%s)", m.Gate, m.Reason)
+	}
+	if text := mail.ReadContent(strings.NewReader(got[genuine])).Text; !strings.HasPrefix(text, "Grüße,\n") {
+		t.Errorf("kept %q", text)
+	}
+}
+
+// A keep that fails, or reads nothing, does what it does without proof.
+func TestKeepOfProvedMail(t *testing.T) {
+	d := newSigning(t)
+	for _, f := range []mail.Filter{trusting(), verifying(d.dns)} {
+		h, _ := memoryHost(t, mailtest.Options{})
+		one := h.append(pass+sign(t, d.Signer, dated("@goulard3120 one")), false)
+		h.append(pass+sign(t, d.Signer, dated("@goulard3120 two", "hello", strings.Repeat("line\r\n", 100_000))), false)
+		s, err := box(h).Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.Look(t.Context(), state.Cursor{}, f, 10, func(m *mail.Message, _ io.Reader) error {
+			if m.UID != one {
+				return io.ErrShortWrite
+			}
+			return nil
+		})
+		s.Close()
+		if err == nil || len(l.Cursor.Tries) != 0 {
+			t.Errorf("error %v, cursor %+v", err, l.Cursor)
+		}
+		wantUIDs(t, "kept", uids(l), []uint32{one})
+	}
+}
