@@ -67,7 +67,6 @@ type State struct {
 	Credentials map[string]Credential `json:"credentials,omitempty"`
 	Schedule    Schedule              `json:"schedule,omitzero"`
 	Published   Published             `json:"published,omitzero"`
-	Published   Published             `json:"published,omitzero"`
 
 	// Lines are the history lines of this serial; see Line.
 	Lines []Line `json:"lines,omitempty"`
