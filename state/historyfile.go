@@ -47,8 +47,11 @@ func (st *Store) appendLines(lines []Line) error {
 		return errors.Join(err, f.Truncate(end))
 	}
 	if fresh {
-		return syncDir(st.Hook, st.Dir)
+		if err := syncDir(st.Hook, st.Dir); err != nil {
+			return err
+		}
 	}
+	st.synced.Store(lines[len(lines)-1].Serial)
 	return nil
 }
 
@@ -74,7 +77,8 @@ func (st *Store) appendMissing(lines []Line) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	last, err := st.lastLine(historyName(lines[0].At))
+	name := historyName(lines[0].At)
+	last, err := st.lastLine(name)
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func (st *Store) appendMissing(lines []Line) error {
 		lines = lines[1:]
 	}
 	if len(lines) == 0 {
-		return nil
+		return st.syncHistory(name, last.Serial)
 	}
 	// The commit that left them was cut short, perhaps before the name of its
 	// state was durable: the history must not know what the state may forget.
@@ -90,6 +94,29 @@ func (st *Store) appendMissing(lines []Line) error {
 		return err
 	}
 	return st.appendLines(lines)
+}
+
+// syncHistory makes sure that lines which are there are durable: another process
+// may have written them and died before its fsync, and the next state carries
+// them no more.
+func (st *Store) syncHistory(name string, serial uint64) error {
+	if st.synced.Load() == serial {
+		return nil // it was this process, and it did
+	}
+	path := st.path(name)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := st.Hook.at("fsync", path); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	st.synced.Store(serial)
+	return nil
 }
 
 // tailChunk is how much of a history file's end is read at a time; a line is

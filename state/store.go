@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,8 @@ type Store struct {
 	Dir   string // 0700, made when first written to
 	Agent string // the handle; a state of another agent is refused
 	Hook  Hook   // for the simulator
+
+	synced atomic.Uint64 // the serial whose history lines this process has fsynced
 }
 
 const (
