@@ -20,29 +20,19 @@ import (
 // deliverableFile is where a turn's final text lies in its output box.
 const deliverableFile = "deliverable.txt"
 
-// close ends the turn whose attempt came to r.
-func (a *Agent) close(ctx context.Context, w work, r turn.Result) error {
-	_, err := a.deliver(ctx, w, r)
-	return err
-}
-
-// deliver closes a turn: what was submitted, else its final text, becomes a
-// file of the output box, its reply is rendered, and one commit makes both
-// count. If the turn is not ours any more, the commit leaves a history line and
-// nothing else.
-func (a *Agent) deliver(ctx context.Context, w work, r turn.Result) (state.State, error) {
-	s, err := a.tryDeliver(ctx, w, r)
+// deliver closes a turn of s, whose attempt has ended and came to r: what was
+// submitted, else its final text, becomes a file of the output box, its reply is
+// rendered, and one commit makes both count. If the turn is not ours any more,
+// the commit leaves a history line and nothing else.
+func (a *Agent) deliver(ctx context.Context, s state.State, w work, r turn.Result) (state.State, error) {
+	next, err := a.tryDeliver(ctx, s, w, r)
 	if !diskFull(err) || !a.makeRoom(w, &r) {
-		return s, err
+		return next, err
 	}
-	return a.tryDeliver(ctx, w, r)
+	return a.tryDeliver(ctx, s, w, r)
 }
 
-func (a *Agent) tryDeliver(ctx context.Context, w work, r turn.Result) (state.State, error) {
-	s, err := a.Store.Read()
-	if err != nil {
-		return s, err
-	}
+func (a *Agent) tryDeliver(ctx context.Context, s state.State, w work, r turn.Result) (state.State, error) {
 	if s.Turn.Submitted != "" && s.Turn.Owns(w.head.TurnID, w.head.Epoch) {
 		r = a.submitted(w, s.Turn.Submitted, r)
 	}

@@ -154,7 +154,7 @@ func (a *Agent) Ask(ctx context.Context, in Inside, to, text string, patience ti
 	if err := in.check(s); err != nil {
 		return "", err
 	}
-	return s.Turn.Waiting[len(s.Turn.Waiting)-1].ID, a.sendNow(ctx)
+	return s.Turn.Waiting[len(s.Turn.Waiting)-1].ID, a.sendNow(ctx, s)
 }
 
 // Send puts a message to another agent that nobody waits for.
@@ -170,7 +170,7 @@ func (a *Agent) Send(ctx context.Context, in Inside, to, text string) error {
 	if err := in.check(s); err != nil {
 		return err
 	}
-	return a.sendNow(ctx)
+	return a.sendNow(ctx, s)
 }
 
 // outgoing makes the effect of a message to another agent: it carries the hops

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,7 +71,7 @@ func (a *Agent) Poll(ctx context.Context, o PollOptions) (Report, error) {
 		return r, ErrBusy
 	}
 	if !o.NoTurn {
-		r.Turns, err = a.Turns(ctx)
+		err = a.turns(ctx, &r)
 	}
 	s, readErr := a.Store.Read()
 	if err = errors.Join(err, readErr); err != nil {
@@ -141,7 +142,7 @@ func (a *Agent) round(ctx context.Context, r *Report) error {
 	if s, err = a.project(ctx, s, obs); err != nil {
 		return err
 	}
-	r.Failed = obs.failed
+	r.fail(obs.failed)
 	s, sent, err := a.perform(ctx, s)
 	r.Sent += sent
 	r.serial = s.Serial
@@ -154,6 +155,14 @@ func (a *Agent) round(ctx context.Context, r *Report) error {
 	}
 	r.serial = s.Serial
 	return nil
+}
+
+// fail adds the sources that failed, each once, with its newest reason.
+func (r *Report) fail(failed []SourceFailure) {
+	for _, f := range failed {
+		r.Failed = slices.DeleteFunc(r.Failed, func(old SourceFailure) bool { return old.Source == f.Source })
+		r.Failed = append(r.Failed, f)
+	}
 }
 
 // count adds what one observation brought, as the history tells it.

@@ -70,10 +70,10 @@ func (a *Agent) next(ctx context.Context) (Pulled, error) {
 				Text: w.text, Note: msg.Note,
 			}, nil
 		}
-		if err := a.close(ctx, w, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {
+		if s, err = a.deliver(ctx, s, w, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {
 			return Pulled{}, err
 		}
-		if err := a.sendNow(ctx); err != nil {
+		if err := a.sendNow(ctx, s); err != nil {
 			return Pulled{}, err
 		}
 	}
@@ -89,10 +89,10 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string) error {
 	if !s.Turn.Pulled {
 		return errors.New("that turn was not taken by `inbox next`")
 	}
-	if _, err := a.closed(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
+	if s, err = a.closed(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
 		return err
 	}
-	return a.sendNow(ctx)
+	return a.sendNow(ctx, s)
 }
 
 // Retry queues a message again that waits for a later time or was given up.
@@ -158,10 +158,10 @@ func (a *Agent) Stop(ctx context.Context, reason string) error {
 	if s.Turn.Status == state.HeadIdle {
 		return ErrNothing
 	}
-	if _, err := a.watch(ctx, s); err != nil {
+	if s, err = a.watch(ctx, s); err != nil {
 		return err
 	}
-	return a.sendNow(ctx)
+	return a.sendNow(ctx, s)
 }
 
 // Reset begins the agent's memory anew, with a note for its next context.

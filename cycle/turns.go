@@ -32,63 +32,70 @@ const credentialRest = time.Minute
 // how many attempts were made. Another runner at work is no error: it takes
 // what is there.
 func (a *Agent) Turns(ctx context.Context) (int, error) {
+	var r Report
+	err := a.turns(ctx, &r)
+	return r.Turns, err
+}
+
+// turns is Turns; it adds what was run and sent to the report.
+func (a *Agent) turns(ctx context.Context, r *Report) error {
 	if a.Turn == nil {
-		return 0, nil
+		return nil
 	}
-	ran := 0
 	for ctx.Err() == nil {
 		s, err := a.Store.Read()
 		if err != nil {
-			return ran, err
+			return err
 		}
 		if !s.CanRun(a.Policy, a.Now()) {
-			return ran, nil
+			return nil
 		}
-		held, err := a.under(state.TurnLock, func() error {
-			n, err := a.drain(ctx)
-			ran += n
-			return err
-		})
+		held, err := a.under(state.TurnLock, func() error { return a.drain(ctx, r) })
 		if errors.Is(err, errRefused) {
-			return ran, nil
+			return nil
 		}
 		if err != nil || !held {
-			return ran, err
+			return err
 		}
 	}
-	return ran, nil
+	return nil
 }
 
 // drain claims and runs messages until there is none. The caller holds
 // turn.lock, so that a turn found under way has lost its owner.
-func (a *Agent) drain(ctx context.Context) (int, error) {
+func (a *Agent) drain(ctx context.Context, r *Report) error {
 	if _, err := a.reap(ctx); err != nil {
-		return 0, err
+		return err
 	}
-	for ran := 0; ; ran++ {
+	for ctx.Err() == nil {
 		s, err := a.commit(ctx, state.Claimed{})
 		if err != nil || s.Turn.Status != state.HeadDispatched {
-			return ran, err
+			return err
 		}
-		if err := a.runTurn(ctx, s); err != nil {
-			return ran, err // a refused login is no error of the poll, see Turns
+		s, err = a.runTurn(ctx, s)
+		if errors.Is(err, errRefused) {
+			r.Turns++
 		}
-		if err := a.sendNow(ctx); err != nil {
-			return ran + 1, err
+		if err != nil {
+			return err
 		}
-		if ctx.Err() != nil {
-			return ran + 1, nil
+		r.Turns++
+		sent, err := a.sendDue(ctx, s)
+		r.Sent += sent
+		if err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // runTurn makes one attempt at the message that s has just dispatched.
-func (a *Agent) runTurn(ctx context.Context, s state.State) error {
+func (a *Agent) runTurn(ctx context.Context, s state.State) (state.State, error) {
 	head := s.Turn
 	msg, _ := s.Find(head.Key)
 	w, err := a.load(head, msg)
 	if err != nil {
-		return a.close(ctx, w, turn.Result{Status: turn.Failed, Reason: err.Error()})
+		return a.deliver(ctx, s, w, turn.Result{Status: turn.Failed, Reason: err.Error()})
 	}
 	if head.Resumed {
 		w.reports = a.reports(head.Waiting)
@@ -103,11 +110,9 @@ func (a *Agent) runTurn(ctx context.Context, s state.State) error {
 		return a.returned(ctx, s, err)
 	}
 	session, prompt := a.goesOn(s), a.prompt(s, w, history)
-	if s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
-		return err
-	}
-	if !s.Turn.Owns(head.TurnID, head.Epoch) {
-		return nil
+	s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch})
+	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
+		return s, err
 	}
 
 	guarded, release := a.guard(ctx, head)
@@ -119,10 +124,9 @@ func (a *Agent) runTurn(ctx context.Context, s state.State) error {
 	release()
 	switch {
 	case errors.Is(err, errLost):
-		return nil // nothing sent, nothing written
+		return s, nil // nothing sent, nothing written
 	case err != nil && ctx.Err() != nil:
-		_, err = a.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "its runner was told to stop"})
-		return err
+		return a.letGo(ctx, head)
 	case err != nil:
 		return a.returned(ctx, s, err)
 	}
@@ -138,31 +142,46 @@ func (a *Agent) attempt(ctx context.Context, at turn.Attempt) (turn.Result, erro
 }
 
 // settle decides, from what the attempt came to, what becomes of its turn.
-func (a *Agent) settle(ctx context.Context, w work, r turn.Result) error {
+func (a *Agent) settle(ctx context.Context, w work, r turn.Result) (state.State, error) {
 	s, err := a.Store.Read()
 	if err != nil {
-		return err
+		return s, err
 	}
 	id, epoch := w.head.TurnID, w.head.Epoch
 	switch {
 	case s.Turn.Submitted != "":
-		return a.close(ctx, w, r)
+		return a.deliver(ctx, s, w, r)
+	case s.Turn.Stop != "" && (r.SessionStale || r.Credential != nil):
+		r.Status, r.Reason = turn.Canceled, "stopped"
+		return a.deliver(ctx, s, w, r)
 	case r.SessionStale:
-		_, err = a.commit(ctx, state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone, a fresh one begins", Forget: true})
-		return err
+		return a.commit(ctx, state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone, a fresh one begins", Forget: true})
 	case r.Credential != nil && r.Status != turn.Success:
 		refused, _ := state.CredentialFailure(r.Credential)
-		_, err = a.commit(ctx,
+		s, err = a.commit(ctx,
 			state.CredentialFailed{Name: refused.Name, Reason: refused.Err.Error()},
 			state.GivenBack{TurnID: id, Epoch: epoch, Reason: refused.Error(), Wait: credentialRest})
-		return cmp.Or(err, errRefused)
+		return s, cmp.Or(err, errRefused)
 	case endedWell(r) && len(s.Turn.Waiting) > 0 && s.Turn.Owns(id, epoch):
-		_, err = a.commit(ctx, state.Suspended{
+		return a.commit(ctx, state.Suspended{
 			TurnID: id, Epoch: epoch, Box: path.Join(w.dir(), "output"), Session: a.session(r),
 		})
-		return err
 	}
-	return a.close(ctx, w, r)
+	return a.deliver(ctx, s, w, r)
+}
+
+// letGo ends an attempt whose runner was told to go: the message is given back,
+// unless its turn is over all the same.
+func (a *Agent) letGo(ctx context.Context, head state.Head) (state.State, error) {
+	const reason = "its runner was told to stop"
+	s, err := a.Store.Read()
+	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
+		return s, err
+	}
+	if s.Turn.Submitted != "" || s.Turn.Stop != "" {
+		return a.giveBack(ctx, s, reason)
+	}
+	return a.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})
 }
 
 // endedWell says whether the agent came to its end by itself, or lingered after
@@ -172,9 +191,9 @@ func endedWell(r turn.Result) bool {
 }
 
 // returned gives a message back after a fault of ours, and tells the fault.
-func (a *Agent) returned(ctx context.Context, s state.State, fault error) error {
-	_, err := a.giveBack(ctx, s, fault.Error())
-	return errors.Join(fault, err)
+func (a *Agent) returned(ctx context.Context, s state.State, fault error) (state.State, error) {
+	s, err := a.giveBack(ctx, s, fault.Error())
+	return s, errors.Join(fault, err)
 }
 
 // session is what the next turn goes on with.
@@ -231,35 +250,41 @@ func (a *Agent) guard(ctx context.Context, head state.Head) (guarded context.Con
 	return guarded, func() { close(done); cancel(nil) }
 }
 
-// sendNow performs steps 4 and 5 for what a turn has put into the outbox. When
-// a cycle is under way, that one sends. Whoever finds cycle.lock taken here
-// leaves, as from a cycle: so what came meanwhile is looked for, and left to a
-// detached poll, since the caller may be busy with a turn for long.
-func (a *Agent) sendNow(ctx context.Context) error {
-	var s state.State
+// sendNow performs steps 4 and 5 for what a turn has put into the outbox, as s
+// shows. When a cycle is under way, that one sends. Whoever finds cycle.lock
+// taken here leaves, as from a cycle: so what came meanwhile is looked for, and
+// left to a detached poll, since the caller may be busy with a turn for long.
+func (a *Agent) sendNow(ctx context.Context, s state.State) error {
+	_, err := a.sendDue(ctx, s)
+	return err
+}
+
+// sendDue is sendNow, and says how many effects were sent.
+func (a *Agent) sendDue(ctx context.Context, s state.State) (sent int, err error) {
+	if len(s.DueEffects(a.Now())) == 0 && len(s.ToAck) == 0 && !a.misplaced(s) {
+		return 0, nil
+	}
 	held, err := a.under(state.CycleLock, func() (err error) {
-		s, err = a.flush(ctx)
+		s, sent, err = a.flush(ctx)
 		return err
 	})
 	if err != nil || !held {
-		return err
+		return sent, err
 	}
 	again, err := a.unseen(&Report{serial: s.Serial})
 	if err != nil || !again {
-		return err
+		return sent, err
 	}
-	return a.Detach()
+	return sent, a.Detach()
 }
 
 // flush is steps 4 and 5 alone. The caller holds cycle.lock.
-func (a *Agent) flush(ctx context.Context) (state.State, error) {
-	s, err := a.Store.Read()
-	if err != nil {
-		return s, err
+func (a *Agent) flush(ctx context.Context) (s state.State, sent int, err error) {
+	if s, err = a.Store.Read(); err != nil {
+		return s, 0, err
 	}
 	if s, err = a.project(ctx, s, nil); err != nil {
-		return s, fmt.Errorf("project: %w", err)
+		return s, 0, fmt.Errorf("project: %w", err)
 	}
-	s, _, err = a.perform(ctx, s)
-	return s, err
+	return a.perform(ctx, s)
 }

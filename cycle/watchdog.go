@@ -51,6 +51,10 @@ func (a *Agent) reap(ctx context.Context) (state.State, error) {
 		return s, err
 	}
 	a.log("watchdog: turn %s (epoch %d): %s", head.TurnID, head.Epoch, reason)
+	// Until it was ended, the agent could submit.
+	if s, err = a.Store.Read(); err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
+		return s, err
+	}
 	return a.giveBack(ctx, s, reason)
 }
 
@@ -116,5 +120,5 @@ func (a *Agent) closed(ctx context.Context, s state.State, r turn.Result) (state
 	if files, notes, err := turn.ListOutput(dir); err == nil {
 		r.Output, r.Notes = files, append(r.Notes, notes...)
 	}
-	return a.deliver(ctx, w, r)
+	return a.deliver(ctx, s, w, r)
 }

@@ -19,7 +19,7 @@ import (
 // Events are stepped in the order given, arrivals after the rest and among
 // themselves in the order of their own time, Polled last.
 func Step(s State, events []Event, p Policy, now time.Time) State {
-	m := machine{State: s.clone(), policy: p, now: now.UTC()}
+	m := machine{State: s.clone(), policy: p, now: now.UTC().Round(0)} // as it is read back, without the monotonic clock
 	m.Serial++
 	m.Version = Version
 	if m.PhaseSince.IsZero() {
