@@ -1,0 +1,342 @@
+package commands
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentstateloop/cron/crontest"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// society is several agents on one mesh, each a process of its own whenever it
+// polls, calls us from inside its turn, or is looked at.
+type society struct {
+	t       *testing.T
+	program string
+	url     string
+	dirs    map[string]string // by handle
+}
+
+// TestAgentsOnOneMesh tells what agents do with one another, and from inside
+// their turns, with the real program.
+func TestAgentsOnOneMesh(t *testing.T) {
+	t.Parallel()
+	program := build(t, t.TempDir())
+	for name, story := range map[string]func(*testing.T, *society){
+		"who asked whom":              whoAskedWhom,
+		"a join of two":               aJoinOfTwo,
+		"a report that does not come": aReportThatDoesNotCome,
+		"a loop is busy":              aLoopIsBusy,
+		"tell supersedes a question":  tellSupersedesAQuestion,
+		"submit":                      submitOfTheRealProgram,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			story(t, newSociety(t, program))
+		})
+	}
+}
+
+func newSociety(t *testing.T, program string) *society {
+	t.Helper()
+	web := httptest.NewServer(mesh.NewServer(mesh.Options{Open: true}))
+	t.Cleanup(web.Close)
+	return &society{t: t, program: program, url: web.URL, dirs: map[string]string{}}
+}
+
+// join adds an agent whose program is this shell script.
+func (s *society) join(handle, script string, peers ...string) {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	s.dirs[handle] = dir
+	config := fmt.Sprintf("[agent]\nhandle = %q\nstate_dir = \"state\"\n[turn]\ncommand = [\"./agent.sh\"]\ntimeout = \"1m\"\n[schedule]\nmode = \"none\"\n"+
+		"[trust]\nmesh = \"open\"\n[mesh]\nurl = %q\npeers = %s\n", handle, s.url, strings.ReplaceAll(fmt.Sprintf("%q", peers), " ", ", "))
+	if err := os.WriteFile(filepath.Join(dir, "agent.toml"), []byte(config), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.plays(handle, script)
+}
+
+func (s *society) plays(handle, script string) {
+	s.t.Helper()
+	if err := crontest.WriteScript(filepath.Join(s.dirs[handle], "agent.sh"), "#!/bin/sh\ncat >prompt\n"+script); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// run runs the program as this agent's, and waits for polls that it leaves in
+// the background.
+func (s *society) run(handle string, args ...string) string {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), s.program, append([]string{"--config", filepath.Join(s.dirs[handle], "agent.toml")}, args...)...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	// All that it starts inherits the lock.
+	lock := filepath.Join(s.dirs[handle], "running")
+	running, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer running.Close()
+	if err := syscall.Flock(int(running.Fd()), syscall.LOCK_SH); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{running}
+	out, err := cmd.Output()
+	running.Close()
+	if err := settle(lock); err != nil {
+		s.t.Fatal(err)
+	}
+	if err != nil {
+		s.t.Fatalf("%s %q: %v\n%s", handle, args, err, errs.String())
+	}
+	return string(out)
+}
+
+// history reads what `history --json` prints.
+func (s *society) history(handle string) []state.Line {
+	s.t.Helper()
+	var lines []state.Line
+	scan := bufio.NewScanner(strings.NewReader(s.run(handle, "history", "-n", "0", "--json")))
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		var l state.Line
+		if err := json.Unmarshal(scan.Bytes(), &l); err != nil {
+			s.t.Fatalf("%s: %v", scan.Text(), err)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// edges are an agent's edges in words, with ids by their kinds.
+func (s *society) edges(handle string) []string {
+	s.t.Helper()
+	var edges []string
+	for _, l := range s.history(handle) {
+		if l.Kind == state.LineEdge {
+			edges = append(edges, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s", l.What, l.From, l.To, l.Response)), " "))
+		}
+	}
+	return edges
+}
+
+// asked joins the edges of all agents: which question led to which report, who
+// asked it and who gave the report, as every one of them tells it.
+func (s *society) asked() map[string]string {
+	s.t.Helper()
+	said := map[string][]string{} // by request
+	for handle := range s.dirs {
+		for _, l := range s.history(handle) {
+			if l.Kind != state.LineEdge {
+				continue
+			}
+			fact := l.What + " " + l.From + ">" + l.To
+			if l.What == "join" {
+				fact = "join " + l.Response
+			}
+			if l.What == "report" {
+				fact += " " + l.Response
+			}
+			if !slices.Contains(said[l.Request], fact) {
+				said[l.Request] = append(said[l.Request], fact)
+			}
+		}
+	}
+	whole := map[string]string{}
+	for request, facts := range said {
+		slices.Sort(facts)
+		whole[request] = strings.Join(facts, "; ")
+	}
+	return whole
+}
+
+// answer is what the agent handed back to its operator's `tell`.
+func (s *society) tasks(handle string) []state.Line {
+	s.t.Helper()
+	return slices.DeleteFunc(s.history(handle), func(l state.Line) bool { return l.Kind != state.LineTask })
+}
+
+func (s *society) deliverable(handle string, task state.Line) string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dirs[handle], "state", task.OutputBox, task.Deliverable))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// asks is an agent that asks these others and answers with what came back.
+func asks(deadline string, others ...string) string {
+	var b strings.Builder
+	b.WriteString("if [ ! -e asked ]; then : >asked\n")
+	for _, other := range others {
+		fmt.Fprintf(&b, "agentstateloop ask %s 'which commit?' --deadline %s || exit 1\n", other, deadline)
+	}
+	b.WriteString("exit 0\nfi\nrm asked\necho \"told: $(sed -n '/^<report>$/,/^<\\/report>$/p' prompt | grep -v report | sort | tr '\\n' ' ')\"\n")
+	return b.String()
+}
+
+// The operator asks A, A asks B, waits, and finishes the same turn with B's
+// answer; from the edges of both it can be told who asked whom.
+func whoAskedWhom(t *testing.T, s *society) {
+	s.join("alpha", asks("10m", "beta"), "beta")
+	s.join("beta", "echo '4c1f'\n", "alpha")
+	s.run("alpha", "tell", "--no-wait", "deploy it")
+	s.run("alpha", "poll")
+	if got := s.run("alpha", "status", "--json"); !strings.Contains(got, `"status": "suspended"`) || !strings.Contains(got, `"waiting_tool_count": 1`) {
+		t.Errorf("status while it waits:\n%s", got)
+	}
+	s.run("beta", "poll")
+	s.run("alpha", "poll")
+
+	tasks := s.tasks("alpha")
+	if len(tasks) != 1 || tasks[0].Epoch != 2 || s.deliverable("alpha", tasks[0]) != "told: 4c1f" {
+		t.Fatalf("tasks: %+v", tasks)
+	}
+	answered := s.tasks("beta")
+	if len(answered) != 1 {
+		t.Fatalf("beta's tasks: %+v", answered)
+	}
+	report := "reply." + answered[0].TurnID
+	for request, facts := range s.asked() {
+		want := fmt.Sprintf("enqueue alpha>beta; join %s; report beta>alpha %[1]s", report)
+		if !strings.HasPrefix(request, "ask.") || facts != want {
+			t.Errorf("%s: %s\nwant %s", request, facts, want)
+		}
+	}
+	if n := len(s.asked()); n != 1 {
+		t.Errorf("%d questions, want 1", n)
+	}
+	// Each tells what it saw, once.
+	for handle, want := range map[string][]string{
+		"alpha": {"enqueue alpha beta", "report beta alpha " + report, "join " + report},
+		"beta":  {"enqueue alpha beta", "report beta alpha " + report},
+	} {
+		if got := s.edges(handle); !slices.Equal(got, want) {
+			t.Errorf("%s tells %q, want %q", handle, got, want)
+		}
+	}
+}
+
+// A join of two waits for both.
+func aJoinOfTwo(t *testing.T, s *society) {
+	s.join("alpha", asks("10m", "beta", "gamma"), "beta", "gamma")
+	s.join("beta", "echo 'from beta'\n", "alpha")
+	s.join("gamma", "echo 'from gamma'\n", "alpha")
+	s.run("alpha", "tell", "--no-wait", "ask around")
+	s.run("alpha", "poll")
+	s.run("gamma", "poll")
+	s.run("alpha", "poll")
+	if tasks := s.tasks("alpha"); len(tasks) != 0 {
+		t.Fatalf("it did not wait for both: %+v", tasks)
+	}
+	s.run("beta", "poll")
+	s.run("alpha", "poll")
+	tasks := s.tasks("alpha")
+	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: from beta from gamma" {
+		t.Fatalf("tasks: %+v", tasks)
+	}
+	if n := len(s.asked()); n != 2 {
+		t.Errorf("%d questions, want 2: %v", n, s.asked())
+	}
+}
+
+// A report that does not come is a timeout, which the edges tell as well.
+func aReportThatDoesNotCome(t *testing.T, s *society) {
+	s.join("alpha", asks("1s", "beta"), "beta")
+	s.run("alpha", "tell", "--no-wait", "ask nobody")
+	s.run("alpha", "poll")
+	for over := time.Now().Add(time.Minute); len(s.tasks("alpha")) == 0 && time.Now().Before(over); {
+		s.run("alpha", "poll")
+	}
+	tasks := s.tasks("alpha")
+	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: timeout" {
+		t.Fatalf("tasks: %+v", tasks)
+	}
+	if got, want := s.edges("alpha"), []string{"enqueue alpha beta", "report beta alpha timeout", "join timeout"}; !slices.Equal(got, want) {
+		t.Errorf("edges %q, want %q", got, want)
+	}
+}
+
+// A asks B, which asks A back: that is answered busy at once, and nobody waits
+// for ever.
+func aLoopIsBusy(t *testing.T, s *society) {
+	s.join("alpha", asks("10m", "beta"), "beta")
+	s.join("beta", asks("10m", "alpha"), "alpha")
+	s.run("alpha", "tell", "--no-wait", "go round")
+	for _, handle := range []string{"alpha", "beta", "alpha", "beta", "alpha"} {
+		s.run(handle, "poll")
+	}
+	tasks := s.tasks("alpha")
+	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: told: busy" {
+		t.Fatalf("tasks: %+v", tasks)
+	}
+	if tasks := s.tasks("beta"); len(tasks) != 1 || s.deliverable("beta", tasks[0]) != "told: busy" {
+		t.Errorf("beta's tasks: %+v", tasks)
+	}
+}
+
+// The operator's word ends the waiting.
+func tellSupersedesAQuestion(t *testing.T, s *society) {
+	s.join("alpha", asks("10m", "beta"), "beta")
+	s.run("alpha", "tell", "--no-wait", "ask beta")
+	s.run("alpha", "poll")
+	s.plays("alpha", "echo \"told: $(grep -c superseded prompt)\"\n")
+	s.run("alpha", "tell", "--no-wait", "never mind")
+	s.run("alpha", "poll")
+	tasks := s.tasks("alpha")
+	if len(tasks) != 2 || s.deliverable("alpha", tasks[0]) != "told: 1" || s.deliverable("alpha", tasks[1]) != "told: 0" {
+		t.Fatalf("tasks: %+v", tasks)
+	}
+	if got := s.edges("alpha"); len(got) != 3 || got[1] != "report beta alpha timeout: superseded" {
+		t.Errorf("edges: %q", got)
+	}
+}
+
+// submit from inside a turn, by the real program: once, never stale, with its
+// fields and its file.
+func submitOfTheRealProgram(t *testing.T, s *society) {
+	s.join("alpha", `
+echo 'the report' >report.txt
+agentstateloop submit --field verdict=green --file report.txt 'all tests pass'; echo "first $?" >codes
+agentstateloop submit again 2>>errors; echo "second $?" >>codes
+AGENTSTATELOOP_EPOCH=7 agentstateloop submit stale 2>>errors; echo "stale $?" >>codes
+kill -9 $$
+`)
+	s.run("alpha", "tell", "--no-wait", "test it")
+	s.run("alpha", "poll")
+	s.run("alpha", "poll")
+	tasks := s.tasks("alpha")
+	if len(tasks) != 1 || tasks[0].Outcome != state.Success || !strings.HasPrefix(s.deliverable("alpha", tasks[0]), "verdict: green\n\nall tests pass") {
+		t.Fatalf("tasks: %+v", tasks)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(s.dirs["alpha"], name))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	if got := read("codes"); got != "first 0\nsecond 1\nstale 1\n" {
+		t.Errorf("exit codes:\n%s", got)
+	}
+	if got := read("errors"); strings.Count(got, "agentstateloop: error: this turn ") != 2 {
+		t.Errorf("errors:\n%s", got)
+	}
+	if got := read("state/" + tasks[0].OutputBox + "/report.txt"); got != "the report\n" {
+		t.Errorf("the file: %q", got)
+	}
+}
