@@ -98,6 +98,8 @@ func (m *machine) redo(l Line) {
 	case LineTransition:
 		m.Phase, m.PhaseSince = l.New, l.At
 	case LineTask:
+		// The last line of the step says so, too, but a power cut may have torn it.
+		m.Turn = Head{Status: HeadIdle}
 		m.drop(l.Key)
 	case LineControl:
 		m.remember(l.Key)
