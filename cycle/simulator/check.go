@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"time"
 
 	"agentstateloop/cycle"
 )
@@ -12,6 +14,9 @@ import (
 // checkEnd looks at how a process ended that nobody killed.
 func (w *World) checkEnd(p *process, err error) {
 	w.count.process()
+	if err == nil && p.rung && p.strikes == w.struckSoFar() {
+		w.checkRung(p)
+	}
 	if err == nil || errors.Is(err, cycle.ErrBusy) || aborted(err) {
 		return
 	}
@@ -21,6 +26,23 @@ func (w *World) checkEnd(p *process, err error) {
 	if p.name == "poll" && !struck {
 		w.violate("6", "with nothing wrong a poll fails: %v", err)
 	}
+}
+
+// checkRung: a nudge that found a cycle at work was seen by it, or left to a
+// detached poll.
+func (w *World) checkRung(p *process) {
+	for range 100 {
+		if len(w.nudgesLeft()) == 0 {
+			return
+		}
+		if _, err := os.Stat(w.detached() + ".started"); err == nil {
+			os.Remove(w.detached() + ".started")
+			w.count.some("a nudge was left to a detached poll")
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	w.violate("7", "%s was nudged while it was at work, and did not look again", p.name)
 }
 
 // checkAlways holds what must be true after each step.
@@ -133,13 +155,14 @@ func (w *World) checkLetters(h history) {
 		if !strings.Contains(o.to, operator) {
 			w.violate("4", "%s went to %s", o.id, o.to)
 		}
-		if o.kind == "reply" && l(o) == "" {
+		if o.kind == "reply" && strings.TrimSpace(o.text) == "" {
 			w.violate("2", "%s is empty", o.id)
+		}
+		if (o.kind == "ack" || o.kind == "quiet" || o.kind == "working") && o.copies > 1 {
+			w.violate("3", "%s was sent %d times", o.id, o.copies)
 		}
 	}
 }
-
-func l(o *outgoing) string { return strings.TrimSpace(o.text) }
 
 func (w *World) letter(id string) *letter {
 	for _, l := range w.saw.letters {

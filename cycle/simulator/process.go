@@ -29,11 +29,13 @@ type process struct {
 	cancel context.CancelFunc
 
 	attempts int
+	strikes  int // that had struck when it began
 
 	mu     sync.Mutex
 	faults []Fault
 	points map[Lane]int
 	dead   bool
+	rung   bool // somebody nudged while it was at work
 }
 
 // verdict is what becomes of the step that follows a point.
@@ -60,6 +62,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent = w.newAgent(p)
+	p.strikes = w.struckSoFar()
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()
@@ -180,6 +183,9 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 	}
 	w.count.some("interleaved: " + string(f.Then.Do))
 	w.tell("  ! %s: before %s, meanwhile: %s", p.name, site, f.Then)
+	p.mu.Lock()
+	p.rung = p.rung || f.Then.Do == Ring
+	p.mu.Unlock()
 	w.perform(*f.Then)
 	if p.isDead() {
 		return dead

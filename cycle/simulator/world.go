@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"agentstateloop/cron"
+	"agentstateloop/cron/crontest"
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
@@ -98,6 +99,9 @@ func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
 	if w.table, err = newTable(dir); err != nil {
 		return nil, err
 	}
+	if err := crontest.WriteScript(w.detached(), "#!/bin/sh\n: >\"$0.started\"\n"); err != nil {
+		return nil, err
+	}
 	w.mail, err = mailtest.Start(dir, mailtest.Options{
 		Username: address, Password: password,
 		OnData: func(_ net.Conn, raw []byte) error { w.saw.sent(raw); return nil },
@@ -138,6 +142,9 @@ func (w *World) close() {
 
 func (w *World) stateDir() string { return filepath.Join(w.dir, "state") }
 
+// detached is the program that stands for a detached poll, and leaves a file.
+func (w *World) detached() string { return filepath.Join(w.dir, "detached") }
+
 // newAgent wires the agent of one process, as package commands does.
 func (w *World) newAgent(p *process) *cycle.Agent {
 	secret := func(context.Context) (string, error) {
@@ -176,7 +183,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Ack: reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
 			QuietActive: reply("going quiet -- ping me when you need me"),
 		},
-		Self:    []string{"/bin/true"}, // a detached poll; cron's next one does as well
+		Self:    []string{w.detached()}, // a detached poll; cron's next one does as well
 		Now:     w.clock.machine,
 		Attempt: p.attempt,
 	}
@@ -282,6 +289,12 @@ func (w *World) struck() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.strikes++
+}
+
+func (w *World) struckSoFar() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.strikes
 }
 
 // violate notes the first broken promise.
