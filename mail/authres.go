@@ -29,7 +29,7 @@ func (r authResult) prop(name string) []string {
 }
 
 // authserv gives the authserv-id of an Authentication-Results field: who says
-// what follows. It needs no more of the field to be well-formed.
+// what follows. It is never empty, and needs no more of the field to be well-formed.
 func authserv(value string) (string, error) {
 	p := authParser{lexer: lexer{value}}
 	p.advance()
@@ -168,10 +168,6 @@ func (p *authParser) result() authResult {
 	p.accept("=")
 	r.value = p.word()
 	for p.more && !p.tok.is(";") {
-		if !p.tok.apart {
-			p.fail() // "dmarc=pass.x" is no pass
-			break
-		}
 		r.props = append(r.props, p.property())
 	}
 	return r
@@ -246,7 +242,7 @@ func authBlock(fields []field, authservID string) (block []string, reason string
 		if err != nil {
 			return nil, evidence("a malformed Authentication-Results field", f.value)
 		}
-		if authservID == "" || lower(id) != lower(authservID) {
+		if lower(id) != lower(authservID) {
 			if len(block) == 0 {
 				return nil, evidence(fmt.Sprintf("the first Authentication-Results field is not of %q (authserv_id)", authservID), f.value)
 			}

@@ -283,6 +283,47 @@ func TestSilentNameServer(t *testing.T) {
 	}
 }
 
+// When the time of a look is up, no further key is looked up.
+func TestNoLookupBeyondTheTime(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string)
+	go func() {
+		var all strings.Builder
+		buf := make([]byte, 4096)
+		for {
+			n, _, err := silent.ReadFrom(buf)
+			if err != nil {
+				asked <- all.String()
+				return
+			}
+			all.Write(buf[:n])
+		}
+	}()
+	d := newSigning(t)
+	h, _ := memoryHost(t, mailtest.Options{})
+	h.append(sign(t, d.Signer, dated("@goulard3120 one")), false)
+	h.append(sign(t, signer(t, d.dns, "example.com", "second"), dated("@goulard3120 two")), false)
+	f := verifying(d.dns)
+	f.Resolver = silent.LocalAddr().String()
+	b := box(h)
+	b.Timeout, b.Until = 500*time.Millisecond, time.Now().Add(300*time.Millisecond)
+	s, err := b.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if l, _ := s.Look(t.Context(), state.Cursor{}, f, 10, shelf{}.keep); len(l.Cursor.Owed) != 2 {
+		t.Errorf("%+v", l)
+	}
+	silent.Close()
+	if all := <-asked; strings.Contains(all, "second") {
+		t.Error("the key of the second mail was asked for")
+	}
+}
+
 // Whoever has a signed mail can send it again, and change in it what is not
 // signed. The copy has the digest of the original.
 func TestReplayHasTheSameDigest(t *testing.T) {

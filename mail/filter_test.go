@@ -174,6 +174,9 @@ func TestDigest(t *testing.T) {
 	if got := ParseHeader([]byte(mail + "Received: elsewhere\r\n\r\n")).stable; got != same {
 		t.Error("another way, another digest")
 	}
+	if got := ParseHeader([]byte(mail + "To: c@d\r\nIn-Reply-To: <2@b>\r\nContent-Type: text/html\r\n\r\n")).stable; got != same {
+		t.Error("with fields that anybody can change, another digest")
+	}
 	if got := ParseHeader([]byte(strings.Replace(mail, ": x", ": y", 1) + "\r\n")).stable; got == same {
 		t.Error("another subject under the same Message-ID, the same digest")
 	}

@@ -2,6 +2,7 @@ package mail_test
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -85,6 +86,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"another version of the field", ar + " 2; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
 	{"no header.from", ar + "; dmarc=pass\r\n" + op + call, mail.GateTrust},
 	{"two header.from", ar + "; dmarc=pass header.from=example.net header.from=example.com\r\n" + op + call, mail.GateTrust},
+	{"two header.from, the first good", ar + "; dmarc=pass header.from=example.com header.from=example.net\r\n" + op + call, mail.GateTrust},
 	{"header.from of another result", ar + "; dmarc=pass; spf=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
 	{"header.from is an address", ar + "; dmarc=pass header.from=operator@example.com\r\n" + op + call, mail.GateTrust},
 	{"submission, which no setting allows", ar + "; auth=pass smtp.auth=operator@example.com\r\n" + op + call, mail.GateTrust},
@@ -308,6 +310,46 @@ func TestEmptyAuthservID(t *testing.T) {
 	for _, raw := range mails {
 		if got := gateOf(found, raw); got != mail.GateTrust {
 			t.Errorf("gate %q, want %q for\n%s", got, mail.GateTrust, raw)
+		}
+	}
+}
+
+// What comes in is decided by the header of the mail that is kept, whatever the
+// server said of it before.
+func TestServerGivesAnotherHeader(t *testing.T) {
+	for body, want := range map[string]string{
+		pass + op + call: "",
+		pass + "From: evil@example.com\r\n" + call:         mail.GateFrom,
+		pass + op + "From: evil@example.com\r\n" + call:    mail.GateFrom,
+		pass + op + "Subject: something else\r\n":          mail.GateFrom,
+		pass + op + call + "Auto-Submitted: generated\r\n": mail.GateAuto,
+		op + call: mail.GateTrust,
+	} {
+		body += "\r\nhello\r\n"
+		addr := scripted(t, func(c net.Conn) {
+			br := loggedIn(c, "* OK [UIDNEXT 6] x\r\n")
+			for {
+				line, err := br.ReadString('\n')
+				if err != nil {
+					return
+				}
+				tag, rest, _ := strings.Cut(line, " ")
+				head := op + call + "\r\n"
+				if strings.Contains(rest, "HEADER") {
+					fmt.Fprintf(c, "* 1 FETCH (UID 5 RFC822.SIZE 99 BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n%s OK\r\n", len(head), head, tag)
+				} else if strings.HasPrefix(rest, "UID FETCH") {
+					fmt.Fprintf(c, "* 1 FETCH (UID 5 BODY[] {%d}\r\n%s)\r\n%s OK\r\n", len(body), body, tag)
+				}
+			}
+		})
+		s, err := plainBox(addr).Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.Look(t.Context(), state.Cursor{Mailbox: plainBox(addr).ID(), Validity: 7, Next: 5}, trusting(), 10, shelf{}.keep)
+		s.Close()
+		if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != want {
+			t.Errorf("%+v, %v, want gate %q for\n%s", l.Messages, err, want, body)
 		}
 	}
 }
