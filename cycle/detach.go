@@ -19,5 +19,6 @@ func (a *Agent) Detach() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start a detached poll: %w", err)
 	}
-	return cmd.Process.Release()
+	go cmd.Wait() // a listener lives long, and must leave no zombies
+	return nil
 }

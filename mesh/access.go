@@ -18,9 +18,10 @@ const (
 	owner                // known, and where the {handle} has a token, that one
 )
 
-// admit refuses what a browser sends for a web page (DESIGN 8): a name that
-// was rebound to loopback shows in Host, a cross-site request in Origin.
-func (s *Server) admit(r *http.Request) error {
+// Local refuses what a browser sends for a web page (DESIGN 8): a name that was
+// rebound to loopback shows in Host, a cross-site request in Origin. hosts are
+// names that may be asked for beside localhost and the loopback addresses.
+func Local(r *http.Request, hosts ...string) error {
 	if r.Header.Get("Origin") != "" {
 		return refuse(http.StatusForbidden, "the mesh takes no requests of web pages (Origin)")
 	}
@@ -35,10 +36,10 @@ func (s *Server) admit(r *http.Request) error {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
 		return nil
 	}
-	if host == "localhost" || slices.ContainsFunc(s.options.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+	if host == "localhost" || slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
 		return nil
 	}
-	return refuse(http.StatusMisdirectedRequest, "this mesh is not reached under that Host; use 127.0.0.1")
+	return refuse(http.StatusMisdirectedRequest, "not reached under that Host; use 127.0.0.1")
 }
 
 // identify says who calls: the handle a token proves, "" for an unproven

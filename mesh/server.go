@@ -162,7 +162,7 @@ func (s *Server) closeOnce() error {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := s.admit(r); err != nil {
+	if err := Local(r, s.options.Hosts...); err != nil {
 		answerError(w, err)
 		return
 	}
