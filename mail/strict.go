@@ -90,7 +90,7 @@ func soleSender(fields []field) (string, error) {
 	}
 	address, err := mailbox(from[0])
 	if err != nil {
-		return "", fmt.Errorf("From is not one plain address (%w): %s", err, oneLine(from[0], 200))
+		return "", fmt.Errorf("the From field is not one plain address (%w): %s", err, oneLine(from[0], 200))
 	}
 	return address, nil
 }

@@ -62,7 +62,6 @@ type World struct {
 	mu       sync.Mutex
 	slots    []*slot // free ones
 	all      []*slot
-	running  []*process
 	orphans  []*livingAgent
 	living   []*livingAgent
 	outages  map[string]int // what is down, for how many processes more
