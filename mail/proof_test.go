@@ -10,12 +10,12 @@ import (
 func TestCutHeader(t *testing.T) {
 	long := "X-Y: " + strings.Repeat("x", 4096-len("X-Y: ")) // fills a reader's buffer
 	for header, body := range map[string]string{
-		"":                               "",
-		"A: b\r\n":                       "",
-		"A: b":                           "",
-		"A: b\r\n\r\n":                   "c\r\n\r\nd",
-		"A: b\n\n":                       "c",
-		"\r\n":                           "c",
+		"":                                "",
+		"A: b\r\n":                        "",
+		"A: b":                            "",
+		"A: b\r\n\r\n":                    "c\r\n\r\nd",
+		"A: b\n\n":                        "c",
+		"\r\n":                            "c",
 		long + "\r\nFrom: a@b.cd\r\n\r\n": "c",
 		long + "x\r\nA: b\r\n\r\n":        "c",
 	} {
