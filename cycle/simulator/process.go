@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -66,6 +67,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()
+		os.Remove(w.detached() + ".started")
 	}
 
 	done := make(chan struct{})
