@@ -1,6 +1,7 @@
 package cycle_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -118,6 +119,67 @@ func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
 				t.Errorf("it ran %d times", len(runs))
 			}
 			if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "it is done" {
+				t.Errorf("replies: %+v", replies)
+			}
+		})
+	}
+}
+
+// An orphan that submits while it is being ended has submitted.
+func TestAnOrphansLastSubmitCounts(t *testing.T) {
+	h := newAwakeHouse(t)
+	up, _ := h.pipe("up")
+	h.plays("exec 2>>errors; trap 'us submit \"just in time\"; exit' TERM\necho up >up\nwhile :; do sleep 0.05; done\n")
+	h.receive(letter{id: "<one@example.com>"})
+	runner := h.poller(h.blueprintFile(), "poll")
+	check(t, runner.Start())
+	up()
+	check(t, runner.Process.Kill())
+	runner.Wait() // its error is that it was killed
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success)
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "just in time" || len(h.runs()) != 1 {
+		t.Errorf("replies: %+v after %q; %s", replies, h.runs(), h.left("errors"))
+	}
+}
+
+// A runner that is told to go, as by a shutdown, gives its message back, and the
+// attempt does not count. What was submitted, or stopped, is over all the same.
+func TestARunnerThatIsToldToGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		does    string
+		stop    bool
+		runs    int
+		outcome state.Outcome
+	}{
+		"at work":   {does: ":", runs: 2, outcome: state.Success},
+		"submitted": {does: "us submit done", runs: 1, outcome: state.Success},
+		"stopped":   {does: ":", stop: true, runs: 1, outcome: state.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.agent.Policy.MaxAttempts = 1
+			up, _ := h.pipe("up")
+			h.plays(c.does + "\n[ -e again ] || { : >again; echo up >up; exec sleep 300; }\necho done\n")
+			h.receive(letter{id: "<one@example.com>"})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := h.agent.Poll(ctx, cycle.PollOptions{})
+				done <- err
+			}()
+			up()
+			if c.stop {
+				check(t, h.blueprint.agent(h.clock.Now).Stop(t.Context(), "test"))
+			}
+			cancel()
+			<-done // its error, if any, is that it was told to go
+			h.pollAfter(time.Minute)
+			h.wantTasks(c.outcome)
+			if runs := h.runs(); len(runs) != c.runs {
+				t.Errorf("it ran %d times, want %d", len(runs), c.runs)
+			}
+			if replies := h.sentOf("reply"); len(replies) != 1 {
 				t.Errorf("replies: %+v", replies)
 			}
 		})

@@ -237,6 +237,29 @@ func TestStillWorkingIsSaidOnce(t *testing.T) {
 	h.wantTasks(state.Success, state.Success)
 }
 
+// It is one turn, however often it is tried.
+func TestStillWorkingIsNotSaidAgainByARetry(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	up, _ := h.pipe("up")
+	_, goOn := h.pipe("go")
+	h.plays("echo up >up; read -r line <go; echo \"answer of epoch $AGENTSTATELOOP_EPOCH\"\n")
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollBeside()
+	for attempt := range 2 {
+		up()
+		h.clock.advance(3 * time.Minute)
+		h.cron()
+		h.wantSent("working")
+		if attempt == 0 {
+			h.reapUnder()
+		}
+	}
+	goOn()
+	wait()
+	h.wantSent("working reply")
+}
+
 // A peer and a person at the terminal are not written to.
 func TestNobodyElseIsToldOfALongTurn(t *testing.T) {
 	h := newAwakeHouse(t)
