@@ -49,6 +49,9 @@ func (w *World) checkAlways() {
 	if what := w.table.spoilt(); what != "" {
 		w.violate("5", "%s", what)
 	}
+	if w.table.mended() {
+		w.count.some("a crontab that was torn was put back")
+	}
 	h, err := w.readHistory()
 	if err != nil {
 		w.violate("state", "history: %v", err)

@@ -115,6 +115,16 @@ func (g generator) faults(deep int) []Fault {
 	return list
 }
 
+// sites are the points around which most can go wrong.
+var sites = []string{
+	"agent start", "agent work", "agent work", "agent work", "agent end", "agent end", "smtp dot", "smtp dot", "smtp RCPT",
+	"mesh POST message", "mesh DELETE mailbox", "imap STORE", "imap FETCH body", "append history", "fsync history",
+	"rename state.json", "link state.json.prev", "fsyncdir .", "done state.json", "fsync turns/*/deliverable.tmp",
+	"rename turns/*/submitted", "rename outbox/reply", "rename outbox/ack", "rename outbox/ask", "remove nudges/*",
+	"remove nudges/*.json", "rename messages/*.eml", "rename messages/*.json", "rename messages/*.txt", "rename nudges/*.json",
+	"rename state.json.corrupt",
+}
+
 func (g generator) fault(deep int) Fault {
 	f := Fault{Lane: pick(g, weighted[Lane]{{6, Main}, {2, ByMail}, {1, ByMesh}})}
 	switch f.Lane { // most polls are short, and some are long
@@ -124,6 +134,9 @@ func (g generator) fault(deep int) Fault {
 		f.At = g.IntN(pick(g, weighted[int]{{3, 3}, {2, 9}}))
 	case ByMesh:
 		f.At = g.IntN(pick(g, weighted[int]{{2, 1}, {2, 5}}))
+	}
+	if g.chance(2) {
+		f.Site, f.At = one(g, sites...), g.IntN(pick(g, weighted[int]{{3, 1}, {2, 3}, {1, 8}}))
 	}
 	f.What = pick(g, weighted[What]{
 		{24, Crash}, {8, CrashLate}, {10, Power}, {10, Fail}, {10, Lost}, {4, Half}, {1, Stall}, {20, Meanwhile},

@@ -35,6 +35,7 @@ type process struct {
 	mu     sync.Mutex
 	faults []Fault
 	points map[Lane]int
+	sites  map[string]int
 	dead   bool
 	rung   bool // somebody nudged while it was at work
 }
@@ -60,7 +61,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 		return nil, true // so many at once are not needed
 	}
 	defer w.freeSlot(slot)
-	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}}
+	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}, sites: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent = w.newAgent(p)
 	p.strikes = w.struckSoFar()
@@ -127,14 +128,15 @@ func (p *process) point(lane Lane, site string) verdict {
 		p.mu.Unlock()
 		return dead
 	}
-	n := p.points[lane]
-	p.points[lane]++
 	var fault *Fault
 	for i := range p.faults {
-		if p.faults[i].Lane == lane && p.faults[i].At == n {
-			fault = &p.faults[i]
+		f := &p.faults[i]
+		if f.Site == "" && f.Lane == lane && f.At == p.points[lane] || f.Site == site && f.At == p.sites[site] {
+			fault = f
 		}
 	}
+	p.points[lane]++
+	p.sites[site]++
 	p.mu.Unlock()
 	p.world.count.point(site)
 	if fault == nil {
@@ -180,6 +182,9 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 	if !w.stateFree() {
 		p.mu.Lock()
 		f.At++
+		if f.Site != "" { // its next one is as little free
+			f.Site, f.Lane, f.At = "", Main, p.points[Main]
+		}
 		p.mu.Unlock()
 		return goOn
 	}

@@ -2,10 +2,7 @@ package simulator_test
 
 import (
 	"flag"
-	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -112,16 +109,4 @@ func tell(t *testing.T, s simulator.Story, out simulator.Outcome) {
 	}
 	t.Errorf("seed %d: %v\n\nThe story, as short as it could be made:\n%s\nWhat happened:\n%s\n\nReplay all of it: go test ./cycle/simulator -run Simulate -seed %d -steps %d -v",
 		s.Seed, out.Broken, s, strings.Join(out.Log, "\n"), s.Seed, *length)
-}
-
-// sometimes holds that the rare was reached.
-func sometimes(t *testing.T, counts simulator.Counts) {
-	var told []string
-	for _, what := range slices.Sorted(maps.Keys(counts.Sometimes)) {
-		told = append(told, fmt.Sprintf("%6d  %s", counts.Sometimes[what], what))
-	}
-	for _, site := range slices.Sorted(maps.Keys(counts.Points)) {
-		told = append(told, fmt.Sprintf("%8d points  %s", counts.Points[site], site))
-	}
-	t.Log("\n" + strings.Join(told, "\n"))
 }

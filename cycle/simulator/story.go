@@ -54,10 +54,13 @@ const (
 	MeshHalt Deed = "meshhalt" // HALT on the mesh; Kind: on or off
 )
 
-// Fault is what strikes a process at one of its points.
+// Fault is what strikes a process at one of its points: that number At in its
+// lane, or where Site is given, the one of that name that is number At. Both
+// count from 0.
 type Fault struct {
 	Lane Lane
-	At   int // the point's number in its lane, from 0
+	Site string
+	At   int
 	What What
 	Then *Step // of Meanwhile
 }
@@ -113,10 +116,14 @@ func (s Step) String() string {
 }
 
 func (f Fault) String() string {
-	if f.What == Meanwhile {
-		return fmt.Sprintf("[at %s %d meanwhile: %s]", f.Lane, f.At, f.Then)
+	where := string(f.Lane)
+	if f.Site != "" {
+		where = f.Site
 	}
-	return fmt.Sprintf("[%s at %s %d]", f.What, f.Lane, f.At)
+	if f.What == Meanwhile {
+		return fmt.Sprintf("[at %s %d meanwhile: %s]", where, f.At, f.Then)
+	}
+	return fmt.Sprintf("[%s at %s %d]", f.What, where, f.At)
 }
 
 // String is the story as a person reads it, a step a line.

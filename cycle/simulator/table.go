@@ -18,6 +18,7 @@ type table struct {
 
 	mu      sync.Mutex
 	foreign string // the lines of others, as they must be
+	torn    bool   // the next table will be
 }
 
 // The program says no while its mood is "deaf" (it reads nothing), "mute" (it
@@ -64,11 +65,22 @@ func newTable(dir string) (*table, error) {
 
 // setMood makes the program behave; "" cures it.
 func (t *table) setMood(mood string) error {
+	t.torn = mood == "torn"
 	if mood == "" {
 		os.Remove(t.mood)
 		return nil
 	}
 	return os.WriteFile(t.mood, []byte(mood+"\n"), 0o600)
+}
+
+// mended says whether the torn table was written meanwhile; spoilt tells
+// whether it was put back.
+func (t *table) mended() bool {
+	if _, err := os.Stat(t.mood); !t.torn || err == nil {
+		return false
+	}
+	t.torn = false
+	return true
 }
 
 // read gives our lines and those of others.

@@ -146,8 +146,11 @@ func read(name string) (mutant, error) {
 	return m, nil
 }
 
-// broken is how a test says what it found: a promise, or its own name.
-var broken = regexp.MustCompile(`promise \w+: [^\n]{0,90}|--- FAIL: \S+|DATA RACE|panic: [^\n]{0,60}`)
+// How a test says what it found: the promise, else its own name.
+var (
+	promise = regexp.MustCompile(`seed \d+: promise \w+: [^\n]{0,80}`)
+	failure = regexp.MustCompile(`--- FAIL: \S+|DATA RACE|panic: [^\n]{0,60}`)
+)
 
 // try applies the break, runs its test, and takes the break back. by says what
 // noticed; "" means nothing did.
@@ -175,8 +178,10 @@ func (m mutant) try(tree string) (by string, err error) {
 	if err == nil {
 		return "", nil
 	}
-	if found := broken.Find(out); found != nil {
-		return string(found), nil
+	for _, kind := range []*regexp.Regexp{promise, failure} {
+		if found := kind.Find(out); found != nil {
+			return string(found), nil
+		}
 	}
 	return "", fmt.Errorf("go test: %s", bytes.TrimSpace(out[max(0, len(out)-300):]))
 }

@@ -1,0 +1,82 @@
+package simulator_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentstateloop/cycle/simulator"
+)
+
+// mustHappen are the rare situations that the budget of CI has to reach: a
+// simulator that does not get there proves nothing about them.
+var mustHappen = []string{
+	"a deliverable was submitted",
+	"a question was asked",
+	"a turn was suspended",
+	"a turn was resumed",
+	"a turn was reaped",
+	"a turn was given back",
+	"a running turn was stopped",
+	"a turn ended: canceled",
+	"a turn ended: failed",
+	"a turn ended: partial",
+	"a turn ended: success",
+	"a turn ended: timeout",
+	"a runner died and left an agent",
+	"a stale agent was refused",
+	"an effect was sent twice",
+	"a nudge was left to a detached poll",
+	"the state was recovered",
+	"power took something",
+	"a crontab that was torn was put back",
+	"damaged: cut",
+	"damaged: cut-both",
+	"damaged: delete",
+	"damaged: delete-both",
+	"damaged: delete-prev",
+	"damaged: empty",
+	"interleaved: poll",
+	"interleaved: turns",
+	"interleaved: tell",
+	"interleaved: ring",
+	"interleaved: stop",
+	"interleaved: halt",
+	"interleaved: mail",
+	"interleaved: message",
+	"interleaved: nudge",
+	"interleaved: report",
+	"interleaved: transition",
+}
+
+// passedOften is how often a point may be passed without that a process ever
+// died there.
+const passedOften = 1000
+
+// sometimes tells what was counted, and holds the budget of CI to it.
+func sometimes(t *testing.T, counts simulator.Counts) {
+	var told []string
+	for _, what := range slices.Sorted(maps.Keys(counts.Sometimes)) {
+		told = append(told, fmt.Sprintf("%8d  %s", counts.Sometimes[what], what))
+	}
+	for _, site := range slices.Sorted(maps.Keys(counts.Points)) {
+		told = append(told, fmt.Sprintf("%8d times passed: %s", counts.Points[site], site))
+	}
+	t.Log("\n" + strings.Join(told, "\n"))
+	if *during == 0 {
+		return
+	}
+	for _, what := range mustHappen {
+		if counts.Sometimes[what] == 0 {
+			t.Errorf("in %v this never happened: %s", *during, what)
+		}
+	}
+	for site, passed := range counts.Points {
+		deaths := counts.Sometimes["crash at "+site] + counts.Sometimes["crash-late at "+site] + counts.Sometimes["power at "+site]
+		if passed >= passedOften && deaths == 0 {
+			t.Errorf("of %d times at %q no process died", passed, site)
+		}
+	}
+}
