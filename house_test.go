@@ -29,7 +29,7 @@ func allowed(folder string, test bool) []string {
 	case ".":
 		may = []string{"commands"}
 	case "commands":
-		may = slices.Concat([]string{"cycle", "cycle/demo", "state"}, leaves)
+		may = slices.Concat([]string{"cycle", "cycle/demo", "cycle/listen", "state"}, leaves)
 	case "cycle":
 		may = slices.Concat([]string{"state"}, leaves)
 	case "mail", "mesh", "cron", "turn":

@@ -34,6 +34,7 @@ func (p *program) app() *cli.App {
 			p.askCommand(),
 			p.sendCommand(),
 			p.sleepCommand(),
+			p.listenCommand(),
 			p.meshCommand(),
 			p.demoCommand(),
 			p.completionCommand(),

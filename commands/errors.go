@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/listen"
 	"agentstateloop/state"
 )
 
@@ -55,7 +56,7 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*sourceError](err); ok {
 		return exitSource
 	}
-	if errors.Is(err, cycle.ErrBusy) {
+	if errors.Is(err, cycle.ErrBusy) || errors.Is(err, listen.ErrTaken) {
 		return exitBusy
 	}
 	return exitError

@@ -1,0 +1,118 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/listen"
+)
+
+func (p *program) listenCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "listen",
+		Usage:     "a small daemon that wakes agents at once",
+		ArgsUsage: "[FILE|DIR...]",
+		Description: `Polls within a second of new mail (IMAP IDLE), a message or nudge on the mesh,
+a file in nudges/, a line in the pipe, or a call of the webhook. Serves your
+agent, or those whose configurations are named or lie in folders that are
+named. Cron stays on: when this dies, nothing is lost. Ends with TERM or INT.
+
+The webhook is POST /nudge (or /nudge/HANDLE) at --addr, with the header
+"Authorization: Bearer TOKEN". The pipe takes a line for each nudge, with
+several agents the handle first; its writer waits while nobody reads, and what
+lies in it when this dies is gone.
+
+Example:
+  agentstateloop listen --addr 127.0.0.1:8802 --token-file ~/.config/agentstateloop/hook
+  agentstateloop listen --print-unit > ~/.config/systemd/user/agentstateloop.service`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "serve the webhook at this `ADDRESS`, loopback only; port 0 is any"},
+			&cli.StringFlag{Name: "token-file", Usage: "the webhook's token, in a `FILE` of mode 0600; without it, it is closed"},
+			&cli.StringFlag{Name: "pipe", Usage: "make a named pipe at `PATH`"},
+			&cli.BoolFlag{Name: "print-unit", Usage: "print a user unit for systemd with these arguments", DisableDefaultText: true},
+		},
+		Action: p.listen,
+	}
+}
+
+func (p *program) listen(c *cli.Context) error {
+	agents, err := p.agents(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("print-unit") {
+		return p.printUnit(c, agents)
+	}
+	web, err := listenHere(c.String("addr"))
+	if err != nil {
+		return err
+	}
+	defer web.Close()
+	socket := p.env("NOTIFY_SOCKET")
+	var telling sync.Mutex
+	l := &listen.Listener{
+		Agents: agents, Web: web, Pipe: c.String("pipe"),
+		Tell: func(format string, args ...any) {
+			telling.Lock()
+			defer telling.Unlock()
+			p.warn(format, args...)
+		},
+		Ready: func() {
+			p.printf("listening for %s at http://%s\n", count(len(agents), "agent"), web.Addr())
+			if err := listen.Notify(socket, listen.Ready); err != nil {
+				p.warn("%v", err)
+			}
+		},
+		Alive: func() { _ = listen.Notify(socket, listen.Alive) }, // systemd will tell
+	}
+	if file := c.String("token-file"); file != "" {
+		l.Token = func(context.Context) (string, error) { return readSecretFile(file) }
+		if _, err := l.Token(c.Context); err != nil {
+			return err
+		}
+	}
+	err = l.Run(c.Context)
+	if errors.Is(err, listen.ErrTaken) {
+		return &hinted{err, "one listener for an agent is enough; it goes on"}
+	}
+	return errors.Join(err, listen.Notify(socket, listen.Stopping))
+}
+
+// printUnit prints a unit that runs this very command, its paths absolute.
+func (p *program) printUnit(c *cli.Context, agents []*cycle.Agent) error {
+	self, err := p.executable()
+	if err != nil {
+		return err
+	}
+	argv := []string{self}
+	if c.NArg() == 0 {
+		argv = append(argv, "--config", agents[0].Config)
+	}
+	argv = append(argv, "listen")
+	if c.IsSet("addr") {
+		argv = append(argv, "--addr", c.String("addr"))
+	}
+	for _, flag := range []string{"token-file", "pipe"} {
+		if c.String(flag) == "" {
+			continue
+		}
+		path, err := filepath.Abs(c.String(flag))
+		if err != nil {
+			return err
+		}
+		argv = append(argv, "--"+flag, path)
+	}
+	for _, path := range c.Args().Slice() {
+		if path, err = filepath.Abs(path); err != nil {
+			return err
+		}
+		argv = append(argv, path)
+	}
+	p.printf("%s", listen.Unit(argv))
+	return nil
+}

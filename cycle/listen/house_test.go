@@ -1,0 +1,219 @@
+package listen_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/listen"
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+const (
+	handle   = "goulard3120"
+	peer     = "dorlange3120"
+	operator = "operator@example.com"
+	token    = "open sesame"
+)
+
+// house is an agent that has polled once, and all it lives among.
+type house struct {
+	t     testing.TB
+	agent *cycle.Agent
+	mail  *mailtest.Servers
+	mesh  *meshServer
+	peer  *mesh.Client
+	web   string        // the listener's address, when one listens
+	done  chan struct{} // a word for each commit; holds one
+
+	mu   sync.Mutex
+	told []string
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// meshServer is a mesh that can be gone for a while, and counts looks into the
+// mailbox of our agent by polls, not by the long poll.
+type meshServer struct {
+	url   string
+	looks atomic.Int32
+	hold  atomic.Pointer[chan struct{}] // polls wait for it to be closed
+	down  atomic.Bool
+}
+
+func newMesh(t testing.TB) *meshServer {
+	t.Helper()
+	m := &meshServer{}
+	real := mesh.NewServer(mesh.Options{Open: true})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	m.url = "http://" + ln.Addr().String()
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.down.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/mailbox/"+handle) && r.URL.RawQuery == "" {
+			m.looks.Add(1)
+			if gate := m.hold.Load(); gate != nil {
+				<-*gate
+			}
+		}
+		real.ServeHTTP(w, r)
+	})}
+	go server.Serve(ln) // ends with Close
+	t.Cleanup(func() { server.Close(); real.Close() })
+	return m
+}
+
+func newHouse(t testing.TB) *house {
+	t.Helper()
+	h := &house{t: t, done: make(chan struct{}, 1)}
+	h.mail = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
+	h.mesh = newMesh(t)
+	h.peer = &mesh.Client{URL: h.mesh.url, Handle: peer}
+	h.agent = h.newAgent(handle)
+	h.agent.Store.Hook = func(step, _ string) error {
+		if step == "done" {
+			select {
+			case h.done <- struct{}{}:
+			default:
+			}
+		}
+		return nil
+	}
+	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
+	check(t, err)
+	return h
+}
+
+func (h *house) newAgent(name string) *cycle.Agent {
+	imap := mail.Server{
+		Addr: h.mail.IMAP, TLS: mail.TLSNone, Username: h.mail.Username, Timeout: 10 * time.Second,
+		Secret: func(context.Context) (string, error) { return h.mail.Password, nil },
+	}
+	smtp := imap
+	smtp.Addr = h.mail.SMTP
+	return &cycle.Agent{
+		Handle: name,
+		Config: "/home/you/agent.toml",
+		Store:  &state.Store{Dir: filepath.Join(h.t.TempDir(), "state"), Agent: name},
+		Policy: state.Policy{
+			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
+			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Location: time.UTC,
+			HasMail: true, HasMesh: true, Operator: operator, MaxAttempts: 3, TurnTimeout: time.Hour,
+		},
+		Mail: &cycle.Mail{
+			Box: mail.Box{Server: imap}, SMTP: smtp, Address: h.mail.Username,
+			Filter: mail.Filter{Handle: name, Operators: []string{operator}, Own: h.mail.Username, Require: "from"},
+		},
+		Mesh:     &cycle.Mesh{Client: &mesh.Client{URL: h.mesh.url, Handle: name, Timeout: 10 * time.Second}, Peers: []string{peer}, Open: true},
+		Schedule: cycle.Schedule{Mode: cycle.ModeNone},
+		Self:     []string{"/bin/false"},
+		Now:      time.Now,
+	}
+}
+
+// listen starts a listener, and gives what ends it and waits.
+func (h *house) listen(change ...func(*listen.Listener)) (stop func()) {
+	h.t.Helper()
+	web, err := net.Listen("tcp", "127.0.0.1:0")
+	check(h.t, err)
+	h.web = "http://" + web.Addr().String()
+	ready := make(chan struct{})
+	l := &listen.Listener{
+		Agents: []*cycle.Agent{h.agent}, Web: web, Tell: h.tell, Ready: func() { close(ready) },
+		Token: func(context.Context) (string, error) { return token, nil },
+	}
+	for _, f := range change {
+		f(l)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		h.t.Fatalf("the listener ended: %v", err)
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			h.t.Errorf("the listener ended with %v", err)
+		}
+	})
+	h.t.Cleanup(stop)
+	return stop
+}
+
+func (h *house) tell(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = append(h.told, fmt.Sprintf(format, args...))
+}
+
+// until waits for a commit after which is holds.
+func (h *house) until(what string, is func(state.State) bool) {
+	h.t.Helper()
+	for {
+		s, err := h.agent.Store.Read()
+		check(h.t, err)
+		if is(s) {
+			return
+		}
+		select {
+		case <-h.done:
+		case <-time.After(20 * time.Second): // nothing comes any more
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.t.Fatalf("waited in vain for: %s; told: %q", what, h.told)
+		}
+	}
+}
+
+func (h *house) untilPhase(p state.Phase) {
+	h.t.Helper()
+	h.until(string(p), func(s state.State) bool { return s.Phase == p })
+}
+
+// receive puts a mail of the operator into the mailbox.
+func (h *house) receive(id string) {
+	h.t.Helper()
+	raw := fmt.Sprintf("From: %s\r\nSubject: @%s hello\r\nMessage-ID: <%s@example.com>\r\n\r\nhello\r\n", operator, handle, id)
+	_, err := h.mail.Append([]byte(raw), time.Now())
+	check(h.t, err)
+}
+
+// call makes a call of the listener's and gives the status.
+func (h *house) call(method, path, body string, header ...string) int {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), method, h.web+path, strings.NewReader(body))
+	check(h.t, err)
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+			continue
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	check(h.t, err)
+	resp.Body.Close()
+	return resp.StatusCode
+}

@@ -1,0 +1,64 @@
+package listen
+
+import (
+	"fmt"
+	"net"
+	"strings"
+)
+
+// What systemd is told (sd_notify(3)).
+const (
+	Ready    = "READY=1"
+	Alive    = "WATCHDOG=1"
+	Stopping = "STOPPING=1"
+)
+
+// Notify tells systemd of a state, at the address it gave in $NOTIFY_SOCKET; ""
+// is nobody, and no error.
+func Notify(socket, state string) error {
+	if socket == "" {
+		return nil
+	}
+	if name, abstract := strings.CutPrefix(socket, "@"); abstract {
+		socket = "\x00" + name
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(state)); err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	return nil
+}
+
+// Unit is a user unit of systemd that runs argv. Turns outlive the listener, and
+// so a restart of it: only its own process is ended.
+func Unit(argv []string) string {
+	var words []string
+	for _, w := range argv {
+		words = append(words, quote(w))
+	}
+	return `[Unit]
+Description=agentStateLoop: wake agents at once
+After=network-online.target
+
+[Service]
+Type=notify
+ExecStart=` + strings.Join(words, " ") + `
+Restart=always
+RestartSec=5
+WatchdogSec=60
+KillMode=process
+
+[Install]
+WantedBy=default.target
+`
+}
+
+// quote makes s one word of an ExecStart (systemd.service(5), COMMAND LINES).
+func quote(s string) string {
+	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`, `$`, `$$`).Replace(s)
+	return `"` + s + `"`
+}

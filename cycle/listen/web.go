@@ -1,0 +1,181 @@
+package listen
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"agentstateloop/mesh"
+)
+
+// maxBody is the largest body of a call, in bytes.
+const maxBody = 64 << 10
+
+// web is the webhook, and the wake addresses that the mesh rings.
+type web struct {
+	*Listener
+	secret string // part of the wake addresses: only the mesh knows it
+}
+
+// webServer serves:
+//
+//	POST /nudge, /nudge/{handle}   {from?, reason?}; bearer token; 202 when the nudge is durable
+//	POST /wake/{handle}/{secret}   from the mesh, which holds what it rings for; 202
+func (l *Listener) webServer() *http.Server {
+	w := &web{Listener: l, secret: rand.Text()}
+	for _, p := range l.posts {
+		p.wakeURL = "http://" + l.Web.Addr().String() + "/wake/" + p.Handle + "/" + w.secret
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /nudge", w.nudge)
+	mux.HandleFunc("POST /nudge/{handle}", w.nudge)
+	mux.HandleFunc("POST /wake/{handle}/{secret}", w.wake)
+	return &http.Server{
+		Handler:           http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.guard(mux, rw, r) }),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      20 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+}
+
+// shutDown ends a server with ctx, and gives the calls under way a moment.
+func shutDown(ctx context.Context, server *http.Server) {
+	<-ctx.Done()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	if server.Shutdown(last) != nil {
+		server.Close()
+	}
+}
+
+// guard refuses web pages, whatever they ask for.
+func (w *web) guard(mux http.Handler, rw http.ResponseWriter, r *http.Request) {
+	rw.Header().Set("X-Content-Type-Options", "nosniff")
+	rw.Header().Set("Cache-Control", "no-store")
+	if err := mesh.Local(r); err != nil {
+		refuse(rw, http.StatusForbidden, err.Error())
+		return
+	}
+	mux.ServeHTTP(rw, r)
+}
+
+// nudge rings one of our agents: the nudge is a file in nudges/ before it is
+// answered.
+func (w *web) nudge(rw http.ResponseWriter, r *http.Request) {
+	if code, why := w.proven(r); why != "" {
+		if code == http.StatusUnauthorized {
+			rw.Header().Set("WWW-Authenticate", `Bearer realm="agentstateloop"`)
+		}
+		refuse(rw, code, why)
+		return
+	}
+	p, why := w.addressee(r.PathValue("handle"))
+	if p == nil {
+		refuse(rw, http.StatusNotFound, why)
+		return
+	}
+	var body struct {
+		From   string `json:"from"`
+		Reason string `json:"reason"`
+	}
+	err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, maxBody)).Decode(&body)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		refuse(rw, http.StatusRequestEntityTooLarge, "the body is over 64 KiB")
+		return
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		refuse(rw, http.StatusBadRequest, `the body is no JSON object like {"from": "backup", "reason": "it failed"}`)
+		return
+	}
+	if err := p.Ring(body.From, body.Reason); err != nil {
+		refuse(rw, http.StatusInternalServerError, err.Error())
+		return
+	}
+	p.wake()
+	answer(rw, http.StatusAccepted, map[string]string{"nudged": p.Handle})
+}
+
+// proven checks the token.
+func (w *web) proven(r *http.Request) (code int, why string) {
+	if w.Token == nil {
+		return http.StatusForbidden, "the webhook is closed: start listen with --token-file"
+	}
+	token, err := w.Token(r.Context())
+	if err != nil {
+		return http.StatusInternalServerError, "the token of the webhook cannot be read: " + err.Error()
+	}
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || !same(strings.TrimSpace(given), token) {
+		return http.StatusUnauthorized, "this call needs the bearer token of listen --token-file"
+	}
+	return 0, ""
+}
+
+// same compares secrets in the same time whatever they are.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// addressee finds the agent that is meant; without a handle the only one.
+func (w *web) addressee(handle string) (p *post, why string) {
+	if handle == "" && len(w.posts) == 1 {
+		return w.posts[0], ""
+	}
+	if handle == "" {
+		return nil, "several agents are served here: POST /nudge/HANDLE"
+	}
+	if p = w.find(strings.TrimPrefix(handle, "@")); p == nil {
+		return nil, "no such agent is served here"
+	}
+	return p, ""
+}
+
+// wake is the mesh's ring. What it is for lies in the mailbox, so that the mesh
+// is asked; what it says itself counts for nothing.
+func (w *web) wake(rw http.ResponseWriter, r *http.Request) {
+	p := w.find(r.PathValue("handle"))
+	if p == nil || !same(r.PathValue("secret"), w.secret) {
+		refuse(rw, http.StatusNotFound, "no such address")
+		return
+	}
+	note(p.kick)
+	answer(rw, http.StatusAccepted, map[string]string{"woken": p.Handle})
+}
+
+// register keeps our wake address in the mesh's registry.
+func (p *post) register(ctx context.Context) {
+	s, err := p.Store.Read()
+	for err == nil {
+		told := s.Phase
+		if err = p.Mesh.Client.Register(ctx, mesh.Presence{Phase: told, Callsign: "@" + p.Handle, Wake: p.wakeURL}); err != nil {
+			break
+		}
+		// A poll may have published another phase before ours arrived.
+		if s, err = p.Store.Read(); s.Phase == told {
+			break
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		p.listener.Tell("@%s: %v; the long poll wakes it all the same", p.Handle, err)
+	}
+}
+
+func refuse(rw http.ResponseWriter, code int, why string) {
+	answer(rw, code, map[string]string{"error": why})
+}
+
+func answer(rw http.ResponseWriter, code int, body map[string]string) {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.WriteHeader(code)
+	json.NewEncoder(rw).Encode(body) // a caller that is gone needs no answer
+}
