@@ -127,6 +127,7 @@ func TestWrongConfig(t *testing.T) {
 	const agent = "[agent]\nhandle = \"a\"\noperator = [\"you@example.com\"]\n"
 	const turn = agent + "[turn]\nrunner = \"none\"\n"
 	mailWith := func(more string) string { return turn + smallMail + more }
+	trustWith := func(lines string) string { return turn + strings.Replace(smallMail, `require = "from"`, lines, 1) }
 	for _, test := range []struct{ name, text, want, hint string }{
 		{"syntax", "[agent]\nhandle = goulard\n", `:2: agent.handle: `, ""},
 		{"unknown section", turn + "[tiimng]\n", `:6: tiimng: unknown section`, "did you mean timing?"},
@@ -154,8 +155,17 @@ func TestWrongConfig(t *testing.T) {
 		{"no operator", strings.Replace(mailWith(""), "\"you@example.com\"", "", 1), `:3: agent.operator: is missing`, ""},
 		{"operator no address", strings.Replace(mailWith(""), "you@example.com", "you", 1), `:3: agent.operator: "you" is no mail address`, ""},
 		{"operator is the agent", strings.Replace(mailWith(""), "you@example.com", "Agent@gmail.com", 1), `:3: agent.operator: .* is the agent's own address`, ""},
-		{"trust not built", strings.Replace(mailWith(""), `"from"`, `"dmarc"`, 1), `:7: trust.require: "dmarc" is not built yet`, `set require = "from"`},
-		{"trust by default", turn + strings.TrimPrefix(smallMail, "[trust]\nrequire = \"from\"\n"), `toml: trust.require: "dmarc" is not built yet`, ""},
+		{"trust not built", strings.Replace(mailWith(""), `"from"`, `"challenge"`, 1), `:7: trust.require: "challenge" is not built yet`, `use "dmarc"`},
+		{"trust of no kind", strings.Replace(mailWith(""), `"from"`, `"spf"`, 1), `:7: trust.require: "spf" is not one of: dmarc, from`, ""},
+		{"trust by default", turn + strings.TrimPrefix(smallMail, "[trust]\nrequire = \"from\"\n"), `toml: trust.authserv_id: is missing`, `set authserv_id = "mx.google.com"`},
+		{"trust elsewhere", turn + strings.Replace(strings.TrimPrefix(smallMail, "[trust]\nrequire = \"from\"\n"), "gmail.com:993", "example.com:993", 1), `toml: trust.authserv_id: is missing`, `verify = "dkim"`},
+		{"trust in a field", trustWith("authserv_id = \"mx.example.com; dmarc=pass\""), `:7: trust.authserv_id: .* is no name`, ""},
+		{"trust in whom", trustWith("verify = \"gpg\""), `:7: trust.verify: "gpg" is not one of: server, dkim`, ""},
+		{"trust in a provider", trustWith("authserv_id = \"mx.google.com\"\nsame_provider = \"yes\""), `:8: trust.same_provider: "yes" is not known`, ""},
+		{"trust in two", trustWith("verify = \"dkim\"\nauthserv_id = \"mx.google.com\""), `:8: trust.authserv_id: is for verify = "server" only`, ""},
+		{"trust in two ways", trustWith("verify = \"dkim\"\nsame_provider = \"auth\""), `:8: trust.same_provider: is for verify = "server" only`, ""},
+		{"resolver", trustWith("verify = \"dkim\"\nresolver = \"127.0.0.1\""), `:8: trust.resolver: "127.0.0.1" is no server and port`, ""},
+		{"resolver for nothing", trustWith("authserv_id = \"mx.google.com\"\nresolver = \"127.0.0.1:53\""), `:8: trust.resolver: is for verify = "dkim" only`, ""},
 		{"mesh trust", turn + "[trust]\nmesh = \"all\"\n", `:7: trust.mesh: "all" is not one of: token, open`, ""},
 		{"no port", strings.Replace(mailWith(""), ":993", "", 1), `:11: mail.imap.host: "imap.gmail.com" has no port: write it like "imap.example.com:993"`, ""},
 		{"no host", strings.Replace(mailWith(""), "host =", "# host =", 1), `toml: mail.imap.host: is missing`, ""},
@@ -232,6 +242,8 @@ func TestExample(t *testing.T) {
 		{"turn.timeout", c.file.Turn.Timeout, want.Turn.Timeout},
 		{"max_attempts", c.file.Turn.MaxAttempts, want.Turn.MaxAttempts},
 		{"trust.mesh", c.file.Trust.Mesh, want.Trust.Mesh},
+		{"trust.require", c.file.Trust.Require, want.Trust.Require},
+		{"trust.verify", c.file.Trust.Verify, want.Trust.Verify},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
 			t.Errorf("the example's default of %v is %+v, ours is %+v", test.section, test.got, test.want)

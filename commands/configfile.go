@@ -51,9 +51,12 @@ type serverSection struct {
 }
 
 type trustSection struct {
-	Require    string `toml:"require"`
-	AuthservID string `toml:"authserv_id"`
-	Mesh       string `toml:"mesh"`
+	Require      string `toml:"require"`
+	Verify       string `toml:"verify"`
+	AuthservID   string `toml:"authserv_id"`
+	SameProvider string `toml:"same_provider"`
+	Resolver     string `toml:"resolver"`
+	Mesh         string `toml:"mesh"`
 }
 
 type meshSection struct {
@@ -128,7 +131,7 @@ func defaults() configFile {
 			IMAP:    serverSection{TLS: "implicit", Auth: "plain"},
 			// Those of [mail.smtp] that are missing are taken from [mail.imap].
 		},
-		Trust: trustSection{Require: "dmarc", Mesh: "token"},
+		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
 		Turn:  turnSection{Runner: "exec", Timeout: "10m", Linger: "30s", MaxAttempts: 3},
 		Schedule: scheduleSection{
 			Mode:    "crontab",

@@ -70,7 +70,8 @@ type worldKey struct{}
 //	crontab.table          its crontab, once there is one
 //	state/                 its state directory
 //
-// Commands of their own: "mail SUBJECT TEXT" comes from the operator, "sent
+// Commands of their own: "mail SUBJECT TEXT" comes from the operator, "deliver
+// FILE" puts a mail into the mailbox as the file has it, "sent
 // PATTERN" looks at the mails that left, "message FROM TEXT" comes from a
 // peer, "present HANDLE PHASE" is one that shows itself, "held PATTERN" looks at what the mesh holds for dorlange3120, "hold
 // LOCK" plays another process, "settle" waits for polls in the background,
@@ -82,6 +83,7 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mail":    scriptMail,
+			"deliver": scriptDeliver,
 			"message": scriptMessage,
 			"sent":    scriptSent,
 			"held":    scriptHeld,
@@ -175,6 +177,16 @@ func scriptMail(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	raw := fmt.Sprintf("From: Operator <operator@example.com>\r\nTo: goulard@example.org\r\nSubject: %s\r\n"+
 		"Message-ID: <%s@example.com>\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n%s\r\n", args[0], state.NewID(), args[1])
+	_, err := worldOf(ts).mail.Append([]byte(raw), time.Now())
+	ts.Check(err)
+}
+
+// scriptDeliver: deliver FILE
+func scriptDeliver(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: deliver FILE")
+	}
+	raw := strings.ReplaceAll(ts.ReadFile(args[0]), "\n", "\r\n")
 	_, err := worldOf(ts).mail.Append([]byte(raw), time.Now())
 	ts.Check(err)
 }

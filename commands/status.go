@@ -52,6 +52,9 @@ func (p *program) status(c *cli.Context) error {
 		return p.printJSON(s)
 	}
 	p.printf("%s", statusText(s, a.Schedule.Mode, p.now()))
+	if unproved(a) {
+		p.printf("  %-10s %s\n", "TRUST", `require = "from" checks nothing: whoever writes your address into From can run your agent`)
+	}
 	return nil
 }
 

@@ -31,10 +31,9 @@ func (p *program) wireMail(c *config, timeout time.Duration) (*cycle.Mail, error
 	if c.file.Mail.Mailbox == "" {
 		return nil, c.wrong("mail.mailbox", `is empty: "INBOX" is the usual one`)
 	}
-	if c.file.Trust.Require != "from" {
-		return nil, c.at([]string{"trust", "require"},
-			`set require = "from" in [trust] for a test bed: anybody who can put the operator's address into From can then start a turn`,
-			"%q is not built yet; this version only knows \"from\", which checks nothing", c.file.Trust.Require)
+	filter := mail.Filter{Handle: c.file.Agent.Handle, Operators: operators, Own: address, MaxSize: largestMail}
+	if err := c.wireTrust(&filter); err != nil {
+		return nil, err
 	}
 	imap, err := p.wireServer(c, "mail.imap", c.file.Mail.IMAP, address, timeout)
 	if err != nil {
@@ -48,13 +47,7 @@ func (p *program) wireMail(c *config, timeout time.Duration) (*cycle.Mail, error
 		Box:     mail.Box{Server: imap, Mailbox: c.file.Mail.Mailbox},
 		SMTP:    smtp,
 		Address: address,
-		Filter: mail.Filter{
-			Handle:    c.file.Agent.Handle,
-			Operators: operators,
-			Own:       address,
-			MaxSize:   largestMail,
-			Require:   c.file.Trust.Require,
-		},
+		Filter:  filter,
 	}, nil
 }
 

@@ -1,5 +1,5 @@
-// Package mail is the operator's mailbox: IMAP in, SMTP out, MIME, and the
-// first half of the gate (DESIGN 7).
+// Package mail is the operator's mailbox: IMAP in, SMTP out, MIME, the gate,
+// and the proof of who sent a mail (DESIGN 7).
 //
 // Reading: a [Box] is opened, its [Session.Look] finds what is new for this
 // agent and hands each mail's raw bytes to the caller, who commits them and
