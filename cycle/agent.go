@@ -38,6 +38,8 @@ type Agent struct {
 	// Attempt, where set, stands in for Turn.Run and keeps its promises: the
 	// simulator's agents are no processes.
 	Attempt func(context.Context, turn.Attempt) (turn.Result, error)
+
+	kept *keptWatch // of the copy that a lingering poll is made with
 }
 
 // Mail is how the agent is reached by mail and answers.
@@ -60,6 +62,9 @@ type Schedule struct {
 	Mode   string // ModeCrontab, ModeFixed or ModeNone
 	Table  cron.Table
 	Binary string // absolute; what the line runs
+
+	// Linger is how long the polls of an engaged agent stay on; 0: not at all.
+	Linger time.Duration
 }
 
 // Rights are arguments added to the agent's command by what caused the turn

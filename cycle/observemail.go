@@ -23,7 +23,7 @@ type payloads interface {
 func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Cursor, room int, obs *observation) {
 	box := a.Mail.Box
 	box.Until = time.Now().Add(startWithin)
-	session, err := box.Open(ctx)
+	session, err := a.openBox(ctx, box)
 	if err != nil {
 		obs.fail(state.Mail, err)
 		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: err.Error()})

@@ -134,7 +134,7 @@ func (a *Agent) round(ctx context.Context, r *Report) error {
 		return fmt.Errorf("watchdog: %w", err)
 	}
 	obs := a.observe(ctx, a.Store, s)
-	defer obs.close()
+	defer a.closeBox(obs)
 	if s, err = a.commit(ctx, obs.events...); err != nil {
 		return err
 	}

@@ -130,7 +130,11 @@ func (a *Agent) job(s state.State) cron.Job {
 			binary = pinned
 		}
 	}
-	return cron.Job{Agent: a.Handle, Binary: binary, Config: a.Config, Interval: s.Interval(a.Policy)}
+	job := cron.Job{Agent: a.Handle, Binary: binary, Config: a.Config, Interval: s.Interval(a.Policy)}
+	if a.Schedule.Linger > 0 && s.Phase.Engaged() && !s.Halted() {
+		job.Args = []string{"--linger", a.Schedule.Linger.String()}
+	}
+	return job
 }
 
 // installed is the line that is in the table now, as far as it can be read.

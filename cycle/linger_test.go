@@ -1,0 +1,126 @@
+package cycle_test
+
+import (
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// engaged makes a house whose agent is in PREP.
+func engaged(t *testing.T) *house {
+	t.Helper()
+	h := newAwakeHouse(t)
+	check(t, h.agent.Ring("test", ""))
+	h.poll()
+	h.wantPhase(state.PREP)
+	return h
+}
+
+// onCommit calls f after each commit, without holding it up.
+func (h *house) onCommit(f func(state.State)) {
+	h.agent.Store.Hook = func(step, _ string) error {
+		if step == "done" {
+			go func() {
+				if s, err := h.agent.Store.Read(); err == nil {
+					f(s)
+				}
+			}()
+		}
+		return nil
+	}
+}
+
+// What comes while a poll lingers gets its turn at once, and that ends it: each
+// way in, long before the time is over.
+func TestLingerReacts(t *testing.T) {
+	for name, come := range map[string]func(h *house){
+		"mail": func(h *house) { h.receive(letter{id: "<one@example.com>"}) },
+		"mesh": func(h *house) { h.post(mesh.Message{Text: "hello"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := engaged(t)
+			var once atomic.Bool
+			h.onCommit(func(state.State) {
+				if once.CompareAndSwap(false, true) { // the lingering poll itself has begun
+					come(h)
+				}
+			})
+			_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
+			check(t, err)
+			if n := len(h.runs()); n != 1 {
+				t.Errorf("%d turns", n)
+			}
+		})
+	}
+}
+
+// One login serves the poll and the lingering; one process lingers at a time,
+// and none beyond its time.
+func TestLingerIsOneLogin(t *testing.T) {
+	t.Parallel()
+	h := engaged(t)
+	lock, err := h.agent.Store.TryLock(state.LingerLock)
+	check(t, err)
+	_, err = h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
+	check(t, err) // it did not wait
+	check(t, lock.Unlock())
+
+	wire := h.countedWire()
+	_, err = h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 300*time.Millisecond)
+	check(t, err)
+	if n := wire.accepted.Load(); n != 1 {
+		t.Errorf("%d connections to the mailbox", n)
+	}
+}
+
+// countedListener counts its connections.
+type countedListener struct {
+	net.Listener
+	accepted atomic.Int32
+}
+
+func (l *countedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		l.accepted.Add(1)
+	}
+	return conn, err
+}
+
+// countedWire puts a listener of its own between the agent and its mailbox.
+func (h *house) countedWire() *countedListener {
+	h.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(h.t, err)
+	l := &countedListener{Listener: ln}
+	go h.mail.ServeIMAP(l) // ends with Close
+	h.agent.Mail.Box.Addr = ln.Addr().String()
+	return l
+}
+
+// The line lingers while the agent is engaged, and not in IDLE.
+func TestTheLineLingers(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.agent.Schedule.Linger = 50 * time.Second
+	h.poll()
+	if s := h.state(); strings.Contains(s.Schedule.Installed, "--linger") {
+		t.Errorf("IDLE lingers: %s", s.Schedule.Installed)
+	}
+	check(t, h.agent.Ring("test", ""))
+	h.poll()
+	if s := h.state(); !strings.Contains(s.Schedule.Installed, " poll --if-due --quiet --linger 50s # ") {
+		t.Errorf("PREP does not linger: %s", s.Schedule.Installed)
+	}
+	h.pollAfter(6 * time.Minute)
+	if s := h.state(); strings.Contains(s.Schedule.Installed, "--linger") {
+		t.Errorf("back in IDLE it lingers: %s", s.Schedule.Installed)
+	}
+}
