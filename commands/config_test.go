@@ -234,7 +234,8 @@ func TestExample(t *testing.T) {
 	for _, test := range []struct{ section, got, want any }{
 		{"timing", c.file.Timing, want.Timing},
 		{"replies", c.file.Replies, want.Replies},
-		{"schedule", c.file.Schedule, want.Schedule},
+		{"schedule.mode", c.file.Schedule.Mode, want.Schedule.Mode},
+		{"schedule.crontab", c.file.Schedule.Crontab, want.Schedule.Crontab},
 		{"keep", c.file.Agent.Keep, want.Agent.Keep},
 		{"mailbox", c.file.Mail.Mailbox, want.Mail.Mailbox},
 		{"tls", c.file.Mail.IMAP.TLS, want.Mail.IMAP.TLS},

@@ -104,6 +104,7 @@ type rightsSection struct {
 type scheduleSection struct {
 	Mode    string `toml:"mode"`
 	Crontab string `toml:"crontab"`
+	Linger  span   `toml:"linger"`
 }
 
 type repliesSection struct {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,12 +19,19 @@ func (p *program) pollCommand() *cli.Command {
 what came, mails the answer, and rewrites the crontab line. Cron runs this;
 by hand it does the same at once. Prints nothing if there was nothing.
 
+With --linger it then stays for a while and polls at once for new mail (IMAP
+IDLE), mesh messages and nudges, until shortly before cron comes again, or
+until there is a turn, which it runs. [schedule] linger does this in PREP and
+ACTIVE.
+
 Example:
-  agentstateloop poll --dry-run     # what would a poll do now?`,
+  agentstateloop poll --dry-run     # what would a poll do now?
+  agentstateloop poll --linger 50s`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "if-due", Usage: "do nothing before the next poll is due", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, change nothing", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "quiet", Usage: "for cron: print nothing; busy is no error", DisableDefaultText: true},
+			&cli.StringFlag{Name: "linger", Usage: "stay on for so `LONG` and react at once, until cron comes again"},
 			&cli.BoolFlag{Name: "no-turn", Usage: "leave the messages to a later poll", DisableDefaultText: true},
 		},
 		Action: p.poll,
@@ -42,11 +50,22 @@ func (p *program) poll(c *cli.Context) error {
 		return p.dryRun(c, a)
 	}
 	quiet := c.Bool("quiet")
-	r, err := a.Poll(c.Context, cycle.PollOptions{
+	o := cycle.PollOptions{
 		IfDue:  c.Bool("if-due"),
 		NoTurn: c.Bool("no-turn"),
 		Stay:   quiet, // a person at a terminal waits for nothing
-	})
+	}
+	poll := a.Poll
+	if text := c.String("linger"); text != "" {
+		d, err := parseSpan(span(text))
+		if err != nil {
+			return usagef("", "--linger %q %v", text, err)
+		}
+		poll = func(ctx context.Context, o cycle.PollOptions) (cycle.Report, error) {
+			return a.PollLingering(ctx, o, d)
+		}
+	}
+	r, err := poll(c.Context, o)
 	if quiet && errors.Is(err, cycle.ErrBusy) {
 		return nil
 	}

@@ -213,6 +213,13 @@ func wireSchedule(c *config, base, dir, self string) (cycle.Schedule, error) {
 	if strings.ContainsRune(command, '/') {
 		command = c.resolve(command)
 	}
+	var linger time.Duration // 0: off
+	if s.Linger != "" {
+		var err error
+		if linger, err = c.span("schedule.linger", s.Linger); err != nil {
+			return cycle.Schedule{}, err
+		}
+	}
 	return cycle.Schedule{
 		Mode: s.Mode,
 		Table: cron.Table{
@@ -221,6 +228,7 @@ func wireSchedule(c *config, base, dir, self string) (cycle.Schedule, error) {
 			Backup:  filepath.Join(dir, "crontab-backups"),
 		},
 		Binary: self,
+		Linger: linger,
 	}, nil
 }
 
