@@ -3,7 +3,7 @@
 //
 //	what: the reply is sent under an id of the attempt, not of the turn
 //	file: cycle/deliver.go
-//	test: ./cycle/simulator -run Simulate -seeds 400
+//	test: ./cycle
 //	-- old --
 //	"reply." + w.head.TurnID
 //	-- new --
@@ -32,7 +32,7 @@ import (
 )
 
 // simulator is the test that must notice unless the break says otherwise.
-const simulator = "./cycle/simulator -run Simulate -seeds 1500 -noshrink"
+const simulator = "./cycle/simulator -seeds 1500 -noshrink"
 
 func main() {
 	only := flag.String("only", "", "try the breaks whose names hold this")
@@ -172,7 +172,7 @@ func (m mutant) try(tree string) (by string, err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("it does not build: %s", bytes.TrimSpace(out))
 	}
-	test := exec.Command("go", append([]string{"test", "-count=1", "-timeout", "20m"}, strings.Fields(m.test)...)...)
+	test := exec.Command("go", append([]string{"test", "-count=1", "-failfast", "-timeout", "20m"}, strings.Fields(m.test)...)...)
 	test.Dir = tree
 	out, err := test.CombinedOutput()
 	if err == nil {
