@@ -28,11 +28,11 @@ several agents the handle first; its writer waits while nobody reads, and what
 lies in it when this dies is gone.
 
 Example:
-  agentstateloop listen --addr 127.0.0.1:8802 --token-file ~/.config/agentstateloop/hook
-  agentstateloop listen --print-unit > ~/.config/systemd/user/agentstateloop.service`,
+  agentstateloop listen --addr 127.0.0.1:8802 --token-file ~/.hook-token
+  agentstateloop listen --print-unit > ~/.config/systemd/user/agent.service`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "serve the webhook at this `ADDRESS`, loopback only; port 0 is any"},
-			&cli.StringFlag{Name: "token-file", Usage: "the webhook's token, in a `FILE` of mode 0600; without it, it is closed"},
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "the webhook's loopback `ADDRESS`"},
+			&cli.StringFlag{Name: "token-file", Usage: "`FILE` (0600) with the webhook's token; else closed"},
 			&cli.StringFlag{Name: "pipe", Usage: "make a named pipe at `PATH`"},
 			&cli.BoolFlag{Name: "print-unit", Usage: "print a user unit for systemd with these arguments", DisableDefaultText: true},
 		},

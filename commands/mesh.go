@@ -28,7 +28,7 @@ nothing new, so that a script may repeat itself.
 Example:
   agentstateloop mesh send dorlange3120 "rotate the Gmail password, please"`,
 				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "kind", Value: mesh.KindMessage, Usage: "`KIND`: message, ask, report, relay or notice"},
+					&cli.StringFlag{Name: "kind", Value: mesh.KindMessage, Usage: "`KIND`: ask, report, relay, notice"},
 					&cli.StringFlag{Name: "id", Usage: "the message's `ID`, for a send that may be repeated"},
 					&cli.StringFlag{Name: "correlation-id", Usage: "the `ID` of the message it answers"},
 				},

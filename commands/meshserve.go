@@ -41,8 +41,8 @@ With --open anybody on this machine may, their messages marked unproven.
 Example:
   agentstateloop mesh serve --tokens ~/.config/agentstateloop/mesh-tokens`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "serve at this `ADDRESS`, loopback only"},
-			&cli.StringFlag{Name: "dir", Usage: "keep what it holds in `DIR` (default: ~/.local/state/agentstateloop/mesh.d)"},
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "this loopback `ADDRESS`"},
+			&cli.StringFlag{Name: "dir", Usage: "where it keeps what it holds (see above)"},
 			&cli.StringFlag{Name: "tokens", Usage: "the agents and their tokens, a `FILE`"},
 			&cli.BoolFlag{Name: "open", Usage: "take calls without a token", DisableDefaultText: true},
 		},
