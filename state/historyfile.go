@@ -245,39 +245,46 @@ func (st *Store) Newest(limit int64) iter.Seq2[Line, error] {
 		slices.Sort(names)
 		slices.Reverse(names)
 		for _, name := range names {
-			data, err := readEnd(name, limit)
-			if err != nil {
-				yield(Line{}, err)
-				return
-			}
-			limit -= int64(len(data))
-			if !yieldBackwards(data, yield) || limit <= 0 {
+			if !yieldNewest(name, &limit, yield) || limit <= 0 {
 				return
 			}
 		}
 	}
 }
 
-// readEnd reads the last limit bytes of a file, from the beginning of a line.
-func readEnd(name string, limit int64) ([]byte, error) {
+// yieldNewest yields the lines of a file from its end, and reads no more of it
+// than is asked for, a chunk at a time, and at most limit bytes.
+func yieldNewest(name string, limit *int64, yield func(Line, error) bool) bool {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return yield(Line{}, err)
 	}
 	defer f.Close()
 	end, err := wholeLines(f)
 	if err != nil {
-		return nil, err
+		return yield(Line{}, err)
 	}
-	start := max(0, end-limit)
-	data := make([]byte, end-start)
-	if _, err := f.ReadAt(data, start); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+	for chunk := int64(4 * tailChunk); end > 0 && *limit > 0; {
+		start := max(0, end-min(chunk, *limit))
+		data := make([]byte, end-start)
+		if _, err := f.ReadAt(data, start); err != nil && !errors.Is(err, io.EOF) {
+			return yield(Line{}, err)
+		}
+		*limit -= int64(len(data))
+		if start > 0 { // in the middle of a line, for all we know
+			_, whole, _ := bytes.Cut(data, []byte("\n"))
+			if len(whole) == 0 {
+				chunk *= 2
+				continue
+			}
+			start, data = end-int64(len(whole)), whole
+		}
+		if !yieldBackwards(data, yield) {
+			return false
+		}
+		end = start
 	}
-	if start > 0 {
-		_, data, _ = bytes.Cut(data, []byte("\n"))
-	}
-	return data, nil
+	return true
 }
 
 func yieldBackwards(data []byte, yield func(Line, error) bool) bool {

@@ -1,0 +1,75 @@
+package state
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Newest tells what History tells, the other way round, whatever the lines'
+// lengths, and reads no more than it may.
+func TestNewestIsHistoryBackwards(t *testing.T) {
+	st := &Store{Dir: t.TempDir(), Agent: "goulard3120"}
+	january := time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC)
+	lengths := []int{10, 100, 3 * 4 * tailChunk, 1000, 4 * tailChunk, 20, 4*tailChunk - 150, 10}
+	serial := uint64(0)
+	for month, at := range []time.Time{january, january.Add(2 * time.Hour)} {
+		for i := range 300 {
+			serial++
+			l := Line{Serial: serial, At: at, Kind: LineNote, Reason: strings.Repeat("x", lengths[i%len(lengths)]), Key: fmt.Sprint(month, ".", i)}
+			if i > 20 {
+				l.Reason = l.Reason[:min(len(l.Reason), 200)]
+			}
+			if err := st.appendLines([]Line{l}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// A torn line is no line.
+	f, err := os.OpenFile(filepath.Join(st.Dir, historyName(january.Add(2*time.Hour))), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"serial":999,"kind":"no`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	newest := func(limit int64) []uint64 {
+		var serials []uint64
+		for l, err := range st.Newest(limit) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			serials = append(serials, l.Serial)
+		}
+		return serials
+	}
+	lines, err := st.allLines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []uint64
+	for _, l := range slices.Backward(lines) {
+		want = append(want, l.Serial)
+	}
+	if got := newest(1 << 30); len(got) != 600 || !slices.Equal(got, want) {
+		t.Errorf("%d lines, want %d: %v", len(got), len(want), got)
+	}
+	got := newest(20 << 10)
+	if len(got) < 50 || len(got) > 200 || !slices.Equal(got, want[:len(got)]) {
+		t.Errorf("of 20 KiB %d lines: %v", len(got), got)
+	}
+	for l, err := range st.Newest(1 << 30) { // whoever has enough ends it
+		if err != nil || l.Serial != 600 {
+			t.Errorf("the newest: %+v, %v", l, err)
+		}
+		break
+	}
+}
