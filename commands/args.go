@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -99,6 +100,11 @@ func (a *arrangement) flag(arg string, rest []string) ([]string, error) {
 		*to = append(*to, arg)
 		return rest, nil
 	}
+	if g, generic := f.(*cli.GenericFlag); generic && !given {
+		if o, ok := g.Value.(*optional); ok {
+			value, given = o.without, true
+		}
+	}
 	if !given {
 		if len(rest) == 0 {
 			return nil, usagef("see "+a.path()+" --help", "flag %s wants a value", arg)
@@ -183,3 +189,23 @@ func names(commands []*cli.Command) []string {
 	}
 	return all
 }
+
+// optional is the value of a flag that may stand without one: --wait is
+// --wait=without, and what follows is no value of it.
+type optional struct {
+	without string
+	choices []string
+	value   string
+}
+
+// Set takes one of the choices.
+func (o *optional) Set(value string) error {
+	if !slices.Contains(o.choices, value) {
+		return fmt.Errorf("%q is not one of: %s", value, strings.Join(o.choices, ", "))
+	}
+	o.value = value
+	return nil
+}
+
+// String is what was set, "" where the flag was not given.
+func (o *optional) String() string { return o.value }

@@ -13,11 +13,14 @@ import (
 
 // The exit codes (DESIGN 11).
 const (
-	exitDone   = 0  // done, or nothing to do
-	exitError  = 1  //
-	exitUsage  = 2  // usage or configuration
-	exitSource = 3  // the cycle ran but a source failed
-	exitBusy   = 75 // EX_TEMPFAIL of sysexits: another poll is at it
+	exitDone    = 0  // done, or nothing to do
+	exitError   = 1  //
+	exitUsage   = 2  // usage or configuration
+	exitSource  = 3  // the cycle ran but a source failed
+	exitRefused = 4  // of nudge --wait: HALT or the mesh is against it
+	exitTimeout = 5  // of nudge --wait
+	exitFailed  = 6  // of nudge --wait: a turn or a delivery failed
+	exitBusy    = 75 // EX_TEMPFAIL of sysexits: another poll is at it
 )
 
 // usageError says that the command line is wrong.
@@ -52,6 +55,9 @@ func exitCode(err error) int {
 	}
 	if _, ok := errors.AsType[*configError](err); ok {
 		return exitUsage
+	}
+	if e, ok := errors.AsType[*waitError](err); ok {
+		return e.code
 	}
 	if _, ok := errors.AsType[*sourceError](err); ok {
 		return exitSource

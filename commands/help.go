@@ -18,7 +18,8 @@ flags, before or after the command:
   --version      print the version
 
 exit codes: 0 done, or nothing to do; 1 error; 2 wrong usage or configuration;
-3 the cycle ran but a source could not be read; 75 another poll is at work
+3 the cycle ran but a source could not be read; 75 another poll is at work;
+of nudge --wait: 4 refused, 5 timed out, 6 failed
 `
 
 	commandHelp = `{{.HelpName}} - {{.Usage}}

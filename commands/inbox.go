@@ -72,8 +72,9 @@ func (p *program) inboxList(c *cli.Context) error {
 // shown is what inbox show --json prints.
 type shown struct {
 	state.Message
-	Subject string `json:"subject"`
-	Text    string `json:"text"`
+	Subject string        `json:"subject"`
+	Text    string        `json:"text"`
+	Receipt cycle.Receipt `json:"receipt"`
 }
 
 func (p *program) inboxShow(c *cli.Context) error {
@@ -92,6 +93,9 @@ func (p *program) inboxShow(c *cli.Context) error {
 	if v.Subject, v.Text, err = payload(a, m); err != nil {
 		return err
 	}
+	if v.Receipt, err = a.Receipt(m); err != nil {
+		return err
+	}
 	if c.Bool("json") {
 		return p.printJSON(v)
 	}
@@ -99,6 +103,7 @@ func (p *program) inboxShow(c *cli.Context) error {
 	if v.Subject != "" {
 		p.printf("subject: %s\n", oneLine(v.Subject))
 	}
+	p.printReceipt(v.Receipt)
 	p.printf("\n%s\n", strings.TrimSuffix(printable(v.Text), "\n"))
 	return nil
 }

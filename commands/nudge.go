@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,11 +18,20 @@ func (p *program) nudgeCommand() *cli.Command {
 each minute. The nudge is recorded first and cannot get lost; then one cycle
 runs at once, without the turns, which a poll in the background runs.
 
+With --wait it returns when the nudge is polled, or with --wait=POINT when it
+is queued, polled, turned (all that it woke the agent for has run) or
+delivered (and was sent; done is the same), and exits 4 if HALT or the mesh
+refuses it, 5 when --timeout is over, 6 if a turn or a delivery failed. What
+another agent does with a nudge is not known here: for it, only queued.
+
 Example:
-  make && agentstateloop nudge --reason "build is green"`,
+  make && agentstateloop nudge --reason "build is green"
+  agentstateloop nudge --wait=done --timeout 2m --json`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "from", Usage: "`NAME` of who nudges, for log and history"},
 			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for log and history"},
+			&cli.GenericFlag{Name: "wait", Value: &optional{without: string(cycle.PointPolled), choices: points}, Usage: "wait until it is polled, or has come to `POINT`"},
+			&cli.StringFlag{Name: "timeout", Value: "5m", Usage: "wait at most so `LONG`"},
 			&cli.BoolFlag{Name: "no-poll", Usage: "only record it, for the next poll", DisableDefaultText: true},
 		},
 		Action: p.nudge,
@@ -32,6 +42,10 @@ func (p *program) nudge(c *cli.Context) error {
 	if err := arguments(c, 0, 1); err != nil {
 		return err
 	}
+	patience, err := parseSpan(span(c.String("timeout")))
+	if err != nil {
+		return usagef("", "--timeout %q %v", c.String("timeout"), err)
+	}
 	a, err := p.agent(c)
 	if err != nil {
 		return err
@@ -40,7 +54,8 @@ func (p *program) nudge(c *cli.Context) error {
 	if handle != "" && handle != a.Handle {
 		return p.nudgeOther(c, a, handle)
 	}
-	if err := a.Ring(c.String("from"), c.String("reason")); err != nil {
+	mark, err := a.RingMarked(c.String("from"), c.String("reason"))
+	if err != nil {
 		return err
 	}
 	result := nudged{Agent: a.Handle}
@@ -50,8 +65,17 @@ func (p *program) nudge(c *cli.Context) error {
 			result.Poll = &r
 		}
 	}
+	var failed error
+	if point := waitPoint(c); point != "" {
+		r, err := awaitNudge(c.Context, a, mark, point, patience)
+		result.Receipt, failed = &r, err
+	}
 	if c.Bool("json") {
-		return p.printJSON(result)
+		return errors.Join(p.printJSON(result), failed)
+	}
+	if result.Receipt != nil {
+		p.printReceipt(*result.Receipt)
+		return failed
 	}
 	switch {
 	case result.Poll != nil:
@@ -64,10 +88,12 @@ func (p *program) nudge(c *cli.Context) error {
 	return nil
 }
 
-// nudged is what nudge --json prints; poll is null if no cycle was run.
+// nudged is what nudge --json prints; poll is null if no cycle was run, receipt
+// if nothing was waited for.
 type nudged struct {
-	Agent string        `json:"agent"`
-	Poll  *cycle.Report `json:"poll"`
+	Agent   string         `json:"agent"`
+	Poll    *cycle.Report  `json:"poll"`
+	Receipt *cycle.Receipt `json:"receipt"`
 }
 
 func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) error {
@@ -77,11 +103,20 @@ func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) erro
 	if c.Bool("no-poll") {
 		return usagef("", "--no-poll is for your own agent: another one decides for itself when to poll")
 	}
+	point := waitPoint(c)
+	if point != "" && point != cycle.PointQueued {
+		return usagef("--wait=queued returns when the mesh holds it", "what @%s does with a nudge is not known here", handle)
+	}
 	if err := a.RingOther(c.Context, handle, c.String("from"), c.String("reason")); err != nil {
-		return err
+		return refusedByMesh(err, point)
+	}
+	result := nudged{Agent: handle}
+	if point != "" {
+		now := p.now().UTC()
+		result.Receipt = &cycle.Receipt{Queued: &now}
 	}
 	if c.Bool("json") {
-		return p.printJSON(nudged{Agent: handle})
+		return p.printJSON(result)
 	}
 	p.printf("nudged @%s through the mesh\n", handle)
 	return nil

@@ -67,15 +67,21 @@ func PayloadName(dir, key, ext string) string {
 
 // Ring drops a nudge: a file in nudges/, durable when Ring returns.
 func (st *Store) Ring(from, reason string) error {
+	_, err := st.RingMarked(from, reason)
+	return err
+}
+
+// RingMarked is Ring, and gives what the nudge's key begins with, and no other's.
+func (st *Store) RingMarked(from, reason string) (mark string, err error) {
 	note, err := json.Marshal(nudgeNote{From: from, Reason: reason})
 	if err != nil {
-		return err
+		return "", err
 	}
-	name := filepath.Join(NudgesDir, NewID()+".json")
-	if err := st.Keep(name, strings.NewReader(string(note)+"\n")); err != nil {
-		return fmt.Errorf("record nudge: %w", err)
+	name := NewID() + ".json"
+	if err := st.Keep(filepath.Join(NudgesDir, name), strings.NewReader(string(note)+"\n")); err != nil {
+		return "", fmt.Errorf("record nudge: %w", err)
 	}
-	return nil
+	return "nudge:" + url.PathEscape(name) + "@", nil
 }
 
 type nudgeNote struct {

@@ -1,0 +1,83 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+)
+
+// points are what nudge --wait=POINT takes.
+var points = []string{
+	string(cycle.PointQueued), string(cycle.PointPolled), string(cycle.PointTurned), string(cycle.PointDelivered), pointDone,
+}
+
+// pointDone is another word for the last point.
+const pointDone = "done"
+
+// waitPoint is what --wait says; "" if it was not given.
+func waitPoint(c *cli.Context) cycle.Point {
+	if !c.IsSet("wait") {
+		return ""
+	}
+	if text := fmt.Sprint(c.Generic("wait")); text != pointDone {
+		return cycle.Point(text)
+	}
+	return cycle.PointDelivered
+}
+
+// waitError says why a nudge did not come to its point, with an exit code of
+// its own.
+type waitError struct {
+	error
+	code int
+}
+
+func (e *waitError) Unwrap() error { return e.error }
+
+// awaitNudge waits for a point, and tells by the error why it was not reached.
+func awaitNudge(ctx context.Context, a *cycle.Agent, mark string, point cycle.Point, patience time.Duration) (cycle.Receipt, error) {
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, err := a.AwaitNudge(waiting, mark, point)
+	switch {
+	case err == nil:
+		return r, nil
+	case errors.Is(err, cycle.ErrHalted):
+		return r, &waitError{err, exitRefused}
+	case errors.Is(err, cycle.ErrFailed):
+		return r, &waitError{err, exitFailed}
+	case ctx.Err() == nil && waiting.Err() != nil:
+		return r, &waitError{fmt.Errorf("the nudge is recorded, and was not %s within %s", point, short(patience)), exitTimeout}
+	}
+	return r, err
+}
+
+// refusedByMesh gives what the mesh is against its own exit code, where somebody
+// waits for a point.
+func refusedByMesh(err error, point cycle.Point) error {
+	if refused, ok := errors.AsType[*mesh.Error](err); ok && point != "" && !refused.Temporary() {
+		return &waitError{err, exitRefused}
+	}
+	return err
+}
+
+// printReceipt prints in a line how far something has come.
+func (p *program) printReceipt(r cycle.Receipt) {
+	var parts []string
+	for _, at := range []struct {
+		what string
+		when *time.Time
+	}{{"queued", r.Queued}, {"polled", r.Polled}, {"turned", r.Turned}, {"delivered", r.Delivered}} {
+		if at.when != nil {
+			parts = append(parts, at.what+" "+clock(*at.when, p.now()))
+		}
+	}
+	p.printf("receipt: %s\n", strings.Join(parts, ", "))
+}
