@@ -27,6 +27,7 @@ func (s *stage) play(ctx context.Context) error {
 		{"The operator says no more", s.silence},
 		{"A backup script nudges; no minute is waited for", s.nudge},
 		{"Nobody wanted anything", s.prepTimeout},
+		{"Another agent rings; a listener wakes it at once", s.meshNudge},
 	}
 	for _, scene := range scenes {
 		s.say("\n%s", scene.title)

@@ -1,0 +1,79 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/listen"
+	"agentstateloop/state"
+)
+
+// meshNudge lets another agent ring through the mesh, while a listener listens:
+// nobody polls by hand or by cron here.
+func (s *stage) meshNudge(ctx context.Context) error {
+	if err := s.until(ctx, "10:20"); err != nil {
+		return err
+	}
+	s.now = s.clock("10:20").Add(7 * time.Second)
+	stop, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	s.tell(in, "nudge from %s through the mesh: %q", peer, "the deployment hangs")
+	err = s.peer.Nudge(ctx, handle, "", "the deployment hangs")
+	if err == nil {
+		err = s.awake(ctx)
+	}
+	if stopped := stop(); err == nil {
+		err = stopped
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.tellPoll(cycle.Report{Before: state.IDLE, After: state.PREP}); err != nil {
+		return err
+	}
+	return s.expect(state.PREP, "*/1 * * * *", "goulard3120 standing by. what do you need?")
+}
+
+// listen starts a listener, and gives what ends it.
+func (s *stage) listen(ctx context.Context) (stop func() error, err error) {
+	web, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s.tell(between, "agentstateloop listen: mail in IDLE, the mesh's long poll, nudges/, a webhook")
+	ctx, cancel := context.WithCancel(ctx)
+	l := &listen.Listener{Agents: []*cycle.Agent{s.agent}, Web: web, Tell: func(string, ...any) {}}
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	return func() error { cancel(); return <-ended }, nil
+}
+
+// patience is how long the demo waits for what takes milliseconds.
+const patience = 20 * time.Second
+
+// awake waits until the agent is in PREP, and has done what belongs to that.
+func (s *stage) awake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		now, err := s.agent.Store.Read()
+		if err != nil {
+			return err
+		}
+		if now.Phase == state.PREP && len(now.Outbox) == 0 && len(now.ToAck) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: it is %s, and nothing came of the nudge", ErrDeviates, now.Phase)
+		case <-tick.C:
+		}
+	}
+}
