@@ -76,12 +76,12 @@ func TestATurnStoppedWhileItWaitsHandsBackWhatItSaid(t *testing.T) {
 // A short answer is mail text; a long one is a file beside its beginning.
 func TestALongAnswerGoesAsAFile(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.plays("echo mine >\"$AGENTSTATELOOP_OUTPUT/answer.txt\"; i=0; while [ $i -lt 6000 ]; do echo 'a line of an answer that is long, as answers go, and goes on'; i=$((i+1)); done; echo 'the very end'\n")
+	h.plays("echo mine >\"$AGENTSTATELOOP_OUTPUT/answer.txt\"; head -c 300000 /dev/zero | tr '\\0' x; echo; echo 'the very end'\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.wantTasks(state.Success)
 	reply := h.sentOf("reply")[0]
-	if !strings.HasPrefix(reply.text, "a line of an answer") || !strings.Contains(reply.text, "all of it is in answer-2.txt") {
+	if !strings.HasPrefix(reply.text, "xxxxxxxx") || !strings.Contains(reply.text, "all of it is in answer-2.txt") {
 		t.Errorf("reply of %d bytes: …%s", len(reply.text), reply.text[max(0, len(reply.text)-200):])
 	}
 	head := h.lines(state.LineTask)[0]
