@@ -39,6 +39,7 @@ var scenarios = []struct {
 		name: "the history knows nothing that the state forgets",
 		was:  "lines of a state whose rename was not durable were made durable, and its serial was used again",
 		step: []sim.Step{
+			{Do: sim.Tell, Wish: "answer"}, // makes the folders
 			{Do: sim.Mail, Kind: "new", Wish: "answer"},
 			{Do: sim.Tell, Wish: "answer", Faults: []sim.Fault{{Site: "fsyncdir .", What: sim.Fail}}},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "rename state.json", What: sim.Power}}},
@@ -58,9 +59,8 @@ var scenarios = []struct {
 		name: "a turn whose end was torn in the history ends once",
 		was:  "only the last line of a step told the turn head, and the state that knew it was deleted",
 		step: []sim.Step{
-			{Do: sim.Message, Kind: "message", Wish: "submit"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "done state.json", At: 7, What: sim.Power}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsync history", What: sim.Power}}},
+			{Do: sim.Message, Kind: "message", Wish: "submit-die"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsync history", At: 7, What: sim.Power}}},
 			{Do: sim.Damage, Kind: "delete"},
 		},
 	},
