@@ -1,0 +1,147 @@
+package listen_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/listen"
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// BenchmarkWake gives, for each way in, how long it is from the ring to PREP on
+// the disk, a whole cycle with its mail session and mailbox call included: the
+// median and the 99th percentile in milliseconds.
+//
+//	go test -bench Wake -benchtime 1000x -run '^$' ./cycle/listen
+func BenchmarkWake(b *testing.B) {
+	ways := []struct {
+		name string
+		ring func(h *house, n int)
+	}{
+		{"file", func(h *house, _ int) { check(h.t, h.agent.Ring("bench", "")) }},
+		{"webhook", func(h *house, _ int) {
+			if code := h.call("POST", "/nudge", "", "Authorization", bearer); code != http.StatusAccepted {
+				h.t.Fatalf("answered %d", code)
+			}
+		}},
+		{"mesh", func(h *house, _ int) { check(h.t, h.peer.Nudge(h.t.Context(), handle, "", "")) }},
+		{"mail", func(h *house, n int) { h.receive(fmt.Sprintf("bench%d", n)) }},
+	}
+	for _, way := range ways {
+		b.Run(way.name, func(b *testing.B) {
+			h := newHouse(b)
+			h.listen()
+			h.wakes(b, way.ring)
+		})
+	}
+	b.Run("mail-dovecot", func(b *testing.B) {
+		h := newHouse(b)
+		d := mailtest.StartDovecot(b)
+		h.agent.Mail.Box.Server = mail.Server{
+			Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, CAFile: d.CAFile, Timeout: 10 * time.Second,
+			Secret: func(context.Context) (string, error) { return d.Password, nil },
+		}
+		_, err := h.agent.Poll(b.Context(), cycle.PollOptions{})
+		check(b, err)
+		h.listen()
+		h.wakes(b, func(h *house, n int) {
+			raw := fmt.Sprintf("From: %s\r\nSubject: @%s hello\r\nMessage-ID: <d%d@example.com>\r\n\r\nhello\r\n", operator, handle, n)
+			check(h.t, d.Append([]byte(raw), false))
+		})
+	})
+}
+
+func (h *house) wakes(b *testing.B, ring func(h *house, n int)) {
+	h.t = b
+	var took []time.Duration
+	for n := range b.N {
+		_, err := h.agent.Order(b.Context(), state.IDLE, "bench", true)
+		check(b, err)
+		began := time.Now()
+		ring(h, n)
+		h.untilPhase(state.PREP)
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	b.ReportMetric(ms(took[len(took)/2]), "p50-ms")
+	b.ReportMetric(ms(took[len(took)*99/100]), "p99-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkMemory gives what a further agent without a mail connection costs a
+// listener: heap and stacks, in KiB. With a mesh, the server's side of the long
+// poll is in this process and counted too.
+//
+//	go test -bench Memory -benchtime 1x -run '^$' ./cycle/listen
+func BenchmarkMemory(b *testing.B) {
+	for _, withMesh := range []bool{false, true} {
+		for _, agents := range []int{1, 100, 1000} {
+			b.Run(fmt.Sprintf("mesh=%v/agents=%d", withMesh, agents), func(b *testing.B) {
+				m := newMesh(b)
+				before := inUse()
+				l := &listen.Listener{Tell: func(string, ...any) {}}
+				dir := b.TempDir()
+				for n := range agents {
+					l.Agents = append(l.Agents, plainAgent(dir, fmt.Sprintf("agent%d", n), m.url, withMesh))
+				}
+				web, err := net.Listen("tcp", "127.0.0.1:0")
+				check(b, err)
+				ctx, cancel := context.WithCancel(b.Context())
+				ready, ended := make(chan struct{}), make(chan error, 1)
+				l.Web, l.Ready = web, func() { close(ready) }
+				go func() { ended <- l.Run(ctx) }()
+				<-ready
+				for _, a := range l.Agents {
+					for due := true; due; {
+						s, err := a.Store.Read()
+						check(b, err)
+						due = s.NextDue.IsZero() // its first poll
+						runtime.Gosched()
+					}
+				}
+				b.ReportMetric(float64(inUse()-before)/1024/float64(agents), "KiB/agent")
+				b.ReportMetric(0, "ns/op")
+				cancel()
+				check(b, <-ended)
+			})
+		}
+	}
+}
+
+// plainAgent is an agent without mail that has never polled.
+func plainAgent(dir, name, url string, withMesh bool) *cycle.Agent {
+	a := &cycle.Agent{
+		Handle: name, Config: "/home/you/" + name + ".toml",
+		Store: &state.Store{Dir: filepath.Join(dir, name), Agent: name},
+		Policy: state.Policy{
+			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
+			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Location: time.UTC, MaxAttempts: 3,
+		},
+		Schedule: cycle.Schedule{Mode: cycle.ModeNone}, Now: time.Now,
+	}
+	if withMesh {
+		a.Mesh = &cycle.Mesh{Client: &mesh.Client{URL: url, Handle: name}}
+		a.Policy.HasMesh = true
+	}
+	return a
+}
+
+// inUse is the memory of heap and stacks, in bytes.
+func inUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}
