@@ -150,6 +150,14 @@ func FuzzContent(f *testing.F) {
 	})
 }
 
+// What a mail costs to read grows with its length, not with its square: half a
+// million short lines would take hours otherwise, and the test would not end.
+func TestNewTextOfManyLines(t *testing.T) {
+	for _, line := range []string{"x\n", "\n", "> x\n", "____________________\n", "On x wrote:\n", "From: x\n"} {
+		NewText(strings.Repeat(line, 500_000))
+	}
+}
+
 // NewText only leaves lines out.
 func FuzzNewText(f *testing.F) {
 	f.Add("yes\n\nOn Monday, Ann wrote:\n> really?\n")

@@ -65,6 +65,7 @@ func pattern(expr string) func() *regexp.Regexp {
 // introduces history which is not quoted line by line.
 func trimHistory(lines []string) []string {
 	var kept []string
+	written := false // something was, above
 	for i := 0; i < len(lines); {
 		line := strings.TrimSpace(lines[i])
 		if forwarded().MatchString(line) {
@@ -77,11 +78,12 @@ func trimHistory(lines []string) []string {
 			}
 			continue
 		}
-		if historyBlock(lines[i:], kept) {
+		if written && historyBlock(lines[i:]) {
 			return kept
 		}
 		if !strings.HasPrefix(line, ">") {
 			kept = append(kept, lines[i])
+			written = written || line != ""
 		}
 		i++
 	}
@@ -109,11 +111,8 @@ func attributionLines(lines []string) int {
 }
 
 // historyBlock says whether lines begin with Outlook's way to introduce what is
-// below. With nothing written above it, it is taken for a forwarded mail.
-func historyBlock(lines, above []string) bool {
-	if strings.TrimSpace(strings.Join(above, "")) == "" {
-		return false
-	}
+// below. With nothing written above it, it is a forwarded mail instead.
+func historyBlock(lines []string) bool {
 	line := strings.TrimSpace(lines[0])
 	if originalMessage().MatchString(line) {
 		return true
