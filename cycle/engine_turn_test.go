@@ -26,7 +26,7 @@ func (h *house) attempt() string {
 func TestADeadTurnHandsBackWhatItSaid(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.MaxAttempts = 1
-	h.plays("echo 'half of the answer'; echo x >\"$AGENTSTATELOOP_OUTPUT/part.txt\"; exec sleep 300\n")
+	h.plays("echo x >\"$AGENTSTATELOOP_OUTPUT/part.txt\"; echo 'half of the answer'; exec sleep 300\n")
 	h.receive(letter{id: "<one@example.com>"})
 	runner := h.poller(h.blueprintFile(), "poll")
 	check(t, runner.Start())
