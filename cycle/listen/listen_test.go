@@ -2,11 +2,13 @@ package listen_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,6 +80,79 @@ func TestPipe(t *testing.T) {
 	if err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no named pipe") {
 		t.Errorf("a file as pipe: %v", err)
 	}
+}
+
+// A file in the pipe's place is told of; when it is gone, the pipe is there again.
+func TestPipeReplaced(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	path := filepath.Join(t.TempDir(), "pipe")
+	told := make(chan string, 10)
+	h.listen(func(l *listen.Listener) {
+		l.Pipe = path
+		l.Tell = func(format string, args ...any) { told <- fmt.Sprintf(format, args...) }
+	})
+	check(t, os.Remove(path))
+	check(t, os.WriteFile(path, nil, 0o600))
+	if text := <-told; !strings.Contains(text, "no named pipe") {
+		t.Errorf("told %q", text)
+	}
+	check(t, os.Remove(path))
+	for { // it is made anew
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			<-time.After(10 * time.Millisecond)
+			continue
+		}
+		check(t, err)
+		_, err = f.WriteString("ring\n")
+		check(t, errors.Join(err, f.Close()))
+		break
+	}
+	h.untilPhase(state.PREP)
+}
+
+// wire passes connections on to the mail server, and can break them all.
+type wire struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+	taken chan struct{} // a word for each; holds one
+}
+
+func (w *wire) Accept() (net.Conn, error) {
+	conn, err := w.Listener.Accept()
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.conns = append(w.conns, conn)
+		select {
+		case w.taken <- struct{}{}:
+		default:
+		}
+	}
+	return conn, err
+}
+
+// A mail server that goes away is come back to, and what came meanwhile is
+// found.
+func TestTheMailServerComesBack(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	w := &wire{Listener: ln, taken: make(chan struct{}, 1)}
+	go h.mail.ServeIMAP(w) // ends with Close
+	h.agent.Mail.Box.Addr = ln.Addr().String()
+	h.listen()
+	<-w.taken
+	w.mu.Lock()
+	for _, conn := range w.conns {
+		conn.Close()
+	}
+	w.mu.Unlock()
+	h.receive("one")
+	h.untilPhase(state.PREP)
 }
 
 // nudged counts the nudges in the history.

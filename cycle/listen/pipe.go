@@ -12,8 +12,13 @@ import (
 	"time"
 )
 
-// longestLine is how much of a line of the pipe is taken, in bytes.
-const longestLine = 4 << 10
+const (
+	// longestLine is how much of a line of the pipe is taken, in bytes.
+	longestLine = 4 << 10
+
+	// standsEvery is how often a silent pipe is held against its name.
+	standsEvery = time.Second
+)
 
 // pipe is the named pipe: each line nudges, its text is the reason; where
 // several agents are served, its first word says whom.
@@ -85,7 +90,7 @@ func (p *pipe) lines(ctx context.Context) {
 	r := bufio.NewReaderSize(p.file, longestLine)
 	inside := false // of a line that is longer
 	for ctx.Err() == nil {
-		p.file.SetReadDeadline(time.Now().Add(scanEvery))
+		p.file.SetReadDeadline(time.Now().Add(standsEvery))
 		if ctx.Err() != nil {
 			return // its own deadline may be the one just moved
 		}

@@ -1,0 +1,35 @@
+package listen
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// Where the system lets us watch no more folders, nudges/ is looked at.
+func TestBlind(t *testing.T) {
+	a := &cycle.Agent{
+		Handle: "goulard3120", Config: "/home/you/agent.toml",
+		Store:    &state.Store{Dir: filepath.Join(t.TempDir(), "state"), Agent: "goulard3120"},
+		Policy:   state.Policy{IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute, Location: time.UTC},
+		Schedule: cycle.Schedule{Mode: cycle.ModeNone}, Now: time.Now,
+	}
+	if _, err := a.Poll(t.Context(), cycle.PollOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l := &Listener{Agents: []*cycle.Agent{a}, Tell: func(string, ...any) {}}
+	release, err := l.claim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	l.posts[0].blind = true
+	go l.scan(t.Context(), &eyes{listener: l})
+	if err := a.Ring("test", ""); err != nil {
+		t.Fatal(err)
+	}
+	<-l.posts[0].woken
+}

@@ -1,0 +1,66 @@
+package cycle_test
+
+import (
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+func (h *house) wants() string {
+	h.t.Helper()
+	why, err := h.agent.Wants()
+	check(h.t, err)
+	return why
+}
+
+// What a listener polls for: a nudge, a poll that cron did not make, and a turn
+// whose runner is gone.
+func TestWants(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	if got := h.wants(); got != "next poll" {
+		t.Errorf("never polled: %q", got)
+	}
+	h.poll()
+	if got := h.wants(); got != "" {
+		t.Errorf("just polled: %q", got)
+	}
+	check(t, h.agent.Ring("test", ""))
+	if got := h.wants(); got != "nudge" {
+		t.Errorf("rung: %q", got)
+	}
+	h.poll()
+	h.clock.advance(h.state().NextDue.Sub(h.clock.Now()))
+	if got := h.wants(); got != "" {
+		t.Errorf("cron is about to come: %q", got)
+	}
+	h.clock.advance(time.Minute)
+	if got := h.wants(); got != "next poll" {
+		t.Errorf("cron did not come: %q", got)
+	}
+}
+
+func TestWantsTheWatchdog(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	h.receive(letter{})
+	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
+	check(t, err)
+	// A runner claims the message, under its lock, and is gone.
+	lock, err := h.agent.Store.TryLock(state.TurnLock)
+	check(t, err)
+	now := h.clock.Now()
+	_, err = h.agent.Store.Commit(t.Context(), now, func(s state.State, _ state.Recovery) (state.State, error) {
+		return state.Step(s, []state.Event{state.Claimed{}}, h.agent.Policy, now), nil
+	})
+	check(t, err)
+	if got := h.wants(); got != "" {
+		t.Errorf("its runner is at work, and it wants: %q", got)
+	}
+	check(t, lock.Unlock())
+	if got := h.wants(); got != "turn without a runner" {
+		t.Errorf("its runner is gone: %q", got)
+	}
+}
