@@ -34,6 +34,7 @@ const (
 type Line struct {
 	Serial uint64    `json:"serial"`
 	N      int       `json:"n"`
+	Last   bool      `json:"last,omitempty"` // of its serial: nothing is missing behind it
 	At     time.Time `json:"at"`
 	Kind   LineKind  `json:"kind"`
 

@@ -103,7 +103,14 @@ func (st *Store) syncHistory(name string, serial uint64) error {
 	if st.synced.Load() == serial {
 		return nil // it was this process, and it did
 	}
-	path := st.path(name)
+	if err := st.fsync(st.path(name)); err != nil {
+		return err
+	}
+	st.synced.Store(serial)
+	return nil
+}
+
+func (st *Store) fsync(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -112,11 +119,39 @@ func (st *Store) syncHistory(name string, serial uint64) error {
 	if err := st.Hook.at("fsync", path); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
+	return f.Sync()
+}
+
+// cutTorn takes what is left of a torn commit out of the history, before the
+// serial is given to another one.
+func (st *Store) cutTorn() error {
+	lines, err := st.allLines()
+	if err != nil {
 		return err
 	}
-	st.synced.Store(serial)
-	return nil
+	_, torn := whole(lines)
+	if len(torn) == 0 {
+		return nil
+	}
+	path := st.path(historyName(torn[0].At))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var end int64
+	for raw := range bytes.Lines(data) {
+		if l, ours := parseLine(raw); ours && l.Serial == torn[0].Serial {
+			break
+		}
+		end += int64(len(raw))
+	}
+	if err := st.Hook.at("truncate", path); err != nil {
+		return err
+	}
+	if err := os.Truncate(path, end); err != nil {
+		return err
+	}
+	return st.fsync(path)
 }
 
 // tailChunk is how much of a history file's end is read at a time; a line is

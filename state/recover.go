@@ -33,6 +33,7 @@ func (st *Store) load() (State, Recovery, error) {
 	if histErr != nil {
 		return State{}, "", histErr
 	}
+	lines, _ = whole(lines)
 	if missing && errors.Is(prevErr, fs.ErrNotExist) && len(lines) == 0 {
 		return New(st.Agent, NewID()), "", nil
 	}
@@ -44,6 +45,24 @@ func (st *Store) load() (State, Recovery, error) {
 		return replay(prev, lines), why, nil
 	}
 	return rebuild(New(st.Agent, NewID()), lines), why + ", and its copy too", nil
+}
+
+// whole puts lines in their order and parts off those of a commit that a power
+// cut has torn: a part of it would be a lie. Nothing that commit asked for was
+// done, since it never came to its end.
+func whole(lines []Line) (whole, torn []Line) {
+	slices.SortStableFunc(lines, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
+	})
+	end := len(lines)
+	if end == 0 || lines[end-1].Last {
+		return lines, nil
+	}
+	serial := lines[end-1].Serial
+	for end > 0 && lines[end-1].Serial == serial {
+		end--
+	}
+	return lines[:end], lines[end:]
 }
 
 // rebuild makes a state from the history alone. It is in IDLE, and its mail
@@ -63,13 +82,10 @@ func rebuild(s State, lines []Line) State {
 	return s
 }
 
-// replay applies the history lines that are newer than s: accepted messages,
+// replay applies the history lines, in order, that are newer than s: accepted messages,
 // ended rows, queued and done effects, HALT, the phase, the highest epoch.
 func replay(s State, lines []Line) State {
 	m := machine{State: s.clone()}
-	slices.SortStableFunc(lines, func(a, b Line) int {
-		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
-	})
 	for _, l := range lines {
 		if l.Serial <= s.Serial {
 			continue
@@ -98,8 +114,6 @@ func (m *machine) redo(l Line) {
 	case LineTransition:
 		m.Phase, m.PhaseSince = l.New, l.At
 	case LineTask:
-		// The last line of the step says so, too, but a power cut may have torn it.
-		m.Turn = Head{Status: HeadIdle}
 		m.drop(l.Key)
 	case LineControl:
 		m.remember(l.Key)

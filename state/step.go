@@ -36,6 +36,9 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.stillWorking()
 	m.LastStep = m.now
 	m.tellHead(s.Turn)
+	if n := len(m.Lines); n > 0 {
+		m.Lines[n-1].Last = true
+	}
 	return m.State
 }
 

@@ -99,6 +99,9 @@ func (st *Store) settle(old State, recovery Recovery, now time.Time) error {
 		}
 		return nil
 	}
+	if err := st.cutTorn(); err != nil {
+		return fmt.Errorf("cut history: %w", err)
+	}
 	return st.setAside(now)
 }
 
