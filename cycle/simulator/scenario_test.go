@@ -56,8 +56,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a turn whose end was torn in the history ends once",
-		was:  "only the last line of a step told the turn head, and the state that knew it was deleted",
+		name: "a commit of which a part is in the history did not happen",
+		was:  "a turn ended twice, or without its reply, where the state that knew the rest was deleted",
 		step: []sim.Step{
 			{Do: sim.Message, Kind: "message", Wish: "submit-die"},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsync history", At: 7, What: sim.Power}}},
