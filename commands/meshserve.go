@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/net/netutil"
 
+	"agentstateloop/cycle/listen"
 	"agentstateloop/mesh"
 )
 
@@ -91,6 +92,9 @@ func (p *program) meshServe(c *cli.Context) error {
 	}
 	if err != nil {
 		return errors.Join(err, listener.Close(), server.Close())
+	}
+	if err := listen.Notify(p.env("NOTIFY_SOCKET"), listen.Ready); err != nil {
+		p.warn("%v", err)
 	}
 	return errors.Join(serveUntil(c.Context, server.HTTPServer(), listener), server.Close())
 }
