@@ -154,7 +154,7 @@ func killAgents(t *testing.T, dir string) {
 }
 
 // build makes the program itself, for tests that kill it or let cron start it.
-func build(t *testing.T, dir string) string {
+func build(t testing.TB, dir string) string {
 	t.Helper()
 	program := filepath.Join(dir, name)
 	if out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput(); err != nil {

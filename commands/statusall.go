@@ -114,7 +114,11 @@ func (p *program) printHousehold(h household) error {
 		fmt.Fprintf(w, "@%s\t%s\t%s\t%s\n", s.Agent, s.Phase, since, strings.Join(briefly(s, now), ", "))
 	}
 	for _, other := range h.Others {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", oneLine("@"+other.Handle), oneLine(string(other.Phase)), "seen "+clock(other.SeenAt, now), "over the mesh")
+		where := "over the mesh"
+		if other.Asleep {
+			where += ", asleep"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", oneLine("@"+other.Handle), oneLine(string(other.Phase)), "seen "+clock(other.SeenAt, now), where)
 	}
 	return w.Flush()
 }

@@ -111,3 +111,30 @@ func TestPublishingCostsNothing(t *testing.T) {
 		t.Errorf("%d calls in two cycles to a mesh without a registry, want two looks and one try", n)
 	}
 }
+
+// The registry shows that an agent sleeps, once its inbox is empty after a turn,
+// and that it is awake again when something has come.
+func TestTheRegistryShowsWhoSleeps(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	asleep := func() bool {
+		all, err := h.peer.Online(t.Context())
+		check(t, err)
+		for _, p := range all {
+			if p.Handle == handle {
+				return p.Asleep
+			}
+		}
+		t.Fatal("the registry does not know us")
+		return false
+	}
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	if asleep() {
+		t.Error("asleep while its message came")
+	}
+	h.pollAfter(time.Minute)
+	if !asleep() {
+		t.Error("awake with nothing left to do")
+	}
+}

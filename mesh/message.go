@@ -151,6 +151,7 @@ type Presence struct {
 	Handle   string      `json:"handle,omitempty"`
 	Callsign string      `json:"callsign,omitempty"`
 	Phase    state.Phase `json:"phase,omitempty"`
+	Asleep   bool        `json:"asleep,omitempty"` // nothing waits, nothing runs
 	Wake     string      `json:"wake,omitempty"`
 	SeenAt   time.Time   `json:"seen_at,omitzero"`
 }

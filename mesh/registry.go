@@ -16,6 +16,7 @@ import (
 func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
 	var body struct {
 		Phase    string  `json:"phase"`
+		Asleep   bool    `json:"asleep"`
 		Callsign string  `json:"callsign"`
 		Wake     *string `json:"wake"`
 	}
@@ -23,7 +24,7 @@ func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (
 		return 0, nil, err
 	}
 	handle := r.PathValue("handle")
-	p := Presence{Handle: handle, Callsign: cmp.Or(body.Callsign, "@"+handle), SeenAt: s.clock()}
+	p := Presence{Handle: handle, Callsign: cmp.Or(body.Callsign, "@"+handle), Asleep: body.Asleep, SeenAt: s.clock()}
 	if body.Phase != "" {
 		phase, err := state.ParsePhase(body.Phase)
 		if err != nil {

@@ -4,15 +4,20 @@ import "time"
 
 // Published is what the mesh's registry was last told of this agent (DESIGN 8).
 type Published struct {
-	Phase Phase     `json:"phase,omitempty"`
-	At    time.Time `json:"at,omitzero"`
+	Phase  Phase     `json:"phase,omitempty"`
+	Asleep bool      `json:"asleep,omitempty"`
+	At     time.Time `json:"at,omitzero"`
 }
 
-// Registered: the mesh's registry was told the phase, or takes none from us.
-type Registered struct{ Phase Phase }
+// Registered: the mesh's registry was told the phase and whether the agent
+// sleeps, or takes nothing from us.
+type Registered struct {
+	Phase  Phase
+	Asleep bool
+}
 
 func (Registered) event() {}
 
 func (m *machine) registered(e Registered) {
-	m.Published = Published{Phase: e.Phase, At: m.now}
+	m.Published = Published{Phase: e.Phase, Asleep: e.Asleep, At: m.now}
 }
