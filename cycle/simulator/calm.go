@@ -57,17 +57,20 @@ func (w *World) finish() {
 	w.poll(nil, cycle.PollOptions{})
 	var r cycle.Report
 	var err error
-	for range 3 { // a machine that is busy elsewhere may be too slow for a server once
+	var conns map[string]int
+	for range 3 { // a machine that is busy elsewhere may be too slow for a server once; the registry is told twice a day
 		w.clock.pass(time.Minute)
 		w.saw.connections()
-		if r, err = w.poll(nil, cycle.PollOptions{}); err == nil && len(r.Failed) == 0 {
+		r, err = w.poll(nil, cycle.PollOptions{})
+		conns = w.saw.connections()
+		if err == nil && len(r.Failed) == 0 && conns["http"] == 1 {
 			break
 		}
 	}
 	if err != nil || r.Found() || len(r.Failed) > 0 {
 		w.violate("6", "a poll at rest: %+v, %v", r, err)
 	}
-	if conns := w.saw.connections(); conns["imap"] != 1 || conns["http"] != 1 || conns["smtp"] != 0 {
+	if conns["imap"] != 1 || conns["http"] != 1 || conns["smtp"] != 0 {
 		w.violate("9", "an empty poll makes these connections: %v", conns)
 	}
 }

@@ -59,6 +59,41 @@ func (w *World) checkAlways() {
 	}
 	w.checkHistory(h, false)
 	w.checkPrompts(h)
+	w.checkHalt(h)
+}
+
+// stillness is what must not change from step to step while HALT stays on.
+type stillness struct {
+	halted                bool
+	halts, prompts, sends int
+}
+
+// checkHalt: under HALT no attempt is made, and nothing is sent but answers to
+// controls (DESIGN 5).
+func (w *World) checkHalt(h history) {
+	halted := map[string]bool{}
+	var now stillness
+	for _, l := range h.lines {
+		if l.Kind == "halt" {
+			now.halts++
+			halted[l.From] = l.What == "halt"
+		}
+	}
+	now.halted = halted["here"] || halted["mesh"]
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	now.prompts = len(w.saw.prompts)
+	for _, sent := range []map[string]*outgoing{w.saw.mails, w.saw.reports} {
+		for id, o := range sent {
+			if !strings.HasPrefix(id, answerKind) {
+				now.sends += o.copies
+			}
+		}
+	}
+	if was := w.saw.still; was.halted && was.halts == now.halts && was != now {
+		w.violate("HALT", "%d attempts and %d sends became %d and %d", was.prompts, was.sends, now.prompts, now.sends)
+	}
+	w.saw.still = now
 }
 
 // checkAll holds what went in against what came out, when the world is calm.

@@ -36,6 +36,7 @@ type record struct {
 	conns    map[string]int       // by protocol
 	validity uint32
 
+	still     stillness
 	nudgeBack bool // a power cut brought a nudge back that was taken
 	lateTaken bool // an agent that came late was not refused
 }

@@ -75,7 +75,7 @@ type World struct {
 
 // Violation is a promise that was broken.
 type Violation struct {
-	Promise string // its number in DESIGN 13, or "state" for DESIGN 4
+	Promise string // its number in DESIGN 13, "state" for DESIGN 4, "HALT" for DESIGN 5
 	What    string
 }
 
