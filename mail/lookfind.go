@@ -1,0 +1,255 @@
+package mail
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// Where a look finds mail: the cursor placed, what is owed, what is new.
+
+// place makes the cursor one of this mailbox.
+func (l *looker) place() error {
+	cur, id := &l.out.Cursor, l.box.ID()
+	ours := cur.Mailbox == id || cur.Mailbox == "" && !cur.Complete.IsZero()
+	// UIDNEXT never falls within one UIDVALIDITY. A mailbox restored from a
+	// backup does it all the same, and gives old numbers to new mail.
+	fell := l.next != 0 && l.next < cur.Next
+	switch {
+	case ours && cur.Validity == l.validity && cur.Next > 0 && !fell:
+		return nil
+	case ours && !cur.Complete.IsZero():
+		return l.restart(imap.SearchCriteria{Since: cur.Complete.UTC().AddDate(0, 0, -1)}, cur.Complete)
+	default:
+		return l.restart(imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, time.Time{})
+	}
+}
+
+// restart sets the cursor to the mailbox's end and owes what c finds below it.
+func (l *looker) restart(c imap.SearchCriteria, complete time.Time) error {
+	next := l.next
+	if next == 0 {
+		last, err := l.search(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: 0, Stop: 0}}}})
+		if err != nil {
+			return err
+		}
+		next = 1
+		if len(last) > 0 {
+			next = last[len(last)-1] + 1
+		}
+	}
+	found, err := l.search(l.fromOperator(c))
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(u uint32) bool { return u >= next })
+	l.out.Cursor = state.Cursor{
+		Mailbox: l.box.ID(), Validity: l.validity, Next: next, Owed: found, Complete: complete,
+	}
+	return nil
+}
+
+// fromOperator narrows c to mail that may be the operator's. The server
+// compares parts of the field only, so that this is never more than a filter
+// ahead of the real one; addresses it may not be able to compare lift it.
+func (l *looker) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
+	var any []imap.SearchCriteria
+	for _, op := range l.filter.Operators {
+		if !isASCII(op) || strings.ContainsAny(op, "\r\n\x00") {
+			return c
+		}
+		any = append(any, imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{{Key: "From", Value: op}}})
+	}
+	if len(any) == 0 {
+		return c
+	}
+	from := any[0]
+	for _, a := range any[1:] {
+		from = imap.SearchCriteria{Or: [][2]imap.SearchCriteria{{from, a}}}
+	}
+	c.And(&from)
+	return c
+}
+
+// search gives the UIDs that c finds, ascending.
+func (l *looker) search(c imap.SearchCriteria) ([]uint32, error) {
+	l.box.phase(l.conn)
+	data, err := l.client.UIDSearch(&c, nil).Wait()
+	if err != nil {
+		return nil, fmt.Errorf("search: %w", err)
+	}
+	// AllUIDs would panic on a server that answers with a "*".
+	set, _ := data.All.(imap.UIDSet)
+	nums, ok := set.Nums()
+	if !ok {
+		return nil, errors.New("search: the server answered with no UIDs")
+	}
+	uids := make([]uint32, len(nums))
+	for i, u := range nums {
+		uids[i] = uint32(u)
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids), nil
+}
+
+// fresh takes what is new from cursor.Next on. It returns the UIDs that are
+// under suspicion from an earlier look and were only put among the owed.
+func (l *looker) fresh() (suspects []uint32, err error) {
+	cur := &l.out.Cursor
+	if l.next != 0 && l.next <= cur.Next {
+		return nil, nil
+	}
+	if l.full() {
+		return nil, errLimit
+	}
+	suspected := slices.ContainsFunc(slices.Collect(maps.Keys(cur.Tries)), func(u uint32) bool { return u >= cur.Next })
+	if !suspected && (l.next == 0 || l.next-cur.Next <= searchAbove) {
+		return nil, l.span(cur.Next, l.next)
+	}
+	return l.preselected(l.next)
+}
+
+// span takes from first up to but without end, or up to the mailbox's end when
+// that is 0. Which UIDs exist is not known beforehand.
+func (l *looker) span(first, end uint32) error {
+	stop := imap.UID(0) // "*"
+	if end != 0 {
+		stop = imap.UID(end - 1)
+	}
+	heads, err := l.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
+	// "n:*" returns the last message even if that is below n. go-imap drops it;
+	// the cursor does not rely on that.
+	heads = slices.DeleteFunc(heads, func(h head) bool { return h.uid < first })
+	if err != nil && refused(err) {
+		_, err := l.preselected(end)
+		return err
+	}
+	if err != nil {
+		at := first
+		if len(heads) > 0 {
+			at = heads[len(heads)-1].uid + 1
+		}
+		if l.blames(err) {
+			l.suspect(at)
+		}
+		return err
+	}
+	if err := l.take(heads); err != nil {
+		return err
+	}
+	if end != 0 {
+		l.out.Cursor.Next = end
+	}
+	return nil
+}
+
+// preselected takes what the server finds from the cursor on to be the
+// operator's, leaving out what is under suspicion.
+func (l *looker) preselected(end uint32) (suspects []uint32, err error) {
+	cur := &l.out.Cursor
+	stop := imap.UID(0)
+	if end != 0 {
+		stop = imap.UID(end - 1)
+	}
+	found, err := l.search(l.fromOperator(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(cur.Next), Stop: stop}}}}))
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(u uint32) bool { return u < cur.Next })
+	var clear []uint32
+	for _, u := range found {
+		if slices.Contains(cur.Owed, u) {
+			continue // its turn comes as such
+		}
+		if l.inherit(u) {
+			l.owe(u) // before the cursor passes it
+			suspects = append(suspects, u)
+		} else {
+			clear = append(clear, u)
+		}
+	}
+	if err := l.list(clear); err != nil {
+		return nil, err
+	}
+	if end != 0 {
+		cur.Next = end
+	} else if len(suspects) > 0 {
+		cur.Next = max(cur.Next, suspects[len(suspects)-1]+1)
+	}
+	return suspects, nil
+}
+
+// inherit moves the tries noted for "the first UID from here on" to u, if u is
+// the first that exists there.
+func (l *looker) inherit(u uint32) bool {
+	tries := l.out.Cursor.Tries
+	n := 0
+	for at, t := range tries {
+		if at >= l.out.Cursor.Next && at <= u && !slices.Contains(l.out.Cursor.Owed, at) {
+			n = max(n, t)
+			delete(tries, at)
+		}
+	}
+	if n > 0 {
+		tries[u] = n
+	}
+	return n > 0
+}
+
+// list takes uids, which the server said to exist. One that has vanished is
+// owed no longer.
+func (l *looker) list(uids []uint32) error {
+	for chunk := range slices.Chunk(uids, headerChunk) {
+		if l.full() {
+			return errLimit
+		}
+		heads, err := l.headers(uidSet(chunk))
+		switch {
+		case err != nil && refused(err) && len(chunk) > 1:
+			// One of them is broken. Alone, each speaks for itself.
+			for _, u := range chunk {
+				if err := l.list([]uint32{u}); err != nil {
+					return err
+				}
+			}
+			continue
+		case err != nil && refused(err):
+			l.fail(chunk[0])
+			continue
+		case err != nil && len(chunk) == 1:
+			if l.blames(err) {
+				l.fail(chunk[0])
+			}
+			return err
+		case err != nil && !l.blames(err):
+			return err
+		case err != nil:
+			for _, u := range chunk {
+				if !slices.ContainsFunc(heads, func(h head) bool { return h.uid == u }) {
+					l.suspect(u)
+					break
+				}
+			}
+			return err
+		}
+		for _, u := range chunk {
+			if !slices.ContainsFunc(heads, func(h head) bool { return h.uid == u }) {
+				l.disown(u)
+			}
+		}
+		if err := l.take(heads); err != nil {
+			return err
+		}
+		for _, u := range chunk {
+			l.passUpTo(u)
+		}
+	}
+	return nil
+}

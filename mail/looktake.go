@@ -1,0 +1,146 @@
+package mail
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// How a look takes what it found: judged, fetched, settled.
+
+// take judges heads, in their order, and keeps what is ours.
+func (l *looker) take(heads []head) error {
+	for i := range heads {
+		l.judge(&heads[i])
+	}
+	for len(heads) > 0 {
+		n, ours := l.group(heads)
+		if n == 0 || len(ours) > 0 && l.late() {
+			return errLimit
+		}
+		err := l.fetch(ours)
+		l.settle(heads[:n], err == nil)
+		if err != nil {
+			return err
+		}
+		heads = heads[n:]
+	}
+	return nil
+}
+
+// group counts the heads to be settled together, and gives those whose bodies
+// are to be fetched. A mail that is too big is alone, as only its header is.
+func (l *looker) group(heads []head) (n int, ours []*head) {
+	for n < len(heads) {
+		h := &heads[n]
+		if h.message != nil {
+			if len(ours) == min(l.left, bodyGroup) || len(ours) > 0 && (l.tooBig(h.size) || l.tooBig(ours[0].size)) {
+				break
+			}
+			ours = append(ours, h)
+		}
+		n++
+	}
+	return n, ours
+}
+
+// fetch keeps the bodies of hs. Where the server fails on some, each is tried
+// alone, and fails alone.
+func (l *looker) fetch(hs []*head) error {
+	if len(hs) == 0 {
+		return nil
+	}
+	err := l.bodies(hs)
+	left := slices.DeleteFunc(slices.Clone(hs), func(h *head) bool { return h.settled })
+	if err != nil && !refused(err) {
+		var k *keepError
+		if !errors.As(err, &k) && l.blames(err) {
+			l.blame(left, err)
+		}
+		return err
+	}
+	if len(hs) == 1 && len(left) == 1 {
+		h := left[0]
+		h.settled = true // it is gone, unless
+		if err != nil || h.answered {
+			h.failed = true
+			l.fail(h.uid)
+		}
+		return nil
+	}
+	for _, h := range left {
+		if err := l.fetch([]*head{h}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blame counts the connection's end against the mail whose body was under way,
+// or else the first that had not come.
+func (l *looker) blame(left []*head, err error) {
+	if len(left) == 0 {
+		return
+	}
+	h := left[0]
+	var torn *tornError
+	if errors.As(err, &torn) {
+		h = left[slices.IndexFunc(left, func(h *head) bool { return h.uid == torn.uid })]
+	}
+	h.settled, h.failed = true, true
+	l.fail(h.uid)
+}
+
+// settle moves the cursor behind the last of heads that is settled, owing
+// those before it that are not. If all went well it moves behind them all.
+func (l *looker) settle(heads []head, all bool) {
+	last := len(heads) - 1
+	for !all && last >= 0 && !heads[last].settled {
+		last--
+	}
+	for _, h := range heads[:last+1] {
+		switch {
+		case h.broken:
+			l.fail(h.uid)
+		case h.message == nil:
+			l.pass(h.uid)
+		case !h.settled || h.unproven:
+			l.owe(h.uid)
+			l.passUpTo(h.uid)
+		case h.failed:
+			l.passUpTo(h.uid)
+		default:
+			l.pass(h.uid)
+		}
+	}
+}
+
+// judge makes h's message, if it is for this agent.
+func (l *looker) judge(h *head) {
+	if h.broken {
+		return
+	}
+	header := ParseHeader(h.raw)
+	mine, gate, reason := l.filter.judge(header, h.size)
+	if !mine {
+		return
+	}
+	if h.at.IsZero() {
+		h.at = l.box.now()
+	}
+	h.message = &Message{
+		Key: fmt.Sprintf("mail:%s.%d.%d", l.box.ID(), l.validity, h.uid),
+		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Header: header,
+		Digest: digest(header, h.at, h.size), Gate: gate, Reason: reason,
+	}
+}
+
+func digest(h Header, at time.Time, size int64) string {
+	if h.MessageID == "" {
+		return fmt.Sprintf("%d.%d+%s", at.Unix(), size, h.stable)
+	}
+	return h.MessageID + "+" + h.stable
+}
+
+// The cursor's moves.
