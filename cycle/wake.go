@@ -68,17 +68,22 @@ func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, wa
 	w := meshWatch{agent: a, wake: wake, pause: Backoff{Least: 250 * time.Millisecond, Most: 30 * time.Second}}
 	away := true
 	for ctx.Err() == nil {
-		asked := time.Now()
-		box, err := a.Mesh.Client.Mailbox(ctx, meshPatience)
-		if err == nil && away && reached != nil {
+		asked, patience := time.Now(), meshPatience
+		if away {
+			patience = 0 // whether it is there should be known at once
+		}
+		box, err := a.Mesh.Client.Mailbox(ctx, patience)
+		back := err == nil && away
+		if back && reached != nil {
 			reached()
 		}
 		away = err != nil
-		if !away && (w.look(box) || len(box.Messages) == 0 && time.Since(asked) > time.Second) {
+		held := back || time.Since(asked) > time.Second
+		if !away && (w.look(box) || len(box.Messages) == 0 && held) {
 			w.pause.Reset()
 		}
-		if !away && len(box.Messages) == 0 && time.Since(asked) > time.Second {
-			continue // it was waited for; ask again
+		if !away && len(box.Messages) == 0 && held {
+			continue // it was waited for, or was not to wait
 		}
 		// The mesh is away, knows no long poll, or shows what a poll is about to
 		// take.

@@ -1,8 +1,11 @@
 package listen_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -55,11 +58,12 @@ type meshServer struct {
 	looks atomic.Int32
 	hold  atomic.Pointer[chan struct{}] // polls wait for it to be closed
 	down  atomic.Bool
+	wakes chan string // wake addresses that were registered
 }
 
 func newMesh(t testing.TB) *meshServer {
 	t.Helper()
-	m := &meshServer{}
+	m := &meshServer{wakes: make(chan string, 100)}
 	real := mesh.NewServer(mesh.Options{Open: true})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -68,6 +72,9 @@ func newMesh(t testing.TB) *meshServer {
 		if m.down.Load() {
 			w.WriteHeader(http.StatusBadGateway)
 			return
+		}
+		if r.Method == http.MethodPut {
+			m.noteWake(r)
 		}
 		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/mailbox/"+handle) && r.URL.RawQuery == "" {
 			m.looks.Add(1)
@@ -80,6 +87,17 @@ func newMesh(t testing.TB) *meshServer {
 	go server.Serve(ln) // ends with Close
 	t.Cleanup(func() { server.Close(); real.Close() })
 	return m
+}
+
+// noteWake reads the wake address of a registration, and leaves the body as it
+// was.
+func (m *meshServer) noteWake(r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var p mesh.Presence
+	if json.Unmarshal(body, &p) == nil && p.Wake != "" {
+		m.wakes <- p.Wake
+	}
 }
 
 func newHouse(t testing.TB) *house {
@@ -179,7 +197,7 @@ func (h *house) until(what string, is func(state.State) bool) {
 		}
 		select {
 		case <-h.done:
-		case <-time.After(20 * time.Second): // nothing comes any more
+		case <-time.After(8 * time.Second): // nothing comes any more; the slow scan must not stand in for what is tested
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.t.Fatalf("waited in vain for: %s; told: %q", what, h.told)

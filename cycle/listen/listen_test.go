@@ -287,13 +287,19 @@ func TestWebWithoutToken(t *testing.T) {
 	}
 }
 
-// The wake address is in the registry, and rings; its secret is in no list.
+// The wake address is in the registry, and answers; its secret is in no list.
 func TestWakeAddress(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.listen()
-	check(t, h.peer.Nudge(t.Context(), handle, "", ""))
-	h.untilPhase(state.PREP)
+	wake := <-h.mesh.wakes
+	path, ok := strings.CutPrefix(wake, h.web)
+	if !ok {
+		t.Fatalf("the wake address is %q", wake)
+	}
+	if got := h.call("POST", path, `{"from": "dorlange3120"}`); got != http.StatusAccepted {
+		t.Errorf("answered %d", got)
+	}
 	all, err := h.peer.Online(t.Context())
 	check(t, err)
 	if len(all) != 1 || all[0].Handle != handle || all[0].Wake != "" {
