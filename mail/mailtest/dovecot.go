@@ -38,6 +38,14 @@ const RequireReal = "AGENTSTATELOOP_REQUIRE_REAL"
 func StartDovecot(t T) *Dovecot {
 	t.Helper()
 	d, err := startDovecot(t)
+	// Between a port's being found free and Dovecot's taking it, any other
+	// server of a test may take it.
+	for range 5 {
+		if err == nil || !strings.Contains(err.Error(), "Address already in use") {
+			break
+		}
+		d, err = startDovecot(t)
+	}
 	if err == nil {
 		return d
 	}
