@@ -70,14 +70,15 @@ type Session struct {
 // costs three round trips more. A refused or unreadable secret is a
 // *state.CredentialError named "imap"; a network fault never is.
 func (b Box) Open(ctx context.Context) (*Session, error) {
-	s, err := b.open(ctx)
+	s, err := b.open(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
 	}
 	return s, nil
 }
 
-func (b Box) open(ctx context.Context) (*Session, error) {
+// open is Open; options let the library pass on what the server says unasked.
+func (b Box) open(ctx context.Context, options *imapclient.Options) (*Session, error) {
 	secret, err := b.secret(ctx, "imap")
 	if err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func (b Box) open(ctx context.Context) (*Session, error) {
 		conn.Close()
 		return nil, err
 	}
-	client := imapclient.New(lc, nil)
+	client := imapclient.New(lc, options)
 	data, err := client.Select(b.mailbox(), nil).Wait()
 	if err != nil {
 		client.Close() // waits for the reader, so that lc.failed is settled

@@ -1,11 +1,9 @@
 package mail
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -32,7 +30,7 @@ type Watch struct {
 func (b Box) Watch(ctx context.Context) (*Watch, error) {
 	w := &Watch{news: make(chan struct{}, 1)}
 	var err error
-	if w.Session, err = b.openWatched(ctx, w.options()); err != nil {
+	if w.Session, err = b.open(ctx, w.options()); err != nil {
 		return nil, fmt.Errorf("watch mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
 	}
 	return w, nil
@@ -134,55 +132,4 @@ func (w *Watch) options() *imapclient.Options {
 			}
 		},
 	}}
-}
-
-// openWatched is open, but with a library that passes on what the server says
-// unasked.
-func (b Box) openWatched(ctx context.Context, options *imapclient.Options) (*Session, error) {
-	secret, err := b.secret(ctx, "imap")
-	if err != nil {
-		return nil, err
-	}
-	conn, err := b.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	stop := closeOnDone(ctx, conn)
-	defer stop()
-	if conn, err = b.protect(ctx, conn); err != nil {
-		return nil, err
-	}
-	lc, err := startLogin(conn, bufio.NewReader(conn), b.Server, secret)
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	client := imapclient.New(lc, options)
-	data, err := client.Select(b.mailbox(), nil).Wait()
-	if err == nil && data.UIDValidity != 0 {
-		return &Session{box: b, conn: conn, client: client, validity: data.UIDValidity, next: uint32(data.UIDNext)}, nil
-	}
-	client.Close() // waits for the reader, so that lc.failed is settled
-	switch {
-	case lc.failed != nil:
-		return nil, lc.failed
-	case err != nil:
-		return nil, fmt.Errorf("select: %w", err)
-	}
-	return nil, errors.New("select: the server gives no UIDVALIDITY, its UIDs cannot be relied on")
-}
-
-// protect gives the login its deadline, and TLS where that comes by STARTTLS.
-func (b Box) protect(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	b.phase(conn)
-	if b.TLS != TLSStart {
-		return conn, nil
-	}
-	tls, err := b.startTLS(ctx, conn)
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	b.phase(conn)
-	return tls, nil
 }
