@@ -14,7 +14,10 @@ import (
 // checkEnd looks at how a process ended that nobody killed.
 func (w *World) checkEnd(p *process, err error) {
 	w.count.process()
-	if err == nil && p.rung && p.strikes == w.struckSoFar() {
+	w.mu.Lock()
+	rung := w.rung
+	w.mu.Unlock()
+	if err == nil && rung && w.depth() == 1 && p.strikes == w.struckSoFar() {
 		w.checkRung(p)
 	}
 	if err == nil || errors.Is(err, cycle.ErrBusy) || aborted(err) {
@@ -192,8 +195,8 @@ func (w *World) checkLetters(h history) {
 		if !strings.Contains(o.to, operator) {
 			w.violate("4", "%s went to %s", o.id, o.to)
 		}
-		if o.kind == "reply" && strings.TrimSpace(o.text) == "" {
-			w.violate("2", "%s is empty", o.id)
+		if o.kind == "reply" {
+			w.checkText(o.id, o.text)
 		}
 		if (o.kind == "ack" || o.kind == "quiet" || o.kind == "working") && o.copies > 1 {
 			w.violate("3", "%s was sent %d times", o.id, o.copies)
@@ -230,9 +233,19 @@ func (w *World) checkPosts(h history) {
 		w.violate(promise, "%s (message %s) has %d reports, want %d", p.marker, p.kind, n, wanted)
 	}
 	for _, o := range w.saw.reports {
-		if strings.Contains(o.text, "too late") && !w.saw.lateTaken {
-			w.violate("2", "an agent whose turn was over sent %s", o.id)
-		}
+		w.checkText(o.id, o.text)
+	}
+}
+
+// checkText: what is handed back is whole, and of an attempt whose turn it was.
+func (w *World) checkText(what, text string) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		w.violate("2", "%s is empty", what)
+	case strings.Contains(text, "too late") && !w.saw.lateTaken:
+		w.violate("2", "%s is of an agent whose turn was over", what)
+	case strings.Contains(text, "cannot be read"):
+		w.violate("2", "%s says that what was submitted is gone: %s", what, text)
 	}
 }
 
@@ -249,9 +262,12 @@ func (w *World) checkTold(h history) {
 			w.violate("1", "%s (tell) has %d endings", t.marker, len(task))
 			continue
 		}
-		if text, err := w.deliverable(task[0]); err != nil || text == "" {
-			w.violate("2", "%s (tell): its deliverable is %q: %v", t.marker, text, err)
+		text, err := w.deliverable(task[0])
+		if err != nil {
+			w.violate("2", "%s (tell): its deliverable: %v", t.marker, err)
+			continue
 		}
+		w.checkText(t.marker+" (tell)", text)
 	}
 }
 

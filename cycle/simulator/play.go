@@ -336,7 +336,7 @@ func (w *World) late(s Step) error {
 		in = cycle.Inside{TurnID: p.turn, Epoch: p.epoch}
 	}
 	w.saw.mu.Unlock()
-	if in.TurnID == "" || w.alive(in) {
+	if in.TurnID == "" || w.working(in) {
 		return nil
 	}
 	err := w.command(s, func(ctx context.Context, a *cycle.Agent) error {
@@ -353,23 +353,19 @@ func (w *World) late(s Step) error {
 		w.count.some("a stale agent was refused")
 		return nil
 	}
-	// Its turn may be suspended: then it is its turn still.
+	// Its turn may be suspended, or not reaped yet: then it is its turn still.
 	w.saw.mu.Lock()
 	w.saw.lateTaken = true
 	w.saw.mu.Unlock()
 	return err
 }
 
-// alive says whether the attempt may still be under way.
-func (w *World) alive(in cycle.Inside) bool {
+// working says whether the attempt is under way, followed by its runner. An
+// orphan is not: it may come late.
+func (w *World) working(in cycle.Inside) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, a := range append(append([]*livingAgent{}, w.living...), w.orphans...) {
-		if a.in == in {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.living, func(a *livingAgent) bool { return a.in == in })
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

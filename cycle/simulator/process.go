@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -37,7 +36,6 @@ type process struct {
 	points map[Lane]int
 	sites  map[string]int
 	dead   bool
-	rung   bool // somebody nudged while it was at work
 }
 
 // verdict is what becomes of the step that follows a point.
@@ -68,7 +66,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()
-		os.Remove(w.detached() + ".started")
+		w.unring()
 	}
 
 	done := make(chan struct{})
@@ -190,9 +188,9 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 	}
 	w.count.some("interleaved: " + string(f.Then.Do))
 	w.tell("  ! %s: before %s, meanwhile: %s", p.name, site, f.Then)
-	p.mu.Lock()
-	p.rung = p.rung || f.Then.Do == Ring
-	p.mu.Unlock()
+	if f.Then.Do == Ring {
+		w.ring()
+	}
 	w.perform(*f.Then)
 	if p.isDead() {
 		return dead

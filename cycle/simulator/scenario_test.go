@@ -65,6 +65,17 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name: "an orphan that submits while its turn has another attempt is refused",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Crash}}},
+			{Do: sim.Late, Kind: "submit", Faults: []sim.Fault{{
+				Site: "rename turns/*/submitted", What: sim.Meanwhile,
+				Then: &sim.Step{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Crash}}},
+			}}},
+		},
+	},
+	{
 		name: "a nudge during a turn and a cycle is not lost",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "ask"},
@@ -86,6 +97,7 @@ var scenarios = []struct {
 func TestScenarios(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
 			for seed := range int64(6) {
 				out := play(t, sim.Story{Seed: seed, Steps: s.step})
 				if out.Broken != nil {

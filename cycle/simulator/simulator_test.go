@@ -13,7 +13,7 @@ import (
 
 var (
 	seed   = flag.Int64("seed", -1, "replay this one seed and tell all that happens")
-	seeds  = flag.Int("seeds", 24, "how many seeds to play")
+	seeds  = flag.Int("seeds", 16, "how many seeds to play")
 	first  = flag.Int64("first", 1, "the first of them")
 	length = flag.Int("steps", 30, "how many steps a story has")
 	during = flag.Duration("for", 0, "play as many seeds as fit into this time instead; the rare must then happen")

@@ -68,6 +68,7 @@ type World struct {
 	powerOff bool
 	inside   []Fault // strike what an agent calls next
 	strikes  int     // faults that have struck
+	rung     bool    // somebody nudged while a process was at work
 	broken   *Violation
 	left     bool // a process hangs: nothing more can be learnt
 	log      []string
@@ -288,6 +289,20 @@ func (w *World) struck() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.strikes++
+}
+
+func (w *World) ring() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rung = true
+}
+
+// unring forgets what was before a process that starts alone.
+func (w *World) unring() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rung = false
+	os.Remove(w.detached() + ".started")
 }
 
 func (w *World) struckSoFar() int {
