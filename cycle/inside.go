@@ -222,7 +222,7 @@ func (a *Agent) mine(in Inside) (state.State, error) {
 }
 
 func (in Inside) check(s state.State) error {
-	if !s.Turn.Owns(in.TurnID, in.Epoch) {
+	if !s.Turn.Owns(in.TurnID, in.Epoch) || s.Turn.Status == state.HeadSuspended {
 		return ErrStale
 	}
 	return nil

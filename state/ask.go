@@ -14,9 +14,24 @@ const (
 	missedSuperseded = "timeout: superseded"
 )
 
+// outside says whether (turnID, epoch) names no attempt under way: its turn is
+// over, or was laid down when that attempt ended. What such a process still
+// wants is refused like a stale write: a deliverable submitted to a turn that
+// waits would be forgotten when it goes on.
+func (m *machine) outside(turnID string, epoch uint64, what string) bool {
+	if m.stale(turnID, epoch, what) {
+		return true
+	}
+	if m.Turn.Status != HeadSuspended {
+		return false
+	}
+	m.line(Line{Kind: LineTurn, TurnID: turnID, Epoch: epoch, What: "stale", Reason: what + " after its attempt"})
+	return true
+}
+
 // asked notes the question before it leaves: reports count from here on.
 func (m *machine) asked(e Asked) {
-	if m.stale(e.TurnID, e.Epoch, "asked") {
+	if m.outside(e.TurnID, e.Epoch, "asked") {
 		return
 	}
 	m.queue(e.Question)
@@ -30,7 +45,7 @@ func (m *machine) asked(e Asked) {
 }
 
 func (m *machine) posted(e Posted) {
-	if m.stale(e.TurnID, e.Epoch, "posted") {
+	if m.outside(e.TurnID, e.Epoch, "posted") {
 		return
 	}
 	m.queue(e.Effect)
@@ -39,7 +54,7 @@ func (m *machine) posted(e Posted) {
 }
 
 func (m *machine) submitted(e Submitted) {
-	if m.stale(e.TurnID, e.Epoch, "submitted") || m.Turn.Submitted != "" {
+	if m.outside(e.TurnID, e.Epoch, "submitted") || m.Turn.Submitted != "" {
 		return
 	}
 	m.Turn.Submitted = e.Deliverable
@@ -48,7 +63,7 @@ func (m *machine) submitted(e Submitted) {
 
 // slept notes the agent's wish. Any message or nudge ends it.
 func (m *machine) slept(e Slept) {
-	if m.stale(e.TurnID, e.Epoch, "slept") {
+	if m.outside(e.TurnID, e.Epoch, "slept") {
 		return
 	}
 	m.SleepUntil = m.now.Add(min(e.For, longestSleep))
