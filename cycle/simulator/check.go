@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,6 +111,7 @@ func (w *World) checkAll() {
 	w.checkLetters(h)
 	w.checkPosts(h)
 	w.checkTold(h)
+	w.checkNudges(h)
 	w.checkSources()
 	w.checkSeen()
 	w.checkTable()
@@ -268,6 +270,17 @@ func (w *World) checkTold(h history) {
 			continue
 		}
 		w.checkText(t.marker+" (tell)", text)
+	}
+}
+
+// checkNudges: each nudge that was durable has rung.
+func (w *World) checkNudges(h history) {
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	for _, name := range w.saw.rung {
+		if !slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "nudge" && strings.Contains(l.Key, name) }) {
+			w.violate("7", "nudge %s never rang", name)
+		}
 	}
 }
 

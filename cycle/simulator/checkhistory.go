@@ -152,13 +152,15 @@ type historian struct {
 	ended   map[string]string // turns that have had their one ending, by id
 	keys    map[string]string // the turn of a message
 	nudged  map[string]bool
-	halted  map[string]bool
-	head    string // the turn under way
-	failed  int    // turns in a row
-	acks    int    // that may still be made
-	effects map[string]bool
-	serial  uint64
-	heard   bool // an operator message in this serial
+
+	submitted map[string]bool // turns that have set their deliverable
+	halted    map[string]bool
+	head      string // the turn under way
+	failed    int    // turns in a row
+	acks      int    // that may still be made
+	effects   map[string]bool
+	serial    uint64
+	heard     bool // an operator message in this serial
 }
 
 func (v *historian) broken(promise, format string, args ...any) {
@@ -176,7 +178,7 @@ func (v *historian) read(l line) {
 	if v.open == nil {
 		v.phase = "IDLE"
 		v.open, v.message, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
-		v.nudged, v.halted, v.effects = map[string]bool{}, map[string]bool{}, map[string]bool{}
+		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
 	if l.Serial != v.serial {
 		v.serial, v.heard, v.acks = l.Serial, false, 0
@@ -231,6 +233,9 @@ func (v *historian) moved(l line) {
 			v.broken("4", "PREP→ACTIVE without a message of the operator")
 		}
 	case "PREPIDLE", "ACTIVEIDLE":
+		if !byHand && v.works() {
+			v.broken("3", "%s→IDLE (%s) while work waits: %v %s", l.Old, l.Reason, sortedKeys(v.open), v.head)
+		}
 	default:
 		if !byHand {
 			v.broken("3", "%s→%s: %s", l.Old, l.New, l.Reason)
@@ -251,7 +256,12 @@ func (v *historian) turned(l line) {
 		if other := v.keys[l.Key]; other != "" && other != l.TurnID {
 			v.broken("2", "%s has two turns, %s and %s", l.Key, other, l.TurnID)
 		}
+		if v.submitted[l.TurnID] {
+			v.broken("2", "turn %s was begun again after its deliverable was submitted", l.TurnID)
+		}
 		v.keys[l.Key], v.head = l.TurnID, l.TurnID
+	case "submitted":
+		v.submitted[l.TurnID] = true
 	case "reaped", "given back":
 		if strings.HasPrefix(l.Reason, "credential") {
 			delete(v.open, l.Key) // held back until the agent may log in again
@@ -281,6 +291,13 @@ func (v *historian) finished(l line) {
 	}
 }
 
+// works says whether there is work (DESIGN 1): a turn, or a message of the
+// operator that nothing holds back.
+func (v *historian) works() bool {
+	held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5
+	return v.head != "" || len(v.open) > 0 && !held
+}
+
 func (v *historian) queued(l line) {
 	if v.effects[l.ID] {
 		v.broken("2", "%s was queued twice", l.ID)
@@ -295,8 +312,7 @@ func (v *historian) queued(l line) {
 			v.broken("3", "%s without its own IDLE→PREP", l.ID)
 		}
 	case "quiet":
-		held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5
-		if len(v.open) > 0 && !held || v.head != "" {
+		if v.works() {
 			v.broken("3", "%s while work waits: %v %s", l.ID, sortedKeys(v.open), v.head)
 		}
 	}

@@ -120,6 +120,7 @@ func (w *World) do(s Step) error {
 			if err := a.Ring("backup", "done"); err != nil {
 				return err
 			}
+			w.saw.rang()
 			_, err := a.Poll(ctx, cycle.PollOptions{NoTurn: true})
 			return err
 		})
@@ -145,7 +146,10 @@ func (w *World) do(s Step) error {
 			w.call("POST", "/nudge/"+handle, map[string]string{"from": peers[0], "reason": "wake up"})
 			return nil
 		}
-		return w.dropNudge(s.N)
+		if err := w.dropNudge(s.N); err != nil {
+			return err
+		}
+		w.saw.rang()
 	case Late:
 		return w.late(s)
 	case Clock:

@@ -29,6 +29,7 @@ type record struct {
 	letters  []*letter
 	posts    []*posting
 	told     []*telling
+	rung     []string // names of the files of nudges
 	prompts  []prompt
 	mails    map[string]*outgoing // by Message-ID
 	reports  map[string]*outgoing // what we posted to the mesh, by id
@@ -115,6 +116,18 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	}
 	r.prompts = append(r.prompts, p)
 	return first
+}
+
+// rang notes the nudges that are there.
+func (r *record) rang() {
+	names := r.world.nudgesLeft()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		if !slices.Contains(r.rung, name) {
+			r.rung = append(r.rung, name)
+		}
+	}
 }
 
 // sent notes a mail that the SMTP server accepted.

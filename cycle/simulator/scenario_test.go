@@ -76,6 +76,15 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name: "what outlives its attempt submits nothing to the turn that waits",
+		was:  "the turn went on, and its answer was thrown away for a deliverable that could not be read",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "ask"},
+			{Do: sim.Poll},
+			{Do: sim.Late, Kind: "submit"},
+		},
+	},
+	{
 		name: "a nudge during a turn and a cycle is not lost",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "ask"},
@@ -116,6 +125,7 @@ var regressions = map[int64]string{
 	10538: "a serial was used twice: a rename that was not durable, a history that was",
 	12013: "history lines that a dead process left were believed, and lost",
 	12311: "the same, by a transition",
+	60206: "a submit to a turn that waited was taken, and its answer lost",
 	20342: "two detached polls were one (of the simulator)",
 }
 
