@@ -1,0 +1,10 @@
+package cron
+
+import "golang.org/x/sys/unix"
+
+// mountedNosuid says whether the file system that holds path ignores set-id
+// bits.
+func mountedNosuid(path string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(path, &fs) == nil && fs.Flags&unix.ST_NOSUID != 0
+}
