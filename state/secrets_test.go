@@ -1,0 +1,123 @@
+package state_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"agentstateloop/state"
+)
+
+// awkward is a secret that looks different wherever it is quoted.
+const awkward = `p"a\s<&>'wörd/+ 42`
+
+// TestSecretsInDisguise: whatever a server makes of a secret, it is found.
+func TestSecretsInDisguise(t *testing.T) {
+	asJSON, err := json.Marshal("x" + awkward + "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var echoes = map[string]string{
+		"as it is":  "wrong: " + awkward + ".",
+		"go":        fmt.Sprintf("%q", "x"+awkward+"y"),
+		"go, ascii": fmt.Sprintf("%+q", awkward),
+		"json":      string(asJSON),
+		"imap":      strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(awkward),
+		"html":      html.EscapeString(awkward),
+		"query":     url.Values{"password": {awkward}}.Encode(),
+		"path":      url.PathEscape(awkward),
+		"lower":     strings.NewReplacer("%5C", "%5c", "%3C", "%3c", "%3E", "%3e", "%C3%B6", "%c3%b6", "%2F", "%2f").Replace(url.PathEscape(awkward)),
+		"hex":       fmt.Sprintf("%x", awkward),
+		"HEX":       fmt.Sprintf("%X", awkward),
+	}
+	for _, user := range []string{"", "a", "ab", "abc", "agent@example.org"} {
+		echoes["PLAIN of "+user] = base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + awkward))
+		echoes["XOAUTH2 of "+user] = base64.StdEncoding.EncodeToString([]byte("user=" + user + "\x01auth=Bearer " + awkward + "\x01\x01"))
+		echoes["Basic of "+user] = base64.URLEncoding.EncodeToString([]byte(user + ":" + awkward))
+	}
+	secrets := new(state.Secrets)
+	secrets.Learn("imap", awkward)
+	for name, echo := range echoes {
+		got := secrets.Redact("before " + echo + " after")
+		if !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") || !strings.Contains(got, "***") {
+			t.Errorf("%s: %s became %s", name, echo, got)
+		}
+		for _, form := range state.Disguises(awkward) {
+			if strings.Contains(got, form) {
+				t.Errorf("%s: %s still holds %s", name, got, form)
+			}
+		}
+	}
+}
+
+// TestSecretsKnown: the last two values of each, and none that would be found
+// in any text.
+func TestSecretsKnown(t *testing.T) {
+	secrets := new(state.Secrets)
+	for _, token := range []string{"token-one", "token-two", "token-two", "token-three"} {
+		secrets.Learn("access token", token)
+	}
+	secrets.Learn("imap", "hunter2")
+	secrets.Learn("smtp", "hunter2-and-more")
+	secrets.Learn("mesh", "and-more")
+	const text = "token-one token-two token-three hunter2 hunter2-and-more"
+	if got, want := secrets.Redact(text), "token-one *** *** hunter2 ***"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	var none *state.Secrets
+	none.Learn("imap", "hunter2-and-more")
+	if got := none.Redact(text); got != text {
+		t.Errorf("knowing none: %s", got)
+	}
+}
+
+// TestSecretsInAStream: however the pieces come, and nothing else is lost.
+func TestSecretsInAStream(t *testing.T) {
+	secrets := new(state.Secrets)
+	secrets.Learn("a", "abababac")
+	secrets.Learn("b", "babababab-long")
+	const text = "abababac xabababababac babababab-long ababab babababab-lon"
+	want := secrets.Redact(text)
+	for name, r := range map[string]io.Reader{
+		"whole": strings.NewReader(text), "by bytes": iotest.OneByteReader(strings.NewReader(text)),
+		"by halves": iotest.HalfReader(strings.NewReader(text)), "with its end": iotest.DataErrReader(strings.NewReader(text)),
+	} {
+		got, err := io.ReadAll(secrets.Reader(r))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+	broken := iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ab")))
+	if got, err := io.ReadAll(secrets.Reader(broken)); string(got) != "a" || err != iotest.ErrTimeout {
+		t.Errorf("a broken stream gave %q, %v", got, err)
+	}
+}
+
+// FuzzSecrets: no form of a secret survives, in one piece or in many.
+func FuzzSecrets(f *testing.F) {
+	f.Add("correct horse", "user", "battery")
+	f.Add(awkward, "", "%")
+	f.Fuzz(func(t *testing.T, secret, before, after string) {
+		if len(secret) < 8 || strings.Contains(secret, "*") {
+			return
+		}
+		secrets := new(state.Secrets)
+		secrets.Learn("x", secret)
+		for _, form := range state.Disguises(secret) {
+			text := before + form + after
+			if got := secrets.Redact(text); strings.Contains(got, secret) {
+				t.Errorf("%q became %q", text, got)
+			}
+			got, err := io.ReadAll(secrets.Reader(iotest.HalfReader(strings.NewReader(text))))
+			if err != nil || strings.Contains(string(got), secret) {
+				t.Errorf("%q in pieces became %q, %v", text, got, err)
+			}
+		}
+	})
+}
