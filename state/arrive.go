@@ -71,17 +71,6 @@ func (m *machine) deferAboveRate(msg *Message) {
 	msg.NextRetryAt = m.Accepted[over-1].Add(time.Hour)
 }
 
-// refused counts what the gate kept out; it wakes nobody.
-func (m *machine) refused(e Refused) {
-	m.owe(0, e.MeshID)
-	if m.seen(refusal(e.Key)) {
-		return
-	}
-	m.remember(refusal(e.Key))
-	m.Quarantined++
-	m.line(Line{Kind: LineGate, Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason})
-}
-
 // noted acknowledges what needs nothing else.
 func (m *machine) noted(e Noted) {
 	m.owe(0, e.MeshID)
@@ -94,10 +83,6 @@ func (m *machine) noted(e Noted) {
 		m.queue(*e.Answer)
 	}
 }
-
-// refusal is what is remembered of a refused item: never its key, by which a
-// forged item could suppress the real one.
-func refusal(key string) string { return "refused " + key }
 
 // nudged rings: it wakes an idle agent, and leaves no row.
 func (m *machine) nudged(e Nudged) {

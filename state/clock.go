@@ -11,8 +11,11 @@ import (
 func (m *machine) unskew() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastLook,
-		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At,
-		&m.Published.At,
+		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At, &m.Compacted.At,
+		&m.Published.At, &m.LastChallenge,
+	}
+	for i := range m.Challenges {
+		past = append(past, &m.Challenges[i].Made)
 	}
 	for i := range m.Turn.Waiting {
 		past = append(past, &m.Turn.Waiting[i].Asked)
@@ -23,10 +26,13 @@ func (m *machine) unskew() {
 	for i := range m.Outbox {
 		past = append(past, &m.Outbox[i].Created)
 	}
-	for _, times := range [][]time.Time{m.Acks, m.Quiets, m.Accepted} {
+	for _, times := range [][]time.Time{m.Acks, m.Quiets, m.Accepted, m.Alarms} {
 		for i := range times {
 			past = append(past, &times[i])
 		}
+	}
+	for i := range m.Relays {
+		past = append(past, &m.Relays[i].At)
 	}
 	for _, t := range past {
 		*t = earlier(*t, m.now)
@@ -58,13 +64,16 @@ func (m *machine) unskewDeadlines() {
 	}
 	nearest(&m.CooldownUntil, m.policy.Cooldown)
 	nearest(&m.SleepUntil, longestSleep)
+	for i := range m.Challenges {
+		nearest(&m.Challenges[i].Until, tokenLife)
+	}
 	nearest(&m.Turn.ResumeBy, min(m.Turn.Patience, longestPatience))
 	for i := range m.Inbox {
 		nearest(&m.Inbox[i].NextRetryAt, longestDeferral)
 	}
 	for i := range m.Outbox {
 		nearest(&m.Outbox[i].NotBefore, longestBackoff)
-		nearest(&m.Outbox[i].Expires, ackLife)
+		nearest(&m.Outbox[i].Expires, max(ackLife, m.Outbox[i].Kind.life()))
 	}
 	if m.NextDue.After(m.now.Add(m.Interval(m.policy) + time.Minute)) {
 		m.schedule()
@@ -98,6 +107,8 @@ func (m *machine) prune() {
 	m.Acks = after(m.Acks, hourAgo)
 	m.Quiets = after(m.Quiets, hourAgo)
 	m.Accepted = after(m.Accepted, hourAgo)
+	m.Alarms = after(m.Alarms, hourAgo)
+	m.Relays = relaysAfter(m.Relays, hourAgo)
 
 	// A renumbered mailbox is read anew from the day before the last complete
 	// look, so what was accepted around then must still be known, however long
@@ -113,6 +124,7 @@ func (m *machine) prune() {
 			old = append(old, key)
 		}
 	}
+	m.forgetRefusals()
 	slices.Sort(old) // which ones go must not hang on the order of a map
 	for _, key := range old[:min(len(old), pruneAtOnce)] {
 		delete(m.Seen, key)

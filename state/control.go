@@ -49,6 +49,7 @@ func (m *machine) stopped(e Stopped) {
 func (m *machine) reset(e Resetted) {
 	m.Session = Session{}
 	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}
+	m.Compacted = Summary{}
 	m.line(Line{Kind: LineReset, From: e.Origin, Reason: e.Note})
 }
 
@@ -69,7 +70,7 @@ func (m *machine) retried(e Retried) {
 	m.remember(msg.Key)
 	m.Arrivals++
 	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, earlier(msg.At.UTC(), m.now)
-	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Note = Queued, "", 0, 0, ""
+	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, ""
 	m.Inbox = append(m.Inbox, msg)
 	m.Asleep = false
 	m.line(Line{Kind: LineMessage, What: lineRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})

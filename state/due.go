@@ -59,7 +59,7 @@ func (s State) Due(p Policy, now time.Time) string {
 	if deadline, ok := s.Deadline(p); ok && !now.Before(deadline) {
 		return "end of " + string(s.Phase)
 	}
-	if s.Turn.Status == HeadSuspended && !now.Before(s.Turn.ResumeBy) {
+	if s.Turn.Status == HeadSuspended && !s.Turn.ready() && !now.Before(s.Turn.ResumeBy) {
 		return "reports are missing"
 	}
 	if len(s.DueEffects(now)) > 0 {
@@ -67,6 +67,9 @@ func (s State) Due(p Policy, now time.Time) string {
 	}
 	if s.CanRun(p, now) {
 		return "inbox"
+	}
+	if _, ok := s.ToChallenge(p, now); ok {
+		return "challenge"
 	}
 	return ""
 }

@@ -55,13 +55,13 @@ func writeSynced(hook Hook, path string, r io.Reader) error {
 		return err
 	}
 	if _, err := io.Copy(f, r); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return err // it names the file
 	}
 	if err := hook.at("fsync", path); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("fsync %s: %w", path, err)
+		return err
 	}
 	return f.Close()
 }

@@ -16,13 +16,47 @@ type Arrived struct {
 	Thread  Thread // mail: the conversation it belongs to
 }
 
-// Refused: an item for this agent did not pass the gate and is in quarantine.
+// Refused: an item for this agent did not pass the gate and is in quarantine,
+// or, Unkept, was beyond its limits. Ask: nothing but a proof of its sender is
+// missing, so that the operator may be asked.
 type Refused struct {
 	Key, From, Subject, Gate, Reason string
 	Source                           Source
 	At                               time.Time
+	Digest                           string // as of Arrived
 	MeshID                           string
+	Unkept, Ask                      bool
 }
+
+// Released: the item of the quarantine under Key is let in, whatever the gate
+// said of it, as Event. Its payload is durable in messages/.
+type Released struct {
+	Key, Reason string
+	Event       Event
+}
+
+// Challenged: a mail was rendered that asks the operator whether he wrote the
+// item under Key, with a token of this hash. Its id is not made of the token.
+type Challenged struct {
+	Key, Hash string
+	Mail      Effect
+}
+
+// Vouched: the mail under Key shows the token of this hash, in a place where
+// only who has read our challenge can put it. Then is what the mail is, or what
+// it releases, if the challenge is open; Else, if it is not.
+type Vouched struct {
+	Key, Hash  string
+	UID        uint32 // to be marked \Seen if the challenge is open
+	At         time.Time
+	Then, Else Event
+}
+
+// Discarded: an item was taken out of the quarantine for good.
+type Discarded struct{ Key, Reason string }
+
+// QuarantineHolds: so many items are in quarantine/ now.
+type QuarantineHolds struct{ Items int }
 
 // Nudged: a doorbell rang.
 type Nudged struct {
@@ -78,13 +112,28 @@ type Unreadable struct {
 }
 
 // Polled ends the observation of one cycle. Only here timers are looked at.
-type Polled struct{}
+// Again: in a further round of the same poll, which tries no credential twice.
+type Polled struct{ Again bool }
 
-// CredentialFailed and CredentialWorked report on one named secret.
+// CredentialFailed and CredentialWorked report on one named secret. Reading: it
+// was proved by reading, which proves nothing about sending.
 type (
 	CredentialFailed struct{ Name, Reason string }
-	CredentialWorked struct{ Name string }
+	CredentialWorked struct {
+		Name    string
+		Reading bool
+	}
 )
+
+// RelayAsked: a listed peer, proven by its token, asks us to mail Text to our
+// operator.
+type RelayAsked struct {
+	Key, From, Text, MeshID string
+}
+
+// Online: the handles that the mesh's registry shows, asked for since a request
+// to relay waits.
+type Online struct{ Handles []string }
 
 // Ordered: `transition STATE`, the operator's override.
 type Ordered struct {
@@ -122,6 +171,7 @@ type SendFailed struct {
 	ID         string
 	Permanent  bool
 	Unknown    bool // broke after the final dot
+	Refused    bool // not the effect was, but its credential: the next cycle tries again
 	Reason     string
 	RetryAfter time.Duration // as the server asked; 0 = our own back-off
 }
@@ -188,6 +238,13 @@ type Slept struct {
 	For    time.Duration
 }
 
+// Remembered: from inside its turn, the agent replaces its working memory.
+type Remembered struct {
+	TurnID string
+	Epoch  uint64
+	Text   string
+}
+
 // Suspended: an attempt that asked has ended well and submitted nothing.
 type Suspended struct {
 	TurnID  string
@@ -213,6 +270,16 @@ type Stopped struct{ Reason string }
 // Resetted: `reset`: the agent's memory begins anew, with a note.
 type Resetted struct{ Note, Origin string }
 
+// Compacted: a summary (Text, kept durably in File) stands for all exchanges of
+// attempts up to Through, and for the agent's session of that id, if there is
+// one. An empty File is a summary that came to nothing, for Reason.
+type Compacted struct {
+	Session    string
+	Through    uint64
+	File, Text string
+	Reason     string
+}
+
 // Retried: `inbox retry`: a message that was given up, or is held back, is
 // queued again, at the end.
 type Retried struct{ Message Message }
@@ -235,6 +302,11 @@ type Recovered struct{ Reason string }
 
 func (Arrived) event()          {}
 func (Refused) event()          {}
+func (Released) event()         {}
+func (Challenged) event()       {}
+func (Vouched) event()          {}
+func (Discarded) event()        {}
+func (QuarantineHolds) event()  {}
 func (Nudged) event()           {}
 func (Controlled) event()       {}
 func (Noted) event()            {}
@@ -243,10 +315,12 @@ func (Submitted) event()        {}
 func (Asked) event()            {}
 func (Posted) event()           {}
 func (Slept) event()            {}
+func (Remembered) event()       {}
 func (Suspended) event()        {}
 func (GivenBack) event()        {}
 func (Stopped) event()          {}
 func (Resetted) event()         {}
+func (Compacted) event()        {}
 func (Retried) event()          {}
 func (Dropped) event()          {}
 func (NudgeFiles) event()       {}
@@ -256,6 +330,8 @@ func (Unreadable) event()       {}
 func (Polled) event()           {}
 func (CredentialFailed) event() {}
 func (CredentialWorked) event() {}
+func (RelayAsked) event()       {}
+func (Online) event()           {}
 func (Ordered) event()          {}
 func (Switched) event()         {}
 func (Flagged) event()          {}

@@ -11,28 +11,6 @@ func (m *machine) unreadable(e Unreadable) {
 	m.notice("A mail could not be fetched three times in a row and was passed over (" + e.Key + "). Read it in your mailbox; if it was for me, send it again.")
 }
 
-func (m *machine) credentialFailed(e CredentialFailed) {
-	c, known := m.Credentials[e.Name]
-	if !known {
-		c.Since = m.now
-		m.line(Line{Kind: LineCredential, From: e.Name, What: "failed", Reason: e.Reason})
-	}
-	c.Failures++
-	c.Reason = e.Reason
-	if m.Credentials == nil {
-		m.Credentials = map[string]Credential{}
-	}
-	m.Credentials[e.Name] = c
-}
-
-func (m *machine) credentialWorked(e CredentialWorked) {
-	if _, known := m.Credentials[e.Name]; !known {
-		return
-	}
-	delete(m.Credentials, e.Name)
-	m.line(Line{Kind: LineCredential, From: e.Name, What: "recovered"})
-}
-
 func (m *machine) scheduled(e Scheduled) {
 	if m.Schedule.Removed {
 		return // `uninstall` came in between, and has the last word

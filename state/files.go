@@ -50,6 +50,26 @@ func (st *Store) KeepAmong(name string, r io.Reader) error {
 	}
 }
 
+// Copy makes to, durably, what from is: both are names as Keep takes them.
+func (st *Store) Copy(from, to string) error {
+	f, err := os.Open(st.path(from))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return st.Keep(to, f)
+}
+
+// Remove takes away a file or folder of the directory, with all it holds. One
+// that is not there is no error.
+func (st *Store) Remove(name string) error {
+	path := st.path(name)
+	if err := st.Hook.at("remove", path); err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
+}
+
 // Path is the place of a file of the directory.
 func (st *Store) Path(name string) string { return st.path(name) }
 
@@ -78,7 +98,8 @@ func (st *Store) RingMarked(from, reason string) (mark string, err error) {
 		return "", err
 	}
 	name := NewID() + ".json"
-	if err := st.Keep(filepath.Join(NudgesDir, name), strings.NewReader(string(note)+"\n")); err != nil {
+	// No commit follows that would make the folder's name durable.
+	if err := st.KeepAmong(filepath.Join(NudgesDir, name), strings.NewReader(string(note)+"\n")); err != nil {
 		return "", fmt.Errorf("record nudge: %w", err)
 	}
 	return "nudge:" + url.PathEscape(name) + "@", nil

@@ -126,6 +126,26 @@ func TestRing(t *testing.T) {
 	}
 }
 
+// TestRingLasts: the name of nudges/ itself is durable when Ring returns, though
+// somebody else made the folder.
+func TestRingLasts(t *testing.T) {
+	st := &Store{Dir: t.TempDir()}
+	if err := os.Mkdir(st.Path(NudgesDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	synced := map[string]bool{}
+	st.Hook = func(step, path string) error {
+		synced[path] = synced[path] || step == "fsyncdir"
+		return nil
+	}
+	if err := st.Ring("shell", ""); err != nil {
+		t.Fatal(err)
+	}
+	if !synced[st.Path(NudgesDir)] || !synced[filepath.Clean(st.Dir)] {
+		t.Errorf("fsynced: %v", synced)
+	}
+}
+
 // TestRungByOthers: any script may drop a file; what is in it is text at most.
 func TestRungByOthers(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}

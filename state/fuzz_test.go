@@ -3,11 +3,13 @@ package state
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,7 +44,7 @@ func FuzzStep(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data, script []byte) {
 		script = script[:min(len(script), 400)] // long lives say no more than several short ones
-		life := life{t: t, p: testPolicy(), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
+		life := life{t: t, p: limited(testPolicy()), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
 		if json.Unmarshal(data, &life.s) != nil || life.s.valid() != nil {
 			life.s, life.sane = New("goulard3120", "seed"), true
 		}
@@ -63,9 +65,16 @@ type life struct {
 	sane   bool // begun by New: what one step keeps, all have kept
 	asked  int
 
-	waits  map[string]bool // message keys: accepted, and not ended
-	queued map[string]bool // effect ids: made, and not done
-	tasks  map[string]bool // turn ids: ended
+	waits  map[string]bool   // message keys: accepted, and not ended
+	queued map[string]bool   // effect ids: made, and not done
+	tasks  map[string]bool   // turn ids: ended
+	told   map[string]string // effect ids by what of an outage they tell
+}
+
+// limited is a policy with budgets that a life can use up.
+func limited(p Policy) Policy {
+	p.Budget = Budget{HasCredit: true, Credit: 3 * Dollar, Day: Dollar, Low: Dollar / 2, Critical: Dollar / 10}
+	return p
 }
 
 // next takes a byte below n.
@@ -87,6 +96,8 @@ var leaps = []time.Duration{
 
 func (l *life) live() {
 	l.waits, l.queued, l.tasks = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	l.told = map[string]string{}
+	l.p.Peers = []string{"boreas3120", l.s.Agent}
 	for len(l.script) > 0 {
 		if leap := leaps[l.next(len(leaps))]; l.now.Year() > 1990 && l.now.Year() < 2200 || leap == 0 {
 			l.now = l.now.Add(leap)
@@ -112,6 +123,10 @@ func (l *life) gate() (string, uint64) {
 	return l.s.Turn.TurnID, l.s.Turn.Epoch
 }
 
+func (l *life) credential() string {
+	return l.pick(CredentialIMAP, CredentialSMTP, CredentialMesh, "agent:exec")
+}
+
 func (l *life) effect() string {
 	if len(l.s.Outbox) == 0 {
 		return "ack.none"
@@ -134,11 +149,37 @@ func (l *life) message() Arrived {
 	return a
 }
 
+// refusal is of an item that no gate lets in, or lets one in all the same.
+func (l *life) refusal() Event {
+	refused := Refused{Key: l.pick("k1", "r1", "r2", "r3"), Source: Mail, At: l.at(), Digest: l.pick("", "d1"), Unkept: l.next(3) == 0, Ask: l.next(2) == 0}
+	switch l.next(8) {
+	case 0:
+		e := l.message()
+		e.Digest = ""
+		return Released{Key: e.Message.Key, Event: e}
+	case 1:
+		return Discarded{Key: l.pick("k1", "r1")}
+	case 2, 3:
+		l.asked++
+		key, _ := l.s.ToChallenge(l.p, l.now)
+		return Challenged{Key: key, Hash: HashToken(fmt.Sprint(l.asked % 7)), Mail: Effect{ID: fmt.Sprint("challenge.", l.asked)}}
+	case 4:
+		e := l.message()
+		refused.Key = e.Message.Key
+		v := Vouched{Key: refused.Key, Hash: HashToken(fmt.Sprint(l.next(7))), At: l.at(), Then: e, Else: refused}
+		if l.next(2) == 0 {
+			v.Then = Released{Key: "r1", Event: Arrived{Message: Message{Key: "r1", Source: Mail, Operator: true, At: l.at()}}}
+		}
+		return v
+	}
+	return refused
+}
+
 func (l *life) event() Event {
 	turn, epoch := l.gate()
-	switch l.next(34) {
+	switch l.next(39) {
 	case 0, 1, 2:
-		return Polled{}
+		return Polled{Again: l.next(4) == 0}
 	case 3, 4:
 		return Looked{Source: Mail, Cursor: &Cursor{Validity: uint32(l.next(3)), Next: 7, Complete: l.at()}}
 	case 5:
@@ -150,7 +191,7 @@ func (l *life) event() Event {
 	case 10:
 		return NudgeFiles{Keys: []string{l.pick("n1", "n2")}}
 	case 11:
-		return Refused{Key: l.pick("k1", "r1"), Source: Mail, At: l.at()}
+		return l.refusal()
 	case 12:
 		return Noted{Key: l.pick("k2", "r2"), MeshID: "r2"}
 	case 13:
@@ -162,7 +203,7 @@ func (l *life) event() Event {
 	case 16:
 		return Sent{ID: l.effect()}
 	case 17:
-		return SendFailed{ID: l.effect(), Permanent: l.next(4) == 0, Unknown: l.next(2) == 0, RetryAfter: leaps[l.next(len(leaps))]}
+		return SendFailed{ID: l.effect(), Permanent: l.next(4) == 0, Unknown: l.next(2) == 0, Refused: l.next(8) == 0, RetryAfter: leaps[l.next(len(leaps))]}
 	case 18, 19, 20:
 		return Claimed{Pull: l.next(8) == 0}
 	case 21:
@@ -191,12 +232,27 @@ func (l *life) event() Event {
 		return Slept{TurnID: turn, Epoch: epoch, For: leaps[l.next(len(leaps))]}
 	case 31:
 		return Dropped{Key: l.pick("k1", "k2", "k3")}
+	case 33:
+		cost := []Micros{0, 1, 40_000, 300_000, 2 * Dollar, -5 * Dollar, math.MaxInt64, math.MinInt64}[l.next(8)]
+		return Spent{TurnID: turn, Epoch: epoch, From: "op@example.com", Spending: Spending{
+			ID: fmt.Sprint("c", l.next(64)), Model: l.pick("gpt-4o", "llama"), Cost: cost, Basis: l.pick(BasisTable, BasisDearest),
+			Tokens: Tokens{Input: int64(cost)},
+		}}
+	case 34:
+		return Credited{Amount: []Micros{Dollar, 0, -Dollar, math.MaxInt64}[l.next(4)]}
 	case 32:
-		return []Event{CredentialFailed{Name: "imap"}, CredentialWorked{Name: "imap"}, Unreadable{Key: l.pick("k3", "u1")}, Recovered{},
-			Scheduled{Line: "x"}, Unscheduled{Removed: true}, Flagged{Validity: 1, UIDs: []uint32{1, 2}}, MeshAcked{IDs: []string{"k1"}}}[l.next(8)]
+		return CredentialFailed{Name: l.credential()}
+	case 35:
+		return CredentialWorked{Name: l.credential(), Reading: l.next(2) == 0}
+	case 36:
+		return RelayAsked{Key: l.pick("r1", "r2", "r3"), From: l.pick("dorlange3120", "boreas3120"), Text: l.pick("", "word"), MeshID: "r"}
+	case 37:
+		return []Event{Online{Handles: []string{l.pick("dorlange3120", "boreas3120")}}, Unreadable{Key: l.pick("k3", "u1")}, Recovered{},
+			Scheduled{Line: "x"}, Unscheduled{Removed: true}, Flagged{Validity: 1, UIDs: []uint32{1, 2}}, MeshAcked{IDs: []string{"k1"}}}[l.next(7)]
 	default:
 		return []Event{Stopped{}, Resetted{Note: "n"}, Submitted{TurnID: turn, Epoch: epoch, Deliverable: "d"},
-			Posted{TurnID: turn, Epoch: epoch, Effect: Effect{Kind: Post, Channel: ByMesh, To: "x"}}}[l.next(4)]
+			Remembered{TurnID: turn, Epoch: epoch, Text: "m"},
+			Compacted{Session: l.s.Session.ID, Through: epoch, File: l.pick("", "f"), Text: "t"}, Posted{TurnID: turn, Epoch: epoch, Effect: Effect{Kind: Post, Channel: ByMesh, To: "x"}}}[l.next(6)]
 	}
 }
 
@@ -219,6 +275,8 @@ func (l *life) step(events []Event) {
 	l.wantShape(before, events)
 	l.wantTimes(events)
 	l.wantMails(before, events)
+	l.wantMoney(before, events)
+	l.wantWords(events)
 	if l.sane {
 		l.wantConserved(events)
 		l.wantNoDuplicates(events)
@@ -265,7 +323,7 @@ func (l *life) wantShape(before State, events []Event) {
 
 // future names the times that may lie ahead, and how far.
 var future = map[string]time.Duration{
-	"NextDue": 31 * time.Minute, "NotBefore": longestBackoff, "Expires": ackLife, "NextRetryAt": longestDeferral,
+	"NextDue": 31 * time.Minute, "NotBefore": longestBackoff, "Expires": tokenLife, "Until": tokenLife, "NextRetryAt": longestDeferral,
 	"CooldownUntil": 5 * time.Minute, "SleepUntil": longestSleep, "ResumeBy": longestPatience,
 }
 
@@ -315,6 +373,49 @@ func walkTimes(v reflect.Value, name string, visit func(string, time.Time)) {
 	}
 }
 
+// wantMoney: no total is negative or falls, an account but to nothing, when it
+// is forgotten; whatever is spent is on the account of its day and on its line;
+// the tier is one of four, and its notice comes once.
+func (l *life) wantMoney(before State, events []Event) {
+	t, was, is := l.t, before.Purse, l.s.Purse
+	switch tier := l.s.Tier(l.p, l.now); tier {
+	case TierNormal, TierLow, TierCritical, TierDead:
+		if is.Tier != tier && (is.Tier != "" || tier != TierNormal) {
+			t.Fatalf("%v: the tier is %s, and %q was told", events, tier, is.Tier)
+		}
+	default:
+		t.Fatalf("%v: the tier is %q", events, tier)
+	}
+	if left, _ := l.s.Left(l.p, l.now); left < 0 {
+		t.Fatalf("%v: %v is left", events, left)
+	}
+	if !l.sane {
+		return
+	}
+	var spent Micros
+	for _, line := range l.s.Lines {
+		if line.Kind == LineSpend {
+			spent += line.Spending.Cost
+		}
+	}
+	if is.Total != was.Total+spent || spent < 0 || is.Granted < was.Granted || is.Base != was.Base && was.Opened {
+		t.Fatalf("%v: %+v after %+v, and %v was spent", events, is, was, spent)
+	}
+	today, month := l.s.SpentOn(l.p, l.now)
+	todayBefore, monthBefore := before.SpentOn(l.p, l.now)
+	if today != todayBefore+spent || month != monthBefore+spent {
+		t.Fatalf("%v: %v today, %v this month, after %v and %v and %v more", events, today, month, todayBefore, monthBefore, spent)
+	}
+	for _, a := range append(slices.Clone(is.Days), is.Months...) {
+		if a.Cost < 0 {
+			t.Fatalf("%v: %+v", events, is)
+		}
+	}
+	if len(is.Days) > daysKept || len(is.Months) > monthsKept || len(is.Counted) > countedKept || len(is.Unpriced) > unpricedKept {
+		t.Fatalf("%v: the purse grows: %+v", events, is)
+	}
+}
+
 // wantMails: an ack only for IDLE→PREP, one each; quiet only on entering IDLE,
 // never on work; neither under HALT; six an hour.
 func (l *life) wantMails(before State, events []Event) {
@@ -344,6 +445,41 @@ func (l *life) wantMails(before State, events []Event) {
 	case l.sane && (len(l.s.Acks) > mailsAnHour || len(l.s.Quiets) > mailsAnHour):
 		l.t.Fatalf("%v: %d acks, %d quiets within an hour", events, len(l.s.Acks), len(l.s.Quiets))
 	}
+}
+
+// wantWords: of each outage keymaster and operator are told once, whatever way
+// the word takes; never ourselves; nothing is due on a channel that refuses us.
+func (l *life) wantWords(events []Event) {
+	for _, line := range l.s.Lines {
+		switch {
+		case line.Kind == LineCredential:
+			delete(l.told, line.From+" alarm")
+			delete(l.told, line.From+" blocker")
+		case line.Kind == LineDelivery && line.What != "sent":
+			maps.DeleteFunc(l.told, func(_, id string) bool { return id == line.ID })
+		case line.Kind == LineEffect && line.Effect.To == l.s.Agent:
+			l.t.Fatalf("%v: we write to ourselves: %+v", events, line.Effect)
+		case line.Kind == LineEffect && line.Effect.Kind == Alarm:
+			l.tell(events, line.Effect.Credential+" alarm", line.ID)
+		case line.Kind == LineEffect && strings.HasPrefix(line.Effect.Text, "Credential blocker"):
+			l.tell(events, line.Effect.Credential+" blocker", line.ID)
+		}
+	}
+	for _, e := range l.s.DueEffects(l.now) {
+		if l.s.Refused(e.Channel.credential()) {
+			l.t.Fatalf("%v: %s is due on a channel that refuses us", events, e.ID)
+		}
+	}
+	if l.sane && (len(l.s.Alarms) > mailsAnHour || len(l.s.Relays) > 2*mailsAnHour) {
+		l.t.Fatalf("%v: %d alarms, %d relays within an hour", events, len(l.s.Alarms), len(l.s.Relays))
+	}
+}
+
+func (l *life) tell(events []Event, what, id string) {
+	if old, told := l.told[what]; told && l.sane {
+		l.t.Fatalf("%v: %s is told as %s and as %s", events, what, old, id)
+	}
+	l.told[what] = id
 }
 
 func switchedOff(events []Event) bool {
@@ -400,7 +536,7 @@ func (l *life) wantNoDuplicates(events []Event) {
 	var again []Event
 	for _, e := range events {
 		switch e.(type) {
-		case Arrived, Refused, Noted, Controlled, Reported:
+		case Arrived, Refused, Noted, Controlled, Reported, Released, Vouched, RelayAsked:
 			again = append(again, e)
 		}
 	}

@@ -10,6 +10,8 @@ const (
 	LineMessage    LineKind = "message"    // accepted into the inbox; holds the row
 	LineDuplicate  LineKind = "duplicate"  // seen before; nothing changed
 	LineGate       LineKind = "gate"       // refused, kept in quarantine
+	LineQuarantine LineKind = "quarantine" // an item left it: released, dropped
+	LineChallenge  LineKind = "challenge"  // made, answered, expired; Digest is the hash of its token
 	LineNudge      LineKind = "nudge"      // a doorbell
 	LineNote       LineKind = "note"       // acknowledged, needs nothing
 	LineTransition LineKind = "transition" // of the phase
@@ -22,10 +24,15 @@ const (
 	LineHalt       LineKind = "halt"       // HALT and GO
 	LineControl    LineKind = "control"    // STOP, HALT, GO, STATUS by mail; stop by hand
 	LineReset      LineKind = "reset"      // the agent's memory begins after it
+	LineMemory     LineKind = "memory"     // the agent changed its working memory; holds it
+	LineCompaction LineKind = "compaction" // a summary stands for what was said up to an epoch; holds it
 	LineSleep      LineKind = "sleep"      // the agent fell asleep, or wished to
 	LineEdge       LineKind = "edge"       // who asked whom: enqueue, report, join
 	LineSchedule   LineKind = "schedule"   // the crontab line changed
 	LineRecovery   LineKind = "recovery"   // state.json was rebuilt
+	LineSpend      LineKind = "spend"      // a turn has cost something
+	LineCredit     LineKind = "credit"     // opened, topped up
+	LineTier       LineKind = "tier"       // what the agent can afford has changed
 )
 
 // Line is one line of history-YYYY-MM.jsonl. (Serial, N) is unique and rises;
@@ -60,6 +67,9 @@ type Line struct {
 	Request  string `json:"request,omitempty"`
 	Response string `json:"response,omitempty"`
 
+	Text string `json:"text,omitempty"` // of a working memory, or a summary
+	File string `json:"file,omitempty"` // of a summary
+
 	ID      string   `json:"id,omitempty"` // of an effect
 	Message *Message `json:"message,omitempty"`
 
@@ -70,6 +80,13 @@ type Line struct {
 	Row    *Message `json:"row,omitempty"`
 	Digest string   `json:"digest,omitempty"`
 	Effect *Effect  `json:"effect,omitempty"`
+
+	// Of a spending: the local day on whose account it went, and what the agent's
+	// meter shows since. Of a credit: how much.
+	Spending *Spending `json:"spending,omitempty"`
+	Day      string    `json:"day,omitempty"`
+	Meter    *Meter    `json:"meter,omitempty"`
+	Amount   Micros    `json:"micros,omitempty"`
 }
 
 // after says whether the line comes after position (serial, n).

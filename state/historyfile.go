@@ -229,9 +229,10 @@ func parseLine(raw []byte) (Line, bool) {
 	return l, err == nil && l.Kind != ""
 }
 
-// History yields every line, oldest month first. A line that does not parse (a
-// torn one, a foreign one) is passed over: the rest is still the history.
-func (st *Store) History() iter.Seq2[Line, error] {
+// History yields every line, oldest month first; of certain kinds only, where
+// some are named. A line that does not parse (a torn one, a foreign one) is
+// passed over: the rest is still the history.
+func (st *Store) History(kinds ...LineKind) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		names, err := filepath.Glob(st.path("history-*.jsonl"))
 		if err != nil {
@@ -240,14 +241,36 @@ func (st *Store) History() iter.Seq2[Line, error] {
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			if !yieldLines(name, yield) {
+			if !yieldLines(name, wanted(kinds), yield) {
 				return
 			}
 		}
 	}
 }
 
-func yieldLines(name string, yield func(Line, error) bool) bool {
+// parser reads a line; ok is false for one that does not parse or is not wanted.
+type parser func(raw []byte) (l Line, ok bool)
+
+// wanted is the parser of lines of these kinds, of all where none is named. To
+// parse a line costs many times what it costs to see that it is of another kind.
+func wanted(kinds []LineKind) parser {
+	if len(kinds) == 0 {
+		return parseLine
+	}
+	var marks [][]byte
+	for _, k := range kinds {
+		marks = append(marks, fmt.Appendf(nil, `"kind":%q`, string(k)))
+	}
+	return func(raw []byte) (Line, bool) {
+		if !slices.ContainsFunc(marks, func(mark []byte) bool { return bytes.Contains(raw, mark) }) {
+			return Line{}, false
+		}
+		l, ok := parseLine(raw)
+		return l, ok && slices.Contains(kinds, l.Kind)
+	}
+}
+
+func yieldLines(name string, parse parser, yield func(Line, error) bool) bool {
 	f, err := os.Open(name)
 	if err != nil {
 		return yield(Line{}, err)
@@ -262,15 +285,16 @@ func yieldLines(name string, yield func(Line, error) bool) bool {
 		if err != nil {
 			return yield(Line{}, err)
 		}
-		if l, ok := parseLine(raw); ok && !yield(l, nil) {
+		if l, ok := parse(raw); ok && !yield(l, nil) {
 			return false
 		}
 	}
 }
 
-// Newest yields lines from the newest backwards, and reads at most limit bytes
-// of the history, however long it is. Lines that do not parse are passed over.
-func (st *Store) Newest(limit int64) iter.Seq2[Line, error] {
+// Newest yields lines from the newest backwards, of certain kinds only where
+// some are named, and reads at most limit bytes of the history, however long it
+// is. Lines that do not parse are passed over.
+func (st *Store) Newest(limit int64, kinds ...LineKind) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		names, err := filepath.Glob(st.path("history-*.jsonl"))
 		if err != nil {
@@ -280,7 +304,7 @@ func (st *Store) Newest(limit int64) iter.Seq2[Line, error] {
 		slices.Sort(names)
 		slices.Reverse(names)
 		for _, name := range names {
-			if !yieldNewest(name, &limit, yield) || limit <= 0 {
+			if !yieldNewest(name, &limit, wanted(kinds), yield) || limit <= 0 {
 				return
 			}
 		}
@@ -289,7 +313,7 @@ func (st *Store) Newest(limit int64) iter.Seq2[Line, error] {
 
 // yieldNewest yields the lines of a file from its end, and reads no more of it
 // than is asked for, a chunk at a time, and at most limit bytes.
-func yieldNewest(name string, limit *int64, yield func(Line, error) bool) bool {
+func yieldNewest(name string, limit *int64, parse parser, yield func(Line, error) bool) bool {
 	f, err := os.Open(name)
 	if err != nil {
 		return yield(Line{}, err)
@@ -314,7 +338,7 @@ func yieldNewest(name string, limit *int64, yield func(Line, error) bool) bool {
 			}
 			start, data = end-int64(len(whole)), whole
 		}
-		if !yieldBackwards(data, yield) {
+		if !yieldBackwards(data, parse, yield) {
 			return false
 		}
 		end = start
@@ -322,12 +346,11 @@ func yieldNewest(name string, limit *int64, yield func(Line, error) bool) bool {
 	return true
 }
 
-func yieldBackwards(data []byte, yield func(Line, error) bool) bool {
+func yieldBackwards(data []byte, parse parser, yield func(Line, error) bool) bool {
 	for len(data) > 0 {
 		data = data[:len(data)-1] // the newline
 		i := bytes.LastIndexByte(data, '\n')
-		var l Line
-		if json.Unmarshal(data[i+1:], &l) == nil && l.Kind != "" && !yield(l, nil) {
+		if l, ok := parse(data[i+1:]); ok && !yield(l, nil) {
 			return false
 		}
 		data = data[:i+1]

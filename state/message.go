@@ -56,6 +56,7 @@ type Message struct {
 	TurnID      string    `json:"turn_id,omitempty"`
 	Epoch       uint64    `json:"epoch,omitempty"`
 	Attempts    int       `json:"attempts,omitempty"`
+	Cost        Micros    `json:"micros,omitempty"` // of its turn so far, all attempts together
 	NextRetryAt time.Time `json:"next_retry_at,omitzero"`
 	Note        string    `json:"note,omitempty"`    // told to the agent with the prompt
 	Working     bool      `json:"working,omitempty"` // its turn's "still working" mail was made

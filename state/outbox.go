@@ -35,22 +35,25 @@ func (m *machine) notice(text string) {
 	m.queue(Effect{Kind: Notice, Channel: ByMail, To: m.policy.Operator, Text: text})
 }
 
-// queue adds an effect to the outbox, under an id of its own unless it has one.
-func (m *machine) queue(e Effect) {
+// queue adds an effect to the outbox, under an id of its own unless it has one,
+// which it returns.
+func (m *machine) queue(e Effect) (id string) {
 	if e.ID == "" {
 		e.ID = m.mint(string(e.Kind))
 	}
 	e.Created = m.now
-	if e.Kind.perishable() {
-		e.Expires = m.now.Add(ackLife)
+	if life := e.Kind.life(); life > 0 {
+		e.Expires = m.now.Add(life)
 	}
 	m.Outbox = append(m.Outbox, e)
 	m.line(Line{Kind: LineEffect, ID: e.ID, What: "queued", Effect: &e})
+	return e.ID
 }
 
 // DueEffects are the effects that may be performed now, in order: of each
 // channel and recipient only the first, so that order holds and one that
-// backs off lets the others pass (DESIGN 3).
+// backs off lets the others pass (DESIGN 3). What needs a credential that was
+// refused in this cycle waits for the next, and is no reason for one.
 func (s State) DueEffects(now time.Time) []Effect {
 	type lane struct {
 		channel Channel
@@ -63,7 +66,7 @@ func (s State) DueEffects(now time.Time) []Effect {
 			continue
 		}
 		l := lane{e.Channel, e.To}
-		if taken[l] {
+		if taken[l] || s.Refused(e.Channel.credential()) {
 			continue
 		}
 		taken[l] = true
@@ -119,6 +122,7 @@ func (m *machine) sent(e Sent) {
 	}
 	m.delivered(m.Outbox[i])
 	m.strike(i, "sent", "")
+	m.tellings(e.ID, func(t *Telling) { t.Sent = true })
 }
 
 // delivered restarts the count of silence when the operator got his answer.
@@ -136,13 +140,17 @@ func (m *machine) sendFailed(e SendFailed) {
 		return
 	}
 	row := &m.Outbox[i]
-	row.Attempts++
 	if row.Sending && !e.Unknown {
 		row.Copies--
 	}
 	row.Unknown = e.Unknown
 	row.Sending = false
 	row.Reason = e.Reason
+	row.Refused = e.Refused
+	if e.Refused {
+		return
+	}
+	row.Attempts++
 	if e.Permanent {
 		m.undeliverable(i)
 		return
@@ -170,9 +178,9 @@ func (m *machine) expire() {
 			i++
 		case row.Unknown && row.Kind.perishable():
 			m.strike(i, "unknown", row.Reason)
-		case row.Kind.perishable() && !m.now.Before(row.Expires):
+		case row.Kind.life() > 0 && !m.now.Before(row.Expires), row.Kind == Challenge && !m.asksBy(row.ID):
 			m.strike(i, "expired", row.Reason)
-		case row.spent(), row.Waited >= giveUpAfter && row.Attempts > 0:
+		case row.spent(), row.Waited >= giveUpAfter && (row.Attempts > 0 || row.Refused):
 			m.undeliverable(i)
 		default:
 			i++
@@ -180,21 +188,45 @@ func (m *machine) expire() {
 	}
 }
 
-// undeliverable ends a row and tells the operator on another channel: mail is
-// told of the mesh, the keymaster of the mail.
+// undeliverable ends a row and tells the operator by another channel: what a
+// mail server would not take through a peer, what the mesh would not take by
+// mail. Of words that tell of something, none are made in turn: they go to the
+// next who may be asked, or are counted.
 func (m *machine) undeliverable(i int) {
 	row := m.Outbox[i]
-	m.Undeliverable++
-	m.strike(i, "undeliverable", row.Reason)
-	if row.Kind != Reply && row.Kind != Answer {
+	if row.isWord() && !row.Refused && !row.Unknown && m.fallOver(row) {
 		return
 	}
-	text := "undeliverable: " + row.ID + " to " + row.To + ": " + row.Reason
+	m.Undeliverable++
+	m.strike(i, "undeliverable", row.Reason)
+	switch row.Kind {
+	case Reply, Answer, Question, Post:
+		m.say(Effect{
+			Text:   "undeliverable: " + row.ID + " to " + row.To + ": " + row.Reason,
+			Thread: m.subject("undeliverable"),
+			Tried:  m.inVain(row),
+		})
+	case Alarm, Relay, Notice:
+		m.lapse(row)
+	}
+}
+
+// inVain are those whom word of an undeliverable effect will not reach either.
+func (m *machine) inVain(row Effect) []string {
+	if row.Channel == ByMail {
+		return []string{row.To, m.policy.Operator}
+	}
+	return []string{row.To}
+}
+
+// lapse has an outage told anew if its word was given up only for its age, and
+// not if it may have arrived.
+func (m *machine) lapse(row Effect) {
 	switch {
-	case row.Channel == ByMesh:
-		m.notice(text)
-	case m.policy.HasMesh && m.policy.Keymaster != "":
-		m.queue(Effect{Kind: Notice, Channel: ByMesh, To: m.policy.Keymaster, Text: text})
+	case row.Unknown:
+		m.tellings(row.ID, func(t *Telling) { t.Sent = true })
+	case row.Waited >= giveUpAfter:
+		m.retell(row.ID, "")
 	}
 }
 

@@ -12,10 +12,13 @@ type Policy struct {
 	Cooldown        time.Duration // after five failed turns in a row
 	Location        *time.Location
 
-	HasMail   bool   // the operator can be reached by mail and reach us
-	HasMesh   bool   // there is a localMesh
-	Operator  string // first operator address: receives ack, quiet and notices
-	Keymaster string // handle told of failures; "" = none
+	HasMail   bool     // the operator can be reached by mail and reach us
+	HasMesh   bool     // there is a localMesh
+	Operator  string   // first operator address: receives ack, quiet and notices
+	Keymaster string   // handle told of failures; "" = none
+	Peers     []string // listed handles, who may be asked to mail the operator
+	Login     string   // name of the agent's own credential, "agent:claude"; "" = unknown
+	Challenge bool     // the operator is asked about mail that nothing proves to be his
 
 	// Mails that can be switched off.
 	Ack, QuietPrep, QuietActive, Notices, Working bool
@@ -25,6 +28,8 @@ type Policy struct {
 	// TurnTimeout is how long a turn that was taken by `inbox next` may take.
 	TurnTimeout time.Duration
 	Rate        int // operator messages an hour before more are deferred; 0 = no limit
+
+	Budget Budget // what turns may cost
 }
 
 // Interval is the polling interval that the state asks for: engaged in PREP

@@ -6,18 +6,20 @@ import "time"
 type Published struct {
 	Phase  Phase     `json:"phase,omitempty"`
 	Asleep bool      `json:"asleep,omitempty"`
+	Tier   Tier      `json:"tier,omitempty"`
 	At     time.Time `json:"at,omitzero"`
 }
 
-// Registered: the mesh's registry was told the phase and whether the agent
-// sleeps, or takes nothing from us.
+// Registered: the mesh's registry was told the phase, whether the agent sleeps
+// and what it can afford, or takes nothing from us.
 type Registered struct {
 	Phase  Phase
 	Asleep bool
+	Tier   Tier
 }
 
 func (Registered) event() {}
 
 func (m *machine) registered(e Registered) {
-	m.Published = Published{Phase: e.Phase, Asleep: e.Asleep, At: m.now}
+	m.Published = Published{Phase: e.Phase, Asleep: e.Asleep, Tier: e.Tier, At: m.now}
 }

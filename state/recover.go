@@ -105,8 +105,11 @@ func (m *machine) redo(l Line) {
 	case LineMessage:
 		m.redoMessage(l)
 	case LineGate:
-		m.remember(refusal(l.Key))
-		m.Quarantined++
+		m.redoGate(l)
+	case LineQuarantine:
+		m.redoQuarantine(l)
+	case LineChallenge:
+		m.redoChallenge(l)
 	case LineDuplicate, LineNote, LineEdge:
 		m.remember(l.Key)
 	case LineNudge:
@@ -121,6 +124,9 @@ func (m *machine) redo(l Line) {
 		m.LastOperator = l.At
 	case LineReset:
 		m.Reset = Reset{At: l.At, Note: l.Reason, Origin: l.From, Arrivals: m.Arrivals, Epoch: m.Epoch}
+		m.Compacted = Summary{}
+	case LineCompaction:
+		m.redoCompaction(l)
 	case LineEnded:
 		m.remember(l.Key)
 		m.drop(l.Key)
@@ -128,8 +134,16 @@ func (m *machine) redo(l Line) {
 		m.redoEffect(l)
 	case LineDelivery:
 		m.redoDelivery(l)
+	case LineCredential:
+		m.redoCredential(l)
 	case LineHalt:
 		m.redoHalt(l)
+	case LineSpend:
+		m.redoSpend(l)
+	case LineCredit:
+		m.redoCredit(l)
+	case LineTier:
+		m.Purse.Tier = Tier(l.What)
 	case LineSchedule:
 		m.redoSchedule(l)
 	}
@@ -147,7 +161,36 @@ func (m *machine) redoEffect(l Line) {
 		m.Acks = append(m.Acks, l.At)
 	case Quiet:
 		m.Quiets = append(m.Quiets, l.At)
+	case Alarm:
+		m.Alarms = append(m.Alarms, l.At)
 	}
+	m.redoTelling(*l.Effect)
+}
+
+// redoCredential begins and ends outages, so that none is told twice. How often
+// one has failed is counted anew.
+func (m *machine) redoCredential(l Line) {
+	if l.What == credentialWorks {
+		delete(m.Credentials, l.From)
+		return
+	}
+	if !m.Fails(l.From) {
+		m.setCredential(l.From, Credential{Failures: 1, Since: l.At, Reason: l.Reason})
+	}
+}
+
+// redoTelling notes who is told of an outage by an effect.
+func (m *machine) redoTelling(e Effect) {
+	c, fails := m.Credentials[e.Credential]
+	switch {
+	case !fails:
+		return
+	case e.Kind == Alarm:
+		c.Keymaster = Telling{ID: e.ID}
+	case e.isWord():
+		c.Operator = Telling{ID: e.ID}
+	}
+	m.Credentials[e.Credential] = c
 }
 
 func (m *machine) redoDelivery(l Line) {
@@ -160,6 +203,7 @@ func (m *machine) redoDelivery(l Line) {
 	}
 	if l.What == "sent" {
 		m.delivered(m.Outbox[i])
+		m.tellings(l.ID, func(t *Telling) { t.Sent = true })
 	}
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)
 }

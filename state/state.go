@@ -35,6 +35,8 @@ type State struct {
 	Acks     []time.Time `json:"acks,omitempty"`     // made within the last hour
 	Quiets   []time.Time `json:"quiets,omitempty"`   // made within the last hour
 	Accepted []time.Time `json:"accepted,omitempty"` // operator messages within the last hour
+	Alarms   []time.Time `json:"alarms,omitempty"`   // told the keymaster within the last hour
+	Relays   []Relaying  `json:"relays,omitempty"`   // for peers within the last hour
 
 	Cursor Cursor   `json:"cursor,omitzero"`
 	ToFlag ToFlag   `json:"to_flag,omitzero"` // mail to mark \Seen
@@ -46,9 +48,14 @@ type State struct {
 	Seen   map[string]int64 `json:"seen,omitempty"`
 	Nudges []string         `json:"nudges,omitempty"`
 
-	Inbox       []Message `json:"inbox,omitempty"` // in order of arrival
-	Arrivals    uint64    `json:"arrivals"`        // ever
-	Quarantined int       `json:"quarantined,omitempty"`
+	Inbox       []Message `json:"inbox,omitempty"`       // in order of arrival
+	Arrivals    uint64    `json:"arrivals"`              // ever
+	Quarantined int       `json:"quarantined,omitempty"` // items in quarantine/
+	Unkept      int       `json:"unkept,omitempty"`      // refused beyond what quarantine/ takes, ever
+
+	Challenges    []OpenChallenge `json:"challenges,omitempty"` // open
+	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask about next
+	LastChallenge time.Time       `json:"last_challenge,omitzero"`
 
 	Outbox        []Effect `json:"outbox,omitempty"` // in order of creation
 	Undeliverable int      `json:"undeliverable,omitempty"`
@@ -59,8 +66,10 @@ type State struct {
 	Asleep        bool      `json:"asleep,omitempty"`     // nothing was left to do after the last turn
 	SleepUntil    time.Time `json:"sleep_until,omitzero"` // the agent's own wish to be left alone
 	Reset         Reset     `json:"reset,omitzero"`       // the last one
+	Compacted     Summary   `json:"compacted,omitzero"`   // the last one since the reset
 	FailedTurns   int       `json:"failed_turns,omitempty"`
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"`
+	Purse         Purse     `json:"purse,omitzero"` // what turns have cost
 
 	Pruned time.Time `json:"pruned,omitzero"` // when the folders were last found free of old things
 
@@ -84,6 +93,13 @@ type ToFlag struct {
 type Session struct {
 	Runner string `json:"runner,omitempty"`
 	ID     string `json:"id,omitempty"`
+
+	// Context is how many tokens it held when it was last used, and Window how
+	// many its model can hold, as far as its agent says; 0: unknown. Vain counts
+	// the summaries of it that came to nothing.
+	Context int64 `json:"context,omitempty"`
+	Window  int64 `json:"window,omitempty"`
+	Vain    int   `json:"vain,omitempty"`
 }
 
 // Reset is where the agent's memory begins: what was accepted up to Arrivals
@@ -128,6 +144,8 @@ func (s State) clone() State {
 	s.Acks = slices.Clone(s.Acks)
 	s.Quiets = slices.Clone(s.Quiets)
 	s.Accepted = slices.Clone(s.Accepted)
+	s.Alarms = slices.Clone(s.Alarms)
+	s.Relays = slices.Clone(s.Relays)
 	s.Cursor.Owed = slices.Clone(s.Cursor.Owed)
 	s.Cursor.Tries = maps.Clone(s.Cursor.Tries)
 	s.ToFlag.UIDs = slices.Clone(s.ToFlag.UIDs)
@@ -135,8 +153,14 @@ func (s State) clone() State {
 	s.Seen = maps.Clone(s.Seen)
 	s.Nudges = slices.Clone(s.Nudges)
 	s.Inbox = slices.Clone(s.Inbox)
+	s.Challenges = slices.Clone(s.Challenges)
+	s.Unasked = slices.Clone(s.Unasked)
 	s.Outbox = slices.Clone(s.Outbox)
 	s.Turn.Waiting = slices.Clone(s.Turn.Waiting)
+	s.Purse.Days = slices.Clone(s.Purse.Days)
+	s.Purse.Months = slices.Clone(s.Purse.Months)
+	s.Purse.Counted = slices.Clone(s.Purse.Counted)
+	s.Purse.Unpriced = slices.Clone(s.Purse.Unpriced)
 	s.Credentials = maps.Clone(s.Credentials)
 	s.Lines = nil
 	return s

@@ -28,12 +28,20 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.unskew()
 	m.age()
 	m.prune()
+	m.openCredit()
+	if begins(events) {
+		m.beginCycle()
+	}
+	m.expireChallenges()
 	for _, e := range inOrder(events) {
 		m.apply(e)
 	}
 	m.resumeLate()
 	m.expire()
+	m.tellOutages()
+	m.reroute()
 	m.stillWorking()
+	m.tellTier()
 	m.LastStep = m.now
 	m.tellHead(s.Turn)
 	if n := len(m.Lines); n > 0 {
@@ -72,6 +80,16 @@ func (m *machine) apply(e Event) {
 		m.arrived(e)
 	case Refused:
 		m.refused(e)
+	case Released:
+		m.released(e)
+	case Challenged:
+		m.challenged(e)
+	case Vouched:
+		m.vouched(e)
+	case Discarded:
+		m.discarded(e)
+	case QuarantineHolds:
+		m.Quarantined = e.Items
 	case Nudged:
 		m.nudged(e)
 	case Controlled:
@@ -94,6 +112,10 @@ func (m *machine) apply(e Event) {
 		m.credentialFailed(e)
 	case CredentialWorked:
 		m.credentialWorked(e)
+	case RelayAsked:
+		m.relayAsked(e)
+	case Online:
+		m.online(e)
 	case Ordered:
 		m.ordered(e)
 	case Switched:
@@ -126,6 +148,8 @@ func (m *machine) apply(e Event) {
 		m.posted(e)
 	case Slept:
 		m.slept(e)
+	case Remembered:
+		m.remembered(e)
 	case Suspended:
 		m.suspended(e)
 	case GivenBack:
@@ -136,10 +160,16 @@ func (m *machine) apply(e Event) {
 		m.stopped(e)
 	case Resetted:
 		m.reset(e)
+	case Compacted:
+		m.compacted(e)
 	case Retried:
 		m.retried(e)
 	case Dropped:
 		m.dropped(e)
+	case Spent:
+		m.spent(e)
+	case Credited:
+		m.credited(e)
 	case Registered:
 		m.registered(e)
 	case Pruned:
@@ -169,9 +199,11 @@ func rank(e Event) (int, time.Time) {
 		return 1, e.At
 	case Refused:
 		return 1, e.At
+	case Vouched:
+		return 1, e.At
 	case Controlled:
 		return 1, e.Message.At
-	case Polled:
+	case Polled, QuarantineHolds:
 		return 2, time.Time{}
 	}
 	return 0, time.Time{}

@@ -70,8 +70,8 @@ func TestCommitOrder(t *testing.T) {
 	if err := st.Ring("shell", ""); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"fsyncdir", "write", "fsync", "rename", "fsyncdir"}; !slices.Equal(steps, want) {
-		t.Errorf("the first nudge: steps %v, want %v", steps, want)
+	if want := []string{"write", "fsync", "rename", "fsyncdir", "fsyncdir"}; !slices.Equal(steps, want) {
+		t.Errorf("a nudge: steps %v, want %v", steps, want)
 	}
 }
 
@@ -96,5 +96,27 @@ func TestMintedIDs(t *testing.T) {
 	other := Step(New("goulard3120", "another seed"), []Event{Unreadable{Key: "0"}}, testPolicy(), now)
 	if seen[other.Outbox[0].ID] {
 		t.Error("two agents gave the same id")
+	}
+}
+
+// TestRefusalsAreCapped: whoever sends what the gate refuses, however much of it,
+// does not make the state grow.
+func TestRefusalsAreCapped(t *testing.T) {
+	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	s := New("goulard3120", "seed")
+	for poll := range 20 {
+		var events []Event
+		for i := range 200 {
+			events = append(events, Refused{Key: fmt.Sprint("k", poll, ".", i), Source: Mail, At: now})
+		}
+		now = now.Add(time.Minute)
+		s = Step(s, append(events, Polled{}), testPolicy(), now)
+	}
+	s = Step(s, []Event{Polled{}}, testPolicy(), now)
+	if len(s.Seen) != mostRefusals || s.Quarantined != 4000 {
+		t.Errorf("%d keys are remembered of %d refusals, want %d", len(s.Seen), s.Quarantined, mostRefusals)
+	}
+	if !s.KnowsRefused("k19.199", "") || s.KnowsRefused("k0.0", "") {
+		t.Error("the youngest are not the ones that are remembered")
 	}
 }

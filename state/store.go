@@ -205,8 +205,9 @@ func (s State) valid() error {
 
 func (st *Store) path(name string) string { return filepath.Join(st.Dir, name) }
 
+// makeDir makes the directory, and nudges/ in it, which scripts move files into.
 func (st *Store) makeDir() error {
-	if err := makeDirDurably(st.Hook, st.Dir); err != nil {
+	if err := makeDirDurably(st.Hook, st.path(NudgesDir)); err != nil {
 		return fmt.Errorf("make state directory: %w", err)
 	}
 	return nil

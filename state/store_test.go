@@ -328,7 +328,7 @@ func mustState(t *testing.T, st *Store) State {
 }
 
 // startedStore is a store in which the crash story was committed.
-func startedStore(t *testing.T) (*Store, *story) {
+func startedStore(t testing.TB) (*Store, *story) {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	story := newStory()

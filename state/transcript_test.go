@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,7 +85,7 @@ func testPolicy() Policy {
 		Location: time.UTC,
 		HasMail:  true, HasMesh: true, Operator: "op@example.com", Keymaster: "dorlange3120",
 		Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-		Turns: true, MaxAttempts: 3,
+		Turns: true, MaxAttempts: 3, Challenge: true,
 	}
 }
 
@@ -96,6 +97,7 @@ type story struct {
 	now   time.Time
 	names map[string]string // of random ids, as they are told
 	count map[string]int
+	asked int               // challenges
 	shown map[string]string // what was last told of inbox, outbox, debts
 	out   strings.Builder
 }
@@ -186,7 +188,7 @@ func (st *story) setPolicy(settings []string) error {
 	flags := map[string]*bool{
 		"ack": &st.p.Ack, "quiet_prep": &st.p.QuietPrep, "quiet_active": &st.p.QuietActive,
 		"notices": &st.p.Notices, "working": &st.p.Working, "turns": &st.p.Turns,
-		"mail": &st.p.HasMail, "mesh": &st.p.HasMesh,
+		"mail": &st.p.HasMail, "mesh": &st.p.HasMesh, "challenge": &st.p.Challenge,
 	}
 	for _, setting := range settings {
 		name, value, _ := strings.Cut(setting, "=")
@@ -196,10 +198,28 @@ func (st *story) setPolicy(settings []string) error {
 		}
 		var err error
 		switch name {
+		case "keymaster":
+			st.p.Keymaster = value
+		case "peers":
+			st.p.Peers = strings.Split(value, ",")
+		case "login":
+			st.p.Login = value
 		case "rate":
 			st.p.Rate, err = strconv.Atoi(value)
 		case "idle":
 			st.p.IdleInterval, err = time.ParseDuration(value)
+		case "zone":
+			st.p.Location, err = time.LoadLocation(value)
+		case "credit":
+			if st.p.Budget.HasCredit = value != "none"; st.p.Budget.HasCredit {
+				st.p.Budget.Credit, err = money(value)
+			}
+		case "day":
+			st.p.Budget.Day, err = money(value)
+		case "low":
+			st.p.Budget.Low, err = money(value)
+		case "critical":
+			st.p.Budget.Critical, err = money(value)
 		default:
 			err = fmt.Errorf("no such setting: %s", name)
 		}
@@ -253,15 +273,26 @@ func (st *story) event(p phrase) ([]Event, error) {
 	case "nudges":
 		return []Event{NudgeFiles{Keys: p.words}}, nil
 	case "refused":
-		return []Event{Refused{Key: p.word(0), Source: Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.now}}, nil
+		return []Event{st.refusal(p)}, nil
+	case "challenge": // about the mail, with a token of that name
+		st.asked++
+		return []Event{Challenged{Key: p.word(0), Hash: HashToken(p.word(1)), Mail: Effect{ID: fmt.Sprint("challenge.", st.asked)}}}, nil
+	case "token":
+		e, err := st.vouched(p)
+		return []Event{e}, err
+	case "release":
+		e, err := st.released(p)
+		return []Event{e}, err
+	case "discard":
+		return []Event{Discarded{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	case "noted":
 		return []Event{Noted{Key: p.word(0), Kind: "report", From: "dorlange3120", Source: Mesh, MeshID: p.opts["id"]}}, nil
 	case "unreadable":
 		return []Event{Unreadable{Key: p.word(0)}}, nil
-	case "poll": // mail was read to its end
-		return []Event{Looked{Source: Mail, Cursor: &Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.now}}, Polled{}}, nil
+	case "poll": // mail was read to its end; "poll again" is a further round
+		return []Event{Looked{Source: Mail, Cursor: &Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.now}}, Polled{Again: p.has("again")}}, nil
 	case "blind": // mail could not be read
-		return []Event{LookFailed{Source: Mail, Reason: "timeout"}, Polled{}}, nil
+		return []Event{LookFailed{Source: Mail, Reason: "timeout"}, Polled{Again: p.has("again")}}, nil
 	case "transition":
 		return []Event{Ordered{To: Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
 	case "halt", "go":
@@ -278,16 +309,20 @@ func (st *story) event(p phrase) ([]Event, error) {
 		return []Event{Recovered{Reason: p.opts["text"]}}, nil
 	case "credential":
 		if p.word(1) == "works" {
-			return []Event{CredentialWorked{Name: p.word(0)}}, nil
+			return []Event{CredentialWorked{Name: p.word(0), Reading: p.has("reading")}}, nil
 		}
 		return []Event{CredentialFailed{Name: p.word(0), Reason: p.opts["text"]}}, nil
+	case "relay":
+		return []Event{RelayAsked{Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), Text: p.opts["text"], MeshID: p.opts["id"]}}, nil
+	case "online":
+		return []Event{Online{Handles: p.words}}, nil
 	case "sending", "sent", "failed":
 		return st.sending(p)
 	case "claim", "start", "end", "reap":
 		return st.turning(p)
 	case "pull":
 		return []Event{Claimed{Pull: true}}, nil
-	case "ask", "post", "submit", "sleep", "suspend", "giveback":
+	case "ask", "post", "submit", "sleep", "remember", "suspend", "giveback":
 		return st.inside(p)
 	case "report":
 		return []Event{Reported{
@@ -304,12 +339,64 @@ func (st *story) event(p phrase) ([]Event, error) {
 		return []Event{Controlled{Arrived: arrived[0].(Arrived), Control: p.word(1)}}, nil
 	case "reset":
 		return []Event{Resetted{Note: p.opts["text"], Origin: "op"}}, nil
+	case "spent":
+		return st.spending(p)
+	case "credit":
+		amount, err := money(p.word(0))
+		return []Event{Credited{Amount: amount, By: "op"}}, err
+	case "compact": // compact session=s1 through=1 "the summary"; without one it came to nothing
+		e := Compacted{Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
+		if e.Text != "" {
+			e.File = "messages/summary"
+		}
+		return []Event{e}, nil
 	case "retry":
 		return []Event{Retried{Message: Message{Key: p.word(0), Source: Mail, From: st.p.Operator, Operator: true, At: st.now}}}, nil
 	case "drop":
 		return []Event{Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	}
 	return nil, fmt.Errorf("no such event: %q", p.verb)
+}
+
+// refusal: `refused k1 trust "no word"`; with unkept where quarantine/ is full.
+func (st *story) refusal(p phrase) Refused {
+	return Refused{
+		Key: p.word(0), Source: Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.now,
+		Digest: p.opts["digest"], Unkept: p.has("unkept"), Ask: p.has("ask"),
+	}
+}
+
+// vouched: `token x1 m2` is a mail m2 that shows the token of that name, and
+// comes in by it, as a control with control=STOP; `token x1 m2 yes=m1` releases
+// m1 with it. Without the token it is refused; with proven it comes in at all
+// events.
+func (st *story) vouched(p phrase) (Event, error) {
+	reply := phrase{verb: "mail", words: p.words[1:], opts: p.opts}
+	e, err := st.released(reply)
+	v := Vouched{Key: reply.word(0), Hash: HashToken(p.word(0)), UID: uint32(atoi(p.opts["uid"])), At: st.now, Then: e.Event}
+	v.Else = st.refusal(phrase{words: []string{v.Key, "trust"}, opts: map[string]string{"text": "no word"}})
+	if p.has("proven") {
+		v.Else = e.Event
+	}
+	if key := p.opts["yes"]; key != "" && err == nil {
+		v.Then, err = st.released(phrase{words: []string{key}, opts: map[string]string{"text": "YES"}})
+	}
+	return v, err
+}
+
+// released: `release k1` as a mail of the operator, `release k1 as=mesh` of a
+// peer, `release k1 control=STOP`.
+func (st *story) released(p phrase) (Released, error) {
+	e := Released{Key: p.word(0), Reason: p.opts["text"]}
+	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["as"], "mail"), words: p.words, opts: p.opts})
+	if err != nil {
+		return e, err
+	}
+	e.Event = arrived[0]
+	if control := p.opts["control"]; control != "" {
+		e.Event = Controlled{Arrived: arrived[0].(Arrived), Control: control}
+	}
+	return e, nil
 }
 
 // arrival: `mail m1`, `mesh q1 from=dorlange3120`, `tell c1`; at=09:29:10 is the
@@ -339,7 +426,7 @@ func (st *story) arrival(p phrase) ([]Event, error) {
 }
 
 // sending: `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
-// `failed ack.1 unknown`, `failed ack.1 after=2m`.
+// `failed ack.1 unknown`, `failed ack.1 after=2m`, `failed ack.1 refused`.
 func (st *story) sending(p phrase) ([]Event, error) {
 	id := st.id(p.word(0))
 	switch p.verb {
@@ -350,7 +437,8 @@ func (st *story) sending(p phrase) ([]Event, error) {
 	}
 	after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
 	return []Event{SendFailed{
-		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Reason: p.opts["text"], RetryAfter: after,
+		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Refused: p.has("refused"),
+		Reason: p.opts["text"], RetryAfter: after,
 	}}, err
 }
 
@@ -375,6 +463,9 @@ func (st *story) turning(p phrase) ([]Event, error) {
 	}
 	box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
 	e := Ended{TurnID: turn, Epoch: epoch, Outcome: Outcome(p.word(0)), Reason: p.opts["text"], OutputBox: box, Deliverable: "answer.md"}
+	if id := p.opts["session"]; id != "" {
+		e.Session = Session{Runner: "claude", ID: id}
+	}
 	msg, _ := st.s.Find(st.s.Turn.Key)
 	switch {
 	case p.opts["to"] == "nobody" || msg.Source == CLI:
@@ -388,7 +479,7 @@ func (st *story) turning(p phrase) ([]Event, error) {
 
 // inside: what the agent does from inside its turn, or its runner for it:
 // `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
-// `submit`, `sleep for=10m`, `suspend`, `giveback for=1m "not logged in"`,
+// `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
 // `giveback forget`. turn= and epoch= name another turn.
 func (st *story) inside(p phrase) ([]Event, error) {
 	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
@@ -412,6 +503,8 @@ func (st *story) inside(p phrase) ([]Event, error) {
 		return []Event{Posted{TurnID: turn, Epoch: epoch, Effect: e}}, nil
 	case "submit":
 		return []Event{Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt"}}, nil
+	case "remember":
+		return []Event{Remembered{TurnID: turn, Epoch: epoch, Text: p.opts["text"]}}, nil
 	case "sleep":
 		return []Event{Slept{TurnID: turn, Epoch: epoch, For: span}}, nil
 	case "suspend":
@@ -420,6 +513,31 @@ func (st *story) inside(p phrase) ([]Event, error) {
 	default:
 		return []Event{GivenBack{TurnID: turn, Epoch: epoch, Reason: p.opts["text"], Wait: span, Forget: p.has("forget")}}, nil
 	}
+}
+
+// spending: `spent 0.30 id=c1 model=gpt-4o basis=dearest input=1000`, of the
+// turn at the head unless turn= names another.
+func (st *story) spending(p phrase) ([]Event, error) {
+	cost, err := money(p.word(0))
+	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
+	if name, ok := p.opts["turn"]; ok {
+		turn = st.id(name)
+	}
+	msg, _ := st.s.Find(st.s.Turn.Key)
+	e := Spent{TurnID: turn, Epoch: epoch, From: cmp.Or(p.opts["from"], msg.From), Spending: Spending{
+		ID: p.opts["id"], Model: p.opts["model"], Cost: cost, Basis: cmp.Or(p.opts["basis"], BasisTable),
+		Tokens: Tokens{Input: int64(atoi(p.opts["input"]))},
+	}}
+	if session, ok := p.opts["session"]; ok {
+		e.Meter = Meter{Session: session, Tokens: e.Spending.Tokens}
+	}
+	return []Event{e}, err
+}
+
+// money reads dollars, negative ones too.
+func money(s string) (Micros, error) {
+	usd, err := strconv.ParseFloat(s, 64)
+	return Micros(math.Round(usd * float64(Dollar))), err
 }
 
 func atoi(s string) int {
@@ -452,7 +570,7 @@ func (st *story) name() {
 		if l.Kind == LineTurn && l.What == "dispatched" {
 			number(l.TurnID, "t")
 		}
-		if l.Kind == LineEffect && l.Effect.Kind != Reply {
+		if l.Kind == LineEffect && l.Effect.Kind != Reply && l.Effect.Kind != Challenge {
 			number(l.ID, string(l.Effect.Kind)+".")
 		}
 	}
@@ -511,6 +629,9 @@ func (st *story) show() {
 	if st.now.Before(s.CooldownUntil) {
 		facts = append(facts, "cooling down until "+st.at(s.CooldownUntil))
 	}
+	if left, limited := s.Left(st.p, st.now); limited {
+		facts = append(facts, fmt.Sprintf("%s with %v left", s.Tier(st.p, st.now), left))
+	}
 	fmt.Fprintf(&st.out, "=> %s\n", st.say("%s", strings.Join(facts, ", ")))
 	for _, l := range s.Lines {
 		fmt.Fprintf(&st.out, "    %s\n", st.say("%s", st.line(l)))
@@ -520,6 +641,30 @@ func (st *story) show() {
 	st.showChanged("owed", st.owed())
 	st.showChanged("waits", st.waits())
 	st.showChanged("failing", st.failing())
+	st.showChanged("quarantine", st.quarantine())
+	st.showChanged("spent", st.spent())
+}
+
+// spent tells the totals.
+func (st *story) spent() []string {
+	p := st.s.Purse
+	if p.Total == 0 && p.Granted == 0 {
+		return nil
+	}
+	today, month := st.s.SpentOn(st.p, st.now)
+	rows := []string{fmt.Sprintf("%v today, %v this month, %v in all", today, month, p.Total)}
+	for _, m := range st.s.Inbox {
+		if m.Cost > 0 {
+			rows = append(rows, fmt.Sprintf("%v on %s", m.Cost, m.Key))
+		}
+	}
+	if len(p.Unpriced) > 0 {
+		rows = append(rows, "no price of "+strings.Join(p.Unpriced, ", "))
+	}
+	if p.Meter.Session != "" {
+		rows = append(rows, fmt.Sprintf("meter of %s at %d", p.Meter.Session, p.Meter.Tokens.Input))
+	}
+	return rows
 }
 
 // showChanged tells a list where it differs from what was told before.
@@ -609,10 +754,34 @@ func (st *story) waits() []string {
 		rows = append(rows, row)
 	}
 	if id := st.s.Session.ID; id != "" {
-		rows = append(rows, "session "+id)
+		row := "session " + id
+		if vain := st.s.Session.Vain; vain > 0 {
+			row += fmt.Sprintf(", %d summaries in vain", vain)
+		}
+		rows = append(rows, row)
+	}
+	if through := st.s.Compacted.Through; through > 0 {
+		rows = append(rows, fmt.Sprintf("a summary through epoch %d", through))
 	}
 	if !st.s.SleepUntil.IsZero() {
 		rows = append(rows, "sleeps until "+st.at(st.s.SleepUntil))
+	}
+	return rows
+}
+
+func (st *story) quarantine() []string {
+	var rows []string
+	if n := st.s.Quarantined; n > 0 {
+		rows = append(rows, fmt.Sprintf("%d kept", n))
+	}
+	if n := st.s.Unkept; n > 0 {
+		rows = append(rows, fmt.Sprintf("%d not kept", n))
+	}
+	for _, t := range st.s.Challenges {
+		rows = append(rows, fmt.Sprintf("%s asks about %s until %s", t.ID, t.Key, st.at(t.Until)))
+	}
+	if len(st.s.Unasked) > 0 {
+		rows = append(rows, "to be asked about: "+strings.Join(st.s.Unasked, " "))
 	}
 	return rows
 }
@@ -621,7 +790,14 @@ func (st *story) failing() []string {
 	var rows []string
 	for _, name := range slices.Sorted(maps.Keys(st.s.Credentials)) {
 		c := st.s.Credentials[name]
-		rows = append(rows, fmt.Sprintf("%s, failure %d since %s", name, c.Failures, st.at(c.Since)))
+		row := fmt.Sprintf("%s, failure %d since %s", name, c.Failures, st.at(c.Since))
+		if c.Keymaster.Sent {
+			row += ", keymaster told"
+		}
+		if c.Operator.Sent {
+			row += ", operator told"
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -643,13 +819,27 @@ func (st *story) line(l Line) string {
 			text = fmt.Sprintf(": %q", text)
 		}
 		if subject := l.Effect.Thread.Subject; subject != "" {
-			text = fmt.Sprintf(", subject %q", subject)
+			text = fmt.Sprintf(", subject %q%s", subject, text)
 		}
 		return fmt.Sprintf("%s %s for %s by %s%s", l.ID, l.What, l.Effect.To, l.Effect.Channel, text)
 	case LineDelivery:
 		return fmt.Sprintf("%s %s%s", l.ID, l.What, reason)
 	case LineTurn:
 		return strings.TrimSpace(fmt.Sprintf("turn %s epoch %d %s %s", l.TurnID, l.Epoch, l.What, l.Key)) + reason
+	case LineSpend:
+		return fmt.Sprintf("spend %s %v of %s for %s by %s, on %s%s", l.Spending.ID, l.Spending.Cost, l.TurnID, l.From, l.Spending.Basis, l.Day, reason)
+	case LineCredit:
+		return fmt.Sprintf("credit %s %v", l.What, l.Amount)
+	case LineTier:
+		return fmt.Sprintf("tier %s → %s%s", l.From, l.What, reason)
+	case LineMemory:
+		return fmt.Sprintf("memory of turn %s epoch %d: %q", l.TurnID, l.Epoch, l.Text)
+	case LineCompaction:
+		text := ""
+		if l.Text != "" {
+			text = fmt.Sprintf(" through epoch %d: %q", l.Epoch, l.Text)
+		}
+		return "compaction " + l.What + text + reason
 	case LineTask:
 		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
 	}
@@ -658,7 +848,11 @@ func (st *story) line(l Line) string {
 	if l.To != "" {
 		to = "to " + l.To
 	}
-	for _, w := range []string{l.Key, l.From, to, l.Gate, l.What, l.Request, l.Response} {
+	id := ""
+	if l.Kind == LineChallenge {
+		id = l.ID
+	}
+	for _, w := range []string{id, l.Key, l.From, to, l.Gate, l.What, l.Request, l.Response} {
 		if w != "" {
 			words = append(words, w)
 		}

@@ -17,7 +17,7 @@ func (m *machine) message(key string) (int, bool) {
 
 // runnable says whether nothing holds this message back.
 func (s State) runnable(msg Message, p Policy, now time.Time) bool {
-	return p.Turns && s.free(now) && msg.waits(now)
+	return p.Turns && s.free(now) && msg.waits(now) && s.Tier(p, now).runs(msg)
 }
 
 // free says whether turns may run at all.
@@ -34,7 +34,13 @@ func (s State) CanRun(p Policy, now time.Time) bool {
 	if s.Turn.Status == HeadIdle {
 		return s.next(p, now) >= 0
 	}
-	return p.Turns && s.free(now) && s.Turn.ready()
+	return p.Turns && s.free(now) && s.Turn.ready() && s.affords(p, now)
+}
+
+// affords says whether the tier lets the active turn go on.
+func (s State) affords(p Policy, now time.Time) bool {
+	msg, _ := s.Find(s.Turn.Key)
+	return s.Tier(p, now).runs(msg)
 }
 
 // next is the inbox index of the message that runs next: of those that can,
@@ -46,7 +52,13 @@ func (s State) next(p Policy, now time.Time) int {
 // hasWork: a turn dispatched, running or suspended, or an operator message
 // that could run now. What is held back is not work (DESIGN 1).
 func (m *machine) hasWork() bool {
-	if m.Turn.Status != HeadIdle {
+	switch m.Turn.Status {
+	case HeadIdle:
+	case HeadSuspended:
+		if m.affords(m.policy, m.now) {
+			return true
+		}
+	default:
 		return true
 	}
 	return slices.ContainsFunc(m.Inbox, func(msg Message) bool {
@@ -78,6 +90,7 @@ func (m *machine) claimed(e Claimed) {
 	msg.Attempts++
 	msg.Status = Pending
 	msg.NextRetryAt = time.Time{}
+	m.forgetCounted()
 	m.Turn = Head{Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now, Pulled: e.Pull, Working: msg.Working}
 	m.turnLine("dispatched", "")
 }
@@ -144,6 +157,9 @@ func (m *machine) ended(e Ended) {
 func (m *machine) goOnWith(s Session, epoch uint64) {
 	if epoch <= m.Reset.Epoch || m.Phase == IDLE {
 		s = Session{}
+	}
+	if s.ID != "" && s.ID == m.Session.ID {
+		s.Vain = m.Session.Vain
 	}
 	m.Session = s
 }

@@ -1,0 +1,45 @@
+package state
+
+import "time"
+
+// Summary stands for what was said and done up to an epoch, since the last
+// reset. Its text is a payload; every summary is in the history, too.
+type Summary struct {
+	At      time.Time `json:"at,omitzero"`
+	File    string    `json:"file,omitempty"`
+	Through uint64    `json:"through,omitempty"` // the last epoch that it tells of
+}
+
+// What became of a compaction, in its history line.
+const (
+	compactionMade = "made"
+	compactionVain = "in vain"
+)
+
+// compacted lets a summary stand for what was said, so that the next context
+// begins with it. One that comes late changes nothing: the memory was reset, or
+// another session begun, while it was made.
+func (m *machine) compacted(e Compacted) {
+	if e.Session != m.Session.ID || e.Through <= m.Reset.Epoch || e.Through < m.Compacted.Through {
+		m.line(Line{Kind: LineCompaction, What: "stale", Reason: e.Reason})
+		return
+	}
+	if e.File == "" {
+		if m.Session.ID != "" {
+			m.Session.Vain++
+		}
+		m.line(Line{Kind: LineCompaction, What: compactionVain, Reason: e.Reason})
+		return
+	}
+	m.Compacted = Summary{At: m.now, File: e.File, Through: e.Through}
+	m.Session = Session{}
+	m.line(Line{Kind: LineCompaction, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
+}
+
+func (m *machine) redoCompaction(l Line) {
+	if l.What != compactionMade {
+		return
+	}
+	m.Compacted = Summary{At: l.At, File: l.File, Through: l.Epoch}
+	m.Session = Session{}
+}

@@ -1,0 +1,112 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// FuzzLoad finds anything at all as the state, its copy and the history. The
+// next commit goes on from it, loses no byte that it could not read, and leaves
+// what loads; or it refuses, and touches nothing (DESIGN 4).
+func FuzzLoad(f *testing.F) {
+	good, prev, history := someFiles(f)
+	f.Add(good, prev, history)
+	f.Add(good[:len(good)/2], prev, history)
+	f.Add([]byte(nil), prev[:len(prev)/2], history)
+	f.Add([]byte(nil), []byte(nil), history[:len(history)-20])
+	f.Add(bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1), prev, history)
+	f.Add(good, prev, append(bytes.Clone(history), "\n\n{}\nnull\n[1]\n{\"serial\":18446744073709551615}\n"...))
+	for _, content := range badStates {
+		f.Add([]byte(content), []byte(content), []byte(content))
+	}
+	f.Fuzz(func(t *testing.T, current, prev, history []byte) {
+		st := &Store{Dir: inMemory(t), Agent: "goulard3120"}
+		found := map[string][]byte{stateFile: current, prevFile: prev, "history-2026-03.jsonl": history}
+		for name, data := range found {
+			if len(data) == 0 {
+				delete(found, name)
+				continue
+			}
+			if err := os.WriteFile(st.path(name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, why, err := st.load()
+		if errors.Is(err, ErrNewer) || errors.Is(err, ErrOtherAgent) {
+			if commitLook(st) == nil {
+				t.Error("it was refused, and then it was not")
+			}
+			for name, data := range found {
+				if now, err := os.ReadFile(st.path(name)); err != nil || !bytes.Equal(now, data) {
+					t.Errorf("%s was touched: %q, %v", name, now, err)
+				}
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Serial > math.MaxUint64/2 {
+			t.Skip("a counter at its end")
+		}
+		if err := commitLook(st); err != nil {
+			t.Fatal(err)
+		}
+		next, again, err := st.load()
+		if err != nil || again != "" || next.Serial <= s.Serial {
+			t.Errorf("after the commit: serial %d after %d, %q, %v", next.Serial, s.Serial, again, err)
+		}
+		if why != "" && found[stateFile] != nil {
+			kept, _ := filepath.Glob(st.path(stateFile + ".corrupt-*"))
+			if len(kept) != 1 {
+				t.Fatalf("set aside: %v", kept)
+			}
+			if data, err := os.ReadFile(kept[0]); err != nil || !bytes.Equal(data, current) {
+				t.Errorf("set aside: %q, %v", data, err)
+			}
+		}
+	})
+}
+
+// inMemory is a folder in memory where that can be had: a real fsync would leave
+// time for little else.
+func inMemory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "state-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// someFiles are the files of an agent that has lived a little.
+func someFiles(f *testing.F) (current, prev, history []byte) {
+	st, _ := startedStore(f)
+	for name, into := range map[string]*[]byte{stateFile: &current, prevFile: &prev, "history-2026-03.jsonl": &history} {
+		data, err := os.ReadFile(st.path(name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		*into = data
+	}
+	return current, prev, history
+}
+
+// commitLook commits one look that found nothing.
+func commitLook(st *Store) error {
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	_, err := st.Commit(context.Background(), now, func(s State, why Recovery) (State, error) {
+		var events []Event
+		if why != "" {
+			events = append(events, Recovered{Reason: string(why)})
+		}
+		return Step(s, append(events, Polled{}), testPolicy(), now), nil
+	})
+	return err
+}

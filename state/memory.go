@@ -1,0 +1,83 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// The agent's working memory: what it wishes to be told at the beginning of
+// each context, and the copy that the last change replaced.
+const (
+	MemoryFile     = "memory.md"
+	MemoryPrevFile = "memory.md.prev"
+)
+
+// LongestMemory bounds the working memory, in bytes: all of it is in every
+// context.
+const LongestMemory = 4 << 10
+
+// Memory reads the working memory; "" where there is none. A person may have
+// made it longer than LongestMemory: what is over is left out.
+func (st *Store) Memory() (string, error) {
+	f, err := os.Open(st.path(MemoryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, LongestMemory))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", MemoryFile, err)
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(string(data), "")), nil
+}
+
+// KeepMemory replaces the working memory, durably, and keeps what was there as
+// MemoryPrevFile. The caller holds state.lock, as every change of Commit does.
+func (st *Store) KeepMemory(text string) error {
+	old, err := os.ReadFile(st.path(MemoryFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text = strings.TrimSpace(text) + "\n"
+	if err == nil && string(old) == text {
+		return nil
+	}
+	if len(old) > 0 {
+		if err := st.Keep(MemoryPrevFile, strings.NewReader(string(old))); err != nil {
+			return err
+		}
+	}
+	return st.Keep(MemoryFile, strings.NewReader(text))
+}
+
+// SetMemoryAside makes the working memory MemoryPrevFile; where there is none it
+// does nothing. The commit that follows makes that durable.
+func (st *Store) SetMemoryAside() error {
+	if _, err := os.Lstat(st.path(MemoryFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := st.Hook.at("rename", st.path(MemoryPrevFile)); err != nil {
+		return err
+	}
+	return os.Rename(st.path(MemoryFile), st.path(MemoryPrevFile))
+}
+
+// remembered notes what the agent has put into its working memory. A turn that
+// began before a reset knows what is to be forgotten, and may not.
+func (m *machine) remembered(e Remembered) {
+	if m.outside(e.TurnID, e.Epoch, "remembered") {
+		return
+	}
+	if e.Epoch <= m.Reset.Epoch {
+		m.line(Line{Kind: LineTurn, TurnID: e.TurnID, Epoch: e.Epoch, What: "stale", Reason: "remembered after a reset"})
+		return
+	}
+	m.line(Line{Kind: LineMemory, TurnID: e.TurnID, Epoch: e.Epoch, Text: e.Text})
+}

@@ -1,0 +1,51 @@
+package state
+
+import (
+	"fmt"
+	"math"
+)
+
+// Micros is money: millionths of a US dollar.
+type Micros int64
+
+// Dollar is one US dollar.
+const Dollar Micros = 1_000_000
+
+// mostMoney bounds every sum, so that none can overflow: a thousand million
+// dollars.
+const mostMoney = 1_000_000_000 * Dollar
+
+// Dollars makes money of a figure in dollars, a part of a millionth counted
+// whole. The second result is false for what is no amount: negative, not a
+// number, or more than a thousand million.
+func Dollars(usd float64) (Micros, bool) {
+	if math.IsNaN(usd) || usd < 0 || usd > float64(mostMoney/Dollar) {
+		return 0, false
+	}
+	// What a float cannot hold exactly must not cost a millionth more.
+	return Micros(math.Ceil(math.Round(usd*1e9) / 1e3)), true
+}
+
+// USD is the amount in dollars.
+func (m Micros) USD() float64 { return float64(m) / float64(Dollar) }
+
+// String shows dollars and cents, and what is less than a dollar to four
+// places where it is no whole cents: "$1.25", "$0.0421".
+func (m Micros) String() string {
+	sign, abs := "", m
+	if m < 0 {
+		sign, abs = "-", -m
+	}
+	places := 2
+	switch {
+	case abs >= Dollar || abs%10_000 == 0:
+	case abs >= 100:
+		places = 4
+	default:
+		places = 6
+	}
+	return fmt.Sprintf("%s$%.*f", sign, places, abs.USD())
+}
+
+// plus adds within bounds; money that was spent never comes back.
+func (m Micros) plus(n Micros) Micros { return min(mostMoney, max(0, m)+min(mostMoney, max(0, n))) }

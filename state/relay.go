@@ -1,0 +1,89 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Relaying is one request of a peer that was honoured.
+type Relaying struct {
+	From string    `json:"from"`
+	At   time.Time `json:"at"`
+}
+
+// longestRelay bounds, in bytes, what is passed on of a peer's text.
+const longestRelay = 4 << 10
+
+// relayAsked passes a peer's word on to our own operator, as data and in a mail
+// of ours (DESIGN 10). It causes no turn and wakes nobody.
+func (m *machine) relayAsked(e RelayAsked) {
+	m.owe(0, e.MeshID)
+	if m.seen(e.Key) {
+		return
+	}
+	m.remember(e.Key)
+	text := plain(e.Text)
+	why := m.notRelayed(e.From, text)
+	if why != "" {
+		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "relay", Reason: "not passed on: " + why})
+		return
+	}
+	m.Relays = append(m.Relays, Relaying{From: e.From, At: m.now})
+	m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "relay", Reason: "passed on to the operator"})
+	m.queue(Effect{
+		Kind: Relayed, Channel: ByMail, To: m.policy.Operator,
+		// Without its callsign, so that an answer is not taken for mail to it.
+		Thread: m.subject("word of " + e.From),
+		Text: fmt.Sprintf("The agent %s asks me to pass this on to you. It is that agent's word, not mine; I have not acted on it. An answer to this mail comes to me.\n\n%s",
+			e.From, quote(text)),
+	})
+}
+
+// notRelayed says why a request is not honoured; "" if it is.
+func (m *machine) notRelayed(from, text string) string {
+	lately := 0
+	for _, r := range m.Relays {
+		if r.From == from {
+			lately++
+		}
+	}
+	switch {
+	case text == "":
+		return "it is empty"
+	case !m.policy.HasMail:
+		return "no mail is configured"
+	case !m.policy.Notices:
+		return "notices are switched off"
+	case lately >= mailsAnHour:
+		return fmt.Sprintf("more than %d within an hour", mailsAnHour)
+	}
+	return ""
+}
+
+// plain is a stranger's text without what could play tricks in a mail, cut.
+func plain(text string) string {
+	text = strings.ToValidUTF8(text[:min(len(text), longestRelay)], "")
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, text))
+}
+
+// quote marks each line as somebody else's.
+func quote(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimRight("> "+line, " \t\n") + "\n")
+	}
+	return b.String()
+}
+
+// relaysAfter keeps those later than t.
+func relaysAfter(relays []Relaying, t time.Time) []Relaying {
+	return slices.DeleteFunc(relays, func(r Relaying) bool { return !r.At.After(t) })
+}

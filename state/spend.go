@@ -1,0 +1,259 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// What turns cost. Money is counted when it is known to be spent, by whatever
+// process: a call that was paid for is paid for, though its turn be over.
+
+// Tokens counts what a model read and wrote. Input is without what came from
+// or went into the cache.
+type Tokens struct {
+	Input      int64 `json:"input,omitempty"`
+	Output     int64 `json:"output,omitempty"`
+	CacheRead  int64 `json:"cache_read,omitempty"`
+	CacheWrite int64 `json:"cache_write,omitempty"`
+}
+
+// Where the cost of a spending comes from.
+const (
+	BasisProvider = "provider" // the provider's, or the agent's, own figure
+	BasisTable    = "table"    // the price table
+	BasisDearest  = "dearest"  // the price table knows no such model: its dearest one
+)
+
+// Spending is one call to a model, or all calls of one agent process. It is
+// counted once under its ID.
+type Spending struct {
+	ID     string `json:"id"`
+	Model  string `json:"model,omitempty"`
+	Tokens Tokens `json:"tokens,omitzero"`
+	Cost   Micros `json:"micros"`
+	Basis  string `json:"basis,omitempty"`
+}
+
+// Spent: a turn has cost something. From is who caused it. Meter is set where
+// the agent's tokens are counted for its whole session.
+type Spent struct {
+	TurnID   string
+	Epoch    uint64
+	From     string
+	Spending Spending
+	Meter    Meter
+	Odd      string // in words, what was reported and not believed
+}
+
+// Credited: `credit USD` tops the credit up.
+type Credited struct {
+	Amount Micros
+	By     string
+}
+
+func (Spent) event()    {}
+func (Credited) event() {}
+
+// Meter is what an agent has counted in one of its sessions so far: only what
+// came on top of it since is new.
+type Meter struct {
+	Session string `json:"session,omitempty"`
+	Tokens  Tokens `json:"tokens,omitzero"`
+}
+
+// Purse holds the running totals. Each local day has an account of its own,
+// and so has each month: a clock that jumps over midnight finds the new day's
+// account, and back again the old one's with all that is in it. So no budget
+// is given twice, and none stays used up.
+type Purse struct {
+	Days   []Account `json:"days,omitempty"`   // the one used last at the end
+	Months []Account `json:"months,omitempty"` // likewise
+	Total  Micros    `json:"total,omitempty"`  // ever
+
+	// Credit is counted from when a credit was first configured: Base is the
+	// Total of then, Granted what was topped up.
+	Opened  bool   `json:"opened,omitempty"`
+	Base    Micros `json:"base,omitempty"`
+	Granted Micros `json:"granted,omitempty"`
+
+	Counted []string `json:"counted,omitempty"` // ids of spendings, the newest last
+	Meter   Meter    `json:"meter,omitzero"`
+
+	Unpriced []string `json:"unpriced,omitempty"` // models without a price
+	Tier     Tier     `json:"tier,omitempty"`     // as last told
+	Mourned  string   `json:"mourned,omitempty"`  // the death that the operator was told of
+}
+
+// Account is what was spent in a period: a local day ("2026-03-02") or month
+// ("2026-03").
+type Account struct {
+	Period string `json:"period"`
+	Cost   Micros `json:"micros"`
+}
+
+// How much is kept. An account is dropped only when that many other periods
+// have been spent in since.
+const (
+	daysKept      = 8
+	monthsKept    = 3
+	countedKept   = 256
+	countedBefore = 16 // of them those of earlier turns
+	unpricedKept  = 8
+)
+
+// MostSpent is what one spending can be at most: what is reported beyond is no
+// figure to believe.
+const MostSpent = 1_000 * Dollar
+
+// mostTokens bounds each count of one spending likewise.
+const mostTokens = 1_000_000_000
+
+// Day is the local day of t, as money is counted: "2026-03-02".
+func (p Policy) Day(t time.Time) string {
+	if p.Location == nil {
+		return t.UTC().Format(time.DateOnly)
+	}
+	return t.In(p.Location).Format(time.DateOnly)
+}
+
+// month is the month of a day.
+func month(day string) string { return day[:min(len(day), len("2006-01"))] }
+
+// SpentOn is what was spent on the local day of now, and in its month.
+func (s State) SpentOn(p Policy, now time.Time) (today, thisMonth Micros) {
+	day := p.Day(now)
+	return account(s.Purse.Days, day), account(s.Purse.Months, month(day))
+}
+
+func account(in []Account, period string) Micros {
+	for _, a := range in {
+		if a.Period == period {
+			return max(0, a.Cost)
+		}
+	}
+	return 0
+}
+
+// enter books cost for a period.
+func enter(in []Account, period string, cost Micros, kept int) []Account {
+	i := slices.IndexFunc(in, func(a Account) bool { return a.Period == period })
+	a := Account{Period: period}
+	if i >= 0 {
+		a = in[i]
+		in = slices.Delete(in, i, i+1)
+	}
+	a.Cost = a.Cost.plus(cost)
+	in = append(in, a)
+	return slices.Delete(in, 0, max(0, len(in)-kept))
+}
+
+// spent counts a spending, once.
+func (m *machine) spent(e Spent) {
+	sp, odd := e.Spending.bounded()
+	odd = join(e.Odd, odd)
+	if sp.ID == "" || slices.Contains(m.Purse.Counted, sp.ID) {
+		return
+	}
+	l := Line{Kind: LineSpend, TurnID: e.TurnID, Epoch: e.Epoch, From: e.From, Day: m.policy.Day(m.now), Spending: &sp, Reason: odd}
+	if e.Meter != (Meter{}) {
+		l.Meter = &e.Meter
+	}
+	if sp.Basis == BasisDearest && !slices.Contains(m.Purse.Unpriced, sp.Model) {
+		l.Reason = join(l.Reason, fmt.Sprintf("no price of %q is known: counted as the dearest that is", sp.Model))
+	}
+	m.book(l)
+	m.line(l)
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// bounded is the spending with figures that can be: odd says in words which
+// were not.
+func (sp Spending) bounded() (_ Spending, odd string) {
+	if sp.Cost < 0 || sp.Cost > MostSpent {
+		odd = fmt.Sprintf("a cost of %v cannot be", sp.Cost)
+		sp.Cost = min(max(sp.Cost, 0), MostSpent)
+		odd += fmt.Sprintf(": counted as %v", sp.Cost)
+	}
+	for _, n := range []*int64{&sp.Tokens.Input, &sp.Tokens.Output, &sp.Tokens.CacheRead, &sp.Tokens.CacheWrite} {
+		if *n < 0 || *n > mostTokens {
+			odd = join(odd, fmt.Sprintf("%d tokens cannot be", *n))
+			*n = min(max(*n, 0), mostTokens)
+		}
+	}
+	return sp, odd
+}
+
+// book enters what a spending's line says, now or when the state is rebuilt.
+func (m *machine) book(l Line) {
+	p, sp := &m.Purse, l.Spending
+	p.Days = enter(p.Days, l.Day, sp.Cost, daysKept)
+	p.Months = enter(p.Months, month(l.Day), sp.Cost, monthsKept)
+	p.Total = p.Total.plus(sp.Cost)
+	p.Counted = append(p.Counted, sp.ID)
+	p.Counted = slices.Delete(p.Counted, 0, max(0, len(p.Counted)-countedKept))
+	if l.Meter != nil {
+		p.Meter = *l.Meter
+	}
+	p.Unpriced = slices.DeleteFunc(p.Unpriced, func(model string) bool { return model == sp.Model })
+	if sp.Basis == BasisDearest {
+		p.Unpriced = append(p.Unpriced, sp.Model)
+		p.Unpriced = slices.Delete(p.Unpriced, 0, max(0, len(p.Unpriced)-unpricedKept))
+	}
+	i := slices.IndexFunc(m.Inbox, func(msg Message) bool { return l.TurnID != "" && msg.TurnID == l.TurnID })
+	if i >= 0 {
+		m.Inbox[i].Cost = m.Inbox[i].Cost.plus(sp.Cost)
+	}
+}
+
+// forgetCounted drops the ids of spendings of turns before this one.
+func (m *machine) forgetCounted() {
+	p := &m.Purse
+	p.Counted = slices.Delete(p.Counted, 0, max(0, len(p.Counted)-countedBefore))
+}
+
+// What a credit line tells.
+const (
+	creditOpened = "opened" // from here on it is counted
+	creditAdded  = "topped up"
+)
+
+// openCredit begins to count credit where one is configured for the first
+// time. Later it is not begun anew, whatever becomes of the setting.
+func (m *machine) openCredit() {
+	if !m.policy.Budget.HasCredit || m.Purse.Opened {
+		return
+	}
+	m.Purse.Opened, m.Purse.Base = true, m.Purse.Total
+	m.line(Line{Kind: LineCredit, What: creditOpened, Amount: m.policy.Budget.Credit})
+}
+
+func (m *machine) credited(e Credited) {
+	if e.Amount <= 0 || e.Amount > mostMoney {
+		return
+	}
+	m.Purse.Granted = m.Purse.Granted.plus(e.Amount)
+	m.line(Line{Kind: LineCredit, What: creditAdded, From: e.By, Amount: e.Amount})
+}
+
+// redoCredit and redoSpend are for a state that is rebuilt.
+func (m *machine) redoCredit(l Line) {
+	switch l.What {
+	case creditOpened:
+		m.Purse.Opened, m.Purse.Base = true, m.Purse.Total
+	case creditAdded:
+		m.Purse.Granted = m.Purse.Granted.plus(l.Amount)
+	}
+}
+
+func (m *machine) redoSpend(l Line) {
+	if l.Spending != nil && !slices.Contains(m.Purse.Counted, l.Spending.ID) {
+		m.book(l)
+	}
+}

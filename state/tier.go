@@ -1,0 +1,154 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Tier is what the agent can afford. It stands beside the phase, not in it,
+// and follows from what is left alone (DESIGN 5).
+type Tier string
+
+// The tiers, by what is left.
+const (
+	TierNormal   Tier = "normal"
+	TierLow      Tier = "low_compute" // a cheaper model
+	TierCritical Tier = "critical"    // the operator's messages only
+	TierDead     Tier = "dead"        // no turns; polling goes on
+)
+
+// ParseTier reads a tier.
+func ParseTier(s string) (Tier, error) {
+	switch t := Tier(s); t {
+	case TierNormal, TierLow, TierCritical, TierDead:
+		return t, nil
+	}
+	return "", fmt.Errorf("%q is no tier: want normal, low_compute, critical or dead", s)
+}
+
+// Budget limits what turns may cost. The zero value limits nothing.
+type Budget struct {
+	// Credit is what the agent is given to begin with; what is topped up comes
+	// on top. Without HasCredit the balance is unknown, which limits nothing.
+	HasCredit bool
+	Credit    Micros
+
+	Day  Micros // for each local day; 0: no limit
+	Turn Micros // for each turn, all its attempts together; 0: no limit
+
+	Low, Critical Micros // what is left below which those tiers begin
+}
+
+// Limit is a budget that limits turns: the credit, or that of a day.
+type Limit struct {
+	Left Micros // may be below nothing, since a call may cost more than was left
+	Of   Micros // what there was
+	Day  string // "": the credit
+}
+
+// What names the limit: "the credit of $5.00".
+func (l Limit) What() string {
+	if l.Day == "" {
+		return fmt.Sprintf("the credit of %v", l.Of)
+	}
+	return fmt.Sprintf("the budget of %v for %s", l.Of, l.Day)
+}
+
+// Remedy says how long an agent rests that has used it up.
+func (l Limit) Remedy() string {
+	if l.Day == "" {
+		return "until it is topped up: `agentstateloop credit 5` adds five dollars"
+	}
+	return "until the next day begins, or day_usd in [budget] is raised"
+}
+
+// death is a name for its being used up, which is told once.
+func (l Limit) death() string { return fmt.Sprintf("%s %d", cmp.Or(l.Day, "credit"), l.Of) }
+
+// Tightest is the limit of which the least is left; limited is false where no
+// budget is set, and then nothing is known of a balance.
+func (s State) Tightest(p Policy, now time.Time) (tightest Limit, limited bool) {
+	if left, known := s.Balance(p); known {
+		tightest, limited = Limit{Left: left, Of: p.Budget.Credit.plus(s.Purse.Granted)}, true
+	}
+	if of := p.Budget.Day; of > 0 {
+		today, _ := s.SpentOn(p, now)
+		if left := of - today; !limited || left < tightest.Left {
+			tightest, limited = Limit{Left: left, Of: of, Day: p.Day(now)}, true
+		}
+	}
+	return tightest, limited
+}
+
+// Balance is what is left of the credit: what the configuration gives and what
+// was topped up, less what was spent since it was first configured. known is
+// false where no credit is configured.
+func (s State) Balance(p Policy) (left Micros, known bool) {
+	if !p.Budget.HasCredit {
+		return 0, false
+	}
+	base := s.Purse.Base
+	if !s.Purse.Opened {
+		base = s.Purse.Total // no step has seen it yet
+	}
+	return p.Budget.Credit.plus(s.Purse.Granted) - max(0, s.Purse.Total-base), true
+}
+
+// Left is what may still be spent today, not below nothing.
+func (s State) Left(p Policy, now time.Time) (left Micros, limited bool) {
+	l, limited := s.Tightest(p, now)
+	return max(0, l.Left), limited
+}
+
+// Tier is what the agent can afford at now.
+func (s State) Tier(p Policy, now time.Time) Tier {
+	l, limited := s.Tightest(p, now)
+	switch {
+	case !limited:
+		return TierNormal
+	case l.Left <= 0:
+		return TierDead
+	case l.Left < p.Budget.Critical:
+		return TierCritical
+	case l.Left < p.Budget.Low:
+		return TierLow
+	}
+	return TierNormal
+}
+
+// runs says whether a message gets a turn in this tier.
+func (t Tier) runs(msg Message) bool {
+	switch t {
+	case TierDead:
+		return false
+	case TierCritical:
+		return msg.Operator
+	}
+	return true
+}
+
+// tellTier puts a change of the tier into the history. Each death is told the
+// operator once, though the clock jump to and fro over it.
+func (m *machine) tellTier() {
+	tier := m.State.Tier(m.policy, m.now)
+	before := m.Purse.Tier
+	if before == "" {
+		before = TierNormal
+	}
+	if tier == before {
+		return
+	}
+	l, limited := m.Tightest(m.policy, m.now)
+	reason := "nothing limits it any more"
+	if limited {
+		reason = fmt.Sprintf("%v is left of %s", max(0, l.Left), l.What())
+	}
+	m.Purse.Tier = tier
+	m.line(Line{Kind: LineTier, What: string(tier), From: string(before), Reason: reason})
+	if tier != TierDead || m.Purse.Mourned == l.death() {
+		return
+	}
+	m.Purse.Mourned = l.death()
+	m.notice("I am out of money: " + l.What() + " is used up. I run no turns " + l.Remedy() + ". I go on reading your messages; they wait.")
+}
