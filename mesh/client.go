@@ -141,14 +141,16 @@ func (c *Client) Online(ctx context.Context) ([]Presence, error) {
 // Status asks how the mesh is.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var s Status
+	var date time.Time
 	err := c.do(ctx, request{
 		op: "read status", method: http.MethodGet,
 		path: cmp.Or(c.Paths.Status, "/status"),
-		into: &s, accept: []int{http.StatusOK},
+		into: &s, date: &date, accept: []int{http.StatusOK},
 	})
 	if err != nil {
 		return Status{}, err
 	}
+	s.Date = date
 	return s, nil
 }
 

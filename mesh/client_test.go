@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -254,6 +255,9 @@ func TestTokenStaysSecret(t *testing.T) {
 	echoes := map[string]http.HandlerFunc{
 		"error":  answer(400, "application/json", `{"error":"bad `+token+`"}`),
 		"denied": answer(401, "application/json", `{"error":"bad `+token+`"}`),
+		"cut":    answer(400, "application/json", `{"error":"`+strings.Repeat("x", 195)+token+`"}`),
+		"basic":  answer(403, "application/json", `{"error":"`+base64.StdEncoding.EncodeToString([]byte("x:"+token))+`"}`),
+		"long":   answer(200, "text/"+strings.Repeat("x", 70)+token, `x`),
 		"type":   answer(200, token+"/x", `x`),
 		"time":   answer(200, "application/json", `{"messages":[{"sent_at":"`+token+`"}],"halted":"`+token+`"}`),
 		"encoding": func(w http.ResponseWriter, r *http.Request) {
@@ -270,8 +274,10 @@ func TestTokenStaysSecret(t *testing.T) {
 		c := serve(t, h)
 		c.Token = func(context.Context) (string, error) { return token + "\n", nil }
 		_, err := c.Mailbox(t.Context(), 0)
-		if err == nil || strings.Contains(err.Error(), token) {
-			t.Errorf("%s: %v", name, err)
+		for _, form := range append(state.Disguises(token), "s3cre") {
+			if err == nil || strings.Contains(err.Error(), form) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 
@@ -339,6 +345,14 @@ func TestTokenReading(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, call, err)
 			}
 		}
+	}
+	// Whoever is told to stop has learnt nothing about the token.
+	ctx, cancel := context.WithCancel(t.Context())
+	c.Token, c.token = func(ctx context.Context) (string, error) { cancel(); return "", ctx.Err() }, ""
+	if _, err := c.Status(ctx); err == nil {
+		t.Error("no error when told to stop")
+	} else if _, ok := state.CredentialFailure(err); ok {
+		t.Errorf("told to stop: %v", err)
 	}
 	if len(got) != 4 {
 		t.Errorf("%d requests left without a readable token", len(got)-4)

@@ -152,6 +152,7 @@ type Presence struct {
 	Callsign string      `json:"callsign,omitempty"`
 	Phase    state.Phase `json:"phase,omitempty"`
 	Asleep   bool        `json:"asleep,omitempty"` // nothing waits, nothing runs
+	Tier     state.Tier  `json:"tier,omitempty"`   // what it can afford
 	Wake     string      `json:"wake,omitempty"`
 	SeenAt   time.Time   `json:"seen_at,omitzero"`
 }
@@ -161,6 +162,10 @@ type Status struct {
 	Halted  bool `json:"halted"`
 	Online  int  `json:"online"`  // agents
 	Waiting int  `json:"waiting"` // messages and nudges not acknowledged yet
+
+	// Date is the mesh's clock, to the second, as its answer's header has it;
+	// zero where it has none.
+	Date time.Time `json:"-"`
 }
 
 // posting is the body of POST /message: what a sender may say.

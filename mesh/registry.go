@@ -17,6 +17,7 @@ func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (
 	var body struct {
 		Phase    string  `json:"phase"`
 		Asleep   bool    `json:"asleep"`
+		Tier     string  `json:"tier"`
 		Callsign string  `json:"callsign"`
 		Wake     *string `json:"wake"`
 	}
@@ -31,6 +32,13 @@ func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (
 			return 0, nil, refuse(http.StatusBadRequest, "phase is not IDLE, PREP or ACTIVE")
 		}
 		p.Phase = phase
+	}
+	if body.Tier != "" {
+		tier, err := state.ParseTier(body.Tier)
+		if err != nil {
+			return 0, nil, refuse(http.StatusBadRequest, "tier is not normal, low_compute, critical or dead")
+		}
+		p.Tier = tier
 	}
 	if len(p.Callsign) > 64 || strings.ContainsFunc(p.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		return 0, nil, refuse(http.StatusBadRequest, "callsign is over 64 bytes, or not printable")

@@ -25,8 +25,9 @@ type request struct {
 	op           string
 	method, path string // path is escaped
 	query        string
-	body         any // nil: none
-	into         any // nil: the answer's body does not matter
+	body         any        // nil: none
+	into         any        // nil: the answer's body does not matter
+	date         *time.Time // where not nil, it is set to the answer's Date
 	accept       []int
 	wait         time.Duration // the server may hold the answer back so long
 }
@@ -34,6 +35,7 @@ type request struct {
 // do makes the call. What it reads is bounded in time by Timeout and in size
 // by MaxMailbox.
 func (c *Client) do(ctx context.Context, r request) error {
+	asked := ctx
 	timeout := c.Timeout
 	if timeout <= 0 {
 		timeout = 30 * time.Second
@@ -42,6 +44,9 @@ func (c *Client) do(ctx context.Context, r request) error {
 	defer cancel()
 
 	token, err := c.bearer(ctx)
+	if err != nil && asked.Err() != nil {
+		return &Error{Op: r.op, Err: context.Cause(asked)} // we were told to stop; the token may be good
+	}
 	if err != nil {
 		return &state.CredentialError{Name: "mesh", Err: fmt.Errorf("read token: %w", err)}
 	}
@@ -60,6 +65,9 @@ func (c *Client) do(ctx context.Context, r request) error {
 
 	if !slices.Contains(r.accept, resp.StatusCode) {
 		return c.refusal(r.op, resp, token)
+	}
+	if r.date != nil {
+		*r.date, _ = http.ParseTime(resp.Header.Get("Date")) // zero where there is none
 	}
 	if err := r.read(resp); err != nil {
 		return &Error{Op: r.op, Code: resp.StatusCode, Err: withhold(token, err)}
@@ -113,10 +121,10 @@ func (r request) read(resp *http.Response) error {
 		return nil
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return fmt.Errorf("answer is encoded as %.40q, which was not asked for", e)
+		return fmt.Errorf("answer is encoded as %s, which was not asked for", quoteShort(e))
 	}
 	if !isJSON(resp.Header.Get("Content-Type")) {
-		return fmt.Errorf("answer is %.80q, not JSON: is this the mesh?", resp.Header.Get("Content-Type"))
+		return fmt.Errorf("answer is %s, not JSON: is this the mesh?", quoteShort(resp.Header.Get("Content-Type")))
 	}
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		return errors.New("answer is no JSON object: is this the mesh?")
@@ -128,6 +136,15 @@ func (r request) read(resp *http.Response) error {
 		return fmt.Errorf("decode answer: %s", printable(err.Error())) // it can quote the answer
 	}
 	return nil
+}
+
+// quoteShort quotes a stranger's header. A long one is not cut, since what is
+// left of a token could not be told from other text.
+func quoteShort(s string) string {
+	if len(s) > 80 {
+		return "something long"
+	}
+	return strconv.Quote(s)
 }
 
 func isJSON(contentType string) bool {
@@ -146,7 +163,8 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a broken one only says less
 	if json.Unmarshal(body, &said) == nil && said.Error != "" {
-		e.Err = withhold(token, errors.New(printable(said.Error)))
+		e.Err = withhold(token, errors.New(said.Error))
+		e.Err = errors.New(printable(e.Err.Error()))
 	}
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 		c.forget(token)
@@ -158,7 +176,8 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 // withhold keeps the token out of an error: what a stranger answered is quoted
 // in many of them, and it may be an echo of what we sent.
 func withhold(token string, err error) error {
-	if token != "" && strings.Contains(err.Error(), token) {
+	echoes := func(form string) bool { return strings.Contains(err.Error(), form) }
+	if slices.ContainsFunc(state.Disguises(token), echoes) {
 		return errors.New("the answer is not shown, since it repeats our token")
 	}
 	return err

@@ -1,0 +1,70 @@
+package mesh
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// FuzzPost: whatever is posted is refused by a 4xx, or lies in the mailbox once,
+// from whom the token says and in fields of the profile's bounds.
+func FuzzPost(f *testing.F) {
+	for _, body := range []string{
+		`{"id":"1","from":"goulard","to":"dorlange","message":"hi"}`, `{"to":"dorlange","message":"hi","kind":"ask","hops":["a","b"]}`,
+		`{"to":"dorlange","kind":"report","correlation_id":"x","result_fields":["y"]}`, `{"from":"dorlange","to":"dorlange","message":"x"}`,
+		`{"id":"a/b","to":"dorlange","message":"x"}`, `{"to":"dorlange","message":"\ud800","hops":[null]}`, `{"to":"DORLANGE"}`,
+		`{"to":"dorlange","message":"x"}{}`, `[]`, `null`, ``, `{"to":"dorlange","message":"x","kind":"nudge"}`, `{"to":"dorlange","message":"x","extra":1}`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := NewServer(Options{Tokens: two()})
+		defer s.Close()
+		call := func(method, path, token, body string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(method, path, strings.NewReader(body))
+			r.Host = "localhost"
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			return w
+		}
+		first := call("POST", "/message", "tg", string(body))
+		if !json.Valid(first.Body.Bytes()) || first.Code != http.StatusAccepted && (first.Code < 400 || first.Code >= 500) {
+			t.Fatalf("%q: %d %s", body, first.Code, first.Body)
+		}
+		var took struct{ ID string }
+		var box Mailbox
+		if err := json.Unmarshal(call("GET", "/mailbox/dorlange", "td", "").Body.Bytes(), &box); err != nil {
+			t.Fatal(err)
+		}
+		if first.Code != http.StatusAccepted {
+			if len(box.Messages) > 0 {
+				t.Errorf("%q was refused (%d), and taken: %+v", body, first.Code, box.Messages)
+			}
+			return
+		}
+		if err := json.Unmarshal(first.Body.Bytes(), &took); err != nil {
+			t.Fatal(err)
+		}
+		if len(box.Messages) == 0 && strings.Contains(strings.ToLower(string(body)), "goulard") {
+			return // to itself
+		}
+		if len(box.Messages) != 1 {
+			t.Fatalf("%q: %d messages", body, len(box.Messages))
+		}
+		m := box.Messages[0]
+		if m.ID != took.ID || !validID(m.ID) || m.From != "goulard" || m.To != "dorlange" || !m.Proven || len(m.Hops) > MaxHops || m.Kind == KindNudge {
+			t.Errorf("%q became %+v", body, m)
+		}
+		again, err := json.Marshal(posting{ID: m.ID, From: m.From, To: m.To, Text: "again", Kind: KindMessage})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second := call("POST", "/message", "tg", string(again)); second.Code != http.StatusOK {
+			t.Errorf("the same id again: %d %s", second.Code, second.Body)
+		}
+	})
+}
