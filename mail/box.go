@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"agentstateloop/state"
-
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 )
@@ -63,6 +61,7 @@ type Session struct {
 
 	validity uint32
 	next     uint32 // UIDNEXT at SELECT; 0 when the server did not say
+	mails    uint32 // how many there were at SELECT
 }
 
 // Open connects, logs in and selects the mailbox: TCP, TLS, then login and
@@ -70,19 +69,20 @@ type Session struct {
 // costs three round trips more. A refused or unreadable secret is a
 // *state.CredentialError named "imap"; a network fault never is.
 func (b Box) Open(ctx context.Context) (*Session, error) {
-	s, err := b.open(ctx, nil)
+	s, err := b.open(ctx, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
 	}
 	return s, nil
 }
 
-// open is Open; options let the library pass on what the server says unasked.
-func (b Box) open(ctx context.Context, options *imapclient.Options) (*Session, error) {
-	secret, err := b.secret(ctx, "imap")
-	if err != nil {
-		return nil, err
-	}
+// open is Open; options let the library pass on what the server says unasked,
+// and how, unless it is nil, says in which way the mailbox is selected.
+func (b Box) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
+	return loggedIn(ctx, b.Server, "imap", func(secret string) (*Session, error) { return b.openWith(ctx, options, how, secret) })
+}
+
+func (b Box) openWith(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions, secret string) (*Session, error) {
 	conn, err := b.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (b Box) open(ctx context.Context, options *imapclient.Options) (*Session, e
 		return nil, err
 	}
 	client := imapclient.New(lc, options)
-	data, err := client.Select(b.mailbox(), nil).Wait()
+	data, err := client.Select(b.mailbox(), how).Wait()
 	if err != nil {
 		client.Close() // waits for the reader, so that lc.failed is settled
 		if lc.failed != nil {
@@ -117,23 +117,7 @@ func (b Box) open(ctx context.Context, options *imapclient.Options) (*Session, e
 		client.Close()
 		return nil, errors.New("select: the server gives no UIDVALIDITY, its UIDs cannot be relied on")
 	}
-	return &Session{box: b, conn: conn, client: client, validity: data.UIDValidity, next: uint32(data.UIDNext)}, nil
-}
-
-// secret reads the secret; what goes wrong is the credential's failure, unless
-// ctx ended.
-func (s Server) secret(ctx context.Context, name string) (string, error) {
-	if s.Secret == nil {
-		return "", &state.CredentialError{Name: name, Err: errors.New("no secret is configured")}
-	}
-	secret, err := s.Secret(ctx)
-	if err != nil && ctx.Err() != nil {
-		return "", context.Cause(ctx)
-	}
-	if err != nil {
-		return "", &state.CredentialError{Name: name, Err: err}
-	}
-	return secret, nil
+	return &Session{box: b, conn: conn, client: client, validity: data.UIDValidity, next: uint32(data.UIDNext), mails: data.NumMessages}, nil
 }
 
 // Validity is the mailbox's UIDVALIDITY, never 0.

@@ -33,21 +33,28 @@ type head struct {
 // headers fetches the heads of set, ascending, without setting \Seen. With an
 // error it gives those that came before it.
 func (l *looker) headers(set imap.UIDSet) ([]head, error) {
-	l.box.phase(l.conn)
-	cmd := l.client.Fetch(set, &imap.FetchOptions{
+	return l.heads(set, maxHeader, &imap.FetchItemBodySection{
+		Specifier: imap.PartSpecifierHeader, HeaderFields: headerFields, Peek: true,
+	})
+}
+
+// heads fetches one section of each mail of set, and of that no more than most
+// bytes. With an error it gives those that came before it, and the session is of
+// no further use.
+func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBodySection) ([]head, error) {
+	s.box.phase(s.conn)
+	cmd := s.client.Fetch(set, &imap.FetchOptions{
 		UID: true, Flags: true, InternalDate: true, RFC822Size: true,
-		BodySection: []*imap.FetchItemBodySection{{
-			Specifier: imap.PartSpecifierHeader, HeaderFields: headerFields, Peek: true,
-		}},
+		BodySection: []*imap.FetchItemBodySection{section},
 	})
 	var heads []head
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
-		h, err := readHead(msg)
+		h, err := readHead(msg, most)
 		if err != nil {
-			l.conn.Close() // the command is left as it is, see abandon
+			s.conn.Close() // the command is left as it is, see abandon
 			return heads, err
 		}
-		l.box.phase(l.conn)
+		s.box.phase(s.conn)
 		heads = append(heads, h)
 	}
 	err := cmd.Close()
@@ -55,7 +62,7 @@ func (l *looker) headers(set imap.UIDSet) ([]head, error) {
 	return heads, err
 }
 
-func readHead(msg *imapclient.FetchMessageData) (head, error) {
+func readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
 	h := head{broken: true}
 	for item := msg.Next(); item != nil; item = msg.Next() {
 		switch item := item.(type) {
@@ -72,7 +79,7 @@ func readHead(msg *imapclient.FetchMessageData) (head, error) {
 				continue
 			}
 			raw := &counted{r: item.Literal}
-			h.raw, _ = io.ReadAll(io.LimitReader(raw, maxHeader))
+			h.raw, _ = io.ReadAll(io.LimitReader(raw, most))
 			if err := raw.finish(item.Literal.Size()); err != nil {
 				return h, err
 			}

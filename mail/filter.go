@@ -29,18 +29,26 @@ type Filter struct {
 
 	// What proves the sender, [trust] of DESIGN 12. With any other Require no
 	// mail comes in.
-	Require      string // RequireDMARC or RequireFrom
+	Require      string // RequireDMARC, RequireChallenge or RequireFrom
 	Verify       string // under RequireDMARC: VerifyServer, which "" means too, or VerifyDKIM
 	AuthservID   string // for VerifyServer: who says it
 	SameProvider bool   // for VerifyServer: one auth=pass for the operator's address will do as well
 	Resolver     string // for VerifyDKIM: the DNS server, host:port; "" is the system's
+	Fallback     bool   // under RequireDMARC: the operator may be asked about what is not proved
 }
 
-// The values of [trust] require that are built.
+// The values of [trust] require.
 const (
-	RequireDMARC = "dmarc" // the domain in From stands for the mail
-	RequireFrom  = "from"  // nothing: whoever writes the operator's address is the operator
+	RequireDMARC     = "dmarc"     // the domain in From stands for the mail
+	RequireChallenge = "challenge" // an answer that shows the token of a challenge does, see Tokens
+	RequireFrom      = "from"      // nothing: whoever writes the operator's address is the operator
 )
+
+// Challenges says whether the operator may be asked about mail that nothing
+// proves to be his.
+func (f Filter) Challenges() bool {
+	return f.Require == RequireChallenge || f.Require == RequireDMARC && f.Fallback
+}
 
 // Who verifies under RequireDMARC.
 const (
@@ -74,8 +82,8 @@ func (f Filter) judge(h Header, size int64) (mine bool, gate, reason string) {
 	if f.MaxSize > 0 && size > f.MaxSize {
 		return true, GateSize, fmt.Sprintf("%d bytes, the limit is %d", size, f.MaxSize)
 	}
-	if f.Require != RequireDMARC && f.Require != RequireFrom {
-		return true, GateTrust, fmt.Sprintf("sender authentication %q is not built", f.Require)
+	if f.Require != RequireDMARC && f.Require != RequireChallenge && f.Require != RequireFrom {
+		return true, GateTrust, fmt.Sprintf("sender authentication %q is not known", f.Require)
 	}
 	return true, "", ""
 }
@@ -105,10 +113,12 @@ func notByHand(h Header) (gate, reason string) {
 	return "", ""
 }
 
-func (f Filter) fromOperator(h Header) bool {
-	return slices.ContainsFunc(f.Operators, func(op string) bool {
-		return op != "" && slices.Contains(h.Froms, NormalAddress(op))
-	})
+func (f Filter) fromOperator(h Header) bool { return slices.ContainsFunc(h.Froms, f.Operator) }
+
+// Operator says whether address is one of the operator's.
+func (f Filter) Operator(address string) bool {
+	address = NormalAddress(address)
+	return slices.ContainsFunc(f.Operators, func(op string) bool { return op != "" && NormalAddress(op) == address })
 }
 
 func (f Filter) answersUs(h Header) bool {

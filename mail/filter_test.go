@@ -132,7 +132,7 @@ func TestGate(t *testing.T) {
 	if mine, gate, _ := own.judge(ParseHeader([]byte("From: artificer3120@example.org\nSubject: @goulard3120\n\n")), 1); !mine || gate != GateSelf {
 		t.Errorf("mail from our own address: %v, %q", mine, gate)
 	}
-	for _, require := range []string{"", "challenge", "DMARC"} {
+	for _, require := range []string{"", "Challenge", "DMARC"} {
 		f := testFilter
 		f.Require = require
 		if mine, gate, _ := f.judge(ParseHeader([]byte(from+"Subject: @goulard3120\n\n")), 1); !mine || gate != GateTrust {

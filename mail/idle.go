@@ -30,7 +30,7 @@ type Watch struct {
 func (b Box) Watch(ctx context.Context) (*Watch, error) {
 	w := &Watch{news: make(chan struct{}, 1)}
 	var err error
-	if w.Session, err = b.open(ctx, w.options()); err != nil {
+	if w.Session, err = b.open(ctx, w.options(), nil); err != nil {
 		return nil, fmt.Errorf("watch mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
 	}
 	return w, nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"agentstateloop/state"
@@ -86,13 +87,24 @@ func traces(s Server, secret string) []string {
 	if secret == "" {
 		return nil
 	}
-	t := []string{secret, strings.Trim(quote(secret), `"`), base64.StdEncoding.EncodeToString([]byte(secret))}
+	t := state.Disguises(secret)
 	if client, err := s.saslClient(secret); err == nil {
 		if _, initial, err := client.Start(); err == nil {
 			t = append(t, base64.StdEncoding.EncodeToString(initial))
 		}
 	}
+	// One within another must not be taken out of it first.
+	slices.SortFunc(t, func(a, b string) int { return len(b) - len(a) })
 	return t
+}
+
+// withhold takes the traces of a secret out of a server's words, and makes these
+// fit for an error: one line, short.
+func withhold(traces []string, text string) string {
+	for _, t := range traces {
+		text = strings.ReplaceAll(text, t, "***")
+	}
+	return oneLine(text, 300)
 }
 
 // Read gives the library the greeting once the login succeeded, then what the
@@ -132,7 +144,7 @@ func (c *loginConn) answer() error {
 		case tag == loginTag:
 			return c.refusal(kind, text)
 		case tag == "*" && kind == "BYE" && !greeted:
-			return fmt.Errorf("login: the server closes at once: %s", c.clean(text))
+			return fmt.Errorf("login: the server closes at once: %s", withhold(c.hide, text))
 		case tag == "*" && kind == "BYE":
 			return c.refusal(kind, text)
 		case tag == "+":
@@ -140,7 +152,7 @@ func (c *loginConn) answer() error {
 		case tag == "*":
 			greeted = true
 		default:
-			return fmt.Errorf("login: the server does not speak IMAP: %.60q", c.clean(line))
+			return fmt.Errorf("login: the server does not speak IMAP: %.60q", withhold(c.hide, line))
 		}
 	}
 }
@@ -148,7 +160,7 @@ func (c *loginConn) answer() error {
 // refusal tells a refused secret from a server that cannot log anybody in just
 // now, which is no fault of the credential (DESIGN 10).
 func (c *loginConn) refusal(kind, text string) error {
-	err := fmt.Errorf("login: %s %s", kind, c.clean(text))
+	err := fmt.Errorf("login: %s %s", kind, withhold(c.hide, text))
 	if kind == "BAD" || busy(text) {
 		return err
 	}
@@ -182,15 +194,7 @@ func (c *loginConn) challenge(b64 string) error {
 	if err != nil || len(text) == 0 {
 		return errors.New("login: the server takes no initial response with AUTHENTICATE; use another auth")
 	}
-	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: token refused: %s", c.clean(string(text)))}
-}
-
-// clean makes a server's words fit for an error: no secret, one line, short.
-func (c *loginConn) clean(text string) string {
-	for _, h := range c.hide {
-		text = strings.ReplaceAll(text, h, "***")
-	}
-	return oneLine(text, 300)
+	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: token refused: %s", withhold(c.hide, string(text)))}
 }
 
 // readLine reads one line without its end, of maxLoginLine bytes at most.

@@ -36,6 +36,10 @@ type Message struct {
 	// Gate is "" for mail that may come in, else the gate that refused it, with
 	// the evidence in Reason.
 	Gate, Reason string
+
+	// Ask: all that is missing is a proof of the sender, and the operator may be
+	// asked. The gate is GateTrust, which a token lifts.
+	Ask bool
 }
 
 // Keep stores the raw bytes of a mail for this agent, refused ones included:

@@ -17,6 +17,10 @@ func NewText(plain string) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
+// ControlYes stands for a YES to a challenge that is not open. It is none of the
+// words that Control gives.
+const ControlYes = "YES"
+
 // Control is the control word a mail consists of (DESIGN 6): "STOP", "HALT",
 // "GO" or "STATUS", alone in the new text, in any case, a full stop or an
 // exclamation mark behind it allowed; else "".

@@ -47,13 +47,21 @@ func (l *looker) prove(m *Message, body io.Reader) error {
 	switch {
 	case gate != "":
 		return l.keepAs(m, gate, reason, whole)
+	case l.filter.Require == RequireChallenge:
+		return l.unproved(m, "only an answer to a challenge is believed", whole)
 	case l.filter.Verify == VerifyDKIM:
 		return l.proveBySignature(m, fields, from, whole)
 	}
 	if reason := serverProof(fields, from, l.filter.AuthservID, l.filter.SameProvider); reason != "" {
-		return l.keepAs(m, GateTrust, reason, whole)
+		return l.unproved(m, reason, whole)
 	}
 	return l.keep(m, whole)
+}
+
+// unproved keeps a mail of which everything but its sender is in order.
+func (l *looker) unproved(m *Message, reason string, body io.Reader) error {
+	m.Ask = l.filter.Challenges()
+	return l.keepAs(m, GateTrust, reason, body)
 }
 
 // soleAuthor reads a header by the letter, as it must be before anything of it
@@ -117,7 +125,7 @@ func (l *looker) proveBySignature(m *Message, fields []field, from string, body 
 		return err
 	}
 	if reason != "" {
-		return l.keepAs(m, GateTrust, reason, read)
+		return l.unproved(m, reason, read)
 	}
 	if _, err := cutHeader(read); err != nil {
 		return err

@@ -59,7 +59,8 @@ type Sender struct {
 	server Server
 	conn   net.Conn // with deadlines that work
 	client *smtp.Client
-	gone   error // why nothing can be sent on this connection any more
+	hide   []string // what must not appear in an error
+	gone   error    // why nothing can be sent on this connection any more
 }
 
 // OpenSender connects, greets, starts TLS where configured and logs in. With an
@@ -74,14 +75,17 @@ func (s Server) OpenSender(ctx context.Context) (*Sender, error) {
 }
 
 func (s Server) openSender(ctx context.Context) (*Sender, error) {
-	var login func(*smtp.Client) error
-	if s.Username != "" {
-		secret, err := s.secret(ctx, "smtp")
-		if err != nil {
-			return nil, err
-		}
-		login = func(c *smtp.Client) error { return s.smtpLogin(c, secret) }
+	if s.Username == "" {
+		return s.openSenderWith(ctx, nil, nil)
 	}
+	return loggedIn(ctx, s, "smtp", func(secret string) (*Sender, error) {
+		login := func(c *smtp.Client) error { return s.smtpLogin(c, secret) }
+		return s.openSenderWith(ctx, login, traces(s, secret))
+	})
+}
+
+// openSenderWith logs in if there is a login, and keeps hide out of its errors.
+func (s Server) openSenderWith(ctx context.Context, login func(*smtp.Client) error, hide []string) (*Sender, error) {
 	conn, err := s.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -106,7 +110,7 @@ func (s Server) openSender(ctx context.Context) (*Sender, error) {
 			return nil, err
 		}
 	}
-	return &Sender{server: s, conn: conn, client: client}, nil
+	return &Sender{server: s, conn: conn, client: client, hide: hide}, nil
 }
 
 // smtpClient starts TLS on conn if that is still to be done (RFC 3207).
@@ -143,11 +147,7 @@ func (s Server) smtpLogin(c *smtp.Client, secret string) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	for _, t := range traces(s, secret) {
-		text = strings.ReplaceAll(text, t, "***")
-	}
-	clean := fmt.Errorf("login: %s", oneLine(text, 300))
+	clean := fmt.Errorf("login: %s", withhold(traces(s, secret), err.Error()))
 	var reply *smtp.SMTPError
 	if errors.As(err, &reply) && credentialCode(reply.Code) {
 		return &state.CredentialError{Name: "smtp", Err: clean}
@@ -243,7 +243,7 @@ func (c *Sender) refused(ctx context.Context, err error) error {
 		c.hangUp(err)
 		return failure
 	}
-	failure.Code, failure.Err = reply.Code, fmt.Errorf("%d %s", reply.Code, oneLine(err.Error(), 300))
+	failure.Code, failure.Err = reply.Code, fmt.Errorf("%d %s", reply.Code, withhold(c.hide, err.Error()))
 	switch {
 	case credentialCode(reply.Code):
 		failure.Err = &state.CredentialError{Name: "smtp", Err: failure.Err}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net"
@@ -160,6 +161,21 @@ func TestVerdicts(t *testing.T) {
 				t.Error("it was accepted all the same")
 			}
 		})
+	}
+}
+
+// A server that repeats the login after it, cut anywhere, does not get it into an
+// error.
+func TestEchoAfterLogin(t *testing.T) {
+	const password = "pass-canary-0123456789"
+	padding := strings.Repeat("x", 240)
+	server, _ := sink(t, mailtest.Options{Password: password, OnRcpt: func(string) error {
+		return &smtp.SMTPError{Code: 550, Message: padding + password + " " + base64.StdEncoding.EncodeToString([]byte("\x00me\x00"+password))}
+	}})
+	c := open(t, server)
+	err := c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader("Subject: x\r\n\r\nx\r\n"), nil)
+	if err == nil || strings.Contains(err.Error(), "pass-") || strings.Contains(err.Error(), "cGFzcy1") {
+		t.Errorf("%v", err)
 	}
 }
 

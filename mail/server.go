@@ -38,6 +38,10 @@ type Server struct {
 	// a failure of the credential.
 	Secret func(context.Context) (string, error)
 
+	// Renew, where set, is asked once when the server has refused a secret, and
+	// gives another to try at once; ErrNoOther: there is none.
+	Renew func(ctx context.Context, refused string) (string, error)
+
 	CAFile  string        // PEM; replaces the system's roots
 	Timeout time.Duration // for one network phase: connect, login, search, one fetch, one send; 0 means 30 s
 }

@@ -151,6 +151,7 @@ func runStories(t *testing.T, fresh func(t *testing.T) host) {
 		"many foreign mails":            storyForeign,
 		"signed mail":                   storySigned,
 		"forged mail":                   testForgeries,
+		"a probe changes nothing":       storyProbe,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })
 	}

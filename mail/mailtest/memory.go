@@ -26,6 +26,7 @@ type Options struct {
 	Username string // default "agent@example.org"
 	Password string // default "correct horse"
 	Token    string // accepted by XOAUTH2 and OAUTHBEARER; "" refuses both
+	Echo     bool   // a refused login is answered with all that was sent
 
 	// Trace, if not nil, gets every byte of the IMAP conversations, both ways.
 	Trace io.Writer
@@ -199,6 +200,13 @@ func (s *Servers) SetPassword(password string) {
 	s.options.Password = password
 }
 
+// SetToken changes the access token that new connections need.
+func (s *Servers) SetToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.options.Token = token
+}
+
 // Sent gives the mails accepted so far.
 func (s *Servers) Sent() []Sent {
 	s.mu.Lock()
@@ -220,6 +228,12 @@ func (s *Servers) accept(m Sent) {
 	s.sent = append(s.sent, m)
 	close(s.news)
 	s.news = make(chan struct{})
+}
+
+func (s *Servers) token() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.options.Token
 }
 
 func (s *Servers) login(username, password string) bool {

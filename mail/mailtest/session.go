@@ -1,8 +1,9 @@
 package mailtest
 
 import (
-	"bytes"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/emersion/go-imap/v2"
@@ -20,10 +21,18 @@ type session struct {
 }
 
 func (s *session) Login(username, password string) error {
-	if !s.servers.login(username, password) {
-		return imapserver.ErrAuthFailed
+	if s.servers.login(username, password) {
+		return nil
 	}
-	return nil
+	if s.servers.options.Echo {
+		return &imap.Error{Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeAuthenticationFailed, Text: echo(username, password)}
+	}
+	return imapserver.ErrAuthFailed
+}
+
+// echo repeats a login as a careless server does.
+func echo(username, password string) string {
+	return fmt.Sprintf("no login %s %q %s", password, password, base64.StdEncoding.EncodeToString([]byte("\x00"+username+"\x00"+password)))
 }
 
 func (s *session) AuthenticateMechanisms() []string { return mechanisms() }
@@ -126,15 +135,18 @@ func saslServer(s *Servers, mech string, refused error) sasl.Server {
 	switch mech {
 	case "PLAIN":
 		return sasl.NewPlainServer(func(_, username, password string) error {
-			if !s.login(username, password) {
-				return refused
+			if s.login(username, password) {
+				return nil
 			}
-			return nil
+			if s.options.Echo {
+				return &smtp.SMTPError{Code: 535, EnhancedCode: smtp.EnhancedCode{5, 7, 8}, Message: echo(username, password)}
+			}
+			return refused
 		})
 	case "XOAUTH2":
-		return &tokenServer{want: "user=" + s.Username + "\x01auth=Bearer " + s.options.Token + "\x01\x01", on: s.options.Token != "", refused: refused}
+		return &tokenServer{want: "user=" + s.Username + "\x01auth=Bearer %s\x01\x01", servers: s, refused: refused}
 	case "OAUTHBEARER":
-		return &tokenServer{want: "n,a=" + s.Username + ",\x01auth=Bearer " + s.options.Token + "\x01\x01", on: s.options.Token != "", refused: refused}
+		return &tokenServer{want: "n,a=" + s.Username + ",\x01auth=Bearer %s\x01\x01", servers: s, refused: refused}
 	}
 	return nil
 }
@@ -142,21 +154,25 @@ func saslServer(s *Servers, mech string, refused error) sasl.Server {
 // tokenServer accepts one exact initial response. Like Gmail's it explains a
 // refusal first and refuses after the client's next line.
 type tokenServer struct {
-	want      string
-	on        bool
+	want      string // with %s for the token
+	servers   *Servers
 	refused   error
 	explained bool
 }
 
 func (t *tokenServer) Next(response []byte) ([]byte, bool, error) {
+	token := t.servers.token()
 	switch {
 	case t.explained:
 		return nil, true, t.refused
 	case response == nil:
 		return nil, false, errors.New("no initial response")
-	case t.on && bytes.Equal(response, []byte(t.want)):
+	case token != "" && string(response) == fmt.Sprintf(t.want, token):
 		return nil, true, nil
 	}
 	t.explained = true
+	if t.servers.options.Echo {
+		return fmt.Appendf(nil, `{"status":"401","got":%q,"raw":"%x"}`, response, response), false, nil
+	}
 	return []byte(`{"status":"400","schemes":"Bearer"}`), false, nil
 }

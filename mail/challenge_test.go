@@ -1,0 +1,165 @@
+package mail_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+)
+
+func TestToken(t *testing.T) {
+	aToken := mail.NewToken()
+	if other := mail.NewToken(); other == aToken {
+		t.Fatal("two tokens are the same")
+	}
+	if got := mail.Consent("YES " + aToken); got != aToken {
+		t.Errorf("a new token %q is read as %q", aToken, got)
+	}
+	id := mail.MessageID(mail.ChallengeID(aToken), filter.Handle, filter.Own)
+	if got := mail.Tokens(mail.Header{InReplyTo: id}, filter.Handle, filter.Own, ""); !slices.Equal(got, []string{aToken}) {
+		t.Errorf("the token of %s is %v, want %s", id, got, aToken)
+	}
+}
+
+const aToken = "abcdefghijklmnopqrstuvwx23"
+
+// What programs make of "YES TOKEN", and what must not be taken for it.
+func TestConsent(t *testing.T) {
+	for text, want := range map[string]string{
+		"YES " + aToken:        aToken,
+		"yes " + aToken:        aToken,
+		"Yes, " + aToken + ".": aToken,
+		"\n  Yes:  " + strings.ToUpper(aToken) + " ":       aToken,
+		"YES\u00a0" + aToken:                               aToken,
+		"*YES " + aToken + "*":                             aToken,
+		"_YES_ _" + aToken + "_":                           aToken,
+		"YES " + aToken + "\n\nand hurry":                  aToken,
+		"YES " + aToken + "\r\n> quoted":                   aToken,
+		"YES":                                              "",
+		"YES please":                                       "",
+		aToken:                                             "",
+		"NO " + aToken:                                     "",
+		"YES " + aToken[:25]:                               "",
+		"YES " + aToken + "4":                              "",
+		"YES abcdefghijklmnopqrstuvwx01":                   "",
+		"YES YES " + aToken:                                "",
+		"YES " + aToken + " " + aToken:                     "",
+		"I am away.\n\nYES " + aToken:                      "",
+		"On Monday you wrote:\nYES " + aToken:              "",
+		"> YES " + aToken:                                  "",
+		"YES " + strings.Replace(aToken, "k", "\u212a", 1): "",
+		"": "",
+	} {
+		if got := mail.Consent(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Where an answer shows the token.
+func TestTokensOfAnAnswer(t *testing.T) {
+	id := mail.MessageID(mail.ChallengeID(aToken), "goulard3120", "agent@example.org")
+	const other = "zyxwvutsrqponmlkjihgfedc76"
+	for name, c := range map[string]struct {
+		header mail.Header
+		text   string
+		want   []string
+	}{
+		"In-Reply-To":                   {mail.Header{InReplyTo: id}, "", []string{aToken}},
+		"References":                    {mail.Header{References: []string{"<a@b>", id}}, "", []string{aToken}},
+		"in capitals":                   {mail.Header{InReplyTo: strings.ToUpper(id)}, "", []string{aToken}},
+		"quoted in the text":            {mail.Header{}, "no\n> YES " + aToken + "\n", []string{aToken}},
+		"both, once":                    {mail.Header{InReplyTo: id}, aToken, []string{aToken}},
+		"two":                           {mail.Header{InReplyTo: id}, other, []string{aToken, other}},
+		"another agent's challenge":     {mail.Header{InReplyTo: strings.Replace(id, "goulard", "dorlange", 1)}, "", nil},
+		"another address's challenge":   {mail.Header{InReplyTo: strings.Replace(id, "example.org", "example.net", 1)}, "", nil},
+		"another mail of ours":          {mail.Header{InReplyTo: mail.MessageID("reply.t1", "goulard3120", "agent@example.org")}, "", nil},
+		"a word that is longer":         {mail.Header{}, aToken + "x", nil},
+		"a word within another":         {mail.Header{}, "x" + aToken, nil},
+		"an address that begins so":     {mail.Header{}, aToken + "@example.com", []string{aToken}},
+		"nothing":                       {mail.Header{}, "hello", nil},
+		"wrapped, as nobody wraps them": {mail.Header{}, aToken[:13] + "\n" + aToken[13:], nil},
+	} {
+		if got := mail.Tokens(c.header, "goulard3120", "agent@example.org", c.text); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	for text, want := range map[string]string{
+		"hello":                          "hello",
+		" hello\r\n\r\n\tworld. Bye. ":   "hello world. Bye.",
+		"see http://evil.example.net/x":  "see http[:]//evil[.]example[.]net/x",
+		"www.evil.net, a@evil.net":       "www[.]evil[.]net, a(at)evil[.]net",
+		"evil\u3002net":                  "evil[.]net",
+		"mailto:x javascript:y":          "mailto[:]x javascript[:]y",
+		"a\u202eb\u200bc\x1b[31md\x00e":  "abc[31mde",
+		"\u2066x\u2069\ufeff":            "x",
+		strings.Repeat("ä", 41):          strings.Repeat("ä", 40) + "...",
+		strings.Repeat("ä", 40):          strings.Repeat("ä", 40),
+		"at 9:30: two things: 3.14 of 9": "at 9[:]30: two things: 3[.]14 of 9",
+		"":                               "",
+	} {
+		if got := mail.Excerpt(text, 40); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Only mail that lacks nothing but a proof may be asked about, and only where
+// the operator wants to be asked.
+func TestWhatIsAskedAbout(t *testing.T) {
+	for _, f := range []struct {
+		name   string
+		filter mail.Filter
+		ask    bool
+	}{
+		{"dmarc", trusting(), false},
+		{"dmarc, fallback", trusting(func(f *mail.Filter) { f.Fallback = true }), true},
+		{"dkim, fallback", trusting(func(f *mail.Filter) { f.Verify, f.Fallback = mail.VerifyDKIM, true }), true},
+		{"challenge", trusting(func(f *mail.Filter) { f.Require = mail.RequireChallenge }), true},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			h, _ := memoryHost(t, mailtest.Options{})
+			cases := map[string]bool{
+				op + call: f.ask,
+				ar + "; dmarc=fail header.from=example.com\r\n" + op + call: f.ask,
+				op + "From: evil@example.net\r\n" + call:                    false,
+				"From: operator@example.com, evil@example.net\r\n" + call:   false,
+				"From: Us: operator@example.com;\r\n" + call:                false,
+				op + call + "Auto-Submitted: auto-replied\r\n":              false,
+				op + call + "List-Id: <x.example.com>\r\n":                  false,
+				op + call + "Return-Path: <>\r\n":                           false,
+				"X-Y: a\rb\r\n" + op + call:                                 false,
+			}
+			var mails []string
+			whole := map[string]string{}
+			for header := range cases {
+				raw := header + fmt.Sprintf("Message-ID: <%d@example.com>\r\n\r\nhello\r\n", len(mails))
+				mails, whole[header] = append(mails, raw), raw
+			}
+			found := gates(t, h, f.filter, mails)
+			for header, want := range cases {
+				m, ok := found[whole[header]]
+				if !ok || m.Gate == "" || m.Ask != want || m.Ask && m.Gate != mail.GateTrust {
+					t.Errorf("%q: found %v, gate %q (%s), ask %v, want %v", header, ok, m.Gate, m.Reason, m.Ask, want)
+				}
+			}
+		})
+	}
+}
+
+// Under require = "challenge" no word of a server, and nobody's signature, is
+// a proof.
+func TestChallengeBelievesNobody(t *testing.T) {
+	h, _ := memoryHost(t, mailtest.Options{})
+	raw := pass + op + call + "\r\nhello\r\n"
+	found := gates(t, h, trusting(func(f *mail.Filter) { f.Require = mail.RequireChallenge }), []string{raw})
+	if m := found[raw]; m.Gate != mail.GateTrust || !m.Ask {
+		t.Errorf("%+v", m)
+	}
+}

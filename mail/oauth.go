@@ -1,0 +1,330 @@
+package mail
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"agentstateloop/state"
+)
+
+const (
+	// renewBefore is how long before its end a token is renewed.
+	renewBefore = 5 * time.Minute
+
+	// assumedLife is that of a token whose endpoint says nothing (RFC 6749
+	// section 5.1 lets it).
+	assumedLife = time.Hour
+)
+
+// OAuth gives access tokens, which it gets with a stored refresh token (RFC
+// 6749 section 6), and keeps the last one in a file, so that a poll each minute
+// asks the token endpoint once an hour. Its methods may be called side by side,
+// by any number of processes: one of them asks, the others take what it got.
+type OAuth struct {
+	TokenURL string // https, or on loopback http
+	ClientID string
+
+	// ClientSecret is nil for a public client. RefreshToken is read anew at each
+	// call: another one ends the use of what the former gave.
+	ClientSecret, RefreshToken func(context.Context) (string, error)
+
+	// Store is a folder for tokens. In it Name.json (0600) holds the access
+	// token with its end, and the newer refresh token where the endpoint has
+	// given one in exchange; Name.lock lets one process ask at a time.
+	Store *state.Store
+	Name  string
+
+	CAFile  string           // PEM; replaces the system's roots
+	Timeout time.Duration    // for the endpoint's answer, and for that of another process; 0 means 30 s
+	Now     func() time.Time // nil is time.Now
+}
+
+// ErrNoOther is what Renew returns when the token that was refused is the best
+// that is to be had.
+var ErrNoOther = errors.New("the token was renewed already")
+
+// unreachable is a failure that says nothing about the credential: the token
+// endpoint is down, busy or no token endpoint (DESIGN 10).
+type unreachable struct{ err error }
+
+func (e *unreachable) Error() string { return e.err.Error() }
+func (e *unreachable) Unwrap() error { return e.err }
+
+// Token gives an access token with five minutes to live, or a tenth of its life
+// if that is less. Where the endpoint cannot be asked, the last token will do
+// until its end. An error means that the credential was refused, unless it is
+// one of the network or of ctx, which Server tells apart.
+func (o OAuth) Token(ctx context.Context) (string, error) {
+	refresh, err := o.RefreshToken(ctx)
+	if err != nil {
+		return "", err
+	}
+	if t := o.kept(refresh); t.fresh(o.now()) {
+		return t.Access, nil
+	}
+	return o.renew(ctx, refresh, "")
+}
+
+// Renew gives another token than refused, which a server did not take, and
+// which may have been revoked before its time. A token that came from a Renew
+// is not renewed once more before its end: ErrNoOther.
+func (o OAuth) Renew(ctx context.Context, refused string) (string, error) {
+	refresh, err := o.RefreshToken(ctx)
+	if err != nil {
+		return "", err
+	}
+	return o.renew(ctx, refresh, refused)
+}
+
+// renew asks the endpoint, unless another process has just done so.
+func (o OAuth) renew(ctx context.Context, refresh, refused string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, Server{Timeout: o.Timeout}.timeout())
+	defer cancel()
+	lock, err := o.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
+	last := o.kept(refresh)
+	switch {
+	case last.Access == refused && last.Renewed:
+		return "", ErrNoOther
+	case last.Access != refused && last.fresh(o.now()):
+		return last.Access, nil
+	}
+	// A refresh token that is given in exchange must not meet a full disk.
+	if err := o.keep(last); err != nil {
+		return "", err
+	}
+	next, err := o.ask(ctx, last, refused != "")
+	if _, away := errors.AsType[*unreachable](err); away && last.Access != refused && o.now().Before(last.Expiry) {
+		return last.Access, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := o.keep(next); err != nil {
+		return "", err
+	}
+	return next.Access, nil
+}
+
+// ask gets a token from the endpoint.
+func (o OAuth) ask(ctx context.Context, last grant, renewed bool) (grant, error) {
+	config, ctx, hide, err := o.config(ctx)
+	if err != nil {
+		return grant{}, err
+	}
+	began := time.Now()
+	given, err := config.TokenSource(ctx, &oauth2.Token{RefreshToken: last.refresh}).Token()
+	if err != nil {
+		return grant{}, o.refusal(ctx, err, append(hide, state.Disguises(last.refresh)...))
+	}
+	life := assumedLife
+	if !given.Expiry.IsZero() {
+		life = given.Expiry.Sub(began).Round(time.Second)
+	}
+	now := o.now()
+	next := grant{From: last.From, Access: given.AccessToken, Refresh: last.Refresh, Got: now, Expiry: now.Add(life), Renewed: renewed}
+	if given.RefreshToken != last.refresh {
+		next.Refresh = given.RefreshToken
+	}
+	return next, nil
+}
+
+// Exchange gives the refresh token for the code that a person's consent has
+// brought to redirect (RFC 6749 section 4.1.3), if it was asked for with this
+// verifier (RFC 7636).
+func (o OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, Server{Timeout: o.Timeout}.timeout())
+	defer cancel()
+	config, ctx, hide, err := o.config(ctx)
+	if err != nil {
+		return "", err
+	}
+	config.RedirectURL = redirect
+	given, err := config.Exchange(ctx, code, oauth2.VerifierOption(verifier))
+	if err != nil {
+		return "", o.refusal(ctx, err, append(hide, state.Disguises(code)...))
+	}
+	if given.RefreshToken == "" {
+		return "", fmt.Errorf("get token from %s: it gave no refresh token", o.host())
+	}
+	return given.RefreshToken, nil
+}
+
+// config is how the endpoint is asked, under the context that it gives, and what
+// must not appear in an error.
+func (o OAuth) config(ctx context.Context) (*oauth2.Config, context.Context, []string, error) {
+	config := &oauth2.Config{ClientID: o.ClientID, Endpoint: oauth2.Endpoint{TokenURL: o.TokenURL}}
+	if o.ClientSecret == nil {
+		config.Endpoint.AuthStyle = oauth2.AuthStyleInParams
+	} else {
+		var err error
+		if config.ClientSecret, err = o.ClientSecret(ctx); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	client, err := o.client()
+	if err != nil {
+		return nil, nil, nil, away(err)
+	}
+	return config, context.WithValue(ctx, oauth2.HTTPClient, client), state.Disguises(config.ClientSecret), nil
+}
+
+// refusal tells a credential that was refused from an endpoint that could not
+// be asked. No secret is in it, even if the endpoint repeats one.
+func (o OAuth) refusal(ctx context.Context, err error, secrets []string) error {
+	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok {
+		if u, is := errors.AsType[*url.Error](err); is {
+			err = u.Err
+		}
+		return &unreachable{fmt.Errorf("get token from %s: %s", o.host(), withhold(secrets, because(ctx, err).Error()))}
+	}
+	said := fmt.Errorf("get token from %s: %s", o.host(), withhold(secrets, answer.Response.Status))
+	if answer.ErrorCode != "" {
+		said = fmt.Errorf("get token from %s: %s", o.host(), withhold(secrets, strings.TrimSpace(answer.ErrorCode+" "+answer.ErrorDescription)))
+	}
+	if !refusesGrant(answer.Response.StatusCode, answer.ErrorCode) {
+		return &unreachable{said}
+	}
+	if answer.ErrorCode == "invalid_grant" {
+		return fmt.Errorf("%w; it has expired or was revoked: get a new one with `agentstateloop login`", said)
+	}
+	return said
+}
+
+// refusesGrant says whether an answer is about what we sent (RFC 6749 section
+// 5.2), and not about the endpoint's own state.
+func refusesGrant(status int, code string) bool {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return true
+	case status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500:
+		return false
+	}
+	return code != "" && code != "temporarily_unavailable" && code != "server_error" && code != "slow_down"
+}
+
+// client follows no redirect and uses no proxy of the environment, which would
+// see the refresh token.
+func (o OAuth) client() (*http.Client, error) {
+	u, err := url.Parse(o.TokenURL)
+	if err != nil || u.Host == "" {
+		return nil, errors.New("get token: token_url is no address")
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopbackName(u.Hostname())) {
+		return nil, fmt.Errorf("get token: token_url must begin with https, or the refresh token would go to %s in clear", u.Host)
+	}
+	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
+	if u.Scheme == "https" {
+		s := Server{Addr: net.JoinHostPort(u.Hostname(), "443"), CAFile: o.CAFile}
+		if transport.TLSClientConfig, err = s.tlsConfig(); err != nil {
+			return nil, err
+		}
+	}
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+func (o OAuth) host() string {
+	if u, err := url.Parse(o.TokenURL); err == nil {
+		return u.Host
+	}
+	return "the token endpoint"
+}
+
+func (o OAuth) now() time.Time {
+	if o.Now == nil {
+		return time.Now()
+	}
+	return o.Now()
+}
+
+// lock waits for another process that asks.
+func (o OAuth) lock(ctx context.Context) (*state.Lock, error) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		lock, err := o.Store.TryLock(o.Name + ".lock")
+		if err != nil || lock != nil {
+			return lock, away(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, &unreachable{fmt.Errorf("get token: another process is at it: %w", context.Cause(ctx))}
+		case <-tick.C:
+		}
+	}
+}
+
+// grant is what a refresh token has given, as it is kept.
+type grant struct {
+	From    string    `json:"from"` // hash of the refresh token that was configured
+	Access  string    `json:"access_token"`
+	Got     time.Time `json:"got"`
+	Expiry  time.Time `json:"expiry"`
+	Renewed bool      `json:"renewed,omitempty"`       // because a server had refused the one before
+	Refresh string    `json:"refresh_token,omitempty"` // given in exchange for the configured one
+
+	refresh string // the one to use
+}
+
+// fresh says whether the access token will do, at a clock that may have jumped.
+func (g grant) fresh(now time.Time) bool {
+	margin := min(renewBefore, g.Expiry.Sub(g.Got)/10)
+	return g.Access != "" && !now.Before(g.Got.Add(-time.Minute)) && now.Before(g.Expiry.Add(-margin))
+}
+
+// kept is what the configured refresh token has given so far. A file that is
+// missing or damaged, or of another refresh token, has given nothing.
+func (o OAuth) kept(refresh string) grant {
+	sum := sha256.Sum256([]byte(refresh))
+	none := grant{From: hex.EncodeToString(sum[:]), refresh: refresh}
+	data, err := os.ReadFile(o.Store.Path(o.Name + ".json"))
+	var g grant
+	if err != nil || json.Unmarshal(data, &g) != nil || g.From != none.From {
+		return none
+	}
+	g.refresh = refresh
+	if g.Refresh != "" {
+		g.refresh = g.Refresh
+	}
+	return g
+}
+
+// keep makes a grant durable, before it is used.
+func (o OAuth) keep(g grant) error {
+	data, err := json.Marshal(g)
+	if err == nil {
+		err = o.Store.Keep(o.Name+".json", strings.NewReader(string(data)+"\n"))
+	}
+	if err != nil {
+		return away(fmt.Errorf("keep token: %w", err))
+	}
+	return nil
+}
+
+// away marks a fault of our own, such as a full disk, which is none of the
+// credential's either.
+func away(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &unreachable{err}
+}

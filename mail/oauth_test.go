@@ -1,0 +1,368 @@
+package mail_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+const (
+	firstRefresh = "refresh-canary-0123"
+	anyAccess    = "access-canary-0123"
+)
+
+// stamped is a clock that a test moves.
+type stamped struct {
+	sync.Mutex
+	at time.Time
+}
+
+func (c *stamped) now() time.Time {
+	c.Lock()
+	defer c.Unlock()
+	return c.at
+}
+
+func (c *stamped) add(d time.Duration) {
+	c.Lock()
+	defer c.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// consent is an OAuth at a token endpoint of its own.
+func consent(t *testing.T) (mail.OAuth, *mailtest.Tokens, *stamped) {
+	t.Helper()
+	tokens := mailtest.StartTokens(t, firstRefresh, anyAccess)
+	clock := &stamped{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	return mail.OAuth{
+		TokenURL: tokens.URL, ClientID: "client", CAFile: tokens.CAFile,
+		RefreshToken: func(context.Context) (string, error) { return firstRefresh, nil },
+		Store:        &state.Store{Dir: filepath.Join(t.TempDir(), "oauth.d")}, Name: "imap", Now: clock.now, Timeout: 10 * time.Second,
+	}, tokens, clock
+}
+
+func asked(s *mailtest.Tokens) int {
+	s.Lock()
+	defer s.Unlock()
+	return s.Asked
+}
+
+// token gives the access token, which must be had.
+func token(t *testing.T, o mail.OAuth) string {
+	t.Helper()
+	got, err := o.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestTokenIsKept: a poll each minute asks the endpoint once in 55 minutes, and
+// whatever the clock does, and whatever happened to the file, there is a token.
+func TestTokenIsKept(t *testing.T) {
+	o, tokens, clock := consent(t)
+	for range 55 {
+		token(t, o)
+		clock.add(time.Minute)
+	}
+	if n := asked(tokens); n != 1 {
+		t.Errorf("asked %d times in 55 polls", n)
+	}
+	if got := token(t, o); got != anyAccess+"-2" || asked(tokens) != 2 {
+		t.Errorf("five minutes before its end: %s, asked %d times", got, asked(tokens))
+	}
+	file := o.Store.Path("imap.json")
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	for want, change := range map[string]func() error{
+		"a file cut short": func() error { return os.Truncate(file, 10) },
+		"no file":          func() error { return os.Remove(file) },
+		"a clock set back": func() error { clock.add(-24 * time.Hour); return nil },
+		"another configured token": func() error {
+			tokens.Lock()
+			defer tokens.Unlock()
+			tokens.Refresh = "refresh-other"
+			o.RefreshToken = func(context.Context) (string, error) { return "refresh-other", nil }
+			return nil
+		},
+	} {
+		before := asked(tokens)
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		token(t, o)
+		if token(t, o); asked(tokens) != before+1 {
+			t.Errorf("%s: asked %d times", want, asked(tokens)-before)
+		}
+		tokens.Lock()
+		tokens.Refresh = firstRefresh
+		tokens.Unlock()
+		o.RefreshToken = func(context.Context) (string, error) { return firstRefresh, nil }
+		token(t, o)
+	}
+}
+
+// TestTokenWithoutEnd: what says nothing of its end is renewed within the hour,
+// and what lives for a minute is not asked for at each poll.
+func TestTokenWithoutEnd(t *testing.T) {
+	o, tokens, clock := consent(t)
+	tokens.Life = 0
+	token(t, o)
+	clock.add(50 * time.Minute)
+	token(t, o)
+	clock.add(10 * time.Minute)
+	if token(t, o); asked(tokens) != 2 {
+		t.Errorf("asked %d times", asked(tokens))
+	}
+	tokens.Life = 60
+	clock.add(time.Hour)
+	token(t, o)
+	clock.add(30 * time.Second)
+	if token(t, o); asked(tokens) != 3 {
+		t.Errorf("asked %d times", asked(tokens))
+	}
+}
+
+// TestRefreshTokenRotates: what the endpoint gives in exchange is on the disk
+// before it is used, and used from then on; a token configured anew wins.
+func TestRefreshTokenRotates(t *testing.T) {
+	o, tokens, clock := consent(t)
+	tokens.Rotate = true
+	for i := range 3 {
+		token(t, o)
+		var kept struct {
+			Refresh string `json:"refresh_token"`
+		}
+		data, err := os.ReadFile(o.Store.Path("imap.json"))
+		if err != nil || json.Unmarshal(data, &kept) != nil || kept.Refresh != tokens.Refresh {
+			t.Fatalf("round %d: kept %s, %v; want %s", i, data, err, tokens.Refresh)
+		}
+		clock.add(time.Hour)
+	}
+
+	// A disk that is full stops it before the endpoint is asked: what it gave in
+	// exchange could not be kept.
+	full := errors.New("no space left")
+	o.Store.Hook = func(step, _ string) error {
+		if step == "write" {
+			return full
+		}
+		return nil
+	}
+	before := asked(tokens)
+	if _, err := o.Token(t.Context()); !errors.Is(err, full) || asked(tokens) != before {
+		t.Errorf("%v, asked %d times", err, asked(tokens)-before)
+	}
+	o.Store.Hook = nil
+	token(t, o)
+
+	tokens.Refresh = "refresh-new"
+	o.RefreshToken = func(context.Context) (string, error) { return "refresh-new", nil }
+	token(t, o)
+}
+
+// TestOneAsks: however many need a token at once, one asks for it.
+func TestOneAsks(t *testing.T) {
+	o, tokens, _ := consent(t)
+	open := make(chan struct{})
+	tokens.Wait = open
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			mine := o
+			mine.Store = &state.Store{Dir: o.Store.Dir}
+			if got, err := mine.Token(t.Context()); err != nil || got != anyAccess+"-1" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+	close(open)
+	wg.Wait()
+	if n := asked(tokens); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestRefusedGrant: what the endpoint says of our secrets is the credential's
+// failure, what it says of itself is not; neither repeats a secret.
+func TestRefusedGrant(t *testing.T) {
+	const secret = "client-canary-0123"
+	echo := firstRefresh + " " + secret + " " + base64.StdEncoding.EncodeToString([]byte("client:"+secret))
+	said := func(code string) string { return `{"error":"` + code + `","error_description":"` + echo + `"}` }
+	for name, c := range map[string]struct {
+		status     int
+		body, want string
+		credential bool
+	}{
+		"revoked":        {400, said("invalid_grant"), "invalid_grant *** *** ", true},
+		"client":         {401, said("invalid_client"), "invalid_client", true},
+		"forbidden":      {403, echo, "403 Forbidden", true},
+		"in a 200":       {200, said("invalid_grant"), "invalid_grant", true},
+		"busy":           {429, said("slow_down"), "slow_down", false},
+		"busy in a 400":  {400, said("temporarily_unavailable"), "temporarily_unavailable", false},
+		"down":           {503, echo, "503", false},
+		"another server": {200, "<html>" + echo, "cannot parse json", false},
+		"not found":      {404, echo, "404", false},
+		"elsewhere":      {302, echo, "302", false},
+		"no token":       {200, `{"x":"` + echo + `"}`, "missing access_token", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, tokens, _ := consent(t)
+			o.ClientSecret = func(context.Context) (string, error) { return secret, nil }
+			tokens.Status, tokens.Body = c.status, c.body
+			err := tokenLogin(t, o)
+			_, credential := state.CredentialFailure(err)
+			if err == nil || credential != c.credential || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, a credential's: %v", err, credential)
+			}
+			for _, form := range append(state.Disguises(firstRefresh), state.Disguises(secret)...) {
+				if strings.Contains(err.Error(), form) {
+					t.Errorf("%s is in %v", form, err)
+				}
+			}
+		})
+	}
+	t.Run("nobody there", func(t *testing.T) {
+		o, _, _ := consent(t)
+		o.TokenURL = "https://127.0.0.1:1/token"
+		if err := tokenLogin(t, o); err == nil || isCredential(err) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("nobody we trust", func(t *testing.T) {
+		o, _, _ := consent(t)
+		o.CAFile = ""
+		if err := tokenLogin(t, o); err == nil || isCredential(err) || !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("in clear", func(t *testing.T) {
+		o, tokens, _ := consent(t)
+		o.TokenURL = "http://tokens.example.com/token"
+		if err := tokenLogin(t, o); err == nil || !strings.Contains(err.Error(), "https") || asked(tokens) != 0 {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("no refresh token", func(t *testing.T) {
+		o, _, _ := consent(t)
+		o.RefreshToken = func(context.Context) (string, error) { return "", errors.New("no such file") }
+		if err := tokenLogin(t, o); !isCredential(err) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func isCredential(err error) bool {
+	_, is := state.CredentialFailure(err)
+	return is
+}
+
+// tokenLogin opens a mailbox with a token of o, which the mailbox would refuse.
+func tokenLogin(t *testing.T, o mail.OAuth) error {
+	t.Helper()
+	servers := mailtest.StartMemory(t, mailtest.Options{Token: "another"})
+	return openTwice(t, servers, o, mail.AuthXOAuth2)
+}
+
+// openTwice logs in to both servers and gives the first error.
+func openTwice(t *testing.T, servers *mailtest.Servers, o mail.OAuth, auth string) error {
+	t.Helper()
+	imap := mail.Server{
+		Addr: servers.IMAPTLS, TLS: mail.TLSImplicit, Auth: auth, Username: servers.Username,
+		Secret: o.Token, Renew: o.Renew, CAFile: servers.CAFile, Timeout: 10 * time.Second,
+	}
+	session, err := mail.Box{Server: imap}.Open(t.Context())
+	if err != nil {
+		return err
+	}
+	session.Close()
+	smtp := imap
+	smtp.Addr = servers.SMTPTLS
+	sender, err := smtp.OpenSender(t.Context())
+	if err != nil {
+		return err
+	}
+	return sender.Close()
+}
+
+// TestTokenLogin: both mechanisms, both servers, one token; one that the server
+// has revoked before its time is renewed at once, and once.
+func TestTokenLogin(t *testing.T) {
+	for _, auth := range []string{mail.AuthXOAuth2, mail.AuthOAuthBearer} {
+		t.Run(auth, func(t *testing.T) {
+			o, tokens, clock := consent(t)
+			servers := mailtest.StartMemory(t, mailtest.Options{Echo: true})
+			tokens.OnToken = servers.SetToken
+			for range 3 {
+				if err := openTwice(t, servers, o, auth); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := asked(tokens); n != 1 {
+				t.Errorf("asked %d times for one token", n)
+			}
+
+			servers.SetToken("revoked all")
+			if err := openTwice(t, servers, o, auth); err != nil || asked(tokens) != 2 {
+				t.Errorf("after it was revoked: %v, asked %d times", err, asked(tokens))
+			}
+
+			// A server that takes none of them: one more, and no more.
+			tokens.Lock()
+			tokens.OnToken = nil
+			tokens.Unlock()
+			servers.SetToken("closed")
+			for range 5 {
+				err := openTwice(t, servers, o, auth)
+				refused, is := state.CredentialFailure(err)
+				if !is || refused.Name != "imap" {
+					t.Fatalf("%v", err)
+				}
+				if strings.Contains(err.Error(), anyAccess) || strings.Contains(err.Error(), tokens.Access) {
+					t.Errorf("a token is in %v", err)
+				}
+			}
+			if n := asked(tokens); n > 3 {
+				t.Errorf("asked %d times", n)
+			}
+			clock.add(2 * time.Hour)
+			tokens.Lock()
+			tokens.OnToken = servers.SetToken
+			tokens.Unlock()
+			if err := openTwice(t, servers, o, auth); err != nil {
+				t.Errorf("after its end: %v", err)
+			}
+		})
+	}
+}
+
+// TestEndpointDown: while the endpoint cannot be asked, a token is good to its
+// end.
+func TestEndpointDown(t *testing.T) {
+	o, tokens, clock := consent(t)
+	want := token(t, o)
+	tokens.Lock()
+	tokens.Status = 503
+	tokens.Unlock()
+	clock.add(57 * time.Minute)
+	if got := token(t, o); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	clock.add(4 * time.Minute)
+	if _, err := o.Token(t.Context()); err == nil {
+		t.Error("a token after its end")
+	}
+}

@@ -1,0 +1,190 @@
+package mail
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+const (
+	probeHeads  = 100     // of the last mails, whoever sent them, a header is looked at
+	probeTrials = 5       // of the operator's last mails the proof is tried
+	probeMail   = 1 << 20 // bytes; of a longer one no signature is verified
+)
+
+// Probe is what a mailbox tells of itself.
+type Probe struct {
+	Caps  []string // of the server after the login, sorted
+	Mails uint32   // in the mailbox
+
+	// Newest is the latest arrival by the server's clock; zero for an empty
+	// mailbox.
+	Newest time.Time
+
+	// Stamps has, for each of the last mails of anybody, who claims to have
+	// checked it: the authserv-id on top (RFC 8601), "" where there is none.
+	Stamps []string
+
+	// Trials are the operator's last mails, the newest first.
+	Trials []Trial
+}
+
+// Trial says what the gate would do with one mail of the operator.
+type Trial struct {
+	At    time.Time // INTERNALDATE
+	From  string
+	ForUs bool   // it calls the agent, or answers it
+	Stamp string // the authserv-id on top; "" where there is none
+
+	// Gate is "" for mail that would come in, if it is for us, else what
+	// would refuse it, with the evidence.
+	Gate, Reason string
+}
+
+// Probe opens the mailbox read-only, and looks at its last mails as Look
+// would judge them. Nothing is changed: EXAMINE instead of SELECT, and PEEK. Its
+// errors are those of Open.
+func (b Box) Probe(ctx context.Context, f Filter) (Probe, error) {
+	s, err := b.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
+	if err != nil {
+		return Probe{}, fmt.Errorf("open mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
+	}
+	defer s.Close()
+	stop := closeOnDone(ctx, s.conn)
+	defer stop()
+	found, err := s.probe(ctx, f)
+	if err != nil {
+		return found, fmt.Errorf("probe mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
+	}
+	return found, nil
+}
+
+func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
+	found := Probe{Mails: s.mails}
+	s.box.phase(s.conn)
+	caps, err := s.client.Capability().Wait()
+	if err != nil {
+		return found, fmt.Errorf("capability: %w", err)
+	}
+	for c := range caps {
+		found.Caps = append(found.Caps, string(c))
+	}
+	slices.Sort(found.Caps)
+	if s.mails == 0 {
+		return found, nil
+	}
+
+	var last imap.SeqSet
+	last.AddRange(max(s.mails, probeHeads)-probeHeads+1, s.mails)
+	heads, err := s.heads(last, maxHeader, &imap.FetchItemBodySection{
+		Specifier: imap.PartSpecifierHeader, Peek: true,
+		HeaderFields: []string{"From", "Authentication-Results"},
+	})
+	if err != nil {
+		return found, fmt.Errorf("fetch headers: %w", err)
+	}
+	var theirs imap.UIDSet
+	wanted := probeTrials
+	for _, h := range slices.Backward(heads) {
+		if h.at.After(found.Newest) {
+			found.Newest = h.at
+		}
+		found.Stamps = append(found.Stamps, topStamp(h.raw))
+		if wanted > 0 && f.fromOperator(ParseHeader(h.raw)) {
+			theirs.AddNum(imap.UID(h.uid))
+			wanted--
+		}
+	}
+	if len(theirs) == 0 {
+		return found, nil
+	}
+	found.Trials, err = s.trials(ctx, f, theirs)
+	return found, err
+}
+
+// trials judges mails of the operator.
+func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Trial, error) {
+	section, most := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}, int64(maxHeader)
+	if f.Require == RequireDMARC && f.Verify == VerifyDKIM {
+		section.Specifier, most = imap.PartSpecifierNone, probeMail
+	}
+	heads, err := s.heads(uids, most, section)
+	if err != nil {
+		return nil, fmt.Errorf("fetch mails of the operator: %w", err)
+	}
+	var trials []Trial
+	for _, h := range slices.Backward(heads) {
+		s.box.phase(s.conn) // the DNS may take its time
+		trials = append(trials, f.try(ctx, h, most))
+	}
+	return trials, nil
+}
+
+// try judges one mail of the operator. Of one that is not for us it still says
+// whether its sender is proved.
+func (f Filter) try(ctx context.Context, h head, most int64) Trial {
+	header := ParseHeader(h.raw)
+	t := Trial{At: h.at, From: header.From, Stamp: topStamp(h.raw)}
+	t.ForUs, t.Gate, t.Reason = f.judge(header, h.size)
+	if t.Gate != "" || f.Require != RequireDMARC {
+		return t
+	}
+	raw, err := cutHeader(bufio.NewReader(bytes.NewReader(h.raw)))
+	if err != nil {
+		t.Gate, t.Reason = GateTrust, err.Error()
+		return t
+	}
+	fields, from, gate, reason := soleAuthor(raw, header)
+	if gate != "" {
+		t.Gate, t.Reason = gate, reason
+		return t
+	}
+	if f.Verify != VerifyDKIM {
+		t.Reason = serverProof(fields, from, f.AuthservID, f.SameProvider)
+	} else if h.size > most {
+		t.Reason = fmt.Sprintf("%d bytes: the signature of so long a mail is not verified here", h.size)
+	} else {
+		m := &Message{UID: h.uid, At: h.at, Size: h.size, Header: header}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		t.Reason, err = f.signatureProof(ctx, fields, m, from, bytes.NewReader(h.raw))
+		if err != nil {
+			t.Reason = err.Error()
+		}
+	}
+	if t.Reason != "" {
+		t.Gate = GateTrust
+	}
+	return t
+}
+
+// topStamp is the authserv-id of the first Authentication-Results field.
+func topStamp(header []byte) string {
+	for _, f := range splitHeader(header) {
+		if f.name == "authentication-results" {
+			id, err := authserv(f.value)
+			if err != nil {
+				return ""
+			}
+			return oneLine(id, 100)
+		}
+	}
+	return ""
+}
+
+// ProbeSender logs in as OpenSender does, with the same errors, says QUIT, and
+// gives the ways to log in that the server offers. Nothing is sent.
+func (s Server) ProbeSender(ctx context.Context) (auth string, err error) {
+	c, err := s.OpenSender(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_, auth = c.client.Extension("AUTH")
+	return oneLine(auth, 200), nil
+}

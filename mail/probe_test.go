@@ -1,0 +1,102 @@
+package mail_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+func storyProbe(t *testing.T, h host) {
+	h.append(letter("weather", "operator@example.com", "anna@example.net"), false)
+	h.append("Authentication-Results: mx.evil.example; dmarc=pass header.from=example.com\r\n"+letter("@goulard3120 forged"), false)
+	h.append(pass+letter("to somebody else"), false)
+	h.append(pass+letter("@goulard3120 proved"), false)
+
+	found, err := box(h).Probe(t.Context(), trusting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Mails != 4 || len(found.Caps) == 0 || found.Newest.IsZero() {
+		t.Errorf("%d mails, capabilities %q, the newest of %v", found.Mails, found.Caps, found.Newest)
+	}
+	if want := []string{"mx.example.org", "mx.example.org", "mx.evil.example", ""}; !slices.Equal(found.Stamps, want) {
+		t.Errorf("stamps %q, want %q", found.Stamps, want)
+	}
+	var got []string
+	for _, tr := range found.Trials {
+		got = append(got, strings.TrimSpace(map[bool]string{true: "for us "}[tr.ForUs]+tr.Gate))
+	}
+	if want := []string{"for us", "", "for us trust"}; !slices.Equal(got, want) {
+		t.Errorf("trials %q, want %q: %+v", got, want, found.Trials)
+	}
+
+	// A mail that the probe had marked as read would not be taken by a baseline.
+	l := mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)
+	if len(l.Messages) != 2 {
+		t.Errorf("after the probe %d of 2 mails are unread", len(l.Messages))
+	}
+}
+
+// A probe opens the mailbox read-only, and PEEKs.
+func TestProbeOnlyLooks(t *testing.T) {
+	tr := newTrace()
+	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
+	h.append(letter("@goulard3120"), false)
+	if _, err := box(h).Probe(t.Context(), trusting()); err != nil {
+		t.Fatal(err)
+	}
+	said := tr.String()
+	for _, wrong := range []string{"SELECT", "STORE", "BODY[", "APPEND", "EXPUNGE"} {
+		for line := range strings.Lines(said) {
+			if strings.HasPrefix(line, "T") && strings.Contains(line, wrong) {
+				t.Errorf("a probe said %q", line)
+			}
+		}
+	}
+	if !strings.Contains(said, "EXAMINE") || !strings.Contains(said, "BODY.PEEK[") {
+		t.Errorf("neither EXAMINE nor PEEK in:\n%s", said)
+	}
+}
+
+func TestProbeVerifiesSignatures(t *testing.T) {
+	d := newSigning(t)
+	h, _ := memoryHost(t, mailtest.Options{})
+	h.append(dated("@goulard3120 unsigned"), false)
+	h.append(sign(t, d.Signer, dated("@goulard3120 signed")), false)
+	found, err := box(h).Probe(t.Context(), verifying(d.dns))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Trials) != 2 || found.Trials[0].Gate != "" || found.Trials[1].Gate != mail.GateTrust {
+		t.Errorf("trials %+v", found.Trials)
+	}
+}
+
+func TestProbeOfAnEmptyMailbox(t *testing.T) {
+	h, _ := memoryHost(t, mailtest.Options{})
+	found, err := box(h).Probe(t.Context(), trusting())
+	if err != nil || found.Mails != 0 || len(found.Trials) != 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestProbeSender(t *testing.T) {
+	s := mailtest.StartMemory(t, mailtest.Options{})
+	server := mail.Server{Addr: s.SMTPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: secret(s.Password), CAFile: s.CAFile}
+	auth, err := server.ProbeSender(t.Context())
+	if err != nil || !strings.Contains(auth, "PLAIN") {
+		t.Errorf("%q, %v", auth, err)
+	}
+	server.Secret = secret("wrong")
+	_, err = server.ProbeSender(t.Context())
+	if c, ok := state.CredentialFailure(err); !ok || c.Name != "smtp" {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	if len(s.Sent()) != 0 {
+		t.Error("a probe sent mail")
+	}
+}

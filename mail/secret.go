@@ -1,0 +1,45 @@
+package mail
+
+import (
+	"context"
+	"errors"
+
+	"agentstateloop/state"
+)
+
+// loggedIn opens a connection with the secret of s, and once more with the one
+// that Renew has if the first is refused.
+func loggedIn[C any](ctx context.Context, s Server, credential string, open func(secret string) (C, error)) (C, error) {
+	var none C
+	if s.Secret == nil {
+		return none, &state.CredentialError{Name: credential, Err: errors.New("no secret is configured")}
+	}
+	secret, err := s.Secret(ctx)
+	if err != nil {
+		return none, unread(ctx, credential, err)
+	}
+	conn, refused := open(secret)
+	if _, is := state.CredentialFailure(refused); !is || s.Renew == nil {
+		return conn, refused
+	}
+	secret, err = s.Renew(ctx, secret)
+	if errors.Is(err, ErrNoOther) {
+		return none, refused
+	}
+	if err != nil {
+		return none, unread(ctx, credential, err)
+	}
+	return open(secret)
+}
+
+// unread is a secret that could not be had: the credential's failure, unless
+// ctx ended or nobody could be asked.
+func unread(ctx context.Context, credential string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if _, is := errors.AsType[*unreachable](err); is {
+		return err
+	}
+	return &state.CredentialError{Name: credential, Err: err}
+}
