@@ -16,25 +16,53 @@ type agent struct {
 	// joint stands between two TextDeltas.
 	joint string
 
+	// metered says that its usage counts the whole session, what came before a
+	// resume included.
+	metered bool
+
+	// settles says that it tells what each call costs while it runs.
+	settles bool
+
 	// refused and stale look for what the agent says, on either stream, when
 	// its login or its credit is refused, and when the session to resume is
 	// gone. Nil means that it has no such thing.
 	refused, stale *regexp.Regexp
+
+	// refusedExit is an exit code that says the former; 0: none does.
+	refusedExit int
 }
 
 // agentFor gives the agent of a runner and its default program.
 func agentFor(runner string) (agent, string, error) {
 	switch runner {
 	case Exec:
-		return agent{argv: execArgv}, "", nil
+		return execAgent(), "", nil
 	case Claude:
 		return claudeAgent(), "claude", nil
 	case Codex:
 		return codexAgent(), "codex", nil
 	case Gemini:
 		return geminiAgent(), "gemini", nil
+	case API:
+		return apiAgent(), "", nil
 	}
-	return agent{}, "", fmt.Errorf("turn.runner %q starts no program: want exec, claude, codex or gemini", runner)
+	return agent{}, "", fmt.Errorf("turn.runner %q starts no program: want exec, claude, codex, gemini or api", runner)
+}
+
+// NotLoggedIn is the exit code with which a program of runner "exec" says that
+// its own login was refused: EX_NOPERM of sysexits.
+const NotLoggedIn = 77
+
+// execAgent runs any program. Behind many a script there is a well-known one,
+// which says in its own words that it is not logged in. No more is read into
+// what a stranger prints: a message must not wait for ever because a page on its
+// way answered 401.
+func execAgent() agent {
+	return agent{
+		argv:        execArgv,
+		refused:     regexp.MustCompile(`(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]key|api key not valid|authentication_error|please set an auth method`),
+		refusedExit: NotLoggedIn,
+	}
 }
 
 func execArgv(command []string, a Attempt) []string {

@@ -1,8 +1,11 @@
 package turn
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +20,7 @@ func claudeAgent() agent {
 			}
 			return append(argv, a.Extra...)
 		},
-		parse:   func() parser { return parseClaude },
+		parse:   claudeParser,
 		joint:   "\n\n",
 		refused: regexp.MustCompile(`(?i)not logged in|invalid (x-)?api[ -]key|please run /login|authentication_failed|authentication_error|billing_error|credit balance is too low|oauth token (has expired|revoked)|failed to authenticate`),
 		stale:   regexp.MustCompile(`(?i)no conversation found with session id`),
@@ -29,28 +32,41 @@ type claudeLine struct {
 	Type    string `json:"type"`
 	Subtype string `json:"subtype"`
 	Session string `json:"session_id"`
-	Parent  string `json:"parent_tool_use_id"` // set on what a subagent says
+	Model   string `json:"model"`               // of init
+	Version string `json:"claude_code_version"` // of init
+	Parent  string `json:"parent_tool_use_id"`  // set on what a subagent says
 
 	Message struct {
 		// Blocks, or a plain string in a user's line.
 		Content json.RawMessage `json:"content"`
+		Usage   claudeUsage     `json:"usage"` // of its one call, again with each block
 	} `json:"message"`
 
 	Error json.RawMessage `json:"error"` // a word, or an object
 
-	// Of result only. Usage elsewhere counts a block's message, again with
-	// each of its blocks.
+	// Of result only.
 	IsError bool     `json:"is_error"`
 	Result  string   `json:"result"`
 	Errors  []string `json:"errors"`
 	CostUSD float64  `json:"total_cost_usd"`
-	Usage   struct {
-		Input      int64 `json:"input_tokens"`
-		Output     int64 `json:"output_tokens"`
-		CacheRead  int64 `json:"cache_read_input_tokens"`
-		CacheWrite int64 `json:"cache_creation_input_tokens"`
-	} `json:"usage"`
+	Since   map[string]struct {
+		CostUSD float64 `json:"costUSD"`
+	} `json:"model_usage_since_last_result"`
+	Usage  claudeUsage `json:"usage"`
+	Models map[string]struct {
+		Window int64 `json:"contextWindow"`
+	} `json:"modelUsage"`
 }
+
+type claudeUsage struct {
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	CacheRead  int64 `json:"cache_read_input_tokens"`
+	CacheWrite int64 `json:"cache_creation_input_tokens"`
+}
+
+// all is what a call has read and written: what the context holds after it.
+func (u claudeUsage) all() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
 type claudeBlock struct {
 	Type      string `json:"type"`
@@ -61,15 +77,53 @@ type claudeBlock struct {
 	ToolUseID string `json:"tool_use_id"`
 }
 
-func parseClaude(line []byte) []Event {
-	var l claudeLine
-	if json.Unmarshal(line, &l) != nil {
-		return unknown(line)
+// claudeParser adds up what the process costs. Up to 2.1.276 total_cost_usd
+// counts the process, since then the whole session, the processes before a
+// --resume included. Versions later still tell beside it, by model, what came
+// since the last result; of those in between no figure is taken, and what the
+// usage says, which is the process's own, is priced by the table.
+func claudeParser() parser {
+	spent, total := 0.0, true
+	var context int64
+	var model string
+	return func(line []byte) []Event {
+		var l claudeLine
+		if json.Unmarshal(line, &l) != nil {
+			return unknown(line)
+		}
+		if l.Type != "result" {
+			total = total && !totalsSession(l.Version)
+			model = cmp.Or(l.Model, model)
+			if l.Parent == "" && l.Message.Usage.all() > 0 {
+				context = l.Message.Usage.all()
+			}
+			return claudeEvents(line, l)
+		}
+		if l.Since == nil && total {
+			spent = l.CostUSD
+		}
+		for _, part := range l.Since {
+			spent += part.CostUSD
+		}
+		done := claudeResult(l, spent)
+		done.Context, done.Window = context, l.Models[model].Window
+		return []Event{done}
 	}
+}
+
+// totalsSession says whether total_cost_usd of this version counts more than its
+// process.
+func totalsSession(version string) bool {
+	v := make([]int, 3)
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
+	return n == len(v) && slices.Compare(v, []int{2, 1, 277}) >= 0
+}
+
+func claudeEvents(line []byte, l claudeLine) []Event {
 	switch l.Type {
 	case "system":
 		if l.Subtype == "init" {
-			return []Event{{Kind: SessionStart, Session: l.Session}}
+			return []Event{{Kind: SessionStart, Session: l.Session, Model: l.Model}}
 		}
 		if l.Subtype == "api_retry" {
 			return []Event{{Kind: Error, Text: "retrying: " + word(l.Error)}}
@@ -84,8 +138,6 @@ func parseClaude(line []byte) []Event {
 		return claudeBlocks(line, l)
 	case "user":
 		return claudeBlocks(line, l)
-	case "result":
-		return []Event{claudeResult(l)}
 	}
 	return unknown(line)
 }
@@ -117,9 +169,9 @@ func claudeBlocks(line []byte, l claudeLine) []Event {
 
 // claudeResult reads the last line. Its subtype says success also when
 // is_error is true; and every subtype but success is an error.
-func claudeResult(l claudeLine) Event {
+func claudeResult(l claudeLine, spent float64) Event {
 	e := Event{
-		Kind: Done, Text: l.Result, CostUSD: l.CostUSD,
+		Kind: Done, Text: l.Result, CostUSD: spent,
 		Failed: l.IsError || l.Subtype != "success",
 		Usage: Usage{
 			Input: l.Usage.Input, Output: l.Usage.Output,

@@ -20,6 +20,7 @@ func codexAgent() agent {
 		},
 		parse:   codexParser,
 		joint:   "\n\n",
+		metered: true,
 		refused: regexp.MustCompile(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
 		stale:   regexp.MustCompile(`(?i)no rollout found|thread not found|no saved session found`),
 	}

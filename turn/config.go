@@ -3,6 +3,8 @@ package turn
 import (
 	"errors"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // The runners (DESIGN 12).
@@ -11,6 +13,7 @@ const (
 	Claude = "claude" // claude -p, stream-json
 	Codex  = "codex"  // codex exec --json
 	Gemini = "gemini" // gemini, stream-json
+	API    = "api"    // our own loop, in turn/react
 )
 
 // What a zero in Config means.
@@ -33,9 +36,9 @@ var ErrHeld = errors.New("an agent of this attempt still lives")
 
 // Config says how the agent is run; it is the same for every attempt.
 type Config struct {
-	// Runner is one of Exec, Claude, Codex and Gemini. Command is the program
-	// and its arguments; for the last three it may be empty, or name the
-	// binary and extra arguments. A path with a slash is taken from Workdir, a
+	// Runner is one of Exec, Claude, Codex, Gemini and API. Command is the
+	// program and its arguments; for Claude, Codex and Gemini it may be empty,
+	// or name the binary and extra arguments. A path with a slash is taken from Workdir, a
 	// bare name is looked up in the PATH of Env.
 	Runner  string
 	Command []string
@@ -58,6 +61,10 @@ type Config struct {
 	// Self is the absolute path of our own binary. It is started as
 	// `Self __attempt …` and must then call Main.
 	Self string
+
+	// Secrets are kept out of all that the agent prints, from the first byte on.
+	// What it writes into files is its own.
+	Secrets *state.Secrets
 
 	// Version of ours, for events.jsonl.
 	Version string

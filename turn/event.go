@@ -5,12 +5,12 @@ type EventKind string
 
 // The kinds of events, the same for every agent.
 const (
-	SessionStart EventKind = "session_start" // Session
+	SessionStart EventKind = "session_start" // Session, Model
 	Thinking     EventKind = "thinking"      // Text
 	TextDelta    EventKind = "text_delta"    // Text: a piece of the answer
 	ToolUse      EventKind = "tool_use"      // Tool, ToolID
 	ToolResult   EventKind = "tool_result"   // ToolID
-	Done         EventKind = "done"          // Text: the whole answer, or why it failed; Failed, CostUSD, Usage
+	Done         EventKind = "done"          // Text: the whole answer, or why it failed; Failed, Cut, CostUSD, Usage, Context, Window
 	Error        EventKind = "error"         // Text: a fault that may pass
 	Unknown      EventKind = "unknown"       // Text: what was not understood, cut
 )
@@ -25,9 +25,13 @@ type Event struct {
 	Tool    string    `json:"tool,omitempty"`
 	ToolID  string    `json:"tool_id,omitempty"`
 	Session string    `json:"session,omitempty"`
+	Model   string    `json:"model,omitempty"`
 	Failed  bool      `json:"failed,omitempty"`
+	Cut     string    `json:"cut,omitempty"` // why the answer is not whole
 	CostUSD float64   `json:"cost_usd,omitempty"`
 	Usage   Usage     `json:"usage,omitzero"`
+	Context int64     `json:"context,omitempty"` // tokens that its session holds, where it says so
+	Window  int64     `json:"window,omitempty"`  // and how many its model can hold
 }
 
 // Progress is what Run tells its caller after each event.

@@ -27,6 +27,7 @@ func geminiAgent() agent {
 type geminiLine struct {
 	Type    string `json:"type"`
 	Session string `json:"session_id"`
+	Model   string `json:"model"` // of init
 	Role    string `json:"role"`
 	Content string `json:"content"`
 	Tool    string `json:"tool_name"`
@@ -49,7 +50,7 @@ func parseGemini(line []byte) []Event {
 	}
 	switch l.Type {
 	case "init":
-		return []Event{{Kind: SessionStart, Session: l.Session}}
+		return []Event{{Kind: SessionStart, Session: l.Session, Model: l.Model}}
 	case "message":
 		if l.Role == "assistant" {
 			return []Event{{Kind: TextDelta, Text: l.Content}}

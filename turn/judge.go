@@ -13,7 +13,8 @@ func (s *supervisor) result() (Result, error) {
 		ExitCode: -1, Exit: ExitError,
 		Stderr:  s.stderr.String(),
 		Session: s.session,
-		CostUSD: s.live.CostUSD, Usage: s.usage,
+		Bill:    s.bill,
+		Context: s.context, Window: s.window, Calls: s.calls + 1,
 	}
 	if !s.exited.IsZero() {
 		res.ExitCode = s.p.state.ExitCode()
@@ -69,6 +70,8 @@ func (s *supervisor) judge(res *Result, child Process) {
 		if res.Reason == "" {
 			res.Reason = "the agent says that it failed, and not why"
 		}
+	case s.done != nil && s.done.Cut != "":
+		res.Status, res.Reason = Partial, head(clean(s.done.Cut), 2000)
 	case s.done != nil:
 		res.Status = Success
 		if res.Exit == ExitError {
@@ -165,6 +168,8 @@ func (s *supervisor) blame(res *Result) {
 	}
 	if line := lineWith(said, s.agent.refused); line != "" {
 		res.Credential = s.c.credential(line)
+	} else if s.agent.refusedExit > 0 && res.ExitCode == s.agent.refusedExit {
+		res.Credential = s.c.credential(res.Reason)
 	}
 }
 

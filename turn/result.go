@@ -63,8 +63,15 @@ type Result struct {
 	// logged in or out of credit: not the message's fault (DESIGN 10).
 	Credential error
 
-	CostUSD float64 // as the agent says; 0 if it does not
-	Usage   Usage
+	// Context is how many tokens the session held at the end, and Window how
+	// many its model can hold, as the agent says; 0 if it does not. Calls is how
+	// often it asked its model, as its tools tell: what it used in each is, if
+	// nothing else is known, what its session holds.
+	Context, Window int64
+	Calls           int
+
+	// Bill is what it cost, as the agent says.
+	Bill
 
 	// Output are the files left in output/, slash-separated and sorted: only
 	// regular files with plain names. Read them with OpenOutput.

@@ -68,6 +68,7 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 	log.line(first)
 
 	s := newSupervisor(c, a, kind, p, log, watch)
+	s.bill = kind.openBill(argv)
 	s.follow(ctx)
 	res, err := s.result()
 	if err != nil {
@@ -112,7 +113,10 @@ func (r Result) logged(log *eventLog) Result {
 	return r
 }
 
+// Login names the agent's own credential: "agent:claude" (DESIGN 10).
+func (c Config) Login() string { return "agent:" + c.Runner }
+
 // credential makes the error of DESIGN 10 for an agent that was refused.
 func (c Config) credential(said string) error {
-	return &state.CredentialError{Name: "agent:" + c.Runner, Err: errors.New(said)}
+	return &state.CredentialError{Name: c.Login(), Err: errors.New(said)}
 }

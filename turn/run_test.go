@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
 )
 
 func TestAnswer(t *testing.T) {
@@ -78,6 +81,33 @@ func TestEventsFile(t *testing.T) {
 	}
 	if last.Exit != ExitError || last.ExitCode != 3 || last.Stderr != "oops" || last.Status != Failed {
 		t.Errorf("last %+v", last)
+	}
+}
+
+// What the agent prints of a known secret reaches nobody: not its answer, not a
+// reason, not a file of ours, in one piece or in two.
+func TestSecretsArePrintedByNobody(t *testing.T) {
+	const key, stream = "sk-canary-0123456789", `{"type":"result","is_error":true,"result":"Invalid API key sk-canary-0123456789"}`
+	for name, c := range map[string]struct{ runner, script, text, reason string }{
+		"answer": {Exec, `printf 'key sk-cana'; sleep 0.1; printf 'ry-0123456789.'`, "key ***.", ""},
+		"stderr": {Exec, `echo "no: $API_KEY" >&2; printf %s "$API_KEY" | base64 >&2; exit 1`, "", "exit status 1: ***"},
+		"stream": {Claude, `echo '` + stream + `'; exit 1`, "", "Invalid API key ***"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, c.script)
+			b.Runner, b.Config.Env, b.Secrets = c.runner, map[string]string{"API_KEY": key}, new(state.Secrets)
+			b.Secrets.Learn("api key", key)
+			res := b.run()
+			if res.Text != c.text || !strings.HasPrefix(res.Reason, c.reason) {
+				t.Errorf("%q, %q", res.Text, res.Reason)
+			}
+			all := fmt.Sprint(res, res.Credential, read(t, b.Dir, "events.jsonl"), read(t, b.Dir, "live.json"))
+			for _, form := range state.Disguises(key) {
+				if strings.Contains(all, form) {
+					t.Errorf("%s is in\n%s", form, all)
+				}
+			}
+		})
 	}
 }
 

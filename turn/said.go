@@ -2,6 +2,7 @@ package turn
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,21 +21,35 @@ const maxSaidRead = 2 * DefaultMaxEvents
 // nothing was said or can be read. A line that is torn, foreign or too long
 // takes nothing else away.
 func Said(dir string) string {
-	// The agent may have put anything there, a fifo too.
-	f, err := os.OpenFile(filepath.Join(dir, eventsName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openEvents(dir)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
 	var s said
 	readLines(io.LimitReader(f, maxSaidRead), s.read, func(Event) {})
 	if s.answer != "" {
 		return head(clean(s.answer), DefaultMaxText)
 	}
 	return head(clean(s.text.String()), DefaultMaxText)
+}
+
+// openEvents opens the events.jsonl of an attempt. The agent may have put
+// anything there, a fifo too.
+func openEvents(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, eventsName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no plain file", eventsName)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // said gathers an agent's words from its events.

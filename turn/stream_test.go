@@ -80,7 +80,7 @@ func TestStreams(t *testing.T) {
 		refused                      bool
 	}{
 		"claude": {runner: Claude, stream: claudeGood, want: Result{Status: Success, Text: "One file.", Session: "s-1",
-			CostUSD: 0.25, Usage: Usage{7, 5, 3, 2}}},
+			Bill: Bill{CostUSD: 0.25, Usage: Usage{7, 5, 3, 2}}}},
 		"claude not logged in": {runner: Claude, stream: claudeLogin, tail: "exit 1", refused: true,
 			want: Result{Status: Failed, Reason: "Not logged in · Please run /login", Session: "s-1"}},
 		"claude out of credit": {runner: Claude, stream: claudeNoCredit, tail: "exit 1", refused: true,
@@ -88,7 +88,7 @@ func TestStreams(t *testing.T) {
 		"claude stale session": {runner: Claude, stream: claudeStale, tail: "exit 1", session: "s-0",
 			want: Result{Status: Failed, Reason: "No conversation found with session ID: s-0", SessionStale: true}},
 		"claude too many turns": {runner: Claude, stream: claudeTurns, tail: "exit 1",
-			want: Result{Status: Failed, Reason: "error_max_turns", CostUSD: 1}},
+			want: Result{Status: Failed, Reason: "error_max_turns", Bill: Bill{CostUSD: 1}}},
 		"claude without a result": {runner: Claude, stream: untilLast(claudeGood),
 			want: Result{Status: Partial, Reason: "the agent's stream ended without a result", Text: "I look.\n\nOne file.", Session: "s-1"}},
 		"claude killed": {runner: Claude, stream: untilLast(claudeGood), tail: "kill -9 $$",
@@ -96,23 +96,33 @@ func TestStreams(t *testing.T) {
 		"claude half a line": {runner: Claude, stream: claudeGood[:len(claudeGood)-40],
 			want: Result{Status: Partial, Reason: "the agent's stream ended without a result", Text: "I look.\n\nOne file.", Session: "s-1"}},
 		"claude no last newline": {runner: Claude, stream: strings.TrimSpace(claudeGood), want: Result{Status: Success,
-			Text: "One file.", Session: "s-1", CostUSD: 0.25, Usage: Usage{7, 5, 3, 2}}},
+			Text: "One file.", Session: "s-1", Bill: Bill{CostUSD: 0.25, Usage: Usage{7, 5, 3, 2}}}},
 		"claude prints no stream": {runner: Claude, stream: "usage: claude\n\x00\xff\n", stderr: "bad option", tail: "exit 2",
 			want: Result{Status: Failed, Reason: "exit status 2: bad option"}},
 		"codex": {runner: Codex, stream: codexGood, want: Result{Status: Success, Text: "One file.", Session: "c-1",
-			Usage: Usage{Input: 7, Output: 5, CacheRead: 3}}},
+			Bill: Bill{Meter: "c-1", Usage: Usage{Input: 7, Output: 5, CacheRead: 3}}}},
 		"codex refused": {runner: Codex, stream: codexRefused, tail: "exit 1", refused: true,
-			want: Result{Status: Failed, Reason: "unexpected status 401 Unauthorized: no, url: http://x", Session: "c-1"}},
+			want: Result{Status: Failed, Reason: "unexpected status 401 Unauthorized: no, url: http://x", Session: "c-1", Bill: Bill{Meter: "c-1"}}},
 		"codex broken off": {runner: Codex, stream: codexBroken, tail: "exit 1",
-			want: Result{Status: Failed, Reason: "stream disconnected before completion", Text: "half", Session: "c-1"}},
+			want: Result{Status: Failed, Reason: "stream disconnected before completion", Text: "half", Session: "c-1", Bill: Bill{Meter: "c-1"}}},
 		"codex stale session": {runner: Codex, stderr: "Error: thread/resume failed: no rollout found for thread id c-0", tail: "exit 1", session: "c-0",
 			want: Result{Status: Failed, Reason: "exit status 1: Error: thread/resume failed: no rollout found for thread id c-0", SessionStale: true}},
 		"gemini": {runner: Gemini, stream: geminiGood, want: Result{Status: Success, Text: "One file.", Session: "g-1",
-			Usage: Usage{Input: 7, Output: 5, CacheRead: 3}}},
+			Bill: Bill{Model: "m", Usage: Usage{Input: 7, Output: 5, CacheRead: 3}}}},
 		"gemini broken off": {runner: Gemini, stream: geminiBroken, tail: "exit 1",
-			want: Result{Status: Failed, Reason: "[API Error: terminated]", Text: "half", Session: "g-1"}},
+			want: Result{Status: Failed, Reason: "[API Error: terminated]", Text: "half", Session: "g-1", Bill: Bill{Model: "m"}}},
 		"gemini not set up": {runner: Gemini, stderr: "Please set an Auth method in your settings", tail: "exit 41", refused: true,
 			want: Result{Status: Failed, Reason: "exit status 41: Please set an Auth method in your settings"}},
+		"gemini with a bad key": {runner: Gemini, stderr: "API key not valid. Please pass a valid API key.", tail: "exit 1", refused: true,
+			want: Result{Status: Failed, Reason: "exit status 1: API key not valid. Please pass a valid API key."}},
+		"exec around claude": {runner: Exec, stderr: "Not logged in", tail: "exit 1", refused: true,
+			want: Result{Status: Failed, Reason: "exit status 1: Not logged in"}},
+		"exec by its exit code": {runner: Exec, stderr: "the token has expired", tail: "exit 77", refused: true,
+			want: Result{Status: Failed, Reason: "exit status 77: the token has expired"}},
+		"exec says it and answers": {runner: Exec, stream: "an answer", stderr: "not logged in to the registry",
+			want: Result{Status: Success, Text: "an answer"}},
+		"exec that met a closed page": {runner: Exec, stderr: "401 Unauthorized", tail: "exit 1",
+			want: Result{Status: Failed, Reason: "exit status 1: 401 Unauthorized"}},
 		"gemini stale session": {runner: Gemini, stderr: "Error resuming session: No previous sessions found for this project.", tail: "exit 42", session: "g-0",
 			want: Result{Status: Failed, Reason: "exit status 42: Error resuming session: No previous sessions found for this project.", SessionStale: true}},
 	} {
@@ -121,7 +131,7 @@ func TestStreams(t *testing.T) {
 			b.Session = c.session
 			res := b.run()
 			got := Result{Status: res.Status, Text: res.Text, Reason: res.Reason, Session: res.Session,
-				SessionStale: res.SessionStale, CostUSD: res.CostUSD, Usage: res.Usage}
+				SessionStale: res.SessionStale, Bill: res.Bill}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
@@ -202,7 +212,7 @@ func TestEndlessLineIsNotKept(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	events := 0
-	readLines(io.LimitReader(zeros{}, 1<<30), parseClaude, func(Event) { events++ })
+	readLines(io.LimitReader(zeros{}, 1<<30), claudeParser(), func(Event) { events++ })
 	runtime.ReadMemStats(&after)
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 || events != 1 {
 		t.Errorf("%d bytes for %d events", grown, events)
@@ -316,9 +326,12 @@ func fuzzParser(f *testing.F, parse func() parser, streams ...string) {
 }
 
 func FuzzClaude(f *testing.F) {
-	fuzzParser(f, func() parser { return parseClaude }, claudeGood, claudeLogin, claudeStale, claudeTurns)
+	fuzzParser(f, claudeParser, claudeGood, claudeLogin, claudeStale, claudeTurns)
 }
 func FuzzCodex(f *testing.F) { fuzzParser(f, codexParser, codexGood, codexRefused, codexBroken) }
+func FuzzAPI(f *testing.F) {
+	fuzzParser(f, func() parser { return parseAPI }, apiGood, apiCut, apiRefused)
+}
 func FuzzGemini(f *testing.F) {
 	fuzzParser(f, func() parser { return parseGemini }, geminiGood, geminiBroken)
 }

@@ -48,7 +48,11 @@ type supervisor struct {
 	stderr  tail
 	done    *Event    // the last Done, unless it went to work again
 	doneAt  time.Time // when it came
-	usage   Usage
+	bill    Bill
+	context int64 // tokens that the session held when it was last done
+	window  int64 // and how many its model can hold
+	calls   int   // to its model that ended in tools
+	tooling bool  // tools were called since the last result of one
 	session string
 	lastOut time.Time
 
@@ -140,18 +144,20 @@ func (s *supervisor) readStdout(quit <-chan struct{}) {
 		case <-quit:
 		}
 	}
+	out := s.c.Secrets.Reader(s.p.stdout)
 	if s.agent.parse == nil {
-		readText(s.p.stdout, emit)
+		readText(out, emit)
 		return
 	}
-	readLines(s.p.stdout, s.agent.parse(), emit)
+	readLines(out, s.agent.parse(), emit)
 }
 
 func (s *supervisor) readStderr(noise chan<- []byte, quit <-chan struct{}) {
 	defer close(noise)
+	errs := s.c.Secrets.Reader(s.p.stderr)
 	for {
 		buf := make([]byte, 4<<10)
-		n, err := s.p.stderr.Read(buf)
+		n, err := errs.Read(buf)
 		if n > 0 {
 			select {
 			case noise <- buf[:n]:
@@ -177,6 +183,7 @@ func (s *supervisor) apply(e Event) {
 	s.heard()
 	s.machine.Apply(e)
 	s.log.event(s.lastOut, e)
+	s.agent.add(&s.bill, e)
 	switch e.Kind {
 	case SessionStart:
 		if validSession(e.Session) {
@@ -195,11 +202,20 @@ func (s *supervisor) apply(e Event) {
 		}
 	case ToolUse:
 		s.segment.Reset()
+		if !s.tooling {
+			s.calls++ // tools called together are one answer of the model
+		}
+		s.tooling = true
+	case ToolResult:
+		s.tooling = false
 	case Error:
 		fmt.Fprintln(&s.faults, e.Text)
 	case Done:
 		s.done, s.doneAt = &e, s.lastOut
-		s.live.CostUSD, s.usage = e.CostUSD, e.Usage // of the whole process so far
+		s.live.CostUSD = e.CostUSD
+		if e.Context > 0 {
+			s.context, s.window = e.Context, e.Window
+		}
 		if e.Failed {
 			fmt.Fprintln(&s.faults, e.Text)
 		}

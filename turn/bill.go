@@ -1,0 +1,84 @@
+package turn
+
+import (
+	"encoding/json"
+	"io"
+)
+
+// Bill is what one attempt has cost, as its agent says.
+type Bill struct {
+	Model   string  // "": the agent does not name it
+	CostUSD float64 // of this process; 0: the agent does not say
+	Usage   Usage
+
+	// Meter is the session whose whole usage Usage is, what came before this
+	// process included; "": it is this process's alone.
+	Meter string
+
+	// Settled: the agent has told what it spent call by call while it ran, and
+	// nothing is left to count.
+	Settled bool
+}
+
+// openBill begins the bill of a process that was started with argv.
+func (k agent) openBill(argv []string) Bill {
+	return Bill{Model: modelIn(argv), Settled: k.settles}
+}
+
+// add enters what an event tells.
+func (k agent) add(b *Bill, e Event) {
+	switch e.Kind {
+	case SessionStart:
+		if e.Model != "" {
+			b.Model = head(clean(e.Model), maxModel)
+		}
+		if k.metered && validSession(e.Session) {
+			b.Meter = e.Session
+		}
+	case Done:
+		if e.CostUSD != 0 || e.Usage != (Usage{}) {
+			b.CostUSD, b.Usage = e.CostUSD, e.Usage // of the whole process so far
+		}
+	}
+}
+
+// maxModel bounds, in bytes, the name of a model.
+const maxModel = 128
+
+// modelIn finds the model in a command line of one of the CLIs; "" if none is
+// named there.
+func modelIn(argv []string) string {
+	model := ""
+	for i, arg := range argv[:max(0, len(argv)-1)] {
+		if arg == "--model" || arg == "-m" {
+			model = argv[i+1]
+		}
+	}
+	return head(clean(model), maxModel)
+}
+
+// Billed is the bill of the attempt in dir as its events.jsonl tells it, for an
+// attempt whose runner died. It is empty where nothing can be read; see Said.
+func Billed(dir string) Bill {
+	f, err := openEvents(dir)
+	if err != nil {
+		return Bill{}
+	}
+	defer f.Close()
+	var kind agent
+	var b Bill
+	readLines(io.LimitReader(f, maxSaidRead), func(line []byte) []Event {
+		var first started
+		if json.Unmarshal(line, &first) == nil && first.Kind == "start" {
+			kind, _, _ = agentFor(first.Runner)
+			b = kind.openBill(first.Argv)
+			return nil
+		}
+		var e Event
+		if json.Unmarshal(line, &e) == nil {
+			kind.add(&b, e)
+		}
+		return nil
+	}, func(Event) {})
+	return b
+}

@@ -1,0 +1,39 @@
+package turn
+
+import "testing"
+
+// How full a session is: as the agent says of its last call, its subagents'
+// apart, or else how often it asked its model.
+func TestHowFullASessionIs(t *testing.T) {
+	const claude = `{"type":"system","subtype":"init","session_id":"s-1","model":"claude-sonnet-4-5"}
+{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Task"}],"usage":{"input_tokens":10,"cache_read_input_tokens":200,"output_tokens":1}}}
+{"type":"assistant","parent_tool_use_id":"t1","message":{"content":[{"type":"text","text":"x"}],"usage":{"input_tokens":7777}}}
+{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1"}]}}
+{"type":"assistant","message":{"content":[{"type":"text","text":"done"}],"usage":{"input_tokens":20,"cache_read_input_tokens":300,"cache_creation_input_tokens":4000,"output_tokens":5}}}
+{"type":"result","subtype":"success","result":"done","usage":{"input_tokens":30,"cache_read_input_tokens":500},"modelUsage":{"claude-haiku-4-5":{"contextWindow":100},"claude-sonnet-4-5":{"contextWindow":1000000}}}
+`
+	const codex = `{"type":"thread.started","thread_id":"c-1"}
+{"type":"item.started","item":{"id":"1","type":"command_execution"}}
+{"type":"item.started","item":{"id":"2","type":"web_search"}}
+{"type":"item.completed","item":{"id":"1","type":"command_execution"}}
+{"type":"item.completed","item":{"id":"2","type":"web_search"}}
+{"type":"item.started","item":{"id":"3","type":"command_execution"}}
+{"type":"item.completed","item":{"id":"3","type":"command_execution"}}
+{"type":"item.completed","item":{"id":"4","type":"agent_message","text":"done"}}
+{"type":"turn.completed","usage":{"input_tokens":300,"output_tokens":5}}
+`
+	for _, c := range []struct {
+		runner, stream  string
+		context, window int64
+		calls           int
+	}{
+		{Claude, claude, 4325, 1_000_000, 2},
+		{Codex, codex, 0, 0, 3},
+		{Exec, "done\n", 0, 0, 1},
+	} {
+		r := fakeCLI(t, c.runner, c.stream, "").run()
+		if r.Status != Success || r.Context != c.context || r.Window != c.window || r.Calls != c.calls {
+			t.Errorf("%s: %s, %d of %d tokens in %d calls: %+v", c.runner, r.Status, r.Context, r.Window, r.Calls, r)
+		}
+	}
+}

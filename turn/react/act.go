@@ -1,0 +1,78 @@
+package react
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"agentstateloop/turn"
+)
+
+// act runs the calls of an answer.
+func (l *Loop) act(ctx context.Context, calls []Call) (*over, error) {
+	if l.talk.calls >= l.MaxCalls {
+		return nil, nil
+	}
+	for i, c := range calls {
+		if n := l.talk.times[c.ID]; n > mostOften {
+			return &over{cut: fmt.Sprintf("the model went round in circles: it called %s with the same arguments for the %dth time", c.Name, n)}, nil
+		}
+		if i >= l.MaxTools {
+			text := fmt.Sprintf("Not run: of one answer at most %d calls are run. Call it again if you still want it.", l.MaxTools)
+			if err := l.keep(Step{Kind: StepResult, ID: c.ID, Text: text, Failed: true}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if _, err := l.Look(ctx); err != nil {
+			return nil, err
+		}
+		if err := l.run(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// run runs one call, at most once: that it is about to run is durable before,
+// its result as soon as there is one. A call that ctx has ended has none.
+func (l *Loop) run(ctx context.Context, c Call) error {
+	tool, why := l.tool(c)
+	if why != "" {
+		return l.keep(Step{Kind: StepResult, ID: c.ID, Text: why, Failed: true})
+	}
+	if err := l.keep(Step{Kind: StepCall, ID: c.ID}); err != nil {
+		return err
+	}
+	l.Emit(turn.Event{Kind: turn.ToolUse, Tool: c.Name, ToolID: c.ID})
+	text, err := tool.Run(ctx, c.input())
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s := Step{Kind: StepResult, ID: c.ID, Text: capped(text)}
+	if err != nil {
+		s.Text, s.Failed = capped(err.Error()), true
+	}
+	if l.talk.times[c.ID] == mostOften {
+		s.Text += fmt.Sprintf("\n[You have made this very call %d times. Once more, and your turn ends: do something else.]", mostOften)
+	}
+	if err := l.keep(s); err != nil {
+		return err
+	}
+	l.Emit(turn.Event{Kind: turn.ToolResult, ToolID: c.ID})
+	return nil
+}
+
+// tool finds what a call names, or says what is wrong with it.
+func (l *Loop) tool(c Call) (tool Tool, why string) {
+	for _, t := range l.Tools {
+		if t.Name != c.Name {
+			continue
+		}
+		if !c.valid() {
+			return t, "Not run: the arguments are no JSON object. You wrote: " + string(whole([]byte(c.Args[:min(len(c.Args), 1000)])))
+		}
+		return t, ""
+	}
+	return tool, fmt.Sprintf("Not run: there is no tool %q. You have %s.", sendable(c.Name), strings.Join(namesOf(l.Tools), ", "))
+}

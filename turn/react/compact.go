@@ -1,0 +1,114 @@
+package react
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"agentstateloop/turn"
+)
+
+// How full the window may be, in hundredths: warnAt and the model is told,
+// compactAt and what was said becomes a summary.
+const (
+	warnAt    = 75
+	compactAt = 90
+)
+
+// mostVain is how many summaries in a row may come to nothing before no more
+// are asked for in this wake.
+const mostVain = 2
+
+// fit keeps the conversation within the window.
+func (l *Loop) fit(ctx context.Context, o Outlook) error {
+	full := l.talk.tokens(len(l.System)) * 100 / int64(l.Window)
+	switch {
+	case full >= compactAt && l.vain < mostVain:
+		return l.compact(ctx, o)
+	case full >= warnAt && !l.talk.warned:
+		return l.keep(Step{Kind: StepWarning, Text: fmt.Sprintf("[%d %% of your context window are used. At %d %% this conversation is replaced by a summary: write down what must not be lost.]", full, compactAt)})
+	}
+	return nil
+}
+
+// compact replaces the conversation by a summary. An empty one, or none,
+// changes nothing.
+func (l *Loop) compact(ctx context.Context, o Outlook) error {
+	l.Emit(turn.Event{Kind: turn.Thinking, Text: "summarising what was said"})
+	model := l.Names.Summary
+	if model == "" {
+		model = l.model(o)
+	}
+	room := l.Window / 100 * warnAt * bytesPerToken
+	q := Question{
+		Model:     model,
+		Messages:  []Message{{Text: "The record of your work so far:\n\n" + transcript(l.talk.messages, room) + l.Brief}},
+		MaxOutput: l.MaxOutput,
+	}
+	for n := 0; ; n++ {
+		answer, err := l.query(ctx, q, func(string) {})
+		if err == nil && strings.TrimSpace(answer.Text) != "" && answer.Stop == StopEnd {
+			l.vain = 0
+			return l.keep(Step{Kind: StepSummary, Text: l.summed(answer.Text)})
+		}
+		if ctx.Err() != nil || err != nil && fateOf(err) == refused {
+			return err
+		}
+		if err != nil && l.backOff(ctx, n, err) == nil {
+			continue
+		}
+		l.vain++
+		l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("no summary was made of the conversation, it goes on as it is (%v)", err)})
+		return nil
+	}
+}
+
+// summed is the one message that a conversation becomes: what it began with,
+// so that no word of the task is lost unless it is very long, and the summary.
+func (l *Loop) summed(summary string) string {
+	task := ""
+	if len(l.talk.messages) > 0 {
+		task = l.talk.messages[0].Text
+	}
+	if at := strings.Index(task, summaryMark); at >= 0 {
+		task = task[:at]
+	}
+	if most := l.Window * bytesPerToken / 8; len(task) > most {
+		task = "[…]" + strings.ToValidUTF8(task[len(task)-most:], "") // what is asked stands at the end
+	}
+	return strings.TrimSpace(task) + summaryMark + strings.TrimSpace(summary)
+}
+
+const summaryMark = "\n\n[What you did since, as a summary, which stands for all that was said. Go on from it.]\n\n"
+
+// transcript tells a conversation as a text of at most room bytes or so: where
+// it is too long, of its longest parts only the beginnings.
+func transcript(messages []Message, room int) string {
+	for most := mostResult; ; most /= 2 {
+		var b strings.Builder
+		part := func(who, text string) {
+			if len(text) > most {
+				text = fmt.Sprintf("%s\n[cut: %d bytes more]", whole([]byte(text[:most])), len(text)-most)
+			}
+			fmt.Fprintf(&b, "## %s\n%s\n\n", who, text)
+		}
+		for _, m := range messages {
+			for _, r := range m.Results {
+				part("result of call "+r.ID, r.Text)
+			}
+			who := "told"
+			if m.Model {
+				who = "you"
+			}
+			if m.Text != "" {
+				part(who, m.Text)
+			}
+			for _, c := range m.Calls {
+				part("you call "+c.Name+" as "+c.ID, c.Args)
+			}
+		}
+		if b.Len() <= room || most < 64 {
+			return b.String()[:min(b.Len(), room)]
+		}
+	}
+}

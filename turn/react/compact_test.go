@@ -1,0 +1,124 @@
+package react_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"agentstateloop/turn/react/scripted"
+)
+
+// full is a bench whose window is full to percent after the first answer, which
+// cuts a notch. summary is what the model for summaries says.
+func full(t *testing.T, api string, percent int, summary scripted.Reply) *bench {
+	b := newBench(t, api)
+	b.Window, b.Brief = 100_000, "Write the summary."
+	b.server.Script = func(q scripted.Request) scripted.Reply {
+		switch {
+		case q.Model == "summary":
+			return summary
+		case len(b.notched) == 0:
+			return scripted.Reply{Calls: []scripted.Call{notch("c1", "left")}, In: percent * 1000, Out: 20}
+		}
+		return scripted.Reply{Text: "done"}
+	}
+	return b
+}
+
+func TestWindowFills(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := full(t, api, 80, scripted.Reply{Text: "never"})
+		b.well("Cut one notch.", "done")
+		if q := b.asked(1); !strings.Contains(q.Last().Text, "[80 % of your context window are used.") || q.Model != "usual" {
+			t.Errorf("%+v", q.Last())
+		}
+	})
+}
+
+func TestCompact(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := full(t, api, 92, scripted.Reply{Text: "Goal: one notch.\nProgress: it is cut, on the left."})
+		b.well("Cut one notch.", "done")
+		q := b.asked(1)
+		if q.Model != "summary" || len(q.Tools) != 0 || !strings.HasSuffix(q.Last().Text, "Write the summary.") {
+			t.Errorf("%+v", q)
+		}
+		for _, want := range []string{"Cut one notch.", `you call notch as c1`, `{"at":"left"}`, "notch 1"} {
+			if !strings.Contains(q.Last().Text, want) {
+				t.Errorf("no %q in %q", want, q.Last().Text)
+			}
+		}
+		q = b.asked(2)
+		if len(q.Messages) != 1 || !strings.HasPrefix(q.Last().Text, "Cut one notch.") || !strings.HasSuffix(q.Last().Text, "it is cut, on the left.") {
+			t.Errorf("%+v", q.Messages)
+		}
+		if len(b.spent) != 3 || b.spent[1].Model != "summary" {
+			t.Errorf("spent %+v", b.spent)
+		}
+		// A later attempt goes on from the summary; the steps hold all of it.
+		b.well("And now?", "done")
+		if q := b.asked(3); len(q.Messages) != 3 || !strings.Contains(q.Messages[0].Text, "on the left") {
+			t.Errorf("%+v", q.Messages)
+		}
+	})
+}
+
+// A summary that is none changes nothing, and is not asked for without end.
+func TestCompactInVain(t *testing.T) {
+	for name, summary := range map[string]scripted.Reply{
+		"empty": {}, "blank": {Text: " \n"}, "refused": {Status: 400, Fault: "no"}, "cut": {Text: "Goal: o", Stop: "max_tokens"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := full(t, "anthropic", 92, summary)
+			b.well("Cut one notch.", "done")
+			if q := b.asked(2); len(q.Messages) != 3 {
+				t.Errorf("%+v", q.Messages)
+			}
+		})
+	}
+}
+
+// An API that finds the conversation too long, whatever we count, gets the summary.
+func TestTooLong(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := newBench(t, api)
+		b.Brief = "Write the summary."
+		b.server.Script = func(q scripted.Request) scripted.Reply {
+			switch {
+			case q.Model == "summary":
+				return scripted.Reply{Text: "It was long."}
+			case len(q.Last().Text) > 1800:
+				return scripted.Reply{Status: 400, Fault: "prompt is too long: 210000 tokens > 200000 maximum"}
+			}
+			return scripted.Reply{Text: fmt.Sprint(len(q.Messages))}
+		}
+		b.Window = 4096
+		b.well(strings.Repeat("word ", 400), "1")
+		b.server.Script = func(scripted.Request) scripted.Reply {
+			return scripted.Reply{Status: 400, Fault: "prompt is too long"}
+		}
+		if err := b.run(strings.Repeat("word ", 400), false); err == nil || !b.done().Failed {
+			t.Errorf("%v, %+v", err, b.done())
+		}
+	})
+}
+
+// A record that is longer than the window is told in parts, not left out.
+func TestLongRecord(t *testing.T) {
+	b := newBench(t, "anthropic")
+	b.Window, b.Brief = 8192, "Write the summary."
+	b.server.Script = func(q scripted.Request) scripted.Reply {
+		if q.Model == "summary" {
+			return scripted.Reply{Text: "Short."}
+		}
+		return scripted.Reply{Text: "ok"}
+	}
+	b.well("begins "+strings.Repeat("word ", 20_000)+" ends with this question", "ok")
+	if n := len(b.asked(0).Last().Text); n > 8192*3 {
+		t.Errorf("the record has %d bytes", n)
+	}
+	if q := b.asked(1); len(q.Last().Text) > 8192 || !strings.Contains(q.Last().Text, "ends with this question") {
+		t.Errorf("%d bytes: %.200s", len(q.Last().Text), q.Last().Text)
+	}
+	b.inOrder()
+}

@@ -1,0 +1,54 @@
+package react
+
+import (
+	"errors"
+	"strings"
+)
+
+// ConfinedCommand is the hidden subcommand of our own binary that calls
+// Confine.
+const ConfinedCommand = "__confined"
+
+// Confined is what a program may see of the file system beyond the system's own
+// folders: where it may write, and where it may read and run what is there.
+type Confined struct {
+	Write, Read []string
+}
+
+// The argument list of ConfinedCommand: folders, each behind a letter, up to a
+// "--", then the program and its arguments.
+const (
+	writeMark = "w:"
+	readMark  = "r:"
+	endMark   = "--"
+)
+
+func (c Confined) list() []string {
+	var args []string
+	for _, dir := range c.Write {
+		args = append(args, writeMark+dir)
+	}
+	for _, dir := range c.Read {
+		args = append(args, readMark+dir)
+	}
+	return append(args, endMark)
+}
+
+// unlist reads what list wrote, and what follows it.
+func unlist(args []string) (c Confined, argv []string, err error) {
+	for i, arg := range args {
+		switch {
+		case arg == endMark && i+1 < len(args):
+			return c, args[i+1:], nil
+		case strings.HasPrefix(arg, writeMark):
+			c.Write = append(c.Write, arg[len(writeMark):])
+		case strings.HasPrefix(arg, readMark):
+			c.Read = append(c.Read, arg[len(readMark):])
+		default:
+			return c, nil, errConfined
+		}
+	}
+	return c, nil, errConfined
+}
+
+var errConfined = errors.New(ConfinedCommand + " is for agentstateloop's own use")

@@ -1,0 +1,154 @@
+package react
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Effects are what the agent does beyond its workdir. Package cycle does them,
+// durable first and gated on the turn; nil leaves the tool out.
+type Effects struct {
+	Send     func(ctx context.Context, to, text string) error
+	Ask      func(ctx context.Context, to, text string, patience time.Duration) (id string, err error)
+	Submit   func(ctx context.Context, fields map[string]string, text string) error
+	Sleep    func(ctx context.Context, d time.Duration) error
+	Remember func(ctx context.Context, text string) error
+	Search   func(ctx context.Context, query string, n int) (string, error)
+}
+
+// patience is how long a turn waits for a report by default, mostPatience at
+// most (DESIGN 6: the deadline of a suspension).
+const (
+	patience     = 10 * time.Minute
+	mostPatience = 24 * time.Hour
+	mostSleep    = 7 * 24 * time.Hour
+	mostFound    = 20
+)
+
+// Tools are those of e that are there.
+func (e Effects) Tools() ([]Tool, error) {
+	var g gather
+	if e.Send != nil {
+		g.add(typed("send", "Tells another agent something that you await no answer to.", e.send))
+	}
+	if e.Ask != nil {
+		g.add(typed("ask", "Asks another agent. Then end your turn without submit_result: it goes on when the answer is there, or late.", e.ask))
+	}
+	if e.Submit != nil {
+		g.add(typed("submit_result", "Sets what this turn hands back, once: a text, named fields. Files that you have written into the reply's folder go with it. Without it, your last words are handed back.", e.submit))
+	}
+	if e.Sleep != nil {
+		g.add(typed("sleep", "Says that you wish to be left alone after this turn. A message or a nudge ends it.", e.sleep))
+	}
+	if e.Remember != nil {
+		g.add(typed("remember", "Replaces your working memory, which stands in every prompt of yours: keep it short.", e.remember))
+	}
+	if e.Search != nil {
+		g.add(typed("search_history", "Searches what was said to you and what you answered, ever.", e.search))
+	}
+	return g.tools, g.err
+}
+
+type letter struct {
+	To   string `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
+	Text string `json:"text" jsonschema:"what to say"`
+}
+
+func (e Effects) send(ctx context.Context, a letter) (string, error) {
+	if err := e.Send(ctx, a.To, a.Text); err != nil {
+		return "", err
+	}
+	return "sent", nil
+}
+
+type question struct {
+	To      string `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
+	Text    string `json:"text" jsonschema:"the question"`
+	Minutes int    `json:"minutes,omitempty" jsonschema:"how long to wait for the answer, 10 if left out"`
+}
+
+func (e Effects) ask(ctx context.Context, a question) (string, error) {
+	wait, err := lapse(a.Minutes, patience, mostPatience)
+	if err != nil {
+		return "", err
+	}
+	id, err := e.Ask(ctx, a.To, a.Text, wait)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("asked, as %s: end your turn now, it goes on with the answer", id), nil
+}
+
+type result struct {
+	Text   string            `json:"text,omitempty" jsonschema:"the answer"`
+	Fields map[string]string `json:"fields,omitempty" jsonschema:"results by the names that the message asks for"`
+}
+
+func (e Effects) submit(ctx context.Context, a result) (string, error) {
+	if a.Text == "" && len(a.Fields) == 0 {
+		return "", errors.New("there is nothing to submit: give a text or fields")
+	}
+	if err := e.Submit(ctx, a.Fields, a.Text); err != nil {
+		return "", err
+	}
+	return "submitted: that is what this turn hands back; end it now", nil
+}
+
+type nap struct {
+	Minutes int `json:"minutes" jsonschema:"how long"`
+}
+
+func (e Effects) sleep(ctx context.Context, a nap) (string, error) {
+	d, err := lapse(a.Minutes, 0, mostSleep)
+	if err != nil {
+		return "", err
+	}
+	if err := e.Sleep(ctx, d); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("noted: %v, from the end of this turn", d), nil
+}
+
+type memory struct {
+	Text string `json:"text" jsonschema:"the whole of your memory from now on"`
+}
+
+func (e Effects) remember(ctx context.Context, a memory) (string, error) {
+	if err := e.Remember(ctx, a.Text); err != nil {
+		return "", err
+	}
+	return "remembered", nil
+}
+
+type search struct {
+	Query string `json:"query" jsonschema:"words to look for"`
+	Most  int    `json:"most,omitempty" jsonschema:"how many exchanges, 5 if left out, 20 at most"`
+}
+
+func (e Effects) search(ctx context.Context, a search) (string, error) {
+	if a.Most == 0 {
+		a.Most = 5
+	}
+	if a.Most < 0 {
+		return "", errors.New("most must be at least 1")
+	}
+	found, err := e.Search(ctx, a.Query, min(a.Most, mostFound))
+	if err == nil && found == "" {
+		return "nothing was found", nil
+	}
+	return capped(found), err
+}
+
+// lapse is a model's number of minutes; 0 is def, where there is one.
+func lapse(minutes int, def, most time.Duration) (time.Duration, error) {
+	if minutes == 0 && def > 0 {
+		return def, nil
+	}
+	// Compared before it is multiplied, which could overflow.
+	if minutes <= 0 || minutes > int(most/time.Minute) {
+		return 0, fmt.Errorf("%d minutes: say 1 to %d", minutes, int(most/time.Minute))
+	}
+	return time.Duration(minutes) * time.Minute, nil
+}

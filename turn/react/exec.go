@@ -1,0 +1,71 @@
+package react
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Shell is the tool exec: a program of the model's choice, by its argument
+// list, with no shell between. It is off unless the configuration grants it,
+// and confined (Confine): it sees the system's own folders and those of PATH,
+// and writes below the rooms alone. A kernel that cannot confine it has no such
+// tool.
+type Shell struct {
+	Rooms   Rooms
+	Self    string   // our own binary, which becomes the program
+	Env     []string // of the program
+	Path    string   // of Env: where programs are looked for
+	Timeout time.Duration
+}
+
+type execArgs struct {
+	Argv []string `json:"argv" jsonschema:"the program and its arguments; no shell reads them"`
+	Dir  string   `json:"dir,omitempty" jsonschema:"folder to start in; the working folder if left out"`
+}
+
+// Tool makes it callable.
+func (s Shell) Tool() (Tool, error) {
+	return typed("exec", fmt.Sprintf("Runs a program in the working folder and gives what it prints. It may write there only, has %v, and no input. For a shell's syntax name the shell: [\"sh\", \"-c\", …].", s.Timeout), s.call)
+}
+
+func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
+	if len(a.Argv) == 0 || a.Argv[0] == "" {
+		return "", errors.New("argv is empty: name a program")
+	}
+	if a.Dir == "" {
+		a.Dir = "."
+	}
+	root, name, err := s.Rooms.open(a.Dir, true)
+	if err != nil {
+		return "", err
+	}
+	// Through a link the folder could lie anywhere.
+	info, err := root.Stat(name)
+	dir := filepath.Join(root.Name(), name)
+	root.Close()
+	if err != nil || !info.IsDir() {
+		return "", fmt.Errorf("%s is no folder of the working folder", a.Dir)
+	}
+	return run(ctx, s.Timeout, func(ctx context.Context) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, s.Self, slices.Concat([]string{ConfinedCommand}, s.confined().list(), a.Argv)...)
+		cmd.Dir, cmd.Env = dir, s.Env
+		return cmd
+	}, "")
+}
+
+// confined says what the program may do.
+func (s Shell) confined() Confined {
+	c := Confined{Write: []string{s.Rooms.Workdir}, Read: slices.DeleteFunc(filepath.SplitList(s.Path), func(dir string) bool { return !filepath.IsAbs(dir) })}
+	if s.Rooms.Output != "" {
+		c.Write = append(c.Write, s.Rooms.Output)
+	}
+	if s.Rooms.Context != "" {
+		c.Read = append(c.Read, s.Rooms.Context)
+	}
+	return c
+}

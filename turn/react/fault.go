@@ -1,0 +1,215 @@
+package react
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Fault is an answer of an API that is none.
+type Fault struct {
+	Status int    // HTTP; 0 for a fault in the middle of a stream
+	Type   string // the API's own word, such as "overloaded_error"
+	Text   string // what it says
+
+	// RetryAfter is how long it asks to be left alone; 0 if it does not.
+	RetryAfter time.Duration
+}
+
+func (f *Fault) Error() string {
+	text := cmp.Or(f.Text, f.Type, http.StatusText(f.Status))
+	if f.Status == 0 {
+		return text
+	}
+	return fmt.Sprintf("%d: %s", f.Status, text)
+}
+
+// fate is what a failed request means for the loop.
+type fate int
+
+const (
+	fatal   fate = iota // the same request will fail again
+	passing             // may pass: overload, a limit of rate, the network
+	refused             // the credential, or the credit of its account
+	tooLong             // the conversation does not fit the model's window
+)
+
+// What the APIs say, in lower case. Regular expressions would be compiled at
+// each start of the program, each empty poll included.
+var (
+	brokeWords = []string{"insufficient_quota", "insufficient credits", "credit balance is too low", "billing"}
+	longWords  = []string{"prompt is too long", "context_length_exceeded", "maximum context length", "context window", "context size"}
+	loginWords = []string{"authentication_error", "permission_error", "invalid_api_key"}
+	badRequest = []string{"invalid_request", "not_found"}
+)
+
+func holds(text string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+}
+
+// fateOf judges an error of Model.Answer. What is no answer of the API at all
+// is the network's.
+func fateOf(err error) fate {
+	f, ok := errors.AsType[*Fault](err)
+	if !ok {
+		return passing
+	}
+	words := strings.ToLower(f.Type + " " + f.Text)
+	switch {
+	case f.Status == http.StatusUnauthorized || f.Status == http.StatusForbidden || f.Status == http.StatusPaymentRequired:
+		return refused
+	case holds(words, brokeWords) || f.Status == 0 && holds(words, loginWords):
+		return refused
+	case f.Status == http.StatusTooManyRequests || f.Status == http.StatusRequestTimeout || f.Status == http.StatusConflict || f.Status >= 500:
+		return passing
+	case f.Status == http.StatusRequestEntityTooLarge || holds(words, longWords):
+		return tooLong
+	case f.Status == 0 && !holds(words, badRequest):
+		return passing
+	}
+	return fatal
+}
+
+// errCut: the stream ended before the answer did.
+var errCut = errors.New("the connection broke off in the middle of the answer")
+
+// errStalled is the cause with which a request ends to which nothing comes.
+var errStalled = errors.New("the API fell silent")
+
+const (
+	mostFault = 64 << 10 // bytes of an error's body that are read
+	mostTold  = 500      // bytes of it that are told
+	mostBody  = 64 << 20 // bytes of an answer's stream
+)
+
+// web makes the requests of a client library: what is no answer becomes a
+// *Fault, the body is bounded, and a request to which nothing comes for as long
+// as stall ends with errStalled.
+type web struct {
+	client *http.Client
+	key    string // kept out of what the API says back
+	stall  time.Duration
+}
+
+func newWeb(key string, stall time.Duration) *web {
+	return &web{key: key, stall: stall, client: &http.Client{
+		// A key must not follow a redirect to somebody else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Do is http.Client.Do, with the promises of web.
+func (w *web) Do(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	timer := time.AfterFunc(w.stall, func() { cancel(errStalled) })
+	res, err := w.client.Do(req.WithContext(ctx))
+	if err != nil {
+		timer.Stop()
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		cancel(nil)
+		return nil, w.told(err)
+	}
+	res.Body = &body{ReadCloser: res.Body, left: mostBody, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
+	if res.StatusCode/100 == 2 {
+		return res, nil
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(res.Body, mostFault))
+	f := faultFrom(text)
+	f.Status, f.Text = res.StatusCode, w.clean(f.Text)
+	f.RetryAfter = retryAfter(res.Header.Get("Retry-After"), time.Now())
+	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
+		f.Text = "it is elsewhere: set base_url to what " + w.clean(to) + " begins with"
+	}
+	return nil, f
+}
+
+// body is one that ends with an error after so many bytes, or when nothing has
+// come for as long as stall.
+type body struct {
+	io.ReadCloser
+	left   int64
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	stall  time.Duration
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("an answer of more than %d bytes", mostBody)
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	b.timer.Reset(b.stall)
+	if cause := context.Cause(b.ctx); err != nil && err != io.EOF && cause != nil {
+		err = cause
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	b.timer.Stop()
+	b.cancel(nil)
+	return b.ReadCloser.Close()
+}
+
+// told is an error without the key, should somebody have put it into a URL.
+func (w *web) told(err error) error {
+	if w.key == "" || !strings.Contains(err.Error(), w.key) {
+		return err
+	}
+	return errors.New(w.clean(err.Error()))
+}
+
+// clean keeps the key out of a text, and cuts it.
+func (w *web) clean(text string) string {
+	if w.key != "" {
+		text = strings.ReplaceAll(text, w.key, "***")
+	}
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
+	if len(text) > mostTold {
+		return string(whole([]byte(text[:mostTold]))) + "…"
+	}
+	return text
+}
+
+// faultFrom reads the error of either API, or what a proxy says in its stead.
+func faultFrom(body []byte) *Fault {
+	var said struct {
+		Error struct {
+			Type    string `json:"type"`
+			Code    any    `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &said) != nil || said.Error.Message == "" {
+		return &Fault{Text: string(body)}
+	}
+	f := &Fault{Type: said.Error.Type, Text: said.Error.Message}
+	if code, ok := said.Error.Code.(string); ok && code != f.Type {
+		f.Type = strings.TrimSpace(f.Type + " " + code)
+	}
+	return f
+}
+
+// retryAfter reads seconds or a date (RFC 9110 section 10.2.3).
+func retryAfter(header string, now time.Time) time.Duration {
+	if s, err := strconv.ParseFloat(header, 64); err == nil && s > 0 {
+		return time.Duration(min(s, 1e6) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,334 @@
+package react
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentstateloop/turn"
+)
+
+// Loop is one wake of the agent: a model is asked, the tools that it calls are
+// run, and it is asked again, until it stops.
+type Loop struct {
+	Model  Model
+	Names  Names
+	System string
+	Brief  string // the question for a summary
+	Tools  []Tool
+	Steps  *Steps
+
+	Window    int // tokens of a conversation that the models take
+	MaxOutput int // tokens of an answer
+	MaxCalls  int // answers of one wake
+	MaxTools  int // calls of one answer that are run
+
+	// Deadline is when the attempt will be ended: nothing is waited for beyond
+	// it. Zero means never.
+	Deadline time.Time
+
+	// Backoff is the first wait after a fault that may pass; zero means a second.
+	Backoff time.Duration
+
+	// Emit tells what happens. It is called from one goroutine.
+	Emit func(turn.Event)
+
+	// Look is asked before each question and each tool. Its error says that
+	// this process may do nothing more: the turn is over, or another's.
+	Look func(context.Context) (Outlook, error)
+
+	// Spent is told of each answer, and of what had come of one that broke off,
+	// before anything is done with it.
+	Spent func(context.Context, Expense) error
+
+	// Rest is called at the end of a wake in which the agent has neither asked
+	// nor said how long it wishes to rest.
+	Rest func(context.Context) error
+
+	talk   *talk
+	said   bool            // something was, in this process
+	saying bool            // and in this answer
+	spent  turn.Usage      // by this process
+	cost   float64         // of it, where the API says
+	told   map[string]bool // notes of Look
+	vain   int             // summaries that came to nothing, in a row
+	asked  int             // requests that were answered, for their ids
+	stream strings.Builder // text that waits to be emitted
+	shown  time.Time       // when it was last
+}
+
+// Names are the models that a Loop asks, by their names for the API.
+type Names struct {
+	Usual   string
+	Low     string // while money is short; "" is Usual
+	Summary string // for summaries; "" is the one that is asked otherwise
+}
+
+// Outlook is what there is to know before the next step.
+type Outlook struct {
+	Over  string   // why the wake must end here; "" if it may go on
+	Low   bool     // money is short
+	Notes []string // for the model, each told once
+}
+
+// Expense is what one answer took. Number counts those of this attempt from 1.
+type Expense struct {
+	Number  int
+	Model   string
+	Usage   turn.Usage
+	CostUSD float64 // the API's own figure; 0 if it has none
+}
+
+// What a zero in Loop means, and bounds that are not to be set.
+const (
+	DefaultMaxCalls  = 25
+	DefaultMaxTools  = 10
+	DefaultMaxOutput = 8192
+	DefaultWindow    = 200_000
+
+	mostOften   = 3 // times that the same call is run; the next ends the wake
+	mostBlanks  = 2 // empty answers, and the wake has failed
+	mostBackoff = time.Minute
+)
+
+// ErrFailed: the wake came to nothing, which was told as an event.
+var ErrFailed = errors.New("inference failed")
+
+// Run wakes the agent with a message. In a turn that an earlier attempt began,
+// it goes on where that one ended: as its next wake if message is new to the
+// turn, else, with again, in the middle of the same. All is told by Emit, the
+// end by an event Done, which is missing only if ctx ended. The error is
+// ErrFailed, or why this process may do nothing more.
+func (l *Loop) Run(ctx context.Context, message string, again bool) error {
+	l.MaxCalls, l.MaxTools = orElse(l.MaxCalls, DefaultMaxCalls), orElse(l.MaxTools, DefaultMaxTools)
+	l.MaxOutput, l.Window = orElse(l.MaxOutput, DefaultMaxOutput), orElse(l.Window, DefaultWindow)
+	l.Backoff = orElse(l.Backoff, time.Second)
+	l.told = map[string]bool{}
+	l.Emit(turn.Event{Kind: turn.SessionStart})
+	l.talk = newTalk(l.Steps.Past)
+	if text, ok := finished(l.Steps.Past); ok && again {
+		l.say(text)
+		l.flush()
+		return l.end(ctx, over{text: text})
+	}
+	if err := l.wake(message, again); err != nil {
+		return l.fail(err)
+	}
+	for {
+		over, err := l.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return l.fail(err)
+		case over != nil:
+			return l.end(ctx, *over)
+		}
+	}
+}
+
+// finished gives the last words of a wake that had come to its end when its
+// process died. They are the answer: asked again, a model would say that it has
+// answered already.
+func finished(past []Step) (text string, ok bool) {
+	if len(past) == 0 {
+		return "", false
+	}
+	last := past[len(past)-1].Answer
+	if last == nil || last.Stop != StopEnd || len(last.Calls) > 0 || last.empty() {
+		return "", false
+	}
+	return last.Text, true
+}
+
+func orElse[T int | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}
+
+// cutShort is what a model is told that goes on after a crash.
+const cutShort = "[This work was cut short here, and goes on now. A call whose result is unknown may have been done: look before you repeat it.]"
+
+// wake settles what the attempt before left open, and begins.
+func (l *Loop) wake(message string, again bool) error {
+	fresh := len(l.talk.messages) == 0
+	for _, c := range append([]Call(nil), l.talk.open...) {
+		text := "Not run: the work was cut short before it came to this call."
+		if l.talk.begun[c.ID] {
+			text = "Unknown: the work was cut short while this call ran. It may have been done."
+		}
+		if err := l.keep(Step{Kind: StepResult, ID: c.ID, Text: text, Failed: true}); err != nil {
+			return err
+		}
+	}
+	if again && !fresh {
+		return l.keep(Step{Kind: StepNote, Text: cutShort})
+	}
+	return l.keep(Step{Kind: StepWake, Text: message})
+}
+
+// keep makes a step count: first it is durable.
+func (l *Loop) keep(s Step) error {
+	s.At = time.Now()
+	if err := l.Steps.add(s); err != nil {
+		return err
+	}
+	l.talk.apply(s)
+	return nil
+}
+
+// over is the end of a wake: its last words, and why they are not all, where
+// they are not.
+type over struct{ text, cut string }
+
+// step asks the model once and does what it wants.
+func (l *Loop) step(ctx context.Context) (*over, error) {
+	if l.talk.calls >= l.MaxCalls {
+		return &over{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.talk.calls)}, nil
+	}
+	outlook, err := l.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if outlook.Over != "" {
+		return &over{cut: outlook.Over}, nil
+	}
+	if err := l.note(outlook); err != nil {
+		return nil, err
+	}
+	if err := l.fit(ctx, outlook); err != nil {
+		return nil, err
+	}
+	answer, err := l.ask(ctx, outlook)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.keep(Step{Kind: StepAnswer, Answer: &answer}); err != nil {
+		return nil, err
+	}
+	switch {
+	case answer.Stop == StopRefusal:
+		return &over{cut: "the model refused to answer: " + answer.Word}, nil
+	case answer.empty():
+		return l.blank()
+	case len(answer.Calls) == 0 && answer.Stop == StopLength:
+		return &over{cut: "the answer is cut: it is longer than the model may answer (" + answer.Word + ")"}, nil
+	case len(answer.Calls) == 0:
+		return &over{text: answer.Text}, nil
+	}
+	return l.act(ctx, answer.Calls)
+}
+
+// note tells the model what it must know for its next answer.
+func (l *Loop) note(o Outlook) error {
+	var notes []string
+	for _, n := range o.Notes {
+		if !l.told[n] {
+			l.told[n] = true
+			notes = append(notes, n)
+		}
+	}
+	if l.talk.calls == l.MaxCalls-1 {
+		notes = append(notes, "This is your last answer for now, and its calls will not be run: say what you have.")
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	return l.keep(Step{Kind: StepNote, Text: "[" + strings.Join(notes, " ") + "]"})
+}
+
+// blank is an answer with nothing in it. After ask and submit_result nothing
+// more needs to be said.
+func (l *Loop) blank() (*over, error) {
+	if l.talk.did["ask"] || l.talk.did["submit_result"] {
+		return &over{}, nil
+	}
+	if l.talk.blank >= mostBlanks {
+		return &over{cut: "the model gave an empty answer, again and again"}, nil
+	}
+	return nil, l.keep(Step{Kind: StepNote, Text: "[Your answer was empty. Say something, or call a tool.]"})
+}
+
+// ask puts the conversation to the model, again and again as long as that makes
+// sense and there is time.
+func (l *Loop) ask(ctx context.Context, o Outlook) (Answer, error) {
+	shrunk := false
+	for n := 0; ; n++ {
+		q := Question{Model: l.model(o), System: l.System, Messages: l.talk.messages, Tools: l.Tools, MaxOutput: l.MaxOutput}
+		l.saying = false
+		answer, err := l.query(ctx, q, l.say)
+		l.flush()
+		if err == nil {
+			l.name(&answer)
+			return answer, nil
+		}
+		if ctx.Err() != nil {
+			return answer, err
+		}
+		if len(answer.Text) > 0 {
+			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[The connection broke off here; the answer begins anew.]"})
+		}
+		if fateOf(err) == tooLong && !shrunk {
+			shrunk = true
+			if err := l.compact(ctx, o); err != nil {
+				return answer, err
+			}
+			continue
+		}
+		if err := l.backOff(ctx, n, err); err != nil {
+			return answer, err
+		}
+	}
+}
+
+// query makes one request, and tells what it took.
+func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer, error) {
+	answer, err := l.Model.Answer(ctx, q, say)
+	if err == nil && answer.Usage == (turn.Usage{}) {
+		// An API that does not count is not free.
+		answer.Usage = turn.Usage{Input: l.talk.tokens(len(q.System)), Output: int64(answer.size()) / bytesPerToken}
+	}
+	if answer.Usage == (turn.Usage{}) {
+		return answer, err
+	}
+	l.asked++
+	l.spent.Input += answer.Usage.Input
+	l.spent.Output += answer.Usage.Output
+	l.spent.CacheRead += answer.Usage.CacheRead
+	l.spent.CacheWrite += answer.Usage.CacheWrite
+	l.cost += answer.CostUSD
+	spent := l.Spent(ctx, Expense{Number: l.asked, Model: q.Model, Usage: answer.Usage, CostUSD: answer.CostUSD})
+	if spent != nil {
+		return answer, &broken{spent}
+	}
+	return answer, err
+}
+
+// broken is a fault of our own, with which no request can help.
+type broken struct{ error }
+
+func (b *broken) Unwrap() error { return b.error }
+
+// model is the name of the model to ask.
+func (l *Loop) model(o Outlook) string {
+	if o.Low && l.Names.Low != "" {
+		return l.Names.Low
+	}
+	return l.Names.Usual
+}
+
+// name gives each call an id that the APIs take and no other call has.
+func (l *Loop) name(a *Answer) {
+	seen := map[string]bool{}
+	for i := range a.Calls {
+		c := &a.Calls[i]
+		if c.ID == "" || c.ID != sendable(c.ID) || l.talk.used[c.ID] || seen[c.ID] {
+			c.ID = fmt.Sprintf("call_%d_%d", len(l.talk.used)+1, i+1)
+		}
+		seen[c.ID] = true
+	}
+}

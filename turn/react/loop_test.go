@@ -1,0 +1,564 @@
+package react_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/turn"
+	"agentstateloop/turn/react"
+	"agentstateloop/turn/react/scripted"
+)
+
+var apis = []string{"anthropic", "openai"}
+
+// bench is a loop against a scripted service, one attempt after the other.
+type bench struct {
+	t      *testing.T
+	api    string
+	server *scripted.Server
+	url    string
+	turn   string // the turn's folder
+	epoch  int
+
+	react.Loop
+	events  []turn.Event
+	spent   []react.Expense
+	rests   int
+	notched []string // what the tool "notch" was called with
+	outlook react.Outlook
+}
+
+func newBench(t *testing.T, api string, replies ...scripted.Reply) *bench {
+	t.Helper()
+	b := &bench{t: t, api: api, server: &scripted.Server{Script: scripted.Replies(replies...)}, turn: t.TempDir()}
+	url, stop, err := b.server.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	b.url = url
+	b.Names = react.Names{Usual: "usual", Low: "low", Summary: "summary"}
+	b.System = "You are @goulard3120."
+	b.Backoff = time.Millisecond
+	b.Deadline = time.Now().Add(time.Minute)
+	b.Tools = notches(&b.notched)
+	b.Emit = func(e turn.Event) { b.events = append(b.events, e) }
+	b.Look = func(context.Context) (react.Outlook, error) { return b.outlook, nil }
+	b.Spent = func(_ context.Context, e react.Expense) error { b.spent = append(b.spent, e); return nil }
+	b.Rest = func(context.Context) error { b.rests++; return nil }
+	b.Model = b.model(scripted.Key)
+	return b
+}
+
+// notches are the tools notch, which notes what it is called with, and ask.
+func notches(into *[]string) []react.Tool {
+	return []react.Tool{{
+		Name: "notch", Description: "Cuts a notch.",
+		Schema: json.RawMessage(`{"type":"object","properties":{"at":{"type":"string"}},"required":["at"],"additionalProperties":false}`),
+		Run: func(_ context.Context, args json.RawMessage) (string, error) {
+			*into = append(*into, string(args))
+			return fmt.Sprintf("notch %d", len(*into)), nil
+		},
+	}, {
+		Name: "ask", Description: "Asks.", Schema: json.RawMessage(`{"type":"object"}`),
+		Run: func(context.Context, json.RawMessage) (string, error) { return "asked", nil },
+	}}
+}
+
+func (b *bench) model(key string) react.Model {
+	if b.api == "anthropic" {
+		return react.NewMessages(b.url, key, 30*time.Second)
+	}
+	return react.NewChat(b.url+"/v1", key, 30*time.Second)
+}
+
+// run makes an attempt.
+func (b *bench) run(message string, again bool) error {
+	b.t.Helper()
+	b.epoch++
+	dir := filepath.Join(b.turn, strconv.Itoa(b.epoch))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	var err error
+	if b.Steps, err = react.OpenSteps(dir); err != nil {
+		b.t.Fatal(err)
+	}
+	defer b.Steps.Close()
+	b.events = nil
+	loop := b.Loop // a fresh process
+	return loop.Run(b.t.Context(), message, again)
+}
+
+// done is the last event.
+func (b *bench) done() turn.Event {
+	b.t.Helper()
+	last := b.events[len(b.events)-1]
+	if last.Kind != turn.Done {
+		b.t.Fatalf("the last event is %+v", last)
+	}
+	return last
+}
+
+// well runs a wake that must come to an answer.
+func (b *bench) well(message, answer string) {
+	b.t.Helper()
+	if err := b.run(message, false); err != nil {
+		b.t.Fatal(err)
+	}
+	if d := b.done(); d.Text != answer || d.Failed || d.Cut != "" {
+		b.t.Errorf("done %+v, want %q", d, answer)
+	}
+	b.inOrder()
+}
+
+// inOrder checks that the service found nothing wrong with what it was sent.
+func (b *bench) inOrder() {
+	b.t.Helper()
+	if refused := b.server.Refused(); len(refused) > 0 {
+		b.t.Errorf("the service refused: %q", refused)
+	}
+}
+
+func (b *bench) asked(n int) scripted.Request {
+	b.t.Helper()
+	asked := b.server.Asked()
+	if len(asked) <= n {
+		b.t.Fatalf("%d requests", len(asked))
+	}
+	return asked[n]
+}
+
+func notch(id, at string) scripted.Call {
+	return scripted.Call{ID: id, Name: "notch", Args: fmt.Sprintf("{\"at\":%q}", at)}
+}
+
+func eachAPI(t *testing.T, f func(t *testing.T, api string)) {
+	for _, api := range apis {
+		t.Run(api, func(t *testing.T) { f(t, api) })
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := newBench(t, api, scripted.Reply{Text: "It is green — wirklich grün.", In: 1000, CacheRead: 400, Out: 7})
+		b.well("Is it green?", "It is green — wirklich grün.")
+		q := b.asked(0)
+		if q.Model != "usual" || q.System != b.System || q.Last().Text != "Is it green?" || !slices.Equal(q.Tools, []string{"notch", "ask"}) {
+			t.Errorf("%+v", q)
+		}
+		want := turn.Usage{Input: 600, CacheRead: 400, Output: 7}
+		if len(b.spent) != 1 || b.spent[0].Usage != want || b.spent[0].Model != "usual" || b.done().Usage != want {
+			t.Errorf("spent %+v, done %+v", b.spent, b.done())
+		}
+		if b.rests != 1 {
+			t.Errorf("rested %d times", b.rests)
+		}
+		if b.events[0].Kind != turn.SessionStart {
+			t.Errorf("begins with %+v", b.events[0])
+		}
+	})
+}
+
+func TestTools(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := newBench(t, api,
+			scripted.Reply{Text: "I will cut two.", Calls: []scripted.Call{notch("c1", "left"), notch("c2", "right")}},
+			scripted.Reply{Calls: []scripted.Call{notch("c3", "middle")}},
+			scripted.Reply{Text: "Three are cut."})
+		b.well("cut", "Three are cut.")
+		if want := []string{`{"at":"left"}`, `{"at":"right"}`, `{"at":"middle"}`}; !slices.Equal(b.notched, want) {
+			t.Errorf("ran %q", b.notched)
+		}
+		q := b.asked(2)
+		if len(q.Messages) != 5 || q.Messages[2].Results[1].Text != "notch 2" || q.Messages[1].Text != "I will cut two." {
+			t.Errorf("%+v", q.Messages)
+		}
+		var kinds []turn.EventKind
+		for _, e := range b.events {
+			kinds = append(kinds, e.Kind)
+		}
+		if want := "session_start text_delta tool_use tool_result tool_use tool_result tool_use tool_result text_delta done"; fmt.Sprint(kinds) != "["+want+"]" {
+			t.Errorf("events %v", kinds)
+		}
+	})
+}
+
+// A stream that breaks off, wherever it does, costs a request and nothing else.
+func TestCutStreams(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		calls := scripted.Reply{Text: "Let me cut a notch.", Calls: []scripted.Call{notch("c1", "left"), notch("c2", "right")}}
+		n := scripted.Events(api, calls)
+		for _, cut := range []scripted.Reply{{}, {Midway: "Overloaded"}, {Short: true}} {
+			for at := range n {
+				broken := calls
+				broken.Cut, broken.Midway, broken.Short = &at, cut.Midway, cut.Short
+				script := []scripted.Reply{broken, calls, {Text: "Cut."}}
+				if last := map[string]int{"anthropic": n - 1, "openai": n - 2}[api]; at >= last {
+					script = []scripted.Reply{broken, {Text: "Cut."}} // the stop reason has come: that is an answer
+				}
+				b := newBench(t, api, script...)
+				b.well("cut", "Cut.")
+				if len(b.notched) != 2 {
+					t.Errorf("cut at event %d of %d (%+v): the tool ran %d times", at, n, cut, len(b.notched))
+				}
+			}
+		}
+	})
+}
+
+func TestFaultsThatPass(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := newBench(t, api,
+			scripted.Reply{Status: 429, Fault: "slow down", RetryAfter: "0.01"},
+			scripted.Reply{Status: 500, Fault: "oops"},
+			scripted.Reply{Status: 529, Fault: "Overloaded"},
+			scripted.Reply{Text: "here now"})
+		b.well("hello", "here now")
+		var told []string
+		for _, e := range b.events {
+			if e.Kind == turn.Error {
+				told = append(told, e.Text)
+			}
+		}
+		if len(told) != 3 || !strings.Contains(told[0], "429: slow down; trying again") {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+func TestFaultsThatStay(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		reply scripted.Reply
+		want  string // of the reason
+		login bool
+	}{
+		{"bad key", scripted.Reply{Status: 401, Fault: "invalid x-api-key " + scripted.Key}, "401: invalid x-api-key ***", true},
+		{"forbidden", scripted.Reply{Status: 403, Fault: "no"}, "403", true},
+		{"no credit", scripted.Reply{Status: 429, Fault: "insufficient_quota: check your plan and billing details"}, "insufficient_quota", true},
+		{"no such model", scripted.Reply{Status: 404, Fault: "model: usual"}, "404: model: usual", false},
+		{"wait beyond the turn", scripted.Reply{Status: 429, Fault: "later", RetryAfter: "7200"}, "after the turn's time", false},
+		{"moved", scripted.Reply{Status: 307, Fault: "away"}, "307", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eachAPI(t, func(t *testing.T, api string) {
+				b := newBench(t, api, c.reply)
+				if err := b.run("hello", false); !errors.Is(err, react.ErrFailed) {
+					t.Fatal(err)
+				}
+				d := b.done()
+				if !d.Failed || !strings.Contains(d.Text, c.want) {
+					t.Errorf("%+v", d)
+				}
+				login := slices.ContainsFunc(b.events, func(e turn.Event) bool {
+					return e.Kind == turn.Error && strings.HasPrefix(e.Text, turn.APIRefused)
+				})
+				if login != c.login || b.rests != 0 {
+					t.Errorf("told of the credential: %v; rests %d", login, b.rests)
+				}
+				if n := len(b.server.Asked()); n != 1 {
+					t.Errorf("%d requests", n)
+				}
+				if strings.Contains(fmt.Sprint(b.events), scripted.Key) {
+					t.Error("the key is told")
+				}
+			})
+		})
+	}
+}
+
+func TestSilence(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		hold := make(chan struct{})
+		defer close(hold)
+		b := newBench(t, api, scripted.Reply{Text: "never", Hold: hold}, scripted.Reply{Text: "at last"})
+		if api == "anthropic" {
+			b.Model = react.NewMessages(b.url, scripted.Key, 50*time.Millisecond)
+		} else {
+			b.Model = react.NewChat(b.url+"/v1", scripted.Key, 50*time.Millisecond)
+		}
+		b.well("hello", "at last")
+		if !strings.Contains(fmt.Sprint(b.events), "fell silent") {
+			t.Errorf("%+v", b.events)
+		}
+	})
+}
+
+// What models do wrong, and what becomes of it.
+func TestBadAnswers(t *testing.T) {
+	same := scripted.Reply{Text: "Again.", Calls: []scripted.Call{notch("", "here")}}
+	for _, c := range []struct {
+		name    string
+		api     string // "": both
+		replies []scripted.Reply
+		text    string
+		cut     string
+		ran     int
+		told    string // to the model, at the end
+	}{
+		{name: "arguments that are no JSON", text: "ok",
+			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at": "le`}}}, {Text: "ok"}},
+			told:    `no JSON object. You wrote: {"at": "le`},
+		{name: "arguments that are no object", text: "ok",
+			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `["left"]`}}}, {Text: "ok"}},
+			told:    "no JSON object"},
+		{name: "an unknown tool", text: "ok",
+			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "saw", Args: `{}`}}}, {Text: "ok"}},
+			told:    `there is no tool "saw". You have notch, ask.`},
+		{name: "a name that no API takes back", api: "openai", text: "ok",
+			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "the saw!", Args: `{}`}}}, {Text: "ok"}},
+			told:    `there is no tool "the_saw_"`},
+		{name: "calls without ids", api: "openai", text: "ok", ran: 2,
+			replies: []scripted.Reply{{Calls: []scripted.Call{notch("", "a"), notch("", "b")}}, {Text: "ok"}}},
+		{name: "ids that are used again", api: "openai", text: "ok", ran: 2,
+			replies: []scripted.Reply{{Calls: []scripted.Call{notch("c", "a")}}, {Calls: []scripted.Call{notch("c", "b")}}, {Text: "ok"}}},
+		{name: "an empty answer, then one", text: "ok", replies: []scripted.Reply{{}, {Text: "ok"}}, told: "Your answer was empty"},
+		{name: "empty answers", cut: "empty answer", replies: []scripted.Reply{{}}, told: "Your answer was empty"},
+		{name: "blank answers", cut: "empty answer", replies: []scripted.Reply{{Text: " \n "}}, told: "Your answer was empty"},
+		{name: "a refusal", api: "anthropic", cut: "refused to answer: refusal", replies: []scripted.Reply{{Text: "I can", Stop: "refusal"}}},
+		{name: "a refusal", api: "openai", cut: "refused to answer: refusal: I will not", replies: []scripted.Reply{{Refusal: "I will not"}}},
+		{name: "a content filter", api: "openai", cut: "content_filter", replies: []scripted.Reply{{Text: "Well,", Stop: "content_filter"}}},
+		{name: "a cut answer", api: "anthropic", cut: "the answer is cut", replies: []scripted.Reply{{Text: "Once upon", Stop: "max_tokens"}}},
+		{name: "a cut answer", api: "openai", cut: "the answer is cut", replies: []scripted.Reply{{Text: "Once upon", Stop: "length"}}},
+		{name: "the same call", cut: "for the 4th time", ran: 3, replies: []scripted.Reply{same}, told: "You have made this very call 3 times"},
+	} {
+		for _, api := range apis {
+			if c.api != "" && c.api != api {
+				continue
+			}
+			t.Run(c.name+" "+api, func(t *testing.T) {
+				b := newBench(t, api, c.replies...)
+				if api == "anthropic" { // its calls always have ids of their own
+					b.server.Script = numbered(b.server.Script)
+				}
+				if err := b.run("hello", false); err != nil {
+					t.Fatal(err)
+				}
+				d := b.done()
+				if d.Failed || d.Text != c.text || (c.cut == "") != (d.Cut == "") || !strings.Contains(d.Cut, c.cut) {
+					t.Errorf("%+v, want text %q, cut %q", d, c.text, c.cut)
+				}
+				if len(b.notched) != c.ran {
+					t.Errorf("the tool ran %d times, want %d", len(b.notched), c.ran)
+				}
+				asked := b.server.Asked()
+				last := asked[len(asked)-1].Last()
+				if said := fmt.Sprint(last.Text, last.Results); !strings.Contains(said, c.told) {
+					t.Errorf("told %q, want %q", said, c.told)
+				}
+				b.inOrder()
+			})
+		}
+	}
+}
+
+// numbered gives calls without ids some.
+func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Request) scripted.Reply {
+	return func(q scripted.Request) scripted.Reply {
+		r := script(q)
+		r.Calls = slices.Clone(r.Calls)
+		for i := range r.Calls {
+			if r.Calls[i].ID == "" {
+				r.Calls[i].ID = fmt.Sprintf("toolu_%d_%d", q.Number, i)
+			}
+		}
+		return r
+	}
+}
+
+// A model that goes round in a longer circle is noticed, too; one that does new
+// things in between is not.
+func TestCircles(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   func(n int) string
+		cut  string
+	}{
+		{"two in turn", func(n int) string { return []string{"a", "b"}[n%2] }, "for the 4th time"},
+		{"something new in between", func(n int) string { return []string{"a", strconv.Itoa(n)}[n%2] }, "25 times"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, "anthropic")
+			b.server.Script = func(q scripted.Request) scripted.Reply {
+				return scripted.Reply{Text: "On.", Calls: []scripted.Call{notch(fmt.Sprintf("c%d", q.Number), c.at(q.Number))}}
+			}
+			if err := b.run("hello", false); err != nil {
+				t.Fatal(err)
+			}
+			if d := b.done(); !strings.Contains(d.Cut, c.cut) {
+				t.Errorf("%+v", d)
+			}
+			b.inOrder()
+		})
+	}
+}
+
+func TestMostCalls(t *testing.T) {
+	b := newBench(t, "anthropic")
+	b.server.Script = func(q scripted.Request) scripted.Reply {
+		return scripted.Reply{Text: "On.", Calls: []scripted.Call{notch(fmt.Sprintf("c%d", q.Number), strconv.Itoa(q.Number))}}
+	}
+	if err := b.run("hello", false); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.server.Asked()); n != 25 || len(b.notched) != 24 {
+		t.Errorf("asked %d times, ran %d", n, len(b.notched))
+	}
+	if d := b.done(); !strings.Contains(d.Cut, "25 times") {
+		t.Errorf("%+v", d)
+	}
+	if !strings.Contains(b.asked(24).Last().Text, "your last answer") || b.rests != 0 {
+		t.Errorf("told %q, rests %d", b.asked(24).Last().Text, b.rests)
+	}
+	b.inOrder()
+}
+
+func TestMostTools(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		var calls []scripted.Call
+		for i := range 12 {
+			calls = append(calls, notch(fmt.Sprintf("c%d", i), strconv.Itoa(i)))
+		}
+		b := newBench(t, api, scripted.Reply{Calls: calls}, scripted.Reply{Text: "ok"})
+		b.well("hello", "ok")
+		results := b.asked(1).Last().Results
+		if len(b.notched) != 10 || len(results) != 12 || !strings.Contains(results[11].Text, "at most 10 calls") {
+			t.Errorf("ran %d: %+v", len(b.notched), results)
+		}
+	})
+}
+
+// An answer of 5 MB is told in pieces, kept, and bounds nothing else.
+func TestLongAnswer(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		long := strings.Repeat("All work and no play. ", 5<<20/22)
+		b := newBench(t, api, scripted.Reply{Text: long, Piece: 64 << 10, Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: long, Piece: 64 << 10})
+		b.Window = 10 << 20
+		b.well("hello", "") // too long for the last event
+		said := 0
+		for _, e := range b.events {
+			if e.Kind == turn.TextDelta {
+				said += len(e.Text)
+			}
+		}
+		if said < 2*len(long) {
+			t.Errorf("%d bytes were told of %d", said, 2*len(long))
+		}
+		if n := len(b.asked(1).Body); n > 200<<10 {
+			t.Errorf("%d bytes are sent back", n)
+		}
+	})
+}
+
+func TestOutlook(t *testing.T) {
+	t.Run("nothing may be asked", func(t *testing.T) {
+		b := newBench(t, "anthropic", scripted.Reply{Text: "never"})
+		b.outlook = react.Outlook{Over: "the budget of the day is used up"}
+		if err := b.run("hello", false); err != nil {
+			t.Fatal(err)
+		}
+		if d := b.done(); d.Cut != b.outlook.Over || len(b.server.Asked()) != 0 {
+			t.Errorf("%+v", d)
+		}
+	})
+	t.Run("money is short", func(t *testing.T) {
+		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: "ok"})
+		b.outlook = react.Outlook{Low: true, Notes: []string{"2 messages wait."}}
+		b.well("hello", "ok")
+		if q := b.asked(1); q.Model != "low" || strings.Count(string(q.Body), "2 messages wait.") != 1 || !strings.HasSuffix(b.asked(0).Last().Text, "[2 messages wait.]") {
+			t.Errorf("%s", q.Body)
+		}
+	})
+	t.Run("the turn is another's", func(t *testing.T) {
+		b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}})
+		stale := errors.New("stale")
+		looks := 0
+		b.Look = func(context.Context) (react.Outlook, error) {
+			if looks++; looks > 1 {
+				return react.Outlook{}, stale
+			}
+			return react.Outlook{}, nil
+		}
+		if err := b.run("hello", false); !errors.Is(err, stale) || len(b.notched) != 0 {
+			t.Errorf("%v, ran %d", err, len(b.notched))
+		}
+	})
+}
+
+// A loop that is stopped in the middle of an answer ends at once, and leaves the
+// end to whoever stopped it.
+func TestStopped(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		hold := make(chan struct{})
+		defer close(hold)
+		b := newBench(t, api)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		stopped := errors.New("stopped")
+		b.server.Script = func(scripted.Request) scripted.Reply {
+			cancel(stopped)
+			return scripted.Reply{Text: "never", Hold: hold}
+		}
+		dir := filepath.Join(b.turn, "1")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if b.Steps, err = react.OpenSteps(dir); err != nil {
+			t.Fatal(err)
+		}
+		defer b.Steps.Close()
+		loop := b.Loop
+		if err := loop.Run(ctx, "hello", false); !errors.Is(err, stopped) {
+			t.Errorf("%v", err)
+		}
+		for _, e := range b.events {
+			if e.Kind == turn.Done || e.Kind == turn.Error {
+				t.Errorf("told %+v", e)
+			}
+		}
+	})
+}
+
+// Models that think have another name for the limit of an answer.
+func TestLimitOfAnAnswer(t *testing.T) {
+	for model, key := range map[string]string{
+		"gpt-4o": "max_tokens", "llama3.1": "max_tokens", "openchat": "max_tokens",
+		"o3-mini": "max_completion_tokens", "gpt-5.2": "max_completion_tokens",
+	} {
+		b := newBench(t, "openai", scripted.Reply{Text: "ok"})
+		b.Names.Usual = model
+		b.well("hello", "ok")
+		if !strings.Contains(string(b.asked(0).Body), fmt.Sprintf("%q:8192", key)) {
+			t.Errorf("%s: %s", model, b.asked(0).Body)
+		}
+	}
+}
+
+// After ask nothing more needs to be said, and nothing is rested: the turn waits.
+func TestAskThenNothing(t *testing.T) {
+	b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}}, scripted.Reply{})
+	b.well("hello", "")
+	if b.rests != 0 || len(b.server.Asked()) != 2 {
+		t.Errorf("rests %d, asked %d", b.rests, len(b.server.Asked()))
+	}
+
+	// The next attempt goes on with the answer, and has its own number of calls.
+	b.MaxCalls = 1
+	b.server.Script = scripted.Replies(scripted.Reply{Text: "He says blue."})
+	b.well("You asked @dorlange3120: blue", "He says blue.")
+	q := b.asked(2)
+	if len(q.Messages) != 3 || q.Messages[0].Text != "hello" || !strings.HasPrefix(q.Last().Text, "You asked @dorlange3120") {
+		t.Errorf("%+v", q.Messages)
+	}
+}

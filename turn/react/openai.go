@@ -1,0 +1,264 @@
+package react
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sashabaranov/go-openai"
+
+	"agentstateloop/turn"
+)
+
+// OpenAIURL is where OpenAI's chat completions are.
+const OpenAIURL = "https://api.openai.com/v1"
+
+// Chat is the chat completions API: OpenAI's own, and that of the many who
+// speak it, such as Ollama, vLLM and OpenRouter.
+type Chat struct {
+	client *openai.Client
+	web    *web
+}
+
+// NewChat makes a client of the API at url, without the "/chat/completions".
+// The key may be empty where the server wants none. stall is how long it may
+// say nothing.
+func NewChat(url, key string, stall time.Duration) *Chat {
+	c := &Chat{web: newWeb(key, stall)}
+	config := openai.DefaultConfig(key)
+	config.BaseURL = strings.TrimSuffix(cmp.Or(url, OpenAIURL), "/")
+	config.HTTPClient = c.web
+	config.EmptyMessagesLimit = mostBody // comments that keep a connection alive are counted, too
+	c.client = openai.NewClientWithConfig(config)
+	return c
+}
+
+// Answer implements Model.
+func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer, error) {
+	stream, err := c.client.CreateChatCompletionStream(ctx, chatRequest(q))
+	if err != nil {
+		return Answer{}, c.fault(ctx, err)
+	}
+	defer stream.Close()
+	var d deltas
+	for err == nil {
+		var line []byte
+		if line, err = stream.RecvRaw(); err != nil {
+			break
+		}
+		var chunk chatChunk
+		if json.Unmarshal(line, &chunk) != nil {
+			continue // a stop reason that never comes tells
+		}
+		d.take(chunk, say)
+		if d.size > mostAnswer {
+			d.answer.Stop = StopLength
+			break
+		}
+	}
+	switch a := d.finish(); {
+	case a.Stop != "":
+		return a, nil // only the bill can be missing
+	case errors.Is(err, io.EOF):
+		return a, errCut
+	default:
+		return a, c.fault(ctx, err)
+	}
+}
+
+// fault is an error of the library as one of ours.
+func (c *Chat) fault(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if f, ok := errors.AsType[*Fault](err); ok {
+		return f
+	}
+	if said, ok := errors.AsType[*openai.APIError](err); ok { // in the middle of the stream
+		f := &Fault{Type: said.Type, Text: c.web.clean(said.Message)}
+		if code, ok := said.Code.(string); ok {
+			f.Type = strings.TrimSpace(f.Type + " " + code)
+		}
+		return f
+	}
+	return c.web.told(err)
+}
+
+// thinks says whether a model counts what it thinks into its limit, and wants
+// that under another name: the o series, and gpt-5 and later.
+func thinks(model string) bool {
+	digit := func(prefix string, from byte) bool {
+		rest, ok := strings.CutPrefix(model, prefix)
+		return ok && rest != "" && rest[0] >= from && rest[0] <= '9'
+	}
+	return digit("o", '0') || digit("gpt-", '5')
+}
+
+// chatRequest says q in the words of the API.
+func chatRequest(q Question) openai.ChatCompletionRequest {
+	r := openai.ChatCompletionRequest{
+		Model:         q.Model,
+		Stream:        true,
+		StreamOptions: &openai.StreamOptions{IncludeUsage: true},
+	}
+	if thinks(q.Model) {
+		r.MaxCompletionTokens = q.MaxOutput
+	} else {
+		//lint:ignore SA1019 the only name that all servers know
+		r.MaxTokens = q.MaxOutput
+	}
+	if q.System != "" {
+		r.Messages = append(r.Messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem, Content: q.System})
+	}
+	for _, m := range q.Messages {
+		r.Messages = append(r.Messages, chatMessages(m)...)
+	}
+	for _, t := range q.Tools {
+		r.Tools = append(r.Tools, openai.Tool{
+			Type:     openai.ToolTypeFunction,
+			Function: &openai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: t.Schema},
+		})
+	}
+	return r
+}
+
+// chatMessages is one message for each result, and one for the rest.
+func chatMessages(m Message) []openai.ChatCompletionMessage {
+	var all []openai.ChatCompletionMessage
+	for _, r := range m.Results {
+		text := cmp.Or(r.Text, "(nothing)")
+		if r.Failed {
+			text = "error: " + text
+		}
+		all = append(all, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleTool, ToolCallID: r.ID, Content: text})
+	}
+	own := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: m.Text}
+	if m.Model {
+		own.Role = openai.ChatMessageRoleAssistant
+		for _, c := range m.Calls {
+			own.ToolCalls = append(own.ToolCalls, openai.ToolCall{
+				ID: c.ID, Type: openai.ToolTypeFunction,
+				Function: openai.FunctionCall{Name: c.Name, Arguments: string(c.input())},
+			})
+		}
+	}
+	if own.Content != "" || len(own.ToolCalls) > 0 {
+		all = append(all, own)
+	}
+	return all
+}
+
+// chatChunk is one event of the stream. Some servers tell what a call cost.
+type chatChunk struct {
+	openai.ChatCompletionStreamResponse
+	Usage *struct {
+		openai.Usage
+		Cost float64 `json:"cost"`
+	} `json:"usage"`
+}
+
+// deltas gathers an answer from the events of its stream.
+type deltas struct {
+	answer  Answer
+	text    strings.Builder
+	refusal strings.Builder
+	args    []*strings.Builder // of each call
+	index   []int              // the stream's number of each call
+	size    int
+}
+
+func (d *deltas) take(chunk chatChunk, say func(string)) {
+	d.answer.Model = cmp.Or(chunk.Model, d.answer.Model)
+	if u := chunk.Usage; u != nil {
+		cached := 0
+		if u.PromptTokensDetails != nil {
+			cached = min(u.PromptTokensDetails.CachedTokens, u.PromptTokens)
+		}
+		d.answer.Usage = turn.Usage{Input: int64(u.PromptTokens - cached), Output: int64(u.CompletionTokens), CacheRead: int64(cached)}
+		d.answer.CostUSD = u.Cost
+	}
+	if len(chunk.Choices) == 0 {
+		return
+	}
+	choice := chunk.Choices[0]
+	if text := choice.Delta.Content; text != "" {
+		d.size += len(text)
+		d.text.WriteString(text)
+		say(text)
+	}
+	d.size += len(choice.Delta.Refusal)
+	d.refusal.WriteString(choice.Delta.Refusal)
+	for _, call := range choice.Delta.ToolCalls {
+		d.call(call)
+	}
+	if choice.FinishReason != "" {
+		d.answer.Stop, d.answer.Word = chatStop(choice.FinishReason)
+	}
+}
+
+// call takes a piece of a call. Pieces of one share an index; where a server
+// gives none, another id begins another call.
+func (d *deltas) call(piece openai.ToolCall) {
+	calls := d.answer.Calls
+	at := len(calls) - 1
+	switch {
+	case piece.Index != nil:
+		at = -1
+		for i, index := range d.index {
+			if index == *piece.Index {
+				at = i
+			}
+		}
+	case piece.ID != "" && (at < 0 || calls[at].ID != piece.ID):
+		at = -1
+	}
+	if at < 0 {
+		at = len(calls)
+		index := at
+		if piece.Index != nil {
+			index = *piece.Index
+		}
+		d.answer.Calls = append(calls, Call{})
+		d.args = append(d.args, &strings.Builder{})
+		d.index = append(d.index, index)
+	}
+	c := &d.answer.Calls[at]
+	c.ID = cmp.Or(c.ID, piece.ID)
+	c.Name = cmp.Or(c.Name, piece.Function.Name)
+	d.args[at].WriteString(piece.Function.Arguments)
+	d.size += len(piece.Function.Arguments)
+}
+
+func (d *deltas) finish() Answer {
+	a := d.answer
+	a.Text = d.text.String()
+	for i := range a.Calls {
+		a.Calls[i].Args = cmp.Or(d.args[i].String(), "{}")
+	}
+	if len(a.Calls) > 0 && a.Stop == StopEnd {
+		a.Stop = StopTools // some servers say "stop" to both
+	}
+	if said := d.refusal.String(); said != "" {
+		a.Stop, a.Word = StopRefusal, fmt.Sprintf("refusal: %s", said)
+	}
+	return a
+}
+
+// chatStop reads a finish_reason.
+func chatStop(reason openai.FinishReason) (Stop, string) {
+	word := string(reason)
+	switch reason {
+	case openai.FinishReasonToolCalls, openai.FinishReasonFunctionCall:
+		return StopTools, word
+	case openai.FinishReasonLength:
+		return StopLength, word
+	case openai.FinishReasonContentFilter:
+		return StopRefusal, word
+	}
+	return StopEnd, word
+}

@@ -1,0 +1,118 @@
+package react_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/turn/react"
+)
+
+func program(t *testing.T, script string, timeout time.Duration) []react.Tool {
+	t.Helper()
+	tool, err := react.Program{
+		Name: "weather", Description: "the weather", Command: []string{"/bin/sh", "-c", script}, Dir: t.TempDir(), Timeout: timeout,
+		Schema: []byte(`{"type":"object","properties":{"city":{"type":"string","maxLength":20}},"required":["city"],"additionalProperties":false}`),
+	}.Tool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []react.Tool{tool}
+}
+
+func TestUserTool(t *testing.T) {
+	for _, c := range []struct{ name, script, args, want, fault string }{
+		{"arguments on stdin, result on stdout", "cat; echo; echo noise >&2", `{"city":"Artificer's Rest; $(reboot)"}`, "", "maxLength"},
+		{"no shell reads them", "cat", `{"city":"$(reboot)"}`, `{"city":"$(reboot)"}`, ""},
+		{"a failure says why", "echo half; echo no such city >&2; exit 3", `{"city":"x"}`, "", "exit status 3\nhalf\nno such city"},
+		{"a hundred megabytes", "head -c 104857600 /dev/zero | tr '\\0' x", `{"city":"x"}`, "bytes more]", ""},
+		{"no text", `printf '\377\376'`, `{"city":"x"}`, "\uFFFD", ""},
+		{"something left running holds nobody", "sleep 60 & echo done", `{"city":"x"}`, "done", ""},
+		{"another key", "cat", `{"town":"x"}`, "", "town"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := call(t, program(t, c.script, time.Minute), "weather", c.args)
+			if c.fault != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fault) {
+					t.Errorf("%q, %v; want an error with %q", got, err, c.fault)
+				}
+				return
+			}
+			if err != nil || !strings.Contains(got, c.want) || len(got) > 70<<10 {
+				t.Errorf("%d bytes, %v; want %q in it", len(got), err, c.want)
+			}
+		})
+	}
+}
+
+func TestUserToolThatHangs(t *testing.T) {
+	_, err := call(t, program(t, "echo begun; exec sleep 1000", 50*time.Millisecond), "weather", `{"city":"x"}`)
+	if err == nil || !strings.Contains(err.Error(), "did not end within") || !strings.Contains(err.Error(), "begun") {
+		t.Errorf("the model is told %v", err)
+	}
+}
+
+func TestUserToolThatIsNone(t *testing.T) {
+	for name, p := range map[string]react.Program{
+		"name":       {Name: "Weather now", Command: []string{"x"}, Schema: []byte(`{"type":"object"}`)},
+		"ours":       {Name: "exec", Command: []string{"x"}, Schema: []byte(`{"type":"object"}`)},
+		"no command": {Name: "weather", Schema: []byte(`{"type":"object"}`)},
+		"no schema":  {Name: "weather", Command: []string{"x"}, Schema: []byte(`{"type":`)},
+		"no object":  {Name: "weather", Command: []string{"x"}, Schema: []byte(`{"type":"string"}`)},
+	} {
+		if _, err := p.Tool(); err == nil {
+			t.Errorf("%s: it was taken", name)
+		}
+	}
+}
+
+// TestExecIsConfined: a program that the model runs writes in the rooms and
+// nowhere else, and reads neither there.
+func TestExecIsConfined(t *testing.T) {
+	r, secret := rooms(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, err := react.Shell{Rooms: r, Self: self, Env: []string{"PATH=/usr/bin:/bin"}, Path: "/usr/bin:/bin:" + filepath.Dir(self), Timeout: time.Minute}.Tool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := []react.Tool{tool}
+	exec := func(args string) (string, error) { return call(t, tools, "exec", args) }
+
+	got, err := exec(`{"argv":["sh","-c","echo made > here && cat here; cat"]}`)
+	if err != nil && strings.Contains(err.Error(), "Landlock") {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	if err != nil || got != "made" {
+		t.Fatalf("exec = %q, %v", got, err)
+	}
+	for _, c := range []struct{ args, fault string }{
+		{`{"argv":["cat",` + quote(secret) + `]}`, "Permission denied"},
+		{`{"argv":["sh","-c","cat ../secret"]}`, "Permission denied"},
+		{`{"argv":["sh","-c","echo gone > ../secret"]}`, "cannot create"},
+		{`{"argv":["rm","-f",` + quote(secret) + `]}`, "Permission denied"},
+		{`{"argv":["truncate","-s","0",` + quote(secret) + `]}`, "Permission denied"},
+		{`{"argv":["nosuchprogram"]}`, "not found"},
+		{`{"argv":[]}`, "argv is empty"},
+		{`{"argv":["pwd"],"dir":".."}`, "outside"},
+		{`{"argv":["pwd"],"dir":"nowhere"}`, "no folder"},
+		{`{"argv":["sh","-c","exit 7"]}`, "exit status 7"},
+	} {
+		if got, err := exec(c.args); err == nil || !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("exec %s = %q, %v; want an error with %q", c.args, got, err, c.fault)
+		}
+	}
+	if data, err := os.ReadFile(secret); err != nil || string(data) != "hunter2" {
+		t.Errorf("the secret is %q, %v", data, err)
+	}
+	if got, err := exec(`{"argv":["cat",` + quote(filepath.Join(r.Context, "message.txt")) + `]}`); err != nil || got != "how are you?" {
+		t.Errorf("the context: %q, %v", got, err)
+	}
+}

@@ -1,0 +1,211 @@
+package react_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"agentstateloop/turn/react"
+	"agentstateloop/turn/react/scripted"
+)
+
+// carver is a model that wants three notches, one after the other. It knows
+// from the conversation alone which of them there are; one that may be there it
+// leaves alone.
+func carver(q scripted.Request) scripted.Reply {
+	places := []string{"left", "middle", "right"}
+	cut := map[string]bool{}
+	at := map[string]string{}
+	for _, m := range q.Messages {
+		for _, c := range m.Calls {
+			var args struct{ At string }
+			json.Unmarshal([]byte(c.Args), &args)
+			at[c.ID] = args.At
+		}
+		for _, r := range m.Results {
+			if !strings.Contains(r.Text, "Not run:") {
+				cut[at[r.ID]] = true
+			}
+		}
+	}
+	for _, p := range places {
+		if !cut[p] {
+			return scripted.Reply{Text: "Now " + p + ".", Calls: []scripted.Call{notch(fmt.Sprintf("c%d", q.Number), p)}}
+		}
+	}
+	return scripted.Reply{Text: "Three are cut."}
+}
+
+// TestResume cuts the steps of a wake off after every byte that ends a line, and
+// in the middle of every line, as a kill or a power cut would, and goes on.
+func TestResume(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		whole := newBench(t, api)
+		whole.server.Script = carver
+		whole.well("Cut three.", "Three are cut.")
+		steps, err := os.ReadFile(filepath.Join(whole.turn, "1", "steps.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bytes.SplitAfter(steps, []byte("\n"))
+		lines = lines[:len(lines)-1]
+		if len(lines) != 11 {
+			t.Fatalf("%d steps:\n%s", len(lines), steps)
+		}
+		for n := range len(lines) + 1 {
+			for _, torn := range []bool{false, true} {
+				if torn && n == len(lines) {
+					continue
+				}
+				left := bytes.Join(lines[:n], nil)
+				if torn {
+					left = append(left, lines[n][:len(lines[n])/2]...)
+				}
+				resume(t, api, fmt.Sprintf("after %d lines, torn %v", n, torn), left, n == len(lines))
+			}
+		}
+	})
+}
+
+// resume goes on from steps that were cut off, with the notches cut that they
+// say may be; finished ones have the answer.
+func resume(t *testing.T, api, name string, left []byte, finished bool) {
+	b := newBench(t, api)
+	b.server.Script = carver
+	b.epoch = 1
+	if err := os.Mkdir(filepath.Join(b.turn, "1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.turn, "1", "steps.jsonl"), left, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begun := bytes.Count(left, []byte(`"kind":"call"`))
+	ended := bytes.Count(left, []byte(`"kind":"result"`))
+	if err := b.run("Cut three.", true); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if d := b.done(); d.Text != "Three are cut." || d.Failed || d.Cut != "" {
+		t.Errorf("%s: %+v", name, d)
+	}
+	if len(b.notched) != 3-begun {
+		t.Errorf("%s: ran %q, though %d ran before", name, b.notched, begun)
+	}
+	if finished {
+		if n := len(b.server.Asked()); n != 0 {
+			t.Errorf("%s: the answer was there, and the model was asked %d times", name, n)
+		}
+		return
+	}
+	last := b.server.Asked()[len(b.server.Asked())-1]
+	if unknown := strings.Contains(string(last.Body), "Unknown: the work was cut short"); unknown != (begun > ended) {
+		t.Errorf("%s: told of an unknown call: %v", name, unknown)
+	}
+	if len(bytes.TrimSpace(left)) > 0 && strings.Contains(string(left), "\n") && !strings.Contains(string(last.Body), "This work was cut short here") {
+		t.Errorf("%s: not told that it was cut short", name)
+	}
+	b.inOrder()
+}
+
+// An attempt that died before it had steps of its own hides nothing, and none
+// writes where another does.
+func TestResumeOverEmptyAttempts(t *testing.T) {
+	b := newBench(t, "anthropic")
+	b.server.Script = carver
+	look := b.Look
+	n := 0
+	b.Look = func(ctx context.Context) (react.Outlook, error) {
+		if n++; n > 3 {
+			return react.Outlook{}, context.Canceled
+		}
+		return look(ctx)
+	}
+	if err := b.run("Cut three.", false); err == nil {
+		t.Fatal("it went on")
+	}
+	b.Look = look
+	first, err := os.ReadFile(filepath.Join(b.turn, "1", "steps.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for epoch, leave := range map[int]string{2: "steps.jsonl.new", 3: "alive"} {
+		dir := filepath.Join(b.turn, strconv.Itoa(epoch))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, leave), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.epoch = 3
+	if err := b.run("Cut three.", true); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.notched) != 3 {
+		t.Errorf("ran %q", b.notched)
+	}
+	after, err := os.ReadFile(filepath.Join(b.turn, "1", "steps.jsonl"))
+	if err != nil || !bytes.Equal(first, after) {
+		t.Errorf("the first attempt's steps changed: %v", err)
+	}
+}
+
+// Calls of one answer after the one that was cut short were not begun.
+func TestResumeBetweenCalls(t *testing.T) {
+	b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}})
+	ctx, cancel := context.WithCancel(t.Context())
+	run := b.Tools[0].Run
+	b.Tools[0].Run = func(c context.Context, args json.RawMessage) (string, error) {
+		if len(b.notched) == 1 {
+			cancel()
+		}
+		return run(c, args)
+	}
+	dir := filepath.Join(b.turn, "1")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if b.Steps, err = react.OpenSteps(dir); err != nil {
+		t.Fatal(err)
+	}
+	loop := b.Loop
+	if err := loop.Run(ctx, "cut", false); err == nil {
+		t.Fatal("it went on")
+	}
+	b.epoch = 1
+	b.server.Script = scripted.Replies(scripted.Reply{Text: "I see."})
+	if err := b.run("cut", true); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, r := range b.asked(1).Messages[2].Results {
+		said = append(said, strings.SplitN(strings.TrimPrefix(r.Text, "error: "), ":", 2)[0])
+	}
+	if want := []string{"notch 1", "Unknown", "Not run"}; !slices.Equal(said, want) {
+		t.Errorf("told %q, want %q", said, want)
+	}
+	b.inOrder()
+}
+
+// A steps.jsonl that is no regular file is refused, not read.
+func TestStepsThatAreALink(t *testing.T) {
+	turn := t.TempDir()
+	for _, epoch := range []string{"1", "2"} {
+		if err := os.Mkdir(filepath.Join(turn, epoch), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(turn, "1", "steps.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := react.OpenSteps(filepath.Join(turn, "2")); err == nil {
+		t.Error("followed the link")
+	}
+}

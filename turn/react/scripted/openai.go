@@ -1,0 +1,206 @@
+package scripted
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// openai is the chat completions API.
+type openai struct{}
+
+func (openai) authorized(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer "+Key }
+
+type chatRequest struct {
+	Model               string        `json:"model"`
+	Messages            []chatMessage `json:"messages"`
+	Tools               []chatTool    `json:"tools"`
+	Stream              bool          `json:"stream"`
+	MaxTokens           *int          `json:"max_tokens"`
+	MaxCompletionTokens *int          `json:"max_completion_tokens"`
+	StreamOptions       *struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+type chatMessage struct {
+	Role       string     `json:"role"`
+	Content    *string    `json:"content"`
+	ToolCalls  []chatCall `json:"tool_calls"`
+	ToolCallID string     `json:"tool_call_id"`
+}
+
+type chatCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+type chatTool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	} `json:"function"`
+}
+
+func (openai) read(_ *http.Request, body []byte, lenient bool) (Request, error) {
+	var m chatRequest
+	if err := decode(body, &m, lenient); err != nil {
+		return Request{}, err
+	}
+	q := Request{API: "openai", Model: m.Model}
+	switch {
+	case m.Model == "":
+		return q, errors.New("you must provide a model parameter")
+	case !m.Stream:
+		return q, errors.New("stream: only streams are scripted")
+	case m.MaxTokens != nil && m.MaxCompletionTokens != nil:
+		return q, errors.New("max_tokens and max_completion_tokens cannot both be set")
+	case len(m.Messages) == 0:
+		return q, errors.New("messages: too short")
+	}
+	for _, limit := range []*int{m.MaxTokens, m.MaxCompletionTokens} {
+		if limit != nil && *limit < 1 {
+			return q, errors.New("max_tokens: must be at least 1")
+		}
+	}
+	seen := map[string]bool{}
+	for _, t := range m.Tools {
+		if t.Type != "function" {
+			return q, fmt.Errorf("tools: type %q is not supported", t.Type)
+		}
+		if err := checkTool(t.Function.Name, t.Function.Parameters, seen); err != nil {
+			return q, err
+		}
+		q.Tools = append(q.Tools, t.Function.Name)
+	}
+	return q, q.readChat(m.Messages)
+}
+
+// readChat reads the messages. What tools said becomes a message of the user's.
+func (q *Request) readChat(messages []chatMessage) error {
+	var calls []Call
+	var results []Result
+	settle := func(at int) error {
+		err := answered(at, calls, results)
+		if len(results) > 0 {
+			q.Messages = append(q.Messages, Message{Role: "user", Results: results})
+		}
+		calls, results = nil, nil
+		return err
+	}
+	for i, m := range messages {
+		if m.Role == "tool" {
+			if m.Content == nil || m.ToolCallID == "" {
+				return fmt.Errorf("messages.%d: a message of role tool needs a content and a tool_call_id", i)
+			}
+			results = append(results, Result{ID: m.ToolCallID, Text: *m.Content})
+			continue
+		}
+		if err := settle(i); err != nil {
+			return err
+		}
+		text := ""
+		if m.Content != nil {
+			text = *m.Content
+		}
+		if m.ToolCallID != "" {
+			return fmt.Errorf("messages.%d: tool_call_id does not belong to role %s", i, m.Role)
+		}
+		switch {
+		case m.Role == "system" && i == 0 && len(m.ToolCalls) == 0:
+			q.System = text
+			continue
+		case m.Role == "user" && m.Content != nil && len(m.ToolCalls) == 0:
+		case m.Role == "assistant" && (m.Content != nil || len(m.ToolCalls) > 0):
+		default:
+			return fmt.Errorf("messages.%d: role %q cannot say this here", i, m.Role)
+		}
+		said := Message{Role: m.Role, Text: text}
+		for _, c := range m.ToolCalls {
+			if c.ID == "" || c.Type != "function" || !plain(c.Function.Name, 64) || !isObject([]byte(c.Function.Arguments)) {
+				return fmt.Errorf("messages.%d: a tool call needs an id, a type, a name and arguments in JSON", i)
+			}
+			said.Calls = append(said.Calls, Call{ID: c.ID, Name: c.Function.Name, Args: c.Function.Arguments})
+		}
+		calls = said.Calls
+		q.Messages = append(q.Messages, said)
+	}
+	if err := settle(len(messages)); err != nil {
+		return err
+	}
+	if len(q.Messages) == 0 || q.Last().Role == "assistant" {
+		return errors.New("messages: there is nothing to answer")
+	}
+	return nil
+}
+
+func (o openai) fault(w http.ResponseWriter, status int, text string) {
+	writeFault(w, status, o.error(status, text))
+}
+
+func (openai) error(status int, text string) object {
+	kind := map[int]string{
+		400: "invalid_request_error", 401: "invalid_request_error", 403: "invalid_request_error",
+		404: "invalid_request_error", 429: "requests", 500: "server_error", 503: "server_error",
+	}[status]
+	var code any
+	switch status {
+	case http.StatusUnauthorized:
+		code = "invalid_api_key"
+	case http.StatusTooManyRequests:
+		code = "rate_limit_exceeded"
+	}
+	return object{"error": object{"message": text, "type": kind, "param": nil, "code": code}}
+}
+
+func (o openai) midway(text string) string { return "data: " + marshal(o.error(500, text)) + "\n\n" }
+
+func (openai) events(q Request, r Reply) []string {
+	var all []string
+	chunk := func(choices []any, usage any) {
+		all = append(all, "data: "+marshal(object{
+			"id": fmt.Sprintf("chatcmpl-%d", q.Number), "object": "chat.completion.chunk", "created": 1767600000,
+			"model": q.Model, "choices": choices, "usage": usage})+"\n\n")
+	}
+	delta := func(d object, finish any) {
+		chunk([]any{object{"index": 0, "delta": d, "finish_reason": finish}}, nil)
+	}
+	delta(object{"role": "assistant", "content": ""}, nil)
+	if r.Text != "" {
+		for _, p := range pieces(r.Text, r.Piece) {
+			delta(object{"content": p}, nil)
+		}
+	}
+	if r.Refusal != "" {
+		delta(object{"refusal": r.Refusal}, nil)
+	}
+	for i, c := range r.Calls {
+		delta(object{"tool_calls": []any{object{"index": i, "id": c.ID, "type": "function",
+			"function": object{"name": c.Name, "arguments": ""}}}}, nil)
+		for _, p := range pieces(c.Args, r.Piece) {
+			delta(object{"tool_calls": []any{object{"index": i, "function": object{"arguments": p}}}}, nil)
+		}
+	}
+	stop := r.Stop
+	if stop == "" {
+		stop = "stop"
+		if len(r.Calls) > 0 {
+			stop = "tool_calls"
+		}
+	}
+	delta(object{}, stop)
+	usage := object{"prompt_tokens": r.In, "completion_tokens": r.Out, "total_tokens": r.In + r.Out,
+		"prompt_tokens_details": object{"cached_tokens": r.CacheRead}}
+	if r.Cost != 0 {
+		usage["cost"] = r.Cost
+	}
+	chunk([]any{}, usage)
+	return append(all, "data: [DONE]\n\n")
+}

@@ -1,0 +1,276 @@
+// Package scripted is an inference service for tests, the demo and benchmarks:
+// it speaks Anthropic's Messages API and the chat completions API, answers from
+// a script, and is as strict about what it is sent as the real ones are.
+package scripted
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Key is the key that the service takes.
+const Key = "sk-scripted-0123456789"
+
+// Reply is what the script says to one request.
+type Reply struct {
+	Text    string
+	Calls   []Call
+	Stop    string // in the words of the API asked; "" is what fits Calls
+	Refusal string // OpenAI's words for a refusal
+
+	// In and Out are the tokens that it says it took; CacheRead is what of In
+	// came from a cache. Zeroes are 100 and 20.
+	In, Out, CacheRead int
+	Cost               float64 // dollars, where the API asked has a place for it
+
+	// An error instead: its status and text, and how long to wait.
+	Status     int
+	Fault      string
+	RetryAfter string
+
+	// Cut breaks the connection after so many events, if it is not nil. With
+	// Midway an error is sent as an event then; with Short the answer ends there
+	// as if it were whole, as some proxies make it.
+	Cut    *int
+	Midway string
+	Short  bool
+
+	Piece int             // bytes of text or arguments in one event; zero is 16
+	Hold  <-chan struct{} // nothing is sent before it is closed
+}
+
+// Call is a tool call. Args are sent as they are, JSON or not.
+type Call struct{ ID, Name, Args string }
+
+// Request is what was asked, in words that both APIs share.
+type Request struct {
+	API      string // "anthropic" or "openai"
+	Number   int    // of the requests, from 1
+	Model    string
+	System   string
+	Messages []Message
+	Tools    []string
+	Body     []byte
+}
+
+// Message is one message of a Request.
+type Message struct {
+	Role    string // "user", "assistant"; what tools said is the user's
+	Text    string
+	Calls   []Call
+	Results []Result
+}
+
+// Result is what a tool said.
+type Result struct{ ID, Text string }
+
+// Last is the last message.
+func (r Request) Last() Message { return r.Messages[len(r.Messages)-1] }
+
+// Server is the service. Script must be set before the first request.
+type Server struct {
+	// Script answers a request that is in order. It may be called by several
+	// goroutines.
+	Script func(Request) Reply
+
+	// Lenient takes what the real APIs take beyond what we send, as other
+	// programs do.
+	Lenient bool
+
+	mu      sync.Mutex
+	asked   []Request
+	refused []string
+}
+
+// Replies is a script that gives one reply after the other, and the last one
+// again and again.
+func Replies(replies ...Reply) func(Request) Reply {
+	var mu sync.Mutex
+	return func(Request) Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		next := replies[0]
+		if len(replies) > 1 {
+			replies = replies[1:]
+		}
+		return next
+	}
+}
+
+// Start serves on loopback. The URL is that of the Messages API; for chat
+// completions "/v1" is added.
+func (s *Server) Start() (url string, stop func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("start scripted service: %w", err)
+	}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	go server.Serve(listener)
+	return "http://" + listener.Addr().String(), func() { server.Close() }, nil
+}
+
+// Asked are the requests that were in order so far.
+func (s *Server) Asked() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.asked...)
+}
+
+// Refused says what was wrong with the others.
+func (s *Server) Refused() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.refused...)
+}
+
+// mostRequest bounds a request, in bytes, as the APIs do.
+const mostRequest = 32 << 20
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var api dialect
+	switch r.URL.Path {
+	case "/v1/messages":
+		api = anthropic{}
+	case "/v1/chat/completions":
+		api = openai{}
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostRequest))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		s.refuse(w, api, http.StatusRequestEntityTooLarge, "request too large")
+		return
+	}
+	if err != nil {
+		return // a client killed while it wrote has asked nothing
+	}
+	if r.Method != http.MethodPost {
+		s.refuse(w, api, http.StatusMethodNotAllowed, "method not allowed")
+		return
+	}
+	if !api.authorized(r) {
+		s.refuse(w, api, http.StatusUnauthorized, "invalid api key")
+		return
+	}
+	q, err := api.read(r, body, s.Lenient)
+	if err != nil {
+		s.refuse(w, api, http.StatusBadRequest, err.Error())
+		return
+	}
+	q.Body = body
+	s.mu.Lock()
+	q.Number = len(s.asked) + 1
+	s.asked = append(s.asked, q)
+	s.mu.Unlock()
+	s.reply(w, r, api, q, s.Script(q))
+}
+
+func (s *Server) refuse(w http.ResponseWriter, api dialect, status int, why string) {
+	s.mu.Lock()
+	s.refused = append(s.refused, why)
+	s.mu.Unlock()
+	api.fault(w, status, why)
+}
+
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, api dialect, q Request, reply Reply) {
+	if reply.Hold != nil {
+		select {
+		case <-reply.Hold:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	if reply.Status != 0 {
+		if reply.RetryAfter != "" {
+			w.Header().Set("Retry-After", reply.RetryAfter)
+		}
+		api.fault(w, reply.Status, reply.Fault)
+		return
+	}
+	if reply.In == 0 {
+		reply.In = 100
+	}
+	if reply.Out == 0 {
+		reply.Out = 20
+	}
+	if reply.Piece == 0 {
+		reply.Piece = 16
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for i, event := range api.events(q, reply) {
+		if reply.Cut != nil && i >= *reply.Cut {
+			switch {
+			case reply.Midway != "":
+				io.WriteString(w, api.midway(reply.Midway))
+			case !reply.Short:
+				panic(http.ErrAbortHandler)
+			}
+			return
+		}
+		if _, err := io.WriteString(w, event); err != nil {
+			return
+		}
+		http.NewResponseController(w).Flush()
+	}
+}
+
+// Events is how many events an API sends for a reply, so that a test can cut at
+// each.
+func Events(api string, reply Reply) int {
+	if reply.Piece == 0 {
+		reply.Piece = 16
+	}
+	if api == "anthropic" {
+		return len(anthropic{}.events(Request{}, reply))
+	}
+	return len(openai{}.events(Request{}, reply))
+}
+
+// dialect is one of the two APIs.
+type dialect interface {
+	authorized(*http.Request) bool
+	read(r *http.Request, body []byte, lenient bool) (Request, error)
+	fault(w http.ResponseWriter, status int, text string)
+	events(Request, Reply) []string
+	midway(text string) string
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+func marshal(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // a mistake in this package
+	}
+	return string(b)
+}
+
+func writeFault(w http.ResponseWriter, status int, body object) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	io.WriteString(w, marshal(body))
+}
+
+// pieces cuts a text as a stream does, in whole characters.
+func pieces(text string, size int) []string {
+	var all []string
+	for len(text) > size {
+		n := size
+		for n > 1 && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		all = append(all, text[:n])
+		text = text[n:]
+	}
+	return append(all, text)
+}

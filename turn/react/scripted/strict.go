@@ -1,0 +1,73 @@
+package scripted
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// decode reads JSON into v; a field that v does not have is an error, unless
+// lenient.
+func decode(data []byte, v any, lenient bool) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if !lenient {
+		dec.DisallowUnknownFields()
+	}
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return fmt.Errorf("something follows the JSON object")
+	}
+	return nil
+}
+
+// plain says whether the APIs take s as a name or an id.
+func plain(s string, most int) bool {
+	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
+	})
+}
+
+// checkTool checks what both APIs want of a tool.
+func checkTool(name string, schema json.RawMessage, seen map[string]bool) error {
+	var s struct {
+		Type string `json:"type"`
+	}
+	switch {
+	case !plain(name, 64):
+		return fmt.Errorf("tools: the name %q is not of letters, digits, _ and -, 64 at most", name)
+	case seen[name]:
+		return fmt.Errorf("tools: the name %q is used twice", name)
+	case json.Unmarshal(schema, &s) != nil || s.Type != "object":
+		return fmt.Errorf(`tools: the schema of %s is not of type "object"`, name)
+	}
+	seen[name] = true
+	return nil
+}
+
+// isObject says whether raw is a JSON object.
+func isObject(raw []byte) bool {
+	var o map[string]json.RawMessage
+	return json.Unmarshal(raw, &o) == nil && o != nil
+}
+
+// answered holds the results of a message against the calls of the one before.
+func answered(at int, calls []Call, results []Result) error {
+	open := map[string]bool{}
+	for _, c := range calls {
+		open[c.ID] = true
+	}
+	for _, r := range results {
+		if !open[r.ID] {
+			return fmt.Errorf("messages.%d: the result %q belongs to no call of the message before", at, r.ID)
+		}
+		delete(open, r.ID)
+	}
+	for id := range open {
+		return fmt.Errorf("messages.%d: the call %q has no result in the message after it", at-1, id)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package react
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const stepsName = "steps.jsonl"
+
+// Step is one line of steps.jsonl: all that a later attempt must know to go on.
+type Step struct {
+	At   time.Time `json:"at"`
+	Kind StepKind  `json:"kind"`
+
+	Text   string  `json:"text,omitempty"`
+	Answer *Answer `json:"answer,omitempty"`
+	ID     string  `json:"id,omitempty"` // of a call
+	Failed bool    `json:"failed,omitempty"`
+}
+
+// StepKind says what a Step is.
+type StepKind string
+
+// The steps.
+const (
+	StepWake    StepKind = "wake"    // Text: what the loop was woken with
+	StepNote    StepKind = "note"    // Text: told to the model beside it
+	StepAnswer  StepKind = "answer"  // Answer
+	StepCall    StepKind = "call"    // ID: it is about to run
+	StepResult  StepKind = "result"  // ID, Text, Failed
+	StepWarning StepKind = "warning" // Text: a note that the window fills
+	StepSummary StepKind = "summary" // Text: stands for all before it
+)
+
+// Steps is the steps.jsonl of one attempt, open for more.
+type Steps struct {
+	// Past are the steps of the attempts before, which this one goes on from.
+	Past []Step
+
+	file *os.File
+}
+
+// OpenSteps makes the steps of the attempt in dir, turns/<turn_id>/<epoch>. They
+// begin as those of the newest attempt of the turn before it that has any; a
+// line of them that is torn ends them. They are there whole or not at all, so
+// that an attempt that died early is passed over.
+func OpenSteps(dir string) (*Steps, error) {
+	past, err := pastSteps(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open steps: %w", err)
+	}
+	name := filepath.Join(dir, stepsName)
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open steps: %w", err)
+	}
+	if err := adopt(f, name, past); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open steps: %w", err)
+	}
+	return &Steps{Past: past, file: f}, nil
+}
+
+// adopt writes the past into f, which becomes name.
+func adopt(f *os.File, name string, past []Step) error {
+	w := bufio.NewWriter(f)
+	enc := json.NewEncoder(w)
+	for _, s := range past {
+		if err := enc.Encode(s); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(w.Flush(), f.Sync()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// add writes one step. When it returns, the step outlives a power cut.
+func (s *Steps) add(step Step) error {
+	step.At = step.At.UTC()
+	line, err := json.Marshal(step)
+	if err != nil {
+		return fmt.Errorf("keep step: %w", err)
+	}
+	if _, err := s.file.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("keep step: %w", err)
+	}
+	if err := s.file.Sync(); err != nil {
+		return fmt.Errorf("keep step: %w", err)
+	}
+	return nil
+}
+
+// Close ends it.
+func (s *Steps) Close() error { return s.file.Close() }
+
+// pastSteps reads the steps of the newest attempt before the one in dir.
+func pastSteps(dir string) ([]Step, error) {
+	own, err := strconv.ParseUint(filepath.Base(dir), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no attempt: its name is no epoch", dir)
+	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	var newest uint64
+	for _, e := range entries {
+		epoch, err := strconv.ParseUint(e.Name(), 10, 64)
+		if err != nil || epoch >= own || epoch <= newest {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(dir), e.Name(), stepsName)); err == nil {
+			newest = epoch
+		}
+	}
+	if newest == 0 {
+		return nil, nil
+	}
+	return readSteps(filepath.Join(filepath.Dir(dir), strconv.FormatUint(newest, 10), stepsName))
+}
+
+// readSteps reads what is whole of a file of steps. Its writer may have died,
+// or the power gone, in the middle of a line.
+func readSteps(name string) ([]Step, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	var steps []Step
+	dec := json.NewDecoder(bufio.NewReader(f))
+	for {
+		var s Step
+		if dec.Decode(&s) != nil {
+			return steps, nil
+		}
+		steps = append(steps, s)
+	}
+}

@@ -1,0 +1,177 @@
+package react
+
+import (
+	"fmt"
+	"strings"
+)
+
+// talk is the conversation as the steps tell it, and what must be known about
+// it. Steps are applied one after the other, while they happen and when they
+// are read again: so a resumed loop knows what the one before it knew.
+type talk struct {
+	messages []Message
+	open     []Call          // of the last answer, without a result yet
+	begun    map[string]bool // of them, those that may have run
+
+	calls  int             // answers of this wake
+	blank  int             // of them, the last ones that were empty
+	did    map[string]bool // tools that did something in this wake
+	used   map[string]bool // ids of all calls
+	repeat repetition
+	times  map[string]int // how often a call was made, by its id
+
+	size    int   // bytes of the messages
+	counted int64 // tokens that the messages had at the last answer; 0: not said
+	since   int   // bytes since then
+	warned  bool  // of the window, since the last summary
+}
+
+func newTalk(steps []Step) *talk {
+	t := &talk{begun: map[string]bool{}, did: map[string]bool{}, used: map[string]bool{}, times: map[string]int{}}
+	for _, s := range steps {
+		t.apply(s)
+	}
+	return t
+}
+
+func (t *talk) apply(s Step) {
+	switch s.Kind {
+	case StepWake:
+		t.calls, t.blank, t.did, t.repeat = 0, 0, map[string]bool{}, repetition{}
+		t.tell(s.Text)
+	case StepNote:
+		t.tell(s.Text)
+	case StepWarning:
+		t.warned = true
+		t.tell(s.Text)
+	case StepAnswer:
+		if s.Answer != nil {
+			t.answered(*s.Answer)
+		}
+	case StepCall:
+		t.begun[s.ID] = true
+	case StepResult:
+		t.resulted(s)
+	case StepSummary:
+		t.messages, t.open = nil, nil
+		t.size, t.counted, t.since, t.warned = 0, 0, 0, false
+		t.tell(s.Text)
+	}
+}
+
+// tell adds to what the model is told next.
+func (t *talk) tell(text string) {
+	t.grow(len(text))
+	last := t.told()
+	if last.Text != "" {
+		last.Text += "\n\n"
+	}
+	last.Text += text
+}
+
+// told is the last message, if it is none of the model's, or a new one.
+func (t *talk) told() *Message {
+	if n := len(t.messages); n == 0 || t.messages[n-1].Model {
+		t.messages = append(t.messages, Message{})
+	}
+	return &t.messages[len(t.messages)-1]
+}
+
+func (t *talk) grow(n int) { t.size, t.since = t.size+n, t.since+n }
+
+func (t *talk) answered(a Answer) {
+	t.calls++
+	if a.empty() {
+		t.blank++
+		return // no API takes an empty message
+	}
+	t.blank = 0
+	m := Message{Model: true, Text: shortened(a.Text)}
+	for _, c := range a.Calls {
+		c.Name = sendable(c.Name)
+		m.Calls = append(m.Calls, c)
+		t.used[c.ID], t.times[c.ID] = true, t.repeat.count(c)
+	}
+	t.messages = append(t.messages, m)
+	t.open = a.Calls
+	t.grow(a.size())
+	if total := a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheWrite + a.Usage.Output; total > 0 {
+		t.counted, t.since = total, 0
+	}
+}
+
+func (t *talk) resulted(s Step) {
+	for i, c := range t.open {
+		if c.ID != s.ID {
+			continue
+		}
+		t.open = append(t.open[:i:i], t.open[i+1:]...)
+		if !s.Failed {
+			t.did[c.Name] = true
+		}
+		t.told().Results = append(t.told().Results, Result{ID: s.ID, Text: s.Text, Failed: s.Failed})
+		t.grow(len(s.Text))
+		return
+	}
+}
+
+// tokens estimates how much of the window the conversation takes: what the API
+// counted, and for the rest what no text exceeds by much.
+func (t *talk) tokens(system int) int64 {
+	if t.counted == 0 {
+		return int64(t.size+system) / bytesPerToken
+	}
+	return t.counted + int64(t.since)/bytesPerToken
+}
+
+const bytesPerToken = 3
+
+// mostRepeated is how much of an answer beside calls is sent back, in bytes. All
+// of it is in the steps.
+const mostRepeated = 64 << 10
+
+func shortened(text string) string {
+	if len(text) <= mostRepeated {
+		return text
+	}
+	return fmt.Sprintf("%s\n[cut: %d bytes more]", whole([]byte(text[:mostRepeated])), len(text)-mostRepeated)
+}
+
+// sendable makes the name of a tool that there is not one that the APIs take.
+func sendable(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if plain(r) {
+			return r
+		}
+		return '_'
+	}, name)
+	if name == "" {
+		return "nameless"
+	}
+	return name[:min(len(name), 64)]
+}
+
+// plain says whether an API takes r in a name or an id.
+func plain(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+}
+
+// repetition notices a model that goes round in circles: it counts how often
+// each call was made since the last one that was never made before.
+type repetition struct {
+	ever map[string]bool
+	now  map[string]int
+}
+
+// count notes a call and says how often it was made.
+func (r *repetition) count(c Call) int {
+	key := c.Name + "\x00" + strings.Join(strings.Fields(c.Args), " ")
+	if !r.ever[key] {
+		if r.ever == nil {
+			r.ever = map[string]bool{}
+		}
+		r.ever[key], r.now = true, map[string]int{}
+	}
+	r.now[key]++
+	return r.now[key]
+}

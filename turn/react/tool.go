@@ -1,0 +1,138 @@
+package react
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Tool is something that the model may call.
+type Tool struct {
+	Name        string // [a-z0-9_]{1,64}: what both APIs take
+	Description string // told to the model
+	Schema      json.RawMessage
+
+	// Run does it. What it returns is told to the model, and so is the text of
+	// its error: it must say what was wrong with the call. Arguments that do
+	// not fit Schema never come to an effect.
+	Run func(ctx context.Context, args json.RawMessage) (string, error)
+}
+
+// What a cause may call where the configuration does not say ([api.tools]).
+// Nobody has exec by default. A peer may look at the workdir and talk, but
+// change nothing, and see nothing of what the operator said.
+var (
+	operatorTools = []string{"read_file", "write_file", "list", "send", "ask", "submit_result", "sleep", "remember", "search_history"}
+	peerTools     = []string{"read_file", "list", "send", "ask", "submit_result", "sleep"}
+)
+
+// DefaultTools names what a turn may call by default; the tools of the user are
+// for the operator alone.
+func DefaultTools(operator bool, all []Tool) []string {
+	if !operator {
+		return slices.Clone(peerTools)
+	}
+	names := slices.Clone(operatorTools)
+	for _, t := range all {
+		if !builtIn(t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+func builtIn(name string) bool { return name == "exec" || slices.Contains(operatorTools, name) }
+
+// Allow picks the tools with these names, in the order of all. A name that is
+// none of them is an error: a misspelt permission must not pass for a missing
+// one.
+func Allow(all []Tool, names []string) ([]Tool, error) {
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(t Tool) bool { return t.Name == name }) {
+			return nil, fmt.Errorf("there is no tool %q, only %s", name, strings.Join(namesOf(all), ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(t Tool) bool { return !slices.Contains(names, t.Name) }), nil
+}
+
+func namesOf(tools []Tool) []string {
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// typed makes a tool whose arguments are an A. The schema is what A's fields
+// and their tags say, and nothing else is let in.
+func typed[A any](name, description string, run func(context.Context, A) (string, error)) (Tool, error) {
+	schema, err := jsonschema.For[A](nil)
+	if err != nil {
+		return Tool{}, fmt.Errorf("tool %s: %w", name, err)
+	}
+	return checked(name, description, schema, func(ctx context.Context, args json.RawMessage) (string, error) {
+		var a A
+		if err := json.Unmarshal(args, &a); err != nil {
+			return "", fmt.Errorf("the arguments do not fit: %w", err)
+		}
+		return run(ctx, a)
+	})
+}
+
+// checked makes a tool that holds its arguments against schema first.
+func checked(name, description string, schema *jsonschema.Schema, run func(context.Context, json.RawMessage) (string, error)) (Tool, error) {
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return Tool{}, fmt.Errorf("tool %s: schema: %w", name, err)
+	}
+	published, err := json.Marshal(schema)
+	if err != nil {
+		return Tool{}, fmt.Errorf("tool %s: schema: %w", name, err)
+	}
+	return Tool{Name: name, Description: description, Schema: published, Run: func(ctx context.Context, args json.RawMessage) (string, error) {
+		if len(bytes.TrimSpace(args)) == 0 {
+			args = json.RawMessage("{}") // what some models send for "none"
+		}
+		var value any
+		if err := json.Unmarshal(args, &value); err != nil {
+			return "", fmt.Errorf("the arguments are not JSON: %w", err)
+		}
+		if err := resolved.Validate(value); err != nil {
+			return "", fmt.Errorf("the arguments do not fit the schema: %w", err)
+		}
+		return run(ctx, args)
+	}}, nil
+}
+
+// mostResult bounds, in bytes, what one call tells the model.
+const mostResult = 64 << 10
+
+// capped cuts a result at a whole character, and says so.
+func capped(text string) string {
+	if len(text) <= mostResult {
+		return text
+	}
+	cut := mostResult
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s\n[cut: %d bytes more]", text[:cut], len(text)-cut)
+}
+
+// gather collects tools that are made one by one.
+type gather struct {
+	tools []Tool
+	err   error
+}
+
+func (g *gather) add(t Tool, err error) {
+	g.tools = append(g.tools, t)
+	g.err = errors.Join(g.err, err)
+}

@@ -1,0 +1,53 @@
+package turn
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The agent is found, and asked, as an attempt would find and start it: with
+// its own PATH, and in its workdir.
+func TestAskVersion(t *testing.T) {
+	bin, work := t.TempDir(), t.TempDir()
+	script := "#!/bin/sh\n[ \"$1 $2\" = '--extra --version' ] || exit 9\npwd -P\necho 2.1.0\n"
+	if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Runner: Claude, Command: []string{"claude", "--extra"}, Workdir: work, Self: "/usr/bin/x"}
+	if _, err := c.Find(); err == nil || !strings.Contains(err.Error(), "not in PATH") {
+		t.Errorf("without its folder in PATH: %v", err)
+	}
+	c.Env = map[string]string{"PATH": bin + ":/usr/bin:/bin"}
+	where, err := filepath.EvalSymlinks(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.AskVersion(t.Context()); err != nil || got != where {
+		t.Errorf("got %q, %v; want the first line it prints, %q", got, err, where)
+	}
+	c.Command = []string{"claude"}
+	if _, err := c.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 9") {
+		t.Errorf("of a program that fails: %v", err)
+	}
+	c.Command, c.Workdir = nil, filepath.Join(work, "none")
+	if _, err := c.Find(); err == nil || !strings.Contains(err.Error(), "no folder") {
+		t.Errorf("without a workdir: %v", err)
+	}
+}
+
+func TestAskVersionOfOneThatHangs(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\nsleep 1000 & wait\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	c := Config{Runner: Codex, Workdir: bin, Self: "/usr/bin/x", Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}
+	if _, err := c.AskVersion(ctx); err == nil {
+		t.Error("it has a version")
+	}
+}
