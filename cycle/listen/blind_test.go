@@ -21,15 +21,15 @@ func TestBlind(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &Listener{Agents: []*cycle.Agent{a}, Tell: func(string, ...any) {}}
-	release, err := l.claim()
+	p, err := l.claim(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer release()
-	l.posts[0].blind = true
-	go l.scan(t.Context(), &eyes{listener: l})
+	defer l.stop(p)
+	p.blind, l.posts, l.eyes = true, []*post{p}, &eyes{listener: l}
+	go l.scan(t.Context())
 	if err := a.Ring("test", ""); err != nil {
 		t.Fatal(err)
 	}
-	<-l.posts[0].woken
+	<-p.woken
 }

@@ -56,6 +56,7 @@ func check(t testing.TB, err error) {
 type meshServer struct {
 	url   string
 	looks atomic.Int32
+	asked atomic.Int64                  // when a poll last looked, in Unix nanoseconds
 	hold  atomic.Pointer[chan struct{}] // polls wait for it to be closed
 	down  atomic.Bool
 	wakes chan string // wake addresses that were registered
@@ -78,6 +79,7 @@ func newMesh(t testing.TB) *meshServer {
 		}
 		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/mailbox/"+handle) && r.URL.RawQuery == "" {
 			m.looks.Add(1)
+			m.asked.Store(time.Now().UnixNano())
 			if gate := m.hold.Load(); gate != nil {
 				<-*gate
 			}

@@ -1,10 +1,12 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +41,14 @@ type Listener struct {
 	// closes the webhook. Its error must not hold the token.
 	Token func(context.Context) (string, error)
 
+	// Again, where set, is asked ten seconds after the last time which agents are
+	// to be served from then on, all of them; changed is false where they are the
+	// same. One that is the very Agent served already is not disturbed.
+	Again func() (agents []*cycle.Agent, changed bool)
+
+	// Every stands in for those ten seconds; 0: they stay.
+	Every time.Duration
+
 	Pipe string // path of a named pipe, made if it is not there; "" for none
 
 	// Tell is told, a line each, of trouble and of its end; it is called by
@@ -49,18 +59,27 @@ type Listener struct {
 	// again and again, as long as the listener is not stuck. Both may be nil.
 	Ready, Alive func()
 
+	slots   chan struct{}
+	eyes    *eyes
+	web     *web
+	running sync.WaitGroup // all but the posts' own goroutines
+
+	mu    sync.Mutex
 	posts []*post
-	slots chan struct{}
+	boxes map[string]*mailbox // by the id of the box
 }
 
 // post is one agent's place in the listener.
 type post struct {
 	*cycle.Agent
 	listener *Listener
-	woken    chan struct{} // holds one: a poll is to be made
-	kick     chan struct{} // holds one: the mesh is to be asked without delay
-	wakeURL  string        // what the mesh rings
-	blind    bool          // nudges/ cannot be watched; used by the scan alone
+	lock     *state.Lock
+	cancel   context.CancelFunc // ends its goroutines
+	running  sync.WaitGroup     // these
+	woken    chan struct{}      // holds one: a poll is to be made
+	kick     chan struct{}      // holds one: the mesh is to be asked without delay
+	wakeURL  string             // what the mesh rings
+	blind    bool               // nudges/ cannot be watched; used by the scan alone
 }
 
 // Run listens until ctx ends, and returns nil then. An agent that another
@@ -68,8 +87,13 @@ type post struct {
 // ErrTaken.
 func (l *Listener) Run(ctx context.Context) error {
 	l.slots = make(chan struct{}, mostPolls)
-	release, err := l.claim()
-	defer release()
+	l.boxes = map[string]*mailbox{}
+	posts, err := l.claimAll()
+	defer func() {
+		for _, p := range posts {
+			l.stop(p)
+		}
+	}()
 	if err != nil {
 		return err
 	}
@@ -77,68 +101,138 @@ func (l *Listener) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	eyes := l.openEyes()
-	defer eyes.close()
+	l.eyes = l.openEyes()
+	defer l.eyes.close()
 
-	var running sync.WaitGroup
-	for _, p := range l.posts {
-		running.Go(func() { p.run(ctx) })
+	l.web = newWeb(l)
+	for _, p := range posts {
+		l.start(ctx, p)
 	}
-	for _, box := range l.mailboxes() {
-		running.Go(func() { box.watch(ctx) })
-	}
-	web := l.webServer()
-	running.Go(func() { web.Serve(l.Web) })
-	running.Go(func() { shutDown(ctx, web) })
-	for _, p := range l.posts {
-		if p.Mesh != nil {
-			running.Go(func() { p.WatchMesh(ctx, p.kick, func() { p.register(ctx) }, p.wake) })
-		}
-	}
-	running.Go(func() { eyes.watch(ctx) })
+	server := l.web.server()
+	l.running.Go(func() { server.Serve(l.Web) })
+	l.running.Go(func() { shutDown(ctx, server) })
+	l.running.Go(func() { l.eyes.watch(ctx) })
 	if pipe != nil {
-		running.Go(func() { pipe.read(ctx) })
+		l.running.Go(func() { pipe.read(ctx) })
 	}
 	if l.Ready != nil {
 		l.Ready()
 	}
-	l.scan(ctx, eyes)
-	running.Wait()
+	l.scan(ctx)
+	l.running.Wait()
+	posts = l.served()
 	return nil
 }
 
-// claim takes the listen.lock of each agent, and leaves out those whose is
+// claimAll takes the listen.lock of each agent, and leaves out those whose is
 // taken.
-func (l *Listener) claim() (release func(), err error) {
-	var locks []*state.Lock
-	release = func() {
-		for _, lock := range locks {
-			lock.Unlock()
+func (l *Listener) claimAll() (posts []*post, err error) {
+	for _, a := range l.Agents {
+		p, err := l.claim(a)
+		if err != nil {
+			return posts, err
+		}
+		if p != nil {
+			posts = append(posts, p)
 		}
 	}
-	for _, a := range l.Agents {
-		lock, err := a.Store.TryLock(lockFile)
-		if err != nil {
-			return release, err
-		}
-		if lock == nil {
-			l.Tell("@%s: %v", a.Handle, ErrTaken)
+	if len(posts) == 0 {
+		return nil, ErrTaken
+	}
+	return posts, nil
+}
+
+// claim takes the listen.lock of an agent; where another has it, that is told
+// and there is no post.
+func (l *Listener) claim(a *cycle.Agent) (*post, error) {
+	lock, err := a.Store.TryLock(lockFile)
+	if err != nil {
+		return nil, err
+	}
+	if lock == nil {
+		l.Tell("@%s: %v", a.Handle, ErrTaken)
+		return nil, nil
+	}
+	return &post{
+		Agent: a, listener: l, lock: lock, cancel: func() {},
+		woken: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+	}, nil
+}
+
+// start serves an agent that was claimed, until all ends or stop is called.
+func (l *Listener) start(all context.Context, p *post) {
+	ctx, cancel := context.WithCancel(all)
+	p.cancel = cancel
+	p.wakeURL = l.web.address(p)
+	p.blind = l.eyes.open(p) != nil
+	l.mu.Lock()
+	l.posts = append(slices.Clone(l.posts), p)
+	l.mu.Unlock()
+	p.running.Go(func() { p.run(ctx) })
+	l.join(all, p)
+	if p.Mesh != nil {
+		p.running.Go(func() { p.WatchMesh(ctx, p.kick, func() { p.register(ctx) }, p.wake) })
+	}
+}
+
+// stop serves an agent no more, and lets its lock go.
+func (l *Listener) stop(p *post) {
+	l.leave(p)
+	l.mu.Lock()
+	l.posts = slices.DeleteFunc(slices.Clone(l.posts), func(q *post) bool { return q == p })
+	l.mu.Unlock()
+	if l.eyes != nil {
+		l.eyes.drop(p)
+	}
+	p.cancel()
+	p.running.Wait()
+	p.lock.Unlock()
+}
+
+// change serves other agents from now on, if Again says so.
+func (l *Listener) change(ctx context.Context) {
+	if l.Again == nil {
+		return
+	}
+	agents, changed := l.Again()
+	if !changed {
+		return
+	}
+	serves := map[*cycle.Agent]bool{}
+	for _, p := range l.served() {
+		if !slices.Contains(agents, p.Agent) {
+			l.stop(p)
 			continue
 		}
-		locks = append(locks, lock)
-		l.posts = append(l.posts, &post{
-			Agent: a, listener: l, woken: make(chan struct{}, 1), kick: make(chan struct{}, 1),
-		})
+		serves[p.Agent] = true
 	}
-	if len(l.posts) == 0 {
-		return release, ErrTaken
+	for _, a := range agents {
+		if serves[a] {
+			continue
+		}
+		p, err := l.claim(a)
+		if err != nil {
+			l.Tell("@%s: %v", a.Handle, err)
+		}
+		if p == nil {
+			continue
+		}
+		l.start(ctx, p)
+		// Of what its predecessor was told we know nothing.
+		p.wake()
 	}
-	return release, nil
+}
+
+// served gives the agents that are served now, in a slice that nobody changes.
+func (l *Listener) served() []*post {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.posts
 }
 
 // find gives the post of a handle; nil if there is none.
 func (l *Listener) find(handle string) *post {
-	for _, p := range l.posts {
+	for _, p := range l.served() {
 		if p.Handle == handle {
 			return p
 		}
@@ -204,12 +298,13 @@ func (p *post) poll(ctx context.Context) error {
 	return nil
 }
 
-// scan looks again and again at what a wake may have been missed for.
-func (l *Listener) scan(ctx context.Context, eyes *eyes) {
-	slow, quick := time.NewTicker(scanEvery), time.NewTicker(time.Second)
+// scan looks again and again at what a wake may have been missed for, and for
+// whom.
+func (l *Listener) scan(ctx context.Context) {
+	slow, quick := time.NewTicker(cmp.Or(l.Every, scanEvery)), time.NewTicker(time.Second)
 	defer slow.Stop()
 	defer quick.Stop()
-	for _, p := range l.posts {
+	for _, p := range l.served() {
 		p.check()
 	}
 	for {
@@ -217,14 +312,15 @@ func (l *Listener) scan(ctx context.Context, eyes *eyes) {
 		case <-ctx.Done():
 			return
 		case <-quick.C:
-			for _, p := range l.posts {
+			for _, p := range l.served() {
 				if p.blind {
 					p.check()
 				}
 			}
 		case <-slow.C:
-			for _, p := range l.posts {
-				p.blind = eyes.open(p) != nil
+			l.change(ctx)
+			for _, p := range l.served() {
+				p.blind = l.eyes.open(p) != nil
 				p.check()
 			}
 		}

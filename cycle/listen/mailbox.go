@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"agentstateloop/cycle"
@@ -13,26 +14,53 @@ import (
 // them all.
 type mailbox struct {
 	box      mail.Box
-	posts    []*post
 	listener *Listener
+	cancel   context.CancelFunc
+	posts    []*post // under the listener's mu; the slice itself is not changed
 }
 
-// mailboxes gives each mailbox of the agents once.
-func (l *Listener) mailboxes() []*mailbox {
-	var all []*mailbox
-	byID := map[string]*mailbox{}
-	for _, p := range l.posts {
-		if p.Mail == nil {
-			continue
-		}
-		id := p.Mail.Box.ID()
-		if byID[id] == nil {
-			byID[id] = &mailbox{box: p.Mail.Box, listener: l}
-			all = append(all, byID[id])
-		}
-		byID[id].posts = append(byID[id].posts, p)
+// join has an agent's mailbox watched for it, too.
+func (l *Listener) join(ctx context.Context, p *post) {
+	if p.Mail == nil {
+		return
 	}
-	return all
+	id := p.Mail.Box.ID()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.boxes[id]
+	if m == nil {
+		m = &mailbox{box: p.Mail.Box, listener: l}
+		ctx, m.cancel = context.WithCancel(ctx)
+		l.boxes[id] = m
+		l.running.Go(func() { m.watch(ctx) })
+	}
+	m.posts = append(slices.Clone(m.posts), p)
+}
+
+// leave ends the watch of a mailbox with the last agent that shares it.
+func (l *Listener) leave(p *post) {
+	if p.Mail == nil {
+		return
+	}
+	id := p.Mail.Box.ID()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.boxes[id]
+	if m == nil {
+		return
+	}
+	m.posts = slices.DeleteFunc(slices.Clone(m.posts), func(q *post) bool { return q == p })
+	if len(m.posts) == 0 {
+		m.cancel()
+		delete(l.boxes, id)
+	}
+}
+
+// sharing gives the agents that share the mailbox now.
+func (m *mailbox) sharing() []*post {
+	m.listener.mu.Lock()
+	defer m.listener.mu.Unlock()
+	return m.posts
 }
 
 // watch holds a connection that is told of new mail, and comes back when it is
@@ -54,7 +82,9 @@ func (m *mailbox) watch(ctx context.Context) {
 			told = ""
 		}
 		if text := err.Error(); text != told {
-			m.listener.Tell("@%s: %s; trying again", m.posts[0].Handle, text)
+			if posts := m.sharing(); len(posts) > 0 {
+				m.listener.Tell("@%s: %s; trying again", posts[0].Handle, text)
+			}
 			told = text
 		}
 		wait := lost.Next()
@@ -76,7 +106,7 @@ func (m *mailbox) session(ctx context.Context) error {
 	}
 	defer w.Close()
 	// What came while nobody watched.
-	for _, p := range m.posts {
+	for _, p := range m.sharing() {
 		if s, err := p.Store.Read(); err != nil || w.UIDNext() == 0 || s.Cursor.Validity != w.Validity() || s.Cursor.Next < w.UIDNext() {
 			p.wake()
 		}
@@ -85,7 +115,7 @@ func (m *mailbox) session(ctx context.Context) error {
 		if err := w.Wait(ctx); err != nil {
 			return err
 		}
-		for _, p := range m.posts {
+		for _, p := range m.sharing() {
 			p.wake()
 		}
 	}

@@ -18,20 +18,16 @@ type eyes struct {
 	listener *Listener
 	watcher  *fsnotify.Watcher // nil: there are no eyes
 	told     sync.Once
-	posts    map[string]*post // by the folder watched; not changed after openEyes
+
+	mu    sync.Mutex
+	posts map[string]*post // by the folder watched
 }
 
 func (l *Listener) openEyes() *eyes {
 	e := &eyes{listener: l, posts: map[string]*post{}}
-	for _, p := range l.posts {
-		e.posts[p.nudges()] = p
-	}
 	var err error
 	if e.watcher, err = fsnotify.NewWatcher(); err != nil {
 		e.blinded(err)
-	}
-	for _, p := range l.posts {
-		p.blind = e.open(p) != nil
 	}
 	return e
 }
@@ -50,6 +46,9 @@ func (e *eyes) open(p *post) error {
 	if e.watcher == nil {
 		return fsnotify.ErrClosed
 	}
+	e.mu.Lock()
+	e.posts[p.nudges()] = p
+	e.mu.Unlock()
 	err := os.MkdirAll(p.nudges(), 0o700)
 	if err == nil {
 		err = e.watcher.Add(p.nudges())
@@ -58,6 +57,24 @@ func (e *eyes) open(p *post) error {
 		e.blinded(err)
 	}
 	return err
+}
+
+// drop watches an agent's folder no more.
+func (e *eyes) drop(p *post) {
+	if e.watcher == nil {
+		return
+	}
+	e.mu.Lock()
+	delete(e.posts, p.nudges())
+	e.mu.Unlock()
+	_ = e.watcher.Remove(p.nudges()) // one that is gone is not watched any more
+}
+
+// of gives the agent whose folder this is; nil if it is nobody's.
+func (e *eyes) of(folder string) *post {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.posts[folder]
 }
 
 func (e *eyes) blinded(err error) {
@@ -78,7 +95,7 @@ func (e *eyes) watch(ctx context.Context) {
 		case event := <-e.watcher.Events:
 			e.seen(event)
 		case <-e.watcher.Errors: // more came than the kernel keeps
-			for _, p := range e.posts {
+			for _, p := range e.listener.served() {
 				p.check()
 			}
 		}
@@ -86,7 +103,7 @@ func (e *eyes) watch(ctx context.Context) {
 }
 
 func (e *eyes) seen(event fsnotify.Event) {
-	if p := e.posts[event.Name]; p != nil { // the folder itself is gone
+	if p := e.of(event.Name); p != nil { // the folder itself is gone
 		e.open(p)
 		p.check()
 		return
@@ -95,7 +112,7 @@ func (e *eyes) seen(event fsnotify.Event) {
 	if !event.Has(fsnotify.Create|fsnotify.Write) || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") {
 		return
 	}
-	if p := e.posts[filepath.Dir(event.Name)]; p != nil {
+	if p := e.of(filepath.Dir(event.Name)); p != nil {
 		p.check()
 	}
 }

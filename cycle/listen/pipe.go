@@ -116,8 +116,13 @@ func (p *pipe) stands() bool {
 
 func (p *pipe) take(line string) {
 	line = strings.TrimSpace(line)
-	to := p.posts[0]
-	if len(p.posts) > 1 {
+	posts := p.served()
+	if len(posts) == 0 {
+		p.Tell("pipe: no agent is served here at the moment")
+		return
+	}
+	to := posts[0]
+	if len(posts) > 1 {
 		handle, rest, _ := strings.Cut(line, " ")
 		if to = p.find(strings.TrimPrefix(handle, "@")); to == nil {
 			p.Tell("pipe: the line begins with no agent that is served here")

@@ -24,15 +24,18 @@ type web struct {
 	secret string // part of the wake addresses: only the mesh knows it
 }
 
-// webServer serves:
+func newWeb(l *Listener) *web { return &web{Listener: l, secret: rand.Text()} }
+
+// address is the wake address of an agent.
+func (w *web) address(p *post) string {
+	return "http://" + w.Web.Addr().String() + "/wake/" + p.Handle + "/" + w.secret
+}
+
+// server serves:
 //
 //	POST /nudge, /nudge/{handle}   {from?, reason?}; bearer token; 202 when the nudge is durable
 //	POST /wake/{handle}/{secret}   from the mesh, which holds what it rings for; 202
-func (l *Listener) webServer() *http.Server {
-	w := &web{Listener: l, secret: rand.Text()}
-	for _, p := range l.posts {
-		p.wakeURL = "http://" + l.Web.Addr().String() + "/wake/" + p.Handle + "/" + w.secret
-	}
+func (w *web) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /nudge", w.nudge)
 	mux.HandleFunc("POST /nudge/{handle}", w.nudge)
@@ -128,10 +131,13 @@ func same(a, b string) bool {
 
 // addressee finds the agent that is meant; without a handle the only one.
 func (w *web) addressee(handle string) (p *post, why string) {
-	if handle == "" && len(w.posts) == 1 {
-		return w.posts[0], ""
-	}
-	if handle == "" {
+	posts := w.served()
+	switch {
+	case len(posts) == 0:
+		return nil, "no agent is served here at the moment"
+	case handle == "" && len(posts) == 1:
+		return posts[0], ""
+	case handle == "":
 		return nil, "several agents are served here: POST /nudge/HANDLE"
 	}
 	if p = w.find(strings.TrimPrefix(handle, "@")); p == nil {
@@ -157,7 +163,9 @@ func (p *post) register(ctx context.Context) {
 	s, err := p.Store.Read()
 	for err == nil {
 		told := s.Phase
-		if err = p.Mesh.Client.Register(ctx, mesh.Presence{Phase: told, Callsign: "@" + p.Handle, Wake: p.wakeURL}); err != nil {
+		if err = p.Mesh.Client.Register(ctx, mesh.Presence{
+			Phase: told, Asleep: s.Asleep, Tier: s.Tier(p.Policy, p.Now()), Callsign: "@" + p.Handle, Wake: p.wakeURL,
+		}); err != nil {
 			break
 		}
 		// A poll may have published another phase before ours arrived.

@@ -1,0 +1,128 @@
+package listen_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/listen"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// roll hands a listener other agents, and waits until it serves them.
+type roll struct {
+	mu     sync.Mutex
+	agents []*cycle.Agent
+	taken  chan struct{} // closed when they are served; nil: they are
+	asked  bool
+}
+
+// again is the listener's. It is asked anew when it has done what it was told.
+func (r *roll) again() ([]*cycle.Agent, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.taken == nil {
+		return nil, false
+	}
+	if !r.asked {
+		r.asked = true
+		return r.agents, true
+	}
+	close(r.taken)
+	r.taken = nil
+	return nil, false
+}
+
+func (r *roll) call(agents ...*cycle.Agent) {
+	r.mu.Lock()
+	r.agents, r.asked, r.taken = agents, false, make(chan struct{})
+	taken := r.taken
+	r.mu.Unlock()
+	<-taken
+}
+
+// TestAgentsComeAndGo: one that is added is served, one that is changed loses no
+// wake, one that goes is free for another listener, and the others notice
+// nothing.
+func TestAgentsComeAndGo(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	r := &roll{}
+	h.listen(func(l *listen.Listener) { l.Again, l.Every = r.again, 5*time.Millisecond })
+	quiet := h.newAgent("quiet")
+	_, err := quiet.Poll(t.Context(), cycle.PollOptions{})
+	check(t, err)
+	r.call(h.agent, quiet)
+	if code := h.call("POST", "/nudge/quiet", "", "Authorization", bearer); code != http.StatusAccepted {
+		t.Fatalf("one that was added: answered %d", code)
+	}
+	seen := quiet.Store
+	for end := time.Now().Add(8 * time.Second); ; {
+		s, err := seen.Read()
+		check(t, err)
+		if s.Phase == state.PREP {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("one that was added is not polled")
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+
+	// Changed again and again, while it is rung by every way there is.
+	const rings = 20
+	for i := range rings {
+		check(t, h.agent.Ring("test", fmt.Sprint(i)))
+		if code := h.call("POST", "/nudge/"+handle, "", "Authorization", bearer); code != http.StatusAccepted && code != http.StatusNotFound {
+			t.Errorf("answered %d", code)
+		}
+		check(t, h.peer.Nudge(t.Context(), handle, "", ""))
+		changed := *h.agent
+		r.call(&changed, quiet)
+	}
+	h.until("every nudge", func(s state.State) bool {
+		rung, err := h.agent.Store.Rung()
+		check(t, err)
+		box, err := h.agent.Mesh.Client.Mailbox(t.Context(), 0)
+		check(t, err)
+		return len(rung) == 0 && len(box.Messages) == 0
+	})
+	// More than once: a poll that is under way may find the first by itself.
+	for i := range 4 {
+		h.receive(fmt.Sprint("after all that ", i))
+		h.until("a mail", func(s state.State) bool { return len(s.Inbox) == 2*i+1 })
+		_, err := h.peer.Send(t.Context(), mesh.Message{To: handle, Text: "hello"})
+		check(t, err)
+		h.until("a message", func(s state.State) bool { return len(s.Inbox) == 2*i+2 })
+	}
+
+	h.mu.Lock()
+	if len(h.told) > 0 {
+		t.Errorf("told %q", h.told)
+	}
+	h.mu.Unlock()
+
+	r.call(quiet)
+	if code := h.call("POST", "/nudge/"+handle, "", "Authorization", bearer); code != http.StatusNotFound {
+		t.Errorf("one that went: answered %d", code)
+	}
+	lock, err := h.agent.Store.TryLock("listen.lock")
+	if err != nil || lock == nil {
+		t.Fatalf("one that went is not let go: %v", err)
+	}
+	// Another listener has it now: that is told, and it comes when it is free.
+	r.call(quiet, h.agent)
+	check(t, lock.Unlock())
+	r.call(quiet, h.agent)
+	if code := h.call("POST", "/nudge/"+handle, "", "Authorization", bearer); code != http.StatusAccepted {
+		t.Errorf("one that came back: answered %d", code)
+	}
+	r.call()
+	if code := h.call("POST", "/nudge", "", "Authorization", bearer); code != http.StatusNotFound {
+		t.Errorf("with nobody to serve: answered %d", code)
+	}
+}
