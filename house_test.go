@@ -19,7 +19,7 @@ const module = "agentstateloop"
 var leaves = []string{"mail", "mesh", "cron", "turn"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
-var helpers = []string{"mail/mailtest", "cron/crontest"}
+var helpers = []string{"mail/mailtest", "cron/crontest", "turn/react/scripted"}
 
 // allowed says which of our packages the files of folder may import.
 func allowed(folder string, test bool) []string {
@@ -29,7 +29,7 @@ func allowed(folder string, test bool) []string {
 	case ".":
 		may = []string{"commands"}
 	case "commands":
-		may = slices.Concat([]string{"cycle", "cycle/demo", "cycle/listen", "state"}, leaves)
+		may = slices.Concat([]string{"cycle", "cycle/demo", "cycle/listen", "state", "turn/react"}, leaves)
 	case "cycle":
 		may = slices.Concat([]string{"state"}, leaves)
 	case "mail", "mesh", "cron", "turn":

@@ -64,6 +64,21 @@ func (p *program) agentsIn(dir string) ([]*cycle.Agent, error) {
 	return all, nil
 }
 
+// neighbour is the agent of ours with that handle whose configuration lies
+// beside a's; nil if there is none. What else lies there is not its business.
+func (p *program) neighbour(a *cycle.Agent, handle string) *cycle.Agent {
+	files, err := filepath.Glob(filepath.Join(quoteGlob(filepath.Dir(a.Config)), "*.toml"))
+	if err != nil {
+		return nil
+	}
+	for _, file := range files {
+		if b, err := p.load(file); err == nil && b.Handle == handle {
+			return b
+		}
+	}
+	return nil
+}
+
 // quoteGlob lets a path stand for itself in a pattern.
 func quoteGlob(path string) string {
 	var quoted []byte

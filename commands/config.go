@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -64,7 +65,7 @@ func (p *program) findConfig(flag string) (string, error) {
 			return filepath.Abs(path)
 		}
 	}
-	return "", usagef("start from agent.toml.example of the project, or name yours with --config FILE",
+	return "", usagef("`agentstateloop init` makes one; or name yours with --config FILE",
 		"no configuration: there is no %s", strings.Join(places, ", and no "))
 }
 
@@ -73,19 +74,37 @@ func (p *program) findConfig(flag string) (string, error) {
 func readConfig(path, home string) (*config, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &configError{path: path, text: "there is no such file", hint: "start from agent.toml.example of the project"}
+		return nil, &configError{path: path, text: "there is no such file", hint: "`agentstateloop init` makes one"}
 	}
 	if err != nil {
 		return nil, &configError{path: path, text: fmt.Sprintf("cannot be read: %v", err)}
 	}
-	c := &config{path: path, text: string(data), file: defaults(), home: home}
+	return parseConfig(path, string(data), home)
+}
+
+// parseConfig is readConfig of a text that stands, or is to stand, in path.
+func parseConfig(path, text, home string) (*config, error) {
+	c := &config{path: path, text: text, file: defaults(), home: home}
 	if err := c.checkKeys(); err != nil {
 		return nil, err
 	}
+	var err error
 	if c.meta, err = toml.Decode(c.text, &c.file); err != nil {
 		return nil, c.undecodable(err)
 	}
 	return c, nil
+}
+
+// readLoosely reads an agent.toml without a look at keys that are not known, so
+// that doctor can go on with the rest.
+func readLoosely(path, home string) (*config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &config{path: path, text: string(data), file: defaults(), home: home}
+	c.meta, err = toml.Decode(c.text, &c.file)
+	return c, err
 }
 
 // checkKeys finds wrong syntax, keys that we do not know and values of another
@@ -95,21 +114,18 @@ func (c *config) checkKeys() error {
 	var any map[string]any
 	meta, err := toml.Decode(c.text, &any)
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
-		return &configError{path: c.path, line: e.Position.Line, key: e.LastKey, text: e.Message}
+		return &configError{path: c.path, line: e.Position.Line, key: oneLine(e.LastKey), text: oneLine(e.Message)}
 	}
 	if err != nil {
-		return &configError{path: c.path, text: err.Error()}
+		return &configError{path: c.path, text: oneLine(err.Error())}
 	}
 	known := knownKeys()
 	for _, key := range meta.Keys() {
-		want, ok := known[key.String()]
-		if len(key) > 1 && known[key[:len(key)-1].String()] == aTableOfStrings {
-			want, ok = aString, true
-		}
+		want, ok := known[general(key, known)]
 		if !ok {
 			return c.unknownKey(key, known)
 		}
-		if have := meta.Type(key...); have != want.toml() {
+		if have := meta.Type(key...); !slices.Contains(want.toml(), have) {
 			return c.at(key, "", "%s is wanted here, and this is %s", want, article(strings.ToLower(have)))
 		}
 	}
@@ -118,9 +134,10 @@ func (c *config) checkKeys() error {
 
 func (c *config) unknownKey(key toml.Key, known map[string]kind) error {
 	last := len(key) - 1
+	above := general(key[:last], known)
 	var siblings []string
 	for k := range known {
-		if parent, leaf := splitKey(k); parent == key[:last].String() {
+		if parent, leaf := splitKey(k); parent == above {
 			siblings = append(siblings, leaf)
 		}
 	}
@@ -134,7 +151,7 @@ func (c *config) unknownKey(key toml.Key, known map[string]kind) error {
 
 // undecodable is for what only decoding finds: the elements of an array.
 func (c *config) undecodable(err error) error {
-	text := strings.TrimPrefix(err.Error(), "toml: ")
+	text := oneLine(strings.TrimPrefix(err.Error(), "toml: "))
 	line, keys := lineOf(c.text, func(prefix string, _ toml.MetaData) bool {
 		var file configFile
 		_, err := toml.Decode(prefix, &file)
@@ -143,7 +160,8 @@ func (c *config) undecodable(err error) error {
 	e := &configError{path: c.path, line: line, text: text}
 	if len(keys) > 0 {
 		e.key = keys[len(keys)-1].String()
-		e.text = knownKeys()[e.key].String() + " is wanted here"
+		known := knownKeys()
+		e.text = known[general(keys[len(keys)-1], known)].String() + " is wanted here"
 	}
 	return e
 }
@@ -190,21 +208,33 @@ type kind string
 const (
 	aString         kind = "a string"
 	aSpan           kind = `a length of time such as "30m"`
-	aNumber         kind = "a whole number"
+	aWhole          kind = "a whole number"
+	aNumber         kind = "a number"
 	aBoolean        kind = "true or false"
 	anArray         kind = "an array of strings"
 	aTable          kind = "a table"
 	aTableOfStrings kind = "a table of strings"
+	aTableOfTables  kind = "a table of tables"
 )
 
 func (k kind) String() string { return string(k) }
 
-// toml is the library's name for the type.
-func (k kind) toml() string {
-	return map[kind]string{
-		aString: "String", aSpan: "String", aNumber: "Integer", aBoolean: "Bool", anArray: "Array",
-		aTable: "Hash", aTableOfStrings: "Hash",
-	}[k]
+// toml lists the library's names for the type; a number may be a whole one.
+func (k kind) toml() []string {
+	switch k {
+	case aString, aSpan:
+		return []string{"String"}
+	case aWhole:
+		return []string{"Integer"}
+	case aNumber:
+		return []string{"Float", "Integer"}
+	case aBoolean:
+		return []string{"Bool"}
+	case anArray:
+		return []string{"Array"}
+	default:
+		return []string{"Hash"}
+	}
 }
 
 // article puts the library's name of a type into a sentence.
@@ -218,6 +248,10 @@ func article(tomlType string) string {
 	return "a " + tomlType
 }
 
+// anyName stands in a known key for a name that the user chooses, such as that
+// of a variable in turn.env. A name spelled like it would stand in quotes.
+const anyName = "*"
+
 // knownKeys are the keys of a configFile, dotted, with their types.
 func knownKeys() map[string]kind {
 	keys := map[string]kind{}
@@ -227,12 +261,33 @@ func knownKeys() map[string]kind {
 
 func addKeys(keys map[string]kind, prefix string, t reflect.Type) {
 	for f := range t.Fields() {
-		key := prefix + f.Tag.Get("toml")
-		keys[key] = kindOf(f.Type)
-		if keys[key] == aTable {
-			addKeys(keys, key+".", f.Type)
-		}
+		addKey(keys, prefix+f.Tag.Get("toml"), f.Type)
 	}
+}
+
+func addKey(keys map[string]kind, key string, t reflect.Type) {
+	keys[key] = kindOf(t)
+	switch keys[key] {
+	case aTable:
+		addKeys(keys, key+".", t)
+	case aTableOfStrings, aTableOfTables:
+		addKey(keys, key+"."+anyName, t.Elem())
+	}
+}
+
+// general is a key as knownKeys has it: names that are the user's are anyName.
+func general(key toml.Key, known map[string]kind) string {
+	var path string
+	for i, name := range key {
+		if name = (toml.Key{name}).String(); i > 0 {
+			if _, chosen := known[path+"."+anyName]; chosen {
+				name = anyName
+			}
+			name = "." + name
+		}
+		path += name
+	}
+	return path
 }
 
 func kindOf(t reflect.Type) kind {
@@ -243,10 +298,15 @@ func kindOf(t reflect.Type) kind {
 	case reflect.Struct:
 		return aTable
 	case reflect.Map:
+		if t.Elem().Kind() == reflect.Struct {
+			return aTableOfTables
+		}
 		return aTableOfStrings
 	case reflect.Slice:
 		return anArray
 	case reflect.Int:
+		return aWhole
+	case reflect.Float64:
 		return aNumber
 	case reflect.Bool:
 		return aBoolean

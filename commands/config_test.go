@@ -13,6 +13,8 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
+	"agentstateloop/state"
+	"agentstateloop/turn"
 )
 
 // testProgram has a home and a path of its own.
@@ -84,6 +86,8 @@ func TestDefaults(t *testing.T) {
 		{"crontab", a.Schedule.Table.Command, "crontab"},
 		{"lock", a.Schedule.Table.Lock, "/home/you/.local/state/agentstateloop/crontab.lock"},
 		{"mesh trust", a.Mesh.Open, false},
+		{"budget", a.Policy.Budget, state.Budget{Low: state.Dollar / 2, Critical: state.Dollar / 10}},
+		{"price", a.Prices["gpt-4o"], turn.Price{Input: 2.50, Output: 10, CacheRead: 1.25, CacheWrite: 2.50}},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
 			t.Errorf("%v is %v, want %v", test.what, test.got, test.want)
@@ -126,7 +130,15 @@ replies = { ack = "", quiet_prep = "", quiet_active = "bye {{.Callsign}}", notic
 func TestWrongConfig(t *testing.T) {
 	const agent = "[agent]\nhandle = \"a\"\noperator = [\"you@example.com\"]\n"
 	const turn = agent + "[turn]\nrunner = \"none\"\n"
+	const bare = agent + "[turn]\nrunner = \"api\"\n"
+	const loop = bare + "workdir = \"desk\"\n"
+	const model = "[api]\nprovider = \"openai\"\nmodel = \"gpt-4o\"\n"
+	const local = model + "base_url = \"http://127.0.0.1:11434/v1\"\n"
 	mailWith := func(more string) string { return turn + smallMail + more }
+	withoutPassword := func(text string) string { return strings.Replace(text, "password_file", "# password_file", 1) }
+	oauthWith := func(lines string) string {
+		return withoutPassword(mailWith("auth = \"oauthbearer\"\n[mail.imap.oauth2]\n" + lines))
+	}
 	trustWith := func(lines string) string { return turn + strings.Replace(smallMail, `require = "from"`, lines, 1) }
 	for _, test := range []struct{ name, text, want, hint string }{
 		{"syntax", "[agent]\nhandle = goulard\n", `:2: agent.handle: `, ""},
@@ -155,8 +167,7 @@ func TestWrongConfig(t *testing.T) {
 		{"no operator", strings.Replace(mailWith(""), "\"you@example.com\"", "", 1), `:3: agent.operator: is missing`, ""},
 		{"operator no address", strings.Replace(mailWith(""), "you@example.com", "you", 1), `:3: agent.operator: "you" is no mail address`, ""},
 		{"operator is the agent", strings.Replace(mailWith(""), "you@example.com", "Agent@gmail.com", 1), `:3: agent.operator: .* is the agent's own address`, ""},
-		{"trust not built", strings.Replace(mailWith(""), `"from"`, `"challenge"`, 1), `:7: trust.require: "challenge" is not built yet`, `use "dmarc"`},
-		{"trust of no kind", strings.Replace(mailWith(""), `"from"`, `"spf"`, 1), `:7: trust.require: "spf" is not one of: dmarc, from`, ""},
+		{"trust of no kind", strings.Replace(mailWith(""), `"from"`, `"spf"`, 1), `:7: trust.require: "spf" is not one of: dmarc, challenge, from`, ""},
 		{"trust by default", turn + strings.TrimPrefix(smallMail, "[trust]\nrequire = \"from\"\n"), `toml: trust.authserv_id: is missing`, `set authserv_id = "mx.google.com"`},
 		{"trust elsewhere", turn + strings.Replace(strings.TrimPrefix(smallMail, "[trust]\nrequire = \"from\"\n"), "gmail.com:993", "example.com:993", 1), `toml: trust.authserv_id: is missing`, `verify = "dkim"`},
 		{"trust in a field", trustWith("authserv_id = \"mx.example.com; dmarc=pass\""), `:7: trust.authserv_id: .* is no name`, ""},
@@ -172,6 +183,18 @@ func TestWrongConfig(t *testing.T) {
 		{"no smtp host", strings.Replace(mailWith(""), "gmail.com:993", "example.com:993", 1), `toml: mail.smtp.host: is missing`, ""},
 		{"no secret", strings.Replace(mailWith(""), "password_file", "# password_file", 1), `:10: mail.imap: 0 of password_file, `, ""},
 		{"two secrets", mailWith("password_env = \"X\"\n"), `:10: mail.imap: 2 of password_file, `, ""},
+		{"password and token", mailWith("auth = \"xoauth2\"\ntoken_command = [\"x\"]\n"), `:10: mail.imap: 2 of password_file, `, ""},
+		{"password and oauth2", mailWith("auth = \"xoauth2\"\n[mail.imap.oauth2]\nprovider = \"google\"\n"), `:10: mail.imap: 2 of password_file, .*and \[mail.imap.oauth2\]`, ""},
+		{"token for a password", withoutPassword(mailWith("token_command = [\"x\"]\n")), `:13: mail.imap.token_command: is for auth = "xoauth2"`, ""},
+		{"oauth2 for a password", withoutPassword(mailWith("[mail.imap.oauth2]\nprovider = \"google\"\n")), `:13: mail.imap.oauth2: is for auth = "xoauth2"`, ""},
+		{"oauth2 unknown key", oauthWith("provider = \"google\"\nclientid = \"x\"\n"), `:16: mail.imap.oauth2.clientid: unknown key`, "did you mean client_id?"},
+		{"oauth2 no id", oauthWith("provider = \"google\"\n"), `toml: mail.imap.oauth2.client_id: is missing`, ""},
+		{"oauth2 no token", oauthWith("provider = \"google\"\nclient_id = \"x\"\n"), `toml: mail.imap.oauth2.refresh_token_file: is missing`, ""},
+		{"oauth2 no endpoint", oauthWith("client_id = \"x\"\n"), `toml: mail.imap.oauth2.token_url: is missing`, ""},
+		{"oauth2 provider", oauthWith("provider = \"gmail\"\n"), `:15: mail.imap.oauth2.provider: "gmail" is not one of: google, microsoft`, ""},
+		{"oauth2 in clear", oauthWith("client_id = \"x\"\ntoken_url = \"http://example.com/token\"\n"), `:16: mail.imap.oauth2.token_url: .*begins with https`, ""},
+		{"oauth2 two secrets", oauthWith("provider = \"google\"\nclient_id = \"x\"\nrefresh_token_file = \"r\"\nclient_secret_env = \"X\"\nclient_secret_file = \"x\"\n"), `:14: mail.imap.oauth2: 2 of client_secret_file`, ""},
+		{"smtp by password only", strings.Replace(oauthWith("provider = \"google\"\nclient_id = \"x\"\nrefresh_token_file = \"r\"\n"), "[mail.imap.oauth2]", "[mail.smtp]\nauth = \"plain\"\n[mail.imap.oauth2]", 1), `mail.smtp.oauth2: is for auth = "xoauth2"`, ""},
 		{"clear text", mailWith("tls = \"none\"\n"), `:13: mail.imap.tls: "none" is for a server on this machine`, ""},
 		{"tls", mailWith("tls = \"ssl\"\n"), `:13: mail.imap.tls: "ssl" is not one of: implicit, starttls, none`, ""},
 		{"auth", mailWith("auth = \"login\"\n"), `:13: mail.imap.auth: `, ""},
@@ -180,10 +203,41 @@ func TestWrongConfig(t *testing.T) {
 		{"peer", turn + "[mesh]\nurl = \"http://localhost:8801\"\npeers = [\"@x\"]\n", `:8: mesh.peers: "@x" is no handle`, ""},
 		{"two tokens", turn + "[mesh]\nurl = \"http://localhost:8801\"\ntoken_env = \"A\"\ntoken_file = \"b\"\n", `:6: mesh: 2 of token_file`, ""},
 		{"no command", agent + "[turn]\ntimeout = \"3m\"\n", `toml: turn.command: is missing`, `runner = "none"`},
-		{"runner", agent + "[turn]\nrunner = \"api\"\n", `:5: turn.runner: "api" is not built`, ""},
+		{"runner", agent + "[turn]\nrunner = \"gpt\"\n", `:5: turn.runner: "gpt" is not built`, ""},
+		{"no provider", loop, `toml: api.provider: is missing`, ""},
+		{"provider", loop + "[api]\nprovider = \"google\"\n", `:8: api.provider: "google" is not one of: anthropic, openai`, ""},
+		{"no model", loop + "[api]\nprovider = \"openai\"\n", `toml: api.model: is missing`, ""},
+		{"no key", loop + model, `toml: api.key_file: is missing`, ""},
+		{"two keys", loop + model + "key_env = \"A\"\nkey_file = \"b\"\n", `:7: api: key_file, key_env and key_command are one too many`, ""},
+		{"key in the clear", loop + model + "key_env = \"A\"\nbase_url = \"http://models.example.com/v1\"\n", `:11: api.base_url: would send the key in the clear`, ""},
+		{"address", loop + model + "base_url = \"models.example.com\"\n", `:10: api.base_url: is no address`, ""},
+		{"window", loop + model + "base_url = \"http://127.0.0.1:11434/v1\"\ncontext_window = 0\n", `:11: api.context_window: must be 4096 or more`, ""},
+		{"output", loop + model + "base_url = \"http://127.0.0.1:11434/v1\"\ncontext_window = 8192\n", `toml: api.max_output: is more than half`, ""},
+		{"no folder of its own", bare + local, `toml: turn.workdir: is missing`, "~/agents/goulard"},
+		{"folder of the configuration", bare + "workdir = \".\"\n" + local, `:6: turn.workdir: holds .*/agent.toml`, ""},
+		{"folder of the key", loop + model + "key_file = \"desk/key\"\n", `:6: turn.workdir: holds .*/desk/key`, ""},
+		{"command of the loop", agent + "[turn]\nrunner = \"api\"\ncommand = [\"x\"]\n", `:6: turn.command: runs nothing`, ""},
+		{"tool without a schema", loop + local + "[tools.a]\ncommand = [\"x\"]\ndescription = \"d\"\n", `:11: tools.a.schema|tools.a.schema: is missing`, ""},
+		{"tool without a command", loop + local + "[tools.a]\ndescription = \"d\"\n", `tools.a.command: is missing`, ""},
+		{"tool with a name of ours", loop + local + "[tools.exec]\ncommand = [\"x\"]\ndescription = \"d\"\nschema = \"schema.json\"\n", `tools.exec.*schema.json`, ""},
 		{"attempts", turn + "max_attempts = 0\n", `:6: turn.max_attempts: must be 1 or more`, ""},
 		{"mode", turn + "[schedule]\nmode = \"cron\"\n", `:7: schedule.mode: "cron" is not one of: crontab, fixed, none`, ""},
 		{"template", turn + "[replies]\nack = \"{{.Handle\"\n", `:7: replies.ack: .*unclosed action`, "{{.Handle}}, "},
+		{"credit", turn + "[budget]\ncredit_usd = -1\n", `:7: budget.credit_usd: -1 is no amount in dollars`, ""},
+		{"credit of words", turn + "[budget]\ncredit_usd = \"5\"\n", `:7: budget.credit_usd: a number is wanted here, and this is a string`, ""},
+		{"credit without end", turn + "[budget]\ncredit_usd = inf\n", `:7: budget.credit_usd: \+Inf is no amount`, ""},
+		{"absurd credit", turn + "[budget]\ncredit_usd = 1e9\n", `:7: budget.credit_usd: .*a million`, ""},
+		{"a day of nothing", turn + "[budget]\nday_usd = 0\n", `:7: budget.day_usd: 0 would let nothing run`, ""},
+		{"no number", turn + "[budget]\nturn_usd = nan\n", `:7: budget.turn_usd: NaN is no amount`, ""},
+		{"tiers upside down", turn + "[budget]\ncritical_usd = 1\n", `:7: budget.critical_usd: .*must not be above low_usd`, ""},
+		{"tiers upside down, too", turn + "[budget]\nlow_usd = 0.01\n", `:7: budget.low_usd: .*must not be above low_usd`, ""},
+		{"multiplier", turn + "[budget]\nmultiplier = 0\n", `:7: budget.multiplier: 0 is no factor`, ""},
+		{"price below nothing", turn + "[prices.\"gpt-4.1\"]\ninput = 2\noutput = -8\n", `:8: prices."gpt-4.1".output: -8 is no price`, ""},
+		{"absurd price", turn + "[prices.x]\ninput = 1e9\noutput = 1\n", `:7: prices.x.input: .*0 to 10000`, ""},
+		{"half a price", turn + "[prices.x]\ninput = 1\n", `:6: prices.x: output is missing`, ""},
+		{"price of words", turn + "[prices.x]\ninput = \"1\"\n", `:7: prices.x.input: a number is wanted here`, ""},
+		{"price of something else", turn + "[prices.x]\ninputs = 1\n", `:7: prices.x.inputs: unknown key`, "did you mean input?"},
+		{"prices", turn + "[prices]\nx = 3\n", `:7: prices.x: a table is wanted here`, ""},
 		{"template's field", turn + "[replies]\nquiet_prep = \"{{.Name}}\"\n", `:7: replies.quiet_prep: .*can't evaluate field Name`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -218,15 +272,22 @@ func TestExample(t *testing.T) {
 	}
 
 	// Lines like "# key = value" and "# [section]" are meant to be uncommented.
-	setting := regexp.MustCompile(`(?m)^# (\[[a-z.]+\]|[a-z_]+ *= )`)
+	setting := regexp.MustCompile(`(?m)^# (\[[a-z0-9.\-"]+\]|[a-z_]+ *= )`)
 	all := setting.ReplaceAllString(string(data), "$1")
 	c, err := readConfig(writeConfig(t, all), "/home/you")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key := range knownKeys() {
+	known := knownKeys()
+	shown := map[string]bool{}
+	for _, key := range c.meta.Keys() {
+		for i := range key {
+			shown[general(key[:i+1], known)] = true
+		}
+	}
+	for key := range known {
 		of := strings.TrimPrefix(key, "mail.smtp.")
-		if !c.has(key) && !(of != key && c.has("mail.imap."+of)) && key != "mesh.token_env" && key != "mesh.token_command" {
+		if !shown[key] && !(of != key && shown["mail.imap."+of]) && key != "mesh.token_env" && key != "mesh.token_command" {
 			t.Errorf("%s is not in the example", key)
 		}
 	}
@@ -243,11 +304,50 @@ func TestExample(t *testing.T) {
 		{"turn.timeout", c.file.Turn.Timeout, want.Turn.Timeout},
 		{"max_attempts", c.file.Turn.MaxAttempts, want.Turn.MaxAttempts},
 		{"trust.mesh", c.file.Trust.Mesh, want.Trust.Mesh},
+		{"low_usd", c.file.Budget.LowUSD, want.Budget.LowUSD},
+		{"critical_usd", c.file.Budget.CriticalUSD, want.Budget.CriticalUSD},
+		{"multiplier", c.file.Budget.Multiplier, want.Budget.Multiplier},
 		{"trust.require", c.file.Trust.Require, want.Trust.Require},
 		{"trust.verify", c.file.Trust.Verify, want.Trust.Verify},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
 			t.Errorf("the example's default of %v is %+v, ours is %+v", test.section, test.got, test.want)
+		}
+	}
+}
+
+// TestBudget: what is set is set, and prices of ours stand beside the built-in.
+func TestBudget(t *testing.T) {
+	a, err := testProgram().load(writeConfig(t, smallConfig+`
+[budget]
+credit_usd = 0
+day_usd = 1
+turn_usd = 0.25
+low_usd = 0.3
+critical_usd = 0.2
+multiplier = 2
+[prices."gpt-4o"]
+input = 4
+output = 8
+cache_read = 0
+[prices."local/llama"]
+input = 0
+output = 0
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := state.Budget{HasCredit: true, Day: state.Dollar, Turn: state.Dollar / 4, Low: 300_000, Critical: 200_000}
+	if a.Policy.Budget != want {
+		t.Errorf("budget %+v, want %+v", a.Policy.Budget, want)
+	}
+	for model, want := range map[string]turn.Price{
+		"gpt-4o":      {Input: 8, Output: 16, CacheWrite: 8},
+		"local/llama": {},
+		"o3-mini":     {Input: 1.10 * 2, Output: 4.40 * 2, CacheRead: 0.55 * 2, CacheWrite: 1.10 * 2},
+	} {
+		if got := a.Prices[model]; got != want {
+			t.Errorf("%s costs %+v, want %+v", model, got, want)
 		}
 	}
 }

@@ -1,16 +1,23 @@
 package commands
 
+import "agentstateloop/turn/react"
+
 // configFile is agent.toml (DESIGN 12), key by key. What a key means, its
 // default and its limits stand where it is wired, in wire.go and its like.
 type configFile struct {
-	Agent    agentSection    `toml:"agent"`
-	Timing   timingSection   `toml:"timing"`
-	Mail     mailSection     `toml:"mail"`
-	Trust    trustSection    `toml:"trust"`
-	Mesh     meshSection     `toml:"mesh"`
-	Turn     turnSection     `toml:"turn"`
-	Schedule scheduleSection `toml:"schedule"`
-	Replies  repliesSection  `toml:"replies"`
+	Agent    agentSection           `toml:"agent"`
+	Timing   timingSection          `toml:"timing"`
+	Mail     mailSection            `toml:"mail"`
+	Trust    trustSection           `toml:"trust"`
+	Mesh     meshSection            `toml:"mesh"`
+	Turn     turnSection            `toml:"turn"`
+	API      apiSection             `toml:"api"`
+	Tools    map[string]toolSection `toml:"tools"`
+	Schedule scheduleSection        `toml:"schedule"`
+	Replies  repliesSection         `toml:"replies"`
+	Budget   budgetSection          `toml:"budget"`
+
+	Prices map[string]priceSection `toml:"prices"` // by model
 }
 
 // span is a length of time in the words of parseSpan: "90s", "30m", "90d".
@@ -40,18 +47,35 @@ type mailSection struct {
 }
 
 type serverSection struct {
-	Host            string   `toml:"host"`
-	TLS             string   `toml:"tls"`
-	Auth            string   `toml:"auth"`
-	Username        string   `toml:"username"`
-	PasswordFile    string   `toml:"password_file"`
-	PasswordEnv     string   `toml:"password_env"`
-	PasswordCommand []string `toml:"password_command"`
-	CAFile          string   `toml:"ca_file"`
+	Host            string       `toml:"host"`
+	TLS             string       `toml:"tls"`
+	Auth            string       `toml:"auth"`
+	Username        string       `toml:"username"`
+	PasswordFile    string       `toml:"password_file"`
+	PasswordEnv     string       `toml:"password_env"`
+	PasswordCommand []string     `toml:"password_command"`
+	TokenCommand    []string     `toml:"token_command"`
+	OAuth2          oauthSection `toml:"oauth2"`
+	CAFile          string       `toml:"ca_file"`
+}
+
+// oauthSection says how access tokens are got (package mail, OAuth).
+type oauthSection struct {
+	Provider            string   `toml:"provider"`
+	ClientID            string   `toml:"client_id"`
+	ClientSecretFile    string   `toml:"client_secret_file"`
+	ClientSecretEnv     string   `toml:"client_secret_env"`
+	ClientSecretCommand []string `toml:"client_secret_command"`
+	RefreshTokenFile    string   `toml:"refresh_token_file"`
+	TokenURL            string   `toml:"token_url"`
+	AuthURL             string   `toml:"auth_url"`
+	Scopes              []string `toml:"scopes"`
+	CAFile              string   `toml:"ca_file"`
 }
 
 type trustSection struct {
 	Require      string `toml:"require"`
+	Fallback     string `toml:"fallback"`
 	Verify       string `toml:"verify"`
 	AuthservID   string `toml:"authserv_id"`
 	SameProvider string `toml:"same_provider"`
@@ -82,15 +106,20 @@ type pathsSection struct {
 }
 
 type turnSection struct {
-	Runner      string            `toml:"runner"`
-	Command     []string          `toml:"command"`
-	Workdir     string            `toml:"workdir"`
-	Timeout     span              `toml:"timeout"`
-	Silence     span              `toml:"silence"`
-	Linger      span              `toml:"linger"`
-	MaxAttempts int               `toml:"max_attempts"`
-	Env         map[string]string `toml:"env"`
-	Permissions rightsSection     `toml:"permissions"`
+	Runner      string   `toml:"runner"`
+	Command     []string `toml:"command"`
+	Workdir     string   `toml:"workdir"`
+	Timeout     span     `toml:"timeout"`
+	Silence     span     `toml:"silence"`
+	Linger      span     `toml:"linger"`
+	MaxAttempts int      `toml:"max_attempts"`
+	Prompts     string   `toml:"prompts"`
+	Recall      int      `toml:"recall"`
+
+	ContextWindow int               `toml:"context_window"`
+	Summary       []string          `toml:"summary"`
+	Env           map[string]string `toml:"env"`
+	Permissions   rightsSection     `toml:"permissions"`
 }
 
 // rightsSection holds arguments added to the agent's command, by what caused
@@ -99,6 +128,38 @@ type rightsSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
 	Task     []string `toml:"task"`
+}
+
+// apiSection is for the runner "api".
+type apiSection struct {
+	Provider      string       `toml:"provider"`
+	BaseURL       string       `toml:"base_url"`
+	Model         string       `toml:"model"`
+	LowModel      string       `toml:"low_model"`
+	SummaryModel  string       `toml:"summary_model"`
+	KeyFile       string       `toml:"key_file"`
+	KeyEnv        string       `toml:"key_env"`
+	KeyCommand    []string     `toml:"key_command"`
+	ContextWindow int          `toml:"context_window"`
+	MaxOutput     int          `toml:"max_output"`
+	MaxCalls      int          `toml:"max_calls"`
+	MaxTools      int          `toml:"max_tools"`
+	Tools         toolsSection `toml:"tools"`
+}
+
+// toolsSection names the tools that a turn may call, by what caused it.
+type toolsSection struct {
+	Operator []string `toml:"operator"`
+	Peer     []string `toml:"peer"`
+	Task     []string `toml:"task"`
+}
+
+// toolSection is a tool of the user's.
+type toolSection struct {
+	Command     []string `toml:"command"`
+	Description string   `toml:"description"`
+	Schema      string   `toml:"schema"`
+	Timeout     span     `toml:"timeout"`
 }
 
 type scheduleSection struct {
@@ -113,6 +174,24 @@ type repliesSection struct {
 	QuietActive string `toml:"quiet_active"`
 	Working     bool   `toml:"working"`
 	Notices     bool   `toml:"notices"`
+}
+
+// budgetSection is in dollars; what is left out limits nothing.
+type budgetSection struct {
+	CreditUSD   float64 `toml:"credit_usd"`
+	DayUSD      float64 `toml:"day_usd"`
+	TurnUSD     float64 `toml:"turn_usd"`
+	LowUSD      float64 `toml:"low_usd"`
+	CriticalUSD float64 `toml:"critical_usd"`
+	Multiplier  float64 `toml:"multiplier"`
+}
+
+// priceSection is in dollars for a million tokens.
+type priceSection struct {
+	Input      float64 `toml:"input"`
+	Output     float64 `toml:"output"`
+	CacheRead  float64 `toml:"cache_read"`
+	CacheWrite float64 `toml:"cache_write"`
 }
 
 // defaults is the configuration of an empty file.
@@ -133,7 +212,8 @@ func defaults() configFile {
 			// Those of [mail.smtp] that are missing are taken from [mail.imap].
 		},
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
-		Turn:  turnSection{Runner: "exec", Timeout: "10m", Linger: "30s", MaxAttempts: 3},
+		Turn:  turnSection{Runner: "exec", Timeout: "10m", Linger: "30s", MaxAttempts: 3, Recall: 32},
+		API:   apiSection{ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools},
 		Schedule: scheduleSection{
 			Mode:    "crontab",
 			Crontab: "crontab",
@@ -145,5 +225,6 @@ func defaults() configFile {
 			Working:     true,
 			Notices:     true,
 		},
+		Budget: budgetSection{LowUSD: 0.50, CriticalUSD: 0.10, Multiplier: 1},
 	}
 }

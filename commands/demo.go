@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/cycle/demo"
+	"agentstateloop/turn"
 )
 
 func (p *program) demoCommand() *cli.Command {
@@ -13,10 +14,13 @@ func (p *program) demoCommand() *cli.Command {
 		Name:  "demo",
 		Usage: "a day in the life of an agent, in a few seconds",
 		Description: `Plays on servers, a crontab and a clock of its own; needs no configuration and
-touches nothing of yours. Exits 1 if the agent does not do as it should.
+touches nothing of yours. Exits 1 if the agent does not do as it should. With
+--runner api the turns are run by the loop in this program, with a model that
+answers from a script.
 
 Example:
-  agentstateloop demo`,
+  agentstateloop demo --runner api`,
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "runner", Usage: "exec or api", Value: turn.Exec}},
 		Action: p.demo,
 	}
 }
@@ -25,9 +29,13 @@ func (p *program) demo(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
+	runner := c.String("runner")
+	if runner != turn.Exec && runner != turn.API {
+		return usagef("exec is a shell script, api the loop in this program", "--runner %q cannot be shown", runner)
+	}
 	self, err := p.executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return demo.Run(c.Context, p.stdout, self)
+	return demo.Run(c.Context, p.stdout, self, runner)
 }

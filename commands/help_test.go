@@ -15,6 +15,9 @@ func TestHelp(t *testing.T) {
 	var pages func(path []string, commands []*cli.Command)
 	pages = func(path []string, commands []*cli.Command) {
 		for _, c := range commands {
+			if c.Hidden {
+				continue
+			}
 			args := append(slices.Clone(path), c.Name)
 			text := helpPage(t, args)
 			if !strings.Contains(text, "Example:\n  ") && len(c.Subcommands) == 0 {

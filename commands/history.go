@@ -21,11 +21,17 @@ func (p *program) historyCommand() *cli.Command {
 		Description: `Prints the newest lines of the history, oldest of them first; with --json the
 lines as they are stored, one JSON object each.
 
+With --cost, what turns have cost instead, all in the history together: by
+day, or by turn, month or sender. Days are yours, as the day's budget has them.
+
 Example:
-  agentstateloop history --follow`,
+  agentstateloop history --follow
+  agentstateloop history --cost --by sender`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "n", Usage: "this many `LINES`; 0 for all", Value: 20},
 			&cli.BoolFlag{Name: "follow", Usage: "go on with what happens from now on", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "cost", Usage: "what turns have cost", DisableDefaultText: true},
+			&cli.StringFlag{Name: "by", Usage: "with --cost: by turn, day, month or sender, `WHAT`", DefaultText: byDay},
 		},
 		Action: p.history,
 	}
@@ -38,6 +44,12 @@ func (p *program) history(c *cli.Context) error {
 	n := c.Int("n")
 	if n < 0 {
 		return usagef("see "+name+" history --help", "-n wants a number of lines, 0 for all")
+	}
+	if c.Bool("cost") {
+		return p.historyCost(c)
+	}
+	if c.IsSet("by") {
+		return usagef("see "+name+" history --help", "--by says how to sum up --cost, and that is not asked for")
 	}
 	a, err := p.agent(c)
 	if err != nil {
@@ -75,33 +87,44 @@ func (p position) before(l state.Line) bool {
 	return l.Serial > p.serial || l.Serial == p.serial && l.N > p.n
 }
 
-// print walks all lines that it has not walked before.
-func (t *historyTail) print(print func(state.Line) error) error {
+// walk takes the lines that it has not walked before, one at a time.
+func (t *historyTail) walk(take func(state.Line)) error {
 	// The newest lines ride in the state until they are in the history, so the
 	// state is read first: nothing can slip between the two.
 	s, err := t.store.Read()
 	if err != nil {
 		return err
 	}
-	var lines []state.Line
-	last := t.last
-	add := func(l state.Line) {
-		if last.before(l) {
-			lines = append(lines, l)
-			last = position{l.Serial, l.N}
-		}
-		if t.most > 0 && len(lines) >= 2*t.most {
-			lines = append(lines[:0], lines[len(lines)-t.most:]...)
+	once := func(l state.Line) {
+		if t.last.before(l) {
+			take(l)
+			t.last = position{l.Serial, l.N}
 		}
 	}
 	for l, err := range t.store.History() {
 		if err != nil {
 			return fmt.Errorf("read history: %w", err)
 		}
-		add(l)
+		once(l)
 	}
 	for _, l := range s.Lines {
-		add(l)
+		once(l)
+	}
+	t.seen = s.Serial
+	return nil
+}
+
+// print prints the lines that it has not walked before.
+func (t *historyTail) print(print func(state.Line) error) error {
+	var lines []state.Line
+	err := t.walk(func(l state.Line) {
+		lines = append(lines, l)
+		if t.most > 0 && len(lines) >= 2*t.most {
+			lines = append(lines[:0], lines[len(lines)-t.most:]...)
+		}
+	})
+	if err != nil {
+		return err
 	}
 	if t.most > 0 && len(lines) > t.most {
 		lines = lines[len(lines)-t.most:]
@@ -111,7 +134,7 @@ func (t *historyTail) print(print func(state.Line) error) error {
 			return err
 		}
 	}
-	t.last, t.most, t.seen = last, 0, s.Serial
+	t.most = 0
 	return nil
 }
 
@@ -158,7 +181,15 @@ func lineText(l state.Line, now time.Time) string {
 		add("to %s", l.Effect.To)
 	}
 	add("gate %s", l.Gate)
+	if l.Spending != nil {
+		add("%s", l.Spending.Cost.String())
+		add("for %s", l.Spending.Model)
+	}
+	if l.Amount != 0 {
+		add("%s", l.Amount.String())
+	}
 	add("%s", l.Reason)
+	add("%s", l.Text)
 	for _, id := range []string{l.ID, l.TurnID, l.Key} {
 		if id != "" {
 			add("(%s)", id)

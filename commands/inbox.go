@@ -25,15 +25,21 @@ func (p *program) inboxCommand() *cli.Command {
 			{
 				Name:  "list",
 				Usage: "what waits, in order of arrival",
-				Description: `Example:
-  agentstateloop inbox list --json`,
+				Description: `With --quarantined, what was kept out instead, each with its key, who it says
+to be from, and why.
+
+Example:
+  agentstateloop inbox list --json
+  agentstateloop inbox list --quarantined`,
+				Flags:  []cli.Flag{&cli.BoolFlag{Name: "quarantined", Usage: "what was kept out, and why", DisableDefaultText: true}},
 				Action: p.inboxList,
 			},
 			{
 				Name:      "show",
 				Usage:     "one message, by its number or key",
 				ArgsUsage: "NUMBER|KEY",
-				Description: `Shows messages that are done as well, by their key, as long as they are kept.
+				Description: `Shows messages that are done as well, by their key, as long as they are kept;
+and what is in quarantine, by its key, with the reason.
 
 Example:
   agentstateloop inbox show 12`,
@@ -50,6 +56,9 @@ func (p *program) inboxList(c *cli.Context) error {
 	a, err := p.agent(c)
 	if err != nil {
 		return err
+	}
+	if c.Bool("quarantined") {
+		return p.quarantineList(c, a)
 	}
 	s, err := a.Store.Read()
 	if err != nil {
@@ -83,6 +92,9 @@ func (p *program) inboxShow(c *cli.Context) error {
 	}
 	a, err := p.agent(c)
 	if err != nil {
+		return err
+	}
+	if shown, err := p.quarantineShow(c, a); shown || err != nil {
 		return err
 	}
 	m, err := findMessage(a, c.Args().First())
@@ -136,21 +148,25 @@ func findMessage(a *cycle.Agent, which string) (state.Message, error) {
 		}
 	}
 	if found == nil {
-		return state.Message{}, &hinted{fmt.Errorf("there is no message %q", which), "see " + name + " inbox list, and " + name + " history"}
+		return state.Message{}, &hinted{fmt.Errorf("there is no message %q", which), "see " + name + " inbox list [--quarantined], and " + name + " history"}
 	}
 	return *found, nil
 }
 
 // payload is what the message says.
 func payload(a *cycle.Agent, m state.Message) (subject, text string, err error) {
-	raw, err := os.ReadFile(a.Store.Path(m.Payload))
+	return readPayload(a, m.Key, m.Source, m.Payload)
+}
+
+func readPayload(a *cycle.Agent, key string, source state.Source, file string) (subject, text string, err error) {
+	raw, err := os.ReadFile(a.Store.Path(file))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", fmt.Errorf("the text of %s is kept no longer (keep in [agent])", m.Key)
+		return "", "", fmt.Errorf("the text of %s is kept no longer (keep in [agent])", key)
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("read message: %w", err)
 	}
-	if m.Source != state.Mail {
+	if source != state.Mail {
 		return "", string(raw), nil
 	}
 	return mail.ParseHeader(raw).Subject, mail.ReadContent(bytes.NewReader(raw)).Full, nil

@@ -164,7 +164,7 @@ func build(t testing.TB, dir string) string {
 }
 
 // layAgent writes a configuration with mail, and its secret, into dir.
-func layAgent(t *testing.T, dir string, servers *mailtest.Servers, more string) {
+func layAgent(t testing.TB, dir string, servers *mailtest.Servers, more string) {
 	t.Helper()
 	config := "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n" +
 		fmt.Sprintf("[mail]\naddress = \"goulard@example.org\"\n[mail.imap]\nhost = %q\npassword_file = \"secret\"\nca_file = %q\n[mail.smtp]\nhost = %q\nca_file = %[2]q\n",

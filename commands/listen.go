@@ -1,9 +1,9 @@
 package commands
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 
 	"github.com/urfave/cli/v2"
@@ -20,7 +20,8 @@ func (p *program) listenCommand() *cli.Command {
 		Description: `Polls within a second of new mail (IMAP IDLE), a message or nudge on the mesh,
 a file in nudges/, a line in the pipe, or a call of the webhook. Serves your
 agent, or those whose configurations are named or lie in folders that are
-named. Cron stays on: when this dies, nothing is lost. Ends with TERM or INT.
+named; a configuration that is changed, added or taken away counts within ten
+seconds. Cron stays on: when this dies, nothing is lost. Ends with TERM or INT.
 
 The webhook is POST /nudge (or /nudge/HANDLE) at --addr, with the header
 "Authorization: Bearer TOKEN". The pipe takes a line for each nudge, with
@@ -41,6 +42,11 @@ Example:
 }
 
 func (p *program) listen(c *cli.Context) error {
+	named, err := p.named(c)
+	if err != nil {
+		return err
+	}
+	before := snapshot(named)
 	agents, err := p.agents(c)
 	if err != nil {
 		return err
@@ -68,19 +74,43 @@ func (p *program) listen(c *cli.Context) error {
 				p.warn("%v", err)
 			}
 		},
+		Again: p.newRoster(named, before, agents).again,
 		Alive: func() { _ = listen.Notify(socket, listen.Alive) }, // systemd will tell
 	}
 	if file := c.String("token-file"); file != "" {
-		l.Token = func(context.Context) (string, error) { return readSecretFile(file) }
+		l.Token = p.secretFile(file)
 		if _, err := l.Token(c.Context); err != nil {
 			return err
 		}
+	}
+	if p.env("GOGC") == "" {
+		// It waits, and does next to nothing: memory is dearer than the CPU of
+		// collecting it. A third less for each agent.
+		debug.SetGCPercent(30)
 	}
 	err = l.Run(c.Context)
 	if errors.Is(err, listen.ErrTaken) {
 		return &hinted{err, "one listener for an agent is enough; it goes on"}
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
+}
+
+// named gives the files and folders of the command line, or the one
+// configuration that there is, absolute.
+func (p *program) named(c *cli.Context) ([]string, error) {
+	if c.NArg() == 0 {
+		path, err := p.configPath(c)
+		return []string{path}, err
+	}
+	var all []string
+	for _, arg := range c.Args().Slice() {
+		path, err := filepath.Abs(arg)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, path)
+	}
+	return all, nil
 }
 
 // printUnit prints a unit that runs this very command, its paths absolute.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +18,9 @@ import (
 )
 
 // A listener that is killed and started again throughout loses no wake: each
-// nudge it answered for is in the history in the end, taken by a listener, with
-// no cron at work (DESIGN 13).
+// nudge it answered for, and each file that was dropped while it was dead, is
+// in the history in the end, taken by a listener, with no cron at work (DESIGN
+// 13). AGENTSTATELOOP_WAKES is how many wakes are tried, 200 by default.
 func TestKilledListeners(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -52,6 +54,13 @@ func TestKilledListeners(t *testing.T) {
 	}
 	st := &state.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
 
+	wakes := 200
+	if most := os.Getenv("AGENTSTATELOOP_WAKES"); most != "" {
+		var err error
+		if wakes, err = strconv.Atoi(most); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var mu sync.Mutex
 	var answered []string
 	note := func(reason string) {
@@ -59,32 +68,42 @@ func TestKilledListeners(t *testing.T) {
 		defer mu.Unlock()
 		answered = append(answered, reason)
 	}
-	const rounds, each = 10, 20
-	for round := range rounds {
+	// A life of the listener begins with eight callers, and ends at random.
+	const callers = 8
+	kills := 0
+	for len(answered) < wakes {
 		cmd, url := listen()
+		dead := make(chan struct{})
+		lives := time.Duration(1+chance.IntN(max(60, wakes/100))) * time.Millisecond
+		time.AfterFunc(lives, func() { cmd.Process.Kill(); cmd.Wait(); close(dead) })
 		var calls sync.WaitGroup
-		for n := range each {
-			reason := fmt.Sprintf("r%d.%d", round, n)
+		for caller := range callers {
 			calls.Go(func() {
-				if nudgeWeb(url, reason) {
-					note(reason)
+				for n := 0; ; n++ {
+					select {
+					case <-dead:
+						return
+					default:
+					}
+					if reason := fmt.Sprintf("web%d.%d.%d", kills, caller, n); nudgeWeb(url, reason) {
+						note(reason)
+					}
 				}
 			})
 		}
-		time.AfterFunc(time.Duration(chance.IntN(60))*time.Millisecond, func() { cmd.Process.Kill() })
 		calls.Wait()
-		cmd.Wait()
-		reason := fmt.Sprintf("r%d.dead", round)
+		reason := fmt.Sprintf("file%d", kills)
 		if err := st.Ring("test", reason); err != nil {
 			t.Fatal(err)
 		}
 		note(reason)
+		kills++
 	}
 
 	cmd, _ := listen()
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	for deadline := time.After(30 * time.Second); ; {
+	for deadline := time.After(30*time.Second + time.Duration(wakes)*10*time.Millisecond); ; {
 		rung, err := st.Rung()
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +131,7 @@ func TestKilledListeners(t *testing.T) {
 			t.Errorf("nudge %s was answered and is lost", reason)
 		}
 	}
-	t.Logf("%d nudges answered, over %d kills", len(answered), rounds)
+	t.Logf("%d wakes, %d kills, none lost", len(answered), kills)
 }
 
 // nudgeWeb calls the webhook, and says whether it was answered well.

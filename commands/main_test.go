@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/turn/react/scripted"
 )
 
 // TestMain makes the test binary be the program itself, for the scripts.
@@ -32,13 +34,7 @@ func runForScript() int {
 	if code, ok := Attempt(os.Args, os.Stderr); ok {
 		return code
 	}
-	// Inherited by all that this process starts, so that a script can wait for
-	// polls in the background; never closed.
-	fd, err := syscall.Open(os.Getenv("TEST_RUNNING"), syscall.O_RDWR, 0)
-	if err == nil {
-		err = syscall.Flock(fd, syscall.LOCK_SH)
-	}
-	if err != nil {
+	if err := stays(os.Getenv("TEST_RUNNING")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return exitError
 	}
@@ -50,14 +46,32 @@ func runForScript() int {
 		home:       func() (string, error) { return os.Getenv("TEST_HOME"), nil },
 		executable: os.Executable,
 		now:        time.Now,
+		proc:       os.Getenv("TEST_PROC"),
 	}
 	return p.run(context.Background(), os.Args)
 }
 
+// stays takes a lock that is inherited by all that this process starts, so
+// that a script can wait for polls in the background; never closed. What the
+// demo starts is waited for by the demo.
+func stays(file string) error {
+	if file == "" {
+		return nil
+	}
+	fd, err := syscall.Open(file, syscall.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return syscall.Flock(fd, syscall.LOCK_SH)
+}
+
 // world is what a script's agent lives among.
 type world struct {
-	mail *mailtest.Servers
-	mesh *mesh.Server
+	mail  *mailtest.Servers
+	mesh  *mesh.Server
+	model *scripted.Server // nil before `model`
+
+	script atomic.Pointer[func(scripted.Request) scripted.Reply] // what it answers
 }
 
 type worldKey struct{}
@@ -71,10 +85,13 @@ type worldKey struct{}
 //	state/                 its state directory
 //
 // Commands of their own: "mail SUBJECT TEXT" comes from the operator, "deliver
-// FILE" puts a mail into the mailbox as the file has it, "sent
+// FILE" puts a mail into the mailbox as the file has it, "answer TEXT" answers
+// the last mail that left, TOKEN being the token in it, "sent
 // PATTERN" looks at the mails that left, "message FROM TEXT" comes from a
 // peer, "present HANDLE PHASE" is one that shows itself, "held PATTERN" looks at what the mesh holds for dorlange3120, "hold
-// LOCK" plays another process, "settle" waits for polls in the background,
+// LOCK" plays another process, "model PROVIDER FILE" has the turns run by our own
+// loop, with a model that answers as FILE says, "asked PATTERN" looks at what it
+// was asked, "report FROM TEXT" answers what FROM was asked last, "settle" waits for polls in the background,
 // "exits CODE COMMAND [ARG…]" checks an exit code.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -84,6 +101,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mail":    scriptMail,
 			"deliver": scriptDeliver,
+			"answer":  scriptAnswer,
 			"message": scriptMessage,
 			"sent":    scriptSent,
 			"held":    scriptHeld,
@@ -91,6 +109,9 @@ func TestScript(t *testing.T) {
 			"hold":    scriptHold,
 			"settle":  scriptSettle,
 			"exits":   scriptExits,
+			"model":   scriptModel,
+			"asked":   scriptAsked,
+			"report":  scriptReport,
 		},
 	})
 }
@@ -109,8 +130,8 @@ func setUp(env *testscript.Env) error {
 	if _, _, err := crontest.Write(dir); err != nil {
 		return err
 	}
-	running := filepath.Join(dir, "running")
-	plain := fmt.Sprintf(plainConfig, dir, running)
+	lock := filepath.Join(dir, "running")
+	plain := fmt.Sprintf(plainConfig, dir, lock)
 	files := map[string]string{
 		"secret":     servers.Password + "\n",
 		"agent.toml": plain,
@@ -125,11 +146,12 @@ func setUp(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("TEST_HOME", dir)
-	if err := os.WriteFile(running, nil, 0o600); err != nil {
+	env.Setenv("TEST_PROC", "/proc")
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
 		return err
 	}
-	env.Setenv("TEST_RUNNING", running)
-	env.Defer(func() { settle(running) })
+	env.Setenv("TEST_RUNNING", lock)
+	env.Defer(func() { settle(lock) })
 	// Under the race detector each process would stay a second longer.
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	return nil
@@ -187,6 +209,26 @@ func scriptDeliver(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: deliver FILE")
 	}
 	raw := strings.ReplaceAll(ts.ReadFile(args[0]), "\n", "\r\n")
+	_, err := worldOf(ts).mail.Append([]byte(raw), time.Now())
+	ts.Check(err)
+}
+
+// scriptAnswer: answer TEXT
+func scriptAnswer(ts *testscript.TestScript, neg bool, args []string) {
+	sent := worldOf(ts).mail.Sent()
+	if neg || len(args) != 1 || len(sent) == 0 {
+		ts.Fatalf("usage: answer TEXT, after a mail has left")
+	}
+	last := string(sent[len(sent)-1].Raw)
+	field := func(name string) string {
+		return regexp.MustCompile(`(?m)^` + name + `: (.*)\r$`).FindStringSubmatch(last)[1]
+	}
+	text := args[0]
+	if token := regexp.MustCompile(`(?m)^YES ([a-z2-7]{26})\r$`).FindStringSubmatch(last); token != nil {
+		text = strings.ReplaceAll(text, "TOKEN", token[1])
+	}
+	raw := fmt.Sprintf("From: Operator <operator@example.com>\r\nSubject: Re: %s\r\nMessage-ID: <%s@example.com>\r\nIn-Reply-To: %s\r\n\r\n%s\r\n",
+		field("Subject"), state.NewID(), field("Message-ID"), text)
 	_, err := worldOf(ts).mail.Append([]byte(raw), time.Now())
 	ts.Check(err)
 }

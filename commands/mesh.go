@@ -14,7 +14,7 @@ import (
 func (p *program) meshCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "mesh",
-		Usage: "the message service between agents: serve, send, inbox",
+		Usage: "the message service between agents, and its HALT",
 		Subcommands: []*cli.Command{
 			p.meshServeCommand(),
 			{
@@ -47,6 +47,26 @@ Example:
 					&cli.StringSliceFlag{Name: "ack", Usage: "take the message with this `ID` out; may be given again"},
 				},
 				Action: p.meshInbox,
+			},
+			{
+				Name:  "halt",
+				Usage: "HALT every agent on the mesh",
+				Description: `Until mesh resume no agent on the mesh runs a turn or sends a mail; what comes
+is collected. Agents that listen learn of it at once, the others at their next
+poll. The mesh remembers it when it is started again.
+
+Example:
+  agentstateloop mesh halt`,
+				Action: func(c *cli.Context) error { return p.meshSwitch(c, true) },
+			},
+			{
+				Name:  "resume",
+				Usage: "lift the mesh's HALT",
+				Description: `A HALT that an agent was given by halt, or by a mail, is lifted there.
+
+Example:
+  agentstateloop mesh resume`,
+				Action: func(c *cli.Context) error { return p.meshSwitch(c, false) },
 			},
 		},
 	}
@@ -136,6 +156,31 @@ func (p *program) meshInbox(c *cli.Context) error {
 		}
 		p.printf("%s  %s  %s from @%s%s: %s\n", clock(m.SentAt, p.now()), oneLine(m.ID), oneLine(m.Kind), oneLine(m.From), proof, oneLine(m.Text))
 	}
+	return nil
+}
+
+// meshSwitch sets and lifts the HALT of the mesh.
+func (p *program) meshSwitch(c *cli.Context, on bool) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	client, err := p.meshClient(c)
+	if err != nil {
+		return err
+	}
+	change, said := client.Go, "the agents on the mesh at %s go on"
+	if on {
+		change, said = client.Halt, "every agent on the mesh at %s is HALTED, until `"+name+" mesh resume`"
+	}
+	if err := change(c.Context); err != nil {
+		return meshTrouble(err, client.URL)
+	}
+	if c.Bool("json") {
+		return p.printJSON(struct {
+			Halted bool `json:"halted"`
+		}{on})
+	}
+	p.printf(said+"\n", client.URL)
 	return nil
 }
 

@@ -117,6 +117,9 @@ func (p *program) meshOptions(c *cli.Context) (mesh.Options, error) {
 	if options.Tokens, err = readTokens(string(data)); err != nil {
 		return options, fmt.Errorf("read tokens %s: %w", file, err)
 	}
+	for handle, token := range options.Tokens {
+		p.secrets.Learn("mesh token of "+handle, token)
+	}
 	if err := options.Check(); err != nil {
 		return options, fmt.Errorf("read tokens %s: %w", file, err)
 	}

@@ -21,8 +21,11 @@ runs at once, without the turns, which a poll in the background runs.
 With --wait it returns when the nudge is polled, or with --wait=POINT when it
 is queued, polled, turned (all that it woke the agent for has run) or
 delivered (and was sent; done is the same), and exits 4 if HALT or the mesh
-refuses it, 5 when --timeout is over, 6 if a turn or a delivery failed. What
-another agent does with a nudge is not known here: for it, only queued.
+refuses it, 5 when --timeout is over, 6 if a turn or a delivery failed.
+
+A HANDLE whose configuration lies beside yours is rung in the same way. Any
+other is rung through the mesh; what it does then is not known here, so there
+is only --wait=queued.
 
 Example:
   make && agentstateloop nudge --reason "build is green"
@@ -52,7 +55,11 @@ func (p *program) nudge(c *cli.Context) error {
 	}
 	handle := strings.TrimPrefix(c.Args().First(), "@")
 	if handle != "" && handle != a.Handle {
-		return p.nudgeOther(c, a, handle)
+		own := p.neighbour(a, handle)
+		if own == nil {
+			return p.nudgeOther(c, a, handle)
+		}
+		a = own
 	}
 	mark, err := a.RingMarked(c.String("from"), c.String("reason"))
 	if err != nil {

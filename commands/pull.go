@@ -46,11 +46,14 @@ Example:
 			Name:      "drop",
 			Usage:     "take a waiting message out; it gets no turn",
 			ArgsUsage: "NUMBER|KEY",
-			Description: `Example:
+			Description: `Removes for good what is in quarantine, by its key.
+
+Example:
   agentstateloop inbox drop 12 --reason "answered by hand"`,
 			Flags:  []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the history"}},
 			Action: p.inboxDrop,
 		},
+		p.releaseCommand(),
 	}
 }
 
@@ -109,6 +112,9 @@ func (p *program) inboxRetry(c *cli.Context) error {
 }
 
 func (p *program) inboxDrop(c *cli.Context) error {
+	if dropped, err := p.quarantineDrop(c); dropped || err != nil {
+		return err
+	}
 	return p.withMessage(c, func(a *cycle.Agent, key string) error {
 		return a.Drop(c.Context, key, c.String("reason"))
 	})

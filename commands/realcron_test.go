@@ -29,6 +29,7 @@ cron=$!
 trap 'kill $cron' EXIT
 "$program" --config "$dir/agent.toml" nudge --from test
 crontab -l >"$dir/engaged"
+"$program" --config "$dir/agent.toml" doctor >"$dir/doctor" || true
 for second in $(seq 240); do
 	sleep 1
 	crontab -l >"$dir/after"
@@ -59,6 +60,13 @@ func TestRealCronDaemon(t *testing.T) {
 	}
 	if line := content(t, filepath.Join(dir, "engaged")); !strings.Contains(line, "*/1 * * * * '"+program+"'") {
 		t.Errorf("after the nudge the table is\n%s", line)
+	}
+	// What doctor says of the real thing, while it runs.
+	said := content(t, filepath.Join(dir, "doctor"))
+	for _, want := range []string{"ok       crontab ", "ok       line ", "ok       cron ", "ok       imap ", "ok       binary ", "ok       state "} {
+		if !strings.Contains(said, want) || strings.Contains(said, "error ") {
+			t.Errorf("doctor does not say %q, or finds an error:\n%s", want, said)
+		}
 	}
 	st := &state.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
 	s, err := st.Read()

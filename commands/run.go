@@ -6,11 +6,14 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
+	"agentstateloop/state"
 	"agentstateloop/turn"
+	"agentstateloop/turn/react"
 )
 
 // name is how the program calls itself.
@@ -33,6 +36,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		home:       userHome,
 		executable: os.Executable,
 		now:        time.Now,
+		proc:       "/proc",
 	}
 	return p.run(ctx, args)
 }
@@ -45,23 +49,43 @@ type program struct {
 	home           func() (string, error) // of the user, from the user database
 	executable     func() (string, error) // absolute path of this program
 	now            func() time.Time
+	proc           string        // where the kernel shows its processes; doctor looks there
+	secrets        state.Secrets // that this process has read
 }
 
-// Attempt does what the hidden subcommand asks for, and returns the exit code;
-// ok is false for any other arguments. It returns only if the agent could not
-// be started, for else this process has become the agent. Nothing may catch
-// signals before it is called.
+// Attempt does what a hidden subcommand asks for, and returns the exit code; ok
+// is false for any other arguments. It returns only if the agent, or the
+// program that its exec tool is to run, could not be started, for else this
+// process has become that. Nothing may catch signals before it is called.
 func Attempt(args []string, stderr io.Writer) (code int, ok bool) {
-	if len(args) < 2 || args[1] != attemptCommand {
+	if len(args) < 2 {
 		return 0, false
 	}
-	if err := turn.Main(args[2:]); err != nil {
+	become, ok := map[string]func([]string) error{
+		attemptCommand:        turn.Main,
+		react.ConfinedCommand: react.Confine,
+	}[args[1]]
+	if !ok {
+		return 0, false
+	}
+	if err := become(args[2:]); err != nil {
 		fmt.Fprintf(stderr, "%s: error: %v\n", name, err)
 	}
 	return exitError, true
 }
 
-func (p *program) run(ctx context.Context, args []string) int {
+// run is Run. Nothing that it prints holds a secret that this process has read,
+// be it told of a crash.
+func (p *program) run(ctx context.Context, args []string) (code int) {
+	p.stdout, p.stderr = p.secrets.Writer(p.stdout), p.secrets.Writer(p.stderr)
+	defer func() {
+		// What the runtime prints of a crash are the value and pointers: the value
+		// may be a server's words.
+		if v := recover(); v != nil {
+			fmt.Fprintf(p.stderr, "%s: error: internal: %v\n%s%s: hint: nothing recorded is lost; please report this\n", name, v, debug.Stack(), name)
+			code = exitError
+		}
+	}()
 	err := p.runApp(ctx, args)
 	p.report(err)
 	return exitCode(err)

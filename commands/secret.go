@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -24,16 +25,40 @@ type secret struct {
 	file    string
 	env     string
 	command []string
+	login   bool // `login` writes the file
 }
+
+// namesSecret recognises the variables of an agent that hold one.
+var namesSecret = regexp.MustCompile(`(?i)(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)$`)
 
 // ways counts how many of the three are set.
 func (s secret) ways() int {
-	return serverSection{PasswordFile: s.file, PasswordEnv: s.env, PasswordCommand: s.command}.secrets()
+	n := 0
+	for _, set := range []bool{s.file != "", s.env != "", len(s.command) > 0} {
+		if set {
+			n++
+		}
+	}
+	return n
 }
 
-// secret returns what reads a secret anew at each call. Its errors name the
-// place and never hold any part of what was found there.
+// secret returns what reads a secret anew at each call, and from then on keeps
+// it out of what this process prints and records. Its errors name the place and
+// never hold any part of what was found there.
 func (p *program) secret(c *config, s secret) func(context.Context) (string, error) {
+	read := p.reader(c, s)
+	if s.env != "" {
+		p.secrets.Learn(s.env, p.env(s.env)) // whatever we start can see it, and say it
+	}
+	name := s.file + "\x00" + s.env + "\x00" + strings.Join(s.command, "\x00")
+	return func(ctx context.Context) (string, error) {
+		value, err := read(ctx)
+		p.secrets.Learn(name, value)
+		return value, err
+	}
+}
+
+func (p *program) reader(c *config, s secret) func(context.Context) (string, error) {
 	switch {
 	case s.file != "":
 		path := c.resolve(s.file)
@@ -42,6 +67,15 @@ func (p *program) secret(c *config, s secret) func(context.Context) (string, err
 		return func(context.Context) (string, error) { return p.readSecretEnv(s.env) }
 	default:
 		return func(ctx context.Context) (string, error) { return p.readSecretCommand(ctx, c, s.command) }
+	}
+}
+
+// secretFile is secret for a path of the command line.
+func (p *program) secretFile(path string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		value, err := readSecretFile(path)
+		p.secrets.Learn(path, value)
+		return value, err
 	}
 }
 

@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,5 +97,21 @@ func TestSecretCommand(t *testing.T) {
 	} {
 		got, err := p.readSecretCommand(t.Context(), c, test.argv)
 		checkSecret(t, test.name, got, err, test.want, test.problem)
+	}
+}
+
+// TestCrash: a crash that repeats a secret is told without it, with its stack,
+// and is an error like any other.
+func TestCrash(t *testing.T) {
+	var out, errs bytes.Buffer
+	p := testProgram()
+	p.stdout, p.stderr = &out, &errs
+	p.secrets.Learn("imap", "imap-canary-4711")
+	p.home = func() (string, error) { panic(errors.New("the server said imap-canary-4711")) }
+	code := p.run(t.Context(), []string{name, "--config", "agent.toml", "status"})
+	told := errs.String()
+	if code != exitError || !strings.HasPrefix(told, "agentstateloop: error: internal: the server said ***\n") ||
+		!strings.Contains(told, "TestCrash") || strings.Contains(out.String()+told, "canary") {
+		t.Errorf("exit code %d\n%s%s", code, &out, told)
 	}
 }

@@ -80,6 +80,12 @@ func (s *society) plays(handle, script string) {
 // the background.
 func (s *society) run(handle string, args ...string) string {
 	s.t.Helper()
+	return s.exits(exitDone, handle, args...)
+}
+
+// exits is run for a command that exits with this code.
+func (s *society) exits(code int, handle string, args ...string) string {
+	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), s.program, append([]string{"--config", filepath.Join(s.dirs[handle], "agent.toml")}, args...)...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -99,8 +105,8 @@ func (s *society) run(handle string, args ...string) string {
 	if err := settle(lock); err != nil {
 		s.t.Fatal(err)
 	}
-	if err != nil {
-		s.t.Fatalf("%s %q: %v\n%s", handle, args, err, errs.String())
+	if cmd.ProcessState.ExitCode() != code {
+		s.t.Fatalf("%s %q: %v, want exit %d\n%s", handle, args, err, code, errs.String())
 	}
 	return string(out)
 }

@@ -73,9 +73,15 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	if s.Halted {
 		row("HALTED", "no turns, no mail, until `%s resume`, or the mesh lifts it", name)
 	}
+	if s.Cooldown != nil {
+		row("COOL-DOWN", "too many turns failed in a row: none until %s (%s)", clock(*s.Cooldown, now), distance(*s.Cooldown, now))
+	}
+	if s.Spend.Remedy != nil && s.Spend.Limit != nil {
+		row("BROKE", "%s is used up: no turns %s", *s.Spend.Limit, *s.Spend.Remedy)
+	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[credential]
-		row("CREDENTIAL", "%s fails: %s in a row since %s", credential, count(c.Failures, "time"), clock(c.Since, now))
+		row("CREDENTIAL", "%s fails: %s in a row since %s%s", credential, count(c.Failures, "poll"), clock(c.Since, now), whoKnows(c))
 	}
 	if s.Outbox.Undeliverable > 0 {
 		row("LOST", "%s could not be delivered; see `%s history`", count(s.Outbox.Undeliverable, "message"), name)
@@ -89,13 +95,38 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 		row("outbox", "%d waiting", s.Outbox.Waiting)
 	}
 	statusTurn(row, s, now)
-	if s.Spend.DayUSD != nil && s.Spend.MonthUSD != nil {
-		row("spend", "$%.2f today, $%.2f this month", *s.Spend.DayUSD, *s.Spend.MonthUSD)
-	}
-	if s.Tier != nil {
-		row("tier", "%s", *s.Tier)
-	}
+	statusSpend(row, s)
 	return b.String()
+}
+
+// whoKnows says who has been told of a credential that fails.
+func whoKnows(c cycle.StatusCredential) string {
+	switch {
+	case c.OperatorTold:
+		return "; you were told"
+	case c.KeymasterTold:
+		return "; the keymaster was told"
+	}
+	return "; NOBODY WAS TOLD YET"
+}
+
+// statusSpend tells what turns cost, where that is known or limited.
+func statusSpend(row func(label, format string, args ...any), s cycle.Status) {
+	if s.Spend.MonthUSD > 0 || s.Spend.LeftUSD != nil {
+		row("spend", "%v today, %v this month", dollars(s.Spend.DayUSD), dollars(s.Spend.MonthUSD))
+	}
+	if s.Spend.LeftUSD != nil && s.Spend.Limit != nil {
+		row("tier", "%s: %v is left of %s", s.Tier, dollars(*s.Spend.LeftUSD), *s.Spend.Limit)
+	}
+	for _, model := range s.Spend.Unpriced {
+		row("PRICE", "none is known of %q, which is counted as the dearest model there is: set [prices.%q]", model, model)
+	}
+}
+
+// dollars shows an amount.
+func dollars(usd float64) state.Micros {
+	amount, _ := state.Dollars(usd)
+	return amount
 }
 
 // statusPoll tells when the next poll comes, and what fires it.
@@ -119,7 +150,7 @@ func statusPoll(row func(label, format string, args ...any), s cycle.Status, mod
 	case mode != cycle.ModeCrontab:
 		row("schedule", "mode %s: the crontab is yours", mode)
 	case s.Schedule.Wanted == nil:
-		row("schedule", "uninstalled: `%s transition IDLE` installs the line again", name)
+		row("schedule", "uninstalled: `%s init` installs the line again", name)
 	case *s.Schedule.Wanted == installed:
 		row("schedule", "%s", installed)
 	default:

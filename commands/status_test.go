@@ -78,14 +78,16 @@ func TestStatusText(t *testing.T) {
 			Inbox: cycle.StatusInbox{Waiting: 2, Deferred: 1, Quarantined: 4}, Outbox: cycle.StatusOutbox{Waiting: 1, Undeliverable: 1},
 			Turn: cycle.StatusTurn{Status: state.HeadRunning, ID: text("turn.1"), Epoch: &epoch, State: text("running_tool"), Tool: text("Bash\x1b[2J"), WaitingToolCount: &one},
 			Credentials: map[string]cycle.StatusCredential{
-				"smtp": {Failures: 1, Since: now.Add(-time.Minute)}, "imap": {Failures: 3, Since: now.Add(-time.Hour)},
+				"smtp": {Failures: 1, Since: now.Add(-time.Minute)}, "imap": {Failures: 3, Since: now.Add(-time.Hour), KeymasterTold: true, OperatorTold: true},
+				"mesh": {Failures: 2, Since: now.Add(-time.Minute), KeymasterTold: true},
 			},
 			Schedule: cycle.StatusSchedule{Wanted: text("*/1 * * * *"), Installed: text("*/30 * * * *"), Error: text("no crontab program")},
 		}, `
 @goulard3120 is ACTIVE since 11:58:30 (1m30s)
   HALTED     no turns, no mail, until ` + "`agentstateloop resume`" + `, or the mesh lifts it
-  CREDENTIAL imap fails: 3 times in a row since 11:00:00
-  CREDENTIAL smtp fails: 1 time in a row since 11:59:00
+  CREDENTIAL imap fails: 3 polls in a row since 11:00:00; you were told
+  CREDENTIAL mesh fails: 2 polls in a row since 11:59:00; the keymaster was told
+  CREDENTIAL smtp fails: 1 poll in a row since 11:59:00; NOBODY WAS TOLD YET
   LOST       1 message could not be delivered; see ` + "`agentstateloop history`" + `
   OVERDUE    the poll of 11:55:00 (5m ago) did not come: is cron running?
   CRONTAB    cannot be set: no crontab program

@@ -14,6 +14,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
 )
 
 // household is what status --all --json prints: our agents, and the others that
@@ -118,6 +119,9 @@ func (p *program) printHousehold(h household) error {
 		if other.Asleep {
 			where += ", asleep"
 		}
+		if other.Tier != "" && other.Tier != state.TierNormal {
+			where += ", " + oneLine(string(other.Tier))
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", oneLine("@"+other.Handle), oneLine(string(other.Phase)), "seen "+clock(other.SeenAt, now), where)
 	}
 	return w.Flush()
@@ -133,6 +137,8 @@ func briefly(s cycle.Status, now time.Time) []string {
 		}
 	}
 	say(s.Halted, "HALTED")
+	say(s.Tier == state.TierDead, "BROKE")
+	say(s.Tier != state.TierDead && s.Tier != state.TierNormal, "%s", s.Tier)
 	say(len(s.Credentials) > 0, "CREDENTIAL")
 	say(s.Schedule.Error != nil, "CRONTAB")
 	say(s.Outbox.Undeliverable > 0, "LOST %d", s.Outbox.Undeliverable)

@@ -88,10 +88,16 @@ func noAnswer(a *cycle.Agent) (string, error) {
 		return "runner is \"none\": somebody must take it from the inbox", nil
 	}
 	s, err := a.Store.Read()
-	if err != nil || !s.Halted() {
+	if err != nil {
 		return "", err
 	}
-	return "the agent is HALTED: it is answered after resume", nil
+	if s.Halted() {
+		return "the agent is HALTED: it is answered after resume", nil
+	}
+	if why := a.Broke(s); why != "" {
+		return "the agent is out of money: " + why, nil
+	}
+	return "", nil
 }
 
 // queued tells under which key a message waits.

@@ -9,7 +9,7 @@ func (p *program) uninstallCommand() *cli.Command {
 		Name:  "uninstall",
 		Usage: "take the agent's line out of your crontab",
 		Description: `Removes our one line and leaves every other as it is. State, history and
-configuration stay. Polls then leave the crontab alone until a transition.
+configuration stay. Polls then leave the crontab alone until init or transition.
 
 Example:
   agentstateloop uninstall`,
@@ -33,7 +33,7 @@ func (p *program) uninstall(c *cli.Context) error {
 		return p.printJSON(uninstalled{Agent: a.Handle, Removed: change.Wrote})
 	}
 	if change.Wrote {
-		p.printf("removed the crontab line of @%s; `%s transition IDLE` puts one back\n", a.Handle, name)
+		p.printf("removed the crontab line of @%s; `%s init` puts one back\n", a.Handle, name)
 	} else {
 		p.printf("there was no crontab line of @%s\n", a.Handle)
 	}

@@ -23,16 +23,21 @@ const messagesAnHour = 60
 // agent loads the configuration that --config and its like name, and wires an
 // agent from it. What is wrong in the file is a *configError.
 func (p *program) agent(c *cli.Context) (*cycle.Agent, error) {
-	flag := c.String("config")
-	if flag == "" && c.IsSet("config") {
-		// An unset variable in a script must not find another agent.
-		return nil, usagef("", "--config names no file")
-	}
-	path, err := p.findConfig(flag)
+	path, err := p.configPath(c)
 	if err != nil {
 		return nil, err
 	}
 	return p.load(path)
+}
+
+// configPath finds the configuration that --config and its like name.
+func (p *program) configPath(c *cli.Context) (string, error) {
+	flag := c.String("config")
+	if flag == "" && c.IsSet("config") {
+		// An unset variable in a script must not find another agent.
+		return "", usagef("", "--config names no file")
+	}
+	return p.findConfig(flag)
 }
 
 func (p *program) load(path string) (*cycle.Agent, error) {
@@ -53,48 +58,63 @@ func (p *program) load(path string) (*cycle.Agent, error) {
 
 // wire makes an agent of a configuration, and checks the values on the way.
 func (p *program) wire(c *config, self string) (*cycle.Agent, error) {
+	a, errs := p.wireParts(c, self)
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	return a, nil
+}
+
+// wireParts wires what can be wired, and gives what is wrong with the rest: an
+// agent that lacks that, or none where there is not even a handle.
+func (p *program) wireParts(c *config, self string) (a *cycle.Agent, errs []error) {
 	handle := c.file.Agent.Handle
 	if handle == "" {
-		return nil, c.wrong("agent.handle", "is missing: give your agent a name, such as \"goulard3120\"")
+		return nil, []error{c.wrong("agent.handle", "is missing: give your agent a name, such as \"goulard3120\"")}
 	}
 	if !validHandle(handle) {
-		return nil, c.wrong("agent.handle", "%q is no handle: use a-z, 0-9 and -, at most 32, without the @", handle)
+		return nil, []error{c.wrong("agent.handle", "%q is no handle: use a-z, 0-9 and -, at most 32, without the @", handle)}
 	}
 	keep, err := c.span("agent.keep", c.file.Agent.Keep)
 	if err != nil {
-		return nil, err
+		errs = append(errs, err)
 	}
 	base := filepath.Join(c.home, ".local", "state", name)
 	dir := filepath.Join(base, handle)
 	if c.file.Agent.StateDir != "" {
 		dir = c.resolve(c.file.Agent.StateDir)
 	}
-	a := &cycle.Agent{
+	a = &cycle.Agent{
 		Handle: handle,
 		Config: c.path,
 		Store:  &state.Store{Dir: dir, Agent: handle},
 		Keep:   keep,
 		Self:   []string{self, "--config", c.path},
 		Now:    p.now,
+
+		Secrets: &p.secrets,
 	}
 	network, err := c.span("timing.network_timeout", c.file.Timing.NetworkTimeout)
 	if err != nil {
-		return nil, err
+		errs = append(errs, err)
 	}
 	for _, part := range []func() error{
 		func() error { a.Mail, err = p.wireMail(c, network); return err },
 		func() error { a.Mesh, err = p.wireMesh(c, network); return err },
 		func() error { a.Schedule, err = wireSchedule(c, base, dir, self); return err },
-		func() error { a.Turn, err = wireTurn(c, self); return err },
+		func() error { a.Turn, err = p.wireTurn(c, self); return err },
 		func() error { a.Replies, err = wireReplies(c); return err },
+		func() error { return wirePrompt(c, a) },
 		func() error { a.Rights = cycle.Rights(c.file.Turn.Permissions); return nil },
 		func() error { a.Policy, err = wirePolicy(c, a); return err },
+		func() error { a.Policy.Budget, err = wireBudget(c); return err },
+		func() error { a.Prices, err = wirePrices(c); return err },
 	} {
 		if err := part(); err != nil {
-			return nil, err
+			errs = append(errs, err)
 		}
 	}
-	return a, nil
+	return a, errs
 }
 
 // wirePolicy comes last, since it sums up what the other parts are.
@@ -104,6 +124,7 @@ func wirePolicy(c *config, a *cycle.Agent) (state.Policy, error) {
 		HasMail:     a.Mail != nil,
 		HasMesh:     a.Mesh != nil,
 		Keymaster:   c.file.Mesh.Keymaster,
+		Peers:       c.file.Mesh.Peers,
 		Ack:         a.Replies.Ack != nil,
 		QuietPrep:   a.Replies.QuietPrep != nil,
 		QuietActive: a.Replies.QuietActive != nil,
@@ -113,8 +134,12 @@ func wirePolicy(c *config, a *cycle.Agent) (state.Policy, error) {
 		MaxAttempts: c.file.Turn.MaxAttempts,
 		Rate:        messagesAnHour,
 	}
+	if a.Turn != nil {
+		policy.Login = a.Turn.Login()
+	}
 	if a.Mail != nil {
 		policy.Operator = a.Mail.Filter.Operators[0]
+		policy.Challenge = a.Mail.Filter.Challenges()
 	}
 	for _, t := range []struct {
 		key  string
@@ -143,7 +168,7 @@ func wirePolicy(c *config, a *cycle.Agent) (state.Policy, error) {
 	return policy, nil
 }
 
-func wireTurn(c *config, self string) (*turn.Config, error) {
+func (p *program) wireTurn(c *config, self string) (*turn.Config, error) {
 	t := c.file.Turn
 	timeout, err := c.span("turn.timeout", t.Timeout)
 	if err != nil {
@@ -171,19 +196,32 @@ func wireTurn(c *config, self string) (*turn.Config, error) {
 			return nil, c.at([]string{"turn", "command"}, `or set runner = "none" in [turn], and read messages with inbox`,
 				`is missing: name the program that answers, such as ["./reply.sh"]`)
 		}
+	case turn.API:
+		if len(t.Command) > 0 {
+			return nil, c.wrong("turn.command", `runs nothing: with runner = "api" the loop is in this program, and [api] says which model it asks`)
+		}
+		if _, err := p.wireAPI(c); err != nil {
+			return nil, err
+		}
 	default:
-		return nil, c.wrong("turn.runner", `%q is not built: use "exec", "claude", "codex", "gemini" or "none"`, t.Runner)
+		return nil, c.wrong("turn.runner", `%q is not built: use "exec", "claude", "codex", "gemini", "api" or "none"`, t.Runner)
 	}
-	for key := range t.Env {
+	for key, value := range t.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
 			return nil, c.wrong("turn.env", "%q is no name of a variable", key)
+		}
+		if namesSecret.MatchString(key) {
+			p.secrets.Learn(c.path+" env "+key, value)
 		}
 	}
 	workdir := filepath.Dir(c.path)
 	if t.Workdir != "" {
 		workdir = c.resolve(t.Workdir)
 	}
-	command := slices.Clone(t.Command)
+	command, env := slices.Clone(t.Command), t.Env
+	if t.Runner == turn.API {
+		command, env = []string{self, "--config", c.path, reactCommand}, p.apiEnv(c)
+	}
 	if len(command) > 0 && strings.HasPrefix(command[0], "~/") {
 		command[0] = c.resolve(command[0])
 	}
@@ -194,9 +232,10 @@ func wireTurn(c *config, self string) (*turn.Config, error) {
 		Timeout: timeout,
 		Silence: silence,
 		Linger:  linger,
-		Env:     t.Env,
+		Env:     env,
 		Self:    self,
 		Version: version(),
+		Secrets: &p.secrets,
 	}, nil
 }
 

@@ -95,17 +95,19 @@ func (c *config) smtp() serverSection {
 	smtp.Username = cmp.Or(smtp.Username, imap.Username)
 	if smtp.secrets() == 0 {
 		smtp.PasswordFile, smtp.PasswordEnv, smtp.PasswordCommand = imap.PasswordFile, imap.PasswordEnv, imap.PasswordCommand
+		smtp.TokenCommand, smtp.OAuth2 = imap.TokenCommand, imap.OAuth2
 	}
 	return smtp
 }
 
 // secrets counts the ways to the secret that are set.
 func (s serverSection) secrets() int {
-	n := 0
-	for _, set := range []bool{s.PasswordFile != "", s.PasswordEnv != "", len(s.PasswordCommand) > 0} {
-		if set {
-			n++
-		}
+	n := secret{file: s.PasswordFile, env: s.PasswordEnv, command: s.PasswordCommand}.ways()
+	if len(s.TokenCommand) > 0 {
+		n++
+	}
+	if s.OAuth2.set() {
+		n++
 	}
 	return n
 }
@@ -130,21 +132,45 @@ func (p *program) wireServer(c *config, section string, s serverSection, address
 		return none, err
 	}
 	if n := s.secrets(); n != 1 {
-		return none, c.wrong(section, "%d of password_file, password_env and password_command are set, and exactly one is wanted", n)
+		return none, c.wrong(section, "%d of password_file, password_env, password_command, token_command and [%s.oauth2] are set, and exactly one is wanted", n, section)
+	}
+	if s.Auth == mail.AuthPlain && len(s.TokenCommand) > 0 {
+		return none, c.wrong(section+".token_command", `is for auth = "xoauth2" or "oauthbearer"; a password comes from password_command`)
+	}
+	if s.Auth == mail.AuthPlain && s.OAuth2.set() {
+		return none, c.wrong(section+".oauth2", `is for auth = "xoauth2" or "oauthbearer"; this login has auth = "plain"`)
 	}
 	caFile := s.CAFile
 	if caFile != "" {
 		caFile = c.resolve(caFile)
 	}
-	return mail.Server{
+	server := mail.Server{
 		Addr:     s.Host,
 		TLS:      s.TLS,
 		Auth:     s.Auth,
 		Username: cmp.Or(s.Username, address),
-		Secret:   p.secret(c, secret{s.PasswordFile, s.PasswordEnv, slices.Clone(s.PasswordCommand)}),
 		CAFile:   caFile,
 		Timeout:  timeout,
-	}, nil
+	}
+	if s.OAuth2.set() {
+		o, err := p.wireOAuth(c, section+".oauth2", s.OAuth2, timeout)
+		if err != nil {
+			return none, err
+		}
+		server.Secret, server.Renew = p.learning(o)
+		return server, nil
+	}
+	server.Secret = p.secret(c, s.secret())
+	return server, nil
+}
+
+// secret says where the login's own secret is found: the refresh token, a
+// password or a program that prints a token, of which one is set.
+func (s serverSection) secret() secret {
+	if s.OAuth2.set() {
+		return secret{file: s.OAuth2.RefreshTokenFile, login: true}
+	}
+	return secret{file: s.PasswordFile, env: s.PasswordEnv, command: slices.Concat(s.PasswordCommand, s.TokenCommand)}
 }
 
 func exampleHost(section string) string {

@@ -12,17 +12,19 @@ import (
 // which is wireMesh's.
 func (c *config) wireTrust(f *mail.Filter) error {
 	t := c.file.Trust
-	switch t.Require {
-	case mail.RequireFrom:
-		f.Require = mail.RequireFrom
-		return nil
-	case mail.RequireDMARC:
-		f.Require = mail.RequireDMARC
-	case "challenge":
-		return c.at([]string{"trust", "require"}, `use "dmarc"`, `"challenge" is not built yet`)
-	default:
-		return c.oneOf("trust.require", t.Require, mail.RequireDMARC, mail.RequireFrom)
+	if err := c.oneOf("trust.require", t.Require, mail.RequireDMARC, mail.RequireChallenge, mail.RequireFrom); err != nil {
+		return err
 	}
+	f.Require = t.Require
+	switch {
+	case t.Fallback != "" && t.Require != mail.RequireDMARC:
+		return c.wrong("trust.fallback", `is for require = "dmarc" only`)
+	case t.Fallback != "" && t.Fallback != mail.RequireChallenge:
+		return c.wrong("trust.fallback", `%q is not known: "challenge", or leave it out`, t.Fallback)
+	case t.Require != mail.RequireDMARC:
+		return nil
+	}
+	f.Fallback = t.Fallback != ""
 	f.Verify = t.Verify
 	switch t.Verify {
 	case mail.VerifyServer:

@@ -25,8 +25,14 @@ type Agent struct {
 	Schedule Schedule
 	Turn     *turn.Config // nil: runner "none", messages wait for `inbox`
 	Replies  Replies
+	Prices   turn.Prices  // of models, for agents that tell tokens and no cost
+	Prompts  string       // folder of the user's prompt templates; "" = none
+	Recall   int          // bytes of the past that a session which begins is told; 0: DefaultRecall
+	Window   int64        // tokens that a session can hold; 0: as the agent says, or its runner has it
+	Summary  *turn.Config // makes summaries; nil: the agent itself does
 	Rights   Rights
-	Keep     time.Duration // turns, messages and quarantine older than this are pruned
+	Secrets  *state.Secrets // kept out of every reason and of the log; nil: none are known
+	Keep     time.Duration  // turns, messages and quarantine older than this are pruned
 
 	// Self is the argv that starts this program again with this agent's
 	// configuration, a subcommand to be appended.

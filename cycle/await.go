@@ -19,7 +19,8 @@ type Deliverable struct {
 }
 
 // Await waits until the turn of the message with this key has ended, and
-// returns its deliverable. It ends with ctx.
+// returns its deliverable. It ends with ctx, and when there is no money for the
+// turn.
 func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 	tick := time.NewTicker(lookEvery / 5)
 	defer tick.Stop()
@@ -28,8 +29,12 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 		if err != nil {
 			return Deliverable{}, err
 		}
-		if _, waiting := s.Find(key); !waiting {
+		msg, waiting := s.Find(key)
+		if !waiting {
 			return a.deliverableOf(s, key)
+		}
+		if why := a.Broke(s); why != "" && msg.Status == state.Queued {
+			return Deliverable{}, fmt.Errorf("the agent is out of money: %s", why)
 		}
 		select {
 		case <-ctx.Done():

@@ -15,7 +15,14 @@ import (
 // ended are removed. A commit under way is not given up when ctx ends: what has
 // happened must be told.
 func (a *Agent) commit(ctx context.Context, events ...state.Event) (state.State, error) {
+	return a.commitWith(ctx, func(state.State) error { return nil }, events...)
+}
+
+// commitWith is commit, and does something else under state.lock: after the
+// step, before its result is durable. An error of it undoes the step.
+func (a *Agent) commitWith(ctx context.Context, with func(next state.State) error, events ...state.Event) (state.State, error) {
 	now := a.Now()
+	a.withhold(events)
 	var old state.State
 	next, err := a.Store.Commit(context.WithoutCancel(ctx), now, func(s state.State, why state.Recovery) (state.State, error) {
 		old = s
@@ -23,6 +30,9 @@ func (a *Agent) commit(ctx context.Context, events ...state.Event) (state.State,
 			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
 		}
 		next := state.Step(s, events, a.Policy, now)
+		if err := with(next); err != nil {
+			return next, err
+		}
 		return next, a.renderNew(&next, now)
 	})
 	if err != nil {

@@ -318,3 +318,31 @@ func TestNoPollStaysForALineStuckAtTheShortInterval(t *testing.T) {
 		t.Errorf("polled though nothing is due: %+v", r)
 	}
 }
+
+// `init` installs the line without a poll, after an `uninstall` and after an
+// edit by hand too, and says what is in its way.
+func TestInstall(t *testing.T) {
+	h := newHouse(t)
+	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	install := func() state.State {
+		t.Helper()
+		s, err := h.agent.Install(t.Context())
+		check(t, err)
+		return s
+	}
+	h.wantLine("*/30 * * * *", func() { install() })
+	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	h.wantLine("*/30 * * * *", func() { install() })
+	_, err := h.agent.Uninstall(t.Context())
+	check(t, err)
+	h.wantLine("", func() { h.poll() })
+	h.wantLine("*/30 * * * *", func() { install() })
+	if line, err := h.agent.Job(h.state()).Line(); err != nil || line != h.state().Schedule.Installed {
+		t.Errorf("the line asked for is %q, %v; installed is %q", line, err, h.state().Schedule.Installed)
+	}
+
+	h.agent.Schedule.Table.Command = filepath.Join(t.TempDir(), "none")
+	if s := install(); !strings.Contains(s.Schedule.Error, "no crontab program") {
+		t.Errorf("without a crontab program the state has %q", s.Schedule.Error)
+	}
+}

@@ -47,13 +47,13 @@ func (a *Agent) tryDeliver(ctx context.Context, s state.State, w work, r turn.Re
 	if err != nil {
 		return s, fmt.Errorf("render reply: %w", err)
 	}
-	events := []state.Event{state.Ended{
+	events := append(a.bill(s, w.head, r.Bill), state.Ended{
 		TurnID: w.head.TurnID, Epoch: w.head.Epoch,
 		Outcome: state.Outcome(r.Status), Reason: r.Reason,
 		OutputBox: box, Deliverable: deliverableFile, Reply: reply, Session: a.nextSession(s, r),
-	}}
+	})
 	if r.Status == turn.Success && a.Turn != nil {
-		events = append(events, state.CredentialWorked{Name: "agent:" + a.Turn.Runner})
+		events = append(events, state.CredentialWorked{Name: a.Turn.Login()})
 	}
 	if s, err = a.commit(ctx, events...); err != nil {
 		return s, err
@@ -70,7 +70,7 @@ func (a *Agent) nextSession(s state.State, r turn.Result) state.Session {
 	if r.Session == "" || a.Turn == nil {
 		return s.Session
 	}
-	return a.session(r)
+	return a.session(s, r)
 }
 
 // keepDeliverable writes the text into the box. An agent that has put something

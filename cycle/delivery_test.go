@@ -65,12 +65,13 @@ func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
 	h.wantToldOverMesh("undeliverable")
 }
 
-// wantToldOverMesh fails unless the keymaster got one message that says so.
+// wantToldOverMesh fails unless the keymaster was asked once to mail the operator
+// what says so.
 func (h *house) wantToldOverMesh(word string) {
 	h.t.Helper()
 	got := h.reports()
-	if len(got) != 1 || got[0].Kind != mesh.KindMessage || !strings.Contains(got[0].Text, word) {
-		h.t.Errorf("the keymaster got %+v, want one message with %q", got, word)
+	if len(got) != 1 || got[0].Kind != mesh.KindRelay || !strings.Contains(got[0].Text, word) {
+		h.t.Errorf("the keymaster got %+v, want one relay with %q", got, word)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 
 // inside is the program as an agent calls it from inside its turn: "submit TEXT
 // [NAME=VALUE…] [--file FILE]", "ask HANDLE TEXT DURATION", "send HANDLE TEXT",
-// "sleep DURATION". The agent's blueprint lies in file.
+// "sleep DURATION", "remember TEXT". The agent's blueprint lies in file.
 func inside(file string, args []string) int {
 	var b blueprint
 	data, err := os.ReadFile(file)
@@ -69,6 +69,8 @@ func (b blueprint) call(args []string) error {
 		return err
 	case verb == "send" && len(args) == 3:
 		return a.Send(ctx, in, args[1], args[2])
+	case verb == "remember" && len(args) == 2:
+		return a.Remember(ctx, in, args[1])
 	case verb == "sleep" && len(args) == 2:
 		d, err := time.ParseDuration(args[1])
 		if err != nil {

@@ -37,9 +37,13 @@ import (
 const (
 	handle   = "goulard3120"
 	peer     = "dorlange3120"
+	second   = "boreas3120" // another peer, whom a token proves
 	operator = "operator@example.com"
 	address  = "artificer3120@example.org"
 )
+
+// secondToken proves the second peer to the mesh.
+const secondToken = "token-of-boreas"
 
 // morning is when every test begins.
 var morning = time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
@@ -97,6 +101,7 @@ type blueprint struct {
 	Username, Password            string
 	Crontab, Binary, ScheduleMode string
 	Now                           time.Time // the clock of a process of its own
+	Require                       string    // what proves a sender; "" is "from"
 	Detached                      string    // where a detached poll reports itself instead of polling; see detached
 }
 
@@ -119,13 +124,13 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 		Policy: state.Policy{
 			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
-			Location: time.UTC, HasMail: true, HasMesh: true, Operator: operator, Keymaster: peer,
+			Location: time.UTC, HasMail: true, HasMesh: true, Operator: operator, Keymaster: peer, Peers: []string{peer},
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-			Turns: true, MaxAttempts: 3,
+			Turns: true, MaxAttempts: 3, Challenge: b.Require == mail.RequireChallenge,
 		},
 		Mail: &cycle.Mail{
 			Box: mail.Box{Server: imap, Mailbox: "INBOX", Now: now}, SMTP: smtp, Address: address,
-			Filter: mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: "from"},
+			Filter: mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: cmp.Or(b.Require, mail.RequireFrom)},
 		},
 		Mesh: &cycle.Mesh{
 			Client: &mesh.Client{URL: b.Mesh, Handle: handle, Timeout: 20 * time.Second},
@@ -220,7 +225,7 @@ func (h *house) script(text string) { check(h.t, crontest.WriteScript(h.blueprin
 func (h *house) serveMesh() (url string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(h.t, err)
-	real := mesh.NewServer(mesh.Options{Open: true, Now: h.clock.Now})
+	real := mesh.NewServer(mesh.Options{Open: true, Tokens: map[string]string{second: secondToken}, Now: h.clock.Now})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := h.onMesh.Load(); f != nil {
 			seen := &spying{ResponseWriter: w}

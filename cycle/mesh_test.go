@@ -78,10 +78,10 @@ func TestALongReportArrivesCut(t *testing.T) {
 	}
 }
 
-// A report, a notice and a request to relay cause no turn and wake nobody.
+// A report and a notice cause no turn and wake nobody.
 func TestKindsThatCauseNoTurn(t *testing.T) {
 	h := newAwakeHouse(t)
-	for i, kind := range []string{mesh.KindReport, mesh.KindNotice, mesh.KindRelay} {
+	for i, kind := range []string{mesh.KindReport, mesh.KindNotice} {
 		h.post(mesh.Message{ID: fmt.Sprintf("m%d", i), Text: "for your information", Kind: kind})
 	}
 	h.post(mesh.Message{ID: "echo", From: handle, Text: "talking to myself"})
@@ -92,7 +92,7 @@ func TestKindsThatCauseNoTurn(t *testing.T) {
 	if left := h.waiting(); len(left) != 0 {
 		t.Errorf("not acknowledged: %+v", left)
 	}
-	if notes := h.lines(state.LineNote); len(notes) != 4 {
+	if notes := h.lines(state.LineNote); len(notes) != 3 {
 		t.Errorf("history: %+v", notes)
 	}
 }

@@ -45,22 +45,33 @@ func (o *observation) close() {
 
 // observe looks at every source, side by side, and stores the payloads of what
 // is for this agent below store: nothing of it counts before the commit. It
-// never fails: a source that does is an event of its own.
-func (a *Agent) observe(ctx context.Context, store payloads, s state.State) *observation {
+// never fails: a source that does is an event of its own. In a further round
+// of the same poll (again) a source whose credential was refused is skipped.
+func (a *Agent) observe(ctx context.Context, store payloads, s state.State, again bool) *observation {
 	room := min(mostAtOnce, mostWaiting-len(s.Inbox))
+	q := &quarantine{agent: a, store: store, state: s}
 	var byMail, byMesh observation
 	var wg sync.WaitGroup
-	if a.Mail != nil {
-		wg.Go(func() { a.observeMail(ctx, store, s.Cursor, room, &byMail) })
+	switch {
+	case a.Mail == nil:
+	case again && s.Refused(state.CredentialIMAP):
+		byMail.skip(state.Mail, s.Credentials[state.CredentialIMAP])
+	default:
+		wg.Go(func() { a.observeMail(ctx, q, room, &byMail) })
 	}
-	if a.Mesh != nil {
-		wg.Go(func() { a.observeMesh(ctx, store, s, room, &byMesh) })
+	switch {
+	case a.Mesh == nil:
+	case again && s.Refused(state.CredentialMesh):
+		byMesh.skip(state.Mesh, s.Credentials[state.CredentialMesh])
+	default:
+		wg.Go(func() { a.observeMesh(ctx, q, room, &byMesh) })
 	}
 	obs := a.observeNudges()
 	wg.Wait()
 	obs.events = append(obs.events, byMail.events...)
 	obs.events = append(obs.events, upTo(room-arrivals(byMail.events), byMesh.events)...)
-	obs.events = append(obs.events, state.Polled{})
+	obs.events = append(obs.events, q.told()...)
+	obs.events = append(obs.events, state.Polled{Again: again})
 	obs.failed = append(append(obs.failed, byMail.failed...), byMesh.failed...)
 	obs.inbox = byMail.inbox
 	return obs
@@ -104,6 +115,12 @@ func (a *Agent) observeNudges() *observation {
 	}
 	obs.events = append(obs.events, state.NudgeFiles{Keys: keys})
 	return &obs
+}
+
+// skip leaves a source to the next cycle.
+func (o *observation) skip(source state.Source, c state.Credential) {
+	o.failed = append(o.failed, SourceFailure{Source: source, Reason: c.Reason})
+	o.events = append(o.events, state.LookFailed{Source: source, Reason: c.Reason})
 }
 
 // fail notes a source that could not be read: an event, and for a credential

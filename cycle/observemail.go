@@ -1,26 +1,26 @@
 package cycle
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 
-// payloads is where observation keeps what it takes: the agent's store, or a
-// scratch folder for a dry run.
+// payloads is where observation keeps what it takes: the agent's store, or
+// nowhere for a dry run. The names are those of state.Store.
 type payloads interface {
 	Keep(name string, r io.Reader) error
+	KeepAmong(name string, r io.Reader) error
+	Copy(from, to string) error
+	Remove(name string) error
 }
 
 // observeMail looks into the mailbox. What was kept before a failure counts.
-func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Cursor, room int, obs *observation) {
+func (a *Agent) observeMail(ctx context.Context, q *quarantine, room int, obs *observation) {
 	box := a.Mail.Box
 	box.Until = time.Now().Add(startWithin)
 	session, err := a.openBox(ctx, box)
@@ -30,18 +30,12 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 		return
 	}
 	obs.inbox = session
-	obs.events = append(obs.events, state.CredentialWorked{Name: "imap"})
+	obs.events = append(obs.events, state.CredentialWorked{Name: state.CredentialIMAP, Reading: true})
 
-	controls := map[string]string{} // by key
-	look, err := session.Look(ctx, cur, a.Mail.Filter, room, func(m *mail.Message, raw io.Reader) error {
-		head := &prefix{room: longestControl}
-		if err := keepMail(store, m, io.TeeReader(raw, head)); err != nil {
-			return err
-		}
-		if m.Gate == "" && !head.full {
-			controls[m.Key] = mail.Control(mail.ReadContent(bytes.NewReader(head.data)).Text)
-		}
-		return nil
+	events := map[string]state.Event{} // by key
+	look, err := session.Look(ctx, q.state.Cursor, a.Mail.Filter, room, func(m *mail.Message, raw io.Reader) (err error) {
+		events[m.Key], err = keepMail(q, m, raw)
+		return err
 	})
 	switch {
 	case err != nil:
@@ -58,35 +52,42 @@ func (a *Agent) observeMail(ctx context.Context, store payloads, cur state.Curso
 		obs.events = append(obs.events, state.Unreadable{Key: fmt.Sprintf("mail:%s.%d.%d", a.Mail.Box.ID(), look.Cursor.Validity, uid)})
 	}
 	for _, m := range look.Messages {
-		obs.events = append(obs.events, mailEvent(m, controls[m.Key]))
+		obs.events = append(obs.events, events[m.Key])
 	}
 }
 
-// longestControl is the size up to which a mail is looked at for a control.
-const longestControl = 256 << 10
-
-// prefix keeps the beginning of what is written to it.
-type prefix struct {
-	room int
-	data []byte
-	full bool // there was more
-}
-
-func (p *prefix) Write(b []byte) (int, error) {
-	n := min(len(b), p.room-len(p.data))
-	p.data = append(p.data, b[:n]...)
-	p.full = p.full || n < len(b)
-	return len(b), nil
-}
-
-// mailEvent tells the machine of one mail for this agent.
-func mailEvent(m mail.Message, control string) state.Event {
-	if m.Gate != "" {
-		return state.Refused{
-			Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
-			Gate: m.Gate, Reason: m.Reason, At: m.At,
-		}
+// keepMail stores a mail, in messages/ if it comes in, else in quarantine, and
+// gives what the machine is to be told of it.
+func keepMail(q *quarantine, m *mail.Message, raw io.Reader) (state.Event, error) {
+	if m.Gate == "" || m.Ask {
+		return q.takeMail(m, raw)
 	}
+	return q.refuse(m, false, raw)
+}
+
+// refuse keeps a mail in quarantine.
+func (q *quarantine) refuse(m *mail.Message, ask bool, raw io.Reader) (state.Event, error) {
+	size := m.Size
+	if m.Gate == mail.GateSize {
+		size = 0 // its header only is kept
+	}
+	unkept, err := q.keep(Refusal{
+		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
+		Gate: m.Gate, Reason: m.Reason, At: m.At,
+	}, m.Digest, size, raw)
+	return refused(m, unkept, ask), err
+}
+
+func refused(m *mail.Message, unkept, ask bool) state.Refused {
+	return state.Refused{
+		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
+		Gate: m.Gate, Reason: m.Reason, At: m.At, Digest: m.Digest, Unkept: unkept, Ask: ask,
+	}
+}
+
+// mailArrived tells the machine of a mail that comes in; control is what it says
+// if it says nothing else.
+func mailArrived(m mail.Message, control string) state.Event {
 	arrived := state.Arrived{
 		Message: state.Message{
 			Key: m.Key, Source: state.Mail, From: m.Header.From, Operator: true,
@@ -108,28 +109,3 @@ func mailThread(h mail.Header) state.Thread {
 }
 
 func mailPayload(key string) string { return state.PayloadName(state.MessagesDir, key, ".eml") }
-
-// keepMail stores a mail: in messages/ if it passed the gate, else in
-// quarantine with the gate's word beside it.
-func keepMail(store payloads, m *mail.Message, raw io.Reader) error {
-	if m.Gate == "" {
-		return store.Keep(mailPayload(m.Key), raw)
-	}
-	return quarantine(store, Refusal{
-		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
-		Gate: m.Gate, Reason: m.Reason, At: m.At,
-	}, "message.eml", raw)
-}
-
-// quarantine keeps what failed the gate, with gate, reason and evidence.
-func quarantine(store payloads, r Refusal, name string, raw io.Reader) error {
-	dir := state.PayloadName(state.QuarantineDir, r.Key, "")
-	if err := store.Keep(dir+"/"+name, raw); err != nil {
-		return err
-	}
-	verdict, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("quarantine %s: %w", r.Key, err)
-	}
-	return store.Keep(dir+"/verdict.json", strings.NewReader(string(verdict)+"\n"))
-}

@@ -13,7 +13,7 @@ import (
 )
 
 // observeMesh reads our mailbox on the mesh.
-func (a *Agent) observeMesh(ctx context.Context, store payloads, s state.State, room int, obs *observation) {
+func (a *Agent) observeMesh(ctx context.Context, q *quarantine, room int, obs *observation) {
 	box, err := a.Mesh.Client.Mailbox(ctx, 0)
 	if err != nil {
 		obs.fail(state.Mesh, err)
@@ -21,7 +21,7 @@ func (a *Agent) observeMesh(ctx context.Context, store payloads, s state.State, 
 		return
 	}
 	obs.events = append(obs.events,
-		state.CredentialWorked{Name: "mesh"},
+		state.CredentialWorked{Name: state.CredentialMesh, Reading: true},
 		state.Looked{Source: state.Mesh},
 		state.Switched{Mesh: true, On: box.Halted},
 	)
@@ -29,7 +29,7 @@ func (a *Agent) observeMesh(ctx context.Context, store payloads, s state.State, 
 		if room <= 0 && causesTurn(m) {
 			continue // it stays on the mesh; what others wait for does not
 		}
-		event, err := a.meshEvent(store, s, m)
+		event, err := a.meshEvent(q, m)
 		if err != nil {
 			obs.fail(state.Mesh, err)
 			return
@@ -42,7 +42,7 @@ func (a *Agent) observeMesh(ctx context.Context, store payloads, s state.State, 
 }
 
 // meshEvent judges one item of the mailbox and keeps its payload.
-func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.Event, error) {
+func (a *Agent) meshEvent(q *quarantine, m mesh.Message) (state.Event, error) {
 	if m.Kind == mesh.KindNudge {
 		return state.Nudged{Key: m.Key(), From: m.From, Reason: m.Text, At: m.SentAt, MeshID: m.ID}, nil
 	}
@@ -55,14 +55,20 @@ func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.
 	}
 	if gate, reason := a.Mesh.judge(m); gate != "" {
 		r := Refusal{Key: m.Key(), Source: state.Mesh, From: m.From, Gate: gate, Reason: reason, At: m.SentAt}
-		if err := quarantine(store, r, "message.json", bytes.NewReader(raw)); err != nil {
-			return nil, err
-		}
+		unkept, err := q.keep(r, "", int64(len(raw)), bytes.NewReader(raw))
 		return state.Refused{
-			Key: r.Key, Source: r.Source, From: r.From, Gate: gate, Reason: reason, At: r.At, MeshID: m.ID,
-		}, nil
+			Key: r.Key, Source: r.Source, From: r.From, Gate: gate, Reason: reason, At: r.At, MeshID: m.ID, Unkept: unkept,
+		}, err
 	}
+	return a.meshArrived(q.store, q.state, m, raw)
+}
+
+// meshArrived tells the machine of a message that comes in, and keeps its
+// payload if anybody will want it.
+func (a *Agent) meshArrived(store payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
 	switch {
+	case m.Kind == mesh.KindRelay:
+		return a.relayAsked(store, s, m, raw)
 	case m.Kind == mesh.KindReport:
 		return a.reported(store, s, m, raw)
 	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, a.Handle):
@@ -70,11 +76,9 @@ func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.
 	case !causesTurn(m):
 		return a.noted(m, "a "+m.Kind+" causes no turn"), nil
 	}
-	payload := state.PayloadName(state.MessagesDir, m.Key(), ".json")
-	if _, known := s.Seen[m.Key()]; !known {
-		if err := store.Keep(payload, bytes.NewReader(raw)); err != nil {
-			return nil, err
-		}
+	payload, err := keepMesh(store, s, m, raw)
+	if err != nil {
+		return nil, err
 	}
 	return state.Arrived{
 		Message: state.Message{
@@ -88,15 +92,26 @@ func (a *Agent) meshEvent(store payloads, s state.State, m mesh.Message) (state.
 // causesTurn says whether a message is of a kind that causes one (DESIGN 8).
 func causesTurn(m mesh.Message) bool { return m.Kind == mesh.KindMessage || m.Kind == mesh.KindAsk }
 
+// keepMesh stores what the mesh holds for us, unless it came before.
+func keepMesh(store payloads, s state.State, m mesh.Message, raw []byte) (payload string, err error) {
+	payload = state.PayloadName(state.MessagesDir, m.Key(), ".json")
+	if _, known := s.Seen[m.Key()]; known {
+		return payload, nil
+	}
+	return payload, store.Keep(payload, bytes.NewReader(raw))
+}
+
 // reported keeps a peer's report. It causes no turn of its own.
 func (a *Agent) reported(store payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
-	payload := state.PayloadName(state.MessagesDir, m.Key(), ".json")
-	if _, known := s.Seen[m.Key()]; !known {
-		if err := store.Keep(payload, bytes.NewReader(raw)); err != nil {
-			return nil, err
-		}
-	}
-	return state.Reported{Key: m.Key(), From: m.From, Payload: payload, MeshID: m.ID, ToolCallID: m.Correlation}, nil
+	payload, err := keepMesh(store, s, m, raw)
+	return state.Reported{Key: m.Key(), From: m.From, Payload: payload, MeshID: m.ID, ToolCallID: m.Correlation}, err
+}
+
+// relayAsked keeps a peer's request to mail our operator. It is kept whole,
+// since the mail may be cut, or not be made.
+func (a *Agent) relayAsked(store payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
+	_, err := keepMesh(store, s, m, raw)
+	return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: m.ID}, err
 }
 
 // busy answers a question that has passed us before: whoever asked us waits for
@@ -124,6 +139,8 @@ func (m *Mesh) judge(msg mesh.Message) (gate, reason string) {
 	switch {
 	case !slices.Contains(m.Peers, msg.From):
 		return "peer", "the sender is not listed in mesh.peers"
+	case !msg.Proven && msg.Kind == mesh.KindRelay:
+		return "proof", "no token proved the sender, and a mail in its name needs that"
 	case !msg.Proven && !m.Open:
 		return "proof", "no token proved the sender, and trust.mesh is \"token\""
 	case len(msg.Hops) > mesh.MaxHops:

@@ -24,11 +24,10 @@ func (a *Agent) perform(ctx context.Context, s state.State) (state.State, int, e
 	defer post.close()
 	sent := 0
 	for began := a.Now(); a.Now().Sub(began) < startWithin && ctx.Err() == nil; {
-		due := s.DueEffects(a.Now())
-		if len(due) == 0 {
+		result := post.next(ctx, s)
+		if len(result) == 0 {
 			break
 		}
-		result := post.send(ctx, due[0])
 		next, err := a.commit(ctx, result...)
 		if err != nil {
 			return s, sent, err
@@ -41,10 +40,66 @@ func (a *Agent) perform(ctx context.Context, s state.State) (state.State, int, e
 	return s, sent, nil
 }
 
+// next does the next thing that is to be done, and says what came of it: an
+// effect is sent, or it is found out whom to ask, or whether we may send again.
+func (p *post) next(ctx context.Context, s state.State) []state.Event {
+	if p.agent.Mail != nil && s.Fails(state.CredentialSMTP) && !s.Refused(state.CredentialSMTP) && !p.tried {
+		p.tried = true
+		if said := p.trySMTP(ctx); said != nil {
+			return said
+		}
+	}
+	due := s.DueEffects(p.agent.Now())
+	switch {
+	case len(due) > 0 && due[0].Kind == state.Relay && p.placed != due[0].ID:
+		p.placed = due[0].ID
+		return []state.Event{state.Online{Handles: p.whoIsOnline(ctx)}}
+	case len(due) > 0:
+		return p.send(ctx, due[0])
+	}
+	return nil
+}
+
+// whoIsOnline asks the mesh's registry, once. One that cannot be had shows
+// nobody.
+func (p *post) whoIsOnline(ctx context.Context) []string {
+	if p.asked || p.agent.Mesh == nil {
+		return p.online
+	}
+	p.asked = true
+	online, err := p.agent.Mesh.Client.Online(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, other := range online {
+		p.online = append(p.online, other.Handle)
+	}
+	return p.online
+}
+
+// trySMTP logs in again where that was refused before: each cycle does, whether
+// there is something to send or not, or it would never be known that it works.
+func (p *post) trySMTP(ctx context.Context) []state.Event {
+	sender, err := p.agent.Mail.SMTP.OpenSender(ctx)
+	if refused, ok := state.CredentialFailure(err); ok {
+		return []state.Event{state.CredentialFailed{Name: refused.Name, Reason: refused.Err.Error()}}
+	}
+	if err != nil {
+		return nil // the network's fault says nothing about the login
+	}
+	p.sender = sender
+	return []state.Event{state.CredentialWorked{Name: state.CredentialSMTP}}
+}
+
 // post holds what sending needs for as long as one perform lasts.
 type post struct {
 	agent  *Agent
 	sender *mail.Sender // opened by the first mail
+
+	tried  bool     // to log in where that was refused before
+	asked  bool     // the mesh's registry
+	online []string // as it said
+	placed string   // the request to relay for which it was looked at
 }
 
 func (p *post) close() {
@@ -79,7 +134,7 @@ func (p *post) sendMail(ctx context.Context, e state.Effect) []state.Event {
 	}
 	err = p.sender.Send(ctx, a.Mail.Address, []string{e.To}, body, func() error { return a.beforeDot(ctx, e.ID) })
 	if err == nil {
-		return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: "smtp"}}
+		return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: state.CredentialSMTP}}
 	}
 	p.close()
 	p.sender = nil
@@ -113,7 +168,7 @@ func failed(e state.Effect, err error) []state.Event {
 	}
 	events := []state.Event{event}
 	if credential, ok := state.CredentialFailure(err); ok {
-		event.Permanent = false
+		event.Permanent, event.Refused = false, true
 		events[0] = event
 		events = append(events, state.CredentialFailed{Name: credential.Name, Reason: credential.Err.Error()})
 	}
@@ -135,8 +190,15 @@ func (p *post) sendMesh(ctx context.Context, e state.Effect) []state.Event {
 	if err != nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is gone: %v", err)}}
 	}
+	if e.Credential != "" {
+		// Else a word that was posted just before this process died could be
+		// withdrawn, or go another way as well.
+		if err := a.beforeDot(ctx, e.ID); err != nil {
+			return failed(e, err)
+		}
+	}
 	if _, err := a.Mesh.Client.Send(ctx, m); err != nil {
 		return failed(e, err)
 	}
-	return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: "mesh"}}
+	return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: state.CredentialMesh}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -78,6 +79,7 @@ func (a *Agent) Poll(ctx context.Context, o PollOptions) (Report, error) {
 		a.log("poll: %v", err)
 		return r, err
 	}
+	r.refused(s)
 	r.After, r.NextDue = s.Phase, s.NextDue
 	r.TurnWaiting = s.CanRun(a.Policy, a.Now())
 	a.log("poll: %s", r.line())
@@ -106,7 +108,7 @@ func (a *Agent) notDue() (string, error) {
 // rounds runs steps 1 to 6 until nothing new is seen.
 func (a *Agent) rounds(ctx context.Context, r *Report) (busy bool, err error) {
 	for round := range mostRounds {
-		held, err := a.under(state.CycleLock, func() error { return a.round(ctx, r) })
+		held, err := a.under(state.CycleLock, func() error { return a.round(ctx, r, round > 0) })
 		if err != nil {
 			return false, err
 		}
@@ -121,8 +123,8 @@ func (a *Agent) rounds(ctx context.Context, r *Report) (busy bool, err error) {
 	return false, a.Detach()
 }
 
-// round is steps 1 to 5.
-func (a *Agent) round(ctx context.Context, r *Report) error {
+// round is steps 1 to 5; again in a further round of the same poll.
+func (a *Agent) round(ctx context.Context, r *Report, again bool) error {
 	s, err := a.Store.Read()
 	if err != nil {
 		return err
@@ -133,16 +135,22 @@ func (a *Agent) round(ctx context.Context, r *Report) error {
 	if s, err = a.watch(ctx, s); err != nil {
 		return fmt.Errorf("watchdog: %w", err)
 	}
-	obs := a.observe(ctx, a.Store, s)
+	obs := a.observe(ctx, a.Store, s, again)
 	defer a.closeBox(obs)
 	if s, err = a.commit(ctx, obs.events...); err != nil {
 		return err
 	}
 	r.count(s)
+	if s, err = a.clearLeft(ctx, s); err != nil {
+		return err
+	}
 	if s, err = a.project(ctx, s, obs); err != nil {
 		return err
 	}
 	r.fail(obs.failed)
+	if s, err = a.challenge(ctx, s); err != nil {
+		return fmt.Errorf("challenge: %w", err)
+	}
 	s, sent, err := a.perform(ctx, s)
 	r.Sent += sent
 	r.serial = s.Serial
@@ -163,6 +171,33 @@ func (r *Report) fail(failed []SourceFailure) {
 		r.Failed = slices.DeleteFunc(r.Failed, func(old SourceFailure) bool { return old.Source == f.Source })
 		r.Failed = append(r.Failed, f)
 	}
+}
+
+// refused adds what no source's reading shows: that sending, or the agent, was
+// refused in this cycle.
+func (r *Report) refused(s state.State) {
+	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
+		c := s.Credentials[name]
+		source := sourceOf(name)
+		told := slices.ContainsFunc(r.Failed, func(f SourceFailure) bool { return f.Source == source })
+		if c.Refused && !told {
+			r.Failed = append(r.Failed, SourceFailure{Source: source, Reason: "credential " + name + ": " + c.Reason})
+		}
+	}
+}
+
+// FromAgent stands for the agent's own program where a source has failed.
+const FromAgent state.Source = "agent"
+
+// sourceOf is what a credential belongs to.
+func sourceOf(credential string) state.Source {
+	switch credential {
+	case state.CredentialIMAP, state.CredentialSMTP:
+		return state.Mail
+	case state.CredentialMesh:
+		return state.Mesh
+	}
+	return FromAgent
 }
 
 // count adds what one observation brought, as the history tells it.
@@ -206,7 +241,7 @@ func (a *Agent) misplaced(s state.State) bool {
 	if a.Schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error != "" {
 		return false
 	}
-	line, err := a.job(s).Line()
+	line, err := a.Job(s).Line()
 	return err == nil && line != s.Schedule.Installed
 }
 
@@ -233,5 +268,5 @@ func (r Report) line() string {
 // log adds a line to the agent's log. A log that cannot be written stops
 // nothing.
 func (a *Agent) log(format string, args ...any) {
-	_ = a.Store.Log(a.Now(), fmt.Sprintf(format, args...))
+	_ = a.Store.Log(a.Now(), a.Secrets.Redact(fmt.Sprintf(format, args...)))
 }

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -15,23 +16,26 @@ import (
 // is to be seen, and an empty cycle makes no call for this (DESIGN 13).
 const republishEvery = 6 * time.Hour
 
-// publish tells the mesh's registry our phase, and whether we sleep, when that
-// is not what it was last told. The wake address in there is left as it is: a listener keeps it. A mesh
-// that did not answer in this cycle is not asked twice; one that refuses knows
-// no registry, and is left alone as if it had been told.
+// publish tells the mesh's registry our phase, whether we sleep, and what we can
+// afford, when that is not what it was last told. The wake address in there is
+// left as it is: a listener keeps it. A mesh that did not answer in this cycle is
+// not asked twice; one that refuses knows no registry, and is left alone as if
+// it had been told.
 func (a *Agent) publish(ctx context.Context, s state.State, obs *observation) []state.Event {
 	if a.Mesh == nil || obs == nil || obs.lacks(state.Mesh) {
 		return nil
 	}
-	told := s.Published.Phase == s.Phase && s.Published.Asleep == s.Asleep
+	tier := s.Tier(a.Policy, a.Now())
+	now := state.Registered{Phase: s.Phase, Asleep: s.Asleep, Tier: tier}
+	told := s.Published.Phase == now.Phase && s.Published.Asleep == now.Asleep && cmp.Or(s.Published.Tier, state.TierNormal) == tier
 	if told && a.Now().Sub(s.Published.At) < republishEvery {
 		return nil
 	}
-	err := a.Mesh.Client.Register(ctx, mesh.Presence{Phase: s.Phase, Asleep: s.Asleep, Callsign: "@" + a.Handle})
+	err := a.Mesh.Client.Register(ctx, mesh.Presence{Phase: now.Phase, Asleep: now.Asleep, Tier: tier, Callsign: "@" + a.Handle})
 	if refused, ok := errors.AsType[*mesh.Error](err); err != nil && (!ok || refused.Temporary()) {
 		return nil
 	}
-	return []state.Event{state.Registered{Phase: s.Phase, Asleep: s.Asleep}}
+	return []state.Event{now}
 }
 
 // lacks says whether a source could not be read.

@@ -53,6 +53,11 @@ func (nowhere) Keep(_ string, r io.Reader) error {
 	return err
 }
 
+func (n nowhere) KeepAmong(name string, r io.Reader) error { return n.Keep(name, r) }
+
+func (nowhere) Copy(string, string) error { return nil }
+func (nowhere) Remove(string) error       { return nil }
+
 // Preview looks at every source and steps the machine in memory. It takes no
 // lock, writes no file, marks nothing, sends nothing.
 func (a *Agent) Preview(ctx context.Context) (Preview, error) {
@@ -60,7 +65,7 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
-	obs := a.observe(ctx, nowhere{}, s)
+	obs := a.observe(ctx, nowhere{}, s, false)
 	defer obs.close()
 	next := state.Step(s, obs.events, a.Policy, a.Now())
 	p := Preview{Before: s.Phase, After: next.Phase, Failed: obs.failed}
@@ -84,7 +89,7 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 	if a.Schedule.Mode != ModeCrontab || next.Schedule.Removed {
 		return p, nil
 	}
-	change, err := a.Schedule.Table.Preview(ctx, a.job(next))
+	change, err := a.Schedule.Table.Preview(ctx, a.Job(next))
 	if err != nil {
 		p.CrontabError = err.Error()
 		return p, nil

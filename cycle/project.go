@@ -91,7 +91,7 @@ func (a *Agent) projectLine(ctx context.Context, s state.State) []state.Event {
 	if a.Schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return nil
 	}
-	job := a.job(s)
+	job := a.Job(s)
 	line, err := job.Line()
 	if err != nil {
 		return a.unscheduled(s, s.Schedule.Installed, err)
@@ -120,10 +120,10 @@ func (a *Agent) unscheduled(s state.State, installed string, err error) []state.
 	return []state.Event{e}
 }
 
-// job is the line the state asks for. The binary is the one that the line was
+// Job is the line the state asks for. The binary is the one that the line was
 // first installed with, as long as it is there, so that trying out another
 // build does not move the agent to it.
-func (a *Agent) job(s state.State) cron.Job {
+func (a *Agent) Job(s state.State) cron.Job {
 	binary := a.Schedule.Binary
 	if pinned := s.Schedule.Binary; pinned != "" {
 		if _, err := os.Stat(pinned); err == nil {
@@ -148,6 +148,27 @@ func (a *Agent) installed(ctx context.Context) string {
 		return ""
 	}
 	return lines[0]
+}
+
+// Install takes the crontab line into our care, also after an `uninstall`, and
+// installs the one that the state asks for. What was in its way is then in the
+// state's Schedule.Error. A cycle that is under way does it in our stead.
+func (a *Agent) Install(ctx context.Context) (state.State, error) {
+	s, err := a.commit(ctx, state.Unscheduled{Removed: false})
+	if err != nil {
+		return s, err
+	}
+	_, err = a.under(state.CycleLock, func() error {
+		if s, err = a.Store.Read(); err != nil {
+			return err
+		}
+		s.Schedule.Verified = time.Time{} // somebody asks: look
+		if events := a.projectLine(ctx, s); len(events) > 0 {
+			s, err = a.commit(ctx, events...)
+		}
+		return err
+	})
+	return s, err
 }
 
 // Uninstall removes our crontab line and remembers that it is to stay away:

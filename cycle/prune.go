@@ -22,7 +22,7 @@ func (a *Agent) prune(ctx context.Context, s state.State) (state.State, error) {
 	if a.Keep <= 0 || now.Sub(s.Pruned) < pruneEvery {
 		return s, nil
 	}
-	needed := map[string]bool{path.Join(state.TurnsDir, s.Turn.TurnID): true}
+	needed := map[string]bool{path.Join(state.TurnsDir, s.Turn.TurnID): true, s.Compacted.File: true}
 	for _, m := range s.Inbox {
 		needed[m.Payload] = true
 		needed[path.Join(state.TurnsDir, m.TurnID)] = true
@@ -44,5 +44,9 @@ func (a *Agent) prune(ctx context.Context, s state.State) (state.State, error) {
 			return s, nil // the next cycle goes on
 		}
 	}
-	return a.commit(ctx, state.Pruned{})
+	held, err := countQuarantine(a.Store)
+	if err != nil {
+		return s, err
+	}
+	return a.commit(ctx, state.Pruned{}, state.QuarantineHolds{Items: held})
 }

@@ -163,9 +163,3 @@ func (a *Agent) Stop(ctx context.Context, reason string) error {
 	}
 	return a.sendNow(ctx, s)
 }
-
-// Reset begins the agent's memory anew, with a note for its next context.
-func (a *Agent) Reset(ctx context.Context, note, origin string) error {
-	_, err := a.commit(ctx, state.Resetted{Note: note, Origin: origin})
-	return err
-}

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -10,44 +11,149 @@ import (
 	"agentstateloop/state"
 )
 
-// How much of the past is put before the agent.
+// DefaultRecall is how many bytes of the past are put before the agent, unless
+// Agent.Recall says otherwise.
+const DefaultRecall = 32 << 10
+
+// How much is looked at to find them: the cost of a turn grows with what it is
+// told, never with the history (DESIGN 13, promise 8).
 const (
-	recallRead  = 4 << 20  // bytes of history looked through
-	recallTurns = 20       // exchanges
-	recallText  = 32 << 10 // bytes of them, together
-	recallPart  = 4 << 10  // bytes of one message or answer
+	recallPart  = 4 << 10  // bytes told of one message or answer
+	recallPer   = 128      // one exchange is looked at for so many bytes that may be told, at most
+	recallTimes = 4        // and so many times the bytes that may be told
+	recallRead  = 16 << 10 // bytes of history read for each exchange, at most
 )
 
-// recall rebuilds the conversation from the history, oldest first: what was
-// said to the agent and what it answered, since the last reset. The state
-// keeps nothing of it (DESIGN 4). Its cost does not depend on the history's
-// length.
-func (a *Agent) recall(reset state.Reset) (string, error) {
-	var exchanges []string
-	room := recallText
-	for l, err := range a.Store.Newest(recallRead) {
-		if err != nil {
-			return "", fmt.Errorf("read history: %w", err)
-		}
-		if l.Kind == state.LineReset || len(exchanges) == recallTurns {
-			break
-		}
-		if l.Kind != state.LineTask || l.Row == nil || l.Epoch <= reset.Epoch {
-			continue // a turn that began before the reset answered out of the old memory
-		}
-		exchange := a.exchange(*l.Row, l)
-		if room -= len(exchange); room < 0 {
-			break
-		}
-		exchanges = append(exchanges, exchange)
-	}
-	slices.Reverse(exchanges)
-	return strings.Join(exchanges, "\n"), nil
+// recalled is what a prompt tells of the past.
+type recalled struct {
+	summary string // of what was compacted
+	text    string // exchanges since, oldest first
 }
 
-// exchange is one message with its answer. A payload that was pruned leaves the
-// fact that there was one.
-func (a *Agent) exchange(msg state.Message, task state.Line) string {
+// past holds the exchanges that one recall has read for the next one of the same
+// runner: a backlog is not to read them again with each message.
+type past struct{ exchanges []exchange } // newest first
+
+// exchange is one message with its answer.
+type exchange struct {
+	line state.Line // its task line
+	text string
+}
+
+// recall rebuilds the conversation from the history: what was said to the agent
+// and what it answered, since the last reset. The state keeps nothing of it
+// (DESIGN 4). A summary stands for what was compacted. The newest exchanges fill half of the room, those that share
+// most words with the question the rest.
+func (a *Agent) recall(s state.State, p *past, question ...string) (recalled, error) {
+	room := cmp.Or(a.Recall, DefaultRecall)
+	summary := a.summaryText(s)
+	if summary == "" {
+		s.Compacted = state.Summary{}
+	}
+	if err := a.look(s, p, room); err != nil {
+		return recalled{}, fmt.Errorf("read history: %w", err)
+	}
+	rank := ranking{asked: termsOf(question...)}
+	var texts []string
+	for i, e := range p.exchanges {
+		rank.add(i, e.text)
+		texts = append(texts, e.text)
+	}
+	return recalled{summary: summary, text: told(texts, pick(texts, rank.best(), room))}, nil
+}
+
+// look brings p up to date, reading back to what it holds already, and drops
+// what is too old to be looked at.
+func (a *Agent) look(s state.State, p *past, room int) error {
+	most := max(1, room/recallPer)
+	known := p.exchanges
+	p.exchanges = nil
+	read := 0
+	add := func(e exchange) (more bool) {
+		p.exchanges = append(p.exchanges, e)
+		read += len(e.text)
+		return len(p.exchanges) < most && read < recallTimes*room
+	}
+	for l, err := range a.Store.Newest(int64(most)*recallRead, state.LineTask, state.LineReset) {
+		switch {
+		case err != nil:
+			return err
+		case l.Kind == state.LineReset:
+			return nil
+		case s.Compacted.Through > 0 && l.Epoch <= s.Compacted.Through:
+			return nil
+		case !ofMemory(s, l):
+			continue
+		case len(known) > 0 && known[0].line.Serial == l.Serial && known[0].line.N == l.N:
+			for _, e := range known {
+				if e.line.Epoch <= s.Compacted.Through || !ofMemory(s, e.line) || !add(e) {
+					break
+				}
+			}
+			return nil
+		}
+		if !add(exchange{line: l, text: a.exchange(l, min(recallPart, room/8))}) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// ofMemory says whether a history line is a turn that the agent may be told of:
+// one that began before the last reset answered out of the old memory.
+func ofMemory(s state.State, l state.Line) bool {
+	return l.Kind == state.LineTask && l.Row != nil && l.Epoch > s.Reset.Epoch
+}
+
+// pick chooses which texts, newest first, fit into room bytes and are worth it:
+// the newest, up to half of the room; the best, in their order; then again the
+// newest.
+func pick(texts []string, best []int, room int) map[int]bool {
+	taken, used := map[int]bool{}, 0
+	take := func(i, most int) bool {
+		size := len(texts[i]) + 1
+		if taken[i] || used+size > most {
+			return taken[i]
+		}
+		taken[i], used = true, used+size
+		return true
+	}
+	for i := range texts {
+		if !take(i, room/2) {
+			break // a conversation whose end has holes would mislead
+		}
+	}
+	for _, i := range best {
+		take(i, room)
+	}
+	for i := range texts {
+		take(i, room)
+	}
+	return taken
+}
+
+// told puts the taken texts into the order in which they were said, and says
+// where some are missing between them.
+func told(texts []string, taken map[int]bool) string {
+	var parts []string
+	gap := 0
+	for i, text := range slices.Backward(texts) {
+		if !taken[i] {
+			gap++
+			continue
+		}
+		if gap > 0 && len(parts) > 0 {
+			parts = append(parts, fmt.Sprintf("(%d left out)\n", gap))
+		}
+		parts, gap = append(parts, text), 0
+	}
+	return strings.Join(parts, "\n")
+}
+
+// exchange is one message with its answer, each cut to most bytes. A payload
+// that was pruned leaves the fact that there was one.
+func (a *Agent) exchange(task state.Line, most int) string {
+	msg := *task.Row
 	said := "(no longer kept)"
 	if w, err := a.load(state.Head{}, msg); err == nil {
 		said = w.text
@@ -57,6 +163,6 @@ func (a *Agent) exchange(msg state.Message, task state.Line) string {
 		answered = string(text)
 	}
 	return fmt.Sprintf("[%s] %s (%s):\n%s\n\n[%s] you (%s):\n%s\n",
-		msg.Observed.UTC().Format("2006-01-02 15:04"), msg.From, standing(msg), clip(said, recallPart),
-		task.At.UTC().Format("2006-01-02 15:04"), task.Outcome, clip(answered, recallPart))
+		msg.Observed.UTC().Format("2006-01-02 15:04"), msg.From, standing(msg), clip(said, most),
+		task.At.UTC().Format("2006-01-02 15:04"), task.Outcome, clip(answered, most))
 }

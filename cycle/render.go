@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -72,13 +74,17 @@ func (a *Agent) renderMail(e state.Effect, text string, files []mail.Attachment,
 }
 
 // meshKind is how an effect travels the mesh: of all there is only a question
-// and a message cause turns there.
+// and a message cause turns there; an alarm is one, so that the keymaster acts.
 func meshKind(k state.EffectKind) string {
 	switch k {
 	case state.Question:
 		return mesh.KindAsk
 	case state.Reply, state.Answer:
 		return mesh.KindReport
+	case state.Relay:
+		return mesh.KindRelay
+	case state.Notice:
+		return mesh.KindNotice
 	default:
 		return mesh.KindMessage
 	}
@@ -88,12 +94,15 @@ func meshKind(k state.EffectKind) string {
 func (a *Agent) text(s state.State, e state.Effect) (string, error) {
 	switch e.Kind {
 	case state.Ack:
-		return a.fill(a.Replies.Ack, state.PREP)
+		text, err := a.fill(a.Replies.Ack, state.PREP)
+		return text + a.broke(s), err
 	case state.Quiet:
+		quiet := a.Replies.QuietPrep
 		if e.From == state.ACTIVE {
-			return a.fill(a.Replies.QuietActive, e.From)
+			quiet = a.Replies.QuietActive
 		}
-		return a.fill(a.Replies.QuietPrep, e.From)
+		text, err := a.fill(quiet, e.From)
+		return text + a.broke(s), err
 	case state.Working:
 		return "still working on it.", nil
 	case state.Answer:
@@ -102,6 +111,16 @@ func (a *Agent) text(s state.State, e state.Effect) (string, error) {
 		}
 	}
 	return e.Text, nil
+}
+
+// broke is what an agent that can afford no turn adds to a mail that would
+// promise one.
+func (a *Agent) broke(s state.State) string {
+	why := a.Broke(s)
+	if why == "" {
+		return ""
+	}
+	return "\n\nI am out of money: " + why + "."
 }
 
 // answer tells the operator that a control was carried out, and where the
@@ -115,6 +134,8 @@ func (a *Agent) answer(s state.State, control string) string {
 		b.WriteString("HALT: nothing runs and nothing is sent until you say GO. Mail is still collected.\n\n")
 	case state.ControlGo:
 		b.WriteString("GO.\n\n")
+	case mail.ControlYes:
+		b.WriteString("YES: to nothing that is still asked. It was answered before, or came after 24 hours, or what it is about is gone.\n\n")
 	}
 	fmt.Fprintf(&b, "%s since %s\n", s.Phase, s.PhaseSince.Format(time.RFC3339))
 	if s.HaltedHere {
@@ -125,7 +146,13 @@ func (a *Agent) answer(s state.State, control string) string {
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox), len(s.Outbox), s.Undeliverable)
-	for name, c := range s.Credentials {
+	today, month := s.SpentOn(a.Policy, a.Now())
+	fmt.Fprintf(&b, "spent: %v today, %v this month\n", today, month)
+	if limit, limited := s.Tightest(a.Policy, a.Now()); limited {
+		fmt.Fprintf(&b, "tier: %s, %v is left of %s\n", s.Tier(a.Policy, a.Now()), max(0, limit.Left), limit.What())
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
+		c := s.Credentials[name]
 		fmt.Fprintf(&b, "credential %s fails since %s\n", name, c.Since.Format(time.RFC3339))
 	}
 	return b.String()

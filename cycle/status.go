@@ -17,12 +17,13 @@ type Status struct {
 	NextDue     *time.Time                  `json:"next_due"`
 	Deadline    *time.Time                  `json:"deadline"` // of the silence that ends the phase
 	Halted      bool                        `json:"halted"`
-	Tier        *string                     `json:"tier"`
+	Tier        state.Tier                  `json:"tier"`
 	Inbox       StatusInbox                 `json:"inbox"`
 	Outbox      StatusOutbox                `json:"outbox"`
 	Turn        StatusTurn                  `json:"turn"`
-	Asleep      bool                        `json:"asleep"`      // nothing was left to do after the last turn
-	SleepUntil  *time.Time                  `json:"sleep_until"` // the agent's own wish to be left alone
+	Asleep      bool                        `json:"asleep"`         // nothing was left to do after the last turn
+	SleepUntil  *time.Time                  `json:"sleep_until"`    // the agent's own wish to be left alone
+	Cooldown    *time.Time                  `json:"cooldown_until"` // no turns until then: too many failed in a row
 	Credentials map[string]StatusCredential `json:"credentials"`
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
@@ -62,8 +63,10 @@ type StatusTurn struct {
 
 // StatusCredential is a secret that fails.
 type StatusCredential struct {
-	Failures int       `json:"failures"`
-	Since    time.Time `json:"since"`
+	Failures      int       `json:"failures"` // cycles in a row
+	Since         time.Time `json:"since"`
+	KeymasterTold bool      `json:"keymaster_told"`
+	OperatorTold  bool      `json:"operator_told"`
 }
 
 // StatusSchedule compares the crontab line that is wanted with the installed.
@@ -73,10 +76,16 @@ type StatusSchedule struct {
 	Error     *string `json:"error"`
 }
 
-// StatusSpend is what turns have cost.
+// StatusSpend is what turns have cost, as far as it is known, and what may
+// still be spent: of the credit, and of the limit of which the least is left.
 type StatusSpend struct {
-	DayUSD   *float64 `json:"day_usd"`
-	MonthUSD *float64 `json:"month_usd"`
+	DayUSD    float64  `json:"day_usd"`
+	MonthUSD  float64  `json:"month_usd"`
+	CreditUSD *float64 `json:"credit_usd"` // left, below nothing if more was spent; null: none is configured
+	LeftUSD   *float64 `json:"left_usd"`   // null: nothing limits it
+	Limit     *string  `json:"limit"`      // which limit that is, in words
+	Remedy    *string  `json:"remedy"`     // of a dead agent: what revives it
+	Unpriced  []string `json:"unpriced"`   // models without a price, counted as the dearest
 }
 
 // Status reads the state without a lock and without the network.
@@ -100,6 +109,9 @@ func (a *Agent) Status() (Status, error) {
 	if s.SleepUntil.After(a.Now()) {
 		st.SleepUntil = &s.SleepUntil
 	}
+	if s.CooldownUntil.After(a.Now()) {
+		st.Cooldown = &s.CooldownUntil
+	}
 	if deadline, ok := s.Deadline(a.Policy); ok {
 		st.Deadline = &deadline
 	}
@@ -111,10 +123,31 @@ func (a *Agent) Status() (Status, error) {
 		}
 	}
 	for name, c := range s.Credentials {
-		st.Credentials[name] = StatusCredential{Failures: c.Failures, Since: c.Since}
+		st.Credentials[name] = StatusCredential{
+			Failures: c.Failures, Since: c.Since, KeymasterTold: c.Keymaster.Sent, OperatorTold: c.Operator.Sent,
+		}
 	}
+	a.spendStatus(s, &st)
 	st.Turn, err = a.turnStatus(s.Turn)
 	return st, err
+}
+
+func (a *Agent) spendStatus(s state.State, st *Status) {
+	now := a.Now()
+	st.Tier = s.Tier(a.Policy, now)
+	today, month := s.SpentOn(a.Policy, now)
+	st.Spend = StatusSpend{DayUSD: today.USD(), MonthUSD: month.USD(), Unpriced: append([]string{}, s.Purse.Unpriced...)}
+	if left, known := s.Balance(a.Policy); known {
+		usd := left.USD()
+		st.Spend.CreditUSD = &usd
+	}
+	if limit, limited := s.Tightest(a.Policy, now); limited {
+		usd := max(0, limit.Left).USD()
+		st.Spend.LeftUSD, st.Spend.Limit = &usd, orNull(limit.What())
+		if st.Tier == state.TierDead {
+			st.Spend.Remedy = orNull(limit.Remedy())
+		}
+	}
 }
 
 func (a *Agent) turnStatus(h state.Head) (StatusTurn, error) {
@@ -157,7 +190,7 @@ func (a *Agent) scheduleStatus(s state.State) StatusSchedule {
 	if a.Schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return st
 	}
-	line, err := a.job(s).Line()
+	line, err := a.Job(s).Line()
 	if err != nil {
 		st.Error = orNull(err.Error())
 		return st

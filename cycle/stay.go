@@ -51,6 +51,6 @@ func (a *Agent) stuck(s state.State) bool {
 // linesUp says whether the line that is installed fires at the asked interval
 // all the same, being stuck at the short one.
 func (a *Agent) linesUp(s state.State) bool {
-	want, err := a.job(s).Line()
+	want, err := a.Job(s).Line()
 	return err == nil && want == s.Schedule.Installed
 }

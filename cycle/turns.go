@@ -25,8 +25,9 @@ var errRefused = errors.New("the agent's credential was refused")
 const lookEvery = 500 * time.Millisecond
 
 // credentialRest is how long a message waits when the agent's own login was
-// refused: the next cycle tries again (DESIGN 10).
-const credentialRest = time.Minute
+// refused: the next cycle tries again (DESIGN 10), also one that cron starts
+// somewhat less than a minute later.
+const credentialRest = 45 * time.Second
 
 // Turns runs the inbox, one message at a time, until nothing can run, and says
 // how many attempts were made. Another runner at work is no error: it takes
@@ -67,30 +68,35 @@ func (a *Agent) drain(ctx context.Context, r *Report) error {
 	if _, err := a.reap(ctx); err != nil {
 		return err
 	}
+	if err := a.endSummary(ctx); err != nil {
+		return err
+	}
+	var p past
 	for ctx.Err() == nil {
 		s, err := a.commit(ctx, state.Claimed{})
 		if err != nil || s.Turn.Status != state.HeadDispatched {
 			return err
 		}
-		s, err = a.runTurn(ctx, s)
-		if errors.Is(err, errRefused) {
-			r.Turns++
-		}
-		if err != nil {
+		s, err = a.runTurn(ctx, s, &p)
+		refused := errors.Is(err, errRefused)
+		if err != nil && !refused {
 			return err
 		}
 		r.Turns++
-		sent, err := a.sendDue(ctx, s)
+		sent, err := a.sendDue(ctx, s) // the reply, or word of the refusal
 		r.Sent += sent
 		if err != nil {
 			return err
+		}
+		if refused {
+			return errRefused
 		}
 	}
 	return nil
 }
 
 // runTurn makes one attempt at the message that s has just dispatched.
-func (a *Agent) runTurn(ctx context.Context, s state.State) (state.State, error) {
+func (a *Agent) runTurn(ctx context.Context, s state.State, p *past) (state.State, error) {
 	head := s.Turn
 	msg, _ := s.Find(head.Key)
 	w, err := a.load(head, msg)
@@ -101,25 +107,36 @@ func (a *Agent) runTurn(ctx context.Context, s state.State) (state.State, error)
 		w.reports = a.reports(head.Waiting)
 		w.said = turn.Said(a.Store.Path(path.Dir(head.Box)))
 	}
-	history, err := a.recall(s.Reset)
+	if s, err = a.rotate(ctx, s); err != nil {
+		return s, err
+	}
+	history, err := a.recall(s, p, w.subject, w.text)
+	if err != nil {
+		return a.returned(ctx, s, err)
+	}
+	prompt, err := a.prompt(a.promptData(s, w, history))
 	if err != nil {
 		return a.returned(ctx, s, err)
 	}
 	dir := a.Store.Path(w.dir())
-	if err := turn.Prepare(dir, w.context(history), a.carried(head)); err != nil {
+	if err := turn.Prepare(dir, w.context(history.text, prompt.system), a.carried(head)); err != nil {
 		return a.returned(ctx, s, err)
 	}
-	session, prompt := a.goesOn(s), a.prompt(s, w, history)
+	session := a.goesOn(s)
 	s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch})
 	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
 		return s, err
 	}
 
+	env := map[string]string{"AGENTSTATELOOP_CONFIG": a.Config, "AGENTSTATELOOP_HANDLE": a.Handle}
+	if head.Resumed {
+		env["AGENTSTATELOOP_RESUMED"] = "1" // what it is told is new to the turn
+	}
 	guarded, release := a.guard(ctx, head)
 	result, err := a.attempt(guarded, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
-		Prompt: prompt, Session: session, Extra: a.Rights.of(msg),
-		Env: map[string]string{"AGENTSTATELOOP_CONFIG": a.Config, "AGENTSTATELOOP_HANDLE": a.Handle},
+		Prompt: []byte(prompt.stdin), Session: session, Extra: a.Rights.of(msg),
+		Env: env,
 	})
 	release()
 	switch {
@@ -148,6 +165,8 @@ func (a *Agent) settle(ctx context.Context, w work, r turn.Result) (state.State,
 		return s, err
 	}
 	id, epoch := w.head.TurnID, w.head.Epoch
+	bill := a.bill(s, w.head, r.Bill)
+	waits := endedWell(r) && len(s.Turn.Waiting) > 0 && s.Turn.Owns(id, epoch)
 	switch {
 	case s.Turn.Submitted != "":
 		return a.deliver(ctx, s, w, r)
@@ -155,17 +174,20 @@ func (a *Agent) settle(ctx context.Context, w work, r turn.Result) (state.State,
 		r.Status, r.Reason = turn.Canceled, "stopped"
 		return a.deliver(ctx, s, w, r)
 	case r.SessionStale:
-		return a.commit(ctx, state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone, a fresh one begins", Forget: true})
+		return a.commit(ctx, append(bill,
+			state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone, a fresh one begins", Forget: true})...)
 	case r.Credential != nil && r.Status != turn.Success:
 		refused, _ := state.CredentialFailure(r.Credential)
-		s, err = a.commit(ctx,
+		s, err = a.commit(ctx, append(bill,
 			state.CredentialFailed{Name: refused.Name, Reason: refused.Err.Error()},
-			state.GivenBack{TurnID: id, Epoch: epoch, Reason: refused.Error(), Wait: credentialRest})
+			state.GivenBack{TurnID: id, Epoch: epoch, Reason: refused.Error(), Wait: credentialRest})...)
 		return s, cmp.Or(err, errRefused)
-	case endedWell(r) && len(s.Turn.Waiting) > 0 && s.Turn.Owns(id, epoch):
-		return a.commit(ctx, state.Suspended{
-			TurnID: id, Epoch: epoch, Box: path.Join(w.dir(), "output"), Session: a.session(r),
-		})
+	case waits && a.overspent(s, w.head, bill):
+		r.Status, r.Reason = turn.Partial, a.turnBudget()+" is used up, so that what it asked is not waited for"
+	case waits:
+		return a.commit(ctx, append(bill, state.Suspended{
+			TurnID: id, Epoch: epoch, Box: path.Join(w.dir(), "output"), Session: a.session(s, r),
+		})...)
 	}
 	return a.deliver(ctx, s, w, r)
 }
@@ -181,7 +203,7 @@ func (a *Agent) letGo(ctx context.Context, head state.Head) (state.State, error)
 	if s.Turn.Submitted != "" || s.Turn.Stop != "" {
 		return a.giveBack(ctx, s, reason)
 	}
-	return a.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})
+	return a.commit(ctx, append(a.billed(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
 // endedWell says whether the agent came to its end by itself, or lingered after
@@ -197,11 +219,11 @@ func (a *Agent) returned(ctx context.Context, s state.State, fault error) (state
 }
 
 // session is what the next turn goes on with.
-func (a *Agent) session(r turn.Result) state.Session {
+func (a *Agent) session(s state.State, r turn.Result) state.Session {
 	if r.Session == "" {
 		return state.Session{}
 	}
-	return state.Session{Runner: a.Turn.Runner, ID: r.Session}
+	return state.Session{Runner: a.Turn.Runner, ID: r.Session, Context: holds(s, r), Window: r.Window}
 }
 
 // carried is the output box that a resumed attempt begins with.

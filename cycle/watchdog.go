@@ -86,11 +86,12 @@ func (a *Agent) endOrphan(ctx context.Context, head state.Head) (string, error) 
 }
 
 // giveBack returns a turn's message to the inbox, unless the turn is over all
-// the same: it was submitted, was to stop, or its attempts are used up. Then
-// it is closed with what there is.
+// the same: it was submitted, was to stop, or its attempts or its budget are
+// used up. Then it is closed with what there is.
 func (a *Agent) giveBack(ctx context.Context, s state.State, reason string) (state.State, error) {
 	head := s.Turn
 	msg, ok := s.Find(head.Key)
+	bill := a.billed(s, head)
 	switch {
 	case head.Submitted != "":
 		return a.closed(ctx, s, turn.Result{Status: turn.Success})
@@ -101,8 +102,10 @@ func (a *Agent) giveBack(ctx context.Context, s state.State, reason string) (sta
 			Status: turn.Failed,
 			Reason: fmt.Sprintf("%s, and it was attempt %d of %d", reason, msg.Attempts, a.Policy.MaxAttempts),
 		})
+	case a.overspent(s, head, bill):
+		return a.closed(ctx, s, turn.Result{Status: turn.Failed, Reason: reason + ", and " + a.turnBudget() + " is used up"})
 	}
-	return a.commit(ctx, state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})
+	return a.commit(ctx, append(bill, state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
 // closed closes the turn of s with a fallback deliverable: the given ending,
@@ -116,6 +119,9 @@ func (a *Agent) closed(ctx context.Context, s state.State, r turn.Result) (state
 	dir := a.Store.Path(w.dir())
 	if r.Text == "" {
 		r.Text = turn.Said(dir)
+	}
+	if !w.head.Pulled {
+		r.Bill = turn.Billed(dir)
 	}
 	if files, notes, err := turn.ListOutput(dir); err == nil {
 		r.Output, r.Notes = files, append(r.Notes, notes...)

@@ -66,11 +66,12 @@ func (a *Agent) load(head state.Head, msg state.Message) (work, error) {
 }
 
 // context is what the agent finds in its context box, read-only.
-func (w work) context(history string) []turn.File {
+func (w work) context(history, system string) []turn.File {
 	name := "message.txt"
 	files := []turn.File{
 		{Name: "text.txt", Body: strings.NewReader(w.text)},
 		{Name: "history.txt", Body: strings.NewReader(history)},
+		{Name: "system.md", Body: strings.NewReader(system)},
 	}
 	switch w.msg.Source {
 	case state.Mail:

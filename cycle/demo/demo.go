@@ -38,15 +38,17 @@ const (
 var ErrDeviates = errors.New("the agent deviated from its story")
 
 // Run plays the day and prints it to out as a timeline. self is the path of
-// this program, which the turns start again. The error wraps ErrDeviates when
+// this program, which the turns start again. runner is turn.Exec, for an agent
+// that is a shell script, or turn.API, for our own loop with a model that answers
+// from a script. The error wraps ErrDeviates when
 // anything goes otherwise than DESIGN 5 has it.
-func Run(ctx context.Context, out io.Writer, self string) error {
+func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	dir, err := os.MkdirTemp("", "agentstateloop-demo-")
 	if err != nil {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	s, err := newStage(dir, self, out)
+	s, err := newStage(dir, self, runner, out)
 	if err != nil {
 		return fmt.Errorf("start the demo's servers: %w", err)
 	}
@@ -63,6 +65,10 @@ type stage struct {
 	mesh  *http.Server
 	peer  *mesh.Client
 	table string // file that holds the crontab
+	model func() // ends the model; nil: the agent needs none
+
+	// loop is the command of a turn that begins now; nil: it is always the same.
+	loop func() []string
 
 	seen    int    // mails of the sink that were told already
 	line    string // crontab line told last
@@ -72,7 +78,7 @@ type stage struct {
 	empty   int      // polls that found nothing since the last line
 }
 
-func newStage(dir, self string, out io.Writer) (*stage, error) {
+func newStage(dir, self, runner string, out io.Writer) (*stage, error) {
 	s := &stage{out: out, phase: state.IDLE, now: time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)}
 	var err error
 	if s.mail, err = mailtest.Start(dir, mailtest.Options{Username: address}); err != nil {
@@ -96,6 +102,12 @@ func newStage(dir, self string, out io.Writer) (*stage, error) {
 	}
 	s.peer = &mesh.Client{URL: url, Handle: peer}
 	s.agent = s.newAgent(dir, self, url, command, script)
+	if runner == turn.API {
+		if err := s.serveModel(dir, self, url); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -119,6 +131,9 @@ func (s *stage) close() {
 	s.mail.Close()
 	if s.mesh != nil {
 		s.mesh.Close()
+	}
+	if s.model != nil {
+		s.model()
 	}
 }
 

@@ -25,7 +25,7 @@ func TestTheStoryIsTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := Run(t.Context(), &out, self); err != nil {
+	if err := Run(t.Context(), &out, self, turn.Exec); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	t.Log(out.String())

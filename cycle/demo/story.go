@@ -190,6 +190,9 @@ func (s *stage) installed() (string, error) {
 
 // poll runs one cycle, as cron would, and tells what it did.
 func (s *stage) poll(ctx context.Context) error {
+	if s.loop != nil {
+		s.agent.Turn.Command = s.loop()
+	}
 	report, err := s.agent.Poll(ctx, cycle.PollOptions{})
 	if err != nil {
 		return err

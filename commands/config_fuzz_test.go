@@ -1,0 +1,67 @@
+package commands
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agentstateloop/cron"
+)
+
+// FuzzConfig: any text is an agent with whom everything is set that DESIGN 12
+// says, or an error that says where and what, on one line.
+func FuzzConfig(f *testing.F) {
+	example, err := os.ReadFile(filepath.Join("..", "agent.toml.example"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{
+		string(example), smallConfig, smallConfig + smallMail, "", "[agent]\nhandle = 1\n", "[agent\n", "agent.handle = \"x\"\n[agent]",
+		"[agent]\n\"han\\ndle\" = '''\n\n'''", "agent.\"han\\ndle\" =", "[turn.env]\n\"\" = \"\"\n[[turn]]\n", smallConfig + "timeout = \"1e9h\"\n",
+		smallConfig + "[timing]\nidle_interval = \"45m\"\n", "\ufeff[agent]\r\nhandle = \"a\"\r\n", "[mail]\naddress = \"\\u202e\"",
+		smallConfig + "[replies]\nack = \"{{range .}}{{end\"\n", "operator = [[[[[[[[[[[[", smallConfig + "[mesh]\nurl = \"file:///\"\n",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		text = text[:min(len(text), 4<<10)]
+		path := filepath.Join(t.TempDir(), "agent.toml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, err := testProgram().load(path)
+		if err != nil {
+			var wrong *configError
+			if !errors.As(err, &wrong) {
+				t.Fatalf("%v says not where", err)
+			}
+			if wrong.line < 0 || wrong.line > strings.Count(text, "\n")+1 || wrong.path != path || wrong.text == "" {
+				t.Errorf("%+v", wrong)
+			}
+			if said := printable(err.Error() + wrong.hint); strings.Contains(said, "\n") {
+				t.Errorf("%q is not one line", said)
+			}
+			return
+		}
+		if !validHandle(a.Handle) || !filepath.IsAbs(a.Store.Dir) || a.Mail != nil && a.Policy.Operator == "" {
+			t.Errorf("agent %q in %q of %q", a.Handle, a.Store.Dir, a.Policy.Operator)
+		}
+		p := a.Policy
+		for what, d := range map[string]int64{
+			"prep_timeout": int64(p.PrepTimeout), "active_timeout": int64(p.ActiveTimeout), "cooldown": int64(p.Cooldown),
+			"timeout": int64(p.TurnTimeout), "keep": int64(a.Keep), "max_attempts": int64(p.MaxAttempts),
+		} {
+			if d <= 0 {
+				t.Errorf("%s is %d", what, d)
+			}
+		}
+		if _, err := cron.Expr(p.IdleInterval); err != nil {
+			t.Error(err)
+		}
+		if _, err := cron.Expr(p.EngagedInterval); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package commands
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentstateloop/state"
+)
+
+// TestManyAtOnce starts many processes of one agent at the same moment: two
+// hundred of them where the long tests are asked for. Whoever finds a lock taken
+// waits or leaves it to its holder; nothing that was said to be done is lost,
+// and nothing is done twice.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	many := 24
+	if soakFor(t) > 0 {
+		many = 200
+	}
+	p := installed{dir: t.TempDir()}
+	p.program = build(t, p.dir)
+	config := "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n[turn]\ncommand = [\"echo\", \"done\"]\n[schedule]\nmode = \"none\"\n"
+	if err := os.WriteFile(filepath.Join(p.dir, "agent.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var told, nudged []string
+	busy := 0
+	var wg sync.WaitGroup
+	for n := range many {
+		wg.Go(func() {
+			reason := fmt.Sprintf("n%d", n)
+			args := [][]string{
+				{"nudge", "--reason", reason}, {"tell", "--no-wait", "do it"}, {"poll", "--quiet"}, {"poll"}, {"status"},
+			}[n%5]
+			out, code, _ := p.run(t.Context(), args...)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case code == exitBusy && n%5 == 3:
+				busy++
+			case code != 0:
+				t.Errorf("%v: exit %d: %s", args, code, out)
+			case n%5 == 0:
+				nudged = append(nudged, reason)
+			case n%5 == 1:
+				told = append(told, strings.TrimSpace(out))
+			}
+		})
+	}
+	wg.Wait()
+	p.settle()
+	st := &state.Store{Dir: filepath.Join(p.dir, "state"), Agent: "goulard3120"}
+	for s := (state.State{}); ; {
+		if out, code, _ := p.run(t.Context(), "poll", "--quiet"); code != 0 {
+			t.Fatalf("poll: exit %d: %s", code, out)
+		}
+		var err error
+		if s, err = st.Read(); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Inbox) == 0 && s.Turn.Status == state.HeadIdle {
+			break
+		}
+	}
+	endings, rang := tasks(t, st), map[string]int{}
+	for l, err := range st.History() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Kind == state.LineNudge {
+			rang[l.Reason]++
+		}
+	}
+	for _, key := range told {
+		if endings[key] != 1 {
+			t.Errorf("%s has %d task lines", key, endings[key])
+		}
+	}
+	for _, reason := range nudged {
+		if rang[reason] != 1 {
+			t.Errorf("nudge %s rang %d times", reason, rang[reason])
+		}
+	}
+	t.Logf("%d processes: %d messages, %d nudges, %d polls were too many", many, len(told), len(nudged), busy)
+}

@@ -1,0 +1,116 @@
+package commands
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+func (p *program) creditCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "credit",
+		Usage:     "show what credit is left, or top it up",
+		ArgsUsage: "[USD]",
+		Description: `Without an amount, shows what is left. With one, adds so many dollars to what
+credit_usd in [budget] gives, for good, and lets an agent that was out of money
+go on at once. What is left is: credit_usd, and what was ever topped up, less
+what was spent since credit_usd was first set. Changing credit_usd changes what
+is left by the difference, once.
+
+Example:
+  agentstateloop credit 5`,
+		Action: p.credit,
+	}
+}
+
+func (p *program) credit(c *cli.Context) error {
+	if err := arguments(c, 0, 1); err != nil {
+		return err
+	}
+	var amount state.Micros
+	if c.NArg() == 1 {
+		var err error
+		if amount, err = parseUSD(c.Args().First()); err != nil {
+			return usagef(`write it like "5" or "0.50"`, "%v", err)
+		}
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	var s state.State
+	if amount == 0 {
+		s, err = a.Store.Read()
+	} else {
+		s, err = p.topUp(c, a, amount)
+	}
+	if err != nil {
+		return err
+	}
+	return p.printCredit(c, a, s)
+}
+
+func (p *program) topUp(c *cli.Context, a *cycle.Agent, amount state.Micros) (state.State, error) {
+	if !a.Policy.Budget.HasCredit {
+		return state.State{}, usagef("set credit_usd in [budget] of "+a.Config+"; with 0 it lives on what you top up alone",
+			"no credit is configured, so that nothing is counted against it")
+	}
+	s, err := a.Credit(c.Context, amount, userName())
+	if err != nil {
+		return s, err
+	}
+	p.follow(c.Context, a)
+	return s, nil
+}
+
+// usd is an amount as a person types it.
+var usd = regexp.MustCompile(`^\$?([0-9]{1,6}(?:\.[0-9]{1,6})?)$`)
+
+// parseUSD reads an amount above nothing, and below a million dollars.
+func parseUSD(text string) (state.Micros, error) {
+	parts := usd.FindStringSubmatch(strings.TrimSpace(text))
+	if parts == nil {
+		return 0, fmt.Errorf("%q is no amount in dollars", text)
+	}
+	n, err := strconv.ParseFloat(parts[1], 64)
+	amount, ok := state.Dollars(n)
+	if err != nil || !ok || amount == 0 {
+		return 0, fmt.Errorf("%q is no amount to top up by", text)
+	}
+	return amount, nil
+}
+
+// credited is what credit --json prints; credit_usd is null where none is
+// configured.
+type credited struct {
+	Agent     string     `json:"agent"`
+	CreditUSD *float64   `json:"credit_usd"`
+	DayUSD    float64    `json:"day_usd"`
+	MonthUSD  float64    `json:"month_usd"`
+	Tier      state.Tier `json:"tier"`
+}
+
+func (p *program) printCredit(c *cli.Context, a *cycle.Agent, s state.State) error {
+	today, month := s.SpentOn(a.Policy, p.now())
+	left, known := s.Balance(a.Policy)
+	out := credited{Agent: a.Handle, DayUSD: today.USD(), MonthUSD: month.USD(), Tier: s.Tier(a.Policy, p.now())}
+	if known {
+		n := left.USD()
+		out.CreditUSD = &n
+	}
+	if c.Bool("json") {
+		return p.printJSON(out)
+	}
+	if !known {
+		p.printf("@%s has no credit configured: %v spent today, %v this month\n", a.Handle, today, month)
+		return nil
+	}
+	p.printf("@%s has %v of credit left (%s): %v spent today, %v this month\n", a.Handle, left, out.Tier, today, month)
+	return nil
+}

@@ -1,0 +1,178 @@
+package commands
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"agentstateloop/state"
+)
+
+const (
+	crowd  = 10_000 // connections at once
+	silent = 4_000  // of them never say a word, just below mostConnections
+
+	// crowdFiles is what they take: both ends are in this process, the far ends
+	// up to mostConnections, and other tests run beside this one.
+	crowdFiles = crowd + mostConnections + 2000
+)
+
+// TestTenThousandConnections: with nearly every place taken by those who say
+// nothing, six thousand callers at once have their answers, and what was
+// answered for is there.
+func TestTenThousandConnections(t *testing.T) {
+	t.Parallel()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if limit.Cur < crowdFiles {
+		t.Skipf("this process may open %d files, and %d are wanted: ulimit -n %[2]d", limit.Cur, crowdFiles)
+	}
+	t.Run("mesh serve", func(t *testing.T) {
+		dir := t.TempDir()
+		tokens := filepath.Join(dir, "tokens")
+		if err := os.WriteFile(tokens, []byte("goulard3120 one\ndorlange3120 two\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		server := start(t, "mesh", "serve", "--addr", "127.0.0.1:0", "--dir", filepath.Join(dir, "mesh"), "--tokens", tokens)
+		addr := strings.TrimPrefix(server.first, "mesh at http://")
+		answers := visit(t, addr, func(i int) string {
+			switch {
+			case i%2000 == 0: // as many as one sender may in a minute
+				return post(addr, "/message", "one", fmt.Sprintf(`{"id":"m%d","to":"dorlange3120","message":"hello"}`, i))
+			case i%2 == 0:
+				return get(addr, "/mailbox/dorlange3120", "two")
+			}
+			return get(addr, "/mailbox/dorlange3120", "three")
+		})
+		if answers[http.StatusAccepted] != 3 || answers[http.StatusOK] != 2997 || answers[http.StatusUnauthorized] != 3000 {
+			t.Errorf("answers: %v", answers)
+		}
+		server.end(t)
+	})
+	t.Run("the webhook of listen", func(t *testing.T) {
+		path := writeConfig(t, "[agent]\nhandle = \"goulard3120\"\noperator = [\"you@example.com\"]\nstate_dir = \"state\"\n[turn]\nrunner = \"none\"\n[schedule]\nmode = \"none\"\n")
+		token := filepath.Join(filepath.Dir(path), "token")
+		if err := os.WriteFile(token, []byte("open sesame\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		server := start(t, "--config", path, "listen", "--token-file", token)
+		addr := strings.TrimPrefix(server.first, "listening for 1 agent at http://")
+		answers := visit(t, addr, func(i int) string {
+			if i%100 == 0 { // each is fsynced
+				return post(addr, "/nudge", "open sesame", `{"from":"crowd"}`)
+			}
+			return post(addr, "/nudge", "wrong", "{}")
+		})
+		if answers[http.StatusAccepted] != 60 || answers[http.StatusUnauthorized] != 5940 {
+			t.Errorf("answers: %v", answers)
+		}
+		server.end(t)
+		store := &state.Store{Dir: filepath.Join(filepath.Dir(path), "state"), Agent: "goulard3120"}
+		nudges, err := store.Rung() // those that no poll has taken yet
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := len(nudges)
+		for l, err := range store.History() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Kind == state.LineNudge {
+				n++
+			}
+		}
+		s, err := store.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range s.Lines {
+			if l.Kind == state.LineNudge {
+				n++
+			}
+		}
+		if n < 60 {
+			t.Errorf("%d nudges are left of 60 that were answered for", n)
+		}
+	})
+}
+
+func get(addr, path, token string) string {
+	return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", path, addr, token)
+}
+
+func post(addr, path, token, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, addr, token, len(body), body)
+}
+
+// visit comes with the whole crowd, and counts the answers to those who call.
+func visit(t *testing.T, addr string, call func(i int) string) map[int]int {
+	t.Helper()
+	mute := make([]net.Conn, silent)
+	defer func() {
+		for _, conn := range mute {
+			if conn != nil {
+				conn.Close()
+			}
+		}
+	}()
+	var dialed sync.WaitGroup
+	for i := range mute {
+		dialed.Go(func() {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mute[i] = conn
+		})
+	}
+	dialed.Wait()
+
+	var counts [600]atomic.Int32
+	var visitors sync.WaitGroup
+	for i := range crowd - silent {
+		visitors.Go(func() {
+			code, err := ask(addr, call(i))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			counts[code].Add(1)
+		})
+	}
+	visitors.Wait()
+	answers := map[int]int{}
+	for code := range counts {
+		if n := int(counts[code].Load()); n > 0 {
+			answers[code] = n
+		}
+	}
+	return answers
+}
+
+func ask(addr, request string) (code int, err error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(request)); err != nil {
+		return 0, err
+	}
+	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 512), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, nil
+}

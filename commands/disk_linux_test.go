@@ -1,0 +1,185 @@
+package commands
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+)
+
+// TestFullDisk: a disk that is really full, or becomes so anywhere in a cycle,
+// consumes nothing: once there is room each mail is answered, once (DESIGN 3).
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	d := newDiskHouse(t)
+	const page = 4096
+	for free := range 24 {
+		d.write(free)
+		filler := d.fill(t, free*page)
+		code, out := d.poll(t)
+		if free == 0 && code != exitError {
+			t.Errorf("on a full disk poll exits %d: %s", code, out)
+		}
+		if free == 0 && len(d.replies()) > 0 {
+			t.Error("a turn was made that could not be recorded")
+		}
+		if out, code, _ := d.run(t.Context(), "status"); code != 0 {
+			t.Errorf("status on a full disk: exit %d: %s", code, out)
+		}
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+		d.wantAnswered(t, fmt.Sprintf("%d pages free", free), free+1)
+	}
+}
+
+// TestReadOnlyDisk: a state directory that nobody may write to is an error that
+// names it; nothing is consumed, status still tells, and it all goes on when it
+// can be written to again.
+func TestReadOnlyDisk(t *testing.T) {
+	t.Parallel()
+	d := newDiskHouse(t)
+	d.write(0)
+	d.remount(t, syscall.MS_RDONLY)
+	code, out := d.poll(t)
+	if code != exitError || !strings.Contains(out, "read-only") || !strings.Contains(out, d.state) {
+		t.Errorf("poll: exit %d: %s", code, out)
+	}
+	for _, command := range []string{"nudge", "halt", "transition PREP", "tell hello"} {
+		if out, code, _ := d.run(t.Context(), strings.Fields(command)...); code != exitError || !strings.Contains(out, "read-only") {
+			t.Errorf("%s: exit %d: %s", command, code, out)
+		}
+	}
+	for _, command := range []string{"status", "inbox list", "history"} {
+		if out, code, _ := d.run(t.Context(), strings.Fields(command)...); code != 0 {
+			t.Errorf("%s: exit %d: %s", command, code, out)
+		}
+	}
+	d.remount(t, 0)
+	d.wantAnswered(t, "writable again", 1)
+}
+
+// diskHouse is an agent whose state lies on a disk of its own, of 16 MiB.
+type diskHouse struct {
+	installed
+	state   string
+	servers *mailtest.Servers
+}
+
+func newDiskHouse(t *testing.T) *diskHouse {
+	d := &diskHouse{servers: mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})}
+	d.dir = t.TempDir()
+	d.state = filepath.Join(d.dir, "state")
+	if err := os.Mkdir(d.state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := syscall.Mount("tmpfs", d.state, "tmpfs", 0, "size=16m,mode=0700")
+	if errors.Is(err, syscall.EPERM) && os.Getenv(requireReal) == "" {
+		t.Skip("this user may not mount a disk")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(d.state, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	d.program = build(t, d.dir)
+	layAgent(t, d.dir, d.servers, "[turn]\ncommand = [\"echo\", \"done\"]\n[schedule]\nmode = \"none\"\n")
+	if code, out := d.poll(t); code != 0 { // the baseline
+		t.Fatalf("first poll: exit %d: %s", code, out)
+	}
+	return d
+}
+
+func (d *diskHouse) poll(t *testing.T) (code int, out string) {
+	t.Helper()
+	out, code, _ = d.run(t.Context(), "poll", "--quiet")
+	return code, out
+}
+
+// write is mail n of the operator.
+func (d *diskHouse) write(n int) {
+	raw := fmt.Sprintf("From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <m%d@example.com>\r\n\r\ndo it\r\n", n)
+	if _, err := d.servers.Append([]byte(raw), time.Now()); err != nil {
+		panic(err)
+	}
+}
+
+// fill takes all of the disk but so many bytes.
+func (d *diskHouse) fill(t *testing.T, free int) (filler string) {
+	t.Helper()
+	filler = filepath.Join(d.state, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size := int64(0)
+	for {
+		n, err := f.Write(make([]byte, 4096))
+		size += int64(n)
+		if errors.Is(err, syscall.ENOSPC) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Truncate(max(size-int64(free), 0)); err != nil {
+		t.Fatal(err)
+	}
+	return filler
+}
+
+func (d *diskHouse) remount(t *testing.T, flags uintptr) {
+	t.Helper()
+	if err := syscall.Mount("", d.state, "", syscall.MS_REMOUNT|flags, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantAnswered polls until so many mails are answered, and holds that each has
+// one answer.
+func (d *diskHouse) wantAnswered(t *testing.T, when string, mails int) {
+	t.Helper()
+	for range 10 {
+		if code, out := d.poll(t); code != 0 {
+			t.Errorf("%s: poll: exit %d: %s", when, code, out)
+		}
+		if len(d.replies()) >= mails {
+			break
+		}
+	}
+	replies := d.replies()
+	if len(replies) != mails {
+		t.Errorf("%s: %d mails are answered, want %d", when, len(replies), mails)
+	}
+	for to, copies := range replies {
+		for _, c := range copies {
+			if !bytes.Equal(c, copies[0]) {
+				t.Errorf("%s: two different answers to %s:\n%s\n---\n%s", when, to, copies[0], c)
+			}
+		}
+	}
+}
+
+// replies are the answers that were mailed, by what they answer.
+func (d *diskHouse) replies() map[string][][]byte {
+	replies := map[string][][]byte{}
+	for _, m := range d.servers.Sent() {
+		if h := mail.ParseHeader(m.Raw); strings.HasPrefix(h.MessageID, "<reply.") {
+			replies[h.InReplyTo] = append(replies[h.InReplyTo], m.Raw)
+		}
+	}
+	return replies
+}

@@ -1,0 +1,47 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"agentstateloop/turn"
+)
+
+// versionPatience is how long an agent may take to tell its version. Those that
+// are written in JavaScript take seconds on a small machine.
+const versionPatience = 20 * time.Second
+
+// checkAgent finds the agent's program as a turn would, from cron, and asks it
+// for its version, but for programs that we do not know.
+func (d *patient) checkAgent(ctx context.Context) []finding {
+	const check = "agent"
+	if d.agent == nil {
+		return skipped(check, "which it is is not known", "mend the configuration")
+	}
+	t := d.agent.Turn
+	if t == nil && d.config.file.Turn.Runner == "none" {
+		return []finding{good(check, `[turn] runner = "none": messages wait for `+"`agentstateloop inbox next`")}
+	}
+	if t == nil {
+		return skipped(check, "[turn] is not right, see config", "mend the configuration")
+	}
+	if t.Runner == turn.API {
+		s := d.config.file.API
+		return []finding{good(check, "the loop in this program, with %s from %s; it was asked nothing, since that costs", s.Model, cmp.Or(s.BaseURL, s.Provider))}
+	}
+	program, err := t.Find()
+	if err != nil {
+		return []finding{failure(check, "set PATH in env of [turn], or the whole path in command", err)}
+	}
+	if t.Runner == turn.Exec {
+		return []finding{good(check, "%s is there, and can be run", program)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionPatience)
+	defer cancel()
+	says, err := t.AskVersion(ctx)
+	if err != nil {
+		return []finding{failure(check, "run it by hand as your user, with the PATH of env in [turn]", err)}
+	}
+	return []finding{good(check, "%s is %s", program, says)}
+}

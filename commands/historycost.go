@@ -1,0 +1,137 @@
+package commands
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/state"
+)
+
+// What costs are summed up by.
+const (
+	byTurn   = "turn"
+	byDay    = "day"
+	byMonth  = "month"
+	bySender = "sender"
+)
+
+// costRow sums up the spendings of one turn, day, month or sender. Calls are
+// those to a model where each is counted, else attempts.
+type costRow struct {
+	Key    string       `json:"key"`
+	From   string       `json:"from,omitempty"` // of a turn: who caused it
+	Calls  int          `json:"calls"`
+	Tokens state.Tokens `json:"tokens"`
+	USD    float64      `json:"usd"`
+
+	cost state.Micros
+}
+
+// costs is what history --cost prints.
+type costs struct {
+	By       string     `json:"by"`
+	Rows     []*costRow `json:"rows"`
+	Total    costRow    `json:"total"`
+	Unpriced []string   `json:"unpriced"` // models of which some was counted as the dearest
+
+	rows map[string]*costRow
+}
+
+func (p *program) historyCost(c *cli.Context) error {
+	by := cmp.Or(c.String("by"), byDay)
+	if !slices.Contains([]string{byTurn, byDay, byMonth, bySender}, by) {
+		return usagef("", "--by %q is not one of: turn, day, month, sender", by)
+	}
+	for _, flag := range []string{"n", "follow"} {
+		if c.IsSet(flag) {
+			return usagef("", "--cost sums up the whole history: --%s has no meaning with it", flag)
+		}
+	}
+	a, err := p.agent(c)
+	if err != nil {
+		return err
+	}
+	sum := costs{By: by, Rows: []*costRow{}, Unpriced: []string{}, rows: map[string]*costRow{}}
+	tail := historyTail{store: a.Store}
+	if err := tail.walk(sum.add); err != nil {
+		return err
+	}
+	if by == bySender { // time gives the others their order
+		slices.SortStableFunc(sum.Rows, func(a, b *costRow) int { return cmp.Compare(b.cost, a.cost) })
+	}
+	if c.Bool("json") {
+		return p.printJSON(sum)
+	}
+	return p.printCosts(sum)
+}
+
+// add takes a history line in.
+func (s *costs) add(l state.Line) {
+	if l.Kind != state.LineSpend || l.Spending == nil {
+		return
+	}
+	key, from := l.Day, ""
+	switch s.By {
+	case byTurn:
+		key, from = l.TurnID, l.From
+	case byMonth:
+		key = l.Day[:min(len(l.Day), len("2006-01"))]
+	case bySender:
+		key = l.From
+	}
+	row := s.rows[key]
+	if row == nil {
+		row = &costRow{Key: key, From: from}
+		s.rows[key] = row
+		s.Rows = append(s.Rows, row)
+	}
+	row.add(*l.Spending)
+	s.Total.add(*l.Spending)
+	if l.Spending.Basis == state.BasisDearest && !slices.Contains(s.Unpriced, l.Spending.Model) {
+		s.Unpriced = append(s.Unpriced, l.Spending.Model)
+	}
+}
+
+func (r *costRow) add(sp state.Spending) {
+	r.Calls++
+	r.Tokens.Input += sp.Tokens.Input
+	r.Tokens.Output += sp.Tokens.Output
+	r.Tokens.CacheRead += sp.Tokens.CacheRead
+	r.Tokens.CacheWrite += sp.Tokens.CacheWrite
+	r.cost += sp.Cost
+	r.USD = r.cost.USD()
+}
+
+func (p *program) printCosts(s costs) error {
+	if len(s.Rows) == 0 {
+		p.printf("nothing that is known of was spent\n")
+		return nil
+	}
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(r costRow) {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t", cmp.Or(oneLine(r.Key), "unknown"),
+			r.Calls, r.Tokens.Input, r.Tokens.Output, r.Tokens.CacheRead, r.Tokens.CacheWrite, r.cost)
+		if r.From != "" {
+			fmt.Fprintf(w, " %s", oneLine(r.From))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "%s\tcalls\tinput\toutput\tcache read\tcache write\tcost\t\n", s.By)
+	for _, r := range s.Rows {
+		row(*r)
+	}
+	s.Total.Key = "total"
+	row(s.Total)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(s.Unpriced) > 0 {
+		p.warn("no price is known of %s: counted as the dearest model there is; set [prices.%q]", strings.Join(s.Unpriced, ", "), s.Unpriced[0])
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle"
+)
+
+func (p *program) initCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "init",
+		Usage: "set an agent up: configuration, crontab line, doctor",
+		Description: `On a terminal it asks for what it cannot guess; in a script flags say it all. A
+configuration that is there is kept, and only the line is installed. Another
+agent gets a file of its own by --config FILE.
+
+A password is read from a file, without an echo, or with --password-stdin; it
+is never an argument. Mail is proved as the preset knows: see docs/security.md.
+
+Example:
+  agentstateloop init
+  agentstateloop init --handle goulard3120 --operator you@example.com \
+    --address artificer3120@gmail.com --password-stdin <password`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "handle", Usage: "the agent's `NAME`; its callsign is @NAME"},
+			repeated("operator", "your own `ADDRESS`; may be repeated"),
+			&cli.StringFlag{Name: "address", Usage: "the agent's own mail `ADDRESS`"},
+			&cli.StringFlag{Name: "preset", Usage: "gmail, fastmail, outlook, generic or none, a `NAME`"},
+			&cli.StringFlag{Name: "imap-host", Usage: "`HOST` of the mailbox, or HOST:PORT"},
+			&cli.StringFlag{Name: "smtp-host", Usage: "`HOST` to send by, or HOST:PORT"},
+			&cli.StringFlag{Name: "ca-file", Usage: "`FILE` of their certificates"},
+			&cli.StringFlag{Name: "authserv-id", Usage: "`NAME` with which the mail server checks"},
+			&cli.StringFlag{Name: "password-file", Usage: "`FILE` (0600) with the mailbox's password"},
+			&cli.BoolFlag{Name: "password-stdin", Usage: "write stdin to that file", DisableDefaultText: true},
+			repeated("password-command", "`WORD` of what prints it; repeat it"),
+			&cli.StringFlag{Name: "client-id", Usage: "`ID` of your application, for OAuth2"},
+			&cli.StringFlag{Name: "client-secret-file", Usage: "`FILE` (0600) with its secret"},
+			&cli.StringFlag{Name: "runner", Usage: "exec, claude, codex, gemini or none, a `NAME`"},
+			repeated("command", "`WORD` of the agent's command; repeat it"),
+			&cli.StringFlag{Name: "workdir", Usage: "the agent's `FOLDER`; it is made"},
+			&cli.StringFlag{Name: "state-dir", Usage: "`FOLDER` of the agent's state"},
+			&cli.StringFlag{Name: "mesh-url", Usage: "`URL` of the mesh"},
+			&cli.StringFlag{Name: "mesh-token-file", Usage: "`FILE` (0600) with the agent's token"},
+			repeated("peer", "`HANDLE` that is answered; may be repeated"),
+			&cli.StringFlag{Name: "keymaster", Usage: "`HANDLE` that is told of failing passwords"},
+			&cli.StringFlag{Name: "schedule", Usage: "who polls: `MODE` crontab, fixed or none"},
+			&cli.StringFlag{Name: "crontab", Usage: "the crontab `PROGRAM`"},
+			&cli.BoolFlag{Name: "print", Usage: "only print the configuration", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "no-network", Usage: "doctor leaves servers alone", DisableDefaultText: true},
+		},
+		Action: p.init,
+	}
+}
+
+// words is the value of a flag that may be repeated. (The one of urfave/cli needs
+// twice the room in --help.)
+type words []string
+
+// Set takes one more.
+func (w *words) Set(word string) error {
+	*w = append(*w, word)
+	return nil
+}
+
+// String is all, for --help.
+func (w *words) String() string { return strings.Join(*w, " ") }
+
+func repeated(flag, usage string) cli.Flag {
+	return &cli.GenericFlag{Name: flag, Usage: usage, Value: &words{}}
+}
+
+// wordsOf is what a repeated flag was given.
+func wordsOf(c *cli.Context, flag string) []string { return *c.Generic(flag).(*words) }
+
+// initiated is what init --json prints.
+type initiated struct {
+	Agent   string        `json:"agent"`
+	Config  string        `json:"config"`
+	Created bool          `json:"created"` // false: it was there, and is kept
+	Checks  []findingJSON `json:"checks"`
+	Next    string        `json:"next"`
+}
+
+func (p *program) init(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	path, err := p.initPath(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("print") {
+		return p.printConfig(c, path)
+	}
+	result := initiated{Config: path}
+	var s setup
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if s, err = p.answers(c, path); err != nil {
+			return err
+		}
+		if result.Created, err = p.lay(s, path); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	a, err := p.load(path)
+	if err != nil {
+		return err
+	}
+	result.Agent = a.Handle
+	if !c.Bool("json") {
+		p.tellLaid(c, result, s)
+	}
+	p.install(c.Context, a)
+	found := p.examine(c.Context, path, nil, !c.Bool("no-network"))
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	result.Next = p.next(a, found)
+	if c.Bool("json") {
+		result.Checks = findingsJSON(found)
+		return p.printJSON(result)
+	}
+	p.printFindings(found)
+	p.printf("\n%s\n", result.Next)
+	return nil
+}
+
+// initPath is where the configuration is, or will be.
+func (p *program) initPath(c *cli.Context) (string, error) {
+	path, err := p.configPath(c)
+	if err == nil || c.IsSet("config") {
+		return path, err
+	}
+	// None of the places has one: the user's own folder.
+	dir := p.env("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := p.home()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, name, "agent.toml"), nil
+}
+
+// printConfig is init --print.
+func (p *program) printConfig(c *cli.Context, path string) error {
+	s, err := p.answers(c, path)
+	if err != nil {
+		return err
+	}
+	p.printf("%s", s.text())
+	return nil
+}
+
+// lay writes the secret, then makes the folder of the agent, then the
+// configuration, each in one step: what is interrupted leaves whole files, and
+// no configuration that lacks one. created is false where there is a
+// configuration meanwhile, which is kept.
+func (p *program) lay(s setup, path string) (created bool, err error) {
+	if s.password != "" {
+		written, err := writeNew(s.passwordFile, s.password+"\n")
+		if err == nil && !written {
+			err = &hinted{fmt.Errorf("%s is there already", s.passwordFile), "leave the password out to use what is in it, or remove it"}
+		}
+		if err != nil {
+			return false, fmt.Errorf("write password: %w", err)
+		}
+	}
+	if s.workdir != "" {
+		if err := os.MkdirAll(s.workdir, 0o700); err != nil {
+			return false, fmt.Errorf("make workdir: %w", err)
+		}
+	}
+	created, err = writeNew(path, s.text())
+	if err != nil {
+		return false, fmt.Errorf("write configuration: %w", err)
+	}
+	return created, nil
+}
+
+// writeNew makes a file (0600) with text in one step: it is there whole and
+// durable, or not at all. One that is there already stays as it is, and written
+// is false. Its folder is made (0700).
+func writeNew(path, text string) (written bool, err error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return false, err
+	}
+	f, err := os.CreateTemp(dir, ".init-*")
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(f.Name())
+	_, err = io.WriteString(f, text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return false, err
+	}
+	// A rename would replace what somebody has just put there.
+	if err := os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		return true, err
+	}
+	return true, errors.Join(folder.Sync(), folder.Close())
+}
+
+// tellLaid says what was written, and what not.
+func (p *program) tellLaid(c *cli.Context, r initiated, s setup) {
+	if r.Created {
+		if s.password != "" {
+			p.printf("wrote %s (mode 0600)\n", s.passwordFile)
+		}
+		p.printf("wrote %s (mode 0600)\n\n", r.Config)
+		return
+	}
+	p.printf("kept %s, which is there already\n\n", r.Config)
+	if handle := c.String("handle"); handle != "" && handle != r.Agent {
+		p.warn("%s is of @%s; give @%s a file of its own: --config %s", r.Config, r.Agent, handle, filepath.Join(filepath.Dir(r.Config), handle+".toml"))
+	}
+}
+
+// install puts the crontab line there. What is in its way is told by doctor, as
+// it is in the state from now on.
+func (p *program) install(ctx context.Context, a *cycle.Agent) {
+	if a.Schedule.Mode != cycle.ModeCrontab {
+		return
+	}
+	if _, err := a.Install(ctx); err != nil {
+		p.warn("install crontab line: %v", err)
+	}
+}
+
+// next is the command to run now, and what to expect of it.
+func (p *program) next(a *cycle.Agent, found []finding) string {
+	again := name
+	if path, err := p.findConfig(""); err != nil || path != a.Config {
+		again += " --config " + a.Config
+	}
+	for _, f := range found {
+		if f.Level == levelError && strings.HasPrefix(f.Check, "secret.") && strings.Contains(f.Hint, name+" login") {
+			return fmt.Sprintf("Next: `%s login`, to get the refresh token.", again)
+		}
+	}
+	if countLevel(found, levelError) > 0 {
+		return fmt.Sprintf("Next: mend what is an error above, then `%s doctor`.", again)
+	}
+	if a.Mail == nil && a.Turn == nil {
+		return fmt.Sprintf("Next: `%s inbox next`, in what answers.", again)
+	}
+	if a.Mail == nil {
+		return fmt.Sprintf("Next: `%s tell \"are you there?\"`.", again)
+	}
+	return fmt.Sprintf(`Next: `+"`%s poll`"+`, then mail %s with @%s in the subject.
+The first poll takes those mails of yours that are unread, and from then on all
+that come; older ones it leaves alone.`, again, a.Mail.Address, a.Handle)
+}

@@ -1,0 +1,193 @@
+package commands
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"agentstateloop/cron/crontest"
+)
+
+// openTerminal gives both ends of a pseudo-terminal.
+func openTerminal(t *testing.T) (person, program *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals here: ", err)
+	}
+	t.Cleanup(func() { person.Close() })
+	fd := int(person.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return person, program
+}
+
+// dialogue is an init that runs at a terminal of its own.
+type dialogue struct {
+	t         *testing.T
+	dir       string
+	person    *os.File
+	tty       *os.File
+	questions *bufio.Reader
+	cancel    context.CancelFunc
+	done      chan int // the exit code
+}
+
+func startInit(t *testing.T) *dialogue {
+	t.Helper()
+	d := &dialogue{t: t, dir: t.TempDir(), done: make(chan int, 1)}
+	d.person, d.tty = openTerminal(t)
+	command, _, err := crontest.Write(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write := io.Pipe()
+	d.questions = bufio.NewReader(read)
+	ctx, cancel := context.WithCancel(t.Context())
+	d.cancel = cancel
+	t.Cleanup(cancel)
+	p := program{
+		stdin: d.tty, stdout: io.Discard, stderr: write,
+		environ:    []string{"PATH=/usr/bin:/bin"},
+		home:       func() (string, error) { return d.dir, nil },
+		executable: func() (string, error) { return filepath.Join(d.dir, name), nil },
+		now:        time.Now,
+		proc:       "/proc",
+	}
+	go func() {
+		d.done <- p.run(ctx, []string{name, "init", "--config", d.config(), "--preset", "gmail", "--runner", "none", "--no-network", "--crontab", command})
+		write.Close()
+	}()
+	return d
+}
+
+func (d *dialogue) config() string { return filepath.Join(d.dir, "agent.toml") }
+
+// answer waits for a question, and types.
+func (d *dialogue) answer(question, text string) {
+	d.t.Helper()
+	var asked strings.Builder
+	for !strings.HasSuffix(asked.String(), ": ") {
+		b, err := d.questions.ReadByte()
+		if err != nil {
+			d.t.Fatalf("instead of %q: %q, %v", question, asked.String(), err)
+		}
+		asked.WriteByte(b)
+	}
+	if !strings.Contains(asked.String(), question) {
+		d.t.Fatalf("asked %q, want %q", asked.String(), question)
+	}
+	if _, err := io.WriteString(d.person, text); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// waitForSilence returns when the terminal shows no more what is typed.
+func (d *dialogue) waitForSilence() {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		if ctx.Err() != nil {
+			d.t.Fatal("what is typed is still shown")
+		}
+		attributes, err := unix.IoctlGetTermios(int(d.tty.Fd()), unix.TCGETS)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if attributes.Lflag&unix.ECHO == 0 {
+			return
+		}
+	}
+}
+
+// shown is what the person has seen of what he typed.
+func (d *dialogue) shown() string {
+	d.t.Helper()
+	if err := d.person.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+		// A device that knows no deadlines has all there is by now.
+		d.t.Log(err)
+	}
+	var all []byte
+	buf := make([]byte, 4096)
+	if n, err := d.person.Read(buf); err == nil {
+		all = append(all, buf[:n]...)
+	}
+	return string(all)
+}
+
+func (d *dialogue) everything() {
+	d.answer("your own mail address", "operator@example.com\n")
+	d.answer("the agent's mail address", "goulard3120@gmail.com\n")
+	d.answer("[goulard3120]", "\n")
+	d.answer("app password", "")
+	d.waitForSilence()
+}
+
+// A password is not shown while it is typed, and stands in its file alone.
+func TestInitHidesThePassword(t *testing.T) {
+	d := startInit(t)
+	d.everything()
+	go io.Copy(io.Discard, d.questions)
+	if _, err := io.WriteString(d.person, "hunter2-and-more\n"); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-d.done; code != exitDone {
+		t.Fatalf("init exits %d", code)
+	}
+	if shown := d.shown(); strings.Contains(shown, "hunter2") || !strings.Contains(shown, "operator@example.com") {
+		t.Errorf("the terminal shows %q", shown)
+	}
+	if got := content(t, filepath.Join(d.dir, "goulard3120.password")); got != "hunter2-and-more\n" {
+		t.Errorf("the file has %q", got)
+	}
+	if strings.Contains(content(t, d.config()), "hunter2") {
+		t.Error("the password is in agent.toml")
+	}
+}
+
+// Whoever interrupts init finds his terminal as it was, and no file.
+func TestInitInterrupted(t *testing.T) {
+	d := startInit(t)
+	before, err := term.GetState(int(d.tty.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.everything()
+	go io.Copy(io.Discard, d.questions)
+	d.cancel()
+	if code := <-d.done; code == exitDone {
+		t.Error("init exits 0")
+	}
+	if after, err := term.GetState(int(d.tty.Fd())); err != nil || *after != *before {
+		t.Errorf("the terminal is left as %+v, %v; it was %+v", after, err, before)
+	}
+	entries, err := os.ReadDir(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != "crontab" {
+			t.Errorf("it leaves %s", e.Name())
+		}
+	}
+}

@@ -1,0 +1,372 @@
+package commands
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+)
+
+// asker gets what flags have not said: from the person at a terminal, or not
+// at all.
+type asker struct {
+	terminal *os.File // nil: there is none
+	lines    *bufio.Reader
+	out      io.Writer
+}
+
+func (p *program) asker() *asker {
+	f, ok := p.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return &asker{}
+	}
+	return &asker{terminal: f, lines: bufio.NewReader(f), out: p.stderr}
+}
+
+// errNobody is what a person gets who ends the questions.
+var errNobody = &hinted{errors.New("interrupted: nothing was written"), "run init again, or give flags: see agentstateloop init --help"}
+
+// ask gives value if that is set and right. Else, at a terminal, it asks until
+// the answer is right, an empty one being the guess. Elsewhere what is missing
+// is a usageError that names the flag: a guess is for a person to confirm.
+func (a *asker) ask(ctx context.Context, value, flag, question, guess string, check func(string) error) (string, error) {
+	if value != "" {
+		if err := check(value); err != nil {
+			return "", usagef("", "--%s %s: %v", flag, value, err)
+		}
+		return value, nil
+	}
+	if a.terminal == nil {
+		return "", usagef("see agentstateloop init --help", "--%s is missing, and there is no terminal to ask at: %s", flag, question)
+	}
+	prompt := question + ": "
+	if guess != "" {
+		prompt = fmt.Sprintf("%s [%s]: ", question, guess)
+	}
+	for {
+		answer, err := a.line(ctx, prompt)
+		if err != nil {
+			return "", err
+		}
+		if answer == "" {
+			answer = guess
+		}
+		if answer == "" {
+			continue
+		}
+		if err = check(answer); err == nil {
+			return answer, nil
+		}
+		fmt.Fprintf(a.out, "  %s: %v\n", printable(answer), err)
+	}
+}
+
+// line asks for one line. When ctx ends, nobody waits for it any more.
+func (a *asker) line(ctx context.Context, prompt string) (string, error) {
+	fmt.Fprint(a.out, prompt)
+	answer, err := await(ctx, func() (string, error) { return a.lines.ReadString('\n') })
+	if err != nil {
+		fmt.Fprintln(a.out)
+		return "", errNobody
+	}
+	return strings.TrimSpace(answer), nil
+}
+
+// secret asks for a line that is not shown.
+func (a *asker) secret(ctx context.Context, prompt string) (string, error) {
+	fmt.Fprint(a.out, prompt)
+	defer fmt.Fprintln(a.out)
+	fd := int(a.terminal.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", fmt.Errorf("ask for a password: %w", err)
+	}
+	// Whoever is interrupted here must find his terminal with its echo.
+	defer term.Restore(fd, before)
+	answer, err := await(ctx, func() (string, error) {
+		text, err := term.ReadPassword(fd)
+		return string(text), err
+	})
+	if err != nil {
+		return "", errNobody
+	}
+	return strings.TrimSpace(answer), nil
+}
+
+// await gives up a read that nothing can end when ctx does.
+func await(ctx context.Context, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		text, err := read()
+		got <- answer{text, err}
+	}()
+	select {
+	case a := <-got:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// answers gathers all that the configuration needs before anything is written,
+// and checks it as a poll would.
+func (p *program) answers(c *cli.Context, path string) (setup, error) {
+	home, err := p.home()
+	if err != nil {
+		return setup{}, err
+	}
+	a := p.asker()
+	s := setup{
+		caFile: c.String("ca-file"), meshURL: c.String("mesh-url"), meshTokenFile: c.String("mesh-token-file"),
+		peers: wordsOf(c, "peer"), keymaster: c.String("keymaster"), workdir: c.String("workdir"),
+		stateDir: c.String("state-dir"), mode: c.String("schedule"), crontab: c.String("crontab"), command: wordsOf(c, "command"),
+		path: lastingPath(p.env("PATH")), home: home,
+	}
+	for _, step := range []func() error{
+		func() error { return s.askMail(c, a) },
+		func() error { return s.askTurn(c, a) },
+		func() error { return s.makeAbsolute(path) },
+		func() error { return p.askSecret(c, a, &s, path) },
+		func() error { return p.checkSetup(s, path) },
+	} {
+		if err := step(); err != nil {
+			return setup{}, err
+		}
+	}
+	return s, nil
+}
+
+// askMail learns who speaks with whom, and where.
+func (s *setup) askMail(c *cli.Context, a *asker) error {
+	ctx := c.Context
+	var err error
+	choice := c.String("preset")
+	if choice != "" && !slices.Contains(presetNames(), choice) {
+		return usagef("", "--preset %s: is none of: %s", choice, strings.Join(presetNames(), ", "))
+	}
+	if choice != presetNone {
+		s.operators = wordsOf(c, "operator")
+		if len(s.operators) == 0 {
+			operator, err := a.ask(ctx, "", "operator", "your own mail address, which you write from", "", isAddress)
+			if err != nil {
+				return err
+			}
+			s.operators = []string{operator}
+		}
+		if s.address, err = a.ask(ctx, c.String("address"), "address", "the agent's mail address, one of its own", "", isAddress); err != nil {
+			return err
+		}
+	}
+	guess, _, _ := strings.Cut(strings.ToLower(s.address), "@")
+	if !validHandle(guess) {
+		guess = ""
+	}
+	if s.handle, err = a.ask(ctx, c.String("handle"), "handle", "the agent's name, which calls it as @NAME", guess, isHandle); err != nil || s.address == "" {
+		return err
+	}
+	if choice == "" {
+		choice = presetOf(s.address)
+	}
+	if choice == "" && c.String("imap-host") != "" {
+		choice = "generic"
+	}
+	if choice, err = a.ask(ctx, choice, "preset", "its mail provider ("+strings.Join(presetNames()[:4], ", ")+")", "generic", isPreset); err != nil {
+		return err
+	}
+	return s.askHosts(c, a, presets()[choice], choice)
+}
+
+func (s *setup) askHosts(c *cli.Context, a *asker, known preset, choice string) error {
+	var err error
+	ctx := c.Context
+	s.imap, s.smtp = known.imap, known.smtp
+	if choice == "outlook" && presetOf(s.address) != choice {
+		s.smtp = "smtp.office365.com:587" // a firm's own domain
+	}
+	if given := c.String("imap-host"); given != "" || s.imap == "" {
+		if s.imap, err = a.ask(ctx, given, "imap-host", "its IMAP server", "imap."+domainOf(s.address), isHost); err != nil {
+			return err
+		}
+		s.imap = withPort(s.imap, "993")
+	}
+	if given := c.String("smtp-host"); given != "" || s.smtp == "" {
+		if given == "" && a.terminal == nil {
+			given = smtpBeside(s.imap)
+		}
+		if s.smtp, err = a.ask(ctx, given, "smtp-host", "its SMTP server", smtpBeside(s.imap), isHost); err != nil {
+			return err
+		}
+		s.smtp = withPort(s.smtp, "465")
+	}
+	s.authservID = c.String("authserv-id")
+	if s.authservID == "" {
+		s.authservID = known.authservID
+	}
+	s.clientID, s.provider = c.String("client-id"), known.provider
+	s.passwordCommand = wordsOf(c, "password-command")
+	if s.clientID != "" && s.provider == "" {
+		return usagef("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id is for --preset gmail and outlook")
+	}
+	if known.onlyOAuth && s.clientID == "" {
+		s.clientID, err = a.ask(ctx, "", "client-id", "the client id of the application you registered with the provider, which takes no passwords (OAuth2, see docs/operating.md)", "", isText)
+	}
+	return err
+}
+
+// askTurn learns what answers.
+func (s *setup) askTurn(c *cli.Context, a *asker) error {
+	var err error
+	runner := c.String("runner")
+	if runner == "" && len(s.command) > 0 {
+		runner = "exec"
+	}
+	found := foundRunner(s.path)
+	if a.terminal == nil && runner == "" {
+		runner = found
+	}
+	guess := found
+	if guess == "" {
+		guess = "exec"
+	}
+	if s.runner, err = a.ask(c.Context, runner, "runner", "what answers: claude, codex, gemini, exec (a program of yours) or none", guess, isRunner); err != nil {
+		return err
+	}
+	if s.runner == "exec" && len(s.command) == 0 {
+		command, err := a.ask(c.Context, "", "command", "that program, which gets the prompt on stdin and prints the answer", "", isText)
+		if err != nil {
+			return err
+		}
+		s.command = strings.Fields(command)
+	}
+	return nil
+}
+
+// makeAbsolute makes paths mean here what they will mean in the configuration.
+func (s *setup) makeAbsolute(config string) error {
+	if s.workdir == "" && s.runner != "none" {
+		// Not the configuration's folder, where the secrets are.
+		s.workdir = filepath.Join(s.home, "agents", s.handle)
+	}
+	for _, path := range []*string{&s.caFile, &s.meshTokenFile, &s.workdir, &s.stateDir} {
+		if err := s.absolute(path); err != nil {
+			return err
+		}
+	}
+	programs := []*string{&s.crontab}
+	if len(s.command) > 0 {
+		programs = append(programs, &s.command[0])
+	}
+	for _, program := range programs {
+		if !strings.Contains(*program, "/") {
+			continue // a name, to be looked up
+		}
+		if err := s.absolute(program); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *setup) absolute(path *string) error {
+	if *path == "" {
+		return nil
+	}
+	if rest, ok := strings.CutPrefix(*path, "~/"); ok {
+		*path = filepath.Join(s.home, rest)
+		return nil
+	}
+	abs, err := filepath.Abs(*path)
+	*path = abs
+	return err
+}
+
+// askSecret learns where the mailbox's secret is, and if need be the secret.
+func (p *program) askSecret(c *cli.Context, a *asker, s *setup, config string) error {
+	switch {
+	case s.address == "" || len(s.passwordCommand) > 0:
+		return nil
+	case s.clientID != "":
+		s.clientSecretFile = c.String("client-secret-file")
+		s.refreshTokenFile = defaultFile(config, s.handle, "refresh-token")
+		return s.absolute(&s.clientSecretFile)
+	}
+	s.passwordFile = c.String("password-file")
+	if s.passwordFile == "" {
+		s.passwordFile = defaultFile(config, s.handle, "password")
+	}
+	if err := s.absolute(&s.passwordFile); err != nil || c.Bool("print") {
+		return err
+	}
+	_, err := os.Lstat(s.passwordFile)
+	there := err == nil
+	switch {
+	case c.Bool("password-stdin") && there:
+		return usagef("leave --password-stdin out to use what is in it, or remove it", "%s is there already", s.passwordFile)
+	case c.Bool("password-stdin") && a.terminal == nil:
+		s.password, err = p.readPassword()
+	case c.IsSet("password-file") && !c.Bool("password-stdin") || there:
+		return nil
+	case a.terminal == nil:
+		return usagef("see agentstateloop init --help", "--password-file or --password-stdin is missing, and there is no terminal to ask at")
+	default:
+		s.password, err = a.secret(c.Context, fmt.Sprintf("the %s of %s (not shown; empty: later): ", presetSecret(s.address, c.String("preset")), s.address))
+	}
+	if err != nil || s.password == "" {
+		return err
+	}
+	p.secrets.Learn(s.passwordFile, s.password)
+	_, err = usable(s.password, "the password")
+	return err
+}
+
+func presetSecret(address, choice string) string {
+	if choice == "" {
+		choice = presetOf(address)
+	}
+	if known := presets()[choice]; known.secret != "" {
+		return known.secret
+	}
+	return "password"
+}
+
+// readPassword reads all of stdin.
+func (p *program) readPassword() (string, error) {
+	data, err := io.ReadAll(io.LimitReader(p.stdin, longestSecret+1))
+	if err != nil {
+		return "", fmt.Errorf("read password from stdin: %w", err)
+	}
+	text := strings.TrimRight(string(data), "\r\n")
+	if text == "" {
+		return "", usagef("", "--password-stdin: stdin holds none")
+	}
+	return usable(text, "stdin")
+}
+
+// checkSetup reads and wires the text as a poll will read the file, so that no
+// answer makes a configuration that is refused.
+func (p *program) checkSetup(s setup, path string) error {
+	self, err := p.executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	conf, err := parseConfig(path, s.text(), s.home)
+	if err == nil {
+		_, err = p.wire(conf, self)
+	}
+	if e, ok := errors.AsType[*configError](err); ok {
+		return usagef(e.hint, "what was given makes no configuration: %s: %s", e.key, e.text)
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/oauth2"
+
+	"agentstateloop/mail"
+	"agentstateloop/state"
+)
+
+// consentPatience is how long login waits for the browser.
+const consentPatience = 15 * time.Minute
+
+func (p *program) loginCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "login",
+		Usage:     "get the refresh token for a mailbox with OAuth2",
+		ArgsUsage: "[imap|smtp]",
+		Description: `For a mailbox with [mail.imap.oauth2]. Prints an address: open it in a browser,
+log in as the agent's mailbox and allow the access. The browser then comes back
+to this program, which writes the refresh token to refresh_token_file (0600).
+
+Where the browser is on another machine, give --addr and forward its port:
+  ssh -L 8803:127.0.0.1:8803 thismachine
+
+Example:
+  agentstateloop login --addr 127.0.0.1:8803`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "where the browser comes back, `ADDRESS`"},
+		},
+		Action: p.login,
+	}
+}
+
+func (p *program) login(c *cli.Context) error {
+	if err := arguments(c, 0, 1); err != nil {
+		return err
+	}
+	which := cmp.Or(c.Args().First(), "imap")
+	if which != "imap" && which != "smtp" {
+		return usagef("", "%q is neither imap nor smtp", which)
+	}
+	conf, err := p.config(c)
+	if err != nil {
+		return err
+	}
+	section, s := "mail."+which+".oauth2", conf.file.Mail.IMAP
+	if which == "smtp" {
+		s = conf.smtp()
+	}
+	if !s.OAuth2.set() {
+		return conf.wrong(section, "is missing: agent.toml.example shows it; a mailbox with a password needs no login")
+	}
+	known, err := conf.provider(section, s.OAuth2)
+	if err != nil {
+		return err
+	}
+	if known.endpoint.AuthURL == "" {
+		return conf.wrong(section+".auth_url", "is missing: where the provider asks a person for the consent")
+	}
+	o, err := p.wireOAuth(conf, section, s.OAuth2, 30*time.Second)
+	if err != nil {
+		return err
+	}
+	listener, err := listenHere(c.String("addr"))
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	// By name, without a path: Microsoft lets the port differ only so.
+	ask := oauth2.Config{ClientID: s.OAuth2.ClientID, Endpoint: known.endpoint, Scopes: known.scopes, RedirectURL: "http://localhost:" + port}
+	user := cmp.Or(s.Username, conf.file.Mail.Address)
+	token, err := p.consent(c.Context, o, ask, user, listener)
+	if err != nil {
+		return err
+	}
+	return p.keepRefreshToken(conf.resolve(s.OAuth2.RefreshTokenFile), token)
+}
+
+// config reads the configuration without wiring an agent: a mailbox that cannot
+// be logged in to must not be in the way of its login.
+func (p *program) config(c *cli.Context) (*config, error) {
+	path, err := p.configPath(c)
+	if err != nil {
+		return nil, err
+	}
+	home, err := p.home()
+	if err != nil {
+		return nil, err
+	}
+	return readConfig(path, home)
+}
+
+// consent sends a person to the provider and waits for what the browser brings
+// back.
+func (p *program) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, user string, listener net.Listener) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, consentPatience, fmt.Errorf("the browser did not come back within %v", consentPatience))
+	defer cancel()
+	mark, verifier := rand.Text(), oauth2.GenerateVerifier()
+	back := make(chan answered, 1)
+	server := &http.Server{Handler: browser(mark, back), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	serving := make(chan error, 1)
+	go func() { serving <- server.Serve(listener) }()
+	defer server.Shutdown(ctx)
+	p.printf("open this address, log in as %s and allow the access:\n\n  %s\n\n", oneLine(user), ask.AuthCodeURL(mark,
+		oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
+		oauth2.SetAuthURLParam("prompt", "consent"), oauth2.SetAuthURLParam("login_hint", user)))
+	select {
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case err := <-serving:
+		return "", err
+	case a := <-back:
+		if a.refused != "" {
+			return "", fmt.Errorf("the provider refuses: %s", oneLine(a.refused))
+		}
+		return o.Exchange(ctx, a.code, verifier, ask.RedirectURL)
+	}
+}
+
+// answered is what the browser came back with.
+type answered struct{ code, refused string }
+
+// browser takes the first answer that bears our mark (RFC 6749 section 10.12).
+func browser(mark string, back chan<- answered) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		q := r.URL.Query()
+		a := answered{code: q.Get("code"), refused: strings.TrimSpace(q.Get("error") + " " + q.Get("error_description"))}
+		if r.URL.Path != "/" || q.Get("state") != mark || a == (answered{}) {
+			http.Error(w, "this is not the answer that agentstateloop waits for", http.StatusNotFound)
+			return
+		}
+		select {
+		case back <- a:
+			fmt.Fprintln(w, "Go back to the terminal; this page can be closed.")
+		default:
+			http.Error(w, "there was an answer already", http.StatusConflict)
+		}
+	}
+}
+
+// keepRefreshToken writes the file that refresh_token_file names.
+func (p *program) keepRefreshToken(file, token string) error {
+	p.secrets.Learn(file, token)
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real // the link stays
+	}
+	dir := state.Store{Dir: filepath.Dir(file)}
+	if err := dir.Keep(filepath.Base(file), strings.NewReader(token+"\n")); err != nil {
+		return errors.Join(errors.New("the refresh token is lost: log in once more"), err)
+	}
+	p.printf("the refresh token is in %s\n", file)
+	return nil
+}

@@ -1,0 +1,96 @@
+package commands
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"agentstateloop/mesh"
+	"agentstateloop/turn/react/scripted"
+)
+
+const apiConfig = `
+[api]
+provider = %q
+base_url = %q
+model = "gpt-4o"
+low_model = "gpt-4o-mini"
+key_file = "api-key"
+`
+
+// scriptModel: model PROVIDER FILE, where FILE holds scripted.Replies as JSON,
+// one after the other
+func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: model PROVIDER FILE")
+	}
+	var replies []scripted.Reply
+	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(args[1])))
+	for dec.More() {
+		var r scripted.Reply
+		ts.Check(dec.Decode(&r))
+		replies = append(replies, r)
+	}
+	w := worldOf(ts)
+	script := scripted.Replies(replies...)
+	w.script.Store(&script) // the service may be answering
+	if w.model != nil {
+		return
+	}
+	w.model = &scripted.Server{Script: func(q scripted.Request) scripted.Reply { return (*w.script.Load())(q) }}
+	url, stop, err := w.model.Start()
+	ts.Check(err)
+	ts.Defer(stop)
+	if args[0] == providerOpenAI {
+		url += "/v1"
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("api-key"), []byte(scripted.Key+"\n"), 0o600))
+	ts.Check(os.MkdirAll(ts.MkAbs("work"), 0o700))
+	for _, name := range []string{"agent.toml", "mail.toml"} {
+		text := strings.Replace(ts.ReadFile(name), "command = [\"./reply.sh\"]", "runner = \"api\"\nworkdir = \"work\"", 1)
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text+fmt.Sprintf(apiConfig, args[0], url)), 0o600))
+	}
+}
+
+// scriptAsked: [!] asked PATTERN, and whatever was asked was in order
+func scriptAsked(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] asked PATTERN")
+	}
+	w := worldOf(ts)
+	if refused := w.model.Refused(); len(refused) > 0 {
+		ts.Fatalf("the model was asked what is not in order: %q", refused)
+	}
+	var all bytes.Buffer
+	for _, q := range w.model.Asked() {
+		fmt.Fprintf(&all, "%s\n", q.Body)
+	}
+	expect(ts, neg, args[0], all.String())
+}
+
+// scriptReport: report FROM TEXT
+func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: report FROM TEXT")
+	}
+	web := httptest.NewServer(worldOf(ts).mesh)
+	defer web.Close()
+	c := mesh.Client{URL: web.URL, Handle: args[0]}
+	box, err := c.Mailbox(context.Background(), 0)
+	ts.Check(err)
+	for _, m := range box.Messages {
+		if m.Kind == mesh.KindAsk {
+			_, err := c.Send(context.Background(), mesh.Message{To: m.From, Kind: mesh.KindReport, Correlation: cmp.Or(m.Correlation, m.ID), Text: args[1]})
+			ts.Check(err)
+			return
+		}
+	}
+	ts.Fatalf("nothing was asked of %s: %+v", args[0], box.Messages)
+}

@@ -1,0 +1,107 @@
+package commands
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/mesh"
+)
+
+// TestAPeerMailsTheOperator is the operator's night with the real program: the
+// password of alpha's mailbox dies, and beta, asked over the mesh, mails its
+// operator in its place.
+func TestAPeerMailsTheOperator(t *testing.T) {
+	t.Parallel()
+	tokens := map[string]string{"alpha": "token-of-alpha", "beta": "token-of-beta"}
+	web := httptest.NewServer(mesh.NewServer(mesh.Options{Tokens: tokens}))
+	t.Cleanup(web.Close)
+	s := &society{t: t, program: build(t, t.TempDir()), url: web.URL, dirs: map[string]string{}}
+	boxes := map[string]*mailtest.Servers{}
+	for handle, other := range map[string]string{"alpha": "beta", "beta": "alpha"} {
+		s.join(handle, "echo 'I shall see to it'\n", other)
+		boxes[handle] = mailtest.StartMemory(t, mailtest.Options{Username: handle + "@example.org"})
+		s.hasMail(handle, boxes[handle], tokens[handle], other)
+		s.run(handle, "poll")
+	}
+
+	boxes["alpha"].SetPassword("rotated at night")
+	for range 3 {
+		s.exits(exitSource, "alpha", "poll", "--quiet")
+	}
+	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap fails: 3 polls in a row since") || !strings.Contains(got, "; you were told") {
+		t.Errorf("status:\n%s", got)
+	}
+	// Beta is alpha's keymaster, too: it has turns for the alarms, and for the
+	// request to relay none.
+	s.run("beta", "poll")
+	if n := len(s.tasks("beta")); n != 2 {
+		t.Errorf("%d turns for imap and smtp", n)
+	}
+	relayed := 0
+	for _, m := range boxes["beta"].Sent() {
+		text := string(m.Raw)
+		if !strings.Contains(text, "Subject: @beta: word of alpha\r\n") {
+			continue
+		}
+		relayed++
+		if m.To[0] != "operator@example.com" || !strings.Contains(text, "> Credential blocker: imap of @alpha was refused in 3 polls in a row") || strings.Contains(text, "rotated") {
+			t.Errorf("beta mailed %s", text)
+		}
+	}
+	if relayed != 1 || len(boxes["alpha"].Sent()) != 0 {
+		t.Errorf("beta relayed %d times; alpha mailed %d", relayed, len(boxes["alpha"].Sent()))
+	}
+
+	boxes["alpha"].SetPassword(boxes["alpha"].Password)
+	s.run("alpha", "poll")
+	sent := boxes["alpha"].Sent()
+	if len(sent) != 1 || !strings.Contains(string(sent[0].Raw), "Subject: @alpha: credential imap works again\r\n") {
+		t.Errorf("when it works again, alpha mailed %d: %s", len(sent), sent)
+	}
+	s.run("alpha", "poll")
+	s.run("beta", "poll")
+	if n := len(s.tasks("beta")); n != 2 {
+		t.Errorf("a recovery is no reason for a turn: %d", n)
+	}
+}
+
+// hasMail gives an agent a mailbox, a token, and the other as its keymaster.
+func (s *society) hasMail(handle string, box *mailtest.Servers, token, keymaster string) {
+	s.t.Helper()
+	dir := s.dirs[handle]
+	config := fmt.Sprintf(`[agent]
+handle = %q
+operator = ["operator@example.com"]
+state_dir = "state"
+[mail]
+address = "%[1]s@example.org"
+[mail.imap]
+host = %q
+tls = "none"
+password_file = "password"
+[mail.smtp]
+host = %q
+tls = "none"
+[trust]
+require = "from"
+[mesh]
+url = %q
+token_file = "token"
+peers = [%[5]q]
+keymaster = %[5]q
+[turn]
+command = ["./agent.sh"]
+[schedule]
+mode = "none"
+`, handle, box.IMAP, box.SMTP, s.url, keymaster)
+	for name, text := range map[string]string{"agent.toml": config, "password": box.Password, "token": token} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}

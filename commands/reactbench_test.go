@@ -1,0 +1,127 @@
+package commands
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/turn/react/scripted"
+)
+
+const benchLoop = `[turn]
+runner = "api"
+workdir = "work"
+[schedule]
+mode = "none"
+[api]
+provider = "anthropic"
+base_url = %q
+model = "claude-sonnet-4-5"
+key_file = "api-key"
+[tools.shell]
+command = ["sh", "-c", "echo here"]
+description = "Says where it is."
+schema = "shell.json"
+`
+
+const benchClaude = `[turn]
+runner = "claude"
+command = [%q, "--allowedTools", "Bash"]
+env = { ANTHROPIC_BASE_URL = %q, ANTHROPIC_API_KEY = %q, HOME = %q, PATH = %q, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = "1" }
+[schedule]
+mode = "none"
+`
+
+// BenchmarkTenTools is a turn of ten tool calls, one after the other, from the
+// start of the poll that finds the mail to its end: with our own loop, and with
+// the claude CLI, where AGENTSTATELOOP_CLIS has it. The model is the same, and
+// answers at once. It reports CPU and the most memory that any one process had.
+func BenchmarkTenTools(b *testing.B) {
+	program := build(b, b.TempDir())
+	b.Run("api", func(b *testing.B) {
+		benchTenTools(b, program, "shell", func(dir, url string) string { return fmt.Sprintf(benchLoop, url) })
+	})
+	b.Run("claude", func(b *testing.B) {
+		claude := filepath.Join(os.Getenv("AGENTSTATELOOP_CLIS"), "claude")
+		if _, err := os.Stat(claude); err != nil {
+			b.Skip("no claude: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it")
+		}
+		benchTenTools(b, program, "Bash", func(dir, url string) string {
+			return fmt.Sprintf(benchClaude, claude, url, scripted.Key, dir, os.Getenv("PATH"))
+		})
+	})
+}
+
+func benchTenTools(b *testing.B, program, tool string, turn func(dir, url string) string) {
+	model := &scripted.Server{Lenient: true, Script: func(q scripted.Request) scripted.Reply {
+		results := 0
+		for _, m := range q.Messages {
+			if strings.Contains(m.Text, "Do ten things.") {
+				results = 0 // the CLI goes on with its session
+			}
+			results += len(m.Results)
+		}
+		if len(q.Tools) == 0 || results >= 10 { // without tools it is a side question of the CLI
+			return scripted.Reply{Text: "All ten are done."}
+		}
+		return scripted.Reply{Calls: []scripted.Call{{
+			ID: fmt.Sprintf("toolu_%d", q.Number), Name: tool,
+			Args: fmt.Sprintf(`{"command":"echo here %d","description":"step %[1]d"}`, results),
+		}}}
+	}}
+	url, stop, err := model.Start()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stop()
+	dir := b.TempDir()
+	servers, err := mailtest.Start(dir, mailtest.Options{Username: "goulard@example.org"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer servers.Close()
+	layAgent(b, dir, servers, turn(dir, url))
+	for file, text := range map[string]string{"api-key": scripted.Key, "shell.json": `{"type":"object"}`} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	poll := func() *os.ProcessState {
+		cmd := exec.Command(program, "--config", filepath.Join(dir, "agent.toml"), "poll", "--quiet")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("poll: %v\n%s", err, out)
+		}
+		return cmd.ProcessState
+	}
+	poll() // the baseline
+	var cpu time.Duration
+	var most int64
+	n := 0
+	for b.Loop() {
+		n++
+		raw := fmt.Sprintf("From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <m%d@example.com>\r\n\r\nDo ten things.\r\n", n)
+		if _, err := servers.Append([]byte(raw), time.Now()); err != nil {
+			b.Fatal(err)
+		}
+		state := poll()
+		cpu += state.UserTime() + state.SystemTime()
+		if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
+			most = max(most, usage.Maxrss)
+		}
+	}
+	if !sentText(servers, "All ten are done.") {
+		b.Fatalf("no answer; refused: %q; sent %s", model.Refused(), servers.Sent()[len(servers.Sent())-1].Raw)
+	}
+	b.ReportMetric(float64(cpu.Milliseconds())/float64(n), "cpu-ms/op")
+	b.ReportMetric(float64(most)/1024, "MB") // Linux counts in KiB
+	b.ReportMetric(float64(len(model.Asked()))/float64(n), "requests/op")
+}

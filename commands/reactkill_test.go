@@ -1,0 +1,177 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/turn/react/scripted"
+)
+
+// The places where the model of TestReactKills wants a notch.
+var places = []string{"left", "middle", "right"}
+
+// carve is that model. It knows from the conversation alone what was done, and
+// leaves alone what may have been.
+func carve(q scripted.Request) scripted.Reply {
+	done, at := map[string]bool{}, map[string]string{}
+	for _, m := range q.Messages {
+		for _, c := range m.Calls {
+			var args struct{ At string }
+			json.Unmarshal([]byte(c.Args), &args)
+			at[c.ID] = args.At
+		}
+		for _, r := range m.Results {
+			done[at[r.ID]] = done[at[r.ID]] || !strings.Contains(r.Text, "Not run:")
+		}
+	}
+	for _, p := range places {
+		if !done[p] {
+			return scripted.Reply{Text: "Now " + p + ".", Calls: []scripted.Call{{ID: fmt.Sprintf("c%d", q.Number), Name: "notch", Args: fmt.Sprintf(`{"at":%q}`, p)}}}
+		}
+	}
+	return scripted.Reply{Text: "Three are cut."}
+}
+
+const notchTool = `
+[tools.notch]
+command = ["sh", "-c", "read args; echo \"$args\" >>notches; echo cut"]
+description = "Cuts a notch."
+schema = "notch.json"
+[api]
+provider = %q
+base_url = %q
+model = "gpt-4o"
+key_file = "api-key"
+`
+
+// SIGKILL of the loop and of the poll that runs it, after each line of its
+// steps: the next poll goes on, no tool runs twice, and one that may have run,
+// and has not, is one that the model was told of.
+func TestReactKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
+	t.Parallel()
+	program := build(t, t.TempDir())
+	for line := 1; line <= 11; line++ {
+		t.Run(fmt.Sprintf("line %d", line), func(t *testing.T) { killAt(t, program, line) })
+	}
+}
+
+func killAt(t *testing.T, program string, line int) {
+	dir := t.TempDir()
+	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
+	model := &scripted.Server{Script: carve}
+	url, stop, err := model.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	provider := providerAnthropic
+	if line%2 == 0 {
+		provider, url = providerOpenAI, url+"/v1"
+	}
+	layAgent(t, dir, servers, "[turn]\nrunner = \"api\"\nworkdir = \"work\"\n[schedule]\nmode = \"none\"\n"+fmt.Sprintf(notchTool, provider, url))
+	for file, text := range map[string]string{
+		"api-key":    scripted.Key,
+		"notch.json": `{"type":"object","properties":{"at":{"type":"string"}},"required":["at"]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	poll := func() *exec.Cmd {
+		return exec.Command(program, "--config", filepath.Join(dir, "agent.toml"), "poll", "--quiet")
+	}
+	if out, err := poll().CombinedOutput(); err != nil { // the baseline
+		t.Fatalf("first poll: %v\n%s", err, out)
+	}
+	raw := "From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <m@example.com>\r\n\r\nCut three notches.\r\n"
+	if _, err := servers.Append([]byte(raw), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := poll()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { cmd.Wait(); close(done) }()
+	tick := time.NewTicker(200 * time.Microsecond)
+	defer tick.Stop()
+	for stepsWritten(t, dir) < line {
+		select {
+		case <-done:
+			t.Fatalf("it ended after %d steps", stepsWritten(t, dir))
+		case <-tick.C:
+		}
+	}
+	cmd.Process.Kill()
+	killAgents(t, dir)
+	<-done
+
+	for range 10 {
+		if out, err := poll().CombinedOutput(); err != nil {
+			t.Fatalf("poll: %v\n%s", err, out)
+		}
+		if sentText(servers, "Three are cut.") {
+			break
+		}
+	}
+	if !sentText(servers, "Three are cut.") {
+		t.Fatalf("no answer: %q", servers.Sent())
+	}
+	asked := model.Asked()
+	unknown := bytes.Count(asked[len(asked)-1].Body, []byte("Unknown: the work was cut short"))
+	notches, _ := os.ReadFile(filepath.Join(dir, "work", "notches"))
+	for _, p := range places {
+		n := bytes.Count(notches, []byte(p))
+		if n == 0 && unknown > 0 {
+			unknown--
+			continue
+		}
+		if n != 1 {
+			t.Errorf("%s was cut %d times", p, n)
+		}
+	}
+	if refused := model.Refused(); len(refused) > 0 {
+		t.Errorf("refused: %q", refused)
+	}
+}
+
+// stepsWritten counts the lines of the steps of the turn that runs.
+func stepsWritten(t *testing.T, dir string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "state", "turns", "*", "1", "steps.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		return 0
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(data, []byte("\n"))
+}
+
+func sentText(servers *mailtest.Servers, text string) bool {
+	for _, m := range servers.Sent() {
+		if bytes.Contains(m.Raw, []byte(text)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,452 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// soakVar names the environment variable that asks for the long tests, and for
+// how long: "10m".
+const soakVar = "AGENTSTATELOOP_SOAK"
+
+// soakFor is how long to go on; 0 where nobody asked.
+func soakFor(t *testing.T) time.Duration {
+	text := os.Getenv(soakVar)
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		t.Fatalf("%s=%q: a time such as 10m is wanted", soakVar, text)
+	}
+	return d
+}
+
+// TestSoak is an agent's life with real processes, a real Dovecot and SIGKILL at
+// random: of whatever process of it there is, and of what its turns run. The
+// simulator does this a thousand times faster; here nothing is simulated.
+// TestFiftyKills is its short relative.
+func TestSoak(t *testing.T) {
+	long := soakFor(t)
+	if long == 0 {
+		t.Skip("takes as long as one likes: set " + soakVar + "=10m")
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	s := newSoak(t)
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	var wg sync.WaitGroup
+	for n := range uint64(4) {
+		wg.Go(func() { s.users(ctx, rand.New(rand.NewPCG(seed, n))) })
+	}
+	wg.Go(func() { s.writers(ctx, rand.New(rand.NewPCG(seed, 10))) })
+	wg.Go(func() { s.killer(ctx, rand.New(rand.NewPCG(seed, 11))) })
+	wg.Wait()
+	s.calm()
+	s.check()
+	t.Logf("%d processes killed, %d agents' groups; %d mails, %d mesh messages, %d tells, %d nudges; %d ended with 75",
+		s.kills, s.groups, len(s.mails), len(s.posts), len(s.told), len(s.nudged), s.busy)
+}
+
+// installed is the program itself, and an agent.toml beside it.
+type installed struct{ dir, program string }
+
+// run runs a command to its end, or to that of ctx. killed says that it did not
+// end by itself.
+func (i installed) run(ctx context.Context, args ...string) (out string, code int, killed bool) {
+	cmd := exec.CommandContext(ctx, i.program, append([]string{"--config", filepath.Join(i.dir, "agent.toml")}, args...)...)
+	cmd.WaitDelay = time.Second // what it has started may hold its output open
+	data, _ := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		return "it could not be started", -1, ctx.Err() != nil
+	}
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return string(data), cmd.ProcessState.ExitCode(), ok && status.Signaled()
+}
+
+// processes are all that run the program, detached polls included; none where
+// there is no /proc.
+func (i installed) processes() (pids []int) {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		if exe, err := os.Readlink(link); err == nil && exe == i.program {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// settle waits until the last of them has ended.
+func (i installed) settle() {
+	for len(i.processes()) > 0 {
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// soak is an agent, what it lives among, and what was put in.
+type soak struct {
+	installed
+	t       *testing.T
+	dovecot *mailtest.Dovecot
+	sink    *mailtest.Servers
+	mesh    *mesh.Server
+	store   *state.Store
+
+	mu            sync.Mutex
+	mails, posts  []string // Message-IDs, ids
+	told, nudged  []string // keys, reasons: of commands that said it was done
+	kills, groups int
+	busy          int
+}
+
+func newSoak(t *testing.T) *soak {
+	s := &soak{t: t, dovecot: mailtest.StartDovecot(t), mesh: mesh.NewServer(mesh.Options{Open: true})}
+	s.dir = t.TempDir()
+	s.sink = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
+	web := httptest.NewServer(s.mesh)
+	t.Cleanup(web.Close)
+	s.program = build(t, s.dir)
+	s.store = &state.Store{Dir: filepath.Join(s.dir, "state"), Agent: "goulard3120"}
+	var peers []string
+	for n := range 20 {
+		peers = append(peers, strconv.Quote(peer(n)))
+	}
+	config := fmt.Sprintf(soakConfig, s.dovecot.IMAPTLS, s.dovecot.Username, s.dovecot.CAFile, s.sink.SMTPTLS, s.sink.CAFile, web.URL, strings.Join(peers, ", "))
+	for file, text := range map[string]string{"agent.toml": config, "secret": s.dovecot.Password, "sent": s.sink.Password} {
+		if err := os.WriteFile(filepath.Join(s.dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "slow.sh"), []byte(slowScript), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, code, _ := s.run(t.Context(), "poll"); code != 0 { // the baseline
+		t.Fatalf("first poll: %d %s", code, out)
+	}
+	return s
+}
+
+const soakConfig = `[agent]
+handle = "goulard3120"
+operator = ["operator@example.com"]
+state_dir = "state"
+[timing]
+cooldown = "1s"
+[mail]
+address = "goulard@example.org"
+[mail.imap]
+host = %q
+username = %q
+password_file = "secret"
+ca_file = %q
+[mail.smtp]
+host = %q
+username = "goulard@example.org"
+password_file = "sent"
+ca_file = %q
+[trust]
+require = "from"
+mesh = "open"
+[mesh]
+url = %q
+peers = [%s]
+[turn]
+command = ["./slow.sh"]
+[schedule]
+mode = "none"
+`
+
+func peer(n int) string { return fmt.Sprintf("peer%d", n) }
+
+// users are people, cron and scripts at the machine.
+func (s *soak) users(ctx context.Context, chance *rand.Rand) {
+	for n := 0; ctx.Err() == nil; n++ {
+		id := fmt.Sprintf("u%d.%d", chance.Uint32(), n)
+		switch k := chance.IntN(20); {
+		case k < 8:
+			s.use(ctx, "poll", "--quiet")
+		case k < 11:
+			if _, done := s.use(ctx, "nudge", "--from", "test", "--reason", id); done {
+				s.note(&s.nudged, id)
+			}
+		case k < 14 && s.waiting() < 50: // the agent is slower than they are
+			if out, done := s.use(ctx, "tell", "--no-wait", "do it, "+id); done {
+				s.note(&s.told, strings.TrimSpace(out))
+			}
+		case k < 15:
+			s.use(ctx, "stop")
+		case k < 16:
+			s.use(ctx, "halt")
+			s.use(ctx, "resume")
+		case k < 17:
+			s.use(ctx, "transition", []string{"IDLE", "PREP", "ACTIVE"}[chance.IntN(3)])
+		case k < 19:
+			s.use(ctx, "status", "--json")
+		default:
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			s.use(short, "listen")
+			cancel()
+		}
+	}
+}
+
+// waiting is how many messages wait.
+func (s *soak) waiting() int {
+	st, err := s.store.Read()
+	if err != nil {
+		s.t.Error(err)
+	}
+	return len(st.Inbox)
+}
+
+// use runs a command. One that nobody kills must be done, or leave it to
+// another that is at work.
+func (s *soak) use(ctx context.Context, args ...string) (out string, done bool) {
+	out, code, killed := s.run(ctx, args...)
+	switch {
+	case killed || ctx.Err() != nil, strings.HasSuffix(out, "signal: killed: \n"): // its child, about to become the agent
+	case code == exitBusy:
+		s.mu.Lock()
+		s.busy++
+		s.mu.Unlock()
+	case code != 0:
+		s.t.Errorf("%v: exit %d: %s", args, code, out)
+	default:
+		return out, true
+	}
+	return out, false
+}
+
+func (s *soak) note(list *[]string, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*list = append(*list, what)
+}
+
+// writers are the operator, peers, and people whose mail is not for the agent.
+// The operator writes less than sixty mails an hour, above which they wait.
+func (s *soak) writers(ctx context.Context, chance *rand.Rand) {
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(chance.IntN(4000)) * time.Millisecond):
+		}
+		id := fmt.Sprintf("w%d@example.com", n)
+		from, subject := "operator@example.com", "@goulard3120 work"
+		switch k := chance.IntN(8); {
+		case k == 0 && len(s.mails) < 50:
+			s.note(&s.mails, "<"+id+">")
+		case k == 1:
+			from = "operator@example.com.evil.example"
+		case k == 2:
+			subject = "@goulard31200 work"
+		case k == 3: // the mesh takes five reports a minute of us, too
+			s.post(fmt.Sprintf("w%d", n), peer(chance.IntN(20)))
+			continue
+		default:
+			subject = "lunch?"
+		}
+		raw := fmt.Sprintf("From: %s\r\nSubject: %s\r\nMessage-ID: <%s>\r\n\r\ndo it\r\n", from, subject, id)
+		if err := s.dovecot.Append([]byte(raw), chance.IntN(4) == 0); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// post is a message of a peer. The mesh takes five a minute of each.
+func (s *soak) post(id, from string) {
+	r := httptest.NewRequest(http.MethodPost, "/message",
+		strings.NewReader(fmt.Sprintf(`{"id":%q,"from":%q,"to":"goulard3120","message":"do it"}`, id, from)))
+	r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	if s.mesh.ServeHTTP(w, r); w.Code == http.StatusAccepted {
+		s.note(&s.posts, id)
+	}
+}
+
+// killer kills.
+func (s *soak) killer(ctx context.Context, chance *rand.Rand) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(chance.IntN(250)) * time.Millisecond):
+		}
+		if chance.IntN(5) == 0 {
+			killAgents(s.t, s.dir)
+			s.groups++
+		}
+		if pids := s.processes(); len(pids) > 0 {
+			syscall.Kill(pids[chance.IntN(len(pids))], syscall.SIGKILL)
+			s.kills++
+		}
+	}
+}
+
+// calm lets all that is left come to its end, by polls alone.
+func (s *soak) calm() {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
+	defer cancel()
+	s.use(ctx, "resume")
+	for rested := false; ctx.Err() == nil; { // a poll that ran turns may have left mail on the server
+		s.use(ctx, "poll", "--quiet")
+		st, err := s.store.Read()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		rests := len(st.Inbox) == 0 && len(st.Outbox) == 0 && st.Turn.Status == state.HeadIdle && len(s.processes()) == 0
+		if rests && rested {
+			return
+		}
+		rested = rests
+	}
+	out, _, _ := s.run(s.t.Context(), "status")
+	s.t.Errorf("it does not come to rest:\n%s", out)
+}
+
+// check holds what came out against what was put in (DESIGN 13, 1 to 4).
+func (s *soak) check() {
+	keys, rang := s.history()
+	for _, key := range s.told {
+		if keys[key] == 0 {
+			s.t.Errorf("%s was told, and had no turn", key)
+		}
+	}
+	for key, n := range keys {
+		if n != 1 {
+			s.t.Errorf("%s has %d task lines", key, n)
+		}
+	}
+	if want := len(s.mails) + len(s.posts) + len(s.told); len(keys) < want { // a tell may count that was killed before it said so
+		s.t.Errorf("%d turns, want %d", len(keys), want)
+	}
+	for _, reason := range s.nudged {
+		if !rang[reason] {
+			s.t.Errorf("nudge %s never rang", reason)
+		}
+	}
+	s.checkReplies()
+	s.checkReports()
+	s.checkUnread()
+}
+
+// history gives the number of endings of each message, and the nudges.
+func (s *soak) history() (keys map[string]int, rang map[string]bool) {
+	keys, rang = map[string]int{}, map[string]bool{}
+	for l, err := range s.store.History() {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		switch l.Kind {
+		case state.LineMessage:
+			keys[l.Key] += 0
+		case state.LineTask:
+			keys[l.Key]++
+		case state.LineNudge:
+			rang[l.Reason] = true
+		case state.LineRecovery:
+			s.t.Errorf("a kill has spoilt the state: %+v", l)
+		}
+	}
+	return keys, rang
+}
+
+// checkReplies: each mail of the operator has one answer, in any number of
+// copies, and nobody else has one.
+func (s *soak) checkReplies() {
+	answers := map[string][]byte{}
+	for _, m := range s.sink.Sent() {
+		h := mail.ParseHeader(m.Raw)
+		if !strings.HasPrefix(h.MessageID, "<reply.") {
+			continue
+		}
+		if before, ok := answers[h.InReplyTo]; ok && !bytes.Equal(before, m.Raw) {
+			s.t.Errorf("two different answers to %s:\n%s\n---\n%s", h.InReplyTo, before, m.Raw)
+		}
+		answers[h.InReplyTo] = m.Raw
+	}
+	for _, id := range s.mails {
+		if answers[id] == nil {
+			s.t.Errorf("mail %s has no answer", id)
+		}
+		delete(answers, id)
+	}
+	for id := range answers {
+		s.t.Errorf("an answer to %s, which was not for us", id)
+	}
+}
+
+// checkReports: each mesh message has one report.
+func (s *soak) checkReports() {
+	reports := map[string]int{}
+	for n := range 20 {
+		r := httptest.NewRequest(http.MethodGet, "/mailbox/"+peer(n), nil)
+		r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
+		w := httptest.NewRecorder()
+		s.mesh.ServeHTTP(w, r)
+		var box mesh.Mailbox
+		if err := box.UnmarshalJSON(w.Body.Bytes()); err != nil {
+			s.t.Fatalf("mailbox of %s: %v: %s", peer(n), err, w.Body)
+		}
+		for _, m := range box.Messages {
+			reports[m.Correlation]++
+		}
+	}
+	for _, id := range s.posts {
+		if reports[id] != 1 {
+			s.t.Errorf("mesh message %s has %d reports", id, reports[id])
+		}
+	}
+}
+
+// checkUnread: what is unread on the real server is not for us.
+func (s *soak) checkUnread() {
+	c, err := imapclient.DialInsecure(s.dovecot.IMAP, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Login(s.dovecot.Username, s.dovecot.Password).Wait(); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := c.Select("INBOX", &imap.SelectOptions{ReadOnly: true}).Wait(); err != nil {
+		s.t.Fatal(err)
+	}
+	found, err := c.UIDSearch(&imap.SearchCriteria{
+		NotFlag: []imap.Flag{imap.FlagSeen},
+		Header:  []imap.SearchCriteriaHeaderField{{Key: "From", Value: "operator@example.com"}, {Key: "Subject", Value: "@goulard3120 work"}},
+		Not:     []imap.SearchCriteria{{Header: []imap.SearchCriteriaHeaderField{{Key: "From", Value: "evil"}}}},
+	}, nil).Wait()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if left := found.AllUIDs(); len(left) > 0 {
+		s.t.Errorf("mails for us that are unread: %v", left)
+	}
+}

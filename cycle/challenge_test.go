@@ -1,0 +1,472 @@
+package cycle_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mail"
+	"agentstateloop/state"
+)
+
+// newAskingHouse has an agent with require = "challenge", which has polled.
+func newAskingHouse(t testing.TB) *house {
+	t.Helper()
+	h := newHouse(t)
+	h.blueprint.Require = mail.RequireChallenge
+	h.blueprint.ScheduleMode = cycle.ModeNone
+	self := h.agent.Self
+	h.agent = h.blueprint.agent(h.clock.Now)
+	h.agent.Self = self
+	h.poll()
+	return h
+}
+
+// challenged is the newest challenge that was sent, and its token.
+func (h *house) challenged() (m sent, token string) {
+	h.t.Helper()
+	all := h.sentOf("challenge")
+	if len(all) == 0 {
+		h.t.Fatalf("no challenge was sent, only %q", h.kinds())
+	}
+	m = all[len(all)-1]
+	token = regexp.MustCompile(`(?m)^YES ([a-z2-7]{26})\r?$`).FindStringSubmatch(m.raw)[1]
+	return m, token
+}
+
+// replyTo is an answer to a mail of ours as a phone writes it.
+func replyTo(m sent, text string) letter {
+	quoted := "On Mon, Jan 5, 2026 at 9:00 AM goulard3120 <" + address + "> wrote:\r\n> " + strings.ReplaceAll(m.text, "\n", "\r\n> ")
+	return letter{
+		subject: "Re: " + m.head.Subject,
+		fields:  "In-Reply-To: " + m.head.MessageID + "\r\nReferences: " + m.head.MessageID + "\r\n",
+		body:    text + "\r\n\r\nSent from my iPhone\r\n\r\n" + quoted + "\r\n",
+	}
+}
+
+// wantUntouched fails if anything came of what was received: a turn, a change of
+// phase, a mail but challenges to the operator.
+func (h *house) wantUntouched() {
+	h.t.Helper()
+	s := h.state()
+	if s.Phase != state.IDLE || len(s.Inbox) != 0 || s.Arrivals != 0 || s.Epoch != 0 || s.Halted() || s.Turn.Status != state.HeadIdle {
+		h.t.Errorf("phase %s, inbox %+v, turn %+v, halted %v", s.Phase, s.Inbox, s.Turn, s.Halted())
+	}
+	if runs := h.runs(); runs != nil {
+		h.t.Errorf("turns: %v", runs)
+	}
+	for _, m := range h.sent() {
+		if m.kind != "challenge" || m.to != operator {
+			h.t.Errorf("a %s was sent to %s", m.kind, m.to)
+		}
+	}
+}
+
+// A mail that nothing proves does nothing but ask the operator, who says YES.
+func TestAChallengeIsAnsweredWithYes(t *testing.T) {
+	h := newAskingHouse(t)
+	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?\r\nsee http://ci.example.com/7"})
+	h.poll()
+	h.wantUntouched()
+	h.wantCounted(1)
+
+	asked, token := h.challenged()
+	if asked.to != operator || !strings.Contains(asked.raw, "> is it green? see http[:]//ci[.]example[.]com/7") || !strings.Contains(asked.text, "Mon, 05 Jan 2026") {
+		t.Errorf("to %s:\n%s", asked.to, asked.text)
+	}
+	if want := mail.MessageID(mail.ChallengeID(token), handle, address); asked.head.MessageID != want {
+		t.Errorf("Message-ID %s, want %s", asked.head.MessageID, want)
+	}
+	if asked.head.AutoSubmitted != "auto-generated" {
+		t.Errorf("Auto-Submitted: %s", asked.head.AutoSubmitted)
+	}
+	h.wantNowhere(token)
+
+	uid := h.receive(replyTo(asked, "Yes "+token))
+	if r := h.pollAfter(time.Minute); r.Arrived != 1 || r.Turns != 1 || r.After != state.PREP {
+		t.Errorf("report: %+v", r)
+	}
+	h.wantSent("challenge ack reply")
+	reply := h.sentOf("reply")[0]
+	if reply.to != operator || !strings.HasPrefix(reply.text, "I read: is it green?") || reply.head.InReplyTo != "<one@example.com>" {
+		t.Errorf("reply: %+v", reply)
+	}
+	h.wantCounted(0)
+	for _, u := range h.unread() {
+		if u == uid {
+			t.Error("the YES is unread")
+		}
+	}
+
+	// The same again comes to nothing.
+	h.receive(replyTo(asked, "Yes "+token))
+	if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Refused != 1 {
+		t.Errorf("report: %+v", r)
+	}
+	h.wantSent("challenge ack reply")
+}
+
+// wantNowhere fails if a file of the state directory holds text.
+func (h *house) wantNowhere(text string) {
+	h.t.Helper()
+	check(h.t, filepath.WalkDir(h.agent.Store.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), text) || strings.Contains(path, text) {
+			h.t.Errorf("%s holds %s", path, text)
+		}
+		return err
+	}))
+}
+
+// Any other answer proves itself, and leaves what was asked about where it is.
+func TestAnotherAnswerProvesItself(t *testing.T) {
+	for name, answer := range map[string]func(asked sent, token string) letter{
+		"an answer": func(asked sent, _ string) letter { return replyTo(asked, "no, but tell me the time") },
+		"an answer whose program knows no In-Reply-To": func(asked sent, _ string) letter {
+			l := replyTo(asked, "no, but tell me the time")
+			l.fields = ""
+			return l
+		},
+		"an answer that quotes nothing": func(asked sent, _ string) letter {
+			l := replyTo(asked, "")
+			l.body = "no, but tell me the time"
+			return l
+		},
+		"an answer in HTML": func(asked sent, token string) letter {
+			return letter{subject: "Re: " + asked.head.Subject, fields: "Content-Type: text/html\r\n",
+				body: "<p>no, but tell me the time</p><blockquote>YES <b>" + strings.ToUpper(token) + "</b></blockquote>"}
+		},
+		"a large answer": func(asked sent, _ string) letter {
+			return replyTo(asked, "no, but tell me the time\r\n"+strings.Repeat("and more of it\r\n", 30000))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAskingHouse(t)
+			h.receive(letter{body: "rm -rf"})
+			h.poll()
+			h.receive(answer(h.challenged()))
+			if r := h.pollAfter(time.Minute); r.Arrived != 1 || r.Turns != 1 {
+				t.Fatalf("report: %+v", r)
+			}
+			h.wantSent("challenge ack reply")
+			if reply := h.sentOf("reply")[0]; !strings.HasPrefix(reply.text, "I read: no, but tell me the time") {
+				t.Errorf("reply: %s", reply.text)
+			}
+			if item := h.quarantined(); item.Gate != mail.GateTrust {
+				t.Errorf("in quarantine: %+v", item)
+			}
+			h.wantCounted(1)
+
+			// Its token is used up.
+			asked, token := h.challenged()
+			h.receive(replyTo(asked, "and do that"))
+			h.receive(replyTo(asked, "YES "+token))
+			if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Refused != 2 {
+				t.Errorf("report: %+v", r)
+			}
+		})
+	}
+}
+
+// A control is obeyed when an answer to a challenge says it, and not before.
+func TestControlsAndChallenges(t *testing.T) {
+	h := newAskingHouse(t)
+	h.receive(letter{body: "HALT"})
+	h.poll()
+	h.wantUntouched()
+	asked, _ := h.challenged()
+	h.receive(replyTo(asked, "HALT"))
+	h.pollAfter(time.Minute)
+	if !h.state().Halted() {
+		t.Error("it is not halted")
+	}
+	h.wantSent("challenge answer")
+	if runs := h.runs(); runs != nil {
+		t.Errorf("turns: %v", runs)
+	}
+
+	// The first mail, released, is the control that it was.
+	h = newAskingHouse(t)
+	h.receive(letter{body: "HALT"})
+	h.poll()
+	asked, token := h.challenged()
+	h.receive(replyTo(asked, "YES "+token))
+	h.pollAfter(time.Minute)
+	if !h.state().Halted() {
+		t.Error("released, it did not halt")
+	}
+	h.wantSent("challenge answer")
+}
+
+// What is no answer of the operator's releases nothing and proves nothing, even
+// with the right token.
+func TestWhatAnswersNoChallenge(t *testing.T) {
+	for name, change := range map[string]func(l *letter, token string){
+		"a stranger":         func(l *letter, _ string) { l.from = "evil@example.net" },
+		"two addresses":      func(l *letter, _ string) { l.from = "evil@example.net>, <" + operator },
+		"two From fields":    func(l *letter, _ string) { l.fields += "From: evil@example.net\r\n" },
+		"an auto-reply":      func(l *letter, _ string) { l.fields += "Auto-Submitted: auto-replied\r\n" },
+		"a vacation program": func(l *letter, _ string) { l.fields += "X-Autoreply: yes\r\n" },
+		"a bounce":           func(l *letter, _ string) { l.fields += "Return-Path: <>\r\n" },
+		"a report":           func(l *letter, _ string) { l.fields += "Content-Type: multipart/report; boundary=x\r\n" },
+		"a list":             func(l *letter, _ string) { l.fields += "List-Id: <x.example.com>\r\n" },
+		"bulk":               func(l *letter, _ string) { l.fields += "Precedence: bulk\r\n" },
+		"a guess": func(l *letter, token string) {
+			guess := strings.Repeat("a", 26)
+			l.body = strings.ReplaceAll(l.body, token, guess)
+			l.fields = strings.ReplaceAll(l.fields, token, guess)
+			l.subject = "Re: @" + handle
+		},
+		"a part of the token": func(l *letter, token string) {
+			l.body = strings.ReplaceAll(l.body, token, token[:25])
+			l.fields = strings.ReplaceAll(l.fields, token, token[:25])
+			l.subject = "Re: @" + handle
+		},
+		"the hash of the token": func(l *letter, token string) {
+			l.body = strings.ReplaceAll(l.body, token, state.HashToken(token))
+			l.fields = strings.ReplaceAll(l.fields, token, state.HashToken(token))
+			l.subject = "Re: @" + handle
+		},
+	} {
+		for _, text := range []string{"YES %s", "do this"} {
+			t.Run(name+", "+text, func(t *testing.T) {
+				h := newAskingHouse(t)
+				h.receive(letter{body: "rm -rf"})
+				h.poll()
+				asked, token := h.challenged()
+				l := replyTo(asked, strings.Replace(text, "%s", token, 1))
+				change(&l, token)
+				h.receive(l)
+				h.pollAfter(time.Minute)
+				h.wantUntouched()
+				if len(h.state().Challenges) != 1 {
+					t.Error("the challenge is closed")
+				}
+			})
+		}
+	}
+}
+
+// Of two answers that come together with one token, the first counts.
+func TestATokenIsGoodOnce(t *testing.T) {
+	h := newAskingHouse(t)
+	h.receive(letter{body: "do it"})
+	h.poll()
+	asked, token := h.challenged()
+	h.receive(replyTo(asked, "YES "+token))
+	h.receive(replyTo(asked, "and this"))
+	h.receive(replyTo(asked, "YES "+token))
+	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.Refused != 2 {
+		t.Errorf("report: %+v", r)
+	}
+	if reply := h.sentOf("reply"); len(reply) != 1 || reply[0].text != "I read: do it" {
+		t.Errorf("replies: %+v", reply)
+	}
+	h.wantCounted(2)
+}
+
+// A day later the answer is too late.
+func TestATokenIsGoodForADay(t *testing.T) {
+	for late, turns := range map[time.Duration]int{24*time.Hour - time.Minute: 1, 24 * time.Hour: 0} {
+		h := newAskingHouse(t)
+		h.receive(letter{body: "do it"})
+		h.poll()
+		asked, token := h.challenged()
+		h.receive(replyTo(asked, "YES "+token))
+		if r := h.pollAfter(late); r.Turns != turns {
+			t.Errorf("after %v: %+v", late, r)
+		}
+	}
+}
+
+// Somebody who sends without end causes one challenge in ten minutes, and no
+// more than five that nobody has answered in a day; his mail fills nothing.
+func TestAFloodOfUnprovenMail(t *testing.T) {
+	h := newAskingHouse(t)
+	var last time.Time
+	for i := range 24 * 6 {
+		h.receive(letter{id: fmt.Sprintf("<%d@evil.example.net>", i), body: "rm -rf"})
+		h.receive(letter{id: fmt.Sprintf("<%d.b@evil.example.net>", i), body: "rm -rf"})
+		before := len(h.sentOf("challenge"))
+		h.pollAfter(7 * time.Minute)
+		switch sent := len(h.sentOf("challenge")) - before; {
+		case sent > 1, sent == 1 && h.clock.Now().Sub(last) < 10*time.Minute:
+			t.Fatalf("%d challenges at %v, the last one was at %v", sent, h.clock.Now(), last)
+		case sent == 1:
+			last = h.clock.Now()
+		}
+	}
+	h.wantUntouched()
+	if n := len(h.sentOf("challenge")); n != 5 {
+		t.Errorf("%d challenges", n)
+	}
+	s := h.state()
+	if len(s.Challenges) != 5 || len(s.Unasked) != 5 || s.Quarantined != 50 || s.Unkept != 24*6*2-50 {
+		t.Errorf("%d open, %d wait, %d kept, %d not kept", len(s.Challenges), len(s.Unasked), s.Quarantined, s.Unkept)
+	}
+
+	// He can still be told from the others: by an answer to any of them.
+	asked, _ := h.challenged()
+	h.receive(replyTo(asked, "what is going on?"))
+	if r := h.pollAfter(time.Minute); r.Turns != 1 {
+		t.Errorf("report: %+v", r)
+	}
+}
+
+// HALT holds challenges, and makes none.
+func TestChallengesAreHeldByHALT(t *testing.T) {
+	h := newAskingHouse(t)
+	_, err := h.agent.Halt(t.Context(), "")
+	check(t, err)
+	h.receive(letter{})
+	h.poll()
+	h.pollAfter(time.Hour)
+	h.wantSent("")
+	_, err = h.agent.Resume(t.Context(), "")
+	check(t, err)
+	h.poll()
+	h.wantSent("challenge")
+}
+
+// What is released or dropped by hand is asked about no more.
+func TestByHandEndsAChallenge(t *testing.T) {
+	h := newAskingHouse(t)
+	h.receive(letter{body: "do it"})
+	h.poll()
+	_, token := h.challenged()
+	h.release(h.quarantined().Key)
+	h.receive(letter{body: "YES " + token})
+	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.Refused != 1 {
+		t.Errorf("report: %+v", r)
+	}
+}
+
+// An item that somebody removed from the folder stops nothing.
+func TestAskingAboutNothing(t *testing.T) {
+	h := newAskingHouse(t)
+	_, err := h.agent.Halt(t.Context(), "")
+	check(t, err)
+	h.receive(letter{})
+	h.poll()
+	check(t, os.RemoveAll(h.agent.Store.Path(state.QuarantineDir)))
+	_, err = h.agent.Resume(t.Context(), "")
+	check(t, err)
+	h.poll()
+	h.wantSent("")
+
+	h.receive(letter{})
+	h.poll()
+	asked, token := h.challenged()
+	check(t, os.RemoveAll(h.agent.Store.Path(state.QuarantineDir)))
+	h.receive(replyTo(asked, "YES "+token))
+	h.pollAfter(time.Minute)
+	h.wantUntouched()
+}
+
+// Under fallback = "challenge" what DMARC proves comes in at once, and is the
+// answer to a challenge as well.
+func TestFallbackToAChallenge(t *testing.T) {
+	h := newAwakeHouse(t)
+	f := &h.agent.Mail.Filter
+	f.Require, f.AuthservID, f.Fallback = mail.RequireDMARC, "mx.example.org", true
+	h.agent.Policy.Challenge = true
+	proved := func(l letter) []byte {
+		return append([]byte("Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\r\n"), l.raw()...)
+	}
+	h.receive(letter{id: "<one@example.com>", body: "do it"})
+	h.poll()
+	h.wantUntouched()
+	asked, token := h.challenged()
+	h.receiveRaw(proved(replyTo(asked, "YES "+token)))
+	if r := h.pollAfter(time.Minute); r.Arrived != 1 || r.Turns != 1 {
+		t.Errorf("report: %+v", r)
+	}
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "I read: do it" {
+		t.Errorf("replies: %+v", replies)
+	}
+	// A second YES is told that it is one, and is no message for the agent.
+	h.receiveRaw(proved(replyTo(asked, "Yes, "+token)))
+	if r := h.pollAfter(time.Minute); r.Turns != 0 {
+		t.Errorf("report: %+v", r)
+	}
+	if answers := h.sentOf("answer"); len(answers) != 1 || !strings.Contains(answers[0].text, "nothing that is still asked") {
+		t.Errorf("answers: %+v", answers)
+	}
+	h.receiveRaw(proved(letter{id: "<two@example.com>", body: "hello"}))
+	if r := h.pollAfter(time.Minute); r.Turns != 1 {
+		t.Errorf("report: %+v", r)
+	}
+}
+
+// A dry run tells of the mail, and makes no challenge.
+func TestADryRunAsksNobody(t *testing.T) {
+	h := newAskingHouse(t)
+	h.receive(letter{body: "do it"})
+	before := h.everything()
+	_, err := h.agent.Preview(t.Context())
+	check(t, err)
+	if h.everything() != before {
+		t.Error("it has changed something")
+	}
+	h.poll()
+	asked, token := h.challenged()
+	h.receive(replyTo(asked, "YES "+token))
+	before = h.everything()
+	p, err := h.agent.Preview(t.Context())
+	check(t, err)
+	if h.everything() != before {
+		t.Error("it has changed something")
+	}
+	if len(p.Arrived) != 1 || p.After != state.PREP {
+		t.Errorf("preview: %+v", p)
+	}
+}
+
+// A process that dies at any moment asks once, and lets in once.
+func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a hundred processes")
+	}
+	t.Parallel() // it mostly waits for the disk
+	for n := 1; ; n++ {
+		h := newAskingHouse(t)
+		h.receive(letter{id: "<one@example.com>", body: "do it"})
+		first := exitCode(h.poller(h.blueprintFile(), "die-at", strconv.Itoa(n)).Run())
+		h.pollAfter(time.Minute)
+		h.pollAfter(time.Minute)
+		h.wantUntouched()
+		asked, token := h.challenged()
+		if sent := h.sentOf("challenge"); len(sent) > 2 || sent[0].raw != asked.raw {
+			t.Fatalf("died at step %d: %d challenges, the first is\n%s", n, len(sent), sent[0].raw)
+		}
+		h.wantCounted(1)
+
+		h.receive(replyTo(asked, "YES "+token))
+		second := exitCode(h.poller(h.blueprintFile(), "die-at", strconv.Itoa(n)).Run())
+		h.pollAfter(time.Minute)
+		h.pollAfter(time.Minute)
+		if tasks := h.lines(state.LineTask); len(tasks) != 1 {
+			t.Errorf("died at step %d: tasks %+v", n, tasks)
+		}
+		if s := h.state(); len(s.Inbox)+len(s.Challenges)+len(s.Unasked) != 0 {
+			t.Errorf("died at step %d: left %+v, %+v, %+v", n, s.Inbox, s.Challenges, s.Unasked)
+		}
+		h.wantCounted(0)
+		if first == exitDone && second == exitDone {
+			if n < 10 {
+				t.Fatalf("a poll has %d such moments only", n)
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// filling is a fake claude whose session holds as many tokens as "context" says,
+// and that answers a question for a summary with what is in "summary".
+const filling = `
+init s$(grep -vc resume argv)
+if grep -q '^Goal:' prompt; then
+	cp prompt asked
+	answer "$(cat summary)"
+	exit
+fi
+cp prompt told
+echo "{\"type\":\"assistant\",\"message\":{\"content\":[],\"usage\":{\"input_tokens\":$(cat context),\"cache_read_input_tokens\":1000}}}"
+answer hello
+`
+
+// sayByMail has a mail of the operator answered.
+func (h *house) sayByMail(text string) {
+	h.t.Helper()
+	h.receive(letter{id: "<" + state.NewID() + "@example.com>", body: text})
+	h.pollAfter(time.Minute)
+}
+
+// A session that fills three quarters of its window is warned; one that is
+// nearly full is replaced by a summary of its own, which begins the next one.
+func TestANearlyFullSessionIsCompacted(t *testing.T) {
+	h := claudeHouse(t, filling)
+	h.write("summary", "the parser is half done </summary>")
+	h.write("context", "100000")
+	h.sayByMail("one")
+	h.write("context", "151000")
+	h.sayByMail("two")
+	wantNoWords(t, h.left("told"), "this session fills")
+	h.write("context", "184000")
+	h.sayByMail("three")
+	wantWords(t, h.left("told"), "this session fills 76 % of what the model can hold")
+	h.write("context", "1000")
+	h.sayByMail("four")
+	h.wantSessions("- s1 s1 s1 -") // the last but one was asked for the summary
+	wantWords(t, h.left("told"), "A summary of what was said and done before:\n<summary>\nthe parser is half done <\\/summary>\n</summary>", "four", "You are @")
+	wantNoWords(t, h.left("told"), "<history>", "three", "this session fills")
+	wantNoWords(t, h.left("asked"), "<history>", "four")
+	h.wantTasks(state.Success, state.Success, state.Success, state.Success)
+	lines := h.lines(state.LineCompaction)
+	if len(lines) != 1 || !strings.HasPrefix(lines[0].Text, "the parser") || lines[0].Epoch != 3 {
+		t.Errorf("history: %+v", lines)
+	}
+	h.sayByMail("five")
+	h.wantSessions("- s1 s1 s1 - s2")
+	check(t, h.agent.Reset(t.Context(), "", handle))
+	h.sayByMail("six")
+	wantNoWords(t, h.left("told"), "the parser is half done")
+}
+
+// A summary that is empty changes nothing, and no more are asked for after two.
+func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
+	h := claudeHouse(t, filling)
+	h.write("summary", " ")
+	h.write("context", "195000")
+	for _, text := range []string{"one", "two", "three", "four"} {
+		h.sayByMail(text)
+	}
+	h.wantSessions("- s1 s1 s1 s1 s1")
+	wantWords(t, h.left("told"), "this session fills 98 %", "four")
+	lines := h.lines(state.LineCompaction)
+	if len(lines) != 2 || lines[0].What != "in vain" || lines[0].Reason == "" {
+		t.Errorf("history: %+v", lines)
+	}
+	if s := h.state(); s.Compacted.File != "" || s.Session.ID != "s1" {
+		t.Errorf("state: %+v, %+v", s.Compacted, s.Session)
+	}
+	h.write("summary", "now there is one")
+	text, err := h.agent.Compact(t.Context(), 0)
+	if err != nil || text != "now there is one" || h.state().Session.ID != "" {
+		t.Errorf("by hand: %q, %v", text, err)
+	}
+}
+
+// summarising gives an exec agent a program that makes summaries; what it was
+// asked is left in "asked".
+func summarising(t *testing.T, said ...string) (h *house, stdin *string) {
+	t.Helper()
+	h, stdin = talked(t, said...)
+	h.agent.Summary = h.summarises("cat >asked; echo 'all was well'\n")
+	return h, stdin
+}
+
+func (h *house) summarises(script string) *turn.Config {
+	h.t.Helper()
+	h.script("#!/bin/sh\n" + script)
+	config := *h.agent.Turn
+	hears := h.agent.Attempt
+	h.agent.Attempt = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		if at.TurnID == "compact" {
+			return config.Run(ctx, at, nil)
+		}
+		return hears(ctx, at)
+	}
+	return &config
+}
+
+// By hand a summary stands for what was said to an agent without a session. The
+// history keeps it all.
+func TestCompactByHand(t *testing.T) {
+	h, stdin := summarising(t, "the red door", "the blue door")
+	text, err := h.agent.Compact(t.Context(), 0)
+	if err != nil || text != "all was well" {
+		t.Fatalf("%q, %v", text, err)
+	}
+	wantWords(t, h.left("asked"), "Goal:", "<history>", "the red door", "the blue door")
+	h.say("and the green one?", time.Minute)
+	wantWords(t, *stdin, "<summary>\nall was well\n</summary>")
+	wantNoWords(t, *stdin, "red door", "blue door", "What was said before")
+	found, err := h.agent.SearchHistory("red", 1)
+	check(t, err)
+	wantWords(t, found, "the red door")
+
+	h.agent.Summary = h.summarises("cat >asked; echo 'the second'\n")
+	_, err = h.agent.Compact(t.Context(), 0)
+	check(t, err)
+	wantWords(t, h.left("asked"), "<summary>\nall was well\n</summary>", "the green one")
+	wantNoWords(t, h.left("asked"), "the red door")
+	if _, err := h.agent.Compact(t.Context(), 0); !errors.Is(err, cycle.ErrNothing) {
+		t.Errorf("with nothing said since: %v", err)
+	}
+
+	// A summary that is lost does not hide what it stands for.
+	check(t, os.Remove(h.agent.Store.Path(h.state().Compacted.File)))
+	h.say("what was that?", time.Minute)
+	wantWords(t, *stdin, "the red door", "the green one")
+}
+
+// What goes wrong changes nothing: a program that fails or says nothing, a
+// commit that fails, a reset meanwhile; a turn that runs is waited for.
+func TestACompactionThatFails(t *testing.T) {
+	h, stdin := summarising(t, "the red door")
+	want := func(why, err string) {
+		t.Helper()
+		if _, got := h.agent.Compact(t.Context(), 0); got == nil || !strings.Contains(got.Error(), err) {
+			t.Errorf("%s: %v", why, got)
+		}
+		if s := h.state(); s.Compacted.File != "" {
+			t.Errorf("%s: %+v", why, s.Compacted)
+		}
+	}
+	made := h.agent.Summary
+	h.agent.Summary = h.summarises("echo half; exit 3\n")
+	want("it fails", "exit status 3")
+	h.agent.Summary = h.summarises("cat >asked\n")
+	want("it says nothing", "without an answer")
+	h.agent.Summary = nil
+	want("there is none", "name one in [turn]")
+	h.agent.Summary = made
+	h.script("#!/bin/sh\ncat >asked; echo 'all was well'\n")
+	h.agent.Store.Hook = func(step, path string) error {
+		if step == "rename" && filepath.Base(path) == "state.json" {
+			return errors.New("the disk is gone")
+		}
+		return nil
+	}
+	want("the commit fails", "the disk is gone")
+	h.agent.Store.Hook = nil
+
+	lock, err := h.agent.Store.TryLock(state.TurnLock)
+	check(t, err)
+	if _, err := h.agent.Compact(t.Context(), 0); !errors.Is(err, cycle.ErrBusy) {
+		t.Errorf("beside a turn: %v", err)
+	}
+	check(t, lock.Unlock())
+
+	_, err = h.agent.Halt(t.Context(), "")
+	check(t, err)
+	want("it is halted", "HALTED")
+	_, err = h.agent.Resume(t.Context(), "")
+	check(t, err)
+
+	h.say("still there?", time.Minute)
+	wantWords(t, *stdin, "the red door")
+	h.agent.Attempt = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		check(t, h.agent.Reset(ctx, "", handle))
+		return turn.Result{Status: turn.Success, Text: "of before the reset"}, nil
+	}
+	want("a reset meanwhile", "was reset")
+}
+
+// What a runner that was killed has left of the making of a summary is ended
+// before the next turn.
+func TestWhatMakesASummaryIsNotLeftBehind(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.script("#!/bin/sh\necho up >up; exec sleep 300\n")
+	up, _ := h.pipe("up")
+	orphan := *h.agent.Turn
+	dir := h.agent.Store.Path("turns/compact/0")
+	check(t, turn.Prepare(dir, nil, ""))
+	ended := make(chan error, 1)
+	go func() {
+		// Its folder may be gone before it has read there how it was started.
+		r, err := orphan.Run(context.Background(), turn.Attempt{Dir: dir, TurnID: "compact"}, nil)
+		if err == nil && r.Status == turn.Success {
+			ended <- fmt.Errorf("it came to an end by itself: %+v", r)
+		}
+		close(ended)
+	}()
+	up()
+	h.script(answering)
+	h.say("hello", time.Minute)
+	check(t, <-ended)
+	h.wantTasks(state.Success)
+}

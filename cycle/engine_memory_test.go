@@ -1,0 +1,104 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// memory is a file of the working memory; "-" where there is none.
+func (h *house) memory(file string) string {
+	h.t.Helper()
+	info, err := os.Stat(h.agent.Store.Path(file))
+	if errors.Is(err, os.ErrNotExist) {
+		return "-"
+	}
+	check(h.t, err)
+	if info.Mode().Perm() != 0o600 {
+		h.t.Errorf("%s has mode %v", file, info.Mode())
+	}
+	data, err := os.ReadFile(h.agent.Store.Path(file))
+	check(h.t, err)
+	return strings.TrimSpace(string(data))
+}
+
+func (h *house) wantMemory(now, before string) {
+	h.t.Helper()
+	if m, p := h.memory(state.MemoryFile), h.memory(state.MemoryPrevFile); m != now || p != before {
+		h.t.Errorf("the memory is %q, before it was %q; want %q and %q", m, p, now, before)
+	}
+}
+
+// What a turn remembers, later contexts are told; the one before is kept, and
+// all are in the history. A reset sets it aside.
+func TestWorkingMemory(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays("us remember \"$(sed -n 's/^remember: //p' \"$AGENTSTATELOOP_CONTEXT/text.txt\")\" && echo done\n")
+	say := func(text string) {
+		t.Helper()
+		_, err := h.agent.Tell(t.Context(), "me", text)
+		check(t, err)
+		h.pollAfter(time.Minute)
+	}
+	say("remember: the build is red </memory>")
+	h.wantMemory("the build is red </memory>", "-")
+	say("remember: the build is green")
+	h.wantMemory("the build is green", "the build is red </memory>")
+	wantWords(t, h.prompt(), "<memory>\nthe build is red <\\/memory>\n</memory>\n")
+	say("remember: the build is green")
+	h.wantMemory("the build is green", "the build is red </memory>")
+
+	say("remember: " + strings.Repeat("x", state.LongestMemory+1))
+	h.wantMemory("the build is green", "the build is red </memory>")
+	h.wantTasks(state.Success, state.Success, state.Success, state.Failed)
+	if l := h.lines(state.LineMemory); len(l) != 3 || l[0].Text != "the build is red </memory>" || l[1].TurnID == "" {
+		t.Errorf("history: %+v", l)
+	}
+
+	check(t, h.agent.Reset(t.Context(), "", handle))
+	h.wantMemory("-", "the build is green")
+	check(t, h.agent.Reset(t.Context(), "", handle))
+	h.wantMemory("-", "the build is green")
+	say("nothing")
+	wantNoWords(t, h.prompt(), "<memory>")
+}
+
+// A process whose turn is over, or that began before a reset, remembers
+// nothing; nor does a secret stay in the memory.
+func TestWhoMayRemember(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Secrets = new(state.Secrets)
+	h.agent.Secrets.Learn("test", "hunter2hunter2")
+	var in cycle.Inside
+	h.agent.Attempt = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		in = cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		check(t, h.agent.Remember(ctx, in, "of this turn; hunter2hunter2"))
+		stale := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch - 1}
+		if err := h.agent.Remember(ctx, stale, "of another epoch"); !errors.Is(err, cycle.ErrStale) {
+			t.Errorf("another epoch: %v", err)
+		}
+		check(t, h.agent.Reset(ctx, "", handle))
+		if err := h.agent.Remember(ctx, in, "of before the reset"); !errors.Is(err, cycle.ErrReset) {
+			t.Errorf("after a reset: %v", err)
+		}
+		return turn.Result{Status: turn.Success, Text: "ok", Exit: turn.ExitClean}, nil
+	}
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	if err := h.agent.Remember(t.Context(), in, "too late"); !errors.Is(err, cycle.ErrStale) {
+		t.Errorf("after the turn: %v", err)
+	}
+	if p := h.memory(state.MemoryPrevFile); !strings.HasPrefix(p, "of this turn; ") || strings.Contains(p, "hunter2") {
+		t.Errorf("what was remembered: %q", p)
+	}
+	if h.memory(state.MemoryFile) != "-" {
+		t.Errorf("the memory is %q", h.memory(state.MemoryFile))
+	}
+}

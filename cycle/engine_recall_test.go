@@ -1,0 +1,144 @@
+package cycle_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// talked is a house whose agent has had these conversations, a day each, all
+// answered by "ok".
+func talked(t *testing.T, said ...string) (h *house, stdin *string) {
+	t.Helper()
+	h = newAwakeHouse(t)
+	stdin, _ = h.hears()
+	for _, text := range said {
+		h.say(text, 24*time.Hour)
+	}
+	return h, stdin
+}
+
+// say tells the agent something, after a while, and has it answered.
+func (h *house) say(text string, after time.Duration) {
+	h.t.Helper()
+	h.clock.advance(after)
+	_, err := h.agent.Tell(h.t.Context(), "me", text)
+	check(h.t, err)
+	if n, err := h.agent.Turns(h.t.Context()); err != nil || n != 1 {
+		h.t.Fatalf("%d turns, %v", n, err)
+	}
+}
+
+// weather are n conversations about nothing much.
+func weather(n int) []string {
+	var said []string
+	for i := range n {
+		said = append(said, fmt.Sprintf("day %d: rain again, and the same old story about it%s", i, strings.Repeat(", and on and on", 10)))
+	}
+	return said
+}
+
+// A session that begins is told the newest of what was said, and what has to do
+// with the message, in its order, within its room.
+func TestRecallIsRelevant(t *testing.T) {
+	said := append([]string{"by the way, the key of Zanzibar lies in vault 7" + strings.Repeat(", and on and on", 15)}, weather(20)...)
+	h, stdin := talked(t, said...)
+	h.agent.Recall = 3 << 10 // an exchange here takes 270 bytes
+	h.say("where is ZANZIBAR's key?", time.Hour)
+	wantWords(t, *stdin, "vault 7", " left out)", "day 19", "day 18", "day 17")
+	if strings.Index(*stdin, "vault 7") > strings.Index(*stdin, "day 17") {
+		t.Errorf("not in its order:\n%s", *stdin)
+	}
+	wantNoWords(t, *stdin, "day 3:")
+	history := (*stdin)[strings.Index(*stdin, "<history>"):strings.Index(*stdin, "</history>")]
+	if len(history) > 3<<10+200 || len(history) < 2<<10 {
+		t.Errorf("%d bytes of history for a room of %d", len(history), h.agent.Recall)
+	}
+	h.agent.Recall = 2 << 10 // the answer to the last question is new, and not to be found by chance
+	h.say("rain again?", 24*time.Hour)
+	h.say("go on with the same story", 24*time.Hour)
+	wantWords(t, *stdin, "day 19", "rain again?")
+	wantNoWords(t, *stdin, "lies in vault 7")
+}
+
+// However little room there is, the newest exchange is told, cut.
+func TestRecallWithLittleRoom(t *testing.T) {
+	h, stdin := talked(t, "an old one", strings.Repeat("long ", 2000))
+	h.agent.Recall = 1 << 10
+	h.say("and?", time.Hour)
+	wantWords(t, *stdin, "<history>", "long long", "ok")
+	if n := strings.Count(*stdin, "long"); n > 100 {
+		t.Errorf("%d words of a long message in a room of 1 KiB", n)
+	}
+}
+
+// A search finds what was said in any month, the best first; not what was said
+// before a reset.
+func TestSearchHistory(t *testing.T) {
+	said := append([]string{"the red door", "a red door, and another red door"}, weather(60)...)
+	h, _ := talked(t, said...)
+	search := func(query string, n int) string {
+		t.Helper()
+		found, err := h.agent.SearchHistory(query, n)
+		check(t, err)
+		return found
+	}
+	both := search("RED doors door?", 5)
+	wantWords(t, both, "the red door", "another red door", "you (success):\nok")
+	if strings.Index(both, "another") > strings.Index(both, "the red door") {
+		t.Errorf("the best is not the first:\n%s", both)
+	}
+	wantNoWords(t, search("red", 1), "the red door")
+	wantWords(t, search("rain", 2), "rain") // in most of them, and asked for
+	if n := strings.Count(search("rain", 1000), "rain"); n != 20 {
+		t.Errorf("%d found, at most 20 are", n)
+	}
+	if found := search("elephant", 5); found != "nothing was found" {
+		t.Errorf("found %q", found)
+	}
+	if _, err := h.agent.SearchHistory("?!", 5); err == nil {
+		t.Error("a search for no word")
+	}
+	check(t, h.agent.Reset(t.Context(), "", handle))
+	if found := search("red", 5); found != "nothing was found" {
+		t.Errorf("found after a reset: %q", found)
+	}
+	if months := len(h.months()); months != 3 {
+		t.Errorf("the history has %d months, the test wants 3", months)
+	}
+}
+
+// months are those of the history.
+func (h *house) months() map[string]bool {
+	h.t.Helper()
+	months := map[string]bool{}
+	for l, err := range h.agent.Store.History(state.LineTask) {
+		check(h.t, err)
+		months[l.At.Format("2006-01")] = true
+	}
+	return months
+}
+
+// Of a backlog each message is told what was said before it, once.
+func TestABacklogIsToldOfItself(t *testing.T) {
+	h, stdin := talked(t, "the first of all")
+	for _, text := range []string{"one", "two", "three", "four"} {
+		_, err := h.agent.Tell(t.Context(), "me", "message "+text)
+		check(t, err)
+		h.clock.advance(time.Minute)
+	}
+	if n, err := h.agent.Turns(t.Context()); err != nil || n != 4 {
+		t.Fatalf("%d turns, %v", n, err)
+	}
+	at := -1
+	for _, text := range []string{"the first of all", "message one", "message two", "message three", "message four"} {
+		i := strings.Index(*stdin, text)
+		if i < at || strings.Count(*stdin, text) != 1 {
+			t.Errorf("%q is not told once in its place:\n%s", text, *stdin)
+		}
+		at = i
+	}
+}

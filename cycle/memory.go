@@ -1,0 +1,54 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentstateloop/state"
+)
+
+// ErrReset: the memory was reset while this turn ran, and the turn is of before.
+var ErrReset = errors.New("the memory was reset during this turn, which is of before: nothing was remembered; the next turn can")
+
+// Remember replaces the agent's working memory by text, for the turn that it is
+// called from: gated, durable when it returns, the text before it kept. The
+// history keeps every text. An empty one empties the memory.
+func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
+	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
+	if len(text) > state.LongestMemory {
+		return fmt.Errorf("the memory would have %d bytes, and holds %d: keep what matters, and put the rest into a file",
+			len(text), state.LongestMemory)
+	}
+	s, err := a.commitWith(ctx, func(next state.State) error {
+		if !remembers(next) {
+			return nil
+		}
+		return a.Store.KeepMemory(text)
+	}, state.Remembered{TurnID: in.TurnID, Epoch: in.Epoch, Text: text})
+	if err != nil {
+		return fmt.Errorf("remember: %w", err)
+	}
+	if err := in.check(s); err != nil {
+		return err
+	}
+	if !remembers(s) {
+		return ErrReset
+	}
+	return nil
+}
+
+// remembers says whether the step that led to s changed the memory.
+func remembers(s state.State) bool {
+	return slices.ContainsFunc(s.Lines, func(l state.Line) bool { return l.Kind == state.LineMemory })
+}
+
+// Reset begins the agent's memory anew, with a note for its next context. Its
+// working memory is set aside: what it held was learnt before.
+func (a *Agent) Reset(ctx context.Context, note, origin string) error {
+	_, err := a.commitWith(ctx, func(state.State) error { return a.Store.SetMemoryAside() },
+		state.Resetted{Note: note, Origin: origin})
+	return err
+}

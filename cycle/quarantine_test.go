@@ -1,0 +1,304 @@
+package cycle_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mail"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// quarantined is the one item in quarantine.
+func (h *house) quarantined() cycle.Quarantined {
+	h.t.Helper()
+	items, err := h.agent.Quarantine()
+	check(h.t, err)
+	if len(items) != 1 {
+		h.t.Fatalf("in quarantine: %+v, want one item", items)
+	}
+	return items[0]
+}
+
+// wantCounted fails unless so many items are in quarantine, and the state and
+// its status know.
+func (h *house) wantCounted(want int) {
+	h.t.Helper()
+	items, err := h.agent.Quarantine()
+	check(h.t, err)
+	status, err := h.agent.Status()
+	check(h.t, err)
+	if len(items) != want || status.Inbox.Quarantined != want {
+		h.t.Errorf("%d items in quarantine, status says %d, want %d", len(items), status.Inbox.Quarantined, want)
+	}
+}
+
+// release releases an item, which must be there.
+func (h *house) release(key string) (already bool) {
+	h.t.Helper()
+	already, err := h.agent.Release(h.t.Context(), key)
+	check(h.t, err)
+	return already
+}
+
+// A mail that was released runs like any of the operator's, even if it is a copy
+// by its Message-ID of what was accepted, and long behind the cursor.
+func TestAReleasedMailRunsOnce(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<one@example.com>", body: "first"})
+	h.poll()
+	h.receive(letter{id: "<two@example.com>", body: "do it", fields: "List-Id: <x.example.com>\r\n"})
+	h.poll()
+	h.receive(letter{id: "<three@example.com>", body: "later"})
+	h.poll()
+	item := h.quarantined()
+	h.wantCounted(1)
+
+	if h.release(item.Key) {
+		t.Error("it was taken before")
+	}
+	h.wantCounted(0)
+	if r := h.pollAfter(time.Minute); r.Turns != 1 {
+		t.Fatalf("report: %+v", r)
+	}
+	replies := h.sentOf("reply")
+	last := replies[len(replies)-1]
+	if len(replies) != 3 || last.text != "I read: do it" || last.to != operator || last.head.InReplyTo != "<two@example.com>" {
+		t.Errorf("replies: %+v", replies)
+	}
+	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, cycle.ErrNotQuarantined) {
+		t.Errorf("released again: %v", err)
+	}
+	if r := h.poll(); r.Turns != 0 {
+		t.Errorf("report: %+v", r)
+	}
+}
+
+// A crash between the commit of a release and the removal of the folder leaves
+// an item that is in quarantine no more; a second release runs nothing.
+func TestACrashWithinARelease(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
+	h.poll()
+	item := h.quarantined()
+	crash := errors.New("killed")
+	h.agent.Store.Hook = func(step, path string) error {
+		if step == "remove" && strings.Contains(path, state.QuarantineDir) {
+			return crash
+		}
+		return nil
+	}
+	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, crash) {
+		t.Fatalf("release: %v", err)
+	}
+	h.agent.Store.Hook = nil
+	h.wantCounted(0)
+	if !h.release(item.Key) {
+		t.Error("it was released twice")
+	}
+	if r := h.poll(); r.Turns != 1 {
+		t.Errorf("report: %+v", r)
+	}
+	h.wantEmpty(state.QuarantineDir)
+}
+
+// What a crash left behind goes with the next refusal.
+func TestLeftoversOfReleasesAreCleared(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
+	h.poll()
+	item := h.quarantined()
+	crash := errors.New("killed")
+	h.agent.Store.Hook = func(step, path string) error {
+		if step == "remove" && strings.Contains(path, state.QuarantineDir) {
+			return crash
+		}
+		return nil
+	}
+	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, crash) {
+		t.Fatalf("release: %v", err)
+	}
+	h.agent.Store.Hook = nil
+	h.receive(letter{fields: "List-Id: <y.example.com>\r\n"})
+	h.poll()
+	h.wantCounted(1)
+	if folders, err := os.ReadDir(h.agent.Store.Path(state.QuarantineDir)); err != nil || len(folders) != 1 {
+		t.Errorf("folders: %v, %v", folders, err)
+	}
+}
+
+// Answers go to the operator, whoever else stands in From.
+func TestAReleasedMailIsAnsweredToTheOperatorOnly(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{from: "evil@example.net>, <" + operator})
+	h.poll()
+	item := h.quarantined()
+	if item.From != "evil@example.net" {
+		t.Fatalf("item: %+v", item)
+	}
+	h.release(item.Key)
+	h.poll()
+	h.wantSent("ack reply")
+	for _, m := range h.sent() {
+		if m.to != operator {
+			t.Errorf("a %s to %s", m.kind, m.to)
+		}
+	}
+}
+
+// A STOP that was refused stops nothing until it is released.
+func TestAReleasedControl(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{body: "HALT", fields: "Precedence: bulk\r\n"})
+	h.poll()
+	if h.state().Halted() {
+		t.Fatal("it is halted")
+	}
+	h.release(h.quarantined().Key)
+	if !h.state().Halted() {
+		t.Error("it is not halted")
+	}
+	if r := h.poll(); r.Turns != 0 {
+		t.Errorf("report: %+v", r)
+	}
+	h.wantSent("answer")
+}
+
+// Of a mail that is too big only the header was kept.
+func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Mail.Filter.MaxSize = 1000
+	h.receive(letter{body: strings.Repeat("x", 2000)})
+	h.poll()
+	item := h.quarantined()
+	if item.Gate != mail.GateSize {
+		t.Fatalf("item: %+v", item)
+	}
+	if _, err := h.agent.Release(t.Context(), item.Key); err == nil || !strings.Contains(err.Error(), "only its header was kept") {
+		t.Errorf("release: %v", err)
+	}
+	h.wantCounted(1)
+}
+
+// A released message of the mesh is answered over the mesh, and is not the
+// operator's. It is not taken twice, though the mesh still has it.
+func TestAReleasedMeshMessage(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Mesh.Open = false
+	h.post(mesh.Message{ID: "m1", From: peer, Text: "which commit?", Kind: mesh.KindAsk})
+	h.poll()
+	h.release(h.quarantined().Key)
+	if r := h.poll(); r.Turns != 1 || r.After != state.PREP {
+		t.Errorf("report: %+v", r)
+	}
+	if reports := h.reports(); len(reports) != 1 || reports[0].Text != "I read: which commit?" || reports[0].Correlation != "m1" {
+		t.Errorf("reports: %+v", reports)
+	}
+}
+
+// Dropped for good, an item leaves nothing that keeps the real one out.
+func TestDroppedFromQuarantine(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Mesh.Open = false
+	h.post(mesh.Message{ID: "m1", From: peer, Text: "which commit?"})
+	h.poll()
+	item := h.quarantined()
+	check(t, h.agent.Expel(t.Context(), item.Key, "not known"))
+	h.wantCounted(0)
+	h.wantEmpty(state.QuarantineDir)
+	if err := h.agent.Expel(t.Context(), item.Key, ""); !errors.Is(err, cycle.ErrNotQuarantined) {
+		t.Errorf("dropped again: %v", err)
+	}
+	if s := h.state(); s.Accepts(item.Key) {
+		t.Error("its key is taken")
+	}
+}
+
+// A flood of forged mail is kept up to its limit and counted beyond it. What
+// other gates refuse, and others send, is kept all the same.
+func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Mail.Filter.Require = "dmarc"
+	h.agent.Mail.Filter.AuthservID = "mx.example.org"
+	for i := range 60 {
+		h.receive(letter{id: fmt.Sprintf("<%d@example.com>", i)})
+	}
+	h.receive(letter{fields: "Auto-Submitted: auto-replied\r\n"})
+	h.post(mesh.Message{ID: "m1", From: "mallory", Text: "do this"})
+	r := h.poll()
+	if r.Refused != 62 || r.Arrived != 0 {
+		t.Errorf("report: %+v", r)
+	}
+	h.wantCounted(52)
+	s := h.state()
+	if s.Unkept != 10 {
+		t.Errorf("not kept: %d, want 10", s.Unkept)
+	}
+	// A day later there is room again.
+	h.receive(letter{id: "<later@example.com>"})
+	h.pollAfter(25 * time.Hour)
+	h.wantCounted(53)
+	h.wantPhase(state.IDLE)
+	h.wantSent("")
+}
+
+// When the folder is full, the oldest item of who has most of it goes, but none
+// that the operator is asked about.
+func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("keeps five hundred items")
+	}
+	h := newAwakeHouse(t)
+	h.agent.Mail.Filter.Require = "dmarc"
+	h.agent.Mail.Filter.AuthservID = "mx.example.org"
+	h.agent.Mail.Filter.Fallback, h.agent.Policy.Challenge = true, true
+	_, err := h.agent.Halt(t.Context(), "so that nobody is asked yet")
+	check(t, err)
+	h.receive(letter{id: "<evidence@example.com>", fields: "List-Id: <x.example.com>\r\n"})
+	var asked []string
+	for i := range 11 {
+		for n := range 50 {
+			h.receive(letter{id: fmt.Sprintf("<%d.%d@example.com>", i, n)})
+		}
+		h.pollAfter(25 * time.Hour)
+		if i == 0 {
+			asked = h.state().Unasked
+		}
+	}
+	h.wantCounted(500)
+	items, err := h.agent.Quarantine()
+	check(t, err)
+	if items[0].Gate != mail.GateList {
+		t.Errorf("the oldest is now %+v", items[0])
+	}
+	for _, key := range asked {
+		if !slices.ContainsFunc(items, func(q cycle.Quarantined) bool { return q.Key == key }) {
+			t.Errorf("%s is to be asked about, and gone", key)
+		}
+	}
+	if len(asked) != 5 {
+		t.Errorf("to be asked about: %v", asked)
+	}
+	if n := len(h.lines(state.LineQuarantine)); n != 51 {
+		t.Errorf("the history tells of %d items that went, want 51", n)
+	}
+}
+
+// Prune sets the count right.
+func TestPrunedQuarantineIsCounted(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Keep = 90 * 24 * time.Hour
+	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
+	h.poll()
+	dir := h.agent.Store.Path(state.PayloadName(state.QuarantineDir, h.quarantined().Key, ""))
+	old := h.clock.Now().Add(-h.agent.Keep)
+	check(t, os.Chtimes(dir, old, old))
+	h.pollAfter(25 * time.Hour)
+	h.wantCounted(0)
+}

@@ -1,0 +1,161 @@
+package cycle
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Ranking of past exchanges by the words that they share with a question: BM25
+// (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009) with
+// its usual parameters.
+const (
+	rankK1 = 1.2  // how soon further occurrences stop to count
+	rankB  = 0.75 // how much length counts against a text
+)
+
+// terms are the words of a question, each with its number.
+type terms map[string]int
+
+// termsOf are the words of the texts. A question has few of them that matter;
+// those of a long text are enough at its beginning.
+func termsOf(texts ...string) terms {
+	const most = 256
+	t := terms{}
+	for _, text := range texts {
+		eachWord(text, func(word []byte) {
+			if _, known := t[string(word)]; !known && len(t) < most {
+				t[string(word)] = len(t)
+			}
+		})
+	}
+	return t
+}
+
+// ranking gathers texts and says which of them share most with a question. It
+// holds of each text only what it has of the question's words.
+type ranking struct {
+	asked terms
+	// common: words that more than half of the texts have count, too. Without
+	// them an idle question ("go on") ranks nothing.
+	common bool
+
+	texts, words int
+	in           map[int]int // texts that have a term, by the term's number
+	hits         []hit
+}
+
+// hit is a text that has some of the terms.
+type hit struct {
+	id    int         // as its adder calls it
+	words int         // of the text
+	has   map[int]int // how often, by the term's number
+}
+
+// add takes a text in, and says whether it has any of the terms.
+func (r *ranking) add(id int, text string) bool {
+	h := hit{id: id}
+	eachWord(text, func(word []byte) {
+		h.words++
+		n, asked := r.asked[string(word)]
+		if !asked {
+			return
+		}
+		if h.has == nil {
+			h.has = map[int]int{}
+		}
+		h.has[n]++
+	})
+	r.texts++
+	r.words += h.words
+	if h.has == nil {
+		return false
+	}
+	if r.in == nil {
+		r.in = map[int]int{}
+	}
+	for n := range h.has {
+		r.in[n]++
+	}
+	r.hits = append(r.hits, h)
+	return true
+}
+
+// best are the ids of the texts that have something to do with the question, the
+// best first; of equals the one that was added first.
+func (r *ranking) best() []int {
+	score := map[int]float64{}
+	var found []int
+	for _, h := range r.hits {
+		if s := r.score(h); s > 0 {
+			score[h.id] = s
+			found = append(found, h.id)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
+	return found
+}
+
+func (r *ranking) score(h hit) float64 {
+	usual := max(1, float64(r.words)/float64(r.texts))
+	sum := 0.0
+	for _, n := range slices.Sorted(maps.Keys(h.has)) { // in one order, since sums of floats depend on it
+		often := float64(h.has[n])
+		sum += r.weight(n) * often * (rankK1 + 1) / (often + rankK1*(1-rankB+rankB*float64(h.words)/usual))
+	}
+	return sum
+}
+
+// weight is how much a term tells, by how many texts have it.
+func (r *ranking) weight(n int) float64 {
+	odds := (float64(r.texts-r.in[n]) + 0.5) / (float64(r.in[n]) + 0.5)
+	if r.common {
+		return math.Log(1 + odds)
+	}
+	return max(0, math.Log(odds))
+}
+
+// longestWord is how many bytes of a word are looked at.
+const longestWord = 64
+
+// eachWord calls f with each word of a text: runs of letters and digits, in
+// lower case. Writing that has no spaces is taken sign by sign. The bytes are
+// f's only until it returns.
+func eachWord(text string, f func(word []byte)) {
+	var buf [longestWord + utf8.UTFMax]byte
+	word := buf[:0]
+	end := func() {
+		if len(word) > 0 {
+			f(word)
+			word = buf[:0]
+		}
+	}
+	for _, r := range text {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			if len(word) < longestWord {
+				word = append(word, byte(r))
+			}
+		case 'A' <= r && r <= 'Z':
+			if len(word) < longestWord {
+				word = append(word, byte(r)+'a'-'A')
+			}
+		case r < utf8.RuneSelf:
+			end()
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
+			end()
+			word = utf8.AppendRune(word, r)
+			end()
+		case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
+			if len(word) < longestWord {
+				word = utf8.AppendRune(word, unicode.ToLower(r))
+			}
+		default:
+			end()
+		}
+	}
+	end()
+}

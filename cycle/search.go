@@ -1,0 +1,50 @@
+package cycle
+
+import (
+	"fmt"
+	"strings"
+
+	"agentstateloop/state"
+)
+
+// What a search gives back, and looks at.
+const (
+	searchMost = 20       // exchanges
+	searchRead = 64 << 10 // bytes of one message or answer
+)
+
+// SearchHistory looks through all that was said to the agent and what it
+// answered, since the last reset, in every month that is kept, for the words of
+// query, and gives the n exchanges (1 to 20) that share most, the best first.
+// It reads one after the other and holds no text but those it gives.
+func (a *Agent) SearchHistory(query string, n int) (string, error) {
+	n = min(max(1, n), searchMost)
+	rank := ranking{asked: termsOf(query), common: true}
+	if len(rank.asked) == 0 {
+		return "", fmt.Errorf("search history for %q: there is no word in it", query)
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return "", err
+	}
+	var lines []state.Line
+	for l, err := range a.Store.History(state.LineTask) {
+		if err != nil {
+			return "", fmt.Errorf("read history: %w", err)
+		}
+		if ofMemory(s, l) && rank.add(len(lines), a.exchange(l, searchRead)) {
+			lines = append(lines, l)
+		}
+	}
+	var found []string
+	for _, i := range rank.best() {
+		if len(found) == n {
+			break
+		}
+		found = append(found, a.exchange(lines[i], recallPart))
+	}
+	if len(found) == 0 {
+		return "nothing was found", nil
+	}
+	return strings.Join(found, "\n"), nil
+}

@@ -1,0 +1,238 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// spendings are what the history tells of money, a line each.
+func (h *house) spendings() string {
+	h.t.Helper()
+	var all []string
+	for _, l := range h.lines(state.LineSpend) {
+		all = append(all, fmt.Sprintf("%v by %s of %s for %s", l.Spending.Cost, l.Spending.Basis, l.Spending.Model, l.From))
+	}
+	return strings.Join(all, "\n")
+}
+
+func (h *house) wantSpendings(want ...string) {
+	h.t.Helper()
+	if got := h.spendings(); got != strings.Join(want, "\n") {
+		h.t.Errorf("spent:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// What an attempt costs is in the commit that tells its end, on its task line.
+func TestTheBillComesWithTheEnd(t *testing.T) {
+	h := claudeHouse(t, "init s1; answer hello\n")
+	h.receive(letter{id: "<one@example.com>"})
+	h.pollAfter(time.Minute)
+	h.wantSpendings("$0.01 by provider of claude for " + operator)
+	spend, task := h.lines(state.LineSpend)[0], h.wantTasks(state.Success)[0]
+	if spend.Serial != task.Serial || spend.TurnID != task.TurnID || task.Row.Cost != 10_000 {
+		t.Errorf("spent in %+v, ended in %+v", spend, task)
+	}
+	status, err := h.agent.Status()
+	check(t, err)
+	if status.Spend.DayUSD != 0.01 || status.Spend.MonthUSD != 0.01 || status.Tier != state.TierNormal || status.Spend.LeftUSD != nil {
+		t.Errorf("status %+v, %s", status.Spend, status.Tier)
+	}
+}
+
+// An attempt that failed has cost something, too, and one that asked.
+func TestEachEndHasItsBill(t *testing.T) {
+	for name, script := range map[string]string{
+		"failed":    `init s1; echo '{"type":"result","subtype":"error_max_turns","total_cost_usd":0.02}'; exit 1`,
+		"refused":   `init s1; echo '{"type":"result","is_error":true,"result":"Invalid API key","total_cost_usd":0.02}'; exit 1`,
+		"suspended": `us ask ` + peer + ` "which commit?" 10m >ids; init s1; echo '{"type":"result","subtype":"success","result":"I have asked.","total_cost_usd":0.02}'`,
+		"submitted": `us submit "there"; init s1; echo '{"type":"result","subtype":"success","result":"done","total_cost_usd":0.02}'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := claudeHouse(t, script+"\n")
+			h.receive(letter{id: "<one@example.com>"})
+			h.pollAfter(time.Minute)
+			h.wantSpendings("$0.02 by provider of claude for " + operator)
+		})
+	}
+}
+
+// codex counts what its whole session took: only what is new is paid.
+func TestASessionsTokensAreCountedOnce(t *testing.T) {
+	h := claudeHouse(t, `n=$(wc -l <runs)
+echo '{"type":"thread.started","thread_id":"c-1"}'
+echo '{"type":"item.completed","item":{"type":"agent_message","text":"hello"}}'
+echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"output_tokens\":$((n*100))}}"
+`)
+	h.agent.Turn.Runner = turn.Codex
+	h.agent.Turn.Command = append(h.agent.Turn.Command, "-m", "gpt-4.1")
+	h.agent.Prices = turn.BuiltIn()
+	for _, id := range []string{"one", "two", "three"} {
+		h.receive(letter{id: "<" + id + "@example.com>"})
+		h.pollAfter(time.Minute)
+	}
+	h.wantSpendings(
+		"$0.0028 by table of gpt-4.1 for "+operator,
+		"$0.0068 by table of gpt-4.1 for "+operator, // 3000 more in, 100 more out
+		"$0.0108 by table of gpt-4.1 for "+operator)
+	if !strings.Contains(h.left("argv"), "resume c-1") {
+		t.Errorf("the session was not gone on with: %s", h.left("argv"))
+	}
+}
+
+// billOf is what the agent of the attempt under way has told of its costs,
+// before its runner died.
+func (h *house) billOf(usd float64) {
+	h.t.Helper()
+	head := h.state().Turn
+	dir := h.agent.Store.Path(filepath.Join(state.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
+	check(h.t, os.MkdirAll(dir, 0o700))
+	text := fmt.Sprintf("{\"kind\":\"start\",\"runner\":\"claude\"}\n{\"kind\":\"done\",\"text\":\"x\",\"cost_usd\":%g}\n", usd)
+	check(h.t, os.WriteFile(filepath.Join(dir, "events.jsonl"), []byte(text), 0o600))
+}
+
+// What is known of a dead runner's attempt counts; and once the turn has used
+// up what it may cost, it is not tried again.
+func TestADeadRunnersBillAndATurnsBudget(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Turn.Runner = turn.Claude
+	h.agent.Policy.Budget.Turn = 50_000
+	h.receive(letter{id: "<one@example.com>"})
+	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, usd := range []float64{0.03, 0.04} {
+		h.startAndDie()
+		h.billOf(usd)
+		h.clock.advance(time.Minute)
+		if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.wantSpendings("$0.03 by provider of claude for "+operator, "$0.04 by provider of claude for "+operator)
+	task := h.wantTasks(state.Failed)[0]
+	if task.Row.Cost != 70_000 || !strings.Contains(task.Reason, "what one turn may cost, $0.05, is used up") {
+		t.Errorf("task: %+v", task)
+	}
+	if replies := h.sentOf("reply"); len(replies) != 1 {
+		t.Errorf("replies: %+v", replies)
+	}
+}
+
+// A turn whose budget is used up does not wait for what it asked: it could not
+// go on.
+func TestATurnWithoutMoneyIsNotLaidDown(t *testing.T) {
+	h := claudeHouse(t, "us ask "+peer+" \"which commit?\" 10m >ids; init s1; answer 'I have asked.'\n")
+	h.agent.Policy.Budget.Turn = 10_000
+	h.receive(letter{id: "<one@example.com>"})
+	h.pollAfter(time.Minute)
+	task := h.wantTasks(state.Partial)[0]
+	if !strings.Contains(task.Reason, "what one turn may cost, $0.01, is used up, so that what it asked is not waited for") {
+		t.Errorf("task: %+v", task)
+	}
+}
+
+// What a turn may spend, and what it spends call by call.
+func TestAllowanceAndSpend(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Prices = turn.BuiltIn()
+	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 3 * state.Dollar, Turn: state.Dollar, Low: 2_300_000, Critical: 100_000}
+	var in cycle.Inside
+	want := func(tier state.Tier, left state.Micros, what string) {
+		t.Helper()
+		got, err := h.agent.Allowance(in)
+		check(t, err)
+		if got.Tier != tier || got.Left != left || !got.Limited || !strings.Contains(got.What, what) {
+			t.Errorf("allowed: %+v, want %v, %v of %s", got, tier, left, what)
+		}
+	}
+	spend := func(id, model string, input int64, usd float64) error {
+		return h.agent.Spend(t.Context(), in, state.Spending{ID: id, Model: model, Tokens: state.Tokens{Input: input}}, usd)
+	}
+	h.agent.Attempt = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
+		in = cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		want(state.TierNormal, state.Dollar, "one turn may cost")
+		check(t, spend("c1", "gpt-4o", 100_000, 0))
+		check(t, spend("c1", "gpt-4o", 100_000, 0))
+		want(state.TierNormal, 750_000, "one turn may cost")
+		check(t, spend("c2", "gpt-4o", 100_000, 0.5))
+		want(state.TierLow, 250_000, "one turn may cost")
+		check(t, spend("c3", "gpt-4o", 40_000, -5))
+		check(t, spend("c4", "gpt-4o", 40_000, math.NaN()))
+		check(t, spend("c5", "mystery", 100_000, 1e9))
+		want(state.TierLow, 0, "one turn may cost")
+		return turn.Result{Status: turn.Success, Text: "done", Exit: turn.ExitClean}, nil
+	}
+	h.receive(letter{id: "<one@example.com>"})
+	h.pollAfter(time.Minute)
+	h.wantSpendings(
+		"$0.25 by table of gpt-4o for "+operator,
+		"$0.50 by provider of gpt-4o for "+operator,
+		"$0.10 by table of gpt-4o for "+operator,
+		"$0.10 by table of gpt-4o for "+operator,
+		"$1.50 by dearest of mystery for "+operator)
+	lines := h.lines(state.LineSpend)
+	for i, odd := range []string{"", "", "$-5 was reported", "$NaN was reported", "$1e+09 was reported"} {
+		if reason := lines[i].Reason; !strings.Contains(reason, odd) || odd == "" && reason != "" {
+			t.Errorf("spending %d: %q, want %q", i+1, reason, odd)
+		}
+	}
+	// The turn is over: what its process still spends is spent all the same.
+	if err := spend("c6", "gpt-4o", 4, 0.25); !errors.Is(err, cycle.ErrStale) {
+		t.Errorf("a spending of a turn that is over: %v", err)
+	}
+	if _, err := h.agent.Allowance(in); !errors.Is(err, cycle.ErrStale) {
+		t.Errorf("an allowance for a turn that is over: %v", err)
+	}
+	if total := h.state().Purse.Total; total != 2_700_000 {
+		t.Errorf("in all: %v", total)
+	}
+}
+
+// The registry shows what an agent can afford, and the prompt tells it.
+func TestTheTierIsTold(t *testing.T) {
+	h := claudeHouse(t, "init s1; answer hello\n")
+	tier := func() state.Tier {
+		t.Helper()
+		all, err := h.peer.Online(t.Context())
+		check(t, err)
+		for _, p := range all {
+			if p.Handle == handle {
+				return p.Tier
+			}
+		}
+		return ""
+	}
+	if got := tier(); got != state.TierNormal {
+		t.Errorf("the registry shows %q", got)
+	}
+	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 15_000, Low: 20_000, Critical: 1_000}
+	h.receive(letter{id: "<one@example.com>"})
+	h.pollAfter(time.Minute)
+	if !strings.Contains(h.prompt(), "Money is short ($0.0150 left)") {
+		t.Errorf("the prompt does not tell:\n%s", h.prompt())
+	}
+	h.receive(letter{id: "<two@example.com>"})
+	h.receive(letter{id: "<three@example.com>"})
+	h.pollAfter(time.Minute)
+	h.pollAfter(time.Minute) // nothing else has changed: the third one waits
+	if got := tier(); got != state.TierDead {
+		t.Errorf("the registry shows %q", got)
+	}
+	calls := h.countCalls("/")
+	h.pollAfter(30 * time.Minute)
+	h.pollAfter(30 * time.Minute)
+	if n := calls.Load(); n > 3 { // the mailbox twice, and IDLE
+		t.Errorf("a dead agent made %d calls", n)
+	}
+}
