@@ -42,7 +42,7 @@ var wish = regexp.MustCompile(`\b([MPT]\d{3}) do=([a-z-]+)`)
 // The wishes.
 var wishes = []string{
 	"answer", "answer", "answer", "fail", "partial", "timeout", "files", "submit", "submit-die", "ask", "ask", "ask-two",
-	"ask-submit", "ask-die", "send", "sleep", "no-login", "stale-session", "trouble",
+	"ask-submit", "ask-die", "send", "sleep", "no-login", "stale-session", "trouble", "costly", "costly",
 }
 
 // attempt stands in for turn.Config.Run, as a process would do it: the agent is
@@ -243,6 +243,8 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		if do == "ask-die" {
 			answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
 		}
+	case "costly":
+		answer.CostUSD = costly.USD()
 	case "send":
 		a.command("send", func(ctx context.Context, c *cycle.Agent) error {
 			return c.Send(ctx, a.in, peers[1], "for your information: "+marker)

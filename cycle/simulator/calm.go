@@ -26,6 +26,7 @@ func (w *World) calm() {
 	w.table.setMood("")
 	w.clock.settle()
 	w.call("POST", "/resume", struct{}{})
+	w.topUp(Step{}, plenty)
 	for range mostCalm {
 		w.clock.pass(calmStep)
 		if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {

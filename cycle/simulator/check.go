@@ -112,7 +112,13 @@ func (w *World) checkAll() {
 	w.checkPosts(h)
 	w.checkTold(h)
 	w.checkNudges(h)
+	w.checkWords(h)
+	w.checkRelays(h)
+	w.checkTokens()
+	w.checkMoney(h)
+	w.checkSecrets()
 	w.checkSources()
+	w.checkQuarantine(h)
 	w.checkSeen()
 	w.checkTable()
 }
@@ -124,14 +130,18 @@ func (w *World) checkPrompts(h history) {
 	defer w.saw.mu.Unlock()
 	barred := map[string]string{}
 	for _, l := range w.saw.letters {
-		if l.fate != answered {
+		if l.fate != answered && !l.touched() {
 			barred[l.marker] = "mail " + l.kind
 		}
 	}
 	for _, p := range w.saw.posts {
-		if p.fate != answered {
+		if p.fate != answered && !p.touched() {
 			barred[p.marker] = "message " + p.kind
 		}
+	}
+	again := map[string]bool{} // copies of it were let in
+	for _, l := range w.saw.letters {
+		again[l.marker] = l.sure+l.maybe > 1
 	}
 	turnOf := map[string]string{}
 	for _, p := range w.saw.prompts {
@@ -143,7 +153,7 @@ func (w *World) checkPrompts(h history) {
 		if p.marker == "" {
 			continue
 		}
-		if other, ok := turnOf[p.marker]; ok && other != p.turn {
+		if other, ok := turnOf[p.marker]; ok && other != p.turn && !again[p.marker] {
 			w.violate("2", "%s had two turns, %s and %s", p.marker, other, p.turn)
 		}
 		turnOf[p.marker] = p.turn
@@ -176,7 +186,7 @@ func (w *World) checkLetters(h history) {
 				w.violate("1", "%s (mail %s) was answered %d times", l.marker, l.kind, n)
 			}
 		}
-		if n == wanted || n == 0 && h.undeliverable(replyKind) {
+		if n == wanted || l.within(n) && l.touched() || n == 0 && h.undeliverable(replyKind) {
 			continue
 		}
 		promise := "2"
@@ -225,7 +235,7 @@ func (w *World) checkPosts(h history) {
 		if p.fate == answered || p.fate == obeyed {
 			wanted = 1
 		}
-		if n == wanted || n == 0 && h.undeliverable("") {
+		if n == wanted || p.within(n) && p.touched() || n == 0 && h.undeliverable("") {
 			continue
 		}
 		promise := "2"

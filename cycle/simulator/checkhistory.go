@@ -39,6 +39,10 @@ type line struct {
 	Effect *struct {
 		Kind string `json:"kind"`
 	} `json:"effect"`
+	Spending *struct {
+		ID     string `json:"id"`
+		Micros int64  `json:"micros"`
+	} `json:"spending"`
 }
 
 // Kinds of effects, as their ids begin.
@@ -104,6 +108,14 @@ func (h history) undeliverable(prefix string) bool {
 	})
 }
 
+// says whether a line of that kind about a key with that ending gives a reason
+// that begins so.
+func (h history) says(kind, ending, reason string) bool {
+	return slices.ContainsFunc(h.lines, func(l line) bool {
+		return l.Kind == kind && strings.HasSuffix(l.Key, ending) && strings.HasPrefix(l.Reason, reason)
+	})
+}
+
 // toldLines is how much of the history is told with a broken promise.
 const toldLines = 60
 
@@ -146,21 +158,24 @@ type historian struct {
 	world *World
 	last  bool
 
-	phase   string
-	open    map[string]bool   // operator messages that have no ending yet
-	message map[string]uint64 // accepted, by key
-	ended   map[string]string // turns that have had their one ending, by id
-	keys    map[string]string // the turn of a message
-	nudged  map[string]bool
+	phase    string
+	operator map[string]bool   // his messages
+	open     map[string]bool   // operator messages that have no ending yet
+	message  map[string]uint64 // accepted, by key
+	ended    map[string]string // turns that have had their one ending, by id
+	keys     map[string]string // the turn of a message
+	nudged   map[string]bool
 
 	submitted map[string]bool // turns that have set their deliverable
 	halted    map[string]bool
 	head      string // the turn under way
+	tier      string // what the agent can afford
 	failed    int    // turns in a row
 	acks      int    // that may still be made
 	effects   map[string]bool
 	serial    uint64
 	heard     bool // an operator message in this serial
+	woken     bool // anything in this serial that may wake
 }
 
 func (v *historian) broken(promise, format string, args ...any) {
@@ -177,11 +192,12 @@ func (v *historian) some(what string) {
 func (v *historian) read(l line) {
 	if v.open == nil {
 		v.phase = "IDLE"
+		v.operator = map[string]bool{}
 		v.open, v.message, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
 		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
 	if l.Serial != v.serial {
-		v.serial, v.heard, v.acks = l.Serial, false, 0
+		v.serial, v.heard, v.woken, v.acks = l.Serial, false, false, 0
 	}
 	switch l.Kind {
 	case "message":
@@ -190,9 +206,12 @@ func (v *historian) read(l line) {
 		if v.nudged[l.Key] && !v.world.saw.rangAgain() {
 			v.broken("7", "nudge %s was taken twice", l.Key)
 		}
-		v.nudged[l.Key] = true
+		v.nudged[l.Key], v.woken = true, true
 	case "transition":
 		v.moved(l)
+	case "tier":
+		v.tier = l.What
+		v.some("tier: " + l.What)
 	case "halt":
 		v.halted[l.From] = l.What == "halt"
 	case "turn":
@@ -213,9 +232,9 @@ func (v *historian) accepted(l line) {
 	if _, twice := v.message[l.Key]; twice && l.What != "retried" {
 		v.broken("2", "%s was accepted twice", l.Key)
 	}
-	v.message[l.Key] = l.Serial
+	v.message[l.Key], v.woken = l.Serial, true
 	if l.Message != nil && l.Message.Operator {
-		v.open[l.Key], v.heard = true, true
+		v.open[l.Key], v.operator[l.Key], v.heard = true, true, true
 	}
 }
 
@@ -228,6 +247,9 @@ func (v *historian) moved(l line) {
 	switch l.Old + l.New {
 	case "IDLEPREP":
 		v.acks = 1
+		if !byHand && !v.woken {
+			v.broken("4", "IDLE→PREP (%s) without a message or a nudge", l.Reason)
+		}
 	case "PREPACTIVE":
 		if !byHand && !v.heard {
 			v.broken("4", "PREP→ACTIVE without a message of the operator")
@@ -258,6 +280,9 @@ func (v *historian) turned(l line) {
 		}
 		if v.submitted[l.TurnID] {
 			v.broken("2", "turn %s was begun again after its deliverable was submitted", l.TurnID)
+		}
+		if v.tier == "dead" || v.tier == "critical" && !v.operator[l.Key] {
+			v.broken("budget", "turn %s was begun in tier %s", l.TurnID, v.tier)
 		}
 		v.keys[l.Key], v.head = l.TurnID, l.TurnID
 	case "submitted":
@@ -294,7 +319,7 @@ func (v *historian) finished(l line) {
 // works says whether there is work (DESIGN 1): a turn, or a message of the
 // operator that nothing holds back.
 func (v *historian) works() bool {
-	held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5
+	held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5 || v.tier == "dead"
 	return v.head != "" || len(v.open) > 0 && !held
 }
 

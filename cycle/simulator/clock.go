@@ -45,6 +45,10 @@ func (c *clock) skewed() time.Duration {
 	return c.skew
 }
 
+// daysOff says whether the machine's clock is so far off that "mail since the day
+// before" asks for another day than was meant.
+func (c *clock) daysOff() bool { return c.skewed().Abs() > 12*time.Hour }
+
 // settle sets the machine's clock right.
 func (c *clock) settle() {
 	c.mu.Lock()

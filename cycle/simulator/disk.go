@@ -47,11 +47,16 @@ func newDisk(root, spare string) *disk {
 	return &disk{root: root, spare: spare, pending: map[strand]step{}, dirty: map[string]int64{}, safe: map[string]bool{}}
 }
 
-// before hears that a process has come to a step: its last one is done.
-func (d *disk) before(p *process, lane Lane, _, _ string) {
+// before hears that a process has come to a step: its last one is done. What
+// looks into mail or mesh is done when the process goes on with something else.
+func (d *disk) before(p *process, lane Lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.finish(strand{p, lane})
+	if lane == Main {
+		d.finish(strand{p, ByMail})
+		d.finish(strand{p, ByMesh})
+	}
 }
 
 // began hears that a step is being done.

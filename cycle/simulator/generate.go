@@ -45,15 +45,14 @@ func (g generator) chance(n int) bool { return g.IntN(n) == 0 }
 
 func (g generator) step() Step {
 	do := pick(g, weighted[Deed]{
-		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition},
-		{20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
-		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {1, Damage}, {3, Outage}, {1, MeshHalt},
+		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition}, {4, Release}, {3, TopUp},
+		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
+		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {1, Damage}, {5, Outage}, {1, MeshHalt},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
-	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, Late:
+	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, TopUp, Release, Late:
 		s.Faults = g.faults(2)
-	case Mail, Message:
 	}
 	if s.Wish != "" && g.chance(4) {
 		s.Inside = g.faults(1)
@@ -73,16 +72,20 @@ func (g generator) detail(s Step) Step {
 		s.Wish = one(g, wishes...)
 	case Transition:
 		s.Kind = one(g, "IDLE", "PREP", "ACTIVE")
+	case Release:
+		s.Kind = one(g, "release", "release", "release", "drop")
 	case Mail:
 		s.Kind = pick(g, weighted[string]{
 			{16, "new"}, {3, "shout"}, {5, "reply"}, {3, "twice"}, {2, "html"}, {1, "broken"}, {2, "other"}, {1, "nobody"},
-			{1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
+			{4, "unproved"}, {1, "smuggled"}, {1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
 			{2, "STOP"}, {1, "HALT"}, {2, "GO"}, {1, "STATUS"},
 		})
 		s.Wish = one(g, wishes...)
+	case Reply:
+		s.Kind = pick(g, weighted[string]{{4, "yes"}, {3, "talk"}, {1, "guess"}, {1, "auto"}, {1, "forward"}})
 	case Message:
 		s.Kind = pick(g, weighted[string]{
-			{6, "message"}, {4, "ask"}, {2, "again"}, {2, "loop"}, {2, "stranger"}, {1, "notice"}, {1, "relay"}, {1, "self"},
+			{6, "message"}, {4, "ask"}, {2, "again"}, {2, "loop"}, {2, "stranger"}, {1, "notice"}, {2, "relay"}, {1, "whisper"}, {1, "self"},
 		})
 		s.Wish = one(g, wishes...)
 	case Nudge:
@@ -98,8 +101,8 @@ func (g generator) detail(s Step) Step {
 	case Damage:
 		s.Kind = one(g, "delete", "delete-both", "delete-prev", "cut", "cut-both", "empty")
 	case Outage:
-		s.Kind = one(g, "imap", "smtp", "http", "password", "crontab-deaf", "crontab-mute", "crontab-torn", "crontab-fine", "crontab-fine")
-		s.N = g.IntN(4)
+		s.Kind = one(g, "imap", "smtp", "http", "password", "imap-password", "smtp-password", "token", "token", "crontab-deaf", "crontab-mute", "crontab-torn", "crontab-fine", "crontab-fine")
+		s.N = g.IntN(8)
 	case MeshHalt:
 		s.Kind = one(g, "on", "off", "off")
 	}
@@ -125,6 +128,19 @@ var sites = []string{
 	"rename state.json.corrupt",
 }
 
+// others are points that chance alone comes to too seldom.
+var others = []string{
+	"write outbox/reply.tmp", "fsync outbox/reply.tmp", "write outbox/ask.tmp", "write outbox/ack.tmp", "write outbox/quiet.tmp",
+	"write outbox/answer.tmp", "write outbox/notice.tmp", "write outbox/alarm.tmp", "write outbox/challenge.tmp", "rename outbox/quiet",
+	"rename outbox/answer", "rename outbox/notice", "rename outbox/alarm", "rename outbox/relay", "rename outbox/relayed",
+	"rename outbox/challenge", "rename outbox/send", "remove outbox/*", "write turns/*/deliverable.tmp", "rename turns/*/deliverable",
+	"write turns/*/submitted.tmp", "fsync turns/*/submitted.tmp", "fsyncdir turns", "fsyncdir turns/*", "fsyncdir turns/*/output",
+	"write messages/*.eml.tmp", "write messages/*.json.tmp", "fsync messages/*.json.tmp", "fsyncdir messages", "fsyncdir outbox",
+	"fsyncdir nudges", "write nudges/*.json.tmp", "fsyncdir quarantine", "fsyncdir quarantine/*", "write quarantine/*.eml.tmp",
+	"rename quarantine/*.eml", "fsync quarantine/*.json.tmp", "rename quarantine/*.json", "remove quarantine/*", "smtp EHLO",
+	"smtp AUTH", "smtp MAIL", "smtp DATA", "mesh PUT registry", "mesh GET registry", "imap SEARCH", "imap FETCH headers",
+}
+
 func (g generator) fault(deep int) Fault {
 	f := Fault{Lane: pick(g, weighted[Lane]{{6, Main}, {2, ByMail}, {1, ByMesh}})}
 	switch f.Lane { // most polls are short, and some are long
@@ -135,8 +151,8 @@ func (g generator) fault(deep int) Fault {
 	case ByMesh:
 		f.At = g.IntN(pick(g, weighted[int]{{2, 1}, {2, 5}}))
 	}
-	if g.chance(2) {
-		f.Site, f.At = one(g, sites...), g.IntN(pick(g, weighted[int]{{3, 1}, {2, 3}, {1, 8}}))
+	if list := one(g, nil, nil, sites, sites, others); list != nil {
+		f.Site, f.At = one(g, list...), g.IntN(pick(g, weighted[int]{{3, 1}, {2, 3}, {1, 8}}))
 	}
 	f.What = pick(g, weighted[What]{
 		{24, Crash}, {8, CrashLate}, {10, Power}, {10, Fail}, {10, Lost}, {4, Half}, {1, Stall}, {20, Meanwhile},
@@ -148,6 +164,12 @@ func (g generator) fault(deep int) Fault {
 		}
 		then := g.meanwhile(deep - 1)
 		f.Then = &then
+		switch {
+		case then.Do == Ring && g.chance(2): // while an answer leaves, after which nobody polls by himself
+			f.Site, f.At = "smtp dot", g.IntN(3)
+		case then.Do == Stop && g.chance(2):
+			f.Site, f.At = "agent work", g.IntN(2)
+		}
 	}
 	return f
 }
@@ -155,12 +177,12 @@ func (g generator) fault(deep int) Fault {
 // meanwhile is a step that can happen while a process is at work.
 func (g generator) meanwhile(deep int) Step {
 	do := pick(g, weighted[Deed]{
-		{6, Poll}, {3, Turns}, {3, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition},
-		{5, Mail}, {3, Message}, {3, Nudge}, {2, Report}, {1, Read}, {1, MeshHalt},
+		{6, Poll}, {3, Turns}, {3, Tell}, {6, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition}, {2, Release},
+		{5, Mail}, {1, Reply}, {3, Message}, {3, Nudge}, {2, Report}, {1, Read}, {1, MeshHalt},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
-	case Poll, Turns, Tell, Ring, Stop:
+	case Poll, Turns, Tell, Ring, Stop, Release:
 		s.Faults = g.faults(deep)
 	}
 	return s

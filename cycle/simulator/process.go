@@ -201,7 +201,7 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 // hook is state.Store's.
 func (p *process) hook(step, path string) error {
 	lane, site := p.world.place(step, path)
-	p.world.disk.before(p, lane, step, path)
+	p.world.disk.before(p, lane)
 	switch p.point(lane, site) {
 	case dead, lostAll:
 		p.die()

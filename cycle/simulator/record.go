@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime/quotedprintable"
 	"net/http"
 	"net/mail"
 	"os"
@@ -37,6 +38,7 @@ type record struct {
 	conns    map[string]int       // by protocol
 	validity uint32
 
+	added     letIn // credit
 	still     stillness
 	nudgeBack bool // a power cut brought a nudge back that was taken
 	lateTaken bool // an agent that came late was not refused
@@ -52,7 +54,10 @@ type letter struct {
 	keys         []string // ends of every key it ever had
 	fate         fate
 	control      string
-	read         bool // a person opened it
+	read         bool     // a person opened it
+	token        string   // which may let it in
+	said         []string // tokens with which the operator said YES to it
+	letIn
 }
 
 // fate is what must become of something that went in.
@@ -63,12 +68,15 @@ const (
 	kept                 // in quarantine, no turn
 	answered             // one turn, one deliverable
 	obeyed               // a control: one answer, no turn
+	relayed              // a mail to the operator, no turn
+	consents             // a word about another mail, no turn of its own
 )
 
 // posting is a message that the mesh took for us.
 type posting struct {
 	marker, kind, id, from, correlation string
 	fate                                fate
+	letIn
 }
 
 // telling is a message from the terminal. Its key is "" when the process died
@@ -118,9 +126,8 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	return first
 }
 
-// rang notes the nudges that are there.
-func (r *record) rang() {
-	names := r.world.nudgesLeft()
+// rang notes nudges that are durable, by the names of their files.
+func (r *record) rang(names ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range names {
@@ -137,7 +144,11 @@ func (r *record) sent(raw []byte) {
 		r.world.violate("2", "a mail of ours cannot be read: %v", err)
 		return
 	}
-	body, _ := io.ReadAll(m.Body)
+	from := m.Body
+	if m.Header.Get("Content-Transfer-Encoding") == "quoted-printable" {
+		from = quotedprintable.NewReader(from)
+	}
+	body, _ := io.ReadAll(from)
 	id := strings.Trim(m.Header.Get("Message-ID"), "<>")
 	kind, _, _ := strings.Cut(id, ".")
 	r.note(r.mails, outgoing{

@@ -14,6 +14,7 @@ import (
 var scenarios = []struct {
 	name string
 	was  string // what was wrong, for those that were bugs
+	must string // have happened, for those that would else prove nothing
 	step []sim.Step
 }{
 	{
@@ -95,6 +96,140 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name: "a nudge during a cycle is seen before its process goes",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Ring}}}},
+		},
+	},
+	{
+		name: "a nudge that was seen is not lost before it is durable",
+		step: []sim.Step{
+			{Do: sim.Nudge, Kind: "file"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "write state.json.tmp", What: sim.Crash}}},
+		},
+	},
+	{
+		name: "an ack that may have arrived is not sent again, a reply is",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
+			{Do: sim.Wait, For: 5 * time.Minute},
+		},
+	},
+	{
+		name: "what the gate kept out lies in a folder that lasts",
+		was:  "a folder that a dead poll had made was taken for durable",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "auto", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsyncdir quarantine", What: sim.Crash}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh PUT registry", What: sim.Power}}},
+			{Do: sim.Poll},
+			{Do: sim.Tell, Wish: "answer", Faults: []sim.Fault{{Site: "agent work", What: sim.Power}}},
+		},
+	},
+	{
+		name: "what a person lets in comes in once",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "auto", Wish: "answer"},
+			{Do: sim.Message, Kind: "stranger", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Release, Kind: "release", Faults: []sim.Fault{{Site: "write state.json.tmp", What: sim.Crash}}},
+			{Do: sim.Release, Kind: "release", Faults: []sim.Fault{{Site: "done state.json", What: sim.Crash}}},
+			{Do: sim.Release, Kind: "release"},
+			{Do: sim.Release, Kind: "release"},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "what a person was about to let in is still there",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "auto", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Release, Kind: "release", Faults: []sim.Fault{{Site: "write state.json.tmp", What: sim.Crash}}},
+		},
+	},
+	{
+		name: "an outage is told once, and passed on by a peer while mail is what fails",
+		step: []sim.Step{
+			{Do: sim.Outage, Kind: "password", N: 5},
+			{Do: sim.Poll},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.CrashLate}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.CrashLate}}},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "a word that may have arrived does not go another way as well",
+		was:  "the operator had the same blocker from a peer and by mail",
+		step: []sim.Step{
+			{Do: sim.Outage, Kind: "imap-password", N: 7},
+			{Do: sim.Outage, Kind: "smtp-password", N: 3},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", At: 1, What: sim.CrashLate}}},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "a token lets in one mail, once",
+		must: "a token let a mail in",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "unproved", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Reply, Kind: "guess"},
+			{Do: sim.Reply, Kind: "auto"},
+			{Do: sim.Poll},
+			{Do: sim.Reply, Kind: "yes"},
+			{Do: sim.Reply, Kind: "talk"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "append history", What: sim.Crash}}},
+			{Do: sim.Reply, Kind: "yes"},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "an answer that shows the token speaks for itself alone",
+		must: "a token let a mail in",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "unproved", Wish: "answer"},
+			{Do: sim.Mail, Kind: "smuggled", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Reply, Kind: "talk"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Reply, Kind: "yes"}}}},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "who is out of money runs nothing until it is topped up",
+		must: "tier: dead",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "costly"},
+			{Do: sim.Mail, Kind: "new", Wish: "costly"},
+			{Do: sim.Mail, Kind: "new", Wish: "costly"},
+			{Do: sim.Message, Kind: "message", Wish: "costly"},
+			{Do: sim.Mail, Kind: "new", Wish: "costly"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent end", At: 1, What: sim.CrashLate}}},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 11 * time.Minute},
+			{Do: sim.TopUp, Faults: []sim.Fault{{Site: "done state.json", What: sim.Crash}}},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "who cannot prove who he is has nothing passed on",
+		step: []sim.Step{
+			{Do: sim.Message, Kind: "whisper", Wish: "answer"},
+			{Do: sim.Message, Kind: "relay", Wish: "answer"},
+			{Do: sim.Poll},
+		},
+	},
+	{
 		name: "STOP reaches a turn that runs",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "answer"},
@@ -112,6 +247,9 @@ func TestScenarios(t *testing.T) {
 				if out.Broken != nil {
 					t.Fatalf("seed %d: %v\n%s", seed, out.Broken, strings.Join(out.Log, "\n"))
 				}
+				if s.must != "" && out.Counts.Sometimes[s.must] == 0 {
+					t.Errorf("seed %d: this did not happen: %s\n%s", seed, s.must, strings.Join(out.Log, "\n"))
+				}
 			}
 		})
 	}
@@ -127,13 +265,15 @@ var regressions = map[int64]string{
 	12311: "the same, by a transition",
 	60206: "a submit to a turn that waited was taken, and its answer lost",
 	20342: "two detached polls were one (of the simulator)",
+
+	777075: "a nudge was fsynced in nudges/, whose own name nobody had fsynced",
 }
 
 func TestRegressions(t *testing.T) {
 	for seed, was := range regressions {
 		out := play(t, sim.Make(seed, 30))
 		if out.Broken != nil {
-			t.Errorf("seed %d (%s): %v\n%s", seed, was, out.Broken, strings.Join(out.Log, "\n"))
+			t.Errorf("seed %d: %v (once: %s)\n%s", seed, out.Broken, was, strings.Join(out.Log, "\n"))
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 
 var (
 	seed   = flag.Int64("seed", -1, "replay this one seed and tell all that happens")
-	seeds  = flag.Int("seeds", 16, "how many seeds to play")
+	seeds  = flag.Int64("seeds", 16, "how many seeds to play")
 	first  = flag.Int64("first", 1, "the first of them")
 	length = flag.Int("steps", 30, "how many steps a story has")
-	during = flag.Duration("for", 0, "play as many seeds as fit into this time instead; the rare must then happen")
+	during = flag.Duration("for", 0, "play these seeds, then fresh ones for as long as this lasts; the rare must then happen")
 	all    = flag.Bool("all", false, "go on after a seed that failed")
 	alone  = flag.Bool("noshrink", false, "print a story that failed as it was")
 )
@@ -33,17 +33,23 @@ func TestSimulate(t *testing.T) {
 	many(t)
 }
 
-// many plays stories on two processors.
+// many plays stories on two processors: the seeds that are asked for, and with
+// -for then others that nobody has played before.
 func many(t *testing.T) {
 	begin := time.Now()
+	fresh := begin.Unix() * 1000
 	next := make(chan int64)
 	go func() {
 		defer close(next)
-		for n := range int64(1 << 62) {
-			if *during == 0 && n >= int64(*seeds) || *during > 0 && time.Since(begin) > *during || t.Failed() && !*all {
+		for n := int64(0); n < *seeds || time.Since(begin) < *during; n++ {
+			if t.Failed() && !*all {
 				return
 			}
-			next <- *first + n
+			if n < *seeds {
+				next <- *first + n
+			} else {
+				next <- fresh + n
+			}
 		}
 	}()
 	var mu sync.Mutex
@@ -67,6 +73,9 @@ func many(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	if *during > 0 {
+		t.Logf("fresh seeds: from %d", fresh+*seeds)
+	}
 	took := time.Since(begin).Seconds()
 	t.Logf("%d stories, %d processes (%.0f/s), %d attempts, %.0f days (%.0f an hour), %d kinds of points",
 		played, counts.Processes, float64(counts.Processes)/took, counts.Attempts, days, days/took*3600, len(counts.Points))

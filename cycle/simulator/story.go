@@ -38,7 +38,10 @@ const (
 	Go         Deed = "go"         // `resume`
 	Stop       Deed = "stop"       //
 	Transition Deed = "transition" // Kind: the state
+	TopUp      Deed = "topup"      // `credit`
+	Release    Deed = "release"    // `inbox release` of one of what is in quarantine; Kind: release or drop
 
+	Reply   Deed = "reply"   // to a challenge; Kind: see answers
 	Mail    Deed = "mail"    // arrives; Kind: see mails
 	Message Deed = "message" // over the mesh; Kind: see messages
 	Nudge   Deed = "nudge"   // Kind: file or mesh

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,8 +33,14 @@ const (
 	address  = "artificer3120@example.org"
 	config   = "/home/you/.config/agentstateloop/agent.toml"
 	binary   = "/usr/local/bin/agentstateloop"
-	password = "correct horse"
+
+	password      = "correct horse 5512"
+	wrongPassword = "battery staple 9061"
+	wrongToken    = "nobody-7731"
 )
+
+// meshTokens prove who posts: us, and the first peer.
+var meshTokens = map[string]string{handle: "ours-8842", peers[0]: "theirs-2094"}
 
 // peers are listed in [mesh] peers; the first is the keymaster.
 var peers = []string{"dorlange3120", "sister3120"}
@@ -111,7 +118,7 @@ func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
 	}
 	go w.mail.ServeIMAP(w.inlets["imap"])
 	go w.mail.ServeSMTP(w.inlets["smtp"])
-	w.mesh = mesh.NewServer(mesh.Options{Open: true, Now: w.clock.servers})
+	w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
 	w.http = &http.Server{Handler: w.saw.watching(w.mesh)}
 	go w.http.Serve(w.inlets["http"])
 	for range mostProcesses {
@@ -147,15 +154,21 @@ func (w *World) detached() string { return filepath.Join(w.dir, "detached") }
 
 // newAgent wires the agent of one process, as package commands does.
 func (w *World) newAgent(p *process) *cycle.Agent {
-	secret := func(context.Context) (string, error) {
-		if w.down("password") {
-			return "wrong", nil
+	secret := func(right, wrong string, outages ...string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) {
+			if slices.ContainsFunc(outages, w.down) {
+				return wrong, nil
+			}
+			return right, nil
 		}
-		return password, nil
 	}
-	imap := mail.Server{Addr: p.slot.addr("imap"), TLS: mail.TLSNone, Username: address, Secret: secret, Timeout: networkTimeout}
+	imap := mail.Server{
+		Addr: p.slot.addr("imap"), TLS: mail.TLSNone, Username: address, Timeout: networkTimeout,
+		Secret: secret(password, wrongPassword, "password", "imap-password"),
+	}
 	smtp := imap
-	smtp.Addr = p.slot.addr("smtp")
+	smtp.Addr, smtp.Secret = p.slot.addr("smtp"), secret(password, wrongPassword, "password", "smtp-password")
+	program := &turn.Config{Runner: turn.Exec, Command: []string{"agent"}, Workdir: w.dir}
 	reply := func(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
 	return &cycle.Agent{
 		Handle: handle, Config: config,
@@ -164,21 +177,28 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
 			Location: w.clock.machine().Location(), HasMail: true, HasMesh: true, Operator: operator, Keymaster: peers[0],
+			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
 			Turns: true, MaxAttempts: 3,
 		},
 		Mail: &cycle.Mail{
 			Box: mail.Box{Server: imap, Mailbox: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
-			Filter: mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: "from"},
+			Filter: mail.Filter{
+				Handle: handle, Operators: []string{operator}, Own: address,
+				Require: mail.RequireDMARC, AuthservID: authserv, Fallback: true,
+			},
 		},
 		Mesh: &cycle.Mesh{
-			Client: &mesh.Client{URL: "http://" + p.slot.addr("http"), Handle: handle, Timeout: networkTimeout},
-			Peers:  peers, Open: true,
+			Client: &mesh.Client{
+				URL: "http://" + p.slot.addr("http"), Handle: handle, Timeout: networkTimeout,
+				Token: secret(meshTokens[handle], wrongToken, "token"),
+			},
+			Peers: peers, Open: true,
 		},
 		Schedule: cycle.Schedule{Mode: cycle.ModeCrontab, Binary: binary, Table: cron.Table{
 			Command: w.table.command, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
 		}},
-		Turn: &turn.Config{Runner: turn.Exec, Command: []string{"agent"}, Workdir: w.dir},
+		Turn: program,
 		Replies: cycle.Replies{
 			Ack: reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
 			QuietActive: reply("going quiet -- ping me when you need me"),

@@ -1,0 +1,120 @@
+package simulator
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// proof is what the operator's mail server says of his own mail, and refuted
+// what it says of mail in his name.
+const (
+	authserv = "mx.example.org"
+	proof    = "Authentication-Results: " + authserv + "; dmarc=pass header.from=example.com\n"
+	refuted  = "Authentication-Results: " + authserv + "; dmarc=fail header.from=example.com\n"
+)
+
+// challenge is a mail that asks the operator whether he wrote another.
+type challenge struct {
+	id, token string
+	about     string // the marker of that mail
+}
+
+var (
+	tokenLine = regexp.MustCompile(`(?m)^YES (\S+)`)
+	asksAbout = regexp.MustCompile(`(?m)^> .*?\b(M\d{3})\b`)
+)
+
+// challenges are those that have been sent.
+func (r *record) challenges() (list []challenge) {
+	for _, id := range sortedKeys(r.mails) {
+		o := r.mails[id]
+		token, about := tokenLine.FindStringSubmatch(o.text), asksAbout.FindStringSubmatch(o.text)
+		if o.kind == "challenge" && token != nil && about != nil {
+			list = append(list, challenge{id, token[1], about[1]})
+		}
+	}
+	slices.SortFunc(list, func(a, b challenge) int { return strings.Compare(a.about, b.about) }) // ids are random
+	return list
+}
+
+// answers are what may come back to a challenge. %[1]s is its token, %[2]s the
+// marker of the answer.
+var answers = map[string]struct {
+	headers, text string
+	fate          fate
+	vouches       bool // the token proves it, once
+}{
+	"yes":     {"", "yes %[1]s\n", consents, true},
+	"talk":    {"", "who is asking?\n%[2]s do=answer\n\n> YES %[1]s\n", kept, true},
+	"guess":   {"", "YES abcdefghijklmnopqrstuvwxyz\n%[2]s %[1]s\n", consents, false},
+	"auto":    {"Auto-Submitted: auto-replied\n", "YES %[1]s\n%[2]s do=answer\n", kept, false},
+	"forward": {"", "YES\n%[2]s do=answer\n", kept, false},
+}
+
+// reply is an answer to a challenge. Nothing but its token proves it.
+func (w *World) reply(s Step) error {
+	w.saw.mu.Lock()
+	list := w.saw.challenges()
+	if len(list) == 0 {
+		w.saw.mu.Unlock()
+		return nil
+	}
+	c := list[s.N%len(list)]
+	kind := answers[s.Kind]
+	l := &letter{
+		marker: fmt.Sprintf("M%03d", len(w.saw.letters)), kind: "answer " + s.Kind, fate: kind.fate, at: w.clock.servers(),
+	}
+	l.id = l.marker + "@example.com"
+	w.saw.letters = append(w.saw.letters, l)
+	if kind.vouches {
+		l.token = c.token
+		if s.Kind == "talk" {
+			l.maybe = 1
+		}
+		// A mail that was renumbered is another item, about which he is asked anew.
+		if asked := w.saw.marked(c.about); asked != nil && s.Kind == "yes" && !slices.Contains(asked.said, c.token) {
+			asked.token, asked.maybe = c.token, asked.maybe+1
+			asked.said = append(asked.said, c.token)
+		}
+	}
+	answered := c.id
+	if s.Kind == "forward" || s.Kind == "guess" {
+		answered = "something.else@example.com" // the token is all that could prove it, and is not shown
+	}
+	w.saw.mu.Unlock()
+	text := fmt.Sprintf(kind.text, c.token, l.marker)
+	if s.Kind == "guess" {
+		text = strings.ReplaceAll(text, c.token, "")
+	}
+	return w.deliver(l, 1, refuted+"From: "+operator+"\nSubject: Re: @"+handle+": did you write this?\nTo: "+address+
+		"\nMessage-ID: <"+l.id+">\nIn-Reply-To: <"+answered+">\n"+kind.headers+"\n"+text)
+}
+
+func (r *record) marked(marker string) *letter {
+	i := slices.IndexFunc(r.letters, func(l *letter) bool { return l.marker == marker })
+	if i < 0 {
+		return nil
+	}
+	return r.letters[i]
+}
+
+// checkTokens: each token has let in one mail at most: that which was asked
+// about, or an answer.
+func (w *World) checkTokens() {
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	reply := replies(w.saw.mails, "reply")
+	used := map[string][]string{}
+	for _, l := range w.saw.letters {
+		byHand := l.sure > 0 || l.fate == kept && l.maybe > 1
+		if l.token == "" || l.fate != kept || byHand || len(reply[l.id]) == 0 {
+			continue
+		}
+		w.count.some("a token let a mail in")
+		if used[l.token] = append(used[l.token], l.marker+" ("+l.kind+")"); len(used[l.token]) > 1 {
+			w.violate("4", "one token let in %v", used[l.token])
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package simulator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"agentstateloop/cycle"
+)
+
+// letIn is how often a person has let something in that the gate had kept out.
+// maybe counts commands that were killed or failed, and may have done it.
+type letIn struct {
+	sure, maybe, dropped int
+}
+
+func (l letIn) touched() bool { return l.sure+l.maybe > 0 }
+
+// within says whether n answers are what that asks for.
+func (l letIn) within(n int) bool { return n >= l.sure && n <= l.sure+l.maybe }
+
+// release lets an item of the quarantine in, or throws it away.
+func (w *World) release(s Step) error {
+	var keys []string
+	w.run("inbox list", nil, func(_ context.Context, a *cycle.Agent) error {
+		items, err := a.Quarantine()
+		for _, item := range items {
+			keys = append(keys, item.Key)
+		}
+		return err
+	})
+	key, entry := w.saw.quarantined(keys, s.N)
+	if entry == nil {
+		return nil
+	}
+	already := false
+	err, killed := w.run("inbox "+s.Kind, s.Faults, func(ctx context.Context, a *cycle.Agent) (err error) {
+		if s.Kind == "drop" {
+			return a.Expel(ctx, key, "by hand")
+		}
+		already, err = a.Release(ctx, key)
+		return err
+	})
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	switch {
+	case s.Kind == "drop":
+		entry.dropped++
+	case killed || err != nil:
+		entry.maybe++
+	case !already:
+		entry.sure++
+		w.count.some("an item of the quarantine was let in")
+	}
+	return err
+}
+
+// quarantined chooses among the things that were kept out and lie there.
+func (r *record) quarantined(keys []string, n int) (key string, entry *letIn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	type item struct {
+		key   string
+		entry *letIn
+	}
+	var items []item
+	for _, l := range r.letters {
+		for _, end := range l.keys {
+			for _, key := range keys {
+				if l.fate == kept && strings.HasSuffix(key+`"`, end) {
+					items = append(items, item{key, &l.letIn})
+				}
+			}
+		}
+	}
+	for _, p := range r.posts {
+		for _, key := range keys {
+			if p.fate == kept && p.kind != "whisper" && strings.HasSuffix(key, ":"+p.id) {
+				items = append(items, item{key, &p.letIn})
+			}
+		}
+	}
+	if len(items) == 0 {
+		return "", nil
+	}
+	return items[n%len(items)].key, items[n%len(items)].entry
+}
+
+// checkQuarantine: what the gate kept out is there for a person to look at, with
+// the reason beside it. A folder without one is what a crash left.
+func (w *World) checkQuarantine(h history) {
+	files, _ := filepath.Glob(filepath.Join(w.stateDir(), "quarantine", "*", "verdict.json"))
+	var there [][]byte
+	for _, file := range files {
+		var verdict struct{ Key, Gate, Reason string }
+		text, err := os.ReadFile(file)
+		if err != nil || json.Unmarshal(text, &verdict) != nil || verdict.Key == "" || verdict.Gate == "" || verdict.Reason == "" {
+			w.violate("4", "%s does not say why: %q, %v", file, text, err)
+		}
+		for _, name := range []string{"message.eml", "message.json"} {
+			if data, err := os.ReadFile(filepath.Join(filepath.Dir(file), name)); err == nil {
+				there = append(there, data)
+			}
+		}
+	}
+	holds := func(evidence []byte) bool {
+		for _, data := range there {
+			if bytes.Contains(data, evidence) {
+				return true
+			}
+		}
+		return false
+	}
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	answers, reports := replies(w.saw.mails, "reply"), replies(w.saw.reports, "report")
+	for _, l := range w.saw.letters {
+		if l.fate == kept && l.dropped == 0 && len(answers[l.id]) == 0 && !h.undeliverable(replyKind) && !holds(l.raw) {
+			w.violate("4", "%s (mail %s) was kept out, and is not in quarantine", l.marker, l.kind)
+		}
+	}
+	for _, p := range w.saw.posts {
+		if p.fate == kept && p.dropped == 0 && len(reports[p.correlation]) == 0 && !holds([]byte(p.marker)) {
+			w.violate("4", "%s (message %s) was kept out, and is not in quarantine", p.marker, p.kind)
+		}
+	}
+}
