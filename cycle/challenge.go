@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"agentstateloop/mail"
@@ -26,11 +25,10 @@ func (a *Agent) challenge(ctx context.Context, s state.State) (state.State, erro
 	}
 	item, raw, err := a.itemWithPayload(key)
 	if err != nil { // it can be shown to nobody, and must not stop the poll
-		s, err = a.commit(ctx, state.Discarded{Key: key, Reason: "cannot be asked about: " + err.Error()})
-		if err != nil {
-			return s, err
-		}
-		return a.clearLeft(ctx, s)
+		return a.unasked(ctx, key, "cannot be asked about: "+err.Error())
+	}
+	if s.WasReleased(item.same(raw)) {
+		return a.unasked(ctx, key, state.CopyOfReleased)
 	}
 	token := mail.NewToken()
 	e := state.Effect{
@@ -58,12 +56,13 @@ func (a *Agent) challenge(ctx context.Context, s state.State) (state.State, erro
 	return s, err
 }
 
-func (a *Agent) itemWithPayload(key string) (q Quarantined, raw []byte, err error) {
-	if q, err = a.item(key); err != nil {
-		return q, nil, err
+// unasked takes out an item that the operator is not asked about.
+func (a *Agent) unasked(ctx context.Context, key, reason string) (state.State, error) {
+	s, err := a.commit(ctx, state.Discarded{Key: key, Reason: reason})
+	if err != nil {
+		return s, err
 	}
-	raw, err = os.ReadFile(a.Store.Path(q.Payload))
-	return q, raw, err
+	return a.clearLeft(ctx, s)
 }
 
 // challengeText is the challenge about an item whose payload is raw. Its token
@@ -177,13 +176,13 @@ func (q *quarantine) open(tokens ...string) (state.OpenChallenge, bool) {
 
 // released lets in the item under key, since the operator said YES.
 func (q *quarantine) released(key string) (state.Event, error) {
-	item, err := q.agent.item(key)
+	item, raw, err := q.agent.itemWithPayload(key)
 	if err != nil {
 		return nil, err
 	}
-	event, err := q.agent.letIn(q.store, q.state, item)
+	event, err := q.agent.letIn(q.store, q.state, item, raw)
 	if err != nil {
 		return nil, err
 	}
-	return state.Released{Key: key, Reason: "the operator said YES", Event: event}, nil
+	return state.Released{Key: key, Reason: "the operator said YES", Same: item.same(raw), Event: event}, nil
 }

@@ -275,6 +275,45 @@ func TestATokenIsGoodOnce(t *testing.T) {
 	h.wantCounted(2)
 }
 
+// A renumbered mailbox brings an unproven mail under another key. However often
+// the operator says YES to it, it runs once; he is not asked about what he has
+// released.
+func TestARenumberedMailIsReleasedOnce(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		t.Run(fmt.Sprintf("answered before %v", answered), func(t *testing.T) {
+			h := newAskingHouse(t)
+			unproven := letter{id: "<one@example.com>", body: "do it"}
+			h.receive(unproven)
+			h.poll()
+			came := h.clock.Now()
+			asked, token := h.challenged()
+			yes := replyTo(asked, "YES "+token)
+			if answered {
+				h.receive(yes)
+				h.pollAfter(time.Minute)
+			}
+			check(t, h.mail.Renumber())
+			_, err := h.mail.Append(unproven.raw(), came)
+			check(t, err)
+			h.pollAfter(20 * time.Minute)
+			if !answered {
+				h.receive(yes)
+				again, token := h.challenged()
+				h.receive(replyTo(again, "YES "+token))
+				h.pollAfter(time.Minute)
+			}
+			if reply := h.sentOf("reply"); len(reply) != 1 {
+				t.Errorf("replies: %+v", reply)
+			}
+			want := map[bool]int{true: 1, false: 2}[answered]
+			if n := len(h.sentOf("challenge")); n != want {
+				t.Errorf("%d challenges, want %d", n, want)
+			}
+			h.wantCounted(0)
+		})
+	}
+}
+
 // A day later the answer is too late.
 func TestATokenIsGoodForADay(t *testing.T) {
 	for late, turns := range map[time.Duration]int{24*time.Hour - time.Minute: 1, 24 * time.Hour: 0} {

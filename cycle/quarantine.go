@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,11 +81,22 @@ func (a *Agent) item(key string) (Quarantined, error) {
 	return q, err
 }
 
+// itemWithPayload is item, with its mail or message.
+func (a *Agent) itemWithPayload(key string) (q Quarantined, raw []byte, err error) {
+	if q, err = a.item(key); err != nil {
+		return q, nil, err
+	}
+	if raw, err = os.ReadFile(a.Store.Path(q.Payload)); err != nil {
+		return q, nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return q, raw, nil
+}
+
 // Release lets an item in whatever its gate said, durable when it returns: as a
 // message that came now, under its own key, once. If the key was taken before,
 // by this item or a real one, already is true and nothing comes in.
 func (a *Agent) Release(ctx context.Context, key string) (already bool, err error) {
-	q, err := a.item(key)
+	q, raw, err := a.itemWithPayload(key)
 	if err != nil {
 		return false, err
 	}
@@ -91,17 +104,33 @@ func (a *Agent) Release(ctx context.Context, key string) (already bool, err erro
 	if err != nil {
 		return false, err
 	}
-	if already = s.Accepts(key); !already {
-		event, err := a.letIn(a.Store, s, q)
-		if err != nil {
-			return false, err
+	switch {
+	case s.Accepts(key):
+		already = true
+	case s.WasReleased(q.same(raw)):
+		already = true
+		s, err = a.commit(ctx, state.Discarded{Key: key, Reason: state.CopyOfReleased})
+	default:
+		var event state.Event
+		if event, err = a.letIn(a.Store, s, q, raw); err == nil {
+			s, err = a.commit(ctx, state.Released{Key: key, Reason: "by hand", Same: q.same(raw), Event: event})
 		}
-		if s, err = a.commit(ctx, state.Released{Key: key, Reason: "by hand", Event: event}); err != nil {
-			return false, err
-		}
+	}
+	if err != nil {
+		return false, err
 	}
 	_, err = a.clear(ctx, s, key)
 	return already, err
+}
+
+// same recognises the item with this payload when a renumbered mailbox brings it
+// again under another key: by when it came and all of its bytes, so that no other
+// mail is taken for it.
+func (q Quarantined) same(raw []byte) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d ", q.At.Unix())
+	h.Write(raw)
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // Expel removes an item from quarantine for good. The real message, if this was
@@ -120,21 +149,17 @@ func (a *Agent) Expel(ctx context.Context, key, reason string) error {
 
 // letIn makes an item's payload a message's, durably, and gives what the machine
 // is to be told once it is let in.
-func (a *Agent) letIn(store payloads, s state.State, q Quarantined) (state.Event, error) {
+func (a *Agent) letIn(store payloads, s state.State, q Quarantined, raw []byte) (state.Event, error) {
 	if q.Gate == mail.GateSize {
 		return nil, fmt.Errorf("%s is too big, and only its header was kept: %s", q.Key, q.Reason)
 	}
 	if q.Source == state.Mesh {
-		return a.letMeshIn(store, s, q)
+		return a.letMeshIn(store, s, q, raw)
 	}
 	if a.Mail == nil {
 		return nil, fmt.Errorf("%s is a mail, and no mail is configured any more", q.Key)
 	}
 	if err := store.Copy(q.Payload, mailPayload(q.Key)); err != nil {
-		return nil, fmt.Errorf("release %s: %w", q.Key, err)
-	}
-	raw, err := os.ReadFile(a.Store.Path(q.Payload))
-	if err != nil {
 		return nil, fmt.Errorf("release %s: %w", q.Key, err)
 	}
 	control := ""
@@ -151,11 +176,7 @@ func (a *Agent) letIn(store payloads, s state.State, q Quarantined) (state.Event
 	return mailArrived(m, control), nil
 }
 
-func (a *Agent) letMeshIn(store payloads, s state.State, q Quarantined) (state.Event, error) {
-	raw, err := os.ReadFile(a.Store.Path(q.Payload))
-	if err != nil {
-		return nil, fmt.Errorf("release %s: %w", q.Key, err)
-	}
+func (a *Agent) letMeshIn(store payloads, s state.State, q Quarantined, raw []byte) (state.Event, error) {
 	var m mesh.Message
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, fmt.Errorf("release %s: %w", q.Key, err)

@@ -29,10 +29,12 @@ type Refused struct {
 }
 
 // Released: the item of the quarantine under Key is let in, whatever the gate
-// said of it, as Event. Its payload is durable in messages/.
+// said of it, as Event. Its payload is durable in messages/. Same recognises the
+// same bytes that came at the same time, as a renumbered mailbox brings them
+// again under another key; "" is none.
 type Released struct {
-	Key, Reason string
-	Event       Event
+	Key, Reason, Same string
+	Event             Event
 }
 
 // Challenged: a mail was rendered that asks the operator whether he wrote the

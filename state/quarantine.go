@@ -57,14 +57,32 @@ func (m *machine) redoGate(l Line) {
 }
 
 // released lets an item of the quarantine in, as if it came now and had passed
-// the gate. A key that was accepted stays taken, so that nothing comes in twice.
+// the gate. A key that was accepted stays taken, and what was released under
+// another key is, too, so that nothing comes in twice.
 func (m *machine) released(e Released) {
 	if m.seen(e.Key) {
 		return
 	}
-	m.left(Line{Kind: LineQuarantine, What: lineReleased, Key: e.Key, Reason: e.Reason})
+	if m.WasReleased(e.Same) {
+		m.discarded(Discarded{Key: e.Key, Reason: CopyOfReleased})
+		return
+	}
+	m.left(Line{Kind: LineQuarantine, What: lineReleased, Key: e.Key, Reason: e.Reason, Digest: e.Same})
 	m.apply(e.Event)
 }
+
+// CopyOfReleased is why a copy of a released item leaves the quarantine.
+const CopyOfReleased = "a copy of what was released"
+
+// WasReleased says whether the item that same recognises was released.
+func (s State) WasReleased(same string) bool {
+	_, known := s.Seen[release(same)]
+	return known
+}
+
+// release is what is remembered of a released item beside its key. It keeps out
+// no more than another release.
+func release(same string) string { return "released " + same }
 
 // discarded tells that an item is gone for good. Its key may still be accepted.
 func (m *machine) discarded(e Discarded) {
@@ -80,6 +98,9 @@ func (m *machine) left(l Line) {
 func (m *machine) redoQuarantine(l Line) {
 	m.Quarantined = max(0, m.Quarantined-1)
 	m.settled(l.Key)
+	if l.Digest != "" {
+		m.remember(release(l.Digest))
+	}
 }
 
 // refusal is what is remembered of a refused item: never its key, by which a

@@ -385,9 +385,9 @@ func (st *story) vouched(p phrase) (Event, error) {
 }
 
 // released: `release k1` as a mail of the operator, `release k1 as=mesh` of a
-// peer, `release k1 control=STOP`.
+// peer, `release k1 control=STOP`; same= recognises its bytes.
 func (st *story) released(p phrase) (Released, error) {
-	e := Released{Key: p.word(0), Reason: p.opts["text"]}
+	e := Released{Key: p.word(0), Reason: p.opts["text"], Same: p.opts["same"]}
 	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["as"], "mail"), words: p.words, opts: p.opts})
 	if err != nil {
 		return e, err
