@@ -90,6 +90,20 @@ func (b *bench) runUntil(want string, cause error) (Result, error) {
 	})
 }
 
+// withTime runs an attempt under a limit, and under ever longer ones until the
+// agent came as far as the test wants to see it: how soon it does is the
+// machine's affair. It gives the last result, and its limit.
+func withTime(run func(limit time.Duration) Result, far func(Result) bool) (res Result, limit time.Duration) {
+	for limit = 200 * time.Millisecond; ; limit *= 2 {
+		if res = run(limit); far(res) || limit > 20*time.Second {
+			return res, limit
+		}
+	}
+}
+
+func printed(r Result) bool   { return r.Text != "" }
+func succeeded(r Result) bool { return r.Status == Success }
+
 // check compares what most tests look at.
 func (r Result) check(t *testing.T, status Status, exit Exit, text, reason string) {
 	t.Helper()

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -244,27 +245,31 @@ func TestSilenceWaitsForTools(t *testing.T) {
 	t.Parallel()
 	lines := strings.SplitAfter(claudeGood, "\n")
 	use, result, rest := strings.Join(lines[:5], ""), lines[6], lines[7]+lines[8]
-	b := newBench(t, `cat use; sleep 1; cat result rest`)
-	for name, text := range map[string]string{"use": use, "result": result, "rest": rest} {
-		os.WriteFile(filepath.Join(b.Workdir, name), []byte(text), 0o600)
+	run := func(limit time.Duration, script string) Result {
+		b := newBench(t, script)
+		for name, text := range map[string]string{"use": use, "result": result, "rest": rest} {
+			writeConfig(t, filepath.Join(b.Workdir, name), text)
+		}
+		b.Runner, b.Silence = Claude, limit
+		return b.run()
 	}
-	b.Runner, b.Silence = Claude, 300*time.Millisecond
-	b.run().check(t, Success, ExitClean, "One file.", "")
+	res, _ := withTime(func(limit time.Duration) Result {
+		return run(limit, fmt.Sprintf("cat use; sleep %.3f; cat result rest", 1.5*limit.Seconds()))
+	}, succeeded)
+	res.check(t, Success, ExitClean, "One file.", "")
 
-	b = newBench(t, `cat use result; exec sleep 1000`)
-	for name, text := range map[string]string{"use": use, "result": result} {
-		os.WriteFile(filepath.Join(b.Workdir, name), []byte(text), 0o600)
-	}
-	b.Runner, b.Silence = Claude, 300*time.Millisecond
-	b.run().check(t, TimedOut, ExitError, "I look.", "printed nothing for 300ms")
+	res, limit := withTime(func(limit time.Duration) Result { return run(limit, `cat use result; exec sleep 1000`) }, printed)
+	res.check(t, TimedOut, ExitError, "I look.", fmt.Sprintf("printed nothing for %v", limit))
 }
 
 // An agent that is refused and tries again until the deadline is a credential
 // failure all the same.
 func TestRefusedUntilTheDeadline(t *testing.T) {
-	b := fakeCLI(t, Codex, `{"type":"error","message":"Reconnecting... (unexpected status 401 Unauthorized)"}`+"\n", "exec sleep 1000")
-	b.Timeout = 200 * time.Millisecond
-	res := b.run()
+	res, _ := withTime(func(limit time.Duration) Result {
+		b := fakeCLI(t, Codex, `{"type":"error","message":"Reconnecting... (unexpected status 401 Unauthorized)"}`+"\n", "exec sleep 1000")
+		b.Timeout = limit
+		return b.run()
+	}, func(r Result) bool { return r.Credential != nil })
 	if _, ok := state.CredentialFailure(res.Credential); !ok || res.Status != TimedOut {
 		t.Errorf("%+v", res)
 	}
