@@ -487,6 +487,6 @@ func loggedIn(c net.Conn, selected string) *bufio.Reader {
 
 func plainBox(addr string) mail.Box {
 	return mail.Box{Server: mail.Server{
-		Addr: addr, TLS: mail.TLSNone, Username: "agent", Secret: secret("hunter2"), Timeout: 5 * time.Second,
+		Addr: addr, TLS: mail.TLSNone, Username: "agent", Secret: secret("hunter2"), Timeout: time.Minute,
 	}}
 }

@@ -246,82 +246,114 @@ func TestKeyOutOfReach(t *testing.T) {
 	wantUIDs(t, "at last", uids(l), []uint32{waits})
 }
 
-// A name server that says nothing costs one phase.
-func TestSilentNameServer(t *testing.T) {
-	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+// silentDNS is a name server that says nothing, and tells of each question.
+func silentDNS(t *testing.T) (addr string, asked chan string) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	t.Cleanup(func() { conn.Close() })
+	asked = make(chan string, 1000)
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, _, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			asked <- string(buf[:n])
+		}
+	}()
+	return conn.LocalAddr().String(), asked
+}
+
+// A name server that says nothing costs one phase.
+func TestSilentNameServer(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	h.append(sign(t, d.Signer, dated("@goulard3120")), false)
-	f := verifying(d.dns)
-	f.Resolver = silent.LocalAddr().String()
-	for what, prepare := range map[string]func(*mail.Box) context.Context{
-		"timeout": func(b *mail.Box) context.Context { b.Timeout = 300 * time.Millisecond; return t.Context() },
-		"context": func(b *mail.Box) context.Context {
-			b.Timeout = time.Minute
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			t.Cleanup(cancel)
-			return ctx
-		},
-		"time up": func(b *mail.Box) context.Context { b.Timeout, b.Until = time.Minute, time.Now(); return t.Context() },
-	} {
-		b := box(h)
-		b.Now = nil
-		ctx := prepare(&b)
-		s, err := b.Open(ctx)
+	b := box(h)
+	b.Now = nil
+	// look gives what a look finds, and whether the name server was asked.
+	look := func(ctx context.Context, b mail.Box) (l mail.Look, asked bool, err error) {
+		addr, questions := silentDNS(t)
+		f := verifying(d.dns)
+		f.Resolver = addr
+		s, err := b.Open(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			return l, false, err
 		}
-		l, err := s.Look(ctx, state.Cursor{}, f, 10, shelf{}.keep)
-		s.Close()
-		if (err == nil) != (what == "time up") || len(l.Messages) != 0 || len(l.Cursor.Owed) != 1 || len(l.Cursor.Tries) != 0 {
+		defer s.Close()
+		l, err = s.Look(ctx, state.Cursor{}, f, 10, shelf{}.keep)
+		return l, len(questions) > 0, err
+	}
+	want := func(what string, fails bool, l mail.Look, err error) {
+		t.Helper()
+		if (err != nil) != fails || len(l.Messages) != 0 || len(l.Cursor.Owed) != 1 || len(l.Cursor.Tries) != 0 {
 			t.Errorf("%s: %+v, %v", what, l, err)
 		}
+	}
+
+	withTime(t, func(timeout time.Duration) bool {
+		b := b
+		b.Timeout = timeout
+		l, asked, err := look(t.Context(), b)
+		if asked {
+			want("timeout", true, l, err)
+		}
+		return asked
+	})
+
+	withTime(t, func(timeout time.Duration) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		l, asked, err := look(ctx, b)
+		if asked {
+			want("context", true, l, err)
+		}
+		return asked
+	})
+
+	b.Until = time.Now()
+	l, asked, err := look(t.Context(), b)
+	want("time up", false, l, err)
+	if asked {
+		t.Error("the name server was asked when the time was up")
 	}
 }
 
 // When the time of a look is up, no further key is looked up.
 func TestNoLookupBeyondTheTime(t *testing.T) {
-	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := make(chan string)
-	go func() {
-		var all strings.Builder
-		buf := make([]byte, 4096)
-		for {
-			n, _, err := silent.ReadFrom(buf)
-			if err != nil {
-				asked <- all.String()
-				return
-			}
-			all.Write(buf[:n])
-		}
-	}()
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	h.append(sign(t, d.Signer, dated("@goulard3120 one")), false)
 	h.append(sign(t, signer(t, d.dns, "example.com", "second"), dated("@goulard3120 two")), false)
-	f := verifying(d.dns)
-	f.Resolver = silent.LocalAddr().String()
-	b := box(h)
-	b.Timeout, b.Until = 500*time.Millisecond, time.Now().Add(300*time.Millisecond)
-	s, err := b.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if l, _ := s.Look(t.Context(), state.Cursor{}, f, 10, shelf{}.keep); len(l.Cursor.Owed) != 2 {
-		t.Errorf("%+v", l)
-	}
-	silent.Close()
-	if all := <-asked; strings.Contains(all, "second") {
-		t.Error("the key of the second mail was asked for")
-	}
+	withTime(t, func(timeout time.Duration) bool {
+		addr, questions := silentDNS(t)
+		f := verifying(d.dns)
+		f.Resolver = addr
+		b := box(h)
+		b.Timeout, b.Until = timeout, time.Now().Add(timeout/2)
+		s, err := b.Open(t.Context())
+		if err != nil {
+			return false
+		}
+		defer s.Close()
+		l, _ := s.Look(t.Context(), state.Cursor{}, f, 10, shelf{}.keep)
+		if len(questions) == 0 {
+			return false
+		}
+		if len(l.Cursor.Owed) != 2 {
+			t.Errorf("%+v", l)
+		}
+		for len(questions) > 0 {
+			if strings.Contains(<-questions, "second") {
+				t.Error("the key of the second mail was asked for")
+			}
+		}
+		return true
+	})
 }
 
 // Whoever has a signed mail can send it again, and change in it what is not
@@ -363,7 +395,7 @@ func storySigned(t *testing.T, h host) {
 	sink := mailtest.StartMemory(t, mailtest.Options{Username: "operator@example.com"})
 	out := mail.Server{
 		Addr: sink.SMTPTLS, TLS: mail.TLSImplicit, Username: sink.Username, Secret: secret(sink.Password),
-		CAFile: sink.CAFile, Timeout: 5 * time.Second,
+		CAFile: sink.CAFile, Timeout: time.Minute,
 	}
 	var written bytes.Buffer
 	err := mail.Render(&written, mail.Draft{

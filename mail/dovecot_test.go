@@ -17,7 +17,7 @@ func TestDovecot(t *testing.T) {
 		return host{
 			server: mail.Server{
 				Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: secret(d.Password),
-				CAFile: d.CAFile, Timeout: 10 * time.Second,
+				CAFile: d.CAFile, Timeout: time.Minute,
 			},
 			plain: d.IMAP,
 			append: func(raw string, seen bool) uint32 {

@@ -133,7 +133,7 @@ func TestWatchDovecot(t *testing.T) {
 	watchStory(t, host{
 		server: mail.Server{
 			Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: secret(d.Password),
-			CAFile: d.CAFile, Timeout: 10 * time.Second,
+			CAFile: d.CAFile, Timeout: time.Minute,
 		},
 		append: func(raw string, seen bool) uint32 {
 			t.Helper()
