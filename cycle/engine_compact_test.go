@@ -3,10 +3,10 @@ package cycle_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -204,21 +204,23 @@ func TestWhatMakesASummaryIsNotLeftBehind(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.script("#!/bin/sh\necho up >up; exec sleep 300\n")
 	up, _ := h.pipe("up")
-	orphan := *h.agent.Turn
-	dir := h.agent.Store.Path("turns/compact/0")
+	dir := h.agent.Store.Path(summaryDir)
 	check(t, turn.Prepare(dir, nil, ""))
-	ended := make(chan error, 1)
-	go func() {
-		// Its folder may be gone before it has read there how it was started.
-		r, err := orphan.Run(context.Background(), turn.Attempt{Dir: dir, TurnID: "compact"}, nil)
-		if err == nil && r.Status == turn.Success {
-			ended <- fmt.Errorf("it came to an end by itself: %+v", r)
-		}
-		close(ended)
-	}()
+	runner := h.poller(h.blueprintFile(), "summarise")
+	check(t, runner.Start())
 	up()
+	check(t, runner.Process.Kill())
+	runner.Wait() // its error is that it was killed
+	if held, _, err := turn.Probe(dir); err != nil || !held {
+		t.Fatalf("the orphan: held %v, %v; the test needs one that lives", held, err)
+	}
+	alive, err := os.Open(filepath.Join(dir, "alive"))
+	check(t, err)
+	defer alive.Close()
 	h.script(answering)
 	h.say("hello", time.Minute)
-	check(t, <-ended)
 	h.wantTasks(state.Success)
+	if err := syscall.Flock(int(alive.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+		t.Errorf("the orphan lives on: %v", err)
+	}
 }

@@ -24,6 +24,9 @@ const (
 	exitDied   = 137
 )
 
+// summaryDir is where what makes a summary runs, in the state directory.
+const summaryDir = "turns/compact/0"
+
 // TestMain lets the test binary stand in for the program: a turn starts it as
 // `__attempt`, its agent calls it as `__inside`, and tests that need several
 // processes start it as `__poller`.
@@ -45,8 +48,9 @@ func TestMain(m *testing.M) {
 }
 
 // poller is one process of the agent whose blueprint lies in file. What it does
-// is said by args: "poll", "ring-and-poll", or "die-at N", which is gone at its
-// Nth moment; see dieAt.
+// is said by args: "poll", "ring-and-poll", "die-at N", which is gone at its
+// Nth moment (see dieAt), or "summarise", which is only the part of a poll that
+// runs what makes a summary.
 func poller(file string, args []string) int {
 	var b blueprint
 	data, err := os.ReadFile(file)
@@ -60,6 +64,12 @@ func poller(file string, args []string) int {
 	agent := b.agent(func() time.Time { return b.Now })
 	agent.Self = b.detachedSelf()
 	switch args[0] {
+	case "summarise":
+		if _, err := agent.Turn.Run(context.Background(), turn.Attempt{Dir: agent.Store.Path(summaryDir), TurnID: "compact"}, nil); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return exitFailed
+		}
+		return exitDone
 	case "ring-and-poll":
 		if err := agent.Ring("test", ""); err != nil {
 			fmt.Fprintln(os.Stderr, err)
