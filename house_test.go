@@ -133,8 +133,46 @@ func TestStateIsPure(t *testing.T) {
 	}
 }
 
+// TestGoroutinesAreGuarded: no goroutine's crash report shows a secret. Who
+// holds none needs no guard.
+func TestGoroutinesAreGuarded(t *testing.T) {
+	exempt := append([]string{"cycle/demo", "cycle/simulator", "cycle/simulator/mutants"}, helpers...)
+	for _, s := range sources(t) {
+		if s.test || slices.Contains(exempt, s.folder) {
+			continue
+		}
+		for n := range ast.Preorder(s.file) {
+			var begins ast.Expr
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				begins = n.Call.Fun
+			case *ast.CallExpr:
+				if called(n) == "Go" && len(n.Args) == 1 {
+					begins = n.Args[0]
+				}
+			}
+			if begins != nil && called(begins) != "Guarded" {
+				t.Errorf("%s: a goroutine that does not begin with Secrets.Guarded", s.at(n))
+			}
+		}
+	}
+}
+
+// called is the name of the method that an expression calls; "" if none.
+func called(e ast.Expr) string {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return ""
+	}
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	return method.Sel.Name
+}
+
 // TestOnlyMainExits: only main exits, only commands prints, and to the writers
-// it is given; nothing runs before main.
+// it is given, as do the libraries; nothing runs before main.
 func TestOnlyMainExits(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test {
@@ -151,7 +189,7 @@ func TestOnlyMainExits(t *testing.T) {
 			}
 		}
 		for call := range selectors(s.file, "log") {
-			if !strings.HasPrefix(call.Sel.Name, "New") && call.Sel.Name != "Logger" {
+			if !strings.HasPrefix(call.Sel.Name, "New") && call.Sel.Name != "Logger" && call.Sel.Name != "SetOutput" {
 				t.Errorf("%s: log.%s prints, or exits", s.at(call), call.Sel.Name)
 			}
 		}

@@ -173,11 +173,11 @@ func (p *program) examine(ctx context.Context, path string, missing error, netwo
 	results := make([][]finding, len(checks))
 	var all sync.WaitGroup
 	for i, check := range checks {
-		all.Go(func() {
+		all.Go(d.secrets.Guarded(func() {
 			ctx, cancel := context.WithTimeoutCause(ctx, checkPatience, fmt.Errorf("no answer within %v", checkPatience))
 			defer cancel()
 			results[i] = check(ctx)
-		})
+		}))
 	}
 	all.Wait()
 	for _, r := range results {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
+
+	"agentstateloop/state"
 )
 
 // asker gets what flags have not said: from the person at a terminal, or not
@@ -21,6 +23,7 @@ type asker struct {
 	terminal *os.File // nil: there is none
 	lines    *bufio.Reader
 	out      io.Writer
+	secrets  *state.Secrets
 }
 
 func (p *program) asker() *asker {
@@ -28,7 +31,7 @@ func (p *program) asker() *asker {
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return &asker{}
 	}
-	return &asker{terminal: f, lines: bufio.NewReader(f), out: p.stderr}
+	return &asker{terminal: f, lines: bufio.NewReader(f), out: p.stderr, secrets: &p.secrets}
 }
 
 // errNobody is what a person gets who ends the questions.
@@ -72,7 +75,7 @@ func (a *asker) ask(ctx context.Context, value, flag, question, guess string, ch
 // line asks for one line. When ctx ends, nobody waits for it any more.
 func (a *asker) line(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(a.out, prompt)
-	answer, err := await(ctx, func() (string, error) { return a.lines.ReadString('\n') })
+	answer, err := await(ctx, a.secrets, func() (string, error) { return a.lines.ReadString('\n') })
 	if err != nil {
 		fmt.Fprintln(a.out)
 		return "", errNobody
@@ -91,7 +94,7 @@ func (a *asker) secret(ctx context.Context, prompt string) (string, error) {
 	}
 	// Whoever is interrupted here must find his terminal with its echo.
 	defer term.Restore(fd, before)
-	answer, err := await(ctx, func() (string, error) {
+	answer, err := await(ctx, a.secrets, func() (string, error) {
 		text, err := term.ReadPassword(fd)
 		return string(text), err
 	})
@@ -102,16 +105,16 @@ func (a *asker) secret(ctx context.Context, prompt string) (string, error) {
 }
 
 // await gives up a read that nothing can end when ctx does.
-func await(ctx context.Context, read func() (string, error)) (string, error) {
+func await(ctx context.Context, secrets *state.Secrets, read func() (string, error)) (string, error) {
 	type answer struct {
 		text string
 		err  error
 	}
 	got := make(chan answer, 1)
-	go func() {
+	go secrets.Guarded(func() {
 		text, err := read()
 		got <- answer{text, err}
-	}()
+	})()
 	select {
 	case a := <-got:
 		return a.text, a.err

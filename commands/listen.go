@@ -62,7 +62,7 @@ func (p *program) listen(c *cli.Context) error {
 	socket := p.env("NOTIFY_SOCKET")
 	var telling sync.Mutex
 	l := &listen.Listener{
-		Agents: agents, Web: web, Pipe: c.String("pipe"),
+		Agents: agents, Web: web, Pipe: c.String("pipe"), Secrets: &p.secrets,
 		Tell: func(format string, args ...any) {
 			telling.Lock()
 			defer telling.Unlock()

@@ -116,7 +116,7 @@ func (p *program) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 	back := make(chan answered, 1)
 	server := &http.Server{Handler: browser(mark, back), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	serving := make(chan error, 1)
-	go func() { serving <- server.Serve(listener) }()
+	go p.secrets.Guarded(func() { serving <- server.Serve(listener) })()
 	defer server.Shutdown(ctx)
 	p.printf("open this address, log in as %s and allow the access:\n\n  %s\n\n", oneLine(user), ask.AuthCodeURL(mark,
 		oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),

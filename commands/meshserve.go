@@ -96,12 +96,12 @@ func (p *program) meshServe(c *cli.Context) error {
 	if err := listen.Notify(p.env("NOTIFY_SOCKET"), listen.Ready); err != nil {
 		p.warn("%v", err)
 	}
-	return errors.Join(serveUntil(c.Context, server.HTTPServer(), listener), server.Close())
+	return errors.Join(p.serveUntil(c.Context, server.HTTPServer(), listener), server.Close())
 }
 
 // meshOptions reads who may call.
 func (p *program) meshOptions(c *cli.Context) (mesh.Options, error) {
-	options := mesh.Options{Open: c.Bool("open")}
+	options := mesh.Options{Open: c.Bool("open"), Secrets: &p.secrets}
 	file := c.String("tokens")
 	if file == "" && !options.Open {
 		return options, usagef("--tokens FILE has a line HANDLE TOKEN for each agent; --open lets in everybody on this machine",
@@ -175,9 +175,9 @@ func listenHere(addr string) (net.Listener, error) {
 }
 
 // serveUntil serves until ctx ends, and then lets the calls under way finish.
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
+func (p *program) serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	go p.secrets.Guarded(func() { ended <- server.Serve(listener) })()
 	select {
 	case err := <-ended:
 		return err

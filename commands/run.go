@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/user"
 	"runtime/debug"
@@ -38,6 +39,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		now:        time.Now,
 		proc:       "/proc",
 	}
+	log.SetOutput(p.secrets.Writer(stderr)) // net/http prints there what a server said, or of a handler's panic
 	return p.run(ctx, args)
 }
 

@@ -2,7 +2,10 @@ package commands
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,6 +100,35 @@ func TestSecretCommand(t *testing.T) {
 	} {
 		got, err := p.readSecretCommand(t.Context(), c, test.argv)
 		checkSecret(t, test.name, got, err, test.want, test.problem)
+	}
+}
+
+// TestWhatLibrariesLog: net/http prints what a server said out of turn, and a
+// handler's panic; not with a secret.
+func TestWhatLibrariesLog(t *testing.T) {
+	defer log.SetOutput(log.Writer())
+	path := writeConfig(t, strings.Replace(smallConfig, "[turn]", "state_dir = \"state\"\n[turn]", 1)+"[mesh]\nurl = \"http://127.0.0.1:1\"\ntoken_env = \"TOKEN\"\n")
+	var out, errs bytes.Buffer
+	args := []string{name, "--config", path, "status"}
+	if code := Run(t.Context(), args, nil, &out, &errs, []string{"TOKEN=mesh-canary-4711"}); code != exitDone {
+		t.Fatalf("exit code %d\n%s", code, &errs)
+	}
+	log.Print("the server said mesh-canary-4711")
+	if told := errs.String(); !strings.HasSuffix(told, " the server said ***\n") {
+		t.Errorf("told: %s", told)
+	}
+}
+
+// TestToolsSayNoSecret: neither in a result nor in an error, since both go to
+// the model's provider.
+func TestToolsSayNoSecret(t *testing.T) {
+	w := &wake{p: testProgram()}
+	w.p.secrets.Learn("api", "sk-canary-4711")
+	run := w.redacted(func(context.Context, json.RawMessage) (string, error) {
+		return "the key is sk-canary-4711", errors.New("no file sk-canary-4711")
+	})
+	if text, err := run(t.Context(), nil); text != "the key is ***" || err == nil || err.Error() != "no file ***" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

@@ -173,7 +173,7 @@ func (a *Agent) compact(ctx context.Context, s state.State, turnID string) (stat
 	if errors.Is(err, ErrNothing) {
 		return s, err
 	}
-	text := clip(strings.TrimSpace(r.Text), mostSummary)
+	text := clip(strings.TrimSpace(a.Secrets.Redact(r.Text)), mostSummary)
 	switch {
 	case err != nil:
 	case r.Status != turn.Success:
@@ -183,7 +183,7 @@ func (a *Agent) compact(ctx context.Context, s state.State, turnID string) (stat
 	}
 	events := a.summaryBill(s, turnID, r)
 	if err != nil {
-		e.Reason = a.Secrets.Redact(err.Error())
+		e.Reason = err.Error()
 		next, failed := a.commit(ctx, append(events, e)...)
 		return next, errors.Join(err, failed)
 	}

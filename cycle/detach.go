@@ -19,6 +19,6 @@ func (a *Agent) Detach() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start a detached poll: %w", err)
 	}
-	go cmd.Wait() // a listener lives long, and must leave no zombies
+	go a.Secrets.Guarded(func() { _ = cmd.Wait() })() // a listener lives long, and must leave no zombies
 	return nil
 }

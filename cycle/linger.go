@@ -103,14 +103,14 @@ func (a *Agent) lingerLocked(ctx context.Context, kept *keptWatch, d time.Durati
 	defer watching.Wait()
 	defer cancel()
 	if a.Mesh != nil {
-		watching.Go(func() { a.WatchMesh(waiting, nil, nil, wake) })
+		watching.Go(a.Secrets.Guarded(func() { a.WatchMesh(waiting, nil, nil, wake) }))
 	}
 	if w := kept.watch; w != nil {
-		watching.Go(func() {
+		watching.Go(a.Secrets.Guarded(func() {
 			for w.Wait(waiting) == nil {
 				wake()
 			}
-		})
+		}))
 	}
 	look := time.NewTicker(time.Second)
 	defer look.Stop()

@@ -57,14 +57,14 @@ func (a *Agent) observe(ctx context.Context, store payloads, s state.State, agai
 	case again && s.Refused(state.CredentialIMAP):
 		byMail.skip(state.Mail, s.Credentials[state.CredentialIMAP])
 	default:
-		wg.Go(func() { a.observeMail(ctx, q, room, &byMail) })
+		wg.Go(a.Secrets.Guarded(func() { a.observeMail(ctx, q, room, &byMail) }))
 	}
 	switch {
 	case a.Mesh == nil:
 	case again && s.Refused(state.CredentialMesh):
 		byMesh.skip(state.Mesh, s.Credentials[state.CredentialMesh])
 	default:
-		wg.Go(func() { a.observeMesh(ctx, q, room, &byMesh) })
+		wg.Go(a.Secrets.Guarded(func() { a.observeMesh(ctx, q, room, &byMesh) }))
 	}
 	obs := a.observeNudges()
 	wg.Wait()
@@ -120,7 +120,7 @@ func (a *Agent) observeNudges() *observation {
 // skip leaves a source to the next cycle.
 func (o *observation) skip(source state.Source, c state.Credential) {
 	o.failed = append(o.failed, SourceFailure{Source: source, Reason: c.Reason})
-	o.events = append(o.events, state.LookFailed{Source: source, Reason: c.Reason})
+	o.events = append(o.events, state.LookFailed{Source: source})
 }
 
 // fail notes a source that could not be read: an event, and for a credential

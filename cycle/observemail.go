@@ -26,7 +26,7 @@ func (a *Agent) observeMail(ctx context.Context, q *quarantine, room int, obs *o
 	session, err := a.openBox(ctx, box)
 	if err != nil {
 		obs.fail(state.Mail, err)
-		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: err.Error()})
+		obs.events = append(obs.events, state.LookFailed{Source: state.Mail})
 		return
 	}
 	obs.inbox = session
@@ -41,10 +41,10 @@ func (a *Agent) observeMail(ctx context.Context, q *quarantine, room int, obs *o
 	case err != nil:
 		obs.close() // it cannot be relied on any more: \Seen is for the next cycle
 		obs.fail(state.Mail, err)
-		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: err.Error(), Cursor: &look.Cursor})
+		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Cursor: &look.Cursor})
 	case look.Rest:
 		// What was not looked at may be the operator's: this was no good look.
-		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Reason: "more mail waits", Cursor: &look.Cursor})
+		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Cursor: &look.Cursor})
 	default:
 		obs.events = append(obs.events, state.Looked{Source: state.Mail, Cursor: &look.Cursor})
 	}

@@ -17,7 +17,7 @@ func (a *Agent) observeMesh(ctx context.Context, q *quarantine, room int, obs *o
 	box, err := a.Mesh.Client.Mailbox(ctx, 0)
 	if err != nil {
 		obs.fail(state.Mesh, err)
-		obs.events = append(obs.events, state.LookFailed{Source: state.Mesh, Reason: err.Error()})
+		obs.events = append(obs.events, state.LookFailed{Source: state.Mesh})
 		return
 	}
 	obs.events = append(obs.events,

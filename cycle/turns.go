@@ -247,7 +247,7 @@ func (r Rights) of(m state.Message) []string {
 func (a *Agent) guard(ctx context.Context, head state.Head) (guarded context.Context, release func()) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
-	go func() {
+	go a.Secrets.Guarded(func() {
 		tick := time.NewTicker(lookEvery)
 		defer tick.Stop()
 		for {
@@ -268,7 +268,7 @@ func (a *Agent) guard(ctx context.Context, head state.Head) (guarded context.Con
 				cancel(turn.ErrStopped)
 			}
 		}
-	}()
+	})()
 	return guarded, func() { close(done); cancel(nil) }
 }
 

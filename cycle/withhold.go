@@ -7,9 +7,6 @@ import "agentstateloop/state"
 func (a *Agent) withhold(events []state.Event) {
 	for i, e := range events {
 		switch e := e.(type) {
-		case state.LookFailed:
-			e.Reason = a.Secrets.Redact(e.Reason)
-			events[i] = e
 		case state.CredentialFailed:
 			e.Reason = a.Secrets.Redact(e.Reason)
 			events[i] = e
@@ -26,7 +23,7 @@ func (a *Agent) withhold(events []state.Event) {
 			e.Reason = a.Secrets.Redact(e.Reason)
 			events[i] = e
 		case state.Compacted:
-			e.Reason, e.Text = a.Secrets.Redact(e.Reason), a.Secrets.Redact(e.Text)
+			e.Reason = a.Secrets.Redact(e.Reason)
 			events[i] = e
 		}
 	}

@@ -72,7 +72,7 @@ func (s *Server) ring(handle string, r ring) {
 		return
 	}
 	s.ringing[handle] = &ringing{last: r}
-	s.rings.Go(func() { s.ringUntilQuiet(handle) })
+	s.rings.Go(s.options.Secrets.Guarded(func() { s.ringUntilQuiet(handle) }))
 }
 
 func (s *Server) ringUntilQuiet(handle string) {

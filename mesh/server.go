@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // Options say how a Server behaves. The zero Options refuse every call but
@@ -37,6 +39,9 @@ type Options struct {
 	// OnlineFor is how long an agent counts as online after it was last seen;
 	// 0: 35 minutes, since an idle agent polls every 30.
 	OnlineFor time.Duration
+
+	// Secrets are kept out of crash reports; nil: none are known.
+	Secrets *state.Secrets
 
 	// Now is the clock; nil: time.Now. Long polls and timeouts run on the
 	// real one.

@@ -104,7 +104,6 @@ type Looked struct {
 // before counts: mail brings the cursor of it.
 type LookFailed struct {
 	Source Source
-	Reason string
 	Cursor *Cursor
 }
 

@@ -6,9 +6,11 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"html"
 	"io"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,6 +149,31 @@ func (r redactor) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// Guarded is f for a goroutine of its own. A panic of f ends the process, as it
+// would without, but the report that the runtime prints of it holds no known
+// secret: the value of a panic may be what a server said. The stack in it is
+// that of f.
+func (s *Secrets) Guarded(f func()) func() {
+	return func() {
+		if report := s.crash(f); report != "" {
+			panic(report)
+		}
+	}
+}
+
+// crash runs f, and tells of its panic; "" if there was none. It is a function
+// of its own, because the runtime would print a value that is recovered and
+// replaced in one.
+func (s *Secrets) crash(f func()) (report string) {
+	defer func() {
+		if v := recover(); v != nil {
+			report = s.Redact(fmt.Sprintf("%v\n\n%s", v, debug.Stack()))
+		}
+	}()
+	f()
+	return ""
 }
 
 // Disguises gives the forms in which a text may repeat a secret of any length

@@ -99,6 +99,39 @@ func TestSecretsInAStream(t *testing.T) {
 	}
 }
 
+// TestAGuardedCrash: what is left of a panic tells where it was, and no secret,
+// be it a text or an error; the runtime prints no more than that.
+func TestAGuardedCrash(t *testing.T) {
+	secrets := new(state.Secrets)
+	secrets.Learn("imap", awkward)
+	for name, value := range map[string]any{
+		"a text": "the server said " + awkward, "an error": fmt.Errorf("the server said %q", awkward),
+	} {
+		report := func() (v any) {
+			defer func() { v = recover() }()
+			secrets.Guarded(func() { crashing(value) })()
+			return "no panic"
+		}()
+		told, is := report.(string)
+		if !is || !strings.HasPrefix(told, "the server said ") || !strings.Contains(told, "***") || !strings.Contains(told, "state_test.crashing") {
+			t.Errorf("%s: %v", name, report)
+		}
+		for _, form := range state.Disguises(awkward) {
+			if strings.Contains(told, form) {
+				t.Errorf("%s: the report holds %s", name, form)
+			}
+		}
+	}
+	var none *state.Secrets
+	ran := false
+	none.Guarded(func() { ran = true })()
+	if !ran {
+		t.Error("without secrets it does not run")
+	}
+}
+
+func crashing(value any) { panic(value) }
+
 // FuzzSecrets: no form of a secret survives, in one piece or in many.
 func FuzzSecrets(f *testing.F) {
 	f.Add("correct horse", "user", "battery")

@@ -292,7 +292,7 @@ func (st *story) event(p phrase) ([]Event, error) {
 	case "poll": // mail was read to its end; "poll again" is a further round
 		return []Event{Looked{Source: Mail, Cursor: &Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.now}}, Polled{Again: p.has("again")}}, nil
 	case "blind": // mail could not be read
-		return []Event{LookFailed{Source: Mail, Reason: "timeout"}, Polled{Again: p.has("again")}}, nil
+		return []Event{LookFailed{Source: Mail}, Polled{Again: p.has("again")}}, nil
 	case "transition":
 		return []Event{Ordered{To: Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
 	case "halt", "go":

@@ -62,11 +62,11 @@ func (c Config) start(a Attempt, program string, argv []string, env map[string]s
 	}
 
 	p := &process{pid: cmd.Process.Pid, stdout: outR, stderr: errR, exited: make(chan struct{})}
-	go func() {
+	go c.Secrets.Guarded(func() {
 		_ = cmd.Wait() // its error is told by the state
 		p.state = cmd.ProcessState
 		close(p.exited)
-	}()
+	})()
 	return p, nil
 }
 

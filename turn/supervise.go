@@ -93,8 +93,8 @@ func (s *supervisor) follow(ctx context.Context) {
 	quit := make(chan struct{})
 	events := s.queue
 	noise := make(chan []byte)
-	go s.readStdout(quit)
-	go s.readStderr(noise, quit)
+	go s.c.Secrets.Guarded(func() { s.readStdout(quit) })()
+	go s.c.Secrets.Guarded(func() { s.readStderr(noise, quit) })()
 	defer close(quit)
 	defer s.p.closePipes()
 

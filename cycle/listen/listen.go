@@ -51,6 +51,8 @@ type Listener struct {
 
 	Pipe string // path of a named pipe, made if it is not there; "" for none
 
+	Secrets *state.Secrets // kept out of crash reports; nil: none are known
+
 	// Tell is told, a line each, of trouble and of its end; it is called by
 	// several goroutines at once.
 	Tell func(format string, args ...any)
@@ -109,11 +111,11 @@ func (l *Listener) Run(ctx context.Context) error {
 		l.start(ctx, p)
 	}
 	server := l.web.server()
-	l.running.Go(func() { server.Serve(l.Web) })
-	l.running.Go(func() { shutDown(ctx, server) })
-	l.running.Go(func() { l.eyes.watch(ctx) })
+	l.running.Go(l.Secrets.Guarded(func() { server.Serve(l.Web) }))
+	l.running.Go(l.Secrets.Guarded(func() { shutDown(ctx, server) }))
+	l.running.Go(l.Secrets.Guarded(func() { l.eyes.watch(ctx) }))
 	if pipe != nil {
-		l.running.Go(func() { pipe.read(ctx) })
+		l.running.Go(l.Secrets.Guarded(func() { pipe.read(ctx) }))
 	}
 	if l.Ready != nil {
 		l.Ready()
@@ -168,10 +170,10 @@ func (l *Listener) start(all context.Context, p *post) {
 	l.mu.Lock()
 	l.posts = append(slices.Clone(l.posts), p)
 	l.mu.Unlock()
-	p.running.Go(func() { p.run(ctx) })
+	p.running.Go(l.Secrets.Guarded(func() { p.run(ctx) }))
 	l.join(all, p)
 	if p.Mesh != nil {
-		p.running.Go(func() { p.WatchMesh(ctx, p.kick, func() { p.register(ctx) }, p.wake) })
+		p.running.Go(l.Secrets.Guarded(func() { p.WatchMesh(ctx, p.kick, func() { p.register(ctx) }, p.wake) }))
 	}
 }
 

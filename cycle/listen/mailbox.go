@@ -32,7 +32,7 @@ func (l *Listener) join(ctx context.Context, p *post) {
 		m = &mailbox{box: p.Mail.Box, listener: l}
 		ctx, m.cancel = context.WithCancel(ctx)
 		l.boxes[id] = m
-		l.running.Go(func() { m.watch(ctx) })
+		l.running.Go(l.Secrets.Guarded(func() { m.watch(ctx) }))
 	}
 	m.posts = append(slices.Clone(m.posts), p)
 }

@@ -1,0 +1,122 @@
+package cycle_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cron/crontest"
+	"agentstateloop/state"
+)
+
+// canary is the secret that everybody repeats here.
+const canary = "canary-of-the-house-4711"
+
+// Whoever fails may repeat a secret in saying why: no reason of an event takes
+// it into the state, the history, the log or a mail.
+func TestNoReasonRepeatsASecret(t *testing.T) {
+	said := "you said " + canary
+	for name, fail := range map[string]func(*house){
+		"a mesh that cannot be read": func(h *house) {
+			h.meshSays(http.StatusInternalServerError, said)
+			h.pollAfter(time.Minute)
+		},
+		"a login that is refused": func(h *house) {
+			h.meshSays(http.StatusUnauthorized, said)
+			h.pollAfter(time.Minute)
+		},
+		"a mail that is refused": func(h *house) {
+			refuse := func(string) error { return errors.New(said) }
+			h.onRcpt.Store(&refuse)
+			h.receive(letter{})
+			h.pollAfter(time.Minute)
+		},
+		"a crontab that cannot be written": func(h *house) {
+			check(h.t, crontest.WriteScript(h.blueprint.Crontab, "#!/bin/sh\necho '"+said+"' >&2\nexit 1\n"))
+			h.pollAfter(time.Hour)
+		},
+		"an agent that fails": func(h *house) {
+			h.script("#!/bin/sh\necho '" + said + "' >&2\nexit 1\n")
+			h.told("hello")
+		},
+		"an agent whose own login is refused": func(h *house) {
+			h.script("#!/bin/sh\necho '" + said + "' >&2\nexit 77\n")
+			h.told("hello")
+		},
+		"a summary that fails": func(h *house) {
+			h.told("hello")
+			h.agent.Summary = h.summarises("echo '" + said + "' >&2\nexit 1\n")
+			if _, err := h.agent.Compact(h.t.Context(), time.Second); err == nil {
+				h.t.Error("a summary was made")
+			}
+		},
+		"a summary": func(h *house) {
+			h.told("hello")
+			h.agent.Summary = h.summarises("echo '" + said + "'\n")
+			if _, err := h.agent.Compact(h.t.Context(), time.Second); err != nil {
+				h.t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.agent.Secrets = new(state.Secrets)
+			h.agent.Secrets.Learn("test", canary)
+			fail(h)
+			told := h.kept()
+			if !strings.Contains(told, "you said ***") {
+				t.Errorf("nobody tells what was said:\n%s", told)
+			}
+			if strings.Contains(told, canary) {
+				t.Errorf("the secret is told:\n%s", told)
+			}
+		})
+	}
+}
+
+// told has the agent told something, and run on it.
+func (h *house) told(text string) {
+	h.t.Helper()
+	_, err := h.agent.Tell(h.t.Context(), "me", text)
+	check(h.t, err)
+	h.pollAfter(time.Minute)
+}
+
+// meshSays has the mesh answer everything with this error.
+func (h *house) meshSays(code int, text string) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		fmt.Fprintf(w, `{"error":%q}`, text)
+	})
+	h.onMesh.Store(&answer)
+}
+
+// kept is all that the agent's directory holds beside what its program wrote and
+// the context it was given, which are not ours to search.
+func (h *house) kept() string {
+	h.t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(h.agent.Store.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == state.TurnsDir {
+			return fs.SkipDir
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(&all, "%s:\n%s\n", d.Name(), data)
+		return err
+	})
+	check(h.t, err)
+	return all.String()
+}
