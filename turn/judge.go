@@ -35,15 +35,16 @@ func (s *supervisor) result() (Result, error) {
 	return res, nil
 }
 
-// child reads what the child wrote into alive. If it wrote nothing and failed
-// without a word, the agent was never begun.
+// child reads what the child wrote into alive. If it wrote nothing and gave up
+// by itself, the agent was never begun, by a fault of ours; one that was killed
+// before it could write was killed like any other agent.
 func (s *supervisor) child() (Process, error) {
 	_, p, err := Probe(s.a.Dir)
 	if err != nil {
 		// The agent may have removed its own folder; what it said still counts.
 		return Process{}, nil
 	}
-	if p.PID == 0 && s.ending == nil && s.answer.n == 0 && s.p.state.ExitCode() != 0 {
+	if p.PID == 0 && s.ending == nil && s.answer.n == 0 && s.p.state.Exited() && s.p.state.ExitCode() != 0 {
 		return p, fmt.Errorf("start agent: %v: %s", s.p.state, lastLine(s.stderr.String()))
 	}
 	return p, nil

@@ -111,6 +111,13 @@ func TestSecretsArePrintedByNobody(t *testing.T) {
 	}
 }
 
+// A child that is killed before it became the agent is an agent that was killed.
+func TestKilledBeforeTheAgentBegan(t *testing.T) {
+	b := newBench(t, "echo hello")
+	b.Self = writeScript(t, b.Workdir, "self", "kill -KILL $$\n")
+	b.run().check(t, Failed, ExitError, "", "signal: killed")
+}
+
 func TestEventsFileIsBounded(t *testing.T) {
 	b := newBench(t, `head -c 3000000 /dev/zero | tr '\0' x`)
 	b.MaxEvents = 1000
