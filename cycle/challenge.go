@@ -37,7 +37,7 @@ func (a *Agent) challenge(ctx context.Context, s state.State) (state.State, erro
 	}
 	shown := e
 	shown.ID = mail.ChallengeID(token)
-	shown.Thread.Subject = "@" + a.Handle + ": did you write this?"
+	shown.Thread.Subject = a.challengeSubject()
 	data, err := a.renderMail(shown, a.challengeText(item, raw, token), nil, a.Now())
 	if err != nil {
 		return s, fmt.Errorf("render challenge: %w", err)
@@ -64,6 +64,8 @@ func (a *Agent) unasked(ctx context.Context, key, reason string) (state.State, e
 	}
 	return a.clearLeft(ctx, s)
 }
+
+func (a *Agent) challengeSubject() string { return "@" + a.Handle + ": did you write this?" }
 
 // challengeText is the challenge about an item whose payload is raw. Its token
 // does not stand first: a program that answers with our own text must not say

@@ -447,20 +447,20 @@ func TestFallbackToAChallenge(t *testing.T) {
 	}
 }
 
-// A dry run tells of the mail, and makes no challenge.
+// A dry run tells of the mail, and shows the challenge that it does not make.
 func TestADryRunAsksNobody(t *testing.T) {
 	h := newAskingHouse(t)
 	h.receive(letter{body: "do it"})
-	before := h.everything()
-	_, err := h.agent.Preview(t.Context())
-	check(t, err)
-	if h.everything() != before {
-		t.Error("it has changed something")
-	}
+	h.wantPreviewed("do it")
 	h.poll()
+	h.receive(letter{body: "and that"})
+	h.wantPreviewed() // too soon for another one
+	h.pollAfter(time.Minute)
+	h.clock.advance(10 * time.Minute)
+	h.wantPreviewed("and that") // which is in quarantine already
 	asked, token := h.challenged()
 	h.receive(replyTo(asked, "YES "+token))
-	before = h.everything()
+	before := h.everything()
 	p, err := h.agent.Preview(t.Context())
 	check(t, err)
 	if h.everything() != before {
@@ -468,6 +468,26 @@ func TestADryRunAsksNobody(t *testing.T) {
 	}
 	if len(p.Arrived) != 1 || p.After != state.PREP {
 		t.Errorf("preview: %+v", p)
+	}
+}
+
+// wantPreviewed fails unless a dry run shows a challenge for each quote, and
+// changes nothing.
+func (h *house) wantPreviewed(quotes ...string) {
+	h.t.Helper()
+	before := h.everything()
+	p, err := h.agent.Preview(h.t.Context())
+	check(h.t, err)
+	if h.everything() != before {
+		h.t.Error("a dry run has changed something")
+	}
+	if len(p.Mails) != len(quotes) {
+		h.t.Fatalf("it shows %+v, want %q", p.Mails, quotes)
+	}
+	for i, m := range p.Mails {
+		if m.To != operator || m.Subject != "@"+handle+": did you write this?" || !strings.Contains(m.Text, "> "+quotes[i]+"\n") || !strings.Contains(m.Text, "\nYES TOKEN\n") {
+			h.t.Errorf("it shows %+v", m)
+		}
 	}
 }
 

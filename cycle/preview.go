@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strings"
+	"sync"
 
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
@@ -45,18 +47,42 @@ type PreviewMail struct {
 	Text    string        `json:"text"`
 }
 
-// nowhere keeps no payload: a dry run leaves nothing behind.
-type nowhere struct{}
+// nowhere keeps no payload: a dry run leaves nothing behind. What quarantine/
+// would get, which has its limits, is remembered, since the operator may have to
+// be asked about it.
+type nowhere struct {
+	mu          sync.Mutex
+	quarantined map[string][]byte // by name
+}
 
-func (nowhere) Keep(_ string, r io.Reader) error {
-	_, err := io.Copy(io.Discard, r)
+func (n *nowhere) Keep(name string, r io.Reader) error {
+	if !strings.HasPrefix(name, state.QuarantineDir+"/") {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
+	data, err := io.ReadAll(r)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.quarantined == nil {
+		n.quarantined = map[string][]byte{}
+	}
+	n.quarantined[name] = data
 	return err
 }
 
-func (n nowhere) KeepAmong(name string, r io.Reader) error { return n.Keep(name, r) }
+func (n *nowhere) KeepAmong(name string, r io.Reader) error { return n.Keep(name, r) }
 
-func (nowhere) Copy(string, string) error { return nil }
-func (nowhere) Remove(string) error       { return nil }
+func (*nowhere) Copy(string, string) error { return nil }
+func (*nowhere) Remove(string) error       { return nil }
+
+// mail is an item that this dry run would put into quarantine; false if it would
+// not.
+func (n *nowhere) mail(key string) (item Quarantined, raw []byte, ok bool) {
+	dir := quarantineDir(key)
+	raw, ok = n.quarantined[path.Join(dir, mailFile)]
+	ok = ok && json.Unmarshal(n.quarantined[path.Join(dir, verdictFile)], &item.Refusal) == nil
+	return item, raw, ok
+}
 
 // Preview looks at every source and steps the machine in memory. It takes no
 // lock, writes no file, marks nothing, sends nothing.
@@ -65,7 +91,8 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
-	obs := a.observe(ctx, nowhere{}, s, false)
+	store := new(nowhere)
+	obs := a.observe(ctx, store, s, false)
 	defer obs.close()
 	next := state.Step(s, obs.events, a.Policy, a.Now())
 	p := Preview{Before: s.Phase, After: next.Phase, Failed: obs.failed}
@@ -86,6 +113,9 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 		}
 		p.Mails = append(p.Mails, shown)
 	}
+	if asked, due := a.previewChallenge(next, store); due {
+		p.Mails = append(p.Mails, asked)
+	}
 	if a.Schedule.Mode != ModeCrontab || next.Schedule.Removed {
 		return p, nil
 	}
@@ -96,6 +126,28 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 	}
 	p.CrontabDiff = change.Diff()
 	return p, nil
+}
+
+// previewChallenge is the challenge that would be sent now, about what is in
+// quarantine already or would be after this poll. It shows no token: one is made
+// when it is sent.
+func (a *Agent) previewChallenge(s state.State, store *nowhere) (PreviewMail, bool) {
+	key, due := s.ToChallenge(a.Policy, a.Now())
+	if !due {
+		return PreviewMail{}, false
+	}
+	item, raw, ok := store.mail(key)
+	if !ok {
+		var err error
+		item, raw, err = a.itemWithPayload(key)
+		ok = err == nil
+	}
+	if !ok || s.WasReleased(item.same(raw)) {
+		return PreviewMail{}, false
+	}
+	return PreviewMail{
+		Channel: state.ByMail, To: a.Policy.Operator, Subject: a.challengeSubject(), Text: a.challengeText(item, raw, "TOKEN"),
+	}, true
 }
 
 func (a *Agent) previewMail(s state.State, e state.Effect) (PreviewMail, error) {
