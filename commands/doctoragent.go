@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -27,8 +26,7 @@ func (d *patient) checkAgent(ctx context.Context) []finding {
 		return skipped(check, "[turn] is not right, see config", "mend the configuration")
 	}
 	if t.Runner == turn.API {
-		s := d.config.file.API
-		return []finding{good(check, "the loop in this program, with %s from %s; it was asked nothing, since that costs", s.Model, cmp.Or(s.BaseURL, s.Provider))}
+		return d.checkAPI(ctx)
 	}
 	program, err := t.Find()
 	if err != nil {

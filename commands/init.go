@@ -39,13 +39,19 @@ Example:
 			&cli.StringFlag{Name: "smtp-host", Usage: "`HOST` to send by, or HOST:PORT"},
 			&cli.StringFlag{Name: "ca-file", Usage: "`FILE` of their certificates"},
 			&cli.StringFlag{Name: "authserv-id", Usage: "`NAME` with which the mail server checks"},
+			&cli.StringFlag{Name: "require", Usage: "what proves your mail, dmarc or challenge, a `NAME`"},
+			&cli.StringFlag{Name: "fallback", Usage: "challenge: ask about what is not proved, a `NAME`"},
 			&cli.StringFlag{Name: "password-file", Usage: "`FILE` (0600) with the mailbox's password"},
 			&cli.BoolFlag{Name: "password-stdin", Usage: "write stdin to that file", DisableDefaultText: true},
 			repeated("password-command", "`WORD` of what prints it; repeat it"),
 			&cli.StringFlag{Name: "client-id", Usage: "`ID` of your application, for OAuth2"},
 			&cli.StringFlag{Name: "client-secret-file", Usage: "`FILE` (0600) with its secret"},
-			&cli.StringFlag{Name: "runner", Usage: "exec, claude, codex, gemini or none, a `NAME`"},
+			&cli.StringFlag{Name: "runner", Usage: "exec, claude, codex, gemini, api or none, a `NAME`"},
 			repeated("command", "`WORD` of the agent's command; repeat it"),
+			&cli.StringFlag{Name: "api-provider", Usage: "anthropic, or openai for all who speak that, a `NAME`"},
+			&cli.StringFlag{Name: "api-model", Usage: "the provider's `NAME` of a model"},
+			&cli.StringFlag{Name: "api-base-url", Usage: "`URL` of another provider, or of a server of yours"},
+			&cli.StringFlag{Name: "api-key-file", Usage: "`FILE` (0600) with the provider's key"},
 			&cli.StringFlag{Name: "workdir", Usage: "the agent's `FOLDER`; it is made"},
 			&cli.StringFlag{Name: "state-dir", Usage: "`FOLDER` of the agent's state"},
 			&cli.StringFlag{Name: "mesh-url", Usage: "`URL` of the mesh"},
@@ -164,18 +170,18 @@ func (p *program) printConfig(c *cli.Context, path string) error {
 	return nil
 }
 
-// lay writes the secret, then makes the folder of the agent, then the
+// lay writes the secrets, then makes the folder of the agent, then the
 // configuration, each in one step: what is interrupted leaves whole files, and
 // no configuration that lacks one. created is false where there is a
 // configuration meanwhile, which is kept.
 func (p *program) lay(s setup, path string) (created bool, err error) {
-	if s.password != "" {
-		written, err := writeNew(s.passwordFile, s.password+"\n")
+	for _, secret := range s.secrets() {
+		written, err := writeNew(secret.file, secret.value+"\n")
 		if err == nil && !written {
-			err = &hinted{fmt.Errorf("%s is there already", s.passwordFile), "leave the password out to use what is in it, or remove it"}
+			err = &hinted{fmt.Errorf("%s is there already", secret.file), "leave it out to use what is in that, or remove it"}
 		}
 		if err != nil {
-			return false, fmt.Errorf("write password: %w", err)
+			return false, fmt.Errorf("write %s: %w", secret.what, err)
 		}
 	}
 	if s.workdir != "" {
@@ -223,8 +229,8 @@ func writeNew(path, text string) (written bool, err error) {
 // tellLaid says what was written, and what not.
 func (p *program) tellLaid(c *cli.Context, r initiated, s setup) {
 	if r.Created {
-		if s.password != "" {
-			p.printf("wrote %s (mode 0600)\n", s.passwordFile)
+		for _, secret := range s.secrets() {
+			p.printf("wrote %s (mode 0600)\n", secret.file)
 		}
 		p.printf("wrote %s (mode 0600)\n\n", r.Config)
 		return

@@ -14,7 +14,9 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"agentstateloop/mail"
 	"agentstateloop/state"
+	"agentstateloop/turn"
 )
 
 // asker gets what flags have not said: from the person at a terminal, or not
@@ -134,14 +136,17 @@ func (p *program) answers(c *cli.Context, path string) (setup, error) {
 	s := setup{
 		caFile: c.String("ca-file"), meshURL: c.String("mesh-url"), meshTokenFile: c.String("mesh-token-file"),
 		peers: wordsOf(c, "peer"), keymaster: c.String("keymaster"), workdir: c.String("workdir"),
+		require: c.String("require"), fallback: c.String("fallback"),
 		stateDir: c.String("state-dir"), mode: c.String("schedule"), crontab: c.String("crontab"), command: wordsOf(c, "command"),
 		path: lastingPath(p.env("PATH")), home: home,
 	}
 	for _, step := range []func() error{
 		func() error { return s.askMail(c, a) },
 		func() error { return s.askTurn(c, a) },
+		func() error { return s.askAPI(c, a) },
 		func() error { return s.makeAbsolute(path) },
 		func() error { return p.askSecret(c, a, &s, path) },
+		func() error { return p.askKey(c, a, &s, path) },
 		func() error { return p.checkSetup(s, path) },
 	} {
 		if err := step(); err != nil {
@@ -219,6 +224,12 @@ func (s *setup) askHosts(c *cli.Context, a *asker, known preset, choice string) 
 	}
 	s.clientID, s.provider = c.String("client-id"), known.provider
 	s.passwordCommand = wordsOf(c, "password-command")
+	switch {
+	case s.require != "" && s.require != mail.RequireDMARC && s.require != mail.RequireChallenge:
+		return usagef("", "--require %s: is none of: dmarc, challenge", s.require)
+	case c.String("authserv-id") != "" && s.require == mail.RequireChallenge:
+		return usagef("leave one of them out", "--authserv-id is for --require dmarc: with challenge nothing that the mail server says is believed")
+	}
 	if s.clientID != "" && s.provider == "" {
 		return usagef("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id is for --preset gmail and outlook")
 	}
@@ -243,7 +254,7 @@ func (s *setup) askTurn(c *cli.Context, a *asker) error {
 	if guess == "" {
 		guess = "exec"
 	}
-	if s.runner, err = a.ask(c.Context, runner, "runner", "what answers: claude, codex, gemini, exec (a program of yours) or none", guess, isRunner); err != nil {
+	if s.runner, err = a.ask(c.Context, runner, "runner", "what answers: claude, codex, gemini, api (a model, with no other program), exec (a program of yours) or none", guess, isRunner); err != nil {
 		return err
 	}
 	if s.runner == "exec" && len(s.command) == 0 {
@@ -256,13 +267,71 @@ func (s *setup) askTurn(c *cli.Context, a *asker) error {
 	return nil
 }
 
+// askAPI learns which model answers, if the loop in the box does.
+func (s *setup) askAPI(c *cli.Context, a *asker) error {
+	given := map[string]string{}
+	for _, flag := range []string{"api-provider", "api-model", "api-base-url", "api-key-file"} {
+		if given[flag] = c.String(flag); given[flag] != "" && s.runner != turn.API {
+			return usagef("add --runner api", "--%s is for --runner api", flag)
+		}
+	}
+	if s.runner != turn.API {
+		return nil
+	}
+	var err error
+	if s.apiProvider, err = a.ask(c.Context, given["api-provider"], "api-provider", "whose API: anthropic, or openai, which many others speak", providerAnthropic, isProvider); err != nil {
+		return err
+	}
+	guess := ""
+	if s.apiProvider == providerAnthropic {
+		guess = usualModel
+	}
+	s.apiModel, err = a.ask(c.Context, given["api-model"], "api-model", "the provider's name of the model", guess, isText)
+	s.apiURL, s.apiKeyFile = given["api-base-url"], given["api-key-file"]
+	return err
+}
+
+// askKey learns where the key of the API is, and if need be the key. A server of
+// one's own may want none.
+func (p *program) askKey(c *cli.Context, a *asker, s *setup, config string) error {
+	own := s.apiURL != "" // a server that may want none
+	if s.runner != turn.API || s.apiKeyFile != "" || own && a.terminal == nil {
+		return nil
+	}
+	s.apiKeyFile = defaultFile(config, s.handle, "api-key")
+	if err := s.absolute(&s.apiKeyFile); err != nil || c.Bool("print") {
+		return err
+	}
+	if _, err := os.Lstat(s.apiKeyFile); err == nil {
+		return nil
+	}
+	if a.terminal == nil {
+		return usagef("see agentstateloop init --help", "--api-key-file is missing, and there is no terminal to ask at")
+	}
+	where, empty := s.apiProvider, "later"
+	if own {
+		where, empty = s.apiURL, "it wants none"
+	}
+	var err error
+	s.apiKey, err = a.secret(c.Context, fmt.Sprintf("the API key of %s (not shown; empty: %s): ", where, empty))
+	if err == nil && s.apiKey == "" && own {
+		s.apiKeyFile = ""
+	}
+	if err != nil || s.apiKey == "" {
+		return err
+	}
+	p.secrets.Learn(s.apiKeyFile, s.apiKey)
+	_, err = usable(s.apiKey, "the key")
+	return err
+}
+
 // makeAbsolute makes paths mean here what they will mean in the configuration.
 func (s *setup) makeAbsolute(config string) error {
 	if s.workdir == "" && s.runner != "none" {
 		// Not the configuration's folder, where the secrets are.
 		s.workdir = filepath.Join(s.home, "agents", s.handle)
 	}
-	for _, path := range []*string{&s.caFile, &s.meshTokenFile, &s.workdir, &s.stateDir} {
+	for _, path := range []*string{&s.caFile, &s.meshTokenFile, &s.workdir, &s.stateDir, &s.apiKeyFile} {
 		if err := s.absolute(path); err != nil {
 			return err
 		}

@@ -40,8 +40,15 @@ func isHost(text string) error {
 }
 
 func isRunner(text string) error {
-	if !slices.Contains([]string{"exec", "claude", "codex", "gemini", "none"}, text) {
-		return errors.New("is none of: exec, claude, codex, gemini, none")
+	if !slices.Contains([]string{"exec", "claude", "codex", "gemini", "api", "none"}, text) {
+		return errors.New("is none of: exec, claude, codex, gemini, api, none")
+	}
+	return nil
+}
+
+func isProvider(text string) error {
+	if text != providerAnthropic && text != providerOpenAI {
+		return errors.New("is none of: anthropic, openai")
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"agentstateloop/cron"
+	"agentstateloop/mail"
+	"agentstateloop/turn"
 )
 
 // setup is what init has learnt, and the configuration it makes. Paths are
@@ -20,12 +22,17 @@ type setup struct {
 
 	imap, smtp, caFile string
 	authservID         string // "": verify = "dkim"
+	require, fallback  string // "" is the default
 
 	passwordFile    string
 	passwordCommand []string
 	password        string // to be written to passwordFile
 
 	provider, clientID, clientSecretFile, refreshTokenFile string // for OAuth2
+
+	apiProvider, apiModel, apiURL string
+	apiKeyFile                    string // "": the server wants no key
+	apiKey                        string // to be written to apiKeyFile
 
 	runner, workdir string
 	command         []string
@@ -79,7 +86,7 @@ func (s setup) text() string {
 		}
 	}
 	section("turn")
-	line("runner", s.runner, "exec | claude | codex | gemini | none")
+	line("runner", s.runner, "exec | claude | codex | gemini | api | none")
 	if len(s.command) > 0 {
 		line("command", s.command, "")
 	}
@@ -88,6 +95,9 @@ func (s setup) text() string {
 	}
 	b.WriteString("# That of the shell init ran in: cron's has two folders.\n")
 	fmt.Fprintf(&b, "env = { PATH = %s }\n", s.toml(s.path))
+	if s.runner == turn.API {
+		s.apiText(line, section)
+	}
 	if s.mode != "" || s.crontab != "" {
 		section("schedule")
 	}
@@ -125,11 +135,40 @@ func (s setup) mailText(line func(string, any, string), section func(string)) {
 	section("mail.smtp")
 	s.serverText(line, s.smtp)
 	section("trust")
-	if s.authservID != "" {
+	switch {
+	case s.require == mail.RequireChallenge:
+		line("require", s.require, "you are asked by mail about each mail of yours")
+	case s.authservID != "":
 		line("authserv_id", s.authservID, "the mail server's word that a mail is yours")
-	} else {
-		line("verify", "dkim", "your mail is known by its signature")
+	default:
+		line("verify", mail.VerifyDKIM, "your mail is known by its signature")
 	}
+	if s.fallback != "" {
+		line("fallback", s.fallback, "you are asked about mail that is not proved")
+	}
+}
+
+func (s setup) apiText(line func(string, any, string), section func(string)) {
+	section("api")
+	line("provider", s.apiProvider, "anthropic | openai, which many others speak")
+	if s.apiURL != "" {
+		line("base_url", s.apiURL, "")
+	}
+	line("model", s.apiModel, "")
+	if s.apiKeyFile != "" {
+		line("key_file", place(s.apiKeyFile), "mode 0600")
+	}
+}
+
+// newSecret is a secret that is to be written to a file of its own.
+type newSecret struct{ what, file, value string }
+
+// secrets are those that were given.
+func (s setup) secrets() []newSecret {
+	return slices.DeleteFunc([]newSecret{
+		{"password", s.passwordFile, s.password},
+		{"key of the API", s.apiKeyFile, s.apiKey},
+	}, func(secret newSecret) bool { return secret.value == "" })
 }
 
 func (s setup) serverText(line func(string, any, string), host string) {

@@ -165,10 +165,7 @@ func (w *wake) model(ctx context.Context, made api) (react.Model, error) {
 			return nil, err
 		}
 	}
-	if made.provider == providerAnthropic {
-		return react.NewMessages(made.url, key, stallAfter), nil
-	}
-	return react.NewChat(made.url, key, stallAfter), nil
+	return made.model(key, stallAfter), nil
 }
 
 // emit tells one event on stdout.

@@ -21,6 +21,9 @@ const (
 	providerOpenAI    = "openai"
 )
 
+// usualModel is what init suggests of Anthropic's.
+const usualModel = "claude-sonnet-4-5"
+
 const (
 	toolPatience  = time.Minute // for exec, and for a tool that has no timeout of its own
 	longestSchema = 64 << 10    // bytes
@@ -34,6 +37,12 @@ type api struct {
 	programs      []react.Program                       // without what only a turn knows
 }
 
+// inference is an API that can also be asked which models it has.
+type inference interface {
+	react.Model
+	Models(context.Context) ([]string, error)
+}
+
 // wireAPI checks [api] and [tools].
 func (p *program) wireAPI(c *config) (api, error) {
 	s := c.file.API
@@ -44,7 +53,7 @@ func (p *program) wireAPI(c *config) (api, error) {
 		return api{}, err
 	}
 	if s.Model == "" {
-		return api{}, c.wrong("api.model", `is missing: the provider's name of a model, such as "claude-sonnet-4-5"`)
+		return api{}, c.wrong("api.model", `is missing: the provider's name of a model, such as "`+usualModel+`"`)
 	}
 	for _, n := range []struct {
 		key         string
@@ -76,6 +85,14 @@ func (p *program) wireAPI(c *config) (api, error) {
 	var err error
 	made.programs, err = c.programs()
 	return made, err
+}
+
+// model is the API with its key; stall is how long it may say nothing.
+func (a api) model(key string, stall time.Duration) inference {
+	if a.provider == providerAnthropic {
+		return react.NewMessages(a.url, key, stall)
+	}
+	return react.NewChat(a.url, key, stall)
 }
 
 // checkWorkdir keeps the file tools, which reach all of workdir, from what must

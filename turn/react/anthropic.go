@@ -22,12 +22,13 @@ const AnthropicURL = "https://api.anthropic.com"
 type Messages struct {
 	service anthropic.MessageService
 	web     *web
+	url     string // "" is AnthropicURL
 }
 
 // NewMessages makes a client of the API at url, without the "/v1/messages".
 // stall is how long it may say nothing.
 func NewMessages(url, key string, stall time.Duration) *Messages {
-	m := &Messages{web: newWeb(key, stall)}
+	m := &Messages{web: newWeb(key, stall), url: url}
 	// Not anthropic.NewClient, which links everything else there is, and reads
 	// the environment.
 	m.service = anthropic.NewMessageService(

@@ -23,15 +23,16 @@ const OpenAIURL = "https://api.openai.com/v1"
 type Chat struct {
 	client *openai.Client
 	web    *web
+	url    string
 }
 
 // NewChat makes a client of the API at url, without the "/chat/completions".
 // The key may be empty where the server wants none. stall is how long it may
 // say nothing.
 func NewChat(url, key string, stall time.Duration) *Chat {
-	c := &Chat{web: newWeb(key, stall)}
+	c := &Chat{web: newWeb(key, stall), url: strings.TrimSuffix(cmp.Or(url, OpenAIURL), "/")}
 	config := openai.DefaultConfig(key)
-	config.BaseURL = strings.TrimSuffix(cmp.Or(url, OpenAIURL), "/")
+	config.BaseURL = c.url
 	config.HTTPClient = c.web
 	config.EmptyMessagesLimit = mostBody // comments that keep a connection alive are counted, too
 	c.client = openai.NewClientWithConfig(config)

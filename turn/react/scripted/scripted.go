@@ -140,6 +140,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		api = anthropic{}
 	case "/v1/chat/completions":
 		api = openai{}
+	case "/v1/models":
+		s.list(w, r)
+		return
 	default:
 		http.NotFound(w, r)
 		return
@@ -172,6 +175,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked = append(s.asked, q)
 	s.mu.Unlock()
 	s.reply(w, r, api, q, s.Script(q))
+}
+
+// list answers which models there are.
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	api := dialect(openai{})
+	if r.Header.Get("Anthropic-Version") != "" {
+		api = anthropic{}
+	}
+	if !api.authorized(r) {
+		api.fault(w, http.StatusUnauthorized, "invalid api key")
+		return
+	}
+	type model struct {
+		ID string `json:"id"`
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": []model{{"gpt-4o"}, {"gpt-4o-mini-2024-07-18"}}})
 }
 
 func (s *Server) refuse(w http.ResponseWriter, api dialect, status int, why string) {
