@@ -38,6 +38,11 @@ func runForScript() int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitError
 	}
+	now, err := clockOf(os.Getenv("TEST_NOW"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitError
+	}
 	p := program{
 		stdin:      os.Stdin,
 		stdout:     os.Stdout,
@@ -45,10 +50,20 @@ func runForScript() int {
 		environ:    os.Environ(),
 		home:       func() (string, error) { return os.Getenv("TEST_HOME"), nil },
 		executable: os.Executable,
-		now:        time.Now,
+		now:        now,
 		proc:       os.Getenv("TEST_PROC"),
 	}
 	return p.run(context.Background(), os.Args)
+}
+
+// clockOf is a clock that stands, for a script that must not meet midnight, or
+// the minute in which a poll is due; the machine's where it names no time.
+func clockOf(text string) (now func() time.Time, err error) {
+	if text == "" {
+		return time.Now, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	return func() time.Time { return at }, err
 }
 
 // stays takes a lock that is inherited by all that this process starts, so
@@ -83,6 +98,7 @@ type worldKey struct{}
 //	reply.sh               its turns: answers "you said: TEXT"
 //	crontab.table          its crontab, once there is one
 //	state/                 its state directory
+//	$TEST_NOW              where set, the time at which its clock stands
 //
 // Commands of their own: "mail SUBJECT TEXT" comes from the operator, "deliver
 // FILE" puts a mail into the mailbox as the file has it, "answer TEXT" answers
