@@ -193,7 +193,12 @@ func (d *Dovecot) prepare(dir string, ports []int) error {
 		"conf":     fmt.Sprintf(dovecotConf, dir, d.mail, "dovecot", ports[0], ports[1]),
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+		// Dovecot's own users read it, whatever our umask is.
+		if err := os.Chmod(path, 0o644); err != nil {
 			return err
 		}
 	}
