@@ -1,6 +1,12 @@
 package mail_test
 
 import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,4 +42,40 @@ func TestDovecot(t *testing.T) {
 			},
 		}
 	})
+}
+
+// A test whose process is killed leaves no Dovecot behind.
+func TestDovecotOfAKilledTest(t *testing.T) {
+	const killed = "MAIL_TEST_KILLED"
+	if os.Getenv(killed) != "" {
+		fmt.Println("dovecot at", mailtest.StartDovecot(t).IMAP)
+		select {}
+	}
+	mailtest.StartDovecot(t) // or skips
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run=^TestDovecotOfAKilledTest$")
+	cmd.Env = append(os.Environ(), killed+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "dovecot at ")
+	cmd.Process.Kill()
+	cmd.Wait() // its error is that it was killed
+	if err != nil || !ok {
+		t.Fatalf("it said %q, %v", line, err)
+	}
+	for err == nil { // until nobody listens there any more
+		var conn net.Conn
+		if conn, err = net.Dial("tcp", addr); err == nil {
+			conn.Close()
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -123,7 +124,9 @@ func startDovecot(t T) (*Dovecot, error) {
 	d := &Dovecot{
 		CAFile: filepath.Join(dir, "ca.pem"), Password: "correct horse", dir: dir, mail: 8,
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := endWith(t, dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
@@ -135,8 +138,7 @@ func startDovecot(t T) (*Dovecot, error) {
 	if err := d.start(filepath.Join(dir, "out")); err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { exec.Command("doveadm", "-c", d.conf(), "stop").Run() })
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := d.addUser(); err != nil {
 		return nil, err
@@ -148,6 +150,26 @@ func startDovecot(t T) (*Dovecot, error) {
 		}
 	}
 	return d, nil
+}
+
+// endWith stops the daemon of dir, and removes dir, when the test ends, and as
+// well when its process is killed, which runs no cleanup: the watcher's input
+// ends with it.
+func endWith(t T, dir string) error {
+	watcher := exec.Command("sh", "-c", `cat >/dev/null; doveadm -c "$1/conf" stop >/dev/null 2>&1; rm -rf "$1"`, "sh", dir)
+	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal to the group of the test is not for it
+	in, err := watcher.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := watcher.Start(); err != nil {
+		return err
+	}
+	t.Cleanup(func() {
+		in.Close()
+		watcher.Wait() // what it could not stop or remove harms no test
+	})
+	return nil
 }
 
 // start starts the daemon. It keeps its output open for ever, so that goes to a
