@@ -69,12 +69,14 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	}
 }
 
+// inStream is what the library says before an error event's data, for which it
+// has no type.
+const inStream = "received error while streaming: "
+
 // fault is an error of the library as one of ours.
 func (m *Messages) fault(err error) error {
-	if said, ok := errors.AsType[*anthropic.Error](err); ok { // in the middle of the stream
-		f := faultFrom([]byte(said.RawJSON()))
-		f.Text = m.web.clean(f.Text)
-		return f
+	if data, ok := strings.CutPrefix(err.Error(), inStream); ok {
+		return m.web.said([]byte(data))
 	}
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
@@ -166,7 +168,7 @@ func (b *blocks) take(e anthropic.MessageStreamEventUnion, say func(string)) {
 	case "content_block_start":
 		b.close()
 		if e.ContentBlock.Type == "tool_use" {
-			b.answer.Calls = append(b.answer.Calls, Call{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name})
+			b.answer.Calls = append(b.answer.Calls, Call{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name, Args: atOnce(e.ContentBlock.Input)})
 		}
 	case "content_block_delta":
 		switch e.Delta.Type {
@@ -209,9 +211,21 @@ func (b *blocks) close() {
 func (b *blocks) finish() {
 	b.close()
 	b.answer.Text = b.text.String()
-	for i, c := range b.answer.Calls {
-		b.answer.Calls[i].Args = cmp.Or(c.Args, "{}") // a call without arguments has no delta
+	b.answer.fillIn()
+}
+
+// atOnce is the input that some servers give with the beginning of a call,
+// where Anthropic's has none.
+func atOnce(input any) string {
+	object, _ := input.(map[string]any)
+	if len(object) == 0 {
+		return ""
 	}
+	args, err := json.Marshal(object)
+	if err != nil {
+		return ""
+	}
+	return string(args)
 }
 
 // messageStop reads a stop_reason.
@@ -225,6 +239,8 @@ func messageStop(word string) (Stop, string) {
 		return StopLength, word
 	case anthropic.StopReasonRefusal:
 		return StopRefusal, word
+	case anthropic.StopReasonPauseTurn:
+		return StopPause, word
 	}
 	return StopEnd, word
 }

@@ -1,6 +1,7 @@
 package react
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -46,7 +47,7 @@ const (
 // each start of the program, each empty poll included.
 var (
 	brokeWords = []string{"insufficient_quota", "insufficient credits", "credit balance is too low", "billing"}
-	longWords  = []string{"prompt is too long", "context_length_exceeded", "maximum context length", "context window", "context size"}
+	longWords  = []string{"prompt is too long", "context_length_exceeded", "context length", "context limit", "context window", "context size", "maximum number of tokens"}
 	loginWords = []string{"authentication_error", "permission_error", "invalid_api_key"}
 	badRequest = []string{"invalid_request", "not_found"}
 )
@@ -119,12 +120,23 @@ func (w *web) Do(req *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, w.told(err)
 	}
-	res.Body = &body{ReadCloser: res.Body, left: mostBody, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
+	all := &body{ReadCloser: res.Body, left: mostBody, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
+	stream := bufio.NewReader(all)
 	if res.StatusCode/100 == 2 {
-		return res, nil
+		// What is posted asks for a stream, which never begins so.
+		if first, _ := stream.Peek(1); req.Method != http.MethodPost || string(first) != "{" {
+			res.Body = struct {
+				io.Reader
+				io.Closer
+			}{stream, all}
+			return res, nil
+		}
 	}
-	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, mostFault))
+	defer all.Close()
+	text, _ := io.ReadAll(io.LimitReader(stream, mostFault))
+	if res.StatusCode/100 == 2 {
+		return nil, w.noStream(text)
+	}
 	f := faultFrom(text)
 	f.Status, f.Text = res.StatusCode, w.clean(f.Text)
 	f.RetryAfter = retryAfter(res.Header.Get("Retry-After"), time.Now())
@@ -132,6 +144,23 @@ func (w *web) Do(req *http.Request) (*http.Response, error) {
 		f.Text = "it is elsewhere: set base_url to what " + w.clean(to) + " begins with"
 	}
 	return nil, f
+}
+
+// said is the fault that stands in the middle of a stream.
+func (w *web) said(data []byte) *Fault {
+	f := faultFrom(data)
+	f.Text = w.clean(f.Text)
+	return f
+}
+
+// noStream is the fault of a server that says that all is well, and sends JSON
+// where a stream was asked for: an error, or an answer all at once.
+func (w *web) noStream(text []byte) *Fault {
+	f := w.said(text)
+	if f.Text == w.clean(string(text)) {
+		f = &Fault{Status: http.StatusOK, Text: "it answered with JSON where a stream was asked for: " + f.Text}
+	}
+	return f
 }
 
 // body is one that ends with an error after so many bytes, or when nothing has
@@ -184,7 +213,8 @@ func (w *web) clean(text string) string {
 	return text
 }
 
-// faultFrom reads the error of either API, or what a proxy says in its stead.
+// faultFrom reads the error of either API, or what a proxy says in its stead. It
+// has a status where one stands in it as a code.
 func faultFrom(body []byte) *Fault {
 	var said struct {
 		Error struct {
@@ -194,13 +224,31 @@ func faultFrom(body []byte) *Fault {
 		} `json:"error"`
 	}
 	if json.Unmarshal(body, &said) != nil || said.Error.Message == "" {
-		return &Fault{Text: string(body)}
+		var short struct {
+			Error string `json:"error"`
+		}
+		_ = json.Unmarshal(body, &short)
+		return &Fault{Text: cmp.Or(short.Error, string(body))}
 	}
 	f := &Fault{Type: said.Error.Type, Text: said.Error.Message}
-	if code, ok := said.Error.Code.(string); ok && code != f.Type {
-		f.Type = strings.TrimSpace(f.Type + " " + code)
-	}
+	f.coded(said.Error.Code)
 	return f
+}
+
+// coded takes in the code of an error: a word of the API's, or a status of HTTP.
+func (f *Fault) coded(code any) {
+	switch code := code.(type) {
+	case string:
+		if code != f.Type {
+			f.Type = strings.TrimSpace(f.Type + " " + code)
+		}
+	case int:
+		f.coded(float64(code))
+	case float64:
+		if code >= 400 && code < 600 {
+			f.Status = int(code)
+		}
+	}
 }
 
 // retryAfter reads seconds or a date (RFC 9110 section 10.2.3).

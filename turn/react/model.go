@@ -26,6 +26,24 @@ type Question struct {
 	MaxOutput int // tokens
 }
 
+// size is the length of what is put to the model, in bytes.
+func (q Question) size() int {
+	n := len(q.System)
+	for _, m := range q.Messages {
+		n += len(m.Text)
+		for _, c := range m.Calls {
+			n += len(c.Name) + len(c.Args)
+		}
+		for _, r := range m.Results {
+			n += len(r.Text)
+		}
+	}
+	for _, t := range q.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return n
+}
+
 // Message is one entry of a conversation. The model's has a text, calls or
 // both; what it is told has the results of its calls, a text or both.
 type Message struct {
@@ -82,6 +100,16 @@ type Answer struct {
 // empty says that there is nothing in it.
 func (a Answer) empty() bool { return strings.TrimSpace(a.Text) == "" && len(a.Calls) == 0 }
 
+// fillIn gives calls that came without arguments none: a stream says nothing of
+// them. The last call of an answer that was cut may have lost its own.
+func (a *Answer) fillIn() {
+	for i, c := range a.Calls {
+		if c.Args == "" && (a.Stop != StopLength || i < len(a.Calls)-1) {
+			a.Calls[i].Args = "{}"
+		}
+	}
+}
+
 // size is the length of the text and the arguments, in bytes.
 func (a Answer) size() int {
 	n := len(a.Text)
@@ -100,6 +128,7 @@ const (
 	StopTools   Stop = "tools"   // it wants its calls run
 	StopLength  Stop = "length"  // the answer is longer than it may be
 	StopRefusal Stop = "refusal" // it, or a filter, refused to go on
+	StopPause   Stop = "pause"   // it wants to be asked to go on
 )
 
 // mostAnswer is where an answer is cut, in bytes: what package turn keeps.

@@ -57,6 +57,10 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 			continue // a stop reason that never comes tells
 		}
 		d.take(chunk, say)
+		if f := c.broke(chunk, line); f != nil {
+			d.answer.Stop = ""
+			return d.finish(), f
+		}
 		if d.size > mostAnswer {
 			d.answer.Stop = StopLength
 			break
@@ -82,9 +86,7 @@ func (c *Chat) fault(ctx context.Context, err error) error {
 	}
 	if said, ok := errors.AsType[*openai.APIError](err); ok { // in the middle of the stream
 		f := &Fault{Type: said.Type, Text: c.web.clean(said.Message)}
-		if code, ok := said.Code.(string); ok {
-			f.Type = strings.TrimSpace(f.Type + " " + code)
-		}
+		f.coded(said.Code)
 		return f
 	}
 	return c.web.told(err)
@@ -161,6 +163,23 @@ type chatChunk struct {
 		openai.Usage
 		Cost float64 `json:"cost"`
 	} `json:"usage"`
+
+	// Error is why the answer breaks off here, as OpenRouter tells it; the stop
+	// reason is then "error".
+	Error json.RawMessage `json:"error"`
+}
+
+const stopError = "error"
+
+// broke is the fault for which the answer ends with this chunk; nil: it does not.
+func (c *Chat) broke(chunk chatChunk, line []byte) *Fault {
+	if len(chunk.Error) > 0 && string(chunk.Error) != "null" {
+		return c.web.said(line)
+	}
+	if len(chunk.Choices) > 0 && chunk.Choices[0].FinishReason == stopError {
+		return &Fault{Text: `the answer broke off, and of the reason is said no more than "error"`}
+	}
+	return nil
 }
 
 // deltas gathers an answer from the events of its stream.
@@ -202,29 +221,21 @@ func (d *deltas) take(chunk chatChunk, say func(string)) {
 	}
 }
 
-// call takes a piece of a call. Pieces of one share an index; where a server
-// gives none, another id begins another call.
+// call takes a piece of a call.
 func (d *deltas) call(piece openai.ToolCall) {
-	calls := d.answer.Calls
-	at := len(calls) - 1
-	switch {
-	case piece.Index != nil:
-		at = -1
-		for i, index := range d.index {
-			if index == *piece.Index {
-				at = i
-			}
+	at := len(d.answer.Calls) - 1
+	if piece.Index != nil {
+		for at >= 0 && d.index[at] != *piece.Index {
+			at--
 		}
-	case piece.ID != "" && (at < 0 || calls[at].ID != piece.ID):
-		at = -1
 	}
-	if at < 0 {
-		at = len(calls)
+	if at < 0 || d.begins(at, piece) {
+		at = len(d.answer.Calls)
 		index := at
 		if piece.Index != nil {
 			index = *piece.Index
 		}
-		d.answer.Calls = append(calls, Call{})
+		d.answer.Calls = append(d.answer.Calls, Call{})
 		d.args = append(d.args, &strings.Builder{})
 		d.index = append(d.index, index)
 	}
@@ -235,12 +246,27 @@ func (d *deltas) call(piece openai.ToolCall) {
 	d.size += len(piece.Function.Arguments)
 }
 
+// begins says whether a piece belongs to another call than the one at that it
+// would be put to by its index, or for want of one. An index is not enough: some
+// servers give whole calls and count each as the first (Ollama, Gemini). Nor is
+// an id: others give each piece one of its own (vLLM), or give it late.
+func (d *deltas) begins(at int, piece openai.ToolCall) bool {
+	known := d.answer.Calls[at]
+	other := piece.ID != "" && known.ID != "" && piece.ID != known.ID
+	if piece.Function.Name == "" || known.Name == "" {
+		return other && piece.Index == nil
+	}
+	whole := Call{Args: d.args[at].String()}.valid()
+	return other || piece.ID == "" && whole
+}
+
 func (d *deltas) finish() Answer {
 	a := d.answer
 	a.Text = d.text.String()
 	for i := range a.Calls {
-		a.Calls[i].Args = cmp.Or(d.args[i].String(), "{}")
+		a.Calls[i].Args = d.args[i].String()
 	}
+	a.fillIn()
 	if len(a.Calls) > 0 && a.Stop == StopEnd {
 		a.Stop = StopTools // some servers say "stop" to both
 	}

@@ -1,0 +1,223 @@
+package react_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/turn/react"
+)
+
+// ask puts one question to a server whose answers are these streams, one a
+// request; the last one again and again.
+func ask(t *testing.T, api string, streams ...string) (react.Answer, error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, streams[0])
+		if len(streams) > 1 {
+			streams = streams[1:]
+		}
+	}))
+	defer server.Close()
+	var model react.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
+	if api == "anthropic" {
+		model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)
+	}
+	q := react.Question{Model: "m", Messages: []react.Message{{Text: "hello"}}, MaxOutput: 100}
+	return model.Answer(context.Background(), q, func(string) {})
+}
+
+// chat is a stream of chat completions: each line is an event.
+func chat(lines ...string) string {
+	return "data: " + strings.Join(lines, "\n\ndata: ") + "\n\n"
+}
+
+// messages is a stream of the Messages API: each line is the data of an event.
+func messages(lines ...string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		_, kind, _ := strings.Cut(line, `"type":"`)
+		kind, _, _ = strings.Cut(kind, `"`)
+		b.WriteString("event: " + kind + "\ndata: " + line + "\n\n")
+	}
+	return b.String()
+}
+
+const (
+	chatCalls = `{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`
+	chatStops = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+	done      = `[DONE]`
+)
+
+func calls(pieces string) string {
+	return `{"choices":[{"index":0,"delta":{"tool_calls":[` + pieces + `]}}]}`
+}
+
+// How servers cut tool calls into pieces, beyond what OpenAI's own does.
+func TestPiecesOfCalls(t *testing.T) {
+	two := []react.Call{{ID: "a", Name: "read_file", Args: `{"path":"x"}`}, {ID: "b", Name: "list", Args: `{"path":"y"}`}}
+	one := two[:1]
+	nameless := []react.Call{{Name: "read_file", Args: `{"path":"x"}`}, {Name: "list", Args: `{"path":"y"}`}}
+	for _, c := range []struct {
+		name   string
+		stream string
+		want   []react.Call
+	}{
+		{"by the book", chat(
+			calls(`{"index":0,"id":"a","type":"function","function":{"name":"read_file","arguments":""}}`),
+			calls(`{"index":0,"function":{"arguments":"{\"path\":"}}`), calls(`{"index":0,"function":{"arguments":"\"x\"}"}}`),
+			calls(`{"index":1,"id":"b","type":"function","function":{"name":"list","arguments":""}}`),
+			calls(`{"index":1,"function":{"arguments":"{\"path\":\"y\"}"}}`), chatCalls, done), two},
+		{"Ollama: whole calls, all of index 0", chat(
+			calls(`{"index":0,"id":"a","type":"function","function":{"name":"read_file","arguments":"{\"path\":\"x\"}"}},{"index":0,"id":"b","type":"function","function":{"name":"list","arguments":"{\"path\":\"y\"}"}}`),
+			chatStops, done), two},
+		{"whole calls, all of index 0, without ids", chat(
+			calls(`{"index":0,"function":{"name":"read_file","arguments":"{\"path\":\"x\"}"}}`),
+			calls(`{"index":0,"function":{"name":"list","arguments":"{\"path\":\"y\"}"}}`), chatCalls, done), nameless},
+		{"no index", chat(
+			calls(`{"id":"a","function":{"name":"read_file","arguments":"{\"path\":"}}`), calls(`{"function":{"arguments":"\"x\"}"}}`),
+			calls(`{"id":"b","function":{"name":"list","arguments":"{\"path\":\"y\"}"}}`), chatCalls, done), two},
+		{"no index and no id", chat(
+			calls(`{"function":{"name":"read_file","arguments":"{\"path\":\"x\"}"}}`),
+			calls(`{"function":{"name":"list","arguments":"{\"path\":\"y\"}"}}`), chatCalls, done), nameless},
+		{"an id that comes late, with an index", chat(
+			calls(`{"index":0,"function":{"name":"read_file","arguments":"{\"path\":"}}`), calls(`{"index":0,"id":"a","function":{"arguments":"\"x\"}"}}`),
+			chatCalls, done), one},
+		{"an id that comes late, without one", chat(
+			calls(`{"function":{"name":"read_file","arguments":"{\"path\":"}}`), calls(`{"id":"a","function":{"arguments":"\"x\"}"}}`),
+			chatCalls, done), one},
+		{"vLLM: an id of its own for each piece", chat(
+			calls(`{"index":0,"id":"a","function":{"name":"read_file"}}`), calls(`{"index":0,"id":"p2","function":{"arguments":"{\"path\":"}}`),
+			calls(`{"index":0,"id":"p3","function":{"arguments":"\"x\"}"}}`), chatCalls, done), one},
+		{"the name in each piece", chat(
+			calls(`{"index":0,"id":"a","function":{"name":"read_file","arguments":"{\"path\":"}}`),
+			calls(`{"index":0,"id":"a","function":{"name":"read_file","arguments":"\"x\"}"}}`), chatCalls, done), one},
+		{"null for what is not there", chat(
+			calls(`{"index":0,"id":"a","function":{"name":"read_file","arguments":null}}`),
+			calls(`{"index":0,"id":null,"function":{"name":null,"arguments":"{\"path\":\"x\"}"}}`), chatCalls, done), one},
+	} {
+		a, err := ask(t, "openai", c.stream)
+		if err != nil || a.Stop != react.StopTools {
+			t.Errorf("%s: %v, %+v", c.name, err, a)
+			continue
+		}
+		if len(a.Calls) != len(c.want) {
+			t.Errorf("%s: %+v", c.name, a.Calls)
+			continue
+		}
+		for i, call := range a.Calls {
+			if call != c.want[i] {
+				t.Errorf("%s: %+v, want %+v", c.name, call, c.want[i])
+			}
+		}
+	}
+}
+
+// What else comes in the streams of real servers.
+func TestStreams(t *testing.T) {
+	const (
+		start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}`
+		text  = `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`
+		hi    = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}`
+		stop  = `{"type":"content_block_stop","index":0}`
+	)
+	ends := func(why string) string {
+		return `{"type":"message_delta","delta":{"stop_reason":"` + why + `"},"usage":{"output_tokens":5}}`
+	}
+	const said = `{"choices":[{"index":0,"delta":{"content":"hi"}}]}`
+	for _, c := range []struct {
+		name, api, stream string
+		want              react.Stop
+		word              string // in the error; "" if there must be none
+	}{
+		{"no [DONE]", "openai", chat(said, chatStops), react.StopEnd, ""},
+		{"comments that keep it alive", "openai", ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n" + chat(said) + ": OPENROUTER PROCESSING\n\n" + chat(chatStops, done), react.StopEnd, ""},
+		{"no space behind the colon, and CRLF", "openai", "data:" + said + "\r\n\r\ndata:" + chatStops + "\r\n\r\ndata:[DONE]\r\n\r\n", react.StopEnd, ""},
+		{"length", "openai", chat(said, `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, done), react.StopLength, ""},
+		{"OpenRouter: an error in a chunk", "openai", chat(said, `{"id":"g","error":{"code":502,"message":"Provider disconnected"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`), "", "Provider disconnected"},
+		{"OpenRouter: an error in a chunk without choices", "openai", chat(said, `{"id":"g","error":{"code":"server_error","message":"Provider disconnected"}}`), "", "Provider disconnected"},
+		{"a stop that says error", "openai", chat(said, `{"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`, done), "", "error"},
+		{"an error as an event", "openai", chat(said, `{"error":{"message":"overloaded","type":"server_error","code":null}}`), "", "overloaded"},
+		{"an error instead of a stream", "openai", `{"error":{"message":"no such route","type":"invalid_request_error","code":404}}`, "", "no such route"},
+		{"an answer all at once", "openai", `{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`, "", "where a stream was asked for"},
+		{"an error instead of a stream", "anthropic", `{"type":"error","error":{"type":"invalid_request_error","message":"no such route"}}`, "", "no such route"},
+		{"no more room in the window", "anthropic", messages(start, text, hi, stop, ends("model_context_window_exceeded")), react.StopLength, ""},
+		{"a refusal", "anthropic", messages(start, text, hi, stop, ends("refusal")), react.StopRefusal, ""},
+		{"pings", "anthropic", messages(start, `{"type":"ping"}`, text, `{"type":"ping"}`, hi, stop, `{"type":"ping"}`, ends("end_turn")), react.StopEnd, ""},
+		{"an event of tomorrow", "anthropic", messages(start, `{"type":"weather_report","sunny":true}`, text, hi, stop, ends("end_turn")), react.StopEnd, ""},
+		{"an overload in the middle", "anthropic", messages(start, text, hi, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "", "Overloaded"},
+	} {
+		a, err := ask(t, c.api, c.stream)
+		switch {
+		case c.word == "" && (err != nil || a.Stop != c.want || a.Text != "hi"):
+			t.Errorf("%s: %+v, %v; want %s", c.name, a, err, c.want)
+		case c.word != "" && (err == nil || !strings.Contains(err.Error(), c.word) || c.word != "where a stream was asked for" && strings.Contains(err.Error(), "{")):
+			t.Errorf("%s: %+v, %v; want an error of %q", c.name, a, err, c.word)
+		}
+	}
+}
+
+// An error that stays is not asked for again, though it comes in the middle of
+// a stream.
+func TestErrorInTheMiddleThatStays(t *testing.T) {
+	const start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}`
+	for _, c := range []struct{ api, stream, want string }{
+		{"anthropic", messages(start, `{"type":"error","error":{"type":"invalid_request_error","message":"no such thing"}}`), "no such thing"},
+		{"anthropic", messages(start, `{"type":"error","error":{"type":"authentication_error","message":"the key was revoked"}}`), "the key was revoked"},
+		{"openai", chat(`{"id":"g","error":{"code":400,"message":"no such thing"},"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`), "no such thing"},
+		{"openai", chat(`{"id":"g","error":{"code":402,"message":"Insufficient credits"},"choices":[]}`), "Insufficient credits"},
+	} {
+		requests := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			requests++
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, c.stream)
+		}))
+		b := newBench(t, c.api)
+		b.Deadline = time.Now().Add(3 * time.Second)
+		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
+		if c.api == "anthropic" {
+			b.Model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)
+		}
+		if err := b.run("hello", false); err == nil || requests != 1 {
+			t.Errorf("%s: %v after %d requests", c.stream, err, requests)
+		}
+		if d := b.done(); !d.Failed || !strings.Contains(d.Text, c.want) || strings.Contains(d.Text, "{") {
+			t.Errorf("%+v, want %q", d, c.want)
+		}
+		server.Close()
+	}
+}
+
+// Calls that an answer was cut in are not run with what there is of them.
+func TestCutCall(t *testing.T) {
+	for api, stream := range map[string]string{
+		"openai": chat(calls(`{"index":0,"id":"a","function":{"name":"read_file","arguments":""}}`), `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, done),
+		"anthropic": messages(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{}}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":5}}`),
+	} {
+		a, err := ask(t, api, stream)
+		if err != nil || a.Stop != react.StopLength || len(a.Calls) != 1 || a.Calls[0].Args == "{}" {
+			t.Errorf("%s: %+v, %v", api, a, err)
+		}
+	}
+}
+
+// Servers that speak the Messages API and are not Anthropic's give a call's
+// input at once.
+func TestInputAtOnce(t *testing.T) {
+	a, err := ask(t, "anthropic", messages(
+		`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{"path":"x"}}}`,
+		`{"type":"content_block_stop","index":0}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"b","name":"list","input":{}}}`,
+		`{"type":"content_block_stop","index":1}`,
+		`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}`))
+	if err != nil || len(a.Calls) != 2 || a.Calls[0].Args != `{"path":"x"}` || a.Calls[1].Args != `{}` {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
