@@ -9,17 +9,22 @@ import (
 )
 
 // act runs the calls of an answer.
-func (l *Loop) act(ctx context.Context, calls []Call) (*over, error) {
+func (l *Loop) act(ctx context.Context, a Answer) (*over, error) {
 	if l.talk.calls >= l.MaxCalls {
 		return nil, nil
 	}
-	for i, c := range calls {
+	for i, c := range a.Calls {
 		if n := l.talk.times[c.ID]; n > mostOften {
 			return &over{cut: fmt.Sprintf("the model went round in circles: it called %s with the same arguments for the %dth time", c.Name, n)}, nil
 		}
 		if i >= l.MaxTools {
-			text := fmt.Sprintf("Not run: of one answer at most %d calls are run. Call it again if you still want it.", l.MaxTools)
-			if err := l.keep(Step{Kind: StepResult, ID: c.ID, Text: text, Failed: true}); err != nil {
+			if err := l.refuse(c, fmt.Sprintf("of one answer at most %d calls are run. Call it again if you still want it.", l.MaxTools)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if a.Stop == StopLength && i == len(a.Calls)-1 && !c.valid() {
+			if err := l.refuse(c, "your answer was cut in the middle of this call, since it is longer than an answer may be. Make it shorter, or in parts."); err != nil {
 				return nil, err
 			}
 			continue
@@ -39,7 +44,7 @@ func (l *Loop) act(ctx context.Context, calls []Call) (*over, error) {
 func (l *Loop) run(ctx context.Context, c Call) error {
 	tool, why := l.tool(c)
 	if why != "" {
-		return l.keep(Step{Kind: StepResult, ID: c.ID, Text: why, Failed: true})
+		return l.refuse(c, why)
 	}
 	if err := l.keep(Step{Kind: StepCall, ID: c.ID}); err != nil {
 		return err
@@ -53,14 +58,25 @@ func (l *Loop) run(ctx context.Context, c Call) error {
 	if err != nil {
 		s.Text, s.Failed = capped(err.Error()), true
 	}
-	if l.talk.times[c.ID] == mostOften {
-		s.Text += fmt.Sprintf("\n[You have made this very call %d times. Once more, and your turn ends: do something else.]", mostOften)
-	}
+	s.Text += l.circling(c)
 	if err := l.keep(s); err != nil {
 		return err
 	}
 	l.Emit(turn.Event{Kind: turn.ToolResult, ToolID: c.ID})
 	return nil
+}
+
+// refuse tells the model why a call is not run.
+func (l *Loop) refuse(c Call, why string) error {
+	return l.keep(Step{Kind: StepResult, ID: c.ID, Text: "Not run: " + why + l.circling(c), Failed: true})
+}
+
+// circling is the warning before a call made so often ends the wake.
+func (l *Loop) circling(c Call) string {
+	if l.talk.times[c.ID] != mostOften {
+		return ""
+	}
+	return fmt.Sprintf("\n[You have made this very call %d times. Once more, and your turn ends: do something else.]", mostOften)
 }
 
 // tool finds what a call names, or says what is wrong with it.
@@ -70,9 +86,9 @@ func (l *Loop) tool(c Call) (tool Tool, why string) {
 			continue
 		}
 		if !c.valid() {
-			return t, "Not run: the arguments are no JSON object. You wrote: " + string(whole([]byte(c.Args[:min(len(c.Args), 1000)])))
+			return t, "the arguments are no JSON object. You wrote: " + string(whole([]byte(c.Args[:min(len(c.Args), 1000)])))
 		}
 		return t, ""
 	}
-	return tool, fmt.Sprintf("Not run: there is no tool %q. You have %s.", sendable(c.Name), strings.Join(namesOf(l.Tools), ", "))
+	return tool, fmt.Sprintf("there is no tool %q. You have %s.", sendable(c.Name), strings.Join(namesOf(l.Tools), ", "))
 }

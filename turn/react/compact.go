@@ -1,7 +1,9 @@
 package react
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,16 +17,20 @@ const (
 	compactAt = 90
 )
 
-// mostVain is how many summaries in a row may come to nothing before no more
-// are asked for in this wake.
+// mostVain is how many summaries in a row may come to nothing, or be of no use,
+// before no more are asked for in this wake.
 const mostVain = 2
 
+// spare says whether the model may be asked for a summary and still once for an
+// answer.
+func (l *Loop) spare() bool { return l.talk.calls < l.MaxCalls-1 }
+
 // fit keeps the conversation within the window.
-func (l *Loop) fit(ctx context.Context, o Outlook) error {
+func (l *Loop) fit(ctx context.Context) error {
 	full := l.talk.tokens(len(l.System)) * 100 / int64(l.Window)
 	switch {
-	case full >= compactAt && l.vain < mostVain:
-		return l.compact(ctx, o)
+	case full >= compactAt && l.talk.vain < mostVain && l.spare():
+		return l.compact(ctx)
 	case full >= warnAt && !l.talk.warned:
 		return l.keep(Step{Kind: StepWarning, Text: fmt.Sprintf("[%d %% of your context window are used. At %d %% this conversation is replaced by a summary: write down what must not be lost.]", full, compactAt)})
 	}
@@ -33,33 +39,45 @@ func (l *Loop) fit(ctx context.Context, o Outlook) error {
 
 // compact replaces the conversation by a summary. An empty one, or none,
 // changes nothing.
-func (l *Loop) compact(ctx context.Context, o Outlook) error {
+func (l *Loop) compact(ctx context.Context) error {
 	l.Emit(turn.Event{Kind: turn.Thinking, Text: "summarising what was said"})
-	model := l.Names.Summary
-	if model == "" {
-		model = l.model(o)
-	}
 	room := l.Window / 100 * warnAt * bytesPerToken
-	q := Question{
-		Model:     model,
-		Messages:  []Message{{Text: "The record of your work so far:\n\n" + transcript(l.talk.messages, room) + l.Brief}},
-		MaxOutput: l.MaxOutput,
+	answer, err := l.summarise(ctx, "The record of your work so far:\n\n"+transcript(l.talk.messages, room)+l.Brief)
+	if err == nil {
+		return l.keep(Step{Kind: StepSummary, Text: l.summed(answer.Text)})
 	}
+	_, isOver := errors.AsType[overNow](err)
+	_, ours := errors.AsType[*broken](err)
+	if ctx.Err() != nil || isOver || ours || fateOf(err) == refused {
+		return err
+	}
+	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("no summary was made of the conversation, it goes on as it is: %v", err)})
+	return l.keep(Step{Kind: StepSummary, Failed: true})
+}
+
+// summarise asks for a summary, again and again as long as that makes sense and
+// there is time.
+func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	for n := 0; ; n++ {
+		o, err := l.look(ctx)
+		if err != nil {
+			return Answer{}, err
+		}
+		q := Question{Model: cmp.Or(l.Names.Summary, l.model(o)), Messages: []Message{{Text: text}}, MaxOutput: l.MaxOutput}
 		answer, err := l.query(ctx, q, func(string) {})
-		if err == nil && strings.TrimSpace(answer.Text) != "" && answer.Stop == StopEnd {
-			l.vain = 0
-			return l.keep(Step{Kind: StepSummary, Text: l.summed(answer.Text)})
+		switch {
+		case err == nil && answer.Stop != StopEnd:
+			return answer, fmt.Errorf("the summary is not whole: %s", cmp.Or(answer.Word, "it broke off"))
+		case err == nil && strings.TrimSpace(answer.Text) == "":
+			return answer, errors.New("the summary is empty")
+		case err == nil:
+			return answer, nil
+		case ctx.Err() != nil:
+			return answer, err
 		}
-		if ctx.Err() != nil || err != nil && fateOf(err) == refused {
-			return err
+		if err := l.backOff(ctx, n, err); err != nil {
+			return answer, err
 		}
-		if err != nil && l.backOff(ctx, n, err) == nil {
-			continue
-		}
-		l.vain++
-		l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("no summary was made of the conversation, it goes on as it is (%v)", err)})
-		return nil
 	}
 }
 

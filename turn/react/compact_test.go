@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentstateloop/turn/react"
 	"agentstateloop/turn/react/scripted"
 )
 
@@ -80,6 +81,18 @@ func TestCompactInVain(t *testing.T) {
 
 // An API that finds the conversation too long, whatever we count, gets the summary.
 func TestTooLong(t *testing.T) {
+	for _, said := range []string{
+		"prompt is too long: 210000 tokens > 200000 maximum",
+		"input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input length or `max_tokens` and try again",
+		"This model's maximum context length is 4096 tokens.",
+		"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+		"the request exceeds the available context size",
+	} {
+		tooLong(t, said)
+	}
+}
+
+func tooLong(t *testing.T, said string) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api)
 		b.Brief = "Write the summary."
@@ -88,7 +101,7 @@ func TestTooLong(t *testing.T) {
 			case q.Model == "summary":
 				return scripted.Reply{Text: "It was long."}
 			case len(q.Last().Text) > 1800:
-				return scripted.Reply{Status: 400, Fault: "prompt is too long: 210000 tokens > 200000 maximum"}
+				return scripted.Reply{Status: 400, Fault: said}
 			}
 			return scripted.Reply{Text: fmt.Sprint(len(q.Messages))}
 		}
@@ -121,4 +134,58 @@ func TestLongRecord(t *testing.T) {
 		t.Errorf("%d bytes: %.200s", len(q.Last().Text), q.Last().Text)
 	}
 	b.inOrder()
+}
+
+// A conversation that a summary does not make small is not summarised before
+// each question, and summaries are calls to the model as answers are.
+func TestCompactOfNoUse(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := newBench(t, api)
+		n := 0
+		b.server.Script = func(q scripted.Request) scripted.Reply {
+			n++
+			if q.Model == "summary" {
+				return scripted.Reply{Text: "Goal: none.", In: 990_000}
+			}
+			return scripted.Reply{Calls: []scripted.Call{notch(fmt.Sprint("c", n), fmt.Sprint(n))}, In: 990_000}
+		}
+		b.Window = 1_000_000
+		if err := b.run("hello", false); err != nil {
+			t.Fatal(err)
+		}
+		summaries := 0
+		for _, q := range b.server.Asked() {
+			if q.Model == "summary" {
+				summaries++
+			}
+		}
+		if total := len(b.server.Asked()); summaries > 3 || total != react.DefaultMaxCalls {
+			t.Errorf("%d summaries in %d requests", summaries, total)
+		}
+		if last := b.asked(react.DefaultMaxCalls - 1).Last(); !strings.Contains(last.Text, "This is your last answer") {
+			t.Errorf("told last: %q", last.Text)
+		}
+		b.inOrder()
+	})
+}
+
+// A message that alone is longer than the window becomes its end and a summary.
+func TestMessageLongerThanTheWindow(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := newBench(t, api)
+		b.Window = 10_000
+		b.server.Script = func(q scripted.Request) scripted.Reply {
+			switch {
+			case len(q.Body) > 60_000:
+				return scripted.Reply{Status: 400, Fault: "prompt is too long"}
+			case q.Model == "summary":
+				return scripted.Reply{Text: "Goal: read it."}
+			}
+			return scripted.Reply{Text: "read"}
+		}
+		b.well(strings.Repeat("all work and no play ", 8_000)+"What is it about?", "read")
+		if told := b.asked(1).Messages[0].Text; !strings.Contains(told, "What is it about?") || !strings.Contains(told, "Goal: read it.") {
+			t.Errorf("told %q", told)
+		}
+	})
 }

@@ -23,7 +23,7 @@ type Effects struct {
 const (
 	patience     = 10 * time.Minute
 	mostPatience = 24 * time.Hour
-	mostSleep    = 7 * 24 * time.Hour
+	mostSleep    = 24 * time.Hour // state keeps no longer wish
 	mostFound    = 20
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,6 @@ type Loop struct {
 	spent  turn.Usage      // by this process
 	cost   float64         // of it, where the API says
 	told   map[string]bool // notes of Look
-	vain   int             // summaries that came to nothing, in a row
 	asked  int             // requests that were answered, for their ids
 	stream strings.Builder // text that waits to be emitted
 	shown  time.Time       // when it was last
@@ -108,7 +108,7 @@ func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 	l.told = map[string]bool{}
 	l.Emit(turn.Event{Kind: turn.SessionStart})
 	l.talk = newTalk(l.Steps.Past)
-	if text, ok := finished(l.Steps.Past); ok && again {
+	if text, ok := l.finished(); ok && again {
 		l.say(text)
 		l.flush()
 		return l.end(ctx, over{text: text})
@@ -131,9 +131,10 @@ func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 
 // finished gives the last words of a wake that had come to its end when its
 // process died. They are the answer: asked again, a model would say that it has
-// answered already.
-func finished(past []Step) (text string, ok bool) {
-	if len(past) == 0 {
+// answered already. Not so after ask, when they only say what is waited for.
+func (l *Loop) finished() (text string, ok bool) {
+	past := l.Steps.Past
+	if len(past) == 0 || l.talk.did["ask"] {
 		return "", false
 	}
 	last := past[len(past)-1].Answer
@@ -153,6 +154,10 @@ func orElse[T int | time.Duration](v, def T) T {
 // cutShort is what a model is told that goes on after a crash.
 const cutShort = "[This work was cut short here, and goes on now. A call whose result is unknown may have been done: look before you repeat it.]"
 
+// unanswered is what it is told that had asked: a question lives as long as its
+// attempt (DESIGN 6).
+const unanswered = "[What you had asked other agents will not be answered any more: ask again if you still need it.]"
+
 // wake settles what the attempt before left open, and begins.
 func (l *Loop) wake(message string, again bool) error {
 	fresh := len(l.talk.messages) == 0
@@ -166,7 +171,11 @@ func (l *Loop) wake(message string, again bool) error {
 		}
 	}
 	if again && !fresh {
-		return l.keep(Step{Kind: StepNote, Text: cutShort})
+		note := cutShort
+		if l.talk.did["ask"] {
+			note += "\n" + unanswered
+		}
+		return l.keep(Step{Kind: StepNote, Text: note})
 	}
 	return l.keep(Step{Kind: StepWake, Text: message})
 }
@@ -190,22 +199,12 @@ func (l *Loop) step(ctx context.Context) (*over, error) {
 	if l.talk.calls >= l.MaxCalls {
 		return &over{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.talk.calls)}, nil
 	}
-	outlook, err := l.Look(ctx)
+	if err := l.fit(ctx); err != nil {
+		return ended(err)
+	}
+	answer, err := l.ask(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if outlook.Over != "" {
-		return &over{cut: outlook.Over}, nil
-	}
-	if err := l.note(outlook); err != nil {
-		return nil, err
-	}
-	if err := l.fit(ctx, outlook); err != nil {
-		return nil, err
-	}
-	answer, err := l.ask(ctx, outlook)
-	if err != nil {
-		return nil, err
+		return ended(err)
 	}
 	if err := l.keep(Step{Kind: StepAnswer, Answer: &answer}); err != nil {
 		return nil, err
@@ -213,6 +212,8 @@ func (l *Loop) step(ctx context.Context) (*over, error) {
 	switch {
 	case answer.Stop == StopRefusal:
 		return &over{cut: "the model refused to answer: " + answer.Word}, nil
+	case answer.Stop == StopPause && len(answer.Calls) == 0:
+		return nil, l.keep(Step{Kind: StepNote, Text: "[Go on.]"})
 	case answer.empty():
 		return l.blank()
 	case len(answer.Calls) == 0 && answer.Stop == StopLength:
@@ -220,20 +221,46 @@ func (l *Loop) step(ctx context.Context) (*over, error) {
 	case len(answer.Calls) == 0:
 		return &over{text: answer.Text}, nil
 	}
-	return l.act(ctx, answer.Calls)
+	return l.act(ctx, answer)
+}
+
+// look is Look, before each request. That the wake must end comes as an overNow.
+func (l *Loop) look(ctx context.Context) (Outlook, error) {
+	o, err := l.Look(ctx)
+	switch {
+	case err != nil:
+		return o, &broken{err}
+	case o.Over != "":
+		return o, overNow{o.Over}
+	}
+	return o, nil
+}
+
+// overNow is why a request is not made any more, and the wake ends.
+type overNow struct{ why string }
+
+func (o overNow) Error() string { return o.why }
+
+// ended is the end of a wake that err brings, if it is an overNow.
+func ended(err error) (*over, error) {
+	if o, ok := errors.AsType[overNow](err); ok {
+		return &over{cut: o.why}, nil
+	}
+	return nil, err
 }
 
 // note tells the model what it must know for its next answer.
 func (l *Loop) note(o Outlook) error {
+	all := o.Notes
+	if l.talk.calls == l.MaxCalls-1 {
+		all = append(slices.Clone(all), "This is your last answer for now, and its calls will not be run: say what you have.")
+	}
 	var notes []string
-	for _, n := range o.Notes {
+	for _, n := range all {
 		if !l.told[n] {
 			l.told[n] = true
 			notes = append(notes, n)
 		}
-	}
-	if l.talk.calls == l.MaxCalls-1 {
-		notes = append(notes, "This is your last answer for now, and its calls will not be run: say what you have.")
 	}
 	if len(notes) == 0 {
 		return nil
@@ -255,9 +282,16 @@ func (l *Loop) blank() (*over, error) {
 
 // ask puts the conversation to the model, again and again as long as that makes
 // sense and there is time.
-func (l *Loop) ask(ctx context.Context, o Outlook) (Answer, error) {
+func (l *Loop) ask(ctx context.Context) (Answer, error) {
 	shrunk := false
 	for n := 0; ; n++ {
+		o, err := l.look(ctx)
+		if err != nil {
+			return Answer{}, err
+		}
+		if err := l.note(o); err != nil {
+			return Answer{}, err
+		}
 		q := Question{Model: l.model(o), System: l.System, Messages: l.talk.messages, Tools: l.Tools, MaxOutput: l.MaxOutput}
 		l.saying = false
 		answer, err := l.query(ctx, q, l.say)
@@ -272,9 +306,9 @@ func (l *Loop) ask(ctx context.Context, o Outlook) (Answer, error) {
 		if len(answer.Text) > 0 {
 			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[The connection broke off here; the answer begins anew.]"})
 		}
-		if fateOf(err) == tooLong && !shrunk {
+		if fateOf(err) == tooLong && !shrunk && l.spare() {
 			shrunk = true
-			if err := l.compact(ctx, o); err != nil {
+			if err := l.compact(ctx); err != nil {
 				return answer, err
 			}
 			continue
@@ -288,10 +322,7 @@ func (l *Loop) ask(ctx context.Context, o Outlook) (Answer, error) {
 // query makes one request, and tells what it took.
 func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer, error) {
 	answer, err := l.Model.Answer(ctx, q, say)
-	if err == nil && answer.Usage == (turn.Usage{}) {
-		// An API that does not count is not free.
-		answer.Usage = turn.Usage{Input: l.talk.tokens(len(q.System)), Output: int64(answer.size()) / bytesPerToken}
-	}
+	answer.Usage = used(q, answer, err == nil)
 	if answer.Usage == (turn.Usage{}) {
 		return answer, err
 	}
@@ -307,6 +338,31 @@ func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer,
 	}
 	return answer, err
 }
+
+// used is what a request took: as the API says, where that can be. One that does
+// not count is not free, and what broke off was generated, though it be counted
+// at the end only. Nothing is known of what nothing came of.
+func used(q Question, a Answer, whole bool) turn.Usage {
+	u := a.Usage
+	for _, n := range []int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
+		if n < 0 || n > mostUsage {
+			u, whole = turn.Usage{}, true
+			break
+		}
+	}
+	if whole && u != (turn.Usage{}) || !whole && a.size() == 0 {
+		return u
+	}
+	if u.Input+u.CacheRead+u.CacheWrite == 0 {
+		u.Input = int64(q.size()) / bytesPerToken
+	}
+	u.Output = max(u.Output, int64(a.size())/bytesPerToken)
+	return u
+}
+
+// mostUsage is what one request can use of a kind of tokens: more is no figure to
+// believe.
+const mostUsage = 100_000_000
 
 // broken is a fault of our own, with which no request can help.
 type broken struct{ error }
@@ -326,8 +382,8 @@ func (l *Loop) name(a *Answer) {
 	seen := map[string]bool{}
 	for i := range a.Calls {
 		c := &a.Calls[i]
-		if c.ID == "" || c.ID != sendable(c.ID) || l.talk.used[c.ID] || seen[c.ID] {
-			c.ID = fmt.Sprintf("call_%d_%d", len(l.talk.used)+1, i+1)
+		for n := i + 1; c.ID == "" || c.ID != sendable(c.ID) || l.talk.used[c.ID] || seen[c.ID]; n++ {
+			c.ID = fmt.Sprintf("call_%d_%d", len(l.talk.used)+1, n)
 		}
 		seen[c.ID] = true
 	}

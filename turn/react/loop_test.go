@@ -330,6 +330,16 @@ func TestBadAnswers(t *testing.T) {
 		{name: "a content filter", api: "openai", cut: "content_filter", replies: []scripted.Reply{{Text: "Well,", Stop: "content_filter"}}},
 		{name: "a cut answer", api: "anthropic", cut: "the answer is cut", replies: []scripted.Reply{{Text: "Once upon", Stop: "max_tokens"}}},
 		{name: "a cut answer", api: "openai", cut: "the answer is cut", replies: []scripted.Reply{{Text: "Once upon", Stop: "length"}}},
+		{name: "the same call, malformed", cut: "for the 4th time", told: "You have made this very call 3 times",
+			replies: []scripted.Reply{{Calls: []scripted.Call{{Name: "notch", Args: `{"at":`}}}}},
+		{name: "a call that was cut", api: "anthropic", text: "ok", told: "Not run: your answer was cut in the middle of this call",
+			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at": "le`}}, Stop: "max_tokens"}, {Text: "ok"}}},
+		{name: "a call that was cut", api: "openai", text: "ok", told: "Not run: your answer was cut in the middle of this call",
+			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch"}}, Stop: "length"}, {Text: "ok"}}},
+		{name: "whole calls before the cut", api: "openai", text: "ok", ran: 2,
+			replies: []scripted.Reply{{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b")}, Stop: "length"}, {Text: "ok"}}},
+		{name: "a pause", api: "anthropic", text: "Now I know.", told: "Go on.",
+			replies: []scripted.Reply{{Text: "Wait.", Stop: "pause_turn"}, {Text: "Now I know."}}},
 		{name: "the same call", cut: "for the 4th time", ran: 3, replies: []scripted.Reply{same}, told: "You have made this very call 3 times"},
 	} {
 		for _, api := range apis {
@@ -360,6 +370,33 @@ func TestBadAnswers(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What means the same is the same call, however it is written; another text is
+// another call, though only spaces differ.
+func TestSameCall(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		for _, c := range []struct {
+			args []string
+			cut  bool
+		}{
+			{[]string{`{"at":"x","n":1}`, `{"n":1,"at":"x"}`, `{ "n" : 1, "at":"\u0078" }`, `{"at":"x", "n":1}`}, true},
+			{[]string{`{"at":"a b"}`, `{"at":"a  b"}`, `{"at":"a   b"}`, `{"at":"a    b"}`}, false},
+			{[]string{`{"at":"x","n":9007199254740993}`, `{"at":"x","n":9007199254740992}`, `{"at":"x","n":9007199254740994}`, `{"at":"x","n":9007199254740995}`}, false},
+		} {
+			var replies []scripted.Reply
+			for i, args := range c.args {
+				replies = append(replies, scripted.Reply{Calls: []scripted.Call{{ID: fmt.Sprint("c", i), Name: "notch", Args: args}}})
+			}
+			b := newBench(t, api, append(replies, scripted.Reply{Text: "done"})...)
+			if err := b.run("hello", false); err != nil {
+				t.Fatal(err)
+			}
+			if d := b.done(); (d.Cut != "") != c.cut {
+				t.Errorf("%q: %+v", c.args, d)
+			}
+		}
+	})
 }
 
 // numbered gives calls without ids some.

@@ -209,3 +209,28 @@ func TestStepsThatAreALink(t *testing.T) {
 		t.Error("followed the link")
 	}
 }
+
+// A turn that had asked, said so, and died before it was laid down, has no
+// answer yet: its question will not be answered any more, which the model is
+// told.
+func TestResumeAfterAsk(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := newBench(t, api,
+			scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}},
+			scripted.Reply{Text: "I wait for the answer."},
+			scripted.Reply{Text: "Nobody knows."})
+		if err := b.run("which commit?", true); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.run("which commit?", true); err != nil {
+			t.Fatal(err)
+		}
+		if d := b.done(); d.Text != "Nobody knows." {
+			t.Errorf("%+v", d)
+		}
+		if told := b.asked(2).Last().Text; !strings.Contains(told, "will not be answered any more") {
+			t.Errorf("told %q", told)
+		}
+		b.inOrder()
+	})
+}

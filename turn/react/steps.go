@@ -37,7 +37,7 @@ const (
 	StepCall    StepKind = "call"    // ID: it is about to run
 	StepResult  StepKind = "result"  // ID, Text, Failed
 	StepWarning StepKind = "warning" // Text: a note that the window fills
-	StepSummary StepKind = "summary" // Text: stands for all before it
+	StepSummary StepKind = "summary" // Text: stands for all before it; Failed: it came to nothing
 )
 
 // Steps is the steps.jsonl of one attempt, open for more.

@@ -1,6 +1,7 @@
 package react
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -13,12 +14,16 @@ type talk struct {
 	open     []Call          // of the last answer, without a result yet
 	begun    map[string]bool // of them, those that may have run
 
-	calls  int             // answers of this wake
+	calls  int             // answers and summaries of this wake
 	blank  int             // of them, the last ones that were empty
 	did    map[string]bool // tools that did something in this wake
 	used   map[string]bool // ids of all calls
 	repeat repetition
 	times  map[string]int // how often a call was made, by its id
+
+	summed  bool // the messages begin with a summary
+	answers int  // since then
+	vain    int  // summaries of this wake that came to nothing, in a row
 
 	size    int   // bytes of the messages
 	counted int64 // tokens that the messages had at the last answer; 0: not said
@@ -37,7 +42,7 @@ func newTalk(steps []Step) *talk {
 func (t *talk) apply(s Step) {
 	switch s.Kind {
 	case StepWake:
-		t.calls, t.blank, t.did, t.repeat = 0, 0, map[string]bool{}, repetition{}
+		t.calls, t.blank, t.vain, t.did, t.repeat = 0, 0, 0, map[string]bool{}, repetition{}
 		t.tell(s.Text)
 	case StepNote:
 		t.tell(s.Text)
@@ -53,10 +58,26 @@ func (t *talk) apply(s Step) {
 	case StepResult:
 		t.resulted(s)
 	case StepSummary:
-		t.messages, t.open = nil, nil
-		t.size, t.counted, t.since, t.warned = 0, 0, 0, false
-		t.tell(s.Text)
+		t.summarised(s)
 	}
+}
+
+// summarised lets a summary stand for the conversation. One that failed, or came
+// right after another, so that the window was full again at once, was in vain.
+func (t *talk) summarised(s Step) {
+	t.calls++
+	if s.Failed {
+		t.vain++
+		return
+	}
+	t.vain++
+	if !t.summed || t.answers > 1 {
+		t.vain = 0
+	}
+	t.messages, t.open = nil, nil
+	t.size, t.counted, t.since, t.warned = 0, 0, 0, false
+	t.summed, t.answers = true, 0
+	t.tell(s.Text)
 }
 
 // tell adds to what the model is told next.
@@ -81,6 +102,7 @@ func (t *talk) grow(n int) { t.size, t.since = t.size+n, t.since+n }
 
 func (t *talk) answered(a Answer) {
 	t.calls++
+	t.answers++
 	if a.empty() {
 		t.blank++
 		return // no API takes an empty message
@@ -165,7 +187,7 @@ type repetition struct {
 
 // count notes a call and says how often it was made.
 func (r *repetition) count(c Call) int {
-	key := c.Name + "\x00" + strings.Join(strings.Fields(c.Args), " ")
+	key := c.Name + "\x00" + canonical(c.Args)
 	if !r.ever[key] {
 		if r.ever == nil {
 			r.ever = map[string]bool{}
@@ -174,4 +196,20 @@ func (r *repetition) count(c Call) int {
 	}
 	r.now[key]++
 	return r.now[key]
+}
+
+// canonical writes arguments that are JSON in the one way that all that mean the
+// same have: white space and the order of names tell nothing.
+func canonical(args string) string {
+	dec := json.NewDecoder(strings.NewReader(args))
+	dec.UseNumber()
+	var value any
+	if dec.Decode(&value) != nil || dec.More() {
+		return strings.Join(strings.Fields(args), " ")
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return args
+	}
+	return string(text)
 }
