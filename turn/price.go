@@ -103,10 +103,16 @@ func cutLast(s, sep string) (before, after string) {
 	return "", s
 }
 
-// cost is that of the tokens: a dollar for a million is a millionth for one.
+// cost is that of the tokens: a dollar for a million is a millionth for one. A
+// count below nothing takes nothing off the others, and what is more than any
+// money is the most that one spending can be.
 func (p Price) cost(t state.Tokens) state.Micros {
-	usd := (p.Input*float64(t.Input) + p.Output*float64(t.Output) +
-		p.CacheRead*float64(t.CacheRead) + p.CacheWrite*float64(t.CacheWrite)) / float64(state.Dollar)
-	cost, _ := state.Dollars(usd)
+	part := func(price float64, n int64) float64 { return price * float64(max(0, n)) }
+	usd := (part(p.Input, t.Input) + part(p.Output, t.Output) +
+		part(p.CacheRead, t.CacheRead) + part(p.CacheWrite, t.CacheWrite)) / float64(state.Dollar)
+	cost, ok := state.Dollars(usd)
+	if !ok {
+		return state.MostSpent
+	}
 	return cost
 }

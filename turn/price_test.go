@@ -49,3 +49,22 @@ func TestCost(t *testing.T) {
 		t.Errorf("of no prices: %v, %v", got, known)
 	}
 }
+
+// A count that cannot be makes nothing free.
+func TestCostOfAbsurdCounts(t *testing.T) {
+	prices := BuiltIn()
+	for _, c := range []struct {
+		tokens state.Tokens
+		want   state.Micros
+	}{
+		{state.Tokens{Input: -1_000_000_000, Output: 1_000_000}, 10 * state.Dollar},
+		{state.Tokens{Input: 1_000_000, CacheRead: -1}, 2_500_000},
+		{state.Tokens{Input: 1 << 62, Output: 1 << 62}, state.MostSpent},
+	} {
+		for _, model := range []string{"gpt-4o", "unheard-of"} {
+			if got, known := prices.Cost(model, c.tokens); known && got != c.want || got < c.want {
+				t.Errorf("%s: %+v costs %v, want %v", model, c.tokens, got, c.want)
+			}
+		}
+	}
+}
