@@ -13,7 +13,8 @@ import (
 // and what may still be spent.
 
 // Allowance is what a turn may still spend: the least of what is left of the
-// credit, of the day's budget and of the turn's own, which What names. Without
+// credit, of the day's budget and of the turn's own, which What names. In tier
+// critical that is nothing for a turn that another agent has caused. Without
 // a limit nothing is known of a balance, and Left means nothing.
 type Allowance struct {
 	Tier    state.Tier
@@ -39,6 +40,9 @@ func (a *Agent) allowance(s state.State, msg state.Message) Allowance {
 	w := Allowance{Tier: s.Tier(a.Policy, now), Left: max(0, least.Left), Limited: limited}
 	if limited {
 		w.What = least.What()
+	}
+	if w.Tier == state.TierCritical && !msg.Operator {
+		w.Left, w.What = 0, "what is not kept for the operator's messages"
 	}
 	limit := a.Policy.Budget.Turn
 	if left := max(0, limit-msg.Cost); limit > 0 && (!limited || left < w.Left) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -196,6 +197,32 @@ func TestAllowanceAndSpend(t *testing.T) {
 	}
 	if total := h.state().Purse.Total; total != 2_700_000 {
 		t.Errorf("in all: %v", total)
+	}
+}
+
+// What is left in tier critical is the operator's: a turn that another agent has
+// caused makes no further request, though it began in better times.
+func TestAPeersTurnInTierCritical(t *testing.T) {
+	for who, left := range map[string]state.Micros{"peer": 0, "operator": 50_000} {
+		h := newAwakeHouse(t)
+		h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: state.Dollar, Low: 500_000, Critical: 100_000}
+		h.agent.Attempt = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
+			in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+			check(t, h.agent.Spend(t.Context(), in, state.Spending{ID: "c1"}, 0.95))
+			got, err := h.agent.Allowance(in)
+			check(t, err)
+			if got.Tier != state.TierCritical || got.Left != left || (left == 0) != strings.Contains(got.What, "kept for the operator") {
+				t.Errorf("the %s's turn is allowed %+v", who, got)
+			}
+			return turn.Result{Status: turn.Success, Text: "done", Exit: turn.ExitClean}, nil
+		}
+		if who == "peer" {
+			h.post(mesh.Message{Text: "hello"})
+		} else {
+			h.receive(letter{id: "<one@example.com>"})
+		}
+		h.pollAfter(time.Minute)
+		h.wantTasks(state.Success)
 	}
 }
 
