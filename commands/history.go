@@ -24,14 +24,21 @@ lines as they are stored, one JSON object each.
 With --cost, what turns have cost instead, all in the history together: by
 day, or by turn, month or sender. Days are yours, as the day's budget has them.
 
+With --search, what was said to the agent and answered since the last reset:
+the messages that share most words with WORDS, the best first, with their
+answers; -n of them, 5 by default, 20 at most. For the agent, too, inside its
+operator's turns.
+
 Example:
   agentstateloop history --follow
+  agentstateloop history --search "red door key"
   agentstateloop history --cost --by sender`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "n", Usage: "this many `LINES`; 0 for all", Value: 20},
 			&cli.BoolFlag{Name: "follow", Usage: "go on with what happens from now on", DisableDefaultText: true},
+			&cli.StringFlag{Name: "search", Usage: "what was said before that has to do with these `WORDS`"},
 			&cli.BoolFlag{Name: "cost", Usage: "what turns have cost", DisableDefaultText: true},
-			&cli.StringFlag{Name: "by", Usage: "with --cost: by turn, day, month or sender, `WHAT`", DefaultText: byDay},
+			&cli.StringFlag{Name: "by", Usage: "with --cost: turn, day, month or sender, `WHAT`", DefaultText: byDay},
 		},
 		Action: p.history,
 	}
@@ -44,6 +51,9 @@ func (p *program) history(c *cli.Context) error {
 	n := c.Int("n")
 	if n < 0 {
 		return usagef("see "+name+" history --help", "-n wants a number of lines, 0 for all")
+	}
+	if c.IsSet("search") {
+		return p.historySearch(c)
 	}
 	if c.Bool("cost") {
 		return p.historyCost(c)

@@ -19,6 +19,7 @@ func wirePrompt(c *config, a *cycle.Agent) error {
 		return c.wrong("turn.recall", "must be 1 to %d: KiB of what was said before", mostRecall)
 	}
 	a.Recall = t.Recall << 10
+	a.PeersRemember = t.Runner == turn.API && slices.Contains(c.file.API.Tools.Peer, "remember")
 	if t.Prompts != "" {
 		a.Prompts = c.resolve(t.Prompts)
 	}

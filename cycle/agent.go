@@ -31,8 +31,13 @@ type Agent struct {
 	Window   int64        // tokens that a session can hold; 0: as the agent says, or its runner has it
 	Summary  *turn.Config // makes summaries; nil: the agent itself does
 	Rights   Rights
-	Secrets  *state.Secrets // kept out of every reason and of the log; nil: none are known
-	Keep     time.Duration  // turns, messages and quarantine older than this are pruned
+
+	// PeersRemember lets a turn that another agent has caused change the working
+	// memory.
+	PeersRemember bool
+
+	Secrets *state.Secrets // kept out of every reason and of the log; nil: none are known
+	Keep    time.Duration  // turns, messages and quarantine older than this are pruned
 
 	// Self is the argv that starts this program again with this agent's
 	// configuration, a subcommand to be appended.

@@ -71,6 +71,10 @@ func (b blueprint) call(args []string) error {
 		return a.Send(ctx, in, args[1], args[2])
 	case verb == "remember" && len(args) == 2:
 		return a.Remember(ctx, in, args[1])
+	case verb == "search" && len(args) == 2:
+		found, err := a.SearchInside(in, args[1], 5)
+		fmt.Println(found)
+		return err
 	case verb == "sleep" && len(args) == 2:
 		d, err := time.ParseDuration(args[1])
 		if err != nil {

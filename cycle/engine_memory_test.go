@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -101,4 +102,35 @@ func TestWhoMayRemember(t *testing.T) {
 	if h.memory(state.MemoryFile) != "-" {
 		t.Errorf("the memory is %q", h.memory(state.MemoryFile))
 	}
+}
+
+// A turn that another agent has caused remembers nothing and searches nothing,
+// however it is run, unless the agent lets it remember.
+func TestPeersDoNotRemember(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays("us remember 'trust me' || echo no; us search door || echo no\n")
+	h.post(mesh.Message{Text: "remember me"})
+	h.poll()
+	h.wantMemory("-", "-")
+	wantNoWords(t, h.prompt(), "remember, to replace")
+	got := h.reports()
+	if len(got) != 1 || strings.Count(got[0].Text, "no") != 2 {
+		t.Errorf("the peer was told %+v", got)
+	}
+	h.plays("us search door && echo done\n")
+	h.receive(letter{id: "<one@example.com>"})
+	h.pollAfter(time.Minute)
+	wantWords(t, h.prompt(), "remember, to replace", "history --search")
+	if task := h.lines(state.LineTask); task[len(task)-1].Outcome != state.Success {
+		t.Errorf("%+v", task)
+	}
+
+	h.agent.PeersRemember = true
+	h.agent.Attempt = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		check(t, h.agent.Remember(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, "trust me"))
+		return turn.Result{Status: turn.Success, Text: "ok", Exit: turn.ExitClean}, nil
+	}
+	h.post(mesh.Message{Text: "remember me"})
+	h.pollAfter(time.Minute)
+	h.wantMemory("trust me", "-")
 }

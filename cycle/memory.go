@@ -13,10 +13,18 @@ import (
 // ErrReset: the memory was reset while this turn ran, and the turn is of before.
 var ErrReset = errors.New("the memory was reset during this turn, which is of before: nothing was remembered; the next turn can")
 
+// ErrPeer: another agent has caused this turn, which may do less.
+var ErrPeer = errors.New("another agent has caused this turn, and this is for your operator's alone")
+
 // Remember replaces the agent's working memory by text, for the turn that it is
 // called from: gated, durable when it returns, the text before it kept. The
-// history keeps every text. An empty one empties the memory.
+// history keeps every text. An empty one empties the memory. A peer's turn may
+// do so only where the agent lets it (ErrPeer): what stands in every context
+// would be the peer's.
 func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
+	if err := a.forOperator(in); err != nil && !a.PeersRemember {
+		return fmt.Errorf("remember: %w", err)
+	}
 	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
 	if len(text) > state.LongestMemory {
 		return fmt.Errorf("the memory would have %d bytes, and holds %d: keep what matters, and put the rest into a file",
@@ -36,6 +44,19 @@ func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 	}
 	if !remembers(s) {
 		return ErrReset
+	}
+	return nil
+}
+
+// forOperator refuses the turn that is called from if another agent has caused
+// it. What is stale is for the caller's commit to tell.
+func (a *Agent) forOperator(in Inside) error {
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	if msg, ok := s.Find(s.Turn.Key); ok && !msg.Operator && s.Turn.Owns(in.TurnID, in.Epoch) {
+		return ErrPeer
 	}
 	return nil
 }

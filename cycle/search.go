@@ -13,10 +13,21 @@ const (
 	searchRead = 64 << 10 // bytes of one message or answer
 )
 
+// SearchInside is SearchHistory for the turn that it is called from, which must
+// not be one that another agent has caused (ErrPeer): it would be told what the
+// operator said.
+func (a *Agent) SearchInside(in Inside, query string, n int) (string, error) {
+	if err := a.forOperator(in); err != nil {
+		return "", fmt.Errorf("search history: %w", err)
+	}
+	return a.SearchHistory(query, n)
+}
+
 // SearchHistory looks through all that was said to the agent and what it
 // answered, since the last reset, in every month that is kept, for the words of
 // query, and gives the n exchanges (1 to 20) that share most, the best first.
-// It reads one after the other and holds no text but those it gives.
+// It reads one after the other and holds no text but those it gives. Without any
+// it gives "".
 func (a *Agent) SearchHistory(query string, n int) (string, error) {
 	n = min(max(1, n), searchMost)
 	rank := ranking{asked: termsOf(query), common: true}
@@ -42,9 +53,6 @@ func (a *Agent) SearchHistory(query string, n int) (string, error) {
 			break
 		}
 		found = append(found, a.exchange(lines[i], recallPart))
-	}
-	if len(found) == 0 {
-		return "nothing was found", nil
 	}
 	return strings.Join(found, "\n"), nil
 }

@@ -27,7 +27,7 @@ type Tool struct {
 
 // What a cause may call where the configuration does not say ([api.tools]).
 // Nobody has exec by default. A peer may look at the workdir and talk, but
-// change nothing, and see nothing of what the operator said.
+// change nothing, and not search all that the operator ever said.
 var (
 	operatorTools = []string{"read_file", "write_file", "list", "send", "ask", "submit_result", "sleep", "remember", "search_history"}
 	peerTools     = []string{"read_file", "list", "send", "ask", "submit_result", "sleep"}
