@@ -1,9 +1,11 @@
 package react
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	"golang.org/x/sys/unix"
@@ -18,9 +20,11 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 
 // Confine is what `__confined FOLDER… -- PROGRAM [ARG…]` does: from here on this
 // process and all that it starts see the system's folders and those that are
-// named, and it becomes the program. It returns only if that fails, and then
-// nothing was run. The limits are Landlock's (Linux 6.2 and later; the third
-// version, without which a file elsewhere could still be truncated).
+// named, reach no local socket, have no capability, and, from Linux 6.12 on,
+// signal nobody else; and it becomes the program. It returns only if that fails,
+// and then nothing was run. The limits on files are Landlock's (Linux 6.2 and
+// later; the third version, without which a file elsewhere could still be
+// truncated).
 func Confine(args []string) error {
 	c, argv, err := unlist(args)
 	if err != nil {
@@ -40,6 +44,13 @@ func Confine(args []string) error {
 	)
 	if err != nil {
 		return fmt.Errorf("exec is not to be had: this kernel cannot confine programs (Landlock): %w", err)
+	}
+	if err := landlock.V6.BestEffort().RestrictScoped(); err != nil {
+		return fmt.Errorf("exec is not to be had: this kernel cannot confine signals (Landlock): %w", err)
+	}
+	runtime.LockOSThread() // the one that becomes the program
+	if err := errors.Join(dropCapabilities(), forbidSockets()); err != nil {
+		return fmt.Errorf("exec is not to be had: this kernel cannot confine programs: %w", err)
 	}
 	return fmt.Errorf("%s: %w", argv[0], unix.Exec(program, argv, os.Environ()))
 }
