@@ -82,6 +82,9 @@ func (p *program) wireAPI(c *config) (api, error) {
 	if err := c.checkWorkdir(); err != nil {
 		return api{}, err
 	}
+	if len(s.Tools.Task) > 0 {
+		return api{}, c.at([]string{"api", "tools", "task"}, "leave it out", "gives tools to nothing: what no message causes is a summary, and that is made without any")
+	}
 	var err error
 	made.programs, err = c.programs()
 	return made, err
@@ -97,7 +100,8 @@ func (a api) model(key string, stall time.Duration) inference {
 
 // checkWorkdir keeps the file tools, which reach all of workdir, from what must
 // not be told to a model, let alone written by one: this configuration, the
-// secrets, the state.
+// secrets, the state, what the agent is told of its rules, and programs that run
+// unconfined.
 func (c *config) checkWorkdir() error {
 	const hint = `such as "~/agents/goulard", which holds nothing but what the agent is to work on`
 	if c.file.Turn.Workdir == "" {
@@ -106,15 +110,37 @@ func (c *config) checkWorkdir() error {
 	workdir := c.resolve(c.file.Turn.Workdir)
 	stateDir := cmp.Or(c.file.Agent.StateDir, filepath.Join("~", ".local", "state", name))
 	mail, mesh := c.file.Mail, c.file.Mesh
-	for _, kept := range []string{
+	for _, kept := range append([]string{
 		c.path, stateDir, c.file.API.KeyFile, mesh.TokenFile, mail.IMAP.PasswordFile, mail.SMTP.PasswordFile,
-		mail.IMAP.OAuth2.ClientSecretFile, mail.IMAP.OAuth2.RefreshTokenFile,
-	} {
+		mail.IMAP.OAuth2.ClientSecretFile, mail.IMAP.OAuth2.RefreshTokenFile, c.file.Turn.Prompts,
+	}, c.ownPrograms()...) {
 		if kept != "" && below(workdir, c.resolve(kept)) {
 			return c.at([]string{"turn", "workdir"}, hint, "holds %s, which the agent's tools could then read and write", c.resolve(kept))
 		}
 	}
 	return nil
+}
+
+// ownPrograms are the programs and schemas that the configuration names by their
+// path.
+func (c *config) ownPrograms() []string {
+	mail, mesh := c.file.Mail, c.file.Mesh
+	commands := [][]string{
+		c.file.API.KeyCommand, mesh.TokenCommand, mail.IMAP.PasswordCommand, mail.SMTP.PasswordCommand,
+		mail.IMAP.TokenCommand, mail.SMTP.TokenCommand, mail.IMAP.OAuth2.ClientSecretCommand,
+		c.file.Turn.Summary, {c.file.Schedule.Crontab},
+	}
+	var paths []string
+	for _, name := range slices.Sorted(maps.Keys(c.file.Tools)) {
+		commands = append(commands, c.file.Tools[name].Command)
+		paths = append(paths, c.file.Tools[name].Schema)
+	}
+	for _, command := range commands {
+		if len(command) > 0 && strings.Contains(command[0], "/") {
+			paths = append(paths, command[0])
+		}
+	}
+	return paths
 }
 
 // below says whether path is dir, or lies in it, whatever links lead there.
