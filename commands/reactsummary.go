@@ -6,44 +6,49 @@ import (
 	"fmt"
 	"io"
 
+	"agentstateloop/cycle"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
 )
 
-// summarise asks the summary model what stands on standard input, once and
-// without tools, and tells its answer on stdout as the loop does: so
-// `compact` has its summary from runner api.
+// summarise asks the summary model what stands on standard input, without tools,
+// and tells its answer on stdout as the loop does: so `compact` has its summary
+// from runner api. What it took is told at the end, since there is no turn to
+// count it for.
 func (w *wake) summarise(ctx context.Context) error {
-	answer, err := w.summary(ctx)
-	if err == nil && answer.Stop != react.StopEnd {
-		err = fmt.Errorf("the summary is not whole: %s", cmp.Or(answer.Word, "it broke off"))
-	}
-	done := turn.Event{Kind: turn.Done, Text: answer.Text, Usage: answer.Usage, CostUSD: answer.CostUSD}
+	loop, text, err := w.summary(ctx)
 	if err != nil {
-		done.Failed, done.Text = true, err.Error()
+		w.emit(turn.Event{Kind: turn.Done, Failed: true, Text: err.Error()})
+		return toldError{}
 	}
-	w.emit(done)
-	if err != nil {
+	if loop.Summary(ctx, text) != nil {
 		return toldError{}
 	}
 	return nil
 }
 
-func (w *wake) summary(ctx context.Context) (react.Answer, error) {
+// summary makes the loop that asks, and the question.
+func (w *wake) summary(ctx context.Context) (*react.Loop, string, error) {
 	made, err := w.p.wireAPI(w.config)
 	if err != nil {
-		return react.Answer{}, err
+		return nil, "", err
 	}
 	model, err := w.model(ctx, made)
 	if err != nil {
-		return react.Answer{}, err
+		return nil, "", err
 	}
 	text, err := io.ReadAll(w.p.stdin)
 	if err != nil {
-		return react.Answer{}, fmt.Errorf("read what is to be summarised: %w", err)
+		return nil, "", fmt.Errorf("read what is to be summarised: %w", err)
 	}
 	s := w.config.file.API
-	q := react.Question{Model: cmp.Or(s.SummaryModel, s.Model), Messages: []react.Message{{Text: string(text)}}, MaxOutput: s.MaxOutput}
-	w.emit(turn.Event{Kind: turn.SessionStart, Model: q.Model})
-	return model.Answer(ctx, q, func(string) {})
+	names := react.Names{Usual: s.Model, Summary: s.SummaryModel}
+	w.emit(turn.Event{Kind: turn.SessionStart, Model: cmp.Or(names.Summary, names.Usual)})
+	return &react.Loop{
+		Model: model, Names: names, MaxOutput: s.MaxOutput,
+		Deadline: w.begun.Add(min(w.agent.Turn.Timeout, cycle.LongestSummary)),
+		Emit:     w.emit,
+		Look:     func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
+		Spent:    func(context.Context, react.Expense) error { return nil },
+	}, string(text), nil
 }

@@ -26,10 +26,12 @@ const (
 // more are made by themselves: each costs as much as a turn.
 const mostVain = 2
 
+// LongestSummary is how long the making of a summary may take.
+const LongestSummary = 5 * time.Minute
+
 const (
-	longestSummary = 5 * time.Minute // to make one
-	mostSummary    = 16 << 10        // bytes of one that are kept
-	mostSummed     = 256 << 10       // bytes of exchanges that one is made of
+	mostSummary = 16 << 10  // bytes of one that are kept
+	mostSummed  = 256 << 10 // bytes of exchanges that one is made of
 )
 
 // summaryID stands for a turn in the attempt that makes a summary: there is none
@@ -245,7 +247,7 @@ func (a *Agent) summarise(ctx context.Context, s state.State) (turn.Result, erro
 	case config.Runner == turn.API:
 		config.Command = append(slices.Clone(config.Command), "--summary")
 	}
-	config.Timeout = min(cmp.Or(config.Timeout, turn.DefaultTimeout), longestSummary)
+	config.Timeout = min(cmp.Or(config.Timeout, turn.DefaultTimeout), LongestSummary)
 	dir := a.Store.Path(summaryDir())
 	if err := a.endSummary(ctx); err != nil {
 		return turn.Result{}, err

@@ -55,6 +55,24 @@ func (l *Loop) compact(ctx context.Context) error {
 	return l.keep(Step{Kind: StepSummary, Failed: true})
 }
 
+// Summary asks for a summary outside of a wake: text is the question. It needs no
+// Tools, Steps or Rest. All is told by Emit, the end by an event Done with what
+// every request took; the error is ErrFailed, or why no more may be asked.
+func (l *Loop) Summary(ctx context.Context, text string) error {
+	l.prepare()
+	answer, err := l.summarise(ctx, text)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return l.fail(err)
+	}
+	e := l.done()
+	e.Text = answer.Text
+	l.Emit(e)
+	return nil
+}
+
 // summarise asks for a summary, again and again as long as that makes sense and
 // there is time.
 func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {

@@ -102,10 +102,7 @@ var ErrFailed = errors.New("inference failed")
 // end by an event Done, which is missing only if ctx ended. The error is
 // ErrFailed, or why this process may do nothing more.
 func (l *Loop) Run(ctx context.Context, message string, again bool) error {
-	l.MaxCalls, l.MaxTools = orElse(l.MaxCalls, DefaultMaxCalls), orElse(l.MaxTools, DefaultMaxTools)
-	l.MaxOutput, l.Window = orElse(l.MaxOutput, DefaultMaxOutput), orElse(l.Window, DefaultWindow)
-	l.Backoff = orElse(l.Backoff, time.Second)
-	l.told = map[string]bool{}
+	l.prepare()
 	l.Emit(turn.Event{Kind: turn.SessionStart})
 	l.talk = newTalk(l.Steps.Past)
 	if text, ok := l.finished(); ok && again {
@@ -142,6 +139,14 @@ func (l *Loop) finished() (text string, ok bool) {
 		return "", false
 	}
 	return last.Text, true
+}
+
+// prepare puts what a zero means in its place.
+func (l *Loop) prepare() {
+	l.MaxCalls, l.MaxTools = orElse(l.MaxCalls, DefaultMaxCalls), orElse(l.MaxTools, DefaultMaxTools)
+	l.MaxOutput, l.Window = orElse(l.MaxOutput, DefaultMaxOutput), orElse(l.Window, DefaultWindow)
+	l.Backoff = orElse(l.Backoff, time.Second)
+	l.told = map[string]bool{}
 }
 
 func orElse[T int | time.Duration](v, def T) T {
