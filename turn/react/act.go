@@ -54,10 +54,11 @@ func (l *Loop) run(ctx context.Context, c Call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s := Step{Kind: StepResult, ID: c.ID, Text: capped(text)}
+	s := Step{Kind: StepResult, ID: c.ID, Failed: err != nil}
 	if err != nil {
-		s.Text, s.Failed = capped(err.Error()), true
+		text = err.Error()
 	}
+	s.Text = capped(strings.ReplaceAll(text, "\x00", "\uFFFD")) // which some APIs refuse, and with it the rest of the turn
 	s.Text += l.circling(c)
 	if err := l.keep(s); err != nil {
 		return err

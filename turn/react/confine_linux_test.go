@@ -56,6 +56,9 @@ func TestExecReachesNobody(t *testing.T) {
 	if _, err := exec(self, "__dial", "unix", socket.Addr().String()); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("a local socket: %v", err)
 	}
+	if got, err := exec("sh", "-c", "echo out; echo err >&2"); err != nil || got != "out\nerr" {
+		t.Errorf("what it prints: %q, %v", got, err)
+	}
 	if _, err := exec(self, "__dial", "tcp", web.Addr().String()); err != nil {
 		t.Errorf("the network: %v", err)
 	}

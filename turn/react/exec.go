@@ -55,7 +55,7 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 		cmd := exec.CommandContext(ctx, s.Self, slices.Concat([]string{ConfinedCommand}, s.confined().list(), a.Argv)...)
 		cmd.Dir, cmd.Env = dir, s.Env
 		return cmd
-	}, "")
+	}, "", true)
 }
 
 // confined says what the program may do.

@@ -399,6 +399,21 @@ func TestSameCall(t *testing.T) {
 	})
 }
 
+// What a tool prints is sent as text that every API takes.
+func TestZeroesInAResult(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "zeroes", Args: "{}"}}}, scripted.Reply{Text: "ok"})
+		b.Tools = append(b.Tools, react.Tool{
+			Name: "zeroes", Description: "Zeroes.", Schema: json.RawMessage(`{"type":"object"}`),
+			Run: func(context.Context, json.RawMessage) (string, error) { return "a\x00b", nil },
+		})
+		b.well("hello", "ok")
+		if got := b.asked(1).Last().Results[0].Text; got != "a\uFFFDb" {
+			t.Errorf("sent %q", got)
+		}
+	})
+}
+
 // numbered gives calls without ids some.
 func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Request) scripted.Reply {
 	return func(q scripted.Request) scripted.Reply {

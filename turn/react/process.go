@@ -7,20 +7,23 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // run starts a program for the model and gives what it printed. It ends within
 // timeout and a second: what the program itself has started is ended with the
 // attempt, whose process group it shares, so that a killed loop leaves nothing
-// behind. Output beyond what the model is told is read and dropped.
-func run(ctx context.Context, timeout time.Duration, cmd func(context.Context) *exec.Cmd, stdin string) (string, error) {
+// behind. Output beyond what the model is told is read and dropped. With both, what it
+// says on standard error is told too, where it says it.
+func run(ctx context.Context, timeout time.Duration, cmd func(context.Context) *exec.Cmd, stdin string, both bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	out, errs := &beginning{most: mostResult}, &beginning{most: 8 << 10}
 	c := cmd(ctx)
 	c.Stdin = strings.NewReader(stdin)
 	c.Stdout, c.Stderr = out, errs
+	if both {
+		c.Stderr = out
+	}
 	c.WaitDelay = time.Second
 	err := c.Run()
 	text := out.String()
@@ -67,8 +70,5 @@ func (b *beginning) String() string {
 	if b.dropped > 0 {
 		text = fmt.Sprintf("%s\n[cut: %d bytes more]", whole([]byte(text)), b.dropped)
 	}
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-	}
-	return strings.TrimRight(text, "\n")
+	return strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\n")
 }

@@ -51,5 +51,5 @@ func (p Program) call(ctx context.Context, args json.RawMessage) (string, error)
 		cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
 		cmd.Dir, cmd.Env = p.Dir, p.Env
 		return cmd
-	}, string(args))
+	}, string(args), false)
 }
