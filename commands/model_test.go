@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -75,7 +76,7 @@ func scriptAsked(ts *testscript.TestScript, neg bool, args []string) {
 	expect(ts, neg, args[0], all.String())
 }
 
-// scriptReport: report FROM TEXT
+// scriptReport: report FROM TEXT, the answer to what was asked last
 func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: report FROM TEXT")
@@ -85,7 +86,7 @@ func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
 	c := mesh.Client{URL: web.URL, Handle: args[0]}
 	box, err := c.Mailbox(context.Background(), 0)
 	ts.Check(err)
-	for _, m := range box.Messages {
+	for _, m := range slices.Backward(box.Messages) {
 		if m.Kind == mesh.KindAsk {
 			_, err := c.Send(context.Background(), mesh.Message{To: m.From, Kind: mesh.KindReport, Correlation: cmp.Or(m.Correlation, m.ID), Text: args[1]})
 			ts.Check(err)
