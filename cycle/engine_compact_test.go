@@ -91,6 +91,32 @@ func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
 	}
 }
 
+// A summary that takes what money was left leaves the message waiting, not a turn
+// that nothing pays for.
+func TestASummaryThatTakesTheLastMoney(t *testing.T) {
+	h := claudeHouse(t, filling)
+	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 20_000}
+	h.write("summary", "the parser is half done")
+	h.write("context", "195000")
+	h.sayByMail("one")
+	h.sayByMail("two")
+	h.wantSessions("- s1")
+	h.wantTasks(state.Success)
+	s := h.state()
+	if len(s.Inbox) != 1 || s.Inbox[0].Status != state.Queued || s.Inbox[0].Attempts != 0 {
+		t.Errorf("inbox: %+v", s.Inbox)
+	}
+	h.pollAfter(time.Minute)
+	h.wantSessions("- s1")
+	_, err := h.agent.Credit(t.Context(), state.Dollar, "me")
+	check(t, err)
+	h.write("context", "1000")
+	h.pollAfter(time.Minute)
+	h.wantSessions("- s1 -")
+	h.wantTasks(state.Success, state.Success)
+	wantWords(t, h.left("told"), "the parser is half done", "two")
+}
+
 // summarising gives an exec agent a program that makes summaries; what it was
 // asked is left in "asked".
 func summarising(t *testing.T, said ...string) (h *house, stdin *string) {

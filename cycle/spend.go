@@ -51,6 +51,12 @@ func (a *Agent) allowance(s state.State, msg state.Message) Allowance {
 	return w
 }
 
+// affords says whether the tier lets the turn of a message run (DESIGN 5).
+func (a *Agent) affords(s state.State, msg state.Message) bool {
+	tier := s.Tier(a.Policy, a.Now())
+	return tier != state.TierDead && (tier != state.TierCritical || msg.Operator)
+}
+
 // turnBudget names the budget of a turn.
 func (a *Agent) turnBudget() string {
 	return fmt.Sprintf("what one turn may cost, %v,", a.Policy.Budget.Turn)

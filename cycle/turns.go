@@ -110,6 +110,9 @@ func (a *Agent) runTurn(ctx context.Context, s state.State, p *past) (state.Stat
 	if s, err = a.rotate(ctx, s); err != nil {
 		return s, err
 	}
+	if !head.Resumed && s.Turn.Owns(head.TurnID, head.Epoch) && !a.affords(s, msg) {
+		return a.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session took what money was left"})
+	}
 	history, err := a.recall(s, p, w.subject, w.text)
 	if err != nil {
 		return a.returned(ctx, s, err)
