@@ -50,6 +50,7 @@ var (
 	longWords  = []string{"prompt is too long", "context_length_exceeded", "context length", "context limit", "context window", "context size", "maximum number of tokens"}
 	loginWords = []string{"authentication_error", "permission_error", "invalid_api_key"}
 	badRequest = []string{"invalid_request", "not_found"}
+	flagWords  = []string{"flagged", "moderation"}
 )
 
 func holds(text string, words []string) bool {
@@ -65,6 +66,8 @@ func fateOf(err error) fate {
 	}
 	words := strings.ToLower(f.Type + " " + f.Text)
 	switch {
+	case f.Status == http.StatusForbidden && holds(words, flagWords): // OpenRouter, of what was asked
+		return fatal
 	case f.Status == http.StatusUnauthorized || f.Status == http.StatusForbidden || f.Status == http.StatusPaymentRequired:
 		return refused
 	case holds(words, brokeWords) || f.Status == 0 && holds(words, loginWords):

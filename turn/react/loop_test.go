@@ -245,6 +245,7 @@ func TestFaultsThatStay(t *testing.T) {
 	}{
 		{"bad key", scripted.Reply{Status: 401, Fault: "invalid x-api-key " + scripted.Key}, "401: invalid x-api-key ***", true},
 		{"forbidden", scripted.Reply{Status: 403, Fault: "no"}, "403", true},
+		{"flagged", scripted.Reply{Status: 403, Fault: "Your chosen model requires moderation and your input was flagged"}, "was flagged", false},
 		{"no credit", scripted.Reply{Status: 429, Fault: "insufficient_quota: check your plan and billing details"}, "insufficient_quota", true},
 		{"no such model", scripted.Reply{Status: 404, Fault: "model: usual"}, "404: model: usual", false},
 		{"wait beyond the turn", scripted.Reply{Status: 429, Fault: "later", RetryAfter: "7200"}, "after the turn's time", false},
