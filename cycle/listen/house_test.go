@@ -160,6 +160,7 @@ func (h *house) listen(change ...func(*listen.Listener)) (stop func()) {
 	l := &listen.Listener{
 		Agents: []*cycle.Agent{h.agent}, Web: web, Tell: h.tell, Ready: func() { close(ready) },
 		Token: func(context.Context) (string, error) { return token, nil },
+		Every: time.Hour, // the slow scan must not stand in for what is tested
 	}
 	for _, f := range change {
 		f(l)
@@ -199,7 +200,7 @@ func (h *house) until(what string, is func(state.State) bool) {
 		}
 		select {
 		case <-h.done:
-		case <-time.After(8 * time.Second): // nothing comes any more; the slow scan must not stand in for what is tested
+		case <-time.After(time.Minute): // nothing comes any more
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.t.Fatalf("waited in vain for: %s; told: %q", what, h.told)
