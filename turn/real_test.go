@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"agentstateloop/state"
 )
@@ -28,6 +29,7 @@ func realCLI(t *testing.T, runner string, answers ...answer) (*bench, *provider)
 	home := t.TempDir()
 	b := newBench(t, "")
 	b.Runner, b.Command = runner, []string{filepath.Join(dir, runner)}
+	b.Timeout = 5 * time.Minute // on a machine with much else to do it takes one to start
 	b.Prompt = []byte("what do you see? answer @goulard3120\n")
 	b.Config.Env = map[string]string{"HOME": home, "TMPDIR": home, "PATH": os.Getenv("PATH")}
 	switch runner {
@@ -179,14 +181,22 @@ func realStories(t *testing.T, a realAgent) {
 		b.Extra = a.allow
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
+		ended := make(chan struct{})
 		go func() {
-			await(t, "the tool runs", func() bool {
-				b, err := os.ReadFile(filepath.Join(b.Workdir, "pid"))
-				return err == nil && len(b) > 0
-			})
-			cancel(ErrStopped)
+			for tick := time.Tick(5 * time.Millisecond); ; {
+				if pid, err := os.ReadFile(filepath.Join(b.Workdir, "pid")); err == nil && len(pid) > 0 {
+					cancel(ErrStopped)
+					return
+				}
+				select {
+				case <-ended:
+					return
+				case <-tick:
+				}
+			}
 		}()
 		res, err := b.Config.Run(ctx, b.Attempt, nil)
+		close(ended)
 		if err != nil {
 			t.Fatal(err)
 		}
