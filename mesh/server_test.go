@@ -737,12 +737,15 @@ func TestOnline(t *testing.T) {
 // no header is closed by the server.
 func TestAbusiveConnections(t *testing.T) {
 	s := NewServer(Options{Open: true})
-	h := httptest.NewUnstartedServer(s)
-	h.Config = s.HTTPServer()
-	h.Config.ReadHeaderTimeout = 50 * time.Millisecond
-	h.Start()
-	t.Cleanup(h.Close) // after the connections'
-	address := h.Listener.Addr().String()
+	start := func(readHeader time.Duration) (address string) {
+		h := httptest.NewUnstartedServer(s)
+		h.Config = s.HTTPServer()
+		h.Config.ReadHeaderTimeout = readHeader
+		h.Start()
+		t.Cleanup(h.Close) // after the connections'
+		return h.Listener.Addr().String()
+	}
+	address := start(time.Minute)
 
 	dial := func(text string) *bufio.Reader {
 		conn, err := net.Dial("tcp", address)
@@ -766,6 +769,7 @@ func TestAbusiveConnections(t *testing.T) {
 	if resp, err := http.ReadResponse(dial("GET /status HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 64<<10)+"\r\n\r\n"), nil); err != nil || resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("long header: %v, %v", resp, err)
 	}
+	address = start(50 * time.Millisecond)
 	var slow []*bufio.Reader
 	for range 200 {
 		slow = append(slow, dial("GET /status HTTP/1.1\r\nHost: loc"))
