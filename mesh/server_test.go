@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -674,24 +675,30 @@ func TestWake(t *testing.T) {
 	if r := <-rung; r.From != "dorlange" || r.Reason != KindMessage {
 		t.Errorf("rung by %+v", r)
 	}
+	began := time.Now()
 	for i := range 100 { // while the first call is still on
 		if err := d.Nudge(t.Context(), "goulard", "", fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	close(hold)
-	if r := <-rung; r.Reason != "99" {
-		t.Errorf("the call after the burst says %+v", r)
-	}
 	s.rings.Wait()
-	if len(rung) != 0 {
-		t.Errorf("%d calls more", len(rung))
+	listener.Close() // waits for those that it answers
+	// One call, and one for each time that a call was given up meanwhile.
+	if most := 1 + int(time.Since(began)/(2*time.Second)); len(rung) > most {
+		t.Errorf("%d calls, want %d at most", len(rung), most)
+	}
+	var said []string
+	for len(rung) > 0 {
+		said = append(said, (<-rung).Reason)
+	}
+	if !slices.Contains(said, "99") {
+		t.Errorf("the calls after the burst say %q", said)
 	}
 
 	if err := s.callWake("http://192.0.2.1:9/", ring{}); err == nil || !strings.Contains(err.Error(), "not loopback") {
 		t.Errorf("a ring off the machine: %v", err)
 	}
-	listener.Close()
 	if err := d.Nudge(t.Context(), "goulard", "", ""); err != nil {
 		t.Fatal(err)
 	}
