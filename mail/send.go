@@ -208,8 +208,10 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 	c.server.phase(c.conn)
 	// go-smtp keeps the last of the body and writes it with the dot, here.
 	if err := data.Close(); err != nil {
+		// A reply that is no refusal (one that was said twice, say) belongs to
+		// something else: what was said to the dot is not known.
 		var reply *smtp.SMTPError
-		if errors.As(err, &reply) {
+		if errors.As(err, &reply) && reply.Code >= 400 {
 			return c.refused(ctx, err)
 		}
 		c.hangUp(err)

@@ -138,6 +138,7 @@ func TestVerdicts(t *testing.T) {
 		{name: "content refused", options: mailtest.Options{OnData: func(net.Conn, []byte) error { return reply(554) }}, verdict: mail.Permanent, code: 554},
 		{name: "busy after the dot", options: mailtest.Options{OnData: func(net.Conn, []byte) error { return reply(452) }}, verdict: mail.Temporary, code: 452},
 		{name: "hung up before the mail", options: mailtest.Options{}, verdict: mail.Temporary, beforeDot: func() error { return full }},
+		{name: "no refusal after the dot", options: mailtest.Options{OnData: func(net.Conn, []byte) error { return reply(354) }}, verdict: mail.Unknown},
 		{name: "hung up after the dot", options: mailtest.Options{OnData: func(c net.Conn, _ []byte) error { c.Close(); return errors.New("gone") }}, verdict: mail.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
