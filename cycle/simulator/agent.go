@@ -41,8 +41,9 @@ var wish = regexp.MustCompile(`\b([MPT]\d{3}) do=([a-z-]+)`)
 
 // The wishes.
 var wishes = []string{
-	"answer", "answer", "answer", "fail", "partial", "timeout", "files", "submit", "submit-die", "ask", "ask", "ask-two",
-	"ask-submit", "ask-die", "send", "sleep", "no-login", "stale-session", "trouble", "costly", "costly",
+	"answer", "answer", "answer", "answer", "fail", "partial", "timeout", "files", "submit", "submit-die", "ask", "ask", "ask-two",
+	"ask-submit", "ask-die", "send", "sleep", "no-login", "stale-session", "trouble", "costly", "costly-ask", "pay", "pay-ask",
+	"evening", "remember", "remember", "search",
 }
 
 // attempt stands in for turn.Config.Run, as a process would do it: the agent is
@@ -207,6 +208,13 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	if ctx.Err() != nil {
 		return answer
 	}
+	switch do {
+	case "costly", "costly-ask", "overnight", "evening":
+		answer.CostUSD = costly.USD()
+	case "pay", "pay-ask":
+		a.pay()
+		answer.Settled = true
+	}
 	resumed := strings.Contains(string(at.Prompt), "\n<report>\n")
 	if resumed {
 		w.count.some("a turn was resumed")
@@ -243,8 +251,20 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		if do == "ask-die" {
 			answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
 		}
-	case "costly":
-		answer.CostUSD = costly.USD()
+	case "costly-ask", "pay-ask": // again and again, if it may
+		a.ask(peers[0], marker)
+	case "overnight":
+		w.sleepOver()
+	case "evening":
+		if now := w.clock.machine(); midnight(now).Sub(now) < latest {
+			w.sleepOver()
+		}
+	case "remember":
+		w.remember(a.in, fmt.Sprintf("%s noted by %s.%d", marker, at.TurnID, at.Epoch), func(do func(context.Context, *cycle.Agent) error) (error, bool) {
+			return a.command("remember", do)
+		})
+	case "search":
+		a.search()
 	case "send":
 		a.command("send", func(ctx context.Context, c *cycle.Agent) error {
 			return c.Send(ctx, a.in, peers[1], "for your information: "+marker)
@@ -278,22 +298,22 @@ func fenced(prompt string) string {
 }
 
 // command is what the agent calls from inside its turn: a process of its own.
-func (a *livingAgent) command(name string, do func(context.Context, *cycle.Agent) error) error {
+func (a *livingAgent) command(name string, do func(context.Context, *cycle.Agent) error) (err error, killed bool) {
 	var faults []Fault
 	a.world.mu.Lock()
 	if n := len(a.world.inside); n > 0 { // the step says what strikes the next one
 		faults, a.world.inside = a.world.inside, nil
 	}
 	a.world.mu.Unlock()
-	err, _ := a.world.run(name, faults, do)
+	err, killed = a.world.run(name, faults, do)
 	if err != nil {
 		a.world.tell("  %s in turn %s.%d: %v", name, a.in.TurnID, a.in.Epoch, err)
 	}
-	return err
+	return err, killed
 }
 
 func (a *livingAgent) submit(marker string) {
-	err := a.command("submit", func(ctx context.Context, c *cycle.Agent) error {
+	err, _ := a.command("submit", func(ctx context.Context, c *cycle.Agent) error {
 		return c.Submit(ctx, a.in, cycle.Submission{Text: marker + " submitted"})
 	})
 	if err == nil {
@@ -302,7 +322,7 @@ func (a *livingAgent) submit(marker string) {
 }
 
 func (a *livingAgent) ask(peer, marker string) {
-	err := a.command("ask", func(ctx context.Context, c *cycle.Agent) error {
+	err, _ := a.command("ask", func(ctx context.Context, c *cycle.Agent) error {
 		_, err := c.Ask(ctx, a.in, peer, "about "+marker+"?", 10*time.Minute)
 		return err
 	})

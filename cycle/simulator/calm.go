@@ -13,6 +13,8 @@ import (
 const (
 	mostCalm = 60
 	calmStep = 4 * time.Minute
+
+	mostNights = 12 // that it waits beside that, for the budget of another day
 )
 
 // calm ends every fault, lifts every HALT, and waits until nothing is left to
@@ -27,7 +29,7 @@ func (w *World) calm() {
 	w.clock.settle()
 	w.call("POST", "/resume", struct{}{})
 	w.topUp(Step{}, plenty)
-	for range mostCalm {
+	for n, nights := 0, 0; n < mostCalm; n++ {
 		w.clock.pass(calmStep)
 		if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
 			w.violate("6", "with nothing wrong any more a poll fails: %v", err)
@@ -46,6 +48,11 @@ func (w *World) calm() {
 		if atRest(s) {
 			w.finish()
 			return
+		}
+		if (s.Tier == "dead" || s.Tier == "critical") && nights < mostNights {
+			w.sleepOver()
+			nights++
+			n = 0
 		}
 	}
 	w.violate("6", "with nothing wrong any more it does not come to rest: %s", w.restless())

@@ -116,6 +116,7 @@ func (w *World) checkAll() {
 	w.checkRelays(h)
 	w.checkTokens()
 	w.checkMoney(h)
+	w.checkMemory()
 	w.checkSecrets()
 	w.checkSources()
 	w.checkQuarantine(h)

@@ -39,6 +39,7 @@ type line struct {
 	Effect *struct {
 		Kind string `json:"kind"`
 	} `json:"effect"`
+	Amount   int64 `json:"micros"`
 	Spending *struct {
 		ID     string `json:"id"`
 		Micros int64  `json:"micros"`
@@ -169,9 +170,12 @@ type historian struct {
 	submitted map[string]bool // turns that have set their deliverable
 	halted    map[string]bool
 	head      string // the turn under way
-	tier      string // what the agent can afford
-	failed    int    // turns in a row
-	acks      int    // that may still be made
+	suspended bool   // it waits for other agents
+	asked     string // the message that it answers
+	tier      string // what the agent can afford, as it says
+	money     ledger
+	failed    int // turns in a row
+	acks      int // that may still be made
 	effects   map[string]bool
 	serial    uint64
 	heard     bool // an operator message in this serial
@@ -194,6 +198,7 @@ func (v *historian) read(l line) {
 		v.phase = "IDLE"
 		v.operator = map[string]bool{}
 		v.open, v.message, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
+		v.money = newLedger()
 		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
 	if l.Serial != v.serial {
@@ -212,6 +217,12 @@ func (v *historian) read(l line) {
 	case "tier":
 		v.tier = l.What
 		v.some("tier: " + l.What)
+	case "spend":
+		v.spent(l)
+	case "credit":
+		if l.What == "topped up" {
+			v.money.topped += l.Amount
+		}
 	case "halt":
 		v.halted[l.From] = l.What == "halt"
 	case "turn":
@@ -255,7 +266,7 @@ func (v *historian) moved(l line) {
 			v.broken("4", "PREP→ACTIVE without a message of the operator")
 		}
 	case "PREPIDLE", "ACTIVEIDLE":
-		if !byHand && v.works() {
+		if !byHand && v.works(l.At) {
 			v.broken("3", "%s→IDLE (%s) while work waits: %v %s", l.Old, l.Reason, sortedKeys(v.open), v.head)
 		}
 	default:
@@ -284,7 +295,8 @@ func (v *historian) turned(l line) {
 		if v.tier == "dead" || v.tier == "critical" && !v.operator[l.Key] {
 			v.broken("budget", "turn %s was begun in tier %s", l.TurnID, v.tier)
 		}
-		v.keys[l.Key], v.head = l.TurnID, l.TurnID
+		v.affords(l)
+		v.keys[l.Key], v.head, v.suspended = l.TurnID, l.TurnID, false
 	case "submitted":
 		v.submitted[l.TurnID] = true
 	case "reaped", "given back":
@@ -295,6 +307,7 @@ func (v *historian) turned(l line) {
 		v.head = ""
 	case "suspended":
 		v.some("a turn was suspended")
+		v.suspended, v.asked = true, l.Key
 	case "stale":
 		v.some("a stale write was refused")
 	}
@@ -317,10 +330,14 @@ func (v *historian) finished(l line) {
 }
 
 // works says whether there is work (DESIGN 1): a turn, or a message of the
-// operator that nothing holds back.
-func (v *historian) works() bool {
-	held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5 || v.tier == "dead"
-	return v.head != "" || len(v.open) > 0 && !held
+// operator that nothing holds back. What is suspended and cannot be paid for is
+// held back, too.
+func (v *historian) works(at time.Time) bool {
+	if v.head != "" {
+		return !v.suspended || v.runs(at, v.operator[v.asked])
+	}
+	held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5
+	return len(v.open) > 0 && !held && v.runs(at, true)
 }
 
 func (v *historian) queued(l line) {
@@ -337,7 +354,7 @@ func (v *historian) queued(l line) {
 			v.broken("3", "%s without its own IDLE→PREP", l.ID)
 		}
 	case "quiet":
-		if v.works() {
+		if v.works(l.At) {
 			v.broken("3", "%s while work waits: %v %s", l.ID, sortedKeys(v.open), v.head)
 		}
 	}

@@ -27,6 +27,7 @@ type disk struct {
 	names   []change         // in order, not yet durable
 	safe    map[string]bool  // folders whose own name is durable
 	kept    int
+	last    map[strand]step // done
 }
 
 type strand struct {
@@ -44,7 +45,7 @@ type change struct {
 }
 
 func newDisk(root, spare string) *disk {
-	return &disk{root: root, spare: spare, pending: map[strand]step{}, dirty: map[string]int64{}, safe: map[string]bool{}}
+	return &disk{root: root, spare: spare, pending: map[strand]step{}, dirty: map[string]int64{}, safe: map[string]bool{}, last: map[strand]step{}}
 }
 
 // before hears that a process has come to a step: its last one is done. What
@@ -83,6 +84,9 @@ func (d *disk) began(p *process, lane Lane, what, path string) {
 		if strings.Contains(filepath.Base(path), ".corrupt-") {
 			c.from = filepath.Join(d.root, "state.json")
 		}
+		if filepath.Base(path) == "memory.md.prev" && d.last[strand{p, lane}] != (step{"fsync", path + ".tmp"}) {
+			c.from = filepath.Join(d.root, "memory.md") // set aside, not written
+		}
 		d.names = append(d.names, c)
 		if safe, ok := d.dirty[path+".tmp"]; ok { // what was written under it comes along
 			d.dirty[path] = safe
@@ -111,6 +115,7 @@ func (d *disk) finish(s strand) {
 		return
 	}
 	delete(d.pending, s)
+	d.last[s] = done
 	switch done.what {
 	case "fsync":
 		delete(d.dirty, done.path)
@@ -175,6 +180,9 @@ func (d *disk) undo(c change) error {
 	if c.from != "" {
 		if err := os.Rename(c.path, c.from); err != nil && !os.IsNotExist(err) {
 			return err
+		}
+		if c.old != "" {
+			return os.Rename(c.old, c.path)
 		}
 		return nil
 	}

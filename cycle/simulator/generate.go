@@ -45,13 +45,13 @@ func (g generator) chance(n int) bool { return g.IntN(n) == 0 }
 
 func (g generator) step() Step {
 	do := pick(g, weighted[Deed]{
-		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition}, {4, Release}, {3, TopUp},
+		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition}, {4, Release}, {3, TopUp}, {2, Reset},
 		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
 		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {1, Damage}, {5, Outage}, {1, MeshHalt},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
-	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, TopUp, Release, Late:
+	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, TopUp, Reset, Release, Late:
 		s.Faults = g.faults(2)
 	}
 	if s.Wish != "" && g.chance(4) {
@@ -77,7 +77,7 @@ func (g generator) detail(s Step) Step {
 	case Mail:
 		s.Kind = pick(g, weighted[string]{
 			{16, "new"}, {3, "shout"}, {5, "reply"}, {3, "twice"}, {2, "html"}, {1, "broken"}, {2, "other"}, {1, "nobody"},
-			{4, "unproved"}, {1, "smuggled"}, {1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
+			{4, "unproved"}, {1, "smuggled"}, {1, "mimic"}, {1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
 			{2, "STOP"}, {1, "HALT"}, {2, "GO"}, {1, "STATUS"},
 		})
 		s.Wish = one(g, wishes...)
@@ -93,7 +93,7 @@ func (g generator) detail(s Step) Step {
 	case Report:
 		s.Kind = pick(g, weighted[string]{{6, "answer"}, {2, "twice"}, {1, "unknown"}, {1, "stranger"}})
 	case Late:
-		s.Kind = one(g, "submit", "ask", "send")
+		s.Kind = one(g, "submit", "ask", "send", "remember")
 	case Clock:
 		s.For = one(g, time.Hour, -time.Hour, 26*time.Hour, -26*time.Hour, 7*time.Minute, -7*time.Minute)
 	case Edit:
@@ -125,7 +125,7 @@ var sites = []string{
 	"rename state.json", "link state.json.prev", "fsyncdir .", "done state.json", "fsync turns/*/deliverable.tmp",
 	"rename turns/*/submitted", "rename outbox/reply", "rename outbox/ack", "rename outbox/ask", "remove nudges/*",
 	"remove nudges/*.json", "rename messages/*.eml", "rename messages/*.json", "rename messages/*.txt", "rename nudges/*.json",
-	"rename state.json.corrupt",
+	"rename state.json.corrupt", "rename memory.md", "rename memory.md.prev",
 }
 
 // others are points that chance alone comes to too seldom.
@@ -155,7 +155,7 @@ func (g generator) fault(deep int) Fault {
 		f.Site, f.At = one(g, list...), g.IntN(pick(g, weighted[int]{{3, 1}, {2, 3}, {1, 8}}))
 	}
 	f.What = pick(g, weighted[What]{
-		{24, Crash}, {8, CrashLate}, {10, Power}, {10, Fail}, {10, Lost}, {4, Half}, {1, Stall}, {20, Meanwhile},
+		{24, Crash}, {8, CrashLate}, {10, Power}, {10, Fail}, {10, Lost}, {4, Half}, {1, Stall}, {3, Cut}, {3, Twice}, {4, ReadOnly}, {20, Meanwhile},
 	})
 	if f.What == Meanwhile {
 		if deep == 0 {
@@ -177,12 +177,12 @@ func (g generator) fault(deep int) Fault {
 // meanwhile is a step that can happen while a process is at work.
 func (g generator) meanwhile(deep int) Step {
 	do := pick(g, weighted[Deed]{
-		{6, Poll}, {3, Turns}, {3, Tell}, {6, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition}, {2, Release},
+		{6, Poll}, {3, Turns}, {3, Tell}, {6, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition}, {2, Release}, {1, Reset},
 		{5, Mail}, {1, Reply}, {3, Message}, {3, Nudge}, {2, Report}, {1, Read}, {1, MeshHalt},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
-	case Poll, Turns, Tell, Ring, Stop, Release:
+	case Poll, Turns, Tell, Ring, Stop, Reset, Release:
 		s.Faults = g.faults(deep)
 	}
 	return s

@@ -33,6 +33,7 @@ var mails = map[string]struct {
 	"display":  {"From: \"" + operator + "\" <mallory@evil.example>\nSubject: @" + handle + " %s\n", ignored},
 	"unproved": {"From: " + operator + "\nSubject: @" + handle + " about %s\n", kept},
 	"smuggled": {"Authentication-Results: evil.example; dmarc=pass\nFrom: " + operator + "\nSubject: @" + handle + " %s\n", kept},
+	"mimic":    {"Received: from mx.evil.example\n" + proof + "From: " + operator + "\nSubject: @" + handle + " %s\n", kept},
 	"twofrom":  {"From: " + operator + "\nFrom: mallory@evil.example\nSubject: @" + handle + " %s\n", kept},
 	"auto":     {"From: " + operator + "\nSubject: @" + handle + " away %s\nAuto-Submitted: auto-replied\n", kept},
 	"list":     {"From: " + operator + "\nSubject: @" + handle + " %s\nList-Id: <all.example.com>\n", kept},
@@ -54,7 +55,7 @@ func (w *World) write(s Step) error {
 	l.id = l.marker + "@example.com"
 
 	says := proof
-	if s.Kind == "unproved" || s.Kind == "smuggled" {
+	if s.Kind == "unproved" || s.Kind == "smuggled" || s.Kind == "mimic" {
 		says = refuted
 		w.count.some("a mail in the operator's name was not proved")
 	}

@@ -137,6 +137,8 @@ func (w *World) do(s Step) error {
 		})
 	case TopUp:
 		return w.topUp(s, added)
+	case Reset:
+		return w.forget(s)
 	case Release:
 		return w.release(s)
 	case Mail:
@@ -352,6 +354,15 @@ func (w *World) late(s Step) error {
 	w.saw.mu.Unlock()
 	if in.TurnID == "" || w.working(in) {
 		return nil
+	}
+	if s.Kind == "remember" {
+		err := w.remember(in, fmt.Sprintf("too late, %s.%d", in.TurnID, in.Epoch), func(do func(context.Context, *cycle.Agent) error) (error, bool) {
+			return w.run(string(s.Do), s.Faults, do)
+		})
+		if errors.Is(err, cycle.ErrStale) || errors.Is(err, cycle.ErrReset) {
+			return nil
+		}
+		return err
 	}
 	err := w.command(s, func(ctx context.Context, a *cycle.Agent) error {
 		switch s.Kind {

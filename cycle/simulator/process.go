@@ -36,6 +36,10 @@ type process struct {
 	points map[Lane]int
 	sites  map[string]int
 	dead   bool
+
+	refused     []string // credentials that servers have refused to it
+	interrupted bool     // another process came between
+	readOnly    bool     // the disk takes no writes
 }
 
 // verdict is what becomes of the step that follows a point.
@@ -49,6 +53,8 @@ const (
 	half            // half of the answer arrives
 	lostAll         // as lost, and the process is killed then
 	stalled         // nothing more is heard
+	cutOff          // half of the command arrives
+	twice           // the answer arrives twice
 )
 
 // run starts a process and waits for its end. It gives its error, and whether
@@ -67,8 +73,10 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	if w.depth() == 1 {
 		w.releaseOrphans()
 		w.unring()
+		w.saw.outermost()
 	}
 
+	began := time.Now()
 	done := make(chan struct{})
 	ended := false
 	go func() {
@@ -95,6 +103,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	}
 	w.disk.ended(p)
 	w.checkEnd(p, err)
+	w.checkHeard(p, time.Since(began))
 	return err, false
 }
 
@@ -152,6 +161,12 @@ func (p *process) strike(f *Fault, site string) verdict {
 	w.count.some(fmt.Sprintf("%s at %s", f.What, site))
 	w.tell("  ! %s: %s before %s", p.name, f.What, site)
 	w.struck()
+	switch way := wayOf(site); {
+	case way != "":
+		w.troubled(way)
+	case f.What != Crash && f.What != CrashLate && f.What != Power:
+		w.troubled("mesh", "smtp") // what cannot be recorded before it is sent is not sent
+	}
 	switch f.What {
 	case Crash:
 		p.die()
@@ -169,6 +184,15 @@ func (p *process) strike(f *Fault, site string) verdict {
 		return half
 	case Stall:
 		return stalled
+	case Cut:
+		return cutOff
+	case Twice:
+		return twice
+	case ReadOnly:
+		p.mu.Lock()
+		p.readOnly = true
+		p.mu.Unlock()
+		return refused
 	}
 	panic("unknown fault " + string(f.What))
 }
@@ -188,6 +212,9 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 	}
 	w.count.some("interleaved: " + string(f.Then.Do))
 	w.tell("  ! %s: before %s, meanwhile: %s", p.name, site, f.Then)
+	p.mu.Lock()
+	p.interrupted = true
+	p.mu.Unlock()
 	if f.Then.Do == Ring {
 		w.ring()
 	}
@@ -207,12 +234,24 @@ func (p *process) hook(step, path string) error {
 		p.die()
 		runtime.Goexit()
 	case refused:
-		return fmt.Errorf("%s %s: %w", step, path, syscall.ENOSPC)
-	case lost, half:
+		if !p.fixed() {
+			return fmt.Errorf("%s %s: %w", step, path, syscall.ENOSPC)
+		}
+	case lost, half, cutOff, twice:
 		return fmt.Errorf("%s %s: %w", step, path, syscall.EIO)
+	}
+	if p.fixed() {
+		return fmt.Errorf("%s %s: %w", step, path, syscall.EROFS)
 	}
 	p.world.disk.began(p, lane, step, path)
 	return nil
+}
+
+// fixed says whether the disk has become read-only.
+func (p *process) fixed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.readOnly
 }
 
 // place gives a hook's lane, and a name that is the same in each run.
@@ -262,5 +301,5 @@ func (w *World) place(step, path string) (Lane, string) {
 // aborted says whether an error is what a fault or the end of the process
 // would give.
 func aborted(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) || errors.Is(err, context.Canceled)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) || errors.Is(err, context.Canceled)
 }

@@ -38,7 +38,12 @@ type record struct {
 	conns    map[string]int       // by protocol
 	validity uint32
 
-	added     letIn // credit
+	added     letIn    // credit
+	paid      []string // spendings that were told one by one, and are counted
+	notes     notes
+	trouble   map[string]time.Time // when something was in the way of sending, by the way
+	suffered  map[string]*suffered // the last outage of each credential
+	outer     int                  // which outermost process this is
 	still     stillness
 	nudgeBack bool // a power cut brought a nudge back that was taken
 	lateTaken bool // an agent that came late was not refused
@@ -89,6 +94,7 @@ type prompt struct {
 	epoch  uint64
 	marker string // of the message
 	text   string
+	outer  int // the outermost process of then
 }
 
 // outgoing is something that we sent, under one id.
@@ -107,14 +113,20 @@ type asked struct{ id, peer, correlation string }
 func newRecord(w *World) *record {
 	return &record{
 		world: w, mails: map[string]*outgoing{}, reports: map[string]*outgoing{}, conns: map[string]int{}, validity: 1,
+		notes: newNotes(), trouble: map[string]time.Time{}, suffered: map[string]*suffered{},
 	}
 }
 
 // prompted notes an attempt. It says whether it is the first with that message.
 func (r *record) prompted(at turn.Attempt) (first bool) {
+	h, err := r.world.readHistory()
+	if err != nil {
+		r.world.violate("state", "history: %v", err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := prompt{turn: at.TurnID, epoch: at.Epoch, text: string(at.Prompt)}
+	p := prompt{turn: at.TurnID, epoch: at.Epoch, text: string(at.Prompt), outer: r.outer}
+	r.checkRecalled(p, h)
 	if m := wish.FindStringSubmatch(fenced(p.text)); m != nil {
 		p.marker = m[1]
 	}
@@ -124,6 +136,14 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	}
 	r.prompts = append(r.prompts, p)
 	return first
+}
+
+// outermost notes that a process begins while there is no other.
+func (r *record) outermost() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outer++
+	r.notes.settle()
 }
 
 // rang notes nudges that are durable, by the names of their files.
@@ -193,6 +213,8 @@ func (r *record) watching(mesh http.Handler) http.Handler {
 		mesh.ServeHTTP(seen, req)
 		if seen.code == http.StatusOK || seen.code == http.StatusAccepted {
 			r.posted(body)
+		} else {
+			r.world.troubled("mesh")
 		}
 	})
 }

@@ -39,6 +39,7 @@ const (
 	Stop       Deed = "stop"       //
 	Transition Deed = "transition" // Kind: the state
 	TopUp      Deed = "topup"      // `credit`
+	Reset      Deed = "reset"      //
 	Release    Deed = "release"    // `inbox release` of one of what is in quarantine; Kind: release or drop
 
 	Reply   Deed = "reply"   // to a challenge; Kind: see answers
@@ -46,7 +47,7 @@ const (
 	Message Deed = "message" // over the mesh; Kind: see messages
 	Nudge   Deed = "nudge"   // Kind: file or mesh
 	Report  Deed = "report"  // a peer answers a question; Kind: see reports
-	Late    Deed = "late"    // an agent whose turn is over goes on; Kind: submit, ask, send
+	Late    Deed = "late"    // an agent whose turn is over goes on; Kind: submit, ask, send, remember
 
 	Clock    Deed = "clock"    // the machine's clock jumps by For
 	Read     Deed = "read"     // a person opens a mail
@@ -92,6 +93,9 @@ const (
 	Lost      What = "lost"       // EIO, or the line drops before the answer arrives
 	Half      What = "half"       // the line drops in the middle of the answer
 	Stall     What = "stall"      // the server says nothing any more
+	Cut       What = "cut"        // the line drops in the middle of the command
+	Twice     What = "twice"      // the server says its answer twice
+	ReadOnly  What = "read-only"  // EROFS, from here on to the end of the process
 	Meanwhile What = "meanwhile"  // another step happens, from start to end
 )
 

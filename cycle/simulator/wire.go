@@ -88,6 +88,7 @@ func (w *wire) accept() {
 		if p == nil || p.isDead() || w.slot.world.down(w.protocol) {
 			w.slot.mu.Unlock()
 			hangUp(c)
+			w.slot.world.troubled(strings.Replace(w.protocol, "http", "mesh", 1))
 			continue
 		}
 		l := &link{wire: w, process: p, client: c, server: w.server.connect(c)}
@@ -158,7 +159,10 @@ func (l *link) command(chunk []byte) bool {
 			return false
 		case refused:
 			return l.refuse(site)
-		case lost, half, lostAll:
+		case cutOff:
+			l.server.Write(chunk[:len(chunk)/2])
+			return false
+		case lost, half, lostAll, twice:
 			l.mu.Lock()
 			l.fate = v
 			l.mu.Unlock()
@@ -203,7 +207,17 @@ func (l *link) answers() {
 		case n > 0 && fate == half:
 			l.client.Write(buf[:n/2])
 			return
+		case n > 0 && fate == twice:
+			l.mu.Lock()
+			l.fate = goOn
+			l.mu.Unlock()
+			if _, err := l.client.Write(append(buf[:n:n], buf[:n]...)); err != nil {
+				return
+			}
 		case n > 0:
+			if name, refused := refusedBy(l.wire.protocol, buf[:n]); refused {
+				l.process.refuse(name)
+			}
 			if _, err := l.client.Write(buf[:n]); err != nil {
 				return
 			}

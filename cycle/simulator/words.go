@@ -17,46 +17,63 @@ var words = map[string]*regexp.Regexp{
 	"recovery": regexp.MustCompile(`Credential (\S+) of @\S+ works again\. It was refused since (\S+ \S+) UTC`),
 }
 
-// checkWords: of each outage of a credential the keymaster hears once, the
-// operator once, by mail or by a peer who is asked to mail him, and either once
-// when it is over (DESIGN 10).
-func (w *World) checkWords(h history) {
-	outages := map[string]int{} // by name, and by name and minute
-	for _, l := range h.lines {
-		if l.Kind == "credential" && l.What == "failed" {
-			outages[l.From]++
-			outages[l.From+" "+l.At.UTC().Format("2006-01-02 15:04")]++
-		}
-	}
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	heard := map[string][]string{}
+// saying is one thing that was said of a credential.
+type saying struct {
+	what, name, since string // since: to the minute
+	who               string // operator or keymaster
+	id                string // of the mail or message
+}
+
+// sayings are all that were said, by mail, or by a peer who is asked to mail the
+// operator.
+func (r *record) sayings() (all []saying) {
 	hear := func(who string, o *outgoing) {
 		text := strings.Join(strings.Fields(o.text), " ")
-		for what, pattern := range words {
-			for _, m := range pattern.FindAllStringSubmatch(text, -1) {
-				// A clock that was set back moves the begin of an outage.
-				for outage, most := range map[string]int{m[1]: outages[m[1]], m[1] + " " + m[2]: max(outages[m[1]+" "+m[2]], 1)} {
-					key := what + " of " + outage + " to the " + who
-					if heard[key] = append(heard[key], o.id); len(heard[key]) > most {
-						w.violate("credentials", "%s: %v", key, heard[key])
-					}
-				}
-				w.count.some("told: " + what + " to the " + who)
+		for _, what := range sortedKeys(words) {
+			for _, m := range words[what].FindAllStringSubmatch(text, -1) {
+				all = append(all, saying{what, m[1], m[2], who, o.id})
 			}
 		}
 	}
-	for _, id := range sortedKeys(w.saw.mails) {
-		hear("operator", w.saw.mails[id])
+	for _, id := range sortedKeys(r.mails) {
+		hear("operator", r.mails[id])
 	}
-	for _, id := range sortedKeys(w.saw.reports) {
-		switch o := w.saw.reports[id]; {
+	for _, id := range sortedKeys(r.reports) {
+		switch o := r.reports[id]; {
 		case o.kind == "relay":
 			hear("operator", o)
 		case o.kind != "report": // which may quote anything
 			hear("keymaster", o)
 		}
 	}
+	return all
+}
+
+// checkWords: of each outage of a credential the keymaster hears once, the
+// operator once, and either once when it is over (DESIGN 10).
+func (w *World) checkWords(h history) {
+	outages := map[string]int{} // by name, and by name and minute
+	for _, l := range h.lines {
+		if l.Kind == "credential" && l.What == "failed" {
+			outages[l.From]++
+			outages[l.From+" "+minute(l.At)]++
+		}
+	}
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	heard := map[string][]string{}
+	all := w.saw.sayings()
+	for _, s := range all {
+		// A clock that was set back moves the begin of an outage.
+		for outage, most := range map[string]int{s.name: outages[s.name], s.name + " " + s.since: max(outages[s.name+" "+s.since], 1)} {
+			key := s.what + " of " + outage + " to the " + s.who
+			if heard[key] = append(heard[key], s.id); len(heard[key]) > most {
+				w.violate("credentials", "%s: %v", key, heard[key])
+			}
+		}
+		w.count.some("told: " + s.what + " to the " + s.who)
+	}
+	w.checkRecoveries(h, all)
 }
 
 // secrets may stand nowhere but where they belong.

@@ -1,0 +1,267 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// notes is what the agent's working memory may hold, as far as one can know who
+// heard what became of each `remember` and `reset`. A command that was killed
+// may have done it.
+type notes struct {
+	now     map[string]bool // the texts that it may hold; "" is none
+	lately  map[string]bool // and all that it may have held since the outermost process began
+	changes int             // begun or ended so far
+	resets  []reset
+}
+
+// reset is one that may have happened: what was prompted before it is over.
+type reset struct {
+	sure          bool
+	before, after int // how many attempts there had been when it began, and when it was done
+	outer         int // the outermost process of then
+}
+
+func newNotes() notes {
+	return notes{now: map[string]bool{"": true}, lately: map[string]bool{"": true}}
+}
+
+// settle is the begin of an outermost process: nobody else is about to prompt
+// with what the memory held before.
+func (n *notes) settle() {
+	n.lately = map[string]bool{}
+	for text := range n.now {
+		n.lately[text] = true
+	}
+}
+
+// change notes a change that began when there had been `began` of them. sure
+// says whether it has happened; where another one was under way meanwhile,
+// nobody knows which came first.
+func (n *notes) change(text string, began int, sure bool) {
+	if sure && began == n.changes {
+		clear(n.now)
+	}
+	n.changes++
+	n.now[text], n.lately[text] = true, true
+}
+
+// beginChange is to be called before a command that may change the memory.
+func (r *record) beginChange() (began int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes.changes++
+	return r.notes.changes
+}
+
+// remember is the agent's command of that name, by an attempt that may be over.
+func (w *World) remember(in cycle.Inside, text string, run func(func(context.Context, *cycle.Agent) error) (error, bool)) error {
+	saw := w.saw
+	barred := w.mayNotRemember(in)
+	began := saw.beginChange()
+	err, killed := run(func(ctx context.Context, c *cycle.Agent) error { return c.Remember(ctx, in, text) })
+	saw.mu.Lock()
+	defer saw.mu.Unlock()
+	if errors.Is(err, cycle.ErrReset) {
+		w.count.some("a turn of before a reset remembered nothing")
+	}
+	if errors.Is(err, cycle.ErrStale) || errors.Is(err, cycle.ErrReset) {
+		return err
+	}
+	sure := err == nil && !killed
+	if sure && barred != "" {
+		w.violate("memory", "turn %s.%d remembered, and %s", in.TurnID, in.Epoch, barred)
+	}
+	if sure {
+		w.count.some("something was remembered")
+	}
+	saw.notes.change(text, began, sure)
+	return err
+}
+
+// mayNotRemember says why an attempt may not remember; "" if it may.
+func (w *World) mayNotRemember(in cycle.Inside) string {
+	h, err := w.readHistory()
+	if err != nil {
+		return ""
+	}
+	for _, tasks := range h.tasks {
+		for _, task := range tasks {
+			if task.TurnID == in.TurnID {
+				return "it is over"
+			}
+		}
+	}
+	saw := w.saw
+	saw.mu.Lock()
+	defer saw.mu.Unlock()
+	mine := len(saw.prompts)
+	for i, p := range saw.prompts {
+		switch {
+		case p.turn == in.TurnID && p.epoch > in.Epoch:
+			return "has another attempt"
+		case p.turn == in.TurnID && p.epoch == in.Epoch:
+			mine = i
+		}
+	}
+	for _, r := range saw.notes.resets {
+		if r.sure && mine < r.before {
+			return "began before a reset"
+		}
+	}
+	return ""
+}
+
+// forget is `reset`.
+func (w *World) forget(s Step) error {
+	saw := w.saw
+	began := saw.beginChange()
+	saw.mu.Lock()
+	before := len(saw.prompts)
+	var held []string
+	for text := range saw.notes.now {
+		held = append(held, text)
+	}
+	saw.mu.Unlock()
+	err, killed := w.run("reset", s.Faults, func(ctx context.Context, a *cycle.Agent) error {
+		return a.Reset(ctx, fmt.Sprintf("begin anew, %d", s.N), "you")
+	})
+	saw.mu.Lock()
+	defer saw.mu.Unlock()
+	sure := err == nil && !killed
+	if sure && began == saw.notes.changes && len(held) == 1 && held[0] != "" {
+		w.count.some("a reset set a memory aside")
+		aside, err := os.ReadFile(filepath.Join(w.stateDir(), "memory.md.prev"))
+		if strings.TrimSpace(string(aside)) != held[0] {
+			w.violate("memory", "reset set %q aside, and the memory was %q: %v", aside, held[0], err)
+		}
+	}
+	saw.notes.change("", began, sure)
+	saw.notes.resets = append(saw.notes.resets, reset{sure: sure, before: before, after: len(saw.prompts), outer: saw.outer})
+	return err
+}
+
+var anyMarker = regexp.MustCompile(`\b[MPT]\d{3}\b`)
+
+// forgotten says whether all attempts at a message were before a reset, after
+// which the outermost process that asks has begun. A turn that was dispatched
+// again later is of later, whether it came to an attempt or not.
+func (r *record) forgotten(marker string, h history) bool {
+	last, turn := -1, ""
+	for i, p := range r.prompts {
+		if p.marker == marker {
+			last, turn = i, p.turn
+		}
+	}
+	again := false // dispatched since the last reset
+	over := slices.ContainsFunc(r.notes.resets, func(reset reset) bool {
+		return reset.sure && last < reset.before && reset.outer < r.outer
+	})
+	for _, l := range h.lines {
+		switch {
+		case l.Kind == "reset":
+			again = false
+		case l.Kind == "turn" && l.What == "dispatched" && l.TurnID == turn:
+			again = true
+		}
+	}
+	return last >= 0 && over && !again
+}
+
+// checkRecalled: what an agent is told of the past is of after the last reset,
+// and its working memory is what was put there last.
+func (r *record) checkRecalled(p prompt, h history) {
+	if memory := within(p.text, "memory"); !r.notes.lately[memory] {
+		r.world.violate("memory", "%s.%d was told as its memory %q, which is none of %q", p.turn, p.epoch, memory, sortedKeys(r.notes.lately))
+	}
+	for _, marker := range anyMarker.FindAllString(within(p.text, "history"), -1) {
+		if r.forgotten(marker, h) {
+			r.world.violate("memory", "%s.%d was told of %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
+		}
+	}
+}
+
+// within is what stands between a tag and its end in a prompt, "" where it does
+// not stand there.
+func within(prompt, tag string) string {
+	_, text, _ := strings.Cut(prompt, "\n<"+tag+">\n")
+	text, _, _ = strings.Cut(text, "\n</"+tag+">")
+	return text
+}
+
+// search is search_history, for a message that was answered since the last
+// reset.
+func (a *livingAgent) search() {
+	w := a.world
+	h, err := w.readHistory()
+	if err != nil {
+		return
+	}
+	answered := map[string]bool{}
+	for _, tasks := range h.tasks {
+		for _, task := range tasks {
+			answered[task.TurnID] = task.Status == string(state.Success)
+		}
+	}
+	saw := w.saw
+	saw.mu.Lock()
+	after := 0
+	for _, r := range saw.notes.resets {
+		after = max(after, r.after)
+	}
+	wanted := ""
+	for _, p := range saw.prompts[after:] {
+		if p.marker != "" && p.outer < saw.outer && answered[p.turn] {
+			wanted = p.marker
+			break
+		}
+	}
+	saw.mu.Unlock()
+	if wanted == "" {
+		wanted = "answered"
+	}
+	found := ""
+	err, killed := a.command("search", func(_ context.Context, c *cycle.Agent) (err error) {
+		found, err = c.SearchHistory(wanted, 20)
+		return err
+	})
+	if err != nil || killed {
+		return
+	}
+	saw.mu.Lock()
+	defer saw.mu.Unlock()
+	for _, marker := range anyMarker.FindAllString(found, -1) {
+		if saw.forgotten(marker, h) {
+			w.violate("memory", "a search for %s finds %s, which was before a reset:\n%s", wanted, marker, found)
+		}
+	}
+	if wanted == "answered" {
+		return
+	}
+	w.count.some("a search found what was answered")
+	if !strings.Contains(found, wanted) {
+		w.violate("memory", "a search for %s does not find it:\n%s", wanted, found)
+	}
+}
+
+// checkMemory: the file holds what was remembered last, or nothing.
+func (w *World) checkMemory() {
+	data, err := os.ReadFile(filepath.Join(w.stateDir(), state.MemoryFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.violate("memory", "%v", err)
+	}
+	w.saw.mu.Lock()
+	defer w.saw.mu.Unlock()
+	if text := strings.TrimSpace(string(data)); !w.saw.notes.now[text] {
+		w.violate("memory", "the memory is %q, and none of %q", text, sortedKeys(w.saw.notes.now))
+	}
+}
