@@ -62,7 +62,7 @@ func (s State) DueEffects(now time.Time) []Effect {
 	taken := map[lane]bool{}
 	var due []Effect
 	for _, e := range s.Outbox {
-		if s.Halted() && e.Kind != Answer || e.Sending && e.spent() {
+		if s.Halted() && e.Kind != Answer || e.spent() {
 			continue
 		}
 		l := lane{e.Channel, e.To}

@@ -119,6 +119,22 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name: "an ack that may have arrived is not sent again by who lost the state",
+		was:  "that it was about to be sent stood in the state alone, and its copy and the history knew nothing of it",
+		must: "the state was recovered",
+		step: []sim.Step{
+			{Do: sim.Nudge, Kind: "file"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
+			{Do: sim.Damage, Kind: "delete"},
+			{Do: sim.Turns},
+			{Do: sim.Poll},
+			{Do: sim.Transition, Kind: "IDLE", Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
+			{Do: sim.Damage, Kind: "delete-both"},
+			{Do: sim.Tell, Wish: "answer"},
+			{Do: sim.Poll},
+		},
+	},
+	{
 		name: "what the gate kept out lies in a folder that lasts",
 		was:  "a folder that a dead poll had made was taken for durable",
 		step: []sim.Step{
