@@ -318,6 +318,9 @@ func (v *historian) finished(l line) {
 		v.broken("2", "turn %s ended twice", l.TurnID)
 	}
 	v.some("a turn ended: " + l.Status)
+	if strings.Contains(l.Reason, "its runner died") {
+		v.some("a fallback was delivered")
+	}
 	v.ended[l.TurnID] = l.Status
 	v.head = ""
 	delete(v.open, l.Key)

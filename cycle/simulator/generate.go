@@ -121,7 +121,7 @@ func (g generator) faults(deep int) []Fault {
 // sites are the points around which most can go wrong.
 var sites = []string{
 	"agent start", "agent work", "agent work", "agent work", "agent end", "agent end", "smtp dot", "smtp dot", "smtp RCPT",
-	"mesh POST message", "mesh DELETE mailbox", "imap STORE", "imap FETCH body", "append history", "fsync history",
+	"mesh POST message", "mesh POST message", "mesh DELETE mailbox", "imap STORE", "imap STORE", "imap FETCH body", "append history", "fsync history",
 	"rename state.json", "link state.json.prev", "fsyncdir .", "done state.json", "fsync turns/*/deliverable.tmp",
 	"rename turns/*/submitted", "rename outbox/reply", "rename outbox/ack", "rename outbox/ask", "remove nudges/*",
 	"remove nudges/*.json", "rename messages/*.eml", "rename messages/*.json", "rename messages/*.txt", "rename nudges/*.json",
@@ -165,7 +165,7 @@ func (g generator) fault(deep int) Fault {
 		then := g.meanwhile(deep - 1)
 		f.Then = &then
 		switch {
-		case then.Do == Ring && g.chance(2): // while an answer leaves, after which nobody polls by himself
+		case then.Do == Ring && !g.chance(4): // while an answer leaves, after which nobody polls by himself
 			f.Site, f.At = "smtp dot", g.IntN(3)
 		case then.Do == Stop && g.chance(2):
 			f.Site, f.At = "agent work", g.IntN(2)
@@ -177,7 +177,7 @@ func (g generator) fault(deep int) Fault {
 // meanwhile is a step that can happen while a process is at work.
 func (g generator) meanwhile(deep int) Step {
 	do := pick(g, weighted[Deed]{
-		{6, Poll}, {3, Turns}, {3, Tell}, {6, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition}, {2, Release}, {1, Reset},
+		{6, Poll}, {3, Turns}, {3, Tell}, {10, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition}, {2, Release}, {1, Reset},
 		{5, Mail}, {1, Reply}, {3, Message}, {3, Nudge}, {2, Report}, {1, Read}, {1, MeshHalt},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})

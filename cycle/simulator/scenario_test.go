@@ -250,7 +250,7 @@ var scenarios = []struct {
 	},
 	{
 		name: "an attempt that has paid and dies is not made a third time",
-		must: "a turn used up its budget",
+		must: "a fallback was delivered",
 		step: []sim.Step{
 			{Do: sim.TopUp},
 			{Do: sim.Message, Kind: "message", Wish: "pay"},

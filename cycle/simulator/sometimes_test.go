@@ -69,6 +69,13 @@ var mustHappen = []string{
 	"interleaved: transition",
 }
 
+// mustDie are the points before each effect, and before what is recorded of it: in
+// each gap between two effects a process has to have died.
+var mustDie = []string{
+	"done state.json", "write state.json.tmp", "append history", "imap STORE", "mesh DELETE mailbox", "mesh POST message",
+	"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end",
+}
+
 // passedOften is how often a point may be passed without that a process ever
 // died there. Seeds are fresh: at a fourth of it luck alone has been seen to do
 // that.
@@ -92,10 +99,17 @@ func sometimes(t *testing.T, counts simulator.Counts) {
 			t.Errorf("in %v this never happened: %s", *during, what)
 		}
 	}
+	deaths := func(site string) int {
+		return counts.Sometimes["crash at "+site] + counts.Sometimes["crash-late at "+site] + counts.Sometimes["power at "+site]
+	}
 	for site, passed := range counts.Points {
-		deaths := counts.Sometimes["crash at "+site] + counts.Sometimes["crash-late at "+site] + counts.Sometimes["power at "+site]
-		if passed >= passedOften && deaths == 0 {
+		if passed >= passedOften && deaths(site) == 0 {
 			t.Errorf("of %d times at %q no process died", passed, site)
+		}
+	}
+	for _, site := range mustDie {
+		if deaths(site) == 0 {
+			t.Errorf("in %v no process died at %q", *during, site)
 		}
 	}
 }
