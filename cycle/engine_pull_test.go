@@ -56,6 +56,30 @@ func TestAPulledMessageIsAnswered(t *testing.T) {
 	}
 }
 
+// Where something waits and nothing may be taken, it says why.
+func TestNothingToPullSaysWhy(t *testing.T) {
+	h := pullHouse(t)
+	h.receive(letter{id: "<one@example.com>", body: "one"})
+	h.poll()
+	refused := func(why string) {
+		t.Helper()
+		if _, err := h.agent.Next(t.Context()); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want %q", err, why)
+		}
+	}
+	_, err := h.agent.Halt(t.Context(), "")
+	check(t, err)
+	refused("HALTED")
+	_, err = h.agent.Resume(t.Context(), "")
+	check(t, err)
+	h.agent.Policy.Budget = state.Budget{HasCredit: true}
+	refused("the agent is out of money: the credit of $0.00 is used up, and what you write waits until it is topped up: `agentstateloop credit 5`")
+	h.agent.Policy.Budget = state.Budget{}
+	if m, err := h.agent.Next(t.Context()); err != nil || m.Text != "one" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 // It has turn.timeout for it, and not less; then the message is handed out
 // again, with a note, and whoever was late can do nothing.
 func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {

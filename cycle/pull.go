@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -57,7 +58,7 @@ func (a *Agent) next(ctx context.Context) (Pulled, error) {
 			return Pulled{}, fmt.Errorf("turn %s is not done: end it with `inbox done`", head.TurnID)
 		}
 		if head.Status != state.HeadDispatched {
-			return Pulled{}, ErrNothing
+			return Pulled{}, a.untaken(s)
 		}
 		if s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
 			return Pulled{}, err
@@ -77,6 +78,24 @@ func (a *Agent) next(ctx context.Context) (Pulled, error) {
 			return Pulled{}, err
 		}
 	}
+}
+
+// untaken says why there was no message to take: ErrNothing if none is there.
+func (a *Agent) untaken(s state.State) error {
+	broke := a.Broke(s)
+	switch {
+	case len(s.Inbox) == 0:
+		return ErrNothing
+	case s.Halted():
+		return ErrHalted
+	case a.Now().Before(s.CooldownUntil):
+		return fmt.Errorf("after five failed turns the agent rests until %s", s.CooldownUntil.Format(time.RFC3339))
+	case broke != "":
+		return fmt.Errorf("the agent is out of money: %s", broke)
+	case s.Tier(a.Policy, a.Now()) == state.TierCritical:
+		return errors.New("money is short, and nothing of the operator's waits: see `agentstateloop status`")
+	}
+	return errors.New("what is there waits for a later time: see `agentstateloop inbox list`")
 }
 
 // Done ends the turn that Next has handed out, with its deliverable, and sends
