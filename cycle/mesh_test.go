@@ -218,3 +218,31 @@ func TestARefusedMeshTokenIsCounted(t *testing.T) {
 }
 
 func meshMessage(id string) mesh.Message { return mesh.Message{ID: id, Text: "hello"} }
+
+// However many messages of peers wait, the operator's mail comes in, and with it
+// his controls; what is too much stays on the mesh.
+func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Turns = false
+	var events []state.Event
+	for i := range 500 {
+		key := fmt.Sprintf("mesh:%s:%d", peer, i)
+		events = append(events, state.Arrived{Message: state.Message{Key: key, Source: state.Mesh, From: peer, At: morning}})
+	}
+	_, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ state.Recovery) (state.State, error) {
+		return state.Step(s, events, h.agent.Policy, h.clock.Now()), nil
+	})
+	check(t, err)
+	h.post(mesh.Message{ID: "q1", Text: "and this"})
+	h.receive(letter{id: "<one@example.com>", body: "enough"})
+	if r := h.pollAfter(time.Minute); r.Arrived != 1 {
+		t.Errorf("report: %+v", r)
+	}
+	s := h.state()
+	if last := s.Inbox[len(s.Inbox)-1]; last.Source != state.Mail {
+		t.Errorf("in came %+v", last)
+	}
+	if left := h.waiting(); len(left) != 1 {
+		t.Errorf("left on the mesh: %+v", left)
+	}
+}

@@ -21,6 +21,10 @@ const (
 	mostWaiting = 1000
 )
 
+// mostOfPeers is how many messages of other agents may wait, so that none of
+// them can keep the operator's mail out, his HALT included.
+const mostOfPeers = mostWaiting / 2
+
 // SourceFailure is a source that could not be read in this cycle.
 type SourceFailure struct {
 	Source state.Source `json:"source"`
@@ -50,6 +54,7 @@ func (o *observation) close() {
 func (a *Agent) observe(ctx context.Context, store payloads, s state.State, again bool) *observation {
 	room := min(mostAtOnce, mostWaiting-len(s.Inbox))
 	q := &quarantine{agent: a, store: store, state: s}
+	forPeers := min(room, mostOfPeers-ofPeers(s))
 	var byMail, byMesh observation
 	var wg sync.WaitGroup
 	switch {
@@ -64,7 +69,7 @@ func (a *Agent) observe(ctx context.Context, store payloads, s state.State, agai
 	case again && s.Refused(state.CredentialMesh):
 		byMesh.skip(state.Mesh, s.Credentials[state.CredentialMesh])
 	default:
-		wg.Go(a.Secrets.Guarded(func() { a.observeMesh(ctx, q, room, &byMesh) }))
+		wg.Go(a.Secrets.Guarded(func() { a.observeMesh(ctx, q, forPeers, &byMesh) }))
 	}
 	obs := a.observeNudges()
 	wg.Wait()
@@ -75,6 +80,16 @@ func (a *Agent) observe(ctx context.Context, store payloads, s state.State, agai
 	obs.failed = append(append(obs.failed, byMail.failed...), byMesh.failed...)
 	obs.inbox = byMail.inbox
 	return obs
+}
+
+// ofPeers counts the messages of other agents that wait.
+func ofPeers(s state.State) (n int) {
+	for _, m := range s.Inbox {
+		if m.Source == state.Mesh {
+			n++
+		}
+	}
+	return n
 }
 
 // arrivals counts the messages among events.

@@ -212,7 +212,11 @@ func (l *looker) give(h *head, literal imap.LiteralReader) error {
 	}
 	h.settled = true
 	l.out.Messages = append(l.out.Messages, *m)
-	l.left--
+	if m.Gate == "" {
+		l.left--
+	} else {
+		l.refused++
+	}
 	return nil
 }
 

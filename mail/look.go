@@ -63,7 +63,9 @@ type Look struct {
 // their flags become. Later everything from cur.Next on is taken, read or not.
 // When UIDVALIDITY changed, or is lost (recovered state), everything since the
 // day before cur.Complete is; the caller drops what it knows by Digest. At the
-// limit the cursor waits just behind the last mail taken.
+// limit the cursor waits just behind the last mail taken. What a gate refuses
+// has a limit of its own, mostRefused, so that forged mail does not keep the rest
+// waiting.
 //
 // A mail that cannot be fetched while the rest can is owed and tried again,
 // after all others; the third failure puts it into Failed. One whose sender
@@ -95,7 +97,10 @@ func (s *Session) Look(ctx context.Context, cur state.Cursor, f Filter, limit in
 }
 
 // full says whether nothing more may be taken.
-func (l *looker) full() bool { return l.left <= 0 || l.late() }
+func (l *looker) full() bool { return l.left <= 0 || l.refused >= mostRefused || l.late() }
+
+// mostRefused is how many mails that a gate refuses one look takes.
+const mostRefused = 1000
 
 // late says whether nothing more may be begun.
 func (l *looker) late() bool { return !l.box.Until.IsZero() && time.Now().After(l.box.Until) }
@@ -109,7 +114,8 @@ type looker struct {
 	ctx      context.Context
 	filter   Filter
 	keep     Keep
-	left     int   // how many more may be taken
+	left     int   // how many more may come in
+	refused  int   // how many a gate refused
 	unproven error // the first mail that is owed until its sender can be proved
 	out      Look
 }

@@ -16,7 +16,7 @@ func (l *looker) take(heads []head) error {
 	}
 	for len(heads) > 0 {
 		n, ours := l.group(heads)
-		if n == 0 || len(ours) > 0 && l.late() {
+		if n == 0 || len(ours) > 0 && l.full() {
 			return errLimit
 		}
 		err := l.fetch(ours)

@@ -148,22 +148,23 @@ func box(h host) mail.Box {
 // runStories runs every story on a fresh host.
 func runStories(t *testing.T, fresh func(t *testing.T) host) {
 	for name, story := range map[string]func(*testing.T, host){
-		"baseline takes what is unread": storyBaseline,
-		"later mail is taken even read": storyRead,
-		"the limit holds the cursor":    storyLimit,
-		"time is up":                    storyLate,
-		"seen only where it is marked":  storySeen,
-		"renumbered":                    storyRenumbered,
-		"recovered cursor":              storyRecovered,
-		"ways to connect":               storyConnect,
-		"wrong password":                storyPassword,
-		"bytes come unchanged":          storyBytes,
-		"a mail too big":                storyTooBig,
-		"keep fails":                    storyKeepFails,
-		"many foreign mails":            storyForeign,
-		"signed mail":                   storySigned,
-		"forged mail":                   testForgeries,
-		"a probe changes nothing":       storyProbe,
+		"baseline takes what is unread":  storyBaseline,
+		"later mail is taken even read":  storyRead,
+		"the limit holds the cursor":     storyLimit,
+		"forged mail is in nobody's way": storyForgedAhead,
+		"time is up":                     storyLate,
+		"seen only where it is marked":   storySeen,
+		"renumbered":                     storyRenumbered,
+		"recovered cursor":               storyRecovered,
+		"ways to connect":                storyConnect,
+		"wrong password":                 storyPassword,
+		"bytes come unchanged":           storyBytes,
+		"a mail too big":                 storyTooBig,
+		"keep fails":                     storyKeepFails,
+		"many foreign mails":             storyForeign,
+		"signed mail":                    storySigned,
+		"forged mail":                    testForgeries,
+		"a probe changes nothing":        storyProbe,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })
 	}
@@ -243,6 +244,27 @@ func storyLimit(t *testing.T, h host) {
 	l := mustLook(t, box(h), cur, 0, shelf{}.keep)
 	if len(l.Messages) != 0 || l.Cursor.Next != cur.Next || !l.Rest {
 		t.Errorf("limit 0: took %v, rest %v, cursor %+v", uids(l), l.Rest, l.Cursor)
+	}
+}
+
+// What a gate refuses takes no place from what comes in.
+func storyForgedAhead(t *testing.T, h host) {
+	cur := mustLook(t, box(h), state.Cursor{}, 2, shelf{}.keep).Cursor
+	for range 60 {
+		h.append(letter("@goulard3120 forged", "\r\n\r\nhello", "\r\nAuto-Submitted: auto-replied\r\n\r\nhello"), false)
+	}
+	first, second := h.append(letter("@goulard3120 first"), false), h.append(letter("@goulard3120 second"), false)
+	h.append(letter("@goulard3120 third"), false)
+	l := mustLook(t, box(h), cur, 2, shelf{}.keep)
+	var in []uint32
+	for _, m := range l.Messages {
+		if m.Gate == "" {
+			in = append(in, m.UID)
+		}
+	}
+	wantUIDs(t, "behind forged mail, two at a time", in, []uint32{first, second})
+	if !l.Rest || len(l.Messages) != 62 {
+		t.Errorf("took %d, rest %v", len(l.Messages), l.Rest)
 	}
 }
 
