@@ -174,18 +174,32 @@ func wordDecoder() *mime.WordDecoder {
 	}}
 }
 
+// maxDecoded is how much of a value, in bytes, is looked through for encoded
+// words. Each can cost as much as opening a charset, and a header of thousands
+// would keep a poll busy for seconds, a mail of such parts for minutes.
+const maxDecoded = 4 << 10
+
 func decodeWords(s string) string {
+	if len(s) > maxDecoded {
+		s = cut(s, maxDecoded)
+	}
 	if dec, err := wordDecoder().DecodeHeader(s); err == nil {
 		return dec
 	}
 	return s
 }
 
+// namesUnread passes over what display names say: only addresses are wanted of
+// a list, and decoding thousands of names takes seconds.
+func namesUnread() *mime.WordDecoder {
+	return &mime.WordDecoder{CharsetReader: func(string, io.Reader) (io.Reader, error) { return strings.NewReader(""), nil }}
+}
+
 // addresses gives the bare addresses of an address list, normalised. What the
 // strict parser refuses is read by rule of thumb: addresses in angle brackets
 // if there are any, since a display name may say anything.
 func addresses(list string) []string {
-	p := mail.AddressParser{WordDecoder: wordDecoder()}
+	p := mail.AddressParser{WordDecoder: namesUnread()}
 	var found []string
 	if parsed, err := p.ParseList(list); err == nil {
 		for _, a := range parsed {

@@ -1,0 +1,46 @@
+package mail
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// A header full of words in a charset that costs something to open is read about
+// as cheaply as one without: nobody's mail keeps a poll busy.
+func TestWordsThatCost(t *testing.T) {
+	const n = 5000
+	header := func(field, word, end string) []byte {
+		return []byte(field + strings.TrimSuffix(strings.Repeat(word+end, n), ",") + "\r\n\r\nx")
+	}
+	part := func(word string) []byte {
+		name := "Content-Type: application/pdf\r\nContent-Disposition: attachment; filename=\""
+		return bytes.Join([][]byte{[]byte("Content-Type: multipart/mixed; boundary=a\r\n"), header(name, word, ""), nil}, []byte("\r\n--a\r\n"))
+	}
+	const dear, cheap = "=?shift_jis?q?a?=", "=!shift_jis!q!a!="
+	for name, c := range map[string]struct {
+		make func(word string) []byte
+		read func([]byte)
+	}{
+		"Subject": {func(w string) []byte { return header("Subject: ", w, " ") }, func(b []byte) { ParseHeader(b) }},
+		"From":    {func(w string) []byte { return header("From: ", w, " <a@b.example>,") }, func(b []byte) { ParseHeader(b) }},
+		"a file":  {part, func(b []byte) { ReadContent(bytes.NewReader(b)) }},
+	} {
+		cost := func(word string) float64 {
+			raw := c.make(word)
+			return testing.AllocsPerRun(1, func() { c.read(raw) })
+		}
+		if dear, cheap := cost(dear), cost(cheap); dear > cheap+1*n {
+			t.Errorf("%s: %.0f allocations, and %.0f without those words", name, dear, cheap)
+		}
+	}
+}
+
+// As long as a subject may be, it is decoded.
+func TestALongSubjectIsDecoded(t *testing.T) {
+	word := "=?utf-8?b?w6TDtsO8w6TDtsO8w6TDtsO8w6TDtsO8w6TDtsO8?= " // fifteen umlauts
+	h := ParseHeader([]byte("Subject: " + strings.Repeat(word, 40) + "\r\n\r\n"))
+	if want := strings.Repeat("äöü", maxSubject); h.Subject != want[:len(h.Subject)] || len(h.Subject) < maxSubject-10 {
+		t.Errorf("%d bytes: %s", len(h.Subject), h.Subject)
+	}
+}
