@@ -128,7 +128,8 @@ func splitHeader(raw []byte) []field {
 		raw = raw[:maxHeader]
 	}
 	var fields []field
-	open := false // a folded line belongs to the field before it
+	var value []byte // of the last field, which a fold may go on
+	open := false    // a folded line belongs to the field before it
 	for line := range bytes.Lines(raw) {
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
@@ -136,17 +137,26 @@ func splitHeader(raw []byte) []field {
 		}
 		if line[0] == ' ' || line[0] == '\t' {
 			if open {
-				f := &fields[len(fields)-1]
-				f.value += " " + headerText(line)
+				value = append(append(value, ' '), headerText(line)...)
 			}
 			continue
 		}
-		name, value, ok := bytes.Cut(line, []byte(":"))
+		name, text, ok := bytes.Cut(line, []byte(":"))
 		name = bytes.TrimRight(name, " \t")
 		open = ok && len(name) > 0 && !bytes.ContainsAny(name, " \t\x00")
 		if open {
-			fields = append(fields, field{strings.ToLower(string(name)), headerText(value)})
+			fields = append(fill(fields, value), field{name: strings.ToLower(string(name))})
+			value = append(value[:0], headerText(text)...)
 		}
+	}
+	return fill(fields, value)
+}
+
+// fill gives the last field its value, once it is whole: one of ten thousand
+// folds must not be copied ten thousand times.
+func fill(fields []field, value []byte) []field {
+	if len(fields) > 0 {
+		fields[len(fields)-1].value = string(value)
 	}
 	return fields
 }

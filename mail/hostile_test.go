@@ -2,6 +2,7 @@ package mail
 
 import (
 	"bytes"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,25 @@ func TestWordsThatCost(t *testing.T) {
 		}
 		if dear, cheap := cost(dear), cost(cheap); dear > cheap+1*n {
 			t.Errorf("%s: %.0f allocations, and %.0f without those words", name, dear, cheap)
+		}
+	}
+}
+
+// A field of fifty thousand folds is not copied at each, nor at each line that
+// is no field.
+func TestFoldsThatCost(t *testing.T) {
+	folds := "X: x\r\n" + strings.Repeat(" y\r\n", 50_000)
+	for name, raw := range map[string]string{
+		"folds": folds, "no fields": "X: " + strings.Repeat("x", 200_000) + "\r\n" + strings.Repeat("y\r\n", 15_000),
+	} {
+		raw := []byte(raw + "\r\n")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		ParseHeader(raw)
+		strictHeader(raw)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 50<<20 {
+			t.Errorf("%s: %d MiB are allocated for a header of %d KiB", name, n>>20, len(raw)>>10)
 		}
 	}
 }

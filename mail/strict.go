@@ -28,6 +28,7 @@ func strictHeader(raw []byte) ([]field, error) {
 	}
 	crlf := bytes.Contains(raw, []byte("\r\n"))
 	var fields []field
+	var folded []byte // the last field's value
 	for line := range bytes.Lines(raw) {
 		text, ended := bytes.CutSuffix(line, []byte("\n"))
 		if crlf && ended {
@@ -40,7 +41,7 @@ func strictHeader(raw []byte) ([]field, error) {
 			return nil, fmt.Errorf("a CR within a line of the header: %s", oneLine(string(line), 80))
 		}
 		if len(text) == 0 {
-			return fields, nil
+			return fill(fields, folded), nil
 		}
 		if text[0] == ' ' || text[0] == '\t' {
 			if len(bytes.TrimSpace(text)) == 0 {
@@ -49,14 +50,15 @@ func strictHeader(raw []byte) ([]field, error) {
 			if len(fields) == 0 {
 				return nil, errors.New("the header begins with a continuation")
 			}
-			fields[len(fields)-1].value += string(text)
+			folded = append(folded, text...)
 			continue
 		}
 		name, value, ok := strings.Cut(string(text), ":")
 		if !ok || !fieldName(name) {
 			return nil, fmt.Errorf("a line of the header is no field: %s", oneLine(string(line), 80))
 		}
-		fields = append(fields, field{lower(name), value})
+		fields = append(fill(fields, folded), field{name: lower(name)})
+		folded = append(folded[:0], value...)
 	}
 	return nil, errors.New("the header has no end")
 }
