@@ -278,12 +278,17 @@ func looseAddresses(list string) (bare, angled []string) {
 	return bare, angled
 }
 
+// longestDomain is more than any domain has, in bytes: 253 characters of four
+// (RFC 1035 section 2.3.4). The time that a mapping to ASCII takes grows with the
+// square of what it is given, and a From may hold much.
+const longestDomain = 1 << 10
+
 // NormalAddress is the form in which addresses are compared: lower case, the
 // domain in its ASCII form.
 func NormalAddress(a string) string {
 	a = lower(strings.TrimSpace(a))
 	at := strings.LastIndexByte(a, '@')
-	if at < 0 || isASCII(a[at:]) {
+	if at < 0 || isASCII(a[at:]) || len(a)-at > longestDomain {
 		return a
 	}
 	domain, err := idna.Lookup.ToASCII(a[at+1:])

@@ -56,6 +56,20 @@ func TestFoldsThatCost(t *testing.T) {
 	}
 }
 
+// What is too long for a domain is none, and is not mapped to ASCII.
+func TestADomainThatCosts(t *testing.T) {
+	long := "a@" + strings.Repeat("ä", 600) + ".example"
+	if got := NormalAddress(long); got != long {
+		t.Errorf("NormalAddress gives %s", got)
+	}
+	if got, ok := asciiDomain(strings.Repeat("a.", 600) + "example"); ok {
+		t.Errorf("asciiDomain takes %s", got)
+	}
+	if got := NormalAddress("A@" + strings.Repeat("ä.", 30) + "Example"); !strings.HasSuffix(got, ".xn--4ca.example") {
+		t.Errorf("NormalAddress gives %s", got)
+	}
+}
+
 // As long as a subject may be, it is decoded.
 func TestALongSubjectIsDecoded(t *testing.T) {
 	word := "=?utf-8?b?w6TDtsO8w6TDtsO8w6TDtsO8w6TDtsO8w6TDtsO8?= " // fifteen umlauts

@@ -165,6 +165,9 @@ func bareAddress(tokens []token) (string, error) {
 // for one that only a mapping makes a domain, such as full-width letters: those
 // are written to be mistaken.
 func asciiDomain(d string) (ascii string, ok bool) {
+	if len(d) > longestDomain {
+		return "", false
+	}
 	ascii, err := idna.Lookup.ToASCII(d)
 	labels := strings.Split(ascii, ".")
 	if err != nil || len(labels) < 2 || slices.Contains(labels, "") {
