@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -69,15 +71,39 @@ func (p *program) app() *cli.App {
 func finish(c *cli.Command) {
 	c.HideHelpCommand = true
 	c.OnUsageError = asUsageError
-	c.CustomHelpTemplate = commandHelp
+	c.CustomHelpTemplate = commandHelp + flagLines(c.Flags)
 	for _, sub := range c.Subcommands {
 		finish(sub)
 	}
 }
 
-// asUsageError is for what urfave/cli finds wrong, such as a number that is none.
+// asUsageError is for what the library finds wrong, such as a number that is
+// none.
 func asUsageError(c *cli.Context, err error, _ bool) error {
-	return usagef("see "+c.Command.HelpName+" --help", "%v", err)
+	return usagef("see "+c.Command.HelpName+" --help", "%s", wrongValue(err.Error()))
+}
+
+// wrongValue says of a flag's value what our own checks would say; package flag
+// puts its own words around those of a flag.Value, and has one dash for all.
+func wrongValue(text string) string {
+	rest, invalid := strings.CutPrefix(text, "invalid value ")
+	value, rest, found := strings.Cut(rest, " for flag -")
+	flagName, why, named := strings.Cut(rest, ": ")
+	if !invalid || !found || !named {
+		return text
+	}
+	if why == "parse error" {
+		why = "is no whole number"
+	}
+	return fmt.Sprintf("%s %s %s", dashed(flagName), value, why)
+}
+
+// dashed is a flag as it is typed.
+func dashed(flagName string) string {
+	if len(flagName) == 1 {
+		return "-" + flagName
+	}
+	return "--" + flagName
 }
 
 // version is that of the module or commit this binary was built from.

@@ -100,10 +100,8 @@ func (a *arrangement) flag(arg string, rest []string) ([]string, error) {
 		*to = append(*to, arg)
 		return rest, nil
 	}
-	if g, generic := f.(*cli.GenericFlag); generic && !given {
-		if o, ok := g.Value.(*optional); ok {
-			value, given = o.without, true
-		}
+	if !given && mayStandAlone(f) {
+		value, given = f.(*cli.GenericFlag).Value.(*optional).without, true
 	}
 	if !given {
 		if len(rest) == 0 {
@@ -198,10 +196,20 @@ type optional struct {
 	value   string
 }
 
+// mayStandAlone says whether a flag may be given without a value.
+func mayStandAlone(f cli.Flag) bool {
+	g, ok := f.(*cli.GenericFlag)
+	if !ok {
+		return false
+	}
+	_, ok = g.Value.(*optional)
+	return ok
+}
+
 // Set takes one of the choices.
 func (o *optional) Set(value string) error {
 	if !slices.Contains(o.choices, value) {
-		return fmt.Errorf("%q is not one of: %s", value, strings.Join(o.choices, ", "))
+		return fmt.Errorf("is not one of: %s", strings.Join(o.choices, ", "))
 	}
 	o.value = value
 	return nil

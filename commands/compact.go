@@ -24,7 +24,7 @@ nothing. A turn that runs is waited for; exit 75 if it takes too long.
 Example:
   agentstateloop compact --wait 2m`,
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "wait", Usage: "how long to wait for a turn, such as `10m`", Value: compactPatience},
+			lengthFlag("wait", "wait at most so `LONG` for a turn that runs", compactPatience),
 		},
 		Action: p.compact,
 	}
@@ -44,14 +44,11 @@ func (p *program) compact(c *cli.Context) error {
 	if p.env("AGENTSTATELOOP_TURN") != "" {
 		return usagef("put what must last into the working memory with remember", "compact waits for this very turn to end: it cannot be called from inside it")
 	}
-	if c.Duration("wait") < 0 {
-		return usagef("for example --wait 2m", "--wait must not be less than nothing")
-	}
 	a, err := p.agent(c)
 	if err != nil {
 		return err
 	}
-	summary, err := a.Compact(c.Context, c.Duration("wait"))
+	summary, err := a.Compact(c.Context, lengthOf(c, "wait"))
 	nothing := errors.Is(err, cycle.ErrNothing)
 	if err != nil && !nothing {
 		return err

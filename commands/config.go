@@ -77,7 +77,10 @@ func readConfig(path, home string) (*config, error) {
 		return nil, &configError{path: path, text: "there is no such file", hint: "`agentstateloop init` makes one"}
 	}
 	if err != nil {
-		return nil, &configError{path: path, text: fmt.Sprintf("cannot be read: %v", err)}
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			err = e.Err // the path stands before it
+		}
+		return nil, &configError{path: path, text: fmt.Sprintf("cannot be read: %v", err), hint: "it must be a file of yours; name another with --config FILE"}
 	}
 	return parseConfig(path, string(data), home)
 }

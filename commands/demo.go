@@ -20,7 +20,7 @@ answers from a script.
 
 Example:
   agentstateloop demo --runner api`,
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "runner", Usage: "exec or api", Value: turn.Exec}},
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec or api", Value: turn.Exec}},
 		Action: p.demo,
 	}
 }

@@ -1,13 +1,17 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/http"
 	"strings"
 
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
@@ -56,6 +60,9 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*configError](err); ok {
 		return exitUsage
 	}
+	if errors.Is(err, cycle.ErrNoMesh) {
+		return exitUsage
+	}
 	if e, ok := errors.AsType[*waitError](err); ok {
 		return e.code
 	}
@@ -69,7 +76,10 @@ func exitCode(err error) int {
 }
 
 // hintOf is what the user can do about an error; "" where we know nothing.
-func hintOf(err error) string {
+func hintOf(err error) string { return cmp.Or(ownHint(err), generalHint(err)) }
+
+// ownHint is the advice that an error brings along.
+func ownHint(err error) string {
 	if e, ok := errors.AsType[*usageError](err); ok {
 		return e.hint
 	}
@@ -86,6 +96,43 @@ func hintOf(err error) string {
 		return "give each agent a state_dir of its own in [agent]"
 	case errors.Is(err, context.Canceled):
 		return "interrupted; nothing recorded is lost, the next poll goes on"
+	case errors.Is(err, cycle.ErrNoMesh):
+		return meshHint
+	}
+	return ""
+}
+
+// generalHint is for errors of a kind, where nothing is known of the one.
+func generalHint(err error) string {
+	if e, ok := errors.AsType[*mesh.Error](err); ok {
+		return meshErrorHint(e)
+	}
+	if e, ok := errors.AsType[*sourceError](err); ok && len(e.failed) > 0 {
+		return "the rest was done, and each poll tries again; `" + name + " doctor` looks closer"
+	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
+		return "`" + name + " doctor` looks at the files and folders of the agent"
+	}
+	return ""
+}
+
+// handleHint is for a word that is no handle.
+const handleHint = "a handle has a-z, 0-9 and -, at most 32, with or without the @"
+
+// meshHint is for an agent without a mesh.
+const meshHint = "start one with `" + name + " mesh serve`, and set [mesh] url = \"http://127.0.0.1:8801\""
+
+// meshErrorHint is what to do about a mesh that does not do what is asked.
+func meshErrorHint(e *mesh.Error) string {
+	switch e.Code {
+	case 0:
+		return "is the mesh running, and [mesh] url right? `" + name + " mesh serve` starts one"
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return "the token of [mesh] must be the one that stands behind your handle in mesh serve --tokens"
+	case http.StatusNotFound:
+		return "a mesh knows the handles in its --tokens file; `" + name + " status --all` shows who was seen lately"
+	case http.StatusTooManyRequests:
+		return "five messages a minute are taken of each agent; try again in a minute"
 	}
 	return ""
 }

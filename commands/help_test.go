@@ -10,7 +10,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// TestHelp looks at every help page: it fits 80 columns, and shows an example.
+// TestHelp looks at every help page: it fits 80 columns, shows an example, and
+// names the value of each flag that takes one.
 func TestHelp(t *testing.T) {
 	var pages func(path []string, commands []*cli.Command)
 	pages = func(path []string, commands []*cli.Command) {
@@ -22,6 +23,12 @@ func TestHelp(t *testing.T) {
 			text := helpPage(t, args)
 			if !strings.Contains(text, "Example:\n  ") && len(c.Subcommands) == 0 {
 				t.Errorf("%v: no example", args)
+			}
+			for _, f := range c.Flags {
+				doc := f.(cli.DocGenerationFlag)
+				if doc.TakesValue() && strings.Count(doc.GetUsage(), "`") != 2 {
+					t.Errorf("%v: the value of %s has no name", args, f.Names()[0])
+				}
 			}
 			pages(args, c.Subcommands)
 		}

@@ -34,11 +34,11 @@ Example:
   agentstateloop history --search "red door key"
   agentstateloop history --cost --by sender`,
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "n", Usage: "this many `LINES`; 0 for all", Value: 20},
+			&cli.IntFlag{Name: "n", Usage: "`LINES`: how many; 0 for all", Value: 20},
 			&cli.BoolFlag{Name: "follow", Usage: "go on with what happens from now on", DisableDefaultText: true},
 			&cli.StringFlag{Name: "search", Usage: "what was said before that has to do with these `WORDS`"},
 			&cli.BoolFlag{Name: "cost", Usage: "what turns have cost", DisableDefaultText: true},
-			&cli.StringFlag{Name: "by", Usage: "with --cost: turn, day, month or sender, `WHAT`", DefaultText: byDay},
+			&cli.StringFlag{Name: "by", Usage: "`WHAT`: with --cost, by turn, day, month or sender", DefaultText: byDay},
 		},
 		Action: p.history,
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -34,21 +35,21 @@ Example:
 			&cli.StringFlag{Name: "handle", Usage: "the agent's `NAME`; its callsign is @NAME"},
 			repeated("operator", "your own `ADDRESS`; may be repeated"),
 			&cli.StringFlag{Name: "address", Usage: "the agent's own mail `ADDRESS`"},
-			&cli.StringFlag{Name: "preset", Usage: "gmail, fastmail, outlook, generic or none, a `NAME`"},
+			&cli.StringFlag{Name: "preset", Usage: "`NAME`: gmail, fastmail, outlook, generic or none"},
 			&cli.StringFlag{Name: "imap-host", Usage: "`HOST` of the mailbox, or HOST:PORT"},
 			&cli.StringFlag{Name: "smtp-host", Usage: "`HOST` to send by, or HOST:PORT"},
 			&cli.StringFlag{Name: "ca-file", Usage: "`FILE` of their certificates"},
 			&cli.StringFlag{Name: "authserv-id", Usage: "`NAME` with which the mail server checks"},
-			&cli.StringFlag{Name: "require", Usage: "what proves your mail, dmarc or challenge, a `NAME`"},
-			&cli.StringFlag{Name: "fallback", Usage: "challenge: ask about what is not proved, a `NAME`"},
+			&cli.StringFlag{Name: "require", Usage: "`NAME`: what proves your mail, dmarc or challenge"},
+			&cli.StringFlag{Name: "fallback", Usage: "`NAME`: challenge, to be asked about what is not proved"},
 			&cli.StringFlag{Name: "password-file", Usage: "`FILE` (0600) with the mailbox's password"},
 			&cli.BoolFlag{Name: "password-stdin", Usage: "write stdin to that file", DisableDefaultText: true},
-			repeated("password-command", "`WORD` of what prints it; repeat it"),
+			repeated("password-command", "`WORD` of what prints it; may be repeated"),
 			&cli.StringFlag{Name: "client-id", Usage: "`ID` of your application, for OAuth2"},
 			&cli.StringFlag{Name: "client-secret-file", Usage: "`FILE` (0600) with its secret"},
-			&cli.StringFlag{Name: "runner", Usage: "exec, claude, codex, gemini, api or none, a `NAME`"},
-			repeated("command", "`WORD` of the agent's command; repeat it"),
-			&cli.StringFlag{Name: "api-provider", Usage: "anthropic, or openai for all who speak that, a `NAME`"},
+			&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec, claude, codex, gemini, api or none"},
+			repeated("command", "`WORD` of the agent's command; may be repeated"),
+			&cli.StringFlag{Name: "api-provider", Usage: "`NAME`: anthropic, or openai for all who speak that"},
 			&cli.StringFlag{Name: "api-model", Usage: "the provider's `NAME` of a model"},
 			&cli.StringFlag{Name: "api-base-url", Usage: "`URL` of another provider, or of a server of yours"},
 			&cli.StringFlag{Name: "api-key-file", Usage: "`FILE` (0600) with the provider's key"},
@@ -58,7 +59,7 @@ Example:
 			&cli.StringFlag{Name: "mesh-token-file", Usage: "`FILE` (0600) with the agent's token"},
 			repeated("peer", "`HANDLE` that is answered; may be repeated"),
 			&cli.StringFlag{Name: "keymaster", Usage: "`HANDLE` that is told of failing passwords"},
-			&cli.StringFlag{Name: "schedule", Usage: "who polls: `MODE` crontab, fixed or none"},
+			&cli.StringFlag{Name: "schedule", Usage: "`MODE`: who polls: crontab, fixed or none"},
 			&cli.StringFlag{Name: "crontab", Usage: "the crontab `PROGRAM`"},
 			&cli.BoolFlag{Name: "print", Usage: "only print the configuration", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "no-network", Usage: "doctor leaves servers alone", DisableDefaultText: true},
@@ -67,8 +68,7 @@ Example:
 	}
 }
 
-// words is the value of a flag that may be repeated. (The one of urfave/cli needs
-// twice the room in --help.)
+// words is the value of a flag that may be repeated.
 type words []string
 
 // Set takes one more.
@@ -236,9 +236,20 @@ func (p *program) tellLaid(c *cli.Context, r initiated, s setup) {
 		return
 	}
 	p.printf("kept %s, which is there already\n\n", r.Config)
-	if handle := c.String("handle"); handle != "" && handle != r.Agent {
+	switch handle := c.String("handle"); {
+	case handle != r.Agent && validHandle(handle):
 		p.warn("%s is of @%s; give @%s a file of its own: --config %s", r.Config, r.Agent, handle, filepath.Join(filepath.Dir(r.Config), handle+".toml"))
+	case describes(c):
+		p.warn("what the flags say of the agent is not in it: edit it, or give another agent a file of its own with --config FILE")
 	}
+}
+
+// describes says whether a flag was given that says what belongs into the
+// configuration.
+func describes(c *cli.Context) bool {
+	return slices.ContainsFunc(c.LocalFlagNames(), func(flag string) bool {
+		return !slices.Contains([]string{"config", "json", "no-network", "handle"}, flag)
+	})
 }
 
 // install puts the crontab line there. What is in its way is told by doctor, as

@@ -23,7 +23,7 @@ the agent prints is the deliverable.
 Example:
   agentstateloop submit --field verdict=green --file report.pdf "all tests pass"`,
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "field", Usage: "a result `NAME=VALUE`, repeatable"},
+			repeated("field", "a result `NAME=VALUE`; may be repeated"),
 			&cli.StringFlag{Name: "file", Usage: "a `FILE` to go with the reply"},
 		},
 		Action: p.submit,
@@ -35,7 +35,7 @@ func (p *program) submit(c *cli.Context) error {
 		return err
 	}
 	var sub cycle.Submission
-	for _, f := range c.StringSlice("field") {
+	for _, f := range wordsOf(c, "field") {
 		key, value, ok := strings.Cut(f, "=")
 		if !ok || key == "" {
 			return usagef("for example --field verdict=green", "--field %q is not NAME=VALUE", f)
@@ -68,7 +68,7 @@ goes on, as the same turn, when every answer is in or late.
 Example:
   agentstateloop ask dorlange3120 "which commit is live?" --deadline 10m`,
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "deadline", Usage: "how long to wait, such as `10m`", Value: cycle.DefaultPatience},
+			lengthFlag("deadline", "wait at most so `LONG` for the answer", cycle.DefaultPatience),
 		},
 		Action: p.ask,
 	}
@@ -79,14 +79,11 @@ func (p *program) ask(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Duration("deadline") <= 0 {
-		return usagef("for example --deadline 10m", "--deadline must be more than nothing")
-	}
 	a, in, err := p.inside(c)
 	if err != nil {
 		return err
 	}
-	id, err := a.Ask(c.Context, in, to, text, c.Duration("deadline"))
+	id, err := a.Ask(c.Context, in, to, text, lengthOf(c, "deadline"))
 	if err != nil {
 		return err
 	}
@@ -160,9 +157,9 @@ func (p *program) letter(c *cli.Context) (to, text string, err error) {
 	}
 	to = strings.TrimPrefix(c.Args().Get(0), "@")
 	if !validHandle(to) {
-		return "", "", usagef("see "+c.Command.HelpName+" --help", "%q is no handle", to)
+		return "", "", usagef(handleHint, "%q is no handle", to)
 	}
-	text, err = p.message(c.Args().Get(1))
+	text, err = p.words(c, 1)
 	return to, text, err
 }
 

@@ -60,7 +60,7 @@ func (p *program) login(c *cli.Context) error {
 		s = conf.smtp()
 	}
 	if !s.OAuth2.set() {
-		return conf.wrong(section, "is missing: agent.toml.example shows it; a mailbox with a password needs no login")
+		return conf.at(strings.Split(section, "."), "agent.toml.example shows it; a mailbox with a password needs no login", "is missing")
 	}
 	known, err := conf.provider(section, s.OAuth2)
 	if err != nil {

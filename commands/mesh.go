@@ -1,10 +1,7 @@
 package commands
 
 import (
-	"errors"
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,7 +25,7 @@ nothing new, so that a script may repeat itself.
 Example:
   agentstateloop mesh send dorlange3120 "rotate the Gmail password, please"`,
 				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "kind", Value: mesh.KindMessage, Usage: "`KIND`: ask, report, relay, notice"},
+					&cli.StringFlag{Name: "kind", Value: mesh.KindMessage, Usage: "`KIND`: message, ask, report, relay or notice"},
 					&cli.StringFlag{Name: "id", Usage: "the message's `ID`, for a send that may be repeated"},
 					&cli.StringFlag{Name: "correlation-id", Usage: "the `ID` of the message it answers"},
 				},
@@ -43,8 +40,8 @@ rest in.
 Example:
   agentstateloop mesh inbox --wait 50s --json`,
 				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "wait", Usage: "wait so `LONG`, a minute at most, while it is empty"},
-					&cli.StringSliceFlag{Name: "ack", Usage: "take the message with this `ID` out; may be given again"},
+					lengthFlag("wait", "wait so `LONG`, a minute at most, while it is empty", 0),
+					repeated("ack", "take the message with this `ID` out; may be repeated"),
 				},
 				Action: p.meshInbox,
 			},
@@ -80,7 +77,7 @@ func (p *program) meshClient(c *cli.Context) (*mesh.Client, error) {
 	}
 	if a.Mesh == nil {
 		return nil, &configError{path: a.Config, key: "mesh.url", text: "is missing, so that there is no mesh to talk to",
-			hint: `start one with "agentstateloop mesh serve", and set [mesh] url = "http://127.0.0.1:8801"`}
+			hint: meshHint}
 	}
 	return a.Mesh.Client, nil
 }
@@ -91,9 +88,9 @@ func (p *program) meshSend(c *cli.Context) error {
 	}
 	to := strings.TrimPrefix(c.Args().First(), "@")
 	if !validHandle(to) {
-		return usagef("a handle has a-z, 0-9 and -, at most 32, with or without the @", "%q is no handle", c.Args().First())
+		return usagef(handleHint, "%q is no handle", c.Args().First())
 	}
-	text, err := p.message(c.Args().Get(1))
+	text, err := p.words(c, 1)
 	if err != nil {
 		return err
 	}
@@ -105,7 +102,7 @@ func (p *program) meshSend(c *cli.Context) error {
 		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"),
 	})
 	if err != nil {
-		return meshTrouble(err, client.URL)
+		return err
 	}
 	if c.Bool("json") {
 		return p.printJSON(struct {
@@ -120,25 +117,21 @@ func (p *program) meshInbox(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	wait, err := waitFlag(c)
-	if err != nil {
-		return err
-	}
 	client, err := p.meshClient(c)
 	if err != nil {
 		return err
 	}
-	if ids := c.StringSlice("ack"); len(ids) > 0 {
+	if ids := wordsOf(c, "ack"); len(ids) > 0 {
 		for _, id := range ids {
 			if err := client.Ack(c.Context, id); err != nil {
-				return meshTrouble(err, client.URL)
+				return err
 			}
 		}
 		return nil
 	}
-	box, err := client.Mailbox(c.Context, wait)
+	box, err := client.Mailbox(c.Context, lengthOf(c, "wait"))
 	if err != nil {
-		return meshTrouble(err, client.URL)
+		return err
 	}
 	if c.Bool("json") {
 		if box.Messages == nil {
@@ -173,7 +166,7 @@ func (p *program) meshSwitch(c *cli.Context, on bool) error {
 		change, said = client.Halt, "every agent on the mesh at %s is HALTED, until `"+name+" mesh resume`"
 	}
 	if err := change(c.Context); err != nil {
-		return meshTrouble(err, client.URL)
+		return err
 	}
 	if c.Bool("json") {
 		return p.printJSON(struct {
@@ -182,25 +175,4 @@ func (p *program) meshSwitch(c *cli.Context, on bool) error {
 	}
 	p.printf(said+"\n", client.URL)
 	return nil
-}
-
-// waitFlag reads --wait; 0 where it is not given.
-func waitFlag(c *cli.Context) (time.Duration, error) {
-	text := c.String("wait")
-	if text == "" {
-		return 0, nil
-	}
-	d, err := parseSpan(span(text))
-	if err != nil {
-		return 0, usagef("", "--wait %q %v", text, err)
-	}
-	return d, nil
-}
-
-// meshTrouble adds what to do about a mesh that does not answer.
-func meshTrouble(err error, url string) error {
-	if e, ok := errors.AsType[*mesh.Error](err); ok && e.Code == 0 {
-		return &hinted{err, fmt.Sprintf("nothing answers at %s: is the mesh running? agentstateloop mesh serve starts one", url)}
-	}
-	return err
 }

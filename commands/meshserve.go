@@ -32,8 +32,8 @@ func (p *program) meshServeCommand() *cli.Command {
 		Name:  "serve",
 		Usage: "run a mesh for the agents of this machine",
 		Description: `Holds messages and nudges until their agents have taken them; what it has
-answered for survives its death. Serves on loopback alone, until it gets a
-TERM or INT.
+answered for survives its death. They lie in mesh.d beside the agents' state
+directories, or in --dir. Serves on loopback alone, until it gets a TERM or INT.
 
 Who may call: the agents named in FILE, a line each: HANDLE TOKEN. The file
 must be readable by you alone; a new token: head -c 18 /dev/urandom | base64.
@@ -42,9 +42,9 @@ With --open anybody on this machine may, their messages marked unproven.
 Example:
   agentstateloop mesh serve --tokens ~/.config/agentstateloop/mesh-tokens`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "this loopback `ADDRESS`"},
-			&cli.StringFlag{Name: "dir", Usage: "where it keeps what it holds (see above)"},
-			&cli.StringFlag{Name: "tokens", Usage: "the agents and their tokens, a `FILE`"},
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "the loopback `ADDRESS` to serve at"},
+			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` for what it holds"},
+			&cli.StringFlag{Name: "tokens", Usage: "`FILE` (0600) of the agents and their tokens"},
 			&cli.BoolFlag{Name: "open", Usage: "take calls without a token", DisableDefaultText: true},
 		},
 		Action: p.meshServe,
@@ -112,7 +112,7 @@ func (p *program) meshOptions(c *cli.Context) (mesh.Options, error) {
 	}
 	data, err := readPrivate(file)
 	if err != nil {
-		return options, fmt.Errorf("read tokens: %w", err)
+		return options, &hinted{fmt.Errorf("read tokens: %w", err), "make it with a line HANDLE TOKEN for each agent, mode 0600; a token: head -c 18 /dev/urandom | base64"}
 	}
 	if options.Tokens, err = readTokens(string(data)); err != nil {
 		return options, fmt.Errorf("read tokens %s: %w", file, err)

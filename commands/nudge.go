@@ -2,12 +2,17 @@ package commands
 
 import (
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/cycle"
 )
+
+// nudgePatience is how long nudge --wait waits.
+const nudgePatience = 5 * time.Minute
 
 func (p *program) nudgeCommand() *cli.Command {
 	return &cli.Command{
@@ -34,7 +39,7 @@ Example:
 			&cli.StringFlag{Name: "from", Usage: "`NAME` of who nudges, for log and history"},
 			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for log and history"},
 			&cli.GenericFlag{Name: "wait", Value: &optional{without: string(cycle.PointPolled), choices: points}, Usage: "wait until it is polled, or has come to `POINT`"},
-			&cli.StringFlag{Name: "timeout", Value: "5m", Usage: "wait at most so `LONG`"},
+			lengthFlag("timeout", "wait at most so `LONG`", nudgePatience),
 			&cli.BoolFlag{Name: "no-poll", Usage: "only record it, for the next poll", DisableDefaultText: true},
 		},
 		Action: p.nudge,
@@ -44,10 +49,6 @@ Example:
 func (p *program) nudge(c *cli.Context) error {
 	if err := arguments(c, 0, 1); err != nil {
 		return err
-	}
-	patience, err := parseSpan(span(c.String("timeout")))
-	if err != nil {
-		return usagef("", "--timeout %q %v", c.String("timeout"), err)
 	}
 	a, err := p.agent(c)
 	if err != nil {
@@ -61,7 +62,7 @@ func (p *program) nudge(c *cli.Context) error {
 		}
 		a = own
 	}
-	mark, err := a.RingMarked(c.String("from"), c.String("reason"))
+	rung, err := a.RingMarked(c.String("from"), c.String("reason"))
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (p *program) nudge(c *cli.Context) error {
 	}
 	var failed error
 	if point := waitPoint(c); point != "" {
-		r, err := awaitNudge(c.Context, a, mark, point, patience)
+		r, err := awaitNudge(c.Context, a, rung, point, lengthOf(c, "timeout"))
 		result.Receipt, failed = &r, err
 	}
 	if c.Bool("json") {
@@ -105,14 +106,18 @@ type nudged struct {
 
 func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) error {
 	if !validHandle(handle) {
-		return usagef("a handle has a-z, 0-9 and -, at most 32, with or without the @", "%q is no handle", handle)
+		return usagef(handleHint, "%q is no handle", handle)
 	}
 	if c.Bool("no-poll") {
 		return usagef("", "--no-poll is for your own agent: another one decides for itself when to poll")
 	}
 	point := waitPoint(c)
 	if point != "" && point != cycle.PointQueued {
-		return usagef("--wait=queued returns when the mesh holds it", "what @%s does with a nudge is not known here", handle)
+		hint := "--wait=queued returns when the mesh holds it"
+		if slices.Contains(points, handle) {
+			hint = "did you mean --wait=" + handle + "? without the = it is the handle of another agent"
+		}
+		return usagef(hint, "what @%s does with a nudge is not known here", handle)
 	}
 	if err := a.RingOther(c.Context, handle, c.String("from"), c.String("reason")); err != nil {
 		return refusedByMesh(err, point)

@@ -31,7 +31,7 @@ Example:
 			&cli.BoolFlag{Name: "if-due", Usage: "do nothing before the next poll is due", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, change nothing", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "quiet", Usage: "for cron: print nothing; busy is no error", DisableDefaultText: true},
-			&cli.StringFlag{Name: "linger", Usage: "stay on for so `LONG` and react at once, until cron comes again"},
+			lengthFlag("linger", "stay on for so `LONG` and react at once, until cron comes again", 0),
 			&cli.BoolFlag{Name: "no-turn", Usage: "leave the messages to a later poll", DisableDefaultText: true},
 		},
 		Action: p.poll,
@@ -56,11 +56,7 @@ func (p *program) poll(c *cli.Context) error {
 		Stay:   quiet, // a person at a terminal waits for nothing
 	}
 	poll := a.Poll
-	if text := c.String("linger"); text != "" {
-		d, err := parseSpan(span(text))
-		if err != nil {
-			return usagef("", "--linger %q %v", text, err)
-		}
+	if d := lengthOf(c, "linger"); d > 0 {
 		poll = func(ctx context.Context, o cycle.PollOptions) (cycle.Report, error) {
 			return a.PollLingering(ctx, o, d)
 		}

@@ -42,10 +42,10 @@ type waitError struct {
 func (e *waitError) Unwrap() error { return e.error }
 
 // awaitNudge waits for a point, and tells by the error why it was not reached.
-func awaitNudge(ctx context.Context, a *cycle.Agent, mark string, point cycle.Point, patience time.Duration) (cycle.Receipt, error) {
+func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.Rung, point cycle.Point, patience time.Duration) (cycle.Receipt, error) {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r, err := a.AwaitNudge(waiting, mark, point)
+	r, err := a.AwaitNudge(waiting, nudge, point)
 	switch {
 	case err == nil:
 		return r, nil

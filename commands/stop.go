@@ -83,7 +83,17 @@ func (p *program) reset(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.Reset(c.Context, note, p.resetter(a))
+	if err := a.Reset(c.Context, note, p.resetter(a)); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return p.printJSON(struct {
+			Agent string `json:"agent"`
+			Reset bool   `json:"reset"`
+		}{a.Handle, true})
+	}
+	p.printf("@%s begins anew: what was said before is no longer told to it\n", a.Handle)
+	return nil
 }
 
 // resetter is the handle of who resets: the agent that calls us from inside its

@@ -39,7 +39,7 @@ func (p *program) tellAgent(c *cli.Context) error {
 	if err := arguments(c, 1, 1); err != nil {
 		return err
 	}
-	text, err := p.message(c.Args().First())
+	text, err := p.words(c, 0)
 	if err != nil {
 		return err
 	}
@@ -80,6 +80,15 @@ func (p *program) message(arg string) (string, error) {
 		return "", fmt.Errorf("read message: over %d bytes", longestTell)
 	}
 	return string(data), nil
+}
+
+// words is message for an argument that must say something.
+func (p *program) words(c *cli.Context, argument int) (string, error) {
+	text, err := p.message(c.Args().Get(argument))
+	if err == nil && strings.TrimSpace(text) == "" {
+		err = usagef("see "+c.Command.HelpName+" --help", "the message is empty")
+	}
+	return text, err
 }
 
 // noAnswer says why waiting for an answer would be in vain; "" if it is not.
@@ -125,7 +134,8 @@ func (p *program) answer(c *cli.Context, d cycle.Deliverable) error {
 	if d.Outcome == state.Success {
 		return nil
 	}
-	return fmt.Errorf("the turn ended as %s: %s", d.Outcome, oneLine(d.Reason))
+	return &hinted{fmt.Errorf("the turn ended as %s: %s", d.Outcome, oneLine(d.Reason)),
+		"`" + name + " doctor` checks the agent; what it printed is in turns/" + d.TurnID + " of the state directory"}
 }
 
 // userName is who tells, for the history.

@@ -177,7 +177,7 @@ func (a *Agent) Send(ctx context.Context, in Inside, to, text string) error {
 // of the turn's cause, us added, so that no question can go round for ever.
 func (a *Agent) outgoing(in Inside, kind state.EffectKind, to, text string) (state.Effect, error) {
 	if a.Mesh == nil {
-		return state.Effect{}, errors.New("another agent is reached through the mesh, and none is configured: set [mesh] url")
+		return state.Effect{}, ErrNoMesh
 	}
 	if to == a.Handle {
 		return state.Effect{}, errors.New("that is you")

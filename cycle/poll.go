@@ -252,17 +252,20 @@ func (r Report) line() string {
 		parts[0] = fmt.Sprintf("%s→%s", r.Before, r.After)
 	}
 	for _, n := range []struct {
-		count int
-		what  string
-	}{{r.Arrived, "arrived"}, {r.Refused, "refused"}, {r.Nudges, "nudges"}, {r.Sent, "sent"}, {r.Turns, "turns"}} {
-		if n.count > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n.count, n.what))
+		count     int
+		one, many string
+	}{{r.Arrived, "arrived", "arrived"}, {r.Refused, "refused", "refused"}, {r.Nudges, "nudge", "nudges"}, {r.Sent, "sent", "sent"}, {r.Turns, "turn", "turns"}} {
+		switch {
+		case n.count == 1:
+			parts = append(parts, "1 "+n.one)
+		case n.count > 1:
+			parts = append(parts, fmt.Sprintf("%d %s", n.count, n.many))
 		}
 	}
 	for _, f := range r.Failed {
 		parts = append(parts, fmt.Sprintf("%s failed: %s", f.Source, f.Reason))
 	}
-	return strings.Join(parts, ", ") + ", next " + r.NextDue.Format("15:04")
+	return strings.Join(parts, ", ") + ", next " + r.NextDue.UTC().Format("15:04Z")
 }
 
 // log adds a line to the agent's log. A log that cannot be written stops

@@ -152,6 +152,9 @@ func (a *Agent) previewChallenge(s state.State, store *nowhere) (PreviewMail, bo
 
 func (a *Agent) previewMail(s state.State, e state.Effect) (PreviewMail, error) {
 	p := PreviewMail{Channel: e.Channel, To: e.To, Subject: e.Thread.Subject}
+	if e.Channel == state.ByMail && e.Thread.MessageID != "" {
+		p.Subject = mail.Answering(p.Subject)
+	}
 	if e.File == "" {
 		text, err := a.text(s, e)
 		p.Text = text

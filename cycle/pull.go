@@ -145,7 +145,7 @@ func (a *Agent) remembered(key string) (state.Message, error) {
 		}
 	}
 	if found == nil {
-		return state.Message{}, fmt.Errorf("no message %s is known: see `inbox list` and `history`", key)
+		return state.Message{}, fmt.Errorf("no message %s is known", key)
 	}
 	return *found, nil
 }

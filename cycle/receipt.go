@@ -84,24 +84,30 @@ func (a *Agent) lines() func(yield func(state.Line, error) bool) {
 	}
 }
 
-// RingMarked is Ring, for AwaitNudge.
-func (a *Agent) RingMarked(from, reason string) (mark string, err error) {
-	return a.Store.RingMarked(from, reason)
+// Rung is a nudge that is durable, for AwaitNudge.
+type Rung struct {
+	mark string
+	at   time.Time
 }
 
-// AwaitNudge waits until the nudge of this mark has come to a point, or ctx
-// ends. It wraps ErrHalted where HALT keeps it from getting there, and ErrFailed
-// where a turn since the nudge failed, or something could not be delivered.
-func (a *Agent) AwaitNudge(ctx context.Context, mark string, to Point) (Receipt, error) {
-	var r Receipt
-	r.Queued = orNull(a.Now().UTC())
+// RingMarked is Ring, for AwaitNudge.
+func (a *Agent) RingMarked(from, reason string) (Rung, error) {
+	mark, err := a.Store.RingMarked(from, reason)
+	return Rung{mark, a.Now().UTC()}, err
+}
+
+// AwaitNudge waits until a nudge has come to a point, or ctx ends. It wraps
+// ErrHalted where HALT keeps it from getting there, and ErrFailed where a turn
+// since the nudge failed, or something could not be delivered.
+func (a *Agent) AwaitNudge(ctx context.Context, nudge Rung, to Point) (Receipt, error) {
+	r := Receipt{Queued: orNull(nudge.at)}
 	if to == PointQueued {
 		return r, nil
 	}
 	tick := time.NewTicker(lookEvery / 5)
 	defer tick.Stop()
 	for {
-		reached, err := a.advance(&r, mark, to)
+		reached, err := a.advance(&r, nudge.mark, to)
 		if err != nil || reached {
 			return r, err
 		}
@@ -126,6 +132,9 @@ func (a *Agent) advance(r *Receipt, mark string, to Point) (reached bool, err er
 		}
 		if r.Polled, err = a.polledAt(mark); err != nil || r.Polled == nil {
 			return false, err
+		}
+		if r.Polled.Before(*r.Queued) {
+			r.Queued = r.Polled // it was seen before it was durable
 		}
 	}
 	if to == PointPolled {

@@ -13,10 +13,13 @@ import (
 // polls next sees it; a poll under way looks for it before it ends.
 func (a *Agent) Ring(from, reason string) error { return a.Store.Ring(from, reason) }
 
-// RingOther nudges another agent through the mesh.
+// ErrNoMesh: another agent is reached through the mesh, and none is configured.
+var ErrNoMesh = errors.New("another agent is reached through the mesh, and none is configured")
+
+// RingOther nudges another agent through the mesh; ErrNoMesh where there is none.
 func (a *Agent) RingOther(ctx context.Context, handle, from, reason string) error {
 	if a.Mesh == nil {
-		return errors.New("another agent is reached through the mesh, and none is configured: set [mesh] url")
+		return ErrNoMesh
 	}
 	if from == "" {
 		from = a.Handle

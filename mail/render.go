@@ -120,8 +120,8 @@ func checkAddress(a string) error {
 func subject(s string, answer bool) string {
 	s = oneLine(s, maxSubject)
 	prefix := ""
-	if answer && !answersPrefix(s) {
-		prefix = "Re: "
+	if answer {
+		prefix = answerPrefix(s)
 	}
 	if isASCII(s) && !strings.Contains(s, "=?") {
 		return foldWords(prefix+s, len("Subject: "))
@@ -134,6 +134,21 @@ func subject(s string, answer bool) string {
 		s = s[len(word):]
 	}
 	return prefix + strings.Join(words, "\r\n ")
+}
+
+// Answering is the subject of an answer in the thread of a subject.
+func Answering(s string) string {
+	s = oneLine(s, maxSubject)
+	return answerPrefix(s) + s
+}
+
+// answerPrefix is what an answer's subject has in front: nothing, if it stands
+// there already.
+func answerPrefix(s string) string {
+	if answersPrefix(s) {
+		return ""
+	}
+	return "Re: "
 }
 
 func answersPrefix(s string) bool {

@@ -1,0 +1,27 @@
+package cycle_test
+
+import (
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+)
+
+// The points of a receipt come in their order, though the waiting begins when
+// the poll is long over.
+func TestReceiptOrder(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	rung, err := h.agent.RingMarked("test", "")
+	check(t, err)
+	h.clock.advance(time.Second)
+	h.poll()
+	h.clock.advance(time.Second)
+	r, err := h.agent.AwaitNudge(t.Context(), rung, cycle.PointDelivered)
+	check(t, err)
+	for _, pair := range [][2]*time.Time{{r.Queued, r.Polled}, {r.Polled, r.Turned}, {r.Turned, r.Delivered}} {
+		if pair[0] == nil || pair[1] == nil || pair[1].Before(*pair[0]) {
+			t.Fatalf("out of order: queued %v, polled %v, turned %v, delivered %v", r.Queued, r.Polled, r.Turned, r.Delivered)
+		}
+	}
+}
