@@ -56,7 +56,7 @@ func (p *program) switchHalt(c *cli.Context, on bool) error {
 	case s.HaltedHere:
 		p.printf("@%s is HALTED: no turns, no mail, until `%s resume`\n", a.Handle, name)
 	case s.HaltedMesh:
-		p.printf("@%s is still HALTED by the mesh, where it must be lifted\n", a.Handle)
+		p.printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
 	default:
 		p.printf("@%s goes on\n", a.Handle)
 	}

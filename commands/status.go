@@ -37,8 +37,8 @@ func (p *program) status(c *cli.Context) error {
 	if c.Bool("all") {
 		return p.statusAll(c)
 	}
-	if err := arguments(c, 0, 0); err != nil {
-		return err
+	if c.NArg() > 0 {
+		return usagef("several agents are shown with --all; one of them with --config FILE", "unexpected argument %q", c.Args().First())
 	}
 	a, err := p.agent(c)
 	if err != nil {
@@ -71,7 +71,7 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	}
 	b.WriteString("\n")
 	if s.Halted {
-		row("HALTED", "no turns, no mail, until `%s resume`, or the mesh lifts it", name)
+		row("HALTED", "no turns, no mail, until %s", liftedBy(s.HaltedBy))
 	}
 	if s.Cooldown != nil {
 		row("COOL-DOWN", "too many turns failed in a row: none until %s (%s)", clock(*s.Cooldown, now), distance(*s.Cooldown, now))
@@ -81,7 +81,10 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[credential]
-		row("CREDENTIAL", "%s fails: %s in a row since %s%s", credential, count(c.Failures, "poll"), clock(c.Since, now), whoKnows(c))
+		row("CREDENTIAL", "%s fails: %s in a row since %s%s%s", credential, count(c.Failures, "poll"), clock(c.Since, now), whoKnows(c), inBrackets(c.Reason))
+	}
+	if s.Offline {
+		row("OFFLINE", "mail %s: `%s doctor` says why", lastRead(s.LastLook, now), name)
 	}
 	if s.Outbox.Undeliverable > 0 {
 		row("LOST", "%s could not be delivered; see `%s history`", count(s.Outbox.Undeliverable, "message"), name)
@@ -97,6 +100,35 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	statusTurn(row, s, now)
 	statusSpend(row, s)
 	return b.String()
+}
+
+// liftedBy names the commands that lift a HALT that was set there.
+func liftedBy(halted []string) string {
+	var commands []string
+	for _, where := range halted {
+		command := name + " resume"
+		if where == "mesh" {
+			command = name + " mesh resume"
+		}
+		commands = append(commands, "`"+command+"`")
+	}
+	return strings.Join(commands, " and ")
+}
+
+// lastRead says since when mail has not been seen.
+func lastRead(look *time.Time, now time.Time) string {
+	if look == nil {
+		return "could not be read yet"
+	}
+	return fmt.Sprintf("was last read at %s (%s)", clock(*look, now), distance(*look, now))
+}
+
+// inBrackets is a reason behind a sentence.
+func inBrackets(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
 }
 
 // whoKnows says who has been told of a credential that fails.
@@ -135,7 +167,7 @@ func statusPoll(row func(label, format string, args ...any), s cycle.Status, mod
 	case s.NextDue == nil:
 		row("next poll", "never polled yet: run `%s poll` once", name)
 	case s.NextDue.Before(now.Add(-time.Minute)):
-		row("OVERDUE", "the poll of %s (%s) did not come: is cron running?", clock(*s.NextDue, now), distance(*s.NextDue, now))
+		row("OVERDUE", "the poll of %s (%s) did not come: %s", clock(*s.NextDue, now), distance(*s.NextDue, now), whoPolls(mode))
 	default:
 		row("next poll", "%s (%s)", clock(*s.NextDue, now), distance(*s.NextDue, now))
 	}
@@ -147,6 +179,8 @@ func statusPoll(row func(label, format string, args ...any), s cycle.Status, mod
 		installed = *s.Schedule.Installed
 	}
 	switch {
+	case mode == cycle.ModeNone:
+		row("schedule", "mode none: something else polls")
 	case mode != cycle.ModeCrontab:
 		row("schedule", "mode %s: the crontab is yours", mode)
 	case s.Schedule.Wanted == nil:
@@ -156,6 +190,14 @@ func statusPoll(row func(label, format string, args ...any), s cycle.Status, mod
 	default:
 		row("schedule", "%s is installed, %s is wanted", installed, *s.Schedule.Wanted)
 	}
+}
+
+// whoPolls asks for what should have made a poll.
+func whoPolls(mode string) string {
+	if mode == cycle.ModeNone {
+		return "does what polls still run?"
+	}
+	return "is cron running?"
 }
 
 // statusTurn tells what the agent is doing, or that it sleeps.

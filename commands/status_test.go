@@ -31,7 +31,7 @@ func TestStatusFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
-		"agent", "phase", "phase_since", "next_due", "deadline", "halted", "tier",
+		"agent", "phase", "phase_since", "next_due", "deadline", "halted", "halted_by", "last_look", "offline", "tier",
 		"inbox.waiting", "inbox.deferred", "inbox.quarantined", "outbox.waiting", "outbox.undeliverable",
 		"turn.status", "turn.id", "turn.epoch", "turn.lifecycle", "turn.state", "turn.tool", "turn.waiting_tool_count",
 		"turn.since", "turn.last_output", "turn.kill_at", "turn.kill_for", "turn.resume_by", "turn.cost_usd", "asleep", "sleep_until",
@@ -74,20 +74,21 @@ func TestStatusText(t *testing.T) {
 `},
 		{"everything wrong", cycle.ModeCrontab, cycle.Status{
 			Agent: "goulard3120", Phase: state.ACTIVE, PhaseSince: in(-90 * time.Second), NextDue: in(-5 * time.Minute),
-			Deadline: in(8*time.Minute + 30*time.Second), Halted: true,
+			Deadline: in(8*time.Minute + 30*time.Second), Halted: true, HaltedBy: []string{"here", "mesh"}, Offline: true, LastLook: in(-2 * time.Hour),
 			Inbox: cycle.StatusInbox{Waiting: 2, Deferred: 1, Quarantined: 4}, Outbox: cycle.StatusOutbox{Waiting: 1, Undeliverable: 1},
 			Turn: cycle.StatusTurn{Status: state.HeadRunning, ID: text("turn.1"), Epoch: &epoch, State: text("running_tool"), Tool: text("Bash\x1b[2J"), WaitingToolCount: &one},
 			Credentials: map[string]cycle.StatusCredential{
-				"smtp": {Failures: 1, Since: now.Add(-time.Minute)}, "imap": {Failures: 3, Since: now.Add(-time.Hour), KeymasterTold: true, OperatorTold: true},
+				"smtp": {Failures: 1, Since: now.Add(-time.Minute)}, "imap": {Failures: 3, Since: now.Add(-time.Hour), Reason: "login: NO", KeymasterTold: true, OperatorTold: true},
 				"mesh": {Failures: 2, Since: now.Add(-time.Minute), KeymasterTold: true},
 			},
 			Schedule: cycle.StatusSchedule{Wanted: text("*/1 * * * *"), Installed: text("*/30 * * * *"), Error: text("no crontab program")},
 		}, `
 @goulard3120 is ACTIVE since 11:58:30 (1m30s)
-  HALTED     no turns, no mail, until ` + "`agentstateloop resume`" + `, or the mesh lifts it
-  CREDENTIAL imap fails: 3 polls in a row since 11:00:00; you were told
+  HALTED     no turns, no mail, until ` + "`agentstateloop resume` and `agentstateloop mesh resume`" + `
+  CREDENTIAL imap fails: 3 polls in a row since 11:00:00; you were told (login: NO)
   CREDENTIAL mesh fails: 2 polls in a row since 11:59:00; the keymaster was told
   CREDENTIAL smtp fails: 1 poll in a row since 11:59:00; NOBODY WAS TOLD YET
+  OFFLINE    mail was last read at 10:00:00 (2h ago): ` + "`agentstateloop doctor`" + ` says why
   LOST       1 message could not be delivered; see ` + "`agentstateloop history`" + `
   OVERDUE    the poll of 11:55:00 (5m ago) did not come: is cron running?
   CRONTAB    cannot be set: no crontab program
@@ -131,6 +132,15 @@ func TestStatusText(t *testing.T) {
   schedule   mode fixed: the crontab is yours
   inbox      0 waiting, 0 deferred, 0 quarantined
   turn       asleep
+`},
+		{"something else polls", cycle.ModeNone, cycle.Status{
+			Agent: "a", Phase: state.IDLE, NextDue: in(-5 * time.Minute), Offline: true, Turn: cycle.StatusTurn{Status: state.HeadIdle},
+		}, `
+@a is IDLE
+  OFFLINE    mail could not be read yet: ` + "`agentstateloop doctor`" + ` says why
+  OVERDUE    the poll of 11:55:00 (5m ago) did not come: does what polls still run?
+  schedule   mode none: something else polls
+  inbox      0 waiting, 0 deferred, 0 quarantined
 `},
 		{"no crontab of ours", cycle.ModeFixed, cycle.Status{
 			Agent: "a", Phase: state.PREP, Turn: cycle.StatusTurn{Status: state.HeadIdle},

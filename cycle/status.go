@@ -15,8 +15,11 @@ type Status struct {
 	Phase       state.Phase                 `json:"phase"`
 	PhaseSince  *time.Time                  `json:"phase_since"`
 	NextDue     *time.Time                  `json:"next_due"`
-	Deadline    *time.Time                  `json:"deadline"` // of the silence that ends the phase
+	Deadline    *time.Time                  `json:"deadline"`  // of the silence that ends the phase
+	LastLook    *time.Time                  `json:"last_look"` // the last time the operator's mail could be looked at
+	Offline     bool                        `json:"offline"`   // polls come, and cannot look at it
 	Halted      bool                        `json:"halted"`
+	HaltedBy    []string                    `json:"halted_by"` // where that was set: "here", "mesh"
 	Tier        state.Tier                  `json:"tier"`
 	Inbox       StatusInbox                 `json:"inbox"`
 	Outbox      StatusOutbox                `json:"outbox"`
@@ -65,6 +68,7 @@ type StatusTurn struct {
 type StatusCredential struct {
 	Failures      int       `json:"failures"` // cycles in a row
 	Since         time.Time `json:"since"`
+	Reason        string    `json:"reason"` // of the last
 	KeymasterTold bool      `json:"keymaster_told"`
 	OperatorTold  bool      `json:"operator_told"`
 }
@@ -99,7 +103,10 @@ func (a *Agent) Status() (Status, error) {
 		Phase:       s.Phase,
 		PhaseSince:  orNull(s.PhaseSince),
 		NextDue:     orNull(s.NextDue),
+		LastLook:    orNull(s.LastLook),
+		Offline:     a.offline(s),
 		Halted:      s.Halted(),
+		HaltedBy:    HaltedBy(s),
 		Inbox:       StatusInbox{Quarantined: s.Quarantined},
 		Outbox:      StatusOutbox{Waiting: len(s.Outbox), Undeliverable: s.Undeliverable},
 		Credentials: map[string]StatusCredential{},
@@ -124,12 +131,38 @@ func (a *Agent) Status() (Status, error) {
 	}
 	for name, c := range s.Credentials {
 		st.Credentials[name] = StatusCredential{
-			Failures: c.Failures, Since: c.Since, KeymasterTold: c.Keymaster.Sent, OperatorTold: c.Operator.Sent,
+			Failures: c.Failures, Since: c.Since, Reason: c.Reason, KeymasterTold: c.Keymaster.Sent, OperatorTold: c.Operator.Sent,
 		}
 	}
 	a.spendStatus(s, &st)
 	st.Turn, err = a.turnStatus(s.Turn)
 	return st, err
+}
+
+// lookLate is how long after the interval a look at the mail is missed: a poll
+// may take its time.
+const lookLate = 2 * time.Minute
+
+// offline says that polls are made and the operator's mail was not seen by them
+// for longer than an interval: the network, or its server. A login that is
+// refused has its own place in the status.
+func (a *Agent) offline(s state.State) bool {
+	if _, refused := s.Credentials["imap"]; refused || a.Mail == nil || s.NextDue.IsZero() {
+		return false
+	}
+	return s.LastLook.IsZero() || s.LastStep.Sub(s.LastLook) > s.Interval(a.Policy)+lookLate
+}
+
+// HaltedBy names where HALT was set; each is lifted there.
+func HaltedBy(s state.State) []string {
+	by := []string{}
+	if s.HaltedHere {
+		by = append(by, "here")
+	}
+	if s.HaltedMesh {
+		by = append(by, "mesh")
+	}
+	return by
 }
 
 func (a *Agent) spendStatus(s state.State, st *Status) {
