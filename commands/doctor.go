@@ -230,10 +230,15 @@ func skipped(check, why, hint string) []finding {
 	return []finding{{Check: check, Level: levelSkipped, Text: why, Hint: hint}}
 }
 
+// unknown is for what cannot be checked before there is a configuration.
+func unknown(check string) []finding {
+	return skipped(check, "there is no configuration to go by, see config", "")
+}
+
 // failure is an error as a finding, with the hint that belongs to the error, or
 // else the one given.
 func failure(check, hint string, err error) finding {
-	if own := hintOf(err); own != "" {
+	if own := ownHint(err); own != "" {
 		hint = own
 	}
 	return finding{Check: check, Level: levelError, Text: err.Error(), Hint: hint}

@@ -42,7 +42,11 @@ func (d *patient) checkConfig(missing error) []finding {
 	for _, err := range errs {
 		found = append(found, failure(check, "no poll runs before this is mended", err))
 	}
-	found = append(found, d.checkConfigFile()...)
+	for _, f := range d.checkConfigFile() {
+		if f.Level != levelOK || len(found) == 0 {
+			found = append(found, f)
+		}
+	}
 	return append(found, d.checkTrust()...)
 }
 
@@ -76,7 +80,7 @@ func (d *patient) checkTrust() []finding {
 // checkSecrets reads each secret once, as a poll would. None is printed.
 func (d *patient) checkSecrets(ctx context.Context) []finding {
 	if d.agent == nil {
-		return skipped("secrets", "where they are is not known", "mend the configuration")
+		return unknown("secrets")
 	}
 	var found []finding
 	var imap secret
@@ -144,10 +148,10 @@ func (d *patient) checkSecret(ctx context.Context, check string, s secret, read 
 // could not be wired; nil where it is simply not there.
 func (d *patient) broken(check, section string) []finding {
 	if d.config == nil || d.agent == nil {
-		return skipped(check, "there is no configuration to go by", "mend the configuration")
+		return unknown(check)
 	}
 	if d.config.has(section) {
-		return skipped(check, "["+section+"] is not right, see config", "mend the configuration")
+		return skipped(check, "["+section+"] is not right, see config", "")
 	}
 	return skipped(check, "no ["+section+"] is configured", "")
 }

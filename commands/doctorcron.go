@@ -83,7 +83,7 @@ func (d *patient) checkLine(context.Context) []finding {
 	const check = "line"
 	switch {
 	case d.agent == nil:
-		return skipped(check, "which agent's is not known", "mend the configuration")
+		return unknown(check)
 	case d.mode() == cycle.ModeNone:
 		return nil
 	case d.tableErr != nil:

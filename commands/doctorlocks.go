@@ -34,14 +34,14 @@ func (h holder) String() string {
 func (d *patient) checkLocks(context.Context) []finding {
 	const check = "locks"
 	if d.agent == nil {
-		return skipped(check, "where they are is not known", "mend the configuration")
+		return unknown(check)
 	}
 	var found []finding
 	var held []string
 	for _, name := range []string{"state.lock", state.CycleLock, state.TurnLock, state.LingerLock, "listen.lock"} {
 		h, holds, err := lockHolder(d.proc, d.agent.Store.Path(name))
 		if err != nil {
-			return skipped(check, err.Error(), "")
+			return skipped(check, err.Error(), "see state")
 		}
 		if !holds {
 			continue

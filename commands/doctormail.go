@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func (d *patient) checkMailbox(ctx context.Context) []finding {
 	m := d.agent.Mail
 	probe, err := m.Box.Probe(ctx, m.Filter)
 	if err != nil {
-		return append([]finding{failure(check, mailHint(err, "[mail.imap]"), err)},
+		return append([]finding{mailFailure(check, err)},
 			skipped("stamps", "the mailbox could not be read", "see imap")...)
 	}
 	found := []finding{good(check, "logged in at %s, %s in %s; %s", m.Box.Addr, count(int(probe.Mails), "mail"), m.Box.Mailbox, capabilities(probe.Caps))}
@@ -38,12 +39,15 @@ func (d *patient) checkMailbox(ctx context.Context) []finding {
 	return append(found, d.checkStamps(m.Filter, probe)...)
 }
 
-// mailHint is what to do about a server that could not be logged in to.
-func mailHint(err error, section string) string {
-	if _, ok := state.CredentialFailure(err); ok {
-		return "the server refuses the login: correct the secret, it is read anew at each poll; for Gmail it must be an app password"
+// mailFailure is a server that could not be logged in to.
+func mailFailure(check string, err error) finding {
+	if _, ok := errors.AsType[*unread](err); ok {
+		return finds(levelSkipped, check, "see secret.smtp, or secret.imap where they share one", "there is nothing to log in with")
 	}
-	return "check host and tls in " + section + ", and the network"
+	if _, ok := state.CredentialFailure(err); ok {
+		return failure(check, "the server refuses the login: correct the secret, it is read anew at each poll; for Gmail it must be an app password", err)
+	}
+	return failure(check, "check host and tls in [mail."+check+"], and the network", err)
 }
 
 // capabilities picks those worth a word.
@@ -158,7 +162,7 @@ func (d *patient) checkSMTP(ctx context.Context) []finding {
 	server := d.agent.Mail.SMTP
 	auth, err := server.ProbeSender(ctx)
 	if err != nil {
-		return []finding{failure(check, mailHint(err, "[mail.smtp]"), err)}
+		return []finding{mailFailure(check, err)}
 	}
 	if auth == "" {
 		auth = "nothing"

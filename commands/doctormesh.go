@@ -27,7 +27,7 @@ func (d *patient) checkMesh(ctx context.Context) []finding {
 	}
 	found := []finding{good(check, "%s answers: %s online, %s waiting", c.URL, count(status.Online, "agent"), count(status.Waiting, "message"))}
 	if status.Halted {
-		found = append(found, finds(levelWarn, check, "`agentstateloop resume` lifts it", "HALT is set on the mesh: no agent of it runs a turn"))
+		found = append(found, finds(levelWarn, check, "`agentstateloop mesh resume` lifts it", "HALT is set on the mesh: no agent of it runs a turn"))
 	}
 	if skew := status.Date.Sub(d.now()).Abs(); !status.Date.IsZero() && skew > longestSkew {
 		found = append(found, finds(levelWarn, "clock", "set this machine's clock, and keep it with NTP", "it is %s off the mesh's", short(skew)))

@@ -30,7 +30,7 @@ const (
 func (d *patient) checkStateDir(context.Context) []finding {
 	const check = "state"
 	if d.agent == nil {
-		return skipped(check, "where it is is not known", "mend the configuration")
+		return unknown(check)
 	}
 	dir := d.agent.Store.Dir
 	info, err := os.Stat(dir)
@@ -38,7 +38,7 @@ func (d *patient) checkStateDir(context.Context) []finding {
 		return d.checkStateToCome(dir)
 	}
 	if err != nil {
-		return []finding{failure(check, "", err)}
+		return []finding{failure(check, "its folder must be yours, or set state_dir in [agent]", err)}
 	}
 	if !info.IsDir() {
 		return []finding{finds(levelError, check, "move it away, or set state_dir in [agent]", "%s is no folder", dir)}
@@ -150,8 +150,11 @@ func (d *patient) checkClock(context.Context) []finding {
 // checkState tells what the state says of polls, credentials, mail and the
 // switches.
 func (d *patient) checkState(context.Context) []finding {
-	if d.agent == nil || d.stateErr != nil {
-		return skipped("polls", "the state could not be read", "see config and state")
+	if d.agent == nil {
+		return unknown("polls")
+	}
+	if d.stateErr != nil {
+		return skipped("polls", "the state could not be read", "see state")
 	}
 	s, now := d.state, d.now()
 	var found []finding
@@ -159,16 +162,13 @@ func (d *patient) checkState(context.Context) []finding {
 	case s.NextDue.IsZero():
 		found = append(found, finds(levelInfo, "polls", "`agentstateloop poll --dry-run` shows what the first would do: it takes the mail that is unread, and from then on what comes", "none yet"))
 	case now.Sub(s.NextDue) > lateness:
-		hint := "is cron running? the file log in the state directory has a line for each poll"
-		if d.mode() == cycle.ModeNone {
-			hint = "does what polls still run? the file log in the state directory has a line for each poll"
-		}
+		hint := whoPolls(d.mode()) + " the file log in the state directory has a line for each poll"
 		found = append(found, finds(levelWarn, "polls", hint, "the poll of %s (%s) did not come", clock(s.NextDue, now), distance(s.NextDue, now)))
 	default:
 		found = append(found, good("polls", "the last change was %s, the next poll is due %s", distance(s.LastStep, now), distance(s.NextDue, now)))
 	}
 	if s.Halted() {
-		found = append(found, finds(levelWarn, "halt", "`agentstateloop resume` lifts it", "HALT is on: no turns, no mail"))
+		found = append(found, finds(levelWarn, "halt", liftedBy(cycle.HaltedBy(s))+" lifts it", "HALT is on: no turns, no mail"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]

@@ -54,9 +54,17 @@ func (p *program) secret(c *config, s secret) func(context.Context) (string, err
 	return func(ctx context.Context) (string, error) {
 		value, err := read(ctx)
 		p.secrets.Learn(name, value)
+		if err != nil {
+			err = &unread{err}
+		}
 		return value, err
 	}
 }
+
+// unread is a secret that could not be read: no server has refused anything.
+type unread struct{ error }
+
+func (e *unread) Unwrap() error { return e.error }
 
 func (p *program) reader(c *config, s secret) func(context.Context) (string, error) {
 	switch {
