@@ -79,7 +79,8 @@ func Attempt(args []string, stderr io.Writer) (code int, ok bool) {
 // run is Run. Nothing that it prints holds a secret that this process has read,
 // be it told of a crash.
 func (p *program) run(ctx context.Context, args []string) (code int) {
-	p.stdout, p.stderr = p.secrets.Writer(p.stdout), p.secrets.Writer(p.stderr)
+	out := &written{Writer: p.stdout}
+	p.stdout, p.stderr = p.secrets.Writer(out), p.secrets.Writer(p.stderr)
 	defer func() {
 		// What the runtime prints of a crash are the value and pointers: the value
 		// may be a server's words.
@@ -89,8 +90,25 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 		}
 	}()
 	err := p.runApp(ctx, args)
+	if err == nil && out.err != nil {
+		err = out.err // what was to be printed did not arrive
+	}
 	p.report(err)
 	return exitCode(err)
+}
+
+// written remembers that a write failed: most that is printed asks nobody.
+type written struct {
+	io.Writer
+	err error
+}
+
+func (w *written) Write(text []byte) (int, error) {
+	n, err := w.Writer.Write(text)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 func (p *program) runApp(ctx context.Context, args []string) error {

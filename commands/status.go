@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -25,15 +26,23 @@ With --all, a line for each agent whose configuration is named, or lies in a
 folder that is named, else in the folder of yours; and, asked of the mesh, the
 agents that are online beside them. Exits 3 if the mesh does not answer.
 
+With --watch it goes on until Ctrl-C; with --json, too, a line each time.
+
 Example:
   agentstateloop status --json | jq -r .phase
   agentstateloop status --all`,
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "all agents, yours and those on the mesh", DisableDefaultText: true}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Usage: "all agents, yours and those on the mesh", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "watch", Usage: "go on, and show it again whenever it changes", DisableDefaultText: true},
+		},
 		Action: p.status,
 	}
 }
 
 func (p *program) status(c *cli.Context) error {
+	if c.Bool("all") && c.Bool("watch") {
+		return usagef("watch one agent, named with --config FILE", "--watch is for one agent, and --all shows all")
+	}
 	if c.Bool("all") {
 		return p.statusAll(c)
 	}
@@ -44,6 +53,14 @@ func (p *program) status(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Bool("watch") {
+		return watch(c.Context, a, func(s cycle.Status) error {
+			if c.Bool("json") {
+				return writeJSON(p.stdout, s, "")
+			}
+			return p.printStatus(a, s)
+		})
+	}
 	s, err := a.Status()
 	if err != nil {
 		return err
@@ -51,11 +68,17 @@ func (p *program) status(c *cli.Context) error {
 	if c.Bool("json") {
 		return p.printJSON(s)
 	}
-	p.printf("%s", statusText(s, a.Schedule.Mode, p.now()))
+	return p.printStatus(a, s)
+}
+
+// printStatus prints the status of an agent for a person.
+func (p *program) printStatus(a *cycle.Agent, s cycle.Status) error {
+	text := statusText(s, a.Schedule.Mode, p.now())
 	if unproved(a) {
-		p.printf("  %-10s %s\n", "TRUST", `require = "from" checks nothing: whoever writes your address into From can run your agent`)
+		text += fmt.Sprintf("  %-10s %s\n", "TRUST", `require = "from" checks nothing: whoever writes your address into From can run your agent`)
 	}
-	return nil
+	_, err := io.WriteString(p.stdout, text)
+	return err
 }
 
 // statusText is the status for a person: what is wrong in capitals, what is

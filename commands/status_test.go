@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,3 +158,51 @@ func TestStatusText(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusWatch: a status is shown once, and again when it is another one,
+// until the context ends.
+func TestStatusWatch(t *testing.T) {
+	a, err := testProgram().load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Store.Dir = t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	shown := make(chan cycle.Status, 10)
+	done := make(chan error)
+	go func() {
+		done <- watch(ctx, a, func(s cycle.Status) error { shown <- s; return nil })
+	}()
+	if s := <-shown; s.Halted {
+		t.Error("HALTED before it was")
+	}
+	if _, err := a.Halt(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-shown; !s.Halted {
+		t.Error("shown again, though nothing had changed")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if len(shown) > 0 {
+		t.Errorf("%d times too often", len(shown))
+	}
+}
+
+// TestFullOutput: what cannot be printed is an error, whoever prints it.
+func TestFullOutput(t *testing.T) {
+	var told strings.Builder
+	if code := Run(t.Context(), []string{name, "--help"}, nil, full{}, &told, nil); code != exitError {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(told.String(), "no space left") {
+		t.Errorf("told %q", told.String())
+	}
+}
+
+// full is a disk that is.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
