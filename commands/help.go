@@ -27,7 +27,7 @@ flags, before or after the command:
 begin with agentstateloop init; agentstateloop COMMAND --help says more of each
 
 exit codes: 0 done, or nothing to do; 1 error; 2 wrong usage or configuration;
-3 the cycle ran but a source could not be read; 75 another poll is at work;
+3 the cycle ran but mail, mesh or a login failed; 75 another poll is at work;
 of nudge --wait: 4 refused, 5 timed out, 6 failed
 `
 

@@ -2,6 +2,8 @@ package commands
 
 import (
 	"bytes"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +45,20 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s is not in its place:\n%s", c, text)
 		}
 		last = at
+	}
+}
+
+// TestReadmeNamesCommands: the table of the README has every command.
+func TestReadmeNamesCommands(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range new(program).app().Commands {
+		named := regexp.MustCompile(`(?m)^\|.*` + "`" + c.Name + "[` ]")
+		if !c.Hidden && !named.Match(readme) {
+			t.Errorf("%s is not in the table", c.Name)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
@@ -30,7 +31,8 @@ lies in it when this dies is gone.
 
 Example:
   agentstateloop listen --addr 127.0.0.1:8802 --token-file ~/.hook-token
-  agentstateloop listen --print-unit > ~/.config/systemd/user/agent.service`,
+  agentstateloop listen --print-unit \
+    > ~/.config/systemd/user/agentstateloop.service`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "the webhook's loopback `ADDRESS`"},
 			&cli.StringFlag{Name: "token-file", Usage: "`FILE` (0600) with the webhook's token; else closed"},
@@ -80,7 +82,7 @@ func (p *program) listen(c *cli.Context) error {
 	if file := c.String("token-file"); file != "" {
 		l.Token = p.secretFile(file)
 		if _, err := l.Token(c.Context); err != nil {
-			return err
+			return &hinted{err, tokenHint(file)}
 		}
 	}
 	if p.env("GOGC") == "" {
@@ -93,6 +95,11 @@ func (p *program) listen(c *cli.Context) error {
 		return &hinted{err, "one listener for an agent is enough; it goes on"}
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
+}
+
+// tokenHint is how a file with a new token is made.
+func tokenHint(file string) string {
+	return fmt.Sprintf("a new one: (umask 077; head -c 18 /dev/urandom | base64 > %s)", file)
 }
 
 // named gives the files and folders of the command line, or the one
