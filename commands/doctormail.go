@@ -42,7 +42,11 @@ func (d *patient) checkMailbox(ctx context.Context) []finding {
 // mailFailure is a server that could not be logged in to.
 func mailFailure(check string, err error) finding {
 	if _, ok := errors.AsType[*unread](err); ok {
-		return finds(levelSkipped, check, "see secret.smtp, or secret.imap where they share one", "there is nothing to log in with")
+		hint := "see secret.imap"
+		if check == "smtp" {
+			hint = "see secret.smtp, or secret.imap where they share one"
+		}
+		return finds(levelSkipped, check, hint, "there is nothing to log in with")
 	}
 	if _, ok := state.CredentialFailure(err); ok {
 		return failure(check, "the server refuses the login: correct the secret, it is read anew at each poll; for Gmail it must be an app password", err)

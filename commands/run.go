@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -90,8 +91,8 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 		}
 	}()
 	err := p.runApp(ctx, args)
-	if err == nil && out.err != nil {
-		err = out.err // what was to be printed did not arrive
+	if out.err != nil && (err == nil || errors.Is(err, out.err)) {
+		err = &hinted{out.err, "the command did its work; only what it had to say did not arrive"}
 	}
 	p.report(err)
 	return exitCode(err)

@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,14 +18,18 @@ import (
 // longestTell is how much of stdin `tell -` takes, in bytes.
 const longestTell = 4 << 20
 
+// shortRest is how long a rest after failed turns may be that tell waits for.
+const shortRest = 10 * time.Second
+
 func (p *program) tellCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "tell",
 		Usage:     "a message to the agent from here; prints the answer",
 		ArgsUsage: "TEXT",
 		Description: `Counts as a message of the operator, mails nothing, and waits for what the
-turn hands back. Ctrl-C ends the waiting, not the turn. With - as TEXT the
-message is read from standard input.
+turn hands back. Ctrl-C ends the waiting, not the turn. Where no turn can come
+soon (HALT, money, a rest after failures) it says so and waits for nothing.
+With - as TEXT the message is read from standard input.
 
 Example:
   agentstateloop tell "what are you working on?"`,
@@ -57,7 +62,7 @@ func (p *program) tellAgent(c *cli.Context) error {
 	if c.Bool("no-wait") {
 		return p.queued(c, key, "")
 	}
-	if why, err := noAnswer(a); err != nil || why != "" {
+	if why, err := p.noAnswer(a); err != nil || why != "" {
 		return p.queued(c, key, why)
 	}
 	answer, err := a.Await(c.Context, key)
@@ -92,7 +97,7 @@ func (p *program) words(c *cli.Context, argument int) (string, error) {
 }
 
 // noAnswer says why waiting for an answer would be in vain; "" if it is not.
-func noAnswer(a *cycle.Agent) (string, error) {
+func (p *program) noAnswer(a *cycle.Agent) (string, error) {
 	if a.Turn == nil {
 		return "runner is \"none\": somebody must take it from the inbox", nil
 	}
@@ -102,6 +107,9 @@ func noAnswer(a *cycle.Agent) (string, error) {
 	}
 	if s.Halted() {
 		return "the agent is HALTED: it is answered after resume", nil
+	}
+	if now := p.now(); s.CooldownUntil.Sub(now) > shortRest {
+		return fmt.Sprintf("too many turns failed in a row: it is answered after %s (%s)", clock(s.CooldownUntil, now), distance(s.CooldownUntil, now)), nil
 	}
 	if why := a.Broke(s); why != "" {
 		return "the agent is out of money: " + why, nil
