@@ -62,6 +62,11 @@ func (d *patient) checkConfigFile() []finding {
 		return []finding{finds(levelError, check, "chmod 600 "+d.path,
 			"%s can be written by others (mode %04o), and names programs that you run", d.path, mode)}
 	}
+	dir := filepath.Dir(d.path)
+	if folder, err := os.Stat(dir); err == nil && folder.Mode().Perm()&0o002 != 0 && folder.Mode()&os.ModeSticky == 0 {
+		return []finding{finds(levelError, check, "chmod o-w "+dir,
+			"%s can be written by others (mode %04o), who can put another configuration there, which names programs that you run", dir, folder.Mode().Perm())}
+	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return []finding{finds(levelInfo, check, "chmod 600 "+d.path, "%s can be read by others (mode %04o)", d.path, mode)}
 	}
