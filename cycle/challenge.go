@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unicode/utf8"
 
 	"agentstateloop/mail"
 	"agentstateloop/state"
@@ -79,7 +80,8 @@ func (a *Agent) challengeText(item Quarantined, raw []byte, token string) string
 	return fmt.Sprintf(`A mail came to @%s that says it is from you, and nothing proves it.
 It is in quarantine: nothing was run, nobody was answered.
 
-It came on %s and begins:
+It came on %s, has %d characters and %d attachments,
+and begins:
 
 > %s
 
@@ -91,7 +93,8 @@ YES %s
 Any other answer to this mail counts as a message from you by itself,
 and leaves that one in quarantine. Either works once, within 24 hours.
 If you did not write it, do nothing.
-`, a.Handle, item.At.UTC().Format(time.RFC1123), quote, token)
+`, a.Handle, item.At.UTC().Format(time.RFC1123),
+		utf8.RuneCountInString(content.Text), len(content.Attachments), quote, token)
 }
 
 // peekLength is how much of a mail is looked at for a control and for what
