@@ -118,6 +118,8 @@ func (p *program) init(c *cli.Context) error {
 		}
 	} else if err != nil {
 		return err
+	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return &hinted{fmt.Errorf("%s is a link to nothing", path), "remove it, or make the file that it points to"}
 	}
 	a, err := p.load(path)
 	if err != nil {
