@@ -26,7 +26,7 @@ type Fault struct {
 }
 
 func (f *Fault) Error() string {
-	text := cmp.Or(f.Text, f.Type, http.StatusText(f.Status))
+	text := cmp.Or(f.Text, f.Type, http.StatusText(f.Status), "an error without a word of why")
 	if f.Status == 0 {
 		return text
 	}

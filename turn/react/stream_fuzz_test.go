@@ -30,6 +30,7 @@ func fuzzStream(f *testing.F, model func(url string) react.Model, seeds ...strin
 		f.Add(s[:len(s)/2])
 	}
 	f.Add("data: [DONE]\n\n")
+	f.Add("a: {}\n\nevent: error\ndataR {\"error\":null}\n\n")
 	f.Add("data: {}\n\nevent: error\ndata: {\"error\":null}\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
 		body = stream
