@@ -29,6 +29,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.age()
 	m.prune()
 	m.openCredit()
+	m.tellTier() // another day, or another budget: what follows happens in it
 	if begins(events) {
 		m.beginCycle()
 	}
