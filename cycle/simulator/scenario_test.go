@@ -394,6 +394,9 @@ var regressions = map[int64]string{
 	60206: "a submit to a turn that waited was taken, and its answer lost",
 	20342: "two detached polls were one (of the simulator)",
 
+	7000563: "a turn of the new day stood in the history before the tier in which it was begun",
+	7001740: "the same, of another budget",
+
 	777075: "a nudge was fsynced in nudges/, whose own name nobody had fsynced",
 }
 
