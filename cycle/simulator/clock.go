@@ -11,6 +11,7 @@ type clock struct {
 	mu   sync.Mutex
 	true time.Time
 	skew time.Duration
+	back bool // it was set back, once at least
 }
 
 // servers is the time that mail servers and mesh stamp with.
@@ -37,6 +38,7 @@ func (c *clock) jump(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.skew += d
+	c.back = c.back || d < 0
 }
 
 func (c *clock) skewed() time.Duration {
@@ -49,9 +51,18 @@ func (c *clock) skewed() time.Duration {
 // before" asks for another day than was meant.
 func (c *clock) daysOff() bool { return c.skewed().Abs() > 12*time.Hour }
 
+// wasSetBack says whether the machine's clock has ever been set back, which moves
+// the begin of an outage.
+func (c *clock) wasSetBack() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.back
+}
+
 // settle sets the machine's clock right.
 func (c *clock) settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.back = c.back || c.skew > 0
 	c.skew = 0
 }

@@ -97,7 +97,7 @@ func (w *World) checkHeard(p *process, took time.Duration) {
 			w.saw.suffered[name] = o
 		}
 		o.polls++
-		if now.halted || now.jumped {
+		if now.halted || w.clock.wasSetBack() {
 			continue
 		}
 		since := minute(h.lines[begin].At)
@@ -126,10 +126,10 @@ const mostAlarms = 6
 
 // outages is what the history tells of the credentials that fail.
 type outages struct {
-	begun          map[string]int // the line with which each began that is not over
-	recoveries     int            // of the state
-	alarms         int            // ever
-	halted, jumped bool
+	begun      map[string]int // the line with which each began that is not over
+	recoveries int            // of the state
+	alarms     int            // ever
+	halted     bool
 }
 
 func (o outages) fails(name string) bool { _, fails := o.begun[name]; return fails }
@@ -137,7 +137,6 @@ func (o outages) fails(name string) bool { _, fails := o.begun[name]; return fai
 func (h history) outages() outages {
 	o := outages{begun: map[string]int{}}
 	halted := map[string]bool{}
-	var last time.Time
 	for i, l := range h.lines {
 		switch {
 		case l.Kind == "credential" && l.What == "failed":
@@ -151,8 +150,6 @@ func (h history) outages() outages {
 		case l.Kind == "halt":
 			halted[l.From] = l.What == "halt"
 		}
-		o.jumped = o.jumped || l.At.Before(last)
-		last = l.At
 	}
 	o.halted = halted["here"] || halted["mesh"]
 	return o
@@ -160,7 +157,6 @@ func (h history) outages() outages {
 
 // checkRecoveries: who heard of an outage has heard of its end.
 func (w *World) checkRecoveries(h history, all []saying) {
-	jumped := h.outages().jumped // which moves the begin of an outage
 	over, last := map[string]bool{}, map[string]string{}
 	for _, l := range h.lines {
 		switch {
@@ -176,7 +172,7 @@ func (w *World) checkRecoveries(h history, all []saying) {
 			continue
 		}
 		heard := slices.ContainsFunc(all, func(other saying) bool {
-			return other.what == "recovery" && other.who == who && other.name == s.name && (other.since == s.since || jumped)
+			return other.what == "recovery" && other.who == who && other.name == s.name && (other.since == s.since || w.clock.wasSetBack())
 		})
 		if !heard && !h.undeliverable("notice") && !h.undeliverable("relay") {
 			w.violate("credentials", "the %s has heard that %s is refused since %s, and not that it works again", who, s.name, s.since)

@@ -396,6 +396,7 @@ var regressions = map[int64]string{
 
 	7000563: "a turn of the new day stood in the history before the tier in which it was begun",
 	7001740: "the same, of another budget",
+	7009965: "a clock set back renamed an outage, and no line told of the clock (of the simulator)",
 
 	777075: "a nudge was fsynced in nudges/, whose own name nobody had fsynced",
 }
