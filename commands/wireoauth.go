@@ -65,22 +65,35 @@ func (p *program) wireOAuth(c *config, section string, s oauthSection, timeout t
 	if caFile != "" {
 		caFile = c.resolve(caFile)
 	}
+	// Not a state_dir: agents that share a mailbox share its tokens, or each
+	// refresh token given in exchange would end the login of the others.
+	tokens := &state.Store{Dir: filepath.Join(c.home, ".local", "state", name, "oauth.d")}
 	o := mail.OAuth{
 		TokenURL:     known.endpoint.TokenURL,
 		ClientID:     s.ClientID,
 		RefreshToken: p.secret(c, secret{file: file}),
-		// Not a state_dir: agents that share a mailbox share its tokens, or each
-		// refresh token given in exchange would end the login of the others.
-		Store:   &state.Store{Dir: filepath.Join(c.home, ".local", "state", name, "oauth.d")},
-		Name:    oauthName(known.endpoint.TokenURL, s.ClientID, file),
-		CAFile:  caFile,
-		Timeout: timeout,
-		Now:     p.now,
+		Store:        tokens,
+		TryLock:      lockIn(tokens),
+		Name:         oauthName(known.endpoint.TokenURL, s.ClientID, file),
+		CAFile:       caFile,
+		Timeout:      timeout,
+		Now:          p.now,
 	}
 	if client.ways() == 1 {
 		o.ClientSecret = p.secret(c, client)
 	}
 	return o, nil
+}
+
+// lockIn returns the TryLock of st in the form that mail.OAuth takes.
+func lockIn(st *state.Store) func(name string) (unlock func() error, err error) {
+	return func(name string) (func() error, error) {
+		lock, err := st.TryLock(name)
+		if err != nil || lock == nil {
+			return nil, err
+		}
+		return lock.Unlock, nil
+	}
 }
 
 // provider is what a section says of the provider, what we know added.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -41,14 +42,29 @@ type OAuth struct {
 	ClientSecret, RefreshToken func(context.Context) (string, error)
 
 	// Store is a folder for tokens. In it Name.json (0600) holds the access
-	// token with its end, and the newer refresh token where the endpoint has
-	// given one in exchange; Name.lock lets one process ask at a time.
-	Store *state.Store
+	// token with its expiry, and the newer refresh token where the endpoint has
+	// rotated it.
+	Store TokenStore
 	Name  string
+
+	// TryLock takes a lock file of that folder and returns the function that
+	// releases it, or nil if another process holds it. Name.lock lets one
+	// process ask at a time.
+	TryLock func(name string) (unlock func() error, err error)
 
 	CAFile  string           // PEM; replaces the system's roots
 	Timeout time.Duration    // for the endpoint's answer, and for that of another process; 0 means 30 s
 	Now     func() time.Time // nil is time.Now
+}
+
+// TokenStore is the folder that OAuth keeps its tokens in. *state.Store implements it.
+type TokenStore interface {
+	// Path returns the path of the file name, which need not exist.
+	Path(name string) string
+
+	// Keep replaces the file name with the bytes of r, durably, and readable by
+	// its owner alone.
+	Keep(name string, r io.Reader) error
 }
 
 // ErrNoOther is what Renew returns when the token that was refused is the best
@@ -92,11 +108,11 @@ func (o OAuth) Renew(ctx context.Context, refused string) (string, error) {
 func (o OAuth) renew(ctx context.Context, refresh, refused string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, Server{Timeout: o.Timeout}.timeout())
 	defer cancel()
-	lock, err := o.lock(ctx)
+	unlock, err := o.lock(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer lock.Unlock()
+	defer unlock()
 	last := o.kept(refresh)
 	switch {
 	case last.Access == refused && last.Renewed:
@@ -256,14 +272,14 @@ func (o OAuth) now() time.Time {
 	return o.Now()
 }
 
-// lock waits for another process that asks.
-func (o OAuth) lock(ctx context.Context) (*state.Lock, error) {
+// lock waits until no other process asks the endpoint.
+func (o OAuth) lock(ctx context.Context) (unlock func() error, err error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		lock, err := o.Store.TryLock(o.Name + ".lock")
-		if err != nil || lock != nil {
-			return lock, away(err)
+		unlock, err := o.TryLock(o.Name + ".lock")
+		if err != nil || unlock != nil {
+			return unlock, away(err)
 		}
 		select {
 		case <-ctx.Done():

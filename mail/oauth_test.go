@@ -45,11 +45,25 @@ func consent(t *testing.T) (mail.OAuth, *mailtest.Tokens, *stamped) {
 	t.Helper()
 	tokens := mailtest.StartTokens(t, firstRefresh, anyAccess)
 	clock := &stamped{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	return mail.OAuth{
+	o := mail.OAuth{
 		TokenURL: tokens.URL, ClientID: "client", CAFile: tokens.CAFile,
 		RefreshToken: func(context.Context) (string, error) { return firstRefresh, nil },
-		Store:        &state.Store{Dir: filepath.Join(t.TempDir(), "oauth.d")}, Name: "imap", Now: clock.now, Timeout: 10 * time.Second,
-	}, tokens, clock
+		Name:         "imap", Now: clock.now, Timeout: 10 * time.Second,
+	}
+	return withStore(o, &state.Store{Dir: filepath.Join(t.TempDir(), "oauth.d")}), tokens, clock
+}
+
+// withStore returns o with its tokens and its lock in st.
+func withStore(o mail.OAuth, st *state.Store) mail.OAuth {
+	o.Store = st
+	o.TryLock = func(name string) (func() error, error) {
+		lock, err := st.TryLock(name)
+		if err != nil || lock == nil {
+			return nil, err
+		}
+		return lock.Unlock, nil
+	}
+	return o
 }
 
 func asked(s *mailtest.Tokens) int {
@@ -156,7 +170,8 @@ func TestRefreshTokenRotates(t *testing.T) {
 	// A disk that is full stops it before the endpoint is asked: what it gave in
 	// exchange could not be kept.
 	full := errors.New("no space left")
-	o.Store.Hook = func(step, _ string) error {
+	st := o.Store.(*state.Store)
+	st.Hook = func(step, _ string) error {
 		if step == "write" {
 			return full
 		}
@@ -166,7 +181,7 @@ func TestRefreshTokenRotates(t *testing.T) {
 	if _, err := o.Token(t.Context()); !errors.Is(err, full) || asked(tokens) != before {
 		t.Errorf("%v, asked %d times", err, asked(tokens)-before)
 	}
-	o.Store.Hook = nil
+	st.Hook = nil
 	token(t, o)
 
 	tokens.Refresh = "refresh-new"
@@ -182,8 +197,7 @@ func TestOneAsks(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			mine := o
-			mine.Store = &state.Store{Dir: o.Store.Dir}
+			mine := withStore(o, &state.Store{Dir: o.Store.(*state.Store).Dir})
 			if got, err := mine.Token(t.Context()); err != nil || got != anyAccess+"-1" {
 				t.Errorf("%q, %v", got, err)
 			}
