@@ -8,10 +8,19 @@ import (
 // longestDeferral is the span of a message's NextRetryAt.
 const longestDeferral = time.Hour
 
-// arrived queues a message and lets it work on the phase. A copy of what was
+// Arrived: a message passed the gate and its payload is durable.
+type Arrived struct {
+	Message Message
+	Digest  string // of Message-ID and header; "" = none
+	UID     uint32 // mail: to be marked \Seen
+	MeshID  string // mesh: to be acknowledged
+	Thread  Thread // mail: the conversation it belongs to
+}
+
+// apply queues a message and lets it work on the phase. A copy of what was
 // accepted before, under the same key or the same digest, changes nothing but
 // is still acknowledged to its server.
-func (m *machine) arrived(e Arrived) {
+func (e Arrived) apply(m *machine) {
 	msg := e.Message
 	m.owe(e.UID, e.MeshID)
 	if m.seen(msg.Key) || m.seen(e.Digest) {
@@ -71,8 +80,18 @@ func (m *machine) deferAboveRate(msg *Message) {
 	msg.NextRetryAt = m.Accepted[over-1].Add(time.Hour)
 }
 
-// noted acknowledges what needs nothing else.
-func (m *machine) noted(e Noted) {
+// Noted: an item that needs neither turn nor gate: an echo of ourselves, a
+// report nobody waits for. It is acknowledged and told in the history. Answer,
+// where there is one, is sent back.
+type Noted struct {
+	Key, Kind, From, Reason string
+	Source                  Source
+	MeshID                  string
+	Answer                  *Effect
+}
+
+// apply acknowledges what needs nothing else.
+func (e Noted) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(e.Key) {
 		return
@@ -84,8 +103,15 @@ func (m *machine) noted(e Noted) {
 	}
 }
 
-// nudged rings: it wakes an idle agent, and leaves no row.
-func (m *machine) nudged(e Nudged) {
+// Nudged: a doorbell rang.
+type Nudged struct {
+	Key, From, Reason string
+	At                time.Time
+	MeshID            string // held by the mesh until acknowledged
+}
+
+// apply rings: it wakes an idle agent, and leaves no row.
+func (e Nudged) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.TookNudge(e.Key) || m.seen(e.Key) {
 		return
@@ -121,9 +147,13 @@ func nudgeReason(e Nudged) string {
 	return reason
 }
 
-// forgetNudges drops the keys of nudge files that are gone, since they can
+// NudgeFiles: the keys of all files in nudges/ now, so that the keys of those
+// that are gone can be forgotten.
+type NudgeFiles struct{ Keys []string }
+
+// apply drops the keys of nudge files that are gone, since they can
 // never be seen again.
-func (m *machine) forgetNudges(e NudgeFiles) {
+func (e NudgeFiles) apply(m *machine) {
 	m.Nudges = slices.DeleteFunc(m.Nudges, func(key string) bool { return !slices.Contains(e.Keys, key) })
 }
 
@@ -143,14 +173,24 @@ func (m *machine) owe(uid uint32, meshID string) {
 	}
 }
 
-func (m *machine) flagged(e Flagged) {
+// Flagged reports that the mail server was asked to mark mails \Seen.
+type Flagged struct {
+	Mailbox  string
+	Validity uint32
+	UIDs     []uint32
+}
+
+func (e Flagged) apply(m *machine) {
 	if e.Mailbox != m.ToFlag.Mailbox || e.Validity != m.ToFlag.Validity {
 		return
 	}
 	m.ToFlag.UIDs = slices.DeleteFunc(m.ToFlag.UIDs, func(uid uint32) bool { return slices.Contains(e.UIDs, uid) })
 }
 
-func (m *machine) meshAcked(e MeshAcked) {
+// MeshAcked reports that the mesh was told which items were read.
+type MeshAcked struct{ IDs []string }
+
+func (e MeshAcked) apply(m *machine) {
 	m.ToAck = slices.DeleteFunc(m.ToAck, func(id string) bool { return slices.Contains(e.IDs, id) })
 }
 

@@ -29,8 +29,17 @@ func (m *machine) outside(turnID string, epoch uint64, what string) bool {
 	return true
 }
 
-// asked notes the question before it leaves: reports count from here on.
-func (m *machine) asked(e Asked) {
+// Asked: from inside its turn, the agent asks another one. Question goes out;
+// its id is the tool call id that a report repeats.
+type Asked struct {
+	TurnID   string
+	Epoch    uint64
+	Question Effect
+	Patience time.Duration // how long the turn may wait for the report
+}
+
+// apply notes the question before it leaves: reports count from here on.
+func (e Asked) apply(m *machine) {
 	if m.outside(e.TurnID, e.Epoch, "asked") {
 		return
 	}
@@ -44,7 +53,15 @@ func (m *machine) asked(e Asked) {
 	m.line(Line{Kind: LineEdge, What: "enqueue", Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
 }
 
-func (m *machine) posted(e Posted) {
+// Posted: from inside its turn, the agent sends something that nobody is to
+// wait for.
+type Posted struct {
+	TurnID string
+	Epoch  uint64
+	Effect Effect
+}
+
+func (e Posted) apply(m *machine) {
 	if m.outside(e.TurnID, e.Epoch, "posted") {
 		return
 	}
@@ -53,7 +70,14 @@ func (m *machine) posted(e Posted) {
 	m.line(Line{Kind: LineEdge, What: "enqueue", Request: post.ID, From: m.Agent, To: post.To, TurnID: e.TurnID})
 }
 
-func (m *machine) submitted(e Submitted) {
+// Submitted: from inside its turn, the agent has set the deliverable: a file
+// of the output box.
+type Submitted struct {
+	TurnID, Deliverable string
+	Epoch               uint64
+}
+
+func (e Submitted) apply(m *machine) {
 	if m.outside(e.TurnID, e.Epoch, "submitted") || m.Turn.Submitted != "" {
 		return
 	}
@@ -61,8 +85,15 @@ func (m *machine) submitted(e Submitted) {
 	m.turnLine("submitted", e.Deliverable)
 }
 
-// slept notes the agent's wish. Any message or nudge ends it.
-func (m *machine) slept(e Slept) {
+// Slept: the agent wishes to be left alone for a while.
+type Slept struct {
+	TurnID string
+	Epoch  uint64
+	For    time.Duration
+}
+
+// apply notes the agent's wish. Any message or nudge ends it.
+func (e Slept) apply(m *machine) {
 	if m.outside(e.TurnID, e.Epoch, "slept") {
 		return
 	}
@@ -76,9 +107,17 @@ const (
 	longestPatience = 24 * time.Hour
 )
 
-// suspended lays the turn down until its reports are in, which they may be
+// Suspended: an attempt that asked has ended well and submitted nothing.
+type Suspended struct {
+	TurnID  string
+	Epoch   uint64
+	Box     string // its output box
+	Session Session
+}
+
+// apply lays the turn down until its reports are in, which they may be
 // already. An operator message that waits is not kept waiting by it.
-func (m *machine) suspended(e Suspended) {
+func (e Suspended) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "suspended") {
 		return
 	}
@@ -92,9 +131,15 @@ func (m *machine) suspended(e Suspended) {
 	}
 }
 
-// reported strikes a question out. A report that is replayed, late or unknown
+// Reported: a peer's report to something we asked. Its payload is durable.
+type Reported struct {
+	Key, From, Payload, MeshID string
+	ToolCallID                 string
+}
+
+// apply strikes a question out. A report that is replayed, late or unknown
 // is acknowledged and changes nothing.
-func (m *machine) reported(e Reported) {
+func (e Reported) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(e.Key) {
 		return

@@ -70,9 +70,16 @@ const (
 	challengeExpired  = "expired"
 )
 
-// challenged puts the mail that asks into the outbox, unless it may not be asked
+// Challenged: a mail was rendered that asks the operator whether he wrote the
+// item under Key, with a token of this hash. Its id is not made of the token.
+type Challenged struct {
+	Key, Hash string
+	Mail      Effect
+}
+
+// apply puts the mail that asks into the outbox, unless it may not be asked
 // now.
-func (m *machine) challenged(e Challenged) {
+func (e Challenged) apply(m *machine) {
 	if key, due := m.ToChallenge(m.policy, m.now); !due || key != e.Key {
 		return
 	}
@@ -84,22 +91,32 @@ func (m *machine) challenged(e Challenged) {
 	m.queue(e.Mail)
 }
 
-// vouched takes a mail that shows a token: for what it is if the challenge is
+// Vouched: the mail under Key shows the token of this hash, in a place where
+// only who has read our challenge can put it. Then is what the mail is, or what
+// it releases, if the challenge is open; Else, if it is not.
+type Vouched struct {
+	Key, Hash  string
+	UID        uint32 // to be marked \Seen if the challenge is open
+	At         time.Time
+	Then, Else Event
+}
+
+// apply takes a mail that shows a token: for what it is if the challenge is
 // open, which it then is no more; else for what it would be without.
-func (m *machine) vouched(e Vouched) {
+func (e Vouched) apply(m *machine) {
 	if m.seen(e.Key) {
 		m.owe(e.UID, "")
 		return
 	}
 	c, open := m.openHash(e.Hash, m.now)
 	if !open {
-		m.apply(e.Else)
+		e.Else.apply(m)
 		return
 	}
 	m.owe(e.UID, "")
 	l := Line{Kind: LineChallenge, What: challengeAnswered, ID: c.ID, Key: e.Key, Source: Mail}
 	m.line(l)
-	m.apply(e.Then)
+	e.Then.apply(m)
 	m.redoChallenge(l)
 }
 

@@ -141,3 +141,8 @@ func after(times []time.Time, t time.Time) []time.Time {
 	}
 	return kept
 }
+
+// Pruned: the folders hold nothing older than is kept.
+type Pruned struct{}
+
+func (Pruned) apply(m *machine) { m.Pruned = m.now }

@@ -16,10 +16,20 @@ const (
 	compactionVain = "in vain"
 )
 
-// compacted lets a summary stand for what was said, so that the next context
+// Compacted: a summary (Text, kept durably in File) stands for all exchanges of
+// attempts up to Through, and for the agent's session of that id, if there is
+// one. An empty File is a summary that came to nothing, for Reason.
+type Compacted struct {
+	Session    string
+	Through    uint64
+	File, Text string
+	Reason     string
+}
+
+// apply lets a summary stand for what was said, so that the next context
 // begins with it. One that comes late changes nothing: the memory was reset, or
 // another session begun, while it was made.
-func (m *machine) compacted(e Compacted) {
+func (e Compacted) apply(m *machine) {
 	if e.Session != m.Session.ID || e.Through <= m.Reset.Epoch || e.Through < m.Compacted.Through {
 		m.line(Line{Kind: LineCompaction, What: "stale", Reason: e.Reason})
 		return

@@ -11,9 +11,16 @@ const (
 	ControlStatus = "STATUS"
 )
 
-// controlled carries out a control and answers it. It is no message: it gets
+// Controlled: a mail of the operator that says STOP, HALT, GO or STATUS and
+// nothing else. It is skipped as a message, and answered.
+type Controlled struct {
+	Arrived
+	Control string
+}
+
+// apply carries out a control and answers it. It is no message: it gets
 // no turn, wakes nothing and takes PREP nowhere; but the operator was heard.
-func (m *machine) controlled(e Controlled) {
+func (e Controlled) apply(m *machine) {
 	msg := e.Message
 	m.owe(e.UID, e.MeshID)
 	if m.seen(msg.Key) || e.Digest != "" && m.seen(e.Digest) {
@@ -25,18 +32,21 @@ func (m *machine) controlled(e Controlled) {
 	m.line(Line{Kind: LineControl, What: e.Control, Key: msg.Key, Source: msg.Source, From: msg.From, Digest: e.Digest})
 	switch e.Control {
 	case ControlStop:
-		m.stopped(Stopped{Reason: "by mail"})
+		Stopped{Reason: "by mail"}.apply(m)
 	case ControlHalt:
-		m.switched(Switched{On: true, Reason: "by mail"})
+		Switched{On: true, Reason: "by mail"}.apply(m)
 	case ControlGo:
-		m.switched(Switched{On: false, Reason: "by mail"})
+		Switched{On: false, Reason: "by mail"}.apply(m)
 	}
 	m.queue(Effect{Kind: Answer, Channel: ByMail, To: msg.From, Thread: e.Thread, Text: e.Control})
 }
 
-// stopped marks the turn; whoever owns it sees the mark, ends the agent and
+// Stopped: `stop`, or a mail that says STOP.
+type Stopped struct{ Reason string }
+
+// apply marks the turn; whoever owns it sees the mark, ends the agent and
 // delivers what there is.
-func (m *machine) stopped(e Stopped) {
+func (e Stopped) apply(m *machine) {
 	if m.Turn.Status == HeadIdle || m.Turn.Stop != "" {
 		return
 	}
@@ -44,9 +54,12 @@ func (m *machine) stopped(e Stopped) {
 	m.turnLine("stop", e.Reason)
 }
 
-// reset begins the agent's memory anew. What is queued stays queued, and is
+// Resetted: `reset`: the agent's memory begins anew, with a note.
+type Resetted struct{ Note, Origin string }
+
+// apply begins the agent's memory anew. What is queued stays queued, and is
 // told as being from before.
-func (m *machine) reset(e Resetted) {
+func (e Resetted) apply(m *machine) {
 	m.Session = Session{}
 	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}
 	m.Compacted = Summary{}
@@ -56,9 +69,13 @@ func (m *machine) reset(e Resetted) {
 // lineRetried marks the history line of a message that was queued again.
 const lineRetried = "retried"
 
-// retried queues a message again, at the end, as one that had no turn yet: its
+// Retried: `inbox retry`: a message that was given up, or is held back, is
+// queued again, at the end.
+type Retried struct{ Message Message }
+
+// apply queues a message again, at the end, as one that had no turn yet: its
 // former turn, if there was one, has had its deliverable.
-func (m *machine) retried(e Retried) {
+func (e Retried) apply(m *machine) {
 	if i, there := m.message(e.Message.Key); there {
 		if m.Inbox[i].Status == Deferred {
 			m.Inbox[i].Status = Queued
@@ -76,9 +93,12 @@ func (m *machine) retried(e Retried) {
 	m.line(Line{Kind: LineMessage, What: lineRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
 }
 
-// dropped takes a waiting message out of the inbox. The message of the active
+// Dropped: `inbox drop`: a message that waits is to have no turn.
+type Dropped struct{ Key, Reason string }
+
+// apply takes a waiting message out of the inbox. The message of the active
 // turn is not waiting: that is for `stop`.
-func (m *machine) dropped(e Dropped) {
+func (e Dropped) apply(m *machine) {
 	i, there := m.message(e.Key)
 	if !there || m.Inbox[i].Status == Pending || m.Inbox[i].Status == Processing {
 		return

@@ -1,8 +1,13 @@
 package state
 
-// unreadable ends a mail that could not be fetched, three times alone: told,
+// Unreadable: a mail that failed three times alone is given up (DESIGN 7).
+type Unreadable struct {
+	Key string
+}
+
+// apply ends a mail that could not be fetched, three times alone: told,
 // passed, never silent.
-func (m *machine) unreadable(e Unreadable) {
+func (e Unreadable) apply(m *machine) {
 	if m.seen(e.Key) {
 		return
 	}
@@ -11,7 +16,12 @@ func (m *machine) unreadable(e Unreadable) {
 	m.notice("A mail could not be fetched three times in a row and was passed over (" + e.Key + "). Read it in your mailbox; if it was for me, send it again.")
 }
 
-func (m *machine) scheduled(e Scheduled) {
+// Scheduled: the installed crontab line was compared with the wanted one, and
+// is now Line, which runs Binary; Reason says why it could not be, and Line
+// what is known then.
+type Scheduled struct{ Line, Binary, Reason string }
+
+func (e Scheduled) apply(m *machine) {
 	if m.Schedule.Removed {
 		return // `uninstall` came in between, and has the last word
 	}
@@ -32,7 +42,11 @@ const (
 	scheduleWanted  = "wanted again"
 )
 
-func (m *machine) unscheduled(e Unscheduled) {
+// Unscheduled: `uninstall` (Removed) took the line away; cycles leave the
+// table alone until `init` or `transition` sends it with Removed false.
+type Unscheduled struct{ Removed bool }
+
+func (e Unscheduled) apply(m *machine) {
 	if m.Schedule.Removed == e.Removed {
 		return
 	}
@@ -44,10 +58,13 @@ func (m *machine) unscheduled(e Unscheduled) {
 	m.line(Line{Kind: LineSchedule, What: what})
 }
 
-// recovered tells the operator, once, that the state was rebuilt. That an effect
+// Recovered: state.json could not be used and was rebuilt.
+type Recovered struct{ Reason string }
+
+// apply tells the operator, once, that the state was rebuilt. That an effect
 // was about to be sent stood in the state that is lost, and nowhere else: so
 // each may have been.
-func (m *machine) recovered(e Recovered) {
+func (e Recovered) apply(m *machine) {
 	m.line(Line{Kind: LineRecovery, Reason: e.Reason})
 	for i := range m.Outbox {
 		row := &m.Outbox[i]

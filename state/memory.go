@@ -69,9 +69,16 @@ func (st *Store) SetMemoryAside() error {
 	return os.Rename(st.path(MemoryFile), st.path(MemoryPrevFile))
 }
 
-// remembered notes what the agent has put into its working memory. A turn that
+// Remembered: from inside its turn, the agent replaces its working memory.
+type Remembered struct {
+	TurnID string
+	Epoch  uint64
+	Text   string
+}
+
+// apply notes what the agent has put into its working memory. A turn that
 // began before a reset knows what is to be forgotten, and may not.
-func (m *machine) remembered(e Remembered) {
+func (e Remembered) apply(m *machine) {
 	if m.outside(e.TurnID, e.Epoch, "remembered") {
 		return
 	}

@@ -13,9 +13,12 @@ import (
 // operator is told (DESIGN 10).
 const blockerAfter = 3
 
-// credentialFailed counts a refusal, once in a cycle: whatever the cycle tries
+// CredentialFailed reports that one named secret was refused.
+type CredentialFailed struct{ Name, Reason string }
+
+// apply counts a refusal, once in a cycle: whatever the cycle tries
 // beside that (rounds, mails to several people) is the same failure.
-func (m *machine) credentialFailed(e CredentialFailed) {
+func (e CredentialFailed) apply(m *machine) {
 	c, known := m.Credentials[e.Name]
 	if !known {
 		c.Since = m.now
@@ -42,9 +45,16 @@ func (m *machine) setCredential(name string, c Credential) {
 	m.Credentials[name] = c
 }
 
-// credentialWorked ends an outage. A mesh that lets us read and still refuses
+// CredentialWorked reports that one named secret was accepted. Reading: it was
+// proved by reading, which proves nothing about sending.
+type CredentialWorked struct {
+	Name    string
+	Reading bool
+}
+
+// apply ends an outage. A mesh that lets us read and still refuses
 // what we send has ended nothing: else it would begin and end with each cycle.
-func (m *machine) credentialWorked(e CredentialWorked) {
+func (e CredentialWorked) apply(m *machine) {
 	refused := func(row Effect) bool { return row.Refused && row.Channel.credential() == e.Name }
 	if e.Reading && slices.ContainsFunc(m.Outbox, refused) {
 		return

@@ -90,9 +90,13 @@ func (m *machine) strike(i int, what, reason string) {
 	m.line(Line{Kind: LineDelivery, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})
 }
 
-// sending is recorded before the final dot: from here on the effect may have
+// Sending: the final dot of an effect is about to leave; until Sent or
+// SendFailed follows its fate is unknown.
+type Sending struct{ ID string }
+
+// apply is recorded before the final dot: from here on the effect may have
 // happened.
-func (m *machine) sending(e Sending) {
+func (e Sending) apply(m *machine) {
 	i, ok := m.row(e.ID)
 	if !ok {
 		return
@@ -115,7 +119,10 @@ func (m *machine) leftSending() {
 	}
 }
 
-func (m *machine) sent(e Sent) {
+// Sent: the effect was accepted by its server.
+type Sent struct{ ID string }
+
+func (e Sent) apply(m *machine) {
 	i, ok := m.row(e.ID)
 	if !ok {
 		return
@@ -132,9 +139,19 @@ func (m *machine) delivered(e Effect) {
 	}
 }
 
-// sendFailed backs off, or gives up what can never arrive. A refusal after
+// SendFailed: it was not, or nobody knows.
+type SendFailed struct {
+	ID         string
+	Permanent  bool
+	Unknown    bool // broke after the final dot
+	Refused    bool // not the effect was, but its credential: the next cycle tries again
+	Reason     string
+	RetryAfter time.Duration // as the server asked; 0 = our own back-off
+}
+
+// apply backs off, or gives up what can never arrive. A refusal after
 // the dot is an answer: that copy did not arrive.
-func (m *machine) sendFailed(e SendFailed) {
+func (e SendFailed) apply(m *machine) {
 	i, ok := m.row(e.ID)
 	if !ok {
 		return

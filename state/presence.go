@@ -18,8 +18,6 @@ type Registered struct {
 	Tier   Tier
 }
 
-func (Registered) event() {}
-
-func (m *machine) registered(e Registered) {
+func (e Registered) apply(m *machine) {
 	m.Published = Published{Phase: e.Phase, Asleep: e.Asleep, Tier: e.Tier, At: m.now}
 }

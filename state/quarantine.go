@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // What is in quarantine lives in its folder; here it is counted (DESIGN 6).
@@ -21,9 +22,21 @@ const (
 	lineDropped  = "dropped"
 )
 
-// refused counts what the gate kept out; it wakes nobody. An item under a key
+// Refused: an item for this agent did not pass the gate and is in quarantine,
+// or, Unkept, was beyond its limits. Ask: nothing but a proof of its sender is
+// missing, so that the operator may be asked.
+type Refused struct {
+	Key, From, Subject, Gate, Reason string
+	Source                           Source
+	At                               time.Time
+	Digest                           string // as of Arrived
+	MeshID                           string
+	Unkept, Ask                      bool
+}
+
+// apply counts what the gate kept out; it wakes nobody. An item under a key
 // that was accepted, or a copy of a mail that was, is no news.
-func (m *machine) refused(e Refused) {
+func (e Refused) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(refusal(e.Key)) {
 		return
@@ -56,20 +69,34 @@ func (m *machine) redoGate(l Line) {
 	}
 }
 
-// released lets an item of the quarantine in, as if it came now and had passed
+// Released: the item of the quarantine under Key is let in, whatever the gate
+// said of it, as Event. Its payload is durable in messages/. Same recognises the
+// same bytes that came at the same time, as a renumbered mailbox brings them
+// again under another key; "" is none.
+type Released struct {
+	Key, Reason, Same string
+	Event             Event
+}
+
+// apply lets an item of the quarantine in, as if it came now and had passed
 // the gate. A key that was accepted stays taken, and what was released under
 // another key is, too, so that nothing comes in twice.
-func (m *machine) released(e Released) {
+func (e Released) apply(m *machine) {
 	if m.seen(e.Key) {
 		return
 	}
 	if m.WasReleased(e.Same) {
-		m.discarded(Discarded{Key: e.Key, Reason: CopyOfReleased})
+		Discarded{Key: e.Key, Reason: CopyOfReleased}.apply(m)
 		return
 	}
 	m.left(Line{Kind: LineQuarantine, What: lineReleased, Key: e.Key, Reason: e.Reason, Digest: e.Same})
-	m.apply(e.Event)
+	e.Event.apply(m)
 }
+
+// QuarantineHolds: so many items are in quarantine/ now.
+type QuarantineHolds struct{ Items int }
+
+func (e QuarantineHolds) apply(m *machine) { m.Quarantined = e.Items }
 
 // CopyOfReleased is why a copy of a released item leaves the quarantine.
 const CopyOfReleased = "a copy of what was released"
@@ -84,8 +111,11 @@ func (s State) WasReleased(same string) bool {
 // no more than another release.
 func release(same string) string { return "released " + same }
 
-// discarded tells that an item is gone for good. Its key may still be accepted.
-func (m *machine) discarded(e Discarded) {
+// Discarded: an item was taken out of the quarantine for good.
+type Discarded struct{ Key, Reason string }
+
+// apply tells that an item is gone for good. Its key may still be accepted.
+func (e Discarded) apply(m *machine) {
 	m.left(Line{Kind: LineQuarantine, What: lineDropped, Key: e.Key, Reason: e.Reason})
 }
 

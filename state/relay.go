@@ -17,9 +17,15 @@ type Relaying struct {
 // longestRelay bounds, in bytes, what is passed on of a peer's text.
 const longestRelay = 4 << 10
 
-// relayAsked passes a peer's word on to our own operator, as data and in a mail
+// RelayAsked: a listed peer, proven by its token, asks us to mail Text to our
+// operator.
+type RelayAsked struct {
+	Key, From, Text, MeshID string
+}
+
+// apply passes a peer's word on to our own operator, as data and in a mail
 // of ours (DESIGN 10). It causes no turn and wakes nobody.
-func (m *machine) relayAsked(e RelayAsked) {
+func (e RelayAsked) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(e.Key) {
 		return

@@ -52,9 +52,6 @@ type Credited struct {
 	By     string
 }
 
-func (Spent) event()    {}
-func (Credited) event() {}
-
 // Meter is what an agent has counted in one of its sessions so far: only what
 // came on top of it since is new.
 type Meter struct {
@@ -148,8 +145,8 @@ func enter(in []Account, period string, cost Micros, kept int) []Account {
 	return slices.Delete(in, 0, max(0, len(in)-kept))
 }
 
-// spent counts a spending, once.
-func (m *machine) spent(e Spent) {
+// apply counts a spending, once.
+func (e Spent) apply(m *machine) {
 	sp, odd := e.Spending.bounded()
 	odd = join(e.Odd, odd)
 	if sp.ID == "" || slices.Contains(m.Purse.Counted, sp.ID) {
@@ -234,7 +231,7 @@ func (m *machine) openCredit() {
 	m.line(Line{Kind: LineCredit, What: creditOpened, Amount: m.policy.Budget.Credit})
 }
 
-func (m *machine) credited(e Credited) {
+func (e Credited) apply(m *machine) {
 	if e.Amount <= 0 || e.Amount > mostMoney {
 		return
 	}

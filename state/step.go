@@ -10,6 +10,13 @@ import (
 	"time"
 )
 
+// Event is something that happened, reported to Step by the one place that
+// can see it. Events of one poll are stepped in the order of their own time;
+// what the machine must react to is an Event, never an error.
+//
+// Each event stands beside the code that handles it: its apply.
+type Event interface{ apply(m *machine) }
+
 // Step is the machine (DESIGN 5): it takes what is remembered, what happened
 // and the time, and returns what is to be remembered now. What is to be done
 // is in there as data: rows of the outbox, the interval, flags and
@@ -35,7 +42,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	}
 	m.expireChallenges()
 	for _, e := range inOrder(events) {
-		m.apply(e)
+		e.apply(&m)
 	}
 	m.resumeLate()
 	m.expire()
@@ -73,111 +80,6 @@ type machine struct {
 	policy     Policy
 	now        time.Time
 	mailLooked bool // mail was read to its end in this step
-}
-
-func (m *machine) apply(e Event) {
-	switch e := e.(type) {
-	case Arrived:
-		m.arrived(e)
-	case Refused:
-		m.refused(e)
-	case Released:
-		m.released(e)
-	case Challenged:
-		m.challenged(e)
-	case Vouched:
-		m.vouched(e)
-	case Discarded:
-		m.discarded(e)
-	case QuarantineHolds:
-		m.Quarantined = e.Items
-	case Nudged:
-		m.nudged(e)
-	case Controlled:
-		m.controlled(e)
-	case Noted:
-		m.noted(e)
-	case Reported:
-		m.reported(e)
-	case NudgeFiles:
-		m.forgetNudges(e)
-	case Looked:
-		m.looked(e)
-	case LookFailed:
-		m.lookFailed(e)
-	case Unreadable:
-		m.unreadable(e)
-	case Polled:
-		m.polled()
-	case CredentialFailed:
-		m.credentialFailed(e)
-	case CredentialWorked:
-		m.credentialWorked(e)
-	case RelayAsked:
-		m.relayAsked(e)
-	case Online:
-		m.online(e)
-	case Ordered:
-		m.ordered(e)
-	case Switched:
-		m.switched(e)
-	case Flagged:
-		m.flagged(e)
-	case MeshAcked:
-		m.meshAcked(e)
-	case Sending:
-		m.sending(e)
-	case Sent:
-		m.sent(e)
-	case SendFailed:
-		m.sendFailed(e)
-	case Scheduled:
-		m.scheduled(e)
-	case Unscheduled:
-		m.unscheduled(e)
-	case Claimed:
-		m.claimed(e)
-	case Started:
-		m.started(e)
-	case Ended:
-		m.ended(e)
-	case Submitted:
-		m.submitted(e)
-	case Asked:
-		m.asked(e)
-	case Posted:
-		m.posted(e)
-	case Slept:
-		m.slept(e)
-	case Remembered:
-		m.remembered(e)
-	case Suspended:
-		m.suspended(e)
-	case GivenBack:
-		m.givenBack(e)
-	case Reaped:
-		m.reaped(e)
-	case Stopped:
-		m.stopped(e)
-	case Resetted:
-		m.reset(e)
-	case Compacted:
-		m.compacted(e)
-	case Retried:
-		m.retried(e)
-	case Dropped:
-		m.dropped(e)
-	case Spent:
-		m.spent(e)
-	case Credited:
-		m.credited(e)
-	case Registered:
-		m.registered(e)
-	case Pruned:
-		m.Pruned = m.now
-	case Recovered:
-		m.recovered(e)
-	}
 }
 
 // inOrder puts the events of one step in the order in which they count.

@@ -44,9 +44,16 @@ func (m *machine) goIdle(why string, mail bool) {
 	}
 }
 
-// ordered is `transition STATE`: that state's entry and exit actions, nothing
+// Ordered: `transition STATE`, the operator's override.
+type Ordered struct {
+	To     Phase
+	Reason string
+	NoMail bool
+}
+
+// apply is `transition STATE`: that state's entry and exit actions, nothing
 // when it is the state already.
-func (m *machine) ordered(e Ordered) {
+func (e Ordered) apply(m *machine) {
 	why := "by hand"
 	if e.Reason != "" {
 		why += ": " + e.Reason
@@ -62,8 +69,15 @@ func (m *machine) ordered(e Ordered) {
 	}
 }
 
-// switched sets or lifts HALT, there where it belongs.
-func (m *machine) switched(e Switched) {
+// Switched: HALT (On) or GO, by hand or mail, or as the mesh has it.
+type Switched struct {
+	Mesh   bool
+	On     bool
+	Reason string
+}
+
+// apply sets or lifts HALT, there where it belongs.
+func (e Switched) apply(m *machine) {
 	flag, where := &m.HaltedHere, "here"
 	if e.Mesh {
 		flag, where = &m.HaltedMesh, "mesh"
@@ -83,8 +97,14 @@ func (m *machine) switched(e Switched) {
 	m.schedule()
 }
 
-// looked notes a good look, from which silence may be believed.
-func (m *machine) looked(e Looked) {
+// Looked: a source was read to its end. Mail brings its new cursor.
+type Looked struct {
+	Source Source
+	Cursor *Cursor
+}
+
+// apply notes a good look, from which silence may be believed.
+func (e Looked) apply(m *machine) {
 	if e.Source != Mail {
 		return
 	}
@@ -92,8 +112,15 @@ func (m *machine) looked(e Looked) {
 	m.read(e.Cursor)
 }
 
-// lookFailed keeps what was read before the failure.
-func (m *machine) lookFailed(e LookFailed) {
+// LookFailed: a source could not be read, or not to its end. What was read
+// before counts: mail brings the cursor of it.
+type LookFailed struct {
+	Source Source
+	Cursor *Cursor
+}
+
+// apply keeps what was read before the failure.
+func (e LookFailed) apply(m *machine) {
 	if e.Source == Mail {
 		m.read(e.Cursor)
 	}
@@ -107,8 +134,12 @@ func (m *machine) read(c *Cursor) {
 	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
 }
 
-// polled ends an observation: the timers are looked at, and the next poll set.
-func (m *machine) polled() {
+// Polled ends the observation of one cycle. Only here timers are looked at.
+// Again: in a further round of the same poll, which tries no credential twice.
+type Polled struct{ Again bool }
+
+// apply ends an observation: the timers are looked at, and the next poll set.
+func (Polled) apply(m *machine) {
 	if !m.looksBlind() {
 		m.LastLook = m.now
 	}

@@ -66,9 +66,13 @@ func (m *machine) hasWork() bool {
 	})
 }
 
-// claimed leases the next message, which gets its turn id, kept through
+// Claimed: the holder of turn.lock asks for the next message to run. Pull is
+// `inbox next`, by which an agent that pulls takes it.
+type Claimed struct{ Pull bool }
+
+// apply leases the next message, which gets its turn id, kept through
 // retries, or lets the suspended turn go on. Either way the epoch rises.
-func (m *machine) claimed(e Claimed) {
+func (e Claimed) apply(m *machine) {
 	if m.Turn.Status != HeadIdle {
 		if m.CanRun(m.policy, m.now) {
 			m.resume()
@@ -106,7 +110,13 @@ func (m *machine) resume() {
 	m.turnLine("dispatched", "resumed")
 }
 
-func (m *machine) started(e Started) {
+// Started: the process of the turn runs.
+type Started struct {
+	TurnID string
+	Epoch  uint64
+}
+
+func (e Started) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "started") {
 		return
 	}
@@ -121,8 +131,20 @@ func (m *machine) started(e Started) {
 	m.turnLine("running", "")
 }
 
-// ended closes the turn with its one deliverable and its one task line.
-func (m *machine) ended(e Ended) {
+// Ended: the turn is over, with its deliverable.
+type Ended struct {
+	TurnID      string
+	Epoch       uint64
+	Outcome     Outcome
+	Reason      string
+	OutputBox   string  // turns/<turn_id>/<epoch>/output
+	Deliverable string  // a file in that box
+	Reply       *Effect // rendered; nil when nobody is to be sent it
+	Session     Session // to go on with; zero when there is none
+}
+
+// apply closes the turn with its one deliverable and its one task line.
+func (e Ended) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "ended") {
 		return
 	}
@@ -194,10 +216,17 @@ func (m *machine) countOutcome(o Outcome) {
 // retryNote is told to the agent that gets a message again.
 const retryNote = "An earlier attempt at this message was cut short. Its work may be half done: look before you repeat it."
 
-// reaped returns a dead turn's message to the queue. The epoch rises, so that
+// Reaped: the watchdog found that the turn's owner has died.
+type Reaped struct {
+	TurnID string
+	Epoch  uint64
+	Reason string
+}
+
+// apply returns a dead turn's message to the queue. The epoch rises, so that
 // an owner that was thought dead finds itself stale; what the turn waited for
 // is forgotten with it.
-func (m *machine) reaped(e Reaped) {
+func (e Reaped) apply(m *machine) {
 	if m.Turn.Status != HeadDispatched && m.Turn.Status != HeadRunning || m.stale(e.TurnID, e.Epoch, "reaped") {
 		return
 	}
@@ -205,8 +234,19 @@ func (m *machine) reaped(e Reaped) {
 	m.release(Queued, time.Time{}, retryNote)
 }
 
-// givenBack returns the message without counting the attempt.
-func (m *machine) givenBack(e GivenBack) {
+// GivenBack: the attempt could not do its work, and not for the message's
+// sake: its credential was refused, its session is gone, its runner was told
+// to go. It does not count, and is made again after Wait.
+type GivenBack struct {
+	TurnID string
+	Epoch  uint64
+	Reason string
+	Wait   time.Duration
+	Forget bool // the session is gone
+}
+
+// apply returns the message without counting the attempt.
+func (e GivenBack) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "given back") {
 		return
 	}

@@ -97,8 +97,12 @@ func (m *machine) fallOver(row Effect) (ok bool) {
 	return true
 }
 
-// online takes requests to relay from peers who are away to one who is there.
-func (m *machine) online(e Online) {
+// Online: the handles that the mesh's registry shows, asked for since a request
+// to relay waits.
+type Online struct{ Handles []string }
+
+// apply takes requests to relay from peers who are away to one who is there.
+func (e Online) apply(m *machine) {
 	for _, row := range slices.Clone(m.Outbox) {
 		if row.Kind != Relay || !row.untouched() || slices.Contains(e.Handles, row.To) {
 			continue
