@@ -30,9 +30,9 @@ func (d *patient) checkAPI(ctx context.Context) []finding {
 	}
 	models, err := made.model(key, checkPatience).Models(ctx)
 	switch {
-	case react.Unlisted(err):
+	case react.ListUnsupported(err):
 		return []finding{good(check, "the loop in this program, with %s from %s, which is there and does not tell its models", s.Model, where)}
-	case react.Refused(err):
+	case react.KeyRefused(err):
 		return []finding{finds(levelError, check, "look at the key of [api], and at its account with the provider", "ask %s: %v", where, err)}
 	case err != nil:
 		return []finding{finds(levelError, check, "look at base_url in [api], or try again later", "ask %s: %v", where, err)}

@@ -148,7 +148,7 @@ func (w *wake) loop(ctx context.Context) (*react.Loop, error) {
 		MaxTools:  s.MaxTools,
 		Deadline:  w.begun.Add(w.agent.Turn.Timeout),
 		Emit:      w.emit,
-		Look:      w.look,
+		Check:     w.look,
 		Spent:     w.spent,
 		Rest:      func(ctx context.Context) error { return w.agent.Sleep(ctx, w.in, restFor) },
 	}, nil
@@ -262,13 +262,13 @@ func (w *wake) redacted(run func(context.Context, json.RawMessage) (string, erro
 
 // allTools are all that there are here.
 func (w *wake) allTools(programs []react.Program) ([]react.Tool, error) {
-	rooms := react.Rooms{Workdir: w.agent.Turn.Workdir, Output: w.p.env("AGENTSTATELOOP_OUTPUT"), Context: w.p.env("AGENTSTATELOOP_CONTEXT")}
+	rooms := react.Folders{Workdir: w.agent.Turn.Workdir, Output: w.p.env("AGENTSTATELOOP_OUTPUT"), Context: w.p.env("AGENTSTATELOOP_CONTEXT")}
 	env := w.environ()
 	files, err := rooms.Files()
 	if err != nil {
 		return nil, err
 	}
-	shell, err := react.Shell{Rooms: rooms, Self: w.agent.Turn.Self, Env: env, Path: w.p.env("PATH"), Timeout: toolPatience}.Tool()
+	shell, err := react.Shell{Folders: rooms, Self: w.agent.Turn.Self, Env: env, Path: w.p.env("PATH"), Timeout: toolPatience}.Tool()
 	if err != nil {
 		return nil, err
 	}

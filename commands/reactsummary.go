@@ -48,7 +48,7 @@ func (w *wake) summary(ctx context.Context) (*react.Loop, string, error) {
 		Model: model, Names: names, MaxOutput: s.MaxOutput,
 		Deadline: w.begun.Add(min(w.agent.Turn.Timeout, cycle.LongestSummary)),
 		Emit:     w.emit,
-		Look:     func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
+		Check:    func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
 		Spent:    func(context.Context, react.Expense) error { return nil },
 	}, string(text), nil
 }

@@ -31,7 +31,7 @@ func TestADeadTurnHandsBackWhatItSaid(t *testing.T) {
 	runner := h.poller(h.blueprintFile(), "poll")
 	check(t, runner.Start())
 	until(t, "the agent speaks", func() bool {
-		return h.state().Turn.Status == state.HeadRunning && turn.Said(h.attempt()) != ""
+		return h.state().Turn.Status == state.HeadRunning && turn.ReplayOutput(h.attempt()) != ""
 	})
 	check(t, runner.Process.Kill())
 	runner.Wait() // its error is that it was killed

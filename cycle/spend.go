@@ -150,7 +150,7 @@ func (a *Agent) billed(s state.State, h state.Head) []state.Event {
 	if h.Pulled || h.TurnID == "" {
 		return nil
 	}
-	return a.bill(s, h, turn.Billed(a.Store.Path(attemptDir(h.TurnID, h.Epoch))))
+	return a.bill(s, h, turn.ReplayBill(a.Store.Path(attemptDir(h.TurnID, h.Epoch))))
 }
 
 // overspent says whether a turn has used up its own budget, what the bill says

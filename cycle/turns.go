@@ -105,7 +105,7 @@ func (a *Agent) runTurn(ctx context.Context, s state.State, p *past) (state.Stat
 	}
 	if head.Resumed {
 		w.reports = a.reports(head.Waiting)
-		w.said = turn.Said(a.Store.Path(path.Dir(head.Box)))
+		w.said = turn.ReplayOutput(a.Store.Path(path.Dir(head.Box)))
 	}
 	if s, err = a.rotate(ctx, s); err != nil {
 		return s, err

@@ -118,10 +118,10 @@ func (a *Agent) closed(ctx context.Context, s state.State, r turn.Result) (state
 	}
 	dir := a.Store.Path(w.dir())
 	if r.Text == "" {
-		r.Text = turn.Said(dir)
+		r.Text = turn.ReplayOutput(dir)
 	}
 	if !w.head.Pulled {
-		r.Bill = turn.Billed(dir)
+		r.Bill = turn.ReplayBill(dir)
 	}
 	if files, notes, err := turn.ListOutput(dir); err == nil {
 		r.Output, r.Notes = files, append(r.Notes, notes...)

@@ -34,11 +34,11 @@ const (
 // String gives the label, which is stable.
 func (s State) String() string { return string(s) }
 
-// Machine follows one agent through its events, for people to look at and for
+// Activity follows one agent through its events, for people to look at and for
 // the countdowns. It is lenient: an event that it does not know, or that does
 // not fit, keeps the state and still counts as a sign of life. It may be used
 // by several goroutines.
-type Machine struct {
+type Activity struct {
 	now func() time.Time
 
 	mu        sync.Mutex
@@ -48,17 +48,17 @@ type Machine struct {
 	last      time.Time
 }
 
-// New returns a Machine that is spawning and idle. A nil clock is time.Now.
-func New(now func() time.Time) *Machine {
+// NewActivity returns a Machine that is spawning and idle. A nil clock is time.Now.
+func NewActivity(now func() time.Time) *Activity {
 	if now == nil {
 		now = time.Now
 	}
-	return &Machine{now: now, lifecycle: LifecycleSpawning, state: StateIdle, last: now()}
+	return &Activity{now: now, lifecycle: LifecycleSpawning, state: StateIdle, last: now()}
 }
 
 // Apply takes one event in. After Done only Thinking, ToolUse and TextDelta
 // mean that the agent is at work again; after MarkKilled nothing does.
-func (m *Machine) Apply(e Event) {
+func (m *Activity) Apply(e Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lifecycle == LifecycleKilled {
@@ -69,26 +69,26 @@ func (m *Machine) Apply(e Event) {
 	switch e.Kind {
 	case SessionStart:
 		if m.lifecycle == LifecycleSpawning {
-			m.work(StateThinking)
+			m.enter(StateThinking)
 		}
 	case Thinking:
-		m.work(StateThinking)
+		m.enter(StateThinking)
 	case TextDelta:
-		m.work(StateResponding)
+		m.enter(StateResponding)
 	case ToolUse:
 		m.tools = append(m.tools, e)
-		m.work(StateRunningTool)
+		m.enter(StateRunningTool)
 	case ToolResult:
-		m.answered(e.ToolID)
+		m.toolAnswered(e.ToolID)
 	case Done:
 		m.tools = nil
 		m.lifecycle, m.state = LifecycleIdle, StateIdle
 	}
 }
 
-// work notes the new state; text between two tools does not hide that a tool
+// enter notes the new state; text between two tools does not hide that a tool
 // still runs.
-func (m *Machine) work(s State) {
+func (m *Activity) enter(s State) {
 	m.lifecycle = LifecycleWorking
 	if len(m.tools) > 0 {
 		s = StateRunningTool
@@ -96,9 +96,9 @@ func (m *Machine) work(s State) {
 	m.state = s
 }
 
-// answered strikes out the tool with this id, or the oldest one if the agent
+// toolAnswered strikes out the tool with this id, or the oldest one if the agent
 // gives no ids.
-func (m *Machine) answered(id string) {
+func (m *Activity) toolAnswered(id string) {
 	i := slices.IndexFunc(m.tools, func(e Event) bool { return e.ToolID == id })
 	if i < 0 {
 		return
@@ -110,21 +110,21 @@ func (m *Machine) answered(id string) {
 }
 
 // Current is what the agent is doing.
-func (m *Machine) Current() State {
+func (m *Activity) Current() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state
 }
 
 // Lifecycle is how far the agent's process has come.
-func (m *Machine) Lifecycle() Lifecycle {
+func (m *Activity) Lifecycle() Lifecycle {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lifecycle
 }
 
 // LastActive is when the agent last gave a sign of life.
-func (m *Machine) LastActive() time.Time {
+func (m *Activity) LastActive() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.last
@@ -132,7 +132,7 @@ func (m *Machine) LastActive() time.Time {
 
 // Tools gives the name of the tool called last, and how many tools were called
 // and have not answered.
-func (m *Machine) Tools() (last string, waiting int) {
+func (m *Activity) Tools() (last string, waiting int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.tools) == 0 {
@@ -142,7 +142,7 @@ func (m *Machine) Tools() (last string, waiting int) {
 }
 
 // Touch notes a sign of life that is no event, such as a line on stderr.
-func (m *Machine) Touch() {
+func (m *Activity) Touch() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lifecycle != LifecycleKilled {
@@ -151,7 +151,7 @@ func (m *Machine) Touch() {
 }
 
 // MarkSpawning begins anew; it alone revives a killed Machine.
-func (m *Machine) MarkSpawning() {
+func (m *Activity) MarkSpawning() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lifecycle, m.state, m.tools, m.last = LifecycleSpawning, StateIdle, nil, m.now()
@@ -159,7 +159,7 @@ func (m *Machine) MarkSpawning() {
 
 // MarkIdle notes that the agent rests. It keeps LastActive, and a killed
 // Machine stays killed.
-func (m *Machine) MarkIdle() {
+func (m *Activity) MarkIdle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lifecycle == LifecycleKilled {
@@ -169,7 +169,7 @@ func (m *Machine) MarkIdle() {
 }
 
 // MarkKilled notes that the agent was ended.
-func (m *Machine) MarkKilled() {
+func (m *Activity) MarkKilled() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lifecycle, m.state, m.tools = LifecycleKilled, StateIdle, nil

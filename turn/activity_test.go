@@ -9,7 +9,7 @@ import (
 
 func TestMachineStory(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m := New(func() time.Time { return now })
+	m := NewActivity(func() time.Time { return now })
 	apply := func(e Event) func() { return func() { m.Apply(e) } }
 	for i, step := range []struct {
 		do        func()
@@ -58,7 +58,7 @@ func TestMachineStory(t *testing.T) {
 }
 
 func TestMachineTools(t *testing.T) {
-	m := New(nil)
+	m := NewActivity(nil)
 	m.Apply(Event{Kind: ToolUse, Tool: "Bash", ToolID: "1"})
 	m.Apply(Event{Kind: ToolUse, Tool: "Read", ToolID: "2"})
 	if name, n := m.Tools(); name != "Read" || n != 2 {
@@ -88,7 +88,7 @@ func TestMachineLabels(t *testing.T) {
 
 func TestMachineNilClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New(nil)
+		m := NewActivity(nil)
 		began := time.Now()
 		time.Sleep(time.Hour) // of the bubble's clock
 		m.MarkIdle()
@@ -103,7 +103,7 @@ func TestMachineNilClock(t *testing.T) {
 }
 
 func TestMachineGoroutines(t *testing.T) {
-	m := New(nil)
+	m := NewActivity(nil)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -14,22 +14,22 @@ type agent struct {
 	parse func() parser
 
 	// joint stands between two TextDeltas.
-	joint string
+	separator string
 
 	// metered says that its usage counts the whole session, what came before a
 	// resume included.
-	metered bool
+	cumulative bool
 
 	// settles says that it tells what each call costs while it runs.
-	settles bool
+	billsCalls bool
 
 	// refused and stale look for what the agent says, on either stream, when
 	// its login or its credit is refused, and when the session to resume is
 	// gone. Nil means that it has no such thing.
-	refused, stale *regexp.Regexp
+	loginRefused, sessionGone *regexp.Regexp
 
 	// refusedExit is an exit code that says the former; 0: none does.
-	refusedExit int
+	loginExit int
 }
 
 // agentFor gives the agent of a runner and its default program.
@@ -59,9 +59,9 @@ const NotLoggedIn = 77
 // way answered 401.
 func execAgent() agent {
 	return agent{
-		argv:        execArgv,
-		refused:     regexp.MustCompile(`(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]key|api key not valid|authentication_error|please set an auth method`),
-		refusedExit: NotLoggedIn,
+		argv:         execArgv,
+		loginRefused: regexp.MustCompile(`(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]key|api key not valid|authentication_error|please set an auth method`),
+		loginExit:    NotLoggedIn,
 	}
 }
 

@@ -88,7 +88,7 @@ func readProcess(f *os.File) (Process, error) {
 // since, or that another boot wrote, is left alone.
 func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, err error) {
 	grace = orDefault(grace, DefaultGrace)
-	var family kin
+	var family processFamily
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		held, err := endWith(ctx, dir, &family, sig, grace)
 		if err != nil || !held {
@@ -100,7 +100,7 @@ func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, 
 
 // endWith sends sig to the family as soon as it is known and waits until the
 // attempt is free or the grace is over.
-func endWith(ctx context.Context, dir string, family *kin, sig unix.Signal, grace time.Duration) (held bool, err error) {
+func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Signal, grace time.Duration) (held bool, err error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	over := time.After(grace)
@@ -110,11 +110,11 @@ func endWith(ctx context.Context, dir string, family *kin, sig unix.Signal, grac
 		if err != nil {
 			return held, err
 		}
-		if family.group == 0 && held && ours(p, dir) {
+		if family.group == 0 && held && groupIsOurs(p, dir) {
 			family.group = p.PID
 		}
 		if family.group != 0 {
-			held = family.look() || held
+			held = family.refresh() || held
 		}
 		if !held {
 			return false, nil
@@ -135,8 +135,8 @@ func endWith(ctx context.Context, dir string, family *kin, sig unix.Signal, grac
 	}
 }
 
-// ours says whether the group that p led is still the agent's.
-func ours(p Process, dir string) bool {
+// groupIsOurs says whether the group that p led is still the agent's.
+func groupIsOurs(p Process, dir string) bool {
 	if p.lives() {
 		return true
 	}

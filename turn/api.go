@@ -14,10 +14,10 @@ const APIRefused = "credential refused: "
 // turn may do is a matter of its tools, not of arguments.
 func apiAgent() agent {
 	return agent{
-		argv:    func(command []string, _ Attempt) []string { return command },
-		parse:   func() parser { return parseAPI },
-		settles: true,
-		refused: regexp.MustCompile(`^` + APIRefused),
+		argv:         func(command []string, _ Attempt) []string { return command },
+		parse:        func() parser { return parseAPI },
+		billsCalls:   true,
+		loginRefused: regexp.MustCompile(`^` + APIRefused),
 	}
 }
 

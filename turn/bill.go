@@ -22,7 +22,7 @@ type Bill struct {
 
 // openBill begins the bill of a process that was started with argv.
 func (k agent) openBill(argv []string) Bill {
-	return Bill{Model: modelIn(argv), Settled: k.settles}
+	return Bill{Model: modelIn(argv), Settled: k.billsCalls}
 }
 
 // add enters what an event tells.
@@ -32,7 +32,7 @@ func (k agent) add(b *Bill, e Event) {
 		if e.Model != "" {
 			b.Model = head(clean(e.Model), maxModel)
 		}
-		if k.metered && validSession(e.Session) {
+		if k.cumulative && validSession(e.Session) {
 			b.Meter = e.Session
 		}
 	case Done:
@@ -57,9 +57,9 @@ func modelIn(argv []string) string {
 	return head(clean(model), maxModel)
 }
 
-// Billed is the bill of the attempt in dir as its events.jsonl tells it, for an
+// ReplayBill is the bill of the attempt in dir as its events.jsonl tells it, for an
 // attempt whose runner died. It is empty where nothing can be read; see Said.
-func Billed(dir string) Bill {
+func ReplayBill(dir string) Bill {
 	f, err := openEvents(dir)
 	if err != nil {
 		return Bill{}
@@ -67,8 +67,8 @@ func Billed(dir string) Bill {
 	defer f.Close()
 	var kind agent
 	var b Bill
-	readLines(io.LimitReader(f, maxSaidRead), func(line []byte) []Event {
-		var first started
+	readLines(io.LimitReader(f, maxReplay), func(line []byte) []Event {
+		var first startLine
 		if json.Unmarshal(line, &first) == nil && first.Kind == "start" {
 			kind, _, _ = agentFor(first.Runner)
 			b = kind.openBill(first.Argv)

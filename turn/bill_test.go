@@ -45,12 +45,12 @@ func TestResumedBill(t *testing.T) {
 				t.Errorf("the result says %+v, want %+v", res.Bill, c.want)
 			}
 			// The runner might have died: events.jsonl tells it as well.
-			if bill := Billed(b.Dir); bill != c.want {
+			if bill := ReplayBill(b.Dir); bill != c.want {
 				t.Errorf("events.jsonl says %+v, want %+v", bill, c.want)
 			}
 		})
 	}
-	if bill := Billed(t.TempDir()); bill != (Bill{}) {
+	if bill := ReplayBill(t.TempDir()); bill != (Bill{}) {
 		t.Errorf("of nothing: %+v", bill)
 	}
 }

@@ -20,10 +20,10 @@ func claudeAgent() agent {
 			}
 			return append(argv, a.Extra...)
 		},
-		parse:   claudeParser,
-		joint:   "\n\n",
-		refused: regexp.MustCompile(`(?i)not logged in|invalid (x-)?api[ -]key|please run /login|authentication_failed|authentication_error|billing_error|credit balance is too low|oauth token (has expired|revoked)|failed to authenticate`),
-		stale:   regexp.MustCompile(`(?i)no conversation found with session id`),
+		parse:        claudeParser,
+		separator:    "\n\n",
+		loginRefused: regexp.MustCompile(`(?i)not logged in|invalid (x-)?api[ -]key|please run /login|authentication_failed|authentication_error|billing_error|credit balance is too low|oauth token (has expired|revoked)|failed to authenticate`),
+		sessionGone:  regexp.MustCompile(`(?i)no conversation found with session id`),
 	}
 }
 
@@ -126,11 +126,11 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 			return []Event{{Kind: SessionStart, Session: l.Session, Model: l.Model}}
 		}
 		if l.Subtype == "api_retry" {
-			return []Event{{Kind: Error, Text: "retrying: " + word(l.Error)}}
+			return []Event{{Kind: Error, Text: "retrying: " + errorText(l.Error)}}
 		}
 		return unknown(line)
 	case "assistant":
-		if reason := word(l.Error); reason != "" {
+		if reason := errorText(l.Error); reason != "" {
 			// The CLI's own words on a fault, dressed as the model's. The
 			// result that follows says them again.
 			return []Event{{Kind: Error, Text: reason}}
@@ -187,8 +187,8 @@ func claudeResult(l claudeLine, spent float64) Event {
 	return e
 }
 
-// word is an error that may be a string or an object with a type or a message.
-func word(raw json.RawMessage) string {
+// errorText is an error that may be a string or an object with a type or a message.
+func errorText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s

@@ -18,11 +18,11 @@ func codexAgent() agent {
 			}
 			return append(argv, "-")
 		},
-		parse:   codexParser,
-		joint:   "\n\n",
-		metered: true,
-		refused: regexp.MustCompile(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
-		stale:   regexp.MustCompile(`(?i)no rollout found|thread not found|no saved session found`),
+		parse:        codexParser,
+		separator:    "\n\n",
+		cumulative:   true,
+		loginRefused: regexp.MustCompile(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
+		sessionGone:  regexp.MustCompile(`(?i)no rollout found|thread not found|no saved session found`),
 	}
 }
 
@@ -77,7 +77,7 @@ func codexParser() parser {
 				Output: l.Usage.Output, CacheRead: l.Usage.Cached, CacheWrite: l.Usage.CacheWrite,
 			}}}
 		case "turn.failed":
-			return []Event{{Kind: Done, Failed: true, Text: word(l.Error)}}
+			return []Event{{Kind: Done, Failed: true, Text: errorText(l.Error)}}
 		case "error":
 			return []Event{{Kind: Error, Text: l.Message}}
 		}

@@ -14,9 +14,9 @@ const eventsName = "events.jsonl"
 // maxEventText bounds the text of one line of events.jsonl.
 const maxEventText = 64 << 10
 
-// started is the first line of events.jsonl. It holds no prompt and no
+// startLine is the first line of events.jsonl. It holds no prompt and no
 // environment: those may hold secrets, argv must not.
-type started struct {
+type startLine struct {
 	Time    time.Time `json:"time"`
 	Kind    string    `json:"kind"` // "start"
 	Version string    `json:"version"`
@@ -26,14 +26,14 @@ type started struct {
 	PID     int       `json:"pid"` // 0: it could not be started
 }
 
-// happened is a line between the first and the last.
-type happened struct {
+// eventLine is a line between the first and the last.
+type eventLine struct {
 	Time time.Time `json:"time"`
 	Event
 }
 
-// ended is the last line of events.jsonl. Its absence says that the runner died.
-type ended struct {
+// endLine is the last line of events.jsonl. Its absence says that the runner died.
+type endLine struct {
 	Time     time.Time `json:"time"`
 	Kind     string    `json:"kind"` // "end"
 	Exit     Exit      `json:"exit"`
@@ -69,7 +69,7 @@ func (l *eventLog) event(at time.Time, e Event) {
 		return
 	}
 	e.Text = head(e.Text, maxEventText)
-	l.line(happened{at.UTC(), e})
+	l.line(eventLine{at.UTC(), e})
 }
 
 // line writes v whatever the room: the first and the last line always fit.
@@ -89,7 +89,7 @@ func (l *eventLog) line(v any) {
 
 // end writes the last line, even after events that could not be written, and
 // says what went wrong.
-func (l *eventLog) end(last ended) error {
+func (l *eventLog) end(last endLine) error {
 	failed := l.err
 	if l.w == nil {
 		return fmt.Errorf("write events: %w", failed)

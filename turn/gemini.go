@@ -17,9 +17,9 @@ func geminiAgent() agent {
 			}
 			return append(argv, a.Extra...)
 		},
-		parse:   func() parser { return parseGemini },
-		refused: regexp.MustCompile(`(?i)please set an auth method|invalid auth method|when using (gemini api|vertex ai), you must|api key not valid|api_key_invalid|unauthenticated|manual authorization is required`),
-		stale:   regexp.MustCompile(`(?i)error resuming session: (no previous sessions found|invalid session identifier|failed to load session)`),
+		parse:        func() parser { return parseGemini },
+		loginRefused: regexp.MustCompile(`(?i)please set an auth method|invalid auth method|when using (gemini api|vertex ai), you must|api key not valid|api_key_invalid|unauthenticated|manual authorization is required`),
+		sessionGone:  regexp.MustCompile(`(?i)error resuming session: (no previous sessions found|invalid session identifier|failed to load session)`),
 	}
 }
 
@@ -65,7 +65,7 @@ func parseGemini(line []byte) []Event {
 	case "result":
 		e := Event{Kind: Done, Usage: Usage{Input: l.Stats.Input, Output: l.Stats.Output, CacheRead: l.Stats.Cached}}
 		if l.Status != "success" {
-			e.Failed, e.Text = true, word(l.Error)
+			e.Failed, e.Text = true, errorText(l.Error)
 			if e.Text == "" {
 				e.Text = "the result says " + l.Status
 			}

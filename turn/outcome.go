@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// result says what came of it, once follow has returned. Its error means that
+// outcome says what came of it, once follow has returned. Its error means that
 // the child never became the agent, by a fault of ours.
-func (s *supervisor) result() (Result, error) {
+func (s *supervisor) outcome() (Result, error) {
 	res := Result{
 		ExitCode: -1, Exit: ExitError,
 		Stderr:  s.stderr.String(),
@@ -24,11 +24,11 @@ func (s *supervisor) result() (Result, error) {
 		return Result{}, err
 	}
 
-	s.judge(&res, child)
+	s.decideStatus(&res, child)
 	s.takeAnswer(&res)
-	s.takeOutput(&res)
-	s.demandAnswer(&res)
-	s.blame(&res)
+	s.listOutput(&res)
+	s.requireAnswer(&res)
+	s.classifyFailure(&res)
 	if s.left {
 		res.Notes = append(res.Notes, "a process that the agent started left its group and was abandoned")
 	}
@@ -50,9 +50,9 @@ func (s *supervisor) child() (Process, error) {
 	return p, nil
 }
 
-// judge finds Status, Exit and Reason from how the process ended and what its
+// decideStatus finds Status, Exit and Reason from how the process ended and what its
 // stream said last.
-func (s *supervisor) judge(res *Result, child Process) {
+func (s *supervisor) decideStatus(res *Result, child Process) {
 	if s.ending != nil {
 		res.Exit, res.Status, res.Reason = s.ending.exit, s.ending.status, s.ending.reason
 		if s.ending.exit != ExitIdle {
@@ -126,8 +126,8 @@ func (s *supervisor) takeAnswer(res *Result) {
 	}
 }
 
-// takeOutput lists the box; one that is gone is worth a note.
-func (s *supervisor) takeOutput(res *Result) {
+// listOutput lists the box; one that is gone is worth a note.
+func (s *supervisor) listOutput(res *Result) {
 	names, notes, err := ListOutput(s.a.Dir)
 	res.Output = names
 	res.Notes = append(res.Notes, notes...)
@@ -136,9 +136,9 @@ func (s *supervisor) takeOutput(res *Result) {
 	}
 }
 
-// demandAnswer keeps an agent that ended without a word from passing for one
+// requireAnswer keeps an agent that ended without a word from passing for one
 // that answered.
-func (s *supervisor) demandAnswer(res *Result) {
+func (s *supervisor) requireAnswer(res *Result) {
 	if res.Text != "" || (res.Status != Success && res.Status != Partial) {
 		return
 	}
@@ -155,27 +155,27 @@ func (s *supervisor) demandAnswer(res *Result) {
 	res.Status = Failed
 }
 
-// blame looks in what the agent called an error for a refused login and for a
+// classifyFailure looks in what the agent called an error for a refused login and for a
 // session that is gone. An agent that is refused may try again and again until
 // our own deadline.
-func (s *supervisor) blame(res *Result) {
+func (s *supervisor) classifyFailure(res *Result) {
 	if res.Status == Success || res.Status == Canceled || res.Status == TimedOut && res.Text != "" {
 		return
 	}
 	said := s.faults.String() + "\n" + res.Stderr
-	if s.a.Session != "" && lineWith(said, s.agent.stale) != "" {
+	if s.a.Session != "" && firstMatch(said, s.agent.sessionGone) != "" {
 		res.SessionStale, res.Session = true, ""
 		return
 	}
-	if line := lineWith(said, s.agent.refused); line != "" {
+	if line := firstMatch(said, s.agent.loginRefused); line != "" {
 		res.Credential = s.c.credential(line)
-	} else if s.agent.refusedExit > 0 && res.ExitCode == s.agent.refusedExit {
+	} else if s.agent.loginExit > 0 && res.ExitCode == s.agent.loginExit {
 		res.Credential = s.c.credential(res.Reason)
 	}
 }
 
-// lineWith is the first line that matches, cut; "" if there is none.
-func lineWith(said string, want *regexp.Regexp) string {
+// firstMatch is the first line that matches, cut; "" if there is none.
+func firstMatch(said string, want *regexp.Regexp) string {
 	if want == nil {
 		return ""
 	}

@@ -20,22 +20,22 @@ func (p proc) lives() bool {
 	return err == nil && now.start == p.start
 }
 
-// kin is an agent's process group and those of its descendants that made
+// processFamily is an agent's process group and those of its descendants that made
 // groups of their own, as claude and gemini do for the commands of their
 // tools: a signal to the group alone would leave those running. A process that
 // has left the family, since its parent ended before the agent was told to,
 // is a daemon and is not kin.
-type kin struct {
-	group int
-	apart []proc // outside of the group, as of the last look
+type processFamily struct {
+	group   int
+	outside []proc // outside of the group, as of the last look
 }
 
-// look finds the descendants of what it knew and of the leader, and says
+// refresh finds the descendants of what it knew and of the leader, and says
 // whether any of the family still lives.
-func (k *kin) look() (lives bool) {
+func (k *processFamily) refresh() (lives bool) {
 	all := processes()
 	children := make(map[int][]proc)
-	family := slices.DeleteFunc(slices.Clone(k.apart), func(p proc) bool { return !slices.ContainsFunc(all, p.is) })
+	family := slices.DeleteFunc(slices.Clone(k.outside), func(p proc) bool { return !slices.ContainsFunc(all, p.is) })
 	for _, p := range all {
 		children[p.parent] = append(children[p.parent], p)
 		if p.group == k.group {
@@ -49,7 +49,7 @@ func (k *kin) look() (lives bool) {
 			}
 		}
 	}
-	k.apart = slices.DeleteFunc(slices.Clone(family), func(p proc) bool { return p.group == k.group })
+	k.outside = slices.DeleteFunc(slices.Clone(family), func(p proc) bool { return p.group == k.group })
 	return len(family) > 0
 }
 
@@ -57,9 +57,9 @@ func (k *kin) look() (lives bool) {
 func (p proc) is(other proc) bool { return p.pid == other.pid && p.start == other.start }
 
 // signal reaches everyone that look found. Those that are gone are no error.
-func (k *kin) signal(sig unix.Signal) error {
+func (k *processFamily) signal(sig unix.Signal) error {
 	err := unix.Kill(-k.group, sig)
-	for _, p := range k.apart {
+	for _, p := range k.outside {
 		if p.lives() {
 			_ = unix.Kill(p.pid, sig)
 		}

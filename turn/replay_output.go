@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSaidRead is how much of an events.jsonl Said reads; its writer stops
+// maxReplay is how much of an events.jsonl Said reads; its writer stops
 // earlier.
-const maxSaidRead = 2 * DefaultMaxEvents
+const maxReplay = 2 * DefaultMaxEvents
 
-// Said is what the agent of the attempt in dir had said when its runner died,
+// ReplayOutput is what the agent of the attempt in dir had said when its runner died,
 // as events.jsonl tells it: all its text, or the answer that it was done with,
 // clean as Result.Text is and at most DefaultMaxText bytes. It is "" where
 // nothing was said or can be read. A line that is torn, foreign or too long
 // takes nothing else away.
-func Said(dir string) string {
+func ReplayOutput(dir string) string {
 	f, err := openEvents(dir)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	var s said
-	readLines(io.LimitReader(f, maxSaidRead), s.read, func(Event) {})
+	var s outputReplay
+	readLines(io.LimitReader(f, maxReplay), s.read, func(Event) {})
 	if s.answer != "" {
 		return head(clean(s.answer), DefaultMaxText)
 	}
@@ -52,15 +52,15 @@ func openEvents(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// said gathers an agent's words from its events.
-type said struct {
+// outputReplay gathers an agent's words from its events.
+type outputReplay struct {
 	joint  string // between two pieces of text
 	text   strings.Builder
 	answer string // the whole one, unless the agent went to work again
 }
 
 // read is the parser of events.jsonl; what it reads, it keeps.
-func (s *said) read(line []byte) []Event {
+func (s *outputReplay) read(line []byte) []Event {
 	var l struct {
 		Event
 		Runner string `json:"runner"` // of the first line
@@ -71,7 +71,7 @@ func (s *said) read(line []byte) []Event {
 	switch l.Kind {
 	case "start":
 		if kind, _, err := agentFor(l.Runner); err == nil {
-			s.joint = kind.joint
+			s.joint = kind.separator
 		}
 	case TextDelta:
 		s.answer = ""

@@ -13,7 +13,7 @@ import (
 func TestSaidOfARealAttempt(t *testing.T) {
 	b := newBench(t, `printf 'first \342\202'; printf '\254\n'; echo "  second"; exit 3`)
 	res := b.run()
-	if got := Said(b.Dir); got != res.Text || got != "first €\n  second" {
+	if got := ReplayOutput(b.Dir); got != res.Text || got != "first €\n  second" {
 		t.Errorf("said %q, the result has %q", got, res.Text)
 	}
 }
@@ -39,7 +39,7 @@ func TestSaidOfAStream(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, eventsName), []byte(strings.Join(c.lines, "\n")), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got := Said(dir); got != c.want {
+			if got := ReplayOutput(dir); got != c.want {
 				t.Errorf("said %.80q, want %q", got, c.want)
 			}
 		})
@@ -53,7 +53,7 @@ func TestSaidIsBounded(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, eventsName), []byte(strings.Repeat(line, 400)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := Said(dir); len(got) != DefaultMaxText {
+	if got := ReplayOutput(dir); len(got) != DefaultMaxText {
 		t.Errorf("%d bytes, want %d", len(got), DefaultMaxText)
 	}
 }
@@ -71,7 +71,7 @@ func TestSaidWhereSomethingElseLies(t *testing.T) {
 			if err := put(filepath.Join(dir, eventsName)); err != nil {
 				t.Fatal(err)
 			}
-			if got := Said(dir); got != "" {
+			if got := ReplayOutput(dir); got != "" {
 				t.Errorf("said %q", got)
 			}
 		})

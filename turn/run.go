@@ -51,17 +51,17 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 	argv := kind.argv(command, a)
 	env := c.environ(a)
 	log := openEventLog(a.Dir, c.MaxEvents)
-	first := started{Time: time.Now().UTC(), Kind: "start", Version: c.Version, Runner: c.Runner, Argv: argv, Workdir: c.Workdir}
+	first := startLine{Time: time.Now().UTC(), Kind: "start", Version: c.Version, Runner: c.Runner, Argv: argv, Workdir: c.Workdir}
 
 	path, err := c.find(argv[0], env["PATH"])
 	if err != nil {
 		log.line(first)
-		return failed(err).logged(log), nil
+		return failed(err).closeLog(log), nil
 	}
 	p, err := c.start(a, path, argv, env)
 	if err != nil {
 		log.line(first)
-		failed(err).logged(log)
+		failed(err).closeLog(log)
 		return Result{}, err
 	}
 	first.PID = p.pid
@@ -70,12 +70,12 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 	s := newSupervisor(c, a, kind, p, log, watch)
 	s.bill = kind.openBill(argv)
 	s.follow(ctx)
-	res, err := s.result()
+	res, err := s.outcome()
 	if err != nil {
-		failed(err).logged(log)
+		failed(err).closeLog(log)
 		return Result{}, err
 	}
-	res = res.logged(log)
+	res = res.closeLog(log)
 	if s.ending != nil && s.ending.exit == ExitStopped && !errors.Is(context.Cause(ctx), ErrStopped) {
 		return res, context.Cause(ctx)
 	}
@@ -100,10 +100,10 @@ func (c Config) find(program, path string) (string, error) {
 	return lookPath(program, path, c.Workdir)
 }
 
-// logged writes the last line of events.jsonl. If the file could not be
+// closeLog writes the last line of events.jsonl. If the file could not be
 // written, the answer stands and a note says so.
-func (r Result) logged(log *eventLog) Result {
-	err := log.end(ended{
+func (r Result) closeLog(log *eventLog) Result {
+	err := log.end(endLine{
 		Time: time.Now().UTC(), Kind: "end", Exit: r.Exit, ExitCode: r.ExitCode,
 		Status: r.Status, Reason: r.Reason, Stderr: r.Stderr,
 	})

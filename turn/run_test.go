@@ -65,9 +65,9 @@ func TestEventsFile(t *testing.T) {
 		t.Errorf("a secret in\n%s", text)
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	var first started
-	var middle happened
-	var last ended
+	var first startLine
+	var middle eventLine
+	var last endLine
 	for i, v := range []any{&first, &middle, &last} {
 		if err := json.Unmarshal([]byte(lines[i]), v); err != nil {
 			t.Fatal(err)
@@ -372,9 +372,9 @@ func TestDiskFull(t *testing.T) {
 		t.Skip(err)
 	}
 	log := &eventLog{w: full, room: 1 << 20}
-	log.line(started{})
+	log.line(startLine{})
 	log.event(time.Now(), Event{Kind: TextDelta, Text: "x"})
-	res := Result{Status: Success, Text: "x"}.logged(log)
+	res := Result{Status: Success, Text: "x"}.closeLog(log)
 	res.check(t, Success, "", "x", "")
 	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "no space left") {
 		t.Errorf("notes %q", res.Notes)

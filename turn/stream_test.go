@@ -314,7 +314,7 @@ func fuzzParser(f *testing.F, parse func() parser, streams ...string) {
 	known := map[EventKind]bool{SessionStart: true, Thinking: true, TextDelta: true, ToolUse: true,
 		ToolResult: true, Done: true, Error: true, Unknown: true}
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		m := New(nil)
+		m := NewActivity(nil)
 		readLines(strings.NewReader(string(stream)), parse(), func(e Event) {
 			if !known[e.Kind] {
 				t.Errorf("kind %q", e.Kind)

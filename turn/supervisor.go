@@ -13,8 +13,8 @@ import (
 const (
 	// settleFor is how long a pipe that a grandchild keeps open is read after
 	// the agent itself has ended; settleMost, if what was read is not yet taken in.
-	settleFor  = time.Second
-	settleMost = 10 * time.Second
+	drainFor  = time.Second
+	drainMost = 10 * time.Second
 
 	stderrTail = 8 << 10
 )
@@ -37,7 +37,7 @@ type supervisor struct {
 	watch func(Progress)
 
 	queue   chan Event // what was read and not yet applied
-	machine *Machine
+	machine *Activity
 	live    Live
 	shown   time.Time // when live.json was last written
 	stale   bool      // live.json is behind
@@ -63,7 +63,7 @@ type supervisor struct {
 	termed  time.Time // when TERM was sent
 	killed  time.Time // when KILL was sent
 	left    bool      // something outlived KILL, or left the group with the pipes
-	family  kin
+	family  processFamily
 	looked  time.Time // when the family was last looked at
 	lives   bool      // what was seen then
 }
@@ -73,14 +73,14 @@ func newSupervisor(c Config, a Attempt, kind agent, p *process, log *eventLog, w
 	s := &supervisor{
 		c: c, a: a, agent: kind, p: p, log: log, watch: watch,
 		queue:   make(chan Event, 64),
-		machine: New(nil),
+		machine: NewActivity(nil),
 		answer:  spool{path: filepath.Join(a.Dir, answerName), maxMem: c.MaxText, maxFile: c.MaxOutput},
 		faults:  tail{max: stderrTail},
 		stderr:  tail{max: stderrTail},
 		session: a.Session,
 		lastOut: now,
 		wall:    now.Add(c.Timeout),
-		family:  kin{group: p.pid},
+		family:  processFamily{group: p.pid},
 		stale:   true,
 	}
 	s.live = Live{TurnID: a.TurnID, Epoch: a.Epoch, Runner: c.Runner, PID: p.pid, Started: now.UTC(), Session: a.Session}
@@ -191,11 +191,11 @@ func (s *supervisor) apply(e Event) {
 		}
 	case TextDelta:
 		if s.answer.n > 0 {
-			s.answer.write(s.agent.joint)
+			s.answer.write(s.agent.separator)
 		}
 		s.answer.write(e.Text)
 		if s.segment.Len() > 0 {
-			s.segment.WriteString(s.agent.joint)
+			s.segment.WriteString(s.agent.separator)
 		}
 		if s.segment.Len() <= s.c.MaxText { // one longer than that is not used
 			s.segment.WriteString(e.Text)
@@ -305,7 +305,7 @@ func (s *supervisor) end(why ending) {
 // signal reaches the family. Once the leader is reaped the group's number is
 // only ours while the group lives.
 func (s *supervisor) signal(sig unix.Signal) {
-	if lives := s.family.look(); lives || s.exited.IsZero() {
+	if lives := s.family.refresh(); lives || s.exited.IsZero() {
 		_ = s.family.signal(sig) // one that cannot be signalled outlives its grace, which is told
 	}
 }
@@ -318,9 +318,9 @@ func (s *supervisor) settled(now time.Time) bool {
 	if s.drained {
 		return true
 	}
-	wait := settleFor
+	wait := drainFor
 	if len(s.queue) > 0 {
-		wait = settleMost
+		wait = drainMost
 	}
 	return !now.Before(s.exited.Add(wait))
 }
@@ -329,7 +329,7 @@ func (s *supervisor) settled(now time.Time) bool {
 // prints without end would have us do nothing else.
 func (s *supervisor) familyLives(now time.Time) bool {
 	if !now.Before(s.looked.Add(pollEvery)) {
-		s.looked, s.lives = now, s.family.look()
+		s.looked, s.lives = now, s.family.refresh()
 	}
 	return s.lives
 }

@@ -21,20 +21,20 @@ const AnthropicURL = "https://api.anthropic.com"
 // Messages is Anthropic's Messages API.
 type Messages struct {
 	service anthropic.MessageService
-	web     *web
+	http    *httpClient
 	url     string // "" is AnthropicURL
 }
 
 // NewMessages makes a client of the API at url, without the "/v1/messages".
 // stall is how long it may say nothing.
 func NewMessages(url, key string, stall time.Duration) *Messages {
-	m := &Messages{web: newWeb(key, stall), url: url}
+	m := &Messages{http: newHTTPClient(key, stall), url: url}
 	// Not anthropic.NewClient, which links everything else there is, and reads
 	// the environment.
 	m.service = anthropic.NewMessageService(
 		option.WithBaseURL(cmp.Or(url, AnthropicURL)),
 		option.WithAPIKey(key),
-		option.WithHTTPClient(m.web),
+		option.WithHTTPClient(m.http),
 		option.WithMaxRetries(0),
 	)
 	return m
@@ -51,7 +51,7 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	var b blocks
 	for stream.Next() {
 		b.take(stream.Current(), say)
-		if b.size() > mostAnswer {
+		if b.size() > maxAnswer {
 			b.answer.Stop = StopLength
 			break
 		}
@@ -63,7 +63,7 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	case context.Cause(ctx) != nil:
 		return b.answer, context.Cause(ctx)
 	case err == nil:
-		return b.answer, errCut
+		return b.answer, errBrokenOff
 	default:
 		return b.answer, m.fault(err)
 	}
@@ -76,12 +76,12 @@ const inStream = "received error while streaming: "
 // fault is an error of the library as one of ours.
 func (m *Messages) fault(err error) error {
 	if data, ok := strings.CutPrefix(err.Error(), inStream); ok {
-		return m.web.said([]byte(data))
+		return m.http.streamFault([]byte(data))
 	}
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
-	return m.web.told(err)
+	return m.http.redactError(err)
 }
 
 // messageParams says q in the words of the API.
@@ -168,7 +168,7 @@ func (b *blocks) take(e anthropic.MessageStreamEventUnion, say func(string)) {
 	case "content_block_start":
 		b.close()
 		if e.ContentBlock.Type == "tool_use" {
-			b.answer.Calls = append(b.answer.Calls, Call{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name, Args: atOnce(e.ContentBlock.Input)})
+			b.answer.Calls = append(b.answer.Calls, Call{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name, Args: wholeInput(e.ContentBlock.Input)})
 		}
 	case "content_block_delta":
 		switch e.Delta.Type {
@@ -214,9 +214,9 @@ func (b *blocks) finish() {
 	b.answer.fillIn()
 }
 
-// atOnce is the input that some servers give with the beginning of a call,
+// wholeInput is the input that some servers give with the beginning of a call,
 // where Anthropic's has none.
-func atOnce(input any) string {
+func wholeInput(input any) string {
 	object, _ := input.(map[string]any)
 	if len(object) == 0 {
 		return ""

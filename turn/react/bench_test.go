@@ -37,7 +37,7 @@ func BenchmarkTenTools(b *testing.B) {
 			loop := react.Loop{
 				Model: model, Names: react.Names{Usual: "usual"}, Tools: notches(new([]string))[:1],
 				Emit:  func(turn.Event) {},
-				Look:  func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
+				Check: func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
 				Spent: func(context.Context, react.Expense) error { return nil },
 				Rest:  func(context.Context) error { return nil },
 			}

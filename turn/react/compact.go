@@ -17,21 +17,21 @@ const (
 	compactAt = 90
 )
 
-// mostVain is how many summaries in a row may come to nothing, or be of no use,
+// maxUselessSummaries is how many summaries in a row may come to nothing, or be of no use,
 // before no more are asked for in this wake.
-const mostVain = 2
+const maxUselessSummaries = 2
 
-// spare says whether the model may be asked for a summary and still once for an
+// canSummarise says whether the model may be asked for a summary and still once for an
 // answer.
-func (l *Loop) spare() bool { return l.talk.calls < l.MaxCalls-1 }
+func (l *Loop) canSummarise() bool { return l.conversation.calls < l.MaxCalls-1 }
 
-// fit keeps the conversation within the window.
-func (l *Loop) fit(ctx context.Context) error {
-	full := l.talk.tokens(len(l.System)) * 100 / int64(l.Window)
+// fitWindow keeps the conversation within the window.
+func (l *Loop) fitWindow(ctx context.Context) error {
+	full := l.conversation.tokens(len(l.System)) * 100 / int64(l.Window)
 	switch {
-	case full >= compactAt && l.talk.vain < mostVain && l.spare():
+	case full >= compactAt && l.conversation.uselessSummaries < maxUselessSummaries && l.canSummarise():
 		return l.compact(ctx)
-	case full >= warnAt && !l.talk.warned:
+	case full >= warnAt && !l.conversation.warned:
 		return l.keep(Step{Kind: StepWarning, Text: fmt.Sprintf("[%d %% of your context window are used. At %d %% this conversation is replaced by a summary: write down what must not be lost.]", full, compactAt)})
 	}
 	return nil
@@ -42,13 +42,13 @@ func (l *Loop) fit(ctx context.Context) error {
 func (l *Loop) compact(ctx context.Context) error {
 	l.Emit(turn.Event{Kind: turn.Thinking, Text: "summarising what was said"})
 	room := l.Window / 100 * warnAt * bytesPerToken
-	answer, err := l.summarise(ctx, "The record of your work so far:\n\n"+transcript(l.talk.messages, room)+l.Brief)
+	answer, err := l.summarise(ctx, "The record of your work so far:\n\n"+transcript(l.conversation.messages, room)+l.Brief)
 	if err == nil {
 		return l.keep(Step{Kind: StepSummary, Text: l.summed(answer.Text)})
 	}
-	_, isOver := errors.AsType[overNow](err)
+	_, isOver := errors.AsType[endWake](err)
 	_, ours := errors.AsType[*broken](err)
-	if ctx.Err() != nil || isOver || ours || fateOf(err) == refused {
+	if ctx.Err() != nil || isOver || ours || classify(err) == refused {
 		return err
 	}
 	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("no summary was made of the conversation, it goes on as it is: %v", err)})
@@ -77,7 +77,7 @@ func (l *Loop) Summary(ctx context.Context, text string) error {
 // there is time.
 func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	for n := 0; ; n++ {
-		o, err := l.look(ctx)
+		o, err := l.check(ctx)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -103,8 +103,8 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 // so that no word of the task is lost unless it is very long, and the summary.
 func (l *Loop) summed(summary string) string {
 	task := ""
-	if len(l.talk.messages) > 0 {
-		task = l.talk.messages[0].Text
+	if len(l.conversation.messages) > 0 {
+		task = l.conversation.messages[0].Text
 	}
 	if at := strings.Index(task, summaryMark); at >= 0 {
 		task = task[:at]
@@ -120,11 +120,11 @@ const summaryMark = "\n\n[What you did since, as a summary, which stands for all
 // transcript tells a conversation as a text of at most room bytes or so: where
 // it is too long, of its longest parts only the beginnings.
 func transcript(messages []Message, room int) string {
-	for most := mostResult; ; most /= 2 {
+	for most := maxResult; ; most /= 2 {
 		var b strings.Builder
 		part := func(who, text string) {
 			if len(text) > most {
-				text = fmt.Sprintf("%s\n[cut: %d bytes more]", whole([]byte(text[:most])), len(text)-most)
+				text = fmt.Sprintf("%s\n[cut: %d bytes more]", wholeRunes([]byte(text[:most])), len(text)-most)
 			}
 			fmt.Fprintf(&b, "## %s\n%s\n\n", who, text)
 		}

@@ -23,7 +23,7 @@ const (
 	endMark   = "--"
 )
 
-func (c Confined) list() []string {
+func (c Confined) args() []string {
 	var args []string
 	for _, dir := range c.Write {
 		args = append(args, writeMark+dir)
@@ -34,8 +34,8 @@ func (c Confined) list() []string {
 	return append(args, endMark)
 }
 
-// unlist reads what list wrote, and what follows it.
-func unlist(args []string) (c Confined, argv []string, err error) {
+// parseConfined reads what list wrote, and what follows it.
+func parseConfined(args []string) (c Confined, argv []string, err error) {
 	for i, arg := range args {
 		switch {
 		case arg == endMark && i+1 < len(args):

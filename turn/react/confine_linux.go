@@ -26,7 +26,7 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // later; the third version, without which a file elsewhere could still be
 // truncated).
 func Confine(args []string) error {
-	c, argv, err := unlist(args)
+	c, argv, err := parseConfined(args)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func TestExecReachesNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer web.Close()
-	tool, err := react.Shell{Rooms: r, Self: self, Env: os.Environ(), Path: "/usr/bin:/bin:" + filepath.Dir(self), Timeout: time.Minute}.Tool()
+	tool, err := react.Shell{Folders: r, Self: self, Env: os.Environ(), Path: "/usr/bin:/bin:" + filepath.Dir(self), Timeout: time.Minute}.Tool()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// talk is the conversation as the steps tell it, and what must be known about
+// conversation is the conversation as the steps tell it, and what must be known about
 // it. Steps are applied one after the other, while they happen and when they
 // are read again: so a resumed loop knows what the one before it knew.
-type talk struct {
+type conversation struct {
 	messages []Message
 	open     []Call          // of the last answer, without a result yet
-	begun    map[string]bool // of them, those that may have run
+	started  map[string]bool // of them, those that may have run
 
-	calls  int             // answers and summaries of this wake
-	blank  int             // of them, the last ones that were empty
-	did    map[string]bool // tools that did something in this wake
-	used   map[string]bool // ids of all calls
-	repeat repetition
-	times  map[string]int // how often a call was made, by its id
+	calls      int             // answers and summaries of this wake
+	blanks     int             // of them, the last ones that were empty
+	succeeded  map[string]bool // tools that did something in this wake
+	ids        map[string]bool // ids of all calls
+	repetition repetition
+	repeats    map[string]int // how often a call was made, by its id
 
-	summed  bool // the messages begin with a summary
-	answers int  // since then
-	vain    int  // summaries of this wake that came to nothing, in a row
+	summed           bool // the messages begin with a summary
+	answers          int  // since then
+	uselessSummaries int  // summaries of this wake that came to nothing, in a row
 
 	size    int   // bytes of the messages
 	counted int64 // tokens that the messages had at the last answer; 0: not said
@@ -31,30 +31,30 @@ type talk struct {
 	warned  bool  // of the window, since the last summary
 }
 
-func newTalk(steps []Step) *talk {
-	t := &talk{begun: map[string]bool{}, did: map[string]bool{}, used: map[string]bool{}, times: map[string]int{}}
+func newConversation(steps []Step) *conversation {
+	t := &conversation{started: map[string]bool{}, succeeded: map[string]bool{}, ids: map[string]bool{}, repeats: map[string]int{}}
 	for _, s := range steps {
 		t.apply(s)
 	}
 	return t
 }
 
-func (t *talk) apply(s Step) {
+func (t *conversation) apply(s Step) {
 	switch s.Kind {
 	case StepWake:
-		t.calls, t.blank, t.vain, t.did, t.repeat = 0, 0, 0, map[string]bool{}, repetition{}
-		t.tell(s.Text)
+		t.calls, t.blanks, t.uselessSummaries, t.succeeded, t.repetition = 0, 0, 0, map[string]bool{}, repetition{}
+		t.addText(s.Text)
 	case StepNote:
-		t.tell(s.Text)
+		t.addText(s.Text)
 	case StepWarning:
 		t.warned = true
-		t.tell(s.Text)
+		t.addText(s.Text)
 	case StepAnswer:
 		if s.Answer != nil {
 			t.answered(*s.Answer)
 		}
 	case StepCall:
-		t.begun[s.ID] = true
+		t.started[s.ID] = true
 	case StepResult:
 		t.resulted(s)
 	case StepSummary:
@@ -64,55 +64,55 @@ func (t *talk) apply(s Step) {
 
 // summarised lets a summary stand for the conversation. One that failed, or came
 // right after another, so that the window was full again at once, was in vain.
-func (t *talk) summarised(s Step) {
+func (t *conversation) summarised(s Step) {
 	t.calls++
 	if s.Failed {
-		t.vain++
+		t.uselessSummaries++
 		return
 	}
-	t.vain++
+	t.uselessSummaries++
 	if !t.summed || t.answers > 1 {
-		t.vain = 0
+		t.uselessSummaries = 0
 	}
 	t.messages, t.open = nil, nil
 	t.size, t.counted, t.since, t.warned = 0, 0, 0, false
 	t.summed, t.answers = true, 0
-	t.tell(s.Text)
+	t.addText(s.Text)
 }
 
-// tell adds to what the model is told next.
-func (t *talk) tell(text string) {
+// addText adds to what the model is told next.
+func (t *conversation) addText(text string) {
 	t.grow(len(text))
-	last := t.told()
+	last := t.lastTold()
 	if last.Text != "" {
 		last.Text += "\n\n"
 	}
 	last.Text += text
 }
 
-// told is the last message, if it is none of the model's, or a new one.
-func (t *talk) told() *Message {
+// lastTold is the last message, if it is none of the model's, or a new one.
+func (t *conversation) lastTold() *Message {
 	if n := len(t.messages); n == 0 || t.messages[n-1].Model {
 		t.messages = append(t.messages, Message{})
 	}
 	return &t.messages[len(t.messages)-1]
 }
 
-func (t *talk) grow(n int) { t.size, t.since = t.size+n, t.since+n }
+func (t *conversation) grow(n int) { t.size, t.since = t.size+n, t.since+n }
 
-func (t *talk) answered(a Answer) {
+func (t *conversation) answered(a Answer) {
 	t.calls++
 	t.answers++
 	if a.empty() {
-		t.blank++
+		t.blanks++
 		return // no API takes an empty message
 	}
-	t.blank = 0
+	t.blanks = 0
 	m := Message{Model: true, Text: shortened(a.Text)}
 	for _, c := range a.Calls {
 		c.Name = sendable(c.Name)
 		m.Calls = append(m.Calls, c)
-		t.used[c.ID], t.times[c.ID] = true, t.repeat.count(c)
+		t.ids[c.ID], t.repeats[c.ID] = true, t.repetition.count(c)
 	}
 	t.messages = append(t.messages, m)
 	t.open = a.Calls
@@ -122,16 +122,16 @@ func (t *talk) answered(a Answer) {
 	}
 }
 
-func (t *talk) resulted(s Step) {
+func (t *conversation) resulted(s Step) {
 	for i, c := range t.open {
 		if c.ID != s.ID {
 			continue
 		}
 		t.open = append(t.open[:i:i], t.open[i+1:]...)
 		if !s.Failed {
-			t.did[c.Name] = true
+			t.succeeded[c.Name] = true
 		}
-		t.told().Results = append(t.told().Results, Result{ID: s.ID, Text: s.Text, Failed: s.Failed})
+		t.lastTold().Results = append(t.lastTold().Results, Result{ID: s.ID, Text: s.Text, Failed: s.Failed})
 		t.grow(len(s.Text))
 		return
 	}
@@ -139,7 +139,7 @@ func (t *talk) resulted(s Step) {
 
 // tokens estimates how much of the window the conversation takes: what the API
 // counted, and for the rest what no text exceeds by much.
-func (t *talk) tokens(system int) int64 {
+func (t *conversation) tokens(system int) int64 {
 	if t.counted == 0 {
 		return int64(t.size+system) / bytesPerToken
 	}
@@ -148,21 +148,21 @@ func (t *talk) tokens(system int) int64 {
 
 const bytesPerToken = 3
 
-// mostRepeated is how much of an answer beside calls is sent back, in bytes. All
+// maxAnswerRepeated is how much of an answer beside calls is sent back, in bytes. All
 // of it is in the steps.
-const mostRepeated = 64 << 10
+const maxAnswerRepeated = 64 << 10
 
 func shortened(text string) string {
-	if len(text) <= mostRepeated {
+	if len(text) <= maxAnswerRepeated {
 		return text
 	}
-	return fmt.Sprintf("%s\n[cut: %d bytes more]", whole([]byte(text[:mostRepeated])), len(text)-mostRepeated)
+	return fmt.Sprintf("%s\n[cut: %d bytes more]", wholeRunes([]byte(text[:maxAnswerRepeated])), len(text)-maxAnswerRepeated)
 }
 
 // sendable makes the name of a tool that there is not one that the APIs take.
 func sendable(name string) string {
 	name = strings.Map(func(r rune) rune {
-		if plain(r) {
+		if nameRune(r) {
 			return r
 		}
 		return '_'
@@ -173,8 +173,8 @@ func sendable(name string) string {
 	return name[:min(len(name), 64)]
 }
 
-// plain says whether an API takes r in a name or an id.
-func plain(r rune) bool {
+// nameRune says whether an API takes r in a name or an id.
+func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }
 

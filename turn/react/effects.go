@@ -18,18 +18,18 @@ type Effects struct {
 	Search   func(ctx context.Context, query string, n int) (string, error)
 }
 
-// patience is how long a turn waits for a report by default, mostPatience at
+// defaultPatience is how long a turn waits for a report by default, mostPatience at
 // most (DESIGN 6: the deadline of a suspension).
 const (
-	patience     = 10 * time.Minute
-	mostPatience = 24 * time.Hour
-	mostSleep    = 24 * time.Hour // state keeps no longer wish
-	mostFound    = 20
+	defaultPatience = 10 * time.Minute
+	maxPatience     = 24 * time.Hour
+	maxSleep        = 24 * time.Hour // state keeps no longer wish
+	maxFound        = 20
 )
 
 // Tools are those of e that are there.
 func (e Effects) Tools() ([]Tool, error) {
-	var g gather
+	var g toolList
 	if e.Send != nil {
 		g.add(typed("send", "Tells another agent something that you await no answer to.", e.send))
 	}
@@ -51,26 +51,26 @@ func (e Effects) Tools() ([]Tool, error) {
 	return g.tools, g.err
 }
 
-type letter struct {
+type sendArgs struct {
 	To   string `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
 	Text string `json:"text" jsonschema:"what to say"`
 }
 
-func (e Effects) send(ctx context.Context, a letter) (string, error) {
+func (e Effects) send(ctx context.Context, a sendArgs) (string, error) {
 	if err := e.Send(ctx, a.To, a.Text); err != nil {
 		return "", err
 	}
 	return "sent", nil
 }
 
-type question struct {
+type askArgs struct {
 	To      string `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
 	Text    string `json:"text" jsonschema:"the question"`
 	Minutes int    `json:"minutes,omitempty" jsonschema:"how long to wait for the answer, 10 if left out"`
 }
 
-func (e Effects) ask(ctx context.Context, a question) (string, error) {
-	wait, err := lapse(a.Minutes, patience, mostPatience)
+func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
+	wait, err := minutes(a.Minutes, defaultPatience, maxPatience)
 	if err != nil {
 		return "", err
 	}
@@ -81,12 +81,12 @@ func (e Effects) ask(ctx context.Context, a question) (string, error) {
 	return fmt.Sprintf("asked, as %s: end your turn now, it goes on with the answer", id), nil
 }
 
-type result struct {
+type submitArgs struct {
 	Text   string            `json:"text,omitempty" jsonschema:"the answer"`
 	Fields map[string]string `json:"fields,omitempty" jsonschema:"results by the names that the message asks for"`
 }
 
-func (e Effects) submit(ctx context.Context, a result) (string, error) {
+func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
 	if a.Text == "" && len(a.Fields) == 0 {
 		return "", errors.New("there is nothing to submit: give a text or fields")
 	}
@@ -96,12 +96,12 @@ func (e Effects) submit(ctx context.Context, a result) (string, error) {
 	return "submitted: that is what this turn hands back; end it now", nil
 }
 
-type nap struct {
+type sleepArgs struct {
 	Minutes int `json:"minutes" jsonschema:"how long"`
 }
 
-func (e Effects) sleep(ctx context.Context, a nap) (string, error) {
-	d, err := lapse(a.Minutes, 0, mostSleep)
+func (e Effects) sleep(ctx context.Context, a sleepArgs) (string, error) {
+	d, err := minutes(a.Minutes, 0, maxSleep)
 	if err != nil {
 		return "", err
 	}
@@ -111,38 +111,38 @@ func (e Effects) sleep(ctx context.Context, a nap) (string, error) {
 	return fmt.Sprintf("noted: %v, from the end of this turn", d), nil
 }
 
-type memory struct {
+type rememberArgs struct {
 	Text string `json:"text" jsonschema:"the whole of your memory from now on"`
 }
 
-func (e Effects) remember(ctx context.Context, a memory) (string, error) {
+func (e Effects) remember(ctx context.Context, a rememberArgs) (string, error) {
 	if err := e.Remember(ctx, a.Text); err != nil {
 		return "", err
 	}
 	return "remembered", nil
 }
 
-type search struct {
+type searchArgs struct {
 	Query string `json:"query" jsonschema:"words to look for"`
 	Most  int    `json:"most,omitempty" jsonschema:"how many exchanges, 5 if left out, 20 at most"`
 }
 
-func (e Effects) search(ctx context.Context, a search) (string, error) {
+func (e Effects) search(ctx context.Context, a searchArgs) (string, error) {
 	if a.Most == 0 {
 		a.Most = 5
 	}
 	if a.Most < 0 {
 		return "", errors.New("most must be at least 1")
 	}
-	found, err := e.Search(ctx, a.Query, min(a.Most, mostFound))
+	found, err := e.Search(ctx, a.Query, min(a.Most, maxFound))
 	if err == nil && found == "" {
 		return "nothing was found", nil
 	}
 	return capped(found), err
 }
 
-// lapse is a model's number of minutes; 0 is def, where there is one.
-func lapse(minutes int, def, most time.Duration) (time.Duration, error) {
+// minutes is a model's number of minutes; 0 is def, where there is one.
+func minutes(minutes int, def, most time.Duration) (time.Duration, error) {
 	if minutes == 0 && def > 0 {
 		return def, nil
 	}

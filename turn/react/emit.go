@@ -40,8 +40,8 @@ func (l *Loop) flush() {
 
 // end tells that the wake is over. What is not all of an answer is what was
 // said in the course of it.
-func (l *Loop) end(ctx context.Context, o over) error {
-	if o.cut == "" && !l.talk.did["sleep"] && !l.talk.did["ask"] {
+func (l *Loop) end(ctx context.Context, o wakeEnd) error {
+	if o.cut == "" && !l.conversation.succeeded["sleep"] && !l.conversation.succeeded["ask"] {
 		if err := l.Rest(ctx); err != nil {
 			return l.fail(err)
 		}
@@ -57,7 +57,7 @@ func (l *Loop) end(ctx context.Context, o over) error {
 
 // fail tells that the wake came to nothing.
 func (l *Loop) fail(err error) error {
-	if fateOf(err) == refused {
+	if classify(err) == refused {
 		l.Emit(turn.Event{Kind: turn.Error, Text: turn.APIRefused + err.Error()})
 	}
 	e := l.done()
@@ -76,10 +76,10 @@ func (l *Loop) done() turn.Event {
 // backOff waits before the next try after the n-th fault; its error says that
 // there is none.
 func (l *Loop) backOff(ctx context.Context, n int, fault error) error {
-	if _, ours := errors.AsType[*broken](fault); ours || fateOf(fault) != passing {
+	if _, ours := errors.AsType[*broken](fault); ours || classify(fault) != transient {
 		return fault
 	}
-	wait := min(l.Backoff<<min(n, 16), mostBackoff)
+	wait := min(l.Backoff<<min(n, 16), maxBackoff)
 	wait += time.Duration((rand.Float64() - 0.5) * float64(wait) / 2) // so that many do not come back at once
 	if f, ok := errors.AsType[*Fault](fault); ok {
 		wait = max(wait, f.RetryAfter)

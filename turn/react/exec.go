@@ -16,7 +16,7 @@ import (
 // and writes below the rooms alone. A kernel that cannot confine it has no such
 // tool.
 type Shell struct {
-	Rooms   Rooms
+	Folders Folders
 	Self    string   // our own binary, which becomes the program
 	Env     []string // of the program
 	Path    string   // of Env: where programs are looked for
@@ -40,7 +40,7 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 	if a.Dir == "" {
 		a.Dir = "."
 	}
-	root, name, err := s.Rooms.open(a.Dir, true)
+	root, name, err := s.Folders.open(a.Dir, true)
 	if err != nil {
 		return "", err
 	}
@@ -51,8 +51,8 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 	if err != nil || !info.IsDir() {
 		return "", fmt.Errorf("%s is no folder of the working folder", a.Dir)
 	}
-	return run(ctx, s.Timeout, func(ctx context.Context) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, s.Self, slices.Concat([]string{ConfinedCommand}, s.confined().list(), a.Argv)...)
+	return runProgram(ctx, s.Timeout, func(ctx context.Context) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, s.Self, slices.Concat([]string{ConfinedCommand}, s.confined().args(), a.Argv)...)
 		cmd.Dir, cmd.Env = dir, s.Env
 		return cmd
 	}, "", true)
@@ -60,12 +60,12 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 
 // confined says what the program may do.
 func (s Shell) confined() Confined {
-	c := Confined{Write: []string{s.Rooms.Workdir}, Read: slices.DeleteFunc(filepath.SplitList(s.Path), func(dir string) bool { return !filepath.IsAbs(dir) })}
-	if s.Rooms.Output != "" {
-		c.Write = append(c.Write, s.Rooms.Output)
+	c := Confined{Write: []string{s.Folders.Workdir}, Read: slices.DeleteFunc(filepath.SplitList(s.Path), func(dir string) bool { return !filepath.IsAbs(dir) })}
+	if s.Folders.Output != "" {
+		c.Write = append(c.Write, s.Folders.Output)
 	}
-	if s.Rooms.Context != "" {
-		c.Read = append(c.Read, s.Rooms.Context)
+	if s.Folders.Context != "" {
+		c.Read = append(c.Read, s.Folders.Context)
 	}
 	return c
 }

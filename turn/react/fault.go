@@ -33,14 +33,14 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%d: %s", f.Status, text)
 }
 
-// fate is what a failed request means for the loop.
-type fate int
+// faultClass is what a failed request means for the loop.
+type faultClass int
 
 const (
-	fatal   fate = iota // the same request will fail again
-	passing             // may pass: overload, a limit of rate, the network
-	refused             // the credential, or the credit of its account
-	tooLong             // the conversation does not fit the model's window
+	fatal     faultClass = iota // the same request will fail again
+	transient                   // may pass: overload, a limit of rate, the network
+	refused                     // the credential, or the credit of its account
+	tooLong                     // the conversation does not fit the model's window
 )
 
 // What the APIs say, in lower case. Regular expressions would be compiled at
@@ -57,12 +57,12 @@ func holds(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// fateOf judges an error of Model.Answer. What is no answer of the API at all
+// classify judges an error of Model.Answer. What is no answer of the API at all
 // is the network's.
-func fateOf(err error) fate {
+func classify(err error) faultClass {
 	f, ok := errors.AsType[*Fault](err)
 	if !ok {
-		return passing
+		return transient
 	}
 	words := strings.ToLower(f.Type + " " + f.Text)
 	switch {
@@ -73,45 +73,45 @@ func fateOf(err error) fate {
 	case holds(words, brokeWords) || f.Status == 0 && holds(words, loginWords):
 		return refused
 	case f.Status == http.StatusTooManyRequests || f.Status == http.StatusRequestTimeout || f.Status == http.StatusConflict || f.Status >= 500:
-		return passing
+		return transient
 	case f.Status == http.StatusRequestEntityTooLarge || holds(words, longWords):
 		return tooLong
 	case f.Status == 0 && !holds(words, badRequest):
-		return passing
+		return transient
 	}
 	return fatal
 }
 
-// errCut: the stream ended before the answer did.
-var errCut = errors.New("the connection broke off in the middle of the answer")
+// errBrokenOff: the stream ended before the answer did.
+var errBrokenOff = errors.New("the connection broke off in the middle of the answer")
 
 // errStalled is the cause with which a request ends to which nothing comes.
 var errStalled = errors.New("the API fell silent")
 
 const (
-	mostFault = 64 << 10 // bytes of an error's body that are read
-	mostTold  = 500      // bytes of it that are told
-	mostBody  = 64 << 20 // bytes of an answer's stream
+	maxFault     = 64 << 10 // bytes of an error's body that are read
+	maxFaultText = 500      // bytes of it that are told
+	maxBody      = 64 << 20 // bytes of an answer's stream
 )
 
-// web makes the requests of a client library: what is no answer becomes a
+// httpClient makes the requests of a client library: what is no answer becomes a
 // *Fault, the body is bounded, and a request to which nothing comes for as long
 // as stall ends with errStalled.
-type web struct {
+type httpClient struct {
 	client *http.Client
 	key    string // kept out of what the API says back
 	stall  time.Duration
 }
 
-func newWeb(key string, stall time.Duration) *web {
-	return &web{key: key, stall: stall, client: &http.Client{
+func newHTTPClient(key string, stall time.Duration) *httpClient {
+	return &httpClient{key: key, stall: stall, client: &http.Client{
 		// A key must not follow a redirect to somebody else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
 // Do is http.Client.Do, with the promises of web.
-func (w *web) Do(req *http.Request) (*http.Response, error) {
+func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timer := time.AfterFunc(w.stall, func() { cancel(errStalled) })
 	res, err := w.client.Do(req.WithContext(ctx))
@@ -121,9 +121,9 @@ func (w *web) Do(req *http.Request) (*http.Response, error) {
 			return nil, cause
 		}
 		cancel(nil)
-		return nil, w.told(err)
+		return nil, w.redactError(err)
 	}
-	all := &body{ReadCloser: res.Body, left: mostBody, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
+	all := &limitedBody{ReadCloser: res.Body, left: maxBody, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
 	stream := bufio.NewReader(all)
 	if res.StatusCode/100 == 2 {
 		// What is posted asks for a stream, which never begins so.
@@ -136,9 +136,9 @@ func (w *web) Do(req *http.Request) (*http.Response, error) {
 		}
 	}
 	defer all.Close()
-	text, _ := io.ReadAll(io.LimitReader(stream, mostFault))
+	text, _ := io.ReadAll(io.LimitReader(stream, maxFault))
 	if res.StatusCode/100 == 2 {
-		return nil, w.noStream(text)
+		return nil, w.notStream(text)
 	}
 	f := faultFrom(text)
 	f.Status, f.Text = res.StatusCode, w.clean(f.Text)
@@ -149,26 +149,26 @@ func (w *web) Do(req *http.Request) (*http.Response, error) {
 	return nil, f
 }
 
-// said is the fault that stands in the middle of a stream.
-func (w *web) said(data []byte) *Fault {
+// streamFault is the fault that stands in the middle of a stream.
+func (w *httpClient) streamFault(data []byte) *Fault {
 	f := faultFrom(data)
 	f.Text = w.clean(f.Text)
 	return f
 }
 
-// noStream is the fault of a server that says that all is well, and sends JSON
+// notStream is the fault of a server that says that all is well, and sends JSON
 // where a stream was asked for: an error, or an answer all at once.
-func (w *web) noStream(text []byte) *Fault {
-	f := w.said(text)
+func (w *httpClient) notStream(text []byte) *Fault {
+	f := w.streamFault(text)
 	if f.Text == w.clean(string(text)) {
 		f = &Fault{Status: http.StatusOK, Text: "it answered with JSON where a stream was asked for: " + f.Text}
 	}
 	return f
 }
 
-// body is one that ends with an error after so many bytes, or when nothing has
+// limitedBody is one that ends with an error after so many bytes, or when nothing has
 // come for as long as stall.
-type body struct {
+type limitedBody struct {
 	io.ReadCloser
 	left   int64
 	ctx    context.Context
@@ -177,9 +177,9 @@ type body struct {
 	stall  time.Duration
 }
 
-func (b *body) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("an answer of more than %d bytes", mostBody)
+		return 0, fmt.Errorf("an answer of more than %d bytes", maxBody)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
@@ -190,14 +190,14 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *body) Close() error {
+func (b *limitedBody) Close() error {
 	b.timer.Stop()
 	b.cancel(nil)
 	return b.ReadCloser.Close()
 }
 
-// told is an error without the key, should somebody have put it into a URL.
-func (w *web) told(err error) error {
+// redactError is an error without the key, should somebody have put it into a URL.
+func (w *httpClient) redactError(err error) error {
 	if w.key == "" || !strings.Contains(err.Error(), w.key) {
 		return err
 	}
@@ -205,13 +205,13 @@ func (w *web) told(err error) error {
 }
 
 // clean keeps the key out of a text, and cuts it.
-func (w *web) clean(text string) string {
+func (w *httpClient) clean(text string) string {
 	if w.key != "" {
 		text = strings.ReplaceAll(text, w.key, "***")
 	}
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
-	if len(text) > mostTold {
-		return string(whole([]byte(text[:mostTold]))) + "…"
+	if len(text) > maxFaultText {
+		return string(wholeRunes([]byte(text[:maxFaultText]))) + "…"
 	}
 	return text
 }

@@ -14,24 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rooms are the folders that a model may see, as absolute paths: it reads in
+// Folders are the folders that a model may see, as absolute paths: it reads in
 // all of them and writes in Workdir and Output. No path leads out of them,
 // through a link or otherwise.
-type Rooms struct {
+type Folders struct {
 	Workdir string // where relative paths begin
 	Output  string // files left here go with the reply
 	Context string // the message as it came, its attachments, the history
 }
 
 const (
-	mostRead   = 48 << 10 // bytes of one read_file
-	mostListed = 500      // entries of one list
-	mostDeep   = 8        // levels of one list
+	maxRead   = 48 << 10 // bytes of one read_file
+	maxListed = 500      // entries of one list
+	maxDepth  = 8        // levels of one list
 )
 
 // Files are the tools read_file, write_file and list.
-func (r Rooms) Files() ([]Tool, error) {
-	var g gather
+func (r Folders) Files() ([]Tool, error) {
+	var g toolList
 	g.add(typed("read_file", fmt.Sprintf("Reads a text file. Relative paths begin in the working folder; absolute ones may also lie below %s (what came with the message) and %s (what goes with the reply). A long file comes in parts: go on with offset.", r.Context, r.Output), r.read))
 	g.add(typed("write_file", fmt.Sprintf("Writes a text file whole, making the folders to it; what was there is replaced, or added to with append. Files below %s go with the reply.", r.Output), r.write))
 	g.add(typed("list", "Lists a folder: a name a line, folders with a slash, files with their size in bytes.", r.list))
@@ -43,7 +43,7 @@ type readArgs struct {
 	Offset int64  `json:"offset,omitempty" jsonschema:"byte to begin at, 0 if left out"`
 }
 
-func (r Rooms) read(_ context.Context, a readArgs) (string, error) {
+func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 	root, name, err := r.open(a.Path, false)
 	if err != nil {
 		return "", err
@@ -52,12 +52,12 @@ func (r Rooms) read(_ context.Context, a readArgs) (string, error) {
 	// Without O_NONBLOCK a fifo would hang us.
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return "", told(a.Path, err)
+		return "", pathError(a.Path, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", told(a.Path, err)
+		return "", pathError(a.Path, err)
 	}
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is no regular file", a.Path)
@@ -65,13 +65,13 @@ func (r Rooms) read(_ context.Context, a readArgs) (string, error) {
 	if a.Offset < 0 || a.Offset > info.Size() {
 		return "", fmt.Errorf("%s has %d bytes: offset %d is outside of it", a.Path, info.Size(), a.Offset)
 	}
-	data, err := io.ReadAll(io.NewSectionReader(f, a.Offset, mostRead))
+	data, err := io.ReadAll(io.NewSectionReader(f, a.Offset, maxRead))
 	if err != nil {
-		return "", told(a.Path, err)
+		return "", pathError(a.Path, err)
 	}
 	end := a.Offset + int64(len(data))
 	if end < info.Size() {
-		data = whole(data)
+		data = wholeRunes(data)
 		end = a.Offset + int64(len(data))
 	}
 	if !utf8.Valid(data) {
@@ -83,8 +83,8 @@ func (r Rooms) read(_ context.Context, a readArgs) (string, error) {
 	return string(data), nil
 }
 
-// whole leaves out a character that was cut at the end.
-func whole(data []byte) []byte {
+// wholeRunes leaves out a character that was cut at the end.
+func wholeRunes(data []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
 		last := data[len(data)-i:]
 		if utf8.RuneStart(last[0]) {
@@ -103,14 +103,14 @@ type writeArgs struct {
 	Append bool   `json:"append,omitempty" jsonschema:"add to the end"`
 }
 
-func (r Rooms) write(_ context.Context, a writeArgs) (string, error) {
+func (r Folders) write(_ context.Context, a writeArgs) (string, error) {
 	root, name, err := r.open(a.Path, true)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return "", told(a.Path, err)
+		return "", pathError(a.Path, err)
 	}
 	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC | unix.O_NONBLOCK
 	if a.Append {
@@ -118,7 +118,7 @@ func (r Rooms) write(_ context.Context, a writeArgs) (string, error) {
 	}
 	f, err := root.OpenFile(name, flags, 0o644)
 	if err != nil {
-		return "", told(a.Path, err)
+		return "", pathError(a.Path, err)
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
@@ -126,7 +126,7 @@ func (r Rooms) write(_ context.Context, a writeArgs) (string, error) {
 	}
 	_, err = f.WriteString(a.Text)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return "", told(a.Path, err)
+		return "", pathError(a.Path, err)
 	}
 	return fmt.Sprintf("%d bytes written", len(a.Text)), nil
 }
@@ -136,7 +136,7 @@ type listArgs struct {
 	Depth int    `json:"depth,omitempty" jsonschema:"levels to go down, 1 if left out, 8 at most"`
 }
 
-func (r Rooms) list(_ context.Context, a listArgs) (string, error) {
+func (r Folders) list(_ context.Context, a listArgs) (string, error) {
 	if a.Path == "" {
 		a.Path = "."
 	}
@@ -158,19 +158,19 @@ func (r Rooms) list(_ context.Context, a listArgs) (string, error) {
 		case err != nil:
 			fmt.Fprintf(&b, "%q (cannot be read)\n", below)
 			return nil
-		case entries == mostListed:
-			fmt.Fprintf(&b, "[more than %d entries: list a folder further down]\n", mostListed)
+		case entries == maxListed:
+			fmt.Fprintf(&b, "[more than %d entries: list a folder further down]\n", maxListed)
 			return fs.SkipAll
 		}
 		entries++
 		fmt.Fprintln(&b, entry(below, d))
-		if d.IsDir() && strings.Count(below, "/")+1 >= min(max(a.Depth, 1), mostDeep) {
+		if d.IsDir() && strings.Count(below, "/")+1 >= min(max(a.Depth, 1), maxDepth) {
 			return fs.SkipDir
 		}
 		return nil
 	})
 	if err != nil {
-		return "", told(a.Path, err)
+		return "", pathError(a.Path, err)
 	}
 	if entries == 0 {
 		return "(empty)", nil
@@ -196,7 +196,7 @@ func entry(name string, d fs.DirEntry) string {
 
 // open gives the room that path lies in, and the path within it. The caller
 // closes the room.
-func (r Rooms) open(path string, write bool) (*os.Root, string, error) {
+func (r Folders) open(path string, write bool) (*os.Root, string, error) {
 	if strings.ContainsRune(path, 0) || path == "" {
 		return nil, "", fmt.Errorf("%q is no path", path)
 	}
@@ -219,9 +219,9 @@ func (r Rooms) open(path string, write bool) (*os.Root, string, error) {
 	return nil, "", fmt.Errorf("%s lies outside of what you may %s: %s", path, map[bool]string{false: "read", true: "write"}[write], strings.Join(rooms, ", "))
 }
 
-// told puts the path that the model knows in place of the one that the system
+// pathError puts the path that the model knows in place of the one that the system
 // names.
-func told(path string, err error) error {
+func pathError(path string, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path, e.Err)
 	}

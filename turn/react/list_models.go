@@ -14,24 +14,24 @@ import (
 // It costs nothing. Its error is a *Fault where the API said more than that.
 func (m *Messages) Models(ctx context.Context) ([]string, error) {
 	url := strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/models?limit=1000"
-	return m.web.models(ctx, url, http.Header{"X-Api-Key": {m.web.key}, "Anthropic-Version": {"2023-06-01"}})
+	return m.http.models(ctx, url, http.Header{"X-Api-Key": {m.http.key}, "Anthropic-Version": {"2023-06-01"}})
 }
 
 // Models names the models that the API has. It costs nothing. Its error is a
 // *Fault where the API said more than that; servers need not know the question.
 func (c *Chat) Models(ctx context.Context) ([]string, error) {
 	header := http.Header{}
-	if c.web.key != "" {
-		header.Set("Authorization", "Bearer "+c.web.key)
+	if c.http.key != "" {
+		header.Set("Authorization", "Bearer "+c.http.key)
 	}
-	return c.web.models(ctx, c.url+"/models", header)
+	return c.http.models(ctx, c.url+"/models", header)
 }
 
 // models reads a list as both APIs give it.
-func (w *web) models(ctx context.Context, url string, header http.Header) ([]string, error) {
+func (w *httpClient) models(ctx context.Context, url string, header http.Header) ([]string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, w.told(err)
+		return nil, w.redactError(err)
 	}
 	req.Header = header
 	res, err := w.Do(req)
@@ -54,12 +54,12 @@ func (w *web) models(ctx context.Context, url string, header http.Header) ([]str
 	return names, nil
 }
 
-// Unlisted says of an error of Models that the API is there and knows no such
+// ListUnsupported says of an error of Models that the API is there and knows no such
 // question, which says nothing against it.
-func Unlisted(err error) bool {
+func ListUnsupported(err error) bool {
 	f, ok := errors.AsType[*Fault](err)
 	return ok && (f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed || f.Status == http.StatusNotImplemented)
 }
 
-// Refused says of an error of Models that the key was not taken.
-func Refused(err error) bool { return fateOf(err) == refused }
+// KeyRefused says of an error of Models that the key was not taken.
+func KeyRefused(err error) bool { return classify(err) == refused }

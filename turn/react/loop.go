@@ -38,7 +38,7 @@ type Loop struct {
 
 	// Look is asked before each question and each tool. Its error says that
 	// this process may do nothing more: the turn is over, or another's.
-	Look func(context.Context) (Outlook, error)
+	Check func(context.Context) (Outlook, error)
 
 	// Spent is told of each answer, and of what had come of one that broke off,
 	// before anything is done with it.
@@ -48,15 +48,15 @@ type Loop struct {
 	// nor said how long it wishes to rest.
 	Rest func(context.Context) error
 
-	talk   *talk
-	said   bool            // something was, in this process
-	saying bool            // and in this answer
-	spent  turn.Usage      // by this process
-	cost   float64         // of it, where the API says
-	told   map[string]bool // notes of Look
-	asked  int             // requests that were answered, for their ids
-	stream strings.Builder // text that waits to be emitted
-	shown  time.Time       // when it was last
+	conversation *conversation
+	said         bool            // something was, in this process
+	saying       bool            // and in this answer
+	spent        turn.Usage      // by this process
+	cost         float64         // of it, where the API says
+	told         map[string]bool // notes of Look
+	asked        int             // requests that were answered, for their ids
+	stream       strings.Builder // text that waits to be emitted
+	shown        time.Time       // when it was last
 }
 
 // Names are the models that a Loop asks, by their names for the API.
@@ -88,9 +88,9 @@ const (
 	DefaultMaxOutput = 8192
 	DefaultWindow    = 200_000
 
-	mostOften   = 3 // times that the same call is run; the next ends the wake
-	mostBlanks  = 2 // empty answers, and the wake has failed
-	mostBackoff = time.Minute
+	maxSameCall = 3 // times that the same call is run; the next ends the wake
+	maxBlanks   = 2 // empty answers, and the wake has failed
+	maxBackoff  = time.Minute
 )
 
 // ErrFailed: the wake came to nothing, which was told as an event.
@@ -104,11 +104,11 @@ var ErrFailed = errors.New("inference failed")
 func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 	l.prepare()
 	l.Emit(turn.Event{Kind: turn.SessionStart})
-	l.talk = newTalk(l.Steps.Past)
+	l.conversation = newConversation(l.Steps.Past)
 	if text, ok := l.finished(); ok && again {
 		l.say(text)
 		l.flush()
-		return l.end(ctx, over{text: text})
+		return l.end(ctx, wakeEnd{text: text})
 	}
 	if err := l.wake(message, again); err != nil {
 		return l.fail(err)
@@ -131,7 +131,7 @@ func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 // answered already. Not so after ask, when they only say what is waited for.
 func (l *Loop) finished() (text string, ok bool) {
 	past := l.Steps.Past
-	if len(past) == 0 || l.talk.did["ask"] {
+	if len(past) == 0 || l.conversation.succeeded["ask"] {
 		return "", false
 	}
 	last := past[len(past)-1].Answer
@@ -165,10 +165,10 @@ const unanswered = "[What you had asked other agents will not be answered any mo
 
 // wake settles what the attempt before left open, and begins.
 func (l *Loop) wake(message string, again bool) error {
-	fresh := len(l.talk.messages) == 0
-	for _, c := range append([]Call(nil), l.talk.open...) {
+	fresh := len(l.conversation.messages) == 0
+	for _, c := range append([]Call(nil), l.conversation.open...) {
 		text := "Not run: the work was cut short before it came to this call."
-		if l.talk.begun[c.ID] {
+		if l.conversation.started[c.ID] {
 			text = "Unknown: the work was cut short while this call ran. It may have been done."
 		}
 		if err := l.keep(Step{Kind: StepResult, ID: c.ID, Text: text, Failed: true}); err != nil {
@@ -177,7 +177,7 @@ func (l *Loop) wake(message string, again bool) error {
 	}
 	if again && !fresh {
 		note := cutShort
-		if l.talk.did["ask"] {
+		if l.conversation.succeeded["ask"] {
 			note += "\n" + unanswered
 		}
 		return l.keep(Step{Kind: StepNote, Text: note})
@@ -191,65 +191,65 @@ func (l *Loop) keep(s Step) error {
 	if err := l.Steps.add(s); err != nil {
 		return err
 	}
-	l.talk.apply(s)
+	l.conversation.apply(s)
 	return nil
 }
 
-// over is the end of a wake: its last words, and why they are not all, where
+// wakeEnd is the end of a wake: its last words, and why they are not all, where
 // they are not.
-type over struct{ text, cut string }
+type wakeEnd struct{ text, cut string }
 
 // step asks the model once and does what it wants.
-func (l *Loop) step(ctx context.Context) (*over, error) {
-	if l.talk.calls >= l.MaxCalls {
-		return &over{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.talk.calls)}, nil
+func (l *Loop) step(ctx context.Context) (*wakeEnd, error) {
+	if l.conversation.calls >= l.MaxCalls {
+		return &wakeEnd{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.conversation.calls)}, nil
 	}
-	if err := l.fit(ctx); err != nil {
-		return ended(err)
+	if err := l.fitWindow(ctx); err != nil {
+		return wakeEnded(err)
 	}
 	answer, err := l.ask(ctx)
 	if err != nil {
-		return ended(err)
+		return wakeEnded(err)
 	}
 	if err := l.keep(Step{Kind: StepAnswer, Answer: &answer}); err != nil {
 		return nil, err
 	}
 	switch {
 	case answer.Stop == StopRefusal:
-		return &over{cut: "the model refused to answer: " + answer.Word}, nil
+		return &wakeEnd{cut: "the model refused to answer: " + answer.Word}, nil
 	case answer.Stop == StopPause && len(answer.Calls) == 0:
 		return nil, l.keep(Step{Kind: StepNote, Text: "[Go on.]"})
 	case answer.empty():
 		return l.blank()
 	case len(answer.Calls) == 0 && answer.Stop == StopLength:
-		return &over{cut: "the answer is cut: it is longer than the model may answer (" + answer.Word + ")"}, nil
+		return &wakeEnd{cut: "the answer is cut: it is longer than the model may answer (" + answer.Word + ")"}, nil
 	case len(answer.Calls) == 0:
-		return &over{text: answer.Text}, nil
+		return &wakeEnd{text: answer.Text}, nil
 	}
-	return l.act(ctx, answer)
+	return l.callTools(ctx, answer)
 }
 
-// look is Look, before each request. That the wake must end comes as an overNow.
-func (l *Loop) look(ctx context.Context) (Outlook, error) {
-	o, err := l.Look(ctx)
+// check is Look, before each request. That the wake must end comes as an overNow.
+func (l *Loop) check(ctx context.Context) (Outlook, error) {
+	o, err := l.Check(ctx)
 	switch {
 	case err != nil:
 		return o, &broken{err}
 	case o.Over != "":
-		return o, overNow{o.Over}
+		return o, endWake{o.Over}
 	}
 	return o, nil
 }
 
-// overNow is why a request is not made any more, and the wake ends.
-type overNow struct{ why string }
+// endWake is why a request is not made any more, and the wake ends.
+type endWake struct{ why string }
 
-func (o overNow) Error() string { return o.why }
+func (o endWake) Error() string { return o.why }
 
-// ended is the end of a wake that err brings, if it is an overNow.
-func ended(err error) (*over, error) {
-	if o, ok := errors.AsType[overNow](err); ok {
-		return &over{cut: o.why}, nil
+// wakeEnded is the end of a wake that err brings, if it is an overNow.
+func wakeEnded(err error) (*wakeEnd, error) {
+	if o, ok := errors.AsType[endWake](err); ok {
+		return &wakeEnd{cut: o.why}, nil
 	}
 	return nil, err
 }
@@ -257,7 +257,7 @@ func ended(err error) (*over, error) {
 // note tells the model what it must know for its next answer.
 func (l *Loop) note(o Outlook) error {
 	all := o.Notes
-	if l.talk.calls == l.MaxCalls-1 {
+	if l.conversation.calls == l.MaxCalls-1 {
 		all = append(slices.Clone(all), "This is your last answer for now, and its calls will not be run: say what you have.")
 	}
 	var notes []string
@@ -275,12 +275,12 @@ func (l *Loop) note(o Outlook) error {
 
 // blank is an answer with nothing in it. After ask and submit_result nothing
 // more needs to be said.
-func (l *Loop) blank() (*over, error) {
-	if l.talk.did["ask"] || l.talk.did["submit_result"] {
-		return &over{}, nil
+func (l *Loop) blank() (*wakeEnd, error) {
+	if l.conversation.succeeded["ask"] || l.conversation.succeeded["submit_result"] {
+		return &wakeEnd{}, nil
 	}
-	if l.talk.blank >= mostBlanks {
-		return &over{cut: "the model gave an empty answer, again and again"}, nil
+	if l.conversation.blanks >= maxBlanks {
+		return &wakeEnd{cut: "the model gave an empty answer, again and again"}, nil
 	}
 	return nil, l.keep(Step{Kind: StepNote, Text: "[Your answer was empty. Say something, or call a tool.]"})
 }
@@ -290,19 +290,19 @@ func (l *Loop) blank() (*over, error) {
 func (l *Loop) ask(ctx context.Context) (Answer, error) {
 	shrunk := false
 	for n := 0; ; n++ {
-		o, err := l.look(ctx)
+		o, err := l.check(ctx)
 		if err != nil {
 			return Answer{}, err
 		}
 		if err := l.note(o); err != nil {
 			return Answer{}, err
 		}
-		q := Question{Model: l.model(o), System: l.System, Messages: l.talk.messages, Tools: l.Tools, MaxOutput: l.MaxOutput}
+		q := Question{Model: l.model(o), System: l.System, Messages: l.conversation.messages, Tools: l.Tools, MaxOutput: l.MaxOutput}
 		l.saying = false
 		answer, err := l.query(ctx, q, l.say)
 		l.flush()
 		if err == nil {
-			l.name(&answer)
+			l.nameCalls(&answer)
 			return answer, nil
 		}
 		if ctx.Err() != nil {
@@ -311,7 +311,7 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 		if len(answer.Text) > 0 {
 			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[The connection broke off here; the answer begins anew.]"})
 		}
-		if fateOf(err) == tooLong && !shrunk && l.spare() {
+		if classify(err) == tooLong && !shrunk && l.canSummarise() {
 			shrunk = true
 			if err := l.compact(ctx); err != nil {
 				return answer, err
@@ -350,7 +350,7 @@ func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer,
 func used(q Question, a Answer, whole bool) turn.Usage {
 	u := a.Usage
 	for _, n := range []int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
-		if n < 0 || n > mostUsage {
+		if n < 0 || n > maxUsage {
 			u, whole = turn.Usage{}, true
 			break
 		}
@@ -365,9 +365,9 @@ func used(q Question, a Answer, whole bool) turn.Usage {
 	return u
 }
 
-// mostUsage is what one request can use of a kind of tokens: more is no figure to
+// maxUsage is what one request can use of a kind of tokens: more is no figure to
 // believe.
-const mostUsage = 100_000_000
+const maxUsage = 100_000_000
 
 // broken is a fault of our own, with which no request can help.
 type broken struct{ error }
@@ -382,13 +382,13 @@ func (l *Loop) model(o Outlook) string {
 	return l.Names.Usual
 }
 
-// name gives each call an id that the APIs take and no other call has.
-func (l *Loop) name(a *Answer) {
+// nameCalls gives each call an id that the APIs take and no other call has.
+func (l *Loop) nameCalls(a *Answer) {
 	seen := map[string]bool{}
 	for i := range a.Calls {
 		c := &a.Calls[i]
-		for n := i + 1; c.ID == "" || c.ID != sendable(c.ID) || l.talk.used[c.ID] || seen[c.ID]; n++ {
-			c.ID = fmt.Sprintf("call_%d_%d", len(l.talk.used)+1, n)
+		for n := i + 1; c.ID == "" || c.ID != sendable(c.ID) || l.conversation.ids[c.ID] || seen[c.ID]; n++ {
+			c.ID = fmt.Sprintf("call_%d_%d", len(l.conversation.ids)+1, n)
 		}
 		seen[c.ID] = true
 	}

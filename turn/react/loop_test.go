@@ -52,7 +52,7 @@ func newBench(t *testing.T, api string, replies ...scripted.Reply) *bench {
 	b.Deadline = time.Now().Add(time.Minute)
 	b.Tools = notches(&b.notched)
 	b.Emit = func(e turn.Event) { b.events = append(b.events, e) }
-	b.Look = func(context.Context) (react.Outlook, error) { return b.outlook, nil }
+	b.Check = func(context.Context) (react.Outlook, error) { return b.outlook, nil }
 	b.Spent = func(_ context.Context, e react.Expense) error { b.spent = append(b.spent, e); return nil }
 	b.Rest = func(context.Context) error { b.rests++; return nil }
 	b.Model = b.model(scripted.Key)
@@ -536,7 +536,7 @@ func TestOutlook(t *testing.T) {
 		b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}})
 		stale := errors.New("stale")
 		looks := 0
-		b.Look = func(context.Context) (react.Outlook, error) {
+		b.Check = func(context.Context) (react.Outlook, error) {
 			if looks++; looks > 1 {
 				return react.Outlook{}, stale
 			}

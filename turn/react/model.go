@@ -131,5 +131,5 @@ const (
 	StopPause   Stop = "pause"   // it wants to be asked to go on
 )
 
-// mostAnswer is where an answer is cut, in bytes: what package turn keeps.
-const mostAnswer = turn.DefaultMaxOutput
+// maxAnswer is where an answer is cut, in bytes: what package turn keeps.
+const maxAnswer = turn.DefaultMaxOutput

@@ -22,7 +22,7 @@ const OpenAIURL = "https://api.openai.com/v1"
 // speak it, such as Ollama, vLLM and OpenRouter.
 type Chat struct {
 	client *openai.Client
-	web    *web
+	http   *httpClient
 	url    string
 }
 
@@ -30,11 +30,11 @@ type Chat struct {
 // The key may be empty where the server wants none. stall is how long it may
 // say nothing.
 func NewChat(url, key string, stall time.Duration) *Chat {
-	c := &Chat{web: newWeb(key, stall), url: strings.TrimSuffix(cmp.Or(url, OpenAIURL), "/")}
+	c := &Chat{http: newHTTPClient(key, stall), url: strings.TrimSuffix(cmp.Or(url, OpenAIURL), "/")}
 	config := openai.DefaultConfig(key)
 	config.BaseURL = c.url
-	config.HTTPClient = c.web
-	config.EmptyMessagesLimit = mostBody // comments that keep a connection alive are counted, too
+	config.HTTPClient = c.http
+	config.EmptyMessagesLimit = maxBody // comments that keep a connection alive are counted, too
 	c.client = openai.NewClientWithConfig(config)
 	return c
 }
@@ -61,7 +61,7 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 			d.answer.Stop = ""
 			return d.finish(), f
 		}
-		if d.size > mostAnswer {
+		if d.size > maxAnswer {
 			d.answer.Stop = StopLength
 			break
 		}
@@ -70,7 +70,7 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 	case a.Stop != "":
 		return a, nil // only the bill can be missing
 	case errors.Is(err, io.EOF):
-		return a, errCut
+		return a, errBrokenOff
 	default:
 		return a, c.fault(ctx, err)
 	}
@@ -85,11 +85,11 @@ func (c *Chat) fault(ctx context.Context, err error) error {
 		return f
 	}
 	if said, ok := errors.AsType[*openai.APIError](err); ok { // in the middle of the stream
-		f := &Fault{Type: said.Type, Text: c.web.clean(said.Message)}
+		f := &Fault{Type: said.Type, Text: c.http.clean(said.Message)}
 		f.coded(said.Code)
 		return f
 	}
-	return c.web.told(err)
+	return c.http.redactError(err)
 }
 
 // thinks says whether a model counts what it thinks into its limit, and wants
@@ -174,7 +174,7 @@ const stopError = "error"
 // broke is the fault for which the answer ends with this chunk; nil: it does not.
 func (c *Chat) broke(chunk chatChunk, line []byte) *Fault {
 	if len(chunk.Error) > 0 && string(chunk.Error) != "null" {
-		return c.web.said(line)
+		return c.http.streamFault(line)
 	}
 	if len(chunk.Choices) > 0 && chunk.Choices[0].FinishReason == stopError {
 		return &Fault{Text: `the answer broke off, and of the reason is said no more than "error"`}
@@ -229,7 +229,7 @@ func (d *deltas) call(piece openai.ToolCall) {
 			at--
 		}
 	}
-	if at < 0 || d.begins(at, piece) {
+	if at < 0 || d.startsCall(at, piece) {
 		at = len(d.answer.Calls)
 		index := at
 		if piece.Index != nil {
@@ -246,11 +246,11 @@ func (d *deltas) call(piece openai.ToolCall) {
 	d.size += len(piece.Function.Arguments)
 }
 
-// begins says whether a piece belongs to another call than the one at that it
+// startsCall says whether a piece belongs to another call than the one at that it
 // would be put to by its index, or for want of one. An index is not enough: some
 // servers give whole calls and count each as the first (Ollama, Gemini). Nor is
 // an id: others give each piece one of its own (vLLM), or give it late.
-func (d *deltas) begins(at int, piece openai.ToolCall) bool {
+func (d *deltas) startsCall(at int, piece openai.ToolCall) bool {
 	known := d.answer.Calls[at]
 	other := piece.ID != "" && known.ID != "" && piece.ID != known.ID
 	if piece.Function.Name == "" || known.Name == "" {

@@ -82,7 +82,7 @@ func TestExecIsConfined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool, err := react.Shell{Rooms: r, Self: self, Env: []string{"PATH=/usr/bin:/bin"}, Path: "/usr/bin:/bin:" + filepath.Dir(self), Timeout: time.Minute}.Tool()
+	tool, err := react.Shell{Folders: r, Self: self, Env: []string{"PATH=/usr/bin:/bin"}, Path: "/usr/bin:/bin:" + filepath.Dir(self), Timeout: time.Minute}.Tool()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,9 +118,9 @@ func resume(t *testing.T, api, name string, left []byte, finished bool) {
 func TestResumeOverEmptyAttempts(t *testing.T) {
 	b := newBench(t, "anthropic")
 	b.server.Script = carver
-	look := b.Look
+	look := b.Check
 	n := 0
-	b.Look = func(ctx context.Context) (react.Outlook, error) {
+	b.Check = func(ctx context.Context) (react.Outlook, error) {
 		if n++; n > 3 {
 			return react.Outlook{}, context.Canceled
 		}
@@ -129,7 +129,7 @@ func TestResumeOverEmptyAttempts(t *testing.T) {
 	if err := b.run("Cut three.", false); err == nil {
 		t.Fatal("it went on")
 	}
-	b.Look = look
+	b.Check = look
 	first, err := os.ReadFile(filepath.Join(b.turn, "1", "steps.jsonl"))
 	if err != nil {
 		t.Fatal(err)

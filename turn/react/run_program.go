@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// run starts a program for the model and gives what it printed. It ends within
+// runProgram starts a program for the model and gives what it printed. It ends within
 // timeout and a second: what the program itself has started is ended with the
 // attempt, whose process group it shares, so that a killed loop leaves nothing
 // behind. Output beyond what the model is told is read and dropped. With both, what it
 // says on standard error is told too, where it says it.
-func run(ctx context.Context, timeout time.Duration, cmd func(context.Context) *exec.Cmd, stdin string, both bool) (string, error) {
+func runProgram(ctx context.Context, timeout time.Duration, cmd func(context.Context) *exec.Cmd, stdin string, both bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	out, errs := &beginning{most: mostResult}, &beginning{most: 8 << 10}
+	out, errs := &headBuffer{most: maxResult}, &headBuffer{most: 8 << 10}
 	c := cmd(ctx)
 	c.Stdin = strings.NewReader(stdin)
 	c.Stdout, c.Stderr = out, errs
@@ -29,19 +29,19 @@ func run(ctx context.Context, timeout time.Duration, cmd func(context.Context) *
 	text := out.String()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "", said(fmt.Sprintf("it did not end within %v and was killed; it may have done part of its work", timeout), text, errs.String())
+		return "", withOutput(fmt.Sprintf("it did not end within %v and was killed; it may have done part of its work", timeout), text, errs.String())
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case errors.Is(err, exec.ErrWaitDelay): // it ended well, and left something running
 		return text, nil
 	case err != nil:
-		return "", said(err.Error(), text, errs.String())
+		return "", withOutput(err.Error(), text, errs.String())
 	}
 	return text, nil
 }
 
-// said is an error with what was printed before it.
-func said(what, out, errs string) error {
+// withOutput is an error with what was printed before it.
+func withOutput(what, out, errs string) error {
 	for _, part := range []string{out, errs} {
 		if part != "" {
 			what += "\n" + part
@@ -50,14 +50,14 @@ func said(what, out, errs string) error {
 	return errors.New(what)
 }
 
-// beginning keeps the first most bytes of what is written, and counts the rest.
-type beginning struct {
+// headBuffer keeps the first most bytes of what is written, and counts the rest.
+type headBuffer struct {
 	text    strings.Builder
 	most    int
 	dropped int
 }
 
-func (b *beginning) Write(p []byte) (int, error) {
+func (b *headBuffer) Write(p []byte) (int, error) {
 	n := min(len(p), b.most-b.text.Len())
 	b.text.Write(p[:n])
 	b.dropped += len(p) - n
@@ -65,10 +65,10 @@ func (b *beginning) Write(p []byte) (int, error) {
 }
 
 // String is what was kept, as text that a model can be told.
-func (b *beginning) String() string {
+func (b *headBuffer) String() string {
 	text := b.text.String()
 	if b.dropped > 0 {
-		text = fmt.Sprintf("%s\n[cut: %d bytes more]", whole([]byte(text)), b.dropped)
+		text = fmt.Sprintf("%s\n[cut: %d bytes more]", wholeRunes([]byte(text)), b.dropped)
 	}
 	return strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\n")
 }

@@ -69,7 +69,7 @@ func TestLookBeforeEachRequest(t *testing.T) {
 		} {
 			b := newBench(t, api, replies...)
 			b.Window = 1_000_000
-			b.Look = func(context.Context) (react.Outlook, error) {
+			b.Check = func(context.Context) (react.Outlook, error) {
 				if len(b.server.Asked()) == len(replies)-1 {
 					return react.Outlook{Over: "the budget is used up"}, nil
 				}

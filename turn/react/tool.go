@@ -111,28 +111,28 @@ func checked(name, description string, schema *jsonschema.Schema, run func(conte
 	}}, nil
 }
 
-// mostResult bounds, in bytes, what one call tells the model.
-const mostResult = 64 << 10
+// maxResult bounds, in bytes, what one call tells the model.
+const maxResult = 64 << 10
 
 // capped cuts a result at a whole character, and says so.
 func capped(text string) string {
-	if len(text) <= mostResult {
+	if len(text) <= maxResult {
 		return text
 	}
-	cut := mostResult
+	cut := maxResult
 	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
 	return fmt.Sprintf("%s\n[cut: %d bytes more]", text[:cut], len(text)-cut)
 }
 
-// gather collects tools that are made one by one.
-type gather struct {
+// toolList collects tools that are made one by one.
+type toolList struct {
 	tools []Tool
 	err   error
 }
 
-func (g *gather) add(t Tool, err error) {
+func (g *toolList) add(t Tool, err error) {
 	g.tools = append(g.tools, t)
 	g.err = errors.Join(g.err, err)
 }

@@ -16,10 +16,10 @@ import (
 )
 
 // rooms are three empty folders beside a secret that lies outside of them.
-func rooms(t *testing.T) (r react.Rooms, secret string) {
+func rooms(t *testing.T) (r react.Folders, secret string) {
 	t.Helper()
 	base := t.TempDir()
-	r = react.Rooms{Workdir: filepath.Join(base, "work"), Output: filepath.Join(base, "turn", "output"), Context: filepath.Join(base, "turn", "context")}
+	r = react.Folders{Workdir: filepath.Join(base, "work"), Output: filepath.Join(base, "turn", "output"), Context: filepath.Join(base, "turn", "context")}
 	for _, dir := range []string{r.Workdir, r.Output, r.Context} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func call(t *testing.T, tools []react.Tool, name, args string) (string, error) {
 	return tools[i].Run(t.Context(), json.RawMessage(args))
 }
 
-func files(t *testing.T, r react.Rooms) []react.Tool {
+func files(t *testing.T, r react.Folders) []react.Tool {
 	t.Helper()
 	tools, err := r.Files()
 	if err != nil {

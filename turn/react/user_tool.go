@@ -47,7 +47,7 @@ func (p Program) Tool() (Tool, error) {
 }
 
 func (p Program) call(ctx context.Context, args json.RawMessage) (string, error) {
-	return run(ctx, p.Timeout, func(ctx context.Context) *exec.Cmd {
+	return runProgram(ctx, p.Timeout, func(ctx context.Context) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
 		cmd.Dir, cmd.Env = p.Dir, p.Env
 		return cmd

@@ -119,7 +119,7 @@ func (q *Request) readMessages(m messagesRequest, lenient bool, caches *int) err
 		if len(blocks) == 0 {
 			return fmt.Errorf("messages.%d: all messages must have non-empty content", i)
 		}
-		said, err := sayBlocks(msg.Role, blocks, lenient)
+		said, err := blocksMessage(msg.Role, blocks, lenient)
 		if err != nil {
 			return fmt.Errorf("messages.%d: %w", i, err)
 		}
@@ -175,8 +175,8 @@ func readBlocks(raw json.RawMessage, lenient bool, caches *int) ([]messagesBlock
 	return blocks, nil
 }
 
-// sayBlocks is a message of blocks in the words of a Request.
-func sayBlocks(role string, blocks []messagesBlock, lenient bool) (Message, error) {
+// blocksMessage is a message of blocks in the words of a Request.
+func blocksMessage(role string, blocks []messagesBlock, lenient bool) (Message, error) {
 	m := Message{Role: role}
 	other := false
 	for i, b := range blocks {
@@ -185,7 +185,7 @@ func sayBlocks(role string, blocks []messagesBlock, lenient bool) (Message, erro
 			m.Text += *b.Text
 			other = true
 		case b.Type == "tool_use" && role == "assistant":
-			if !plain(b.ID, 256) || !plain(b.Name, 64) || !isObject(b.Input) {
+			if !validName(b.ID, 256) || !validName(b.Name, 64) || !isObject(b.Input) {
 				return m, fmt.Errorf("content.%d: a tool_use needs an id, a name and an object as input", i)
 			}
 			m.Calls = append(m.Calls, Call{ID: b.ID, Name: b.Name, Args: string(b.Input)})

@@ -124,7 +124,7 @@ func (q *Request) readChat(messages []chatMessage) error {
 		}
 		said := Message{Role: m.Role, Text: text}
 		for _, c := range m.ToolCalls {
-			if c.ID == "" || c.Type != "function" || !plain(c.Function.Name, 64) || !isObject([]byte(c.Function.Arguments)) {
+			if c.ID == "" || c.Type != "function" || !validName(c.Function.Name, 64) || !isObject([]byte(c.Function.Arguments)) {
 				return fmt.Errorf("messages.%d: a tool call needs an id, a type, a name and arguments in JSON", i)
 			}
 			said.Calls = append(said.Calls, Call{ID: c.ID, Name: c.Function.Name, Args: c.Function.Arguments})

@@ -130,8 +130,8 @@ func (s *Server) Refused() []string {
 	return append([]string(nil), s.refused...)
 }
 
-// mostRequest bounds a request, in bytes, as the APIs do.
-const mostRequest = 32 << 20
+// maxRequest bounds a request, in bytes, as the APIs do.
+const maxRequest = 32 << 20
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var api dialect
@@ -147,7 +147,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostRequest))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		s.refuse(w, api, http.StatusRequestEntityTooLarge, "request too large")

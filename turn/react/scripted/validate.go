@@ -24,8 +24,8 @@ func decode(data []byte, v any, lenient bool) error {
 	return nil
 }
 
-// plain says whether the APIs take s as a name or an id.
-func plain(s string, most int) bool {
+// validName says whether the APIs take s as a name or an id.
+func validName(s string, most int) bool {
 	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
 	})
@@ -37,7 +37,7 @@ func checkTool(name string, schema json.RawMessage, seen map[string]bool) error 
 		Type string `json:"type"`
 	}
 	switch {
-	case !plain(name, 64):
+	case !validName(name, 64):
 		return fmt.Errorf("tools: the name %q is not of letters, digits, _ and -, 64 at most", name)
 	case seen[name]:
 		return fmt.Errorf("tools: the name %q is used twice", name)
