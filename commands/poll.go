@@ -96,7 +96,7 @@ func reportText(r cycle.Report, p *program) string {
 		number     int
 		noun, does string
 	}{
-		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " in"}, {r.Refused, "message", " refused"},
+		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " in"}, {r.Rejected, "message", " refused"},
 		{r.Turns, "turn", " run"}, {r.Sent, "mail", " sent"},
 	} {
 		if n.number > 0 {

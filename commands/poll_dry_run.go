@@ -33,8 +33,8 @@ func previewJSON(v cycle.Preview) cycle.Preview {
 	if v.Arrived == nil {
 		v.Arrived = []cycle.PreviewItem{}
 	}
-	if v.Refused == nil {
-		v.Refused = []cycle.PreviewItem{}
+	if v.Rejected == nil {
+		v.Rejected = []cycle.PreviewItem{}
 	}
 	if v.Mails == nil {
 		v.Mails = []cycle.PreviewMail{}
@@ -50,7 +50,7 @@ func (p *program) printPreview(v cycle.Preview) {
 	for _, m := range v.Arrived {
 		p.printf("would take    a message from %s (%s)\n", oneLine(m.From), oneLine(m.Key))
 	}
-	for _, m := range v.Refused {
+	for _, m := range v.Rejected {
 		p.printf("would refuse  a message from %s (%s): %s\n", oneLine(m.From), oneLine(m.Key), oneLine(m.Reason))
 	}
 	for _, t := range v.Transitions {

@@ -46,9 +46,9 @@ type Agent struct {
 	// Now is the clock; time.Now outside demo and simulator.
 	Now func() time.Time
 
-	// Attempt, where set, stands in for Turn.Run and keeps its promises: the
+	// RunTurn, where set, stands in for Turn.Run and keeps its promises: the
 	// simulator's agents are no processes.
-	Attempt func(context.Context, turn.Attempt) (turn.Result, error)
+	RunTurn func(context.Context, turn.Attempt) (turn.Result, error)
 
 	kept *keptWatch // of the copy that a lingering poll is made with
 }

@@ -108,10 +108,10 @@ func peek(raw io.Reader) (head []byte, whole io.Reader, err error) {
 	return head, io.MultiReader(bytes.NewReader(head), raw), err
 }
 
-// takeMail takes a mail that passed the gate, or lacks a proof of its sender
+// acceptOrRefuse takes a mail that passed the gate, or lacks a proof of its sender
 // only, and gives what the machine is to be told of it. Such a mail comes in if
 // it answers an open challenge.
-func (q *quarantine) takeMail(m *mail.Message, raw io.Reader) (state.Event, error) {
+func (q *quarantine) acceptOrRefuse(m *mail.Message, raw io.Reader) (state.Event, error) {
 	head, whole, err := peek(raw)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (q *quarantine) takeMail(m *mail.Message, raw io.Reader) (state.Event, erro
 	}
 	return state.Vouched{
 		Key: m.Key, Hash: answered.Hash, UID: m.UID, At: m.At,
-		Then: mailArrived(*m, control), Else: refused(m, true, false),
+		Then: mailArrived(*m, control), Else: rejection(m, true, false),
 	}, q.store.Keep(mailPayload(m.Key), whole)
 }
 
@@ -143,7 +143,7 @@ func (q *quarantine) takeMail(m *mail.Message, raw io.Reader) (state.Event, erro
 // open any more a proved one is told so, since another YES would come to
 // nothing, too; one that is not proved is refused, and nobody asked about it.
 func (q *quarantine) consent(m *mail.Message, token string, whole io.Reader) (state.Event, error) {
-	late := state.Event(refused(m, true, false))
+	late := state.Event(rejection(m, true, false))
 	if m.Gate == "" {
 		late = mailArrived(*m, mail.ControlYes)
 	}

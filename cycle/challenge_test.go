@@ -107,7 +107,7 @@ func TestAChallengeIsAnsweredWithYes(t *testing.T) {
 
 	// The same again comes to nothing.
 	h.receive(replyTo(asked, "Yes "+token))
-	if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Refused != 1 {
+	if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Rejected != 1 {
 		t.Errorf("report: %+v", r)
 	}
 	h.wantSent("challenge ack reply")
@@ -171,7 +171,7 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 			asked, token := h.challenged()
 			h.receive(replyTo(asked, "and do that"))
 			h.receive(replyTo(asked, "YES "+token))
-			if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Refused != 2 {
+			if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Rejected != 2 {
 				t.Errorf("report: %+v", r)
 			}
 		})
@@ -266,7 +266,7 @@ func TestATokenIsGoodOnce(t *testing.T) {
 	h.receive(replyTo(asked, "YES "+token))
 	h.receive(replyTo(asked, "and this"))
 	h.receive(replyTo(asked, "YES "+token))
-	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.Refused != 2 {
+	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.Rejected != 2 {
 		t.Errorf("report: %+v", r)
 	}
 	if reply := h.sentOf("reply"); len(reply) != 1 || reply[0].text != "I read: do it" {
@@ -385,7 +385,7 @@ func TestByHandEndsAChallenge(t *testing.T) {
 	_, token := h.challenged()
 	h.release(h.quarantined().Key)
 	h.receive(letter{body: "YES " + token})
-	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.Refused != 1 {
+	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.Rejected != 1 {
 		t.Errorf("report: %+v", r)
 	}
 }

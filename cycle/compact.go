@@ -262,8 +262,8 @@ func (a *Agent) summarise(ctx context.Context, s state.State) (turn.Result, erro
 	if a.Summary != nil {
 		at.Extra = nil
 	}
-	if a.Attempt != nil {
-		return a.Attempt(ctx, at)
+	if a.RunTurn != nil {
+		return a.RunTurn(ctx, at)
 	}
 	return config.Run(ctx, at, nil)
 }

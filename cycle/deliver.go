@@ -24,7 +24,7 @@ const deliverableFile = "deliverable.txt"
 // submitted, else its final text, becomes a file of the output box, its reply is
 // rendered, and one commit makes both count. If the turn is not ours any more,
 // the commit leaves a history line and nothing else.
-func (a *Agent) deliver(ctx context.Context, s state.State, w work, r turn.Result) (state.State, error) {
+func (a *Agent) deliver(ctx context.Context, s state.State, w turnMessage, r turn.Result) (state.State, error) {
 	next, err := a.tryDeliver(ctx, s, w, r)
 	if !diskFull(err) || !a.makeRoom(w, &r) {
 		return next, err
@@ -32,7 +32,7 @@ func (a *Agent) deliver(ctx context.Context, s state.State, w work, r turn.Resul
 	return a.tryDeliver(ctx, s, w, r)
 }
 
-func (a *Agent) tryDeliver(ctx context.Context, s state.State, w work, r turn.Result) (state.State, error) {
+func (a *Agent) tryDeliver(ctx context.Context, s state.State, w turnMessage, r turn.Result) (state.State, error) {
 	if s.Turn.Submitted != "" && s.Turn.Owns(w.head.TurnID, w.head.Epoch) {
 		r = a.submitted(w, s.Turn.Submitted, r)
 	}
@@ -93,7 +93,7 @@ func (a *Agent) keepDeliverable(box, text string) error {
 
 // submitted replaces an attempt's own ending by what it submitted: that is the
 // deliverable, however the process ended.
-func (a *Agent) submitted(w work, file string, r turn.Result) turn.Result {
+func (a *Agent) submitted(w turnMessage, file string, r turn.Result) turn.Result {
 	r.TextFile = ""
 	text, err := os.ReadFile(a.Store.Path(path.Join(w.dir(), file)))
 	if err != nil {
@@ -129,7 +129,7 @@ func deliverable(r turn.Result, unsent []string) string {
 // reply is the effect that hands a turn's deliverable to whoever caused it: a
 // mail to the operator who wrote, a report to the peer who asked, nothing for
 // `tell`, which reads it from the box.
-func (a *Agent) reply(w work, text string, files []mail.Attachment) (*state.Effect, error) {
+func (a *Agent) reply(w turnMessage, text string, files []mail.Attachment) (*state.Effect, error) {
 	e := state.Effect{ID: "reply." + w.head.TurnID, Kind: state.Reply, To: w.msg.From, TurnID: w.head.TurnID}
 	var data []byte
 	var err error
@@ -154,7 +154,7 @@ func (a *Agent) reply(w work, text string, files []mail.Attachment) (*state.Effe
 
 // report is a peer's deliverable. It repeats the correlation id of its cause,
 // else the cause's own id, and its hops, us added (DESIGN 8).
-func report(handle, id string, w work, text string) mesh.Message {
+func report(handle, id string, w turnMessage, text string) mesh.Message {
 	return mesh.Message{
 		ID: id, From: handle, To: w.msg.From, Text: fit(text, mostPosted), Kind: mesh.KindReport,
 		Correlation: w.msg.Correlation, Hops: passed(w.sent.Hops, handle),
@@ -166,7 +166,7 @@ const mostAttached = 10 << 20
 
 // attachments are the files that the agent left in its output box, for a mail;
 // unsent says which do not come with it, and why.
-func (a *Agent) attachments(w work, r turn.Result) (files []mail.Attachment, unsent []string) {
+func (a *Agent) attachments(w turnMessage, r turn.Result) (files []mail.Attachment, unsent []string) {
 	left := int64(mostAttached)
 	for _, name := range r.Output {
 		if name == deliverableFile {
@@ -188,7 +188,7 @@ func (a *Agent) attachments(w work, r turn.Result) (files []mail.Attachment, uns
 }
 
 // readOutput reads a file of the output box, if it has no more than n bytes.
-func (a *Agent) readOutput(w work, name string, n int64) ([]byte, error) {
+func (a *Agent) readOutput(w turnMessage, name string, n int64) ([]byte, error) {
 	f, err := turn.OpenOutput(a.Store.Path(w.dir()), name)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func BenchmarkBacklog(b *testing.B) {
 func backlogHouse(t testing.TB, n int) *house {
 	t.Helper()
 	h := newAwakeHouse(t)
-	h.agent.Attempt = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
+	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
 	}
 	for i := range n {

@@ -130,8 +130,8 @@ func (h *house) summarises(script string) *turn.Config {
 	h.t.Helper()
 	h.script("#!/bin/sh\n" + script)
 	config := *h.agent.Turn
-	hears := h.agent.Attempt
-	h.agent.Attempt = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+	hears := h.agent.RunTurn
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		if at.TurnID == "compact" {
 			return config.Run(ctx, at, nil)
 		}
@@ -217,7 +217,7 @@ func TestACompactionThatFails(t *testing.T) {
 
 	h.say("still there?", time.Minute)
 	wantWords(t, *stdin, "the red door")
-	h.agent.Attempt = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		check(t, h.agent.Reset(ctx, "", handle))
 		return turn.Result{Status: turn.Success, Text: "of before the reset"}, nil
 	}

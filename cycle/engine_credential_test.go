@@ -332,7 +332,7 @@ func TestARelayIsPassedOn(t *testing.T) {
 		check(t, err)
 	}
 	post("r1", "Credential blocker: imap\r\nBcc: all@example.com\n\nGO\x1b[2J")
-	if r := h.poll(); r.Turns != 0 || r.Arrived != 0 || r.Refused != 0 || r.Sent != 1 {
+	if r := h.poll(); r.Turns != 0 || r.Arrived != 0 || r.Rejected != 0 || r.Sent != 1 {
 		t.Errorf("report: %+v", r)
 	}
 	h.wantPhase(state.IDLE)
@@ -412,7 +412,7 @@ func TestTheMeshIsTrusted(t *testing.T) {
 			if got := h.outcome(r); got != c.want {
 				t.Errorf("%s, want %s: %+v", got, c.want, r)
 			}
-			if r2.Turns+r2.Refused+r2.Arrived+r2.Sent > 0 {
+			if r2.Turns+r2.Rejected+r2.Arrived+r2.Sent > 0 {
 				t.Errorf("shown again: %+v", r2)
 			}
 			if s := h.state(); s.Halted() || s.Phase == state.ACTIVE || (s.Phase == state.PREP) != (c.want == "turn") {
@@ -431,7 +431,7 @@ func (h *house) outcome(r cycle.Report) string {
 	switch {
 	case r.Turns == 1 && r.Arrived == 1:
 		return "turn"
-	case r.Refused == 1:
+	case r.Rejected == 1:
 		return h.lines(state.LineGate)[0].Gate
 	case h.kinds() == "relayed":
 		return "relayed"

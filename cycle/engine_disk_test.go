@@ -105,7 +105,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	if after := h.everything(); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
-	if p.Before != state.IDLE || p.After != state.PREP || len(p.Arrived) != 2 || len(p.Refused) != 1 {
+	if p.Before != state.IDLE || p.After != state.PREP || len(p.Arrived) != 2 || len(p.Rejected) != 1 {
 		t.Errorf("preview: %+v", p)
 	}
 	if len(p.Mails) != 1 || !strings.Contains(p.Mails[0].Text, "standing by") {

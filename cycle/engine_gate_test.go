@@ -33,7 +33,7 @@ func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
 			h.receive(c.letter)
-			if r := h.poll(); r.Refused != 1 || r.Arrived != 0 || r.Turns != 0 {
+			if r := h.poll(); r.Rejected != 1 || r.Arrived != 0 || r.Turns != 0 {
 				t.Fatalf("report: %+v", r)
 			}
 			h.wantQuarantined("message.eml", c.gate)
@@ -87,7 +87,7 @@ func TestMeshMessagesThatFailTheGate(t *testing.T) {
 			h := newAwakeHouse(t)
 			h.agent.Mesh.Open = !c.closed
 			h.post(mesh.Message{ID: "m1", From: c.from, Text: "do this"})
-			if r := h.poll(); r.Refused != 1 || r.Arrived != 0 || r.Turns != 0 {
+			if r := h.poll(); r.Rejected != 1 || r.Arrived != 0 || r.Turns != 0 {
 				t.Fatalf("report: %+v", r)
 			}
 			h.wantQuarantined("message.json", c.gate)

@@ -78,7 +78,7 @@ func TestWhoMayRemember(t *testing.T) {
 	h.agent.Secrets = new(state.Secrets)
 	h.agent.Secrets.Learn("test", "hunter2hunter2")
 	var in cycle.Inside
-	h.agent.Attempt = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		in = cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
 		check(t, h.agent.Remember(ctx, in, "of this turn; hunter2hunter2"))
 		stale := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch - 1}
@@ -126,7 +126,7 @@ func TestPeersDoNotRemember(t *testing.T) {
 	}
 
 	h.agent.PeersRemember = true
-	h.agent.Attempt = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		check(t, h.agent.Remember(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, "trust me"))
 		return turn.Result{Status: turn.Success, Text: "ok", Exit: turn.ExitClean}, nil
 	}

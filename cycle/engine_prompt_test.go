@@ -25,7 +25,7 @@ func (h *house) prompts(files map[string]string) {
 func (h *house) hears() (stdin, system *string) {
 	h.t.Helper()
 	stdin, system = new(string), new(string)
-	h.agent.Attempt = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
+	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		data, err := os.ReadFile(filepath.Join(at.Dir, "context", "system.md"))
 		*stdin, *system = string(at.Prompt), string(data)
 		return turn.Result{Status: turn.Success, Text: "ok", Exit: turn.ExitClean}, err

@@ -87,7 +87,7 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 }
 
 // missing are the result fields that the message names and sub lacks.
-func (w work) missing(fields []Field) []string {
+func (w turnMessage) missing(fields []Field) []string {
 	var missing []string
 	for _, name := range w.sent.ResultFields {
 		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
@@ -99,7 +99,7 @@ func (w work) missing(fields []Field) []string {
 
 // submission is the text of a deliverable: the fields, a line each, and the
 // words. The file goes into the output box, and so with the reply.
-func (a *Agent) submission(w work, sub Submission) (string, error) {
+func (a *Agent) submission(w turnMessage, sub Submission) (string, error) {
 	var b strings.Builder
 	for _, f := range sub.Fields {
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)

@@ -78,7 +78,7 @@ func (a *Agent) linger(ctx context.Context, kept *keptWatch, d time.Duration) er
 		return nil
 	}
 	turn := false
-	_, err := a.under(state.LingerLock, func() (err error) {
+	_, err := a.withLock(state.LingerLock, func() (err error) {
 		turn, err = a.lingerLocked(ctx, kept, d)
 		return err
 	})
@@ -119,7 +119,7 @@ func (a *Agent) lingerLocked(ctx context.Context, kept *keptWatch, d time.Durati
 		case <-waiting.Done():
 			return false, nil
 		case <-look.C:
-			if why, err := a.Wants(); err != nil || why == "" {
+			if why, err := a.PollReason(); err != nil || why == "" {
 				continue // the next poll will tell what is wrong
 			}
 		case <-woken:

@@ -31,7 +31,7 @@ func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 			len(text), state.LongestMemory)
 	}
 	s, err := a.commitWith(ctx, func(next state.State) error {
-		if !remembers(next) {
+		if !memoryChanged(next) {
 			return nil
 		}
 		return a.Store.KeepMemory(text)
@@ -42,7 +42,7 @@ func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 	if err := in.check(s); err != nil {
 		return err
 	}
-	if !remembers(s) {
+	if !memoryChanged(s) {
 		return ErrReset
 	}
 	return nil
@@ -61,8 +61,8 @@ func (a *Agent) forOperator(in Inside) error {
 	return nil
 }
 
-// remembers says whether the step that led to s changed the memory.
-func remembers(s state.State) bool {
+// memoryChanged says whether the step that led to s changed the memory.
+func memoryChanged(s state.State) bool {
 	return slices.ContainsFunc(s.Lines, func(l state.Line) bool { return l.Kind == state.LineMemory })
 }
 

@@ -60,7 +60,7 @@ func (a *Agent) observeMail(ctx context.Context, q *quarantine, room int, obs *o
 // gives what the machine is to be told of it.
 func keepMail(q *quarantine, m *mail.Message, raw io.Reader) (state.Event, error) {
 	if m.Gate == "" || m.Ask {
-		return q.takeMail(m, raw)
+		return q.acceptOrRefuse(m, raw)
 	}
 	return q.refuse(m, false, raw)
 }
@@ -75,10 +75,10 @@ func (q *quarantine) refuse(m *mail.Message, ask bool, raw io.Reader) (state.Eve
 		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
 		Gate: m.Gate, Reason: m.Reason, At: m.At,
 	}, m.Digest, size, raw)
-	return refused(m, unkept, ask), err
+	return rejection(m, unkept, ask), err
 }
 
-func refused(m *mail.Message, unkept, ask bool) state.Refused {
+func rejection(m *mail.Message, unkept, ask bool) state.Refused {
 	return state.Refused{
 		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
 		Gate: m.Gate, Reason: m.Reason, At: m.At, Digest: m.Digest, Unkept: unkept, Ask: ask,

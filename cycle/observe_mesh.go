@@ -53,7 +53,7 @@ func (a *Agent) meshEvent(q *quarantine, m mesh.Message) (state.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if gate, reason := a.Mesh.judge(m); gate != "" {
+	if gate, reason := a.Mesh.gate(m); gate != "" {
 		r := Refusal{Key: m.Key(), Source: state.Mesh, From: m.From, Gate: gate, Reason: reason, At: m.SentAt}
 		unkept, err := q.keep(r, "", int64(len(raw)), bytes.NewReader(raw))
 		return state.Refused{
@@ -132,10 +132,10 @@ func (a *Agent) noted(m mesh.Message, why string) state.Event {
 	return state.Noted{Key: m.Key(), Kind: m.Kind, From: m.From, Reason: why, Source: state.Mesh, MeshID: m.ID}
 }
 
-// judge is the gate of the mesh: only listed peers cause turns, a token must
+// gate is the gate of the mesh: only listed peers cause turns, a token must
 // have proved who they are unless trust.mesh is open, and hops end loops
 // (DESIGN 8). The gate is "" for what passes.
-func (m *Mesh) judge(msg mesh.Message) (gate, reason string) {
+func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
 	switch {
 	case !slices.Contains(m.Peers, msg.From):
 		return "peer", "the sender is not listed in mesh.peers"

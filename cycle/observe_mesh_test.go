@@ -85,7 +85,7 @@ func TestKindsThatCauseNoTurn(t *testing.T) {
 		h.post(mesh.Message{ID: fmt.Sprintf("m%d", i), Text: "for your information", Kind: kind})
 	}
 	h.post(mesh.Message{ID: "echo", From: handle, Text: "talking to myself"})
-	if r := h.poll(); r.Arrived != 0 || r.Turns != 0 || r.Refused != 0 {
+	if r := h.poll(); r.Arrived != 0 || r.Turns != 0 || r.Rejected != 0 {
 		t.Errorf("report: %+v", r)
 	}
 	h.wantPhase(state.IDLE)

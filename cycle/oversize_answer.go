@@ -14,7 +14,7 @@ import (
 
 // keepWhole puts an answer that is too long for a mail's text into the output
 // box, as a file of its own that goes with the reply.
-func (a *Agent) keepWhole(w work, r *turn.Result) {
+func (a *Agent) keepWhole(w turnMessage, r *turn.Result) {
 	if r.TextFile == "" {
 		return
 	}
@@ -45,7 +45,7 @@ func diskFull(err error) bool {
 // makeRoom gives up what the agent has left in its output box, since that may
 // be what fills the disk: the deliverable must be told all the same. It says
 // whether there was anything to give up.
-func (a *Agent) makeRoom(w work, r *turn.Result) bool {
+func (a *Agent) makeRoom(w turnMessage, r *turn.Result) bool {
 	box := a.Store.Path(path.Join(w.dir(), "output"))
 	left, err := os.ReadDir(box)
 	if err != nil {

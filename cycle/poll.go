@@ -29,16 +29,16 @@ type PollOptions struct {
 
 // Report is what a poll did.
 type Report struct {
-	Skipped string          `json:"skipped,omitempty"` // why --if-due did nothing
-	Before  state.Phase     `json:"before"`
-	After   state.Phase     `json:"after"`
-	NextDue time.Time       `json:"next_due"`
-	Arrived int             `json:"arrived"` // messages accepted
-	Refused int             `json:"refused"` // into quarantine
-	Nudges  int             `json:"nudges"`
-	Sent    int             `json:"sent"`
-	Turns   int             `json:"turns"`
-	Failed  []SourceFailure `json:"failed"`
+	Skipped  string          `json:"skipped,omitempty"` // why --if-due did nothing
+	Before   state.Phase     `json:"before"`
+	After    state.Phase     `json:"after"`
+	NextDue  time.Time       `json:"next_due"`
+	Arrived  int             `json:"arrived"` // messages accepted
+	Rejected int             `json:"refused"` // into quarantine
+	Nudges   int             `json:"nudges"`
+	Sent     int             `json:"sent"`
+	Turns    int             `json:"turns"`
+	Failed   []SourceFailure `json:"failed"`
 
 	// TurnWaiting: a message could run now, and this poll was not to run it.
 	TurnWaiting bool `json:"turn_waiting"`
@@ -48,7 +48,7 @@ type Report struct {
 
 // Found says whether the poll had anything to do.
 func (r Report) Found() bool {
-	return r.Arrived+r.Refused+r.Nudges+r.Sent+r.Turns > 0 || r.Before != r.After
+	return r.Arrived+r.Rejected+r.Nudges+r.Sent+r.Turns > 0 || r.Before != r.After
 }
 
 // Poll is one cycle (DESIGN 3): load, observe, commit, project, perform, look
@@ -79,12 +79,12 @@ func (a *Agent) Poll(ctx context.Context, o PollOptions) (Report, error) {
 		a.log("poll: %v", err)
 		return r, err
 	}
-	r.refused(s)
+	r.addCredentials(s)
 	r.After, r.NextDue = s.Phase, s.NextDue
 	r.TurnWaiting = s.CanRun(a.Policy, a.Now())
 	a.log("poll: %s", r.line())
 	if o.Stay {
-		return r, a.stay(ctx, s)
+		return r, a.pollWhileStuck(ctx, s)
 	}
 	return r, nil
 }
@@ -108,7 +108,7 @@ func (a *Agent) notDue() (string, error) {
 // rounds runs steps 1 to 6 until nothing new is seen.
 func (a *Agent) rounds(ctx context.Context, r *Report) (busy bool, err error) {
 	for round := range mostRounds {
-		held, err := a.under(state.CycleLock, func() error { return a.round(ctx, r, round > 0) })
+		held, err := a.withLock(state.CycleLock, func() error { return a.round(ctx, r, round > 0) })
 		if err != nil {
 			return false, err
 		}
@@ -173,9 +173,9 @@ func (r *Report) fail(failed []SourceFailure) {
 	}
 }
 
-// refused adds what no source's reading shows: that sending, or the agent, was
-// refused in this cycle.
-func (r *Report) refused(s state.State) {
+// addCredentials adds what no source's reading shows: that sending, or the agent, was
+// addCredentials in this cycle.
+func (r *Report) addCredentials(s state.State) {
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]
 		source := sourceOf(name)
@@ -207,7 +207,7 @@ func (r *Report) count(s state.State) {
 		case state.LineMessage:
 			r.Arrived++
 		case state.LineGate:
-			r.Refused++
+			r.Rejected++
 		case state.LineNudge:
 			r.Nudges++
 		}
@@ -254,7 +254,7 @@ func (r Report) line() string {
 	for _, n := range []struct {
 		count     int
 		one, many string
-	}{{r.Arrived, "arrived", "arrived"}, {r.Refused, "refused", "refused"}, {r.Nudges, "nudge", "nudges"}, {r.Sent, "sent", "sent"}, {r.Turns, "turn", "turns"}} {
+	}{{r.Arrived, "arrived", "arrived"}, {r.Rejected, "refused", "refused"}, {r.Nudges, "nudge", "nudges"}, {r.Sent, "sent", "sent"}, {r.Turns, "turn", "turns"}} {
 		switch {
 		case n.count == 1:
 			parts = append(parts, "1 "+n.one)

@@ -22,7 +22,7 @@ type Preview struct {
 	After       state.Phase   `json:"after"`
 	Transitions []string      `json:"transitions"`
 	Arrived     []PreviewItem `json:"arrived"`
-	Refused     []PreviewItem `json:"refused"`
+	Rejected    []PreviewItem `json:"refused"`
 	Mails       []PreviewMail `json:"mails"` // in the outbox after it, waiting ones included
 	CrontabDiff string        `json:"crontab_diff"`
 
@@ -103,7 +103,7 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 		case state.LineMessage:
 			p.Arrived = append(p.Arrived, PreviewItem{Key: l.Key, From: l.From})
 		case state.LineGate:
-			p.Refused = append(p.Refused, PreviewItem{Key: l.Key, From: l.From, Reason: l.Gate + ": " + l.Reason})
+			p.Rejected = append(p.Rejected, PreviewItem{Key: l.Key, From: l.From, Reason: l.Gate + ": " + l.Reason})
 		}
 	}
 	for _, e := range next.Outbox {

@@ -158,7 +158,7 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	if err != nil {
 		return s, err
 	}
-	_, err = a.under(state.CycleLock, func() error {
+	_, err = a.withLock(state.CycleLock, func() error {
 		if s, err = a.Store.Read(); err != nil {
 			return err
 		}

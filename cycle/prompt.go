@@ -105,7 +105,7 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 }
 
 // shown is the message whose prompt is to be looked at.
-func (a *Agent) shown(s state.State, key string) (work, error) {
+func (a *Agent) shown(s state.State, key string) (turnMessage, error) {
 	if key == "" {
 		key = nextKey(s)
 	}
@@ -115,8 +115,8 @@ func (a *Agent) shown(s state.State, key string) (work, error) {
 	msg, waits := s.Find(key)
 	if !waits {
 		var err error
-		if msg, err = a.remembered(key); err != nil {
-			return work{}, err
+		if msg, err = a.messageInHistory(key); err != nil {
+			return turnMessage{}, err
 		}
 	}
 	head := state.Head{}
@@ -140,8 +140,8 @@ func nextKey(s state.State) string {
 }
 
 // example is a message to show a prompt with, where none waits.
-func (a *Agent) example() work {
-	return work{
+func (a *Agent) example() turnMessage {
+	return turnMessage{
 		msg:     state.Message{Source: state.CLI, From: "you", Operator: true, At: a.Now()},
 		subject: fmt.Sprintf("@%s an example", a.Handle),
 		text:    "An example, since no message waits: is the build green?",

@@ -54,7 +54,7 @@ type PromptData struct {
 }
 
 // promptData gathers what the prompt of one turn is made of.
-func (a *Agent) promptData(s state.State, w work, r recalled) PromptData {
+func (a *Agent) promptData(s state.State, w turnMessage, r recalled) PromptData {
 	d := PromptData{
 		Handle: a.Handle, Callsign: "@" + a.Handle,
 		Fresh: a.goesOn(s) == "",

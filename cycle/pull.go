@@ -33,7 +33,7 @@ func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 		return Pulled{}, errors.New(`turn.runner runs the messages; set it to "none" to pull them`)
 	}
 	var next Pulled
-	held, err := a.under(state.TurnLock, func() (err error) {
+	held, err := a.withLock(state.TurnLock, func() (err error) {
 		if _, err = a.reap(ctx); err == nil {
 			next, err = a.next(ctx)
 		}
@@ -125,7 +125,7 @@ func (a *Agent) Retry(ctx context.Context, key string) error {
 		return fmt.Errorf("%s is %s already", key, msg.Status)
 	}
 	if !waits {
-		if msg, err = a.remembered(key); err != nil {
+		if msg, err = a.messageInHistory(key); err != nil {
 			return err
 		}
 	}
@@ -133,8 +133,8 @@ func (a *Agent) Retry(ctx context.Context, key string) error {
 	return err
 }
 
-// remembered finds a message that has left the inbox in the history.
-func (a *Agent) remembered(key string) (state.Message, error) {
+// messageInHistory finds a message that has left the inbox in the history.
+func (a *Agent) messageInHistory(key string) (state.Message, error) {
 	var found *state.Message
 	for l, err := range a.Store.History() {
 		if err != nil {

@@ -232,7 +232,7 @@ func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
 	h.receive(letter{fields: "Auto-Submitted: auto-replied\r\n"})
 	h.post(mesh.Message{ID: "m1", From: "mallory", Text: "do this"})
 	r := h.poll()
-	if r.Refused != 62 || r.Arrived != 0 {
+	if r.Rejected != 62 || r.Arrived != 0 {
 		t.Errorf("report: %+v", r)
 	}
 	h.wantCounted(52)

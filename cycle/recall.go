@@ -50,7 +50,7 @@ func (a *Agent) recall(s state.State, p *past, question ...string) (recalled, er
 	if summary == "" {
 		s.Compacted = state.Summary{}
 	}
-	if err := a.look(s, p, room); err != nil {
+	if err := a.readExchanges(s, p, room); err != nil {
 		return recalled{}, fmt.Errorf("read history: %w", err)
 	}
 	rank := ranking{asked: termsOf(question...)}
@@ -62,9 +62,9 @@ func (a *Agent) recall(s state.State, p *past, question ...string) (recalled, er
 	return recalled{summary: summary, text: told(texts, pick(texts, rank.best(), room))}, nil
 }
 
-// look brings p up to date, reading back to what it holds already, and drops
+// readExchanges brings p up to date, reading back to what it holds already, and drops
 // what is too old to be looked at.
-func (a *Agent) look(s state.State, p *past, room int) error {
+func (a *Agent) readExchanges(s state.State, p *past, room int) error {
 	most := max(1, room/recallPer)
 	known := p.exchanges
 	p.exchanges = nil

@@ -160,7 +160,7 @@ func TestAllowanceAndSpend(t *testing.T) {
 	spend := func(id, model string, input int64, usd float64) error {
 		return h.agent.Spend(t.Context(), in, state.Spending{ID: id, Model: model, Tokens: state.Tokens{Input: input}}, usd)
 	}
-	h.agent.Attempt = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
+	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		in = cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
 		want(state.TierNormal, state.Dollar, "one turn may cost")
 		check(t, spend("c1", "gpt-4o", 100_000, 0))
@@ -206,7 +206,7 @@ func TestAPeersTurnInTierCritical(t *testing.T) {
 	for who, left := range map[string]state.Micros{"peer": 0, "operator": 50_000} {
 		h := newAwakeHouse(t)
 		h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: state.Dollar, Low: 500_000, Critical: 100_000}
-		h.agent.Attempt = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
+		h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 			in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
 			check(t, h.agent.Spend(t.Context(), in, state.Spending{ID: "c1"}, 0.95))
 			got, err := h.agent.Allowance(in)

@@ -8,12 +8,12 @@ import (
 	"agentstateloop/state"
 )
 
-// stay keeps one poll on where the crontab line is stuck: the agent is engaged,
+// pollWhileStuck keeps one poll on where the crontab line is stuck: the agent is engaged,
 // but the table cannot be written, so that cron would come back only at the
 // idle interval. Under linger.lock this process cycles at each minute that the
 // asked-for line would fire, until the phase is IDLE or the table can be
 // written again (DESIGN 9).
-func (a *Agent) stay(ctx context.Context, s state.State) error {
+func (a *Agent) pollWhileStuck(ctx context.Context, s state.State) error {
 	if !a.stuck(s) {
 		return nil
 	}

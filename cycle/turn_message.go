@@ -15,9 +15,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// work is one message with what its turn needs: read from the payload, since
+// turnMessage is one message with what its turn needs: read from the payload, since
 // the inbox row is kept lean.
-type work struct {
+type turnMessage struct {
 	head state.Head
 	msg  state.Message
 	raw  []byte
@@ -37,12 +37,12 @@ func attemptDir(turnID string, epoch uint64) string {
 	return path.Join(state.TurnsDir, turnID, strconv.FormatUint(epoch, 10))
 }
 
-func (w work) dir() string { return attemptDir(w.head.TurnID, w.head.Epoch) }
+func (w turnMessage) dir() string { return attemptDir(w.head.TurnID, w.head.Epoch) }
 
 // load reads the payload of a message. One that is gone leaves a turn that
 // says so: the message was accepted, and is answered.
-func (a *Agent) load(head state.Head, msg state.Message) (work, error) {
-	w := work{head: head, msg: msg}
+func (a *Agent) load(head state.Head, msg state.Message) (turnMessage, error) {
+	w := turnMessage{head: head, msg: msg}
 	var err error
 	w.raw, err = os.ReadFile(a.Store.Path(msg.Payload))
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *Agent) load(head state.Head, msg state.Message) (work, error) {
 }
 
 // context is what the agent finds in its context box, read-only.
-func (w work) context(history, system string) []turn.File {
+func (w turnMessage) context(history, system string) []turn.File {
 	name := "message.txt"
 	files := []turn.File{
 		{Name: "text.txt", Body: strings.NewReader(w.text)},

@@ -51,7 +51,7 @@ func (a *Agent) turns(ctx context.Context, r *Report) error {
 		if !s.CanRun(a.Policy, a.Now()) {
 			return nil
 		}
-		held, err := a.under(state.TurnLock, func() error { return a.drain(ctx, r) })
+		held, err := a.withLock(state.TurnLock, func() error { return a.drain(ctx, r) })
 		if errors.Is(err, errRefused) {
 			return nil
 		}
@@ -150,19 +150,19 @@ func (a *Agent) runTurn(ctx context.Context, s state.State, p *past) (state.Stat
 	case err != nil:
 		return a.returned(ctx, s, err)
 	}
-	return a.settle(ctx, w, result)
+	return a.conclude(ctx, w, result)
 }
 
 // attempt starts the agent and follows it to its end.
 func (a *Agent) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
-	if a.Attempt != nil {
-		return a.Attempt(ctx, at)
+	if a.RunTurn != nil {
+		return a.RunTurn(ctx, at)
 	}
 	return a.Turn.Run(ctx, at, nil)
 }
 
-// settle decides, from what the attempt came to, what becomes of its turn.
-func (a *Agent) settle(ctx context.Context, w work, r turn.Result) (state.State, error) {
+// conclude decides, from what the attempt came to, what becomes of its turn.
+func (a *Agent) conclude(ctx context.Context, w turnMessage, r turn.Result) (state.State, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return s, err
@@ -289,7 +289,7 @@ func (a *Agent) sendDue(ctx context.Context, s state.State) (sent int, err error
 	if len(s.DueEffects(a.Now())) == 0 && len(s.ToAck) == 0 && !a.misplaced(s) {
 		return 0, nil
 	}
-	held, err := a.under(state.CycleLock, func() (err error) {
+	held, err := a.withLock(state.CycleLock, func() (err error) {
 		s, sent, err = a.flush(ctx)
 		return err
 	})

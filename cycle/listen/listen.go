@@ -337,7 +337,7 @@ func (p *post) check() {
 	if len(p.woken) > 0 {
 		return
 	}
-	why, err := p.Wants()
+	why, err := p.PollReason()
 	if err != nil {
 		p.listener.Tell("@%s: %v", p.Handle, err)
 	}

@@ -205,7 +205,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		},
 		Self:    []string{w.detached()}, // a detached poll; cron's next one does as well
 		Now:     w.clock.machine,
-		Attempt: p.attempt,
+		RunTurn: p.attempt,
 	}
 }
 

@@ -2,59 +2,10 @@ package cycle
 
 import (
 	"context"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"agentstateloop/mesh"
-	"agentstateloop/state"
 )
-
-// What a process that stays on, a listener or a lingering poll, waits for.
-
-// overdueAfter is how late the poll of cron may be before a listener takes it
-// to be missing.
-const overdueAfter = 10 * time.Second
-
-// Wants says why a poll should be made now: a nudge that no commit has taken, a
-// turn without a runner, or whatever --if-due knows, the next poll only when
-// cron is late with it. "" means that there is nothing. It takes no lock for
-// longer than a look, and does not use the network.
-func (a *Agent) Wants() (string, error) {
-	s, err := a.Store.Read()
-	if err != nil {
-		return "", err
-	}
-	rung, err := a.Store.Rung()
-	if err != nil {
-		return "", err
-	}
-	if slices.ContainsFunc(rung, func(n state.NudgeFile) bool { return !s.TookNudge(n.Key) }) {
-		return "nudge", nil
-	}
-	if lost, err := a.lostTurn(s); err != nil || lost {
-		return "turn without a runner", err
-	}
-	now := a.Now()
-	why := s.Due(a.Policy, now)
-	if why == "next poll" && now.Before(s.NextDue.Add(overdueAfter)) {
-		return "", nil // cron is about to come
-	}
-	return why, nil
-}
-
-// lostTurn says whether the watchdog of a cycle would find something to reap.
-func (a *Agent) lostTurn(s state.State) (bool, error) {
-	switch {
-	case laidDown(s.Turn):
-		return true, nil
-	case !owned(s.Turn):
-		return false, nil
-	case s.Turn.Pulled && s.Turn.Stop == "":
-		return a.Now().Sub(s.Turn.Since) >= a.Policy.TurnTimeout, nil
-	}
-	return a.under(state.TurnLock, func() error { return nil })
-}
 
 // meshPatience is how long one long poll waits (DESIGN 8).
 const meshPatience = 50 * time.Second
@@ -131,19 +82,3 @@ func pause(ctx context.Context, d time.Duration, kick <-chan struct{}) {
 	case <-ctx.Done():
 	}
 }
-
-// Backoff gives pauses that double from Least to Most, each shortened by up to
-// a half at random, so that a thousand agents do not come back at once.
-type Backoff struct {
-	Least, Most time.Duration
-	last        time.Duration
-}
-
-// Next is the next pause.
-func (b *Backoff) Next() time.Duration {
-	b.last = min(max(2*b.last, b.Least), b.Most)
-	return b.last/2 + rand.N(b.last/2+1)
-}
-
-// Reset begins anew with Least.
-func (b *Backoff) Reset() { b.last = 0 }

@@ -10,7 +10,7 @@ import (
 
 func (h *house) wants() string {
 	h.t.Helper()
-	why, err := h.agent.Wants()
+	why, err := h.agent.PollReason()
 	check(h.t, err)
 	return why
 }
