@@ -6,66 +6,53 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
-// What "crontab -l" prints is not always the table, and what it leaves out or
-// rewrites would be lost when we write. It differs in two ways.
+// The output of "crontab -l" is not always the table. What it leaves out or
+// rewrites would be lost when we write the table back. It differs in two ways.
 //
 // Headers. The programs of Vixie's family put three comment lines of their own
 // on top of the table when they install it:
 //
-//   - cronie and BusyBox do not: what is read is what was written;
-//   - Debian writes a header and hides it, or rather any comments that it
-//     finds in the first three lines, its own or not;
-//   - old programs write one and show it, so that headers pile up.
+//   - cronie and BusyBox add no header: what is read is what was written.
+//   - Debian writes a header and hides it. It hides every comment in the first
+//     three lines, its own or not.
+//   - Old programs write a header and show it, so headers pile up.
 //
-// A header is a foreign line like others until it is proved to be the
-// program's own, so that one that a user pasted is kept.
+// A header counts as a foreign line until it is proved to be the program's
+// own. A header that the user pasted is therefore kept.
 //
-// Escapes. Debian, since 3.0pl1-149, shows a carriage return as "\r" and a
-// backspace as "\b", the same as those letters themselves.
+// Escapes. Debian, since 3.0pl1-149, prints a carriage return as "\r" and a
+// backspace as "\b". The same text may also stand in the table itself, and the
+// output does not show which of the two it is. Such a table is not written.
 
-// escapes are what Debian's "crontab -l" does to control characters.
-var escapes = strings.NewReplacer("\r", `\r`, "\b", `\b`)
-
-// exact returns the table behind listing, which "crontab -l" printed. Where
-// listing may hold escapes, it asks "crontab -e", with a cat in the place of
-// the editor: that prints the bytes themselves, and since nothing was edited
-// the table stays as it is. It is called under the lock, as some programs
-// (BusyBox) install the unchanged table nevertheless.
-func (t Table) exact(ctx context.Context, listing []byte) ([]byte, error) {
-	if !mayBeEscaped(listing) {
-		return listing, nil
+// refuseEscapes returns an error if a line of listing that is not agent's
+// contains "\r" or "\b". Lines of agent do not matter: they are replaced whole.
+func refuseEscapes(listing []byte, agent string) error {
+	number := 0
+	for line := range bytes.Lines(listing) {
+		number++
+		if escaped(line) && !isOurs(line, agent) {
+			return fmt.Errorf(`line %d of "crontab -l" contains \r or \b, which crontab also prints for control characters, so nothing was written: run "crontab -e" and remove the control characters, or move the command of that line into a script`, number)
+		}
 	}
-	res, err := t.run(ctx, nil, []string{"VISUAL=cat", "EDITOR=cat"}, "-e")
-	if err != nil {
-		return nil, fmt.Errorf(`read crontab, in which \r or \b may stand for control characters: %w`, err)
-	}
-	if !shows(listing, res.stdout) {
-		return nil, errors.New(`read crontab, in which \r or \b may stand for control characters: crontab -e shows another table than crontab -l`)
-	}
-	return res.stdout, nil
+	return nil
 }
 
-func mayBeEscaped(listing []byte) bool {
-	return bytes.Contains(listing, []byte(`\r`)) || bytes.Contains(listing, []byte(`\b`))
+func escaped(lines []byte) bool {
+	return bytes.Contains(lines, []byte(`\r`)) || bytes.Contains(lines, []byte(`\b`))
 }
 
-// shows says whether listing is what "crontab -l" prints for table: the same,
-// or with Debian's escapes. Since crontab ends the last line, a newline that
-// is missing there makes no difference.
-func shows(listing, table []byte) bool {
-	listing, table = ended(listing), ended(table)
-	return bytes.Equal(listing, table) || string(listing) == escapes.Replace(string(table))
-}
+// same reports whether two tables are equal. A newline that is missing at the
+// end makes no difference, because crontab adds it.
+func same(a, b []byte) bool { return bytes.Equal(ended(a), ended(b)) }
 
-// unhidden returns table, which "crontab -l" printed as listing, with the
-// comment lines of the user's that Debian hid. They exist in a table that was
-// put in its place without crontab(1). The variable CRONTAB_NOHEADER makes
-// Debian show them (crontab(1), DEBIAN SPECIFIC); others ignore it. Two
-// readings that do not fit together are an error.
-func (t Table) unhidden(ctx context.Context, listing, table []byte) ([]byte, error) {
+// unhidden returns the table behind listing, together with the user's comment
+// lines that Debian hid. Such lines exist where the table was put in place
+// without crontab(1). The variable CRONTAB_NOHEADER makes Debian show them
+// (crontab(1), DEBIAN SPECIFIC); other programs ignore it. It is an error if
+// the two outputs contradict each other.
+func (t Table) unhidden(ctx context.Context, listing []byte) ([]byte, error) {
 	whole, err := t.list(ctx, "CRONTAB_NOHEADER=N")
 	if err != nil {
 		return nil, fmt.Errorf("read crontab again: %w", err)
@@ -75,12 +62,12 @@ func (t Table) unhidden(ctx context.Context, listing, table []byte) ([]byte, err
 		return nil, errors.New("read crontab twice, and it differed; nothing was written")
 	}
 	if rest, ok := cutHeader(hidden); ok && len(rest) == 0 {
-		return table, nil
+		return listing, nil
 	}
-	if mayBeEscaped(hidden) {
-		return nil, errors.New(`crontab -l hides comments at the top of the table, in which \r or \b may stand for control characters; nothing was written: save the table once with crontab -e`)
+	if escaped(hidden) {
+		return nil, errors.New(`"crontab -l" hides comments at the top of the table that contain \r or \b, which crontab also prints for control characters, so nothing was written: run "crontab -e", remove the control characters and save`)
 	}
-	return slices.Concat(hidden, table), nil
+	return slices.Concat(hidden, listing), nil
 }
 
 // dropHeader ends a write of after by a program that shows the header it adds.
@@ -96,7 +83,7 @@ func (t Table) dropHeader(ctx context.Context, before, after []byte) error {
 	if rest, ok := cutHeader(got); ok {
 		got = rest
 	}
-	if readErr == nil && shows(got, body) {
+	if readErr == nil && same(got, body) {
 		return nil
 	}
 	return t.restore(ctx, before, got, errors.Join(errors.New("write crontab without the header of the last time"), writeErr, readErr))

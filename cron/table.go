@@ -38,10 +38,11 @@ type Table struct {
 func (t Table) command() string        { return cmp.Or(t.Command, "crontab") }
 func (t Table) timeout() time.Duration { return cmp.Or(t.Timeout, 10*time.Second) }
 
-// Read returns the table as "crontab -l" prints it, which on Debian shows
-// control characters as "\r" and "\b"; no table at all is an empty one. A table that cannot be read is an error and never an empty one:
-// only a crontab that prints nothing and exits 0, or says that there is no
-// crontab in words we know, has none (DESIGN 9).
+// Read returns the table as "crontab -l" prints it; Debian prints some control
+// characters as "\r" and "\b". A user without a table has an empty one. A table
+// that cannot be read is an error, never an empty table: a user has no table
+// only if crontab prints nothing and exits 0, or says in words we recognize
+// that no crontab exists (docs/design.md, "The crontab").
 func (t Table) Read(ctx context.Context) ([]byte, error) {
 	table, err := t.list(ctx)
 	if err != nil {
@@ -75,7 +76,13 @@ func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	return Change{Before: before, After: Set(before, j.Agent, line), Line: line}, nil
+	after := Set(before, j.Agent, line)
+	if !bytes.Equal(before, after) {
+		if err := refuseEscapes(before, j.Agent); err != nil {
+			return Change{}, err
+		}
+	}
+	return Change{Before: before, After: after, Line: line}, nil
 }
 
 // Install makes the line of j the only line of j.Agent in the table, under the
@@ -91,7 +98,7 @@ func (t Table) Install(ctx context.Context, j Job) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	change, err := t.edit(ctx, func(table []byte) []byte { return Set(table, j.Agent, line) })
+	change, err := t.edit(ctx, j.Agent, func(table []byte) []byte { return Set(table, j.Agent, line) })
 	change.Line = line
 	if err != nil {
 		return change, fmt.Errorf("install crontab line of %s: %w", j.Agent, err)
@@ -103,26 +110,22 @@ func (t Table) Install(ctx context.Context, j Job) (Change, error) {
 // A table left with no byte at all is removed with "crontab -r", since some
 // crontab programs refuse to install an empty one.
 func (t Table) Remove(ctx context.Context, agent string) (Change, error) {
-	change, err := t.edit(ctx, func(table []byte) []byte { return Unset(table, agent) })
+	change, err := t.edit(ctx, agent, func(table []byte) []byte { return Unset(table, agent) })
 	if err != nil {
 		return change, fmt.Errorf("remove crontab line of %s: %w", agent, err)
 	}
 	return change, nil
 }
 
-// edit applies change to the table under the lock.
-func (t Table) edit(ctx context.Context, change func([]byte) []byte) (Change, error) {
+// edit applies change, which concerns the lines of agent, under the lock.
+func (t Table) edit(ctx context.Context, agent string, change func([]byte) []byte) (Change, error) {
 	unlock, err := t.lock(ctx)
 	if err != nil {
 		return Change{}, err
 	}
 	defer unlock()
 
-	listing, err := t.Read(ctx)
-	if err != nil {
-		return Change{}, err
-	}
-	before, err := t.exact(ctx, listing)
+	before, err := t.Read(ctx)
 	if err != nil {
 		return Change{}, err
 	}
@@ -131,7 +134,10 @@ func (t Table) edit(ctx context.Context, change func([]byte) []byte) (Change, er
 		return Change{Before: before, After: after}, nil
 	}
 
-	before, err = t.unhidden(ctx, listing, before)
+	if err := refuseEscapes(before, agent); err != nil {
+		return Change{}, err
+	}
+	before, err = t.unhidden(ctx, before)
 	if err != nil {
 		return Change{}, err
 	}
@@ -164,10 +170,10 @@ func (t Table) lock(ctx context.Context) (unlock func(), err error) {
 func (t Table) replace(ctx context.Context, before, after []byte) error {
 	writeErr := t.write(ctx, after)
 	got, readErr := t.Read(ctx)
-	if readErr == nil && shows(got, after) {
+	if readErr == nil && same(got, after) {
 		return nil
 	}
-	if body, ok := cutHeader(got); ok && readErr == nil && shows(body, after) {
+	if body, ok := cutHeader(got); ok && readErr == nil && same(body, after) {
 		return t.dropHeader(ctx, before, after)
 	}
 	if writeErr == nil {
@@ -176,7 +182,7 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 	if writeErr == nil {
 		writeErr = errors.New("the table read back is not the one written")
 	}
-	if readErr == nil && shows(got, before) {
+	if readErr == nil && same(got, before) {
 		return fmt.Errorf("%w; the table is as it was", writeErr)
 	}
 	return t.restore(ctx, before, got, writeErr)
@@ -196,10 +202,10 @@ func (t Table) restore(ctx context.Context, before, found []byte, cause error) e
 	}
 	writeErr := t.write(ctx, before)
 	got, readErr := t.Read(ctx)
-	if rest, ok := cutHeader(got); ok && shows(rest, before) {
+	if rest, ok := cutHeader(got); ok && same(rest, before) {
 		got = rest
 	}
-	if readErr == nil && shows(got, before) {
+	if readErr == nil && same(got, before) {
 		return fmt.Errorf("%w; the old table was put back (what was found instead %s)", cause, kept)
 	}
 	backup, err := t.backUp(before)

@@ -573,43 +573,59 @@ func TestHeaderHidden(t *testing.T) {
 	}
 }
 
-// escapesControls shows carriage returns as Debian's does, and has an editor.
-const escapesControls = `
+// printsEscapes prints carriage returns as Debian's crontab does.
+const printsEscapes = `
 [ "$1" = -l ] && [ -e "$table" ] && exec sed "s/$(printf '\r')/\\\\r/g" "$table"
-[ "$1" = -e ] && exec $VISUAL "$table"
 `
 
-func TestControlsShownEscaped(t *testing.T) {
-	const text = "A=b\r\n0 5 * * * printf 'a\\r\\n'\r\n"
-	table, path := newTable(t, escapesControls)
-	put(t, path, text+ours+"\r\nB=c\n")
-	if change, err := table.Install(t.Context(), job("goulard3120")); err != nil || !change.Wrote {
-		t.Fatalf("Install: %+v, %v", change, err)
+// A table is not written while the listing leaves open which bytes it holds.
+func TestEscapesAreRefused(t *testing.T) {
+	for _, tt := range []struct{ name, mood, table, want string }{
+		{"a carriage return", printsEscapes, "A=b\n0 5 * * * backup\r\n", `line 2 of "crontab -l"`},
+		{"our line, saved with a carriage return", printsEscapes, ours + "\r\n", `line 1 of "crontab -l"`},
+		{"the letters themselves", "", "0 5 * * * printf 'a\\r'\n" + ours + "\n", `line 1 of "crontab -l"`},
+		{"a backspace's letters", "", "A=b\n\n0 5 * * * grep '\\bx'\n", `line 3 of "crontab -l"`},
+		{"in a hidden comment", hidesComments, "# \\r\nA=b\n", "hides comments"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table, path := newTable(t, tt.mood)
+			put(t, path, tt.table)
+			j := job("goulard3120")
+			j.Interval = time.Minute
+			change, err := table.Install(t.Context(), j)
+			wantError(t, err, tt.want, "nothing was written", `run "crontab -e"`)
+			if change.Wrote {
+				t.Error("Wrote is set")
+			}
+			if _, err := table.Preview(t.Context(), j); tt.mood != hidesComments {
+				wantError(t, err, tt.want)
+			}
+			wantFile(t, path, tt.table)
+		})
 	}
-	wantFile(t, path, text+ours+"\nB=c\n")
-	if change, err := table.Install(t.Context(), job("goulard3120")); err != nil || change.Wrote {
-		t.Errorf("Install once more: %+v, %v", change, err)
-	}
-	if _, err := table.Remove(t.Context(), "goulard3120"); err != nil {
-		t.Fatal(err)
-	}
-	wantFile(t, path, text+"B=c\n")
 }
 
-// Where nobody can say which bytes are meant, nothing is written.
-func TestControlsUnknown(t *testing.T) {
-	for mood, want := range map[string]string{
-		`[ "$1" = -e ] && exit 1`:                        "exit status 1",
-		`[ "$1" = -e ] && exec echo something`:           "another table",
-		hidesComments + `[ "$1" = -e ] && exec echo A=b`: "hides comments",
-	} {
-		table, path := newTable(t, mood)
-		text := "# \\r\nA=b\n"
-		put(t, path, text)
-		_, err := table.Install(t.Context(), job("goulard3120"))
-		wantError(t, err, want)
-		wantFile(t, path, text)
+// Escapes do no harm where nothing is to be written, or in a line that is
+// replaced whole.
+func TestEscapesThatDoNotMatter(t *testing.T) {
+	table, path := newTable(t, "")
+	text := "0 5 * * * printf 'a\\r'\n" + ours + "\n"
+	put(t, path, text)
+	if change, err := table.Install(t.Context(), job("goulard3120")); err != nil || change.Wrote {
+		t.Errorf("Install of the line that is there: %+v, %v", change, err)
 	}
+	if change, err := table.Remove(t.Context(), "another"); err != nil || change.Wrote {
+		t.Errorf("Remove of a line that is not there: %+v, %v", change, err)
+	}
+	wantFile(t, path, text)
+
+	j := job("goulard3120")
+	j.Config = `/abs\retc/agent.toml`
+	put(t, path, mustLine(t, j)+"\n")
+	if change, err := table.Install(t.Context(), job("goulard3120")); err != nil || !change.Wrote {
+		t.Errorf("Install over a path with a backslash: %+v, %v", change, err)
+	}
+	wantFile(t, path, ours+"\n")
 }
 
 // Two looks that do not fit together are no ground to write on.
