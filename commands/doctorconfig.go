@@ -88,7 +88,7 @@ func (d *patient) checkSecrets(ctx context.Context) []finding {
 		return unknown("secrets")
 	}
 	var found []finding
-	var imap secret
+	var imap secretSource
 	if m := d.agent.Mail; m != nil {
 		// With OAuth2 the refresh token: an access token is the login's affair.
 		imap = d.config.file.Mail.IMAP.secret()
@@ -102,7 +102,7 @@ func (d *patient) checkSecrets(ctx context.Context) []finding {
 	}
 	if m := d.agent.Mesh; m != nil && m.Client.Token != nil {
 		s := d.config.file.Mesh
-		found = append(found, d.checkSecret(ctx, "secret.mesh", secret{file: s.TokenFile, env: s.TokenEnv, command: s.TokenCommand}, m.Client.Token))
+		found = append(found, d.checkSecret(ctx, "secret.mesh", secretSource{file: s.TokenFile, env: s.TokenEnv, command: s.TokenCommand}, m.Client.Token))
 	}
 	if key := d.config.file.API.key(); d.agent.Turn != nil && d.agent.Turn.Runner == turn.API && key.ways() == 1 {
 		found = append(found, d.checkSecret(ctx, "secret.api", key, d.secret(d.config, key)))
@@ -110,12 +110,12 @@ func (d *patient) checkSecrets(ctx context.Context) []finding {
 	return found
 }
 
-func (s secret) same(t secret) bool {
+func (s secretSource) same(t secretSource) bool {
 	return s.file == t.file && s.env == t.env && slices.Equal(s.command, t.command)
 }
 
 // place says where a secret is looked for.
-func (d *patient) place(s secret) string {
+func (d *patient) place(s secretSource) string {
 	switch {
 	case s.file != "":
 		return d.config.resolve(s.file)
@@ -127,7 +127,7 @@ func (d *patient) place(s secret) string {
 	return "what the configuration says"
 }
 
-func (d *patient) checkSecret(ctx context.Context, check string, s secret, read func(context.Context) (string, error)) finding {
+func (d *patient) checkSecret(ctx context.Context, check string, s secretSource, read func(context.Context) (string, error)) finding {
 	if len(s.command) > 0 && !strings.Contains(s.command[0], "/") && inPath(s.command[0], d.jobPath) == "" {
 		return finds(levelError, check, "name the program with its whole path", "%s is not in the PATH that cron gives a job, %s", s.command[0], d.jobPath)
 	}

@@ -19,9 +19,9 @@ const (
 	longestSecret  = 64 << 10         // bytes; OAuth tokens are long, files named by mistake longer
 )
 
-// secret says where a secret is found (DESIGN 10): in a file, an environment
+// secretSource says where a secretSource is found (DESIGN 10): in a file, an environment
 // variable or the first line of what a command prints.
-type secret struct {
+type secretSource struct {
 	file    string
 	env     string
 	command []string
@@ -32,7 +32,7 @@ type secret struct {
 var namesSecret = regexp.MustCompile(`(?i)(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)$`)
 
 // ways counts how many of the three are set.
-func (s secret) ways() int {
+func (s secretSource) ways() int {
 	n := 0
 	for _, set := range []bool{s.file != "", s.env != "", len(s.command) > 0} {
 		if set {
@@ -45,7 +45,7 @@ func (s secret) ways() int {
 // secret returns what reads a secret anew at each call, and from then on keeps
 // it out of what this process prints and records. Its errors name the place and
 // never hold any part of what was found there.
-func (p *program) secret(c *config, s secret) func(context.Context) (string, error) {
+func (p *program) secret(c *config, s secretSource) func(context.Context) (string, error) {
 	read := p.reader(c, s)
 	if s.env != "" {
 		p.secrets.Learn(s.env, p.env(s.env)) // whatever we start can see it, and say it
@@ -66,7 +66,7 @@ type unread struct{ error }
 
 func (e *unread) Unwrap() error { return e.error }
 
-func (p *program) reader(c *config, s secret) func(context.Context) (string, error) {
+func (p *program) reader(c *config, s secretSource) func(context.Context) (string, error) {
 	switch {
 	case s.file != "":
 		path := c.resolve(s.file)

@@ -155,8 +155,8 @@ func below(dir, path string) bool {
 }
 
 // key is where the provider's key is.
-func (s apiSection) key() secret {
-	return secret{file: s.KeyFile, env: s.KeyEnv, command: slices.Clone(s.KeyCommand)}
+func (s apiSection) key() secretSource {
+	return secretSource{file: s.KeyFile, env: s.KeyEnv, command: slices.Clone(s.KeyCommand)}
 }
 
 // checkBaseURL keeps a key from going over a network in the clear.

@@ -102,7 +102,7 @@ func (c *config) smtp() serverSection {
 
 // secrets counts the ways to the secret that are set.
 func (s serverSection) secrets() int {
-	n := secret{file: s.PasswordFile, env: s.PasswordEnv, command: s.PasswordCommand}.ways()
+	n := secretSource{file: s.PasswordFile, env: s.PasswordEnv, command: s.PasswordCommand}.ways()
 	if len(s.TokenCommand) > 0 {
 		n++
 	}
@@ -166,11 +166,11 @@ func (p *program) wireServer(c *config, section string, s serverSection, address
 
 // secret says where the login's own secret is found: the refresh token, a
 // password or a program that prints a token, of which one is set.
-func (s serverSection) secret() secret {
+func (s serverSection) secret() secretSource {
 	if s.OAuth2.set() {
-		return secret{file: s.OAuth2.RefreshTokenFile, login: true}
+		return secretSource{file: s.OAuth2.RefreshTokenFile, login: true}
 	}
-	return secret{file: s.PasswordFile, env: s.PasswordEnv, command: slices.Concat(s.PasswordCommand, s.TokenCommand)}
+	return secretSource{file: s.PasswordFile, env: s.PasswordEnv, command: slices.Concat(s.PasswordCommand, s.TokenCommand)}
 }
 
 func exampleHost(section string) string {

@@ -33,7 +33,7 @@ func (p *program) wireMesh(c *config, timeout time.Duration) (*cycle.Mesh, error
 	if m.Keymaster != "" && !validHandle(m.Keymaster) {
 		return nil, c.wrong("mesh.keymaster", "%q is no handle: write it like \"dorlange3120\"", m.Keymaster)
 	}
-	token := secret{file: m.TokenFile, env: m.TokenEnv, command: slices.Clone(m.TokenCommand)}
+	token := secretSource{file: m.TokenFile, env: m.TokenEnv, command: slices.Clone(m.TokenCommand)}
 	if token.ways() > 1 {
 		return nil, c.wrong("mesh", "%d of token_file, token_env and token_command are set, and one is enough", token.ways())
 	}

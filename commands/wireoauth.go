@@ -39,8 +39,8 @@ func (s oauthSection) set() bool {
 	return !reflect.DeepEqual(s, oauthSection{})
 }
 
-func (s oauthSection) secret() secret {
-	return secret{file: s.ClientSecretFile, env: s.ClientSecretEnv, command: slices.Clone(s.ClientSecretCommand)}
+func (s oauthSection) secret() secretSource {
+	return secretSource{file: s.ClientSecretFile, env: s.ClientSecretEnv, command: slices.Clone(s.ClientSecretCommand)}
 }
 
 // wireOAuth makes what gets access tokens.
@@ -71,7 +71,7 @@ func (p *program) wireOAuth(c *config, section string, s oauthSection, timeout t
 	o := mail.OAuth{
 		TokenURL:     known.endpoint.TokenURL,
 		ClientID:     s.ClientID,
-		RefreshToken: p.secret(c, secret{file: file}),
+		RefreshToken: p.secret(c, secretSource{file: file}),
 		Store:        tokens,
 		TryLock:      lockIn(tokens),
 		Name:         oauthName(known.endpoint.TokenURL, s.ClientID, file),

@@ -19,7 +19,7 @@ import (
 
 // proven is the second peer's side of the mesh, its token with it.
 func (h *house) proven() *mesh.Client {
-	return &mesh.Client{URL: h.blueprint.Mesh, Handle: second, Token: secret(secondToken)}
+	return &mesh.Client{URL: h.blueprint.Mesh, Handle: second, Token: fixedSecret(secondToken)}
 }
 
 // failed are the sources that a poll could not use, for which it exits 3.
@@ -125,7 +125,7 @@ func TestAPasswordThatDiesAtNight(t *testing.T) {
 // Sending alone works: then the operator is mailed, though reading fails.
 func TestABlockerOfReadingIsMailedWhereSendingWorks(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.agent.Mail.Box.Secret = secret("wrong")
+	h.agent.Mail.Box.Secret = fixedSecret("wrong")
 	for range 4 {
 		h.pollAfter(30 * time.Minute)
 	}
@@ -169,7 +169,7 @@ func TestALoginIsRefusedOnceACycle(t *testing.T) {
 		t.Errorf("logins in one poll, and two: %v", logins)
 	}
 	// Each cycle tries again, whether or not there is anything to send.
-	h.agent.Mail.Box.Secret, h.agent.Mail.SMTP.Secret = secret(h.mail.Password), secret(h.mail.Password)
+	h.agent.Mail.Box.Secret, h.agent.Mail.SMTP.Secret = fixedSecret(h.mail.Password), fixedSecret(h.mail.Password)
 	h.pollAfter(time.Minute)
 	h.wantCredentials("")
 	if n := len(h.sentOf("reply")); n != 2 {

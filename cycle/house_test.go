@@ -501,7 +501,7 @@ func (h *house) write(name, text string) {
 	check(h.t, os.WriteFile(filepath.Join(h.blueprint.Dir, name), []byte(text), 0o600))
 }
 
-func secret(s string) func(context.Context) (string, error) {
+func fixedSecret(s string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return s, nil }
 }
 

@@ -181,7 +181,7 @@ func TestAPermanentRefusalIsToldOverTheMesh(t *testing.T) {
 func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
 	h := newAwakeHouse(t)
 	real := h.agent.Mail.SMTP.Secret
-	h.agent.Mail.SMTP.Secret = secret("wrong")
+	h.agent.Mail.SMTP.Secret = fixedSecret("wrong")
 	h.agent.Policy.Ack = false
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()

@@ -43,7 +43,7 @@ func BenchmarkEmptyPollDovecot(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			bx := mail.Box{Server: mail.Server{Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: secret(d.Password), CAFile: d.CAFile}}
+			bx := mail.Box{Server: mail.Server{Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password), CAFile: d.CAFile}}
 			cur := mustLook(b, bx, state.Cursor{}, 10, shelf{}.keep).Cursor
 			for b.Loop() {
 				emptyPoll(b, bx, cur)

@@ -82,11 +82,11 @@ func TestTokens(t *testing.T) {
 	uid := h.append(letter("@goulard3120 hello"), false)
 	for _, auth := range []string{mail.AuthXOAuth2, mail.AuthOAuthBearer} {
 		b := box(h)
-		b.Auth, b.Secret = auth, secret("ya29.token")
+		b.Auth, b.Secret = auth, fixedSecret("ya29.token")
 		wantUIDs(t, auth, uids(mustLook(t, b, state.Cursor{}, 10, shelf{}.keep)), []uint32{uid})
 
 		for _, wrong := range []string{"expired", "two words"} {
-			b.Secret = secret(wrong)
+			b.Secret = fixedSecret(wrong)
 			_, err := b.Open(t.Context())
 			if c, ok := state.CredentialFailure(err); !ok || c.Name != "imap" {
 				t.Errorf("%s with a refused token: %v, want a failure of the credential imap", auth, err)
@@ -156,7 +156,7 @@ func TestSecretIsNotEchoed(t *testing.T) {
 	})
 	b := plainBox(addr)
 	for _, s := range []string{"hunter2", `hun"ter\2`, "hünter2"} {
-		b.Secret = secret(s)
+		b.Secret = fixedSecret(s)
 		_, err := b.Open(t.Context())
 		if err == nil || strings.Contains(err.Error(), "nter") {
 			t.Errorf("error with the secret %q: %v", s, err)
@@ -487,6 +487,6 @@ func loggedIn(c net.Conn, selected string) *bufio.Reader {
 
 func plainBox(addr string) mail.Box {
 	return mail.Box{Server: mail.Server{
-		Addr: addr, TLS: mail.TLSNone, Username: "agent", Secret: secret("hunter2"), Timeout: time.Minute,
+		Addr: addr, TLS: mail.TLSNone, Username: "agent", Secret: fixedSecret("hunter2"), Timeout: time.Minute,
 	}}
 }

@@ -22,7 +22,7 @@ func TestDovecot(t *testing.T) {
 		var last uint32
 		return host{
 			server: mail.Server{
-				Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: secret(d.Password),
+				Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password),
 				CAFile: d.CAFile, Timeout: time.Minute,
 			},
 			plain: d.IMAP,

@@ -132,7 +132,7 @@ func TestWatchDovecot(t *testing.T) {
 	d := mailtest.StartDovecot(t)
 	watchStory(t, host{
 		server: mail.Server{
-			Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: secret(d.Password),
+			Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password),
 			CAFile: d.CAFile, Timeout: time.Minute,
 		},
 		append: func(raw string, seen bool) uint32 {

@@ -86,12 +86,12 @@ func TestProbeOfAnEmptyMailbox(t *testing.T) {
 
 func TestProbeSender(t *testing.T) {
 	s := mailtest.StartMemory(t, mailtest.Options{})
-	server := mail.Server{Addr: s.SMTPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: secret(s.Password), CAFile: s.CAFile}
+	server := mail.Server{Addr: s.SMTPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: fixedSecret(s.Password), CAFile: s.CAFile}
 	auth, err := server.ProbeSender(t.Context())
 	if err != nil || !strings.Contains(auth, "PLAIN") {
 		t.Errorf("%q, %v", auth, err)
 	}
-	server.Secret = secret("wrong")
+	server.Secret = fixedSecret("wrong")
 	_, err = server.ProbeSender(t.Context())
 	if c, ok := state.CredentialFailure(err); !ok || c.Name != "smtp" {
 		t.Errorf("with a wrong password: %v", err)

@@ -25,7 +25,7 @@ func sink(t testing.TB, options mailtest.Options) (mail.Server, *mailtest.Server
 	t.Helper()
 	s := mailtest.StartMemory(t, options)
 	return mail.Server{
-		Addr: s.SMTPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: secret(s.Password),
+		Addr: s.SMTPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: fixedSecret(s.Password),
 		CAFile: s.CAFile, Timeout: time.Minute,
 	}, s
 }
@@ -68,7 +68,7 @@ func TestSend(t *testing.T) {
 		{s.SMTPTLS, mail.TLSImplicit, mail.AuthXOAuth2, "ya29.token"},
 		{s.SMTPTLS, mail.TLSImplicit, mail.AuthOAuthBearer, "ya29.token"},
 	} {
-		server.Addr, server.TLS, server.Auth, server.Secret = way.addr, way.tls, way.auth, secret(way.secret)
+		server.Addr, server.TLS, server.Auth, server.Secret = way.addr, way.tls, way.auth, fixedSecret(way.secret)
 		c := open(t, server)
 		news := s.News()
 		var before atomic.Int32
@@ -95,7 +95,7 @@ func TestSend(t *testing.T) {
 func TestSenderIsRefused(t *testing.T) {
 	server, s := sink(t, mailtest.Options{Token: "good"})
 	for _, auth := range []string{mail.AuthPlain, mail.AuthXOAuth2, mail.AuthOAuthBearer} {
-		server.Auth, server.Secret = auth, secret("wrong-secret")
+		server.Auth, server.Secret = auth, fixedSecret("wrong-secret")
 		_, err := server.OpenSender(t.Context())
 		if c, ok := state.CredentialFailure(err); !ok || c.Name != "smtp" {
 			t.Errorf("%s: %v, want a failure of the credential smtp", auth, err)
@@ -260,7 +260,7 @@ func TestSMTPSecretIsNotEchoed(t *testing.T) {
 		br.ReadString('\n')
 		io.WriteString(c, "221 bye\r\n")
 	})
-	server := mail.Server{Addr: addr, TLS: mail.TLSNone, Username: "a", Secret: secret("hunter2"), Timeout: time.Minute}
+	server := mail.Server{Addr: addr, TLS: mail.TLSNone, Username: "a", Secret: fixedSecret("hunter2"), Timeout: time.Minute}
 	_, err := server.OpenSender(t.Context())
 	if _, ok := state.CredentialFailure(err); !ok || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "AGEAaHVudGVyMg") {
 		t.Errorf("got %v", err)
@@ -274,7 +274,7 @@ func (broken) Read([]byte) (int, error) { return 0, errors.New("broken file") }
 func TestSilentSMTP(t *testing.T) {
 	silent := scripted(t, func(c net.Conn) { io.Copy(io.Discard, c) })
 	for _, way := range []string{mail.TLSNone, mail.TLSImplicit, mail.TLSStart} {
-		server := mail.Server{Addr: silent, TLS: way, Username: "a", Secret: secret("x"), Timeout: 50 * time.Millisecond}
+		server := mail.Server{Addr: silent, TLS: way, Username: "a", Secret: fixedSecret("x"), Timeout: 50 * time.Millisecond}
 		_, err := server.OpenSender(t.Context())
 		if _, ok := state.CredentialFailure(err); ok || err == nil {
 			t.Errorf("%s: %v", way, err)

@@ -42,7 +42,7 @@ func withTime(t *testing.T, far func(timeout time.Duration) bool) {
 	}
 }
 
-func secret(s string) func(context.Context) (string, error) {
+func fixedSecret(s string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return s, nil }
 }
 
@@ -51,7 +51,7 @@ func memoryHost(t testing.TB, options mailtest.Options) (host, *mailtest.Servers
 	s := mailtest.StartMemory(t, options)
 	return host{
 		server: mail.Server{
-			Addr: s.IMAPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: secret(s.Password),
+			Addr: s.IMAPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: fixedSecret(s.Password),
 			CAFile: s.CAFile, Timeout: time.Minute,
 		},
 		plain: s.IMAP,
@@ -348,7 +348,7 @@ func storyConnect(t *testing.T, h host) {
 func storyPassword(t *testing.T, h host) {
 	for _, wrong := range []string{"wrong", `qu"ote\`, "nön-äscii", "line\nfeed", ""} {
 		b := box(h)
-		b.Secret = secret(wrong)
+		b.Secret = fixedSecret(wrong)
 		_, err := b.Open(t.Context())
 		c, ok := state.CredentialFailure(err)
 		if !ok || c.Name != "imap" {
