@@ -21,8 +21,8 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/secret"
 	"agentstateloop/mail/mailtest"
-	"agentstateloop/state"
 )
 
 // canaries are the secrets of TestCanaries, each to be told from any other
@@ -92,7 +92,7 @@ func newLife(t *testing.T) *life {
 			if _, err := os.Stat(filepath.Join(l.dir, "rcpt-fails")); err != nil {
 				return nil
 			}
-			return &smtp.SMTPError{Code: 451, Message: refusal(state.Disguises(l.secret["smtp"])...)}
+			return &smtp.SMTPError{Code: 451, Message: refusal(secret.Disguises(l.secret["smtp"])...)}
 		},
 	})
 	l.tokens = mailtest.StartTokens(t, l.secret["refresh"], l.secret["access"])
@@ -453,10 +453,10 @@ func (l *life) search() {
 		if strings.Contains(text, "SIGQUIT: quit") {
 			crashes++
 		}
-		for secret, value := range l.secret {
-			for _, form := range state.Disguises(value) {
+		for called, value := range l.secret {
+			for _, form := range secret.Disguises(value) {
 				if i := strings.Index(text, form); i >= 0 {
-					l.t.Errorf("%s: the secret %q as %q: …%q", where, secret, form, text[max(0, i-80):min(len(text), i+len(form)+40)])
+					l.t.Errorf("%s: the secret %q as %q: …%q", where, called, form, text[max(0, i-80):min(len(text), i+len(form)+40)])
 					break
 				}
 			}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"agentstateloop/state"
+	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
 )
@@ -52,8 +52,8 @@ type program struct {
 	home           func() (string, error) // of the user, from the user database
 	executable     func() (string, error) // absolute path of this program
 	now            func() time.Time
-	proc           string        // where the kernel shows its processes; doctor looks there
-	secrets        state.Secrets // that this process has read
+	proc           string         // where the kernel shows its processes; doctor looks there
+	secrets        secret.Secrets // that this process has read
 }
 
 // Attempt does what a hidden subcommand asks for, and returns the exit code; ok

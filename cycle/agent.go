@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentstateloop/cron"
+	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -36,8 +37,8 @@ type Agent struct {
 	// memory.
 	PeersRemember bool
 
-	Secrets *state.Secrets // kept out of every reason and of the log; nil: none are known
-	Keep    time.Duration  // turns, messages and quarantine older than this are pruned
+	Secrets *secret.Secrets // kept out of every reason and of the log; nil: none are known
+	Keep    time.Duration   // turns, messages and quarantine older than this are pruned
 
 	// Self is the argv that starts this program again with this agent's
 	// configuration, a subcommand to be appended.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
 
@@ -66,7 +67,7 @@ func TestNoReasonRepeatsASecret(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
-			h.agent.Secrets = new(state.Secrets)
+			h.agent.Secrets = new(secret.Secrets)
 			h.agent.Secrets.Learn("test", canary)
 			fail(h)
 			told := h.kept()

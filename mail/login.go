@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
 
@@ -83,12 +84,12 @@ func quote(s string) string {
 }
 
 // traces lists the forms in which a server could echo the secret.
-func traces(s Server, secret string) []string {
-	if secret == "" {
+func traces(s Server, value string) []string {
+	if value == "" {
 		return nil
 	}
-	t := state.Disguises(secret)
-	if client, err := s.saslClient(secret); err == nil {
+	t := secret.Disguises(value)
+	if client, err := s.saslClient(value); err == nil {
 		if _, initial, err := client.Start(); err == nil {
 			t = append(t, base64.StdEncoding.EncodeToString(initial))
 		}

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
 
@@ -146,7 +147,7 @@ func (o OAuth) ask(ctx context.Context, last grant, renewed bool) (grant, error)
 	began := time.Now()
 	given, err := config.TokenSource(ctx, &oauth2.Token{RefreshToken: last.refresh}).Token()
 	if err != nil {
-		return grant{}, o.refusal(ctx, err, append(hide, state.Disguises(last.refresh)...))
+		return grant{}, o.refusal(ctx, err, append(hide, secret.Disguises(last.refresh)...))
 	}
 	life := assumedLife
 	if !given.Expiry.IsZero() {
@@ -173,7 +174,7 @@ func (o OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (s
 	config.RedirectURL = redirect
 	given, err := config.Exchange(ctx, code, oauth2.VerifierOption(verifier))
 	if err != nil {
-		return "", o.refusal(ctx, err, append(hide, state.Disguises(code)...))
+		return "", o.refusal(ctx, err, append(hide, secret.Disguises(code)...))
 	}
 	if given.RefreshToken == "" {
 		return "", fmt.Errorf("get token from %s: it gave no refresh token", o.host())
@@ -197,7 +198,7 @@ func (o OAuth) config(ctx context.Context) (*oauth2.Config, context.Context, []s
 	if err != nil {
 		return nil, nil, nil, away(err)
 	}
-	return config, context.WithValue(ctx, oauth2.HTTPClient, client), state.Disguises(config.ClientSecret), nil
+	return config, context.WithValue(ctx, oauth2.HTTPClient, client), secret.Disguises(config.ClientSecret), nil
 }
 
 // refusal tells a credential that was refused from an endpoint that could not

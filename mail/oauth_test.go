@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
@@ -213,8 +214,8 @@ func TestOneAsks(t *testing.T) {
 // TestRefusedGrant: what the endpoint says of our secrets is the credential's
 // failure, what it says of itself is not; neither repeats a secret.
 func TestRefusedGrant(t *testing.T) {
-	const secret = "client-canary-0123"
-	echo := firstRefresh + " " + secret + " " + base64.StdEncoding.EncodeToString([]byte("client:"+secret))
+	const clientSecret = "client-canary-0123"
+	echo := firstRefresh + " " + clientSecret + " " + base64.StdEncoding.EncodeToString([]byte("client:"+clientSecret))
 	said := func(code string) string { return `{"error":"` + code + `","error_description":"` + echo + `"}` }
 	for name, c := range map[string]struct {
 		status     int
@@ -235,14 +236,14 @@ func TestRefusedGrant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, tokens, _ := consent(t)
-			o.ClientSecret = func(context.Context) (string, error) { return secret, nil }
+			o.ClientSecret = func(context.Context) (string, error) { return clientSecret, nil }
 			tokens.Status, tokens.Body = c.status, c.body
 			err := tokenLogin(t, o)
 			_, credential := state.CredentialFailure(err)
 			if err == nil || credential != c.credential || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, a credential's: %v", err, credential)
 			}
-			for _, form := range append(state.Disguises(firstRefresh), state.Disguises(secret)...) {
+			for _, form := range append(secret.Disguises(firstRefresh), secret.Disguises(clientSecret)...) {
 				if strings.Contains(err.Error(), form) {
 					t.Errorf("%s is in %v", form, err)
 				}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
 
@@ -274,7 +275,7 @@ func TestTokenStaysSecret(t *testing.T) {
 		c := serve(t, h)
 		c.Token = func(context.Context) (string, error) { return token + "\n", nil }
 		_, err := c.Mailbox(t.Context(), 0)
-		for _, form := range append(state.Disguises(token), "s3cre") {
+		for _, form := range append(secret.Disguises(token), "s3cre") {
 			if err == nil || strings.Contains(err.Error(), form) {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode"
 
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
 
@@ -177,7 +178,7 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 // in many of them, and it may be an echo of what we sent.
 func withhold(token string, err error) error {
 	echoes := func(form string) bool { return strings.Contains(err.Error(), form) }
-	if slices.ContainsFunc(state.Disguises(token), echoes) {
+	if slices.ContainsFunc(secret.Disguises(token), echoes) {
 		return errors.New("the answer is not shown, since it repeats our token")
 	}
 	return err

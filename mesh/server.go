@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"agentstateloop/state"
+	"agentstateloop/internal/secret"
 )
 
 // Options say how a Server behaves. The zero Options refuse every call but
@@ -41,7 +41,7 @@ type Options struct {
 	OnlineFor time.Duration
 
 	// Secrets are kept out of crash reports; nil: none are known.
-	Secrets *state.Secrets
+	Secrets *secret.Secrets
 
 	// Now is the clock; nil: time.Now. Long polls and timeouts run on the
 	// real one.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"agentstateloop/state"
+	"agentstateloop/internal/secret"
 )
 
 // The runners (DESIGN 12).
@@ -64,7 +64,7 @@ type Config struct {
 
 	// Secrets are kept out of all that the agent prints, from the first byte on.
 	// What it writes into files is its own.
-	Secrets *state.Secrets
+	Secrets *secret.Secrets
 
 	// Version of ours, for events.jsonl.
 	Version string

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
+	"agentstateloop/internal/secret"
 )
 
 func TestAnswer(t *testing.T) {
@@ -95,14 +95,14 @@ func TestSecretsArePrintedByNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, c.script)
-			b.Runner, b.Config.Env, b.Secrets = c.runner, map[string]string{"API_KEY": key}, new(state.Secrets)
+			b.Runner, b.Config.Env, b.Secrets = c.runner, map[string]string{"API_KEY": key}, new(secret.Secrets)
 			b.Secrets.Learn("api key", key)
 			res := b.run()
 			if res.Text != c.text || !strings.HasPrefix(res.Reason, c.reason) {
 				t.Errorf("%q, %q", res.Text, res.Reason)
 			}
 			all := fmt.Sprint(res, res.Credential, read(t, b.Dir, "events.jsonl"), read(t, b.Dir, "live.json"))
-			for _, form := range state.Disguises(key) {
+			for _, form := range secret.Disguises(key) {
 				if strings.Contains(all, form) {
 					t.Errorf("%s is in\n%s", form, all)
 				}

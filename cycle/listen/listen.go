@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
 
@@ -51,7 +52,7 @@ type Listener struct {
 
 	Pipe string // path of a named pipe, made if it is not there; "" for none
 
-	Secrets *state.Secrets // kept out of crash reports; nil: none are known
+	Secrets *secret.Secrets // kept out of crash reports; nil: none are known
 
 	// Tell is told, a line each, of trouble and of its end; it is called by
 	// several goroutines at once.

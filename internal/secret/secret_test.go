@@ -1,4 +1,4 @@
-package state_test
+package secret_test
 
 import (
 	"encoding/base64"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"agentstateloop/state"
+	"agentstateloop/internal/secret"
 )
 
 // awkward is a secret that looks different wherever it is quoted.
@@ -41,14 +41,14 @@ func TestSecretsInDisguise(t *testing.T) {
 		echoes["XOAUTH2 of "+user] = base64.StdEncoding.EncodeToString([]byte("user=" + user + "\x01auth=Bearer " + awkward + "\x01\x01"))
 		echoes["Basic of "+user] = base64.URLEncoding.EncodeToString([]byte(user + ":" + awkward))
 	}
-	secrets := new(state.Secrets)
+	secrets := new(secret.Secrets)
 	secrets.Learn("imap", awkward)
 	for name, echo := range echoes {
 		got := secrets.Redact("before " + echo + " after")
 		if !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") || !strings.Contains(got, "***") {
 			t.Errorf("%s: %s became %s", name, echo, got)
 		}
-		for _, form := range state.Disguises(awkward) {
+		for _, form := range secret.Disguises(awkward) {
 			if strings.Contains(got, form) {
 				t.Errorf("%s: %s still holds %s", name, got, form)
 			}
@@ -59,7 +59,7 @@ func TestSecretsInDisguise(t *testing.T) {
 // TestSecretsKnown: the last two values of each, and none that would be found
 // in any text.
 func TestSecretsKnown(t *testing.T) {
-	secrets := new(state.Secrets)
+	secrets := new(secret.Secrets)
 	for _, token := range []string{"token-one", "token-two", "token-two", "token-three"} {
 		secrets.Learn("access token", token)
 	}
@@ -70,7 +70,7 @@ func TestSecretsKnown(t *testing.T) {
 	if got, want := secrets.Redact(text), "token-one *** *** hunter2 ***"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	var none *state.Secrets
+	var none *secret.Secrets
 	none.Learn("imap", "hunter2-and-more")
 	if got := none.Redact(text); got != text {
 		t.Errorf("knowing none: %s", got)
@@ -79,7 +79,7 @@ func TestSecretsKnown(t *testing.T) {
 
 // TestSecretsInAStream: however the pieces come, and nothing else is lost.
 func TestSecretsInAStream(t *testing.T) {
-	secrets := new(state.Secrets)
+	secrets := new(secret.Secrets)
 	secrets.Learn("a", "abababac")
 	secrets.Learn("b", "babababab-long")
 	const text = "abababac xabababababac babababab-long ababab babababab-lon"
@@ -102,7 +102,7 @@ func TestSecretsInAStream(t *testing.T) {
 // TestAGuardedCrash: what is left of a panic tells where it was, and no secret,
 // be it a text or an error; the runtime prints no more than that.
 func TestAGuardedCrash(t *testing.T) {
-	secrets := new(state.Secrets)
+	secrets := new(secret.Secrets)
 	secrets.Learn("imap", awkward)
 	for name, value := range map[string]any{
 		"a text": "the server said " + awkward, "an error": fmt.Errorf("the server said %q", awkward),
@@ -116,13 +116,13 @@ func TestAGuardedCrash(t *testing.T) {
 		if !is || !strings.HasPrefix(told, "the server said ") || !strings.Contains(told, "***") || !strings.Contains(told, "state_test.crashing") {
 			t.Errorf("%s: %v", name, report)
 		}
-		for _, form := range state.Disguises(awkward) {
+		for _, form := range secret.Disguises(awkward) {
 			if strings.Contains(told, form) {
 				t.Errorf("%s: the report holds %s", name, form)
 			}
 		}
 	}
-	var none *state.Secrets
+	var none *secret.Secrets
 	ran := false
 	none.Guarded(func() { ran = true })()
 	if !ran {
@@ -136,19 +136,19 @@ func crashing(value any) { panic(value) }
 func FuzzSecrets(f *testing.F) {
 	f.Add("correct horse", "user", "battery")
 	f.Add(awkward, "", "%")
-	f.Fuzz(func(t *testing.T, secret, before, after string) {
-		if len(secret) < 8 || strings.Contains(secret, "*") {
+	f.Fuzz(func(t *testing.T, value, before, after string) {
+		if len(value) < 8 || strings.Contains(value, "*") {
 			return
 		}
-		secrets := new(state.Secrets)
-		secrets.Learn("x", secret)
-		for _, form := range state.Disguises(secret) {
+		secrets := new(secret.Secrets)
+		secrets.Learn("x", value)
+		for _, form := range secret.Disguises(value) {
 			text := before + form + after
-			if got := secrets.Redact(text); strings.Contains(got, secret) {
+			if got := secrets.Redact(text); strings.Contains(got, value) {
 				t.Errorf("%q became %q", text, got)
 			}
 			got, err := io.ReadAll(secrets.Reader(iotest.HalfReader(strings.NewReader(text))))
-			if err != nil || strings.Contains(string(got), secret) {
+			if err != nil || strings.Contains(string(got), value) {
 				t.Errorf("%q in pieces became %q, %v", text, got, err)
 			}
 		}
