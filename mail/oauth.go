@@ -18,7 +18,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"agentstateloop/internal/secret"
-	"agentstateloop/state"
 )
 
 const (
