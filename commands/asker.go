@@ -20,7 +20,7 @@ type asker struct {
 	terminal *os.File // nil: there is none
 	lines    *bufio.Reader
 	out      io.Writer
-	secrets  *secret.Secrets
+	secrets  *secret.Known
 }
 
 func (p *program) asker() *asker {
@@ -102,7 +102,7 @@ func (a *asker) secret(ctx context.Context, prompt string) (string, error) {
 }
 
 // await gives up a read that nothing can end when ctx does.
-func await(ctx context.Context, secrets *secret.Secrets, read func() (string, error)) (string, error) {
+func await(ctx context.Context, secrets *secret.Known, read func() (string, error)) (string, error) {
 	type answer struct {
 		text string
 		err  error

@@ -53,7 +53,7 @@ type program struct {
 	executable     func() (string, error) // absolute path of this program
 	now            func() time.Time
 	proc           string         // where the kernel shows its processes; doctor looks there
-	secrets        secret.Secrets // that this process has read
+	secrets        secret.Known // that this process has read
 }
 
 // Attempt does what a hidden subcommand asks for, and returns the exit code; ok

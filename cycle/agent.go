@@ -37,7 +37,7 @@ type Agent struct {
 	// memory.
 	PeersRemember bool
 
-	Secrets *secret.Secrets // kept out of every reason and of the log; nil: none are known
+	Secrets *secret.Known // kept out of every reason and of the log; nil: none are known
 	Keep    time.Duration   // turns, messages and quarantine older than this are pruned
 
 	// Self is the argv that starts this program again with this agent's

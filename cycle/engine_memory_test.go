@@ -76,7 +76,7 @@ func TestWorkingMemory(t *testing.T) {
 // nothing; nor does a secret stay in the memory.
 func TestWhoMayRemember(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.agent.Secrets = new(secret.Secrets)
+	h.agent.Secrets = new(secret.Known)
 	h.agent.Secrets.Learn("test", "hunter2hunter2")
 	var in cycle.Inside
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {

@@ -67,7 +67,7 @@ func TestNoReasonRepeatsASecret(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
-			h.agent.Secrets = new(secret.Secrets)
+			h.agent.Secrets = new(secret.Known)
 			h.agent.Secrets.Learn("test", canary)
 			fail(h)
 			told := h.kept()

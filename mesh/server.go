@@ -41,7 +41,7 @@ type Options struct {
 	OnlineFor time.Duration
 
 	// Secrets are kept out of crash reports; nil: none are known.
-	Secrets *secret.Secrets
+	Secrets *secret.Known
 
 	// Now is the clock; nil: time.Now. Long polls and timeouts run on the
 	// real one.

@@ -64,7 +64,7 @@ type Config struct {
 
 	// Secrets are kept out of all that the agent prints, from the first byte on.
 	// What it writes into files is its own.
-	Secrets *secret.Secrets
+	Secrets *secret.Known
 
 	// Version of ours, for events.jsonl.
 	Version string

@@ -95,7 +95,7 @@ func TestSecretsArePrintedByNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, c.script)
-			b.Runner, b.Config.Env, b.Secrets = c.runner, map[string]string{"API_KEY": key}, new(secret.Secrets)
+			b.Runner, b.Config.Env, b.Secrets = c.runner, map[string]string{"API_KEY": key}, new(secret.Known)
 			b.Secrets.Learn("api key", key)
 			res := b.run()
 			if res.Text != c.text || !strings.HasPrefix(res.Reason, c.reason) {

@@ -52,7 +52,7 @@ type Listener struct {
 
 	Pipe string // path of a named pipe, made if it is not there; "" for none
 
-	Secrets *secret.Secrets // kept out of crash reports; nil: none are known
+	Secrets *secret.Known // kept out of crash reports; nil: none are known
 
 	// Tell is told, a line each, of trouble and of its end; it is called by
 	// several goroutines at once.

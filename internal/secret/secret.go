@@ -24,10 +24,10 @@ const hidden = "***"
 // texts at large: a shorter one would be found where nobody wrote it.
 const shortestSecret = 8
 
-// Secrets are the secrets that this process has read, so that no text repeats
+// Known are the secrets that this process has read, so that no text repeats
 // one (DESIGN 10): a server may echo what it was sent, and an agent print its
-// key. A nil *Secrets knows none. The methods may be called side by side.
-type Secrets struct {
+// key. A nil *Known knows none. The methods may be called side by side.
+type Known struct {
 	mu    sync.Mutex
 	named map[string][]string // the last two values of each secret
 	forms []string            // every disguise of every value, the longest first
@@ -36,7 +36,7 @@ type Secrets struct {
 // Learn notes the present value of a secret. name tells it from others, such as
 // "imap" or the file it stands in; its value before this one stays known, since
 // an answer may still repeat it.
-func (s *Secrets) Learn(name, value string) {
+func (s *Known) Learn(name, value string) {
 	if s == nil || len(value) < shortestSecret {
 		return
 	}
@@ -63,7 +63,7 @@ func (s *Secrets) Learn(name, value string) {
 
 // Redact puts *** for every known secret of eight bytes and more in text, in
 // whatever disguise (see Disguises).
-func (s *Secrets) Redact(text string) string {
+func (s *Known) Redact(text string) string {
 	if s == nil {
 		return text
 	}
@@ -71,7 +71,7 @@ func (s *Secrets) Redact(text string) string {
 }
 
 // disguises gives a slice that nobody changes.
-func (s *Secrets) disguises() []string {
+func (s *Known) disguises() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.forms
@@ -86,7 +86,7 @@ func redact(text string, forms []string) string {
 
 // Reader gives what r gives, redacted. A secret that comes in pieces is found,
 // too: what may be the beginning of one waits for what follows.
-func (s *Secrets) Reader(r io.Reader) io.Reader {
+func (s *Known) Reader(r io.Reader) io.Reader {
 	if s == nil {
 		return r
 	}
@@ -95,7 +95,7 @@ func (s *Secrets) Reader(r io.Reader) io.Reader {
 
 type redacting struct {
 	from    io.Reader
-	secrets *Secrets
+	secrets *Known
 	chunk   []byte
 	ready   string // to be given
 	held    string // may be the beginning of a secret
@@ -136,11 +136,11 @@ func begun(text string, forms []string) int {
 }
 
 // Writer redacts what is written to w, each Write by itself.
-func (s *Secrets) Writer(w io.Writer) io.Writer { return redactor{w, s} }
+func (s *Known) Writer(w io.Writer) io.Writer { return redactor{w, s} }
 
 type redactor struct {
 	to      io.Writer
-	secrets *Secrets
+	secrets *Known
 }
 
 // Write returns len(p) if all of it, redacted, was written.
@@ -155,7 +155,7 @@ func (r redactor) Write(p []byte) (int, error) {
 // would without, but the report that the runtime prints of it holds no known
 // secret: the value of a panic may be what a server said. The stack in it is
 // that of f.
-func (s *Secrets) Guarded(f func()) func() {
+func (s *Known) Guarded(f func()) func() {
 	return func() {
 		if report := s.crash(f); report != "" {
 			panic(report)
@@ -166,7 +166,7 @@ func (s *Secrets) Guarded(f func()) func() {
 // crash runs f, and tells of its panic; "" if there was none. It is a function
 // of its own, because the runtime would print a value that is recovered and
 // replaced in one.
-func (s *Secrets) crash(f func()) (report string) {
+func (s *Known) crash(f func()) (report string) {
 	defer func() {
 		if v := recover(); v != nil {
 			report = s.Redact(fmt.Sprintf("%v\n\n%s", v, debug.Stack()))

@@ -41,7 +41,7 @@ func TestSecretsInDisguise(t *testing.T) {
 		echoes["XOAUTH2 of "+user] = base64.StdEncoding.EncodeToString([]byte("user=" + user + "\x01auth=Bearer " + awkward + "\x01\x01"))
 		echoes["Basic of "+user] = base64.URLEncoding.EncodeToString([]byte(user + ":" + awkward))
 	}
-	secrets := new(secret.Secrets)
+	secrets := new(secret.Known)
 	secrets.Learn("imap", awkward)
 	for name, echo := range echoes {
 		got := secrets.Redact("before " + echo + " after")
@@ -59,7 +59,7 @@ func TestSecretsInDisguise(t *testing.T) {
 // TestSecretsKnown: the last two values of each, and none that would be found
 // in any text.
 func TestSecretsKnown(t *testing.T) {
-	secrets := new(secret.Secrets)
+	secrets := new(secret.Known)
 	for _, token := range []string{"token-one", "token-two", "token-two", "token-three"} {
 		secrets.Learn("access token", token)
 	}
@@ -70,7 +70,7 @@ func TestSecretsKnown(t *testing.T) {
 	if got, want := secrets.Redact(text), "token-one *** *** hunter2 ***"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	var none *secret.Secrets
+	var none *secret.Known
 	none.Learn("imap", "hunter2-and-more")
 	if got := none.Redact(text); got != text {
 		t.Errorf("knowing none: %s", got)
@@ -79,7 +79,7 @@ func TestSecretsKnown(t *testing.T) {
 
 // TestSecretsInAStream: however the pieces come, and nothing else is lost.
 func TestSecretsInAStream(t *testing.T) {
-	secrets := new(secret.Secrets)
+	secrets := new(secret.Known)
 	secrets.Learn("a", "abababac")
 	secrets.Learn("b", "babababab-long")
 	const text = "abababac xabababababac babababab-long ababab babababab-lon"
@@ -102,7 +102,7 @@ func TestSecretsInAStream(t *testing.T) {
 // TestAGuardedCrash: what is left of a panic tells where it was, and no secret,
 // be it a text or an error; the runtime prints no more than that.
 func TestAGuardedCrash(t *testing.T) {
-	secrets := new(secret.Secrets)
+	secrets := new(secret.Known)
 	secrets.Learn("imap", awkward)
 	for name, value := range map[string]any{
 		"a text": "the server said " + awkward, "an error": fmt.Errorf("the server said %q", awkward),
@@ -122,7 +122,7 @@ func TestAGuardedCrash(t *testing.T) {
 			}
 		}
 	}
-	var none *secret.Secrets
+	var none *secret.Known
 	ran := false
 	none.Guarded(func() { ran = true })()
 	if !ran {
@@ -140,7 +140,7 @@ func FuzzSecrets(f *testing.F) {
 		if len(value) < 8 || strings.Contains(value, "*") {
 			return
 		}
-		secrets := new(secret.Secrets)
+		secrets := new(secret.Known)
 		secrets.Learn("x", value)
 		for _, form := range secret.Disguises(value) {
 			text := before + form + after
