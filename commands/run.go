@@ -52,7 +52,7 @@ type program struct {
 	home           func() (string, error) // of the user, from the user database
 	executable     func() (string, error) // absolute path of this program
 	now            func() time.Time
-	proc           string         // where the kernel shows its processes; doctor looks there
+	proc           string       // where the kernel shows its processes; doctor looks there
 	secrets        secret.Known // that this process has read
 }
 

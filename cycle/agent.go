@@ -38,7 +38,7 @@ type Agent struct {
 	PeersRemember bool
 
 	Secrets *secret.Known // kept out of every reason and of the log; nil: none are known
-	Keep    time.Duration   // turns, messages and quarantine older than this are pruned
+	Keep    time.Duration // turns, messages and quarantine older than this are pruned
 
 	// Self is the argv that starts this program again with this agent's
 	// configuration, a subcommand to be appended.
