@@ -32,9 +32,9 @@ func allowed(folder string, test bool) []string {
 	case ".":
 		may = []string{"commands"}
 	case "commands":
-		may = slices.Concat([]string{"cycle", "cycle/demo", "cycle/listen", "state", "turn/react"}, leaves)
+		may = slices.Concat([]string{"cycle", "cycle/prompt", "cycle/demo", "cycle/listen", "state", "turn/react"}, leaves)
 	case "cycle":
-		may = slices.Concat([]string{"state"}, leaves)
+		may = slices.Concat([]string{"cycle/prompt", "state"}, leaves)
 	case "mail", "mesh", "cron", "turn":
 		may = []string{"state"}
 	case "state": // nothing of ours
@@ -46,6 +46,13 @@ func allowed(folder string, test bool) []string {
 		return may
 	}
 	may = append(may, internals...)
+	if folder == "cycle/prompt" { // data in, text out: it knows nothing of a cycle
+		may = append([]string{"state"}, internals...)
+		if test {
+			may = append(may, folder)
+		}
+		return may
+	}
 	if below {
 		may = append(may, top)
 	}

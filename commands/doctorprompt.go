@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/prompt"
 )
 
 // checkPrompt renders the prompt of the next message, or of an example, with
@@ -28,7 +28,7 @@ func (d *patient) checkPrompt(context.Context) []finding {
 		if l.Fault != "" {
 			faults = append(faults, fmt.Sprintf("the built-in %s is used: %s", l.Name, l.Fault))
 		}
-		if l.From != cycle.BuiltIn {
+		if l.From != prompt.BuiltIn {
 			own++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/prompt"
 )
 
 func (p *program) promptCommand() *cli.Command {
@@ -35,8 +36,8 @@ func (p *program) prompt(c *cli.Context) error {
 		return err
 	}
 	only := c.String("layer")
-	if c.IsSet("layer") && !slices.Contains(cycle.LayerNames(), only) {
-		return usagef(didYouMean(only, cycle.LayerNames(), "the layers are "+strings.Join(cycle.LayerNames(), ", ")),
+	if c.IsSet("layer") && !slices.Contains(prompt.Names(), only) {
+		return usagef(didYouMean(only, prompt.Names(), "the layers are "+strings.Join(prompt.Names(), ", ")),
 			"there is no layer %q", only)
 	}
 	a, err := p.agent(c)
@@ -48,7 +49,7 @@ func (p *program) prompt(c *cli.Context) error {
 		return err
 	}
 	if only != "" {
-		view.Layers = slices.DeleteFunc(view.Layers, func(l cycle.Layer) bool { return l.Name != only })
+		view.Layers = slices.DeleteFunc(view.Layers, func(l prompt.Layer) bool { return l.Name != only })
 	}
 	for _, fault := range view.Faults {
 		p.warn("%s", fault)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -280,9 +281,9 @@ func (a *Agent) material(s state.State) (string, error) {
 	if r.text == "" {
 		return "", ErrNothing
 	}
-	said := fence("history", r.text)
+	said := prompt.Fence("history", r.text)
 	if r.summary != "" {
-		said = fence("summary", r.summary) + "\n\n" + said
+		said = prompt.Fence("summary", r.summary) + "\n\n" + said
 	}
 	return said, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/turn"
 )
 
@@ -90,7 +90,7 @@ func TestABrokenPromptLayer(t *testing.T) {
 	} {
 		wantWords(t, string(log), "the built-in "+name+" is used: ", why)
 		for _, l := range view.Layers {
-			if l.Name == name && (!strings.Contains(l.Fault, why) || l.From != cycle.BuiltIn || l.Text == "") {
+			if l.Name == name && (!strings.Contains(l.Fault, why) || l.From != prompt.BuiltIn || l.Text == "") {
 				t.Errorf("%+v", l)
 			}
 		}

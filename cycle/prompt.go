@@ -2,70 +2,36 @@ package cycle
 
 import (
 	"fmt"
-	"strings"
 
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
 
-// prompt is what an agent is told for one turn. Runner api takes it in two
-// parts: context/system.md, and the message on standard input. The others get
-// both on standard input.
-type prompt struct {
-	system string // context/system.md
-	stdin  string
-}
-
 // prompt renders the prompt of a turn. A session that begins is told all
 // layers; one that goes on those that change with each message.
-func (a *Agent) prompt(d PromptData) (prompt, error) {
-	all, err := a.layers(d)
+func (a *Agent) prompt(d prompt.Data) (prompt.Prompt, error) {
+	layers, err := a.templates().Layers(d)
 	if err != nil {
-		return prompt{}, err
+		return prompt.Prompt{}, err
 	}
-	var system, stdin []string
-	for _, l := range all {
+	for _, l := range layers {
 		if l.Fault != "" {
 			a.log("prompt: the built-in %s is used: %s", l.Name, l.Fault)
 		}
-		if l.Text == "" || l.Part == PartSummary {
-			continue
-		}
-		if l.Part == PartSystem {
-			system = append(system, l.Text)
-		}
-		if l.Told && (d.Runner != turn.API || l.Part == PartMessage) {
-			stdin = append(stdin, l.Text)
-		}
 	}
-	return prompt{system: joined(system), stdin: joined(stdin)}, nil
+	return prompt.Join(layers, d.Runner == turn.API), nil
 }
+
+func (a *Agent) templates() prompt.Templates { return prompt.Templates{Folder: a.Prompts} }
 
 // SummaryPrompt is the question with which a context is compacted.
 func (a *Agent) SummaryPrompt() (string, error) {
-	d := PromptData{Handle: a.Handle, Callsign: "@" + a.Handle, Now: a.Now().UTC()}
+	d := prompt.Data{Handle: a.Handle, Callsign: "@" + a.Handle, Now: a.Now().UTC()}
 	if a.Turn != nil {
 		d.Runner = a.Turn.Runner
 	}
-	l, err := a.layer(layerSummary, d)
-	return l.Text, err
-}
-
-func joined(texts []string) string { return strings.Join(texts, "\n\n") + "\n" }
-
-// layers renders every layer.
-func (a *Agent) layers(d PromptData) ([]Layer, error) {
-	var all []Layer
-	for _, l := range layers {
-		rendered, err := a.layer(l.name, d)
-		if err != nil {
-			return nil, err
-		}
-		rendered.Part = l.part
-		rendered.Told = l.part != PartSummary && rendered.Text != "" && (d.Fresh || l.changes)
-		all = append(all, rendered)
-	}
-	return all, nil
+	return a.templates().SummaryQuestion(d)
 }
 
 // goesOn is the agent's session that this turn continues; "" for a fresh one.
@@ -78,10 +44,10 @@ func (a *Agent) goesOn(s state.State) string {
 
 // PromptView is what `prompt` shows.
 type PromptView struct {
-	Key     string   `json:"key"`     // of the message; "" for the example
-	Session string   `json:"session"` // that goes on; "" for a fresh one
-	Layers  []Layer  `json:"layers"`
-	Faults  []string `json:"faults"` // of the templates' folder as a whole
+	Key     string         `json:"key"`     // of the message; "" for the example
+	Session string         `json:"session"` // that goes on; "" for a fresh one
+	Layers  []prompt.Layer `json:"layers"`
+	Faults  []string       `json:"faults"` // of the templates' folder as a whole
 }
 
 // Prompt renders the prompt that a message would have now: the one with this
@@ -99,8 +65,8 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 	if err != nil {
 		return PromptView{}, err
 	}
-	v := PromptView{Key: w.msg.Key, Session: a.goesOn(s), Faults: a.promptFaults()}
-	v.Layers, err = a.layers(a.promptData(s, w, r))
+	v := PromptView{Key: w.msg.Key, Session: a.goesOn(s), Faults: a.templates().Faults()}
+	v.Layers, err = a.templates().Layers(a.promptData(s, w, r))
 	return v, err
 }
 

@@ -5,77 +5,35 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
-// PromptData is what a prompt template can name. What others have written comes
-// fenced, or on one line, so that no template can let it pass for more than
-// data; it is never itself a template. Times are UTC.
-type PromptData struct {
-	Handle   string
-	Callsign string // "@" + Handle
-	Runner   string // of [turn]: exec, claude, codex, gemini, api
-	Fresh    bool   // a session begins; one that goes on knows most of this
-
-	Now        time.Time
-	Phase      state.Phase
-	PhaseSince time.Time
-	Deadline   time.Time // when silence ends the phase; zero in IDLE
-
-	Source   state.Source // of the message
-	From     string       // its sender
-	Operator bool         // the sender is the operator
-	Standing string       // what the sender is to the agent, in words
-	Trust    string       // what the message may have done, in words
-
-	Tier string // normal, low_compute, critical
-	Left string // what the turn may cost at most, such as "$0.31"; "" without a limit
-
-	Memory    string // the agent's working memory, fenced
-	ResetNote string // of the last reset, fenced
-
-	Wake    string   // why the agent runs: message, resumed, retry
-	Note    string   // of an earlier attempt
-	Reports []string // what a resumed turn waited for, each with its question, fenced
-	Said    string   // what it had said before it waited, fenced
-	Full    int      // percent of its window that the session fills, from 75 on; else 0
-
-	Summary string // of what was compacted, fenced
-	History string // what was said before, fenced
-
-	Subject      string
-	Received     time.Time
-	BeforeReset  bool   // it was queued before the memory was reset
-	ResultFields string // that its sender asks for
-	Message      string // its new text, fenced
-}
-
 // promptData gathers what the prompt of one turn is made of.
-func (a *Agent) promptData(s state.State, w turnMessage, r recalled) PromptData {
-	d := PromptData{
+func (a *Agent) promptData(s state.State, w turnMessage, r recalled) prompt.Data {
+	d := prompt.Data{
 		Handle: a.Handle, Callsign: "@" + a.Handle,
 		Fresh: a.goesOn(s) == "",
 		Now:   a.Now().UTC(), Phase: s.Phase, PhaseSince: s.PhaseSince.UTC(),
 		Source: w.msg.Source, From: oneLine(w.msg.From), Operator: w.msg.Operator,
 		Standing: standing(w.msg), Trust: trust(w.msg),
-		ResetNote: systemNote(s.Reset),
+		ResetNote: prompt.SystemNote(s.Reset),
 		Wake:      "message", Note: w.msg.Note, Reports: w.reports,
 		Full:    a.full(s),
-		Summary: fenced("summary", r.summary),
-		History: fenced("history", r.text),
+		Summary: prompt.Fenced("summary", r.summary),
+		History: prompt.Fenced("history", r.text),
 		Subject: oneLine(w.subject), Received: w.msg.At.UTC(),
 		BeforeReset:  !s.Reset.At.IsZero() && w.msg.Seq <= s.Reset.Arrivals,
 		ResultFields: oneLine(strings.Join(w.sent.ResultFields, ", ")),
-		Message:      fence("message", w.text),
+		Message:      prompt.Fence("message", w.text),
 	}
 	memory, err := a.Store.Memory()
 	if err != nil {
 		a.log("prompt: the working memory is left out: %v", err)
 	}
-	d.Memory = fenced("memory", memory)
+	d.Memory = prompt.Fenced("memory", memory)
 	allowed := a.allowance(s, w.msg)
 	if d.Tier = string(allowed.Tier); allowed.Limited {
 		d.Left = allowed.Left.String()
@@ -96,7 +54,7 @@ func (a *Agent) promptData(s state.State, w turnMessage, r recalled) PromptData 
 		d.Wake = "resumed"
 	}
 	if d.Fresh {
-		d.Said = fenced("said", w.said)
+		d.Said = prompt.Fenced("said", w.said)
 	}
 	return d
 }
@@ -129,7 +87,7 @@ func (a *Agent) reports(waiting []state.Wait) []string {
 		if w.Report != "" {
 			text = a.reportText(w.Report)
 		}
-		reports = append(reports, fmt.Sprintf("You asked @%s (%s): %s\n%s", w.To, w.ID, w.Text, fence("report", text)))
+		reports = append(reports, fmt.Sprintf("You asked @%s (%s): %s\n%s", w.To, w.ID, w.Text, prompt.Fence("report", text)))
 	}
 	return reports
 }
@@ -145,3 +103,6 @@ func (a *Agent) reportText(payload string) string {
 	}
 	return m.Text
 }
+
+// oneLine keeps a sender's words from looking like a line of ours.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
-	"strings"
 
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/state"
 )
 
@@ -53,13 +52,11 @@ func (a *Agent) recall(s state.State, p *past, question ...string) (recalled, er
 	if err := a.readExchanges(s, p, room); err != nil {
 		return recalled{}, fmt.Errorf("read history: %w", err)
 	}
-	rank := ranking{asked: termsOf(question...)}
 	var texts []string
-	for i, e := range p.exchanges {
-		rank.add(i, e.text)
+	for _, e := range p.exchanges {
 		texts = append(texts, e.text)
 	}
-	return recalled{summary: summary, text: told(texts, pick(texts, rank.best(), room))}, nil
+	return recalled{summary: summary, text: prompt.Recall(texts, room, question...)}, nil
 }
 
 // readExchanges brings p up to date, reading back to what it holds already, and drops
@@ -103,51 +100,6 @@ func (a *Agent) readExchanges(s state.State, p *past, room int) error {
 // one that began before the last reset answered out of the old memory.
 func ofMemory(s state.State, l state.Line) bool {
 	return l.Kind == state.LineTask && l.Row != nil && l.Epoch > s.Reset.Epoch
-}
-
-// pick chooses which texts, newest first, fit into room bytes and are worth it:
-// the newest, up to half of the room; the best, in their order; then again the
-// newest.
-func pick(texts []string, best []int, room int) map[int]bool {
-	taken, used := map[int]bool{}, 0
-	take := func(i, most int) bool {
-		size := len(texts[i]) + 1
-		if taken[i] || used+size > most {
-			return taken[i]
-		}
-		taken[i], used = true, used+size
-		return true
-	}
-	for i := range texts {
-		if !take(i, room/2) {
-			break // a conversation whose end has holes would mislead
-		}
-	}
-	for _, i := range best {
-		take(i, room)
-	}
-	for i := range texts {
-		take(i, room)
-	}
-	return taken
-}
-
-// told puts the taken texts into the order in which they were said, and says
-// where some are missing between them.
-func told(texts []string, taken map[int]bool) string {
-	var parts []string
-	gap := 0
-	for i, text := range slices.Backward(texts) {
-		if !taken[i] {
-			gap++
-			continue
-		}
-		if gap > 0 && len(parts) > 0 {
-			parts = append(parts, fmt.Sprintf("(%d left out)\n", gap))
-		}
-		parts, gap = append(parts, text), 0
-	}
-	return strings.Join(parts, "\n")
 }
 
 // exchange is one message with its answer, each cut to most bytes. A payload

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/state"
 )
 
@@ -30,8 +31,9 @@ func (a *Agent) SearchInside(in Inside, query string, n int) (string, error) {
 // it gives "".
 func (a *Agent) SearchHistory(query string, n int) (string, error) {
 	n = min(max(1, n), searchMost)
-	rank := ranking{asked: termsOf(query), common: true}
-	if len(rank.asked) == 0 {
+	rank := prompt.NewRanking(query)
+	rank.Common = true
+	if rank.Empty() {
 		return "", fmt.Errorf("search history for %q: there is no word in it", query)
 	}
 	s, err := a.Store.Read()
@@ -43,12 +45,12 @@ func (a *Agent) SearchHistory(query string, n int) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("read history: %w", err)
 		}
-		if ofMemory(s, l) && rank.add(len(lines), a.exchange(l, searchRead)) {
+		if ofMemory(s, l) && rank.Add(len(lines), a.exchange(l, searchRead)) {
 			lines = append(lines, l)
 		}
 	}
 	var found []string
-	for _, i := range rank.best() {
+	for _, i := range rank.Best() {
 		if len(found) == n {
 			break
 		}

@@ -122,7 +122,7 @@ func (a *Agent) runTurn(ctx context.Context, s state.State, p *past) (state.Stat
 		return a.returned(ctx, s, err)
 	}
 	dir := a.Store.Path(w.dir())
-	if err := turn.Prepare(dir, w.context(history.text, prompt.system), a.carried(head)); err != nil {
+	if err := turn.Prepare(dir, w.context(history.text, prompt.System), a.carried(head)); err != nil {
 		return a.returned(ctx, s, err)
 	}
 	session := a.goesOn(s)
@@ -138,7 +138,7 @@ func (a *Agent) runTurn(ctx context.Context, s state.State, p *past) (state.Stat
 	guarded, release := a.guard(ctx, head)
 	result, err := a.attempt(guarded, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
-		Prompt: []byte(prompt.stdin), Session: session, Extra: a.Rights.of(msg),
+		Prompt: []byte(prompt.Stdin), Session: session, Extra: a.Rights.of(msg),
 		Env: env,
 	})
 	release()

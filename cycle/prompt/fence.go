@@ -1,4 +1,4 @@
-package cycle
+package prompt
 
 import (
 	"fmt"
@@ -8,17 +8,17 @@ import (
 	"agentstateloop/state"
 )
 
-// fence marks a text as data, and keeps it from closing the fence itself.
-func fence(tag, text string) string {
+// Fence marks a text as data, and keeps it from closing the fence itself.
+func Fence(tag, text string) string {
 	return fmt.Sprintf("<%s>\n%s\n</%[1]s>", tag, strings.TrimRight(unfence(tag, text), "\n"))
 }
 
-// fenced is fence, and nothing for nothing.
-func fenced(tag, text string) string {
+// Fenced is Fence, and nothing for nothing.
+func Fenced(tag, text string) string {
 	if text == "" {
 		return ""
 	}
-	return fence(tag, text)
+	return Fence(tag, text)
 }
 
 // unfence breaks whatever in a text could pass for the tag's end, or for a new
@@ -27,11 +27,8 @@ func unfence(tag, text string) string {
 	return regexp.MustCompile(`(?i)<(\s*/?\s*`+tag+`)`).ReplaceAllString(text, `<\$1`)
 }
 
-// oneLine keeps a sender's words from looking like a line of ours.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// systemNote is the note of a reset, as the next context begins with it.
-func systemNote(r state.Reset) string {
+// SystemNote is the note of a reset, as the next context begins with it.
+func SystemNote(r state.Reset) string {
 	if r.Note == "" {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package cycle
+package prompt
 
 import (
 	"cmp"
@@ -35,18 +35,24 @@ func termsOf(texts ...string) terms {
 	return t
 }
 
-// ranking gathers texts and says which of them share most with a question. It
+// Ranking gathers texts and says which of them share most with a question. It
 // holds of each text only what it has of the question's words.
-type ranking struct {
+type Ranking struct {
 	asked terms
-	// common: words that more than half of the texts have count, too. Without
+	// Common: words that more than half of the texts have count, too. Without
 	// them an idle question ("go on") ranks nothing.
-	common bool
+	Common bool
 
 	texts, words int
 	in           map[int]int // texts that have a term, by the term's number
 	hits         []hit
 }
+
+// NewRanking ranks by the words of a question.
+func NewRanking(question ...string) *Ranking { return &Ranking{asked: termsOf(question...)} }
+
+// Empty says that the question has no word.
+func (r *Ranking) Empty() bool { return len(r.asked) == 0 }
 
 // hit is a text that has some of the terms.
 type hit struct {
@@ -55,8 +61,8 @@ type hit struct {
 	has   map[int]int // how often, by the term's number
 }
 
-// add takes a text in, and says whether it has any of the terms.
-func (r *ranking) add(id int, text string) bool {
+// Add takes a text in, and says whether it has any of the terms.
+func (r *Ranking) Add(id int, text string) bool {
 	h := hit{id: id}
 	eachWord(text, func(word []byte) {
 		h.words++
@@ -84,9 +90,9 @@ func (r *ranking) add(id int, text string) bool {
 	return true
 }
 
-// best are the ids of the texts that have something to do with the question, the
+// Best are the ids of the texts that have something to do with the question, the
 // best first; of equals the one that was added first.
-func (r *ranking) best() []int {
+func (r *Ranking) Best() []int {
 	score := map[int]float64{}
 	var found []int
 	for _, h := range r.hits {
@@ -99,7 +105,7 @@ func (r *ranking) best() []int {
 	return found
 }
 
-func (r *ranking) score(h hit) float64 {
+func (r *Ranking) score(h hit) float64 {
 	usual := max(1, float64(r.words)/float64(r.texts))
 	sum := 0.0
 	for _, n := range slices.Sorted(maps.Keys(h.has)) { // in one order, since sums of floats depend on it
@@ -110,9 +116,9 @@ func (r *ranking) score(h hit) float64 {
 }
 
 // weight is how much a term tells, by how many texts have it.
-func (r *ranking) weight(n int) float64 {
+func (r *Ranking) weight(n int) float64 {
 	odds := (float64(r.texts-r.in[n]) + 0.5) / (float64(r.in[n]) + 0.5)
-	if r.common {
+	if r.Common {
 		return math.Log(1 + odds)
 	}
 	return max(0, math.Log(odds))

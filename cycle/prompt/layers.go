@@ -1,4 +1,4 @@
-package cycle
+package prompt
 
 import (
 	"embed"
@@ -62,8 +62,8 @@ var layers = [...]struct {
 	{layerSummary, PartSummary, false},
 }
 
-// LayerNames are the names of all layers, in their order.
-func LayerNames() []string {
+// Names are the names of all layers, in their order.
+func Names() []string {
 	var names []string
 	for _, l := range layers {
 		names = append(names, l.name)
@@ -71,7 +71,7 @@ func LayerNames() []string {
 	return names
 }
 
-//go:embed prompts/*.tmpl
+//go:embed templates/*.tmpl
 var builtIn embed.FS
 
 // templateExt ends the name of a layer's file.
@@ -80,16 +80,21 @@ const templateExt = ".tmpl"
 // longestTemplate bounds, in bytes, a template of the user's.
 const longestTemplate = 64 << 10
 
+// Templates renders the layers.
+type Templates struct {
+	Folder string // of the user's own templates; "" = none
+}
+
 // layer renders one layer: by the user's template, where there is one that
 // works, else by the built-in one. A template that is broken harms nothing; why
 // it was passed over is in the layer.
-func (a *Agent) layer(name string, d PromptData) (Layer, error) {
+func (t Templates) layer(name string, d Data) (Layer, error) {
 	l := Layer{Name: name, From: BuiltIn}
-	text, err := builtIn.ReadFile("prompts/" + name + templateExt)
+	text, err := builtIn.ReadFile("templates/" + name + templateExt)
 	if err != nil {
 		return l, fmt.Errorf("prompt layer %s: %w", name, err)
 	}
-	if file, own, err := a.ownTemplate(name); err != nil {
+	if file, own, err := t.own(name); err != nil {
 		l.Fault = err.Error()
 	} else if own != "" {
 		if l.Text, err = execute(file, own, d); err == nil {
@@ -108,12 +113,12 @@ func (a *Agent) layer(name string, d PromptData) (Layer, error) {
 	return l, nil
 }
 
-// ownTemplate reads the user's template of a layer; "" where he has none.
-func (a *Agent) ownTemplate(name string) (file, text string, err error) {
-	if a.Prompts == "" {
+// own reads the user's template of a layer; "" where he has none.
+func (t Templates) own(name string) (file, text string, err error) {
+	if t.Folder == "" {
 		return "", "", nil
 	}
-	file = filepath.Join(a.Prompts, name+templateExt)
+	file = filepath.Join(t.Folder, name+templateExt)
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, "", nil
@@ -136,7 +141,7 @@ func (a *Agent) ownTemplate(name string) (file, text string, err error) {
 }
 
 // execute fills a template in. Its name is told in errors.
-func execute(name, text string, d PromptData) (string, error) {
+func execute(name, text string, d Data) (string, error) {
 	t, err := template.New(name).Parse(text)
 	if err != nil {
 		return "", err
@@ -149,30 +154,78 @@ func execute(name, text string, d PromptData) (string, error) {
 }
 
 // shows refuses a layer without which the turn has no sense.
-func shows(name, text string, d PromptData) error {
+func shows(name, text string, d Data) error {
 	if name == layerMessage && !strings.Contains(text, d.Message) {
 		return errors.New("it does not show the message: put {{.Message}} into it")
 	}
 	return nil
 }
 
-// promptFaults says what is wrong with the folder of the user's templates as a
+// Faults says what is wrong with the folder of the user's templates as a
 // whole: it is missing, or holds files that are no layers.
-func (a *Agent) promptFaults() []string {
-	if a.Prompts == "" {
+func (t Templates) Faults() []string {
+	if t.Folder == "" {
 		return nil
 	}
-	entries, err := os.ReadDir(a.Prompts)
+	entries, err := os.ReadDir(t.Folder)
 	if err != nil {
 		return []string{fmt.Sprintf("the folder of turn.prompts cannot be read, and the built-in prompts are used: %v", err)}
 	}
 	var faults []string
 	for _, e := range entries {
 		name, ours := strings.CutSuffix(e.Name(), templateExt)
-		if ours && !slices.Contains(LayerNames(), name) {
+		if ours && !slices.Contains(Names(), name) {
 			faults = append(faults, fmt.Sprintf("%s is no layer: there are %s",
-				filepath.Join(a.Prompts, e.Name()), strings.Join(LayerNames(), ", ")))
+				filepath.Join(t.Folder, e.Name()), strings.Join(Names(), ", ")))
 		}
 	}
 	return faults
 }
+
+// Layers renders every layer.
+func (t Templates) Layers(d Data) ([]Layer, error) {
+	var all []Layer
+	for _, l := range layers {
+		rendered, err := t.layer(l.name, d)
+		if err != nil {
+			return nil, err
+		}
+		rendered.Part = l.part
+		rendered.Told = l.part != PartSummary && rendered.Text != "" && (d.Fresh || l.changes)
+		all = append(all, rendered)
+	}
+	return all, nil
+}
+
+// SummaryQuestion is the question with which a context is compacted.
+func (t Templates) SummaryQuestion(d Data) (string, error) {
+	l, err := t.layer(layerSummary, d)
+	return l.Text, err
+}
+
+// Prompt is what an agent is told for one turn.
+type Prompt struct {
+	System string // context/system.md
+	Stdin  string
+}
+
+// Join puts the layers of a turn together. Where the runner takes its system
+// prompt apart from the message, standard input has the message alone; else it
+// has both.
+func Join(all []Layer, apart bool) Prompt {
+	var system, stdin []string
+	for _, l := range all {
+		if l.Text == "" || l.Part == PartSummary {
+			continue
+		}
+		if l.Part == PartSystem {
+			system = append(system, l.Text)
+		}
+		if l.Told && (!apart || l.Part == PartMessage) {
+			stdin = append(stdin, l.Text)
+		}
+	}
+	return Prompt{System: joined(system), Stdin: joined(stdin)}
+}
+
+func joined(texts []string) string { return strings.Join(texts, "\n\n") + "\n" }

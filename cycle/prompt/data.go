@@ -1,0 +1,49 @@
+package prompt
+
+import (
+	"time"
+
+	"agentstateloop/state"
+)
+
+// Data is what a prompt template can name. What others have written comes
+// fenced, or on one line, so that no template can let it pass for more than
+// data; it is never itself a template. Times are UTC.
+type Data struct {
+	Handle   string
+	Callsign string // "@" + Handle
+	Runner   string // of [turn]: exec, claude, codex, gemini, api
+	Fresh    bool   // a session begins; one that goes on knows most of this
+
+	Now        time.Time
+	Phase      state.Phase
+	PhaseSince time.Time
+	Deadline   time.Time // when silence ends the phase; zero in IDLE
+
+	Source   state.Source // of the message
+	From     string       // its sender
+	Operator bool         // the sender is the operator
+	Standing string       // what the sender is to the agent, in words
+	Trust    string       // what the message may have done, in words
+
+	Tier string // normal, low_compute, critical
+	Left string // what the turn may cost at most, such as "$0.31"; "" without a limit
+
+	Memory    string // the agent's working memory, fenced
+	ResetNote string // of the last reset, fenced
+
+	Wake    string   // why the agent runs: message, resumed, retry
+	Note    string   // of an earlier attempt
+	Reports []string // what a resumed turn waited for, each with its question, fenced
+	Said    string   // what it had said before it waited, fenced
+	Full    int      // percent of its window that the session fills, from 75 on; else 0
+
+	Summary string // of what was compacted, fenced
+	History string // what was said before, fenced
+
+	Subject      string
+	Received     time.Time
+	BeforeReset  bool   // it was queued before the memory was reset
+	ResultFields string // that its sender asks for
+	Message      string // its new text, fenced
+}
