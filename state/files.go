@@ -14,7 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
+
+	"agentstateloop/internal/plain"
 )
 
 // The folders of an agent's directory (DESIGN 4).
@@ -165,23 +166,12 @@ func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
 	if json.Unmarshal(text, &note) != nil {
 		note.Reason = strings.TrimSpace(string(text))
 	}
-	n.From, n.Reason = oneLine(note.From), oneLine(note.Reason)
+	n.From, n.Reason = shortLine(note.From), shortLine(note.Reason)
 	return n
 }
 
-// oneLine makes foreign text fit for a log, a history line and a subject.
-func oneLine(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.Join(strings.FieldsFunc(s, breaksLine), " ")
-	if r := []rune(s); len(r) > 200 {
-		return string(r[:200]) + "…"
-	}
-	return s
-}
-
-func breaksLine(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
-}
+// shortLine makes foreign text fit for a history line and the log.
+func shortLine(s string) string { return plain.Shorten(plain.Line(s), 200) }
 
 // Unring removes a nudge file whose nudge is committed.
 func (st *Store) Unring(n NudgeFile) error {
@@ -209,7 +199,7 @@ func (st *Store) Log(now time.Time, text string) error {
 		return err
 	}
 	defer f.Close()
-	_, err = fmt.Fprintf(f, "%s %s\n", now.UTC().Format(time.RFC3339), oneLine(text))
+	_, err = fmt.Fprintf(f, "%s %s\n", now.UTC().Format(time.RFC3339), shortLine(text))
 	return err
 }
 

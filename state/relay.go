@@ -31,7 +31,7 @@ func (e RelayAsked) apply(m *machine) {
 		return
 	}
 	m.remember(e.Key)
-	text := plain(e.Text)
+	text := relayed(e.Text)
 	why := m.notRelayed(e.From, text)
 	if why != "" {
 		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "relay", Reason: "not passed on: " + why})
@@ -69,8 +69,8 @@ func (m *machine) notRelayed(from, text string) string {
 	return ""
 }
 
-// plain is a stranger's text without what could play tricks in a mail, cut.
-func plain(text string) string {
+// relayed is a stranger's text without what could play tricks in a mail, cut.
+func relayed(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), longestRelay)], "")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
