@@ -161,7 +161,7 @@ func TestRungByOthers(t *testing.T) {
 		"two\nlines\r\nhere":                   "two lines here",
 		"\x1b[2J\x07bell\u009b31m":             "[2J bell 31m",
 		"\xff\xfebroken":                       "\uFFFDbroken",
-		"a\u2028b\u202ec":                      "a b c",
+		"a\u2028b\u202ec":                      "a b\ufffdc",
 		`{"from":"a\u0000b","reason":"x\ny"}`:  "a b: x y",
 		strings.Repeat("long ", 10_000):        strings.TrimSpace(string([]rune(strings.Repeat("long ", 10_000))[:200])) + " …",
 		`{"reason":"` + strings.Repeat("x", 9): `{"reason":"` + strings.Repeat("x", 9),

@@ -22,7 +22,7 @@ func Line(s string) string {
 			return r
 		}
 		return unicode.ReplacementChar
-	}, s)
+	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
 	return strings.Join(strings.Fields(s), " ")
 }
 
