@@ -103,7 +103,7 @@ func TestTooMuch(t *testing.T) {
 }
 
 func TestNewText(t *testing.T) {
-	files, err := filepath.Glob("testdata/newtext/*.txt")
+	files, err := filepath.Glob("testdata/reply_text/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no testdata: %v", err)
 	}

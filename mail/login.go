@@ -1,247 +1,45 @@
 package mail
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
-	"fmt"
-	"net"
-	"slices"
-	"strings"
 
-	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
 
-// loginTag is outside go-imap's T1, T2, ...
-const loginTag = "L1"
-
-// maxLoginLine bounds one line of a server before it is known to be one.
-const maxLoginLine = 64 << 10
-
-// loginConn logs in before it lets a library speak. The login is ours because
-// go-imap cannot send AUTHENTICATE without waiting twice, asks for
-// capabilities nobody needs, and does not tell a BYE.
-//
-// The command is written by start; its answer is read by the first Read, which
-// then presents a greeting of an already authenticated server. So whatever the
-// library writes first, SELECT, leaves in the same flight as the login.
-type loginConn struct {
-	fixedDeadline
-	br     *bufio.Reader
-	hide   []string      // what must not appear in an error
-	greet  *bytes.Reader // nil until the login was answered
-	failed error         // set before Read returns it; see Box.Open
-}
-
-// greeting replaces the server's: with it go-imap asks for no capabilities.
-const greeting = "* PREAUTH [CAPABILITY IMAP4rev1] logged in\r\n"
-
-// startLogin writes the login command for s.
-func startLogin(conn net.Conn, br *bufio.Reader, s Server, secret string) (*loginConn, error) {
-	line, err := loginLine(s, secret)
+// loggedIn opens a connection with the secret of s, and once more with the one
+// that Renew has if the first is refused.
+func loggedIn[C any](ctx context.Context, s Server, credential string, open func(secret string) (C, error)) (C, error) {
+	var none C
+	if s.Secret == nil {
+		return none, &state.CredentialError{Name: credential, Err: errors.New("no secret is configured")}
+	}
+	secret, err := s.Secret(ctx)
 	if err != nil {
-		return nil, &state.CredentialError{Name: "imap", Err: err}
+		return none, unread(ctx, credential, err)
 	}
-	c := &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, hide: traces(s, secret)}
-	if _, err := conn.Write([]byte(line)); err != nil {
-		return nil, fmt.Errorf("login: %w", err)
+	conn, refused := open(secret)
+	if _, is := state.CredentialFailure(refused); !is || s.Renew == nil {
+		return conn, refused
 	}
-	return c, nil
-}
-
-// loginLine is LOGIN where its quoted strings can carry the secret, since every
-// server knows it, else AUTHENTICATE with an initial response (RFC 4959).
-func loginLine(s Server, secret string) (string, error) {
-	if (s.Auth == AuthPlain || s.Auth == "") && quotable(s.Username) && quotable(secret) {
-		return loginTag + " LOGIN " + quote(s.Username) + " " + quote(secret) + "\r\n", nil
+	secret, err = s.Renew(ctx, secret)
+	if errors.Is(err, ErrNoOther) {
+		return none, refused
 	}
-	client, err := s.saslClient(secret)
 	if err != nil {
-		return "", err
+		return none, unread(ctx, credential, err)
 	}
-	mech, initial, err := client.Start()
-	if err != nil {
-		return "", err
-	}
-	return loginTag + " AUTHENTICATE " + mech + " " + base64.StdEncoding.EncodeToString(initial) + "\r\n", nil
+	return open(secret)
 }
 
-// quotable says whether s may stand in a quoted string (RFC 3501 section 9).
-func quotable(s string) bool {
-	for i := range len(s) {
-		if s[i] == 0 || s[i] == '\r' || s[i] == '\n' || s[i] >= 0x80 {
-			return false
-		}
+// unread is a secret that could not be had: the credential's failure, unless
+// ctx ended or nobody could be asked.
+func unread(ctx context.Context, credential string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return len(s) <= 1000
-}
-
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
-}
-
-// traces lists the forms in which a server could echo the secret.
-func traces(s Server, value string) []string {
-	if value == "" {
-		return nil
-	}
-	t := secret.Disguises(value)
-	if client, err := s.saslClient(value); err == nil {
-		if _, initial, err := client.Start(); err == nil {
-			t = append(t, base64.StdEncoding.EncodeToString(initial))
-		}
-	}
-	// One within another must not be taken out of it first.
-	slices.SortFunc(t, func(a, b string) int { return len(b) - len(a) })
-	return t
-}
-
-// withhold takes the traces of a secret out of a server's words, and makes these
-// fit for an error: one line, short.
-func withhold(traces []string, text string) string {
-	for _, t := range traces {
-		text = strings.ReplaceAll(text, t, "***")
-	}
-	return oneLine(text, 300)
-}
-
-// Read gives the library the greeting once the login succeeded, then what the
-// server says.
-func (c *loginConn) Read(p []byte) (int, error) {
-	if c.failed != nil {
-		return 0, c.failed
-	}
-	if c.greet == nil {
-		if err := c.answer(); err != nil {
-			c.failed = err
-			return 0, err
-		}
-		c.greet = bytes.NewReader([]byte(greeting))
-	}
-	if c.greet.Len() > 0 {
-		return c.greet.Read(p)
-	}
-	return c.br.Read(p)
-}
-
-// answer reads up to the tagged answer of the login and judges by it alone: if
-// it is refused, what was sent behind it is refused as well and says nothing.
-func (c *loginConn) answer() error {
-	greeted := false
-	for {
-		line, err := readLine(c.br)
-		if err != nil {
-			return fmt.Errorf("login: %w", err)
-		}
-		tag, rest, _ := strings.Cut(line, " ")
-		kind, text, _ := strings.Cut(rest, " ")
-		kind = strings.ToUpper(kind)
-		switch {
-		case tag == loginTag && kind == "OK":
-			return nil
-		case tag == loginTag:
-			return c.refusal(kind, text)
-		case tag == "*" && kind == "BYE" && !greeted:
-			return fmt.Errorf("login: the server closes at once: %s", withhold(c.hide, text))
-		case tag == "*" && kind == "BYE":
-			return c.refusal(kind, text)
-		case tag == "+":
-			return c.challenge(rest)
-		case tag == "*":
-			greeted = true
-		default:
-			return fmt.Errorf("login: the server does not speak IMAP: %.60q", withhold(c.hide, line))
-		}
-	}
-}
-
-// refusal tells a refused secret from a server that cannot log anybody in just
-// now, which is no fault of the credential (DESIGN 10).
-func (c *loginConn) refusal(kind, text string) error {
-	err := fmt.Errorf("login: %s %s", kind, withhold(c.hide, text))
-	if kind == "BAD" || busy(text) {
+	if _, is := errors.AsType[*unreachable](err); is {
 		return err
 	}
-	return &state.CredentialError{Name: "imap", Err: err}
-}
-
-// busy recognises RFC 5530's codes for passing or configuration faults, and
-// the words of servers that send none.
-func busy(text string) bool {
-	upper := strings.ToUpper(text)
-	for _, code := range []string{"UNAVAILABLE", "INUSE", "LIMIT", "OVERQUOTA", "SERVERBUG", "PRIVACYREQUIRED"} {
-		if strings.HasPrefix(upper, "["+code) {
-			return true
-		}
-	}
-	if strings.HasPrefix(upper, "[AUTH") {
-		return false
-	}
-	for _, words := range []string{"TOO MANY SIMULTANEOUS", "SHUTTING DOWN", "TRY AGAIN", "TEMPORAR", "INTERNAL ERROR", "TIMEOUT", "TIMED OUT", "INACTIVITY", "BUSY"} {
-		if strings.Contains(upper, words) {
-			return true
-		}
-	}
-	return false
-}
-
-// challenge is a server's explanation of why it refuses a token (RFC 7628
-// section 3.2.2). It would now wait for a line; we hang up instead.
-func (c *loginConn) challenge(b64 string) error {
-	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(b64))
-	if err != nil || len(text) == 0 {
-		return errors.New("login: the server takes no initial response with AUTHENTICATE; use another auth")
-	}
-	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: token refused: %s", withhold(c.hide, string(text)))}
-}
-
-// readLine reads one line without its end, of maxLoginLine bytes at most.
-func readLine(br *bufio.Reader) (string, error) {
-	var line []byte
-	for {
-		part, err := br.ReadSlice('\n')
-		line = append(line, part...)
-		if err == nil {
-			return strings.TrimRight(string(line), "\r\n"), nil
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return "", err
-		}
-		if len(line) > maxLoginLine {
-			return "", fmt.Errorf("a line of over %d bytes", maxLoginLine)
-		}
-	}
-}
-
-// startTLS turns a connection in clear into one under TLS (RFC 3501 section
-// 6.2.1). Nothing the server said before the handshake is kept, so that nobody
-// in between can put words into the protected session.
-func (s Server) startTLS(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	br := bufio.NewReaderSize(conn, 4096)
-	if _, err := conn.Write([]byte("S1 STARTTLS\r\n")); err != nil {
-		return nil, fmt.Errorf("starttls: %w", err)
-	}
-	for {
-		line, err := readLine(br)
-		if err != nil {
-			return nil, fmt.Errorf("starttls: %w", err)
-		}
-		if strings.HasPrefix(strings.ToUpper(line), "* PREAUTH") {
-			return nil, errors.New("starttls: the server logs in before TLS")
-		}
-		rest, tagged := strings.CutPrefix(line, "S1 ")
-		if !tagged {
-			continue
-		}
-		if !strings.HasPrefix(strings.ToUpper(rest), "OK") {
-			return nil, fmt.Errorf("starttls: %s", oneLine(rest, 300))
-		}
-		if br.Buffered() > 0 {
-			return nil, errors.New("starttls: the server speaks before the handshake")
-		}
-		return s.handshake(ctx, conn)
-	}
+	return &state.CredentialError{Name: credential, Err: err}
 }
