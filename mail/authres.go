@@ -31,7 +31,7 @@ func (r authResult) prop(name string) []string {
 // authserv gives the authserv-id of an Authentication-Results field: who says
 // what follows. It is never empty, and needs no more of the field to be well-formed.
 func authserv(value string) (string, error) {
-	p := authParser{lexer: lexer{value}}
+	p := authParser{lexer: newLexer(value)}
 	p.advance()
 	id := p.value()
 	if p.err == nil && id == "" {
@@ -46,7 +46,7 @@ func authserv(value string) (string, error) {
 // ("action=none"), an empty value, and a last ";". What comes from quotes or
 // comments is a value or nothing, never a result.
 func authResults(value string) ([]authResult, error) {
-	p := authParser{lexer: lexer{value}}
+	p := authParser{lexer: newLexer(value)}
 	p.advance()
 	if id := p.value(); id == "" {
 		p.fail()

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/mailtest"
 	"fmt"
 	"strings"
 	"testing"
@@ -126,7 +127,7 @@ func FuzzAuthResults(f *testing.F) {
 		if err != nil {
 			return
 		}
-		plain := outside(value)
+		plain := mailtest.OutsideQuotes(value)
 		if n := strings.Count(plain, ";"); len(results) > n {
 			t.Errorf("%q: %d results, and %d semicolons outside quotes and comments", value, len(results), n)
 		}

@@ -241,3 +241,11 @@ func headerOnly(r io.Reader) io.Reader {
 	header, _ := cutHeader(bufio.NewReader(r))
 	return bytes.NewReader(header)
 }
+
+// headerFields are what Look asks the server for: what the gate, the digest
+// and a threaded answer need.
+var headerFields = []string{
+	"From", "To", "Date", "Subject", "Message-ID", "In-Reply-To", "References",
+	"Content-Type", "Auto-Submitted", "Precedence", "List-Id", "List-Post", "Return-Path",
+	"X-Autoreply", "X-Autorespond", "X-Autoresponder", "X-AgentStateLoop",
+}

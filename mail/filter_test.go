@@ -141,47 +141,6 @@ func TestGate(t *testing.T) {
 	}
 }
 
-func TestParseHeader(t *testing.T) {
-	h := ParseHeader([]byte("From operator Mon Jan  5\r\n" +
-		": no name\r\n folded onto nothing\r\n" +
-		"From : Op\x00 <operator@example.com>\r\n" +
-		"SUBJECT: =?iso-8859-1?q?Gr=FC=DFe?=\r\n\tand a \x01 second line\r\n" +
-		"Message-Id: <a@b>\r\n" +
-		"References: <1@b>\r\n <2@b> junk <3@b\r\n" +
-		"Content-Type: Multipart/Mixed; boundary=\r\n" +
-		"\r\nSubject: not this\r\n"))
-	if h.From != "operator@example.com" || h.FromFields != 1 {
-		t.Errorf("From %q of %d fields", h.From, h.FromFields)
-	}
-	if h.Subject != "Grüße and a second line" {
-		t.Errorf("Subject %q", h.Subject)
-	}
-	if h.MessageID != "<a@b>" || strings.Join(h.References, " ") != "<1@b> <2@b>" || h.MediaType != "multipart/mixed" {
-		t.Errorf("%+v", h)
-	}
-	if h := ParseHeader([]byte("Subject: Gr\xfc\xdfe\n\n")); h.Subject != "Grüße" {
-		t.Errorf("raw Latin-1 subject: %q", h.Subject)
-	}
-	if h := ParseHeader([]byte("References: " + strings.Repeat("<r@b> ", 10_000) + "\nSubject: " + strings.Repeat("ü", 10_000) + "\n\n")); len(h.References) > maxReferences || len(h.Subject) > maxSubject {
-		t.Errorf("kept %d references and %d bytes of subject", len(h.References), len(h.Subject))
-	}
-}
-
-// Copies of one mail have one digest, however they travelled; others have not.
-func TestDigest(t *testing.T) {
-	const mail = "From: a@b\r\nMessage-ID: <1@b>\r\nSubject: x\r\nDate: today\r\n"
-	same := ParseHeader([]byte("Return-Path: <z@b>\r\n" + mail + "\r\n")).stable
-	if got := ParseHeader([]byte(mail + "Received: elsewhere\r\n\r\n")).stable; got != same {
-		t.Error("another way, another digest")
-	}
-	if got := ParseHeader([]byte(mail + "To: c@d\r\nIn-Reply-To: <2@b>\r\nContent-Type: text/html\r\n\r\n")).stable; got != same {
-		t.Error("with fields that anybody can change, another digest")
-	}
-	if got := ParseHeader([]byte(strings.Replace(mail, ": x", ": y", 1) + "\r\n")).stable; got == same {
-		t.Error("another subject under the same Message-ID, the same digest")
-	}
-}
-
 func FuzzHeader(f *testing.F) {
 	f.Add([]byte("From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"))
 	f.Add([]byte("From: \"a\\\" <operator@example.com>, =?utf-8?b?QA==?= <x@y>\nFrom: z\nSubject: =?utf-7?q?+AEA-?=\n"))

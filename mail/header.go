@@ -5,24 +5,18 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"mime"
 	"net/mail"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/emersion/go-message/charset"
 	"golang.org/x/net/idna"
 	"golang.org/x/text/encoding/charmap"
 )
-
-// headerFields are what Look asks the server for: what the gate, the digest
-// and a threaded answer need.
-var headerFields = []string{
-	"From", "To", "Date", "Subject", "Message-ID", "In-Reply-To", "References",
-	"Content-Type", "Auto-Submitted", "Precedence", "List-Id", "List-Post", "Return-Path",
-	"X-Autoreply", "X-Autorespond", "X-Autoresponder", "X-AgentStateLoop",
-}
 
 // Limits on what a header may put into state.json.
 const (
@@ -392,4 +386,11 @@ func first(s []string) string {
 		return ""
 	}
 	return s[0]
+}
+
+func digest(h Header, at time.Time, size int64) string {
+	if h.MessageID == "" {
+		return fmt.Sprintf("%d.%d+%s", at.Unix(), size, h.stable)
+	}
+	return h.MessageID + "+" + h.stable
 }

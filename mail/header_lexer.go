@@ -27,6 +27,9 @@ const specials = `<>@,;:[]=/.`
 // quotes or a comment can be no other token.
 type lexer struct{ rest string }
 
+// newLexer returns a lexer of value.
+func newLexer(value string) lexer { return lexer{value} }
+
 // errField is a value that breaks the lexical rules.
 var errField = errors.New("malformed field")
 
@@ -121,7 +124,7 @@ func textRune(r rune) bool { return r != utf8.RuneError && !unicode.IsControl(r)
 
 // lex gives all tokens of value.
 func lex(value string) ([]token, error) {
-	l := lexer{value}
+	l := newLexer(value)
 	var tokens []token
 	for {
 		t, ok, err := l.next()

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/mailtest"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -103,21 +104,6 @@ func TestMailbox(t *testing.T) {
 	}
 }
 
-func TestSoleAuthor(t *testing.T) {
-	for _, tt := range []struct{ header, lenient, gate string }{
-		{"From: a@b.cd\r\n\r\n", "a@b.cd", ""},
-		{"From: a@b.cd\r\n\r\n", "x@b.cd", GateFrom}, // they must agree
-		{"From: a@b.cd\r\nFrom: a@b.cd\r\n\r\n", "a@b.cd", GateFrom},
-		{"X-Y: a@b.cd\r\n\r\n", "", GateFrom},
-		{"From: a@b.cd\r\nX\r\n\r\n", "a@b.cd", GateTrust},
-	} {
-		_, from, gate, reason := soleAuthor([]byte(tt.header), Header{From: tt.lenient})
-		if gate != tt.gate || (gate == "") != (reason == "") || gate == "" && from != tt.lenient {
-			t.Errorf("%q, %q: %q, gate %q (%s), want %q", tt.header, tt.lenient, from, gate, reason, tt.gate)
-		}
-	}
-}
-
 // What the strict reader makes of a From field, the lenient one finds too, and
 // it is in the field outside quotes and comments, once.
 func FuzzMailbox(f *testing.F) {
@@ -135,37 +121,11 @@ func FuzzMailbox(f *testing.F) {
 			}
 			return
 		}
-		if n := strings.Count(outside(value), "@"); n != 1 {
+		if n := strings.Count(mailtest.OutsideQuotes(value), "@"); n != 1 {
 			t.Errorf("%q from %q, which has %d @ outside quotes and comments", got, value, n)
 		}
 		if NormalAddress(got) != got || strings.ContainsAny(got, " \t\r\n<>()\",;:\\") || !utf8.ValidString(got) {
 			t.Errorf("%q from %q is no plain address", got, value)
 		}
 	})
-}
-
-// outside is a plain reading of a field without its quotes and comments, one
-// byte at a time.
-func outside(value string) string {
-	var b strings.Builder
-	quoted, escaped, depth := false, false, 0
-	for i := range len(value) {
-		c := value[i]
-		switch {
-		case escaped:
-			escaped = false
-		case c == '\\' && (quoted || depth > 0):
-			escaped = true
-		case c == '"' && depth == 0:
-			quoted = !quoted
-		case quoted:
-		case c == '(':
-			depth++
-		case c == ')' && depth > 0:
-			depth--
-		case depth == 0:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
 }

@@ -31,3 +31,18 @@ func TestCutHeader(t *testing.T) {
 		t.Errorf("cut to %d bytes, %v", len(got), err)
 	}
 }
+
+func TestSoleAuthor(t *testing.T) {
+	for _, tt := range []struct{ header, lenient, gate string }{
+		{"From: a@b.cd\r\n\r\n", "a@b.cd", ""},
+		{"From: a@b.cd\r\n\r\n", "x@b.cd", GateFrom}, // they must agree
+		{"From: a@b.cd\r\nFrom: a@b.cd\r\n\r\n", "a@b.cd", GateFrom},
+		{"X-Y: a@b.cd\r\n\r\n", "", GateFrom},
+		{"From: a@b.cd\r\nX\r\n\r\n", "a@b.cd", GateTrust},
+	} {
+		_, from, gate, reason := soleAuthor([]byte(tt.header), Header{From: tt.lenient})
+		if gate != tt.gate || (gate == "") != (reason == "") || gate == "" && from != tt.lenient {
+			t.Errorf("%q, %q: %q, gate %q (%s), want %q", tt.header, tt.lenient, from, gate, reason, tt.gate)
+		}
+	}
+}

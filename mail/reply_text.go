@@ -17,22 +17,6 @@ func NewText(plain string) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// ControlYes stands for a YES to a challenge that is not open. It is none of the
-// words that Control gives.
-const ControlYes = "YES"
-
-// Control is the control word a mail consists of (DESIGN 6): "STOP", "HALT",
-// "GO" or "STATUS", alone in the new text, in any case, a full stop or an
-// exclamation mark behind it allowed; else "".
-func Control(newText string) string {
-	word := strings.ToUpper(strings.TrimRight(strings.TrimSpace(newText), ".!"))
-	switch word {
-	case "STOP", "HALT", "GO", "STATUS":
-		return word
-	}
-	return ""
-}
-
 // The lines with which clients introduce what is quoted below.
 var (
 	// "On Mon, Jan 2, 2006 at 15:04 Ann <ann@example.com> wrote:", joined from

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // How a look takes what it found: judged, fetched, settled.
@@ -135,12 +134,3 @@ func (l *looker) judge(h *head) {
 		Digest: digest(header, h.at, h.size), Gate: gate, Reason: reason,
 	}
 }
-
-func digest(h Header, at time.Time, size int64) string {
-	if h.MessageID == "" {
-		return fmt.Sprintf("%d.%d+%s", at.Unix(), size, h.stable)
-	}
-	return h.MessageID + "+" + h.stable
-}
-
-// The cursor's moves.

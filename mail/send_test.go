@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	netmail "net/mail"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,18 +39,16 @@ func open(t testing.TB, server mail.Server) *mail.Sender {
 	return s
 }
 
-func draft() mail.Draft {
-	return mail.Draft{
+// rendered returns a mail of ours.
+func rendered(t testing.TB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	err := mail.Render(&b, mail.Draft{
 		ID: "reply.t1", Handle: "goulard3120", From: "artificer3120@example.org", To: "operator@example.com",
 		Subject: "@goulard3120 status", Date: noon, InReplyTo: "<q@example.com>", References: []string{"<p@example.com>"},
 		Text: "All is well.\n.\n..dots\nFrom here on äöü.", Auto: mail.AutoReplied,
-	}
-}
-
-func render(t testing.TB, d mail.Draft) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if err := mail.Render(&b, d); err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -60,7 +57,7 @@ func render(t testing.TB, d mail.Draft) []byte {
 // What is sent arrives byte for byte, over every kind of connection and login.
 func TestSend(t *testing.T) {
 	server, s := sink(t, mailtest.Options{Token: "ya29.token"})
-	raw := render(t, draft())
+	raw := rendered(t)
 	for _, way := range []struct{ addr, tls, auth, secret string }{
 		{s.SMTPTLS, mail.TLSImplicit, mail.AuthPlain, s.Password},
 		{s.SMTP, mail.TLSStart, mail.AuthPlain, s.Password},
@@ -279,132 +276,5 @@ func TestSilentSMTP(t *testing.T) {
 		if _, ok := state.CredentialFailure(err); ok || err == nil {
 			t.Errorf("%s: %v", way, err)
 		}
-	}
-}
-
-func TestRender(t *testing.T) {
-	d := draft()
-	raw := render(t, d)
-	if !bytes.Equal(raw, render(t, d)) {
-		t.Error("the same draft is rendered differently")
-	}
-	m, err := netmail.ReadMessage(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for field, want := range map[string]string{
-		"From": "goulard3120 <artificer3120@example.org>", "To": "<operator@example.com>", "Subject": "Re: @goulard3120 status",
-		"Message-Id": "<reply.t1.goulard3120@example.org>", "In-Reply-To": "<q@example.com>", "References": "<p@example.com> <q@example.com>",
-		"Auto-Submitted": "auto-replied", "X-Agentstateloop": "goulard3120", "Date": "Mon, 05 Jan 2026 12:00:00 +0000", "Mime-Version": "1.0",
-	} {
-		if got := m.Header.Get(field); got != want {
-			t.Errorf("%s: %q, want %q", field, got, want)
-		}
-	}
-	h := mail.ParseHeader(raw)
-	if !mail.OwnMessageID(h.MessageID, d.Handle, d.From) {
-		t.Errorf("our own Message-ID %q is not recognised", h.MessageID)
-	}
-	if c := mail.ReadContent(bytes.NewReader(raw)); c.Full != d.Text || len(c.Problems) != 0 {
-		t.Errorf("text %q, problems %q", c.Full, c.Problems)
-	}
-}
-
-// Whatever stands in a draft, the mail is well-formed and says the same.
-func TestRenderOddDrafts(t *testing.T) {
-	for name, edit := range map[string]func(*mail.Draft){
-		"injection":       func(d *mail.Draft) { d.Subject = "x\r\nBcc: evil@example.net\r\n\r\nbody" },
-		"bad ids":         func(d *mail.Draft) { d.InReplyTo = "<a b@c>\r\nX: y"; d.References = []string{"x\r\ny", "<ok@b>"} },
-		"foreign subject": func(d *mail.Draft) { d.Subject = strings.Repeat("Grüße ☕ ", 60) },
-		"encoded subject": func(d *mail.Draft) { d.Subject = "=?utf-8?q?not_decoded?=" },
-		"long subject":    func(d *mail.Draft) { d.Subject = strings.Repeat("word ", 300) + strings.Repeat("x", 2000) },
-		"no subject":      func(d *mail.Draft) { d.Subject = "" },
-		"long chain":      func(d *mail.Draft) { d.References = strings.Fields(strings.Repeat("<x@y> <z@y> ", 500)) },
-		"long lines":      func(d *mail.Draft) { d.Text = strings.Repeat("x", 5000) + "\n" + strings.Repeat("☕", 5000) },
-		"mostly foreign":  func(d *mail.Draft) { d.Text = strings.Repeat("こんにちは\n", 50) },
-		"no text":         func(d *mail.Draft) { d.Text = "" },
-		"control chars":   func(d *mail.Draft) { d.Text = "a\x00b\r\nc\rd\x1b[31m\xff" },
-		"attachment": func(d *mail.Draft) {
-			d.Attachments = []mail.Attachment{{Name: "a.bin", Data: bytes.Repeat([]byte{0, 255}, 1000)}}
-		},
-		"boundary in text": func(d *mail.Draft) {
-			d.Attachments = []mail.Attachment{{Name: "a"}}
-			_, rest, _ := strings.Cut(string(render(t, *d)), "boundary=\"")
-			boundary, _, _ := strings.Cut(rest, "\"")
-			d.Text = "above\n--" + boundary + "\nbelow"
-		},
-		"odd attachment": func(d *mail.Draft) {
-			d.Attachments = []mail.Attachment{{Name: "../..\\x\"\r\nX: y.sh", Type: "text/html\r\nX: y", Data: []byte("x")}, {Name: "...", Type: "multipart/mixed; boundary=b"}}
-		},
-	} {
-		d := draft()
-		edit(&d)
-		raw := render(t, d)
-		for i, line := range strings.Split(strings.TrimSuffix(string(raw), "\r\n"), "\r\n") {
-			if len(line) > 998 || strings.ContainsAny(line, "\r\n\x00") {
-				t.Errorf("%s: line %d of %d bytes: %.80q", name, i, len(line), line)
-			}
-			for _, r := range line {
-				if r >= 0x80 {
-					t.Errorf("%s: line %d is not ASCII", name, i)
-					break
-				}
-			}
-		}
-		m, err := netmail.ReadMessage(bytes.NewReader(raw))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if m.Header.Get("Bcc") != "" || m.Header.Get("X") != "" || len(m.Header["Subject"]) != 1 {
-			t.Errorf("%s: header %v", name, m.Header)
-		}
-		c := mail.ReadContent(bytes.NewReader(raw))
-		if len(c.Attachments) != len(d.Attachments) || len(c.Problems) != 0 {
-			t.Errorf("%s: %d attachments, problems %q", name, len(c.Attachments), c.Problems)
-		}
-		for i := range min(len(c.Attachments), len(d.Attachments)) {
-			if !bytes.Equal(c.Attachments[i].Data, d.Attachments[i].Data) {
-				t.Errorf("%s: attachment %d has %d bytes, want %d", name, i, len(c.Attachments[i].Data), len(d.Attachments[i].Data))
-			}
-		}
-		if name != "control chars" && c.Full != strings.TrimSpace(d.Text) {
-			t.Errorf("%s: text of %d bytes, want %d", name, len(c.Full), len(d.Text))
-		}
-		want := strings.Join(strings.Fields(d.Subject), " ")
-		if h := mail.ParseHeader(raw); len(want) < 900 && h.Subject != strings.TrimSpace("Re: "+want) {
-			t.Errorf("%s: subject %q, want %q", name, h.Subject, want)
-		}
-		if h := mail.ParseHeader(raw); len(h.References) > 20 {
-			t.Errorf("%s: %d references", name, len(h.References))
-		}
-	}
-	for name, edit := range map[string]func(*mail.Draft){
-		"id":      func(d *mail.Draft) { d.ID = "a b" },
-		"handle":  func(d *mail.Draft) { d.Handle = "x\r\ny" },
-		"address": func(d *mail.Draft) { d.To = "a@b>\r\nRCPT TO:<c@d" },
-		"none":    func(d *mail.Draft) { d.From = "" },
-		"auto":    func(d *mail.Draft) { d.Auto = "" },
-	} {
-		d := draft()
-		edit(&d)
-		if err := mail.Render(io.Discard, d); err == nil {
-			t.Errorf("bad %s: no error", name)
-		}
-	}
-}
-
-func TestReIsAddedOnce(t *testing.T) {
-	for in, want := range map[string]string{"x": "Re: x", "Re: x": "Re: x", "RE: x": "RE: x", "AW: x": "AW: x", "Regards: x": "Re: Regards: x"} {
-		d := draft()
-		d.Subject = in
-		if h := mail.ParseHeader(render(t, d)); h.Subject != want {
-			t.Errorf("%q becomes %q, want %q", in, h.Subject, want)
-		}
-	}
-	d := draft()
-	d.InReplyTo, d.References, d.Auto = "", nil, mail.AutoGenerated
-	if h := mail.ParseHeader(render(t, d)); h.Subject != d.Subject || len(h.References) != 0 {
-		t.Errorf("a new thread: %+v", h)
 	}
 }
