@@ -32,10 +32,12 @@ func allowed(folder string, test bool) []string {
 	case ".":
 		may = []string{"commands"}
 	case "commands":
-		may = slices.Concat([]string{"cycle", "cycle/prompt", "cycle/demo", "cycle/listen", "state", "turn/react"}, leaves)
+		may = slices.Concat([]string{"cycle", "cycle/prompt", "cycle/demo", "cycle/listen", "state", "turn/react", "mail/message"}, leaves)
 	case "cycle":
-		may = slices.Concat([]string{"cycle/prompt", "state"}, leaves)
-	case "mail", "mesh", "cron", "turn":
+		may = slices.Concat([]string{"cycle/prompt", "state", "mail/message"}, leaves)
+	case "mail":
+		may = []string{"state", "mail/message"}
+	case "mesh", "cron", "turn":
 		may = []string{"state"}
 	case "state": // nothing of ours
 	}
@@ -55,6 +57,9 @@ func allowed(folder string, test bool) []string {
 	}
 	if below {
 		may = append(may, top)
+	}
+	if folder == "mail/message" {
+		may = slices.Clone(internals) // bytes in, text out
 	}
 	if folder == "cycle/demo" {
 		may = append(may, "cycle/listen")

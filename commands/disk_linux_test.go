@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 )
 
 // TestFullDisk: a disk that is really full, or becomes so anywhere in a cycle,
@@ -177,7 +177,7 @@ func (d *diskHouse) wantAnswered(t *testing.T, when string, mails int) {
 func (d *diskHouse) replies() map[string][][]byte {
 	replies := map[string][][]byte{}
 	for _, m := range d.servers.Sent() {
-		if h := mail.ParseHeader(m.Raw); strings.HasPrefix(h.MessageID, "<reply.") {
+		if h := message.ParseHeader(m.Raw); strings.HasPrefix(h.MessageID, "<reply.") {
 			replies[h.InReplyTo] = append(replies[h.InReplyTo], m.Raw)
 		}
 	}

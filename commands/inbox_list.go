@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/cycle"
-	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 )
 
@@ -169,5 +169,5 @@ func readPayload(a *cycle.Agent, key string, source state.Source, file string) (
 	if source != state.Mail {
 		return "", string(raw), nil
 	}
-	return mail.ParseHeader(raw).Subject, mail.ReadContent(bytes.NewReader(raw)).Full, nil
+	return message.ParseHeader(raw).Subject, message.ReadContent(bytes.NewReader(raw)).Full, nil
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -109,7 +109,7 @@ func TestFiftyKills(t *testing.T) {
 	}
 	answers := map[string][]byte{} // by the message answered
 	for _, m := range servers.Sent() {
-		h := mail.ParseHeader(m.Raw)
+		h := message.ParseHeader(m.Raw)
 		if !bytes.HasPrefix([]byte(h.MessageID), []byte("<reply.")) {
 			continue
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 
-	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -382,7 +382,7 @@ func (s *soak) history() (keys map[string]int, rang map[string]bool) {
 func (s *soak) checkReplies() {
 	answers := map[string][]byte{}
 	for _, m := range s.sink.Sent() {
-		h := mail.ParseHeader(m.Raw)
+		h := message.ParseHeader(m.Raw)
 		if !strings.HasPrefix(h.MessageID, "<reply.") {
 			continue
 		}

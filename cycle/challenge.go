@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 )
 
@@ -72,7 +73,7 @@ func (a *Agent) challengeSubject() string { return "@" + a.Handle + ": did you w
 // does not stand first: a program that answers with our own text must not say
 // YES.
 func (a *Agent) challengeText(item Quarantined, raw []byte, token string) string {
-	content := mail.ReadContent(bytes.NewReader(raw))
+	content := message.ReadContent(bytes.NewReader(raw))
 	quote := mail.Excerpt(content.Text, excerptLength)
 	if quote == "" {
 		quote = "(no text)"
@@ -116,10 +117,10 @@ func (q *quarantine) acceptOrRefuse(m *mail.Message, raw io.Reader) (state.Event
 	if err != nil {
 		return nil, err
 	}
-	content := mail.ReadContent(bytes.NewReader(head))
+	content := message.ReadContent(bytes.NewReader(head))
 	control := ""
 	if len(head) < peekLength {
-		control = mail.Control(content.Text)
+		control = message.Control(content.Text)
 	}
 	if token := mail.Consent(content.Text); token != "" && q.agent.Mail.Filter.Challenges() {
 		return q.consent(m, token, whole)
@@ -145,7 +146,7 @@ func (q *quarantine) acceptOrRefuse(m *mail.Message, raw io.Reader) (state.Event
 func (q *quarantine) consent(m *mail.Message, token string, whole io.Reader) (state.Event, error) {
 	late := state.Event(rejection(m, true, false))
 	if m.Gate == "" {
-		late = mailArrived(*m, mail.ControlYes)
+		late = mailArrived(*m, message.ControlYes)
 	}
 	answered, open := q.open(token)
 	if open {

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -129,7 +129,7 @@ func deliverable(r turn.Result, unsent []string) string {
 // reply is the effect that hands a turn's deliverable to whoever caused it: a
 // mail to the operator who wrote, a report to the peer who asked, nothing for
 // `tell`, which reads it from the box.
-func (a *Agent) reply(w turnMessage, text string, files []mail.Attachment) (*state.Effect, error) {
+func (a *Agent) reply(w turnMessage, text string, files []message.Attachment) (*state.Effect, error) {
 	e := state.Effect{ID: "reply." + w.head.TurnID, Kind: state.Reply, To: w.msg.From, TurnID: w.head.TurnID}
 	var data []byte
 	var err error
@@ -166,7 +166,7 @@ const mostAttached = 10 << 20
 
 // attachments are the files that the agent left in its output box, for a mail;
 // unsent says which do not come with it, and why.
-func (a *Agent) attachments(w turnMessage, r turn.Result) (files []mail.Attachment, unsent []string) {
+func (a *Agent) attachments(w turnMessage, r turn.Result) (files []message.Attachment, unsent []string) {
 	left := int64(mostAttached)
 	for _, name := range r.Output {
 		if name == deliverableFile {
@@ -182,7 +182,7 @@ func (a *Agent) attachments(w turnMessage, r turn.Result) (files []mail.Attachme
 			continue
 		}
 		left -= int64(len(data))
-		files = append(files, mail.Attachment{Name: path.Base(name), Data: data})
+		files = append(files, message.Attachment{Name: path.Base(name), Data: data})
 	}
 	return files, unsent
 }

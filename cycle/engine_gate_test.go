@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -15,7 +16,7 @@ import (
 // What fails the gate is kept with the gate's word, and causes nothing: no
 // turn, no answer, no change of phase (DESIGN 7).
 func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
-	ours := mail.MessageID("reply.t1", handle, address)
+	ours := message.MessageID("reply.t1", handle, address)
 	for name, c := range map[string]struct {
 		letter letter
 		gate   string

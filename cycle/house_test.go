@@ -25,6 +25,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -372,7 +373,7 @@ type sent struct {
 	to   string
 	text string
 	raw  string
-	head mail.Header
+	head message.Header
 }
 
 // sent lists what our agent has mailed so far, repeats included.
@@ -380,10 +381,10 @@ func (h *house) sent() []sent {
 	h.t.Helper()
 	var all []sent
 	for _, m := range h.mail.Sent() {
-		head := mail.ParseHeader(m.Raw)
+		head := message.ParseHeader(m.Raw)
 		all = append(all, sent{
 			kind: kindOf(head.MessageID), to: strings.Join(m.To, ","), head: head, raw: string(m.Raw),
-			text: strings.TrimSpace(mail.ReadContent(bytes.NewReader(m.Raw)).Text),
+			text: strings.TrimSpace(message.ReadContent(bytes.NewReader(m.Raw)).Text),
 		})
 	}
 	return all
@@ -395,7 +396,7 @@ func kindOf(messageID string) string {
 	return kind
 }
 
-func messageID(raw []byte) string { return mail.ParseHeader(raw).MessageID }
+func messageID(raw []byte) string { return message.ParseHeader(raw).MessageID }
 
 func (h *house) sentOf(kind string) []sent {
 	h.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 )
 
@@ -104,7 +105,7 @@ func mailArrived(m mail.Message, control string) state.Event {
 }
 
 // mailThread is the conversation a mail belongs to, as an answer continues it.
-func mailThread(h mail.Header) state.Thread {
+func mailThread(h message.Header) state.Thread {
 	return state.Thread{Subject: h.Subject, MessageID: h.MessageID, References: h.References}
 }
 

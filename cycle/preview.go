@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -153,7 +153,7 @@ func (a *Agent) previewChallenge(s state.State, store *nowhere) (PreviewMail, bo
 func (a *Agent) previewMail(s state.State, e state.Effect) (PreviewMail, error) {
 	p := PreviewMail{Channel: e.Channel, To: e.To, Subject: e.Thread.Subject}
 	if e.Channel == state.ByMail && e.Thread.MessageID != "" {
-		p.Subject = mail.Answering(p.Subject)
+		p.Subject = message.Answering(p.Subject)
 	}
 	if e.File == "" {
 		text, err := a.text(s, e)
@@ -165,8 +165,8 @@ func (a *Agent) previewMail(s state.State, e state.Effect) (PreviewMail, error) 
 		return p, fmt.Errorf("read what waits to be sent: %w", err)
 	}
 	if e.Channel == state.ByMail {
-		p.Subject = mail.ParseHeader(data).Subject
-		p.Text = mail.ReadContent(bytes.NewReader(data)).Full
+		p.Subject = message.ParseHeader(data).Subject
+		p.Text = message.ReadContent(bytes.NewReader(data)).Full
 		return p, nil
 	}
 	var m mesh.Message

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -164,14 +165,14 @@ func (a *Agent) letIn(store payloads, s state.State, q Quarantined, raw []byte) 
 	}
 	control := ""
 	if len(raw) < peekLength {
-		control = mail.Control(mail.ReadContent(bytes.NewReader(raw)).Text)
+		control = message.Control(message.ReadContent(bytes.NewReader(raw)).Text)
 	}
 	// Answers must not go to whoever else stands in From.
 	from := a.Policy.Operator
 	if a.Mail.Filter.Operator(q.From) {
 		from = q.From
 	}
-	m := mail.Message{Key: q.Key, At: q.At, Header: mail.ParseHeader(raw)}
+	m := mail.Message{Key: q.Key, At: q.At, Header: message.ParseHeader(raw)}
 	m.Header.From = from
 	return mailArrived(m, control), nil
 }

@@ -10,7 +10,7 @@ import (
 	"text/template"
 	"time"
 
-	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -46,8 +46,8 @@ func (a *Agent) threadOf(s state.State) state.Thread {
 }
 
 // renderMail makes a mail of ours, threaded where the effect says so.
-func (a *Agent) renderMail(e state.Effect, text string, files []mail.Attachment, now time.Time) ([]byte, error) {
-	draft := mail.Draft{
+func (a *Agent) renderMail(e state.Effect, text string, files []message.Attachment, now time.Time) ([]byte, error) {
+	draft := message.Draft{
 		ID:          e.ID,
 		Handle:      a.Handle,
 		From:        a.Mail.Address,
@@ -67,7 +67,7 @@ func (a *Agent) renderMail(e state.Effect, text string, files []mail.Attachment,
 		draft.Auto = "auto-replied"
 	}
 	var out bytes.Buffer
-	if err := mail.Render(&out, draft); err != nil {
+	if err := message.Render(&out, draft); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
@@ -134,7 +134,7 @@ func (a *Agent) answer(s state.State, control string) string {
 		b.WriteString("HALT: nothing runs and nothing is sent until you say GO. Mail is still collected.\n\n")
 	case state.ControlGo:
 		b.WriteString("GO.\n\n")
-	case mail.ControlYes:
+	case message.ControlYes:
 		b.WriteString("YES: to nothing that is still asked. It was answered before, or came after 24 hours, or what it is about is gone.\n\n")
 	}
 	fmt.Fprintf(&b, "%s since %s\n", s.Phase, s.PhaseSince.Format(time.RFC3339))

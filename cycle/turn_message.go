@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -27,7 +27,7 @@ type turnMessage struct {
 	full    string // the whole text, quoted history included
 	thread  state.Thread
 	sent    mesh.Message // the mesh message, where it is one
-	files   []mail.Attachment
+	files   []message.Attachment
 	reports []string // what a resumed turn waited for
 	said    string   // what it had said by then
 }
@@ -50,9 +50,9 @@ func (a *Agent) load(head state.Head, msg state.Message) (turnMessage, error) {
 	}
 	switch msg.Source {
 	case state.Mail:
-		content := mail.ReadContent(bytes.NewReader(w.raw))
+		content := message.ReadContent(bytes.NewReader(w.raw))
 		w.text, w.full, w.files = content.Text, content.Full, content.Attachments
-		header := mail.ParseHeader(w.raw)
+		header := message.ParseHeader(w.raw)
 		w.thread, w.subject = mailThread(header), header.Subject
 	case state.Mesh:
 		if err := json.Unmarshal(w.raw, &w.sent); err != nil {

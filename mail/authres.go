@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"fmt"
 	"strings"
 )
@@ -31,11 +32,11 @@ func (r authResult) prop(name string) []string {
 // authserv gives the authserv-id of an Authentication-Results field: who says
 // what follows. It is never empty, and needs no more of the field to be well-formed.
 func authserv(value string) (string, error) {
-	p := authParser{lexer: newLexer(value)}
+	p := authParser{Lexer: message.NewLexer(value)}
 	p.advance()
 	id := p.value()
 	if p.err == nil && id == "" {
-		p.err = errField
+		p.err = message.ErrField
 	}
 	return id, p.err
 }
@@ -46,12 +47,12 @@ func authserv(value string) (string, error) {
 // ("action=none"), an empty value, and a last ";". What comes from quotes or
 // comments is a value or nothing, never a result.
 func authResults(value string) ([]authResult, error) {
-	p := authParser{lexer: newLexer(value)}
+	p := authParser{Lexer: message.NewLexer(value)}
 	p.advance()
 	if id := p.value(); id == "" {
 		p.fail()
 	}
-	if p.more && !p.tok.is(";") && p.word() != "1" {
+	if p.more && !p.tok.Is(";") && p.word() != "1" {
 		p.fail() // a version of the field that we do not know
 	}
 	var results []authResult
@@ -81,8 +82,8 @@ func authResults(value string) ([]authResult, error) {
 // authParser reads a field token by token, always one ahead. After an error it
 // is at the end.
 type authParser struct {
-	lexer
-	tok  token
+	message.Lexer
+	tok  message.Token
 	more bool // tok is one
 	err  error
 }
@@ -91,19 +92,19 @@ func (p *authParser) advance() {
 	if p.err != nil {
 		return
 	}
-	p.tok, p.more, p.err = p.next()
+	p.tok, p.more, p.err = p.Next()
 }
 
 func (p *authParser) fail() {
 	if p.err == nil {
-		p.err = errField
+		p.err = message.ErrField
 	}
 	p.more = false
 }
 
 // accept passes over a special character, which must be there.
 func (p *authParser) accept(special string) bool {
-	if !p.more || !p.tok.is(special) {
+	if !p.more || !p.tok.Is(special) {
 		p.fail()
 		return false
 	}
@@ -113,11 +114,11 @@ func (p *authParser) accept(special string) bool {
 
 // word reads a bare word, lowered.
 func (p *authParser) word() string {
-	if !p.more || p.tok.quoted || !keywordText(p.tok.text) {
+	if !p.more || p.tok.Quoted || !keywordText(p.tok.Text) {
 		p.fail()
 		return ""
 	}
-	w := lower(p.tok.text)
+	w := message.Lower(p.tok.Text)
 	p.advance()
 	return w
 }
@@ -137,8 +138,8 @@ func keywordText(s string) bool {
 // a ";". It may be empty.
 func (p *authParser) value() string {
 	var b strings.Builder
-	for first := true; p.more && !p.tok.is(";") && (first || !p.tok.apart); first = false {
-		b.WriteString(p.tok.text)
+	for first := true; p.more && !p.tok.Is(";") && (first || !p.tok.Apart); first = false {
+		b.WriteString(p.tok.Text)
 		p.advance()
 	}
 	return b.String()
@@ -146,12 +147,12 @@ func (p *authParser) value() string {
 
 // none reads a "none" that stands for all results.
 func (p *authParser) none() bool {
-	if p.tok.quoted || lower(p.tok.text) != "none" {
+	if p.tok.Quoted || message.Lower(p.tok.Text) != "none" {
 		return false
 	}
 	ahead := *p
 	ahead.advance()
-	if ahead.more && ahead.tok.is("=") {
+	if ahead.more && ahead.tok.Is("=") {
 		return false
 	}
 	*p = ahead
@@ -161,13 +162,13 @@ func (p *authParser) none() bool {
 // result reads "method/1=value" and what belongs to it.
 func (p *authParser) result() authResult {
 	r := authResult{method: p.word()}
-	if p.more && p.tok.is("/") {
+	if p.more && p.tok.Is("/") {
 		p.advance()
 		r.version = p.word()
 	}
 	p.accept("=")
 	r.value = p.word()
-	for p.more && !p.tok.is(";") {
+	for p.more && !p.tok.Is(";") {
 		r.props = append(r.props, p.property())
 	}
 	return r
@@ -175,7 +176,7 @@ func (p *authParser) result() authResult {
 
 func (p *authParser) property() authProp {
 	name := p.word()
-	for p.more && p.tok.is(".") {
+	for p.more && p.tok.Is(".") {
 		p.advance()
 		name += "." + p.word()
 	}
@@ -193,7 +194,7 @@ func (p *authParser) property() authProp {
 // that came with the mail, several side by side if need be, and removes those
 // which claim to be its own (RFC 8601 section 5); anything in between, another
 // name or another field, ends what is surely the server's.
-func serverProof(fields []field, from, authservID string, sameProvider bool) string {
+func serverProof(fields []message.Field, from, authservID string, sameProvider bool) string {
 	block, reason := authBlock(fields, authservID)
 	if reason != "" {
 		return reason
@@ -222,33 +223,33 @@ func serverProof(fields []field, from, authservID string, sameProvider bool) str
 	if len(proved) != 1 {
 		return evidence(fmt.Sprintf("dmarc=pass with %d header.from, one is wanted", len(proved)), said)
 	}
-	want, _ := asciiDomain(domain(from))
-	if got, ok := asciiDomain(proved[0]); !ok || got != want {
-		return evidence(fmt.Sprintf("dmarc=pass is for %s, and From is %s", oneLine(proved[0], 100), from), said)
+	want, _ := message.ASCIIDomain(message.Domain(from))
+	if got, ok := message.ASCIIDomain(proved[0]); !ok || got != want {
+		return evidence(fmt.Sprintf("dmarc=pass is for %s, and From is %s", message.Line(proved[0], 100), from), said)
 	}
 	return ""
 }
 
 // authBlock gives the fields that are believed, or why there is none.
-func authBlock(fields []field, authservID string) (block []string, reason string) {
+func authBlock(fields []message.Field, authservID string) (block []string, reason string) {
 	for _, f := range fields {
-		if f.name != "authentication-results" {
+		if f.Name != "authentication-results" {
 			if len(block) > 0 {
 				break
 			}
 			continue
 		}
-		id, err := authserv(f.value)
+		id, err := authserv(f.Value)
 		if err != nil {
-			return nil, evidence("a malformed Authentication-Results field", f.value)
+			return nil, evidence("a malformed Authentication-Results field", f.Value)
 		}
-		if lower(id) != lower(authservID) {
+		if message.Lower(id) != message.Lower(authservID) {
 			if len(block) == 0 {
-				return nil, evidence(fmt.Sprintf("the first Authentication-Results field is not of %q (authserv_id)", authservID), f.value)
+				return nil, evidence(fmt.Sprintf("the first Authentication-Results field is not of %q (authserv_id)", authservID), f.Value)
 			}
 			break
 		}
-		block = append(block, f.value)
+		block = append(block, f.Value)
 	}
 	if len(block) == 0 {
 		return nil, "no Authentication-Results field: the server says nothing of the sender"
@@ -265,7 +266,7 @@ func provesSubmission(results []authResult, from string) bool {
 	}
 	names := append(auth[0].prop("smtp.auth"), auth[0].prop("header.from")...)
 	for _, name := range names {
-		if NormalAddress(name) != from {
+		if message.NormalAddress(name) != from {
 			return false
 		}
 	}
@@ -290,5 +291,5 @@ func ofMethod(results []authResult, method string) []authResult {
 
 // evidence is a reason with what it rests on, in one line.
 func evidence(reason, field string) string {
-	return reason + ": " + oneLine(field, 400)
+	return reason + ": " + message.Line(field, 400)
 }

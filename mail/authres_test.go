@@ -2,6 +2,7 @@ package mail
 
 import (
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 	"fmt"
 	"strings"
 	"testing"
@@ -162,7 +163,7 @@ func FuzzServerProof(f *testing.F) {
 			"a.b (" + commented + "); none",
 			"a.b; dmarc=fail reason=\"" + quoted + "\" header.from=example.com",
 		} {
-			if reason := serverProof([]field{{"authentication-results", value}}, "op@example.com", "a.b", true); reason == "" {
+			if reason := serverProof([]message.Field{{Name: "authentication-results", Value: value}}, "op@example.com", "a.b", true); reason == "" {
 				t.Errorf("proved by %q", value)
 			}
 		}

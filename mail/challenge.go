@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"crypto/rand"
 	"slices"
 	"strings"
@@ -28,10 +29,10 @@ const challengePrefix = "challenge."
 // that handle has sent from own: those of the Message-IDs it answers to, which
 // mail programs copy, and every word of the text that looks like one, since some
 // copy the text only. Nothing in them is proved.
-func Tokens(h Header, handle, own, text string) []string {
+func Tokens(h message.Header, handle, own, text string) []string {
 	var tokens []string
 	for _, id := range append([]string{h.InReplyTo}, h.References...) {
-		if !OwnMessageID(id, handle, own) {
+		if !message.OwnMessageID(id, handle, own) {
 			continue
 		}
 		if rest, ok := strings.CutPrefix(strings.ToLower(id), "<"+challengePrefix); ok {
@@ -92,7 +93,7 @@ func Excerpt(text string, max int) string {
 			return r
 		}
 		return -1
-	}, plainText(text))
+	}, message.Text(text))
 	runes := []rune(strings.Join(strings.Fields(text), " "))
 	end := ""
 	if len(runes) > max {

@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 )
 
 func TestToken(t *testing.T) {
@@ -18,8 +19,8 @@ func TestToken(t *testing.T) {
 	if got := mail.Consent("YES " + aToken); got != aToken {
 		t.Errorf("a new token %q is read as %q", aToken, got)
 	}
-	id := mail.MessageID(mail.ChallengeID(aToken), filter.Handle, filter.Own)
-	if got := mail.Tokens(mail.Header{InReplyTo: id}, filter.Handle, filter.Own, ""); !slices.Equal(got, []string{aToken}) {
+	id := message.MessageID(mail.ChallengeID(aToken), filter.Handle, filter.Own)
+	if got := mail.Tokens(message.Header{InReplyTo: id}, filter.Handle, filter.Own, ""); !slices.Equal(got, []string{aToken}) {
 		t.Errorf("the token of %s is %v, want %s", id, got, aToken)
 	}
 }
@@ -61,27 +62,27 @@ func TestConsent(t *testing.T) {
 
 // Where an answer shows the token.
 func TestTokensOfAnAnswer(t *testing.T) {
-	id := mail.MessageID(mail.ChallengeID(aToken), "goulard3120", "agent@example.org")
+	id := message.MessageID(mail.ChallengeID(aToken), "goulard3120", "agent@example.org")
 	const other = "zyxwvutsrqponmlkjihgfedc76"
 	for name, c := range map[string]struct {
-		header mail.Header
+		header message.Header
 		text   string
 		want   []string
 	}{
-		"In-Reply-To":                   {mail.Header{InReplyTo: id}, "", []string{aToken}},
-		"References":                    {mail.Header{References: []string{"<a@b>", id}}, "", []string{aToken}},
-		"in capitals":                   {mail.Header{InReplyTo: strings.ToUpper(id)}, "", []string{aToken}},
-		"quoted in the text":            {mail.Header{}, "no\n> YES " + aToken + "\n", []string{aToken}},
-		"both, once":                    {mail.Header{InReplyTo: id}, aToken, []string{aToken}},
-		"two":                           {mail.Header{InReplyTo: id}, other, []string{aToken, other}},
-		"another agent's challenge":     {mail.Header{InReplyTo: strings.Replace(id, "goulard", "dorlange", 1)}, "", nil},
-		"another address's challenge":   {mail.Header{InReplyTo: strings.Replace(id, "example.org", "example.net", 1)}, "", nil},
-		"another mail of ours":          {mail.Header{InReplyTo: mail.MessageID("reply.t1", "goulard3120", "agent@example.org")}, "", nil},
-		"a word that is longer":         {mail.Header{}, aToken + "x", nil},
-		"a word within another":         {mail.Header{}, "x" + aToken, nil},
-		"an address that begins so":     {mail.Header{}, aToken + "@example.com", []string{aToken}},
-		"nothing":                       {mail.Header{}, "hello", nil},
-		"wrapped, as nobody wraps them": {mail.Header{}, aToken[:13] + "\n" + aToken[13:], nil},
+		"In-Reply-To":                   {message.Header{InReplyTo: id}, "", []string{aToken}},
+		"References":                    {message.Header{References: []string{"<a@b>", id}}, "", []string{aToken}},
+		"in capitals":                   {message.Header{InReplyTo: strings.ToUpper(id)}, "", []string{aToken}},
+		"quoted in the text":            {message.Header{}, "no\n> YES " + aToken + "\n", []string{aToken}},
+		"both, once":                    {message.Header{InReplyTo: id}, aToken, []string{aToken}},
+		"two":                           {message.Header{InReplyTo: id}, other, []string{aToken, other}},
+		"another agent's challenge":     {message.Header{InReplyTo: strings.Replace(id, "goulard", "dorlange", 1)}, "", nil},
+		"another address's challenge":   {message.Header{InReplyTo: strings.Replace(id, "example.org", "example.net", 1)}, "", nil},
+		"another mail of ours":          {message.Header{InReplyTo: message.MessageID("reply.t1", "goulard3120", "agent@example.org")}, "", nil},
+		"a word that is longer":         {message.Header{}, aToken + "x", nil},
+		"a word within another":         {message.Header{}, "x" + aToken, nil},
+		"an address that begins so":     {message.Header{}, aToken + "@example.com", []string{aToken}},
+		"nothing":                       {message.Header{}, "hello", nil},
+		"wrapped, as nobody wraps them": {message.Header{}, aToken[:13] + "\n" + aToken[13:], nil},
 	} {
 		if got := mail.Tokens(c.header, "goulard3120", "agent@example.org", c.text); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"bufio"
 	"context"
 	"crypto/sha256"
@@ -53,11 +54,11 @@ var signed = []string{"from", "date", "subject"}
 //
 // Where a key could not be looked up, and no other did, it gives an
 // *unprovenError.
-func (f Filter) signatureProof(ctx context.Context, fields []field, m *Message, from string, read io.Reader) (reason string, err error) {
+func (f Filter) signatureProof(ctx context.Context, fields []message.Field, m *Message, from string, read io.Reader) (reason string, err error) {
 	if reason := replayable(fields, m.At); reason != "" {
 		return reason, nil
 	}
-	keys := keyLookup{ctx: ctx, resolver: f.resolver(), from: domain(from)}
+	keys := keyLookup{ctx: ctx, resolver: f.resolver(), from: message.Domain(from)}
 	found, err := dkim.VerifyWithOptions(read, &dkim.VerifyOptions{LookupTXT: keys.txt, MaxVerifications: maxSignatures})
 	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {
 		return "", err
@@ -71,7 +72,7 @@ func (f Filter) signatureProof(ctx context.Context, fields []field, m *Message, 
 		case !aligned(v.Domain, keys.from):
 			continue
 		case v.Err != nil:
-			reason = fmt.Sprintf("the DKIM signature of %s is not valid: %s", oneLine(v.Domain, 100), oneLine(v.Err.Error(), 200))
+			reason = fmt.Sprintf("the DKIM signature of %s is not valid: %s", message.Line(v.Domain, 100), message.Line(v.Err.Error(), 200))
 			continue
 		}
 		if missing := f.unsigned(fields, m.Header, v.HeaderKeys); missing != "" {
@@ -87,20 +88,20 @@ func (f Filter) signatureProof(ctx context.Context, fields []field, m *Message, 
 }
 
 // replayable finds what a signature does not rule out.
-func replayable(fields []field, arrived time.Time) (reason string) {
+func replayable(fields []message.Field, arrived time.Time) (reason string) {
 	for _, name := range singles {
-		if n := len(named(fields, name)); n > 1 {
+		if n := len(message.Values(fields, name)); n > 1 {
 			return fmt.Sprintf("%d %s fields", n, name)
 		}
 	}
 	for _, name := range signed {
-		if len(named(fields, name)) == 0 {
+		if len(message.Values(fields, name)) == 0 {
 			return "no " + name + " field"
 		}
 	}
-	date, err := mail.ParseDate(strings.TrimSpace(named(fields, "date")[0]))
+	date, err := mail.ParseDate(strings.TrimSpace(message.Values(fields, "date")[0]))
 	if err != nil {
-		return evidence("Date is no date", named(fields, "date")[0])
+		return evidence("Date is no date", message.Values(fields, "date")[0])
 	}
 	if arrived.Sub(date).Abs() > maxTravel {
 		return fmt.Sprintf("dated %s, and it arrived on %s", date.UTC().Format(time.DateOnly), arrived.UTC().Format(time.DateOnly))
@@ -109,7 +110,7 @@ func replayable(fields []field, arrived time.Time) (reason string) {
 }
 
 // unsigned names a field that a signature over keys would have to cover.
-func (f Filter) unsigned(fields []field, h Header, keys []string) string {
+func (f Filter) unsigned(fields []message.Field, h message.Header, keys []string) string {
 	covers := func(name string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, name) })
 	}
@@ -123,7 +124,7 @@ func (f Filter) unsigned(fields []field, h Header, keys []string) string {
 	}
 	// It is for us as an answer only, and that must not be somebody's addition.
 	for _, name := range []string{"in-reply-to", "references"} {
-		if len(named(fields, name)) > 0 && !covers(name) {
+		if len(message.Values(fields, name)) > 0 && !covers(name) {
 			return name + ", and the subject does not call @" + f.Handle
 		}
 	}
@@ -133,7 +134,7 @@ func (f Filter) unsigned(fields []field, h Header, keys []string) string {
 // aligned says whether the signing domain d speaks for the domain from, an ASCII
 // domain: it is the same, or one above it.
 func aligned(d, from string) bool {
-	d, ok := asciiDomain(d)
+	d, ok := message.ASCIIDomain(d)
 	return ok && (d == from || strings.HasSuffix(from, "."+d))
 }
 
@@ -166,7 +167,7 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 	if i < 0 || !aligned(name[i+len(below):], k.from) {
 		return nil, errors.New("a domain that does not speak for From")
 	}
-	d, _ := asciiDomain(name[i+len(below):])
+	d, _ := message.ASCIIDomain(name[i+len(below):])
 	// With the dot at its end no search list of this machine is gone through.
 	records, err := k.resolver.LookupTXT(k.ctx, name[:i]+below+d+".")
 	if err == nil {
@@ -211,10 +212,10 @@ func testKey(records []string) error {
 // signedDigest recognises a copy of a mail by what its signature must cover, so
 // that nothing a holder of the mail may change makes it another: From, Date,
 // Subject and the body. Blanks are left out, since signatures do not keep them.
-func signedDigest(fields []field, body *bufio.Reader) (string, error) {
+func signedDigest(fields []message.Field, body *bufio.Reader) (string, error) {
 	sum := sha256.New()
 	for _, name := range signed {
-		for _, v := range named(fields, name) {
+		for _, v := range message.Values(fields, name) {
 			fmt.Fprintf(sum, "%s:%s\n", name, strings.Join(strings.Fields(v), " "))
 		}
 	}

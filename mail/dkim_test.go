@@ -18,6 +18,7 @@ import (
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-msgauth/dkim"
@@ -92,7 +93,7 @@ func TestSignatures(t *testing.T) {
 	answer := func(fields string) string {
 		return dated("Re: hm", "\r\n\r\n", "\r\n"+fields+"\r\n\r\n")
 	}
-	own := mail.MessageID("reply.t1", filter.Handle, filter.Own)
+	own := message.MessageID("reply.t1", filter.Handle, filter.Own)
 	simple := func(o *dkim.SignOptions) {
 		o.HeaderCanonicalization, o.BodyCanonicalization = dkim.CanonicalizationSimple, dkim.CanonicalizationSimple
 	}
@@ -398,7 +399,7 @@ func storySigned(t *testing.T, h host) {
 		CAFile: sink.CAFile, Timeout: time.Minute,
 	}
 	var written bytes.Buffer
-	err := mail.Render(&written, mail.Draft{
+	err := message.Render(&written, message.Draft{
 		ID: "m1", Handle: "someone", From: "operator@example.com", To: filter.Own, Subject: "@goulard3120 please",
 		Date: time.Now(), Text: "Grüße,\nand a line that is longer than what mail allows: " + strings.Repeat("x", 2000) + "\n.\nend", Auto: "auto-generated",
 	})
@@ -437,7 +438,7 @@ func storySigned(t *testing.T, h host) {
 	if m := l.Messages[1]; m.Gate != mail.GateTrust {
 		t.Errorf("the forged one: gate %q (%s)", m.Gate, m.Reason)
 	}
-	if text := mail.ReadContent(strings.NewReader(got[genuine])).Text; !strings.HasPrefix(text, "Grüße,\n") {
+	if text := message.ReadContent(strings.NewReader(got[genuine])).Text; !strings.HasPrefix(text, "Grüße,\n") {
 		t.Errorf("kept %q", text)
 	}
 }

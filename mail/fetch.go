@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -33,7 +34,7 @@ type head struct {
 // headers fetches the heads of set, ascending, without setting \Seen. With an
 // error it gives those that came before it.
 func (l *looker) headers(set imap.UIDSet) ([]head, error) {
-	return l.heads(set, maxHeader, &imap.FetchItemBodySection{
+	return l.heads(set, message.MaxHeader, &imap.FetchItemBodySection{
 		Specifier: imap.PartSpecifierHeader, HeaderFields: headerFields, Peek: true,
 	})
 }

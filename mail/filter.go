@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,19 +62,19 @@ const (
 // is an operator's, exactly, and its subject holds the callsign as a whole
 // word, or it answers a mail of ours. gate is "" if nothing here speaks against
 // mail that is mine; else the gate that refused it, with the evidence as one line in reason.
-func (f Filter) judge(h Header, size int64) (mine bool, gate, reason string) {
+func (f Filter) judge(h message.Header, size int64) (mine bool, gate, reason string) {
 	if !f.fromOperator(h) || !f.calls(h.Subject) && !f.answersUs(h) {
 		return false, "", ""
 	}
 	if h.FromFields != 1 || len(h.Froms) != 1 {
-		return true, GateFrom, fmt.Sprintf("%d From fields with %d addresses: %s", h.FromFields, len(h.Froms), oneLine(strings.Join(h.Froms, ", "), 200))
+		return true, GateFrom, fmt.Sprintf("%d From fields with %d addresses: %s", h.FromFields, len(h.Froms), message.Line(strings.Join(h.Froms, ", "), 200))
 	}
 	switch {
-	case f.Own != "" && h.From == NormalAddress(f.Own):
+	case f.Own != "" && h.From == message.NormalAddress(f.Own):
 		return true, GateSelf, "From is our own address " + h.From
 	case strings.EqualFold(h.Agent, f.Handle):
 		return true, GateSelf, "X-AgentStateLoop: " + h.Agent
-	case OwnMessageID(h.MessageID, f.Handle, f.Own):
+	case message.OwnMessageID(h.MessageID, f.Handle, f.Own):
 		return true, GateSelf, "Message-ID is ours: " + h.MessageID
 	}
 	if gate, reason := notByHand(h); gate != "" {
@@ -90,8 +91,8 @@ func (f Filter) judge(h Header, size int64) (mine bool, gate, reason string) {
 
 // notByHand finds what no person wrote to us: automatic replies, reports and
 // list mail. Answering those makes loops (RFC 3834 section 2).
-func notByHand(h Header) (gate, reason string) {
-	switch k := keyword(h.AutoSubmitted); {
+func notByHand(h message.Header) (gate, reason string) {
+	switch k := message.Keyword(h.AutoSubmitted); {
 	case k != "" && k != "no":
 		return GateAuto, "Auto-Submitted: " + h.AutoSubmitted
 	case h.AutoReply != "":
@@ -101,7 +102,7 @@ func notByHand(h Header) (gate, reason string) {
 	case strings.ReplaceAll(h.ReturnPath, " ", "") == "<>":
 		return GateBounce, "Return-Path: <>"
 	}
-	switch keyword(h.Precedence) {
+	switch message.Keyword(h.Precedence) {
 	case "bulk", "list", "junk":
 		return GateList, "Precedence: " + h.Precedence
 	case "auto_reply", "auto-reply":
@@ -113,16 +114,16 @@ func notByHand(h Header) (gate, reason string) {
 	return "", ""
 }
 
-func (f Filter) fromOperator(h Header) bool { return slices.ContainsFunc(h.Froms, f.Operator) }
+func (f Filter) fromOperator(h message.Header) bool { return slices.ContainsFunc(h.Froms, f.Operator) }
 
 // Operator says whether address is one of the operator's.
 func (f Filter) Operator(address string) bool {
-	address = NormalAddress(address)
-	return slices.ContainsFunc(f.Operators, func(op string) bool { return op != "" && NormalAddress(op) == address })
+	address = message.NormalAddress(address)
+	return slices.ContainsFunc(f.Operators, func(op string) bool { return op != "" && message.NormalAddress(op) == address })
 }
 
-func (f Filter) answersUs(h Header) bool {
-	ours := func(id string) bool { return OwnMessageID(id, f.Handle, f.Own) }
+func (f Filter) answersUs(h message.Header) bool {
+	ours := func(id string) bool { return message.OwnMessageID(id, f.Handle, f.Own) }
 	return ours(h.InReplyTo) || slices.ContainsFunc(h.References, ours)
 }
 

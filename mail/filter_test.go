@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"strings"
 	"testing"
 )
@@ -11,7 +12,7 @@ var testFilter = Filter{
 }
 
 func judge(raw string) (bool, string, string) {
-	return testFilter.judge(ParseHeader([]byte(raw)), int64(len(raw)))
+	return testFilter.judge(message.ParseHeader([]byte(raw)), int64(len(raw)))
 }
 
 func TestCallsign(t *testing.T) {
@@ -76,14 +77,14 @@ func TestSender(t *testing.T) {
 }
 
 func TestAnswerNeedsNoCallsign(t *testing.T) {
-	own := MessageID("reply.t1", "goulard3120", "artificer3120@example.org")
+	own := message.MessageID("reply.t1", "goulard3120", "artificer3120@example.org")
 	for field, want := range map[string]bool{
 		"In-Reply-To: " + own:                  true,
 		"References: <x@example.com>\n " + own: true,
 		"In-Reply-To: <x@example.com> " + own:  true,
-		"In-Reply-To: " + MessageID("reply.t1", "dorlange3120", "artificer3120@example.org"): false,
-		"In-Reply-To: " + MessageID("reply.t1", "goulard3120", "x@example.net"):              false,
-		"In-Reply-To: <goulard3120@example.org>":                                             false,
+		"In-Reply-To: " + message.MessageID("reply.t1", "dorlange3120", "artificer3120@example.org"): false,
+		"In-Reply-To: " + message.MessageID("reply.t1", "goulard3120", "x@example.net"):              false,
+		"In-Reply-To: <goulard3120@example.org>":                                                     false,
 	} {
 		if mine, gate, _ := judge("From: operator@example.com\nSubject: Re: hm\n" + field + "\n\n"); mine != want || gate != "" {
 			t.Errorf("%s: mine = %v, want %v; gate %q", field, mine, want, gate)
@@ -129,13 +130,13 @@ func TestGate(t *testing.T) {
 
 	own := testFilter
 	own.Operators = []string{own.Own}
-	if mine, gate, _ := own.judge(ParseHeader([]byte("From: artificer3120@example.org\nSubject: @goulard3120\n\n")), 1); !mine || gate != GateSelf {
+	if mine, gate, _ := own.judge(message.ParseHeader([]byte("From: artificer3120@example.org\nSubject: @goulard3120\n\n")), 1); !mine || gate != GateSelf {
 		t.Errorf("mail from our own address: %v, %q", mine, gate)
 	}
 	for _, require := range []string{"", "Challenge", "DMARC"} {
 		f := testFilter
 		f.Require = require
-		if mine, gate, _ := f.judge(ParseHeader([]byte(from+"Subject: @goulard3120\n\n")), 1); !mine || gate != GateTrust {
+		if mine, gate, _ := f.judge(message.ParseHeader([]byte(from+"Subject: @goulard3120\n\n")), 1); !mine || gate != GateTrust {
 			t.Errorf("require %q: %v, %q, want it refused", require, mine, gate)
 		}
 	}
@@ -146,7 +147,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add([]byte("From: \"a\\\" <operator@example.com>, =?utf-8?b?QA==?= <x@y>\nFrom: z\nSubject: =?utf-7?q?+AEA-?=\n"))
 	f.Add([]byte("References: <<a@b>>\n\t<\x00>\nContent-Type: ;;;==\nPrecedence"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		h := ParseHeader(raw)
+		h := message.ParseHeader(raw)
 		mine, gate, reason := testFilter.judge(h, int64(len(raw)))
 		if !mine && gate != "" || (gate == "") != (reason == "") {
 			t.Errorf("mine %v, gate %q, reason %q", mine, gate, reason)

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"bufio"
 	"bytes"
 	"context"
@@ -81,7 +82,7 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 
 	var last imap.SeqSet
 	last.AddRange(max(s.mails, probeHeads)-probeHeads+1, s.mails)
-	heads, err := s.heads(last, maxHeader, &imap.FetchItemBodySection{
+	heads, err := s.heads(last, message.MaxHeader, &imap.FetchItemBodySection{
 		Specifier: imap.PartSpecifierHeader, Peek: true,
 		HeaderFields: []string{"From", "Authentication-Results"},
 	})
@@ -95,7 +96,7 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 			found.Newest = h.at
 		}
 		found.Stamps = append(found.Stamps, topStamp(h.raw))
-		if wanted > 0 && f.fromOperator(ParseHeader(h.raw)) {
+		if wanted > 0 && f.fromOperator(message.ParseHeader(h.raw)) {
 			theirs.AddNum(imap.UID(h.uid))
 			wanted--
 		}
@@ -109,7 +110,7 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 
 // trials judges mails of the operator.
 func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Trial, error) {
-	section, most := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}, int64(maxHeader)
+	section, most := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}, int64(message.MaxHeader)
 	if f.Require == RequireDMARC && f.Verify == VerifyDKIM {
 		section.Specifier, most = imap.PartSpecifierNone, probeMail
 	}
@@ -128,7 +129,7 @@ func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Tri
 // try judges one mail of the operator. Of one that is not for us it still says
 // whether its sender is proved.
 func (f Filter) try(ctx context.Context, h head, most int64) Trial {
-	header := ParseHeader(h.raw)
+	header := message.ParseHeader(h.raw)
 	t := Trial{At: h.at, From: header.From, Stamp: topStamp(h.raw)}
 	t.ForUs, t.Gate, t.Reason = f.judge(header, h.size)
 	if t.Gate != "" || f.Require != RequireDMARC {
@@ -165,13 +166,13 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 
 // topStamp is the authserv-id of the first Authentication-Results field.
 func topStamp(header []byte) string {
-	for _, f := range splitHeader(header) {
-		if f.name == "authentication-results" {
-			id, err := authserv(f.value)
+	for _, f := range message.Fields(header) {
+		if f.Name == "authentication-results" {
+			id, err := authserv(f.Value)
 			if err != nil {
 				return ""
 			}
-			return oneLine(id, 100)
+			return message.Line(id, 100)
 		}
 	}
 	return ""
@@ -186,5 +187,5 @@ func (s Server) ProbeSender(ctx context.Context) (auth string, err error) {
 	}
 	defer c.Close()
 	_, auth = c.client.Extension("AUTH")
-	return oneLine(auth, 200), nil
+	return message.Line(auth, 200), nil
 }

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"bufio"
 	"bytes"
 	"context"
@@ -34,12 +35,12 @@ func (l *looker) prove(m *Message, body io.Reader) error {
 	}
 	whole := io.MultiReader(bytes.NewReader(raw), br)
 
-	header := ParseHeader(raw)
+	header := message.ParseHeader(raw)
 	mine, gate, reason := l.filter.judge(header, m.Size)
 	if !mine {
-		gate, reason = GateFrom, "the header of the mail is not what the server said it was: From: "+oneLine(header.From, 200)
+		gate, reason = GateFrom, "the header of the mail is not what the server said it was: From: "+message.Line(header.From, 200)
 	}
-	m.Header, m.Digest = header, digest(header, m.At, m.Size)
+	m.Header, m.Digest = header, message.Digest(header, m.At, m.Size)
 	if gate != "" {
 		return l.keepAs(m, gate, reason, whole)
 	}
@@ -66,17 +67,17 @@ func (l *looker) unproved(m *Message, reason string, body io.Reader) error {
 
 // soleAuthor reads a header by the letter, as it must be before anything of it
 // is proved, and gives the one address in its From.
-func soleAuthor(raw []byte, header Header) (fields []field, from, gate, reason string) {
-	fields, err := strictHeader(raw)
+func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from, gate, reason string) {
+	fields, err := message.StrictFields(raw)
 	if err != nil {
 		return nil, "", GateTrust, err.Error()
 	}
-	from, err = soleSender(fields)
+	from, err = message.SoleSender(fields)
 	if err != nil {
 		return nil, "", GateFrom, err.Error()
 	}
 	if from != header.From {
-		return nil, "", GateFrom, fmt.Sprintf("From can be read as %s and as %s", from, oneLine(header.From, 200))
+		return nil, "", GateFrom, fmt.Sprintf("From can be read as %s and as %s", from, message.Line(header.From, 200))
 	}
 	return fields, from, "", ""
 }
@@ -88,7 +89,7 @@ func (l *looker) keepAs(m *Message, gate, reason string, body io.Reader) error {
 
 // proveBySignature needs the whole mail before it can say anything, and so puts
 // it into a temporary file.
-func (l *looker) proveBySignature(m *Message, fields []field, from string, body io.Reader) error {
+func (l *looker) proveBySignature(m *Message, fields []message.Field, from string, body io.Reader) error {
 	spool, err := os.CreateTemp("", "agentstateloop-*.eml")
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func (l *looker) proveBySignature(m *Message, fields []field, from string, body 
 	reason, err := l.filter.signatureProof(ctx, fields, m, from, read)
 	l.box.phase(l.conn) // that may have taken the time of this one
 	if u, ok := errors.AsType[*unprovenError](err); ok && l.box.now().Sub(m.At) >= maxUnverified {
-		reason, err = fmt.Sprintf("not to be proved in %v: %s", maxUnverified, oneLine(u.Error(), 200)), nil
+		reason, err = fmt.Sprintf("not to be proved in %v: %s", maxUnverified, message.Line(u.Error(), 200)), nil
 	}
 	if err != nil {
 		return err
@@ -144,7 +145,7 @@ func (l *looker) proveBySignature(m *Message, fields []field, from string, body 
 func cutHeader(br *bufio.Reader) ([]byte, error) {
 	var header []byte
 	whole := true // the last line came to its end
-	for len(header) < maxHeader {
+	for len(header) < message.MaxHeader {
 		line, err := br.ReadSlice('\n')
 		header = append(header, line...)
 		empty := whole && len(bytes.TrimRight(line, "\r\n")) == 0

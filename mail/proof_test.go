@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"bufio"
 	"io"
 	"strings"
@@ -26,8 +27,8 @@ func TestCutHeader(t *testing.T) {
 			t.Errorf("%.40q... cut to %d bytes, and %d left; want %d and %d", header, len(got), len(rest), len(header), len(body))
 		}
 	}
-	endless := strings.NewReader(strings.Repeat("x", 10*maxHeader))
-	if got, err := cutHeader(bufio.NewReader(endless)); err != nil || len(got) < maxHeader || len(got) > 2*maxHeader {
+	endless := strings.NewReader(strings.Repeat("x", 10*message.MaxHeader))
+	if got, err := cutHeader(bufio.NewReader(endless)); err != nil || len(got) < message.MaxHeader || len(got) > 2*message.MaxHeader {
 		t.Errorf("cut to %d bytes, %v", len(got), err)
 	}
 }
@@ -40,7 +41,7 @@ func TestSoleAuthor(t *testing.T) {
 		{"X-Y: a@b.cd\r\n\r\n", "", GateFrom},
 		{"From: a@b.cd\r\nX\r\n\r\n", "a@b.cd", GateTrust},
 	} {
-		_, from, gate, reason := soleAuthor([]byte(tt.header), Header{From: tt.lenient})
+		_, from, gate, reason := soleAuthor([]byte(tt.header), message.Header{From: tt.lenient})
 		if gate != tt.gate || (gate == "") != (reason == "") || gate == "" && from != tt.lenient {
 			t.Errorf("%q, %q: %q, gate %q (%s), want %q", tt.header, tt.lenient, from, gate, reason, tt.gate)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 )
 
@@ -27,7 +28,7 @@ type Message struct {
 	At     time.Time // INTERNALDATE, by which messages are ordered; never the Date field
 	Size   int64     // RFC822.SIZE
 	Seen   bool      // somebody had opened it
-	Header Header
+	Header message.Header
 
 	// Digest recognises a copy of the mail under another key: its Message-ID
 	// and its header, hashed. Without a Message-ID, time and size stand in.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-imap/v2"
@@ -62,7 +63,7 @@ func (l *looker) restart(c imap.SearchCriteria, complete time.Time) error {
 func (l *looker) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 	var any []imap.SearchCriteria
 	for _, op := range l.filter.Operators {
-		if !isASCII(op) || strings.ContainsAny(op, "\r\n\x00") {
+		if !message.IsASCII(op) || strings.ContainsAny(op, "\r\n\x00") {
 			return c
 		}
 		any = append(any, imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{{Key: "From", Value: op}}})

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/message"
 	"errors"
 	"fmt"
 	"slices"
@@ -120,7 +121,7 @@ func (l *looker) judge(h *head) {
 	if h.broken {
 		return
 	}
-	header := ParseHeader(h.raw)
+	header := message.ParseHeader(h.raw)
 	mine, gate, reason := l.filter.judge(header, h.size)
 	if !mine {
 		return
@@ -131,6 +132,6 @@ func (l *looker) judge(h *head) {
 	h.message = &Message{
 		Key: fmt.Sprintf("mail:%s.%d.%d", l.box.ID(), l.validity, h.uid),
 		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Header: header,
-		Digest: digest(header, h.at, h.size), Gate: gate, Reason: reason,
+		Digest: message.Digest(header, h.at, h.size), Gate: gate, Reason: reason,
 	}
 }

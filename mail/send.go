@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-sasl"
@@ -221,7 +222,7 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 }
 
 func (c *Sender) begin(from string, to []string) (io.WriteCloser, error) {
-	opts := &smtp.MailOptions{UTF8: !isASCII(from) || !isASCII(strings.Join(to, ""))}
+	opts := &smtp.MailOptions{UTF8: !message.IsASCII(from) || !message.IsASCII(strings.Join(to, ""))}
 	if len(to) == 0 {
 		return nil, &smtp.SMTPError{Code: 554, Message: "no recipient"}
 	}

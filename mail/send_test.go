@@ -15,6 +15,7 @@ import (
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-smtp"
@@ -43,10 +44,10 @@ func open(t testing.TB, server mail.Server) *mail.Sender {
 func rendered(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	err := mail.Render(&b, mail.Draft{
+	err := message.Render(&b, message.Draft{
 		ID: "reply.t1", Handle: "goulard3120", From: "artificer3120@example.org", To: "operator@example.com",
 		Subject: "@goulard3120 status", Date: noon, InReplyTo: "<q@example.com>", References: []string{"<p@example.com>"},
-		Text: "All is well.\n.\n..dots\nFrom here on äöü.", Auto: mail.AutoReplied,
+		Text: "All is well.\n.\n..dots\nFrom here on äöü.", Auto: message.AutoReplied,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"agentstateloop/cycle"
-	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 )
 
 // say prints a line of its own.
@@ -73,7 +73,7 @@ func (s *stage) sent() []string {
 	all := s.mail.Sent()
 	var texts []string
 	for _, m := range all[s.seen:] {
-		texts = append(texts, mail.ReadContent(bytes.NewReader(m.Raw)).Full)
+		texts = append(texts, message.ReadContent(bytes.NewReader(m.Raw)).Full)
 	}
 	s.seen = len(all)
 	return texts

@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 
 // Limits on what a header may put into state.json.
 const (
-	maxHeader     = 256 << 10 // bytes of a header that are looked at
+	MaxHeader     = 256 << 10 // bytes of a header that are looked at
 	maxSubject    = 1000      // bytes, decoded
 	maxMessageID  = 500       // bytes; a longer one is none
 	maxReferences = 50        // the first and the latest
@@ -51,8 +51,8 @@ type Header struct {
 	stable string
 }
 
-// field is one header field, unfolded.
-type field struct{ name, value string }
+// Field is one header field, unfolded.
+type Field struct{ Name, Value string }
 
 // ParseHeader reads a header from its raw bytes, with or without the body
 // behind it. It never fails: a malformed line is passed over, NULs are dropped,
@@ -61,15 +61,15 @@ func ParseHeader(raw []byte) Header {
 	var h Header
 	sum := sha256.New()
 	var inReplyTo, autoReply []string
-	for _, f := range splitHeader(raw) {
-		v := f.value
-		switch f.name {
+	for _, f := range Fields(raw) {
+		v := f.Value
+		switch f.Name {
 		case "from":
 			h.FromFields++
 			h.Froms = append(h.Froms, addresses(v)...)
 		case "subject":
 			if h.Subject == "" {
-				h.Subject = oneLine(decodeWords(v), maxSubject)
+				h.Subject = Line(decodeWords(v), maxSubject)
 			}
 		case "message-id":
 			if h.MessageID == "" {
@@ -81,27 +81,27 @@ func ParseHeader(raw []byte) Header {
 			h.References = append(h.References, messageIDs(v)...)
 		case "auto-submitted":
 			// Of several, one that is not "no" counts.
-			if h.AutoSubmitted == "" || keyword(h.AutoSubmitted) == "no" {
-				h.AutoSubmitted = oneLine(v, 100)
+			if h.AutoSubmitted == "" || Keyword(h.AutoSubmitted) == "no" {
+				h.AutoSubmitted = Line(v, 100)
 			}
 		case "x-autoreply", "x-autorespond", "x-autoresponder":
-			autoReply = append(autoReply, f.name+": "+oneLine(v, 100))
+			autoReply = append(autoReply, f.Name+": "+Line(v, 100))
 		case "precedence":
-			h.Precedence = oneLine(v, 100)
+			h.Precedence = Line(v, 100)
 		case "list-id", "list-post":
-			h.ListID = cmp.Or(h.ListID, f.name+": "+oneLine(v, 100))
+			h.ListID = cmp.Or(h.ListID, f.Name+": "+Line(v, 100))
 		case "return-path":
-			h.ReturnPath = cmp.Or(h.ReturnPath, oneLine(v, 200))
+			h.ReturnPath = cmp.Or(h.ReturnPath, Line(v, 200))
 		case "content-type":
 			if h.MediaType == "" {
 				h.MediaType, _ = mediaType(v)
 			}
 		case "x-agentstateloop":
-			h.Agent = cmp.Or(h.Agent, oneLine(v, 100))
+			h.Agent = cmp.Or(h.Agent, Line(v, 100))
 		}
-		switch f.name {
+		switch f.Name {
 		case "from", "date", "subject", "message-id":
-			io.WriteString(sum, f.name+":"+strings.Join(strings.Fields(v), " ")+"\n")
+			io.WriteString(sum, f.Name+":"+strings.Join(strings.Fields(v), " ")+"\n")
 		}
 	}
 	h.From = first(h.Froms)
@@ -115,13 +115,13 @@ func ParseHeader(raw []byte) Header {
 	return h
 }
 
-// splitHeader cuts raw into fields, names in lower case, up to the first empty
+// Fields cuts raw into fields, names in lower case, up to the first empty
 // line. What is no field is left out.
-func splitHeader(raw []byte) []field {
-	if len(raw) > maxHeader {
-		raw = raw[:maxHeader]
+func Fields(raw []byte) []Field {
+	if len(raw) > MaxHeader {
+		raw = raw[:MaxHeader]
 	}
-	var fields []field
+	var fields []Field
 	var value []byte // of the last field, which a fold may go on
 	open := false    // a folded line belongs to the field before it
 	for line := range bytes.Lines(raw) {
@@ -139,7 +139,7 @@ func splitHeader(raw []byte) []field {
 		name = bytes.TrimRight(name, " \t")
 		open = ok && len(name) > 0 && !bytes.ContainsAny(name, " \t\x00")
 		if open {
-			fields = append(fill(fields, value), field{name: strings.ToLower(string(name))})
+			fields = append(fill(fields, value), Field{Name: strings.ToLower(string(name))})
 			value = append(value[:0], headerText(text)...)
 		}
 	}
@@ -148,9 +148,9 @@ func splitHeader(raw []byte) []field {
 
 // fill gives the last field its value, once it is whole: one of ten thousand
 // folds must not be copied ten thousand times.
-func fill(fields []field, value []byte) []field {
+func fill(fields []Field, value []byte) []Field {
 	if len(fields) > 0 {
-		fields[len(fields)-1].value = string(value)
+		fields[len(fields)-1].Value = string(value)
 	}
 	return fields
 }
@@ -280,9 +280,9 @@ const longestDomain = 1 << 10
 // NormalAddress is the form in which addresses are compared: lower case, the
 // domain in its ASCII form.
 func NormalAddress(a string) string {
-	a = lower(strings.TrimSpace(a))
+	a = Lower(strings.TrimSpace(a))
 	at := strings.LastIndexByte(a, '@')
-	if at < 0 || isASCII(a[at:]) || len(a)-at > longestDomain {
+	if at < 0 || IsASCII(a[at:]) || len(a)-at > longestDomain {
 		return a
 	}
 	domain, err := idna.Lookup.ToASCII(a[at+1:])
@@ -292,7 +292,7 @@ func NormalAddress(a string) string {
 	return a[:at+1] + domain
 }
 
-func isASCII(s string) bool {
+func IsASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			return false
@@ -372,9 +372,9 @@ func thin(ids []string, max int) []string {
 	return append([]string{ids[0]}, slices.Clone(ids[len(ids)-max+1:])...)
 }
 
-// keyword is the first word of a structured value, in lower case, without
+// Keyword is the first word of a structured value, in lower case, without
 // parameters and comments.
-func keyword(v string) string {
+func Keyword(v string) string {
 	if i := strings.IndexAny(v, "; \t("); i >= 0 {
 		v = v[:i]
 	}
@@ -388,7 +388,7 @@ func first(s []string) string {
 	return s[0]
 }
 
-func digest(h Header, at time.Time, size int64) string {
+func Digest(h Header, at time.Time, size int64) string {
 	if h.MessageID == "" {
 		return fmt.Sprintf("%d.%d+%s", at.Unix(), size, h.stable)
 	}

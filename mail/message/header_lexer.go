@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"errors"
@@ -7,45 +7,45 @@ import (
 	"unicode/utf8"
 )
 
-// token is a piece of a structured header field (RFC 5322 section 3.2): a word,
+// Token is a piece of a structured header field (RFC 5322 section 3.2): a word,
 // a quoted string, or one special character.
-type token struct {
-	text   string // of a quoted string, what is within the quotes
-	quoted bool
-	apart  bool // blanks or comments stand before it
+type Token struct {
+	Text   string // of a quoted string, what is within the quotes
+	Quoted bool
+	Apart  bool // blanks or comments stand before it
 }
 
-// is says whether t is this special character, and not one in quotes.
-func (t token) is(special string) bool { return !t.quoted && t.text == special }
+// Is says whether t is this special character, and not one in quotes.
+func (t Token) Is(special string) bool { return !t.Quoted && t.Text == special }
 
 // specials each make a token of their own. "\" is a special too, but has no
 // place outside quotes and comments. "=" and "/" are none in an address
 // (RFC 5322) but are in a MIME value (RFC 2045); an address joins them again.
 const specials = `<>@,;:[]=/.`
 
-// lexer cuts a field's value, already unfolded, into tokens. Whatever stands in
+// Lexer cuts a field's value, already unfolded, into tokens. Whatever stands in
 // quotes or a comment can be no other token.
-type lexer struct{ rest string }
+type Lexer struct{ rest string }
 
-// newLexer returns a lexer of value.
-func newLexer(value string) lexer { return lexer{value} }
+// NewLexer returns a lexer of value.
+func NewLexer(value string) Lexer { return Lexer{value} }
 
-// errField is a value that breaks the lexical rules.
-var errField = errors.New("malformed field")
+// ErrField is a value that breaks the lexical rules.
+var ErrField = errors.New("malformed field")
 
-// next gives the next token; ok is false at the end. A quote or comment that is
+// Next gives the next token; ok is false at the end. A quote or comment that is
 // not closed, a control character or a byte that is not UTF-8 is an error.
-func (l *lexer) next() (t token, ok bool, err error) {
-	if t.apart, err = l.skip(); err != nil || l.rest == "" {
-		return token{}, false, err
+func (l *Lexer) Next() (t Token, ok bool, err error) {
+	if t.Apart, err = l.skip(); err != nil || l.rest == "" {
+		return Token{}, false, err
 	}
 	if l.rest[0] == '"' {
-		t.quoted = true
-		t.text, err = l.quotedString()
+		t.Quoted = true
+		t.Text, err = l.quotedString()
 		return t, err == nil, err
 	}
 	if strings.IndexByte(specials, l.rest[0]) >= 0 {
-		t.text, l.rest = l.rest[:1], l.rest[1:]
+		t.Text, l.rest = l.rest[:1], l.rest[1:]
 		return t, true, nil
 	}
 	end := strings.IndexFunc(l.rest, func(r rune) bool {
@@ -55,21 +55,21 @@ func (l *lexer) next() (t token, ok bool, err error) {
 		end = len(l.rest)
 	}
 	if end == 0 {
-		return token{}, false, errField
+		return Token{}, false, ErrField
 	}
-	t.text, l.rest = l.rest[:end], l.rest[end:]
+	t.Text, l.rest = l.rest[:end], l.rest[end:]
 	return t, true, nil
 }
 
 // skip passes over blanks and comments, which may be nested.
-func (l *lexer) skip() (skipped bool, err error) {
+func (l *Lexer) skip() (skipped bool, err error) {
 	depth := 0
 	for i := 0; i < len(l.rest); {
 		r, size := utf8.DecodeRuneInString(l.rest[i:])
 		switch {
 		case r == ' ' || r == '\t':
 		case !textRune(r):
-			return false, errField
+			return false, ErrField
 		case r == '(':
 			depth++
 		case depth == 0:
@@ -82,27 +82,27 @@ func (l *lexer) skip() (skipped bool, err error) {
 			i += size
 			r, size = utf8.DecodeRuneInString(l.rest[i:])
 			if size == 0 || !textRune(r) && r != '\t' {
-				return false, errField
+				return false, ErrField
 			}
 		}
 		i += size
 	}
 	if depth > 0 {
-		return false, errField
+		return false, ErrField
 	}
 	l.rest = ""
 	return true, nil
 }
 
 // quotedString reads one, from its first quote on.
-func (l *lexer) quotedString() (string, error) {
+func (l *Lexer) quotedString() (string, error) {
 	var b strings.Builder
 	escaped := false
 	for i, r := range l.rest {
 		switch {
 		case i == 0:
 		case !textRune(r) && r != '\t':
-			return "", errField
+			return "", ErrField
 		case escaped:
 			escaped = false
 			b.WriteRune(r)
@@ -115,7 +115,7 @@ func (l *lexer) quotedString() (string, error) {
 			b.WriteRune(r)
 		}
 	}
-	return "", errField
+	return "", ErrField
 }
 
 // textRune is a character that may stand in a field: no control character, and
@@ -123,11 +123,11 @@ func (l *lexer) quotedString() (string, error) {
 func textRune(r rune) bool { return r != utf8.RuneError && !unicode.IsControl(r) }
 
 // lex gives all tokens of value.
-func lex(value string) ([]token, error) {
-	l := newLexer(value)
-	var tokens []token
+func lex(value string) ([]Token, error) {
+	l := NewLexer(value)
+	var tokens []Token
 	for {
-		t, ok, err := l.next()
+		t, ok, err := l.Next()
 		if err != nil || !ok {
 			return tokens, err
 		}

@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"strings"
@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// oneLine makes s fit for one line of a log: valid UTF-8, no control
+// Line makes s fit for one line of a log: valid UTF-8, no control
 // characters, runs of blanks folded, at most max bytes.
-func oneLine(s string, max int) string {
+func Line(s string, max int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -30,9 +30,9 @@ func cut(s string, max int) string {
 	return s[:max]
 }
 
-// plainText makes s fit for a text file: valid UTF-8, LF line ends, and no
+// Text makes s fit for a text file: valid UTF-8, LF line ends, and no
 // control characters but tabs.
-func plainText(s string) string {
+func Text(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
@@ -48,10 +48,10 @@ func plainText(s string) string {
 	}, s)
 }
 
-// lower is strings.ToLower without its surprise: there are letters beyond ASCII
+// Lower is strings.ToLower without its surprise: there are letters beyond ASCII
 // whose lower case is within, and what they spell must not become a name that
 // it is not.
-func lower(s string) string {
+func Lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if l := unicode.ToLower(r); r < utf8.RuneSelf || l >= utf8.RuneSelf {
 			return l

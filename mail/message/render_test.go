@@ -1,7 +1,7 @@
-package mail_test
+package message_test
 
 import (
-	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"bytes"
 	"io"
 	netmail "net/mail"
@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-func draft() mail.Draft {
-	return mail.Draft{
+func draft() message.Draft {
+	return message.Draft{
 		ID: "reply.t1", Handle: "goulard3120", From: "artificer3120@example.org", To: "operator@example.com",
 		Subject: "@goulard3120 status", Date: time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC), InReplyTo: "<q@example.com>", References: []string{"<p@example.com>"},
-		Text: "All is well.\n.\n..dots\nFrom here on äöü.", Auto: mail.AutoReplied,
+		Text: "All is well.\n.\n..dots\nFrom here on äöü.", Auto: message.AutoReplied,
 	}
 }
 
-func render(t testing.TB, d mail.Draft) []byte {
+func render(t testing.TB, d message.Draft) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := mail.Render(&b, d); err != nil {
+	if err := message.Render(&b, d); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -46,40 +46,40 @@ func TestRender(t *testing.T) {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
 	}
-	h := mail.ParseHeader(raw)
-	if !mail.OwnMessageID(h.MessageID, d.Handle, d.From) {
+	h := message.ParseHeader(raw)
+	if !message.OwnMessageID(h.MessageID, d.Handle, d.From) {
 		t.Errorf("our own Message-ID %q is not recognised", h.MessageID)
 	}
-	if c := mail.ReadContent(bytes.NewReader(raw)); c.Full != d.Text || len(c.Problems) != 0 {
+	if c := message.ReadContent(bytes.NewReader(raw)); c.Full != d.Text || len(c.Problems) != 0 {
 		t.Errorf("text %q, problems %q", c.Full, c.Problems)
 	}
 }
 
 // Whatever stands in a draft, the mail is well-formed and says the same.
 func TestRenderOddDrafts(t *testing.T) {
-	for name, edit := range map[string]func(*mail.Draft){
-		"injection":       func(d *mail.Draft) { d.Subject = "x\r\nBcc: evil@example.net\r\n\r\nbody" },
-		"bad ids":         func(d *mail.Draft) { d.InReplyTo = "<a b@c>\r\nX: y"; d.References = []string{"x\r\ny", "<ok@b>"} },
-		"foreign subject": func(d *mail.Draft) { d.Subject = strings.Repeat("Grüße ☕ ", 60) },
-		"encoded subject": func(d *mail.Draft) { d.Subject = "=?utf-8?q?not_decoded?=" },
-		"long subject":    func(d *mail.Draft) { d.Subject = strings.Repeat("word ", 300) + strings.Repeat("x", 2000) },
-		"no subject":      func(d *mail.Draft) { d.Subject = "" },
-		"long chain":      func(d *mail.Draft) { d.References = strings.Fields(strings.Repeat("<x@y> <z@y> ", 500)) },
-		"long lines":      func(d *mail.Draft) { d.Text = strings.Repeat("x", 5000) + "\n" + strings.Repeat("☕", 5000) },
-		"mostly foreign":  func(d *mail.Draft) { d.Text = strings.Repeat("こんにちは\n", 50) },
-		"no text":         func(d *mail.Draft) { d.Text = "" },
-		"control chars":   func(d *mail.Draft) { d.Text = "a\x00b\r\nc\rd\x1b[31m\xff" },
-		"attachment": func(d *mail.Draft) {
-			d.Attachments = []mail.Attachment{{Name: "a.bin", Data: bytes.Repeat([]byte{0, 255}, 1000)}}
+	for name, edit := range map[string]func(*message.Draft){
+		"injection":       func(d *message.Draft) { d.Subject = "x\r\nBcc: evil@example.net\r\n\r\nbody" },
+		"bad ids":         func(d *message.Draft) { d.InReplyTo = "<a b@c>\r\nX: y"; d.References = []string{"x\r\ny", "<ok@b>"} },
+		"foreign subject": func(d *message.Draft) { d.Subject = strings.Repeat("Grüße ☕ ", 60) },
+		"encoded subject": func(d *message.Draft) { d.Subject = "=?utf-8?q?not_decoded?=" },
+		"long subject":    func(d *message.Draft) { d.Subject = strings.Repeat("word ", 300) + strings.Repeat("x", 2000) },
+		"no subject":      func(d *message.Draft) { d.Subject = "" },
+		"long chain":      func(d *message.Draft) { d.References = strings.Fields(strings.Repeat("<x@y> <z@y> ", 500)) },
+		"long lines":      func(d *message.Draft) { d.Text = strings.Repeat("x", 5000) + "\n" + strings.Repeat("☕", 5000) },
+		"mostly foreign":  func(d *message.Draft) { d.Text = strings.Repeat("こんにちは\n", 50) },
+		"no text":         func(d *message.Draft) { d.Text = "" },
+		"control chars":   func(d *message.Draft) { d.Text = "a\x00b\r\nc\rd\x1b[31m\xff" },
+		"attachment": func(d *message.Draft) {
+			d.Attachments = []message.Attachment{{Name: "a.bin", Data: bytes.Repeat([]byte{0, 255}, 1000)}}
 		},
-		"boundary in text": func(d *mail.Draft) {
-			d.Attachments = []mail.Attachment{{Name: "a"}}
+		"boundary in text": func(d *message.Draft) {
+			d.Attachments = []message.Attachment{{Name: "a"}}
 			_, rest, _ := strings.Cut(string(render(t, *d)), "boundary=\"")
 			boundary, _, _ := strings.Cut(rest, "\"")
 			d.Text = "above\n--" + boundary + "\nbelow"
 		},
-		"odd attachment": func(d *mail.Draft) {
-			d.Attachments = []mail.Attachment{{Name: "../..\\x\"\r\nX: y.sh", Type: "text/html\r\nX: y", Data: []byte("x")}, {Name: "...", Type: "multipart/mixed; boundary=b"}}
+		"odd attachment": func(d *message.Draft) {
+			d.Attachments = []message.Attachment{{Name: "../..\\x\"\r\nX: y.sh", Type: "text/html\r\nX: y", Data: []byte("x")}, {Name: "...", Type: "multipart/mixed; boundary=b"}}
 		},
 	} {
 		d := draft()
@@ -104,7 +104,7 @@ func TestRenderOddDrafts(t *testing.T) {
 		if m.Header.Get("Bcc") != "" || m.Header.Get("X") != "" || len(m.Header["Subject"]) != 1 {
 			t.Errorf("%s: header %v", name, m.Header)
 		}
-		c := mail.ReadContent(bytes.NewReader(raw))
+		c := message.ReadContent(bytes.NewReader(raw))
 		if len(c.Attachments) != len(d.Attachments) || len(c.Problems) != 0 {
 			t.Errorf("%s: %d attachments, problems %q", name, len(c.Attachments), c.Problems)
 		}
@@ -117,23 +117,23 @@ func TestRenderOddDrafts(t *testing.T) {
 			t.Errorf("%s: text of %d bytes, want %d", name, len(c.Full), len(d.Text))
 		}
 		want := strings.Join(strings.Fields(d.Subject), " ")
-		if h := mail.ParseHeader(raw); len(want) < 900 && h.Subject != strings.TrimSpace("Re: "+want) {
+		if h := message.ParseHeader(raw); len(want) < 900 && h.Subject != strings.TrimSpace("Re: "+want) {
 			t.Errorf("%s: subject %q, want %q", name, h.Subject, want)
 		}
-		if h := mail.ParseHeader(raw); len(h.References) > 20 {
+		if h := message.ParseHeader(raw); len(h.References) > 20 {
 			t.Errorf("%s: %d references", name, len(h.References))
 		}
 	}
-	for name, edit := range map[string]func(*mail.Draft){
-		"id":      func(d *mail.Draft) { d.ID = "a b" },
-		"handle":  func(d *mail.Draft) { d.Handle = "x\r\ny" },
-		"address": func(d *mail.Draft) { d.To = "a@b>\r\nRCPT TO:<c@d" },
-		"none":    func(d *mail.Draft) { d.From = "" },
-		"auto":    func(d *mail.Draft) { d.Auto = "" },
+	for name, edit := range map[string]func(*message.Draft){
+		"id":      func(d *message.Draft) { d.ID = "a b" },
+		"handle":  func(d *message.Draft) { d.Handle = "x\r\ny" },
+		"address": func(d *message.Draft) { d.To = "a@b>\r\nRCPT TO:<c@d" },
+		"none":    func(d *message.Draft) { d.From = "" },
+		"auto":    func(d *message.Draft) { d.Auto = "" },
 	} {
 		d := draft()
 		edit(&d)
-		if err := mail.Render(io.Discard, d); err == nil {
+		if err := message.Render(io.Discard, d); err == nil {
 			t.Errorf("bad %s: no error", name)
 		}
 	}
@@ -143,13 +143,13 @@ func TestReIsAddedOnce(t *testing.T) {
 	for in, want := range map[string]string{"x": "Re: x", "Re: x": "Re: x", "RE: x": "RE: x", "AW: x": "AW: x", "Regards: x": "Re: Regards: x"} {
 		d := draft()
 		d.Subject = in
-		if h := mail.ParseHeader(render(t, d)); h.Subject != want {
+		if h := message.ParseHeader(render(t, d)); h.Subject != want {
 			t.Errorf("%q becomes %q, want %q", in, h.Subject, want)
 		}
 	}
 	d := draft()
-	d.InReplyTo, d.References, d.Auto = "", nil, mail.AutoGenerated
-	if h := mail.ParseHeader(render(t, d)); h.Subject != d.Subject || len(h.References) != 0 {
+	d.InReplyTo, d.References, d.Auto = "", nil, message.AutoGenerated
+	if h := message.ParseHeader(render(t, d)); h.Subject != d.Subject || len(h.References) != 0 {
 		t.Errorf("a new thread: %+v", h)
 	}
 }

@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"bytes"
@@ -15,30 +15,30 @@ import (
 // signer and we each make of a broken header may differ, and a forger lives on
 // such differences.
 
-// strictHeader gives the fields of raw, a header with the empty line that ends
+// StrictFields gives the fields of raw, a header with the empty line that ends
 // it: names in lower case, values unfolded but otherwise as they are.
 // Every line must be a field or the continuation of one (RFC 5322 section 2.2),
 // and all must end alike, in CRLF or all in LF; a NUL or a bare CR is an error.
-func strictHeader(raw []byte) ([]field, error) {
-	if len(raw) >= maxHeader {
-		return nil, fmt.Errorf("the header is longer than %d bytes", maxHeader)
+func StrictFields(raw []byte) ([]Field, error) {
+	if len(raw) >= MaxHeader {
+		return nil, fmt.Errorf("the header is longer than %d bytes", MaxHeader)
 	}
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return nil, errors.New("a NUL in the header")
 	}
 	crlf := bytes.Contains(raw, []byte("\r\n"))
-	var fields []field
+	var fields []Field
 	var folded []byte // the last field's value
 	for line := range bytes.Lines(raw) {
 		text, ended := bytes.CutSuffix(line, []byte("\n"))
 		if crlf && ended {
 			var ok bool
 			if text, ok = bytes.CutSuffix(text, []byte("\r")); !ok {
-				return nil, fmt.Errorf("a line of the header ends in LF alone: %s", oneLine(string(line), 80))
+				return nil, fmt.Errorf("a line of the header ends in LF alone: %s", Line(string(line), 80))
 			}
 		}
 		if bytes.IndexByte(text, '\r') >= 0 {
-			return nil, fmt.Errorf("a CR within a line of the header: %s", oneLine(string(line), 80))
+			return nil, fmt.Errorf("a CR within a line of the header: %s", Line(string(line), 80))
 		}
 		if len(text) == 0 {
 			return fill(fields, folded), nil
@@ -55,9 +55,9 @@ func strictHeader(raw []byte) ([]field, error) {
 		}
 		name, value, ok := strings.Cut(string(text), ":")
 		if !ok || !fieldName(name) {
-			return nil, fmt.Errorf("a line of the header is no field: %s", oneLine(string(line), 80))
+			return nil, fmt.Errorf("a line of the header is no field: %s", Line(string(line), 80))
 		}
-		fields = append(fill(fields, folded), field{name: lower(name)})
+		fields = append(fill(fields, folded), Field{Name: Lower(name)})
 		folded = append(folded[:0], value...)
 	}
 	return nil, errors.New("the header has no end")
@@ -73,26 +73,26 @@ func fieldName(s string) bool {
 	return s != ""
 }
 
-// named gives the values of the fields of that name, from the top.
-func named(fields []field, name string) []string {
+// Values gives the values of the fields of that name, from the top.
+func Values(fields []Field, name string) []string {
 	var values []string
 	for _, f := range fields {
-		if f.name == name {
-			values = append(values, f.value)
+		if f.Name == name {
+			values = append(values, f.Value)
 		}
 	}
 	return values
 }
 
-// soleSender gives the address of the one From field, normalised.
-func soleSender(fields []field) (string, error) {
-	from := named(fields, "from")
+// SoleSender gives the address of the one From field, normalised.
+func SoleSender(fields []Field) (string, error) {
+	from := Values(fields, "from")
 	if len(from) != 1 {
 		return "", fmt.Errorf("%d From fields", len(from))
 	}
 	address, err := mailbox(from[0])
 	if err != nil {
-		return "", fmt.Errorf("the From field is not one plain address (%w): %s", err, oneLine(from[0], 200))
+		return "", fmt.Errorf("the From field is not one plain address (%w): %s", err, Line(from[0], 200))
 	}
 	return address, nil
 }
@@ -107,14 +107,14 @@ func mailbox(value string) (string, error) {
 		return "", err
 	}
 	for i, t := range tokens {
-		if !t.is("<") {
+		if !t.Is("<") {
 			continue
 		}
 		if err := displayName(tokens[:i]); err != nil {
 			return "", err
 		}
 		last := len(tokens) - 1
-		if !tokens[last].is(">") || tokens[last].apart {
+		if !tokens[last].Is(">") || tokens[last].Apart {
 			return "", errors.New("no single <address> at its end")
 		}
 		return bareAddress(tokens[i+1 : last])
@@ -123,28 +123,28 @@ func mailbox(value string) (string, error) {
 }
 
 // displayName refuses what would make a list, a group or another address.
-func displayName(tokens []token) error {
+func displayName(tokens []Token) error {
 	for _, t := range tokens {
-		if !t.quoted && len(t.text) == 1 && strings.Contains(`<>@,;:[]`, t.text) {
-			return fmt.Errorf("a %q before the address", t.text)
+		if !t.Quoted && len(t.Text) == 1 && strings.Contains(`<>@,;:[]`, t.Text) {
+			return fmt.Errorf("a %q before the address", t.Text)
 		}
 	}
 	return nil
 }
 
 // bareAddress reads local@domain.
-func bareAddress(tokens []token) (string, error) {
+func bareAddress(tokens []Token) (string, error) {
 	var address strings.Builder
 	for i, t := range tokens {
 		switch {
-		case t.quoted:
+		case t.Quoted:
 			return "", errors.New("quotes in the address")
-		case i > 0 && t.apart:
+		case i > 0 && t.Apart:
 			return "", errors.New("a blank or comment in the address")
-		case len(t.text) == 1 && strings.Contains(`<>,;:[]`, t.text):
-			return "", fmt.Errorf("a %q in the address", t.text)
+		case len(t.Text) == 1 && strings.Contains(`<>,;:[]`, t.Text):
+			return "", fmt.Errorf("a %q in the address", t.Text)
 		}
-		address.WriteString(t.text)
+		address.WriteString(t.Text)
 	}
 	local, domain, ok := strings.Cut(address.String(), "@")
 	switch {
@@ -153,18 +153,18 @@ func bareAddress(tokens []token) (string, error) {
 	case local == "" || strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, ".."):
 		return "", errors.New("a malformed local part")
 	}
-	domain, ok = asciiDomain(domain)
+	domain, ok = ASCIIDomain(domain)
 	if !ok {
 		return "", errors.New("a malformed domain")
 	}
 	return NormalAddress(local + "@" + domain), nil
 }
 
-// asciiDomain gives the form in which domains are compared: lower case, A-labels
+// ASCIIDomain gives the form in which domains are compared: lower case, A-labels
 // (RFC 5890). ok is false for what is no domain name of two labels or more, and
 // for one that only a mapping makes a domain, such as full-width letters: those
 // are written to be mistaken.
-func asciiDomain(d string) (ascii string, ok bool) {
+func ASCIIDomain(d string) (ascii string, ok bool) {
 	if len(d) > longestDomain {
 		return "", false
 	}
@@ -173,9 +173,9 @@ func asciiDomain(d string) (ascii string, ok bool) {
 	if err != nil || len(labels) < 2 || slices.Contains(labels, "") {
 		return "", false
 	}
-	if isASCII(d) {
+	if IsASCII(d) {
 		return ascii, true
 	}
 	unicode, err := idna.Lookup.ToUnicode(ascii)
-	return ascii, err == nil && unicode == lower(d)
+	return ascii, err == nil && unicode == Lower(d)
 }

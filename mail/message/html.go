@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"strings"
@@ -16,7 +16,7 @@ func htmlText(s string) string {
 	for {
 		switch z.Next() {
 		case html.ErrorToken:
-			return strings.TrimSpace(plainText(w.out.String()))
+			return strings.TrimSpace(Text(w.out.String()))
 		case html.TextToken:
 			w.text(string(z.Text()))
 		case html.StartTagToken, html.SelfClosingTagToken:
@@ -116,10 +116,10 @@ func (w *htmlWriter) start(t html.Token) {
 		w.breakLine(1)
 		w.quotes++
 	case atom.A:
-		w.link = oneLine(attribute(t, "href"), 2000)
+		w.link = Line(attribute(t, "href"), 2000)
 		w.linkAt = w.out.Len()
 	case atom.Img:
-		if alt := oneLine(attribute(t, "alt"), 200); alt != "" {
+		if alt := Line(attribute(t, "alt"), 200); alt != "" {
 			w.write("[" + alt + "]")
 		}
 	}

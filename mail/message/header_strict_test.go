@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"agentstateloop/mail/mailtest"
@@ -28,12 +28,12 @@ func TestStrictHeader(t *testing.T) {
 		": b\r\n\r\n":                          "is no field",
 		"\ufeffA: b\r\n\r\n":                   "is no field",
 		"From x Mon Jan 5\r\nA: b\r\n\r\n":     "is no field",
-		"A: " + strings.Repeat("x", maxHeader): "longer than",
+		"A: " + strings.Repeat("x", MaxHeader): "longer than",
 	} {
-		fields, err := strictHeader([]byte(raw))
+		fields, err := StrictFields([]byte(raw))
 		var got []string
 		for _, f := range fields {
-			got = append(got, f.name+"="+f.value)
+			got = append(got, f.Name+"="+f.Value)
 		}
 		if said := strings.Join(got, "|"); err == nil && said != want || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %q, %v, want %q", raw, said, err, want)

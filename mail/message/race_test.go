@@ -1,6 +1,6 @@
 //go:build race
 
-package mail
+package message
 
 // raced says whether the race detector watches: long loops take forty times as
 // long then.

@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"regexp"
@@ -11,7 +11,7 @@ import (
 // written between quoted lines stay, forwarded mail stays. It only ever leaves
 // lines out. What it gives up is still in Content.Full and in the raw mail.
 func NewText(plain string) string {
-	lines := strings.Split(plainText(plain), "\n")
+	lines := strings.Split(Text(plain), "\n")
 	lines = trimHistory(lines)
 	lines = trimSignature(lines)
 	return strings.TrimSpace(strings.Join(lines, "\n"))

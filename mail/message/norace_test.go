@@ -1,5 +1,5 @@
 //go:build !race
 
-package mail
+package message
 
 const raced = false

@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"bytes"
@@ -75,7 +75,7 @@ type contentReader struct {
 
 func (c *contentReader) problem(format string, args ...any) {
 	if len(c.out.Problems) < 20 {
-		c.out.Problems = append(c.out.Problems, oneLine(fmt.Sprintf(format, args...), 200))
+		c.out.Problems = append(c.out.Problems, Line(fmt.Sprintf(format, args...), 200))
 	}
 }
 
@@ -92,16 +92,16 @@ type entity struct {
 func readEntity(raw []byte) entity {
 	e := entity{mediaType: "text/plain", body: afterHeader(raw)}
 	typed := false
-	for _, f := range splitHeader(raw) {
-		switch f.name {
+	for _, f := range Fields(raw) {
+		switch f.Name {
 		case "content-type":
-			if t, params := mediaType(f.value); !typed && strings.Contains(t, "/") {
+			if t, params := mediaType(f.Value); !typed && strings.Contains(t, "/") {
 				e.mediaType, e.params, typed = t, params, true
 			}
 		case "content-transfer-encoding":
-			e.encoding = keyword(f.value)
+			e.encoding = Keyword(f.Value)
 		case "content-disposition":
-			d, params := mediaType(f.value)
+			d, params := mediaType(f.Value)
 			e.attached = d == "attachment"
 			e.title = params["filename"]
 		}
@@ -109,7 +109,7 @@ func readEntity(raw []byte) entity {
 	if e.title == "" {
 		e.title = e.params["name"]
 	}
-	e.title = oneLine(decodeWords(e.title), 200)
+	e.title = Line(decodeWords(e.title), 200)
 	return e
 }
 
@@ -238,7 +238,7 @@ func (c *contentReader) text(e entity) string {
 	if e.mediaType == "text/html" {
 		return htmlText(s)
 	}
-	return plainText(s)
+	return Text(s)
 }
 
 // charset reads b in the charset named label. An unknown one is taken for
@@ -317,9 +317,9 @@ func decodeBase64(b []byte) (out []byte, broken bool) {
 
 func (c *contentReader) attach(e entity) {
 	if e.mediaType == "message/rfc822" && e.title == "" {
-		for _, f := range splitHeader(e.body) {
-			if f.name == "subject" {
-				e.title = oneLine(decodeWords(f.value), 200)
+		for _, f := range Fields(e.body) {
+			if f.Name == "subject" {
+				e.title = Line(decodeWords(f.Value), 200)
 			}
 		}
 	}

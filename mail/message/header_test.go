@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func TestFoldsThatCost(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		ParseHeader(raw)
-		strictHeader(raw)
+		StrictFields(raw)
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; n > 50<<20 {
 			t.Errorf("%s: %d MiB are allocated for a header of %d KiB", name, n>>20, len(raw)>>10)
@@ -62,8 +62,8 @@ func TestADomainThatCosts(t *testing.T) {
 	if got := NormalAddress(long); got != long {
 		t.Errorf("NormalAddress gives %s", got)
 	}
-	if got, ok := asciiDomain(strings.Repeat("a.", 600) + "example"); ok {
-		t.Errorf("asciiDomain takes %s", got)
+	if got, ok := ASCIIDomain(strings.Repeat("a.", 600) + "example"); ok {
+		t.Errorf("ASCIIDomain takes %s", got)
 	}
 	if got := NormalAddress("A@" + strings.Repeat("ä.", 30) + "Example"); !strings.HasSuffix(got, ".xn--4ca.example") {
 		t.Errorf("NormalAddress gives %s", got)

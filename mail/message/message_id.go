@@ -1,4 +1,4 @@
-package mail
+package message
 
 import "strings"
 
@@ -6,7 +6,7 @@ import "strings"
 // address: <ID.HANDLE@domain>. A handle holds no dot, so OwnMessageID can tell
 // it from any other.
 func MessageID(id, handle, address string) string {
-	return "<" + id + "." + handle + "@" + domain(address) + ">"
+	return "<" + id + "." + handle + "@" + Domain(address) + ">"
 }
 
 // OwnMessageID says whether msgid is one that handle gives to its mail from
@@ -19,11 +19,11 @@ func OwnMessageID(msgid, handle, address string) bool {
 	if !ok {
 		return false
 	}
-	id, ok := strings.CutSuffix(inner, "."+strings.ToLower(handle)+"@"+domain(address)+">")
+	id, ok := strings.CutSuffix(inner, "."+strings.ToLower(handle)+"@"+Domain(address)+">")
 	return ok && id != ""
 }
 
-func domain(address string) string {
+func Domain(address string) string {
 	address = NormalAddress(address)
 	return address[strings.LastIndexByte(address, '@')+1:]
 }

@@ -1,4 +1,4 @@
-package mail
+package message
 
 import (
 	"os"
@@ -45,7 +45,7 @@ func FuzzNewText(f *testing.F) {
 	f.Add("ja\n\nAm 5.1. schrieb\nOp <o@x>:\n\n> hm\n-- \nOp")
 	f.Add("x\n________________________________\nFrom: a\nSent: b\n")
 	f.Fuzz(func(t *testing.T, in string) {
-		rest := strings.Split(plainText(in), "\n")
+		rest := strings.Split(Text(in), "\n")
 		for i, line := range strings.Split(NewText(in), "\n") {
 			for line != "" && len(rest) > 0 && strings.TrimSpace(rest[0]) != strings.TrimSpace(line) {
 				rest = rest[1:]
