@@ -15,7 +15,7 @@ const (
 )
 
 // Live is what a running attempt looks like from outside. A runner that was
-// killed leaves its last one behind: Probe tells whether it still holds.
+// killed leaves its last one behind; Probe reports whether the agent still lives.
 type Live struct {
 	TurnID string `json:"turn_id"`
 	Epoch  uint64 `json:"epoch"`
@@ -24,20 +24,20 @@ type Live struct {
 
 	Lifecycle    Lifecycle `json:"lifecycle"`
 	State        State     `json:"state"`
-	Tool         string    `json:"tool"`               // called last, not answered yet
-	WaitingTools int       `json:"waiting_tool_count"` // called, not answered yet
+	Tool         string    `json:"tool"`               // the one called last of those that have not answered
+	WaitingTools int       `json:"waiting_tool_count"` // called and not answered yet
 
 	Started    time.Time `json:"started"`
 	LastOutput time.Time `json:"last_output"`
-	KillAt     time.Time `json:"kill_at"` // the next countdown ends here
+	KillAt     time.Time `json:"kill_at"` // the next deadline
 	KillFor    string    `json:"kill_for"`
 
 	Session string  `json:"session"`
 	CostUSD float64 `json:"cost_usd"`
 }
 
-// ReadLive reads the live view of the attempt in dir. An attempt that has none
-// gives an error that is os.ErrNotExist.
+// ReadLive reads the live view of the attempt in dir. For an
+// attempt without one the error is os.ErrNotExist.
 func ReadLive(dir string) (Live, error) {
 	var l Live
 	b, err := os.ReadFile(filepath.Join(dir, liveName))
@@ -50,8 +50,32 @@ func ReadLive(dir string) (Live, error) {
 	return l, nil
 }
 
-// writeLive replaces the live view. Nothing depends on it, so it is not
-// fsynced, and its caller goes on without if it cannot be written.
+// liveView is the Live of a running attempt and the file that shows it.
+type liveView struct {
+	Live
+	dir     string
+	stale   bool      // the file is behind
+	written time.Time // zero: not yet
+}
+
+func newLiveView(c Config, a Attempt, pid int, now time.Time) liveView {
+	return liveView{dir: a.Dir, stale: true, Live: Live{
+		TurnID: a.TurnID, Epoch: a.Epoch, Runner: c.Runner, PID: pid, Started: now.UTC(), Session: a.Session,
+	}}
+}
+
+// due reports whether the file is behind and was not written just now.
+func (v *liveView) due(now time.Time) bool {
+	return v.stale && !now.Before(v.written.Add(liveEvery))
+}
+
+// write replaces the file. Nothing depends on it, so it is not fsynced, and the
+// turn goes on if it cannot be written.
+func (v *liveView) write(now time.Time) {
+	v.written, v.stale = now, false
+	_ = writeLive(v.dir, v.Live)
+}
+
 func writeLive(dir string, l Live) error {
 	b, err := json.Marshal(l)
 	if err != nil {

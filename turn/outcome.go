@@ -6,18 +6,22 @@ import (
 	"strings"
 )
 
-// outcome says what came of it, once follow has returned. Its error means that
-// the child never became the agent, by a fault of ours.
+// maxReason bounds, in bytes, what an agent says in Result.Reason.
+const maxReason = 2000
+
+// outcome returns the Result, once follow has returned. Its error means that the
+// child never became the agent, by a fault of ours.
 func (s *supervisor) outcome() (Result, error) {
+	o := &s.output
 	res := Result{
 		ExitCode: -1, Exit: ExitError,
-		Stderr:  s.stderr.String(),
-		Session: s.session,
-		Bill:    s.bill,
-		Context: s.context, Window: s.window, Calls: s.calls + 1,
+		Stderr:  o.stderr.String(),
+		Session: o.session,
+		Bill:    o.bill,
+		Context: o.context, Window: o.window, Calls: o.calls + 1,
 	}
-	if !s.exited.IsZero() {
-		res.ExitCode = s.p.state.ExitCode()
+	if !s.process.runs() {
+		res.ExitCode = s.process.state.ExitCode()
 	}
 	child, err := s.child()
 	if err != nil {
@@ -29,29 +33,30 @@ func (s *supervisor) outcome() (Result, error) {
 	s.listOutput(&res)
 	s.requireAnswer(&res)
 	s.classifyFailure(&res)
-	if s.left {
+	if s.process.abandoned {
 		res.Notes = append(res.Notes, "a process that the agent started left its group and was abandoned")
 	}
 	return res, nil
 }
 
-// child reads what the child wrote into alive. If it wrote nothing and gave up
-// by itself, the agent was never begun, by a fault of ours; one that was killed
-// before it could write was killed like any other agent.
+// child reads what the child wrote into alive. A child that wrote nothing and
+// gave up by itself never began the agent: that is an error. A child that was
+// killed before it could write counts as an agent that was killed.
 func (s *supervisor) child() (Process, error) {
-	_, p, err := Probe(s.a.Dir)
+	_, p, err := Probe(s.attempt.Dir)
 	if err != nil {
-		// The agent may have removed its own folder; what it said still counts.
+		// The agent may have removed its own folder. What it said still counts.
 		return Process{}, nil
 	}
-	if p.PID == 0 && s.ending == nil && s.answer.n == 0 && s.p.state.Exited() && s.p.state.ExitCode() != 0 {
-		return p, fmt.Errorf("start agent: %v: %s", s.p.state, lastLine(s.stderr.String()))
+	state := s.process.state
+	if p.PID == 0 && s.ending == nil && s.output.answer.n == 0 && state.Exited() && state.ExitCode() != 0 {
+		return p, fmt.Errorf("start agent: %v: %s", state, lastLine(s.output.stderr.String()))
 	}
 	return p, nil
 }
 
-// decideStatus finds Status, Exit and Reason from how the process ended and what its
-// stream said last.
+// decideStatus sets Status, Exit and Reason from how the process ended and what
+// its stream said last.
 func (s *supervisor) decideStatus(res *Result, child Process) {
 	if s.ending != nil {
 		res.Exit, res.Status, res.Reason = s.ending.exit, s.ending.status, s.ending.reason
@@ -63,72 +68,76 @@ func (s *supervisor) decideStatus(res *Result, child Process) {
 	if s.ending == nil && res.ExitCode == 0 {
 		res.Exit = ExitClean
 	}
+	done := s.output.done
 	switch {
 	case child.Error != "":
 		res.Status, res.Reason = Failed, "the command cannot be started: "+child.Error
-	case s.done != nil && s.done.Failed:
-		res.Status, res.Reason = Failed, head(clean(s.done.Text), 2000)
+	case done != nil && done.Failed:
+		res.Status, res.Reason = Failed, head(clean(done.Text), maxReason)
 		if res.Reason == "" {
-			res.Reason = "the agent says that it failed, and not why"
+			res.Reason = "the agent reported a failure without a reason"
 		}
-	case s.done != nil && s.done.Cut != "":
-		res.Status, res.Reason = Partial, head(clean(s.done.Cut), 2000)
-	case s.done != nil:
+	case done != nil && done.Cut != "":
+		res.Status, res.Reason = Partial, head(clean(done.Cut), maxReason)
+	case done != nil:
 		res.Status = Success
 		if res.Exit == ExitError {
-			res.Notes = append(res.Notes, fmt.Sprintf("the agent ended with %v after its answer", s.p.state))
+			res.Notes = append(res.Notes, fmt.Sprintf("the agent ended with %v after its answer", s.process.state))
 		}
 	case res.ExitCode != 0:
 		res.Status, res.Reason = Failed, s.exitReason()
-	case s.agent.parse != nil:
+	case s.output.agent.parse != nil:
 		res.Status, res.Reason = Partial, "the agent's stream ended without a result"
 	default:
 		res.Status = Success
 	}
 }
 
-// exitReason is the exit status with the agent's last words.
+// exitReason returns the exit status with the last line that the agent printed
+// about it.
 func (s *supervisor) exitReason() string {
-	reason := s.p.state.String()
-	for _, said := range []string{s.faults.String(), s.stderr.String()} {
-		if line := lastLine(said); line != "" {
+	reason := s.process.state.String()
+	for _, text := range []string{s.output.faults.String(), s.output.stderr.String()} {
+		if line := lastLine(text); line != "" {
 			return reason + ": " + line
 		}
 	}
 	return reason
 }
 
-// takeAnswer fills in the text: what Done holds, else what was said after the
-// last tool; and all that was said if the turn did not end well.
+// takeAnswer sets the text. After a success it is what Done holds, or else what
+// was said after the last tool. Otherwise it is all that was said.
 func (s *supervisor) takeAnswer(res *Result) {
-	if res.Status == Success && s.done != nil {
-		whole := s.done.Text
-		if whole == "" && s.segment.Len() <= s.c.MaxText {
-			whole = s.segment.String()
+	o := &s.output
+	if res.Status == Success && o.done != nil {
+		whole := o.done.Text
+		if whole == "" && o.segment.Len() <= s.config.MaxText {
+			whole = o.segment.String()
 		}
 		if whole != "" {
-			s.answer.reset()
-			s.answer.write(whole)
+			o.answer.reset()
+			o.answer.write(whole)
 		}
 	}
-	cut, why := s.answer.cut(), s.answer.err
-	text, file := s.answer.close()
+	truncated, why := o.answer.truncated(), o.answer.err
+	text, file := o.answer.close()
 	if file != "" {
 		text = string(wholeRunes([]byte(text)))
 	}
 	res.Text, res.TextFile = clean(text), file
 	switch {
-	case !cut || res.Status != Success:
+	case !truncated || res.Status != Success:
 	case why != nil:
-		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is cut: %v", why)
+		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is truncated: %v", why)
 	default:
-		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is cut at %d bytes of %d", s.c.MaxOutput, s.answer.n)
+		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is truncated at %d bytes of %d", s.config.MaxOutput, o.answer.n)
 	}
 }
 
-// listOutput lists the box; one that is gone is worth a note.
+// listOutput lists the files that the agent left. An output folder that is gone
+// becomes a note.
 func (s *supervisor) listOutput(res *Result) {
-	names, notes, err := ListOutput(s.a.Dir)
+	names, notes, err := ListOutput(s.attempt.Dir)
 	res.Output = names
 	res.Notes = append(res.Notes, notes...)
 	if err != nil {
@@ -136,8 +145,7 @@ func (s *supervisor) listOutput(res *Result) {
 	}
 }
 
-// requireAnswer keeps an agent that ended without a word from passing for one
-// that answered.
+// requireAnswer takes Success away from an agent that ended without a word.
 func (s *supervisor) requireAnswer(res *Result) {
 	if res.Text != "" || (res.Status != Success && res.Status != Partial) {
 		return
@@ -155,33 +163,33 @@ func (s *supervisor) requireAnswer(res *Result) {
 	res.Status = Failed
 }
 
-// classifyFailure looks in what the agent called an error for a refused login and for a
-// session that is gone. An agent that is refused may try again and again until
-// our own deadline.
+// classifyFailure searches what the agent reported for a refused login and for a
+// session that is gone. An agent whose login is refused may try again and again
+// until our own deadline.
 func (s *supervisor) classifyFailure(res *Result) {
 	if res.Status == Success || res.Status == Canceled || res.Status == TimedOut && res.Text != "" {
 		return
 	}
-	said := s.faults.String() + "\n" + res.Stderr
-	if s.a.Session != "" && firstMatch(said, s.agent.sessionGone) != "" {
+	text, kind := s.output.faults.String()+"\n"+res.Stderr, s.output.agent
+	if s.attempt.Session != "" && firstMatch(text, kind.sessionGone) != "" {
 		res.SessionStale, res.Session = true, ""
 		return
 	}
-	if line := firstMatch(said, s.agent.loginRefused); line != "" {
-		res.Credential = s.c.credential(line)
-	} else if s.agent.loginExit > 0 && res.ExitCode == s.agent.loginExit {
-		res.Credential = s.c.credential(res.Reason)
+	if line := firstMatch(text, kind.loginRefused); line != "" {
+		res.Credential = s.config.credential(line)
+	} else if kind.loginExit > 0 && res.ExitCode == kind.loginExit {
+		res.Credential = s.config.credential(res.Reason)
 	}
 }
 
-// firstMatch is the first line that matches, cut; "" if there is none.
-func firstMatch(said string, want *regexp.Regexp) string {
-	if want == nil {
+// firstMatch returns the first line that matches, truncated, or "".
+func firstMatch(text string, pattern *regexp.Regexp) string {
+	if pattern == nil {
 		return ""
 	}
-	for line := range strings.Lines(said) {
-		if want.MatchString(line) {
-			return head(strings.TrimSpace(line), 300)
+	for line := range strings.Lines(text) {
+		if pattern.MatchString(line) {
+			return head(strings.TrimSpace(line), maxLastLine)
 		}
 	}
 	return ""

@@ -1,95 +1,106 @@
 package turn
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-const promptName = "prompt"
+const (
+	// drainFor is how long a pipe that a grandchild keeps open is read after
+	// the agent itself has ended. drainMost is the bound while events that were
+	// read still wait to be applied.
+	drainFor  = time.Second
+	drainMost = 10 * time.Second
+)
 
-// process is the agent's program, started, with the reading ends of its pipes.
-// Its pipes are plain files of ours and not os/exec's, whose Wait would wait
+// process is the agent's program, started, and how far its end has come. Its
+// pipes are plain files of ours, because the Wait of os/exec's own pipes waits
 // for every grandchild that keeps them open.
 type process struct {
 	pid            int // also the number of its group
 	stdout, stderr *os.File
 	exited         chan struct{}
-	state          *os.ProcessState // once exited is closed
+	state          *os.ProcessState // set before exited is closed
+	grace          time.Duration
+
+	exitedAt  time.Time // zero while the agent itself runs
+	termedAt  time.Time // when TERM was sent
+	killedAt  time.Time // when KILL was sent
+	drained   bool      // both pipes came to their end
+	abandoned bool      // something outlived KILL, or left the group with the pipes
+
+	family processFamily
+	looked time.Time // when the family was last looked up
+	lives  bool      // whether any of it lived then
 }
 
-// start runs program with argv in its own session: its own process group, and
-// no terminal on which it could wait for a person. The lock on alive is held
-// from before it exists; when start returns, only the agent's side holds it.
-func (c Config) start(a Attempt, program string, argv []string, env map[string]string) (*process, error) {
-	alive, err := lockAlive(a.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer alive.Close()
-	stdin, err := promptFile(a)
-	if err != nil {
-		return nil, err
-	}
-	defer stdin.Close()
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("start agent: %w", err)
-	}
-	defer outW.Close()
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		outR.Close()
-		return nil, fmt.Errorf("start agent: %w", err)
-	}
-	defer errW.Close()
+// runs reports whether the agent itself has not ended yet.
+func (p *process) runs() bool { return p.exitedAt.IsZero() }
 
-	cmd := exec.Command(c.Self, append([]string{attemptCommand, program}, argv...)...)
-	cmd.Dir = c.Workdir
-	cmd.Env = environList(env)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, outW, errW
-	cmd.ExtraFiles = []*os.File{alive}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		outR.Close()
-		errR.Close()
-		return nil, fmt.Errorf("start agent: %w", err)
+// nextCheck returns when the process must be looked at again. ok is false while
+// nothing has begun to end it.
+func (p *process) nextCheck(now time.Time) (at time.Time, ok bool) {
+	switch {
+	case !p.runs():
+		return now.Add(pollEvery), true
+	case !p.killedAt.IsZero():
+		return p.killedAt.Add(p.grace), true
+	case !p.termedAt.IsZero():
+		return p.termedAt.Add(p.grace), true
 	}
-
-	p := &process{pid: cmd.Process.Pid, stdout: outR, stderr: errR, exited: make(chan struct{})}
-	go c.Secrets.Guarded(func() {
-		_ = cmd.Wait() // its error is told by the state
-		p.state = cmd.ProcessState
-		close(p.exited)
-	})()
-	return p, nil
+	return time.Time{}, false
 }
 
-// promptFile writes the prompt and opens it for reading. A file and not a
-// pipe: an agent that never reads its input blocks nobody.
-func promptFile(a Attempt) (*os.File, error) {
-	name := filepath.Join(a.Dir, promptName)
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("write prompt: %w", err)
+// signal sends sig to the family. Once the leader is reaped, the group's number
+// is ours only while the group lives.
+func (p *process) signal(sig unix.Signal) {
+	if lives := p.family.refresh(); lives || p.runs() {
+		_ = p.family.signal(sig) // what cannot be signalled outlives its grace and is reported then
 	}
-	_, err = f.Write(a.Prompt)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("write prompt: %w", err)
-	}
-	r, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("open prompt: %w", err)
-	}
-	return r, nil
 }
 
-// closePipes ends both readers, whoever still holds the other ends.
+// settled reports whether no more output is worth waiting for. pending means
+// that events were read and not applied yet.
+func (p *process) settled(now time.Time, pending bool) bool {
+	if p.runs() {
+		return false
+	}
+	if p.drained {
+		return true
+	}
+	wait := drainFor
+	if pending {
+		wait = drainMost
+	}
+	return !now.Before(p.exitedAt.Add(wait))
+}
+
+// familyLives reports whether any of the family lives. It looks at most every
+// pollEvery: a survivor that prints without end must not keep us busy with it.
+func (p *process) familyLives(now time.Time) bool {
+	if !now.Before(p.looked.Add(pollEvery)) {
+		p.looked, p.lives = now, p.family.refresh()
+	}
+	return p.lives
+}
+
+// over reports whether nothing is left to wait for, and sets abandoned.
+func (p *process) over(now time.Time, pending bool) bool {
+	if !p.killedAt.IsZero() && !now.Before(p.killedAt.Add(p.grace)) {
+		p.abandoned = true
+		return true
+	}
+	if !p.settled(now, pending) || p.familyLives(now) {
+		return false
+	}
+	p.abandoned = !p.drained
+	return true
+}
+
+// closePipes closes our ends of the pipes, even if other processes still hold
+// theirs.
 func (p *process) closePipes() {
 	p.stdout.Close()
 	p.stderr.Close()

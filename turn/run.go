@@ -67,8 +67,18 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 	first.PID = p.pid
 	log.line(first)
 
-	s := newSupervisor(c, a, kind, p, log, watch)
-	s.bill = kind.openBill(argv)
+	now := time.Now()
+	s := &supervisor{
+		config: c, attempt: a,
+		process:   p,
+		activity:  newActivity(),
+		output:    newOutput(c, a, kind, argv),
+		deadlines: newDeadlines(c, now),
+		live:      newLiveView(c, a, p.pid, now),
+		log:       log,
+		watch:     watch,
+		events:    make(chan Event, 64),
+	}
 	s.follow(ctx)
 	res, err := s.outcome()
 	if err != nil {

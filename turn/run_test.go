@@ -199,11 +199,11 @@ func TestLongAnswer(t *testing.T) {
 	b = newBench(t, `head -c 300000000 /dev/zero`)
 	b.MaxText, b.MaxOutput, b.MaxEvents = 1000, 5000, 100000
 	res = b.run()
-	res.check(t, Failed, ExitClean, "", "cut at 5000 bytes") // all of it unprintable
+	res.check(t, Failed, ExitClean, "", "truncated at 5000 bytes") // all of it unprintable
 	b = newBench(t, `head -c 300000000 /dev/zero | tr '\0' x`)
 	b.MaxText, b.MaxOutput, b.MaxEvents = 1000, 5000, 100000
 	res = b.run()
-	res.check(t, Partial, ExitClean, strings.Repeat("x", 1000), "cut at 5000 bytes of 300000000")
+	res.check(t, Partial, ExitClean, strings.Repeat("x", 1000), "truncated at 5000 bytes of 300000000")
 	if got := read(t, b.Dir, res.TextFile); len(got) != 5000 {
 		t.Errorf("file of %d bytes", len(got))
 	}
@@ -383,7 +383,7 @@ func TestDiskFull(t *testing.T) {
 	s := spool{path: "/dev/full", maxMem: 3, maxFile: 100}
 	s.write("abc")
 	s.write("def")
-	if text, _ := s.close(); text != "abc" || !s.cut() {
-		t.Errorf("%q, cut %v", text, s.cut())
+	if text, _ := s.close(); text != "abc" || !s.truncated() {
+		t.Errorf("%q, cut %v", text, s.truncated())
 	}
 }

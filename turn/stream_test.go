@@ -314,7 +314,7 @@ func fuzzParser(f *testing.F, parse func() parser, streams ...string) {
 	known := map[EventKind]bool{SessionStart: true, Thinking: true, TextDelta: true, ToolUse: true,
 		ToolResult: true, Done: true, Error: true, Unknown: true}
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		m := NewActivity(nil)
+		m := newActivity()
 		readLines(strings.NewReader(string(stream)), parse(), func(e Event) {
 			if !known[e.Kind] {
 				t.Errorf("kind %q", e.Kind)
@@ -322,9 +322,9 @@ func fuzzParser(f *testing.F, parse func() parser, streams ...string) {
 			if e.Kind == Unknown && len(e.Text) > maxUnknown {
 				t.Errorf("unknown of %d bytes", len(e.Text))
 			}
-			m.Apply(e)
+			m.apply(e)
 		})
-		if _, waiting := m.Tools(); waiting > len(stream) {
+		if _, waiting := m.waitingTools(); waiting > len(stream) {
 			t.Errorf("%d tools in %d bytes", waiting, len(stream))
 		}
 	})

@@ -1,0 +1,87 @@
+package turn
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// stderrTail bounds, in bytes, what is kept of stderr and of reported errors.
+const stderrTail = 8 << 10
+
+// output is what the agent has printed so far, and what follows from it.
+type output struct {
+	agent   agent
+	maxText int
+
+	answer  spool           // all its text
+	segment strings.Builder // its text since the last tool
+	faults  tail            // what it reported as errors
+	stderr  tail
+	done    *Event // the last Done; nil while the agent works
+	session string
+	bill    Bill
+
+	context int64 // tokens that the session held at the last Done
+	window  int64 // tokens that its model can hold
+	calls   int   // requests to its model that ended in tools
+	inTools bool  // tools were called since the last result of one
+}
+
+// newOutput returns the output of an agent that was started with argv.
+func newOutput(c Config, a Attempt, kind agent, argv []string) output {
+	return output{
+		agent:   kind,
+		maxText: c.MaxText,
+		answer:  spool{path: filepath.Join(a.Dir, answerName), maxMem: c.MaxText, maxFile: c.MaxOutput},
+		faults:  tail{max: stderrTail},
+		stderr:  tail{max: stderrTail},
+		session: a.Session,
+		bill:    kind.openBill(argv),
+	}
+}
+
+// apply takes one event in.
+func (o *output) apply(e Event) {
+	o.agent.add(&o.bill, e)
+	switch e.Kind {
+	case SessionStart:
+		if validSession(e.Session) {
+			o.session = e.Session
+		}
+	case TextDelta:
+		o.text(e.Text)
+	case ToolUse:
+		o.segment.Reset()
+		if !o.inTools {
+			o.calls++ // tools called together are one answer of the model
+		}
+		o.inTools = true
+	case ToolResult:
+		o.inTools = false
+	case Error:
+		fmt.Fprintln(&o.faults, e.Text)
+	case Done:
+		o.done = &e
+		if e.Context > 0 {
+			o.context, o.window = e.Context, e.Window
+		}
+		if e.Failed {
+			fmt.Fprintln(&o.faults, e.Text)
+		}
+	}
+}
+
+// text adds a piece of the answer.
+func (o *output) text(piece string) {
+	if o.answer.n > 0 {
+		o.answer.write(o.agent.separator)
+	}
+	o.answer.write(piece)
+	if o.segment.Len() > 0 {
+		o.segment.WriteString(o.agent.separator)
+	}
+	if o.segment.Len() <= o.maxText { // a longer segment is not used
+		o.segment.WriteString(piece)
+	}
+}
