@@ -2,7 +2,6 @@ package cron
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -222,138 +220,6 @@ func TestUnreadableIsNotEmpty(t *testing.T) {
 	}
 }
 
-func TestNoProgram(t *testing.T) {
-	table, _ := newTable(t, "")
-	for _, command := range []string{filepath.Join(t.TempDir(), "crontab"), "no-such-crontab-program"} {
-		table.Command = command
-		if _, err := table.Read(t.Context()); !errors.Is(err, ErrNoProgram) {
-			t.Errorf("%s: %v; want ErrNoProgram", command, err)
-		}
-	}
-}
-
-// crontab(1) speaks the C locale, whatever ours is.
-func TestLocale(t *testing.T) {
-	t.Setenv("LC_ALL", "de_DE.UTF-8")
-	t.Setenv("LANGUAGE", "de")
-	table, _ := newTable(t, `[ "$LC_ALL" = C ] || { echo 'kein crontab' >&2; exit 1; }`)
-	if _, err := table.Read(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// A crontab that hangs is ended with all its children, and in time.
-func TestHang(t *testing.T) {
-	withTime(t, func(timeout time.Duration) bool {
-		table, path := newTable(t, `
-mkfifo "$dir/never"
-( trap '' TERM; echo "$$" >"$dir/leader.new"; mv "$dir/leader.new" "$dir/leader"; cat "$dir/never" ) &
-cat "$dir/never"`)
-		table.Timeout = timeout
-		_, err := table.Read(t.Context())
-		wantError(t, err, fmt.Sprintf("no end after %v", timeout))
-		leader := filepath.Join(filepath.Dir(path), "leader")
-		if _, err := os.Stat(leader); err != nil {
-			return false
-		}
-		wantGroupEnded(t, leader)
-		return true
-	})
-}
-
-// withTime makes one attempt after another, with ever more time, until one came
-// as far as the test wants to see it: how soon that is is the machine's affair.
-func withTime(t *testing.T, far func(timeout time.Duration) bool) {
-	t.Helper()
-	for timeout := 500 * time.Millisecond; !far(timeout); timeout *= 2 {
-		if timeout > 20*time.Second {
-			t.Fatalf("not even with %v", timeout)
-		}
-	}
-}
-
-// Nor may a child that outlives crontab hold us, or live on.
-func TestHangingChild(t *testing.T) {
-	table, path := newTable(t, `
-mkfifo "$dir/never"
-cat "$dir/never" &
-echo "$$" >"$dir/leader"
-exit 0`)
-	_, err := table.Read(t.Context())
-	wantError(t, err, "WaitDelay")
-	wantGroupEnded(t, filepath.Join(filepath.Dir(path), "leader"))
-}
-
-func wantGroupEnded(t *testing.T, pidFile string) {
-	t.Helper()
-	text, err := os.ReadFile(pidFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var group int
-	if _, err := fmt.Sscan(string(text), &group); err != nil {
-		t.Fatal(err)
-	}
-	// The killed processes are gone as soon as init has collected them.
-	for t.Context().Err() == nil && alive(group) {
-	}
-}
-
-// alive says whether a process of the group is more than a zombie.
-func alive(group int) bool {
-	if syscall.Kill(-group, 0) != nil {
-		return false
-	}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, stat := range stats {
-		text, _ := os.ReadFile(stat)
-		_, after, _ := bytes.Cut(text, []byte(") "))
-		fields := strings.Fields(string(after))
-		if len(fields) > 2 && fields[2] == fmt.Sprint(group) && fields[0] != "Z" {
-			return true
-		}
-	}
-	return false
-}
-
-func TestContextEnds(t *testing.T) {
-	table, _ := newTable(t, `mkfifo "$dir/never"; cat "$dir/never"`)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("the cycle is over"))
-	if _, err := table.Read(ctx); err == nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "the cycle is over") {
-		t.Errorf("Read: %v", err)
-	}
-}
-
-// A cycle that is told to stop while crontab writes lets it finish, and still
-// looks at what was written.
-func TestContextEndsWhileWriting(t *testing.T) {
-	table, path := newTable(t, `[ "$1" = - ] && cat "$dir/gate"`)
-	put(t, path, foreign)
-	gate := filepath.Join(filepath.Dir(path), "gate")
-	if err := syscall.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	opened := make(chan error, 1)
-	go func() {
-		file, err := os.OpenFile(gate, os.O_WRONLY, 0) // waits for crontab to read
-		cancel()
-		if err == nil {
-			err = file.Close()
-		}
-		opened <- err
-	}()
-	change, err := table.Install(ctx, job("goulard3120"))
-	if err != nil || !change.Wrote {
-		t.Errorf("Install: %+v, %v", change, err)
-	}
-	if err := <-opened; err != nil {
-		t.Error(err)
-	}
-	wantFile(t, path, foreign+ours+"\n")
-}
-
 // Writing goes wrong in many ways; each time one of the two tables is there
 // afterwards, and the error says which.
 func TestWriteGoesWrong(t *testing.T) {
@@ -438,33 +304,6 @@ func TestFoundInsteadIsKept(t *testing.T) {
 	wantFile(t, strings.TrimSuffix(kept, ")"), "1 1 * * * edited\n")
 }
 
-func TestBackupFails(t *testing.T) {
-	table, path := newTable(t, "")
-	put(t, path, foreign)
-	put(t, table.Backup, "a file where the folder should be")
-	_, err := table.Install(t.Context(), job("goulard3120"))
-	wantError(t, err, "nothing was written")
-	wantFile(t, path, foreign)
-}
-
-func TestBackupsAreCapped(t *testing.T) {
-	table, path := newTable(t, "")
-	for i := range keepBackups + 3 {
-		put(t, path, fmt.Sprintf("0 %d * * * x\n", i))
-		if _, err := table.Install(t.Context(), job("goulard3120")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	backups, err := filepath.Glob(filepath.Join(table.Backup, "*"))
-	if err != nil || len(backups) != keepBackups {
-		t.Errorf("%d backups, %v; want %d and nothing else", len(backups), err, keepBackups)
-	}
-	hidden, err := filepath.Glob(filepath.Join(table.Backup, ".*"))
-	if err != nil || len(hidden) != 0 {
-		t.Errorf("left behind: %v, %v", hidden, err)
-	}
-}
-
 // The lock is shared: while somebody holds it nothing is read or written, and
 // the wait has an end.
 func TestLockIsHeld(t *testing.T) {
@@ -514,125 +353,4 @@ func TestManyAgents(t *testing.T) {
 			t.Errorf("agent%d has %d lines", i, n)
 		}
 	}
-}
-
-const header = "# DO NOT EDIT THIS FILE - edit the master and reinstall.\n# (- installed on Fri Nov 20 17:43:25 2026)\n# (Cron version -- $Id: crontab.c,v 2.13 1994/01/17 03:20:37 vixie Exp $)\n"
-
-// writesHeader is a crontab that puts a header of its own on every table.
-const writesHeader = `printf '%s' '` + header + `' >"$dir/header"
-if [ "$1" = - ]; then
-	cat "$dir/header" - >"$dir/whole"
-	exec "$real" - <"$dir/whole"
-fi
-`
-
-// hidesComments does as Debian's: comments in the first three lines are not
-// shown unless CRONTAB_NOHEADER is N.
-const hidesComments = writesHeader + `
-if [ "$1" = -l ] && [ -e "$table" ] && [ "$CRONTAB_NOHEADER" != N ]; then
-	exec awk 'NR <= 3 && !text && /^#/ { next } { text = 1; print }' "$table"
-fi
-`
-
-func TestHeaderShown(t *testing.T) {
-	for _, mine := range []string{"", header} { // one that the user pasted is a foreign line
-		table, path := newTable(t, writesHeader)
-		put(t, path, header+mine+foreign)
-		j := job("goulard3120")
-		for _, interval := range []time.Duration{time.Minute, 30 * time.Minute, time.Minute, 30 * time.Minute} {
-			j.Interval = interval
-			if change, err := table.Install(t.Context(), j); err != nil || !change.Wrote {
-				t.Fatalf("Install: %+v, %v", change, err)
-			}
-		}
-		wantFile(t, path, header+mine+foreign+ours+"\n")
-		if _, err := table.Remove(t.Context(), j.Agent); err != nil {
-			t.Fatal(err)
-		}
-		wantFile(t, path, header+mine+foreign)
-	}
-}
-
-func TestHeaderHidden(t *testing.T) {
-	for _, tt := range []struct{ name, raw, before string }{
-		{"its own header", header + foreign, foreign},
-		{"a pasted header below", header + header + foreign, header + foreign},
-		{"comments that it hid", "# mine\n# too\n" + foreign, "# mine\n# too\n" + foreign},
-		{"nothing but comments", "# a\n# b\n", "# a\n# b\n"},
-		{"more comments than it hides", "# a\n# b\n# c\n# d\n" + foreign, "# a\n# b\n# c\n# d\n" + foreign},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			table, path := newTable(t, hidesComments)
-			put(t, path, tt.raw)
-			change, err := table.Install(t.Context(), job("goulard3120"))
-			if err != nil || string(change.Before) != tt.before {
-				t.Errorf("Install: before %q, %v; want %q", change.Before, err, tt.before)
-			}
-			wantFile(t, path, header+tt.before+ours+"\n")
-		})
-	}
-}
-
-// printsEscapes prints carriage returns as Debian's crontab does.
-const printsEscapes = `
-[ "$1" = -l ] && [ -e "$table" ] && exec sed "s/$(printf '\r')/\\\\r/g" "$table"
-`
-
-// A table is not written while the listing leaves open which bytes it holds.
-func TestEscapesAreRefused(t *testing.T) {
-	for _, tt := range []struct{ name, mood, table, want string }{
-		{"a carriage return", printsEscapes, "A=b\n0 5 * * * backup\r\n", `line 2 of "crontab -l"`},
-		{"our line, saved with a carriage return", printsEscapes, ours + "\r\n", `line 1 of "crontab -l"`},
-		{"the letters themselves", "", "0 5 * * * printf 'a\\r'\n" + ours + "\n", `line 1 of "crontab -l"`},
-		{"a backspace's letters", "", "A=b\n\n0 5 * * * grep '\\bx'\n", `line 3 of "crontab -l"`},
-		{"in a hidden comment", hidesComments, "# \\r\nA=b\n", "hides comments"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			table, path := newTable(t, tt.mood)
-			put(t, path, tt.table)
-			j := job("goulard3120")
-			j.Interval = time.Minute
-			change, err := table.Install(t.Context(), j)
-			wantError(t, err, tt.want, "nothing was written", `run "crontab -e"`)
-			if change.Wrote {
-				t.Error("Wrote is set")
-			}
-			if _, err := table.Preview(t.Context(), j); tt.mood != hidesComments {
-				wantError(t, err, tt.want)
-			}
-			wantFile(t, path, tt.table)
-		})
-	}
-}
-
-// Escapes do no harm where nothing is to be written, or in a line that is
-// replaced whole.
-func TestEscapesThatDoNotMatter(t *testing.T) {
-	table, path := newTable(t, "")
-	text := "0 5 * * * printf 'a\\r'\n" + ours + "\n"
-	put(t, path, text)
-	if change, err := table.Install(t.Context(), job("goulard3120")); err != nil || change.Wrote {
-		t.Errorf("Install of the line that is there: %+v, %v", change, err)
-	}
-	if change, err := table.Remove(t.Context(), "another"); err != nil || change.Wrote {
-		t.Errorf("Remove of a line that is not there: %+v, %v", change, err)
-	}
-	wantFile(t, path, text)
-
-	j := job("goulard3120")
-	j.Config = `/abs\retc/agent.toml`
-	put(t, path, mustLine(t, j)+"\n")
-	if change, err := table.Install(t.Context(), job("goulard3120")); err != nil || !change.Wrote {
-		t.Errorf("Install over a path with a backslash: %+v, %v", change, err)
-	}
-	wantFile(t, path, ours+"\n")
-}
-
-// Two looks that do not fit together are no ground to write on.
-func TestTwoReadingsDiffer(t *testing.T) {
-	table, path := newTable(t, `[ "$1" = -l ] && [ "$CRONTAB_NOHEADER" != N ] && exec head -n 1 "$table"`)
-	put(t, path, foreign)
-	_, err := table.Install(t.Context(), job("goulard3120"))
-	wantError(t, err, "it differed", "nothing was written")
-	wantFile(t, path, foreign)
 }

@@ -5,14 +5,12 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -170,46 +168,6 @@ func TestSilentMesh(t *testing.T) {
 	cancel()
 	if _, err := c.Mailbox(ctx, time.Hour); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: got %v", err)
-	}
-}
-
-// A mailbox of too many tiny messages is refused before it is built.
-func TestMailboxBound(t *testing.T) {
-	list := func(n int) string { return `{"messages":[` + strings.TrimSuffix(strings.Repeat("{},", n), ",") + `]}` }
-	for _, tt := range []struct {
-		n    int
-		good bool
-	}{{0, true}, {200, true}, {201, false}, {1 << 20, false}} {
-		c := serve(t, answer(200, "application/json", list(tt.n)))
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		box, err := c.Mailbox(t.Context(), 0)
-		runtime.ReadMemStats(&after)
-		if (err == nil) != tt.good || tt.good && len(box.Messages) != tt.n {
-			t.Errorf("%d messages: got %d, %v", tt.n, len(box.Messages), err)
-		}
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
-			t.Errorf("%d messages took %d MiB", tt.n, grown>>20)
-		}
-	}
-}
-
-func TestMailboxTolerates(t *testing.T) {
-	c := serve(t, answer(200, "application/json; charset=utf-8", `{"future":{"a":[1]},"halted":true,"messages":[
-		{"id":"1","from":"b\u0000/../c","message":"`+"\xff\xfe"+`","new":1},
-		{"id":null,"hops":null,"sent_at":"2026-03-01T10:00:00Z"}]}`))
-	box, err := c.Mailbox(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !box.Halted || len(box.Messages) != 2 {
-		t.Fatalf("got %+v", box)
-	}
-	if m := box.Messages[0]; m.Kind != KindMessage || m.Proven || m.Text != "\uFFFD\uFFFD" {
-		t.Errorf("first: %+v", m)
-	}
-	if err := c.Ack(t.Context(), box.Messages[1].ID); err != nil {
-		t.Errorf("acknowledge without an id: %v", err)
 	}
 }
 
@@ -386,64 +344,20 @@ func TestPathsAreEscaped(t *testing.T) {
 	}
 }
 
-func TestKey(t *testing.T) {
-	long := strings.Repeat("x", 1<<20)
-	for _, tt := range []struct{ from, id, want string }{
-		{"dorlange3120", "reply.T-1_a", "mesh:dorlange3120:reply.T-1_a"},
-		{"a:b", "c", "mesh:a%3Ab:c"},
-		{"a", "b:c", "mesh:a:b%3Ac"},
-		{"a/../b", "\x00\n", "mesh:a%2F..%2Fb:%00%0A"},
-		{"~", "%41", "mesh:%7E:%2541"},
-		{"é", "A", "mesh:%C3%A9:A"},
-	} {
-		if got := (Message{From: tt.from, ID: tt.id}).Key(); got != tt.want {
-			t.Errorf("%q %q: got %s, want %s", tt.from, tt.id, got, tt.want)
+// The mesh's clock is read off its answer, and is zero where it says nothing.
+func TestStatusDate(t *testing.T) {
+	noon := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
+	for date, want := range map[string]time.Time{noon.Format(http.TimeFormat): noon, "": {}, "at noon": {}} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header()["Date"] = []string{date}
+			io.WriteString(w, `{"online": 1}`)
+		}))
+		c := Client{URL: web.URL, Handle: "goulard3120"}
+		s, err := c.Status(t.Context())
+		if err != nil || !s.Date.Equal(want) || s.Online != 1 {
+			t.Errorf("Date %q: %+v, %v; want %v", date, s, err, want)
 		}
+		web.Close()
 	}
-	different := map[string]Message{}
-	for _, m := range []Message{
-		{}, {Text: "a"}, {Text: "b"}, {From: "a"}, {From: long, ID: "a"}, {From: long + "x", ID: "a"}, {From: "a", ID: long},
-		{ID: digest([]byte(long))}, {ID: long},
-	} {
-		key := m.Key()
-		if other, ok := different[key]; ok {
-			t.Errorf("one key for %.40v and %.40v", m, other)
-		}
-		different[key] = m
-	}
-}
-
-func FuzzKey(f *testing.F) {
-	f.Add("a", "b", "a:b", "")
-	f.Add("~", "%", "\xff", "/")
-	f.Fuzz(func(t *testing.T, from1, id1, from2, id2 string) {
-		one, two := Message{From: from1, ID: id1}.Key(), Message{From: from2, ID: id2}.Key()
-		if (one == two) != (from1 == from2 && id1 == id2) {
-			t.Errorf("%q and %q", one, two)
-		}
-		if len(one) > 198 || strings.ContainsFunc(one, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
-			t.Errorf("unsafe key %q", one)
-		}
-	})
-}
-
-func FuzzMailbox(f *testing.F) {
-	f.Add([]byte(`{"halted":true,"messages":[{"id":"1","from":"b","hops":["c"],"sent_at":"2026-03-01T10:00:00Z"}]}`))
-	f.Add([]byte(`{"messages":null}`))
-	f.Add([]byte(`{"messages":{}}`))
-	f.Add([]byte(`{"messages":[1]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var box Mailbox
-		if json.Unmarshal(data, &box) != nil {
-			return
-		}
-		if len(box.Messages) > MaxMessages {
-			t.Errorf("%d messages", len(box.Messages))
-		}
-		for _, m := range box.Messages {
-			if m.Kind == "" || m.Key() == "" {
-				t.Errorf("%+v", m)
-			}
-		}
-	})
 }

@@ -4,78 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
-
-func TestEnviron(t *testing.T) {
-	const line = "*/30 * * * * x # agentstateloop a\n"
-	for _, tt := range []struct {
-		name, table string
-		want        []string
-	}{
-		{"none", "", nil},
-		{"above our line", "PATH=/opt/bin:/bin\n" + line + "SHELL=/bin/bash\n", []string{"PATH=/opt/bin:/bin"}},
-		{"no line yet", "# x\nA = b\n", []string{"A=b"}},
-		{"the last wins", "A=1\nB=2\nA=3\n" + line, []string{"B=2", "A=3"}},
-		{"quotes and blanks", "  \"A\" = ' b c ' \r\nMAILTO=\"\"\n", []string{"A= b c ", "MAILTO="}},
-		{"a job is none", "* * * * * A=b c\n@daily A=b\n#A=b\n" + line, nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := Environ([]byte(tt.table), "a"); !slices.Equal(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestDaemon(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		argv   map[int]string
-		want   string
-		hidden bool
-	}{
-		{name: "none", argv: map[int]string{1: "/sbin/init", 40: "/usr/bin/crontab\x00-e", 41: "sh\x00-c\x00cron"}},
-		{name: "Debian", argv: map[int]string{1: "/sbin/init", 33: "/usr/sbin/cron\x00-f"}, want: "cron"},
-		{name: "as process 1", argv: map[int]string{1: "crond\x00-n"}, want: "crond"},
-		{name: "BusyBox", argv: map[int]string{1: "sh", 7: "/bin/busybox\x00crond\x00-f"}, want: "crond"},
-		{name: "with a title", argv: map[int]string{1: "sh", 7: "CRON: running"}, want: "CRON"},
-		{name: "a kernel thread has no arguments", argv: map[int]string{1: "sh", 2: ""}},
-		{name: "others are hidden", argv: map[int]string{os.Getpid(): "x"}, hidden: true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			proc := t.TempDir()
-			for pid, argv := range tt.argv {
-				dir := filepath.Join(proc, strconv.Itoa(pid))
-				if err := os.Mkdir(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if argv != "" {
-					argv += "\x00"
-				}
-				if err := os.WriteFile(filepath.Join(dir, "cmdline"), []byte(argv), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			name, pid, known := Daemon(proc)
-			if tt.hidden {
-				if known && pid == 0 {
-					t.Error("what is hidden was said to be missing")
-				}
-				return
-			}
-			if name != tt.want || !known || (pid != 0) != (tt.want != "") {
-				t.Errorf("got %q, pid %d, known %v; want %q", name, pid, known, tt.want)
-			}
-		})
-	}
-	if _, _, known := Daemon(filepath.Join(t.TempDir(), "none")); known {
-		t.Error("without a procfs it was known")
-	}
-}
 
 // A set-id program is of no use to a process that may gain no privileges, and
 // nothing else is in its way.

@@ -1,0 +1,41 @@
+package cron
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// JobPath is the PATH that cron gives a job, if the table sets no other.
+const JobPath = "/usr/bin:/bin"
+
+// setting is an environment line of a table (crontab(5)).
+var setting = regexp.MustCompile(`^[ \t]*("[A-Za-z_]\w*"|'[A-Za-z_]\w*'|[A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t\r]*$`)
+
+// Environ is what agent's job gets of the table: the variables that are set
+// above its line, or in the whole table where it has none, as "NAME=value", the
+// last of each name.
+func Environ(table []byte, agent string) []string {
+	var env []string
+	for line := range bytes.Lines(table) {
+		if isOurs(line, agent) {
+			break
+		}
+		m := setting.FindSubmatch(bytes.TrimSuffix(line, []byte("\n")))
+		if m == nil {
+			continue
+		}
+		name, value := unquoted(string(m[1])), unquoted(string(m[2]))
+		env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+func unquoted(s string) string {
+	if n := len(s); n >= 2 && s[0] == s[n-1] && (s[0] == '"' || s[0] == '\'') {
+		return s[1 : n-1]
+	}
+	return s
+}

@@ -1,0 +1,146 @@
+package cron
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestNoProgram(t *testing.T) {
+	table, _ := newTable(t, "")
+	for _, command := range []string{filepath.Join(t.TempDir(), "crontab"), "no-such-crontab-program"} {
+		table.Command = command
+		if _, err := table.Read(t.Context()); !errors.Is(err, ErrNoProgram) {
+			t.Errorf("%s: %v; want ErrNoProgram", command, err)
+		}
+	}
+}
+
+// crontab(1) speaks the C locale, whatever ours is.
+func TestLocale(t *testing.T) {
+	t.Setenv("LC_ALL", "de_DE.UTF-8")
+	t.Setenv("LANGUAGE", "de")
+	table, _ := newTable(t, `[ "$LC_ALL" = C ] || { echo 'kein crontab' >&2; exit 1; }`)
+	if _, err := table.Read(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A crontab that hangs is ended with all its children, and in time.
+func TestHang(t *testing.T) {
+	withTime(t, func(timeout time.Duration) bool {
+		table, path := newTable(t, `
+mkfifo "$dir/never"
+( trap '' TERM; echo "$$" >"$dir/leader.new"; mv "$dir/leader.new" "$dir/leader"; cat "$dir/never" ) &
+cat "$dir/never"`)
+		table.Timeout = timeout
+		_, err := table.Read(t.Context())
+		wantError(t, err, fmt.Sprintf("no end after %v", timeout))
+		leader := filepath.Join(filepath.Dir(path), "leader")
+		if _, err := os.Stat(leader); err != nil {
+			return false
+		}
+		wantGroupEnded(t, leader)
+		return true
+	})
+}
+
+// withTime makes one attempt after another, with ever more time, until one came
+// as far as the test wants to see it: how soon that is is the machine's affair.
+func withTime(t *testing.T, far func(timeout time.Duration) bool) {
+	t.Helper()
+	for timeout := 500 * time.Millisecond; !far(timeout); timeout *= 2 {
+		if timeout > 20*time.Second {
+			t.Fatalf("not even with %v", timeout)
+		}
+	}
+}
+
+// Nor may a child that outlives crontab hold us, or live on.
+func TestHangingChild(t *testing.T) {
+	table, path := newTable(t, `
+mkfifo "$dir/never"
+cat "$dir/never" &
+echo "$$" >"$dir/leader"
+exit 0`)
+	_, err := table.Read(t.Context())
+	wantError(t, err, "WaitDelay")
+	wantGroupEnded(t, filepath.Join(filepath.Dir(path), "leader"))
+}
+
+func wantGroupEnded(t *testing.T, pidFile string) {
+	t.Helper()
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group int
+	if _, err := fmt.Sscan(string(text), &group); err != nil {
+		t.Fatal(err)
+	}
+	// The killed processes are gone as soon as init has collected them.
+	for t.Context().Err() == nil && alive(group) {
+	}
+}
+
+// alive says whether a process of the group is more than a zombie.
+func alive(group int) bool {
+	if syscall.Kill(-group, 0) != nil {
+		return false
+	}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, stat := range stats {
+		text, _ := os.ReadFile(stat)
+		_, after, _ := bytes.Cut(text, []byte(") "))
+		fields := strings.Fields(string(after))
+		if len(fields) > 2 && fields[2] == fmt.Sprint(group) && fields[0] != "Z" {
+			return true
+		}
+	}
+	return false
+}
+
+func TestContextEnds(t *testing.T) {
+	table, _ := newTable(t, `mkfifo "$dir/never"; cat "$dir/never"`)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the cycle is over"))
+	if _, err := table.Read(ctx); err == nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "the cycle is over") {
+		t.Errorf("Read: %v", err)
+	}
+}
+
+// A cycle that is told to stop while crontab writes lets it finish, and still
+// looks at what was written.
+func TestContextEndsWhileWriting(t *testing.T) {
+	table, path := newTable(t, `[ "$1" = - ] && cat "$dir/gate"`)
+	put(t, path, foreign)
+	gate := filepath.Join(filepath.Dir(path), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	opened := make(chan error, 1)
+	go func() {
+		file, err := os.OpenFile(gate, os.O_WRONLY, 0) // waits for crontab to read
+		cancel()
+		if err == nil {
+			err = file.Close()
+		}
+		opened <- err
+	}()
+	change, err := table.Install(ctx, job("goulard3120"))
+	if err != nil || !change.Wrote {
+		t.Errorf("Install: %+v, %v", change, err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+	wantFile(t, path, foreign+ours+"\n")
+}

@@ -1,0 +1,56 @@
+package mesh
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// Two senders who chose one id: neither message is lost to the other's
+// acknowledgement.
+func TestOneIDOfTwoSenders(t *testing.T) {
+	_, url := start(t, Options{Tokens: two()})
+	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
+	for _, c := range []*Client{d, g} {
+		if _, err := c.Send(t.Context(), Message{ID: "same", To: "goulard", Text: c.Handle}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"dorlange", "goulard"} {
+		box, err := g.Mailbox(t.Context(), 0)
+		if err != nil || len(box.Messages) != 1 || box.Messages[0].Text != want {
+			t.Fatalf("want %s's: %+v, %v", want, box, err)
+		}
+		if err := g.Ack(t.Context(), "same"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A full mesh says so, and what lacks proof fills only half of it.
+func TestFull(t *testing.T) {
+	clock := newAt()
+	s := NewServer(Options{Open: true, Now: clock.now})
+	fill := func(proven bool) (n int) {
+		for ; ; n++ {
+			clock.Time = clock.Add(time.Minute)
+			_, err := s.hold(Message{ID: fmt.Sprint(n), From: "a", To: "b", Proven: proven, Kind: KindMessage, SentAt: clock.now()})
+			if r, ok := errors.AsType[*refusal](err); ok && r.code == http.StatusServiceUnavailable && r.after > 0 {
+				return n
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := fill(false); n != maxBox/2 {
+		t.Errorf("unproven: %d", n)
+	}
+	if n := fill(true); n != maxBox/2 {
+		t.Errorf("proven: %d", n)
+	}
+	if err := s.holdNudge(Message{ID: "n", From: "a", To: "b", Kind: KindNudge}); err != nil {
+		t.Errorf("nudge at a full mailbox: %v", err)
+	}
+}

@@ -1,0 +1,227 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A mailbox answers with at most 200 messages and 4 MiB, the oldest first, and
+// acknowledging leads on to the rest.
+func TestMailboxPages(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text       string
+		all, looks int
+	}{"many": {"x", 450, 3}, "large": {strings.Repeat("\x01", 10_000), 150, 3}} {
+		t.Run(name, func(t *testing.T) {
+			clock := newAt()
+			s, url := start(t, Options{Tokens: two(), Now: clock.now})
+			g := client(url, "goulard", "tg")
+			for i := range tt.all {
+				clock.Time = clock.Add(time.Minute)
+				if _, err := s.hold(Message{ID: fmt.Sprint(i), From: "dorlange", To: "goulard", Text: tt.text, Kind: KindMessage, Proven: true, SentAt: clock.now()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			next, looks := 0, 0
+			for next < tt.all {
+				box, err := g.Mailbox(t.Context(), 0)
+				if err != nil || len(box.Messages) == 0 || len(box.Messages) > MaxMessages {
+					t.Fatalf("%d messages, %v", len(box.Messages), err)
+				}
+				looks++
+				for _, m := range box.Messages {
+					if m.ID != fmt.Sprint(next) {
+						t.Fatalf("got %s, want %d", m.ID, next)
+					}
+					if _, _, err := s.deleteMessage(nil, ackRequest("goulard", m.ID), "goulard"); err != nil {
+						t.Fatal(err)
+					}
+					next++
+				}
+			}
+			if looks != tt.looks {
+				t.Errorf("%d looks, want %d", looks, tt.looks)
+			}
+			if s.ledger.count != 0 || s.ledger.bytes != 0 {
+				t.Errorf("left: %d messages, %d bytes", s.ledger.count, s.ledger.bytes)
+			}
+		})
+	}
+}
+
+func ackRequest(handle, id string) *http.Request {
+	r := httptest.NewRequest("DELETE", "/", nil)
+	r.SetPathValue("handle", handle)
+	r.SetPathValue("id", id)
+	return r
+}
+
+// A long poll ends when something arrives, at HALT and when the mesh is closed.
+func TestLongPoll(t *testing.T) {
+	s, url := start(t, Options{Tokens: two()})
+	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
+	for name, event := range map[string]func() error{
+		"message": func() error { _, err := d.Send(t.Context(), Message{To: "goulard", Text: "x"}); return err },
+		"nudge":   func() error { return d.Nudge(t.Context(), "goulard", "", "") },
+		"halt":    func() error { return d.Halt(t.Context()) },
+	} {
+		box := poll(t, s, g, event)
+		if name == "halt" && !box.Halted || name != "halt" && len(box.Messages) != 1 {
+			t.Errorf("%s: %+v", name, box)
+		}
+		for _, m := range box.Messages {
+			if err := g.Ack(t.Context(), m.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Go(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if box := poll(t, s, g, func() error { s.release(); return nil }); len(box.Messages) != 0 {
+		t.Errorf("stop: %+v", box)
+	}
+	if len(s.waiting) != 0 {
+		t.Errorf("%d mailboxes are still waited for", len(s.waiting))
+	}
+}
+
+// poll long-polls, makes event happen once the server waits, and gives the
+// answer.
+func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
+	t.Helper()
+	type result struct {
+		box Mailbox
+		err error
+	}
+	got := make(chan result)
+	go func() {
+		box, err := c.Mailbox(t.Context(), time.Minute)
+		got <- result{box, err}
+	}()
+	for waits := false; !waits; {
+		select {
+		case r := <-got:
+			t.Fatalf("did not wait: %+v, %v", r.box, r.err)
+		default:
+		}
+		s.mu.Lock()
+		waits = s.waiting[c.Handle] != nil
+		s.mu.Unlock()
+	}
+	if err := event(); err != nil {
+		t.Fatal(err)
+	}
+	r := <-got
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	return r.box
+}
+
+// The wait is what was asked for, and a minute at most.
+func TestLongPollWait(t *testing.T) {
+	for asked, want := range map[string]time.Duration{"50s": 50 * time.Second, "24h": MaxWait} {
+		synctest.Test(t, func(t *testing.T) {
+			s := NewServer(Options{Open: true})
+			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/a?wait="+asked, nil)
+			r.RemoteAddr = "127.0.0.1:1"
+			w := httptest.NewRecorder()
+			began := time.Now()
+			s.ServeHTTP(w, r)
+			if waited := time.Since(began); w.Code != 200 || waited != want {
+				t.Errorf("%s: %d after %v", asked, w.Code, waited)
+			}
+			if got := w.Body.String(); got != `{"halted":false,"messages":[]}` {
+				t.Errorf("%s: %s", asked, got)
+			}
+			if len(s.waiting) != 0 {
+				t.Error("still waited for")
+			}
+		})
+	}
+}
+
+// pipes is a listener whose connections live in a synctest bubble.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return pipeAddr{} }
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	p <- loopbackConn{theirs}
+	return ours, nil
+}
+
+// loopbackConn is a pipe's end that looks like a connection from loopback.
+type loopbackConn struct{ net.Conn }
+
+func (loopbackConn) RemoteAddr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "tcp" }
+func (pipeAddr) String() string  { return "127.0.0.1:1" }
+
+// A long poll outlives the connection's timeouts, which are meant for calls
+// that answer at once, and hears of what comes in its last second. Shutdown
+// does not wait for one.
+func TestLongPollOutlivesTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(Options{Open: true})
+		conns := make(pipes)
+		h := s.HTTPServer()
+		go h.Serve(conns)
+		c := &Client{URL: "http://127.0.0.1", Handle: "goulard", Timeout: 5 * time.Second, http: plainClient(&net.Dialer{})}
+		c.http.Transport.(*http.Transport).DialContext = conns.dial
+		time.AfterFunc(59*time.Second, func() {
+			if err := s.holdNudge(Message{ID: "1", From: "a", To: "goulard", Kind: KindNudge}); err != nil {
+				t.Error(err)
+			}
+		})
+		box, err := c.Mailbox(t.Context(), time.Minute)
+		if err != nil || len(box.Messages) != 1 {
+			t.Errorf("got %+v, %v", box, err)
+		}
+		if err := c.Ack(t.Context(), "1"); err != nil {
+			t.Error(err)
+		}
+		// A reader that goes away is not waited for.
+		gone, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, leave)
+		if _, err := c.Mailbox(gone, time.Minute); !errors.Is(err, context.Canceled) {
+			t.Errorf("gone: %v", err)
+		}
+		synctest.Wait()
+		if len(s.waiting) != 0 {
+			t.Error("a reader that is gone is still served")
+		}
+
+		ended := make(chan error)
+		go func() { _, err := c.Mailbox(t.Context(), time.Minute); ended <- err }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		go func() { ended <- h.Shutdown(ctx) }()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Errorf("shutdown: %v", err)
+			}
+		}
+	})
+}
