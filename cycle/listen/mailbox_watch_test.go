@@ -1,0 +1,52 @@
+package listen_test
+
+import (
+	"net"
+	"sync"
+	"testing"
+
+	"agentstateloop/state"
+)
+
+// wire passes connections on to the mail server, and can break them all.
+type wire struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+	taken chan struct{} // a word for each; holds one
+}
+
+func (w *wire) Accept() (net.Conn, error) {
+	conn, err := w.Listener.Accept()
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.conns = append(w.conns, conn)
+		select {
+		case w.taken <- struct{}{}:
+		default:
+		}
+	}
+	return conn, err
+}
+
+// A mail server that goes away is come back to, and what came meanwhile is
+// found.
+func TestTheMailServerComesBack(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	w := &wire{Listener: ln, taken: make(chan struct{}, 1)}
+	go h.mail.ServeIMAP(w) // ends with Close
+	h.agent.Mail.Box.Addr = ln.Addr().String()
+	h.listen()
+	<-w.taken
+	w.mu.Lock()
+	for _, conn := range w.conns {
+		conn.Close()
+	}
+	w.mu.Unlock()
+	h.receive("one")
+	h.untilPhase(state.PREP)
+}

@@ -1,0 +1,70 @@
+package listen_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/listen"
+	"agentstateloop/state"
+)
+
+func TestPipe(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	path := filepath.Join(t.TempDir(), "pipe")
+	h.listen(func(l *listen.Listener) { l.Pipe = path })
+	write := func(line string) {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		check(t, err)
+		_, err = f.WriteString(line)
+		check(t, errors.Join(err, f.Close()))
+	}
+	write("the build is green\n" + strings.Repeat("x", 1<<15) + "\n")
+	h.untilPhase(state.PREP)
+	write("again\n")
+	h.until("three nudges", func(state.State) bool { return h.nudged() == 3 })
+
+	// Something else in its place is no pipe, at the start too.
+	plain := filepath.Join(t.TempDir(), "plain")
+	check(t, os.WriteFile(plain, nil, 0o600))
+	l := &listen.Listener{Agents: []*cycle.Agent{newHouse(t).agent}, Pipe: plain, Tell: h.tell}
+	if err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no named pipe") {
+		t.Errorf("a file as pipe: %v", err)
+	}
+}
+
+// A file in the pipe's place is told of; when it is gone, the pipe is there again.
+func TestPipeReplaced(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	path := filepath.Join(t.TempDir(), "pipe")
+	told := make(chan string, 10)
+	h.listen(func(l *listen.Listener) {
+		l.Pipe = path
+		l.Tell = func(format string, args ...any) { told <- fmt.Sprintf(format, args...) }
+	})
+	check(t, os.Remove(path))
+	check(t, os.WriteFile(path, nil, 0o600))
+	if text := <-told; !strings.Contains(text, "no named pipe") {
+		t.Errorf("told %q", text)
+	}
+	check(t, os.Remove(path))
+	for { // it is made anew
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			<-time.After(10 * time.Millisecond)
+			continue
+		}
+		check(t, err)
+		_, err = f.WriteString("ring\n")
+		check(t, errors.Join(err, f.Close()))
+		break
+	}
+	h.untilPhase(state.PREP)
+}
