@@ -10,7 +10,6 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/internal/secret"
-	"agentstateloop/state"
 )
 
 // ErrTaken: another listener serves every agent that this one was to serve.
