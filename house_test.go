@@ -33,6 +33,7 @@ func allowed(folder string, test bool) []string {
 		may = []string{"commands"}
 	case "commands":
 		may = slices.Concat([]string{"cycle", "cycle/prompt", "cycle/demo", "cycle/listen", "state", "turn/react", "mail/message"}, leaves)
+		may = append(may, roomsBelow(folder)...)
 	case "cycle":
 		may = slices.Concat([]string{"cycle/prompt", "state", "mail/message"}, leaves)
 	case "mail":
@@ -55,7 +56,7 @@ func allowed(folder string, test bool) []string {
 		}
 		return may
 	}
-	if below {
+	if below && top != "commands" {
 		may = append(may, top)
 	}
 	if folder == "mail/message" {
@@ -71,6 +72,27 @@ func allowed(folder string, test bool) []string {
 		may = append(may, helpers...)
 	}
 	return may
+}
+
+// roomsBelow are the rooms of commands that stand below folder, itself one of
+// them or commands: commands → {doctor, setup, apirunner} → {terminal, config}.
+func roomsBelow(folder string) []string {
+	var below []string
+	for _, floor := range [][]string{
+		{"commands"},
+		{"commands/apirunner", "commands/doctor", "commands/setup"},
+		{"commands/config"},
+		{"commands/terminal"},
+	} {
+		if slices.Contains(floor, folder) {
+			below = []string{}
+			continue
+		}
+		if below != nil {
+			below = append(below, floor...)
+		}
+	}
+	return below
 }
 
 type source struct {

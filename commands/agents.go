@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -53,13 +54,13 @@ func (p *program) agentsIn(dir string) ([]*cycle.Agent, error) {
 	for _, file := range files {
 		a, err := p.load(file)
 		if err != nil {
-			p.warn("left out: %v", err)
+			p.out.Warn("left out: %v", err)
 			continue
 		}
 		all = append(all, a)
 	}
 	if len(all) == 0 {
-		return nil, usagef("put each agent's configuration there, as NAME.toml", "%s holds no agent", dir)
+		return nil, terminal.Usagef("put each agent's configuration there, as NAME.toml", "%s holds no agent", dir)
 	}
 	return all, nil
 }

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"agentstateloop/commands/terminal"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -50,8 +52,8 @@ func (p *program) app() *cli.App {
 			p.reactCommand(),
 		},
 		Reader:               p.stdin,
-		Writer:               p.stdout,
-		ErrWriter:            p.stderr,
+		Writer:               p.out.Stdout,
+		ErrWriter:            p.out.Stderr,
 		EnableBashCompletion: true,
 		HideHelpCommand:      true,
 		// A value may hold a comma.
@@ -80,7 +82,7 @@ func finish(c *cli.Command) {
 // asUsageError is for what the library finds wrong, such as a number that is
 // none.
 func asUsageError(c *cli.Context, err error, _ bool) error {
-	return usagef("see "+c.Command.HelpName+" --help", "%s", wrongValue(err.Error()))
+	return terminal.Usagef("see "+c.Command.HelpName+" --help", "%s", wrongValue(err.Error()))
 }
 
 // wrongValue says of a flag's value what our own checks would say; package flag
@@ -122,10 +124,10 @@ func arguments(c *cli.Context, least, most int) error {
 		if most > 0 {
 			hint = "put quotes around an argument with spaces"
 		}
-		return usagef(hint, "unexpected argument %q", c.Args().Get(most))
+		return terminal.Usagef(hint, "unexpected argument %q", c.Args().Get(most))
 	}
 	if c.NArg() < least {
-		return usagef(hint, "%s wants %s", c.Command.HelpName, c.Command.ArgsUsage)
+		return terminal.Usagef(hint, "%s wants %s", c.Command.HelpName, c.Command.ArgsUsage)
 	}
 	return nil
 }

@@ -1,9 +1,10 @@
 package commands
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"agentstateloop/commands/terminal"
 
 	"github.com/urfave/cli/v2"
 )
@@ -73,7 +74,7 @@ func (a *arrangement) word(arg string) error {
 			return nil
 		}
 	}
-	return usagef(didYouMean(arg, names(choices), "see "+a.path()+" --help"), "unknown command %q", a.spelled(arg))
+	return terminal.Usagef(terminal.DidYouMean(arg, names(choices), "see "+a.path()+" --help"), "unknown command %q", a.spelled(arg))
 }
 
 // choices are the commands one of which may come next.
@@ -94,7 +95,7 @@ func (a *arrangement) flag(arg string, rest []string) ([]string, error) {
 	}
 	to, f := a.find(flagName)
 	if f == nil {
-		return nil, usagef(didYouMean("--"+flagName, a.flagNames(), "see "+a.path()+" --help"), "unknown flag %s", arg)
+		return nil, terminal.Usagef(terminal.DidYouMean("--"+flagName, a.flagNames(), "see "+a.path()+" --help"), "unknown flag %s", arg)
 	}
 	if _, boolean := f.(*cli.BoolFlag); boolean {
 		*to = append(*to, arg)
@@ -105,7 +106,7 @@ func (a *arrangement) flag(arg string, rest []string) ([]string, error) {
 	}
 	if !given {
 		if len(rest) == 0 {
-			return nil, usagef("see "+a.path()+" --help", "flag %s wants a value", arg)
+			return nil, terminal.Usagef("see "+a.path()+" --help", "flag %s wants a value", arg)
 		}
 		value, rest = rest[0], rest[1:]
 	}
@@ -152,7 +153,7 @@ func (a *arrangement) result() ([]string, error) {
 		return append(path, "--help"), nil
 	}
 	if len(a.commands) > 0 && len(a.choices()) > 0 {
-		return nil, usagef("see "+a.path()+" --help", "%s wants one of: %s", a.path(), strings.Join(names(a.choices()), ", "))
+		return nil, terminal.Usagef("see "+a.path()+" --help", "%s wants one of: %s", a.path(), strings.Join(names(a.choices()), ", "))
 	}
 	arranged := slices.Concat(a.global, path, a.own)
 	if len(a.positional) > 0 {
@@ -187,33 +188,3 @@ func names(commands []*cli.Command) []string {
 	}
 	return all
 }
-
-// optional is the value of a flag that may stand without one: --wait is
-// --wait=without, and what follows is no value of it.
-type optional struct {
-	without string
-	choices []string
-	value   string
-}
-
-// mayStandAlone says whether a flag may be given without a value.
-func mayStandAlone(f cli.Flag) bool {
-	g, ok := f.(*cli.GenericFlag)
-	if !ok {
-		return false
-	}
-	_, ok = g.Value.(*optional)
-	return ok
-}
-
-// Set takes one of the choices.
-func (o *optional) Set(value string) error {
-	if !slices.Contains(o.choices, value) {
-		return fmt.Errorf("is not one of: %s", strings.Join(o.choices, ", "))
-	}
-	o.value = value
-	return nil
-}
-
-// String is what was set, "" where the flag was not given.
-func (o *optional) String() string { return o.value }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"agentstateloop/commands/terminal"
 )
 
 func TestArrange(t *testing.T) {
@@ -55,20 +57,9 @@ func TestArrangeRefuses(t *testing.T) {
 		{"poll --config", "flag --config wants a value", "see agentstateloop poll --help"},
 	} {
 		_, err := arrange(app, strings.Fields(test.in))
-		usage, ok := errors.AsType[*usageError](err)
-		if !ok || usage.text != test.text || test.hint != "" && usage.hint != test.hint {
+		usage, ok := errors.AsType[*terminal.UsageError](err)
+		if !ok || usage.Text != test.text || test.hint != "" && usage.Advice != test.hint {
 			t.Errorf("arrange(%q): %+v; want %q, hint %q", test.in, err, test.text, test.hint)
-		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	words := []string{"poll", "nudge", "status", "handle"}
-	for word, want := range map[string]string{
-		"pol": "poll", "polll": "poll", "nugde": "nudge", "handel": "handle", "x": "", "completely": "",
-	} {
-		if got := nearest(word, words); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
 		}
 	}
 }

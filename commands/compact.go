@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -24,7 +25,7 @@ nothing. A turn that runs is waited for; exit 75 if it takes too long.
 Example:
   agentstateloop compact --wait 2m`,
 		Flags: []cli.Flag{
-			lengthFlag("wait", "wait at most so `LONG` for a turn that runs", compactPatience),
+			durationFlag("wait", "wait at most so `LONG` for a turn that runs", compactPatience),
 		},
 		Action: p.compact,
 	}
@@ -42,24 +43,24 @@ func (p *program) compact(c *cli.Context) error {
 		return err
 	}
 	if p.env("AGENTSTATELOOP_TURN") != "" {
-		return usagef("put what must last into the working memory with remember", "compact waits for this very turn to end: it cannot be called from inside it")
+		return terminal.Usagef("put what must last into the working memory with remember", "compact waits for this very turn to end: it cannot be called from inside it")
 	}
 	a, err := p.agent(c)
 	if err != nil {
 		return err
 	}
-	summary, err := a.Compact(c.Context, lengthOf(c, "wait"))
+	summary, err := a.Compact(c.Context, durationOf(c, "wait"))
 	nothing := errors.Is(err, cycle.ErrNothing)
 	if err != nil && !nothing {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(compacted{Agent: a.Handle, Compacted: !nothing, Summary: summary})
+		return p.out.JSON(compacted{Agent: a.Handle, Compacted: !nothing, Summary: summary})
 	}
 	if nothing {
-		p.printf("nothing was said to @%s since the last summary\n", a.Handle)
+		p.out.Printf("nothing was said to @%s since the last summary\n", a.Handle)
 		return nil
 	}
-	p.printf("%s\n", printable(summary))
+	p.out.Printf("%s\n", terminal.Text(summary))
 	return nil
 }

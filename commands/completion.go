@@ -3,6 +3,8 @@ package commands
 import (
 	"strings"
 
+	"agentstateloop/commands/terminal"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -44,7 +46,7 @@ func (p *program) completionCommand() *cli.Command {
 		ArgsUsage: "bash|zsh|fish",
 		Description: `Example:
   source <(agentstateloop completion bash)`,
-		BashComplete: func(*cli.Context) { p.printf("bash\nzsh\nfish\n") },
+		BashComplete: func(*cli.Context) { p.out.Printf("bash\nzsh\nfish\n") },
 		Action:       p.completion,
 	}
 }
@@ -55,18 +57,18 @@ func (p *program) completion(c *cli.Context) error {
 	}
 	switch shell := c.Args().First(); shell {
 	case "bash":
-		p.printf("%s", bashCompletion)
+		p.out.Printf("%s", bashCompletion)
 	case "zsh":
-		p.printf("%s", zshCompletion)
+		p.out.Printf("%s", zshCompletion)
 	case "fish":
 		script, err := c.App.ToFishCompletion()
 		if err != nil {
 			return err
 		}
 		// The library marks placeholders in the flags' texts with backquotes.
-		p.printf("%s", strings.ReplaceAll(script, "`", ""))
+		p.out.Printf("%s", strings.ReplaceAll(script, "`", ""))
 	default:
-		return usagef("bash, zsh and fish are known", "unknown shell %q", shell)
+		return terminal.Usagef("bash, zsh and fish are known", "unknown shell %q", shell)
 	}
 	return nil
 }

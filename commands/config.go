@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/commands/terminal"
+
 	"github.com/BurntSushi/toml"
 )
 
@@ -44,6 +46,9 @@ func (e *configError) Error() string {
 	return b.String()
 }
 
+// Hint returns what to do about it, or "".
+func (e *configError) Hint() string { return e.hint }
+
 // findConfig gives the absolute path of the configuration (DESIGN 11): flag,
 // $AGENTSTATELOOP_CONFIG, ./agent.toml, then the user's configuration folder.
 // The first two must exist; of the others the first that does is taken.
@@ -65,7 +70,7 @@ func (p *program) findConfig(flag string) (string, error) {
 			return filepath.Abs(path)
 		}
 	}
-	return "", usagef("`agentstateloop init` makes one; or name yours with --config FILE",
+	return "", terminal.Usagef("`agentstateloop init` makes one; or name yours with --config FILE",
 		"no configuration: there is no %s", strings.Join(places, ", and no "))
 }
 
@@ -117,10 +122,10 @@ func (c *config) checkKeys() error {
 	var any map[string]any
 	meta, err := toml.Decode(c.text, &any)
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
-		return &configError{path: c.path, line: e.Position.Line, key: oneLine(e.LastKey), text: oneLine(e.Message)}
+		return &configError{path: c.path, line: e.Position.Line, key: terminal.Line(e.LastKey), text: terminal.Line(e.Message)}
 	}
 	if err != nil {
-		return &configError{path: c.path, text: oneLine(err.Error())}
+		return &configError{path: c.path, text: terminal.Line(err.Error())}
 	}
 	known := knownKeys()
 	for _, key := range meta.Keys() {
@@ -148,13 +153,13 @@ func (c *config) unknownKey(key toml.Key, known map[string]kind) error {
 	if last == 0 {
 		what = "section"
 	}
-	hint := didYouMean(key[last], siblings, "agent.toml.example has every key")
+	hint := terminal.DidYouMean(key[last], siblings, "agent.toml.example has every key")
 	return c.at(key, hint, "unknown %s", what)
 }
 
 // undecodable is for what only decoding finds: the elements of an array.
 func (c *config) undecodable(err error) error {
-	text := oneLine(strings.TrimPrefix(err.Error(), "toml: "))
+	text := terminal.Line(strings.TrimPrefix(err.Error(), "toml: "))
 	line, keys := lineOf(c.text, func(prefix string, _ toml.MetaData) bool {
 		var file configFile
 		_, err := toml.Decode(prefix, &file)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
 )
 
@@ -40,7 +41,7 @@ func FuzzConfig(f *testing.F) {
 			if wrong.line < 0 || wrong.line > strings.Count(text, "\n")+1 || wrong.path != path || wrong.text == "" {
 				t.Errorf("%+v", wrong)
 			}
-			if said := printable(err.Error() + wrong.hint); strings.Contains(said, "\n") {
+			if said := terminal.Text(err.Error() + wrong.hint); strings.Contains(said, "\n") {
 				t.Errorf("%q is not one line", said)
 			}
 			return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
@@ -37,7 +38,7 @@ func (p *program) credit(c *cli.Context) error {
 	if c.NArg() == 1 {
 		var err error
 		if amount, err = parseUSD(c.Args().First()); err != nil {
-			return usagef(`write it like "5" or "0.50"`, "%v", err)
+			return terminal.Usagef(`write it like "5" or "0.50"`, "%v", err)
 		}
 	}
 	a, err := p.agent(c)
@@ -58,7 +59,7 @@ func (p *program) credit(c *cli.Context) error {
 
 func (p *program) topUp(c *cli.Context, a *cycle.Agent, amount state.Micros) (state.State, error) {
 	if !a.Policy.Budget.HasCredit {
-		return state.State{}, usagef("set credit_usd in [budget] of "+a.Config+"; with 0 it lives on what you top up alone",
+		return state.State{}, terminal.Usagef("set credit_usd in [budget] of "+a.Config+"; with 0 it lives on what you top up alone",
 			"no credit is configured, so that nothing is counted against it")
 	}
 	s, err := a.Credit(c.Context, amount, userName())
@@ -105,12 +106,12 @@ func (p *program) printCredit(c *cli.Context, a *cycle.Agent, s state.State) err
 		out.CreditUSD = &n
 	}
 	if c.Bool("json") {
-		return p.printJSON(out)
+		return p.out.JSON(out)
 	}
 	if !known {
-		p.printf("@%s has no credit configured: %v spent today, %v this month\n", a.Handle, today, month)
+		p.out.Printf("@%s has no credit configured: %v spent today, %v this month\n", a.Handle, today, month)
 		return nil
 	}
-	p.printf("@%s has %v of credit left (%s): %v spent today, %v this month\n", a.Handle, left, out.Tier, today, month)
+	p.out.Printf("@%s has %v of credit left (%s): %v spent today, %v this month\n", a.Handle, left, out.Tier, today, month)
 	return nil
 }

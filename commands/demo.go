@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle/demo"
 	"agentstateloop/turn"
 )
@@ -31,11 +32,11 @@ func (p *program) demo(c *cli.Context) error {
 	}
 	runner := c.String("runner")
 	if runner != turn.Exec && runner != turn.API {
-		return usagef("exec is a shell script, api the loop in this program", "--runner %q cannot be shown", runner)
+		return terminal.Usagef("exec is a shell script, api the loop in this program", "--runner %q cannot be shown", runner)
 	}
 	self, err := p.executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return demo.Run(c.Context, p.stdout, self, runner)
+	return demo.Run(c.Context, p.out.Stdout, self, runner)
 }

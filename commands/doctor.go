@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
@@ -53,7 +54,7 @@ Example:
   agentstateloop doctor
   agentstateloop doctor --json | jq '.[] | select(.level == "error")'`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "no-network", Usage: "leave mail servers and mesh alone", DisableDefaultText: true},
+			switchFlag("no-network", "leave mail servers and mesh alone"),
 		},
 		Action: p.doctor,
 	}
@@ -72,7 +73,7 @@ func (p *program) doctor(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if err := p.printJSON(findingsJSON(found)); err != nil {
+		if err := p.out.JSON(findingsJSON(found)); err != nil {
 			return err
 		}
 	} else {
@@ -87,9 +88,9 @@ func unwell(found []finding) error {
 	if errs == 0 {
 		return nil
 	}
-	text := count(errs, "error")
+	text := terminal.Count(errs, "error")
 	if warnings > 0 {
-		text += " and " + count(warnings, "warning")
+		text += " and " + terminal.Count(warnings, "warning")
 	}
 	return errors.New("doctor found " + text)
 }
@@ -106,9 +107,9 @@ func countLevel(found []finding, level string) int {
 
 func (p *program) printFindings(found []finding) {
 	for _, f := range found {
-		p.printf("%-7s  %-11s  %s\n", f.Level, f.Check, f.Text)
+		p.out.Printf("%-7s  %-11s  %s\n", f.Level, f.Check, f.Text)
 		if f.Hint != "" {
-			p.printf("%-7s  %-11s  hint: %s\n", "", "", f.Hint)
+			p.out.Printf("%-7s  %-11s  hint: %s\n", "", "", f.Hint)
 		}
 	}
 }
@@ -184,7 +185,7 @@ func (p *program) examine(ctx context.Context, path string, missing error, netwo
 		found = append(found, r...)
 	}
 	for i := range found {
-		found[i].Text, found[i].Hint = oneLine(found[i].Text), oneLine(found[i].Hint)
+		found[i].Text, found[i].Hint = terminal.Line(found[i].Text), terminal.Line(found[i].Hint)
 	}
 	return found
 }

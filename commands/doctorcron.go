@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
 )
@@ -56,7 +57,7 @@ func (d *patient) checkCrontab(context.Context) []finding {
 		}
 		return []finding{failure(check, hint+meanwhile, d.tableErr)}
 	}
-	found := []finding{good(check, "can be read: %s", count(strings.Count(string(d.table), "\n"), "line"))}
+	found := []finding{good(check, "can be read: %s", terminal.Count(strings.Count(string(d.table), "\n"), "line"))}
 	if d.mode() == cycle.ModeFixed {
 		return found
 	}

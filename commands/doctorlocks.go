@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/state"
 )
 
@@ -24,7 +25,7 @@ type holder struct {
 func (h holder) String() string {
 	text := fmt.Sprintf("process %d (%s)", h.pid, h.command)
 	if h.age > 0 {
-		text += ", which has run for " + short(h.age)
+		text += ", which has run for " + terminal.Short(h.age)
 	}
 	return text
 }

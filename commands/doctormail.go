@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/mail"
 	"agentstateloop/state"
 )
@@ -27,14 +28,14 @@ func (d *patient) checkMailbox(ctx context.Context) []finding {
 		return append([]finding{mailFailure(check, err)},
 			skipped("stamps", "the mailbox could not be read", "see imap")...)
 	}
-	found := []finding{good(check, "logged in at %s, %s in %s; %s", m.Box.Addr, count(int(probe.Mails), "mail"), m.Box.Mailbox, capabilities(probe.Caps))}
+	found := []finding{good(check, "logged in at %s, %s in %s; %s", m.Box.Addr, terminal.Count(int(probe.Mails), "mail"), m.Box.Mailbox, capabilities(probe.Caps))}
 	if !slices.Contains(probe.Caps, "IDLE") {
 		found = append(found, finds(levelInfo, check, "",
 			"the server has no IDLE: `listen` and [schedule] linger ask it every 20 seconds instead of being told of new mail"))
 	}
 	if skew := probe.Newest.Sub(d.now()); !probe.Newest.IsZero() && skew > longestSkew {
 		found = append(found, finds(levelWarn, "clock", "set this machine's clock, and keep it with NTP",
-			"the newest mail arrived, by the mail server's clock, in %s: one of the two clocks is wrong", short(skew)))
+			"the newest mail arrived, by the mail server's clock, in %s: one of the two clocks is wrong", terminal.Short(skew)))
 	}
 	return append(found, d.checkStamps(m.Filter, probe)...)
 }
@@ -90,10 +91,10 @@ func (d *patient) checkStamps(f mail.Filter, p mail.Probe) []finding {
 				fate = "would not come in before you have answered for it"
 			}
 			found = append(found, finds(levelWarn, check, d.stampHint(f, p.Stamps),
-				"the mail of %s from %s %s: %s", clock(t.At, d.now()), t.From, fate, t.Reason))
+				"the mail of %s from %s %s: %s", terminal.Clock(t.At, d.now()), t.From, fate, t.Reason))
 		default:
 			found = append(found, finds(levelInfo, check, "write it by hand, from your own address",
-				"the mail of %s from %s would be refused (%s): %s", clock(t.At, d.now()), t.From, t.Gate, t.Reason))
+				"the mail of %s from %s would be refused (%s): %s", terminal.Clock(t.At, d.now()), t.From, t.Gate, t.Reason))
 		}
 	}
 	if len(p.Trials) == 0 {
@@ -110,7 +111,7 @@ func (d *patient) checkStamps(f mail.Filter, p mail.Probe) []finding {
 		if !slices.ContainsFunc(p.Trials, func(t mail.Trial) bool { return t.ForUs }) {
 			calls = fmt.Sprintf("; but none calls the agent: put @%s into the subject", d.agent.Handle)
 		}
-		found = append([]finding{good(check, "%d of your last %s proved by %s%s", passed, count(len(p.Trials), "mail"), prover(f), calls)}, found...)
+		found = append([]finding{good(check, "%d of your last %s proved by %s%s", passed, terminal.Count(len(p.Trials), "mail"), prover(f), calls)}, found...)
 	}
 	return found
 }
@@ -132,7 +133,7 @@ func (d *patient) stampHint(f mail.Filter, stamps []string) string {
 	stamp, all := onlyStamp(stamps)
 	switch {
 	case all && !strings.EqualFold(stamp, f.AuthservID):
-		return fmt.Sprintf("the last %s here bear the name %q: if that is your mail server's, set authserv_id = %[2]q in [trust]", count(len(stamps), "mail"), stamp)
+		return fmt.Sprintf("the last %s here bear the name %q: if that is your mail server's, set authserv_id = %[2]q in [trust]", terminal.Count(len(stamps), "mail"), stamp)
 	case all:
 		return "the server checked it and was not content; see docs/security.md"
 	default:

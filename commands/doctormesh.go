@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/mesh"
 )
 
@@ -25,12 +26,12 @@ func (d *patient) checkMesh(ctx context.Context) []finding {
 	if err != nil {
 		return []finding{failure(check, "start `agentstateloop mesh serve`, or correct url in [mesh]; mail works without it", err)}
 	}
-	found := []finding{good(check, "%s answers: %s online, %s waiting", c.URL, count(status.Online, "agent"), count(status.Waiting, "message"))}
+	found := []finding{good(check, "%s answers: %s online, %s waiting", c.URL, terminal.Count(status.Online, "agent"), terminal.Count(status.Waiting, "message"))}
 	if status.Halted {
 		found = append(found, finds(levelWarn, check, "`agentstateloop mesh resume` lifts it", "HALT is set on the mesh: no agent of it runs a turn"))
 	}
 	if skew := status.Date.Sub(d.now()).Abs(); !status.Date.IsZero() && skew > longestSkew {
-		found = append(found, finds(levelWarn, "clock", "set this machine's clock, and keep it with NTP", "it is %s off the mesh's", short(skew)))
+		found = append(found, finds(levelWarn, "clock", "set this machine's clock, and keep it with NTP", "it is %s off the mesh's", terminal.Short(skew)))
 	}
 	found = append(found, d.checkToken(ctx)...)
 	return append(found, d.checkPeers(ctx)...)
@@ -53,7 +54,7 @@ func (d *patient) checkToken(ctx context.Context) []finding {
 	if c.Token == nil {
 		with = "without a token"
 	}
-	return []finding{good(check, "our mailbox can be read %s, %s in it", with, count(len(box.Messages), "message"))}
+	return []finding{good(check, "our mailbox can be read %s, %s in it", with, terminal.Count(len(box.Messages), "message"))}
 }
 
 // checkPeers looks for those we are configured to speak with.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle/prompt"
 )
 
@@ -33,7 +34,7 @@ func (d *patient) checkPrompt(context.Context) []finding {
 		}
 	}
 	if len(faults) == 0 {
-		return []finding{good(check, "%s of %d from %s", count(own, "layer"), len(view.Layers), d.agent.Prompts)}
+		return []finding{good(check, "%s of %d from %s", terminal.Count(own, "layer"), len(view.Layers), d.agent.Prompts)}
 	}
 	var found []finding
 	for _, fault := range faults {

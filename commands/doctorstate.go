@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -142,7 +143,7 @@ func (d *patient) checkClock(context.Context) []finding {
 	now := d.now()
 	if ahead := d.state.LastStep.Sub(now); ahead > longestSkew {
 		return []finding{finds(levelWarn, check, "set this machine's clock, and keep it with NTP",
-			"it is %s behind the last poll: it was set back, or was wrong then", short(ahead))}
+			"it is %s behind the last poll: it was set back, or was wrong then", terminal.Short(ahead))}
 	}
 	return []finding{good(check, "%s", now.Local().Format("2006-01-02 15:04:05 -0700 MST"))}
 }
@@ -163,9 +164,9 @@ func (d *patient) checkState(context.Context) []finding {
 		found = append(found, finds(levelInfo, "polls", "`agentstateloop poll --dry-run` shows what the first would do: it takes the mail that is unread, and from then on what comes", "none yet"))
 	case now.Sub(s.NextDue) > lateness:
 		hint := whoPolls(d.mode()) + " the file log in the state directory has a line for each poll"
-		found = append(found, finds(levelWarn, "polls", hint, "the poll of %s (%s) did not come", clock(s.NextDue, now), distance(s.NextDue, now)))
+		found = append(found, finds(levelWarn, "polls", hint, "the poll of %s (%s) did not come", terminal.Clock(s.NextDue, now), terminal.Distance(s.NextDue, now)))
 	default:
-		found = append(found, good("polls", "the last change was %s, the next poll is due %s", distance(s.LastStep, now), distance(s.NextDue, now)))
+		found = append(found, good("polls", "the last change was %s, the next poll is due %s", terminal.Distance(s.LastStep, now), terminal.Distance(s.NextDue, now)))
 	}
 	if s.Halted() {
 		found = append(found, finds(levelWarn, "halt", liftedBy(cycle.HaltedBy(s))+" lifts it", "HALT is on: no turns, no mail"))
@@ -173,13 +174,13 @@ func (d *patient) checkState(context.Context) []finding {
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]
 		found = append(found, finds(levelWarn, "credentials", "correct it: each poll reads it anew",
-			"%s was refused %s in a row, since %s: %s", name, count(c.Failures, "time"), clock(c.Since, now), c.Reason))
+			"%s was refused %s in a row, since %s: %s", name, terminal.Count(c.Failures, "time"), terminal.Clock(c.Since, now), c.Reason))
 	}
 	if s.Quarantined > 0 {
-		found = append(found, finds(levelInfo, "quarantine", "`agentstateloop inbox list --quarantined` shows why", "%s did not pass the gate", count(s.Quarantined, "message")))
+		found = append(found, finds(levelInfo, "quarantine", "`agentstateloop inbox list --quarantined` shows why", "%s did not pass the gate", terminal.Count(s.Quarantined, "message")))
 	}
 	if s.Undeliverable > 0 {
-		found = append(found, finds(levelWarn, "outbox", "`agentstateloop history` has the reasons", "%s could not be delivered", count(s.Undeliverable, "message")))
+		found = append(found, finds(levelWarn, "outbox", "`agentstateloop history` has the reasons", "%s could not be delivered", terminal.Count(s.Undeliverable, "message")))
 	}
 	return found
 }

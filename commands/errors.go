@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"strings"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/mesh"
@@ -27,34 +27,17 @@ const (
 	exitBusy    = 75 // EX_TEMPFAIL of sysexits: another poll is at it
 )
 
-// usageError says that the command line is wrong.
-type usageError struct{ text, hint string }
-
-func (e *usageError) Error() string { return e.text }
-
 // sourceError says that the cycle ran but could not read every source.
 type sourceError struct{ failed []string }
 
 func (e *sourceError) Error() string { return strings.Join(e.failed, "; ") }
-
-// hinted is an error with advice.
-type hinted struct {
-	error
-	hint string
-}
-
-func (e *hinted) Unwrap() error { return e.error }
-
-func usagef(hint, format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...), hint}
-}
 
 // exitCode is the one place where an error becomes an exit code.
 func exitCode(err error) int {
 	if err == nil {
 		return exitDone
 	}
-	if _, ok := errors.AsType[*usageError](err); ok {
+	if _, ok := errors.AsType[*terminal.UsageError](err); ok {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*configError](err); ok {
@@ -80,14 +63,8 @@ func hintOf(err error) string { return cmp.Or(ownHint(err), generalHint(err)) }
 
 // ownHint is the advice that an error brings along.
 func ownHint(err error) string {
-	if e, ok := errors.AsType[*usageError](err); ok {
-		return e.hint
-	}
-	if e, ok := errors.AsType[*configError](err); ok {
-		return e.hint
-	}
-	if e, ok := errors.AsType[*hinted](err); ok {
-		return e.hint
+	if hint := terminal.HintOf(err); hint != "" {
+		return hint
 	}
 	switch {
 	case errors.Is(err, cycle.ErrBusy):

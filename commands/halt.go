@@ -13,7 +13,7 @@ What was held goes out after resume.
 
 Example:
   agentstateloop halt --reason "it is spending too much"`,
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the history"}},
+		Flags:  []cli.Flag{reasonFlag()},
 		Action: func(c *cli.Context) error { return p.switchHalt(c, true) },
 	}
 }
@@ -27,7 +27,7 @@ held. A HALT set on the mesh is lifted there.
 
 Example:
   agentstateloop resume`,
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the history"}},
+		Flags:  []cli.Flag{reasonFlag()},
 		Action: func(c *cli.Context) error { return p.switchHalt(c, false) },
 	}
 }
@@ -50,15 +50,15 @@ func (p *program) switchHalt(c *cli.Context, on bool) error {
 	}
 	p.follow(c.Context, a)
 	if c.Bool("json") {
-		return p.printJSON(halted{Agent: a.Handle, Halted: s.Halted()})
+		return p.out.JSON(halted{Agent: a.Handle, Halted: s.Halted()})
 	}
 	switch {
 	case s.HaltedHere:
-		p.printf("@%s is HALTED: no turns, no mail, until `%s resume`\n", a.Handle, name)
+		p.out.Printf("@%s is HALTED: no turns, no mail, until `%s resume`\n", a.Handle, name)
 	case s.HaltedMesh:
-		p.printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
+		p.out.Printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
 	default:
-		p.printf("@%s goes on\n", a.Handle)
+		p.out.Printf("@%s goes on\n", a.Handle)
 	}
 	return nil
 }

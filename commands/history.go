@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/state"
 )
 
@@ -35,9 +36,9 @@ Example:
   agentstateloop history --cost --by sender`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "n", Usage: "`LINES`: how many; 0 for all", Value: 20},
-			&cli.BoolFlag{Name: "follow", Usage: "go on with what happens from now on", DisableDefaultText: true},
+			switchFlag("follow", "go on with what happens from now on"),
 			&cli.StringFlag{Name: "search", Usage: "what was said before that has to do with these `WORDS`"},
-			&cli.BoolFlag{Name: "cost", Usage: "what turns have cost", DisableDefaultText: true},
+			switchFlag("cost", "what turns have cost"),
 			&cli.StringFlag{Name: "by", Usage: "`WHAT`: with --cost, by turn, day, month or sender", DefaultText: byDay},
 		},
 		Action: p.history,
@@ -50,7 +51,7 @@ func (p *program) history(c *cli.Context) error {
 	}
 	n := c.Int("n")
 	if n < 0 {
-		return usagef("see "+name+" history --help", "-n wants a number of lines, 0 for all")
+		return terminal.Usagef("see "+name+" history --help", "-n wants a number of lines, 0 for all")
 	}
 	if c.IsSet("search") {
 		return p.historySearch(c)
@@ -59,7 +60,7 @@ func (p *program) history(c *cli.Context) error {
 		return p.historyCost(c)
 	}
 	if c.IsSet("by") {
-		return usagef("see "+name+" history --help", "--by says how to sum up --cost, and that is not asked for")
+		return terminal.Usagef("see "+name+" history --help", "--by says how to sum up --cost, and that is not asked for")
 	}
 	a, err := p.agent(c)
 	if err != nil {
@@ -68,9 +69,9 @@ func (p *program) history(c *cli.Context) error {
 	tail := historyTail{store: a.Store, most: n}
 	print := func(l state.Line) error {
 		if c.Bool("json") {
-			return writeJSON(p.stdout, l, "")
+			return p.out.JSONLine(l)
 		}
-		_, err := fmt.Fprintln(p.stdout, lineText(l, p.now()))
+		_, err := fmt.Fprintln(p.out.Stdout, lineText(l, p.now()))
 		return err
 	}
 	if err := tail.print(print); err != nil || !c.Bool("follow") {
@@ -177,7 +178,7 @@ func lineText(l state.Line, now time.Time) string {
 	parts := []string{fmt.Sprintf("%-10s", l.Kind)}
 	add := func(format string, text string) {
 		if text != "" {
-			parts = append(parts, fmt.Sprintf(format, oneLine(text)))
+			parts = append(parts, fmt.Sprintf(format, terminal.Line(text)))
 		}
 	}
 	if l.New != "" {
@@ -206,5 +207,5 @@ func lineText(l state.Line, now time.Time) string {
 			break
 		}
 	}
-	return clock(l.At, now) + "  " + strings.Join(parts, " ")
+	return terminal.Clock(l.At, now) + "  " + strings.Join(parts, " ")
 }

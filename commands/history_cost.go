@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/state"
 )
 
@@ -45,11 +46,11 @@ type costs struct {
 func (p *program) historyCost(c *cli.Context) error {
 	by := cmp.Or(c.String("by"), byDay)
 	if !slices.Contains([]string{byTurn, byDay, byMonth, bySender}, by) {
-		return usagef("", "--by %q is not one of: turn, day, month, sender", by)
+		return terminal.Usagef("", "--by %q is not one of: turn, day, month, sender", by)
 	}
 	for _, flag := range []string{"n", "follow"} {
 		if c.IsSet(flag) {
-			return usagef("", "--cost sums up the whole history: --%s has no meaning with it", flag)
+			return terminal.Usagef("", "--cost sums up the whole history: --%s has no meaning with it", flag)
 		}
 	}
 	a, err := p.agent(c)
@@ -65,7 +66,7 @@ func (p *program) historyCost(c *cli.Context) error {
 		slices.SortStableFunc(sum.Rows, func(a, b *costRow) int { return cmp.Compare(b.cost, a.cost) })
 	}
 	if c.Bool("json") {
-		return p.printJSON(sum)
+		return p.out.JSON(sum)
 	}
 	return p.printCosts(sum)
 }
@@ -109,15 +110,15 @@ func (r *costRow) add(sp state.Spending) {
 
 func (p *program) printCosts(s costs) error {
 	if len(s.Rows) == 0 {
-		p.printf("nothing that is known of was spent\n")
+		p.out.Printf("nothing that is known of was spent\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(p.out.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(r costRow) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t", cmp.Or(oneLine(r.Key), "unknown"),
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t", cmp.Or(terminal.Line(r.Key), "unknown"),
 			r.Calls, r.Tokens.Input, r.Tokens.Output, r.Tokens.CacheRead, r.Tokens.CacheWrite, r.cost)
 		if r.From != "" {
-			fmt.Fprintf(w, " %s", oneLine(r.From))
+			fmt.Fprintf(w, " %s", terminal.Line(r.From))
 		}
 		fmt.Fprintln(w)
 	}
@@ -131,7 +132,7 @@ func (p *program) printCosts(s costs) error {
 		return err
 	}
 	if len(s.Unpriced) > 0 {
-		p.warn("no price is known of %s: counted as the dearest model there is; set [prices.%q]", strings.Join(s.Unpriced, ", "), s.Unpriced[0])
+		p.out.Warn("no price is known of %s: counted as the dearest model there is; set [prices.%q]", strings.Join(s.Unpriced, ", "), s.Unpriced[0])
 	}
 	return nil
 }

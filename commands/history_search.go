@@ -3,6 +3,7 @@ package commands
 import (
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -20,7 +21,7 @@ type searched struct {
 func (p *program) historySearch(c *cli.Context) error {
 	for _, flag := range []string{"cost", "by", "follow"} {
 		if c.IsSet(flag) {
-			return usagef("", "--search looks for what was said: --%s has no meaning with it", flag)
+			return terminal.Usagef("", "--search looks for what was said: --%s has no meaning with it", flag)
 		}
 	}
 	n := foundByDefault
@@ -28,7 +29,7 @@ func (p *program) historySearch(c *cli.Context) error {
 		n = c.Int("n")
 	}
 	if n < 1 {
-		return usagef("see "+name+" history --help", "--search wants -n to be 1 or more")
+		return terminal.Usagef("see "+name+" history --help", "--search wants -n to be 1 or more")
 	}
 	search := func(a *cycle.Agent) (string, error) { return a.SearchHistory(c.String("search"), n) }
 	if p.env("AGENTSTATELOOP_TURN") != "" {
@@ -47,12 +48,12 @@ func (p *program) historySearch(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(searched{Agent: a.Handle, Query: c.String("search"), Found: found})
+		return p.out.JSON(searched{Agent: a.Handle, Query: c.String("search"), Found: found})
 	}
 	if found == "" {
-		p.printf("nothing was found\n")
+		p.out.Printf("nothing was found\n")
 		return nil
 	}
-	p.printf("%s\n", printable(found))
+	p.out.Printf("%s\n", terminal.Text(found))
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
@@ -31,7 +31,7 @@ to be from, and why.
 Example:
   agentstateloop inbox list --json
   agentstateloop inbox list --quarantined`,
-				Flags:  []cli.Flag{&cli.BoolFlag{Name: "quarantined", Usage: "what was kept out, and why", DisableDefaultText: true}},
+				Flags:  []cli.Flag{switchFlag("quarantined", "what was kept out, and why")},
 				Action: p.inboxList,
 			},
 			{
@@ -65,15 +65,15 @@ func (p *program) inboxList(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(append([]state.Message{}, s.Inbox...))
+		return p.out.JSON(append([]state.Message{}, s.Inbox...))
 	}
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	w := p.out.Table()
 	for _, m := range s.Inbox {
 		status := string(m.Status)
 		if m.Status == state.Deferred {
-			status += " until " + clock(m.NextRetryAt, p.now())
+			status += " until " + terminal.Clock(m.NextRetryAt, p.now())
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, clock(m.At, p.now()), m.Source, oneLine(m.From), status)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, p.now()), m.Source, terminal.Line(m.From), status)
 	}
 	return w.Flush()
 }
@@ -109,14 +109,14 @@ func (p *program) inboxShow(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(v)
+		return p.out.JSON(v)
 	}
-	p.printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", oneLine(m.Key), oneLine(m.From), m.Source, clock(m.At, p.now()), m.Status)
+	p.out.Printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", terminal.Line(m.Key), terminal.Line(m.From), m.Source, terminal.Clock(m.At, p.now()), m.Status)
 	if v.Subject != "" {
-		p.printf("subject: %s\n", oneLine(v.Subject))
+		p.out.Printf("subject: %s\n", terminal.Line(v.Subject))
 	}
 	p.printReceipt(v.Receipt)
-	p.printf("\n%s\n", strings.TrimSuffix(printable(v.Text), "\n"))
+	p.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Text(v.Text), "\n"))
 	return nil
 }
 
@@ -148,7 +148,7 @@ func findMessage(a *cycle.Agent, which string) (state.Message, error) {
 		}
 	}
 	if found == nil {
-		return state.Message{}, &hinted{fmt.Errorf("there is no message %q", which), "see " + name + " inbox list [--quarantined], and " + name + " history"}
+		return state.Message{}, terminal.WithHint(fmt.Errorf("there is no message %q", which), "see "+name+" inbox list [--quarantined], and "+name+" history")
 	}
 	return *found, nil
 }

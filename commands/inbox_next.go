@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -50,7 +51,7 @@ Example:
 
 Example:
   agentstateloop inbox drop 12 --reason "answered by hand"`,
-			Flags:  []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the history"}},
+			Flags:  []cli.Flag{reasonFlag()},
 			Action: p.inboxDrop,
 		},
 		p.releaseCommand(),
@@ -70,13 +71,13 @@ func (p *program) inboxNext(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(m)
+		return p.out.JSON(m)
 	}
-	p.printf("turn:  %s\nepoch: %d\nfrom:  %s (%s)\n", m.TurnID, m.Epoch, oneLine(m.From), m.Source)
+	p.out.Printf("turn:  %s\nepoch: %d\nfrom:  %s (%s)\n", m.TurnID, m.Epoch, terminal.Line(m.From), m.Source)
 	if m.Note != "" {
-		p.printf("note:  %s\n", oneLine(m.Note))
+		p.out.Printf("note:  %s\n", terminal.Line(m.Note))
 	}
-	p.printf("\n%s\n", strings.TrimSuffix(printable(m.Text), "\n"))
+	p.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Text(m.Text), "\n"))
 	return nil
 }
 
@@ -105,7 +106,7 @@ func (p *program) inboxRetry(c *cli.Context) error {
 			return err
 		}
 		if err := a.Detach(); err != nil {
-			p.warn("%v; the next poll runs the turn", err)
+			p.out.Warn("%v; the next poll runs the turn", err)
 		}
 		return nil
 	})

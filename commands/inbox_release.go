@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -35,18 +35,18 @@ func (p *program) quarantineList(c *cli.Context, a *cycle.Agent) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(append([]cycle.Quarantined{}, items...))
+		return p.out.JSON(append([]cycle.Quarantined{}, items...))
 	}
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	w := p.out.Table()
 	for _, q := range items {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s: %s\n", oneLine(q.Key), clock(q.At, p.now()), oneLine(q.From), q.Gate, oneLine(q.Reason))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s: %s\n", terminal.Line(q.Key), terminal.Clock(q.At, p.now()), terminal.Line(q.From), q.Gate, terminal.Line(q.Reason))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	s, err := a.Store.Read()
 	if err == nil && s.Unkept > 0 {
-		p.warn("%s more came than quarantine takes; mails among them are still in the mailbox, unread", count(s.Unkept, "item"))
+		p.out.Warn("%s more came than quarantine takes; mails among them are still in the mailbox, unread", terminal.Count(s.Unkept, "item"))
 	}
 	return err
 }
@@ -73,14 +73,14 @@ func (p *program) quarantineShow(c *cli.Context, a *cycle.Agent) (shown bool, er
 		return false, err
 	}
 	if c.Bool("json") {
-		return true, p.printJSON(v)
+		return true, p.out.JSON(v)
 	}
-	p.printf("key:     %s\nfrom:    %s (%s, not proved)\nat:      %s\nstatus:  quarantined by gate %s: %s\n",
-		oneLine(q.Key), oneLine(q.From), q.Source, clock(q.At, p.now()), q.Gate, oneLine(q.Reason))
+	p.out.Printf("key:     %s\nfrom:    %s (%s, not proved)\nat:      %s\nstatus:  quarantined by gate %s: %s\n",
+		terminal.Line(q.Key), terminal.Line(q.From), q.Source, terminal.Clock(q.At, p.now()), q.Gate, terminal.Line(q.Reason))
 	if q.Subject != "" {
-		p.printf("subject: %s\n", oneLine(q.Subject))
+		p.out.Printf("subject: %s\n", terminal.Line(q.Subject))
 	}
-	p.printf("\n%s\n", strings.TrimSuffix(printable(v.Text), "\n"))
+	p.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Text(v.Text), "\n"))
 	return true, nil
 }
 
@@ -96,19 +96,19 @@ func (p *program) inboxRelease(c *cli.Context) error {
 	already, err := a.Release(c.Context, key)
 	switch {
 	case errors.Is(err, cycle.ErrNotQuarantined):
-		return &hinted{err, "see " + name + " inbox list --quarantined; inbox show KEY shows what became of a message"}
+		return terminal.WithHint(err, "see "+name+" inbox list --quarantined; inbox show KEY shows what became of a message")
 	case err != nil:
 		return err
 	case already:
-		p.warn("%s was taken before, and is not taken again", key)
+		p.out.Warn("%s was taken before, and is not taken again", key)
 	}
 	if err := a.Detach(); err != nil {
-		p.warn("%v; the next poll runs the turn", err)
+		p.out.Warn("%v; the next poll runs the turn", err)
 	}
 	if !c.Bool("json") {
 		return nil
 	}
-	return p.printJSON(struct {
+	return p.out.JSON(struct {
 		Key      string `json:"key"`
 		Released bool   `json:"released"`
 	}{key, !already})

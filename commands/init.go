@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -33,7 +34,7 @@ Example:
     --address artificer3120@gmail.com --password-stdin <password`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "handle", Usage: "the agent's `NAME`; its callsign is @NAME"},
-			repeated("operator", "your own `ADDRESS`; may be repeated"),
+			repeatedFlag("operator", "your own `ADDRESS`; may be repeated"),
 			&cli.StringFlag{Name: "address", Usage: "the agent's own mail `ADDRESS`"},
 			&cli.StringFlag{Name: "preset", Usage: "`NAME`: gmail, fastmail, outlook, generic or none"},
 			&cli.StringFlag{Name: "imap-host", Usage: "`HOST` of the mailbox, or HOST:PORT"},
@@ -43,12 +44,12 @@ Example:
 			&cli.StringFlag{Name: "require", Usage: "`NAME`: what proves your mail, dmarc or challenge"},
 			&cli.StringFlag{Name: "fallback", Usage: "`NAME`: challenge, to be asked about what is not proved"},
 			&cli.StringFlag{Name: "password-file", Usage: "`FILE` (0600) with the mailbox's password"},
-			&cli.BoolFlag{Name: "password-stdin", Usage: "write stdin to that file", DisableDefaultText: true},
-			repeated("password-command", "`WORD` of what prints it; may be repeated"),
+			switchFlag("password-stdin", "write stdin to that file"),
+			repeatedFlag("password-command", "`WORD` of what prints it; may be repeated"),
 			&cli.StringFlag{Name: "client-id", Usage: "`ID` of your application, for OAuth2"},
 			&cli.StringFlag{Name: "client-secret-file", Usage: "`FILE` (0600) with its secret"},
 			&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec, claude, codex, gemini, api or none"},
-			repeated("command", "`WORD` of the agent's command; may be repeated"),
+			repeatedFlag("command", "`WORD` of the agent's command; may be repeated"),
 			&cli.StringFlag{Name: "api-provider", Usage: "`NAME`: anthropic, or openai for all who speak that"},
 			&cli.StringFlag{Name: "api-model", Usage: "the provider's `NAME` of a model"},
 			&cli.StringFlag{Name: "api-base-url", Usage: "`URL` of another provider, or of a server of yours"},
@@ -57,35 +58,16 @@ Example:
 			&cli.StringFlag{Name: "state-dir", Usage: "`FOLDER` of the agent's state"},
 			&cli.StringFlag{Name: "mesh-url", Usage: "`URL` of the mesh"},
 			&cli.StringFlag{Name: "mesh-token-file", Usage: "`FILE` (0600) with the agent's token"},
-			repeated("peer", "`HANDLE` that is answered; may be repeated"),
+			repeatedFlag("peer", "`HANDLE` that is answered; may be repeated"),
 			&cli.StringFlag{Name: "keymaster", Usage: "`HANDLE` that is told of failing passwords"},
 			&cli.StringFlag{Name: "schedule", Usage: "`MODE`: who polls: crontab, fixed or none"},
 			&cli.StringFlag{Name: "crontab", Usage: "the crontab `PROGRAM`"},
-			&cli.BoolFlag{Name: "print", Usage: "only print the configuration", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "no-network", Usage: "doctor leaves servers alone", DisableDefaultText: true},
+			switchFlag("print", "only print the configuration"),
+			switchFlag("no-network", "doctor leaves servers alone"),
 		},
 		Action: p.init,
 	}
 }
-
-// words is the value of a flag that may be repeated.
-type words []string
-
-// Set takes one more.
-func (w *words) Set(word string) error {
-	*w = append(*w, word)
-	return nil
-}
-
-// String is all, for --help.
-func (w *words) String() string { return strings.Join(*w, " ") }
-
-func repeated(flag, usage string) cli.Flag {
-	return &cli.GenericFlag{Name: flag, Usage: usage, Value: &words{}}
-}
-
-// wordsOf is what a repeated flag was given.
-func wordsOf(c *cli.Context, flag string) []string { return *c.Generic(flag).(*words) }
 
 // initiated is what init --json prints.
 type initiated struct {
@@ -119,7 +101,7 @@ func (p *program) init(c *cli.Context) error {
 	} else if err != nil {
 		return err
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return &hinted{fmt.Errorf("%s is a link to nothing", path), "remove it, or make the file that it points to"}
+		return terminal.WithHint(fmt.Errorf("%s is a link to nothing", path), "remove it, or make the file that it points to")
 	}
 	a, err := p.load(path)
 	if err != nil {
@@ -137,10 +119,10 @@ func (p *program) init(c *cli.Context) error {
 	result.Next = p.next(a, found)
 	if c.Bool("json") {
 		result.Checks = findingsJSON(found)
-		return p.printJSON(result)
+		return p.out.JSON(result)
 	}
 	p.printFindings(found)
-	p.printf("\n%s\n", result.Next)
+	p.out.Printf("\n%s\n", result.Next)
 	return nil
 }
 
@@ -168,7 +150,7 @@ func (p *program) printConfig(c *cli.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	p.printf("%s", s.text())
+	p.out.Printf("%s", s.text())
 	return nil
 }
 
@@ -180,7 +162,7 @@ func (p *program) lay(s setup, path string) (created bool, err error) {
 	for _, secret := range s.secrets() {
 		written, err := writeNew(secret.file, secret.value+"\n")
 		if err == nil && !written {
-			err = &hinted{fmt.Errorf("%s is there already", secret.file), "leave it out to use what is in that, or remove it"}
+			err = terminal.WithHint(fmt.Errorf("%s is there already", secret.file), "leave it out to use what is in that, or remove it")
 		}
 		if err != nil {
 			return false, fmt.Errorf("write %s: %w", secret.what, err)
@@ -232,17 +214,17 @@ func writeNew(path, text string) (written bool, err error) {
 func (p *program) tellLaid(c *cli.Context, r initiated, s setup) {
 	if r.Created {
 		for _, secret := range s.secrets() {
-			p.printf("wrote %s (mode 0600)\n", secret.file)
+			p.out.Printf("wrote %s (mode 0600)\n", secret.file)
 		}
-		p.printf("wrote %s (mode 0600)\n\n", r.Config)
+		p.out.Printf("wrote %s (mode 0600)\n\n", r.Config)
 		return
 	}
-	p.printf("kept %s, which is there already\n\n", r.Config)
+	p.out.Printf("kept %s, which is there already\n\n", r.Config)
 	switch handle := c.String("handle"); {
 	case handle != r.Agent && validHandle(handle):
-		p.warn("%s is of @%s; give @%s a file of its own: --config %s", r.Config, r.Agent, handle, filepath.Join(filepath.Dir(r.Config), handle+".toml"))
+		p.out.Warn("%s is of @%s; give @%s a file of its own: --config %s", r.Config, r.Agent, handle, filepath.Join(filepath.Dir(r.Config), handle+".toml"))
 	case describes(c):
-		p.warn("what the flags say of the agent is not in it: edit it, or give another agent a file of its own with --config FILE")
+		p.out.Warn("what the flags say of the agent is not in it: edit it, or give another agent a file of its own with --config FILE")
 	}
 }
 
@@ -261,7 +243,7 @@ func (p *program) install(ctx context.Context, a *cycle.Agent) {
 		return
 	}
 	if _, err := a.Install(ctx); err != nil {
-		p.warn("install crontab line: %v", err)
+		p.out.Warn("install crontab line: %v", err)
 	}
 }
 

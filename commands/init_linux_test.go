@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cron/crontest"
 )
 
@@ -69,7 +70,7 @@ func startInit(t *testing.T) *dialogue {
 	d.cancel = cancel
 	t.Cleanup(cancel)
 	p := program{
-		stdin: d.tty, stdout: io.Discard, stderr: write,
+		stdin: d.tty, out: terminal.Output{Stdout: io.Discard, Stderr: write},
 		environ:    []string{"PATH=/usr/bin:/bin"},
 		home:       func() (string, error) { return d.dir, nil },
 		executable: func() (string, error) { return filepath.Join(d.dir, name), nil },

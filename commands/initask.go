@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/mail"
 	"agentstateloop/turn"
 )
@@ -22,7 +23,7 @@ func (p *program) answers(c *cli.Context, path string) (setup, error) {
 	if err != nil {
 		return setup{}, err
 	}
-	a := p.asker()
+	a := terminal.NewAsker(p.stdin, p.out.Stderr, &p.secrets)
 	s := setup{
 		caFile: c.String("ca-file"), meshURL: c.String("mesh-url"), meshTokenFile: c.String("mesh-token-file"),
 		peers: wordsOf(c, "peer"), keymaster: c.String("keymaster"), workdir: c.String("workdir"),
@@ -47,23 +48,23 @@ func (p *program) answers(c *cli.Context, path string) (setup, error) {
 }
 
 // askMail learns who speaks with whom, and where.
-func (s *setup) askMail(c *cli.Context, a *asker) error {
+func (s *setup) askMail(c *cli.Context, a *terminal.Asker) error {
 	ctx := c.Context
 	var err error
 	choice := c.String("preset")
 	if choice != "" && !slices.Contains(presetNames(), choice) {
-		return usagef("", "--preset %s: is none of: %s", choice, strings.Join(presetNames(), ", "))
+		return terminal.Usagef("", "--preset %s: is none of: %s", choice, strings.Join(presetNames(), ", "))
 	}
 	if choice != presetNone {
 		s.operators = wordsOf(c, "operator")
 		if len(s.operators) == 0 {
-			operator, err := a.ask(ctx, "", "operator", "your own mail address, which you write from", "", isAddress)
+			operator, err := a.Ask(ctx, "", terminal.Question{Flag: "operator", Text: "your own mail address, which you write from", Check: isAddress})
 			if err != nil {
 				return err
 			}
 			s.operators = []string{operator}
 		}
-		if s.address, err = a.ask(ctx, c.String("address"), "address", "the agent's mail address, one of its own", "", isAddress); err != nil {
+		if s.address, err = a.Ask(ctx, c.String("address"), terminal.Question{Flag: "address", Text: "the agent's mail address, one of its own", Check: isAddress}); err != nil {
 			return err
 		}
 	}
@@ -71,7 +72,7 @@ func (s *setup) askMail(c *cli.Context, a *asker) error {
 	if !validHandle(guess) {
 		guess = ""
 	}
-	if s.handle, err = a.ask(ctx, c.String("handle"), "handle", "the agent's name, which calls it as @NAME", guess, isHandle); err != nil || s.address == "" {
+	if s.handle, err = a.Ask(ctx, c.String("handle"), terminal.Question{Flag: "handle", Text: "the agent's name, which calls it as @NAME", Guess: guess, Check: isHandle}); err != nil || s.address == "" {
 		return err
 	}
 	if choice == "" {
@@ -80,13 +81,13 @@ func (s *setup) askMail(c *cli.Context, a *asker) error {
 	if choice == "" && c.String("imap-host") != "" {
 		choice = "generic"
 	}
-	if choice, err = a.ask(ctx, choice, "preset", "its mail provider ("+strings.Join(presetNames()[:4], ", ")+")", "generic", isPreset); err != nil {
+	if choice, err = a.Ask(ctx, choice, terminal.Question{Flag: "preset", Text: "its mail provider (" + strings.Join(presetNames()[:4], ", ") + ")", Guess: "generic", Check: isPreset}); err != nil {
 		return err
 	}
 	return s.askHosts(c, a, presets()[choice], choice)
 }
 
-func (s *setup) askHosts(c *cli.Context, a *asker, known preset, choice string) error {
+func (s *setup) askHosts(c *cli.Context, a *terminal.Asker, known preset, choice string) error {
 	var err error
 	ctx := c.Context
 	s.imap, s.smtp = known.imap, known.smtp
@@ -94,16 +95,16 @@ func (s *setup) askHosts(c *cli.Context, a *asker, known preset, choice string) 
 		s.smtp = "smtp.office365.com:587" // a firm's own domain
 	}
 	if given := c.String("imap-host"); given != "" || s.imap == "" {
-		if s.imap, err = a.ask(ctx, given, "imap-host", "its IMAP server", "imap."+domainOf(s.address), isHost); err != nil {
+		if s.imap, err = a.Ask(ctx, given, terminal.Question{Flag: "imap-host", Text: "its IMAP server", Guess: "imap." + domainOf(s.address), Check: isHost}); err != nil {
 			return err
 		}
 		s.imap = withPort(s.imap, "993")
 	}
 	if given := c.String("smtp-host"); given != "" || s.smtp == "" {
-		if given == "" && a.terminal == nil {
+		if given == "" && !a.CanAsk() {
 			given = smtpBeside(s.imap)
 		}
-		if s.smtp, err = a.ask(ctx, given, "smtp-host", "its SMTP server", smtpBeside(s.imap), isHost); err != nil {
+		if s.smtp, err = a.Ask(ctx, given, terminal.Question{Flag: "smtp-host", Text: "its SMTP server", Guess: smtpBeside(s.imap), Check: isHost}); err != nil {
 			return err
 		}
 		s.smtp = withPort(s.smtp, "465")
@@ -116,39 +117,39 @@ func (s *setup) askHosts(c *cli.Context, a *asker, known preset, choice string) 
 	s.passwordCommand = wordsOf(c, "password-command")
 	switch {
 	case s.require != "" && s.require != mail.RequireDMARC && s.require != mail.RequireChallenge:
-		return usagef("", "--require %s: is none of: dmarc, challenge", s.require)
+		return terminal.Usagef("", "--require %s: is none of: dmarc, challenge", s.require)
 	case c.String("authserv-id") != "" && s.require == mail.RequireChallenge:
-		return usagef("leave one of them out", "--authserv-id is for --require dmarc: with challenge nothing that the mail server says is believed")
+		return terminal.Usagef("leave one of them out", "--authserv-id is for --require dmarc: with challenge nothing that the mail server says is believed")
 	}
 	if s.clientID != "" && s.provider == "" {
-		return usagef("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id is for --preset gmail and outlook")
+		return terminal.Usagef("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id is for --preset gmail and outlook")
 	}
 	if known.onlyOAuth && s.clientID == "" {
-		s.clientID, err = a.ask(ctx, "", "client-id", "the client id of the application you registered with the provider, which takes no passwords (OAuth2, see docs/operating.md)", "", isText)
+		s.clientID, err = a.Ask(ctx, "", terminal.Question{Flag: "client-id", Text: "the client id of the application you registered with the provider, which takes no passwords (OAuth2, see docs/operating.md)", Check: isText})
 	}
 	return err
 }
 
 // askTurn learns what answers.
-func (s *setup) askTurn(c *cli.Context, a *asker) error {
+func (s *setup) askTurn(c *cli.Context, a *terminal.Asker) error {
 	var err error
 	runner := c.String("runner")
 	if runner == "" && len(s.command) > 0 {
 		runner = "exec"
 	}
 	found := foundRunner(s.path)
-	if a.terminal == nil && runner == "" {
+	if !a.CanAsk() && runner == "" {
 		runner = found
 	}
 	guess := found
 	if guess == "" {
 		guess = "exec"
 	}
-	if s.runner, err = a.ask(c.Context, runner, "runner", "what answers: claude, codex, gemini, api (a model, with no other program), exec (a program of yours) or none", guess, isRunner); err != nil {
+	if s.runner, err = a.Ask(c.Context, runner, terminal.Question{Flag: "runner", Text: "what answers: claude, codex, gemini, api (a model, with no other program), exec (a program of yours) or none", Guess: guess, Check: isRunner}); err != nil {
 		return err
 	}
 	if s.runner == "exec" && len(s.command) == 0 {
-		command, err := a.ask(c.Context, "", "command", "that program, which gets the prompt on stdin and prints the answer", "", isText)
+		command, err := a.Ask(c.Context, "", terminal.Question{Flag: "command", Text: "that program, which gets the prompt on stdin and prints the answer", Check: isText})
 		if err != nil {
 			return err
 		}
@@ -158,34 +159,34 @@ func (s *setup) askTurn(c *cli.Context, a *asker) error {
 }
 
 // askAPI learns which model answers, if the loop in the box does.
-func (s *setup) askAPI(c *cli.Context, a *asker) error {
+func (s *setup) askAPI(c *cli.Context, a *terminal.Asker) error {
 	given := map[string]string{}
 	for _, flag := range []string{"api-provider", "api-model", "api-base-url", "api-key-file"} {
 		if given[flag] = c.String(flag); given[flag] != "" && s.runner != turn.API {
-			return usagef("add --runner api", "--%s is for --runner api", flag)
+			return terminal.Usagef("add --runner api", "--%s is for --runner api", flag)
 		}
 	}
 	if s.runner != turn.API {
 		return nil
 	}
 	var err error
-	if s.apiProvider, err = a.ask(c.Context, given["api-provider"], "api-provider", "whose API: anthropic, or openai, which many others speak", providerAnthropic, isProvider); err != nil {
+	if s.apiProvider, err = a.Ask(c.Context, given["api-provider"], terminal.Question{Flag: "api-provider", Text: "whose API: anthropic, or openai, which many others speak", Guess: providerAnthropic, Check: isProvider}); err != nil {
 		return err
 	}
 	guess := ""
 	if s.apiProvider == providerAnthropic {
 		guess = usualModel
 	}
-	s.apiModel, err = a.ask(c.Context, given["api-model"], "api-model", "the provider's name of the model", guess, isText)
+	s.apiModel, err = a.Ask(c.Context, given["api-model"], terminal.Question{Flag: "api-model", Text: "the provider's name of the model", Guess: guess, Check: isText})
 	s.apiURL, s.apiKeyFile = given["api-base-url"], given["api-key-file"]
 	return err
 }
 
 // askKey learns where the key of the API is, and if need be the key. A server of
 // one's own may want none.
-func (p *program) askKey(c *cli.Context, a *asker, s *setup, config string) error {
+func (p *program) askKey(c *cli.Context, a *terminal.Asker, s *setup, config string) error {
 	own := s.apiURL != "" // a server that may want none
-	if s.runner != turn.API || s.apiKeyFile != "" || own && a.terminal == nil {
+	if s.runner != turn.API || s.apiKeyFile != "" || own && !a.CanAsk() {
 		return nil
 	}
 	s.apiKeyFile = defaultFile(config, s.handle, "api-key")
@@ -195,15 +196,15 @@ func (p *program) askKey(c *cli.Context, a *asker, s *setup, config string) erro
 	if _, err := os.Lstat(s.apiKeyFile); err == nil {
 		return nil
 	}
-	if a.terminal == nil {
-		return usagef("see agentstateloop init --help", "--api-key-file is missing, and there is no terminal to ask at")
+	if !a.CanAsk() {
+		return terminal.Usagef("see agentstateloop init --help", "--api-key-file is missing, and there is no terminal to ask at")
 	}
 	where, empty := s.apiProvider, "later"
 	if own {
 		where, empty = s.apiURL, "it wants none"
 	}
 	var err error
-	s.apiKey, err = a.secret(c.Context, fmt.Sprintf("the API key of %s (not shown; empty: %s): ", where, empty))
+	s.apiKey, err = a.Secret(c.Context, fmt.Sprintf("the API key of %s (not shown; empty: %s): ", where, empty))
 	if err == nil && s.apiKey == "" && own {
 		s.apiKeyFile = ""
 	}
@@ -255,7 +256,7 @@ func (s *setup) absolute(path *string) error {
 }
 
 // askSecret learns where the mailbox's secret is, and if need be the secret.
-func (p *program) askSecret(c *cli.Context, a *asker, s *setup, config string) error {
+func (p *program) askSecret(c *cli.Context, a *terminal.Asker, s *setup, config string) error {
 	switch {
 	case s.address == "" || len(s.passwordCommand) > 0:
 		return nil
@@ -275,15 +276,15 @@ func (p *program) askSecret(c *cli.Context, a *asker, s *setup, config string) e
 	there := err == nil
 	switch {
 	case c.Bool("password-stdin") && there:
-		return usagef("leave --password-stdin out to use what is in it, or remove it", "%s is there already", s.passwordFile)
-	case c.Bool("password-stdin") && a.terminal == nil:
+		return terminal.Usagef("leave --password-stdin out to use what is in it, or remove it", "%s is there already", s.passwordFile)
+	case c.Bool("password-stdin") && !a.CanAsk():
 		s.password, err = p.readPassword()
 	case c.IsSet("password-file") && !c.Bool("password-stdin") || there:
 		return nil
-	case a.terminal == nil:
-		return usagef("see agentstateloop init --help", "--password-file or --password-stdin is missing, and there is no terminal to ask at")
+	case !a.CanAsk():
+		return terminal.Usagef("see agentstateloop init --help", "--password-file or --password-stdin is missing, and there is no terminal to ask at")
 	default:
-		s.password, err = a.secret(c.Context, fmt.Sprintf("the %s of %s (not shown; empty: later): ", presetSecret(s.address, c.String("preset")), s.address))
+		s.password, err = a.Secret(c.Context, fmt.Sprintf("the %s of %s (not shown; empty: later): ", presetSecret(s.address, c.String("preset")), s.address))
 	}
 	if err != nil || s.password == "" {
 		return err
@@ -311,7 +312,7 @@ func (p *program) readPassword() (string, error) {
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if text == "" {
-		return "", usagef("", "--password-stdin: stdin holds none")
+		return "", terminal.Usagef("", "--password-stdin: stdin holds none")
 	}
 	return usable(text, "stdin")
 }
@@ -328,7 +329,7 @@ func (p *program) checkSetup(s setup, path string) error {
 		_, err = p.wire(conf, self)
 	}
 	if e, ok := errors.AsType[*configError](err); ok {
-		return usagef(e.hint, "what was given makes no configuration: %s: %s", e.key, e.text)
+		return terminal.Usagef(e.hint, "what was given makes no configuration: %s: %s", e.key, e.text)
 	}
 	return err
 }

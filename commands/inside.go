@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -23,7 +24,7 @@ the agent prints is the deliverable.
 Example:
   agentstateloop submit --field verdict=green --file report.pdf "all tests pass"`,
 		Flags: []cli.Flag{
-			repeated("field", "a result `NAME=VALUE`; may be repeated"),
+			repeatedFlag("field", "a result `NAME=VALUE`; may be repeated"),
 			&cli.StringFlag{Name: "file", Usage: "a `FILE` to go with the reply"},
 		},
 		Action: p.submit,
@@ -38,12 +39,12 @@ func (p *program) submit(c *cli.Context) error {
 	for _, f := range wordsOf(c, "field") {
 		key, value, ok := strings.Cut(f, "=")
 		if !ok || key == "" {
-			return usagef("for example --field verdict=green", "--field %q is not NAME=VALUE", f)
+			return terminal.Usagef("for example --field verdict=green", "--field %q is not NAME=VALUE", f)
 		}
 		sub.Fields = append(sub.Fields, cycle.Field{Name: key, Value: value})
 	}
 	if c.NArg() == 0 && len(sub.Fields) == 0 && c.String("file") == "" {
-		return usagef("see "+name+" submit --help", "there is nothing to submit")
+		return terminal.Usagef("see "+name+" submit --help", "there is nothing to submit")
 	}
 	var err error
 	if sub.Text, err = p.message(c.Args().First()); err != nil {
@@ -68,7 +69,7 @@ goes on, as the same turn, when every answer is in or late.
 Example:
   agentstateloop ask dorlange3120 "which commit is live?" --deadline 10m`,
 		Flags: []cli.Flag{
-			lengthFlag("deadline", "wait at most so `LONG` for the answer", cycle.DefaultPatience),
+			durationFlag("deadline", "wait at most so `LONG` for the answer", cycle.DefaultPatience),
 		},
 		Action: p.ask,
 	}
@@ -83,16 +84,16 @@ func (p *program) ask(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := a.Ask(c.Context, in, to, text, lengthOf(c, "deadline"))
+	id, err := a.Ask(c.Context, in, to, text, durationOf(c, "deadline"))
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(struct {
+		return p.out.JSON(struct {
 			ID string `json:"tool_call_id"`
 		}{id})
 	}
-	p.printf("%s\n", id)
+	p.out.Printf("%s\n", id)
 	return nil
 }
 
@@ -139,9 +140,9 @@ func (p *program) sleep(c *cli.Context) error {
 	if err := arguments(c, 1, 1); err != nil {
 		return err
 	}
-	d, err := parseSpan(span(c.Args().First()))
+	d, err := terminal.ParseDuration(c.Args().First())
 	if err != nil {
-		return usagef("for example "+name+" sleep 10m", "%q %v", c.Args().First(), err)
+		return terminal.Usagef("for example "+name+" sleep 10m", "%q %v", c.Args().First(), err)
 	}
 	a, in, err := p.inside(c)
 	if err != nil {
@@ -157,7 +158,7 @@ func (p *program) letter(c *cli.Context) (to, text string, err error) {
 	}
 	to = strings.TrimPrefix(c.Args().Get(0), "@")
 	if !validHandle(to) {
-		return "", "", usagef(handleHint, "%q is no handle", to)
+		return "", "", terminal.Usagef(handleHint, "%q is no handle", to)
 	}
 	text, err = p.words(c, 1)
 	return to, text, err
@@ -167,7 +168,7 @@ func (p *program) letter(c *cli.Context) (to, text string, err error) {
 func (p *program) inside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
 	in, err := turnOf(p.env("AGENTSTATELOOP_TURN"), p.env("AGENTSTATELOOP_EPOCH"))
 	if err != nil {
-		return nil, in, usagef("the agent calls it; its turn is in $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH",
+		return nil, in, terminal.Usagef("the agent calls it; its turn is in $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH",
 			"%s works only from inside a turn", c.Command.HelpName)
 	}
 	a, err := p.agent(c)
@@ -178,7 +179,7 @@ func (p *program) inside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
 func turnOf(id, epoch string) (cycle.Inside, error) {
 	n, err := strconv.ParseUint(epoch, 10, 64)
 	if id == "" || err != nil {
-		return cycle.Inside{}, usagef("both stand in what inbox next printed", "%q %q are no turn and epoch", id, epoch)
+		return cycle.Inside{}, terminal.Usagef("both stand in what inbox next printed", "%q %q are no turn and epoch", id, epoch)
 	}
 	return cycle.Inside{TurnID: id, Epoch: n}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
 )
@@ -37,7 +38,7 @@ Example:
 			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "the webhook's loopback `ADDRESS`"},
 			&cli.StringFlag{Name: "token-file", Usage: "`FILE` (0600) with the webhook's token; else closed"},
 			&cli.StringFlag{Name: "pipe", Usage: "make a named pipe at `PATH`"},
-			&cli.BoolFlag{Name: "print-unit", Usage: "print a user unit for systemd with these arguments", DisableDefaultText: true},
+			switchFlag("print-unit", "print a user unit for systemd with these arguments"),
 		},
 		Action: p.listen,
 	}
@@ -68,12 +69,12 @@ func (p *program) listen(c *cli.Context) error {
 		Tell: func(format string, args ...any) {
 			telling.Lock()
 			defer telling.Unlock()
-			p.warn(format, args...)
+			p.out.Warn(format, args...)
 		},
 		Ready: func() {
-			p.printf("listening for %s at http://%s\n", count(len(agents), "agent"), web.Addr())
+			p.out.Printf("listening for %s at http://%s\n", terminal.Count(len(agents), "agent"), web.Addr())
 			if err := listen.Notify(socket, listen.Ready); err != nil {
-				p.warn("%v", err)
+				p.out.Warn("%v", err)
 			}
 		},
 		Again: p.newRoster(named, before, agents).again,
@@ -82,7 +83,7 @@ func (p *program) listen(c *cli.Context) error {
 	if file := c.String("token-file"); file != "" {
 		l.Token = p.secretFile(file)
 		if _, err := l.Token(c.Context); err != nil {
-			return &hinted{err, tokenHint(file)}
+			return terminal.WithHint(err, tokenHint(file))
 		}
 	}
 	if p.env("GOGC") == "" {
@@ -92,7 +93,7 @@ func (p *program) listen(c *cli.Context) error {
 	}
 	err = l.Run(c.Context)
 	if errors.Is(err, listen.ErrTaken) {
-		return &hinted{err, "one listener for an agent is enough; it goes on"}
+		return terminal.WithHint(err, "one listener for an agent is enough; it goes on")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
 }
@@ -150,6 +151,6 @@ func (p *program) printUnit(c *cli.Context, agents []*cycle.Agent) error {
 		}
 		argv = append(argv, path)
 	}
-	p.printf("%s", listen.Unit(argv))
+	p.out.Printf("%s", listen.Unit(argv))
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -77,7 +78,7 @@ func (r *roster) again() (agents []*cycle.Agent, changed bool) {
 			err = r.another(file, a.Handle)
 		}
 		if err != nil {
-			r.warn("%v; %s", err, map[bool]string{true: "its agent goes on as it was", false: "left out"}[old.agent != nil])
+			r.out.Warn("%v; %s", err, map[bool]string{true: "its agent goes on as it was", false: "left out"}[old.agent != nil])
 			r.files[file] = entry{text, old.agent}
 			continue
 		}
@@ -90,7 +91,7 @@ func (r *roster) again() (agents []*cycle.Agent, changed bool) {
 		}
 	}
 	if changed {
-		r.printf("listening for %s, as configured now\n", count(len(agents), "agent"))
+		r.out.Printf("listening for %s, as configured now\n", terminal.Count(len(agents), "agent"))
 	}
 	return agents, changed
 }

@@ -36,7 +36,7 @@ func TestRoster(t *testing.T) {
 
 	var errs bytes.Buffer
 	p := testProgram()
-	p.stdout, p.stderr = new(bytes.Buffer), &errs
+	p.out.Stdout, p.out.Stderr = new(bytes.Buffer), &errs
 	args := []string{folder, one}
 	before := snapshot(args)
 	var first []*cycle.Agent

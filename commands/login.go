@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/oauth2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/mail"
 	"agentstateloop/state"
 )
@@ -49,7 +50,7 @@ func (p *program) login(c *cli.Context) error {
 	}
 	which := cmp.Or(c.Args().First(), "imap")
 	if which != "imap" && which != "smtp" {
-		return usagef("", "%q is neither imap nor smtp", which)
+		return terminal.Usagef("", "%q is neither imap nor smtp", which)
 	}
 	conf, err := p.config(c)
 	if err != nil {
@@ -118,7 +119,7 @@ func (p *program) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 	serving := make(chan error, 1)
 	go p.secrets.Guarded(func() { serving <- server.Serve(listener) })()
 	defer server.Shutdown(ctx)
-	p.printf("open this address, log in as %s and allow the access:\n\n  %s\n\n", oneLine(user), ask.AuthCodeURL(mark,
+	p.out.Printf("open this address, log in as %s and allow the access:\n\n  %s\n\n", terminal.Line(user), ask.AuthCodeURL(mark,
 		oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
 		oauth2.SetAuthURLParam("prompt", "consent"), oauth2.SetAuthURLParam("login_hint", user)))
 	select {
@@ -128,7 +129,7 @@ func (p *program) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 		return "", err
 	case a := <-back:
 		if a.refused != "" {
-			return "", fmt.Errorf("the provider refuses: %s", oneLine(a.refused))
+			return "", fmt.Errorf("the provider refuses: %s", terminal.Line(a.refused))
 		}
 		return o.Exchange(ctx, a.code, verifier, ask.RedirectURL)
 	}
@@ -167,6 +168,6 @@ func (p *program) keepRefreshToken(file, token string) error {
 	if err := dir.Keep(filepath.Base(file), strings.NewReader(token+"\n")); err != nil {
 		return errors.Join(errors.New("the refresh token is lost: log in once more"), err)
 	}
-	p.printf("the refresh token is in %s\n", file)
+	p.out.Printf("the refresh token is in %s\n", file)
 	return nil
 }

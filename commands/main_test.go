@@ -17,6 +17,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cron/crontest"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
@@ -45,8 +46,7 @@ func runForScript() int {
 	}
 	p := program{
 		stdin:      os.Stdin,
-		stdout:     os.Stdout,
-		stderr:     os.Stderr,
+		out:        terminal.Output{Stdout: os.Stdout, Stderr: os.Stderr},
 		environ:    os.Environ(),
 		home:       func() (string, error) { return os.Getenv("TEST_HOME"), nil },
 		executable: os.Executable,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/mesh"
 )
 
@@ -40,8 +41,8 @@ rest in.
 Example:
   agentstateloop mesh inbox --wait 50s --json`,
 				Flags: []cli.Flag{
-					lengthFlag("wait", "wait so `LONG`, a minute at most, while it is empty", 0),
-					repeated("ack", "take the message with this `ID` out; may be repeated"),
+					durationFlag("wait", "wait so `LONG`, a minute at most, while it is empty", 0),
+					repeatedFlag("ack", "take the message with this `ID` out; may be repeated"),
 				},
 				Action: p.meshInbox,
 			},
@@ -88,7 +89,7 @@ func (p *program) meshSend(c *cli.Context) error {
 	}
 	to := strings.TrimPrefix(c.Args().First(), "@")
 	if !validHandle(to) {
-		return usagef(handleHint, "%q is no handle", c.Args().First())
+		return terminal.Usagef(handleHint, "%q is no handle", c.Args().First())
 	}
 	text, err := p.words(c, 1)
 	if err != nil {
@@ -105,11 +106,11 @@ func (p *program) meshSend(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(struct {
+		return p.out.JSON(struct {
 			ID string `json:"id"`
 		}{id})
 	}
-	p.printf("%s\n", printable(id))
+	p.out.Printf("%s\n", terminal.Text(id))
 	return nil
 }
 
@@ -129,7 +130,7 @@ func (p *program) meshInbox(c *cli.Context) error {
 		}
 		return nil
 	}
-	box, err := client.Mailbox(c.Context, lengthOf(c, "wait"))
+	box, err := client.Mailbox(c.Context, durationOf(c, "wait"))
 	if err != nil {
 		return err
 	}
@@ -137,17 +138,17 @@ func (p *program) meshInbox(c *cli.Context) error {
 		if box.Messages == nil {
 			box.Messages = []mesh.Message{}
 		}
-		return p.printJSON(box)
+		return p.out.JSON(box)
 	}
 	if box.Halted {
-		p.printf("HALTED by the mesh\n")
+		p.out.Printf("HALTED by the mesh\n")
 	}
 	for _, m := range box.Messages {
 		proof := ""
 		if !m.Proven {
 			proof = " (unproven)"
 		}
-		p.printf("%s  %s  %s from @%s%s: %s\n", clock(m.SentAt, p.now()), oneLine(m.ID), oneLine(m.Kind), oneLine(m.From), proof, oneLine(m.Text))
+		p.out.Printf("%s  %s  %s from @%s%s: %s\n", terminal.Clock(m.SentAt, p.now()), terminal.Line(m.ID), terminal.Line(m.Kind), terminal.Line(m.From), proof, terminal.Line(m.Text))
 	}
 	return nil
 }
@@ -169,10 +170,10 @@ func (p *program) meshSwitch(c *cli.Context, on bool) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(struct {
+		return p.out.JSON(struct {
 			Halted bool `json:"halted"`
 		}{on})
 	}
-	p.printf(said+"\n", client.URL)
+	p.out.Printf(said+"\n", client.URL)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/net/netutil"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/mesh"
 )
@@ -45,7 +46,7 @@ Example:
 			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "the loopback `ADDRESS` to serve at"},
 			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` for what it holds"},
 			&cli.StringFlag{Name: "tokens", Usage: "`FILE` (0600) of the agents and their tokens"},
-			&cli.BoolFlag{Name: "open", Usage: "take calls without a token", DisableDefaultText: true},
+			switchFlag("open", "take calls without a token"),
 		},
 		Action: p.meshServe,
 	}
@@ -69,13 +70,13 @@ func (p *program) meshServe(c *cli.Context) error {
 	}
 	server, err := mesh.OpenServer(dir, options)
 	if errors.Is(err, mesh.ErrServed) {
-		return &hinted{err, "one mesh serves everybody on the machine; for a second one give --dir and --addr"}
+		return terminal.WithHint(err, "one mesh serves everybody on the machine; for a second one give --dir and --addr")
 	}
 	if err != nil {
 		return err
 	}
 	if aside := server.SetAside(); aside != "" {
-		p.warn("the log was damaged: what could be read of it is kept, and a copy is %s", aside)
+		p.out.Warn("the log was damaged: what could be read of it is kept, and a copy is %s", aside)
 	}
 	listener, err := listenHere(c.String("addr"))
 	if err != nil {
@@ -83,18 +84,18 @@ func (p *program) meshServe(c *cli.Context) error {
 	}
 	url := "http://" + listener.Addr().String()
 	if c.Bool("json") {
-		err = p.printJSON(struct {
+		err = p.out.JSON(struct {
 			URL string `json:"url"`
 			Dir string `json:"dir"`
 		}{url, dir})
 	} else {
-		p.printf("mesh at %s\n", url)
+		p.out.Printf("mesh at %s\n", url)
 	}
 	if err != nil {
 		return errors.Join(err, listener.Close(), server.Close())
 	}
 	if err := listen.Notify(p.env("NOTIFY_SOCKET"), listen.Ready); err != nil {
-		p.warn("%v", err)
+		p.out.Warn("%v", err)
 	}
 	return errors.Join(p.serveUntil(c.Context, server.HTTPServer(), listener), server.Close())
 }
@@ -104,7 +105,7 @@ func (p *program) meshOptions(c *cli.Context) (mesh.Options, error) {
 	options := mesh.Options{Open: c.Bool("open"), Secrets: &p.secrets}
 	file := c.String("tokens")
 	if file == "" && !options.Open {
-		return options, usagef("--tokens FILE has a line HANDLE TOKEN for each agent; --open lets in everybody on this machine",
+		return options, terminal.Usagef("--tokens FILE has a line HANDLE TOKEN for each agent; --open lets in everybody on this machine",
 			"who may call? give --tokens or --open")
 	}
 	if file == "" {
@@ -112,7 +113,7 @@ func (p *program) meshOptions(c *cli.Context) (mesh.Options, error) {
 	}
 	data, err := readPrivate(file)
 	if err != nil {
-		return options, &hinted{fmt.Errorf("read tokens: %w", err), "make it with a line HANDLE TOKEN for each agent, mode 0600; a token: head -c 18 /dev/urandom | base64"}
+		return options, terminal.WithHint(fmt.Errorf("read tokens: %w", err), "make it with a line HANDLE TOKEN for each agent, mode 0600; a token: head -c 18 /dev/urandom | base64")
 	}
 	if options.Tokens, err = readTokens(string(data)); err != nil {
 		return options, fmt.Errorf("read tokens %s: %w", file, err)
@@ -162,11 +163,11 @@ func readTokens(text string) (map[string]string, error) {
 func listenHere(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || !loopback(host) {
-		return nil, usagef("write it like 127.0.0.1:8801", "--addr %q is no address of this machine alone", addr)
+		return nil, terminal.Usagef("write it like 127.0.0.1:8801", "--addr %q is no address of this machine alone", addr)
 	}
 	listener, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &hinted{err, "another program has this port: is one of ours running already? else give another --addr"}
+		return nil, terminal.WithHint(err, "another program has this port: is one of ours running already? else give another --addr")
 	}
 	if err != nil {
 		return nil, err

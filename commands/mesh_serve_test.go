@@ -28,7 +28,7 @@ func start(t *testing.T, args ...string) *running {
 	r := &running{stop: stop, code: make(chan int, 1), erred: &bytes.Buffer{}}
 	p := testProgram()
 	out, in := io.Pipe()
-	p.stdout, p.stderr = in, r.erred
+	p.out.Stdout, p.out.Stderr = in, r.erred
 	go func() {
 		r.code <- p.run(ctx, append([]string{name}, args...))
 		in.Close()

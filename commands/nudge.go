@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -39,8 +40,8 @@ Example:
 			&cli.StringFlag{Name: "from", Usage: "`NAME` of who nudges, for log and history"},
 			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for log and history"},
 			&cli.GenericFlag{Name: "wait", Value: &optional{without: string(cycle.PointPolled), choices: points}, Usage: "wait until it is polled, or has come to `POINT`"},
-			lengthFlag("timeout", "wait at most so `LONG`", nudgePatience),
-			&cli.BoolFlag{Name: "no-poll", Usage: "only record it, for the next poll", DisableDefaultText: true},
+			durationFlag("timeout", "wait at most so `LONG`", nudgePatience),
+			switchFlag("no-poll", "only record it, for the next poll"),
 		},
 		Action: p.nudge,
 	}
@@ -75,11 +76,11 @@ func (p *program) nudge(c *cli.Context) error {
 	}
 	var failed error
 	if point := waitPoint(c); point != "" {
-		r, err := awaitNudge(c.Context, a, rung, point, lengthOf(c, "timeout"))
+		r, err := awaitNudge(c.Context, a, rung, point, durationOf(c, "timeout"))
 		result.Receipt, failed = &r, err
 	}
 	if c.Bool("json") {
-		return errors.Join(p.printJSON(result), failed)
+		return errors.Join(p.out.JSON(result), failed)
 	}
 	if result.Receipt != nil {
 		p.printReceipt(*result.Receipt)
@@ -87,11 +88,11 @@ func (p *program) nudge(c *cli.Context) error {
 	}
 	switch {
 	case result.Poll != nil:
-		p.printf("nudged @%s: %s\n", a.Handle, reportText(*result.Poll, p))
+		p.out.Printf("nudged @%s: %s\n", a.Handle, reportText(*result.Poll, p))
 	case c.Bool("no-poll"):
-		p.printf("nudged @%s: recorded for its next poll\n", a.Handle)
+		p.out.Printf("nudged @%s: recorded for its next poll\n", a.Handle)
 	default:
-		p.printf("nudged @%s: recorded; the poll that is at work sees it\n", a.Handle)
+		p.out.Printf("nudged @%s: recorded; the poll that is at work sees it\n", a.Handle)
 	}
 	return nil
 }
@@ -106,10 +107,10 @@ type nudged struct {
 
 func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) error {
 	if !validHandle(handle) {
-		return usagef(handleHint, "%q is no handle", handle)
+		return terminal.Usagef(handleHint, "%q is no handle", handle)
 	}
 	if c.Bool("no-poll") {
-		return usagef("", "--no-poll is for your own agent: another one decides for itself when to poll")
+		return terminal.Usagef("", "--no-poll is for your own agent: another one decides for itself when to poll")
 	}
 	point := waitPoint(c)
 	if point != "" && point != cycle.PointQueued {
@@ -117,7 +118,7 @@ func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) erro
 		if slices.Contains(points, handle) {
 			hint = "did you mean --wait=" + handle + "? without the = it is the handle of another agent"
 		}
-		return usagef(hint, "what @%s does with a nudge is not known here", handle)
+		return terminal.Usagef(hint, "what @%s does with a nudge is not known here", handle)
 	}
 	if err := a.RingOther(c.Context, handle, c.String("from"), c.String("reason")); err != nil {
 		return refusedByMesh(err, point)
@@ -128,8 +129,8 @@ func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) erro
 		result.Receipt = &cycle.Receipt{Queued: &now}
 	}
 	if c.Bool("json") {
-		return p.printJSON(result)
+		return p.out.JSON(result)
 	}
-	p.printf("nudged @%s through the mesh\n", handle)
+	p.out.Printf("nudged @%s through the mesh\n", handle)
 	return nil
 }

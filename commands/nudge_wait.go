@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 )
@@ -54,7 +55,7 @@ func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.Rung, point cyc
 	case errors.Is(err, cycle.ErrFailed):
 		return r, &waitError{err, exitFailed}
 	case ctx.Err() == nil && waiting.Err() != nil:
-		return r, &waitError{fmt.Errorf("the nudge is recorded, and was not %s within %s", point, short(patience)), exitTimeout}
+		return r, &waitError{fmt.Errorf("the nudge is recorded, and was not %s within %s", point, terminal.Short(patience)), exitTimeout}
 	}
 	return r, err
 }
@@ -76,8 +77,8 @@ func (p *program) printReceipt(r cycle.Receipt) {
 		when *time.Time
 	}{{"queued", r.Queued}, {"polled", r.Polled}, {"turned", r.Turned}, {"delivered", r.Delivered}} {
 		if at.when != nil {
-			parts = append(parts, at.what+" "+clock(*at.when, p.now()))
+			parts = append(parts, at.what+" "+terminal.Clock(*at.when, p.now()))
 		}
 	}
-	p.printf("receipt: %s\n", strings.Join(parts, ", "))
+	p.out.Printf("receipt: %s\n", strings.Join(parts, ", "))
 }

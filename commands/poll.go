@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -28,11 +29,11 @@ Example:
   agentstateloop poll --dry-run     # what would a poll do now?
   agentstateloop poll --linger 50s`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "if-due", Usage: "do nothing before the next poll is due", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, change nothing", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "quiet", Usage: "for cron: print nothing; busy is no error", DisableDefaultText: true},
-			lengthFlag("linger", "stay on for so `LONG` and react at once, until cron comes again", 0),
-			&cli.BoolFlag{Name: "no-turn", Usage: "leave the messages to a later poll", DisableDefaultText: true},
+			switchFlag("if-due", "do nothing before the next poll is due"),
+			switchFlag("dry-run", "print what would happen, change nothing"),
+			switchFlag("quiet", "for cron: print nothing; busy is no error"),
+			durationFlag("linger", "stay on for so `LONG` and react at once, until cron comes again", 0),
+			switchFlag("no-turn", "leave the messages to a later poll"),
 		},
 		Action: p.poll,
 	}
@@ -56,7 +57,7 @@ func (p *program) poll(c *cli.Context) error {
 		Stay:   quiet, // a person at a terminal waits for nothing
 	}
 	poll := a.Poll
-	if d := lengthOf(c, "linger"); d > 0 {
+	if d := durationOf(c, "linger"); d > 0 {
 		poll = func(ctx context.Context, o cycle.PollOptions) (cycle.Report, error) {
 			return a.PollLingering(ctx, o, d)
 		}
@@ -69,11 +70,11 @@ func (p *program) poll(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if err := p.printJSON(reportJSON(r)); err != nil {
+		if err := p.out.JSON(reportJSON(r)); err != nil {
 			return err
 		}
 	} else if r.Found() && !quiet {
-		p.printf("%s\n", reportText(r, p))
+		p.out.Printf("%s\n", reportText(r, p))
 	}
 	return failedSources(r.Failed, quiet)
 }
@@ -100,11 +101,11 @@ func reportText(r cycle.Report, p *program) string {
 		{r.Turns, "turn", " run"}, {r.Sent, "mail", " sent"},
 	} {
 		if n.number > 0 {
-			parts = append(parts, count(n.number, n.noun)+n.does)
+			parts = append(parts, terminal.Count(n.number, n.noun)+n.does)
 		}
 	}
 	if !r.NextDue.IsZero() {
-		parts = append(parts, "next poll "+clock(r.NextDue, p.now()))
+		parts = append(parts, "next poll "+terminal.Clock(r.NextDue, p.now()))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -119,7 +120,7 @@ func failedSources(failed []cycle.SourceFailure, quiet bool) error {
 	e := &sourceError{}
 	for _, f := range failed {
 		if !quiet {
-			e.failed = append(e.failed, fmt.Sprintf("%s: %s", f.Source, oneLine(f.Reason)))
+			e.failed = append(e.failed, fmt.Sprintf("%s: %s", f.Source, terminal.Line(f.Reason)))
 		}
 	}
 	return e

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -17,15 +18,15 @@ func (p *program) follow(ctx context.Context, a *cycle.Agent) (r cycle.Report, o
 		return r, false
 	}
 	if err != nil {
-		p.warn("recorded, but the poll that should follow failed: %v", err)
+		p.out.Warn("recorded, but the poll that should follow failed: %v", err)
 		return r, false
 	}
 	for _, f := range r.Failed {
-		p.warn("%s: %s", f.Source, oneLine(f.Reason))
+		p.out.Warn("%s: %s", f.Source, terminal.Line(f.Reason))
 	}
 	if r.TurnWaiting {
 		if err := a.Detach(); err != nil {
-			p.warn("%v; the next poll runs the turn", err)
+			p.out.Warn("%v; the next poll runs the turn", err)
 		}
 	}
 	return r, true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -15,7 +16,7 @@ func (p *program) dryRun(c *cli.Context, a *cycle.Agent) error {
 		return err
 	}
 	if c.Bool("json") {
-		err = p.printJSON(previewJSON(preview))
+		err = p.out.JSON(previewJSON(preview))
 	} else {
 		p.printPreview(preview)
 	}
@@ -46,33 +47,33 @@ func previewJSON(v cycle.Preview) cycle.Preview {
 }
 
 func (p *program) printPreview(v cycle.Preview) {
-	p.printf("dry run: nothing below happens\n")
+	p.out.Printf("dry run: nothing below happens\n")
 	for _, m := range v.Arrived {
-		p.printf("would take    a message from %s (%s)\n", oneLine(m.From), oneLine(m.Key))
+		p.out.Printf("would take    a message from %s (%s)\n", terminal.Line(m.From), terminal.Line(m.Key))
 	}
 	for _, m := range v.Rejected {
-		p.printf("would refuse  a message from %s (%s): %s\n", oneLine(m.From), oneLine(m.Key), oneLine(m.Reason))
+		p.out.Printf("would refuse  a message from %s (%s): %s\n", terminal.Line(m.From), terminal.Line(m.Key), terminal.Line(m.Reason))
 	}
 	for _, t := range v.Transitions {
-		p.printf("would go      %s\n", oneLine(t))
+		p.out.Printf("would go      %s\n", terminal.Line(t))
 	}
 	if len(v.Transitions) == 0 {
-		p.printf("would stay    %s\n", v.After)
+		p.out.Printf("would stay    %s\n", v.After)
 	}
 	for _, m := range v.Mails {
-		p.printf("would send    a %s to %s\n", map[bool]string{true: "mail", false: "mesh message"}[m.Channel == "mail"], oneLine(m.To))
+		p.out.Printf("would send    a %s to %s\n", map[bool]string{true: "mail", false: "mesh message"}[m.Channel == "mail"], terminal.Line(m.To))
 		if m.Subject != "" {
-			p.printf("  | Subject: %s\n", oneLine(m.Subject))
+			p.out.Printf("  | Subject: %s\n", terminal.Line(m.Subject))
 		}
-		for line := range strings.Lines(printable(m.Text)) {
-			p.printf("  | %s\n", strings.TrimRight(line, "\n"))
+		for line := range strings.Lines(terminal.Text(m.Text)) {
+			p.out.Printf("  | %s\n", strings.TrimRight(line, "\n"))
 		}
 	}
 	if v.CrontabError != "" {
-		p.warn("the crontab cannot be read: %s", oneLine(v.CrontabError))
+		p.out.Warn("the crontab cannot be read: %s", terminal.Line(v.CrontabError))
 	}
 	if v.CrontabDiff != "" {
-		p.printf("would edit    the crontab\n%s", indented(printable(v.CrontabDiff)))
+		p.out.Printf("would edit    the crontab\n%s", indented(terminal.Text(v.CrontabDiff)))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/prompt"
 )
@@ -25,7 +26,7 @@ Example:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "key", Usage: "of this message, also an old one: `KEY`, as inbox list shows it"},
 			&cli.StringFlag{Name: "layer", Usage: "only this layer: `NAME`"},
-			&cli.BoolFlag{Name: "list", Usage: "list the layers", DisableDefaultText: true},
+			switchFlag("list", "list the layers"),
 		},
 		Action: p.prompt,
 	}
@@ -37,7 +38,7 @@ func (p *program) prompt(c *cli.Context) error {
 	}
 	only := c.String("layer")
 	if c.IsSet("layer") && !slices.Contains(prompt.Names(), only) {
-		return usagef(didYouMean(only, prompt.Names(), "the layers are "+strings.Join(prompt.Names(), ", ")),
+		return terminal.Usagef(terminal.DidYouMean(only, prompt.Names(), "the layers are "+strings.Join(prompt.Names(), ", ")),
 			"there is no layer %q", only)
 	}
 	a, err := p.agent(c)
@@ -52,16 +53,16 @@ func (p *program) prompt(c *cli.Context) error {
 		view.Layers = slices.DeleteFunc(view.Layers, func(l prompt.Layer) bool { return l.Name != only })
 	}
 	for _, fault := range view.Faults {
-		p.warn("%s", fault)
+		p.out.Warn("%s", fault)
 	}
 	for _, l := range view.Layers {
 		if l.Fault != "" {
-			p.warn("the built-in %s is used: %s", l.Name, l.Fault)
+			p.out.Warn("the built-in %s is used: %s", l.Name, l.Fault)
 		}
 	}
 	switch {
 	case c.Bool("json"):
-		return p.printJSON(view)
+		return p.out.JSON(view)
 	case c.Bool("list"):
 		p.printLayers(view)
 	default:
@@ -77,7 +78,7 @@ func (p *program) printLayers(view cycle.PromptView) {
 		if !l.Told {
 			told = "-"
 		}
-		p.printf("%-9s %-8s %-5s %6d bytes  %s\n", l.Name, l.Part, told, len(l.Text), oneLine(l.From))
+		p.out.Printf("%-9s %-8s %-5s %6d bytes  %s\n", l.Name, l.Part, told, len(l.Text), terminal.Line(l.From))
 	}
 }
 
@@ -86,10 +87,10 @@ func (p *program) printPrompt(view cycle.PromptView, all bool) {
 	var texts []string
 	for _, l := range view.Layers {
 		if (l.Told || all) && l.Text != "" {
-			texts = append(texts, printable(l.Text))
+			texts = append(texts, terminal.Text(l.Text))
 		}
 	}
 	if len(texts) > 0 {
-		fmt.Fprintln(p.stdout, strings.Join(texts, "\n\n"))
+		fmt.Fprintln(p.out.Stdout, strings.Join(texts, "\n\n"))
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -59,7 +60,7 @@ func (p *program) react(c *cli.Context) error {
 		return err
 	}
 	if a.Turn == nil || a.Turn.Runner != turn.API {
-		return usagef("", `%s is for agentstateloop's own use, with runner = "api"`, reactCommand)
+		return terminal.Usagef("", `%s is for agentstateloop's own use, with runner = "api"`, reactCommand)
 	}
 	home, err := p.home()
 	if err != nil {
@@ -175,7 +176,7 @@ func (w *wake) emit(e turn.Event) {
 	if err != nil {
 		return // no Event is like that
 	}
-	w.p.printf("%s\n", line)
+	w.p.out.Printf("%s\n", line)
 }
 
 // look says whether the turn is still ours and wanted, and what else there is.

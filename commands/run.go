@@ -13,13 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
 )
 
-// name is how the program calls itself.
-const name = "agentstateloop"
+const name = terminal.Program
 
 // attemptCommand is the hidden subcommand with which package turn starts the
 // agent's process; the rest of the arguments is its own affair.
@@ -32,8 +32,7 @@ const attemptCommand = "__attempt"
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := program{
 		stdin:      stdin,
-		stdout:     stdout,
-		stderr:     stderr,
+		out:        terminal.Output{Stdout: stdout, Stderr: stderr},
 		environ:    environ,
 		home:       userHome,
 		executable: os.Executable,
@@ -46,14 +45,14 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // program is what a run of the program stands on.
 type program struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	environ        []string
-	home           func() (string, error) // of the user, from the user database
-	executable     func() (string, error) // absolute path of this program
-	now            func() time.Time
-	proc           string       // where the kernel shows its processes; doctor looks there
-	secrets        secret.Known // that this process has read
+	stdin      io.Reader
+	out        terminal.Output
+	environ    []string
+	home       func() (string, error) // of the user, from the user database
+	executable func() (string, error) // absolute path of this program
+	now        func() time.Time
+	proc       string       // where the kernel shows its processes; doctor looks there
+	secrets    secret.Known // that this process has read
 }
 
 // Attempt does what a hidden subcommand asks for, and returns the exit code; ok
@@ -80,21 +79,23 @@ func Attempt(args []string, stderr io.Writer) (code int, ok bool) {
 // run is Run. Nothing that it prints holds a secret that this process has read,
 // be it told of a crash.
 func (p *program) run(ctx context.Context, args []string) (code int) {
-	out := &written{Writer: p.stdout}
-	p.stdout, p.stderr = p.secrets.Writer(out), p.secrets.Writer(p.stderr)
+	out := &written{Writer: p.out.Stdout}
+	p.out.Stdout, p.out.Stderr = p.secrets.Writer(out), p.secrets.Writer(p.out.Stderr)
 	defer func() {
 		// What the runtime prints of a crash are the value and pointers: the value
 		// may be a server's words.
 		if v := recover(); v != nil {
-			fmt.Fprintf(p.stderr, "%s: error: internal: %v\n%s%s: hint: nothing recorded is lost; please report this\n", name, v, debug.Stack(), name)
+			fmt.Fprintf(p.out.Stderr, "%s: error: internal: %v\n%s%s: hint: nothing recorded is lost; please report this\n", name, v, debug.Stack(), name)
 			code = exitError
 		}
 	}()
 	err := p.runApp(ctx, args)
 	if out.err != nil && (err == nil || errors.Is(err, out.err)) {
-		err = &hinted{out.err, "the command did its work; only what it had to say did not arrive"}
+		err = terminal.WithHint(out.err, "the command did its work; only what it had to say did not arrive")
 	}
-	p.report(err)
+	if err != nil {
+		p.out.Error(err.Error(), hintOf(err))
+	}
 	return exitCode(err)
 }
 
@@ -119,19 +120,6 @@ func (p *program) runApp(ctx context.Context, args []string) error {
 		return err
 	}
 	return app.RunContext(ctx, append([]string{name}, arranged...))
-}
-
-// report writes an error, and the hint that belongs to it, for a person.
-func (p *program) report(err error) {
-	if err == nil {
-		return
-	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintf(p.stderr, "%s: error: %s\n", name, printable(text))
-	}
-	if hint := hintOf(err); hint != "" {
-		fmt.Fprintf(p.stderr, "%s: hint: %s\n", name, printable(hint))
-	}
 }
 
 // env looks a variable up; "" where it is not set.

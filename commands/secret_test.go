@@ -137,7 +137,7 @@ func TestToolsSayNoSecret(t *testing.T) {
 func TestCrash(t *testing.T) {
 	var out, errs bytes.Buffer
 	p := testProgram()
-	p.stdout, p.stderr = &out, &errs
+	p.out.Stdout, p.out.Stderr = &out, &errs
 	p.secrets.Learn("imap", "imap-canary-4711")
 	p.home = func() (string, error) { panic(errors.New("the server said imap-canary-4711")) }
 	code := p.run(t.Context(), []string{name, "--config", "agent.toml", "status"})

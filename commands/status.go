@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
@@ -32,8 +33,8 @@ Example:
   agentstateloop status --json | jq -r .phase
   agentstateloop status --all`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "all agents, yours and those on the mesh", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "watch", Usage: "go on, and show it again whenever it changes", DisableDefaultText: true},
+			switchFlag("all", "all agents, yours and those on the mesh"),
+			switchFlag("watch", "go on, and show it again whenever it changes"),
 		},
 		Action: p.status,
 	}
@@ -41,13 +42,13 @@ Example:
 
 func (p *program) status(c *cli.Context) error {
 	if c.Bool("all") && c.Bool("watch") {
-		return usagef("watch one agent, named with --config FILE", "--watch is for one agent, and --all shows all")
+		return terminal.Usagef("watch one agent, named with --config FILE", "--watch is for one agent, and --all shows all")
 	}
 	if c.Bool("all") {
 		return p.statusAll(c)
 	}
 	if c.NArg() > 0 {
-		return usagef("several agents are shown with --all; one of them with --config FILE", "unexpected argument %q", c.Args().First())
+		return terminal.Usagef("several agents are shown with --all; one of them with --config FILE", "unexpected argument %q", c.Args().First())
 	}
 	a, err := p.agent(c)
 	if err != nil {
@@ -56,7 +57,7 @@ func (p *program) status(c *cli.Context) error {
 	if c.Bool("watch") {
 		return watch(c.Context, a, func(s cycle.Status) error {
 			if c.Bool("json") {
-				return writeJSON(p.stdout, s, "")
+				return p.out.JSONLine(s)
 			}
 			return p.printStatus(a, s)
 		})
@@ -66,7 +67,7 @@ func (p *program) status(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(s)
+		return p.out.JSON(s)
 	}
 	return p.printStatus(a, s)
 }
@@ -77,7 +78,7 @@ func (p *program) printStatus(a *cycle.Agent, s cycle.Status) error {
 	if unproved(a) {
 		text += fmt.Sprintf("  %-10s %s\n", "TRUST", `require = "from" checks nothing: whoever writes your address into From can run your agent`)
 	}
-	_, err := io.WriteString(p.stdout, text)
+	_, err := io.WriteString(p.out.Stdout, text)
 	return err
 }
 
@@ -86,35 +87,35 @@ func (p *program) printStatus(a *cycle.Agent, s cycle.Status) error {
 func statusText(s cycle.Status, mode string, now time.Time) string {
 	var b strings.Builder
 	row := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-10s %s\n", label, oneLine(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "  %-10s %s\n", label, terminal.Line(fmt.Sprintf(format, args...)))
 	}
 	fmt.Fprintf(&b, "@%s is %s", s.Agent, s.Phase)
 	if s.PhaseSince != nil {
-		fmt.Fprintf(&b, " since %s (%s)", clock(*s.PhaseSince, now), short(max(0, now.Sub(*s.PhaseSince))))
+		fmt.Fprintf(&b, " since %s (%s)", terminal.Clock(*s.PhaseSince, now), terminal.Short(max(0, now.Sub(*s.PhaseSince))))
 	}
 	b.WriteString("\n")
 	if s.Halted {
 		row("HALTED", "no turns, no mail, until %s", liftedBy(s.HaltedBy))
 	}
 	if s.Cooldown != nil {
-		row("COOL-DOWN", "too many turns failed in a row: none until %s (%s)", clock(*s.Cooldown, now), distance(*s.Cooldown, now))
+		row("COOL-DOWN", "too many turns failed in a row: none until %s (%s)", terminal.Clock(*s.Cooldown, now), terminal.Distance(*s.Cooldown, now))
 	}
 	if s.Spend.Remedy != nil && s.Spend.Limit != nil {
 		row("BROKE", "%s is used up: no turns %s", *s.Spend.Limit, *s.Spend.Remedy)
 	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[credential]
-		row("CREDENTIAL", "%s fails: %s in a row since %s%s%s", credential, count(c.Failures, "poll"), clock(c.Since, now), whoKnows(c), inBrackets(c.Reason))
+		row("CREDENTIAL", "%s fails: %s in a row since %s%s%s", credential, terminal.Count(c.Failures, "poll"), terminal.Clock(c.Since, now), whoKnows(c), inBrackets(c.Reason))
 	}
 	if s.Offline {
 		row("OFFLINE", "mail %s: `%s doctor` says why", lastRead(s.LastLook, now), name)
 	}
 	if s.Outbox.Undeliverable > 0 {
-		row("LOST", "%s could not be delivered; see `%s history`", count(s.Outbox.Undeliverable, "message"), name)
+		row("LOST", "%s could not be delivered; see `%s history`", terminal.Count(s.Outbox.Undeliverable, "message"), name)
 	}
 	statusPoll(row, s, mode, now)
 	if s.Deadline != nil {
-		row("timer", "IDLE at %s (%s) unless the operator writes", clock(*s.Deadline, now), distance(*s.Deadline, now))
+		row("timer", "IDLE at %s (%s) unless the operator writes", terminal.Clock(*s.Deadline, now), terminal.Distance(*s.Deadline, now))
 	}
 	row("inbox", "%d waiting, %d deferred, %d quarantined", s.Inbox.Waiting, s.Inbox.Deferred, s.Inbox.Quarantined)
 	if s.Outbox.Waiting > 0 {
@@ -143,7 +144,7 @@ func lastRead(look *time.Time, now time.Time) string {
 	if look == nil {
 		return "could not be read yet"
 	}
-	return fmt.Sprintf("was last read at %s (%s)", clock(*look, now), distance(*look, now))
+	return fmt.Sprintf("was last read at %s (%s)", terminal.Clock(*look, now), terminal.Distance(*look, now))
 }
 
 // inBrackets is a reason behind a sentence.
@@ -190,9 +191,9 @@ func statusPoll(row func(label, format string, args ...any), s cycle.Status, mod
 	case s.NextDue == nil:
 		row("next poll", "never polled yet: run `%s poll` once", name)
 	case s.NextDue.Before(now.Add(-time.Minute)):
-		row("OVERDUE", "the poll of %s (%s) did not come: %s", clock(*s.NextDue, now), distance(*s.NextDue, now), whoPolls(mode))
+		row("OVERDUE", "the poll of %s (%s) did not come: %s", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now), whoPolls(mode))
 	default:
-		row("next poll", "%s (%s)", clock(*s.NextDue, now), distance(*s.NextDue, now))
+		row("next poll", "%s (%s)", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now))
 	}
 	if s.Schedule.Error != nil {
 		row("CRONTAB", "cannot be set: %s", *s.Schedule.Error)
@@ -233,9 +234,9 @@ func statusTurn(row func(label, format string, args ...any), s cycle.Status, now
 		row("turn", "asleep")
 	}
 	if t.LastOutput != nil {
-		text := "last output " + distance(*t.LastOutput, now)
+		text := "last output " + terminal.Distance(*t.LastOutput, now)
 		if t.KillAt != nil && t.KillFor != nil {
-			text += fmt.Sprintf(", is ended %s because it %s", distance(*t.KillAt, now), *t.KillFor)
+			text += fmt.Sprintf(", is ended %s because it %s", terminal.Distance(*t.KillAt, now), *t.KillFor)
 		}
 		if t.CostUSD != nil && *t.CostUSD > 0 {
 			text += fmt.Sprintf(", $%.2f so far", *t.CostUSD)
@@ -243,14 +244,14 @@ func statusTurn(row func(label, format string, args ...any), s cycle.Status, now
 		row("agent", "%s", text)
 	}
 	if s.SleepUntil != nil {
-		row("rest", "wishes to be left alone until %s (%s)", clock(*s.SleepUntil, now), distance(*s.SleepUntil, now))
+		row("rest", "wishes to be left alone until %s (%s)", terminal.Clock(*s.SleepUntil, now), terminal.Distance(*s.SleepUntil, now))
 	}
 }
 
 func turnText(t cycle.StatusTurn, now time.Time) string {
 	text := string(t.Status)
 	if t.Since != nil {
-		text += " for " + short(max(0, now.Sub(*t.Since)))
+		text += " for " + terminal.Short(max(0, now.Sub(*t.Since)))
 	}
 	if t.ID != nil && t.Epoch != nil {
 		text += fmt.Sprintf(", %s epoch %d", *t.ID, *t.Epoch)
@@ -262,14 +263,14 @@ func turnText(t cycle.StatusTurn, now time.Time) string {
 		text += " " + *t.Tool
 	}
 	if t.WaitingToolCount != nil && *t.WaitingToolCount > 0 {
-		waits := count(*t.WaitingToolCount, "tool")
+		waits := terminal.Count(*t.WaitingToolCount, "tool")
 		if t.Status == state.HeadSuspended {
-			waits = count(*t.WaitingToolCount, "answer")
+			waits = terminal.Count(*t.WaitingToolCount, "answer")
 		}
 		text += ", waits for " + waits
 	}
 	if t.ResumeBy != nil {
-		text += " until " + clock(*t.ResumeBy, now)
+		text += " until " + terminal.Clock(*t.ResumeBy, now)
 	}
 	return text
 }

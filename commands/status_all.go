@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -41,10 +41,10 @@ func (p *program) statusAll(c *cli.Context) error {
 	}
 	var failed error
 	if h.Others, err = others(c.Context, all); err != nil {
-		failed = &sourceError{failed: []string{oneLine(err.Error())}}
+		failed = &sourceError{failed: []string{terminal.Line(err.Error())}}
 	}
 	if c.Bool("json") {
-		err = p.printJSON(h)
+		err = p.out.JSON(h)
 	} else {
 		err = p.printHousehold(h)
 	}
@@ -106,11 +106,11 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 // printHousehold prints an agent a line.
 func (p *program) printHousehold(h household) error {
 	now := p.now()
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	w := p.out.Table()
 	for _, s := range h.Agents {
 		since := ""
 		if s.PhaseSince != nil {
-			since = "since " + clock(*s.PhaseSince, now)
+			since = "since " + terminal.Clock(*s.PhaseSince, now)
 		}
 		fmt.Fprintf(w, "@%s\t%s\t%s\t%s\n", s.Agent, s.Phase, since, strings.Join(briefly(s, now), ", "))
 	}
@@ -120,9 +120,9 @@ func (p *program) printHousehold(h household) error {
 			where += ", asleep"
 		}
 		if other.Tier != "" && other.Tier != state.TierNormal {
-			where += ", " + oneLine(string(other.Tier))
+			where += ", " + terminal.Line(string(other.Tier))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", oneLine("@"+other.Handle), oneLine(string(other.Phase)), "seen "+clock(other.SeenAt, now), where)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", terminal.Line("@"+other.Handle), terminal.Line(string(other.Phase)), "seen "+terminal.Clock(other.SeenAt, now), where)
 	}
 	return w.Flush()
 }
@@ -146,10 +146,10 @@ func briefly(s cycle.Status, now time.Time) []string {
 	say(s.NextDue == nil, "never polled")
 	if s.NextDue != nil {
 		overdue := s.NextDue.Before(now.Add(-time.Minute))
-		say(overdue, "OVERDUE since %s", clock(*s.NextDue, now))
-		say(!overdue, "next poll %s", clock(*s.NextDue, now))
+		say(overdue, "OVERDUE since %s", terminal.Clock(*s.NextDue, now))
+		say(!overdue, "next poll %s", terminal.Clock(*s.NextDue, now))
 	}
-	say(s.Inbox.Waiting > 0, "%s", count(s.Inbox.Waiting, "message")+" waiting")
+	say(s.Inbox.Waiting > 0, "%s", terminal.Count(s.Inbox.Waiting, "message")+" waiting")
 	say(s.Turn.ID != nil, "turn %s", s.Turn.Status)
 	return parts
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
@@ -25,7 +26,7 @@ func TestStatusFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := writeJSON(&out, s, "  "); err != nil {
+	if err := (&terminal.Output{Stdout: &out}).JSON(s); err != nil {
 		t.Fatal(err)
 	}
 	var fields map[string]any

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
@@ -17,7 +18,7 @@ The next message is then served; to keep everything still, see halt.
 
 Example:
   agentstateloop stop --reason "wrong repository"`,
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the history"}},
+		Flags:  []cli.Flag{reasonFlag()},
 		Action: p.stop,
 	}
 }
@@ -36,16 +37,16 @@ func (p *program) stop(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(struct {
+		return p.out.JSON(struct {
 			Agent    string `json:"agent"`
 			Stopping bool   `json:"stopping"`
 		}{a.Handle, stopping})
 	}
 	if !stopping {
-		p.printf("@%s runs no turn\n", a.Handle)
+		p.out.Printf("@%s runs no turn\n", a.Handle)
 		return nil
 	}
-	p.printf("@%s is being stopped\n", a.Handle)
+	p.out.Printf("@%s is being stopped\n", a.Handle)
 	return nil
 }
 
@@ -77,7 +78,7 @@ func (p *program) reset(c *cli.Context) error {
 		return err
 	}
 	if len(note) > longestNote {
-		return usagef("put the rest into a file that the agent can read", "--message has %d bytes, at most %d are kept", len(note), longestNote)
+		return terminal.Usagef("put the rest into a file that the agent can read", "--message has %d bytes, at most %d are kept", len(note), longestNote)
 	}
 	a, err := p.agent(c)
 	if err != nil {
@@ -87,12 +88,12 @@ func (p *program) reset(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(struct {
+		return p.out.JSON(struct {
 			Agent string `json:"agent"`
 			Reset bool   `json:"reset"`
 		}{a.Handle, true})
 	}
-	p.printf("@%s begins anew: what was said before is no longer told to it\n", a.Handle)
+	p.out.Printf("@%s begins anew: what was said before is no longer told to it\n", a.Handle)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
@@ -34,7 +35,7 @@ With - as TEXT the message is read from standard input.
 Example:
   agentstateloop tell "what are you working on?"`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "no-wait", Usage: "print the message's key and return", DisableDefaultText: true},
+			switchFlag("no-wait", "print the message's key and return"),
 		},
 		Action: p.tellAgent,
 	}
@@ -57,7 +58,7 @@ func (p *program) tellAgent(c *cli.Context) error {
 		return err
 	}
 	if err := a.Detach(); err != nil {
-		p.warn("%v; the next poll runs the turn", err)
+		p.out.Warn("%v; the next poll runs the turn", err)
 	}
 	if c.Bool("no-wait") {
 		return p.queued(c, key, "")
@@ -91,7 +92,7 @@ func (p *program) message(arg string) (string, error) {
 func (p *program) words(c *cli.Context, argument int) (string, error) {
 	text, err := p.message(c.Args().Get(argument))
 	if err == nil && strings.TrimSpace(text) == "" {
-		err = usagef("see "+c.Command.HelpName+" --help", "the message is empty")
+		err = terminal.Usagef("see "+c.Command.HelpName+" --help", "the message is empty")
 	}
 	return text, err
 }
@@ -109,7 +110,7 @@ func (p *program) noAnswer(a *cycle.Agent) (string, error) {
 		return "the agent is HALTED: it is answered after resume", nil
 	}
 	if now := p.now(); s.CooldownUntil.Sub(now) > shortRest {
-		return fmt.Sprintf("too many turns failed in a row: it is answered after %s (%s)", clock(s.CooldownUntil, now), distance(s.CooldownUntil, now)), nil
+		return fmt.Sprintf("too many turns failed in a row: it is answered after %s (%s)", terminal.Clock(s.CooldownUntil, now), terminal.Distance(s.CooldownUntil, now)), nil
 	}
 	if why := a.Broke(s); why != "" {
 		return "the agent is out of money: " + why, nil
@@ -120,30 +121,30 @@ func (p *program) noAnswer(a *cycle.Agent) (string, error) {
 // queued tells under which key a message waits.
 func (p *program) queued(c *cli.Context, key, why string) error {
 	if c.Bool("json") {
-		return p.printJSON(struct {
+		return p.out.JSON(struct {
 			Key string `json:"key"`
 		}{key})
 	}
-	p.printf("%s\n", key)
+	p.out.Printf("%s\n", key)
 	if why != "" {
-		p.warn("not waiting for an answer: %s", why)
+		p.out.Warn("not waiting for an answer: %s", why)
 	}
 	return nil
 }
 
 func (p *program) answer(c *cli.Context, d cycle.Deliverable) error {
 	if c.Bool("json") {
-		if err := p.printJSON(d); err != nil {
+		if err := p.out.JSON(d); err != nil {
 			return err
 		}
-	} else if text := printable(d.Text); text != "" {
-		p.printf("%s\n", strings.TrimSuffix(text, "\n"))
+	} else if text := terminal.Text(d.Text); text != "" {
+		p.out.Printf("%s\n", strings.TrimSuffix(text, "\n"))
 	}
 	if d.Outcome == state.Success {
 		return nil
 	}
-	return &hinted{fmt.Errorf("the turn ended as %s: %s", d.Outcome, oneLine(d.Reason)),
-		"`" + name + " doctor` checks the agent; what it printed is in turns/" + d.TurnID + " of the state directory"}
+	return terminal.WithHint(fmt.Errorf("the turn ended as %s: %s", d.Outcome, terminal.Line(d.Reason)),
+		"`"+name+" doctor` checks the agent; what it printed is in turns/"+d.TurnID+" of the state directory")
 }
 
 // userName is who tells, for the history.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/state"
 )
 
@@ -20,12 +21,12 @@ is in already it changes nothing.
 Example:
   agentstateloop transition IDLE --no-mail`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the history"},
-			&cli.BoolFlag{Name: "no-mail", Usage: "without the mail that goes with it", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "no-poll", Usage: "without the cycle that follows", DisableDefaultText: true},
+			reasonFlag(),
+			switchFlag("no-mail", "without the mail that goes with it"),
+			switchFlag("no-poll", "without the cycle that follows"),
 		},
 		BashComplete: func(*cli.Context) {
-			p.printf("%s\n%s\n%s\n", state.IDLE, state.PREP, state.ACTIVE)
+			p.out.Printf("%s\n%s\n%s\n", state.IDLE, state.PREP, state.ACTIVE)
 		},
 		Action: p.transition,
 	}
@@ -37,7 +38,7 @@ func (p *program) transition(c *cli.Context) error {
 	}
 	to, err := state.ParsePhase(c.Args().First())
 	if err != nil {
-		return usagef("", "%v", err)
+		return terminal.Usagef("", "%v", err)
 	}
 	a, err := p.agent(c)
 	if err != nil {
@@ -60,13 +61,13 @@ func (p *program) transition(c *cli.Context) error {
 		p.follow(c.Context, a)
 	}
 	if c.Bool("json") {
-		return p.printJSON(result)
+		return p.out.JSON(result)
 	}
 	text := fmt.Sprintf("%s → %s", result.Before, result.Phase)
 	if !result.Changed {
 		text = fmt.Sprintf("is %s already; nothing changed", result.Phase)
 	}
-	p.printf("@%s %s\n", a.Handle, text)
+	p.out.Printf("@%s %s\n", a.Handle, text)
 	return nil
 }
 

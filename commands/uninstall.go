@@ -30,12 +30,12 @@ func (p *program) uninstall(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.printJSON(uninstalled{Agent: a.Handle, Removed: change.Wrote})
+		return p.out.JSON(uninstalled{Agent: a.Handle, Removed: change.Wrote})
 	}
 	if change.Wrote {
-		p.printf("removed the crontab line of @%s; `%s init` puts one back\n", a.Handle, name)
+		p.out.Printf("removed the crontab line of @%s; `%s init` puts one back\n", a.Handle, name)
 	} else {
-		p.printf("there was no crontab line of @%s\n", a.Handle)
+		p.out.Printf("there was no crontab line of @%s\n", a.Handle)
 	}
 	return nil
 }

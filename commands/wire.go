@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
@@ -35,7 +36,7 @@ func (p *program) configPath(c *cli.Context) (string, error) {
 	flag := c.String("config")
 	if flag == "" && c.IsSet("config") {
 		// An unset variable in a script must not find another agent.
-		return "", usagef("", "--config names no file")
+		return "", terminal.Usagef("", "--config names no file")
 	}
 	return p.findConfig(flag)
 }
@@ -273,7 +274,7 @@ func wireSchedule(c *config, base, dir, self string) (cycle.Schedule, error) {
 
 // span reads a length of time.
 func (c *config) span(key string, s span) (time.Duration, error) {
-	d, err := parseSpan(s)
+	d, err := terminal.ParseDuration(string(s))
 	if err != nil {
 		return 0, c.wrong(key, "%q %v", s, err)
 	}

@@ -1,10 +1,10 @@
-package commands
+package terminal
 
 import "slices"
 
-// nearest finds the candidate that a mistyped word most likely means; "" if
-// none is near enough to be worth suggesting.
-func nearest(word string, candidates []string) string {
+// Nearest returns the candidate that a mistyped word most likely means, or ""
+// if none is near enough to suggest.
+func Nearest(word string, candidates []string) string {
 	best, distance := "", max(1, min(3, len(word)/2))+1
 	for _, c := range candidates {
 		if d := edits(word, c); d < distance {
@@ -14,8 +14,17 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
+// DidYouMean returns a hint with the nearest candidate, or other if none is
+// near.
+func DidYouMean(word string, candidates []string, other string) string {
+	if near := Nearest(word, candidates); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return other
+}
+
 // edits counts the insertions, deletions, replacements and swaps of neighbours
-// that make b of a.
+// that turn a into b.
 func edits(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
@@ -36,13 +45,4 @@ func edits(a, b string) int {
 		before, last, row = last, row, slices.Clone(before)
 	}
 	return last[len(b)]
-}
-
-// didYouMean makes a hint of the nearest candidate; other is the hint where
-// there is none.
-func didYouMean(word string, candidates []string, other string) string {
-	if near := nearest(word, candidates); near != "" {
-		return "did you mean " + near + "?"
-	}
-	return other
 }

@@ -1,0 +1,135 @@
+package terminal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"agentstateloop/internal/secret"
+)
+
+// Asker asks the person at a terminal for what flags have not said. Without a
+// terminal it asks nothing.
+type Asker struct {
+	terminal *os.File // nil: there is none
+	lines    *bufio.Reader
+	out      io.Writer
+	secrets  *secret.Known
+}
+
+// NewAsker returns an Asker that reads from stdin, if that is a terminal, and
+// prints its questions to out.
+func NewAsker(stdin io.Reader, out io.Writer, secrets *secret.Known) *Asker {
+	f, ok := stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return &Asker{}
+	}
+	return &Asker{terminal: f, lines: bufio.NewReader(f), out: out, secrets: secrets}
+}
+
+// CanAsk reports whether there is a terminal to ask at.
+func (a *Asker) CanAsk() bool { return a.terminal != nil }
+
+// errInterrupted is the error of a person who ends the questions.
+var errInterrupted = WithHint(errors.New("interrupted: nothing was written"), "run init again, or give flags: see agentstateloop init --help")
+
+// Question is one thing to learn.
+type Question struct {
+	Flag  string // names it in a script
+	Text  string
+	Guess string             // the answer that an empty line stands for; "": none
+	Check func(string) error // the error continues a sentence that begins with the answer
+}
+
+// Ask returns value if it is set and right. Otherwise it asks at the terminal
+// until the answer is right. Without a terminal a missing value is a UsageError
+// that names the flag: only a person can confirm a guess.
+func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, error) {
+	if value != "" {
+		if err := q.Check(value); err != nil {
+			return "", Usagef("", "--%s %s: %v", q.Flag, value, err)
+		}
+		return value, nil
+	}
+	if !a.CanAsk() {
+		return "", Usagef("see agentstateloop init --help", "--%s is missing, and there is no terminal to ask at: %s", q.Flag, q.Text)
+	}
+	prompt := q.Text + ": "
+	if q.Guess != "" {
+		prompt = fmt.Sprintf("%s [%s]: ", q.Text, q.Guess)
+	}
+	for {
+		answer, err := a.line(ctx, prompt)
+		if err != nil {
+			return "", err
+		}
+		if answer == "" {
+			answer = q.Guess
+		}
+		if answer == "" {
+			continue
+		}
+		if err = q.Check(answer); err == nil {
+			return answer, nil
+		}
+		fmt.Fprintf(a.out, "  %s: %v\n", Text(answer), err)
+	}
+}
+
+// line asks for one line. It stops waiting when ctx ends.
+func (a *Asker) line(ctx context.Context, prompt string) (string, error) {
+	fmt.Fprint(a.out, prompt)
+	answer, err := await(ctx, a.secrets, func() (string, error) { return a.lines.ReadString('\n') })
+	if err != nil {
+		fmt.Fprintln(a.out)
+		return "", errInterrupted
+	}
+	return strings.TrimSpace(answer), nil
+}
+
+// Secret asks for a line that is not shown.
+func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
+	fmt.Fprint(a.out, prompt)
+	defer fmt.Fprintln(a.out)
+	fd := int(a.terminal.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", fmt.Errorf("ask for a password: %w", err)
+	}
+	// After an interrupt the terminal must echo again.
+	defer term.Restore(fd, before)
+	answer, err := await(ctx, a.secrets, func() (string, error) {
+		text, err := term.ReadPassword(fd)
+		return string(text), err
+	})
+	if err != nil {
+		return "", errInterrupted
+	}
+	return strings.TrimSpace(answer), nil
+}
+
+// await returns what read returns, or the error of ctx: nothing can interrupt
+// the read itself.
+func await(ctx context.Context, secrets *secret.Known, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	got := make(chan answer, 1)
+	go secrets.Guarded(func() {
+		text, err := read()
+		got <- answer{text, err}
+	})()
+	select {
+	case a := <-got:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}

@@ -1,0 +1,42 @@
+package terminal
+
+import (
+	"errors"
+	"fmt"
+)
+
+// UsageError says that the command line is wrong.
+type UsageError struct{ Text, Advice string }
+
+func (e *UsageError) Error() string { return e.Text }
+
+// Hint returns what to do next, or "".
+func (e *UsageError) Hint() string { return e.Advice }
+
+// Usagef returns a UsageError with a hint, which may be empty.
+func Usagef(hint, format string, args ...any) error {
+	return &UsageError{fmt.Sprintf(format, args...), hint}
+}
+
+// hinted is an error with advice.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+func (e *hinted) Hint() string  { return e.hint }
+
+// WithHint returns err with what to do next.
+func WithHint(err error, hint string) error { return &hinted{err, hint} }
+
+// HintOf returns the first hint that err or an error it wraps has, or "".
+func HintOf(err error) string {
+	if e, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); ok {
+		return e.Hint()
+	}
+	return ""
+}

@@ -1,0 +1,23 @@
+package terminal
+
+import (
+	"testing"
+)
+
+// TestText: text from a mail must not command the terminal.
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain, ünïcödé 漢字 🙂\n\tindented": "plain, ünïcödé 漢字 🙂\n\tindented",
+		"\x1b[31mred\x1b[0m":              "�[31mred�[0m",
+		"over\rwritten\x00":               "over written�",
+		"abc\u202edcb":                    "abc�dcb",
+		"bad \xff byte":                   "bad � byte",
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("Text(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := Line("two\n lines\u2028here"); got != "two lines here" {
+		t.Errorf("oneLine: %q", got)
+	}
+}

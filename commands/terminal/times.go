@@ -1,0 +1,71 @@
+package terminal
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Clock shows a time in the local zone, with the date unless it is today.
+func Clock(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04:05")
+	}
+	return t.Format("2006-01-02 15:04:05")
+}
+
+// Distance shows how far a time is from now: "in 40s", "3m ago", "now".
+func Distance(t, now time.Time) string {
+	switch d := t.Sub(now).Round(time.Second); {
+	case d == 0:
+		return "now"
+	case d > 0:
+		return "in " + Short(d)
+	default:
+		return Short(-d) + " ago"
+	}
+}
+
+// Short shows a duration by its two largest units: "1d1h", "59s".
+func Short(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, u := range []struct {
+		large, small         time.Duration
+		largeName, smallName string
+	}{{day, time.Hour, "d", "h"}, {time.Hour, time.Minute, "h", "m"}, {time.Minute, time.Second, "m", "s"}} {
+		if d < u.large {
+			continue
+		}
+		text := fmt.Sprintf("%d%s", d/u.large, u.largeName)
+		if rest := d % u.large / u.small; rest > 0 {
+			text += fmt.Sprintf("%d%s", rest, u.smallName)
+		}
+		return text
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
+}
+
+var errDuration = errors.New(`is not a duration: write "90s", "30m", "2h" or "90d"`)
+
+// ParseDuration reads a duration above zero: what time.ParseDuration reads, and
+// whole days. Its errors continue a sentence that begins with the text.
+func ParseDuration(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 1 || n > 36500 {
+			return 0, errDuration
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errDuration
+	}
+	if d <= 0 {
+		return 0, errors.New("must be longer than zero")
+	}
+	return d, nil
+}

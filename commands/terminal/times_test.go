@@ -1,0 +1,30 @@
+package terminal
+
+import (
+	"testing"
+	"time"
+)
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
+		time.Hour + time.Second: "1h", 25*time.Hour + time.Minute: "1d1h", 90 * 24 * time.Hour: "90d",
+	} {
+		if got := Short(d); got != want {
+			t.Errorf("Short(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestParseDuration(t *testing.T) {
+	for in, want := range map[string]time.Duration{"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "90d": 90 * 24 * time.Hour} {
+		if got, err := ParseDuration(in); err != nil || got != want {
+			t.Errorf("ParseDuration(%q) = %v, %v; want %v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "30", "0", "0s", "-5m", "d", "-1d", "1.5d", "99999999d", "tomorrow"} {
+		if got, err := ParseDuration(in); err == nil {
+			t.Errorf("ParseDuration(%q) = %v, want an error", in, got)
+		}
+	}
+}
