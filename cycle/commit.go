@@ -22,14 +22,13 @@ func (a *Agent) commit(ctx context.Context, events ...state.Event) (state.State,
 // step, before its result is durable. An error of it undoes the step.
 func (a *Agent) commitWith(ctx context.Context, with func(next state.State) error, events ...state.Event) (state.State, error) {
 	now := a.Now()
-	a.withhold(events)
 	var old state.State
 	next, err := a.Store.Commit(context.WithoutCancel(ctx), now, func(s state.State, why state.Recovery) (state.State, error) {
 		old = s
 		if why != "" {
 			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
 		}
-		next := state.Step(s, events, a.Policy, now)
+		next := state.Step(s, a.redact(events), a.Policy, now)
 		if err := with(next); err != nil {
 			return next, err
 		}

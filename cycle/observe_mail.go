@@ -81,7 +81,7 @@ func (q *quarantine) refuse(m *mail.Message, ask bool, raw io.Reader) (state.Eve
 
 func rejection(m *mail.Message, unkept, ask bool) state.Refused {
 	return state.Refused{
-		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
+		Key: m.Key, Source: state.Mail, From: m.Header.From,
 		Gate: m.Gate, Reason: m.Reason, At: m.At, Digest: m.Digest, Unkept: unkept, Ask: ask,
 	}
 }

@@ -94,7 +94,7 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) {
 	store := new(nowhere)
 	obs := a.observe(ctx, store, s, false)
 	defer obs.close()
-	next := state.Step(s, obs.events, a.Policy, a.Now())
+	next := state.Step(s, a.redact(obs.events), a.Policy, a.Now())
 	p := Preview{Before: s.Phase, After: next.Phase, Failed: obs.failed}
 	for _, l := range next.Lines {
 		switch l.Kind {

@@ -103,6 +103,13 @@ func (e Noted) apply(m *machine) {
 	}
 }
 
+// Redacted implements [Redactable].
+func (e Noted) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	e.Answer = redactedEffect(e.Answer, redact)
+	return e
+}
+
 // Nudged: a doorbell rang.
 type Nudged struct {
 	Key, From, Reason string
@@ -124,6 +131,12 @@ func (e Nudged) apply(m *machine) {
 	m.SleepUntil = time.Time{}
 	m.line(Line{Kind: LineNudge, Key: e.Key, Source: source, From: e.From, Reason: e.Reason})
 	m.wake(nudgeReason(e), Thread{}, true)
+}
+
+// Redacted implements [Redactable].
+func (e Nudged) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
 }
 
 // tookNudge remembers a nudge: a file's until the file is gone, one held by the

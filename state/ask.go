@@ -55,6 +55,12 @@ func (e Asked) apply(m *machine) {
 	m.line(Line{Kind: LineEdge, What: "enqueue", Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
 }
 
+// Redacted implements [Redactable].
+func (e Asked) Redacted(redact func(string) string) Event {
+	e.Question = e.Question.redacted(redact)
+	return e
+}
+
 // Posted: from inside its turn, the agent sends something that nobody is to
 // wait for.
 type Posted struct {
@@ -70,6 +76,12 @@ func (e Posted) apply(m *machine) {
 	m.queue(e.Effect)
 	post := m.Outbox[len(m.Outbox)-1]
 	m.line(Line{Kind: LineEdge, What: "enqueue", Request: post.ID, From: m.Agent, To: post.To, TurnID: e.TurnID})
+}
+
+// Redacted implements [Redactable].
+func (e Posted) Redacted(redact func(string) string) Event {
+	e.Effect = e.Effect.redacted(redact)
+	return e
 }
 
 // Submitted: from inside its turn, the agent has set the deliverable: a file

@@ -91,6 +91,12 @@ func (e Challenged) apply(m *machine) {
 	m.queue(e.Mail)
 }
 
+// Redacted implements [Redactable].
+func (e Challenged) Redacted(redact func(string) string) Event {
+	e.Mail = e.Mail.redacted(redact)
+	return e
+}
+
 // Vouched: the mail under Key shows the token of this hash, in a place where
 // only who has read our challenge can put it. Then is what the mail is, or what
 // it releases, if the challenge is open; Else, if it is not.
@@ -118,6 +124,12 @@ func (e Vouched) apply(m *machine) {
 	m.line(l)
 	e.Then.apply(m)
 	m.redoChallenge(l)
+}
+
+// Redacted implements [Redactable].
+func (e Vouched) Redacted(redact func(string) string) Event {
+	e.Then, e.Else = redactEvent(e.Then, redact), redactEvent(e.Else, redact)
+	return e
 }
 
 // expireChallenges closes the challenges that nobody has answered in time.

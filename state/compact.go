@@ -46,6 +46,12 @@ func (e Compacted) apply(m *machine) {
 	m.line(Line{Kind: LineCompaction, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
 }
 
+// Redacted implements [Redactable].
+func (e Compacted) Redacted(redact func(string) string) Event {
+	e.Text, e.Reason = redact(e.Text), redact(e.Reason)
+	return e
+}
+
 func (m *machine) redoCompaction(l Line) {
 	if l.What != compactionMade {
 		return

@@ -54,6 +54,12 @@ func (e Stopped) apply(m *machine) {
 	m.turnLine("stop", e.Reason)
 }
 
+// Redacted implements [Redactable].
+func (e Stopped) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
 // Resetted: `reset`: the agent's memory begins anew, with a note.
 type Resetted struct{ Note, Origin string }
 
@@ -64,6 +70,12 @@ func (e Resetted) apply(m *machine) {
 	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}
 	m.Compacted = Summary{}
 	m.line(Line{Kind: LineReset, From: e.Origin, Reason: e.Note})
+}
+
+// Redacted implements [Redactable].
+func (e Resetted) Redacted(redact func(string) string) Event {
+	e.Note = redact(e.Note)
+	return e
 }
 
 // lineRetried marks the history line of a message that was queued again.
@@ -105,4 +117,10 @@ func (e Dropped) apply(m *machine) {
 	}
 	m.line(Line{Kind: LineEnded, Key: e.Key, Source: m.Inbox[i].Source, What: string(Skipped), Reason: e.Reason})
 	m.Inbox = slices.Delete(m.Inbox, i, i+1)
+}
+
+// Redacted implements [Redactable].
+func (e Dropped) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
 }

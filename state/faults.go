@@ -36,6 +36,12 @@ func (e Scheduled) apply(m *machine) {
 	}
 }
 
+// Redacted implements [Redactable].
+func (e Scheduled) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
 // What a schedule line tells beside an installed crontab line.
 const (
 	scheduleRemoved = "removed"
@@ -74,4 +80,10 @@ func (e Recovered) apply(m *machine) {
 		}
 	}
 	m.notice("My state file could not be used (" + e.Reason + "). I rebuilt it from its copy and the history and go on; no accepted message was dropped.")
+}
+
+// Redacted implements [Redactable].
+func (e Recovered) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
 }

@@ -246,13 +246,63 @@ func (l *life) event() Event {
 		return CredentialWorked{Name: l.credential(), Reading: l.next(2) == 0}
 	case 36:
 		return RelayAsked{Key: l.pick("r1", "r2", "r3"), From: l.pick("dorlange3120", "boreas3120"), Text: l.pick("", "word"), MeshID: "r"}
-	case 37:
-		return []Event{Online{Handles: []string{l.pick("dorlange3120", "boreas3120")}}, Unreadable{Key: l.pick("k3", "u1")}, Recovered{},
-			Scheduled{Line: "x"}, Unscheduled{Removed: true}, Flagged{Validity: 1, UIDs: []uint32{1, 2}}, MeshAcked{IDs: []string{"k1"}}}[l.next(7)]
 	default:
-		return []Event{Stopped{}, Resetted{Note: "n"}, Submitted{TurnID: turn, Epoch: epoch, Deliverable: "d"},
-			Remembered{TurnID: turn, Epoch: epoch, Text: "m"},
-			Compacted{Session: l.s.Session.ID, Through: epoch, File: l.pick("", "f"), Text: "t"}, Posted{TurnID: turn, Epoch: epoch, Effect: Effect{Kind: Post, Channel: ByMesh, To: "x"}}}[l.next(6)]
+		return l.any()
+	}
+}
+
+// any makes one of all events, with fields that fit the state.
+func (l *life) any() Event {
+	v := settable(everyEvent[l.next(len(everyEvent))])
+	eachField(v, "", l.fill)
+	switch e := v.Interface().(type) {
+	case Released, Vouched:
+		return l.refusal() // their keys depend on each other
+	case Event:
+		return e
+	}
+	return nil
+}
+
+// fill sets one field of an event.
+func (l *life) fill(name string, v reflect.Value) {
+	owner, field, _ := strings.Cut(name, ".")
+	turn, epoch := l.gate()
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(l.next(2) == 0)
+	case reflect.Interface:
+		v.Set(reflect.ValueOf(l.message()))
+	case reflect.Int, reflect.Int64:
+		v.SetInt([]int64{0, 1, int64(time.Hour), -1, int64(Dollar), math.MaxInt64, math.MinInt64}[l.next(7)])
+	case reflect.Uint32:
+		v.SetUint(uint64(l.next(9)))
+	case reflect.Uint64:
+		v.SetUint(epoch)
+	case reflect.String:
+		switch {
+		case owner == "Effect" && field == "ID":
+			l.asked++
+			v.SetString(fmt.Sprint("any.", l.asked))
+		case field == "Key":
+			v.SetString(l.pick("k1", "k2", "k3", "k9"))
+		case field == "ID":
+			v.SetString(l.effect())
+		case field == "TurnID":
+			v.SetString(turn)
+		case field == "To" && owner == "Ordered", field == "Phase":
+			v.SetString(l.pick("IDLE", "PREP", "ACTIVE", "NAP"))
+		case field == "Channel":
+			v.SetString(l.pick("mail", "mesh"))
+		case field == "Name":
+			v.SetString(l.credential())
+		case field == "Session":
+			v.SetString(l.s.Session.ID)
+		case field == "Outcome":
+			v.SetString(l.pick("success", "failed", "canceled", "timeout", "partial"))
+		default:
+			v.SetString(l.pick("", "x", "dorlange3120", "boreas3120"))
+		}
 	}
 }
 

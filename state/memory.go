@@ -88,3 +88,9 @@ func (e Remembered) apply(m *machine) {
 	}
 	m.line(Line{Kind: LineMemory, TurnID: e.TurnID, Epoch: e.Epoch, Text: e.Text})
 }
+
+// Redacted implements [Redactable].
+func (e Remembered) Redacted(redact func(string) string) Event {
+	e.Text = redact(e.Text)
+	return e
+}

@@ -32,6 +32,12 @@ func (e CredentialFailed) apply(m *machine) {
 	m.setCredential(e.Name, c)
 }
 
+// Redacted implements [Redactable].
+func (e CredentialFailed) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
 // What a credential line tells.
 const (
 	credentialFails = "failed"

@@ -179,6 +179,12 @@ func (e SendFailed) apply(m *machine) {
 	row.NotBefore = m.now.Add(wait)
 }
 
+// Redacted implements [Redactable].
+func (e SendFailed) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
 // spent says whether no further copy may be sent: the one that left may have
 // arrived, and is worthless twice, or there were enough of them.
 func (e Effect) spent() bool {

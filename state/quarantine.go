@@ -26,12 +26,12 @@ const (
 // or, Unkept, was beyond its limits. Ask: nothing but a proof of its sender is
 // missing, so that the operator may be asked.
 type Refused struct {
-	Key, From, Subject, Gate, Reason string
-	Source                           Source
-	At                               time.Time
-	Digest                           string // as of Arrived
-	MeshID                           string
-	Unkept, Ask                      bool
+	Key, From, Gate, Reason string
+	Source                  Source
+	At                      time.Time
+	Digest                  string // as of Arrived
+	MeshID                  string
+	Unkept, Ask             bool
 }
 
 // apply counts what the gate kept out; it wakes nobody. An item under a key
@@ -52,6 +52,12 @@ func (e Refused) apply(m *machine) {
 	}
 	m.line(l)
 	m.redoGate(l)
+}
+
+// Redacted implements [Redactable].
+func (e Refused) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
 }
 
 // redoGate counts what a gate line tells of.
@@ -93,6 +99,13 @@ func (e Released) apply(m *machine) {
 	e.Event.apply(m)
 }
 
+// Redacted implements [Redactable].
+func (e Released) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	e.Event = redactEvent(e.Event, redact)
+	return e
+}
+
 // QuarantineHolds: so many items are in quarantine/ now.
 type QuarantineHolds struct{ Items int }
 
@@ -117,6 +130,12 @@ type Discarded struct{ Key, Reason string }
 // apply tells that an item is gone for good. Its key may still be accepted.
 func (e Discarded) apply(m *machine) {
 	m.left(Line{Kind: LineQuarantine, What: lineDropped, Key: e.Key, Reason: e.Reason})
+}
+
+// Redacted implements [Redactable].
+func (e Discarded) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
 }
 
 func (m *machine) left(l Line) {

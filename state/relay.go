@@ -48,6 +48,12 @@ func (e RelayAsked) apply(m *machine) {
 	})
 }
 
+// Redacted implements [Redactable].
+func (e RelayAsked) Redacted(redact func(string) string) Event {
+	e.Text = redact(e.Text)
+	return e
+}
+
 // notRelayed says why a request is not honoured; "" if it is.
 func (m *machine) notRelayed(from, text string) string {
 	lately := 0

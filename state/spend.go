@@ -163,6 +163,12 @@ func (e Spent) apply(m *machine) {
 	m.line(l)
 }
 
+// Redacted implements [Redactable].
+func (e Spent) Redacted(redact func(string) string) Event {
+	e.Odd = redact(e.Odd)
+	return e
+}
+
 func join(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

@@ -10,13 +10,6 @@ import (
 	"time"
 )
 
-// Event is something that happened, reported to Step by the one place that
-// can see it. Events of one poll are stepped in the order of their own time;
-// what the machine must react to is an Event, never an error.
-//
-// Each event stands beside the code that handles it: its apply.
-type Event interface{ apply(m *machine) }
-
 // Step is the machine (DESIGN 5): it takes what is remembered, what happened
 // and the time, and returns what is to be remembered now. What is to be done
 // is in there as data: rows of the outbox, the interval, flags and
@@ -80,36 +73,6 @@ type machine struct {
 	policy     Policy
 	now        time.Time
 	mailLooked bool // mail was read to its end in this step
-}
-
-// inOrder puts the events of one step in the order in which they count.
-func inOrder(events []Event) []Event {
-	events = slices.Clone(events)
-	slices.SortStableFunc(events, func(a, b Event) int {
-		ra, ta := rank(a)
-		rb, tb := rank(b)
-		return cmp.Or(cmp.Compare(ra, rb), ta.Compare(tb))
-	})
-	return events
-}
-
-// rank gives an event's place: bookkeeping, arrivals by their time, the end.
-func rank(e Event) (int, time.Time) {
-	switch e := e.(type) {
-	case Arrived:
-		return 1, e.Message.At
-	case Nudged:
-		return 1, e.At
-	case Refused:
-		return 1, e.At
-	case Vouched:
-		return 1, e.At
-	case Controlled:
-		return 1, e.Message.At
-	case Polled, QuarantineHolds:
-		return 2, time.Time{}
-	}
-	return 0, time.Time{}
 }
 
 // mint makes an id that no other mint of this agent gives, restored backups

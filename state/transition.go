@@ -69,6 +69,12 @@ func (e Ordered) apply(m *machine) {
 	}
 }
 
+// Redacted implements [Redactable].
+func (e Ordered) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
 // Switched: HALT (On) or GO, by hand or mail, or as the mesh has it.
 type Switched struct {
 	Mesh   bool
@@ -95,6 +101,12 @@ func (e Switched) apply(m *machine) {
 		m.Turn.Stop = "halt"
 	}
 	m.schedule()
+}
+
+// Redacted implements [Redactable].
+func (e Switched) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
 }
 
 // Looked: a source was read to its end. Mail brings its new cursor.

@@ -174,6 +174,13 @@ func (e Ended) apply(m *machine) {
 	}
 }
 
+// Redacted implements [Redactable].
+func (e Ended) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	e.Reply = redactedEffect(e.Reply, redact)
+	return e
+}
+
 // goOnWith notes the session that the next turn continues. One that began
 // before a reset, or that ends in IDLE, holds what is to be forgotten.
 func (m *machine) goOnWith(s Session, epoch uint64) {
@@ -234,6 +241,12 @@ func (e Reaped) apply(m *machine) {
 	m.release(Queued, time.Time{}, retryNote)
 }
 
+// Redacted implements [Redactable].
+func (e Reaped) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
 // GivenBack: the attempt could not do its work, and not for the message's
 // sake: its credential was refused, its session is gone, its runner was told
 // to go. It does not count, and is made again after Wait.
@@ -262,6 +275,12 @@ func (e GivenBack) apply(m *machine) {
 		return
 	}
 	m.release(Queued, time.Time{}, "")
+}
+
+// Redacted implements [Redactable].
+func (e GivenBack) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
 }
 
 // release lets the turn's message wait again, and the head go idle.

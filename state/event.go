@@ -1,0 +1,88 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Event is something that happened, reported to Step by the one place that
+// can see it. Events of one poll are stepped in the order of their own time;
+// what the machine must react to is an Event, never an error.
+//
+// Each event stands next to the code that handles it, its apply method.
+type Event interface{ apply(m *machine) }
+
+// inOrder puts the events of one step in the order in which they count.
+func inOrder(events []Event) []Event {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b Event) int {
+		ra, ta := rank(a)
+		rb, tb := rank(b)
+		return cmp.Or(cmp.Compare(ra, rb), ta.Compare(tb))
+	})
+	return events
+}
+
+// rank gives an event's place: bookkeeping, arrivals by their time, the end.
+func rank(e Event) (int, time.Time) {
+	switch e := e.(type) {
+	case Arrived:
+		return 1, e.Message.At
+	case Nudged:
+		return 1, e.At
+	case Refused:
+		return 1, e.At
+	case Vouched:
+		return 1, e.At
+	case Controlled:
+		return 1, e.Message.At
+	case Polled, QuarantineHolds:
+		return 2, time.Time{}
+	}
+	return 0, time.Time{}
+}
+
+// Redactable is an Event that carries text of others: what a server, a command,
+// an agent or a person said. Such text may repeat a secret, and it is kept in
+// the state and the history, shown and mailed.
+type Redactable interface {
+	Event
+
+	// Redacted returns a copy of the event with redact applied to each such text.
+	Redacted(redact func(string) string) Event
+}
+
+// Redact returns the events with redact applied to every text of others. It
+// changes none of its arguments.
+func Redact(events []Event, redact func(string) string) []Event {
+	redacted := make([]Event, len(events))
+	for i, e := range events {
+		redacted[i] = redactEvent(e, redact)
+	}
+	return redacted
+}
+
+// redactEvent redacts one event, which may be nil.
+func redactEvent(e Event, redact func(string) string) Event {
+	if r, ok := e.(Redactable); ok {
+		return r.Redacted(redact)
+	}
+	return e
+}
+
+// redacted returns the effect with redact applied to its texts. It does not
+// change the bytes in File, which are sent as they were rendered.
+func (e Effect) redacted(redact func(string) string) Effect {
+	e.Text, e.Reason = redact(e.Text), redact(e.Reason)
+	return e
+}
+
+// redactedEffect is redacted for an effect that may be missing.
+func redactedEffect(e *Effect, redact func(string) string) *Effect {
+	if e == nil {
+		return nil
+	}
+	copied := e.redacted(redact)
+	return &copied
+}

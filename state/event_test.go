@@ -1,0 +1,189 @@
+package state
+
+import (
+	"go/ast"
+	goparser "go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.
+var everyEvent = []Event{
+	Arrived{}, Asked{}, Challenged{}, Claimed{}, Compacted{}, Controlled{}, CredentialFailed{}, CredentialWorked{}, Credited{},
+	Discarded{}, Dropped{}, Ended{}, Flagged{}, GivenBack{}, LookFailed{}, Looked{}, MeshAcked{}, Noted{}, NudgeFiles{}, Nudged{},
+	Online{}, Ordered{}, Polled{}, Posted{}, Pruned{}, QuarantineHolds{}, Reaped{}, Recovered{}, Refused{}, Registered{}, RelayAsked{},
+	Released{}, Remembered{}, Reported{}, Resetted{}, Retried{}, Scheduled{}, SendFailed{}, Sending{}, Sent{}, Slept{}, Spent{},
+	Started{}, Stopped{}, Submitted{}, Suspended{}, Switched{}, Unreadable{}, Unscheduled{}, Vouched{},
+}
+
+// TestEveryEventIsListed compares everyEvent with the apply methods in the
+// source, so that no test that walks over all events misses a new one.
+func TestEveryEventIsListed(t *testing.T) {
+	var listed []string
+	for _, e := range everyEvent {
+		listed = append(listed, reflect.TypeOf(e).Name())
+	}
+	slices.Sort(listed)
+	if inSource := appliers(t); !slices.Equal(listed, inSource) {
+		t.Errorf("everyEvent lists\n%v\nand these types have an apply method:\n%v", listed, inSource)
+	}
+}
+
+// appliers returns the sorted names of the types with a method apply(*machine).
+func appliers(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := goparser.ParseFile(token.NewFileSet(), path, nil, goparser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || f.Name.Name != "apply" {
+				continue
+			}
+			names = append(names, f.Recv.List[0].Type.(*ast.Ident).Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestRedactedKeepsTheType: an event that embeds another must not inherit its
+// methods, which would apply or return the inner one.
+func TestRedactedKeepsTheType(t *testing.T) {
+	same := func(s string) string { return s }
+	for _, e := range everyEvent {
+		r, ok := e.(Redactable)
+		if ok && reflect.TypeOf(r.Redacted(same)) != reflect.TypeOf(e) {
+			t.Errorf("%T.Redacted returns a %T", e, r.Redacted(same))
+		}
+	}
+}
+
+// eachField calls visit for every exported field in v, nested ones too, that
+// is neither a struct nor a container. name is "Type.Field". Containers get
+// one element first, pointers a value, and interfaces are left to visit.
+func eachField(v reflect.Value, name string, visit func(name string, v reflect.Value)) {
+	if !v.CanSet() || v.Type().PkgPath() == "time" && v.Kind() == reflect.Struct {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			eachField(v.Field(i), v.Type().Name()+"."+v.Type().Field(i).Name, visit)
+		}
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		eachField(v.Elem(), name, visit)
+	case reflect.Slice:
+		if v.Len() == 0 {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		}
+		for i := range v.Len() {
+			eachField(v.Index(i), name, visit)
+		}
+	default:
+		visit(name, v)
+	}
+}
+
+// settable returns a copy of e that reflection can change.
+func settable(e Event) reflect.Value {
+	v := reflect.New(reflect.TypeOf(e)).Elem()
+	v.Set(reflect.ValueOf(e))
+	return v
+}
+
+// notRedacted lists the fields of events that keep their text, by name where the
+// name means the same everywhere, and why.
+var notRedacted = map[string]string{
+	// Keys and ids: another one would name something else.
+	"Key": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id",
+	"Digest": "hash", "Hash": "hash", "Same": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
+	"Name": "name of a credential", "Credential": "name of a credential", "Model": "name of a model",
+
+	// Names of who speaks or is spoken to.
+	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "Tried": "addresses, handles", "Hops": "handles",
+
+	// Files of the state directory, by names of ours or of the output box.
+	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Deliverable": "file of the output box",
+
+	// Words from a fixed list.
+	"Source": "fixed", "Kind": "fixed", "Channel": "fixed", "Status": "fixed", "Outcome": "fixed", "Phase": "fixed", "Tier": "fixed",
+	"Gate": "fixed", "Control": "fixed", "Basis": "fixed", "Runner": "fixed",
+
+	"Scheduled.Line":   "the crontab line that we wrote: compared with the installed one",
+	"Scheduled.Binary": "path of this program",
+	"Thread.Subject":   "a mail program groups a conversation by it",
+	"Message.Note":     "written by Step only",
+}
+
+// exempt returns the entry of notRedacted that covers a field.
+func exempt(field string) (entry string, ok bool) {
+	_, bare, _ := strings.Cut(field, ".")
+	for _, entry := range []string{field, bare} {
+		if _, ok := notRedacted[entry]; ok {
+			return entry, true
+		}
+	}
+	return "", false
+}
+
+// TestForeignTextIsRedacted puts a secret into every string of every event.
+// Redact must take it out of each that notRedacted does not list.
+func TestForeignTextIsRedacted(t *testing.T) {
+	const secret, hidden = "canary", "***"
+	unused := maps.Clone(notRedacted)
+	for _, e := range everyEvent {
+		v := settable(e)
+		eachField(v, "", func(_ string, v reflect.Value) {
+			switch v.Kind() {
+			case reflect.String:
+				v.SetString(secret)
+			case reflect.Interface:
+				v.Set(reflect.ValueOf(Dropped{Reason: secret}))
+			}
+		})
+		input := v.Interface().(Event)
+		before := asJSON(t, input)
+		redacted := Redact([]Event{input}, func(s string) string { return strings.ReplaceAll(s, secret, hidden) })[0]
+		if after := asJSON(t, input); after != before {
+			t.Errorf("Redact changed its argument: %s, was %s", after, before)
+		}
+		eachField(settable(redacted), "", func(name string, v reflect.Value) {
+			got := ""
+			switch v.Kind() {
+			case reflect.String:
+				got = v.String()
+			case reflect.Interface:
+				got = v.Interface().(Dropped).Reason
+			default:
+				return
+			}
+			entry, kept := exempt(name)
+			delete(unused, entry)
+			if kept != (got == secret) {
+				t.Errorf("%T: %s is %q after Redact; listed in notRedacted: %v", e, name, got, kept)
+			}
+		})
+	}
+	for entry := range unused {
+		t.Errorf("notRedacted lists %s, which no event has", entry)
+	}
+}
