@@ -52,7 +52,7 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*sourceError](err); ok {
 		return exitSource
 	}
-	if errors.Is(err, cycle.ErrBusy) || errors.Is(err, listen.ErrTaken) {
+	if errors.Is(err, cycle.ErrBusy) || errors.Is(err, listen.ErrRunning) {
 		return exitBusy
 	}
 	return exitError

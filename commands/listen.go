@@ -66,7 +66,7 @@ func (p *program) listen(c *cli.Context) error {
 	var telling sync.Mutex
 	l := &listen.Listener{
 		Agents: agents, Web: web, Pipe: c.String("pipe"), Secrets: &p.secrets,
-		Tell: func(format string, args ...any) {
+		Logf: func(format string, args ...any) {
 			telling.Lock()
 			defer telling.Unlock()
 			p.out.Warn(format, args...)
@@ -77,8 +77,8 @@ func (p *program) listen(c *cli.Context) error {
 				p.out.Warn("%v", err)
 			}
 		},
-		Again: p.newRoster(named, before, agents).again,
-		Alive: func() { _ = listen.Notify(socket, listen.Alive) }, // systemd will tell
+		Reload: p.newRoster(named, before, agents).again,
+		Alive:  func() { _ = listen.Notify(socket, listen.Alive) }, // systemd will tell
 	}
 	if file := c.String("token-file"); file != "" {
 		l.Token = p.secretFile(file)
@@ -92,7 +92,7 @@ func (p *program) listen(c *cli.Context) error {
 		debug.SetGCPercent(30)
 	}
 	err = l.Run(c.Context)
-	if errors.Is(err, listen.ErrTaken) {
+	if errors.Is(err, listen.ErrRunning) {
 		return terminal.WithHint(err, "one listener for an agent is enough; it goes on")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))

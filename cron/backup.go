@@ -14,8 +14,8 @@ import (
 // keepBackups is how many backups stay, the latest.
 const keepBackups = 20
 
-// anyOurs is the line of any agent.
-var anyOurs = regexp.MustCompile(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-z0-9-]+[ \t\r]*$\n?`)
+// anyAgentLine is the line of any agent.
+var anyAgentLine = regexp.MustCompile(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-z0-9-]+[ \t\r]*$\n?`)
 
 // backUp saves table to a 0600 file in the backup folder, fsynced, and returns
 // its path. An empty table needs no backup, and has none.
@@ -31,7 +31,7 @@ func (t Table) backUp(table []byte) (string, error) {
 	if len(table) == 0 {
 		return "", nil
 	}
-	sum := sha256.Sum256(anyOurs.ReplaceAll(table, nil))
+	sum := sha256.Sum256(anyAgentLine.ReplaceAll(table, nil))
 	path := filepath.Join(t.Backup, fmt.Sprintf("crontab-%x", sum[:6]))
 	if err := writeFile(path, table); err != nil {
 		return "", err

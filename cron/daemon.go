@@ -44,7 +44,7 @@ func Daemon(proc string) (name string, pid int, known bool) {
 		}
 		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 		// A process whose kind is hidden from us is believed to be what its file says.
-		if err == nil && !foreign && pid > 1 && lives(pid) {
+		if err == nil && !foreign && pid > 1 && processExists(pid) {
 			return strings.TrimSuffix(filepath.Base(file), ".pid"), pid, true
 		}
 	}
@@ -67,7 +67,7 @@ func daemonName(cmdline []byte) string {
 	return ""
 }
 
-func lives(pid int) bool {
+func processExists(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || err == syscall.EPERM
 }

@@ -44,7 +44,7 @@ func Set(table []byte, agent, line string) []byte {
 	if placed {
 		return edited
 	}
-	return append(ended(edited), line+"\n"...)
+	return append(withNewline(edited), line+"\n"...)
 }
 
 // Unset returns table without agent's lines; every other byte stays. table
@@ -59,8 +59,8 @@ func Unset(table []byte, agent string) []byte {
 	return edited
 }
 
-// ended returns table with a newline at its end, unless it is empty.
-func ended(table []byte) []byte {
+// withNewline returns table with a newline at its end, unless it is empty.
+func withNewline(table []byte) []byte {
 	if len(table) == 0 || bytes.HasSuffix(table, []byte("\n")) {
 		return table
 	}

@@ -109,7 +109,7 @@ func FuzzEdit(f *testing.F) {
 				t.Fatal("Set changed a foreign line")
 			}
 		}
-		if len(Find(table, agent)) == 0 && !bytes.Equal(ended(Unset(set, agent)), ended(table)) {
+		if len(Find(table, agent)) == 0 && !bytes.Equal(withNewline(Unset(set, agent)), withNewline(table)) {
 			t.Fatal("Set and Unset do not give the table back")
 		}
 	})

@@ -10,8 +10,8 @@ import (
 // JobPath is the PATH that cron gives a job, if the table sets no other.
 const JobPath = "/usr/bin:/bin"
 
-// setting is an environment line of a table (crontab(5)).
-var setting = regexp.MustCompile(`^[ \t]*("[A-Za-z_]\w*"|'[A-Za-z_]\w*'|[A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t\r]*$`)
+// settingLine is an environment line of a table (crontab(5)).
+var settingLine = regexp.MustCompile(`^[ \t]*("[A-Za-z_]\w*"|'[A-Za-z_]\w*'|[A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t\r]*$`)
 
 // Environ is what agent's job gets of the table: the variables that are set
 // above its line, or in the whole table where it has none, as "NAME=value", the
@@ -22,7 +22,7 @@ func Environ(table []byte, agent string) []string {
 		if isOurs(line, agent) {
 			break
 		}
-		m := setting.FindSubmatch(bytes.TrimSuffix(line, []byte("\n")))
+		m := settingLine.FindSubmatch(bytes.TrimSuffix(line, []byte("\n")))
 		if m == nil {
 			continue
 		}

@@ -45,7 +45,7 @@ func escaped(lines []byte) bool {
 
 // same reports whether two tables are equal. A newline that is missing at the
 // end makes no difference, because crontab adds it.
-func same(a, b []byte) bool { return bytes.Equal(ended(a), ended(b)) }
+func same(a, b []byte) bool { return bytes.Equal(withNewline(a), withNewline(b)) }
 
 // unhidden returns the table behind listing, together with the user's comment
 // lines that Debian hid. Such lines exist where the table was put in place

@@ -141,7 +141,7 @@ func (t Table) edit(ctx context.Context, agent string, change func([]byte) []byt
 	if err != nil {
 		return Change{}, err
 	}
-	after = ended(change(before))
+	after = withNewline(change(before))
 	backup, err := t.backUp(before)
 	if err != nil {
 		return Change{}, fmt.Errorf("back up crontab, so nothing was written: %w", err)
@@ -235,7 +235,7 @@ func (t Table) write(ctx context.Context, table []byte) error {
 		return err
 	}
 	// Debian's crontab refuses a table with no newline at its end.
-	if _, err := file.Write(ended(table)); err != nil {
+	if _, err := file.Write(withNewline(table)); err != nil {
 		return err
 	}
 	if _, err := file.Seek(0, 0); err != nil {

@@ -21,20 +21,20 @@ const foreign = "MAILTO=me@example.com\r\n# caf\xe9\n0 5 * * * backup\n"
 // the file behind it. mood, if any, is sh that runs before the true program,
 // which it finds as $real and may run itself; the table is in $table, and
 // $dir is for its notes.
-func newTable(t *testing.T, mood string) (Table, string) {
+func newTable(t *testing.T, quirk string) (Table, string) {
 	t.Helper()
 	dir := t.TempDir()
 	command, path, err := crontest.Write(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if mood != "" {
-		moody := filepath.Join(dir, "moody")
-		text := fmt.Sprintf("#!/bin/sh\ndir='%s' real='%s' table='%s'\n%s\nexec \"$real\" \"$@\"\n", dir, command, path, mood)
-		if err := crontest.WriteScript(moody, text); err != nil {
+	if quirk != "" {
+		wrapper := filepath.Join(dir, "moody")
+		text := fmt.Sprintf("#!/bin/sh\ndir='%s' real='%s' table='%s'\n%s\nexec \"$real\" \"$@\"\n", dir, command, path, quirk)
+		if err := crontest.WriteScript(wrapper, text); err != nil {
 			t.Fatal(err)
 		}
-		command = moody
+		command = wrapper
 	}
 	return Table{
 		Command: command,

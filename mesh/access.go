@@ -18,10 +18,10 @@ const (
 	owner                // known, and where the {handle} has a token, that one
 )
 
-// Local refuses what a browser sends for a web page (DESIGN 8): a name that was
+// CheckBrowser refuses what a browser sends for a web page (DESIGN 8): a name that was
 // rebound to loopback shows in Host, a cross-site request in Origin. hosts are
 // names that may be asked for beside localhost and the loopback addresses.
-func Local(r *http.Request, hosts ...string) error {
+func CheckBrowser(r *http.Request, hosts ...string) error {
 	if r.Header.Get("Origin") != "" {
 		return refuse(http.StatusForbidden, "the mesh takes no requests of web pages (Origin)")
 	}
@@ -42,54 +42,54 @@ func Local(r *http.Request, hosts ...string) error {
 	return refuse(http.StatusMisdirectedRequest, "not reached under that Host; use 127.0.0.1")
 }
 
-// identify says who calls: the handle a token proves, "" for an unproven
+// authenticate says who calls: the handle a token proves, "" for an unproven
 // caller whom the call admits. A token that proves nothing is refused even
 // where none is needed, so that its owner learns of it.
-func (s *Server) identify(r *http.Request, a access) (who string, err error) {
+func (s *Server) authenticate(r *http.Request, a access) (caller string, err error) {
 	handle := r.PathValue("handle")
 	if handle != "" && !validHandle(handle) {
 		return "", refuse(http.StatusBadRequest, "not a handle; want [a-z0-9][a-z0-9-]{0,31}")
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, token, _ := strings.Cut(header, " ")
-		who = s.tokens[sha256.Sum256([]byte(strings.TrimSpace(token)))]
-		if !strings.EqualFold(scheme, "Bearer") || who == "" {
+		caller = s.tokens[sha256.Sum256([]byte(strings.TrimSpace(token)))]
+		if !strings.EqualFold(scheme, "Bearer") || caller == "" {
 			return "", refuse(http.StatusUnauthorized, "the token is not one of this mesh")
 		}
 	}
 	switch {
-	case who == "" && a != anyone && !s.openTo(r):
+	case caller == "" && a != anyone && !s.allowsUnproven(r):
 		return "", refuse(http.StatusUnauthorized, "this call needs a bearer token")
-	case a == owner && who != handle && (who != "" || s.options.Tokens[handle] != ""):
+	case a == owner && caller != handle && (caller != "" || s.options.Tokens[handle] != ""):
 		return "", refuse(http.StatusForbidden, "only the token of %s may do this", handle)
 	}
-	return who, nil
+	return caller, nil
 }
 
-// openTo says whether r may come without a token.
-func (s *Server) openTo(r *http.Request) bool {
+// allowsUnproven says whether r may come without a token.
+func (s *Server) allowsUnproven(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	return s.options.Open && err == nil && from.Addr().Unmap().IsLoopback()
 }
 
-// sender settles who a message or nudge is from: what the token proves, else
+// resolveSender settles who a message or nudge is from: what the token proves, else
 // what an open mesh is told.
-func sender(who, claimed string) (from string, err error) {
+func resolveSender(caller, claimed string) (from string, err error) {
 	switch {
-	case who == "" && !validHandle(claimed):
+	case caller == "" && !validHandle(claimed):
 		return "", refuse(http.StatusBadRequest, "from is not a handle; want [a-z0-9][a-z0-9-]{0,31}")
-	case who != "" && claimed != "" && claimed != who:
+	case caller != "" && claimed != "" && claimed != caller:
 		return "", refuse(http.StatusForbidden, "the token does not prove this from")
-	case who != "":
-		return who, nil
+	case caller != "":
+		return caller, nil
 	default:
 		return claimed, nil
 	}
 }
 
-// addressee refuses handles nobody reads: those that have no token on a mesh
+// checkRecipient refuses handles nobody reads: those that have no token on a mesh
 // that needs one.
-func (s *Server) addressee(handle string) error {
+func (s *Server) checkRecipient(handle string) error {
 	if !validHandle(handle) {
 		return refuse(http.StatusBadRequest, "to is not a handle; want [a-z0-9][a-z0-9-]{0,31}")
 	}

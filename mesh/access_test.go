@@ -12,7 +12,7 @@ import (
 // --open: loopback needs no token, what it says is unproven, and a handle that
 // has a token keeps its mailbox.
 func TestOpen(t *testing.T) {
-	s, url := start(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
+	s, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	script := &Client{URL: url, Handle: "script", Timeout: 20 * time.Second}
 	for i, to := range []string{"goulard", "newcomer"} {
 		if _, err := script.Send(t.Context(), Message{ID: fmt.Sprint(i), To: to, Text: "x"}); err != nil {
@@ -34,7 +34,7 @@ func TestOpen(t *testing.T) {
 	}
 	// The unproven goulard's id is no obstacle to the proven one's.
 	for _, token := range []string{"", "tg"} {
-		if resp, _ := ask(t, "POST", url+"/message", token, `{"id":"r","from":"goulard","to":"script","message":"x"}`); resp.StatusCode != http.StatusAccepted {
+		if resp, _ := rawCall(t, "POST", url+"/message", token, `{"id":"r","from":"goulard","to":"script","message":"x"}`); resp.StatusCode != http.StatusAccepted {
 			t.Errorf("token %q: %d", token, resp.StatusCode)
 		}
 	}
@@ -48,7 +48,7 @@ func TestOpen(t *testing.T) {
 
 // Web pages get nothing: not under a rebound name, not across sites.
 func TestBrowsersAreRefused(t *testing.T) {
-	_, url := start(t, Options{Open: true, Hosts: []string{"mesh.example"}})
+	_, url := startServer(t, Options{Open: true, Hosts: []string{"mesh.example"}})
 	for _, tt := range []struct {
 		host, header, value string
 		code                int

@@ -91,7 +91,7 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	err = c.do(ctx, request{
 		op: "send message", method: http.MethodPost,
 		path: cmp.Or(c.Paths.Message, "/message"),
-		body: posting{
+		body: postBody{
 			ID: m.ID, From: cmp.Or(m.From, c.Handle), To: m.To, Text: m.Text, Kind: m.Kind,
 			Correlation: m.Correlation, Hops: m.Hops, ResultFields: m.ResultFields,
 		},
@@ -108,7 +108,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	return c.do(ctx, request{
 		op: "nudge " + printable(handle), method: http.MethodPost,
 		path:   join(cmp.Or(c.Paths.Nudge, "/nudge"), handle),
-		body:   ring{From: cmp.Or(from, c.Handle), Reason: reason},
+		body:   nudgeBody{From: cmp.Or(from, c.Handle), Reason: reason},
 		accept: []int{http.StatusOK, http.StatusAccepted, http.StatusNoContent},
 	})
 }

@@ -133,13 +133,13 @@ func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 func (l *ledger) snapshot() []record {
 	halted := l.halted
 	all := []record{{Version: journalVersion}, {Halted: &halted}}
-	for _, r := range l.order {
+	for _, r := range l.seenOrder {
 		all = append(all, record{Seen: &r})
 	}
 	for _, p := range l.agents {
 		all = append(all, record{Presence: &p})
 	}
-	for _, box := range l.boxes {
+	for _, box := range l.mailboxes {
 		for _, h := range box {
 			all = append(all, record{Message: &h.Message})
 		}

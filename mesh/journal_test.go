@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	clock := newAt()
+	clock := newTestClock()
 	var mu sync.Mutex
 	s, err := OpenServer(dir, Options{Open: true, Now: func() time.Time {
 		mu.Lock()
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 // open opens a durable mesh that the test closes.
 func open(t *testing.T, dir string) *Server {
 	t.Helper()
-	s, err := OpenServer(dir, Options{Tokens: two()})
+	s, err := OpenServer(dir, Options{Tokens: twoTokens()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func logOf(t *testing.T, dir string) string {
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	url := listen(t, s)
+	url := serveMesh(t, s)
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	for _, id := range []string{"1", "2", "3"} {
 		if _, err := d.Send(t.Context(), Message{ID: id, To: "goulard", Text: "text " + id}); err != nil {
@@ -113,7 +113,7 @@ func TestRestart(t *testing.T) {
 		if got, want := texts(s, "goulard"), "message text 1; message text 3; nudge wake; "; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		if !s.ledger.halted || s.ledger.count != before.count || s.ledger.bytes != before.bytes || len(s.ledger.order) != 3 {
+		if !s.ledger.halted || s.ledger.count != before.count || s.ledger.bytes != before.bytes || len(s.ledger.seenOrder) != 3 {
 			t.Errorf("got %+v, want %+v", s.ledger, before)
 		}
 		if p, want := s.ledger.agents["goulard"], before.agents["goulard"]; p.Phase != want.Phase || p.Wake != want.Wake {
@@ -121,7 +121,7 @@ func TestRestart(t *testing.T) {
 		}
 		for _, id := range []string{"1", "2", "3"} {
 			m := Message{ID: id, From: "dorlange", To: "goulard", Proven: true}
-			if fresh, err := s.hold(m); fresh || err != nil {
+			if fresh, err := s.deliver(m); fresh || err != nil {
 				t.Errorf("%s is taken again: %v", id, err)
 			}
 		}
@@ -184,7 +184,7 @@ func TestKilled(t *testing.T) {
 		t.Error("the log was damaged")
 	}
 	held := map[string]bool{}
-	for _, box := range s.ledger.boxes {
+	for _, box := range s.ledger.mailboxes {
 		for _, h := range box {
 			held[h.ID] = true
 		}
@@ -205,7 +205,7 @@ func TestRewriteUnderLoad(t *testing.T) {
 		all.Go(func() {
 			for i := range 20 {
 				m := Message{ID: fmt.Sprint(i), From: fmt.Sprint("s", sender, i/5), To: "goulard", Kind: KindMessage, Proven: true, SentAt: s.clock()}
-				if _, err := s.hold(m); err != nil {
+				if _, err := s.deliver(m); err != nil {
 					t.Error(err)
 				}
 				if i%2 == 1 {
@@ -220,8 +220,8 @@ func TestRewriteUnderLoad(t *testing.T) {
 	closeServer(t, s)
 	s = open(t, dir)
 	defer closeServer(t, s)
-	if s.ledger.count != 160 || len(s.ledger.order) != 160 {
-		t.Errorf("%d messages, %d ids; want 160", s.ledger.count, len(s.ledger.order))
+	if s.ledger.count != 160 || len(s.ledger.seenOrder) != 160 {
+		t.Errorf("%d messages, %d ids; want 160", s.ledger.count, len(s.ledger.seenOrder))
 	}
 }
 
@@ -232,7 +232,7 @@ func TestLogStaysSmall(t *testing.T) {
 	s := open(t, dir)
 	s.journal.limit = 10_000
 	for i := range 500 {
-		if err := s.holdNudge(Message{ID: fmt.Sprint(i), To: "goulard", From: "dorlange", Kind: KindNudge}); err != nil {
+		if err := s.deliverNudge(Message{ID: fmt.Sprint(i), To: "goulard", From: "dorlange", Kind: KindNudge}); err != nil {
 			t.Fatal(err)
 		}
 		s.journal.limit = min(s.journal.limit, 10_000)
@@ -316,7 +316,7 @@ func TestOpenServerRefuses(t *testing.T) {
 func TestWriteFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mesh")
 	s := open(t, dir)
-	d := client(listen(t, s), "dorlange", "td")
+	d := client(serveMesh(t, s), "dorlange", "td")
 	post := func() error {
 		_, err := d.Send(t.Context(), Message{ID: "1", To: "goulard", Text: "x"})
 		return err
@@ -400,11 +400,11 @@ func BenchmarkPost(b *testing.B) {
 					n++
 					m := Message{ID: fmt.Sprint(n), From: fmt.Sprint("s", n), To: fmt.Sprint("a", n%10_000), Text: "hello", Kind: KindMessage, Proven: true, SentAt: s.clock()}
 					mu.Unlock()
-					if _, err := s.hold(m); err != nil {
+					if _, err := s.deliver(m); err != nil {
 						b.Fatal(err)
 					}
 					s.mu.Lock()
-					s.change(record{Ack: new(held{Message: m}.posted())})
+					s.change(record{Ack: new(held{Message: m}.postKey())})
 					s.mu.Unlock()
 				}
 			})

@@ -8,27 +8,27 @@ import (
 // What a mesh holds at most. A caller without proof may use half of each, so
 // that it cannot shut out those who have it.
 const (
-	maxBox      = 1_000     // messages of one mailbox
-	maxHeld     = 100_000   // messages of all
-	maxBytes    = 256 << 20 // of all
-	maxAgents   = 10_000    // registry rows
-	maxSeen     = 200_000   // ids remembered
-	rememberFor = 7 * 24 * time.Hour
+	maxPerMailbox = 1_000     // messages of one mailbox
+	maxHeld       = 100_000   // messages of all
+	maxBytes      = 256 << 20 // of all
+	maxAgents     = 10_000    // registry rows
+	maxSeen       = 200_000   // ids remembered
+	keepSeen      = 7 * 24 * time.Hour
 )
 
 // ledger is all that a mesh knows. It changes by records only, so that a log
 // of them brings it back.
 type ledger struct {
-	halted bool
-	boxes  map[string][]held // by handle; oldest first
-	count  int
-	bytes  int
-	agents map[string]Presence
+	halted    bool
+	mailboxes map[string][]held // by handle; oldest first
+	count     int
+	bytes     int
+	agents    map[string]Presence
 
 	// seen remembers the ids that were posted, acknowledged or not; order has
 	// them as they came, for forgetting.
-	seen  map[posted]bool
-	order []remembered
+	seen      map[postKey]bool
+	seenOrder []seenPost
 }
 
 // held is a message and the bytes it takes in an answer.
@@ -37,32 +37,32 @@ type held struct {
 	size int
 }
 
-// posted is what makes two postings one: the sender's own id. An unproven
+// postKey is what makes two postings one: the sender's own id. An unproven
 // sender's ids are no concern of the proven one of that name.
-type posted struct {
+type postKey struct {
 	From   string `json:"from"`
 	Proven bool   `json:"proven"`
 	To     string `json:"to"`
 	ID     string `json:"id"`
 }
 
-type remembered struct {
-	posted
+type seenPost struct {
+	postKey
 	At time.Time `json:"at"`
 }
 
 // record is one change of the ledger; one field is set.
 type record struct {
-	Message  *Message    `json:"message,omitempty"` // a nudge too
-	Ack      *posted     `json:"ack,omitempty"`
-	Presence *Presence   `json:"presence,omitempty"`
-	Halted   *bool       `json:"halted,omitempty"`
-	Seen     *remembered `json:"seen,omitempty"`    // an id that was posted
-	Version  int         `json:"version,omitempty"` // the log's first line
+	Message  *Message  `json:"message,omitempty"` // a nudge too
+	Ack      *postKey  `json:"ack,omitempty"`
+	Presence *Presence `json:"presence,omitempty"`
+	Halted   *bool     `json:"halted,omitempty"`
+	Seen     *seenPost `json:"seen,omitempty"`    // an id that was posted
+	Version  int       `json:"version,omitempty"` // the log's first line
 }
 
 func newLedger() ledger {
-	return ledger{boxes: map[string][]held{}, agents: map[string]Presence{}, seen: map[posted]bool{}}
+	return ledger{mailboxes: map[string][]held{}, agents: map[string]Presence{}, seen: map[postKey]bool{}}
 }
 
 // apply makes the change.
@@ -71,13 +71,13 @@ func (l *ledger) apply(r record) {
 	case r.Message != nil:
 		l.add(*r.Message)
 	case r.Ack != nil:
-		l.remove(r.Ack.To, func(h held) bool { return h.posted() == *r.Ack })
+		l.remove(r.Ack.To, func(h held) bool { return h.postKey() == *r.Ack })
 	case r.Presence != nil:
 		l.agents[r.Presence.Handle] = *r.Presence
 	case r.Halted != nil:
 		l.halted = *r.Halted
 	case r.Seen != nil:
-		l.remember(*r.Seen)
+		l.markSeen(*r.Seen)
 	}
 }
 
@@ -88,17 +88,17 @@ func (l *ledger) add(m Message) {
 	if m.Kind == KindNudge {
 		l.remove(m.To, func(h held) bool { return h.Kind == KindNudge })
 	} else {
-		l.remember(remembered{posted: held{Message: m}.posted(), At: m.SentAt})
+		l.markSeen(seenPost{postKey: held{Message: m}.postKey(), At: m.SentAt})
 	}
 	body, _ := encode(m) // strings, a bool and a time cannot fail
-	l.boxes[m.To] = append(l.boxes[m.To], held{Message: m, size: len(body)})
+	l.mailboxes[m.To] = append(l.mailboxes[m.To], held{Message: m, size: len(body)})
 	l.count++
 	l.bytes += len(body)
 }
 
 // remove takes the first message that match names out of a mailbox.
 func (l *ledger) remove(handle string, match func(held) bool) {
-	box := l.boxes[handle]
+	box := l.mailboxes[handle]
 	i := slices.IndexFunc(box, match)
 	if i < 0 {
 		return
@@ -106,22 +106,22 @@ func (l *ledger) remove(handle string, match func(held) bool) {
 	l.count--
 	l.bytes -= box[i].size
 	if box = slices.Delete(box, i, i+1); len(box) == 0 {
-		delete(l.boxes, handle)
+		delete(l.mailboxes, handle)
 		return
 	}
-	l.boxes[handle] = box
+	l.mailboxes[handle] = box
 }
 
-// remember keeps an id for a week, longer than any sender repeats itself
+// markSeen keeps an id for a week, longer than any sender repeats itself
 // (DESIGN 3: 5 days), and forgets the oldest above a bound.
-func (l *ledger) remember(r remembered) {
-	if !l.seen[r.posted] {
-		l.seen[r.posted] = true
-		l.order = append(l.order, r)
+func (l *ledger) markSeen(r seenPost) {
+	if !l.seen[r.postKey] {
+		l.seen[r.postKey] = true
+		l.seenOrder = append(l.seenOrder, r)
 	}
-	for len(l.order) > maxSeen || r.At.Sub(l.order[0].At) > rememberFor {
-		delete(l.seen, l.order[0].posted)
-		l.order = l.order[1:]
+	for len(l.seenOrder) > maxSeen || r.At.Sub(l.seenOrder[0].At) > keepSeen {
+		delete(l.seen, l.seenOrder[0].postKey)
+		l.seenOrder = l.seenOrder[1:]
 	}
 }
 
@@ -132,7 +132,7 @@ func (l *ledger) room(m Message) bool {
 	if m.Proven {
 		share = 1
 	}
-	return (m.Kind == KindNudge || len(l.boxes[m.To]) < maxBox/share) &&
+	return (m.Kind == KindNudge || len(l.mailboxes[m.To]) < maxPerMailbox/share) &&
 		l.count < maxHeld/share && l.bytes+len(m.Text) <= maxBytes/share
 }
 
@@ -143,7 +143,7 @@ func (l *ledger) oldest(handle string) []Message {
 	var shown []Message
 	size := len(`{"halted":false,"messages":[]}`)
 	ids := map[string]bool{}
-	for _, h := range l.boxes[handle] {
+	for _, h := range l.mailboxes[handle] {
 		if ids[h.ID] {
 			continue
 		}
@@ -157,15 +157,15 @@ func (l *ledger) oldest(handle string) []Message {
 }
 
 // find gives the message that an acknowledgement of id means.
-func (l *ledger) find(handle, id string) (posted, bool) {
-	for _, h := range l.boxes[handle] {
+func (l *ledger) find(handle, id string) (postKey, bool) {
+	for _, h := range l.mailboxes[handle] {
 		if h.ID == id {
-			return h.posted(), true
+			return h.postKey(), true
 		}
 	}
-	return posted{}, false
+	return postKey{}, false
 }
 
-func (h held) posted() posted {
-	return posted{From: h.From, Proven: h.Proven, To: h.To, ID: h.ID}
+func (h held) postKey() postKey {
+	return postKey{From: h.From, Proven: h.Proven, To: h.To, ID: h.ID}
 }

@@ -11,7 +11,7 @@ import (
 // Two senders who chose one id: neither message is lost to the other's
 // acknowledgement.
 func TestOneIDOfTwoSenders(t *testing.T) {
-	_, url := start(t, Options{Tokens: two()})
+	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	for _, c := range []*Client{d, g} {
 		if _, err := c.Send(t.Context(), Message{ID: "same", To: "goulard", Text: c.Handle}); err != nil {
@@ -31,12 +31,12 @@ func TestOneIDOfTwoSenders(t *testing.T) {
 
 // A full mesh says so, and what lacks proof fills only half of it.
 func TestFull(t *testing.T) {
-	clock := newAt()
+	clock := newTestClock()
 	s := NewServer(Options{Open: true, Now: clock.now})
 	fill := func(proven bool) (n int) {
 		for ; ; n++ {
 			clock.Time = clock.Add(time.Minute)
-			_, err := s.hold(Message{ID: fmt.Sprint(n), From: "a", To: "b", Proven: proven, Kind: KindMessage, SentAt: clock.now()})
+			_, err := s.deliver(Message{ID: fmt.Sprint(n), From: "a", To: "b", Proven: proven, Kind: KindMessage, SentAt: clock.now()})
 			if r, ok := errors.AsType[*refusal](err); ok && r.code == http.StatusServiceUnavailable && r.after > 0 {
 				return n
 			} else if err != nil {
@@ -44,13 +44,13 @@ func TestFull(t *testing.T) {
 			}
 		}
 	}
-	if n := fill(false); n != maxBox/2 {
+	if n := fill(false); n != maxPerMailbox/2 {
 		t.Errorf("unproven: %d", n)
 	}
-	if n := fill(true); n != maxBox/2 {
+	if n := fill(true); n != maxPerMailbox/2 {
 		t.Errorf("proven: %d", n)
 	}
-	if err := s.holdNudge(Message{ID: "n", From: "a", To: "b", Kind: KindNudge}); err != nil {
+	if err := s.deliverNudge(Message{ID: "n", From: "a", To: "b", Kind: KindNudge}); err != nil {
 		t.Errorf("nudge at a full mailbox: %v", err)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// waiting is one mailbox's long polls: changed is closed when they should look
+// waiters is one mailbox's long polls: changed is closed when they should look
 // again.
-type waiting struct {
+type waiters struct {
 	changed chan struct{}
 	polls   int
 }
@@ -33,7 +33,7 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (i
 	handle := r.PathValue("handle")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seenNow(handle)
+	s.markSeen(handle)
 	halted := s.ledger.halted
 	over := wait == 0
 	for {
@@ -44,7 +44,7 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (i
 			}
 			return http.StatusOK, box, nil
 		}
-		changed := s.await(handle)
+		changed := s.subscribe(handle)
 		s.mu.Unlock()
 		select {
 		case <-changed:
@@ -56,7 +56,7 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (i
 			over = true
 		}
 		s.mu.Lock()
-		s.leave(handle, changed)
+		s.unsubscribe(handle, changed)
 	}
 }
 
@@ -72,32 +72,32 @@ func (s *Server) deleteMessage(_ http.ResponseWriter, r *http.Request, _ string)
 	return http.StatusNoContent, nil, s.persist(false)
 }
 
-// await gives what is closed at the next change of a mailbox. Every await
+// subscribe gives what is closed at the next change of a mailbox. Every await
 // needs its leave.
-func (s *Server) await(handle string) chan struct{} {
-	w := s.waiting[handle]
+func (s *Server) subscribe(handle string) chan struct{} {
+	w := s.waiters[handle]
 	if w == nil {
-		w = &waiting{changed: make(chan struct{})}
-		s.waiting[handle] = w
+		w = &waiters{changed: make(chan struct{})}
+		s.waiters[handle] = w
 	}
 	w.polls++
 	return w.changed
 }
 
-func (s *Server) leave(handle string, changed chan struct{}) {
-	w := s.waiting[handle]
+func (s *Server) unsubscribe(handle string, changed chan struct{}) {
+	w := s.waiters[handle]
 	if w == nil || w.changed != changed { // the change took it away
 		return
 	}
 	if w.polls--; w.polls == 0 {
-		delete(s.waiting, handle)
+		delete(s.waiters, handle)
 	}
 }
 
-// changed lets the long polls of a mailbox look again.
-func (s *Server) changed(handle string) {
-	if w := s.waiting[handle]; w != nil {
+// notify lets the long polls of a mailbox look again.
+func (s *Server) notify(handle string) {
+	if w := s.waiters[handle]; w != nil {
 		close(w.changed)
-		delete(s.waiting, handle)
+		delete(s.waiters, handle)
 	}
 }

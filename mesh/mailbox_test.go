@@ -21,12 +21,12 @@ func TestMailboxPages(t *testing.T) {
 		all, looks int
 	}{"many": {"x", 450, 3}, "large": {strings.Repeat("\x01", 10_000), 150, 3}} {
 		t.Run(name, func(t *testing.T) {
-			clock := newAt()
-			s, url := start(t, Options{Tokens: two(), Now: clock.now})
+			clock := newTestClock()
+			s, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 			g := client(url, "goulard", "tg")
 			for i := range tt.all {
 				clock.Time = clock.Add(time.Minute)
-				if _, err := s.hold(Message{ID: fmt.Sprint(i), From: "dorlange", To: "goulard", Text: tt.text, Kind: KindMessage, Proven: true, SentAt: clock.now()}); err != nil {
+				if _, err := s.deliver(Message{ID: fmt.Sprint(i), From: "dorlange", To: "goulard", Text: tt.text, Kind: KindMessage, Proven: true, SentAt: clock.now()}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -66,7 +66,7 @@ func ackRequest(handle, id string) *http.Request {
 
 // A long poll ends when something arrives, at HALT and when the mesh is closed.
 func TestLongPoll(t *testing.T) {
-	s, url := start(t, Options{Tokens: two()})
+	s, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	for name, event := range map[string]func() error{
 		"message": func() error { _, err := d.Send(t.Context(), Message{To: "goulard", Text: "x"}); return err },
@@ -89,8 +89,8 @@ func TestLongPoll(t *testing.T) {
 	if box := poll(t, s, g, func() error { s.release(); return nil }); len(box.Messages) != 0 {
 		t.Errorf("stop: %+v", box)
 	}
-	if len(s.waiting) != 0 {
-		t.Errorf("%d mailboxes are still waited for", len(s.waiting))
+	if len(s.waiters) != 0 {
+		t.Errorf("%d mailboxes are still waited for", len(s.waiters))
 	}
 }
 
@@ -114,7 +114,7 @@ func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 		default:
 		}
 		s.mu.Lock()
-		waits = s.waiting[c.Handle] != nil
+		waits = s.waiters[c.Handle] != nil
 		s.mu.Unlock()
 	}
 	if err := event(); err != nil {
@@ -143,7 +143,7 @@ func TestLongPollWait(t *testing.T) {
 			if got := w.Body.String(); got != `{"halted":false,"messages":[]}` {
 				t.Errorf("%s: %s", asked, got)
 			}
-			if len(s.waiting) != 0 {
+			if len(s.waiters) != 0 {
 				t.Error("still waited for")
 			}
 		})
@@ -190,7 +190,7 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 		c := &Client{URL: "http://127.0.0.1", Handle: "goulard", Timeout: 5 * time.Second, http: plainClient(&net.Dialer{})}
 		c.http.Transport.(*http.Transport).DialContext = conns.dial
 		time.AfterFunc(59*time.Second, func() {
-			if err := s.holdNudge(Message{ID: "1", From: "a", To: "goulard", Kind: KindNudge}); err != nil {
+			if err := s.deliverNudge(Message{ID: "1", From: "a", To: "goulard", Kind: KindNudge}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -208,7 +208,7 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 			t.Errorf("gone: %v", err)
 		}
 		synctest.Wait()
-		if len(s.waiting) != 0 {
+		if len(s.waiters) != 0 {
 			t.Error("a reader that is gone is still served")
 		}
 

@@ -168,8 +168,8 @@ type Status struct {
 	Date time.Time `json:"-"`
 }
 
-// posting is the body of POST /message: what a sender may say.
-type posting struct {
+// postBody is the body of POST /message: what a sender may say.
+type postBody struct {
 	ID           string   `json:"id,omitempty"`
 	From         string   `json:"from"`
 	To           string   `json:"to"`
@@ -180,8 +180,8 @@ type posting struct {
 	ResultFields []string `json:"result_fields,omitempty"`
 }
 
-// ring is the body of POST /nudge, and of the ring at a wake address.
-type ring struct {
+// nudgeBody is the body of POST /nudge, and of the ring at a wake address.
+type nudgeBody struct {
 	From   string `json:"from"`
 	Reason string `json:"reason,omitempty"`
 }

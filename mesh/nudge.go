@@ -13,36 +13,36 @@ import (
 
 // postNudge rings an agent: 202. The nudge is held in the mailbox until it is
 // acknowledged, one for each agent however many come.
-func (s *Server) postNudge(w http.ResponseWriter, r *http.Request, who string) (int, any, error) {
-	var body ring
+func (s *Server) postNudge(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
+	var body nudgeBody
 	if err := readBody(w, r, &body); err != nil {
 		return 0, nil, err
 	}
-	from, err := sender(who, body.From)
+	from, err := resolveSender(caller, body.From)
 	if err != nil {
 		return 0, nil, err
 	}
 	handle := r.PathValue("handle")
-	if err := s.addressee(handle); err != nil {
+	if err := s.checkRecipient(handle); err != nil {
 		return 0, nil, err
 	}
 	m := Message{
 		ID: "nudge." + rand.Text(), From: from, To: handle, Text: body.Reason, Kind: KindNudge,
-		Proven: who != "", SentAt: s.clock(),
+		Proven: caller != "", SentAt: s.clock(),
 	}
-	if err := s.holdNudge(m); err != nil {
+	if err := s.deliverNudge(m); err != nil {
 		return 0, nil, err
 	}
-	s.ring(handle, ring{From: from, Reason: body.Reason})
+	s.ring(handle, nudgeBody{From: from, Reason: body.Reason})
 	return http.StatusAccepted, map[string]string{"id": m.ID}, nil
 }
 
-func (s *Server) holdNudge(m Message) error {
+func (s *Server) deliverNudge(m Message) error {
 	s.mu.Lock()
-	err := s.full(m)
+	err := s.checkRoom(m)
 	if err == nil {
 		s.change(record{Message: &m})
-		s.changed(m.To)
+		s.notify(m.To)
 	}
 	s.mu.Unlock()
 	if err != nil {
@@ -51,17 +51,17 @@ func (s *Server) holdNudge(m Message) error {
 	return s.persist(true)
 }
 
-// ringing is a wake address being rung; again, that another ring came
+// ringState is a wake address being rung; again, that another ring came
 // meanwhile and with what.
-type ringing struct {
+type ringState struct {
 	again bool
-	last  ring
+	last  nudgeBody
 }
 
 // ring calls an agent's wake address, in the background and one call at a
 // time: rings that come during a call make one more after it. A ring that
 // fails is no loss, the mailbox holds what it was for.
-func (s *Server) ring(handle string, r ring) {
+func (s *Server) ring(handle string, r nudgeBody) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ledger.agents[handle].Wake == "" {
@@ -71,7 +71,7 @@ func (s *Server) ring(handle string, r ring) {
 		now.again, now.last = true, r
 		return
 	}
-	s.ringing[handle] = &ringing{last: r}
+	s.ringing[handle] = &ringState{last: r}
 	s.rings.Go(s.options.Secrets.Guarded(func() { s.ringUntilQuiet(handle) }))
 }
 
@@ -106,7 +106,7 @@ func (s *Server) forgetWake(handle, wake string) {
 	}
 }
 
-func (s *Server) callWake(wake string, r ring) error {
+func (s *Server) callWake(wake string, r nudgeBody) error {
 	if wake == "" {
 		return nil
 	}

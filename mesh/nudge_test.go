@@ -16,7 +16,7 @@ import (
 // Of a hundred nudges one is held; one that comes after the look is not
 // acknowledged by it.
 func TestNudgesCoalesce(t *testing.T) {
-	_, url := start(t, Options{Tokens: two()})
+	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	held := func() []Message {
 		box, err := g.Mailbox(t.Context(), 0)
@@ -48,11 +48,11 @@ func TestNudgesCoalesce(t *testing.T) {
 // A nudge and a message ring the wake address; a burst makes few calls, the
 // last of them after the last nudge; an address where nobody listens any more
 // is forgotten.
-func TestWake(t *testing.T) {
-	rung := make(chan ring, 200)
+func TestWakeAddressIsRung(t *testing.T) {
+	rung := make(chan nudgeBody, 200)
 	hold := make(chan struct{})
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var got ring
+		var got nudgeBody
 		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.Method != "POST" || r.URL.Path != "/secret" {
 			t.Errorf("rung by %s %s: %v", r.Method, r.URL, err)
 		}
@@ -60,7 +60,7 @@ func TestWake(t *testing.T) {
 		<-hold
 	}))
 	defer listener.Close()
-	s, url := start(t, Options{Tokens: two()})
+	s, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	if err := g.Register(t.Context(), Presence{Phase: state.IDLE, Wake: listener.URL + "/secret"}); err != nil {
 		t.Fatal(err)
@@ -88,15 +88,15 @@ func TestWake(t *testing.T) {
 	if most := 1 + int(time.Since(began)/(2*time.Second)); len(rung) > most {
 		t.Errorf("%d calls, want %d at most", len(rung), most)
 	}
-	var said []string
+	var answer []string
 	for len(rung) > 0 {
-		said = append(said, (<-rung).Reason)
+		answer = append(answer, (<-rung).Reason)
 	}
-	if !slices.Contains(said, "99") {
-		t.Errorf("the calls after the burst say %q", said)
+	if !slices.Contains(answer, "99") {
+		t.Errorf("the calls after the burst say %q", answer)
 	}
 
-	if err := s.callWake("http://192.0.2.1:9/", ring{}); err == nil || !strings.Contains(err.Error(), "not loopback") {
+	if err := s.callWake("http://192.0.2.1:9/", nudgeBody{}); err == nil || !strings.Contains(err.Error(), "not loopback") {
 		t.Errorf("a ring off the machine: %v", err)
 	}
 	if err := d.Nudge(t.Context(), "goulard", "", ""); err != nil {

@@ -11,37 +11,37 @@ import (
 
 // postMessage takes a message: 202 {id}; the same id again from the same
 // sender to the same agent: 200 and nothing new.
-func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, who string) (int, any, error) {
-	var p posting
+func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
+	var p postBody
 	if err := readBody(w, r, &p); err != nil {
 		return 0, nil, err
 	}
-	m, err := s.message(p, who)
+	m, err := s.message(p, caller)
 	if err != nil {
 		return 0, nil, err
 	}
-	fresh, err := s.hold(m)
+	fresh, err := s.deliver(m)
 	code := http.StatusOK
 	if fresh {
 		code = http.StatusAccepted
-		s.ring(m.To, ring{From: m.From, Reason: m.Kind})
+		s.ring(m.To, nudgeBody{From: m.From, Reason: m.Kind})
 	}
 	return code, map[string]string{"id": m.ID}, err
 }
 
 // message checks what a sender wrote and adds what the server knows.
-func (s *Server) message(p posting, who string) (Message, error) {
-	from, err := sender(who, p.From)
+func (s *Server) message(p postBody, caller string) (Message, error) {
+	from, err := resolveSender(caller, p.From)
 	if err != nil {
 		return Message{}, err
 	}
-	if err := s.addressee(p.To); err != nil {
+	if err := s.checkRecipient(p.To); err != nil {
 		return Message{}, err
 	}
 	m := Message{
 		ID: cmp.Or(p.ID, rand.Text()), From: from, To: p.To, Text: p.Text, Kind: cmp.Or(p.Kind, KindMessage),
 		Correlation: p.Correlation, Hops: p.Hops, ResultFields: p.ResultFields,
-		Proven: who != "", SentAt: s.clock(),
+		Proven: caller != "", SentAt: s.clock(),
 	}
 	causesTurn := m.Kind == KindMessage || m.Kind == KindAsk
 	switch {
@@ -63,36 +63,36 @@ func (s *Server) message(p posting, who string) (Message, error) {
 	return m, err
 }
 
-// hold puts m into its mailbox, unless it is there or was. Either way it is on
+// deliver puts m into its mailbox, unless it is there or was. Either way it is on
 // disk when hold returns no error, a repeat's first copy too. A fresh message
 // with an error is in the mailbox all the same; its sender will come again.
-func (s *Server) hold(m Message) (fresh bool, err error) {
-	if fresh, err = s.admitMessage(m); err != nil {
+func (s *Server) deliver(m Message) (fresh bool, err error) {
+	if fresh, err = s.addMessage(m); err != nil {
 		return false, err
 	}
 	return fresh, s.persist(true)
 }
 
-func (s *Server) admitMessage(m Message) (fresh bool, err error) {
+func (s *Server) addMessage(m Message) (fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ledger.seen[held{Message: m}.posted()] {
+	if s.ledger.seen[held{Message: m}.postKey()] {
 		return false, nil
 	}
-	if err := s.full(m); err != nil {
+	if err := s.checkRoom(m); err != nil {
 		return false, err
 	}
-	if wait := s.pace.take(paced{m.From, m.Proven}, m.SentAt); wait > 0 {
+	if wait := s.rateLimit.take(rateKey{m.From, m.Proven}, m.SentAt); wait > 0 {
 		r := refuse(http.StatusTooManyRequests, "more than %d messages a minute", messagesPerMinute)
 		r.after = wait
 		return false, r
 	}
 	s.change(record{Message: &m})
-	s.changed(m.To)
+	s.notify(m.To)
 	return true, nil
 }
 
-func (s *Server) full(m Message) error {
+func (s *Server) checkRoom(m Message) error {
 	if s.ledger.room(m) {
 		return nil
 	}

@@ -20,7 +20,7 @@ func FuzzPost(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := NewServer(Options{Tokens: two()})
+		s := NewServer(Options{Tokens: twoTokens()})
 		defer s.Close()
 		call := func(method, path, token, body string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -59,7 +59,7 @@ func FuzzPost(f *testing.F) {
 		if m.ID != took.ID || !validID(m.ID) || m.From != "goulard" || m.To != "dorlange" || !m.Proven || len(m.Hops) > MaxHops || m.Kind == KindNudge {
 			t.Errorf("%q became %+v", body, m)
 		}
-		again, err := json.Marshal(posting{ID: m.ID, From: m.From, To: m.To, Text: "again", Kind: KindMessage})
+		again, err := json.Marshal(postBody{ID: m.ID, From: m.From, To: m.To, Text: "again", Kind: KindMessage})
 		if err != nil {
 			t.Fatal(err)
 		}

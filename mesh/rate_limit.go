@@ -8,30 +8,30 @@ import (
 // messagesPerMinute is the mesh's limit for each sender (DESIGN 8).
 const messagesPerMinute = 5
 
-// pace remembers when each sender last posted, at most five times.
-type pace struct {
-	senders map[paced][]time.Time
+// rateLimit remembers when each sender last posted, at most five times.
+type rateLimit struct {
+	senders map[rateKey][]time.Time
 	swept   time.Time // when those who fell silent were last forgotten
 }
 
-type paced struct {
+type rateKey struct {
 	from   string
 	proven bool
 }
 
-func newPace() pace { return pace{senders: map[paced][]time.Time{}} }
+func newRateLimit() rateLimit { return rateLimit{senders: map[rateKey][]time.Time{}} }
 
 // take notes a message, or says how long its sender has to wait.
-func (p *pace) take(who paced, now time.Time) (wait time.Duration) {
+func (p *rateLimit) take(caller rateKey, now time.Time) (wait time.Duration) {
 	if age := now.Sub(p.swept); age < 0 || age > time.Minute {
-		maps.DeleteFunc(p.senders, func(_ paced, times []time.Time) bool { return len(recent(times, now)) == 0 })
+		maps.DeleteFunc(p.senders, func(_ rateKey, times []time.Time) bool { return len(recent(times, now)) == 0 })
 		p.swept = now
 	}
-	times := recent(p.senders[who], now)
+	times := recent(p.senders[caller], now)
 	if len(times) >= messagesPerMinute {
 		return times[0].Add(time.Minute).Sub(now)
 	}
-	p.senders[who] = append(times, now)
+	p.senders[caller] = append(times, now)
 	return 0
 }
 

@@ -10,9 +10,9 @@ import (
 
 // Five messages a minute for each sender; a repeat is free, and the wait that
 // is told suffices.
-func TestPace(t *testing.T) {
-	clock := newAt()
-	_, url := start(t, Options{Tokens: two(), Now: clock.now})
+func TestRateLimit(t *testing.T) {
+	clock := newTestClock()
+	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	post := func(c *Client, id string) error {
 		_, err := c.Send(t.Context(), Message{ID: id, To: "goulard", Text: "x"})

@@ -49,13 +49,13 @@ func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (
 		}
 	}
 
-	if err := s.enter(p, body.Wake); err != nil {
+	if err := s.publish(p, body.Wake); err != nil {
 		return 0, nil, err
 	}
 	return http.StatusNoContent, nil, s.persist(false)
 }
 
-func (s *Server) enter(p Presence, wake *string) error {
+func (s *Server) publish(p Presence, wake *string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, known := s.ledger.agents[p.Handle]
@@ -111,8 +111,8 @@ func (s *Server) postGo(http.ResponseWriter, *http.Request, string) (int, any, e
 func (s *Server) setHalted(halted bool) (int, any, error) {
 	s.mu.Lock()
 	s.change(record{Halted: &halted})
-	for handle := range s.waiting {
-		s.changed(handle)
+	for handle := range s.waiters {
+		s.notify(handle)
 	}
 	s.mu.Unlock()
 	return http.StatusOK, map[string]bool{"halted": halted}, s.persist(true)
@@ -122,9 +122,9 @@ func (s *Server) isOnline(p Presence) bool {
 	return s.now().Sub(p.SeenAt) < s.options.OnlineFor
 }
 
-// seenNow notes that a registered agent read its mailbox. It is not worth a
+// markSeen notes that a registered agent read its mailbox. It is not worth a
 // record: a restart forgets it until the next poll.
-func (s *Server) seenNow(handle string) {
+func (s *Server) markSeen(handle string) {
 	if p, ok := s.ledger.agents[handle]; ok {
 		p.SeenAt = s.clock()
 		s.ledger.agents[handle] = p

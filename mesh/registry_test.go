@@ -6,8 +6,8 @@ import (
 )
 
 func TestOnline(t *testing.T) {
-	clock := newAt()
-	_, url := start(t, Options{Tokens: two(), Now: clock.now})
+	clock := newTestClock()
+	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	online := func() (handles string) {
 		list, err := d.Online(t.Context())

@@ -60,7 +60,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 	}
 	resp, err := c.client().Do(req)
 	if err != nil {
-		return &Error{Op: r.op, Err: withhold(token, transportCause(err))}
+		return &Error{Op: r.op, Err: hideToken(token, transportCause(err))}
 	}
 	defer resp.Body.Close()
 
@@ -71,7 +71,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 		*r.date, _ = http.ParseTime(resp.Header.Get("Date")) // zero where there is none
 	}
 	if err := r.read(resp); err != nil {
-		return &Error{Op: r.op, Code: resp.StatusCode, Err: withhold(token, err)}
+		return &Error{Op: r.op, Code: resp.StatusCode, Err: hideToken(token, err)}
 	}
 	return nil
 }
@@ -159,12 +159,12 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		e.RetryAfter = time.Duration(min(s, 3600)) * time.Second
 	}
-	var said struct {
+	var answer struct {
 		Error string `json:"error"`
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a broken one only says less
-	if json.Unmarshal(body, &said) == nil && said.Error != "" {
-		e.Err = withhold(token, errors.New(said.Error))
+	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
+		e.Err = hideToken(token, errors.New(answer.Error))
 		e.Err = errors.New(printable(e.Err.Error()))
 	}
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
@@ -174,9 +174,9 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	return e
 }
 
-// withhold keeps the token out of an error: what a stranger answered is quoted
+// hideToken keeps the token out of an error: what a stranger answered is quoted
 // in many of them, and it may be an echo of what we sent.
-func withhold(token string, err error) error {
+func hideToken(token string, err error) error {
 	echoes := func(form string) bool { return strings.Contains(err.Error(), form) }
 	if slices.ContainsFunc(secret.Disguises(token), echoes) {
 		return errors.New("the answer is not shown, since it repeats our token")

@@ -84,11 +84,11 @@ type Server struct {
 	journal  *journal // nil: in memory
 	setAside string
 
-	mu      sync.Mutex
-	ledger  ledger
-	pace    pace
-	waiting map[string]*waiting
-	ringing map[string]*ringing
+	mu        sync.Mutex
+	ledger    ledger
+	rateLimit rateLimit
+	waiters   map[string]*waiters
+	ringing   map[string]*ringState
 }
 
 // NewServer makes a mesh that lives in memory. Options that do not pass Check
@@ -98,16 +98,16 @@ func NewServer(o Options) *Server {
 		panic(err)
 	}
 	s := &Server{
-		options: o,
-		now:     o.Now,
-		tokens:  map[[sha256.Size]byte]string{},
-		mux:     http.NewServeMux(),
-		wake:    plainClient(&net.Dialer{Control: loopbackOnly}),
-		done:    make(chan struct{}),
-		ledger:  newLedger(),
-		pace:    newPace(),
-		waiting: map[string]*waiting{},
-		ringing: map[string]*ringing{},
+		options:   o,
+		now:       o.Now,
+		tokens:    map[[sha256.Size]byte]string{},
+		mux:       http.NewServeMux(),
+		wake:      plainClient(&net.Dialer{Control: loopbackOnly}),
+		done:      make(chan struct{}),
+		ledger:    newLedger(),
+		rateLimit: newRateLimit(),
+		waiters:   map[string]*waiters{},
+		ringing:   map[string]*ringState{},
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -167,7 +167,7 @@ func (s *Server) closeOnce() error {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := Local(r, s.options.Hosts...); err != nil {
+	if err := CheckBrowser(r, s.options.Hosts...); err != nil {
 		answerError(w, err)
 		return
 	}
@@ -200,12 +200,12 @@ func (b *bareError) Write(p []byte) (int, error) { return len(p), nil }
 // where nothing proves it.
 func (s *Server) endpoint(do func(http.ResponseWriter, *http.Request, string) (int, any, error), access access) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, err := s.identify(r, access)
+		caller, err := s.authenticate(r, access)
 		if err != nil {
 			answerError(w, err)
 			return
 		}
-		code, body, err := do(w, r, who)
+		code, body, err := do(w, r, caller)
 		if err != nil {
 			answerError(w, err)
 			return

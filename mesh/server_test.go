@@ -15,21 +15,21 @@ import (
 	"agentstateloop/state"
 )
 
-// at is the clock of a test's server.
-type at struct{ time.Time }
+// testClock is the clock of a test's server.
+type testClock struct{ time.Time }
 
-func (a *at) now() time.Time { return a.Time }
+func (a *testClock) now() time.Time { return a.Time }
 
-func newAt() *at { return &at{time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)} }
+func newTestClock() *testClock { return &testClock{time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)} }
 
-// start runs a mesh on a loopback socket with its real timeouts.
-func start(t *testing.T, o Options) (*Server, string) {
+// startServer runs a mesh on a loopback socket with its real timeouts.
+func startServer(t *testing.T, o Options) (*Server, string) {
 	t.Helper()
 	s := NewServer(o)
-	return s, listen(t, s)
+	return s, serveMesh(t, s)
 }
 
-func listen(t *testing.T, s *Server) string {
+func serveMesh(t *testing.T, s *Server) string {
 	t.Helper()
 	h := httptest.NewUnstartedServer(s)
 	h.Config = s.HTTPServer()
@@ -44,8 +44,8 @@ func listen(t *testing.T, s *Server) string {
 	return h.URL
 }
 
-// two are the tokens of most tests.
-func two() map[string]string { return map[string]string{"goulard": "tg", "dorlange": "td"} }
+// twoTokens are the tokens of most tests.
+func twoTokens() map[string]string { return map[string]string{"goulard": "tg", "dorlange": "td"} }
 
 func client(url, handle, token string) *Client {
 	return &Client{
@@ -54,8 +54,8 @@ func client(url, handle, token string) *Client {
 	}
 }
 
-// ask makes one raw call and gives the status and body.
-func ask(t *testing.T, method, url, token, body string) (*http.Response, string) {
+// rawCall makes one raw call and gives the status and body.
+func rawCall(t *testing.T, method, url, token, body string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -84,8 +84,8 @@ func send(t *testing.T, req *http.Request) (*http.Response, string) {
 
 // The profile of DESIGN 8, call by call, in one mesh's life.
 func TestProfile(t *testing.T) {
-	clock := newAt()
-	_, url := start(t, Options{Tokens: two(), Now: clock.now})
+	clock := newTestClock()
+	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 	long := strings.Repeat("x", MaxMessage)
 	for i, tt := range []struct {
 		token, method, path, body string
@@ -167,7 +167,7 @@ func TestProfile(t *testing.T) {
 		{"tg", "PUT", "/registry/goulard", `{"wake":"http://a:b@127.0.0.1:80/"}`, 400, `wake`},
 		{"tg", "PUT", "/registry/goulard", `{"wake":"http://127.0.0.1/"}`, 400, `wake`},
 	} {
-		resp, body := ask(t, tt.method, url+tt.path, tt.token, tt.body)
+		resp, body := rawCall(t, tt.method, url+tt.path, tt.token, tt.body)
 		if resp.StatusCode != tt.code || !strings.Contains(body, tt.answer) {
 			t.Errorf("%d: %s %s %.80s: got %d %.300s, want %d %s", i, tt.method, tt.path, tt.body, resp.StatusCode, body, tt.code, tt.answer)
 		}
@@ -179,7 +179,7 @@ func TestProfile(t *testing.T) {
 
 // Client and server speak the same profile.
 func TestClientAndServer(t *testing.T) {
-	_, url := start(t, Options{Tokens: two()})
+	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	ctx := t.Context()
 	sent := Message{ID: "ask.1", To: "goulard", Text: "a <b> \"c\"\n\u2028", Kind: KindAsk, Correlation: "call", Hops: []string{"dorlange"}, ResultFields: []string{"x"}}
@@ -296,7 +296,7 @@ func TestOptionsCheck(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := (Options{Tokens: two()}).Check(); err != nil {
+	if err := (Options{Tokens: twoTokens()}).Check(); err != nil {
 		t.Error(err)
 	}
 }

@@ -73,7 +73,7 @@ type stage struct {
 	seen    int    // mails of the sink that were told already
 	line    string // crontab line told last
 	phase   state.Phase
-	told    []string // mails told since expect last looked
+	mailed  []string // mails told since expect last looked
 	printed string   // clock printed last
 	empty   int      // polls that found nothing since the last line
 }

@@ -22,10 +22,10 @@ func (s *stage) meshNudge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tell(in, "nudge from %s through the mesh: %q", peer, "the deployment hangs")
+	s.event(in, "nudge from %s through the mesh: %q", peer, "the deployment hangs")
 	err = s.peer.Nudge(ctx, handle, "", "the deployment hangs")
 	if err == nil {
-		err = s.awake(ctx)
+		err = s.untilPrep(ctx)
 	}
 	if stopped := stop(); err == nil {
 		err = stopped
@@ -33,7 +33,7 @@ func (s *stage) meshNudge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.tellPoll(cycle.Report{Before: state.IDLE, After: state.PREP}); err != nil {
+	if err := s.showPoll(cycle.Report{Before: state.IDLE, After: state.PREP}); err != nil {
 		return err
 	}
 	return s.expect(state.PREP, "*/1 * * * *", "goulard3120 standing by. what do you need?")
@@ -45,9 +45,9 @@ func (s *stage) listen(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.tell(between, "agentstateloop listen: mail in IDLE, the mesh's long poll, nudges/, a webhook")
+	s.event(between, "agentstateloop listen: mail in IDLE, the mesh's long poll, nudges/, a webhook")
 	ctx, cancel := context.WithCancel(ctx)
-	l := &listen.Listener{Agents: []*cycle.Agent{s.agent}, Web: web, Tell: func(string, ...any) {}}
+	l := &listen.Listener{Agents: []*cycle.Agent{s.agent}, Web: web, Logf: func(string, ...any) {}}
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
 	return func() error { cancel(); return <-ended }, nil
@@ -56,8 +56,8 @@ func (s *stage) listen(ctx context.Context) (stop func() error, err error) {
 // patience is how long the demo waits for what takes milliseconds.
 const patience = 20 * time.Second
 
-// awake waits until the agent is in PREP, and has done what belongs to that.
-func (s *stage) awake(ctx context.Context) error {
+// untilPrep waits until the agent is in PREP, and has done what belongs to that.
+func (s *stage) untilPrep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -15,7 +15,7 @@ import (
 
 // play is the day. Every scene says what must have happened by its end.
 func (s *stage) play(ctx context.Context) error {
-	s.say("A day in the life of @%s. Only its clock is moved by hand: the servers\nfor mail and mesh, the crontab and the agent are real, and its own.", handle)
+	s.print("A day in the life of @%s. Only its clock is moved by hand: the servers\nfor mail and mesh, the crontab and the agent are real, and its own.", handle)
 	scenes := []struct {
 		title string
 		play  func(context.Context) error
@@ -30,12 +30,12 @@ func (s *stage) play(ctx context.Context) error {
 		{"Another agent rings; a listener wakes it at once", s.meshNudge},
 	}
 	for _, scene := range scenes {
-		s.say("\n%s", scene.title)
+		s.print("\n%s", scene.title)
 		if err := scene.play(ctx); err != nil {
 			return fmt.Errorf("%s: %w", strings.ToLower(scene.title), err)
 		}
 	}
-	s.say("\nEverything went as designed.")
+	s.print("\nEverything went as designed.")
 	return nil
 }
 
@@ -75,7 +75,7 @@ func (s *stage) peerMessage(ctx context.Context) error {
 		return err
 	}
 	s.now = s.clock("09:34").Add(20 * time.Second)
-	s.tell(in, "mesh message from %s: %q", peer, "which commit is live?")
+	s.event(in, "mesh message from %s: %q", peer, "which commit is live?")
 	if _, err := s.peer.Send(ctx, mesh.Message{ID: "q1", To: handle, Text: "which commit is live?", Kind: mesh.KindMessage}); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *stage) peerMessage(ctx context.Context) error {
 	if len(box.Messages) != 1 || box.Messages[0].Kind != mesh.KindReport || box.Messages[0].Correlation != "q1" {
 		return fmt.Errorf("%w: the peer's mailbox holds %+v", ErrDeviates, box.Messages)
 	}
-	s.tell(out, "mesh report to %s: %q", peer, box.Messages[0].Text)
+	s.event(out, "mesh report to %s: %q", peer, box.Messages[0].Text)
 	return s.expect(state.ACTIVE, "*/1 * * * *")
 }
 
@@ -111,7 +111,7 @@ func (s *stage) nudge(ctx context.Context) error {
 		return err
 	}
 	s.now = s.clock("10:05").Add(7 * time.Second)
-	s.tell(in, "agentstateloop nudge --from backup --reason %q", "the backup failed")
+	s.event(in, "agentstateloop nudge --from backup --reason %q", "the backup failed")
 	if err := s.agent.Ring("backup", "the backup failed"); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *stage) prepTimeout(ctx context.Context) error {
 // receive puts a mail of the operator into the mailbox.
 func (s *stage) receive(id, subject, text string) error {
 	raw := fmt.Sprintf("From: The Operator <%s>\r\nTo: %s\r\nSubject: %s\r\nMessage-ID: %s\r\n\r\n%s\r\n", operator, address, subject, id, text)
-	s.tell(in, "mail from the operator, %q: %q", subject, text)
+	s.event(in, "mail from the operator, %q: %q", subject, text)
 	_, err := s.mail.Append([]byte(raw), s.now)
 	return err
 }
@@ -200,7 +200,7 @@ func (s *stage) poll(ctx context.Context) error {
 	if len(report.Failed) > 0 {
 		return fmt.Errorf("%w: %s failed: %s", ErrDeviates, report.Failed[0].Source, report.Failed[0].Reason)
 	}
-	return s.tellPoll(report)
+	return s.showPoll(report)
 }
 
 // expect holds the scene to the story: the phase, the crontab line, and the
@@ -216,7 +216,7 @@ func (s *stage) expect(phase state.Phase, schedule string, mails ...string) erro
 	if !strings.HasPrefix(s.line, schedule+" ") {
 		return fmt.Errorf("%w: the crontab line is %q, want %s", ErrDeviates, s.line, schedule)
 	}
-	got := s.takeTold()
+	got := s.takeMailed()
 	if len(got) != len(mails) {
 		return fmt.Errorf("%w: it mailed %q, want %q", ErrDeviates, got, mails)
 	}

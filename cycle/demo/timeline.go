@@ -8,8 +8,8 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// say prints a line of its own.
-func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+// print prints a line of its own.
+func (s *stage) print(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
 
 // The directions of what the timeline tells.
 const (
@@ -18,9 +18,9 @@ const (
 	between = "  "
 )
 
-// tell prints one thing that happened: clock, phase, direction, what.
-func (s *stage) tell(direction, format string, args ...any) {
-	s.tellEmpty()
+// event prints one thing that happened: clock, phase, direction, what.
+func (s *stage) event(direction, format string, args ...any) {
+	s.showEmpty()
 	clock := s.now.Format("15:04")
 	if clock == s.printed {
 		clock = "     "
@@ -33,17 +33,17 @@ func (s *stage) tell(direction, format string, args ...any) {
 // cutLine is how much of the crontab line is shown.
 const cutLine = 48
 
-// tellEmpty prints how many polls found nothing.
-func (s *stage) tellEmpty() {
+// showEmpty prints how many polls found nothing.
+func (s *stage) showEmpty() {
 	if s.empty > 0 {
 		fmt.Fprintf(s.out, "    ...  %-6s     polls that found nothing: %d\n", s.phase, s.empty)
 		s.empty = 0
 	}
 }
 
-// tellPoll prints what a poll did: its phase, the mails, the crontab line when
+// showPoll prints what a poll did: its phase, the mails, the crontab line when
 // it changed.
-func (s *stage) tellPoll(r cycle.Report) error {
+func (s *stage) showPoll(r cycle.Report) error {
 	line, err := s.installed()
 	if err != nil {
 		return err
@@ -52,18 +52,18 @@ func (s *stage) tellPoll(r cycle.Report) error {
 		s.empty++
 		return nil
 	}
-	s.tellEmpty() // of the phase before
+	s.showEmpty() // of the phase before
 	s.phase = r.After
 	if r.Before != r.After {
-		s.tell(between, "a poll takes it from %s to %s", r.Before, r.After)
+		s.event(between, "a poll takes it from %s to %s", r.Before, r.After)
 	}
 	for _, text := range s.sent() {
-		s.told = append(s.told, text)
-		s.tell(out, "mail to the operator: %q", text)
+		s.mailed = append(s.mailed, text)
+		s.event(out, "mail to the operator: %q", text)
 	}
 	if line != s.line {
 		s.line = line
-		s.tell(between, "crontab: %.*s…", cutLine, line)
+		s.event(between, "crontab: %.*s…", cutLine, line)
 	}
 	return nil
 }
@@ -79,9 +79,9 @@ func (s *stage) sent() []string {
 	return texts
 }
 
-// takeTold gives the mails told since it was last asked.
-func (s *stage) takeTold() []string {
-	told := s.told
-	s.told = nil
-	return told
+// takeMailed gives the mails told since it was last asked.
+func (s *stage) takeMailed() []string {
+	mailed := s.mailed
+	s.mailed = nil
+	return mailed
 }

@@ -11,24 +11,24 @@ import (
 	"agentstateloop/state"
 )
 
-// post is one agent's place in the listener.
-type post struct {
+// servedAgent is one agent's place in the listener.
+type servedAgent struct {
 	*cycle.Agent
-	listener *Listener
-	lock     *state.Lock
-	cancel   context.CancelFunc // ends its goroutines
-	running  sync.WaitGroup     // these
-	woken    chan struct{}      // holds one: a poll is to be made
-	kick     chan struct{}      // holds one: the mesh is to be asked without delay
-	wakeURL  string             // what the mesh rings
-	blind    bool               // nudges/ cannot be watched; used by the scan alone
+	listener  *Listener
+	lock      *state.Lock
+	cancel    context.CancelFunc // ends its goroutines
+	running   sync.WaitGroup     // these
+	woken     chan struct{}      // holds one: a poll is to be made
+	askMesh   chan struct{}      // holds one: the mesh is to be asked without delay
+	wakeURL   string             // what the mesh rings
+	unwatched bool               // nudges/ cannot be watched; used by the scan alone
 }
 
 // wake asks for a poll. However many ask while one runs, one more follows.
-func (p *post) wake() { note(p.woken) }
+func (p *servedAgent) wake() { signal(p.woken) }
 
-// note leaves a word in a channel that holds one.
-func note(c chan struct{}) {
+// signal leaves a word in a channel that holds one.
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -36,7 +36,7 @@ func note(c chan struct{}) {
 }
 
 // run polls whenever it is woken.
-func (p *post) run(ctx context.Context) {
+func (p *servedAgent) run(ctx context.Context) {
 	again := cycle.Backoff{Least: 100 * time.Millisecond, Most: time.Minute}
 	for {
 		select {
@@ -50,7 +50,7 @@ func (p *post) run(ctx context.Context) {
 			continue
 		}
 		if !errors.Is(err, cycle.ErrBusy) {
-			p.listener.Tell("@%s: poll: %v", p.Handle, err)
+			p.listener.Logf("@%s: poll: %v", p.Handle, err)
 		}
 		// The poll at work may have looked at the mail before ours came.
 		select {
@@ -62,13 +62,13 @@ func (p *post) run(ctx context.Context) {
 }
 
 // poll is steps 1 to 6 of a cycle; the turns are left to a process of their own.
-func (p *post) poll(ctx context.Context) error {
+func (p *servedAgent) poll(ctx context.Context) error {
 	select {
-	case p.listener.slots <- struct{}{}:
+	case p.listener.pollSlots <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-p.listener.slots }()
+	defer func() { <-p.listener.pollSlots }()
 	r, err := p.Poll(ctx, cycle.PollOptions{NoTurn: true})
 	if err != nil {
 		return err
@@ -83,13 +83,13 @@ func (p *post) poll(ctx context.Context) error {
 }
 
 // check wakes if no wake waits already, and there is something to poll for.
-func (p *post) check() {
+func (p *servedAgent) check() {
 	if len(p.woken) > 0 {
 		return
 	}
 	why, err := p.PollReason()
 	if err != nil {
-		p.listener.Tell("@%s: %v", p.Handle, err)
+		p.listener.Logf("@%s: %v", p.Handle, err)
 	}
 	if why != "" {
 		p.wake()

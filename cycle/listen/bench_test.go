@@ -29,40 +29,40 @@ import (
 //
 //	go test -bench Wake -benchtime 1000x -run '^$' ./cycle/listen
 func BenchmarkWake(b *testing.B) {
-	file := func(h *house, _ int) { check(h.t, h.agent.Ring("bench", "")) }
+	file := func(h *fixture, _ int) { check(h.t, h.agent.Ring("bench", "")) }
 	pipe := filepath.Join(b.TempDir(), "pipe")
 	ways := []struct {
 		name  string
-		serve func(h *house)
-		ring  func(h *house, n int)
+		serve func(h *fixture)
+		ring  func(h *fixture, n int)
 	}{
-		{"nudge", func(*house) {}, func(h *house, n int) {
+		{"nudge", func(*fixture) {}, func(h *fixture, n int) {
 			file(h, n)
 			_, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{NoTurn: true})
 			check(h.t, err)
 		}},
-		{"listen/file", func(h *house) { h.listen() }, file},
-		{"listen/webhook", func(h *house) { h.listen() }, func(h *house, _ int) {
+		{"listen/file", func(h *fixture) { h.listen() }, file},
+		{"listen/webhook", func(h *fixture) { h.listen() }, func(h *fixture, _ int) {
 			if code := h.call("POST", "/nudge", "", "Authorization", bearer); code != http.StatusAccepted {
 				h.t.Fatalf("answered %d", code)
 			}
 		}},
-		{"listen/pipe", func(h *house) { h.listen(func(l *listen.Listener) { l.Pipe = pipe }) }, func(h *house, _ int) {
+		{"listen/pipe", func(h *fixture) { h.listen(func(l *listen.Listener) { l.Pipe = pipe }) }, func(h *fixture, _ int) {
 			f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
 			check(h.t, err)
 			fmt.Fprintln(f, "bench")
 			check(h.t, f.Close())
 		}},
-		{"listen/mesh", func(h *house) { h.listen() }, meshNudge},
-		{"listen/mail", func(h *house) { h.listen() }, mailIn},
-		{"listen/mail-dovecot", func(h *house) { h.listen() }, nil},
+		{"listen/mesh", func(h *fixture) { h.listen() }, meshNudge},
+		{"listen/mail", func(h *fixture) { h.listen() }, mailIn},
+		{"listen/mail-dovecot", func(h *fixture) { h.listen() }, nil},
 		{"linger/mesh", lingering, meshNudge},
 		{"linger/mail", lingering, mailIn},
 		{"linger/mail-dovecot", lingering, nil},
 	}
 	for _, way := range ways {
 		b.Run(way.name, func(b *testing.B) {
-			h := newHouse(b)
+			h := newFixture(b)
 			ring := way.ring
 			if ring == nil {
 				ring = inDovecot(b, h)
@@ -73,11 +73,11 @@ func BenchmarkWake(b *testing.B) {
 	}
 }
 
-func meshNudge(h *house, _ int) { check(h.t, h.peer.Nudge(h.t.Context(), handle, "", "")) }
-func mailIn(h *house, n int)    { h.receive(fmt.Sprintf("bench%d", n)) }
+func meshNudge(h *fixture, _ int) { check(h.t, h.peer.Nudge(h.t.Context(), handle, "", "")) }
+func mailIn(h *fixture, n int)    { h.receive(fmt.Sprintf("bench%d", n)) }
 
 // inDovecot gives the agent a real mailbox, and what puts a mail into it.
-func inDovecot(b *testing.B, h *house) func(h *house, n int) {
+func inDovecot(b *testing.B, h *fixture) func(h *fixture, n int) {
 	d := mailtest.StartDovecot(b)
 	h.agent.Mail.Box.Server = mail.Server{
 		Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, CAFile: d.CAFile, Timeout: 10 * time.Second,
@@ -85,14 +85,14 @@ func inDovecot(b *testing.B, h *house) func(h *house, n int) {
 	}
 	_, err := h.agent.Poll(b.Context(), cycle.PollOptions{})
 	check(b, err)
-	return func(h *house, n int) {
+	return func(h *fixture, n int) {
 		raw := fmt.Sprintf("From: %s\r\nSubject: @%s hello\r\nMessage-ID: <d%d@example.com>\r\n\r\nhello\r\n", operator, handle, n)
 		check(h.t, d.Append([]byte(raw), false))
 	}
 }
 
 // lingering keeps a poll that stays on at work.
-func lingering(h *house) {
+func lingering(h *fixture) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	ended := make(chan struct{})
 	before := h.mesh.looks.Load()
@@ -111,7 +111,7 @@ func lingering(h *house) {
 	h.t.Cleanup(func() { cancel(); <-ended })
 }
 
-func (h *house) wakes(b *testing.B, ring func(h *house, n int)) {
+func (h *fixture) wakes(b *testing.B, ring func(h *fixture, n int)) {
 	h.t = b
 	var start, prep []time.Duration
 	for n := range b.N {
@@ -148,7 +148,7 @@ func BenchmarkMemory(b *testing.B) {
 			b.Run(fmt.Sprintf("mesh=%v/agents=%d", withMesh, agents), func(b *testing.B) {
 				m := newMesh(b)
 				before := inUse()
-				l := &listen.Listener{Tell: func(string, ...any) {}}
+				l := &listen.Listener{Logf: func(string, ...any) {}}
 				dir := b.TempDir()
 				for n := range agents {
 					l.Agents = append(l.Agents, plainAgent(dir, fmt.Sprintf("agent%d", n), m.url, withMesh))

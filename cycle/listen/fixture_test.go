@@ -30,8 +30,8 @@ const (
 	token    = "open sesame"
 )
 
-// house is an agent that has polled once, and all it lives among.
-type house struct {
+// fixture is an agent that has polled once, and all it lives among.
+type fixture struct {
 	t     testing.TB
 	agent *cycle.Agent
 	mail  *mailtest.Servers
@@ -40,8 +40,8 @@ type house struct {
 	web   string        // the listener's address, when one listens
 	done  chan struct{} // a word for each commit; holds one
 
-	mu   sync.Mutex
-	told []string
+	mu     sync.Mutex
+	logged []string
 }
 
 func check(t testing.TB, err error) {
@@ -102,9 +102,9 @@ func (m *meshServer) noteWake(r *http.Request) {
 	}
 }
 
-func newHouse(t testing.TB) *house {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	h := &house{t: t, done: make(chan struct{}, 1)}
+	h := &fixture{t: t, done: make(chan struct{}, 1)}
 	h.mail = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	h.mesh = newMesh(t)
 	h.peer = &mesh.Client{URL: h.mesh.url, Handle: peer}
@@ -123,7 +123,7 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-func (h *house) newAgent(name string) *cycle.Agent {
+func (h *fixture) newAgent(name string) *cycle.Agent {
 	imap := mail.Server{
 		Addr: h.mail.IMAP, TLS: mail.TLSNone, Username: h.mail.Username, Timeout: 10 * time.Second,
 		Secret: func(context.Context) (string, error) { return h.mail.Password, nil },
@@ -151,16 +151,16 @@ func (h *house) newAgent(name string) *cycle.Agent {
 }
 
 // listen starts a listener, and gives what ends it and waits.
-func (h *house) listen(change ...func(*listen.Listener)) (stop func()) {
+func (h *fixture) listen(change ...func(*listen.Listener)) (stop func()) {
 	h.t.Helper()
 	web, err := net.Listen("tcp", "127.0.0.1:0")
 	check(h.t, err)
 	h.web = "http://" + web.Addr().String()
 	ready := make(chan struct{})
 	l := &listen.Listener{
-		Agents: []*cycle.Agent{h.agent}, Web: web, Tell: h.tell, Ready: func() { close(ready) },
-		Token: func(context.Context) (string, error) { return token, nil },
-		Every: time.Hour, // the slow scan must not stand in for what is tested
+		Agents: []*cycle.Agent{h.agent}, Web: web, Logf: h.logf, Ready: func() { close(ready) },
+		Token:     func(context.Context) (string, error) { return token, nil },
+		ScanEvery: time.Hour, // the slow scan must not stand in for what is tested
 	}
 	for _, f := range change {
 		f(l)
@@ -183,14 +183,14 @@ func (h *house) listen(change ...func(*listen.Listener)) (stop func()) {
 	return stop
 }
 
-func (h *house) tell(format string, args ...any) {
+func (h *fixture) logf(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.told = append(h.told, fmt.Sprintf(format, args...))
+	h.logged = append(h.logged, fmt.Sprintf(format, args...))
 }
 
 // until waits for a commit after which is holds.
-func (h *house) until(what string, is func(state.State) bool) {
+func (h *fixture) until(what string, is func(state.State) bool) {
 	h.t.Helper()
 	for {
 		s, err := h.agent.Store.Read()
@@ -203,18 +203,18 @@ func (h *house) until(what string, is func(state.State) bool) {
 		case <-time.After(time.Minute): // nothing comes any more
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.t.Fatalf("waited in vain for: %s; told: %q", what, h.told)
+			h.t.Fatalf("waited in vain for: %s; told: %q", what, h.logged)
 		}
 	}
 }
 
-func (h *house) untilPhase(p state.Phase) {
+func (h *fixture) untilPhase(p state.Phase) {
 	h.t.Helper()
 	h.until(string(p), func(s state.State) bool { return s.Phase == p })
 }
 
 // receive puts a mail of the operator into the mailbox.
-func (h *house) receive(id string) {
+func (h *fixture) receive(id string) {
 	h.t.Helper()
 	raw := fmt.Sprintf("From: %s\r\nSubject: @%s hello\r\nMessage-ID: <%s@example.com>\r\n\r\nhello\r\n", operator, handle, id)
 	_, err := h.mail.Append([]byte(raw), time.Now())
@@ -222,7 +222,7 @@ func (h *house) receive(id string) {
 }
 
 // call makes a call of the listener's and gives the status.
-func (h *house) call(method, path, body string, header ...string) int {
+func (h *fixture) call(method, path, body string, header ...string) int {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(h.t.Context(), method, h.web+path, strings.NewReader(body))
 	check(h.t, err)

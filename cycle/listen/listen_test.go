@@ -19,25 +19,25 @@ const bearer = "Bearer " + token
 
 // Every way in takes an idle agent to PREP.
 func TestEveryWayWakes(t *testing.T) {
-	ways := map[string]func(h *house){
-		"webhook": func(h *house) {
+	ways := map[string]func(h *fixture){
+		"webhook": func(h *fixture) {
 			if code := h.call("POST", "/nudge", `{"from": "backup", "reason": "it failed"}`, "Authorization", bearer); code != http.StatusAccepted {
 				h.t.Fatalf("answered %d", code)
 			}
 		},
-		"webhook by handle": func(h *house) {
+		"webhook by handle": func(h *fixture) {
 			if code := h.call("POST", "/nudge/@"+handle, "", "Authorization", bearer); code != http.StatusAccepted {
 				h.t.Fatalf("answered %d", code)
 			}
 		},
-		"nudge":     func(h *house) { check(h.t, h.agent.Ring("test", "")) },
-		"mesh ring": func(h *house) { check(h.t, h.peer.Nudge(h.t.Context(), handle, "", "")) },
-		"mesh message": func(h *house) {
+		"nudge":     func(h *fixture) { check(h.t, h.agent.Ring("test", "")) },
+		"mesh ring": func(h *fixture) { check(h.t, h.peer.Nudge(h.t.Context(), handle, "", "")) },
+		"mesh message": func(h *fixture) {
 			_, err := h.peer.Send(h.t.Context(), mesh.Message{To: handle, Text: "hello"})
 			check(h.t, err)
 		},
-		"mail": func(h *house) { h.receive("one") },
-		"file": func(h *house) {
+		"mail": func(h *fixture) { h.receive("one") },
+		"file": func(h *fixture) {
 			tmp := filepath.Join(h.t.TempDir(), "n")
 			check(h.t, os.WriteFile(tmp, []byte("the disk is full\n"), 0o600))
 			check(h.t, os.Rename(tmp, h.agent.Store.Path(filepath.Join(state.NudgesDir, "n"))))
@@ -46,7 +46,7 @@ func TestEveryWayWakes(t *testing.T) {
 	for name, ring := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			h.listen()
 			ring(h)
 			h.untilPhase(state.PREP)
@@ -55,7 +55,7 @@ func TestEveryWayWakes(t *testing.T) {
 }
 
 // nudged counts the nudges in the history.
-func (h *house) nudged() int {
+func (h *fixture) nudged() int {
 	n := 0
 	for l, err := range h.agent.Store.History() {
 		check(h.t, err)
@@ -69,7 +69,7 @@ func (h *house) nudged() int {
 // A hundred nudges while a poll runs are one more poll.
 func TestABurstIsOnePoll(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.listen()
 	gate := make(chan struct{})
 	h.mesh.hold.Store(&gate)
@@ -96,14 +96,14 @@ func TestABurstIsOnePoll(t *testing.T) {
 // What came while no listener was there is found by the next, by what lies where
 // it came from.
 func TestNothingIsLostBetweenListeners(t *testing.T) {
-	for name, ring := range map[string]func(h *house){
-		"nudge": func(h *house) { check(h.t, h.agent.Ring("test", "")) },
-		"mesh":  func(h *house) { check(h.t, h.peer.Nudge(h.t.Context(), handle, "", "")) },
-		"mail":  func(h *house) { h.receive("one") },
+	for name, ring := range map[string]func(h *fixture){
+		"nudge": func(h *fixture) { check(h.t, h.agent.Ring("test", "")) },
+		"mesh":  func(h *fixture) { check(h.t, h.peer.Nudge(h.t.Context(), handle, "", "")) },
+		"mail":  func(h *fixture) { h.receive("one") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			h.listen()()
 			ring(h)
 			h.listen()
@@ -114,13 +114,13 @@ func TestNothingIsLostBetweenListeners(t *testing.T) {
 
 func TestTheSecondListenerLeaves(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.listen()
 	web, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	defer web.Close()
-	l := &listen.Listener{Agents: []*cycle.Agent{h.agent}, Web: web, Tell: h.tell}
-	if err := l.Run(t.Context()); !errors.Is(err, listen.ErrTaken) {
+	l := &listen.Listener{Agents: []*cycle.Agent{h.agent}, Web: web, Logf: h.logf}
+	if err := l.Run(t.Context()); !errors.Is(err, listen.ErrRunning) {
 		t.Errorf("a second listener: %v", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestTheSecondListenerLeaves(t *testing.T) {
 // A mesh that was away finds us again, with our wake address.
 func TestTheMeshComesBack(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.mesh.down.Store(true)
 	h.listen()
 	h.mesh.down.Store(false)
@@ -136,9 +136,9 @@ func TestTheMeshComesBack(t *testing.T) {
 	h.untilPhase(state.PREP)
 }
 
-func TestNudgesMadeAnew(t *testing.T) {
+func TestNudgesFolderMadeAgain(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.listen()
 	check(t, os.RemoveAll(h.agent.Store.Path(state.NudgesDir)))
 	check(t, h.agent.Ring("test", ""))
@@ -148,7 +148,7 @@ func TestNudgesMadeAnew(t *testing.T) {
 // Two agents share a mailbox: one connection, and both are woken.
 func TestSeveralAgents(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other := h.newAgent(peer)
 	_, err := other.Poll(t.Context(), cycle.PollOptions{})
 	check(t, err)

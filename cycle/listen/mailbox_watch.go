@@ -10,66 +10,66 @@ import (
 	"agentstateloop/state"
 )
 
-// mailbox is one mailbox and the agents that share it: one connection serves
+// mailboxWatch is one mailbox and the agents that share it: one connection serves
 // them all.
-type mailbox struct {
+type mailboxWatch struct {
 	box      mail.Box
 	listener *Listener
 	cancel   context.CancelFunc
-	posts    []*post // under the listener's mu; the slice itself is not changed
+	agents   []*servedAgent // under the listener's mu; the slice itself is not changed
 }
 
 // join has an agent's mailbox watched for it, too.
-func (l *Listener) join(ctx context.Context, p *post) {
+func (l *Listener) join(ctx context.Context, p *servedAgent) {
 	if p.Mail == nil {
 		return
 	}
 	id := p.Mail.Box.ID()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := l.boxes[id]
+	m := l.mailboxes[id]
 	if m == nil {
-		m = &mailbox{box: p.Mail.Box, listener: l}
+		m = &mailboxWatch{box: p.Mail.Box, listener: l}
 		ctx, m.cancel = context.WithCancel(ctx)
-		l.boxes[id] = m
+		l.mailboxes[id] = m
 		l.running.Go(l.Secrets.Guarded(func() { m.watch(ctx) }))
 	}
-	m.posts = append(slices.Clone(m.posts), p)
+	m.agents = append(slices.Clone(m.agents), p)
 }
 
 // leave ends the watch of a mailbox with the last agent that shares it.
-func (l *Listener) leave(p *post) {
+func (l *Listener) leave(p *servedAgent) {
 	if p.Mail == nil {
 		return
 	}
 	id := p.Mail.Box.ID()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := l.boxes[id]
+	m := l.mailboxes[id]
 	if m == nil {
 		return
 	}
-	m.posts = slices.DeleteFunc(slices.Clone(m.posts), func(q *post) bool { return q == p })
-	if len(m.posts) == 0 {
+	m.agents = slices.DeleteFunc(slices.Clone(m.agents), func(q *servedAgent) bool { return q == p })
+	if len(m.agents) == 0 {
 		m.cancel()
-		delete(l.boxes, id)
+		delete(l.mailboxes, id)
 	}
 }
 
 // sharing gives the agents that share the mailbox now.
-func (m *mailbox) sharing() []*post {
+func (m *mailboxWatch) sharing() []*servedAgent {
 	m.listener.mu.Lock()
 	defer m.listener.mu.Unlock()
-	return m.posts
+	return m.agents
 }
 
 // watch holds a connection that is told of new mail, and comes back when it is
 // lost. A login that is refused is tried again after minutes, not seconds, so
 // that no server takes us for a thief.
-func (m *mailbox) watch(ctx context.Context) {
+func (m *mailboxWatch) watch(ctx context.Context) {
 	lost := cycle.Backoff{Least: time.Second, Most: 5 * time.Minute}
 	refused := cycle.Backoff{Least: 2 * time.Minute, Most: 30 * time.Minute}
-	told := ""
+	logged := ""
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := m.session(ctx)
@@ -79,13 +79,13 @@ func (m *mailbox) watch(ctx context.Context) {
 		if time.Since(began) > time.Minute {
 			lost.Reset()
 			refused.Reset()
-			told = ""
+			logged = ""
 		}
-		if text := err.Error(); text != told {
-			if posts := m.sharing(); len(posts) > 0 {
-				m.listener.Tell("@%s: %s; trying again", posts[0].Handle, text)
+		if text := err.Error(); text != logged {
+			if agents := m.sharing(); len(agents) > 0 {
+				m.listener.Logf("@%s: %s; trying again", agents[0].Handle, text)
 			}
-			told = text
+			logged = text
 		}
 		wait := lost.Next()
 		if _, is := state.CredentialFailure(err); is {
@@ -99,7 +99,7 @@ func (m *mailbox) watch(ctx context.Context) {
 }
 
 // session is one connection, until it is lost.
-func (m *mailbox) session(ctx context.Context) error {
+func (m *mailboxWatch) session(ctx context.Context) error {
 	w, err := m.box.Watch(ctx)
 	if err != nil {
 		return err

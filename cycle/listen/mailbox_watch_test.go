@@ -34,7 +34,7 @@ func (w *wire) Accept() (net.Conn, error) {
 // found.
 func TestTheMailServerComesBack(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	w := &wire{Listener: ln, taken: make(chan struct{}, 1)}

@@ -12,79 +12,79 @@ import (
 	"agentstateloop/state"
 )
 
-// eyes watch nudges/ of every agent. Where the system lets us watch no more, or
+// nudgeWatcher watch nudges/ of every agent. Where the system lets us watch no more, or
 // nothing at all, the scan looks each second.
-type eyes struct {
+type nudgeWatcher struct {
 	listener *Listener
 	watcher  *fsnotify.Watcher // nil: there are no eyes
-	told     sync.Once
+	warned   sync.Once
 
-	mu    sync.Mutex
-	posts map[string]*post // by the folder watched
+	mu     sync.Mutex
+	agents map[string]*servedAgent // by the folder watched
 }
 
-func (l *Listener) openEyes() *eyes {
-	e := &eyes{listener: l, posts: map[string]*post{}}
+func (l *Listener) newNudgeWatcher() *nudgeWatcher {
+	e := &nudgeWatcher{listener: l, agents: map[string]*servedAgent{}}
 	var err error
 	if e.watcher, err = fsnotify.NewWatcher(); err != nil {
-		e.blinded(err)
+		e.warn(err)
 	}
 	return e
 }
 
-func (e *eyes) close() {
+func (e *nudgeWatcher) close() {
 	if e.watcher != nil {
 		e.watcher.Close()
 	}
 }
 
-func (p *post) nudges() string { return filepath.Clean(p.Store.Path(state.NudgesDir)) }
+func (p *servedAgent) nudges() string { return filepath.Clean(p.Store.Path(state.NudgesDir)) }
 
-// open watches an agent's folder, made if it is not there. It may be called
+// add watches an agent's folder, made if it is not there. It may be called
 // again, since the folder may have been removed and made anew.
-func (e *eyes) open(p *post) error {
+func (e *nudgeWatcher) add(p *servedAgent) error {
 	if e.watcher == nil {
 		return fsnotify.ErrClosed
 	}
 	e.mu.Lock()
-	e.posts[p.nudges()] = p
+	e.agents[p.nudges()] = p
 	e.mu.Unlock()
 	err := os.MkdirAll(p.nudges(), 0o700)
 	if err == nil {
 		err = e.watcher.Add(p.nudges())
 	}
 	if err != nil {
-		e.blinded(err)
+		e.warn(err)
 	}
 	return err
 }
 
-// drop watches an agent's folder no more.
-func (e *eyes) drop(p *post) {
+// remove watches an agent's folder no more.
+func (e *nudgeWatcher) remove(p *servedAgent) {
 	if e.watcher == nil {
 		return
 	}
 	e.mu.Lock()
-	delete(e.posts, p.nudges())
+	delete(e.agents, p.nudges())
 	e.mu.Unlock()
 	_ = e.watcher.Remove(p.nudges()) // one that is gone is not watched any more
 }
 
-// of gives the agent whose folder this is; nil if it is nobody's.
-func (e *eyes) of(folder string) *post {
+// agentOf gives the agent whose folder this is; nil if it is nobody's.
+func (e *nudgeWatcher) agentOf(folder string) *servedAgent {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.posts[folder]
+	return e.agents[folder]
 }
 
-func (e *eyes) blinded(err error) {
-	e.told.Do(func() {
-		e.listener.Tell("cannot watch nudges/ (%v): looking each second instead; see fs.inotify in sysctl(8)", err)
+func (e *nudgeWatcher) warn(err error) {
+	e.warned.Do(func() {
+		e.listener.Logf("cannot watch nudges/ (%v): looking each second instead; see fs.inotify in sysctl(8)", err)
 	})
 }
 
 // watch wakes for what appears.
-func (e *eyes) watch(ctx context.Context) {
+func (e *nudgeWatcher) watch(ctx context.Context) {
 	if e.watcher == nil {
 		return
 	}
@@ -93,7 +93,7 @@ func (e *eyes) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case event := <-e.watcher.Events:
-			e.seen(event)
+			e.handle(event)
 		case <-e.watcher.Errors: // more came than the kernel keeps
 			for _, p := range e.listener.served() {
 				p.check()
@@ -102,9 +102,9 @@ func (e *eyes) watch(ctx context.Context) {
 	}
 }
 
-func (e *eyes) seen(event fsnotify.Event) {
-	if p := e.of(event.Name); p != nil { // the folder itself is gone
-		e.open(p)
+func (e *nudgeWatcher) handle(event fsnotify.Event) {
+	if p := e.agentOf(event.Name); p != nil { // the folder itself is gone
+		e.add(p)
 		p.check()
 		return
 	}
@@ -112,7 +112,7 @@ func (e *eyes) seen(event fsnotify.Event) {
 	if !event.Has(fsnotify.Create|fsnotify.Write) || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") {
 		return
 	}
-	if p := e.of(filepath.Dir(event.Name)); p != nil {
+	if p := e.agentOf(filepath.Dir(event.Name)); p != nil {
 		p.check()
 	}
 }

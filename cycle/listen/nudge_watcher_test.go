@@ -10,7 +10,7 @@ import (
 )
 
 // Where the system lets us watch no more folders, nudges/ is looked at.
-func TestBlind(t *testing.T) {
+func TestUnwatchedFolder(t *testing.T) {
 	a := &cycle.Agent{
 		Handle: "goulard3120", Config: "/home/you/agent.toml",
 		Store:    &state.Store{Dir: filepath.Join(t.TempDir(), "state"), Agent: "goulard3120"},
@@ -20,13 +20,13 @@ func TestBlind(t *testing.T) {
 	if _, err := a.Poll(t.Context(), cycle.PollOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l := &Listener{Agents: []*cycle.Agent{a}, Tell: func(string, ...any) {}}
+	l := &Listener{Agents: []*cycle.Agent{a}, Logf: func(string, ...any) {}}
 	p, err := l.claim(a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.stop(p)
-	p.blind, l.posts, l.eyes = true, []*post{p}, &eyes{listener: l}
+	p.unwatched, l.serving, l.nudgeWatcher = true, []*servedAgent{p}, &nudgeWatcher{listener: l}
 	go l.scan(t.Context())
 	if err := a.Ring("test", ""); err != nil {
 		t.Fatal(err)

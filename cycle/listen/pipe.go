@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// longestLine is how much of a line of the pipe is taken, in bytes.
-	longestLine = 4 << 10
+	// maxLine is how much of a line of the pipe is taken, in bytes.
+	maxLine = 4 << 10
 
-	// standsEvery is how often a silent pipe is held against its name.
-	standsEvery = time.Second
+	// checkPipeEvery is how often a silent pipe is held against its name.
+	checkPipeEvery = time.Second
 )
 
 // pipe is the named pipe: each line nudges, its text is the reason; where
@@ -62,7 +62,7 @@ func (p *pipe) open() error {
 // read takes lines until ctx ends. A pipe that was removed is made anew; one in
 // whose place something else lies is waited for.
 func (p *pipe) read(ctx context.Context) {
-	told := ""
+	logged := ""
 	for ctx.Err() == nil {
 		if p.file != nil {
 			p.lines(ctx)
@@ -75,9 +75,9 @@ func (p *pipe) read(ctx context.Context) {
 		case <-time.After(100 * time.Millisecond):
 		}
 		err := p.open()
-		if err != nil && err.Error() != told {
-			told = err.Error()
-			p.Tell("%s; trying again", told)
+		if err != nil && err.Error() != logged {
+			logged = err.Error()
+			p.Logf("%s; trying again", logged)
 		}
 	}
 }
@@ -87,51 +87,51 @@ func (p *pipe) read(ctx context.Context) {
 func (p *pipe) lines(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { p.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	r := bufio.NewReaderSize(p.file, longestLine)
+	r := bufio.NewReaderSize(p.file, maxLine)
 	inside := false // of a line that is longer
 	for ctx.Err() == nil {
-		p.file.SetReadDeadline(time.Now().Add(standsEvery))
+		p.file.SetReadDeadline(time.Now().Add(checkPipeEvery))
 		if ctx.Err() != nil {
 			return // its own deadline may be the one just moved
 		}
 		line, more, err := r.ReadLine()
-		if errors.Is(err, os.ErrDeadlineExceeded) && p.stands() {
+		if errors.Is(err, os.ErrDeadlineExceeded) && p.isCurrent() {
 			continue
 		}
 		if err != nil {
 			return
 		}
 		if !inside {
-			p.take(string(line))
+			p.deliver(string(line))
 		}
 		inside = more
 	}
 }
 
-// stands says whether the pipe is still the one of that name.
-func (p *pipe) stands() bool {
+// isCurrent says whether the pipe is still the one of that name.
+func (p *pipe) isCurrent() bool {
 	now, err := os.Lstat(p.Pipe)
 	return err == nil && os.SameFile(now, p.info)
 }
 
-func (p *pipe) take(line string) {
+func (p *pipe) deliver(line string) {
 	line = strings.TrimSpace(line)
-	posts := p.served()
-	if len(posts) == 0 {
-		p.Tell("pipe: no agent is served here at the moment")
+	agents := p.served()
+	if len(agents) == 0 {
+		p.Logf("pipe: no agent is served here at the moment")
 		return
 	}
-	to := posts[0]
-	if len(posts) > 1 {
+	to := agents[0]
+	if len(agents) > 1 {
 		handle, rest, _ := strings.Cut(line, " ")
 		if to = p.find(strings.TrimPrefix(handle, "@")); to == nil {
-			p.Tell("pipe: the line begins with no agent that is served here")
+			p.Logf("pipe: the line begins with no agent that is served here")
 			return
 		}
 		line = rest
 	}
 	if err := to.Ring("pipe", line); err != nil {
-		p.Tell("@%s: %v", to.Handle, err)
+		p.Logf("@%s: %v", to.Handle, err)
 		return
 	}
 	to.wake()

@@ -16,7 +16,7 @@ import (
 
 func TestPipe(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	path := filepath.Join(t.TempDir(), "pipe")
 	h.listen(func(l *listen.Listener) { l.Pipe = path })
 	write := func(line string) {
@@ -33,7 +33,7 @@ func TestPipe(t *testing.T) {
 	// Something else in its place is no pipe, at the start too.
 	plain := filepath.Join(t.TempDir(), "plain")
 	check(t, os.WriteFile(plain, nil, 0o600))
-	l := &listen.Listener{Agents: []*cycle.Agent{newHouse(t).agent}, Pipe: plain, Tell: h.tell}
+	l := &listen.Listener{Agents: []*cycle.Agent{newFixture(t).agent}, Pipe: plain, Logf: h.logf}
 	if err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no named pipe") {
 		t.Errorf("a file as pipe: %v", err)
 	}
@@ -42,16 +42,16 @@ func TestPipe(t *testing.T) {
 // A file in the pipe's place is told of; when it is gone, the pipe is there again.
 func TestPipeReplaced(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	path := filepath.Join(t.TempDir(), "pipe")
-	told := make(chan string, 10)
+	logged := make(chan string, 10)
 	h.listen(func(l *listen.Listener) {
 		l.Pipe = path
-		l.Tell = func(format string, args ...any) { told <- fmt.Sprintf(format, args...) }
+		l.Logf = func(format string, args ...any) { logged <- fmt.Sprintf(format, args...) }
 	})
 	check(t, os.Remove(path))
 	check(t, os.WriteFile(path, nil, 0o600))
-	if text := <-told; !strings.Contains(text, "no named pipe") {
+	if text := <-logged; !strings.Contains(text, "no named pipe") {
 		t.Errorf("told %q", text)
 	}
 	check(t, os.Remove(path))

@@ -9,75 +9,75 @@ import (
 
 // claimAll takes the listen.lock of each agent, and leaves out those whose is
 // taken.
-func (l *Listener) claimAll() (posts []*post, err error) {
+func (l *Listener) claimAll() (agents []*servedAgent, err error) {
 	for _, a := range l.Agents {
 		p, err := l.claim(a)
 		if err != nil {
-			return posts, err
+			return agents, err
 		}
 		if p != nil {
-			posts = append(posts, p)
+			agents = append(agents, p)
 		}
 	}
-	if len(posts) == 0 {
-		return nil, ErrTaken
+	if len(agents) == 0 {
+		return nil, ErrRunning
 	}
-	return posts, nil
+	return agents, nil
 }
 
 // claim takes the listen.lock of an agent; where another has it, that is told
 // and there is no post.
-func (l *Listener) claim(a *cycle.Agent) (*post, error) {
+func (l *Listener) claim(a *cycle.Agent) (*servedAgent, error) {
 	lock, err := a.Store.TryLock(lockFile)
 	if err != nil {
 		return nil, err
 	}
 	if lock == nil {
-		l.Tell("@%s: %v", a.Handle, ErrTaken)
+		l.Logf("@%s: %v", a.Handle, ErrRunning)
 		return nil, nil
 	}
-	return &post{
+	return &servedAgent{
 		Agent: a, listener: l, lock: lock, cancel: func() {},
-		woken: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+		woken: make(chan struct{}, 1), askMesh: make(chan struct{}, 1),
 	}, nil
 }
 
 // start serves an agent that was claimed, until all ends or stop is called.
-func (l *Listener) start(all context.Context, p *post) {
+func (l *Listener) start(all context.Context, p *servedAgent) {
 	ctx, cancel := context.WithCancel(all)
 	p.cancel = cancel
 	p.wakeURL = l.web.address(p)
-	p.blind = l.eyes.open(p) != nil
+	p.unwatched = l.nudgeWatcher.add(p) != nil
 	l.mu.Lock()
-	l.posts = append(slices.Clone(l.posts), p)
+	l.serving = append(slices.Clone(l.serving), p)
 	l.mu.Unlock()
 	p.running.Go(l.Secrets.Guarded(func() { p.run(ctx) }))
 	l.join(all, p)
 	if p.Mesh != nil {
-		p.running.Go(l.Secrets.Guarded(func() { p.WatchMesh(ctx, p.kick, func() { p.register(ctx) }, p.wake) }))
+		p.running.Go(l.Secrets.Guarded(func() { p.WatchMesh(ctx, p.askMesh, func() { p.register(ctx) }, p.wake) }))
 	}
 }
 
 // stop serves an agent no more, and lets its lock go.
-func (l *Listener) stop(p *post) {
+func (l *Listener) stop(p *servedAgent) {
 	l.leave(p)
 	l.mu.Lock()
-	l.posts = slices.DeleteFunc(slices.Clone(l.posts), func(q *post) bool { return q == p })
+	l.serving = slices.DeleteFunc(slices.Clone(l.serving), func(q *servedAgent) bool { return q == p })
 	l.mu.Unlock()
-	if l.eyes != nil {
-		l.eyes.drop(p)
+	if l.nudgeWatcher != nil {
+		l.nudgeWatcher.remove(p)
 	}
 	p.cancel()
 	p.running.Wait()
 	p.lock.Unlock()
 }
 
-// change serves other agents from now on, if Again says so.
-func (l *Listener) change(ctx context.Context) {
-	if l.Again == nil {
+// reload serves other agents from now on, if Again says so.
+func (l *Listener) reload(ctx context.Context) {
+	if l.Reload == nil {
 		return
 	}
-	agents, changed := l.Again()
+	agents, changed := l.Reload()
 	if !changed {
 		return
 	}
@@ -95,7 +95,7 @@ func (l *Listener) change(ctx context.Context) {
 		}
 		p, err := l.claim(a)
 		if err != nil {
-			l.Tell("@%s: %v", a.Handle, err)
+			l.Logf("@%s: %v", a.Handle, err)
 		}
 		if p == nil {
 			continue
@@ -107,14 +107,14 @@ func (l *Listener) change(ctx context.Context) {
 }
 
 // served gives the agents that are served now, in a slice that nobody changes.
-func (l *Listener) served() []*post {
+func (l *Listener) served() []*servedAgent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.posts
+	return l.serving
 }
 
 // find gives the post of a handle; nil if there is none.
-func (l *Listener) find(handle string) *post {
+func (l *Listener) find(handle string) *servedAgent {
 	for _, p := range l.served() {
 		if p.Handle == handle {
 			return p

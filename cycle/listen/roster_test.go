@@ -13,16 +13,16 @@ import (
 	"agentstateloop/state"
 )
 
-// roll hands a listener other agents, and waits until it serves them.
-type roll struct {
+// roster hands a listener other agents, and waits until it serves them.
+type roster struct {
 	mu     sync.Mutex
 	agents []*cycle.Agent
 	taken  chan struct{} // closed when they are served; nil: they are
 	asked  bool
 }
 
-// again is the listener's. It is asked anew when it has done what it was told.
-func (r *roll) again() ([]*cycle.Agent, bool) {
+// reload is the listener's. It is asked anew when it has done what it was told.
+func (r *roster) reload() ([]*cycle.Agent, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.taken == nil {
@@ -37,7 +37,7 @@ func (r *roll) again() ([]*cycle.Agent, bool) {
 	return nil, false
 }
 
-func (r *roll) call(agents ...*cycle.Agent) {
+func (r *roster) serve(agents ...*cycle.Agent) {
 	r.mu.Lock()
 	r.agents, r.asked, r.taken = agents, false, make(chan struct{})
 	taken := r.taken
@@ -50,13 +50,13 @@ func (r *roll) call(agents ...*cycle.Agent) {
 // nothing.
 func TestAgentsComeAndGo(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	r := &roll{}
-	h.listen(func(l *listen.Listener) { l.Again, l.Every = r.again, 5*time.Millisecond })
+	h := newFixture(t)
+	r := &roster{}
+	h.listen(func(l *listen.Listener) { l.Reload, l.ScanEvery = r.reload, 5*time.Millisecond })
 	quiet := h.newAgent("quiet")
 	_, err := quiet.Poll(t.Context(), cycle.PollOptions{})
 	check(t, err)
-	r.call(h.agent, quiet)
+	r.serve(h.agent, quiet)
 	if code := h.call("POST", "/nudge/quiet", "", "Authorization", bearer); code != http.StatusAccepted {
 		t.Fatalf("one that was added: answered %d", code)
 	}
@@ -82,7 +82,7 @@ func TestAgentsComeAndGo(t *testing.T) {
 		}
 		check(t, h.peer.Nudge(t.Context(), handle, "", ""))
 		changed := *h.agent
-		r.call(&changed, quiet)
+		r.serve(&changed, quiet)
 	}
 	h.until("every nudge", func(s state.State) bool {
 		rung, err := h.agent.Store.Rung()
@@ -101,12 +101,12 @@ func TestAgentsComeAndGo(t *testing.T) {
 	}
 
 	h.mu.Lock()
-	if len(h.told) > 0 {
-		t.Errorf("told %q", h.told)
+	if len(h.logged) > 0 {
+		t.Errorf("told %q", h.logged)
 	}
 	h.mu.Unlock()
 
-	r.call(quiet)
+	r.serve(quiet)
 	if code := h.call("POST", "/nudge/"+handle, "", "Authorization", bearer); code != http.StatusNotFound {
 		t.Errorf("one that went: answered %d", code)
 	}
@@ -115,13 +115,13 @@ func TestAgentsComeAndGo(t *testing.T) {
 		t.Fatalf("one that went is not let go: %v", err)
 	}
 	// Another listener has it now: that is told, and it comes when it is free.
-	r.call(quiet, h.agent)
+	r.serve(quiet, h.agent)
 	check(t, lock.Unlock())
-	r.call(quiet, h.agent)
+	r.serve(quiet, h.agent)
 	if code := h.call("POST", "/nudge/"+handle, "", "Authorization", bearer); code != http.StatusAccepted {
 		t.Errorf("one that came back: answered %d", code)
 	}
-	r.call()
+	r.serve()
 	if code := h.call("POST", "/nudge", "", "Authorization", bearer); code != http.StatusNotFound {
 		t.Errorf("with nobody to serve: answered %d", code)
 	}

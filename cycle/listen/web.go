@@ -18,16 +18,16 @@ import (
 // maxBody is the largest body of a call, in bytes.
 const maxBody = 64 << 10
 
-// web is the webhook, and the wake addresses that the mesh rings.
-type web struct {
+// webServer is the webhook, and the wake addresses that the mesh rings.
+type webServer struct {
 	*Listener
 	secret string // part of the wake addresses: only the mesh knows it
 }
 
-func newWeb(l *Listener) *web { return &web{Listener: l, secret: rand.Text()} }
+func newWeb(l *Listener) *webServer { return &webServer{Listener: l, secret: rand.Text()} }
 
 // address is the wake address of an agent.
-func (w *web) address(p *post) string {
+func (w *webServer) address(p *servedAgent) string {
 	return "http://" + w.Web.Addr().String() + "/wake/" + p.Handle + "/" + w.secret
 }
 
@@ -35,13 +35,13 @@ func (w *web) address(p *post) string {
 //
 //	POST /nudge, /nudge/{handle}   {from?, reason?}; bearer token; 202 when the nudge is durable
 //	POST /wake/{handle}/{secret}   from the mesh, which holds what it rings for; 202
-func (w *web) server() *http.Server {
+func (w *webServer) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /nudge", w.nudge)
 	mux.HandleFunc("POST /nudge/{handle}", w.nudge)
 	mux.HandleFunc("POST /wake/{handle}/{secret}", w.wake)
 	return &http.Server{
-		Handler:           http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.guard(mux, rw, r) }),
+		Handler:           http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.refuseBrowsers(mux, rw, r) }),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      20 * time.Second,
@@ -60,11 +60,11 @@ func shutDown(ctx context.Context, server *http.Server) {
 	}
 }
 
-// guard refuses web pages, whatever they ask for.
-func (w *web) guard(mux http.Handler, rw http.ResponseWriter, r *http.Request) {
+// refuseBrowsers refuses web pages, whatever they ask for.
+func (w *webServer) refuseBrowsers(mux http.Handler, rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
 	rw.Header().Set("Cache-Control", "no-store")
-	if err := mesh.Local(r); err != nil {
+	if err := mesh.CheckBrowser(r); err != nil {
 		refuse(rw, http.StatusForbidden, err.Error())
 		return
 	}
@@ -73,15 +73,15 @@ func (w *web) guard(mux http.Handler, rw http.ResponseWriter, r *http.Request) {
 
 // nudge rings one of our agents: the nudge is a file in nudges/ before it is
 // answered.
-func (w *web) nudge(rw http.ResponseWriter, r *http.Request) {
-	if code, why := w.proven(r); why != "" {
+func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
+	if code, why := w.checkToken(r); why != "" {
 		if code == http.StatusUnauthorized {
 			rw.Header().Set("WWW-Authenticate", `Bearer realm="agentstateloop"`)
 		}
 		refuse(rw, code, why)
 		return
 	}
-	p, why := w.addressee(r.PathValue("handle"))
+	p, why := w.recipient(r.PathValue("handle"))
 	if p == nil {
 		refuse(rw, http.StatusNotFound, why)
 		return
@@ -107,8 +107,8 @@ func (w *web) nudge(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, http.StatusAccepted, map[string]string{"nudged": p.Handle})
 }
 
-// proven checks the token.
-func (w *web) proven(r *http.Request) (code int, why string) {
+// checkToken checks the token.
+func (w *webServer) checkToken(r *http.Request) (code int, why string) {
 	if w.Token == nil {
 		return http.StatusForbidden, "the webhook is closed: start listen with --token-file"
 	}
@@ -117,26 +117,26 @@ func (w *web) proven(r *http.Request) (code int, why string) {
 		return http.StatusInternalServerError, "the token of the webhook cannot be read: " + err.Error()
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || !same(strings.TrimSpace(given), token) {
+	if !strings.EqualFold(scheme, "Bearer") || !equalSecrets(strings.TrimSpace(given), token) {
 		return http.StatusUnauthorized, "this call needs the bearer token of listen --token-file"
 	}
 	return 0, ""
 }
 
-// same compares secrets in the same time whatever they are.
-func same(a, b string) bool {
+// equalSecrets compares secrets in the same time whatever they are.
+func equalSecrets(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// addressee finds the agent that is meant; without a handle the only one.
-func (w *web) addressee(handle string) (p *post, why string) {
-	posts := w.served()
+// recipient finds the agent that is meant; without a handle the only one.
+func (w *webServer) recipient(handle string) (p *servedAgent, why string) {
+	agents := w.served()
 	switch {
-	case len(posts) == 0:
+	case len(agents) == 0:
 		return nil, "no agent is served here at the moment"
-	case handle == "" && len(posts) == 1:
-		return posts[0], ""
+	case handle == "" && len(agents) == 1:
+		return agents[0], ""
 	case handle == "":
 		return nil, "several agents are served here: POST /nudge/HANDLE"
 	}
@@ -148,33 +148,33 @@ func (w *web) addressee(handle string) (p *post, why string) {
 
 // wake is the mesh's ring. What it is for lies in the mailbox, so that the mesh
 // is asked; what it says itself counts for nothing.
-func (w *web) wake(rw http.ResponseWriter, r *http.Request) {
+func (w *webServer) wake(rw http.ResponseWriter, r *http.Request) {
 	p := w.find(r.PathValue("handle"))
-	if p == nil || !same(r.PathValue("secret"), w.secret) {
+	if p == nil || !equalSecrets(r.PathValue("secret"), w.secret) {
 		refuse(rw, http.StatusNotFound, "no such address")
 		return
 	}
-	note(p.kick)
+	signal(p.askMesh)
 	answer(rw, http.StatusAccepted, map[string]string{"woken": p.Handle})
 }
 
 // register keeps our wake address in the mesh's registry.
-func (p *post) register(ctx context.Context) {
+func (p *servedAgent) register(ctx context.Context) {
 	s, err := p.Store.Read()
 	for err == nil {
-		told := s.Phase
+		published := s.Phase
 		if err = p.Mesh.Client.Register(ctx, mesh.Presence{
-			Phase: told, Asleep: s.Asleep, Tier: s.Tier(p.Policy, p.Now()), Callsign: "@" + p.Handle, Wake: p.wakeURL,
+			Phase: published, Asleep: s.Asleep, Tier: s.Tier(p.Policy, p.Now()), Callsign: "@" + p.Handle, Wake: p.wakeURL,
 		}); err != nil {
 			break
 		}
 		// A poll may have published another phase before ours arrived.
-		if s, err = p.Store.Read(); s.Phase == told {
+		if s, err = p.Store.Read(); s.Phase == published {
 			break
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		p.listener.Tell("@%s: %v; the long poll wakes it all the same", p.Handle, err)
+		p.listener.Logf("@%s: %v; the long poll wakes it all the same", p.Handle, err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 func TestWebRefuses(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.listen()
 	long := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestWebRefuses(t *testing.T) {
 
 func TestWebWithoutToken(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.listen(func(l *listen.Listener) { l.Token = nil })
 	if got := h.call("POST", "/nudge", ""); got != http.StatusForbidden {
 		t.Errorf("answered %d", got)
@@ -52,7 +52,7 @@ func TestWebWithoutToken(t *testing.T) {
 // The wake address is in the registry, and answers; its secret is in no list.
 func TestWakeAddress(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.listen()
 	wake := <-h.mesh.wakes
 	path, ok := strings.CutPrefix(wake, h.web)
