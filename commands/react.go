@@ -137,21 +137,25 @@ func (w *wake) loop(ctx context.Context) (*react.Loop, error) {
 	}
 	s := w.config.file.API
 	return &react.Loop{
-		Model:     model,
-		Names:     react.Names{Usual: s.Model, Low: s.LowModel, Summary: s.SummaryModel},
-		System:    string(system),
-		Brief:     brief,
-		Tools:     tools,
-		Steps:     steps,
-		Window:    s.ContextWindow,
-		MaxOutput: s.MaxOutput,
-		MaxCalls:  s.MaxCalls,
-		MaxTools:  s.MaxTools,
-		Deadline:  w.begun.Add(w.agent.Turn.Timeout),
-		Emit:      w.emit,
-		Check:     w.look,
-		Spent:     w.spent,
-		Rest:      func(ctx context.Context) error { return w.agent.Sleep(ctx, w.in, restFor) },
+		Settings: react.Settings{
+			Model:     model,
+			Names:     react.Names{Usual: s.Model, Low: s.LowModel, Summary: s.SummaryModel},
+			System:    string(system),
+			Brief:     brief,
+			Tools:     tools,
+			Steps:     steps,
+			Window:    s.ContextWindow,
+			MaxOutput: s.MaxOutput,
+			MaxCalls:  s.MaxCalls,
+			MaxTools:  s.MaxTools,
+			Deadline:  w.begun.Add(w.agent.Turn.Timeout),
+		},
+		Callbacks: react.Callbacks{
+			Emit:  w.emit,
+			Check: w.look,
+			Spent: w.spent,
+			Rest:  func(ctx context.Context) error { return w.agent.Sleep(ctx, w.in, restFor) },
+		},
 	}, nil
 }
 

@@ -133,7 +133,7 @@ func killAt(t *testing.T, program string, line int) {
 		t.Fatalf("no answer: %q", servers.Sent())
 	}
 	asked := model.Asked()
-	unknown := bytes.Count(asked[len(asked)-1].Body, []byte("Unknown: the work was cut short"))
+	unknown := bytes.Count(asked[len(asked)-1].Body, []byte("Unknown: the work was interrupted"))
 	notches, _ := os.ReadFile(filepath.Join(dir, "work", "notches"))
 	for _, p := range places {
 		n := bytes.Count(notches, []byte(p))

@@ -45,10 +45,14 @@ func (w *wake) summary(ctx context.Context) (*react.Loop, string, error) {
 	names := react.Names{Usual: s.Model, Summary: s.SummaryModel}
 	w.emit(turn.Event{Kind: turn.SessionStart, Model: cmp.Or(names.Summary, names.Usual)})
 	return &react.Loop{
-		Model: model, Names: names, MaxOutput: s.MaxOutput,
-		Deadline: w.begun.Add(min(w.agent.Turn.Timeout, cycle.LongestSummary)),
-		Emit:     w.emit,
-		Check:    func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
-		Spent:    func(context.Context, react.Expense) error { return nil },
+		Settings: react.Settings{
+			Model: model, Names: names, MaxOutput: s.MaxOutput,
+			Deadline: w.begun.Add(min(w.agent.Turn.Timeout, cycle.LongestSummary)),
+		},
+		Callbacks: react.Callbacks{
+			Emit:  w.emit,
+			Check: func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
+			Spent: func(context.Context, react.Expense) error { return nil },
+		},
 	}, string(text), nil
 }

@@ -81,7 +81,7 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
-		q := Question{Model: cmp.Or(l.Names.Summary, l.model(o)), Messages: []Message{{Text: text}}, MaxOutput: l.MaxOutput}
+		q := Question{Model: cmp.Or(l.Names.Summary, l.Names.pick(o)), Messages: []Message{{Text: text}}, MaxOutput: l.MaxOutput}
 		answer, err := l.query(ctx, q, func(string) {})
 		switch {
 		case err == nil && answer.Stop != StopEnd:

@@ -248,7 +248,7 @@ func TestFaultsThatStay(t *testing.T) {
 		{"flagged", scripted.Reply{Status: 403, Fault: "Your chosen model requires moderation and your input was flagged"}, "was flagged", false},
 		{"no credit", scripted.Reply{Status: 429, Fault: "insufficient_quota: check your plan and billing details"}, "insufficient_quota", true},
 		{"no such model", scripted.Reply{Status: 404, Fault: "model: usual"}, "404: model: usual", false},
-		{"wait beyond the turn", scripted.Reply{Status: 429, Fault: "later", RetryAfter: "7200"}, "after the turn's time", false},
+		{"wait beyond the turn", scripted.Reply{Status: 429, Fault: "later", RetryAfter: "7200"}, "after the end of the turn", false},
 		{"moved", scripted.Reply{Status: 307, Fault: "away"}, "307", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -329,8 +329,8 @@ func TestBadAnswers(t *testing.T) {
 		{name: "a refusal", api: "anthropic", cut: "refused to answer: refusal", replies: []scripted.Reply{{Text: "I can", Stop: "refusal"}}},
 		{name: "a refusal", api: "openai", cut: "refused to answer: refusal: I will not", replies: []scripted.Reply{{Refusal: "I will not"}}},
 		{name: "a content filter", api: "openai", cut: "content_filter", replies: []scripted.Reply{{Text: "Well,", Stop: "content_filter"}}},
-		{name: "a cut answer", api: "anthropic", cut: "the answer is cut", replies: []scripted.Reply{{Text: "Once upon", Stop: "max_tokens"}}},
-		{name: "a cut answer", api: "openai", cut: "the answer is cut", replies: []scripted.Reply{{Text: "Once upon", Stop: "length"}}},
+		{name: "a cut answer", api: "anthropic", cut: "the answer is truncated", replies: []scripted.Reply{{Text: "Once upon", Stop: "max_tokens"}}},
+		{name: "a cut answer", api: "openai", cut: "the answer is truncated", replies: []scripted.Reply{{Text: "Once upon", Stop: "length"}}},
 		{name: "the same call, malformed", cut: "for the 4th time", told: "You have made this very call 3 times",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{Name: "notch", Args: `{"at":`}}}}},
 		{name: "a call that was cut", api: "anthropic", text: "ok", told: "Not run: your answer was cut in the middle of this call",

@@ -104,11 +104,11 @@ func resume(t *testing.T, api, name string, left []byte, finished bool) {
 		return
 	}
 	last := b.server.Asked()[len(b.server.Asked())-1]
-	if unknown := strings.Contains(string(last.Body), "Unknown: the work was cut short"); unknown != (begun > ended) {
+	if unknown := strings.Contains(string(last.Body), "Unknown: the work was interrupted"); unknown != (begun > ended) {
 		t.Errorf("%s: told of an unknown call: %v", name, unknown)
 	}
-	if len(bytes.TrimSpace(left)) > 0 && strings.Contains(string(left), "\n") && !strings.Contains(string(last.Body), "This work was cut short here") {
-		t.Errorf("%s: not told that it was cut short", name)
+	if len(bytes.TrimSpace(left)) > 0 && strings.Contains(string(left), "\n") && !strings.Contains(string(last.Body), "Your work was interrupted here") {
+		t.Errorf("%s: the model did not read that it was interrupted", name)
 	}
 	b.inOrder()
 }

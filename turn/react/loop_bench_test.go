@@ -35,12 +35,13 @@ func BenchmarkTenTools(b *testing.B) {
 				model = react.NewChat(url+"/v1", scripted.Key, time.Minute)
 			}
 			loop := react.Loop{
-				Model: model, Names: react.Names{Usual: "usual"}, Tools: notches(new([]string))[:1],
-				Emit:  func(turn.Event) {},
-				Check: func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
-				Spent: func(context.Context, react.Expense) error { return nil },
-				Rest:  func(context.Context) error { return nil },
-			}
+				Settings: react.Settings{Model: model, Names: react.Names{Usual: "usual"}, Tools: notches(new([]string))[:1]},
+				Callbacks: react.Callbacks{
+					Emit:  func(turn.Event) {},
+					Check: func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
+					Spent: func(context.Context, react.Expense) error { return nil },
+					Rest:  func(context.Context) error { return nil },
+				}}
 			dir := b.TempDir()
 			b.ReportAllocs()
 			n := 0
