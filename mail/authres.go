@@ -1,9 +1,10 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"fmt"
 	"strings"
+
+	"agentstateloop/mail/message"
 )
 
 // authResult is one result of an Authentication-Results field (RFC 8601 section
@@ -225,7 +226,7 @@ func serverProof(fields []message.Field, from, authservID string, sameProvider b
 	}
 	want, _ := message.ASCIIDomain(message.Domain(from))
 	if got, ok := message.ASCIIDomain(proved[0]); !ok || got != want {
-		return evidence(fmt.Sprintf("dmarc=pass is for %s, and From is %s", message.Line(proved[0], 100), from), said)
+		return evidence(fmt.Sprintf("dmarc=pass is for %s, and From is %s", oneLine(proved[0], 100), from), said)
 	}
 	return ""
 }
@@ -287,9 +288,4 @@ func ofMethod(results []authResult, method string) []authResult {
 		found = append(found, r)
 	}
 	return found
-}
-
-// evidence is a reason with what it rests on, in one line.
-func evidence(reason, field string) string {
-	return reason + ": " + message.Line(field, 400)
 }

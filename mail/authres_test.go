@@ -1,11 +1,12 @@
 package mail
 
 import (
-	"agentstateloop/mail/mailtest"
-	"agentstateloop/mail/message"
 	"fmt"
 	"strings"
 	"testing"
+
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 )
 
 // show writes results as a story reads them.

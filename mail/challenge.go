@@ -1,11 +1,13 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"crypto/rand"
 	"slices"
 	"strings"
 	"unicode"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
 )
 
 // A challenge asks the operator whether he wrote a mail that nothing proves to
@@ -93,7 +95,7 @@ func Excerpt(text string, max int) string {
 			return r
 		}
 		return -1
-	}, message.Text(text))
+	}, plain.Text(text))
 	runes := []rune(strings.Join(strings.Fields(text), " "))
 	end := ""
 	if len(runes) > max {

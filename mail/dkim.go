@@ -1,7 +1,6 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"bufio"
 	"context"
 	"crypto/sha256"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"agentstateloop/mail/message"
 
 	"github.com/emersion/go-msgauth/dkim"
 )
@@ -72,7 +73,7 @@ func (f Filter) signatureProof(ctx context.Context, fields []message.Field, m *M
 		case !aligned(v.Domain, keys.from):
 			continue
 		case v.Err != nil:
-			reason = fmt.Sprintf("the DKIM signature of %s is not valid: %s", message.Line(v.Domain, 100), message.Line(v.Err.Error(), 200))
+			reason = fmt.Sprintf("the DKIM signature of %s is not valid: %s", oneLine(v.Domain, 100), oneLine(v.Err.Error(), 200))
 			continue
 		}
 		if missing := f.unsigned(fields, m.Header, v.HeaderKeys); missing != "" {

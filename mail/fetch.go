@@ -1,7 +1,6 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -10,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"agentstateloop/mail/message"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"

@@ -1,12 +1,13 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"agentstateloop/mail/message"
 )
 
 // The gates a mail for this agent must pass (DESIGN 7), in their order. The
@@ -67,7 +68,7 @@ func (f Filter) judge(h message.Header, size int64) (mine bool, gate, reason str
 		return false, "", ""
 	}
 	if h.FromFields != 1 || len(h.Froms) != 1 {
-		return true, GateFrom, fmt.Sprintf("%d From fields with %d addresses: %s", h.FromFields, len(h.Froms), message.Line(strings.Join(h.Froms, ", "), 200))
+		return true, GateFrom, fmt.Sprintf("%d From fields with %d addresses: %s", h.FromFields, len(h.Froms), oneLine(strings.Join(h.Froms, ", "), 200))
 	}
 	switch {
 	case f.Own != "" && h.From == message.NormalAddress(f.Own):

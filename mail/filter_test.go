@@ -1,9 +1,10 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"strings"
 	"testing"
+
+	"agentstateloop/mail/message"
 )
 
 var testFilter = Filter{

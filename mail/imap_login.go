@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"agentstateloop/internal/secret"
-	"agentstateloop/mail/message"
 	"agentstateloop/state"
 )
 
@@ -106,7 +105,7 @@ func withhold(traces []string, text string) string {
 	for _, t := range traces {
 		text = strings.ReplaceAll(text, t, "***")
 	}
-	return message.Line(text, 300)
+	return oneLine(text, 300)
 }
 
 // Read gives the library the greeting once the login succeeded, then what the
@@ -238,7 +237,7 @@ func (s Server) startTLS(ctx context.Context, conn net.Conn) (net.Conn, error) {
 			continue
 		}
 		if !strings.HasPrefix(strings.ToUpper(rest), "OK") {
-			return nil, fmt.Errorf("starttls: %s", message.Line(rest, 300))
+			return nil, fmt.Errorf("starttls: %s", oneLine(rest, 300))
 		}
 		if br.Buffered() > 0 {
 			return nil, errors.New("starttls: the server speaks before the handshake")

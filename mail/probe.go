@@ -1,13 +1,14 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"time"
+
+	"agentstateloop/mail/message"
 
 	"github.com/emersion/go-imap/v2"
 )
@@ -172,7 +173,7 @@ func topStamp(header []byte) string {
 			if err != nil {
 				return ""
 			}
-			return message.Line(id, 100)
+			return oneLine(id, 100)
 		}
 	}
 	return ""
@@ -187,5 +188,5 @@ func (s Server) ProbeSender(ctx context.Context) (auth string, err error) {
 	}
 	defer c.Close()
 	_, auth = c.client.Extension("AUTH")
-	return message.Line(auth, 200), nil
+	return oneLine(auth, 200), nil
 }

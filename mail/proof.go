@@ -1,7 +1,6 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"bufio"
 	"bytes"
 	"context"
@@ -9,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"agentstateloop/mail/message"
 )
 
 // unprovenError is a mail whose sender cannot be proved now, but may be later.
@@ -38,7 +39,7 @@ func (l *looker) prove(m *Message, body io.Reader) error {
 	header := message.ParseHeader(raw)
 	mine, gate, reason := l.filter.judge(header, m.Size)
 	if !mine {
-		gate, reason = GateFrom, "the header of the mail is not what the server said it was: From: "+message.Line(header.From, 200)
+		gate, reason = GateFrom, "the header of the mail is not what the server said it was: From: "+oneLine(header.From, 200)
 	}
 	m.Header, m.Digest = header, message.Digest(header, m.At, m.Size)
 	if gate != "" {
@@ -77,7 +78,7 @@ func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from
 		return nil, "", GateFrom, err.Error()
 	}
 	if from != header.From {
-		return nil, "", GateFrom, fmt.Sprintf("From can be read as %s and as %s", from, message.Line(header.From, 200))
+		return nil, "", GateFrom, fmt.Sprintf("From can be read as %s and as %s", from, oneLine(header.From, 200))
 	}
 	return fields, from, "", ""
 }
@@ -116,7 +117,7 @@ func (l *looker) proveBySignature(m *Message, fields []message.Field, from strin
 	reason, err := l.filter.signatureProof(ctx, fields, m, from, read)
 	l.box.phase(l.conn) // that may have taken the time of this one
 	if u, ok := errors.AsType[*unprovenError](err); ok && l.box.now().Sub(m.At) >= maxUnverified {
-		reason, err = fmt.Sprintf("not to be proved in %v: %s", maxUnverified, message.Line(u.Error(), 200)), nil
+		reason, err = fmt.Sprintf("not to be proved in %v: %s", maxUnverified, oneLine(u.Error(), 200)), nil
 	}
 	if err != nil {
 		return err

@@ -1,11 +1,12 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"bufio"
 	"io"
 	"strings"
 	"testing"
+
+	"agentstateloop/mail/message"
 )
 
 func TestCutHeader(t *testing.T) {

@@ -1,10 +1,11 @@
 package mail
 
 import (
-	"agentstateloop/mail/message"
 	"errors"
 	"fmt"
 	"slices"
+
+	"agentstateloop/mail/message"
 )
 
 // How a look takes what it found: judged, fetched, settled.

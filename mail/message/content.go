@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"agentstateloop/internal/plain"
+
 	"github.com/emersion/go-message/charset"
 	"golang.org/x/text/encoding/charmap"
 )
@@ -60,7 +62,7 @@ func ReadContent(r io.Reader) Content {
 	c.part(raw, 0)
 	c.out.Full = strings.TrimSpace(strings.Join(c.texts, "\n\n"))
 	if len(c.out.Full) > maxText {
-		c.out.Full = cut(c.out.Full, maxText)
+		c.out.Full = plain.Cut(c.out.Full, maxText)
 		c.problem("the text is cut at %d bytes", maxText)
 	}
 	c.out.Text = NewText(c.out.Full)
@@ -75,7 +77,7 @@ type contentReader struct {
 
 func (c *contentReader) problem(format string, args ...any) {
 	if len(c.out.Problems) < 20 {
-		c.out.Problems = append(c.out.Problems, Line(fmt.Sprintf(format, args...), 200))
+		c.out.Problems = append(c.out.Problems, plain.Cut(plain.Line(fmt.Sprintf(format, args...)), 200))
 	}
 }
 
@@ -109,7 +111,7 @@ func readEntity(raw []byte) entity {
 	if e.title == "" {
 		e.title = e.params["name"]
 	}
-	e.title = Line(decodeWords(e.title), 200)
+	e.title = oneLine(decodeWords(e.title), 200)
 	return e
 }
 
@@ -232,13 +234,13 @@ func trimLineEnd(b []byte) []byte {
 func (c *contentReader) text(e entity) string {
 	s := c.charset(c.decode(e), e.params["charset"])
 	if len(s) > 2*maxText {
-		s = cut(s, 2*maxText) // markup may be as much as the text; Full is cut and told later
+		s = plain.Cut(s, 2*maxText) // markup may be as much as the text; Full is cut and told later
 		c.problem("a text of %d bytes is cut", len(s))
 	}
 	if e.mediaType == "text/html" {
 		return htmlText(s)
 	}
-	return Text(s)
+	return plain.Text(s)
 }
 
 // charset reads b in the charset named label. An unknown one is taken for
@@ -319,7 +321,7 @@ func (c *contentReader) attach(e entity) {
 	if e.mediaType == "message/rfc822" && e.title == "" {
 		for _, f := range Fields(e.body) {
 			if f.Name == "subject" {
-				e.title = Line(decodeWords(f.Value), 200)
+				e.title = oneLine(decodeWords(f.Value), 200)
 			}
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/plain"
+
 	"github.com/emersion/go-message/charset"
 	"golang.org/x/net/idna"
 	"golang.org/x/text/encoding/charmap"
@@ -69,7 +71,7 @@ func ParseHeader(raw []byte) Header {
 			h.Froms = append(h.Froms, addresses(v)...)
 		case "subject":
 			if h.Subject == "" {
-				h.Subject = Line(decodeWords(v), maxSubject)
+				h.Subject = oneLine(decodeWords(v), maxSubject)
 			}
 		case "message-id":
 			if h.MessageID == "" {
@@ -82,22 +84,22 @@ func ParseHeader(raw []byte) Header {
 		case "auto-submitted":
 			// Of several, one that is not "no" counts.
 			if h.AutoSubmitted == "" || Keyword(h.AutoSubmitted) == "no" {
-				h.AutoSubmitted = Line(v, 100)
+				h.AutoSubmitted = oneLine(v, 100)
 			}
 		case "x-autoreply", "x-autorespond", "x-autoresponder":
-			autoReply = append(autoReply, f.Name+": "+Line(v, 100))
+			autoReply = append(autoReply, f.Name+": "+oneLine(v, 100))
 		case "precedence":
-			h.Precedence = Line(v, 100)
+			h.Precedence = oneLine(v, 100)
 		case "list-id", "list-post":
-			h.ListID = cmp.Or(h.ListID, f.Name+": "+Line(v, 100))
+			h.ListID = cmp.Or(h.ListID, f.Name+": "+oneLine(v, 100))
 		case "return-path":
-			h.ReturnPath = cmp.Or(h.ReturnPath, Line(v, 200))
+			h.ReturnPath = cmp.Or(h.ReturnPath, oneLine(v, 200))
 		case "content-type":
 			if h.MediaType == "" {
 				h.MediaType, _ = mediaType(v)
 			}
 		case "x-agentstateloop":
-			h.Agent = cmp.Or(h.Agent, Line(v, 100))
+			h.Agent = cmp.Or(h.Agent, oneLine(v, 100))
 		}
 		switch f.Name {
 		case "from", "date", "subject", "message-id":
@@ -185,7 +187,7 @@ const maxDecoded = 4 << 10
 
 func decodeWords(s string) string {
 	if len(s) > maxDecoded {
-		s = cut(s, maxDecoded)
+		s = plain.Cut(s, maxDecoded)
 	}
 	if dec, err := wordDecoder().DecodeHeader(s); err == nil {
 		return dec

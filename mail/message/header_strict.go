@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/plain"
+
 	"golang.org/x/net/idna"
 )
 
@@ -34,11 +36,11 @@ func StrictFields(raw []byte) ([]Field, error) {
 		if crlf && ended {
 			var ok bool
 			if text, ok = bytes.CutSuffix(text, []byte("\r")); !ok {
-				return nil, fmt.Errorf("a line of the header ends in LF alone: %s", Line(string(line), 80))
+				return nil, fmt.Errorf("a line of the header ends in LF alone: %s", evidence(line))
 			}
 		}
 		if bytes.IndexByte(text, '\r') >= 0 {
-			return nil, fmt.Errorf("a CR within a line of the header: %s", Line(string(line), 80))
+			return nil, fmt.Errorf("a CR within a line of the header: %s", evidence(line))
 		}
 		if len(text) == 0 {
 			return fill(fields, folded), nil
@@ -55,13 +57,16 @@ func StrictFields(raw []byte) ([]Field, error) {
 		}
 		name, value, ok := strings.Cut(string(text), ":")
 		if !ok || !fieldName(name) {
-			return nil, fmt.Errorf("a line of the header is no field: %s", Line(string(line), 80))
+			return nil, fmt.Errorf("a line of the header is no field: %s", evidence(line))
 		}
 		fields = append(fill(fields, folded), Field{Name: Lower(name)})
 		folded = append(folded[:0], value...)
 	}
 	return nil, errors.New("the header has no end")
 }
+
+// evidence returns the beginning of a line of a header, fit for an error.
+func evidence(line []byte) string { return plain.Cut(plain.Line(string(line)), 80) }
 
 // fieldName says whether s is one (RFC 5322 section 2.2): printable ASCII.
 func fieldName(s string) bool {
@@ -92,7 +97,7 @@ func SoleSender(fields []Field) (string, error) {
 	}
 	address, err := mailbox(from[0])
 	if err != nil {
-		return "", fmt.Errorf("the From field is not one plain address (%w): %s", err, Line(from[0], 200))
+		return "", fmt.Errorf("the From field is not one plain address (%w): %s", err, plain.Cut(plain.Line(from[0]), 200))
 	}
 	return address, nil
 }

@@ -1,10 +1,11 @@
 package message
 
 import (
-	"agentstateloop/mail/mailtest"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"agentstateloop/mail/mailtest"
 )
 
 func TestStrictHeader(t *testing.T) {

@@ -3,6 +3,8 @@ package message
 import (
 	"strings"
 
+	"agentstateloop/internal/plain"
+
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 )
@@ -16,7 +18,7 @@ func htmlText(s string) string {
 	for {
 		switch z.Next() {
 		case html.ErrorToken:
-			return strings.TrimSpace(Text(w.out.String()))
+			return strings.TrimSpace(plain.Text(w.out.String()))
 		case html.TextToken:
 			w.text(string(z.Text()))
 		case html.StartTagToken, html.SelfClosingTagToken:
@@ -116,10 +118,10 @@ func (w *htmlWriter) start(t html.Token) {
 		w.breakLine(1)
 		w.quotes++
 	case atom.A:
-		w.link = Line(attribute(t, "href"), 2000)
+		w.link = oneLine(attribute(t, "href"), 2000)
 		w.linkAt = w.out.Len()
 	case atom.Img:
-		if alt := Line(attribute(t, "alt"), 200); alt != "" {
+		if alt := oneLine(attribute(t, "alt"), 200); alt != "" {
 			w.write("[" + alt + "]")
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"agentstateloop/internal/plain"
 )
 
 // What Draft.Auto may say (RFC 3834 section 5).
@@ -45,7 +47,7 @@ type Draft struct {
 func Render(w io.Writer, d Draft) error {
 	var b bytes.Buffer
 	if err := d.header(&b); err != nil {
-		return fmt.Errorf("render mail %s: %w", Line(d.ID, 100), err)
+		return fmt.Errorf("render mail %s: %w", oneLine(d.ID, 100), err)
 	}
 	d.body(&b)
 	_, err := w.Write(b.Bytes())
@@ -105,11 +107,11 @@ func plainID(s string) bool {
 func checkAddress(a string) error {
 	at := strings.LastIndexByte(a, '@')
 	if at < 1 || at == len(a)-1 || len(a) > 320 || !utf8.ValidString(a) {
-		return fmt.Errorf("%q is no mail address", Line(a, 100))
+		return fmt.Errorf("%q is no mail address", oneLine(a, 100))
 	}
 	for _, r := range a {
 		if r <= ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || strings.ContainsRune(`<>()",;:\[]`, r) {
-			return fmt.Errorf("%q is no plain mail address", Line(a, 100))
+			return fmt.Errorf("%q is no plain mail address", oneLine(a, 100))
 		}
 	}
 	return nil
@@ -118,7 +120,7 @@ func checkAddress(a string) error {
 // subject is the subject field's value, folded, with one "Re: " in front of an
 // answer. A thread keeps its subject, so that Gmail keeps the thread.
 func subject(s string, answer bool) string {
-	s = Line(s, maxSubject)
+	s = oneLine(s, maxSubject)
 	prefix := ""
 	if answer {
 		prefix = answerPrefix(s)
@@ -129,7 +131,7 @@ func subject(s string, answer bool) string {
 	// Base64 words (RFC 2047) of 45 bytes at most, cut between characters.
 	var words []string
 	for s != "" {
-		word := cut(s, 45)
+		word := plain.Cut(s, 45)
 		words = append(words, "=?utf-8?b?"+base64.StdEncoding.EncodeToString([]byte(word))+"?=")
 		s = s[len(word):]
 	}
@@ -138,7 +140,7 @@ func subject(s string, answer bool) string {
 
 // Answering is the subject of an answer in the thread of a subject.
 func Answering(s string) string {
-	s = Line(s, maxSubject)
+	s = oneLine(s, maxSubject)
 	return answerPrefix(s) + s
 }
 
@@ -204,7 +206,7 @@ func (d Draft) body(b *bytes.Buffer) {
 // textPart writes text as it is where that is safe on every way, else as
 // quoted-printable, else, when most of it would be escaped, as base64.
 func textPart(b *bytes.Buffer, text string) {
-	text = strings.TrimRight(Text(text), "\n") + "\n"
+	text = strings.TrimRight(plain.Text(text), "\n") + "\n"
 	foreign, plain := 0, !strings.Contains(text, "=_")
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")

@@ -1,13 +1,14 @@
 package message_test
 
 import (
-	"agentstateloop/mail/message"
 	"bytes"
 	"io"
 	netmail "net/mail"
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/mail/message"
 )
 
 func draft() message.Draft {

@@ -4,14 +4,16 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"agentstateloop/internal/plain"
 )
 
 // NewText is what the sender wrote himself: quoted history and signatures are
 // trimmed as Gmail, Outlook, Apple Mail and their like set them. Answers
 // written between quoted lines stay, forwarded mail stays. It only ever leaves
 // lines out. What it gives up is still in Content.Full and in the raw mail.
-func NewText(plain string) string {
-	lines := strings.Split(Text(plain), "\n")
+func NewText(text string) string {
+	lines := strings.Split(plain.Text(text), "\n")
 	lines = trimHistory(lines)
 	lines = trimSignature(lines)
 	return strings.TrimSpace(strings.Join(lines, "\n"))

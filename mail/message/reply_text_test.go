@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agentstateloop/internal/plain"
 )
 
 func TestNewText(t *testing.T) {
@@ -45,7 +47,7 @@ func FuzzNewText(f *testing.F) {
 	f.Add("ja\n\nAm 5.1. schrieb\nOp <o@x>:\n\n> hm\n-- \nOp")
 	f.Add("x\n________________________________\nFrom: a\nSent: b\n")
 	f.Fuzz(func(t *testing.T, in string) {
-		rest := strings.Split(Text(in), "\n")
+		rest := strings.Split(plain.Text(in), "\n")
 		for i, line := range strings.Split(NewText(in), "\n") {
 			for line != "" && len(rest) > 0 && strings.TrimSpace(rest[0]) != strings.TrimSpace(line) {
 				rest = rest[1:]

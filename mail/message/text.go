@@ -4,11 +4,15 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"agentstateloop/internal/plain"
 )
 
-// Line makes s fit for one line of a log: valid UTF-8, no control
-// characters, runs of blanks folded, at most max bytes.
-func Line(s string, max int) string {
+// oneLine returns s as one line of valid UTF-8 of at most max bytes: control
+// characters become blanks, and runs of blanks one blank. Unlike plain.Line it
+// keeps invisible characters, because an answer repeats the subject of its
+// thread unchanged, and a link with one of them leads nowhere without it.
+func oneLine(s string, max int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -16,36 +20,7 @@ func Line(s string, max int) string {
 		}
 		return r
 	}, s)
-	return cut(strings.Join(strings.Fields(s), " "), max)
-}
-
-// cut shortens s to max bytes, between characters.
-func cut(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	for max > 0 && !utf8.RuneStart(s[max]) {
-		max--
-	}
-	return s[:max]
-}
-
-// Text makes s fit for a text file: valid UTF-8, LF line ends, and no
-// control characters but tabs.
-func Text(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.ReplaceAll(s, "\r\n", "\n")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
-			return r
-		case r == '\r':
-			return '\n'
-		case r == '\uFEFF', unicode.IsControl(r):
-			return -1
-		}
-		return r
-	}, s)
+	return plain.Cut(strings.Join(strings.Fields(s), " "), max)
 }
 
 // Lower is strings.ToLower without its surprise: there are letters beyond ASCII
