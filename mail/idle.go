@@ -40,10 +40,6 @@ func (b Box) Watch(ctx context.Context) (*Watch, error) {
 // opened; 0 if the server did not say.
 func (w *Watch) UIDNext() uint32 { return w.next }
 
-// Idles says whether the server tells of new mail by itself, as far as is
-// known: true until it has refused IDLE once. Without it Wait asks every 20 s.
-func (w *Watch) Idles() bool { return !w.mute }
-
 // Wait returns nil when mail has come since the mailbox was opened, or since
 // the last Wait; a word too many costs a look. With an error, that of ctx or of
 // the connection, the watch is of no further use.
