@@ -6,16 +6,15 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // maxLine is the longest line we install, in bytes, tag included. Debian's
 // crontab refuses a command from 999 bytes on; DESIGN 9 keeps well below.
 const maxLine = 900
 
-var (
-	handle    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
-	plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@+-]+$`)
-)
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@+-]+$`)
 
 // Job is what the crontab line of one agent says.
 type Job struct {
@@ -38,8 +37,8 @@ type Job struct {
 // relative path, a [TemporaryBinary], control characters anywhere, and a line
 // over 900 bytes.
 func (j Job) Line() (string, error) {
-	if len(j.Agent) > 32 || !handle.MatchString(j.Agent) {
-		return "", fmt.Errorf("crontab line: %q is no handle", j.Agent)
+	if !state.ValidHandle(j.Agent) {
+		return "", fmt.Errorf("crontab line: %q is not a valid handle", j.Agent)
 	}
 	expr, err := Expr(j.Interval)
 	if err != nil {

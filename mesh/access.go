@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"agentstateloop/state"
 )
 
 // access says who may make a call.
@@ -47,7 +49,7 @@ func CheckBrowser(r *http.Request, hosts ...string) error {
 // where none is needed, so that its owner learns of it.
 func (s *Server) authenticate(r *http.Request, a access) (caller string, err error) {
 	handle := r.PathValue("handle")
-	if handle != "" && !validHandle(handle) {
+	if handle != "" && !state.ValidHandle(handle) {
 		return "", refuse(http.StatusBadRequest, "not a handle; want [a-z0-9][a-z0-9-]{0,31}")
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
@@ -76,7 +78,7 @@ func (s *Server) allowsUnproven(r *http.Request) bool {
 // what an open mesh is told.
 func resolveSender(caller, claimed string) (from string, err error) {
 	switch {
-	case caller == "" && !validHandle(claimed):
+	case caller == "" && !state.ValidHandle(claimed):
 		return "", refuse(http.StatusBadRequest, "from is not a handle; want [a-z0-9][a-z0-9-]{0,31}")
 	case caller != "" && claimed != "" && claimed != caller:
 		return "", refuse(http.StatusForbidden, "the token does not prove this from")
@@ -90,24 +92,11 @@ func resolveSender(caller, claimed string) (from string, err error) {
 // checkRecipient refuses handles nobody reads: those that have no token on a mesh
 // that needs one.
 func (s *Server) checkRecipient(handle string) error {
-	if !validHandle(handle) {
+	if !state.ValidHandle(handle) {
 		return refuse(http.StatusBadRequest, "to is not a handle; want [a-z0-9][a-z0-9-]{0,31}")
 	}
 	if s.options.Tokens[handle] == "" && !s.options.Open {
 		return refuse(http.StatusNotFound, "unknown handle %s", handle)
 	}
 	return nil
-}
-
-// validHandle holds s against DESIGN 1: [a-z0-9][a-z0-9-]{0,31}.
-func validHandle(s string) bool {
-	if s == "" || len(s) > 32 || s[0] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return true
 }

@@ -106,7 +106,7 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 // Nudge rings another agent, or ours. from defaults to our handle.
 func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	return c.do(ctx, request{
-		op: "nudge " + printable(handle), method: http.MethodPost,
+		op: "nudge " + foreignLine(handle), method: http.MethodPost,
 		path:   join(cmp.Or(c.Paths.Nudge, "/nudge"), handle),
 		body:   nudgeBody{From: cmp.Or(from, c.Handle), Reason: reason},
 		accept: []int{http.StatusOK, http.StatusAccepted, http.StatusNoContent},

@@ -200,7 +200,7 @@ func TestErrorKinds(t *testing.T) {
 			if isCredential && failure.Name != "mesh" {
 				t.Errorf("%d: credential %q", tt.code, failure.Name)
 			}
-			if !strings.Contains(err.Error(), "because?of you") {
+			if !strings.Contains(err.Error(), "because of you") {
 				t.Errorf("%d: the reason is missing or raw: %q", tt.code, err)
 			}
 		}

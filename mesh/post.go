@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // postMessage takes a message: 202 {id}; the same id again from the same
@@ -55,7 +57,7 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 		err = refuse(http.StatusBadRequest, "the message is empty")
 	case len(m.Hops) > MaxHops:
 		err = refuse(http.StatusBadRequest, "more than %d hops", MaxHops)
-	case slices.ContainsFunc(m.Hops, func(h string) bool { return !validHandle(h) }):
+	case slices.ContainsFunc(m.Hops, func(h string) bool { return !state.ValidHandle(h) }):
 		err = refuse(http.StatusBadRequest, "hops are not handles")
 	case len(m.Correlation) > 256:
 		err = refuse(http.StatusBadRequest, "correlation_id is over 256 bytes")

@@ -15,8 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
@@ -134,7 +134,7 @@ func (r request) read(resp *http.Response) error {
 		return nil
 	}
 	if err := json.Unmarshal(body, r.into); err != nil {
-		return fmt.Errorf("decode answer: %s", printable(err.Error())) // it can quote the answer
+		return fmt.Errorf("decode answer: %s", foreignLine(err.Error())) // it can quote the answer
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a broken one only says less
 	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
 		e.Err = hideToken(token, errors.New(answer.Error))
-		e.Err = errors.New(printable(e.Err.Error()))
+		e.Err = errors.New(foreignLine(e.Err.Error()))
 	}
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 		c.forget(token)
@@ -184,15 +184,8 @@ func hideToken(token string, err error) error {
 	return err
 }
 
-// printable bounds and cleans a stranger's text for an error or a log line.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, s[:min(len(s), 200)])
-}
+// foreignLine returns what a stranger wrote as one short line, for an error.
+func foreignLine(s string) string { return plain.Line(plain.Cut(s, 200)) }
 
 // transportCause drops the wrapping that names the URL again: an error should
 // not repeat a long poll's query or an address with a password.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/secret"
+	"agentstateloop/state"
 )
 
 // Options say how a Server behaves. The zero Options refuse every call but
@@ -52,7 +53,7 @@ type Options struct {
 func (o Options) Check() error {
 	owner := map[string]string{}
 	for handle, token := range o.Tokens {
-		if !validHandle(handle) {
+		if !state.ValidHandle(handle) {
 			return fmt.Errorf("mesh token of %q: not a handle", handle)
 		}
 		if strings.Trim(token, " \t\r\n") != token || token == "" {
@@ -277,7 +278,7 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 		return refuse(http.StatusRequestEntityTooLarge, "the body is over %d bytes", MaxMessage)
 	}
 	if err != nil {
-		return refuse(http.StatusBadRequest, "the body is not the JSON object wanted here: %s", printable(err.Error()))
+		return refuse(http.StatusBadRequest, "the body is not the JSON object wanted here: %s", foreignLine(err.Error()))
 	}
 	return nil
 }
