@@ -1,7 +1,6 @@
 package state
 
 import (
-	"slices"
 	"time"
 )
 
@@ -94,55 +93,3 @@ func (m *machine) age() {
 		}
 	}
 }
-
-// How long things are remembered, and how many are forgotten in one step.
-const (
-	seenFor     = 14 * 24 * time.Hour // keys and digests
-	pruneAtOnce = 100
-)
-
-// prune forgets by age, a few at a time.
-func (m *machine) prune() {
-	hourAgo := m.now.Add(-time.Hour)
-	m.Acks = after(m.Acks, hourAgo)
-	m.Quiets = after(m.Quiets, hourAgo)
-	m.Accepted = after(m.Accepted, hourAgo)
-	m.Alarms = after(m.Alarms, hourAgo)
-	m.Relays = relaysAfter(m.Relays, hourAgo)
-
-	// A renumbered mailbox is read anew from the day before the last complete
-	// look, so what was accepted around then must still be known, however long
-	// the agent was off.
-	horizon := m.now
-	if complete := m.Cursor.Complete; !complete.IsZero() && complete.Before(horizon) {
-		horizon = complete
-	}
-	oldest := horizon.Add(-seenFor).Unix()
-	var old []string
-	for key, at := range m.Seen {
-		if at < oldest {
-			old = append(old, key)
-		}
-	}
-	m.forgetRefusals()
-	slices.Sort(old) // which ones go must not hang on the order of a map
-	for _, key := range old[:min(len(old), pruneAtOnce)] {
-		delete(m.Seen, key)
-	}
-}
-
-// after keeps the times after t.
-func after(times []time.Time, t time.Time) []time.Time {
-	kept := times[:0]
-	for _, u := range times {
-		if u.After(t) {
-			kept = append(kept, u)
-		}
-	}
-	return kept
-}
-
-// Pruned: the folders hold nothing older than is kept.
-type Pruned struct{}
-
-func (Pruned) apply(m *machine) { m.Pruned = m.now }

@@ -21,3 +21,56 @@ type Cursor struct {
 	// server renumbers (UIDVALIDITY), mail is taken anew from the day before.
 	Complete time.Time `json:"complete,omitzero"`
 }
+
+// Looked: a source was read to its end. Mail brings its new cursor.
+type Looked struct {
+	Source Source
+	Cursor *Cursor
+}
+
+// apply notes a good look, from which silence may be believed.
+func (e Looked) apply(m *machine) {
+	if e.Source != Mail {
+		return
+	}
+	m.mailLooked = true
+	m.read(e.Cursor)
+}
+
+// LookFailed: a source could not be read, or not to its end. What was read
+// before counts: mail brings the cursor of it.
+type LookFailed struct {
+	Source Source
+	Cursor *Cursor
+}
+
+// apply keeps what was read before the failure.
+func (e LookFailed) apply(m *machine) {
+	if e.Source == Mail {
+		m.read(e.Cursor)
+	}
+}
+
+func (m *machine) read(c *Cursor) {
+	if c == nil {
+		return
+	}
+	m.Cursor = *c
+	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
+}
+
+// Unreadable: a mail that failed three times alone is given up (DESIGN 7).
+type Unreadable struct {
+	Key string
+}
+
+// apply ends a mail that could not be fetched, three times alone: told,
+// passed, never silent.
+func (e Unreadable) apply(m *machine) {
+	if m.seen(e.Key) {
+		return
+	}
+	m.remember(e.Key)
+	m.line(Line{Kind: LineEnded, Key: e.Key, Source: Mail, What: string(Errored), Reason: "could not be fetched three times in a row"})
+	m.notice("A mail could not be fetched three times in a row and was passed over (" + e.Key + "). Read it in your mailbox; if it was for me, send it again.")
+}

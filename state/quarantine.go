@@ -1,9 +1,6 @@
 package state
 
 import (
-	"cmp"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -173,23 +170,4 @@ func (s State) Accepts(key string) bool {
 	_, known := s.Seen[key]
 	_, waits := s.Find(key)
 	return known || waits
-}
-
-// forgetRefusals keeps the youngest refusals only.
-func (m *machine) forgetRefusals() {
-	var keys []string
-	for key := range m.Seen {
-		if strings.HasPrefix(key, refusalPrefix) {
-			keys = append(keys, key)
-		}
-	}
-	if len(keys) <= mostRefusals {
-		return
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(cmp.Compare(m.Seen[a], m.Seen[b]), cmp.Compare(a, b))
-	})
-	for _, key := range keys[:len(keys)-mostRefusals] {
-		delete(m.Seen, key)
-	}
 }

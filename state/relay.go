@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -93,9 +92,4 @@ func quote(text string) string {
 		b.WriteString(strings.TrimRight("> "+line, " \t\n") + "\n")
 	}
 	return b.String()
-}
-
-// relaysAfter keeps those later than t.
-func relaysAfter(relays []Relaying, t time.Time) []Relaying {
-	return slices.DeleteFunc(relays, func(r Relaying) bool { return !r.At.After(t) })
 }

@@ -81,14 +81,6 @@ type State struct {
 	Lines []Line `json:"lines,omitempty"`
 }
 
-// ToFlag lists UIDs that are to be marked \Seen, in one mailbox under one
-// UIDVALIDITY.
-type ToFlag struct {
-	Mailbox  string   `json:"mailbox,omitempty"`
-	Validity uint32   `json:"uidvalidity,omitempty"`
-	UIDs     []uint32 `json:"uids,omitempty"`
-}
-
 // Session is the agent's own session, which its next turn goes on with.
 type Session struct {
 	Runner string `json:"runner,omitempty"`
@@ -102,41 +94,9 @@ type Session struct {
 	Vain    int   `json:"vain,omitempty"`
 }
 
-// Reset is where the agent's memory begins: what was accepted up to Arrivals
-// was queued before it, and attempts up to Epoch were begun before it. Origin is
-// the handle of who reset it.
-type Reset struct {
-	At       time.Time `json:"at,omitzero"`
-	Note     string    `json:"note,omitempty"`
-	Origin   string    `json:"origin,omitempty"`
-	Arrivals uint64    `json:"arrivals,omitempty"`
-	Epoch    uint64    `json:"epoch,omitempty"`
-}
-
-// Schedule is what is known of the installed crontab line (DESIGN 9).
-type Schedule struct {
-	Installed string    `json:"installed,omitempty"` // last verified
-	Verified  time.Time `json:"verified,omitzero"`
-	Error     string    `json:"error,omitempty"`
-	Binary    string    `json:"binary,omitempty"`  // pinned at first install
-	Removed   bool      `json:"removed,omitempty"` // by uninstall
-}
-
 // New is the state of an agent that has never polled. The seed is random.
 func New(agent, seed string) State {
 	return State{Version: Version, Agent: agent, Seed: seed, Phase: IDLE, Turn: Head{Status: HeadIdle}}
-}
-
-// Halted says whether HALT is on, set here or on the mesh.
-func (s State) Halted() bool { return s.HaltedHere || s.HaltedMesh }
-
-// Find returns the inbox row with this key.
-func (s State) Find(key string) (Message, bool) {
-	i := slices.IndexFunc(s.Inbox, func(m Message) bool { return m.Key == key })
-	if i < 0 {
-		return Message{}, false
-	}
-	return s.Inbox[i], true
 }
 
 // clone copies whatever Step may change, so that its input stays as it was.

@@ -73,3 +73,8 @@ func (s State) Due(p Policy, now time.Time) string {
 	}
 	return ""
 }
+
+// schedule sets the next time at which the asked-for crontab line fires.
+func (m *machine) schedule() {
+	m.NextDue = nextFire(m.Interval(m.policy), m.now, m.policy.Location)
+}

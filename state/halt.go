@@ -1,0 +1,38 @@
+package state
+
+// Halted says whether HALT is on, set here or on the mesh.
+func (s State) Halted() bool { return s.HaltedHere || s.HaltedMesh }
+
+// Switched: HALT (On) or GO, by hand or mail, or as the mesh has it.
+type Switched struct {
+	Mesh   bool
+	On     bool
+	Reason string
+}
+
+// apply sets or lifts HALT, there where it belongs.
+func (e Switched) apply(m *machine) {
+	flag, where := &m.HaltedHere, "here"
+	if e.Mesh {
+		flag, where = &m.HaltedMesh, "mesh"
+	}
+	if *flag == e.On {
+		return
+	}
+	*flag = e.On
+	what := "go"
+	if e.On {
+		what = "halt"
+	}
+	m.line(Line{Kind: LineHalt, What: what, From: where, Reason: e.Reason})
+	if e.On && m.Turn.Status != HeadIdle {
+		m.Turn.Stop = "halt"
+	}
+	m.schedule()
+}
+
+// Redacted implements [Redactable].
+func (e Switched) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}

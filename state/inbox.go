@@ -1,0 +1,65 @@
+package state
+
+import "slices"
+
+// Find returns the inbox row with this key.
+func (s State) Find(key string) (Message, bool) {
+	i := slices.IndexFunc(s.Inbox, func(m Message) bool { return m.Key == key })
+	if i < 0 {
+		return Message{}, false
+	}
+	return s.Inbox[i], true
+}
+
+// message finds an inbox row by key.
+func (m *machine) message(key string) (int, bool) {
+	i := slices.IndexFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
+	return i, i >= 0
+}
+
+// lineRetried marks the history line of a message that was queued again.
+const lineRetried = "retried"
+
+// Retried: `inbox retry`: a message that was given up, or is held back, is
+// queued again, at the end.
+type Retried struct{ Message Message }
+
+// apply queues a message again, at the end, as one that had no turn yet: its
+// former turn, if there was one, has had its deliverable.
+func (e Retried) apply(m *machine) {
+	if i, there := m.message(e.Message.Key); there {
+		if m.Inbox[i].Status == Deferred {
+			m.Inbox[i].Status = Queued
+			m.Inbox[i].NextRetryAt = m.now
+		}
+		return
+	}
+	msg := e.Message
+	m.remember(msg.Key)
+	m.Arrivals++
+	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, earlier(msg.At.UTC(), m.now)
+	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, ""
+	m.Inbox = append(m.Inbox, msg)
+	m.Asleep = false
+	m.line(Line{Kind: LineMessage, What: lineRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
+}
+
+// Dropped: `inbox drop`: a message that waits is to have no turn.
+type Dropped struct{ Key, Reason string }
+
+// apply takes a waiting message out of the inbox. The message of the active
+// turn is not waiting: that is for `stop`.
+func (e Dropped) apply(m *machine) {
+	i, there := m.message(e.Key)
+	if !there || m.Inbox[i].Status == Pending || m.Inbox[i].Status == Processing {
+		return
+	}
+	m.line(Line{Kind: LineEnded, Key: e.Key, Source: m.Inbox[i].Source, What: string(Skipped), Reason: e.Reason})
+	m.Inbox = slices.Delete(m.Inbox, i, i+1)
+}
+
+// Redacted implements [Redactable].
+func (e Dropped) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}

@@ -1,0 +1,104 @@
+package state
+
+import "time"
+
+// outside says whether (turnID, epoch) names no attempt under way: its turn is
+// over, or was laid down when that attempt ended. What such a process still
+// wants is refused like a stale write: a deliverable submitted to a turn that
+// waits would be forgotten when it goes on.
+func (m *machine) outside(turnID string, epoch uint64, what string) bool {
+	if m.stale(turnID, epoch, what) {
+		return true
+	}
+	if m.Turn.Status != HeadSuspended {
+		return false
+	}
+	m.line(Line{Kind: LineTurn, TurnID: turnID, Epoch: epoch, What: "stale", Reason: what + " after its attempt"})
+	return true
+}
+
+// Submitted: from inside its turn, the agent has set the deliverable: a file
+// of the output box.
+type Submitted struct {
+	TurnID, Deliverable string
+	Epoch               uint64
+}
+
+func (e Submitted) apply(m *machine) {
+	if m.outside(e.TurnID, e.Epoch, "submitted") || m.Turn.Submitted != "" {
+		return
+	}
+	m.Turn.Submitted = e.Deliverable
+	m.turnLine("submitted", e.Deliverable)
+}
+
+// Posted: from inside its turn, the agent sends something that nobody is to
+// wait for.
+type Posted struct {
+	TurnID string
+	Epoch  uint64
+	Effect Effect
+}
+
+func (e Posted) apply(m *machine) {
+	if m.outside(e.TurnID, e.Epoch, "posted") {
+		return
+	}
+	m.queue(e.Effect)
+	post := m.Outbox[len(m.Outbox)-1]
+	m.line(Line{Kind: LineEdge, What: "enqueue", Request: post.ID, From: m.Agent, To: post.To, TurnID: e.TurnID})
+}
+
+// Redacted implements [Redactable].
+func (e Posted) Redacted(redact func(string) string) Event {
+	e.Effect = e.Effect.redacted(redact)
+	return e
+}
+
+// longestSleep and longestPatience bound what an agent may ask for.
+const (
+	longestSleep    = 24 * time.Hour
+	longestPatience = 24 * time.Hour
+)
+
+// Slept: the agent wishes to be left alone for a while.
+type Slept struct {
+	TurnID string
+	Epoch  uint64
+	For    time.Duration
+}
+
+// apply notes the agent's wish. Any message or nudge ends it.
+func (e Slept) apply(m *machine) {
+	if m.outside(e.TurnID, e.Epoch, "slept") {
+		return
+	}
+	m.SleepUntil = m.now.Add(min(e.For, longestSleep))
+	m.line(Line{Kind: LineSleep, What: "asked", TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
+}
+
+// Remembered: from inside its turn, the agent replaces its working memory.
+type Remembered struct {
+	TurnID string
+	Epoch  uint64
+	Text   string
+}
+
+// apply notes what the agent has put into its working memory. A turn that
+// began before a reset knows what is to be forgotten, and may not.
+func (e Remembered) apply(m *machine) {
+	if m.outside(e.TurnID, e.Epoch, "remembered") {
+		return
+	}
+	if e.Epoch <= m.Reset.Epoch {
+		m.line(Line{Kind: LineTurn, TurnID: e.TurnID, Epoch: e.Epoch, What: "stale", Reason: "remembered after a reset"})
+		return
+	}
+	m.line(Line{Kind: LineMemory, TurnID: e.TurnID, Epoch: e.Epoch, Text: e.Text})
+}
+
+// Redacted implements [Redactable].
+func (e Remembered) Redacted(redact func(string) string) Event {
+	e.Text = redact(e.Text)
+	return e
+}
