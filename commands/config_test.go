@@ -87,7 +87,7 @@ func TestDefaults(t *testing.T) {
 		{"lock", a.Schedule.Table.Lock, "/home/you/.local/state/agentstateloop/crontab.lock"},
 		{"mesh trust", a.Mesh.Open, false},
 		{"budget", a.Policy.Budget, state.Budget{Low: state.Dollar / 2, Critical: state.Dollar / 10}},
-		{"price", a.Prices["gpt-4o"], turn.Price{Input: 2.50, Output: 10, CacheRead: 1.25, CacheWrite: 2.50}},
+		{"price", priceOf(a.Prices, "gpt-4o"), turn.Price{Input: 2.50, Output: 10, CacheRead: 1.25, CacheWrite: 2.50}},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
 			t.Errorf("%v is %v, want %v", test.what, test.got, test.want)
@@ -357,8 +357,13 @@ output = 0
 		"local/llama": {},
 		"o3-mini":     {Input: 1.10 * 2, Output: 4.40 * 2, CacheRead: 0.55 * 2, CacheWrite: 1.10 * 2},
 	} {
-		if got := a.Prices[model]; got != want {
+		if got := priceOf(a.Prices, model); got != want {
 			t.Errorf("%s costs %+v, want %+v", model, got, want)
 		}
 	}
+}
+
+func priceOf(prices turn.Prices, model string) turn.Price {
+	price, _ := prices.Of(model)
+	return price
 }

@@ -52,22 +52,22 @@ func wireBudget(c *config) (state.Budget, error) {
 	return b, nil
 }
 
-// wirePrices gives the built-in prices with those of [prices] in their stead,
+// wirePrices returns the built-in prices with those of [prices] in their place,
 // all multiplied.
 func wirePrices(c *config) (turn.Prices, error) {
 	by := c.file.Budget.Multiplier
 	if !(by > 0 && by <= mostMultiplier) {
-		return nil, c.wrong("budget.multiplier", "%v is no factor for prices: more than 0 and at most %d is wanted", by, mostMultiplier)
+		return turn.Prices{}, c.wrong("budget.multiplier", "%v is no factor for prices: more than 0 and at most %d is wanted", by, mostMultiplier)
 	}
-	prices := turn.BuiltIn()
+	own := map[string]turn.Price{}
 	for model, s := range c.file.Prices {
 		price, err := c.price(model, s)
 		if err != nil {
-			return nil, err
+			return turn.Prices{}, err
 		}
-		prices[model] = price
+		own[model] = price
 	}
-	return prices.Times(by), nil
+	return turn.NewPrices(own, by), nil
 }
 
 // price reads the price of one model. A cache costs what input does, unless it

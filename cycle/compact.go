@@ -43,27 +43,13 @@ const summaryID = "compact"
 // turn.lock finds what a dead runner left.
 func summaryDir() string { return path.Join(state.TurnsDir, summaryID, "0") }
 
-// windowOf is how many tokens the models of a runner hold, where neither the
-// configuration nor the agent says so; 0: unknown.
-func windowOf(runner string) int64 {
-	switch runner {
-	case turn.Claude:
-		return 200_000
-	case turn.Codex:
-		return 272_000
-	case turn.Gemini:
-		return 1_048_576
-	}
-	return 0
-}
-
 // full is how many percent of its window the session fills that goes on; 0 where
 // nothing is known of it.
 func (a *Agent) full(s state.State) int {
 	if a.goesOn(s) == "" {
 		return 0
 	}
-	window := cmp.Or(a.Window, s.Session.Window, windowOf(s.Session.Runner))
+	window := cmp.Or(a.Window, s.Session.Window, turn.RunnerWindow(s.Session.Runner))
 	if window <= 0 {
 		return 0
 	}

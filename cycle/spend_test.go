@@ -77,7 +77,7 @@ echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"o
 `)
 	h.agent.Turn.Runner = turn.Codex
 	h.agent.Turn.Command = append(h.agent.Turn.Command, "-m", "gpt-4.1")
-	h.agent.Prices = turn.BuiltIn()
+	h.agent.Prices = turn.NewPrices(nil, 1)
 	for _, id := range []string{"one", "two", "three"} {
 		h.receive(letter{id: "<" + id + "@example.com>"})
 		h.pollAfter(time.Minute)
@@ -146,7 +146,7 @@ func TestATurnWithoutMoneyIsNotLaidDown(t *testing.T) {
 // What a turn may spend, and what it spends call by call.
 func TestAllowanceAndSpend(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.agent.Prices = turn.BuiltIn()
+	h.agent.Prices = turn.NewPrices(nil, 1)
 	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 3 * state.Dollar, Turn: state.Dollar, Low: 2_300_000, Critical: 100_000}
 	var in cycle.Inside
 	want := func(tier state.Tier, left state.Micros, what string) {

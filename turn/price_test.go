@@ -7,8 +7,8 @@ import (
 )
 
 func TestCost(t *testing.T) {
-	own := BuiltIn()
-	own["llama3"] = Price{Input: 0.10, Output: 0.20}
+	own := map[string]Price{"llama3": {Input: 0.10, Output: 0.20}}
+	prices := NewPrices(own, 1)
 	million := state.Tokens{Input: 1_000_000}
 	for _, test := range []struct {
 		model  string
@@ -31,28 +31,32 @@ func TestCost(t *testing.T) {
 		{"gpt-4o", state.Tokens{}, 0, true},
 		{"gpt-4o", state.Tokens{Input: -5}, 0, true},
 
-		// Another model of the family is none that we know; these are dearer.
+		// Another model of a family is unknown. These are dearer.
 		{"gpt-5-pro", million, 15_000_000, false},
 		{"gpt-4", million, 15_000_000, false},
 		{"o1-pro", state.Tokens{Output: 1_000_000}, 75_000_000, false},
 		{"", million, 15_000_000, false},
 		{"-", million, 15_000_000, false},
 	} {
-		if got, known := own.Cost(test.model, test.tokens); got != test.want || known != test.known {
+		if got, known := prices.Cost(test.model, test.tokens); got != test.want || known != test.known {
 			t.Errorf("%+v of %q cost %v, known %v; want %v, %v", test.tokens, test.model, got, known, test.want, test.known)
 		}
 	}
-	if got, _ := own.Times(1.3).Cost("gpt-4o", million); got != 3_250_000 {
+	if got, _ := NewPrices(own, 1.3).Cost("gpt-4o", million); got != 3_250_000 {
 		t.Errorf("thirty percent more is %v", got)
+	}
+	own = map[string]Price{"gpt-4o": {Input: 1}}
+	if got, _ := NewPrices(own, 1).Cost("gpt-4o", million); got != 1_000_000 {
+		t.Errorf("a price of the configuration's own: %v", got)
 	}
 	if got, known := (Prices{}).Cost("gpt-4o", million); got != 0 || known {
 		t.Errorf("of no prices: %v, %v", got, known)
 	}
 }
 
-// A count that cannot be makes nothing free.
+// An impossible count makes nothing free.
 func TestCostOfAbsurdCounts(t *testing.T) {
-	prices := BuiltIn()
+	prices := NewPrices(nil, 1)
 	for _, c := range []struct {
 		tokens state.Tokens
 		want   state.Micros

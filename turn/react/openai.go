@@ -92,16 +92,6 @@ func (c *Chat) fault(ctx context.Context, err error) error {
 	return c.http.redactError(err)
 }
 
-// thinks says whether a model counts what it thinks into its limit, and wants
-// that under another name: the o series, and gpt-5 and later.
-func thinks(model string) bool {
-	digit := func(prefix string, from byte) bool {
-		rest, ok := strings.CutPrefix(model, prefix)
-		return ok && rest != "" && rest[0] >= from && rest[0] <= '9'
-	}
-	return digit("o", '0') || digit("gpt-", '5')
-}
-
 // chatRequest says q in the words of the API.
 func chatRequest(q Question) openai.ChatCompletionRequest {
 	r := openai.ChatCompletionRequest{
@@ -109,7 +99,7 @@ func chatRequest(q Question) openai.ChatCompletionRequest {
 		Stream:        true,
 		StreamOptions: &openai.StreamOptions{IncludeUsage: true},
 	}
-	if thinks(q.Model) {
+	if turn.Thinks(q.Model) {
 		r.MaxCompletionTokens = q.MaxOutput
 	} else {
 		//lint:ignore SA1019 the only name that all servers know

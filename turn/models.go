@@ -1,0 +1,42 @@
+package turn
+
+import (
+	_ "embed"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/BurntSushi/toml"
+)
+
+//go:embed models.toml
+var modelsFile string
+
+// modelTable is models.toml.
+type modelTable struct {
+	Thinks  []string         `toml:"thinks"`
+	Windows map[string]int64 `toml:"windows"` // by runner
+	Prices  map[string]Price `toml:"prices"`
+}
+
+// models parses models.toml on first use: most commands need none of it.
+var models = sync.OnceValue(func() modelTable {
+	var t modelTable
+	if _, err := toml.Decode(modelsFile, &t); err != nil {
+		panic("models.toml: " + err.Error()) // it is a part of the program, and tested
+	}
+	return t
+})
+
+// Thinks reports whether a model counts what it thinks as output and takes the
+// limit of an answer as max_completion_tokens.
+func Thinks(model string) bool {
+	return slices.ContainsFunc(models().Thinks, func(pattern string) bool {
+		ok, _ := path.Match(pattern, model)
+		return ok
+	})
+}
+
+// RunnerWindow returns the number of tokens that the models of a runner hold,
+// where neither the configuration nor the agent says so; 0 if it is unknown.
+func RunnerWindow(runner string) int64 { return models().Windows[runner] }

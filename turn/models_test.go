@@ -1,0 +1,51 @@
+package turn
+
+import (
+	"path"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+)
+
+// The table has no key that the program does not read, and every price is whole.
+func TestModelsFile(t *testing.T) {
+	var table modelTable
+	meta, err := toml.Decode(modelsFile, &table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		t.Errorf("unknown keys: %v", unknown)
+	}
+	for model, p := range table.Prices {
+		if p.CacheRead <= 0 || p.Input < p.CacheRead || p.CacheWrite < p.Input || p.Output < p.Input {
+			t.Errorf("%s costs %+v", model, p)
+		}
+	}
+	for _, pattern := range table.Thinks {
+		if _, err := path.Match(pattern, ""); err != nil {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+}
+
+func TestThinks(t *testing.T) {
+	for model, want := range map[string]bool{
+		"o1": true, "o3-mini": true, "o4-mini-2025-04-16": true,
+		"gpt-5": true, "gpt-5-pro": true, "gpt-5.2-codex": true, "gpt-6": true,
+		"gpt-4o": false, "gpt-4.1": false, "omni": false, "o": false, "gpt-": false,
+		"claude-sonnet-4-5": false, "llama3": false, "": false,
+	} {
+		if got := Thinks(model); got != want {
+			t.Errorf("%s thinks: %v", model, got)
+		}
+	}
+}
+
+func TestRunnerWindow(t *testing.T) {
+	for runner, want := range map[string]int64{Claude: 200_000, Codex: 272_000, Gemini: 1_048_576, API: 0, Exec: 0} {
+		if got := RunnerWindow(runner); got != want {
+			t.Errorf("%s holds %d tokens, want %d", runner, got, want)
+		}
+	}
+}
