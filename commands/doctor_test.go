@@ -42,7 +42,7 @@ func TestCheckStamps(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := &patient{program: &program{now: time.Now}, agent: &cycle.Agent{Handle: "goulard3120"}}
-			got := d.checkStamps(tt.filter, mail.Probe{Trials: tt.trials, Stamps: tt.stamps})[0]
+			got := d.checkStamps(tt.filter, mail.Probe{Trials: tt.trials, AuthservIDs: tt.stamps})[0]
 			if got.Level != tt.level || !strings.Contains(got.Text, tt.want) || !strings.Contains(got.Hint, tt.hint) {
 				t.Errorf("got %+v; want %s with %q, hint %q", got, tt.level, tt.want, tt.hint)
 			}

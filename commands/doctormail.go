@@ -23,12 +23,12 @@ func (d *patient) checkMailbox(ctx context.Context) []finding {
 		return append(off, d.offline("stamps")...)
 	}
 	m := d.agent.Mail
-	probe, err := m.Box.Probe(ctx, m.Filter)
+	probe, err := m.Mailbox.Probe(ctx, m.Filter)
 	if err != nil {
 		return append([]finding{mailFailure(check, err)},
 			skipped("stamps", "the mailbox could not be read", "see imap")...)
 	}
-	found := []finding{good(check, "logged in at %s, %s in %s; %s", m.Box.Addr, terminal.Count(int(probe.Mails), "mail"), m.Box.Mailbox, capabilities(probe.Caps))}
+	found := []finding{good(check, "logged in at %s, %s in %s; %s", m.Mailbox.Addr, terminal.Count(int(probe.Mails), "mail"), m.Mailbox.Name, capabilities(probe.Caps))}
 	if !slices.Contains(probe.Caps, "IDLE") {
 		found = append(found, finds(levelInfo, check, "",
 			"the server has no IDLE: `listen` and [schedule] linger ask it every 20 seconds instead of being told of new mail"))
@@ -90,7 +90,7 @@ func (d *patient) checkStamps(f mail.Filter, p mail.Probe) []finding {
 			if f.Fallback && t.Gate == mail.GateTrust {
 				fate = "would not come in before you have answered for it"
 			}
-			found = append(found, finds(levelWarn, check, d.stampHint(f, p.Stamps),
+			found = append(found, finds(levelWarn, check, d.stampHint(f, p.AuthservIDs),
 				"the mail of %s from %s %s: %s", terminal.Clock(t.At, d.now()), t.From, fate, t.Reason))
 		default:
 			found = append(found, finds(levelInfo, check, "write it by hand, from your own address",
@@ -100,8 +100,8 @@ func (d *patient) checkStamps(f mail.Filter, p mail.Probe) []finding {
 	if len(p.Trials) == 0 {
 		found = append(found, finds(levelInfo, check,
 			"send the agent a mail, then run doctor again", "none of the last mails is yours, so that the proof of its sender could not be tried"))
-		if stamp, all := onlyStamp(p.Stamps); f.Verify != mail.VerifyDKIM && all && !strings.EqualFold(stamp, f.AuthservID) {
-			found = append(found, finds(levelWarn, check, d.stampHint(f, p.Stamps),
+		if stamp, all := onlyStamp(p.AuthservIDs); f.Verify != mail.VerifyDKIM && all && !strings.EqualFold(stamp, f.AuthservID) {
+			found = append(found, finds(levelWarn, check, d.stampHint(f, p.AuthservIDs),
 				"authserv_id is %q, and no mail here bears that name", f.AuthservID))
 		}
 		return found

@@ -32,7 +32,7 @@ func TestSetupText(t *testing.T) {
 	}
 	for _, same := range []struct{ what, got, want string }{
 		{"operator", strings.Join(conf.file.Agent.Operator, " "), strings.Join(s.operators, " ")},
-		{"imap", a.Mail.Box.Addr + " " + a.Mail.Box.TLS, s.imap + " " + mail.TLSStart},
+		{"imap", a.Mail.Mailbox.Addr + " " + a.Mail.Mailbox.TLS, s.imap + " " + mail.TLSStart},
 		{"smtp", a.Mail.SMTP.Addr + " " + a.Mail.SMTP.TLS, s.smtp + " " + mail.TLSImplicit},
 		{"ca_file", a.Mail.SMTP.CAFile, s.caFile},
 		{"password_file", conf.resolve(conf.file.Mail.IMAP.PasswordFile), s.passwordFile},

@@ -44,7 +44,7 @@ func (p *program) wireMail(c *config, timeout time.Duration) (*cycle.Mail, error
 		return nil, err
 	}
 	return &cycle.Mail{
-		Box:     mail.Box{Server: imap, Mailbox: c.file.Mail.Mailbox},
+		Mailbox: mail.Mailbox{Server: imap, Name: c.file.Mail.Mailbox},
 		SMTP:    smtp,
 		Address: address,
 		Filter:  filter,

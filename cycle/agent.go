@@ -56,7 +56,7 @@ type Agent struct {
 
 // Mail is how the agent is reached by mail and answers.
 type Mail struct {
-	Box     mail.Box
+	Mailbox mail.Mailbox
 	SMTP    mail.Server
 	Filter  mail.Filter
 	Address string // ours

@@ -125,7 +125,7 @@ func TestAPasswordThatDiesAtNight(t *testing.T) {
 // Sending alone works: then the operator is mailed, though reading fails.
 func TestABlockerOfReadingIsMailedWhereSendingWorks(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.agent.Mail.Box.Secret = fixedSecret("wrong")
+	h.agent.Mail.Mailbox.Secret = fixedSecret("wrong")
 	for range 4 {
 		h.pollAfter(30 * time.Minute)
 	}
@@ -155,7 +155,7 @@ func TestALoginIsRefusedOnceACycle(t *testing.T) {
 	}
 	h.wantCredentials("smtp 1")
 
-	h.agent.Mail.Box.Secret = count("imap", "wrong")
+	h.agent.Mail.Mailbox.Secret = count("imap", "wrong")
 	ring := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/mailbox/"+handle) {
 			check(t, h.agent.Ring("test", "another round"))
@@ -169,7 +169,7 @@ func TestALoginIsRefusedOnceACycle(t *testing.T) {
 		t.Errorf("logins in one poll, and two: %v", logins)
 	}
 	// Each cycle tries again, whether or not there is anything to send.
-	h.agent.Mail.Box.Secret, h.agent.Mail.SMTP.Secret = fixedSecret(h.mail.Password), fixedSecret(h.mail.Password)
+	h.agent.Mail.Mailbox.Secret, h.agent.Mail.SMTP.Secret = fixedSecret(h.mail.Password), fixedSecret(h.mail.Password)
 	h.pollAfter(time.Minute)
 	h.wantCredentials("")
 	if n := len(h.sentOf("reply")); n != 2 {
@@ -180,7 +180,7 @@ func TestALoginIsRefusedOnceACycle(t *testing.T) {
 // A network that fails is no credential that fails.
 func TestANetworkFaultIsNoCredentialFailure(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.agent.Mail.Box.Addr, h.agent.Mail.SMTP.Addr, h.agent.Mesh.Client.URL = gone(t), gone(t), "http://"+gone(t)
+	h.agent.Mail.Mailbox.Addr, h.agent.Mail.SMTP.Addr, h.agent.Mesh.Client.URL = gone(t), gone(t), "http://"+gone(t)
 	h.agent.Policy.Ack = false
 	for range 4 {
 		if r := h.pollAfter(30 * time.Minute); failed(r) != "mail mesh" {
@@ -193,7 +193,7 @@ func TestANetworkFaultIsNoCredentialFailure(t *testing.T) {
 // A secret that cannot be read is its credential's failure.
 func TestASecretThatCannotBeReadIsACredentialFailure(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.agent.Mail.Box.Secret = func(context.Context) (string, error) { return "", fmt.Errorf("the file is gone") }
+	h.agent.Mail.Mailbox.Secret = func(context.Context) (string, error) { return "", fmt.Errorf("the file is gone") }
 	h.poll()
 	h.wantCredentials("imap 1")
 }

@@ -37,13 +37,13 @@ func gone(t *testing.T) (addr string) {
 // mail, and nothing else (DESIGN 13.6).
 func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
 	for name, break_ := range map[string]func(*testing.T, *house){
-		"down":                    func(t *testing.T, h *house) { h.agent.Mail.Box.Addr = gone(t) },
-		"silent":                  func(t *testing.T, h *house) { h.agent.Mail.Box.Addr = deaf(t) },
+		"down":                    func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = gone(t) },
+		"silent":                  func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = deaf(t) },
 		"a login that is refused": func(_ *testing.T, h *house) { h.mail.SetPassword("changed") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
-			h.agent.Mail.Box.Timeout = 300 * time.Millisecond
+			h.agent.Mail.Mailbox.Timeout = 300 * time.Millisecond
 			break_(t, h)
 			h.post(mesh.Message{ID: "q1", Text: "hello"})
 			check(t, h.agent.Ring("test", "wake up"))
@@ -91,16 +91,16 @@ func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
 // Silence that could not be observed is not silence (DESIGN 5).
 func TestNoGoingQuietWhileTheMailCannotBeRead(t *testing.T) {
 	h := newAwakeHouse(t)
-	real := h.agent.Mail.Box.Addr
+	real := h.agent.Mail.Mailbox.Addr
 	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
 	check(t, err)
 	h.poll()
 
-	h.agent.Mail.Box.Addr = gone(t)
+	h.agent.Mail.Mailbox.Addr = gone(t)
 	h.pollAfter(15 * time.Minute)
 	h.wantPhase(state.ACTIVE)
 	h.wantSent("")
-	h.agent.Mail.Box.Addr = real
+	h.agent.Mail.Mailbox.Addr = real
 	h.pollAfter(time.Minute)
 	h.wantPhase(state.IDLE)
 	h.wantSent("quiet")
@@ -111,7 +111,7 @@ func TestAfterHalfAnHourBlindThePhaseFallsWithoutAMail(t *testing.T) {
 	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
 	check(t, err)
 	h.poll()
-	h.agent.Mail.Box.Addr = gone(t)
+	h.agent.Mail.Mailbox.Addr = gone(t)
 	h.pollAfter(29 * time.Minute)
 	h.wantPhase(state.ACTIVE)
 	h.pollAfter(2 * time.Minute)
@@ -123,15 +123,15 @@ func TestAfterHalfAnHourBlindThePhaseFallsWithoutAMail(t *testing.T) {
 // takes the conversation on.
 func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 	h := newAwakeHouse(t)
-	real := h.agent.Mail.Box.Addr
+	real := h.agent.Mail.Mailbox.Addr
 	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
 	check(t, err)
 	h.poll()
-	h.agent.Mail.Box.Addr = gone(t)
+	h.agent.Mail.Mailbox.Addr = gone(t)
 	h.pollAfter(9 * time.Minute)
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(6 * time.Minute)
-	h.agent.Mail.Box.Addr = real
+	h.agent.Mail.Mailbox.Addr = real
 	h.pollAfter(time.Minute)
 	h.wantPhase(state.ACTIVE)
 	h.wantSent("reply")

@@ -130,7 +130,7 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 			Turns: true, MaxAttempts: 3, Challenge: b.Require == mail.RequireChallenge,
 		},
 		Mail: &cycle.Mail{
-			Box: mail.Box{Server: imap, Mailbox: "INBOX", Now: now}, SMTP: smtp, Address: address,
+			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: now}, SMTP: smtp, Address: address,
 			Filter: mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: cmp.Or(b.Require, mail.RequireFrom)},
 		},
 		Mesh: &cycle.Mesh{

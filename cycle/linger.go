@@ -53,7 +53,7 @@ func (k *keptWatch) close() {
 
 // openBox opens the mailbox for one observation, so that a lingering poll can go
 // on with it.
-func (a *Agent) openBox(ctx context.Context, box mail.Box) (*mail.Session, error) {
+func (a *Agent) openBox(ctx context.Context, box mail.Mailbox) (*mail.Session, error) {
 	if a.kept == nil {
 		return box.Open(ctx)
 	}

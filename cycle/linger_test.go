@@ -101,7 +101,7 @@ func (h *house) countedWire() *countedListener {
 	check(h.t, err)
 	l := &countedListener{Listener: ln}
 	go h.mail.ServeIMAP(l) // ends with Close
-	h.agent.Mail.Box.Addr = ln.Addr().String()
+	h.agent.Mail.Mailbox.Addr = ln.Addr().String()
 	return l
 }
 

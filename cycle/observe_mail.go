@@ -22,7 +22,7 @@ type payloads interface {
 
 // observeMail looks into the mailbox. What was kept before a failure counts.
 func (a *Agent) observeMail(ctx context.Context, q *quarantine, room int, obs *observation) {
-	box := a.Mail.Box
+	box := a.Mail.Mailbox
 	box.Until = time.Now().Add(startWithin)
 	session, err := a.openBox(ctx, box)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *Agent) observeMail(ctx context.Context, q *quarantine, room int, obs *o
 	obs.events = append(obs.events, state.CredentialWorked{Name: state.CredentialIMAP, Reading: true})
 
 	events := map[string]state.Event{} // by key
-	look, err := session.Look(ctx, q.state.Cursor, a.Mail.Filter, room, func(m *mail.Message, raw io.Reader) (err error) {
+	look, err := session.Scan(ctx, q.state.Cursor, a.Mail.Filter, room, func(m *mail.Message, raw io.Reader) (err error) {
 		events[m.Key], err = keepMail(q, m, raw)
 		return err
 	})
@@ -50,7 +50,7 @@ func (a *Agent) observeMail(ctx context.Context, q *quarantine, room int, obs *o
 		obs.events = append(obs.events, state.Looked{Source: state.Mail, Cursor: &look.Cursor})
 	}
 	for _, uid := range look.Failed {
-		obs.events = append(obs.events, state.Unreadable{Key: fmt.Sprintf("mail:%s.%d.%d", a.Mail.Box.ID(), look.Cursor.Validity, uid)})
+		obs.events = append(obs.events, state.Unreadable{Key: fmt.Sprintf("mail:%s.%d.%d", a.Mail.Mailbox.ID(), look.Cursor.Validity, uid)})
 	}
 	for _, m := range look.Messages {
 		obs.events = append(obs.events, events[m.Key])

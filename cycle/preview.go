@@ -153,7 +153,7 @@ func (a *Agent) previewChallenge(s state.State, store *nowhere) (PreviewMail, bo
 func (a *Agent) previewMail(s state.State, e state.Effect) (PreviewMail, error) {
 	p := PreviewMail{Channel: e.Channel, To: e.To, Subject: e.Thread.Subject}
 	if e.Channel == state.ByMail && e.Thread.MessageID != "" {
-		p.Subject = message.Answering(p.Subject)
+		p.Subject = message.ReplySubject(p.Subject)
 	}
 	if e.File == "" {
 		text, err := a.text(s, e)

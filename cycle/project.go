@@ -52,7 +52,7 @@ func (a *Agent) markSeen(ctx context.Context, s state.State, obs *observation) [
 	if len(owed.UIDs) == 0 || obs.inbox == nil {
 		return nil
 	}
-	if owed.Mailbox == a.Mail.Box.ID() && owed.Validity == obs.inbox.Validity() {
+	if owed.Mailbox == a.Mail.Mailbox.ID() && owed.Validity == obs.inbox.UIDValidity() {
 		if err := obs.inbox.MarkSeen(ctx, owed.UIDs); err != nil {
 			obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: err.Error()})
 			return nil

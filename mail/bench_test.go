@@ -22,10 +22,10 @@ func BenchmarkEmptyPoll(b *testing.B) {
 			for range n {
 				h.append(raw, true)
 			}
-			cur := mustLook(b, box(h), state.Cursor{}, 10, shelf{}.keep).Cursor
+			cur := mustScan(b, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep).Cursor
 			before := len(tr.String())
 			for b.Loop() {
-				emptyPoll(b, box(h), cur)
+				emptyPoll(b, mailboxOf(h), cur)
 			}
 			b.ReportMetric(float64(len(tr.String())-before)/float64(b.N), "wire-B/op")
 		})
@@ -43,17 +43,17 @@ func BenchmarkEmptyPollDovecot(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			bx := mail.Box{Server: mail.Server{Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password), CAFile: d.CAFile}}
-			cur := mustLook(b, bx, state.Cursor{}, 10, shelf{}.keep).Cursor
+			m := mail.Mailbox{Server: mail.Server{Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password), CAFile: d.CAFile}}
+			cur := mustScan(b, m, state.Cursor{}, 10, shelf{}.keep).Cursor
 			for b.Loop() {
-				emptyPoll(b, bx, cur)
+				emptyPoll(b, m, cur)
 			}
 		})
 	}
 }
 
-func emptyPoll(b *testing.B, bx mail.Box, cur state.Cursor) {
-	if l := mustLook(b, bx, cur, 10, shelf{}.keep); len(l.Messages) != 0 {
+func emptyPoll(b *testing.B, m mail.Mailbox, cur state.Cursor) {
+	if l := mustScan(b, m, cur, 10, shelf{}.keep); len(l.Messages) != 0 {
 		b.Fatal("not empty")
 	}
 }

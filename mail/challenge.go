@@ -54,8 +54,8 @@ func Tokens(h message.Header, handle, own, text string) []string {
 // Consent gives the token of a mail whose new text begins with the line "YES
 // TOKEN", in any case; "" if it does not. Only the first line counts: a program
 // that answers by itself may quote ours, but puts its own before it.
-func Consent(newText string) (token string) {
-	line, _, _ := strings.Cut(strings.TrimSpace(newText), "\n")
+func Consent(replyText string) (token string) {
+	line, _, _ := strings.Cut(strings.TrimSpace(replyText), "\n")
 	if strings.HasPrefix(line, ">") {
 		return "" // ours, quoted
 	}

@@ -143,7 +143,7 @@ func TestWhatIsAskedAbout(t *testing.T) {
 				raw := header + fmt.Sprintf("Message-ID: <%d@example.com>\r\n\r\nhello\r\n", len(mails))
 				mails, whole[header] = append(mails, raw), raw
 			}
-			found := gates(t, h, f.filter, mails)
+			found := gatesOf(t, h, f.filter, mails)
 			for header, want := range cases {
 				m, ok := found[whole[header]]
 				if !ok || m.Gate == "" || m.Ask != want || m.Ask && m.Gate != mail.GateTrust {
@@ -159,7 +159,7 @@ func TestWhatIsAskedAbout(t *testing.T) {
 func TestChallengeBelievesNobody(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	raw := pass + op + call + "\r\nhello\r\n"
-	found := gates(t, h, trusting(func(f *mail.Filter) { f.Require = mail.RequireChallenge }), []string{raw})
+	found := gatesOf(t, h, trusting(func(f *mail.Filter) { f.Require = mail.RequireChallenge }), []string{raw})
 	if m := found[raw]; m.Gate != mail.GateTrust || !m.Ask {
 		t.Errorf("%+v", m)
 	}

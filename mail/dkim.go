@@ -27,17 +27,17 @@ const (
 	maxTravel     = 7 * 24 * time.Hour // between its Date and its arrival
 )
 
-// singles are fields that a mail has once (RFC 5322 section 3.6), or whose
+// singleFields are fields that a mail has once (RFC 5322 section 3.6), or whose
 // second would be read differently by different readers. A signature covers one
 // of them, so that a second is somebody else's.
-var singles = []string{
+var singleFields = []string{
 	"from", "sender", "reply-to", "to", "cc", "date", "subject", "message-id", "in-reply-to", "references",
 	"mime-version", "content-type", "content-transfer-encoding",
 }
 
-// signed is what a signature must cover whatever else it does. The body always
+// signedFields is what a signature must cover whatever else it does. The body always
 // is, to its end: a signature with "l=" is refused.
-var signed = []string{"from", "date", "subject"}
+var signedFields = []string{"from", "date", "subject"}
 
 // signatureProof verifies the DKIM signatures of the mail that read gives from
 // its first byte on, whose header has fields (RFC 6376). It gives "" for reason
@@ -82,7 +82,7 @@ func (f Filter) signatureProof(ctx context.Context, fields []message.Field, m *M
 		}
 		return "", nil
 	}
-	if err := keys.failure(); err != nil {
+	if err := keys.temporaryError(); err != nil {
 		return "", &unprovenError{err}
 	}
 	return reason, nil
@@ -90,12 +90,12 @@ func (f Filter) signatureProof(ctx context.Context, fields []message.Field, m *M
 
 // replayable finds what a signature does not rule out.
 func replayable(fields []message.Field, arrived time.Time) (reason string) {
-	for _, name := range singles {
+	for _, name := range singleFields {
 		if n := len(message.Values(fields, name)); n > 1 {
 			return fmt.Sprintf("%d %s fields", n, name)
 		}
 	}
-	for _, name := range signed {
+	for _, name := range signedFields {
 		if len(message.Values(fields, name)) == 0 {
 			return "no " + name + " field"
 		}
@@ -115,12 +115,12 @@ func (f Filter) unsigned(fields []message.Field, h message.Header, keys []string
 	covers := func(name string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, name) })
 	}
-	for _, name := range signed {
+	for _, name := range signedFields {
 		if !covers(name) {
 			return name
 		}
 	}
-	if f.calls(h.Subject) {
+	if f.callsHandle(h.Subject) {
 		return ""
 	}
 	// It is for us as an answer only, and that must not be somebody's addition.
@@ -185,7 +185,7 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 	return nil, err
 }
 
-func (k *keyLookup) failure() error {
+func (k *keyLookup) temporaryError() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.err
@@ -215,7 +215,7 @@ func testKey(records []string) error {
 // Subject and the body. Blanks are left out, since signatures do not keep them.
 func signedDigest(fields []message.Field, body *bufio.Reader) (string, error) {
 	sum := sha256.New()
-	for _, name := range signed {
+	for _, name := range signedFields {
 		for _, v := range message.Values(fields, name) {
 			fmt.Fprintf(sum, "%s:%s\n", name, strings.Join(strings.Fields(v), " "))
 		}

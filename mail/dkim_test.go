@@ -145,7 +145,7 @@ func TestSignatures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, _ := memoryHost(t, mailtest.Options{})
-			found := gates(t, h, verifying(d.dns), []string{c.raw})
+			found := gatesOf(t, h, verifying(d.dns), []string{c.raw})
 			got := gateOf(found, c.raw)
 			if c.gate == unreadable && got != "" {
 				return
@@ -197,15 +197,15 @@ func TestKeyOutOfReach(t *testing.T) {
 	d.dns.Fail(out.Name())
 	h, _ := memoryHost(t, mailtest.Options{})
 	f := verifying(d.dns)
-	lookNow := func(b mail.Box, cur state.Cursor, keep mail.Keep) (mail.Look, error) {
+	lookNow := func(b mail.Mailbox, cur state.Cursor, keep mail.Keep) (mail.Scan, error) {
 		s, err := b.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		return s.Look(t.Context(), cur, f, 10, keep)
+		return s.Scan(t.Context(), cur, f, 10, keep)
 	}
-	b := box(h)
+	b := mailboxOf(h)
 	b.Now = nil
 	first, err := lookNow(b, state.Cursor{}, shelf{}.keep)
 	if err != nil {
@@ -274,10 +274,10 @@ func TestSilentNameServer(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	h.append(sign(t, d.Signer, dated("@goulard3120")), false)
-	b := box(h)
+	b := mailboxOf(h)
 	b.Now = nil
 	// look gives what a look finds, and whether the name server was asked.
-	look := func(ctx context.Context, b mail.Box) (l mail.Look, asked bool, err error) {
+	look := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, asked bool, err error) {
 		addr, questions := silentDNS(t)
 		f := verifying(d.dns)
 		f.Resolver = addr
@@ -286,10 +286,10 @@ func TestSilentNameServer(t *testing.T) {
 			return l, false, err
 		}
 		defer s.Close()
-		l, err = s.Look(ctx, state.Cursor{}, f, 10, shelf{}.keep)
+		l, err = s.Scan(ctx, state.Cursor{}, f, 10, shelf{}.keep)
 		return l, len(questions) > 0, err
 	}
-	want := func(what string, fails bool, l mail.Look, err error) {
+	want := func(what string, fails bool, l mail.Scan, err error) {
 		t.Helper()
 		if (err != nil) != fails || len(l.Messages) != 0 || len(l.Cursor.Owed) != 1 || len(l.Cursor.Tries) != 0 {
 			t.Errorf("%s: %+v, %v", what, l, err)
@@ -334,14 +334,14 @@ func TestNoLookupBeyondTheTime(t *testing.T) {
 		addr, questions := silentDNS(t)
 		f := verifying(d.dns)
 		f.Resolver = addr
-		b := box(h)
+		b := mailboxOf(h)
 		b.Timeout, b.Until = timeout, time.Now().Add(timeout/2)
 		s, err := b.Open(t.Context())
 		if err != nil {
 			return false
 		}
 		defer s.Close()
-		l, _ := s.Look(t.Context(), state.Cursor{}, f, 10, shelf{}.keep)
+		l, _ := s.Scan(t.Context(), state.Cursor{}, f, 10, shelf{}.keep)
 		if len(questions) == 0 {
 			return false
 		}
@@ -378,7 +378,7 @@ func TestReplayHasTheSameDigest(t *testing.T) {
 		sign(t, d.Signer, strings.Replace(raw, "do it", "do that", 1)),
 	}
 	h, _ := memoryHost(t, mailtest.Options{})
-	found := gates(t, h, verifying(d.dns), slices.Concat(copies, others))
+	found := gatesOf(t, h, verifying(d.dns), slices.Concat(copies, others))
 	for i, raw := range slices.Concat(copies, others) {
 		m, ok := found[raw]
 		if !ok || m.Gate != "" {
@@ -421,13 +421,13 @@ func storySigned(t *testing.T, h host) {
 	genuine := h.append("Return-Path: <operator@example.com>\r\nReceived: from somewhere\r\n"+signed, false)
 	forged := h.append(strings.Replace(signed, "please", "now", 1), false)
 
-	s, err := box(h).Open(t.Context())
+	s, err := mailboxOf(h).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	got := shelf{}
-	l, err := s.Look(t.Context(), state.Cursor{}, verifying(d.dns), 10, got.keep)
+	l, err := s.Scan(t.Context(), state.Cursor{}, verifying(d.dns), 10, got.keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,11 +450,11 @@ func TestKeepOfProvedMail(t *testing.T) {
 		h, _ := memoryHost(t, mailtest.Options{})
 		one := h.append(pass+sign(t, d.Signer, dated("@goulard3120 one")), false)
 		h.append(pass+sign(t, d.Signer, dated("@goulard3120 two", "hello", strings.Repeat("line\r\n", 100_000))), false)
-		s, err := box(h).Open(t.Context())
+		s, err := mailboxOf(h).Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := s.Look(t.Context(), state.Cursor{}, f, 10, func(m *mail.Message, _ io.Reader) error {
+		l, err := s.Scan(t.Context(), state.Cursor{}, f, 10, func(m *mail.Message, _ io.Reader) error {
 			if m.UID != one {
 				return io.ErrShortWrite
 			}

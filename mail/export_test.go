@@ -1,4 +1,4 @@
 package mail
 
 // Idles reports whether the server has not refused IDLE yet.
-func (w *Watch) Idles() bool { return !w.mute }
+func (w *Watch) Idles() bool { return !w.noIdle }

@@ -27,14 +27,14 @@ type head struct {
 	message *Message // if it is for this agent
 
 	answered bool // the server said something about the body
-	settled  bool // kept, gone, or failed
+	done     bool // kept, gone, or failed
 	failed   bool // and counted
 	unproven bool // it waits until its sender can be proved
 }
 
 // headers fetches the heads of set, ascending, without setting \Seen. With an
 // error it gives those that came before it.
-func (l *looker) headers(set imap.UIDSet) ([]head, error) {
+func (l *scanner) headers(set imap.UIDSet) ([]head, error) {
 	return l.heads(set, message.MaxHeader, &imap.FetchItemBodySection{
 		Specifier: imap.PartSpecifierHeader, HeaderFields: headerFields, Peek: true,
 	})
@@ -44,7 +44,7 @@ func (l *looker) headers(set imap.UIDSet) ([]head, error) {
 // bytes. With an error it gives those that came before it, and the session is of
 // no further use.
 func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBodySection) ([]head, error) {
-	s.box.phase(s.conn)
+	s.mailbox.startPhase(s.conn)
 	cmd := s.client.Fetch(set, &imap.FetchOptions{
 		UID: true, Flags: true, InternalDate: true, RFC822Size: true,
 		BodySection: []*imap.FetchItemBodySection{section},
@@ -56,7 +56,7 @@ func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBody
 			s.conn.Close() // the command is left as it is, see abandon
 			return heads, err
 		}
-		s.box.phase(s.conn)
+		s.mailbox.startPhase(s.conn)
 		heads = append(heads, h)
 	}
 	err := cmd.Close()
@@ -140,7 +140,7 @@ func (e *tornError) Unwrap() error { return e.err }
 // answered in full: Dovecot answers both together at the end, and go-imap can
 // then give neither. Any error but a server's refusal leaves the session
 // unusable.
-func (l *looker) bodies(hs []*head) error {
+func (l *scanner) bodies(hs []*head) error {
 	section := &imap.FetchItemBodySection{Peek: true}
 	wanted := map[uint32]*head{}
 	var set imap.UIDSet
@@ -151,10 +151,10 @@ func (l *looker) bodies(hs []*head) error {
 		wanted[h.uid] = h
 		set.AddNum(imap.UID(h.uid))
 	}
-	l.box.phase(l.conn)
+	l.mailbox.startPhase(l.conn)
 	cmd := l.client.Fetch(set, &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{section}})
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
-		l.box.phase(l.conn)
+		l.mailbox.startPhase(l.conn)
 		var h *head
 		for item := msg.Next(); item != nil; item = msg.Next() {
 			switch item := item.(type) {
@@ -163,10 +163,10 @@ func (l *looker) bodies(hs []*head) error {
 					h.answered = true
 				}
 			case imapclient.FetchItemDataBodySection:
-				if h == nil || h.settled || item.Literal == nil || item.Literal.Size() == 0 && h.size > 0 {
+				if h == nil || h.done || item.Literal == nil || item.Literal.Size() == 0 && h.size > 0 {
 					continue
 				}
-				if err := l.give(h, item.Literal); err != nil {
+				if err := l.keepBody(h, item.Literal); err != nil {
 					l.abandon(cmd, err)
 					return err
 				}
@@ -180,7 +180,7 @@ func (l *looker) bodies(hs []*head) error {
 // reader would wait for ever for somebody to read a literal it has got already,
 // so the command is read to its end, unless err is that end: what then is read
 // on would be read by two.
-func (l *looker) abandon(cmd *imapclient.FetchCommand, err error) {
+func (l *scanner) abandon(cmd *imapclient.FetchCommand, err error) {
 	l.conn.Close()
 	var torn *tornError
 	if !errors.As(err, &torn) {
@@ -188,10 +188,10 @@ func (l *looker) abandon(cmd *imapclient.FetchCommand, err error) {
 	}
 }
 
-func (l *looker) tooBig(size int64) bool { return l.filter.MaxSize > 0 && size > l.filter.MaxSize }
+func (l *scanner) tooBig(size int64) bool { return l.filter.MaxSize > 0 && size > l.filter.MaxSize }
 
-// give hands one body to keep.
-func (l *looker) give(h *head, literal imap.LiteralReader) error {
+// keepBody hands one body to keep.
+func (l *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	m := h.message
 	raw := &counted{r: literal}
 	body := io.Reader(&whole{counted: raw, size: literal.Size()})
@@ -206,18 +206,18 @@ func (l *looker) give(h *head, literal imap.LiteralReader) error {
 		return &tornError{h.uid, torn}
 	}
 	if u, ok := errors.AsType[*unprovenError](err); ok {
-		l.later(h, u)
+		l.deferProof(h, u)
 		return nil
 	}
 	if err != nil {
 		return &keepError{err}
 	}
-	h.settled = true
+	h.done = true
 	l.out.Messages = append(l.out.Messages, *m)
 	if m.Gate == "" {
 		l.left--
 	} else {
-		l.refused++
+		l.rejected++
 	}
 	return nil
 }

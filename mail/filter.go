@@ -58,13 +58,13 @@ const (
 	VerifyDKIM   = "dkim"   // we do, by the mail's DKIM signatures (RFC 6376)
 )
 
-// judge decides by a mail's header and its size in bytes all but the proof of
+// gate decides by a mail's header and its size in bytes all but the proof of
 // the sender, which needs more, see prove. mine says that the mail is for this agent: one of its From addresses
 // is an operator's, exactly, and its subject holds the callsign as a whole
 // word, or it answers a mail of ours. gate is "" if nothing here speaks against
 // mail that is mine; else the gate that refused it, with the evidence as one line in reason.
-func (f Filter) judge(h message.Header, size int64) (mine bool, gate, reason string) {
-	if !f.fromOperator(h) || !f.calls(h.Subject) && !f.answersUs(h) {
+func (f Filter) gate(h message.Header, size int64) (mine bool, gate, reason string) {
+	if !f.fromOperator(h) || !f.callsHandle(h.Subject) && !f.answersUs(h) {
 		return false, "", ""
 	}
 	if h.FromFields != 1 || len(h.Froms) != 1 {
@@ -128,9 +128,9 @@ func (f Filter) answersUs(h message.Header) bool {
 	return ours(h.InReplyTo) || slices.ContainsFunc(h.References, ours)
 }
 
-// calls says whether subject holds @Handle as a whole word, in any case: not
+// callsHandle says whether subject holds @Handle as a whole word, in any case: not
 // inside an address, and not as the start of a longer callsign.
-func (f Filter) calls(subject string) bool {
+func (f Filter) callsHandle(subject string) bool {
 	handle := strings.ToLower(f.Handle)
 	if handle == "" {
 		return false
@@ -143,7 +143,7 @@ func (f Filter) calls(subject string) bool {
 		}
 		before, _ := utf8.DecodeLastRuneInString(s[:i])
 		rest := s[i+1:]
-		end := strings.IndexFunc(rest, func(r rune) bool { return !callsignRune(r) })
+		end := strings.IndexFunc(rest, func(r rune) bool { return !handleRune(r) })
 		if end < 0 {
 			end = len(rest)
 		}
@@ -159,8 +159,8 @@ func (f Filter) calls(subject string) bool {
 	}
 }
 
-// callsignRune is a character a callsign may hold (DESIGN 1).
-func callsignRune(r rune) bool {
+// handleRune is a character a callsign may hold (DESIGN 1).
+func handleRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-'
 }
 

@@ -14,31 +14,31 @@ const (
 	// minutes, Gmail and many a NAT forget a connection at 10.
 	idleFor = 8*time.Minute + 30*time.Second
 
-	// askEvery is how often a server without IDLE is asked.
-	askEvery = 20 * time.Second
+	// pollEvery is how often a server without IDLE is asked.
+	pollEvery = 20 * time.Second
 )
 
 // Watch is a session that can also be told of new mail as it comes (IDLE, RFC
 // 2177). It serves one goroutine, and holds one connection.
 type Watch struct {
 	*Session
-	news chan struct{} // holds one: the mailbox has grown since it was last asked
-	mute bool          // the server knows no IDLE
+	news   chan struct{} // holds one: the mailbox has grown since it was last asked
+	noIdle bool          // the server knows no IDLE
 }
 
 // Watch opens the mailbox as Open does, with the same errors.
-func (b Box) Watch(ctx context.Context) (*Watch, error) {
+func (b Mailbox) Watch(ctx context.Context) (*Watch, error) {
 	w := &Watch{news: make(chan struct{}, 1)}
 	var err error
 	if w.Session, err = b.open(ctx, w.options(), nil); err != nil {
-		return nil, fmt.Errorf("watch mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
+		return nil, fmt.Errorf("watch mailbox %s at %s: %w", b.name(), b.Addr, cause(ctx, err))
 	}
 	return w, nil
 }
 
 // UIDNext is the UID that the next mail will have had when the mailbox was
 // opened; 0 if the server did not say.
-func (w *Watch) UIDNext() uint32 { return w.next }
+func (w *Watch) UIDNext() uint32 { return w.uidNext }
 
 // Wait returns nil when mail has come since the mailbox was opened, or since
 // the last Wait; a word too many costs a look. With an error, that of ctx or of
@@ -53,23 +53,23 @@ func (w *Watch) Wait(ctx context.Context) error {
 		default:
 		}
 		var err error
-		if w.mute {
-			err = w.ask(ctx)
+		if w.noIdle {
+			err = w.poll(ctx)
 		} else {
 			err = w.idle(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("watch mailbox %s: %w", w.box.mailbox(), because(ctx, err))
+			return fmt.Errorf("watch mailbox %s: %w", w.mailbox.name(), cause(ctx, err))
 		}
 	}
 }
 
 // idle is one IDLE, which ends with news or after idleFor.
 func (w *Watch) idle(ctx context.Context) error {
-	w.box.phase(w.conn)
+	w.mailbox.startPhase(w.conn)
 	idle, err := w.client.Idle()
-	if err != nil && refused(err) {
-		w.mute = true
+	if err != nil && serverRefused(err) {
+		w.noIdle = true
 		return nil
 	}
 	if err != nil {
@@ -77,20 +77,20 @@ func (w *Watch) idle(ctx context.Context) error {
 	}
 	// A connection that is dead without a word is found out when it is time to
 	// end the IDLE.
-	w.conn.SetDeadline(time.Now().Add(idleFor + w.box.timeout()))
+	w.conn.SetDeadline(time.Now().Add(idleFor + w.mailbox.timeout()))
 	w.sleep(ctx, idleFor)
-	w.box.phase(w.conn)
+	w.mailbox.startPhase(w.conn)
 	if err := errors.Join(idle.Close(), idle.Wait()); err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
 	return nil
 }
 
-// ask waits askEvery and lets the server say what is new.
-func (w *Watch) ask(ctx context.Context) error {
-	w.conn.SetDeadline(time.Now().Add(askEvery + w.box.timeout()))
-	w.sleep(ctx, askEvery)
-	w.box.phase(w.conn)
+// poll waits askEvery and lets the server say what is new.
+func (w *Watch) poll(ctx context.Context) error {
+	w.conn.SetDeadline(time.Now().Add(pollEvery + w.mailbox.timeout()))
+	w.sleep(ctx, pollEvery)
+	w.mailbox.startPhase(w.conn)
 	if err := w.client.Noop().Wait(); err != nil {
 		return fmt.Errorf("noop: %w", err)
 	}
@@ -107,12 +107,12 @@ func (w *Watch) sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-w.client.Closed():
 	case <-w.news:
-		w.tell()
+		w.notify()
 	}
 }
 
-// tell notes that there are news.
-func (w *Watch) tell() {
+// notify notes that there are news.
+func (w *Watch) notify() {
 	select {
 	case w.news <- struct{}{}:
 	default: // noted already
@@ -124,7 +124,7 @@ func (w *Watch) options() *imapclient.Options {
 	return &imapclient.Options{UnilateralDataHandler: &imapclient.UnilateralDataHandler{
 		Mailbox: func(data *imapclient.UnilateralDataMailbox) {
 			if data.NumMessages != nil {
-				w.tell()
+				w.notify()
 			}
 		},
 	}}

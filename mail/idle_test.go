@@ -19,12 +19,12 @@ import (
 // watchStory: mail that comes is told of, once for each Wait, and the watch is a
 // session like another.
 func watchStory(t *testing.T, h host) {
-	w, err := box(h).Watch(t.Context())
+	w, err := mailboxOf(h).Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if _, err := w.Look(t.Context(), state.Cursor{}, filter, 10, shelf{}.keep); err != nil {
+	if _, err := w.Scan(t.Context(), state.Cursor{}, filter, 10, shelf{}.keep); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 3 {
@@ -77,7 +77,7 @@ func TestWatchWithoutIdle(t *testing.T) {
 			fmt.Fprintf(c, "%s OK done\r\n", tag)
 		}
 	})
-	w, err := plainBox(addr).Watch(t.Context())
+	w, err := plainMailbox(addr).Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestWatchLosesNothing(t *testing.T) {
 		br.ReadString('\n')
 		io.WriteString(c, "+ idling\r\n* BYE going down\r\n")
 	})
-	w, err := plainBox(addr).Watch(t.Context())
+	w, err := plainMailbox(addr).Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestWatchLosesNothing(t *testing.T) {
 func TestWatchRefused(t *testing.T) {
 	h, s := memoryHost(t, mailtest.Options{})
 	s.SetPassword("another")
-	_, err := box(h).Watch(t.Context())
+	_, err := mailboxOf(h).Watch(t.Context())
 	if refused, ok := state.CredentialFailure(err); !ok || refused.Name != "imap" {
 		t.Errorf("Watch: %v", err)
 	}

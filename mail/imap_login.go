@@ -30,10 +30,10 @@ const maxLoginLine = 64 << 10
 // library writes first, SELECT, leaves in the same flight as the login.
 type loginConn struct {
 	fixedDeadline
-	br     *bufio.Reader
-	hide   []string      // what must not appear in an error
-	greet  *bytes.Reader // nil until the login was answered
-	failed error         // set before Read returns it; see Box.Open
+	br      *bufio.Reader
+	secrets []string      // what must not appear in an error
+	greet   *bytes.Reader // nil until the login was answered
+	failed  error         // set before Read returns it; see Box.Open
 }
 
 // greeting replaces the server's: with it go-imap asks for no capabilities.
@@ -45,7 +45,7 @@ func startLogin(conn net.Conn, br *bufio.Reader, s Server, secret string) (*logi
 	if err != nil {
 		return nil, &state.CredentialError{Name: "imap", Err: err}
 	}
-	c := &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, hide: traces(s, secret)}
+	c := &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, secrets: secretForms(s, secret)}
 	if _, err := conn.Write([]byte(line)); err != nil {
 		return nil, fmt.Errorf("login: %w", err)
 	}
@@ -83,8 +83,8 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// traces lists the forms in which a server could echo the secret.
-func traces(s Server, value string) []string {
+// secretForms lists the forms in which a server could echo the secret.
+func secretForms(s Server, value string) []string {
 	if value == "" {
 		return nil
 	}
@@ -99,9 +99,9 @@ func traces(s Server, value string) []string {
 	return t
 }
 
-// withhold takes the traces of a secret out of a server's words, and makes these
+// redact takes the traces of a secret out of a server's words, and makes these
 // fit for an error: one line, short.
-func withhold(traces []string, text string) string {
+func redact(traces []string, text string) string {
 	for _, t := range traces {
 		text = strings.ReplaceAll(text, t, "***")
 	}
@@ -115,7 +115,7 @@ func (c *loginConn) Read(p []byte) (int, error) {
 		return 0, c.failed
 	}
 	if c.greet == nil {
-		if err := c.answer(); err != nil {
+		if err := c.readAnswer(); err != nil {
 			c.failed = err
 			return 0, err
 		}
@@ -127,9 +127,9 @@ func (c *loginConn) Read(p []byte) (int, error) {
 	return c.br.Read(p)
 }
 
-// answer reads up to the tagged answer of the login and judges by it alone: if
+// readAnswer reads up to the tagged answer of the login and judges by it alone: if
 // it is refused, what was sent behind it is refused as well and says nothing.
-func (c *loginConn) answer() error {
+func (c *loginConn) readAnswer() error {
 	greeted := false
 	for {
 		line, err := readLine(c.br)
@@ -145,15 +145,15 @@ func (c *loginConn) answer() error {
 		case tag == loginTag:
 			return c.refusal(kind, text)
 		case tag == "*" && kind == "BYE" && !greeted:
-			return fmt.Errorf("login: the server closes at once: %s", withhold(c.hide, text))
+			return fmt.Errorf("login: the server closes at once: %s", redact(c.secrets, text))
 		case tag == "*" && kind == "BYE":
 			return c.refusal(kind, text)
 		case tag == "+":
-			return c.challenge(rest)
+			return c.tokenRefusal(rest)
 		case tag == "*":
 			greeted = true
 		default:
-			return fmt.Errorf("login: the server does not speak IMAP: %.60q", withhold(c.hide, line))
+			return fmt.Errorf("login: the server does not speak IMAP: %.60q", redact(c.secrets, line))
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (c *loginConn) answer() error {
 // refusal tells a refused secret from a server that cannot log anybody in just
 // now, which is no fault of the credential (DESIGN 10).
 func (c *loginConn) refusal(kind, text string) error {
-	err := fmt.Errorf("login: %s %s", kind, withhold(c.hide, text))
+	err := fmt.Errorf("login: %s %s", kind, redact(c.secrets, text))
 	if kind == "BAD" || busy(text) {
 		return err
 	}
@@ -188,14 +188,14 @@ func busy(text string) bool {
 	return false
 }
 
-// challenge is a server's explanation of why it refuses a token (RFC 7628
+// tokenRefusal is a server's explanation of why it refuses a token (RFC 7628
 // section 3.2.2). It would now wait for a line; we hang up instead.
-func (c *loginConn) challenge(b64 string) error {
+func (c *loginConn) tokenRefusal(b64 string) error {
 	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(b64))
 	if err != nil || len(text) == 0 {
 		return errors.New("login: the server takes no initial response with AUTHENTICATE; use another auth")
 	}
-	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: token refused: %s", withhold(c.hide, string(text)))}
+	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: token refused: %s", redact(c.secrets, string(text)))}
 }
 
 // readLine reads one line without its end, of maxLoginLine bytes at most.

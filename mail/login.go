@@ -7,16 +7,16 @@ import (
 	"agentstateloop/state"
 )
 
-// loggedIn opens a connection with the secret of s, and once more with the one
+// openWithSecret opens a connection with the secret of s, and once more with the one
 // that Renew has if the first is refused.
-func loggedIn[C any](ctx context.Context, s Server, credential string, open func(secret string) (C, error)) (C, error) {
+func openWithSecret[C any](ctx context.Context, s Server, credential string, open func(secret string) (C, error)) (C, error) {
 	var none C
 	if s.Secret == nil {
 		return none, &state.CredentialError{Name: credential, Err: errors.New("no secret is configured")}
 	}
 	secret, err := s.Secret(ctx)
 	if err != nil {
-		return none, unread(ctx, credential, err)
+		return none, secretUnavailable(ctx, credential, err)
 	}
 	conn, refused := open(secret)
 	if _, is := state.CredentialFailure(refused); !is || s.Renew == nil {
@@ -27,14 +27,14 @@ func loggedIn[C any](ctx context.Context, s Server, credential string, open func
 		return none, refused
 	}
 	if err != nil {
-		return none, unread(ctx, credential, err)
+		return none, secretUnavailable(ctx, credential, err)
 	}
 	return open(secret)
 }
 
-// unread is a secret that could not be had: the credential's failure, unless
+// secretUnavailable is a secret that could not be had: the credential's failure, unless
 // ctx ended or nobody could be asked.
-func unread(ctx context.Context, credential string, err error) error {
+func secretUnavailable(ctx context.Context, credential string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

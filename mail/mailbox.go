@@ -15,10 +15,10 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// Box is one mailbox of an IMAP server.
-type Box struct {
+// Mailbox is one mailbox of an IMAP server.
+type Mailbox struct {
 	Server
-	Mailbox string // "" is INBOX
+	Name string // "" is INBOX
 
 	// Now is the clock for Cursor.Complete; nil is time.Now.
 	Now func() time.Time
@@ -30,23 +30,23 @@ type Box struct {
 
 // ID is a short hash of host, username and mailbox: state.Cursor.Mailbox, and
 // part of every key. Another port or another way to log in is the same box.
-func (b Box) ID() string {
+func (b Mailbox) ID() string {
 	host, _, err := net.SplitHostPort(b.Addr)
 	if err != nil {
 		host = b.Addr
 	}
-	sum := sha256.Sum256([]byte(strings.ToLower(host) + "\n" + b.Username + "\n" + b.mailbox()))
+	sum := sha256.Sum256([]byte(strings.ToLower(host) + "\n" + b.Username + "\n" + b.name()))
 	return hex.EncodeToString(sum[:6])
 }
 
-func (b Box) mailbox() string {
-	if b.Mailbox == "" || strings.EqualFold(b.Mailbox, "INBOX") {
+func (b Mailbox) name() string {
+	if b.Name == "" || strings.EqualFold(b.Name, "INBOX") {
 		return "INBOX"
 	}
-	return b.Mailbox
+	return b.Name
 }
 
-func (b Box) now() time.Time {
+func (b Mailbox) now() time.Time {
 	if b.Now == nil {
 		return time.Now()
 	}
@@ -55,34 +55,34 @@ func (b Box) now() time.Time {
 
 // Session is a mailbox opened for reading. It serves one goroutine.
 type Session struct {
-	box    Box
-	conn   net.Conn // with deadlines that work
-	client *imapclient.Client
+	mailbox Mailbox
+	conn    net.Conn // with deadlines that work
+	client  *imapclient.Client
 
-	validity uint32
-	next     uint32 // UIDNEXT at SELECT; 0 when the server did not say
-	mails    uint32 // how many there were at SELECT
+	uidValidity uint32
+	uidNext     uint32 // UIDNEXT at SELECT; 0 when the server did not say
+	exists      uint32 // how many there were at SELECT
 }
 
 // Open connects, logs in and selects the mailbox: TCP, TLS, then login and
 // SELECT in one flight without waiting for the greeting (DESIGN 7); STARTTLS
 // costs three round trips more. A refused or unreadable secret is a
 // *state.CredentialError named "imap"; a network fault never is.
-func (b Box) Open(ctx context.Context) (*Session, error) {
+func (b Mailbox) Open(ctx context.Context) (*Session, error) {
 	s, err := b.open(ctx, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
+		return nil, fmt.Errorf("open mailbox %s at %s: %w", b.name(), b.Addr, cause(ctx, err))
 	}
 	return s, nil
 }
 
 // open is Open; options let the library pass on what the server says unasked,
 // and how, unless it is nil, says in which way the mailbox is selected.
-func (b Box) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
-	return loggedIn(ctx, b.Server, "imap", func(secret string) (*Session, error) { return b.openWith(ctx, options, how, secret) })
+func (b Mailbox) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
+	return openWithSecret(ctx, b.Server, "imap", func(secret string) (*Session, error) { return b.openWith(ctx, options, how, secret) })
 }
 
-func (b Box) openWith(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions, secret string) (*Session, error) {
+func (b Mailbox) openWith(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions, secret string) (*Session, error) {
 	conn, err := b.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -91,13 +91,13 @@ func (b Box) openWith(ctx context.Context, options *imapclient.Options, how *ima
 	stop := closeOnDone(ctx, raw)
 	defer stop()
 
-	b.phase(raw)
+	b.startPhase(raw)
 	if b.TLS == TLSStart {
 		if conn, err = b.startTLS(ctx, raw); err != nil {
 			raw.Close()
 			return nil, err
 		}
-		b.phase(raw)
+		b.startPhase(raw)
 	}
 	lc, err := startLogin(conn, bufio.NewReader(conn), b.Server, secret)
 	if err != nil {
@@ -105,7 +105,7 @@ func (b Box) openWith(ctx context.Context, options *imapclient.Options, how *ima
 		return nil, err
 	}
 	client := imapclient.New(lc, options)
-	data, err := client.Select(b.mailbox(), how).Wait()
+	data, err := client.Select(b.name(), how).Wait()
 	if err != nil {
 		client.Close() // waits for the reader, so that lc.failed is settled
 		if lc.failed != nil {
@@ -117,11 +117,11 @@ func (b Box) openWith(ctx context.Context, options *imapclient.Options, how *ima
 		client.Close()
 		return nil, errors.New("select: the server gives no UIDVALIDITY, its UIDs cannot be relied on")
 	}
-	return &Session{box: b, conn: conn, client: client, validity: data.UIDValidity, next: uint32(data.UIDNext), mails: data.NumMessages}, nil
+	return &Session{mailbox: b, conn: conn, client: client, uidValidity: data.UIDValidity, uidNext: uint32(data.UIDNext), exists: data.NumMessages}, nil
 }
 
-// Validity is the mailbox's UIDVALIDITY, never 0.
-func (s *Session) Validity() uint32 { return s.validity }
+// UIDValidity is the mailbox's UIDVALIDITY, never 0.
+func (s *Session) UIDValidity() uint32 { return s.uidValidity }
 
 // MarkSeen sets \Seen on uids and waits until the server has done so. It is for
 // mail of this agent, after its commit (DESIGN 7). A UID that is gone is no
@@ -132,10 +132,10 @@ func (s *Session) MarkSeen(ctx context.Context, uids []uint32) error {
 	}
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
-	s.box.phase(s.conn)
+	s.mailbox.startPhase(s.conn)
 	seen := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagSeen}}
 	if err := s.client.Store(uidSet(uids), seen, nil).Close(); err != nil {
-		return fmt.Errorf("mark %d messages seen: %w", len(uids), because(ctx, err))
+		return fmt.Errorf("mark %d messages seen: %w", len(uids), cause(ctx, err))
 	}
 	return nil
 }

@@ -36,9 +36,9 @@ func TestEmptyPollAsksNothing(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
 	h.append(letter("@goulard3120 known"), true)
-	l := mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
 	before := len(tr.String())
-	mustLook(t, box(h), l.Cursor, 10, shelf{}.keep)
+	mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
 	for line := range strings.Lines(tr.String()[before:]) {
 		tag, rest, _ := strings.Cut(line, " ")
 		command, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
@@ -67,13 +67,13 @@ func TestOneFlight(t *testing.T) {
 		io.WriteString(c, "* OK ready\r\nL1 OK in\r\n* 0 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 3] x\r\nT1 OK selected\r\n")
 		io.Copy(io.Discard, br)
 	})
-	s, err := plainBox(addr).Open(t.Context())
+	s, err := plainMailbox(addr).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.Validity() != 7 {
-		t.Errorf("Validity() = %d", s.Validity())
+	if s.UIDValidity() != 7 {
+		t.Errorf("Validity() = %d", s.UIDValidity())
 	}
 }
 
@@ -81,9 +81,9 @@ func TestTokens(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{Token: "ya29.token"})
 	uid := h.append(letter("@goulard3120 hello"), false)
 	for _, auth := range []string{mail.AuthXOAuth2, mail.AuthOAuthBearer} {
-		b := box(h)
+		b := mailboxOf(h)
 		b.Auth, b.Secret = auth, fixedSecret("ya29.token")
-		wantUIDs(t, auth, uids(mustLook(t, b, state.Cursor{}, 10, shelf{}.keep)), []uint32{uid})
+		wantUIDs(t, auth, uids(mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)), []uint32{uid})
 
 		for _, wrong := range []string{"expired", "two words"} {
 			b.Secret = fixedSecret(wrong)
@@ -98,7 +98,7 @@ func TestTokens(t *testing.T) {
 func TestOddPasswords(t *testing.T) {
 	for _, password := range []string{`quote " and \ slash`, "Grüße ☕", "  blanks ", "%d{3}\r\nX"} {
 		h, _ := memoryHost(t, mailtest.Options{Password: password})
-		s, err := box(h).Open(t.Context())
+		s, err := mailboxOf(h).Open(t.Context())
 		if err != nil {
 			t.Errorf("password %q: %v", password, err)
 			continue
@@ -136,7 +136,7 @@ func TestLoginAnswers(t *testing.T) {
 			br.ReadString('\n')
 			io.WriteString(c, tt.says)
 		})
-		s, err := plainBox(addr).Open(t.Context())
+		s, err := plainMailbox(addr).Open(t.Context())
 		if err == nil {
 			s.Close()
 			t.Errorf("%.60q: no error", tt.says)
@@ -154,7 +154,7 @@ func TestSecretIsNotEchoed(t *testing.T) {
 		line, _ := bufio.NewReader(c).ReadString('\n')
 		fmt.Fprintf(c, "* OK hi\r\nL1 NO cannot %s\r\n", strings.TrimSpace(line))
 	})
-	b := plainBox(addr)
+	b := plainMailbox(addr)
 	for _, s := range []string{"hunter2", `hun"ter\2`, "hünter2"} {
 		b.Secret = fixedSecret(s)
 		_, err := b.Open(t.Context())
@@ -166,7 +166,7 @@ func TestSecretIsNotEchoed(t *testing.T) {
 
 func TestUnreadableSecret(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
-	b := box(h)
+	b := mailboxOf(h)
 	missing := errors.New("no such file")
 	b.Secret = func(context.Context) (string, error) { return "", missing }
 	_, err := b.Open(t.Context())
@@ -176,7 +176,7 @@ func TestUnreadableSecret(t *testing.T) {
 }
 
 func TestClearTextOnlyOnLoopback(t *testing.T) {
-	b := plainBox("192.0.2.1:143") // TEST-NET, never there
+	b := plainMailbox("192.0.2.1:143") // TEST-NET, never there
 	_, err := b.Open(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "loopback") {
 		t.Errorf("got %v", err)
@@ -188,7 +188,7 @@ func TestClearTextOnlyOnLoopback(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	silent := scripted(t, func(c net.Conn) { io.Copy(io.Discard, c) })
 	for _, way := range []string{mail.TLSNone, mail.TLSImplicit, mail.TLSStart} {
-		b := plainBox(silent)
+		b := plainMailbox(silent)
 		b.TLS, b.Timeout = way, 50*time.Millisecond
 		_, err := b.Open(t.Context())
 		var timeout net.Error
@@ -210,7 +210,7 @@ func TestSilentServer(t *testing.T) {
 }
 
 // A server that stalls in the middle of a look does not hold it.
-func TestStallInLook(t *testing.T) {
+func TestStallInScan(t *testing.T) {
 	release := make(chan struct{})
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
 		<-release
@@ -218,9 +218,9 @@ func TestStallInLook(t *testing.T) {
 	}})
 	defer close(release)
 	h.append(letter("@goulard3120 hello"), false)
-	b := box(h)
+	b := mailboxOf(h)
 	b.Timeout = 100 * time.Millisecond
-	if _, err := look(t, b, state.Cursor{}, 10, shelf{}.keep); err == nil {
+	if _, err := scan(t, b, state.Cursor{}, 10, shelf{}.keep); err == nil {
 		t.Error("no error")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -231,14 +231,14 @@ func TestStallInLook(t *testing.T) {
 	}
 	defer s.Close()
 	time.AfterFunc(20*time.Millisecond, cancel)
-	l, err := s.Look(ctx, state.Cursor{}, filter, 10, shelf{}.keep)
+	l, err := s.Scan(ctx, state.Cursor{}, filter, 10, shelf{}.keep)
 	if !errors.Is(err, context.Canceled) || len(l.Cursor.Tries) != 0 {
 		t.Errorf("got %v, tries %v", err, l.Cursor.Tries)
 	}
 }
 
-// isBody says whether a FETCH asks for bodies, and for whose.
-func isBody(set imap.NumSet, o *imap.FetchOptions) (imap.UIDSet, bool) {
+// bodyRequest says whether a FETCH asks for bodies, and for whose.
+func bodyRequest(set imap.NumSet, o *imap.FetchOptions) (imap.UIDSet, bool) {
 	return set.(imap.UIDSet), len(o.BodySection) == 1 && o.BodySection[0].Specifier == imap.PartSpecifierNone
 }
 
@@ -255,13 +255,13 @@ func TestBrokenMail(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, header %v", name, atHeader), func(t *testing.T) {
 				var bad atomic.Uint32
 				h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
-					uids, body := isBody(set, o)
+					uids, body := bodyRequest(set, o)
 					if body != atHeader && uids.Contains(imap.UID(bad.Load())) {
 						return fault(c)
 					}
 					return nil
 				}})
-				l := mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)
+				l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
 				var good []uint32
 				good = append(good, h.append(letter("@goulard3120 before"), false))
 				bad.Store(h.append(letter("@goulard3120 broken"), false))
@@ -274,7 +274,7 @@ func TestBrokenMail(t *testing.T) {
 					if looks > 10 {
 						t.Fatalf("still not given up: %+v", cur)
 					}
-					l, err := look(t, box(h), cur, 10, shelf{}.keep)
+					l, err := scan(t, mailboxOf(h), cur, 10, shelf{}.keep)
 					t.Logf("look %d: %v %+v %v", looks, uids(l), l.Cursor, err)
 					got, failed, cur = append(got, uids(l)...), append(failed, l.Failed...), l.Cursor
 				}
@@ -302,32 +302,32 @@ func TestUnavailableCountsAgainstNoMail(t *testing.T) {
 	down.Store(true)
 	cur := state.Cursor{}
 	for range 5 {
-		l, err := look(t, box(h), cur, 10, shelf{}.keep)
+		l, err := scan(t, mailboxOf(h), cur, 10, shelf{}.keep)
 		if err == nil || len(l.Failed) != 0 {
 			t.Fatalf("err %v, failed %v", err, l.Failed)
 		}
 		cur = l.Cursor
 	}
 	down.Store(false)
-	wantUIDs(t, "at last", uids(mustLook(t, box(h), cur, 10, shelf{}.keep)), []uint32{uid})
+	wantUIDs(t, "at last", uids(mustScan(t, mailboxOf(h), cur, 10, shelf{}.keep)), []uint32{uid})
 }
 
 // Mail that is expunged while it is owed is owed no longer.
 func TestVanishedMail(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	there := h.append(letter("@goulard3120 hello"), false)
-	l := mustLook(t, box(h), state.Cursor{}, 0, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 0, shelf{}.keep)
 	wantUIDs(t, "owed", l.Cursor.Owed, []uint32{there})
 	l.Cursor.Owed = append(l.Cursor.Owed, 77)
 	l.Cursor.Next = 100
 	h.append(letter("x"), false)
-	s, err := box(h).Open(t.Context())
+	s, err := mailboxOf(h).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	l.Cursor.Next = 3
-	l, err = s.Look(t.Context(), l.Cursor, filter, 10, shelf{}.keep)
+	l, err = s.Scan(t.Context(), l.Cursor, filter, 10, shelf{}.keep)
 	if err != nil || len(l.Cursor.Owed) != 0 || len(l.Failed) != 0 {
 		t.Errorf("cursor %+v, failed %v, err %v", l.Cursor, l.Failed, err)
 	}
@@ -343,7 +343,7 @@ func TestServerWithoutUIDNext(t *testing.T) {
 	}
 	for last, want := range map[int][]uint32{4: nil, 9: {9}} {
 		addr := scripted(t, func(c net.Conn) {
-			br := loggedIn(c, "")
+			br := openWithSecret(c, "")
 			for {
 				line, err := br.ReadString('\n')
 				if err != nil {
@@ -358,8 +358,8 @@ func TestServerWithoutUIDNext(t *testing.T) {
 				}
 			}
 		})
-		cur := state.Cursor{Mailbox: plainBox(addr).ID(), Validity: 7, Next: 5}
-		l := mustLook(t, plainBox(addr), cur, 10, shelf{}.keep)
+		cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}
+		l := mustScan(t, plainMailbox(addr), cur, 10, shelf{}.keep)
 		wantUIDs(t, fmt.Sprintf("last is %d", last), uids(l), want)
 		if wantNext := uint32(max(5, last+1)); l.Cursor.Next != wantNext {
 			t.Errorf("cursor at %d, want %d", l.Cursor.Next, wantNext)
@@ -371,7 +371,7 @@ func TestServerWithoutUIDNext(t *testing.T) {
 func TestTornBody(t *testing.T) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	addr := scripted(t, func(c net.Conn) {
-		br := loggedIn(c, "* OK [UIDNEXT 6] x\r\n")
+		br := openWithSecret(c, "* OK [UIDNEXT 6] x\r\n")
 		for {
 			line, err := br.ReadString('\n')
 			if err != nil {
@@ -386,9 +386,9 @@ func TestTornBody(t *testing.T) {
 			}
 		}
 	})
-	cur := state.Cursor{Mailbox: plainBox(addr).ID(), Validity: 7, Next: 5}
+	cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}
 	kept := false
-	l, err := look(t, plainBox(addr), cur, 10, func(m *mail.Message, raw io.Reader) error {
+	l, err := scan(t, plainMailbox(addr), cur, 10, func(m *mail.Message, raw io.Reader) error {
 		_, err := io.ReadAll(raw)
 		kept = err == nil
 		return err
@@ -406,7 +406,7 @@ func TestTornBody(t *testing.T) {
 func TestBodiesOutOfOrder(t *testing.T) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	addr := scripted(t, func(c net.Conn) {
-		br := loggedIn(c, "* OK [UIDNEXT 8] x\r\n")
+		br := openWithSecret(c, "* OK [UIDNEXT 8] x\r\n")
 		for {
 			line, err := br.ReadString('\n')
 			if err != nil {
@@ -424,8 +424,8 @@ func TestBodiesOutOfOrder(t *testing.T) {
 			}
 		}
 	})
-	cur := state.Cursor{Mailbox: plainBox(addr).ID(), Validity: 7, Next: 5}
-	l, err := look(t, plainBox(addr), cur, 10, shelf{}.keep)
+	cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}
+	l, err := scan(t, plainMailbox(addr), cur, 10, shelf{}.keep)
 	if err == nil {
 		t.Error("no error")
 	}
@@ -440,14 +440,14 @@ func TestBodiesOutOfOrder(t *testing.T) {
 func TestForeignMailIsNotFetched(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
-	l := mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
 	foreign := letter("advertisement", "operator@example.com", "shop@example.net")
 	for range 1100 {
 		h.append(foreign, false)
 	}
 	ours := h.append(letter("@goulard3120 among many"), true)
 	before := len(tr.String())
-	wantUIDs(t, "ours", uids(mustLook(t, box(h), l.Cursor, 10, shelf{}.keep)), []uint32{ours})
+	wantUIDs(t, "ours", uids(mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)), []uint32{ours})
 	if n := len(tr.String()) - before; n > 5000 {
 		t.Errorf("%d bytes on the wire for one mail among 1,100", n)
 	}
@@ -476,8 +476,8 @@ func scripted(t testing.TB, talk func(net.Conn)) string {
 	return ln.Addr().String()
 }
 
-// loggedIn reads login and SELECT from c and answers both.
-func loggedIn(c net.Conn, selected string) *bufio.Reader {
+// openWithSecret reads login and SELECT from c and answers both.
+func openWithSecret(c net.Conn, selected string) *bufio.Reader {
 	br := bufio.NewReader(c)
 	br.ReadString('\n')
 	br.ReadString('\n')
@@ -485,8 +485,8 @@ func loggedIn(c net.Conn, selected string) *bufio.Reader {
 	return br
 }
 
-func plainBox(addr string) mail.Box {
-	return mail.Box{Server: mail.Server{
+func plainMailbox(addr string) mail.Mailbox {
+	return mail.Mailbox{Server: mail.Server{
 		Addr: addr, TLS: mail.TLSNone, Username: "agent", Secret: fixedSecret("hunter2"), Timeout: time.Minute,
 	}}
 }

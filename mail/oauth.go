@@ -87,7 +87,7 @@ func (o OAuth) Token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if t := o.kept(refresh); t.fresh(o.now()) {
+	if t := o.load(refresh); t.fresh(o.now()) {
 		return t.Access, nil
 	}
 	return o.renew(ctx, refresh, "")
@@ -113,7 +113,7 @@ func (o OAuth) renew(ctx context.Context, refresh, refused string) (string, erro
 		return "", err
 	}
 	defer unlock()
-	last := o.kept(refresh)
+	last := o.load(refresh)
 	switch {
 	case last.Access == refused && last.Renewed:
 		return "", ErrNoOther
@@ -121,24 +121,24 @@ func (o OAuth) renew(ctx context.Context, refresh, refused string) (string, erro
 		return last.Access, nil
 	}
 	// A refresh token that is given in exchange must not meet a full disk.
-	if err := o.keep(last); err != nil {
+	if err := o.save(last); err != nil {
 		return "", err
 	}
-	next, err := o.ask(ctx, last, refused != "")
+	next, err := o.request(ctx, last, refused != "")
 	if _, away := errors.AsType[*unreachable](err); away && last.Access != refused && o.now().Before(last.Expiry) {
 		return last.Access, nil
 	}
 	if err != nil {
 		return "", err
 	}
-	if err := o.keep(next); err != nil {
+	if err := o.save(next); err != nil {
 		return "", err
 	}
 	return next.Access, nil
 }
 
-// ask gets a token from the endpoint.
-func (o OAuth) ask(ctx context.Context, last grant, renewed bool) (grant, error) {
+// request gets a token from the endpoint.
+func (o OAuth) request(ctx context.Context, last grant, renewed bool) (grant, error) {
 	config, ctx, hide, err := o.config(ctx)
 	if err != nil {
 		return grant{}, err
@@ -195,7 +195,7 @@ func (o OAuth) config(ctx context.Context) (*oauth2.Config, context.Context, []s
 	}
 	client, err := o.client()
 	if err != nil {
-		return nil, nil, nil, away(err)
+		return nil, nil, nil, notCredential(err)
 	}
 	return config, context.WithValue(ctx, oauth2.HTTPClient, client), secret.Disguises(config.ClientSecret), nil
 }
@@ -208,11 +208,11 @@ func (o OAuth) refusal(ctx context.Context, err error, secrets []string) error {
 		if u, is := errors.AsType[*url.Error](err); is {
 			err = u.Err
 		}
-		return &unreachable{fmt.Errorf("get token from %s: %s", o.host(), withhold(secrets, because(ctx, err).Error()))}
+		return &unreachable{fmt.Errorf("get token from %s: %s", o.host(), redact(secrets, cause(ctx, err).Error()))}
 	}
-	said := fmt.Errorf("get token from %s: %s", o.host(), withhold(secrets, answer.Response.Status))
+	said := fmt.Errorf("get token from %s: %s", o.host(), redact(secrets, answer.Response.Status))
 	if answer.ErrorCode != "" {
-		said = fmt.Errorf("get token from %s: %s", o.host(), withhold(secrets, strings.TrimSpace(answer.ErrorCode+" "+answer.ErrorDescription)))
+		said = fmt.Errorf("get token from %s: %s", o.host(), redact(secrets, strings.TrimSpace(answer.ErrorCode+" "+answer.ErrorDescription)))
 	}
 	if !refusesGrant(answer.Response.StatusCode, answer.ErrorCode) {
 		return &unreachable{said}
@@ -279,7 +279,7 @@ func (o OAuth) lock(ctx context.Context) (unlock func() error, err error) {
 	for {
 		unlock, err := o.TryLock(o.Name + ".lock")
 		if err != nil || unlock != nil {
-			return unlock, away(err)
+			return unlock, notCredential(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -307,9 +307,9 @@ func (g grant) fresh(now time.Time) bool {
 	return g.Access != "" && !now.Before(g.Got.Add(-time.Minute)) && now.Before(g.Expiry.Add(-margin))
 }
 
-// kept is what the configured refresh token has given so far. A file that is
+// load is what the configured refresh token has given so far. A file that is
 // missing or damaged, or of another refresh token, has given nothing.
-func (o OAuth) kept(refresh string) grant {
+func (o OAuth) load(refresh string) grant {
 	sum := sha256.Sum256([]byte(refresh))
 	none := grant{From: hex.EncodeToString(sum[:]), refresh: refresh}
 	data, err := os.ReadFile(o.Store.Path(o.Name + ".json"))
@@ -324,21 +324,21 @@ func (o OAuth) kept(refresh string) grant {
 	return g
 }
 
-// keep makes a grant durable, before it is used.
-func (o OAuth) keep(g grant) error {
+// save makes a grant durable, before it is used.
+func (o OAuth) save(g grant) error {
 	data, err := json.Marshal(g)
 	if err == nil {
 		err = o.Store.Keep(o.Name+".json", strings.NewReader(string(data)+"\n"))
 	}
 	if err != nil {
-		return away(fmt.Errorf("keep token: %w", err))
+		return notCredential(fmt.Errorf("keep token: %w", err))
 	}
 	return nil
 }
 
-// away marks a fault of our own, such as a full disk, which is none of the
+// notCredential marks a fault of our own, such as a full disk, which is none of the
 // credential's either.
-func away(err error) error {
+func notCredential(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -299,7 +299,7 @@ func openTwice(t *testing.T, servers *mailtest.Servers, o mail.OAuth, auth strin
 		Addr: servers.IMAPTLS, TLS: mail.TLSImplicit, Auth: auth, Username: servers.Username,
 		Secret: o.Token, Renew: o.Renew, CAFile: servers.CAFile, Timeout: 10 * time.Second,
 	}
-	session, err := mail.Box{Server: imap}.Open(t.Context())
+	session, err := mail.Mailbox{Server: imap}.Open(t.Context())
 	if err != nil {
 		return err
 	}

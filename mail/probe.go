@@ -28,9 +28,9 @@ type Probe struct {
 	// mailbox.
 	Newest time.Time
 
-	// Stamps has, for each of the last mails of anybody, who claims to have
+	// AuthservIDs has, for each of the last mails of anybody, who claims to have
 	// checked it: the authserv-id on top (RFC 8601), "" where there is none.
-	Stamps []string
+	AuthservIDs []string
 
 	// Trials are the operator's last mails, the newest first.
 	Trials []Trial
@@ -38,10 +38,10 @@ type Probe struct {
 
 // Trial says what the gate would do with one mail of the operator.
 type Trial struct {
-	At    time.Time // INTERNALDATE
-	From  string
-	ForUs bool   // it calls the agent, or answers it
-	Stamp string // the authserv-id on top; "" where there is none
+	At         time.Time // INTERNALDATE
+	From       string
+	ForUs      bool   // it calls the agent, or answers it
+	AuthservID string // the authserv-id on top; "" where there is none
 
 	// Gate is "" for mail that would come in, if it is for us, else what
 	// would refuse it, with the evidence.
@@ -51,24 +51,24 @@ type Trial struct {
 // Probe opens the mailbox read-only, and looks at its last mails as Look
 // would judge them. Nothing is changed: EXAMINE instead of SELECT, and PEEK. Its
 // errors are those of Open.
-func (b Box) Probe(ctx context.Context, f Filter) (Probe, error) {
+func (b Mailbox) Probe(ctx context.Context, f Filter) (Probe, error) {
 	s, err := b.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
 	if err != nil {
-		return Probe{}, fmt.Errorf("open mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
+		return Probe{}, fmt.Errorf("open mailbox %s at %s: %w", b.name(), b.Addr, cause(ctx, err))
 	}
 	defer s.Close()
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
 	found, err := s.probe(ctx, f)
 	if err != nil {
-		return found, fmt.Errorf("probe mailbox %s at %s: %w", b.mailbox(), b.Addr, because(ctx, err))
+		return found, fmt.Errorf("probe mailbox %s at %s: %w", b.name(), b.Addr, cause(ctx, err))
 	}
 	return found, nil
 }
 
 func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
-	found := Probe{Mails: s.mails}
-	s.box.phase(s.conn)
+	found := Probe{Mails: s.exists}
+	s.mailbox.startPhase(s.conn)
 	caps, err := s.client.Capability().Wait()
 	if err != nil {
 		return found, fmt.Errorf("capability: %w", err)
@@ -77,12 +77,12 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 		found.Caps = append(found.Caps, string(c))
 	}
 	slices.Sort(found.Caps)
-	if s.mails == 0 {
+	if s.exists == 0 {
 		return found, nil
 	}
 
 	var last imap.SeqSet
-	last.AddRange(max(s.mails, probeHeads)-probeHeads+1, s.mails)
+	last.AddRange(max(s.exists, probeHeads)-probeHeads+1, s.exists)
 	heads, err := s.heads(last, message.MaxHeader, &imap.FetchItemBodySection{
 		Specifier: imap.PartSpecifierHeader, Peek: true,
 		HeaderFields: []string{"From", "Authentication-Results"},
@@ -96,7 +96,7 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 		if h.at.After(found.Newest) {
 			found.Newest = h.at
 		}
-		found.Stamps = append(found.Stamps, topStamp(h.raw))
+		found.AuthservIDs = append(found.AuthservIDs, topAuthservID(h.raw))
 		if wanted > 0 && f.fromOperator(message.ParseHeader(h.raw)) {
 			theirs.AddNum(imap.UID(h.uid))
 			wanted--
@@ -121,7 +121,7 @@ func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Tri
 	}
 	var trials []Trial
 	for _, h := range slices.Backward(heads) {
-		s.box.phase(s.conn) // the DNS may take its time
+		s.mailbox.startPhase(s.conn) // the DNS may take its time
 		trials = append(trials, f.try(ctx, h, most))
 	}
 	return trials, nil
@@ -131,8 +131,8 @@ func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Tri
 // whether its sender is proved.
 func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 	header := message.ParseHeader(h.raw)
-	t := Trial{At: h.at, From: header.From, Stamp: topStamp(h.raw)}
-	t.ForUs, t.Gate, t.Reason = f.judge(header, h.size)
+	t := Trial{At: h.at, From: header.From, AuthservID: topAuthservID(h.raw)}
+	t.ForUs, t.Gate, t.Reason = f.gate(header, h.size)
 	if t.Gate != "" || f.Require != RequireDMARC {
 		return t
 	}
@@ -165,8 +165,8 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 	return t
 }
 
-// topStamp is the authserv-id of the first Authentication-Results field.
-func topStamp(header []byte) string {
+// topAuthservID is the authserv-id of the first Authentication-Results field.
+func topAuthservID(header []byte) string {
 	for _, f := range message.Fields(header) {
 		if f.Name == "authentication-results" {
 			id, err := authserv(f.Value)

@@ -16,15 +16,15 @@ func storyProbe(t *testing.T, h host) {
 	h.append(pass+letter("to somebody else"), false)
 	h.append(pass+letter("@goulard3120 proved"), false)
 
-	found, err := box(h).Probe(t.Context(), trusting())
+	found, err := mailboxOf(h).Probe(t.Context(), trusting())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if found.Mails != 4 || len(found.Caps) == 0 || found.Newest.IsZero() {
 		t.Errorf("%d mails, capabilities %q, the newest of %v", found.Mails, found.Caps, found.Newest)
 	}
-	if want := []string{"mx.example.org", "mx.example.org", "mx.evil.example", ""}; !slices.Equal(found.Stamps, want) {
-		t.Errorf("stamps %q, want %q", found.Stamps, want)
+	if want := []string{"mx.example.org", "mx.example.org", "mx.evil.example", ""}; !slices.Equal(found.AuthservIDs, want) {
+		t.Errorf("stamps %q, want %q", found.AuthservIDs, want)
 	}
 	var got []string
 	for _, tr := range found.Trials {
@@ -35,7 +35,7 @@ func storyProbe(t *testing.T, h host) {
 	}
 
 	// A mail that the probe had marked as read would not be taken by a baseline.
-	l := mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
 	if len(l.Messages) != 2 {
 		t.Errorf("after the probe %d of 2 mails are unread", len(l.Messages))
 	}
@@ -46,7 +46,7 @@ func TestProbeOnlyLooks(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
 	h.append(letter("@goulard3120"), false)
-	if _, err := box(h).Probe(t.Context(), trusting()); err != nil {
+	if _, err := mailboxOf(h).Probe(t.Context(), trusting()); err != nil {
 		t.Fatal(err)
 	}
 	said := tr.String()
@@ -67,7 +67,7 @@ func TestProbeVerifiesSignatures(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	h.append(dated("@goulard3120 unsigned"), false)
 	h.append(sign(t, d.Signer, dated("@goulard3120 signed")), false)
-	found, err := box(h).Probe(t.Context(), verifying(d.dns))
+	found, err := mailboxOf(h).Probe(t.Context(), verifying(d.dns))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestProbeVerifiesSignatures(t *testing.T) {
 
 func TestProbeOfAnEmptyMailbox(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
-	found, err := box(h).Probe(t.Context(), trusting())
+	found, err := mailboxOf(h).Probe(t.Context(), trusting())
 	if err != nil || found.Mails != 0 || len(found.Trials) != 0 {
 		t.Errorf("%+v, %v", found, err)
 	}

@@ -25,7 +25,7 @@ func (e *unprovenError) Unwrap() error { return e.err }
 //
 // An *unprovenError means that nothing was kept, and the mail is to be tried
 // again.
-func (l *looker) prove(m *Message, body io.Reader) error {
+func (l *scanner) prove(m *Message, body io.Reader) error {
 	if m.Gate != "" || l.filter.Require == RequireFrom {
 		return l.keep(m, body)
 	}
@@ -37,7 +37,7 @@ func (l *looker) prove(m *Message, body io.Reader) error {
 	whole := io.MultiReader(bytes.NewReader(raw), br)
 
 	header := message.ParseHeader(raw)
-	mine, gate, reason := l.filter.judge(header, m.Size)
+	mine, gate, reason := l.filter.gate(header, m.Size)
 	if !mine {
 		gate, reason = GateFrom, "the header of the mail is not what the server said it was: From: "+oneLine(header.From, 200)
 	}
@@ -50,18 +50,18 @@ func (l *looker) prove(m *Message, body io.Reader) error {
 	case gate != "":
 		return l.keepAs(m, gate, reason, whole)
 	case l.filter.Require == RequireChallenge:
-		return l.unproved(m, "only an answer to a challenge is believed", whole)
+		return l.keepUnproved(m, "only an answer to a challenge is believed", whole)
 	case l.filter.Verify == VerifyDKIM:
 		return l.proveBySignature(m, fields, from, whole)
 	}
 	if reason := serverProof(fields, from, l.filter.AuthservID, l.filter.SameProvider); reason != "" {
-		return l.unproved(m, reason, whole)
+		return l.keepUnproved(m, reason, whole)
 	}
 	return l.keep(m, whole)
 }
 
-// unproved keeps a mail of which everything but its sender is in order.
-func (l *looker) unproved(m *Message, reason string, body io.Reader) error {
+// keepUnproved keeps a mail of which everything but its sender is in order.
+func (l *scanner) keepUnproved(m *Message, reason string, body io.Reader) error {
 	m.Ask = l.filter.Challenges()
 	return l.keepAs(m, GateTrust, reason, body)
 }
@@ -83,14 +83,14 @@ func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from
 	return fields, from, "", ""
 }
 
-func (l *looker) keepAs(m *Message, gate, reason string, body io.Reader) error {
+func (l *scanner) keepAs(m *Message, gate, reason string, body io.Reader) error {
 	m.Gate, m.Reason = gate, reason
 	return l.keep(m, body)
 }
 
 // proveBySignature needs the whole mail before it can say anything, and so puts
 // it into a temporary file.
-func (l *looker) proveBySignature(m *Message, fields []message.Field, from string, body io.Reader) error {
+func (l *scanner) proveBySignature(m *Message, fields []message.Field, from string, body io.Reader) error {
 	spool, err := os.CreateTemp("", "agentstateloop-*.eml")
 	if err != nil {
 		return err
@@ -112,11 +112,11 @@ func (l *looker) proveBySignature(m *Message, fields []message.Field, from strin
 	if l.late() {
 		return &unprovenError{errors.New("the time of this look is up")}
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, l.box.timeout())
+	ctx, cancel := context.WithTimeout(l.ctx, l.mailbox.timeout())
 	defer cancel()
 	reason, err := l.filter.signatureProof(ctx, fields, m, from, read)
-	l.box.phase(l.conn) // that may have taken the time of this one
-	if u, ok := errors.AsType[*unprovenError](err); ok && l.box.now().Sub(m.At) >= maxUnverified {
+	l.mailbox.startPhase(l.conn) // that may have taken the time of this one
+	if u, ok := errors.AsType[*unprovenError](err); ok && l.mailbox.now().Sub(m.At) >= maxUnverified {
 		reason, err = fmt.Sprintf("not to be proved in %v: %s", maxUnverified, oneLine(u.Error(), 200)), nil
 	}
 	if err != nil {
@@ -127,7 +127,7 @@ func (l *looker) proveBySignature(m *Message, fields []message.Field, from strin
 		return err
 	}
 	if reason != "" {
-		return l.unproved(m, reason, read)
+		return l.keepUnproved(m, reason, read)
 	}
 	if _, err := cutHeader(read); err != nil {
 		return err
@@ -161,9 +161,9 @@ func cutHeader(br *bufio.Reader) ([]byte, error) {
 	return header, nil
 }
 
-// later notes why a mail is owed until it can be proved.
-func (l *looker) later(h *head, err error) {
-	h.settled, h.unproven = true, true
+// deferProof notes why a mail is owed until it can be proved.
+func (l *scanner) deferProof(h *head, err error) {
+	h.done, h.unproven = true, true
 	if l.unproven == nil {
 		l.unproven = fmt.Errorf("prove the sender of UID %d: %w", h.uid, err)
 	}

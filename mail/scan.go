@@ -48,15 +48,15 @@ type Message struct {
 // than all. Its error ends the Look; the cursor then stays before that mail.
 type Keep func(m *Message, raw io.Reader) error
 
-// Look is what one look at the mailbox found.
-type Look struct {
+// Scan is what one look at the mailbox found.
+type Scan struct {
 	Cursor   state.Cursor // to be made durable in one commit with Messages
 	Messages []Message    // for this agent, all kept, by ascending UID
 	Failed   []uint32     // given up: they broke alone maxTries times; to be told
 	Rest     bool         // more may wait: the limit was reached, or Box.Until
 }
 
-// Look finds the mail for this agent that cur has not seen, at most limit of
+// Scan finds the mail for this agent that cur has not seen, at most limit of
 // it, refused ones included, and hands each to keep (DESIGN 7).
 //
 // A cursor of another mailbox, or none, is a baseline: UIDNEXT, and the mails
@@ -75,11 +75,11 @@ type Look struct {
 // still returns what was kept before, and its Cursor is right for that.
 // Complete moves only when nothing is owed any more. A session sees the mailbox
 // as it was when it was opened.
-func (s *Session) Look(ctx context.Context, cur state.Cursor, f Filter, limit int, keep Keep) (Look, error) {
+func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit int, keep Keep) (Scan, error) {
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
 
-	l := looker{Session: s, ctx: ctx, filter: f, keep: keep, left: limit}
+	l := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit}
 	l.out.Cursor = cur
 	l.out.Cursor.Owed = slices.Clone(cur.Owed)
 	l.out.Cursor.Tries = maps.Clone(cur.Tries)
@@ -92,37 +92,37 @@ func (s *Session) Look(ctx context.Context, cur state.Cursor, f Filter, limit in
 	}
 	slices.SortFunc(l.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
 	if err != nil {
-		return l.out, fmt.Errorf("look into %s: %w", s.box.mailbox(), because(ctx, err))
+		return l.out, fmt.Errorf("look into %s: %w", s.mailbox.name(), cause(ctx, err))
 	}
 	return l.out, nil
 }
 
 // full says whether nothing more may be taken.
-func (l *looker) full() bool { return l.left <= 0 || l.refused >= mostRefused || l.late() }
+func (l *scanner) full() bool { return l.left <= 0 || l.rejected >= maxRejected || l.late() }
 
-// mostRefused is how many mails that a gate refuses one look takes.
-const mostRefused = 1000
+// maxRejected is how many mails that a gate refuses one look takes.
+const maxRejected = 1000
 
 // late says whether nothing more may be begun.
-func (l *looker) late() bool { return !l.box.Until.IsZero() && time.Now().After(l.box.Until) }
+func (l *scanner) late() bool { return !l.mailbox.Until.IsZero() && time.Now().After(l.mailbox.Until) }
 
 // errLimit ends a look that may take no more.
 var errLimit = errors.New("limit reached")
 
-// looker is one Look. out.Cursor is right for out.Messages at every moment.
-type looker struct {
+// scanner is one Look. out.Cursor is right for out.Messages at every moment.
+type scanner struct {
 	*Session // sees the mailbox as it was at SELECT
 	ctx      context.Context
 	filter   Filter
 	keep     Keep
 	left     int   // how many more may come in
-	refused  int   // how many a gate refused
+	rejected int   // how many a gate refused
 	unproven error // the first mail that is owed until its sender can be proved
-	out      Look
+	out      Scan
 }
 
-func (l *looker) run() error {
-	if err := l.place(); err != nil {
+func (l *scanner) run() error {
+	if err := l.placeCursor(); err != nil {
 		return err
 	}
 	cur := &l.out.Cursor
@@ -134,22 +134,22 @@ func (l *looker) run() error {
 			owed = append(owed, u)
 		}
 	}
-	if err := l.list(owed); err != nil {
+	if err := l.takeUIDs(owed); err != nil {
 		return err
 	}
-	fresh, err := l.fresh()
+	fresh, err := l.scanNew()
 	if err != nil {
 		return err
 	}
 	// What failed before comes last and alone: if it breaks the connection
 	// again, it breaks nothing else.
 	for _, u := range append(suspects, fresh...) {
-		if err := l.list([]uint32{u}); err != nil {
+		if err := l.takeUIDs([]uint32{u}); err != nil {
 			return err
 		}
 	}
 	if len(cur.Owed) == 0 {
-		cur.Complete = l.box.now().UTC()
+		cur.Complete = l.mailbox.now().UTC()
 		cur.Tries = nil
 	}
 	return nil

@@ -16,26 +16,26 @@ import (
 
 // Where a look finds mail: the cursor placed, what is owed, what is new.
 
-// place makes the cursor one of this mailbox.
-func (l *looker) place() error {
-	cur, id := &l.out.Cursor, l.box.ID()
+// placeCursor makes the cursor one of this mailbox.
+func (l *scanner) placeCursor() error {
+	cur, id := &l.out.Cursor, l.mailbox.ID()
 	ours := cur.Mailbox == id || cur.Mailbox == "" && !cur.Complete.IsZero()
 	// UIDNEXT never falls within one UIDVALIDITY. A mailbox restored from a
 	// backup does it all the same, and gives old numbers to new mail.
-	fell := l.next != 0 && l.next < cur.Next
+	fell := l.uidNext != 0 && l.uidNext < cur.Next
 	switch {
-	case ours && cur.Validity == l.validity && cur.Next > 0 && !fell:
+	case ours && cur.Validity == l.uidValidity && cur.Next > 0 && !fell:
 		return nil
 	case ours && !cur.Complete.IsZero():
-		return l.restart(imap.SearchCriteria{Since: cur.Complete.UTC().AddDate(0, 0, -1)}, cur.Complete)
+		return l.resetCursor(imap.SearchCriteria{Since: cur.Complete.UTC().AddDate(0, 0, -1)}, cur.Complete)
 	default:
-		return l.restart(imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, time.Time{})
+		return l.resetCursor(imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, time.Time{})
 	}
 }
 
-// restart sets the cursor to the mailbox's end and owes what c finds below it.
-func (l *looker) restart(c imap.SearchCriteria, complete time.Time) error {
-	next := l.next
+// resetCursor sets the cursor to the mailbox's end and owes what c finds below it.
+func (l *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
+	next := l.uidNext
 	if next == 0 {
 		last, err := l.search(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: 0, Stop: 0}}}})
 		if err != nil {
@@ -52,7 +52,7 @@ func (l *looker) restart(c imap.SearchCriteria, complete time.Time) error {
 	}
 	found = slices.DeleteFunc(found, func(u uint32) bool { return u >= next })
 	l.out.Cursor = state.Cursor{
-		Mailbox: l.box.ID(), Validity: l.validity, Next: next, Owed: found, Complete: complete,
+		Mailbox: l.mailbox.ID(), Validity: l.uidValidity, Next: next, Owed: found, Complete: complete,
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (l *looker) restart(c imap.SearchCriteria, complete time.Time) error {
 // fromOperator narrows c to mail that may be the operator's. The server
 // compares parts of the field only, so that this is never more than a filter
 // ahead of the real one; addresses it may not be able to compare lift it.
-func (l *looker) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
+func (l *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 	var any []imap.SearchCriteria
 	for _, op := range l.filter.Operators {
 		if !message.IsASCII(op) || strings.ContainsAny(op, "\r\n\x00") {
@@ -80,8 +80,8 @@ func (l *looker) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 }
 
 // search gives the UIDs that c finds, ascending.
-func (l *looker) search(c imap.SearchCriteria) ([]uint32, error) {
-	l.box.phase(l.conn)
+func (l *scanner) search(c imap.SearchCriteria) ([]uint32, error) {
+	l.mailbox.startPhase(l.conn)
 	data, err := l.client.UIDSearch(&c, nil).Wait()
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
@@ -100,26 +100,26 @@ func (l *looker) search(c imap.SearchCriteria) ([]uint32, error) {
 	return slices.Compact(uids), nil
 }
 
-// fresh takes what is new from cursor.Next on. It returns the UIDs that are
+// scanNew takes what is new from cursor.Next on. It returns the UIDs that are
 // under suspicion from an earlier look and were only put among the owed.
-func (l *looker) fresh() (suspects []uint32, err error) {
+func (l *scanner) scanNew() (suspects []uint32, err error) {
 	cur := &l.out.Cursor
-	if l.next != 0 && l.next <= cur.Next {
+	if l.uidNext != 0 && l.uidNext <= cur.Next {
 		return nil, nil
 	}
 	if l.full() {
 		return nil, errLimit
 	}
 	suspected := slices.ContainsFunc(slices.Collect(maps.Keys(cur.Tries)), func(u uint32) bool { return u >= cur.Next })
-	if !suspected && (l.next == 0 || l.next-cur.Next <= searchAbove) {
-		return nil, l.span(cur.Next, l.next)
+	if !suspected && (l.uidNext == 0 || l.uidNext-cur.Next <= searchAbove) {
+		return nil, l.takeRange(cur.Next, l.uidNext)
 	}
-	return l.preselected(l.next)
+	return l.takeSearched(l.uidNext)
 }
 
-// span takes from first up to but without end, or up to the mailbox's end when
+// takeRange takes from first up to but without end, or up to the mailbox's end when
 // that is 0. Which UIDs exist is not known beforehand.
-func (l *looker) span(first, end uint32) error {
+func (l *scanner) takeRange(first, end uint32) error {
 	stop := imap.UID(0) // "*"
 	if end != 0 {
 		stop = imap.UID(end - 1)
@@ -128,8 +128,8 @@ func (l *looker) span(first, end uint32) error {
 	// "n:*" returns the last message even if that is below n. go-imap drops it;
 	// the cursor does not rely on that.
 	heads = slices.DeleteFunc(heads, func(h head) bool { return h.uid < first })
-	if err != nil && refused(err) {
-		_, err := l.preselected(end)
+	if err != nil && serverRefused(err) {
+		_, err := l.takeSearched(end)
 		return err
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (l *looker) span(first, end uint32) error {
 		if len(heads) > 0 {
 			at = heads[len(heads)-1].uid + 1
 		}
-		if l.blames(err) {
+		if l.mayBlameMail(err) {
 			l.suspect(at)
 		}
 		return err
@@ -151,9 +151,9 @@ func (l *looker) span(first, end uint32) error {
 	return nil
 }
 
-// preselected takes what the server finds from the cursor on to be the
+// takeSearched takes what the server finds from the cursor on to be the
 // operator's, leaving out what is under suspicion.
-func (l *looker) preselected(end uint32) (suspects []uint32, err error) {
+func (l *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 	cur := &l.out.Cursor
 	stop := imap.UID(0)
 	if end != 0 {
@@ -169,14 +169,14 @@ func (l *looker) preselected(end uint32) (suspects []uint32, err error) {
 		if slices.Contains(cur.Owed, u) {
 			continue // its turn comes as such
 		}
-		if l.inherit(u) {
+		if l.inheritTries(u) {
 			l.owe(u) // before the cursor passes it
 			suspects = append(suspects, u)
 		} else {
 			clear = append(clear, u)
 		}
 	}
-	if err := l.list(clear); err != nil {
+	if err := l.takeUIDs(clear); err != nil {
 		return nil, err
 	}
 	if end != 0 {
@@ -187,9 +187,9 @@ func (l *looker) preselected(end uint32) (suspects []uint32, err error) {
 	return suspects, nil
 }
 
-// inherit moves the tries noted for "the first UID from here on" to u, if u is
+// inheritTries moves the tries noted for "the first UID from here on" to u, if u is
 // the first that exists there.
-func (l *looker) inherit(u uint32) bool {
+func (l *scanner) inheritTries(u uint32) bool {
 	tries := l.out.Cursor.Tries
 	n := 0
 	for at, t := range tries {
@@ -204,32 +204,32 @@ func (l *looker) inherit(u uint32) bool {
 	return n > 0
 }
 
-// list takes uids, which the server said to exist. One that has vanished is
+// takeUIDs takes uids, which the server said to exist. One that has vanished is
 // owed no longer.
-func (l *looker) list(uids []uint32) error {
+func (l *scanner) takeUIDs(uids []uint32) error {
 	for chunk := range slices.Chunk(uids, headerChunk) {
 		if l.full() {
 			return errLimit
 		}
 		heads, err := l.headers(uidSet(chunk))
 		switch {
-		case err != nil && refused(err) && len(chunk) > 1:
+		case err != nil && serverRefused(err) && len(chunk) > 1:
 			// One of them is broken. Alone, each speaks for itself.
 			for _, u := range chunk {
-				if err := l.list([]uint32{u}); err != nil {
+				if err := l.takeUIDs([]uint32{u}); err != nil {
 					return err
 				}
 			}
 			continue
-		case err != nil && refused(err):
+		case err != nil && serverRefused(err):
 			l.fail(chunk[0])
 			continue
 		case err != nil && len(chunk) == 1:
-			if l.blames(err) {
+			if l.mayBlameMail(err) {
 				l.fail(chunk[0])
 			}
 			return err
-		case err != nil && !l.blames(err):
+		case err != nil && !l.mayBlameMail(err):
 			return err
 		case err != nil:
 			for _, u := range chunk {

@@ -10,25 +10,25 @@ import (
 // What a look still owes, and which mail is to blame for a failure.
 
 // pass says that u is done with.
-func (l *looker) pass(u uint32) {
+func (l *scanner) pass(u uint32) {
 	l.disown(u)
 	l.passUpTo(u)
 }
 
-func (l *looker) passUpTo(u uint32) {
+func (l *scanner) passUpTo(u uint32) {
 	if u >= l.out.Cursor.Next {
 		l.out.Cursor.Next = u + 1
 	}
 }
 
-func (l *looker) owe(u uint32) {
+func (l *scanner) owe(u uint32) {
 	cur := &l.out.Cursor
 	if i, found := slices.BinarySearch(cur.Owed, u); !found {
 		cur.Owed = slices.Insert(cur.Owed, i, u)
 	}
 }
 
-func (l *looker) disown(u uint32) {
+func (l *scanner) disown(u uint32) {
 	cur := &l.out.Cursor
 	if i, found := slices.BinarySearch(cur.Owed, u); found {
 		cur.Owed = slices.Delete(cur.Owed, i, i+1)
@@ -38,7 +38,7 @@ func (l *looker) disown(u uint32) {
 
 // suspect notes that the connection broke where u, or the first mail behind it,
 // should have come.
-func (l *looker) suspect(u uint32) {
+func (l *scanner) suspect(u uint32) {
 	cur := &l.out.Cursor
 	if cur.Tries == nil {
 		cur.Tries = map[uint32]int{}
@@ -47,7 +47,7 @@ func (l *looker) suspect(u uint32) {
 }
 
 // fail counts a failure of u alone and passes it: for now, or for good.
-func (l *looker) fail(u uint32) {
+func (l *scanner) fail(u uint32) {
 	l.suspect(u)
 	l.owe(u)
 	if l.out.Cursor.Tries[u] >= maxTries {
@@ -57,19 +57,19 @@ func (l *looker) fail(u uint32) {
 	l.passUpTo(u)
 }
 
-// refused says whether the server, still in good health, answered NO or BAD
+// serverRefused says whether the server, still in good health, answered NO or BAD
 // for reasons of the message.
-func refused(err error) bool {
+func serverRefused(err error) bool {
 	var no *imap.Error
-	return errors.As(err, &no) && no.Type != imap.StatusResponseTypeBye && !passing(err)
+	return errors.As(err, &no) && no.Type != imap.StatusResponseTypeBye && !temporaryRefusal(err)
 }
 
-// blames says whether err, which ended the look, may lie with the mail that was
+// mayBlameMail says whether err, which ended the look, may lie with the mail that was
 // being fetched.
-func (l *looker) blames(err error) bool { return l.ctx.Err() == nil && !passing(err) }
+func (l *scanner) mayBlameMail(err error) bool { return l.ctx.Err() == nil && !temporaryRefusal(err) }
 
-// passing recognises refusals that say nothing about the message (RFC 5530).
-func passing(err error) bool {
+// temporaryRefusal recognises refusals that say nothing about the message (RFC 5530).
+func temporaryRefusal(err error) bool {
 	var no *imap.Error
 	if !errors.As(err, &no) {
 		return false

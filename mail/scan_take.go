@@ -11,9 +11,9 @@ import (
 // How a look takes what it found: judged, fetched, settled.
 
 // take judges heads, in their order, and keeps what is ours.
-func (l *looker) take(heads []head) error {
+func (l *scanner) take(heads []head) error {
 	for i := range heads {
-		l.judge(&heads[i])
+		l.classify(&heads[i])
 	}
 	for len(heads) > 0 {
 		n, ours := l.group(heads)
@@ -21,7 +21,7 @@ func (l *looker) take(heads []head) error {
 			return errLimit
 		}
 		err := l.fetch(ours)
-		l.settle(heads[:n], err == nil)
+		l.moveCursor(heads[:n], err == nil)
 		if err != nil {
 			return err
 		}
@@ -32,7 +32,7 @@ func (l *looker) take(heads []head) error {
 
 // group counts the heads to be settled together, and gives those whose bodies
 // are to be fetched. A mail that is too big is alone, as only its header is.
-func (l *looker) group(heads []head) (n int, ours []*head) {
+func (l *scanner) group(heads []head) (n int, ours []*head) {
 	for n < len(heads) {
 		h := &heads[n]
 		if h.message != nil {
@@ -48,22 +48,22 @@ func (l *looker) group(heads []head) (n int, ours []*head) {
 
 // fetch keeps the bodies of hs. Where the server fails on some, each is tried
 // alone, and fails alone.
-func (l *looker) fetch(hs []*head) error {
+func (l *scanner) fetch(hs []*head) error {
 	if len(hs) == 0 {
 		return nil
 	}
 	err := l.bodies(hs)
-	left := slices.DeleteFunc(slices.Clone(hs), func(h *head) bool { return h.settled })
-	if err != nil && !refused(err) {
+	left := slices.DeleteFunc(slices.Clone(hs), func(h *head) bool { return h.done })
+	if err != nil && !serverRefused(err) {
 		var k *keepError
-		if !errors.As(err, &k) && l.blames(err) {
+		if !errors.As(err, &k) && l.mayBlameMail(err) {
 			l.blame(left, err)
 		}
 		return err
 	}
 	if len(hs) == 1 && len(left) == 1 {
 		h := left[0]
-		h.settled = true // it is gone, unless
+		h.done = true // it is gone, unless
 		if err != nil || h.answered {
 			h.failed = true
 			l.fail(h.uid)
@@ -80,7 +80,7 @@ func (l *looker) fetch(hs []*head) error {
 
 // blame counts the connection's end against the mail whose body was under way,
 // or else the first that had not come.
-func (l *looker) blame(left []*head, err error) {
+func (l *scanner) blame(left []*head, err error) {
 	if len(left) == 0 {
 		return
 	}
@@ -89,15 +89,15 @@ func (l *looker) blame(left []*head, err error) {
 	if errors.As(err, &torn) {
 		h = left[slices.IndexFunc(left, func(h *head) bool { return h.uid == torn.uid })]
 	}
-	h.settled, h.failed = true, true
+	h.done, h.failed = true, true
 	l.fail(h.uid)
 }
 
-// settle moves the cursor behind the last of heads that is settled, owing
+// moveCursor moves the cursor behind the last of heads that is settled, owing
 // those before it that are not. If all went well it moves behind them all.
-func (l *looker) settle(heads []head, all bool) {
+func (l *scanner) moveCursor(heads []head, all bool) {
 	last := len(heads) - 1
-	for !all && last >= 0 && !heads[last].settled {
+	for !all && last >= 0 && !heads[last].done {
 		last--
 	}
 	for _, h := range heads[:last+1] {
@@ -106,7 +106,7 @@ func (l *looker) settle(heads []head, all bool) {
 			l.fail(h.uid)
 		case h.message == nil:
 			l.pass(h.uid)
-		case !h.settled || h.unproven:
+		case !h.done || h.unproven:
 			l.owe(h.uid)
 			l.passUpTo(h.uid)
 		case h.failed:
@@ -117,21 +117,21 @@ func (l *looker) settle(heads []head, all bool) {
 	}
 }
 
-// judge makes h's message, if it is for this agent.
-func (l *looker) judge(h *head) {
+// classify makes h's message, if it is for this agent.
+func (l *scanner) classify(h *head) {
 	if h.broken {
 		return
 	}
 	header := message.ParseHeader(h.raw)
-	mine, gate, reason := l.filter.judge(header, h.size)
+	mine, gate, reason := l.filter.gate(header, h.size)
 	if !mine {
 		return
 	}
 	if h.at.IsZero() {
-		h.at = l.box.now()
+		h.at = l.mailbox.now()
 	}
 	h.message = &Message{
-		Key: fmt.Sprintf("mail:%s.%d.%d", l.box.ID(), l.validity, h.uid),
+		Key: fmt.Sprintf("mail:%s.%d.%d", l.mailbox.ID(), l.uidValidity, h.uid),
 		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Header: header,
 		Digest: message.Digest(header, h.at, h.size), Gate: gate, Reason: reason,
 	}

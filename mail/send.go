@@ -57,11 +57,11 @@ func (e *SendError) Unwrap() error { return e.Err }
 // Sender is an SMTP connection, logged in, for any number of mails one after
 // another. It serves one goroutine.
 type Sender struct {
-	server Server
-	conn   net.Conn // with deadlines that work
-	client *smtp.Client
-	hide   []string // what must not appear in an error
-	gone   error    // why nothing can be sent on this connection any more
+	server  Server
+	conn    net.Conn // with deadlines that work
+	client  *smtp.Client
+	secrets []string // what must not appear in an error
+	closed  error    // why nothing can be sent on this connection any more
 }
 
 // OpenSender connects, greets, starts TLS where configured and logs in. With an
@@ -70,7 +70,7 @@ type Sender struct {
 func (s Server) OpenSender(ctx context.Context) (*Sender, error) {
 	c, err := s.openSender(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open smtp at %s: %w", s.Addr, because(ctx, err))
+		return nil, fmt.Errorf("open smtp at %s: %w", s.Addr, cause(ctx, err))
 	}
 	return c, nil
 }
@@ -79,9 +79,9 @@ func (s Server) openSender(ctx context.Context) (*Sender, error) {
 	if s.Username == "" {
 		return s.openSenderWith(ctx, nil, nil)
 	}
-	return loggedIn(ctx, s, "smtp", func(secret string) (*Sender, error) {
+	return openWithSecret(ctx, s, "smtp", func(secret string) (*Sender, error) {
 		login := func(c *smtp.Client) error { return s.smtpLogin(c, secret) }
-		return s.openSenderWith(ctx, login, traces(s, secret))
+		return s.openSenderWith(ctx, login, secretForms(s, secret))
 	})
 }
 
@@ -94,7 +94,7 @@ func (s Server) openSenderWith(ctx context.Context, login func(*smtp.Client) err
 	stop := closeOnDone(ctx, conn)
 	defer stop()
 
-	s.phase(conn)
+	s.startPhase(conn)
 	client, err := s.smtpClient(conn)
 	if err != nil {
 		conn.Close()
@@ -111,7 +111,7 @@ func (s Server) openSenderWith(ctx context.Context, login func(*smtp.Client) err
 			return nil, err
 		}
 	}
-	return &Sender{server: s, conn: conn, client: client, hide: hide}, nil
+	return &Sender{server: s, conn: conn, client: client, secrets: hide}, nil
 }
 
 // smtpClient starts TLS on conn if that is still to be done (RFC 3207).
@@ -148,7 +148,7 @@ func (s Server) smtpLogin(c *smtp.Client, secret string) error {
 	if err == nil {
 		return nil
 	}
-	clean := fmt.Errorf("login: %s", withhold(traces(s, secret), err.Error()))
+	clean := fmt.Errorf("login: %s", redact(secretForms(s, secret), err.Error()))
 	var reply *smtp.SMTPError
 	if errors.As(err, &reply) && credentialCode(reply.Code) {
 		return &state.CredentialError{Name: "smtp", Err: clean}
@@ -183,16 +183,16 @@ func helloName(conn net.Conn) string {
 // Every error is a *SendError. From the dot on ctx no longer breaks off, only
 // the server's deadline does: to hang up there would make the outcome unknown.
 func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Reader, beforeDot func() error) error {
-	if c.gone != nil {
-		return &SendError{Verdict: Temporary, Err: fmt.Errorf("the connection is gone: %w", c.gone)}
+	if c.closed != nil {
+		return &SendError{Verdict: Temporary, Err: fmt.Errorf("the connection is gone: %w", c.closed)}
 	}
 	stop := closeOnDone(ctx, c.conn)
 	defer stop()
-	c.server.phase(c.conn)
+	c.server.startPhase(c.conn)
 
 	data, err := c.begin(from, to)
 	if err != nil {
-		return c.refused(ctx, err)
+		return c.refusal(ctx, err)
 	}
 	if _, err := io.Copy(data, body); err != nil {
 		// Only hanging up keeps half a mail from being taken for a whole one.
@@ -206,14 +206,14 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 	if !stop() {
 		return c.abort(ctx, context.Cause(ctx))
 	}
-	c.server.phase(c.conn)
+	c.server.startPhase(c.conn)
 	// go-smtp keeps the last of the body and writes it with the dot, here.
 	if err := data.Close(); err != nil {
 		// A reply that is no refusal (one that was said twice, say) belongs to
 		// something else: what was said to the dot is not known.
 		var reply *smtp.SMTPError
 		if errors.As(err, &reply) && reply.Code >= 400 {
-			return c.refused(ctx, err)
+			return c.refusal(ctx, err)
 		}
 		c.hangUp(err)
 		return &SendError{Verdict: Unknown, Err: fmt.Errorf("no answer to the final dot: %w", err)}
@@ -237,16 +237,16 @@ func (c *Sender) begin(from string, to []string) (io.WriteCloser, error) {
 	return c.client.Data()
 }
 
-// refused judges an error for which nothing was accepted, and makes the
+// refusal judges an error for which nothing was accepted, and makes the
 // connection ready for the next mail.
-func (c *Sender) refused(ctx context.Context, err error) error {
-	failure := &SendError{Verdict: Temporary, Err: because(ctx, err)}
+func (c *Sender) refusal(ctx context.Context, err error) error {
+	failure := &SendError{Verdict: Temporary, Err: cause(ctx, err)}
 	var reply *smtp.SMTPError
 	if !errors.As(err, &reply) {
 		c.hangUp(err)
 		return failure
 	}
-	failure.Code, failure.Err = reply.Code, fmt.Errorf("%d %s", reply.Code, withhold(c.hide, err.Error()))
+	failure.Code, failure.Err = reply.Code, fmt.Errorf("%d %s", reply.Code, redact(c.secrets, err.Error()))
 	switch {
 	case credentialCode(reply.Code):
 		failure.Err = &state.CredentialError{Name: "smtp", Err: failure.Err}
@@ -266,17 +266,17 @@ func (c *Sender) refused(ctx context.Context, err error) error {
 // abort hangs up before the dot: nothing was accepted.
 func (c *Sender) abort(ctx context.Context, err error) error {
 	c.hangUp(err)
-	return &SendError{Verdict: Temporary, Err: because(ctx, err)}
+	return &SendError{Verdict: Temporary, Err: cause(ctx, err)}
 }
 
 func (c *Sender) hangUp(why error) {
-	c.gone = why
+	c.closed = why
 	c.conn.Close()
 }
 
 // Close says QUIT, waits for no answer longer than a second and hangs up.
 func (c *Sender) Close() error {
-	if c.gone == nil {
+	if c.closed == nil {
 		c.conn.SetDeadline(time.Now().Add(time.Second))
 		c.client.Quit() // its failure changes nothing that was sent
 		c.hangUp(net.ErrClosed)

@@ -134,9 +134,9 @@ func (s Server) tlsConfig() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// phase gives one network phase its deadline. It must be called on a
+// startPhase gives one network phase its deadline. It must be called on a
 // connection as dial returned it, never on a fixedDeadline.
-func (s Server) phase(conn net.Conn) { conn.SetDeadline(time.Now().Add(s.timeout())) }
+func (s Server) startPhase(conn net.Conn) { conn.SetDeadline(time.Now().Add(s.timeout())) }
 
 // fixedDeadline keeps a library from moving the deadlines of a connection:
 // go-imap lifts them after each response, go-smtp after each command, and both
@@ -153,9 +153,9 @@ func closeOnDone(ctx context.Context, conn net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { conn.Close() })
 }
 
-// because prefers the reason a context ended to what the connection it broke
+// cause prefers the reason a context ended to what the connection it broke
 // says about it.
-func because(ctx context.Context, err error) error {
+func cause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		return cause
 	}

@@ -104,27 +104,27 @@ func (s shelf) keep(m *mail.Message, raw io.Reader) error {
 	return err
 }
 
-// look opens the box, looks once and closes it.
-func look(t testing.TB, b mail.Box, cur state.Cursor, limit int, keep mail.Keep) (mail.Look, error) {
+// scan opens the box, looks once and closes it.
+func scan(t testing.TB, b mail.Mailbox, cur state.Cursor, limit int, keep mail.Keep) (mail.Scan, error) {
 	t.Helper()
 	s, err := b.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	return s.Look(t.Context(), cur, filter, limit, keep)
+	return s.Scan(t.Context(), cur, filter, limit, keep)
 }
 
-func mustLook(t testing.TB, b mail.Box, cur state.Cursor, limit int, keep mail.Keep) mail.Look {
+func mustScan(t testing.TB, b mail.Mailbox, cur state.Cursor, limit int, keep mail.Keep) mail.Scan {
 	t.Helper()
-	l, err := look(t, b, cur, limit, keep)
+	l, err := scan(t, b, cur, limit, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func uids(l mail.Look) []uint32 {
+func uids(l mail.Scan) []uint32 {
 	var u []uint32
 	for _, m := range l.Messages {
 		u = append(u, m.UID)
@@ -141,8 +141,8 @@ func wantUIDs(t testing.TB, what string, got, want []uint32) {
 
 var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 
-func box(h host) mail.Box {
-	return mail.Box{Server: h.server, Mailbox: "INBOX", Now: func() time.Time { return noon }}
+func mailboxOf(h host) mail.Mailbox {
+	return mail.Mailbox{Server: h.server, Name: "INBOX", Now: func() time.Time { return noon }}
 }
 
 // runStories runs every story on a fresh host.
@@ -177,33 +177,33 @@ func storyBaseline(t *testing.T, h host) {
 	h.append(letter("@goulard3120 a stranger", "operator@example.com", "stranger@example.net"), false)
 
 	got := shelf{}
-	l := mustLook(t, box(h), state.Cursor{}, 10, got.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, got.keep)
 	wantUIDs(t, "baseline", uids(l), []uint32{unread})
-	if l.Cursor.Mailbox != box(h).ID() || l.Cursor.Validity == 0 || l.Cursor.Next != unread+3 || len(l.Cursor.Owed) != 0 || !l.Cursor.Complete.Equal(noon) {
+	if l.Cursor.Mailbox != mailboxOf(h).ID() || l.Cursor.Validity == 0 || l.Cursor.Next != unread+3 || len(l.Cursor.Owed) != 0 || !l.Cursor.Complete.Equal(noon) {
 		t.Errorf("cursor after the baseline: %+v", l.Cursor)
 	}
 	m := l.Messages[0]
-	if want := fmt.Sprintf("mail:%s.%d.%d", box(h).ID(), l.Cursor.Validity, unread); m.Key != want {
+	if want := fmt.Sprintf("mail:%s.%d.%d", mailboxOf(h).ID(), l.Cursor.Validity, unread); m.Key != want {
 		t.Errorf("key %q, want %q", m.Key, want)
 	}
 	if m.Seen || m.Gate != "" || m.At.IsZero() || m.Size == 0 || m.Digest == "" || m.Header.From != "operator@example.com" {
 		t.Errorf("message: %+v", m)
 	}
 
-	l = mustLook(t, box(h), l.Cursor, 10, got.keep)
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, got.keep)
 	wantUIDs(t, "second look", uids(l), nil)
 
 	other := l.Cursor
 	other.Mailbox = "0123456789ab"
-	l = mustLook(t, box(h), other, 10, got.keep)
+	l = mustScan(t, mailboxOf(h), other, 10, got.keep)
 	wantUIDs(t, "another mailbox baselines anew", uids(l), []uint32{unread})
 }
 
 func storyRead(t *testing.T, h host) {
-	l := mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
 	read := h.append(letter("Re: @goulard3120"), true)
 	h.append(letter("not for us"), false)
-	l = mustLook(t, box(h), l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
 	wantUIDs(t, "read mail", uids(l), []uint32{read})
 	if !l.Messages[0].Seen {
 		t.Error("Seen is false for a mail that was read")
@@ -219,7 +219,7 @@ func storyLimit(t *testing.T, h host) {
 	var got []uint32
 	cur := state.Cursor{}
 	for range 2 {
-		l := mustLook(t, box(h), cur, 2, shelf{}.keep)
+		l := mustScan(t, mailboxOf(h), cur, 2, shelf{}.keep)
 		got = append(got, uids(l)...)
 		cur = l.Cursor
 	}
@@ -231,7 +231,7 @@ func storyLimit(t *testing.T, h host) {
 		h.append(letter("nobody"), false)
 	}
 	for range 3 {
-		l := mustLook(t, box(h), cur, 2, shelf{}.keep)
+		l := mustScan(t, mailboxOf(h), cur, 2, shelf{}.keep)
 		if n := len(l.Messages); n > 2 {
 			t.Fatalf("took %d, the limit is 2", n)
 		}
@@ -241,7 +241,7 @@ func storyLimit(t *testing.T, h host) {
 	wantUIDs(t, "new mail, two at a time", got, all)
 
 	h.append(letter("@goulard3120 one more"), false)
-	l := mustLook(t, box(h), cur, 0, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), cur, 0, shelf{}.keep)
 	if len(l.Messages) != 0 || l.Cursor.Next != cur.Next || !l.Rest {
 		t.Errorf("limit 0: took %v, rest %v, cursor %+v", uids(l), l.Rest, l.Cursor)
 	}
@@ -249,13 +249,13 @@ func storyLimit(t *testing.T, h host) {
 
 // What a gate refuses takes no place from what comes in.
 func storyForgedAhead(t *testing.T, h host) {
-	cur := mustLook(t, box(h), state.Cursor{}, 2, shelf{}.keep).Cursor
+	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 2, shelf{}.keep).Cursor
 	for range 60 {
 		h.append(letter("@goulard3120 forged", "\r\n\r\nhello", "\r\nAuto-Submitted: auto-replied\r\n\r\nhello"), false)
 	}
 	first, second := h.append(letter("@goulard3120 first"), false), h.append(letter("@goulard3120 second"), false)
 	h.append(letter("@goulard3120 third"), false)
-	l := mustLook(t, box(h), cur, 2, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), cur, 2, shelf{}.keep)
 	var in []uint32
 	for _, m := range l.Messages {
 		if m.Gate == "" {
@@ -271,14 +271,14 @@ func storyForgedAhead(t *testing.T, h host) {
 // A look that has used up its time begins nothing more: what it has not looked
 // at waits behind the cursor, and it says so.
 func storyLate(t *testing.T, h host) {
-	cur := mustLook(t, box(h), state.Cursor{}, 9, shelf{}.keep).Cursor
+	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 9, shelf{}.keep).Cursor
 	uid := h.append(letter("@goulard3120 in time"), false)
-	late := box(h)
+	late := mailboxOf(h)
 	late.Until = time.Now().Add(-time.Second)
-	if l := mustLook(t, late, cur, 9, shelf{}.keep); len(l.Messages) != 0 || !l.Rest || l.Cursor.Next > uid {
+	if l := mustScan(t, late, cur, 9, shelf{}.keep); len(l.Messages) != 0 || !l.Rest || l.Cursor.Next > uid {
 		t.Errorf("too late: took %v, rest %v, cursor %+v", uids(l), l.Rest, l.Cursor)
 	}
-	l := mustLook(t, box(h), cur, 9, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), cur, 9, shelf{}.keep)
 	if l.Rest {
 		t.Error("a look that saw all says that there is a rest")
 	}
@@ -290,23 +290,23 @@ func storySeen(t *testing.T, h host) {
 	h.append(letter("somebody else's"), false)
 	late := h.append(letter("@goulard3120 two"), false)
 
-	s, err := box(h).Open(t.Context())
+	s, err := mailboxOf(h).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l, err := s.Look(t.Context(), state.Cursor{}, filter, 10, shelf{}.keep)
+	l, err := s.Scan(t.Context(), state.Cursor{}, filter, 10, shelf{}.keep)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Validity() != l.Cursor.Validity {
-		t.Errorf("Validity() = %d, cursor %d", s.Validity(), l.Cursor.Validity)
+	if s.UIDValidity() != l.Cursor.Validity {
+		t.Errorf("Validity() = %d, cursor %d", s.UIDValidity(), l.Cursor.Validity)
 	}
-	wantUIDs(t, "before marking", uids(mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)), []uint32{ours, late})
+	wantUIDs(t, "before marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)), []uint32{ours, late})
 	if err := s.MarkSeen(t.Context(), []uint32{ours, 4_000_000}); err != nil {
 		t.Fatal(err)
 	}
-	wantUIDs(t, "after marking", uids(mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)), []uint32{late})
+	wantUIDs(t, "after marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)), []uint32{late})
 }
 
 func storyRenumbered(t *testing.T, h host) {
@@ -314,12 +314,12 @@ func storyRenumbered(t *testing.T, h host) {
 		t.Skip("this server's mailboxes are not renumbered by hand")
 	}
 	h.append(letter("@goulard3120 taken"), false)
-	l := mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
 	known := l.Messages[0]
 
 	h.renumber()
 	copied := h.append(letter("@goulard3120 taken"), true)
-	l = mustLook(t, mail.Box{Server: h.server, Mailbox: "INBOX"}, l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, mail.Mailbox{Server: h.server, Name: "INBOX"}, l.Cursor, 10, shelf{}.keep)
 	wantUIDs(t, "read mail since the last look", uids(l), []uint32{copied})
 	if l.Messages[0].Key == known.Key {
 		t.Error("the copy has the key of the original")
@@ -329,25 +329,25 @@ func storyRenumbered(t *testing.T, h host) {
 func storyRecovered(t *testing.T, h host) {
 	read := h.append(letter("@goulard3120 read, maybe taken"), true)
 	lost := state.Cursor{Complete: time.Now()}
-	wantUIDs(t, "everything since the day before", uids(mustLook(t, box(h), lost, 10, shelf{}.keep)), []uint32{read})
+	wantUIDs(t, "everything since the day before", uids(mustScan(t, mailboxOf(h), lost, 10, shelf{}.keep)), []uint32{read})
 	lost.Complete = time.Now().Add(72 * time.Hour)
-	wantUIDs(t, "nothing before the day before", uids(mustLook(t, box(h), lost, 10, shelf{}.keep)), nil)
+	wantUIDs(t, "nothing before the day before", uids(mustScan(t, mailboxOf(h), lost, 10, shelf{}.keep)), nil)
 }
 
 func storyConnect(t *testing.T, h host) {
 	uid := h.append(letter("@goulard3120 hello"), false)
 	for _, way := range []string{mail.TLSImplicit, mail.TLSStart, mail.TLSNone} {
-		b := box(h)
+		b := mailboxOf(h)
 		if b.TLS = way; way != mail.TLSImplicit {
 			b.Addr = h.plain
 		}
-		wantUIDs(t, way, uids(mustLook(t, b, state.Cursor{}, 10, shelf{}.keep)), []uint32{uid})
+		wantUIDs(t, way, uids(mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)), []uint32{uid})
 	}
 }
 
 func storyPassword(t *testing.T, h host) {
 	for _, wrong := range []string{"wrong", `qu"ote\`, "nön-äscii", "line\nfeed", ""} {
-		b := box(h)
+		b := mailboxOf(h)
 		b.Secret = fixedSecret(wrong)
 		_, err := b.Open(t.Context())
 		c, ok := state.CredentialFailure(err)
@@ -367,7 +367,7 @@ func storyBytes(t *testing.T, h host) {
 		want[h.append(raw, false)] = raw
 	}
 	got := shelf{}
-	mustLook(t, box(h), state.Cursor{}, 100, got.keep)
+	mustScan(t, mailboxOf(h), state.Cursor{}, 100, got.keep)
 	for uid, raw := range want {
 		if got[uid] != raw {
 			t.Errorf("UID %d: %d bytes, want %d", uid, len(got[uid]), len(raw))
@@ -376,7 +376,7 @@ func storyBytes(t *testing.T, h host) {
 
 	// A keep that reads nothing does not disturb the next.
 	n := 0
-	l := mustLook(t, box(h), state.Cursor{}, 100, func(*mail.Message, io.Reader) error { n++; return nil })
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 100, func(*mail.Message, io.Reader) error { n++; return nil })
 	if n != len(want) || len(l.Messages) != len(want) {
 		t.Errorf("kept %d of %d without reading", n, len(want))
 	}
@@ -386,7 +386,7 @@ func storyTooBig(t *testing.T, h host) {
 	big := letter("@goulard3120 big", "hello", strings.Repeat("x\r\n", 400_000))
 	uid := h.append(big, false)
 	got := shelf{}
-	l := mustLook(t, box(h), state.Cursor{}, 10, got.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, got.keep)
 	wantUIDs(t, "big mail", uids(l), []uint32{uid})
 	if l.Messages[0].Gate != mail.GateSize {
 		t.Errorf("gate %q, want %q", l.Messages[0].Gate, mail.GateSize)
@@ -402,7 +402,7 @@ func storyKeepFails(t *testing.T, h host) {
 	second := h.append(letter("@goulard3120 two"), false)
 	third := h.append(letter("@goulard3120 three"), false)
 	full := errors.New("disk full")
-	l, err := look(t, box(h), state.Cursor{}, 10, func(m *mail.Message, raw io.Reader) error {
+	l, err := scan(t, mailboxOf(h), state.Cursor{}, 10, func(m *mail.Message, raw io.Reader) error {
 		if m.UID == second {
 			return full
 		}
@@ -415,18 +415,18 @@ func storyKeepFails(t *testing.T, h host) {
 	if len(l.Cursor.Tries) != 0 {
 		t.Errorf("a full disk counted against the mail: %v", l.Cursor.Tries)
 	}
-	l = mustLook(t, box(h), l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
 	wantUIDs(t, "with room again", uids(l), []uint32{second, third})
 }
 
 func storyForeign(t *testing.T, h host) {
-	l := mustLook(t, box(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
 	foreign := letter("advertisement", "operator@example.com", "shop@example.net")
 	for range 1100 {
 		h.append(foreign, false)
 	}
 	ours := h.append(letter("@goulard3120 among many"), true)
-	l = mustLook(t, box(h), l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
 	wantUIDs(t, "the one of ours", uids(l), []uint32{ours})
 	if l.Cursor.Next != ours+1 {
 		t.Errorf("cursor at %d, want %d", l.Cursor.Next, ours+1)

@@ -196,22 +196,22 @@ var forgeries = []struct{ name, header, gate string }{
 	{"proved, to a list", pass + op + call + "List-Id: <x.example.com>\r\n", mail.GateList},
 }
 
-// gates puts mails into the box and gives the gate each meets on its way in, by
+// gatesOf puts mails into the box and gives the gate each meets on its way in, by
 // its UID; foreign where it leaves no row.
-func gates(t *testing.T, h host, f mail.Filter, mails []string) map[string]mail.Message {
+func gatesOf(t *testing.T, h host, f mail.Filter, mails []string) map[string]mail.Message {
 	t.Helper()
 	uids := map[uint32]string{}
 	for _, m := range mails {
 		uids[h.append(m, false)] = m
 	}
 	f.MaxSize = 4 << 20
-	s, err := box(h).Open(t.Context())
+	s, err := mailboxOf(h).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	got := shelf{}
-	l, err := s.Look(t.Context(), state.Cursor{}, f, 1000, got.keep)
+	l, err := s.Scan(t.Context(), state.Cursor{}, f, 1000, got.keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func testForgeries(t *testing.T, h host) {
 	for i := range forgeries {
 		mails = append(mails, whole(i))
 	}
-	found := gates(t, h, trusting(), mails)
+	found := gatesOf(t, h, trusting(), mails)
 	for i, f := range forgeries {
 		m := found[whole(i)]
 		got := gateOf(found, whole(i))
@@ -290,7 +290,7 @@ func TestSameProvider(t *testing.T) {
 	for raw := range cases {
 		mails = append(mails, raw)
 	}
-	found := gates(t, h, trusting(func(f *mail.Filter) { f.SameProvider = true }), mails)
+	found := gatesOf(t, h, trusting(func(f *mail.Filter) { f.SameProvider = true }), mails)
 	for raw, want := range cases {
 		if got := gateOf(found, raw); got != want {
 			t.Errorf("gate %q (%s), want %q for\n%s", got, found[raw].Reason, want, raw)
@@ -306,7 +306,7 @@ func TestEmptyAuthservID(t *testing.T) {
 		"Authentication-Results: ; dmarc=pass header.from=example.com\r\n" + op + call + "\r\nhello\r\n",
 		"Authentication-Results: \"\"; dmarc=pass header.from=example.com\r\n" + op + call + "\r\nhello\r\n",
 	}
-	found := gates(t, h, trusting(func(f *mail.Filter) { f.AuthservID = "" }), mails)
+	found := gatesOf(t, h, trusting(func(f *mail.Filter) { f.AuthservID = "" }), mails)
 	for _, raw := range mails {
 		if got := gateOf(found, raw); got != mail.GateTrust {
 			t.Errorf("gate %q, want %q for\n%s", got, mail.GateTrust, raw)
@@ -327,7 +327,7 @@ func TestServerGivesAnotherHeader(t *testing.T) {
 	} {
 		body += "\r\nhello\r\n"
 		addr := scripted(t, func(c net.Conn) {
-			br := loggedIn(c, "* OK [UIDNEXT 6] x\r\n")
+			br := openWithSecret(c, "* OK [UIDNEXT 6] x\r\n")
 			for {
 				line, err := br.ReadString('\n')
 				if err != nil {
@@ -342,11 +342,11 @@ func TestServerGivesAnotherHeader(t *testing.T) {
 				}
 			}
 		})
-		s, err := plainBox(addr).Open(t.Context())
+		s, err := plainMailbox(addr).Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := s.Look(t.Context(), state.Cursor{Mailbox: plainBox(addr).ID(), Validity: 7, Next: 5}, trusting(), 10, shelf{}.keep)
+		l, err := s.Scan(t.Context(), state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}, trusting(), 10, shelf{}.keep)
 		s.Close()
 		if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != want {
 			t.Errorf("%+v, %v, want gate %q for\n%s", l.Messages, err, want, body)

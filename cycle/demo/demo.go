@@ -159,7 +159,7 @@ func (s *stage) newAgent(dir, self, meshURL, crontab, script string) *cycle.Agen
 			Turns: true, MaxAttempts: 3,
 		},
 		Mail: &cycle.Mail{
-			Box:     mail.Box{Server: imap, Mailbox: "INBOX", Now: clock},
+			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: clock},
 			SMTP:    smtp,
 			Filter:  mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: "from"},
 			Address: address,

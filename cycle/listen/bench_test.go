@@ -79,7 +79,7 @@ func mailIn(h *fixture, n int)    { h.receive(fmt.Sprintf("bench%d", n)) }
 // inDovecot gives the agent a real mailbox, and what puts a mail into it.
 func inDovecot(b *testing.B, h *fixture) func(h *fixture, n int) {
 	d := mailtest.StartDovecot(b)
-	h.agent.Mail.Box.Server = mail.Server{
+	h.agent.Mail.Mailbox.Server = mail.Server{
 		Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, CAFile: d.CAFile, Timeout: 10 * time.Second,
 		Secret: func(context.Context) (string, error) { return d.Password, nil },
 	}

@@ -140,7 +140,7 @@ func (h *fixture) newAgent(name string) *cycle.Agent {
 			HasMail: true, HasMesh: true, Operator: operator, MaxAttempts: 3, TurnTimeout: time.Hour,
 		},
 		Mail: &cycle.Mail{
-			Box: mail.Box{Server: imap}, SMTP: smtp, Address: h.mail.Username,
+			Mailbox: mail.Mailbox{Server: imap}, SMTP: smtp, Address: h.mail.Username,
 			Filter: mail.Filter{Handle: name, Operators: []string{operator}, Own: h.mail.Username, Require: "from"},
 		},
 		Mesh:     &cycle.Mesh{Client: &mesh.Client{URL: h.mesh.url, Handle: name, Timeout: 10 * time.Second}, Peers: []string{peer}, Open: true},

@@ -13,7 +13,7 @@ import (
 // mailboxWatch is one mailbox and the agents that share it: one connection serves
 // them all.
 type mailboxWatch struct {
-	box      mail.Box
+	box      mail.Mailbox
 	listener *Listener
 	cancel   context.CancelFunc
 	agents   []*servedAgent // under the listener's mu; the slice itself is not changed
@@ -24,12 +24,12 @@ func (l *Listener) join(ctx context.Context, p *servedAgent) {
 	if p.Mail == nil {
 		return
 	}
-	id := p.Mail.Box.ID()
+	id := p.Mail.Mailbox.ID()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.mailboxes[id]
 	if m == nil {
-		m = &mailboxWatch{box: p.Mail.Box, listener: l}
+		m = &mailboxWatch{box: p.Mail.Mailbox, listener: l}
 		ctx, m.cancel = context.WithCancel(ctx)
 		l.mailboxes[id] = m
 		l.running.Go(l.Secrets.Guarded(func() { m.watch(ctx) }))
@@ -42,7 +42,7 @@ func (l *Listener) leave(p *servedAgent) {
 	if p.Mail == nil {
 		return
 	}
-	id := p.Mail.Box.ID()
+	id := p.Mail.Mailbox.ID()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.mailboxes[id]
@@ -107,7 +107,7 @@ func (m *mailboxWatch) session(ctx context.Context) error {
 	defer w.Close()
 	// What came while nobody watched.
 	for _, p := range m.sharing() {
-		if s, err := p.Store.Read(); err != nil || w.UIDNext() == 0 || s.Cursor.Validity != w.Validity() || s.Cursor.Next < w.UIDNext() {
+		if s, err := p.Store.Read(); err != nil || w.UIDNext() == 0 || s.Cursor.Validity != w.UIDValidity() || s.Cursor.Next < w.UIDNext() {
 			p.wake()
 		}
 	}

@@ -39,7 +39,7 @@ func TestTheMailServerComesBack(t *testing.T) {
 	check(t, err)
 	w := &wire{Listener: ln, taken: make(chan struct{}, 1)}
 	go h.mail.ServeIMAP(w) // ends with Close
-	h.agent.Mail.Box.Addr = ln.Addr().String()
+	h.agent.Mail.Mailbox.Addr = ln.Addr().String()
 	h.listen()
 	<-w.taken
 	w.mu.Lock()

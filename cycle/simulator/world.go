@@ -182,7 +182,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Turns: true, MaxAttempts: 3,
 		},
 		Mail: &cycle.Mail{
-			Box: mail.Box{Server: imap, Mailbox: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
+			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
 			Filter: mail.Filter{
 				Handle: handle, Operators: []string{operator}, Own: address,
 				Require: mail.RequireDMARC, AuthservID: authserv, Fallback: true,

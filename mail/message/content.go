@@ -65,7 +65,7 @@ func ReadContent(r io.Reader) Content {
 		c.out.Full = plain.Cut(c.out.Full, maxText)
 		c.problem("the text is cut at %d bytes", maxText)
 	}
-	c.out.Text = NewText(c.out.Full)
+	c.out.Text = ReplyText(c.out.Full)
 	return c.out
 }
 

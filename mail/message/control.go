@@ -9,8 +9,8 @@ const ControlYes = "YES"
 // Control is the control word a mail consists of (DESIGN 6): "STOP", "HALT",
 // "GO" or "STATUS", alone in the new text, in any case, a full stop or an
 // exclamation mark behind it allowed; else "".
-func Control(newText string) string {
-	word := strings.ToUpper(strings.TrimRight(strings.TrimSpace(newText), ".!"))
+func Control(replyText string) string {
+	word := strings.ToUpper(strings.TrimRight(strings.TrimSpace(replyText), ".!"))
 	switch word {
 	case "STOP", "HALT", "GO", "STATUS":
 		return word

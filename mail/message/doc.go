@@ -4,6 +4,6 @@
 //	Header    what a mail says about itself, read leniently
 //	Fields    its header fields as they stand, leniently or strictly
 //	Content   the text and the attachments of a mail
-//	NewText   the text without quoted history and signatures
+//	ReplyText   the text without quoted history and signatures
 //	Draft     a mail of ours, rendered to exact bytes
 package message

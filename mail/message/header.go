@@ -141,16 +141,16 @@ func Fields(raw []byte) []Field {
 		name = bytes.TrimRight(name, " \t")
 		open = ok && len(name) > 0 && !bytes.ContainsAny(name, " \t\x00")
 		if open {
-			fields = append(fill(fields, value), Field{Name: strings.ToLower(string(name))})
+			fields = append(setValue(fields, value), Field{Name: strings.ToLower(string(name))})
 			value = append(value[:0], headerText(text)...)
 		}
 	}
-	return fill(fields, value)
+	return setValue(fields, value)
 }
 
-// fill gives the last field its value, once it is whole: one of ten thousand
+// setValue gives the last field its value, once it is whole: one of ten thousand
 // folds must not be copied ten thousand times.
-func fill(fields []Field, value []byte) []Field {
+func setValue(fields []Field, value []byte) []Field {
 	if len(fields) > 0 {
 		fields[len(fields)-1].Value = string(value)
 	}
@@ -274,17 +274,17 @@ func looseAddresses(list string) (bare, angled []string) {
 	return bare, angled
 }
 
-// longestDomain is more than any domain has, in bytes: 253 characters of four
+// maxDomain is more than any domain has, in bytes: 253 characters of four
 // (RFC 1035 section 2.3.4). The time that a mapping to ASCII takes grows with the
 // square of what it is given, and a From may hold much.
-const longestDomain = 1 << 10
+const maxDomain = 1 << 10
 
 // NormalAddress is the form in which addresses are compared: lower case, the
 // domain in its ASCII form.
 func NormalAddress(a string) string {
 	a = Lower(strings.TrimSpace(a))
 	at := strings.LastIndexByte(a, '@')
-	if at < 0 || IsASCII(a[at:]) || len(a)-at > longestDomain {
+	if at < 0 || IsASCII(a[at:]) || len(a)-at > maxDomain {
 		return a
 	}
 	domain, err := idna.Lookup.ToASCII(a[at+1:])

@@ -43,7 +43,7 @@ func StrictFields(raw []byte) ([]Field, error) {
 			return nil, fmt.Errorf("a CR within a line of the header: %s", evidence(line))
 		}
 		if len(text) == 0 {
-			return fill(fields, folded), nil
+			return setValue(fields, folded), nil
 		}
 		if text[0] == ' ' || text[0] == '\t' {
 			if len(bytes.TrimSpace(text)) == 0 {
@@ -59,7 +59,7 @@ func StrictFields(raw []byte) ([]Field, error) {
 		if !ok || !fieldName(name) {
 			return nil, fmt.Errorf("a line of the header is no field: %s", evidence(line))
 		}
-		fields = append(fill(fields, folded), Field{Name: Lower(name)})
+		fields = append(setValue(fields, folded), Field{Name: Lower(name)})
 		folded = append(folded[:0], value...)
 	}
 	return nil, errors.New("the header has no end")
@@ -95,18 +95,18 @@ func SoleSender(fields []Field) (string, error) {
 	if len(from) != 1 {
 		return "", fmt.Errorf("%d From fields", len(from))
 	}
-	address, err := mailbox(from[0])
+	address, err := soleAddress(from[0])
 	if err != nil {
 		return "", fmt.Errorf("the From field is not one plain address (%w): %s", err, plain.Cut(plain.Line(from[0]), 200))
 	}
 	return address, nil
 }
 
-// mailbox reads a From field that holds one address, with or without a display
+// soleAddress reads a From field that holds one address, with or without a display
 // name, and gives the address, normalised. It is stricter than RFC 5322
 // section 3.4: no group, no route, no quoted local part, no address literal,
 // and nothing between the parts of the address.
-func mailbox(value string) (string, error) {
+func soleAddress(value string) (string, error) {
 	tokens, err := lex(value)
 	if err != nil {
 		return "", err
@@ -170,7 +170,7 @@ func bareAddress(tokens []Token) (string, error) {
 // for one that only a mapping makes a domain, such as full-width letters: those
 // are written to be mistaken.
 func ASCIIDomain(d string) (ascii string, ok bool) {
-	if len(d) > longestDomain {
+	if len(d) > maxDomain {
 		return "", false
 	}
 	ascii, err := idna.Lookup.ToASCII(d)

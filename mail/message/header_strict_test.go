@@ -42,7 +42,7 @@ func TestStrictHeader(t *testing.T) {
 	}
 }
 
-func TestMailbox(t *testing.T) {
+func TestSoleAddress(t *testing.T) {
 	for value, want := range map[string]string{
 		"operator@example.com":                     "operator@example.com",
 		" <operator@example.com> ":                 "operator@example.com",
@@ -98,7 +98,7 @@ func TestMailbox(t *testing.T) {
 		"operator@ｅxample.com":                     "",
 		"operator@example\u3002com":                "", // ideographic full stop
 	} {
-		got, err := mailbox(value)
+		got, err := soleAddress(value)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v, want %q", value, got, err, want)
 		}
@@ -107,7 +107,7 @@ func TestMailbox(t *testing.T) {
 
 // What the strict reader makes of a From field, the lenient one finds too, and
 // it is in the field outside quotes and comments, once.
-func FuzzMailbox(f *testing.F) {
+func FuzzSoleAddress(f *testing.F) {
 	for _, s := range []string{
 		"The Operator <operator@example.com>", `"a@b.com" <operator@example.com> (c)`, "Us: operator@example.com;",
 		"<@a:b@c.com>", "=?utf-8?q?=40?= a@b.com", "\"\\\"\" <a@b.com>", "a@exämple.com", "(a (b) \\) c) d@e.fg",
@@ -115,7 +115,7 @@ func FuzzMailbox(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		got, err := mailbox(value)
+		got, err := soleAddress(value)
 		if err != nil {
 			if got != "" {
 				t.Errorf("%q and %v", got, err)

@@ -123,7 +123,7 @@ func subject(s string, answer bool) string {
 	s = oneLine(s, maxSubject)
 	prefix := ""
 	if answer {
-		prefix = answerPrefix(s)
+		prefix = replyPrefix(s)
 	}
 	if IsASCII(s) && !strings.Contains(s, "=?") {
 		return foldWords(prefix+s, len("Subject: "))
@@ -138,22 +138,22 @@ func subject(s string, answer bool) string {
 	return prefix + strings.Join(words, "\r\n ")
 }
 
-// Answering is the subject of an answer in the thread of a subject.
-func Answering(s string) string {
+// ReplySubject is the subject of an answer in the thread of a subject.
+func ReplySubject(s string) string {
 	s = oneLine(s, maxSubject)
-	return answerPrefix(s) + s
+	return replyPrefix(s) + s
 }
 
-// answerPrefix is what an answer's subject has in front: nothing, if it stands
+// replyPrefix is what an answer's subject has in front: nothing, if it stands
 // there already.
-func answerPrefix(s string) string {
-	if answersPrefix(s) {
+func replyPrefix(s string) string {
+	if hasReplyPrefix(s) {
 		return ""
 	}
 	return "Re: "
 }
 
-func answersPrefix(s string) bool {
+func hasReplyPrefix(s string) bool {
 	before, _, ok := strings.Cut(s, ":")
 	if !ok {
 		return false

@@ -8,11 +8,11 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// NewText is what the sender wrote himself: quoted history and signatures are
+// ReplyText is what the sender wrote himself: quoted history and signatures are
 // trimmed as Gmail, Outlook, Apple Mail and their like set them. Answers
 // written between quoted lines stay, forwarded mail stays. It only ever leaves
 // lines out. What it gives up is still in Content.Full and in the raw mail.
-func NewText(text string) string {
+func ReplyText(text string) string {
 	lines := strings.Split(plain.Text(text), "\n")
 	lines = trimHistory(lines)
 	lines = trimSignature(lines)
@@ -23,7 +23,7 @@ func NewText(text string) string {
 var (
 	// "On Mon, Jan 2, 2006 at 15:04 Ann <ann@example.com> wrote:", joined from
 	// up to four lines.
-	attribution = pattern(`(?i)^(` +
+	attributionLine = pattern(`(?i)^(` +
 		`on\b.{4,300}\bwrote:` +
 		`|am\b.{4,300}\bschrieb\b.{0,200}:` +
 		`|le\b.{4,300}\ba écrit\s?:` +
@@ -42,7 +42,7 @@ var (
 
 	forwarded = pattern(`(?i)^(-{2,}\s*(forwarded message|weitergeleitete nachricht|message transféré)\s*-{2,}|begin forwarded message:|anfang der weitergeleiteten nachricht:|début du message réexpédié\s?:)$`)
 
-	device = pattern(`(?i)^(sent from (my|mail for|outlook|yahoo|proton)\b.*|get outlook for .*|von meinem .{1,40} gesendet|gesendet (von|mit) .*|outlook für .* beziehen|envoyé de(puis)? mon .*|télécharger outlook pour .*)$`)
+	deviceLine = pattern(`(?i)^(sent from (my|mail for|outlook|yahoo|proton)\b.*|get outlook for .*|von meinem .{1,40} gesendet|gesendet (von|mit) .*|outlook für .* beziehen|envoyé de(puis)? mon .*|télécharger outlook pour .*)$`)
 )
 
 // pattern compiles an expression when it is first needed: a poll that finds no
@@ -93,7 +93,7 @@ func attributionLines(lines []string) int {
 			return 0
 		}
 		joined = strings.TrimSpace(joined + " " + part)
-		if attribution().MatchString(joined) {
+		if attributionLine().MatchString(joined) {
 			return n
 		}
 	}
@@ -149,7 +149,7 @@ func trimSignature(lines []string) []string {
 	}
 	for len(lines) > 0 {
 		last := strings.TrimSpace(lines[len(lines)-1])
-		if last != "" && (len(last) > 100 || !device().MatchString(last)) {
+		if last != "" && (len(last) > 100 || !deviceLine().MatchString(last)) {
 			break
 		}
 		lines = lines[:len(lines)-1]

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-func TestNewText(t *testing.T) {
+func TestReplyText(t *testing.T) {
 	files, err := filepath.Glob("testdata/reply_text/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no testdata: %v", err)
@@ -23,7 +23,7 @@ func TestNewText(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no ===== line", file)
 		}
-		if got := NewText(in); got != strings.TrimSpace(want) {
+		if got := ReplyText(in); got != strings.TrimSpace(want) {
 			t.Errorf("%s:\n--- got\n%s\n--- want\n%s", file, got, want)
 		}
 	}
@@ -31,24 +31,24 @@ func TestNewText(t *testing.T) {
 
 // What a mail costs to read grows with its length, not with its square: half a
 // million short lines would take hours otherwise, and the test would not end.
-func TestNewTextOfManyLines(t *testing.T) {
+func TestReplyTextOfManyLines(t *testing.T) {
 	lines := 500_000
 	if raced {
 		lines /= 50
 	}
 	for _, line := range []string{"x\n", "\n", "> x\n", "____________________\n", "On x wrote:\n", "From: x\n"} {
-		NewText(strings.Repeat(line, lines))
+		ReplyText(strings.Repeat(line, lines))
 	}
 }
 
-// NewText only leaves lines out.
-func FuzzNewText(f *testing.F) {
+// ReplyText only leaves lines out.
+func FuzzReplyText(f *testing.F) {
 	f.Add("yes\n\nOn Monday, Ann wrote:\n> really?\n")
 	f.Add("ja\n\nAm 5.1. schrieb\nOp <o@x>:\n\n> hm\n-- \nOp")
 	f.Add("x\n________________________________\nFrom: a\nSent: b\n")
 	f.Fuzz(func(t *testing.T, in string) {
 		rest := strings.Split(plain.Text(in), "\n")
-		for i, line := range strings.Split(NewText(in), "\n") {
+		for i, line := range strings.Split(ReplyText(in), "\n") {
 			for line != "" && len(rest) > 0 && strings.TrimSpace(rest[0]) != strings.TrimSpace(line) {
 				rest = rest[1:]
 			}
