@@ -1,0 +1,50 @@
+package mail
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+
+	"agentstateloop/mail/message"
+)
+
+func TestCutHeader(t *testing.T) {
+	long := "X-Y: " + strings.Repeat("x", 4096-len("X-Y: ")) // fills a reader's buffer
+	for header, body := range map[string]string{
+		"":                                "",
+		"A: b\r\n":                        "",
+		"A: b":                            "",
+		"A: b\r\n\r\n":                    "c\r\n\r\nd",
+		"A: b\n\n":                        "c",
+		"\r\n":                            "c",
+		long + "\r\nFrom: a@b.cd\r\n\r\n": "c",
+		long + "x\r\nA: b\r\n\r\n":        "c",
+	} {
+		br := bufio.NewReader(strings.NewReader(header + body))
+		got, err := cutHeader(br)
+		rest, _ := io.ReadAll(br)
+		if err != nil || string(got) != header || string(rest) != body {
+			t.Errorf("%.40q... cut to %d bytes, and %d left; want %d and %d", header, len(got), len(rest), len(header), len(body))
+		}
+	}
+	endless := strings.NewReader(strings.Repeat("x", 10*message.MaxHeader))
+	if got, err := cutHeader(bufio.NewReader(endless)); err != nil || len(got) < message.MaxHeader || len(got) > 2*message.MaxHeader {
+		t.Errorf("cut to %d bytes, %v", len(got), err)
+	}
+}
+
+func TestSoleAuthor(t *testing.T) {
+	for _, tt := range []struct{ header, lenient, gate string }{
+		{"From: a@b.cd\r\n\r\n", "a@b.cd", ""},
+		{"From: a@b.cd\r\n\r\n", "x@b.cd", GateFrom}, // they must agree
+		{"From: a@b.cd\r\nFrom: a@b.cd\r\n\r\n", "a@b.cd", GateFrom},
+		{"X-Y: a@b.cd\r\n\r\n", "", GateFrom},
+		{"From: a@b.cd\r\nX\r\n\r\n", "a@b.cd", GateTrust},
+	} {
+		_, from, gate, reason := soleAuthor([]byte(tt.header), message.Header{From: tt.lenient})
+		if gate != tt.gate || (gate == "") != (reason == "") || gate == "" && from != tt.lenient {
+			t.Errorf("%q, %q: %q, gate %q (%s), want %q", tt.header, tt.lenient, from, gate, reason, tt.gate)
+		}
+	}
+}

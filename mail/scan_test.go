@@ -1,0 +1,501 @@
+package mail_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+// A server that stalls in the middle of a look does not hold it.
+func TestStallInScan(t *testing.T) {
+	release := make(chan struct{})
+	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
+		<-release
+		return nil
+	}})
+	defer close(release)
+	h.append(letter("@goulard3120 hello"), false)
+	b := mailboxOf(h)
+	b.Timeout = 100 * time.Millisecond
+	if _, err := scan(t, b, state.Cursor{}, 10, shelf{}.keep); err == nil {
+		t.Error("no error")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	b.Timeout = time.Minute
+	s, err := b.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	time.AfterFunc(20*time.Millisecond, cancel)
+	l, err := s.Scan(ctx, state.Cursor{}, filter, 10, shelf{}.keep)
+	if !errors.Is(err, context.Canceled) || len(l.Cursor.Tries) != 0 {
+		t.Errorf("got %v, tries %v", err, l.Cursor.Tries)
+	}
+}
+
+// bodyRequest says whether a FETCH asks for bodies, and for whose.
+func bodyRequest(set imap.NumSet, o *imap.FetchOptions) (imap.UIDSet, bool) {
+	return set.(imap.UIDSet), len(o.BodySection) == 1 && o.BodySection[0].Specifier == imap.PartSpecifierNone
+}
+
+// A mail whose body the server cannot give is tried three times and given up;
+// the others are not held up.
+func TestBrokenMail(t *testing.T) {
+	for name, fault := range map[string]func(net.Conn) error{
+		"refused": func(net.Conn) error {
+			return &imap.Error{Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeServerBug, Text: "corrupt"}
+		},
+		"hung up": func(c net.Conn) error { c.Close(); return nil },
+	} {
+		for _, atHeader := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, header %v", name, atHeader), func(t *testing.T) {
+				var bad atomic.Uint32
+				h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
+					uids, body := bodyRequest(set, o)
+					if body != atHeader && uids.Contains(imap.UID(bad.Load())) {
+						return fault(c)
+					}
+					return nil
+				}})
+				l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+				var good []uint32
+				good = append(good, h.append(letter("@goulard3120 before"), false))
+				bad.Store(h.append(letter("@goulard3120 broken"), false))
+				good = append(good, h.append(letter("@goulard3120 behind"), false))
+
+				var got, failed []uint32
+				cur := l.Cursor
+				looks := 0
+				for ; len(failed) == 0; looks++ {
+					if looks > 10 {
+						t.Fatalf("still not given up: %+v", cur)
+					}
+					l, err := scan(t, mailboxOf(h), cur, 10, shelf{}.keep)
+					t.Logf("look %d: %v %+v %v", looks, uids(l), l.Cursor, err)
+					got, failed, cur = append(got, uids(l)...), append(failed, l.Failed...), l.Cursor
+				}
+				slices.Sort(got)
+				wantUIDs(t, "taken", got, good)
+				wantUIDs(t, "failed", failed, []uint32{bad.Load()})
+				if len(cur.Owed) != 0 || len(cur.Tries) != 0 || cur.Next != good[1]+1 {
+					t.Errorf("cursor %+v", cur)
+				}
+			})
+		}
+	}
+}
+
+// A server that is out of order for a while costs no mail.
+func TestUnavailableCountsAgainstNoMail(t *testing.T) {
+	var down atomic.Bool
+	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
+		if down.Load() {
+			return &imap.Error{Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeUnavailable, Text: "later"}
+		}
+		return nil
+	}})
+	uid := h.append(letter("@goulard3120 hello"), false)
+	down.Store(true)
+	cur := state.Cursor{}
+	for range 5 {
+		l, err := scan(t, mailboxOf(h), cur, 10, shelf{}.keep)
+		if err == nil || len(l.Failed) != 0 {
+			t.Fatalf("err %v, failed %v", err, l.Failed)
+		}
+		cur = l.Cursor
+	}
+	down.Store(false)
+	wantUIDs(t, "at last", uids(mustScan(t, mailboxOf(h), cur, 10, shelf{}.keep)), []uint32{uid})
+}
+
+// Mail that is expunged while it is owed is owed no longer.
+func TestVanishedMail(t *testing.T) {
+	h, _ := memoryHost(t, mailtest.Options{})
+	there := h.append(letter("@goulard3120 hello"), false)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 0, shelf{}.keep)
+	wantUIDs(t, "owed", l.Cursor.Owed, []uint32{there})
+	l.Cursor.Owed = append(l.Cursor.Owed, 77)
+	l.Cursor.Next = 100
+	h.append(letter("x"), false)
+	s, err := mailboxOf(h).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l.Cursor.Next = 3
+	l, err = s.Scan(t.Context(), l.Cursor, filter, 10, shelf{}.keep)
+	if err != nil || len(l.Cursor.Owed) != 0 || len(l.Failed) != 0 {
+		t.Errorf("cursor %+v, failed %v, err %v", l.Cursor, l.Failed, err)
+	}
+	wantUIDs(t, "taken", uids(l), []uint32{there})
+}
+
+// A server that answers n:* with the last message, sends no UIDNEXT, or
+// mistakes sizes.
+func TestServerWithoutUIDNext(t *testing.T) {
+	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
+	reply := func(uid int) string {
+		return fmt.Sprintf("* 1 FETCH (UID %d FLAGS () RFC822.SIZE 9 INTERNALDATE \"05-Jan-2026 10:00:00 +0000\" BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n", uid, len(head), head)
+	}
+	for last, want := range map[int][]uint32{4: nil, 9: {9}} {
+		addr := scripted(t, func(c net.Conn) {
+			br := openWithSecret(c, "")
+			for {
+				line, err := br.ReadString('\n')
+				if err != nil {
+					return
+				}
+				tag, rest, _ := strings.Cut(line, " ")
+				switch {
+				case strings.HasPrefix(rest, "UID FETCH 5:*"):
+					io.WriteString(c, reply(last)+tag+" OK\r\n")
+				case strings.HasPrefix(rest, "UID FETCH"):
+					fmt.Fprintf(c, "* 1 FETCH (UID %d BODY[] {%d}\r\n%s)\r\n%s OK\r\n", last, len(head), head, tag)
+				}
+			}
+		})
+		cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}
+		l := mustScan(t, plainMailbox(addr), cur, 10, shelf{}.keep)
+		wantUIDs(t, fmt.Sprintf("last is %d", last), uids(l), want)
+		if wantNext := uint32(max(5, last+1)); l.Cursor.Next != wantNext {
+			t.Errorf("cursor at %d, want %d", l.Cursor.Next, wantNext)
+		}
+	}
+}
+
+// A body that is cut off is not kept as a whole one.
+func TestTornBody(t *testing.T) {
+	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
+	addr := scripted(t, func(c net.Conn) {
+		br := openWithSecret(c, "* OK [UIDNEXT 6] x\r\n")
+		for {
+			line, err := br.ReadString('\n')
+			if err != nil {
+				return
+			}
+			tag, rest, _ := strings.Cut(line, " ")
+			if strings.Contains(rest, "HEADER") {
+				fmt.Fprintf(c, "* 1 FETCH (UID 5 RFC822.SIZE 900 BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n%s OK\r\n", len(head), head, tag)
+			} else if strings.HasPrefix(rest, "UID FETCH") {
+				fmt.Fprintf(c, "* 1 FETCH (UID 5 BODY[] {900}\r\n%s", head)
+				return
+			}
+		}
+	})
+	cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}
+	kept := false
+	l, err := scan(t, plainMailbox(addr), cur, 10, func(m *mail.Message, raw io.Reader) error {
+		_, err := io.ReadAll(raw)
+		kept = err == nil
+		return err
+	})
+	if err == nil || kept || len(l.Messages) != 0 {
+		t.Errorf("a torn body was kept: err %v, messages %v", err, l.Messages)
+	}
+	if l.Cursor.Tries[5] != 1 || len(l.Cursor.Owed) != 1 {
+		t.Errorf("cursor %+v", l.Cursor)
+	}
+}
+
+// Bodies may come in any order. When the connection breaks among them, what was
+// kept is passed, and what was not is owed.
+func TestBodiesOutOfOrder(t *testing.T) {
+	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
+	addr := scripted(t, func(c net.Conn) {
+		br := openWithSecret(c, "* OK [UIDNEXT 8] x\r\n")
+		for {
+			line, err := br.ReadString('\n')
+			if err != nil {
+				return
+			}
+			tag, rest, _ := strings.Cut(line, " ")
+			if strings.Contains(rest, "HEADER") {
+				for _, uid := range []int{6, 5, 7} {
+					fmt.Fprintf(c, "* %d FETCH (UID %d RFC822.SIZE 900 BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n", uid-4, uid, len(head), head)
+				}
+				io.WriteString(c, tag+" OK\r\n")
+			} else if strings.HasPrefix(rest, "UID FETCH") {
+				fmt.Fprintf(c, "* 3 FETCH (UID 7 BODY[] {%d}\r\n%s)\r\n* 1 FETCH (UID 5 BODY[] {900}\r\n%s", len(head), head, head)
+				return
+			}
+		}
+	})
+	cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}
+	l, err := scan(t, plainMailbox(addr), cur, 10, shelf{}.keep)
+	if err == nil {
+		t.Error("no error")
+	}
+	wantUIDs(t, "kept", uids(l), []uint32{7})
+	wantUIDs(t, "owed", l.Cursor.Owed, []uint32{5, 6})
+	if l.Cursor.Next != 8 || l.Cursor.Tries[5] != 1 || l.Cursor.Tries[6] != 0 {
+		t.Errorf("cursor %+v", l.Cursor)
+	}
+}
+
+// Of many new mails only the headers of the operator's are fetched.
+func TestForeignMailIsNotFetched(t *testing.T) {
+	tr := newTrace()
+	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+	foreign := letter("advertisement", "operator@example.com", "shop@example.net")
+	for range 1100 {
+		h.append(foreign, false)
+	}
+	ours := h.append(letter("@goulard3120 among many"), true)
+	before := len(tr.String())
+	wantUIDs(t, "ours", uids(mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)), []uint32{ours})
+	if n := len(tr.String()) - before; n > 5000 {
+		t.Errorf("%d bytes on the wire for one mail among 1,100", n)
+	}
+}
+
+func storyBaseline(t *testing.T, h host) {
+	h.append(letter("@goulard3120 old and read"), true)
+	unread := h.append(letter("@goulard3120 old and unread"), false)
+	h.append(letter("nobody is called"), false)
+	h.append(letter("@goulard3120 a stranger", "operator@example.com", "stranger@example.net"), false)
+
+	got := shelf{}
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, got.keep)
+	wantUIDs(t, "baseline", uids(l), []uint32{unread})
+	if l.Cursor.Mailbox != mailboxOf(h).ID() || l.Cursor.Validity == 0 || l.Cursor.Next != unread+3 || len(l.Cursor.Owed) != 0 || !l.Cursor.Complete.Equal(noon) {
+		t.Errorf("cursor after the baseline: %+v", l.Cursor)
+	}
+	m := l.Messages[0]
+	if want := fmt.Sprintf("mail:%s.%d.%d", mailboxOf(h).ID(), l.Cursor.Validity, unread); m.Key != want {
+		t.Errorf("key %q, want %q", m.Key, want)
+	}
+	if m.Seen || m.Gate != "" || m.At.IsZero() || m.Size == 0 || m.Digest == "" || m.Header.From != "operator@example.com" {
+		t.Errorf("message: %+v", m)
+	}
+
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, got.keep)
+	wantUIDs(t, "second look", uids(l), nil)
+
+	other := l.Cursor
+	other.Mailbox = "0123456789ab"
+	l = mustScan(t, mailboxOf(h), other, 10, got.keep)
+	wantUIDs(t, "another mailbox baselines anew", uids(l), []uint32{unread})
+}
+
+func storyRead(t *testing.T, h host) {
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+	read := h.append(letter("Re: @goulard3120"), true)
+	h.append(letter("not for us"), false)
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
+	wantUIDs(t, "read mail", uids(l), []uint32{read})
+	if !l.Messages[0].Seen {
+		t.Error("Seen is false for a mail that was read")
+	}
+}
+
+func storyLimit(t *testing.T, h host) {
+	var all []uint32
+	for i := range 4 {
+		all = append(all, h.append(letter(fmt.Sprintf("@goulard3120 unread %d", i)), false))
+		h.append(letter("nobody"), false)
+	}
+	var got []uint32
+	cur := state.Cursor{}
+	for range 2 {
+		l := mustScan(t, mailboxOf(h), cur, 2, shelf{}.keep)
+		got = append(got, uids(l)...)
+		cur = l.Cursor
+	}
+	wantUIDs(t, "owed mail, two at a time", got, all)
+
+	all, got = nil, nil
+	for i := range 5 {
+		all = append(all, h.append(letter(fmt.Sprintf("@goulard3120 new %d", i)), false))
+		h.append(letter("nobody"), false)
+	}
+	for range 3 {
+		l := mustScan(t, mailboxOf(h), cur, 2, shelf{}.keep)
+		if n := len(l.Messages); n > 2 {
+			t.Fatalf("took %d, the limit is 2", n)
+		}
+		got = append(got, uids(l)...)
+		cur = l.Cursor
+	}
+	wantUIDs(t, "new mail, two at a time", got, all)
+
+	h.append(letter("@goulard3120 one more"), false)
+	l := mustScan(t, mailboxOf(h), cur, 0, shelf{}.keep)
+	if len(l.Messages) != 0 || l.Cursor.Next != cur.Next || !l.Rest {
+		t.Errorf("limit 0: took %v, rest %v, cursor %+v", uids(l), l.Rest, l.Cursor)
+	}
+}
+
+// What a gate refuses takes no place from what comes in.
+func storyForgedAhead(t *testing.T, h host) {
+	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 2, shelf{}.keep).Cursor
+	for range 60 {
+		h.append(letter("@goulard3120 forged", "\r\n\r\nhello", "\r\nAuto-Submitted: auto-replied\r\n\r\nhello"), false)
+	}
+	first, second := h.append(letter("@goulard3120 first"), false), h.append(letter("@goulard3120 second"), false)
+	h.append(letter("@goulard3120 third"), false)
+	l := mustScan(t, mailboxOf(h), cur, 2, shelf{}.keep)
+	var in []uint32
+	for _, m := range l.Messages {
+		if m.Gate == "" {
+			in = append(in, m.UID)
+		}
+	}
+	wantUIDs(t, "behind forged mail, two at a time", in, []uint32{first, second})
+	if !l.Rest || len(l.Messages) != 62 {
+		t.Errorf("took %d, rest %v", len(l.Messages), l.Rest)
+	}
+}
+
+// A look that has used up its time begins nothing more: what it has not looked
+// at waits behind the cursor, and it says so.
+func storyLate(t *testing.T, h host) {
+	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 9, shelf{}.keep).Cursor
+	uid := h.append(letter("@goulard3120 in time"), false)
+	late := mailboxOf(h)
+	late.Until = time.Now().Add(-time.Second)
+	if l := mustScan(t, late, cur, 9, shelf{}.keep); len(l.Messages) != 0 || !l.Rest || l.Cursor.Next > uid {
+		t.Errorf("too late: took %v, rest %v, cursor %+v", uids(l), l.Rest, l.Cursor)
+	}
+	l := mustScan(t, mailboxOf(h), cur, 9, shelf{}.keep)
+	if l.Rest {
+		t.Error("a look that saw all says that there is a rest")
+	}
+	wantUIDs(t, "the next look", uids(l), []uint32{uid})
+}
+
+func storySeen(t *testing.T, h host) {
+	ours := h.append(letter("@goulard3120 one"), false)
+	h.append(letter("somebody else's"), false)
+	late := h.append(letter("@goulard3120 two"), false)
+
+	s, err := mailboxOf(h).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := s.Scan(t.Context(), state.Cursor{}, filter, 10, shelf{}.keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.UIDValidity() != l.Cursor.Validity {
+		t.Errorf("Validity() = %d, cursor %d", s.UIDValidity(), l.Cursor.Validity)
+	}
+	wantUIDs(t, "before marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)), []uint32{ours, late})
+	if err := s.MarkSeen(t.Context(), []uint32{ours, 4_000_000}); err != nil {
+		t.Fatal(err)
+	}
+	wantUIDs(t, "after marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)), []uint32{late})
+}
+
+func storyRenumbered(t *testing.T, h host) {
+	if h.renumber == nil {
+		t.Skip("this server's mailboxes are not renumbered by hand")
+	}
+	h.append(letter("@goulard3120 taken"), false)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+	known := l.Messages[0]
+
+	h.renumber()
+	copied := h.append(letter("@goulard3120 taken"), true)
+	l = mustScan(t, mail.Mailbox{Server: h.server, Name: "INBOX"}, l.Cursor, 10, shelf{}.keep)
+	wantUIDs(t, "read mail since the last look", uids(l), []uint32{copied})
+	if l.Messages[0].Key == known.Key {
+		t.Error("the copy has the key of the original")
+	}
+}
+
+func storyRecovered(t *testing.T, h host) {
+	read := h.append(letter("@goulard3120 read, maybe taken"), true)
+	lost := state.Cursor{Complete: time.Now()}
+	wantUIDs(t, "everything since the day before", uids(mustScan(t, mailboxOf(h), lost, 10, shelf{}.keep)), []uint32{read})
+	lost.Complete = time.Now().Add(72 * time.Hour)
+	wantUIDs(t, "nothing before the day before", uids(mustScan(t, mailboxOf(h), lost, 10, shelf{}.keep)), nil)
+}
+
+func storyTooBig(t *testing.T, h host) {
+	big := letter("@goulard3120 big", "hello", strings.Repeat("x\r\n", 400_000))
+	uid := h.append(big, false)
+	got := shelf{}
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, got.keep)
+	wantUIDs(t, "big mail", uids(l), []uint32{uid})
+	if l.Messages[0].Gate != mail.GateSize {
+		t.Errorf("gate %q, want %q", l.Messages[0].Gate, mail.GateSize)
+	}
+	header, _, _ := strings.Cut(big, "\r\n\r\n")
+	if strings.TrimRight(got[uid], "\r\n") != header {
+		t.Errorf("kept %d bytes of a mail that is too big, want its header of %d", len(got[uid]), len(header))
+	}
+}
+
+func storyKeepFails(t *testing.T, h host) {
+	first := h.append(letter("@goulard3120 one"), false)
+	second := h.append(letter("@goulard3120 two"), false)
+	third := h.append(letter("@goulard3120 three"), false)
+	full := errors.New("disk full")
+	l, err := scan(t, mailboxOf(h), state.Cursor{}, 10, func(m *mail.Message, raw io.Reader) error {
+		if m.UID == second {
+			return full
+		}
+		return nil
+	})
+	if !errors.Is(err, full) {
+		t.Fatalf("got %v, want %v", err, full)
+	}
+	wantUIDs(t, "before the failure", uids(l), []uint32{first})
+	if len(l.Cursor.Tries) != 0 {
+		t.Errorf("a full disk counted against the mail: %v", l.Cursor.Tries)
+	}
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
+	wantUIDs(t, "with room again", uids(l), []uint32{second, third})
+}
+
+func storyForeign(t *testing.T, h host) {
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+	foreign := letter("advertisement", "operator@example.com", "shop@example.net")
+	for range 1100 {
+		h.append(foreign, false)
+	}
+	ours := h.append(letter("@goulard3120 among many"), true)
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
+	wantUIDs(t, "the one of ours", uids(l), []uint32{ours})
+	if l.Cursor.Next != ours+1 {
+		t.Errorf("cursor at %d, want %d", l.Cursor.Next, ours+1)
+	}
+}
+
+func storyBytes(t *testing.T, h host) {
+	want := map[uint32]string{}
+	for i := range 9 { // more than are asked for ahead
+		raw := letter(fmt.Sprintf("@goulard3120 %d", i), "hello\r\n", strings.Repeat("line of text äöü\r\n", i*i*300))
+		want[h.append(raw, false)] = raw
+	}
+	got := shelf{}
+	mustScan(t, mailboxOf(h), state.Cursor{}, 100, got.keep)
+	for uid, raw := range want {
+		if got[uid] != raw {
+			t.Errorf("UID %d: %d bytes, want %d", uid, len(got[uid]), len(raw))
+		}
+	}
+
+	// A keep that reads nothing does not disturb the next.
+	n := 0
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 100, func(*mail.Message, io.Reader) error { n++; return nil })
+	if n != len(want) || len(l.Messages) != len(want) {
+		t.Errorf("kept %d of %d without reading", n, len(want))
+	}
+}

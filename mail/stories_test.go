@@ -1,0 +1,192 @@
+package mail_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+// The stories in this file run against the server in memory and against a real
+// Dovecot.
+
+// host is an IMAP server with one mailbox, and a way to put mail into it.
+type host struct {
+	server mail.Server // TLSImplicit
+	plain  string      // the address for TLSNone and TLSStart
+	append func(raw string, seen bool) uint32
+	// renumber empties the mailbox and changes its UIDVALIDITY; nil where that
+	// cannot be done.
+	renumber func()
+}
+
+// withTime makes one attempt after another, with ever more time for a network
+// phase, until one came as far as the test wants to see it: how soon that is is
+// the machine's affair.
+func withTime(t *testing.T, far func(timeout time.Duration) bool) {
+	t.Helper()
+	for timeout := 100 * time.Millisecond; !far(timeout); timeout *= 2 {
+		if timeout > 20*time.Second {
+			t.Fatalf("not even with %v", timeout)
+		}
+	}
+}
+
+func fixedSecret(s string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return s, nil }
+}
+
+func memoryHost(t testing.TB, options mailtest.Options) (host, *mailtest.Servers) {
+	t.Helper()
+	s := mailtest.StartMemory(t, options)
+	return host{
+		server: mail.Server{
+			Addr: s.IMAPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: fixedSecret(s.Password),
+			CAFile: s.CAFile, Timeout: time.Minute,
+		},
+		plain: s.IMAP,
+		append: func(raw string, seen bool) uint32 {
+			t.Helper()
+			var flags []mailFlag
+			if seen {
+				flags = append(flags, flagSeen)
+			}
+			uid, err := s.Append([]byte(raw), time.Time{}, flags...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return uid
+		},
+		renumber: func() {
+			t.Helper()
+			if err := s.Renumber(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}, s
+}
+
+var filter = mail.Filter{
+	Handle:    "goulard3120",
+	Operators: []string{"operator@example.com"},
+	Own:       "artificer3120@example.org",
+	MaxSize:   1 << 20,
+	Require:   "from",
+}
+
+// letter is a mail from the operator; edit replaces parts of it.
+func letter(subject string, edit ...string) string {
+	raw := "From: The Operator <operator@example.com>\r\n" +
+		"To: artificer3120@example.org\r\n" +
+		"Subject: " + subject + "\r\n" +
+		"Message-ID: <" + rand.Text() + "@example.com>\r\n" +
+		"Date: Mon, 05 Jan 2026 10:00:00 +0000\r\n" +
+		"\r\nhello\r\n"
+	return strings.NewReplacer(edit...).Replace(raw)
+}
+
+// shelf is a Keep that remembers.
+type shelf map[uint32]string
+
+func (s shelf) keep(m *mail.Message, raw io.Reader) error {
+	b, err := io.ReadAll(raw)
+	s[m.UID] = string(b)
+	return err
+}
+
+// scan opens the box, looks once and closes it.
+func scan(t testing.TB, b mail.Mailbox, cur state.Cursor, limit int, keep mail.Keep) (mail.Scan, error) {
+	t.Helper()
+	s, err := b.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return s.Scan(t.Context(), cur, filter, limit, keep)
+}
+
+func mustScan(t testing.TB, b mail.Mailbox, cur state.Cursor, limit int, keep mail.Keep) mail.Scan {
+	t.Helper()
+	l, err := scan(t, b, cur, limit, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func uids(l mail.Scan) []uint32 {
+	var u []uint32
+	for _, m := range l.Messages {
+		u = append(u, m.UID)
+	}
+	return u
+}
+
+func wantUIDs(t testing.TB, what string, got, want []uint32) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got UIDs %v, want %v", what, got, want)
+	}
+}
+
+var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
+
+func mailboxOf(h host) mail.Mailbox {
+	return mail.Mailbox{Server: h.server, Name: "INBOX", Now: func() time.Time { return noon }}
+}
+
+// runStories runs every story on a fresh host.
+func runStories(t *testing.T, fresh func(t *testing.T) host) {
+	for name, story := range map[string]func(*testing.T, host){
+		"baseline takes what is unread":  storyBaseline,
+		"later mail is taken even read":  storyRead,
+		"the limit holds the cursor":     storyLimit,
+		"forged mail is in nobody's way": storyForgedAhead,
+		"time is up":                     storyLate,
+		"seen only where it is marked":   storySeen,
+		"renumbered":                     storyRenumbered,
+		"recovered cursor":               storyRecovered,
+		"ways to connect":                storyConnect,
+		"wrong password":                 storyPassword,
+		"bytes come unchanged":           storyBytes,
+		"a mail too big":                 storyTooBig,
+		"keep fails":                     storyKeepFails,
+		"many foreign mails":             storyForeign,
+		"signed mail":                    storySigned,
+		"forged mail":                    testForgeries,
+		"a probe changes nothing":        storyProbe,
+	} {
+		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })
+	}
+}
+
+// trace is a writer that can be read while it is written.
+type trace struct {
+	buf chan *bytes.Buffer
+}
+
+func newTrace() *trace {
+	t := &trace{make(chan *bytes.Buffer, 1)}
+	t.buf <- new(bytes.Buffer)
+	return t
+}
+
+func (t *trace) Write(p []byte) (int, error) {
+	b := <-t.buf
+	defer func() { t.buf <- b }()
+	return b.Write(p)
+}
+
+func (t *trace) String() string {
+	b := <-t.buf
+	defer func() { t.buf <- b }()
+	return b.String()
+}
