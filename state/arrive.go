@@ -52,7 +52,7 @@ func (e Arrived) apply(m *machine) {
 		m.Thread = e.Thread
 	}
 	if m.Turn.Status == HeadSuspended {
-		m.miss(missedSuperseded)
+		m.answerOpen(missedSuperseded)
 	}
 	switch m.Phase {
 	case IDLE:

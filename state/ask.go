@@ -27,7 +27,7 @@ type Asked struct {
 
 // apply notes the question before it leaves: reports count from here on.
 func (e Asked) apply(m *machine) {
-	if m.outside(e.TurnID, e.Epoch, "asked") {
+	if m.notUnderWay(e.TurnID, e.Epoch, "asked") {
 		return
 	}
 	m.queue(e.Question)
@@ -63,10 +63,10 @@ func (e Suspended) apply(m *machine) {
 	m.Turn.Status = HeadSuspended
 	m.Turn.Since = m.now
 	m.Turn.Box = e.Box
-	m.goOnWith(e.Session, e.Epoch)
+	m.keepSession(e.Session, e.Epoch)
 	m.turnLine("suspended", "")
 	if slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Operator && m.runnable(msg, m.policy, m.now) }) {
-		m.miss(missedSuperseded)
+		m.answerOpen(missedSuperseded)
 	}
 }
 
@@ -92,12 +92,12 @@ func (e Reported) apply(m *machine) {
 		return
 	}
 	m.Turn.Waiting[i].Report = e.Payload
-	m.joined(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key))
+	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key))
 }
 
-// joined tells that a question has its answer, and that the turn that asked has
+// recordAnswer tells that a question has its answer, and that the turn that asked has
 // it too.
-func (m *machine) joined(key string, w Wait, response string) {
+func (m *machine) recordAnswer(key string, w Wait, response string) {
 	m.line(Line{Kind: LineEdge, What: "report", Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 	m.line(Line{Kind: LineEdge, What: "join", Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 }
@@ -105,17 +105,17 @@ func (m *machine) joined(key string, w Wait, response string) {
 // resumeLate answers for those who did not, once the deadline has passed.
 func (m *machine) resumeLate() {
 	if m.Turn.Status == HeadSuspended && !m.now.Before(m.Turn.ResumeBy) {
-		m.miss(missedTimeout)
+		m.answerOpen(missedTimeout)
 	}
 }
 
-// miss answers every question that is still open with the given word.
-func (m *machine) miss(word string) {
+// answerOpen answers every question that is still open with the given word.
+func (m *machine) answerOpen(word string) {
 	for i, w := range m.Turn.Waiting {
 		if w.Answered() {
 			continue
 		}
 		m.Turn.Waiting[i].Missed = word
-		m.joined("", w, word)
+		m.recordAnswer("", w, word)
 	}
 }

@@ -158,8 +158,8 @@ func (m *machine) redoChallenge(l Line) {
 	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == l.ID })
 }
 
-// settled closes what is asked about an item that has left the quarantine.
-func (m *machine) settled(key string) {
+// forgetChallenge closes what is asked about an item that has left the quarantine.
+func (m *machine) forgetChallenge(key string) {
 	m.unask(key)
 	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.Key == key })
 }
@@ -168,7 +168,7 @@ func (m *machine) unask(key string) {
 	m.Unasked = slices.DeleteFunc(m.Unasked, func(k string) bool { return k == key })
 }
 
-// asksBy says whether the challenge that the effect with this id makes is open.
-func (m *machine) asksBy(id string) bool {
+// challengeIsOpen says whether the challenge that the effect with this id makes is open.
+func (m *machine) challengeIsOpen(id string) bool {
 	return slices.ContainsFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == id })
 }

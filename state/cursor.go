@@ -33,8 +33,8 @@ func (e Looked) apply(m *machine) {
 	if e.Source != Mail {
 		return
 	}
-	m.mailLooked = true
-	m.read(e.Cursor)
+	m.mailRead = true
+	m.moveCursor(e.Cursor)
 }
 
 // LookFailed: a source could not be read, or not to its end. What was read
@@ -47,11 +47,11 @@ type LookFailed struct {
 // apply keeps what was read before the failure.
 func (e LookFailed) apply(m *machine) {
 	if e.Source == Mail {
-		m.read(e.Cursor)
+		m.moveCursor(e.Cursor)
 	}
 }
 
-func (m *machine) read(c *Cursor) {
+func (m *machine) moveCursor(c *Cursor) {
 	if c == nil {
 		return
 	}

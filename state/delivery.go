@@ -19,10 +19,10 @@ func (e Sending) apply(m *machine) {
 	row.Sending = true
 }
 
-// leftSending finds, at the start of a cycle, what a killed one was about to
+// interruptedSends finds, at the start of a cycle, what a killed one was about to
 // send: its fate stays unknown. Effects are performed under cycle.lock alone,
 // so nobody else is at it.
-func (m *machine) leftSending() {
+func (m *machine) interruptedSends() {
 	for i := range m.Outbox {
 		if row := &m.Outbox[i]; row.Sending {
 			row.Sending = false
@@ -40,7 +40,7 @@ func (e Sent) apply(m *machine) {
 		return
 	}
 	m.delivered(m.Outbox[i])
-	m.strike(i, "sent", "")
+	m.endEffect(i, "sent", "")
 	m.tellings(e.ID, func(t *Telling) { t.Sent = true })
 }
 
@@ -97,9 +97,9 @@ func (e SendFailed) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// spent says whether no further copy may be sent: the one that left may have
+// exhausted says whether no further copy may be sent: the one that left may have
 // arrived, and is worthless twice, or there were enough of them.
-func (e Effect) spent() bool {
+func (e Effect) exhausted() bool {
 	return e.Unknown && e.Kind.perishable() || e.Copies >= maxCopies
 }
 
@@ -112,10 +112,10 @@ func (m *machine) expire() {
 		case row.Sending:
 			i++
 		case row.Unknown && row.Kind.perishable():
-			m.strike(i, "unknown", row.Reason)
-		case row.Kind.life() > 0 && !m.now.Before(row.Expires), row.Kind == Challenge && !m.asksBy(row.ID):
-			m.strike(i, "expired", row.Reason)
-		case row.spent(), row.Waited >= giveUpAfter && (row.Attempts > 0 || row.Refused):
+			m.endEffect(i, "unknown", row.Reason)
+		case row.Kind.life() > 0 && !m.now.Before(row.Expires), row.Kind == Challenge && !m.challengeIsOpen(row.ID):
+			m.endEffect(i, "expired", row.Reason)
+		case row.exhausted(), row.Waited >= giveUpAfter && (row.Attempts > 0 || row.Refused):
 			m.undeliverable(i)
 		default:
 			i++
@@ -129,25 +129,25 @@ func (m *machine) expire() {
 // next who may be asked, or are counted.
 func (m *machine) undeliverable(i int) {
 	row := m.Outbox[i]
-	if row.isWord() && !row.Refused && !row.Unknown && m.fallOver(row) {
+	if row.isWord() && !row.Refused && !row.Unknown && m.tryNextRoute(row) {
 		return
 	}
 	m.Undeliverable++
-	m.strike(i, "undeliverable", row.Reason)
+	m.endEffect(i, "undeliverable", row.Reason)
 	switch row.Kind {
 	case Reply, Answer, Question, Post:
-		m.say(Effect{
+		m.tellOperator(Effect{
 			Text:   "undeliverable: " + row.ID + " to " + row.To + ": " + row.Reason,
 			Thread: m.subject("undeliverable"),
-			Tried:  m.inVain(row),
+			Tried:  m.unreachable(row),
 		})
 	case Alarm, Relay, Notice:
 		m.lapse(row)
 	}
 }
 
-// inVain are those whom word of an undeliverable effect will not reach either.
-func (m *machine) inVain(row Effect) []string {
+// unreachable are those whom word of an undeliverable effect will not reach either.
+func (m *machine) unreachable(row Effect) []string {
 	if row.Channel == ByMail {
 		return []string{row.To, m.policy.Operator}
 	}
@@ -161,6 +161,6 @@ func (m *machine) lapse(row Effect) {
 	case row.Unknown:
 		m.tellings(row.ID, func(t *Telling) { t.Sent = true })
 	case row.Waited >= giveUpAfter:
-		m.retell(row.ID, "")
+		m.renotify(row.ID, "")
 	}
 }

@@ -36,7 +36,7 @@ func (m *machine) prune() {
 			old = append(old, key)
 		}
 	}
-	m.forgetRefusals()
+	m.forgetRejections()
 	slices.Sort(old) // which ones go must not hang on the order of a map
 	for _, key := range old[:min(len(old), pruneAtOnce)] {
 		delete(m.Seen, key)
@@ -59,21 +59,21 @@ func relaysAfter(relays []Relaying, t time.Time) []Relaying {
 	return slices.DeleteFunc(relays, func(r Relaying) bool { return !r.At.After(t) })
 }
 
-// forgetRefusals keeps the youngest refusals only.
-func (m *machine) forgetRefusals() {
+// forgetRejections keeps the youngest refusals only.
+func (m *machine) forgetRejections() {
 	var keys []string
 	for key := range m.Seen {
-		if strings.HasPrefix(key, refusalPrefix) {
+		if strings.HasPrefix(key, rejectionPrefix) {
 			keys = append(keys, key)
 		}
 	}
-	if len(keys) <= mostRefusals {
+	if len(keys) <= mostRejections {
 		return
 	}
 	slices.SortFunc(keys, func(a, b string) int {
 		return cmp.Or(cmp.Compare(m.Seen[a], m.Seen[b]), cmp.Compare(a, b))
 	})
-	for _, key := range keys[:len(keys)-mostRefusals] {
+	for _, key := range keys[:len(keys)-mostRejections] {
 		delete(m.Seen, key)
 	}
 }

@@ -2,11 +2,11 @@ package state
 
 import "time"
 
-// outside says whether (turnID, epoch) names no attempt under way: its turn is
+// notUnderWay says whether (turnID, epoch) names no attempt under way: its turn is
 // over, or was laid down when that attempt ended. What such a process still
 // wants is refused like a stale write: a deliverable submitted to a turn that
 // waits would be forgotten when it goes on.
-func (m *machine) outside(turnID string, epoch uint64, what string) bool {
+func (m *machine) notUnderWay(turnID string, epoch uint64, what string) bool {
 	if m.stale(turnID, epoch, what) {
 		return true
 	}
@@ -25,7 +25,7 @@ type Submitted struct {
 }
 
 func (e Submitted) apply(m *machine) {
-	if m.outside(e.TurnID, e.Epoch, "submitted") || m.Turn.Submitted != "" {
+	if m.notUnderWay(e.TurnID, e.Epoch, "submitted") || m.Turn.Submitted != "" {
 		return
 	}
 	m.Turn.Submitted = e.Deliverable
@@ -41,7 +41,7 @@ type Posted struct {
 }
 
 func (e Posted) apply(m *machine) {
-	if m.outside(e.TurnID, e.Epoch, "posted") {
+	if m.notUnderWay(e.TurnID, e.Epoch, "posted") {
 		return
 	}
 	m.queue(e.Effect)
@@ -70,7 +70,7 @@ type Slept struct {
 
 // apply notes the agent's wish. Any message or nudge ends it.
 func (e Slept) apply(m *machine) {
-	if m.outside(e.TurnID, e.Epoch, "slept") {
+	if m.notUnderWay(e.TurnID, e.Epoch, "slept") {
 		return
 	}
 	m.SleepUntil = m.now.Add(min(e.For, longestSleep))
@@ -87,7 +87,7 @@ type Remembered struct {
 // apply notes what the agent has put into its working memory. A turn that
 // began before a reset knows what is to be forgotten, and may not.
 func (e Remembered) apply(m *machine) {
-	if m.outside(e.TurnID, e.Epoch, "remembered") {
+	if m.notUnderWay(e.TurnID, e.Epoch, "remembered") {
 		return
 	}
 	if e.Epoch <= m.Reset.Epoch {

@@ -78,23 +78,23 @@ func (m *machine) endOutage(name, how string) {
 	delete(m.Credentials, name)
 	m.line(Line{Kind: LineCredential, From: name, What: credentialWorks})
 	text := fmt.Sprintf("Credential %s of @%s %s. It was refused since %s.", name, m.Agent, how, utc(c.Since))
-	if m.told(c.Keymaster) && m.hasKeymaster() {
+	if m.mayHaveArrived(c.Keymaster) && m.hasKeymaster() {
 		m.queue(Effect{Kind: Notice, Channel: ByMesh, To: m.policy.Keymaster, Text: text, Credential: name})
 	}
-	if m.told(c.Operator) {
-		m.say(Effect{Text: text, Thread: m.subject("credential " + name + " " + how), Credential: name})
+	if m.mayHaveArrived(c.Operator) {
+		m.tellOperator(Effect{Text: text, Thread: m.subject("credential " + name + " " + how), Credential: name})
 	}
 }
 
-// told says whether a telling may have arrived. One that cannot have is
+// mayHaveArrived says whether a telling may have arrived. One that cannot have is
 // withdrawn.
-func (m *machine) told(t Telling) bool {
+func (m *machine) mayHaveArrived(t Telling) bool {
 	i, waits := m.row(t.ID)
 	if !waits {
 		return t.Sent
 	}
-	if m.Outbox[i].untouched() {
-		m.strike(i, withdrawn, "there is nothing to tell any more")
+	if m.Outbox[i].neverSent() {
+		m.endEffect(i, withdrawn, "there is nothing to tell any more")
 		return false
 	}
 	return true
@@ -103,8 +103,8 @@ func (m *machine) told(t Telling) bool {
 // withdrawn ends a row that is not to be sent any more.
 const withdrawn = "withdrawn"
 
-// untouched says whether no copy of the effect can have arrived.
-func (e Effect) untouched() bool { return e.Copies == 0 && e.Attempts == 0 }
+// neverSent says whether no copy of the effect can have arrived.
+func (e Effect) neverSent() bool { return e.Copies == 0 && e.Attempts == 0 }
 
 // beginCycle is the begin of a poll: what was refused is tried again. What is
 // not configured any more cannot be.
@@ -133,24 +133,24 @@ func (m *machine) uses(name string) bool {
 	return true
 }
 
-// begins says whether a poll's first look is among events.
-func begins(events []Event) bool {
+// startsCycle says whether a poll's first look is among events.
+func startsCycle(events []Event) bool {
 	return slices.ContainsFunc(events, func(e Event) bool {
 		polled, ok := e.(Polled)
 		return ok && !polled.Again
 	})
 }
 
-// tellOutages makes what is to be told of credentials that fail: to the
+// reportOutages makes what is to be told of credentials that fail: to the
 // keymaster at once, to the operator at the third cycle, each once an outage.
-func (m *machine) tellOutages() {
+func (m *machine) reportOutages() {
 	for _, name := range slices.Sorted(maps.Keys(m.Credentials)) {
 		c := m.Credentials[name]
 		if c.Keymaster.ID == "" {
 			c.Keymaster.ID = m.alarm(name, c)
 		}
 		if c.Operator.ID == "" && c.Failures >= blockerAfter {
-			c.Operator.ID = m.block(name, c)
+			c.Operator.ID = m.blocker(name, c)
 		}
 		m.Credentials[name] = c
 	}
@@ -176,9 +176,9 @@ func (m *machine) alarm(name string, c Credential) (id string) {
 	})
 }
 
-// block makes the credential blocker.
-func (m *machine) block(name string, c Credential) (id string) {
-	return m.say(Effect{
+// blocker makes the credential blocker.
+func (m *machine) blocker(name string, c Credential) (id string) {
+	return m.tellOperator(Effect{
 		Thread: m.subject("credential blocker: " + name), Credential: name,
 		Text: fmt.Sprintf("Credential blocker: %s of @%s was refused in %d polls in a row, since %s. %s "+
 			"I go on, try it again at each poll, and tell you when it works. On the agent's machine `agentstateloop status` tells more.",
@@ -205,9 +205,9 @@ func (m *machine) subject(what string) Thread { return Thread{Subject: "@" + m.A
 // utc tells a time to a person who may be anywhere.
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-// retell notes that what told of an outage goes on as the effect id, or that it
+// renotify notes that what told of an outage goes on as the effect id, or that it
 // is to be told anew where id is "".
-func (m *machine) retell(old, id string) {
+func (m *machine) renotify(old, id string) {
 	m.tellings(old, func(t *Telling) { t.ID = id })
 }
 

@@ -32,7 +32,7 @@ func (s State) DueEffects(now time.Time) []Effect {
 	taken := map[lane]bool{}
 	var due []Effect
 	for _, e := range s.Outbox {
-		if s.Halted() && e.Kind != Answer || e.spent() {
+		if s.Halted() && e.Kind != Answer || e.exhausted() {
 			continue
 		}
 		l := lane{e.Channel, e.To}
@@ -53,8 +53,8 @@ func (m *machine) row(id string) (int, bool) {
 	return i, i >= 0
 }
 
-// strike ends a row.
-func (m *machine) strike(i int, what, reason string) {
+// endEffect ends a row.
+func (m *machine) endEffect(i int, what, reason string) {
 	e := m.Outbox[i]
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)
 	m.line(Line{Kind: LineDelivery, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})

@@ -6,17 +6,17 @@ import (
 
 // What is in quarantine lives in its folder; here it is counted (DESIGN 6).
 
-// mostRefusals is how many refused items are remembered by their keys: whoever
+// mostRejections is how many refused items are remembered by their keys: whoever
 // sends what is refused must not make the state grow.
-const mostRefusals = 500
+const mostRejections = 500
 
 // What a gate line tells beside the gate, and a quarantine line of an item.
 const (
-	lineUnkept   = "not kept"
-	lineCopy     = "a copy"
-	lineAsk      = "to be asked about"
-	lineReleased = "released"
-	lineDropped  = "dropped"
+	lineUnkept    = "not kept"
+	lineCopy      = "a copy"
+	lineAsk       = "to be asked about"
+	lineReleased  = "released"
+	lineDiscarded = "dropped"
 )
 
 // Refused: an item for this agent did not pass the gate and is in quarantine,
@@ -35,7 +35,7 @@ type Refused struct {
 // that was accepted, or a copy of a mail that was, is no news.
 func (e Refused) apply(m *machine) {
 	m.owe(0, e.MeshID)
-	if m.seen(refusal(e.Key)) {
+	if m.seen(rejectionKey(e.Key)) {
 		return
 	}
 	l := Line{Kind: LineGate, Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason}
@@ -59,7 +59,7 @@ func (e Refused) Redacted(redact func(string) string) Event {
 
 // redoGate counts what a gate line tells of.
 func (m *machine) redoGate(l Line) {
-	m.remember(refusal(l.Key))
+	m.remember(rejectionKey(l.Key))
 	switch l.What {
 	case lineCopy:
 	case lineUnkept:
@@ -92,7 +92,7 @@ func (e Released) apply(m *machine) {
 		Discarded{Key: e.Key, Reason: CopyOfReleased}.apply(m)
 		return
 	}
-	m.left(Line{Kind: LineQuarantine, What: lineReleased, Key: e.Key, Reason: e.Reason, Digest: e.Same})
+	m.leaveQuarantine(Line{Kind: LineQuarantine, What: lineReleased, Key: e.Key, Reason: e.Reason, Digest: e.Same})
 	e.Event.apply(m)
 }
 
@@ -113,20 +113,20 @@ const CopyOfReleased = "a copy of what was released"
 
 // WasReleased says whether the item that same recognises was released.
 func (s State) WasReleased(same string) bool {
-	_, known := s.Seen[release(same)]
+	_, known := s.Seen[releaseKey(same)]
 	return known
 }
 
-// release is what is remembered of a released item beside its key. It keeps out
+// releaseKey is what is remembered of a released item beside its key. It keeps out
 // no more than another release.
-func release(same string) string { return "released " + same }
+func releaseKey(same string) string { return "released " + same }
 
 // Discarded: an item was taken out of the quarantine for good.
 type Discarded struct{ Key, Reason string }
 
 // apply tells that an item is gone for good. Its key may still be accepted.
 func (e Discarded) apply(m *machine) {
-	m.left(Line{Kind: LineQuarantine, What: lineDropped, Key: e.Key, Reason: e.Reason})
+	m.leaveQuarantine(Line{Kind: LineQuarantine, What: lineDiscarded, Key: e.Key, Reason: e.Reason})
 }
 
 // Redacted implements [Redactable].
@@ -135,7 +135,7 @@ func (e Discarded) Redacted(redact func(string) string) Event {
 	return e
 }
 
-func (m *machine) left(l Line) {
+func (m *machine) leaveQuarantine(l Line) {
 	m.line(l)
 	m.redoQuarantine(l)
 }
@@ -143,23 +143,23 @@ func (m *machine) left(l Line) {
 // redoQuarantine does what a quarantine line tells: an item has left.
 func (m *machine) redoQuarantine(l Line) {
 	m.Quarantined = max(0, m.Quarantined-1)
-	m.settled(l.Key)
+	m.forgetChallenge(l.Key)
 	if l.Digest != "" {
-		m.remember(release(l.Digest))
+		m.remember(releaseKey(l.Digest))
 	}
 }
 
-// refusal is what is remembered of a refused item: never its key, by which a
+// rejectionKey is what is remembered of a refused item: never its key, by which a
 // forged item could suppress the real one.
-func refusal(key string) string { return refusalPrefix + key }
+func rejectionKey(key string) string { return rejectionPrefix + key }
 
-const refusalPrefix = "refused "
+const rejectionPrefix = "refused "
 
 // KnowsRefused says whether an item that the gate refuses is known: it was
 // refused before under this key, it was let in meanwhile, or it is a copy of a
 // mail that was. A digest of "" is none.
 func (s State) KnowsRefused(key, digest string) bool {
-	_, refused := s.Seen[refusal(key)]
+	_, refused := s.Seen[rejectionKey(key)]
 	_, copied := s.Seen[digest]
 	return refused || copied && digest != "" || s.Accepts(key)
 }

@@ -31,7 +31,7 @@ func (e RelayAsked) apply(m *machine) {
 	}
 	m.remember(e.Key)
 	text := relayed(e.Text)
-	why := m.notRelayed(e.From, text)
+	why := m.whyNotRelayed(e.From, text)
 	if why != "" {
 		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "relay", Reason: "not passed on: " + why})
 		return
@@ -53,8 +53,8 @@ func (e RelayAsked) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// notRelayed says why a request is not honoured; "" if it is.
-func (m *machine) notRelayed(from, text string) string {
+// whyNotRelayed says why a request is not honoured; "" if it is.
+func (m *machine) whyNotRelayed(from, text string) string {
 	lately := 0
 	for _, r := range m.Relays {
 		if r.From == from {

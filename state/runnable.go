@@ -7,14 +7,14 @@ import (
 
 // runnable says whether nothing holds this message back.
 func (s State) runnable(msg Message, p Policy, now time.Time) bool {
-	return p.Turns && s.free(now) && msg.waits(now) && s.Tier(p, now).runs(msg)
+	return p.Turns && s.turnsAllowed(now) && msg.isDue(now) && s.Tier(p, now).allows(msg)
 }
 
-// free says whether turns may run at all.
-func (s State) free(now time.Time) bool { return !s.Halted() && !now.Before(s.CooldownUntil) }
+// turnsAllowed says whether turns may run at all.
+func (s State) turnsAllowed(now time.Time) bool { return !s.Halted() && !now.Before(s.CooldownUntil) }
 
-// waits says whether the message could have its turn at now.
-func (msg Message) waits(now time.Time) bool {
+// isDue says whether the message could have its turn at now.
+func (msg Message) isDue(now time.Time) bool {
 	return msg.Status == Queued || msg.Status == Deferred && !now.Before(msg.NextRetryAt)
 }
 
@@ -22,20 +22,20 @@ func (msg Message) waits(now time.Time) bool {
 // a suspended turn that has nothing left to wait for.
 func (s State) CanRun(p Policy, now time.Time) bool {
 	if s.Turn.Status == HeadIdle {
-		return s.next(p, now) >= 0
+		return s.nextMessage(p, now) >= 0
 	}
-	return p.Turns && s.free(now) && s.Turn.ready() && s.affords(p, now)
+	return p.Turns && s.turnsAllowed(now) && s.Turn.ready() && s.affords(p, now)
 }
 
 // affords says whether the tier lets the active turn go on.
 func (s State) affords(p Policy, now time.Time) bool {
 	msg, _ := s.Find(s.Turn.Key)
-	return s.Tier(p, now).runs(msg)
+	return s.Tier(p, now).allows(msg)
 }
 
-// next is the inbox index of the message that runs next: of those that can,
+// nextMessage is the inbox index of the message that runs next: of those that can,
 // the one that arrived first; -1 when there is none.
-func (s State) next(p Policy, now time.Time) int {
+func (s State) nextMessage(p Policy, now time.Time) int {
 	return slices.IndexFunc(s.Inbox, func(msg Message) bool { return s.runnable(msg, p, now) })
 }
 

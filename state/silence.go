@@ -2,9 +2,9 @@ package state
 
 import "time"
 
-// lookPatience: after this long without one good look at the mail, silence is
+// unreadPatience: after this long without one good look at the mail, silence is
 // believed and the phase falls to IDLE, without a mail.
-const lookPatience = 30 * time.Minute
+const unreadPatience = 30 * time.Minute
 
 // Polled ends the observation of one cycle. Only here timers are looked at.
 // Again: in a further round of the same poll, which tries no credential twice.
@@ -12,17 +12,17 @@ type Polled struct{ Again bool }
 
 // apply ends an observation: the timers are looked at, and the next poll set.
 func (Polled) apply(m *machine) {
-	if !m.looksBlind() {
+	if !m.mailUnread() {
 		m.LastLook = m.now
 	}
 	m.silence()
-	m.leftSending()
+	m.interruptedSends()
 	m.schedule()
 }
 
-// looksBlind says whether the operator could have written unseen: silence
+// mailUnread says whether the operator could have written unseen: silence
 // counts only after a good look of this very step.
-func (m *machine) looksBlind() bool { return m.policy.HasMail && !m.mailLooked }
+func (m *machine) mailUnread() bool { return m.policy.HasMail && !m.mailRead }
 
 // silence ends PREP and ACTIVE when nothing was heard for their span. It
 // counts only where it could be observed, and never while there is work.
@@ -31,8 +31,8 @@ func (m *machine) silence() {
 	if !ok || m.now.Before(deadline) || m.hasWork() {
 		return
 	}
-	if m.looksBlind() {
-		if m.now.Sub(latest(m.LastLook, m.PhaseSince)) >= lookPatience {
+	if m.mailUnread() {
+		if m.now.Sub(latest(m.LastLook, m.PhaseSince)) >= unreadPatience {
 			m.goIdle("silence could not be observed", false)
 		}
 		return

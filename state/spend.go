@@ -132,8 +132,8 @@ func account(in []Account, period string) Micros {
 	return 0
 }
 
-// enter books cost for a period.
-func enter(in []Account, period string, cost Micros, kept int) []Account {
+// charge books cost for a period.
+func charge(in []Account, period string, cost Micros, kept int) []Account {
 	i := slices.IndexFunc(in, func(a Account) bool { return a.Period == period })
 	a := Account{Period: period}
 	if i >= 0 {
@@ -196,8 +196,8 @@ func (sp Spending) bounded() (_ Spending, odd string) {
 // book enters what a spending's line says, now or when the state is rebuilt.
 func (m *machine) book(l Line) {
 	p, sp := &m.Purse, l.Spending
-	p.Days = enter(p.Days, l.Day, sp.Cost, daysKept)
-	p.Months = enter(p.Months, month(l.Day), sp.Cost, monthsKept)
+	p.Days = charge(p.Days, l.Day, sp.Cost, daysKept)
+	p.Months = charge(p.Months, month(l.Day), sp.Cost, monthsKept)
 	p.Total = p.Total.plus(sp.Cost)
 	p.Counted = append(p.Counted, sp.ID)
 	p.Counted = slices.Delete(p.Counted, 0, max(0, len(p.Counted)-countedKept))

@@ -29,8 +29,8 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.age()
 	m.prune()
 	m.openCredit()
-	m.tellTier() // another day, or another budget: what follows happens in it
-	if begins(events) {
+	m.recordTier() // another day, or another budget: what follows happens in it
+	if startsCycle(events) {
 		m.beginCycle()
 	}
 	m.expireChallenges()
@@ -39,21 +39,21 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	}
 	m.resumeLate()
 	m.expire()
-	m.tellOutages()
+	m.reportOutages()
 	m.reroute()
 	m.stillWorking()
-	m.tellTier()
+	m.recordTier()
 	m.LastStep = m.now
-	m.tellHead(s.Turn)
+	m.recordHead(s.Turn)
 	if n := len(m.Lines); n > 0 {
 		m.Lines[n-1].Last = true
 	}
 	return m.State
 }
 
-// tellHead puts the turn head, and its message's row, on the last line of a step
+// recordHead puts the turn head, and its message's row, on the last line of a step
 // that changed the head, so that both can be had from the history.
-func (m *machine) tellHead(before Head) {
+func (m *machine) recordHead(before Head) {
 	if len(m.Lines) == 0 || reflect.DeepEqual(before, m.Turn) {
 		return
 	}
@@ -70,9 +70,9 @@ func (m *machine) tellHead(before Head) {
 // machine is one Step under way.
 type machine struct {
 	State
-	policy     Policy
-	now        time.Time
-	mailLooked bool // mail was read to its end in this step
+	policy   Policy
+	now      time.Time
+	mailRead bool // mail was read to its end in this step
 }
 
 // mint makes an id that no other mint of this agent gives, restored backups

@@ -113,8 +113,8 @@ func TestRefusalsAreCapped(t *testing.T) {
 		s = Step(s, append(events, Polled{}), testPolicy(), now)
 	}
 	s = Step(s, []Event{Polled{}}, testPolicy(), now)
-	if len(s.Seen) != mostRefusals || s.Quarantined != 4000 {
-		t.Errorf("%d keys are remembered of %d refusals, want %d", len(s.Seen), s.Quarantined, mostRefusals)
+	if len(s.Seen) != mostRejections || s.Quarantined != 4000 {
+		t.Errorf("%d keys are remembered of %d refusals, want %d", len(s.Seen), s.Quarantined, mostRejections)
 	}
 	if !s.KnowsRefused("k19.199", "") || s.KnowsRefused("k0.0", "") {
 		t.Error("the youngest are not the ones that are remembered")

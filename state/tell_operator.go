@@ -2,12 +2,12 @@ package state
 
 import "slices"
 
-// say tells the operator by the way that is open (DESIGN 10): a mail, unless
+// tellOperator tells the operator by the way that is open (DESIGN 10): a mail, unless
 // sending mail is what fails, else a peer is asked to mail him; see
 // docs/decisions/0013. Where no way is open it waits in the outbox for one. The
 // result is the effect's id, "" where there is none.
-func (m *machine) say(e Effect) (id string) {
-	w, ok := m.way(e.Tried)
+func (m *machine) tellOperator(e Effect) (id string) {
+	w, ok := m.bestRoute(e.Tried)
 	if !ok {
 		return ""
 	}
@@ -16,29 +16,29 @@ func (m *machine) say(e Effect) (id string) {
 	return m.queue(e)
 }
 
-// way is how a word goes to the operator.
-type way struct {
+// route is how a word goes to the operator.
+type route struct {
 	kind    EffectKind
 	channel Channel
 	to      string
 }
 
-// way finds the best way beside those to whom it was tried in vain.
-func (m *machine) way(tried []string) (way, bool) {
-	var ways []way
+// bestRoute finds the best way beside those to whom it was tried in vain.
+func (m *machine) bestRoute(tried []string) (route, bool) {
+	var routes []route
 	if m.policy.HasMail && !slices.Contains(tried, m.policy.Operator) {
-		ways = append(ways, way{Notice, ByMail, m.policy.Operator})
+		routes = append(routes, route{Notice, ByMail, m.policy.Operator})
 	}
 	for _, peer := range m.peers() {
 		if !slices.Contains(tried, peer) {
-			ways = append(ways, way{Relay, ByMesh, peer})
+			routes = append(routes, route{Relay, ByMesh, peer})
 		}
 	}
-	if !m.policy.Notices || len(ways) == 0 {
-		return way{}, false
+	if !m.policy.Notices || len(routes) == 0 {
+		return route{}, false
 	}
-	open := slices.IndexFunc(ways, func(w way) bool { return !m.Fails(w.channel.credential()) })
-	return ways[max(open, 0)], true
+	open := slices.IndexFunc(routes, func(w route) bool { return !m.Fails(w.channel.credential()) })
+	return routes[max(open, 0)], true
 }
 
 // peers are those who may be asked to mail the operator, never ourselves.
@@ -65,35 +65,35 @@ func (e Effect) isWord() bool {
 // another by now.
 func (m *machine) reroute() {
 	for _, row := range slices.Clone(m.Outbox) {
-		if !row.isWord() || !row.untouched() {
+		if !row.isWord() || !row.neverSent() {
 			continue
 		}
-		w, ok := m.way(row.Tried)
+		w, ok := m.bestRoute(row.Tried)
 		if !ok || w.channel == row.Channel || m.Fails(w.channel.credential()) {
 			continue
 		}
 		i, _ := m.row(row.ID)
-		m.strike(i, withdrawn, "another way is open")
-		m.retell(row.ID, m.say(row.again()))
+		m.endEffect(i, withdrawn, "another way is open")
+		m.renotify(row.ID, m.tellOperator(row.unrouted()))
 	}
 }
 
-// again is a word as it was before it had a way.
-func (e Effect) again() Effect {
+// unrouted is a word as it was before it had a way.
+func (e Effect) unrouted() Effect {
 	return Effect{Text: e.Text, Thread: e.Thread, Credential: e.Credential, Tried: e.Tried}
 }
 
-// fallOver sends a word on to the next who may be asked, where the one it went
+// tryNextRoute sends a word on to the next who may be asked, where the one it went
 // to is refused. ok is false when there is none.
-func (m *machine) fallOver(row Effect) (ok bool) {
-	next := row.again()
+func (m *machine) tryNextRoute(row Effect) (ok bool) {
+	next := row.unrouted()
 	next.Tried = append(slices.Clone(row.Tried), row.To)
-	if _, ok := m.way(next.Tried); !ok {
+	if _, ok := m.bestRoute(next.Tried); !ok {
 		return false
 	}
 	i, _ := m.row(row.ID)
-	m.strike(i, "refused", row.Reason)
-	m.retell(row.ID, m.say(next))
+	m.endEffect(i, "refused", row.Reason)
+	m.renotify(row.ID, m.tellOperator(next))
 	return true
 }
 
@@ -104,7 +104,7 @@ type Online struct{ Handles []string }
 // apply takes requests to relay from peers who are away to one who is there.
 func (e Online) apply(m *machine) {
 	for _, row := range slices.Clone(m.Outbox) {
-		if row.Kind != Relay || !row.untouched() || slices.Contains(e.Handles, row.To) {
+		if row.Kind != Relay || !row.neverSent() || slices.Contains(e.Handles, row.To) {
 			continue
 		}
 		i := slices.IndexFunc(m.peers(), func(p string) bool {
@@ -113,10 +113,10 @@ func (e Online) apply(m *machine) {
 		if i < 0 {
 			continue
 		}
-		there := row.again()
+		there := row.unrouted()
 		there.Kind, there.Channel, there.To = Relay, ByMesh, m.peers()[i]
 		at, _ := m.row(row.ID)
-		m.strike(at, withdrawn, "@"+row.To+" is not online")
-		m.retell(row.ID, m.queue(there))
+		m.endEffect(at, withdrawn, "@"+row.To+" is not online")
+		m.renotify(row.ID, m.queue(there))
 	}
 }

@@ -117,8 +117,8 @@ func (s State) Tier(p Policy, now time.Time) Tier {
 	return TierNormal
 }
 
-// runs says whether a message gets a turn in this tier.
-func (t Tier) runs(msg Message) bool {
+// allows says whether a message gets a turn in this tier.
+func (t Tier) allows(msg Message) bool {
 	switch t {
 	case TierDead:
 		return false
@@ -128,9 +128,9 @@ func (t Tier) runs(msg Message) bool {
 	return true
 }
 
-// tellTier puts a change of the tier into the history. Each death is told the
+// recordTier puts a change of the tier into the history. Each death is told the
 // operator once, though the clock jump to and fro over it.
-func (m *machine) tellTier() {
+func (m *machine) recordTier() {
 	tier := m.State.Tier(m.policy, m.now)
 	before := m.Purse.Tier
 	if before == "" {

@@ -24,7 +24,7 @@ func (e Claimed) apply(m *machine) {
 	}
 	policy := m.policy
 	policy.Turns = policy.Turns || e.Pull
-	i := m.next(policy, m.now)
+	i := m.nextMessage(policy, m.now)
 	if i < 0 {
 		return
 	}
@@ -105,11 +105,11 @@ func (e Ended) apply(m *machine) {
 		m.queue(*e.Reply)
 	}
 	if ok {
-		m.answered(m.Inbox[i], e.Reply)
+		m.recordReply(m.Inbox[i], e.Reply)
 		m.Inbox = slices.Delete(m.Inbox, i, i+1)
 	}
 	m.Turn = Head{Status: HeadIdle}
-	m.goOnWith(e.Session, e.Epoch)
+	m.keepSession(e.Session, e.Epoch)
 	m.countOutcome(e.Outcome)
 	if len(m.Inbox) == 0 && !m.Asleep {
 		m.Asleep = true
@@ -124,9 +124,9 @@ func (e Ended) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// goOnWith notes the session that the next turn continues. One that began
+// keepSession notes the session that the next turn continues. One that began
 // before a reset, or that ends in IDLE, holds what is to be forgotten.
-func (m *machine) goOnWith(s Session, epoch uint64) {
+func (m *machine) keepSession(s Session, epoch uint64) {
 	if epoch <= m.Reset.Epoch || m.Phase == IDLE {
 		s = Session{}
 	}
@@ -136,8 +136,8 @@ func (m *machine) goOnWith(s Session, epoch uint64) {
 	m.Session = s
 }
 
-// answered notes that a message has its answer.
-func (m *machine) answered(msg Message, reply *Effect) {
+// recordReply notes that a message has its answer.
+func (m *machine) recordReply(msg Message, reply *Effect) {
 	// The reply is about to leave, or is on the terminal: "going quiet" must
 	// not come on its heels.
 	if msg.Source == CLI || reply != nil && reply.Channel == ByMail {
@@ -181,7 +181,7 @@ func (e Reaped) apply(m *machine) {
 		return
 	}
 	m.turnLine("reaped", e.Reason)
-	m.release(Queued, time.Time{}, retryNote)
+	m.requeue(Queued, time.Time{}, retryNote)
 }
 
 // Redacted implements [Redactable].
@@ -214,10 +214,10 @@ func (e GivenBack) apply(m *machine) {
 		m.Inbox[i].Attempts = max(0, m.Inbox[i].Attempts-1)
 	}
 	if e.Wait > 0 {
-		m.release(Deferred, m.now.Add(min(e.Wait, longestDeferral)), "")
+		m.requeue(Deferred, m.now.Add(min(e.Wait, longestDeferral)), "")
 		return
 	}
-	m.release(Queued, time.Time{}, "")
+	m.requeue(Queued, time.Time{}, "")
 }
 
 // Redacted implements [Redactable].
@@ -226,8 +226,8 @@ func (e GivenBack) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// release lets the turn's message wait again, and the head go idle.
-func (m *machine) release(status Status, until time.Time, note string) {
+// requeue lets the turn's message wait again, and the head go idle.
+func (m *machine) requeue(status Status, until time.Time, note string) {
 	m.Epoch++
 	if i, ok := m.message(m.Turn.Key); ok {
 		msg := &m.Inbox[i]
