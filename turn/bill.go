@@ -3,6 +3,8 @@ package turn
 import (
 	"encoding/json"
 	"io"
+
+	"agentstateloop/internal/plain"
 )
 
 // Bill is what one attempt has cost, as its agent says.
@@ -30,7 +32,7 @@ func (k agent) add(b *Bill, e Event) {
 	switch e.Kind {
 	case SessionStart:
 		if e.Model != "" {
-			b.Model = head(clean(e.Model), maxModel)
+			b.Model = plain.Cut(clean(e.Model), maxModel)
 		}
 		if k.cumulative && validSession(e.Session) {
 			b.Meter = e.Session
@@ -54,7 +56,7 @@ func modelIn(argv []string) string {
 			model = argv[i+1]
 		}
 	}
-	return head(clean(model), maxModel)
+	return plain.Cut(clean(model), maxModel)
 }
 
 // ReplayBill is the bill of the attempt in dir as its events.jsonl tells it, for an

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"agentstateloop/internal/plain"
 )
 
 const eventsName = "events.jsonl"
@@ -68,7 +70,7 @@ func (l *eventLog) event(at time.Time, e Event) {
 		l.dropped++
 		return
 	}
-	e.Text = head(e.Text, maxEventText)
+	e.Text = plain.Cut(e.Text, maxEventText)
 	l.line(eventLine{at.UTC(), e})
 }
 

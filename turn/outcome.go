@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"agentstateloop/internal/plain"
 )
 
 // maxReason bounds, in bytes, what an agent says in Result.Reason.
@@ -73,12 +75,12 @@ func (s *supervisor) decideStatus(res *Result, child Process) {
 	case child.Error != "":
 		res.Status, res.Reason = Failed, "the command cannot be started: "+child.Error
 	case done != nil && done.Failed:
-		res.Status, res.Reason = Failed, head(clean(done.Text), maxReason)
+		res.Status, res.Reason = Failed, plain.Cut(clean(done.Text), maxReason)
 		if res.Reason == "" {
 			res.Reason = "the agent reported a failure without a reason"
 		}
 	case done != nil && done.Cut != "":
-		res.Status, res.Reason = Partial, head(clean(done.Cut), maxReason)
+		res.Status, res.Reason = Partial, plain.Cut(clean(done.Cut), maxReason)
 	case done != nil:
 		res.Status = Success
 		if res.Exit == ExitError {
@@ -122,7 +124,7 @@ func (s *supervisor) takeAnswer(res *Result) {
 	truncated, why := o.answer.truncated(), o.answer.err
 	text, file := o.answer.close()
 	if file != "" {
-		text = string(wholeRunes([]byte(text)))
+		text = string(plain.TrimPartial([]byte(text)))
 	}
 	res.Text, res.TextFile = clean(text), file
 	switch {
@@ -189,7 +191,7 @@ func firstMatch(text string, pattern *regexp.Regexp) string {
 	}
 	for line := range strings.Lines(text) {
 		if pattern.MatchString(line) {
-			return head(strings.TrimSpace(line), maxLastLine)
+			return plain.Cut(strings.TrimSpace(line), maxLastLine)
 		}
 	}
 	return ""

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"agentstateloop/internal/plain"
 )
 
 // maxReplay is how much of an events.jsonl Said reads; its writer stops
@@ -29,9 +31,9 @@ func ReplayOutput(dir string) string {
 	var s outputReplay
 	readLines(io.LimitReader(f, maxReplay), s.read, func(Event) {})
 	if s.answer != "" {
-		return head(clean(s.answer), DefaultMaxText)
+		return plain.Cut(clean(s.answer), DefaultMaxText)
 	}
-	return head(clean(s.text.String()), DefaultMaxText)
+	return plain.Cut(clean(s.text.String()), DefaultMaxText)
 }
 
 // openEvents opens the events.jsonl of an attempt. The agent may have put

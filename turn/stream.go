@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf8"
+
+	"agentstateloop/internal/plain"
 )
 
 // maxLine is the longest line of a stream that is read as JSON.
@@ -25,7 +26,7 @@ func readText(r io.Reader, emit func(Event)) {
 		n, err := r.Read(buf[held:])
 		text := buf[:held+n]
 		if err == nil {
-			text = wholeRunes(text)
+			text = plain.TrimPartial(text)
 		}
 		if len(text) > 0 {
 			emit(Event{Kind: TextDelta, Text: string(text)})
@@ -35,19 +36,6 @@ func readText(r io.Reader, emit func(Event)) {
 			return
 		}
 	}
-}
-
-// wholeRunes leaves out a character at the end that is not all there.
-func wholeRunes(b []byte) []byte {
-	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax+1); i-- {
-		if utf8.RuneStart(b[i]) {
-			if !utf8.FullRune(b[i:]) {
-				return b[:i]
-			}
-			break
-		}
-	}
-	return b
 }
 
 // readLines gives the events of a stream of JSON lines until its end. A line
@@ -92,5 +80,5 @@ type parser func(line []byte) []Event
 
 // unknown is the event for a line, or a part of one, that was not understood.
 func unknown(line []byte) []Event {
-	return []Event{{Kind: Unknown, Text: head(clean(string(line[:min(len(line), maxUnknown)])), maxUnknown)}}
+	return []Event{{Kind: Unknown, Text: plain.Cut(clean(string(line[:min(len(line), maxUnknown)])), maxUnknown)}}
 }

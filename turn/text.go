@@ -2,35 +2,18 @@ package turn
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"agentstateloop/internal/plain"
 )
 
 // maxLastLine bounds, in bytes, a line that is quoted in a reason.
 const maxLastLine = 300
 
-// clean makes text fit for a mail and a terminal: valid UTF-8, with no control
-// characters but line feed and tab, and no white space around it.
+// clean makes text fit for a mail and a terminal: lines of plain.Text with no
+// white space around them. A carriage return alone, as progress bars print it,
+// does not begin a line.
 func clean(text string) string {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, text)
-	return strings.TrimSpace(text)
-}
-
-// head returns the beginning of s: at most n bytes, without a partial character.
-func head(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	return strings.TrimSpace(plain.Text(strings.ReplaceAll(text, "\r", "")))
 }
 
 // tail keeps the last bytes written to it.
@@ -50,5 +33,5 @@ func (t *tail) String() string { return clean(string(t.buf)) }
 // lastLine returns the last line of s, truncated to maxLastLine.
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
-	return head(s[strings.LastIndexByte(s, '\n')+1:], maxLastLine)
+	return plain.Cut(s[strings.LastIndexByte(s, '\n')+1:], maxLastLine)
 }

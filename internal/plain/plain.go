@@ -62,6 +62,20 @@ func Cut(s string, n int) string {
 	return s[:n]
 }
 
+// TrimPartial returns b without the beginning of a character at its end whose
+// rest is missing.
+func TrimPartial(b []byte) []byte {
+	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax+1); i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
+}
+
 // Shorten returns s if it has at most n characters, and else its first n
 // characters and an ellipsis.
 func Shorten(s string, n int) string {

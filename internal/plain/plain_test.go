@@ -55,3 +55,14 @@ func TestCutAndShorten(t *testing.T) {
 		}
 	}
 }
+
+func TestTrimPartial(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "a": "a", "ä": "ä", "aä": "aä", "a\xc3": "a", "\xc3": "", "€": "€",
+		"a\xe2\x82": "a", "a\xf0\x9f\x98": "a", "a\x80\x80\x80\x80": "a\x80\x80\x80\x80", "\xff": "\xff",
+	} {
+		if got := string(plain.TrimPartial([]byte(in))); got != want {
+			t.Errorf("TrimPartial(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

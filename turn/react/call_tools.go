@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/turn"
 )
 
@@ -58,7 +59,7 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	if err != nil {
 		text = err.Error()
 	}
-	s.Text = capped(strings.ReplaceAll(text, "\x00", "\uFFFD")) // which some APIs refuse, and with it the rest of the turn
+	s.Text = truncated(strings.ReplaceAll(text, "\x00", "\uFFFD"), maxResult) // which some APIs refuse, and with it the rest of the turn
 	s.Text += l.repeatWarning(c)
 	if err := l.keep(s); err != nil {
 		return err
@@ -87,7 +88,7 @@ func (l *Loop) findTool(c Call) (tool Tool, why string) {
 			continue
 		}
 		if !c.valid() {
-			return t, "the arguments are no JSON object. You wrote: " + string(wholeRunes([]byte(c.Args[:min(len(c.Args), 1000)])))
+			return t, "the arguments are no JSON object. You wrote: " + plain.Cut(c.Args, 1000)
 		}
 		return t, ""
 	}

@@ -124,7 +124,7 @@ func transcript(messages []Message, room int) string {
 		var b strings.Builder
 		part := func(who, text string) {
 			if len(text) > most {
-				text = fmt.Sprintf("%s\n[cut: %d bytes more]", wholeRunes([]byte(text[:most])), len(text)-most)
+				text = truncated(text, most)
 			}
 			fmt.Fprintf(&b, "## %s\n%s\n\n", who, text)
 		}

@@ -2,7 +2,6 @@ package react
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -108,7 +107,7 @@ func (t *conversation) answered(a Answer) {
 		return // no API takes an empty message
 	}
 	t.blanks = 0
-	m := Message{Model: true, Text: shortened(a.Text)}
+	m := Message{Model: true, Text: truncated(a.Text, maxAnswerRepeated)}
 	for _, c := range a.Calls {
 		c.Name = sendable(c.Name)
 		m.Calls = append(m.Calls, c)
@@ -151,13 +150,6 @@ const bytesPerToken = 3
 // maxAnswerRepeated is how much of an answer beside calls is sent back, in bytes. All
 // of it is in the steps.
 const maxAnswerRepeated = 64 << 10
-
-func shortened(text string) string {
-	if len(text) <= maxAnswerRepeated {
-		return text
-	}
-	return fmt.Sprintf("%s\n[cut: %d bytes more]", wholeRunes([]byte(text[:maxAnswerRepeated])), len(text)-maxAnswerRepeated)
-}
 
 // sendable makes the name of a tool that there is not one that the APIs take.
 func sendable(name string) string {

@@ -138,7 +138,7 @@ func (e Effects) search(ctx context.Context, a searchArgs) (string, error) {
 	if err == nil && found == "" {
 		return "nothing was found", nil
 	}
-	return capped(found), err
+	return truncated(found, maxResult), err
 }
 
 // minutes is a model's number of minutes; 0 is def, where there is one.

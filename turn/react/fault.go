@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agentstateloop/internal/plain"
 )
 
 // Fault is an answer of an API that is none.
@@ -211,7 +213,7 @@ func (w *httpClient) clean(text string) string {
 	}
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
 	if len(text) > maxFaultText {
-		return string(wholeRunes([]byte(text[:maxFaultText]))) + "…"
+		return plain.Cut(text, maxFaultText) + "…"
 	}
 	return text
 }

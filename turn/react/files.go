@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"agentstateloop/internal/plain"
 )
 
 // Folders are the folders that a model may see, as absolute paths: it reads in
@@ -71,7 +73,7 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 	}
 	end := a.Offset + int64(len(data))
 	if end < info.Size() {
-		data = wholeRunes(data)
+		data = plain.TrimPartial(data)
 		end = a.Offset + int64(len(data))
 	}
 	if !utf8.Valid(data) {
@@ -81,20 +83,6 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 		return fmt.Sprintf("%s\n[%d of %d bytes: go on with offset %d]", data, end, info.Size(), end), nil
 	}
 	return string(data), nil
-}
-
-// wholeRunes leaves out a character that was cut at the end.
-func wholeRunes(data []byte) []byte {
-	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
-		last := data[len(data)-i:]
-		if utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				return data[:len(data)-i]
-			}
-			break
-		}
-	}
-	return data
 }
 
 type writeArgs struct {

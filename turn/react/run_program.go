@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"agentstateloop/internal/plain"
 )
 
 // runProgram starts a program for the model and gives what it printed. It ends within
@@ -68,7 +70,7 @@ func (b *headBuffer) Write(p []byte) (int, error) {
 func (b *headBuffer) String() string {
 	text := b.text.String()
 	if b.dropped > 0 {
-		text = fmt.Sprintf("%s\n[cut: %d bytes more]", wholeRunes([]byte(text)), b.dropped)
+		text = fmt.Sprintf("%s\n[truncated: %d bytes more]", plain.TrimPartial([]byte(text)), b.dropped)
 	}
 	return strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\n")
 }

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"agentstateloop/internal/plain"
 )
 
 // Tool is something that the model may call.
@@ -114,16 +115,14 @@ func checked(name, description string, schema *jsonschema.Schema, run func(conte
 // maxResult bounds, in bytes, what one call tells the model.
 const maxResult = 64 << 10
 
-// capped cuts a result at a whole character, and says so.
-func capped(text string) string {
-	if len(text) <= maxResult {
+// truncated returns text, or its first n bytes with a note of how much is
+// missing.
+func truncated(text string, n int) string {
+	kept := plain.Cut(text, n)
+	if len(kept) == len(text) {
 		return text
 	}
-	cut := maxResult
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s\n[cut: %d bytes more]", text[:cut], len(text)-cut)
+	return fmt.Sprintf("%s\n[truncated: %d bytes more]", kept, len(text)-len(kept))
 }
 
 // toolList collects tools that are made one by one.
