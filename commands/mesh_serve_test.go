@@ -75,7 +75,7 @@ func TestMeshServe(t *testing.T) {
 	}
 
 	second := start(t, args...)
-	if code := <-second.code; code != exitError || !strings.Contains(second.erred.String(), "another mesh serves") {
+	if code := <-second.code; code != exitError || !strings.Contains(second.erred.String(), "another mesh is already running") {
 		t.Errorf("a second server: exit %d, %s", code, second.erred)
 	}
 	server.end(t)

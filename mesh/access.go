@@ -11,24 +11,25 @@ import (
 	"agentstateloop/state"
 )
 
-// access says who may make a call.
+// access is the proof that a call demands of its caller.
 type access int
 
 const (
-	anyone access = iota // who passes admit
-	known                // a token, or an open mesh's loopback
-	owner                // known, and where the {handle} has a token, that one
+	anyone access = iota // no proof
+	known                // a token, or loopback on an open mesh
+	owner                // as known; the token of {handle} if it has one
 )
 
-// CheckBrowser refuses what a browser sends for a web page (DESIGN 8): a name that was
-// rebound to loopback shows in Host, a cross-site request in Origin. hosts are
-// names that may be asked for beside localhost and the loopback addresses.
+// CheckBrowser returns an error for a request that a browser sends on behalf of
+// a web page (docs/design.md, "The mesh"). Host shows a name that was rebound to
+// loopback, and Origin shows a cross-site request. hosts are the names allowed
+// in Host besides localhost and the loopback addresses.
 func CheckBrowser(r *http.Request, hosts ...string) error {
 	if r.Header.Get("Origin") != "" {
-		return refuse(http.StatusForbidden, "the mesh takes no requests of web pages (Origin)")
+		return refuse(http.StatusForbidden, "requests from web pages are not allowed (Origin)")
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "none" {
-		return refuse(http.StatusForbidden, "the mesh takes no requests of web pages (Sec-Fetch-Site)")
+		return refuse(http.StatusForbidden, "requests from web pages are not allowed (Sec-Fetch-Site)")
 	}
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -41,47 +42,47 @@ func CheckBrowser(r *http.Request, hosts ...string) error {
 	if host == "localhost" || slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
 		return nil
 	}
-	return refuse(http.StatusMisdirectedRequest, "not reached under that Host; use 127.0.0.1")
+	return refuse(http.StatusMisdirectedRequest, "this Host is not allowed; use 127.0.0.1")
 }
 
-// authenticate says who calls: the handle a token proves, "" for an unproven
-// caller whom the call admits. A token that proves nothing is refused even
-// where none is needed, so that its owner learns of it.
+// authenticate returns the handle that the caller's token proves, or "" for an
+// unproven caller if the call allows one. An unknown token is refused even where
+// no token is needed: its owner has to learn that it is wrong.
 func (s *Server) authenticate(r *http.Request, a access) (caller string, err error) {
 	handle := r.PathValue("handle")
 	if handle != "" && !state.ValidHandle(handle) {
-		return "", refuse(http.StatusBadRequest, "not a handle; want [a-z0-9][a-z0-9-]{0,31}")
+		return "", refuse(http.StatusBadRequest, "invalid handle: use [a-z0-9][a-z0-9-]{0,31}")
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, token, _ := strings.Cut(header, " ")
 		caller = s.tokens[sha256.Sum256([]byte(strings.TrimSpace(token)))]
 		if !strings.EqualFold(scheme, "Bearer") || caller == "" {
-			return "", refuse(http.StatusUnauthorized, "the token is not one of this mesh")
+			return "", refuse(http.StatusUnauthorized, "this mesh does not accept the token")
 		}
 	}
 	switch {
 	case caller == "" && a != anyone && !s.allowsUnproven(r):
-		return "", refuse(http.StatusUnauthorized, "this call needs a bearer token")
+		return "", refuse(http.StatusUnauthorized, "this call requires a bearer token")
 	case a == owner && caller != handle && (caller != "" || s.options.Tokens[handle] != ""):
-		return "", refuse(http.StatusForbidden, "only the token of %s may do this", handle)
+		return "", refuse(http.StatusForbidden, "this call requires the token of %s", handle)
 	}
 	return caller, nil
 }
 
-// allowsUnproven says whether r may come without a token.
+// allowsUnproven reports whether r needs no token.
 func (s *Server) allowsUnproven(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	return s.options.Open && err == nil && from.Addr().Unmap().IsLoopback()
 }
 
-// resolveSender settles who a message or nudge is from: what the token proves, else
-// what an open mesh is told.
+// resolveSender returns the sender of a message or nudge: the handle that the
+// token proves, or else the claimed one.
 func resolveSender(caller, claimed string) (from string, err error) {
 	switch {
 	case caller == "" && !state.ValidHandle(claimed):
-		return "", refuse(http.StatusBadRequest, "from is not a handle; want [a-z0-9][a-z0-9-]{0,31}")
+		return "", refuse(http.StatusBadRequest, "from is not a valid handle: use [a-z0-9][a-z0-9-]{0,31}")
 	case caller != "" && claimed != "" && claimed != caller:
-		return "", refuse(http.StatusForbidden, "the token does not prove this from")
+		return "", refuse(http.StatusForbidden, "the token belongs to another handle than from")
 	case caller != "":
 		return caller, nil
 	default:
@@ -89,11 +90,11 @@ func resolveSender(caller, claimed string) (from string, err error) {
 	}
 }
 
-// checkRecipient refuses handles nobody reads: those that have no token on a mesh
-// that needs one.
+// checkRecipient returns an error for a handle whose mailbox nobody can read: one
+// without a token, on a mesh that is not open.
 func (s *Server) checkRecipient(handle string) error {
 	if !state.ValidHandle(handle) {
-		return refuse(http.StatusBadRequest, "to is not a handle; want [a-z0-9][a-z0-9-]{0,31}")
+		return refuse(http.StatusBadRequest, "to is not a valid handle: use [a-z0-9][a-z0-9-]{0,31}")
 	}
 	if s.options.Tokens[handle] == "" && !s.options.Open {
 		return refuse(http.StatusNotFound, "unknown handle %s", handle)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// --open: loopback needs no token, what it says is unproven, and a handle that
-// has a token keeps its mailbox.
+// With --open, loopback needs no token and its messages are unproven. The
+// mailbox of a handle that has a token stays closed.
 func TestOpen(t *testing.T) {
 	s, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	script := &Client{URL: url, Handle: "script", Timeout: 20 * time.Second}
@@ -32,13 +32,13 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s's mailbox is open", c.Handle)
 		}
 	}
-	// The unproven goulard's id is no obstacle to the proven one's.
+	// The id of an unproven goulard does not block the proven one's.
 	for _, token := range []string{"", "tg"} {
 		if resp, _ := rawCall(t, "POST", url+"/message", token, `{"id":"r","from":"goulard","to":"script","message":"x"}`); resp.StatusCode != http.StatusAccepted {
 			t.Errorf("token %q: %d", token, resp.StatusCode)
 		}
 	}
-	// From elsewhere than loopback there is no open door.
+	// Any other address than loopback needs a token.
 	r := httptest.NewRequest("POST", "http://127.0.0.1/message", strings.NewReader(`{"from":"a","to":"b","message":"x"}`))
 	w := httptest.NewRecorder()
 	if s.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
@@ -46,7 +46,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Web pages get nothing: not under a rebound name, not across sites.
+// Web pages are refused, under a rebound name and across sites.
 func TestBrowsersAreRefused(t *testing.T) {
 	_, url := startServer(t, Options{Open: true, Hosts: []string{"mesh.example"}})
 	for _, tt := range []struct {

@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// Client is one agent's side of a mesh. Make one for each cycle: Token is
-// asked before the first call and its answer kept until the mesh refuses it.
-// The methods may be called side by side.
+// Client is one agent's side of a mesh. Make one for each cycle: it calls Token
+// before the first request, and keeps the token until the mesh refuses it. The
+// methods may be called concurrently.
 //
-// Every method makes one request and follows no redirect. A mesh that is down,
-// slow, or answers anything but the profile is an *Error, within Timeout and
-// some 4 MiB of memory. A token that cannot be read or is refused (401, 403)
-// is a *state.CredentialError named "mesh" (DESIGN 10).
+// Every method makes one request and follows no redirect. It returns an *Error
+// if the mesh is down, slow, or answers outside the profile, within Timeout and
+// some 4 MiB of memory. It returns a *state.CredentialError named "mesh" if the
+// token cannot be read or is refused (401, 403).
 type Client struct {
 	URL    string // http://127.0.0.1:8801
-	Handle string // ours
+	Handle string // of this agent
 
-	// Token gives the bearer token; nil or "" sends none. Its error must not
-	// hold the token; ours never do.
+	// Token returns the bearer token; if it is nil or returns "", none is sent.
+	// Its error must not contain the token. Our errors never do.
 	Token func(context.Context) (string, error)
 
-	Timeout time.Duration // of one call, beside the wait asked for; 0: 30 s
-	Paths   Paths         // where another mesh keeps its calls; zero: the profile's
+	Timeout time.Duration // of one call, in addition to its wait; 0: 30 s
+	Paths   Paths         // the paths of another mesh; zero: those of the profile
 
 	mu    sync.Mutex
-	token string // the last one read, until it is refused
+	token string // the last one read, until the mesh refuses it
 	http  *http.Client
 }
 
-// Paths says under which paths a mesh has its calls (DESIGN 8); an empty one
-// stands for the profile's, named behind it. Handles and ids are appended.
+// Paths holds the path of each call of a mesh. An empty field stands for the
+// path of the profile, given in its comment. Handles and ids are appended.
 type Paths struct {
 	Message  string // /message
 	Mailbox  string // /mailbox
@@ -47,9 +47,9 @@ type Paths struct {
 	Go       string // /resume
 }
 
-// Mailbox looks into our mailbox and consumes nothing. With a wait above zero
-// an empty mailbox is answered when something arrives, HALT changes, or the
-// wait is over; the mesh may shorten it.
+// Mailbox returns the content of our mailbox and consumes nothing. With a wait
+// above zero, an empty mailbox is answered when something arrives, HALT changes
+// or the wait is over. The mesh may shorten the wait.
 func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (Mailbox, error) {
 	var box Mailbox
 	r := request{
@@ -67,9 +67,9 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (Mailbox, erro
 	return box, nil
 }
 
-// Ack takes a message or nudge out of our mailbox; one that is gone already is
-// no error. A message that came without an id cannot be acknowledged, only
-// recognised by its key: an empty id does nothing.
+// Ack removes a message or nudge from our mailbox. It is not an error if the
+// message is gone already. An empty id does nothing: a message without an id
+// cannot be acknowledged, only recognized by its key.
 func (c *Client) Ack(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
@@ -81,9 +81,9 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 	})
 }
 
-// Send posts m and returns the id the mesh knows it by. From defaults to our
-// handle. Give m an ID: sending it again then makes nothing new, so that a
-// Send whose answer was lost can be repeated.
+// Send posts m and returns its id on the mesh. From defaults to our handle. With
+// an ID in m, a Send whose answer was lost can be repeated: the mesh stores the
+// message once.
 func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	var answer struct {
 		ID string `json:"id"`
@@ -103,7 +103,7 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	return cmp.Or(answer.ID, m.ID), nil
 }
 
-// Nudge rings another agent, or ours. from defaults to our handle.
+// Nudge sends a nudge to an agent. from defaults to our handle.
 func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	return c.do(ctx, request{
 		op: "nudge " + foreignLine(handle), method: http.MethodPost,
@@ -113,7 +113,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	})
 }
 
-// Register publishes our presence; p.Handle and p.SeenAt are not sent.
+// Register publishes our presence. It does not send p.Handle and p.SeenAt.
 func (c *Client) Register(ctx context.Context, p Presence) error {
 	p.Handle, p.SeenAt = "", time.Time{}
 	return c.do(ctx, request{
@@ -124,7 +124,7 @@ func (c *Client) Register(ctx context.Context, p Presence) error {
 	})
 }
 
-// Online lists the agents the mesh has seen lately.
+// Online returns the agents that are online.
 func (c *Client) Online(ctx context.Context) ([]Presence, error) {
 	var list onlineList
 	err := c.do(ctx, request{
@@ -138,7 +138,7 @@ func (c *Client) Online(ctx context.Context) ([]Presence, error) {
 	return list.Agents, nil
 }
 
-// Status asks how the mesh is.
+// Status returns the health of the mesh.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var s Status
 	var date time.Time
@@ -154,7 +154,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Halt sets the mesh's HALT, for every agent on it.
+// Halt sets the HALT of the mesh, for all its agents.
 func (c *Client) Halt(ctx context.Context) error {
 	return c.do(ctx, request{
 		op: "halt", method: http.MethodPost, path: cmp.Or(c.Paths.Halt, "/kill"),
@@ -162,7 +162,7 @@ func (c *Client) Halt(ctx context.Context) error {
 	})
 }
 
-// Go lifts the mesh's HALT.
+// Go lifts the HALT of the mesh.
 func (c *Client) Go(ctx context.Context) error {
 	return c.do(ctx, request{
 		op: "resume", method: http.MethodPost, path: cmp.Or(c.Paths.Go, "/resume"),
@@ -170,8 +170,8 @@ func (c *Client) Go(ctx context.Context) error {
 	})
 }
 
-// join appends escaped segments to a path. Dots are escaped by hand: a segment
-// of dots alone would be taken for a way up.
+// join appends escaped segments to a path. It also escapes a segment of dots
+// alone, which would otherwise mean a parent folder.
 func join(path string, segments ...string) string {
 	for _, s := range segments {
 		s = url.PathEscape(s)

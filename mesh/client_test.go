@@ -19,7 +19,7 @@ import (
 	"agentstateloop/state"
 )
 
-// serve starts h on a loopback socket and gives a client of it.
+// serve starts h on a loopback socket and returns a client for it.
 func serve(t *testing.T, h http.Handler) *Client {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -35,8 +35,7 @@ func answer(code int, contentType, body string) http.HandlerFunc {
 	}
 }
 
-// calls are all methods of the client, so that what holds for one is asked of
-// each.
+// calls holds every method of the client.
 var calls = map[string]func(context.Context, *Client) error{
 	"mailbox": func(ctx context.Context, c *Client) error { _, err := c.Mailbox(ctx, 0); return err },
 	"ack":     func(ctx context.Context, c *Client) error { return c.Ack(ctx, "x") },
@@ -52,8 +51,8 @@ var calls = map[string]func(context.Context, *Client) error{
 	"go":       func(ctx context.Context, c *Client) error { return c.Go(ctx) },
 }
 
-// What is no mesh is an error of every call, and tells that trying again may
-// help: the message was not refused, nobody took it.
+// Every call to a server that is not a mesh returns a temporary error: nobody
+// refused the message.
 func TestNotAMesh(t *testing.T) {
 	endless := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -112,14 +111,14 @@ func TestNotAMesh(t *testing.T) {
 			c := serve(t, h)
 			for call, do := range calls {
 				if call != "mailbox" && call != "status" && name == "cut off JSON" {
-					continue // those need no more than an object's begin
+					continue // these calls do not decode the object
 				}
 				err := do(t.Context(), c)
 				e, ok := errors.AsType[*Error](err)
 				if !ok {
 					t.Errorf("%s: got %v, want an *Error", call, err)
 				} else if !e.Temporary() {
-					t.Errorf("%s: %v is permanent", call, e)
+					t.Errorf("%s: %v is not temporary", call, e)
 				} else if len(e.Error()) > 400 {
 					t.Errorf("%s: an error of %d bytes", call, len(e.Error()))
 				}
@@ -152,7 +151,7 @@ func TestNoMesh(t *testing.T) {
 	}
 }
 
-// A mesh that accepts and says nothing costs one timeout.
+// A mesh that accepts a connection and does not answer costs one timeout.
 func TestSilentMesh(t *testing.T) {
 	done := make(chan struct{})
 	c := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
@@ -171,7 +170,7 @@ func TestSilentMesh(t *testing.T) {
 	}
 }
 
-// What each status means to a sender.
+// Each status is either temporary or permanent, and 401 and 403 are credentials.
 func TestErrorKinds(t *testing.T) {
 	for _, tt := range []struct {
 		code                  int
@@ -207,8 +206,8 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// A mesh that echoes the token, in whatever it is quoted from, does not get it
-// into an error; and no redirect or proxy gets to see it.
+// The token appears in no error, even if the mesh echoes it. No redirect and no
+// proxy receives it.
 func TestTokenStaysSecret(t *testing.T) {
 	const token = "s3cret-token"
 	echoes := map[string]http.HandlerFunc{
@@ -241,11 +240,11 @@ func TestTokenStaysSecret(t *testing.T) {
 	}
 
 	var stranger http.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
-		t.Errorf("a stranger was asked for %s with %q", r.URL, r.Header.Get("Authorization"))
+		t.Errorf("another server was asked for %s with %q", r.URL, r.Header.Get("Authorization"))
 	}
 	other := serve(t, stranger)
-	// The environment's proxy is read once a process, and never for loopback:
-	// no variable set here would show that it is obeyed.
+	// net/http reads the environment's proxy once per process, and never uses it
+	// for loopback. A variable set here would not show whether it is used.
 	if plainClient(&net.Dialer{}).Transport.(*http.Transport).Proxy != nil {
 		t.Error("a proxy would see the token")
 	}
@@ -253,13 +252,13 @@ func TestTokenStaysSecret(t *testing.T) {
 	c.Token = func(context.Context) (string, error) { return token, nil }
 	for call, do := range calls {
 		if err := do(t.Context(), c); err == nil {
-			t.Errorf("%s: a redirect is no error", call)
+			t.Errorf("%s: a redirect is not an error", call)
 		}
 	}
 }
 
-// The token is read once for a client, again after a refusal, and its failure
-// is a credential's.
+// A client reads the token once, and again after a refusal. A failure to read it
+// is a credential failure.
 func TestTokenReading(t *testing.T) {
 	var reads int
 	var got []string
@@ -305,20 +304,20 @@ func TestTokenReading(t *testing.T) {
 			}
 		}
 	}
-	// Whoever is told to stop has learnt nothing about the token.
+	// A call that was canceled has learned nothing about the token.
 	ctx, cancel := context.WithCancel(t.Context())
 	c.Token, c.token = func(ctx context.Context) (string, error) { cancel(); return "", ctx.Err() }, ""
 	if _, err := c.Status(ctx); err == nil {
-		t.Error("no error when told to stop")
+		t.Error("no error when canceled")
 	} else if _, ok := state.CredentialFailure(err); ok {
-		t.Errorf("told to stop: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	if len(got) != 4 {
 		t.Errorf("%d requests left without a readable token", len(got)-4)
 	}
 }
 
-// Whatever stands in a handle or an id reaches the server as one segment.
+// A handle or id of any bytes reaches the server as one path segment.
 func TestPathsAreEscaped(t *testing.T) {
 	var path string
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -344,7 +343,7 @@ func TestPathsAreEscaped(t *testing.T) {
 	}
 }
 
-// The mesh's clock is read off its answer, and is zero where it says nothing.
+// Status reads the mesh's clock from the Date header; it is zero without one.
 func TestStatusDate(t *testing.T) {
 	noon := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 	for date, want := range map[string]time.Time{noon.Format(http.TimeFormat): noon, "": {}, "at noon": {}} {

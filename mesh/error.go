@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Error is a mesh call that did not do what was asked. 401 and 403 come
-// wrapped in a *state.CredentialError named "mesh".
+// Error is the error of a mesh call. An answer 401 or 403 is wrapped in a
+// *state.CredentialError named "mesh".
 type Error struct {
 	Op         string        // "read mailbox", "send message", ...
-	Code       int           // HTTP status; 0 when there was no answer
-	RetryAfter time.Duration // what a 429 or 503 asked for; 0 when it did not say
+	Code       int           // HTTP status; 0 if no answer came
+	RetryAfter time.Duration // the Retry-After of a 429 or 503; 0 if it had none
 	Err        error
 }
 
@@ -26,12 +26,12 @@ func (e *Error) Error() string {
 	}
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary says whether the same call may succeed later: everything but a
-// refusal of what was asked, which is a 4xx other than 408 and 429. An answer
-// that is not a mesh's (garbage, a redirect) refuses nothing and is temporary.
+// Temporary reports whether the same call may succeed later. Only a refusal is
+// permanent: any 4xx other than 408 and 429. An answer that does not come from
+// a mesh, such as garbage or a redirect, refuses nothing and is temporary.
 func (e *Error) Temporary() bool {
 	switch {
 	case e.Code == http.StatusRequestTimeout, e.Code == http.StatusTooManyRequests:

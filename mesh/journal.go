@@ -16,40 +16,41 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// journalVersion stands in the first line of a log. A newer one is refused.
+// journalVersion stands in the first line of a log. A newer version is refused.
 const journalVersion = 1
 
-// journal is the ledger on disk: mesh.log, one record in JSON a line, appended
-// and fsynced, and written anew as a snapshot when it has grown. Plain lines
-// and no database, since the whole ledger is bounded and in memory anyway, a
-// record is independent of the others, and a log can be read with less.
+// journal is the ledger on disk: the file mesh.log, one JSON record per line.
+// Records are appended and fsynced. When the log has grown it is replaced by a
+// snapshot. A database would add nothing: the whole ledger is limited and in
+// memory, each record stands for itself, and the log can be read with less.
 //
-// What is acknowledged to a sender was fsynced before. A write or fsync that
-// fails is never retried: the log is then written anew, to another file.
+// A record is fsynced before its sender gets an answer. A write or fsync that
+// failed is never repeated on the same file; the log is rewritten to a new one.
 type journal struct {
 	path string
 	lock *flock.Flock
 
-	pending []byte // guarded by Server.mu: changes not written yet
+	pending []byte // guarded by Server.mu; records that are not written yet
 
-	writing sync.Mutex // held for the disk's work; taken before Server.mu
+	writing sync.Mutex // held while writing; taken before Server.mu
 	file    *os.File
 	size    int64
-	limit   int64 // of size, for writing anew
-	dirty   bool  // written and not fsynced
-	broken  bool  // file cannot be believed
+	limit   int64 // size above which the log is rewritten
+	dirty   bool  // written but not fsynced
+	broken  bool  // a write failed; the log must be rewritten
 }
 
-// ErrServed: another process serves from the directory.
-var ErrServed = errors.New("another mesh serves from it")
+// ErrServed reports that another process serves a mesh from the directory.
+var ErrServed = errors.New("another mesh is already running there")
 
-// OpenServer makes a mesh that keeps what it holds in dir (0700, made if it is
-// not there): what was answered 202, HALT and the registry survive any death
-// of the process and, where fsync does what it says, of the machine. It fails
-// with ErrServed if another process serves from dir, and if a newer version
-// wrote there. A log
-// with lines that cannot be read is set aside and the rest of it kept; SetAside
-// tells. Close the server.
+// OpenServer returns a mesh that keeps its content in dir, which is created with
+// mode 0700 if necessary. Messages answered 202, HALT and the registry survive a
+// crash of the process and, if fsync works, of the machine. The caller must
+// Close the server.
+//
+// OpenServer returns ErrServed if another process serves from dir, and an error
+// if a newer version wrote the log. If some lines of the log cannot be read, it
+// sets a copy aside (see SetAside) and keeps the other lines.
 func OpenServer(dir string, o Options) (*Server, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func OpenServer(dir string, o Options) (*Server, error) {
 		return nil, fmt.Errorf("lock mesh directory %s: %w", dir, ErrServed)
 	}
 	s := NewServer(o)
-	s.journal = &journal{path: filepath.Join(dir, "mesh.log"), lock: lock, broken: true} // until it is written anew
+	s.journal = &journal{path: filepath.Join(dir, "mesh.log"), lock: lock, broken: true} // until it is rewritten
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -75,11 +76,12 @@ func OpenServer(dir string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// SetAside names the copy of a damaged log that OpenServer found; "" if none.
+// SetAside returns the path of the copy of a damaged log that OpenServer set
+// aside, or "".
 func (s *Server) SetAside() string { return s.setAside }
 
-// load replays the log. What stands after the last newline was never
-// acknowledged and is left out.
+// load replays the log. It ignores a last line without a newline, which was
+// never acknowledged.
 func (s *Server) load() error {
 	f, err := os.Open(s.journal.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,8 +105,8 @@ func (s *Server) load() error {
 	return nil
 }
 
-// replay applies a log's records. Each stands for itself, so that one which
-// cannot be read costs no other.
+// replay applies the records of a log and reports whether it is damaged. A record
+// that cannot be read is skipped; it does not affect the others.
 func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 	lines := bufio.NewReader(log)
 	for first := true; ; first = false {
@@ -118,7 +120,7 @@ func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 		var r record
 		bad := json.Unmarshal(line, &r) != nil
 		if r.Version > journalVersion {
-			return damaged, fmt.Errorf("written by a newer version (%d, this one knows %d): use that one", r.Version, journalVersion)
+			return damaged, fmt.Errorf("written by a newer version (%d, this one supports %d): use that version", r.Version, journalVersion)
 		}
 		if bad || first != (r.Version == journalVersion) {
 			damaged = true
@@ -129,7 +131,7 @@ func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 	}
 }
 
-// snapshot gives the records that make the ledger anew.
+// snapshot returns the records that rebuild the ledger.
 func (l *ledger) snapshot() []record {
 	halted := l.halted
 	all := []record{{Version: journalVersion}, {Halted: &halted}}
@@ -147,18 +149,18 @@ func (l *ledger) snapshot() []record {
 	return all
 }
 
-// change makes one change of the ledger, with mu held. A caller that answers
-// for it calls persist, after unlocking.
+// change applies one record to the ledger. The caller holds mu, and calls persist
+// after unlocking if its answer promises the change.
 func (s *Server) change(r record) {
 	s.ledger.apply(r)
 	if s.journal != nil {
-		line, _ := encode(r) // strings, bools and times cannot fail
+		line, _ := encode(r) // encoding strings, bools and times cannot fail
 		s.journal.pending = append(append(s.journal.pending, line...), '\n')
 	}
 }
 
-// persist writes all changes made before the call and, if durable, returns
-// after their fsync. Callers that come together share one.
+// persist writes all changes made before the call. If durable is set it returns
+// after their fsync. Concurrent callers share one fsync.
 func (s *Server) persist(durable bool) error {
 	j := s.journal
 	if j == nil {
@@ -170,15 +172,15 @@ func (s *Server) persist(durable bool) error {
 	s.mu.Lock()
 	lines := j.pending
 	j.pending = nil
-	anew := j.broken || j.size > j.limit
+	rewrite := j.broken || j.size > j.limit
 	var all []record
-	if anew {
+	if rewrite {
 		all = s.ledger.snapshot()
 	}
 	s.mu.Unlock()
 
 	var err error
-	if anew {
+	if rewrite {
 		err = j.rewrite(all)
 	} else {
 		err = j.append(lines, durable)
@@ -211,7 +213,7 @@ func (j *journal) append(lines []byte, durable bool) error {
 	return nil
 }
 
-// rewrite puts a new log in the place of the old one.
+// rewrite replaces the log.
 func (j *journal) rewrite(all []record) (err error) {
 	f, err := os.OpenFile(j.path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -248,7 +250,7 @@ func (j *journal) rewrite(all []record) (err error) {
 		return err
 	}
 	if j.file != nil {
-		j.file.Close() // nothing in it is needed any more
+		j.file.Close() // its content is no longer needed
 	}
 	j.file, j.size, j.limit = f, size, 2*size+4<<20
 	j.dirty, j.broken = false, false

@@ -17,7 +17,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestMain lets a test start this binary as a mesh of its own, to be killed.
+// TestMain lets a test start this binary as a mesh server and kill it.
 func TestMain(m *testing.M) {
 	dir := os.Getenv("MESH_TEST_SERVE")
 	if dir == "" {
@@ -28,14 +28,14 @@ func TestMain(m *testing.M) {
 	s, err := OpenServer(dir, Options{Open: true, Now: func() time.Time {
 		mu.Lock()
 		defer mu.Unlock()
-		clock.Time = clock.Add(time.Minute) // never too many a minute
+		clock.Time = clock.Add(time.Minute) // stays below the rate limit
 		return clock.Time
 	}})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	s.journal.limit = 4 << 10 // so that it is also killed while it writes anew
+	s.journal.limit = 4 << 10 // it shall also be killed while it rewrites the log
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Println(err)
@@ -79,8 +79,8 @@ func logOf(t *testing.T, dir string) string {
 	return string(b)
 }
 
-// A restart brings everything back, twice: once from the log's records, once
-// from the snapshot that opening made of them.
+// Two restarts restore everything: the first from the log's records, the second
+// from the snapshot that the first wrote.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -122,7 +122,7 @@ func TestRestart(t *testing.T) {
 		for _, id := range []string{"1", "2", "3"} {
 			m := Message{ID: id, From: "dorlange", To: "goulard", Proven: true}
 			if fresh, err := s.deliver(m); fresh || err != nil {
-				t.Errorf("%s is taken again: %v", id, err)
+				t.Errorf("%s is accepted again: %v", id, err)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// What was answered 202 outlives kill -9, at any moment.
+// A message answered 202 survives kill -9 at any moment.
 func TestKilled(t *testing.T) {
 	dir, accepted := t.TempDir(), map[string]bool{}
 	for round := range 3 {
@@ -196,7 +196,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Changes from all sides while the log is written anew again and again.
+// Concurrent changes survive while the log is rewritten many times.
 func TestRewriteUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -225,8 +225,7 @@ func TestRewriteUnderLoad(t *testing.T) {
 	}
 }
 
-// The log of a mesh that nudges and acknowledges for long does not grow
-// without end.
+// Many nudges do not make the log grow without limit.
 func TestLogStaysSmall(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -243,7 +242,7 @@ func TestLogStaysSmall(t *testing.T) {
 	}
 }
 
-// What a crash or a bad disk leaves in the log.
+// A log damaged by a crash or a bad disk is read as far as possible.
 func TestDamagedLog(t *testing.T) {
 	const head, one, two = `{"version":1}` + "\n",
 		`{"message":{"id":"1","from":"dorlange","to":"goulard","message":"one","kind":"message"}}` + "\n",
@@ -279,7 +278,7 @@ func TestDamagedLog(t *testing.T) {
 				}
 			}
 			if now := logOf(t, dir); !strings.HasPrefix(now, head) || strings.Contains(now, "\x00") {
-				t.Errorf("not written anew: %q", now)
+				t.Errorf("not rewritten: %q", now)
 			}
 		})
 	}
@@ -297,7 +296,7 @@ func TestOpenServerRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mesh.log"), []byte(newer), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time shows that the lock was given back
+	for range 2 { // the second round shows that the lock was released
 		if _, err := OpenServer(dir, Options{}); err == nil || !strings.Contains(err.Error(), "newer version") {
 			t.Errorf("newer log: %v", err)
 		}
@@ -306,13 +305,12 @@ func TestOpenServerRefuses(t *testing.T) {
 		t.Error("the newer log was changed")
 	}
 	if _, err := OpenServer(t.TempDir(), Options{Tokens: map[string]string{"a": ""}}); err == nil {
-		t.Error("an empty token passes")
+		t.Error("an empty token is accepted")
 	}
 }
 
-// A disk that fails is said to the sender, who comes again; a message that was
-// answered 503 is not on disk, and the log is believed again only after it was
-// written anew.
+// If the disk fails, the sender gets 503 and repeats the message later. That
+// message is not on disk, and the log is used again only after a rewrite.
 func TestWriteFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mesh")
 	s := open(t, dir)
@@ -335,18 +333,18 @@ func TestWriteFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(logOf(t, dir), `"1"`) {
-		t.Error("it was written")
+		t.Error("the refused message was written")
 	}
 	if err := post(); err != nil {
 		t.Errorf("after the disk came back: %v", err)
 	}
 	if !strings.Contains(logOf(t, dir), `"1"`) {
-		t.Error("it was answered and not written")
+		t.Error("the accepted message was not written")
 	}
 }
 
-// FuzzReplay: no log can break a mesh, and what it read it can write and read
-// again.
+// FuzzReplay checks that no log can break a mesh, and that a mesh can write and
+// read again what it has read.
 func FuzzReplay(f *testing.F) {
 	f.Add(`{"version":1}` + "\n" + `{"message":{"id":"1","from":"a","to":"b"}}` + "\n" + `{"ack":{"from":"a","to":"b","id":"1"}}` + "\n")
 	f.Add(`{"seen":{"id":"1","at":"2026-03-01T10:00:00Z"}}` + "\n" + `{"halted":true}` + "\n" + `{"presence":{"handle":"a"}}` + "\n")
@@ -372,9 +370,9 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// BenchmarkPost takes messages from many senders at once, in memory and on disk,
-// beside what one would write first: a table of SQLite, a transaction for each
-// message and one for its removal, in Python. "msgs/s" compares them.
+// BenchmarkPost posts messages from many concurrent senders, in memory and on
+// disk. For comparison, it measures the obvious alternative: a table of SQLite in
+// Python, with one transaction for each message and one for its removal.
 func BenchmarkPost(b *testing.B) {
 	for _, dir := range []string{"", b.TempDir()} {
 		name := "memory"
@@ -420,7 +418,7 @@ for n in range(int(sys.argv[2])):
     db.execute("delete from mailbox where id = ?", (str(n),))
 `
 		if out, err := exec.Command("python3", "-c", loop, filepath.Join(b.TempDir(), "db"), fmt.Sprint(b.N)).CombinedOutput(); err != nil {
-			b.Skipf("python3 with sqlite3 is not to be had: %v: %s", err, out)
+			b.Skipf("python3 with sqlite3 is not installed: %v: %s", err, out)
 		}
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
 	})

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// What a mesh holds at most. A caller without proof may use half of each, so
-// that it cannot shut out those who have it.
+// The limits of a mesh. An unproven sender may use half of each, so it cannot
+// lock out proven ones.
 const (
-	maxPerMailbox = 1_000     // messages of one mailbox
-	maxHeld       = 100_000   // messages of all
-	maxBytes      = 256 << 20 // of all
+	maxPerMailbox = 1_000     // messages in one mailbox
+	maxHeld       = 100_000   // messages in all mailboxes
+	maxBytes      = 256 << 20 // of text in all mailboxes
 	maxAgents     = 10_000    // registry rows
-	maxSeen       = 200_000   // ids remembered
+	maxSeen       = 200_000   // ids of postings
 	keepSeen      = 7 * 24 * time.Hour
 )
 
-// ledger is all that a mesh knows. It changes by records only, so that a log
-// of them brings it back.
+// ledger is the content of a mesh. It changes only by records, so a log of the
+// records rebuilds it.
 type ledger struct {
 	halted    bool
 	mailboxes map[string][]held // by handle; oldest first
@@ -25,20 +25,20 @@ type ledger struct {
 	bytes     int
 	agents    map[string]Presence
 
-	// seen remembers the ids that were posted, acknowledged or not; order has
-	// them as they came, for forgetting.
+	// seen holds the ids that were posted, acknowledged or not. seenOrder holds
+	// them in the order of their arrival, oldest first.
 	seen      map[postKey]bool
 	seenOrder []seenPost
 }
 
-// held is a message and the bytes it takes in an answer.
+// held is a message and its size in an answer, in bytes.
 type held struct {
 	Message
 	size int
 }
 
-// postKey is what makes two postings one: the sender's own id. An unproven
-// sender's ids are no concern of the proven one of that name.
+// postKey identifies a posting; a second posting with the same key is a repeat.
+// Proven is part of it: an unproven sender cannot use up the ids of a proven one.
 type postKey struct {
 	From   string `json:"from"`
 	Proven bool   `json:"proven"`
@@ -57,7 +57,7 @@ type record struct {
 	Ack      *postKey  `json:"ack,omitempty"`
 	Presence *Presence `json:"presence,omitempty"`
 	Halted   *bool     `json:"halted,omitempty"`
-	Seen     *seenPost `json:"seen,omitempty"`    // an id that was posted
+	Seen     *seenPost `json:"seen,omitempty"`    // an id that was posted before a snapshot
 	Version  int       `json:"version,omitempty"` // the log's first line
 }
 
@@ -65,7 +65,7 @@ func newLedger() ledger {
 	return ledger{mailboxes: map[string][]held{}, agents: map[string]Presence{}, seen: map[postKey]bool{}}
 }
 
-// apply makes the change.
+// apply makes the change that r describes.
 func (l *ledger) apply(r record) {
 	switch {
 	case r.Message != nil:
@@ -81,22 +81,21 @@ func (l *ledger) apply(r record) {
 	}
 }
 
-// add appends a message. Nudges coalesce: the new one takes the place of the
-// one held, under its own id, so that an acknowledgement under way for the old
-// one does not swallow it.
+// add appends a message. A new nudge replaces the one in the mailbox, under its
+// own id: an acknowledgement on its way for the old nudge must not remove it.
 func (l *ledger) add(m Message) {
 	if m.Kind == KindNudge {
 		l.remove(m.To, func(h held) bool { return h.Kind == KindNudge })
 	} else {
 		l.markSeen(seenPost{postKey: held{Message: m}.postKey(), At: m.SentAt})
 	}
-	body, _ := encode(m) // strings, a bool and a time cannot fail
+	body, _ := encode(m) // encoding strings, a bool and a time cannot fail
 	l.mailboxes[m.To] = append(l.mailboxes[m.To], held{Message: m, size: len(body)})
 	l.count++
 	l.bytes += len(body)
 }
 
-// remove takes the first message that match names out of a mailbox.
+// remove removes the first message of a mailbox for which match is true.
 func (l *ledger) remove(handle string, match func(held) bool) {
 	box := l.mailboxes[handle]
 	i := slices.IndexFunc(box, match)
@@ -112,8 +111,8 @@ func (l *ledger) remove(handle string, match func(held) bool) {
 	l.mailboxes[handle] = box
 }
 
-// markSeen keeps an id for a week, longer than any sender repeats itself
-// (DESIGN 3: 5 days), and forgets the oldest above a bound.
+// markSeen keeps an id for a week and at most maxSeen ids, the newest. A sender
+// repeats a message for 5 days (docs/design.md, "The outbox").
 func (l *ledger) markSeen(r seenPost) {
 	if !l.seen[r.postKey] {
 		l.seen[r.postKey] = true
@@ -125,8 +124,8 @@ func (l *ledger) markSeen(r seenPost) {
 	}
 }
 
-// room says whether m may still come in. A nudge needs none in its mailbox,
-// where at most one is held: a doorbell rings at a full house too.
+// room reports whether the mesh has room for m. A nudge is accepted even if its
+// mailbox is full, because a mailbox holds at most one nudge.
 func (l *ledger) room(m Message) bool {
 	share := 2
 	if m.Proven {
@@ -136,9 +135,9 @@ func (l *ledger) room(m Message) bool {
 		l.count < maxHeld/share && l.bytes+len(m.Text) <= maxBytes/share
 }
 
-// oldest gives what a mailbox shows: as many of its oldest messages as fit an
-// answer. Of two senders' messages under one id the second is shown when the
-// first is acknowledged, since an acknowledgement names no sender.
+// oldest returns as many of the oldest messages of a mailbox as fit one answer.
+// If two senders used the same id, it returns the second message only after the
+// first is acknowledged, because an acknowledgement does not name the sender.
 func (l *ledger) oldest(handle string) []Message {
 	var shown []Message
 	size := len(`{"halted":false,"messages":[]}`)
@@ -156,7 +155,7 @@ func (l *ledger) oldest(handle string) []Message {
 	return shown
 }
 
-// find gives the message that an acknowledgement of id means.
+// find returns the key of the message that an acknowledgement of id refers to.
 func (l *ledger) find(handle, id string) (postKey, bool) {
 	for _, h := range l.mailboxes[handle] {
 		if h.ID == id {

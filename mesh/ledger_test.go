@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Two senders who chose one id: neither message is lost to the other's
-// acknowledgement.
+// Two senders may choose the same id. An acknowledgement removes one message.
 func TestOneIDOfTwoSenders(t *testing.T) {
 	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
@@ -29,7 +28,7 @@ func TestOneIDOfTwoSenders(t *testing.T) {
 	}
 }
 
-// A full mesh says so, and what lacks proof fills only half of it.
+// A full mesh refuses messages. Unproven senders can fill only half of it.
 func TestFull(t *testing.T) {
 	clock := newTestClock()
 	s := NewServer(Options{Open: true, Now: clock.now})

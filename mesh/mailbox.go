@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// waiters is one mailbox's long polls: changed is closed when they should look
-// again.
+// waiters are the long polls of one mailbox. changed is closed when they should
+// look again.
 type waiters struct {
 	changed chan struct{}
 	polls   int
 }
 
-// getMailbox shows a mailbox and consumes nothing. With ?wait= an empty one is
-// answered when something arrives, HALT or GO is said, or the wait is over
-// (MaxWait at most).
+// getMailbox answers with the content of a mailbox and consumes nothing. With
+// ?wait= an empty mailbox is answered when something arrives, HALT changes or
+// the wait is over. The wait is at most MaxWait.
 func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
 	var wait time.Duration
 	if text := r.URL.Query().Get("wait"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return 0, nil, refuse(http.StatusBadRequest, "wait is no duration like 50s")
+			return 0, nil, refuse(http.StatusBadRequest, "wait is not a duration: use one like 50s")
 		}
 		wait = min(d, MaxWait)
-		// The connection's timeout was meant for a call that answers at once;
-		// a handler without a connection has none.
+		// The connection's own timeout is for calls that answer at once. The
+		// error does not matter: a handler without a connection has no timeout.
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout))
 	}
 	timer := time.NewTimer(wait)
@@ -60,20 +60,20 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (i
 	}
 }
 
-// deleteMessage acknowledges: 204, also when it is gone already.
+// deleteMessage acknowledges a message and answers 204, also if it is gone.
 func (s *Server) deleteMessage(_ http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
 	s.mu.Lock()
 	if p, ok := s.ledger.find(r.PathValue("handle"), r.PathValue("id")); ok {
 		s.change(record{Ack: &p})
 	}
 	s.mu.Unlock()
-	// An acknowledgement that a power cut takes back brings a repeat, which
-	// its key tells: not worth an fsync.
+	// If a power cut undoes an acknowledgement, the message is read again and
+	// recognized by its key. That does not justify an fsync.
 	return http.StatusNoContent, nil, s.persist(false)
 }
 
-// subscribe gives what is closed at the next change of a mailbox. Every await
-// needs its leave.
+// subscribe returns a channel that is closed at the next change of a mailbox.
+// Every subscribe needs an unsubscribe.
 func (s *Server) subscribe(handle string) chan struct{} {
 	w := s.waiters[handle]
 	if w == nil {
@@ -86,7 +86,7 @@ func (s *Server) subscribe(handle string) chan struct{} {
 
 func (s *Server) unsubscribe(handle string, changed chan struct{}) {
 	w := s.waiters[handle]
-	if w == nil || w.changed != changed { // the change took it away
+	if w == nil || w.changed != changed { // notify removed it
 		return
 	}
 	if w.polls--; w.polls == 0 {
@@ -94,7 +94,7 @@ func (s *Server) unsubscribe(handle string, changed chan struct{}) {
 	}
 }
 
-// notify lets the long polls of a mailbox look again.
+// notify makes the long polls of a mailbox look again.
 func (s *Server) notify(handle string) {
 	if w := s.waiters[handle]; w != nil {
 		close(w.changed)

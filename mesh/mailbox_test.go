@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A mailbox answers with at most 200 messages and 4 MiB, the oldest first, and
-// acknowledging leads on to the rest.
+// A mailbox answers with at most 200 messages and 4 MiB, oldest first. After
+// these are acknowledged, it answers with the rest.
 func TestMailboxPages(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text       string
@@ -90,11 +90,11 @@ func TestLongPoll(t *testing.T) {
 		t.Errorf("stop: %+v", box)
 	}
 	if len(s.waiters) != 0 {
-		t.Errorf("%d mailboxes are still waited for", len(s.waiters))
+		t.Errorf("%d mailboxes still have waiters", len(s.waiters))
 	}
 }
 
-// poll long-polls, makes event happen once the server waits, and gives the
+// poll starts a long poll, calls event once the server waits, and returns the
 // answer.
 func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 	t.Helper()
@@ -127,7 +127,7 @@ func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 	return r.box
 }
 
-// The wait is what was asked for, and a minute at most.
+// The wait is as long as requested, and at most a minute.
 func TestLongPollWait(t *testing.T) {
 	for asked, want := range map[string]time.Duration{"50s": 50 * time.Second, "24h": MaxWait} {
 		synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestLongPollWait(t *testing.T) {
 				t.Errorf("%s: %s", asked, got)
 			}
 			if len(s.waiters) != 0 {
-				t.Error("still waited for")
+				t.Error("the mailbox still has a waiter")
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-// loopbackConn is a pipe's end that looks like a connection from loopback.
+// loopbackConn is one end of a pipe that looks like a loopback connection.
 type loopbackConn struct{ net.Conn }
 
 func (loopbackConn) RemoteAddr() net.Addr { return pipeAddr{} }
@@ -178,9 +178,9 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "tcp" }
 func (pipeAddr) String() string  { return "127.0.0.1:1" }
 
-// A long poll outlives the connection's timeouts, which are meant for calls
-// that answer at once, and hears of what comes in its last second. Shutdown
-// does not wait for one.
+// A long poll may last longer than the connection's timeouts, which are for calls
+// that answer at once. It reports what arrives in its last second. Shutdown does
+// not wait for it.
 func TestLongPollOutlivesTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{Open: true})
@@ -201,7 +201,7 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 		if err := c.Ack(t.Context(), "1"); err != nil {
 			t.Error(err)
 		}
-		// A reader that goes away is not waited for.
+		// The server does not wait for a reader that is gone.
 		gone, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
 		if _, err := c.Mailbox(gone, time.Minute); !errors.Is(err, context.Canceled) {

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/state"
 )
 
-// The kinds of mesh messages (DESIGN 8). KindMessage and KindAsk cause turns,
-// the others never do.
+// The kinds of mesh messages. KindMessage and KindAsk cause turns; the others
+// never do.
 const (
 	KindMessage = "message"
 	KindAsk     = "ask"
@@ -24,17 +24,17 @@ const (
 	KindNotice  = "notice"
 )
 
-// The bounds of the profile (DESIGN 8).
+// The limits of the profile.
 const (
 	MaxMessage  = 64 << 10 // bytes of a POST body; more is answered 413
 	MaxMailbox  = 4 << 20  // bytes of one mailbox answer
 	MaxMessages = 200      // messages of one mailbox answer
-	MaxHops     = 4        // handles a message may have passed
+	MaxHops     = 4        // handles that a message may have passed through
 	MaxWait     = time.Minute
 )
 
-// Message is one item of a mailbox. What a peer wrote is untrusted: every
-// field but Proven and SentAt can hold any bytes.
+// Message is one item of a mailbox. Every field but Proven and SentAt comes from
+// the sender and can hold any bytes.
 type Message struct {
 	ID           string   `json:"id"`
 	From         string   `json:"from"`
@@ -45,17 +45,17 @@ type Message struct {
 	Hops         []string `json:"hops,omitempty"`
 	ResultFields []string `json:"result_fields,omitempty"`
 
-	// Proven and SentAt are the server's word: a token proved From, and when
-	// the message arrived there. Send ignores them.
+	// The server sets Proven if a token proves From, and sets SentAt to the time
+	// when the message arrived. Send ignores both.
 	Proven bool      `json:"proven"`
 	SentAt time.Time `json:"sent_at,omitzero"`
 }
 
-// Key is the inbox key of the message, mesh:<from>:<id> (DESIGN 7). Two
-// messages have one key only if they have one sender and one id, whatever
-// bytes a peer put there; the key is at most 198 bytes of printable ASCII
-// without a slash, and so can name a file. A message that came without an id
-// is told by its content.
+// Key returns the inbox key of the message, mesh:<from>:<id>. Two messages have
+// the same key only if they have the same sender and id, whatever bytes those
+// contain. The key has at most 198 bytes of printable ASCII without a slash, so
+// it can name a file. In the key of a message without an id, a digest of the
+// content takes the place of the id.
 func (m Message) Key() string {
 	id := keyPart(m.ID)
 	if m.ID == "" {
@@ -65,9 +65,9 @@ func (m Message) Key() string {
 	return "mesh:" + keyPart(m.From) + ":" + id
 }
 
-// keyPart escapes s for a key: letters, digits, dot, dash and underscore stand
-// for themselves, other bytes become %XX, and what would grow long a digest,
-// whose tilde no escaped part can hold.
+// keyPart escapes s for a key. Letters, digits, dot, dash and underscore stay;
+// other bytes become %XX. A long part becomes a digest, which begins with a
+// tilde; an escaped part never contains one.
 func keyPart(s string) string {
 	const longest = 96
 	if len(s) > longest {
@@ -93,15 +93,15 @@ func digest(b []byte) string {
 	return "~" + hex.EncodeToString(sum[:])
 }
 
-// Mailbox is one look into a mailbox. Halted is the mesh's HALT, which stands
-// beside the local one (DESIGN 5). Messages are the oldest first.
+// Mailbox is the content of a mailbox, oldest message first. Halted is the HALT
+// of the mesh; an agent is halted by this one or its own (docs/design.md, "HALT").
 type Mailbox struct {
 	Halted   bool      `json:"halted"`
 	Messages []Message `json:"messages"`
 }
 
-// UnmarshalJSON refuses more than MaxMessages messages before it has made
-// them: 4 MiB of "{}," would be some hundred megabytes of Message.
+// UnmarshalJSON returns an error for more than MaxMessages messages before it
+// has decoded them all: 4 MiB of "{}," would become hundreds of megabytes.
 func (b *Mailbox) UnmarshalJSON(data []byte) error {
 	var wire struct {
 		Halted   bool        `json:"halted"`
@@ -126,7 +126,7 @@ func (l *messageList) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if open != json.Delim('[') {
-		return errors.New("messages is not a list")
+		return errors.New("messages is not an array")
 	}
 	for dec.More() {
 		if len(*l) == MaxMessages {
@@ -144,15 +144,15 @@ func (l *messageList) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Presence is what an agent tells the registry of itself. Wake is the loopback
-// URL that a nudge rings; it may carry a secret, so the mesh never shows it to
-// others. SeenAt is the server's word.
+// Presence is an agent's row of the registry. Wake is the loopback URL that the
+// mesh calls for a nudge; it may contain a secret, so the mesh never shows it to
+// others. The server sets SeenAt.
 type Presence struct {
 	Handle   string      `json:"handle,omitempty"`
 	Callsign string      `json:"callsign,omitempty"`
 	Phase    state.Phase `json:"phase,omitempty"`
-	Asleep   bool        `json:"asleep,omitempty"` // nothing waits, nothing runs
-	Tier     state.Tier  `json:"tier,omitempty"`   // what it can afford
+	Asleep   bool        `json:"asleep,omitempty"` // nothing is queued or running
+	Tier     state.Tier  `json:"tier,omitempty"`   // its budget tier
 	Wake     string      `json:"wake,omitempty"`
 	SeenAt   time.Time   `json:"seen_at,omitzero"`
 }
@@ -161,14 +161,14 @@ type Presence struct {
 type Status struct {
 	Halted  bool `json:"halted"`
 	Online  int  `json:"online"`  // agents
-	Waiting int  `json:"waiting"` // messages and nudges not acknowledged yet
+	Waiting int  `json:"waiting"` // messages and nudges that are not acknowledged
 
-	// Date is the mesh's clock, to the second, as its answer's header has it;
-	// zero where it has none.
+	// Date is the mesh's clock, to the second, from the Date header of the
+	// answer; zero if the header is missing.
 	Date time.Time `json:"-"`
 }
 
-// postBody is the body of POST /message: what a sender may say.
+// postBody is the body of POST /message: the fields that a sender may set.
 type postBody struct {
 	ID           string   `json:"id,omitempty"`
 	From         string   `json:"from"`
@@ -180,7 +180,7 @@ type postBody struct {
 	ResultFields []string `json:"result_fields,omitempty"`
 }
 
-// nudgeBody is the body of POST /nudge, and of the ring at a wake address.
+// nudgeBody is the body of POST /nudge, and of a call to a wake address.
 type nudgeBody struct {
 	From   string `json:"from"`
 	Reason string `json:"reason,omitempty"`
@@ -191,8 +191,8 @@ type onlineList struct {
 	Agents []Presence `json:"agents"`
 }
 
-// encode is json.Marshal without the HTML escapes, which would sixfold a
-// message full of angle brackets on its way to the 64 KiB.
+// encode is json.Marshal without HTML escapes. With them, a message of angle
+// brackets would grow to six times its size and exceed the limit of 64 KiB.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

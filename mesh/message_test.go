@@ -69,7 +69,7 @@ func FuzzMailbox(f *testing.F) {
 	})
 }
 
-// A mailbox of too many tiny messages is refused before it is built.
+// A mailbox of too many tiny messages is refused before it is decoded whole.
 func TestMailboxBound(t *testing.T) {
 	list := func(n int) string { return `{"messages":[` + strings.TrimSuffix(strings.Repeat("{},", n), ",") + `]}` }
 	for _, tt := range []struct {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// postNudge rings an agent: 202. The nudge is held in the mailbox until it is
-// acknowledged, one for each agent however many come.
+// postNudge puts a nudge into an agent's mailbox, calls its wake address and
+// answers 202. The mailbox holds one nudge, the latest, until it is acknowledged.
 func (s *Server) postNudge(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	var body nudgeBody
 	if err := readBody(w, r, &body); err != nil {
@@ -51,16 +51,16 @@ func (s *Server) deliverNudge(m Message) error {
 	return s.persist(true)
 }
 
-// ringState is a wake address being rung; again, that another ring came
-// meanwhile and with what.
+// ringState describes the call to a wake address that is under way. again is set
+// if another ring came during the call; last is the latest ring.
 type ringState struct {
 	again bool
 	last  nudgeBody
 }
 
-// ring calls an agent's wake address, in the background and one call at a
-// time: rings that come during a call make one more after it. A ring that
-// fails is no loss, the mailbox holds what it was for.
+// ring calls an agent's wake address in the background, one call at a time. Rings
+// that come during a call cause one further call. A call that fails loses
+// nothing, because the mailbox holds the message.
 func (s *Server) ring(handle string, r nudgeBody) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *Server) ringUntilQuiet(handle string) {
 	}
 }
 
-// forgetWake drops an address where nobody listens any more, before another
-// program gets the port.
+// forgetWake removes a wake address that refuses connections, before another
+// program gets its port.
 func (s *Server) forgetWake(handle, wake string) {
 	if p := s.ledger.agents[handle]; p.Wake == wake {
 		p.Wake = ""
@@ -128,15 +128,15 @@ func (s *Server) callWake(wake string, r nudgeBody) error {
 	return resp.Body.Close()
 }
 
-// checkWake refuses wake addresses that lead off the machine, or to a program
-// that was not meant: it has to be http, loopback and name its port.
+// checkWake returns an error unless wake is an http URL on loopback that names
+// its port. Any other address could lead off the machine or to another program.
 func checkWake(wake string) error {
 	u, err := url.Parse(wake)
 	if err != nil || len(wake) > 512 || u.Scheme != "http" || u.User != nil || u.Port() == "" || u.Fragment != "" {
-		return refuse(http.StatusBadRequest, "wake is not an address like http://127.0.0.1:9000/nudge")
+		return refuse(http.StatusBadRequest, "invalid wake: use a URL like http://127.0.0.1:9000/nudge")
 	}
 	if ip := net.ParseIP(u.Hostname()); (ip == nil || !ip.IsLoopback()) && !strings.EqualFold(u.Hostname(), "localhost") {
-		return refuse(http.StatusBadRequest, "wake is not on loopback")
+		return refuse(http.StatusBadRequest, "wake is not a loopback address")
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/state"
 )
 
-// Of a hundred nudges one is held; one that comes after the look is not
-// acknowledged by it.
+// A mailbox holds one of a hundred nudges. A nudge that arrives after the mailbox
+// was read is not acknowledged along with the one that was read.
 func TestNudgesCoalesce(t *testing.T) {
 	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
@@ -45,16 +45,16 @@ func TestNudgesCoalesce(t *testing.T) {
 	}
 }
 
-// A nudge and a message ring the wake address; a burst makes few calls, the
-// last of them after the last nudge; an address where nobody listens any more
-// is forgotten.
-func TestWakeAddressIsRung(t *testing.T) {
+// A nudge and a message cause a call to the wake address. A burst causes few
+// calls, the last of them after the last nudge. An address that refuses
+// connections is removed.
+func TestWakeAddressIsCalled(t *testing.T) {
 	rung := make(chan nudgeBody, 200)
 	hold := make(chan struct{})
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var got nudgeBody
 		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.Method != "POST" || r.URL.Path != "/secret" {
-			t.Errorf("rung by %s %s: %v", r.Method, r.URL, err)
+			t.Errorf("called by %s %s: %v", r.Method, r.URL, err)
 		}
 		rung <- got
 		<-hold
@@ -73,18 +73,18 @@ func TestWakeAddressIsRung(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := <-rung; r.From != "dorlange" || r.Reason != KindMessage {
-		t.Errorf("rung by %+v", r)
+		t.Errorf("called by %+v", r)
 	}
 	began := time.Now()
-	for i := range 100 { // while the first call is still on
+	for i := range 100 { // while the first call is under way
 		if err := d.Nudge(t.Context(), "goulard", "", fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	close(hold)
 	s.rings.Wait()
-	listener.Close() // waits for those that it answers
-	// One call, and one for each time that a call was given up meanwhile.
+	listener.Close() // waits for the calls that it answers
+	// One call, and one for each call that timed out meanwhile.
 	if most := 1 + int(time.Since(began)/(2*time.Second)); len(rung) > most {
 		t.Errorf("%d calls, want %d at most", len(rung), most)
 	}
@@ -96,14 +96,14 @@ func TestWakeAddressIsRung(t *testing.T) {
 		t.Errorf("the calls after the burst say %q", answer)
 	}
 
-	if err := s.callWake("http://192.0.2.1:9/", nudgeBody{}); err == nil || !strings.Contains(err.Error(), "not loopback") {
-		t.Errorf("a ring off the machine: %v", err)
+	if err := s.callWake("http://192.0.2.1:9/", nudgeBody{}); err == nil || !strings.Contains(err.Error(), "not a loopback address") {
+		t.Errorf("a call off the machine: %v", err)
 	}
 	if err := d.Nudge(t.Context(), "goulard", "", ""); err != nil {
 		t.Fatal(err)
 	}
 	s.rings.Wait()
 	if wake := s.ledger.agents["goulard"].Wake; wake != "" {
-		t.Errorf("still rings %s", wake)
+		t.Errorf("still calls %s", wake)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state"
 )
 
-// postMessage takes a message: 202 {id}; the same id again from the same
-// sender to the same agent: 200 and nothing new.
+// postMessage accepts a message and answers 202 {id}. It answers 200 and stores
+// nothing if the same sender has sent this id to the same agent before.
 func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	var p postBody
 	if err := readBody(w, r, &p); err != nil {
@@ -31,7 +31,8 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller stri
 	return code, map[string]string{"id": m.ID}, err
 }
 
-// message checks what a sender wrote and adds what the server knows.
+// message checks the body of a call and returns it as a message, with the fields
+// that only the server may set.
 func (s *Server) message(p postBody, caller string) (Message, error) {
 	from, err := resolveSender(caller, p.From)
 	if err != nil {
@@ -48,26 +49,27 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 	causesTurn := m.Kind == KindMessage || m.Kind == KindAsk
 	switch {
 	case !validID(m.ID):
-		err = refuse(http.StatusBadRequest, "id is not 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -")
+		err = refuse(http.StatusBadRequest, "id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -")
 	case m.Kind == KindNudge:
-		err = refuse(http.StatusBadRequest, "a nudge goes to POST /nudge/{handle}")
+		err = refuse(http.StatusBadRequest, "send a nudge with POST /nudge/{handle}")
 	case !causesTurn && m.Kind != KindReport && m.Kind != KindRelay && m.Kind != KindNotice:
-		err = refuse(http.StatusBadRequest, "unknown kind; want message, ask, report, relay or notice")
+		err = refuse(http.StatusBadRequest, "unknown kind: use message, ask, report, relay or notice")
 	case causesTurn && strings.TrimSpace(m.Text) == "":
 		err = refuse(http.StatusBadRequest, "the message is empty")
 	case len(m.Hops) > MaxHops:
 		err = refuse(http.StatusBadRequest, "more than %d hops", MaxHops)
 	case slices.ContainsFunc(m.Hops, func(h string) bool { return !state.ValidHandle(h) }):
-		err = refuse(http.StatusBadRequest, "hops are not handles")
+		err = refuse(http.StatusBadRequest, "hops contains an invalid handle")
 	case len(m.Correlation) > 256:
 		err = refuse(http.StatusBadRequest, "correlation_id is over 256 bytes")
 	}
 	return m, err
 }
 
-// deliver puts m into its mailbox, unless it is there or was. Either way it is on
-// disk when hold returns no error, a repeat's first copy too. A fresh message
-// with an error is in the mailbox all the same; its sender will come again.
+// deliver puts m into its mailbox, unless its id was posted before. If it returns
+// no error, the message is on disk, also the first copy of a repeat. If it
+// returns an error, a fresh message may be in the mailbox nevertheless; its
+// sender will repeat it.
 func (s *Server) deliver(m Message) (fresh bool, err error) {
 	if fresh, err = s.addMessage(m); err != nil {
 		return false, err
@@ -98,15 +100,15 @@ func (s *Server) checkRoom(m Message) error {
 	if s.ledger.room(m) {
 		return nil
 	}
-	r := refuse(http.StatusServiceUnavailable, "the mesh holds as much as it can; %s has to read its mailbox first", m.To)
+	r := refuse(http.StatusServiceUnavailable, "the mesh is full; try again after %s has read its mailbox", m.To)
 	r.after = time.Minute
 	return r
 }
 
-// clock gives the time as it is stored: UTC, without the monotonic part.
+// clock returns the time as it is stored: UTC, without the monotonic reading.
 func (s *Server) clock() time.Time { return s.now().UTC().Round(0) }
 
-// validID keeps ids to what goes through a path, a log line and a Message-ID.
+// validID reports whether s can stand in a path, a log line and a Message-ID.
 func validID(s string) bool {
 	if s == "" || len(s) > 128 || strings.Trim(s, ".") == "" {
 		return false

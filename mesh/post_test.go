@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzPost: whatever is posted is refused by a 4xx, or lies in the mailbox once,
-// from whom the token says and in fields of the profile's bounds.
+// FuzzPost checks that any posting is either refused with a 4xx, or is in the
+// mailbox once, from the sender that the token proves and within the limits.
 func FuzzPost(f *testing.F) {
 	for _, body := range []string{
 		`{"id":"1","from":"goulard","to":"dorlange","message":"hi"}`, `{"to":"dorlange","message":"hi","kind":"ask","hops":["a","b"]}`,
@@ -42,7 +42,7 @@ func FuzzPost(f *testing.F) {
 		}
 		if first.Code != http.StatusAccepted {
 			if len(box.Messages) > 0 {
-				t.Errorf("%q was refused (%d), and taken: %+v", body, first.Code, box.Messages)
+				t.Errorf("%q was refused (%d), and stored: %+v", body, first.Code, box.Messages)
 			}
 			return
 		}

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// messagesPerMinute is the mesh's limit for each sender (DESIGN 8).
+// messagesPerMinute limits each sender (docs/design.md, "The mesh").
 const messagesPerMinute = 5
 
-// rateLimit remembers when each sender last posted, at most five times.
+// rateLimit holds the times of each sender's messages of the last minute.
 type rateLimit struct {
 	senders map[rateKey][]time.Time
-	swept   time.Time // when those who fell silent were last forgotten
+	swept   time.Time // when silent senders were last removed
 }
 
 type rateKey struct {
@@ -21,7 +21,8 @@ type rateKey struct {
 
 func newRateLimit() rateLimit { return rateLimit{senders: map[rateKey][]time.Time{}} }
 
-// take notes a message, or says how long its sender has to wait.
+// take counts a message and returns 0, or returns how long the sender has to
+// wait if the limit is reached.
 func (p *rateLimit) take(caller rateKey, now time.Time) (wait time.Duration) {
 	if age := now.Sub(p.swept); age < 0 || age > time.Minute {
 		maps.DeleteFunc(p.senders, func(_ rateKey, times []time.Time) bool { return len(recent(times, now)) == 0 })
@@ -35,8 +36,8 @@ func (p *rateLimit) take(caller rateKey, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// recent drops what is over a minute old, or in the future of a clock that was
-// set back: nobody waits for that.
+// recent returns the times that are less than a minute old. It drops times in
+// the future, which appear when the clock is set back.
 func recent(times []time.Time, now time.Time) []time.Time {
 	var kept []time.Time
 	for _, t := range times {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Five messages a minute for each sender; a repeat is free, and the wait that
-// is told suffices.
+// Each sender may post five messages a minute. A repeat does not count, and the
+// Retry-After of the answer is long enough.
 func TestRateLimit(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})

@@ -10,9 +10,9 @@ import (
 	"agentstateloop/state"
 )
 
-// putPresence keeps an agent's row of the registry: 204. A wake left out stays
-// as it was, since a poll publishes its phase beside a listener that keeps the
-// address; an empty one takes it away.
+// putPresence stores an agent's row of the registry and answers 204. Without the
+// field wake the address stays: a poll publishes its phase while a listener keeps
+// the address. An empty wake removes it.
 func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
 	var body struct {
 		Phase    string  `json:"phase"`
@@ -29,19 +29,19 @@ func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (
 	if body.Phase != "" {
 		phase, err := state.ParsePhase(body.Phase)
 		if err != nil {
-			return 0, nil, refuse(http.StatusBadRequest, "phase is not IDLE, PREP or ACTIVE")
+			return 0, nil, refuse(http.StatusBadRequest, "invalid phase: use IDLE, PREP or ACTIVE")
 		}
 		p.Phase = phase
 	}
 	if body.Tier != "" {
 		tier, err := state.ParseTier(body.Tier)
 		if err != nil {
-			return 0, nil, refuse(http.StatusBadRequest, "tier is not normal, low_compute, critical or dead")
+			return 0, nil, refuse(http.StatusBadRequest, "invalid tier: use normal, low_compute, critical or dead")
 		}
 		p.Tier = tier
 	}
 	if len(p.Callsign) > 64 || strings.ContainsFunc(p.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return 0, nil, refuse(http.StatusBadRequest, "callsign is over 64 bytes, or not printable")
+		return 0, nil, refuse(http.StatusBadRequest, "callsign is longer than 64 bytes or not printable")
 	}
 	if body.Wake != nil && *body.Wake != "" {
 		if err := checkWake(*body.Wake); err != nil {
@@ -70,8 +70,8 @@ func (s *Server) publish(p Presence, wake *string) error {
 	return nil
 }
 
-// getOnline lists the agents seen within OnlineFor, by handle. Wake addresses
-// are not for others.
+// getOnline lists the agents seen within OnlineFor, sorted by handle, without
+// their wake addresses.
 func (s *Server) getOnline(http.ResponseWriter, *http.Request, string) (int, any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *Server) getOnline(http.ResponseWriter, *http.Request, string) (int, any
 	return http.StatusOK, list, nil
 }
 
-// getStatus is the health of the mesh, for anyone on the machine.
+// getStatus answers with the health of the mesh. It needs no token.
 func (s *Server) getStatus(http.ResponseWriter, *http.Request, string) (int, any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Server) postGo(http.ResponseWriter, *http.Request, string) (int, any, e
 	return s.setHalted(false)
 }
 
-// setHalted sets HALT for all agents, and tells those that long-poll at once.
+// setHalted sets HALT for all agents and ends their long polls.
 func (s *Server) setHalted(halted bool) (int, any, error) {
 	s.mu.Lock()
 	s.change(record{Halted: &halted})
@@ -122,8 +122,8 @@ func (s *Server) isOnline(p Presence) bool {
 	return s.now().Sub(p.SeenAt) < s.options.OnlineFor
 }
 
-// markSeen notes that a registered agent read its mailbox. It is not worth a
-// record: a restart forgets it until the next poll.
+// markSeen sets the time at which a registered agent read its mailbox. It makes
+// no record: after a restart the next poll sets it again.
 func (s *Server) markSeen(handle string) {
 	if p, ok := s.ledger.agents[handle]; ok {
 		p.SeenAt = s.clock()

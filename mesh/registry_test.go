@@ -28,7 +28,7 @@ func TestOnline(t *testing.T) {
 	if got := online(); got != "dorlange goulard " {
 		t.Errorf("after 30 minutes: %s", got)
 	}
-	if _, err := g.Mailbox(t.Context(), 0); err != nil { // a look counts as well
+	if _, err := g.Mailbox(t.Context(), 0); err != nil { // reading the mailbox counts as well
 		t.Fatal(err)
 	}
 	clock.Time = clock.Add(10 * time.Minute)

@@ -27,14 +27,13 @@ type request struct {
 	method, path string // path is escaped
 	query        string
 	body         any        // nil: none
-	into         any        // nil: the answer's body does not matter
-	date         *time.Time // where not nil, it is set to the answer's Date
+	into         any        // nil: the answer's body is ignored
+	date         *time.Time // receives the answer's Date; may be nil
 	accept       []int
-	wait         time.Duration // the server may hold the answer back so long
+	wait         time.Duration // how long the server may delay its answer
 }
 
-// do makes the call. What it reads is bounded in time by Timeout and in size
-// by MaxMailbox.
+// do makes the call. Timeout limits its time, MaxMailbox the size of the answer.
 func (c *Client) do(ctx context.Context, r request) error {
 	asked := ctx
 	timeout := c.Timeout
@@ -46,7 +45,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 
 	token, err := c.bearer(ctx)
 	if err != nil && asked.Err() != nil {
-		return &Error{Op: r.op, Err: context.Cause(asked)} // we were told to stop; the token may be good
+		return &Error{Op: r.op, Err: context.Cause(asked)} // the caller gave up; the token may be valid
 	}
 	if err != nil {
 		return &state.CredentialError{Name: "mesh", Err: fmt.Errorf("read token: %w", err)}
@@ -79,11 +78,11 @@ func (c *Client) do(ctx context.Context, r request) error {
 func (r request) build(ctx context.Context, base string) (*http.Request, error) {
 	u, err := url.Parse(strings.TrimSuffix(base, "/") + r.path)
 	if err != nil {
-		// url.Error quotes the whole URL, and with it a password in it.
-		return nil, errors.New("mesh url does not parse; want one like http://127.0.0.1:8801")
+		// url.Error quotes the whole URL, including a password.
+		return nil, errors.New("invalid mesh url: use one like http://127.0.0.1:8801")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("mesh url is no http address; want one like http://127.0.0.1:8801")
+		return nil, errors.New("the mesh url is not an http address: use one like http://127.0.0.1:8801")
 	}
 	u.RawQuery = r.query
 	var body io.Reader
@@ -105,8 +104,8 @@ func (r request) build(ctx context.Context, base string) (*http.Request, error) 
 	return req, nil
 }
 
-// read takes the answer's body. Another service on the port that answers 200
-// with a page of its own has not taken our message: a body must be JSON.
+// read decodes the answer's body, which must be a JSON object. Another service
+// on the port may answer 200 with a page of its own; it has not taken our message.
 func (r request) read(resp *http.Response) error {
 	if r.method == http.MethodDelete && resp.StatusCode != http.StatusOK {
 		return nil
@@ -128,19 +127,19 @@ func (r request) read(resp *http.Response) error {
 		return fmt.Errorf("answer is %s, not JSON: is this the mesh?", quoteShort(resp.Header.Get("Content-Type")))
 	}
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
-		return errors.New("answer is no JSON object: is this the mesh?")
+		return errors.New("answer is not a JSON object: is this the mesh?")
 	}
 	if r.into == nil {
 		return nil
 	}
 	if err := json.Unmarshal(body, r.into); err != nil {
-		return fmt.Errorf("decode answer: %s", foreignLine(err.Error())) // it can quote the answer
+		return fmt.Errorf("decode answer: %s", foreignLine(err.Error())) // the error can quote the answer
 	}
 	return nil
 }
 
-// quoteShort quotes a stranger's header. A long one is not cut, since what is
-// left of a token could not be told from other text.
+// quoteShort quotes a header of the answer. A long one is not truncated: the rest
+// of a token could not be recognized as a secret.
 func quoteShort(s string) string {
 	if len(s) > 80 {
 		return "something long"
@@ -153,7 +152,7 @@ func isJSON(contentType string) bool {
 	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
 }
 
-// refusal makes the error for an answer that was not accepted.
+// refusal returns the error for an answer with a status that is not accepted.
 func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	e := &Error{Op: op, Code: resp.StatusCode}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
@@ -162,7 +161,7 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	var answer struct {
 		Error string `json:"error"`
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a broken one only says less
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a broken body only costs the reason
 	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
 		e.Err = hideToken(token, errors.New(answer.Error))
 		e.Err = errors.New(foreignLine(e.Err.Error()))
@@ -187,8 +186,8 @@ func hideToken(token string, err error) error {
 // foreignLine returns what a stranger wrote as one short line, for an error.
 func foreignLine(s string) string { return plain.Line(plain.Cut(s, 200)) }
 
-// transportCause drops the wrapping that names the URL again: an error should
-// not repeat a long poll's query or an address with a password.
+// transportCause returns err without the wrapper that repeats the URL: the query
+// of a long poll is noise, and the address may contain a password.
 func transportCause(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -196,7 +195,7 @@ func transportCause(err error) error {
 	return err
 }
 
-// bearer gives the token, reading it if we hold none.
+// bearer returns the token. It reads the token if none is kept.
 func (c *Client) bearer(ctx context.Context) (string, error) {
 	if c.Token == nil {
 		return "", nil
@@ -212,13 +211,13 @@ func (c *Client) bearer(ctx context.Context) (string, error) {
 	}
 	token = strings.TrimSpace(token)
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errors.New("it holds a space, a line break or a byte that no header can carry")
+		return "", errors.New("it contains a space, a line break or a byte that a header cannot carry")
 	}
 	c.token = token
 	return token, nil
 }
 
-// forget drops a token that was refused, so that the next call reads it anew.
+// forget drops a token that was refused. The next call reads it again.
 func (c *Client) forget(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,9 +226,9 @@ func (c *Client) forget(token string) {
 	}
 }
 
-// client is made once. No proxy of the environment and no redirect may see the
-// token; gzip is not asked for, so that an answer is as long as what is read;
-// no connection outlives its call.
+// client returns the HTTP client, which is made once. It uses no proxy and
+// follows no redirect: neither may see the token. It does not ask for gzip, so
+// the limit on bytes read limits the answer. No connection outlives its call.
 func (c *Client) client() *http.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()

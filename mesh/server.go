@@ -20,44 +20,44 @@ import (
 	"agentstateloop/state"
 )
 
-// Options say how a Server behaves. The zero Options refuse every call but
-// GET /status: there is no token to prove anything.
+// Options configure a Server. With the zero Options it refuses every call but
+// GET /status, since no token exists.
 type Options struct {
-	// Tokens holds the bearer token of each agent, by handle. A token proves
-	// who sends, and is needed for the mailbox and registry row of a handle
-	// that has one.
+	// Tokens holds the bearer token of each agent, by handle. A token proves the
+	// sender. The mailbox and registry row of a handle that has a token require it.
 	Tokens map[string]string
 
-	// Open takes calls without a token from loopback, their sender unproven,
-	// and holds messages for handles nobody has named before. A proxy on this
-	// machine makes every caller look like loopback.
+	// Open allows calls without a token from loopback, with an unproven sender,
+	// and messages to handles without a token. A proxy on this machine makes
+	// every caller look like loopback.
 	Open bool
 
-	// Hosts are names beside localhost and the loopback addresses under which
-	// the mesh may be asked (DNS rebinding).
+	// Hosts are the names allowed in the Host header besides localhost and the
+	// loopback addresses (against DNS rebinding).
 	Hosts []string
 
-	// OnlineFor is how long an agent counts as online after it was last seen;
-	// 0: 35 minutes, since an idle agent polls every 30.
+	// OnlineFor is how long an agent stays online after it was last seen. 0 means
+	// 35 minutes, because an idle agent polls every 30.
 	OnlineFor time.Duration
 
 	// Secrets are kept out of crash reports; nil: none are known.
 	Secrets *secret.Known
 
-	// Now is the clock; nil: time.Now. Long polls and timeouts run on the
-	// real one.
+	// Now is the clock; nil: time.Now. Long polls and timeouts use the real
+	// clock.
 	Now func() time.Time
 }
 
-// Check says what is wrong with the options, without telling a token.
+// Check returns an error if the options are invalid. The error never contains a
+// token.
 func (o Options) Check() error {
 	owner := map[string]string{}
 	for handle, token := range o.Tokens {
 		if !state.ValidHandle(handle) {
-			return fmt.Errorf("mesh token of %q: not a handle", handle)
+			return fmt.Errorf("mesh token of %q: invalid handle", handle)
 		}
 		if strings.Trim(token, " \t\r\n") != token || token == "" {
-			return fmt.Errorf("mesh token of %s: empty, or with space around it", handle)
+			return fmt.Errorf("mesh token of %s: the token is empty or has space around it", handle)
 		}
 		if other, taken := owner[token]; taken {
 			return fmt.Errorf("mesh tokens of %s and %s are the same: give each agent its own", min(handle, other), max(handle, other))
@@ -67,17 +67,17 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Server is an embedded localMesh (DESIGN 8): an http.Handler for any number
-// of connections at once. What it holds is bounded; above that it answers 503
-// and a sender comes again.
+// Server is an embedded localMesh (docs/design.md, "The mesh"), an http.Handler
+// for any number of concurrent connections. Its memory is limited. Above the
+// limit it answers 503, and the sender tries again later.
 type Server struct {
 	options Options
 	now     func() time.Time
-	tokens  map[[sha256.Size]byte]string // of a token: whose it is
+	tokens  map[[sha256.Size]byte]string // digest of a token to its handle
 	mux     *http.ServeMux
-	wake    *http.Client // for wake addresses
+	wake    *http.Client // for calls to wake addresses
 
-	done    chan struct{} // closed when long polls should end
+	done    chan struct{} // closed to end the long polls
 	release func()        // closes done, once
 	close   func() error  // closeOnce, once
 	rings   sync.WaitGroup
@@ -92,8 +92,8 @@ type Server struct {
 	ringing   map[string]*ringState
 }
 
-// NewServer makes a mesh that lives in memory. Options that do not pass Check
-// are a mistake of the program: it panics.
+// NewServer returns a mesh that lives in memory. It panics if the options do not
+// pass Check.
 func NewServer(o Options) *Server {
 	if err := o.Check(); err != nil {
 		panic(err)
@@ -131,10 +131,9 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// HTTPServer gives an http.Server for this mesh whose timeouts leave a slow or
-// silent peer no connection for long: 5 s for the header, 15 s for the whole
-// request, 30 s for the answer (a long poll adds its wait). Its Shutdown ends
-// the long polls.
+// HTTPServer returns an http.Server for this mesh. Its timeouts end slow and
+// silent connections: 5 s for the header, 15 s for the whole request, 30 s for
+// the answer, plus the wait of a long poll. Its Shutdown ends the long polls.
 func (s *Server) HTTPServer() *http.Server {
 	h := &http.Server{
 		Handler:           s,
@@ -150,9 +149,9 @@ func (s *Server) HTTPServer() *http.Server {
 
 const writeTimeout = 30 * time.Second
 
-// Close ends the long polls, waits for rings on their way, some seconds at
-// most, and closes the log. Stop the http.Server first. A second Close gives
-// what the first gave.
+// Close ends the long polls, waits some seconds at most for calls to wake
+// addresses, and closes the log. Stop the http.Server first. A second Close
+// returns the result of the first.
 func (s *Server) Close() error { return s.close() }
 
 func (s *Server) closeOnce() error {
@@ -164,7 +163,7 @@ func (s *Server) closeOnce() error {
 	return errors.Join(s.persist(true), s.journal.close())
 }
 
-// ServeHTTP answers one call of the profile. Refusals are JSON: {"error": why}.
+// ServeHTTP answers one call of the profile. A refusal is JSON: {"error": reason}.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
@@ -172,9 +171,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answerError(w, err)
 		return
 	}
-	// The mux would answer an unclean path with a redirect to another call.
+	// The mux would redirect a path that is not clean to another call.
 	if p := r.URL.EscapedPath(); path.Clean(p) != p {
-		answerError(w, refuse(http.StatusBadRequest, "the path is not a clean one"))
+		answerError(w, refuse(http.StatusBadRequest, "the path is not clean"))
 		return
 	}
 	if _, pattern := s.mux.Handler(r); pattern == "" {
@@ -191,14 +190,14 @@ func (b *bareError) WriteHeader(code int) {
 	b.Header().Set("Content-Type", "application/json")
 	b.Header().Del("Content-Length")
 	b.ResponseWriter.WriteHeader(code)
-	body, _ := encode(refusal{Text: "no such call: " + strings.ToLower(http.StatusText(code))})
+	body, _ := encode(refusal{Text: "invalid call: " + strings.ToLower(http.StatusText(code))})
 	b.ResponseWriter.Write(body)
 }
 
 func (b *bareError) Write(p []byte) (int, error) { return len(p), nil }
 
-// endpoint makes a handler of one call. do gets the caller, whose handle is ""
-// where nothing proves it.
+// endpoint returns the handler of one call. do receives the proven handle of the
+// caller, or "".
 func (s *Server) endpoint(do func(http.ResponseWriter, *http.Request, string) (int, any, error), access access) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		caller, err := s.authenticate(r, access)
@@ -215,7 +214,7 @@ func (s *Server) endpoint(do func(http.ResponseWriter, *http.Request, string) (i
 	}
 }
 
-// refusal is an answer other than success.
+// refusal is an error answer.
 type refusal struct {
 	code  int
 	after time.Duration // Retry-After, if above zero
@@ -243,8 +242,8 @@ func answerError(w http.ResponseWriter, err error) {
 	answerJSON(w, r.code, r)
 }
 
-// answerJSON writes body, which json.RawMessage gives ready-made and nil not
-// at all. A peer that does not read it is the connection's timeout.
+// answerJSON writes code and body. A json.RawMessage is written as it is; nil
+// means no body. If the peer does not read, the connection times out.
 func answerJSON(w http.ResponseWriter, code int, body any) {
 	if body == nil {
 		w.WriteHeader(code)
@@ -263,40 +262,40 @@ func answerJSON(w http.ResponseWriter, code int, body any) {
 	w.Write(b)
 }
 
-// readBody decodes a request's JSON object into v. It leaves r.Body as it is:
-// net/http answers at once, rather than read on, only where it knows the body.
+// readBody decodes a request's JSON object into v. It does not replace r.Body:
+// net/http must recognize it to answer a long body at once, without reading on.
 func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength > MaxMessage {
-		return refuse(http.StatusRequestEntityTooLarge, "the body is over %d bytes", MaxMessage)
+		return refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", MaxMessage)
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxMessage))
 	err := dec.Decode(v)
 	if err == nil && dec.More() {
-		err = errors.New("something follows the object")
+		err = errors.New("data follows the object")
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return refuse(http.StatusRequestEntityTooLarge, "the body is over %d bytes", MaxMessage)
+		return refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", MaxMessage)
 	}
 	if err != nil {
-		return refuse(http.StatusBadRequest, "the body is not the JSON object wanted here: %s", foreignLine(err.Error()))
+		return refuse(http.StatusBadRequest, "the body is not the JSON object that this call expects: %s", foreignLine(err.Error()))
 	}
 	return nil
 }
 
-// loopbackOnly is a net.Dialer's Control: whatever a name resolves to, a ring
-// does not leave the machine.
+// loopbackOnly is the Control of a net.Dialer. It refuses any address but
+// loopback, whatever the name in a wake address resolves to.
 func loopbackOnly(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return errors.New("the wake address is not loopback")
+		return errors.New("the wake address is not a loopback address")
 	}
 	return nil
 }
 
-// ringContext bounds one ring at a wake address.
+// ringContext limits the time of one call to a wake address.
 func (s *Server) ringContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 2*time.Second)
 }

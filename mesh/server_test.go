@@ -54,7 +54,7 @@ func client(url, handle, token string) *Client {
 	}
 }
 
-// rawCall makes one raw call and gives the status and body.
+// rawCall makes one raw call and returns the answer and its body.
 func rawCall(t *testing.T, method, url, token, body string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -82,7 +82,7 @@ func send(t *testing.T, req *http.Request) (*http.Response, string) {
 	return resp, string(b)
 }
 
-// The profile of DESIGN 8, call by call, in one mesh's life.
+// The profile, call by call, on one mesh.
 func TestProfile(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
@@ -90,7 +90,7 @@ func TestProfile(t *testing.T) {
 	for i, tt := range []struct {
 		token, method, path, body string
 		code                      int
-		answer                    string // contained
+		answer                    string // a part of it
 	}{
 		{"", "GET", "/status", "", 200, `{"halted":false,"online":0,"waiting":0}`},
 		{"td", "POST", "/message", `{"id":"m1","from":"dorlange","to":"goulard","message":"<hi>","new":1}`, 202, `{"id":"m1"}`},
@@ -110,13 +110,13 @@ func TestProfile(t *testing.T) {
 		{"td", "GET", "/registry/online", "", 200, `{"agents":[{"handle":"goulard","callsign":"@goulard","phase":"ACTIVE","seen_at":"2026-03-01T10:00:00Z"}]}`},
 		{"tg", "PUT", "/registry/goulard", `{"phase":"IDLE","tier":"dead"}`, 204, ``},
 		{"td", "GET", "/registry/online", "", 200, `"phase":"IDLE","tier":"dead","seen_at"`},
-		{"tg", "PUT", "/registry/goulard", `{"phase":"IDLE","tier":"rich"}`, 400, `tier is not`},
+		{"tg", "PUT", "/registry/goulard", `{"phase":"IDLE","tier":"rich"}`, 400, `invalid tier`},
 		{"td", "POST", "/kill", "", 200, `{"halted":true}`},
 		{"tg", "GET", "/mailbox/goulard", "", 200, `{"halted":true,`},
 		{"", "GET", "/status", "", 200, `{"halted":true,"online":1,"waiting":3}`},
 		{"td", "POST", "/resume", "", 200, `{"halted":false}`},
 
-		// Who may.
+		// Calls that the token does not allow.
 		{"", "POST", "/message", `{"from":"goulard","to":"dorlange","message":"x"}`, 401, `token`},
 		{"no", "POST", "/message", `{"from":"goulard","to":"dorlange","message":"x"}`, 401, `token`},
 		{"no", "GET", "/status", "", 401, `token`},
@@ -130,7 +130,7 @@ func TestProfile(t *testing.T) {
 		{"", "POST", "/kill", "", 401, `token`},
 		{"", "POST", "/resume", "", 401, `token`},
 
-		// What may not.
+		// Invalid calls.
 		{"tg", "POST", "/message", `{"to":"nobody","message":"x"}`, 404, `unknown handle`},
 		{"tg", "POST", "/nudge/nobody", `{}`, 404, `unknown handle`},
 		{"tg", "POST", "/message", `{"to":"../dorlange","message":"x"}`, 400, `handle`},
@@ -236,14 +236,14 @@ func TestClientAndServer(t *testing.T) {
 		t.Errorf("status: %+v, %v", s, err)
 	}
 	if _, err := client(url, "goulard", "wrong").Mailbox(ctx, 0); err == nil {
-		t.Error("a wrong token reads")
+		t.Error("a wrong token can read")
 	} else if _, ok := state.CredentialFailure(err); !ok {
 		t.Errorf("wrong token: %v", err)
 	}
 }
 
-// A body of 100 MB is refused without being read, and a connection that sends
-// no header is closed by the server.
+// The server refuses a body of 100 MB without reading it, and closes a connection
+// that does not send a header.
 func TestAbusiveConnections(t *testing.T) {
 	s := NewServer(Options{Open: true})
 	start := func(readHeader time.Duration) (address string) {
