@@ -1,0 +1,93 @@
+//go:build docs
+
+package main_test
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// line returns the line of a byte of the body.
+func (f text) line(offset int) int { return 1 + strings.Count(f.body[:offset], "\n") }
+
+// documents returns the texts that are written in Markdown.
+func documents(t *testing.T) []text {
+	return slices.DeleteFunc(texts(t), func(f text) bool {
+		return path.Ext(f.name) != ".md" || strings.Contains(f.name, "testdata")
+	})
+}
+
+// code is a span in backticks, link a link of Markdown.
+var (
+	code = regexp.MustCompile("`([^`\n]+)`")
+	link = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]+))?\)`)
+)
+
+// TestTheDocsNameWhatIsThere checks that each file or folder of the repository
+// that a document names in backticks exists.
+func TestTheDocsNameWhatIsThere(t *testing.T) {
+	tops, err := filepath.Glob("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tops = append(tops, ".ci")
+	for _, f := range documents(t) {
+		body := fence.ReplaceAllStringFunc(f.body, func(block string) string { return strings.Repeat("\n", strings.Count(block, "\n")) })
+		for _, m := range code.FindAllStringSubmatchIndex(body, -1) {
+			name := body[m[2]:m[3]]
+			top, _, below := strings.Cut(name, "/")
+			switch {
+			case strings.ContainsAny(name, " <>$~"):
+				continue
+			case !below && path.Ext(name) != ".go":
+				continue
+			case below && !slices.Contains(tops, top) && !slices.Contains([]string{"internal"}, top):
+				continue // a file of an agent, or an import path
+			}
+			if found, err := filepath.Glob(strings.TrimSuffix(name, "/")); err != nil || len(found) == 0 {
+				t.Errorf("%s:%d: `%s` does not exist", f.name, f.line(m[0]), name)
+			}
+		}
+	}
+}
+
+// TestTheDocsLinksLeadSomewhere checks that each link between the documents
+// leads to a file that exists, and to a heading that it has.
+func TestTheDocsLinksLeadSomewhere(t *testing.T) {
+	anchors := map[string][]string{}
+	for _, f := range documents(t) {
+		for _, h := range headings(f) {
+			anchors[f.name] = append(anchors[f.name], anchor(h))
+		}
+	}
+	for _, f := range documents(t) {
+		for _, m := range link.FindAllStringSubmatchIndex(f.body, -1) {
+			target := f.body[m[2]:m[3]]
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			name := f.name
+			if target != "" {
+				name = path.Join(path.Dir(f.name), target)
+			}
+			if _, err := os.Stat(name); err != nil {
+				t.Errorf("%s:%d: a link to %s, which does not exist", f.name, f.line(m[0]), name)
+			}
+			if m[4] >= 0 && !slices.Contains(anchors[name], f.body[m[4]:m[5]]) {
+				t.Errorf("%s:%d: a link to #%s, a heading that %s does not have", f.name, f.line(m[0]), f.body[m[4]:m[5]], name)
+			}
+		}
+	}
+}
+
+var punctuation = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+
+// anchor returns what a link calls a heading by.
+func anchor(heading string) string {
+	return strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
+}

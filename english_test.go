@@ -1,0 +1,77 @@
+//go:build docs
+
+package main_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// banned are the phrases that we do not write, in no text of the repository,
+// and what to write in their place.
+var banned = []struct{ phrase, write string }{
+	{"is no", "is not a; no such … exists; is missing"},
+	{"whoever", "the process that …, the agent that …, anybody who …"},
+	{"so LONG", "DURATION"},
+	{"for else", "because otherwise"},
+	{"be it", "whether … or …"},
+	{"in vain", "without success"},
+	{"anew", "again"},
+	{"that is none", "that is not one"},
+	{"told of", "informed about, reported to"},
+	{"of before", "earlier"},
+	{"beside", "next to, besides, as well as, along with"},
+	{"belongs into", "belongs in"},
+	{"over the mesh", "via the mesh, through the mesh"},
+	{"he", "the operator, they"},
+	{"him", "the operator, them"},
+	{"his", "the operator's, their"},
+}
+
+// quotedAsData are the places where a banned phrase is not ours: it is data of a
+// test, or the text of somebody else.
+var quotedAsData = []struct{ file, phrase, why string }{}
+
+// pattern matches a phrase as whole words, in any case, also where a comment
+// wraps within it.
+func pattern(phrase string) *regexp.Regexp {
+	const space = `(?:[ \t]+|[ \t]*\n[ \t]*(?://|#|\*)?[ \t]*)`
+	words := strings.ReplaceAll(phrase, " ", space)
+	if phrase == "is no" {
+		return regexp.MustCompile(`(?i)(\w+` + space + `)?\b` + words + space + `([a-z]+)`)
+	}
+	return regexp.MustCompile(`(?i)\b` + words + `\b`)
+}
+
+// TestPlainEnglish lists file and line of each banned phrase.
+func TestPlainEnglish(t *testing.T) {
+	for _, f := range texts(t) {
+		if f.name == "english_test.go" {
+			continue // the list itself
+		}
+		for _, b := range banned {
+			for _, m := range pattern(b.phrase).FindAllStringSubmatchIndex(f.body, -1) {
+				if b.phrase == "is no" && allowedNo(f.body, m) {
+					continue
+				}
+				if slices.ContainsFunc(quotedAsData, func(q struct{ file, phrase, why string }) bool {
+					return q.file == f.name && q.phrase == b.phrase
+				}) {
+					continue
+				}
+				t.Errorf("%s:%d: %q: write: %s", f.name, f.line(m[0]), f.body[m[0]:m[1]], b.write)
+			}
+		}
+	}
+}
+
+// allowedNo reports whether a match of "is no" is "is no longer" or "there is no".
+func allowedNo(body string, m []int) bool {
+	before := ""
+	if m[2] >= 0 {
+		before = strings.TrimSpace(body[m[2]:m[3]])
+	}
+	return strings.EqualFold(before, "there") || strings.EqualFold(body[m[4]:m[5]], "longer")
+}
