@@ -260,31 +260,6 @@ func TestTermThenKill(t *testing.T) {
 	}
 }
 
-func TestTimeouts(t *testing.T) {
-	t.Parallel()
-	res, limit := withTime(func(limit time.Duration) Result {
-		b := newBench(t, `echo half; while :; do sleep 0.01; echo . >&2; done`)
-		b.Timeout = limit
-		return b.run()
-	}, printed)
-	res.check(t, TimedOut, ExitError, "half", fmt.Sprintf("ran longer than %v", limit))
-
-	res, limit = withTime(func(limit time.Duration) Result {
-		b := newBench(t, `echo half; exec sleep 1000`)
-		b.Silence = limit
-		return b.run()
-	}, printed)
-	res.check(t, TimedOut, ExitError, "half", fmt.Sprintf("printed nothing for %v", limit))
-
-	// What goes to stderr is no silence.
-	res, _ = withTime(func(limit time.Duration) Result {
-		b := newBench(t, fmt.Sprintf("for i in 1 2 3 4 5 6 7 8 9 10; do sleep %.3f; echo . >&2; done; echo whole", limit.Seconds()/8))
-		b.Silence = limit
-		return b.run()
-	}, printed)
-	res.check(t, Success, ExitClean, "whole", "")
-}
-
 // What the agent leaves running in its group ends with it; what left the group
 // is not waited for, though it keeps our pipes.
 func TestLeftovers(t *testing.T) {

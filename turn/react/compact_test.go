@@ -2,8 +2,12 @@ package react_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"agentstateloop/turn/react"
 	"agentstateloop/turn/react/scripted"
@@ -188,4 +192,33 @@ func TestMessageLongerThanTheWindow(t *testing.T) {
 			t.Errorf("told %q", told)
 		}
 	})
+}
+
+// A summary outside of a wake is asked for again where that makes sense, and its
+// bill is at the end, reckoned where the API does not count.
+func TestSummaryAlone(t *testing.T) {
+	for api, stream := range map[string]string{
+		"openai":    chat(`{"choices":[{"index":0,"delta":{"content":"Goal: none."}}]}`, chatStops, done),
+		"anthropic": messages(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Goal: none."}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":0}}`),
+	} {
+		requests := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if requests++; requests == 1 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, stream)
+		}))
+		b := newBench(t, api)
+		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
+		if api == "anthropic" {
+			b.Model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)
+		}
+		err := b.Summary(t.Context(), strings.Repeat("said this and that ", 100))
+		server.Close()
+		if d := b.done(); err != nil || d.Text != "Goal: none." || d.Failed || d.Usage.Input < 500 || requests != 2 {
+			t.Errorf("%s: %v, %+v after %d requests", api, err, d, requests)
+		}
+	}
 }

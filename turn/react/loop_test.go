@@ -373,48 +373,6 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// What means the same is the same call, however it is written; another text is
-// another call, though only spaces differ.
-func TestSameCall(t *testing.T) {
-	eachAPI(t, func(t *testing.T, api string) {
-		for _, c := range []struct {
-			args []string
-			cut  bool
-		}{
-			{[]string{`{"at":"x","n":1}`, `{"n":1,"at":"x"}`, `{ "n" : 1, "at":"\u0078" }`, `{"at":"x", "n":1}`}, true},
-			{[]string{`{"at":"a b"}`, `{"at":"a  b"}`, `{"at":"a   b"}`, `{"at":"a    b"}`}, false},
-			{[]string{`{"at":"x","n":9007199254740993}`, `{"at":"x","n":9007199254740992}`, `{"at":"x","n":9007199254740994}`, `{"at":"x","n":9007199254740995}`}, false},
-		} {
-			var replies []scripted.Reply
-			for i, args := range c.args {
-				replies = append(replies, scripted.Reply{Calls: []scripted.Call{{ID: fmt.Sprint("c", i), Name: "notch", Args: args}}})
-			}
-			b := newBench(t, api, append(replies, scripted.Reply{Text: "done"})...)
-			if err := b.run("hello", false); err != nil {
-				t.Fatal(err)
-			}
-			if d := b.done(); (d.Cut != "") != c.cut {
-				t.Errorf("%q: %+v", c.args, d)
-			}
-		}
-	})
-}
-
-// What a tool prints is sent as text that every API takes.
-func TestZeroesInAResult(t *testing.T) {
-	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "zeroes", Args: "{}"}}}, scripted.Reply{Text: "ok"})
-		b.Tools = append(b.Tools, react.Tool{
-			Name: "zeroes", Description: "Zeroes.", Schema: json.RawMessage(`{"type":"object"}`),
-			Run: func(context.Context, json.RawMessage) (string, error) { return "a\x00b", nil },
-		})
-		b.well("hello", "ok")
-		if got := b.asked(1).Last().Results[0].Text; got != "a\uFFFDb" {
-			t.Errorf("sent %q", got)
-		}
-	})
-}
-
 // numbered gives calls without ids some.
 func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Request) scripted.Reply {
 	return func(q scripted.Request) scripted.Reply {
@@ -426,33 +384,6 @@ func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Reques
 			}
 		}
 		return r
-	}
-}
-
-// A model that goes round in a longer circle is noticed, too; one that does new
-// things in between is not.
-func TestCircles(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		at   func(n int) string
-		cut  string
-	}{
-		{"two in turn", func(n int) string { return []string{"a", "b"}[n%2] }, "for the 4th time"},
-		{"something new in between", func(n int) string { return []string{"a", strconv.Itoa(n)}[n%2] }, "25 times"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, "anthropic")
-			b.server.Script = func(q scripted.Request) scripted.Reply {
-				return scripted.Reply{Text: "On.", Calls: []scripted.Call{notch(fmt.Sprintf("c%d", q.Number), c.at(q.Number))}}
-			}
-			if err := b.run("hello", false); err != nil {
-				t.Fatal(err)
-			}
-			if d := b.done(); !strings.Contains(d.Cut, c.cut) {
-				t.Errorf("%+v", d)
-			}
-			b.inOrder()
-		})
 	}
 }
 
@@ -474,21 +405,6 @@ func TestMostCalls(t *testing.T) {
 		t.Errorf("told %q, rests %d", b.asked(24).Last().Text, b.rests)
 	}
 	b.inOrder()
-}
-
-func TestMostTools(t *testing.T) {
-	eachAPI(t, func(t *testing.T, api string) {
-		var calls []scripted.Call
-		for i := range 12 {
-			calls = append(calls, notch(fmt.Sprintf("c%d", i), strconv.Itoa(i)))
-		}
-		b := newBench(t, api, scripted.Reply{Calls: calls}, scripted.Reply{Text: "ok"})
-		b.well("hello", "ok")
-		results := b.asked(1).Last().Results
-		if len(b.notched) != 10 || len(results) != 12 || !strings.Contains(results[11].Text, "at most 10 calls") {
-			t.Errorf("ran %d: %+v", len(b.notched), results)
-		}
-	})
 }
 
 // An answer of 5 MB is told in pieces, kept, and bounds nothing else.

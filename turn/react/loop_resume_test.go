@@ -194,22 +194,6 @@ func TestResumeBetweenCalls(t *testing.T) {
 	b.inOrder()
 }
 
-// A steps.jsonl that is no regular file is refused, not read.
-func TestStepsThatAreALink(t *testing.T) {
-	turn := t.TempDir()
-	for _, epoch := range []string{"1", "2"} {
-		if err := os.Mkdir(filepath.Join(turn, epoch), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(turn, "1", "steps.jsonl")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := react.OpenSteps(filepath.Join(turn, "2")); err == nil {
-		t.Error("followed the link")
-	}
-}
-
 // A turn that had asked, said so, and died before it was laid down, has no
 // answer yet: its question will not be answered any more, which the model is
 // told.

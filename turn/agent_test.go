@@ -1,0 +1,187 @@
+package turn
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"agentstateloop/state"
+)
+
+// Streams in the shapes that the real CLIs print (TestReal… drives those),
+// each whole in one place so that it can be read.
+const (
+	claudeGood = `{"type":"system","subtype":"init","session_id":"s-1","cwd":"/w","tools":["Bash"]}
+{"type":"system","subtype":"api_retry","attempt":1,"error_status":529,"error":"overloaded","session_id":"s-1"}
+{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"hm","signature":"x"}],"usage":{"input_tokens":9}},"session_id":"s-1"}
+{"type":"assistant","message":{"content":[{"type":"text","text":"I look."}],"usage":{"input_tokens":9}},"session_id":"s-1"}
+{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}]},"session_id":"s-1"}
+{"type":"assistant","parent_tool_use_id":"t1","message":{"content":[{"type":"text","text":"a subagent speaks"}]},"session_id":"s-1"}
+{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"f"}]},"session_id":"s-1"}
+{"type":"assistant","message":{"content":[{"type":"text","text":"One file."}]},"session_id":"s-1"}
+{"type":"result","subtype":"success","is_error":false,"result":"One file.","session_id":"s-1","total_cost_usd":0.25,"usage":{"input_tokens":7,"output_tokens":5,"cache_read_input_tokens":3,"cache_creation_input_tokens":2}}
+`
+	claudeLogin = `{"type":"system","subtype":"init","session_id":"s-1"}
+{"type":"assistant","message":{"content":[{"type":"text","text":"Not logged in · Please run /login"}]},"error":"authentication_failed","session_id":"s-1"}
+{"type":"result","subtype":"success","is_error":true,"result":"Not logged in · Please run /login","session_id":"s-1","total_cost_usd":0}
+`
+	claudeNoCredit = `{"type":"result","subtype":"success","is_error":true,"result":"Credit balance is too low","session_id":"s-1"}
+`
+	claudeStale = `{"type":"result","subtype":"error_during_execution","is_error":true,"session_id":"s-0","errors":["No conversation found with session ID: s-0"]}
+`
+	claudeTurns = `{"type":"result","subtype":"error_max_turns","is_error":false,"session_id":"s-1","total_cost_usd":1}
+`
+	codexGood = `{"type":"thread.started","thread_id":"c-1"}
+{"type":"item.completed","item":{"id":"item_0","type":"error","message":"some warning"}}
+{"type":"turn.started"}
+{"type":"item.completed","item":{"id":"item_1","type":"reasoning","text":"hm"}}
+{"type":"item.completed","item":{"id":"item_2","type":"agent_message","text":"I look."}}
+{"type":"item.started","item":{"id":"item_3","type":"command_execution","command":"ls","status":"in_progress"}}
+{"type":"item.completed","item":{"id":"item_3","type":"command_execution","command":"ls","exit_code":0,"status":"completed"}}
+{"type":"item.completed","item":{"id":"item_4","type":"agent_message","text":"One file."}}
+{"type":"turn.completed","usage":{"input_tokens":10,"cached_input_tokens":3,"cache_write_input_tokens":0,"output_tokens":5}}
+`
+	codexRefused = `{"type":"thread.started","thread_id":"c-1"}
+{"type":"turn.started"}
+{"type":"error","message":"unexpected status 401 Unauthorized: no, url: http://x"}
+{"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: no, url: http://x"}}
+`
+	codexBroken = `{"type":"thread.started","thread_id":"c-1"}
+{"type":"item.completed","item":{"id":"item_1","type":"agent_message","text":"half"}}
+{"type":"turn.failed","error":{"message":"stream disconnected before completion"}}
+`
+	geminiGood = `{"type":"init","session_id":"g-1","model":"m"}
+{"type":"message","role":"user","content":"the prompt"}
+{"type":"message","role":"assistant","content":"I ","delta":true}
+{"type":"message","role":"assistant","content":"look.","delta":true}
+{"type":"tool_use","tool_name":"run_shell_command","tool_id":"t1","parameters":{}}
+{"type":"tool_result","tool_id":"t1","status":"success","output":"f"}
+{"type":"message","role":"assistant","content":"One ","delta":true}
+{"type":"message","role":"assistant","content":"file.","delta":true}
+{"type":"result","status":"success","stats":{"input_tokens":10,"input":7,"cached":3,"output_tokens":5}}
+`
+	geminiBroken = `{"type":"init","session_id":"g-1","model":"m"}
+{"type":"message","role":"assistant","content":"half","delta":true}
+{"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: terminated]"},"stats":{}}
+`
+)
+
+func TestStreams(t *testing.T) {
+	for name, c := range map[string]struct {
+		runner, stream, stderr, tail string // tail: shell after the stream
+		session                      string // asked for
+		want                         Result // what is compared
+		refused                      bool
+	}{
+		"claude": {runner: Claude, stream: claudeGood, want: Result{Status: Success, Text: "One file.", Session: "s-1",
+			Bill: Bill{CostUSD: 0.25, Usage: Usage{7, 5, 3, 2}}}},
+		"claude not logged in": {runner: Claude, stream: claudeLogin, tail: "exit 1", refused: true,
+			want: Result{Status: Failed, Reason: "Not logged in · Please run /login", Session: "s-1"}},
+		"claude out of credit": {runner: Claude, stream: claudeNoCredit, tail: "exit 1", refused: true,
+			want: Result{Status: Failed, Reason: "Credit balance is too low"}},
+		"claude stale session": {runner: Claude, stream: claudeStale, tail: "exit 1", session: "s-0",
+			want: Result{Status: Failed, Reason: "No conversation found with session ID: s-0", SessionStale: true}},
+		"claude too many turns": {runner: Claude, stream: claudeTurns, tail: "exit 1",
+			want: Result{Status: Failed, Reason: "error_max_turns", Bill: Bill{CostUSD: 1}}},
+		"claude without a result": {runner: Claude, stream: untilLast(claudeGood),
+			want: Result{Status: Partial, Reason: "the agent's stream ended without a result", Text: "I look.\n\nOne file.", Session: "s-1"}},
+		"claude killed": {runner: Claude, stream: untilLast(claudeGood), tail: "kill -9 $$",
+			want: Result{Status: Failed, Reason: "signal: killed: retrying: overloaded", Text: "I look.\n\nOne file.", Session: "s-1"}},
+		"claude half a line": {runner: Claude, stream: claudeGood[:len(claudeGood)-40],
+			want: Result{Status: Partial, Reason: "the agent's stream ended without a result", Text: "I look.\n\nOne file.", Session: "s-1"}},
+		"claude no last newline": {runner: Claude, stream: strings.TrimSpace(claudeGood), want: Result{Status: Success,
+			Text: "One file.", Session: "s-1", Bill: Bill{CostUSD: 0.25, Usage: Usage{7, 5, 3, 2}}}},
+		"claude prints no stream": {runner: Claude, stream: "usage: claude\n\x00\xff\n", stderr: "bad option", tail: "exit 2",
+			want: Result{Status: Failed, Reason: "exit status 2: bad option"}},
+		"codex": {runner: Codex, stream: codexGood, want: Result{Status: Success, Text: "One file.", Session: "c-1",
+			Bill: Bill{Meter: "c-1", Usage: Usage{Input: 7, Output: 5, CacheRead: 3}}}},
+		"codex refused": {runner: Codex, stream: codexRefused, tail: "exit 1", refused: true,
+			want: Result{Status: Failed, Reason: "unexpected status 401 Unauthorized: no, url: http://x", Session: "c-1", Bill: Bill{Meter: "c-1"}}},
+		"codex broken off": {runner: Codex, stream: codexBroken, tail: "exit 1",
+			want: Result{Status: Failed, Reason: "stream disconnected before completion", Text: "half", Session: "c-1", Bill: Bill{Meter: "c-1"}}},
+		"codex stale session": {runner: Codex, stderr: "Error: thread/resume failed: no rollout found for thread id c-0", tail: "exit 1", session: "c-0",
+			want: Result{Status: Failed, Reason: "exit status 1: Error: thread/resume failed: no rollout found for thread id c-0", SessionStale: true}},
+		"gemini": {runner: Gemini, stream: geminiGood, want: Result{Status: Success, Text: "One file.", Session: "g-1",
+			Bill: Bill{Model: "m", Usage: Usage{Input: 7, Output: 5, CacheRead: 3}}}},
+		"gemini broken off": {runner: Gemini, stream: geminiBroken, tail: "exit 1",
+			want: Result{Status: Failed, Reason: "[API Error: terminated]", Text: "half", Session: "g-1", Bill: Bill{Model: "m"}}},
+		"gemini not set up": {runner: Gemini, stderr: "Please set an Auth method in your settings", tail: "exit 41", refused: true,
+			want: Result{Status: Failed, Reason: "exit status 41: Please set an Auth method in your settings"}},
+		"gemini with a bad key": {runner: Gemini, stderr: "API key not valid. Please pass a valid API key.", tail: "exit 1", refused: true,
+			want: Result{Status: Failed, Reason: "exit status 1: API key not valid. Please pass a valid API key."}},
+		"exec around claude": {runner: Exec, stderr: "Not logged in", tail: "exit 1", refused: true,
+			want: Result{Status: Failed, Reason: "exit status 1: Not logged in"}},
+		"exec by its exit code": {runner: Exec, stderr: "the token has expired", tail: "exit 77", refused: true,
+			want: Result{Status: Failed, Reason: "exit status 77: the token has expired"}},
+		"exec says it and answers": {runner: Exec, stream: "an answer", stderr: "not logged in to the registry",
+			want: Result{Status: Success, Text: "an answer"}},
+		"exec that met a closed page": {runner: Exec, stderr: "401 Unauthorized", tail: "exit 1",
+			want: Result{Status: Failed, Reason: "exit status 1: 401 Unauthorized"}},
+		"gemini stale session": {runner: Gemini, stderr: "Error resuming session: No previous sessions found for this project.", tail: "exit 42", session: "g-0",
+			want: Result{Status: Failed, Reason: "exit status 42: Error resuming session: No previous sessions found for this project.", SessionStale: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fakeCLI(t, c.runner, c.stream, "printf '%s' '"+c.stderr+"' >&2\n"+c.tail)
+			b.Session = c.session
+			res := b.run()
+			got := Result{Status: res.Status, Text: res.Text, Reason: res.Reason, Session: res.Session,
+				SessionStale: res.SessionStale, Bill: res.Bill}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+			if cred, ok := state.CredentialFailure(res.Credential); ok != c.refused || ok && cred.Name != "agent:"+c.runner {
+				t.Errorf("credential %v", res.Credential)
+			}
+		})
+	}
+}
+
+func untilLast(stream string) string {
+	return stream[:strings.LastIndexByte(strings.TrimSpace(stream), '\n')+1]
+}
+
+// fakeCLI is an agent that prints stream and then does what tail says.
+func fakeCLI(t *testing.T, runner, stream, tail string) *bench {
+	t.Helper()
+	b := newBench(t, "printf '%s ' \"$@\" > argv\ncat \"$0.stream\"\n"+tail)
+	b.Runner = runner
+	if err := os.WriteFile(b.Command[0]+".stream", []byte(stream), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestArgv(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ runner, session, want string }{
+		{Claude, "", "-p --output-format stream-json --verbose --extra 1 "},
+		{Claude, "s-1", "-p --output-format stream-json --verbose --resume s-1 --extra 1 "},
+		{Codex, "", "exec --json --skip-git-repo-check --extra 1 - "},
+		{Codex, "c-1", "exec --json --skip-git-repo-check --extra 1 resume c-1 - "},
+		{Gemini, "", "--output-format stream-json --skip-trust --extra 1 "},
+		{Gemini, "g-1", "--output-format stream-json --skip-trust --resume g-1 --extra 1 "},
+		{Claude, "--dangerously-skip-permissions", "-p --output-format stream-json --verbose --extra 1 "},
+		{Claude, "a b; rm", "-p --output-format stream-json --verbose --extra 1 "},
+	} {
+		b := fakeCLI(t, c.runner, "", "")
+		b.Session, b.Extra = c.session, []string{"--extra", "1"}
+		b.run()
+		if got := read(t, b.Workdir, "argv"); got != c.want {
+			t.Errorf("%s %q: %q, want %q", c.runner, c.session, got, c.want)
+		}
+	}
+}
+
+// Without a command the runner's own program is looked up in PATH.
+func TestDefaultCommand(t *testing.T) {
+	b := fakeCLI(t, Gemini, geminiGood, "")
+	if err := os.Rename(b.Command[0], filepath.Join(b.Workdir, "gemini")); err != nil {
+		t.Fatal(err)
+	}
+	os.Rename(b.Command[0]+".stream", filepath.Join(b.Workdir, "gemini.stream"))
+	b.Command = nil
+	b.Config.Env = map[string]string{"PATH": b.Workdir + ":/usr/bin:/bin"}
+	b.run().check(t, Success, ExitClean, "One file.", "")
+}

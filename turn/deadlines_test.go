@@ -1,0 +1,86 @@
+package turn
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// A process that stays after it is done is ended, and its answer is good.
+func TestLingering(t *testing.T) {
+	t.Parallel()
+	b := fakeCLI(t, Claude, claudeGood, "exec sleep 1000")
+	b.Linger = 100 * time.Millisecond
+	b.run().check(t, Success, ExitIdle, "One file.", "")
+
+	// One that goes to work again is not.
+	more := `{"type":"assistant","message":{"content":[{"type":"text","text":"And more."}]}}` + "\n" + claudeGood
+	b = fakeCLI(t, Claude, claudeGood+more, "")
+	b.run().check(t, Success, ExitClean, "One file.", "")
+	b = fakeCLI(t, Claude, claudeGood+more[:strings.IndexByte(more, '\n')+1], "")
+	b.run().check(t, Partial, ExitClean, "I look.\n\nOne file.\n\nAnd more.", "without a result")
+}
+
+// The no-output timeout waits for a tool, but not for one that has answered.
+func TestSilenceWaitsForTools(t *testing.T) {
+	t.Parallel()
+	lines := strings.SplitAfter(claudeGood, "\n")
+	use, result, rest := strings.Join(lines[:5], ""), lines[6], lines[7]+lines[8]
+	run := func(limit time.Duration, script string) Result {
+		b := newBench(t, script)
+		for name, text := range map[string]string{"use": use, "result": result, "rest": rest} {
+			writeConfig(t, filepath.Join(b.Workdir, name), text)
+		}
+		b.Runner, b.Silence = Claude, limit
+		return b.run()
+	}
+	res, _ := withTime(func(limit time.Duration) Result {
+		return run(limit, fmt.Sprintf("cat use; sleep %.3f; cat result rest", 1.5*limit.Seconds()))
+	}, succeeded)
+	res.check(t, Success, ExitClean, "One file.", "")
+
+	res, limit := withTime(func(limit time.Duration) Result { return run(limit, `cat use result; exec sleep 1000`) }, printed)
+	res.check(t, TimedOut, ExitError, "I look.", fmt.Sprintf("printed nothing for %v", limit))
+}
+
+// An agent that is refused and tries again until the deadline is a credential
+// failure all the same.
+func TestRefusedUntilTheDeadline(t *testing.T) {
+	res, _ := withTime(func(limit time.Duration) Result {
+		b := fakeCLI(t, Codex, `{"type":"error","message":"Reconnecting... (unexpected status 401 Unauthorized)"}`+"\n", "exec sleep 1000")
+		b.Timeout = limit
+		return b.run()
+	}, func(r Result) bool { return r.Credential != nil })
+	if _, ok := state.CredentialFailure(res.Credential); !ok || res.Status != TimedOut {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	res, limit := withTime(func(limit time.Duration) Result {
+		b := newBench(t, `echo half; while :; do sleep 0.01; echo . >&2; done`)
+		b.Timeout = limit
+		return b.run()
+	}, printed)
+	res.check(t, TimedOut, ExitError, "half", fmt.Sprintf("ran longer than %v", limit))
+
+	res, limit = withTime(func(limit time.Duration) Result {
+		b := newBench(t, `echo half; exec sleep 1000`)
+		b.Silence = limit
+		return b.run()
+	}, printed)
+	res.check(t, TimedOut, ExitError, "half", fmt.Sprintf("printed nothing for %v", limit))
+
+	// What goes to stderr is no silence.
+	res, _ = withTime(func(limit time.Duration) Result {
+		b := newBench(t, fmt.Sprintf("for i in 1 2 3 4 5 6 7 8 9 10; do sleep %.3f; echo . >&2; done; echo whole", limit.Seconds()/8))
+		b.Silence = limit
+		return b.run()
+	}, printed)
+	res.check(t, Success, ExitClean, "whole", "")
+}

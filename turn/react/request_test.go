@@ -1,0 +1,38 @@
+package react_test
+
+import (
+	"context"
+	"testing"
+
+	"agentstateloop/turn/react"
+	"agentstateloop/turn/react/scripted"
+)
+
+// What there is to know, the money above all, is looked at before each request:
+// one that is made again, and one after a summary, too.
+func TestLookBeforeEachRequest(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		for name, replies := range map[string][]scripted.Reply{
+			"again":   {{Status: 500, Fault: "oops"}, {Text: "never asked"}},
+			"summary": {{Calls: []scripted.Call{notch("c1", "here")}, In: 950_000}, {Text: "Goal: none."}, {Text: "never asked"}},
+		} {
+			b := newBench(t, api, replies...)
+			b.Window = 1_000_000
+			b.Check = func(context.Context) (react.Outlook, error) {
+				if len(b.server.Asked()) == len(replies)-1 {
+					return react.Outlook{Over: "the budget is used up"}, nil
+				}
+				return react.Outlook{}, nil
+			}
+			if err := b.run("hello", false); err != nil {
+				t.Fatal(name, err)
+			}
+			if d := b.done(); d.Cut != "the budget is used up" {
+				t.Errorf("%s: %+v", name, d)
+			}
+			if n := len(b.server.Asked()); n != len(replies)-1 {
+				t.Errorf("%s: %d requests", name, n)
+			}
+		}
+	})
+}
