@@ -34,8 +34,8 @@ type head struct {
 
 // headers fetches the heads of set, ascending, without setting \Seen. With an
 // error it gives those that came before it.
-func (l *scanner) headers(set imap.UIDSet) ([]head, error) {
-	return l.heads(set, message.MaxHeader, &imap.FetchItemBodySection{
+func (sc *scanner) headers(set imap.UIDSet) ([]head, error) {
+	return sc.heads(set, message.MaxHeader, &imap.FetchItemBodySection{
 		Specifier: imap.PartSpecifierHeader, HeaderFields: headerFields, Peek: true,
 	})
 }
@@ -140,21 +140,21 @@ func (e *tornError) Unwrap() error { return e.err }
 // answered in full: Dovecot answers both together at the end, and go-imap can
 // then give neither. Any error but a server's refusal leaves the session
 // unusable.
-func (l *scanner) bodies(hs []*head) error {
+func (sc *scanner) bodies(hs []*head) error {
 	section := &imap.FetchItemBodySection{Peek: true}
 	wanted := map[uint32]*head{}
 	var set imap.UIDSet
 	for _, h := range hs {
-		if l.tooBig(h.size) { // then hs is h alone
+		if sc.tooBig(h.size) { // then hs is h alone
 			section.Specifier = imap.PartSpecifierHeader
 		}
 		wanted[h.uid] = h
 		set.AddNum(imap.UID(h.uid))
 	}
-	l.mailbox.startPhase(l.conn)
-	cmd := l.client.Fetch(set, &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{section}})
+	sc.mailbox.startPhase(sc.conn)
+	cmd := sc.client.Fetch(set, &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{section}})
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
-		l.mailbox.startPhase(l.conn)
+		sc.mailbox.startPhase(sc.conn)
 		var h *head
 		for item := msg.Next(); item != nil; item = msg.Next() {
 			switch item := item.(type) {
@@ -166,8 +166,8 @@ func (l *scanner) bodies(hs []*head) error {
 				if h == nil || h.done || item.Literal == nil || item.Literal.Size() == 0 && h.size > 0 {
 					continue
 				}
-				if err := l.keepBody(h, item.Literal); err != nil {
-					l.abandon(cmd, err)
+				if err := sc.keepBody(h, item.Literal); err != nil {
+					sc.abandon(cmd, err)
 					return err
 				}
 			}
@@ -180,44 +180,44 @@ func (l *scanner) bodies(hs []*head) error {
 // reader would wait for ever for somebody to read a literal it has got already,
 // so the command is read to its end, unless err is that end: what then is read
 // on would be read by two.
-func (l *scanner) abandon(cmd *imapclient.FetchCommand, err error) {
-	l.conn.Close()
+func (sc *scanner) abandon(cmd *imapclient.FetchCommand, err error) {
+	sc.conn.Close()
 	var torn *tornError
 	if !errors.As(err, &torn) {
 		cmd.Close()
 	}
 }
 
-func (l *scanner) tooBig(size int64) bool { return l.filter.MaxSize > 0 && size > l.filter.MaxSize }
+func (sc *scanner) tooBig(size int64) bool { return sc.filter.MaxSize > 0 && size > sc.filter.MaxSize }
 
 // keepBody hands one body to keep.
-func (l *scanner) keepBody(h *head, literal imap.LiteralReader) error {
+func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	m := h.message
 	raw := &counted{r: literal}
 	body := io.Reader(&whole{counted: raw, size: literal.Size()})
-	if l.tooBig(literal.Size()) && m.Gate == "" {
-		m.Gate, m.Reason = GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had said %d", literal.Size(), l.filter.MaxSize, m.Size)
+	if sc.tooBig(literal.Size()) && m.Gate == "" {
+		m.Gate, m.Reason = GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had said %d", literal.Size(), sc.filter.MaxSize, m.Size)
 	}
-	if l.tooBig(max(m.Size, literal.Size())) {
+	if sc.tooBig(max(m.Size, literal.Size())) {
 		body = headerOnly(raw)
 	}
-	err := l.prove(m, body)
+	err := sc.prove(m, body)
 	if torn := raw.finish(literal.Size()); torn != nil {
 		return &tornError{h.uid, torn}
 	}
 	if u, ok := errors.AsType[*unprovenError](err); ok {
-		l.deferProof(h, u)
+		sc.deferProof(h, u)
 		return nil
 	}
 	if err != nil {
 		return &keepError{err}
 	}
 	h.done = true
-	l.out.Messages = append(l.out.Messages, *m)
+	sc.out.Messages = append(sc.out.Messages, *m)
 	if m.Gate == "" {
-		l.left--
+		sc.left--
 	} else {
-		l.rejected++
+		sc.rejected++
 	}
 	return nil
 }

@@ -27,11 +27,11 @@ type Watch struct {
 }
 
 // Watch opens the mailbox as Open does, with the same errors.
-func (b Mailbox) Watch(ctx context.Context) (*Watch, error) {
+func (m Mailbox) Watch(ctx context.Context) (*Watch, error) {
 	w := &Watch{news: make(chan struct{}, 1)}
 	var err error
-	if w.Session, err = b.open(ctx, w.options(), nil); err != nil {
-		return nil, fmt.Errorf("watch mailbox %s at %s: %w", b.name(), b.Addr, cause(ctx, err))
+	if w.Session, err = m.open(ctx, w.options(), nil); err != nil {
+		return nil, fmt.Errorf("watch mailbox %s at %s: %w", m.name(), m.Addr, cause(ctx, err))
 	}
 	return w, nil
 }

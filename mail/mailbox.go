@@ -30,27 +30,27 @@ type Mailbox struct {
 
 // ID is a short hash of host, username and mailbox: state.Cursor.Mailbox, and
 // part of every key. Another port or another way to log in is the same box.
-func (b Mailbox) ID() string {
-	host, _, err := net.SplitHostPort(b.Addr)
+func (m Mailbox) ID() string {
+	host, _, err := net.SplitHostPort(m.Addr)
 	if err != nil {
-		host = b.Addr
+		host = m.Addr
 	}
-	sum := sha256.Sum256([]byte(strings.ToLower(host) + "\n" + b.Username + "\n" + b.name()))
+	sum := sha256.Sum256([]byte(strings.ToLower(host) + "\n" + m.Username + "\n" + m.name()))
 	return hex.EncodeToString(sum[:6])
 }
 
-func (b Mailbox) name() string {
-	if b.Name == "" || strings.EqualFold(b.Name, "INBOX") {
+func (m Mailbox) name() string {
+	if m.Name == "" || strings.EqualFold(m.Name, "INBOX") {
 		return "INBOX"
 	}
-	return b.Name
+	return m.Name
 }
 
-func (b Mailbox) now() time.Time {
-	if b.Now == nil {
+func (m Mailbox) now() time.Time {
+	if m.Now == nil {
 		return time.Now()
 	}
-	return b.Now()
+	return m.Now()
 }
 
 // Session is a mailbox opened for reading. It serves one goroutine.
@@ -68,22 +68,22 @@ type Session struct {
 // SELECT in one flight without waiting for the greeting (DESIGN 7); STARTTLS
 // costs three round trips more. A refused or unreadable secret is a
 // *state.CredentialError named "imap"; a network fault never is.
-func (b Mailbox) Open(ctx context.Context) (*Session, error) {
-	s, err := b.open(ctx, nil, nil)
+func (m Mailbox) Open(ctx context.Context) (*Session, error) {
+	s, err := m.open(ctx, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open mailbox %s at %s: %w", b.name(), b.Addr, cause(ctx, err))
+		return nil, fmt.Errorf("open mailbox %s at %s: %w", m.name(), m.Addr, cause(ctx, err))
 	}
 	return s, nil
 }
 
 // open is Open; options let the library pass on what the server says unasked,
 // and how, unless it is nil, says in which way the mailbox is selected.
-func (b Mailbox) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
-	return openWithSecret(ctx, b.Server, "imap", func(secret string) (*Session, error) { return b.openWith(ctx, options, how, secret) })
+func (m Mailbox) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
+	return openWithSecret(ctx, m.Server, "imap", func(secret string) (*Session, error) { return m.openWith(ctx, options, how, secret) })
 }
 
-func (b Mailbox) openWith(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions, secret string) (*Session, error) {
-	conn, err := b.dial(ctx)
+func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions, secret string) (*Session, error) {
+	conn, err := m.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,21 +91,21 @@ func (b Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	stop := closeOnDone(ctx, raw)
 	defer stop()
 
-	b.startPhase(raw)
-	if b.TLS == TLSStart {
-		if conn, err = b.startTLS(ctx, raw); err != nil {
+	m.startPhase(raw)
+	if m.TLS == TLSStart {
+		if conn, err = m.startTLS(ctx, raw); err != nil {
 			raw.Close()
 			return nil, err
 		}
-		b.startPhase(raw)
+		m.startPhase(raw)
 	}
-	lc, err := startLogin(conn, bufio.NewReader(conn), b.Server, secret)
+	lc, err := startLogin(conn, bufio.NewReader(conn), m.Server, secret)
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	client := imapclient.New(lc, options)
-	data, err := client.Select(b.name(), how).Wait()
+	data, err := client.Select(m.name(), how).Wait()
 	if err != nil {
 		client.Close() // waits for the reader, so that lc.failed is settled
 		if lc.failed != nil {
@@ -117,7 +117,7 @@ func (b Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 		client.Close()
 		return nil, errors.New("select: the server gives no UIDVALIDITY, its UIDs cannot be relied on")
 	}
-	return &Session{mailbox: b, conn: conn, client: client, uidValidity: data.UIDValidity, uidNext: uint32(data.UIDNext), exists: data.NumMessages}, nil
+	return &Session{mailbox: m, conn: conn, client: client, uidValidity: data.UIDValidity, uidNext: uint32(data.UIDNext), exists: data.NumMessages}, nil
 }
 
 // UIDValidity is the mailbox's UIDVALIDITY, never 0.

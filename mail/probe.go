@@ -51,17 +51,17 @@ type Trial struct {
 // Probe opens the mailbox read-only, and looks at its last mails as Look
 // would judge them. Nothing is changed: EXAMINE instead of SELECT, and PEEK. Its
 // errors are those of Open.
-func (b Mailbox) Probe(ctx context.Context, f Filter) (Probe, error) {
-	s, err := b.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
+func (m Mailbox) Probe(ctx context.Context, f Filter) (Probe, error) {
+	s, err := m.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
 	if err != nil {
-		return Probe{}, fmt.Errorf("open mailbox %s at %s: %w", b.name(), b.Addr, cause(ctx, err))
+		return Probe{}, fmt.Errorf("open mailbox %s at %s: %w", m.name(), m.Addr, cause(ctx, err))
 	}
 	defer s.Close()
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
 	found, err := s.probe(ctx, f)
 	if err != nil {
-		return found, fmt.Errorf("probe mailbox %s at %s: %w", b.name(), b.Addr, cause(ctx, err))
+		return found, fmt.Errorf("probe mailbox %s at %s: %w", m.name(), m.Addr, cause(ctx, err))
 	}
 	return found, nil
 }

@@ -25,9 +25,9 @@ func (e *unprovenError) Unwrap() error { return e.err }
 //
 // An *unprovenError means that nothing was kept, and the mail is to be tried
 // again.
-func (l *scanner) prove(m *Message, body io.Reader) error {
-	if m.Gate != "" || l.filter.Require == RequireFrom {
-		return l.keep(m, body)
+func (sc *scanner) prove(m *Message, body io.Reader) error {
+	if m.Gate != "" || sc.filter.Require == RequireFrom {
+		return sc.keep(m, body)
 	}
 	br := bufio.NewReader(body)
 	raw, err := cutHeader(br)
@@ -37,33 +37,33 @@ func (l *scanner) prove(m *Message, body io.Reader) error {
 	whole := io.MultiReader(bytes.NewReader(raw), br)
 
 	header := message.ParseHeader(raw)
-	mine, gate, reason := l.filter.gate(header, m.Size)
+	mine, gate, reason := sc.filter.gate(header, m.Size)
 	if !mine {
 		gate, reason = GateFrom, "the header of the mail is not what the server said it was: From: "+oneLine(header.From, 200)
 	}
 	m.Header, m.Digest = header, message.Digest(header, m.At, m.Size)
 	if gate != "" {
-		return l.keepAs(m, gate, reason, whole)
+		return sc.keepAs(m, gate, reason, whole)
 	}
 	fields, from, gate, reason := soleAuthor(raw, header)
 	switch {
 	case gate != "":
-		return l.keepAs(m, gate, reason, whole)
-	case l.filter.Require == RequireChallenge:
-		return l.keepUnproved(m, "only an answer to a challenge is believed", whole)
-	case l.filter.Verify == VerifyDKIM:
-		return l.proveBySignature(m, fields, from, whole)
+		return sc.keepAs(m, gate, reason, whole)
+	case sc.filter.Require == RequireChallenge:
+		return sc.keepUnproved(m, "only an answer to a challenge is believed", whole)
+	case sc.filter.Verify == VerifyDKIM:
+		return sc.proveBySignature(m, fields, from, whole)
 	}
-	if reason := serverProof(fields, from, l.filter.AuthservID, l.filter.SameProvider); reason != "" {
-		return l.keepUnproved(m, reason, whole)
+	if reason := serverProof(fields, from, sc.filter.AuthservID, sc.filter.SameProvider); reason != "" {
+		return sc.keepUnproved(m, reason, whole)
 	}
-	return l.keep(m, whole)
+	return sc.keep(m, whole)
 }
 
 // keepUnproved keeps a mail of which everything but its sender is in order.
-func (l *scanner) keepUnproved(m *Message, reason string, body io.Reader) error {
-	m.Ask = l.filter.Challenges()
-	return l.keepAs(m, GateTrust, reason, body)
+func (sc *scanner) keepUnproved(m *Message, reason string, body io.Reader) error {
+	m.Ask = sc.filter.Challenges()
+	return sc.keepAs(m, GateTrust, reason, body)
 }
 
 // soleAuthor reads a header by the letter, as it must be before anything of it
@@ -83,14 +83,14 @@ func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from
 	return fields, from, "", ""
 }
 
-func (l *scanner) keepAs(m *Message, gate, reason string, body io.Reader) error {
+func (sc *scanner) keepAs(m *Message, gate, reason string, body io.Reader) error {
 	m.Gate, m.Reason = gate, reason
-	return l.keep(m, body)
+	return sc.keep(m, body)
 }
 
 // proveBySignature needs the whole mail before it can say anything, and so puts
 // it into a temporary file.
-func (l *scanner) proveBySignature(m *Message, fields []message.Field, from string, body io.Reader) error {
+func (sc *scanner) proveBySignature(m *Message, fields []message.Field, from string, body io.Reader) error {
 	spool, err := os.CreateTemp("", "agentstateloop-*.eml")
 	if err != nil {
 		return err
@@ -109,14 +109,14 @@ func (l *scanner) proveBySignature(m *Message, fields []message.Field, from stri
 	if err != nil {
 		return err
 	}
-	if l.late() {
+	if sc.late() {
 		return &unprovenError{errors.New("the time of this look is up")}
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, l.mailbox.timeout())
+	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
 	defer cancel()
-	reason, err := l.filter.signatureProof(ctx, fields, m, from, read)
-	l.mailbox.startPhase(l.conn) // that may have taken the time of this one
-	if u, ok := errors.AsType[*unprovenError](err); ok && l.mailbox.now().Sub(m.At) >= maxUnverified {
+	reason, err := sc.filter.signatureProof(ctx, fields, m, from, read)
+	sc.mailbox.startPhase(sc.conn) // that may have taken the time of this one
+	if u, ok := errors.AsType[*unprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
 		reason, err = fmt.Sprintf("not to be proved in %v: %s", maxUnverified, oneLine(u.Error(), 200)), nil
 	}
 	if err != nil {
@@ -127,7 +127,7 @@ func (l *scanner) proveBySignature(m *Message, fields []message.Field, from stri
 		return err
 	}
 	if reason != "" {
-		return l.keepUnproved(m, reason, read)
+		return sc.keepUnproved(m, reason, read)
 	}
 	if _, err := cutHeader(read); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (l *scanner) proveBySignature(m *Message, fields []message.Field, from stri
 	if read, err = again(); err != nil {
 		return err
 	}
-	return l.keep(m, read)
+	return sc.keep(m, read)
 }
 
 // cutHeader reads up to and with the first empty line, or the end, or a little
@@ -162,9 +162,9 @@ func cutHeader(br *bufio.Reader) ([]byte, error) {
 }
 
 // deferProof notes why a mail is owed until it can be proved.
-func (l *scanner) deferProof(h *head, err error) {
+func (sc *scanner) deferProof(h *head, err error) {
 	h.done, h.unproven = true, true
-	if l.unproven == nil {
-		l.unproven = fmt.Errorf("prove the sender of UID %d: %w", h.uid, err)
+	if sc.unproven == nil {
+		sc.unproven = fmt.Errorf("prove the sender of UID %d: %w", h.uid, err)
 	}
 }

@@ -79,32 +79,34 @@ func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit in
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
 
-	l := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit}
-	l.out.Cursor = cur
-	l.out.Cursor.Owed = slices.Clone(cur.Owed)
-	l.out.Cursor.Tries = maps.Clone(cur.Tries)
-	err := l.run()
+	sc := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit}
+	sc.out.Cursor = cur
+	sc.out.Cursor.Owed = slices.Clone(cur.Owed)
+	sc.out.Cursor.Tries = maps.Clone(cur.Tries)
+	err := sc.run()
 	if errors.Is(err, errLimit) {
-		l.out.Rest, err = true, nil
+		sc.out.Rest, err = true, nil
 	}
 	if err == nil {
-		err = l.unproven
+		err = sc.unproven
 	}
-	slices.SortFunc(l.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
+	slices.SortFunc(sc.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
 	if err != nil {
-		return l.out, fmt.Errorf("look into %s: %w", s.mailbox.name(), cause(ctx, err))
+		return sc.out, fmt.Errorf("look into %s: %w", s.mailbox.name(), cause(ctx, err))
 	}
-	return l.out, nil
+	return sc.out, nil
 }
 
 // full says whether nothing more may be taken.
-func (l *scanner) full() bool { return l.left <= 0 || l.rejected >= maxRejected || l.late() }
+func (sc *scanner) full() bool { return sc.left <= 0 || sc.rejected >= maxRejected || sc.late() }
 
 // maxRejected is how many mails that a gate refuses one look takes.
 const maxRejected = 1000
 
 // late says whether nothing more may be begun.
-func (l *scanner) late() bool { return !l.mailbox.Until.IsZero() && time.Now().After(l.mailbox.Until) }
+func (sc *scanner) late() bool {
+	return !sc.mailbox.Until.IsZero() && time.Now().After(sc.mailbox.Until)
+}
 
 // errLimit ends a look that may take no more.
 var errLimit = errors.New("limit reached")
@@ -121,11 +123,11 @@ type scanner struct {
 	out      Scan
 }
 
-func (l *scanner) run() error {
-	if err := l.placeCursor(); err != nil {
+func (sc *scanner) run() error {
+	if err := sc.placeCursor(); err != nil {
 		return err
 	}
-	cur := &l.out.Cursor
+	cur := &sc.out.Cursor
 	var owed, suspects []uint32
 	for _, u := range cur.Owed {
 		if cur.Tries[u] > 0 {
@@ -134,22 +136,22 @@ func (l *scanner) run() error {
 			owed = append(owed, u)
 		}
 	}
-	if err := l.takeUIDs(owed); err != nil {
+	if err := sc.takeUIDs(owed); err != nil {
 		return err
 	}
-	fresh, err := l.scanNew()
+	fresh, err := sc.scanNew()
 	if err != nil {
 		return err
 	}
 	// What failed before comes last and alone: if it breaks the connection
 	// again, it breaks nothing else.
 	for _, u := range append(suspects, fresh...) {
-		if err := l.takeUIDs([]uint32{u}); err != nil {
+		if err := sc.takeUIDs([]uint32{u}); err != nil {
 			return err
 		}
 	}
 	if len(cur.Owed) == 0 {
-		cur.Complete = l.mailbox.now().UTC()
+		cur.Complete = sc.mailbox.now().UTC()
 		cur.Tries = nil
 	}
 	return nil

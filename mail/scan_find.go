@@ -17,27 +17,27 @@ import (
 // Where a look finds mail: the cursor placed, what is owed, what is new.
 
 // placeCursor makes the cursor one of this mailbox.
-func (l *scanner) placeCursor() error {
-	cur, id := &l.out.Cursor, l.mailbox.ID()
+func (sc *scanner) placeCursor() error {
+	cur, id := &sc.out.Cursor, sc.mailbox.ID()
 	ours := cur.Mailbox == id || cur.Mailbox == "" && !cur.Complete.IsZero()
 	// UIDNEXT never falls within one UIDVALIDITY. A mailbox restored from a
 	// backup does it all the same, and gives old numbers to new mail.
-	fell := l.uidNext != 0 && l.uidNext < cur.Next
+	fell := sc.uidNext != 0 && sc.uidNext < cur.Next
 	switch {
-	case ours && cur.Validity == l.uidValidity && cur.Next > 0 && !fell:
+	case ours && cur.Validity == sc.uidValidity && cur.Next > 0 && !fell:
 		return nil
 	case ours && !cur.Complete.IsZero():
-		return l.resetCursor(imap.SearchCriteria{Since: cur.Complete.UTC().AddDate(0, 0, -1)}, cur.Complete)
+		return sc.resetCursor(imap.SearchCriteria{Since: cur.Complete.UTC().AddDate(0, 0, -1)}, cur.Complete)
 	default:
-		return l.resetCursor(imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, time.Time{})
+		return sc.resetCursor(imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, time.Time{})
 	}
 }
 
 // resetCursor sets the cursor to the mailbox's end and owes what c finds below it.
-func (l *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
-	next := l.uidNext
+func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
+	next := sc.uidNext
 	if next == 0 {
-		last, err := l.search(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: 0, Stop: 0}}}})
+		last, err := sc.search(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: 0, Stop: 0}}}})
 		if err != nil {
 			return err
 		}
@@ -46,13 +46,13 @@ func (l *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
 			next = last[len(last)-1] + 1
 		}
 	}
-	found, err := l.search(l.fromOperator(c))
+	found, err := sc.search(sc.fromOperator(c))
 	if err != nil {
 		return err
 	}
 	found = slices.DeleteFunc(found, func(u uint32) bool { return u >= next })
-	l.out.Cursor = state.Cursor{
-		Mailbox: l.mailbox.ID(), Validity: l.uidValidity, Next: next, Owed: found, Complete: complete,
+	sc.out.Cursor = state.Cursor{
+		Mailbox: sc.mailbox.ID(), Validity: sc.uidValidity, Next: next, Owed: found, Complete: complete,
 	}
 	return nil
 }
@@ -60,9 +60,9 @@ func (l *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
 // fromOperator narrows c to mail that may be the operator's. The server
 // compares parts of the field only, so that this is never more than a filter
 // ahead of the real one; addresses it may not be able to compare lift it.
-func (l *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
+func (sc *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 	var any []imap.SearchCriteria
-	for _, op := range l.filter.Operators {
+	for _, op := range sc.filter.Operators {
 		if !message.IsASCII(op) || strings.ContainsAny(op, "\r\n\x00") {
 			return c
 		}
@@ -80,9 +80,9 @@ func (l *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 }
 
 // search gives the UIDs that c finds, ascending.
-func (l *scanner) search(c imap.SearchCriteria) ([]uint32, error) {
-	l.mailbox.startPhase(l.conn)
-	data, err := l.client.UIDSearch(&c, nil).Wait()
+func (sc *scanner) search(c imap.SearchCriteria) ([]uint32, error) {
+	sc.mailbox.startPhase(sc.conn)
+	data, err := sc.client.UIDSearch(&c, nil).Wait()
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
 	}
@@ -102,34 +102,34 @@ func (l *scanner) search(c imap.SearchCriteria) ([]uint32, error) {
 
 // scanNew takes what is new from cursor.Next on. It returns the UIDs that are
 // under suspicion from an earlier look and were only put among the owed.
-func (l *scanner) scanNew() (suspects []uint32, err error) {
-	cur := &l.out.Cursor
-	if l.uidNext != 0 && l.uidNext <= cur.Next {
+func (sc *scanner) scanNew() (suspects []uint32, err error) {
+	cur := &sc.out.Cursor
+	if sc.uidNext != 0 && sc.uidNext <= cur.Next {
 		return nil, nil
 	}
-	if l.full() {
+	if sc.full() {
 		return nil, errLimit
 	}
 	suspected := slices.ContainsFunc(slices.Collect(maps.Keys(cur.Tries)), func(u uint32) bool { return u >= cur.Next })
-	if !suspected && (l.uidNext == 0 || l.uidNext-cur.Next <= searchAbove) {
-		return nil, l.takeRange(cur.Next, l.uidNext)
+	if !suspected && (sc.uidNext == 0 || sc.uidNext-cur.Next <= searchAbove) {
+		return nil, sc.takeRange(cur.Next, sc.uidNext)
 	}
-	return l.takeSearched(l.uidNext)
+	return sc.takeSearched(sc.uidNext)
 }
 
 // takeRange takes from first up to but without end, or up to the mailbox's end when
 // that is 0. Which UIDs exist is not known beforehand.
-func (l *scanner) takeRange(first, end uint32) error {
+func (sc *scanner) takeRange(first, end uint32) error {
 	stop := imap.UID(0) // "*"
 	if end != 0 {
 		stop = imap.UID(end - 1)
 	}
-	heads, err := l.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
+	heads, err := sc.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
 	// "n:*" returns the last message even if that is below n. go-imap drops it;
 	// the cursor does not rely on that.
 	heads = slices.DeleteFunc(heads, func(h head) bool { return h.uid < first })
 	if err != nil && serverRefused(err) {
-		_, err := l.takeSearched(end)
+		_, err := sc.takeSearched(end)
 		return err
 	}
 	if err != nil {
@@ -137,29 +137,29 @@ func (l *scanner) takeRange(first, end uint32) error {
 		if len(heads) > 0 {
 			at = heads[len(heads)-1].uid + 1
 		}
-		if l.mayBlameMail(err) {
-			l.suspect(at)
+		if sc.mayBlameMail(err) {
+			sc.suspect(at)
 		}
 		return err
 	}
-	if err := l.take(heads); err != nil {
+	if err := sc.take(heads); err != nil {
 		return err
 	}
 	if end != 0 {
-		l.out.Cursor.Next = end
+		sc.out.Cursor.Next = end
 	}
 	return nil
 }
 
 // takeSearched takes what the server finds from the cursor on to be the
 // operator's, leaving out what is under suspicion.
-func (l *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
-	cur := &l.out.Cursor
+func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
+	cur := &sc.out.Cursor
 	stop := imap.UID(0)
 	if end != 0 {
 		stop = imap.UID(end - 1)
 	}
-	found, err := l.search(l.fromOperator(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(cur.Next), Stop: stop}}}}))
+	found, err := sc.search(sc.fromOperator(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(cur.Next), Stop: stop}}}}))
 	if err != nil {
 		return nil, err
 	}
@@ -169,14 +169,14 @@ func (l *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 		if slices.Contains(cur.Owed, u) {
 			continue // its turn comes as such
 		}
-		if l.inheritTries(u) {
-			l.owe(u) // before the cursor passes it
+		if sc.inheritTries(u) {
+			sc.owe(u) // before the cursor passes it
 			suspects = append(suspects, u)
 		} else {
 			clear = append(clear, u)
 		}
 	}
-	if err := l.takeUIDs(clear); err != nil {
+	if err := sc.takeUIDs(clear); err != nil {
 		return nil, err
 	}
 	if end != 0 {
@@ -189,11 +189,11 @@ func (l *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 
 // inheritTries moves the tries noted for "the first UID from here on" to u, if u is
 // the first that exists there.
-func (l *scanner) inheritTries(u uint32) bool {
-	tries := l.out.Cursor.Tries
+func (sc *scanner) inheritTries(u uint32) bool {
+	tries := sc.out.Cursor.Tries
 	n := 0
 	for at, t := range tries {
-		if at >= l.out.Cursor.Next && at <= u && !slices.Contains(l.out.Cursor.Owed, at) {
+		if at >= sc.out.Cursor.Next && at <= u && !slices.Contains(sc.out.Cursor.Owed, at) {
 			n = max(n, t)
 			delete(tries, at)
 		}
@@ -206,35 +206,35 @@ func (l *scanner) inheritTries(u uint32) bool {
 
 // takeUIDs takes uids, which the server said to exist. One that has vanished is
 // owed no longer.
-func (l *scanner) takeUIDs(uids []uint32) error {
+func (sc *scanner) takeUIDs(uids []uint32) error {
 	for chunk := range slices.Chunk(uids, headerChunk) {
-		if l.full() {
+		if sc.full() {
 			return errLimit
 		}
-		heads, err := l.headers(uidSet(chunk))
+		heads, err := sc.headers(uidSet(chunk))
 		switch {
 		case err != nil && serverRefused(err) && len(chunk) > 1:
 			// One of them is broken. Alone, each speaks for itself.
 			for _, u := range chunk {
-				if err := l.takeUIDs([]uint32{u}); err != nil {
+				if err := sc.takeUIDs([]uint32{u}); err != nil {
 					return err
 				}
 			}
 			continue
 		case err != nil && serverRefused(err):
-			l.fail(chunk[0])
+			sc.fail(chunk[0])
 			continue
 		case err != nil && len(chunk) == 1:
-			if l.mayBlameMail(err) {
-				l.fail(chunk[0])
+			if sc.mayBlameMail(err) {
+				sc.fail(chunk[0])
 			}
 			return err
-		case err != nil && !l.mayBlameMail(err):
+		case err != nil && !sc.mayBlameMail(err):
 			return err
 		case err != nil:
 			for _, u := range chunk {
 				if !slices.ContainsFunc(heads, func(h head) bool { return h.uid == u }) {
-					l.suspect(u)
+					sc.suspect(u)
 					break
 				}
 			}
@@ -242,14 +242,14 @@ func (l *scanner) takeUIDs(uids []uint32) error {
 		}
 		for _, u := range chunk {
 			if !slices.ContainsFunc(heads, func(h head) bool { return h.uid == u }) {
-				l.disown(u)
+				sc.disown(u)
 			}
 		}
-		if err := l.take(heads); err != nil {
+		if err := sc.take(heads); err != nil {
 			return err
 		}
 		for _, u := range chunk {
-			l.passUpTo(u)
+			sc.passUpTo(u)
 		}
 	}
 	return nil

@@ -10,26 +10,26 @@ import (
 // What a look still owes, and which mail is to blame for a failure.
 
 // pass says that u is done with.
-func (l *scanner) pass(u uint32) {
-	l.disown(u)
-	l.passUpTo(u)
+func (sc *scanner) pass(u uint32) {
+	sc.disown(u)
+	sc.passUpTo(u)
 }
 
-func (l *scanner) passUpTo(u uint32) {
-	if u >= l.out.Cursor.Next {
-		l.out.Cursor.Next = u + 1
+func (sc *scanner) passUpTo(u uint32) {
+	if u >= sc.out.Cursor.Next {
+		sc.out.Cursor.Next = u + 1
 	}
 }
 
-func (l *scanner) owe(u uint32) {
-	cur := &l.out.Cursor
+func (sc *scanner) owe(u uint32) {
+	cur := &sc.out.Cursor
 	if i, found := slices.BinarySearch(cur.Owed, u); !found {
 		cur.Owed = slices.Insert(cur.Owed, i, u)
 	}
 }
 
-func (l *scanner) disown(u uint32) {
-	cur := &l.out.Cursor
+func (sc *scanner) disown(u uint32) {
+	cur := &sc.out.Cursor
 	if i, found := slices.BinarySearch(cur.Owed, u); found {
 		cur.Owed = slices.Delete(cur.Owed, i, i+1)
 	}
@@ -38,8 +38,8 @@ func (l *scanner) disown(u uint32) {
 
 // suspect notes that the connection broke where u, or the first mail behind it,
 // should have come.
-func (l *scanner) suspect(u uint32) {
-	cur := &l.out.Cursor
+func (sc *scanner) suspect(u uint32) {
+	cur := &sc.out.Cursor
 	if cur.Tries == nil {
 		cur.Tries = map[uint32]int{}
 	}
@@ -47,14 +47,14 @@ func (l *scanner) suspect(u uint32) {
 }
 
 // fail counts a failure of u alone and passes it: for now, or for good.
-func (l *scanner) fail(u uint32) {
-	l.suspect(u)
-	l.owe(u)
-	if l.out.Cursor.Tries[u] >= maxTries {
-		l.disown(u)
-		l.out.Failed = append(l.out.Failed, u)
+func (sc *scanner) fail(u uint32) {
+	sc.suspect(u)
+	sc.owe(u)
+	if sc.out.Cursor.Tries[u] >= maxTries {
+		sc.disown(u)
+		sc.out.Failed = append(sc.out.Failed, u)
 	}
-	l.passUpTo(u)
+	sc.passUpTo(u)
 }
 
 // serverRefused says whether the server, still in good health, answered NO or BAD
@@ -66,7 +66,7 @@ func serverRefused(err error) bool {
 
 // mayBlameMail says whether err, which ended the look, may lie with the mail that was
 // being fetched.
-func (l *scanner) mayBlameMail(err error) bool { return l.ctx.Err() == nil && !temporaryRefusal(err) }
+func (sc *scanner) mayBlameMail(err error) bool { return sc.ctx.Err() == nil && !temporaryRefusal(err) }
 
 // temporaryRefusal recognises refusals that say nothing about the message (RFC 5530).
 func temporaryRefusal(err error) bool {

@@ -11,17 +11,17 @@ import (
 // How a look takes what it found: judged, fetched, settled.
 
 // take judges heads, in their order, and keeps what is ours.
-func (l *scanner) take(heads []head) error {
+func (sc *scanner) take(heads []head) error {
 	for i := range heads {
-		l.classify(&heads[i])
+		sc.classify(&heads[i])
 	}
 	for len(heads) > 0 {
-		n, ours := l.group(heads)
-		if n == 0 || len(ours) > 0 && l.full() {
+		n, ours := sc.group(heads)
+		if n == 0 || len(ours) > 0 && sc.full() {
 			return errLimit
 		}
-		err := l.fetch(ours)
-		l.moveCursor(heads[:n], err == nil)
+		err := sc.fetch(ours)
+		sc.moveCursor(heads[:n], err == nil)
 		if err != nil {
 			return err
 		}
@@ -32,11 +32,11 @@ func (l *scanner) take(heads []head) error {
 
 // group counts the heads to be settled together, and gives those whose bodies
 // are to be fetched. A mail that is too big is alone, as only its header is.
-func (l *scanner) group(heads []head) (n int, ours []*head) {
+func (sc *scanner) group(heads []head) (n int, ours []*head) {
 	for n < len(heads) {
 		h := &heads[n]
 		if h.message != nil {
-			if len(ours) == min(l.left, bodyGroup) || len(ours) > 0 && (l.tooBig(h.size) || l.tooBig(ours[0].size)) {
+			if len(ours) == min(sc.left, bodyGroup) || len(ours) > 0 && (sc.tooBig(h.size) || sc.tooBig(ours[0].size)) {
 				break
 			}
 			ours = append(ours, h)
@@ -48,16 +48,16 @@ func (l *scanner) group(heads []head) (n int, ours []*head) {
 
 // fetch keeps the bodies of hs. Where the server fails on some, each is tried
 // alone, and fails alone.
-func (l *scanner) fetch(hs []*head) error {
+func (sc *scanner) fetch(hs []*head) error {
 	if len(hs) == 0 {
 		return nil
 	}
-	err := l.bodies(hs)
+	err := sc.bodies(hs)
 	left := slices.DeleteFunc(slices.Clone(hs), func(h *head) bool { return h.done })
 	if err != nil && !serverRefused(err) {
 		var k *keepError
-		if !errors.As(err, &k) && l.mayBlameMail(err) {
-			l.blame(left, err)
+		if !errors.As(err, &k) && sc.mayBlameMail(err) {
+			sc.blame(left, err)
 		}
 		return err
 	}
@@ -66,12 +66,12 @@ func (l *scanner) fetch(hs []*head) error {
 		h.done = true // it is gone, unless
 		if err != nil || h.answered {
 			h.failed = true
-			l.fail(h.uid)
+			sc.fail(h.uid)
 		}
 		return nil
 	}
 	for _, h := range left {
-		if err := l.fetch([]*head{h}); err != nil {
+		if err := sc.fetch([]*head{h}); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (l *scanner) fetch(hs []*head) error {
 
 // blame counts the connection's end against the mail whose body was under way,
 // or else the first that had not come.
-func (l *scanner) blame(left []*head, err error) {
+func (sc *scanner) blame(left []*head, err error) {
 	if len(left) == 0 {
 		return
 	}
@@ -90,12 +90,12 @@ func (l *scanner) blame(left []*head, err error) {
 		h = left[slices.IndexFunc(left, func(h *head) bool { return h.uid == torn.uid })]
 	}
 	h.done, h.failed = true, true
-	l.fail(h.uid)
+	sc.fail(h.uid)
 }
 
 // moveCursor moves the cursor behind the last of heads that is settled, owing
 // those before it that are not. If all went well it moves behind them all.
-func (l *scanner) moveCursor(heads []head, all bool) {
+func (sc *scanner) moveCursor(heads []head, all bool) {
 	last := len(heads) - 1
 	for !all && last >= 0 && !heads[last].done {
 		last--
@@ -103,35 +103,35 @@ func (l *scanner) moveCursor(heads []head, all bool) {
 	for _, h := range heads[:last+1] {
 		switch {
 		case h.broken:
-			l.fail(h.uid)
+			sc.fail(h.uid)
 		case h.message == nil:
-			l.pass(h.uid)
+			sc.pass(h.uid)
 		case !h.done || h.unproven:
-			l.owe(h.uid)
-			l.passUpTo(h.uid)
+			sc.owe(h.uid)
+			sc.passUpTo(h.uid)
 		case h.failed:
-			l.passUpTo(h.uid)
+			sc.passUpTo(h.uid)
 		default:
-			l.pass(h.uid)
+			sc.pass(h.uid)
 		}
 	}
 }
 
 // classify makes h's message, if it is for this agent.
-func (l *scanner) classify(h *head) {
+func (sc *scanner) classify(h *head) {
 	if h.broken {
 		return
 	}
 	header := message.ParseHeader(h.raw)
-	mine, gate, reason := l.filter.gate(header, h.size)
+	mine, gate, reason := sc.filter.gate(header, h.size)
 	if !mine {
 		return
 	}
 	if h.at.IsZero() {
-		h.at = l.mailbox.now()
+		h.at = sc.mailbox.now()
 	}
 	h.message = &Message{
-		Key: fmt.Sprintf("mail:%s.%d.%d", l.mailbox.ID(), l.uidValidity, h.uid),
+		Key: fmt.Sprintf("mail:%s.%d.%d", sc.mailbox.ID(), sc.uidValidity, h.uid),
 		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Header: header,
 		Digest: message.Digest(header, h.at, h.size), Gate: gate, Reason: reason,
 	}
