@@ -1,21 +1,21 @@
-// Package mail is the operator's mailbox: IMAP in, SMTP out, MIME, the gate,
-// and the proof of who sent a mail (DESIGN 7).
+// Package mail reads the operator's mailbox over IMAP, sends mail over SMTP, and
+// decides which mail comes in (docs/design.md, "Mail"). What the bytes of a mail
+// say is read by package message.
 //
-// Reading: a [Box] is opened, its [Session.Look] finds what is new for this
-// agent and hands each mail's raw bytes to the caller, who commits them and
-// only then calls [Session.MarkSeen].
+// A [Mailbox] is opened for reading. [Session.Scan] finds what is new for this
+// agent and hands the raw bytes of each mail to the caller. The caller commits
+// them, and only then calls [Session.MarkSeen].
 //
-//	Open     TCP, TLS, then login and SELECT in one flight
-//	Look     nothing new: no further round trip
-//	         else headers, the gate, and the bodies of our own mail
-//	(commit) the caller makes cursor and messages durable, together
-//	MarkSeen \Seen, for our own mail only
-//	Close    LOGOUT, not awaited
+//	Open      TCP, TLS, then login and SELECT in one flight
+//	Scan      needs no further round trip if nothing is new; else it fetches
+//	          headers, asks the gate, and fetches the bodies of our own mail
+//	(commit)  the caller makes the cursor and the messages durable, together
+//	MarkSeen  sets \Seen, for our own mail only
+//	Close     sends LOGOUT and does not wait for the answer
 //
-// Sending: a [Draft] is rendered once to exact bytes by [Render]; a [Sender]
-// sends these bytes and tells what became of them: accepted, refused for now
-// or for good, or unknown.
+// A [Sender] sends the exact bytes of a rendered message.Draft. Its error says
+// what became of the mail: rejected for now, rejected for good, or unknown.
 //
-// No call outlasts its context or Server.Timeout for a network phase, and no
+// No call outlasts its context or Server.Timeout for each network phase. No
 // error holds a secret.
 package mail

@@ -7,8 +7,8 @@ import (
 	"agentstateloop/state"
 )
 
-// openWithSecret opens a connection with the secret of s, and once more with the one
-// that Renew has if the first is refused.
+// openWithSecret opens a connection with the secret of s. If the server refuses
+// it, openWithSecret tries once more with the secret that Renew returns.
 func openWithSecret[C any](ctx context.Context, s Server, credential string, open func(secret string) (C, error)) (C, error) {
 	var none C
 	if s.Secret == nil {
@@ -32,8 +32,9 @@ func openWithSecret[C any](ctx context.Context, s Server, credential string, ope
 	return open(secret)
 }
 
-// secretUnavailable is a secret that could not be had: the credential's failure, unless
-// ctx ended or nobody could be asked.
+// secretUnavailable returns the error for a secret that could not be read. It
+// is a failure of the credential, unless ctx ended or the token endpoint could
+// not be reached.
 func secretUnavailable(ctx context.Context, credential string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

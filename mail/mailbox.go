@@ -23,13 +23,14 @@ type Mailbox struct {
 	// Now is the clock for Cursor.Complete; nil is time.Now.
 	Now func() time.Time
 
-	// Until, on the real clock, is when a Look begins nothing more and leaves
-	// the rest to the next; zero is never.
+	// Until is a time of the real clock. After it a scan starts nothing more and
+	// leaves the rest to the next one. Zero means no limit.
 	Until time.Time
 }
 
-// ID is a short hash of host, username and mailbox: state.Cursor.Mailbox, and
-// part of every key. Another port or another way to log in is the same box.
+// ID returns a short hash of host, username and name of the mailbox. It is
+// state.Cursor.Mailbox, and part of every key. It does not depend on the port
+// or on the way to log in.
 func (m Mailbox) ID() string {
 	host, _, err := net.SplitHostPort(m.Addr)
 	if err != nil {
@@ -53,21 +54,23 @@ func (m Mailbox) now() time.Time {
 	return m.Now()
 }
 
-// Session is a mailbox opened for reading. It serves one goroutine.
+// Session is a mailbox opened for reading. Only one goroutine may use it.
 type Session struct {
 	mailbox Mailbox
-	conn    net.Conn // with deadlines that work
+	conn    net.Conn // its deadlines work, unlike those of a fixedDeadline
 	client  *imapclient.Client
 
 	uidValidity uint32
-	uidNext     uint32 // UIDNEXT at SELECT; 0 when the server did not say
-	exists      uint32 // how many there were at SELECT
+	uidNext     uint32 // UIDNEXT at SELECT; 0 if the server did not send it
+	exists      uint32 // the number of mails at SELECT
 }
 
-// Open connects, logs in and selects the mailbox: TCP, TLS, then login and
-// SELECT in one flight without waiting for the greeting (DESIGN 7); STARTTLS
-// costs three round trips more. A refused or unreadable secret is a
-// *state.CredentialError named "imap"; a network fault never is.
+// Open connects, logs in and selects the mailbox. After TCP and TLS, login and
+// SELECT go out in one flight, without waiting for the greeting
+// (docs/design.md, "Round trips"); STARTTLS costs three round trips more.
+//
+// If the secret is refused or cannot be read, the error is a
+// *state.CredentialError named "imap". A network fault is never such an error.
 func (m Mailbox) Open(ctx context.Context) (*Session, error) {
 	s, err := m.open(ctx, nil, nil)
 	if err != nil {
@@ -76,8 +79,9 @@ func (m Mailbox) Open(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// open is Open; options let the library pass on what the server says unasked,
-// and how, unless it is nil, says in which way the mailbox is selected.
+// open is Open with options of the library. options may be nil, and may hold a
+// handler for what the server reports unasked; how may be nil, and selects the
+// mailbox in another way, such as read-only.
 func (m Mailbox) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
 	return openWithSecret(ctx, m.Server, "imap", func(secret string) (*Session, error) { return m.openWith(ctx, options, how, secret) })
 }
@@ -107,7 +111,7 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	client := imapclient.New(lc, options)
 	data, err := client.Select(m.name(), how).Wait()
 	if err != nil {
-		client.Close() // waits for the reader, so that lc.failed is settled
+		client.Close() // waits for the reader, which sets lc.failed
 		if lc.failed != nil {
 			return nil, lc.failed
 		}
@@ -115,17 +119,17 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	}
 	if data.UIDValidity == 0 {
 		client.Close()
-		return nil, errors.New("select: the server gives no UIDVALIDITY, its UIDs cannot be relied on")
+		return nil, errors.New("select: the server sent no UIDVALIDITY, so its UIDs cannot be relied on")
 	}
 	return &Session{mailbox: m, conn: conn, client: client, uidValidity: data.UIDValidity, uidNext: uint32(data.UIDNext), exists: data.NumMessages}, nil
 }
 
-// UIDValidity is the mailbox's UIDVALIDITY, never 0.
+// UIDValidity returns the UIDVALIDITY of the mailbox, which is never 0.
 func (s *Session) UIDValidity() uint32 { return s.uidValidity }
 
 // MarkSeen sets \Seen on uids and waits until the server has done so. It is for
-// mail of this agent, after its commit (DESIGN 7). A UID that is gone is no
-// error.
+// mail of this agent, after its commit (docs/design.md, "Keys and the cursor").
+// UIDs that no longer exist are ignored.
 func (s *Session) MarkSeen(ctx context.Context, uids []uint32) error {
 	if len(uids) == 0 {
 		return nil
@@ -140,11 +144,11 @@ func (s *Session) MarkSeen(ctx context.Context, uids []uint32) error {
 	return nil
 }
 
-// Close says LOGOUT, waits for no answer and hangs up.
+// Close sends LOGOUT and hangs up without waiting for the answer.
 func (s *Session) Close() error {
 	s.conn.SetDeadline(time.Now().Add(time.Second))
-	// Not by the library: on a broken connection it would end, from here, a
-	// FETCH that its reader still answers, and panic.
+	// The library would panic here on a broken connection: it would end a FETCH
+	// that its reader is still answering.
 	s.conn.Write([]byte("L2 LOGOUT\r\n"))
 	return s.conn.Close()
 }

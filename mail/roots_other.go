@@ -4,6 +4,6 @@ package mail
 
 import "crypto/tls"
 
-// useSystemRoots leaves verification to crypto/tls: here the platform verifies
-// by itself and nothing is parsed at start.
+// useSystemRoots leaves verification to crypto/tls. On these platforms the
+// system verifies, and no bundle is parsed at start.
 func useSystemRoots(*tls.Config) {}

@@ -12,10 +12,10 @@ import (
 	"slices"
 )
 
-// rootFiles are the bundles Go looks for, in its order: the first that can be
-// read is the system's (crypto/x509, root_linux.go and its neighbours). A path
-// missing here costs time only, since every refusal is decided by Go's own
-// pool.
+// rootFiles are the bundles that Go looks for, in its order. The first one that
+// can be read is the bundle of the system (crypto/x509, root_linux.go and its
+// neighbours). A path that is missing here costs only time, because Go's own
+// pool decides every refusal.
 var rootFiles = [...]string{
 	"/etc/ssl/certs/ca-certificates.crt",
 	"/etc/pki/tls/certs/ca-bundle.crt",
@@ -25,18 +25,21 @@ var rootFiles = [...]string{
 	"/etc/ssl/cert.pem",
 }
 
-// useSystemRoots makes cfg verify against the system's roots without parsing
-// all of them, which is three quarters of an empty poll's CPU (DESIGN 7).
+// useSystemRoots makes cfg verify against the roots of the system without
+// parsing all of them. Parsing is three quarters of the CPU time of an empty
+// poll (docs/design.md, "Round trips").
 //
 // Nothing is weakened. InsecureSkipVerify only moves the verification from
-// crypto/tls to VerifyConnection, which runs in every handshake and does the
-// same with the same call: x509's Certificate.Verify, with chain, dates, host
-// name and the server-authentication usage. Only the pool differs: it holds
-// those certificates of the system's bundle that the presented chain names as
-// subject or issuer, and no others could end that chain. So it is a part of
-// the system's pool and accepts nothing that one would refuse; and whatever it
-// does not accept is verified again against all of it, so that it refuses
-// nothing that one would accept.
+// crypto/tls to VerifyConnection. That runs in every handshake and makes the
+// same call: Certificate.Verify of crypto/x509, with chain, dates, host name
+// and server-authentication usage.
+//
+// Only the pool differs. It holds the certificates of the system's bundle that
+// the presented chain names as subject or issuer; no others could end that
+// chain. It is a part of the system's pool, so it accepts nothing that the
+// whole pool would refuse. Whatever it does not accept is verified again
+// against the whole pool, so it refuses nothing that the whole pool would
+// accept.
 func useSystemRoots(cfg *tls.Config) {
 	host := cfg.ServerName
 	cfg.InsecureSkipVerify = true
@@ -45,9 +48,9 @@ func useSystemRoots(cfg *tls.Config) {
 	}
 }
 
-// verifyChain verifies what a server calling itself host presented, first
-// against the part of bundle that can matter, then against all system roots.
-// An empty host is refused, since x509 would take it for "any name".
+// verifyChain verifies the chain that a server presented for host. It tries the
+// part of bundle that can matter, then all roots of the system. An empty host
+// is refused, because x509 would take it for any name.
 func verifyChain(chain []*x509.Certificate, host string, bundle []byte) error {
 	if len(chain) == 0 || host == "" {
 		return x509.HostnameError{Host: host, Certificate: new(x509.Certificate)}
@@ -64,22 +67,23 @@ func verifyChain(chain []*x509.Certificate, host string, bundle []byte) error {
 	opts.Roots = nil // the system's, in full
 	_, err := chain[0].Verify(opts)
 	if err != nil {
-		// The type crypto/tls itself returns.
+		// The type that crypto/tls itself returns.
 		return &tls.CertificateVerificationError{UnverifiedCertificates: chain, Err: err}
 	}
 	return nil
 }
 
-// rootsFor picks the certificates of a PEM bundle that hold the subject or the
-// issuer of a presented one, by their bytes; nil if there are none. It may
-// pick too many, which are system roots all the same.
+// rootsFor returns the certificates of a PEM bundle that hold the subject or
+// the issuer of a presented certificate, compared by bytes. It returns nil if
+// it finds none. It may pick too many; these are roots of the system all the
+// same.
 func rootsFor(chain []*x509.Certificate, bundle []byte) *x509.CertPool {
 	var pool *x509.CertPool
 	for der := range certificates(bundle) {
 		if !names(der, chain) {
 			continue
 		}
-		root, err := x509.ParseCertificate(bytes.Clone(der)) // it keeps what it is given
+		root, err := x509.ParseCertificate(bytes.Clone(der)) // it keeps the slice
 		if err != nil {
 			continue
 		}
@@ -91,10 +95,10 @@ func rootsFor(chain []*x509.Certificate, bundle []byte) *x509.CertPool {
 	return pool
 }
 
-// certificates yields what stands between the certificate marks of a PEM
-// bundle, decoded; each is good until the next. It is encoding/pem for the one
-// thing a bundle holds, at a third of its time; what is not plain base64, such
-// as a block with headers, is passed over.
+// certificates yields the decoded bytes between the certificate marks of a PEM
+// bundle. Each slice is valid until the next one. It does what encoding/pem
+// does for a bundle, in a third of the time. It skips what is not plain base64,
+// such as a block with headers.
 func certificates(bundle []byte) iter.Seq[[]byte] {
 	begin, end := []byte("-----BEGIN CERTIFICATE-----"), []byte("-----END CERTIFICATE-----")
 	return func(yield func([]byte) bool) {
@@ -107,7 +111,7 @@ func certificates(bundle []byte) iter.Seq[[]byte] {
 			}
 			bundle = rest
 			der = slices.Grow(der[:0], base64.StdEncoding.DecodedLen(len(text)))[:base64.StdEncoding.DecodedLen(len(text))]
-			n, err := base64.StdEncoding.Decode(der, text) // it passes over line ends
+			n, err := base64.StdEncoding.Decode(der, text) // it skips line ends
 			if err == nil && !yield(der[:n]) {
 				return
 			}
@@ -115,6 +119,8 @@ func certificates(bundle []byte) iter.Seq[[]byte] {
 	}
 }
 
+// names reports whether der holds the subject or the issuer of a certificate of
+// chain.
 func names(der []byte, chain []*x509.Certificate) bool {
 	for _, c := range chain {
 		if bytes.Contains(der, c.RawIssuer) || bytes.Contains(der, c.RawSubject) {
@@ -124,8 +130,8 @@ func names(der []byte, chain []*x509.Certificate) bool {
 	return false
 }
 
-// readRootBundle reads the bundle file Go would read. The directories Go reads
-// besides, and SSL_CERT_DIR, are left to the full verification.
+// readRootBundle reads the bundle file that Go would read. The directories that
+// Go reads as well, and SSL_CERT_DIR, are left to the full verification.
 func readRootBundle() []byte {
 	if f := os.Getenv("SSL_CERT_FILE"); f != "" {
 		b, _ := os.ReadFile(f)

@@ -1,18 +1,19 @@
 package mail
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/emersion/go-sasl"
 )
 
-// saslClient proves s.Username with secret.
+// saslClient returns the SASL client that logs in s.Username with secret.
 func (s Server) saslClient(secret string) (sasl.Client, error) {
 	switch s.Auth {
 	case AuthPlain, "":
 		if strings.Contains(secret, "\x00") {
-			return nil, fmt.Errorf("the password holds a NUL byte")
+			return nil, errors.New("the password holds a NUL byte")
 		}
 		return sasl.NewPlainClient("", s.Username, secret), nil
 	case AuthXOAuth2:
@@ -26,34 +27,34 @@ func (s Server) saslClient(secret string) (sasl.Client, error) {
 		}
 		return oauthBearer{s.Username, secret}, nil
 	default:
-		return nil, fmt.Errorf("auth = %q: want %q, %q or %q", s.Auth, AuthPlain, AuthXOAuth2, AuthOAuthBearer)
+		return nil, fmt.Errorf("auth = %q is not %q, %q or %q", s.Auth, AuthPlain, AuthXOAuth2, AuthOAuthBearer)
 	}
 }
 
-// tokenShape refuses what cannot be a bearer token (RFC 6750 section 2.1) and
-// could smuggle a field into the message around it.
+// tokenShape returns an error for what cannot be a bearer token (RFC 6750
+// section 2.1). Such a string could add a field to the message around it.
 func tokenShape(token string) error {
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
-			return fmt.Errorf("the access token holds a character no token has")
+			return errors.New("the access token holds a character that no token can have")
 		}
 	}
 	return nil
 }
 
-// xoauth2 is Google's and Microsoft's XOAUTH2. go-sasl has none.
+// xoauth2 is the XOAUTH2 of Google and Microsoft, which go-sasl does not have.
 type xoauth2 struct{ user, token string }
 
 func (x xoauth2) Start() (string, []byte, error) {
 	return "XOAUTH2", []byte("user=" + x.user + "\x01auth=Bearer " + x.token + "\x01\x01"), nil
 }
 
-// Next answers the server's explanation of a refusal with an empty line, after
-// which the refusal itself arrives as an error.
+// Next answers the server's explanation of a refusal with an empty line. The
+// server then sends the refusal itself as an error.
 func (x xoauth2) Next([]byte) ([]byte, error) { return []byte{}, nil }
 
-// oauthBearer is OAUTHBEARER (RFC 7628). go-sasl's breaks off at a refusal
-// instead of fetching the server's verdict.
+// oauthBearer is OAUTHBEARER (RFC 7628). The one of go-sasl stops at a refusal
+// instead of reading the server's final answer.
 type oauthBearer struct{ user, token string }
 
 func (o oauthBearer) Start() (string, []byte, error) {
@@ -62,5 +63,6 @@ func (o oauthBearer) Start() (string, []byte, error) {
 	return "OAUTHBEARER", []byte("n,a=" + user + ",\x01auth=Bearer " + o.token + "\x01\x01"), nil
 }
 
-// Next answers the server's explanation as RFC 7628 section 3.2.3 wants.
+// Next answers the server's explanation of a refusal as RFC 7628 section 3.2.3
+// requires.
 func (o oauthBearer) Next([]byte) ([]byte, error) { return []byte{1}, nil }

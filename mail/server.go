@@ -11,38 +11,38 @@ import (
 	"time"
 )
 
-// How a connection is protected (DESIGN 12).
+// The values of Server.TLS: how a connection is protected.
 const (
 	TLSImplicit = "implicit" // TLS from the first byte
-	TLSStart    = "starttls" // the STARTTLS command, demanded, before any secret
+	TLSStart    = "starttls" // the STARTTLS command, required before any secret is sent
 	TLSNone     = "none"     // loopback only
 )
 
-// How a login is proved (DESIGN 12). For the last two, Secret is an access
-// token.
+// The values of Server.Auth: how a login is proved. For the last two, Secret is
+// an access token.
 const (
 	AuthPlain       = "plain"
 	AuthXOAuth2     = "xoauth2"
 	AuthOAuthBearer = "oauthbearer"
 )
 
-// Server is one endpoint and how to log in to it. It holds no connection and
-// no secret.
+// Server is one endpoint and how to log in to it. It holds neither a connection
+// nor a secret.
 type Server struct {
 	Addr     string // host:port
 	TLS      string // TLSImplicit, TLSStart or TLSNone
 	Auth     string // AuthPlain, AuthXOAuth2 or AuthOAuthBearer; "" is AuthPlain
 	Username string
 
-	// Secret is read anew at each login (DESIGN 10). Its error is reported as
-	// a failure of the credential.
+	// Secret is called at each login (docs/design.md, "Credentials"). Its error
+	// is reported as a failure of the credential.
 	Secret func(context.Context) (string, error)
 
-	// Renew, where set, is asked once when the server has refused a secret, and
-	// gives another to try at once; ErrNoOther: there is none.
+	// Renew may be nil. It is called once when the server has refused a secret,
+	// and returns another one to try at once, or ErrNoOther.
 	Renew func(ctx context.Context, refused string) (string, error)
 
-	CAFile  string        // PEM; replaces the system's roots
+	CAFile  string        // PEM file of roots; replaces those of the system
 	Timeout time.Duration // for one network phase: connect, login, search, one fetch, one send; 0 means 30 s
 }
 
@@ -53,15 +53,15 @@ func (s Server) timeout() time.Duration {
 	return s.Timeout
 }
 
-// dial connects and, for TLSImplicit, shakes hands. With TLSStart the
-// connection is still in clear: only the STARTTLS exchange may use it.
+// dial connects, and with TLSImplicit completes the handshake. With TLSStart
+// the connection is still in clear: only the STARTTLS exchange may use it.
 func (s Server) dial(ctx context.Context) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %q: want host:port", s.Addr)
+		return nil, fmt.Errorf("connect to %q: not host:port", s.Addr)
 	}
 	if s.TLS == TLSNone && !loopbackName(host) {
-		return nil, fmt.Errorf("connect to %s: tls = %q is allowed on loopback only; use %q or %q", s.Addr, TLSNone, TLSImplicit, TLSStart)
+		return nil, fmt.Errorf("connect to %s: tls = %q is allowed only on loopback; use %q or %q", s.Addr, TLSNone, TLSImplicit, TLSStart)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
@@ -84,12 +84,12 @@ func (s Server) dial(ctx context.Context) (net.Conn, error) {
 		// A name like localhost may have been pointed elsewhere.
 		if a, ok := tcp.RemoteAddr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 			tcp.Close()
-			return nil, fmt.Errorf("connect to %s: tls = %q is allowed on loopback only", s.Addr, TLSNone)
+			return nil, fmt.Errorf("connect to %s: tls = %q is allowed only on loopback", s.Addr, TLSNone)
 		}
 		return tcp, nil
 	default:
 		tcp.Close()
-		return nil, fmt.Errorf("connect to %s: tls = %q: want %q, %q or %q", s.Addr, s.TLS, TLSImplicit, TLSStart, TLSNone)
+		return nil, fmt.Errorf("connect to %s: tls = %q is not %q, %q or %q", s.Addr, s.TLS, TLSImplicit, TLSStart, TLSNone)
 	}
 }
 
@@ -98,7 +98,7 @@ func loopbackName(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// handshake makes conn a verified TLS connection. It leaves conn open on error.
+// handshake makes conn a verified TLS connection. On error it leaves conn open.
 func (s Server) handshake(ctx context.Context, conn net.Conn) (*tls.Conn, error) {
 	cfg, err := s.tlsConfig()
 	if err != nil {
@@ -116,7 +116,7 @@ func (s Server) handshake(ctx context.Context, conn net.Conn) (*tls.Conn, error)
 func (s Server) tlsConfig() (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil || host == "" {
-		return nil, fmt.Errorf("tls with %q: want host:port", s.Addr)
+		return nil, fmt.Errorf("tls with %q: not host:port", s.Addr)
 	}
 	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if s.CAFile == "" {
@@ -129,32 +129,32 @@ func (s Server) tlsConfig() (*tls.Config, error) {
 	}
 	cfg.RootCAs = x509.NewCertPool()
 	if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read ca_file %s: no certificate in it", s.CAFile)
+		return nil, fmt.Errorf("read ca_file %s: it holds no certificate", s.CAFile)
 	}
 	return cfg, nil
 }
 
-// startPhase gives one network phase its deadline. It must be called on a
-// connection as dial returned it, never on a fixedDeadline.
+// startPhase sets the deadline of one network phase. conn must be what dial
+// returned, and not a fixedDeadline.
 func (s Server) startPhase(conn net.Conn) { conn.SetDeadline(time.Now().Add(s.timeout())) }
 
-// fixedDeadline keeps a library from moving the deadlines of a connection:
-// go-imap lifts them after each response, go-smtp after each command, and both
-// would let a server that goes silent in between hold us for ever.
+// fixedDeadline keeps a library from moving the deadlines of a connection.
+// go-imap lifts them after each response, go-smtp after each command; a server
+// that then goes silent could hold us for ever.
 type fixedDeadline struct{ net.Conn }
 
 func (fixedDeadline) SetDeadline(time.Time) error      { return nil }
 func (fixedDeadline) SetReadDeadline(time.Time) error  { return nil }
 func (fixedDeadline) SetWriteDeadline(time.Time) error { return nil }
 
-// closeOnDone breaks conn when ctx ends, so that no read or write outlasts it.
+// closeOnDone closes conn when ctx ends, so that no read or write outlasts it.
 // The caller must call stop.
 func closeOnDone(ctx context.Context, conn net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { conn.Close() })
 }
 
-// cause prefers the reason a context ended to what the connection it broke
-// says about it.
+// cause returns the reason why ctx ended, or err if ctx has not ended. The
+// error of a connection that ctx broke says less.
 func cause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		return cause
