@@ -16,33 +16,33 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// head is what is known of a mail before its body.
+// head is what is known of a mail before its body is fetched.
 type head struct {
 	uid     uint32
 	at      time.Time
 	size    int64
 	seen    bool
-	raw     []byte   // the header fields asked for
-	broken  bool     // the server answered without them
-	message *Message // if it is for this agent
+	raw     []byte   // the header fields that were asked for
+	broken  bool     // the server answered without header fields
+	message *Message // nil if the mail is not for this agent
 
 	answered bool // the server said something about the body
-	done     bool // kept, gone, or failed
-	failed   bool // and counted
+	done     bool // kept, gone or failed
+	failed   bool // the failure was counted
 	unproven bool // it waits until its sender can be proved
 }
 
 // headers fetches the heads of set, ascending, without setting \Seen. With an
-// error it gives those that came before it.
+// error it returns those that came before it.
 func (sc *scanner) headers(set imap.UIDSet) ([]head, error) {
 	return sc.heads(set, message.MaxHeader, &imap.FetchItemBodySection{
 		Specifier: imap.PartSpecifierHeader, HeaderFields: headerFields, Peek: true,
 	})
 }
 
-// heads fetches one section of each mail of set, and of that no more than most
-// bytes. With an error it gives those that came before it, and the session is of
-// no further use.
+// heads fetches one section of each mail of set, and of each section at most
+// most bytes. With an error it returns those that came before it, and the
+// session cannot be used any more.
 func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBodySection) ([]head, error) {
 	s.mailbox.startPhase(s.conn)
 	cmd := s.client.Fetch(set, &imap.FetchOptions{
@@ -53,7 +53,7 @@ func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBody
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
 		h, err := readHead(msg, most)
 		if err != nil {
-			s.conn.Close() // the command is left as it is, see abandon
+			s.conn.Close() // the command is not read to its end, see abandon
 			return heads, err
 		}
 		s.mailbox.startPhase(s.conn)
@@ -91,13 +91,13 @@ func readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
 	return h, nil
 }
 
-// counted counts what is read, since go-imap ends the literal of a broken
-// connection like a whole one, and never reads on after an end, since from then
-// on the connection is read elsewhere.
+// counted counts the bytes that are read, because go-imap ends the literal of a
+// broken connection like a whole one. It never reads on after an end, because
+// another goroutine reads the connection from then on.
 type counted struct {
 	r    io.Reader
 	n    int64
-	done error // what ended it
+	done error // the error that ended it
 }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -110,8 +110,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish reads the rest of a literal of size bytes, which is an error if the
-// connection has less.
+// finish reads the rest of a literal of size bytes. It returns an error if the
+// connection has fewer.
 func (c *counted) finish(size int64) error {
 	_, err := io.Copy(io.Discard, c)
 	if err == nil && c.n < size {
@@ -120,13 +120,14 @@ func (c *counted) finish(size int64) error {
 	return err
 }
 
-// keepError is the caller's: nothing is wrong with mail or server.
+// keepError is an error of the caller: neither the mail nor the server is to
+// blame.
 type keepError struct{ err error }
 
 func (e *keepError) Error() string { return "keep: " + e.err.Error() }
 func (e *keepError) Unwrap() error { return e.err }
 
-// tornError is a connection that broke in the middle of one body.
+// tornError is a connection that broke in the middle of a body.
 type tornError struct {
 	uid uint32
 	err error
@@ -136,16 +137,18 @@ func (e *tornError) Error() string { return fmt.Sprintf("fetch UID %d: %v", e.ui
 func (e *tornError) Unwrap() error { return e.err }
 
 // bodies fetches the bodies of hs with one command and keeps them as they come,
-// in whatever order. A command must not be sent before the one ahead of it is
-// answered in full: Dovecot answers both together at the end, and go-imap can
-// then give neither. Any error but a server's refusal leaves the session
+// in any order. Any error but a refusal by the server leaves the session
 // unusable.
+//
+// A second command must not be sent before the first one is answered in full.
+// Dovecot would answer both together at the end, and go-imap could then return
+// neither.
 func (sc *scanner) bodies(hs []*head) error {
 	section := &imap.FetchItemBodySection{Peek: true}
 	wanted := map[uint32]*head{}
 	var set imap.UIDSet
 	for _, h := range hs {
-		if sc.tooBig(h.size) { // then hs is h alone
+		if sc.tooBig(h.size) { // then hs holds only h
 			section.Specifier = imap.PartSpecifierHeader
 		}
 		wanted[h.uid] = h
@@ -176,10 +179,10 @@ func (sc *scanner) bodies(hs []*head) error {
 	return cmd.Close()
 }
 
-// abandon hangs up; what is still on its way is not wanted any more. go-imap's
-// reader would wait for ever for somebody to read a literal it has got already,
-// so the command is read to its end, unless err is that end: what then is read
-// on would be read by two.
+// abandon hangs up and drops what is still on its way. It reads the command to
+// its end, because the reader of go-imap would wait forever for somebody to
+// read a literal that it already has. If err is the end of the connection it
+// does not, because two goroutines would then read on.
 func (sc *scanner) abandon(cmd *imapclient.FetchCommand, err error) {
 	sc.conn.Close()
 	var torn *tornError
@@ -196,7 +199,7 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	raw := &counted{r: literal}
 	body := io.Reader(&whole{counted: raw, size: literal.Size()})
 	if sc.tooBig(literal.Size()) && m.Gate == "" {
-		m.Gate, m.Reason = GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had said %d", literal.Size(), sc.filter.MaxSize, m.Size)
+		m.Gate, m.Reason = GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
 	}
 	if sc.tooBig(max(m.Size, literal.Size())) {
 		body = headerOnly(raw)
@@ -222,8 +225,8 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	return nil
 }
 
-// whole ends with io.ErrUnexpectedEOF where the literal is cut short, so that
-// nobody takes a piece for the mail.
+// whole ends with io.ErrUnexpectedEOF if the literal is cut short, so that a
+// part of a mail is not taken for the whole.
 type whole struct {
 	*counted
 	size int64
@@ -237,15 +240,16 @@ func (w *whole) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// headerOnly reads up to the first empty line, a little over maxHeader bytes at
-// most. What breaks the reading is found when the literal is finished.
+// headerOnly returns the bytes up to the first empty line, and not much more
+// than message.MaxHeader bytes. It ignores an error of reading, which is found again
+// when the literal is finished.
 func headerOnly(r io.Reader) io.Reader {
 	header, _ := cutHeader(bufio.NewReader(r))
 	return bytes.NewReader(header)
 }
 
-// headerFields are what Look asks the server for: what the gate, the digest
-// and a threaded answer need.
+// headerFields are the fields that a scan asks the server for. The gate, the
+// digest and an answer in its thread need them.
 var headerFields = []string{
 	"From", "To", "Date", "Subject", "Message-ID", "In-Reply-To", "References",
 	"Content-Type", "Auto-Submitted", "Precedence", "List-Id", "List-Post", "Return-Path",

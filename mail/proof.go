@@ -142,7 +142,7 @@ func (sc *scanner) proveBySignature(m *Message, fields []message.Field, from str
 }
 
 // cutHeader reads up to and with the first empty line, or the end, or a little
-// over maxHeader bytes.
+// over message.MaxHeader bytes.
 func cutHeader(br *bufio.Reader) ([]byte, error) {
 	var header []byte
 	whole := true // the last line came to its end

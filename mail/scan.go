@@ -16,65 +16,73 @@ import (
 
 const (
 	headerChunk = 500  // headers asked for at once
-	searchAbove = 1000 // new UIDs from which the server is asked to preselect
+	searchAbove = 1000 // more new UIDs than this, and the server is asked to search
 	bodyGroup   = 50   // bodies asked for at once
-	maxTries    = 3    // failures of one UID alone, then it is passed
+	maxTries    = 3    // failures of one UID alone, after which it is given up
 )
 
-// Message is one mail for this agent, kept.
+// Message is one mail for this agent that was kept.
 type Message struct {
-	Key    string    // mail:<Box.ID>.<uidvalidity>.<uid>
+	Key    string    // mail:<Mailbox.ID>.<uidvalidity>.<uid>
 	UID    uint32    //
 	At     time.Time // INTERNALDATE, by which messages are ordered; never the Date field
 	Size   int64     // RFC822.SIZE
-	Seen   bool      // somebody had opened it
+	Seen   bool      // \Seen was set: somebody had opened it
 	Header message.Header
 
-	// Digest recognises a copy of the mail under another key: its Message-ID
-	// and its header, hashed. Without a Message-ID, time and size stand in.
+	// Digest is the same for a copy of the mail under another key. It is the
+	// Message-ID and a hash of the header. Without a Message-ID, it has time
+	// and size instead.
 	Digest string
 
-	// Gate is "" for mail that may come in, else the gate that refused it, with
-	// the evidence in Reason.
+	// Gate is "" for mail that may come in, else the gate that rejected it.
+	// Reason is the evidence.
 	Gate, Reason string
 
-	// Ask: all that is missing is a proof of the sender, and the operator may be
-	// asked. The gate is GateTrust, which a token lifts.
+	// Ask reports whether only a proof of the sender is missing, and the operator
+	// may be asked for it. The gate is GateTrust, which a token lifts.
 	Ask bool
 }
 
-// Keep stores the raw bytes of a mail for this agent, refused ones included:
-// the whole mail, or its header only when Gate is GateSize. It may read less
-// than all. Its error ends the Look; the cursor then stays before that mail.
+// Keep stores the raw bytes of a mail for this agent, including one that a gate
+// rejected. raw is the whole mail, or only its header if Gate is GateSize. Keep
+// need not read all of it. An error of Keep ends the scan; the cursor then
+// stays before that mail.
 type Keep func(m *Message, raw io.Reader) error
 
-// Scan is what one look at the mailbox found.
+// Scan is the result of one scan of the mailbox.
 type Scan struct {
 	Cursor   state.Cursor // to be made durable in one commit with Messages
 	Messages []Message    // for this agent, all kept, by ascending UID
-	Failed   []uint32     // given up: they broke alone maxTries times; to be told
-	Rest     bool         // more may wait: the limit was reached, or Box.Until
+	Failed   []uint32     // given up after maxTries failures; the operator is to be informed
+	Rest     bool         // more may wait: the limit or Mailbox.Until was reached
 }
 
-// Scan finds the mail for this agent that cur has not seen, at most limit of
-// it, refused ones included, and hands each to keep (DESIGN 7).
+// Scan finds the mail for this agent that cur has not passed and hands each one
+// to keep, including those that a gate rejects. At most limit mails come in
+// (docs/design.md, "Keys and the cursor").
 //
-// A cursor of another mailbox, or none, is a baseline: UIDNEXT, and the mails
-// of the operator that are unread now, which are owed from then on whatever
-// their flags become. Later everything from cur.Next on is taken, read or not.
-// When UIDVALIDITY changed, or is lost (recovered state), everything since the
-// day before cur.Complete is; the caller drops what it knows by Digest. At the
-// limit the cursor waits just behind the last mail taken. What a gate refuses
-// has a limit of its own, mostRefused, so that forged mail does not keep the rest
-// waiting.
+// A cursor of another mailbox, or an empty one, starts with a baseline:
+// UIDNEXT, and the mails of the operator that are unseen now. These are owed
+// from then on, whatever their flags become. Later everything from cur.Next on
+// is taken, seen or not.
 //
-// A mail that cannot be fetched while the rest can is owed and tried again,
-// after all others; the third failure puts it into Failed. One whose sender
-// cannot be proved for now, since no DNS server answers, is owed without a try
-// counted; the rest is taken, and then Look gives an error. With an error Look
-// still returns what was kept before, and its Cursor is right for that.
-// Complete moves only when nothing is owed any more. A session sees the mailbox
-// as it was when it was opened.
+// If UIDVALIDITY has changed, or was lost with the state, everything since the
+// day before cur.Complete is taken. The caller drops the mails that it already
+// has, by Digest.
+//
+// At the limit the cursor stays just behind the last mail taken. What a gate
+// rejects has a limit of its own, maxRejected, so that forged mail does not
+// keep the rest waiting.
+//
+// A mail that cannot be fetched while the rest can is owed, and is tried again
+// after all others. The third failure puts it into Failed. A mail whose sender
+// cannot be proved for now, because no DNS server answers, is owed without
+// counting a try; the rest is taken, and then Scan returns an error.
+//
+// With an error, Scan still returns what was kept before it, and the Cursor is
+// right for that. Complete moves only when nothing is owed any more. A session
+// sees the mailbox as it was when it was opened.
 func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit int, keep Keep) (Scan, error) {
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
@@ -92,33 +100,33 @@ func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit in
 	}
 	slices.SortFunc(sc.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
 	if err != nil {
-		return sc.out, fmt.Errorf("look into %s: %w", s.mailbox.name(), cause(ctx, err))
+		return sc.out, fmt.Errorf("scan %s: %w", s.mailbox.name(), cause(ctx, err))
 	}
 	return sc.out, nil
 }
 
-// full says whether nothing more may be taken.
+// full reports whether the scan may take nothing more.
 func (sc *scanner) full() bool { return sc.left <= 0 || sc.rejected >= maxRejected || sc.late() }
 
-// maxRejected is how many mails that a gate refuses one look takes.
+// maxRejected is the number of mails rejected by a gate that one scan takes.
 const maxRejected = 1000
 
-// late says whether nothing more may be begun.
+// late reports whether the scan may start nothing more.
 func (sc *scanner) late() bool {
 	return !sc.mailbox.Until.IsZero() && time.Now().After(sc.mailbox.Until)
 }
 
-// errLimit ends a look that may take no more.
+// errLimit ends a scan that may take no more.
 var errLimit = errors.New("limit reached")
 
-// scanner is one Look. out.Cursor is right for out.Messages at every moment.
+// scanner is one scan. At every moment out.Cursor is right for out.Messages.
 type scanner struct {
 	*Session // sees the mailbox as it was at SELECT
 	ctx      context.Context
 	filter   Filter
 	keep     Keep
-	left     int   // how many more may come in
-	rejected int   // how many a gate refused
+	left     int   // mails that may still come in
+	rejected int   // mails that a gate rejected
 	unproven error // the first mail that is owed until its sender can be proved
 	out      Scan
 }
@@ -143,8 +151,8 @@ func (sc *scanner) run() error {
 	if err != nil {
 		return err
 	}
-	// What failed before comes last and alone: if it breaks the connection
-	// again, it breaks nothing else.
+	// What failed earlier comes last and alone. If it breaks the connection
+	// again, nothing else is lost.
 	for _, u := range append(suspects, fresh...) {
 		if err := sc.takeUIDs([]uint32{u}); err != nil {
 			return err

@@ -14,14 +14,15 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// Where a look finds mail: the cursor placed, what is owed, what is new.
+// This file finds the mails of a scan: those that are owed and those that are
+// new.
 
-// placeCursor makes the cursor one of this mailbox.
+// placeCursor makes the cursor a cursor of this mailbox.
 func (sc *scanner) placeCursor() error {
 	cur, id := &sc.out.Cursor, sc.mailbox.ID()
 	ours := cur.Mailbox == id || cur.Mailbox == "" && !cur.Complete.IsZero()
-	// UIDNEXT never falls within one UIDVALIDITY. A mailbox restored from a
-	// backup does it all the same, and gives old numbers to new mail.
+	// UIDNEXT must not fall while UIDVALIDITY stays. That of a mailbox restored
+	// from a backup does fall, and new mail then has old numbers.
 	fell := sc.uidNext != 0 && sc.uidNext < cur.Next
 	switch {
 	case ours && cur.Validity == sc.uidValidity && cur.Next > 0 && !fell:
@@ -33,7 +34,8 @@ func (sc *scanner) placeCursor() error {
 	}
 }
 
-// resetCursor sets the cursor to the mailbox's end and owes what c finds below it.
+// resetCursor sets the cursor to the end of the mailbox. What c finds below it
+// is owed.
 func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
 	next := sc.uidNext
 	if next == 0 {
@@ -57,9 +59,10 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 	return nil
 }
 
-// fromOperator narrows c to mail that may be the operator's. The server
-// compares parts of the field only, so that this is never more than a filter
-// ahead of the real one; addresses it may not be able to compare lift it.
+// fromOperator narrows c to mail that may be from the operator. The server
+// compares only parts of the From field, so this is just a filter ahead of the
+// real one. With an address that the server may not be able to compare, c stays
+// as it is.
 func (sc *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 	var any []imap.SearchCriteria
 	for _, op := range sc.filter.Operators {
@@ -79,18 +82,18 @@ func (sc *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 	return c
 }
 
-// search gives the UIDs that c finds, ascending.
+// search returns the UIDs that c finds, ascending.
 func (sc *scanner) search(c imap.SearchCriteria) ([]uint32, error) {
 	sc.mailbox.startPhase(sc.conn)
 	data, err := sc.client.UIDSearch(&c, nil).Wait()
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
 	}
-	// AllUIDs would panic on a server that answers with a "*".
+	// AllUIDs would panic if the server answered with a "*".
 	set, _ := data.All.(imap.UIDSet)
 	nums, ok := set.Nums()
 	if !ok {
-		return nil, errors.New("search: the server answered with no UIDs")
+		return nil, errors.New("search: the server answered without UIDs")
 	}
 	uids := make([]uint32, len(nums))
 	for i, u := range nums {
@@ -100,8 +103,8 @@ func (sc *scanner) search(c imap.SearchCriteria) ([]uint32, error) {
 	return slices.Compact(uids), nil
 }
 
-// scanNew takes what is new from cursor.Next on. It returns the UIDs that are
-// under suspicion from an earlier look and were only put among the owed.
+// scanNew takes the new mail, from the cursor's Next on. It returns the UIDs
+// that an earlier scan suspected; these were only added to the owed ones.
 func (sc *scanner) scanNew() (suspects []uint32, err error) {
 	cur := &sc.out.Cursor
 	if sc.uidNext != 0 && sc.uidNext <= cur.Next {
@@ -117,16 +120,16 @@ func (sc *scanner) scanNew() (suspects []uint32, err error) {
 	return sc.takeSearched(sc.uidNext)
 }
 
-// takeRange takes from first up to but without end, or up to the mailbox's end when
-// that is 0. Which UIDs exist is not known beforehand.
+// takeRange takes the mails from first up to, but without, end, or up to the
+// end of the mailbox if end is 0. It does not depend on which UIDs exist.
 func (sc *scanner) takeRange(first, end uint32) error {
 	stop := imap.UID(0) // "*"
 	if end != 0 {
 		stop = imap.UID(end - 1)
 	}
 	heads, err := sc.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
-	// "n:*" returns the last message even if that is below n. go-imap drops it;
-	// the cursor does not rely on that.
+	// "n:*" returns the last message even if its UID is below n. go-imap drops
+	// it, but the cursor does not rely on that.
 	heads = slices.DeleteFunc(heads, func(h head) bool { return h.uid < first })
 	if err != nil && serverRefused(err) {
 		_, err := sc.takeSearched(end)
@@ -151,8 +154,8 @@ func (sc *scanner) takeRange(first, end uint32) error {
 	return nil
 }
 
-// takeSearched takes what the server finds from the cursor on to be the
-// operator's, leaving out what is under suspicion.
+// takeSearched takes, from the cursor on, the mails that the server finds to be
+// from the operator. It leaves out those that are under suspicion.
 func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 	cur := &sc.out.Cursor
 	stop := imap.UID(0)
@@ -167,10 +170,10 @@ func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 	var clear []uint32
 	for _, u := range found {
 		if slices.Contains(cur.Owed, u) {
-			continue // its turn comes as such
+			continue // it is taken as an owed mail
 		}
 		if sc.inheritTries(u) {
-			sc.owe(u) // before the cursor passes it
+			sc.owe(u) // now, before the cursor passes it
 			suspects = append(suspects, u)
 		} else {
 			clear = append(clear, u)
@@ -187,8 +190,8 @@ func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 	return suspects, nil
 }
 
-// inheritTries moves the tries noted for "the first UID from here on" to u, if u is
-// the first that exists there.
+// inheritTries moves the tries counted for "the first UID from here on" to u,
+// if u is the first UID that exists there.
 func (sc *scanner) inheritTries(u uint32) bool {
 	tries := sc.out.Cursor.Tries
 	n := 0
@@ -204,8 +207,8 @@ func (sc *scanner) inheritTries(u uint32) bool {
 	return n > 0
 }
 
-// takeUIDs takes uids, which the server said to exist. One that has vanished is
-// owed no longer.
+// takeUIDs takes mails that the server said to exist. One that has vanished is
+// no longer owed.
 func (sc *scanner) takeUIDs(uids []uint32) error {
 	for chunk := range slices.Chunk(uids, headerChunk) {
 		if sc.full() {
@@ -214,7 +217,7 @@ func (sc *scanner) takeUIDs(uids []uint32) error {
 		heads, err := sc.headers(uidSet(chunk))
 		switch {
 		case err != nil && serverRefused(err) && len(chunk) > 1:
-			// One of them is broken. Alone, each speaks for itself.
+			// One of them is broken. Fetched alone, each shows whether it is.
 			for _, u := range chunk {
 				if err := sc.takeUIDs([]uint32{u}); err != nil {
 					return err

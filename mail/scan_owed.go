@@ -7,9 +7,10 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// What a look still owes, and which mail is to blame for a failure.
+// This file keeps account of the mails that a scan still owes, and of the mails
+// that are to blame for a failure.
 
-// pass says that u is done with.
+// pass takes u off the owed mails and moves the cursor behind it.
 func (sc *scanner) pass(u uint32) {
 	sc.disown(u)
 	sc.passUpTo(u)
@@ -36,8 +37,8 @@ func (sc *scanner) disown(u uint32) {
 	delete(cur.Tries, u)
 }
 
-// suspect notes that the connection broke where u, or the first mail behind it,
-// should have come.
+// suspect counts a try: the connection broke where u, or the first mail behind
+// it, should have come.
 func (sc *scanner) suspect(u uint32) {
 	cur := &sc.out.Cursor
 	if cur.Tries == nil {
@@ -46,7 +47,8 @@ func (sc *scanner) suspect(u uint32) {
 	cur.Tries[u]++
 }
 
-// fail counts a failure of u alone and passes it: for now, or for good.
+// fail counts a failure of u alone and moves the cursor behind it. u is owed,
+// or given up if it has failed maxTries times.
 func (sc *scanner) fail(u uint32) {
 	sc.suspect(u)
 	sc.owe(u)
@@ -57,18 +59,19 @@ func (sc *scanner) fail(u uint32) {
 	sc.passUpTo(u)
 }
 
-// serverRefused says whether the server, still in good health, answered NO or BAD
-// for reasons of the message.
+// serverRefused reports whether the server, still in good health, answered NO
+// or BAD because of the message.
 func serverRefused(err error) bool {
 	var no *imap.Error
 	return errors.As(err, &no) && no.Type != imap.StatusResponseTypeBye && !temporaryRefusal(err)
 }
 
-// mayBlameMail says whether err, which ended the look, may lie with the mail that was
-// being fetched.
+// mayBlameMail reports whether err, which ended the scan, may be due to the
+// mail that was being fetched.
 func (sc *scanner) mayBlameMail(err error) bool { return sc.ctx.Err() == nil && !temporaryRefusal(err) }
 
-// temporaryRefusal recognises refusals that say nothing about the message (RFC 5530).
+// temporaryRefusal reports whether err is a refusal that says nothing about the
+// message (RFC 5530).
 func temporaryRefusal(err error) bool {
 	var no *imap.Error
 	if !errors.As(err, &no) {

@@ -8,9 +8,10 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// How a look takes what it found: judged, fetched, settled.
+// This file takes the mails that a scan has found: it asks the gate, fetches the
+// bodies and moves the cursor.
 
-// take judges heads, in their order, and keeps what is ours.
+// take classifies heads, in their order, and keeps the mails for this agent.
 func (sc *scanner) take(heads []head) error {
 	for i := range heads {
 		sc.classify(&heads[i])
@@ -30,8 +31,9 @@ func (sc *scanner) take(heads []head) error {
 	return nil
 }
 
-// group counts the heads to be settled together, and gives those whose bodies
-// are to be fetched. A mail that is too big is alone, as only its header is.
+// group returns the number of heads to be finished together, and those of them
+// whose bodies are to be fetched. A mail that is too big is alone, because only
+// its header is fetched.
 func (sc *scanner) group(heads []head) (n int, ours []*head) {
 	for n < len(heads) {
 		h := &heads[n]
@@ -46,8 +48,8 @@ func (sc *scanner) group(heads []head) (n int, ours []*head) {
 	return n, ours
 }
 
-// fetch keeps the bodies of hs. Where the server fails on some, each is tried
-// alone, and fails alone.
+// fetch keeps the bodies of hs. If the server fails on some of them, each is
+// tried alone, and fails alone.
 func (sc *scanner) fetch(hs []*head) error {
 	if len(hs) == 0 {
 		return nil
@@ -63,7 +65,7 @@ func (sc *scanner) fetch(hs []*head) error {
 	}
 	if len(hs) == 1 && len(left) == 1 {
 		h := left[0]
-		h.done = true // it is gone, unless
+		h.done = true // the mail is gone, unless the server said something about it
 		if err != nil || h.answered {
 			h.failed = true
 			sc.fail(h.uid)
@@ -78,8 +80,8 @@ func (sc *scanner) fetch(hs []*head) error {
 	return nil
 }
 
-// blame counts the connection's end against the mail whose body was under way,
-// or else the first that had not come.
+// blame counts the end of the connection against the mail whose body was being
+// read, or else against the first one that had not come.
 func (sc *scanner) blame(left []*head, err error) {
 	if len(left) == 0 {
 		return
@@ -93,8 +95,9 @@ func (sc *scanner) blame(left []*head, err error) {
 	sc.fail(h.uid)
 }
 
-// moveCursor moves the cursor behind the last of heads that is settled, owing
-// those before it that are not. If all went well it moves behind them all.
+// moveCursor moves the cursor behind the last of heads that is done. Those
+// before it that are not done are owed. If all is true, it moves behind them
+// all.
 func (sc *scanner) moveCursor(heads []head, all bool) {
 	last := len(heads) - 1
 	for !all && last >= 0 && !heads[last].done {
@@ -117,7 +120,7 @@ func (sc *scanner) moveCursor(heads []head, all bool) {
 	}
 }
 
-// classify makes h's message, if it is for this agent.
+// classify makes the message of h, if the mail is for this agent.
 func (sc *scanner) classify(h *head) {
 	if h.broken {
 		return
