@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"slices"
 	"sync"
 )
 
@@ -36,12 +35,4 @@ func (r *recent) keep(data []byte, s State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.data, r.state = data, s.copied()
-}
-
-// copied is a clone with the history lines, which nobody changes once they are
-// written.
-func (s State) copied() State {
-	c := s.clone()
-	c.Lines = slices.Clone(s.Lines)
-	return c
 }

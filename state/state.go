@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -124,4 +125,27 @@ func (s State) clone() State {
 	s.Credentials = maps.Clone(s.Credentials)
 	s.Lines = nil
 	return s
+}
+
+// copied is a clone with the history lines, which nobody changes once they are
+// written.
+func (s State) copied() State {
+	c := s.clone()
+	c.Lines = slices.Clone(s.Lines)
+	return c
+}
+
+// valid refuses what parses but cannot have been written by us.
+func (s State) valid() error {
+	switch {
+	case s.Version < 1:
+		return fmt.Errorf("no version")
+	case s.Agent == "":
+		return fmt.Errorf("no agent")
+	case !slices.Contains(phases[:], s.Phase):
+		return fmt.Errorf("unknown phase %q", s.Phase)
+	case !slices.Contains(headStatuses[:], s.Turn.Status):
+		return fmt.Errorf("unknown turn status %q", s.Turn.Status)
+	}
+	return nil
 }

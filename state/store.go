@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -186,21 +185,6 @@ func (st *Store) parse(name string) (State, error) {
 	}
 	st.recent.keep(data, s)
 	return s, nil
-}
-
-// valid refuses what parses but cannot have been written by us.
-func (s State) valid() error {
-	switch {
-	case s.Version < 1:
-		return fmt.Errorf("no version")
-	case s.Agent == "":
-		return fmt.Errorf("no agent")
-	case !slices.Contains(phases[:], s.Phase):
-		return fmt.Errorf("unknown phase %q", s.Phase)
-	case !slices.Contains(headStatuses[:], s.Turn.Status):
-		return fmt.Errorf("unknown turn status %q", s.Turn.Status)
-	}
-	return nil
 }
 
 func (st *Store) path(name string) string { return filepath.Join(st.Dir, name) }
