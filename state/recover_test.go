@@ -98,25 +98,6 @@ func only(m, n map[string]int64) map[string]int64 {
 	return m
 }
 
-// badStates is what may be found in place of a state file.
-var badStates = map[string]string{
-	"empty":           "",
-	"truncated":       `{"version":1,"serial":7,"agent":"goul`,
-	"zeros":           strings.Repeat("\x00", 512),
-	"binary":          "\x7fELF\x02\x01\x01",
-	"another type":    `[1,2,3]`,
-	"null":            `null`,
-	"empty object":    `{}`,
-	"no agent":        `{"version":1,"phase":"IDLE","turn":{"status":"idle"}}`,
-	"unknown phase":   `{"version":1,"agent":"goulard3120","phase":"NAP","turn":{"status":"idle"}}`,
-	"unknown turn":    `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"napping"}}`,
-	"no turn":         `{"version":1,"agent":"goulard3120","phase":"IDLE"}`,
-	"a field's type":  `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"idle"},"inbox":"none"}`,
-	"a wrong time":    `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"idle"},"phase_since":"yesterday"}`,
-	"two states":      `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"idle"}}{"version":1}`,
-	"version in text": `{"version":"1"}`,
-}
-
 func put(t *testing.T, st *Store, name, content string) {
 	t.Helper()
 	// Never in place: state.json and its copy may be two names of one file.

@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 )
@@ -41,37 +40,6 @@ func TestSeenIsCapped(t *testing.T) {
 	s = Step(s, look(later.Add(seenFor)), testPolicy(), later.Add(seenFor))
 	if _, ok := s.Seen["young"]; !ok {
 		t.Error("forgotten at two weeks")
-	}
-}
-
-// TestCommitOrder: the new state is on the disk before it has its name, the name
-// before the history tells of it, and all of it before Commit returns.
-func TestCommitOrder(t *testing.T) {
-	st, story := startedStore(t)
-	var steps []string
-	st.Hook = func(step, path string) error {
-		steps = append(steps, step)
-		return nil
-	}
-	if err := commitLine(st, story, "09:40 go"); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{"write", "fsync", "link", "rename", "fsyncdir", "append", "fsync", "done"}; !slices.Equal(steps, want) {
-		t.Errorf("steps %v, want %v", steps, want)
-	}
-	steps = nil
-	if err := commitLine(st, story, "09:40 flagged 1"); err != nil { // nothing to tell
-		t.Fatal(err)
-	}
-	if want := []string{"write", "fsync", "link", "rename", "fsyncdir", "done"}; !slices.Equal(steps, want) {
-		t.Errorf("steps %v, want %v", steps, want)
-	}
-	steps = nil
-	if err := st.Ring("shell", ""); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{"write", "fsync", "rename", "fsyncdir", "fsyncdir"}; !slices.Equal(steps, want) {
-		t.Errorf("a nudge: steps %v, want %v", steps, want)
 	}
 }
 

@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -260,22 +259,6 @@ func copyDir(t *testing.T, from, to string) {
 	}
 }
 
-func sameState(t *testing.T, got, want State) {
-	t.Helper()
-	if g, w := asJSON(t, got), asJSON(t, want); g != w {
-		t.Errorf("state is\n%s\nwant\n%s", g, w)
-	}
-}
-
-func asJSON(t *testing.T, v any) string {
-	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
 // sameHistory wants these lines, each once, in this order.
 func sameHistory(t *testing.T, where string, st *Store, want []Line) {
 	t.Helper()
@@ -476,5 +459,36 @@ func TestLongLine(t *testing.T) {
 	last, err := st.lastLine(historyName(story.now))
 	if err != nil || last.Serial != story.s.Serial {
 		t.Errorf("last line %+v, %v", last, err)
+	}
+}
+
+// TestCommitOrder: the new state is on the disk before it has its name, the name
+// before the history tells of it, and all of it before Commit returns.
+func TestCommitOrder(t *testing.T) {
+	st, story := startedStore(t)
+	var steps []string
+	st.Hook = func(step, path string) error {
+		steps = append(steps, step)
+		return nil
+	}
+	if err := commitLine(st, story, "09:40 go"); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"write", "fsync", "link", "rename", "fsyncdir", "append", "fsync", "done"}; !slices.Equal(steps, want) {
+		t.Errorf("steps %v, want %v", steps, want)
+	}
+	steps = nil
+	if err := commitLine(st, story, "09:40 flagged 1"); err != nil { // nothing to tell
+		t.Fatal(err)
+	}
+	if want := []string{"write", "fsync", "link", "rename", "fsyncdir", "done"}; !slices.Equal(steps, want) {
+		t.Errorf("steps %v, want %v", steps, want)
+	}
+	steps = nil
+	if err := st.Ring("shell", ""); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"write", "fsync", "rename", "fsyncdir", "fsyncdir"}; !slices.Equal(steps, want) {
+		t.Errorf("a nudge: steps %v, want %v", steps, want)
 	}
 }

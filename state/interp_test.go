@@ -1,0 +1,832 @@
+package state
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testPolicy is the configuration of DESIGN 12, with mail and mesh.
+func testPolicy() Policy {
+	return Policy{
+		IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
+		PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
+		Location: time.UTC,
+		HasMail:  true, HasMesh: true, Operator: "op@example.com", Keymaster: "dorlange3120",
+		Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
+		Turns: true, MaxAttempts: 3, Challenge: true,
+	}
+}
+
+// story is one agent's life under way.
+type story struct {
+	s     State
+	p     Policy
+	day   time.Time
+	now   time.Time
+	names map[string]string // of random ids, as they are told
+	count map[string]int
+	asked int               // challenges
+	shown map[string]string // what was last told of inbox, outbox, debts
+	out   strings.Builder
+}
+
+func newStory() *story {
+	return &story{
+		s: New("goulard3120", "seed"), p: testPolicy(),
+		day:   time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC),
+		names: map[string]string{}, count: map[string]int{}, shown: map[string]string{},
+	}
+}
+
+// tell plays a transcript and returns it with what the machine answers.
+func (st *story) tell(transcript string) (string, error) {
+	for i, line := range strings.Split(strings.TrimRight(transcript, "\n"), "\n") {
+		if expected(line) {
+			continue
+		}
+		fmt.Fprintln(&st.out, line)
+		if err := st.play(strings.TrimSpace(line)); err != nil {
+			return "", fmt.Errorf("line %d: %s: %w", i+1, line, err)
+		}
+	}
+	return st.out.String(), nil
+}
+
+func expected(line string) bool {
+	return strings.HasPrefix(line, "=>") || strings.HasPrefix(line, "    ")
+}
+
+// play plays one line and writes down what came of it.
+func (st *story) play(line string) error {
+	if word, question, _ := strings.Cut(line, " "); question == "due?" {
+		now, err := st.clock(word)
+		st.now = now
+		fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.s.Due(st.p, now), "no"))
+		return err
+	}
+	events, err := st.read(line)
+	if err != nil || events == nil {
+		return err
+	}
+	st.s = Step(st.s, events, st.p, st.now)
+	st.name()
+	st.show()
+	return nil
+}
+
+// read takes in a line: a directive, or the events of one Step.
+func (st *story) read(line string) ([]Event, error) {
+	word, rest, _ := strings.Cut(line, " ")
+	switch {
+	case line == "" || strings.HasPrefix(line, "#"):
+		return nil, nil
+	case word == "day":
+		day, err := time.Parse("2006-01-02", rest)
+		st.day = day
+		return nil, err
+	case word == "policy":
+		return nil, st.setPolicy(strings.Fields(rest))
+	}
+	now, err := st.clock(word)
+	if err != nil || rest == "due?" {
+		return nil, err
+	}
+	st.now = now
+	var events []Event
+	for phrase := range strings.SplitSeq(rest, ";") {
+		more, err := st.event(parsePhrase(phrase))
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, more...)
+	}
+	return events, nil
+}
+
+// clock reads a time of the day.
+func (st *story) clock(word string) (time.Time, error) {
+	t, err := time.Parse("15:04:05", word)
+	if err != nil {
+		t, err = time.Parse("15:04", word)
+	}
+	return st.day.Add(t.Sub(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC))), err
+}
+
+func (st *story) setPolicy(settings []string) error {
+	flags := map[string]*bool{
+		"ack": &st.p.Ack, "quiet_prep": &st.p.QuietPrep, "quiet_active": &st.p.QuietActive,
+		"notices": &st.p.Notices, "working": &st.p.Working, "turns": &st.p.Turns,
+		"mail": &st.p.HasMail, "mesh": &st.p.HasMesh, "challenge": &st.p.Challenge,
+	}
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(setting, "=")
+		if flag, ok := flags[name]; ok {
+			*flag = value == "on"
+			continue
+		}
+		var err error
+		switch name {
+		case "keymaster":
+			st.p.Keymaster = value
+		case "peers":
+			st.p.Peers = strings.Split(value, ",")
+		case "login":
+			st.p.Login = value
+		case "rate":
+			st.p.Rate, err = strconv.Atoi(value)
+		case "idle":
+			st.p.IdleInterval, err = time.ParseDuration(value)
+		case "zone":
+			st.p.Location, err = time.LoadLocation(value)
+		case "credit":
+			if st.p.Budget.HasCredit = value != "none"; st.p.Budget.HasCredit {
+				st.p.Budget.Credit, err = money(value)
+			}
+		case "day":
+			st.p.Budget.Day, err = money(value)
+		case "low":
+			st.p.Budget.Low, err = money(value)
+		case "critical":
+			st.p.Budget.Critical, err = money(value)
+		default:
+			err = fmt.Errorf("no such setting: %s", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// phrase is one thing that happened: a verb, plain words, name=value options.
+type phrase struct {
+	verb  string
+	words []string
+	opts  map[string]string
+}
+
+func parsePhrase(s string) phrase {
+	p := phrase{opts: map[string]string{}}
+	p.verb, s, _ = strings.Cut(strings.TrimSpace(s), " ")
+	if before, quoted, ok := strings.Cut(s, `"`); ok { // one quoted text, at the end
+		s = before
+		p.opts["text"] = strings.TrimSuffix(quoted, `"`)
+	}
+	for _, word := range strings.Fields(s) {
+		if name, value, ok := strings.Cut(word, "="); ok {
+			p.opts[name] = value
+			continue
+		}
+		p.words = append(p.words, word)
+	}
+	return p
+}
+
+func (p phrase) word(i int) string {
+	if i < len(p.words) {
+		return p.words[i]
+	}
+	return ""
+}
+
+func (p phrase) has(word string) bool { return slices.Contains(p.words, word) }
+
+// event turns a phrase into what Step is told.
+func (st *story) event(p phrase) ([]Event, error) {
+	switch p.verb {
+	case "mail", "mesh", "tell":
+		return st.arrival(p)
+	case "nudge":
+		return []Event{Nudged{Key: p.word(0), From: p.opts["from"], Reason: p.opts["text"], MeshID: p.opts["id"], At: st.now}}, nil
+	case "nudges":
+		return []Event{NudgeFiles{Keys: p.words}}, nil
+	case "refused":
+		return []Event{st.refusal(p)}, nil
+	case "challenge": // about the mail, with a token of that name
+		st.asked++
+		return []Event{Challenged{Key: p.word(0), Hash: HashToken(p.word(1)), Mail: Effect{ID: fmt.Sprint("challenge.", st.asked)}}}, nil
+	case "token":
+		e, err := st.vouched(p)
+		return []Event{e}, err
+	case "release":
+		e, err := st.released(p)
+		return []Event{e}, err
+	case "discard":
+		return []Event{Discarded{Key: p.word(0), Reason: p.opts["text"]}}, nil
+	case "noted":
+		return []Event{Noted{Key: p.word(0), Kind: "report", From: "dorlange3120", Source: Mesh, MeshID: p.opts["id"]}}, nil
+	case "unreadable":
+		return []Event{Unreadable{Key: p.word(0)}}, nil
+	case "poll": // mail was read to its end; "poll again" is a further round
+		return []Event{Looked{Source: Mail, Cursor: &Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.now}}, Polled{Again: p.has("again")}}, nil
+	case "blind": // mail could not be read
+		return []Event{LookFailed{Source: Mail}, Polled{Again: p.has("again")}}, nil
+	case "transition":
+		return []Event{Ordered{To: Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
+	case "halt", "go":
+		return []Event{Switched{On: p.verb == "halt", Mesh: p.has("mesh"), Reason: p.opts["text"]}}, nil
+	case "flagged":
+		return []Event{Flagged{Mailbox: "box", Validity: 7, UIDs: []uint32{uint32(atoi(p.word(0)))}}}, nil
+	case "acked":
+		return []Event{MeshAcked{IDs: p.words}}, nil
+	case "uninstall", "install":
+		return []Event{Unscheduled{Removed: p.verb == "uninstall"}}, nil
+	case "crontab":
+		return []Event{Scheduled{Line: p.opts["text"], Binary: "/bin/asl", Reason: p.opts["error"]}}, nil
+	case "recovered":
+		return []Event{Recovered{Reason: p.opts["text"]}}, nil
+	case "credential":
+		if p.word(1) == "works" {
+			return []Event{CredentialWorked{Name: p.word(0), Reading: p.has("reading")}}, nil
+		}
+		return []Event{CredentialFailed{Name: p.word(0), Reason: p.opts["text"]}}, nil
+	case "relay":
+		return []Event{RelayAsked{Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), Text: p.opts["text"], MeshID: p.opts["id"]}}, nil
+	case "online":
+		return []Event{Online{Handles: p.words}}, nil
+	case "sending", "sent", "failed":
+		return st.sending(p)
+	case "claim", "start", "end", "reap":
+		return st.turning(p)
+	case "pull":
+		return []Event{Claimed{Pull: true}}, nil
+	case "ask", "post", "submit", "sleep", "remember", "suspend", "giveback":
+		return st.inside(p)
+	case "report":
+		return []Event{Reported{
+			Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), ToolCallID: st.id(p.opts["to"]),
+			Payload: "messages/" + p.word(0), MeshID: p.opts["id"],
+		}}, nil
+	case "stop":
+		return []Event{Stopped{Reason: p.opts["text"]}}, nil
+	case "control":
+		arrived, err := st.arrival(phrase{verb: "mail", words: p.words, opts: p.opts})
+		if err != nil {
+			return nil, err
+		}
+		return []Event{Controlled{Arrived: arrived[0].(Arrived), Control: p.word(1)}}, nil
+	case "reset":
+		return []Event{Resetted{Note: p.opts["text"], Origin: "op"}}, nil
+	case "spent":
+		return st.spending(p)
+	case "credit":
+		amount, err := money(p.word(0))
+		return []Event{Credited{Amount: amount, By: "op"}}, err
+	case "compact": // compact session=s1 through=1 "the summary"; without one it came to nothing
+		e := Compacted{Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
+		if e.Text != "" {
+			e.File = "messages/summary"
+		}
+		return []Event{e}, nil
+	case "retry":
+		return []Event{Retried{Message: Message{Key: p.word(0), Source: Mail, From: st.p.Operator, Operator: true, At: st.now}}}, nil
+	case "drop":
+		return []Event{Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
+	}
+	return nil, fmt.Errorf("no such event: %q", p.verb)
+}
+
+// refusal: `refused k1 trust "no word"`; with unkept where quarantine/ is full.
+func (st *story) refusal(p phrase) Refused {
+	return Refused{
+		Key: p.word(0), Source: Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.now,
+		Digest: p.opts["digest"], Unkept: p.has("unkept"), Ask: p.has("ask"),
+	}
+}
+
+// vouched: `token x1 m2` is a mail m2 that shows the token of that name, and
+// comes in by it, as a control with control=STOP; `token x1 m2 yes=m1` releases
+// m1 with it. Without the token it is refused; with proven it comes in at all
+// events.
+func (st *story) vouched(p phrase) (Event, error) {
+	reply := phrase{verb: "mail", words: p.words[1:], opts: p.opts}
+	e, err := st.released(reply)
+	v := Vouched{Key: reply.word(0), Hash: HashToken(p.word(0)), UID: uint32(atoi(p.opts["uid"])), At: st.now, Then: e.Event}
+	v.Else = st.refusal(phrase{words: []string{v.Key, "trust"}, opts: map[string]string{"text": "no word"}})
+	if p.has("proven") {
+		v.Else = e.Event
+	}
+	if key := p.opts["yes"]; key != "" && err == nil {
+		v.Then, err = st.released(phrase{words: []string{key}, opts: map[string]string{"text": "YES"}})
+	}
+	return v, err
+}
+
+// released: `release k1` as a mail of the operator, `release k1 as=mesh` of a
+// peer, `release k1 control=STOP`; same= recognises its bytes.
+func (st *story) released(p phrase) (Released, error) {
+	e := Released{Key: p.word(0), Reason: p.opts["text"], Same: p.opts["same"]}
+	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["as"], "mail"), words: p.words, opts: p.opts})
+	if err != nil {
+		return e, err
+	}
+	e.Event = arrived[0]
+	if control := p.opts["control"]; control != "" {
+		e.Event = Controlled{Arrived: arrived[0].(Arrived), Control: control}
+	}
+	return e, nil
+}
+
+// arrival: `mail m1`, `mesh q1 from=dorlange3120`, `tell c1`; at=09:29:10 is the
+// time of the item, uid= and id= what its server is to be told about.
+func (st *story) arrival(p phrase) ([]Event, error) {
+	at := st.now
+	if s, ok := p.opts["at"]; ok {
+		var err error
+		if at, err = st.clock(s); err != nil {
+			return nil, err
+		}
+	}
+	e := Arrived{
+		Message: Message{Key: p.word(0), At: at, Payload: "messages/" + p.word(0)},
+		Digest:  p.opts["digest"], UID: uint32(atoi(p.opts["uid"])), MeshID: p.opts["id"],
+	}
+	switch p.verb {
+	case "mail":
+		e.Message.Source, e.Message.From, e.Message.Operator = Mail, st.p.Operator, true
+		e.Thread = Thread{Subject: "re " + p.word(0), MessageID: "<" + p.word(0) + "@example.com>"}
+	case "mesh":
+		e.Message.Source, e.Message.From, e.Message.Kind = Mesh, cmp.Or(p.opts["from"], "dorlange3120"), "message"
+	case "tell":
+		e.Message.Source, e.Message.From, e.Message.Operator = CLI, "op", true
+	}
+	return []Event{e}, nil
+}
+
+// sending: `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
+// `failed ack.1 unknown`, `failed ack.1 after=2m`, `failed ack.1 refused`.
+func (st *story) sending(p phrase) ([]Event, error) {
+	id := st.id(p.word(0))
+	switch p.verb {
+	case "sending":
+		return []Event{Sending{ID: id}}, nil
+	case "sent":
+		return []Event{Sent{ID: id}}, nil
+	}
+	after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
+	return []Event{SendFailed{
+		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Refused: p.has("refused"),
+		Reason: p.opts["text"], RetryAfter: after,
+	}}, err
+}
+
+// turning: `claim`, `start`, `end success`, `reap`, of the turn at the head
+// unless turn= and epoch= name another. A reply goes to the message's sender;
+// to=nobody makes none.
+func (st *story) turning(p phrase) ([]Event, error) {
+	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
+	if name, ok := p.opts["turn"]; ok {
+		turn = st.id(name)
+	}
+	if n, ok := p.opts["epoch"]; ok {
+		epoch = uint64(atoi(n))
+	}
+	switch p.verb {
+	case "claim":
+		return []Event{Claimed{}}, nil
+	case "start":
+		return []Event{Started{TurnID: turn, Epoch: epoch}}, nil
+	case "reap":
+		return []Event{Reaped{TurnID: turn, Epoch: epoch, Reason: p.opts["text"]}}, nil
+	}
+	box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
+	e := Ended{TurnID: turn, Epoch: epoch, Outcome: Outcome(p.word(0)), Reason: p.opts["text"], OutputBox: box, Deliverable: "answer.md"}
+	if id := p.opts["session"]; id != "" {
+		e.Session = Session{Runner: "claude", ID: id}
+	}
+	msg, _ := st.s.Find(st.s.Turn.Key)
+	switch {
+	case p.opts["to"] == "nobody" || msg.Source == CLI:
+	case msg.Source == Mesh:
+		e.Reply = &Effect{ID: "reply." + turn, Kind: Reply, Channel: ByMesh, To: msg.From, TurnID: turn, File: "outbox/reply"}
+	default:
+		e.Reply = &Effect{ID: "reply." + turn, Kind: Reply, Channel: ByMail, To: msg.From, TurnID: turn, File: "outbox/reply"}
+	}
+	return []Event{e}, nil
+}
+
+// inside: what the agent does from inside its turn, or its runner for it:
+// `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
+// `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
+// `giveback forget`. turn= and epoch= name another turn.
+func (st *story) inside(p phrase) ([]Event, error) {
+	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
+	if name, ok := p.opts["turn"]; ok {
+		turn = st.id(name)
+	}
+	if n, ok := p.opts["epoch"]; ok {
+		epoch = uint64(atoi(n))
+	}
+	span, err := time.ParseDuration(cmp.Or(p.opts["for"], "0s"))
+	if err != nil {
+		return nil, err
+	}
+	e := Effect{Channel: ByMesh, To: p.word(0), Text: p.opts["text"], TurnID: turn}
+	switch p.verb {
+	case "ask":
+		e.Kind = Question
+		return []Event{Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: span}}, nil
+	case "post":
+		e.Kind = Post
+		return []Event{Posted{TurnID: turn, Epoch: epoch, Effect: e}}, nil
+	case "submit":
+		return []Event{Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt"}}, nil
+	case "remember":
+		return []Event{Remembered{TurnID: turn, Epoch: epoch, Text: p.opts["text"]}}, nil
+	case "sleep":
+		return []Event{Slept{TurnID: turn, Epoch: epoch, For: span}}, nil
+	case "suspend":
+		box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
+		return []Event{Suspended{TurnID: turn, Epoch: epoch, Box: box, Session: Session{Runner: "claude", ID: "s1"}}}, nil
+	default:
+		return []Event{GivenBack{TurnID: turn, Epoch: epoch, Reason: p.opts["text"], Wait: span, Forget: p.has("forget")}}, nil
+	}
+}
+
+// spending: `spent 0.30 id=c1 model=gpt-4o basis=dearest input=1000`, of the
+// turn at the head unless turn= names another.
+func (st *story) spending(p phrase) ([]Event, error) {
+	cost, err := money(p.word(0))
+	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
+	if name, ok := p.opts["turn"]; ok {
+		turn = st.id(name)
+	}
+	msg, _ := st.s.Find(st.s.Turn.Key)
+	e := Spent{TurnID: turn, Epoch: epoch, From: cmp.Or(p.opts["from"], msg.From), Spending: Spending{
+		ID: p.opts["id"], Model: p.opts["model"], Cost: cost, Basis: cmp.Or(p.opts["basis"], BasisTable),
+		Tokens: Tokens{Input: int64(atoi(p.opts["input"]))},
+	}}
+	if session, ok := p.opts["session"]; ok {
+		e.Meter = Meter{Session: session, Tokens: e.Spending.Tokens}
+	}
+	return []Event{e}, err
+}
+
+// money reads dollars, negative ones too.
+func money(s string) (Micros, error) {
+	usd, err := strconv.ParseFloat(s, 64)
+	return Micros(math.Round(usd * float64(Dollar))), err
+}
+
+func atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
+// id finds the random id that is told under this name; a reply's holds its turn's.
+func (st *story) id(name string) string {
+	if turn, ok := strings.CutPrefix(name, "reply."); ok {
+		return "reply." + st.id(turn)
+	}
+	for id, told := range st.names {
+		if told == name {
+			return id
+		}
+	}
+	return name
+}
+
+// name gives every new random id of the step its number.
+func (st *story) name() {
+	number := func(id, kind string) {
+		if _, known := st.names[id]; !known && id != "" {
+			st.count[kind]++
+			st.names[id] = kind + strconv.Itoa(st.count[kind])
+		}
+	}
+	for _, l := range st.s.Lines {
+		if l.Kind == LineTurn && l.What == "dispatched" {
+			number(l.TurnID, "t")
+		}
+		if l.Kind == LineEffect && l.Effect.Kind != Reply && l.Effect.Kind != Challenge {
+			number(l.ID, string(l.Effect.Kind)+".")
+		}
+	}
+}
+
+// say makes text without random ids.
+func (st *story) say(format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	for _, id := range slices.Sorted(maps.Keys(st.names)) {
+		text = strings.ReplaceAll(text, id, st.names[id])
+	}
+	return text
+}
+
+// at tells a time, with the date where it is another day's.
+func (st *story) at(t time.Time) string {
+	layout := "15:04"
+	if t.Second() != 0 {
+		layout = "15:04:05"
+	}
+	if t.Format(time.DateOnly) != st.now.Format(time.DateOnly) {
+		layout = "2006-01-02 " + layout
+	}
+	return t.Format(layout)
+}
+
+// span tells a duration as short as it goes.
+func span(d time.Duration) string {
+	s := d.String()
+	s = strings.Replace(s, "m0s", "m", 1)
+	return strings.Replace(s, "h0m", "h", 1)
+}
+
+// show tells the state after a step.
+func (st *story) show() {
+	s := st.s
+	facts := []string{string(s.Phase), "every " + span(s.Interval(st.p))}
+	if !s.NextDue.IsZero() {
+		facts = append(facts, "next "+st.at(s.NextDue))
+	}
+	if deadline, ok := s.Deadline(st.p); ok {
+		facts = append(facts, "silence ends it at "+st.at(deadline))
+	}
+	if s.HaltedHere {
+		facts = append(facts, "HALT here")
+	}
+	if s.HaltedMesh {
+		facts = append(facts, "HALT on the mesh")
+	}
+	if s.Turn.Status != HeadIdle {
+		facts = append(facts, fmt.Sprintf("%s %s epoch %d", s.Turn.TurnID, s.Turn.Status, s.Turn.Epoch))
+	}
+	if s.Turn.Stop != "" {
+		facts = append(facts, "to stop: "+s.Turn.Stop)
+	}
+	if st.now.Before(s.CooldownUntil) {
+		facts = append(facts, "cooling down until "+st.at(s.CooldownUntil))
+	}
+	if left, limited := s.Left(st.p, st.now); limited {
+		facts = append(facts, fmt.Sprintf("%s with %v left", s.Tier(st.p, st.now), left))
+	}
+	fmt.Fprintf(&st.out, "=> %s\n", st.say("%s", strings.Join(facts, ", ")))
+	for _, l := range s.Lines {
+		fmt.Fprintf(&st.out, "    %s\n", st.say("%s", st.line(l)))
+	}
+	st.showChanged("inbox", st.inbox())
+	st.showChanged("outbox", st.outbox())
+	st.showChanged("owed", st.owed())
+	st.showChanged("waits", st.waits())
+	st.showChanged("failing", st.failing())
+	st.showChanged("quarantine", st.quarantine())
+	st.showChanged("spent", st.spent())
+}
+
+// spent tells the totals.
+func (st *story) spent() []string {
+	p := st.s.Purse
+	if p.Total == 0 && p.Granted == 0 {
+		return nil
+	}
+	today, month := st.s.SpentOn(st.p, st.now)
+	rows := []string{fmt.Sprintf("%v today, %v this month, %v in all", today, month, p.Total)}
+	for _, m := range st.s.Inbox {
+		if m.Cost > 0 {
+			rows = append(rows, fmt.Sprintf("%v on %s", m.Cost, m.Key))
+		}
+	}
+	if len(p.Unpriced) > 0 {
+		rows = append(rows, "no price of "+strings.Join(p.Unpriced, ", "))
+	}
+	if p.Meter.Session != "" {
+		rows = append(rows, fmt.Sprintf("meter of %s at %d", p.Meter.Session, p.Meter.Tokens.Input))
+	}
+	return rows
+}
+
+// showChanged tells a list where it differs from what was told before.
+func (st *story) showChanged(what string, items []string) {
+	text := strings.Join(items, "\n             ")
+	if text == st.shown[what] {
+		return
+	}
+	st.shown[what] = text
+	fmt.Fprintf(&st.out, "    %-8s %s\n", what+":", st.say("%s", cmp.Or(text, "nothing")))
+}
+
+func (st *story) inbox() []string {
+	var rows []string
+	for _, m := range st.s.Inbox {
+		row := fmt.Sprintf("%s %s", m.Key, m.Status)
+		if !m.NextRetryAt.IsZero() {
+			row += " until " + st.at(m.NextRetryAt)
+		}
+		if m.Attempts > 1 {
+			row += fmt.Sprintf(", attempt %d", m.Attempts)
+		}
+		if m.Note != "" {
+			row += ", with a note"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (st *story) outbox() []string {
+	due := st.s.DueEffects(st.now)
+	var rows []string
+	for _, e := range st.s.Outbox {
+		row := fmt.Sprintf("%s to %s", e.ID, e.To)
+		if slices.ContainsFunc(due, func(d Effect) bool { return d.ID == e.ID }) {
+			row += ", due"
+		}
+		if !e.NotBefore.IsZero() && e.NotBefore.After(st.now) {
+			row += ", not before " + st.at(e.NotBefore)
+		}
+		if !e.Expires.IsZero() {
+			row += ", expires " + st.at(e.Expires)
+		}
+		if e.Copies > 1 {
+			row += fmt.Sprintf(", %d copies", e.Copies)
+		}
+		if e.Sending {
+			row += ", on its way"
+		}
+		if e.Unknown && !e.Sending {
+			row += ", may have arrived"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// owed is what servers and files are to be told.
+func (st *story) owed() []string {
+	var owed []string
+	if len(st.s.ToFlag.UIDs) > 0 {
+		owed = append(owed, fmt.Sprintf(`\Seen %v`, st.s.ToFlag.UIDs))
+	}
+	if len(st.s.ToAck) > 0 {
+		owed = append(owed, fmt.Sprintf("mesh ack %v", st.s.ToAck))
+	}
+	if st.s.Schedule.Removed {
+		owed = append(owed, "no crontab line")
+	}
+	return owed
+}
+
+// waits tells what a turn has asked, its session, and whether the agent sleeps.
+func (st *story) waits() []string {
+	var rows []string
+	for _, w := range st.s.Turn.Waiting {
+		row := fmt.Sprintf("%s of %s", w.ID, w.To)
+		switch {
+		case w.Report != "":
+			row += ", answered by " + w.Report
+		case w.Missed != "":
+			row += ", " + w.Missed
+		default:
+			row += ", until " + st.at(st.s.Turn.ResumeBy)
+		}
+		rows = append(rows, row)
+	}
+	if id := st.s.Session.ID; id != "" {
+		row := "session " + id
+		if vain := st.s.Session.Vain; vain > 0 {
+			row += fmt.Sprintf(", %d summaries in vain", vain)
+		}
+		rows = append(rows, row)
+	}
+	if through := st.s.Compacted.Through; through > 0 {
+		rows = append(rows, fmt.Sprintf("a summary through epoch %d", through))
+	}
+	if !st.s.SleepUntil.IsZero() {
+		rows = append(rows, "sleeps until "+st.at(st.s.SleepUntil))
+	}
+	return rows
+}
+
+func (st *story) quarantine() []string {
+	var rows []string
+	if n := st.s.Quarantined; n > 0 {
+		rows = append(rows, fmt.Sprintf("%d kept", n))
+	}
+	if n := st.s.Unkept; n > 0 {
+		rows = append(rows, fmt.Sprintf("%d not kept", n))
+	}
+	for _, t := range st.s.Challenges {
+		rows = append(rows, fmt.Sprintf("%s asks about %s until %s", t.ID, t.Key, st.at(t.Until)))
+	}
+	if len(st.s.Unasked) > 0 {
+		rows = append(rows, "to be asked about: "+strings.Join(st.s.Unasked, " "))
+	}
+	return rows
+}
+
+func (st *story) failing() []string {
+	var rows []string
+	for _, name := range slices.Sorted(maps.Keys(st.s.Credentials)) {
+		c := st.s.Credentials[name]
+		row := fmt.Sprintf("%s, failure %d since %s", name, c.Failures, st.at(c.Since))
+		if c.Keymaster.Sent {
+			row += ", keymaster told"
+		}
+		if c.Operator.Sent {
+			row += ", operator told"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// line tells a history line.
+func (st *story) line(l Line) string {
+	reason := ""
+	if l.Reason != "" {
+		reason = ": " + l.Reason
+	}
+	switch l.Kind {
+	case LineTransition:
+		return fmt.Sprintf("%s → %s%s", l.Old, l.New, reason)
+	case LineMessage:
+		return fmt.Sprintf("message %s from %s", l.Key, l.From)
+	case LineEffect:
+		text := l.Effect.Text
+		if text != "" {
+			text = fmt.Sprintf(": %q", text)
+		}
+		if subject := l.Effect.Thread.Subject; subject != "" {
+			text = fmt.Sprintf(", subject %q%s", subject, text)
+		}
+		return fmt.Sprintf("%s %s for %s by %s%s", l.ID, l.What, l.Effect.To, l.Effect.Channel, text)
+	case LineDelivery:
+		return fmt.Sprintf("%s %s%s", l.ID, l.What, reason)
+	case LineTurn:
+		return strings.TrimSpace(fmt.Sprintf("turn %s epoch %d %s %s", l.TurnID, l.Epoch, l.What, l.Key)) + reason
+	case LineSpend:
+		return fmt.Sprintf("spend %s %v of %s for %s by %s, on %s%s", l.Spending.ID, l.Spending.Cost, l.TurnID, l.From, l.Spending.Basis, l.Day, reason)
+	case LineCredit:
+		return fmt.Sprintf("credit %s %v", l.What, l.Amount)
+	case LineTier:
+		return fmt.Sprintf("tier %s → %s%s", l.From, l.What, reason)
+	case LineMemory:
+		return fmt.Sprintf("memory of turn %s epoch %d: %q", l.TurnID, l.Epoch, l.Text)
+	case LineCompaction:
+		text := ""
+		if l.Text != "" {
+			text = fmt.Sprintf(" through epoch %d: %q", l.Epoch, l.Text)
+		}
+		return "compaction " + l.What + text + reason
+	case LineTask:
+		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
+	}
+	words := []string{string(l.Kind)}
+	to := ""
+	if l.To != "" {
+		to = "to " + l.To
+	}
+	id := ""
+	if l.Kind == LineChallenge {
+		id = l.ID
+	}
+	for _, w := range []string{id, l.Key, l.From, to, l.Gate, l.What, l.Request, l.Response} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, " ") + reason
+}
+
+func sameState(t *testing.T, got, want State) {
+	t.Helper()
+	if g, w := asJSON(t, got), asJSON(t, want); g != w {
+		t.Errorf("state is\n%s\nwant\n%s", g, w)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// badStates is what may be found in place of a state file.
+var badStates = map[string]string{
+	"empty":           "",
+	"truncated":       `{"version":1,"serial":7,"agent":"goul`,
+	"zeros":           strings.Repeat("\x00", 512),
+	"binary":          "\x7fELF\x02\x01\x01",
+	"another type":    `[1,2,3]`,
+	"null":            `null`,
+	"empty object":    `{}`,
+	"no agent":        `{"version":1,"phase":"IDLE","turn":{"status":"idle"}}`,
+	"unknown phase":   `{"version":1,"agent":"goulard3120","phase":"NAP","turn":{"status":"idle"}}`,
+	"unknown turn":    `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"napping"}}`,
+	"no turn":         `{"version":1,"agent":"goulard3120","phase":"IDLE"}`,
+	"a field's type":  `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"idle"},"inbox":"none"}`,
+	"a wrong time":    `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"idle"},"phase_since":"yesterday"}`,
+	"two states":      `{"version":1,"agent":"goulard3120","phase":"IDLE","turn":{"status":"idle"}}{"version":1}`,
+	"version in text": `{"version":"1"}`,
+}
