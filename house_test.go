@@ -22,7 +22,7 @@ var leaves = []string{"mail", "mesh", "cron", "turn"}
 var internals = []string{"internal/plain", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
-var helpers = []string{"mail/mailtest", "cron/crontest", "turn/react/scripted"}
+var helpers = []string{"mail/mailtest", "cron/crontest", "turn/react/scripted", "state/statetest"}
 
 // allowed says which of our packages the files of folder may import.
 func allowed(folder string, test bool) []string {
@@ -32,10 +32,10 @@ func allowed(folder string, test bool) []string {
 	case ".":
 		may = []string{"commands"}
 	case "commands":
-		may = slices.Concat([]string{"cycle", "cycle/prompt", "cycle/demo", "cycle/listen", "state", "turn/react", "mail/message"}, leaves)
+		may = slices.Concat([]string{"cycle", "cycle/prompt", "cycle/demo", "cycle/listen", "state", "state/store", "turn/react", "mail/message"}, leaves)
 		may = append(may, roomsBelow(folder)...)
 	case "cycle":
-		may = slices.Concat([]string{"cycle/prompt", "state", "mail/message"}, leaves)
+		may = slices.Concat([]string{"cycle/prompt", "state", "state/store", "mail/message"}, leaves)
 	case "mail":
 		may = []string{"state", "mail/message"}
 	case "mesh", "cron", "turn":
@@ -66,7 +66,7 @@ func allowed(folder string, test bool) []string {
 		may = append(may, "cycle/listen")
 	}
 	if test {
-		may = append(may, folder) // a test from outside
+		may = append(may, folder, "state/store") // a test from outside, and what keeps files
 	}
 	if test || below && top == "cycle" {
 		may = append(may, helpers...)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // TestManyAtOnce starts many processes of one agent at the same moment: two
@@ -54,7 +55,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	p.settle()
-	st := &state.Store{Dir: filepath.Join(p.dir, "state"), Agent: "goulard3120"}
+	st := &store.Store{Dir: filepath.Join(p.dir, "state"), Agent: "goulard3120"}
 	for s := (state.State{}); ; {
 		if out, code, _ := p.run(t.Context(), "poll", "--quiet"); code != 0 {
 			t.Fatalf("poll: exit %d: %s", code, out)

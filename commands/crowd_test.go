@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 const (
@@ -77,7 +78,7 @@ func TestTenThousandConnections(t *testing.T) {
 			t.Errorf("answers: %v", answers)
 		}
 		server.end(t)
-		store := &state.Store{Dir: filepath.Join(filepath.Dir(path), "state"), Agent: "goulard3120"}
+		store := &store.Store{Dir: filepath.Join(filepath.Dir(path), "state"), Agent: "goulard3120"}
 		nudges, err := store.Rung() // those that no poll has taken yet
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // longestCycle is more than a cycle's network work takes (DESIGN 7: nothing is
@@ -39,7 +39,7 @@ func (d *patient) checkLocks(context.Context) []finding {
 	}
 	var found []finding
 	var held []string
-	for _, name := range []string{"state.lock", state.CycleLock, state.TurnLock, state.LingerLock, "listen.lock"} {
+	for _, name := range []string{"state.lock", store.CycleLock, store.TurnLock, store.LingerLock, "listen.lock"} {
 		h, holds, err := lockHolder(d.proc, d.agent.Store.Path(name))
 		if err != nil {
 			return skipped(check, err.Error(), "see state")
@@ -71,10 +71,10 @@ func (d *patient) heldTooLong(lock string, h holder) (hint string, long bool) {
 	stays := strings.Contains(h.command, " listen") || strings.Contains(h.command, "--linger")
 	turns := d.config != nil && d.agent.Turn != nil && h.age < d.agent.Turn.Timeout*time.Duration(d.agent.Policy.MaxAttempts)+longestCycle
 	switch lock {
-	case state.CycleLock, "state.lock":
+	case store.CycleLock, "state.lock":
 		// A runner takes them for a moment at the end of a turn.
 		return kill, !stays && !turns && h.age > longestCycle
-	case state.TurnLock:
+	case store.TurnLock:
 		return kill, !stays && !turns && d.state.CanRun(d.agent.Policy, d.now())
 	}
 	return "", false

@@ -13,13 +13,14 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
 // The kernel names who holds a lock, and lets nobody be named for one that is
 // free.
 func TestLockHolder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), state.CycleLock)
+	path := filepath.Join(t.TempDir(), store.CycleLock)
 	if _, holds, err := lockHolder("/proc", path); holds || err != nil {
 		t.Errorf("of a lock never taken: %v, %v", holds, err)
 	}
@@ -79,13 +80,13 @@ func TestCheckLocks(t *testing.T) {
 		age                         time.Duration
 		level, want                 string
 	}{
-		{"a poll at work", state.CycleLock, poll, "S", 20 * time.Second, levelOK, "cycle.lock by process 77"},
-		{"a poll that hangs", state.CycleLock, poll, "S", 3 * time.Hour, levelError, "which has run for 3h"},
-		{"a runner that delivers", state.CycleLock, poll, "S", 25 * time.Minute, levelOK, "cycle.lock"},
-		{"a listener that polls", state.CycleLock, listen, "S", 72 * time.Hour, levelOK, "cycle.lock"},
+		{"a poll at work", store.CycleLock, poll, "S", 20 * time.Second, levelOK, "cycle.lock by process 77"},
+		{"a poll that hangs", store.CycleLock, poll, "S", 3 * time.Hour, levelError, "which has run for 3h"},
+		{"a runner that delivers", store.CycleLock, poll, "S", 25 * time.Minute, levelOK, "cycle.lock"},
+		{"a listener that polls", store.CycleLock, listen, "S", 72 * time.Hour, levelOK, "cycle.lock"},
 		{"a commit of a stopped process", "state.lock", poll, "T", time.Second, levelError, "process 77 (" + poll + ")"},
-		{"a listener that was stopped", state.CycleLock, listen, "T", time.Hour, levelError, "cycle.lock is held"},
-		{"a turn", state.TurnLock, poll, "S", 25 * time.Minute, levelOK, "turn.lock"},
+		{"a listener that was stopped", store.CycleLock, listen, "T", time.Hour, levelError, "cycle.lock is held"},
+		{"a turn", store.TurnLock, poll, "S", 25 * time.Minute, levelOK, "turn.lock"},
 		{"a listener", "listen.lock", listen, "S", 72 * time.Hour, levelOK, "listen.lock"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +102,7 @@ func TestCheckLocks(t *testing.T) {
 				program: &program{proc: layHolder(t, lock, tt.command, tt.status, tt.age), now: time.Now},
 				config:  &config{},
 				agent: &cycle.Agent{
-					Store: &state.Store{Dir: dir}, Turn: &turn.Config{Timeout: 10 * time.Minute}, Policy: state.Policy{MaxAttempts: 3},
+					Store: &store.Store{Dir: dir}, Turn: &turn.Config{Timeout: 10 * time.Minute}, Policy: state.Policy{MaxAttempts: 3},
 				},
 				state: state.New("a", "seed"),
 			}

@@ -12,7 +12,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/mesh"
-	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // The exit codes (DESIGN 11).
@@ -69,7 +69,7 @@ func ownHint(err error) string {
 	switch {
 	case errors.Is(err, cycle.ErrBusy):
 		return "another poll of this agent is at work and will see what is new; look again in a moment"
-	case errors.Is(err, state.ErrOtherAgent):
+	case errors.Is(err, store.ErrOtherAgent):
 		return "give each agent a state_dir of its own in [agent]"
 	case errors.Is(err, context.Canceled):
 		return "interrupted; nothing recorded is lost, the next poll goes on"

@@ -16,6 +16,7 @@ import (
 
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // The mails that somebody who is not the operator can send to the agent's server,
@@ -87,7 +88,7 @@ func forged(t *testing.T, genuine, stranger *mailtest.Signer) map[string][]byte 
 // rawMail is a mail that calls the agent, with a Message-ID of its own.
 func rawMail(header, text string) []byte {
 	return []byte(strings.ReplaceAll(fmt.Sprintf("%sTo: goulard@example.org\nSubject: @goulard3120 do it\nDate: %s\nMessage-ID: <%s@example.com>\n\n%s\n",
-		header, time.Now().Format(time.RFC1123Z), state.NewID(), text), "\n", "\r\n"))
+		header, time.Now().Format(time.RFC1123Z), store.NewID(), text), "\n", "\r\n"))
 }
 
 // The ways of trusting that an agent may be set to, and what a challenge does

@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // followEvery is how often history --follow looks.
@@ -82,7 +83,7 @@ func (p *program) history(c *cli.Context) error {
 
 // historyTail walks the history to its end, and later on from there.
 type historyTail struct {
-	store *state.Store
+	store *store.Store
 	most  int // of the first walk; 0: all
 	last  position
 	seen  uint64 // serial of the state at the last walk

@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // TestHistoryFollow: each line once, the first walk limited, and what comes
 // later as it comes, until the context ends.
 func TestHistoryFollow(t *testing.T) {
-	store := &state.Store{Dir: t.TempDir(), Agent: "a"}
+	st := &store.Store{Dir: t.TempDir(), Agent: "a"}
 	now := time.Date(2026, time.January, 5, 12, 0, 0, 0, time.UTC)
 	order := func(to state.Phase) {
 		t.Helper()
-		_, err := store.Commit(t.Context(), now, func(s state.State, _ state.Recovery) (state.State, error) {
+		_, err := st.Commit(t.Context(), now, func(s state.State, _ store.Recovery) (state.State, error) {
 			return state.Step(s, []state.Event{state.Ordered{To: to}}, state.Policy{}, now), nil
 		})
 		if err != nil {
@@ -30,7 +31,7 @@ func TestHistoryFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		tail := historyTail{store: store, most: 2}
+		tail := historyTail{store: st, most: 2}
 		print := func(l state.Line) error { lines <- l; return nil }
 		if err := tail.print(print); err != nil {
 			done <- err

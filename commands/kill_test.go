@@ -15,6 +15,7 @@ import (
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -84,7 +85,7 @@ func TestFiftyKills(t *testing.T) {
 		<-done
 	}
 
-	st := &state.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
+	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
 	for range 100 {
 		out, err := poll().CombinedOutput()
 		var exit *exec.ExitError
@@ -124,7 +125,7 @@ func TestFiftyKills(t *testing.T) {
 }
 
 // tasks counts the task lines of each message.
-func tasks(t *testing.T, st *state.Store) map[string]int {
+func tasks(t *testing.T, st *store.Store) map[string]int {
 	t.Helper()
 	count := map[string]int{}
 	for l, err := range st.History() {

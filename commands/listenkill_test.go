@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // A listener that is killed and started again throughout loses no wake: each
@@ -52,7 +53,7 @@ func TestKilledListeners(t *testing.T) {
 		_, url, _ := strings.Cut(strings.TrimSpace(line), " at ")
 		return cmd, url
 	}
-	st := &state.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
+	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
 
 	wakes := 200
 	if most := os.Getenv("AGENTSTATELOOP_WAKES"); most != "" {

@@ -17,7 +17,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/mail"
-	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // consentPatience is how long login waits for the browser.
@@ -164,7 +164,7 @@ func (p *program) keepRefreshToken(file, token string) error {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real // the link stays
 	}
-	dir := state.Store{Dir: filepath.Dir(file)}
+	dir := store.Store{Dir: filepath.Dir(file)}
 	if err := dir.Keep(filepath.Base(file), strings.NewReader(token+"\n")); err != nil {
 		return errors.Join(errors.New("the refresh token is lost: log in once more"), err)
 	}

@@ -22,6 +22,7 @@ import (
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn/react/scripted"
 )
 
@@ -214,7 +215,7 @@ func scriptMail(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: mail SUBJECT TEXT")
 	}
 	raw := fmt.Sprintf("From: Operator <operator@example.com>\r\nTo: goulard@example.org\r\nSubject: %s\r\n"+
-		"Message-ID: <%s@example.com>\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n%s\r\n", args[0], state.NewID(), args[1])
+		"Message-ID: <%s@example.com>\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n%s\r\n", args[0], store.NewID(), args[1])
 	_, err := worldOf(ts).mail.Append([]byte(raw), time.Now())
 	ts.Check(err)
 }
@@ -244,7 +245,7 @@ func scriptAnswer(ts *testscript.TestScript, neg bool, args []string) {
 		text = strings.ReplaceAll(text, "TOKEN", token[1])
 	}
 	raw := fmt.Sprintf("From: Operator <operator@example.com>\r\nSubject: Re: %s\r\nMessage-ID: <%s@example.com>\r\nIn-Reply-To: %s\r\n\r\n%s\r\n",
-		field("Subject"), state.NewID(), field("Message-ID"), text)
+		field("Subject"), store.NewID(), field("Message-ID"), text)
 	_, err := worldOf(ts).mail.Append([]byte(raw), time.Now())
 	ts.Check(err)
 }

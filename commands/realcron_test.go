@@ -9,6 +9,7 @@ import (
 
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // requireReal makes a missing real server a failure instead of a skip.
@@ -68,7 +69,7 @@ func TestRealCronDaemon(t *testing.T) {
 			t.Errorf("doctor does not say %q, or finds an error:\n%s", want, said)
 		}
 	}
-	st := &state.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
+	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
 	s, err := st.Read()
 	if err != nil || s.Phase != state.IDLE || len(s.Outbox) != 0 {
 		t.Errorf("in the end: %s, outbox %v, %v", s.Phase, s.Outbox, err)

@@ -24,6 +24,7 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // soakVar names the environment variable that asks for the long tests, and for
@@ -114,7 +115,7 @@ type soak struct {
 	dovecot *mailtest.Dovecot
 	sink    *mailtest.Servers
 	mesh    *mesh.Server
-	store   *state.Store
+	store   *store.Store
 
 	mu            sync.Mutex
 	mails, posts  []string // Message-IDs, ids
@@ -130,7 +131,7 @@ func newSoak(t *testing.T) *soak {
 	web := httptest.NewServer(s.mesh)
 	t.Cleanup(web.Close)
 	s.program = build(t, s.dir)
-	s.store = &state.Store{Dir: filepath.Join(s.dir, "state"), Agent: "goulard3120"}
+	s.store = &store.Store{Dir: filepath.Join(s.dir, "state"), Agent: "goulard3120"}
 	var peers []string
 	for n := range 20 {
 		peers = append(peers, strconv.Quote(peer(n)))

@@ -14,6 +14,7 @@ import (
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -88,7 +89,7 @@ func (p *program) wireParts(c *config, self string) (a *cycle.Agent, errs []erro
 	a = &cycle.Agent{
 		Handle: handle,
 		Config: c.path,
-		Store:  &state.Store{Dir: dir, Agent: handle},
+		Store:  &store.Store{Dir: dir, Agent: handle},
 		Keep:   keep,
 		Self:   []string{self, "--config", c.path},
 		Now:    p.now,

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/oauth2/endpoints"
 
 	"agentstateloop/mail"
-	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // provider is what we know of one, so that nobody has to look it up.
@@ -67,7 +67,7 @@ func (p *program) wireOAuth(c *config, section string, s oauthSection, timeout t
 	}
 	// Not a state_dir: agents that share a mailbox share its tokens, or each
 	// refresh token given in exchange would end the login of the others.
-	tokens := &state.Store{Dir: filepath.Join(c.home, ".local", "state", name, "oauth.d")}
+	tokens := &store.Store{Dir: filepath.Join(c.home, ".local", "state", name, "oauth.d")}
 	o := mail.OAuth{
 		TokenURL:     known.endpoint.TokenURL,
 		ClientID:     s.ClientID,
@@ -86,7 +86,7 @@ func (p *program) wireOAuth(c *config, section string, s oauthSection, timeout t
 }
 
 // lockIn returns the TryLock of st in the form that mail.OAuth takes.
-func lockIn(st *state.Store) func(name string) (unlock func() error, err error) {
+func lockIn(st *store.Store) func(name string) (unlock func() error, err error) {
 	return func(name string) (func() error, error) {
 		lock, err := st.TryLock(name)
 		if err != nil || lock == nil {

@@ -10,6 +10,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -19,7 +20,7 @@ type Agent struct {
 	Handle string
 	Config string // absolute path of agent.toml
 
-	Store    *state.Store
+	Store    *store.Store
 	Policy   state.Policy
 	Mail     *Mail // nil: no mail is configured
 	Mesh     *Mesh // nil: no mesh is configured

@@ -12,6 +12,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // excerptLength is how much of a mail a challenge quotes, in characters.
@@ -34,7 +35,7 @@ func (a *Agent) challenge(ctx context.Context, s state.State) (state.State, erro
 	}
 	token := mail.NewToken()
 	e := state.Effect{
-		ID: fmt.Sprintf("%s.%s", state.Challenge, state.NewID()), Kind: state.Challenge,
+		ID: fmt.Sprintf("%s.%s", state.Challenge, store.NewID()), Kind: state.Challenge,
 		Channel: state.ByMail, To: a.Policy.Operator,
 	}
 	shown := e

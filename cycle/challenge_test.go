@@ -15,6 +15,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // newAskingHouse has an agent with require = "challenge", which has polled.
@@ -398,7 +399,7 @@ func TestAskingAboutNothing(t *testing.T) {
 	check(t, err)
 	h.receive(letter{})
 	h.poll()
-	check(t, os.RemoveAll(h.agent.Store.Path(state.QuarantineDir)))
+	check(t, os.RemoveAll(h.agent.Store.Path(store.QuarantineDir)))
 	_, err = h.agent.Resume(t.Context(), "")
 	check(t, err)
 	h.poll()
@@ -407,7 +408,7 @@ func TestAskingAboutNothing(t *testing.T) {
 	h.receive(letter{})
 	h.poll()
 	asked, token := h.challenged()
-	check(t, os.RemoveAll(h.agent.Store.Path(state.QuarantineDir)))
+	check(t, os.RemoveAll(h.agent.Store.Path(store.QuarantineDir)))
 	h.receive(replyTo(asked, "YES "+token))
 	h.pollAfter(time.Minute)
 	h.wantUntouched()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // commit steps the machine by events and makes the result durable, together
@@ -23,7 +24,7 @@ func (a *Agent) commit(ctx context.Context, events ...state.Event) (state.State,
 func (a *Agent) commitWith(ctx context.Context, with func(next state.State) error, events ...state.Event) (state.State, error) {
 	now := a.Now()
 	var old state.State
-	next, err := a.Store.Commit(context.WithoutCancel(ctx), now, func(s state.State, why state.Recovery) (state.State, error) {
+	next, err := a.Store.Commit(context.WithoutCancel(ctx), now, func(s state.State, why store.Recovery) (state.State, error) {
 		old = s
 		if why != "" {
 			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
@@ -73,5 +74,5 @@ func effectFile(e state.Effect) string {
 	if e.Channel == state.ByMesh {
 		ext = ".json"
 	}
-	return state.PayloadName(state.OutboxDir, e.ID, ext)
+	return store.PayloadName(store.OutboxDir, e.ID, ext)
 }

@@ -13,6 +13,7 @@ import (
 
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -41,7 +42,7 @@ const summaryID = "compact"
 
 // summaryDir is the folder of that attempt: one for all, so that whoever holds
 // turn.lock finds what a dead runner left.
-func summaryDir() string { return path.Join(state.TurnsDir, summaryID, "0") }
+func summaryDir() string { return path.Join(store.TurnsDir, summaryID, "0") }
 
 // full is how many percent of its window the session fills that goes on; 0 where
 // nothing is known of it.
@@ -115,13 +116,13 @@ func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text strin
 }
 
 // waitForTurns takes turn.lock.
-func (a *Agent) waitForTurns(ctx context.Context, patience time.Duration) (*state.Lock, error) {
+func (a *Agent) waitForTurns(ctx context.Context, patience time.Duration) (*store.Lock, error) {
 	over := time.NewTimer(patience)
 	defer over.Stop()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		lock, err := a.Store.TryLock(state.TurnLock)
+		lock, err := a.Store.TryLock(store.TurnLock)
 		if err != nil || lock != nil {
 			return lock, err
 		}
@@ -176,7 +177,7 @@ func (a *Agent) compact(ctx context.Context, s state.State, turnID string) (stat
 		next, failed := a.commit(ctx, append(events, e)...)
 		return next, errors.Join(err, failed)
 	}
-	e.Text, e.File = text, state.PayloadName(state.MessagesDir, "summary:"+state.NewID(), ".md")
+	e.Text, e.File = text, store.PayloadName(store.MessagesDir, "summary:"+store.NewID(), ".md")
 	if err := a.Store.Keep(e.File, strings.NewReader(text+"\n")); err != nil {
 		return s, fmt.Errorf("keep summary: %w", err)
 	}
@@ -202,7 +203,7 @@ func (a *Agent) summaryBill(s state.State, turnID string, r turn.Result) []state
 	bill := a.bill(s, state.Head{TurnID: cmp.Or(turnID, summaryID)}, r.Bill)
 	for i, e := range bill {
 		if spent, ok := e.(state.Spent); ok {
-			spent.Spending.ID = summaryID + "." + state.NewID()
+			spent.Spending.ID = summaryID + "." + store.NewID()
 			bill[i] = spent
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // Ring nudges this agent: a file in nudges/, durable when Ring returns. Who
@@ -52,8 +53,8 @@ func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err er
 	if strings.TrimSpace(text) == "" {
 		return "", errors.New("the message is empty")
 	}
-	key = "cli:" + state.NewID()
-	payload := state.PayloadName(state.MessagesDir, key, ".txt")
+	key = "cli:" + store.NewID()
+	payload := store.PayloadName(store.MessagesDir, key, ".txt")
 	if err := a.Store.Keep(payload, strings.NewReader(text)); err != nil {
 		return "", fmt.Errorf("keep message: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 const foreign = "# mine\n*/5 * * * * backup %d\n\n@reboot x\n"
@@ -289,7 +290,7 @@ func TestAPollStaysWhileTheLineIsStuck(t *testing.T) {
 // interval, since cron then comes back by itself.
 func TestOnlyOnePollStays(t *testing.T) {
 	h := newAwakeHouse(t)
-	lock, err := h.agent.Store.TryLock(state.LingerLock)
+	lock, err := h.agent.Store.TryLock(store.LingerLock)
 	check(t, err)
 	defer lock.Unlock()
 	h.crontab(`[ "$1" = - ] && exit 1`)

@@ -12,6 +12,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -32,7 +33,7 @@ answer hello
 // sayByMail has a mail of the operator answered.
 func (h *house) sayByMail(text string) {
 	h.t.Helper()
-	h.receive(letter{id: "<" + state.NewID() + "@example.com>", body: text})
+	h.receive(letter{id: "<" + store.NewID() + "@example.com>", body: text})
 	h.pollAfter(time.Minute)
 }
 
@@ -202,7 +203,7 @@ func TestACompactionThatFails(t *testing.T) {
 	want("the commit fails", "the disk is gone")
 	h.agent.Store.Hook = nil
 
-	lock, err := h.agent.Store.TryLock(state.TurnLock)
+	lock, err := h.agent.Store.TryLock(store.TurnLock)
 	check(t, err)
 	if _, err := h.agent.Compact(t.Context(), 0); !errors.Is(err, cycle.ErrBusy) {
 		t.Errorf("beside a turn: %v", err)

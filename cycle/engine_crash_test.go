@@ -14,13 +14,14 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // dieAt is a hook with which the process is gone, as after a SIGKILL, at the
 // nth moment that tells on the disk: before a file gets its name, between the
 // state and its history, and after a commit. (Between those nothing changes
 // that anybody reads; package state dies there too.)
-func dieAt(n int) state.Hook {
+func dieAt(n int) store.Hook {
 	var moments atomic.Int64
 	return func(step, _ string) error {
 		switch step {

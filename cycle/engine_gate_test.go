@@ -11,6 +11,7 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // What fails the gate is kept with the gate's word, and causes nothing: no
@@ -54,12 +55,12 @@ func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
 // wantQuarantined fails unless quarantine/ holds one item, payload and verdict.
 func (h *house) wantQuarantined(payload, gate string) {
 	h.t.Helper()
-	items, err := os.ReadDir(h.agent.Store.Path(state.QuarantineDir))
+	items, err := os.ReadDir(h.agent.Store.Path(store.QuarantineDir))
 	check(h.t, err)
 	if len(items) != 1 {
 		h.t.Fatalf("quarantine holds %v, want one item", items)
 	}
-	dir := filepath.Join(h.agent.Store.Path(state.QuarantineDir), items[0].Name())
+	dir := filepath.Join(h.agent.Store.Path(store.QuarantineDir), items[0].Name())
 	if raw, err := os.ReadFile(filepath.Join(dir, payload)); err != nil || len(raw) == 0 {
 		h.t.Errorf("the payload: %d bytes, %v", len(raw), err)
 	}

@@ -12,6 +12,7 @@ import (
 	"agentstateloop/internal/secret"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -33,7 +34,7 @@ func (h *house) memory(file string) string {
 
 func (h *house) wantMemory(now, before string) {
 	h.t.Helper()
-	if m, p := h.memory(state.MemoryFile), h.memory(state.MemoryPrevFile); m != now || p != before {
+	if m, p := h.memory(store.MemoryFile), h.memory(store.MemoryPrevFile); m != now || p != before {
 		h.t.Errorf("the memory is %q, before it was %q; want %q and %q", m, p, now, before)
 	}
 }
@@ -57,7 +58,7 @@ func TestWorkingMemory(t *testing.T) {
 	say("remember: the build is green")
 	h.wantMemory("the build is green", "the build is red </memory>")
 
-	say("remember: " + strings.Repeat("x", state.LongestMemory+1))
+	say("remember: " + strings.Repeat("x", store.LongestMemory+1))
 	h.wantMemory("the build is green", "the build is red </memory>")
 	h.wantTasks(state.Success, state.Success, state.Success, state.Failed)
 	if l := h.lines(state.LineMemory); len(l) != 3 || l[0].Text != "the build is red </memory>" || l[1].TurnID == "" {
@@ -97,11 +98,11 @@ func TestWhoMayRemember(t *testing.T) {
 	if err := h.agent.Remember(t.Context(), in, "too late"); !errors.Is(err, cycle.ErrStale) {
 		t.Errorf("after the turn: %v", err)
 	}
-	if p := h.memory(state.MemoryPrevFile); !strings.HasPrefix(p, "of this turn; ") || strings.Contains(p, "hunter2") {
+	if p := h.memory(store.MemoryPrevFile); !strings.HasPrefix(p, "of this turn; ") || strings.Contains(p, "hunter2") {
 		t.Errorf("what was remembered: %q", p)
 	}
-	if h.memory(state.MemoryFile) != "-" {
-		t.Errorf("the memory is %q", h.memory(state.MemoryFile))
+	if h.memory(store.MemoryFile) != "-" {
+		t.Errorf("the memory is %q", h.memory(store.MemoryFile))
 	}
 }
 

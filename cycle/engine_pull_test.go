@@ -9,6 +9,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // pullHouse is a house whose agent pulls: no runner runs its messages.
@@ -145,7 +146,7 @@ func TestAPulledMessageWhoseTextIsGone(t *testing.T) {
 	h := pullHouse(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
-	check(t, os.RemoveAll(h.agent.Store.Path(state.MessagesDir)))
+	check(t, os.RemoveAll(h.agent.Store.Path(store.MessagesDir)))
 	h.receive(letter{id: "<two@example.com>", body: "two"})
 	h.pollAfter(time.Minute)
 	m, err := h.agent.Next(t.Context())

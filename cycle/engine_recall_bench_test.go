@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // BenchmarkRecall rebuilds a context from a history of 100,000 lines: 800,000
@@ -57,13 +58,13 @@ func BenchmarkSearch(b *testing.B) {
 // twelve months.
 func longHistory(b *testing.B, h *house, lines int) {
 	b.Helper()
-	store := h.agent.Store
+	st := h.agent.Store
 	words := strings.Fields("build parser branch green red commit deploy crash token window cron mail turn lock disk")
 	var month bytes.Buffer
 	e := json.NewEncoder(&month)
 	at := morning.AddDate(-1, 0, 0)
 	perMonth := lines / 12
-	check(b, os.MkdirAll(store.Path(state.MessagesDir), 0o700))
+	check(b, os.MkdirAll(st.Path(store.MessagesDir), 0o700))
 	for n := range lines {
 		at = at.Add(5 * time.Minute)
 		l := state.Line{
@@ -71,12 +72,12 @@ func longHistory(b *testing.B, h *house, lines int) {
 			TurnID: fmt.Sprint("t", n/10), Epoch: uint64(n/10 + 1), What: "running", Reason: "a line of the usual length, of which a turn leaves several",
 		}
 		if n%10 == 9 {
-			l = exchangeLine(b, store, l, words)
+			l = exchangeLine(b, st, l, words)
 		}
 		check(b, e.Encode(l))
 		if (n+1)%max(1, perMonth) == 0 || n == lines-1 {
 			name := fmt.Sprintf("history-%04d-%02d.jsonl", 2020+n/(12*max(1, perMonth)), 1+n/max(1, perMonth)%12)
-			check(b, os.WriteFile(store.Path(name), month.Bytes(), 0o600))
+			check(b, os.WriteFile(st.Path(name), month.Bytes(), 0o600))
 			month.Reset()
 		}
 	}
@@ -91,7 +92,7 @@ func asked(b *testing.B, h *house) {
 }
 
 // exchangeLine makes the task line of an exchange, and its payload and answer.
-func exchangeLine(b *testing.B, store *state.Store, l state.Line, words []string) state.Line {
+func exchangeLine(b *testing.B, store *store.Store, l state.Line, words []string) state.Line {
 	b.Helper()
 	var text strings.Builder
 	for i := range 30 {

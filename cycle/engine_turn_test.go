@@ -11,6 +11,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -18,7 +19,7 @@ import (
 func (h *house) attempt() string {
 	h.t.Helper()
 	head := h.state().Turn
-	return h.agent.Store.Path(filepath.Join(state.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
+	return h.agent.Store.Path(filepath.Join(store.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
 }
 
 // A turn whose runner was killed hands back what its agent had said and left,

@@ -20,6 +20,9 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
 	"agentstateloop/cron"
 	"agentstateloop/cron/crontest"
 	"agentstateloop/cycle"
@@ -28,10 +31,8 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
-
-	"github.com/emersion/go-imap/v2"
-	"github.com/emersion/go-imap/v2/imapclient"
 )
 
 // The cast.
@@ -121,7 +122,7 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 	return &cycle.Agent{
 		Handle: handle,
 		Config: "/home/you/agent.toml",
-		Store:  &state.Store{Dir: filepath.Join(b.Dir, "state"), Agent: handle},
+		Store:  &store.Store{Dir: filepath.Join(b.Dir, "state"), Agent: handle},
 		Policy: state.Policy{
 			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,

@@ -14,6 +14,7 @@ import (
 
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // What the agent does from inside its turn: submit, ask, send, sleep. Each is
@@ -36,7 +37,7 @@ var ErrSubmitted = errors.New("this turn has submitted its deliverable already")
 // outside of the output box, since the agent may do there what it likes, and
 // another one for each call, so that of two at once the second overwrites
 // nothing.
-func submittedFile() string { return "submitted." + state.NewID() + ".txt" }
+func submittedFile() string { return "submitted." + store.NewID() + ".txt" }
 
 // Submission is what `submit` hands over.
 type Submission struct {

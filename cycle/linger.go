@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/mail"
-	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // lingerGap is how long before the next firing of cron a lingering poll goes, so
@@ -78,7 +78,7 @@ func (a *Agent) linger(ctx context.Context, kept *keptWatch, d time.Duration) er
 		return nil
 	}
 	turn := false
-	_, err := a.withLock(state.LingerLock, func() (err error) {
+	_, err := a.withLock(store.LingerLock, func() (err error) {
 		turn, err = a.lingerLocked(ctx, kept, d)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // engaged makes a house whose agent is in PREP.
@@ -66,7 +67,7 @@ func TestLingerReacts(t *testing.T) {
 func TestLingerIsOneLogin(t *testing.T) {
 	t.Parallel()
 	h := engaged(t)
-	lock, err := h.agent.Store.TryLock(state.LingerLock)
+	lock, err := h.agent.Store.TryLock(store.LingerLock)
 	check(t, err)
 	_, err = h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
 	check(t, err) // it did not wait

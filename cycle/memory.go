@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // ErrReset: the memory was reset while this turn ran, and the turn is of before.
@@ -26,9 +27,9 @@ func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 		return fmt.Errorf("remember: %w", err)
 	}
 	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
-	if len(text) > state.LongestMemory {
+	if len(text) > store.LongestMemory {
 		return fmt.Errorf("the memory would have %d bytes, and holds %d: keep what matters, and put the rest into a file",
-			len(text), state.LongestMemory)
+			len(text), store.LongestMemory)
 	}
 	s, err := a.commitWith(ctx, func(next state.State) error {
 		if !memoryChanged(next) {

@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/mail"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // startWithin: observing and performing each start nothing after this long; the
@@ -35,7 +36,7 @@ type SourceFailure struct {
 type observation struct {
 	events []state.Event
 	failed []SourceFailure
-	rung   []state.NudgeFile
+	rung   []store.NudgeFile
 	inbox  *mail.Session // still open, so that \Seen needs no second login; nil if there is none
 }
 

@@ -9,6 +9,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // payloads is where observation keeps what it takes: the agent's store, or
@@ -109,4 +110,4 @@ func mailThread(h message.Header) state.Thread {
 	return state.Thread{Subject: h.Subject, MessageID: h.MessageID, References: h.References}
 }
 
-func mailPayload(key string) string { return state.PayloadName(state.MessagesDir, key, ".eml") }
+func mailPayload(key string) string { return store.PayloadName(store.MessagesDir, key, ".eml") }

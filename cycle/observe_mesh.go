@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // observeMesh reads our mailbox on the mesh.
@@ -93,12 +94,12 @@ func (a *Agent) meshArrived(store payloads, s state.State, m mesh.Message, raw [
 func causesTurn(m mesh.Message) bool { return m.Kind == mesh.KindMessage || m.Kind == mesh.KindAsk }
 
 // keepMesh stores what the mesh holds for us, unless it came before.
-func keepMesh(store payloads, s state.State, m mesh.Message, raw []byte) (payload string, err error) {
-	payload = state.PayloadName(state.MessagesDir, m.Key(), ".json")
+func keepMesh(files payloads, s state.State, m mesh.Message, raw []byte) (payload string, err error) {
+	payload = store.PayloadName(store.MessagesDir, m.Key(), ".json")
 	if _, known := s.Seen[m.Key()]; known {
 		return payload, nil
 	}
-	return payload, store.Keep(payload, bytes.NewReader(raw))
+	return payload, files.Keep(payload, bytes.NewReader(raw))
 }
 
 // reported keeps a peer's report. It causes no turn of its own.

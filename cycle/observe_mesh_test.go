@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
@@ -229,7 +230,7 @@ func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
 		key := fmt.Sprintf("mesh:%s:%d", peer, i)
 		events = append(events, state.Arrived{Message: state.Message{Key: key, Source: state.Mesh, From: peer, At: morning}})
 	}
-	_, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ state.Recovery) (state.State, error) {
+	_, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
 		return state.Step(s, events, h.agent.Policy, h.clock.Now()), nil
 	})
 	check(t, err)

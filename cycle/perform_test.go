@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/emersion/go-smtp"
+
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-
-	"github.com/emersion/go-smtp"
+	"agentstateloop/state/store"
 )
 
 // hangUpAfterDot takes mails of one kind and breaks the line before the answer.
@@ -285,5 +286,5 @@ func TestTheOutboxFolderIsEmptiedWithItsRows(t *testing.T) {
 	if s := h.state(); len(s.Outbox) != 0 {
 		t.Fatalf("outbox: %+v", s.Outbox)
 	}
-	h.wantEmpty(state.OutboxDir)
+	h.wantEmpty(store.OutboxDir)
 }

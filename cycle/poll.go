@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // ErrBusy: another process holds cycle.lock. It looks once more before it
@@ -108,7 +109,7 @@ func (a *Agent) notDue() (string, error) {
 // rounds runs steps 1 to 6 until nothing new is seen.
 func (a *Agent) rounds(ctx context.Context, r *Report) (busy bool, err error) {
 	for round := range mostRounds {
-		held, err := a.withLock(state.CycleLock, func() error { return a.round(ctx, r, round > 0) })
+		held, err := a.withLock(store.CycleLock, func() error { return a.round(ctx, r, round > 0) })
 		if err != nil {
 			return false, err
 		}

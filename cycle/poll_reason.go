@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // overdueAfter is how late the poll of cron may be before a listener takes it
@@ -24,7 +25,7 @@ func (a *Agent) PollReason() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if slices.ContainsFunc(rung, func(n state.NudgeFile) bool { return !s.TookNudge(n.Key) }) {
+	if slices.ContainsFunc(rung, func(n store.NudgeFile) bool { return !s.TookNudge(n.Key) }) {
 		return "nudge", nil
 	}
 	if lost, err := a.lostTurn(s); err != nil || lost {
@@ -48,5 +49,5 @@ func (a *Agent) lostTurn(s state.State) (bool, error) {
 	case s.Turn.Pulled && s.Turn.Stop == "":
 		return a.Now().Sub(s.Turn.Since) >= a.Policy.TurnTimeout, nil
 	}
-	return a.withLock(state.TurnLock, func() error { return nil })
+	return a.withLock(store.TurnLock, func() error { return nil })
 }

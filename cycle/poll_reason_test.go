@@ -6,6 +6,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 func (h *house) wants() string {
@@ -49,10 +50,10 @@ func TestWantsTheWatchdog(t *testing.T) {
 	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
 	check(t, err)
 	// A runner claims the message, under its lock, and is gone.
-	lock, err := h.agent.Store.TryLock(state.TurnLock)
+	lock, err := h.agent.Store.TryLock(store.TurnLock)
 	check(t, err)
 	now := h.clock.Now()
-	_, err = h.agent.Store.Commit(t.Context(), now, func(s state.State, _ state.Recovery) (state.State, error) {
+	_, err = h.agent.Store.Commit(t.Context(), now, func(s state.State, _ store.Recovery) (state.State, error) {
 		return state.Step(s, []state.Event{state.Claimed{}}, h.agent.Policy, now), nil
 	})
 	check(t, err)

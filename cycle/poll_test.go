@@ -13,19 +13,20 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 func TestATakenCycleLockIsBusyAndATakenTurnLockIsNot(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
-	lock, err := h.agent.Store.TryLock(state.CycleLock)
+	lock, err := h.agent.Store.TryLock(store.CycleLock)
 	check(t, err)
 	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{}); !errors.Is(err, cycle.ErrBusy) {
 		t.Errorf("with cycle.lock taken: %v", err)
 	}
 	check(t, lock.Unlock())
 
-	lock, err = h.agent.Store.TryLock(state.TurnLock)
+	lock, err = h.agent.Store.TryLock(store.TurnLock)
 	check(t, err)
 	if r := h.poll(); r.Arrived != 1 || r.Turns != 0 || !r.TurnWaiting {
 		t.Errorf("with turn.lock taken: %+v", r)
@@ -229,7 +230,7 @@ func TestManyProcessesRunEachMessageOnce(t *testing.T) {
 // What is rung while nobody polls waits for the next poll.
 func TestFilesOfScriptsAreNudges(t *testing.T) {
 	h := newAwakeHouse(t)
-	dir := h.agent.Store.Path(state.NudgesDir)
+	dir := h.agent.Store.Path(store.NudgesDir)
 	check(t, os.MkdirAll(dir, 0o700))
 	for _, name := range []string{"plain", ".hidden", "half.tmp"} {
 		check(t, os.WriteFile(dir+"/"+name, []byte("the backup failed\n"), 0o600))

@@ -14,6 +14,7 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // Preview is what a poll would do now (`poll --dry-run`).
@@ -56,7 +57,7 @@ type nowhere struct {
 }
 
 func (n *nowhere) Keep(name string, r io.Reader) error {
-	if !strings.HasPrefix(name, state.QuarantineDir+"/") {
+	if !strings.HasPrefix(name, store.QuarantineDir+"/") {
 		_, err := io.Copy(io.Discard, r)
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/cron"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // verifyEvery is how often the installed crontab line is looked at when the
@@ -37,7 +38,7 @@ func (a *Agent) project(ctx context.Context, s state.State, obs *observation) (s
 
 // dropNudges removes the nudge files whose nudges are committed. One that
 // cannot be removed is known by its key and wakes nobody twice.
-func (a *Agent) dropNudges(s state.State, rung []state.NudgeFile) {
+func (a *Agent) dropNudges(s state.State, rung []store.NudgeFile) {
 	for _, n := range rung {
 		if s.TookNudge(n.Key) {
 			_ = a.Store.Unring(n)
@@ -158,7 +159,7 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	if err != nil {
 		return s, err
 	}
-	_, err = a.withLock(state.CycleLock, func() error {
+	_, err = a.withLock(store.CycleLock, func() error {
 		if s, err = a.Store.Read(); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // pruneEvery is how often the folders are looked through, since that costs more
@@ -22,10 +23,10 @@ func (a *Agent) prune(ctx context.Context, s state.State) (state.State, error) {
 	if a.Keep <= 0 || now.Sub(s.Pruned) < pruneEvery {
 		return s, nil
 	}
-	needed := map[string]bool{path.Join(state.TurnsDir, s.Turn.TurnID): true, s.Compacted.File: true}
+	needed := map[string]bool{path.Join(store.TurnsDir, s.Turn.TurnID): true, s.Compacted.File: true}
 	for _, m := range s.Inbox {
 		needed[m.Payload] = true
-		needed[path.Join(state.TurnsDir, m.TurnID)] = true
+		needed[path.Join(store.TurnsDir, m.TurnID)] = true
 	}
 	for _, e := range s.Outbox {
 		needed[e.File] = true
@@ -34,7 +35,7 @@ func (a *Agent) prune(ctx context.Context, s state.State) (state.State, error) {
 		needed[w.Report] = true
 	}
 	left := pruneAtOnce
-	for _, folder := range []string{state.TurnsDir, state.MessagesDir, state.OutboxDir, state.QuarantineDir} {
+	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.QuarantineDir} {
 		spared := func(name string) bool { return needed[path.Join(folder, name)] }
 		n, err := a.Store.Prune(folder, now.Add(-a.Keep), spared, left)
 		if err != nil {

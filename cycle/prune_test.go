@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // What is older than keep goes, a hundred a cycle; what still waits stays
 // however old it is (DESIGN 4).
 func TestPruneKeepsWhatIsNeeded(t *testing.T) {
 	now := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
-	st := &state.Store{Dir: t.TempDir(), Agent: "goulard3120"}
+	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	a := &Agent{Handle: "goulard3120", Store: st, Keep: 90 * 24 * time.Hour, Now: func() time.Time { return now }}
 	put := func(name string, age time.Duration) {
 		t.Helper()

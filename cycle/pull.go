@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -33,7 +34,7 @@ func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 		return Pulled{}, errors.New(`turn.runner runs the messages; set it to "none" to pull them`)
 	}
 	var next Pulled
-	held, err := a.withLock(state.TurnLock, func() (err error) {
+	held, err := a.withLock(store.TurnLock, func() (err error) {
 		if _, err = a.reap(ctx); err == nil {
 			next, err = a.next(ctx)
 		}

@@ -19,6 +19,7 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // Refusal is why an item is in quarantine; verdict.json beside its payload.
@@ -214,11 +215,11 @@ func (a *Agent) clearLeft(ctx context.Context, s state.State) (state.State, erro
 	return a.clear(ctx, s, keys...)
 }
 
-func quarantineDir(key string) string { return state.PayloadName(state.QuarantineDir, key, "") }
+func quarantineDir(key string) string { return store.PayloadName(store.QuarantineDir, key, "") }
 
 // countQuarantine counts the items in the folder without looking at them.
-func countQuarantine(st *state.Store) (int, error) {
-	entries, err := os.ReadDir(st.Path(state.QuarantineDir))
+func countQuarantine(st *store.Store) (int, error) {
+	entries, err := os.ReadDir(st.Path(store.QuarantineDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("count quarantine: %w", err)
 	}
@@ -228,14 +229,14 @@ func countQuarantine(st *state.Store) (int, error) {
 // readQuarantine reads every item, oldest first. One that cannot be read is
 // passed over, since it must stop no poll: a folder that a crash left unfinished,
 // whose item the next poll keeps anew, or a broken verdict.
-func readQuarantine(st *state.Store) ([]Quarantined, error) {
-	entries, err := os.ReadDir(st.Path(state.QuarantineDir))
+func readQuarantine(st *store.Store) ([]Quarantined, error) {
+	entries, err := os.ReadDir(st.Path(store.QuarantineDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list quarantine: %w", err)
 	}
 	var items []Quarantined
 	for _, e := range entries {
-		q, err := readItem(st, path.Join(state.QuarantineDir, e.Name()))
+		q, err := readItem(st, path.Join(store.QuarantineDir, e.Name()))
 		if err == nil {
 			items = append(items, q)
 		}
@@ -246,7 +247,7 @@ func readQuarantine(st *state.Store) ([]Quarantined, error) {
 	return items, nil
 }
 
-func readItem(st *state.Store, dir string) (Quarantined, error) {
+func readItem(st *store.Store, dir string) (Quarantined, error) {
 	var q Quarantined
 	data, err := os.ReadFile(st.Path(path.Join(dir, verdictFile)))
 	if err != nil {

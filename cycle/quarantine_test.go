@@ -13,6 +13,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // quarantined is the one item in quarantine.
@@ -89,7 +90,7 @@ func TestACrashWithinARelease(t *testing.T) {
 	item := h.quarantined()
 	crash := errors.New("killed")
 	h.agent.Store.Hook = func(step, path string) error {
-		if step == "remove" && strings.Contains(path, state.QuarantineDir) {
+		if step == "remove" && strings.Contains(path, store.QuarantineDir) {
 			return crash
 		}
 		return nil
@@ -105,7 +106,7 @@ func TestACrashWithinARelease(t *testing.T) {
 	if r := h.poll(); r.Turns != 1 {
 		t.Errorf("report: %+v", r)
 	}
-	h.wantEmpty(state.QuarantineDir)
+	h.wantEmpty(store.QuarantineDir)
 }
 
 // What a crash left behind goes with the next refusal.
@@ -116,7 +117,7 @@ func TestLeftoversOfReleasesAreCleared(t *testing.T) {
 	item := h.quarantined()
 	crash := errors.New("killed")
 	h.agent.Store.Hook = func(step, path string) error {
-		if step == "remove" && strings.Contains(path, state.QuarantineDir) {
+		if step == "remove" && strings.Contains(path, store.QuarantineDir) {
 			return crash
 		}
 		return nil
@@ -128,7 +129,7 @@ func TestLeftoversOfReleasesAreCleared(t *testing.T) {
 	h.receive(letter{fields: "List-Id: <y.example.com>\r\n"})
 	h.poll()
 	h.wantCounted(1)
-	if folders, err := os.ReadDir(h.agent.Store.Path(state.QuarantineDir)); err != nil || len(folders) != 1 {
+	if folders, err := os.ReadDir(h.agent.Store.Path(store.QuarantineDir)); err != nil || len(folders) != 1 {
 		t.Errorf("folders: %v, %v", folders, err)
 	}
 }
@@ -211,7 +212,7 @@ func TestDroppedFromQuarantine(t *testing.T) {
 	item := h.quarantined()
 	check(t, h.agent.Expel(t.Context(), item.Key, "not known"))
 	h.wantCounted(0)
-	h.wantEmpty(state.QuarantineDir)
+	h.wantEmpty(store.QuarantineDir)
 	if err := h.agent.Expel(t.Context(), item.Key, ""); !errors.Is(err, cycle.ErrNotQuarantined) {
 		t.Errorf("dropped again: %v", err)
 	}
@@ -296,7 +297,7 @@ func TestPrunedQuarantineIsCounted(t *testing.T) {
 	h.agent.Keep = 90 * 24 * time.Hour
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()
-	dir := h.agent.Store.Path(state.PayloadName(state.QuarantineDir, h.quarantined().Key, ""))
+	dir := h.agent.Store.Path(store.PayloadName(store.QuarantineDir, h.quarantined().Key, ""))
 	old := h.clock.Now().Add(-h.agent.Keep)
 	check(t, os.Chtimes(dir, old, old))
 	h.pollAfter(25 * time.Hour)

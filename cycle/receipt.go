@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // Receipt says how far a message or a nudge has come, and when; nil for what has
@@ -164,7 +165,7 @@ func (a *Agent) waits(s state.State, mark string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(rung, func(n state.NudgeFile) bool {
+	return slices.ContainsFunc(rung, func(n store.NudgeFile) bool {
 		return strings.HasPrefix(n.Key, mark) && !s.TookNudge(n.Key)
 	}), nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"agentstateloop/cron/crontest"
 	"agentstateloop/internal/secret"
-	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // canary is the secret that everybody repeats here.
@@ -108,7 +108,7 @@ func (h *house) kept() string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && d.Name() == state.TurnsDir {
+		if d.IsDir() && d.Name() == store.TurnsDir {
 			return fs.SkipDir
 		}
 		if !d.Type().IsRegular() {

@@ -14,6 +14,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -96,7 +97,7 @@ echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"o
 func (h *house) billOf(usd float64) {
 	h.t.Helper()
 	head := h.state().Turn
-	dir := h.agent.Store.Path(filepath.Join(state.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
+	dir := h.agent.Store.Path(filepath.Join(store.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
 	check(h.t, os.MkdirAll(dir, 0o700))
 	text := fmt.Sprintf("{\"kind\":\"start\",\"runner\":\"claude\"}\n{\"kind\":\"done\",\"text\":\"x\",\"cost_usd\":%g}\n", usd)
 	check(h.t, os.WriteFile(filepath.Join(dir, "events.jsonl"), []byte(text), 0o600))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // pollWhileStuck keeps one poll on where the crontab line is stuck: the agent is engaged,
@@ -17,7 +18,7 @@ func (a *Agent) pollWhileStuck(ctx context.Context, s state.State) error {
 	if !a.stuck(s) {
 		return nil
 	}
-	lock, err := a.Store.TryLock(state.LingerLock)
+	lock, err := a.Store.TryLock(store.LingerLock)
 	if err != nil || lock == nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -34,7 +35,7 @@ type turnMessage struct {
 
 // attemptDir is the folder of one attempt, below the agent's directory.
 func attemptDir(turnID string, epoch uint64) string {
-	return path.Join(state.TurnsDir, turnID, strconv.FormatUint(epoch, 10))
+	return path.Join(store.TurnsDir, turnID, strconv.FormatUint(epoch, 10))
 }
 
 func (w turnMessage) dir() string { return attemptDir(w.head.TurnID, w.head.Epoch) }

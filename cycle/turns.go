@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -51,7 +52,7 @@ func (a *Agent) turns(ctx context.Context, r *Report) error {
 		if !s.CanRun(a.Policy, a.Now()) {
 			return nil
 		}
-		held, err := a.withLock(state.TurnLock, func() error { return a.drain(ctx, r) })
+		held, err := a.withLock(store.TurnLock, func() error { return a.drain(ctx, r) })
 		if errors.Is(err, errRefused) {
 			return nil
 		}
@@ -289,7 +290,7 @@ func (a *Agent) sendDue(ctx context.Context, s state.State) (sent int, err error
 	if len(s.DueEffects(a.Now())) == 0 && len(s.ToAck) == 0 && !a.misplaced(s) {
 		return 0, nil
 	}
-	held, err := a.withLock(state.CycleLock, func() (err error) {
+	held, err := a.withLock(store.CycleLock, func() (err error) {
 		s, sent, err = a.flush(ctx)
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -16,7 +17,7 @@ func (a *Agent) watch(ctx context.Context, s state.State) (state.State, error) {
 	if !owned(s.Turn) && !laidDown(s.Turn) {
 		return s, nil
 	}
-	lock, err := a.Store.TryLock(state.TurnLock)
+	lock, err := a.Store.TryLock(store.TurnLock)
 	if err != nil || lock == nil {
 		return s, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -69,7 +70,7 @@ func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 	}
 	check(t, runner.Process.Kill())
 	runner.Wait() // its error is that it was killed
-	dir := h.agent.Store.Path(filepath.Join(state.TurnsDir, first.TurnID, fmt.Sprint(first.Epoch)))
+	dir := h.agent.Store.Path(filepath.Join(store.TurnsDir, first.TurnID, fmt.Sprint(first.Epoch)))
 	if held, _, err := turn.Probe(dir); err != nil || !held {
 		t.Fatalf("the orphan: held %v, %v; the test needs one that lives", held, err)
 	}
@@ -96,7 +97,7 @@ func (h *house) reapUnder() {
 	h.t.Helper()
 	head := h.state().Turn
 	other := h.blueprint.agent(h.clock.Now)
-	_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ state.Recovery) (state.State, error) {
+	_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
 		reaped := state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "test"}
 		return state.Step(s, []state.Event{reaped}, other.Policy, h.clock.Now()), nil
 	})
@@ -133,7 +134,7 @@ func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 			if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "answer of epoch 3" {
 				t.Errorf("replies: %+v", replies)
 			}
-			if left, _ := os.ReadDir(h.agent.Store.Path(state.OutboxDir)); len(left) > 0 {
+			if left, _ := os.ReadDir(h.agent.Store.Path(store.OutboxDir)); len(left) > 0 {
 				t.Errorf("left in outbox/: %v", left)
 			}
 		})
@@ -174,7 +175,7 @@ func (h *house) startAndDie() {
 		func(state.Head) state.Event { return state.Claimed{} },
 		func(head state.Head) state.Event { return state.Started{TurnID: head.TurnID, Epoch: head.Epoch} },
 	} {
-		_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ state.Recovery) (state.State, error) {
+		_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
 			return state.Step(s, []state.Event{next(s.Turn)}, other.Policy, h.clock.Now()), nil
 		})
 		check(h.t, err)
@@ -192,7 +193,7 @@ func TestAPayloadThatIsGoneIsSaid(t *testing.T) {
 	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
 		t.Fatal(err)
 	}
-	check(t, os.RemoveAll(h.agent.Store.Path(state.MessagesDir)))
+	check(t, os.RemoveAll(h.agent.Store.Path(store.MessagesDir)))
 	h.poll()
 	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "no such file") {
 		t.Errorf("replies: %+v", replies)
@@ -219,7 +220,7 @@ func TestALockThatCannotBeLookedAtHaltsNothing(t *testing.T) {
 			check(t, err)
 			h.startAndDie()
 			head := h.state().Turn
-			dir := h.agent.Store.Path(filepath.Join(state.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
+			dir := h.agent.Store.Path(filepath.Join(store.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
 			check(t, os.MkdirAll(dir, 0o700))
 			check(t, spoil(filepath.Join(dir, "alive")))
 			h.pollAfter(time.Minute)

@@ -16,6 +16,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 const (
@@ -51,11 +52,11 @@ func consent(t *testing.T) (mail.OAuth, *mailtest.Tokens, *stamped) {
 		RefreshToken: func(context.Context) (string, error) { return firstRefresh, nil },
 		Name:         "imap", Now: clock.now, Timeout: 10 * time.Second,
 	}
-	return withStore(o, &state.Store{Dir: filepath.Join(t.TempDir(), "oauth.d")}), tokens, clock
+	return withStore(o, &store.Store{Dir: filepath.Join(t.TempDir(), "oauth.d")}), tokens, clock
 }
 
 // withStore returns o with its tokens and its lock in st.
-func withStore(o mail.OAuth, st *state.Store) mail.OAuth {
+func withStore(o mail.OAuth, st *store.Store) mail.OAuth {
 	o.Store = st
 	o.TryLock = func(name string) (func() error, error) {
 		lock, err := st.TryLock(name)
@@ -171,7 +172,7 @@ func TestRefreshTokenRotates(t *testing.T) {
 	// A disk that is full stops it before the endpoint is asked: what it gave in
 	// exchange could not be kept.
 	full := errors.New("no space left")
-	st := o.Store.(*state.Store)
+	st := o.Store.(*store.Store)
 	st.Hook = func(step, _ string) error {
 		if step == "write" {
 			return full
@@ -198,7 +199,7 @@ func TestOneAsks(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			mine := withStore(o, &state.Store{Dir: o.Store.(*state.Store).Dir})
+			mine := withStore(o, &store.Store{Dir: o.Store.(*store.Store).Dir})
 			if got, err := mine.Token(t.Context()); err != nil || got != anyAccess+"-1" {
 				t.Errorf("%q, %v", got, err)
 			}

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"go/ast"
@@ -10,15 +10,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
 )
 
 // everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.
-var everyEvent = []Event{
-	Arrived{}, Asked{}, Challenged{}, Claimed{}, Compacted{}, Controlled{}, CredentialFailed{}, CredentialWorked{}, Credited{},
-	Discarded{}, Dropped{}, Ended{}, Flagged{}, GivenBack{}, LookFailed{}, Looked{}, MeshAcked{}, Noted{}, NudgeFiles{}, Nudged{},
-	Online{}, Ordered{}, Polled{}, Posted{}, Pruned{}, QuarantineHolds{}, Reaped{}, Recovered{}, Refused{}, Registered{}, RelayAsked{},
-	Released{}, Remembered{}, Reported{}, Resetted{}, Retried{}, Scheduled{}, SendFailed{}, Sending{}, Sent{}, Slept{}, Spent{},
-	Started{}, Stopped{}, Submitted{}, Suspended{}, Switched{}, Unreadable{}, Unscheduled{}, Vouched{},
+var everyEvent = []state.Event{
+	state.Arrived{}, state.Asked{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{},
+	state.Discarded{}, state.Dropped{}, state.Ended{}, state.Flagged{}, state.GivenBack{}, state.LookFailed{}, state.Looked{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
+	state.Online{}, state.Ordered{}, state.Polled{}, state.Posted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Refused{}, state.Registered{}, state.RelayAsked{},
+	state.Released{}, state.Remembered{}, state.Reported{}, state.Resetted{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
+	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Switched{}, state.Unreadable{}, state.Unscheduled{}, state.Vouched{},
 }
 
 // TestEveryEventIsListed compares everyEvent with the apply methods in the
@@ -67,7 +70,7 @@ func appliers(t *testing.T) []string {
 func TestRedactedKeepsTheType(t *testing.T) {
 	same := func(s string) string { return s }
 	for _, e := range everyEvent {
-		r, ok := e.(Redactable)
+		r, ok := e.(state.Redactable)
 		if ok && reflect.TypeOf(r.Redacted(same)) != reflect.TypeOf(e) {
 			t.Errorf("%T.Redacted returns a %T", e, r.Redacted(same))
 		}
@@ -104,7 +107,7 @@ func eachField(v reflect.Value, name string, visit func(name string, v reflect.V
 }
 
 // settable returns a copy of e that reflection can change.
-func settable(e Event) reflect.Value {
+func settable(e state.Event) reflect.Value {
 	v := reflect.New(reflect.TypeOf(e)).Elem()
 	v.Set(reflect.ValueOf(e))
 	return v
@@ -157,13 +160,13 @@ func TestForeignTextIsRedacted(t *testing.T) {
 			case reflect.String:
 				v.SetString(secret)
 			case reflect.Interface:
-				v.Set(reflect.ValueOf(Dropped{Reason: secret}))
+				v.Set(reflect.ValueOf(state.Dropped{Reason: secret}))
 			}
 		})
-		input := v.Interface().(Event)
-		before := asJSON(t, input)
-		redacted := Redact([]Event{input}, func(s string) string { return strings.ReplaceAll(s, secret, hidden) })[0]
-		if after := asJSON(t, input); after != before {
+		input := v.Interface().(state.Event)
+		before := statetest.JSON(t, input)
+		redacted := state.Redact([]state.Event{input}, func(s string) string { return strings.ReplaceAll(s, secret, hidden) })[0]
+		if after := statetest.JSON(t, input); after != before {
 			t.Errorf("Redact changed its argument: %s, was %s", after, before)
 		}
 		eachField(settable(redacted), "", func(name string, v reflect.Value) {
@@ -172,7 +175,7 @@ func TestForeignTextIsRedacted(t *testing.T) {
 			case reflect.String:
 				got = v.String()
 			case reflect.Interface:
-				got = v.Interface().(Dropped).Reason
+				got = v.Interface().(state.Dropped).Reason
 			default:
 				return
 			}

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
 )
 
 // FuzzStep lives a life of random events, from nothing or from a random state,
@@ -20,7 +23,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte(nil), []byte{1, 0, 0, 12, 3, 17, 2, 1, 40, 9, 10, 21, 13, 5, 30})
 	f.Add([]byte(nil), []byte("an ordinary sentence makes a life of some length, too"))
 	f.Add([]byte(`{"version":1,"agent":"a","phase":"PREP","turn":{"status":"suspended","waiting":[{"tool_call_id":"x"}]}}`), []byte{1, 2, 3, 4, 5, 6})
-	for _, content := range badStates {
+	for _, content := range statetest.BadStates {
 		f.Add([]byte(content), []byte{1, 2, 3})
 	}
 	files, err := filepath.Glob("testdata/*.txt")
@@ -32,11 +35,11 @@ func FuzzStep(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		story := newStory()
-		if _, err := story.tell(string(text)); err != nil {
+		story := statetest.New()
+		if _, err := story.Tell(string(text)); err != nil {
 			f.Fatal(err)
 		}
-		data, err := json.Marshal(story.s)
+		data, err := json.Marshal(story.S)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -44,9 +47,9 @@ func FuzzStep(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data, script []byte) {
 		script = script[:min(len(script), 400)] // long lives say no more than several short ones
-		life := life{t: t, p: limited(testPolicy()), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
-		if json.Unmarshal(data, &life.s) != nil || life.s.valid() != nil {
-			life.s, life.sane = New("goulard3120", "seed"), true
+		life := life{t: t, p: limited(statetest.Policy()), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
+		if json.Unmarshal(data, &life.s) != nil || life.s.Valid() != nil {
+			life.s, life.sane = state.New("goulard3120", "seed"), true
 		}
 		if life.s.Serial > math.MaxUint64/2 || life.s.Epoch > math.MaxUint64/2 || life.s.Arrivals > math.MaxUint64/2 {
 			t.Skip("counters at their end")
@@ -58,8 +61,8 @@ func FuzzStep(f *testing.F) {
 // life is a sequence of steps made of bytes.
 type life struct {
 	t      *testing.T
-	s      State
-	p      Policy
+	s      state.State
+	p      state.Policy
 	now    time.Time
 	script []byte
 	sane   bool // begun by New: what one step keeps, all have kept
@@ -72,8 +75,8 @@ type life struct {
 }
 
 // limited is a policy with budgets that a life can use up.
-func limited(p Policy) Policy {
-	p.Budget = Budget{HasCredit: true, Credit: 3 * Dollar, Day: Dollar, Low: Dollar / 2, Critical: Dollar / 10}
+func limited(p state.Policy) state.Policy {
+	p.Budget = state.Budget{HasCredit: true, Credit: 3 * state.Dollar, Day: state.Dollar, Low: state.Dollar / 2, Critical: state.Dollar / 10}
 	return p
 }
 
@@ -102,7 +105,7 @@ func (l *life) live() {
 		if leap := leaps[l.next(len(leaps))]; l.now.Year() > 1990 && l.now.Year() < 2200 || leap == 0 {
 			l.now = l.now.Add(leap)
 		}
-		var events []Event
+		var events []state.Event
 		for range 1 + l.next(4) {
 			events = append(events, l.event())
 		}
@@ -124,7 +127,7 @@ func (l *life) gate() (string, uint64) {
 }
 
 func (l *life) credential() string {
-	return l.pick(CredentialIMAP, CredentialSMTP, CredentialMesh, "agent:exec")
+	return l.pick(state.CredentialIMAP, state.CredentialSMTP, state.CredentialMesh, "agent:exec")
 }
 
 func (l *life) effect() string {
@@ -134,131 +137,131 @@ func (l *life) effect() string {
 	return l.s.Outbox[l.next(len(l.s.Outbox))].ID
 }
 
-func (l *life) message() Arrived {
+func (l *life) message() state.Arrived {
 	key := l.pick("k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8")
-	a := Arrived{Message: Message{Key: key, At: l.at()}}
+	a := state.Arrived{Message: state.Message{Key: key, At: l.at()}}
 	switch l.next(4) {
 	case 0:
-		a.Message.Source, a.Message.From, a.MeshID = Mesh, "dorlange3120", key
+		a.Message.Source, a.Message.From, a.MeshID = state.Mesh, "dorlange3120", key
 	case 1:
-		a.Message.Source, a.Message.From, a.Message.Operator = CLI, "op", true
+		a.Message.Source, a.Message.From, a.Message.Operator = state.CLI, "op", true
 	default:
-		a.Message.Source, a.Message.From, a.Message.Operator = Mail, "op@example.com", true
+		a.Message.Source, a.Message.From, a.Message.Operator = state.Mail, "op@example.com", true
 		a.UID, a.Digest = uint32(l.next(9)), l.pick("", "d1", "d2", "d3")
 	}
 	return a
 }
 
 // refusal is of an item that no gate lets in, or lets one in all the same.
-func (l *life) refusal() Event {
-	refused := Refused{Key: l.pick("k1", "r1", "r2", "r3"), Source: Mail, At: l.at(), Digest: l.pick("", "d1"), Unkept: l.next(3) == 0, Ask: l.next(2) == 0}
+func (l *life) refusal() state.Event {
+	refused := state.Refused{Key: l.pick("k1", "r1", "r2", "r3"), Source: state.Mail, At: l.at(), Digest: l.pick("", "d1"), Unkept: l.next(3) == 0, Ask: l.next(2) == 0}
 	switch l.next(8) {
 	case 0:
 		e := l.message()
 		e.Digest = ""
-		return Released{Key: e.Message.Key, Event: e}
+		return state.Released{Key: e.Message.Key, Event: e}
 	case 1:
-		return Discarded{Key: l.pick("k1", "r1")}
+		return state.Discarded{Key: l.pick("k1", "r1")}
 	case 2, 3:
 		l.asked++
 		key, _ := l.s.ToChallenge(l.p, l.now)
-		return Challenged{Key: key, Hash: HashToken(fmt.Sprint(l.asked % 7)), Mail: Effect{ID: fmt.Sprint("challenge.", l.asked)}}
+		return state.Challenged{Key: key, Hash: state.HashToken(fmt.Sprint(l.asked % 7)), Mail: state.Effect{ID: fmt.Sprint("challenge.", l.asked)}}
 	case 4:
 		e := l.message()
 		refused.Key = e.Message.Key
-		v := Vouched{Key: refused.Key, Hash: HashToken(fmt.Sprint(l.next(7))), At: l.at(), Then: e, Else: refused}
+		v := state.Vouched{Key: refused.Key, Hash: state.HashToken(fmt.Sprint(l.next(7))), At: l.at(), Then: e, Else: refused}
 		if l.next(2) == 0 {
-			v.Then = Released{Key: "r1", Event: Arrived{Message: Message{Key: "r1", Source: Mail, Operator: true, At: l.at()}}}
+			v.Then = state.Released{Key: "r1", Event: state.Arrived{Message: state.Message{Key: "r1", Source: state.Mail, Operator: true, At: l.at()}}}
 		}
 		return v
 	}
 	return refused
 }
 
-func (l *life) event() Event {
+func (l *life) event() state.Event {
 	turn, epoch := l.gate()
 	switch l.next(39) {
 	case 0, 1, 2:
-		return Polled{Again: l.next(4) == 0}
+		return state.Polled{Again: l.next(4) == 0}
 	case 3, 4:
-		return Looked{Source: Mail, Cursor: &Cursor{Validity: uint32(l.next(3)), Next: 7, Complete: l.at()}}
+		return state.Looked{Source: state.Mail, Cursor: &state.Cursor{Validity: uint32(l.next(3)), Next: 7, Complete: l.at()}}
 	case 5:
-		return LookFailed{Source: Mail}
+		return state.LookFailed{Source: state.Mail}
 	case 6, 7, 8:
 		return l.message()
 	case 9:
-		return Nudged{Key: l.pick("n1", "n2"), MeshID: l.pick("", "n"), At: l.at()}
+		return state.Nudged{Key: l.pick("n1", "n2"), MeshID: l.pick("", "n"), At: l.at()}
 	case 10:
-		return NudgeFiles{Keys: []string{l.pick("n1", "n2")}}
+		return state.NudgeFiles{Keys: []string{l.pick("n1", "n2")}}
 	case 11:
 		return l.refusal()
 	case 12:
-		return Noted{Key: l.pick("k2", "r2"), MeshID: "r2"}
+		return state.Noted{Key: l.pick("k2", "r2"), MeshID: "r2"}
 	case 13:
-		return Ordered{To: Phase(l.pick("IDLE", "PREP", "ACTIVE", "NAP")), NoMail: l.next(2) == 0}
+		return state.Ordered{To: state.Phase(l.pick("IDLE", "PREP", "ACTIVE", "NAP")), NoMail: l.next(2) == 0}
 	case 14:
-		return Switched{Mesh: l.next(2) == 0, On: l.next(2) == 0}
+		return state.Switched{Mesh: l.next(2) == 0, On: l.next(2) == 0}
 	case 15:
-		return Sending{ID: l.effect()}
+		return state.Sending{ID: l.effect()}
 	case 16:
-		return Sent{ID: l.effect()}
+		return state.Sent{ID: l.effect()}
 	case 17:
-		return SendFailed{ID: l.effect(), Permanent: l.next(4) == 0, Unknown: l.next(2) == 0, Refused: l.next(8) == 0, RetryAfter: leaps[l.next(len(leaps))]}
+		return state.SendFailed{ID: l.effect(), Permanent: l.next(4) == 0, Unknown: l.next(2) == 0, Refused: l.next(8) == 0, RetryAfter: leaps[l.next(len(leaps))]}
 	case 18, 19, 20:
-		return Claimed{Pull: l.next(8) == 0}
+		return state.Claimed{Pull: l.next(8) == 0}
 	case 21:
-		return Started{TurnID: turn, Epoch: epoch}
+		return state.Started{TurnID: turn, Epoch: epoch}
 	case 22, 23:
-		e := Ended{TurnID: turn, Epoch: epoch, Outcome: Outcome(l.pick("success", "failed", "canceled", "timeout", "partial"))}
+		e := state.Ended{TurnID: turn, Epoch: epoch, Outcome: state.Outcome(l.pick("success", "failed", "canceled", "timeout", "partial"))}
 		if l.next(2) == 0 {
-			e.Reply = &Effect{ID: "reply." + turn, Kind: Reply, Channel: Channel(l.pick("mail", "mesh")), To: "op@example.com", TurnID: turn}
+			e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.Channel(l.pick("mail", "mesh")), To: "op@example.com", TurnID: turn}
 		}
 		return e
 	case 24:
-		return Reaped{TurnID: turn, Epoch: epoch}
+		return state.Reaped{TurnID: turn, Epoch: epoch}
 	case 25:
-		return Controlled{Arrived: l.message(), Control: l.pick(ControlStop, ControlHalt, ControlGo, ControlStatus)}
+		return state.Controlled{Arrived: l.message(), Control: l.pick(state.ControlStop, state.ControlHalt, state.ControlGo, state.ControlStatus)}
 	case 26:
 		l.asked++
-		q := Effect{ID: fmt.Sprint("ask.", l.asked), Kind: Question, Channel: ByMesh, To: "dorlange3120"}
-		return Asked{TurnID: turn, Epoch: epoch, Question: q, Patience: leaps[l.next(len(leaps))]}
+		q := state.Effect{ID: fmt.Sprint("ask.", l.asked), Kind: state.Question, Channel: state.ByMesh, To: "dorlange3120"}
+		return state.Asked{TurnID: turn, Epoch: epoch, Question: q, Patience: leaps[l.next(len(leaps))]}
 	case 27:
-		return Suspended{TurnID: turn, Epoch: epoch}
+		return state.Suspended{TurnID: turn, Epoch: epoch}
 	case 28:
-		return Reported{Key: l.pick("p1", "p2", "p3"), From: "dorlange3120", Payload: "p", ToolCallID: fmt.Sprint("ask.", l.next(l.asked+1))}
+		return state.Reported{Key: l.pick("p1", "p2", "p3"), From: "dorlange3120", Payload: "p", ToolCallID: fmt.Sprint("ask.", l.next(l.asked+1))}
 	case 29:
-		return GivenBack{TurnID: turn, Epoch: epoch, Wait: leaps[l.next(len(leaps))]}
+		return state.GivenBack{TurnID: turn, Epoch: epoch, Wait: leaps[l.next(len(leaps))]}
 	case 30:
-		return Slept{TurnID: turn, Epoch: epoch, For: leaps[l.next(len(leaps))]}
+		return state.Slept{TurnID: turn, Epoch: epoch, For: leaps[l.next(len(leaps))]}
 	case 31:
-		return Dropped{Key: l.pick("k1", "k2", "k3")}
+		return state.Dropped{Key: l.pick("k1", "k2", "k3")}
 	case 33:
-		cost := []Micros{0, 1, 40_000, 300_000, 2 * Dollar, -5 * Dollar, math.MaxInt64, math.MinInt64}[l.next(8)]
-		return Spent{TurnID: turn, Epoch: epoch, From: "op@example.com", Spending: Spending{
-			ID: fmt.Sprint("c", l.next(64)), Model: l.pick("gpt-4o", "llama"), Cost: cost, Basis: l.pick(BasisTable, BasisDearest),
-			Tokens: Tokens{Input: int64(cost)},
+		cost := []state.Micros{0, 1, 40_000, 300_000, 2 * state.Dollar, -5 * state.Dollar, math.MaxInt64, math.MinInt64}[l.next(8)]
+		return state.Spent{TurnID: turn, Epoch: epoch, From: "op@example.com", Spending: state.Spending{
+			ID: fmt.Sprint("c", l.next(64)), Model: l.pick("gpt-4o", "llama"), Cost: cost, Basis: l.pick(state.BasisTable, state.BasisDearest),
+			Tokens: state.Tokens{Input: int64(cost)},
 		}}
 	case 34:
-		return Credited{Amount: []Micros{Dollar, 0, -Dollar, math.MaxInt64}[l.next(4)]}
+		return state.Credited{Amount: []state.Micros{state.Dollar, 0, -state.Dollar, math.MaxInt64}[l.next(4)]}
 	case 32:
-		return CredentialFailed{Name: l.credential()}
+		return state.CredentialFailed{Name: l.credential()}
 	case 35:
-		return CredentialWorked{Name: l.credential(), Reading: l.next(2) == 0}
+		return state.CredentialWorked{Name: l.credential(), Reading: l.next(2) == 0}
 	case 36:
-		return RelayAsked{Key: l.pick("r1", "r2", "r3"), From: l.pick("dorlange3120", "boreas3120"), Text: l.pick("", "word"), MeshID: "r"}
+		return state.RelayAsked{Key: l.pick("r1", "r2", "r3"), From: l.pick("dorlange3120", "boreas3120"), Text: l.pick("", "word"), MeshID: "r"}
 	default:
 		return l.any()
 	}
 }
 
 // any makes one of all events, with fields that fit the state.
-func (l *life) any() Event {
+func (l *life) any() state.Event {
 	v := settable(everyEvent[l.next(len(everyEvent))])
 	eachField(v, "", l.fill)
 	switch e := v.Interface().(type) {
-	case Released, Vouched:
+	case state.Released, state.Vouched:
 		return l.refusal() // their keys depend on each other
-	case Event:
+	case state.Event:
 		return e
 	}
 	return nil
@@ -274,7 +277,7 @@ func (l *life) fill(name string, v reflect.Value) {
 	case reflect.Interface:
 		v.Set(reflect.ValueOf(l.message()))
 	case reflect.Int, reflect.Int64:
-		v.SetInt([]int64{0, 1, int64(time.Hour), -1, int64(Dollar), math.MaxInt64, math.MinInt64}[l.next(7)])
+		v.SetInt([]int64{0, 1, int64(time.Hour), -1, int64(state.Dollar), math.MaxInt64, math.MinInt64}[l.next(7)])
 	case reflect.Uint32:
 		v.SetUint(uint64(l.next(9)))
 	case reflect.Uint64:
@@ -306,19 +309,19 @@ func (l *life) fill(name string, v reflect.Value) {
 	}
 }
 
-func (l *life) step(events []Event) {
+func (l *life) step(events []state.Event) {
 	t, before := l.t, l.s
-	input := asJSON(t, before)
-	after := Step(before, events, l.p, l.now)
-	if asJSON(t, before) != input {
+	input := statetest.JSON(t, before)
+	after := state.Step(before, events, l.p, l.now)
+	if statetest.JSON(t, before) != input {
 		t.Fatalf("%v: Step changed its input", events)
 	}
-	text := asJSON(t, after)
-	if again := asJSON(t, Step(before, events, l.p, l.now)); again != text {
+	text := statetest.JSON(t, after)
+	if again := statetest.JSON(t, state.Step(before, events, l.p, l.now)); again != text {
 		t.Fatalf("%v: Step is not pure:\n%s\n%s", events, text, again)
 	}
-	var read State
-	if err := json.Unmarshal([]byte(text), &read); err != nil || asJSON(t, read) != text {
+	var read state.State
+	if err := json.Unmarshal([]byte(text), &read); err != nil || statetest.JSON(t, read) != text {
 		t.Fatalf("%v: does not survive state.json: %v", events, err)
 	}
 	l.s = after
@@ -336,13 +339,13 @@ func (l *life) step(events []Event) {
 }
 
 // wantShape: counters, phase, head.
-func (l *life) wantShape(before State, events []Event) {
+func (l *life) wantShape(before state.State, events []state.Event) {
 	t, s := l.t, l.s
 	switch {
 	case s.Serial != before.Serial+1:
 		t.Fatalf("%v: serial %d after %d", events, s.Serial, before.Serial)
-	case s.valid() != nil:
-		t.Fatalf("%v: %v", events, s.valid())
+	case s.Valid() != nil:
+		t.Fatalf("%v: %v", events, s.Valid())
 	case s.Epoch < before.Epoch:
 		t.Fatalf("%v: the epoch fell from %d to %d", events, before.Epoch, s.Epoch)
 	}
@@ -361,24 +364,24 @@ func (l *life) wantShape(before State, events []Event) {
 			t.Fatalf("%v: inbox %+v", events, s.Inbox)
 		}
 		keys[m.Key], seq = true, m.Seq
-		active := m.Status == Pending || m.Status == Processing
-		if active != (s.Turn.Status != HeadIdle && s.Turn.Key == m.Key) {
+		active := m.Status == state.Pending || m.Status == state.Processing
+		if active != (s.Turn.Status != state.HeadIdle && s.Turn.Key == m.Key) {
 			t.Fatalf("%v: %s is %s, the head %+v", events, m.Key, m.Status, s.Turn)
 		}
 	}
-	if s.Turn.Status != HeadIdle && !keys[s.Turn.Key] {
+	if s.Turn.Status != state.HeadIdle && !keys[s.Turn.Key] {
 		t.Fatalf("%v: a turn without a message: %+v", events, s.Turn)
 	}
 }
 
 // future names the times that may lie ahead, and how far.
 var future = map[string]time.Duration{
-	"NextDue": 31 * time.Minute, "NotBefore": longestBackoff, "Expires": tokenLife, "Until": tokenLife, "NextRetryAt": longestDeferral,
-	"CooldownUntil": 5 * time.Minute, "SleepUntil": longestSleep, "ResumeBy": longestPatience,
+	"NextDue": 31 * time.Minute, "NotBefore": state.LongestBackoff, "Expires": state.TokenLife, "Until": state.TokenLife, "NextRetryAt": state.LongestDeferral,
+	"CooldownUntil": 5 * time.Minute, "SleepUntil": state.LongestSleep, "ResumeBy": state.LongestPatience,
 }
 
 // wantTimes: no past event lies in the future, no deadline out of its span.
-func (l *life) wantTimes(events []Event) {
+func (l *life) wantTimes(events []state.Event) {
 	walkTimes(reflect.ValueOf(l.s), "", func(name string, at time.Time) {
 		if at.After(l.now.Add(future[name])) {
 			l.t.Fatalf("%v: now it is %v, and %s is %v", events, l.now, name, at)
@@ -389,7 +392,7 @@ func (l *life) wantTimes(events []Event) {
 			l.t.Fatalf("%v: %s was seen in the future", events, key)
 		}
 	}
-	polled := slices.ContainsFunc(events, func(e Event) bool { _, ok := e.(Polled); return ok })
+	polled := slices.ContainsFunc(events, func(e state.Event) bool { _, ok := e.(state.Polled); return ok })
 	if polled && !l.s.NextDue.After(l.now) {
 		l.t.Fatalf("%v: the next poll was due at %v, now it is %v", events, l.s.NextDue, l.now)
 	}
@@ -426,11 +429,11 @@ func walkTimes(v reflect.Value, name string, visit func(string, time.Time)) {
 // wantMoney: no total is negative or falls, an account but to nothing, when it
 // is forgotten; whatever is spent is on the account of its day and on its line;
 // the tier is one of four, and its notice comes once.
-func (l *life) wantMoney(before State, events []Event) {
+func (l *life) wantMoney(before state.State, events []state.Event) {
 	t, was, is := l.t, before.Purse, l.s.Purse
 	switch tier := l.s.Tier(l.p, l.now); tier {
-	case TierNormal, TierLow, TierCritical, TierDead:
-		if is.Tier != tier && (is.Tier != "" || tier != TierNormal) {
+	case state.TierNormal, state.TierLow, state.TierCritical, state.TierDead:
+		if is.Tier != tier && (is.Tier != "" || tier != state.TierNormal) {
 			t.Fatalf("%v: the tier is %s, and %q was told", events, tier, is.Tier)
 		}
 	default:
@@ -442,9 +445,9 @@ func (l *life) wantMoney(before State, events []Event) {
 	if !l.sane {
 		return
 	}
-	var spent Micros
+	var spent state.Micros
 	for _, line := range l.s.Lines {
-		if line.Kind == LineSpend {
+		if line.Kind == state.LineSpend {
 			spent += line.Spending.Cost
 		}
 	}
@@ -461,81 +464,81 @@ func (l *life) wantMoney(before State, events []Event) {
 			t.Fatalf("%v: %+v", events, is)
 		}
 	}
-	if len(is.Days) > daysKept || len(is.Months) > monthsKept || len(is.Counted) > countedKept || len(is.Unpriced) > unpricedKept {
+	if len(is.Days) > state.DaysKept || len(is.Months) > state.MonthsKept || len(is.Counted) > state.CountedKept || len(is.Unpriced) > state.UnpricedKept {
 		t.Fatalf("%v: the purse grows: %+v", events, is)
 	}
 }
 
 // wantMails: an ack only for IDLE→PREP, one each; quiet only on entering IDLE,
 // never on work; neither under HALT; six an hour.
-func (l *life) wantMails(before State, events []Event) {
+func (l *life) wantMails(before state.State, events []state.Event) {
 	var wakes, sleeps, acks, quiets int
 	for _, line := range l.s.Lines {
 		switch {
-		case line.Kind == LineTransition && line.Old == IDLE && line.New == PREP:
+		case line.Kind == state.LineTransition && line.Old == state.IDLE && line.New == state.PREP:
 			wakes++
-		case line.Kind == LineTransition && line.New == IDLE:
+		case line.Kind == state.LineTransition && line.New == state.IDLE:
 			sleeps++
-		case line.Kind == LineEffect && line.Effect.Kind == Ack:
+		case line.Kind == state.LineEffect && line.Effect.Kind == state.Ack:
 			acks++
-		case line.Kind == LineEffect && line.Effect.Kind == Quiet:
+		case line.Kind == state.LineEffect && line.Effect.Kind == state.Quiet:
 			quiets++
 		}
 	}
-	ordered := slices.ContainsFunc(events, func(e Event) bool { _, ok := e.(Ordered); return ok })
+	ordered := slices.ContainsFunc(events, func(e state.Event) bool { _, ok := e.(state.Ordered); return ok })
 	switch {
 	case acks > wakes || acks > 1 && !ordered:
 		l.t.Fatalf("%v: %d acks for %d times IDLE→PREP", events, acks, wakes)
 	case quiets > sleeps:
 		l.t.Fatalf("%v: %d quiets for %d times IDLE", events, quiets, sleeps)
-	case quiets > 0 && !ordered && (&machine{State: l.s, policy: l.p, now: l.now}).hasWork():
-		l.t.Fatalf("%v: going quiet on work: %s", events, asJSON(l.t, l.s))
+	case quiets > 0 && !ordered && state.HasWork(l.s, l.p, l.now):
+		l.t.Fatalf("%v: going quiet on work: %s", events, statetest.JSON(l.t, l.s))
 	case before.Halted() && l.s.Halted() && acks+quiets > 0 && !switchedOff(events):
 		l.t.Fatalf("%v: mails under HALT", events)
-	case l.sane && (len(l.s.Acks) > mailsAnHour || len(l.s.Quiets) > mailsAnHour):
+	case l.sane && (len(l.s.Acks) > state.MailsAnHour || len(l.s.Quiets) > state.MailsAnHour):
 		l.t.Fatalf("%v: %d acks, %d quiets within an hour", events, len(l.s.Acks), len(l.s.Quiets))
 	}
 }
 
 // wantWords: of each outage keymaster and operator are told once, whatever way
 // the word takes; never ourselves; nothing is due on a channel that refuses us.
-func (l *life) wantWords(events []Event) {
+func (l *life) wantWords(events []state.Event) {
 	for _, line := range l.s.Lines {
 		switch {
-		case line.Kind == LineCredential:
+		case line.Kind == state.LineCredential:
 			delete(l.told, line.From+" alarm")
 			delete(l.told, line.From+" blocker")
-		case line.Kind == LineDelivery && line.What != "sent":
+		case line.Kind == state.LineDelivery && line.What != "sent":
 			maps.DeleteFunc(l.told, func(_, id string) bool { return id == line.ID })
-		case line.Kind == LineEffect && line.Effect.To == l.s.Agent:
+		case line.Kind == state.LineEffect && line.Effect.To == l.s.Agent:
 			l.t.Fatalf("%v: we write to ourselves: %+v", events, line.Effect)
-		case line.Kind == LineEffect && line.Effect.Kind == Alarm:
+		case line.Kind == state.LineEffect && line.Effect.Kind == state.Alarm:
 			l.tell(events, line.Effect.Credential+" alarm", line.ID)
-		case line.Kind == LineEffect && strings.HasPrefix(line.Effect.Text, "Credential blocker"):
+		case line.Kind == state.LineEffect && strings.HasPrefix(line.Effect.Text, "Credential blocker"):
 			l.tell(events, line.Effect.Credential+" blocker", line.ID)
 		}
 	}
 	for _, e := range l.s.DueEffects(l.now) {
-		if l.s.Refused(e.Channel.credential()) {
+		if l.s.Refused(state.CredentialOf(e.Channel)) {
 			l.t.Fatalf("%v: %s is due on a channel that refuses us", events, e.ID)
 		}
 	}
-	if l.sane && (len(l.s.Alarms) > mailsAnHour || len(l.s.Relays) > 2*mailsAnHour) {
+	if l.sane && (len(l.s.Alarms) > state.MailsAnHour || len(l.s.Relays) > 2*state.MailsAnHour) {
 		l.t.Fatalf("%v: %d alarms, %d relays within an hour", events, len(l.s.Alarms), len(l.s.Relays))
 	}
 }
 
-func (l *life) tell(events []Event, what, id string) {
+func (l *life) tell(events []state.Event, what, id string) {
 	if old, told := l.told[what]; told && l.sane {
 		l.t.Fatalf("%v: %s is told as %s and as %s", events, what, old, id)
 	}
 	l.told[what] = id
 }
 
-func switchedOff(events []Event) bool {
-	return slices.ContainsFunc(events, func(e Event) bool {
+func switchedOff(events []state.Event) bool {
+	return slices.ContainsFunc(events, func(e state.Event) bool {
 		switch e.(type) {
-		case Switched, Controlled:
+		case state.Switched, state.Controlled:
 			return true
 		}
 		return false
@@ -544,7 +547,7 @@ func switchedOff(events []Event) bool {
 
 // wantConserved: what was accepted is in the inbox or has ended, once; what was
 // queued is in the outbox or was done, once; a turn ends once.
-func (l *life) wantConserved(events []Event) {
+func (l *life) wantConserved(events []state.Event) {
 	once := func(what string, set map[string]bool, id string, begins bool) {
 		if set[id] == begins {
 			l.t.Fatalf("%v: %s %s begins or ends twice", events, what, id)
@@ -553,16 +556,16 @@ func (l *life) wantConserved(events []Event) {
 	}
 	for _, line := range l.s.Lines {
 		switch line.Kind {
-		case LineMessage:
+		case state.LineMessage:
 			once("message", l.waits, line.Key, true)
-		case LineTask:
+		case state.LineTask:
 			once("message", l.waits, line.Key, false)
 			once("turn", l.tasks, line.TurnID, true)
-		case LineEnded:
+		case state.LineEnded:
 			delete(l.waits, line.Key) // may never have been accepted
-		case LineEffect:
+		case state.LineEffect:
 			once("effect", l.queued, line.ID, true)
-		case LineDelivery:
+		case state.LineDelivery:
 			once("effect", l.queued, line.ID, false)
 		}
 	}
@@ -582,25 +585,25 @@ func (l *life) wantConserved(events []Event) {
 }
 
 // wantNoDuplicates: the same items, brought once more, change nothing.
-func (l *life) wantNoDuplicates(events []Event) {
-	var again []Event
+func (l *life) wantNoDuplicates(events []state.Event) {
+	var again []state.Event
 	for _, e := range events {
 		switch e.(type) {
-		case Arrived, Refused, Noted, Controlled, Reported, Released, Vouched, RelayAsked:
+		case state.Arrived, state.Refused, state.Noted, state.Controlled, state.Reported, state.Released, state.Vouched, state.RelayAsked:
 			again = append(again, e)
 		}
 	}
 	// The questions that time asks are answered first.
-	settled := Step(l.s, nil, l.p, l.now)
-	twice := Step(settled, again, l.p, l.now)
+	settled := state.Step(l.s, nil, l.p, l.now)
+	twice := state.Step(settled, again, l.p, l.now)
 	for _, line := range twice.Lines {
-		if line.Kind != LineDuplicate {
+		if line.Kind != state.LineDuplicate {
 			l.t.Fatalf("%v: a duplicate has made a line: %+v", events, line)
 		}
 	}
-	strip := func(s State) string {
-		s.Serial, s.Lines, s.ToAck, s.ToFlag = 0, nil, nil, ToFlag{}
-		return asJSON(l.t, s)
+	strip := func(s state.State) string {
+		s.Serial, s.Lines, s.ToAck, s.ToFlag = 0, nil, nil, state.ToFlag{}
+		return statetest.JSON(l.t, s)
 	}
 	if a, b := strip(settled), strip(twice); a != b {
 		l.t.Fatalf("%v: duplicates change\n%s\nto\n%s", events, a, b)

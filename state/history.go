@@ -89,8 +89,8 @@ type Line struct {
 	Amount   Micros    `json:"micros,omitempty"`
 }
 
-// after says whether the line comes after position (serial, n).
-func (l Line) after(serial uint64, n int) bool {
+// After reports whether the line comes after position (serial, n).
+func (l Line) After(serial uint64, n int) bool {
 	return l.Serial > serial || l.Serial == serial && l.N > n
 }
 

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// whole puts lines in their order and parts off those of a commit that a power
+// Whole puts lines in their order and parts off those of a commit that a power
 // cut has torn: a part of it would be a lie. Nothing that commit asked for was
 // done, since it never came to its end.
-func whole(lines []Line) (whole, torn []Line) {
+func Whole(lines []Line) (whole, torn []Line) {
 	slices.SortStableFunc(lines, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
 	})
@@ -23,11 +23,11 @@ func whole(lines []Line) (whole, torn []Line) {
 	return lines[:end], lines[end:]
 }
 
-// rebuild makes a state from the history alone. It is in IDLE, and its mail
+// Rebuild makes a state from the history alone. It is in IDLE, and its mail
 // cursor asks for everything since the day before the last mail it took: lines
 // of other sources do not prove that the mailbox was read.
-func rebuild(s State, lines []Line) State {
-	s = replay(s, lines)
+func Rebuild(s State, lines []Line) State {
+	s = Replay(s, lines)
 	s.Phase = IDLE
 	if len(lines) > 0 {
 		s.Cursor = Cursor{Complete: lines[0].At}
@@ -40,9 +40,9 @@ func rebuild(s State, lines []Line) State {
 	return s
 }
 
-// replay applies the history lines, in order, that are newer than s: accepted messages,
+// Replay applies the history lines, in order, that are newer than s: accepted messages,
 // ended rows, queued and done effects, HALT, the phase, the highest epoch.
-func replay(s State, lines []Line) State {
+func Replay(s State, lines []Line) State {
 	m := machine{State: s.clone()}
 	for _, l := range lines {
 		if l.Serial <= s.Serial {

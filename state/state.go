@@ -127,16 +127,16 @@ func (s State) clone() State {
 	return s
 }
 
-// copied is a clone with the history lines, which nobody changes once they are
+// Copy is a clone with the history lines, which nobody changes once they are
 // written.
-func (s State) copied() State {
+func (s State) Copy() State {
 	c := s.clone()
 	c.Lines = slices.Clone(s.Lines)
 	return c
 }
 
-// valid refuses what parses but cannot have been written by us.
-func (s State) valid() error {
+// Valid refuses what parses but cannot have been written by us.
+func (s State) Valid() error {
 	switch {
 	case s.Version < 1:
 		return fmt.Errorf("no version")

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"flag"
@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agentstateloop/state/statetest"
 )
 
 var update = flag.Bool("update", false, "write what the machine does into testdata/*.txt")
@@ -37,7 +39,7 @@ func TestTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := string(data)
-			got, err := newStory().tell(want)
+			got, err := statetest.New().Tell(want)
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}

@@ -23,6 +23,7 @@ import (
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -150,7 +151,7 @@ func (s *stage) newAgent(dir, self, meshURL, crontab, script string) *cycle.Agen
 	return &cycle.Agent{
 		Handle: handle,
 		Config: "/home/you/.config/agentstateloop/agent.toml",
-		Store:  &state.Store{Dir: filepath.Join(dir, "state"), Agent: handle},
+		Store:  &store.Store{Dir: filepath.Join(dir, "state"), Agent: handle},
 		Policy: state.Policy{
 			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,

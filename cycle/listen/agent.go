@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // servedAgent is one agent's place in the listener.
 type servedAgent struct {
 	*cycle.Agent
 	listener  *Listener
-	lock      *state.Lock
+	lock      *store.Lock
 	cancel    context.CancelFunc // ends its goroutines
 	running   sync.WaitGroup     // these
 	woken     chan struct{}      // holds one: a poll is to be made

@@ -19,6 +19,7 @@ import (
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // BenchmarkWake gives, for each way in, how long it is from the ring to the
@@ -181,7 +182,7 @@ func BenchmarkMemory(b *testing.B) {
 func plainAgent(dir, name, url string, withMesh bool) *cycle.Agent {
 	a := &cycle.Agent{
 		Handle: name, Config: "/home/you/" + name + ".toml",
-		Store: &state.Store{Dir: filepath.Join(dir, name), Agent: name},
+		Store: &store.Store{Dir: filepath.Join(dir, name), Agent: name},
 		Policy: state.Policy{
 			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Location: time.UTC, MaxAttempts: 3,

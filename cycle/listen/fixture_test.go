@@ -21,6 +21,7 @@ import (
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 const (
@@ -133,7 +134,7 @@ func (h *fixture) newAgent(name string) *cycle.Agent {
 	return &cycle.Agent{
 		Handle: name,
 		Config: "/home/you/agent.toml",
-		Store:  &state.Store{Dir: filepath.Join(h.t.TempDir(), "state"), Agent: name},
+		Store:  &store.Store{Dir: filepath.Join(h.t.TempDir(), "state"), Agent: name},
 		Policy: state.Policy{
 			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Location: time.UTC,

@@ -13,6 +13,7 @@ import (
 	"agentstateloop/cycle/listen"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 const bearer = "Bearer " + token
@@ -40,7 +41,7 @@ func TestEveryWayWakes(t *testing.T) {
 		"file": func(h *fixture) {
 			tmp := filepath.Join(h.t.TempDir(), "n")
 			check(h.t, os.WriteFile(tmp, []byte("the disk is full\n"), 0o600))
-			check(h.t, os.Rename(tmp, h.agent.Store.Path(filepath.Join(state.NudgesDir, "n"))))
+			check(h.t, os.Rename(tmp, h.agent.Store.Path(filepath.Join(store.NudgesDir, "n"))))
 		},
 	}
 	for name, ring := range ways {
@@ -140,7 +141,7 @@ func TestNudgesFolderMadeAgain(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.listen()
-	check(t, os.RemoveAll(h.agent.Store.Path(state.NudgesDir)))
+	check(t, os.RemoveAll(h.agent.Store.Path(store.NudgesDir)))
 	check(t, h.agent.Ring("test", ""))
 	h.untilPhase(state.PREP)
 }

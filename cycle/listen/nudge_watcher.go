@@ -9,7 +9,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // nudgeWatcher watch nudges/ of every agent. Where the system lets us watch no more, or
@@ -38,7 +38,7 @@ func (e *nudgeWatcher) close() {
 	}
 }
 
-func (p *servedAgent) nudges() string { return filepath.Clean(p.Store.Path(state.NudgesDir)) }
+func (p *servedAgent) nudges() string { return filepath.Clean(p.Store.Path(store.NudgesDir)) }
 
 // add watches an agent's folder, made if it is not there. It may be called
 // again, since the folder may have been removed and made anew.

@@ -7,13 +7,14 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // Where the system lets us watch no more folders, nudges/ is looked at.
 func TestUnwatchedFolder(t *testing.T) {
 	a := &cycle.Agent{
 		Handle: "goulard3120", Config: "/home/you/agent.toml",
-		Store:    &state.Store{Dir: filepath.Join(t.TempDir(), "state"), Agent: "goulard3120"},
+		Store:    &store.Store{Dir: filepath.Join(t.TempDir(), "state"), Agent: "goulard3120"},
 		Policy:   state.Policy{IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute, Location: time.UTC},
 		Schedule: cycle.Schedule{Mode: cycle.ModeNone}, Now: time.Now,
 	}

@@ -12,6 +12,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // notes is what the agent's working memory may hold, as far as one can know who
@@ -255,7 +256,7 @@ func (a *livingAgent) search() {
 
 // checkMemory: the file holds what was remembered last, or nothing.
 func (w *World) checkMemory() {
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), state.MemoryFile))
+	data, err := os.ReadFile(filepath.Join(w.stateDir(), store.MemoryFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		w.violate("memory", "%v", err)
 	}

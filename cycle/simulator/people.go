@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"agentstateloop/state"
-
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
+
+	"agentstateloop/state/store"
 )
 
 // kinds of mails, and what must become of each. %s is the marker.
@@ -226,7 +226,7 @@ func (w *written) Write(p []byte) (int, error) { return w.body.Write(p) }
 
 // dropNudge is a script that leaves a file in nudges/.
 func (w *World) dropNudge(n int) (name string, err error) {
-	dir := filepath.Join(w.stateDir(), state.NudgesDir)
+	dir := filepath.Join(w.stateDir(), store.NudgesDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}

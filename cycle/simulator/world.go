@@ -23,6 +23,7 @@ import (
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -172,7 +173,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 	reply := func(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
 	return &cycle.Agent{
 		Handle: handle, Config: config,
-		Store: &state.Store{Dir: w.stateDir(), Agent: handle, Hook: p.hook},
+		Store: &store.Store{Dir: w.stateDir(), Agent: handle, Hook: p.hook},
 		Policy: state.Policy{
 			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,

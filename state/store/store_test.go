@@ -1,4 +1,4 @@
-package state
+package store
 
 import (
 	"bytes"
@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
 )
 
 // crashStory has commits of every kind: lines to append, none, several.
@@ -27,34 +30,34 @@ const crashStory = `
 
 // commitLine commits the Step of one line of a story, which goes on from what
 // was committed.
-func commitLine(st *Store, story *story, line string) error {
-	events, err := story.read(line)
+func commitLine(st *Store, story *statetest.Story, line string) error {
+	events, err := story.Read(line)
 	if err != nil {
 		return err
 	}
-	now := story.now
-	s, err := st.Commit(context.Background(), now, func(s State, why Recovery) (State, error) {
+	now := story.Now
+	s, err := st.Commit(context.Background(), now, func(s state.State, why Recovery) (state.State, error) {
 		if s.Serial == 0 && why == "" {
-			s = New(s.Agent, "seed") // as the story begins, to be compared with it
+			s = state.New(s.Agent, "seed") // as the story begins, to be compared with it
 		}
 		evs := events
 		if why != "" {
-			evs = append([]Event{Recovered{Reason: string(why)}}, evs...)
+			evs = append([]state.Event{state.Recovered{Reason: string(why)}}, evs...)
 		}
-		return Step(s, evs, story.p, now), nil
+		return state.Step(s, evs, story.P, now), nil
 	})
 	if err != nil {
 		return err
 	}
-	story.s = s
-	story.name()
+	story.S = s
+	story.Name()
 	return nil
 }
 
 func storyLines(transcript string) []string {
 	var lines []string
 	for line := range strings.Lines(transcript) {
-		if line = strings.TrimRight(line, "\n"); line != "" && !expected(line) {
+		if line = strings.TrimRight(line, "\n"); line != "" && !statetest.Expected(line) {
 			lines = append(lines, line)
 		}
 	}
@@ -140,12 +143,12 @@ func TestCommitCutShort(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			base := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
-			story := newStory()
-			var told []Line // what the history must hold
+			story := statetest.New()
+			var told []state.Line // what the history must hold
 			points := 0
 			for _, line := range storyLines(crashStory) {
-				before, events, now := story.s, mustRead(t, story, line), story.now
-				after := Step(before, events, story.p, now)
+				before, events, now := story.S, mustRead(t, story, line), story.Now
+				after := state.Step(before, events, story.P, now)
 				for n := 1; breakCommit(t, f, n, base, before, after, told); n++ {
 					points++
 				}
@@ -153,7 +156,7 @@ func TestCommitCutShort(t *testing.T) {
 					t.Fatal(err)
 				}
 				told = append(told, after.Lines...)
-				sameState(t, story.s, after)
+				statetest.SameState(t, story.S, after)
 			}
 			if points < 40 {
 				t.Errorf("only %d crash points", points)
@@ -163,9 +166,9 @@ func TestCommitCutShort(t *testing.T) {
 	}
 }
 
-func mustRead(t *testing.T, st *story, line string) []Event {
+func mustRead(t *testing.T, st *statetest.Story, line string) []state.Event {
 	t.Helper()
-	events, err := st.read(line)
+	events, err := st.Read(line)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +178,7 @@ func mustRead(t *testing.T, st *story, line string) []Event {
 // breakCommit makes the commit from before to after on a copy of base, breaks it
 // at touch n, and looks at what is left. It returns false when there is no touch
 // n any more.
-func breakCommit(t *testing.T, f fault, n int, base *Store, before, after State, told []Line) bool {
+func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.State, told []state.Line) bool {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: base.Agent}
 	copyDir(t, base.Dir, st.Dir)
@@ -196,7 +199,7 @@ func breakCommit(t *testing.T, f fault, n int, base *Store, before, after State,
 				panic(p)
 			}
 		}()
-		_, err = st.Commit(context.Background(), now, func(State, Recovery) (State, error) { return after, nil })
+		_, err = st.Commit(context.Background(), now, func(state.State, Recovery) (state.State, error) { return after, nil })
 		return err
 	}
 	err := commit()
@@ -219,22 +222,22 @@ func breakCommit(t *testing.T, f fault, n int, base *Store, before, after State,
 	case err != nil:
 		t.Fatalf("%s: read: %v", where, err)
 	case left.Serial == after.Serial:
-		sameState(t, left, after)
+		statetest.SameState(t, left, after)
 	case left.Serial == before.Serial:
 		if left.Serial > 0 {
-			sameState(t, left, before)
+			statetest.SameState(t, left, before)
 		}
 		// What was cut short is done again, as the next poll would.
-		if _, err := st.Commit(context.Background(), now, func(State, Recovery) (State, error) { return after, nil }); err != nil {
+		if _, err := st.Commit(context.Background(), now, func(state.State, Recovery) (state.State, error) { return after, nil }); err != nil {
 			t.Fatalf("%s: commit again: %v", where, err)
 		}
 	default:
 		t.Fatalf("%s: serial %d is neither old nor new", where, left.Serial)
 	}
 	// The next commit finds the new state and completes the history.
-	next, err := st.Commit(context.Background(), now, func(s State, _ Recovery) (State, error) {
-		sameState(t, s, after)
-		return Step(s, []Event{Switched{On: !s.HaltedHere}}, testPolicy(), now), nil
+	next, err := st.Commit(context.Background(), now, func(s state.State, _ Recovery) (state.State, error) {
+		statetest.SameState(t, s, after)
+		return state.Step(s, []state.Event{state.Switched{On: !s.HaltedHere}}, statetest.Policy(), now), nil
 	})
 	if err != nil {
 		t.Fatalf("%s: next commit: %v", where, err)
@@ -260,13 +263,13 @@ func copyDir(t *testing.T, from, to string) {
 }
 
 // sameHistory wants these lines, each once, in this order.
-func sameHistory(t *testing.T, where string, st *Store, want []Line) {
+func sameHistory(t *testing.T, where string, st *Store, want []state.Line) {
 	t.Helper()
 	got, err := st.allLines()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g, w := asJSON(t, got), asJSON(t, want); g != w {
+	if g, w := statetest.JSON(t, got), statetest.JSON(t, want); g != w {
 		t.Errorf("%s: history is\n%s\nwant\n%s", where, g, w)
 	}
 }
@@ -275,20 +278,20 @@ func sameHistory(t *testing.T, where string, st *Store, want []Line) {
 // step, writes nothing.
 func TestCommitKeepsWhatChangeRefuses(t *testing.T) {
 	st, story := startedStore(t)
-	story.play("10:00 poll") // the story's own time
-	before := asJSON(t, mustState(t, st))
+	story.Play("10:00 poll") // the story's own time
+	before := statetest.JSON(t, mustState(t, st))
 	refusal := errors.New("no")
-	_, err := st.Commit(context.Background(), story.now, func(s State, _ Recovery) (State, error) { return State{}, refusal })
+	_, err := st.Commit(context.Background(), story.Now, func(s state.State, _ Recovery) (state.State, error) { return state.State{}, refusal })
 	if !errors.Is(err, refusal) {
 		t.Errorf("Commit returned %v, want %v", err, refusal)
 	}
 	for range 2 {
-		s, err := st.Commit(context.Background(), story.now, func(s State, _ Recovery) (State, error) { return s, nil })
-		if err != nil || asJSON(t, s) != before {
-			t.Errorf("a change that changes nothing: %v, %s", err, asJSON(t, s))
+		s, err := st.Commit(context.Background(), story.Now, func(s state.State, _ Recovery) (state.State, error) { return s, nil })
+		if err != nil || statetest.JSON(t, s) != before {
+			t.Errorf("a change that changes nothing: %v, %s", err, statetest.JSON(t, s))
 		}
 	}
-	if after := asJSON(t, mustState(t, st)); after != before {
+	if after := statetest.JSON(t, mustState(t, st)); after != before {
 		t.Errorf("state is\n%s\nwant\n%s", after, before)
 	}
 	seen := map[string]bool{}
@@ -301,7 +304,7 @@ func TestCommitKeepsWhatChangeRefuses(t *testing.T) {
 	}
 }
 
-func mustState(t *testing.T, st *Store) State {
+func mustState(t *testing.T, st *Store) state.State {
 	t.Helper()
 	s, err := st.Read()
 	if err != nil {
@@ -311,10 +314,10 @@ func mustState(t *testing.T, st *Store) State {
 }
 
 // startedStore is a store in which the crash story was committed.
-func startedStore(t testing.TB) (*Store, *story) {
+func startedStore(t testing.TB) (*Store, *statetest.Story) {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
-	story := newStory()
+	story := statetest.New()
 	for _, line := range storyLines(crashStory) {
 		if err := commitLine(st, story, line); err != nil {
 			t.Fatal(err)
@@ -373,11 +376,11 @@ func TestHistoryTail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			damage(t, st.path(historyName(story.now)))
+			damage(t, st.path(historyName(story.Now)))
 			if err := commitLine(st, story, "09:40 go"); err != nil {
 				t.Fatal(err)
 			}
-			want := slices.Concat(before, story.s.Lines)
+			want := slices.Concat(before, story.S.Lines)
 			if name == "gone" { // the state holds the lines of its own serial alone
 				want = want[len(want)-2:]
 			}
@@ -402,8 +405,8 @@ func add(t *testing.T, path, text string) {
 // into the older one, and the history still has every line once.
 func TestHistoryMonths(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
-	story := newStory()
-	var want []Line
+	story := statetest.New()
+	var want []state.Line
 	for _, line := range storyLines(`
 day 2026-01-31
 23:59:59 halt
@@ -420,15 +423,15 @@ day 2026-02-01
 		if err := commitLine(st, story, line); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, story.s.Lines...)
+		want = append(want, story.S.Lines...)
 	}
 	got, err := st.allLines()
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(got, func(a, b Line) int { return int(a.Serial) - int(b.Serial) })
-	if asJSON(t, got) != asJSON(t, want) {
-		t.Errorf("history is %s\nwant %s", asJSON(t, got), asJSON(t, want))
+	slices.SortFunc(got, func(a, b state.Line) int { return int(a.Serial) - int(b.Serial) })
+	if statetest.JSON(t, got) != statetest.JSON(t, want) {
+		t.Errorf("history is %s\nwant %s", statetest.JSON(t, got), statetest.JSON(t, want))
 	}
 	names, err := filepath.Glob(st.path("history-*"))
 	if err != nil || len(names) != 2 {
@@ -456,8 +459,8 @@ func TestLongLine(t *testing.T) {
 			t.Errorf("line %s stands there %d times", at, n)
 		}
 	}
-	last, err := st.lastLine(historyName(story.now))
-	if err != nil || last.Serial != story.s.Serial {
+	last, err := st.lastLine(historyName(story.Now))
+	if err != nil || last.Serial != story.S.Serial {
 		t.Errorf("last line %+v, %v", last, err)
 	}
 }

@@ -1,4 +1,4 @@
-package state
+package store
 
 import (
 	"context"
@@ -10,12 +10,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
 )
 
 // TestReplay: in every story, an older state with the newer history applied is
 // what was lost, in all that DESIGN 4 names.
 func TestReplay(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
+	files, err := filepath.Glob("../testdata/*.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,23 +32,23 @@ func TestReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			story := newStory()
-			var states []State
-			var lines []Line
+			story := statetest.New()
+			var states []state.State
+			var lines []state.Line
 			for _, line := range storyLines(string(data)) {
 				events := mustRead(t, story, line)
 				if events == nil {
 					continue
 				}
-				story.s = Step(story.s, events, story.p, story.now)
-				story.name()
-				states = append(states, story.s)
-				lines = append(lines, story.s.Lines...)
+				story.S = state.Step(story.S, events, story.P, story.Now)
+				story.Name()
+				states = append(states, story.S)
+				lines = append(lines, story.S.Lines...)
 				for _, older := range states {
-					got, want := durable(replay(older, slices.Clone(lines))), durable(story.s)
+					got, want := durable(state.Replay(older, slices.Clone(lines))), durable(story.S)
 					got.Seen = only(got.Seen, want.Seen) // age has taken none away
-					if g, w := asJSON(t, got), asJSON(t, want); g != w {
-						t.Fatalf("%s\nfrom serial %d to %d: replay gives\n%s\nwant\n%s", line, older.Serial, story.s.Serial, g, w)
+					if g, w := statetest.JSON(t, got), statetest.JSON(t, want); g != w {
+						t.Fatalf("%s\nfrom serial %d to %d: replay gives\n%s\nwant\n%s", line, older.Serial, story.S.Serial, g, w)
 					}
 				}
 			}
@@ -55,8 +58,8 @@ func TestReplay(t *testing.T) {
 
 // durable is what a recovery must bring back. How often a row was tried is not
 // in the history; cursor and debts are asked for again.
-func durable(s State) State {
-	kept := State{
+func durable(s state.State) state.State {
+	kept := state.State{
 		Agent: s.Agent, Phase: s.Phase, PhaseSince: s.PhaseSince,
 		LastOperator: s.LastOperator,
 		HaltedHere:   s.HaltedHere, HaltedMesh: s.HaltedMesh,
@@ -65,12 +68,12 @@ func durable(s State) State {
 		Undeliverable: s.Undeliverable,
 		Unkept:        s.Unkept,
 		LastChallenge: s.LastChallenge,
-		Schedule:      Schedule{Removed: s.Schedule.Removed},
+		Schedule:      state.Schedule{Removed: s.Schedule.Removed},
 		Seen:          map[string]int64{},
-		Credentials:   map[string]Credential{},
+		Credentials:   map[string]state.Credential{},
 	}
 	for name, c := range s.Credentials { // how often it failed is counted anew
-		kept.Credentials[name] = Credential{Since: c.Since, Keymaster: c.Keymaster, Operator: c.Operator}
+		kept.Credentials[name] = state.Credential{Since: c.Since, Keymaster: c.Keymaster, Operator: c.Operator}
 	}
 	// Which ids are known beyond need, and which death was told, is not in there.
 	kept.Purse = s.Purse
@@ -117,7 +120,7 @@ func remove(t *testing.T, st *Store, name string) {
 // TestCorruptState: the state is rebuilt from its copy and the history, the bad
 // file kept, the operator told once.
 func TestCorruptState(t *testing.T) {
-	for name, content := range badStates {
+	for name, content := range statetest.BadStates {
 		t.Run(name, func(t *testing.T) {
 			st, story := startedStore(t)
 			put(t, st, stateFile, content)
@@ -145,14 +148,14 @@ func TestCorruptTwice(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "")
 	recovered(t, st, story, "it could not be read")
-	story.s = mustState(t, st)
+	story.S = mustState(t, st)
 	put(t, st, stateFile, "bad again")
 	remove(t, st, stateFile+".tmp")
 	s, why, err := st.load()
 	if err != nil || why == "" {
 		t.Fatalf("load: %q, %v", why, err)
 	}
-	if g, w := asJSON(t, durable(s)), asJSON(t, durable(story.s)); g != w {
+	if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, durable(story.S)); g != w {
 		t.Errorf("recovered\n%s\nwant\n%s", g, w)
 	}
 }
@@ -168,14 +171,14 @@ func glob(t *testing.T, st *Store, pattern string) []string {
 
 // recovered commits twice over a state that is lost, and wants what the story
 // had, told once.
-func recovered(t *testing.T, st *Store, story *story, why string) {
+func recovered(t *testing.T, st *Store, story *statetest.Story, why string) {
 	t.Helper()
-	lost := story.s
+	lost := story.S
 	s, err := st.Read()
 	if err != nil {
 		t.Fatalf("status must still show something: %v", err)
 	}
-	if g, w := asJSON(t, durable(s)), asJSON(t, durable(lost)); g != w {
+	if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, durable(lost)); g != w {
 		t.Errorf("recovered\n%s\nwant\n%s", g, w)
 	}
 	if len(glob(t, st, "state.json.corrupt-*")) > 0 {
@@ -186,8 +189,8 @@ func recovered(t *testing.T, st *Store, story *story, why string) {
 		if err := commitLine(st, story, "09:40 poll"); err != nil {
 			t.Fatal(err)
 		}
-		for _, l := range story.s.Lines {
-			if l.Kind == LineRecovery {
+		for _, l := range story.S.Lines {
+			if l.Kind == state.LineRecovery {
 				told++
 				if !strings.HasPrefix(l.Reason, why) {
 					t.Errorf("told %q, want %q", l.Reason, why)
@@ -198,8 +201,8 @@ func recovered(t *testing.T, st *Store, story *story, why string) {
 	if told != 1 {
 		t.Errorf("told %d times", told)
 	}
-	if story.s.Serial != lost.Serial+2 {
-		t.Errorf("serial %d after %d: a serial was used twice, or passed over", story.s.Serial, lost.Serial)
+	if story.S.Serial != lost.Serial+2 {
+		t.Errorf("serial %d after %d: a serial was used twice, or passed over", story.S.Serial, lost.Serial)
 	}
 }
 
@@ -227,21 +230,21 @@ func TestHistoryAlone(t *testing.T) {
 			if err != nil || why == "" {
 				t.Fatalf("load: %q, %v", why, err)
 			}
-			want := durable(story.s)
-			want.Phase = IDLE
-			if g, w := asJSON(t, durable(s)), asJSON(t, want); g != w {
+			want := durable(story.S)
+			want.Phase = state.IDLE
+			if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, want); g != w {
 				t.Errorf("rebuilt\n%s\nwant\n%s", g, w)
 			}
 			if at := s.Cursor.Complete.Format(time.DateOnly); at != "2026-03-02" || s.Cursor.Next != 0 {
 				t.Errorf("cursor %+v: mail that came in the month is lost", s.Cursor)
 			}
-			if s.Seed == "" || s.Seed == story.s.Seed {
+			if s.Seed == "" || s.Seed == story.S.Seed {
 				t.Errorf("seed %q", s.Seed)
 			}
 			if err := commitLine(st, story, "09:42 poll"); err != nil {
 				t.Fatal(err)
 			}
-			if n := len(story.s.Acks); n > 0 {
+			if n := len(story.S.Acks); n > 0 {
 				t.Errorf("%d acks of last month still count", n)
 			}
 		})
@@ -252,7 +255,7 @@ func TestHistoryAlone(t *testing.T) {
 // disk. The next one recovers, and the operator is told once.
 func TestRecoveryCutShort(t *testing.T) {
 	base, told := startedStore(t)
-	lost := told.s
+	lost := told.S
 	put(t, base, stateFile, "{")
 	for _, f := range faults[:3] {
 		t.Run(f.name, func(t *testing.T) {
@@ -268,8 +271,8 @@ func TestRecoveryCutShort(t *testing.T) {
 					where = step + " " + filepath.Base(path)
 					return f.strike(t, st, step, path)
 				}
-				story := newStory()
-				story.s = lost
+				story := statetest.New()
+				story.S = lost
 				func() {
 					defer func() {
 						if p := recover(); p != nil && p != errCrash {
@@ -288,8 +291,8 @@ func TestRecoveryCutShort(t *testing.T) {
 					}
 				}
 				notices := 0
-				for _, e := range story.s.Outbox {
-					if e.Kind == Notice && strings.Contains(e.Text, "rebuilt") {
+				for _, e := range story.S.Outbox {
+					if e.Kind == state.Notice && strings.Contains(e.Text, "rebuilt") {
 						notices++
 					}
 				}
@@ -299,7 +302,7 @@ func TestRecoveryCutShort(t *testing.T) {
 				if kept := glob(t, st, "state.json.corrupt-*"); len(kept) != 1 {
 					t.Errorf("%s: set aside: %v", where, kept)
 				}
-				if _, ok := story.s.Find("q1"); !ok {
+				if _, ok := story.S.Find("q1"); !ok {
 					t.Errorf("%s: the peer's message is lost", where)
 				}
 			}
@@ -347,17 +350,17 @@ func TestNewerCopy(t *testing.T) {
 func TestFresh(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "never", "made"), Agent: "goulard3120"}
 	s, err := st.Read()
-	if err != nil || s.Phase != IDLE || s.Serial != 0 || s.Agent != "goulard3120" {
+	if err != nil || s.Phase != state.IDLE || s.Serial != 0 || s.Agent != "goulard3120" {
 		t.Errorf("Read: %+v, %v", s, err)
 	}
 	if _, err := os.Stat(filepath.Dir(st.Dir)); !errors.Is(err, os.ErrNotExist) {
 		t.Error("Read has made the directory")
 	}
-	if _, err := st.Commit(context.Background(), time.Now(), func(s State, why Recovery) (State, error) {
+	if _, err := st.Commit(context.Background(), time.Now(), func(s state.State, why Recovery) (state.State, error) {
 		if why != "" {
 			t.Errorf("told %q", why)
 		}
-		return Step(s, nil, testPolicy(), time.Now()), nil
+		return state.Step(s, nil, statetest.Policy(), time.Now()), nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -373,9 +376,9 @@ func TestUnwritable(t *testing.T) {
 	for _, dir := range []string{file, filepath.Join(file, "agent"), "/proc/nothing/here"} {
 		st := &Store{Dir: dir, Agent: "goulard3120"}
 		called := false
-		_, err := st.Commit(context.Background(), time.Now(), func(s State, _ Recovery) (State, error) {
+		_, err := st.Commit(context.Background(), time.Now(), func(s state.State, _ Recovery) (state.State, error) {
 			called = true
-			return Step(s, nil, testPolicy(), time.Now()), nil
+			return state.Step(s, nil, statetest.Policy(), time.Now()), nil
 		})
 		if err == nil || called || !strings.Contains(err.Error(), "state directory") {
 			t.Errorf("%s: %v", dir, err)
@@ -405,7 +408,7 @@ func TestLeftovers(t *testing.T) {
 	if err := os.Link(st.path(prevFile), st.path(prevFile+".tmp")); err != nil {
 		t.Fatal(err)
 	}
-	before := story.s
+	before := story.S
 	if err := commitLine(st, story, "09:40 go"); err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +419,7 @@ func TestLeftovers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameState(t, prev, before)
+	statetest.SameState(t, prev, before)
 	// A crash between the two renames leaves both names on one file.
 	remove(t, st, prevFile)
 	if err := os.Link(st.path(stateFile), st.path(prevFile)); err != nil {
@@ -427,8 +430,8 @@ func TestLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if prev, err := st.parse(prevFile); err != nil || prev.Serial != story.s.Serial-1 {
-		t.Errorf("the copy has serial %d, %v; the state %d", prev.Serial, err, story.s.Serial)
+	if prev, err := st.parse(prevFile); err != nil || prev.Serial != story.S.Serial-1 {
+		t.Errorf("the copy has serial %d, %v; the state %d", prev.Serial, err, story.S.Serial)
 	}
 	if names := glob(t, st, "*.tmp"); len(names) > 0 {
 		t.Errorf("left: %v", names)

@@ -1,4 +1,4 @@
-package state
+package store
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // Store keeps one agent's State in Dir, with its history and payloads (DESIGN
@@ -41,7 +43,7 @@ var errCorrupt = errors.New("corrupt")
 
 // Read returns the state without a lock and without changing anything; a
 // state that never was is a new one. It is what `status` shows.
-func (st *Store) Read() (State, error) {
+func (st *Store) Read() (state.State, error) {
 	s, _, err := st.load()
 	return s, err
 }
@@ -56,42 +58,42 @@ func (st *Store) Read() (State, error) {
 // A state that cannot be used is set aside and rebuilt first; change then
 // is told so, and steps a Recovered event, see Recovery. A change that gives the
 // state back as it was writes nothing.
-func (st *Store) Commit(ctx context.Context, now time.Time, change func(State, Recovery) (State, error)) (State, error) {
+func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.State, Recovery) (state.State, error)) (state.State, error) {
 	if err := st.makeDir(); err != nil {
-		return State{}, err
+		return state.State{}, err
 	}
 	lock, err := st.lockState(ctx)
 	if err != nil {
-		return State{}, err
+		return state.State{}, err
 	}
 	defer lock.Unlock()
 
 	old, recovery, err := st.load()
 	if err != nil {
-		return State{}, err
+		return state.State{}, err
 	}
 	if err := st.settle(old, recovery, now); err != nil {
-		return State{}, err
+		return state.State{}, err
 	}
 	next, err := change(old, recovery)
 	if err != nil {
-		return State{}, err
+		return state.State{}, err
 	}
 	if next.Serial == old.Serial && recovery == "" {
 		return old, nil // change made no step
 	}
 	if err := st.write(next); err != nil {
-		return State{}, fmt.Errorf("save state: %w", err)
+		return state.State{}, fmt.Errorf("save state: %w", err)
 	}
 	if err := st.appendLines(next.Lines); err != nil {
-		return State{}, fmt.Errorf("append history: %w", err)
+		return state.State{}, fmt.Errorf("append history: %w", err)
 	}
 	return next, st.Hook.at("done", st.path(stateFile))
 }
 
 // settle finishes what an earlier crash or corruption left before anything new
 // is written: lines not yet in the history, a bad state.json to set aside.
-func (st *Store) settle(old State, recovery Recovery, now time.Time) error {
+func (st *Store) settle(old state.State, recovery Recovery, now time.Time) error {
 	if recovery == "" {
 		if err := st.appendMissing(old.Lines); err != nil {
 			return fmt.Errorf("append history: %w", err)
@@ -118,7 +120,7 @@ func (st *Store) setAside(now time.Time) error {
 
 // write makes s the state: fsynced under a temporary name, the old one linked
 // to .prev, renamed, the directory fsynced.
-func (st *Store) write(s State) error {
+func (st *Store) write(s state.State) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -154,34 +156,34 @@ func (st *Store) write(s State) error {
 }
 
 // parse reads one state file.
-func (st *Store) parse(name string) (State, error) {
+func (st *Store) parse(name string) (state.State, error) {
 	data, err := os.ReadFile(st.path(name))
 	if err != nil {
-		return State{}, err
+		return state.State{}, err
 	}
 	if s, ok := st.recent.of(data); ok {
 		return s, nil
 	}
-	var s State
+	var s state.State
 	err = json.Unmarshal(data, &s)
 	if err != nil {
 		// A newer program may write what does not fit our fields.
 		var head struct {
 			Version int `json:"version"`
 		}
-		if json.Unmarshal(data, &head) != nil || head.Version <= Version {
-			return State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
+		if json.Unmarshal(data, &head) != nil || head.Version <= state.Version {
+			return state.State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
 		}
 		s.Version = head.Version
 	}
-	if s.Version > Version {
-		return State{}, fmt.Errorf("%s has version %d, this program knows %d: %w", st.path(name), s.Version, Version, ErrNewer)
+	if s.Version > state.Version {
+		return state.State{}, fmt.Errorf("%s has version %d, this program knows %d: %w", st.path(name), s.Version, state.Version, ErrNewer)
 	}
-	if err := s.valid(); err != nil {
-		return State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
+	if err := s.Valid(); err != nil {
+		return state.State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
 	}
 	if s.Agent != st.Agent {
-		return State{}, fmt.Errorf("%s is of %q, not of %q: %w", st.path(name), s.Agent, st.Agent, ErrOtherAgent)
+		return state.State{}, fmt.Errorf("%s is of %q, not of %q: %w", st.path(name), s.Agent, st.Agent, ErrOtherAgent)
 	}
 	st.recent.keep(data, s)
 	return s, nil

@@ -1,7 +1,8 @@
-package state
+package store
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/plain"
+	"agentstateloop/state"
 )
 
 // The folders of an agent's directory (DESIGN 4).
@@ -113,7 +115,7 @@ type nudgeNote struct {
 
 // NudgeFile is one file in nudges/, written by Ring or by anybody's script.
 type NudgeFile struct {
-	Nudged
+	state.Nudged
 	Name string
 }
 
@@ -208,4 +210,10 @@ func NewID() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
+}
+
+// hashHex returns the hexadecimal SHA-256 of s.
+func hashHex(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
 }

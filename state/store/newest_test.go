@@ -1,4 +1,4 @@
-package state
+package store
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // Newest tells what History tells, the other way round, whatever the lines'
@@ -20,11 +22,11 @@ func TestNewestIsHistoryBackwards(t *testing.T) {
 	for month, at := range []time.Time{january, january.Add(2 * time.Hour)} {
 		for i := range 300 {
 			serial++
-			l := Line{Serial: serial, At: at, Kind: LineNote, Reason: strings.Repeat("x", lengths[i%len(lengths)]), Key: fmt.Sprint(month, ".", i)}
+			l := state.Line{Serial: serial, At: at, Kind: state.LineNote, Reason: strings.Repeat("x", lengths[i%len(lengths)]), Key: fmt.Sprint(month, ".", i)}
 			if i > 20 {
 				l.Reason = l.Reason[:min(len(l.Reason), 200)]
 			}
-			if err := st.appendLines([]Line{l}); err != nil {
+			if err := st.appendLines([]state.Line{l}); err != nil {
 				t.Fatal(err)
 			}
 		}

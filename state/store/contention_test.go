@@ -1,4 +1,4 @@
-package state
+package store
 
 import (
 	"bufio"
@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
 )
 
 // TestMain lets the test binary stand in for other processes of the same agent.
@@ -35,12 +38,12 @@ func commitMany(out io.Writer, dir, name, count string) error {
 	}
 	st := &Store{Dir: dir, Agent: "goulard3120"}
 	for i := range n {
-		s, err := st.Commit(context.Background(), time.Now(), func(s State, why Recovery) (State, error) {
+		s, err := st.Commit(context.Background(), time.Now(), func(s state.State, why Recovery) (state.State, error) {
 			if why != "" {
-				return State{}, fmt.Errorf("state had to be recovered: %s", why)
+				return state.State{}, fmt.Errorf("state had to be recovered: %s", why)
 			}
-			msg := Message{Key: fmt.Sprintf("cli:%s.%d", name, i), Source: CLI, From: name, Operator: true}
-			return Step(s, []Event{Arrived{Message: msg}}, testPolicy(), time.Now()), nil
+			msg := state.Message{Key: fmt.Sprintf("cli:%s.%d", name, i), Source: state.CLI, From: name, Operator: true}
+			return state.Step(s, []state.Event{state.Arrived{Message: msg}}, statetest.Policy(), time.Now()), nil
 		})
 		if err != nil {
 			return err
@@ -128,19 +131,19 @@ func lookUntil(st *Store, stop chan struct{}) error {
 }
 
 // wantHistoryOf wants each message of the state in the history, once.
-func wantHistoryOf(t *testing.T, st *Store, s State) {
+func wantHistoryOf(t *testing.T, st *Store, s state.State) {
 	t.Helper()
 	lines := map[string]int{}
-	last := Line{}
+	last := state.Line{}
 	for l, err := range st.History() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !l.after(last.Serial, last.N) && last.Kind != "" {
+		if !l.After(last.Serial, last.N) && last.Kind != "" {
 			t.Errorf("line %d.%d stands behind %d.%d", l.Serial, l.N, last.Serial, last.N)
 		}
 		last = l
-		if l.Kind == LineMessage {
+		if l.Kind == state.LineMessage {
 			lines[l.Key]++
 		}
 	}
@@ -234,7 +237,7 @@ func TestCommitWaits(t *testing.T) {
 	defer lock.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = st.Commit(ctx, time.Now(), func(s State, _ Recovery) (State, error) {
+	_, err = st.Commit(ctx, time.Now(), func(s state.State, _ Recovery) (state.State, error) {
 		t.Error("change was called without the lock")
 		return s, nil
 	})

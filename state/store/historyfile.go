@@ -1,4 +1,4 @@
-package state
+package store
 
 import (
 	"bufio"
@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // historyName is the file for lines of this time: one a UTC month.
@@ -21,7 +23,7 @@ func historyName(at time.Time) string { return "history-" + at.UTC().Format("200
 // appendLines makes lines durable in the history. On an error the file is cut
 // back to what it was, so that a later attempt writes and fsyncs them anew
 // instead of believing pages that never reached the disk.
-func (st *Store) appendLines(lines []Line) error {
+func (st *Store) appendLines(lines []state.Line) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -73,7 +75,7 @@ func (st *Store) writeAt(f *os.File, path string, data []byte, end int64) error 
 
 // appendMissing appends those of lines that the history does not hold yet,
 // after a crash between the state's rename and the append.
-func (st *Store) appendMissing(lines []Line) error {
+func (st *Store) appendMissing(lines []state.Line) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -82,7 +84,7 @@ func (st *Store) appendMissing(lines []Line) error {
 	if err != nil {
 		return err
 	}
-	for len(lines) > 0 && !lines[0].after(last.Serial, last.N) {
+	for len(lines) > 0 && !lines[0].After(last.Serial, last.N) {
 		lines = lines[1:]
 	}
 	if len(lines) == 0 {
@@ -129,7 +131,7 @@ func (st *Store) cutTorn() error {
 	if err != nil {
 		return err
 	}
-	_, torn := whole(lines)
+	_, torn := state.Whole(lines)
 	if len(torn) == 0 {
 		return nil
 	}
@@ -182,24 +184,24 @@ func wholeLines(f *os.File) (int64, error) {
 
 // lastLine reads the last whole line of ours in a history file; the zero Line where
 // there is none. Its cost does not depend on the file's length.
-func (st *Store) lastLine(name string) (Line, error) {
+func (st *Store) lastLine(name string) (state.Line, error) {
 	f, err := os.Open(st.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Line{}, nil
+		return state.Line{}, nil
 	}
 	if err != nil {
-		return Line{}, err
+		return state.Line{}, err
 	}
 	defer f.Close()
 	end, err := wholeLines(f)
 	if err != nil || end == 0 {
-		return Line{}, err
+		return state.Line{}, err
 	}
 	for size := int64(tailChunk); ; size *= 2 {
 		start := max(0, end-size)
 		buf := make([]byte, end-start)
 		if _, err := f.ReadAt(buf, start); err != nil {
-			return Line{}, err
+			return state.Line{}, err
 		}
 		if l, ok := lastOf(buf, start == 0); ok || start == 0 {
 			return l, nil
@@ -210,7 +212,7 @@ func (st *Store) lastLine(name string) (Line, error) {
 // lastOf is the last line of ours in buf, the end of a file. Lines that do not
 // parse are not ours: somebody's note, what a dying disk left. Only if buf is
 // the whole file does it begin with a whole line.
-func lastOf(buf []byte, whole bool) (Line, bool) {
+func lastOf(buf []byte, whole bool) (state.Line, bool) {
 	lines := bytes.Split(buf, []byte("\n"))
 	if !whole {
 		lines = lines[1:]
@@ -220,11 +222,11 @@ func lastOf(buf []byte, whole bool) (Line, bool) {
 			return l, true
 		}
 	}
-	return Line{}, false
+	return state.Line{}, false
 }
 
-func parseLine(raw []byte) (Line, bool) {
-	var l Line
+func parseLine(raw []byte) (state.Line, bool) {
+	var l state.Line
 	err := json.Unmarshal(raw, &l)
 	return l, err == nil && l.Kind != ""
 }
@@ -232,11 +234,11 @@ func parseLine(raw []byte) (Line, bool) {
 // History yields every line, oldest month first; of certain kinds only, where
 // some are named. A line that does not parse (a torn one, a foreign one) is
 // passed over: the rest is still the history.
-func (st *Store) History(kinds ...LineKind) iter.Seq2[Line, error] {
-	return func(yield func(Line, error) bool) {
+func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
+	return func(yield func(state.Line, error) bool) {
 		names, err := filepath.Glob(st.path("history-*.jsonl"))
 		if err != nil {
-			yield(Line{}, err)
+			yield(state.Line{}, err)
 			return
 		}
 		slices.Sort(names)
@@ -249,11 +251,11 @@ func (st *Store) History(kinds ...LineKind) iter.Seq2[Line, error] {
 }
 
 // parser reads a line; ok is false for one that does not parse or is not wanted.
-type parser func(raw []byte) (l Line, ok bool)
+type parser func(raw []byte) (l state.Line, ok bool)
 
 // wanted is the parser of lines of these kinds, of all where none is named. To
 // parse a line costs many times what it costs to see that it is of another kind.
-func wanted(kinds []LineKind) parser {
+func wanted(kinds []state.LineKind) parser {
 	if len(kinds) == 0 {
 		return parseLine
 	}
@@ -261,19 +263,19 @@ func wanted(kinds []LineKind) parser {
 	for _, k := range kinds {
 		marks = append(marks, fmt.Appendf(nil, `"kind":%q`, string(k)))
 	}
-	return func(raw []byte) (Line, bool) {
+	return func(raw []byte) (state.Line, bool) {
 		if !slices.ContainsFunc(marks, func(mark []byte) bool { return bytes.Contains(raw, mark) }) {
-			return Line{}, false
+			return state.Line{}, false
 		}
 		l, ok := parseLine(raw)
 		return l, ok && slices.Contains(kinds, l.Kind)
 	}
 }
 
-func yieldLines(name string, parse parser, yield func(Line, error) bool) bool {
+func yieldLines(name string, parse parser, yield func(state.Line, error) bool) bool {
 	f, err := os.Open(name)
 	if err != nil {
-		return yield(Line{}, err)
+		return yield(state.Line{}, err)
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
@@ -283,7 +285,7 @@ func yieldLines(name string, parse parser, yield func(Line, error) bool) bool {
 			return true
 		}
 		if err != nil {
-			return yield(Line{}, err)
+			return yield(state.Line{}, err)
 		}
 		if l, ok := parse(raw); ok && !yield(l, nil) {
 			return false
@@ -294,11 +296,11 @@ func yieldLines(name string, parse parser, yield func(Line, error) bool) bool {
 // Newest yields lines from the newest backwards, of certain kinds only where
 // some are named, and reads at most limit bytes of the history, however long it
 // is. Lines that do not parse are passed over.
-func (st *Store) Newest(limit int64, kinds ...LineKind) iter.Seq2[Line, error] {
-	return func(yield func(Line, error) bool) {
+func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Line, error] {
+	return func(yield func(state.Line, error) bool) {
 		names, err := filepath.Glob(st.path("history-*.jsonl"))
 		if err != nil {
-			yield(Line{}, err)
+			yield(state.Line{}, err)
 			return
 		}
 		slices.Sort(names)
@@ -313,21 +315,21 @@ func (st *Store) Newest(limit int64, kinds ...LineKind) iter.Seq2[Line, error] {
 
 // yieldNewest yields the lines of a file from its end, and reads no more of it
 // than is asked for, a chunk at a time, and at most limit bytes.
-func yieldNewest(name string, limit *int64, parse parser, yield func(Line, error) bool) bool {
+func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line, error) bool) bool {
 	f, err := os.Open(name)
 	if err != nil {
-		return yield(Line{}, err)
+		return yield(state.Line{}, err)
 	}
 	defer f.Close()
 	end, err := wholeLines(f)
 	if err != nil {
-		return yield(Line{}, err)
+		return yield(state.Line{}, err)
 	}
 	for chunk := int64(4 * tailChunk); end > 0 && *limit > 0; {
 		start := max(0, end-min(chunk, *limit))
 		data := make([]byte, end-start)
 		if _, err := f.ReadAt(data, start); err != nil && !errors.Is(err, io.EOF) {
-			return yield(Line{}, err)
+			return yield(state.Line{}, err)
 		}
 		*limit -= int64(len(data))
 		if start > 0 { // in the middle of a line, for all we know
@@ -346,7 +348,7 @@ func yieldNewest(name string, limit *int64, parse parser, yield func(Line, error
 	return true
 }
 
-func yieldBackwards(data []byte, parse parser, yield func(Line, error) bool) bool {
+func yieldBackwards(data []byte, parse parser, yield func(state.Line, error) bool) bool {
 	for len(data) > 0 {
 		data = data[:len(data)-1] // the newline
 		i := bytes.LastIndexByte(data, '\n')
@@ -358,8 +360,8 @@ func yieldBackwards(data []byte, parse parser, yield func(Line, error) bool) boo
 	return true
 }
 
-func (st *Store) allLines() ([]Line, error) {
-	var lines []Line
+func (st *Store) allLines() ([]state.Line, error) {
+	var lines []state.Line
 	for l, err := range st.History() {
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)

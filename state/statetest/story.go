@@ -1,4 +1,6 @@
-package state
+// Package statetest tells the life of an agent in words, for the tests of package state
+// and of the store: an interpreter of transcripts, and what a broken disk leaves.
+package statetest
 
 import (
 	"cmp"
@@ -11,11 +13,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
 )
 
-// testPolicy is the configuration of DESIGN 12, with mail and mesh.
-func testPolicy() Policy {
-	return Policy{
+// Policy is the configuration of DESIGN 12, with mail and mesh.
+func Policy() state.Policy {
+	return state.Policy{
 		IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
 		PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
 		Location: time.UTC,
@@ -25,12 +29,12 @@ func testPolicy() Policy {
 	}
 }
 
-// story is one agent's life under way.
-type story struct {
-	s     State
-	p     Policy
+// Story is one agent's life under way.
+type Story struct {
+	S     state.State
+	P     state.Policy
 	day   time.Time
-	now   time.Time
+	Now   time.Time
 	names map[string]string // of random ids, as they are told
 	count map[string]int
 	asked int               // challenges
@@ -38,52 +42,52 @@ type story struct {
 	out   strings.Builder
 }
 
-func newStory() *story {
-	return &story{
-		s: New("goulard3120", "seed"), p: testPolicy(),
+func New() *Story {
+	return &Story{
+		S: state.New("goulard3120", "seed"), P: Policy(),
 		day:   time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC),
 		names: map[string]string{}, count: map[string]int{}, shown: map[string]string{},
 	}
 }
 
-// tell plays a transcript and returns it with what the machine answers.
-func (st *story) tell(transcript string) (string, error) {
+// Tell plays a transcript and returns it with what the machine answers.
+func (st *Story) Tell(transcript string) (string, error) {
 	for i, line := range strings.Split(strings.TrimRight(transcript, "\n"), "\n") {
-		if expected(line) {
+		if Expected(line) {
 			continue
 		}
 		fmt.Fprintln(&st.out, line)
-		if err := st.play(strings.TrimSpace(line)); err != nil {
+		if err := st.Play(strings.TrimSpace(line)); err != nil {
 			return "", fmt.Errorf("line %d: %s: %w", i+1, line, err)
 		}
 	}
 	return st.out.String(), nil
 }
 
-func expected(line string) bool {
+func Expected(line string) bool {
 	return strings.HasPrefix(line, "=>") || strings.HasPrefix(line, "    ")
 }
 
-// play plays one line and writes down what came of it.
-func (st *story) play(line string) error {
+// Play plays one line and writes down what came of it.
+func (st *Story) Play(line string) error {
 	if word, question, _ := strings.Cut(line, " "); question == "due?" {
 		now, err := st.clock(word)
-		st.now = now
-		fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.s.Due(st.p, now), "no"))
+		st.Now = now
+		fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.S.Due(st.P, now), "no"))
 		return err
 	}
-	events, err := st.read(line)
+	events, err := st.Read(line)
 	if err != nil || events == nil {
 		return err
 	}
-	st.s = Step(st.s, events, st.p, st.now)
-	st.name()
+	st.S = state.Step(st.S, events, st.P, st.Now)
+	st.Name()
 	st.show()
 	return nil
 }
 
-// read takes in a line: a directive, or the events of one Step.
-func (st *story) read(line string) ([]Event, error) {
+// Read takes in a line: a directive, or the events of one Step.
+func (st *Story) Read(line string) ([]state.Event, error) {
 	word, rest, _ := strings.Cut(line, " ")
 	switch {
 	case line == "" || strings.HasPrefix(line, "#"):
@@ -99,8 +103,8 @@ func (st *story) read(line string) ([]Event, error) {
 	if err != nil || rest == "due?" {
 		return nil, err
 	}
-	st.now = now
-	var events []Event
+	st.Now = now
+	var events []state.Event
 	for phrase := range strings.SplitSeq(rest, ";") {
 		more, err := st.event(parsePhrase(phrase))
 		if err != nil {
@@ -112,7 +116,7 @@ func (st *story) read(line string) ([]Event, error) {
 }
 
 // clock reads a time of the day.
-func (st *story) clock(word string) (time.Time, error) {
+func (st *Story) clock(word string) (time.Time, error) {
 	t, err := time.Parse("15:04:05", word)
 	if err != nil {
 		t, err = time.Parse("15:04", word)
@@ -120,11 +124,11 @@ func (st *story) clock(word string) (time.Time, error) {
 	return st.day.Add(t.Sub(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC))), err
 }
 
-func (st *story) setPolicy(settings []string) error {
+func (st *Story) setPolicy(settings []string) error {
 	flags := map[string]*bool{
-		"ack": &st.p.Ack, "quiet_prep": &st.p.QuietPrep, "quiet_active": &st.p.QuietActive,
-		"notices": &st.p.Notices, "working": &st.p.Working, "turns": &st.p.Turns,
-		"mail": &st.p.HasMail, "mesh": &st.p.HasMesh, "challenge": &st.p.Challenge,
+		"ack": &st.P.Ack, "quiet_prep": &st.P.QuietPrep, "quiet_active": &st.P.QuietActive,
+		"notices": &st.P.Notices, "working": &st.P.Working, "turns": &st.P.Turns,
+		"mail": &st.P.HasMail, "mesh": &st.P.HasMesh, "challenge": &st.P.Challenge,
 	}
 	for _, setting := range settings {
 		name, value, _ := strings.Cut(setting, "=")
@@ -135,27 +139,27 @@ func (st *story) setPolicy(settings []string) error {
 		var err error
 		switch name {
 		case "keymaster":
-			st.p.Keymaster = value
+			st.P.Keymaster = value
 		case "peers":
-			st.p.Peers = strings.Split(value, ",")
+			st.P.Peers = strings.Split(value, ",")
 		case "login":
-			st.p.Login = value
+			st.P.Login = value
 		case "rate":
-			st.p.Rate, err = strconv.Atoi(value)
+			st.P.Rate, err = strconv.Atoi(value)
 		case "idle":
-			st.p.IdleInterval, err = time.ParseDuration(value)
+			st.P.IdleInterval, err = time.ParseDuration(value)
 		case "zone":
-			st.p.Location, err = time.LoadLocation(value)
+			st.P.Location, err = time.LoadLocation(value)
 		case "credit":
-			if st.p.Budget.HasCredit = value != "none"; st.p.Budget.HasCredit {
-				st.p.Budget.Credit, err = money(value)
+			if st.P.Budget.HasCredit = value != "none"; st.P.Budget.HasCredit {
+				st.P.Budget.Credit, err = money(value)
 			}
 		case "day":
-			st.p.Budget.Day, err = money(value)
+			st.P.Budget.Day, err = money(value)
 		case "low":
-			st.p.Budget.Low, err = money(value)
+			st.P.Budget.Low, err = money(value)
 		case "critical":
-			st.p.Budget.Critical, err = money(value)
+			st.P.Budget.Critical, err = money(value)
 		default:
 			err = fmt.Errorf("no such setting: %s", name)
 		}
@@ -200,104 +204,104 @@ func (p phrase) word(i int) string {
 func (p phrase) has(word string) bool { return slices.Contains(p.words, word) }
 
 // event turns a phrase into what Step is told.
-func (st *story) event(p phrase) ([]Event, error) {
+func (st *Story) event(p phrase) ([]state.Event, error) {
 	switch p.verb {
 	case "mail", "mesh", "tell":
 		return st.arrival(p)
 	case "nudge":
-		return []Event{Nudged{Key: p.word(0), From: p.opts["from"], Reason: p.opts["text"], MeshID: p.opts["id"], At: st.now}}, nil
+		return []state.Event{state.Nudged{Key: p.word(0), From: p.opts["from"], Reason: p.opts["text"], MeshID: p.opts["id"], At: st.Now}}, nil
 	case "nudges":
-		return []Event{NudgeFiles{Keys: p.words}}, nil
+		return []state.Event{state.NudgeFiles{Keys: p.words}}, nil
 	case "refused":
-		return []Event{st.refusal(p)}, nil
+		return []state.Event{st.refusal(p)}, nil
 	case "challenge": // about the mail, with a token of that name
 		st.asked++
-		return []Event{Challenged{Key: p.word(0), Hash: HashToken(p.word(1)), Mail: Effect{ID: fmt.Sprint("challenge.", st.asked)}}}, nil
+		return []state.Event{state.Challenged{Key: p.word(0), Hash: state.HashToken(p.word(1)), Mail: state.Effect{ID: fmt.Sprint("challenge.", st.asked)}}}, nil
 	case "token":
 		e, err := st.vouched(p)
-		return []Event{e}, err
+		return []state.Event{e}, err
 	case "release":
 		e, err := st.released(p)
-		return []Event{e}, err
+		return []state.Event{e}, err
 	case "discard":
-		return []Event{Discarded{Key: p.word(0), Reason: p.opts["text"]}}, nil
+		return []state.Event{state.Discarded{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	case "noted":
-		return []Event{Noted{Key: p.word(0), Kind: "report", From: "dorlange3120", Source: Mesh, MeshID: p.opts["id"]}}, nil
+		return []state.Event{state.Noted{Key: p.word(0), Kind: "report", From: "dorlange3120", Source: state.Mesh, MeshID: p.opts["id"]}}, nil
 	case "unreadable":
-		return []Event{Unreadable{Key: p.word(0)}}, nil
+		return []state.Event{state.Unreadable{Key: p.word(0)}}, nil
 	case "poll": // mail was read to its end; "poll again" is a further round
-		return []Event{Looked{Source: Mail, Cursor: &Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.now}}, Polled{Again: p.has("again")}}, nil
+		return []state.Event{state.Looked{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.Now}}, state.Polled{Again: p.has("again")}}, nil
 	case "blind": // mail could not be read
-		return []Event{LookFailed{Source: Mail}, Polled{Again: p.has("again")}}, nil
+		return []state.Event{state.LookFailed{Source: state.Mail}, state.Polled{Again: p.has("again")}}, nil
 	case "transition":
-		return []Event{Ordered{To: Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
+		return []state.Event{state.Ordered{To: state.Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
 	case "halt", "go":
-		return []Event{Switched{On: p.verb == "halt", Mesh: p.has("mesh"), Reason: p.opts["text"]}}, nil
+		return []state.Event{state.Switched{On: p.verb == "halt", Mesh: p.has("mesh"), Reason: p.opts["text"]}}, nil
 	case "flagged":
-		return []Event{Flagged{Mailbox: "box", Validity: 7, UIDs: []uint32{uint32(atoi(p.word(0)))}}}, nil
+		return []state.Event{state.Flagged{Mailbox: "box", Validity: 7, UIDs: []uint32{uint32(atoi(p.word(0)))}}}, nil
 	case "acked":
-		return []Event{MeshAcked{IDs: p.words}}, nil
+		return []state.Event{state.MeshAcked{IDs: p.words}}, nil
 	case "uninstall", "install":
-		return []Event{Unscheduled{Removed: p.verb == "uninstall"}}, nil
+		return []state.Event{state.Unscheduled{Removed: p.verb == "uninstall"}}, nil
 	case "crontab":
-		return []Event{Scheduled{Line: p.opts["text"], Binary: "/bin/asl", Reason: p.opts["error"]}}, nil
+		return []state.Event{state.Scheduled{Line: p.opts["text"], Binary: "/bin/asl", Reason: p.opts["error"]}}, nil
 	case "recovered":
-		return []Event{Recovered{Reason: p.opts["text"]}}, nil
+		return []state.Event{state.Recovered{Reason: p.opts["text"]}}, nil
 	case "credential":
 		if p.word(1) == "works" {
-			return []Event{CredentialWorked{Name: p.word(0), Reading: p.has("reading")}}, nil
+			return []state.Event{state.CredentialWorked{Name: p.word(0), Reading: p.has("reading")}}, nil
 		}
-		return []Event{CredentialFailed{Name: p.word(0), Reason: p.opts["text"]}}, nil
+		return []state.Event{state.CredentialFailed{Name: p.word(0), Reason: p.opts["text"]}}, nil
 	case "relay":
-		return []Event{RelayAsked{Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), Text: p.opts["text"], MeshID: p.opts["id"]}}, nil
+		return []state.Event{state.RelayAsked{Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), Text: p.opts["text"], MeshID: p.opts["id"]}}, nil
 	case "online":
-		return []Event{Online{Handles: p.words}}, nil
+		return []state.Event{state.Online{Handles: p.words}}, nil
 	case "sending", "sent", "failed":
 		return st.sending(p)
 	case "claim", "start", "end", "reap":
 		return st.turning(p)
 	case "pull":
-		return []Event{Claimed{Pull: true}}, nil
+		return []state.Event{state.Claimed{Pull: true}}, nil
 	case "ask", "post", "submit", "sleep", "remember", "suspend", "giveback":
 		return st.inside(p)
 	case "report":
-		return []Event{Reported{
+		return []state.Event{state.Reported{
 			Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), ToolCallID: st.id(p.opts["to"]),
 			Payload: "messages/" + p.word(0), MeshID: p.opts["id"],
 		}}, nil
 	case "stop":
-		return []Event{Stopped{Reason: p.opts["text"]}}, nil
+		return []state.Event{state.Stopped{Reason: p.opts["text"]}}, nil
 	case "control":
 		arrived, err := st.arrival(phrase{verb: "mail", words: p.words, opts: p.opts})
 		if err != nil {
 			return nil, err
 		}
-		return []Event{Controlled{Arrived: arrived[0].(Arrived), Control: p.word(1)}}, nil
+		return []state.Event{state.Controlled{Arrived: arrived[0].(state.Arrived), Control: p.word(1)}}, nil
 	case "reset":
-		return []Event{Resetted{Note: p.opts["text"], Origin: "op"}}, nil
+		return []state.Event{state.Resetted{Note: p.opts["text"], Origin: "op"}}, nil
 	case "spent":
 		return st.spending(p)
 	case "credit":
 		amount, err := money(p.word(0))
-		return []Event{Credited{Amount: amount, By: "op"}}, err
+		return []state.Event{state.Credited{Amount: amount, By: "op"}}, err
 	case "compact": // compact session=s1 through=1 "the summary"; without one it came to nothing
-		e := Compacted{Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
+		e := state.Compacted{Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
 		if e.Text != "" {
 			e.File = "messages/summary"
 		}
-		return []Event{e}, nil
+		return []state.Event{e}, nil
 	case "retry":
-		return []Event{Retried{Message: Message{Key: p.word(0), Source: Mail, From: st.p.Operator, Operator: true, At: st.now}}}, nil
+		return []state.Event{state.Retried{Message: state.Message{Key: p.word(0), Source: state.Mail, From: st.P.Operator, Operator: true, At: st.Now}}}, nil
 	case "drop":
-		return []Event{Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
+		return []state.Event{state.Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	}
 	return nil, fmt.Errorf("no such event: %q", p.verb)
 }
 
 // refusal: `refused k1 trust "no word"`; with unkept where quarantine/ is full.
-func (st *story) refusal(p phrase) Refused {
-	return Refused{
-		Key: p.word(0), Source: Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.now,
+func (st *Story) refusal(p phrase) state.Refused {
+	return state.Refused{
+		Key: p.word(0), Source: state.Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.Now,
 		Digest: p.opts["digest"], Unkept: p.has("unkept"), Ask: p.has("ask"),
 	}
 }
@@ -306,10 +310,10 @@ func (st *story) refusal(p phrase) Refused {
 // comes in by it, as a control with control=STOP; `token x1 m2 yes=m1` releases
 // m1 with it. Without the token it is refused; with proven it comes in at all
 // events.
-func (st *story) vouched(p phrase) (Event, error) {
+func (st *Story) vouched(p phrase) (state.Event, error) {
 	reply := phrase{verb: "mail", words: p.words[1:], opts: p.opts}
 	e, err := st.released(reply)
-	v := Vouched{Key: reply.word(0), Hash: HashToken(p.word(0)), UID: uint32(atoi(p.opts["uid"])), At: st.now, Then: e.Event}
+	v := state.Vouched{Key: reply.word(0), Hash: state.HashToken(p.word(0)), UID: uint32(atoi(p.opts["uid"])), At: st.Now, Then: e.Event}
 	v.Else = st.refusal(phrase{words: []string{v.Key, "trust"}, opts: map[string]string{"text": "no word"}})
 	if p.has("proven") {
 		v.Else = e.Event
@@ -322,57 +326,57 @@ func (st *story) vouched(p phrase) (Event, error) {
 
 // released: `release k1` as a mail of the operator, `release k1 as=mesh` of a
 // peer, `release k1 control=STOP`; same= recognises its bytes.
-func (st *story) released(p phrase) (Released, error) {
-	e := Released{Key: p.word(0), Reason: p.opts["text"], Same: p.opts["same"]}
+func (st *Story) released(p phrase) (state.Released, error) {
+	e := state.Released{Key: p.word(0), Reason: p.opts["text"], Same: p.opts["same"]}
 	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["as"], "mail"), words: p.words, opts: p.opts})
 	if err != nil {
 		return e, err
 	}
 	e.Event = arrived[0]
 	if control := p.opts["control"]; control != "" {
-		e.Event = Controlled{Arrived: arrived[0].(Arrived), Control: control}
+		e.Event = state.Controlled{Arrived: arrived[0].(state.Arrived), Control: control}
 	}
 	return e, nil
 }
 
 // arrival: `mail m1`, `mesh q1 from=dorlange3120`, `tell c1`; at=09:29:10 is the
 // time of the item, uid= and id= what its server is to be told about.
-func (st *story) arrival(p phrase) ([]Event, error) {
-	at := st.now
+func (st *Story) arrival(p phrase) ([]state.Event, error) {
+	at := st.Now
 	if s, ok := p.opts["at"]; ok {
 		var err error
 		if at, err = st.clock(s); err != nil {
 			return nil, err
 		}
 	}
-	e := Arrived{
-		Message: Message{Key: p.word(0), At: at, Payload: "messages/" + p.word(0)},
+	e := state.Arrived{
+		Message: state.Message{Key: p.word(0), At: at, Payload: "messages/" + p.word(0)},
 		Digest:  p.opts["digest"], UID: uint32(atoi(p.opts["uid"])), MeshID: p.opts["id"],
 	}
 	switch p.verb {
 	case "mail":
-		e.Message.Source, e.Message.From, e.Message.Operator = Mail, st.p.Operator, true
-		e.Thread = Thread{Subject: "re " + p.word(0), MessageID: "<" + p.word(0) + "@example.com>"}
+		e.Message.Source, e.Message.From, e.Message.Operator = state.Mail, st.P.Operator, true
+		e.Thread = state.Thread{Subject: "re " + p.word(0), MessageID: "<" + p.word(0) + "@example.com>"}
 	case "mesh":
-		e.Message.Source, e.Message.From, e.Message.Kind = Mesh, cmp.Or(p.opts["from"], "dorlange3120"), "message"
+		e.Message.Source, e.Message.From, e.Message.Kind = state.Mesh, cmp.Or(p.opts["from"], "dorlange3120"), "message"
 	case "tell":
-		e.Message.Source, e.Message.From, e.Message.Operator = CLI, "op", true
+		e.Message.Source, e.Message.From, e.Message.Operator = state.CLI, "op", true
 	}
-	return []Event{e}, nil
+	return []state.Event{e}, nil
 }
 
 // sending: `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
 // `failed ack.1 unknown`, `failed ack.1 after=2m`, `failed ack.1 refused`.
-func (st *story) sending(p phrase) ([]Event, error) {
+func (st *Story) sending(p phrase) ([]state.Event, error) {
 	id := st.id(p.word(0))
 	switch p.verb {
 	case "sending":
-		return []Event{Sending{ID: id}}, nil
+		return []state.Event{state.Sending{ID: id}}, nil
 	case "sent":
-		return []Event{Sent{ID: id}}, nil
+		return []state.Event{state.Sent{ID: id}}, nil
 	}
 	after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
-	return []Event{SendFailed{
+	return []state.Event{state.SendFailed{
 		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Refused: p.has("refused"),
 		Reason: p.opts["text"], RetryAfter: after,
 	}}, err
@@ -381,8 +385,8 @@ func (st *story) sending(p phrase) ([]Event, error) {
 // turning: `claim`, `start`, `end success`, `reap`, of the turn at the head
 // unless turn= and epoch= name another. A reply goes to the message's sender;
 // to=nobody makes none.
-func (st *story) turning(p phrase) ([]Event, error) {
-	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
+func (st *Story) turning(p phrase) ([]state.Event, error) {
+	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
 	if name, ok := p.opts["turn"]; ok {
 		turn = st.id(name)
 	}
@@ -391,34 +395,34 @@ func (st *story) turning(p phrase) ([]Event, error) {
 	}
 	switch p.verb {
 	case "claim":
-		return []Event{Claimed{}}, nil
+		return []state.Event{state.Claimed{}}, nil
 	case "start":
-		return []Event{Started{TurnID: turn, Epoch: epoch}}, nil
+		return []state.Event{state.Started{TurnID: turn, Epoch: epoch}}, nil
 	case "reap":
-		return []Event{Reaped{TurnID: turn, Epoch: epoch, Reason: p.opts["text"]}}, nil
+		return []state.Event{state.Reaped{TurnID: turn, Epoch: epoch, Reason: p.opts["text"]}}, nil
 	}
 	box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
-	e := Ended{TurnID: turn, Epoch: epoch, Outcome: Outcome(p.word(0)), Reason: p.opts["text"], OutputBox: box, Deliverable: "answer.md"}
+	e := state.Ended{TurnID: turn, Epoch: epoch, Outcome: state.Outcome(p.word(0)), Reason: p.opts["text"], OutputBox: box, Deliverable: "answer.md"}
 	if id := p.opts["session"]; id != "" {
-		e.Session = Session{Runner: "claude", ID: id}
+		e.Session = state.Session{Runner: "claude", ID: id}
 	}
-	msg, _ := st.s.Find(st.s.Turn.Key)
+	msg, _ := st.S.Find(st.S.Turn.Key)
 	switch {
-	case p.opts["to"] == "nobody" || msg.Source == CLI:
-	case msg.Source == Mesh:
-		e.Reply = &Effect{ID: "reply." + turn, Kind: Reply, Channel: ByMesh, To: msg.From, TurnID: turn, File: "outbox/reply"}
+	case p.opts["to"] == "nobody" || msg.Source == state.CLI:
+	case msg.Source == state.Mesh:
+		e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.ByMesh, To: msg.From, TurnID: turn, File: "outbox/reply"}
 	default:
-		e.Reply = &Effect{ID: "reply." + turn, Kind: Reply, Channel: ByMail, To: msg.From, TurnID: turn, File: "outbox/reply"}
+		e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.ByMail, To: msg.From, TurnID: turn, File: "outbox/reply"}
 	}
-	return []Event{e}, nil
+	return []state.Event{e}, nil
 }
 
 // inside: what the agent does from inside its turn, or its runner for it:
 // `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
 // `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
 // `giveback forget`. turn= and epoch= name another turn.
-func (st *story) inside(p phrase) ([]Event, error) {
-	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
+func (st *Story) inside(p phrase) ([]state.Event, error) {
+	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
 	if name, ok := p.opts["turn"]; ok {
 		turn = st.id(name)
 	}
@@ -429,51 +433,51 @@ func (st *story) inside(p phrase) ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := Effect{Channel: ByMesh, To: p.word(0), Text: p.opts["text"], TurnID: turn}
+	e := state.Effect{Channel: state.ByMesh, To: p.word(0), Text: p.opts["text"], TurnID: turn}
 	switch p.verb {
 	case "ask":
-		e.Kind = Question
-		return []Event{Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: span}}, nil
+		e.Kind = state.Question
+		return []state.Event{state.Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: span}}, nil
 	case "post":
-		e.Kind = Post
-		return []Event{Posted{TurnID: turn, Epoch: epoch, Effect: e}}, nil
+		e.Kind = state.Post
+		return []state.Event{state.Posted{TurnID: turn, Epoch: epoch, Effect: e}}, nil
 	case "submit":
-		return []Event{Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt"}}, nil
+		return []state.Event{state.Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt"}}, nil
 	case "remember":
-		return []Event{Remembered{TurnID: turn, Epoch: epoch, Text: p.opts["text"]}}, nil
+		return []state.Event{state.Remembered{TurnID: turn, Epoch: epoch, Text: p.opts["text"]}}, nil
 	case "sleep":
-		return []Event{Slept{TurnID: turn, Epoch: epoch, For: span}}, nil
+		return []state.Event{state.Slept{TurnID: turn, Epoch: epoch, For: span}}, nil
 	case "suspend":
 		box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
-		return []Event{Suspended{TurnID: turn, Epoch: epoch, Box: box, Session: Session{Runner: "claude", ID: "s1"}}}, nil
+		return []state.Event{state.Suspended{TurnID: turn, Epoch: epoch, Box: box, Session: state.Session{Runner: "claude", ID: "s1"}}}, nil
 	default:
-		return []Event{GivenBack{TurnID: turn, Epoch: epoch, Reason: p.opts["text"], Wait: span, Forget: p.has("forget")}}, nil
+		return []state.Event{state.GivenBack{TurnID: turn, Epoch: epoch, Reason: p.opts["text"], Wait: span, Forget: p.has("forget")}}, nil
 	}
 }
 
 // spending: `spent 0.30 id=c1 model=gpt-4o basis=dearest input=1000`, of the
 // turn at the head unless turn= names another.
-func (st *story) spending(p phrase) ([]Event, error) {
+func (st *Story) spending(p phrase) ([]state.Event, error) {
 	cost, err := money(p.word(0))
-	turn, epoch := st.s.Turn.TurnID, st.s.Turn.Epoch
+	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
 	if name, ok := p.opts["turn"]; ok {
 		turn = st.id(name)
 	}
-	msg, _ := st.s.Find(st.s.Turn.Key)
-	e := Spent{TurnID: turn, Epoch: epoch, From: cmp.Or(p.opts["from"], msg.From), Spending: Spending{
-		ID: p.opts["id"], Model: p.opts["model"], Cost: cost, Basis: cmp.Or(p.opts["basis"], BasisTable),
-		Tokens: Tokens{Input: int64(atoi(p.opts["input"]))},
+	msg, _ := st.S.Find(st.S.Turn.Key)
+	e := state.Spent{TurnID: turn, Epoch: epoch, From: cmp.Or(p.opts["from"], msg.From), Spending: state.Spending{
+		ID: p.opts["id"], Model: p.opts["model"], Cost: cost, Basis: cmp.Or(p.opts["basis"], state.BasisTable),
+		Tokens: state.Tokens{Input: int64(atoi(p.opts["input"]))},
 	}}
 	if session, ok := p.opts["session"]; ok {
-		e.Meter = Meter{Session: session, Tokens: e.Spending.Tokens}
+		e.Meter = state.Meter{Session: session, Tokens: e.Spending.Tokens}
 	}
-	return []Event{e}, err
+	return []state.Event{e}, err
 }
 
 // money reads dollars, negative ones too.
-func money(s string) (Micros, error) {
+func money(s string) (state.Micros, error) {
 	usd, err := strconv.ParseFloat(s, 64)
-	return Micros(math.Round(usd * float64(Dollar))), err
+	return state.Micros(math.Round(usd * float64(state.Dollar))), err
 }
 
 func atoi(s string) int {
@@ -482,7 +486,7 @@ func atoi(s string) int {
 }
 
 // id finds the random id that is told under this name; a reply's holds its turn's.
-func (st *story) id(name string) string {
+func (st *Story) id(name string) string {
 	if turn, ok := strings.CutPrefix(name, "reply."); ok {
 		return "reply." + st.id(turn)
 	}
@@ -495,25 +499,25 @@ func (st *story) id(name string) string {
 }
 
 // name gives every new random id of the step its number.
-func (st *story) name() {
+func (st *Story) Name() {
 	number := func(id, kind string) {
 		if _, known := st.names[id]; !known && id != "" {
 			st.count[kind]++
 			st.names[id] = kind + strconv.Itoa(st.count[kind])
 		}
 	}
-	for _, l := range st.s.Lines {
-		if l.Kind == LineTurn && l.What == "dispatched" {
+	for _, l := range st.S.Lines {
+		if l.Kind == state.LineTurn && l.What == "dispatched" {
 			number(l.TurnID, "t")
 		}
-		if l.Kind == LineEffect && l.Effect.Kind != Reply && l.Effect.Kind != Challenge {
+		if l.Kind == state.LineEffect && l.Effect.Kind != state.Reply && l.Effect.Kind != state.Challenge {
 			number(l.ID, string(l.Effect.Kind)+".")
 		}
 	}
 }
 
 // say makes text without random ids.
-func (st *story) say(format string, args ...any) string {
+func (st *Story) say(format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
 	for _, id := range slices.Sorted(maps.Keys(st.names)) {
 		text = strings.ReplaceAll(text, id, st.names[id])
@@ -522,12 +526,12 @@ func (st *story) say(format string, args ...any) string {
 }
 
 // at tells a time, with the date where it is another day's.
-func (st *story) at(t time.Time) string {
+func (st *Story) at(t time.Time) string {
 	layout := "15:04"
 	if t.Second() != 0 {
 		layout = "15:04:05"
 	}
-	if t.Format(time.DateOnly) != st.now.Format(time.DateOnly) {
+	if t.Format(time.DateOnly) != st.Now.Format(time.DateOnly) {
 		layout = "2006-01-02 " + layout
 	}
 	return t.Format(layout)
@@ -541,13 +545,13 @@ func span(d time.Duration) string {
 }
 
 // show tells the state after a step.
-func (st *story) show() {
-	s := st.s
-	facts := []string{string(s.Phase), "every " + span(s.Interval(st.p))}
+func (st *Story) show() {
+	s := st.S
+	facts := []string{string(s.Phase), "every " + span(s.Interval(st.P))}
 	if !s.NextDue.IsZero() {
 		facts = append(facts, "next "+st.at(s.NextDue))
 	}
-	if deadline, ok := s.Deadline(st.p); ok {
+	if deadline, ok := s.Deadline(st.P); ok {
 		facts = append(facts, "silence ends it at "+st.at(deadline))
 	}
 	if s.HaltedHere {
@@ -556,17 +560,17 @@ func (st *story) show() {
 	if s.HaltedMesh {
 		facts = append(facts, "HALT on the mesh")
 	}
-	if s.Turn.Status != HeadIdle {
+	if s.Turn.Status != state.HeadIdle {
 		facts = append(facts, fmt.Sprintf("%s %s epoch %d", s.Turn.TurnID, s.Turn.Status, s.Turn.Epoch))
 	}
 	if s.Turn.Stop != "" {
 		facts = append(facts, "to stop: "+s.Turn.Stop)
 	}
-	if st.now.Before(s.CooldownUntil) {
+	if st.Now.Before(s.CooldownUntil) {
 		facts = append(facts, "cooling down until "+st.at(s.CooldownUntil))
 	}
-	if left, limited := s.Left(st.p, st.now); limited {
-		facts = append(facts, fmt.Sprintf("%s with %v left", s.Tier(st.p, st.now), left))
+	if left, limited := s.Left(st.P, st.Now); limited {
+		facts = append(facts, fmt.Sprintf("%s with %v left", s.Tier(st.P, st.Now), left))
 	}
 	fmt.Fprintf(&st.out, "=> %s\n", st.say("%s", strings.Join(facts, ", ")))
 	for _, l := range s.Lines {
@@ -582,14 +586,14 @@ func (st *story) show() {
 }
 
 // spent tells the totals.
-func (st *story) spent() []string {
-	p := st.s.Purse
+func (st *Story) spent() []string {
+	p := st.S.Purse
 	if p.Total == 0 && p.Granted == 0 {
 		return nil
 	}
-	today, month := st.s.SpentOn(st.p, st.now)
+	today, month := st.S.SpentOn(st.P, st.Now)
 	rows := []string{fmt.Sprintf("%v today, %v this month, %v in all", today, month, p.Total)}
-	for _, m := range st.s.Inbox {
+	for _, m := range st.S.Inbox {
 		if m.Cost > 0 {
 			rows = append(rows, fmt.Sprintf("%v on %s", m.Cost, m.Key))
 		}
@@ -604,7 +608,7 @@ func (st *story) spent() []string {
 }
 
 // showChanged tells a list where it differs from what was told before.
-func (st *story) showChanged(what string, items []string) {
+func (st *Story) showChanged(what string, items []string) {
 	text := strings.Join(items, "\n             ")
 	if text == st.shown[what] {
 		return
@@ -613,9 +617,9 @@ func (st *story) showChanged(what string, items []string) {
 	fmt.Fprintf(&st.out, "    %-8s %s\n", what+":", st.say("%s", cmp.Or(text, "nothing")))
 }
 
-func (st *story) inbox() []string {
+func (st *Story) inbox() []string {
 	var rows []string
-	for _, m := range st.s.Inbox {
+	for _, m := range st.S.Inbox {
 		row := fmt.Sprintf("%s %s", m.Key, m.Status)
 		if !m.NextRetryAt.IsZero() {
 			row += " until " + st.at(m.NextRetryAt)
@@ -631,15 +635,15 @@ func (st *story) inbox() []string {
 	return rows
 }
 
-func (st *story) outbox() []string {
-	due := st.s.DueEffects(st.now)
+func (st *Story) outbox() []string {
+	due := st.S.DueEffects(st.Now)
 	var rows []string
-	for _, e := range st.s.Outbox {
+	for _, e := range st.S.Outbox {
 		row := fmt.Sprintf("%s to %s", e.ID, e.To)
-		if slices.ContainsFunc(due, func(d Effect) bool { return d.ID == e.ID }) {
+		if slices.ContainsFunc(due, func(d state.Effect) bool { return d.ID == e.ID }) {
 			row += ", due"
 		}
-		if !e.NotBefore.IsZero() && e.NotBefore.After(st.now) {
+		if !e.NotBefore.IsZero() && e.NotBefore.After(st.Now) {
 			row += ", not before " + st.at(e.NotBefore)
 		}
 		if !e.Expires.IsZero() {
@@ -660,24 +664,24 @@ func (st *story) outbox() []string {
 }
 
 // owed is what servers and files are to be told.
-func (st *story) owed() []string {
+func (st *Story) owed() []string {
 	var owed []string
-	if len(st.s.ToFlag.UIDs) > 0 {
-		owed = append(owed, fmt.Sprintf(`\Seen %v`, st.s.ToFlag.UIDs))
+	if len(st.S.ToFlag.UIDs) > 0 {
+		owed = append(owed, fmt.Sprintf(`\Seen %v`, st.S.ToFlag.UIDs))
 	}
-	if len(st.s.ToAck) > 0 {
-		owed = append(owed, fmt.Sprintf("mesh ack %v", st.s.ToAck))
+	if len(st.S.ToAck) > 0 {
+		owed = append(owed, fmt.Sprintf("mesh ack %v", st.S.ToAck))
 	}
-	if st.s.Schedule.Removed {
+	if st.S.Schedule.Removed {
 		owed = append(owed, "no crontab line")
 	}
 	return owed
 }
 
 // waits tells what a turn has asked, its session, and whether the agent sleeps.
-func (st *story) waits() []string {
+func (st *Story) waits() []string {
 	var rows []string
-	for _, w := range st.s.Turn.Waiting {
+	for _, w := range st.S.Turn.Waiting {
 		row := fmt.Sprintf("%s of %s", w.ID, w.To)
 		switch {
 		case w.Report != "":
@@ -685,47 +689,47 @@ func (st *story) waits() []string {
 		case w.Missed != "":
 			row += ", " + w.Missed
 		default:
-			row += ", until " + st.at(st.s.Turn.ResumeBy)
+			row += ", until " + st.at(st.S.Turn.ResumeBy)
 		}
 		rows = append(rows, row)
 	}
-	if id := st.s.Session.ID; id != "" {
+	if id := st.S.Session.ID; id != "" {
 		row := "session " + id
-		if vain := st.s.Session.Vain; vain > 0 {
+		if vain := st.S.Session.Vain; vain > 0 {
 			row += fmt.Sprintf(", %d summaries in vain", vain)
 		}
 		rows = append(rows, row)
 	}
-	if through := st.s.Compacted.Through; through > 0 {
+	if through := st.S.Compacted.Through; through > 0 {
 		rows = append(rows, fmt.Sprintf("a summary through epoch %d", through))
 	}
-	if !st.s.SleepUntil.IsZero() {
-		rows = append(rows, "sleeps until "+st.at(st.s.SleepUntil))
+	if !st.S.SleepUntil.IsZero() {
+		rows = append(rows, "sleeps until "+st.at(st.S.SleepUntil))
 	}
 	return rows
 }
 
-func (st *story) quarantine() []string {
+func (st *Story) quarantine() []string {
 	var rows []string
-	if n := st.s.Quarantined; n > 0 {
+	if n := st.S.Quarantined; n > 0 {
 		rows = append(rows, fmt.Sprintf("%d kept", n))
 	}
-	if n := st.s.Unkept; n > 0 {
+	if n := st.S.Unkept; n > 0 {
 		rows = append(rows, fmt.Sprintf("%d not kept", n))
 	}
-	for _, t := range st.s.Challenges {
+	for _, t := range st.S.Challenges {
 		rows = append(rows, fmt.Sprintf("%s asks about %s until %s", t.ID, t.Key, st.at(t.Until)))
 	}
-	if len(st.s.Unasked) > 0 {
-		rows = append(rows, "to be asked about: "+strings.Join(st.s.Unasked, " "))
+	if len(st.S.Unasked) > 0 {
+		rows = append(rows, "to be asked about: "+strings.Join(st.S.Unasked, " "))
 	}
 	return rows
 }
 
-func (st *story) failing() []string {
+func (st *Story) failing() []string {
 	var rows []string
-	for _, name := range slices.Sorted(maps.Keys(st.s.Credentials)) {
-		c := st.s.Credentials[name]
+	for _, name := range slices.Sorted(maps.Keys(st.S.Credentials)) {
+		c := st.S.Credentials[name]
 		row := fmt.Sprintf("%s, failure %d since %s", name, c.Failures, st.at(c.Since))
 		if c.Keymaster.Sent {
 			row += ", keymaster told"
@@ -739,17 +743,17 @@ func (st *story) failing() []string {
 }
 
 // line tells a history line.
-func (st *story) line(l Line) string {
+func (st *Story) line(l state.Line) string {
 	reason := ""
 	if l.Reason != "" {
 		reason = ": " + l.Reason
 	}
 	switch l.Kind {
-	case LineTransition:
+	case state.LineTransition:
 		return fmt.Sprintf("%s → %s%s", l.Old, l.New, reason)
-	case LineMessage:
+	case state.LineMessage:
 		return fmt.Sprintf("message %s from %s", l.Key, l.From)
-	case LineEffect:
+	case state.LineEffect:
 		text := l.Effect.Text
 		if text != "" {
 			text = fmt.Sprintf(": %q", text)
@@ -758,25 +762,25 @@ func (st *story) line(l Line) string {
 			text = fmt.Sprintf(", subject %q%s", subject, text)
 		}
 		return fmt.Sprintf("%s %s for %s by %s%s", l.ID, l.What, l.Effect.To, l.Effect.Channel, text)
-	case LineDelivery:
+	case state.LineDelivery:
 		return fmt.Sprintf("%s %s%s", l.ID, l.What, reason)
-	case LineTurn:
+	case state.LineTurn:
 		return strings.TrimSpace(fmt.Sprintf("turn %s epoch %d %s %s", l.TurnID, l.Epoch, l.What, l.Key)) + reason
-	case LineSpend:
+	case state.LineSpend:
 		return fmt.Sprintf("spend %s %v of %s for %s by %s, on %s%s", l.Spending.ID, l.Spending.Cost, l.TurnID, l.From, l.Spending.Basis, l.Day, reason)
-	case LineCredit:
+	case state.LineCredit:
 		return fmt.Sprintf("credit %s %v", l.What, l.Amount)
-	case LineTier:
+	case state.LineTier:
 		return fmt.Sprintf("tier %s → %s%s", l.From, l.What, reason)
-	case LineMemory:
+	case state.LineMemory:
 		return fmt.Sprintf("memory of turn %s epoch %d: %q", l.TurnID, l.Epoch, l.Text)
-	case LineCompaction:
+	case state.LineCompaction:
 		text := ""
 		if l.Text != "" {
 			text = fmt.Sprintf(" through epoch %d: %q", l.Epoch, l.Text)
 		}
 		return "compaction " + l.What + text + reason
-	case LineTask:
+	case state.LineTask:
 		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
 	}
 	words := []string{string(l.Kind)}
@@ -785,7 +789,7 @@ func (st *story) line(l Line) string {
 		to = "to " + l.To
 	}
 	id := ""
-	if l.Kind == LineChallenge {
+	if l.Kind == state.LineChallenge {
 		id = l.ID
 	}
 	for _, w := range []string{id, l.Key, l.From, to, l.Gate, l.What, l.Request, l.Response} {
@@ -796,14 +800,14 @@ func (st *story) line(l Line) string {
 	return strings.Join(words, " ") + reason
 }
 
-func sameState(t *testing.T, got, want State) {
+func SameState(t *testing.T, got, want state.State) {
 	t.Helper()
-	if g, w := asJSON(t, got), asJSON(t, want); g != w {
+	if g, w := JSON(t, got), JSON(t, want); g != w {
 		t.Errorf("state is\n%s\nwant\n%s", g, w)
 	}
 }
 
-func asJSON(t *testing.T, v any) string {
+func JSON(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -812,8 +816,8 @@ func asJSON(t *testing.T, v any) string {
 	return string(data)
 }
 
-// badStates is what may be found in place of a state file.
-var badStates = map[string]string{
+// BadStates is what may be found in place of a state file.
+var BadStates = map[string]string{
 	"empty":           "",
 	"truncated":       `{"version":1,"serial":7,"agent":"goul`,
 	"zeros":           strings.Repeat("\x00", 512),

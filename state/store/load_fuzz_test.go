@@ -1,4 +1,4 @@
-package state
+package store
 
 import (
 	"bytes"
@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
 )
 
 // FuzzLoad finds anything at all as the state, its copy and the history. The
@@ -22,7 +25,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(nil), []byte(nil), history[:len(history)-20])
 	f.Add(bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1), prev, history)
 	f.Add(good, prev, append(bytes.Clone(history), "\n\n{}\nnull\n[1]\n{\"serial\":18446744073709551615}\n"...))
-	for _, content := range badStates {
+	for _, content := range statetest.BadStates {
 		f.Add([]byte(content), []byte(content), []byte(content))
 	}
 	f.Fuzz(func(t *testing.T, current, prev, history []byte) {
@@ -101,12 +104,12 @@ func someFiles(f *testing.F) (current, prev, history []byte) {
 // commitLook commits one look that found nothing.
 func commitLook(st *Store) error {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	_, err := st.Commit(context.Background(), now, func(s State, why Recovery) (State, error) {
-		var events []Event
+	_, err := st.Commit(context.Background(), now, func(s state.State, why Recovery) (state.State, error) {
+		var events []state.Event
 		if why != "" {
-			events = append(events, Recovered{Reason: string(why)})
+			events = append(events, state.Recovered{Reason: string(why)})
 		}
-		return Step(s, append(events, Polled{}), testPolicy(), now), nil
+		return state.Step(s, append(events, state.Polled{}), statetest.Policy(), now), nil
 	})
 	return err
 }

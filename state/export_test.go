@@ -1,0 +1,29 @@
+package state
+
+import "time"
+
+// What the tests of package state_test see of the machine besides its exported
+// names. They are outside the package, since package statetest imports it.
+
+const (
+	CountedKept     = countedKept
+	DaysKept        = daysKept
+	LongestBackoff  = longestBackoff
+	LongestDeferral = longestDeferral
+	LongestPatience = longestPatience
+	LongestSleep    = longestSleep
+	MailsAnHour     = mailsAnHour
+	MonthsKept      = monthsKept
+	MostRejections  = mostRejections
+	SeenFor         = seenFor
+	TokenLife       = tokenLife
+	UnpricedKept    = unpricedKept
+)
+
+// HasWork reports whether a machine in state s has work.
+func HasWork(s State, p Policy, now time.Time) bool {
+	return (&machine{State: s, policy: p, now: now}).hasWork()
+}
+
+// CredentialOf returns the credential that a channel needs.
+func CredentialOf(c Channel) string { return c.credential() }

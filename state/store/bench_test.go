@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
+)
+
+var benchNow = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+
+// plainPoll is what a poll that found nothing tells the machine.
+func plainPoll() []state.Event {
+	return []state.Event{
+		state.Looked{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 42, Complete: benchNow}},
+		state.Looked{Source: state.Mesh}, state.NudgeFiles{}, state.Polled{},
+	}
+}
+
+// waiting is an agent in whose inbox n messages wait.
+func waiting(n int) state.State {
+	var events []state.Event
+	for i := range n {
+		key := fmt.Sprintf("mail:0123456789abcdef.7.%d", i)
+		events = append(events, state.Arrived{
+			Message: state.Message{Key: key, Source: state.Mail, From: "op@example.com", Operator: true, At: benchNow, Payload: PayloadName(MessagesDir, key, ".eml")},
+			Digest:  hashHex(key),
+		})
+	}
+	return state.Step(state.New("goulard3120", "seed"), append(events, state.Polled{}), statetest.Policy(), benchNow)
+}
+
+// sizes are numbers of messages that wait: an empty state, an ordinary one, and
+// the most there may be.
+var sizes = []int{0, 6, 1000}
+
+func BenchmarkStepPlainPoll(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			s, events, p := waiting(n), plainPoll(), statetest.Policy()
+			b.ReportAllocs()
+			for b.Loop() {
+				state.Step(s, events, p, benchNow)
+			}
+		})
+	}
+}
+
+func commit(b *testing.B, st *Store, change func(state.State) state.State) {
+	b.Helper()
+	_, err := st.Commit(context.Background(), benchNow, func(s state.State, _ Recovery) (state.State, error) { return change(s), nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkCommit(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			st := &Store{Dir: filepath.Join(b.TempDir(), "agent"), Agent: "goulard3120"}
+			commit(b, st, func(state.State) state.State { return waiting(n) })
+			events, p := plainPoll(), statetest.Policy()
+			for b.Loop() {
+				commit(b, st, func(s state.State) state.State { return state.Step(s, events, p, benchNow) })
+			}
+		})
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			st := &Store{Dir: filepath.Join(b.TempDir(), "agent"), Agent: "goulard3120"}
+			commit(b, st, func(state.State) state.State { return waiting(n) })
+			commit(b, st, func(s state.State) state.State { return state.Step(s, plainPoll(), statetest.Policy(), benchNow) })
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := st.Read(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
