@@ -163,7 +163,7 @@ func TestWrongConfig(t *testing.T) {
 		{"callsign for handle", "[agent]\nhandle = \"@goulard\"\n", `:2: agent.handle: "@goulard" is no handle`, ""},
 		{"long handle", "[agent]\nhandle = \"" + strings.Repeat("a", 33) + "\"\n", `:2: agent.handle: `, ""},
 		{"handle that climbs", "[agent]\nhandle = \"../x\"\n", `:2: agent.handle: `, ""},
-		{"interval cron cannot say", turn + "[timing]\nidle_interval = \"45m\"\n", `:7: timing.idle_interval: interval 45m0s cannot be a crontab line: use 1, 2, `, ""},
+		{"interval cron cannot say", turn + "[timing]\nidle_interval = \"45m\"\n", `:7: timing.idle_interval: interval 45m0s does not fit a crontab line: use 1, 2, `, ""},
 		{"no operator", strings.Replace(mailWith(""), "\"you@example.com\"", "", 1), `:3: agent.operator: is missing`, ""},
 		{"operator no address", strings.Replace(mailWith(""), "you@example.com", "you", 1), `:3: agent.operator: "you" is no mail address`, ""},
 		{"operator is the agent", strings.Replace(mailWith(""), "you@example.com", "Agent@gmail.com", 1), `:3: agent.operator: .* is the agent's own address`, ""},

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// keepBackups is how many backups stay, the latest.
+// keepBackups is the number of backups that are kept.
 const keepBackups = 20
 
-// anyAgentLine is the line of any agent.
+// anyAgentLine matches the line of any agent.
 var anyAgentLine = regexp.MustCompile(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-z0-9-]+[ \t\r]*$\n?`)
 
-// backUp saves table to a 0600 file in the backup folder, fsynced, and returns
-// its path. An empty table needs no backup, and has none.
+// backUp saves table to an fsynced file with mode 0600 in the backup folder, and
+// returns its path. It returns "" for an empty table and saves nothing.
 //
-// The file is named by a hash of the lines that are no agent's. An agent's own
-// comings and goings therefore write the same file over and over, and a
-// backup of the user's own lines stays until they have changed 20 times: a
-// table that a broken crontab mangled does not push out the last good one.
+// The name of the file is a hash of the lines that do not belong to an agent.
+// Changes of an agent's line therefore overwrite the same file, and a backup
+// stays until the user's own lines have changed 20 times. A table that a broken
+// crontab mangled does not replace the last good one.
 func (t Table) backUp(table []byte) (string, error) {
 	if err := os.MkdirAll(t.Backup, 0o700); err != nil {
 		return "", err
@@ -40,14 +40,14 @@ func (t Table) backUp(table []byte) (string, error) {
 	return path, nil
 }
 
-// writeFile puts data at path in one step: whoever looks finds the old file or
-// the new one, whole.
+// writeFile writes data to path atomically: a reader finds the whole old file or
+// the whole new one.
 func writeFile(path string, data []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".backup-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // gone already when all went well
+	defer os.Remove(file.Name()) // gone already after the rename
 	_, err = file.Write(data)
 	if err == nil {
 		err = file.Sync()
@@ -61,8 +61,8 @@ func writeFile(path string, data []byte) error {
 	return os.Rename(file.Name(), path)
 }
 
-// prune removes the oldest backups but for keepBackups. One that cannot be
-// removed stays: that is no reason to leave the crontab unwritten.
+// prune removes all but the newest keepBackups backups. A backup that cannot be
+// removed does not keep us from writing the crontab.
 func (t Table) prune() {
 	entries, err := os.ReadDir(t.Backup)
 	if err != nil {

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Change is what one edit of the table did, or would do.
+// Change describes what an edit of the table did, or would do.
 type Change struct {
 	Before, After []byte // the whole table
 	Wrote         bool   // the table was written, and After was read back
-	Line          string // the agent's line now; "" when it was removed
-	Backup        string // path of the copy of Before; "" if none was needed
+	Line          string // the agent's line; "" if it was removed
+	Backup        string // path of the backup of Before; "" if none was needed
 }
 
-// contextLines is how many unchanged lines Diff shows around a change.
+// contextLines is the number of unchanged lines that Diff shows around a change.
 const contextLines = 2
 
-// Diff returns the change in the manner of a unified diff, for people to read;
-// "" if nothing changes. Foreign lines near ours are shown as they are.
+// Diff returns the change as a unified diff for people to read, or "" if nothing
+// changes. It shows foreign lines near ours unmodified.
 func (c Change) Diff() string {
 	if bytes.Equal(c.Before, c.After) {
 		return ""
@@ -55,12 +55,11 @@ type diffLine struct {
 	text []byte
 }
 
-// diffLines pairs the lines that both tables have, in order. It is meant for
-// tables that differ in our lines alone; of others it gives a true diff too,
-// though not the shortest.
+// diffLines pairs the lines that both tables have, in order. The diff is correct
+// for any two tables, but the shortest one only if they differ in our lines alone.
 func diffLines(before, after []byte) []diffLine {
 	olds, news := slices.Collect(bytes.Lines(before)), slices.Collect(bytes.Lines(after))
-	ahead := make(map[string]int) // how often a line is still to come in before
+	ahead := make(map[string]int) // how often a line still follows in before
 	for _, line := range olds {
 		ahead[string(line)]++
 	}
@@ -84,8 +83,8 @@ func diffLines(before, after []byte) []diffLine {
 	return append(lines, added...)
 }
 
-// hunkEnd returns the end of the changes that begin at start, including
-// unchanged lines too few to be worth a hunk of their own.
+// hunkEnd returns the end of the changes that begin at start. Changes separated
+// by only a few unchanged lines belong to one hunk.
 func hunkEnd(lines []diffLine, start int) int {
 	if lines[start].sign == ' ' {
 		return start
@@ -99,7 +98,7 @@ func hunkEnd(lines []diffLine, start int) int {
 	return end
 }
 
-// linesBefore counts the lines that are in the old table and in the new one.
+// linesBefore counts how many of lines are in the old table and in the new one.
 func linesBefore(lines []diffLine) (old, now int) {
 	for _, line := range lines {
 		if line.sign != '+' {
@@ -112,8 +111,8 @@ func linesBefore(lines []diffLine) (old, now int) {
 	return old, now
 }
 
-// span is one side of a hunk's head: the number of its first line, and how
-// many there are. A side with no lines names the line before it.
+// span returns one side of a hunk's head: the number of its first line and the
+// number of lines. For a side without lines it is the number of the line before.
 func span(skipped, lines int) string {
 	if lines > 0 {
 		skipped++

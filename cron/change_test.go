@@ -29,8 +29,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// Whatever the tables, the kept and removed lines are the old table, and the
-// kept and added ones the new.
+// For any two tables, the kept and removed lines are the old table, and the kept
+// and added lines the new one.
 func FuzzDiff(f *testing.F) {
 	f.Add("a\nb\nc\n", "c\na\nb")
 	f.Add("", "x\nx\n")
@@ -45,7 +45,7 @@ func FuzzDiff(f *testing.F) {
 			}
 		}
 		if old.String() != before || now.String() != after {
-			t.Errorf("of %q and %q it makes %q and %q", before, after, old.String(), now.String())
+			t.Errorf("the diff of %q and %q has %q and %q", before, after, old.String(), now.String())
 		}
 		if got := (Change{Before: []byte(before), After: []byte(after)}).Diff(); (got == "") != (before == after) {
 			t.Errorf("Diff of %q and %q is %q", before, after, got)

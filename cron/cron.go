@@ -1,11 +1,12 @@
-// Package cron keeps one line per agent in the user's crontab (DESIGN 9).
+// Package cron keeps one line per agent in the user's crontab
+// (docs/design.md, "The crontab").
 //
-// It has two halves. The pure half ([Expr], [Next], [Job.Line], [Find], [Set]
-// and [Unset]) turns an interval into a line and edits the text of a table.
-// The other half, [Table], talks to crontab(1): it reads the table, writes it
-// under a lock shared by all agents of the user, reads it back, and puts the
-// old table back when the new one is not there.
+// It has two halves. The pure half ([Expr], [Job.Line], [Find], [Set] and
+// [Unset]) turns an interval into a line and edits the text of a table. The
+// other half, [Table], runs crontab(1). It reads the table, writes it under a
+// lock shared by all agents of the user, reads it back, and restores the old
+// table if the new one was not installed.
 //
-// One promise holds over both: whatever is not our line stays byte-identical
-// (DESIGN 13, promise 5).
+// One promise holds for both: every line that is not ours stays byte-identical
+// (docs/design.md, "Promises" 5).
 package cron

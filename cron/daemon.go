@@ -9,20 +9,21 @@ import (
 	"syscall"
 )
 
-// daemons are the names under which crons run.
+// daemons are the names of cron daemons.
 var daemons = []string{"cron", "crond", "fcron", "dcron", "anacron", "bcron-start", "cronie"}
 
-// pidFiles are where those that write one do.
+// pidFiles are the places where cron daemons write their process id.
 var pidFiles = []string{"/run/crond.pid", "/run/cron.pid", "/run/fcron.pid", "/var/run/crond.pid", "/var/run/cron.pid"}
 
-// Daemon looks for a running cron. known is false where it cannot be told:
-// there is no procfs, or it hides the processes of others.
+// Daemon returns the name and process id of a running cron daemon, or "" and 0.
+// proc is the root of procfs: "/proc". known is false if the answer is unknown,
+// because procfs is missing or hides the processes of other users.
 func Daemon(proc string) (name string, pid int, known bool) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
 		return "", 0, false
 	}
-	foreign := false // a process of somebody else was seen
+	foreign := false // a process of another user was seen
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -43,7 +44,7 @@ func Daemon(proc string) (name string, pid int, known bool) {
 			continue
 		}
 		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		// A process whose kind is hidden from us is believed to be what its file says.
+		// The process is hidden from us, so trust the pid file.
 		if err == nil && !foreign && pid > 1 && processExists(pid) {
 			return strings.TrimSuffix(filepath.Base(file), ".pid"), pid, true
 		}
@@ -51,14 +52,15 @@ func Daemon(proc string) (name string, pid int, known bool) {
 	return "", 0, foreign
 }
 
-// daemonName finds a cron in the arguments of a process, which end in NULs.
+// daemonName returns the name of a cron daemon in cmdline, or "". Each argument in
+// cmdline ends in a NUL.
 func daemonName(cmdline []byte) string {
 	argv := strings.Split(string(cmdline), "\x00")
 	name := filepath.Base(argv[0])
 	if name == "busybox" && len(argv) > 1 {
 		name = filepath.Base(argv[1])
 	}
-	// Some write their title over: "cron: running".
+	// Some daemons change their title: "cron: running".
 	name, _, _ = strings.Cut(name, ":")
 	name, _, _ = strings.Cut(name, " ")
 	if slices.Contains(daemons, strings.ToLower(name)) {

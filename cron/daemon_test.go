@@ -39,7 +39,7 @@ func TestDaemon(t *testing.T) {
 			name, pid, known := Daemon(proc)
 			if tt.hidden {
 				if known && pid == 0 {
-					t.Error("what is hidden was said to be missing")
+					t.Error("a hidden daemon was reported as missing")
 				}
 				return
 			}
@@ -49,6 +49,6 @@ func TestDaemon(t *testing.T) {
 		})
 	}
 	if _, _, known := Daemon(filepath.Join(t.TempDir(), "none")); known {
-		t.Error("without a procfs it was known")
+		t.Error("known is set without procfs")
 	}
 }

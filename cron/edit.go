@@ -2,18 +2,17 @@ package cron
 
 import "bytes"
 
-// tag ends the line of agent, and is what it is found by.
+// tag returns the text that ends the line of agent. The line is found by it.
 func tag(agent string) string { return " # agentstateloop " + agent }
 
-// Find returns the lines of table that are agent's, without their newlines:
-// ours to replace and remove. They are the jobs that end in
-// " # agentstateloop HANDLE", with that handle exactly.
+// Find returns the lines of agent in table, without their newlines. These are
+// the jobs that end in " # agentstateloop HANDLE", with exactly that handle.
 //
-//   - Blanks and a carriage return after the handle are overlooked: an editor
-//     may leave them, and the line is still ours to repair.
-//   - A job begins with a digit, "*" or "@", after blanks. So a line that was
-//     commented out is a comment of the user's, not our line: it is kept, and
-//     Set adds a new one. To be rid of the line for good there is uninstall.
+//   - Blanks and a carriage return after the handle are ignored. An editor may
+//     leave them, and we can repair the line.
+//   - A job begins with a digit, "*" or "@", after optional blanks. A line that
+//     was commented out is therefore a comment of the user: it stays, and Set
+//     adds a new line. The uninstall command removes the line permanently.
 func Find(table []byte, agent string) []string {
 	var found []string
 	for line := range bytes.Lines(table) {
@@ -24,11 +23,10 @@ func Find(table []byte, agent string) []string {
 	return found
 }
 
-// Set returns table with line, as made by [Job.Line], as agent's only line: in
-// the place of the first one there is, else at the end. Every other line stays
-// byte-identical and in its order. The only byte it may add to what is not
-// ours is the newline that a last line lacks when ours follows it. table
-// itself is not written to.
+// Set returns table with line, from [Job.Line], as agent's only line. It replaces
+// the agent's first line, or is appended. Every other line stays byte-identical
+// and in its order, except that a last line without a newline gets one if ours
+// follows it. Set does not modify table.
 func Set(table []byte, agent, line string) []byte {
 	edited := make([]byte, 0, len(table)+len(line)+2)
 	placed := false
@@ -47,8 +45,8 @@ func Set(table []byte, agent, line string) []byte {
 	return append(withNewline(edited), line+"\n"...)
 }
 
-// Unset returns table without agent's lines; every other byte stays. table
-// itself is not written to.
+// Unset returns table without agent's lines. Every other byte stays. Unset does
+// not modify table.
 func Unset(table []byte, agent string) []byte {
 	edited := make([]byte, 0, len(table))
 	for line := range bytes.Lines(table) {
@@ -59,7 +57,7 @@ func Unset(table []byte, agent string) []byte {
 	return edited
 }
 
-// withNewline returns table with a newline at its end, unless it is empty.
+// withNewline returns table with a newline at its end, or an empty table as it is.
 func withNewline(table []byte) []byte {
 	if len(table) == 0 || bytes.HasSuffix(table, []byte("\n")) {
 		return table

@@ -89,19 +89,19 @@ func FuzzEdit(f *testing.F) {
 			t.Fatal("the table given was written to")
 		}
 		if got := Find(set, agent); len(got) != 1 || got[0] != line {
-			t.Fatalf("after Set there is %q", got)
+			t.Fatalf("after Set the lines are %q", got)
 		}
 		if got := Find(unset, agent); got != nil {
-			t.Fatalf("after Unset there is %q", got)
+			t.Fatalf("after Unset the lines are %q", got)
 		}
 		if !bytes.Equal(Set(set, agent, line), set) || !bytes.Equal(Unset(unset, agent), unset) {
-			t.Fatal("once more is not the same")
+			t.Fatal("a second call changed the table")
 		}
 		foreign := foreignLines(table, agent)
 		if !slices.Equal(foreignLines(unset, agent), foreign) {
 			t.Fatal("Unset changed a foreign line")
 		}
-		// Set may end the last foreign line, and nothing else.
+		// Set may add a newline to the last foreign line, and nothing else.
 		if got := foreignLines(set, agent); !slices.Equal(got, foreign) {
 			last := len(foreign) - 1
 			foreign[last] += "\n"
@@ -110,12 +110,12 @@ func FuzzEdit(f *testing.F) {
 			}
 		}
 		if len(Find(table, agent)) == 0 && !bytes.Equal(withNewline(Unset(set, agent)), withNewline(table)) {
-			t.Fatal("Set and Unset do not give the table back")
+			t.Fatal("Set and Unset do not return the original table")
 		}
 	})
 }
 
-// foreignLines is written anew, without isOurs, from the rule in Find.
+// foreignLines implements the rule in Find a second time, without isOurs.
 func foreignLines(table []byte, agent string) []string {
 	var foreign []string
 	for _, line := range strings.SplitAfter(string(table), "\n") {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// JobPath is the PATH that cron gives a job, if the table sets no other.
+// JobPath is the PATH of a job if the table does not set another one.
 const JobPath = "/usr/bin:/bin"
 
-// settingLine is an environment line of a table (crontab(5)).
+// settingLine matches an environment line of a table (crontab(5)).
 var settingLine = regexp.MustCompile(`^[ \t]*("[A-Za-z_]\w*"|'[A-Za-z_]\w*'|[A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t\r]*$`)
 
-// Environ is what agent's job gets of the table: the variables that are set
-// above its line, or in the whole table where it has none, as "NAME=value", the
-// last of each name.
+// Environ returns the environment that the table sets for agent's job, as
+// "NAME=value". These are the variables set above the agent's line, or in the
+// whole table if it has no line. The last value of a name counts.
 func Environ(table []byte, agent string) []string {
 	var env []string
 	for line := range bytes.Lines(table) {

@@ -10,32 +10,32 @@ import (
 	"agentstateloop/state"
 )
 
-// maxLine is the longest line we install, in bytes, tag included. Debian's
-// crontab refuses a command from 999 bytes on; DESIGN 9 keeps well below.
+// maxLine is the length of the longest line that we install, in bytes, tag
+// included. Debian's crontab refuses a command of 999 bytes or more.
 const maxLine = 900
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@+-]+$`)
 
-// Job is what the crontab line of one agent says.
+// Job describes the crontab line of one agent.
 type Job struct {
-	Agent    string        // the handle, as in DESIGN 1
+	Agent    string        // the handle
 	Binary   string        // absolute path of agentstateloop
 	Config   string        // absolute path of the agent's config file
-	Interval time.Duration // one that Expr knows
-	Args     []string      // what follows "poll --if-due --quiet", e.g. --linger 50s
+	Interval time.Duration // an interval that Expr accepts
+	Args     []string      // further arguments of poll, e.g. --linger 50s
 }
 
 // Line returns the crontab line of the job, without a newline:
 //
 //	*/30 * * * * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120
 //
-// Paths are quoted for sh, and a "%", which would end the command for cron, is
-// escaped as "\%" outside of the quotes, so that a cron that leaves the
-// backslash in (BusyBox) names the same file.
+// Paths are quoted for sh. A "%" would end the command for cron, so it is escaped
+// as "\%". The escape stands outside the quotes, because BusyBox does not remove
+// the backslash, and the shell then does.
 //
-// Refused are: a handle that is none, an interval that Expr refuses, a
-// relative path, a [TemporaryBinary], control characters anywhere, and a line
-// over 900 bytes.
+// Line returns an error for an invalid handle, an interval that Expr refuses, a
+// relative path, a [TemporaryBinary], a control character, and a line longer
+// than 900 bytes.
 func (j Job) Line() (string, error) {
 	if !state.ValidHandle(j.Agent) {
 		return "", fmt.Errorf("crontab line: %q is not a valid handle", j.Agent)
@@ -50,7 +50,7 @@ func (j Job) Line() (string, error) {
 		}
 	}
 	if TemporaryBinary(j.Binary) {
-		return "", fmt.Errorf("crontab line of %s: %s is a temporary binary that will be gone when cron runs it; build or install agentstateloop to a lasting place and run that", j.Agent, j.Binary)
+		return "", fmt.Errorf("crontab line of %s: %s is a temporary binary that is gone when cron runs it: build or install agentstateloop and run that", j.Agent, j.Binary)
 	}
 
 	words := []string{expr, quote(j.Binary), "--config", quote(j.Config), "poll", "--if-due", "--quiet"}
@@ -62,26 +62,26 @@ func (j Job) Line() (string, error) {
 	}
 	line := strings.Join(words, " ") + tag(j.Agent)
 	if strings.ContainsFunc(line, isControl) {
-		return "", fmt.Errorf("crontab line of %s: control character in %q", j.Agent, line)
+		return "", fmt.Errorf("crontab line of %s: %q contains a control character", j.Agent, line)
 	}
 	if len(line) > maxLine {
-		return "", fmt.Errorf("crontab line of %s: %d bytes, and cron takes %d: use shorter paths", j.Agent, len(line), maxLine)
+		return "", fmt.Errorf("crontab line of %s: %d bytes are more than cron accepts (%d): use shorter paths", j.Agent, len(line), maxLine)
 	}
 	return line, nil
 }
 
-// quote makes s one word for sh, safe in a crontab. Each "%" and each "'"
-// stands outside of the quotes behind a backslash. This also keeps a backslash
-// of the path away from the "%", where it would undo the escape.
+// quote returns s as one word for sh, safe in a crontab. Each "%" and each "'"
+// stands outside the quotes, after a backslash. A backslash of the path itself
+// therefore never stands before the "%", where it would undo the escape.
 func quote(s string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "%", `'\%'`).Replace(s) + "'"
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// TemporaryBinary says whether path names a program that "go run" or "go test"
-// has built, below a folder of theirs: it is gone when cron would start it, and
-// must never be pinned in a crontab (DESIGN 9).
+// TemporaryBinary reports whether path is below a build folder of "go run" or
+// "go test". Such a program is gone when cron starts it, so it must not be
+// installed in a crontab.
 func TemporaryBinary(path string) bool {
 	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
 		if strings.HasPrefix(part, "go-build") {

@@ -27,7 +27,7 @@ func TestLine(t *testing.T) {
 		edit func(*Job)
 		want string
 	}{
-		{"as DESIGN 9 has it", func(*Job) {},
+		{"the plain line", func(*Job) {},
 			`*/30 * * * * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120`},
 		{"engaged, with linger", func(j *Job) { j.Interval = time.Minute; j.Args = []string{"--linger", "50s"} },
 			`*/1 * * * * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet --linger 50s # agentstateloop goulard3120`},
@@ -60,7 +60,7 @@ func TestLineRefuses(t *testing.T) {
 		{"newline in a path", func(j *Job) { j.Config = "/a\n* * * * * rm -rf /" }, "control character"},
 		{"newline in an argument", func(j *Job) { j.Args = []string{"a\nb"} }, "control character"},
 		{"NUL", func(j *Job) { j.Config = "/a\x00b" }, "control character"},
-		{"too long", func(j *Job) { j.Config = "/" + strings.Repeat("x", 900) }, "takes 900"},
+		{"too long", func(j *Job) { j.Config = "/" + strings.Repeat("x", 900) }, "accepts (900)"},
 		{"go run", func(j *Job) { j.Binary = "/var/cache/go-build123/b001/exe/agentstateloop" }, "temporary"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,9 +86,9 @@ func TestLineOf900Bytes(t *testing.T) {
 	}
 }
 
-// What cron hands to sh must start our program with the very paths of the job,
-// whether that cron takes the backslash of "\%" away (Vixie's family) or
-// leaves it (BusyBox).
+// The command that cron passes to sh must contain exactly the paths of the job,
+// both with a cron that removes the backslash of "\%" (Vixie's family) and with
+// one that does not (BusyBox).
 func TestLineThroughShell(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"plain", "a b", "it's", `50%`, `a\%b`, `\`, "$HOME `id` \"x\" #; agentstateloop", "-n", "ümläut", "\xe9"} {
@@ -106,8 +106,8 @@ func TestLineThroughShell(t *testing.T) {
 	}
 }
 
-// unescape does to a command what the crons of Vixie's family do before sh
-// sees it (crontab(5)): "\%" is "%", any other "%" ends the command.
+// unescape returns command as Vixie's family of crons passes it to sh
+// (crontab(5)): "\%" becomes "%", and any other "%" ends the command.
 func unescape(command string) string {
 	var out strings.Builder
 	for i := 0; i < len(command); i++ {

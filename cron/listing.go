@@ -59,7 +59,7 @@ func (t Table) unhidden(ctx context.Context, listing []byte) ([]byte, error) {
 	}
 	hidden, ok := bytes.CutSuffix(whole, listing)
 	if !ok || !allComments(hidden) {
-		return nil, errors.New("read crontab twice, and it differed; nothing was written")
+		return nil, errors.New("read crontab twice, with different results; nothing was written")
 	}
 	if rest, ok := cutHeader(hidden); ok && len(rest) == 0 {
 		return listing, nil
@@ -70,9 +70,9 @@ func (t Table) unhidden(ctx context.Context, listing []byte) ([]byte, error) {
 	return slices.Concat(hidden, listing), nil
 }
 
-// dropHeader ends a write of after by a program that shows the header it adds.
-// If after begins with a header itself, it is the one this program added the
-// last time: after is written once more without it.
+// dropHeader completes a write of after by a program that shows the header it
+// adds. If after begins with a header itself, the program added that header the
+// last time, and after is written once more without it.
 func (t Table) dropHeader(ctx context.Context, before, after []byte) error {
 	body, ok := cutHeader(after)
 	if !ok {
@@ -86,10 +86,10 @@ func (t Table) dropHeader(ctx context.Context, before, after []byte) error {
 	if readErr == nil && same(got, body) {
 		return nil
 	}
-	return t.restore(ctx, before, got, errors.Join(errors.New("write crontab without the header of the last time"), writeErr, readErr))
+	return t.restore(ctx, before, got, errors.Join(errors.New("write crontab without the earlier header"), writeErr, readErr))
 }
 
-// cutHeader returns table without the three header lines at its top, and
+// cutHeader returns table without the three header lines at its top. ok reports
 // whether they were there.
 func cutHeader(table []byte) (rest []byte, ok bool) {
 	lines := bytes.SplitAfterN(table, []byte("\n"), 4)

@@ -2,8 +2,7 @@ package cron
 
 import "golang.org/x/sys/unix"
 
-// mountedNosuid says whether the file system that holds path ignores set-id
-// bits.
+// mountedNosuid reports whether the file system of path ignores set-id bits.
 func mountedNosuid(path string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(path, &fs) == nil && fs.Flags&unix.ST_NOSUID != 0

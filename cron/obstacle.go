@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// Obstacle says why the crontab program cannot write a table that it may well
-// be able to read; "" where nothing is known to be in its way. It lives from
-// being setgid or setuid, which a process that may gain no privileges (systemd's
-// NoNewPrivileges=, a container's no-new-privileges) and a file system that is
-// mounted nosuid take away.
+// Obstacle returns the reason why the crontab program cannot write a table, even
+// if it can read one, or "" if no reason is found. crontab needs its setgid or
+// setuid bit. The bit has no effect in a process that may not gain privileges
+// (NoNewPrivileges= of systemd, no-new-privileges of a container), and on a file
+// system that is mounted nosuid. proc is the root of procfs: "/proc".
 func (t Table) Obstacle(proc string) string {
 	if os.Geteuid() == 0 {
 		return ""
@@ -27,10 +27,10 @@ func (t Table) Obstacle(proc string) string {
 	}
 	status, err := os.ReadFile(filepath.Join(proc, "self", "status"))
 	if err == nil && bytes.Contains(status, []byte("\nNoNewPrivs:\t1\n")) {
-		return fmt.Sprintf("%s needs its set-id bit, and this process may gain no privileges (NoNewPrivs)", program)
+		return fmt.Sprintf("%s needs its set-id bit, and this process is not allowed to gain privileges (NoNewPrivs)", program)
 	}
 	if mountedNosuid(program) {
-		return fmt.Sprintf("%s needs its set-id bit, and lies on a file system that is mounted nosuid", program)
+		return fmt.Sprintf("%s needs its set-id bit, and its file system is mounted nosuid", program)
 	}
 	return ""
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// A set-id program is of no use to a process that may gain no privileges, and
-// nothing else is in its way.
+// Only a process that may not gain privileges cannot use a set-id program.
 func TestObstacle(t *testing.T) {
 	dir := t.TempDir()
 	proc := filepath.Join(dir, "proc")
@@ -54,7 +53,7 @@ func TestObstacle(t *testing.T) {
 	}
 }
 
-// The same with Debian's crontab and a kernel that means it.
+// The real crontab of Debian, in a process that the kernel restricts.
 func TestRealObstacle(t *testing.T) {
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "1" {
 		t.Skip("needs root and a real crontab: set AGENTSTATELOOP_REQUIRE_REAL=1")
@@ -67,7 +66,7 @@ func TestRealObstacle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A place from which anybody can run it.
+	// Every user can run a program in this folder.
 	program := filepath.Join("/usr/local/bin", "agentstateloop-"+filepath.Base(t.TempDir()))
 	data, err := os.ReadFile(self)
 	if err != nil {

@@ -14,31 +14,31 @@ import (
 	"time"
 )
 
-// maxTable is more than any cron reads. What prints more is not a crontab.
+// maxTable is more than any cron reads. Longer output is not a crontab.
 const maxTable = 16 << 20
 
 var (
-	// noCrontab is how crontab programs say that the user has no table: those
-	// of Vixie's family in the first form, BusyBox in the second.
+	// noCrontab matches the message of a crontab program that the user has no
+	// table. Vixie's family prints the first form, BusyBox the second.
 	noCrontab = regexp.MustCompile(`(?m)^(\S+: )?(no crontab for \S+|can't open '[^'/]+': No such file or directory)$`)
 
 	notAllowed = regexp.MustCompile(`not allowed to (use|access)|not authorized to use cron`)
 )
 
-// result is what one crontab process printed. stderr holds no more than its
-// beginning, for error messages.
+// result is the output of one crontab process. stderr holds only the beginning,
+// for error messages.
 type result struct {
 	stdout []byte
 	stderr string
 }
 
-// run runs crontab(1) once, with stdin (nil: empty), and returns what it
-// printed along with an error unless it exited 0 in time. It is run without a
-// shell, in the C locale, in a process group of its own that is killed when
-// the time is over or ctx ends.
+// run runs crontab(1) once, with stdin, which may be nil. It returns the output,
+// and an error unless crontab exited 0 in time. The process runs without a shell,
+// in the C locale, in its own process group, which is killed after the timeout
+// or when ctx ends.
 func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...string) (result, error) {
 	timeout := t.timeout()
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no end after %v", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("timed out after %v", timeout))
 	defer cancel()
 
 	stdout := &limited{max: maxTable, refuse: true}
@@ -52,15 +52,15 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	killGroup := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = killGroup
-	// A child of crontab's that keeps the pipes open must not hold us either.
+	// A child of crontab may keep the pipes open. Do not wait for it.
 	cmd.WaitDelay = time.Second
 
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = killGroup() // none left to kill is as good
+		_ = killGroup() // an error means that the group has ended
 	}
 	if stdout.over {
-		err = fmt.Errorf("printed over %d bytes, which is no crontab", maxTable)
+		err = fmt.Errorf("printed more than %d bytes, which is not a crontab", maxTable)
 	}
 	res := result{stdout: stdout.kept.Bytes(), stderr: stderr.kept.String()}
 	if err == nil {
@@ -69,7 +69,7 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 	return res, fmt.Errorf("%s: %w", strings.Join(append([]string{t.command()}, args...), " "), explain(ctx, err, res.stderr))
 }
 
-// explain says why a crontab process did not do what it was asked.
+// explain returns the error for a crontab process that failed with err.
 func explain(ctx context.Context, err error, stderr string) error {
 	switch {
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
@@ -85,8 +85,8 @@ func explain(ctx context.Context, err error, stderr string) error {
 	}
 }
 
-// exited says whether the process of err, as run returns it, ended by itself,
-// with whatever exit code.
+// exited reports whether the process ended by itself, with any exit code. err is
+// the error that run returned.
 func exited(err error) bool {
 	if err == nil {
 		return true
@@ -95,14 +95,14 @@ func exited(err error) bool {
 	return errors.As(err, &exit) && exit.Exited()
 }
 
-// limited keeps the first max bytes written to it. What is beyond is dropped,
-// or refused, which ends the process that writes it. (The buffer is not
-// embedded: io.Copy would find its ReadFrom and go around Write.)
+// limited keeps the first max bytes written to it. It drops the rest, or returns
+// an error, which ends the process that writes. (The buffer is not embedded,
+// because io.Copy would call its ReadFrom instead of Write.)
 type limited struct {
 	kept   bytes.Buffer
 	max    int
 	refuse bool
-	over   bool // more than max bytes came
+	over   bool // more than max bytes were written
 }
 
 func (l *limited) Write(p []byte) (int, error) {

@@ -23,7 +23,7 @@ func TestNoProgram(t *testing.T) {
 	}
 }
 
-// crontab(1) speaks the C locale, whatever ours is.
+// crontab(1) runs in the C locale, whatever ours is.
 func TestLocale(t *testing.T) {
 	t.Setenv("LC_ALL", "de_DE.UTF-8")
 	t.Setenv("LANGUAGE", "de")
@@ -33,7 +33,7 @@ func TestLocale(t *testing.T) {
 	}
 }
 
-// A crontab that hangs is ended with all its children, and in time.
+// A crontab that hangs is killed in time, with all its children.
 func TestHang(t *testing.T) {
 	withTime(t, func(timeout time.Duration) bool {
 		table, path := newTable(t, `
@@ -42,7 +42,7 @@ mkfifo "$dir/never"
 cat "$dir/never"`)
 		table.Timeout = timeout
 		_, err := table.Read(t.Context())
-		wantError(t, err, fmt.Sprintf("no end after %v", timeout))
+		wantError(t, err, fmt.Sprintf("timed out after %v", timeout))
 		leader := filepath.Join(filepath.Dir(path), "leader")
 		if _, err := os.Stat(leader); err != nil {
 			return false
@@ -52,18 +52,18 @@ cat "$dir/never"`)
 	})
 }
 
-// withTime makes one attempt after another, with ever more time, until one came
-// as far as the test wants to see it: how soon that is is the machine's affair.
-func withTime(t *testing.T, far func(timeout time.Duration) bool) {
+// withTime calls reached with longer and longer timeouts until it returns true.
+// How long that takes depends on the machine.
+func withTime(t *testing.T, reached func(timeout time.Duration) bool) {
 	t.Helper()
-	for timeout := 500 * time.Millisecond; !far(timeout); timeout *= 2 {
+	for timeout := 500 * time.Millisecond; !reached(timeout); timeout *= 2 {
 		if timeout > 20*time.Second {
-			t.Fatalf("not even with %v", timeout)
+			t.Fatalf("not reached even with a timeout of %v", timeout)
 		}
 	}
 }
 
-// Nor may a child that outlives crontab hold us, or live on.
+// A child that outlives crontab does not delay us, and is killed.
 func TestHangingChild(t *testing.T) {
 	table, path := newTable(t, `
 mkfifo "$dir/never"
@@ -85,12 +85,12 @@ func wantGroupEnded(t *testing.T, pidFile string) {
 	if _, err := fmt.Sscan(string(text), &group); err != nil {
 		t.Fatal(err)
 	}
-	// The killed processes are gone as soon as init has collected them.
+	// The killed processes are gone as soon as init has reaped them.
 	for t.Context().Err() == nil && alive(group) {
 	}
 }
 
-// alive says whether a process of the group is more than a zombie.
+// alive reports whether the group has a process that is not a zombie.
 func alive(group int) bool {
 	if syscall.Kill(-group, 0) != nil {
 		return false
@@ -116,8 +116,8 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// A cycle that is told to stop while crontab writes lets it finish, and still
-// looks at what was written.
+// If ctx ends while crontab writes, crontab finishes, and the table is still read
+// back.
 func TestContextEndsWhileWriting(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && cat "$dir/gate"`)
 	put(t, path, foreign)

@@ -13,26 +13,26 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// What a caller may want to tell apart when the table cannot be reached. Any
-// other error of [Table] means that the table could not be read or written
-// this time; it says why, and what became of the table.
+// The errors that a caller may want to distinguish. Any other error of [Table]
+// means that the table could not be read or written this time. It says why, and
+// in which state the table is now.
 var (
-	// ErrNoProgram: there is no such crontab program.
-	ErrNoProgram = errors.New("no crontab program: install cron, or use [schedule] mode = \"fixed\"")
+	// ErrNoProgram reports that the crontab program does not exist.
+	ErrNoProgram = errors.New("crontab program not found: install cron, or use [schedule] mode = \"fixed\"")
 
-	// ErrNotAllowed: the system's cron.allow, cron.deny or PAM keeps this user
-	// from using crontab.
-	ErrNotAllowed = errors.New("this user may not use crontab: see cron.allow and cron.deny")
+	// ErrNotAllowed reports that cron.allow, cron.deny or PAM forbids this user
+	// to use crontab.
+	ErrNotAllowed = errors.New("this user is not allowed to use crontab: see cron.allow and cron.deny")
 )
 
-// Table is the crontab of the user who runs the program, as crontab(1) shows
-// it. The zero values of Command and Timeout mean "crontab" and 10 seconds;
-// Lock and Backup must be set to write.
+// Table is the crontab of the user who runs the program. The zero values of
+// Command and Timeout mean "crontab" and 10 seconds. Lock and Backup must be set
+// for writing.
 type Table struct {
 	Command string        // the crontab program: a name or a path, never arguments or a shell line
-	Lock    string        // lock file shared by all agents of the user; its folder is made
-	Backup  string        // folder for backups, 0700; it is made
-	Timeout time.Duration // for the lock, and for each crontab process
+	Lock    string        // lock file shared by all agents of the user; its folder is created
+	Backup  string        // folder for backups; it is created with mode 0700
+	Timeout time.Duration // limit for the lock, and for each crontab process
 }
 
 func (t Table) command() string        { return cmp.Or(t.Command, "crontab") }
@@ -65,8 +65,8 @@ func (t Table) list(ctx context.Context, env ...string) ([]byte, error) {
 	return res.stdout, nil
 }
 
-// Preview returns what Install would do, and writes nothing, not even a lock
-// file.
+// Preview returns the change that Install would make. It writes nothing, not even
+// a lock file.
 func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 	line, err := j.Line()
 	if err != nil {
@@ -86,13 +86,13 @@ func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 }
 
 // Install makes the line of j the only line of j.Agent in the table, under the
-// lock. A table that has it already is not written. Else the old table is
-// backed up, the new one is written and read back, and if it is not there as
-// written the old one is put back; the error then says which of the two the
-// user has now, and where the backup is.
+// lock. It does not write a table that has the line already. Otherwise it backs
+// up the old table, writes the new one and reads it back. If the two differ, it
+// restores the old table. The error then says which of the two tables is
+// installed, and where the backup is.
 //
-// Once writing has begun, ctx no longer stops it: the read-back and the
-// restoration are bounded by Timeout alone, for each of six processes at most.
+// Once writing has begun, the end of ctx does not stop it. Each of the at most
+// six crontab processes is still limited by Timeout.
 func (t Table) Install(ctx context.Context, j Job) (Change, error) {
 	line, err := j.Line()
 	if err != nil {
@@ -106,9 +106,9 @@ func (t Table) Install(ctx context.Context, j Job) (Change, error) {
 	return change, nil
 }
 
-// Remove takes agent's lines out of the table, with the same care as Install.
-// A table left with no byte at all is removed with "crontab -r", since some
-// crontab programs refuse to install an empty one.
+// Remove removes agent's lines from the table, with the same care as Install. If
+// the table is then empty it is removed with "crontab -r", because some crontab
+// programs refuse to install an empty table.
 func (t Table) Remove(ctx context.Context, agent string) (Change, error) {
 	change, err := t.edit(ctx, agent, func(table []byte) []byte { return Unset(table, agent) })
 	if err != nil {
@@ -117,7 +117,8 @@ func (t Table) Remove(ctx context.Context, agent string) (Change, error) {
 	return change, nil
 }
 
-// edit applies change, which concerns the lines of agent, under the lock.
+// edit applies change to the table under the lock. change affects only the lines
+// of agent.
 func (t Table) edit(ctx context.Context, agent string, change func([]byte) []byte) (Change, error) {
 	unlock, err := t.lock(ctx)
 	if err != nil {
@@ -144,14 +145,13 @@ func (t Table) edit(ctx context.Context, agent string, change func([]byte) []byt
 	after = withNewline(change(before))
 	backup, err := t.backUp(before)
 	if err != nil {
-		return Change{}, fmt.Errorf("back up crontab, so nothing was written: %w", err)
+		return Change{}, fmt.Errorf("nothing was written: back up crontab: %w", err)
 	}
 	err = t.replace(context.WithoutCancel(ctx), before, after)
 	return Change{Before: before, After: after, Wrote: err == nil, Backup: backup}, err
 }
 
-// lock takes the lock that all agents of the user share, and returns what
-// releases it.
+// lock takes the lock that all agents of the user share. unlock releases it.
 func (t Table) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(t.Lock), 0o700); err != nil {
 		return nil, fmt.Errorf("lock crontab: %w", err)
@@ -165,8 +165,8 @@ func (t Table) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// replace writes after in the place of before, and leaves one of the two: the
-// error says which.
+// replace writes the table after, which replaces before. On an error one of the
+// two is installed, and the error says which.
 func (t Table) replace(ctx context.Context, before, after []byte) error {
 	writeErr := t.write(ctx, after)
 	got, readErr := t.Read(ctx)
@@ -180,25 +180,25 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 		writeErr = readErr
 	}
 	if writeErr == nil {
-		writeErr = errors.New("the table read back is not the one written")
+		writeErr = errors.New("the installed table differs from the one written")
 	}
 	if readErr == nil && same(got, before) {
-		return fmt.Errorf("%w; the table is as it was", writeErr)
+		return fmt.Errorf("%w; the table is unchanged", writeErr)
 	}
 	return t.restore(ctx, before, got, writeErr)
 }
 
-// restore puts before back after a write that went wrong, for cause. What was
-// found instead is kept too: somebody else may just have written it.
+// restore writes before again after a write that failed for cause. It also backs
+// up found, the table that was read back: another program may have written it.
 func (t Table) restore(ctx context.Context, before, found []byte, cause error) error {
 	kept, err := t.backUp(found)
 	switch {
 	case err != nil:
-		kept = "could not be kept: " + err.Error()
+		kept = "could not be saved: " + err.Error()
 	case kept == "":
-		kept = "was empty or not readable"
+		kept = "was empty or could not be read"
 	default:
-		kept = "is kept: " + kept
+		kept = "was saved to " + kept
 	}
 	writeErr := t.write(ctx, before)
 	got, readErr := t.Read(ctx)
@@ -206,21 +206,20 @@ func (t Table) restore(ctx context.Context, before, found []byte, cause error) e
 		got = rest
 	}
 	if readErr == nil && same(got, before) {
-		return fmt.Errorf("%w; the old table was put back (what was found instead %s)", cause, kept)
+		return fmt.Errorf("%w; the old table was restored (the table found instead %s)", cause, kept)
 	}
 	backup, err := t.backUp(before)
 	if err != nil {
 		backup = err.Error()
 	}
-	return fmt.Errorf("%w; the old table could NOT be put back: look at crontab -l, and restore it from %s (%w)", cause, backup, errors.Join(writeErr, readErr))
+	return fmt.Errorf("%w; the old table could NOT be restored: check crontab -l, and restore the table from %s (%w)", cause, backup, errors.Join(writeErr, readErr))
 }
 
-// write has crontab(1) install table, or remove the table when there is
-// nothing in it.
+// write makes crontab(1) install table, or remove the user's table if table is
+// empty.
 //
-// The table is handed over as a file on standard input, complete before
-// crontab starts. On a pipe, our death in the middle would look like the end
-// of the table, and a part of it would be installed.
+// Standard input is a file that is complete before crontab starts. With a pipe,
+// crontab would install a part of the table if this process died while writing.
 func (t Table) write(ctx context.Context, table []byte) error {
 	if len(table) == 0 {
 		_, err := t.run(ctx, nil, nil, "-r")
@@ -234,7 +233,7 @@ func (t Table) write(ctx context.Context, table []byte) error {
 	if err := os.Remove(file.Name()); err != nil {
 		return err
 	}
-	// Debian's crontab refuses a table with no newline at its end.
+	// Debian's crontab refuses a table without a newline at its end.
 	if _, err := file.Write(withNewline(table)); err != nil {
 		return err
 	}

@@ -14,18 +14,18 @@ import (
 // spool is where Debian keeps the tables of users.
 const spool = "/var/spool/cron/crontabs"
 
-// privateSpool holds, in the inner run of TestRealCrontab, the name of a file
-// that stands in the spool only where the spool is the test's own.
+// privateSpool is the environment variable that marks the inner run of
+// TestRealCrontab. Its value is the name of a file in the private spool.
 const privateSpool = "AGENTSTATELOOP_PRIVATE_SPOOL"
 
-// The real crontab(1) of Debian, on a table of its own: the test runs itself
-// once more in a mount namespace in which the spool is an empty folder, so
-// that nobody's crontab is touched. This takes root and unshare(1); else it is
-// skipped, which is a failure if AGENTSTATELOOP_REQUIRE_REAL is 1.
+// TestRealCrontab runs the real crontab(1) of Debian on a private table. The test
+// starts itself again in a mount namespace in which the spool is an empty folder,
+// so the user's crontab is never touched. It needs root and unshare(1). Without
+// them it is skipped, or fails if AGENTSTATELOOP_REQUIRE_REAL is 1.
 func TestRealCrontab(t *testing.T) {
 	if marker := os.Getenv(privateSpool); marker != "" {
 		if _, err := os.Stat(filepath.Join(spool, marker)); err != nil {
-			t.Fatalf("this spool is not the test's own: %v", err)
+			t.Fatalf("this is not the private spool: %v", err)
 		}
 		testRealCrontab(t)
 		return
@@ -80,8 +80,8 @@ func cannotUnshare() string {
 	return ""
 }
 
-// likeSpool gives dir the owner, group and mode of the true spool: crontab is
-// setgid, and writes through its group.
+// likeSpool gives dir the owner, group and mode of the real spool: crontab is
+// setgid and needs the group to write.
 func likeSpool(dir string) error {
 	info, err := os.Stat(spool)
 	if err != nil {
@@ -97,7 +97,7 @@ func likeSpool(dir string) error {
 func testRealCrontab(t *testing.T) {
 	dir := t.TempDir()
 	table := Table{Lock: filepath.Join(dir, "lock"), Backup: filepath.Join(dir, "backups"), Timeout: 20 * time.Second}
-	raw := filepath.Join(spool, "root") // the file itself, which root may read
+	raw := filepath.Join(spool, "root") // the file itself; root may read it
 	wantSpool := func(t *testing.T, want string) {
 		t.Helper()
 		got, err := os.ReadFile(raw)
@@ -154,7 +154,7 @@ func testRealCrontab(t *testing.T) {
 	})
 
 	t.Run("comments that crontab -l hides", func(t *testing.T) {
-		// A table put in place without crontab, and with no newline at its end.
+		// A table written without crontab, without a newline at its end.
 		put(t, raw, "# mine\n# too\nA=b")
 		if _, err := table.Install(t.Context(), j); err != nil {
 			t.Fatal(err)
@@ -192,10 +192,10 @@ func testRealCrontab(t *testing.T) {
 	})
 
 	t.Run("refused", func(t *testing.T) {
-		put(t, raw, "A=b\nthis is no crontab line\n")
+		put(t, raw, "A=b\nnot a crontab line\n")
 		_, err := table.Install(t.Context(), j)
-		wantError(t, err, "errors in crontab file", "the table is as it was")
-		wantTable(t, table, "A=b\nthis is no crontab line\n")
+		wantError(t, err, "errors in crontab file", "the table is unchanged")
+		wantTable(t, table, "A=b\nnot a crontab line\n")
 	})
 }
 

@@ -17,10 +17,9 @@ import (
 
 const foreign = "MAILTO=me@example.com\r\n# caf\xe9\n0 5 * * * backup\n"
 
-// newTable returns a Table over a crontab program of its own, and the path of
-// the file behind it. mood, if any, is sh that runs before the true program,
-// which it finds as $real and may run itself; the table is in $table, and
-// $dir is for its notes.
+// newTable returns a Table with its own crontab program, and the path of the file
+// that holds the table. quirk, if not empty, is shell code that runs before the
+// program. It can use $real, the program; $table, the file; and $dir, a folder.
 func newTable(t *testing.T, quirk string) (Table, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,7 +28,7 @@ func newTable(t *testing.T, quirk string) (Table, string) {
 		t.Fatal(err)
 	}
 	if quirk != "" {
-		wrapper := filepath.Join(dir, "moody")
+		wrapper := filepath.Join(dir, "wrapper")
 		text := fmt.Sprintf("#!/bin/sh\ndir='%s' real='%s' table='%s'\n%s\nexec \"$real\" \"$@\"\n", dir, command, path, quirk)
 		if err := crontest.WriteScript(wrapper, text); err != nil {
 			t.Fatal(err)
@@ -104,7 +103,7 @@ func TestInstallAndRemove(t *testing.T) {
 	wantFile(t, path, foreign)
 }
 
-// The first install finds no table, and the last removal leaves none.
+// The first install finds no table, and the last removal removes the table.
 func TestFromNothingToNothing(t *testing.T) {
 	table, path := newTable(t, "")
 	change, err := table.Install(t.Context(), job("goulard3120"))
@@ -123,7 +122,7 @@ func TestFromNothingToNothing(t *testing.T) {
 	}
 }
 
-// The line is compared before it is written: a steady table is only read.
+// A table that has the line already is only read.
 func TestEqualIsNotWritten(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = -l ] || { echo "$@" >>"$dir/writes"; exit 1; }`)
 	put(t, path, "a\n"+ours+"\nno newline")
@@ -157,7 +156,7 @@ func TestPreviewWritesNothing(t *testing.T) {
 	}
 }
 
-// A table with no newline at its end can only be installed with one.
+// crontab adds the newline that is missing at the end of a table.
 func TestNoFinalNewline(t *testing.T) {
 	table, path := newTable(t, "")
 	put(t, path, "a\n"+strings.Replace(ours, "30", "1", 1)+"\nb")
@@ -182,12 +181,12 @@ func TestNoCrontab(t *testing.T) {
 	}
 }
 
-// What cannot be read is not empty: nothing is written over it.
+// A table that cannot be read is not empty. It is not overwritten.
 func TestUnreadableIsNotEmpty(t *testing.T) {
 	for _, tt := range []struct {
-		name, mood string
-		is         error
-		want       string
+		name, quirk string
+		is          error
+		want        string
 	}{
 		{"exit 1", "exit 1", nil, "exit status 1"},
 		{"a table, and exit 1", "echo 'A=b'; exit 1", nil, "exit status 1"},
@@ -198,10 +197,10 @@ func TestUnreadableIsNotEmpty(t *testing.T) {
 		{"not allowed on Debian", "echo 'You (me) are not allowed to use this program (crontab)' >&2; exit 1", ErrNotAllowed, "cron.allow"},
 		{"not allowed by PAM", "echo 'You (me) are not allowed to access to (crontab) because of pam configuration.' >&2; exit 1", ErrNotAllowed, "pam"},
 		{"killed", "echo 'no crontab for me' >&2; kill -9 $$", nil, "killed"},
-		{"no end of it", "exec yes", nil, "printed over"},
+		{"no end of it", "exec yes", nil, "printed more than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			table, path := newTable(t, `if [ "$1" = -l ]; then `+tt.mood+"; exit; fi")
+			table, path := newTable(t, `if [ "$1" = -l ]; then `+tt.quirk+"; exit; fi")
 			put(t, path, foreign)
 			for name, do := range map[string]func() error{
 				"Read":    func() error { _, err := table.Read(t.Context()); return err },
@@ -220,18 +219,18 @@ func TestUnreadableIsNotEmpty(t *testing.T) {
 	}
 }
 
-// Writing goes wrong in many ways; each time one of the two tables is there
+// Whatever goes wrong while writing, one of the two tables is installed
 // afterwards, and the error says which.
 func TestWriteGoesWrong(t *testing.T) {
-	for _, tt := range []struct{ name, mood, want string }{
-		{"refused", `[ "$1" = - ] && { echo 'errors in crontab file' >&2; exit 1; }`, "the table is as it was"},
-		{"not written, exit 0", `[ "$1" = - ] && exit 0`, "the table is as it was"},
-		{"truncated", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; head -c 20 >"$table"; exit 0; fi`, "the old table was put back"},
-		{"emptied", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; : >"$table"; exit 1; fi`, "the old table was put back"},
-		{"lines lost", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; grep -a agentstateloop >"$table"; exit 0; fi`, "the old table was put back"},
-		{"hangs, having written", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; echo x >"$table"; mkfifo "$dir/never"; cat "$dir/never"; fi`, "the old table was put back"},
+	for _, tt := range []struct{ name, quirk, want string }{
+		{"refused", `[ "$1" = - ] && { echo 'errors in crontab file' >&2; exit 1; }`, "the table is unchanged"},
+		{"not written, exit 0", `[ "$1" = - ] && exit 0`, "the table is unchanged"},
+		{"truncated", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; head -c 20 >"$table"; exit 0; fi`, "the old table was restored"},
+		{"emptied", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; : >"$table"; exit 1; fi`, "the old table was restored"},
+		{"lines lost", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; grep -a agentstateloop >"$table"; exit 0; fi`, "the old table was restored"},
+		{"hangs, having written", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; echo x >"$table"; mkfifo "$dir/never"; cat "$dir/never"; fi`, "the old table was restored"},
 		{"cannot be read afterwards", `if [ "$1" = - ]; then : >"$dir/wrote"; fi
-			if [ "$1" = -l ] && [ -e "$dir/wrote" ] && [ ! -e "$dir/twice" ]; then : >"$dir/twice"; exit 1; fi`, "the old table was put back"},
+			if [ "$1" = -l ] && [ -e "$dir/wrote" ] && [ ! -e "$dir/twice" ]; then : >"$dir/twice"; exit 1; fi`, "the old table was restored"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			hangs := strings.HasPrefix(tt.name, "hangs")
@@ -240,7 +239,7 @@ func TestWriteGoesWrong(t *testing.T) {
 			var err error
 			withTime(t, func(timeout time.Duration) bool {
 				var table Table
-				table, path = newTable(t, tt.mood)
+				table, path = newTable(t, tt.quirk)
 				if hangs {
 					table.Timeout = timeout
 				}
@@ -262,11 +261,11 @@ func TestRestoreWithoutFinalNewline(t *testing.T) {
 	table, path := newTable(t, `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; : >"$table"; exit 1; fi`)
 	put(t, path, "a\nb")
 	_, err := table.Install(t.Context(), job("goulard3120"))
-	wantError(t, err, "the old table was put back")
+	wantError(t, err, "the old table was restored")
 	wantFile(t, path, "a\nb\n")
 }
 
-// A write that did what it should is a good one, whatever the exit code.
+// A write that installed the table succeeded, whatever the exit code.
 func TestWrittenInSpiteOfTheExitCode(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && { "$real" -; exit 1; }`)
 	put(t, path, foreign)
@@ -276,13 +275,13 @@ func TestWrittenInSpiteOfTheExitCode(t *testing.T) {
 	wantFile(t, path, foreign+ours+"\n")
 }
 
-// When even the restoration fails, the user's lines are in a backup that the
-// error names, and later writes do not push it out.
+// If even the restoration fails, the error names a backup with the user's lines.
+// Later writes do not remove that backup.
 func TestRestorationFails(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && { echo '0 0 * * * mangled' >"$table"; exit 0; }`)
 	put(t, path, foreign)
 	change, err := table.Install(t.Context(), job("goulard3120"))
-	wantError(t, err, "could NOT be put back", change.Backup)
+	wantError(t, err, "could NOT be restored", change.Backup)
 	for i := range keepBackups + 1 {
 		j := job("goulard3120")
 		j.Config = fmt.Sprintf("/c%d", i)
@@ -294,18 +293,17 @@ func TestRestorationFails(t *testing.T) {
 	wantFile(t, change.Backup, foreign)
 }
 
-// Somebody who saved his own table between our write and our look has it kept
-// beside ours.
+// A table that another program wrote between our write and our reading is saved.
 func TestFoundInsteadIsKept(t *testing.T) {
 	table, path := newTable(t, `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; echo '1 1 * * * edited' >"$table"; exit 0; fi`)
 	put(t, path, foreign)
 	_, err := table.Install(t.Context(), job("goulard3120"))
-	_, kept, _ := strings.Cut(fmt.Sprint(err), "is kept: ")
+	_, kept, _ := strings.Cut(fmt.Sprint(err), "was saved to ")
 	wantFile(t, strings.TrimSuffix(kept, ")"), "1 1 * * * edited\n")
 }
 
-// The lock is shared: while somebody holds it nothing is read or written, and
-// the wait has an end.
+// While another process holds the lock, nothing is read or written, and the wait
+// times out.
 func TestLockIsHeld(t *testing.T) {
 	table, path := newTable(t, "")
 	put(t, path, foreign)
@@ -324,7 +322,7 @@ func TestLockIsHeld(t *testing.T) {
 	}
 }
 
-// Twenty agents at once lose no line, theirs or the user's.
+// Twenty concurrent agents lose no line, neither theirs nor the user's.
 func TestManyAgents(t *testing.T) {
 	table, path := newTable(t, "")
 	table.Timeout = time.Minute

@@ -343,7 +343,7 @@ func TestInstall(t *testing.T) {
 	}
 
 	h.agent.Schedule.Table.Command = filepath.Join(t.TempDir(), "none")
-	if s := install(); !strings.Contains(s.Schedule.Error, "no crontab program") {
+	if s := install(); !strings.Contains(s.Schedule.Error, "crontab program not found") {
 		t.Errorf("without a crontab program the state has %q", s.Schedule.Error)
 	}
 }

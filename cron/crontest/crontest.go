@@ -1,5 +1,5 @@
-// Package crontest makes a crontab(1) for tests and for the demo, which must
-// never touch the table of the person who runs them.
+// Package crontest writes a crontab(1) for tests and for the demo. Neither may
+// ever touch the crontab of the user who runs them.
 package crontest
 
 import (
@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// script keeps the table in one file. Like Debian's it knows -l, -r and -,
-// says "no crontab for" when there is none, refuses a table without a newline
-// at its end, and replaces the table in one step.
+// script keeps the table in one file. Like Debian's crontab it supports -l, -r
+// and -, prints "no crontab for" if the table is missing, refuses a table without
+// a newline at its end, and replaces the table atomically.
 const script = `#!/bin/sh
 table=%s
 case "$#:$1" in
@@ -43,10 +43,10 @@ case "$#:$1" in
 esac
 `
 
-// Write puts a program named crontab into dir, and returns its path and the
-// path of the file that holds its table. There is no table, and so no such
-// file, until one is installed or the caller writes it. It needs a shell and
-// coreutils, and no other set-up.
+// Write writes a program named crontab to dir. It returns the path of the program
+// and the path of the file that holds its table. That file does not exist until
+// a table is installed or the caller writes it. The program needs a shell and
+// coreutils.
 func Write(dir string) (command, tablePath string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -60,10 +60,10 @@ func Write(dir string) (command, tablePath string, err error) {
 	return command, tablePath, nil
 }
 
-// WriteScript writes an executable file that can be started at once, also
-// while other goroutines start processes. (Such a process holds, for a moment,
-// a copy of every open file; a program that is open for writing anywhere
-// cannot be started: "text file busy".)
+// WriteScript writes an executable file that can be started at once, even while
+// other goroutines start processes. A process that is being started holds a copy
+// of every open file for a moment, and a program that is open for writing cannot
+// be started ("text file busy").
 func WriteScript(path, text string) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
