@@ -42,7 +42,7 @@ func Tokens(h message.Header, handle, own, text string) []string {
 			tokens = append(tokens, token)
 		}
 	}
-	for word := range strings.FieldsFuncSeq(text, betweenWords) {
+	for word := range strings.FieldsFuncSeq(text, notWordRune) {
 		if token, ok := asToken(word); ok {
 			tokens = append(tokens, token)
 		}
@@ -59,7 +59,7 @@ func Consent(replyText string) (token string) {
 	if strings.HasPrefix(line, ">") {
 		return "" // ours, quoted
 	}
-	words := strings.FieldsFunc(line, betweenWords)
+	words := strings.FieldsFunc(line, notWordRune)
 	if len(words) != 2 || !strings.EqualFold(words[0], "yes") {
 		return ""
 	}
@@ -67,7 +67,7 @@ func Consent(replyText string) (token string) {
 	return token
 }
 
-func betweenWords(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+func notWordRune(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // asToken reads a word as a token, in any case.
 func asToken(word string) (token string, ok bool) {

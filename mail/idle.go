@@ -14,8 +14,8 @@ const (
 	// minutes, Gmail and many a NAT forget a connection at 10.
 	idleFor = 8*time.Minute + 30*time.Second
 
-	// pollEvery is how often a server without IDLE is asked.
-	pollEvery = 20 * time.Second
+	// noopEvery is how often a server without IDLE is asked.
+	noopEvery = 20 * time.Second
 )
 
 // Watch is a session that can also be told of new mail as it comes (IDLE, RFC
@@ -54,7 +54,7 @@ func (w *Watch) Wait(ctx context.Context) error {
 		}
 		var err error
 		if w.noIdle {
-			err = w.poll(ctx)
+			err = w.noop(ctx)
 		} else {
 			err = w.idle(ctx)
 		}
@@ -86,10 +86,10 @@ func (w *Watch) idle(ctx context.Context) error {
 	return nil
 }
 
-// poll waits askEvery and lets the server say what is new.
-func (w *Watch) poll(ctx context.Context) error {
-	w.conn.SetDeadline(time.Now().Add(pollEvery + w.mailbox.timeout()))
-	w.sleep(ctx, pollEvery)
+// noop waits askEvery and lets the server say what is new.
+func (w *Watch) noop(ctx context.Context) error {
+	w.conn.SetDeadline(time.Now().Add(noopEvery + w.mailbox.timeout()))
+	w.sleep(ctx, noopEvery)
 	w.mailbox.startPhase(w.conn)
 	if err := w.client.Noop().Wait(); err != nil {
 		return fmt.Errorf("noop: %w", err)
