@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// idleFor is how long one IDLE lasts: RFC 2177 asks for less than 29
-	// minutes, Gmail and many a NAT forget a connection at 10.
+	// idleFor is the duration of one IDLE. RFC 2177 asks for less than 29
+	// minutes; Gmail and many NATs drop a connection after 10.
 	idleFor = 8*time.Minute + 30*time.Second
 
-	// noopEvery is how often a server without IDLE is asked.
+	// noopEvery is the interval at which a server without IDLE is asked.
 	noopEvery = 20 * time.Second
 )
 
-// Watch is a session that can also be told of new mail as it comes (IDLE, RFC
-// 2177). It serves one goroutine, and holds one connection.
+// Watch is a session that also waits for new mail (IDLE, RFC 2177). Only one
+// goroutine may use it, and it holds one connection.
 type Watch struct {
 	*Session
-	news   chan struct{} // holds one: the mailbox has grown since it was last asked
-	noIdle bool          // the server knows no IDLE
+	news   chan struct{} // holds one value if the mailbox has grown since the last Wait
+	noIdle bool          // the server has refused IDLE
 }
 
 // Watch opens the mailbox as Open does, with the same errors.
@@ -36,13 +36,13 @@ func (m Mailbox) Watch(ctx context.Context) (*Watch, error) {
 	return w, nil
 }
 
-// UIDNext is the UID that the next mail will have had when the mailbox was
-// opened; 0 if the server did not say.
+// UIDNext returns the UIDNEXT of the mailbox when it was opened, or 0 if the
+// server did not send it.
 func (w *Watch) UIDNext() uint32 { return w.uidNext }
 
 // Wait returns nil when mail has come since the mailbox was opened, or since
-// the last Wait; a word too many costs a look. With an error, that of ctx or of
-// the connection, the watch is of no further use.
+// the last Wait. It may return too often; that costs a scan. After an error,
+// which is that of ctx or of the connection, the watch cannot be used any more.
 func (w *Watch) Wait(ctx context.Context) error {
 	stop := closeOnDone(ctx, w.conn)
 	defer stop()
@@ -64,7 +64,7 @@ func (w *Watch) Wait(ctx context.Context) error {
 	}
 }
 
-// idle is one IDLE, which ends with news or after idleFor.
+// idle runs one IDLE, which ends with news or after idleFor.
 func (w *Watch) idle(ctx context.Context) error {
 	w.mailbox.startPhase(w.conn)
 	idle, err := w.client.Idle()
@@ -75,8 +75,8 @@ func (w *Watch) idle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
-	// A connection that is dead without a word is found out when it is time to
-	// end the IDLE.
+	// A connection that died unnoticed is found out when it is time to end the
+	// IDLE.
 	w.conn.SetDeadline(time.Now().Add(idleFor + w.mailbox.timeout()))
 	w.sleep(ctx, idleFor)
 	w.mailbox.startPhase(w.conn)
@@ -86,7 +86,8 @@ func (w *Watch) idle(ctx context.Context) error {
 	return nil
 }
 
-// noop waits askEvery and lets the server say what is new.
+// noop waits noopEvery and then sends NOOP, with whose answer the server
+// reports what is new.
 func (w *Watch) noop(ctx context.Context) error {
 	w.conn.SetDeadline(time.Now().Add(noopEvery + w.mailbox.timeout()))
 	w.sleep(ctx, noopEvery)
@@ -97,8 +98,8 @@ func (w *Watch) noop(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits for d, for news, which it leaves where they are, or for the end
-// of ctx or of the connection.
+// sleep waits for d, for news, or for the end of ctx or of the connection. It
+// leaves the news for Wait.
 func (w *Watch) sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -119,7 +120,7 @@ func (w *Watch) notify() {
 	}
 }
 
-// options let us hear of a mailbox that has grown.
+// options makes the library call notify when the mailbox grows.
 func (w *Watch) options() *imapclient.Options {
 	return &imapclient.Options{UnilateralDataHandler: &imapclient.UnilateralDataHandler{
 		Mailbox: func(data *imapclient.UnilateralDataMailbox) {

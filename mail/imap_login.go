@@ -15,28 +15,30 @@ import (
 	"agentstateloop/state"
 )
 
-// loginTag is outside go-imap's T1, T2, ...
+// loginTag is the tag of the login command. go-imap uses T1, T2 and so on.
 const loginTag = "L1"
 
-// maxLoginLine bounds one line of a server before it is known to be one.
+// maxLoginLine limits one line of a server that has not shown to be an IMAP
+// server yet, in bytes.
 const maxLoginLine = 64 << 10
 
-// loginConn logs in before it lets a library speak. The login is ours because
-// go-imap cannot send AUTHENTICATE without waiting twice, asks for
-// capabilities nobody needs, and does not tell a BYE.
+// loginConn logs in before it lets a library speak. The login is our own code
+// because go-imap waits twice for AUTHENTICATE, asks for capabilities that
+// nobody needs, and does not report a BYE.
 //
-// The command is written by start; its answer is read by the first Read, which
-// then presents a greeting of an already authenticated server. So whatever the
-// library writes first, SELECT, leaves in the same flight as the login.
+// startLogin writes the command. The first Read reads the answer, and then
+// presents the greeting of a server that is already logged in. So the first
+// command of the library, SELECT, leaves in the same flight as the login.
 type loginConn struct {
 	fixedDeadline
 	br      *bufio.Reader
 	secrets []string      // what must not appear in an error
-	greet   *bytes.Reader // nil until the login was answered
-	failed  error         // set before Read returns it; see Box.Open
+	greet   *bytes.Reader // nil until the login has been answered
+	failed  error         // set before Read returns it; see Mailbox.openWith
 }
 
-// greeting replaces the server's: with it go-imap asks for no capabilities.
+// greeting replaces the greeting of the server. With it go-imap asks for no
+// capabilities.
 const greeting = "* PREAUTH [CAPABILITY IMAP4rev1] logged in\r\n"
 
 // startLogin writes the login command for s.
@@ -52,8 +54,9 @@ func startLogin(conn net.Conn, br *bufio.Reader, s Server, secret string) (*logi
 	return c, nil
 }
 
-// loginLine is LOGIN where its quoted strings can carry the secret, since every
-// server knows it, else AUTHENTICATE with an initial response (RFC 4959).
+// loginLine returns LOGIN if its quoted strings can carry the secret, because
+// every server supports it, and else AUTHENTICATE with an initial response (RFC
+// 4959).
 func loginLine(s Server, secret string) (string, error) {
 	if (s.Auth == AuthPlain || s.Auth == "") && quotable(s.Username) && quotable(secret) {
 		return loginTag + " LOGIN " + quote(s.Username) + " " + quote(secret) + "\r\n", nil
@@ -69,7 +72,7 @@ func loginLine(s Server, secret string) (string, error) {
 	return loginTag + " AUTHENTICATE " + mech + " " + base64.StdEncoding.EncodeToString(initial) + "\r\n", nil
 }
 
-// quotable says whether s may stand in a quoted string (RFC 3501 section 9).
+// quotable reports whether s may stand in a quoted string (RFC 3501 section 9).
 func quotable(s string) bool {
 	for i := range len(s) {
 		if s[i] == 0 || s[i] == '\r' || s[i] == '\n' || s[i] >= 0x80 {
@@ -83,7 +86,7 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// secretForms lists the forms in which a server could echo the secret.
+// secretForms returns the forms in which a server could echo the secret.
 func secretForms(s Server, value string) []string {
 	if value == "" {
 		return nil
@@ -94,13 +97,13 @@ func secretForms(s Server, value string) []string {
 			t = append(t, base64.StdEncoding.EncodeToString(initial))
 		}
 	}
-	// One within another must not be taken out of it first.
+	// A form within another one must not be replaced first.
 	slices.SortFunc(t, func(a, b string) int { return len(b) - len(a) })
 	return t
 }
 
-// redact takes the traces of a secret out of a server's words, and makes these
-// fit for an error: one line, short.
+// redact replaces secrets in the words of a server with asterisks, and makes
+// them fit for an error: one short line.
 func redact(traces []string, text string) string {
 	for _, t := range traces {
 		text = strings.ReplaceAll(text, t, "***")
@@ -108,8 +111,8 @@ func redact(traces []string, text string) string {
 	return oneLine(text, 300)
 }
 
-// Read gives the library the greeting once the login succeeded, then what the
-// server says.
+// Read returns the greeting once the login has succeeded, and then what the
+// server sends.
 func (c *loginConn) Read(p []byte) (int, error) {
 	if c.failed != nil {
 		return 0, c.failed
@@ -127,8 +130,9 @@ func (c *loginConn) Read(p []byte) (int, error) {
 	return c.br.Read(p)
 }
 
-// readAnswer reads up to the tagged answer of the login and judges by it alone: if
-// it is refused, what was sent behind it is refused as well and says nothing.
+// readAnswer reads up to the tagged answer of the login. That answer alone
+// decides: if the login is refused, the commands sent behind it are refused as
+// well, and this says nothing.
 func (c *loginConn) readAnswer() error {
 	greeted := false
 	for {
@@ -145,7 +149,7 @@ func (c *loginConn) readAnswer() error {
 		case tag == loginTag:
 			return c.refusal(kind, text)
 		case tag == "*" && kind == "BYE" && !greeted:
-			return fmt.Errorf("login: the server closes at once: %s", redact(c.secrets, text))
+			return fmt.Errorf("login: the server closed the connection at once: %s", redact(c.secrets, text))
 		case tag == "*" && kind == "BYE":
 			return c.refusal(kind, text)
 		case tag == "+":
@@ -158,8 +162,9 @@ func (c *loginConn) readAnswer() error {
 	}
 }
 
-// refusal tells a refused secret from a server that cannot log anybody in just
-// now, which is no fault of the credential (DESIGN 10).
+// refusal returns the error for a refused login. It is a failure of the
+// credential, unless the server cannot log anybody in at the moment
+// (docs/design.md, "Credentials").
 func (c *loginConn) refusal(kind, text string) error {
 	err := fmt.Errorf("login: %s %s", kind, redact(c.secrets, text))
 	if kind == "BAD" || busy(text) {
@@ -168,8 +173,8 @@ func (c *loginConn) refusal(kind, text string) error {
 	return &state.CredentialError{Name: "imap", Err: err}
 }
 
-// busy recognises RFC 5530's codes for passing or configuration faults, and
-// the words of servers that send none.
+// busy reports whether text is about a temporary or a configuration fault. It
+// looks for the codes of RFC 5530, and for the words of servers that send none.
 func busy(text string) bool {
 	upper := strings.ToUpper(text)
 	for _, code := range []string{"UNAVAILABLE", "INUSE", "LIMIT", "OVERQUOTA", "SERVERBUG", "PRIVACYREQUIRED"} {
@@ -188,17 +193,18 @@ func busy(text string) bool {
 	return false
 }
 
-// tokenRefusal is a server's explanation of why it refuses a token (RFC 7628
-// section 3.2.2). It would now wait for a line; we hang up instead.
+// tokenRefusal returns the error for a server that explains why it refuses a
+// token (RFC 7628 section 3.2.2). The server now waits for a line; we hang up
+// instead.
 func (c *loginConn) tokenRefusal(b64 string) error {
 	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(b64))
 	if err != nil || len(text) == 0 {
-		return errors.New("login: the server takes no initial response with AUTHENTICATE; use another auth")
+		return errors.New("login: the server does not accept an initial response with AUTHENTICATE; use another auth")
 	}
-	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: token refused: %s", redact(c.secrets, string(text)))}
+	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: the server refused the token: %s", redact(c.secrets, string(text)))}
 }
 
-// readLine reads one line without its end, of maxLoginLine bytes at most.
+// readLine reads one line without its end, of at most maxLoginLine bytes.
 func readLine(br *bufio.Reader) (string, error) {
 	var line []byte
 	for {
@@ -217,8 +223,8 @@ func readLine(br *bufio.Reader) (string, error) {
 }
 
 // startTLS turns a connection in clear into one under TLS (RFC 3501 section
-// 6.2.1). Nothing the server said before the handshake is kept, so that nobody
-// in between can put words into the protected session.
+// 6.2.1). It keeps nothing that the server said before the handshake, so that
+// nobody in between can put words into the protected session.
 func (s Server) startTLS(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	br := bufio.NewReaderSize(conn, 4096)
 	if _, err := conn.Write([]byte("S1 STARTTLS\r\n")); err != nil {
@@ -230,7 +236,7 @@ func (s Server) startTLS(ctx context.Context, conn net.Conn) (net.Conn, error) {
 			return nil, fmt.Errorf("starttls: %w", err)
 		}
 		if strings.HasPrefix(strings.ToUpper(line), "* PREAUTH") {
-			return nil, errors.New("starttls: the server logs in before TLS")
+			return nil, errors.New("starttls: the server has logged in before TLS")
 		}
 		rest, tagged := strings.CutPrefix(line, "S1 ")
 		if !tagged {
@@ -240,7 +246,7 @@ func (s Server) startTLS(ctx context.Context, conn net.Conn) (net.Conn, error) {
 			return nil, fmt.Errorf("starttls: %s", oneLine(rest, 300))
 		}
 		if br.Buffered() > 0 {
-			return nil, errors.New("starttls: the server speaks before the handshake")
+			return nil, errors.New("starttls: the server sent data before the handshake")
 		}
 		return s.handshake(ctx, conn)
 	}

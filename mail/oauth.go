@@ -21,24 +21,26 @@ import (
 )
 
 const (
-	// renewBefore is how long before its end a token is renewed.
+	// renewBefore is the time before its expiry at which a token is renewed.
 	renewBefore = 5 * time.Minute
 
-	// assumedLife is that of a token whose endpoint says nothing (RFC 6749
-	// section 5.1 lets it).
+	// assumedLife is the lifetime of a token if the endpoint does not state one
+	// (RFC 6749 section 5.1 allows that).
 	assumedLife = time.Hour
 )
 
-// OAuth gives access tokens, which it gets with a stored refresh token (RFC
-// 6749 section 6), and keeps the last one in a file, so that a poll each minute
-// asks the token endpoint once an hour. Its methods may be called side by side,
-// by any number of processes: one of them asks, the others take what it got.
+// OAuth gets access tokens with a stored refresh token (RFC 6749 section 6). It
+// keeps the last one in a file, so that a poll each minute asks the token
+// endpoint once an hour.
+//
+// Its methods may be called at the same time, by any number of processes: one
+// of them asks, and the others take what it got.
 type OAuth struct {
 	TokenURL string // https, or on loopback http
 	ClientID string
 
-	// ClientSecret is nil for a public client. RefreshToken is read anew at each
-	// call: another one ends the use of what the former gave.
+	// ClientSecret is nil for a public client. RefreshToken is called each time:
+	// if it returns another token, what the earlier one brought is not used.
 	ClientSecret, RefreshToken func(context.Context) (string, error)
 
 	// Store is a folder for tokens. In it Name.json (0600) holds the access
@@ -52,12 +54,13 @@ type OAuth struct {
 	// process ask at a time.
 	TryLock func(name string) (unlock func() error, err error)
 
-	CAFile  string           // PEM; replaces the system's roots
-	Timeout time.Duration    // for the endpoint's answer, and for that of another process; 0 means 30 s
+	CAFile  string           // PEM file of roots; replaces those of the system
+	Timeout time.Duration    // for the answer of the endpoint, and for another process; 0 means 30 s
 	Now     func() time.Time // nil is time.Now
 }
 
-// TokenStore is the folder that OAuth keeps its tokens in. *state.Store implements it.
+// TokenStore is the folder in which OAuth keeps its tokens. *state.Store
+// implements it.
 type TokenStore interface {
 	// Path returns the path of the file name, which need not exist.
 	Path(name string) string
@@ -67,21 +70,23 @@ type TokenStore interface {
 	Keep(name string, r io.Reader) error
 }
 
-// ErrNoOther is what Renew returns when the token that was refused is the best
-// that is to be had.
-var ErrNoOther = errors.New("the token was renewed already")
+// ErrNoOther is returned by Renew if no better token than the refused one can
+// be had.
+var ErrNoOther = errors.New("the token has already been renewed")
 
 // unreachable is a failure that says nothing about the credential: the token
-// endpoint is down, busy or no token endpoint (DESIGN 10).
+// endpoint is down or busy, or something else answers (docs/design.md,
+// "Credentials").
 type unreachable struct{ err error }
 
 func (e *unreachable) Error() string { return e.err.Error() }
 func (e *unreachable) Unwrap() error { return e.err }
 
-// Token gives an access token with five minutes to live, or a tenth of its life
-// if that is less. Where the endpoint cannot be asked, the last token will do
-// until its end. An error means that the credential was refused, unless it is
-// one of the network or of ctx, which Server tells apart.
+// Token returns an access token that is valid for five more minutes, or for a
+// tenth of its lifetime if that is less. If the endpoint cannot be asked, the
+// last token is used until it expires. An error means that the credential was
+// refused, unless it is an error of the network or of ctx; Server tells them
+// apart.
 func (o OAuth) Token(ctx context.Context) (string, error) {
 	refresh, err := o.RefreshToken(ctx)
 	if err != nil {
@@ -93,9 +98,10 @@ func (o OAuth) Token(ctx context.Context) (string, error) {
 	return o.renew(ctx, refresh, "")
 }
 
-// Renew gives another token than refused, which a server did not take, and
-// which may have been revoked before its time. A token that came from a Renew
-// is not renewed once more before its end: ErrNoOther.
+// Renew returns another token than refused, which a server did not accept and
+// which may have been revoked before its expiry. If refused itself came from
+// Renew, it is not renewed again before its expiry, and the error is
+// ErrNoOther.
 func (o OAuth) Renew(ctx context.Context, refused string) (string, error) {
 	refresh, err := o.RefreshToken(ctx)
 	if err != nil {
@@ -120,7 +126,7 @@ func (o OAuth) renew(ctx context.Context, refresh, refused string) (string, erro
 	case last.Access != refused && last.fresh(o.now()):
 		return last.Access, nil
 	}
-	// A refresh token that is given in exchange must not meet a full disk.
+	// A refresh token that the endpoint rotates must not meet a full disk.
 	if err := o.save(last); err != nil {
 		return "", err
 	}
@@ -160,9 +166,9 @@ func (o OAuth) request(ctx context.Context, last grant, renewed bool) (grant, er
 	return next, nil
 }
 
-// Exchange gives the refresh token for the code that a person's consent has
-// brought to redirect (RFC 6749 section 4.1.3), if it was asked for with this
-// verifier (RFC 7636).
+// Exchange returns the refresh token for the code that a person's consent has
+// brought to redirect (RFC 6749 section 4.1.3). The code must have been
+// requested with this verifier (RFC 7636).
 func (o OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, Server{Timeout: o.Timeout}.timeout())
 	defer cancel()
@@ -176,13 +182,13 @@ func (o OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (s
 		return "", o.refusal(ctx, err, append(hide, secret.Disguises(code)...))
 	}
 	if given.RefreshToken == "" {
-		return "", fmt.Errorf("get token from %s: it gave no refresh token", o.host())
+		return "", fmt.Errorf("get token from %s: the answer holds no refresh token", o.host())
 	}
 	return given.RefreshToken, nil
 }
 
-// config is how the endpoint is asked, under the context that it gives, and what
-// must not appear in an error.
+// config returns how to ask the endpoint, the context to ask it with, and the
+// strings that must not appear in an error.
 func (o OAuth) config(ctx context.Context) (*oauth2.Config, context.Context, []string, error) {
 	config := &oauth2.Config{ClientID: o.ClientID, Endpoint: oauth2.Endpoint{TokenURL: o.TokenURL}}
 	if o.ClientSecret == nil {
@@ -200,8 +206,9 @@ func (o OAuth) config(ctx context.Context) (*oauth2.Config, context.Context, []s
 	return config, context.WithValue(ctx, oauth2.HTTPClient, client), secret.Disguises(config.ClientSecret), nil
 }
 
-// refusal tells a credential that was refused from an endpoint that could not
-// be asked. No secret is in it, even if the endpoint repeats one.
+// refusal returns the error for a failed request. It distinguishes a refused
+// credential from an endpoint that could not be asked. The error holds no
+// secret, even if the endpoint repeats one.
 func (o OAuth) refusal(ctx context.Context, err error, secrets []string) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
@@ -223,8 +230,8 @@ func (o OAuth) refusal(ctx context.Context, err error, secrets []string) error {
 	return said
 }
 
-// refusesGrant says whether an answer is about what we sent (RFC 6749 section
-// 5.2), and not about the endpoint's own state.
+// refusesGrant reports whether an answer is about what we sent (RFC 6749
+// section 5.2), and not about the state of the endpoint.
 func refusesGrant(status int, code string) bool {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -235,15 +242,15 @@ func refusesGrant(status int, code string) bool {
 	return code != "" && code != "temporarily_unavailable" && code != "server_error" && code != "slow_down"
 }
 
-// client follows no redirect and uses no proxy of the environment, which would
-// see the refresh token.
+// client returns an HTTP client that follows no redirect and uses no proxy of
+// the environment: either would see the refresh token.
 func (o OAuth) client() (*http.Client, error) {
 	u, err := url.Parse(o.TokenURL)
 	if err != nil || u.Host == "" {
-		return nil, errors.New("get token: token_url is no address")
+		return nil, errors.New("get token: token_url is not a valid URL")
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !loopbackName(u.Hostname())) {
-		return nil, fmt.Errorf("get token: token_url must begin with https, or the refresh token would go to %s in clear", u.Host)
+		return nil, fmt.Errorf("get token: token_url must begin with https, or the refresh token would go to %s unencrypted", u.Host)
 	}
 	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
 	if u.Scheme == "https" {
@@ -272,7 +279,7 @@ func (o OAuth) now() time.Time {
 	return o.Now()
 }
 
-// lock waits until no other process asks the endpoint.
+// lock waits until no other process is asking the endpoint.
 func (o OAuth) lock(ctx context.Context) (unlock func() error, err error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -283,32 +290,34 @@ func (o OAuth) lock(ctx context.Context) (unlock func() error, err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &unreachable{fmt.Errorf("get token: another process is at it: %w", context.Cause(ctx))}
+			return nil, &unreachable{fmt.Errorf("get token: another process is getting one: %w", context.Cause(ctx))}
 		case <-tick.C:
 		}
 	}
 }
 
-// grant is what a refresh token has given, as it is kept.
+// grant is what a refresh token has brought, as it is stored.
 type grant struct {
-	From    string    `json:"from"` // hash of the refresh token that was configured
+	From    string    `json:"from"` // hash of the configured refresh token
 	Access  string    `json:"access_token"`
 	Got     time.Time `json:"got"`
 	Expiry  time.Time `json:"expiry"`
-	Renewed bool      `json:"renewed,omitempty"`       // because a server had refused the one before
-	Refresh string    `json:"refresh_token,omitempty"` // given in exchange for the configured one
+	Renewed bool      `json:"renewed,omitempty"`       // a server had refused the one before
+	Refresh string    `json:"refresh_token,omitempty"` // rotated: it replaces the configured one
 
-	refresh string // the one to use
+	refresh string // the refresh token to use
 }
 
-// fresh says whether the access token will do, at a clock that may have jumped.
+// fresh reports whether the access token can still be used, by a clock that may
+// have jumped.
 func (g grant) fresh(now time.Time) bool {
 	margin := min(renewBefore, g.Expiry.Sub(g.Got)/10)
 	return g.Access != "" && !now.Before(g.Got.Add(-time.Minute)) && now.Before(g.Expiry.Add(-margin))
 }
 
-// load is what the configured refresh token has given so far. A file that is
-// missing or damaged, or of another refresh token, has given nothing.
+// load returns what the configured refresh token has brought so far. A file
+// that is missing or damaged, or belongs to another refresh token, counts as
+// empty.
 func (o OAuth) load(refresh string) grant {
 	sum := sha256.Sum256([]byte(refresh))
 	none := grant{From: hex.EncodeToString(sum[:]), refresh: refresh}
@@ -331,13 +340,13 @@ func (o OAuth) save(g grant) error {
 		err = o.Store.Keep(o.Name+".json", strings.NewReader(string(data)+"\n"))
 	}
 	if err != nil {
-		return notCredential(fmt.Errorf("keep token: %w", err))
+		return notCredential(fmt.Errorf("save token: %w", err))
 	}
 	return nil
 }
 
-// notCredential marks a fault of our own, such as a full disk, which is none of the
-// credential's either.
+// notCredential marks a fault of our own, such as a full disk, as one that is
+// not about the credential.
 func notCredential(err error) error {
 	if err == nil {
 		return nil

@@ -16,16 +16,16 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// Verdict says what a failed Send left behind.
+// Verdict is the outcome of a Send that failed.
 type Verdict int
 
 const (
-	// Temporary: nothing was accepted; to be tried again later.
+	// Temporary means that nothing was accepted. Try again later.
 	Temporary Verdict = iota
-	// Permanent: refused, and will be refused again.
+	// Permanent means that the mail was rejected and will be rejected again.
 	Permanent
-	// Unknown: the final dot went out and no answer came back. The mail may
-	// have been accepted.
+	// Unknown means that the final dot went out and no answer came back. The
+	// mail may have been accepted.
 	Unknown
 )
 
@@ -41,32 +41,33 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", int(v))
 }
 
-// SendError is how every Send fails.
+// SendError is the error of every Send.
 type SendError struct {
 	Verdict Verdict
-	Code    int // the server's reply code; 0 when it gave none
+	Code    int // the reply code of the server; 0 if it sent none
 	Err     error
 }
 
 func (e *SendError) Error() string { return fmt.Sprintf("send mail (%s): %v", e.Verdict, e.Err) }
 
-// Unwrap gives the cause, which is a *state.CredentialError named "smtp" if
-// the server no longer accepts our login.
+// Unwrap returns the cause. It is a *state.CredentialError named "smtp" if the
+// server no longer accepts our login.
 func (e *SendError) Unwrap() error { return e.Err }
 
 // Sender is an SMTP connection, logged in, for any number of mails one after
-// another. It serves one goroutine.
+// another. Only one goroutine may use it.
 type Sender struct {
 	server  Server
-	conn    net.Conn // with deadlines that work
+	conn    net.Conn // its deadlines work, unlike those of a fixedDeadline
 	client  *smtp.Client
 	secrets []string // what must not appear in an error
-	closed  error    // why nothing can be sent on this connection any more
+	closed  error    // why nothing more can be sent on this connection; nil while it is open
 }
 
-// OpenSender connects, greets, starts TLS where configured and logs in. With an
-// empty Username it does not log in. A refused or unreadable secret is a
-// *state.CredentialError named "smtp"; a network fault never is.
+// OpenSender connects, greets, starts TLS if configured, and logs in. With an
+// empty Username it does not log in. If the secret is refused or cannot be
+// read, the error is a *state.CredentialError named "smtp". A network fault is
+// never such an error.
 func (s Server) OpenSender(ctx context.Context) (*Sender, error) {
 	c, err := s.openSender(ctx)
 	if err != nil {
@@ -85,7 +86,8 @@ func (s Server) openSender(ctx context.Context) (*Sender, error) {
 	})
 }
 
-// openSenderWith logs in if there is a login, and keeps hide out of its errors.
+// openSenderWith calls login if it is not nil. The errors of the Sender do not
+// contain secrets.
 func (s Server) openSenderWith(ctx context.Context, login func(*smtp.Client) error, hide []string) (*Sender, error) {
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -114,7 +116,8 @@ func (s Server) openSenderWith(ctx context.Context, login func(*smtp.Client) err
 	return &Sender{server: s, conn: conn, client: client, secrets: hide}, nil
 }
 
-// smtpClient starts TLS on conn if that is still to be done (RFC 3207).
+// smtpClient returns a client for conn, after STARTTLS if s asks for it (RFC
+// 3207).
 func (s Server) smtpClient(conn net.Conn) (*smtp.Client, error) {
 	if s.TLS != TLSStart {
 		return smtp.NewClient(fixedDeadline{conn}), nil
@@ -130,8 +133,8 @@ func (s Server) smtpClient(conn net.Conn) (*smtp.Client, error) {
 	return client, nil
 }
 
-// smtpLogin authenticates. Its errors never hold the secret, even if the
-// server repeats it.
+// smtpLogin logs in. Its errors never hold the secret, even if the server
+// repeats it.
 func (s Server) smtpLogin(c *smtp.Client, secret string) error {
 	proof, err := s.saslClient(secret)
 	if err != nil {
@@ -142,7 +145,7 @@ func (s Server) smtpLogin(c *smtp.Client, secret string) error {
 		proof = sasl.NewLoginClient(s.Username, secret)
 	}
 	if ok, _ := c.Extension("AUTH"); !ok {
-		return errors.New("login: the server offers no AUTH; check host, port and tls")
+		return errors.New("login: the server does not offer AUTH; check host, port and tls")
 	}
 	err = c.Auth(proof)
 	if err == nil {
@@ -156,14 +159,15 @@ func (s Server) smtpLogin(c *smtp.Client, secret string) error {
 	if errors.As(err, &reply) {
 		return clean
 	}
-	return fmt.Errorf("login: %w", err) // of the network, where no secret is repeated
+	return fmt.Errorf("login: %w", err) // a network error, which repeats no secret
 }
 
-// credentialCode recognises replies about the login (RFC 4954 section 6).
+// credentialCode reports whether code is a reply about the login (RFC 4954
+// section 6).
 func credentialCode(code int) bool { return code == 530 || code == 534 || code == 535 }
 
-// helloName is the address literal of our end (RFC 5321 section 4.1.4): always
-// valid, and it tells no host name.
+// helloName returns the address literal of our end of conn (RFC 5321 section
+// 4.1.4). It is always valid and reveals no host name.
 func helloName(conn net.Conn) string {
 	a, ok := conn.LocalAddr().(*net.TCPAddr)
 	if !ok {
@@ -175,16 +179,18 @@ func helloName(conn net.Conn) string {
 	return "[IPv6:" + a.IP.String() + "]"
 }
 
-// Send sends body, a rendered mail, to all of to or to none. beforeDot, if not
-// nil, is called when the server waits for the mail and all of it was handed
-// over but the final dot: from then on the mail may be accepted, so it is the
-// place to record that. Its error ends the attempt with nothing accepted.
+// Send sends body, a rendered mail, to all recipients or to none. beforeDot may
+// be nil. It is called when the server waits for the mail and has all of it but
+// the final dot. From then on the mail may be accepted, so beforeDot is the
+// place to record that. If beforeDot returns an error, Send stops and nothing
+// is accepted.
 //
-// Every error is a *SendError. From the dot on ctx no longer breaks off, only
-// the server's deadline does: to hang up there would make the outcome unknown.
+// Every error is a *SendError. After beforeDot the end of ctx no longer
+// interrupts Send, only the deadline of the server does: hanging up then would
+// make the outcome unknown.
 func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Reader, beforeDot func() error) error {
 	if c.closed != nil {
-		return &SendError{Verdict: Temporary, Err: fmt.Errorf("the connection is gone: %w", c.closed)}
+		return &SendError{Verdict: Temporary, Err: fmt.Errorf("the connection is closed: %w", c.closed)}
 	}
 	stop := closeOnDone(ctx, c.conn)
 	defer stop()
@@ -195,7 +201,7 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 		return c.refusal(ctx, err)
 	}
 	if _, err := io.Copy(data, body); err != nil {
-		// Only hanging up keeps half a mail from being taken for a whole one.
+		// Hanging up keeps the server from taking half a mail for a whole one.
 		return c.abort(ctx, err)
 	}
 	if beforeDot != nil {
@@ -207,10 +213,10 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 		return c.abort(ctx, context.Cause(ctx))
 	}
 	c.server.startPhase(c.conn)
-	// go-smtp keeps the last of the body and writes it with the dot, here.
+	// go-smtp keeps back the end of the body and writes it with the dot, here.
 	if err := data.Close(); err != nil {
-		// A reply that is no refusal (one that was said twice, say) belongs to
-		// something else: what was said to the dot is not known.
+		// A reply that does not refuse, such as one sent twice, belongs to
+		// something else. The answer to the dot is then not known.
 		var reply *smtp.SMTPError
 		if errors.As(err, &reply) && reply.Code >= 400 {
 			return c.refusal(ctx, err)
@@ -237,7 +243,7 @@ func (c *Sender) begin(from string, to []string) (io.WriteCloser, error) {
 	return c.client.Data()
 }
 
-// refusal judges an error for which nothing was accepted, and makes the
+// refusal returns the error for a mail that was not accepted, and makes the
 // connection ready for the next mail.
 func (c *Sender) refusal(ctx context.Context, err error) error {
 	failure := &SendError{Verdict: Temporary, Err: cause(ctx, err)}
@@ -251,7 +257,7 @@ func (c *Sender) refusal(ctx context.Context, err error) error {
 	case credentialCode(reply.Code):
 		failure.Err = &state.CredentialError{Name: "smtp", Err: failure.Err}
 	case reply.EnhancedCode == smtp.EnhancedCode{5, 4, 5}:
-		// Gmail's daily limit: it ends by itself.
+		// The daily limit of Gmail, which ends by itself.
 	case reply.Code >= 500:
 		failure.Verdict = Permanent
 	}
@@ -263,7 +269,7 @@ func (c *Sender) refusal(ctx context.Context, err error) error {
 	return failure
 }
 
-// abort hangs up before the dot: nothing was accepted.
+// abort hangs up before the dot, so that nothing is accepted.
 func (c *Sender) abort(ctx context.Context, err error) error {
 	c.hangUp(err)
 	return &SendError{Verdict: Temporary, Err: cause(ctx, err)}
@@ -274,11 +280,11 @@ func (c *Sender) hangUp(why error) {
 	c.conn.Close()
 }
 
-// Close says QUIT, waits for no answer longer than a second and hangs up.
+// Close sends QUIT, waits at most a second for the answer, and hangs up.
 func (c *Sender) Close() error {
 	if c.closed == nil {
 		c.conn.SetDeadline(time.Now().Add(time.Second))
-		c.client.Quit() // its failure changes nothing that was sent
+		c.client.Quit() // a failure does not matter: everything is sent
 		c.hangUp(net.ErrClosed)
 	}
 	return nil
