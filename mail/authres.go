@@ -11,15 +11,16 @@ import (
 // 2.2), such as "dmarc=pass header.from=example.com". Names are in lower case.
 type authResult struct {
 	method  string
-	version string // of the method; "" where not given
-	value   string // "pass" and its like, lower case
+	version string // of the method; "" if absent
+	value   string // such as "pass", in lower case
 	props   []authProp
 }
 
-// authProp is "header.from=example.com", or "reason=...".
+// authProp is a property of a result, such as "header.from=example.com" or
+// "reason=...".
 type authProp struct{ name, value string }
 
-// prop gives the values of the properties of that name.
+// prop returns the values of the properties of that name.
 func (r authResult) prop(name string) []string {
 	var values []string
 	for _, p := range r.props {
@@ -30,8 +31,9 @@ func (r authResult) prop(name string) []string {
 	return values
 }
 
-// authserv gives the authserv-id of an Authentication-Results field: who says
-// what follows. It is never empty, and needs no more of the field to be well-formed.
+// authserv returns the authserv-id of an Authentication-Results field, which
+// names the server that wrote it. It is never empty. The rest of the field need
+// not be well-formed.
 func authserv(value string) (string, error) {
 	p := authParser{Lexer: message.NewLexer(value)}
 	p.advance()
@@ -42,11 +44,12 @@ func authserv(value string) (string, error) {
 	return id, p.err
 }
 
-// authResults reads a whole Authentication-Results field. It follows RFC 8601
-// section 2.2, and beyond it allows what is in use: a value with characters that
-// should be quoted ("header.b=a/b+"), a property without a type
-// ("action=none"), an empty value, and a last ";". What comes from quotes or
-// comments is a value or nothing, never a result.
+// authResults parses a whole Authentication-Results field by RFC 8601 section
+// 2.2. It also accepts what is in use: a value with characters that should be
+// quoted ("header.b=a/b+"), a property without a type ("action=none"), an empty
+// value, and a ";" at the end.
+//
+// Text in quotes or comments is a value or nothing, and never a result.
 func authResults(value string) ([]authResult, error) {
 	p := authParser{Lexer: message.NewLexer(value)}
 	p.advance()
@@ -54,7 +57,7 @@ func authResults(value string) ([]authResult, error) {
 		p.fail()
 	}
 	if p.more && !p.tok.Is(";") && p.word() != "1" {
-		p.fail() // a version of the field that we do not know
+		p.fail() // an unknown version of the field
 	}
 	var results []authResult
 	none := false
@@ -80,12 +83,12 @@ func authResults(value string) ([]authResult, error) {
 	return results, p.err
 }
 
-// authParser reads a field token by token, always one ahead. After an error it
-// is at the end.
+// authParser reads a field token by token, always one token ahead. After an
+// error it is at the end.
 type authParser struct {
 	message.Lexer
 	tok  message.Token
-	more bool // tok is one
+	more bool // tok is a token, and not the end
 	err  error
 }
 
@@ -103,7 +106,7 @@ func (p *authParser) fail() {
 	p.more = false
 }
 
-// accept passes over a special character, which must be there.
+// accept skips a special character, which must be the next token.
 func (p *authParser) accept(special string) bool {
 	if !p.more || !p.tok.Is(special) {
 		p.fail()
@@ -113,7 +116,7 @@ func (p *authParser) accept(special string) bool {
 	return p.err == nil
 }
 
-// word reads a bare word, lowered.
+// word reads a bare word and returns it in lower case.
 func (p *authParser) word() string {
 	if !p.more || p.tok.Quoted || !keywordText(p.tok.Text) {
 		p.fail()
@@ -124,8 +127,8 @@ func (p *authParser) word() string {
 	return w
 }
 
-// keywordText says whether s is a Keyword (RFC 5321 section 4.1.2), or has the
-// underscores that some put into one.
+// keywordText reports whether s is a Keyword (RFC 5321 section 4.1.2), or one
+// with the underscores that some servers use.
 func keywordText(s string) bool {
 	for _, r := range s {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_') {
@@ -135,8 +138,8 @@ func keywordText(s string) bool {
 	return s != ""
 }
 
-// value reads what stands together, quoted or not, up to a blank, a comment or
-// a ";". It may be empty.
+// value reads adjacent tokens, quoted or not, up to a blank, a comment or a
+// ";". The value may be empty.
 func (p *authParser) value() string {
 	var b strings.Builder
 	for first := true; p.more && !p.tok.Is(";") && (first || !p.tok.Apart); first = false {
@@ -146,7 +149,7 @@ func (p *authParser) value() string {
 	return b.String()
 }
 
-// none reads a "none" that stands for all results.
+// none reads a "none" in the place of all results.
 func (p *authParser) none() bool {
 	if p.tok.Quoted || message.Lower(p.tok.Text) != "none" {
 		return false
@@ -160,7 +163,7 @@ func (p *authParser) none() bool {
 	return true
 }
 
-// result reads "method/1=value" and what belongs to it.
+// result reads "method/1=value" and its properties.
 func (p *authParser) result() authResult {
 	r := authResult{method: p.word()}
 	if p.more && p.tok.Is("/") {
@@ -185,16 +188,17 @@ func (p *authParser) property() authProp {
 	return authProp{name, p.value()}
 }
 
-// serverProof looks for the word of the mail server authservID that the mail is
-// from the address from, as [trust] require = "dmarc" wants it. It gives ""
-// for proved mail, else why not, with the evidence.
+// serverProof looks for the statement of the mail server authservID that the
+// mail is from the address from, as [trust] require = "dmarc" demands. It
+// returns "" for a proved mail, and else the reason with the evidence.
 //
-// Believed are the fields of the topmost unbroken block only: the first
-// Authentication-Results field of the header, if it bears authservID, and those
-// that follow it directly and bear it too. A server puts its fields above all
-// that came with the mail, several side by side if need be, and removes those
-// which claim to be its own (RFC 8601 section 5); anything in between, another
-// name or another field, ends what is surely the server's.
+// Only the topmost unbroken block of fields is believed: the first
+// Authentication-Results field of the header, if its authserv-id is authservID,
+// and the fields directly below it with the same id. A server puts its fields
+// above everything that came with the mail, several of them if need be, and
+// removes those that claim to be its own (RFC 8601 section 5). Anything in
+// between, another id or another field, ends what is certain to be the
+// server's.
 func serverProof(fields []message.Field, from, authservID string, sameProvider bool) string {
 	block, reason := authBlock(fields, authservID)
 	if reason != "" {
@@ -204,7 +208,7 @@ func serverProof(fields []message.Field, from, authservID string, sameProvider b
 	for _, value := range block {
 		results, err := authResults(value)
 		if err != nil {
-			return evidence("a malformed Authentication-Results field of the server", value)
+			return evidence("malformed Authentication-Results field of the server", value)
 		}
 		all = append(all, results...)
 	}
@@ -214,7 +218,7 @@ func serverProof(fields []message.Field, from, authservID string, sameProvider b
 	}
 	dmarc := ofMethod(all, "dmarc")
 	if len(dmarc) != 1 {
-		return evidence(fmt.Sprintf("%d dmarc results, one is wanted", len(dmarc)), said)
+		return evidence(fmt.Sprintf("%d dmarc results, not one", len(dmarc)), said)
 	}
 	r := dmarc[0]
 	if r.value != "pass" {
@@ -222,7 +226,7 @@ func serverProof(fields []message.Field, from, authservID string, sameProvider b
 	}
 	proved := r.prop("header.from")
 	if len(proved) != 1 {
-		return evidence(fmt.Sprintf("dmarc=pass with %d header.from, one is wanted", len(proved)), said)
+		return evidence(fmt.Sprintf("dmarc=pass with %d header.from, not one", len(proved)), said)
 	}
 	want, _ := message.ASCIIDomain(message.Domain(from))
 	if got, ok := message.ASCIIDomain(proved[0]); !ok || got != want {
@@ -231,7 +235,7 @@ func serverProof(fields []message.Field, from, authservID string, sameProvider b
 	return ""
 }
 
-// authBlock gives the fields that are believed, or why there is none.
+// authBlock returns the fields that are believed, or the reason why none is.
 func authBlock(fields []message.Field, authservID string) (block []string, reason string) {
 	for _, f := range fields {
 		if f.Name != "authentication-results" {
@@ -242,24 +246,25 @@ func authBlock(fields []message.Field, authservID string) (block []string, reaso
 		}
 		id, err := authserv(f.Value)
 		if err != nil {
-			return nil, evidence("a malformed Authentication-Results field", f.Value)
+			return nil, evidence("malformed Authentication-Results field", f.Value)
 		}
 		if message.Lower(id) != message.Lower(authservID) {
 			if len(block) == 0 {
-				return nil, evidence(fmt.Sprintf("the first Authentication-Results field is not of %q (authserv_id)", authservID), f.Value)
+				return nil, evidence(fmt.Sprintf("the first Authentication-Results field is not from %q (authserv_id)", authservID), f.Value)
 			}
 			break
 		}
 		block = append(block, f.Value)
 	}
 	if len(block) == 0 {
-		return nil, "no Authentication-Results field: the server says nothing of the sender"
+		return nil, "no Authentication-Results field: the server says nothing about the sender"
 	}
 	return block, ""
 }
 
-// provesSubmission says whether results hold one auth result (RFC 8601 section
-// 2.7.4), and it passes, and names from, and no one else, as who logged in.
+// provesSubmission reports whether results hold exactly one auth result (RFC
+// 8601 section 2.7.4), and this one passes and names from, and nobody else, as
+// the account that logged in.
 func provesSubmission(results []authResult, from string) bool {
 	auth := ofMethod(results, "auth")
 	if len(auth) != 1 || auth[0].value != "pass" {
@@ -274,8 +279,8 @@ func provesSubmission(results []authResult, from string) bool {
 	return len(names) > 0
 }
 
-// ofMethod gives the results of a method. One of a version we do not know
-// (RFC 8601 section 2.2) is told by its value as no pass.
+// ofMethod returns the results of a method. A result of an unknown version (RFC
+// 8601 section 2.2) gets a value that is not "pass".
 func ofMethod(results []authResult, method string) []authResult {
 	var found []authResult
 	for _, r := range results {

@@ -10,27 +10,28 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// A challenge asks the operator whether he wrote a mail that nothing proves to
-// be his. Its Message-ID and its text hold a token; who can show that has read
-// the operator's mail.
+// A challenge asks the operator about a mail that nothing proves to be from them.
+// Its Message-ID and its text hold a token. A mail that shows the token is from
+// somebody who can read the operator's mail.
 
-// NewToken gives a token: 26 letters and digits with 128 random bits and more,
-// none of which is easily taken for another.
+// NewToken returns a token: 26 letters and digits that hold more than 128
+// random bits. The alphabet has no two characters that look alike.
 func NewToken() string { return strings.ToLower(rand.Text()) }
 
-// tokenLength is that of a token, in characters of base32.
+// tokenLength is the length of a token, in characters of base32.
 const tokenLength = 26
 
-// ChallengeID is the id of a challenge's draft, and so the beginning of its
-// Message-ID. It is no effect's id.
+// ChallengeID returns the id of the draft of a challenge, which begins its
+// Message-ID. No effect has such an id.
 func ChallengeID(token string) string { return challengePrefix + token }
 
 const challengePrefix = "challenge."
 
-// Tokens gives what may be tokens in an answer with header h and text, to a mail
-// that handle has sent from own: those of the Message-IDs it answers to, which
-// mail programs copy, and every word of the text that looks like one, since some
-// copy the text only. Nothing in them is proved.
+// Tokens returns what may be tokens in an answer, with header h and text, to a
+// mail that handle has sent from the address own. It looks at the Message-IDs
+// that the answer refers to, which mail programs copy. It also returns every
+// word of text that looks like a token, because some programs copy only the
+// text. Nothing in them is proved.
 func Tokens(h message.Header, handle, own, text string) []string {
 	var tokens []string
 	for _, id := range append([]string{h.InReplyTo}, h.References...) {
@@ -51,13 +52,13 @@ func Tokens(h message.Header, handle, own, text string) []string {
 	return slices.Compact(tokens)
 }
 
-// Consent gives the token of a mail whose new text begins with the line "YES
-// TOKEN", in any case; "" if it does not. Only the first line counts: a program
-// that answers by itself may quote ours, but puts its own before it.
+// Consent returns the token of a mail whose reply text begins with the line
+// "YES TOKEN", in any case, and else "". Only the first line counts: a program
+// that answers by itself may quote our mail, but puts its own text first.
 func Consent(replyText string) (token string) {
 	line, _, _ := strings.Cut(strings.TrimSpace(replyText), "\n")
 	if strings.HasPrefix(line, ">") {
-		return "" // ours, quoted
+		return "" // quoted from our mail
 	}
 	words := strings.FieldsFunc(line, notWordRune)
 	if len(words) != 2 || !strings.EqualFold(words[0], "yes") {
@@ -83,9 +84,10 @@ func asToken(word string) (token string, ok bool) {
 	return token, true
 }
 
-// Excerpt is the beginning of a stranger's text, at most max characters, made
-// harmless for showing it to the operator: one line, nothing that changes how the
-// rest is written, and nothing that a mail program makes a link or an address of.
+// Excerpt returns the beginning of a stranger's text, at most max characters,
+// that can be shown to the operator. It is one line. It holds nothing that
+// changes how the rest is displayed, and nothing that a mail program turns into
+// a link or an address.
 func Excerpt(text string, max int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -107,9 +109,9 @@ func Excerpt(text string, max int) string {
 		switch {
 		case r == '@':
 			b.WriteString("(at)")
-		case within && strings.ContainsRune(".\u3002\uff0e\uff61", r): // all of which end a label of a domain
+		case within && strings.ContainsRune(".\u3002\uff0e\uff61", r): // each of them ends a label of a domain
 			b.WriteString("[.]")
-		case r == ':' && i < len(runes)-1 && runes[i+1] != ' ': // no scheme
+		case r == ':' && i < len(runes)-1 && runes[i+1] != ' ': // not the scheme of a URL
 			b.WriteString("[:]")
 		default:
 			b.WriteRune(r)

@@ -22,39 +22,39 @@ import (
 
 // Limits on a mail whose signature is verified here.
 const (
-	maxSignatures = 10                 // are looked at, from the top
-	maxUnverified = 24 * time.Hour     // it waits for its key, from its arrival on
-	maxTravel     = 7 * 24 * time.Hour // between its Date and its arrival
+	maxSignatures = 10                 // signatures that are verified, from the top
+	maxUnverified = 24 * time.Hour     // the wait for its key, from its arrival on
+	maxTravel     = 7 * 24 * time.Hour // from its Date to its arrival, or the other way round
 )
 
-// singleFields are fields that a mail has once (RFC 5322 section 3.6), or whose
-// second would be read differently by different readers. A signature covers one
-// of them, so that a second is somebody else's.
+// singleFields are the fields that a mail has once (RFC 5322 section 3.6), or
+// whose second occurrence readers would treat differently. A signature covers
+// one of them, so a second one is somebody else's.
 var singleFields = []string{
 	"from", "sender", "reply-to", "to", "cc", "date", "subject", "message-id", "in-reply-to", "references",
 	"mime-version", "content-type", "content-transfer-encoding",
 }
 
-// signedFields is what a signature must cover whatever else it does. The body always
-// is, to its end: a signature with "l=" is refused.
+// signedFields are the fields that every accepted signature must cover. The
+// body is always covered to its end: a signature with "l=" is rejected.
 var signedFields = []string{"from", "date", "subject"}
 
-// signatureProof verifies the DKIM signatures of the mail that read gives from
-// its first byte on, whose header has fields (RFC 6376). It gives "" for reason
-// if one is valid and proves that from wrote the mail:
+// signatureProof verifies the DKIM signatures (RFC 6376) of a mail. read
+// returns the mail from its first byte on, and fields are those of its header.
+// The reason is "" if one signature is valid and proves that from wrote the
+// mail:
 //
-//   - its d= is the domain of from or one above it, whose owner decides what is
-//     below anyway. A domain below proves nothing, nor does any other that DMARC
-//     would call aligned: which those are is known to a list only that ages in
-//     a binary.
-//   - it covers From, Date, Subject and the whole body, and what else makes the
-//     mail one for this agent, see answers.
-//   - it has not expired, and the mail arrived within maxTravel of its Date, so
-//     that whoever keeps an old mail cannot send it again when its digest is
-//     forgotten.
+//   - Its d= is the domain of from or a parent domain, whose owner decides what is
+//     below it anyway. A subdomain proves nothing. Nor does any other domain that
+//     DMARC would call aligned: only a list tells which those are, and a list
+//     ages in a binary.
+//   - It covers From, Date, Subject and the whole body, and whatever else makes
+//     the mail one for this agent, see unsigned.
+//   - It has not expired, and the mail arrived within maxTravel of its Date. So
+//     nobody can keep an old mail and send it again after its digest is forgotten.
 //
-// Where a key could not be looked up, and no other did, it gives an
-// *unprovenError.
+// If a key could not be looked up and no other key proved the mail, the error
+// is an *unprovenError.
 func (f Filter) signatureProof(ctx context.Context, fields []message.Field, m *Message, from string, read io.Reader) (reason string, err error) {
 	if reason := replayable(fields, m.At); reason != "" {
 		return reason, nil
@@ -88,7 +88,8 @@ func (f Filter) signatureProof(ctx context.Context, fields []message.Field, m *M
 	return reason, nil
 }
 
-// replayable finds what a signature does not rule out.
+// replayable returns the reason if the mail could be a changed or an old one in
+// spite of its signature.
 func replayable(fields []message.Field, arrived time.Time) (reason string) {
 	for _, name := range singleFields {
 		if n := len(message.Values(fields, name)); n > 1 {
@@ -102,7 +103,7 @@ func replayable(fields []message.Field, arrived time.Time) (reason string) {
 	}
 	date, err := mail.ParseDate(strings.TrimSpace(message.Values(fields, "date")[0]))
 	if err != nil {
-		return evidence("Date is no date", message.Values(fields, "date")[0])
+		return evidence("Date is not a date", message.Values(fields, "date")[0])
 	}
 	if arrived.Sub(date).Abs() > maxTravel {
 		return fmt.Sprintf("dated %s, and it arrived on %s", date.UTC().Format(time.DateOnly), arrived.UTC().Format(time.DateOnly))
@@ -110,7 +111,8 @@ func replayable(fields []message.Field, arrived time.Time) (reason string) {
 	return ""
 }
 
-// unsigned names a field that a signature over keys would have to cover.
+// unsigned returns the name of a field that a signature over keys fails to
+// cover, or "".
 func (f Filter) unsigned(fields []message.Field, h message.Header, keys []string) string {
 	covers := func(name string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, name) })
@@ -123,7 +125,7 @@ func (f Filter) unsigned(fields []message.Field, h message.Header, keys []string
 	if f.callsHandle(h.Subject) {
 		return ""
 	}
-	// It is for us as an answer only, and that must not be somebody's addition.
+	// It is for us only as an answer. A stranger must not be able to add that.
 	for _, name := range []string{"in-reply-to", "references"} {
 		if len(message.Values(fields, name)) > 0 && !covers(name) {
 			return name + ", and the subject does not call @" + f.Handle
@@ -132,14 +134,15 @@ func (f Filter) unsigned(fields []message.Field, h message.Header, keys []string
 	return ""
 }
 
-// aligned says whether the signing domain d speaks for the domain from, an ASCII
-// domain: it is the same, or one above it.
+// aligned reports whether the signing domain d speaks for from, an ASCII
+// domain: it is the same domain or a parent domain.
 func aligned(d, from string) bool {
 	d, ok := message.ASCIIDomain(d)
 	return ok && (d == from || strings.HasSuffix(from, "."+d))
 }
 
-// resolver is the one that [trust] resolver names, or the system's.
+// resolver returns the resolver that [trust] resolver names, or that of the
+// system.
 func (f Filter) resolver() *net.Resolver {
 	if f.Resolver == "" {
 		return net.DefaultResolver
@@ -149,19 +152,19 @@ func (f Filter) resolver() *net.Resolver {
 	}}
 }
 
-// keyLookup gets the keys of one mail's signatures, for go-msgauth, several at a
-// time.
+// keyLookup looks up the keys of the signatures of one mail. go-msgauth asks
+// for several at a time.
 type keyLookup struct {
 	ctx      context.Context
 	resolver *net.Resolver
-	from     string // only for its signatures is anything asked
+	from     string // only keys of this domain are looked up
 
 	mu  sync.Mutex
-	err error // the first temporary one
+	err error // the first temporary error
 }
 
-// txt gives the TXT records of name. No stranger's domain is asked: that would
-// tell its owner when his mail is read.
+// txt returns the TXT records of name. It asks for no stranger's domain: that
+// would show its owner when the mail is read.
 func (k *keyLookup) txt(name string) ([]string, error) {
 	const below = "._domainkey."
 	i := strings.LastIndex(name, below)
@@ -169,13 +172,13 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 		return nil, errors.New("a domain that does not speak for From")
 	}
 	d, _ := message.ASCIIDomain(name[i+len(below):])
-	// With the dot at its end no search list of this machine is gone through.
+	// The dot at the end keeps the resolver from trying its search list.
 	records, err := k.resolver.LookupTXT(k.ctx, name[:i]+below+d+".")
 	if err == nil {
 		return records, testKey(records)
 	}
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
-		return nil, errors.New("there is none in the DNS")
+		return nil, errors.New("its key is not in the DNS")
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,8 +194,8 @@ func (k *keyLookup) temporaryError() error {
 	return k.err
 }
 
-// testKey refuses a key whose owner only tries it out: mail signed with it is to
-// be taken as unsigned (RFC 6376 section 3.6.1, t=y).
+// testKey returns an error for a key that its owner is only trying out. Mail
+// signed with it counts as unsigned (RFC 6376 section 3.6.1, t=y).
 func testKey(records []string) error {
 	for _, r := range records {
 		for tag := range strings.SplitSeq(r, ";") {
@@ -210,9 +213,9 @@ func testKey(records []string) error {
 	return nil
 }
 
-// signedDigest recognises a copy of a mail by what its signature must cover, so
-// that nothing a holder of the mail may change makes it another: From, Date,
-// Subject and the body. Blanks are left out, since signatures do not keep them.
+// signedDigest returns a digest of what the signature must cover: From, Date,
+// Subject and the body. So nothing that a holder of the mail can change makes
+// it another mail. Blanks are left out, because signatures do not protect them.
 func signedDigest(fields []message.Field, body *bufio.Reader) (string, error) {
 	sum := sha256.New()
 	for _, name := range signedFields {

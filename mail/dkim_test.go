@@ -133,7 +133,7 @@ func TestSignatures(t *testing.T) {
 		{"a mail from the future", sign(t, d.Signer, letter("@goulard3120", "2026", "2096", "Mon", "Thu")), mail.GateTrust, "dated 2096"},
 		{"expired", sign(t, d.Signer, hello, func(o *dkim.SignOptions) { o.Expiration = time.Now().Add(-time.Minute) }), mail.GateTrust, "expired"},
 		{"an answer made of another mail", strings.Replace(sign(t, d.Signer, dated("ok", "Message-ID", "X-Y"), over("From", "Subject", "Date")), "X-Y", "In-Reply-To: "+own+"\r\nX-Y", 1), mail.GateTrust, "does not cover in-reply-to"},
-		{"key not there", sign(t, gone, hello), mail.GateTrust, "none in the DNS"},
+		{"key not there", sign(t, gone, hello), mail.GateTrust, "not in the DNS"},
 		{"key without a record", sign(t, lost, hello), mail.GateTrust, ""},
 		{"key twice", sign(t, double, hello), mail.GateTrust, "multiple"},
 		{"key revoked", sign(t, revoked, hello), mail.GateTrust, "revoked"},

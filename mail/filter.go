@@ -10,8 +10,8 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// The gates a mail for this agent must pass (DESIGN 7), in their order. The
-// names go into quarantine and history.
+// The gates that a mail for this agent must pass, in their order (docs/design.md,
+// "The gate"). Their names go into quarantine and history.
 const (
 	GateFrom   = "from"   // not exactly one sender
 	GateSelf   = "self"   // our own mail
@@ -22,47 +22,50 @@ const (
 	GateTrust  = "trust"  // the sender is not proved
 )
 
-// Filter says which mail is for this agent, and which of it may come in.
+// Filter decides which mail is for this agent, and which of it may come in.
 type Filter struct {
 	Handle    string   // without the @
 	Operators []string // addresses
 	Own       string   // the address this agent sends from
 	MaxSize   int64    // bytes of the raw mail; 0 means no limit
 
-	// What proves the sender, [trust] of DESIGN 12. With any other Require no
+	// The values of [trust]: what proves the sender. With any other Require no
 	// mail comes in.
 	Require      string // RequireDMARC, RequireChallenge or RequireFrom
-	Verify       string // under RequireDMARC: VerifyServer, which "" means too, or VerifyDKIM
-	AuthservID   string // for VerifyServer: who says it
-	SameProvider bool   // for VerifyServer: one auth=pass for the operator's address will do as well
-	Resolver     string // for VerifyDKIM: the DNS server, host:port; "" is the system's
-	Fallback     bool   // under RequireDMARC: the operator may be asked about what is not proved
+	Verify       string // under RequireDMARC: VerifyServer (also "") or VerifyDKIM
+	AuthservID   string // for VerifyServer: the server that is believed
+	SameProvider bool   // for VerifyServer: one auth=pass for the operator's address is enough, too
+	Resolver     string // for VerifyDKIM: the DNS server, host:port; "" is that of the system
+	Fallback     bool   // under RequireDMARC: the operator may be asked about unproved mail
 }
 
-// The values of [trust] require.
+// The values of [trust] require: what proves the sender.
 const (
-	RequireDMARC     = "dmarc"     // the domain in From stands for the mail
-	RequireChallenge = "challenge" // an answer that shows the token of a challenge does, see Tokens
-	RequireFrom      = "from"      // nothing: whoever writes the operator's address is the operator
+	RequireDMARC     = "dmarc"     // the domain in From vouches for the mail
+	RequireChallenge = "challenge" // an answer shows the token of a challenge, see Tokens
+	RequireFrom      = "from"      // nothing is: the operator's address in From is believed
 )
 
-// Challenges says whether the operator may be asked about mail that nothing
-// proves to be his.
+// Challenges reports whether the operator may be asked about mail that nothing
+// proves to be from them.
 func (f Filter) Challenges() bool {
 	return f.Require == RequireChallenge || f.Require == RequireDMARC && f.Fallback
 }
 
-// Who verifies under RequireDMARC.
+// The values of [trust] verify: who verifies under RequireDMARC.
 const (
-	VerifyServer = "server" // the mail server; its Authentication-Results are believed (RFC 8601)
-	VerifyDKIM   = "dkim"   // we do, by the mail's DKIM signatures (RFC 6376)
+	VerifyServer = "server" // the mail server, whose Authentication-Results are believed (RFC 8601)
+	VerifyDKIM   = "dkim"   // this program, by the DKIM signatures of the mail (RFC 6376)
 )
 
-// gate decides by a mail's header and its size in bytes all but the proof of
-// the sender, which needs more, see prove. mine says that the mail is for this agent: one of its From addresses
-// is an operator's, exactly, and its subject holds the callsign as a whole
-// word, or it answers a mail of ours. gate is "" if nothing here speaks against
-// mail that is mine; else the gate that refused it, with the evidence as one line in reason.
+// gate decides by the header of a mail and its size in bytes. It leaves out the
+// proof of the sender, which needs more, see prove.
+//
+// mine reports whether the mail is for this agent: one of its From addresses is
+// exactly an operator's, and either the subject holds the handle as a whole
+// word, or the mail answers one of ours. gate is "" if nothing here speaks
+// against the mail. Otherwise it is the gate that rejects it, and reason is the
+// evidence in one line.
 func (f Filter) gate(h message.Header, size int64) (mine bool, gate, reason string) {
 	if !f.fromOperator(h) || !f.callsHandle(h.Subject) && !f.answersUs(h) {
 		return false, "", ""
@@ -85,13 +88,13 @@ func (f Filter) gate(h message.Header, size int64) (mine bool, gate, reason stri
 		return true, GateSize, fmt.Sprintf("%d bytes, the limit is %d", size, f.MaxSize)
 	}
 	if f.Require != RequireDMARC && f.Require != RequireChallenge && f.Require != RequireFrom {
-		return true, GateTrust, fmt.Sprintf("sender authentication %q is not known", f.Require)
+		return true, GateTrust, fmt.Sprintf("unknown sender authentication %q", f.Require)
 	}
 	return true, "", ""
 }
 
-// notByHand finds what no person wrote to us: automatic replies, reports and
-// list mail. Answering those makes loops (RFC 3834 section 2).
+// notByHand finds mail that nobody wrote to us by hand: automatic replies,
+// reports and list mail. Answering those makes loops (RFC 3834 section 2).
 func notByHand(h message.Header) (gate, reason string) {
 	switch k := message.Keyword(h.AutoSubmitted); {
 	case k != "" && k != "no":
@@ -117,7 +120,7 @@ func notByHand(h message.Header) (gate, reason string) {
 
 func (f Filter) fromOperator(h message.Header) bool { return slices.ContainsFunc(h.Froms, f.Operator) }
 
-// Operator says whether address is one of the operator's.
+// Operator reports whether address is one of the operator's.
 func (f Filter) Operator(address string) bool {
 	address = message.NormalAddress(address)
 	return slices.ContainsFunc(f.Operators, func(op string) bool { return op != "" && message.NormalAddress(op) == address })
@@ -128,8 +131,8 @@ func (f Filter) answersUs(h message.Header) bool {
 	return ours(h.InReplyTo) || slices.ContainsFunc(h.References, ours)
 }
 
-// callsHandle says whether subject holds @Handle as a whole word, in any case: not
-// inside an address, and not as the start of a longer callsign.
+// callsHandle reports whether subject holds @Handle as a whole word, in any
+// case. It must not be inside an address, nor the start of a longer handle.
 func (f Filter) callsHandle(subject string) bool {
 	handle := strings.ToLower(f.Handle)
 	if handle == "" {
@@ -148,18 +151,19 @@ func (f Filter) callsHandle(subject string) bool {
 			end = len(rest)
 		}
 		after, _ := utf8.DecodeRuneInString(rest[end:])
-		// "@goulard3120-- please": a dash that ends the word is no part of it.
+		// "@goulard3120-- please": a dash at the end is not part of the handle.
 		sign := rest[:end]
 		whole := sign == handle || strings.TrimRight(sign, "-") == handle
 		if whole && !wordRune(before) && !wordRune(after) {
 			return true
 		}
-		// What precedes the next @ is judged again, so keep it.
+		// Keep what precedes the next @, because it is checked again.
 		s = s[i+1:]
 	}
 }
 
-// handleRune is a character a callsign may hold (DESIGN 1).
+// handleRune reports whether r may stand in a handle, as state.ValidHandle has
+// it.
 func handleRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-'
 }

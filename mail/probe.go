@@ -14,43 +14,44 @@ import (
 )
 
 const (
-	probeHeads  = 100     // of the last mails, whoever sent them, a header is looked at
-	probeTrials = 5       // of the operator's last mails the proof is tried
-	probeMail   = 1 << 20 // bytes; of a longer one no signature is verified
+	probeHeads  = 100     // last mails, from anybody, of which the header is read
+	probeTrials = 5       // last mails of the operator of which the proof is tried
+	probeMail   = 1 << 20 // bytes; the signature of a longer mail is not verified
 )
 
-// Probe is what a mailbox tells of itself.
+// Probe is what a look at a mailbox shows of it.
 type Probe struct {
 	Caps  []string // of the server after the login, sorted
 	Mails uint32   // in the mailbox
 
-	// Newest is the latest arrival by the server's clock; zero for an empty
-	// mailbox.
+	// Newest is the latest arrival by the clock of the server. It is zero for an
+	// empty mailbox.
 	Newest time.Time
 
-	// AuthservIDs has, for each of the last mails of anybody, who claims to have
-	// checked it: the authserv-id on top (RFC 8601), "" where there is none.
+	// AuthservIDs has, for each of the last mails from anybody, the topmost
+	// authserv-id (RFC 8601), which names the server that claims to have checked
+	// it; "" if it has none.
 	AuthservIDs []string
 
-	// Trials are the operator's last mails, the newest first.
+	// Trials are the last mails of the operator, the newest first.
 	Trials []Trial
 }
 
-// Trial says what the gate would do with one mail of the operator.
+// Trial is what the gate would do with one mail of the operator.
 type Trial struct {
 	At         time.Time // INTERNALDATE
 	From       string
-	ForUs      bool   // it calls the agent, or answers it
-	AuthservID string // the authserv-id on top; "" where there is none
+	ForUs      bool   // it calls the agent, or answers a mail of the agent
+	AuthservID string // the topmost authserv-id; "" if it has none
 
-	// Gate is "" for mail that would come in, if it is for us, else what
-	// would refuse it, with the evidence.
+	// Gate is "" for mail that would come in if it is for us. Otherwise it is
+	// the gate that would reject the mail, and Reason is the evidence.
 	Gate, Reason string
 }
 
-// Probe opens the mailbox read-only, and looks at its last mails as Look
-// would judge them. Nothing is changed: EXAMINE instead of SELECT, and PEEK. Its
-// errors are those of Open.
+// Probe opens the mailbox read-only and checks its last mails as Scan would. It
+// changes nothing: it uses EXAMINE instead of SELECT, and PEEK. Its errors are
+// those of Open.
 func (m Mailbox) Probe(ctx context.Context, f Filter) (Probe, error) {
 	s, err := m.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
 	if err != nil {
@@ -109,7 +110,7 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 	return found, err
 }
 
-// trials judges mails of the operator.
+// trials checks mails of the operator.
 func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Trial, error) {
 	section, most := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}, int64(message.MaxHeader)
 	if f.Require == RequireDMARC && f.Verify == VerifyDKIM {
@@ -121,14 +122,14 @@ func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Tri
 	}
 	var trials []Trial
 	for _, h := range slices.Backward(heads) {
-		s.mailbox.startPhase(s.conn) // the DNS may take its time
+		s.mailbox.startPhase(s.conn) // the DNS may be slow
 		trials = append(trials, f.try(ctx, h, most))
 	}
 	return trials, nil
 }
 
-// try judges one mail of the operator. Of one that is not for us it still says
-// whether its sender is proved.
+// try checks one mail of the operator. For one that is not for us it still
+// reports whether the sender is proved.
 func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 	header := message.ParseHeader(h.raw)
 	t := Trial{At: h.at, From: header.From, AuthservID: topAuthservID(h.raw)}
@@ -149,7 +150,7 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 	if f.Verify != VerifyDKIM {
 		t.Reason = serverProof(fields, from, f.AuthservID, f.SameProvider)
 	} else if h.size > most {
-		t.Reason = fmt.Sprintf("%d bytes: the signature of so long a mail is not verified here", h.size)
+		t.Reason = fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", h.size)
 	} else {
 		m := &Message{UID: h.uid, At: h.at, Size: h.size, Header: header}
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -165,7 +166,8 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 	return t
 }
 
-// topAuthservID is the authserv-id of the first Authentication-Results field.
+// topAuthservID returns the authserv-id of the first Authentication-Results
+// field, or "".
 func topAuthservID(header []byte) string {
 	for _, f := range message.Fields(header) {
 		if f.Name == "authentication-results" {
@@ -179,8 +181,8 @@ func topAuthservID(header []byte) string {
 	return ""
 }
 
-// ProbeSender logs in as OpenSender does, with the same errors, says QUIT, and
-// gives the ways to log in that the server offers. Nothing is sent.
+// ProbeSender logs in as OpenSender does, with the same errors, and sends QUIT.
+// It returns the ways to log in that the server offers. It sends no mail.
 func (s Server) ProbeSender(ctx context.Context) (auth string, err error) {
 	c, err := s.OpenSender(ctx)
 	if err != nil {

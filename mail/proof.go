@@ -12,16 +12,17 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// unprovenError is a mail whose sender cannot be proved now, but may be later.
+// unprovenError is the error for a mail whose sender cannot be proved now, but
+// may be later.
 type unprovenError struct{ err error }
 
 func (e *unprovenError) Error() string { return e.err.Error() }
 func (e *unprovenError) Unwrap() error { return e.err }
 
-// prove judges a mail by its own bytes, where [trust] wants the sender proved,
-// and hands it to keep. The fields that the server picked out of the header were
-// enough to tell whether the mail may be for us; what comes in is decided by the
-// header as it stands in the mail that is kept.
+// prove checks a mail by its own bytes, where [trust] demands a proof of the
+// sender, and hands it to keep. The fields that the server picked out of the
+// header were enough to see whether the mail may be for us. What comes in is
+// decided by the header in the mail that is kept.
 //
 // An *unprovenError means that nothing was kept, and the mail is to be tried
 // again.
@@ -39,7 +40,7 @@ func (sc *scanner) prove(m *Message, body io.Reader) error {
 	header := message.ParseHeader(raw)
 	mine, gate, reason := sc.filter.gate(header, m.Size)
 	if !mine {
-		gate, reason = GateFrom, "the header of the mail is not what the server said it was: From: "+oneLine(header.From, 200)
+		gate, reason = GateFrom, "the header of the mail is not what the server had reported: From: "+oneLine(header.From, 200)
 	}
 	m.Header, m.Digest = header, message.Digest(header, m.At, m.Size)
 	if gate != "" {
@@ -60,14 +61,14 @@ func (sc *scanner) prove(m *Message, body io.Reader) error {
 	return sc.keep(m, whole)
 }
 
-// keepUnproved keeps a mail of which everything but its sender is in order.
+// keepUnproved keeps a mail of which only the sender is in doubt.
 func (sc *scanner) keepUnproved(m *Message, reason string, body io.Reader) error {
 	m.Ask = sc.filter.Challenges()
 	return sc.keepAs(m, GateTrust, reason, body)
 }
 
-// soleAuthor reads a header by the letter, as it must be before anything of it
-// is proved, and gives the one address in its From.
+// soleAuthor reads a header strictly, as it must be before anything in it is
+// proved. It returns the one address in From.
 func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from, gate, reason string) {
 	fields, err := message.StrictFields(raw)
 	if err != nil {
@@ -78,7 +79,7 @@ func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from
 		return nil, "", GateFrom, err.Error()
 	}
 	if from != header.From {
-		return nil, "", GateFrom, fmt.Sprintf("From can be read as %s and as %s", from, oneLine(header.From, 200))
+		return nil, "", GateFrom, fmt.Sprintf("From can be read as both %s and %s", from, oneLine(header.From, 200))
 	}
 	return fields, from, "", ""
 }
@@ -88,8 +89,8 @@ func (sc *scanner) keepAs(m *Message, gate, reason string, body io.Reader) error
 	return sc.keep(m, body)
 }
 
-// proveBySignature needs the whole mail before it can say anything, and so puts
-// it into a temporary file.
+// proveBySignature writes the mail to a temporary file, because a signature can
+// be verified only over the whole mail.
 func (sc *scanner) proveBySignature(m *Message, fields []message.Field, from string, body io.Reader) error {
 	spool, err := os.CreateTemp("", "agentstateloop-*.eml")
 	if err != nil {
@@ -110,14 +111,14 @@ func (sc *scanner) proveBySignature(m *Message, fields []message.Field, from str
 		return err
 	}
 	if sc.late() {
-		return &unprovenError{errors.New("the time of this look is up")}
+		return &unprovenError{errors.New("the time of this scan is up")}
 	}
 	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
 	defer cancel()
 	reason, err := sc.filter.signatureProof(ctx, fields, m, from, read)
-	sc.mailbox.startPhase(sc.conn) // that may have taken the time of this one
+	sc.mailbox.startPhase(sc.conn) // the proof may have used up the time of the last phase
 	if u, ok := errors.AsType[*unprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
-		reason, err = fmt.Sprintf("not to be proved in %v: %s", maxUnverified, oneLine(u.Error(), 200)), nil
+		reason, err = fmt.Sprintf("could not be proved within %v: %s", maxUnverified, oneLine(u.Error(), 200)), nil
 	}
 	if err != nil {
 		return err
@@ -141,11 +142,11 @@ func (sc *scanner) proveBySignature(m *Message, fields []message.Field, from str
 	return sc.keep(m, read)
 }
 
-// cutHeader reads up to and with the first empty line, or the end, or a little
-// over message.MaxHeader bytes.
+// cutHeader reads up to and including the first empty line. It stops at the
+// end, or a little beyond message.MaxHeader bytes.
 func cutHeader(br *bufio.Reader) ([]byte, error) {
 	var header []byte
-	whole := true // the last line came to its end
+	whole := true // the last line was read to its end
 	for len(header) < message.MaxHeader {
 		line, err := br.ReadSlice('\n')
 		header = append(header, line...)
