@@ -85,42 +85,25 @@ func (p *program) history(c *cli.Context) error {
 type historyTail struct {
 	store *store.Store
 	most  int // of the first walk; 0: all
-	last  position
+	last  state.Line // the newest line that was walked
 	seen  uint64 // serial of the state at the last walk
-}
-
-// position is that of a line; see state.Line.
-type position struct {
-	serial uint64
-	n      int
-}
-
-func (p position) before(l state.Line) bool {
-	return l.Serial > p.serial || l.Serial == p.serial && l.N > p.n
 }
 
 // walk takes the lines that it has not walked before, one at a time.
 func (t *historyTail) walk(take func(state.Line)) error {
-	// The newest lines ride in the state until they are in the history, so the
-	// state is read first: nothing can slip between the two.
+	// A commit after this one is another walk's.
 	s, err := t.store.Read()
 	if err != nil {
 		return err
-	}
-	once := func(l state.Line) {
-		if t.last.before(l) {
-			take(l)
-			t.last = position{l.Serial, l.N}
-		}
 	}
 	for l, err := range t.store.History() {
 		if err != nil {
 			return fmt.Errorf("read history: %w", err)
 		}
-		once(l)
-	}
-	for _, l := range s.Lines {
-		once(l)
+		if l.After(t.last.Serial, t.last.N) {
+			take(l)
+			t.last = l
+		}
 	}
 	t.seen = s.Serial
 	return nil

@@ -137,11 +137,11 @@ func (a *Agent) Retry(ctx context.Context, key string) error {
 // messageInHistory finds a message that has left the inbox in the history.
 func (a *Agent) messageInHistory(key string) (state.Message, error) {
 	var found *state.Message
-	for l, err := range a.Store.History() {
+	for l, err := range a.Store.History(state.LineMessage) {
 		if err != nil {
 			return state.Message{}, err
 		}
-		if l.Kind == state.LineMessage && l.Key == key {
+		if l.Key == key {
 			found = l.Message
 		}
 	}

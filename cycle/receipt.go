@@ -46,7 +46,7 @@ var (
 func (a *Agent) Receipt(m state.Message) (Receipt, error) {
 	r := Receipt{Queued: orNull(m.At.UTC())}
 	turn := ""
-	for l, err := range a.lines() {
+	for l, err := range a.Store.History() {
 		if err != nil {
 			return r, err
 		}
@@ -60,29 +60,6 @@ func (a *Agent) Receipt(m state.Message) (Receipt, error) {
 		}
 	}
 	return r, nil
-}
-
-// lines is the history, with what only state.json holds as yet.
-func (a *Agent) lines() func(yield func(state.Line, error) bool) {
-	return func(yield func(state.Line, error) bool) {
-		s, err := a.Store.Read()
-		if err != nil {
-			yield(state.Line{}, err)
-			return
-		}
-		var last state.Line
-		for l, err := range a.Store.History() {
-			if !yield(l, err) {
-				return
-			}
-			last = l
-		}
-		for _, l := range s.Lines {
-			if (l.Serial > last.Serial || l.Serial == last.Serial && l.N > last.N) && !yield(l, nil) {
-				return
-			}
-		}
-	}
 }
 
 // Rung is a nudge that is durable, for AwaitNudge.
@@ -171,7 +148,7 @@ func (a *Agent) waits(s state.State, mark string) (bool, error) {
 }
 
 func (a *Agent) polledAt(mark string) (*time.Time, error) {
-	for l, err := range a.lines() {
+	for l, err := range a.Store.History() {
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +161,7 @@ func (a *Agent) polledAt(mark string) (*time.Time, error) {
 
 // failedSince tells of a turn or a delivery that failed since then.
 func (a *Agent) failedSince(then time.Time) error {
-	for l, err := range a.lines() {
+	for l, err := range a.Store.History() {
 		if err != nil {
 			return err
 		}

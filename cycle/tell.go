@@ -31,7 +31,7 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 		}
 		msg, waiting := s.Find(key)
 		if !waiting {
-			return a.deliverableOf(s, key)
+			return a.deliverableOf(key)
 		}
 		if why := a.Broke(s); why != "" && msg.Status == state.Queued {
 			return Deliverable{}, fmt.Errorf("the agent is out of money: %s", why)
@@ -44,23 +44,14 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 	}
 }
 
-// deliverableOf finds the deliverable of a message that has left the inbox of
-// s. The lines of s itself may not be in the history yet.
-func (a *Agent) deliverableOf(s state.State, key string) (Deliverable, error) {
+// deliverableOf finds the deliverable of a message that has left the inbox.
+func (a *Agent) deliverableOf(key string) (Deliverable, error) {
 	var last state.Line
-	ends := func(l state.Line) bool {
-		return l.Key == key && (l.Kind == state.LineTask || l.Kind == state.LineEnded)
-	}
-	for l, err := range a.Store.History() {
+	for l, err := range a.Store.History(state.LineTask, state.LineEnded) {
 		if err != nil {
 			return Deliverable{}, err
 		}
-		if ends(l) {
-			last = l
-		}
-	}
-	for _, l := range s.Lines {
-		if ends(l) {
+		if l.Key == key {
 			last = l
 		}
 	}

@@ -231,10 +231,38 @@ func parseLine(raw []byte) (state.Line, bool) {
 	return l, err == nil && l.Kind != ""
 }
 
-// History yields every line, oldest month first; of certain kinds only, where
-// some are named. A line that does not parse (a torn one, a foreign one) is
-// passed over: the rest is still the history.
+// History yields every line of the history, the oldest first; of certain kinds
+// only, where some are named. Lines that ride in state.json and are not in the
+// files yet come last, and each line comes once. A line that does not parse, torn
+// or foreign, is passed over: the rest is still the history.
 func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
+	return func(yield func(state.Line, error) bool) {
+		// The state is read first: no line can slip from it into the files unseen.
+		s, err := st.Read()
+		if err != nil {
+			yield(state.Line{}, err)
+			return
+		}
+		var last state.Line
+		for l, err := range st.filed(kinds...) {
+			if !yield(l, err) {
+				return
+			}
+			last = l
+		}
+		for _, l := range s.Lines {
+			if len(kinds) > 0 && !slices.Contains(kinds, l.Kind) || !l.After(last.Serial, last.N) {
+				continue
+			}
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// filed yields the lines in the history files.
+func (st *Store) filed(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 	return func(yield func(state.Line, error) bool) {
 		names, err := filepath.Glob(st.path("history-*.jsonl"))
 		if err != nil {
@@ -362,7 +390,7 @@ func yieldBackwards(data []byte, parse parser, yield func(state.Line, error) boo
 
 func (st *Store) allLines() ([]state.Line, error) {
 	var lines []state.Line
-	for l, err := range st.History() {
+	for l, err := range st.filed() {
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}

@@ -495,3 +495,41 @@ func TestCommitOrder(t *testing.T) {
 		t.Errorf("a nudge: steps %v, want %v", steps, want)
 	}
 }
+
+// TestHistoryHasEachLineOnce: after a crash between the rename of the state and
+// the append, the newest lines are in state.json alone, and History yields them.
+func TestHistoryHasEachLineOnce(t *testing.T) {
+	st, story := startedStore(t)
+	if err := commitLine(st, story, "09:40 go"); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := st.allLines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := len(mustState(t, st).Lines)
+	if newest == 0 {
+		t.Fatal("the last commit has no lines")
+	}
+	path := st.path(historyName(whole[0].At))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := slices.Collect(bytes.Lines(data))
+	for left := range newest + 1 {
+		if err := os.WriteFile(path, slices.Concat(raw[:len(raw)-left]...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var got []state.Line
+		for l, err := range st.History() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, l)
+		}
+		if g, w := statetest.JSON(t, got), statetest.JSON(t, whole); g != w {
+			t.Errorf("%d lines not in the file yet: history is\n%s\nwant\n%s", left, g, w)
+		}
+	}
+}
