@@ -84,9 +84,9 @@ func (p *program) history(c *cli.Context) error {
 // historyTail walks the history to its end, and later on from there.
 type historyTail struct {
 	store *store.Store
-	most  int // of the first walk; 0: all
+	most  int        // of the first walk; 0: all
 	last  state.Line // the newest line that was walked
-	seen  uint64 // serial of the state at the last walk
+	seen  uint64     // serial of the state at the last walk
 }
 
 // walk takes the lines that it has not walked before, one at a time.
