@@ -61,7 +61,7 @@ func Prepare(dir string, context []File, carry string) error {
 	if carry == "" {
 		return nil
 	}
-	if err := copyBox(carry, filepath.Join(dir, outputName)); err != nil {
+	if err := copyOutput(carry, filepath.Join(dir, outputName)); err != nil {
 		return fmt.Errorf("prepare attempt: carry %s: %w", carry, err)
 	}
 	return nil
@@ -96,9 +96,9 @@ func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) err
 	return errors.Join(err, f.Close())
 }
 
-// copyBox copies the regular files of one output folder into another.
-func copyBox(from, to string) error {
-	names, _, err := listBox(from)
+// copyOutput copies the regular files of one output folder into another.
+func copyOutput(from, to string) error {
+	names, _, err := listOutputFolder(from)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -111,7 +111,7 @@ func copyBox(from, to string) error {
 	}
 	defer root.Close()
 	for _, name := range names {
-		f, err := openInBox(from, name)
+		f, err := openOutputFile(from, name)
 		if err != nil {
 			continue // it changed since it was listed: what it is now is not carried
 		}
@@ -128,11 +128,11 @@ func copyBox(from, to string) error {
 // leaves the output folder of the attempt in dir, and opens nothing but a
 // regular file, whatever the agent or a survivor of it has put there since.
 func OpenOutput(dir, name string) (*os.File, error) {
-	return openInBox(filepath.Join(dir, outputName), name)
+	return openOutputFile(filepath.Join(dir, outputName), name)
 }
 
-func openInBox(box, name string) (*os.File, error) {
-	root, err := openBox(box)
+func openOutputFile(folder, name string) (*os.File, error) {
+	root, err := openOutputFolder(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -149,16 +149,16 @@ func openInBox(box, name string) (*os.File, error) {
 	return f, nil
 }
 
-// openBox opens an output folder that must be a folder and no link to one.
-func openBox(box string) (*os.Root, error) {
-	info, err := os.Lstat(box)
+// openOutputFolder opens an output folder that must be a folder and no link to one.
+func openOutputFolder(folder string) (*os.Root, error) {
+	info, err := os.Lstat(folder)
 	if err != nil {
 		return nil, fmt.Errorf("open output box: %w", err)
 	}
 	if !info.IsDir() {
 		return nil, errors.New("open output box: it was replaced by something that is no folder")
 	}
-	root, err := os.OpenRoot(box)
+	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, fmt.Errorf("open output box: %w", err)
 	}
@@ -175,11 +175,11 @@ func openBox(box string) (*os.Root, error) {
 // files with plain names are listed; notes say what was left out and why. A
 // box that is gone or is no folder any more is an error.
 func ListOutput(dir string) (names, notes []string, err error) {
-	return listBox(filepath.Join(dir, outputName))
+	return listOutputFolder(filepath.Join(dir, outputName))
 }
 
-func listBox(box string) (names, notes []string, err error) {
-	root, err := openBox(box)
+func listOutputFolder(folder string) (names, notes []string, err error) {
+	root, err := openOutputFolder(folder)
 	if err != nil {
 		return nil, nil, err
 	}
