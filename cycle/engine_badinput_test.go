@@ -103,7 +103,7 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		spoil func(h *house)
 		says  string
 	}{
-		"workdir missing":   {func(h *house) { h.agent.Turn.Workdir = filepath.Join(h.blueprint.Dir, "nowhere") }, "is no folder; make it, or set workdir"},
+		"workdir missing":   {func(h *house) { h.agent.Turn.Workdir = filepath.Join(h.blueprint.Dir, "nowhere") }, "is not a folder; create it, or set workdir"},
 		"command not found": {func(h *house) { h.agent.Turn.Command = []string{"no-such-agent"} }, "command not found: no-such-agent is not in PATH"},
 		"not executable":    {func(h *house) { h.agent.Turn.Command = []string{filepath.Join(h.blueprint.Dir, "text")} }, "is not executable"},
 		"no such program":   {func(h *house) { h.script("#!/no/such/shell\n") }, "cannot be started"},

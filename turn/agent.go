@@ -5,34 +5,34 @@ import (
 	"regexp"
 )
 
-// agent is what one runner needs to be told about its program.
+// agent is what differs between the runners' programs.
 type agent struct {
-	// argv is the command line: command is Config.Command, never empty.
+	// argv returns the command line. command is Config.Command, never empty.
 	argv func(command []string, a Attempt) []string
 
-	// parse makes the parser of its stream; nil means plain text.
+	// parse returns a parser of its stream; nil means plain text.
 	parse func() parser
 
-	// joint stands between two TextDeltas.
+	// separator is put between two TextDeltas.
 	separator string
 
-	// metered says that its usage counts the whole session, what came before a
-	// resume included.
+	// cumulative means that its usage counts the whole session, including what
+	// came before a resume.
 	cumulative bool
 
-	// settles says that it tells what each call costs while it runs.
+	// billsCalls means that it reports the cost of each call while it runs.
 	billsCalls bool
 
-	// refused and stale look for what the agent says, on either stream, when
-	// its login or its credit is refused, and when the session to resume is
-	// gone. Nil means that it has no such thing.
+	// loginRefused and sessionGone match what the agent prints, on either stream,
+	// when its login or its credit is refused, and when the session to resume is
+	// gone. Nil matches nothing.
 	loginRefused, sessionGone *regexp.Regexp
 
-	// refusedExit is an exit code that says the former; 0: none does.
+	// loginExit is the exit code that means a refused login; 0 if none does.
 	loginExit int
 }
 
-// agentFor gives the agent of a runner and its default program.
+// agentFor returns the agent of a runner and its default program.
 func agentFor(runner string) (agent, string, error) {
 	switch runner {
 	case Exec:
@@ -46,17 +46,16 @@ func agentFor(runner string) (agent, string, error) {
 	case API:
 		return apiAgent(), "", nil
 	}
-	return agent{}, "", fmt.Errorf("turn.runner %q starts no program: want exec, claude, codex, gemini or api", runner)
+	return agent{}, "", fmt.Errorf("turn.runner %q starts no program: use exec, claude, codex, gemini or api", runner)
 }
 
-// NotLoggedIn is the exit code with which a program of runner "exec" says that
-// its own login was refused: EX_NOPERM of sysexits.
+// NotLoggedIn is the exit code with which a program of runner "exec" reports that
+// its own login was refused. It is EX_NOPERM of sysexits(3).
 const NotLoggedIn = 77
 
-// execAgent runs any program. Behind many a script there is a well-known one,
-// which says in its own words that it is not logged in. No more is read into
-// what a stranger prints: a message must not wait for ever because a page on its
-// way answered 401.
+// execAgent runs any program. Many scripts call a well-known agent, so the
+// messages of those agents about a missing login are recognized. Nothing more is:
+// a message must not wait forever because some web page answered 401.
 func execAgent() agent {
 	return agent{
 		argv:         execArgv,
@@ -71,6 +70,6 @@ func execArgv(command []string, a Attempt) []string {
 
 var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// validSession says what may stand in argv as a session: agents name their own,
-// and what an agent printed must not become an option.
+// validSession reports whether id may stand in argv as a session. Agents choose
+// the ids, and what an agent printed must not become an option.
 func validSession(id string) bool { return len(id) <= 128 && plainID.MatchString(id) }

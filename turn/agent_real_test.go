@@ -15,7 +15,7 @@ import (
 )
 
 // realCLI prepares an attempt of one of the real CLIs, with a home of its own
-// that knows only the scripted provider, or skips.
+// that is set up for the scripted provider only, or skips the test.
 func realCLI(t *testing.T, runner string, answers ...answer) (*bench, *provider) {
 	t.Helper()
 	dir := os.Getenv("AGENTSTATELOOP_CLIS")
@@ -70,13 +70,13 @@ func writeConfig(t *testing.T, file, text string) {
 	}
 }
 
-// realAgent says how one CLI names what the scripted stories need.
+// realAgent is how one CLI names what the scripted stories need.
 type realAgent struct {
 	runner       string
 	shell, arg   string   // its shell tool
 	allow        []string // lets it run
 	overloaded   int      // a status after which it tries again
-	cost, thinks bool     // whether its stream tells
+	cost, thinks bool     // whether its stream reports them
 }
 
 func TestRealClaude(t *testing.T) {
@@ -87,7 +87,7 @@ func TestRealCodex(t *testing.T) {
 	realStories(t, realAgent{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true})
 }
 
-// What a turn may do is set anew with each resume.
+// What a turn may do is set again with each resume.
 func TestRealCodexPermissions(t *testing.T) {
 	b, p := realCLI(t, Codex, answer{Text: "one"}, answer{Text: "two"})
 	b.Extra = []string{"--sandbox", "read-only"}
@@ -127,7 +127,7 @@ func realStories(t *testing.T, a realAgent) {
 		if second.Session == "" || second.SessionStale {
 			t.Errorf("session %q after %q", second.Session, first.Session)
 		}
-		// What the session cost before is not told as this process's again.
+		// The earlier cost of the session is not reported as this process's again.
 		switch a.runner {
 		case Codex:
 			if second.Meter != second.Session || second.Usage.Input != 2*first.Usage.Input {
@@ -172,7 +172,7 @@ func realStories(t *testing.T, a realAgent) {
 			t.Errorf("live %+v", tool)
 		}
 		if !p.saw("tool-42") || read(t, b.Workdir, "seen") != "tool-42" {
-			t.Error("the tool did not run, or its result was not told")
+			t.Error("the tool did not run, or its result did not reach the model")
 		}
 	})
 

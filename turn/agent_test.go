@@ -10,8 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// Streams in the shapes that the real CLIs print (TestReal… drives those),
-// each whole in one place so that it can be read.
+// Streams in the form that the real CLIs print, which TestReal… runs. Each is
+// whole in one place, to be readable.
 const (
 	claudeGood = `{"type":"system","subtype":"init","session_id":"s-1","cwd":"/w","tools":["Bash"]}
 {"type":"system","subtype":"api_retry","attempt":1,"error_status":529,"error":"overloaded","session_id":"s-1"}

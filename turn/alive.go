@@ -22,14 +22,14 @@ const (
 // the agent. It leads a process group of the same number.
 type Process struct {
 	PID   int    `json:"pid"`
-	Start string `json:"start"` // tells it from a later process with this pid
-	Boot  string `json:"boot"`  // the kernel's run in which PID means something
+	Start string `json:"start"` // distinguishes it from a later process with this pid
+	Boot  string `json:"boot"`  // the boot of the kernel in which PID is valid
 
-	// Error is why it could not become the agent.
+	// Error is why the process could not become the agent.
 	Error string `json:"error,omitempty"`
 }
 
-// lives says whether this very process still runs.
+// lives reports whether this very process still runs.
 func (p Process) lives() bool {
 	if p.PID <= 1 {
 		return false
@@ -41,10 +41,9 @@ func (p Process) lives() bool {
 	return proc{pid: p.PID, start: p.Start}.lives()
 }
 
-// Probe says whether an agent of the attempt in dir lives: its alive is locked
-// by it or a descendant, or the recorded process itself still runs. The
-// Process is zero if none was recorded. An attempt that was never started is
-// not held.
+// Probe reports whether an agent of the attempt in dir lives: it or a descendant
+// holds the lock on alive, or the recorded process itself still runs. The Process
+// is zero if none was recorded. An attempt that was never started is not held.
 func Probe(dir string) (held bool, p Process, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -55,7 +54,7 @@ func Probe(dir string) (held bool, p Process, err error) {
 	}
 	defer f.Close()
 
-	// A shared lock, so that two who look do not take each other for an agent.
+	// A shared lock, because two probes must not take each other for an agent.
 	err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
 	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
 		return false, Process{}, fmt.Errorf("probe attempt: lock %s: %w", f.Name(), err)
@@ -64,28 +63,28 @@ func Probe(dir string) (held bool, p Process, err error) {
 	return err != nil || p.lives(), p, readErr
 }
 
-// readProcess reads the record of alive. An empty file is a zero Process: its
-// child has not come to writing.
+// readProcess reads the record in alive. An empty file is a zero Process: the
+// child has not written yet.
 func readProcess(f *os.File) (Process, error) {
 	var p Process
 	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err != nil {
 		return p, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
-	// An agent has the descriptor and may scribble into it; what cannot be
-	// read names no process, and no process is signalled.
+	// The agent has the descriptor and may write anything. A record that cannot
+	// be read names no process, so no process is signalled.
 	if json.Unmarshal(b, &p) != nil {
 		return Process{}, nil
 	}
 	return p, nil
 }
 
-// End ends the agent of the attempt in dir whose runner is gone: TERM to its
-// process group and to what descends from it, KILL after grace (zero:
-// DefaultGrace), and returns as soon as nothing of it is alive. A holder that
-// is left after another grace has left the family, and is abandoned. Only the
-// recorded process's own family is signalled: a pid that another process got
-// since, or that another boot wrote, is left alone.
+// End ends the agent of the attempt in dir whose runner is gone. It sends TERM to
+// the agent's process group and descendants, and KILL after grace; zero means
+// DefaultGrace. It returns as soon as none of them lives. A process that still
+// holds the lock after another grace has left the family and is abandoned. Only
+// the family of the recorded process is signalled: a pid that another process has
+// got since, or that was recorded in another boot, is left alone.
 func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, err error) {
 	grace = orDefault(grace, DefaultGrace)
 	var family processFamily
@@ -98,8 +97,8 @@ func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, 
 	return true, nil
 }
 
-// endWith sends sig to the family as soon as it is known and waits until the
-// attempt is free or the grace is over.
+// endWith sends sig to the family as soon as its group is known. It waits until
+// the attempt is free or the grace is over.
 func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Signal, grace time.Duration) (held bool, err error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -135,7 +134,7 @@ func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Si
 	}
 }
 
-// groupIsOurs says whether the group that p led is still the agent's.
+// groupIsOurs reports whether the group that p led is still the agent's.
 func groupIsOurs(p Process, dir string) bool {
 	if p.lives() {
 		return true
@@ -144,14 +143,14 @@ func groupIsOurs(p Process, dir string) bool {
 	return p.PID > 1 && err == nil && boot == p.Boot && groupHolds(p.PID, filepath.Join(dir, aliveName))
 }
 
-// lockAlive makes and locks alive for a new agent. One in which an agent was
-// recorded before is refused.
+// lockAlive creates and locks alive for a new agent. A file in which an agent was
+// recorded before is an error.
 func lockAlive(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock attempt: %w", err)
 	}
-	// Somebody who probes at this instant holds it for microseconds.
+	// A process that probes at this instant holds it for microseconds.
 	for range 50 {
 		if err = flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 			break
@@ -174,7 +173,7 @@ func lockAlive(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// flock locks through this very descriptor, which a child may inherit.
+// flock locks the descriptor itself, which a child may inherit.
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orphan starts a runner of its own in a process and kills it once the agent
-// has printed, so that the agent is left alone.
+// orphan starts a runner in a process of its own and kills the runner once the
+// agent has printed, so that the agent is left alone.
 func orphan(t *testing.T, script string) *bench {
 	t.Helper()
 	b := newBench(t, script)
@@ -76,7 +76,7 @@ func killPIDFile(t *testing.T, file string) {
 }
 
 // A runner that is killed leaves the lock with its agent, and no second agent
-// starts beside it.
+// starts next to it.
 func TestOrphanHoldsTheAttempt(t *testing.T) {
 	t.Parallel()
 	b := orphan(t, `echo up; exec sleep 1000`)
@@ -85,10 +85,10 @@ func TestOrphanHoldsTheAttempt(t *testing.T) {
 		t.Fatalf("held %v, %+v, %v", held, p, err)
 	}
 	if _, err := b.Config.Run(t.Context(), b.Attempt, nil); !errors.Is(err, ErrHeld) {
-		t.Errorf("a second run beside an orphan: %v", err)
+		t.Errorf("a second run next to an orphan: %v", err)
 	}
 	if err := Prepare(b.Dir, nil, ""); !errors.Is(err, ErrHeld) {
-		t.Errorf("prepared beside an orphan: %v", err)
+		t.Errorf("prepared next to an orphan: %v", err)
 	}
 	if abandoned, err := End(t.Context(), b.Dir, 0); abandoned || err != nil {
 		t.Errorf("abandoned %v, %v", abandoned, err)
@@ -97,7 +97,7 @@ func TestOrphanHoldsTheAttempt(t *testing.T) {
 		t.Error("held after its end")
 	}
 	if err := Prepare(b.Dir, nil, ""); err == nil {
-		t.Error("the folder of an attempt that ran was taken anew")
+		t.Error("the folder of an attempt that ran was used again")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestEndKillsWhatIgnoresTerm(t *testing.T) {
 	}
 }
 
-// The leader is gone, its child keeps the lock: the group is still ours.
+// The leader is gone and its child keeps the lock: the group is still ours.
 func TestEndFindsTheGroupWithoutItsLeader(t *testing.T) {
 	b := orphan(t, `sleep 1000 & echo up; exec sleep 1001`)
 	_, p, _ := Probe(b.Dir)
@@ -129,7 +129,8 @@ func TestEndFindsTheGroupWithoutItsLeader(t *testing.T) {
 	}
 }
 
-// Whatever left the group is abandoned, not waited for for ever, and not killed.
+// A process that left the group is abandoned: End neither waits for it forever nor
+// kills it.
 func TestEndAbandonsADaemon(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {

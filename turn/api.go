@@ -5,13 +5,13 @@ import (
 	"regexp"
 )
 
-// APIRefused begins an Error event of our own loop that tells that its key was
-// refused, or that its account has no credit.
+// APIRefused begins the Error event by which our own loop reports that its key
+// was refused or that its account has no credit.
 const APIRefused = "credential refused: "
 
-// apiAgent runs our own loop (docs/decisions/0010): its stream is Events, a
-// line each. It has no session: what it must know it is given anew. What its
-// turn may do is a matter of its tools, not of arguments.
+// apiAgent runs our own loop (docs/decisions/0010). Its stream is Events, one a
+// line. It has no session: its prompt holds everything. What a turn may do is
+// decided by its tools, not by arguments.
 func apiAgent() agent {
 	return agent{
 		argv:         func(command []string, _ Attempt) []string { return command },

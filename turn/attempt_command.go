@@ -17,12 +17,12 @@ const (
 	keptFD      = 100 // shell scripts use the small numbers for themselves
 )
 
-// Main is what `__attempt PROGRAM ARGV0 [ARG…]` does, with args from PROGRAM
-// on: it writes its pid, start time and boot id into the locked alive that it
-// inherited, fsyncs it, and becomes the agent, which keeps the lock. It
-// returns only if that fails; the runner then finds the reason in alive.
+// Main runs `__attempt PROGRAM ARGV0 [ARG…]`, with args from PROGRAM on. It writes
+// its pid, start time and boot id into the locked alive that it inherited, fsyncs
+// it, and becomes the agent, which keeps the lock. It returns only if that fails.
+// The runner then finds the reason in alive.
 //
-// It must run before anything catches signals, or a TERM that comes before the
+// Main must run before anything catches signals, or a TERM that comes before the
 // exec is lost.
 func Main(args []string) error {
 	if len(args) < 2 {
@@ -53,7 +53,7 @@ func Main(args []string) error {
 	return errors.Join(fmt.Errorf("start %s: %w", args[0], err), record(alive, self))
 }
 
-// record replaces what alive says.
+// record replaces the content of alive.
 func record(alive *os.File, p Process) error {
 	b, err := json.Marshal(p)
 	if err != nil {

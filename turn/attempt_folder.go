@@ -28,14 +28,14 @@ type File struct {
 	Body io.Reader
 }
 
-// Prepare makes the folder of an attempt (0700, files 0600): context/ with the
-// files, each read-only, and output/, which begins as a copy of carry, the
-// output folder of the attempt before, or empty if carry is "" or gone. Of
-// carry only regular files are taken; links are not followed.
+// Prepare makes the folder of an attempt (0700, files 0600). context/ holds the
+// files, each read-only. output/ begins as a copy of carry, the output box of
+// the attempt before, and empty if carry is "" or gone. Only regular files of
+// carry are copied; links are not followed.
 //
-// A folder in which an agent was started is never used again: that is an
-// error, ErrHeld if the agent still lives. One that was only prepared is made
-// anew.
+// A folder in which an agent was started is never used again: Prepare returns an
+// error, ErrHeld if the agent still lives. A folder that was only prepared is
+// made again.
 func Prepare(dir string, context []File, carry string) error {
 	held, _, err := Probe(dir)
 	if err != nil {
@@ -81,7 +81,7 @@ func fillContext(dir string, files []File) error {
 	return nil
 }
 
-// writeInto makes a new file below root.
+// writeInto creates a file below root.
 func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, 0o700); err != nil {
@@ -96,9 +96,9 @@ func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) err
 	return errors.Join(err, f.Close())
 }
 
-// copyOutput copies the regular files of one output folder into another.
+// copyOutput copies the regular files of one output box into another.
 func copyOutput(from, to string) error {
-	names, _, err := listOutputFolder(from)
+	names, _, err := listOutputBox(from)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -113,7 +113,7 @@ func copyOutput(from, to string) error {
 	for _, name := range names {
 		f, err := openOutputFile(from, name)
 		if err != nil {
-			continue // it changed since it was listed: what it is now is not carried
+			continue // it changed since it was listed, and is not carried
 		}
 		err = writeInto(root, name, f, 0o600)
 		f.Close()
@@ -124,15 +124,15 @@ func copyOutput(from, to string) error {
 	return nil
 }
 
-// OpenOutput opens a file that Result.Output or ListOutput names. It never
-// leaves the output folder of the attempt in dir, and opens nothing but a
-// regular file, whatever the agent or a survivor of it has put there since.
+// OpenOutput opens a file that Result.Output or ListOutput names. It never leaves
+// the output box of the attempt in dir and opens only regular files, whatever
+// the agent or a survivor of it has put there since.
 func OpenOutput(dir, name string) (*os.File, error) {
 	return openOutputFile(filepath.Join(dir, outputName), name)
 }
 
-func openOutputFile(folder, name string) (*os.File, error) {
-	root, err := openOutputFolder(folder)
+func openOutputFile(box, name string) (*os.File, error) {
+	root, err := openOutputBox(box)
 	if err != nil {
 		return nil, err
 	}
@@ -144,25 +144,25 @@ func openOutputFile(folder, name string) (*os.File, error) {
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
-		return nil, fmt.Errorf("open output: %q is no regular file", name)
+		return nil, fmt.Errorf("open output: %q is not a regular file", name)
 	}
 	return f, nil
 }
 
-// openOutputFolder opens an output folder that must be a folder and no link to one.
-func openOutputFolder(folder string) (*os.Root, error) {
-	info, err := os.Lstat(folder)
+// openOutputBox opens an output box. A link to a folder is an error.
+func openOutputBox(box string) (*os.Root, error) {
+	info, err := os.Lstat(box)
 	if err != nil {
 		return nil, fmt.Errorf("open output box: %w", err)
 	}
 	if !info.IsDir() {
-		return nil, errors.New("open output box: it was replaced by something that is no folder")
+		return nil, errors.New("open output box: it was replaced by something that is not a folder")
 	}
-	root, err := os.OpenRoot(folder)
+	root, err := os.OpenRoot(box)
 	if err != nil {
 		return nil, fmt.Errorf("open output box: %w", err)
 	}
-	// OpenRoot follows a link that came in between.
+	// OpenRoot follows a link that was put there after Lstat.
 	if at, err := root.Stat("."); err != nil || !os.SameFile(info, at) {
 		root.Close()
 		return nil, errors.New("open output box: it was replaced while it was opened")
@@ -170,16 +170,16 @@ func openOutputFolder(folder string) (*os.Root, error) {
 	return root, nil
 }
 
-// ListOutput lists the files that an agent left in the output folder of the
+// ListOutput lists the files that an agent left in the output box of the
 // attempt in dir, slash-separated and sorted, at most a thousand. Only regular
-// files with plain names are listed; notes say what was left out and why. A
-// box that is gone or is no folder any more is an error.
+// files with printable names are listed; notes say what was left out and why. An
+// output box that is gone or was replaced is an error.
 func ListOutput(dir string) (names, notes []string, err error) {
-	return listOutputFolder(filepath.Join(dir, outputName))
+	return listOutputBox(filepath.Join(dir, outputName))
 }
 
-func listOutputFolder(folder string) (names, notes []string, err error) {
-	root, err := openOutputFolder(folder)
+func listOutputBox(box string) (names, notes []string, err error) {
+	root, err := openOutputBox(box)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -192,16 +192,16 @@ func listOutputFolder(folder string) (names, notes []string, err error) {
 			notes = append(notes, fmt.Sprintf("output: %q cannot be read", name))
 			return nil
 		case len(names)+len(notes) >= maxOutputFiles:
-			notes = append(notes, fmt.Sprintf("output: more than %d files, the rest is left out", maxOutputFiles))
+			notes = append(notes, fmt.Sprintf("output: more than %d files, the rest was left out", maxOutputFiles))
 			return fs.SkipAll
 		case !plainName(d.Name()):
-			notes = append(notes, fmt.Sprintf("output: %q has no plain name", name))
+			notes = append(notes, fmt.Sprintf("output: the name %q is not printable", name))
 			if d.IsDir() {
 				return fs.SkipDir
 			}
 		case d.IsDir():
 		case !d.Type().IsRegular():
-			notes = append(notes, fmt.Sprintf("output: %q is no regular file", name))
+			notes = append(notes, fmt.Sprintf("output: %q is not a regular file", name))
 		default:
 			names = append(names, name)
 		}
@@ -213,7 +213,7 @@ func listOutputFolder(folder string) (names, notes []string, err error) {
 	return names, notes, nil
 }
 
-// plainName holds for a name that a mail and a terminal can show as it is.
+// plainName reports whether a mail and a terminal can show a name as it is.
 func plainName(name string) bool {
 	if !utf8.ValidString(name) || len(name) > 255 {
 		return false

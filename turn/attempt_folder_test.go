@@ -46,7 +46,7 @@ func TestPrepare(t *testing.T) {
 		return nil
 	})
 
-	// Prepared and never started: a crash came between. It is made anew.
+	// Prepared and never started, because a crash came between: it is made again.
 	if err := Prepare(dir, nil, filepath.Join(t.TempDir(), "gone")); err != nil {
 		t.Fatal(err)
 	}

@@ -7,27 +7,27 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Bill is what one attempt has cost, as its agent says.
+// Bill is what one attempt has cost, as its agent reports it.
 type Bill struct {
-	Model   string  // "": the agent does not name it
-	CostUSD float64 // of this process; 0: the agent does not say
+	Model   string  // "" if the agent does not name it
+	CostUSD float64 // of this process; 0 if the agent does not report it
 	Usage   Usage
 
-	// Meter is the session whose whole usage Usage is, what came before this
-	// process included; "": it is this process's alone.
+	// Meter is the session whose whole usage Usage is, including what came
+	// before this process; "" if Usage is this process's alone.
 	Meter string
 
-	// Settled: the agent has told what it spent call by call while it ran, and
-	// nothing is left to count.
+	// Settled means that the agent reported each call while it ran, so nothing
+	// is left to count.
 	Settled bool
 }
 
-// openBill begins the bill of a process that was started with argv.
+// openBill returns the bill of a process that was just started with argv.
 func (k agent) openBill(argv []string) Bill {
 	return Bill{Model: modelIn(argv), Settled: k.billsCalls}
 }
 
-// add enters what an event tells.
+// add enters what an event reports.
 func (k agent) add(b *Bill, e Event) {
 	switch e.Kind {
 	case SessionStart:
@@ -47,8 +47,7 @@ func (k agent) add(b *Bill, e Event) {
 // maxModel bounds, in bytes, the name of a model.
 const maxModel = 128
 
-// modelIn finds the model in a command line of one of the CLIs; "" if none is
-// named there.
+// modelIn returns the model that a command line of one of the CLIs names, or "".
 func modelIn(argv []string) string {
 	model := ""
 	for i, arg := range argv[:max(0, len(argv)-1)] {
@@ -59,8 +58,8 @@ func modelIn(argv []string) string {
 	return plain.Cut(clean(model), maxModel)
 }
 
-// ReplayBill is the bill of the attempt in dir as its events.jsonl tells it, for an
-// attempt whose runner died. It is empty where nothing can be read; see Said.
+// ReplayBill returns the bill of the attempt in dir from its events.jsonl, for an
+// attempt whose runner died. The bill is empty if nothing can be read.
 func ReplayBill(dir string) Bill {
 	f, err := openEvents(dir)
 	if err != nil {

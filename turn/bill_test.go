@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestResumedBill: a session that is resumed has a cost of its own already, in
-// whichever way its CLI tells it.
+// A resumed session has an earlier cost, and each CLI reports that differently.
 func TestResumedBill(t *testing.T) {
 	const (
 		older = `{"type":"system","subtype":"init","session_id":"s-1","model":"claude-sonnet-4-5","claude_code_version":"2.1.197"}
@@ -44,7 +43,7 @@ func TestResumedBill(t *testing.T) {
 			if res := b.run(); res.Bill != c.want {
 				t.Errorf("the result says %+v, want %+v", res.Bill, c.want)
 			}
-			// The runner might have died: events.jsonl tells it as well.
+			// The runner might have died: events.jsonl has the same bill.
 			if bill := ReplayBill(b.Dir); bill != c.want {
 				t.Errorf("events.jsonl says %+v, want %+v", bill, c.want)
 			}

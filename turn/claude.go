@@ -27,22 +27,23 @@ func claudeAgent() agent {
 	}
 }
 
-// claudeLine is what we read of one line: system, assistant, user or result.
+// claudeLine holds the fields that we read of a line. Its Type is system,
+// assistant, user or result.
 type claudeLine struct {
 	Type    string `json:"type"`
 	Subtype string `json:"subtype"`
 	Session string `json:"session_id"`
 	Model   string `json:"model"`               // of init
 	Version string `json:"claude_code_version"` // of init
-	Parent  string `json:"parent_tool_use_id"`  // set on what a subagent says
+	Parent  string `json:"parent_tool_use_id"`  // set in the lines of a subagent
 
 	Message struct {
-		// Blocks, or a plain string in a user's line.
+		// An array of blocks, or a string in a user's line.
 		Content json.RawMessage `json:"content"`
-		Usage   claudeUsage     `json:"usage"` // of its one call, again with each block
+		Usage   claudeUsage     `json:"usage"` // of its call, repeated with each block
 	} `json:"message"`
 
-	Error json.RawMessage `json:"error"` // a word, or an object
+	Error json.RawMessage `json:"error"` // a string or an object
 
 	// Of result only.
 	IsError bool     `json:"is_error"`
@@ -65,7 +66,7 @@ type claudeUsage struct {
 	CacheWrite int64 `json:"cache_creation_input_tokens"`
 }
 
-// all is what a call has read and written: what the context holds after it.
+// all returns what a call has read and written, which the context holds after it.
 func (u claudeUsage) all() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
 type claudeBlock struct {
@@ -77,11 +78,11 @@ type claudeBlock struct {
 	ToolUseID string `json:"tool_use_id"`
 }
 
-// claudeParser adds up what the process costs. Up to 2.1.276 total_cost_usd
-// counts the process, since then the whole session, the processes before a
-// --resume included. Versions later still tell beside it, by model, what came
-// since the last result; of those in between no figure is taken, and what the
-// usage says, which is the process's own, is priced by the table.
+// claudeParser returns a parser that adds up what the process costs. Up to version
+// 2.1.276 total_cost_usd counts the process. Later it counts the whole session,
+// including the processes before a --resume. Still later versions also report, by
+// model, what came since the last result. For the versions in between no figure
+// is used: the usage, which is the process's own, is priced by our table.
 func claudeParser() parser {
 	spent, total := 0.0, true
 	var context int64
@@ -111,8 +112,8 @@ func claudeParser() parser {
 	}
 }
 
-// totalsSession says whether total_cost_usd of this version counts more than its
-// process.
+// totalsSession reports whether total_cost_usd of this version counts more than
+// its process.
 func totalsSession(version string) bool {
 	v := make([]int, 3)
 	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
@@ -131,8 +132,8 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 		return unknown(line)
 	case "assistant":
 		if reason := errorText(l.Error); reason != "" {
-			// The CLI's own words on a fault, dressed as the model's. The
-			// result that follows says them again.
+			// An error message of the CLI in the form of a model's text. The
+			// result that follows repeats it.
 			return []Event{{Kind: Error, Text: reason}}
 		}
 		return claudeBlocks(line, l)
@@ -142,7 +143,7 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 	return unknown(line)
 }
 
-// claudeBlocks gives an event for each block of a message that is ours to tell.
+// claudeBlocks returns an event for each block of a message that we know.
 func claudeBlocks(line []byte, l claudeLine) []Event {
 	var blocks []claudeBlock
 	if json.Unmarshal(l.Message.Content, &blocks) != nil {
@@ -167,8 +168,8 @@ func claudeBlocks(line []byte, l claudeLine) []Event {
 	return events
 }
 
-// claudeResult reads the last line. Its subtype says success also when
-// is_error is true; and every subtype but success is an error.
+// claudeResult reads the last line. Its subtype can be success although is_error
+// is true. Every other subtype is an error.
 func claudeResult(l claudeLine, spent float64) Event {
 	e := Event{
 		Kind: Done, Text: l.Result, CostUSD: spent,
@@ -187,7 +188,8 @@ func claudeResult(l claudeLine, spent float64) Event {
 	return e
 }
 
-// errorText is an error that may be a string or an object with a type or a message.
+// errorText returns the text of an error that is a string, or an object with a
+// type or a message.
 func errorText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // codexAgent runs `codex exec --json -`, or `codex exec --json resume ID -`,
-// with the prompt on stdin. Options stand before resume: behind it codex knows
-// only some of them, and --sandbox is not among those.
+// with the prompt on stdin. The options stand before resume: after it codex takes
+// only some of them, and --sandbox is not one of those.
 func codexAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
@@ -26,7 +26,7 @@ func codexAgent() agent {
 	}
 }
 
-// codexLine is what we read of one line.
+// codexLine holds the fields that we read of a line.
 type codexLine struct {
 	Type    string          `json:"type"`
 	Thread  string          `json:"thread_id"`
@@ -41,15 +41,15 @@ type codexLine struct {
 		Tool    string `json:"tool"`
 	} `json:"item"`
 	Usage struct {
-		Input      int64 `json:"input_tokens"` // cached ones included
+		Input      int64 `json:"input_tokens"` // including the cached ones
 		Cached     int64 `json:"cached_input_tokens"`
 		CacheWrite int64 `json:"cache_write_input_tokens"`
 		Output     int64 `json:"output_tokens"`
 	} `json:"usage"`
 }
 
-// codexParser remembers the last thing said, which is the answer: the line
-// that ends a turn does not hold it.
+// codexParser returns a parser that keeps the last message, which is the answer:
+// the line that ends a turn does not contain it.
 func codexParser() parser {
 	last := ""
 	return func(line []byte) []Event {
@@ -85,8 +85,8 @@ func codexParser() parser {
 	}
 }
 
-// codexItem tells what an item is. Messages and thoughts come only complete;
-// whatever else has a beginning is a tool at work.
+// codexItem returns the event of an item. Messages and thoughts count when they
+// are complete. Every other item that has a beginning is a tool at work.
 func codexItem(l codexLine) Event {
 	done := l.Type == "item.completed"
 	switch l.Item.Type {
@@ -99,7 +99,7 @@ func codexItem(l codexLine) Event {
 			return Event{Kind: Thinking, Text: l.Item.Text}
 		}
 	case "error":
-		// A warning of the CLI itself; the turn goes on.
+		// A warning of the CLI itself. The turn goes on.
 		return Event{Kind: Error, Text: l.Item.Message}
 	case "command_execution", "file_change", "mcp_tool_call", "collab_tool_call", "web_search":
 		if done {

@@ -17,7 +17,7 @@ func TestLingering(t *testing.T) {
 	b.Linger = 100 * time.Millisecond
 	b.run().check(t, Success, ExitIdle, "One file.", "")
 
-	// One that goes to work again is not.
+	// A process that goes to work again is not ended.
 	more := `{"type":"assistant","message":{"content":[{"type":"text","text":"And more."}]}}` + "\n" + claudeGood
 	b = fakeCLI(t, Claude, claudeGood+more, "")
 	b.run().check(t, Success, ExitClean, "One file.", "")
@@ -47,8 +47,8 @@ func TestSilenceWaitsForTools(t *testing.T) {
 	res.check(t, TimedOut, ExitError, "I look.", fmt.Sprintf("printed nothing for %v", limit))
 }
 
-// An agent that is refused and tries again until the deadline is a credential
-// failure all the same.
+// An agent whose login is refused, and which tries again until the deadline, is a
+// credential failure too.
 func TestRefusedUntilTheDeadline(t *testing.T) {
 	res, _ := withTime(func(limit time.Duration) Result {
 		b := fakeCLI(t, Codex, `{"type":"error","message":"Reconnecting... (unexpected status 401 Unauthorized)"}`+"\n", "exec sleep 1000")
@@ -76,7 +76,7 @@ func TestTimeouts(t *testing.T) {
 	}, printed)
 	res.check(t, TimedOut, ExitError, "half", fmt.Sprintf("printed nothing for %v", limit))
 
-	// What goes to stderr is no silence.
+	// An agent that prints to stderr is not silent.
 	res, _ = withTime(func(limit time.Duration) Result {
 		b := newBench(t, fmt.Sprintf("for i in 1 2 3 4 5 6 7 8 9 10; do sleep %.3f; echo . >&2; done; echo whole", limit.Seconds()/8))
 		b.Silence = limit

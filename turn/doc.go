@@ -1,22 +1,23 @@
-// Package turn runs the agent on one message: it prepares the boxes of an
-// attempt, starts the agent's program, follows what it prints, ends it when it
-// must be ended, and says in one Result what came of it (DESIGN 6).
+// Package turn runs the agent on one message. It prepares the folder of an
+// attempt, starts the agent's program, follows what the program prints, ends it
+// when it must be ended, and returns one Result (docs/design.md, "Turns").
 //
-// One attempt is one folder, turns/<turn_id>/<epoch>/ (DESIGN 4):
+// One attempt is one folder, turns/<turn_id>/<epoch>/
+// (docs/design.md, "Files of one agent"):
 //
 //	context/       what the agent may read: the message, attachments, history
 //	output/        what the agent leaves
-//	prompt         what the agent got on its standard input
+//	prompt         the agent's standard input
 //	events.jsonl   how it was started, what it did, how it ended
-//	live.json      what it is doing now, for `status` of another process
+//	live.json      what it is doing now, for the status command
 //	answer.txt     the answer, if it is too long for memory
 //	alive          locked as long as the agent or a descendant lives
 //
 // # The lock
 //
-// A lock that the runner held would die with the runner and let a second turn
-// start beside an orphan (DESIGN 3). So the runner takes the lock on alive and
-// hands the descriptor down:
+// A lock that only the runner held would end with the runner. A second turn could
+// then start next to an orphaned agent (docs/design.md, "Locks"). So the runner
+// takes the lock on alive and hands the descriptor down:
 //
 //	runner    open alive, flock ──┐
 //	          start Self __attempt │ descriptor inherited
@@ -25,6 +26,13 @@
 //	          exec the agent ────▶ agent ────▶ its children
 //
 // The lock is held without a gap from before the child exists until the last
-// process with the descriptor is gone, whatever becomes of the runner. Probe
-// asks whether it is held, End ends what holds it.
+// process with the descriptor is gone, whatever happens to the runner. Probe
+// reports whether it is held. End ends the processes that hold it.
+//
+// # Where to begin reading
+//
+// run.go runs an attempt from start to Result. supervisor.go follows the agent,
+// with output.go (what it printed), deadlines.go (when to end it) and process.go
+// (how it ends). outcome.go makes the Result. agent.go and the files claude.go,
+// codex.go, gemini.go and api.go hold what differs between the agents.
 package turn

@@ -16,9 +16,10 @@ import (
 // defaultPath is where programs are looked for if Env has no PATH.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// environ builds the agent's environment: small and the same under cron, a
-// shell and a daemon (DESIGN 4), then Config.Env, then the attempt's own. Our
-// binary's folder is the last of PATH, so that the agent can call us by name.
+// environ returns the agent's environment: a small one that is the same under
+// cron, a shell and a daemon, then Config.Env, then the attempt's own
+// (docs/design.md, "Turns"). The folder of our binary is the last of PATH, so that
+// the agent can call us by name.
 func (c Config) environ(a Attempt) map[string]string {
 	env := map[string]string{
 		"PATH":     defaultPath,
@@ -27,7 +28,7 @@ func (c Config) environ(a Attempt) map[string]string {
 		"NO_COLOR": "1",
 		"SHELL":    "/bin/sh",
 	}
-	// The user database, since cron, su and daemons set HOME as they like.
+	// From the user database, because cron, su and daemons set HOME differently.
 	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
 		env["HOME"], env["USER"], env["LOGNAME"] = u.HomeDir, u.Username, u.Username
 	}
@@ -46,7 +47,7 @@ func (c Config) environ(a Attempt) map[string]string {
 	return env
 }
 
-// environList is env as execve wants it.
+// environList returns env in the form of execve(2), sorted.
 func environList(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for _, k := range slices.Sorted(maps.Keys(env)) {
@@ -55,8 +56,8 @@ func environList(env map[string]string) []string {
 	return list
 }
 
-// lookPath finds a program as the child would: with a slash from workdir, else
-// in path. Its errors are for the operator.
+// lookPath finds a program as the child would: relative to workdir if it has a
+// slash, else in path. Its errors are written for the operator.
 func lookPath(program, path, workdir string) (string, error) {
 	if strings.Contains(program, "/") {
 		if !filepath.IsAbs(program) {
@@ -78,10 +79,10 @@ func lookPath(program, path, workdir string) (string, error) {
 	if found != nil {
 		return "", found
 	}
-	return "", fmt.Errorf("command not found: %s is not in PATH %s; set PATH in [turn] env, or give the whole path", program, path)
+	return "", fmt.Errorf("command not found: %s is not in PATH %s; set PATH in [turn] env, or use an absolute path", program, path)
 }
 
-// executable says why a file cannot be run.
+// executable returns why a file cannot be run, or nil.
 func executable(file string) error {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +92,7 @@ func executable(file string) error {
 		return err
 	}
 	if info.IsDir() || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("command is not executable: %s; chmod +x it", file)
+		return fmt.Errorf("command is not executable: %s; run chmod +x on it", file)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 package turn
 
-// EventKind says what an agent did.
+// EventKind is the kind of an Event.
 type EventKind string
 
 // The kinds of events, the same for every agent.
@@ -10,15 +10,15 @@ const (
 	TextDelta    EventKind = "text_delta"    // Text: a piece of the answer
 	ToolUse      EventKind = "tool_use"      // Tool, ToolID
 	ToolResult   EventKind = "tool_result"   // ToolID
-	Done         EventKind = "done"          // Text: the whole answer, or why it failed; Failed, Cut, CostUSD, Usage, Context, Window
-	Error        EventKind = "error"         // Text: a fault that may pass
-	Unknown      EventKind = "unknown"       // Text: what was not understood, cut
+	Done         EventKind = "done"          // Text: the whole answer, or why it failed. Failed, Cut, CostUSD, Usage, Context, Window
+	Error        EventKind = "error"         // Text: an error that may pass
+	Unknown      EventKind = "unknown"       // Text: the line that was not understood, truncated
 )
 
-// String gives the label, which is stable.
+// String returns the label. Labels do not change between versions.
 func (k EventKind) String() string { return string(k) }
 
-// Event is one thing that an agent did, as its stream tells it.
+// Event is one thing that an agent did, as its stream reports it.
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	Text    string    `json:"text,omitempty"`
@@ -30,11 +30,11 @@ type Event struct {
 	Cut     string    `json:"cut,omitempty"` // why the answer is not whole
 	CostUSD float64   `json:"cost_usd,omitempty"`
 	Usage   Usage     `json:"usage,omitzero"`
-	Context int64     `json:"context,omitempty"` // tokens that its session holds, where it says so
-	Window  int64     `json:"window,omitempty"`  // and how many its model can hold
+	Context int64     `json:"context,omitempty"` // tokens that its session holds, if it reports them
+	Window  int64     `json:"window,omitempty"`  // tokens that its model can hold, if it reports them
 }
 
-// Progress is what Run tells its caller after each event.
+// Progress is what Run passes to its caller after each event.
 type Progress struct {
 	Event Event
 	Live  Live

@@ -16,8 +16,8 @@ const eventsName = "events.jsonl"
 // maxEventText bounds the text of one line of events.jsonl.
 const maxEventText = 64 << 10
 
-// startLine is the first line of events.jsonl. It holds no prompt and no
-// environment: those may hold secrets, argv must not.
+// startLine is the first line of events.jsonl. It holds neither the prompt nor the
+// environment, because those may contain secrets. argv must not.
 type startLine struct {
 	Time    time.Time `json:"time"`
 	Kind    string    `json:"kind"` // "start"
@@ -25,7 +25,7 @@ type startLine struct {
 	Runner  string    `json:"runner"`
 	Argv    []string  `json:"argv"`
 	Workdir string    `json:"workdir"`
-	PID     int       `json:"pid"` // 0: it could not be started
+	PID     int       `json:"pid"` // 0 if it could not be started
 }
 
 // eventLine is a line between the first and the last.
@@ -34,7 +34,7 @@ type eventLine struct {
 	Event
 }
 
-// endLine is the last line of events.jsonl. Its absence says that the runner died.
+// endLine is the last line of events.jsonl. If it is missing, the runner died.
 type endLine struct {
 	Time     time.Time `json:"time"`
 	Kind     string    `json:"kind"` // "end"
@@ -43,19 +43,19 @@ type endLine struct {
 	Status   Status    `json:"status"`
 	Reason   string    `json:"reason"`
 	Stderr   string    `json:"stderr"`
-	Dropped  int       `json:"dropped"` // events that had no room
+	Dropped  int       `json:"dropped"` // events that were left out
 }
 
-// eventLog writes events.jsonl. After a write that failed it writes no more
-// events; the turn goes on without.
+// eventLog writes events.jsonl. After a failed write it writes no more events, and
+// the turn goes on.
 type eventLog struct {
-	w       io.WriteCloser // nil: it could not be made
+	w       io.WriteCloser // nil if the file could not be created
 	room    int64
 	dropped int
 	err     error
 }
 
-// openEventLog makes events.jsonl in dir, to grow to at most about limit bytes.
+// openEventLog creates events.jsonl in dir, which may grow to about limit bytes.
 func openEventLog(dir string, limit int64) *eventLog {
 	f, err := os.OpenFile(filepath.Join(dir, eventsName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
@@ -74,7 +74,8 @@ func (l *eventLog) event(at time.Time, e Event) {
 	l.line(eventLine{at.UTC(), e})
 }
 
-// line writes v whatever the room: the first and the last line always fit.
+// line writes v even if there is no room left: the first and the last line always
+// fit.
 func (l *eventLog) line(v any) {
 	if l.err != nil {
 		return
@@ -89,8 +90,8 @@ func (l *eventLog) line(v any) {
 	l.err = err
 }
 
-// end writes the last line, even after events that could not be written, and
-// says what went wrong.
+// end writes the last line, also after a failed write, and closes the file. It
+// returns the first error of the log.
 func (l *eventLog) end(last endLine) error {
 	failed := l.err
 	if l.w == nil {

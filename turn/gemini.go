@@ -23,7 +23,7 @@ func geminiAgent() agent {
 	}
 }
 
-// geminiLine is what we read of one line.
+// geminiLine holds the fields that we read of a line.
 type geminiLine struct {
 	Type    string `json:"type"`
 	Session string `json:"session_id"`

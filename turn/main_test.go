@@ -90,9 +90,9 @@ func (b *bench) runUntil(want string, cause error) (Result, error) {
 	})
 }
 
-// withTime runs an attempt under a limit, and under ever longer ones until the
-// agent came as far as the test wants to see it: how soon it does is the
-// machine's affair. It gives the last result, and its limit.
+// withTime runs an attempt under a limit, and under longer ones until far holds
+// for its result: how soon the agent gets there depends on the machine. It returns
+// the last result and its limit.
 func withTime(run func(limit time.Duration) Result, far func(Result) bool) (res Result, limit time.Duration) {
 	for limit = 200 * time.Millisecond; ; limit *= 2 {
 		if res = run(limit); far(res) || limit > 20*time.Second {
@@ -104,7 +104,7 @@ func withTime(run func(limit time.Duration) Result, far func(Result) bool) (res 
 func printed(r Result) bool   { return r.Text != "" }
 func succeeded(r Result) bool { return r.Status == Success }
 
-// check compares what most tests look at.
+// check compares the fields that most tests look at.
 func (r Result) check(t *testing.T, status Status, exit Exit, text, reason string) {
 	t.Helper()
 	if r.Status != status || r.Exit != exit {
@@ -126,7 +126,7 @@ func await(t *testing.T, what string, ok func() bool) {
 	for over := time.After(30 * time.Second); !ok(); {
 		select {
 		case <-over:
-			t.Fatalf("%s: waited in vain", what)
+			t.Fatalf("%s: timed out", what)
 		case <-tick.C:
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// The table has no key that the program does not read, and every price is whole.
+// Every key of the table is read, and every price is complete.
 func TestModelsFile(t *testing.T) {
 	var table modelTable
 	meta, err := toml.Decode(modelsFile, &table)

@@ -136,7 +136,7 @@ func (s *supervisor) takeAnswer(res *Result) {
 	}
 }
 
-// listOutput lists the files that the agent left. An output folder that is gone
+// listOutput lists the files that the agent left. An output box that is gone
 // becomes a note.
 func (s *supervisor) listOutput(res *Result) {
 	names, notes, err := ListOutput(s.attempt.Dir)

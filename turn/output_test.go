@@ -2,9 +2,9 @@ package turn
 
 import "testing"
 
-// How full a session is: as the agent says of its last call, its subagents'
-// apart, or else how often it asked its model.
-func TestHowFullASessionIs(t *testing.T) {
+// How full a session is comes from the agent's last call without its subagents',
+// or else from the number of requests to its model.
+func TestHowFullTheSessionIs(t *testing.T) {
 	const claude = `{"type":"system","subtype":"init","session_id":"s-1","model":"claude-sonnet-4-5"}
 {"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Task"}],"usage":{"input_tokens":10,"cache_read_input_tokens":200,"output_tokens":1}}}
 {"type":"assistant","parent_tool_use_id":"t1","message":{"content":[{"type":"text","text":"x"}],"usage":{"input_tokens":7777}}}

@@ -8,7 +8,7 @@ import (
 
 const zombie = 5 // SZOMB of sys/proc.h
 
-// bootID names this run of the kernel; a pid means nothing in another one.
+// bootID returns the id of this boot of the kernel. A pid is valid in one boot.
 func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
 
 func fromKernel(k *unix.KinfoProc) (proc, error) {
@@ -22,7 +22,7 @@ func fromKernel(k *unix.KinfoProc) (proc, error) {
 	return p, nil
 }
 
-// lookUp asks the kernel for one process. A zombie counts as gone.
+// lookUp asks the kernel about one process. A zombie counts as gone.
 func lookUp(pid int) (proc, error) {
 	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {
@@ -31,7 +31,7 @@ func lookUp(pid int) (proc, error) {
 	return fromKernel(k)
 }
 
-// processes lists what lives on this machine, as far as we may see it.
+// processes returns the living processes of this machine that we may see.
 func processes() []proc {
 	list, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
@@ -46,6 +46,6 @@ func processes() []proc {
 	return all
 }
 
-// groupHolds cannot be known here without private calls; a group whose leader
-// is gone is left alone, and abandoned.
+// groupHolds returns false, because the answer needs private calls here. A group
+// whose leader is gone is left alone and abandoned.
 func groupHolds(int, string) bool { return false }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Agents start the commands of their tools in groups of their own. Those end
-// with the agent; its runner alive or not.
+// Agents start the commands of their tools in groups of their own. Those groups
+// end with the agent, whether or not its runner lives.
 func TestToolInAGroupOfItsOwn(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// bootID names this run of the kernel; a pid means nothing in another one.
+// bootID returns the id of this boot of the kernel. A pid is valid in one boot.
 func bootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 }
 
-// lookUp reads proc_pid_stat(5). A zombie counts as gone: where pid 1 reaps
-// nothing, as in many containers, it stays for ever.
+// lookUp reads proc_pid_stat(5). A zombie counts as gone: where pid 1 does not
+// reap, as in many containers, it stays forever.
 func lookUp(pid int) (proc, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return proc{}, err
 	}
-	// The name, field 2, may hold blanks and parentheses; the rest may not.
+	// Only the name, which is field 2, may hold blanks and parentheses.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(f) < 20 {
 		return proc{}, fmt.Errorf("read /proc/%d/stat: %d fields", pid, len(f))
@@ -35,7 +35,7 @@ func lookUp(pid int) (proc, error) {
 	return proc{pid: pid, parent: parent, group: group, start: f[19]}, errors.Join(err1, err2)
 }
 
-// processes lists what lives on this machine, as far as we may see it.
+// processes returns the living processes of this machine that we may see.
 func processes() []proc {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -59,8 +59,8 @@ func processes() []proc {
 	return all
 }
 
-// groupHolds says whether a process of the group has the file at path open.
-// It tells an agent's group whose leader is gone from another that got the
+// groupHolds reports whether a process of the group has the file at path open. It
+// distinguishes an agent's group whose leader is gone from a later group of the
 // same number.
 func groupHolds(group int, path string) bool {
 	want, err := os.Stat(path)

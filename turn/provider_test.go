@@ -23,8 +23,8 @@ type answer struct {
 }
 
 // provider is an inference service on loopback that speaks the three APIs. It
-// gives its answers in order to the requests that offer tools, which are the
-// agent's own; what else a CLI asks (titles, routing) gets a plain word.
+// returns its answers in order to the requests that offer tools, which are the
+// agent's own. Other requests of a CLI (titles, routing) get a plain word.
 type provider struct {
 	*httptest.Server
 	t *testing.T
@@ -48,7 +48,7 @@ func newProvider(t *testing.T, answers ...answer) *provider {
 	return p
 }
 
-// next takes the answer for a request, and its number. The last answer stays.
+// next returns the answer for a request and its number. The last answer stays.
 func (p *provider) next(r *http.Request) (answer, int) {
 	body, _ := io.ReadAll(r.Body)
 	var ask struct {
@@ -68,7 +68,7 @@ func (p *provider) next(r *http.Request) (answer, int) {
 	return a, len(p.asked)
 }
 
-// saw says whether any request of the agent held the words.
+// saw reports whether any request of the agent held the words.
 func (p *provider) saw(words string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func event(w http.ResponseWriter, name string, data any) {
 
 type object = map[string]any
 
-// fault answers with an HTTP error, if that is what the script says.
+// fault answers with an HTTP error if the script says so.
 func fault(w http.ResponseWriter, a answer, body object) bool {
 	if a.Status == 0 {
 		w.Header().Set("Content-Type", "text/event-stream")

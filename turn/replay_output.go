@@ -13,15 +13,15 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxReplay is how much of an events.jsonl Said reads; its writer stops
-// earlier.
+// maxReplay bounds, in bytes, how much of an events.jsonl is read. Its writer
+// stops earlier.
 const maxReplay = 2 * DefaultMaxEvents
 
-// ReplayOutput is what the agent of the attempt in dir had said when its runner died,
-// as events.jsonl tells it: all its text, or the answer that it was done with,
-// clean as Result.Text is and at most DefaultMaxText bytes. It is "" where
-// nothing was said or can be read. A line that is torn, foreign or too long
-// takes nothing else away.
+// ReplayOutput returns what the agent of the attempt in dir had said when its
+// runner died, from its events.jsonl: all its text, or the answer that it was done
+// with. The text is as clean as Result.Text and has at most DefaultMaxText bytes.
+// It is "" if nothing was said or nothing can be read. A line that is torn,
+// unknown or too long is skipped.
 func ReplayOutput(dir string) string {
 	f, err := openEvents(dir)
 	if err != nil {
@@ -36,8 +36,8 @@ func ReplayOutput(dir string) string {
 	return plain.Cut(clean(s.text.String()), DefaultMaxText)
 }
 
-// openEvents opens the events.jsonl of an attempt. The agent may have put
-// anything there, a fifo too.
+// openEvents opens the events.jsonl of an attempt. The agent may have put anything
+// in its place, even a fifo.
 func openEvents(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, eventsName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -45,7 +45,7 @@ func openEvents(dir string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no plain file", eventsName)
+		err = fmt.Errorf("%s is not a regular file", eventsName)
 	}
 	if err != nil {
 		f.Close()
@@ -54,18 +54,19 @@ func openEvents(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// outputReplay gathers an agent's words from its events.
+// outputReplay gathers an agent's text from its events.
 type outputReplay struct {
-	joint  string // between two pieces of text
-	text   strings.Builder
-	answer string // the whole one, unless the agent went to work again
+	separator string // between two pieces of text
+	text      strings.Builder
+	answer    string // of the last Done, unless the agent went to work again
 }
 
-// read is the parser of events.jsonl; what it reads, it keeps.
+// read takes one line of events.jsonl in. It has the form of a parser and returns
+// no events.
 func (s *outputReplay) read(line []byte) []Event {
 	var l struct {
 		Event
-		Runner string `json:"runner"` // of the first line
+		Runner string `json:"runner"` // in the first line
 	}
 	if json.Unmarshal(line, &l) != nil {
 		return nil
@@ -73,7 +74,7 @@ func (s *outputReplay) read(line []byte) []Event {
 	switch l.Kind {
 	case "start":
 		if kind, _, err := agentFor(l.Runner); err == nil {
-			s.joint = kind.separator
+			s.separator = kind.separator
 		}
 	case TextDelta:
 		s.answer = ""
@@ -81,7 +82,7 @@ func (s *outputReplay) read(line []byte) []Event {
 			return nil
 		}
 		if s.text.Len() > 0 {
-			s.text.WriteString(s.joint)
+			s.text.WriteString(s.separator)
 		}
 		s.text.WriteString(l.Text)
 	case Thinking, ToolUse:

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// What a real attempt has said can be had from its folder, as if its runner had
-// died before it told anybody.
-func TestSaidOfARealAttempt(t *testing.T) {
+// The output of a real attempt can be read from its folder, as if its runner had
+// died before it returned.
+func TestReplayOutputOfARealAttempt(t *testing.T) {
 	b := newBench(t, `printf 'first \342\202'; printf '\254\n'; echo "  second"; exit 3`)
 	res := b.run()
 	if got := ReplayOutput(b.Dir); got != res.Text || got != "first €\n  second" {
@@ -18,7 +18,7 @@ func TestSaidOfARealAttempt(t *testing.T) {
 	}
 }
 
-func TestSaidOfAStream(t *testing.T) {
+func TestReplayOutputOfAStream(t *testing.T) {
 	const start = `{"kind":"start","runner":"claude"}`
 	for name, c := range map[string]struct {
 		lines []string
@@ -46,8 +46,8 @@ func TestSaidOfAStream(t *testing.T) {
 	}
 }
 
-// However much was said, what is read and kept has a bound.
-func TestSaidIsBounded(t *testing.T) {
+// However much was said, what is read and kept is bounded.
+func TestReplayOutputIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	line := `{"kind":"text_delta","text":"` + strings.Repeat("y", 60<<10) + "\"}\n"
 	if err := os.WriteFile(filepath.Join(dir, eventsName), []byte(strings.Repeat(line, 400)), 0o600); err != nil {
@@ -58,8 +58,8 @@ func TestSaidIsBounded(t *testing.T) {
 	}
 }
 
-// The folder belongs to the agent's user: whatever lies there hangs nobody.
-func TestSaidWhereSomethingElseLies(t *testing.T) {
+// The folder belongs to the agent's user. Nothing that lies there blocks a reader.
+func TestReplayOutputWhereSomethingElseLies(t *testing.T) {
 	for name, put := range map[string]func(file string) error{
 		"nothing":  func(string) error { return nil },
 		"a fifo":   func(file string) error { return syscall.Mkfifo(file, 0o600) },

@@ -1,11 +1,11 @@
 package turn
 
-// Status is how a turn ended (DESIGN 6).
+// Status is how a turn ended (docs/design.md, "Turns").
 type Status string
 
-// The endings. Partial means that the agent ended by itself but its answer is
-// not whole: the stream broke off, the answer was cut, or there are files but
-// no words.
+// The statuses. Partial means that the agent ended by itself but its answer is not
+// whole: the stream broke off, the answer was truncated, or the agent left files
+// but no text.
 const (
 	Success  Status = "success"
 	Failed   Status = "failed"
@@ -14,15 +14,15 @@ const (
 	Partial  Status = "partial"
 )
 
-// Exit is why the agent's process ended, as events.jsonl has it.
+// Exit is why the agent's process ended, as events.jsonl names it.
 type Exit string
 
 // The exits.
 const (
-	ExitClean   Exit = "clean"   // by itself, with 0
-	ExitIdle    Exit = "idle"    // done, lingering, ended by the countdown
+	ExitClean   Exit = "clean"   // by itself, with exit code 0
+	ExitIdle    Exit = "idle"    // done and lingering, ended by us
 	ExitStopped Exit = "stopped" // ended from outside
-	ExitError   Exit = "error"   // never started, exit code, signal, timeout
+	ExitError   Exit = "error"   // never started, or ended by an exit code, a signal or a timeout
 )
 
 // Usage counts tokens, as the agent reports them.
@@ -33,47 +33,48 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write"`
 }
 
-// Result is what came of one attempt.
+// Result is the outcome of one attempt.
 type Result struct {
 	Status Status
 
-	// Text is the answer, or what there is of it when Status is not success:
-	// valid UTF-8, no control characters but newline and tab, trimmed, at most
-	// MaxText bytes. If the answer is longer, TextFile names the file in the
-	// attempt's folder that has it as it came, up to MaxOutput bytes.
+	// Text is the answer, or what exists of it when Status is not success. It is
+	// trimmed, valid UTF-8 without control characters except newline and tab, of
+	// at most MaxText bytes. If the answer is longer, TextFile names the file in
+	// the attempt's folder that holds it unchanged, up to MaxOutput bytes.
 	Text     string
 	TextFile string
 
-	// Reason says in a sentence why Status is not success; empty for success.
-	// Notes say what else should be known, such as a file of the box that was
-	// not taken.
+	// Reason is one sentence on why Status is not success. It is empty for
+	// success. Notes hold further remarks, such as a file that was left out.
 	Reason string
 	Notes  []string
 
 	Exit     Exit
-	ExitCode int    // -1: ended by a signal, or never started
+	ExitCode int    // -1 if ended by a signal or never started
 	Stderr   string // its last lines
 
-	// Session is the agent's session to resume next time. SessionStale: the
-	// session asked for is gone; the caller forgets it and tries afresh.
+	// Session is the agent's session to resume next time. SessionStale means
+	// that the session to resume is gone: the caller should forget it and try
+	// again with a new one.
 	Session      string
 	SessionStale bool
 
-	// Credential is a *state.CredentialError if the agent said that it is not
-	// logged in or out of credit: not the message's fault (DESIGN 10).
+	// Credential is a *state.CredentialError if the agent reported that it is not
+	// logged in or out of credit. Then the message is not at fault
+	// (docs/design.md, "Credentials").
 	Credential error
 
-	// Context is how many tokens the session held at the end, and Window how
-	// many its model can hold, as the agent says; 0 if it does not. Calls is how
-	// often it asked its model, as its tools tell: what it used in each is, if
-	// nothing else is known, what its session holds.
+	// Context is the number of tokens that the session held at the end, and
+	// Window the number that its model can hold; 0 if the agent does not report
+	// them. Calls is the number of requests to its model, counted by its tools.
+	// The usage per call estimates Context if the agent does not report it.
 	Context, Window int64
 	Calls           int
 
-	// Bill is what it cost, as the agent says.
+	// Bill is what it cost, as the agent reports it.
 	Bill
 
-	// Output are the files left in output/, slash-separated and sorted: only
-	// regular files with plain names. Read them with OpenOutput.
+	// Output lists the files left in output/, slash-separated and sorted: only
+	// regular files with printable names. OpenOutput opens them.
 	Output []string
 }

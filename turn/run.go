@@ -12,19 +12,19 @@ import (
 )
 
 // Run starts the agent on one prepared attempt and follows it to its end. It
-// returns within Timeout and a few Graces whatever the agent and its children
-// do, and always with a Result that says what came of it: a command that is
-// not there, a workdir that is missing or an agent that dies are results.
+// returns within Timeout and a few Graces, whatever the agent and its children do.
+// What goes wrong is a Result: a missing command, a missing workdir, an agent that
+// dies.
 //
-// When ctx is cancelled, the agent's process group is ended: TERM, then KILL
-// after Grace. With the cause ErrStopped the Result is canceled and holds what
-// there was. With any other cause (the epoch is lost, the process must go) the
-// error is that cause and the Result is to be thrown away. An error otherwise
-// means that the attempt could not be begun by a fault of ours, such as a full
-// disk: nothing was started.
+// When ctx is cancelled, Run ends the agent's process group with TERM, and with
+// KILL after Grace. With the cause ErrStopped the Result is canceled and holds the
+// output so far. With any other cause, such as a lost epoch, the error is that
+// cause and the caller discards the Result. Any other error means that the attempt
+// could not begin by a fault of ours, such as a full disk. Nothing was started
+// then.
 //
-// watch, if not nil, is told of each event, one at a time, from one goroutine;
-// while it runs the agent's output waits.
+// watch, if not nil, is called with each event, one at a time, from one goroutine.
+// While it runs, the agent's output waits.
 func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Result, error) {
 	c = c.withDefaults()
 	kind, program, err := agentFor(c.Runner)
@@ -92,26 +92,26 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 	return res, nil
 }
 
-// failed is the result of an attempt that did not come to its agent.
+// failed returns the result of an attempt whose agent was not started.
 func failed(err error) Result {
 	return Result{Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1}
 }
 
-// find looks for what must be there before anything is started, since that
-// gives better reasons than the child could.
+// find looks for the workdir and the program before anything is started, because
+// its errors are better than the child's.
 func (c Config) find(program, path string) (string, error) {
 	if program == "" {
 		return "", errors.New("turn.command is empty: name the program to run")
 	}
 	info, err := os.Stat(c.Workdir)
 	if err != nil || !info.IsDir() {
-		return "", fmt.Errorf("workdir %q is no folder; make it, or set workdir in [turn]", c.Workdir)
+		return "", fmt.Errorf("workdir %q is not a folder; create it, or set workdir in [turn]", c.Workdir)
 	}
 	return lookPath(program, path, c.Workdir)
 }
 
-// closeLog writes the last line of events.jsonl. If the file could not be
-// written, the answer stands and a note says so.
+// closeLog writes the last line of events.jsonl. If the file could not be written,
+// the result stands and gets a note.
 func (r Result) closeLog(log *eventLog) Result {
 	err := log.end(endLine{
 		Time: time.Now().UTC(), Kind: "end", Exit: r.Exit, ExitCode: r.ExitCode,
@@ -123,10 +123,11 @@ func (r Result) closeLog(log *eventLog) Result {
 	return r
 }
 
-// Login names the agent's own credential: "agent:claude" (DESIGN 10).
+// Login returns the name of the agent's own credential, such as "agent:claude"
+// (docs/design.md, "Credentials").
 func (c Config) Login() string { return "agent:" + c.Runner }
 
-// credential makes the error of DESIGN 10 for an agent that was refused.
+// credential returns the error of an agent whose login was refused.
 func (c Config) credential(said string) error {
 	return &state.CredentialError{Name: c.Login(), Err: errors.New(said)}
 }

@@ -51,8 +51,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// The log of an attempt begins with how and ends with why, and holds neither
-// prompt nor environment.
+// The log of an attempt begins with how it was started and ends with why it ended.
+// It holds neither the prompt nor the environment.
 func TestEventsFile(t *testing.T) {
 	b := newBench(t, `echo working; echo oops >&2; exit 3`)
 	b.Prompt = []byte("the-prompt")
@@ -84,9 +84,9 @@ func TestEventsFile(t *testing.T) {
 	}
 }
 
-// What the agent prints of a known secret reaches nobody: not its answer, not a
-// reason, not a file of ours, in one piece or in two.
-func TestSecretsArePrintedByNobody(t *testing.T) {
+// A known secret that the agent prints, in one piece or in two, is redacted in its
+// answer, in a reason and in our files.
+func TestSecretsAreRedacted(t *testing.T) {
 	const key, stream = "sk-canary-0123456789", `{"type":"result","is_error":true,"result":"Invalid API key sk-canary-0123456789"}`
 	for name, c := range map[string]struct{ runner, script, text, reason string }{
 		"answer": {Exec, `printf 'key sk-cana'; sleep 0.1; printf 'ry-0123456789.'`, "key ***.", ""},
@@ -138,7 +138,7 @@ func TestCannotStart(t *testing.T) {
 		"not executable": {func(b *bench) { os.Chmod(b.Command[0], 0o644) }, "chmod +x"},
 		"a folder":       {func(b *bench) { b.Command = []string{b.Workdir} }, "not executable"},
 		"no command":     {func(b *bench) { b.Command = nil }, "turn.command is empty"},
-		"no workdir":     {func(b *bench) { b.Workdir = "/no/such/dir" }, `workdir "/no/such/dir" is no folder`},
+		"no workdir":     {func(b *bench) { b.Workdir = "/no/such/dir" }, `workdir "/no/such/dir" is not a folder`},
 		"no program":     {func(b *bench) { os.WriteFile(b.Command[0], []byte{0x7f, 'E', 'L', 'F', 0}, 0o755) }, "exec format error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,8 +184,8 @@ func TestBinaryOutput(t *testing.T) {
 	res.check(t, Success, ExitClean, "ab\uFFFD[1mc\nd", "")
 }
 
-// An answer longer than memory goes into a file, one longer than the file is
-// cut and says so; the agent is never blocked.
+// An answer longer than MaxText goes into a file. One longer than MaxOutput is
+// truncated, and its reason says so. The agent is never blocked.
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `head -c 300000 /dev/zero | tr '\0' x`)
@@ -239,7 +239,7 @@ func TestLostEpoch(t *testing.T) {
 	}
 }
 
-// TERM goes to the whole group and may be answered; KILL follows if not.
+// TERM goes to the whole group. KILL follows if the group does not end.
 func TestTermThenKill(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
@@ -260,8 +260,8 @@ func TestTermThenKill(t *testing.T) {
 	}
 }
 
-// What the agent leaves running in its group ends with it; what left the group
-// is not waited for, though it keeps our pipes.
+// What the agent leaves running in its group ends with it. Run does not wait for
+// what left the group, even if it keeps our pipes open.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `sleep 1000 & echo done`)
@@ -285,7 +285,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// A daemon that keeps the pipes does not keep our goroutines and descriptors.
+// A daemon that keeps the pipes open does not keep our goroutines and descriptors.
 func TestDaemonLeavesNothingWithUs(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")
@@ -340,7 +340,7 @@ func TestOutputBoxGone(t *testing.T) {
 	newBench(t, `rm -rf "$(dirname "$AGENTSTATELOOP_OUTPUT")"; echo done`).run().check(t, Success, ExitClean, "done", "")
 }
 
-// A disk that is full costs the log, not the answer.
+// A full disk costs the log, not the answer.
 func TestDiskFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

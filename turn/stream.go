@@ -10,15 +10,15 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxLine is the longest line of a stream that is read as JSON.
+// maxLine bounds, in bytes, a line of a stream that is read as JSON.
 const maxLine = 4 << 20
 
-// maxUnknown is how much of a line that was not understood an event keeps.
+// maxUnknown bounds, in bytes, what an event keeps of a line that was not
+// understood.
 const maxUnknown = 4 << 10
 
-// readText gives plain output as it comes, line or no line, until its end. A
-// character is not cut in two, since an event is kept as JSON, which would
-// mangle the halves.
+// readText emits plain output as it comes, until its end. It does not split a
+// character, because an event is kept as JSON, which would mangle the halves.
 func readText(r io.Reader, emit func(Event)) {
 	buf := make([]byte, 32<<10)
 	held := 0
@@ -38,8 +38,8 @@ func readText(r io.Reader, emit func(Event)) {
 	}
 }
 
-// readLines gives the events of a stream of JSON lines until its end. A line
-// longer than maxLine is an Error event and is not kept in memory; the last
+// readLines emits the events of a stream of JSON lines, until its end. A line
+// longer than maxLine becomes an Error event and is not kept in memory. The last
 // line needs no newline.
 func readLines(r io.Reader, parse parser, emit func(Event)) {
 	br := bufio.NewReaderSize(r, 64<<10)
@@ -74,11 +74,11 @@ func readLines(r io.Reader, parse parser, emit func(Event)) {
 	}
 }
 
-// parser reads one line of an agent's stream. It never fails: what it does not
-// understand is an Unknown event.
+// parser returns the events of one line of an agent's stream. A line that it does
+// not understand is an Unknown event.
 type parser func(line []byte) []Event
 
-// unknown is the event for a line, or a part of one, that was not understood.
+// unknown returns the event for a line that was not understood.
 func unknown(line []byte) []Event {
 	return []Event{{Kind: Unknown, Text: plain.Cut(clean(string(line[:min(len(line), maxUnknown)])), maxUnknown)}}
 }

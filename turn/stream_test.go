@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A line over the limit is an event; what comes after it still counts.
+// A line over the limit is an event. What comes after it still counts.
 func TestHugeLine(t *testing.T) {
 	t.Parallel()
 	b := fakeCLI(t, Claude, "", `printf '{"type":"user","x":"'; head -c 6000000 /dev/zero | tr '\0' x; echo '"}'; cat "$0.stream"`)
@@ -42,8 +42,8 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// Whatever a stream holds, a parser gives events of known kinds and does not
-// crash; what it did not understand is kept short.
+// Whatever a stream holds, a parser returns events of known kinds and does not
+// panic, and what it did not understand is short.
 func fuzzParser(f *testing.F, parse func() parser, streams ...string) {
 	for _, s := range streams {
 		for line := range strings.Lines(s) {

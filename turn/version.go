@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Find gives the program that an attempt would start, found as an attempt would
-// find it: a path with a slash from Workdir, a bare name in the PATH of Env.
+// Find returns the program that an attempt would start. A path with a slash is
+// relative to Workdir; a bare name is looked up in the PATH of Env.
 func (c Config) Find() (string, error) {
 	_, program, err := agentFor(c.Runner)
 	if err != nil {
@@ -23,9 +23,9 @@ func (c Config) Find() (string, error) {
 	return c.find(program, c.environ(Attempt{})["PATH"])
 }
 
-// AskVersion runs the agent's program with --version, as an attempt would run
-// it, and gives the first line it prints. It must not be used with Exec, whose
-// programs may take that for anything.
+// AskVersion runs the agent's program with --version, as an attempt would run it,
+// and returns the first line that it prints. It must not be used with Exec, whose
+// programs may do anything with that argument.
 func (c Config) AskVersion(ctx context.Context) (string, error) {
 	program, err := c.Find()
 	if err != nil {
@@ -52,7 +52,7 @@ func (c Config) AskVersion(ctx context.Context) (string, error) {
 	return line[:min(len(line), 200)], nil
 }
 
-// stderrOf is what a program that failed said, in brief.
+// stderrOf returns what a failed program printed on stderr, in one short line.
 func stderrOf(err error) string {
 	e, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || len(e.Stderr) == 0 {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The agent is found, and asked, as an attempt would find and start it: with
-// its own PATH, and in its workdir.
+// The program is found and run as an attempt would find and start it: with the
+// agent's own PATH, and in its workdir.
 func TestAskVersion(t *testing.T) {
 	bin, work := t.TempDir(), t.TempDir()
 	script := "#!/bin/sh\n[ \"$1 $2\" = '--extra --version' ] || exit 9\npwd -P\necho 2.1.0\n"
@@ -34,12 +34,12 @@ func TestAskVersion(t *testing.T) {
 		t.Errorf("of a program that fails: %v", err)
 	}
 	c.Command, c.Workdir = nil, filepath.Join(work, "none")
-	if _, err := c.Find(); err == nil || !strings.Contains(err.Error(), "no folder") {
+	if _, err := c.Find(); err == nil || !strings.Contains(err.Error(), "is not a folder") {
 		t.Errorf("without a workdir: %v", err)
 	}
 }
 
-func TestAskVersionOfOneThatHangs(t *testing.T) {
+func TestAskVersionTimesOut(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\nsleep 1000 & wait\n"), 0o700); err != nil {
 		t.Fatal(err)
