@@ -33,7 +33,7 @@ func TestListen(t *testing.T) {
 	}
 
 	second := start(t, "listen", config)
-	if code := <-second.code; code != exitBusy || !strings.Contains(second.erred.String(), "another listener serves it") {
+	if code := <-second.code; code != exitBusy || !strings.Contains(second.erred.String(), "another listener is already running") {
 		t.Errorf("a second listener: exit %d, %s", code, second.erred)
 	}
 

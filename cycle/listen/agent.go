@@ -11,23 +11,23 @@ import (
 	"agentstateloop/state/store"
 )
 
-// servedAgent is one agent's place in the listener.
+// servedAgent is an agent with what the listener keeps for it.
 type servedAgent struct {
 	*cycle.Agent
 	listener  *Listener
 	lock      *store.Lock
-	cancel    context.CancelFunc // ends its goroutines
-	running   sync.WaitGroup     // these
-	woken     chan struct{}      // holds one: a poll is to be made
-	askMesh   chan struct{}      // holds one: the mesh is to be asked without delay
-	wakeURL   string             // what the mesh rings
-	unwatched bool               // nudges/ cannot be watched; used by the scan alone
+	cancel    context.CancelFunc // ends the goroutines of the agent
+	running   sync.WaitGroup     // the goroutines of the agent
+	woken     chan struct{}      // holds one value: a poll is wanted
+	askMesh   chan struct{}      // holds one value: read the mesh mailbox at once
+	wakeURL   string             // the address that the mesh calls
+	unwatched bool               // nudges/ cannot be watched; used only by scan
 }
 
-// wake asks for a poll. However many ask while one runs, one more follows.
+// wake requests a poll. Any number of requests during a poll cause one more poll.
 func (p *servedAgent) wake() { signal(p.woken) }
 
-// signal leaves a word in a channel that holds one.
+// signal sends on a channel that holds one value, unless it is full.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -35,7 +35,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// run polls whenever it is woken.
+// run polls whenever the agent is woken.
 func (p *servedAgent) run(ctx context.Context) {
 	again := cycle.Backoff{Least: 100 * time.Millisecond, Most: time.Minute}
 	for {
@@ -52,7 +52,7 @@ func (p *servedAgent) run(ctx context.Context) {
 		if !errors.Is(err, cycle.ErrBusy) {
 			p.listener.Logf("@%s: poll: %v", p.Handle, err)
 		}
-		// The poll at work may have looked at the mail before ours came.
+		// The other poll may have read the mailbox before the new mail came.
 		select {
 		case <-ctx.Done():
 		case <-time.After(again.Next()):
@@ -61,7 +61,7 @@ func (p *servedAgent) run(ctx context.Context) {
 	}
 }
 
-// poll is steps 1 to 6 of a cycle; the turns are left to a process of their own.
+// poll runs a cycle without its turns. A detached process runs those.
 func (p *servedAgent) poll(ctx context.Context) error {
 	select {
 	case p.listener.pollSlots <- struct{}{}:
@@ -82,7 +82,7 @@ func (p *servedAgent) poll(ctx context.Context) error {
 	return nil
 }
 
-// check wakes if no wake waits already, and there is something to poll for.
+// check wakes the agent if there is a reason to poll and no wake is waiting.
 func (p *servedAgent) check() {
 	if len(p.woken) > 0 {
 		return

@@ -22,11 +22,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// BenchmarkWake gives, for each way in, how long it is from the ring to the
-// first question of the poll that it starts, and to PREP on the disk, a whole
-// cycle with its mail session and mailbox call included: medians and 99th
-// percentiles in milliseconds. "listen" has a listener at work, "linger" a poll
-// that stays on, and "nudge" nothing: the command polls by itself.
+// BenchmarkWake measures, for each source of wakes, the time until the poll makes
+// its first request ("start") and until PREP is on disk ("prep"). The latter is a
+// whole cycle with its mail session and mesh call. It reports medians and 99th
+// percentiles in milliseconds. "listen" has a listener running, "linger" a poll
+// that stays on, and "nudge" neither: the command polls by itself.
 //
 //	go test -bench Wake -benchtime 1000x -run '^$' ./cycle/listen
 func BenchmarkWake(b *testing.B) {
@@ -77,7 +77,8 @@ func BenchmarkWake(b *testing.B) {
 func meshNudge(h *fixture, _ int) { check(h.t, h.peer.Nudge(h.t.Context(), handle, "", "")) }
 func mailIn(h *fixture, n int)    { h.receive(fmt.Sprintf("bench%d", n)) }
 
-// inDovecot gives the agent a real mailbox, and what puts a mail into it.
+// inDovecot gives the agent a real mailbox. It returns a function that puts a mail
+// into it.
 func inDovecot(b *testing.B, h *fixture) func(h *fixture, n int) {
 	d := mailtest.StartDovecot(b)
 	h.agent.Mail.Mailbox.Server = mail.Server{
@@ -92,7 +93,7 @@ func inDovecot(b *testing.B, h *fixture) func(h *fixture, n int) {
 	}
 }
 
-// lingering keeps a poll that stays on at work.
+// lingering keeps a lingering poll running.
 func lingering(h *fixture) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	ended := make(chan struct{})
@@ -128,7 +129,7 @@ func (h *fixture) wakes(b *testing.B, ring func(h *fixture, n int)) {
 	}
 	for name, took := range map[string][]time.Duration{"start": start, "prep": prep} {
 		if len(took) == 0 {
-			continue // the poll that found it had begun before
+			continue // the poll that found it began earlier
 		}
 		slices.Sort(took)
 		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -138,9 +139,9 @@ func (h *fixture) wakes(b *testing.B, ring func(h *fixture, n int)) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkMemory gives what a further agent without a mail connection costs a
-// listener: heap and stacks, in KiB. With a mesh, the server's side of the long
-// poll is in this process and counted too.
+// BenchmarkMemory measures the heap and stacks, in KiB, that a further agent
+// without a mail connection costs a listener. With a mesh, the server's side of
+// the long poll is in this process and counts too.
 //
 //	go test -bench Memory -benchtime 1x -run '^$' ./cycle/listen
 func BenchmarkMemory(b *testing.B) {
@@ -165,7 +166,7 @@ func BenchmarkMemory(b *testing.B) {
 					for due := true; due; {
 						s, err := a.Store.Read()
 						check(b, err)
-						due = s.NextDue.IsZero() // its first poll
+						due = s.NextDue.IsZero() // until its first poll is done
 						runtime.Gosched()
 					}
 				}
@@ -178,7 +179,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// plainAgent is an agent without mail that has never polled.
+// plainAgent returns an agent without mail that has never polled.
 func plainAgent(dir, name, url string, withMesh bool) *cycle.Agent {
 	a := &cycle.Agent{
 		Handle: name, Config: "/home/you/" + name + ".toml",
@@ -196,7 +197,7 @@ func plainAgent(dir, name, url string, withMesh bool) *cycle.Agent {
 	return a
 }
 
-// inUse is the memory of heap and stacks, in bytes.
+// inUse returns the memory of heap and stacks, in bytes.
 func inUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats

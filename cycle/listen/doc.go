@@ -1,15 +1,15 @@
-// Package listen wakes agents the moment something comes, instead of at the next
-// minute of cron: one process for any number of agents (DESIGN 11, `listen`).
+// Package listen wakes agents the moment something arrives, instead of at the
+// next minute of cron. One process serves any number of agents.
 //
 //	webhook, named pipe ─▶ nudges/ ─┐
 //	a file in nudges/ ──────────────┤
-//	mesh: long poll, wake address ──┼─▶ wake, one at most waits ─▶ poll ─▶ detached poll, if a turn can run
+//	mesh: long poll, wake address ──┼─▶ wake, at most one waits ─▶ poll ─▶ detached poll, if a turn can run
 //	mail: IDLE ─────────────────────┤
 //	a slow scan ────────────────────┘
 //
-// It decides nothing and remembers nothing: a wake is only a doorbell, and what
-// it rang for lies in nudges/, on the mesh or in the mailbox. So nothing is lost
-// when the listener dies, and cron, which stays on, would find it too. Its polls
-// are ordinary cycles under the same locks; turns run in processes of their own,
-// which outlive it.
+// The listener decides nothing and stores nothing. A wake is only a doorbell: the
+// message itself is in nudges/, on the mesh or in the mailbox. If the listener
+// dies nothing is lost, because cron, which stays on, finds the message too. The
+// listener's polls are ordinary cycles under the same locks. Turns run in their
+// own processes, which outlive the listener.
 package listen

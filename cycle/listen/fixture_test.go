@@ -31,15 +31,15 @@ const (
 	token    = "open sesame"
 )
 
-// fixture is an agent that has polled once, and all it lives among.
+// fixture is an agent that has polled once, with its mail server and mesh.
 type fixture struct {
 	t     testing.TB
 	agent *cycle.Agent
 	mail  *mailtest.Servers
 	mesh  *meshServer
 	peer  *mesh.Client
-	web   string        // the listener's address, when one listens
-	done  chan struct{} // a word for each commit; holds one
+	web   string        // the address of the listener, if one is running
+	done  chan struct{} // receives a value for each commit; holds one
 
 	mu     sync.Mutex
 	logged []string
@@ -52,13 +52,13 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// meshServer is a mesh that can be gone for a while, and counts looks into the
-// mailbox of our agent by polls, not by the long poll.
+// meshServer is a mesh that can be down for a while. It counts how often polls
+// read the mailbox of our agent, without the long poll.
 type meshServer struct {
 	url   string
 	looks atomic.Int32
-	asked atomic.Int64                  // when a poll last looked, in Unix nanoseconds
-	hold  atomic.Pointer[chan struct{}] // polls wait for it to be closed
+	asked atomic.Int64                  // when a poll last read the mailbox, in Unix nanoseconds
+	hold  atomic.Pointer[chan struct{}] // if set, polls wait until it is closed
 	down  atomic.Bool
 	wakes chan string // wake addresses that were registered
 }
@@ -92,8 +92,8 @@ func newMesh(t testing.TB) *meshServer {
 	return m
 }
 
-// noteWake reads the wake address of a registration, and leaves the body as it
-// was.
+// noteWake sends the wake address of a registration to wakes. It restores the
+// body.
 func (m *meshServer) noteWake(r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -151,7 +151,7 @@ func (h *fixture) newAgent(name string) *cycle.Agent {
 	}
 }
 
-// listen starts a listener, and gives what ends it and waits.
+// listen starts a listener. stop ends it and waits for its end.
 func (h *fixture) listen(change ...func(*listen.Listener)) (stop func()) {
 	h.t.Helper()
 	web, err := net.Listen("tcp", "127.0.0.1:0")
@@ -161,7 +161,7 @@ func (h *fixture) listen(change ...func(*listen.Listener)) (stop func()) {
 	l := &listen.Listener{
 		Agents: []*cycle.Agent{h.agent}, Web: web, Logf: h.logf, Ready: func() { close(ready) },
 		Token:     func(context.Context) (string, error) { return token, nil },
-		ScanEvery: time.Hour, // the slow scan must not stand in for what is tested
+		ScanEvery: time.Hour, // the slow scan must not replace the wake that is tested
 	}
 	for _, f := range change {
 		f(l)
@@ -190,7 +190,7 @@ func (h *fixture) logf(format string, args ...any) {
 	h.logged = append(h.logged, fmt.Sprintf(format, args...))
 }
 
-// until waits for a commit after which is holds.
+// until waits for a commit after which is returns true.
 func (h *fixture) until(what string, is func(state.State) bool) {
 	h.t.Helper()
 	for {
@@ -201,10 +201,10 @@ func (h *fixture) until(what string, is func(state.State) bool) {
 		}
 		select {
 		case <-h.done:
-		case <-time.After(time.Minute): // nothing comes any more
+		case <-time.After(time.Minute): // nothing more is going to happen
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.t.Fatalf("waited in vain for: %s; told: %q", what, h.logged)
+			h.t.Fatalf("never happened: %s; logged: %q", what, h.logged)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (h *fixture) receive(id string) {
 	check(h.t, err)
 }
 
-// call makes a call of the listener's and gives the status.
+// call sends a request to the listener and returns the status of the answer.
 func (h *fixture) call(method, path, body string, header ...string) int {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(h.t.Context(), method, h.web+path, strings.NewReader(body))

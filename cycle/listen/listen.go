@@ -12,66 +12,65 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// ErrRunning: another listener serves every agent that this one was to serve.
-var ErrRunning = errors.New("another listener serves it already")
+// ErrRunning reports that other listeners serve all agents of this one.
+var ErrRunning = errors.New("another listener is already running")
 
 const (
-	// lockFile is held for as long as a listener serves an agent.
+	// lockFile is locked while a listener serves an agent.
 	lockFile = "listen.lock"
 
-	// scanEvery is how often everything is looked at that a wake may have been
-	// missed for, and turns without a runner are looked for.
+	// scanEvery is the time between two scans, which look for missed wakes and
+	// for turns without a runner.
 	scanEvery = 10 * time.Second
 
-	// maxPolls is how many polls run at once, of all agents: a mail for a box
-	// that hundreds share must not open hundreds of connections.
+	// maxPolls limits the concurrent polls of all agents. A mail to a mailbox
+	// that hundreds of agents share must not open hundreds of connections.
 	maxPolls = 8
 )
 
-// Listener is one listener. Its fields are set before Run.
+// Listener serves agents. Its exported fields are set before Run.
 type Listener struct {
 	Agents []*cycle.Agent
 
-	// Web is where the webhook and the wake addresses are served, on loopback.
+	// Web is the loopback listener for the webhook and the wake addresses.
 	Web net.Listener
 
-	// Token gives the bearer token of the webhook, read anew for each call; nil
-	// closes the webhook. Its error must not hold the token.
+	// Token returns the bearer token of the webhook. It is called for each
+	// request. nil closes the webhook. Its error must not contain the token.
 	Token func(context.Context) (string, error)
 
-	// Reload, where set, is asked ten seconds after the last time which agents are
-	// to be served from then on, all of them; changed is false where they are the
-	// same. One that is the very Agent served already is not disturbed.
+	// Reload, if set, is called at each scan and returns all agents to serve from
+	// then on. changed is false if they are the same as before. An agent that is
+	// served already, by the same pointer, is not disturbed.
 	Reload func() (agents []*cycle.Agent, changed bool)
 
-	// ScanEvery stands in for those ten seconds; 0: they stay.
+	// ScanEvery is the time between two scans; 0: ten seconds.
 	ScanEvery time.Duration
 
-	Pipe string // path of a named pipe, made if it is not there; "" for none
+	Pipe string // path of a named pipe, which is created if it is missing; "" for none
 
 	Secrets *secret.Known // kept out of crash reports; nil: none are known
 
-	// Logf is told, a line each, of trouble and of its end; it is called by
-	// several goroutines at once.
+	// Logf logs one line about a problem or its end. It is called concurrently.
 	Logf func(format string, args ...any)
 
-	// Ready is called once, when everything that can wake is in place; Alive
-	// again and again, as long as the listener is not stuck. Both may be nil.
+	// Ready is called once, when every source of wakes is watched. Alive is
+	// called repeatedly while the listener is not stuck. Both may be nil.
 	Ready, Alive func()
 
 	pollSlots    chan struct{}
 	nudgeWatcher *nudgeWatcher
 	web          *webServer
-	running      sync.WaitGroup // all but the posts' own goroutines
+	running      sync.WaitGroup // all goroutines but those of a servedAgent
 
 	mu        sync.Mutex
 	serving   []*servedAgent
-	mailboxes map[string]*mailboxWatch // by the id of the box
+	mailboxes map[string]*mailboxWatch // by the id of the mailbox
 }
 
-// Run listens until ctx ends, and returns nil then. An agent that another
-// listener serves is left to it, which is told; if there is no other, it is
-// ErrTaken.
+// Run listens until ctx ends, and then returns nil. It leaves out agents that
+// another listener serves, and logs that. It returns ErrRunning if no agent is
+// left.
 func (l *Listener) Run(ctx context.Context) error {
 	l.pollSlots = make(chan struct{}, maxPolls)
 	l.mailboxes = map[string]*mailboxWatch{}
@@ -111,8 +110,8 @@ func (l *Listener) Run(ctx context.Context) error {
 	return nil
 }
 
-// scan looks again and again at what a wake may have been missed for, and for
-// whom.
+// scan looks for missed wakes until ctx ends, and reloads the list of agents. It
+// looks more often at agents whose nudges/ cannot be watched.
 func (l *Listener) scan(ctx context.Context) {
 	slow, quick := time.NewTicker(cmp.Or(l.ScanEvery, scanEvery)), time.NewTicker(time.Second)
 	defer slow.Stop()

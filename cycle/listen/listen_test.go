@@ -18,7 +18,7 @@ import (
 
 const bearer = "Bearer " + token
 
-// Every way in takes an idle agent to PREP.
+// Every source of wakes takes an idle agent to PREP.
 func TestEveryWayWakes(t *testing.T) {
 	ways := map[string]func(h *fixture){
 		"webhook": func(h *fixture) {
@@ -67,7 +67,7 @@ func (h *fixture) nudged() int {
 	return n
 }
 
-// A hundred nudges while a poll runs are one more poll.
+// A hundred nudges during a poll cause one more poll.
 func TestABurstIsOnePoll(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -77,7 +77,7 @@ func TestABurstIsOnePoll(t *testing.T) {
 	before := h.mesh.looks.Load()
 	check(t, h.agent.Ring("first", ""))
 	for h.mesh.looks.Load() == before {
-		// The poll is about to be held; it cannot be told otherwise.
+		// Wait until the poll is held. Nothing signals that.
 		<-time.After(time.Millisecond)
 	}
 	for range 100 {
@@ -88,14 +88,13 @@ func TestABurstIsOnePoll(t *testing.T) {
 	h.mesh.hold.Store(nil)
 	close(gate)
 	h.until("all nudges", func(state.State) bool { return h.nudged() == 101 })
-	// The poll looks once more by itself, and the listener polls once more.
+	// The poll reads the mailbox once more at its end, and the listener polls again.
 	if n := h.mesh.looks.Load() - before; n > 3 {
 		t.Errorf("%d polls", n)
 	}
 }
 
-// What came while no listener was there is found by the next, by what lies where
-// it came from.
+// A listener finds what came while no listener was running.
 func TestNothingIsLostBetweenListeners(t *testing.T) {
 	for name, ring := range map[string]func(h *fixture){
 		"nudge": func(h *fixture) { check(h.t, h.agent.Ring("test", "")) },
@@ -126,7 +125,7 @@ func TestTheSecondListenerLeaves(t *testing.T) {
 	}
 }
 
-// A mesh that was away finds us again, with our wake address.
+// A mesh that was down gets our wake address again.
 func TestTheMeshComesBack(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -146,7 +145,7 @@ func TestNudgesFolderMadeAgain(t *testing.T) {
 	h.untilPhase(state.PREP)
 }
 
-// Two agents share a mailbox: one connection, and both are woken.
+// Two agents that share a mailbox are both woken.
 func TestSeveralAgents(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -157,7 +156,7 @@ func TestSeveralAgents(t *testing.T) {
 	h.receive("one")
 	h.untilPhase(state.PREP)
 	if got := h.call("POST", "/nudge", "", "Authorization", bearer); got != http.StatusNotFound {
-		t.Errorf("whom? answered %d", got)
+		t.Errorf("without a handle: answered %d", got)
 	}
 	if got := h.call("POST", "/nudge/"+peer, "", "Authorization", bearer); got != http.StatusAccepted {
 		t.Errorf("answered %d", got)

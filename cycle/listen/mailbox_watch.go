@@ -10,16 +10,16 @@ import (
 	"agentstateloop/state"
 )
 
-// mailboxWatch is one mailbox and the agents that share it: one connection serves
-// them all.
+// mailboxWatch watches one mailbox for all agents that share it, with one
+// connection.
 type mailboxWatch struct {
 	box      mail.Mailbox
 	listener *Listener
 	cancel   context.CancelFunc
-	agents   []*servedAgent // under the listener's mu; the slice itself is not changed
+	agents   []*servedAgent // guarded by the listener's mu; the slice is never modified
 }
 
-// join has an agent's mailbox watched for it, too.
+// join watches the mailbox of an agent.
 func (l *Listener) join(ctx context.Context, p *servedAgent) {
 	if p.Mail == nil {
 		return
@@ -37,7 +37,7 @@ func (l *Listener) join(ctx context.Context, p *servedAgent) {
 	m.agents = append(slices.Clone(m.agents), p)
 }
 
-// leave ends the watch of a mailbox with the last agent that shares it.
+// leave stops watching the mailbox of an agent if no other agent shares it.
 func (l *Listener) leave(p *servedAgent) {
 	if p.Mail == nil {
 		return
@@ -56,16 +56,16 @@ func (l *Listener) leave(p *servedAgent) {
 	}
 }
 
-// sharing gives the agents that share the mailbox now.
+// sharing returns the agents that share the mailbox now.
 func (m *mailboxWatch) sharing() []*servedAgent {
 	m.listener.mu.Lock()
 	defer m.listener.mu.Unlock()
 	return m.agents
 }
 
-// watch holds a connection that is told of new mail, and comes back when it is
-// lost. A login that is refused is tried again after minutes, not seconds, so
-// that no server takes us for a thief.
+// watch keeps a connection that reports new mail, and reconnects when it is lost.
+// After a refused login it waits minutes, not seconds: a server may take frequent
+// attempts for an attack.
 func (m *mailboxWatch) watch(ctx context.Context) {
 	lost := cycle.Backoff{Least: time.Second, Most: 5 * time.Minute}
 	refused := cycle.Backoff{Least: 2 * time.Minute, Most: 30 * time.Minute}
@@ -98,14 +98,14 @@ func (m *mailboxWatch) watch(ctx context.Context) {
 	}
 }
 
-// session is one connection, until it is lost.
+// session runs one connection until it is lost.
 func (m *mailboxWatch) session(ctx context.Context) error {
 	w, err := m.box.Watch(ctx)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	// What came while nobody watched.
+	// Wake the agents that have not seen mail which came while nobody watched.
 	for _, p := range m.sharing() {
 		if s, err := p.Store.Read(); err != nil || w.UIDNext() == 0 || s.Cursor.Validity != w.UIDValidity() || s.Cursor.Next < w.UIDNext() {
 			p.wake()

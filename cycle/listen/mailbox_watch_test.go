@@ -8,12 +8,12 @@ import (
 	"agentstateloop/state"
 )
 
-// wire passes connections on to the mail server, and can break them all.
+// wire accepts connections for the mail server, and can break them all.
 type wire struct {
 	net.Listener
 	mu    sync.Mutex
 	conns []net.Conn
-	taken chan struct{} // a word for each; holds one
+	taken chan struct{} // receives a value for each connection; holds one
 }
 
 func (w *wire) Accept() (net.Conn, error) {
@@ -30,8 +30,8 @@ func (w *wire) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// A mail server that goes away is come back to, and what came meanwhile is
-// found.
+// The listener reconnects to a mail server that was away, and finds the mail that
+// came meanwhile.
 func TestTheMailServerComesBack(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)

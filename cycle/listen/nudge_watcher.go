@@ -12,15 +12,15 @@ import (
 	"agentstateloop/state/store"
 )
 
-// nudgeWatcher watch nudges/ of every agent. Where the system lets us watch no more, or
-// nothing at all, the scan looks each second.
+// nudgeWatcher watches the folder nudges/ of every agent. If the system cannot
+// watch a folder, scan looks at it each second.
 type nudgeWatcher struct {
 	listener *Listener
-	watcher  *fsnotify.Watcher // nil: there are no eyes
+	watcher  *fsnotify.Watcher // nil: nothing can be watched
 	warned   sync.Once
 
 	mu     sync.Mutex
-	agents map[string]*servedAgent // by the folder watched
+	agents map[string]*servedAgent // by the watched folder
 }
 
 func (l *Listener) newNudgeWatcher() *nudgeWatcher {
@@ -40,8 +40,8 @@ func (e *nudgeWatcher) close() {
 
 func (p *servedAgent) nudges() string { return filepath.Clean(p.Store.Path(store.NudgesDir)) }
 
-// add watches an agent's folder, made if it is not there. It may be called
-// again, since the folder may have been removed and made anew.
+// add watches an agent's folder, which it creates if necessary. It may be called
+// again after the folder was removed.
 func (e *nudgeWatcher) add(p *servedAgent) error {
 	if e.watcher == nil {
 		return fsnotify.ErrClosed
@@ -59,7 +59,7 @@ func (e *nudgeWatcher) add(p *servedAgent) error {
 	return err
 }
 
-// remove watches an agent's folder no more.
+// remove stops watching an agent's folder.
 func (e *nudgeWatcher) remove(p *servedAgent) {
 	if e.watcher == nil {
 		return
@@ -67,10 +67,10 @@ func (e *nudgeWatcher) remove(p *servedAgent) {
 	e.mu.Lock()
 	delete(e.agents, p.nudges())
 	e.mu.Unlock()
-	_ = e.watcher.Remove(p.nudges()) // one that is gone is not watched any more
+	_ = e.watcher.Remove(p.nudges()) // a folder that is gone is not watched anyway
 }
 
-// agentOf gives the agent whose folder this is; nil if it is nobody's.
+// agentOf returns the agent to whom folder belongs, or nil.
 func (e *nudgeWatcher) agentOf(folder string) *servedAgent {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,11 +79,11 @@ func (e *nudgeWatcher) agentOf(folder string) *servedAgent {
 
 func (e *nudgeWatcher) warn(err error) {
 	e.warned.Do(func() {
-		e.listener.Logf("cannot watch nudges/ (%v): looking each second instead; see fs.inotify in sysctl(8)", err)
+		e.listener.Logf("cannot watch nudges/ (%v); checking it each second instead: see fs.inotify in sysctl(8)", err)
 	})
 }
 
-// watch wakes for what appears.
+// watch wakes an agent when a file appears in its folder.
 func (e *nudgeWatcher) watch(ctx context.Context) {
 	if e.watcher == nil {
 		return
@@ -94,7 +94,7 @@ func (e *nudgeWatcher) watch(ctx context.Context) {
 			return
 		case event := <-e.watcher.Events:
 			e.handle(event)
-		case <-e.watcher.Errors: // more came than the kernel keeps
+		case <-e.watcher.Errors: // the kernel dropped events
 			for _, p := range e.listener.served() {
 				p.check()
 			}
@@ -103,7 +103,7 @@ func (e *nudgeWatcher) watch(ctx context.Context) {
 }
 
 func (e *nudgeWatcher) handle(event fsnotify.Event) {
-	if p := e.agentOf(event.Name); p != nil { // the folder itself is gone
+	if p := e.agentOf(event.Name); p != nil { // the folder itself was removed
 		e.add(p)
 		p.check()
 		return

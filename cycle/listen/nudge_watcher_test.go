@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Where the system lets us watch no more folders, nudges/ is looked at.
+// scan looks at nudges/ if the folder cannot be watched.
 func TestUnwatchedFolder(t *testing.T) {
 	a := &cycle.Agent{
 		Handle: "goulard3120", Config: "/home/you/agent.toml",

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// maxLine is how much of a line of the pipe is taken, in bytes.
+	// maxLine is the number of bytes that are read of a line.
 	maxLine = 4 << 10
 
-	// checkPipeEvery is how often a silent pipe is held against its name.
+	// checkPipeEvery is the time after which a silent pipe is checked for removal.
 	checkPipeEvery = time.Second
 )
 
-// pipe is the named pipe: each line nudges, its text is the reason; where
-// several agents are served, its first word says whom.
+// pipe is the named pipe. Each line is a nudge, and its text is the reason. If
+// several agents are served, the first word is the handle.
 type pipe struct {
 	*Listener
 	file *os.File
 	info fs.FileInfo
 }
 
-// openPipe makes the pipe, if it is not there, and opens it; nil if there is to
-// be none.
+// openPipe opens the pipe, which it creates if necessary. It returns nil if no
+// pipe is configured.
 func (l *Listener) openPipe() (*pipe, error) {
 	if l.Pipe == "" {
 		return nil, nil
@@ -42,14 +42,14 @@ func (p *pipe) open() error {
 	if err := syscall.Mkfifo(p.Pipe, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make pipe %s: %w", p.Pipe, err)
 	}
-	// Open for writing as well, or each writer that goes would be its end.
+	// Open it for writing too: otherwise a writer that closes it ends the reading.
 	f, err := os.OpenFile(p.Pipe, os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return fmt.Errorf("open pipe: %w", err)
 	}
 	info, err := f.Stat()
 	if err == nil && info.Mode().Type() != fs.ModeNamedPipe {
-		err = errors.New("it is no named pipe: remove it, or name another with --pipe")
+		err = errors.New("not a named pipe: remove it, or give another path with --pipe")
 	}
 	if err != nil {
 		f.Close()
@@ -59,8 +59,8 @@ func (p *pipe) open() error {
 	return nil
 }
 
-// read takes lines until ctx ends. A pipe that was removed is made anew; one in
-// whose place something else lies is waited for.
+// read reads lines until ctx ends. If the pipe was removed, read creates it again.
+// If another file has taken its place, read waits until that is gone.
 func (p *pipe) read(ctx context.Context) {
 	logged := ""
 	for ctx.Err() == nil {
@@ -82,17 +82,16 @@ func (p *pipe) read(ctx context.Context) {
 	}
 }
 
-// lines takes lines until ctx ends, or the pipe is not the one of that name any
-// more.
+// lines reads lines until ctx ends, or the pipe is removed or replaced.
 func (p *pipe) lines(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { p.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	r := bufio.NewReaderSize(p.file, maxLine)
-	inside := false // of a line that is longer
+	inside := false // inside a line that is too long
 	for ctx.Err() == nil {
 		p.file.SetReadDeadline(time.Now().Add(checkPipeEvery))
 		if ctx.Err() != nil {
-			return // its own deadline may be the one just moved
+			return // the line above may have overwritten the deadline of AfterFunc
 		}
 		line, more, err := r.ReadLine()
 		if errors.Is(err, os.ErrDeadlineExceeded) && p.isCurrent() {
@@ -108,7 +107,7 @@ func (p *pipe) lines(ctx context.Context) {
 	}
 }
 
-// isCurrent says whether the pipe is still the one of that name.
+// isCurrent reports whether the open pipe is still the one at its path.
 func (p *pipe) isCurrent() bool {
 	now, err := os.Lstat(p.Pipe)
 	return err == nil && os.SameFile(now, p.info)
@@ -118,14 +117,14 @@ func (p *pipe) deliver(line string) {
 	line = strings.TrimSpace(line)
 	agents := p.served()
 	if len(agents) == 0 {
-		p.Logf("pipe: no agent is served here at the moment")
+		p.Logf("pipe: this listener serves no agent at the moment")
 		return
 	}
 	to := agents[0]
 	if len(agents) > 1 {
 		handle, rest, _ := strings.Cut(line, " ")
 		if to = p.find(strings.TrimPrefix(handle, "@")); to == nil {
-			p.Logf("pipe: the line begins with no agent that is served here")
+			p.Logf("pipe: the line does not begin with the handle of an agent that this listener serves")
 			return
 		}
 		line = rest

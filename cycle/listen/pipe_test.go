@@ -30,16 +30,17 @@ func TestPipe(t *testing.T) {
 	write("again\n")
 	h.until("three nudges", func(state.State) bool { return h.nudged() == 3 })
 
-	// Something else in its place is no pipe, at the start too.
+	// Another file in its place is an error at the start.
 	plain := filepath.Join(t.TempDir(), "plain")
 	check(t, os.WriteFile(plain, nil, 0o600))
 	l := &listen.Listener{Agents: []*cycle.Agent{newFixture(t).agent}, Pipe: plain, Logf: h.logf}
-	if err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no named pipe") {
-		t.Errorf("a file as pipe: %v", err)
+	if err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "not a named pipe") {
+		t.Errorf("a plain file as pipe: %v", err)
 	}
 }
 
-// A file in the pipe's place is told of; when it is gone, the pipe is there again.
+// A file in the place of the pipe is logged. When it is gone, the pipe is created
+// again.
 func TestPipeReplaced(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -51,11 +52,11 @@ func TestPipeReplaced(t *testing.T) {
 	})
 	check(t, os.Remove(path))
 	check(t, os.WriteFile(path, nil, 0o600))
-	if text := <-logged; !strings.Contains(text, "no named pipe") {
-		t.Errorf("told %q", text)
+	if text := <-logged; !strings.Contains(text, "not a named pipe") {
+		t.Errorf("logged %q", text)
 	}
 	check(t, os.Remove(path))
-	for { // it is made anew
+	for { // until the pipe exists again
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if errors.Is(err, os.ErrNotExist) {
 			<-time.After(10 * time.Millisecond)

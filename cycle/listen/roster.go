@@ -7,8 +7,8 @@ import (
 	"agentstateloop/cycle"
 )
 
-// claimAll takes the listen.lock of each agent, and leaves out those whose is
-// taken.
+// claimAll takes the listen.lock of each agent. It leaves out the agents that
+// another listener serves.
 func (l *Listener) claimAll() (agents []*servedAgent, err error) {
 	for _, a := range l.Agents {
 		p, err := l.claim(a)
@@ -25,8 +25,8 @@ func (l *Listener) claimAll() (agents []*servedAgent, err error) {
 	return agents, nil
 }
 
-// claim takes the listen.lock of an agent; where another has it, that is told
-// and there is no post.
+// claim takes the listen.lock of an agent. If another listener holds it, claim
+// logs that and returns nil.
 func (l *Listener) claim(a *cycle.Agent) (*servedAgent, error) {
 	lock, err := a.Store.TryLock(lockFile)
 	if err != nil {
@@ -42,7 +42,7 @@ func (l *Listener) claim(a *cycle.Agent) (*servedAgent, error) {
 	}, nil
 }
 
-// start serves an agent that was claimed, until all ends or stop is called.
+// start serves a claimed agent until all ends or stop is called.
 func (l *Listener) start(all context.Context, p *servedAgent) {
 	ctx, cancel := context.WithCancel(all)
 	p.cancel = cancel
@@ -58,7 +58,7 @@ func (l *Listener) start(all context.Context, p *servedAgent) {
 	}
 }
 
-// stop serves an agent no more, and lets its lock go.
+// stop stops serving an agent and releases its lock.
 func (l *Listener) stop(p *servedAgent) {
 	l.leave(p)
 	l.mu.Lock()
@@ -72,7 +72,7 @@ func (l *Listener) stop(p *servedAgent) {
 	p.lock.Unlock()
 }
 
-// reload serves other agents from now on, if Again says so.
+// reload serves other agents from now on if Reload says so.
 func (l *Listener) reload(ctx context.Context) {
 	if l.Reload == nil {
 		return
@@ -101,19 +101,19 @@ func (l *Listener) reload(ctx context.Context) {
 			continue
 		}
 		l.start(ctx, p)
-		// Of what its predecessor was told we know nothing.
+		// A wake may have come while nobody served the agent.
 		p.wake()
 	}
 }
 
-// served gives the agents that are served now, in a slice that nobody changes.
+// served returns the agents that are served now. The slice is never modified.
 func (l *Listener) served() []*servedAgent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.serving
 }
 
-// find gives the post of a handle; nil if there is none.
+// find returns the served agent of that handle, or nil.
 func (l *Listener) find(handle string) *servedAgent {
 	for _, p := range l.served() {
 		if p.Handle == handle {

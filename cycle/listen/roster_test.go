@@ -13,15 +13,16 @@ import (
 	"agentstateloop/state"
 )
 
-// roster hands a listener other agents, and waits until it serves them.
+// roster gives a listener other agents, and waits until it serves them.
 type roster struct {
 	mu     sync.Mutex
 	agents []*cycle.Agent
-	taken  chan struct{} // closed when they are served; nil: they are
+	taken  chan struct{} // closed when they are served; nil if they are
 	asked  bool
 }
 
-// reload is the listener's. It is asked anew when it has done what it was told.
+// reload is the Reload of the listener. The call after the one that returned the
+// agents shows that they are served.
 func (r *roster) reload() ([]*cycle.Agent, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,9 +46,9 @@ func (r *roster) serve(agents ...*cycle.Agent) {
 	<-taken
 }
 
-// TestAgentsComeAndGo: one that is added is served, one that is changed loses no
-// wake, one that goes is free for another listener, and the others notice
-// nothing.
+// An agent that is added is served, an agent that changes loses no wake, and an
+// agent that is removed is free for another listener. The others are not
+// disturbed.
 func TestAgentsComeAndGo(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -58,7 +59,7 @@ func TestAgentsComeAndGo(t *testing.T) {
 	check(t, err)
 	r.serve(h.agent, quiet)
 	if code := h.call("POST", "/nudge/quiet", "", "Authorization", bearer); code != http.StatusAccepted {
-		t.Fatalf("one that was added: answered %d", code)
+		t.Fatalf("an added agent: answered %d", code)
 	}
 	seen := quiet.Store
 	for end := time.Now().Add(time.Minute); ; {
@@ -68,12 +69,12 @@ func TestAgentsComeAndGo(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal("one that was added is not polled")
+			t.Fatal("an added agent is not polled")
 		}
 		<-time.After(5 * time.Millisecond)
 	}
 
-	// Changed again and again, while it is rung by every way there is.
+	// Change the agent repeatedly while every source wakes it.
 	const rings = 20
 	for i := range rings {
 		check(t, h.agent.Ring("test", fmt.Sprint(i)))
@@ -91,7 +92,7 @@ func TestAgentsComeAndGo(t *testing.T) {
 		check(t, err)
 		return len(rung) == 0 && len(box.Messages) == 0
 	})
-	// More than once: a poll that is under way may find the first by itself.
+	// Several times, because a poll under way may find the first mail by itself.
 	for i := range 4 {
 		h.receive(fmt.Sprint("after all that ", i))
 		h.until("a mail", func(s state.State) bool { return len(s.Inbox) == 2*i+1 })
@@ -102,27 +103,27 @@ func TestAgentsComeAndGo(t *testing.T) {
 
 	h.mu.Lock()
 	if len(h.logged) > 0 {
-		t.Errorf("told %q", h.logged)
+		t.Errorf("logged %q", h.logged)
 	}
 	h.mu.Unlock()
 
 	r.serve(quiet)
 	if code := h.call("POST", "/nudge/"+handle, "", "Authorization", bearer); code != http.StatusNotFound {
-		t.Errorf("one that went: answered %d", code)
+		t.Errorf("a removed agent: answered %d", code)
 	}
 	lock, err := h.agent.Store.TryLock("listen.lock")
 	if err != nil || lock == nil {
-		t.Fatalf("one that went is not let go: %v", err)
+		t.Fatalf("the lock of a removed agent is not released: %v", err)
 	}
-	// Another listener has it now: that is told, and it comes when it is free.
+	// Another listener has it now. It is served as soon as it is free.
 	r.serve(quiet, h.agent)
 	check(t, lock.Unlock())
 	r.serve(quiet, h.agent)
 	if code := h.call("POST", "/nudge/"+handle, "", "Authorization", bearer); code != http.StatusAccepted {
-		t.Errorf("one that came back: answered %d", code)
+		t.Errorf("an agent that came back: answered %d", code)
 	}
 	r.serve()
 	if code := h.call("POST", "/nudge", "", "Authorization", bearer); code != http.StatusNotFound {
-		t.Errorf("with nobody to serve: answered %d", code)
+		t.Errorf("without any agent: answered %d", code)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/cycle/listen"
 )
 
-// Systemd is told over its socket.
+// Notify writes to the socket of systemd.
 func TestNotify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -20,11 +20,11 @@ func TestNotify(t *testing.T) {
 	n, err := conn.Read(buf)
 	check(t, err)
 	if got := string(buf[:n]); got != "READY=1" {
-		t.Errorf("told %q", got)
+		t.Errorf("logged %q", got)
 	}
 	check(t, listen.Notify("", listen.Ready))
 	if err := listen.Notify(filepath.Join(t.TempDir(), "nobody"), listen.Ready); err == nil {
-		t.Error("nobody was told, and it is no error")
+		t.Error("no error without a socket")
 	}
 }
 

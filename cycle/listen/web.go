@@ -15,26 +15,26 @@ import (
 	"agentstateloop/mesh"
 )
 
-// maxBody is the largest body of a call, in bytes.
+// maxBody is the size of the largest request body, in bytes.
 const maxBody = 64 << 10
 
-// webServer is the webhook, and the wake addresses that the mesh rings.
+// webServer serves the webhook and the wake addresses that the mesh calls.
 type webServer struct {
 	*Listener
-	secret string // part of the wake addresses: only the mesh knows it
+	secret string // part of the wake addresses; known only to the mesh
 }
 
 func newWeb(l *Listener) *webServer { return &webServer{Listener: l, secret: rand.Text()} }
 
-// address is the wake address of an agent.
+// address returns the wake address of an agent.
 func (w *webServer) address(p *servedAgent) string {
 	return "http://" + w.Web.Addr().String() + "/wake/" + p.Handle + "/" + w.secret
 }
 
-// server serves:
+// server returns the HTTP server, which serves:
 //
-//	POST /nudge, /nudge/{handle}   {from?, reason?}; bearer token; 202 when the nudge is durable
-//	POST /wake/{handle}/{secret}   from the mesh, which holds what it rings for; 202
+//	POST /nudge, /nudge/{handle}   {from?, reason?}; bearer token; 202 once the nudge is durable
+//	POST /wake/{handle}/{secret}   called by the mesh, which keeps the message; 202
 func (w *webServer) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /nudge", w.nudge)
@@ -50,7 +50,7 @@ func (w *webServer) server() *http.Server {
 	}
 }
 
-// shutDown ends a server with ctx, and gives the calls under way a moment.
+// shutDown stops the server when ctx ends. Requests under way get 3 seconds.
 func shutDown(ctx context.Context, server *http.Server) {
 	<-ctx.Done()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
@@ -60,7 +60,7 @@ func shutDown(ctx context.Context, server *http.Server) {
 	}
 }
 
-// refuseBrowsers refuses web pages, whatever they ask for.
+// refuseBrowsers refuses every request that comes from a web page.
 func (w *webServer) refuseBrowsers(mux http.Handler, rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
 	rw.Header().Set("Cache-Control", "no-store")
@@ -71,8 +71,7 @@ func (w *webServer) refuseBrowsers(mux http.Handler, rw http.ResponseWriter, r *
 	mux.ServeHTTP(rw, r)
 }
 
-// nudge rings one of our agents: the nudge is a file in nudges/ before it is
-// answered.
+// nudge nudges one of our agents. It answers after the nudge is a file in nudges/.
 func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 	if code, why := w.checkToken(r); why != "" {
 		if code == http.StatusUnauthorized {
@@ -92,11 +91,11 @@ func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 	}
 	err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, maxBody)).Decode(&body)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		refuse(rw, http.StatusRequestEntityTooLarge, "the body is over 64 KiB")
+		refuse(rw, http.StatusRequestEntityTooLarge, "the body is longer than 64 KiB")
 		return
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		refuse(rw, http.StatusBadRequest, `the body is no JSON object like {"from": "backup", "reason": "it failed"}`)
+		refuse(rw, http.StatusBadRequest, `the body is not a JSON object like {"from": "backup", "reason": "it failed"}`)
 		return
 	}
 	if err := p.Ring(body.From, body.Reason); err != nil {
@@ -107,58 +106,59 @@ func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, http.StatusAccepted, map[string]string{"nudged": p.Handle})
 }
 
-// checkToken checks the token.
+// checkToken returns a status and a reason unless r carries the token.
 func (w *webServer) checkToken(r *http.Request) (code int, why string) {
 	if w.Token == nil {
 		return http.StatusForbidden, "the webhook is closed: start listen with --token-file"
 	}
 	token, err := w.Token(r.Context())
 	if err != nil {
-		return http.StatusInternalServerError, "the token of the webhook cannot be read: " + err.Error()
+		return http.StatusInternalServerError, "cannot read the token of the webhook: " + err.Error()
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || !equalSecrets(strings.TrimSpace(given), token) {
-		return http.StatusUnauthorized, "this call needs the bearer token of listen --token-file"
+		return http.StatusUnauthorized, "this call requires the bearer token of listen --token-file"
 	}
 	return 0, ""
 }
 
-// equalSecrets compares secrets in the same time whatever they are.
+// equalSecrets compares two secrets in constant time.
 func equalSecrets(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// recipient finds the agent that is meant; without a handle the only one.
+// recipient returns the agent of that handle, or the only one if handle is "".
+// Otherwise it returns the reason.
 func (w *webServer) recipient(handle string) (p *servedAgent, why string) {
 	agents := w.served()
 	switch {
 	case len(agents) == 0:
-		return nil, "no agent is served here at the moment"
+		return nil, "this listener serves no agent at the moment"
 	case handle == "" && len(agents) == 1:
 		return agents[0], ""
 	case handle == "":
-		return nil, "several agents are served here: POST /nudge/HANDLE"
+		return nil, "this listener serves several agents: use POST /nudge/HANDLE"
 	}
 	if p = w.find(strings.TrimPrefix(handle, "@")); p == nil {
-		return nil, "no such agent is served here"
+		return nil, "this listener does not serve that agent"
 	}
 	return p, ""
 }
 
-// wake is the mesh's ring. What it is for lies in the mailbox, so that the mesh
-// is asked; what it says itself counts for nothing.
+// wake handles a call of the mesh. It ignores the body and reads the mailbox, which
+// holds the message.
 func (w *webServer) wake(rw http.ResponseWriter, r *http.Request) {
 	p := w.find(r.PathValue("handle"))
 	if p == nil || !equalSecrets(r.PathValue("secret"), w.secret) {
-		refuse(rw, http.StatusNotFound, "no such address")
+		refuse(rw, http.StatusNotFound, "unknown address")
 		return
 	}
 	signal(p.askMesh)
 	answer(rw, http.StatusAccepted, map[string]string{"woken": p.Handle})
 }
 
-// register keeps our wake address in the mesh's registry.
+// register publishes our wake address in the registry of the mesh.
 func (p *servedAgent) register(ctx context.Context) {
 	s, err := p.Store.Read()
 	for err == nil {
@@ -174,7 +174,7 @@ func (p *servedAgent) register(ctx context.Context) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		p.listener.Logf("@%s: %v; the long poll wakes it all the same", p.Handle, err)
+		p.listener.Logf("@%s: %v; the long poll still wakes the agent", p.Handle, err)
 	}
 }
 
@@ -185,5 +185,5 @@ func refuse(rw http.ResponseWriter, code int, why string) {
 func answer(rw http.ResponseWriter, code int, body map[string]string) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(code)
-	json.NewEncoder(rw).Encode(body) // a caller that is gone needs no answer
+	json.NewEncoder(rw).Encode(body) // an error means that the caller is gone
 }

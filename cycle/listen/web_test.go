@@ -36,7 +36,7 @@ func TestWebRefuses(t *testing.T) {
 		}
 	}
 	if n := h.nudged(); n != 0 {
-		t.Errorf("%d nudges came of it", n)
+		t.Errorf("%d nudges were accepted", n)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestWebWithoutToken(t *testing.T) {
 	}
 }
 
-// The wake address is in the registry, and answers; its secret is in no list.
+// The wake address is registered and answers. The list of agents does not show it.
 func TestWakeAddress(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
