@@ -16,39 +16,41 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// Limits of ReadContent. Beyond them a mail stays readable in its raw form.
+// The limits of ReadContent. What is beyond them is only in the raw mail.
 const (
 	maxContent = 64 << 20 // bytes of the raw mail
 	maxText    = 4 << 20  // bytes of text
-	maxDepth   = 50       // multiparts within one another
+	maxDepth   = 50       // multiparts inside one another
 	maxParts   = 1000
 )
 
-// Content is what a mail says, made readable.
+// Content is the readable part of a mail.
 type Content struct {
-	Text        string // the new text: quoted history and signatures trimmed
+	Text        string // the text without quoted history and signatures, see ReplyText
 	Full        string // the whole text
 	Attachments []Attachment
-	Problems    []string // what could not be read as it was meant, one line each
+	Problems    []string // what could not be read as intended, one line each
 }
 
-// Attachment is a file that came or goes with a mail.
+// Attachment is a file in a mail that came or that is to be sent.
 type Attachment struct {
 	// Name is a safe file name of plain letters, digits, dots and dashes.
-	// ReadContent gives names of ours: "attachment-1.pdf".
+	// ReadContent sets names of our own, such as "attachment-1.pdf".
 	Name string
 	Type string // media type, "application/pdf"
 	Data []byte
 
-	// Title is what the sender called it, one line, for showing only: it may
-	// say anything. Render ignores it.
+	// Title is the name that the sender gave the file, as one line. It may say
+	// anything, so it is only for display. Render ignores it.
 	Title string
 }
 
-// ReadContent reads a raw mail. It never fails: a part that cannot be read as
-// what it claims to be is told in Problems and given as what it is, and the
-// rest is read. Of alternatives the plain text is taken, else the HTML as
-// text. Limits: 64 MiB of mail, 4 MiB of text, 1000 parts.
+// ReadContent reads a raw mail. It never fails: if a part cannot be read as
+// what it claims to be, ReadContent returns it as what it is, notes that in
+// Problems, and reads the rest. Of alternatives it takes the plain text, or
+// else the HTML converted to text.
+//
+// It reads at most 64 MiB of mail, 4 MiB of text and 1000 parts.
 func ReadContent(r io.Reader) Content {
 	var c contentReader
 	raw, err := io.ReadAll(io.LimitReader(r, maxContent+1))
@@ -57,13 +59,13 @@ func ReadContent(r io.Reader) Content {
 	}
 	if len(raw) > maxContent {
 		raw = raw[:maxContent]
-		c.problem("the mail is cut at %d bytes", maxContent)
+		c.problem("the mail is truncated at %d bytes", maxContent)
 	}
 	c.part(raw, 0)
 	c.out.Full = strings.TrimSpace(strings.Join(c.texts, "\n\n"))
 	if len(c.out.Full) > maxText {
 		c.out.Full = plain.Cut(c.out.Full, maxText)
-		c.problem("the text is cut at %d bytes", maxText)
+		c.problem("the text is truncated at %d bytes", maxText)
 	}
 	c.out.Text = ReplyText(c.out.Full)
 	return c.out
@@ -115,7 +117,7 @@ func readEntity(raw []byte) entity {
 	return e
 }
 
-// afterHeader is what follows the first empty line.
+// afterHeader returns what follows the first empty line.
 func afterHeader(raw []byte) []byte {
 	rest := raw
 	for len(rest) > 0 {
@@ -131,7 +133,7 @@ func afterHeader(raw []byte) []byte {
 func (c *contentReader) part(raw []byte, depth int) {
 	if c.parts++; c.parts > maxParts {
 		if c.parts == maxParts+1 {
-			c.problem("over %d parts, the rest is left out", maxParts)
+			c.problem("more than %d parts, the rest is left out", maxParts)
 		}
 		return
 	}
@@ -148,14 +150,14 @@ func (c *contentReader) part(raw []byte, depth int) {
 
 func (c *contentReader) multipart(e entity, depth int) {
 	if depth >= maxDepth {
-		c.problem("multiparts nested over %d deep; the rest is attached as it is", maxDepth)
+		c.problem("multiparts nested more than %d deep; the rest is attached as it is", maxDepth)
 		e.mediaType = "text/plain"
 		c.attach(e)
 		return
 	}
 	parts := splitParts(e.body, e.params["boundary"])
 	if len(parts) == 0 {
-		c.problem("%s without its boundary is read as text", e.mediaType)
+		c.problem("%s without a boundary is read as text", e.mediaType)
 		e.mediaType = "text/plain"
 		c.texts = append(c.texts, c.text(e))
 		return
@@ -169,8 +171,8 @@ func (c *contentReader) multipart(e entity, depth int) {
 	}
 }
 
-// alternative takes the first plain text that says something, else the first
-// other form that does, and the attachments of all.
+// alternative takes the first plain text that is not blank, or else the first
+// other form that is not, and the attachments of all.
 func (c *contentReader) alternative(parts [][]byte, depth int) {
 	var plain, other []string
 	for _, p := range parts {
@@ -191,8 +193,8 @@ func (c *contentReader) alternative(parts [][]byte, depth int) {
 	}
 }
 
-// splitParts cuts a multipart body at its boundary lines (RFC 2046 section
-// 5.1.1). A missing end is the end of the body.
+// splitParts splits a multipart body at its boundary lines (RFC 2046 section
+// 5.1.1). If the closing line is missing, the last part ends with the body.
 func splitParts(body []byte, boundary string) [][]byte {
 	if boundary == "" {
 		return nil
@@ -225,7 +227,7 @@ func splitParts(body []byte, boundary string) [][]byte {
 	return parts
 }
 
-// trimLineEnd drops the line end that belongs to the boundary line behind it.
+// trimLineEnd drops the line end that belongs to the boundary line after it.
 func trimLineEnd(b []byte) []byte {
 	b = bytes.TrimSuffix(b, []byte("\n"))
 	return bytes.TrimSuffix(b, []byte("\r"))
@@ -234,8 +236,8 @@ func trimLineEnd(b []byte) []byte {
 func (c *contentReader) text(e entity) string {
 	s := c.charset(c.decode(e), e.params["charset"])
 	if len(s) > 2*maxText {
-		s = plain.Cut(s, 2*maxText) // markup may be as much as the text; Full is cut and told later
-		c.problem("a text of %d bytes is cut", len(s))
+		s = plain.Cut(s, 2*maxText) // half of it may be markup; Full is truncated and noted later
+		c.problem("a text is truncated at %d bytes", len(s))
 	}
 	if e.mediaType == "text/html" {
 		return htmlText(s)
@@ -243,8 +245,8 @@ func (c *contentReader) text(e entity) string {
 	return plain.Text(s)
 }
 
-// charset reads b in the charset named label. An unknown one is taken for
-// UTF-8 if it can be, else for Windows-1252.
+// charset decodes b from the charset named label. If that is unknown, b is
+// taken for UTF-8 if it is valid UTF-8, and else for Windows-1252.
 func (c *contentReader) charset(b []byte, label string) string {
 	label = strings.ToLower(strings.TrimSpace(label))
 	if label == "" || label == "utf-8" || label == "utf8" || label == "us-ascii" {
@@ -271,7 +273,7 @@ func (c *contentReader) charset(b []byte, label string) string {
 	return string(s)
 }
 
-// decode undoes the transfer encoding as far as it can be undone.
+// decode undoes the transfer encoding as far as it can.
 func (c *contentReader) decode(e entity) []byte {
 	switch e.encoding {
 	case "base64":
@@ -284,7 +286,7 @@ func (c *contentReader) decode(e entity) []byte {
 		out, err := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(e.body)))
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			c.problem("broken quoted-printable in a part of type %s", e.mediaType)
-			// Better with a few "=" than cut off.
+			// The text with a few "=" is better than a part of it.
 			return e.body
 		}
 		return out
@@ -296,8 +298,8 @@ func (c *contentReader) decode(e entity) []byte {
 	}
 }
 
-// decodeBase64 reads what it can: bytes that are no base64 are passed over, an
-// incomplete end is dropped.
+// decodeBase64 reads what it can: it skips bytes that are not base64, and drops
+// an incomplete end.
 func decodeBase64(b []byte) (out []byte, broken bool) {
 	clean := make([]byte, 0, len(b))
 	for _, ch := range b {
@@ -333,7 +335,8 @@ func (c *contentReader) attach(e entity) {
 	})
 }
 
-// extension is the sender's if it is a plain short one, else one for the type.
+// extension returns the extension that the sender used if it is short and
+// plain, and else one for the type.
 func extension(e entity) string {
 	if i := strings.LastIndexByte(e.title, '.'); i >= 0 {
 		ext := strings.ToLower(e.title[i+1:])
@@ -351,7 +354,8 @@ func extension(e entity) string {
 	return ".bin"
 }
 
-// commonExtensions is a table of our own: the system's differs by machine.
+// commonExtensions is our own table, because that of the system differs from
+// machine to machine.
 var commonExtensions = map[string]string{
 	"application/json": ".json", "application/pdf": ".pdf", "application/zip": ".zip",
 	"image/gif": ".gif", "image/jpeg": ".jpg", "image/png": ".png", "image/svg+xml": ".svg",

@@ -2,13 +2,14 @@ package message
 
 import "strings"
 
-// ControlYes stands for a YES to a challenge that is not open. It is none of the
-// words that Control gives.
+// ControlYes stands for a YES to a challenge that is not open. Control never
+// returns it.
 const ControlYes = "YES"
 
-// Control is the control word a mail consists of (DESIGN 6): "STOP", "HALT",
-// "GO" or "STATUS", alone in the new text, in any case, a full stop or an
-// exclamation mark behind it allowed; else "".
+// Control returns the control word that a mail consists of: "STOP", "HALT",
+// "GO" or "STATUS" (docs/design.md, "Stop and controls"). The word must be
+// alone in the reply text, in any case; a full stop or an exclamation mark may
+// follow it. Control returns "" for any other text.
 func Control(replyText string) string {
 	word := strings.ToUpper(strings.TrimRight(strings.TrimSpace(replyText), ".!"))
 	switch word {

@@ -20,45 +20,45 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// Limits on what a header may put into state.json.
+// The limits on what a header may put into state.json.
 const (
-	MaxHeader     = 256 << 10 // bytes of a header that are looked at
+	MaxHeader     = 256 << 10 // bytes of a header that are read
 	maxSubject    = 1000      // bytes, decoded
-	maxMessageID  = 500       // bytes; a longer one is none
-	maxReferences = 50        // the first and the latest
+	maxMessageID  = 500       // bytes; a longer one is ignored
+	maxReferences = 50        // the first and the latest are kept
 )
 
-// Header is what a mail says about itself, read leniently: nothing in it is
+// Header is what a mail says about itself, read leniently. Nothing in it is
 // proved.
 type Header struct {
-	From       string   // the first address, bare, lower case; "" when there is none
-	Froms      []string // every address of every From field, likewise
-	FromFields int      // how many From fields there are
+	From       string   // the first address, bare, in lower case; "" if absent
+	Froms      []string // every address of every From field, in the same form
+	FromFields int      // the number of From fields
 	Subject    string   // decoded, one line
-	MessageID  string   // with its angle brackets; "" when there is none
-	InReplyTo  string   // the first of its ids, with brackets
-	References []string // oldest first; without the field, the ids of In-Reply-To
+	MessageID  string   // with its angle brackets; "" if absent
+	InReplyTo  string   // the first id in it, with brackets
+	References []string // oldest first; the ids of In-Reply-To if the field is missing
 
-	// What the gate judges, decoded to one line each; "" when absent.
+	// What the gate looks at, decoded to one line each; "" if absent.
 	AutoSubmitted string
-	AutoReply     string // X-Autoreply and its kin, as "name: value"
+	AutoReply     string // X-Autoreply and similar fields, as "name: value"
 	Precedence    string
 	ListID        string // List-Id or List-Post
 	ReturnPath    string // "<>" is the null path of a bounce
 	MediaType     string // of Content-Type, lower case, without parameters
 	Agent         string // X-AgentStateLoop: the handle that sent it
 
-	// stable is a hash of the fields that every copy of one mail shares, and
-	// that nobody but its sender can change: they are what is signed.
+	// stable is a hash of the fields that every copy of one mail shares. Only
+	// the sender can change them, because they are signed.
 	stable string
 }
 
 // Field is one header field, unfolded.
 type Field struct{ Name, Value string }
 
-// ParseHeader reads a header from its raw bytes, with or without the body
-// behind it. It never fails: a malformed line is passed over, NULs are dropped,
-// an unknown charset is read as Windows-1252.
+// ParseHeader parses a header from its raw bytes, with or without the body
+// behind it. It never fails: it skips malformed lines, drops NULs and reads an
+// unknown charset as Windows-1252.
 func ParseHeader(raw []byte) Header {
 	var h Header
 	sum := sha256.New()
@@ -117,14 +117,14 @@ func ParseHeader(raw []byte) Header {
 	return h
 }
 
-// Fields cuts raw into fields, names in lower case, up to the first empty
-// line. What is no field is left out.
+// Fields splits raw into header fields, with names in lower case, up to the
+// first empty line. It leaves out lines that are not fields.
 func Fields(raw []byte) []Field {
 	if len(raw) > MaxHeader {
 		raw = raw[:MaxHeader]
 	}
 	var fields []Field
-	var value []byte // of the last field, which a fold may go on
+	var value []byte // of the last field, which a folded line may continue
 	open := false    // a folded line belongs to the field before it
 	for line := range bytes.Lines(raw) {
 		line = bytes.TrimRight(line, "\r\n")
@@ -148,8 +148,8 @@ func Fields(raw []byte) []Field {
 	return setValue(fields, value)
 }
 
-// setValue gives the last field its value, once it is whole: one of ten thousand
-// folds must not be copied ten thousand times.
+// setValue sets the value of the last field, once it is whole. One of ten
+// thousand folded lines must not be copied ten thousand times.
 func setValue(fields []Field, value []byte) []Field {
 	if len(fields) > 0 {
 		fields[len(fields)-1].Value = string(value)
@@ -157,8 +157,8 @@ func setValue(fields []Field, value []byte) []Field {
 	return fields
 }
 
-// headerText is a line of a field's value: trimmed, without NULs, and as UTF-8
-// where a mailer wrote raw bytes of another charset.
+// headerText returns a line of the value of a field: trimmed, without NULs, and
+// as UTF-8 where a mailer wrote raw bytes of another charset.
 func headerText(b []byte) string {
 	s := string(bytes.ReplaceAll(bytes.TrimSpace(b), []byte{0}, nil))
 	if strings.ToValidUTF8(s, "") != s {
@@ -169,8 +169,9 @@ func headerText(b []byte) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// wordDecoder reads encoded words (RFC 2047) in any charset there is, and one
-// there is not as Windows-1252: a strange name must not hide a subject.
+// wordDecoder returns a decoder of encoded words (RFC 2047) in any known
+// charset. It reads an unknown charset as Windows-1252, so that a strange name
+// does not hide a subject.
 func wordDecoder() *mime.WordDecoder {
 	return &mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
 		if dec, err := charset.Reader(label, r); err == nil {
@@ -180,9 +181,10 @@ func wordDecoder() *mime.WordDecoder {
 	}}
 }
 
-// maxDecoded is how much of a value, in bytes, is looked through for encoded
-// words. Each can cost as much as opening a charset, and a header of thousands
-// would keep a poll busy for seconds, a mail of such parts for minutes.
+// maxDecoded is the number of bytes of a value in which encoded words are
+// decoded. Each word can cost as much as opening a charset. A header with
+// thousands of them would keep a poll busy for seconds, a mail of such parts
+// for minutes.
 const maxDecoded = 4 << 10
 
 func decodeWords(s string) string {
@@ -195,15 +197,15 @@ func decodeWords(s string) string {
 	return s
 }
 
-// namesUnread passes over what display names say: only addresses are wanted of
-// a list, and decoding thousands of names takes seconds.
+// namesUnread returns a decoder that skips display names. Only the addresses of
+// a list are needed, and decoding thousands of names takes seconds.
 func namesUnread() *mime.WordDecoder {
 	return &mime.WordDecoder{CharsetReader: func(string, io.Reader) (io.Reader, error) { return strings.NewReader(""), nil }}
 }
 
-// addresses gives the bare addresses of an address list, normalised. What the
-// strict parser refuses is read by rule of thumb: addresses in angle brackets
-// if there are any, since a display name may say anything.
+// addresses returns the bare addresses of an address list, normalised. What
+// net/mail refuses is read by rule of thumb: if there are addresses in angle
+// brackets, only these count, because a display name may say anything.
 func addresses(list string) []string {
 	p := mail.AddressParser{WordDecoder: namesUnread()}
 	var found []string
@@ -274,13 +276,13 @@ func looseAddresses(list string) (bare, angled []string) {
 	return bare, angled
 }
 
-// maxDomain is more than any domain has, in bytes: 253 characters of four
-// (RFC 1035 section 2.3.4). The time that a mapping to ASCII takes grows with the
-// square of what it is given, and a From may hold much.
+// maxDomain is more than the length of any domain in bytes: 253 characters of
+// four bytes (RFC 1035 section 2.3.4). The time of a mapping to ASCII grows
+// with the square of the length, and a From field may be long.
 const maxDomain = 1 << 10
 
-// NormalAddress is the form in which addresses are compared: lower case, the
-// domain in its ASCII form.
+// NormalAddress returns the form in which addresses are compared: lower case,
+// with the domain in its ASCII form.
 func NormalAddress(a string) string {
 	a = Lower(strings.TrimSpace(a))
 	at := strings.LastIndexByte(a, '@')
@@ -294,6 +296,7 @@ func NormalAddress(a string) string {
 	return a[:at+1] + domain
 }
 
+// IsASCII reports whether s holds only ASCII bytes.
 func IsASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -303,8 +306,8 @@ func IsASCII(s string) bool {
 	return true
 }
 
-// messageIDs finds the ids in s, with their brackets. One that could break a
-// header or is too long is left out.
+// messageIDs finds the ids in s, with their brackets. It leaves out ids that
+// could break a header or are too long.
 func messageIDs(s string) []string {
 	var ids []string
 	for {
@@ -326,6 +329,8 @@ func messageIDs(s string) []string {
 	}
 }
 
+// validMessageID reports whether id is a Message-ID with its brackets that can
+// be repeated in a header of ours.
 func validMessageID(id string) bool {
 	if len(id) < 3 || len(id) > maxMessageID || id[0] != '<' || id[len(id)-1] != '>' {
 		return false
@@ -338,7 +343,8 @@ func validMessageID(id string) bool {
 	return true
 }
 
-// mediaType reads a Content-Type; a broken one still gives its type.
+// mediaType parses a Content-Type. Of a malformed value it still returns the
+// type.
 func mediaType(v string) (string, map[string]string) {
 	t, params, err := mime.ParseMediaType(v)
 	if err == nil {
@@ -353,7 +359,8 @@ func mediaType(v string) (string, map[string]string) {
 	return t, params
 }
 
-// looseParams reads the parameters of a broken field as far as they make sense.
+// looseParams reads the parameters of a malformed field as far as they make
+// sense.
 func looseParams(s string) map[string]string {
 	params := map[string]string{}
 	for part := range strings.SplitSeq(s, ";") {
@@ -366,7 +373,7 @@ func looseParams(s string) map[string]string {
 	return params
 }
 
-// thin keeps the first of ids and the latest, max together.
+// thin returns the first of ids and the latest ones, at most max together.
 func thin(ids []string, max int) []string {
 	if len(ids) <= max {
 		return ids
@@ -374,7 +381,7 @@ func thin(ids []string, max int) []string {
 	return append([]string{ids[0]}, slices.Clone(ids[len(ids)-max+1:])...)
 }
 
-// Keyword is the first word of a structured value, in lower case, without
+// Keyword returns the first word of a structured value in lower case, without
 // parameters and comments.
 func Keyword(v string) string {
 	if i := strings.IndexAny(v, "; \t("); i >= 0 {
@@ -390,6 +397,9 @@ func first(s []string) string {
 	return s[0]
 }
 
+// Digest returns the same text for copies of one mail. It is the Message-ID of
+// h, or else the time and the size, and a hash of the fields that all copies
+// share.
 func Digest(h Header, at time.Time, size int64) string {
 	if h.MessageID == "" {
 		return fmt.Sprintf("%d.%d+%s", at.Unix(), size, h.stable)

@@ -10,31 +10,32 @@ import (
 // Token is a piece of a structured header field (RFC 5322 section 3.2): a word,
 // a quoted string, or one special character.
 type Token struct {
-	Text   string // of a quoted string, what is within the quotes
+	Text   string // without the quotes of a quoted string
 	Quoted bool
-	Apart  bool // blanks or comments stand before it
+	Apart  bool // blanks or comments stand before the token
 }
 
-// Is says whether t is this special character, and not one in quotes.
+// Is reports whether t is this special character, outside quotes.
 func (t Token) Is(special string) bool { return !t.Quoted && t.Text == special }
 
-// specials each make a token of their own. "\" is a special too, but has no
-// place outside quotes and comments. "=" and "/" are none in an address
-// (RFC 5322) but are in a MIME value (RFC 2045); an address joins them again.
+// specials each make a token of their own. "\" is a special character, too, but
+// must not stand outside quotes and comments. "=" and "/" are not special in an
+// address (RFC 5322) but in a MIME value (RFC 2045); the parser of an address
+// joins them again.
 const specials = `<>@,;:[]=/.`
 
-// Lexer cuts a field's value, already unfolded, into tokens. Whatever stands in
-// quotes or a comment can be no other token.
+// Lexer splits the value of a field, already unfolded, into tokens. Text in
+// quotes or in a comment is never another token.
 type Lexer struct{ rest string }
 
 // NewLexer returns a lexer of value.
 func NewLexer(value string) Lexer { return Lexer{value} }
 
-// ErrField is a value that breaks the lexical rules.
+// ErrField is the error for a value that breaks the lexical rules.
 var ErrField = errors.New("malformed field")
 
-// Next gives the next token; ok is false at the end. A quote or comment that is
-// not closed, a control character or a byte that is not UTF-8 is an error.
+// Next returns the next token. ok is false at the end. A quote or comment that
+// is not closed, a control character and a byte that is not UTF-8 are errors.
 func (l *Lexer) Next() (t Token, ok bool, err error) {
 	if t.Apart, err = l.skip(); err != nil || l.rest == "" {
 		return Token{}, false, err
@@ -61,7 +62,7 @@ func (l *Lexer) Next() (t Token, ok bool, err error) {
 	return t, true, nil
 }
 
-// skip passes over blanks and comments, which may be nested.
+// skip skips blanks and comments, which may be nested.
 func (l *Lexer) skip() (skipped bool, err error) {
 	depth := 0
 	for i := 0; i < len(l.rest); {
@@ -78,7 +79,7 @@ func (l *Lexer) skip() (skipped bool, err error) {
 		case r == ')':
 			depth--
 		case r == '\\':
-			// The next character means nothing, whatever it is.
+			// The next character has no special meaning.
 			i += size
 			r, size = utf8.DecodeRuneInString(l.rest[i:])
 			if size == 0 || !textRune(r) && r != '\t' {
@@ -94,7 +95,7 @@ func (l *Lexer) skip() (skipped bool, err error) {
 	return true, nil
 }
 
-// quotedString reads one, from its first quote on.
+// quotedString reads a quoted string, from its first quote on.
 func (l *Lexer) quotedString() (string, error) {
 	var b strings.Builder
 	escaped := false
@@ -118,11 +119,11 @@ func (l *Lexer) quotedString() (string, error) {
 	return "", ErrField
 }
 
-// textRune is a character that may stand in a field: no control character, and
-// nothing that is not UTF-8.
+// textRune reports whether r may stand in a field: it is neither a control
+// character nor a byte that is not UTF-8.
 func textRune(r rune) bool { return r != utf8.RuneError && !unicode.IsControl(r) }
 
-// lex gives all tokens of value.
+// lex returns all tokens of value.
 func lex(value string) ([]Token, error) {
 	l := NewLexer(value)
 	var tokens []Token

@@ -12,25 +12,26 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Where a sender is to be proved, a header is read by the letter. ParseHeader
-// makes the best of a broken one; but what the server that checked it, the
-// signer and we each make of a broken header may differ, and a forger lives on
-// such differences.
+// Where a sender is to be proved, a header is read strictly. ParseHeader makes
+// the best of a broken header. But the server that checked it, the signer and we
+// may each read a broken header differently, and a forger can use that.
 
-// StrictFields gives the fields of raw, a header with the empty line that ends
-// it: names in lower case, values unfolded but otherwise as they are.
-// Every line must be a field or the continuation of one (RFC 5322 section 2.2),
-// and all must end alike, in CRLF or all in LF; a NUL or a bare CR is an error.
+// StrictFields returns the fields of raw, a header with the empty line that
+// ends it. Names are in lower case; values are unfolded but otherwise
+// unchanged.
+//
+// Every line must be a field or the continuation of one (RFC 5322 section 2.2).
+// All lines must end alike, in CRLF or in LF. A NUL or a bare CR is an error.
 func StrictFields(raw []byte) ([]Field, error) {
 	if len(raw) >= MaxHeader {
 		return nil, fmt.Errorf("the header is longer than %d bytes", MaxHeader)
 	}
 	if bytes.IndexByte(raw, 0) >= 0 {
-		return nil, errors.New("a NUL in the header")
+		return nil, errors.New("the header holds a NUL")
 	}
 	crlf := bytes.Contains(raw, []byte("\r\n"))
 	var fields []Field
-	var folded []byte // the last field's value
+	var folded []byte // the value of the last field
 	for line := range bytes.Lines(raw) {
 		text, ended := bytes.CutSuffix(line, []byte("\n"))
 		if crlf && ended {
@@ -47,7 +48,7 @@ func StrictFields(raw []byte) ([]Field, error) {
 		}
 		if text[0] == ' ' || text[0] == '\t' {
 			if len(bytes.TrimSpace(text)) == 0 {
-				return nil, errors.New("a line of blanks in the header, which some take for its end")
+				return nil, errors.New("the header holds a line of blanks, which some programs take for its end")
 			}
 			if len(fields) == 0 {
 				return nil, errors.New("the header begins with a continuation")
@@ -57,7 +58,7 @@ func StrictFields(raw []byte) ([]Field, error) {
 		}
 		name, value, ok := strings.Cut(string(text), ":")
 		if !ok || !fieldName(name) {
-			return nil, fmt.Errorf("a line of the header is no field: %s", evidence(line))
+			return nil, fmt.Errorf("a line of the header is not a field: %s", evidence(line))
 		}
 		fields = append(setValue(fields, folded), Field{Name: Lower(name)})
 		folded = append(folded[:0], value...)
@@ -68,7 +69,8 @@ func StrictFields(raw []byte) ([]Field, error) {
 // evidence returns the beginning of a line of a header, fit for an error.
 func evidence(line []byte) string { return plain.Cut(plain.Line(string(line)), 80) }
 
-// fieldName says whether s is one (RFC 5322 section 2.2): printable ASCII.
+// fieldName reports whether s is a field name (RFC 5322 section 2.2): printable
+// ASCII.
 func fieldName(s string) bool {
 	for _, r := range s {
 		if r <= ' ' || r > '~' {
@@ -78,7 +80,7 @@ func fieldName(s string) bool {
 	return s != ""
 }
 
-// Values gives the values of the fields of that name, from the top.
+// Values returns the values of the fields of that name, from the top.
 func Values(fields []Field, name string) []string {
 	var values []string
 	for _, f := range fields {
@@ -89,7 +91,8 @@ func Values(fields []Field, name string) []string {
 	return values
 }
 
-// SoleSender gives the address of the one From field, normalised.
+// SoleSender returns the address of the one From field, normalised. It returns
+// an error if the mail does not have exactly one plain sender.
 func SoleSender(fields []Field) (string, error) {
 	from := Values(fields, "from")
 	if len(from) != 1 {
@@ -102,10 +105,10 @@ func SoleSender(fields []Field) (string, error) {
 	return address, nil
 }
 
-// soleAddress reads a From field that holds one address, with or without a display
-// name, and gives the address, normalised. It is stricter than RFC 5322
-// section 3.4: no group, no route, no quoted local part, no address literal,
-// and nothing between the parts of the address.
+// soleAddress parses a From field that holds one address, with or without a
+// display name, and returns the address, normalised. It is stricter than RFC
+// 5322 section 3.4: it accepts no group, no route, no quoted local part, no
+// address literal, and nothing between the parts of the address.
 func soleAddress(value string) (string, error) {
 	tokens, err := lex(value)
 	if err != nil {
@@ -127,7 +130,8 @@ func soleAddress(value string) (string, error) {
 	return bareAddress(tokens)
 }
 
-// displayName refuses what would make a list, a group or another address.
+// displayName returns an error for tokens that would make a list, a group or
+// another address.
 func displayName(tokens []Token) error {
 	for _, t := range tokens {
 		if !t.Quoted && len(t.Text) == 1 && strings.Contains(`<>@,;:[]`, t.Text) {
@@ -137,7 +141,7 @@ func displayName(tokens []Token) error {
 	return nil
 }
 
-// bareAddress reads local@domain.
+// bareAddress parses local@domain.
 func bareAddress(tokens []Token) (string, error) {
 	var address strings.Builder
 	for i, t := range tokens {
@@ -165,10 +169,10 @@ func bareAddress(tokens []Token) (string, error) {
 	return NormalAddress(local + "@" + domain), nil
 }
 
-// ASCIIDomain gives the form in which domains are compared: lower case, A-labels
-// (RFC 5890). ok is false for what is no domain name of two labels or more, and
-// for one that only a mapping makes a domain, such as full-width letters: those
-// are written to be mistaken.
+// ASCIIDomain returns the form in which domains are compared: lower case, with
+// A-labels (RFC 5890). ok is false if d is not a domain name of at least two
+// labels. It is also false if only a mapping makes d a domain, such as one of
+// full-width letters: those are written to deceive.
 func ASCIIDomain(d string) (ascii string, ok bool) {
 	if len(d) > maxDomain {
 		return "", false

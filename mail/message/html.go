@@ -9,9 +9,10 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// htmlText is the readable text of an HTML mail: blocks on lines of their own,
-// links with their address, quoted history behind "> ", nothing of scripts and
-// styles. It reads tokens, not a tree, so that no nesting costs anything.
+// htmlText returns the readable text of an HTML mail. Blocks stand on lines of
+// their own, links are followed by their address, quoted history has "> " in
+// front, and scripts and styles are left out. It reads tokens and builds no
+// tree, so deep nesting costs nothing.
 func htmlText(s string) string {
 	w := htmlWriter{}
 	z := html.NewTokenizer(strings.NewReader(s))
@@ -31,13 +32,13 @@ func htmlText(s string) string {
 
 type htmlWriter struct {
 	out     strings.Builder
-	hidden  atom.Atom // the element whose content is skipped; 0 for none
+	hidden  atom.Atom // the element whose content is skipped, or 0
 	pre     int
 	quotes  int
-	link    string // address of the open link
+	link    string // the address of the open link
 	linkAt  int    // where its text began
-	newline int    // line ends asked for before the next text
-	space   bool   // a blank asked for before the next text
+	newline int    // line ends due before the next text
+	space   bool   // a blank is due before the next text
 	started bool
 }
 
@@ -150,7 +151,8 @@ func (w *htmlWriter) end(a atom.Atom) {
 	}
 }
 
-// endLink writes the address of a link, unless its text already is that.
+// endLink writes the address of a link, unless the text of the link already is
+// the address.
 func (w *htmlWriter) endLink() {
 	link := w.link
 	w.link = ""

@@ -8,10 +8,11 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// ReplyText is what the sender wrote himself: quoted history and signatures are
-// trimmed as Gmail, Outlook, Apple Mail and their like set them. Answers
-// written between quoted lines stay, forwarded mail stays. It only ever leaves
-// lines out. What it gives up is still in Content.Full and in the raw mail.
+// ReplyText returns what the sender wrote, without quoted history and
+// signatures as Gmail, Outlook, Apple Mail and similar programs add them.
+// Answers written between quoted lines stay, and so does forwarded mail.
+// ReplyText only ever leaves lines out. What it drops is still in Content.Full
+// and in the raw mail.
 func ReplyText(text string) string {
 	lines := strings.Split(plain.Text(text), "\n")
 	lines = trimHistory(lines)
@@ -19,7 +20,7 @@ func ReplyText(text string) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// The lines with which clients introduce what is quoted below.
+// The lines with which mail programs introduce what is quoted below.
 var (
 	// "On Mon, Jan 2, 2006 at 15:04 Ann <ann@example.com> wrote:", joined from
 	// up to four lines.
@@ -36,7 +37,7 @@ var (
 
 	originalMessage = pattern(`(?i)^-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|original-nachricht)\s*-{2,}$`)
 
-	// Outlook's block: a From line, with a Sent line soon after it.
+	// The block of Outlook: a From line, with a Sent line soon after it.
 	outlookFrom = pattern(`(?i)^\*?(from|von|de)\s?:\*?\s+\S`)
 	outlookSent = pattern(`(?i)^\*?(sent|gesendet|envoyé|date|datum)\s?:\*?\s+\S`)
 
@@ -45,17 +46,17 @@ var (
 	deviceLine = pattern(`(?i)^(sent from (my|mail for|outlook|yahoo|proton)\b.*|get outlook for .*|von meinem .{1,40} gesendet|gesendet (von|mit) .*|outlook für .* beziehen|envoyé de(puis)? mon .*|télécharger outlook pour .*)$`)
 )
 
-// pattern compiles an expression when it is first needed: a poll that finds no
-// mail would spend more on these than on all else of its start.
+// pattern compiles an expression when it is first needed. A poll that finds no
+// mail would spend more time on these than on the rest of its start.
 func pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
 // trimHistory leaves out quoted lines, and everything below a line that
-// introduces history which is not quoted line by line.
+// introduces history that is not quoted line by line.
 func trimHistory(lines []string) []string {
 	var kept []string
-	written := false // something was, above
+	written := false // there is text of the sender above
 	for i := 0; i < len(lines); {
 		line := strings.TrimSpace(lines[i])
 		if forwarded().MatchString(line) {
@@ -80,8 +81,8 @@ func trimHistory(lines []string) []string {
 	return kept
 }
 
-// attributionLines counts the lines at the start of lines that together
-// introduce a quotation; 0 if they do not. Clients wrap it anywhere.
+// attributionLines returns the number of lines, at the start of lines, that
+// together introduce a quotation, or 0. Mail programs wrap this text anywhere.
 func attributionLines(lines []string) int {
 	if !attributionStart().MatchString(strings.TrimSpace(lines[0])) {
 		return 0
@@ -100,8 +101,9 @@ func attributionLines(lines []string) int {
 	return 0
 }
 
-// historyBlock says whether lines begin with Outlook's way to introduce what is
-// below. With nothing written above it, it is a forwarded mail instead.
+// historyBlock reports whether lines begin with the block with which Outlook
+// introduces history. If nothing is written above it, the block is a forwarded
+// mail instead.
 func historyBlock(lines []string) bool {
 	line := strings.TrimSpace(lines[0])
 	if originalMessage().MatchString(line) {
@@ -121,7 +123,7 @@ func historyBlock(lines []string) bool {
 	return false
 }
 
-// nextText is the first line that is not blank, trimmed.
+// nextText returns the first line that is not blank, trimmed.
 func nextText(lines []string) string {
 	for _, l := range lines {
 		if l = strings.TrimSpace(l); l != "" {
@@ -131,16 +133,16 @@ func nextText(lines []string) string {
 	return ""
 }
 
-// maxSignature is how many lines below a "--" without its blank may be a
-// signature rather than text.
+// maxSignature is the number of lines below a "--" without its blank that may
+// be a signature. If there are more, they are text.
 const maxSignature = 8
 
 // trimSignature leaves out what stands below "-- " (RFC 3676 section 4.3), and
-// a last line that a device wrote.
+// a last line that a device has added.
 func trimSignature(lines []string) []string {
 	for i, l := range lines {
 		if forwarded().MatchString(strings.TrimSpace(l)) {
-			return lines // the signature down there is part of what was forwarded
+			return lines // a signature below is part of what was forwarded
 		}
 		if l == "-- " || l == "--" && len(lines)-i-1 <= maxSignature {
 			lines = lines[:i]
