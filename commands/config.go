@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
 
 	"github.com/BurntSushi/toml"
 )
@@ -122,10 +123,10 @@ func (c *config) checkKeys() error {
 	var any map[string]any
 	meta, err := toml.Decode(c.text, &any)
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
-		return &configError{path: c.path, line: e.Position.Line, key: terminal.Line(e.LastKey), text: terminal.Line(e.Message)}
+		return &configError{path: c.path, line: e.Position.Line, key: plain.Line(e.LastKey), text: plain.Line(e.Message)}
 	}
 	if err != nil {
-		return &configError{path: c.path, text: terminal.Line(err.Error())}
+		return &configError{path: c.path, text: plain.Line(err.Error())}
 	}
 	known := knownKeys()
 	for _, key := range meta.Keys() {
@@ -159,7 +160,7 @@ func (c *config) unknownKey(key toml.Key, known map[string]kind) error {
 
 // undecodable is for what only decoding finds: the elements of an array.
 func (c *config) undecodable(err error) error {
-	text := terminal.Line(strings.TrimPrefix(err.Error(), "toml: "))
+	text := plain.Line(strings.TrimPrefix(err.Error(), "toml: "))
 	line, keys := lineOf(c.text, func(prefix string, _ toml.MetaData) bool {
 		var file configFile
 		_, err := toml.Decode(prefix, &file)

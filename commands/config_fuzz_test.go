@@ -9,6 +9,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
+	"agentstateloop/state"
 )
 
 // FuzzConfig: any text is an agent with whom everything is set that DESIGN 12
@@ -46,7 +47,7 @@ func FuzzConfig(f *testing.F) {
 			}
 			return
 		}
-		if !validHandle(a.Handle) || !filepath.IsAbs(a.Store.Dir) || a.Mail != nil && a.Policy.Operator == "" {
+		if !state.ValidHandle(a.Handle) || !filepath.IsAbs(a.Store.Dir) || a.Mail != nil && a.Policy.Operator == "" {
 			t.Errorf("agent %q in %q of %q", a.Handle, a.Store.Dir, a.Policy.Operator)
 		}
 		p := a.Policy

@@ -13,6 +13,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
 
@@ -185,7 +186,7 @@ func (p *program) examine(ctx context.Context, path string, missing error, netwo
 		found = append(found, r...)
 	}
 	for i := range found {
-		found[i].Text, found[i].Hint = terminal.Line(found[i].Text), terminal.Line(found[i].Hint)
+		found[i].Text, found[i].Hint = plain.Line(found[i].Text), plain.Line(found[i].Hint)
 	}
 	return found
 }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
 )
 
 // lockHolder finds the process that holds a flock on a file, in proc_locks(5).
@@ -79,7 +79,7 @@ func describe(proc string, pid int) holder {
 	h := holder{pid: pid, command: "unknown"}
 	dir := filepath.Join(proc, strconv.Itoa(pid))
 	if argv, err := os.ReadFile(filepath.Join(dir, "cmdline")); err == nil {
-		h.command = terminal.Line(string(bytes.ReplaceAll(argv, []byte{0}, []byte(" "))))
+		h.command = plain.Line(string(bytes.ReplaceAll(argv, []byte{0}, []byte(" "))))
 	}
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -162,7 +163,7 @@ func lineText(l state.Line, now time.Time) string {
 	parts := []string{fmt.Sprintf("%-10s", l.Kind)}
 	add := func(format string, text string) {
 		if text != "" {
-			parts = append(parts, fmt.Sprintf(format, terminal.Line(text)))
+			parts = append(parts, fmt.Sprintf(format, plain.Line(text)))
 		}
 	}
 	if l.New != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
 
@@ -115,10 +116,10 @@ func (p *program) printCosts(s costs) error {
 	}
 	w := tabwriter.NewWriter(p.out.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(r costRow) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t", cmp.Or(terminal.Line(r.Key), "unknown"),
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t", cmp.Or(plain.Line(r.Key), "unknown"),
 			r.Calls, r.Tokens.Input, r.Tokens.Output, r.Tokens.CacheRead, r.Tokens.CacheWrite, r.cost)
 		if r.From != "" {
-			fmt.Fprintf(w, " %s", terminal.Line(r.From))
+			fmt.Fprintf(w, " %s", plain.Line(r.From))
 		}
 		fmt.Fprintln(w)
 	}

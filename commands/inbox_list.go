@@ -13,6 +13,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 )
@@ -73,7 +74,7 @@ func (p *program) inboxList(c *cli.Context) error {
 		if m.Status == state.Deferred {
 			status += " until " + terminal.Clock(m.NextRetryAt, p.now())
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, p.now()), m.Source, terminal.Line(m.From), status)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, p.now()), m.Source, plain.Line(m.From), status)
 	}
 	return w.Flush()
 }
@@ -111,9 +112,9 @@ func (p *program) inboxShow(c *cli.Context) error {
 	if c.Bool("json") {
 		return p.out.JSON(v)
 	}
-	p.out.Printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", terminal.Line(m.Key), terminal.Line(m.From), m.Source, terminal.Clock(m.At, p.now()), m.Status)
+	p.out.Printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, p.now()), m.Status)
 	if v.Subject != "" {
-		p.out.Printf("subject: %s\n", terminal.Line(v.Subject))
+		p.out.Printf("subject: %s\n", plain.Line(v.Subject))
 	}
 	p.printReceipt(v.Receipt)
 	p.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Text(v.Text), "\n"))

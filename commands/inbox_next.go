@@ -7,6 +7,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 )
 
 // inboxWork are the subcommands of inbox that change something.
@@ -73,9 +74,9 @@ func (p *program) inboxNext(c *cli.Context) error {
 	if c.Bool("json") {
 		return p.out.JSON(m)
 	}
-	p.out.Printf("turn:  %s\nepoch: %d\nfrom:  %s (%s)\n", m.TurnID, m.Epoch, terminal.Line(m.From), m.Source)
+	p.out.Printf("turn:  %s\nepoch: %d\nfrom:  %s (%s)\n", m.TurnID, m.Epoch, plain.Line(m.From), m.Source)
 	if m.Note != "" {
-		p.out.Printf("note:  %s\n", terminal.Line(m.Note))
+		p.out.Printf("note:  %s\n", plain.Line(m.Note))
 	}
 	p.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Text(m.Text), "\n"))
 	return nil

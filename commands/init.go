@@ -15,6 +15,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/state"
 )
 
 func (p *program) initCommand() *cli.Command {
@@ -221,7 +222,7 @@ func (p *program) tellLaid(c *cli.Context, r initiated, s setup) {
 	}
 	p.out.Printf("kept %s, which is there already\n\n", r.Config)
 	switch handle := c.String("handle"); {
-	case handle != r.Agent && validHandle(handle):
+	case handle != r.Agent && state.ValidHandle(handle):
 		p.out.Warn("%s is of @%s; give @%s a file of its own: --config %s", r.Config, r.Agent, handle, filepath.Join(filepath.Dir(r.Config), handle+".toml"))
 	case describes(c):
 		p.out.Warn("what the flags say of the agent is not in it: edit it, or give another agent a file of its own with --config FILE")

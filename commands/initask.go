@@ -13,6 +13,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/mail"
+	"agentstateloop/state"
 	"agentstateloop/turn"
 )
 
@@ -69,7 +70,7 @@ func (s *setup) askMail(c *cli.Context, a *terminal.Asker) error {
 		}
 	}
 	guess, _, _ := strings.Cut(strings.ToLower(s.address), "@")
-	if !validHandle(guess) {
+	if !state.ValidHandle(guess) {
 		guess = ""
 	}
 	if s.handle, err = a.Ask(ctx, c.String("handle"), terminal.Question{Flag: "handle", Text: "the agent's name, which calls it as @NAME", Guess: guess, Check: isHandle}); err != nil || s.address == "" {

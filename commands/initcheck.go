@@ -6,6 +6,8 @@ import (
 	netmail "net/mail"
 	"slices"
 	"strings"
+
+	"agentstateloop/state"
 )
 
 // What init checks of an answer at once, so that a person can correct it.
@@ -18,7 +20,7 @@ func isAddress(text string) error {
 }
 
 func isHandle(text string) error {
-	if !validHandle(text) {
+	if !state.ValidHandle(text) {
 		return errors.New("use a-z, 0-9 and -, at most 32, without the @")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/state"
 )
 
 // The commands that an agent calls from inside its turn.
@@ -157,7 +158,7 @@ func (p *program) letter(c *cli.Context) (to, text string, err error) {
 		return "", "", err
 	}
 	to = strings.TrimPrefix(c.Args().Get(0), "@")
-	if !validHandle(to) {
+	if !state.ValidHandle(to) {
 		return "", "", terminal.Usagef(handleHint, "%q is no handle", to)
 	}
 	text, err = p.words(c, 1)

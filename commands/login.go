@@ -16,6 +16,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail"
 	"agentstateloop/state/store"
 )
@@ -119,7 +120,7 @@ func (p *program) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 	serving := make(chan error, 1)
 	go p.secrets.Guarded(func() { serving <- server.Serve(listener) })()
 	defer server.Shutdown(ctx)
-	p.out.Printf("open this address, log in as %s and allow the access:\n\n  %s\n\n", terminal.Line(user), ask.AuthCodeURL(mark,
+	p.out.Printf("open this address, log in as %s and allow the access:\n\n  %s\n\n", plain.Line(user), ask.AuthCodeURL(mark,
 		oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
 		oauth2.SetAuthURLParam("prompt", "consent"), oauth2.SetAuthURLParam("login_hint", user)))
 	select {
@@ -129,7 +130,7 @@ func (p *program) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 		return "", err
 	case a := <-back:
 		if a.refused != "" {
-			return "", fmt.Errorf("the provider refuses: %s", terminal.Line(a.refused))
+			return "", fmt.Errorf("the provider refuses: %s", plain.Line(a.refused))
 		}
 		return o.Exchange(ctx, a.code, verifier, ask.RedirectURL)
 	}

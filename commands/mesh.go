@@ -6,7 +6,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
 )
 
 func (p *program) meshCommand() *cli.Command {
@@ -88,7 +90,7 @@ func (p *program) meshSend(c *cli.Context) error {
 		return err
 	}
 	to := strings.TrimPrefix(c.Args().First(), "@")
-	if !validHandle(to) {
+	if !state.ValidHandle(to) {
 		return terminal.Usagef(handleHint, "%q is no handle", c.Args().First())
 	}
 	text, err := p.words(c, 1)
@@ -148,7 +150,7 @@ func (p *program) meshInbox(c *cli.Context) error {
 		if !m.Proven {
 			proof = " (unproven)"
 		}
-		p.out.Printf("%s  %s  %s from @%s%s: %s\n", terminal.Clock(m.SentAt, p.now()), terminal.Line(m.ID), terminal.Line(m.Kind), terminal.Line(m.From), proof, terminal.Line(m.Text))
+		p.out.Printf("%s  %s  %s from @%s%s: %s\n", terminal.Clock(m.SentAt, p.now()), plain.Line(m.ID), plain.Line(m.Kind), plain.Line(m.From), proof, plain.Line(m.Text))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
 )
 
 const (
@@ -145,7 +146,7 @@ func readTokens(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("line %d is not HANDLE TOKEN", n)
 		}
 		handle := strings.TrimPrefix(words[0], "@")
-		if !validHandle(handle) {
+		if !state.ValidHandle(handle) {
 			return nil, fmt.Errorf("line %d does not begin with a handle", n)
 		}
 		if tokens[handle] != "" {

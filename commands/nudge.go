@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/state"
 )
 
 // nudgePatience is how long nudge --wait waits.
@@ -106,7 +107,7 @@ type nudged struct {
 }
 
 func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) error {
-	if !validHandle(handle) {
+	if !state.ValidHandle(handle) {
 		return terminal.Usagef(handleHint, "%q is no handle", handle)
 	}
 	if c.Bool("no-poll") {

@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 )
 
 func (p *program) pollCommand() *cli.Command {
@@ -120,7 +121,7 @@ func failedSources(failed []cycle.SourceFailure, quiet bool) error {
 	e := &sourceError{}
 	for _, f := range failed {
 		if !quiet {
-			e.failed = append(e.failed, fmt.Sprintf("%s: %s", f.Source, terminal.Line(f.Reason)))
+			e.failed = append(e.failed, fmt.Sprintf("%s: %s", f.Source, plain.Line(f.Reason)))
 		}
 	}
 	return e

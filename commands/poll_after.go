@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 )
 
 // follow runs a cycle for what was just made durable, and leaves a turn that
@@ -22,7 +22,7 @@ func (p *program) follow(ctx context.Context, a *cycle.Agent) (r cycle.Report, o
 		return r, false
 	}
 	for _, f := range r.Failed {
-		p.out.Warn("%s: %s", f.Source, terminal.Line(f.Reason))
+		p.out.Warn("%s: %s", f.Source, plain.Line(f.Reason))
 	}
 	if r.TurnWaiting {
 		if err := a.Detach(); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 )
 
 // dryRun is poll --dry-run.
@@ -49,28 +50,28 @@ func previewJSON(v cycle.Preview) cycle.Preview {
 func (p *program) printPreview(v cycle.Preview) {
 	p.out.Printf("dry run: nothing below happens\n")
 	for _, m := range v.Arrived {
-		p.out.Printf("would take    a message from %s (%s)\n", terminal.Line(m.From), terminal.Line(m.Key))
+		p.out.Printf("would take    a message from %s (%s)\n", plain.Line(m.From), plain.Line(m.Key))
 	}
 	for _, m := range v.Rejected {
-		p.out.Printf("would refuse  a message from %s (%s): %s\n", terminal.Line(m.From), terminal.Line(m.Key), terminal.Line(m.Reason))
+		p.out.Printf("would refuse  a message from %s (%s): %s\n", plain.Line(m.From), plain.Line(m.Key), plain.Line(m.Reason))
 	}
 	for _, t := range v.Transitions {
-		p.out.Printf("would go      %s\n", terminal.Line(t))
+		p.out.Printf("would go      %s\n", plain.Line(t))
 	}
 	if len(v.Transitions) == 0 {
 		p.out.Printf("would stay    %s\n", v.After)
 	}
 	for _, m := range v.Mails {
-		p.out.Printf("would send    a %s to %s\n", map[bool]string{true: "mail", false: "mesh message"}[m.Channel == "mail"], terminal.Line(m.To))
+		p.out.Printf("would send    a %s to %s\n", map[bool]string{true: "mail", false: "mesh message"}[m.Channel == "mail"], plain.Line(m.To))
 		if m.Subject != "" {
-			p.out.Printf("  | Subject: %s\n", terminal.Line(m.Subject))
+			p.out.Printf("  | Subject: %s\n", plain.Line(m.Subject))
 		}
 		for line := range strings.Lines(terminal.Text(m.Text)) {
 			p.out.Printf("  | %s\n", strings.TrimRight(line, "\n"))
 		}
 	}
 	if v.CrontabError != "" {
-		p.out.Warn("the crontab cannot be read: %s", terminal.Line(v.CrontabError))
+		p.out.Warn("the crontab cannot be read: %s", plain.Line(v.CrontabError))
 	}
 	if v.CrontabDiff != "" {
 		p.out.Printf("would edit    the crontab\n%s", indented(terminal.Text(v.CrontabDiff)))

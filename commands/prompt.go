@@ -10,6 +10,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/internal/plain"
 )
 
 func (p *program) promptCommand() *cli.Command {
@@ -78,7 +79,7 @@ func (p *program) printLayers(view cycle.PromptView) {
 		if !l.Told {
 			told = "-"
 		}
-		p.out.Printf("%-9s %-8s %-5s %6d bytes  %s\n", l.Name, l.Part, told, len(l.Text), terminal.Line(l.From))
+		p.out.Printf("%-9s %-8s %-5s %6d bytes  %s\n", l.Name, l.Part, told, len(l.Text), plain.Line(l.From))
 	}
 }
 

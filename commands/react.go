@@ -342,7 +342,7 @@ func (w *wake) effects() react.Effects {
 // peerHandle reads a handle, with or without its "@".
 func peerHandle(text string) (string, error) {
 	handle := strings.TrimPrefix(text, "@")
-	if !validHandle(handle) {
+	if !state.ValidHandle(handle) {
 		return "", fmt.Errorf("%q is no handle of an agent", text)
 	}
 	return handle, nil

@@ -12,6 +12,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
 
@@ -87,7 +88,7 @@ func (p *program) printStatus(a *cycle.Agent, s cycle.Status) error {
 func statusText(s cycle.Status, mode string, now time.Time) string {
 	var b strings.Builder
 	row := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-10s %s\n", label, terminal.Line(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "  %-10s %s\n", label, plain.Line(fmt.Sprintf(format, args...)))
 	}
 	fmt.Fprintf(&b, "@%s is %s", s.Agent, s.Phase)
 	if s.PhaseSince != nil {

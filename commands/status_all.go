@@ -13,6 +13,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -41,7 +42,7 @@ func (p *program) statusAll(c *cli.Context) error {
 	}
 	var failed error
 	if h.Others, err = others(c.Context, all); err != nil {
-		failed = &sourceError{failed: []string{terminal.Line(err.Error())}}
+		failed = &sourceError{failed: []string{plain.Line(err.Error())}}
 	}
 	if c.Bool("json") {
 		err = p.out.JSON(h)
@@ -120,9 +121,9 @@ func (p *program) printHousehold(h household) error {
 			where += ", asleep"
 		}
 		if other.Tier != "" && other.Tier != state.TierNormal {
-			where += ", " + terminal.Line(string(other.Tier))
+			where += ", " + plain.Line(string(other.Tier))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", terminal.Line("@"+other.Handle), terminal.Line(string(other.Phase)), "seen "+terminal.Clock(other.SeenAt, now), where)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", plain.Line("@"+other.Handle), plain.Line(string(other.Phase)), "seen "+terminal.Clock(other.SeenAt, now), where)
 	}
 	return w.Flush()
 }

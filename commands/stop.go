@@ -7,6 +7,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/state"
 )
 
 func (p *program) stopCommand() *cli.Command {
@@ -100,7 +101,7 @@ func (p *program) reset(c *cli.Context) error {
 // resetter is the handle of who resets: the agent that calls us from inside its
 // turn, else the one whose command line this is.
 func (p *program) resetter(a *cycle.Agent) string {
-	if caller := p.env("AGENTSTATELOOP_HANDLE"); validHandle(caller) {
+	if caller := p.env("AGENTSTATELOOP_HANDLE"); state.ValidHandle(caller) {
 		return caller
 	}
 	return a.Handle

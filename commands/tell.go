@@ -13,6 +13,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
 
@@ -143,7 +144,7 @@ func (p *program) answer(c *cli.Context, d cycle.Deliverable) error {
 	if d.Outcome == state.Success {
 		return nil
 	}
-	return terminal.WithHint(fmt.Errorf("the turn ended as %s: %s", d.Outcome, terminal.Line(d.Reason)),
+	return terminal.WithHint(fmt.Errorf("the turn ended as %s: %s", d.Outcome, plain.Line(d.Reason)),
 		"`"+name+" doctor` checks the agent; what it printed is in turns/"+d.TurnID+" of the state directory")
 }
 

@@ -3,7 +3,6 @@ package commands
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +73,7 @@ func (p *program) wireParts(c *config, self string) (a *cycle.Agent, errs []erro
 	if handle == "" {
 		return nil, []error{c.wrong("agent.handle", "is missing: give your agent a name, such as \"goulard3120\"")}
 	}
-	if !validHandle(handle) {
+	if !state.ValidHandle(handle) {
 		return nil, []error{c.wrong("agent.handle", "%q is no handle: use a-z, 0-9 and -, at most 32, without the @", handle)}
 	}
 	keep, err := c.span("agent.keep", c.file.Agent.Keep)
@@ -301,8 +300,3 @@ func (c *config) resolve(path string) string {
 	}
 	return filepath.Join(filepath.Dir(c.path), path)
 }
-
-// validHandle is the rule of DESIGN 1.
-func validHandle(s string) bool { return len(s) <= 32 && handlePattern.MatchString(s) }
-
-var handlePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)

@@ -7,6 +7,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
 )
 
 // wireMesh makes the agent's side of localMesh; nil where there is no url.
@@ -26,11 +27,11 @@ func (p *program) wireMesh(c *config, timeout time.Duration) (*cycle.Mesh, error
 		return nil, c.wrong("mesh.url", "%q would send the token in clear over a network: http is for this machine, use https", m.URL)
 	}
 	for _, peer := range m.Peers {
-		if !validHandle(peer) {
+		if !state.ValidHandle(peer) {
 			return nil, c.wrong("mesh.peers", "%q is no handle: write it like \"dorlange3120\"", peer)
 		}
 	}
-	if m.Keymaster != "" && !validHandle(m.Keymaster) {
+	if m.Keymaster != "" && !state.ValidHandle(m.Keymaster) {
 		return nil, c.wrong("mesh.keymaster", "%q is no handle: write it like \"dorlange3120\"", m.Keymaster)
 	}
 	token := secretSource{file: m.TokenFile, env: m.TokenEnv, command: slices.Clone(m.TokenCommand)}

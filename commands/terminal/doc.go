@@ -7,8 +7,8 @@
 //     an empty list where it has nothing to say.
 //   - An error line begins "agentstateloop: error:". A line "agentstateloop:
 //     hint:" below it says what to do next. A warning is not a failure.
-//   - Text that came from outside goes through Line or Text before a terminal
-//     gets it.
+//   - Text that came from outside goes through plain.Line or Text before a
+//     terminal gets it.
 //   - Times are local, without the date if they are of today: 15:04:05. A
 //     duration is shown by its two largest units: 1h30m.
 //   - A question is asked only where standard input is a terminal. Elsewhere the

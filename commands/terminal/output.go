@@ -61,9 +61,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Text makes foreign text safe for a terminal. It replaces what could move the
-// cursor, change colours or reverse the direction of writing. Newlines and tabs
-// stay.
+// Text makes foreign text of many lines safe for a terminal. It replaces what
+// could move the cursor, change colours or reverse the direction of writing.
+// Newlines and tabs stay. For a single line there is plain.Line.
 func Text(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) || r == '\u200d' {
@@ -75,6 +75,3 @@ func Text(s string) string {
 		return unicode.ReplacementChar
 	}, s)
 }
-
-// Line returns Text on a single line.
-func Line(s string) string { return strings.Join(strings.Fields(Text(s)), " ") }

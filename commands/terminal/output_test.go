@@ -17,7 +17,4 @@ func TestText(t *testing.T) {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := Line("two\n lines\u2028here"); got != "two lines here" {
-		t.Errorf("oneLine: %q", got)
-	}
 }
