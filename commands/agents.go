@@ -8,9 +8,30 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
+
+// agent loads the configuration that --config and its like name, and wires an
+// agent from it. What is wrong in the file is a *config.Error.
+func (p *program) agent(c *cli.Context) (*cycle.Agent, error) {
+	path, err := p.configPath(c)
+	if err != nil {
+		return nil, err
+	}
+	return p.loader.Load(path)
+}
+
+// configPath finds the configuration that --config and its like name.
+func (p *program) configPath(c *cli.Context) (string, error) {
+	flag := c.String("config")
+	if flag == "" && c.IsSet("config") {
+		// An unset variable in a script must not find another agent.
+		return "", terminal.Usagef("", "--config names no file")
+	}
+	return p.loader.Find(flag)
+}
 
 // agents wires the agents that the positional arguments name: configurations,
 // and folders of them, whose *.toml are taken. Without an argument it is the
@@ -38,7 +59,7 @@ func (p *program) agentsAt(path string) ([]*cycle.Agent, error) {
 		return nil, err
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		a, err := p.load(path)
+		a, err := p.loader.Load(path)
 		return []*cycle.Agent{a}, err
 	}
 	return p.agentsIn(path)
@@ -52,7 +73,7 @@ func (p *program) agentsIn(dir string) ([]*cycle.Agent, error) {
 	}
 	var all []*cycle.Agent
 	for _, file := range files {
-		a, err := p.load(file)
+		a, err := p.loader.Load(file)
 		if err != nil {
 			p.out.Warn("left out: %v", err)
 			continue
@@ -73,7 +94,7 @@ func (p *program) neighbour(a *cycle.Agent, handle string) *cycle.Agent {
 		return nil
 	}
 	for _, file := range files {
-		if b, err := p.load(file); err == nil && b.Handle == handle {
+		if b, err := p.loader.Load(file); err == nil && b.Handle == handle {
 			return b
 		}
 	}
@@ -93,12 +114,12 @@ func quoteGlob(path string) string {
 }
 
 func distinct(all []*cycle.Agent) error {
-	config := map[string]string{}
+	where := map[string]string{}
 	for _, a := range all {
-		if other, taken := config[a.Handle]; taken {
-			return &configError{path: a.Config, key: "agent.handle", text: fmt.Sprintf("@%s is in %s already", a.Handle, other)}
+		if other, taken := where[a.Handle]; taken {
+			return &config.Error{Path: a.Config, Key: "agent.handle", Text: fmt.Sprintf("@%s is in %s already", a.Handle, other)}
 		}
-		config[a.Handle] = a.Config
+		where[a.Handle] = a.Config
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestArrange(t *testing.T) {
-	app := new(program).app()
+	app := testProgram().app()
 	for _, test := range []struct{ in, want string }{
 		{"", ""},
 		{"poll", "poll"},
@@ -43,7 +43,7 @@ func TestArrange(t *testing.T) {
 }
 
 func TestArrangeRefuses(t *testing.T) {
-	app := new(program).app()
+	app := testProgram().app()
 	for _, test := range []struct{ in, text, hint string }{
 		{"pol", `unknown command "pol"`, "did you mean poll?"},
 		{"zzzzzz", `unknown command "zzzzzz"`, "see agentstateloop --help"},

@@ -42,7 +42,7 @@ func (p *program) compact(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	if p.env("AGENTSTATELOOP_TURN") != "" {
+	if p.loader.Env("AGENTSTATELOOP_TURN") != "" {
 		return terminal.Usagef("put what must last into the working memory with remember", "compact waits for this very turn to end: it cannot be called from inside it")
 	}
 	a, err := p.agent(c)

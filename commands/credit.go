@@ -77,7 +77,7 @@ var usd = regexp.MustCompile(`^\$?([0-9]{1,6}(?:\.[0-9]{1,6})?)$`)
 func parseUSD(text string) (state.Micros, error) {
 	parts := usd.FindStringSubmatch(strings.TrimSpace(text))
 	if parts == nil {
-		return 0, fmt.Errorf("%q is no amount in dollars", text)
+		return 0, fmt.Errorf("%q is not an amount in dollars", text)
 	}
 	n, err := strconv.ParseFloat(parts[1], 64)
 	amount, ok := state.Dollars(n)
@@ -98,9 +98,9 @@ type credited struct {
 }
 
 func (p *program) printCredit(c *cli.Context, a *cycle.Agent, s state.State) error {
-	today, month := s.SpentOn(a.Policy, p.now())
+	today, month := s.SpentOn(a.Policy, p.loader.Now())
 	left, known := s.Balance(a.Policy)
-	out := credited{Agent: a.Handle, DayUSD: today.USD(), MonthUSD: month.USD(), Tier: s.Tier(a.Policy, p.now())}
+	out := credited{Agent: a.Handle, DayUSD: today.USD(), MonthUSD: month.USD(), Tier: s.Tier(a.Policy, p.loader.Now())}
 	if known {
 		n := left.USD()
 		out.CreditUSD = &n

@@ -34,7 +34,7 @@ func (p *program) demo(c *cli.Context) error {
 	if runner != turn.Exec && runner != turn.API {
 		return terminal.Usagef("exec is a shell script, api the loop in this program", "--runner %q cannot be shown", runner)
 	}
-	self, err := p.executable()
+	self, err := p.loader.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}

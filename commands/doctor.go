@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
@@ -132,7 +133,7 @@ type patient struct {
 	*program
 	path     string // of the configuration
 	network  bool
-	config   *config
+	config   *config.Config
 	agent    *cycle.Agent // with those parts that could be wired
 	state    state.State
 	stateErr error
@@ -175,7 +176,7 @@ func (p *program) examine(ctx context.Context, path string, missing error, netwo
 	results := make([][]finding, len(checks))
 	var all sync.WaitGroup
 	for i, check := range checks {
-		all.Go(d.secrets.Guarded(func() {
+		all.Go(d.loader.Secrets.Guarded(func() {
 			ctx, cancel := context.WithTimeoutCause(ctx, checkPatience, fmt.Errorf("no answer within %v", checkPatience))
 			defer cancel()
 			results[i] = check(ctx)
@@ -195,19 +196,19 @@ func (p *program) examine(ctx context.Context, path string, missing error, netwo
 // found here where cron finds it, and only there. Where something else polls,
 // its environment is not known, and ours stays.
 func (d *patient) seeAsCron() {
-	d.jobPath = d.env("PATH")
+	d.jobPath = d.loader.Env("PATH")
 	if d.agent != nil && d.agent.Schedule.Mode == cycle.ModeNone {
 		return
 	}
-	home, _ := d.home()
+	home, _ := d.loader.Home()
 	environ := []string{"PATH=" + cron.JobPath, "HOME=" + home, "SHELL=/bin/sh"}
 	for _, key := range []string{"LOGNAME", "USER"} {
-		if value := d.env(key); value != "" {
+		if value := d.loader.Env(key); value != "" {
 			environ = append(environ, key+"="+value)
 		}
 	}
-	d.environ = append(environ, cron.Environ(d.table, d.handle())...)
-	d.jobPath = d.env("PATH")
+	d.loader.Environ = append(environ, cron.Environ(d.table, d.handle())...)
+	d.jobPath = d.loader.Env("PATH")
 }
 
 // handle is the agent's, or "" where the configuration does not say.

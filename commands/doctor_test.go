@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
 	"agentstateloop/state"
@@ -41,7 +42,7 @@ func TestCheckStamps(t *testing.T) {
 		{"nothing is looked at", mail.Filter{Require: mail.RequireFrom}, good, nil, levelSkipped, "looks at none", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &patient{program: &program{now: time.Now}, agent: &cycle.Agent{Handle: "goulard3120"}}
+			d := &patient{program: testProgram(), agent: &cycle.Agent{Handle: "goulard3120"}}
 			got := d.checkStamps(tt.filter, mail.Probe{Trials: tt.trials, AuthservIDs: tt.stamps})[0]
 			if got.Level != tt.level || !strings.Contains(got.Text, tt.want) || !strings.Contains(got.Hint, tt.hint) {
 				t.Errorf("got %+v; want %s with %q, hint %q", got, tt.level, tt.want, tt.hint)
@@ -72,7 +73,7 @@ func TestCheckState(t *testing.T) {
 			s := state.New("a", "seed")
 			s.LastStep, s.NextDue = now.Add(-time.Minute), now.Add(time.Minute)
 			tt.set(&s)
-			d := &patient{program: &program{now: func() time.Time { return now }}, agent: &cycle.Agent{}, state: s}
+			d := &patient{program: &program{loader: &config.Loader{Now: func() time.Time { return now }}}, agent: &cycle.Agent{}, state: s}
 			var wrong []string
 			for _, f := range append(d.checkState(t.Context()), d.checkClock(t.Context())...) {
 				if f.Level != levelOK {

@@ -21,7 +21,7 @@ func (d *patient) checkAgent(ctx context.Context) []finding {
 		return unknown(check)
 	}
 	t := d.agent.Turn
-	if t == nil && d.config.file.Turn.Runner == "none" {
+	if t == nil && d.config.File.Turn.Runner == "none" {
 		return []finding{good(check, `[turn] runner = "none": messages wait for `+"`agentstateloop inbox next`")}
 	}
 	if t == nil {

@@ -13,8 +13,8 @@ import (
 // whether it is there, takes the key and knows ours, and costs nothing.
 func (d *patient) checkAPI(ctx context.Context) []finding {
 	const check = "agent"
-	s := d.config.file.API
-	made, err := d.wireAPI(d.config)
+	s := d.config.File.API
+	made, err := d.loader.API(d.config)
 	if err != nil {
 		return skipped(check, "[api] is not right, see config", "mend the configuration")
 	}
@@ -23,12 +23,12 @@ func (d *patient) checkAPI(ctx context.Context) []finding {
 		return []finding{good(check, "the loop in this program, with %s from %s, which was not asked", s.Model, where)}
 	}
 	key := ""
-	if made.key != nil {
-		if key, err = made.key(ctx); err != nil {
+	if made.Key != nil {
+		if key, err = made.Key(ctx); err != nil {
 			return skipped(check, "there is no key to ask "+where+" with, see secret.api", "")
 		}
 	}
-	models, err := made.model(key, checkPatience).Models(ctx)
+	models, err := made.Model(key, checkPatience).Models(ctx)
 	switch {
 	case react.ListUnsupported(err):
 		return []finding{good(check, "the loop in this program, with %s from %s, which is there and does not tell its models", s.Model, where)}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/mail"
 	"agentstateloop/turn"
 )
@@ -20,25 +20,17 @@ func (d *patient) checkConfig(missing error) []finding {
 	if missing != nil {
 		return []finding{failure(check, "run `agentstateloop init`", missing)}
 	}
-	home, err := d.home()
-	if err != nil {
-		return []finding{failure(check, "", err)}
-	}
-	self, err := d.executable()
-	if err != nil {
-		return []finding{failure(check, "", fmt.Errorf("find this program: %w", err))}
-	}
 	var found []finding
-	c, err := readConfig(d.path, home)
+	c, err := d.loader.Read(d.path)
 	if err != nil {
 		found = append(found, failure(check, "no poll runs before this is mended", err))
-		if c, err = readLoosely(d.path, home); err != nil {
+		if c, err = d.loader.ReadLoosely(d.path); err != nil {
 			return found
 		}
 	}
 	d.config = c
 	var errs []error
-	d.agent, errs = d.wireParts(c, self)
+	d.agent, errs = d.loader.Wire(c)
 	for _, err := range errs {
 		found = append(found, failure(check, "no poll runs before this is mended", err))
 	}
@@ -75,7 +67,7 @@ func (d *patient) checkConfigFile() []finding {
 
 // checkTrust warns of an agent that takes mail without a proof of its sender.
 func (d *patient) checkTrust() []finding {
-	if d.agent == nil || !unproved(d.agent) {
+	if d.agent == nil || !config.Unproved(d.agent) {
 		return nil
 	}
 	return []finding{finds(levelWarn, "trust", `set require = "dmarc" in [trust]; "from" is for test beds`,
@@ -88,48 +80,44 @@ func (d *patient) checkSecrets(ctx context.Context) []finding {
 		return unknown("secrets")
 	}
 	var found []finding
-	var imap secretSource
+	var imap config.Source
 	if m := d.agent.Mail; m != nil {
 		// With OAuth2 the refresh token: an access token is the login's affair.
-		imap = d.config.file.Mail.IMAP.secret()
-		found = append(found, d.checkSecret(ctx, "secret.imap", imap, d.secret(d.config, imap)))
-		if smtp := d.config.smtp().secret(); !smtp.same(imap) {
-			found = append(found, d.checkSecret(ctx, "secret.smtp", smtp, d.secret(d.config, smtp)))
+		imap = d.config.File.Mail.IMAP.Secret()
+		found = append(found, d.checkSecret(ctx, "secret.imap", imap, d.loader.Secret(d.config, imap)))
+		if smtp := d.config.SMTP().Secret(); !smtp.Equal(imap) {
+			found = append(found, d.checkSecret(ctx, "secret.smtp", smtp, d.loader.Secret(d.config, smtp)))
 		}
-		if client := d.config.file.Mail.IMAP.OAuth2.secret(); client.ways() == 1 {
-			found = append(found, d.checkSecret(ctx, "secret.client", client, d.secret(d.config, client)))
+		if client := d.config.File.Mail.IMAP.OAuth2.Secret(); client.Ways() == 1 {
+			found = append(found, d.checkSecret(ctx, "secret.client", client, d.loader.Secret(d.config, client)))
 		}
 	}
 	if m := d.agent.Mesh; m != nil && m.Client.Token != nil {
-		s := d.config.file.Mesh
-		found = append(found, d.checkSecret(ctx, "secret.mesh", secretSource{file: s.TokenFile, env: s.TokenEnv, command: s.TokenCommand}, m.Client.Token))
+		s := d.config.File.Mesh
+		found = append(found, d.checkSecret(ctx, "secret.mesh", config.Source{File: s.TokenFile, Env: s.TokenEnv, Command: s.TokenCommand}, m.Client.Token))
 	}
-	if key := d.config.file.API.key(); d.agent.Turn != nil && d.agent.Turn.Runner == turn.API && key.ways() == 1 {
-		found = append(found, d.checkSecret(ctx, "secret.api", key, d.secret(d.config, key)))
+	if key := d.config.File.API.Secret(); d.agent.Turn != nil && d.agent.Turn.Runner == turn.API && key.Ways() == 1 {
+		found = append(found, d.checkSecret(ctx, "secret.api", key, d.loader.Secret(d.config, key)))
 	}
 	return found
 }
 
-func (s secretSource) same(t secretSource) bool {
-	return s.file == t.file && s.env == t.env && slices.Equal(s.command, t.command)
-}
-
 // place says where a secret is looked for.
-func (d *patient) place(s secretSource) string {
+func (d *patient) place(s config.Source) string {
 	switch {
-	case s.file != "":
-		return d.config.resolve(s.file)
-	case s.env != "":
-		return "$" + s.env
-	case len(s.command) > 0:
-		return "what " + s.command[0] + " prints"
+	case s.File != "":
+		return d.config.Resolve(s.File)
+	case s.Env != "":
+		return "$" + s.Env
+	case len(s.Command) > 0:
+		return "what " + s.Command[0] + " prints"
 	}
 	return "what the configuration says"
 }
 
-func (d *patient) checkSecret(ctx context.Context, check string, s secretSource, read func(context.Context) (string, error)) finding {
-	if len(s.command) > 0 && !strings.Contains(s.command[0], "/") && inPath(s.command[0], d.jobPath) == "" {
-		return finds(levelError, check, "name the program with its whole path", "%s is not in the PATH that cron gives a job, %s", s.command[0], d.jobPath)
+func (d *patient) checkSecret(ctx context.Context, check string, s config.Source, read func(context.Context) (string, error)) finding {
+	if len(s.Command) > 0 && !strings.Contains(s.Command[0], "/") && inPath(s.Command[0], d.jobPath) == "" {
+		return finds(levelError, check, "name the program with its whole path", "%s is not in the PATH that cron gives a job, %s", s.Command[0], d.jobPath)
 	}
 	_, err := read(ctx)
 	if err == nil {
@@ -137,13 +125,13 @@ func (d *patient) checkSecret(ctx context.Context, check string, s secretSource,
 	}
 	hint := "the next poll reads it anew"
 	switch {
-	case s.env != "":
+	case s.Env != "":
 		hint = "cron passes nothing of your shell on: use a file or a command instead"
-	case s.file != "" && s.login && errors.Is(err, os.ErrNotExist):
+	case s.File != "" && s.Login && errors.Is(err, os.ErrNotExist):
 		hint = fmt.Sprintf("%s login", name)
-	case s.file != "" && errors.Is(err, os.ErrNotExist):
-		hint = fmt.Sprintf("(umask 077 && cat > %s), paste it, press Enter and Ctrl-D", d.config.resolve(s.file))
-	case s.file != "":
+	case s.File != "" && errors.Is(err, os.ErrNotExist):
+		hint = fmt.Sprintf("(umask 077 && cat > %s), paste it, press Enter and Ctrl-D", d.config.Resolve(s.File))
+	case s.File != "":
 		hint = "it must be a file of yours with mode 0600, and one line in it"
 	}
 	return failure(check, hint, err)
@@ -155,7 +143,7 @@ func (d *patient) broken(check, section string) []finding {
 	if d.config == nil || d.agent == nil {
 		return unknown(check)
 	}
-	if d.config.has(section) {
+	if d.config.Has(section) {
 		return skipped(check, "["+section+"] is not right, see config", "")
 	}
 	return skipped(check, "no ["+section+"] is configured", "")

@@ -195,12 +195,12 @@ func (d *patient) checkEnvironment(context.Context) []finding {
 		return nil
 	}
 	var found []finding
-	home, _ := d.home()
-	if shell := filepath.Base(d.env("SHELL")); !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "busybox"}, shell) {
+	home, _ := d.loader.Home()
+	if shell := filepath.Base(d.loader.Env("SHELL")); !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "busybox"}, shell) {
 		found = append(found, finds(levelWarn, check, "set SHELL=/bin/sh above our line in the crontab", "the crontab sets SHELL=%s, which may not read our line as sh does", shell))
 	}
 	for _, zone := range []string{"CRON_TZ", "TZ"} {
-		if value := d.env(zone); value != "" {
+		if value := d.loader.Env(zone); value != "" {
 			found = append(found, finds(levelWarn, check, "move that line below ours",
 				"the crontab sets %s=%s above our line: intervals of hours would fire at other times than are expected", zone, value))
 		}
@@ -208,7 +208,7 @@ func (d *patient) checkEnvironment(context.Context) []finding {
 	if len(found) > 0 {
 		return found
 	}
-	return []finding{good(check, "a job gets PATH=%s and HOME=%s; files are looked for in %s", d.jobPath, d.env("HOME"), home)}
+	return []finding{good(check, "a job gets PATH=%s and HOME=%s; files are looked for in %s", d.jobPath, d.loader.Env("HOME"), home)}
 }
 
 // checkDaemon looks for a running cron.

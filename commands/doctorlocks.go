@@ -75,7 +75,7 @@ func (d *patient) heldTooLong(lock string, h holder) (hint string, long bool) {
 		// A runner takes them for a moment at the end of a turn.
 		return kill, !stays && !turns && h.age > longestCycle
 	case store.TurnLock:
-		return kill, !stays && !turns && d.state.CanRun(d.agent.Policy, d.now())
+		return kill, !stays && !turns && d.state.CanRun(d.agent.Policy, d.loader.Now())
 	}
 	return "", false
 }

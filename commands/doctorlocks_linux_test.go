@@ -11,6 +11,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -99,8 +100,8 @@ func TestCheckLocks(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := &patient{
-				program: &program{proc: layHolder(t, lock, tt.command, tt.status, tt.age), now: time.Now},
-				config:  &config{},
+				program: &program{proc: layHolder(t, lock, tt.command, tt.status, tt.age), loader: testLoader()},
+				config:  &config.Config{},
 				agent: &cycle.Agent{
 					Store: &store.Store{Dir: dir}, Turn: &turn.Config{Timeout: 10 * time.Minute}, Policy: state.Policy{MaxAttempts: 3},
 				},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/mail"
 	"agentstateloop/state"
@@ -33,7 +34,7 @@ func (d *patient) checkMailbox(ctx context.Context) []finding {
 		found = append(found, finds(levelInfo, check, "",
 			"the server has no IDLE: `listen` and [schedule] linger ask it every 20 seconds instead of being told of new mail"))
 	}
-	if skew := probe.Newest.Sub(d.now()); !probe.Newest.IsZero() && skew > longestSkew {
+	if skew := probe.Newest.Sub(d.loader.Now()); !probe.Newest.IsZero() && skew > longestSkew {
 		found = append(found, finds(levelWarn, "clock", "set this machine's clock, and keep it with NTP",
 			"the newest mail arrived, by the mail server's clock, in %s: one of the two clocks is wrong", terminal.Short(skew)))
 	}
@@ -42,7 +43,7 @@ func (d *patient) checkMailbox(ctx context.Context) []finding {
 
 // mailFailure is a server that could not be logged in to.
 func mailFailure(check string, err error) finding {
-	if _, ok := errors.AsType[*unread](err); ok {
+	if _, ok := errors.AsType[*config.UnreadError](err); ok {
 		hint := "see secret.imap"
 		if check == "smtp" {
 			hint = "see secret.smtp, or secret.imap where they share one"
@@ -91,10 +92,10 @@ func (d *patient) checkStamps(f mail.Filter, p mail.Probe) []finding {
 				fate = "would not come in before you have answered for it"
 			}
 			found = append(found, finds(levelWarn, check, d.stampHint(f, p.AuthservIDs),
-				"the mail of %s from %s %s: %s", terminal.Clock(t.At, d.now()), t.From, fate, t.Reason))
+				"the mail of %s from %s %s: %s", terminal.Clock(t.At, d.loader.Now()), t.From, fate, t.Reason))
 		default:
 			found = append(found, finds(levelInfo, check, "write it by hand, from your own address",
-				"the mail of %s from %s would be refused (%s): %s", terminal.Clock(t.At, d.now()), t.From, t.Gate, t.Reason))
+				"the mail of %s from %s would be refused (%s): %s", terminal.Clock(t.At, d.loader.Now()), t.From, t.Gate, t.Reason))
 		}
 	}
 	if len(p.Trials) == 0 {

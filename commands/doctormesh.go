@@ -30,7 +30,7 @@ func (d *patient) checkMesh(ctx context.Context) []finding {
 	if status.Halted {
 		found = append(found, finds(levelWarn, check, "`agentstateloop mesh resume` lifts it", "HALT is set on the mesh: no agent of it runs a turn"))
 	}
-	if skew := status.Date.Sub(d.now()).Abs(); !status.Date.IsZero() && skew > longestSkew {
+	if skew := status.Date.Sub(d.loader.Now()).Abs(); !status.Date.IsZero() && skew > longestSkew {
 		found = append(found, finds(levelWarn, "clock", "set this machine's clock, and keep it with NTP", "it is %s off the mesh's", terminal.Short(skew)))
 	}
 	found = append(found, d.checkToken(ctx)...)

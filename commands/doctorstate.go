@@ -140,7 +140,7 @@ func checkFileSystem(dir string) []finding {
 // compare it with others.
 func (d *patient) checkClock(context.Context) []finding {
 	const check = "clock"
-	now := d.now()
+	now := d.loader.Now()
 	if ahead := d.state.LastStep.Sub(now); ahead > longestSkew {
 		return []finding{finds(levelWarn, check, "set this machine's clock, and keep it with NTP",
 			"it is %s behind the last poll: it was set back, or was wrong then", terminal.Short(ahead))}
@@ -157,7 +157,7 @@ func (d *patient) checkState(context.Context) []finding {
 	if d.stateErr != nil {
 		return skipped("polls", "the state could not be read", "see state")
 	}
-	s, now := d.state, d.now()
+	s, now := d.state, d.loader.Now()
 	var found []finding
 	switch {
 	case s.NextDue.IsZero():

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
@@ -40,7 +41,7 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*terminal.UsageError](err); ok {
 		return exitUsage
 	}
-	if _, ok := errors.AsType[*configError](err); ok {
+	if _, ok := errors.AsType[*config.Error](err); ok {
 		return exitUsage
 	}
 	if errors.Is(err, cycle.ErrNoMesh) {

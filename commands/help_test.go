@@ -35,7 +35,7 @@ func TestHelp(t *testing.T) {
 			pages(args, c.Subcommands)
 		}
 	}
-	pages(nil, new(program).app().Commands)
+	pages(nil, testProgram().app().Commands)
 
 	text := helpPage(t, nil)
 	last := 0
@@ -54,7 +54,7 @@ func TestReadmeNamesCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range new(program).app().Commands {
+	for _, c := range testProgram().app().Commands {
 		named := regexp.MustCompile(`(?m)^\|.*` + "`" + c.Name + "[` ]")
 		if !c.Hidden && !named.Match(readme) {
 			t.Errorf("%s is not in the table", c.Name)

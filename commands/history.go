@@ -73,7 +73,7 @@ func (p *program) history(c *cli.Context) error {
 		if c.Bool("json") {
 			return p.out.JSONLine(l)
 		}
-		_, err := fmt.Fprintln(p.out.Stdout, lineText(l, p.now()))
+		_, err := fmt.Fprintln(p.out.Stdout, lineText(l, p.loader.Now()))
 		return err
 	}
 	if err := tail.print(print); err != nil || !c.Bool("follow") {

@@ -32,7 +32,7 @@ func (p *program) historySearch(c *cli.Context) error {
 		return terminal.Usagef("see "+name+" history --help", "--search wants -n to be 1 or more")
 	}
 	search := func(a *cycle.Agent) (string, error) { return a.SearchHistory(c.String("search"), n) }
-	if p.env("AGENTSTATELOOP_TURN") != "" {
+	if p.loader.Env("AGENTSTATELOOP_TURN") != "" {
 		_, in, err := p.inside(c)
 		if err != nil {
 			return err

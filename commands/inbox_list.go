@@ -72,9 +72,9 @@ func (p *program) inboxList(c *cli.Context) error {
 	for _, m := range s.Inbox {
 		status := string(m.Status)
 		if m.Status == state.Deferred {
-			status += " until " + terminal.Clock(m.NextRetryAt, p.now())
+			status += " until " + terminal.Clock(m.NextRetryAt, p.loader.Now())
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, p.now()), m.Source, plain.Line(m.From), status)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, p.loader.Now()), m.Source, plain.Line(m.From), status)
 	}
 	return w.Flush()
 }
@@ -112,7 +112,7 @@ func (p *program) inboxShow(c *cli.Context) error {
 	if c.Bool("json") {
 		return p.out.JSON(v)
 	}
-	p.out.Printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, p.now()), m.Status)
+	p.out.Printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, p.loader.Now()), m.Status)
 	if v.Subject != "" {
 		p.out.Printf("subject: %s\n", plain.Line(v.Subject))
 	}

@@ -40,7 +40,7 @@ func (p *program) quarantineList(c *cli.Context, a *cycle.Agent) error {
 	}
 	w := p.out.Table()
 	for _, q := range items {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s: %s\n", plain.Line(q.Key), terminal.Clock(q.At, p.now()), plain.Line(q.From), q.Gate, plain.Line(q.Reason))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s: %s\n", plain.Line(q.Key), terminal.Clock(q.At, p.loader.Now()), plain.Line(q.From), q.Gate, plain.Line(q.Reason))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (p *program) quarantineShow(c *cli.Context, a *cycle.Agent) (shown bool, er
 		return true, p.out.JSON(v)
 	}
 	p.out.Printf("key:     %s\nfrom:    %s (%s, not proved)\nat:      %s\nstatus:  quarantined by gate %s: %s\n",
-		plain.Line(q.Key), plain.Line(q.From), q.Source, terminal.Clock(q.At, p.now()), q.Gate, plain.Line(q.Reason))
+		plain.Line(q.Key), plain.Line(q.From), q.Source, terminal.Clock(q.At, p.loader.Now()), q.Gate, plain.Line(q.Reason))
 	if q.Subject != "" {
 		p.out.Printf("subject: %s\n", plain.Line(q.Subject))
 	}

@@ -104,7 +104,7 @@ func (p *program) init(c *cli.Context) error {
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return terminal.WithHint(fmt.Errorf("%s is a link to nothing", path), "remove it, or make the file that it points to")
 	}
-	a, err := p.load(path)
+	a, err := p.loader.Load(path)
 	if err != nil {
 		return err
 	}
@@ -134,9 +134,9 @@ func (p *program) initPath(c *cli.Context) (string, error) {
 		return path, err
 	}
 	// None of the places has one: the user's own folder.
-	dir := p.env("XDG_CONFIG_HOME")
+	dir := p.loader.Env("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {
-		home, err := p.home()
+		home, err := p.loader.Home()
 		if err != nil {
 			return "", err
 		}
@@ -251,7 +251,7 @@ func (p *program) install(ctx context.Context, a *cycle.Agent) {
 // next is the command to run now, and what to expect of it.
 func (p *program) next(a *cycle.Agent, found []finding) string {
 	again := name
-	if path, err := p.findConfig(""); err != nil || path != a.Config {
+	if path, err := p.loader.Find(""); err != nil || path != a.Config {
 		again += " --config " + a.Config
 	}
 	for _, f := range found {

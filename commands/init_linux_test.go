@@ -14,8 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/secret"
 )
 
 // openTerminal gives both ends of a pseudo-terminal.
@@ -71,11 +73,14 @@ func startInit(t *testing.T) *dialogue {
 	t.Cleanup(cancel)
 	p := program{
 		stdin: d.tty, out: terminal.Output{Stdout: io.Discard, Stderr: write},
-		environ:    []string{"PATH=/usr/bin:/bin"},
-		home:       func() (string, error) { return d.dir, nil },
-		executable: func() (string, error) { return filepath.Join(d.dir, name), nil },
-		now:        time.Now,
-		proc:       "/proc",
+		loader: &config.Loader{
+			Environ:    []string{"PATH=/usr/bin:/bin"},
+			Home:       func() (string, error) { return d.dir, nil },
+			Executable: func() (string, error) { return filepath.Join(d.dir, name), nil },
+			Now:        time.Now,
+			Secrets:    new(secret.Known),
+		},
+		proc: "/proc",
 	}
 	go func() {
 		d.done <- p.run(ctx, []string{name, "init", "--config", d.config(), "--preset", "gmail", "--runner", "none", "--no-network", "--crontab", command})

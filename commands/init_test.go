@@ -22,20 +22,22 @@ func TestSetupText(t *testing.T) {
 		peers: []string{"dorlange3120"}, keymaster: "dorlange3120", stateDir: "/s", mode: "fixed", crontab: "/usr/bin/crontab",
 		home: "/home/me",
 	}
-	conf, err := parseConfig("/home/me/.config/agent.toml", s.text(), s.home)
+	loader := testLoader()
+	loader.Home = func() (string, error) { return s.home, nil }
+	conf, err := loader.Parse("/home/me/.config/agent.toml", s.text())
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, s.text())
 	}
-	a, err := new(program).wire(conf, "/bin/agentstateloop")
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, s.text())
+	a, wrong := loader.Wire(conf)
+	if len(wrong) > 0 {
+		t.Fatalf("%v in\n%s", wrong, s.text())
 	}
 	for _, same := range []struct{ what, got, want string }{
-		{"operator", strings.Join(conf.file.Agent.Operator, " "), strings.Join(s.operators, " ")},
+		{"operator", strings.Join(conf.File.Agent.Operator, " "), strings.Join(s.operators, " ")},
 		{"imap", a.Mail.Mailbox.Addr + " " + a.Mail.Mailbox.TLS, s.imap + " " + mail.TLSStart},
 		{"smtp", a.Mail.SMTP.Addr + " " + a.Mail.SMTP.TLS, s.smtp + " " + mail.TLSImplicit},
 		{"ca_file", a.Mail.SMTP.CAFile, s.caFile},
-		{"password_file", conf.resolve(conf.file.Mail.IMAP.PasswordFile), s.passwordFile},
+		{"password_file", conf.Resolve(conf.File.Mail.IMAP.PasswordFile), s.passwordFile},
 		{"verify", a.Mail.Filter.Verify, mail.VerifyDKIM},
 		{"runner", a.Turn.Runner, turn.Exec},
 		{"command", strings.Join(a.Turn.Command, "\n"), strings.Join(s.command, "\n")},

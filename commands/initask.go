@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/mail"
 	"agentstateloop/state"
@@ -20,17 +21,17 @@ import (
 // answers gathers all that the configuration needs before anything is written,
 // and checks it as a poll would.
 func (p *program) answers(c *cli.Context, path string) (setup, error) {
-	home, err := p.home()
+	home, err := p.loader.Home()
 	if err != nil {
 		return setup{}, err
 	}
-	a := terminal.NewAsker(p.stdin, p.out.Stderr, &p.secrets)
+	a := terminal.NewAsker(p.stdin, p.out.Stderr, p.loader.Secrets)
 	s := setup{
 		caFile: c.String("ca-file"), meshURL: c.String("mesh-url"), meshTokenFile: c.String("mesh-token-file"),
 		peers: wordsOf(c, "peer"), keymaster: c.String("keymaster"), workdir: c.String("workdir"),
 		require: c.String("require"), fallback: c.String("fallback"),
 		stateDir: c.String("state-dir"), mode: c.String("schedule"), crontab: c.String("crontab"), command: wordsOf(c, "command"),
-		path: lastingPath(p.env("PATH")), home: home,
+		path: lastingPath(p.loader.Env("PATH")), home: home,
 	}
 	for _, step := range []func() error{
 		func() error { return s.askMail(c, a) },
@@ -171,12 +172,12 @@ func (s *setup) askAPI(c *cli.Context, a *terminal.Asker) error {
 		return nil
 	}
 	var err error
-	if s.apiProvider, err = a.Ask(c.Context, given["api-provider"], terminal.Question{Flag: "api-provider", Text: "whose API: anthropic, or openai, which many others speak", Guess: providerAnthropic, Check: isProvider}); err != nil {
+	if s.apiProvider, err = a.Ask(c.Context, given["api-provider"], terminal.Question{Flag: "api-provider", Text: "whose API: anthropic, or openai, which many others speak", Guess: config.Anthropic, Check: isProvider}); err != nil {
 		return err
 	}
 	guess := ""
-	if s.apiProvider == providerAnthropic {
-		guess = usualModel
+	if s.apiProvider == config.Anthropic {
+		guess = config.UsualModel
 	}
 	s.apiModel, err = a.Ask(c.Context, given["api-model"], terminal.Question{Flag: "api-model", Text: "the provider's name of the model", Guess: guess, Check: isText})
 	s.apiURL, s.apiKeyFile = given["api-base-url"], given["api-key-file"]
@@ -185,12 +186,12 @@ func (s *setup) askAPI(c *cli.Context, a *terminal.Asker) error {
 
 // askKey learns where the key of the API is, and if need be the key. A server of
 // one's own may want none.
-func (p *program) askKey(c *cli.Context, a *terminal.Asker, s *setup, config string) error {
+func (p *program) askKey(c *cli.Context, a *terminal.Asker, s *setup, path string) error {
 	own := s.apiURL != "" // a server that may want none
 	if s.runner != turn.API || s.apiKeyFile != "" || own && !a.CanAsk() {
 		return nil
 	}
-	s.apiKeyFile = defaultFile(config, s.handle, "api-key")
+	s.apiKeyFile = defaultFile(path, s.handle, "api-key")
 	if err := s.absolute(&s.apiKeyFile); err != nil || c.Bool("print") {
 		return err
 	}
@@ -212,13 +213,13 @@ func (p *program) askKey(c *cli.Context, a *terminal.Asker, s *setup, config str
 	if err != nil || s.apiKey == "" {
 		return err
 	}
-	p.secrets.Learn(s.apiKeyFile, s.apiKey)
-	_, err = usable(s.apiKey, "the key")
+	p.loader.Secrets.Learn(s.apiKeyFile, s.apiKey)
+	_, err = config.CheckSecret(s.apiKey, "the key")
 	return err
 }
 
 // makeAbsolute makes paths mean here what they will mean in the configuration.
-func (s *setup) makeAbsolute(config string) error {
+func (s *setup) makeAbsolute(path string) error {
 	if s.workdir == "" && s.runner != "none" {
 		// Not the configuration's folder, where the secrets are.
 		s.workdir = filepath.Join(s.home, "agents", s.handle)
@@ -257,18 +258,18 @@ func (s *setup) absolute(path *string) error {
 }
 
 // askSecret learns where the mailbox's secret is, and if need be the secret.
-func (p *program) askSecret(c *cli.Context, a *terminal.Asker, s *setup, config string) error {
+func (p *program) askSecret(c *cli.Context, a *terminal.Asker, s *setup, path string) error {
 	switch {
 	case s.address == "" || len(s.passwordCommand) > 0:
 		return nil
 	case s.clientID != "":
 		s.clientSecretFile = c.String("client-secret-file")
-		s.refreshTokenFile = defaultFile(config, s.handle, "refresh-token")
+		s.refreshTokenFile = defaultFile(path, s.handle, "refresh-token")
 		return s.absolute(&s.clientSecretFile)
 	}
 	s.passwordFile = c.String("password-file")
 	if s.passwordFile == "" {
-		s.passwordFile = defaultFile(config, s.handle, "password")
+		s.passwordFile = defaultFile(path, s.handle, "password")
 	}
 	if err := s.absolute(&s.passwordFile); err != nil || c.Bool("print") {
 		return err
@@ -290,8 +291,8 @@ func (p *program) askSecret(c *cli.Context, a *terminal.Asker, s *setup, config 
 	if err != nil || s.password == "" {
 		return err
 	}
-	p.secrets.Learn(s.passwordFile, s.password)
-	_, err = usable(s.password, "the password")
+	p.loader.Secrets.Learn(s.passwordFile, s.password)
+	_, err = config.CheckSecret(s.password, "the password")
 	return err
 }
 
@@ -307,7 +308,7 @@ func presetSecret(address, choice string) string {
 
 // readPassword reads all of stdin.
 func (p *program) readPassword() (string, error) {
-	data, err := io.ReadAll(io.LimitReader(p.stdin, longestSecret+1))
+	data, err := io.ReadAll(io.LimitReader(p.stdin, config.LongestSecret+1))
 	if err != nil {
 		return "", fmt.Errorf("read password from stdin: %w", err)
 	}
@@ -315,22 +316,20 @@ func (p *program) readPassword() (string, error) {
 	if text == "" {
 		return "", terminal.Usagef("", "--password-stdin: stdin holds none")
 	}
-	return usable(text, "stdin")
+	return config.CheckSecret(text, "stdin")
 }
 
 // checkSetup reads and wires the text as a poll will read the file, so that no
 // answer makes a configuration that is refused.
 func (p *program) checkSetup(s setup, path string) error {
-	self, err := p.executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	conf, err := parseConfig(path, s.text(), s.home)
+	conf, err := p.loader.Parse(path, s.text())
 	if err == nil {
-		_, err = p.wire(conf, self)
+		if _, wrong := p.loader.Wire(conf); len(wrong) > 0 {
+			err = wrong[0]
+		}
 	}
-	if e, ok := errors.AsType[*configError](err); ok {
-		return terminal.Usagef(e.hint, "what was given makes no configuration: %s: %s", e.key, e.text)
+	if e, ok := errors.AsType[*config.Error](err); ok {
+		return terminal.Usagef(e.Advice, "what was given makes no configuration: %s: %s", e.Key, e.Text)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/state"
 )
 
@@ -49,7 +50,7 @@ func isRunner(text string) error {
 }
 
 func isProvider(text string) error {
-	if text != providerAnthropic && text != providerOpenAI {
+	if text != config.Anthropic && text != config.OpenAI {
 		return errors.New("is none of: anthropic, openai")
 	}
 	return nil

@@ -159,7 +159,7 @@ func (p *program) letter(c *cli.Context) (to, text string, err error) {
 	}
 	to = strings.TrimPrefix(c.Args().Get(0), "@")
 	if !state.ValidHandle(to) {
-		return "", "", terminal.Usagef(handleHint, "%q is no handle", to)
+		return "", "", terminal.Usagef(handleHint, "%q is not a valid handle", to)
 	}
 	text, err = p.words(c, 1)
 	return to, text, err
@@ -167,7 +167,7 @@ func (p *program) letter(c *cli.Context) (to, text string, err error) {
 
 // inside gives the agent, and the turn that this command was called from.
 func (p *program) inside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
-	in, err := turnOf(p.env("AGENTSTATELOOP_TURN"), p.env("AGENTSTATELOOP_EPOCH"))
+	in, err := turnOf(p.loader.Env("AGENTSTATELOOP_TURN"), p.loader.Env("AGENTSTATELOOP_EPOCH"))
 	if err != nil {
 		return nil, in, terminal.Usagef("the agent calls it; its turn is in $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH",
 			"%s works only from inside a turn", c.Command.HelpName)

@@ -62,10 +62,10 @@ func (p *program) listen(c *cli.Context) error {
 		return err
 	}
 	defer web.Close()
-	socket := p.env("NOTIFY_SOCKET")
+	socket := p.loader.Env("NOTIFY_SOCKET")
 	var telling sync.Mutex
 	l := &listen.Listener{
-		Agents: agents, Web: web, Pipe: c.String("pipe"), Secrets: &p.secrets,
+		Agents: agents, Web: web, Pipe: c.String("pipe"), Secrets: p.loader.Secrets,
 		Logf: func(format string, args ...any) {
 			telling.Lock()
 			defer telling.Unlock()
@@ -81,12 +81,12 @@ func (p *program) listen(c *cli.Context) error {
 		Alive:  func() { _ = listen.Notify(socket, listen.Alive) }, // systemd will tell
 	}
 	if file := c.String("token-file"); file != "" {
-		l.Token = p.secretFile(file)
+		l.Token = p.loader.SecretFile(file)
 		if _, err := l.Token(c.Context); err != nil {
 			return terminal.WithHint(err, tokenHint(file))
 		}
 	}
-	if p.env("GOGC") == "" {
+	if p.loader.Env("GOGC") == "" {
 		// It waits, and does next to nothing: memory is dearer than the CPU of
 		// collecting it. A third less for each agent.
 		debug.SetGCPercent(30)
@@ -123,7 +123,7 @@ func (p *program) named(c *cli.Context) ([]string, error) {
 
 // printUnit prints a unit that runs this very command, its paths absolute.
 func (p *program) printUnit(c *cli.Context, agents []*cycle.Agent) error {
-	self, err := p.executable()
+	self, err := p.loader.Executable()
 	if err != nil {
 		return err
 	}

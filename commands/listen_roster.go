@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
@@ -73,7 +74,7 @@ func (r *roster) again() (agents []*cycle.Agent, changed bool) {
 		if known && old.text == text {
 			continue
 		}
-		a, err := r.load(file)
+		a, err := r.loader.Load(file)
 		if err == nil {
 			err = r.another(file, a.Handle)
 		}
@@ -100,7 +101,7 @@ func (r *roster) again() (agents []*cycle.Agent, changed bool) {
 func (r *roster) another(file, handle string) error {
 	for other, e := range r.files {
 		if other != file && e.agent != nil && e.agent.Handle == handle {
-			return &configError{path: file, key: "agent.handle", text: "@" + handle + " is in " + other + " already"}
+			return &config.Error{Path: file, Key: "agent.handle", Text: "@" + handle + " is in " + other + " already"}
 		}
 	}
 	return nil

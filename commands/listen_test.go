@@ -52,7 +52,7 @@ func TestListen(t *testing.T) {
 	}
 	listener.end(t)
 
-	a, err := testProgram().load(config)
+	a, err := testLoader().Load(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/oauth2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail"
@@ -57,21 +58,21 @@ func (p *program) login(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	section, s := "mail."+which+".oauth2", conf.file.Mail.IMAP
+	section, s := "mail."+which+".oauth2", conf.File.Mail.IMAP
 	if which == "smtp" {
-		s = conf.smtp()
+		s = conf.SMTP()
 	}
-	if !s.OAuth2.set() {
-		return conf.at(strings.Split(section, "."), "agent.toml.example shows it; a mailbox with a password needs no login", "is missing")
+	if !s.OAuth2.IsSet() {
+		return conf.At(strings.Split(section, "."), "agent.toml.example shows it; a mailbox with a password needs no login", "is missing")
 	}
-	known, err := conf.provider(section, s.OAuth2)
+	known, err := conf.Provider(section, s.OAuth2)
 	if err != nil {
 		return err
 	}
-	if known.endpoint.AuthURL == "" {
-		return conf.wrong(section+".auth_url", "is missing: where the provider asks a person for the consent")
+	if known.Endpoint.AuthURL == "" {
+		return conf.Wrong(section+".auth_url", "is missing: where the provider asks a person for the consent")
 	}
-	o, err := p.wireOAuth(conf, section, s.OAuth2, 30*time.Second)
+	o, err := p.loader.OAuth(conf, section, s.OAuth2)
 	if err != nil {
 		return err
 	}
@@ -86,27 +87,23 @@ func (p *program) login(c *cli.Context) error {
 		return err
 	}
 	// By name, without a path: Microsoft lets the port differ only so.
-	ask := oauth2.Config{ClientID: s.OAuth2.ClientID, Endpoint: known.endpoint, Scopes: known.scopes, RedirectURL: "http://localhost:" + port}
-	user := cmp.Or(s.Username, conf.file.Mail.Address)
+	ask := oauth2.Config{ClientID: s.OAuth2.ClientID, Endpoint: known.Endpoint, Scopes: known.Scopes, RedirectURL: "http://localhost:" + port}
+	user := cmp.Or(s.Username, conf.File.Mail.Address)
 	token, err := p.consent(c.Context, o, ask, user, listener)
 	if err != nil {
 		return err
 	}
-	return p.keepRefreshToken(conf.resolve(s.OAuth2.RefreshTokenFile), token)
+	return p.keepRefreshToken(conf.Resolve(s.OAuth2.RefreshTokenFile), token)
 }
 
 // config reads the configuration without wiring an agent: a mailbox that cannot
 // be logged in to must not be in the way of its login.
-func (p *program) config(c *cli.Context) (*config, error) {
+func (p *program) config(c *cli.Context) (*config.Config, error) {
 	path, err := p.configPath(c)
 	if err != nil {
 		return nil, err
 	}
-	home, err := p.home()
-	if err != nil {
-		return nil, err
-	}
-	return readConfig(path, home)
+	return p.loader.Read(path)
 }
 
 // consent sends a person to the provider and waits for what the browser brings
@@ -118,7 +115,7 @@ func (p *program) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 	back := make(chan answered, 1)
 	server := &http.Server{Handler: browser(mark, back), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	serving := make(chan error, 1)
-	go p.secrets.Guarded(func() { serving <- server.Serve(listener) })()
+	go p.loader.Secrets.Guarded(func() { serving <- server.Serve(listener) })()
 	defer server.Shutdown(ctx)
 	p.out.Printf("open this address, log in as %s and allow the access:\n\n  %s\n\n", plain.Line(user), ask.AuthCodeURL(mark,
 		oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
@@ -161,7 +158,7 @@ func browser(mark string, back chan<- answered) http.HandlerFunc {
 
 // keepRefreshToken writes the file that refresh_token_file names.
 func (p *program) keepRefreshToken(file, token string) error {
-	p.secrets.Learn(file, token)
+	p.loader.Secrets.Learn(file, token)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real // the link stays
 	}

@@ -36,7 +36,7 @@ func TestLogin(t *testing.T) {
 			out, in := io.Pipe()
 			var errs bytes.Buffer
 			p := testProgram()
-			p.environ, p.out.Stdout, p.out.Stderr = os.Environ(), in, &errs
+			p.loader.Environ, p.out.Stdout, p.out.Stderr = os.Environ(), in, &errs
 			ended := make(chan int, 1)
 			go func() {
 				ended <- p.run(t.Context(), []string{name, "--config", path, "login"})

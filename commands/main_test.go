@@ -17,8 +17,10 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/secret"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -46,13 +48,17 @@ func runForScript() int {
 		return exitError
 	}
 	p := program{
-		stdin:      os.Stdin,
-		out:        terminal.Output{Stdout: os.Stdout, Stderr: os.Stderr},
-		environ:    os.Environ(),
-		home:       func() (string, error) { return os.Getenv("TEST_HOME"), nil },
-		executable: os.Executable,
-		now:        now,
-		proc:       os.Getenv("TEST_PROC"),
+		stdin: os.Stdin,
+		out:   terminal.Output{Stdout: os.Stdout, Stderr: os.Stderr},
+		loader: &config.Loader{
+			Environ:    os.Environ(),
+			Home:       func() (string, error) { return os.Getenv("TEST_HOME"), nil },
+			Executable: os.Executable,
+			Version:    version(),
+			Now:        now,
+			Secrets:    new(secret.Known),
+		},
+		proc: os.Getenv("TEST_PROC"),
 	}
 	return p.run(context.Background(), os.Args)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
@@ -79,8 +80,8 @@ func (p *program) meshClient(c *cli.Context) (*mesh.Client, error) {
 		return nil, err
 	}
 	if a.Mesh == nil {
-		return nil, &configError{path: a.Config, key: "mesh.url", text: "is missing, so that there is no mesh to talk to",
-			hint: meshHint}
+		return nil, &config.Error{Path: a.Config, Key: "mesh.url", Text: "is missing, so that there is no mesh to talk to",
+			Advice: meshHint}
 	}
 	return a.Mesh.Client, nil
 }
@@ -91,7 +92,7 @@ func (p *program) meshSend(c *cli.Context) error {
 	}
 	to := strings.TrimPrefix(c.Args().First(), "@")
 	if !state.ValidHandle(to) {
-		return terminal.Usagef(handleHint, "%q is no handle", c.Args().First())
+		return terminal.Usagef(handleHint, "%q is not a valid handle", c.Args().First())
 	}
 	text, err := p.words(c, 1)
 	if err != nil {
@@ -150,7 +151,7 @@ func (p *program) meshInbox(c *cli.Context) error {
 		if !m.Proven {
 			proof = " (unproven)"
 		}
-		p.out.Printf("%s  %s  %s from @%s%s: %s\n", terminal.Clock(m.SentAt, p.now()), plain.Line(m.ID), plain.Line(m.Kind), plain.Line(m.From), proof, plain.Line(m.Text))
+		p.out.Printf("%s  %s  %s from @%s%s: %s\n", terminal.Clock(m.SentAt, p.loader.Now()), plain.Line(m.ID), plain.Line(m.Kind), plain.Line(m.From), proof, plain.Line(m.Text))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/net/netutil"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/mesh"
@@ -63,7 +64,7 @@ func (p *program) meshServe(c *cli.Context) error {
 	}
 	dir := c.String("dir")
 	if dir == "" {
-		home, err := p.home()
+		home, err := p.loader.Home()
 		if err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func (p *program) meshServe(c *cli.Context) error {
 	if err != nil {
 		return errors.Join(err, listener.Close(), server.Close())
 	}
-	if err := listen.Notify(p.env("NOTIFY_SOCKET"), listen.Ready); err != nil {
+	if err := listen.Notify(p.loader.Env("NOTIFY_SOCKET"), listen.Ready); err != nil {
 		p.out.Warn("%v", err)
 	}
 	return errors.Join(p.serveUntil(c.Context, server.HTTPServer(), listener), server.Close())
@@ -103,7 +104,7 @@ func (p *program) meshServe(c *cli.Context) error {
 
 // meshOptions reads who may call.
 func (p *program) meshOptions(c *cli.Context) (mesh.Options, error) {
-	options := mesh.Options{Open: c.Bool("open"), Secrets: &p.secrets}
+	options := mesh.Options{Open: c.Bool("open"), Secrets: p.loader.Secrets}
 	file := c.String("tokens")
 	if file == "" && !options.Open {
 		return options, terminal.Usagef("--tokens FILE has a line HANDLE TOKEN for each agent; --open lets in everybody on this machine",
@@ -112,7 +113,7 @@ func (p *program) meshOptions(c *cli.Context) (mesh.Options, error) {
 	if file == "" {
 		return options, nil
 	}
-	data, err := readPrivate(file)
+	data, err := config.ReadPrivate(file)
 	if err != nil {
 		return options, terminal.WithHint(fmt.Errorf("read tokens: %w", err), "make it with a line HANDLE TOKEN for each agent, mode 0600; a token: head -c 18 /dev/urandom | base64")
 	}
@@ -120,7 +121,7 @@ func (p *program) meshOptions(c *cli.Context) (mesh.Options, error) {
 		return options, fmt.Errorf("read tokens %s: %w", file, err)
 	}
 	for handle, token := range options.Tokens {
-		p.secrets.Learn("mesh token of "+handle, token)
+		p.loader.Secrets.Learn("mesh token of "+handle, token)
 	}
 	if err := options.Check(); err != nil {
 		return options, fmt.Errorf("read tokens %s: %w", file, err)
@@ -131,8 +132,8 @@ func (p *program) meshOptions(c *cli.Context) (mesh.Options, error) {
 // readTokens reads lines HANDLE TOKEN; empty ones and those that begin with #
 // say nothing. Its errors quote no token.
 func readTokens(text string) (map[string]string, error) {
-	if len(text) > longestSecret {
-		return nil, fmt.Errorf("it holds over %d bytes", longestSecret)
+	if len(text) > config.LongestSecret {
+		return nil, fmt.Errorf("it holds over %d bytes", config.LongestSecret)
 	}
 	tokens := map[string]string{}
 	n := 0
@@ -163,7 +164,7 @@ func readTokens(text string) (map[string]string, error) {
 // listenHere listens on a loopback address, for mostConnections at once.
 func listenHere(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
-	if err != nil || !loopback(host) {
+	if err != nil || !config.Loopback(host) {
 		return nil, terminal.Usagef("write it like 127.0.0.1:8801", "--addr %q is no address of this machine alone", addr)
 	}
 	listener, err := net.Listen("tcp", addr)
@@ -179,7 +180,7 @@ func listenHere(addr string) (net.Listener, error) {
 // serveUntil serves until ctx ends, and then lets the calls under way finish.
 func (p *program) serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
 	ended := make(chan error, 1)
-	go p.secrets.Guarded(func() { ended <- server.Serve(listener) })()
+	go p.loader.Secrets.Guarded(func() { ended <- server.Serve(listener) })()
 	select {
 	case err := <-ended:
 		return err

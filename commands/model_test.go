@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/mesh"
 	"agentstateloop/turn/react/scripted"
 )
@@ -49,7 +50,7 @@ func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
 	url, stop, err := w.model.Start()
 	ts.Check(err)
 	ts.Defer(stop)
-	if args[0] == providerOpenAI {
+	if args[0] == config.OpenAI {
 		url += "/v1"
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("api-key"), []byte(scripted.Key+"\n"), 0o600))

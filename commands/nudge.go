@@ -108,7 +108,7 @@ type nudged struct {
 
 func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) error {
 	if !state.ValidHandle(handle) {
-		return terminal.Usagef(handleHint, "%q is no handle", handle)
+		return terminal.Usagef(handleHint, "%q is not a valid handle", handle)
 	}
 	if c.Bool("no-poll") {
 		return terminal.Usagef("", "--no-poll is for your own agent: another one decides for itself when to poll")
@@ -126,7 +126,7 @@ func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) erro
 	}
 	result := nudged{Agent: handle}
 	if point != "" {
-		now := p.now().UTC()
+		now := p.loader.Now().UTC()
 		result.Receipt = &cycle.Receipt{Queued: &now}
 	}
 	if c.Bool("json") {

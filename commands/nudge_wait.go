@@ -77,7 +77,7 @@ func (p *program) printReceipt(r cycle.Receipt) {
 		when *time.Time
 	}{{"queued", r.Queued}, {"polled", r.Polled}, {"turned", r.Turned}, {"delivered", r.Delivered}} {
 		if at.when != nil {
-			parts = append(parts, at.what+" "+terminal.Clock(*at.when, p.now()))
+			parts = append(parts, at.what+" "+terminal.Clock(*at.when, p.loader.Now()))
 		}
 	}
 	p.out.Printf("receipt: %s\n", strings.Join(parts, ", "))

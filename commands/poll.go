@@ -106,7 +106,7 @@ func reportText(r cycle.Report, p *program) string {
 		}
 	}
 	if !r.NextDue.IsZero() {
-		parts = append(parts, "next poll "+terminal.Clock(r.NextDue, p.now()))
+		parts = append(parts, "next poll "+terminal.Clock(r.NextDue, p.loader.Now()))
 	}
 	return strings.Join(parts, ", ")
 }

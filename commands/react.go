@@ -15,16 +15,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
 )
-
-// reactCommand is the hidden subcommand with which package turn starts our own
-// loop as the agent of an attempt (docs/decisions/0010).
-const reactCommand = "__react"
 
 // stallAfter is how long an API may say nothing. A model on the user's own
 // machine may read a long prompt for minutes.
@@ -37,7 +34,7 @@ var errTooMuch = errors.New("it is no regular file, or too long")
 
 func (p *program) reactCommand() *cli.Command {
 	return &cli.Command{
-		Name: reactCommand, Hidden: true, Action: p.react,
+		Name: config.APICommand, Hidden: true, Action: p.react,
 		Flags: []cli.Flag{
 			&cli.TimestampFlag{Name: "now", Layout: time.RFC3339, Usage: "the time of the demo's clock"},
 			&cli.BoolFlag{Name: "summary", Usage: "answer standard input by a summary"},
@@ -53,20 +50,16 @@ func (p *program) react(c *cli.Context) error {
 	}
 	begun := time.Now()
 	if at := c.Timestamp("now"); at != nil {
-		p.now = func() time.Time { return *at }
+		p.loader.Now = func() time.Time { return *at }
 	}
 	a, in, err := p.inside(c)
 	if err != nil {
 		return err
 	}
 	if a.Turn == nil || a.Turn.Runner != turn.API {
-		return terminal.Usagef("", `%s is for agentstateloop's own use, with runner = "api"`, reactCommand)
+		return terminal.Usagef("", `%s is for agentstateloop's own use, with runner = "api"`, config.APICommand)
 	}
-	home, err := p.home()
-	if err != nil {
-		return err
-	}
-	cfg, err := readConfig(a.Config, home)
+	cfg, err := p.loader.Read(a.Config)
 	if err != nil {
 		return err
 	}
@@ -84,7 +77,7 @@ func (p *program) react(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("read message: %w", err)
 	}
-	if err := loop.Run(c.Context, strings.TrimSpace(string(message)), p.env("AGENTSTATELOOP_RESUMED") == ""); err != nil {
+	if err := loop.Run(c.Context, strings.TrimSpace(string(message)), p.loader.Env("AGENTSTATELOOP_RESUMED") == ""); err != nil {
 		return toldError{}
 	}
 	return nil
@@ -100,18 +93,18 @@ type wake struct {
 	p      *program
 	agent  *cycle.Agent
 	in     cycle.Inside
-	config *config
+	config *config.Config
 	begun  time.Time
 	slept  bool // the agent has said how long it wishes to rest
 }
 
 // dir is the folder of the attempt.
-func (w *wake) dir() string { return filepath.Dir(w.p.env("AGENTSTATELOOP_CONTEXT")) }
+func (w *wake) dir() string { return filepath.Dir(w.p.loader.Env("AGENTSTATELOOP_CONTEXT")) }
 
 // loop makes the loop of what the configuration says, and of what the message
 // allows.
 func (w *wake) loop(ctx context.Context) (*react.Loop, error) {
-	made, err := w.p.wireAPI(w.config)
+	made, err := w.p.loader.API(w.config)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +112,7 @@ func (w *wake) loop(ctx context.Context) (*react.Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools, err := w.tools(made.programs)
+	tools, err := w.tools(made.Programs)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +128,7 @@ func (w *wake) loop(ctx context.Context) (*react.Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := w.config.file.API
+	s := w.config.File.API
 	return &react.Loop{
 		Settings: react.Settings{
 			Model:     model,
@@ -161,21 +154,21 @@ func (w *wake) loop(ctx context.Context) (*react.Loop, error) {
 
 // model is the API, with its key. A key that cannot be read is told like one
 // that was refused (DESIGN 12).
-func (w *wake) model(ctx context.Context, made api) (react.Model, error) {
+func (w *wake) model(ctx context.Context, made config.API) (react.Model, error) {
 	key := ""
-	if made.key != nil {
+	if made.Key != nil {
 		var err error
-		if key, err = made.key(ctx); err != nil {
+		if key, err = made.Key(ctx); err != nil {
 			w.emit(turn.Event{Kind: turn.Error, Text: turn.APIRefused + err.Error()})
 			return nil, err
 		}
 	}
-	return made.model(key, stallAfter), nil
+	return made.Model(key, stallAfter), nil
 }
 
 // emit tells one event on stdout.
 func (w *wake) emit(e turn.Event) {
-	e.Text, e.Cut = w.p.secrets.Redact(e.Text), w.p.secrets.Redact(e.Cut)
+	e.Text, e.Cut = w.p.loader.Secrets.Redact(e.Text), w.p.loader.Secrets.Redact(e.Cut)
 	line, err := json.Marshal(e)
 	if err != nil {
 		return // no Event is like that
@@ -202,7 +195,7 @@ func (w *wake) look(context.Context) (react.Outlook, error) {
 	if n := waiting(s); n > 0 {
 		o.Notes = append(o.Notes, fmt.Sprintf("Messages that wait in your inbox until this turn ends: %d.", n))
 	}
-	if w.slept && s.SleepUntil.After(w.p.now()) {
+	if w.slept && s.SleepUntil.After(w.p.loader.Now()) {
 		o.Notes = append(o.Notes, "You have asked to rest: end this turn as soon as its work is done.")
 	}
 	return o, nil
@@ -233,11 +226,11 @@ func (w *wake) tools(programs []react.Program) ([]react.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	section, names := "peer", w.config.file.API.Tools.Peer
+	section, names := "peer", w.config.File.API.Tools.Peer
 	if msg.Operator {
-		section, names = "operator", w.config.file.API.Tools.Operator
+		section, names = "operator", w.config.File.API.Tools.Operator
 	}
-	if !w.config.has("api.tools." + section) {
+	if !w.config.Has("api.tools." + section) {
 		names = react.DefaultTools(msg.Operator, all)
 		// Without a mesh there is nobody to ask.
 		names = slices.DeleteFunc(names, func(name string) bool {
@@ -246,7 +239,7 @@ func (w *wake) tools(programs []react.Program) ([]react.Tool, error) {
 	}
 	allowed, err := react.Allow(all, names)
 	if err != nil {
-		return nil, w.config.wrong("api.tools."+section, "%v", err)
+		return nil, w.config.Wrong("api.tools."+section, "%v", err)
 	}
 	for i := range allowed {
 		allowed[i].Run = w.redacted(allowed[i].Run)
@@ -259,21 +252,21 @@ func (w *wake) redacted(run func(context.Context, json.RawMessage) (string, erro
 	return func(ctx context.Context, args json.RawMessage) (string, error) {
 		text, err := run(ctx, args)
 		if err != nil {
-			err = errors.New(w.p.secrets.Redact(err.Error()))
+			err = errors.New(w.p.loader.Secrets.Redact(err.Error()))
 		}
-		return w.p.secrets.Redact(text), err
+		return w.p.loader.Secrets.Redact(text), err
 	}
 }
 
 // allTools are all that there are here.
 func (w *wake) allTools(programs []react.Program) ([]react.Tool, error) {
-	rooms := react.Folders{Workdir: w.agent.Turn.Workdir, Output: w.p.env("AGENTSTATELOOP_OUTPUT"), Context: w.p.env("AGENTSTATELOOP_CONTEXT")}
+	rooms := react.Folders{Workdir: w.agent.Turn.Workdir, Output: w.p.loader.Env("AGENTSTATELOOP_OUTPUT"), Context: w.p.loader.Env("AGENTSTATELOOP_CONTEXT")}
 	env := w.environ()
 	files, err := rooms.Files()
 	if err != nil {
 		return nil, err
 	}
-	shell, err := react.Shell{Folders: rooms, Self: w.agent.Turn.Self, Env: env, Path: w.p.env("PATH"), Timeout: toolPatience}.Tool()
+	shell, err := react.Shell{Folders: rooms, Self: w.agent.Turn.Self, Env: env, Path: w.p.loader.Env("PATH"), Timeout: config.ToolTimeout}.Tool()
 	if err != nil {
 		return nil, err
 	}
@@ -295,8 +288,8 @@ func (w *wake) allTools(programs []react.Program) ([]react.Tool, error) {
 
 // environ is what the programs of tools get: ours, without the key.
 func (w *wake) environ() []string {
-	key := w.config.file.API.KeyEnv
-	return slices.DeleteFunc(slices.Clone(w.p.environ), func(kv string) bool {
+	key := w.config.File.API.KeyEnv
+	return slices.DeleteFunc(slices.Clone(w.p.loader.Environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return key != "" && name == key
 	})
@@ -343,7 +336,7 @@ func (w *wake) effects() react.Effects {
 func peerHandle(text string) (string, error) {
 	handle := strings.TrimPrefix(text, "@")
 	if !state.ValidHandle(handle) {
-		return "", fmt.Errorf("%q is no handle of an agent", text)
+		return "", fmt.Errorf("%q is not a valid handle", text)
 	}
 	return handle, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/turn/react/scripted"
 )
@@ -75,9 +76,9 @@ func killAt(t *testing.T, program string, line int) {
 		t.Fatal(err)
 	}
 	defer stop()
-	provider := providerAnthropic
+	provider := config.Anthropic
 	if line%2 == 0 {
-		provider, url = providerOpenAI, url+"/v1"
+		provider, url = config.OpenAI, url+"/v1"
 	}
 	layAgent(t, dir, servers, "[turn]\nrunner = \"api\"\nworkdir = \"work\"\n[schedule]\nmode = \"none\"\n"+fmt.Sprintf(notchTool, provider, url))
 	for file, text := range map[string]string{

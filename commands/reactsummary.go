@@ -29,7 +29,7 @@ func (w *wake) summarise(ctx context.Context) error {
 
 // summary makes the loop that asks, and the question.
 func (w *wake) summary(ctx context.Context) (*react.Loop, string, error) {
-	made, err := w.p.wireAPI(w.config)
+	made, err := w.p.loader.API(w.config)
 	if err != nil {
 		return nil, "", err
 	}
@@ -41,7 +41,7 @@ func (w *wake) summary(ctx context.Context) (*react.Loop, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("read what is to be summarised: %w", err)
 	}
-	s := w.config.file.API
+	s := w.config.File.API
 	names := react.Names{Usual: s.Model, Summary: s.SummaryModel}
 	w.emit(turn.Event{Kind: turn.SessionStart, Model: cmp.Or(names.Summary, names.Usual)})
 	return &react.Loop{

@@ -10,9 +10,9 @@ import (
 	"os/user"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
@@ -31,28 +31,28 @@ const attemptCommand = "__attempt"
 // the cycle ran but a source failed, 75 busy. It never exits itself.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := program{
-		stdin:      stdin,
-		out:        terminal.Output{Stdout: stdout, Stderr: stderr},
-		environ:    environ,
-		home:       userHome,
-		executable: os.Executable,
-		now:        time.Now,
-		proc:       "/proc",
+		stdin: stdin,
+		out:   terminal.Output{Stdout: stdout, Stderr: stderr},
+		loader: &config.Loader{
+			Environ:    environ,
+			Home:       userHome,
+			Executable: os.Executable,
+			Version:    version(),
+			Now:        time.Now,
+			Secrets:    new(secret.Known),
+		},
+		proc: "/proc",
 	}
-	log.SetOutput(p.secrets.Writer(stderr)) // net/http prints there what a server said, or of a handler's panic
+	log.SetOutput(p.loader.Secrets.Writer(stderr)) // net/http prints there what a server said, or of a handler's panic
 	return p.run(ctx, args)
 }
 
 // program is what a run of the program stands on.
 type program struct {
-	stdin      io.Reader
-	out        terminal.Output
-	environ    []string
-	home       func() (string, error) // of the user, from the user database
-	executable func() (string, error) // absolute path of this program
-	now        func() time.Time
-	proc       string       // where the kernel shows its processes; doctor looks there
-	secrets    secret.Known // that this process has read
+	stdin  io.Reader
+	out    terminal.Output
+	loader *config.Loader // holds the environment, the clock and the secrets
+	proc   string         // where the kernel shows its processes; doctor looks there
 }
 
 // Attempt does what a hidden subcommand asks for, and returns the exit code; ok
@@ -80,7 +80,7 @@ func Attempt(args []string, stderr io.Writer) (code int, ok bool) {
 // be it told of a crash.
 func (p *program) run(ctx context.Context, args []string) (code int) {
 	out := &written{Writer: p.out.Stdout}
-	p.out.Stdout, p.out.Stderr = p.secrets.Writer(out), p.secrets.Writer(p.out.Stderr)
+	p.out.Stdout, p.out.Stderr = p.loader.Secrets.Writer(out), p.loader.Secrets.Writer(p.out.Stderr)
 	defer func() {
 		// What the runtime prints of a crash are the value and pointers: the value
 		// may be a server's words.
@@ -120,17 +120,6 @@ func (p *program) runApp(ctx context.Context, args []string) error {
 		return err
 	}
 	return app.RunContext(ctx, append([]string{name}, arranged...))
-}
-
-// env looks a variable up; "" where it is not set.
-func (p *program) env(key string) string {
-	value := ""
-	for _, kv := range p.environ {
-		if k, v, ok := strings.Cut(kv, "="); ok && k == key {
-			value = v
-		}
-	}
-	return value
 }
 
 func tail(args []string) []string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/internal/plain"
@@ -75,8 +76,8 @@ func (p *program) status(c *cli.Context) error {
 
 // printStatus prints the status of an agent for a person.
 func (p *program) printStatus(a *cycle.Agent, s cycle.Status) error {
-	text := statusText(s, a.Schedule.Mode, p.now())
-	if unproved(a) {
+	text := statusText(s, a.Schedule.Mode, p.loader.Now())
+	if config.Unproved(a) {
 		text += fmt.Sprintf("  %-10s %s\n", "TRUST", `require = "from" checks nothing: whoever writes your address into From can run your agent`)
 	}
 	_, err := io.WriteString(p.out.Stdout, text)

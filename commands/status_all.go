@@ -106,7 +106,7 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 
 // printHousehold prints an agent a line.
 func (p *program) printHousehold(h household) error {
-	now := p.now()
+	now := p.loader.Now()
 	w := p.out.Table()
 	for _, s := range h.Agents {
 		since := ""

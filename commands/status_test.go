@@ -16,7 +16,7 @@ import (
 // TestStatusFields: the fields of DESIGN 11 are there, for an agent of which
 // nothing is known yet: null, never absent.
 func TestStatusFields(t *testing.T) {
-	a, err := testProgram().load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
+	a, err := testLoader().Load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestStatusText(t *testing.T) {
   timer      IDLE at 12:08:30 (in 8m30s) unless the operator writes
   inbox      2 waiting, 1 deferred, 4 quarantined
   outbox     1 waiting
-  turn       running, turn.1 epoch 3, running_tool Bash�[2J, waits for 1 tool
+  turn       running, turn.1 epoch 3, running_tool Bash [2J, waits for 1 tool
 `},
 		{"a turn at work", cycle.ModeFixed, cycle.Status{
 			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute),
@@ -163,7 +163,7 @@ func TestStatusText(t *testing.T) {
 // TestStatusWatch: a status is shown once, and again when it is another one,
 // until the context ends.
 func TestStatusWatch(t *testing.T) {
-	a, err := testProgram().load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
+	a, err := testLoader().Load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

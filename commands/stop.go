@@ -101,7 +101,7 @@ func (p *program) reset(c *cli.Context) error {
 // resetter is the handle of who resets: the agent that calls us from inside its
 // turn, else the one whose command line this is.
 func (p *program) resetter(a *cycle.Agent) string {
-	if caller := p.env("AGENTSTATELOOP_HANDLE"); state.ValidHandle(caller) {
+	if caller := p.loader.Env("AGENTSTATELOOP_HANDLE"); state.ValidHandle(caller) {
 		return caller
 	}
 	return a.Handle

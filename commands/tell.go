@@ -110,7 +110,7 @@ func (p *program) noAnswer(a *cycle.Agent) (string, error) {
 	if s.Halted() {
 		return "the agent is HALTED: it is answered after resume", nil
 	}
-	if now := p.now(); s.CooldownUntil.Sub(now) > shortRest {
+	if now := p.loader.Now(); s.CooldownUntil.Sub(now) > shortRest {
 		return fmt.Sprintf("too many turns failed in a row: it is answered after %s (%s)", terminal.Clock(s.CooldownUntil, now), terminal.Distance(s.CooldownUntil, now)), nil
 	}
 	if why := a.Broke(s); why != "" {

@@ -1,4 +1,4 @@
-package commands
+package config
 
 import (
 	"errors"
@@ -12,10 +12,10 @@ import (
 	"agentstateloop/state"
 )
 
-// FuzzConfig: any text is an agent with whom everything is set that DESIGN 12
-// says, or an error that says where and what, on one line.
+// FuzzConfig: any text makes an agent that is fully set, or an error on one line
+// that says where and what.
 func FuzzConfig(f *testing.F) {
-	example, err := os.ReadFile(filepath.Join("..", "agent.toml.example"))
+	example, err := os.ReadFile(filepath.Join("..", "..", "agent.toml.example"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -33,16 +33,16 @@ func FuzzConfig(f *testing.F) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := testProgram().load(path)
+		a, err := testLoader().Load(path)
 		if err != nil {
-			var wrong *configError
+			var wrong *Error
 			if !errors.As(err, &wrong) {
-				t.Fatalf("%v says not where", err)
+				t.Fatalf("%v names no place", err)
 			}
-			if wrong.line < 0 || wrong.line > strings.Count(text, "\n")+1 || wrong.path != path || wrong.text == "" {
+			if wrong.Line < 0 || wrong.Line > strings.Count(text, "\n")+1 || wrong.Path != path || wrong.Text == "" {
 				t.Errorf("%+v", wrong)
 			}
-			if said := terminal.Text(err.Error() + wrong.hint); strings.Contains(said, "\n") {
+			if said := terminal.Text(err.Error() + wrong.Hint()); strings.Contains(said, "\n") {
 				t.Errorf("%q is not one line", said)
 			}
 			return

@@ -1,10 +1,14 @@
-package commands
+package config
 
-import "agentstateloop/turn/react"
+import (
+	"time"
 
-// configFile is agent.toml (DESIGN 12), key by key. What a key means, its
-// default and its limits stand where it is wired, in wire.go and its like.
-type configFile struct {
+	"agentstateloop/turn/react"
+)
+
+// File is agent.toml, key by key. What a key means and its limits stand where it
+// is wired, in the file named after its section.
+type File struct {
 	Agent    agentSection           `toml:"agent"`
 	Timing   timingSection          `toml:"timing"`
 	Mail     mailSection            `toml:"mail"`
@@ -20,23 +24,20 @@ type configFile struct {
 	Prices map[string]priceSection `toml:"prices"` // by model
 }
 
-// span is a length of time in the words of parseSpan: "90s", "30m", "90d".
-type span string
-
 type agentSection struct {
 	Handle   string   `toml:"handle"`
 	Operator []string `toml:"operator"`
 	StateDir string   `toml:"state_dir"`
-	Keep     span     `toml:"keep"`
+	Keep     Duration `toml:"keep"`
 }
 
 type timingSection struct {
-	IdleInterval    span `toml:"idle_interval"`
-	EngagedInterval span `toml:"engaged_interval"`
-	PrepTimeout     span `toml:"prep_timeout"`
-	ActiveTimeout   span `toml:"active_timeout"`
-	Cooldown        span `toml:"cooldown"`
-	NetworkTimeout  span `toml:"network_timeout"`
+	IdleInterval    Duration `toml:"idle_interval"`
+	EngagedInterval Duration `toml:"engaged_interval"`
+	PrepTimeout     Duration `toml:"prep_timeout"`
+	ActiveTimeout   Duration `toml:"active_timeout"`
+	Cooldown        Duration `toml:"cooldown"`
+	NetworkTimeout  Duration `toml:"network_timeout"`
 }
 
 type mailSection struct {
@@ -59,7 +60,7 @@ type serverSection struct {
 	CAFile          string       `toml:"ca_file"`
 }
 
-// oauthSection says how access tokens are got (package mail, OAuth).
+// oauthSection says how access tokens are obtained; see mail.OAuth.
 type oauthSection struct {
 	Provider            string   `toml:"provider"`
 	ClientID            string   `toml:"client_id"`
@@ -93,7 +94,7 @@ type meshSection struct {
 	Paths        pathsSection `toml:"paths"`
 }
 
-// pathsSection is for a mesh that has its calls elsewhere (DESIGN 8).
+// pathsSection is for a mesh that has its calls at other paths.
 type pathsSection struct {
 	Message  string `toml:"message"`
 	Mailbox  string `toml:"mailbox"`
@@ -106,15 +107,15 @@ type pathsSection struct {
 }
 
 type turnSection struct {
-	Runner      string   `toml:"runner"`
-	Command     []string `toml:"command"`
-	Workdir     string   `toml:"workdir"`
-	Timeout     span     `toml:"timeout"`
-	Silence     span     `toml:"silence"`
-	Linger      span     `toml:"linger"`
-	MaxAttempts int      `toml:"max_attempts"`
-	Prompts     string   `toml:"prompts"`
-	Recall      int      `toml:"recall"`
+	Runner      string           `toml:"runner"`
+	Command     []string         `toml:"command"`
+	Workdir     string           `toml:"workdir"`
+	Timeout     Duration         `toml:"timeout"`
+	Silence     OptionalDuration `toml:"silence"`
+	Linger      Duration         `toml:"linger"`
+	MaxAttempts int              `toml:"max_attempts"`
+	Prompts     string           `toml:"prompts"`
+	Recall      int              `toml:"recall"`
 
 	ContextWindow int               `toml:"context_window"`
 	Summary       []string          `toml:"summary"`
@@ -122,8 +123,8 @@ type turnSection struct {
 	Permissions   rightsSection     `toml:"permissions"`
 }
 
-// rightsSection holds arguments added to the agent's command, by what caused
-// the turn.
+// rightsSection holds arguments that are added to the agent's command, by the
+// cause of the turn.
 type rightsSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
@@ -147,25 +148,25 @@ type apiSection struct {
 	Tools         toolsSection `toml:"tools"`
 }
 
-// toolsSection names the tools that a turn may call, by what caused it.
+// toolsSection names the tools that a turn may call, by the cause of the turn.
 type toolsSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
 	Task     []string `toml:"task"`
 }
 
-// toolSection is a tool of the user's.
+// toolSection is one of the user's own tools.
 type toolSection struct {
-	Command     []string `toml:"command"`
-	Description string   `toml:"description"`
-	Schema      string   `toml:"schema"`
-	Timeout     span     `toml:"timeout"`
+	Command     []string         `toml:"command"`
+	Description string           `toml:"description"`
+	Schema      string           `toml:"schema"`
+	Timeout     OptionalDuration `toml:"timeout"`
 }
 
 type scheduleSection struct {
-	Mode    string `toml:"mode"`
-	Crontab string `toml:"crontab"`
-	Linger  span   `toml:"linger"`
+	Mode    string           `toml:"mode"`
+	Crontab string           `toml:"crontab"`
+	Linger  OptionalDuration `toml:"linger"`
 }
 
 type repliesSection struct {
@@ -176,7 +177,7 @@ type repliesSection struct {
 	Notices     bool   `toml:"notices"`
 }
 
-// budgetSection is in dollars; what is left out limits nothing.
+// budgetSection is in dollars. A key that is left out sets no limit.
 type budgetSection struct {
 	CreditUSD   float64 `toml:"credit_usd"`
 	DayUSD      float64 `toml:"day_usd"`
@@ -194,25 +195,25 @@ type priceSection struct {
 	CacheWrite float64 `toml:"cache_write"`
 }
 
-// defaults is the configuration of an empty file.
-func defaults() configFile {
-	return configFile{
-		Agent: agentSection{Keep: "90d"},
+// defaults returns the configuration of an empty file.
+func defaults() File {
+	return File{
+		Agent: agentSection{Keep: Duration(90 * 24 * time.Hour)},
 		Timing: timingSection{
-			IdleInterval:    "30m",
-			EngagedInterval: "1m",
-			PrepTimeout:     "5m",
-			ActiveTimeout:   "10m",
-			Cooldown:        "5m",
-			NetworkTimeout:  "30s",
+			IdleInterval:    Duration(30 * time.Minute),
+			EngagedInterval: Duration(time.Minute),
+			PrepTimeout:     Duration(5 * time.Minute),
+			ActiveTimeout:   Duration(10 * time.Minute),
+			Cooldown:        Duration(5 * time.Minute),
+			NetworkTimeout:  Duration(30 * time.Second),
 		},
 		Mail: mailSection{
 			Mailbox: "INBOX",
 			IMAP:    serverSection{TLS: "implicit", Auth: "plain"},
-			// Those of [mail.smtp] that are missing are taken from [mail.imap].
+			// Config.SMTP takes what [mail.smtp] leaves out from [mail.imap].
 		},
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
-		Turn:  turnSection{Runner: "exec", Timeout: "10m", Linger: "30s", MaxAttempts: 3, Recall: 32},
+		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), MaxAttempts: 3, Recall: 32},
 		API:   apiSection{ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools},
 		Schedule: scheduleSection{
 			Mode:    "crontab",

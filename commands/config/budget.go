@@ -1,4 +1,4 @@
-package commands
+package config
 
 import (
 	"math"
@@ -10,22 +10,22 @@ import (
 	"agentstateloop/turn"
 )
 
-// What is taken for a slip of the pen.
+// Larger values are taken for slips.
 const (
 	mostBudget     = 1_000_000 // dollars
 	mostPrice      = 10_000    // dollars for a million tokens
 	mostMultiplier = 100
 )
 
-// wireBudget reads [budget]: what turns may cost.
-func wireBudget(c *config) (state.Budget, error) {
-	b := state.Budget{HasCredit: c.has("budget.credit_usd")}
-	s := c.file.Budget
+// wireBudget wires [budget]: what turns may cost.
+func wireBudget(c *Config) (state.Budget, error) {
+	b := state.Budget{HasCredit: c.Has("budget.credit_usd")}
+	s := c.File.Budget
 	for _, amount := range []struct {
 		key   string
 		usd   float64
 		into  *state.Micros
-		limit bool // nothing at all would run under 0
+		limit bool // 0 would let nothing run
 	}{
 		{"budget.credit_usd", s.CreditUSD, &b.Credit, false},
 		{"budget.day_usd", s.DayUSD, &b.Day, true},
@@ -35,32 +35,32 @@ func wireBudget(c *config) (state.Budget, error) {
 	} {
 		micros, ok := state.Dollars(amount.usd)
 		if !ok || amount.usd > mostBudget {
-			return b, c.wrong(amount.key, "%v is no amount in dollars: 0 to a million is wanted", amount.usd)
+			return b, c.Wrong(amount.key, "%v is not an amount in dollars, from 0 to a million", amount.usd)
 		}
-		if amount.limit && micros == 0 && c.has(amount.key) {
-			return b, c.wrong(amount.key, "0 would let nothing run: leave it out for no limit, or set HALT")
+		if amount.limit && micros == 0 && c.Has(amount.key) {
+			return b, c.Wrong(amount.key, "0 would let nothing run: leave it out for no limit, or use `agentstateloop halt`")
 		}
 		*amount.into = micros
 	}
 	if b.Critical > b.Low {
 		key := "budget.critical_usd"
-		if !c.has(key) {
+		if !c.Has(key) {
 			key = "budget.low_usd"
 		}
-		return b, c.wrong(key, "critical_usd (%v) must not be above low_usd (%v): the tiers follow each other downwards", b.Critical, b.Low)
+		return b, c.Wrong(key, "critical_usd (%v) must not be above low_usd (%v)", b.Critical, b.Low)
 	}
 	return b, nil
 }
 
-// wirePrices returns the built-in prices with those of [prices] in their place,
-// all multiplied.
-func wirePrices(c *config) (turn.Prices, error) {
-	by := c.file.Budget.Multiplier
+// wirePrices returns the built-in prices, replaced by those of [prices], all
+// multiplied by budget.multiplier.
+func wirePrices(c *Config) (turn.Prices, error) {
+	by := c.File.Budget.Multiplier
 	if !(by > 0 && by <= mostMultiplier) {
-		return turn.Prices{}, c.wrong("budget.multiplier", "%v is no factor for prices: more than 0 and at most %d is wanted", by, mostMultiplier)
+		return turn.Prices{}, c.Wrong("budget.multiplier", "%v is not a factor for prices, above 0 and at most %d", by, mostMultiplier)
 	}
 	own := map[string]turn.Price{}
-	for model, s := range c.file.Prices {
+	for model, s := range c.File.Prices {
 		price, err := c.price(model, s)
 		if err != nil {
 			return turn.Prices{}, err
@@ -70,9 +70,9 @@ func wirePrices(c *config) (turn.Prices, error) {
 	return turn.NewPrices(own, by), nil
 }
 
-// price reads the price of one model. A cache costs what input does, unless it
-// has a price of its own.
-func (c *config) price(model string, s priceSection) (turn.Price, error) {
+// price reads the price of one model. The cache costs what input costs, unless it
+// has its own price.
+func (c *Config) price(model string, s priceSection) (turn.Price, error) {
 	p := turn.Price{Input: s.Input, Output: s.Output, CacheRead: s.CacheRead, CacheWrite: s.CacheWrite}
 	key := func(leaf ...string) toml.Key { return slices.Concat(toml.Key{"prices", model}, leaf) }
 	for _, part := range []struct {
@@ -87,11 +87,11 @@ func (c *config) price(model string, s priceSection) (turn.Price, error) {
 	} {
 		switch set := c.meta.IsDefined(key(part.leaf)...); {
 		case !set && part.needed:
-			return p, c.at(key(), "", "%s is missing: dollars for a million tokens, such as 2.50", part.leaf)
+			return p, c.At(key(), "", "%s is missing: dollars for a million tokens, such as 2.50", part.leaf)
 		case !set:
 			*part.into = p.Input
 		case math.IsNaN(*part.into) || *part.into < 0 || *part.into > mostPrice:
-			return p, c.at(key(part.leaf), "", "%v is no price in dollars for a million tokens: 0 to %d is wanted", *part.into, mostPrice)
+			return p, c.At(key(part.leaf), "", "%v is not a price in dollars for a million tokens, from 0 to %d", *part.into, mostPrice)
 		}
 	}
 	return p, nil

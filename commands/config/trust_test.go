@@ -1,4 +1,4 @@
-package commands
+package config
 
 import (
 	"reflect"
@@ -17,7 +17,7 @@ func TestTrust(t *testing.T) {
 		`verify = "dkim"` + "\nresolver = \"[::1]:53\"": {Require: mail.RequireDMARC, Verify: mail.VerifyDKIM, Resolver: "[::1]:53"},
 		`require = "from"`: {Require: mail.RequireFrom},
 	} {
-		a, err := testProgram().load(writeConfig(t, smallConfig+strings.Replace(smallMail, `require = "from"`, lines, 1)))
+		a, err := testLoader().Load(writeConfig(t, smallConfig+strings.Replace(smallMail, `require = "from"`, lines, 1)))
 		if err != nil {
 			t.Errorf("%s: %v", lines, err)
 			continue
@@ -27,8 +27,8 @@ func TestTrust(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", lines, got, want)
 		}
-		if unproved(a) != (want.Require == mail.RequireFrom) {
-			t.Errorf("%s: unproved is %v", lines, unproved(a))
+		if Unproved(a) != (want.Require == mail.RequireFrom) {
+			t.Errorf("%s: unproved is %v", lines, Unproved(a))
 		}
 	}
 }

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"agentstateloop/internal/plain"
+)
+
+// Error says what is wrong in the configuration, and where.
+type Error struct {
+	Path   string
+	Line   int    // 0: not at one line
+	Key    string // "turn.timeout"; "": the file as a whole
+	Text   string
+	Advice string
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Path)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d", e.Line)
+	}
+	if e.Key != "" {
+		b.WriteString(": " + e.Key)
+	}
+	b.WriteString(": " + e.Text)
+	return b.String()
+}
+
+// Hint returns what to do about it, or "".
+func (e *Error) Hint() string { return e.Advice }
+
+// At returns an error about the value of key, with a hint that may be empty.
+func (c *Config) At(key toml.Key, hint, format string, args ...any) error {
+	return &Error{Path: c.Path, Line: c.lineOf(key), Key: key.String(), Text: fmt.Sprintf(format, args...), Advice: hint}
+}
+
+// Wrong is At for a key written with dots, without a hint.
+func (c *Config) Wrong(key, format string, args ...any) error {
+	return c.At(strings.Split(key, "."), "", format, args...)
+}
+
+// lineOf returns the line of the first statement that sets key, or 0. The
+// parser itself decides where a statement ends, so that no syntax can mislead
+// this.
+func (c *Config) lineOf(key toml.Key) int {
+	prefix, statement := "", 1
+	for i, line := range strings.SplitAfter(c.text, "\n") {
+		prefix += line
+		var any map[string]any
+		meta, err := toml.Decode(prefix, &any)
+		if err != nil {
+			continue // in the middle of a statement
+		}
+		if meta.IsDefined(key...) {
+			return statement
+		}
+		statement = i + 2
+	}
+	return 0
+}
+
+// The library's errors for a value of a wrong type. They name the line and the
+// key in their text alone.
+var (
+	wrongValue = regexp.MustCompile(`^toml: (?:line (\d+) )?\(last key (".*")\): (.*)$`)
+	wrongType  = regexp.MustCompile(`^incompatible types: TOML value has type (\S+); destination has type (.+)$`)
+	noTable    = regexp.MustCompile(`^type mismatch for .*: expected table but found (\S+)$`)
+)
+
+// decodeError makes an Error of what the library found wrong.
+func (c *Config) decodeError(err error) error {
+	if e, ok := errors.AsType[toml.ParseError](err); ok {
+		return &Error{Path: c.Path, Line: e.Position.Line, Key: plain.Line(e.LastKey), Text: plain.Line(e.Message)}
+	}
+	found := wrongValue.FindStringSubmatch(err.Error())
+	if found == nil {
+		return &Error{Path: c.Path, Text: plain.Line(err.Error())}
+	}
+	e := &Error{Path: c.Path, Text: plain.Line(found[3])}
+	e.Line, _ = strconv.Atoi(found[1])
+	if key, err := strconv.Unquote(found[2]); err == nil {
+		e.Key = plain.Line(key)
+	}
+	if types := wrongType.FindStringSubmatch(found[3]); types != nil {
+		e.Text = fmt.Sprintf("must be %s, and is %s", typeName(types[2]), typeName(types[1]))
+	} else if types := noTable.FindStringSubmatch(found[3]); types != nil {
+		e.Text = fmt.Sprintf("must be a table, and is %s", typeName(types[1]))
+	}
+	return e
+}
+
+// typeName returns what a user calls a type that the library names as Go does.
+func typeName(goType string) string {
+	switch {
+	case strings.HasPrefix(goType, "map"):
+		return "a table"
+	case strings.HasPrefix(goType, "[]map"):
+		return "an array of tables"
+	case strings.HasPrefix(goType, "[]"), goType == "slice":
+		return "an array"
+	case strings.HasPrefix(goType, "int"):
+		return "a whole number"
+	case strings.HasPrefix(goType, "float"):
+		return "a number"
+	case strings.HasPrefix(goType, "bool"):
+		return "true or false"
+	case strings.HasPrefix(goType, "time"):
+		return "a time"
+	}
+	return "a string"
+}

@@ -1,0 +1,49 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"agentstateloop/commands/terminal"
+)
+
+// fileName is the name of a configuration where none is given.
+const fileName = "agent.toml"
+
+// Find returns the absolute path of the configuration: that of the flag, else of
+// $AGENTSTATELOOP_CONFIG, else ./agent.toml, else the one in the user's
+// configuration folder. Find does not check that the first two exist; of the
+// others it takes the first that does.
+func (l *Loader) Find(flag string) (string, error) {
+	for _, path := range []string{flag, l.Env("AGENTSTATELOOP_CONFIG")} {
+		if path != "" {
+			return filepath.Abs(path)
+		}
+	}
+	places := []string{fileName}
+	if path, err := l.UserFile(); err == nil {
+		places = append(places, path)
+	}
+	for _, path := range places {
+		if _, err := os.Stat(path); err == nil {
+			return filepath.Abs(path)
+		}
+	}
+	return "", terminal.Usagef("`agentstateloop init` makes one; or name yours with --config FILE",
+		"no configuration found: neither %s exists", strings.Join(places, " nor "))
+}
+
+// UserFile returns the path of agent.toml in the user's configuration folder:
+// $XDG_CONFIG_HOME, or ~/.config where that is not an absolute path.
+func (l *Loader) UserFile() (string, error) {
+	dir := l.Env("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := l.Home()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, terminal.Program, fileName), nil
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/BurntSushi/toml"
+
+	"agentstateloop/commands/terminal"
+)
+
+// checkKeys finds a key that File does not have. The library lets it pass, and
+// takes a key in other case for ours.
+func (c *Config) checkKeys() error {
+	for _, key := range c.meta.Keys() {
+		for last := range key {
+			siblings, ours := keysOf(key[:last])
+			if !ours || slices.Contains(siblings, key[last]) {
+				continue
+			}
+			what := "key"
+			if last == 0 {
+				what = "section"
+			}
+			hint := terminal.DidYouMean(key[last], siblings, "agent.toml.example has every key")
+			return c.At(key[:last+1], hint, "unknown %s", what)
+		}
+	}
+	return nil
+}
+
+// keysOf returns the keys that a table of the file may have. ours is false if
+// the user chooses them, as in [turn.env], or if the key is not a table's.
+func keysOf(table toml.Key) (keys []string, ours bool) {
+	t := reflect.TypeFor[File]()
+	for _, name := range table {
+		switch t.Kind() {
+		case reflect.Map:
+			t = t.Elem()
+		case reflect.Struct:
+			field, ok := fieldOf(t, name)
+			if !ok {
+				return nil, false // the table itself is unknown
+			}
+			t = field.Type
+		}
+	}
+	if t.Kind() != reflect.Struct {
+		return nil, false
+	}
+	for f := range t.Fields() {
+		keys = append(keys, f.Tag.Get("toml"))
+	}
+	return keys, true
+}
+
+func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
+	for f := range t.Fields() {
+		if f.Tag.Get("toml") == key {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}

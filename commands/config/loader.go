@@ -1,0 +1,44 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/internal/secret"
+)
+
+// Loader reads configurations and wires agents for one process.
+type Loader struct {
+	Environ    []string               // of the process, as in os.Environ
+	Home       func() (string, error) // of the user, from the user database
+	Executable func() (string, error) // absolute path of this program
+	Version    string                 // of this program
+	Now        func() time.Time
+	Secrets    *secret.Known // learns each secret that is read
+}
+
+// Load reads the configuration in path and wires its agent. What is wrong in
+// the file is an *Error.
+func (l *Loader) Load(path string) (*cycle.Agent, error) {
+	c, err := l.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	a, errs := l.Wire(c)
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	return a, nil
+}
+
+// Env returns the value of an environment variable, or "".
+func (l *Loader) Env(key string) string {
+	value := ""
+	for _, kv := range l.Environ {
+		if k, v, ok := strings.Cut(kv, "="); ok && k == key {
+			value = v
+		}
+	}
+	return value
+}

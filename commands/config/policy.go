@@ -1,0 +1,65 @@
+package config
+
+import (
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// messagesAnHour is how many messages of the operator an hour may cause turns
+// before further ones wait (docs/design.md, "Inbox and turns").
+const messagesAnHour = 60
+
+// wirePolicy sums up the other parts for the machine. Parts that are nil are not
+// configured.
+func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Config, replies cycle.Replies, budget state.Budget) state.Policy {
+	policy := state.Policy{
+		Location:        time.Local,
+		HasMail:         mail != nil,
+		HasMesh:         mesh != nil,
+		Keymaster:       c.File.Mesh.Keymaster,
+		Peers:           c.File.Mesh.Peers,
+		Ack:             replies.Ack != nil,
+		QuietPrep:       replies.QuietPrep != nil,
+		QuietActive:     replies.QuietActive != nil,
+		Notices:         c.File.Replies.Notices,
+		Working:         c.File.Replies.Working,
+		Turns:           turns != nil,
+		MaxAttempts:     c.File.Turn.MaxAttempts,
+		Rate:            messagesAnHour,
+		IdleInterval:    time.Duration(c.File.Timing.IdleInterval),
+		EngagedInterval: time.Duration(c.File.Timing.EngagedInterval),
+		PrepTimeout:     time.Duration(c.File.Timing.PrepTimeout),
+		ActiveTimeout:   time.Duration(c.File.Timing.ActiveTimeout),
+		Cooldown:        time.Duration(c.File.Timing.Cooldown),
+		TurnTimeout:     time.Duration(c.File.Turn.Timeout),
+		Budget:          budget,
+	}
+	if turns != nil {
+		policy.Login = turns.Login()
+	}
+	if mail != nil {
+		policy.Operator = mail.Filter.Operators[0]
+		policy.Challenge = mail.Filter.Challenges()
+	}
+	return policy
+}
+
+// checkIntervals refuses an interval that a crontab line cannot express.
+func (c *Config) checkIntervals() error {
+	for _, interval := range []struct {
+		key   string
+		value Duration
+	}{
+		{"timing.idle_interval", c.File.Timing.IdleInterval},
+		{"timing.engaged_interval", c.File.Timing.EngagedInterval},
+	} {
+		if _, err := cron.Expr(time.Duration(interval.value)); err != nil {
+			return c.Wrong(interval.key, "%v", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package config
+
+import (
+	"path/filepath"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+)
+
+// wireSchedule wires [schedule]. self is the program that the line runs.
+func (c *Config) wireSchedule(self string) (cycle.Schedule, error) {
+	s := c.File.Schedule
+	if err := c.oneOf("schedule.mode", s.Mode, cycle.ModeCrontab, cycle.ModeFixed, cycle.ModeNone); err != nil {
+		return cycle.Schedule{}, err
+	}
+	if s.Crontab == "" {
+		return cycle.Schedule{}, c.Wrong("schedule.crontab", `is empty: "crontab" is the usual program`)
+	}
+	return cycle.Schedule{
+		Mode: s.Mode,
+		Table: cron.Table{
+			Command: c.resolveProgram(s.Crontab),
+			Lock:    filepath.Join(c.stateFolder(), "crontab.lock"),
+			Backup:  filepath.Join(c.stateDir(), "crontab-backups"),
+		},
+		Binary: self,
+		Linger: time.Duration(s.Linger),
+	}, nil
+}

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/turn"
+)
+
+// APICommand is the hidden subcommand with which package turn starts our own
+// loop as the agent of an attempt.
+const APICommand = "__react"
+
+// wireTurn wires [turn]; nil with runner = "none".
+func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
+	t := c.File.Turn
+	if t.MaxAttempts < 1 {
+		return nil, c.Wrong("turn.max_attempts", "must be 1 or more")
+	}
+	if t.Runner == "none" {
+		return nil, nil
+	}
+	if err := l.checkRunner(c); err != nil {
+		return nil, err
+	}
+	for key, value := range t.Env {
+		if key == "" || strings.ContainsAny(key, "=\x00") {
+			return nil, c.Wrong("turn.env", "%q is not a valid name of a variable", key)
+		}
+		if namesSecret.MatchString(key) {
+			l.Secrets.Learn(c.Path+" env "+key, value)
+		}
+	}
+	workdir := filepath.Dir(c.Path)
+	if t.Workdir != "" {
+		workdir = c.Resolve(t.Workdir)
+	}
+	command, env := c.turnCommand(t.Command), t.Env
+	if t.Runner == turn.API {
+		command, env = []string{self, "--config", c.Path, APICommand}, l.apiEnv(c)
+	}
+	return &turn.Config{
+		Runner:  t.Runner,
+		Command: command,
+		Workdir: workdir,
+		Timeout: time.Duration(t.Timeout),
+		Silence: time.Duration(t.Silence),
+		Linger:  time.Duration(t.Linger),
+		Env:     env,
+		Self:    self,
+		Version: l.Version,
+		Secrets: l.Secrets,
+	}, nil
+}
+
+// checkRunner checks that the runner has what it needs.
+func (l *Loader) checkRunner(c *Config) error {
+	t := c.File.Turn
+	switch t.Runner {
+	case turn.Claude, turn.Codex, turn.Gemini:
+		return nil
+	case turn.Exec:
+		if len(t.Command) == 0 {
+			return c.At([]string{"turn", "command"}, `or set runner = "none" in [turn], and read messages with inbox`,
+				`is missing: name the program that answers, such as ["./reply.sh"]`)
+		}
+		return nil
+	case turn.API:
+		if len(t.Command) > 0 {
+			return c.Wrong("turn.command", `has no use with runner = "api": this program runs the loop, and [api] names the model`)
+		}
+		_, err := l.API(c)
+		return err
+	}
+	return c.Wrong("turn.runner", `%q is not one of: %s`, t.Runner, strings.Join(Runners(), ", "))
+}
+
+// Runners returns the values of turn.runner.
+func Runners() []string {
+	return []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini, turn.API, "none"}
+}
+
+// turnCommand returns a command of [turn] with "~" resolved. The runner looks a
+// relative path up in the agent's folder.
+func (c *Config) turnCommand(command []string) []string {
+	command = slices.Clone(command)
+	if len(command) > 0 && strings.HasPrefix(command[0], "~/") {
+		command[0] = c.Resolve(command[0])
+	}
+	return command
+}
+
+// apiEnv is [turn] env for the loop, with the variable of the key, which no
+// other agent gets.
+func (l *Loader) apiEnv(c *Config) map[string]string {
+	env := maps.Clone(c.File.Turn.Env)
+	if key := c.File.API.KeyEnv; key != "" {
+		if env == nil {
+			env = map[string]string{}
+		}
+		if value := l.Env(key); value != "" || env[key] == "" {
+			env[key] = value
+		}
+	}
+	return env
+}

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// problems are what is wrong in a configuration, in the order in which it was
+// found.
+type problems []error
+
+func (p *problems) add(err error) {
+	if err != nil {
+		*p = append(*p, err)
+	}
+}
+
+// Wire makes the agent of a configuration. It returns everything that is wrong
+// in it, and an agent that lacks those parts; without a usable handle it returns
+// no agent.
+func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
+	self, err := l.Executable()
+	if err != nil {
+		return nil, []error{fmt.Errorf("find this program: %w", err)}
+	}
+	if err := c.checkHandle(); err != nil {
+		return nil, []error{err}
+	}
+	var wrong problems
+	mail, err := l.wireMail(c)
+	wrong.add(err)
+	mesh, err := l.wireMesh(c)
+	wrong.add(err)
+	schedule, err := c.wireSchedule(self)
+	wrong.add(err)
+	turns, err := l.wireTurn(c, self)
+	wrong.add(err)
+	replies, err := wireReplies(c)
+	wrong.add(err)
+	prompt, err := wirePrompt(c, turns)
+	wrong.add(err)
+	budget, err := wireBudget(c)
+	wrong.add(err)
+	prices, err := wirePrices(c)
+	wrong.add(err)
+	policy := wirePolicy(c, mail, mesh, turns, replies, budget)
+	wrong.add(c.checkIntervals())
+	return &cycle.Agent{
+		Handle:        c.File.Agent.Handle,
+		Config:        c.Path,
+		Store:         &store.Store{Dir: c.stateDir(), Agent: c.File.Agent.Handle},
+		Policy:        policy,
+		Mail:          mail,
+		Mesh:          mesh,
+		Schedule:      schedule,
+		Turn:          turns,
+		Replies:       replies,
+		Prices:        prices,
+		Prompts:       prompt.folder,
+		Recall:        prompt.recall,
+		Window:        prompt.window,
+		Summary:       prompt.summary,
+		Rights:        cycle.Rights(c.File.Turn.Permissions),
+		PeersRemember: prompt.peersRemember,
+		Secrets:       l.Secrets,
+		Keep:          time.Duration(c.File.Agent.Keep),
+		Self:          []string{self, "--config", c.Path},
+		Now:           l.Now,
+	}, wrong
+}
+
+func (c *Config) checkHandle() error {
+	handle := c.File.Agent.Handle
+	if handle == "" {
+		return c.Wrong("agent.handle", "is missing: give your agent a name, such as \"goulard3120\"")
+	}
+	if !state.ValidHandle(handle) {
+		return c.Wrong("agent.handle", "%q is not a valid handle: use a-z, 0-9 and -, at most 32, without the @", handle)
+	}
+	return nil
+}
+
+// stateFolder is where the state directories of all agents of the user are.
+func (c *Config) stateFolder() string {
+	return filepath.Join(c.home, ".local", "state", terminal.Program)
+}
+
+func (c *Config) stateDir() string {
+	if c.File.Agent.StateDir != "" {
+		return c.Resolve(c.File.Agent.StateDir)
+	}
+	return filepath.Join(c.stateFolder(), c.File.Agent.Handle)
+}
+
+// oneOf checks a value that must be one of a few.
+func (c *Config) oneOf(key, value string, choices ...string) error {
+	if slices.Contains(choices, value) {
+		return nil
+	}
+	return c.Wrong(key, "%q is not one of: %s", value, strings.Join(choices, ", "))
+}

@@ -1,0 +1,56 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log"
+	"strings"
+	"testing"
+)
+
+// TestWhatLibrariesLog: net/http prints what a server said out of turn, and a
+// handler's panic; not with a secret.
+func TestWhatLibrariesLog(t *testing.T) {
+	defer log.SetOutput(log.Writer())
+	path := writeConfig(t, strings.Replace(smallConfig, "[turn]", "state_dir = \"state\"\n[turn]", 1)+"[mesh]\nurl = \"http://127.0.0.1:1\"\ntoken_env = \"TOKEN\"\n")
+	var out, errs bytes.Buffer
+	args := []string{name, "--config", path, "status"}
+	if code := Run(t.Context(), args, nil, &out, &errs, []string{"TOKEN=mesh-canary-4711"}); code != exitDone {
+		t.Fatalf("exit code %d\n%s", code, &errs)
+	}
+	log.Print("the server said mesh-canary-4711")
+	if told := errs.String(); !strings.HasSuffix(told, " the server said ***\n") {
+		t.Errorf("told: %s", told)
+	}
+}
+
+// TestToolsSayNoSecret: neither in a result nor in an error, since both go to
+// the model's provider.
+func TestToolsSayNoSecret(t *testing.T) {
+	w := &wake{p: testProgram()}
+	w.p.loader.Secrets.Learn("api", "sk-canary-4711")
+	run := w.redacted(func(context.Context, json.RawMessage) (string, error) {
+		return "the key is sk-canary-4711", errors.New("no file sk-canary-4711")
+	})
+	if text, err := run(t.Context(), nil); text != "the key is ***" || err == nil || err.Error() != "no file ***" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestCrash: a crash that repeats a secret is told without it, with its stack,
+// and is an error like any other.
+func TestCrash(t *testing.T) {
+	var out, errs bytes.Buffer
+	p := testProgram()
+	p.out.Stdout, p.out.Stderr = &out, &errs
+	p.loader.Secrets.Learn("imap", "imap-canary-4711")
+	p.loader.Home = func() (string, error) { panic(errors.New("the server said imap-canary-4711")) }
+	code := p.run(t.Context(), []string{name, "--config", writeConfig(t, smallConfig), "status"})
+	told := errs.String()
+	if code != exitError || !strings.HasPrefix(told, "agentstateloop: error: internal: the server said ***\n") ||
+		!strings.Contains(told, "TestCrash") || strings.Contains(out.String()+told, "canary") {
+		t.Errorf("exit code %d\n%s%s", code, &out, told)
+	}
+}
