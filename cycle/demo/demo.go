@@ -1,7 +1,7 @@
-// Package demo plays a day in the life of an agent, on servers of its own:
-// IMAP, SMTP and a mesh on loopback, a state directory and a crontab in a
-// temporary folder, and a clock that it moves itself. The program under it is
-// the real one; only time is short.
+// Package demo plays a day in the life of an agent. It runs its own IMAP, SMTP
+// and mesh servers on loopback, keeps the state directory and the crontab in a
+// temporary folder, and moves the clock itself. Everything else is the real
+// program.
 package demo
 
 import (
@@ -27,7 +27,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// The cast.
+// The names in the story.
 const (
 	handle   = "goulard3120"
 	peer     = "dorlange3120"
@@ -35,14 +35,14 @@ const (
 	address  = "artificer3120@example.org"
 )
 
-// ErrDeviates: the agent did something else than the story says.
+// ErrDeviates reports that the agent did something else than the story expects.
 var ErrDeviates = errors.New("the agent deviated from its story")
 
-// Run plays the day and prints it to out as a timeline. self is the path of
-// this program, which the turns start again. runner is turn.Exec, for an agent
-// that is a shell script, or turn.API, for our own loop with a model that answers
-// from a script. The error wraps ErrDeviates when
-// anything goes otherwise than DESIGN 5 has it.
+// Run plays the day and prints it to out as a timeline. self is the path of this
+// program, which the turns start again. runner is turn.Exec, for an agent that is
+// a shell script, or turn.API, for our own loop with a model that answers from a
+// script. The error wraps ErrDeviates if the agent does not behave as
+// docs/design.md, "The machine" describes.
 func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	dir, err := os.MkdirTemp("", "agentstateloop-demo-")
 	if err != nil {
@@ -57,7 +57,7 @@ func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	return s.play(ctx)
 }
 
-// stage is everything the agent lives among.
+// stage holds the agent, its servers and what was printed so far.
 type stage struct {
 	out   io.Writer
 	now   time.Time
@@ -65,18 +65,18 @@ type stage struct {
 	mail  *mailtest.Servers
 	mesh  *http.Server
 	peer  *mesh.Client
-	table string // file that holds the crontab
-	model func() // ends the model; nil: the agent needs none
+	table string // the file that holds the crontab
+	model func() // stops the model; nil: the agent needs none
 
-	// loop is the command of a turn that begins now; nil: it is always the same.
+	// loop returns the command of a turn that begins now; nil: it never changes.
 	loop func() []string
 
-	seen    int    // mails of the sink that were told already
-	line    string // crontab line told last
+	seen    int    // number of sent mails that were printed
+	line    string // the crontab line printed last
 	phase   state.Phase
-	mailed  []string // mails told since expect last looked
-	printed string   // clock printed last
-	empty   int      // polls that found nothing since the last line
+	mailed  []string // mails printed since the last call of expect
+	printed string   // the clock printed last
+	empty   int      // polls since the last line that found nothing
 }
 
 func newStage(dir, self, runner string, out io.Writer) (*stage, error) {
@@ -112,7 +112,7 @@ func newStage(dir, self, runner string, out io.Writer) (*stage, error) {
 	return s, nil
 }
 
-// agentScript is the demo's agent: it reads the prompt and answers in a line.
+// agentScript is the agent of the demo. It reads the prompt and answers in a line.
 const agentScript = `#!/bin/sh
 text=$(sed -n '/^<message>$/,/^<\/message>$/p' | sed '1d;$d' | head -n 1)
 echo "You wrote \"$text\". Consider it done."

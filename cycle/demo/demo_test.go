@@ -8,7 +8,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// TestMain lets the test binary stand in for the program that a turn starts.
+// TestMain makes the test binary act as the program that a turn starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__attempt" {
 		turn.Main(os.Args[2:])
@@ -17,8 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The story of the demo is the life that DESIGN 5 describes; Run fails at the
-// first thing that goes otherwise.
+// The demo plays to its end. Run fails at the first deviation.
 func TestTheStoryIsTrue(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

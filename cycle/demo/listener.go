@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state"
 )
 
-// meshNudge lets another agent ring through the mesh, while a listener listens:
-// nobody polls by hand or by cron here.
+// meshNudge lets another agent nudge via the mesh while a listener is running.
+// Neither cron nor a command polls here.
 func (s *stage) meshNudge(ctx context.Context) error {
 	if err := s.until(ctx, "10:20"); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (s *stage) meshNudge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.event(in, "nudge from %s through the mesh: %q", peer, "the deployment hangs")
+	s.event(in, "nudge from %s via the mesh: %q", peer, "the deployment hangs")
 	err = s.peer.Nudge(ctx, handle, "", "the deployment hangs")
 	if err == nil {
 		err = s.untilPrep(ctx)
@@ -39,13 +39,13 @@ func (s *stage) meshNudge(ctx context.Context) error {
 	return s.expect(state.PREP, "*/1 * * * *", "goulard3120 standing by. what do you need?")
 }
 
-// listen starts a listener, and gives what ends it.
+// listen starts a listener. stop ends it.
 func (s *stage) listen(ctx context.Context) (stop func() error, err error) {
 	web, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	s.event(between, "agentstateloop listen: mail in IDLE, the mesh's long poll, nudges/, a webhook")
+	s.event(between, "agentstateloop listen: IMAP IDLE, the long poll of the mesh, nudges/, a webhook")
 	ctx, cancel := context.WithCancel(ctx)
 	l := &listen.Listener{Agents: []*cycle.Agent{s.agent}, Web: web, Logf: func(string, ...any) {}}
 	ended := make(chan error, 1)
@@ -53,10 +53,10 @@ func (s *stage) listen(ctx context.Context) (stop func() error, err error) {
 	return func() error { cancel(); return <-ended }, nil
 }
 
-// patience is how long the demo waits for what takes milliseconds.
+// patience is how long the demo waits for something that takes milliseconds.
 const patience = 20 * time.Second
 
-// untilPrep waits until the agent is in PREP, and has done what belongs to that.
+// untilPrep waits until the agent is in PREP and has sent its mails and acks.
 func (s *stage) untilPrep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -72,7 +72,7 @@ func (s *stage) untilPrep(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: it is %s, and nothing came of the nudge", ErrDeviates, now.Phase)
+			return fmt.Errorf("%w: the phase is %s, and the nudge had no effect", ErrDeviates, now.Phase)
 		case <-tick.C:
 		}
 	}

@@ -13,21 +13,21 @@ import (
 	"agentstateloop/state"
 )
 
-// play is the day. Every scene says what must have happened by its end.
+// play plays the day. Each scene checks what must have happened by its end.
 func (s *stage) play(ctx context.Context) error {
-	s.print("A day in the life of @%s. Only its clock is moved by hand: the servers\nfor mail and mesh, the crontab and the agent are real, and its own.", handle)
+	s.print("A day in the life of @%s. Only the clock is simulated. The mail and mesh\nservers, the crontab and the agent are real and private to this demo.", handle)
 	scenes := []struct {
 		title string
 		play  func(context.Context) error
 	}{
 		{"The agent is installed", s.install},
-		{"The operator writes; the agent looks every 30 minutes", s.firstMail},
+		{"The operator writes; the agent polls every 30 minutes", s.firstMail},
 		{"The operator answers: a conversation", s.secondMail},
-		{"Another agent asks something over the mesh", s.peerMessage},
-		{"The operator says no more", s.silence},
-		{"A backup script nudges; no minute is waited for", s.nudge},
-		{"Nobody wanted anything", s.prepTimeout},
-		{"Another agent rings; a listener wakes it at once", s.meshNudge},
+		{"Another agent asks something via the mesh", s.peerMessage},
+		{"The operator falls silent", s.silence},
+		{"A backup script nudges; the agent wakes at once", s.nudge},
+		{"Nobody writes", s.prepTimeout},
+		{"Another agent nudges; a listener wakes the agent at once", s.meshNudge},
 	}
 	for _, scene := range scenes {
 		s.print("\n%s", scene.title)
@@ -142,8 +142,8 @@ func (s *stage) receive(id, subject, text string) error {
 	return err
 }
 
-// until lets cron run up to and including a minute of the day: it reads the
-// crontab and starts a poll whenever the agent's own line says so.
+// until plays cron up to and including a minute of the day. It reads the crontab
+// and polls whenever the agent's line fires.
 func (s *stage) until(ctx context.Context, hhmm string) error {
 	end := s.clock(hhmm)
 	for next := s.now.Truncate(time.Minute).Add(time.Minute); !next.After(end); next = next.Add(time.Minute) {
@@ -163,7 +163,7 @@ func (s *stage) until(ctx context.Context, hhmm string) error {
 	return nil
 }
 
-// fires says whether the installed line fires at this minute.
+// fires reports whether the installed line fires at this minute.
 func (s *stage) fires(at time.Time) (bool, error) {
 	line, err := s.installed()
 	if err != nil {
@@ -183,12 +183,12 @@ func (s *stage) installed() (string, error) {
 	}
 	lines := cron.Find(table, handle)
 	if len(lines) != 1 {
-		return "", fmt.Errorf("%w: the crontab has %d lines of ours", ErrDeviates, len(lines))
+		return "", fmt.Errorf("%w: the crontab has %d lines of the agent", ErrDeviates, len(lines))
 	}
 	return lines[0], nil
 }
 
-// poll runs one cycle, as cron would, and tells what it did.
+// poll runs one cycle, as cron would, and prints what it did.
 func (s *stage) poll(ctx context.Context) error {
 	if s.loop != nil {
 		s.agent.Turn.Command = s.loop()
@@ -203,8 +203,8 @@ func (s *stage) poll(ctx context.Context) error {
 	return s.showPoll(report)
 }
 
-// expect holds the scene to the story: the phase, the crontab line, and the
-// mails sent since the last look.
+// expect returns an error unless the phase, the crontab line and the mails sent
+// since the last call are those of the story.
 func (s *stage) expect(phase state.Phase, schedule string, mails ...string) error {
 	now, err := s.agent.Store.Read()
 	if err != nil {
@@ -228,7 +228,7 @@ func (s *stage) expect(phase state.Phase, schedule string, mails ...string) erro
 	return nil
 }
 
-// clock is a time of the day of the demo.
+// clock returns a time of the day of the demo.
 func (s *stage) clock(hhmm string) time.Time {
 	t, err := time.Parse("15:04", hhmm)
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// print prints a line of its own.
+// print prints a line.
 func (s *stage) print(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
 
-// The directions of what the timeline tells.
+// The directions of an event on the timeline.
 const (
 	in      = "->"
 	out     = "<-"
 	between = "  "
 )
 
-// event prints one thing that happened: clock, phase, direction, what.
+// event prints one event with the clock, the phase and the direction.
 func (s *stage) event(direction, format string, args ...any) {
 	s.showEmpty()
 	clock := s.now.Format("15:04")
@@ -30,10 +30,10 @@ func (s *stage) event(direction, format string, args ...any) {
 	fmt.Fprintf(s.out, "  %s  %-6s  %s %s\n", clock, s.phase, direction, fmt.Sprintf(format, args...))
 }
 
-// cutLine is how much of the crontab line is shown.
+// cutLine is the number of bytes of the crontab line that are shown.
 const cutLine = 48
 
-// showEmpty prints how many polls found nothing.
+// showEmpty prints the number of polls that found nothing, if any.
 func (s *stage) showEmpty() {
 	if s.empty > 0 {
 		fmt.Fprintf(s.out, "    ...  %-6s     polls that found nothing: %d\n", s.phase, s.empty)
@@ -41,8 +41,8 @@ func (s *stage) showEmpty() {
 	}
 }
 
-// showPoll prints what a poll did: its phase, the mails, the crontab line when
-// it changed.
+// showPoll prints what a poll did: a change of phase, the mails, and a change of
+// the crontab line.
 func (s *stage) showPoll(r cycle.Report) error {
 	line, err := s.installed()
 	if err != nil {
@@ -52,10 +52,10 @@ func (s *stage) showPoll(r cycle.Report) error {
 		s.empty++
 		return nil
 	}
-	s.showEmpty() // of the phase before
+	s.showEmpty() // they belong to the earlier phase
 	s.phase = r.After
 	if r.Before != r.After {
-		s.event(between, "a poll takes it from %s to %s", r.Before, r.After)
+		s.event(between, "a poll takes the agent from %s to %s", r.Before, r.After)
 	}
 	for _, text := range s.sent() {
 		s.mailed = append(s.mailed, text)
@@ -68,7 +68,7 @@ func (s *stage) showPoll(r cycle.Report) error {
 	return nil
 }
 
-// sent gives the texts of the mails that have left since the last look.
+// sent returns the texts of the mails sent since the last call.
 func (s *stage) sent() []string {
 	all := s.mail.Sent()
 	var texts []string
@@ -79,7 +79,7 @@ func (s *stage) sent() []string {
 	return texts
 }
 
-// takeMailed gives the mails told since it was last asked.
+// takeMailed returns the mails printed since its last call.
 func (s *stage) takeMailed() []string {
 	mailed := s.mailed
 	s.mailed = nil
