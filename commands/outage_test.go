@@ -45,7 +45,7 @@ func TestAPeerMailsTheOperator(t *testing.T) {
 	relayed := 0
 	for _, m := range boxes["beta"].Sent() {
 		text := string(m.Raw)
-		if !strings.Contains(text, "Subject: @beta: word of alpha\r\n") {
+		if !strings.Contains(text, "Subject: @beta: message from alpha\r\n") {
 			continue
 		}
 		relayed++

@@ -86,7 +86,7 @@ func TestAPasswordThatDiesAtNight(t *testing.T) {
 	}
 	poll()
 	h.wantCredentials("imap 1")
-	h.wantPeerGot("message credential imap of @goulard3120 is refused since")
+	h.wantPeerGot("message credential imap of @goulard3120 has been refused since")
 	poll()
 	h.wantPeerGot()
 	poll()
@@ -338,7 +338,7 @@ func TestARelayIsPassedOn(t *testing.T) {
 	h.wantPhase(state.IDLE)
 	h.wantSent("relayed")
 	m := h.sent()[0]
-	if m.to != operator || m.head.Subject != "@goulard3120: word of boreas3120" || strings.Contains(m.raw, "\nBcc:") ||
+	if m.to != operator || m.head.Subject != "@goulard3120: message from boreas3120" || strings.Contains(m.raw, "\nBcc:") ||
 		!strings.HasSuffix(m.raw, "> Credential blocker: imap\r\n> Bcc: all@example.com\r\n>\r\n> GO[2J\r\n") {
 		t.Errorf("the operator got %s", m.raw)
 	}

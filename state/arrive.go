@@ -4,21 +4,20 @@ import (
 	"time"
 )
 
-// longestDeferral is the span of a message's NextRetryAt.
+// longestDeferral bounds how far ahead NextRetryAt of a message may be.
 const longestDeferral = time.Hour
 
-// Arrived: a message passed the gate and its payload is durable.
+// Arrived reports that a message passed the gate and its payload is durable.
 type Arrived struct {
 	Message Message
 	Digest  string // of Message-ID and header; "" = none
-	UID     uint32 // mail: to be marked \Seen
-	MeshID  string // mesh: to be acknowledged
-	Thread  Thread // mail: the conversation it belongs to
+	UID     uint32 // of a mail that is to be marked \Seen
+	MeshID  string // of an item that the mesh is to be acknowledged
+	Thread  Thread // the conversation that a mail belongs to
 }
 
-// apply queues a message and lets it work on the phase. A copy of what was
-// accepted before, under the same key or the same digest, changes nothing but
-// is still acknowledged to its server.
+// apply queues a message and wakes the phase. A copy of what was accepted before,
+// under the same key or with the same digest, is only acknowledged to its server.
 func (e Arrived) apply(m *machine) {
 	msg := e.Message
 	m.owe(e.UID, e.MeshID)
@@ -60,12 +59,12 @@ func (e Arrived) apply(m *machine) {
 	case PREP:
 		m.enter(ACTIVE, "operator message")
 	case ACTIVE:
-		// The timer restarts with LastOperator.
+		// LastOperator has restarted the timer.
 	}
 }
 
-// deferAboveRate holds an operator's message back when too many came within
-// the hour: deferred, never refused (DESIGN 6).
+// deferAboveRate defers an operator's mail when too many came within the hour. It
+// never rejects one (docs/design.md, "The inbox").
 func (m *machine) deferAboveRate(msg *Message) {
 	if !msg.Operator || msg.Source != Mail || m.policy.Rate <= 0 {
 		return
@@ -79,9 +78,9 @@ func (m *machine) deferAboveRate(msg *Message) {
 	msg.NextRetryAt = m.Accepted[over-1].Add(time.Hour)
 }
 
-// Noted: an item that needs neither turn nor gate: an echo of ourselves, a
-// report nobody waits for. It is acknowledged and told in the history. Answer,
-// where there is one, is sent back.
+// Noted reports an item that needs neither turn nor gate, such as an echo of our
+// own or a report that nobody waits for. It is acknowledged and recorded in the
+// history. Answer, if any, is sent back.
 type Noted struct {
 	Key, Kind, From, Reason string
 	Source                  Source
@@ -89,7 +88,7 @@ type Noted struct {
 	Answer                  *Effect
 }
 
-// apply acknowledges what needs nothing else.
+// apply acknowledges and records the item.
 func (e Noted) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(e.Key) {

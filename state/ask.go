@@ -8,24 +8,25 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// What a turn waits for, and how it goes on (DESIGN 6).
+// What a turn waits for, and how it continues (docs/design.md, "Suspension").
 
-// The words that stand in for a report that is missing.
+// What stands in for a missing report.
 const (
 	missedTimeout    = "timeout"
 	missedSuperseded = "timeout: superseded"
 )
 
-// Asked: from inside its turn, the agent asks another one. Question goes out;
-// its id is the tool call id that a report repeats.
+// Asked reports that the agent, from inside its turn, asks another agent. The id
+// of Question is the tool call id that the report repeats.
 type Asked struct {
 	TurnID   string
 	Epoch    uint64
 	Question Effect
-	Patience time.Duration // how long the turn may wait for the report
+	Patience time.Duration // how long the turn waits for the report at most
 }
 
-// apply notes the question before it leaves: reports count from here on.
+// apply queues the question and waits for its report from here on, before the
+// question leaves.
 func (e Asked) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "asked") {
 		return
@@ -46,7 +47,8 @@ func (e Asked) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// Suspended: an attempt that asked has ended well and submitted nothing.
+// Suspended reports that an attempt which asked has ended well and submitted
+// nothing.
 type Suspended struct {
 	TurnID  string
 	Epoch   uint64
@@ -54,8 +56,9 @@ type Suspended struct {
 	Session Session
 }
 
-// apply lays the turn down until its reports are in, which they may be
-// already. An operator message that waits is not kept waiting by it.
+// apply suspends the turn until its reports are in, which they may be already. If
+// an operator message waits, the open questions are answered as superseded, so
+// that the message does not wait for them.
 func (e Suspended) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "suspended") {
 		return
@@ -70,14 +73,14 @@ func (e Suspended) apply(m *machine) {
 	}
 }
 
-// Reported: a peer's report to something we asked. Its payload is durable.
+// Reported reports a peer's report on something we asked. Its payload is durable.
 type Reported struct {
 	Key, From, Payload, MeshID string
 	ToolCallID                 string
 }
 
-// apply strikes a question out. A report that is replayed, late or unknown
-// is acknowledged and changes nothing.
+// apply answers the question that the report belongs to. A report that is late,
+// unknown or a copy is acknowledged and changes nothing.
 func (e Reported) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(e.Key) {
@@ -95,21 +98,22 @@ func (e Reported) apply(m *machine) {
 	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key))
 }
 
-// recordAnswer tells that a question has its answer, and that the turn that asked has
-// it too.
+// recordAnswer records that a question has its answer, and that the turn which
+// asked has it too.
 func (m *machine) recordAnswer(key string, w Wait, response string) {
 	m.line(Line{Kind: LineEdge, What: "report", Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 	m.line(Line{Kind: LineEdge, What: "join", Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 }
 
-// resumeLate answers for those who did not, once the deadline has passed.
+// resumeLate gives up waiting for the missing reports once the deadline has
+// passed.
 func (m *machine) resumeLate() {
 	if m.Turn.Status == HeadSuspended && !m.now.Before(m.Turn.ResumeBy) {
 		m.answerOpen(missedTimeout)
 	}
 }
 
-// answerOpen answers every question that is still open with the given word.
+// answerOpen answers every open question with the given word.
 func (m *machine) answerOpen(word string) {
 	for i, w := range m.Turn.Waiting {
 		if w.Answered() {

@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Limits on challenges: whoever can send mail can cause them, and the operator
-// is not to be flooded (DESIGN 12, require = "challenge").
+// Limits on challenges. Anyone who can send mail can cause one, and the operator
+// must not be flooded (docs/design.md, "Configuration", require = "challenge").
 const (
 	tokenLife      = 24 * time.Hour
 	challengeEvery = 10 * time.Minute // at most one
-	mostOpen       = 5                // open, so that no more go unanswered in a day
+	mostOpen       = 5                // open at the same time, so at most five go unanswered in a day
 	mostUnasked    = 5                // mails that wait to be asked about
 )
 
-// OpenChallenge is a mail to the operator that waits for its answer: whether he
-// wrote another, which nothing proves and which lies in quarantine. Of the token
-// that an answer shows only the hash is kept.
+// OpenChallenge is a mail that asks the operator whether they wrote another mail,
+// which nothing proves and which is in quarantine. Only the hash of the token
+// that an answer must show is kept.
 type OpenChallenge struct {
 	ID    string    `json:"id"`   // of the effect that asks
 	Key   string    `json:"key"`  // of the mail it asks about
-	Hash  string    `json:"hash"` // as HashToken gives it
+	Hash  string    `json:"hash"` // of the token, by HashToken
 	Made  time.Time `json:"made"`
 	Until time.Time `json:"until"`
 }
 
-// HashToken is how a token is kept. It has 128 random bits, so that a plain hash
-// gives it away to nobody.
+// HashToken returns the form in which a token is kept. A token has 128 random
+// bits, so a plain hash does not give it away.
 func HashToken(token string) string { return hashHex("token " + token) }
 
-// ChallengeOf finds the challenge that token answers. It takes the same time for
-// every wrong token.
+// ChallengeOf returns the open challenge that token answers. It takes the same
+// time for every wrong token.
 func (s State) ChallengeOf(token string, now time.Time) (OpenChallenge, bool) {
 	return s.openHash(HashToken(token), now)
 }
@@ -45,8 +45,8 @@ func (s State) openHash(hash string, now time.Time) (found OpenChallenge, ok boo
 	return found, ok
 }
 
-// ToChallenge gives the key of the mail that the operator may be asked about at
-// now, if there is one.
+// ToChallenge returns the key of the mail that the operator may be asked about at
+// now. ok is false if there is none.
 func (s State) ToChallenge(p Policy, now time.Time) (key string, ok bool) {
 	switch {
 	case !p.Challenge || !p.HasMail || s.Halted() || len(s.Unasked) == 0:
@@ -57,28 +57,28 @@ func (s State) ToChallenge(p Policy, now time.Time) (key string, ok bool) {
 	return s.Unasked[0], true
 }
 
-// Asks says whether a challenge is open about the item under key, or waits to be
-// made.
+// Asks reports whether a challenge about the item under key is open or waits to
+// be made.
 func (s State) Asks(key string) bool {
 	return slices.Contains(s.Unasked, key) || slices.ContainsFunc(s.Challenges, func(c OpenChallenge) bool { return c.Key == key })
 }
 
-// What a challenge line tells.
+// What a challenge line records.
 const (
 	challengeMade     = "made"
 	challengeAnswered = "answered"
 	challengeExpired  = "expired"
 )
 
-// Challenged: a mail was rendered that asks the operator whether he wrote the
-// item under Key, with a token of this hash. Its id is not made of the token.
+// Challenged reports that a mail was rendered that asks the operator whether they
+// wrote the item under Key, with a token of this hash. The mail's id does not
+// depend on the token.
 type Challenged struct {
 	Key, Hash string
 	Mail      Effect
 }
 
-// apply puts the mail that asks into the outbox, unless it may not be asked
-// now.
+// apply puts the mail that asks into the outbox, unless it may not be asked now.
 func (e Challenged) apply(m *machine) {
 	if key, due := m.ToChallenge(m.policy, m.now); !due || key != e.Key {
 		return
@@ -97,9 +97,9 @@ func (e Challenged) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// Vouched: the mail under Key shows the token of this hash, in a place where
-// only who has read our challenge can put it. Then is what the mail is, or what
-// it releases, if the challenge is open; Else, if it is not.
+// Vouched reports that the mail under Key shows the token of this hash, in a place
+// where only a reader of our challenge can have put it. If the challenge is open,
+// the mail is Then: itself, or what it releases. Otherwise it is Else.
 type Vouched struct {
 	Key, Hash  string
 	UID        uint32 // to be marked \Seen if the challenge is open
@@ -107,8 +107,8 @@ type Vouched struct {
 	Then, Else Event
 }
 
-// apply takes a mail that shows a token: for what it is if the challenge is
-// open, which it then is no more; else for what it would be without.
+// apply applies Then and closes the challenge if it is open, and applies Else
+// otherwise.
 func (e Vouched) apply(m *machine) {
 	if m.seen(e.Key) {
 		m.owe(e.UID, "")
@@ -132,7 +132,7 @@ func (e Vouched) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// expireChallenges closes the challenges that nobody has answered in time.
+// expireChallenges closes the challenges that were not answered in time.
 func (m *machine) expireChallenges() {
 	for _, c := range slices.Clone(m.Challenges) {
 		if m.now.Before(c.Until) {
@@ -158,7 +158,8 @@ func (m *machine) redoChallenge(l Line) {
 	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == l.ID })
 }
 
-// forgetChallenge closes what is asked about an item that has left the quarantine.
+// forgetChallenge closes what is asked about an item that has left the
+// quarantine.
 func (m *machine) forgetChallenge(key string) {
 	m.unask(key)
 	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.Key == key })
@@ -168,7 +169,8 @@ func (m *machine) unask(key string) {
 	m.Unasked = slices.DeleteFunc(m.Unasked, func(k string) bool { return k == key })
 }
 
-// challengeIsOpen says whether the challenge that the effect with this id makes is open.
+// challengeIsOpen reports whether the effect with this id is the mail of an open
+// challenge.
 func (m *machine) challengeIsOpen(id string) bool {
 	return slices.ContainsFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == id })
 }

@@ -4,9 +4,10 @@ import (
 	"time"
 )
 
-// unskew mends what a clock that was set back has made impossible (DESIGN 5):
-// a past event in the future happened now, and a deadline further off than
-// its span is a span from now. So no clock can freeze the machine.
+// unskew repairs what a clock that was set back has made impossible
+// (docs/design.md, "Timers"). A past event that now lies in the future happened
+// now. A deadline that is further off than its span is one span from now. So no
+// clock can freeze the machine.
 func (m *machine) unskew() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastLook,
@@ -48,6 +49,7 @@ func (m *machine) unskew() {
 	m.unskewDeadlines()
 }
 
+// earlier returns the earlier of two times.
 func earlier(t, u time.Time) time.Time {
 	if u.Before(t) {
 		return u
@@ -55,6 +57,7 @@ func earlier(t, u time.Time) time.Time {
 	return t
 }
 
+// unskewDeadlines brings each deadline within its span of now.
 func (m *machine) unskewDeadlines() {
 	nearest := func(t *time.Time, span time.Duration) {
 		if limit := m.now.Add(span); t.After(limit) {
@@ -79,9 +82,9 @@ func (m *machine) unskewDeadlines() {
 	}
 }
 
-// age moves what is counted in time lived through rather than by the clock: a
-// clock that jumps ahead must not fire everything at once, so that a step
-// never counts for more than two idle intervals.
+// age adds the time since the last step to what is counted in time lived through.
+// When the clock jumps ahead, a step counts for at most two idle intervals or an
+// hour, so that not everything expires at once.
 func (m *machine) age() {
 	if m.LastStep.IsZero() {
 		return

@@ -2,12 +2,12 @@ package state
 
 import "time"
 
-// Summary stands for what was said and done up to an epoch, since the last
-// reset. Its text is a payload; every summary is in the history, too.
+// Summary stands for what was said and done up to an epoch, since the last reset.
+// Its text is a payload, and every summary is in the history, too.
 type Summary struct {
 	At      time.Time `json:"at,omitzero"`
 	File    string    `json:"file,omitempty"`
-	Through uint64    `json:"through,omitempty"` // the last epoch that it tells of
+	Through uint64    `json:"through,omitempty"` // the last epoch that it covers
 }
 
 // What became of a compaction, in its history line.
@@ -16,9 +16,9 @@ const (
 	compactionVain = "in vain"
 )
 
-// Compacted: a summary (Text, kept durably in File) stands for all exchanges of
-// attempts up to Through, and for the agent's session of that id, if there is
-// one. An empty File is a summary that came to nothing, for Reason.
+// Compacted reports that a summary (Text, kept durably in File) stands for all
+// exchanges of attempts up to Through, and for the agent's session of that id, if
+// it has one. File is empty if no summary could be made, for Reason.
 type Compacted struct {
 	Session    string
 	Through    uint64
@@ -26,9 +26,9 @@ type Compacted struct {
 	Reason     string
 }
 
-// apply lets a summary stand for what was said, so that the next context
-// begins with it. One that comes late changes nothing: the memory was reset, or
-// another session begun, while it was made.
+// apply makes the next context begin with the summary. A summary that comes too
+// late changes nothing: while it was made, the memory was reset or another session
+// began.
 func (e Compacted) apply(m *machine) {
 	if e.Session != m.Session.ID || e.Through <= m.Reset.Epoch || e.Through < m.Compacted.Through {
 		m.line(Line{Kind: LineCompaction, What: "stale", Reason: e.Reason})

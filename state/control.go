@@ -1,7 +1,7 @@
 package state
 
-// The controls: what the operator says by mail, alone in the new text, or by
-// hand (DESIGN 6).
+// The controls. The operator gives one by hand, or by a mail whose new text is
+// the control and nothing else (docs/design.md, "Stop and controls").
 const (
 	ControlStop   = "STOP"
 	ControlHalt   = "HALT"
@@ -9,15 +9,15 @@ const (
 	ControlStatus = "STATUS"
 )
 
-// Controlled: a mail of the operator that says STOP, HALT, GO or STATUS and
-// nothing else. It is skipped as a message, and answered.
+// Controlled reports a mail of the operator that says STOP, HALT, GO or STATUS and
+// nothing else.
 type Controlled struct {
 	Arrived
 	Control string
 }
 
-// apply carries out a control and answers it. It is no message: it gets
-// no turn, wakes nothing and takes PREP nowhere; but the operator was heard.
+// apply carries out the control and answers it. A control is not a message: it gets
+// no turn and wakes nothing. But the operator was heard.
 func (e Controlled) apply(m *machine) {
 	msg := e.Message
 	m.owe(e.UID, e.MeshID)
@@ -39,11 +39,11 @@ func (e Controlled) apply(m *machine) {
 	m.queue(Effect{Kind: Answer, Channel: ByMail, To: msg.From, Thread: e.Thread, Text: e.Control})
 }
 
-// Stopped: `stop`, or a mail that says STOP.
+// Stopped reports `stop`, or a mail that says STOP.
 type Stopped struct{ Reason string }
 
-// apply marks the turn; whoever owns it sees the mark, ends the agent and
-// delivers what there is.
+// apply marks the turn. Its owner sees the mark, ends the agent and delivers what
+// there is.
 func (e Stopped) apply(m *machine) {
 	if m.Turn.Status == HeadIdle || m.Turn.Stop != "" {
 		return

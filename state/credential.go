@@ -6,46 +6,47 @@ import (
 	"time"
 )
 
-// The names of the credentials that carry a source or a channel. That of the
-// agent's own login is "agent:" and its runner.
+// The names of the credentials of a source or a channel. The credential of the
+// agent's own login is "agent:" and the name of its runner.
 const (
 	CredentialIMAP = "imap" // reads mail
 	CredentialSMTP = "smtp" // sends mail
-	CredentialMesh = "mesh" // both ways
+	CredentialMesh = "mesh" // reads and sends messages of the mesh
 )
 
-// Credential is the outage of one named secret: "imap", "smtp", "mesh",
-// "agent:claude" (DESIGN 10). A row exists only while it fails.
+// Credential is the outage of one named credential: "imap", "smtp", "mesh",
+// "agent:claude" (docs/design.md, "Credentials"). A row exists only while it
+// fails.
 type Credential struct {
 	Failures int       `json:"failures"` // cycles in a row
 	Since    time.Time `json:"since"`
 	Reason   string    `json:"reason,omitempty"`
 
-	// Refused: in the cycle under way. Until the next one begins it is not tried
-	// again, and nothing more is counted.
+	// Refused is set in the cycle that was denied. Until the next cycle the
+	// credential is not tried again, and further failures are not counted.
 	Refused bool `json:"refused,omitempty"`
 
-	Keymaster Telling `json:"keymaster,omitzero"` // at the first failure
-	Operator  Telling `json:"operator,omitzero"`  // at the third: the credential blocker
+	Keymaster Telling `json:"keymaster,omitzero"` // written to at the first failure
+	Operator  Telling `json:"operator,omitzero"`  // written to at the third: the credential blocker
 }
 
-// Telling is how far the word about an outage has come to one who is to know.
+// Telling is how far the notice of an outage has come on its way to one recipient.
 type Telling struct {
-	ID   string `json:"id,omitempty"`   // of the effect that tells it; "" = none was made
-	Sent bool   `json:"sent,omitempty"` // its server has it
+	ID   string `json:"id,omitempty"`   // of the effect that carries it; "" = none was made
+	Sent bool   `json:"sent,omitempty"` // its server has taken it
 }
 
-// Fails says whether a credential was refused when it was last tried.
+// Fails reports whether a credential was denied when it was last tried.
 func (s State) Fails(name string) bool {
 	_, fails := s.Credentials[name]
 	return fails
 }
 
-// Refused says whether a credential was refused in the cycle under way, so that
-// whatever needs it is left to the next one.
+// Refused reports whether a credential was denied in the cycle under way. What
+// needs it is left to the next cycle.
 func (s State) Refused(name string) bool { return s.Credentials[name].Refused }
 
-// credential is the name of what a channel needs.
+// credential returns the name of the credential that a channel needs.
 func (c Channel) credential() string {
 	if c == ByMesh {
 		return CredentialMesh
@@ -53,9 +54,9 @@ func (c Channel) credential() string {
 	return CredentialSMTP
 }
 
-// CredentialError is how mail, mesh and turn report that a secret was refused
-// or cannot be read: an event for one named credential, never a reason to
-// halt. Its text must hold no part of the secret.
+// CredentialError reports that a credential was denied or cannot be read. mail,
+// mesh and turn return it, and it becomes an event for one named credential, never
+// a reason to halt. Its text must hold no part of the secret.
 type CredentialError struct {
 	Name string // "imap", "smtp", "mesh", "agent:claude"
 	Err  error
@@ -63,10 +64,10 @@ type CredentialError struct {
 
 func (e *CredentialError) Error() string { return fmt.Sprintf("credential %s: %v", e.Name, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *CredentialError) Unwrap() error { return e.Err }
 
-// CredentialFailure finds the CredentialError in err, if there is one.
+// CredentialFailure returns the CredentialError in err, if it holds one.
 func CredentialFailure(err error) (*CredentialError, bool) {
 	return errors.AsType[*CredentialError](err)
 }

@@ -2,23 +2,24 @@ package state
 
 import "time"
 
-// Schedule is what is known of the installed crontab line (DESIGN 9).
+// Schedule is what is known of the installed crontab line (docs/design.md, "The
+// crontab").
 type Schedule struct {
-	Installed string    `json:"installed,omitempty"` // last verified
+	Installed string    `json:"installed,omitempty"` // as last seen in the table
 	Verified  time.Time `json:"verified,omitzero"`
 	Error     string    `json:"error,omitempty"`
-	Binary    string    `json:"binary,omitempty"`  // pinned at first install
-	Removed   bool      `json:"removed,omitempty"` // by uninstall
+	Binary    string    `json:"binary,omitempty"`  // that the line runs, pinned at the first install
+	Removed   bool      `json:"removed,omitempty"` // by `uninstall`
 }
 
-// Scheduled: the installed crontab line was compared with the wanted one, and
-// is now Line, which runs Binary; Reason says why it could not be, and Line
-// what is known then.
+// Scheduled reports that the installed crontab line was compared with the wanted
+// one and is now Line, which runs Binary. Reason, if not empty, says why it could
+// not be installed; Line is then what is known of it.
 type Scheduled struct{ Line, Binary, Reason string }
 
 func (e Scheduled) apply(m *machine) {
 	if m.Schedule.Removed {
-		return // `uninstall` came in between, and has the last word
+		return // `uninstall` came in between
 	}
 	if e.Line != m.Schedule.Installed || e.Reason != m.Schedule.Error {
 		m.line(Line{Kind: LineSchedule, What: e.Line, Reason: e.Reason})
@@ -37,14 +38,14 @@ func (e Scheduled) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// What a schedule line tells beside an installed crontab line.
+// What a schedule line records instead of an installed crontab line.
 const (
 	scheduleRemoved = "removed"
 	scheduleWanted  = "wanted again"
 )
 
-// Unscheduled: `uninstall` (Removed) took the line away; cycles leave the
-// table alone until `init` or `transition` sends it with Removed false.
+// Unscheduled reports that `uninstall` (Removed) has removed the line. Cycles
+// leave the table alone until `init` or `transition` sends it with Removed false.
 type Unscheduled struct{ Removed bool }
 
 func (e Unscheduled) apply(m *machine) {

@@ -2,33 +2,34 @@ package state
 
 import "time"
 
-// Cursor is how far the mailbox has been read (DESIGN 7). It moves by UID and
-// never by the unread flag, since a person or another agent may have opened
-// the mail. The zero Cursor asks for a baseline.
+// Cursor is how far the mailbox has been read (docs/design.md, "Keys and the
+// cursor"). It moves by UID and never by the unread flag, because a person or
+// another agent may have opened the mail. The zero Cursor asks for a baseline.
 type Cursor struct {
-	// Mailbox hashes host, username and mailbox name; another one baselines anew.
+	// Mailbox is a hash of host, username and mailbox name. Another one asks for
+	// a new baseline.
 	Mailbox  string `json:"mailbox,omitempty"`
 	Validity uint32 `json:"uidvalidity,omitempty"`
 
-	// Next is the first UID not looked at yet. Owed are UIDs below it that are
-	// still to be taken: unread ones of the baseline, and those whose fetch
-	// failed. Tries counts the failures of a UID that broke alone.
+	// Next is the first UID that was not read yet. Owed are UIDs below it that
+	// are still to be read: unseen ones of the baseline, and those whose fetch
+	// failed. Tries counts the failed fetches of single UIDs.
 	Next  uint32         `json:"next,omitempty"`
 	Owed  []uint32       `json:"owed,omitempty"`
 	Tries map[uint32]int `json:"tries,omitempty"`
 
-	// Complete is when a look last reached the end of the mailbox. When the
-	// server renumbers (UIDVALIDITY), mail is taken anew from the day before.
+	// Complete is when the mailbox was last read to its end. When the server
+	// renumbers it (UIDVALIDITY), mail is read again from the day before.
 	Complete time.Time `json:"complete,omitzero"`
 }
 
-// Looked: a source was read to its end. Mail brings its new cursor.
+// Looked reports that a source was read to its end. Mail brings its new cursor.
 type Looked struct {
 	Source Source
 	Cursor *Cursor
 }
 
-// apply notes a good look, from which silence may be believed.
+// apply moves the cursor of the mailbox and lets silence count.
 func (e Looked) apply(m *machine) {
 	if e.Source != Mail {
 		return
@@ -37,8 +38,8 @@ func (e Looked) apply(m *machine) {
 	m.moveCursor(e.Cursor)
 }
 
-// LookFailed: a source could not be read, or not to its end. What was read
-// before counts: mail brings the cursor of it.
+// LookFailed reports that a source could not be read to its end. What was read
+// before the failure counts: mail brings the cursor of it.
 type LookFailed struct {
 	Source Source
 	Cursor *Cursor
@@ -59,18 +60,18 @@ func (m *machine) moveCursor(c *Cursor) {
 	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
 }
 
-// Unreadable: a mail that failed three times alone is given up (DESIGN 7).
+// Unreadable reports a mail that is given up because its fetch has failed three
+// times (docs/design.md, "The inbox").
 type Unreadable struct {
 	Key string
 }
 
-// apply ends a mail that could not be fetched, three times alone: told,
-// passed, never silent.
+// apply records the mail as ended and informs the operator.
 func (e Unreadable) apply(m *machine) {
 	if m.seen(e.Key) {
 		return
 	}
 	m.remember(e.Key)
-	m.line(Line{Kind: LineEnded, Key: e.Key, Source: Mail, What: string(Errored), Reason: "could not be fetched three times in a row"})
-	m.notice("A mail could not be fetched three times in a row and was passed over (" + e.Key + "). Read it in your mailbox; if it was for me, send it again.")
+	m.line(Line{Kind: LineEnded, Key: e.Key, Source: Mail, What: string(Errored), Reason: "could not be fetched in three attempts"})
+	m.notice("I could not fetch a mail in three attempts and have skipped it (" + e.Key + "). Read it in your mailbox; if it was for me, send it again.")
 }

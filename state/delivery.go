@@ -2,12 +2,11 @@ package state
 
 import "time"
 
-// Sending: the final dot of an effect is about to leave; until Sent or
-// SendFailed follows its fate is unknown.
+// Sending reports that the final dot of an effect is about to leave. Until Sent or
+// SendFailed follows, the fate of this copy is unknown.
 type Sending struct{ ID string }
 
-// apply is recorded before the final dot: from here on the effect may have
-// happened.
+// apply counts the copy before the final dot: from here on it may have arrived.
 func (e Sending) apply(m *machine) {
 	i, ok := m.row(e.ID)
 	if !ok {
@@ -19,9 +18,9 @@ func (e Sending) apply(m *machine) {
 	row.Sending = true
 }
 
-// interruptedSends finds, at the start of a cycle, what a killed one was about to
-// send: its fate stays unknown. Effects are performed under cycle.lock alone,
-// so nobody else is at it.
+// interruptedSends finds, at the start of a cycle, the effects that a killed cycle
+// was about to send. Their fate stays unknown. Effects are performed only by the
+// holder of cycle.lock, so no other process is sending them now.
 func (m *machine) interruptedSends() {
 	for i := range m.Outbox {
 		if row := &m.Outbox[i]; row.Sending {
@@ -31,7 +30,7 @@ func (m *machine) interruptedSends() {
 	}
 }
 
-// Sent: the effect was accepted by its server.
+// Sent reports that the effect was accepted by its server.
 type Sent struct{ ID string }
 
 func (e Sent) apply(m *machine) {
@@ -44,25 +43,25 @@ func (e Sent) apply(m *machine) {
 	m.tellings(e.ID, func(t *Telling) { t.Sent = true })
 }
 
-// delivered restarts the count of silence when the operator got his answer.
+// delivered restarts the count of silence when the operator got a reply.
 func (m *machine) delivered(e Effect) {
 	if e.Kind == Reply && e.Channel == ByMail {
 		m.LastDelivery = m.now
 	}
 }
 
-// SendFailed: it was not, or nobody knows.
+// SendFailed reports that an effect was not accepted, or that its fate is unknown.
 type SendFailed struct {
 	ID         string
 	Permanent  bool
 	Unknown    bool // broke after the final dot
-	Refused    bool // not the effect was, but its credential: the next cycle tries again
+	Refused    bool // its credential was denied: the next cycle tries again
 	Reason     string
-	RetryAfter time.Duration // as the server asked; 0 = our own back-off
+	RetryAfter time.Duration // as the server asked; 0 = our own backoff
 }
 
-// apply backs off, or gives up what can never arrive. A refusal after
-// the dot is an answer: that copy did not arrive.
+// apply sets a backoff, or gives up what can never arrive. A failure that the
+// server reported after the dot is an answer: that copy did not arrive.
 func (e SendFailed) apply(m *machine) {
 	i, ok := m.row(e.ID)
 	if !ok {
@@ -97,14 +96,14 @@ func (e SendFailed) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// exhausted says whether no further copy may be sent: the one that left may have
-// arrived, and is worthless twice, or there were enough of them.
+// exhausted reports whether no further copy may be sent: the last one may have
+// arrived and a second would be worthless, or there were enough copies.
 func (e Effect) exhausted() bool {
 	return e.Unknown && e.Kind.perishable() || e.Copies >= maxCopies
 }
 
-// expire drops what is worthless by now and gives up what waited too long. What
-// is on its way right now is left alone: its answer will tell.
+// expire drops what has become worthless and gives up what has waited too long. It
+// leaves alone what is being sent right now, because the answer is still to come.
 func (m *machine) expire() {
 	for i := 0; i < len(m.Outbox); {
 		row := m.Outbox[i]
@@ -123,10 +122,10 @@ func (m *machine) expire() {
 	}
 }
 
-// undeliverable ends a row and tells the operator by another channel: what a
-// mail server would not take through a peer, what the mesh would not take by
-// mail. Of words that tell of something, none are made in turn: they go to the
-// next who may be asked, or are counted.
+// undeliverable ends a row. The operator learns of it by another channel: a peer
+// relays what a mail server did not take, a mail carries what the mesh did not
+// take. An undeliverable notice causes no further notice: it takes the next route
+// or is only counted.
 func (m *machine) undeliverable(i int) {
 	row := m.Outbox[i]
 	if row.isWord() && !row.Refused && !row.Unknown && m.tryNextRoute(row) {
@@ -146,7 +145,8 @@ func (m *machine) undeliverable(i int) {
 	}
 }
 
-// unreachable are those whom word of an undeliverable effect will not reach either.
+// unreachable returns the recipients that a notice about an undeliverable effect
+// would not reach either.
 func (m *machine) unreachable(row Effect) []string {
 	if row.Channel == ByMail {
 		return []string{row.To, m.policy.Operator}
@@ -154,8 +154,8 @@ func (m *machine) unreachable(row Effect) []string {
 	return []string{row.To}
 }
 
-// lapse has an outage told anew if its word was given up only for its age, and
-// not if it may have arrived.
+// lapse makes the notice of an outage again if it was given up only because of its
+// age, and counts it as sent if it may have arrived.
 func (m *machine) lapse(row Effect) {
 	switch {
 	case row.Unknown:

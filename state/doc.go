@@ -1,7 +1,6 @@
-// Package state is the machine of agentStateLoop and the store that keeps it.
-//
-// The machine is one pure function, [Step]: state, events, policy and time in,
-// state out. It does no I/O and reads no clock.
+// Package state is the machine of agentStateLoop, as one pure function: [Step]
+// takes state, events, policy and time, and returns the new state. It does no
+// I/O and reads no clock. Package state/store keeps the state on disk.
 //
 //	        operator message, mesh message, nudge
 //	      ┌──────────────── ack ────────────────┐
@@ -17,17 +16,17 @@
 //	                                      │ every 1m  │◀─┘ timer restarts
 //	                                      └───────────┘
 //
-// The cycle that drives it lives in package cycle (DESIGN 3):
+// Package cycle drives it (docs/design.md, "One cycle"):
 //
 //	load ─▶ observe mail, mesh, nudges ─▶ commit: Step, write, fsync, rename
 //	                                         │
 //	             ┌───────────────────────────┘
 //	             ▼
-//	project: crontab line, \Seen, mesh acks ─▶ perform: the outbox ─▶ look once more ─▶ turns
+//	project: crontab line, \Seen, mesh acks ─▶ perform: the outbox ─▶ scan once more ─▶ turns
 //	                                              │
 //	                                              └─ each result is an Event for the next commit
 //
-// The [Store] keeps State in state.json under flock: written whole, fsynced,
-// renamed, the last good one beside it, every change told in the history.
+// A commit writes state.json whole under flock, fsyncs and renames it, keeps the
+// last good one as state.json.prev, and records every change in the history.
 // Whatever changes the world outside is a row of the outbox before it happens.
 package state

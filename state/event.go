@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Event is something that happened, reported to Step by the one place that
-// can see it. Events of one poll are stepped in the order of their own time;
-// what the machine must react to is an Event, never an error.
+// Event is something that happened. The place that can see it reports it to
+// Step: what the machine must react to is an Event, never an error.
 //
 // Each event stands next to the code that handles it, its apply method.
 type Event interface{ apply(m *machine) }
 
-// inOrder puts the events of one step in the order in which they count.
+// inOrder returns the events in the order in which Step applies them.
 func inOrder(events []Event) []Event {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b Event) int {
@@ -24,7 +23,8 @@ func inOrder(events []Event) []Event {
 	return events
 }
 
-// rank gives an event's place: bookkeeping, arrivals by their time, the end.
+// rank returns the place of an event: 0 for bookkeeping, 1 with its time for an
+// arrival, 2 for the end of the observation.
 func rank(e Event) (int, time.Time) {
 	switch e := e.(type) {
 	case Arrived:
@@ -43,9 +43,9 @@ func rank(e Event) (int, time.Time) {
 	return 0, time.Time{}
 }
 
-// Redactable is an Event that carries text of others: what a server, a command,
-// an agent or a person said. Such text may repeat a secret, and it is kept in
-// the state and the history, shown and mailed.
+// Redactable is an Event with text that we did not write: what a server, a
+// command, an agent or a person said. Such text may repeat a secret, and it is
+// kept in the state and the history, shown and mailed.
 type Redactable interface {
 	Event
 
@@ -53,8 +53,8 @@ type Redactable interface {
 	Redacted(redact func(string) string) Event
 }
 
-// Redact returns the events with redact applied to every text of others. It
-// changes none of its arguments.
+// Redact returns the events with redact applied to all text that we did not
+// write. It changes none of its arguments.
 func Redact(events []Event, redact func(string) string) []Event {
 	redacted := make([]Event, len(events))
 	for i, e := range events {
@@ -78,7 +78,7 @@ func (e Effect) redacted(redact func(string) string) Effect {
 	return e
 }
 
-// redactedEffect is redacted for an effect that may be missing.
+// redactedEffect is Effect.redacted for an effect that may be missing.
 func redactedEffect(e *Effect, redact func(string) string) *Effect {
 	if e == nil {
 		return nil

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// How long things are remembered, and how many are forgotten in one step.
+// How long keys and digests are remembered, and how many are forgotten in one
+// step.
 const (
 	seenFor     = 14 * 24 * time.Hour // keys and digests
 	pruneAtOnce = 100
 )
 
-// prune forgets by age, a few at a time.
+// prune forgets by age, a few entries at a time.
 func (m *machine) prune() {
 	hourAgo := m.now.Add(-time.Hour)
 	m.Acks = after(m.Acks, hourAgo)
@@ -22,8 +23,8 @@ func (m *machine) prune() {
 	m.Alarms = after(m.Alarms, hourAgo)
 	m.Relays = relaysAfter(m.Relays, hourAgo)
 
-	// A renumbered mailbox is read anew from the day before the last complete
-	// look, so what was accepted around then must still be known, however long
+	// A renumbered mailbox is read again from the day before it was last read to
+	// its end. What was accepted around then must still be known, however long
 	// the agent was off.
 	horizon := m.now
 	if complete := m.Cursor.Complete; !complete.IsZero() && complete.Before(horizon) {
@@ -37,13 +38,13 @@ func (m *machine) prune() {
 		}
 	}
 	m.forgetRejections()
-	slices.Sort(old) // which ones go must not hang on the order of a map
+	slices.Sort(old) // Step is pure: the order of a map must not decide
 	for _, key := range old[:min(len(old), pruneAtOnce)] {
 		delete(m.Seen, key)
 	}
 }
 
-// after keeps the times after t.
+// after returns the times later than t. It reuses the slice.
 func after(times []time.Time, t time.Time) []time.Time {
 	kept := times[:0]
 	for _, u := range times {
@@ -54,12 +55,12 @@ func after(times []time.Time, t time.Time) []time.Time {
 	return kept
 }
 
-// relaysAfter keeps those later than t.
+// relaysAfter returns the relays later than t. It reuses the slice.
 func relaysAfter(relays []Relaying, t time.Time) []Relaying {
 	return slices.DeleteFunc(relays, func(r Relaying) bool { return !r.At.After(t) })
 }
 
-// forgetRejections keeps the youngest refusals only.
+// forgetRejections keeps the youngest rejections only.
 func (m *machine) forgetRejections() {
 	var keys []string
 	for key := range m.Seen {
@@ -78,7 +79,7 @@ func (m *machine) forgetRejections() {
 	}
 }
 
-// Pruned: the folders hold nothing older than is kept.
+// Pruned reports that the folders hold nothing older than is kept.
 type Pruned struct{}
 
 func (Pruned) apply(m *machine) { m.Pruned = m.now }

@@ -1,16 +1,16 @@
 package state
 
-// Halted says whether HALT is on, set here or on the mesh.
+// Halted reports whether HALT is on, here or on the mesh.
 func (s State) Halted() bool { return s.HaltedHere || s.HaltedMesh }
 
-// Switched: HALT (On) or GO, by hand or mail, or as the mesh has it.
+// Switched reports HALT (On) or GO: by hand, by mail, or as the mesh has it.
 type Switched struct {
 	Mesh   bool
 	On     bool
 	Reason string
 }
 
-// apply sets or lifts HALT, there where it belongs.
+// apply sets or lifts HALT where it was switched, here or on the mesh.
 func (e Switched) apply(m *machine) {
 	flag, where := &m.HaltedHere, "here"
 	if e.Mesh {

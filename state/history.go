@@ -2,18 +2,18 @@ package state
 
 import "time"
 
-// LineKind says what a history line tells.
+// LineKind is what a history line records.
 type LineKind string
 
-// The kinds of history lines (DESIGN 4).
+// The kinds of history lines (docs/design.md, "The history and the state").
 const (
 	LineMessage    LineKind = "message"    // accepted into the inbox; holds the row
 	LineDuplicate  LineKind = "duplicate"  // seen before; nothing changed
-	LineGate       LineKind = "gate"       // refused, kept in quarantine
+	LineGate       LineKind = "gate"       // rejected, kept in quarantine
 	LineQuarantine LineKind = "quarantine" // an item left it: released, dropped
 	LineChallenge  LineKind = "challenge"  // made, answered, expired; Digest is the hash of its token
-	LineNudge      LineKind = "nudge"      // a doorbell
-	LineNote       LineKind = "note"       // acknowledged, needs nothing
+	LineNudge      LineKind = "nudge"      // from a file or the mesh
+	LineNote       LineKind = "note"       // acknowledged, needs nothing else
 	LineTransition LineKind = "transition" // of the phase
 	LineTurn       LineKind = "turn"       // dispatched, running, reaped, stale
 	LineTask       LineKind = "task"       // a turn's one ending
@@ -24,9 +24,9 @@ const (
 	LineHalt       LineKind = "halt"       // HALT and GO
 	LineControl    LineKind = "control"    // STOP, HALT, GO, STATUS by mail; stop by hand
 	LineReset      LineKind = "reset"      // the agent's memory begins after it
-	LineMemory     LineKind = "memory"     // the agent changed its working memory; holds it
-	LineCompaction LineKind = "compaction" // a summary stands for what was said up to an epoch; holds it
-	LineSleep      LineKind = "sleep"      // the agent fell asleep, or wished to
+	LineMemory     LineKind = "memory"     // the agent changed its working memory; holds the text
+	LineCompaction LineKind = "compaction" // a summary stands for what was said up to an epoch; holds the text
+	LineSleep      LineKind = "sleep"      // the agent fell asleep, or asked to
 	LineEdge       LineKind = "edge"       // who asked whom: enqueue, report, join
 	LineSchedule   LineKind = "schedule"   // the crontab line changed
 	LineRecovery   LineKind = "recovery"   // state.json was rebuilt
@@ -35,20 +35,21 @@ const (
 	LineTier       LineKind = "tier"       // what the agent can afford has changed
 )
 
-// Line is one line of history-YYYY-MM.jsonl. (Serial, N) is unique and rises;
-// lines ride in state.json under their serial until they are durable in the
-// history, so that the two never disagree (DESIGN 4).
+// Line is one line of history-YYYY-MM.jsonl. (Serial, N) is unique and rises.
+// Lines stay in state.json under their serial until they are durable in the
+// history, so that the two never disagree (docs/design.md, "The history and the
+// state").
 type Line struct {
 	Serial uint64    `json:"serial"`
 	N      int       `json:"n"`
-	Last   bool      `json:"last,omitempty"` // of its serial: nothing is missing behind it
+	Last   bool      `json:"last,omitempty"` // of its serial: the step has no further line
 	At     time.Time `json:"at"`
 	Kind   LineKind  `json:"kind"`
 
 	Key    string `json:"key,omitempty"`    // message or nudge
 	Source Source `json:"source,omitempty"` // of it
 	From   string `json:"from,omitempty"`   // sender
-	To     string `json:"to,omitempty"`     // of an edge: who is asked or told
+	To     string `json:"to,omitempty"`     // of an edge: who is asked or receives the report
 	Gate   string `json:"gate,omitempty"`
 	What   string `json:"what,omitempty"`   // "sent", "reaped", "failed", ...
 	Reason string `json:"reason,omitempty"` // in words
@@ -61,9 +62,9 @@ type Line struct {
 	OutputBox   string  `json:"output_box,omitempty"`
 	Deliverable string  `json:"deliverable,omitempty"`
 
-	// Of an edge. Both agents have it under the same ids: Request is the
+	// Of an edge. Both agents record it under the same ids: Request is the
 	// correlation id of the question, Response the mesh id of its report, or the
-	// word that stands in for one that is missing.
+	// word that stands in for a missing one.
 	Request  string `json:"request,omitempty"`
 	Response string `json:"response,omitempty"`
 
@@ -73,16 +74,16 @@ type Line struct {
 	ID      string   `json:"id,omitempty"` // of an effect
 	Message *Message `json:"message,omitempty"`
 
-	// Head and Row are the turn head and its message's row as the step left
-	// them, on the last line of a step that changed the head. A task line has the
-	// row as it was.
+	// Head and Row are the turn head and the row of its message after the step, on
+	// the last line of a step that changed the head. A task line has the row as it
+	// was before.
 	Head   *Head    `json:"head,omitempty"`
 	Row    *Message `json:"row,omitempty"`
 	Digest string   `json:"digest,omitempty"`
 	Effect *Effect  `json:"effect,omitempty"`
 
-	// Of a spending: the local day on whose account it went, and what the agent's
-	// meter shows since. Of a credit: how much.
+	// Of a spending: the local day that was charged, and the agent's meter after
+	// it. Of a credit: how much.
 	Spending *Spending `json:"spending,omitempty"`
 	Day      string    `json:"day,omitempty"`
 	Meter    *Meter    `json:"meter,omitempty"`
@@ -94,8 +95,8 @@ func (l Line) After(serial uint64, n int) bool {
 	return l.Serial > serial || l.Serial == serial && l.N > n
 }
 
-// NameFile notes, in the line that tells of a queued effect, where its bytes
-// are kept. It belongs between Step and the commit of its result.
+// NameFile sets, in the line of a queued effect, the file that keeps its bytes. Call
+// it between Step and the commit of its result.
 func (s State) NameFile(id, file string) {
 	for _, l := range s.Lines {
 		if l.Kind == LineEffect && l.ID == id && l.Effect != nil {

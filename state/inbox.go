@@ -11,7 +11,7 @@ func (s State) Find(key string) (Message, bool) {
 	return s.Inbox[i], true
 }
 
-// message finds an inbox row by key.
+// message returns the index of the inbox row with this key.
 func (m *machine) message(key string) (int, bool) {
 	i := slices.IndexFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
 	return i, i >= 0
@@ -20,12 +20,12 @@ func (m *machine) message(key string) (int, bool) {
 // lineRetried marks the history line of a message that was queued again.
 const lineRetried = "retried"
 
-// Retried: `inbox retry`: a message that was given up, or is held back, is
-// queued again, at the end.
+// Retried reports `inbox retry`: a message that was given up, or is deferred, is
+// queued again at the end.
 type Retried struct{ Message Message }
 
-// apply queues a message again, at the end, as one that had no turn yet: its
-// former turn, if there was one, has had its deliverable.
+// apply queues the message like one that had no turn yet. Its former turn, if it
+// had one, has had its deliverable.
 func (e Retried) apply(m *machine) {
 	if i, there := m.message(e.Message.Key); there {
 		if m.Inbox[i].Status == Deferred {
@@ -44,11 +44,11 @@ func (e Retried) apply(m *machine) {
 	m.line(Line{Kind: LineMessage, What: lineRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
 }
 
-// Dropped: `inbox drop`: a message that waits is to have no turn.
+// Dropped reports `inbox drop`: a waiting message is to have no turn.
 type Dropped struct{ Key, Reason string }
 
-// apply takes a waiting message out of the inbox. The message of the active
-// turn is not waiting: that is for `stop`.
+// apply removes a waiting message from the inbox. The message of the active turn
+// does not wait: `stop` is for that.
 func (e Dropped) apply(m *machine) {
 	i, there := m.message(e.Key)
 	if !there || m.Inbox[i].Status == Pending || m.Inbox[i].Status == Processing {

@@ -2,10 +2,10 @@ package state
 
 import "time"
 
-// notUnderWay says whether (turnID, epoch) names no attempt under way: its turn is
-// over, or was laid down when that attempt ended. What such a process still
-// wants is refused like a stale write: a deliverable submitted to a turn that
-// waits would be forgotten when it goes on.
+// notUnderWay reports whether (turnID, epoch) names no attempt under way: its turn
+// is over, or was suspended when that attempt ended. What such a process still
+// sends is rejected like a stale write. A deliverable submitted to a suspended
+// turn, for example, would be forgotten when the turn resumes.
 func (m *machine) notUnderWay(turnID string, epoch uint64, what string) bool {
 	if m.stale(turnID, epoch, what) {
 		return true
@@ -17,8 +17,8 @@ func (m *machine) notUnderWay(turnID string, epoch uint64, what string) bool {
 	return true
 }
 
-// Submitted: from inside its turn, the agent has set the deliverable: a file
-// of the output box.
+// Submitted reports that the agent, from inside its turn, has set the
+// deliverable: a file of the output box.
 type Submitted struct {
 	TurnID, Deliverable string
 	Epoch               uint64
@@ -32,8 +32,8 @@ func (e Submitted) apply(m *machine) {
 	m.turnLine("submitted", e.Deliverable)
 }
 
-// Posted: from inside its turn, the agent sends something that nobody is to
-// wait for.
+// Posted reports that the agent, from inside its turn, sends something that needs
+// no report.
 type Posted struct {
 	TurnID string
 	Epoch  uint64
@@ -61,14 +61,14 @@ const (
 	longestPatience = 24 * time.Hour
 )
 
-// Slept: the agent wishes to be left alone for a while.
+// Slept reports that the agent asks to be left alone for a while.
 type Slept struct {
 	TurnID string
 	Epoch  uint64
 	For    time.Duration
 }
 
-// apply notes the agent's wish. Any message or nudge ends it.
+// apply keeps the agent's wish. Any message or nudge ends it.
 func (e Slept) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "slept") {
 		return
@@ -77,15 +77,16 @@ func (e Slept) apply(m *machine) {
 	m.line(Line{Kind: LineSleep, What: "asked", TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
 }
 
-// Remembered: from inside its turn, the agent replaces its working memory.
+// Remembered reports that the agent, from inside its turn, replaces its working
+// memory.
 type Remembered struct {
 	TurnID string
 	Epoch  uint64
 	Text   string
 }
 
-// apply notes what the agent has put into its working memory. A turn that
-// began before a reset knows what is to be forgotten, and may not.
+// apply records the new working memory. A turn that began before a reset may not
+// change it, because it knows what is to be forgotten.
 func (e Remembered) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "remembered") {
 		return

@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// Source is where a message or a nudge came from (DESIGN 1).
+// Source is where a message or a nudge came from (docs/design.md, "Glossary").
 type Source string
 
 // The sources.
@@ -13,8 +13,8 @@ const (
 	CLI   Source = "cli"
 )
 
-// Status is how far a message has come (DESIGN 6). Rows whose status has
-// ended leave state.json for the history.
+// Status is how far a message has come (docs/design.md, "Inbox and turns"). Rows
+// whose status has ended leave state.json for the history.
 type Status string
 
 // The statuses of a message.
@@ -24,30 +24,31 @@ const (
 	Processing Status = "processing" // its turn runs or is suspended
 	Deferred   Status = "deferred"   // waits for NextRetryAt
 	Consumed   Status = "consumed"   // its turn ended with a deliverable
-	Errored    Status = "error"      // gave up, and said so
+	Errored    Status = "error"      // given up, and reported as such
 	Skipped    Status = "skipped"    // needed no turn
 )
 
-// Ended says whether a message of this status has left the inbox for good.
+// Ended reports whether a message of this status has left the inbox for good.
 func (s Status) Ended() bool { return s == Consumed || s == Errored || s == Skipped }
 
-// Message is one row of the inbox. Its Key is unique for ever (DESIGN 7):
-// mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id>, cli:<random>. A row is
-// kept lean, since every commit writes every row: whatever can be read from
-// the payload (subject, thread, hops, text) is read from there.
+// Message is one row of the inbox. Its Key is unique forever (docs/design.md,
+// "Keys and the cursor"): mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id> or
+// cli:<random>. A row is small, because every commit writes every row. What can be
+// read from the payload (subject, thread, hops, text) is read from there.
 type Message struct {
 	Key      string `json:"key"`
 	Source   Source `json:"source"`
-	Kind     string `json:"kind,omitempty"` // mesh: message or ask
-	From     string `json:"from"`           // mail: address; mesh: handle; cli: user
+	Kind     string `json:"kind,omitempty"` // of the mesh: message or ask
+	From     string `json:"from"`           // address, handle or user, by Source
 	Operator bool   `json:"operator,omitempty"`
 	Payload  string `json:"payload,omitempty"` // file of messages/
 
-	// Correlation is what an answer over the mesh refers to (DESIGN 8).
+	// Correlation is the id that an answer via the mesh repeats (docs/design.md,
+	// "The mesh").
 	Correlation string `json:"correlation_id,omitempty"`
 
-	// At orders the messages of one poll: INTERNALDATE or sent_at, never the
-	// Date header. Observed is when a poll saw it; timers run from there.
+	// At orders the messages of one poll. It is INTERNALDATE or sent_at, never the
+	// Date header. Observed is when a poll saw the message; timers run from there.
 	At       time.Time `json:"at"`
 	Observed time.Time `json:"observed,omitzero"`
 
@@ -56,14 +57,14 @@ type Message struct {
 	TurnID      string    `json:"turn_id,omitempty"`
 	Epoch       uint64    `json:"epoch,omitempty"`
 	Attempts    int       `json:"attempts,omitempty"`
-	Cost        Micros    `json:"micros,omitempty"` // of its turn so far, all attempts together
+	Cost        Micros    `json:"micros,omitempty"` // of all attempts of its turn so far
 	NextRetryAt time.Time `json:"next_retry_at,omitzero"`
-	Note        string    `json:"note,omitempty"`    // told to the agent with the prompt
+	Note        string    `json:"note,omitempty"`    // the agent reads it in the prompt
 	Working     bool      `json:"working,omitempty"` // its turn's "still working" mail was made
 }
 
-// Thread is what a mail of ours needs to be shown in the conversation it
-// belongs to: the subject, the Message-ID answered, and the chain before it.
+// Thread is what a mail of ours needs to be shown in its conversation: the
+// subject, the Message-ID that it answers, and the chain before that.
 type Thread struct {
 	Subject    string   `json:"subject,omitempty"`
 	MessageID  string   `json:"message_id,omitempty"`

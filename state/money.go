@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Micros is money: millionths of a US dollar.
+// Micros is money, in millionths of a US dollar.
 type Micros int64
 
 // Dollar is one US dollar.
@@ -15,22 +15,22 @@ const Dollar Micros = 1_000_000
 // dollars.
 const mostMoney = 1_000_000_000 * Dollar
 
-// Dollars makes money of a figure in dollars, a part of a millionth counted
-// whole. The second result is false for what is no amount: negative, not a
-// number, or more than a thousand million.
+// Dollars converts an amount in dollars and rounds up to a millionth. It returns
+// false for an invalid amount: negative, not a number, or more than a thousand
+// million.
 func Dollars(usd float64) (Micros, bool) {
 	if math.IsNaN(usd) || usd < 0 || usd > float64(mostMoney/Dollar) {
 		return 0, false
 	}
-	// What a float cannot hold exactly must not cost a millionth more.
+	// The rounding error of a float must not cost a millionth more.
 	return Micros(math.Ceil(math.Round(usd*1e9) / 1e3)), true
 }
 
-// USD is the amount in dollars.
+// USD returns the amount in dollars.
 func (m Micros) USD() float64 { return float64(m) / float64(Dollar) }
 
-// String shows dollars and cents, and what is less than a dollar to four
-// places where it is no whole cents: "$1.25", "$0.0421".
+// String returns dollars and cents, and with four or six places what is less than
+// a dollar and not whole cents: "$1.25", "$0.0421".
 func (m Micros) String() string {
 	sign, abs := "", m
 	if m < 0 {
@@ -47,5 +47,6 @@ func (m Micros) String() string {
 	return fmt.Sprintf("%s$%.*f", sign, places, abs.USD())
 }
 
-// plus adds within bounds; money that was spent never comes back.
+// plus adds within bounds. Negative amounts count as 0: money that was spent never
+// comes back.
 func (m Micros) plus(n Micros) Micros { return min(mostMoney, max(0, m)+min(mostMoney, max(0, n))) }

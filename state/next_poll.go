@@ -2,21 +2,22 @@ package state
 
 import "time"
 
-// dueSlack is how early a poll may come and still count as the due one: cron
-// fires within seconds of the minute, on either side of what was computed.
+// dueSlack is how early a poll may come and still count as the due one. cron fires
+// within seconds of the minute, on either side of the computed time.
 const dueSlack = 30 * time.Second
 
-// nextFire is the first minute after t at which a crontab line for this
-// interval fires (DESIGN 9), in the local time that cron reads:
+// nextFire returns the first minute after t at which a crontab line for this
+// interval fires (docs/design.md, "The next poll"), in the local time that cron
+// reads:
 //
-//   - below an hour at the minutes, below a day at the hours, that the interval
-//     divides; an hour that a clock change skips does not fire, and one that it
-//     repeats fires twice;
-//   - the daily line at the first minute of each local day, which is 00:00 save
-//     where a clock change skips midnight.
+//   - Below an hour it fires at the minutes that the interval divides, and below a
+//     day at the hours. An hour that a clock change skips does not fire, and one
+//     that it repeats fires twice.
+//   - The daily line fires at the first minute of each local day: 00:00, unless a
+//     clock change skips midnight.
 //
-// It steps in real time, a minute each: a local time may not exist, or exist
-// twice, but every minute that passes has one.
+// It steps in real time, a minute each: a local time may not exist or exist twice,
+// but every minute that passes has one.
 func nextFire(interval time.Duration, t time.Time, loc *time.Location) time.Time {
 	if loc == nil {
 		loc = time.UTC
@@ -31,8 +32,8 @@ func nextFire(interval time.Duration, t time.Time, loc *time.Location) time.Time
 	}
 }
 
-// fires says whether the line of interval fires at minute, of which last is the
-// minute before. An interval that no line can express fires each minute.
+// fires reports whether the line of interval fires at minute. last is the minute
+// before. An interval that no line can express fires each minute.
 func fires(interval time.Duration, last, minute time.Time) bool {
 	const day = 24 * time.Hour
 	switch {
@@ -47,8 +48,8 @@ func fires(interval time.Duration, last, minute time.Time) bool {
 	}
 }
 
-// Due says why a poll is due at now, for `poll --if-due`: its time has come, or
-// a deadline, a retry or a deferred row has. "" means it is not.
+// Due returns why a poll is due at now, for `poll --if-due`: its time has come, or
+// a deadline, a retry or a deferred row has. It returns "" if none is due.
 func (s State) Due(p Policy, now time.Time) string {
 	if s.NextDue.IsZero() || !now.Before(s.NextDue.Add(-dueSlack)) {
 		return "next poll"
@@ -74,7 +75,7 @@ func (s State) Due(p Policy, now time.Time) string {
 	return ""
 }
 
-// schedule sets the next time at which the asked-for crontab line fires.
+// schedule sets the next time at which the crontab line of this interval fires.
 func (m *machine) schedule() {
 	m.NextDue = nextFire(m.Interval(m.policy), m.now, m.policy.Location)
 }

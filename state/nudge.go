@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Nudged: a doorbell rang.
+// Nudged reports a nudge from a file or from the mesh.
 type Nudged struct {
 	Key, From, Reason string
 	At                time.Time
-	MeshID            string // held by the mesh until acknowledged
+	MeshID            string // the mesh holds it until it is acknowledged
 }
 
-// apply rings: it wakes an idle agent, and leaves no row.
+// apply wakes an idle agent. A nudge adds no row to the inbox.
 func (e Nudged) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.TookNudge(e.Key) || m.seen(e.Key) {
@@ -34,8 +34,8 @@ func (e Nudged) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// tookNudge remembers a nudge: a file's until the file is gone, one held by the
-// mesh like any message of it.
+// tookNudge remembers a nudge: one from a file until that file is gone, one from
+// the mesh like any item of the mesh.
 func (m *machine) tookNudge(source Source, key string) {
 	if source == Mesh {
 		m.remember(key)
@@ -55,15 +55,13 @@ func nudgeReason(e Nudged) string {
 	return reason
 }
 
-// NudgeFiles: the keys of all files in nudges/ now, so that the keys of those
-// that are gone can be forgotten.
+// NudgeFiles reports the keys of all files in nudges/ now.
 type NudgeFiles struct{ Keys []string }
 
-// apply drops the keys of nudge files that are gone, since they can
-// never be seen again.
+// apply forgets the keys of nudge files that are gone: they cannot be seen again.
 func (e NudgeFiles) apply(m *machine) {
 	m.Nudges = slices.DeleteFunc(m.Nudges, func(key string) bool { return !slices.Contains(e.Keys, key) })
 }
 
-// TookNudge says whether the nudge file with this key was committed.
+// TookNudge reports whether the nudge file with this key was committed.
 func (s State) TookNudge(key string) bool { return slices.Contains(s.Nudges, key) }

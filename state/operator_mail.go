@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// mailsAnHour bounds acks and quiets, each (DESIGN 5).
+// mailsAnHour bounds acks and quiets, each (docs/design.md, "Our mail").
 const mailsAnHour = 6
 
 // ack tells the operator that the agent is standing by.
@@ -27,7 +27,7 @@ func (m *machine) quiet(from Phase) {
 	m.queue(Effect{Kind: Quiet, Channel: ByMail, To: m.policy.Operator, From: from, Thread: m.Thread})
 }
 
-// notice tells the operator of a fault.
+// notice tells the operator about a fault.
 func (m *machine) notice(text string) {
 	if !m.policy.HasMail || !m.policy.Notices {
 		return
@@ -35,10 +35,11 @@ func (m *machine) notice(text string) {
 	m.queue(Effect{Kind: Notice, Channel: ByMail, To: m.policy.Operator, Text: text})
 }
 
-// workingAfter is how long a turn runs before the operator hears of it.
+// workingAfter is how long a turn runs before the operator is informed.
 const workingAfter = 2 * time.Minute
 
-// stillWorking makes the one mail that a long turn owes (DESIGN 5).
+// stillWorking makes the one mail that a long turn causes (docs/design.md, "Our
+// mail").
 func (m *machine) stillWorking() {
 	if m.Turn.Status != HeadRunning || m.Turn.Working || m.now.Sub(m.Turn.Since) < workingAfter {
 		return

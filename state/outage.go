@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// blockerAfter is how many cycles in a row a credential fails before the
-// operator is told (DESIGN 10).
+// blockerAfter is how many cycles in a row a credential fails before the operator
+// is informed (docs/design.md, "Credentials").
 const blockerAfter = 3
 
-// CredentialFailed reports that one named secret was refused.
+// CredentialFailed reports that one named credential was denied.
 type CredentialFailed struct{ Name, Reason string }
 
-// apply counts a refusal, once in a cycle: whatever the cycle tries
-// beside that (rounds, mails to several people) is the same failure.
+// apply counts the failure, once per cycle. Whatever else the cycle tries (rounds,
+// mails to several people) is the same failure.
 func (e CredentialFailed) apply(m *machine) {
 	c, known := m.Credentials[e.Name]
 	if !known {
@@ -38,7 +38,7 @@ func (e CredentialFailed) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// What a credential line tells.
+// What a credential line records.
 const (
 	credentialFails = "failed"
 	credentialWorks = "recovered"
@@ -51,15 +51,15 @@ func (m *machine) setCredential(name string, c Credential) {
 	m.Credentials[name] = c
 }
 
-// CredentialWorked reports that one named secret was accepted. Reading: it was
-// proved by reading, which proves nothing about sending.
+// CredentialWorked reports that one named credential was accepted. If Reading is
+// set it was used for reading, which proves nothing about sending.
 type CredentialWorked struct {
 	Name    string
 	Reading bool
 }
 
-// apply ends an outage. A mesh that lets us read and still refuses
-// what we send has ended nothing: else it would begin and end with each cycle.
+// apply ends an outage. A mesh that lets us read but still denies what we send has
+// not ended it: otherwise an outage would begin and end with each cycle.
 func (e CredentialWorked) apply(m *machine) {
 	refused := func(row Effect) bool { return row.Refused && row.Channel.credential() == e.Name }
 	if e.Reading && slices.ContainsFunc(m.Outbox, refused) {
@@ -68,8 +68,7 @@ func (e CredentialWorked) apply(m *machine) {
 	m.endOutage(e.Name, "works again")
 }
 
-// endOutage forgets an outage and tells those who know of it. Who has not been
-// told yet need not be.
+// endOutage forgets an outage and informs those who were informed of it.
 func (m *machine) endOutage(name, how string) {
 	c, known := m.Credentials[name]
 	if !known {
@@ -77,7 +76,7 @@ func (m *machine) endOutage(name, how string) {
 	}
 	delete(m.Credentials, name)
 	m.line(Line{Kind: LineCredential, From: name, What: credentialWorks})
-	text := fmt.Sprintf("Credential %s of @%s %s. It was refused since %s.", name, m.Agent, how, utc(c.Since))
+	text := fmt.Sprintf("Credential %s of @%s %s. It had been refused since %s.", name, m.Agent, how, utc(c.Since))
 	if m.mayHaveArrived(c.Keymaster) && m.hasKeymaster() {
 		m.queue(Effect{Kind: Notice, Channel: ByMesh, To: m.policy.Keymaster, Text: text, Credential: name})
 	}
@@ -86,15 +85,15 @@ func (m *machine) endOutage(name, how string) {
 	}
 }
 
-// mayHaveArrived says whether a telling may have arrived. One that cannot have is
-// withdrawn.
+// mayHaveArrived reports whether a notice may have arrived. If it cannot have, it
+// is withdrawn.
 func (m *machine) mayHaveArrived(t Telling) bool {
 	i, waits := m.row(t.ID)
 	if !waits {
 		return t.Sent
 	}
 	if m.Outbox[i].neverSent() {
-		m.endEffect(i, withdrawn, "there is nothing to tell any more")
+		m.endEffect(i, withdrawn, "the outage has ended")
 		return false
 	}
 	return true
@@ -103,11 +102,11 @@ func (m *machine) mayHaveArrived(t Telling) bool {
 // withdrawn ends a row that is not to be sent any more.
 const withdrawn = "withdrawn"
 
-// neverSent says whether no copy of the effect can have arrived.
+// neverSent reports whether no copy of the effect can have arrived.
 func (e Effect) neverSent() bool { return e.Copies == 0 && e.Attempts == 0 }
 
-// beginCycle is the begin of a poll: what was refused is tried again. What is
-// not configured any more cannot be.
+// beginCycle lets a new poll try again what was denied. It ends the outage of a
+// credential that is not configured any more.
 func (m *machine) beginCycle() {
 	for _, name := range slices.Sorted(maps.Keys(m.Credentials)) {
 		if !m.uses(name) {
@@ -120,7 +119,7 @@ func (m *machine) beginCycle() {
 	}
 }
 
-// uses says whether the configuration has a place for a credential.
+// uses reports whether the configuration uses a credential.
 func (m *machine) uses(name string) bool {
 	switch {
 	case name == CredentialIMAP, name == CredentialSMTP:
@@ -133,7 +132,7 @@ func (m *machine) uses(name string) bool {
 	return true
 }
 
-// startsCycle says whether a poll's first look is among events.
+// startsCycle reports whether events end the first observation of a poll.
 func startsCycle(events []Event) bool {
 	return slices.ContainsFunc(events, func(e Event) bool {
 		polled, ok := e.(Polled)
@@ -141,8 +140,8 @@ func startsCycle(events []Event) bool {
 	})
 }
 
-// reportOutages makes what is to be told of credentials that fail: to the
-// keymaster at once, to the operator at the third cycle, each once an outage.
+// reportOutages makes the notices about failing credentials: one to the keymaster
+// at once, one to the operator at the third cycle, each once per outage.
 func (m *machine) reportOutages() {
 	for _, name := range slices.Sorted(maps.Keys(m.Credentials)) {
 		c := m.Credentials[name]
@@ -161,9 +160,9 @@ func (m *machine) hasKeymaster() bool {
 	return m.policy.HasMesh && k != "" && k != m.Agent
 }
 
-// alarm tells the keymaster the credential's name, and nothing that a server
-// said: it could hold a secret. Each costs him a turn, so that a credential that
-// comes and goes makes no more of them than mailsAnHour.
+// alarm informs the keymaster. It names the credential and repeats nothing that a
+// server said, which could hold a secret. Each alarm costs the keymaster a turn,
+// so a credential that comes and goes causes at most mailsAnHour of them.
 func (m *machine) alarm(name string, c Credential) (id string) {
 	if !m.hasKeymaster() || len(m.Alarms) >= mailsAnHour {
 		return ""
@@ -171,47 +170,48 @@ func (m *machine) alarm(name string, c Credential) (id string) {
 	m.Alarms = append(m.Alarms, m.now)
 	return m.queue(Effect{
 		Kind: Alarm, Channel: ByMesh, To: m.policy.Keymaster, Credential: name,
-		Text: fmt.Sprintf("Credential %s of @%s is refused since %s. Please rotate it. I try it again at each poll, and tell you when it works.",
+		Text: fmt.Sprintf("Credential %s of @%s has been refused since %s. Please rotate it. I try it again at every poll and will tell you when it works.",
 			name, m.Agent, utc(c.Since)),
 	})
 }
 
-// blocker makes the credential blocker.
+// blocker makes the credential blocker, the notice to the operator.
 func (m *machine) blocker(name string, c Credential) (id string) {
 	return m.tellOperator(Effect{
 		Thread: m.subject("credential blocker: " + name), Credential: name,
 		Text: fmt.Sprintf("Credential blocker: %s of @%s was refused in %d polls in a row, since %s. %s "+
-			"I go on, try it again at each poll, and tell you when it works. On the agent's machine `agentstateloop status` tells more.",
+			"I keep running, try it again at every poll and will tell you when it works. On the agent's machine, `agentstateloop status` shows more.",
 			name, m.Agent, c.Failures, utc(c.Since), consequence(name)),
 	})
 }
 
-// consequence says what an outage means for the operator.
+// consequence returns what an outage means for the operator.
 func consequence(name string) string {
 	switch name {
 	case CredentialIMAP:
 		return "Until it works I cannot read my mail; it waits on the server and none is lost."
 	case CredentialSMTP:
-		return "Until it works I can send no mail; my answers wait for up to five days."
+		return "Until it works I cannot send mail; my answers wait for up to five days."
 	case CredentialMesh:
-		return "Until it works I hear nothing from other agents, nor they from me."
+		return "Until it works I cannot exchange messages with other agents."
 	}
-	return "Until it works I answer nothing; messages wait, and none is lost."
+	return "Until it works I cannot answer; messages wait, and none is lost."
 }
 
-// subject begins a thread of its own about a fault.
+// subject returns a new thread about a fault.
 func (m *machine) subject(what string) Thread { return Thread{Subject: "@" + m.Agent + ": " + what} }
 
-// utc tells a time to a person who may be anywhere.
+// utc formats a time for a person who may be anywhere.
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-// renotify notes that what told of an outage goes on as the effect id, or that it
-// is to be told anew where id is "".
+// renotify records that the effect id now carries the notice that old carried. If
+// id is "", the notice is to be made again.
 func (m *machine) renotify(old, id string) {
 	m.tellings(old, func(t *Telling) { t.ID = id })
 }
 
-// tellings calls change for the telling that the effect id is, if it is one.
+// tellings calls change for the notice that the effect id carries, if it carries
+// one.
 func (m *machine) tellings(id string, change func(*Telling)) {
 	for name, c := range m.Credentials {
 		switch {

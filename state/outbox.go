@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// queue adds an effect to the outbox, under an id of its own unless it has one,
-// which it returns.
+// queue adds an effect to the outbox and returns its id. An effect without an id
+// gets one.
 func (m *machine) queue(e Effect) (id string) {
 	if e.ID == "" {
 		e.ID = m.mint(string(e.Kind))
@@ -20,10 +20,11 @@ func (m *machine) queue(e Effect) (id string) {
 	return e.ID
 }
 
-// DueEffects are the effects that may be performed now, in order: of each
-// channel and recipient only the first, so that order holds and one that
-// backs off lets the others pass (DESIGN 3). What needs a credential that was
-// refused in this cycle waits for the next, and is no reason for one.
+// DueEffects returns the effects that may be performed now, in order: of each
+// channel and recipient only the first, so that order holds and one that backs off
+// does not hold up the others (docs/design.md, "The outbox"). What needs a
+// credential that was denied in this cycle waits for the next, and does not make a
+// poll due.
 func (s State) DueEffects(now time.Time) []Effect {
 	type lane struct {
 		channel Channel
@@ -47,13 +48,13 @@ func (s State) DueEffects(now time.Time) []Effect {
 	return due
 }
 
-// row finds an effect by id.
+// row returns the index of the effect with this id.
 func (m *machine) row(id string) (int, bool) {
 	i := slices.IndexFunc(m.Outbox, func(e Effect) bool { return e.ID == id })
 	return i, i >= 0
 }
 
-// endEffect ends a row.
+// endEffect removes a row from the outbox and records what became of it.
 func (m *machine) endEffect(i int, what, reason string) {
 	e := m.Outbox[i]
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)

@@ -2,7 +2,7 @@ package state
 
 import "slices"
 
-// ToFlag lists UIDs that are to be marked \Seen, in one mailbox under one
+// ToFlag lists the UIDs that are to be marked \Seen, in one mailbox under one
 // UIDVALIDITY.
 type ToFlag struct {
 	Mailbox  string   `json:"mailbox,omitempty"`
@@ -10,8 +10,8 @@ type ToFlag struct {
 	UIDs     []uint32 `json:"uids,omitempty"`
 }
 
-// owe notes that the server is to be told that an item was read. It is told
-// after the commit that made the item durable.
+// owe records that the server is to be informed that an item was read. That
+// happens after the commit that made the item durable.
 func (m *machine) owe(uid uint32, meshID string) {
 	if uid != 0 {
 		if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
@@ -26,7 +26,7 @@ func (m *machine) owe(uid uint32, meshID string) {
 	}
 }
 
-// Flagged reports that the mail server was asked to mark mails \Seen.
+// Flagged reports that the mail server has marked mails \Seen.
 type Flagged struct {
 	Mailbox  string
 	Validity uint32
@@ -40,7 +40,7 @@ func (e Flagged) apply(m *machine) {
 	m.ToFlag.UIDs = slices.DeleteFunc(m.ToFlag.UIDs, func(uid uint32) bool { return slices.Contains(e.UIDs, uid) })
 }
 
-// MeshAcked reports that the mesh was told which items were read.
+// MeshAcked reports that the mesh has taken acknowledgements.
 type MeshAcked struct{ IDs []string }
 
 func (e MeshAcked) apply(m *machine) {

@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// Phase is where the machine stands (DESIGN 5).
+// Phase is where the machine stands (docs/design.md, "Phases").
 type Phase string
 
-// The three phases. IDLE polls every idle interval; PREP has acknowledged a
-// ring and polls every engaged interval; ACTIVE is in conversation.
+// The three phases. In IDLE the agent polls every idle interval. In PREP it has
+// been woken and polls every engaged interval. In ACTIVE it is in conversation.
 const (
 	IDLE   Phase = "IDLE"
 	PREP   Phase = "PREP"
 	ACTIVE Phase = "ACTIVE"
 )
 
-// Phases lists every phase in the order of the machine.
+// phases lists every phase in the order of the machine.
 var phases = [...]Phase{IDLE, PREP, ACTIVE}
 
-// ParsePhase reads a phase as a person types it, in any case.
+// ParsePhase parses a phase as a person types it, in upper or lower case.
 func ParsePhase(s string) (Phase, error) {
 	for _, p := range phases {
 		if strings.EqualFold(s, string(p)) {
 			return p, nil
 		}
 	}
-	return "", fmt.Errorf("%q is no state: want IDLE, PREP or ACTIVE", s)
+	return "", fmt.Errorf("%q is not a state: use IDLE, PREP or ACTIVE", s)
 }
 
-// Engaged says whether the phase polls at the engaged interval.
+// Engaged reports whether the phase polls at the engaged interval.
 func (p Phase) Engaged() bool { return p == PREP || p == ACTIVE }

@@ -2,8 +2,9 @@ package state
 
 import "time"
 
-// Policy is what the configuration tells the machine (DESIGN 12). Step reads
-// it and nothing else beside the state, the events and the time.
+// Policy is what the configuration prescribes to the machine (docs/design.md,
+// "Configuration"). Step reads nothing but the policy, the state, the events and
+// the time.
 type Policy struct {
 	IdleInterval    time.Duration // poll interval in IDLE
 	EngagedInterval time.Duration // in PREP and ACTIVE
@@ -13,27 +14,27 @@ type Policy struct {
 	Location        *time.Location
 
 	HasMail   bool     // the operator can be reached by mail and reach us
-	HasMesh   bool     // there is a localMesh
+	HasMesh   bool     // a localMesh is configured
 	Operator  string   // first operator address: receives ack, quiet and notices
-	Keymaster string   // handle told of failures; "" = none
-	Peers     []string // listed handles, who may be asked to mail the operator
+	Keymaster string   // handle of the agent that rotates credentials; "" = none
+	Peers     []string // listed handles, which may be asked to mail the operator
 	Login     string   // name of the agent's own credential, "agent:claude"; "" = unknown
-	Challenge bool     // the operator is asked about mail that nothing proves to be his
+	Challenge bool     // the operator is asked about mail that nothing proves to be theirs
 
-	// Mails that can be switched off.
+	// Which mails are sent.
 	Ack, QuietPrep, QuietActive, Notices, Working bool
 
-	Turns       bool // messages are run; false under runner "none"
+	Turns       bool // messages get turns; false for runner "none"
 	MaxAttempts int  // of one turn
-	// TurnTimeout is how long a turn that was taken by `inbox next` may take.
+	// TurnTimeout limits a turn that was taken by `inbox next`.
 	TurnTimeout time.Duration
 	Rate        int // operator messages an hour before more are deferred; 0 = no limit
 
 	Budget Budget // what turns may cost
 }
 
-// Interval is the polling interval that the state asks for: engaged in PREP
-// and ACTIVE, idle in IDLE and while halted (DESIGN 5).
+// Interval returns the polling interval of the state: the engaged one in PREP and
+// ACTIVE, the idle one in IDLE and while halted (docs/design.md, "Timers").
 func (s State) Interval(p Policy) time.Duration {
 	if s.Phase.Engaged() && !s.Halted() {
 		return p.EngagedInterval

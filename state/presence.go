@@ -2,7 +2,8 @@ package state
 
 import "time"
 
-// Published is what the mesh's registry was last told of this agent (DESIGN 8).
+// Published is what the registry of the mesh was last sent about this agent
+// (docs/design.md, "The mesh").
 type Published struct {
 	Phase  Phase     `json:"phase,omitempty"`
 	Asleep bool      `json:"asleep,omitempty"`
@@ -10,8 +11,8 @@ type Published struct {
 	At     time.Time `json:"at,omitzero"`
 }
 
-// Registered: the mesh's registry was told the phase, whether the agent sleeps
-// and what it can afford, or takes nothing from us.
+// Registered reports that the mesh's registry has the agent's phase, whether it
+// sleeps and its tier, or that the mesh does not take them.
 type Registered struct {
 	Phase  Phase
 	Asleep bool

@@ -4,13 +4,14 @@ import (
 	"time"
 )
 
-// What is in quarantine lives in its folder; here it is counted (DESIGN 6).
+// The items in quarantine are in their folder. The state counts them
+// (docs/design.md, "Quarantine").
 
-// mostRejections is how many refused items are remembered by their keys: whoever
-// sends what is refused must not make the state grow.
+// mostRejections is how many rejected items are remembered by their keys. A
+// stranger who sends them must not make the state grow.
 const mostRejections = 500
 
-// What a gate line tells beside the gate, and a quarantine line of an item.
+// What a gate line records besides the gate, and a quarantine line of an item.
 const (
 	lineUnkept    = "not kept"
 	lineCopy      = "a copy"
@@ -19,9 +20,9 @@ const (
 	lineDiscarded = "dropped"
 )
 
-// Refused: an item for this agent did not pass the gate and is in quarantine,
-// or, Unkept, was beyond its limits. Ask: nothing but a proof of its sender is
-// missing, so that the operator may be asked.
+// Refused reports that an item for this agent did not pass the gate. It is in
+// quarantine, or was beyond the limits of the quarantine (Unkept). If Ask is set,
+// it lacks nothing but a proof of its sender, so the operator may be asked.
 type Refused struct {
 	Key, From, Gate, Reason string
 	Source                  Source
@@ -31,8 +32,8 @@ type Refused struct {
 	Unkept, Ask             bool
 }
 
-// apply counts what the gate kept out; it wakes nobody. An item under a key
-// that was accepted, or a copy of a mail that was, is no news.
+// apply counts what the gate rejected. It wakes nothing. An item under a key that
+// was accepted, or a copy of an accepted mail, is not counted.
 func (e Refused) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(rejectionKey(e.Key)) {
@@ -72,18 +73,18 @@ func (m *machine) redoGate(l Line) {
 	}
 }
 
-// Released: the item of the quarantine under Key is let in, whatever the gate
-// said of it, as Event. Its payload is durable in messages/. Same recognises the
-// same bytes that came at the same time, as a renumbered mailbox brings them
-// again under another key; "" is none.
+// Released reports that the item of the quarantine under Key is let in as Event,
+// whatever the gate said. Its payload is durable in messages/. Same identifies the
+// same bytes that came at the same time: a renumbered mailbox brings them again
+// under another key. "" identifies nothing.
 type Released struct {
 	Key, Reason, Same string
 	Event             Event
 }
 
-// apply lets an item of the quarantine in, as if it came now and had passed
-// the gate. A key that was accepted stays taken, and what was released under
-// another key is, too, so that nothing comes in twice.
+// apply lets the item in as if it came now and had passed the gate. A key that was
+// accepted before, or bytes that were released under another key, do not come in
+// twice.
 func (e Released) apply(m *machine) {
 	if m.seen(e.Key) {
 		return
@@ -103,28 +104,29 @@ func (e Released) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// QuarantineHolds: so many items are in quarantine/ now.
+// QuarantineHolds reports how many items are in quarantine/ now.
 type QuarantineHolds struct{ Items int }
 
 func (e QuarantineHolds) apply(m *machine) { m.Quarantined = e.Items }
 
-// CopyOfReleased is why a copy of a released item leaves the quarantine.
+// CopyOfReleased is the reason why a copy of a released item leaves the
+// quarantine.
 const CopyOfReleased = "a copy of what was released"
 
-// WasReleased says whether the item that same recognises was released.
+// WasReleased reports whether the item that same identifies was released.
 func (s State) WasReleased(same string) bool {
 	_, known := s.Seen[releaseKey(same)]
 	return known
 }
 
-// releaseKey is what is remembered of a released item beside its key. It keeps out
-// no more than another release.
+// releaseKey returns the key under which Seen keeps a released item. It blocks
+// nothing but another release.
 func releaseKey(same string) string { return "released " + same }
 
-// Discarded: an item was taken out of the quarantine for good.
+// Discarded reports that an item was removed from the quarantine for good.
 type Discarded struct{ Key, Reason string }
 
-// apply tells that an item is gone for good. Its key may still be accepted.
+// apply records the removal. The item's key may still be accepted.
 func (e Discarded) apply(m *machine) {
 	m.leaveQuarantine(Line{Kind: LineQuarantine, What: lineDiscarded, Key: e.Key, Reason: e.Reason})
 }
@@ -149,23 +151,22 @@ func (m *machine) redoQuarantine(l Line) {
 	}
 }
 
-// rejectionKey is what is remembered of a refused item: never its key, by which a
-// forged item could suppress the real one.
+// rejectionKey returns the key under which Seen keeps a rejected item. It differs
+// from the item's own key: otherwise a forged item could suppress the real one.
 func rejectionKey(key string) string { return rejectionPrefix + key }
 
 const rejectionPrefix = "refused "
 
-// KnowsRefused says whether an item that the gate refuses is known: it was
-// refused before under this key, it was let in meanwhile, or it is a copy of a
-// mail that was. A digest of "" is none.
+// KnowsRefused reports whether an item that the gate rejects is known: it was
+// rejected before under this key, it was let in since, or it is a copy of an
+// accepted mail. A digest of "" matches nothing.
 func (s State) KnowsRefused(key, digest string) bool {
 	_, refused := s.Seen[rejectionKey(key)]
 	_, copied := s.Seen[digest]
 	return refused || copied && digest != "" || s.Accepts(key)
 }
 
-// Accepts says whether key was accepted: as a message, or as whatever else
-// needs no more.
+// Accepts reports whether key was accepted, as a message or as anything else.
 func (s State) Accepts(key string) bool {
 	_, known := s.Seen[key]
 	_, waits := s.Find(key)

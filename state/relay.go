@@ -13,17 +13,17 @@ type Relaying struct {
 	At   time.Time `json:"at"`
 }
 
-// longestRelay bounds, in bytes, what is passed on of a peer's text.
+// longestRelay bounds, in bytes, what is relayed of a peer's text.
 const longestRelay = 4 << 10
 
-// RelayAsked: a listed peer, proven by its token, asks us to mail Text to our
-// operator.
+// RelayAsked reports that a listed peer, proven by its token, asks us to mail Text
+// to our operator.
 type RelayAsked struct {
 	Key, From, Text, MeshID string
 }
 
-// apply passes a peer's word on to our own operator, as data and in a mail
-// of ours (DESIGN 10). It causes no turn and wakes nobody.
+// apply mails the peer's text to our operator, as data (docs/design.md,
+// "Credentials"). It causes no turn and wakes nothing.
 func (e RelayAsked) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(e.Key) {
@@ -40,9 +40,9 @@ func (e RelayAsked) apply(m *machine) {
 	m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "relay", Reason: "passed on to the operator"})
 	m.queue(Effect{
 		Kind: Relayed, Channel: ByMail, To: m.policy.Operator,
-		// Without its callsign, so that an answer is not taken for mail to it.
-		Thread: m.subject("word of " + e.From),
-		Text: fmt.Sprintf("The agent %s asks me to pass this on to you. It is that agent's word, not mine; I have not acted on it. An answer to this mail comes to me.\n\n%s",
+		// Without a callsign, so that an answer is not taken for mail to the peer.
+		Thread: m.subject("message from " + e.From),
+		Text: fmt.Sprintf("The agent %s asks me to pass this on to you. The text is that agent's, not mine, and I have not acted on it. An answer to this mail comes to me.\n\n%s",
 			e.From, quote(text)),
 	})
 }
@@ -53,7 +53,7 @@ func (e RelayAsked) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// whyNotRelayed says why a request is not honoured; "" if it is.
+// whyNotRelayed returns why a request is not honoured; "" if it is.
 func (m *machine) whyNotRelayed(from, text string) string {
 	lately := 0
 	for _, r := range m.Relays {
@@ -85,7 +85,7 @@ func relayed(text string) string {
 	}, text))
 }
 
-// quote marks each line as somebody else's.
+// quote marks each line as quoted.
 func quote(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -2,9 +2,9 @@ package state
 
 import "time"
 
-// Reset is where the agent's memory begins: what was accepted up to Arrivals
-// was queued before it, and attempts up to Epoch were begun before it. Origin is
-// the handle of who reset it.
+// Reset is where the agent's memory begins. What was accepted up to Arrivals was
+// queued before it, and attempts up to Epoch began before it. Origin is the handle
+// of the agent or user that reset it.
 type Reset struct {
 	At       time.Time `json:"at,omitzero"`
 	Note     string    `json:"note,omitempty"`
@@ -13,11 +13,11 @@ type Reset struct {
 	Epoch    uint64    `json:"epoch,omitempty"`
 }
 
-// Resetted: `reset`: the agent's memory begins anew, with a note.
+// Resetted reports `reset`: the agent's memory begins again, with a note.
 type Resetted struct{ Note, Origin string }
 
-// apply begins the agent's memory anew. What is queued stays queued, and is
-// told as being from before.
+// apply clears the agent's memory. Queued messages stay queued, and their prompts
+// say that they are from before the reset.
 func (e Resetted) apply(m *machine) {
 	m.Session = Session{}
 	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// runnable says whether nothing holds this message back.
+// runnable reports whether nothing holds this message back.
 func (s State) runnable(msg Message, p Policy, now time.Time) bool {
 	return p.Turns && s.turnsAllowed(now) && msg.isDue(now) && s.Tier(p, now).allows(msg)
 }
 
-// turnsAllowed says whether turns may run at all.
+// turnsAllowed reports whether any turn may run.
 func (s State) turnsAllowed(now time.Time) bool { return !s.Halted() && !now.Before(s.CooldownUntil) }
 
-// isDue says whether the message could have its turn at now.
+// isDue reports whether the message could have its turn at now.
 func (msg Message) isDue(now time.Time) bool {
 	return msg.Status == Queued || msg.Status == Deferred && !now.Before(msg.NextRetryAt)
 }
 
-// CanRun says whether a turn could be claimed at now: a message that waits, or
-// a suspended turn that has nothing left to wait for.
+// CanRun reports whether a turn could be claimed at now: for a message that waits,
+// or for a suspended turn with no open question.
 func (s State) CanRun(p Policy, now time.Time) bool {
 	if s.Turn.Status == HeadIdle {
 		return s.nextMessage(p, now) >= 0
@@ -27,20 +27,21 @@ func (s State) CanRun(p Policy, now time.Time) bool {
 	return p.Turns && s.turnsAllowed(now) && s.Turn.ready() && s.affords(p, now)
 }
 
-// affords says whether the tier lets the active turn go on.
+// affords reports whether the tier lets the active turn continue.
 func (s State) affords(p Policy, now time.Time) bool {
 	msg, _ := s.Find(s.Turn.Key)
 	return s.Tier(p, now).allows(msg)
 }
 
-// nextMessage is the inbox index of the message that runs next: of those that can,
-// the one that arrived first; -1 when there is none.
+// nextMessage returns the inbox index of the message that runs next: of those that
+// can run, the one that arrived first. It returns -1 if none can.
 func (s State) nextMessage(p Policy, now time.Time) int {
 	return slices.IndexFunc(s.Inbox, func(msg Message) bool { return s.runnable(msg, p, now) })
 }
 
-// hasWork: a turn dispatched, running or suspended, or an operator message
-// that could run now. What is held back is not work (DESIGN 1).
+// hasWork reports whether a turn is dispatched, running or suspended, or an
+// operator message could run now. What is held back is not work (docs/design.md,
+// "Glossary").
 func (m *machine) hasWork() bool {
 	switch m.Turn.Status {
 	case HeadIdle:

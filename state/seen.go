@@ -1,8 +1,8 @@
 package state
 
-// seen says whether a key or digest was accepted before. One that its source
-// brings again is remembered anew, and so kept while the source may do so; a
-// message may wait for longer than keys are remembered.
+// seen reports whether a key or digest was accepted before. If it was, its time
+// is renewed, because its source may bring it again. A waiting message counts as
+// seen even after its key was forgotten.
 func (m *machine) seen(key string) bool {
 	_, known := m.Seen[key]
 	if _, waiting := m.message(key); !known && !waiting {
@@ -12,7 +12,7 @@ func (m *machine) seen(key string) bool {
 	return true
 }
 
-// remember keeps a key or digest, from now on.
+// remember keeps a key or digest from now on.
 func (m *machine) remember(key string) {
 	if key == "" {
 		return

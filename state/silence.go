@@ -2,15 +2,15 @@ package state
 
 import "time"
 
-// unreadPatience: after this long without one good look at the mail, silence is
-// believed and the phase falls to IDLE, without a mail.
+// unreadPatience is how long the mail may stay unread. After it the phase falls to
+// IDLE without a mail, though silence could not be observed.
 const unreadPatience = 30 * time.Minute
 
-// Polled ends the observation of one cycle. Only here timers are looked at.
-// Again: in a further round of the same poll, which tries no credential twice.
+// Polled ends the observation of one cycle. Timers are checked only here. Again is
+// set in a later round of the same poll, which tries no credential twice.
 type Polled struct{ Again bool }
 
-// apply ends an observation: the timers are looked at, and the next poll set.
+// apply checks the timers and sets the next poll.
 func (Polled) apply(m *machine) {
 	if !m.mailUnread() {
 		m.LastLook = m.now
@@ -20,12 +20,12 @@ func (Polled) apply(m *machine) {
 	m.schedule()
 }
 
-// mailUnread says whether the operator could have written unseen: silence
-// counts only after a good look of this very step.
+// mailUnread reports whether the operator could have written unseen. Silence counts
+// only if this very step has read the mail to its end.
 func (m *machine) mailUnread() bool { return m.policy.HasMail && !m.mailRead }
 
-// silence ends PREP and ACTIVE when nothing was heard for their span. It
-// counts only where it could be observed, and never while there is work.
+// silence ends PREP and ACTIVE after their span without a message. It counts only
+// where it could be observed, and never while there is work.
 func (m *machine) silence() {
 	deadline, ok := m.Deadline(m.policy)
 	if !ok || m.now.Before(deadline) || m.hasWork() {
@@ -40,8 +40,8 @@ func (m *machine) silence() {
 	m.goIdle("silence", true)
 }
 
-// Deadline is when silence ends the phase, if nothing is heard until then. The
-// second result is false in IDLE, which nothing ends.
+// Deadline returns when silence ends the phase if no message comes until then. It
+// returns false in IDLE, which nothing ends.
 func (s State) Deadline(p Policy) (time.Time, bool) {
 	base := latest(s.LastOperator, s.PhaseSince, s.LastDelivery)
 	switch s.Phase {
@@ -53,6 +53,7 @@ func (s State) Deadline(p Policy) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// latest returns the latest of times.
 func latest(times ...time.Time) time.Time {
 	var last time.Time
 	for _, t := range times {

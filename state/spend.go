@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// What turns cost. Money is counted when it is known to be spent, by whatever
-// process: a call that was paid for is paid for, though its turn be over.
+// What turns cost. Money is counted as soon as any process knows that it is
+// spent. A call that was paid for counts even if its turn is over.
 
-// Tokens counts what a model read and wrote. Input is without what came from
-// or went into the cache.
+// Tokens counts what a model read and wrote. Input excludes what was read from or
+// written to the cache.
 type Tokens struct {
 	Input      int64 `json:"input,omitempty"`
 	Output     int64 `json:"output,omitempty"`
@@ -20,13 +20,13 @@ type Tokens struct {
 
 // Where the cost of a spending comes from.
 const (
-	BasisProvider = "provider" // the provider's, or the agent's, own figure
+	BasisProvider = "provider" // the figure of the provider or the agent
 	BasisTable    = "table"    // the price table
-	BasisDearest  = "dearest"  // the price table knows no such model: its dearest one
+	BasisDearest  = "dearest"  // the highest price of the table: it does not list the model
 )
 
-// Spending is one call to a model, or all calls of one agent process. It is
-// counted once under its ID.
+// Spending is one call to a model, or all calls of one agent process. It is counted
+// once under its ID.
 type Spending struct {
 	ID     string `json:"id"`
 	Model  string `json:"model,omitempty"`
@@ -35,41 +35,41 @@ type Spending struct {
 	Basis  string `json:"basis,omitempty"`
 }
 
-// Spent: a turn has cost something. From is who caused it. Meter is set where
-// the agent's tokens are counted for its whole session.
+// Spent reports that a turn has cost something. From is the sender who caused it.
+// Meter is set if the agent counts tokens over its whole session.
 type Spent struct {
 	TurnID   string
 	Epoch    uint64
 	From     string
 	Spending Spending
 	Meter    Meter
-	Odd      string // in words, what was reported and not believed
+	Odd      string // what was reported and not believed, in words
 }
 
-// Credited: `credit USD` tops the credit up.
+// Credited reports `credit USD`, which tops the credit up.
 type Credited struct {
 	Amount Micros
 	By     string
 }
 
-// Meter is what an agent has counted in one of its sessions so far: only what
-// came on top of it since is new.
+// Meter is what an agent has counted in one of its sessions so far. Only what it
+// counts on top of it is new.
 type Meter struct {
 	Session string `json:"session,omitempty"`
 	Tokens  Tokens `json:"tokens,omitzero"`
 }
 
-// Purse holds the running totals. Each local day has an account of its own,
-// and so has each month: a clock that jumps over midnight finds the new day's
-// account, and back again the old one's with all that is in it. So no budget
-// is given twice, and none stays used up.
+// Purse holds the running totals. Each local day has its own account, and so has
+// each month. When the clock jumps over midnight it finds the account of the new
+// day, and when it jumps back the account of the old day with everything in it.
+// So no budget is given twice, and none stays used up.
 type Purse struct {
-	Days   []Account `json:"days,omitempty"`   // the one used last at the end
+	Days   []Account `json:"days,omitempty"`   // the last used one at the end
 	Months []Account `json:"months,omitempty"` // likewise
 	Total  Micros    `json:"total,omitempty"`  // ever
 
-	// Credit is counted from when a credit was first configured: Base is the
-	// Total of then, Granted what was topped up.
+	// Credit is counted from the time when one was first configured. Base is the
+	// Total of that time, Granted what was topped up.
 	Opened  bool   `json:"opened,omitempty"`
 	Base    Micros `json:"base,omitempty"`
 	Granted Micros `json:"granted,omitempty"`
@@ -78,35 +78,34 @@ type Purse struct {
 	Meter   Meter    `json:"meter,omitzero"`
 
 	Unpriced []string `json:"unpriced,omitempty"` // models without a price
-	Tier     Tier     `json:"tier,omitempty"`     // as last told
-	Mourned  string   `json:"mourned,omitempty"`  // the death that the operator was told of
+	Tier     Tier     `json:"tier,omitempty"`     // as last recorded
+	Mourned  string   `json:"mourned,omitempty"`  // the death that the operator was informed of
 }
 
-// Account is what was spent in a period: a local day ("2026-03-02") or month
+// Account is what was spent in a period: a local day ("2026-03-02") or a month
 // ("2026-03").
 type Account struct {
 	Period string `json:"period"`
 	Cost   Micros `json:"micros"`
 }
 
-// How much is kept. An account is dropped only when that many other periods
-// have been spent in since.
+// How much is kept. An account is dropped only after money was spent in that many
+// other periods.
 const (
 	daysKept      = 8
 	monthsKept    = 3
 	countedKept   = 256
-	countedBefore = 16 // of them those of earlier turns
+	countedBefore = 16 // of these, ids of earlier turns
 	unpricedKept  = 8
 )
 
-// MostSpent is what one spending can be at most: what is reported beyond is no
-// figure to believe.
+// MostSpent bounds one spending. A higher figure is not believed.
 const MostSpent = 1_000 * Dollar
 
-// mostTokens bounds each count of one spending likewise.
+// mostTokens bounds each count of tokens of one spending.
 const mostTokens = 1_000_000_000
 
-// Day is the local day of t, as money is counted: "2026-03-02".
+// Day returns the local day of t by which money is counted: "2026-03-02".
 func (p Policy) Day(t time.Time) string {
 	if p.Location == nil {
 		return t.UTC().Format(time.DateOnly)
@@ -114,10 +113,10 @@ func (p Policy) Day(t time.Time) string {
 	return t.In(p.Location).Format(time.DateOnly)
 }
 
-// month is the month of a day.
+// month returns the month of a day.
 func month(day string) string { return day[:min(len(day), len("2006-01"))] }
 
-// SpentOn is what was spent on the local day of now, and in its month.
+// SpentOn returns what was spent on the local day of now, and in its month.
 func (s State) SpentOn(p Policy, now time.Time) (today, thisMonth Micros) {
 	day := p.Day(now)
 	return account(s.Purse.Days, day), account(s.Purse.Months, month(day))
@@ -132,7 +131,7 @@ func account(in []Account, period string) Micros {
 	return 0
 }
 
-// charge books cost for a period.
+// charge adds cost to the account of a period.
 func charge(in []Account, period string, cost Micros, kept int) []Account {
 	i := slices.IndexFunc(in, func(a Account) bool { return a.Period == period })
 	a := Account{Period: period}
@@ -157,7 +156,7 @@ func (e Spent) apply(m *machine) {
 		l.Meter = &e.Meter
 	}
 	if sp.Basis == BasisDearest && !slices.Contains(m.Purse.Unpriced, sp.Model) {
-		l.Reason = join(l.Reason, fmt.Sprintf("no price of %q is known: counted as the dearest that is", sp.Model))
+		l.Reason = join(l.Reason, fmt.Sprintf("no price of %q is known: counted at the highest known price", sp.Model))
 	}
 	m.book(l)
 	m.line(l)
@@ -176,17 +175,17 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// bounded is the spending with figures that can be: odd says in words which
-// were not.
+// bounded returns the spending with possible figures. odd says in words which
+// figures were not possible.
 func (sp Spending) bounded() (_ Spending, odd string) {
 	if sp.Cost < 0 || sp.Cost > MostSpent {
-		odd = fmt.Sprintf("a cost of %v cannot be", sp.Cost)
+		odd = fmt.Sprintf("a cost of %v is impossible", sp.Cost)
 		sp.Cost = min(max(sp.Cost, 0), MostSpent)
 		odd += fmt.Sprintf(": counted as %v", sp.Cost)
 	}
 	for _, n := range []*int64{&sp.Tokens.Input, &sp.Tokens.Output, &sp.Tokens.CacheRead, &sp.Tokens.CacheWrite} {
 		if *n < 0 || *n > mostTokens {
-			odd = join(odd, fmt.Sprintf("%d tokens cannot be", *n))
+			odd = join(odd, fmt.Sprintf("%d tokens are impossible", *n))
 			*n = min(max(*n, 0), mostTokens)
 		}
 	}
@@ -215,20 +214,20 @@ func (m *machine) book(l Line) {
 	}
 }
 
-// forgetCounted drops the ids of spendings of turns before this one.
+// forgetCounted drops most ids of spendings of earlier turns.
 func (m *machine) forgetCounted() {
 	p := &m.Purse
 	p.Counted = slices.Delete(p.Counted, 0, max(0, len(p.Counted)-countedBefore))
 }
 
-// What a credit line tells.
+// What a credit line records.
 const (
-	creditOpened = "opened" // from here on it is counted
+	creditOpened = "opened" // credit is counted from here on
 	creditAdded  = "topped up"
 )
 
-// openCredit begins to count credit where one is configured for the first
-// time. Later it is not begun anew, whatever becomes of the setting.
+// openCredit starts to count credit when one is configured for the first time. It
+// does not start again later, even if the setting goes away and comes back.
 func (m *machine) openCredit() {
 	if !m.policy.Budget.HasCredit || m.Purse.Opened {
 		return

@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// Version of state.json that this program writes. A newer one is refused.
+// Version is the format of state.json that this program writes. It rejects a
+// newer one.
 const Version = 1
 
-// State is what one agent remembers between polls: durable metadata only,
-// small, since every commit writes all of it (DESIGN 4). The conversation is
-// in the history, payloads are in messages/ and outbox/. Times are UTC.
+// State is what one agent remembers between polls (docs/design.md, "Files of one
+// agent"). It holds durable metadata only and stays small, because every commit
+// writes all of it. The conversation is in the history, payloads are in messages/
+// and outbox/. Times are UTC.
 type State struct {
 	Version int    `json:"version"`
 	Serial  uint64 `json:"serial"` // rises by one at every commit
@@ -23,20 +25,20 @@ type State struct {
 	Phase      Phase     `json:"phase"`
 	PhaseSince time.Time `json:"phase_since"`
 	LastStep   time.Time `json:"last_step,omitzero"`
-	NextDue    time.Time `json:"next_due,omitzero"` // when the asked-for line fires next
+	NextDue    time.Time `json:"next_due,omitzero"` // when the crontab line of this interval fires next
 
 	// Silence counts from the latest of PhaseSince and these two.
 	LastOperator time.Time `json:"last_operator,omitzero"`
 	LastDelivery time.Time `json:"last_delivery,omitzero"`
-	LastLook     time.Time `json:"last_look,omitzero"` // last complete look at the operator's mail
+	LastLook     time.Time `json:"last_look,omitzero"` // when the operator's mail was last read to its end
 
-	HaltedHere bool `json:"halted_here,omitempty"` // each is lifted where it was set
+	HaltedHere bool `json:"halted_here,omitempty"` // each is lifted only where it was set
 	HaltedMesh bool `json:"halted_mesh,omitempty"`
 
 	Acks     []time.Time `json:"acks,omitempty"`     // made within the last hour
 	Quiets   []time.Time `json:"quiets,omitempty"`   // made within the last hour
 	Accepted []time.Time `json:"accepted,omitempty"` // operator messages within the last hour
-	Alarms   []time.Time `json:"alarms,omitempty"`   // told the keymaster within the last hour
+	Alarms   []time.Time `json:"alarms,omitempty"`   // sent to the keymaster within the last hour
 	Relays   []Relaying  `json:"relays,omitempty"`   // for peers within the last hour
 
 	Cursor Cursor   `json:"cursor,omitzero"`
@@ -44,18 +46,19 @@ type State struct {
 	ToAck  []string `json:"to_ack,omitempty"` // mesh ids to acknowledge
 	Thread Thread   `json:"thread,omitzero"`  // the operator's newest conversation
 
-	// Seen holds keys and digests of what was accepted, by Unix second, capped
-	// by age; Nudges the keys of nudge files that may still lie in nudges/.
+	// Seen holds the keys and digests of what was accepted, with the Unix second
+	// of the last time; prune forgets old ones. Nudges holds the keys of nudge
+	// files that may still be in nudges/.
 	Seen   map[string]int64 `json:"seen,omitempty"`
 	Nudges []string         `json:"nudges,omitempty"`
 
 	Inbox       []Message `json:"inbox,omitempty"`       // in order of arrival
 	Arrivals    uint64    `json:"arrivals"`              // ever
 	Quarantined int       `json:"quarantined,omitempty"` // items in quarantine/
-	Unkept      int       `json:"unkept,omitempty"`      // refused beyond what quarantine/ takes, ever
+	Unkept      int       `json:"unkept,omitempty"`      // ever rejected beyond what quarantine/ takes
 
 	Challenges    []OpenChallenge `json:"challenges,omitempty"` // open
-	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask about next
+	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask the operator about next
 	LastChallenge time.Time       `json:"last_challenge,omitzero"`
 
 	Outbox        []Effect `json:"outbox,omitempty"` // in order of creation
@@ -64,43 +67,43 @@ type State struct {
 	Turn          Head      `json:"turn"`
 	Epoch         uint64    `json:"epoch"` // highest ever
 	Session       Session   `json:"session,omitzero"`
-	Asleep        bool      `json:"asleep,omitempty"`     // nothing was left to do after the last turn
-	SleepUntil    time.Time `json:"sleep_until,omitzero"` // the agent's own wish to be left alone
+	Asleep        bool      `json:"asleep,omitempty"`     // the last turn left nothing to do
+	SleepUntil    time.Time `json:"sleep_until,omitzero"` // the agent asked to be left alone until then
 	Reset         Reset     `json:"reset,omitzero"`       // the last one
 	Compacted     Summary   `json:"compacted,omitzero"`   // the last one since the reset
 	FailedTurns   int       `json:"failed_turns,omitempty"`
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"`
 	Purse         Purse     `json:"purse,omitzero"` // what turns have cost
 
-	Pruned time.Time `json:"pruned,omitzero"` // when the folders were last found free of old things
+	Pruned time.Time `json:"pruned,omitzero"` // when the folders last held nothing older than is kept
 
 	Credentials map[string]Credential `json:"credentials,omitempty"`
 	Schedule    Schedule              `json:"schedule,omitzero"`
 	Published   Published             `json:"published,omitzero"`
 
-	// Lines are the history lines of this serial; see Line.
+	// Lines are the history lines of this serial. See Line.
 	Lines []Line `json:"lines,omitempty"`
 }
 
-// Session is the agent's own session, which its next turn goes on with.
+// Session is the agent's own session, which its next turn continues.
 type Session struct {
 	Runner string `json:"runner,omitempty"`
 	ID     string `json:"id,omitempty"`
 
 	// Context is how many tokens it held when it was last used, and Window how
-	// many its model can hold, as far as its agent says; 0: unknown. Vain counts
-	// the summaries of it that came to nothing.
+	// many its model can hold, both as the agent reports them; 0 means unknown.
+	// Vain counts the attempts to summarize it that failed.
 	Context int64 `json:"context,omitempty"`
 	Window  int64 `json:"window,omitempty"`
 	Vain    int   `json:"vain,omitempty"`
 }
 
-// New is the state of an agent that has never polled. The seed is random.
+// New returns the state of an agent that has never polled. seed must be random.
 func New(agent, seed string) State {
 	return State{Version: Version, Agent: agent, Seed: seed, Phase: IDLE, Turn: Head{Status: HeadIdle}}
 }
 
-// clone copies whatever Step may change, so that its input stays as it was.
+// clone copies everything that Step may change, so that its input stays as it was.
 func (s State) clone() State {
 	s.Acks = slices.Clone(s.Acks)
 	s.Quiets = slices.Clone(s.Quiets)

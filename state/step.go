@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Step is the machine (DESIGN 5): it takes what is remembered, what happened
-// and the time, and returns what is to be remembered now. What is to be done
-// is in there as data: rows of the outbox, the interval, flags and
-// acknowledgements owed, history lines. Step is pure and total: it changes
-// none of its arguments and has an answer for every state and event.
+// Step is the machine (docs/design.md, "The machine"). It takes the remembered
+// state, the events and the time, and returns the new state. What is to be done
+// is in that state as data: rows of the outbox, the interval, flags and
+// acknowledgements owed, history lines. Step is pure and total: it changes none
+// of its arguments and handles every event in every state.
 //
-// Events are stepped in the order given, arrivals after the rest and among
-// themselves in the order of their own time, Polled last.
+// Step applies events in the order given, then arrivals in the order of their
+// own time, then Polled.
 func Step(s State, events []Event, p Policy, now time.Time) State {
-	m := machine{State: s.clone(), policy: p, now: now.UTC().Round(0)} // as it is read back, without the monotonic clock
+	m := machine{State: s.clone(), policy: p, now: now.UTC().Round(0)} // without the monotonic clock, as state.json keeps it
 	m.Serial++
 	m.Version = Version
 	if m.PhaseSince.IsZero() {
@@ -29,7 +29,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.age()
 	m.prune()
 	m.openCredit()
-	m.recordTier() // another day, or another budget: what follows happens in it
+	m.recordTier() // the day or the budget may have changed since the last step
 	if startsCycle(events) {
 		m.beginCycle()
 	}
@@ -51,8 +51,8 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	return m.State
 }
 
-// recordHead puts the turn head, and its message's row, on the last line of a step
-// that changed the head, so that both can be had from the history.
+// recordHead puts the turn head, and the row of its message, on the last line of
+// a step that changed the head, so that both can be read back from the history.
 func (m *machine) recordHead(before Head) {
 	if len(m.Lines) == 0 || reflect.DeepEqual(before, m.Turn) {
 		return
@@ -72,11 +72,11 @@ type machine struct {
 	State
 	policy   Policy
 	now      time.Time
-	mailRead bool // mail was read to its end in this step
+	mailRead bool // this step has read the mailbox to its end
 }
 
-// mint makes an id that no other mint of this agent gives, restored backups
-// included: kind, a dot, and 80 bits that depend on seed, counter and time.
+// mint returns a new id: kind, a dot, and 80 bits that depend on seed, counter
+// and time, so that an agent restored from a backup mints different ids.
 func (m *machine) mint(kind string) string {
 	m.Minted++
 	return kind + "." + hashHex(fmt.Sprintf("%s|%s|%d|%d|%d", m.Seed, kind, m.Minted, m.Serial, m.now.UnixNano()))[:20]

@@ -2,10 +2,11 @@ package state
 
 import "slices"
 
-// tellOperator tells the operator by the way that is open (DESIGN 10): a mail, unless
-// sending mail is what fails, else a peer is asked to mail him; see
-// docs/decisions/0013. Where no way is open it waits in the outbox for one. The
-// result is the effect's id, "" where there is none.
+// tellOperator sends the operator a notice by the best route: a mail, unless
+// sending mail is what fails, or else a request to a peer to mail the operator
+// (docs/design.md, "Credentials"; docs/decisions/0013). If no route is open the
+// notice waits in the outbox. tellOperator returns the effect's id, or "" if there
+// is no recipient.
 func (m *machine) tellOperator(e Effect) (id string) {
 	w, ok := m.bestRoute(e.Tried)
 	if !ok {
@@ -16,14 +17,15 @@ func (m *machine) tellOperator(e Effect) (id string) {
 	return m.queue(e)
 }
 
-// route is how a word goes to the operator.
+// route is how a notice reaches the operator.
 type route struct {
 	kind    EffectKind
 	channel Channel
 	to      string
 }
 
-// bestRoute finds the best way beside those to whom it was tried in vain.
+// bestRoute returns the best route that avoids the recipients in tried: the first
+// whose credential works, or the first of all.
 func (m *machine) bestRoute(tried []string) (route, bool) {
 	var routes []route
 	if m.policy.HasMail && !slices.Contains(tried, m.policy.Operator) {
@@ -41,7 +43,7 @@ func (m *machine) bestRoute(tried []string) (route, bool) {
 	return routes[max(open, 0)], true
 }
 
-// peers are those who may be asked to mail the operator, never ourselves.
+// peers returns the agents that may be asked to mail the operator, never ourselves.
 func (m *machine) peers() []string {
 	if !m.policy.HasMesh {
 		return nil
@@ -55,14 +57,13 @@ func (m *machine) peers() []string {
 	return peers
 }
 
-// isWord says whether the effect is a word to the operator that may go another
-// way.
+// isWord reports whether the effect is a notice to the operator that may take
+// another route.
 func (e Effect) isWord() bool {
 	return e.Kind == Relay || e.Kind == Notice && e.Channel == ByMail && e.Credential != ""
 }
 
-// reroute takes a word that nobody has seen yet to the best way, where that is
-// another by now.
+// reroute moves notices that were never sent to a route that has become better.
 func (m *machine) reroute() {
 	for _, row := range slices.Clone(m.Outbox) {
 		if !row.isWord() || !row.neverSent() {
@@ -73,18 +74,18 @@ func (m *machine) reroute() {
 			continue
 		}
 		i, _ := m.row(row.ID)
-		m.endEffect(i, withdrawn, "another way is open")
+		m.endEffect(i, withdrawn, "another route is open")
 		m.renotify(row.ID, m.tellOperator(row.unrouted()))
 	}
 }
 
-// unrouted is a word as it was before it had a way.
+// unrouted returns a notice without its route.
 func (e Effect) unrouted() Effect {
 	return Effect{Text: e.Text, Thread: e.Thread, Credential: e.Credential, Tried: e.Tried}
 }
 
-// tryNextRoute sends a word on to the next who may be asked, where the one it went
-// to is refused. ok is false when there is none.
+// tryNextRoute sends a notice by the next route when its recipient rejects it. It
+// returns false if there is none.
 func (m *machine) tryNextRoute(row Effect) (ok bool) {
 	next := row.unrouted()
 	next.Tried = append(slices.Clone(row.Tried), row.To)
@@ -97,11 +98,11 @@ func (m *machine) tryNextRoute(row Effect) (ok bool) {
 	return true
 }
 
-// Online: the handles that the mesh's registry shows, asked for since a request
-// to relay waits.
+// Online reports the handles that the mesh's registry shows as online. It was
+// asked because a request to relay waits.
 type Online struct{ Handles []string }
 
-// apply takes requests to relay from peers who are away to one who is there.
+// apply moves requests to relay from peers that are offline to one that is online.
 func (e Online) apply(m *machine) {
 	for _, row := range slices.Clone(m.Outbox) {
 		if row.Kind != Relay || !row.neverSent() || slices.Contains(e.Handles, row.To) {

@@ -6,45 +6,45 @@ import (
 	"time"
 )
 
-// Tier is what the agent can afford. It stands beside the phase, not in it,
-// and follows from what is left alone (DESIGN 5).
+// Tier is what the agent can afford. It is independent of the phase and follows
+// only from what is left (docs/design.md, "Costs").
 type Tier string
 
 // The tiers, by what is left.
 const (
 	TierNormal   Tier = "normal"
-	TierLow      Tier = "low_compute" // a cheaper model
-	TierCritical Tier = "critical"    // the operator's messages only
+	TierLow      Tier = "low_compute" // turns use a cheaper model
+	TierCritical Tier = "critical"    // only the operator's messages get turns
 	TierDead     Tier = "dead"        // no turns; polling goes on
 )
 
-// ParseTier reads a tier.
+// ParseTier parses a tier.
 func ParseTier(s string) (Tier, error) {
 	switch t := Tier(s); t {
 	case TierNormal, TierLow, TierCritical, TierDead:
 		return t, nil
 	}
-	return "", fmt.Errorf("%q is no tier: want normal, low_compute, critical or dead", s)
+	return "", fmt.Errorf("%q is not a tier: use normal, low_compute, critical or dead", s)
 }
 
 // Budget limits what turns may cost. The zero value limits nothing.
 type Budget struct {
-	// Credit is what the agent is given to begin with; what is topped up comes
-	// on top. Without HasCredit the balance is unknown, which limits nothing.
+	// Credit is what the agent starts with; top-ups are added to it. Without
+	// HasCredit the balance is unknown, which limits nothing.
 	HasCredit bool
 	Credit    Micros
 
-	Day  Micros // for each local day; 0: no limit
-	Turn Micros // for each turn, all its attempts together; 0: no limit
+	Day  Micros // for each local day; 0 means no limit
+	Turn Micros // for each turn, all its attempts together; 0 means no limit
 
-	Low, Critical Micros // what is left below which those tiers begin
+	Low, Critical Micros // the tiers that begin when less than this is left
 }
 
-// Limit is a budget that limits turns: the credit, or that of a day.
+// Limit is a budget that limits turns: the credit, or the budget of a day.
 type Limit struct {
-	Left Micros // may be below nothing, since a call may cost more than was left
-	Of   Micros // what there was
-	Day  string // "": the credit
+	Left Micros // negative if a call has cost more than was left
+	Of   Micros // what it was to begin with
+	Day  string // "" for the credit
 }
 
 // What names the limit: "the credit of $5.00".
@@ -55,7 +55,7 @@ func (l Limit) What() string {
 	return fmt.Sprintf("the budget of %v for %s", l.Of, l.Day)
 }
 
-// Remedy says how long an agent rests that has used it up.
+// Remedy returns how long an agent rests that has used the limit up.
 func (l Limit) Remedy() string {
 	if l.Day == "" {
 		return "until it is topped up: `agentstateloop credit 5` adds five dollars"
@@ -63,11 +63,12 @@ func (l Limit) Remedy() string {
 	return "until the next day begins, or day_usd in [budget] is raised"
 }
 
-// death is a name for its being used up, which is told once.
+// death returns a name for the event that the limit is used up, of which the
+// operator is informed once.
 func (l Limit) death() string { return fmt.Sprintf("%s %d", cmp.Or(l.Day, "credit"), l.Of) }
 
-// Tightest is the limit of which the least is left; limited is false where no
-// budget is set, and then nothing is known of a balance.
+// Tightest returns the limit of which the least is left. limited is false if no
+// budget is set; then the balance is unknown.
 func (s State) Tightest(p Policy, now time.Time) (tightest Limit, limited bool) {
 	if left, known := s.Balance(p); known {
 		tightest, limited = Limit{Left: left, Of: p.Budget.Credit.plus(s.Purse.Granted)}, true
@@ -81,27 +82,27 @@ func (s State) Tightest(p Policy, now time.Time) (tightest Limit, limited bool) 
 	return tightest, limited
 }
 
-// Balance is what is left of the credit: what the configuration gives and what
-// was topped up, less what was spent since it was first configured. known is
-// false where no credit is configured.
+// Balance returns what is left of the credit: what the configuration gives and
+// what was topped up, minus what was spent since a credit was first configured.
+// known is false if no credit is configured.
 func (s State) Balance(p Policy) (left Micros, known bool) {
 	if !p.Budget.HasCredit {
 		return 0, false
 	}
 	base := s.Purse.Base
 	if !s.Purse.Opened {
-		base = s.Purse.Total // no step has seen it yet
+		base = s.Purse.Total // no step has opened it yet
 	}
 	return p.Budget.Credit.plus(s.Purse.Granted) - max(0, s.Purse.Total-base), true
 }
 
-// Left is what may still be spent today, not below nothing.
+// Left returns what may still be spent today, at least 0.
 func (s State) Left(p Policy, now time.Time) (left Micros, limited bool) {
 	l, limited := s.Tightest(p, now)
 	return max(0, l.Left), limited
 }
 
-// Tier is what the agent can afford at now.
+// Tier returns what the agent can afford at now.
 func (s State) Tier(p Policy, now time.Time) Tier {
 	l, limited := s.Tightest(p, now)
 	switch {
@@ -117,7 +118,7 @@ func (s State) Tier(p Policy, now time.Time) Tier {
 	return TierNormal
 }
 
-// allows says whether a message gets a turn in this tier.
+// allows reports whether a message gets a turn in this tier.
 func (t Tier) allows(msg Message) bool {
 	switch t {
 	case TierDead:
@@ -128,8 +129,8 @@ func (t Tier) allows(msg Message) bool {
 	return true
 }
 
-// recordTier puts a change of the tier into the history. Each death is told the
-// operator once, though the clock jump to and fro over it.
+// recordTier records a change of the tier in the history. The operator is informed
+// of each death once, even if the clock jumps back and forth over it.
 func (m *machine) recordTier() {
 	tier := m.State.Tier(m.policy, m.now)
 	before := m.Purse.Tier
@@ -140,7 +141,7 @@ func (m *machine) recordTier() {
 		return
 	}
 	l, limited := m.Tightest(m.policy, m.now)
-	reason := "nothing limits it any more"
+	reason := "no limit is set any more"
 	if limited {
 		reason = fmt.Sprintf("%v is left of %s", max(0, l.Left), l.What())
 	}
@@ -150,5 +151,5 @@ func (m *machine) recordTier() {
 		return
 	}
 	m.Purse.Mourned = l.death()
-	m.notice("I am out of money: " + l.What() + " is used up. I run no turns " + l.Remedy() + ". I go on reading your messages; they wait.")
+	m.notice("I am out of money: " + l.What() + " is used up. I run no turns " + l.Remedy() + ". I still read your messages; they wait.")
 }

@@ -1,7 +1,7 @@
 package state
 
-// wake takes IDLE to PREP, with at most one ack. Engaged, it is polling
-// already, and nothing changes.
+// wake takes IDLE to PREP, with at most one ack. In PREP and ACTIVE it changes
+// nothing: the agent polls every engaged interval already.
 func (m *machine) wake(why string, thread Thread, ack bool) {
 	if m.Phase != IDLE {
 		return
@@ -26,7 +26,7 @@ func (m *machine) enter(to Phase, why string) {
 	m.schedule()
 }
 
-// goIdle enters IDLE and says so, unless there is work or nobody would know.
+// goIdle enters IDLE. If mail is set it sends a quiet, unless there is work.
 func (m *machine) goIdle(why string, mail bool) {
 	from := m.Phase
 	m.enter(IDLE, why)
@@ -35,15 +35,15 @@ func (m *machine) goIdle(why string, mail bool) {
 	}
 }
 
-// Ordered: `transition STATE`, the operator's override.
+// Ordered reports `transition STATE`, the operator's override.
 type Ordered struct {
 	To     Phase
 	Reason string
 	NoMail bool
 }
 
-// apply is `transition STATE`: that state's entry and exit actions, nothing
-// when it is the state already.
+// apply takes the entry and exit actions of that phase. It does nothing in that
+// phase already.
 func (e Ordered) apply(m *machine) {
 	why := "by hand"
 	if e.Reason != "" {

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// coolAfter is how many failed turns in a row earn a cool-down (DESIGN 6).
+// coolAfter is how many failed turns in a row cause a cool-down (docs/design.md,
+// "Turns").
 const coolAfter = 5
 
-// Claimed: the holder of turn.lock asks for the next message to run. Pull is
-// `inbox next`, by which an agent that pulls takes it.
+// Claimed reports that the holder of turn.lock asks for the next message to run.
+// Pull is set by `inbox next`, by which an agent takes it itself.
 type Claimed struct{ Pull bool }
 
-// apply leases the next message, which gets its turn id, kept through
-// retries, or lets the suspended turn go on. Either way the epoch rises.
+// apply leases the next message, which gets its turn id for all attempts, or
+// resumes the suspended turn. In both cases the epoch rises.
 func (e Claimed) apply(m *machine) {
 	if m.Turn.Status != HeadIdle {
 		if m.CanRun(m.policy, m.now) {
@@ -42,8 +43,8 @@ func (e Claimed) apply(m *machine) {
 	m.turnLine("dispatched", "")
 }
 
-// resume starts the next attempt of a suspended turn. What it waited for is
-// handed to it, and struck out once it runs.
+// resume dispatches the next attempt of a suspended turn. The answers are handed to
+// it, and removed once it runs.
 func (m *machine) resume() {
 	m.Epoch++
 	if i, ok := m.message(m.Turn.Key); ok {
@@ -53,7 +54,7 @@ func (m *machine) resume() {
 	m.turnLine("dispatched", "resumed")
 }
 
-// Started: the process of the turn runs.
+// Started reports that the process of the turn runs.
 type Started struct {
 	TurnID string
 	Epoch  uint64
@@ -74,16 +75,16 @@ func (e Started) apply(m *machine) {
 	m.turnLine("running", "")
 }
 
-// Ended: the turn is over, with its deliverable.
+// Ended reports that the turn is over, with its deliverable.
 type Ended struct {
 	TurnID      string
 	Epoch       uint64
 	Outcome     Outcome
 	Reason      string
 	OutputBox   string  // turns/<turn_id>/<epoch>/output
-	Deliverable string  // a file in that box
-	Reply       *Effect // rendered; nil when nobody is to be sent it
-	Session     Session // to go on with; zero when there is none
+	Deliverable string  // a file in OutputBox
+	Reply       *Effect // rendered; nil if the sender is not to be sent one
+	Session     Session // that the next turn continues; zero if none
 }
 
 // apply closes the turn with its one deliverable and its one task line.
@@ -124,7 +125,7 @@ func (e Ended) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// keepSession notes the session that the next turn continues. One that began
+// keepSession keeps the session that the next turn continues. One that began
 // before a reset, or that ends in IDLE, holds what is to be forgotten.
 func (m *machine) keepSession(s Session, epoch uint64) {
 	if epoch <= m.Reset.Epoch || m.Phase == IDLE {
@@ -136,10 +137,10 @@ func (m *machine) keepSession(s Session, epoch uint64) {
 	m.Session = s
 }
 
-// recordReply notes that a message has its answer.
+// recordReply records that a message has its answer.
 func (m *machine) recordReply(msg Message, reply *Effect) {
 	// The reply is about to leave, or is on the terminal: "going quiet" must
-	// not come on its heels.
+	// not follow it at once.
 	if msg.Source == CLI || reply != nil && reply.Channel == ByMail {
 		m.LastDelivery = m.now
 	}
@@ -148,7 +149,7 @@ func (m *machine) recordReply(msg Message, reply *Effect) {
 	}
 }
 
-// countOutcome keeps the row of failures that earns a cool-down.
+// countOutcome counts failed turns in a row, which cause a cool-down.
 func (m *machine) countOutcome(o Outcome) {
 	switch o {
 	case Success, Partial:
@@ -159,23 +160,23 @@ func (m *machine) countOutcome(o Outcome) {
 			m.CooldownUntil = m.now.Add(m.policy.Cooldown)
 		}
 	case Canceled:
-		// Says nothing about whether turns work.
+		// It does not show whether turns work.
 	}
 }
 
-// retryNote is told to the agent that gets a message again.
-const retryNote = "An earlier attempt at this message was cut short. Its work may be half done: look before you repeat it."
+// retryNote is what an agent reads that gets a message again.
+const retryNote = "An earlier attempt at this message was interrupted. Its work may be half done: check before you repeat it."
 
-// Reaped: the watchdog found that the turn's owner has died.
+// Reaped reports that the watchdog found the turn's owner dead.
 type Reaped struct {
 	TurnID string
 	Epoch  uint64
 	Reason string
 }
 
-// apply returns a dead turn's message to the queue. The epoch rises, so that
-// an owner that was thought dead finds itself stale; what the turn waited for
-// is forgotten with it.
+// apply returns the message of a dead turn to the queue. The epoch rises, so that
+// an owner that was only thought dead finds itself stale. What the turn waited for
+// is forgotten.
 func (e Reaped) apply(m *machine) {
 	if m.Turn.Status != HeadDispatched && m.Turn.Status != HeadRunning || m.stale(e.TurnID, e.Epoch, "reaped") {
 		return
@@ -190,9 +191,9 @@ func (e Reaped) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// GivenBack: the attempt could not do its work, and not for the message's
-// sake: its credential was refused, its session is gone, its runner was told
-// to go. It does not count, and is made again after Wait.
+// GivenBack reports that the attempt could not do its work for a reason other than
+// the message: its credential was denied, its session is gone, its runner was told
+// to stop. The attempt does not count, and is repeated after Wait.
 type GivenBack struct {
 	TurnID string
 	Epoch  uint64
@@ -201,7 +202,7 @@ type GivenBack struct {
 	Forget bool // the session is gone
 }
 
-// apply returns the message without counting the attempt.
+// apply returns the message to the queue without counting the attempt.
 func (e GivenBack) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "given back") {
 		return
@@ -226,7 +227,7 @@ func (e GivenBack) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// requeue lets the turn's message wait again, and the head go idle.
+// requeue lets the turn's message wait again and makes the head idle.
 func (m *machine) requeue(status Status, until time.Time, note string) {
 	m.Epoch++
 	if i, ok := m.message(m.Turn.Key); ok {
@@ -240,8 +241,8 @@ func (m *machine) requeue(status Status, until time.Time, note string) {
 	m.Turn = Head{Status: HeadIdle}
 }
 
-// stale says whether (turnID, epoch) may not write for the turn any more, and
-// leaves the one trace it is allowed: a history line.
+// stale reports whether (turnID, epoch) may not write for the turn any more. A
+// stale write leaves a history line and nothing else.
 func (m *machine) stale(turnID string, epoch uint64, what string) bool {
 	if m.Turn.Owns(turnID, epoch) {
 		return false

@@ -12,9 +12,9 @@ import (
 // words are what is said of a credential: that it is refused, to the keymaster;
 // the blocker, to the operator; that it works again, to whom that concerns.
 var words = map[string]*regexp.Regexp{
-	"alarm":    regexp.MustCompile(`Credential (\S+) of @\S+ is refused since (\S+ \S+) UTC`),
+	"alarm":    regexp.MustCompile(`Credential (\S+) of @\S+ has been refused since (\S+ \S+) UTC`),
 	"blocker":  regexp.MustCompile(`Credential blocker: (\S+) of @\S+ was refused .*?, since (\S+ \S+) UTC`),
-	"recovery": regexp.MustCompile(`Credential (\S+) of @\S+ works again\. It was refused since (\S+ \S+) UTC`),
+	"recovery": regexp.MustCompile(`Credential (\S+) of @\S+ works again\. It had been refused since (\S+ \S+) UTC`),
 }
 
 // saying is one thing that was said of a credential.
