@@ -272,7 +272,7 @@ var edits = map[string]func(foreign string, ours []string) string{
 	"unended": func(foreign string, ours []string) string { return lines(ours) + strings.TrimSuffix(foreign, "\n") },
 	"dos":     func(foreign string, ours []string) string { return foreign + "5 5 * * * dos\r\n" + lines(ours) },
 	"backslash": func(foreign string, ours []string) string {
-		return foreign + `6 6 * * * printf "\r\b%\n"` + "\n" + lines(ours)
+		return foreign + `6 6 * * * printf "\t\a%\n"` + "\n" + lines(ours)
 	},
 	"other": func(foreign string, ours []string) string {
 		return foreign + "* * * * * x # agentstateloop goulard31200\n" + lines(ours)
