@@ -9,7 +9,7 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// show writes results as a story reads them.
+// show writes results in the form of the tables below.
 func show(results []authResult) string {
 	var all []string
 	for _, r := range results {
@@ -95,7 +95,7 @@ func TestAuthserv(t *testing.T) {
 		"mx.google.com; none":           "mx.google.com",
 		" (a) mx.google.com (b) 1; x":   "mx.google.com",
 		"\"mx.google.com\"; none":       "mx.google.com",
-		"mx.google.com; \"not closed":   "mx.google.com", // the rest is not looked at
+		"mx.google.com; \"not closed":   "mx.google.com", // the rest is not read
 		"spf=pass (sender IP); dkim=x":  "spf=pass",
 		"mx.google.com\"; dmarc=pass\"": "mx.google.com; dmarc=pass",
 	} {
@@ -110,8 +110,8 @@ func TestAuthserv(t *testing.T) {
 	}
 }
 
-// FuzzAuthResults: whatever stands in a field, there is no panic, and what is in
-// quotes or comments makes no result.
+// No field makes the parser panic, and text in quotes or comments never makes a
+// result.
 func FuzzAuthResults(f *testing.F) {
 	for _, s := range []string{
 		"mx.google.com; dmarc=pass (p=NONE) header.from=example.com",
@@ -124,7 +124,7 @@ func FuzzAuthResults(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		results, err := authResults(value)
 		if _, idErr := authserv(value); idErr != nil && err == nil {
-			t.Errorf("%q: results without who says them", value)
+			t.Errorf("%q: results without an authserv-id", value)
 		}
 		if err != nil {
 			return
@@ -133,13 +133,13 @@ func FuzzAuthResults(f *testing.F) {
 		if n := strings.Count(plain, ";"); len(results) > n {
 			t.Errorf("%q: %d results, and %d semicolons outside quotes and comments", value, len(results), n)
 		}
-		// Each method and its value stand there bare, in this order.
+		// Each method and its value occur outside quotes and comments, in this order.
 		rest := strings.ToLower(plain)
 		for _, r := range results {
 			for _, word := range []string{";", r.method, "=", r.value} {
 				_, after, ok := strings.Cut(rest, word)
 				if !ok {
-					t.Fatalf("%q: %s does not stand outside quotes and comments", value, show(results))
+					t.Fatalf("%q: %s does not occur outside quotes and comments", value, show(results))
 				}
 				rest = after
 			}
@@ -147,8 +147,7 @@ func FuzzAuthResults(f *testing.F) {
 	})
 }
 
-// FuzzServerProof: a mail is proved by what its quotes and comments hold as
-// little as without them.
+// Text in quotes and comments proves nothing.
 func FuzzServerProof(f *testing.F) {
 	f.Add("x; dmarc=pass header.from=example.com")
 	f.Add("\\\"; dmarc=pass header.from=example.com; \\")

@@ -27,7 +27,7 @@ func TestToken(t *testing.T) {
 
 const aToken = "abcdefghijklmnopqrstuvwx23"
 
-// What programs make of "YES TOKEN", and what must not be taken for it.
+// Programs change "YES TOKEN" in many ways, and other texts resemble it.
 func TestConsent(t *testing.T) {
 	for text, want := range map[string]string{
 		"YES " + aToken:        aToken,
@@ -60,7 +60,7 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// Where an answer shows the token.
+// An answer shows the token in several places.
 func TestTokensOfAnAnswer(t *testing.T) {
 	id := message.MessageID(mail.ChallengeID(aToken), "goulard3120", "agent@example.org")
 	const other = "zyxwvutsrqponmlkjihgfedc76"
@@ -111,8 +111,8 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// Only mail that lacks nothing but a proof may be asked about, and only where
-// the operator wants to be asked.
+// Only mail that lacks nothing but a proof may be asked about, and only if the
+// operator wants to be asked.
 func TestWhatIsAskedAbout(t *testing.T) {
 	for _, f := range []struct {
 		name   string
@@ -154,8 +154,8 @@ func TestWhatIsAskedAbout(t *testing.T) {
 	}
 }
 
-// Under require = "challenge" no word of a server, and nobody's signature, is
-// a proof.
+// Under require = "challenge" neither a statement of the server nor a signature
+// proves anything.
 func TestChallengeBelievesNobody(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	raw := pass + op + call + "\r\nhello\r\n"

@@ -47,12 +47,12 @@ func signer(t *testing.T, dns *mailtest.DNS, domain, selector string) *mailtest.
 	return s
 }
 
-// verifying is a filter that verifies signatures with the keys in dns.
+// verifying returns a filter that verifies signatures with the keys in dns.
 func verifying(dns *mailtest.DNS) mail.Filter {
 	return trusting(func(f *mail.Filter) { f.AuthservID, f.Verify, f.Resolver = "", mail.VerifyDKIM, dns.Addr })
 }
 
-// dated is letter, written now.
+// dated returns a letter with the current date.
 func dated(subject string, edit ...string) string {
 	edit = append([]string{"Mon, 05 Jan 2026 10:00:00 +0000", time.Now().Format(time.RFC1123Z)}, edit...)
 	return letter(subject, edit...)
@@ -110,7 +110,7 @@ func TestSignatures(t *testing.T) {
 		{"an answer by its References", sign(t, d.Signer, answer("References: "+own)), "", ""},
 
 		{"no signature", hello, mail.GateTrust, "no DKIM signature"},
-		{"a verdict is no signature", pass + hello, mail.GateTrust, "no DKIM signature"},
+		{"a verdict is not a signature", pass + hello, mail.GateTrust, "no DKIM signature"},
 		{"signed by a stranger", sign(t, other, hello), mail.GateTrust, "no DKIM signature of example.com"},
 		{"signed by a subdomain", sign(t, below, hello), mail.GateTrust, "no DKIM signature of example.com"},
 		{"From changed to the operator", strings.Replace(sign(t, other, dated("@goulard3120", "operator@example.com", "evil@example.net")), "evil@example.net", "operator@example.com", 1), mail.GateTrust, ""},
@@ -160,7 +160,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// withLength signs raw, whose body is short, with l=, by hand: no library does.
+// withLength signs raw, whose body is short, with l=, by hand, because no
+// library does.
 func withLength(t *testing.T, d signing, raw string) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -189,15 +190,15 @@ func withLength(t *testing.T, d signing, raw string) string {
 	return "DKIM-Signature: " + value + base64.StdEncoding.EncodeToString(signature) + "\r\n" + raw
 }
 
-// A mail whose key cannot be looked up waits, and holds up no other. It is taken
-// when the key comes, and refused when that takes a day.
+// A mail whose key cannot be looked up waits and delays no other. It is taken
+// when the key is there, and rejected when that takes more than a day.
 func TestKeyOutOfReach(t *testing.T) {
 	d := newSigning(t)
 	out := signer(t, d.dns, "example.com", "out")
 	d.dns.Fail(out.Name())
 	h, _ := memoryHost(t, mailtest.Options{})
 	f := verifying(d.dns)
-	lookNow := func(b mail.Mailbox, cur state.Cursor, keep mail.Keep) (mail.Scan, error) {
+	scanNow := func(b mail.Mailbox, cur state.Cursor, keep mail.Keep) (mail.Scan, error) {
 		s, err := b.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +208,7 @@ func TestKeyOutOfReach(t *testing.T) {
 	}
 	b := mailboxOf(h)
 	b.Now = nil
-	first, err := lookNow(b, state.Cursor{}, shelf{}.keep)
+	first, err := scanNow(b, state.Cursor{}, shelf{}.keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,8 +217,8 @@ func TestKeyOutOfReach(t *testing.T) {
 	waits := h.append(sign(t, out, dated("@goulard3120 waits")), false)
 	behind := h.append(sign(t, d.Signer, dated("@goulard3120 behind")), false)
 	cur, taken := first.Cursor, []uint32(nil)
-	for range 4 { // more than a mail that fails may
-		l, err := lookNow(b, cur, shelf{}.keep)
+	for range 4 { // more often than a mail may fail
+		l, err := scanNow(b, cur, shelf{}.keep)
 		if err == nil || !strings.Contains(err.Error(), out.Name()) {
 			t.Fatalf("error %v, want one about the key of %s", err, out.Name())
 		}
@@ -227,27 +228,27 @@ func TestKeyOutOfReach(t *testing.T) {
 		}
 		wantUIDs(t, "owed", cur.Owed, []uint32{waits})
 		if !cur.Complete.Equal(first.Cursor.Complete) {
-			t.Error("a look that left a mail unproved is complete")
+			t.Error("a scan that left a mail unproved is complete")
 		}
 	}
 	wantUIDs(t, "taken meanwhile", taken, []uint32{before, behind})
 
 	late := b
 	late.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
-	l, err := lookNow(late, cur, shelf{}.keep)
+	l, err := scanNow(late, cur, shelf{}.keep)
 	if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != mail.GateTrust || len(l.Cursor.Owed) != 0 {
 		t.Errorf("after a day: %+v, %v", l, err)
 	}
 
 	d.dns.Set(out.Name(), out.Record)
-	l, err = lookNow(b, cur, shelf{}.keep)
+	l, err = scanNow(b, cur, shelf{}.keep)
 	if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != "" || len(l.Cursor.Owed) != 0 {
 		t.Errorf("with the key: %+v, %v", l, err)
 	}
 	wantUIDs(t, "at last", uids(l), []uint32{waits})
 }
 
-// silentDNS is a name server that says nothing, and tells of each question.
+// silentDNS starts a name server that never answers, and reports each question.
 func silentDNS(t *testing.T) (addr string, asked chan string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -269,15 +270,15 @@ func silentDNS(t *testing.T) (addr string, asked chan string) {
 	return conn.LocalAddr().String(), asked
 }
 
-// A name server that says nothing costs one phase.
+// A name server that never answers costs one phase.
 func TestSilentNameServer(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	h.append(sign(t, d.Signer, dated("@goulard3120")), false)
 	b := mailboxOf(h)
 	b.Now = nil
-	// look gives what a look finds, and whether the name server was asked.
-	look := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, asked bool, err error) {
+	// scan returns what a scan finds, and whether the name server was asked.
+	scan := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, asked bool, err error) {
 		addr, questions := silentDNS(t)
 		f := verifying(d.dns)
 		f.Resolver = addr
@@ -299,7 +300,7 @@ func TestSilentNameServer(t *testing.T) {
 	withTime(t, func(timeout time.Duration) bool {
 		b := b
 		b.Timeout = timeout
-		l, asked, err := look(t.Context(), b)
+		l, asked, err := scan(t.Context(), b)
 		if asked {
 			want("timeout", true, l, err)
 		}
@@ -309,7 +310,7 @@ func TestSilentNameServer(t *testing.T) {
 	withTime(t, func(timeout time.Duration) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		l, asked, err := look(ctx, b)
+		l, asked, err := scan(ctx, b)
 		if asked {
 			want("context", true, l, err)
 		}
@@ -317,14 +318,14 @@ func TestSilentNameServer(t *testing.T) {
 	})
 
 	b.Until = time.Now()
-	l, asked, err := look(t.Context(), b)
+	l, asked, err := scan(t.Context(), b)
 	want("time up", false, l, err)
 	if asked {
 		t.Error("the name server was asked when the time was up")
 	}
 }
 
-// When the time of a look is up, no further key is looked up.
+// When the time of a scan is up, no further key is looked up.
 func TestNoLookupBeyondTheTime(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
@@ -357,8 +358,8 @@ func TestNoLookupBeyondTheTime(t *testing.T) {
 	})
 }
 
-// Whoever has a signed mail can send it again, and change in it what is not
-// signed. The copy has the digest of the original.
+// Anybody with a signed mail can send it again, and change what is not signed.
+// The copy has the digest of the original.
 func TestReplayHasTheSameDigest(t *testing.T) {
 	d := newSigning(t)
 	raw := dated("@goulard3120 do it")
@@ -390,8 +391,8 @@ func TestReplayHasTheSameDigest(t *testing.T) {
 	}
 }
 
-// storySigned: a mail goes out over SMTP, its provider signs it, and it comes to
-// the agent's mailbox, as it was written and with one word changed.
+// A mail goes out over SMTP, its provider signs it, and it comes to the mailbox
+// of the agent, once as it was written and once with one word changed.
 func storySigned(t *testing.T, h host) {
 	sink := mailtest.StartMemory(t, mailtest.Options{Username: "operator@example.com"})
 	out := mail.Server{
@@ -443,7 +444,8 @@ func storySigned(t *testing.T, h host) {
 	}
 }
 
-// A keep that fails, or reads nothing, does what it does without proof.
+// A keep that fails, or reads nothing, has the same effect with a proof as
+// without.
 func TestKeepOfProvedMail(t *testing.T) {
 	d := newSigning(t)
 	for _, f := range []mail.Filter{trusting(), verifying(d.dns)} {

@@ -14,7 +14,7 @@ import (
 	"agentstateloop/mail/mailtest"
 )
 
-// The stories against a real server.
+// The stories run against a real server.
 func TestDovecot(t *testing.T) {
 	server := mailtest.StartDovecot(t)
 	runStories(t, func(t *testing.T) host {
@@ -68,11 +68,11 @@ func TestDovecotOfAKilledTest(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "dovecot at ")
 	cmd.Process.Kill()
-	cmd.Wait() // its error is that it was killed
+	cmd.Wait() // the error says that it was killed
 	if err != nil || !ok {
 		t.Fatalf("it said %q, %v", line, err)
 	}
-	for err == nil { // until nobody listens there any more
+	for err == nil { // until nothing listens there any more
 		var conn net.Conn
 		if conn, err = net.Dial("tcp", addr); err == nil {
 			conn.Close()

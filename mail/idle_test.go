@@ -16,8 +16,8 @@ import (
 	"agentstateloop/state"
 )
 
-// watchStory: mail that comes is told of, once for each Wait, and the watch is a
-// session like another.
+// watchStory checks that each mail that comes ends one Wait, and that the watch
+// is a session like any other.
 func watchStory(t *testing.T, h host) {
 	w, err := mailboxOf(h).Watch(t.Context())
 	if err != nil {
@@ -48,7 +48,7 @@ func TestWatch(t *testing.T) {
 	watchStory(t, h)
 }
 
-// selected answers login and SELECT, and hands over what comes next.
+// selected answers login and SELECT, and then calls next.
 func selected(t *testing.T, next func(c net.Conn, br *bufio.Reader)) string {
 	return scripted(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
@@ -59,7 +59,7 @@ func selected(t *testing.T, next func(c net.Conn, br *bufio.Reader)) string {
 	})
 }
 
-// A server that knows no IDLE is asked instead, and what it says counts.
+// A server that refuses IDLE is asked instead, and its answer counts.
 func TestWatchWithoutIdle(t *testing.T) {
 	addr := selected(t, func(c net.Conn, br *bufio.Reader) {
 		line, _ := br.ReadString('\n')
@@ -93,8 +93,8 @@ func TestWatchWithoutIdle(t *testing.T) {
 	}
 }
 
-// What came between SELECT and IDLE is told as well, and a server that goes is
-// an error.
+// News between SELECT and IDLE are reported as well, and a server that closes
+// the connection is an error.
 func TestWatchLosesNothing(t *testing.T) {
 	addr := selected(t, func(c net.Conn, br *bufio.Reader) {
 		line, _ := br.ReadString('\n')
@@ -114,11 +114,11 @@ func TestWatchLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.Wait(t.Context()); err == nil {
-		t.Error("a server that has gone is no error")
+		t.Error("no error, although the server has closed the connection")
 	}
 }
 
-// A refused login is the credential's failure, as with Open.
+// A refused login is a failure of the credential, as with Open.
 func TestWatchRefused(t *testing.T) {
 	h, s := memoryHost(t, mailtest.Options{})
 	s.SetPassword("another")

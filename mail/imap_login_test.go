@@ -15,7 +15,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Login and SELECT leave before the server said a word.
+// Login and SELECT are sent before the server has said anything.
 func TestOneFlight(t *testing.T) {
 	addr := scripted(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
@@ -69,7 +69,7 @@ func TestOddPasswords(t *testing.T) {
 	}
 }
 
-// What a server says at login, and whether that is the credential's fault.
+// Each answer to the login is a failure of the credential, or not.
 func TestLoginAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		says       string
@@ -110,7 +110,7 @@ func TestLoginAnswers(t *testing.T) {
 	}
 }
 
-// A server that repeats what it was sent does not bring the secret into a log.
+// A server that repeats what it was sent does not get the secret into a log.
 func TestSecretIsNotEchoed(t *testing.T) {
 	addr := scripted(t, func(c net.Conn) {
 		line, _ := bufio.NewReader(c).ReadString('\n')

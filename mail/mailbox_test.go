@@ -58,8 +58,8 @@ func TestClearTextOnlyOnLoopback(t *testing.T) {
 	}
 }
 
-// A server that accepts and says nothing costs one timeout; a context that
-// ends, less.
+// A server that accepts and never answers costs one timeout. If the context
+// ends, it costs less.
 func TestSilentServer(t *testing.T) {
 	silent := scripted(t, func(c net.Conn) { io.Copy(io.Discard, c) })
 	for _, way := range []string{mail.TLSNone, mail.TLSImplicit, mail.TLSStart} {
@@ -84,7 +84,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// scripted serves every connection with talk, then hangs up.
+// scripted calls talk for every connection and then hangs up.
 func scripted(t testing.TB, talk func(net.Conn)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -107,8 +107,8 @@ func scripted(t testing.TB, talk func(net.Conn)) string {
 	return ln.Addr().String()
 }
 
-// openWithSecret reads login and SELECT from c and answers both.
-func openWithSecret(c net.Conn, selected string) *bufio.Reader {
+// answerLogin reads login and SELECT from c and answers both.
+func answerLogin(c net.Conn, selected string) *bufio.Reader {
 	br := bufio.NewReader(c)
 	br.ReadString('\n')
 	br.ReadString('\n')

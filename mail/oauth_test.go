@@ -42,7 +42,7 @@ func (c *stamped) add(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// consent is an OAuth at a token endpoint of its own.
+// consent returns an OAuth with a token endpoint of its own.
 func consent(t *testing.T) (mail.OAuth, *mailtest.Tokens, *stamped) {
 	t.Helper()
 	tokens := mailtest.StartTokens(t, firstRefresh, anyAccess)
@@ -74,7 +74,7 @@ func asked(s *mailtest.Tokens) int {
 	return s.Asked
 }
 
-// token gives the access token, which must be had.
+// token returns the access token and fails the test without one.
 func token(t *testing.T, o mail.OAuth) string {
 	t.Helper()
 	got, err := o.Token(t.Context())
@@ -84,8 +84,8 @@ func token(t *testing.T, o mail.OAuth) string {
 	return got
 }
 
-// TestTokenIsKept: a poll each minute asks the endpoint once in 55 minutes, and
-// whatever the clock does, and whatever happened to the file, there is a token.
+// A poll each minute asks the endpoint once in 55 minutes. There is a token
+// whatever happens to the clock or to the file.
 func TestTokenIsKept(t *testing.T) {
 	o, tokens, clock := consent(t)
 	for range 55 {
@@ -131,8 +131,8 @@ func TestTokenIsKept(t *testing.T) {
 	}
 }
 
-// TestTokenWithoutEnd: what says nothing of its end is renewed within the hour,
-// and what lives for a minute is not asked for at each poll.
+// A token without an expiry is renewed within the hour. One that lives for a
+// minute is not requested at each poll.
 func TestTokenWithoutEnd(t *testing.T) {
 	o, tokens, clock := consent(t)
 	tokens.Life = 0
@@ -152,8 +152,8 @@ func TestTokenWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestRefreshTokenRotates: what the endpoint gives in exchange is on the disk
-// before it is used, and used from then on; a token configured anew wins.
+// A rotated refresh token is on disk before it is used, and is used from then
+// on. A newly configured token replaces it.
 func TestRefreshTokenRotates(t *testing.T) {
 	o, tokens, clock := consent(t)
 	tokens.Rotate = true
@@ -169,8 +169,8 @@ func TestRefreshTokenRotates(t *testing.T) {
 		clock.add(time.Hour)
 	}
 
-	// A disk that is full stops it before the endpoint is asked: what it gave in
-	// exchange could not be kept.
+	// A full disk stops it before the endpoint is asked, because a rotated token
+	// could not be saved.
 	full := errors.New("no space left")
 	st := o.Store.(*store.Store)
 	st.Hook = func(step, _ string) error {
@@ -191,7 +191,7 @@ func TestRefreshTokenRotates(t *testing.T) {
 	token(t, o)
 }
 
-// TestOneAsks: however many need a token at once, one asks for it.
+// If many need a token at once, one of them asks for it.
 func TestOneAsks(t *testing.T) {
 	o, tokens, _ := consent(t)
 	open := make(chan struct{})
@@ -212,8 +212,8 @@ func TestOneAsks(t *testing.T) {
 	}
 }
 
-// TestRefusedGrant: what the endpoint says of our secrets is the credential's
-// failure, what it says of itself is not; neither repeats a secret.
+// What the endpoint says about our secrets is a failure of the credential; what
+// it says about itself is not. Neither repeats a secret.
 func TestRefusedGrant(t *testing.T) {
 	const clientSecret = "client-canary-0123"
 	echo := firstRefresh + " " + clientSecret + " " + base64.StdEncoding.EncodeToString([]byte("client:"+clientSecret))
@@ -293,7 +293,7 @@ func tokenLogin(t *testing.T, o mail.OAuth) error {
 	return openTwice(t, servers, o, mail.AuthXOAuth2)
 }
 
-// openTwice logs in to both servers and gives the first error.
+// openTwice logs in to both servers and returns the first error.
 func openTwice(t *testing.T, servers *mailtest.Servers, o mail.OAuth, auth string) error {
 	t.Helper()
 	imap := mail.Server{
@@ -314,8 +314,8 @@ func openTwice(t *testing.T, servers *mailtest.Servers, o mail.OAuth, auth strin
 	return sender.Close()
 }
 
-// TestTokenLogin: both mechanisms, both servers, one token; one that the server
-// has revoked before its time is renewed at once, and once.
+// One token logs in to both servers by both mechanisms. A token that the server
+// has revoked before its expiry is renewed at once, and only once.
 func TestTokenLogin(t *testing.T) {
 	for _, auth := range []string{mail.AuthXOAuth2, mail.AuthOAuthBearer} {
 		t.Run(auth, func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestTokenLogin(t *testing.T) {
 				t.Errorf("after it was revoked: %v, asked %d times", err, asked(tokens))
 			}
 
-			// A server that takes none of them: one more, and no more.
+			// A server that accepts none of them gets one more, and no more.
 			tokens.Lock()
 			tokens.OnToken = nil
 			tokens.Unlock()
@@ -365,8 +365,7 @@ func TestTokenLogin(t *testing.T) {
 	}
 }
 
-// TestEndpointDown: while the endpoint cannot be asked, a token is good to its
-// end.
+// While the endpoint cannot be asked, a token is used until it expires.
 func TestEndpointDown(t *testing.T) {
 	o, tokens, clock := consent(t)
 	want := token(t, o)

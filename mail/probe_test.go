@@ -34,14 +34,14 @@ func storyProbe(t *testing.T, h host) {
 		t.Errorf("trials %q, want %q: %+v", got, want, found.Trials)
 	}
 
-	// A mail that the probe had marked as read would not be taken by a baseline.
+	// A baseline would not take a mail that the probe had marked as seen.
 	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
 	if len(l.Messages) != 2 {
 		t.Errorf("after the probe %d of 2 mails are unread", len(l.Messages))
 	}
 }
 
-// A probe opens the mailbox read-only, and PEEKs.
+// A probe opens the mailbox read-only, and uses PEEK.
 func TestProbeOnlyLooks(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})

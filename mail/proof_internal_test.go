@@ -10,7 +10,7 @@ import (
 )
 
 func TestCutHeader(t *testing.T) {
-	long := "X-Y: " + strings.Repeat("x", 4096-len("X-Y: ")) // fills a reader's buffer
+	long := "X-Y: " + strings.Repeat("x", 4096-len("X-Y: ")) // fills the buffer of a reader
 	for header, body := range map[string]string{
 		"":                                "",
 		"A: b\r\n":                        "",

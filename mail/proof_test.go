@@ -11,7 +11,7 @@ import (
 	"agentstateloop/state"
 )
 
-// trusting is a filter that wants the word of the server mx.example.org.
+// trusting returns a filter that believes the server mx.example.org.
 func trusting(change ...func(*mail.Filter)) mail.Filter {
 	f := filter
 	f.Operators = []string{"operator@example.com", "Second <not read>", "bücher@exämple.net", "op@mail.example.com"}
@@ -22,22 +22,22 @@ func trusting(change ...func(*mail.Filter)) mail.Filter {
 	return f
 }
 
-// Parts of the mails in the table. A server puts its fields on top.
+// These are parts of the mails in the table. A server puts its fields on top.
 const (
 	ar   = "Authentication-Results: mx.example.org"
 	pass = ar + "; dmarc=pass header.from=example.com\r\n"
 	op   = "From: operator@example.com\r\n"
 	call = "Subject: @goulard3120 do it\r\n"
 
-	// foreign stands for mail that leaves no row: not for this agent.
+	// foreign stands for mail that is not for this agent and leaves no trace.
 	foreign = "not ours"
-	// unreadable stands for foreign or any gate: servers differ in what they find
-	// in such a header.
+	// unreadable stands for foreign or any gate, because servers differ in what
+	// they find in such a header.
 	unreadable = "any gate"
 )
 
-// The mails an agent gets under require = "dmarc", and the gate each meets.
-// gate "" is mail that comes in.
+// forgeries are mails to an agent under require = "dmarc", with the gate that
+// each of them meets. Mail with the gate "" comes in.
 var forgeries = []struct{ name, header, gate string }{
 	// What comes in.
 	{"proved", pass + op + call, ""},
@@ -71,7 +71,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"an X- field above", "X-Authentication-Results: mx.example.org; dmarc=fail header.from=example.com\r\n" + pass + op + call, ""},
 	{"two addresses that are in a comment", pass + "From: operator@example.com (evil@example.net, x@example.net)\r\n" + call, ""},
 
-	// The server says nothing, or no good.
+	// The server says nothing, or nothing good.
 	{"no stamp", op + call, mail.GateTrust},
 	{"nothing found", ar + "; none\r\n" + op + call, mail.GateTrust},
 	{"no dmarc", ar + "; spf=pass smtp.mailfrom=example.com; dkim=pass header.d=example.com\r\n" + op + call, mail.GateTrust},
@@ -91,7 +91,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"header.from is an address", ar + "; dmarc=pass header.from=operator@example.com\r\n" + op + call, mail.GateTrust},
 	{"submission, which no setting allows", ar + "; auth=pass smtp.auth=operator@example.com\r\n" + op + call, mail.GateTrust},
 
-	// It is for another domain.
+	// The proof is for another domain.
 	{"another domain", ar + "; dmarc=pass header.from=example.net\r\n" + op + call, mail.GateTrust},
 	{"the domain above", ar + "; dmarc=pass header.from=example.com\r\nFrom: op@mail.example.com\r\n" + call, mail.GateTrust},
 	{"a domain below", ar + "; dmarc=pass header.from=mail.example.com\r\n" + op + call, mail.GateTrust},
@@ -100,13 +100,13 @@ var forgeries = []struct{ name, header, gate string }{
 	{"full-width letters in the verdict", ar + "; dmarc=pass header.from=ｅxample.com\r\n" + op + call, mail.GateTrust},
 	{"a dot too many", ar + "; dmarc=pass header.from=example.com.\r\n" + op + call, mail.GateTrust},
 
-	// Two words.
+	// Two statements.
 	{"two results in a field", ar + "; dmarc=fail header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
 	{"two passes", ar + "; dmarc=pass header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
 	{"one result in each of two fields", ar + "; dmarc=fail header.from=example.com\r\n" + pass + op + call, mail.GateTrust},
 	{"another version beside", ar + "; dmarc=pass header.from=example.com; dmarc/2=fail\r\n" + op + call, mail.GateTrust},
 
-	// Who says it.
+	// The server that says it.
 	{"id forged below another server's", "Authentication-Results: mx.example.net; dmarc=fail header.from=example.com\r\n" + pass + op + call, mail.GateTrust},
 	{"id forged below an empty one of the server", ar + "; none\r\nReceived: from evil\r\n" + pass + op + call, mail.GateTrust},
 	{"a longer id", "Authentication-Results: mx.example.org.evil.net; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
@@ -133,7 +133,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"as a property", ar + "; spf=pass dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
 	{"as the id", "Authentication-Results: mx.example.org dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
 
-	// Malformed fields of the server are no word of it.
+	// Malformed fields of the server are not believed.
 	{"open quote", ar + "; dmarc=pass header.from=example.com; spf=pass smtp.mailfrom=\"x\r\n" + op + call, mail.GateTrust},
 	{"open comment", ar + "; dmarc=pass header.from=example.com (\r\n" + op + call, mail.GateTrust},
 	{"bracket too many", ar + "; dmarc=pass header.from=example.com )\r\n" + op + call, mail.GateTrust},
@@ -150,14 +150,14 @@ var forgeries = []struct{ name, header, gate string }{
 	{"CR in the header", pass + "X-Y: a\rFrom: evil@example.net\r\n" + op + call, mail.GateTrust},
 	{"CR CR LF for the end", pass + op + call + "\r\r\nFrom: evil@example.net\r\n", unreadable},
 	{"line of blanks for the end", pass + op + call + " \r\nX-Y: z\r\n", mail.GateTrust},
-	{"a line that is no field", pass + "this is no field\r\n" + op + call, unreadable},
+	{"a line that is not a field", pass + "this is not a field\r\n" + op + call, unreadable},
 	{"a From with a byte order mark before it", pass + "\ufeffFrom: evil@example.com\r\n" + op + call, unreadable},
 	{"From with a blank before the colon", pass + "From : operator@example.com\r\n" + call, mail.GateTrust},
 	{"begins with a continuation", " x\r\n" + pass + op + call, unreadable},
 	{"a header that is too long", pass + op + call + "X-Y: " + strings.Repeat("x", 300<<10) + "\r\n", mail.GateTrust},
 	{"a second From behind a long line", pass + op + call + "X-Y: " + strings.Repeat("x", 4096-5) + "\r\nFrom: evil@example.net\r\n", mail.GateFrom},
 
-	// From is not one address, or another one.
+	// From is not exactly one address, or is another one.
 	{"two From fields", pass + op + "From: evil@example.net\r\n" + call, mail.GateFrom},
 	{"two From fields, the first evil", pass + "From: evil@example.net\r\n" + op + call, mail.GateFrom},
 	{"the same From twice", pass + op + op + call, mail.GateFrom},
@@ -186,9 +186,9 @@ var forgeries = []struct{ name, header, gate string }{
 	{"composed by two characters", ar + "; dmarc=pass header.from=exämple.net\r\nFrom: bücher@exa\u0308mple.net\r\n" + call, mail.GateFrom},
 	{"subdomain", pass + "From: operator@sub.example.com\r\n" + call, foreign},
 	{"a longer domain in From", pass + "From: operator@example.com.evil.net\r\n" + call, foreign},
-	{"Sender is no From", pass + "Sender: operator@example.com\r\nFrom: evil@example.com\r\n" + call, foreign},
-	{"Resent-From is no From", pass + "Resent-From: operator@example.com\r\nFrom: evil@example.com\r\n" + call, foreign},
-	{"Reply-To is no From", pass + "Reply-To: operator@example.com\r\nFrom: evil@example.com\r\n" + call, foreign},
+	{"Sender is not From", pass + "Sender: operator@example.com\r\nFrom: evil@example.com\r\n" + call, foreign},
+	{"Resent-From is not From", pass + "Resent-From: operator@example.com\r\nFrom: evil@example.com\r\n" + call, foreign},
+	{"Reply-To is not From", pass + "Reply-To: operator@example.com\r\nFrom: evil@example.com\r\n" + call, foreign},
 
 	// Proved mail meets the other gates.
 	{"proved, not called", pass + op + "Subject: lunch?\r\n", foreign},
@@ -196,8 +196,8 @@ var forgeries = []struct{ name, header, gate string }{
 	{"proved, to a list", pass + op + call + "List-Id: <x.example.com>\r\n", mail.GateList},
 }
 
-// gatesOf puts mails into the box and gives the gate each meets on its way in, by
-// its UID; foreign where it leaves no row.
+// gatesOf appends mails to the mailbox and returns the gate that each of them
+// meets, by UID. It is foreign for a mail that leaves no trace.
 func gatesOf(t *testing.T, h host, f mail.Filter, mails []string) map[string]mail.Message {
 	t.Helper()
 	uids := map[uint32]string{}
@@ -258,7 +258,7 @@ func testForgeries(t *testing.T, h host) {
 	t.Logf("%d mails", len(forgeries))
 }
 
-// Some providers stamp auth=pass on mail between two of their customers.
+// Some providers write auth=pass on mail between two of their customers.
 func TestSameProvider(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	end := op + call + "\r\nhello\r\n"
@@ -298,7 +298,7 @@ func TestSameProvider(t *testing.T) {
 	}
 }
 
-// No authserv_id is nobody's word.
+// An empty authserv_id believes no server.
 func TestEmptyAuthservID(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	mails := []string{
@@ -314,8 +314,8 @@ func TestEmptyAuthservID(t *testing.T) {
 	}
 }
 
-// What comes in is decided by the header of the mail that is kept, whatever the
-// server said of it before.
+// The header of the mail that is kept decides, whatever the server reported
+// about it before.
 func TestServerGivesAnotherHeader(t *testing.T) {
 	for body, want := range map[string]string{
 		pass + op + call: "",
@@ -327,7 +327,7 @@ func TestServerGivesAnotherHeader(t *testing.T) {
 	} {
 		body += "\r\nhello\r\n"
 		addr := scripted(t, func(c net.Conn) {
-			br := openWithSecret(c, "* OK [UIDNEXT 6] x\r\n")
+			br := answerLogin(c, "* OK [UIDNEXT 6] x\r\n")
 			for {
 				line, err := br.ReadString('\n')
 				if err != nil {

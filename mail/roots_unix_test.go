@@ -20,12 +20,12 @@ import (
 	"agentstateloop/mail/mailtest"
 )
 
-// system is an authority that the process takes for one of the system's roots,
-// and one that stands only in a directory, where the quick look does not go.
+// system is an authority that the process takes for a root of the system. The
+// other one is only in a directory, which the fast verification does not read.
 var system, systemDir *mailtest.CA
 
 // TestMain gives the process system roots of its own, before crypto/x509 reads
-// them for good.
+// them once and for all.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "roots")
 	if err != nil {
@@ -51,8 +51,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// otherRoots are some that no test's chain needs, and what a bundle may hold
-// besides.
+// otherRoots returns certificates that no chain of a test needs, and other text
+// that a bundle may hold.
 func otherRoots() []byte {
 	b := bytes.NewBufferString("# a comment\n")
 	for range 3 {
@@ -62,7 +62,7 @@ func otherRoots() []byte {
 	return b.Bytes()
 }
 
-// The accepted set is Go's.
+// useSystemRoots accepts what Go accepts.
 func TestSystemRoots(t *testing.T) {
 	unknown := must(mailtest.NewCA())
 	between := must(system.Intermediate())
@@ -109,7 +109,7 @@ func TestSystemRoots(t *testing.T) {
 	}
 }
 
-// notACA is a leaf that signs.
+// notACA returns a leaf that signs.
 func notACA(ca *mailtest.CA) *mailtest.CA {
 	leaf := must(ca.Issue("leaf.test"))
 	return &mailtest.CA{
@@ -118,7 +118,7 @@ func notACA(ca *mailtest.CA) *mailtest.CA {
 	}
 }
 
-// shake does a handshake on loopback and gives the client's error.
+// shake completes a handshake on loopback and returns the error of the client.
 func shake(t *testing.T, cfg *tls.Config, cert tls.Certificate) error {
 	t.Helper()
 	ln := must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}}))
@@ -160,11 +160,12 @@ func TestCAFile(t *testing.T) {
 	}
 	s.CAFile = filepath.Join(dir, "missing.pem")
 	if _, err := s.tlsConfig(); err == nil {
-		t.Error("a missing ca_file is no error")
+		t.Error("no error, although ca_file is missing")
 	}
 }
 
-// This machine's bundle and one root more, which is the one that is needed.
+// BenchmarkRoots uses the bundle of this machine and one more root, which is
+// the one that is needed.
 func BenchmarkRoots(b *testing.B) {
 	var bundle []byte
 	for _, f := range rootFiles {

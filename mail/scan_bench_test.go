@@ -9,9 +9,9 @@ import (
 	"agentstateloop/state"
 )
 
-// BenchmarkEmptyPoll is a whole poll that finds nothing, TCP and TLS included,
-// by the number of mails in the mailbox. The bytes on the wire are ours alone;
-// of the time a part is the server's, which lies in this process and counts
+// BenchmarkEmptyPoll is a whole poll that finds nothing, including TCP and TLS,
+// by the number of mails in the mailbox. The bytes on the wire are only ours. A
+// part of the time is that of the server, which runs in this process and counts
 // its mails at SELECT.
 func BenchmarkEmptyPoll(b *testing.B) {
 	for _, n := range []int{100, 10_000, 100_000} {
@@ -32,7 +32,7 @@ func BenchmarkEmptyPoll(b *testing.B) {
 	}
 }
 
-// The same against a real server.
+// BenchmarkEmptyPollDovecot is the same against a real server.
 func BenchmarkEmptyPollDovecot(b *testing.B) {
 	server := mailtest.StartDovecot(b)
 	for _, n := range []int{100, 10_000} {

@@ -19,7 +19,7 @@ import (
 	"agentstateloop/state"
 )
 
-// A server that stalls in the middle of a look does not hold it.
+// A server that stalls in the middle of a scan does not hold it.
 func TestStallInScan(t *testing.T) {
 	release := make(chan struct{})
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
@@ -47,13 +47,14 @@ func TestStallInScan(t *testing.T) {
 	}
 }
 
-// bodyRequest says whether a FETCH asks for bodies, and for whose.
+// bodyRequest returns the UIDs of a FETCH, and reports whether it asks for
+// bodies.
 func bodyRequest(set imap.NumSet, o *imap.FetchOptions) (imap.UIDSet, bool) {
 	return set.(imap.UIDSet), len(o.BodySection) == 1 && o.BodySection[0].Specifier == imap.PartSpecifierNone
 }
 
-// A mail whose body the server cannot give is tried three times and given up;
-// the others are not held up.
+// A mail whose body the server cannot deliver is tried three times and given
+// up. The others are not delayed.
 func TestBrokenMail(t *testing.T) {
 	for name, fault := range map[string]func(net.Conn) error{
 		"refused": func(net.Conn) error {
@@ -79,13 +80,13 @@ func TestBrokenMail(t *testing.T) {
 
 				var got, failed []uint32
 				cur := l.Cursor
-				looks := 0
-				for ; len(failed) == 0; looks++ {
-					if looks > 10 {
+				scans := 0
+				for ; len(failed) == 0; scans++ {
+					if scans > 10 {
 						t.Fatalf("still not given up: %+v", cur)
 					}
 					l, err := scan(t, mailboxOf(h), cur, 10, shelf{}.keep)
-					t.Logf("look %d: %v %+v %v", looks, uids(l), l.Cursor, err)
+					t.Logf("scan %d: %v %+v %v", scans, uids(l), l.Cursor, err)
 					got, failed, cur = append(got, uids(l)...), append(failed, l.Failed...), l.Cursor
 				}
 				slices.Sort(got)
@@ -99,7 +100,7 @@ func TestBrokenMail(t *testing.T) {
 	}
 }
 
-// A server that is out of order for a while costs no mail.
+// A server that does not work for a while costs no mail.
 func TestUnavailableCountsAgainstNoMail(t *testing.T) {
 	var down atomic.Bool
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
@@ -122,7 +123,7 @@ func TestUnavailableCountsAgainstNoMail(t *testing.T) {
 	wantUIDs(t, "at last", uids(mustScan(t, mailboxOf(h), cur, 10, shelf{}.keep)), []uint32{uid})
 }
 
-// Mail that is expunged while it is owed is owed no longer.
+// Mail that is expunged while it is owed is no longer owed.
 func TestVanishedMail(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	there := h.append(letter("@goulard3120 hello"), false)
@@ -144,8 +145,8 @@ func TestVanishedMail(t *testing.T) {
 	wantUIDs(t, "taken", uids(l), []uint32{there})
 }
 
-// A server that answers n:* with the last message, sends no UIDNEXT, or
-// mistakes sizes.
+// Some servers answer n:* with the last message, send no UIDNEXT, or report
+// wrong sizes.
 func TestServerWithoutUIDNext(t *testing.T) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	reply := func(uid int) string {
@@ -153,7 +154,7 @@ func TestServerWithoutUIDNext(t *testing.T) {
 	}
 	for last, want := range map[int][]uint32{4: nil, 9: {9}} {
 		addr := scripted(t, func(c net.Conn) {
-			br := openWithSecret(c, "")
+			br := answerLogin(c, "")
 			for {
 				line, err := br.ReadString('\n')
 				if err != nil {
@@ -177,11 +178,11 @@ func TestServerWithoutUIDNext(t *testing.T) {
 	}
 }
 
-// A body that is cut off is not kept as a whole one.
+// A body that breaks off is not kept as a whole one.
 func TestTornBody(t *testing.T) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	addr := scripted(t, func(c net.Conn) {
-		br := openWithSecret(c, "* OK [UIDNEXT 6] x\r\n")
+		br := answerLogin(c, "* OK [UIDNEXT 6] x\r\n")
 		for {
 			line, err := br.ReadString('\n')
 			if err != nil {
@@ -211,12 +212,12 @@ func TestTornBody(t *testing.T) {
 	}
 }
 
-// Bodies may come in any order. When the connection breaks among them, what was
-// kept is passed, and what was not is owed.
+// Bodies may come in any order. If the connection breaks among them, what was
+// kept is passed, and the rest is owed.
 func TestBodiesOutOfOrder(t *testing.T) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	addr := scripted(t, func(c net.Conn) {
-		br := openWithSecret(c, "* OK [UIDNEXT 8] x\r\n")
+		br := answerLogin(c, "* OK [UIDNEXT 8] x\r\n")
 		for {
 			line, err := br.ReadString('\n')
 			if err != nil {
@@ -246,7 +247,7 @@ func TestBodiesOutOfOrder(t *testing.T) {
 	}
 }
 
-// Of many new mails only the headers of the operator's are fetched.
+// Of many new mails only the headers of the operator's mails are fetched.
 func TestForeignMailIsNotFetched(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
@@ -284,12 +285,12 @@ func storyBaseline(t *testing.T, h host) {
 	}
 
 	l = mustScan(t, mailboxOf(h), l.Cursor, 10, got.keep)
-	wantUIDs(t, "second look", uids(l), nil)
+	wantUIDs(t, "second scan", uids(l), nil)
 
 	other := l.Cursor
 	other.Mailbox = "0123456789ab"
 	l = mustScan(t, mailboxOf(h), other, 10, got.keep)
-	wantUIDs(t, "another mailbox baselines anew", uids(l), []uint32{unread})
+	wantUIDs(t, "another mailbox has its own baseline", uids(l), []uint32{unread})
 }
 
 func storyRead(t *testing.T, h host) {
@@ -340,7 +341,7 @@ func storyLimit(t *testing.T, h host) {
 	}
 }
 
-// What a gate refuses takes no place from what comes in.
+// Mail that a gate rejects does not count against the limit of what comes in.
 func storyForgedAhead(t *testing.T, h host) {
 	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 2, shelf{}.keep).Cursor
 	for range 60 {
@@ -361,8 +362,8 @@ func storyForgedAhead(t *testing.T, h host) {
 	}
 }
 
-// A look that has used up its time begins nothing more: what it has not looked
-// at waits behind the cursor, and it says so.
+// A scan that has used up its time starts nothing more. What it has not reached
+// waits behind the cursor, and Rest is true.
 func storyLate(t *testing.T, h host) {
 	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 9, shelf{}.keep).Cursor
 	uid := h.append(letter("@goulard3120 in time"), false)
@@ -373,9 +374,9 @@ func storyLate(t *testing.T, h host) {
 	}
 	l := mustScan(t, mailboxOf(h), cur, 9, shelf{}.keep)
 	if l.Rest {
-		t.Error("a look that saw all says that there is a rest")
+		t.Error("Rest is true after a scan that saw everything")
 	}
-	wantUIDs(t, "the next look", uids(l), []uint32{uid})
+	wantUIDs(t, "the next scan", uids(l), []uint32{uid})
 }
 
 func storySeen(t *testing.T, h host) {
@@ -413,7 +414,7 @@ func storyRenumbered(t *testing.T, h host) {
 	h.renumber()
 	copied := h.append(letter("@goulard3120 taken"), true)
 	l = mustScan(t, mail.Mailbox{Server: h.server, Name: "INBOX"}, l.Cursor, 10, shelf{}.keep)
-	wantUIDs(t, "read mail since the last look", uids(l), []uint32{copied})
+	wantUIDs(t, "read mail since the last scan", uids(l), []uint32{copied})
 	if l.Messages[0].Key == known.Key {
 		t.Error("the copy has the key of the original")
 	}
@@ -480,7 +481,7 @@ func storyForeign(t *testing.T, h host) {
 
 func storyBytes(t *testing.T, h host) {
 	want := map[uint32]string{}
-	for i := range 9 { // more than are asked for ahead
+	for i := range 9 { // more than are fetched ahead
 		raw := letter(fmt.Sprintf("@goulard3120 %d", i), "hello\r\n", strings.Repeat("line of text äöü\r\n", i*i*300))
 		want[h.append(raw, false)] = raw
 	}
@@ -492,7 +493,7 @@ func storyBytes(t *testing.T, h host) {
 		}
 	}
 
-	// A keep that reads nothing does not disturb the next.
+	// A keep that reads nothing does not affect the next one.
 	n := 0
 	l := mustScan(t, mailboxOf(h), state.Cursor{}, 100, func(*mail.Message, io.Reader) error { n++; return nil })
 	if n != len(want) || len(l.Messages) != len(want) {

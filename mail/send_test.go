@@ -40,7 +40,7 @@ func open(t testing.TB, server mail.Server) *mail.Sender {
 	return s
 }
 
-// rendered returns a mail of ours.
+// rendered returns one of our mails.
 func rendered(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -55,7 +55,7 @@ func rendered(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// What is sent arrives byte for byte, over every kind of connection and login.
+// What is sent arrives byte for byte, by every kind of connection and login.
 func TestSend(t *testing.T) {
 	server, s := sink(t, mailtest.Options{Token: "ya29.token"})
 	raw := rendered(t)
@@ -105,11 +105,11 @@ func TestSenderIsRefused(t *testing.T) {
 	s.Close()
 	_, err := server.OpenSender(t.Context())
 	if _, ok := state.CredentialFailure(err); ok || err == nil {
-		t.Errorf("no server: %v, want an error that is no credential's", err)
+		t.Errorf("no server: %v, want an error that is not the credential's", err)
 	}
 }
 
-// Every way to fail, and what it says about the mail.
+// Each failure says what became of the mail.
 func TestVerdicts(t *testing.T) {
 	reply := func(code int, enhanced ...int) error {
 		e := &smtp.SMTPError{Code: code, Message: "because"}
@@ -163,8 +163,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A server that repeats the login after it, cut anywhere, does not get it into an
-// error.
+// A server that repeats the login later, cut off anywhere, does not get it into
+// an error.
 func TestEchoAfterLogin(t *testing.T) {
 	const password = "pass-canary-0123456789"
 	padding := strings.Repeat("x", 240)
@@ -178,7 +178,7 @@ func TestEchoAfterLogin(t *testing.T) {
 	}
 }
 
-// One connection carries many mails, also after one was refused.
+// One connection carries many mails, even after one was rejected.
 func TestSenderIsReused(t *testing.T) {
 	server, s := sink(t, mailtest.Options{OnRcpt: func(to string) error {
 		if to == "nobody@example.com" {
@@ -206,8 +206,8 @@ func TestSenderIsReused(t *testing.T) {
 	}
 }
 
-// Before the dot nothing is accepted, whatever breaks; after it a silent
-// server leaves the outcome unknown.
+// Before the dot nothing is accepted, whatever breaks. After it a silent server
+// leaves the outcome unknown.
 func TestSendBreaks(t *testing.T) {
 	release := make(chan struct{})
 	server, s := sink(t, mailtest.Options{OnData: func(net.Conn, []byte) error { <-release; return nil }})
@@ -246,7 +246,7 @@ func TestSendBreaks(t *testing.T) {
 	}
 }
 
-// A server that repeats what it was sent does not bring the secret into a log.
+// A server that repeats what it was sent does not get the secret into a log.
 func TestSMTPSecretIsNotEchoed(t *testing.T) {
 	addr := scripted(t, func(c net.Conn) {
 		br := bufio.NewReader(c)

@@ -15,22 +15,21 @@ import (
 	"agentstateloop/state"
 )
 
-// The stories in this file run against the server in memory and against a real
-// Dovecot.
+// The stories run against the server in memory and against a real Dovecot.
 
 // host is an IMAP server with one mailbox, and a way to put mail into it.
 type host struct {
 	server mail.Server // TLSImplicit
 	plain  string      // the address for TLSNone and TLSStart
 	append func(raw string, seen bool) uint32
-	// renumber empties the mailbox and changes its UIDVALIDITY; nil where that
-	// cannot be done.
+	// renumber empties the mailbox and changes its UIDVALIDITY. It is nil if the
+	// server cannot do that.
 	renumber func()
 }
 
-// withTime makes one attempt after another, with ever more time for a network
-// phase, until one came as far as the test wants to see it: how soon that is is
-// the machine's affair.
+// withTime calls far with ever more time for a network phase, until it reports
+// that the attempt came as far as the test needs. How soon that is depends on
+// the machine.
 func withTime(t *testing.T, far func(timeout time.Duration) bool) {
 	t.Helper()
 	for timeout := 100 * time.Millisecond; !far(timeout); timeout *= 2 {
@@ -82,7 +81,7 @@ var filter = mail.Filter{
 	Require:   "from",
 }
 
-// letter is a mail from the operator; edit replaces parts of it.
+// letter returns a mail from the operator. edit replaces parts of it.
 func letter(subject string, edit ...string) string {
 	raw := "From: The Operator <operator@example.com>\r\n" +
 		"To: artificer3120@example.org\r\n" +
@@ -93,7 +92,7 @@ func letter(subject string, edit ...string) string {
 	return strings.NewReplacer(edit...).Replace(raw)
 }
 
-// shelf is a Keep that remembers.
+// shelf is a Keep that stores mails by UID.
 type shelf map[uint32]string
 
 func (s shelf) keep(m *mail.Message, raw io.Reader) error {
@@ -102,7 +101,7 @@ func (s shelf) keep(m *mail.Message, raw io.Reader) error {
 	return err
 }
 
-// scan opens the box, looks once and closes it.
+// scan opens the mailbox, scans once and closes it.
 func scan(t testing.TB, b mail.Mailbox, cur state.Cursor, limit int, keep mail.Keep) (mail.Scan, error) {
 	t.Helper()
 	s, err := b.Open(t.Context())
@@ -146,29 +145,29 @@ func mailboxOf(h host) mail.Mailbox {
 // runStories runs every story on a fresh host.
 func runStories(t *testing.T, fresh func(t *testing.T) host) {
 	for name, story := range map[string]func(*testing.T, host){
-		"baseline takes what is unread":  storyBaseline,
-		"later mail is taken even read":  storyRead,
-		"the limit holds the cursor":     storyLimit,
-		"forged mail is in nobody's way": storyForgedAhead,
-		"time is up":                     storyLate,
-		"seen only where it is marked":   storySeen,
-		"renumbered":                     storyRenumbered,
-		"recovered cursor":               storyRecovered,
-		"ways to connect":                storyConnect,
-		"wrong password":                 storyPassword,
-		"bytes come unchanged":           storyBytes,
-		"a mail too big":                 storyTooBig,
-		"keep fails":                     storyKeepFails,
-		"many foreign mails":             storyForeign,
-		"signed mail":                    storySigned,
-		"forged mail":                    testForgeries,
-		"a probe changes nothing":        storyProbe,
+		"baseline takes what is unread": storyBaseline,
+		"later mail is taken even read": storyRead,
+		"the limit holds the cursor":    storyLimit,
+		"forged mail delays no other":   storyForgedAhead,
+		"time is up":                    storyLate,
+		"seen only where it is marked":  storySeen,
+		"renumbered":                    storyRenumbered,
+		"recovered cursor":              storyRecovered,
+		"ways to connect":               storyConnect,
+		"wrong password":                storyPassword,
+		"bytes come unchanged":          storyBytes,
+		"a mail too big":                storyTooBig,
+		"keep fails":                    storyKeepFails,
+		"many foreign mails":            storyForeign,
+		"signed mail":                   storySigned,
+		"forged mail":                   testForgeries,
+		"a probe changes nothing":       storyProbe,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })
 	}
 }
 
-// trace is a writer that can be read while it is written.
+// trace is a writer that can be read while it is being written.
 type trace struct {
 	buf chan *bytes.Buffer
 }

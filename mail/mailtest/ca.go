@@ -20,12 +20,12 @@ type CA struct {
 	PEM  []byte
 }
 
-// NewCA makes one that is valid for a day.
+// NewCA returns an authority that is valid for a day.
 func NewCA() (*CA, error) {
 	return newCA("mailtest root", nil)
 }
 
-// Intermediate makes an authority below ca.
+// Intermediate returns an authority below ca.
 func (ca *CA) Intermediate() (*CA, error) { return newCA("mailtest intermediate", ca) }
 
 func newCA(name string, parent *CA) (*CA, error) {
@@ -61,8 +61,8 @@ func newCA(name string, parent *CA) (*CA, error) {
 	return &CA{Cert: cert, Key: key, PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// Issue makes a server certificate for host and the loopback addresses, with
-// the changes given.
+// Issue returns a server certificate for host and the loopback addresses, with
+// the given changes.
 func (ca *CA) Issue(host string, changes ...func(*x509.Certificate)) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

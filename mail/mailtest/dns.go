@@ -8,8 +8,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// DNS is a name server on loopback that knows TXT records. What it does not know
-// does not exist.
+// DNS is a name server on loopback with TXT records. Other names do not exist.
 type DNS struct {
 	Addr string // host:port, UDP
 
@@ -21,7 +20,7 @@ type DNS struct {
 	asked []string
 }
 
-// StartDNS starts one. Close stops it.
+// StartDNS starts a server. Close stops it.
 func StartDNS() (*DNS, error) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +31,7 @@ func StartDNS() (*DNS, error) {
 	return d, nil
 }
 
-// NewDNS starts one for one test.
+// NewDNS starts a server for one test.
 func NewDNS(t T) *DNS {
 	t.Helper()
 	d, err := StartDNS()
@@ -46,7 +45,7 @@ func NewDNS(t T) *DNS {
 // Close stops the server.
 func (d *DNS) Close() error { return d.conn.Close() }
 
-// Set gives name these TXT records, and lets it work again after Fail.
+// Set sets the TXT records of name, and ends the effect of Fail on it.
 func (d *DNS) Set(name string, records ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,14 +53,14 @@ func (d *DNS) Set(name string, records ...string) {
 	delete(d.fails, canonical(name))
 }
 
-// Fail lets the server answer SERVFAIL for name.
+// Fail makes the server answer SERVFAIL for name.
 func (d *DNS) Fail(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fails[canonical(name)] = true
 }
 
-// Asked gives the names that were asked for, in order.
+// Asked returns the names that were asked for, in order.
 func (d *DNS) Asked() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +82,7 @@ func (d *DNS) serve() {
 	}
 }
 
-// answer gives the reply to a query; nil for what is none.
+// answer returns the reply to a query, or nil for what is not a query.
 func (d *DNS) answer(query []byte) []byte {
 	var p dnsmessage.Parser
 	head, err := p.Start(query)

@@ -19,7 +19,7 @@ import (
 // Dovecot is a running Dovecot with one user. The ports are on loopback; the
 // certificate is for "localhost" and 127.0.0.1.
 type Dovecot struct {
-	IMAP, IMAPTLS      string // IMAP knows STARTTLS
+	IMAP, IMAPTLS      string // IMAP supports STARTTLS
 	CAFile             string
 	Username, Password string
 	Maildir            string
@@ -30,17 +30,16 @@ type Dovecot struct {
 	n     int
 }
 
-// RequireReal names the environment variable that makes a missing server a
-// failure instead of a skip, where continuous integration has installed it.
+// RequireReal is the name of an environment variable. If it is set, as in
+// continuous integration, a missing server is a failure instead of a skip.
 const RequireReal = "AGENTSTATELOOP_REQUIRE_REAL"
 
-// StartDovecot starts Dovecot for one test, or skips the test where none is
+// StartDovecot starts Dovecot for one test. It skips the test if none is
 // installed or this user may not start it.
 func StartDovecot(t T) *Dovecot {
 	t.Helper()
 	d, err := startDovecot(t)
-	// Between a port's being found free and Dovecot's taking it, any other
-	// server of a test may take it.
+	// Another server of a test may take a port before Dovecot does.
 	for range 5 {
 		if err == nil || !strings.Contains(err.Error(), "Address already in use") {
 			break
@@ -57,10 +56,10 @@ func StartDovecot(t T) *Dovecot {
 	return nil
 }
 
-var errNoDovecot = errors.New("no dovecot here that this user may start")
+var errNoDovecot = errors.New("dovecot is not installed, or this user may not start it")
 
-// dovecotConf is a whole configuration: nothing of the system's is read. A
-// refused login is not answered late, as it is elsewhere.
+// dovecotConf is a whole configuration, and that of the system is not read. The
+// answer to a refused login is not delayed, as it is by default.
 const dovecotConf = `protocols = imap
 base_dir = %[1]s/run
 state_dir = %[1]s/run
@@ -113,10 +112,10 @@ func startDovecot(t T) (*Dovecot, error) {
 		return nil, errNoDovecot
 	}
 	if os.Getuid() != 0 {
-		return nil, errNoDovecot // its services change user
+		return nil, errNoDovecot // the services of Dovecot change user
 	}
-	// A short path of its own: a socket's may have 108 bytes, and the users of
-	// Dovecot must be able to walk it, which t.TempDir forbids them.
+	// t.TempDir will not do: the path of a socket has at most 108 bytes, and the
+	// users of Dovecot must be able to enter it.
 	dir, err := os.MkdirTemp("/tmp", "dc")
 	if err != nil {
 		return nil, err
@@ -152,12 +151,12 @@ func startDovecot(t T) (*Dovecot, error) {
 	return d, nil
 }
 
-// endWith stops the daemon of dir, and removes dir, when the test ends, and as
-// well when its process is killed, which runs no cleanup: the watcher's input
-// ends with it.
+// endWith stops the daemon of dir and removes dir when the test ends. It does
+// so even if the process of the test is killed, which runs no cleanup: the
+// input of the watcher ends with the process.
 func endWith(t T, dir string) error {
 	watcher := exec.Command("sh", "-c", `cat >/dev/null; doveadm -c "$1/conf" stop >/dev/null 2>&1; rm -rf "$1"`, "sh", dir)
-	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal to the group of the test is not for it
+	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal to the group of the test must not reach it
 	in, err := watcher.StdinPipe()
 	if err != nil {
 		return err
@@ -172,8 +171,8 @@ func endWith(t T, dir string) error {
 	return nil
 }
 
-// start starts the daemon. It keeps its output open for ever, so that goes to a
-// file and not to a pipe somebody would wait for.
+// start starts the daemon. The daemon never closes its output, so that goes to
+// a file, and not to a pipe that somebody would wait for.
 func (d *Dovecot) start(output string) error {
 	out, err := os.Create(output)
 	if err != nil {
@@ -202,7 +201,7 @@ func (d *Dovecot) prepare(dir string, ports []int) error {
 	if err != nil {
 		return err
 	}
-	// All at once: Dovecot notices a change of the file only by the second.
+	// All users at once: Dovecot notices changes of the file only by the second.
 	var users strings.Builder
 	for n := range maxUsers {
 		fmt.Fprintf(&users, "agent%d:{PLAIN}%s\n", n+1, d.Password)
@@ -219,7 +218,7 @@ func (d *Dovecot) prepare(dir string, ports []int) error {
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			return err
 		}
-		// Dovecot's own users read it, whatever our umask is.
+		// The users of Dovecot must read it, whatever our umask is.
 		if err := os.Chmod(path, 0o644); err != nil {
 			return err
 		}
@@ -227,7 +226,7 @@ func (d *Dovecot) prepare(dir string, ports []int) error {
 	return d.openDir("", 0)
 }
 
-// openDir makes a directory below dir that everybody may walk.
+// openDir makes a directory below dir that everybody may enter.
 func (d *Dovecot) openDir(sub string, owner int) error {
 	path := filepath.Join(d.dir, sub)
 	if err := os.MkdirAll(path, 0o755); err != nil {
@@ -241,10 +240,10 @@ func (d *Dovecot) openDir(sub string, owner int) error {
 
 func (d *Dovecot) conf() string { return filepath.Join(d.dir, "conf") }
 
-// addUser makes d about a user who is new and has no mail.
+// addUser makes d use a new user without mail.
 func (d *Dovecot) addUser() error {
 	if d.users++; d.users > maxUsers {
-		return fmt.Errorf("this dovecot knows %d users", maxUsers)
+		return fmt.Errorf("this dovecot has only %d users", maxUsers)
 	}
 	d.n = 0
 	d.Username = fmt.Sprintf("agent%d", d.users)
@@ -258,7 +257,8 @@ func (d *Dovecot) addUser() error {
 	return nil
 }
 
-// Fresh is the same server with the mailbox of another user, which is empty.
+// Fresh returns the same server with the mailbox of another user, which is
+// empty.
 func (d *Dovecot) Fresh(t T) *Dovecot {
 	t.Helper()
 	if err := d.addUser(); err != nil {
@@ -283,7 +283,7 @@ func answers(ctx context.Context, addr string) error {
 	}
 }
 
-// freePorts gives n ports that were free a moment ago.
+// freePorts returns n ports that were free a moment ago.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
@@ -297,8 +297,8 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// Append delivers a mail as a delivery agent does: a file in the Maildir, read
-// or not. Dovecot gives it the next UID when it next looks.
+// Append delivers a mail as a delivery agent does, by a file in the Maildir,
+// seen or not. Dovecot assigns the next UID when it next reads the folder.
 func (d *Dovecot) Append(raw []byte, seen bool) error {
 	d.n++
 	name := fmt.Sprintf("%d.M%06dP1.test", time.Now().Unix(), d.n)
@@ -316,7 +316,7 @@ func (d *Dovecot) Append(raw []byte, seen bool) error {
 	return os.Rename(temp, path)
 }
 
-// Renumber removes all mail and gives the mailbox another UIDVALIDITY.
+// Renumber removes all mail and changes the UIDVALIDITY of the mailbox.
 func (d *Dovecot) Renumber() error {
 	for _, sub := range []string{"new", "cur"} {
 		entries, err := os.ReadDir(filepath.Join(d.Maildir, sub))

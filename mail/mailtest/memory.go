@@ -1,6 +1,6 @@
 // Package mailtest starts mail servers on loopback for tests and for the demo:
-// an IMAP server and an SMTP sink in memory, each in clear and with TLS, and a
-// real Dovecot where one is installed.
+// an IMAP server and an SMTP sink in memory, each with and without TLS, and a
+// real Dovecot if one is installed.
 package mailtest
 
 import (
@@ -21,40 +21,42 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// Options change what Start starts. The zero value is a plain working server.
+// Options change what Start starts. The zero value starts plain servers that work.
 type Options struct {
 	Username string // default "agent@example.org"
 	Password string // default "correct horse"
 	Token    string // accepted by XOAUTH2 and OAUTHBEARER; "" refuses both
-	Echo     bool   // a refused login is answered with all that was sent
+	Echo     bool   // the answer to a refused login repeats all that was sent
 
-	// Trace, if not nil, gets every byte of the IMAP conversations, both ways.
+	// Trace, if not nil, gets every byte of the IMAP conversations, in both
+	// directions.
 	Trace io.Writer
 
-	// OnFetch, if not nil, is called before each FETCH. Its error is the
-	// server's answer (an *imap.Error is given as it is); it may close conn.
+	// OnFetch, if not nil, is called before each FETCH. Its error is the answer
+	// of the server, an *imap.Error word for word. It may close conn.
 	OnFetch func(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error
 
-	// OnMail, OnRcpt and OnData, if not nil, may refuse (an *smtp.SMTPError is
-	// given as it is). OnData is called when the final dot has come, before the
-	// answer; it may close conn.
+	// OnMail, OnRcpt and OnData, if not nil, may reject the mail. An
+	// *smtp.SMTPError is sent word for word. OnData is called when the final dot
+	// has come, before the answer; it may close conn.
 	OnMail func(from string) error
 	OnRcpt func(to string) error
 	OnData func(conn net.Conn, raw []byte) error
 }
 
-// Sent is one mail the SMTP sink accepted.
+// Sent is one mail that the SMTP sink has accepted.
 type Sent struct {
 	From string
 	To   []string
 	Raw  []byte
 }
 
-// Servers are running servers. Every address is host:port on loopback; the TLS
-// ones carry a certificate for "localhost" and 127.0.0.1 that CAFile verifies.
+// Servers are running servers. Every address is host:port on loopback. Those
+// with TLS have a certificate for "localhost" and 127.0.0.1, which CAFile
+// verifies.
 type Servers struct {
-	IMAP, IMAPTLS      string // IMAP knows STARTTLS
-	SMTP, SMTPTLS      string // SMTP knows STARTTLS
+	IMAP, IMAPTLS      string // IMAP supports STARTTLS
+	SMTP, SMTPTLS      string // SMTP supports STARTTLS
 	CAFile             string
 	Username, Password string
 
@@ -68,7 +70,8 @@ type Servers struct {
 	news chan struct{} // closed and replaced when sent grows
 }
 
-// Start starts the servers; dir gets the CA certificate. Close stops them.
+// Start starts the servers and writes the CA certificate to dir. Close stops
+// them.
 func Start(dir string, options Options) (*Servers, error) {
 	if options.Username == "" {
 		options.Username = "agent@example.org"
@@ -145,11 +148,11 @@ func (s *Servers) serve(cfg *tls.Config) error {
 	return nil
 }
 
-// ServeIMAP and ServeSMTP serve a further listener until Close, so that a test
-// can have a wire of its own to the servers.
+// ServeIMAP serves a further listener until Close, so that a test can have a
+// connection of its own to the server.
 func (s *Servers) ServeIMAP(l net.Listener) error { return s.imap.Serve(l) }
 
-// ServeSMTP: see ServeIMAP.
+// ServeSMTP does the same for SMTP.
 func (s *Servers) ServeSMTP(l net.Listener) error { return s.smtp.Serve(l) }
 
 // Close stops the servers and breaks their connections.
@@ -170,7 +173,8 @@ func (s *Servers) currentUser() *imapmemserver.User {
 	return s.user
 }
 
-// Append puts a mail into the INBOX and gives its UID. A zero at is now.
+// Append adds a mail to the INBOX and returns its UID. If at is zero, the mail
+// arrives now.
 func (s *Servers) Append(raw []byte, at time.Time, flags ...imap.Flag) (uint32, error) {
 	data, err := s.currentUser().Append("INBOX", literal{bytes.NewReader(raw)}, &imap.AppendOptions{Time: at, Flags: flags})
 	if err != nil {
@@ -179,12 +183,12 @@ func (s *Servers) Append(raw []byte, at time.Time, flags ...imap.Flag) (uint32, 
 	return uint32(data.UID), nil
 }
 
-// literal is a reader that knows its size.
+// literal is a reader with a size.
 type literal struct{ *bytes.Reader }
 
 func (l literal) Size() int64 { return l.Reader.Size() }
 
-// Renumber empties the INBOX and gives it another UIDVALIDITY.
+// Renumber empties the INBOX and changes its UIDVALIDITY.
 func (s *Servers) Renumber() error {
 	u := s.currentUser()
 	if err := u.Delete("INBOX"); err != nil {
@@ -193,29 +197,29 @@ func (s *Servers) Renumber() error {
 	return u.Create("INBOX", nil)
 }
 
-// SetPassword changes the password that new connections need.
+// SetPassword sets the password that new connections need.
 func (s *Servers) SetPassword(password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.options.Password = password
 }
 
-// SetToken changes the access token that new connections need.
+// SetToken sets the access token that new connections need.
 func (s *Servers) SetToken(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.options.Token = token
 }
 
-// Sent gives the mails accepted so far.
+// Sent returns the mails accepted so far.
 func (s *Servers) Sent() []Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Sent(nil), s.sent...)
 }
 
-// News is closed when the next mail is accepted. Ask for it before looking at
-// Sent.
+// News returns a channel that is closed when the next mail is accepted. Call it
+// before Sent.
 func (s *Servers) News() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

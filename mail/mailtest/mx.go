@@ -15,9 +15,9 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// MX is the server that takes the world's mail for a domain: it believes nobody,
-// notes on top of each mail what its signatures prove, as OpenDKIM and OpenDMARC
-// do, and hands it on.
+// MX is the server that takes mail from anybody for a domain. It notes on top
+// of each mail what the signatures prove, as OpenDKIM and OpenDMARC do, and
+// hands it on.
 type MX struct {
 	Addr string // host:port of SMTP, on loopback
 
@@ -26,8 +26,9 @@ type MX struct {
 	deliver    func(raw []byte) error
 }
 
-// StartMX starts one for one test, with the name that it stamps and the DNS that
-// it asks; deliver puts a mail into a mailbox.
+// StartMX starts a server for one test. authservID is the name that it writes
+// into its notes, dns the name server that it asks. deliver puts a mail into a
+// mailbox.
 func StartMX(t T, authservID string, dns *DNS, deliver func(raw []byte) error) *MX {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,8 +50,8 @@ func StartMX(t T, authservID string, dns *DNS, deliver func(raw []byte) error) *
 	return mx
 }
 
-// Post sends a mail to the server, as anybody can. An error is the server's
-// refusal.
+// Post sends a mail to the server, as anybody can. An error is the rejection by
+// the server.
 func (mx *MX) Post(envelope, to string, raw []byte) error {
 	c, err := smtp.Dial(mx.Addr)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// session is one IMAP connection: the library's, with our logins and faults.
+// session is one IMAP connection of the library, with our logins and faults.
 type session struct {
 	*imapmemserver.UserSession
 	servers *Servers
@@ -30,7 +30,7 @@ func (s *session) Login(username, password string) error {
 	return imapserver.ErrAuthFailed
 }
 
-// echo repeats a login as a careless server does.
+// echo repeats a login, as a careless server does.
 func echo(username, password string) string {
 	return fmt.Sprintf("no login %s %q %s", password, password, base64.StdEncoding.EncodeToString([]byte("\x00"+username+"\x00"+password)))
 }
@@ -73,7 +73,7 @@ func (d *delivery) Auth(mech string) (sasl.Server, error) {
 	return noted{server, &d.trusted}, nil
 }
 
-// noted notes that a login succeeded.
+// noted records that a login succeeded.
 type noted struct {
 	sasl.Server
 	done *bool
@@ -129,8 +129,8 @@ func (d *delivery) Logout() error { return nil }
 
 func mechanisms() []string { return []string{"PLAIN", "XOAUTH2", "OAUTHBEARER"} }
 
-// saslServer checks logins against s; nil for an unknown mechanism. Refused
-// logins end in the error refused.
+// saslServer returns a server that checks logins against s, or nil for an
+// unknown mechanism. A refused login ends in the error refused.
 func saslServer(s *Servers, mech string, refused error) sasl.Server {
 	switch mech {
 	case "PLAIN":
@@ -151,8 +151,8 @@ func saslServer(s *Servers, mech string, refused error) sasl.Server {
 	return nil
 }
 
-// tokenServer accepts one exact initial response. Like Gmail's it explains a
-// refusal first and refuses after the client's next line.
+// tokenServer accepts one exact initial response. Like that of Gmail, it first
+// explains a refusal, and refuses after the next line of the client.
 type tokenServer struct {
 	want      string // with %s for the token
 	servers   *Servers

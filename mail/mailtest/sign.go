@@ -18,7 +18,7 @@ type Signer struct {
 	key crypto.Signer
 }
 
-// NewSigner makes one with a key of its own.
+// NewSigner returns a signer with a new key.
 func NewSigner(domain, selector string) (*Signer, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -30,12 +30,12 @@ func NewSigner(domain, selector string) (*Signer, error) {
 	}, nil
 }
 
-// Name is where the DNS has the key.
+// Name returns the DNS name of the key.
 func (s *Signer) Name() string { return s.Selector + "._domainkey." + s.Domain }
 
-// Sign puts a signature above raw, a whole mail with CRLF line ends: over From,
-// To, Subject, Date, Message-ID and the answer's fields, unless change wants it
-// otherwise.
+// Sign puts a signature above raw, a whole mail with CRLF line ends. It covers
+// From, To, Subject, Date, Message-ID and the fields of an answer, unless
+// change says otherwise.
 func (s *Signer) Sign(raw []byte, change ...func(*dkim.SignOptions)) ([]byte, error) {
 	options := &dkim.SignOptions{
 		Domain: s.Domain, Selector: s.Selector, Signer: s.key,

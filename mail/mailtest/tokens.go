@@ -17,21 +17,21 @@ type Tokens struct {
 	URL, CAFile string // https
 
 	sync.Mutex
-	Refresh string // the refresh token that it takes
-	Code    string // that it gives its refresh token for, with any verifier
-	Secret  string // of the client, in the form or as Basic; "" asks for none
-	Rotate  bool   // each answer gives another refresh token, and ends the one before
-	Life    int    // expires_in, in seconds; 0 says nothing
-	Status  int    // instead of an answer, with Body; 0: none
+	Refresh string // the refresh token that it accepts
+	Code    string // it exchanges this code for the refresh token, with any verifier
+	Secret  string // of the client, in the form or by Basic auth; "" requires none
+	Rotate  bool   // each answer holds another refresh token and revokes the earlier one
+	Life    int    // expires_in, in seconds; 0 leaves it out
+	Status  int    // answered instead of a token, with Body, unless 0
 	Body    string
-	Asked   int             // how many requests came
-	Access  string          // given last
-	OnToken func(string)    // told of it, before it is answered
-	Wait    <-chan struct{} // answered after it is closed; nil: at once
+	Asked   int             // the number of requests
+	Access  string          // the last access token
+	OnToken func(string)    // called with the token before the answer
+	Wait    <-chan struct{} // the answer waits until it is closed; nil does not wait
 }
 
-// StartTokens starts one for one test. Every refresh token begins with refresh,
-// every access token with access.
+// StartTokens starts an endpoint for one test. Every refresh token begins with
+// refresh, every access token with access.
 func StartTokens(t T, refresh, access string) *Tokens {
 	t.Helper()
 	s := &Tokens{Refresh: refresh, Life: 3600, CAFile: filepath.Join(t.TempDir(), "tokens.pem")}

@@ -16,7 +16,7 @@ func read(raw string) Content {
 func TestContent(t *testing.T) {
 	for _, tt := range []struct {
 		name, raw, text string
-		problem         string // "" wants none
+		problem         string // "" for none
 	}{
 		{"plain", "Subject: x\n\nhello\nworld\n", "hello\nworld", ""},
 		{"no header end", "Subject: x\nhello", "", ""},
@@ -73,7 +73,7 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
-// What is too much is bounded, and the readable part is read.
+// Too much is limited, and the readable part is read.
 func TestTooMuch(t *testing.T) {
 	deep := "first\n"
 	for i := range 200 {

@@ -54,7 +54,7 @@ func TestSoleAddress(t *testing.T) {
 		"Änne <änne@exämple.com>":                  "änne@xn--exmple-cua.com",
 		"op+tag=x/y@mail.example.com":              "op+tag=x/y@mail.example.com",
 		"Dr. O. (x) P <o.p@example.com>":           "o.p@example.com",
-		"m\u212Ae@example.com":                     "m\u212Ae@example.com", // Kelvin sign: no k
+		"m\u212Ae@example.com":                     "m\u212Ae@example.com", // Kelvin sign, not k
 		"op@\u212Aelvin.example.com":               "",
 		"":                                         "",
 		"operator":                                 "",
@@ -105,8 +105,8 @@ func TestSoleAddress(t *testing.T) {
 	}
 }
 
-// What the strict reader makes of a From field, the lenient one finds too, and
-// it is in the field outside quotes and comments, once.
+// What soleAddress accepts has one @ outside quotes and comments. The address
+// is plain and normalised.
 func FuzzSoleAddress(f *testing.F) {
 	for _, s := range []string{
 		"The Operator <operator@example.com>", `"a@b.com" <operator@example.com> (c)`, "Us: operator@example.com;",
@@ -126,7 +126,7 @@ func FuzzSoleAddress(f *testing.F) {
 			t.Errorf("%q from %q, which has %d @ outside quotes and comments", got, value, n)
 		}
 		if NormalAddress(got) != got || strings.ContainsAny(got, " \t\r\n<>()\",;:\\") || !utf8.ValidString(got) {
-			t.Errorf("%q from %q is no plain address", got, value)
+			t.Errorf("%q from %q is not a plain address", got, value)
 		}
 	})
 }

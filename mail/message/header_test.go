@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A header full of words in a charset that costs something to open is read about
-// as cheaply as one without: nobody's mail keeps a poll busy.
+// A header full of words in a charset that is expensive to open costs about as
+// much as one without. So nobody's mail keeps a poll busy.
 func TestWordsThatCost(t *testing.T) {
 	const n = 5000
 	header := func(field, word, end string) []byte {
@@ -37,8 +37,8 @@ func TestWordsThatCost(t *testing.T) {
 	}
 }
 
-// A field of fifty thousand folds is not copied at each, nor at each line that
-// is no field.
+// A field of fifty thousand folded lines is not copied at each of them, nor at
+// each line that is not a field.
 func TestFoldsThatCost(t *testing.T) {
 	folds := "X: x\r\n" + strings.Repeat(" y\r\n", 50_000)
 	for name, raw := range map[string]string{
@@ -56,7 +56,7 @@ func TestFoldsThatCost(t *testing.T) {
 	}
 }
 
-// What is too long for a domain is none, and is not mapped to ASCII.
+// A text that is too long for a domain is not one, and is not mapped to ASCII.
 func TestADomainThatCosts(t *testing.T) {
 	long := "a@" + strings.Repeat("ä", 600) + ".example"
 	if got := NormalAddress(long); got != long {
@@ -70,7 +70,7 @@ func TestADomainThatCosts(t *testing.T) {
 	}
 }
 
-// As long as a subject may be, it is decoded.
+// The longest subject that is kept is decoded.
 func TestALongSubjectIsDecoded(t *testing.T) {
 	word := "=?utf-8?b?w6TDtsO8w6TDtsO8w6TDtsO8w6TDtsO8w6TDtsO8?= " // fifteen umlauts
 	h := ParseHeader([]byte("Subject: " + strings.Repeat(word, 40) + "\r\n\r\n"))
@@ -105,7 +105,8 @@ func TestParseHeader(t *testing.T) {
 	}
 }
 
-// Copies of one mail have one digest, however they travelled; others have not.
+// Copies of one mail have the same digest, by whatever way they came. Other
+// mails have another.
 func TestDigest(t *testing.T) {
 	const mail = "From: a@b\r\nMessage-ID: <1@b>\r\nSubject: x\r\nDate: today\r\n"
 	same := ParseHeader([]byte("Return-Path: <z@b>\r\n" + mail + "\r\n")).stable

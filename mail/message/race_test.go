@@ -2,6 +2,6 @@
 
 package message
 
-// raced says whether the race detector watches: long loops take forty times as
-// long then.
+// raced reports whether the race detector is on. Long loops then take forty times
+// as long.
 const raced = true

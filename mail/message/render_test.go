@@ -56,7 +56,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Whatever stands in a draft, the mail is well-formed and says the same.
+// Whatever a draft holds, the mail is well-formed and says the same.
 func TestRenderOddDrafts(t *testing.T) {
 	for name, edit := range map[string]func(*message.Draft){
 		"injection":       func(d *message.Draft) { d.Subject = "x\r\nBcc: evil@example.net\r\n\r\nbody" },

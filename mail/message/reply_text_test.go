@@ -29,8 +29,9 @@ func TestReplyText(t *testing.T) {
 	}
 }
 
-// What a mail costs to read grows with its length, not with its square: half a
-// million short lines would take hours otherwise, and the test would not end.
+// The cost of reading a mail grows with its length, not with the square of it.
+// Otherwise half a million short lines would take hours, and the test would not
+// end.
 func TestReplyTextOfManyLines(t *testing.T) {
 	lines := 500_000
 	if raced {
