@@ -26,6 +26,9 @@ func (w *World) calm() {
 	w.inside = nil
 	w.mu.Unlock()
 	w.table.setMood("")
+	if err := w.table.obeyHint(); err != nil {
+		w.violate("simulator", "edit the crontab: %v", err)
+	}
 	w.clock.settle()
 	w.call("POST", "/resume", struct{}{})
 	w.topUp(Step{}, plenty)

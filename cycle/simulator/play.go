@@ -272,13 +272,17 @@ var edits = map[string]func(foreign string, ours []string) string{
 	"unended": func(foreign string, ours []string) string { return lines(ours) + strings.TrimSuffix(foreign, "\n") },
 	"dos":     func(foreign string, ours []string) string { return foreign + "5 5 * * * dos\r\n" + lines(ours) },
 	"backslash": func(foreign string, ours []string) string {
-		return foreign + `6 6 * * * printf "\t\a%\n"` + "\n" + lines(ours)
+		return foreign + "6 6 * * * " + escapes + "\n" + lines(ours)
 	},
 	"other": func(foreign string, ours []string) string {
 		return foreign + "* * * * * x # agentstateloop goulard31200\n" + lines(ours)
 	},
 	"clear": func(string, []string) string { return "" },
 }
+
+// escapes is a command in which "crontab -l" might show control characters. A
+// table that holds it is not written.
+const escapes = `printf "\r\b%\n"`
 
 func lines(list []string) string {
 	if len(list) == 0 {

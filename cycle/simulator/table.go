@@ -38,7 +38,7 @@ torn:-)
 	;;
 esac
 case "$1" in
--l|-e)
+-l)
 	[ -e "$table" ] && exec cat "$table"
 	echo "no crontab for you" >&2
 	exit 1
@@ -91,6 +91,14 @@ func (t *table) read() (ours []string, foreign string, err error) {
 	}
 	ours, foreign = split(data)
 	return ours, foreign, nil
+}
+
+// obeyHint is a person who does what the error about escapes says: the command of
+// the line moves into a script.
+func (t *table) obeyHint() error {
+	return t.edit(func(foreign string, ours []string) string {
+		return strings.ReplaceAll(foreign, escapes, "newline.sh") + lines(ours)
+	})
 }
 
 // split takes our lines out of a table: those of a job that end in our tag.
