@@ -74,7 +74,7 @@ func holds(s state.State, r turn.Result) int64 {
 // turn that s has dispatched. Whatever goes wrong, the turn has its session. The
 // caller holds turn.lock.
 func (a *Agent) rotate(ctx context.Context, s state.State) (state.State, error) {
-	if a.full(s) < compactAt || s.Session.Vain >= mostVain {
+	if a.full(s) < compactAt || s.Session.FailedSummaries >= mostVain {
 		return s, nil
 	}
 	head := s.Turn

@@ -71,6 +71,6 @@ func memoryChanged(s state.State) bool {
 // working memory is set aside: what it held was learnt before.
 func (a *Agent) Reset(ctx context.Context, note, origin string) error {
 	_, err := a.commitWith(ctx, func(state.State) error { return a.Store.SetMemoryAside() },
-		state.Resetted{Note: note, Origin: origin})
+		state.MemoryReset{Note: note, Origin: origin})
 	return err
 }

@@ -60,14 +60,14 @@ func (a *Agent) observe(ctx context.Context, store payloads, s state.State, agai
 	var wg sync.WaitGroup
 	switch {
 	case a.Mail == nil:
-	case again && s.Refused(state.CredentialIMAP):
+	case again && s.Denied(state.CredentialIMAP):
 		byMail.skip(state.Mail, s.Credentials[state.CredentialIMAP])
 	default:
 		wg.Go(a.Secrets.Guarded(func() { a.observeMail(ctx, q, room, &byMail) }))
 	}
 	switch {
 	case a.Mesh == nil:
-	case again && s.Refused(state.CredentialMesh):
+	case again && s.Denied(state.CredentialMesh):
 		byMesh.skip(state.Mesh, s.Credentials[state.CredentialMesh])
 	default:
 		wg.Go(a.Secrets.Guarded(func() { a.observeMesh(ctx, q, forPeers, &byMesh) }))
@@ -136,7 +136,7 @@ func (a *Agent) observeNudges() *observation {
 // skip leaves a source to the next cycle.
 func (o *observation) skip(source state.Source, c state.Credential) {
 	o.failed = append(o.failed, SourceFailure{Source: source, Reason: c.Reason})
-	o.events = append(o.events, state.LookFailed{Source: source})
+	o.events = append(o.events, state.SourceFailed{Source: source})
 }
 
 // fail notes a source that could not be read: an event, and for a credential

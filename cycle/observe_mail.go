@@ -28,7 +28,7 @@ func (a *Agent) observeMail(ctx context.Context, q *quarantine, room int, obs *o
 	session, err := a.openBox(ctx, box)
 	if err != nil {
 		obs.fail(state.Mail, err)
-		obs.events = append(obs.events, state.LookFailed{Source: state.Mail})
+		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail})
 		return
 	}
 	obs.inbox = session
@@ -43,12 +43,12 @@ func (a *Agent) observeMail(ctx context.Context, q *quarantine, room int, obs *o
 	case err != nil:
 		obs.close() // it cannot be relied on any more: \Seen is for the next cycle
 		obs.fail(state.Mail, err)
-		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Cursor: &look.Cursor})
+		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &look.Cursor})
 	case look.Rest:
 		// What was not looked at may be the operator's: this was no good look.
-		obs.events = append(obs.events, state.LookFailed{Source: state.Mail, Cursor: &look.Cursor})
+		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &look.Cursor})
 	default:
-		obs.events = append(obs.events, state.Looked{Source: state.Mail, Cursor: &look.Cursor})
+		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &look.Cursor})
 	}
 	for _, uid := range look.Failed {
 		obs.events = append(obs.events, state.Unreadable{Key: fmt.Sprintf("mail:%s.%d.%d", a.Mail.Mailbox.ID(), look.Cursor.Validity, uid)})
@@ -80,8 +80,8 @@ func (q *quarantine) refuse(m *mail.Message, ask bool, raw io.Reader) (state.Eve
 	return rejection(m, unkept, ask), err
 }
 
-func rejection(m *mail.Message, unkept, ask bool) state.Refused {
-	return state.Refused{
+func rejection(m *mail.Message, unkept, ask bool) state.Rejected {
+	return state.Rejected{
 		Key: m.Key, Source: state.Mail, From: m.Header.From,
 		Gate: m.Gate, Reason: m.Reason, At: m.At, Digest: m.Digest, Unkept: unkept, Ask: ask,
 	}

@@ -18,12 +18,12 @@ func (a *Agent) observeMesh(ctx context.Context, q *quarantine, room int, obs *o
 	box, err := a.Mesh.Client.Mailbox(ctx, 0)
 	if err != nil {
 		obs.fail(state.Mesh, err)
-		obs.events = append(obs.events, state.LookFailed{Source: state.Mesh})
+		obs.events = append(obs.events, state.SourceFailed{Source: state.Mesh})
 		return
 	}
 	obs.events = append(obs.events,
 		state.CredentialWorked{Name: state.CredentialMesh, Reading: true},
-		state.Looked{Source: state.Mesh},
+		state.SourceRead{Source: state.Mesh},
 		state.Switched{Mesh: true, On: box.Halted},
 	)
 	for _, m := range box.Messages {
@@ -57,7 +57,7 @@ func (a *Agent) meshEvent(q *quarantine, m mesh.Message) (state.Event, error) {
 	if gate, reason := a.Mesh.gate(m); gate != "" {
 		r := Refusal{Key: m.Key(), Source: state.Mesh, From: m.From, Gate: gate, Reason: reason, At: m.SentAt}
 		unkept, err := q.keep(r, "", int64(len(raw)), bytes.NewReader(raw))
-		return state.Refused{
+		return state.Rejected{
 			Key: r.Key, Source: r.Source, From: r.From, Gate: gate, Reason: reason, At: r.At, MeshID: m.ID, Unkept: unkept,
 		}, err
 	}

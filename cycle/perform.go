@@ -43,7 +43,7 @@ func (a *Agent) perform(ctx context.Context, s state.State) (state.State, int, e
 // next does the next thing that is to be done, and says what came of it: an
 // effect is sent, or it is found out whom to ask, or whether we may send again.
 func (p *post) next(ctx context.Context, s state.State) []state.Event {
-	if p.agent.Mail != nil && s.Fails(state.CredentialSMTP) && !s.Refused(state.CredentialSMTP) && !p.tried {
+	if p.agent.Mail != nil && s.Fails(state.CredentialSMTP) && !s.Denied(state.CredentialSMTP) && !p.tried {
 		p.tried = true
 		if said := p.trySMTP(ctx); said != nil {
 			return said
@@ -168,7 +168,7 @@ func failed(e state.Effect, err error) []state.Event {
 	}
 	events := []state.Event{event}
 	if credential, ok := state.CredentialFailure(err); ok {
-		event.Permanent, event.Refused = false, true
+		event.Permanent, event.Denied = false, true
 		events[0] = event
 		events = append(events, state.CredentialFailed{Name: credential.Name, Reason: credential.Err.Error()})
 	}

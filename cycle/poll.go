@@ -181,7 +181,7 @@ func (r *Report) addCredentials(s state.State) {
 		c := s.Credentials[name]
 		source := sourceOf(name)
 		told := slices.ContainsFunc(r.Failed, func(f SourceFailure) bool { return f.Source == source })
-		if c.Refused && !told {
+		if c.Denied && !told {
 			r.Failed = append(r.Failed, SourceFailure{Source: source, Reason: "credential " + name + ": " + c.Reason})
 		}
 	}

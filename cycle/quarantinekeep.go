@@ -42,7 +42,7 @@ type quarantine struct {
 // there is no room for it; size is about what its payload has, in bytes, digest
 // that of a mail. It says whether the item is only to be counted.
 func (q *quarantine) keep(r Refusal, digest string, size int64, raw io.Reader) (unkept bool, err error) {
-	if q.state.KnowsRefused(r.Key, digest) {
+	if q.state.KnowsRejected(r.Key, digest) {
 		return false, nil
 	}
 	r.Kept = q.agent.Now().UTC()

@@ -103,7 +103,7 @@ func (a *Agent) Status() (Status, error) {
 		Phase:       s.Phase,
 		PhaseSince:  orNull(s.PhaseSince),
 		NextDue:     orNull(s.NextDue),
-		LastLook:    orNull(s.LastLook),
+		LastLook:    orNull(s.LastMailRead),
 		Offline:     a.offline(s),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
@@ -150,7 +150,7 @@ func (a *Agent) offline(s state.State) bool {
 	if _, refused := s.Credentials["imap"]; refused || a.Mail == nil || s.NextDue.IsZero() {
 		return false
 	}
-	return s.LastLook.IsZero() || s.LastStep.Sub(s.LastLook) > s.Interval(a.Policy)+lookLate
+	return s.LastMailRead.IsZero() || s.LastStep.Sub(s.LastMailRead) > s.Interval(a.Policy)+lookLate
 }
 
 // HaltedBy names where HALT was set; each is lifted there.

@@ -22,12 +22,12 @@ func (e Arrived) apply(m *machine) {
 	msg := e.Message
 	m.owe(e.UID, e.MeshID)
 	if m.seen(msg.Key) || m.seen(e.Digest) {
-		m.remember(msg.Key)
+		m.noteSeen(msg.Key)
 		m.line(Line{Kind: LineDuplicate, Key: msg.Key, Source: msg.Source, From: msg.From})
 		return
 	}
-	m.remember(msg.Key)
-	m.remember(e.Digest)
+	m.noteSeen(msg.Key)
+	m.noteSeen(e.Digest)
 
 	m.Arrivals++
 	msg.Seq = m.Arrivals
@@ -94,7 +94,7 @@ func (e Noted) apply(m *machine) {
 	if m.seen(e.Key) {
 		return
 	}
-	m.remember(e.Key)
+	m.noteSeen(e.Key)
 	m.line(Line{Kind: LineNote, Key: e.Key, Source: e.Source, From: e.From, What: e.Kind, Reason: e.Reason})
 	if e.Answer != nil {
 		m.queue(*e.Answer)

@@ -86,7 +86,7 @@ func (e Reported) apply(m *machine) {
 	if m.seen(e.Key) {
 		return
 	}
-	m.remember(e.Key)
+	m.noteSeen(e.Key)
 	i := slices.IndexFunc(m.Turn.Waiting, func(w Wait) bool {
 		return w.ID == e.ToolCallID && w.To == e.From && !w.Answered()
 	})

@@ -87,7 +87,7 @@ func (e Challenged) apply(m *machine) {
 	l := Line{Kind: LineChallenge, What: challengeMade, ID: e.Mail.ID, Key: e.Key, Digest: e.Hash}
 	m.line(l)
 	l.At = m.now
-	m.redoChallenge(l)
+	m.applyChallengeLine(l)
 	m.queue(e.Mail)
 }
 
@@ -123,7 +123,7 @@ func (e Vouched) apply(m *machine) {
 	l := Line{Kind: LineChallenge, What: challengeAnswered, ID: c.ID, Key: e.Key, Source: Mail}
 	m.line(l)
 	e.Then.apply(m)
-	m.redoChallenge(l)
+	m.applyChallengeLine(l)
 }
 
 // Redacted implements [Redactable].
@@ -140,12 +140,12 @@ func (m *machine) expireChallenges() {
 		}
 		l := Line{Kind: LineChallenge, What: challengeExpired, ID: c.ID, Key: c.Key}
 		m.line(l)
-		m.redoChallenge(l)
+		m.applyChallengeLine(l)
 	}
 }
 
-// redoChallenge does what a challenge line tells.
-func (m *machine) redoChallenge(l Line) {
+// applyChallengeLine does what a challenge line tells.
+func (m *machine) applyChallengeLine(l Line) {
 	switch l.What {
 	case challengeMade:
 		m.unask(l.Key)
@@ -153,7 +153,7 @@ func (m *machine) redoChallenge(l Line) {
 		m.Challenges = append(m.Challenges, OpenChallenge{ID: l.ID, Key: l.Key, Hash: l.Digest, Made: l.At, Until: l.At.Add(tokenLife)})
 		return
 	case challengeAnswered:
-		m.remember(l.Key)
+		m.noteSeen(l.Key)
 	}
 	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == l.ID })
 }

@@ -10,7 +10,7 @@ import (
 // clock can freeze the machine.
 func (m *machine) unskew() {
 	past := []*time.Time{
-		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastLook,
+		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastMailRead,
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At, &m.Compacted.At,
 		&m.Published.At, &m.LastChallenge,
 	}

@@ -36,7 +36,7 @@ func (e Compacted) apply(m *machine) {
 	}
 	if e.File == "" {
 		if m.Session.ID != "" {
-			m.Session.Vain++
+			m.Session.FailedSummaries++
 		}
 		m.line(Line{Kind: LineCompaction, What: compactionVain, Reason: e.Reason})
 		return
@@ -52,7 +52,7 @@ func (e Compacted) Redacted(redact func(string) string) Event {
 	return e
 }
 
-func (m *machine) redoCompaction(l Line) {
+func (m *machine) applyCompactionLine(l Line) {
 	if l.What != compactionMade {
 		return
 	}

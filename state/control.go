@@ -24,8 +24,8 @@ func (e Controlled) apply(m *machine) {
 	if m.seen(msg.Key) || e.Digest != "" && m.seen(e.Digest) {
 		return
 	}
-	m.remember(msg.Key)
-	m.remember(e.Digest)
+	m.noteSeen(msg.Key)
+	m.noteSeen(e.Digest)
 	m.LastOperator = m.now
 	m.line(Line{Kind: LineControl, What: e.Control, Key: msg.Key, Source: msg.Source, From: msg.From, Digest: e.Digest})
 	switch e.Control {

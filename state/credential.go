@@ -22,16 +22,16 @@ type Credential struct {
 	Since    time.Time `json:"since"`
 	Reason   string    `json:"reason,omitempty"`
 
-	// Refused is set in the cycle that was denied. Until the next cycle the
+	// Denied is set in the cycle that was denied. Until the next cycle the
 	// credential is not tried again, and further failures are not counted.
-	Refused bool `json:"refused,omitempty"`
+	Denied bool `json:"refused,omitempty"`
 
-	Keymaster Telling `json:"keymaster,omitzero"` // written to at the first failure
-	Operator  Telling `json:"operator,omitzero"`  // written to at the third: the credential blocker
+	Keymaster Notification `json:"keymaster,omitzero"` // written to at the first failure
+	Operator  Notification `json:"operator,omitzero"`  // written to at the third: the credential blocker
 }
 
-// Telling is how far the notice of an outage has come on its way to one recipient.
-type Telling struct {
+// Notification is how far the notice of an outage has come on its way to one recipient.
+type Notification struct {
 	ID   string `json:"id,omitempty"`   // of the effect that carries it; "" = none was made
 	Sent bool   `json:"sent,omitempty"` // its server has taken it
 }
@@ -42,9 +42,9 @@ func (s State) Fails(name string) bool {
 	return fails
 }
 
-// Refused reports whether a credential was denied in the cycle under way. What
+// Denied reports whether a credential was denied in the cycle under way. What
 // needs it is left to the next cycle.
-func (s State) Refused(name string) bool { return s.Credentials[name].Refused }
+func (s State) Denied(name string) bool { return s.Credentials[name].Denied }
 
 // credential returns the name of the credential that a channel needs.
 func (c Channel) credential() string {

@@ -23,14 +23,14 @@ type Cursor struct {
 	Complete time.Time `json:"complete,omitzero"`
 }
 
-// Looked reports that a source was read to its end. Mail brings its new cursor.
-type Looked struct {
+// SourceRead reports that a source was read to its end. Mail brings its new cursor.
+type SourceRead struct {
 	Source Source
 	Cursor *Cursor
 }
 
 // apply moves the cursor of the mailbox and lets silence count.
-func (e Looked) apply(m *machine) {
+func (e SourceRead) apply(m *machine) {
 	if e.Source != Mail {
 		return
 	}
@@ -38,15 +38,15 @@ func (e Looked) apply(m *machine) {
 	m.moveCursor(e.Cursor)
 }
 
-// LookFailed reports that a source could not be read to its end. What was read
+// SourceFailed reports that a source could not be read to its end. What was read
 // before the failure counts: mail brings the cursor of it.
-type LookFailed struct {
+type SourceFailed struct {
 	Source Source
 	Cursor *Cursor
 }
 
 // apply keeps what was read before the failure.
-func (e LookFailed) apply(m *machine) {
+func (e SourceFailed) apply(m *machine) {
 	if e.Source == Mail {
 		m.moveCursor(e.Cursor)
 	}
@@ -71,7 +71,7 @@ func (e Unreadable) apply(m *machine) {
 	if m.seen(e.Key) {
 		return
 	}
-	m.remember(e.Key)
+	m.noteSeen(e.Key)
 	m.line(Line{Kind: LineEnded, Key: e.Key, Source: Mail, What: string(Errored), Reason: "could not be fetched in three attempts"})
 	m.notice("I could not fetch a mail in three attempts and have skipped it (" + e.Key + "). Read it in your mailbox; if it was for me, send it again.")
 }

@@ -8,7 +8,7 @@ type Sending struct{ ID string }
 
 // apply counts the copy before the final dot: from here on it may have arrived.
 func (e Sending) apply(m *machine) {
-	i, ok := m.row(e.ID)
+	i, ok := m.effectIndex(e.ID)
 	if !ok {
 		return
 	}
@@ -34,17 +34,17 @@ func (m *machine) interruptedSends() {
 type Sent struct{ ID string }
 
 func (e Sent) apply(m *machine) {
-	i, ok := m.row(e.ID)
+	i, ok := m.effectIndex(e.ID)
 	if !ok {
 		return
 	}
-	m.delivered(m.Outbox[i])
+	m.restartSilence(m.Outbox[i])
 	m.endEffect(i, "sent", "")
-	m.tellings(e.ID, func(t *Telling) { t.Sent = true })
+	m.changeNotification(e.ID, func(t *Notification) { t.Sent = true })
 }
 
-// delivered restarts the count of silence when the operator got a reply.
-func (m *machine) delivered(e Effect) {
+// restartSilence restarts the count of silence when the operator got a reply.
+func (m *machine) restartSilence(e Effect) {
 	if e.Kind == Reply && e.Channel == ByMail {
 		m.LastDelivery = m.now
 	}
@@ -55,7 +55,7 @@ type SendFailed struct {
 	ID         string
 	Permanent  bool
 	Unknown    bool // broke after the final dot
-	Refused    bool // its credential was denied: the next cycle tries again
+	Denied     bool // its credential was denied: the next cycle tries again
 	Reason     string
 	RetryAfter time.Duration // as the server asked; 0 = our own backoff
 }
@@ -63,7 +63,7 @@ type SendFailed struct {
 // apply sets a backoff, or gives up what can never arrive. A failure that the
 // server reported after the dot is an answer: that copy did not arrive.
 func (e SendFailed) apply(m *machine) {
-	i, ok := m.row(e.ID)
+	i, ok := m.effectIndex(e.ID)
 	if !ok {
 		return
 	}
@@ -74,8 +74,8 @@ func (e SendFailed) apply(m *machine) {
 	row.Unknown = e.Unknown
 	row.Sending = false
 	row.Reason = e.Reason
-	row.Refused = e.Refused
-	if e.Refused {
+	row.Denied = e.Denied
+	if e.Denied {
 		return
 	}
 	row.Attempts++
@@ -114,7 +114,7 @@ func (m *machine) expire() {
 			m.endEffect(i, "unknown", row.Reason)
 		case row.Kind.life() > 0 && !m.now.Before(row.Expires), row.Kind == Challenge && !m.challengeIsOpen(row.ID):
 			m.endEffect(i, "expired", row.Reason)
-		case row.exhausted(), row.Waited >= giveUpAfter && (row.Attempts > 0 || row.Refused):
+		case row.exhausted(), row.Waited >= giveUpAfter && (row.Attempts > 0 || row.Denied):
 			m.undeliverable(i)
 		default:
 			i++
@@ -128,7 +128,7 @@ func (m *machine) expire() {
 // or is only counted.
 func (m *machine) undeliverable(i int) {
 	row := m.Outbox[i]
-	if row.isWord() && !row.Refused && !row.Unknown && m.tryNextRoute(row) {
+	if row.canReroute() && !row.Denied && !row.Unknown && m.tryNextRoute(row) {
 		return
 	}
 	m.Undeliverable++
@@ -159,7 +159,7 @@ func (m *machine) unreachable(row Effect) []string {
 func (m *machine) lapse(row Effect) {
 	switch {
 	case row.Unknown:
-		m.tellings(row.ID, func(t *Telling) { t.Sent = true })
+		m.changeNotification(row.ID, func(t *Notification) { t.Sent = true })
 	case row.Waited >= giveUpAfter:
 		m.renotify(row.ID, "")
 	}

@@ -66,7 +66,7 @@ type Effect struct {
 	Copies    int           `json:"copies,omitempty"`    // times the final dot was about to be sent
 	Unknown   bool          `json:"unknown,omitempty"`   // the last copy may have arrived
 	Sending   bool          `json:"sending,omitempty"`   // it is being sent, or its sender was killed
-	Refused   bool          `json:"refused,omitempty"`   // the last failure: its credential was denied
+	Denied    bool          `json:"refused,omitempty"`   // the last failure: its credential was denied
 	Reason    string        `json:"reason,omitempty"`    // of the last failure
 }
 

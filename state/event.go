@@ -31,7 +31,7 @@ func rank(e Event) (int, time.Time) {
 		return 1, e.Message.At
 	case Nudged:
 		return 1, e.At
-	case Refused:
+	case Rejected:
 		return 1, e.At
 	case Vouched:
 		return 1, e.At

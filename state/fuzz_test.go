@@ -154,7 +154,7 @@ func (l *life) message() state.Arrived {
 
 // refusal is of an item that no gate lets in, or lets one in all the same.
 func (l *life) refusal() state.Event {
-	refused := state.Refused{Key: l.pick("k1", "r1", "r2", "r3"), Source: state.Mail, At: l.at(), Digest: l.pick("", "d1"), Unkept: l.next(3) == 0, Ask: l.next(2) == 0}
+	refused := state.Rejected{Key: l.pick("k1", "r1", "r2", "r3"), Source: state.Mail, At: l.at(), Digest: l.pick("", "d1"), Unkept: l.next(3) == 0, Ask: l.next(2) == 0}
 	switch l.next(8) {
 	case 0:
 		e := l.message()
@@ -184,9 +184,9 @@ func (l *life) event() state.Event {
 	case 0, 1, 2:
 		return state.Polled{Again: l.next(4) == 0}
 	case 3, 4:
-		return state.Looked{Source: state.Mail, Cursor: &state.Cursor{Validity: uint32(l.next(3)), Next: 7, Complete: l.at()}}
+		return state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Validity: uint32(l.next(3)), Next: 7, Complete: l.at()}}
 	case 5:
-		return state.LookFailed{Source: state.Mail}
+		return state.SourceFailed{Source: state.Mail}
 	case 6, 7, 8:
 		return l.message()
 	case 9:
@@ -206,7 +206,7 @@ func (l *life) event() state.Event {
 	case 16:
 		return state.Sent{ID: l.effect()}
 	case 17:
-		return state.SendFailed{ID: l.effect(), Permanent: l.next(4) == 0, Unknown: l.next(2) == 0, Refused: l.next(8) == 0, RetryAfter: leaps[l.next(len(leaps))]}
+		return state.SendFailed{ID: l.effect(), Permanent: l.next(4) == 0, Unknown: l.next(2) == 0, Denied: l.next(8) == 0, RetryAfter: leaps[l.next(len(leaps))]}
 	case 18, 19, 20:
 		return state.Claimed{Pull: l.next(8) == 0}
 	case 21:
@@ -519,7 +519,7 @@ func (l *life) wantWords(events []state.Event) {
 		}
 	}
 	for _, e := range l.s.DueEffects(l.now) {
-		if l.s.Refused(state.CredentialOf(e.Channel)) {
+		if l.s.Denied(state.CredentialOf(e.Channel)) {
 			l.t.Fatalf("%v: %s is due on a channel that refuses us", events, e.ID)
 		}
 	}
@@ -589,7 +589,7 @@ func (l *life) wantNoDuplicates(events []state.Event) {
 	var again []state.Event
 	for _, e := range events {
 		switch e.(type) {
-		case state.Arrived, state.Refused, state.Noted, state.Controlled, state.Reported, state.Released, state.Vouched, state.RelayAsked:
+		case state.Arrived, state.Rejected, state.Noted, state.Controlled, state.Reported, state.Released, state.Vouched, state.RelayAsked:
 			again = append(again, e)
 		}
 	}

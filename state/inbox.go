@@ -11,8 +11,8 @@ func (s State) Find(key string) (Message, bool) {
 	return s.Inbox[i], true
 }
 
-// message returns the index of the inbox row with this key.
-func (m *machine) message(key string) (int, bool) {
+// messageIndex returns the index of the inbox row with this key.
+func (m *machine) messageIndex(key string) (int, bool) {
 	i := slices.IndexFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
 	return i, i >= 0
 }
@@ -27,7 +27,7 @@ type Retried struct{ Message Message }
 // apply queues the message like one that had no turn yet. Its former turn, if it
 // had one, has had its deliverable.
 func (e Retried) apply(m *machine) {
-	if i, there := m.message(e.Message.Key); there {
+	if i, there := m.messageIndex(e.Message.Key); there {
 		if m.Inbox[i].Status == Deferred {
 			m.Inbox[i].Status = Queued
 			m.Inbox[i].NextRetryAt = m.now
@@ -35,7 +35,7 @@ func (e Retried) apply(m *machine) {
 		return
 	}
 	msg := e.Message
-	m.remember(msg.Key)
+	m.noteSeen(msg.Key)
 	m.Arrivals++
 	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, earlier(msg.At.UTC(), m.now)
 	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, ""
@@ -50,7 +50,7 @@ type Dropped struct{ Key, Reason string }
 // apply removes a waiting message from the inbox. The message of the active turn
 // does not wait: `stop` is for that.
 func (e Dropped) apply(m *machine) {
-	i, there := m.message(e.Key)
+	i, there := m.messageIndex(e.Key)
 	if !there || m.Inbox[i].Status == Pending || m.Inbox[i].Status == Processing {
 		return
 	}

@@ -22,7 +22,7 @@ func (e Nudged) apply(m *machine) {
 	if e.MeshID != "" {
 		source = Mesh
 	}
-	m.tookNudge(source, e.Key)
+	m.noteNudge(source, e.Key)
 	m.SleepUntil = time.Time{}
 	m.line(Line{Kind: LineNudge, Key: e.Key, Source: source, From: e.From, Reason: e.Reason})
 	m.wake(nudgeReason(e), Thread{}, true)
@@ -34,11 +34,11 @@ func (e Nudged) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// tookNudge remembers a nudge: one from a file until that file is gone, one from
+// noteNudge remembers a nudge: one from a file until that file is gone, one from
 // the mesh like any item of the mesh.
-func (m *machine) tookNudge(source Source, key string) {
+func (m *machine) noteNudge(source Source, key string) {
 	if source == Mesh {
-		m.remember(key)
+		m.noteSeen(key)
 		return
 	}
 	m.Nudges = append(m.Nudges, key)

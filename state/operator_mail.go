@@ -45,7 +45,7 @@ func (m *machine) stillWorking() {
 		return
 	}
 	m.Turn.Working = true
-	i, ok := m.message(m.Turn.Key)
+	i, ok := m.messageIndex(m.Turn.Key)
 	if !ok || !m.Inbox[i].Operator || m.Inbox[i].Source != Mail {
 		return
 	}

@@ -24,10 +24,10 @@ func (e CredentialFailed) apply(m *machine) {
 		c.Since = m.now
 		m.line(Line{Kind: LineCredential, From: e.Name, What: credentialFails, Reason: e.Reason})
 	}
-	if !c.Refused {
+	if !c.Denied {
 		c.Failures++
 	}
-	c.Refused = true
+	c.Denied = true
 	c.Reason = e.Reason
 	m.setCredential(e.Name, c)
 }
@@ -61,7 +61,7 @@ type CredentialWorked struct {
 // apply ends an outage. A mesh that lets us read but still denies what we send has
 // not ended it: otherwise an outage would begin and end with each cycle.
 func (e CredentialWorked) apply(m *machine) {
-	refused := func(row Effect) bool { return row.Refused && row.Channel.credential() == e.Name }
+	refused := func(row Effect) bool { return row.Denied && row.Channel.credential() == e.Name }
 	if e.Reading && slices.ContainsFunc(m.Outbox, refused) {
 		return
 	}
@@ -87,8 +87,8 @@ func (m *machine) endOutage(name, how string) {
 
 // mayHaveArrived reports whether a notice may have arrived. If it cannot have, it
 // is withdrawn.
-func (m *machine) mayHaveArrived(t Telling) bool {
-	i, waits := m.row(t.ID)
+func (m *machine) mayHaveArrived(t Notification) bool {
+	i, waits := m.effectIndex(t.ID)
 	if !waits {
 		return t.Sent
 	}
@@ -114,7 +114,7 @@ func (m *machine) beginCycle() {
 			continue
 		}
 		c := m.Credentials[name]
-		c.Refused = false
+		c.Denied = false
 		m.Credentials[name] = c
 	}
 }
@@ -207,12 +207,12 @@ func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 // renotify records that the effect id now carries the notice that old carried. If
 // id is "", the notice is to be made again.
 func (m *machine) renotify(old, id string) {
-	m.tellings(old, func(t *Telling) { t.ID = id })
+	m.changeNotification(old, func(t *Notification) { t.ID = id })
 }
 
-// tellings calls change for the notice that the effect id carries, if it carries
+// changeNotification calls change for the notice that the effect id carries, if it carries
 // one.
-func (m *machine) tellings(id string, change func(*Telling)) {
+func (m *machine) changeNotification(id string, change func(*Notification)) {
 	for name, c := range m.Credentials {
 		switch {
 		case id == "":

@@ -37,7 +37,7 @@ func (s State) DueEffects(now time.Time) []Effect {
 			continue
 		}
 		l := lane{e.Channel, e.To}
-		if taken[l] || s.Refused(e.Channel.credential()) {
+		if taken[l] || s.Denied(e.Channel.credential()) {
 			continue
 		}
 		taken[l] = true
@@ -48,8 +48,8 @@ func (s State) DueEffects(now time.Time) []Effect {
 	return due
 }
 
-// row returns the index of the effect with this id.
-func (m *machine) row(id string) (int, bool) {
+// effectIndex returns the index of the effect with this id.
+func (m *machine) effectIndex(id string) (int, bool) {
 	i := slices.IndexFunc(m.Outbox, func(e Effect) bool { return e.ID == id })
 	return i, i >= 0
 }

@@ -20,10 +20,10 @@ const (
 	lineDiscarded = "dropped"
 )
 
-// Refused reports that an item for this agent did not pass the gate. It is in
+// Rejected reports that an item for this agent did not pass the gate. It is in
 // quarantine, or was beyond the limits of the quarantine (Unkept). If Ask is set,
 // it lacks nothing but a proof of its sender, so the operator may be asked.
-type Refused struct {
+type Rejected struct {
 	Key, From, Gate, Reason string
 	Source                  Source
 	At                      time.Time
@@ -34,7 +34,7 @@ type Refused struct {
 
 // apply counts what the gate rejected. It wakes nothing. An item under a key that
 // was accepted, or a copy of an accepted mail, is not counted.
-func (e Refused) apply(m *machine) {
+func (e Rejected) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(rejectionKey(e.Key)) {
 		return
@@ -49,18 +49,18 @@ func (e Refused) apply(m *machine) {
 		l.What = lineAsk
 	}
 	m.line(l)
-	m.redoGate(l)
+	m.applyGateLine(l)
 }
 
 // Redacted implements [Redactable].
-func (e Refused) Redacted(redact func(string) string) Event {
+func (e Rejected) Redacted(redact func(string) string) Event {
 	e.Reason = redact(e.Reason)
 	return e
 }
 
-// redoGate counts what a gate line tells of.
-func (m *machine) redoGate(l Line) {
-	m.remember(rejectionKey(l.Key))
+// applyGateLine counts what a gate line tells of.
+func (m *machine) applyGateLine(l Line) {
+	m.noteSeen(rejectionKey(l.Key))
 	switch l.What {
 	case lineCopy:
 	case lineUnkept:
@@ -139,15 +139,15 @@ func (e Discarded) Redacted(redact func(string) string) Event {
 
 func (m *machine) leaveQuarantine(l Line) {
 	m.line(l)
-	m.redoQuarantine(l)
+	m.applyQuarantineLine(l)
 }
 
-// redoQuarantine does what a quarantine line tells: an item has left.
-func (m *machine) redoQuarantine(l Line) {
+// applyQuarantineLine does what a quarantine line tells: an item has left.
+func (m *machine) applyQuarantineLine(l Line) {
 	m.Quarantined = max(0, m.Quarantined-1)
 	m.forgetChallenge(l.Key)
 	if l.Digest != "" {
-		m.remember(releaseKey(l.Digest))
+		m.noteSeen(releaseKey(l.Digest))
 	}
 }
 
@@ -157,10 +157,10 @@ func rejectionKey(key string) string { return rejectionPrefix + key }
 
 const rejectionPrefix = "refused "
 
-// KnowsRefused reports whether an item that the gate rejects is known: it was
+// KnowsRejected reports whether an item that the gate rejects is known: it was
 // rejected before under this key, it was let in since, or it is a copy of an
 // accepted mail. A digest of "" matches nothing.
-func (s State) KnowsRefused(key, digest string) bool {
+func (s State) KnowsRejected(key, digest string) bool {
 	_, refused := s.Seen[rejectionKey(key)]
 	_, copied := s.Seen[digest]
 	return refused || copied && digest != "" || s.Accepts(key)

@@ -29,7 +29,7 @@ func (e RelayAsked) apply(m *machine) {
 	if m.seen(e.Key) {
 		return
 	}
-	m.remember(e.Key)
+	m.noteSeen(e.Key)
 	text := relayed(e.Text)
 	why := m.whyNotRelayed(e.From, text)
 	if why != "" {

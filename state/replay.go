@@ -49,7 +49,7 @@ func Replay(s State, lines []Line) State {
 			continue
 		}
 		m.now = l.At
-		m.redo(l)
+		m.applyLine(l)
 		m.Serial = l.Serial
 		m.Epoch = max(m.Epoch, l.Epoch)
 	}
@@ -57,60 +57,60 @@ func Replay(s State, lines []Line) State {
 	return m.State
 }
 
-// redo applies one line.
-func (m *machine) redo(l Line) {
+// applyLine applies one line.
+func (m *machine) applyLine(l Line) {
 	switch l.Kind {
 	case LineMessage:
-		m.redoMessage(l)
+		m.applyMessageLine(l)
 	case LineGate:
-		m.redoGate(l)
+		m.applyGateLine(l)
 	case LineQuarantine:
-		m.redoQuarantine(l)
+		m.applyQuarantineLine(l)
 	case LineChallenge:
-		m.redoChallenge(l)
+		m.applyChallengeLine(l)
 	case LineDuplicate, LineNote, LineEdge:
-		m.remember(l.Key)
+		m.noteSeen(l.Key)
 	case LineNudge:
-		m.tookNudge(l.Source, l.Key)
+		m.noteNudge(l.Source, l.Key)
 	case LineTransition:
 		m.Phase, m.PhaseSince = l.New, l.At
 	case LineTask:
-		m.drop(l.Key)
+		m.removeMessage(l.Key)
 	case LineControl:
-		m.remember(l.Key)
-		m.remember(l.Digest)
+		m.noteSeen(l.Key)
+		m.noteSeen(l.Digest)
 		m.LastOperator = l.At
 	case LineReset:
 		m.Reset = Reset{At: l.At, Note: l.Reason, Origin: l.From, Arrivals: m.Arrivals, Epoch: m.Epoch}
 		m.Compacted = Summary{}
 	case LineCompaction:
-		m.redoCompaction(l)
+		m.applyCompactionLine(l)
 	case LineEnded:
-		m.remember(l.Key)
-		m.drop(l.Key)
+		m.noteSeen(l.Key)
+		m.removeMessage(l.Key)
 	case LineEffect:
-		m.redoEffect(l)
+		m.applyEffectLine(l)
 	case LineDelivery:
-		m.redoDelivery(l)
+		m.applyDeliveryLine(l)
 	case LineCredential:
-		m.redoCredential(l)
+		m.applyCredentialLine(l)
 	case LineHalt:
-		m.redoHalt(l)
+		m.applyHaltLine(l)
 	case LineSpend:
-		m.redoSpend(l)
+		m.applySpendLine(l)
 	case LineCredit:
-		m.redoCredit(l)
+		m.applyCreditLine(l)
 	case LineTier:
 		m.Purse.Tier = Tier(l.What)
 	case LineSchedule:
-		m.redoSchedule(l)
+		m.applyScheduleLine(l)
 	}
-	m.redoTurn(l)
+	m.applyHead(l)
 }
 
-// redoEffect queues an effect again, and counts it where it is rationed.
-func (m *machine) redoEffect(l Line) {
-	if _, there := m.row(l.ID); there || l.Effect == nil {
+// applyEffectLine queues an effect again, and counts it where it is rationed.
+func (m *machine) applyEffectLine(l Line) {
+	if _, there := m.effectIndex(l.ID); there || l.Effect == nil {
 		return
 	}
 	m.Outbox = append(m.Outbox, *l.Effect)
@@ -122,12 +122,12 @@ func (m *machine) redoEffect(l Line) {
 	case Alarm:
 		m.Alarms = append(m.Alarms, l.At)
 	}
-	m.redoTelling(*l.Effect)
+	m.applyNotification(*l.Effect)
 }
 
-// redoCredential begins and ends outages, so that none is told twice. How often
+// applyCredentialLine begins and ends outages, so that none is told twice. How often
 // one has failed is counted anew.
-func (m *machine) redoCredential(l Line) {
+func (m *machine) applyCredentialLine(l Line) {
 	if l.What == credentialWorks {
 		delete(m.Credentials, l.From)
 		return
@@ -137,22 +137,22 @@ func (m *machine) redoCredential(l Line) {
 	}
 }
 
-// redoTelling notes who is told of an outage by an effect.
-func (m *machine) redoTelling(e Effect) {
+// applyNotification notes who is told of an outage by an effect.
+func (m *machine) applyNotification(e Effect) {
 	c, fails := m.Credentials[e.Credential]
 	switch {
 	case !fails:
 		return
 	case e.Kind == Alarm:
-		c.Keymaster = Telling{ID: e.ID}
-	case e.isWord():
-		c.Operator = Telling{ID: e.ID}
+		c.Keymaster = Notification{ID: e.ID}
+	case e.canReroute():
+		c.Operator = Notification{ID: e.ID}
 	}
 	m.Credentials[e.Credential] = c
 }
 
-func (m *machine) redoDelivery(l Line) {
-	i, there := m.row(l.ID)
+func (m *machine) applyDeliveryLine(l Line) {
+	i, there := m.effectIndex(l.ID)
 	if !there {
 		return
 	}
@@ -160,15 +160,15 @@ func (m *machine) redoDelivery(l Line) {
 		m.Undeliverable++
 	}
 	if l.What == "sent" {
-		m.delivered(m.Outbox[i])
-		m.tellings(l.ID, func(t *Telling) { t.Sent = true })
+		m.restartSilence(m.Outbox[i])
+		m.changeNotification(l.ID, func(t *Notification) { t.Sent = true })
 	}
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)
 }
 
-// redoSchedule knows whether our line is wanted. What is installed is looked up
+// applyScheduleLine knows whether our line is wanted. What is installed is looked up
 // by the next cycle.
-func (m *machine) redoSchedule(l Line) {
+func (m *machine) applyScheduleLine(l Line) {
 	switch l.What {
 	case scheduleRemoved:
 		m.Schedule = Schedule{Removed: true}
@@ -177,24 +177,24 @@ func (m *machine) redoSchedule(l Line) {
 	}
 }
 
-func (m *machine) redoMessage(l Line) {
+func (m *machine) applyMessageLine(l Line) {
 	if l.Message == nil {
 		return
 	}
-	m.remember(l.Key)
-	m.remember(l.Digest)
+	m.noteSeen(l.Key)
+	m.noteSeen(l.Digest)
 	m.Arrivals = max(m.Arrivals, l.Message.Seq)
 	if l.Message.Operator && l.What != lineRetried {
 		m.LastOperator = l.At
 	}
-	if _, there := m.message(l.Key); !there {
+	if _, there := m.messageIndex(l.Key); !there {
 		m.Inbox = append(m.Inbox, *l.Message)
 	}
 }
 
-// redoTurn sets the turn head, and its message's row, to what a step left them
+// applyHead sets the turn head, and its message's row, to what a step left them
 // at: its last line holds both.
-func (m *machine) redoTurn(l Line) {
+func (m *machine) applyHead(l Line) {
 	if l.Head == nil {
 		return
 	}
@@ -204,12 +204,12 @@ func (m *machine) redoTurn(l Line) {
 		return
 	}
 	m.Epoch = max(m.Epoch, l.Row.Epoch)
-	if i, there := m.message(l.Row.Key); there {
+	if i, there := m.messageIndex(l.Row.Key); there {
 		m.Inbox[i] = *l.Row
 	}
 }
 
-func (m *machine) redoHalt(l Line) {
+func (m *machine) applyHaltLine(l Line) {
 	on := l.What == "halt"
 	if l.From == "mesh" {
 		m.HaltedMesh = on
@@ -218,7 +218,7 @@ func (m *machine) redoHalt(l Line) {
 	m.HaltedHere = on
 }
 
-// drop removes a message from the inbox.
-func (m *machine) drop(key string) {
+// removeMessage removes a message from the inbox.
+func (m *machine) removeMessage(key string) {
 	m.Inbox = slices.DeleteFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
 }

@@ -13,12 +13,12 @@ type Reset struct {
 	Epoch    uint64    `json:"epoch,omitempty"`
 }
 
-// Resetted reports `reset`: the agent's memory begins again, with a note.
-type Resetted struct{ Note, Origin string }
+// MemoryReset reports `reset`: the agent's memory begins again, with a note.
+type MemoryReset struct{ Note, Origin string }
 
 // apply clears the agent's memory. Queued messages stay queued, and their prompts
 // say that they are from before the reset.
-func (e Resetted) apply(m *machine) {
+func (e MemoryReset) apply(m *machine) {
 	m.Session = Session{}
 	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}
 	m.Compacted = Summary{}
@@ -26,7 +26,7 @@ func (e Resetted) apply(m *machine) {
 }
 
 // Redacted implements [Redactable].
-func (e Resetted) Redacted(redact func(string) string) Event {
+func (e MemoryReset) Redacted(redact func(string) string) Event {
 	e.Note = redact(e.Note)
 	return e
 }

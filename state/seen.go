@@ -5,15 +5,15 @@ package state
 // seen even after its key was forgotten.
 func (m *machine) seen(key string) bool {
 	_, known := m.Seen[key]
-	if _, waiting := m.message(key); !known && !waiting {
+	if _, waiting := m.messageIndex(key); !known && !waiting {
 		return false
 	}
-	m.remember(key)
+	m.noteSeen(key)
 	return true
 }
 
-// remember keeps a key or digest from now on.
-func (m *machine) remember(key string) {
+// noteSeen keeps a key or digest from now on.
+func (m *machine) noteSeen(key string) {
 	if key == "" {
 		return
 	}

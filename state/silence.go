@@ -13,7 +13,7 @@ type Polled struct{ Again bool }
 // apply checks the timers and sets the next poll.
 func (Polled) apply(m *machine) {
 	if !m.mailUnread() {
-		m.LastLook = m.now
+		m.LastMailRead = m.now
 	}
 	m.silence()
 	m.interruptedSends()
@@ -32,7 +32,7 @@ func (m *machine) silence() {
 		return
 	}
 	if m.mailUnread() {
-		if m.now.Sub(latest(m.LastLook, m.PhaseSince)) >= unreadPatience {
+		if m.now.Sub(latest(m.LastMailRead, m.PhaseSince)) >= unreadPatience {
 			m.goIdle("silence could not be observed", false)
 		}
 		return

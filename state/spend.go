@@ -77,9 +77,9 @@ type Purse struct {
 	Counted []string `json:"counted,omitempty"` // ids of spendings, the newest last
 	Meter   Meter    `json:"meter,omitzero"`
 
-	Unpriced []string `json:"unpriced,omitempty"` // models without a price
-	Tier     Tier     `json:"tier,omitempty"`     // as last recorded
-	Mourned  string   `json:"mourned,omitempty"`  // the death that the operator was informed of
+	Unpriced  []string `json:"unpriced,omitempty"` // models without a price
+	Tier      Tier     `json:"tier,omitempty"`     // as last recorded
+	DeathTold string   `json:"mourned,omitempty"`  // the death that the operator was informed of
 }
 
 // Account is what was spent in a period: a local day ("2026-03-02") or a month
@@ -244,8 +244,8 @@ func (e Credited) apply(m *machine) {
 	m.line(Line{Kind: LineCredit, What: creditAdded, From: e.By, Amount: e.Amount})
 }
 
-// redoCredit and redoSpend are for a state that is rebuilt.
-func (m *machine) redoCredit(l Line) {
+// applyCreditLine and applySpendLine are for a state that is rebuilt.
+func (m *machine) applyCreditLine(l Line) {
 	switch l.What {
 	case creditOpened:
 		m.Purse.Opened, m.Purse.Base = true, m.Purse.Total
@@ -254,7 +254,7 @@ func (m *machine) redoCredit(l Line) {
 	}
 }
 
-func (m *machine) redoSpend(l Line) {
+func (m *machine) applySpendLine(l Line) {
 	if l.Spending != nil && !slices.Contains(m.Purse.Counted, l.Spending.ID) {
 		m.book(l)
 	}

@@ -30,7 +30,7 @@ type State struct {
 	// Silence counts from the latest of PhaseSince and these two.
 	LastOperator time.Time `json:"last_operator,omitzero"`
 	LastDelivery time.Time `json:"last_delivery,omitzero"`
-	LastLook     time.Time `json:"last_look,omitzero"` // when the operator's mail was last read to its end
+	LastMailRead time.Time `json:"last_look,omitzero"` // when the operator's mail was last read to its end
 
 	HaltedHere bool `json:"halted_here,omitempty"` // each is lifted only where it was set
 	HaltedMesh bool `json:"halted_mesh,omitempty"`
@@ -92,10 +92,10 @@ type Session struct {
 
 	// Context is how many tokens it held when it was last used, and Window how
 	// many its model can hold, both as the agent reports them; 0 means unknown.
-	// Vain counts the attempts to summarize it that failed.
-	Context int64 `json:"context,omitempty"`
-	Window  int64 `json:"window,omitempty"`
-	Vain    int   `json:"vain,omitempty"`
+	// FailedSummaries counts the attempts to summarize it that failed.
+	Context         int64 `json:"context,omitempty"`
+	Window          int64 `json:"window,omitempty"`
+	FailedSummaries int   `json:"vain,omitempty"`
 }
 
 // New returns the state of an agent that has never polled. seed must be random.

@@ -61,7 +61,7 @@ func (m *machine) recordHead(before Head) {
 	head := m.Turn
 	head.Waiting = slices.Clone(head.Waiting)
 	l.Head = &head
-	if i, there := m.message(cmp.Or(head.Key, before.Key)); there {
+	if i, there := m.messageIndex(cmp.Or(head.Key, before.Key)); there {
 		row := m.Inbox[i]
 		l.Row = &row
 	}

@@ -19,7 +19,7 @@ func TestSeenIsCapped(t *testing.T) {
 		events = append(events, state.Unreadable{Key: fmt.Sprint("k", i)})
 	}
 	look := func(at time.Time) []state.Event {
-		return []state.Event{state.Looked{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Complete: at}}, state.Polled{}}
+		return []state.Event{state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Complete: at}}, state.Polled{}}
 	}
 	s = state.Step(s, append(events, look(start)...), statetest.Policy(), start)
 
@@ -78,7 +78,7 @@ func TestRefusalsAreCapped(t *testing.T) {
 	for poll := range 20 {
 		var events []state.Event
 		for i := range 200 {
-			events = append(events, state.Refused{Key: fmt.Sprint("k", poll, ".", i), Source: state.Mail, At: now})
+			events = append(events, state.Rejected{Key: fmt.Sprint("k", poll, ".", i), Source: state.Mail, At: now})
 		}
 		now = now.Add(time.Minute)
 		s = state.Step(s, append(events, state.Polled{}), statetest.Policy(), now)
@@ -87,7 +87,7 @@ func TestRefusalsAreCapped(t *testing.T) {
 	if len(s.Seen) != state.MostRejections || s.Quarantined != 4000 {
 		t.Errorf("%d keys are remembered of %d refusals, want %d", len(s.Seen), s.Quarantined, state.MostRejections)
 	}
-	if !s.KnowsRefused("k19.199", "") || s.KnowsRefused("k0.0", "") {
+	if !s.KnowsRejected("k19.199", "") || s.KnowsRejected("k0.0", "") {
 		t.Error("the youngest are not the ones that are remembered")
 	}
 }

@@ -57,23 +57,23 @@ func (m *machine) peers() []string {
 	return peers
 }
 
-// isWord reports whether the effect is a notice to the operator that may take
+// canReroute reports whether the effect is a notice to the operator that may take
 // another route.
-func (e Effect) isWord() bool {
+func (e Effect) canReroute() bool {
 	return e.Kind == Relay || e.Kind == Notice && e.Channel == ByMail && e.Credential != ""
 }
 
 // reroute moves notices that were never sent to a route that has become better.
 func (m *machine) reroute() {
 	for _, row := range slices.Clone(m.Outbox) {
-		if !row.isWord() || !row.neverSent() {
+		if !row.canReroute() || !row.neverSent() {
 			continue
 		}
 		w, ok := m.bestRoute(row.Tried)
 		if !ok || w.channel == row.Channel || m.Fails(w.channel.credential()) {
 			continue
 		}
-		i, _ := m.row(row.ID)
+		i, _ := m.effectIndex(row.ID)
 		m.endEffect(i, withdrawn, "another route is open")
 		m.renotify(row.ID, m.tellOperator(row.unrouted()))
 	}
@@ -92,7 +92,7 @@ func (m *machine) tryNextRoute(row Effect) (ok bool) {
 	if _, ok := m.bestRoute(next.Tried); !ok {
 		return false
 	}
-	i, _ := m.row(row.ID)
+	i, _ := m.effectIndex(row.ID)
 	m.endEffect(i, "refused", row.Reason)
 	m.renotify(row.ID, m.tellOperator(next))
 	return true
@@ -116,7 +116,7 @@ func (e Online) apply(m *machine) {
 		}
 		there := row.unrouted()
 		there.Kind, there.Channel, there.To = Relay, ByMesh, m.peers()[i]
-		at, _ := m.row(row.ID)
+		at, _ := m.effectIndex(row.ID)
 		m.endEffect(at, withdrawn, "@"+row.To+" is not online")
 		m.renotify(row.ID, m.queue(there))
 	}

@@ -147,9 +147,9 @@ func (m *machine) recordTier() {
 	}
 	m.Purse.Tier = tier
 	m.line(Line{Kind: LineTier, What: string(tier), From: string(before), Reason: reason})
-	if tier != TierDead || m.Purse.Mourned == l.death() {
+	if tier != TierDead || m.Purse.DeathTold == l.death() {
 		return
 	}
-	m.Purse.Mourned = l.death()
+	m.Purse.DeathTold = l.death()
 	m.notice("I am out of money: " + l.What() + " is used up. I run no turns " + l.Remedy() + ". I still read your messages; they wait.")
 }

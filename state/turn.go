@@ -47,7 +47,7 @@ func (e Claimed) apply(m *machine) {
 // it, and removed once it runs.
 func (m *machine) resume() {
 	m.Epoch++
-	if i, ok := m.message(m.Turn.Key); ok {
+	if i, ok := m.messageIndex(m.Turn.Key); ok {
 		m.Inbox[i].Epoch = m.Epoch
 	}
 	m.Turn.Status, m.Turn.Epoch, m.Turn.Since, m.Turn.Resumed = HeadDispatched, m.Epoch, m.now, true
@@ -69,7 +69,7 @@ func (e Started) apply(m *machine) {
 	if len(m.Turn.Waiting) == 0 {
 		m.Turn.ResumeBy, m.Turn.Patience = time.Time{}, 0
 	}
-	if i, ok := m.message(m.Turn.Key); ok {
+	if i, ok := m.messageIndex(m.Turn.Key); ok {
 		m.Inbox[i].Status = Processing
 	}
 	m.turnLine("running", "")
@@ -96,7 +96,7 @@ func (e Ended) apply(m *machine) {
 		Kind: LineTask, Key: m.Turn.Key, TurnID: e.TurnID, Epoch: e.Epoch, Outcome: e.Outcome,
 		OutputBox: e.OutputBox, Deliverable: e.Deliverable, Reason: e.Reason,
 	}
-	i, ok := m.message(m.Turn.Key)
+	i, ok := m.messageIndex(m.Turn.Key)
 	if ok {
 		row := m.Inbox[i]
 		task.Row = &row
@@ -132,7 +132,7 @@ func (m *machine) keepSession(s Session, epoch uint64) {
 		s = Session{}
 	}
 	if s.ID != "" && s.ID == m.Session.ID {
-		s.Vain = m.Session.Vain
+		s.FailedSummaries = m.Session.FailedSummaries
 	}
 	m.Session = s
 }
@@ -211,7 +211,7 @@ func (e GivenBack) apply(m *machine) {
 	if e.Forget {
 		m.Session = Session{}
 	}
-	if i, ok := m.message(m.Turn.Key); ok && !m.Turn.Resumed {
+	if i, ok := m.messageIndex(m.Turn.Key); ok && !m.Turn.Resumed {
 		m.Inbox[i].Attempts = max(0, m.Inbox[i].Attempts-1)
 	}
 	if e.Wait > 0 {
@@ -230,7 +230,7 @@ func (e GivenBack) Redacted(redact func(string) string) Event {
 // requeue lets the turn's message wait again and makes the head idle.
 func (m *machine) requeue(status Status, until time.Time, note string) {
 	m.Epoch++
-	if i, ok := m.message(m.Turn.Key); ok {
+	if i, ok := m.messageIndex(m.Turn.Key); ok {
 		msg := &m.Inbox[i]
 		msg.Status, msg.NextRetryAt, msg.Epoch = status, until, m.Epoch
 		msg.Working = m.Turn.Working

@@ -230,9 +230,9 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	case "unreadable":
 		return []state.Event{state.Unreadable{Key: p.word(0)}}, nil
 	case "poll": // mail was read to its end; "poll again" is a further round
-		return []state.Event{state.Looked{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.Now}}, state.Polled{Again: p.has("again")}}, nil
+		return []state.Event{state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.Now}}, state.Polled{Again: p.has("again")}}, nil
 	case "blind": // mail could not be read
-		return []state.Event{state.LookFailed{Source: state.Mail}, state.Polled{Again: p.has("again")}}, nil
+		return []state.Event{state.SourceFailed{Source: state.Mail}, state.Polled{Again: p.has("again")}}, nil
 	case "transition":
 		return []state.Event{state.Ordered{To: state.Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
 	case "halt", "go":
@@ -278,7 +278,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		}
 		return []state.Event{state.Controlled{Arrived: arrived[0].(state.Arrived), Control: p.word(1)}}, nil
 	case "reset":
-		return []state.Event{state.Resetted{Note: p.opts["text"], Origin: "op"}}, nil
+		return []state.Event{state.MemoryReset{Note: p.opts["text"], Origin: "op"}}, nil
 	case "spent":
 		return st.spending(p)
 	case "credit":
@@ -299,8 +299,8 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 }
 
 // refusal: `refused k1 trust "no word"`; with unkept where quarantine/ is full.
-func (st *Story) refusal(p phrase) state.Refused {
-	return state.Refused{
+func (st *Story) refusal(p phrase) state.Rejected {
+	return state.Rejected{
 		Key: p.word(0), Source: state.Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.Now,
 		Digest: p.opts["digest"], Unkept: p.has("unkept"), Ask: p.has("ask"),
 	}
@@ -377,7 +377,7 @@ func (st *Story) sending(p phrase) ([]state.Event, error) {
 	}
 	after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
 	return []state.Event{state.SendFailed{
-		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Refused: p.has("refused"),
+		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Denied: p.has("refused"),
 		Reason: p.opts["text"], RetryAfter: after,
 	}}, err
 }
@@ -695,7 +695,7 @@ func (st *Story) waits() []string {
 	}
 	if id := st.S.Session.ID; id != "" {
 		row := "session " + id
-		if vain := st.S.Session.Vain; vain > 0 {
+		if vain := st.S.Session.FailedSummaries; vain > 0 {
 			row += fmt.Sprintf(", %d summaries in vain", vain)
 		}
 		rows = append(rows, row)

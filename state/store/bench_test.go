@@ -16,8 +16,8 @@ var benchNow = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 // plainPoll is what a poll that found nothing tells the machine.
 func plainPoll() []state.Event {
 	return []state.Event{
-		state.Looked{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 42, Complete: benchNow}},
-		state.Looked{Source: state.Mesh}, state.NudgeFiles{}, state.Polled{},
+		state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 42, Complete: benchNow}},
+		state.SourceRead{Source: state.Mesh}, state.NudgeFiles{}, state.Polled{},
 	}
 }
 

@@ -77,7 +77,7 @@ func durable(s state.State) state.State {
 	}
 	// Which ids are known beyond need, and which death was told, is not in there.
 	kept.Purse = s.Purse
-	kept.Purse.Counted, kept.Purse.Mourned = nil, ""
+	kept.Purse.Counted, kept.Purse.DeathTold = nil, ""
 	kept.Turn.Working = false // may have been left out, being switched off
 	if len(kept.Inbox) == 0 {
 		kept.Inbox = nil
@@ -89,7 +89,7 @@ func durable(s state.State) state.State {
 	}
 	for _, e := range s.Outbox {
 		e.NotBefore, e.Attempts, e.Copies, e.Unknown, e.Sending, e.Reason, e.Waited = time.Time{}, 0, 0, false, false, "", 0
-		e.Refused = false
+		e.Denied = false
 		kept.Outbox = append(kept.Outbox, e)
 	}
 	return kept
