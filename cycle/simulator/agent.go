@@ -29,8 +29,8 @@ type livingAgent struct {
 // after somebody began to end it.
 const orphanLives = 60 * time.Millisecond
 
-// mostAttempts is more than one process has a reason to make.
-const mostAttempts = 60
+// maxAttempts is more than one process has a reason to make.
+const maxAttempts = 60
 
 // errNoLogin is what an agent says that is not logged in.
 var errNoLogin = &state.CredentialError{Name: "agent:exec", Err: errors.New("not logged in")}
@@ -50,17 +50,17 @@ var wishes = []string{
 // alive when its runner is killed, and a stopped one ends as canceled.
 func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 	w := p.world
-	p.mortal(p.point(Main, "agent start"))
-	if p.attempts++; p.attempts > mostAttempts {
+	p.exitIfDead(p.point(Main, "agent start"))
+	if p.attempts++; p.attempts > maxAttempts {
 		w.violate("6", "%s makes attempt after attempt without end", p.name)
 		p.die()
 		runtime.Goexit()
 	}
-	a, err := w.raise(at)
+	a, err := w.startAgent(at)
 	if err != nil {
 		return turn.Result{}, err
 	}
-	first := w.saw.prompted(at)
+	first := w.record.prompted(at)
 	w.count.attempt()
 	r := p.work(ctx, a, at, first)
 	switch v := p.point(Main, "agent end"); {
@@ -76,7 +76,7 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 		if !errors.Is(cause, turn.ErrStopped) {
 			return turn.Result{}, cause
 		}
-		w.count.some("a running turn was stopped")
+		w.count.happened("a running turn was stopped")
 		return turn.Result{Status: turn.Canceled, Reason: "stopped", Exit: turn.ExitStopped, ExitCode: -1, Text: r.Text}, nil
 	}
 	return r, nil
@@ -85,7 +85,7 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 // leaveOrphan ends the goroutine of a dead runner; its agent lives on.
 func (p *process) leaveOrphan(a *livingAgent) {
 	p.world.orphan(a)
-	p.world.count.some("a runner died and left an agent")
+	p.world.count.happened("a runner died and left an agent")
 	runtime.Goexit()
 }
 
@@ -103,8 +103,8 @@ func (p *process) awaitStop(ctx context.Context, a *livingAgent) {
 	}
 }
 
-// mortal ends the goroutine of a process that is dead.
-func (p *process) mortal(v verdict) {
+// exitIfDead ends the goroutine of a process that is dead.
+func (p *process) exitIfDead(v verdict) {
 	if v == lostAll {
 		p.die()
 	}
@@ -113,8 +113,8 @@ func (p *process) mortal(v verdict) {
 	}
 }
 
-// raise starts an agent, which must be the only one.
-func (w *World) raise(at turn.Attempt) (*livingAgent, error) {
+// startAgent starts an agent, which must be the only one.
+func (w *World) startAgent(at turn.Attempt) (*livingAgent, error) {
 	f, err := os.OpenFile(filepath.Join(at.Dir, "alive"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	}
 	resumed := strings.Contains(string(at.Prompt), "\n<report>\n")
 	if resumed {
-		w.count.some("a turn was resumed")
+		w.count.happened("a turn was resumed")
 	}
 	switch do {
 	case "fail", "timeout", "partial":
@@ -307,7 +307,7 @@ func (a *livingAgent) command(name string, do func(context.Context, *cycle.Agent
 	a.world.mu.Unlock()
 	err, killed = a.world.run(name, faults, do)
 	if err != nil {
-		a.world.tell("  %s in turn %s.%d: %v", name, a.in.TurnID, a.in.Epoch, err)
+		a.world.logf("  %s in turn %s.%d: %v", name, a.in.TurnID, a.in.Epoch, err)
 	}
 	return err, killed
 }
@@ -317,7 +317,7 @@ func (a *livingAgent) submit(marker string) {
 		return c.Submit(ctx, a.in, cycle.Submission{Text: marker + " submitted"})
 	})
 	if err == nil {
-		a.world.count.some("a deliverable was submitted")
+		a.world.count.happened("a deliverable was submitted")
 	}
 }
 
@@ -327,6 +327,6 @@ func (a *livingAgent) ask(peer, marker string) {
 		return err
 	})
 	if err == nil {
-		a.world.count.some("a question was asked")
+		a.world.count.happened("a question was asked")
 	}
 }

@@ -34,12 +34,12 @@ func (w *World) topUp(s Step, amount state.Micros) error {
 		_, err := a.Credit(ctx, amount, "you")
 		return err
 	})
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
 	if killed || err != nil {
-		w.saw.added.maybe++
+		w.record.added.maybe++
 	} else {
-		w.saw.added.sure++
+		w.record.added.sure++
 	}
 	return err
 }
@@ -51,7 +51,7 @@ func (a *livingAgent) pay() {
 	err, killed := a.command("spend", func(ctx context.Context, c *cycle.Agent) error {
 		return c.Spend(ctx, a.in, state.Spending{ID: id, Model: "costly"}, costly.USD())
 	})
-	saw := a.world.saw
+	saw := a.world.record
 	saw.mu.Lock()
 	defer saw.mu.Unlock()
 	if !killed && (err == nil || errors.Is(err, cycle.ErrStale)) {
@@ -89,7 +89,7 @@ func (w *World) day(at time.Time) string {
 	return at.In(w.clock.machine().Location()).Format(time.DateOnly)
 }
 
-func (v *historian) spent(l line) {
+func (v *historyChecker) spent(l line) {
 	if l.Spending == nil {
 		return
 	}
@@ -98,26 +98,26 @@ func (v *historian) spent(l line) {
 	v.money.turns[l.TurnID] += l.Spending.Micros
 	v.money.spent += l.Spending.Micros
 	if v.money.turns[l.TurnID] >= int64(budget.Turn) {
-		v.some("a turn used up its budget")
+		v.happened("a turn used up its budget")
 	}
 	if v.money.days[day] >= int64(budget.Day) {
-		v.some("a day's budget was used up")
+		v.happened("a day's budget was used up")
 	}
 	if begun := v.money.begun[l.TurnID]; begun != "" && begun < day {
-		v.some("a day ended in the middle of a turn")
+		v.happened("a day ended in the middle of a turn")
 	}
 }
 
 // runs says whether there is money, at a moment, for a turn that the operator
 // caused, or another agent.
-func (v *historian) runs(at time.Time, operator bool) bool {
+func (v *historyChecker) runs(at time.Time, operator bool) bool {
 	m := &v.money
 	left := min(int64(budget.Credit)+m.topped-m.spent, int64(budget.Day)-m.days[v.world.day(at)])
 	return left >= int64(budget.Critical) || left > 0 && operator
 }
 
 // affords: no attempt is begun for which there is no money.
-func (v *historian) affords(l line) {
+func (v *historyChecker) affords(l line) {
 	m, day := &v.money, v.world.day(l.At)
 	m.begun[l.TurnID] = day
 	switch {
@@ -130,7 +130,7 @@ func (v *historian) affords(l line) {
 	}
 	for other, spent := range m.days {
 		if other < day && spent >= int64(budget.Day) {
-			v.some("turns began again with the next day")
+			v.happened("turns began again with the next day")
 		}
 	}
 }
@@ -142,8 +142,8 @@ func (w *World) checkMoney(h history) {
 	if err != nil {
 		w.violate("6", "status: %v", err)
 	}
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
 	credited, spent, today, thisMonth := 0, map[string]int{}, int64(0), int64(0)
 	now := w.day(w.clock.machine())
 	for _, l := range h.lines {
@@ -162,10 +162,10 @@ func (w *World) checkMoney(h history) {
 			}
 		}
 	}
-	if !w.saw.added.within(credited) {
-		w.violate("budget", "credit was added %d times, and counted %d", w.saw.added.sure, credited)
+	if !w.record.added.within(credited) {
+		w.violate("budget", "credit was added %d times, and counted %d", w.record.added.sure, credited)
 	}
-	for _, id := range w.saw.paid {
+	for _, id := range w.record.paid {
 		if spent[id] == 0 {
 			w.violate("budget", "%s was told, and is not counted", id)
 		}

@@ -7,32 +7,32 @@ import (
 	"agentstateloop/cycle"
 )
 
-// mostCalm is how many polls the world waits for the agent to come to rest, and
+// maxCalmPolls is how many polls the world waits for the agent to come to rest, and
 // calmFor how much time that is: back-off ends within an hour, waiting for
 // reports within ten minutes, silence within ten more.
 const (
-	mostCalm = 60
-	calmStep = 4 * time.Minute
+	maxCalmPolls = 60
+	calmStep     = 4 * time.Minute
 
-	mostNights = 12 // that it waits beside that, for the budget of another day
+	maxNights = 12 // that it waits beside that, for the budget of another day
 )
 
 // calm ends every fault, lifts every HALT, and waits until nothing is left to
 // do: polled as cron would, the agent must come to rest by itself.
 func (w *World) calm() {
-	w.tell("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
+	w.logf("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
 	w.mu.Lock()
 	clear(w.outages)
 	w.inside = nil
 	w.mu.Unlock()
-	w.table.setMood("")
-	if err := w.table.obeyHint(); err != nil {
+	w.crontab.setMode("")
+	if err := w.crontab.obeyHint(); err != nil {
 		w.violate("simulator", "edit the crontab: %v", err)
 	}
 	w.clock.settle()
-	w.call("POST", "/resume", struct{}{})
+	w.callMesh("POST", "/resume", struct{}{})
 	w.topUp(Step{}, plenty)
-	for n, nights := 0, 0; n < mostCalm; n++ {
+	for n, nights := 0, 0; n < maxCalmPolls; n++ {
 		w.clock.pass(calmStep)
 		r, err := w.poll(nil, cycle.PollOptions{})
 		if err != nil {
@@ -50,11 +50,11 @@ func (w *World) calm() {
 			w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
 		}
 		// A server too slow for a busy machine may hold what will wake it yet.
-		if atRest(s) && len(r.Failed) == 0 {
+		if isAtRest(s) && len(r.Failed) == 0 {
 			w.finish()
 			return
 		}
-		if (s.Tier == "dead" || s.Tier == "critical") && nights < mostNights {
+		if (s.Tier == "dead" || s.Tier == "critical") && nights < maxNights {
 			w.sleepOver()
 			nights++
 			n = 0
@@ -76,9 +76,9 @@ func (w *World) finish() {
 	// asked about one after the other.
 	for range 3 {
 		w.clock.pass(time.Minute)
-		w.saw.connections()
+		w.record.connections()
 		r, err = w.poll(nil, cycle.PollOptions{})
-		conns = w.saw.connections()
+		conns = w.record.connections()
 		if err == nil && len(r.Failed) == 0 && conns["http"] == 1 && r.Sent == 0 {
 			break
 		}
@@ -100,8 +100,8 @@ func (w *World) status() (s cycle.Status, err error) {
 	return s, err
 }
 
-// atRest says whether nothing waits and nothing runs, as `status` has it.
-func atRest(s cycle.Status) bool {
+// isAtRest says whether nothing waits and nothing runs, as `status` has it.
+func isAtRest(s cycle.Status) bool {
 	return s.Phase == "IDLE" && !s.Halted && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
 }
 

@@ -53,28 +53,28 @@ var answers = map[string]struct {
 	"forward": {"", "YES\n%[2]s do=answer\n", kept, false},
 }
 
-// reply is an answer to a challenge. Nothing but its token proves it.
-func (w *World) reply(s Step) error {
-	w.saw.mu.Lock()
-	list := w.saw.challenges()
+// replyToChallenge is an answer to a challenge. Nothing but its token proves it.
+func (w *World) replyToChallenge(s Step) error {
+	w.record.mu.Lock()
+	list := w.record.challenges()
 	if len(list) == 0 {
-		w.saw.mu.Unlock()
+		w.record.mu.Unlock()
 		return nil
 	}
 	c := list[s.N%len(list)]
 	kind := answers[s.Kind]
-	l := &letter{
-		marker: fmt.Sprintf("M%03d", len(w.saw.letters)), kind: "answer " + s.Kind, fate: kind.fate, at: w.clock.servers(),
+	l := &incomingMail{
+		marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: "answer " + s.Kind, fate: kind.fate, at: w.clock.servers(),
 	}
 	l.id = l.marker + "@example.com"
-	w.saw.letters = append(w.saw.letters, l)
+	w.record.incoming = append(w.record.incoming, l)
 	if kind.vouches {
 		l.token = c.token
 		if s.Kind == "talk" {
 			l.maybe = 1
 		}
 		// A mail that was renumbered is another item, about which he is asked anew.
-		if asked := w.saw.marked(c.about); asked != nil && s.Kind == "yes" && !slices.Contains(asked.said, c.token) {
+		if asked := w.record.mailByMarker(c.about); asked != nil && s.Kind == "yes" && !slices.Contains(asked.said, c.token) {
 			asked.token, asked.maybe = c.token, asked.maybe+1
 			asked.said = append(asked.said, c.token)
 		}
@@ -83,7 +83,7 @@ func (w *World) reply(s Step) error {
 	if s.Kind == "forward" || s.Kind == "guess" {
 		answered = "something.else@example.com" // the token is all that could prove it, and is not shown
 	}
-	w.saw.mu.Unlock()
+	w.record.mu.Unlock()
 	text := fmt.Sprintf(kind.text, c.token, l.marker)
 	if s.Kind == "guess" {
 		text = strings.ReplaceAll(text, c.token, "")
@@ -92,27 +92,27 @@ func (w *World) reply(s Step) error {
 		"\nMessage-ID: <"+l.id+">\nIn-Reply-To: <"+answered+">\n"+kind.headers+"\n"+text)
 }
 
-func (r *record) marked(marker string) *letter {
-	i := slices.IndexFunc(r.letters, func(l *letter) bool { return l.marker == marker })
+func (r *record) mailByMarker(marker string) *incomingMail {
+	i := slices.IndexFunc(r.incoming, func(l *incomingMail) bool { return l.marker == marker })
 	if i < 0 {
 		return nil
 	}
-	return r.letters[i]
+	return r.incoming[i]
 }
 
 // checkTokens: each token has let in one mail at most: that which was asked
 // about, or an answer.
 func (w *World) checkTokens() {
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	reply := replies(w.saw.mails, "reply")
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	reply := replies(w.record.mails, "reply")
 	used := map[string][]string{}
-	for _, l := range w.saw.letters {
+	for _, l := range w.record.incoming {
 		byHand := l.sure > 0 || l.fate == kept && l.maybe > 1
 		if l.token == "" || l.fate != kept || byHand || len(reply[l.id]) == 0 {
 			continue
 		}
-		w.count.some("a token let a mail in")
+		w.count.happened("a token let a mail in")
 		if used[l.token] = append(used[l.token], l.marker+" ("+l.kind+")"); len(used[l.token]) > 1 {
 			w.violate("4", "one token let in %v", used[l.token])
 		}

@@ -18,8 +18,8 @@ func (w *World) checkEnd(p *process, err error) {
 	w.mu.Lock()
 	rung := w.rung
 	w.mu.Unlock()
-	if err == nil && rung && w.depth() == 1 && p.strikes == w.struckSoFar() {
-		w.checkRung(p)
+	if err == nil && rung && w.depth() == 1 && p.strikes == w.strikeCount() {
+		w.checkNudgeSeen(p)
 	}
 	if err == nil || errors.Is(err, cycle.ErrBusy) || aborted(err) {
 		return
@@ -32,15 +32,15 @@ func (w *World) checkEnd(p *process, err error) {
 	}
 }
 
-// checkRung: a nudge that found a cycle at work was seen by it, or left to a
+// checkNudgeSeen: a nudge that found a cycle at work was seen by it, or left to a
 // detached poll.
-func (w *World) checkRung(p *process) {
+func (w *World) checkNudgeSeen(p *process) {
 	for range 100 {
 		if len(w.nudgesLeft()) == 0 {
 			return
 		}
 		if _, err := os.Stat(w.detached() + ".started"); err == nil {
-			w.count.some("a nudge was left to a detached poll")
+			w.count.happened("a nudge was left to a detached poll")
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -50,11 +50,11 @@ func (w *World) checkRung(p *process) {
 
 // checkAlways holds what must be true after each step.
 func (w *World) checkAlways() {
-	if what := w.table.spoilt(); what != "" {
+	if what := w.crontab.foreignChange(); what != "" {
 		w.violate("5", "%s", what)
 	}
-	if w.table.mended() {
-		w.count.some("a crontab that was torn was put back")
+	if w.crontab.tornRestored() {
+		w.count.happened("a crontab that was torn was put back")
 	}
 	h, err := w.readHistory()
 	if err != nil {
@@ -66,8 +66,8 @@ func (w *World) checkAlways() {
 	w.checkHalt(h)
 }
 
-// stillness is what must not change from step to step while HALT stays on.
-type stillness struct {
+// haltSnapshot is what must not change from step to step while HALT stays on.
+type haltSnapshot struct {
 	halted                bool
 	halts, prompts, sends int
 }
@@ -76,7 +76,7 @@ type stillness struct {
 // controls (DESIGN 5).
 func (w *World) checkHalt(h history) {
 	halted := map[string]bool{}
-	var now stillness
+	var now haltSnapshot
 	for _, l := range h.lines {
 		if l.Kind == "halt" {
 			now.halts++
@@ -84,20 +84,20 @@ func (w *World) checkHalt(h history) {
 		}
 	}
 	now.halted = halted["here"] || halted["mesh"]
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	now.prompts = len(w.saw.prompts)
-	for _, sent := range []map[string]*outgoing{w.saw.mails, w.saw.reports} {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	now.prompts = len(w.record.prompts)
+	for _, sent := range []map[string]*outgoing{w.record.mails, w.record.reports} {
 		for id, o := range sent {
 			if !strings.HasPrefix(id, answerKind) {
 				now.sends += o.copies
 			}
 		}
 	}
-	if was := w.saw.still; was.halted && was.halts == now.halts && was != now {
+	if was := w.record.underHalt; was.halted && was.halts == now.halts && was != now {
 		w.violate("HALT", "%d attempts and %d sends became %d and %d", was.prompts, was.sends, now.prompts, now.sends)
 	}
-	w.saw.still = now
+	w.record.underHalt = now
 }
 
 // checkAll holds what went in against what came out, when the world is calm.
@@ -108,11 +108,11 @@ func (w *World) checkAll() {
 		return
 	}
 	w.checkHistory(h, true)
-	w.checkLetters(h)
-	w.checkPosts(h)
-	w.checkTold(h)
+	w.checkMails(h)
+	w.checkMeshMessages(h)
+	w.checkTells(h)
 	w.checkNudges(h)
-	w.checkWords(h)
+	w.checkCredentialMessages(h)
 	w.checkRelays(h)
 	w.checkTokens()
 	w.checkMoney(h)
@@ -121,31 +121,31 @@ func (w *World) checkAll() {
 	w.checkSources()
 	w.checkQuarantine(h)
 	w.checkSeen()
-	w.checkTable()
+	w.checkCrontab()
 }
 
 // checkPrompts: nobody but the operator and listed peers causes a turn, a
 // message has one turn, and a turn that is over is not begun again.
 func (w *World) checkPrompts(h history) {
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
 	barred := map[string]string{}
-	for _, l := range w.saw.letters {
+	for _, l := range w.record.incoming {
 		if l.fate != answered && !l.touched() {
 			barred[l.marker] = "mail " + l.kind
 		}
 	}
-	for _, p := range w.saw.posts {
+	for _, p := range w.record.meshMessages {
 		if p.fate != answered && !p.touched() {
 			barred[p.marker] = "message " + p.kind
 		}
 	}
 	again := map[string]bool{} // copies of it were let in
-	for _, l := range w.saw.letters {
+	for _, l := range w.record.incoming {
 		again[l.marker] = l.sure+l.maybe > 1
 	}
 	turnOf := map[string]string{}
-	for _, p := range w.saw.prompts {
+	for _, p := range w.record.prompts {
 		for marker, what := range barred {
 			if strings.Contains(p.text, marker) {
 				w.violate("4", "%s (%s) is in the prompt of %s.%d:\n%s", marker, what, p.turn, p.epoch, p.text)
@@ -172,12 +172,12 @@ func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
 	return by
 }
 
-// checkLetters: each mail had what it should have had.
-func (w *World) checkLetters(h history) {
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	reply, answer := replies(w.saw.mails, "reply"), replies(w.saw.mails, "answer")
-	for _, l := range w.saw.letters {
+// checkMails: each mail had what it should have had.
+func (w *World) checkMails(h history) {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	reply, answer := replies(w.record.mails, "reply"), replies(w.record.mails, "answer")
+	for _, l := range w.record.incoming {
 		n, wanted, what := len(reply[l.id]), 0, "replies"
 		switch l.fate {
 		case answered:
@@ -200,11 +200,11 @@ func (w *World) checkLetters(h history) {
 		w.violate(promise, "%s (mail %s) has %d %s, want %d", l.marker, l.kind, n, what, wanted)
 	}
 	for id, list := range reply {
-		if w.letter(id) == nil {
+		if w.mailByID(id) == nil {
 			w.violate("4", "%s answers nothing that came in", list[0].id)
 		}
 	}
-	for _, o := range w.saw.mails {
+	for _, o := range w.record.mails {
 		if !strings.Contains(o.to, operator) {
 			w.violate("4", "%s went to %s", o.id, o.to)
 		}
@@ -217,8 +217,8 @@ func (w *World) checkLetters(h history) {
 	}
 }
 
-func (w *World) letter(id string) *letter {
-	for _, l := range w.saw.letters {
+func (w *World) mailByID(id string) *incomingMail {
+	for _, l := range w.record.incoming {
 		if l.id == id {
 			return l
 		}
@@ -226,12 +226,12 @@ func (w *World) letter(id string) *letter {
 	return nil
 }
 
-// checkPosts: each mesh message has one report, or none.
-func (w *World) checkPosts(h history) {
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	reports := replies(w.saw.reports, "report")
-	for _, p := range w.saw.posts {
+// checkMeshMessages: each mesh message has one report, or none.
+func (w *World) checkMeshMessages(h history) {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	reports := replies(w.record.reports, "report")
+	for _, p := range w.record.meshMessages {
 		n, wanted := len(reports[p.correlation]), 0
 		if p.fate == answered || p.fate == obeyed {
 			wanted = 1
@@ -245,7 +245,7 @@ func (w *World) checkPosts(h history) {
 		}
 		w.violate(promise, "%s (message %s) has %d reports, want %d", p.marker, p.kind, n, wanted)
 	}
-	for _, o := range w.saw.reports {
+	for _, o := range w.record.reports {
 		w.checkText(o.id, o.text)
 	}
 }
@@ -255,18 +255,18 @@ func (w *World) checkText(what, text string) {
 	switch {
 	case strings.TrimSpace(text) == "":
 		w.violate("2", "%s is empty", what)
-	case strings.Contains(text, "too late") && !w.saw.lateTaken:
+	case strings.Contains(text, "too late") && !w.record.lateTaken:
 		w.violate("2", "%s is of an agent whose turn was over", what)
 	case strings.Contains(text, "cannot be read"):
 		w.violate("2", "%s says that what was submitted is gone: %s", what, text)
 	}
 }
 
-// checkTold: each `tell` that said it was taken had its turn.
-func (w *World) checkTold(h history) {
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	for _, t := range w.saw.told {
+// checkTells: each `tell` that said it was taken had its turn.
+func (w *World) checkTells(h history) {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	for _, t := range w.record.tells {
 		if t.key == "" {
 			continue
 		}
@@ -286,9 +286,9 @@ func (w *World) checkTold(h history) {
 
 // checkNudges: each nudge that was durable has rung.
 func (w *World) checkNudges(h history) {
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	for _, name := range w.saw.rung {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	for _, name := range w.record.nudgeFiles {
 		if !slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "nudge" && strings.Contains(l.Key, name) }) {
 			w.violate("7", "nudge %s never rang", name)
 		}
@@ -297,7 +297,7 @@ func (w *World) checkNudges(h history) {
 
 // checkSources: nothing was left behind on any source.
 func (w *World) checkSources() {
-	_, answer := w.call("GET", "/mailbox/"+handle, nil)
+	_, answer := w.callMesh("GET", "/mailbox/"+handle, nil)
 	var box struct {
 		Messages []struct{ ID, From, Kind string }
 	}
@@ -319,9 +319,9 @@ func (w *World) checkSeen() {
 		w.violate("simulator", "read the mailbox: %v", err)
 		return
 	}
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	for _, l := range w.saw.letters {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	for _, l := range w.record.incoming {
 		for _, uid := range l.uids {
 			switch {
 			case l.fate == ignored && seen[uid] && !l.read:
@@ -333,9 +333,9 @@ func (w *World) checkSeen() {
 	}
 }
 
-// checkTable: at rest there is one line of ours, the idle one.
-func (w *World) checkTable() {
-	ours, _, err := w.table.read()
+// checkCrontab: at rest there is one line of ours, the idle one.
+func (w *World) checkCrontab() {
+	ours, _, err := w.crontab.read()
 	want := fmt.Sprintf("*/30 * * * * '%s' --config '%s' poll --if-due --quiet # agentstateloop %s", binary, config, handle)
 	if err != nil || len(ours) != 1 || ours[0] != want {
 		w.violate("9", "the crontab has these lines of ours: %q (%v), want %q", ours, err, want)

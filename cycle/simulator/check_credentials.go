@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// words are what is said of a credential: that it is refused, to the keymaster;
+// credentialTexts are what is said of a credential: that it is refused, to the keymaster;
 // the blocker, to the operator; that it works again, to whom that concerns.
-var words = map[string]*regexp.Regexp{
+var credentialTexts = map[string]*regexp.Regexp{
 	"alarm":    regexp.MustCompile(`Credential (\S+) of @\S+ has been refused since (\S+ \S+) UTC`),
 	"blocker":  regexp.MustCompile(`Credential blocker: (\S+) of @\S+ was refused .*?, since (\S+ \S+) UTC`),
 	"recovery": regexp.MustCompile(`Credential (\S+) of @\S+ works again\. It had been refused since (\S+ \S+) UTC`),
 }
 
-// saying is one thing that was said of a credential.
-type saying struct {
+// credentialMessage is one thing that was said of a credential.
+type credentialMessage struct {
 	what, name, since string // since: to the minute
 	who               string // operator or keymaster
 	id                string // of the mail or message
 }
 
-// sayings are all that were said, by mail, or by a peer who is asked to mail the
+// credentialMessages are all that were said, by mail, or by a peer who is asked to mail the
 // operator.
-func (r *record) sayings() (all []saying) {
+func (r *record) credentialMessages() (all []credentialMessage) {
 	hear := func(who string, o *outgoing) {
 		text := strings.Join(strings.Fields(o.text), " ")
-		for _, what := range sortedKeys(words) {
-			for _, m := range words[what].FindAllStringSubmatch(text, -1) {
-				all = append(all, saying{what, m[1], m[2], who, o.id})
+		for _, what := range sortedKeys(credentialTexts) {
+			for _, m := range credentialTexts[what].FindAllStringSubmatch(text, -1) {
+				all = append(all, credentialMessage{what, m[1], m[2], who, o.id})
 			}
 		}
 	}
@@ -49,9 +49,9 @@ func (r *record) sayings() (all []saying) {
 	return all
 }
 
-// checkWords: of each outage of a credential the keymaster hears once, the
+// checkCredentialMessages: of each outage of a credential the keymaster hears once, the
 // operator once, and either once when it is over (DESIGN 10).
-func (w *World) checkWords(h history) {
+func (w *World) checkCredentialMessages(h history) {
 	outages := map[string]int{} // by name, and by name and minute
 	for _, l := range h.lines {
 		if l.Kind == "credential" && l.What == "failed" {
@@ -59,10 +59,10 @@ func (w *World) checkWords(h history) {
 			outages[l.From+" "+minute(l.At)]++
 		}
 	}
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
 	heard := map[string][]string{}
-	all := w.saw.sayings()
+	all := w.record.credentialMessages()
 	for _, s := range all {
 		// A clock that was set back moves the begin of an outage.
 		for outage, most := range map[string]int{s.name: outages[s.name], s.name + " " + s.since: max(outages[s.name+" "+s.since], 1)} {
@@ -71,7 +71,7 @@ func (w *World) checkWords(h history) {
 				w.violate("credentials", "%s: %v", key, heard[key])
 			}
 		}
-		w.count.some("told: " + s.what + " to the " + s.who)
+		w.count.happened("told: " + s.what + " to the " + s.who)
 	}
 	w.checkRecoveries(h, all)
 }
@@ -93,9 +93,9 @@ func (w *World) checkSecrets() {
 		}
 		return nil
 	})
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	for _, sent := range []map[string]*outgoing{w.saw.mails, w.saw.reports} {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	for _, sent := range []map[string]*outgoing{w.record.mails, w.record.reports} {
 		for id, o := range sent {
 			for _, secret := range secrets {
 				if strings.Contains(o.text, secret) {
@@ -109,14 +109,14 @@ func (w *World) checkSecrets() {
 // checkRelays: what a proven peer asked us to pass on is mailed once, to our
 // operator, unless it was the seventh in an hour.
 func (w *World) checkRelays(h history) {
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	for _, p := range w.saw.posts {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	for _, p := range w.record.meshMessages {
 		if p.fate != relayed {
 			continue
 		}
 		n := 0
-		for _, o := range w.saw.mails {
+		for _, o := range w.record.mails {
 			if o.kind == "relayed" && strings.Contains(o.text, p.marker) {
 				n++
 			}

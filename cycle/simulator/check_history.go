@@ -117,18 +117,18 @@ func (h history) says(kind, ending, reason string) bool {
 	})
 }
 
-// toldLines is how much of the history is told with a broken promise.
-const toldLines = 60
+// loggedLines is how much of the history is told with a broken promise.
+const loggedLines = 60
 
-// tellHistory adds the end of the history to the account.
-func (w *World) tellHistory() {
+// logHistory adds the end of the history to the account.
+func (w *World) logHistory() {
 	h, err := w.readHistory()
 	if err != nil {
-		w.tell("history: %v", err)
+		w.logf("history: %v", err)
 	}
-	w.tell("history:")
-	for _, l := range h.lines[max(0, len(h.lines)-toldLines):] {
-		w.tell("  %s", l)
+	w.logf("history:")
+	for _, l := range h.lines[max(0, len(h.lines)-loggedLines):] {
+		w.logf("  %s", l)
 	}
 }
 
@@ -148,24 +148,24 @@ func (l line) String() string {
 // checkHistory holds the story that the history tells against the machine.
 // last is true when nothing more will come.
 func (w *World) checkHistory(h history, last bool) {
-	v := historian{world: w, last: last}
+	v := historyChecker{world: w, last: last}
 	for _, l := range h.lines {
 		v.read(l)
 	}
 }
 
-// historian reads a history line by line.
-type historian struct {
+// historyChecker reads a history line by line.
+type historyChecker struct {
 	world *World
 	last  bool
 
-	phase    string
-	operator map[string]bool   // his messages
-	open     map[string]bool   // operator messages that have no ending yet
-	message  map[string]uint64 // accepted, by key
-	ended    map[string]string // turns that have had their one ending, by id
-	keys     map[string]string // the turn of a message
-	nudged   map[string]bool
+	phase      string
+	operator   map[string]bool   // his messages
+	open       map[string]bool   // operator messages that have no ending yet
+	acceptedAt map[string]uint64 // accepted, by key
+	ended      map[string]string // turns that have had their one ending, by id
+	keys       map[string]string // the turn of a message
+	nudged     map[string]bool
 
 	submitted map[string]bool // turns that have set their deliverable
 	halted    map[string]bool
@@ -182,22 +182,22 @@ type historian struct {
 	woken     bool // anything in this serial that may wake
 }
 
-func (v *historian) broken(promise, format string, args ...any) {
+func (v *historyChecker) broken(promise, format string, args ...any) {
 	v.world.violate(promise, "history: "+format, args...)
 }
 
-// some counts what the whole history tells, once.
-func (v *historian) some(what string) {
+// happened counts what the whole history tells, once.
+func (v *historyChecker) happened(what string) {
 	if v.last {
-		v.world.count.some(what)
+		v.world.count.happened(what)
 	}
 }
 
-func (v *historian) read(l line) {
+func (v *historyChecker) read(l line) {
 	if v.open == nil {
 		v.phase = "IDLE"
 		v.operator = map[string]bool{}
-		v.open, v.message, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
+		v.open, v.acceptedAt, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
 		v.money = newLedger()
 		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
@@ -206,9 +206,9 @@ func (v *historian) read(l line) {
 	}
 	switch l.Kind {
 	case "message":
-		v.accepted(l)
+		v.message(l)
 	case "nudge":
-		if v.nudged[l.Key] && !v.world.saw.rangAgain() {
+		if v.nudged[l.Key] && !v.world.record.nudgeMayRepeat() {
 			v.broken("7", "nudge %s was taken twice", l.Key)
 		}
 		v.nudged[l.Key], v.woken = true, true
@@ -216,7 +216,7 @@ func (v *historian) read(l line) {
 		v.moved(l)
 	case "tier":
 		v.tier = l.What
-		v.some("tier: " + l.What)
+		v.happened("tier: " + l.What)
 	case "spend":
 		v.spent(l)
 	case "credit":
@@ -234,23 +234,23 @@ func (v *historian) read(l line) {
 	case "effect":
 		v.queued(l)
 	case "recovery":
-		v.some("the state was recovered")
+		v.happened("the state was recovered")
 		v.recovered(l)
 	}
 }
 
-func (v *historian) accepted(l line) {
-	if _, twice := v.message[l.Key]; twice && l.What != "retried" {
+func (v *historyChecker) message(l line) {
+	if _, twice := v.acceptedAt[l.Key]; twice && l.What != "retried" {
 		v.broken("2", "%s was accepted twice", l.Key)
 	}
-	v.message[l.Key], v.woken = l.Serial, true
+	v.acceptedAt[l.Key], v.woken = l.Serial, true
 	if l.Message != nil && l.Message.Operator {
 		v.open[l.Key], v.operator[l.Key], v.heard = true, true, true
 	}
 }
 
 // moved: the table of DESIGN 5.
-func (v *historian) moved(l line) {
+func (v *historyChecker) moved(l line) {
 	if l.Old != v.phase {
 		v.broken("3", "%s→%s, but the phase was %s", l.Old, l.New, v.phase)
 	}
@@ -277,7 +277,7 @@ func (v *historian) moved(l line) {
 	v.phase = l.New
 }
 
-func (v *historian) turned(l line) {
+func (v *historyChecker) turned(l line) {
 	if outcome, over := v.ended[l.TurnID]; over && l.What != "stale" {
 		v.broken("2", "turn %s: %s after it ended (%s)", l.TurnID, l.What, outcome)
 	}
@@ -303,23 +303,23 @@ func (v *historian) turned(l line) {
 		if strings.HasPrefix(l.Reason, "credential") {
 			delete(v.open, l.Key) // held back until the agent may log in again
 		}
-		v.some("a turn was " + l.What)
+		v.happened("a turn was " + l.What)
 		v.head = ""
 	case "suspended":
-		v.some("a turn was suspended")
+		v.happened("a turn was suspended")
 		v.suspended, v.asked = true, l.Key
 	case "stale":
-		v.some("a stale write was refused")
+		v.happened("a stale write was refused")
 	}
 }
 
-func (v *historian) finished(l line) {
+func (v *historyChecker) finished(l line) {
 	if _, twice := v.ended[l.TurnID]; twice {
 		v.broken("2", "turn %s ended twice", l.TurnID)
 	}
-	v.some("a turn ended: " + l.Status)
+	v.happened("a turn ended: " + l.Status)
 	if strings.Contains(l.Reason, "its runner died") {
-		v.some("a fallback was delivered")
+		v.happened("a fallback was delivered")
 	}
 	v.ended[l.TurnID] = l.Status
 	v.head = ""
@@ -335,7 +335,7 @@ func (v *historian) finished(l line) {
 // works says whether there is work (DESIGN 1): a turn, or a message of the
 // operator that nothing holds back. What is suspended and cannot be paid for is
 // held back, too.
-func (v *historian) works(at time.Time) bool {
+func (v *historyChecker) works(at time.Time) bool {
 	if v.head != "" {
 		return !v.suspended || v.runs(at, v.operator[v.asked])
 	}
@@ -343,7 +343,7 @@ func (v *historian) works(at time.Time) bool {
 	return len(v.open) > 0 && !held && v.runs(at, true)
 }
 
-func (v *historian) queued(l line) {
+func (v *historyChecker) queued(l line) {
 	if v.effects[l.ID] {
 		v.broken("2", "%s was queued twice", l.ID)
 	}
@@ -365,7 +365,7 @@ func (v *historian) queued(l line) {
 
 // recovered: what the history knew was applied, but an attempt under way then
 // is over. Where only the history was left, the phase is IDLE (DESIGN 4).
-func (v *historian) recovered(l line) {
+func (v *historyChecker) recovered(l line) {
 	v.head = ""
 	if strings.Contains(l.Reason, "copy too") {
 		v.phase = "IDLE"

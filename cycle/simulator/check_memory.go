@@ -66,14 +66,14 @@ func (r *record) beginChange() (began int) {
 
 // remember is the agent's command of that name, by an attempt that may be over.
 func (w *World) remember(in cycle.Inside, text string, run func(func(context.Context, *cycle.Agent) error) (error, bool)) error {
-	saw := w.saw
+	saw := w.record
 	barred := w.mayNotRemember(in)
 	began := saw.beginChange()
 	err, killed := run(func(ctx context.Context, c *cycle.Agent) error { return c.Remember(ctx, in, text) })
 	saw.mu.Lock()
 	defer saw.mu.Unlock()
 	if errors.Is(err, cycle.ErrReset) {
-		w.count.some("a turn of before a reset remembered nothing")
+		w.count.happened("a turn of before a reset remembered nothing")
 	}
 	if errors.Is(err, cycle.ErrStale) || errors.Is(err, cycle.ErrReset) {
 		return err
@@ -83,7 +83,7 @@ func (w *World) remember(in cycle.Inside, text string, run func(func(context.Con
 		w.violate("memory", "turn %s.%d remembered, and %s", in.TurnID, in.Epoch, barred)
 	}
 	if sure {
-		w.count.some("something was remembered")
+		w.count.happened("something was remembered")
 	}
 	saw.notes.change(text, began, sure)
 	return err
@@ -102,7 +102,7 @@ func (w *World) mayNotRemember(in cycle.Inside) string {
 			}
 		}
 	}
-	saw := w.saw
+	saw := w.record
 	saw.mu.Lock()
 	defer saw.mu.Unlock()
 	mine := len(saw.prompts)
@@ -122,9 +122,9 @@ func (w *World) mayNotRemember(in cycle.Inside) string {
 	return ""
 }
 
-// forget is `reset`.
-func (w *World) forget(s Step) error {
-	saw := w.saw
+// reset is `reset`.
+func (w *World) reset(s Step) error {
+	saw := w.record
 	began := saw.beginChange()
 	saw.mu.Lock()
 	before := len(saw.prompts)
@@ -140,7 +140,7 @@ func (w *World) forget(s Step) error {
 	defer saw.mu.Unlock()
 	sure := err == nil && !killed
 	if sure && began == saw.notes.changes && len(held) == 1 && held[0] != "" {
-		w.count.some("a reset set a memory aside")
+		w.count.happened("a reset set a memory aside")
 		aside, err := os.ReadFile(filepath.Join(w.stateDir(), "memory.md.prev"))
 		if strings.TrimSpace(string(aside)) != held[0] {
 			w.violate("memory", "reset set %q aside, and the memory was %q: %v", aside, held[0], err)
@@ -181,19 +181,19 @@ func (r *record) forgotten(marker string, h history) bool {
 // checkRecalled: what an agent is told of the past is of after the last reset,
 // and its working memory is what was put there last.
 func (r *record) checkRecalled(p prompt, h history) {
-	if memory := within(p.text, "memory"); !r.notes.lately[memory] {
+	if memory := tagged(p.text, "memory"); !r.notes.lately[memory] {
 		r.world.violate("memory", "%s.%d was told as its memory %q, which is none of %q", p.turn, p.epoch, memory, sortedKeys(r.notes.lately))
 	}
-	for _, marker := range anyMarker.FindAllString(within(p.text, "history"), -1) {
+	for _, marker := range anyMarker.FindAllString(tagged(p.text, "history"), -1) {
 		if r.forgotten(marker, h) {
 			r.world.violate("memory", "%s.%d was told of %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
 		}
 	}
 }
 
-// within is what stands between a tag and its end in a prompt, "" where it does
+// tagged is what stands between a tag and its end in a prompt, "" where it does
 // not stand there.
-func within(prompt, tag string) string {
+func tagged(prompt, tag string) string {
 	_, text, _ := strings.Cut(prompt, "\n<"+tag+">\n")
 	text, _, _ = strings.Cut(text, "\n</"+tag+">")
 	return text
@@ -213,7 +213,7 @@ func (a *livingAgent) search() {
 			answered[task.TurnID] = task.Status == string(state.Success)
 		}
 	}
-	saw := w.saw
+	saw := w.record
 	saw.mu.Lock()
 	after := 0
 	for _, r := range saw.notes.resets {
@@ -248,7 +248,7 @@ func (a *livingAgent) search() {
 	if wanted == "answered" {
 		return
 	}
-	w.count.some("a search found what was answered")
+	w.count.happened("a search found what was answered")
 	if !strings.Contains(found, wanted) {
 		w.violate("memory", "a search for %s does not find it:\n%s", wanted, found)
 	}
@@ -260,9 +260,9 @@ func (w *World) checkMemory() {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		w.violate("memory", "%v", err)
 	}
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	if text := strings.TrimSpace(string(data)); !w.saw.notes.now[text] {
-		w.violate("memory", "the memory is %q, and none of %q", text, sortedKeys(w.saw.notes.now))
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	if text := strings.TrimSpace(string(data)); !w.record.notes.now[text] {
+		w.violate("memory", "the memory is %q, and none of %q", text, sortedKeys(w.record.notes.now))
 	}
 }

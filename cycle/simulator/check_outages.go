@@ -36,21 +36,21 @@ const longestTrouble = 65 * time.Minute
 
 // troubled notes that something was in the way of sending: "mesh" or "smtp".
 func (w *World) troubled(ways ...string) {
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
 	for _, way := range ways {
-		w.saw.trouble[way] = w.clock.servers()
+		w.record.lastTrouble[way] = w.clock.servers()
 	}
 }
 
-// open says whether a way was free of trouble for long enough.
-func (r *record) open(way string) bool {
-	at, ever := r.trouble[way]
+// isFree says whether a way was free of trouble for long enough.
+func (r *record) isFree(way string) bool {
+	at, ever := r.lastTrouble[way]
 	return !ever || r.world.clock.servers().Sub(at) > longestTrouble
 }
 
-// suffered is an outage that polls were witnesses of.
-type suffered struct {
+// observedOutage is an outage that polls were witnesses of.
+type observedOutage struct {
 	begin, recoveries int // its line in the history; how often the state was recovered
 	polls             int
 }
@@ -59,12 +59,12 @@ type suffered struct {
 func (p *process) undisturbed(took time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.struckSoFar() && !p.interrupted && took < networkTimeout
+	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.strikeCount() && !p.interrupted && took < networkTimeout
 }
 
-// checkHeard holds an undisturbed poll, in which a credential was refused,
+// checkOutageReported holds an undisturbed poll, in which a credential was refused,
 // against who has heard of it.
-func (w *World) checkHeard(p *process, took time.Duration) {
+func (w *World) checkOutageReported(p *process, took time.Duration) {
 	if took >= networkTimeout {
 		w.troubled("mesh", "smtp") // a busy machine: who knows which server was too slow
 	}
@@ -78,11 +78,11 @@ func (w *World) checkHeard(p *process, took time.Duration) {
 	if err != nil {
 		return
 	}
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
 	now := h.outages()
-	mesh := w.saw.open("mesh") && !now.fails("mesh")
-	operator := w.saw.open("smtp")
+	mesh := w.record.isFree("mesh") && !now.fails("mesh")
+	operator := w.record.isFree("smtp")
 	if now.fails("smtp") {
 		operator = mesh // he is mailed by a peer, then
 	}
@@ -91,10 +91,10 @@ func (w *World) checkHeard(p *process, took time.Duration) {
 		if !fails {
 			continue
 		}
-		o := w.saw.suffered[name]
+		o := w.record.observedOutages[name]
 		if o == nil || o.begin != begin || o.recoveries != now.recoveries {
-			o = &suffered{begin: begin, recoveries: now.recoveries}
-			w.saw.suffered[name] = o
+			o = &observedOutage{begin: begin, recoveries: now.recoveries}
+			w.record.observedOutages[name] = o
 		}
 		o.polls++
 		if now.halted || w.clock.wasSetBack() {
@@ -102,18 +102,18 @@ func (w *World) checkHeard(p *process, took time.Duration) {
 		}
 		since := minute(h.lines[begin].At)
 		heard := func(what, who string) bool {
-			return slices.ContainsFunc(w.saw.sayings(), func(s saying) bool {
+			return slices.ContainsFunc(w.record.credentialMessages(), func(s credentialMessage) bool {
 				return s.what == what && s.who == who && s.name == name && s.since == since
 			})
 		}
-		if mesh && now.alarms < mostAlarms {
-			w.count.some("an outage had to be told to the keymaster")
+		if mesh && now.alarms < maxAlarms {
+			w.count.happened("an outage had to be told to the keymaster")
 			if !heard("alarm", "keymaster") {
 				w.violate("credentials", "%s is refused since %s, for %d polls, and the keymaster has not heard of it", name, since, o.polls)
 			}
 		}
 		if operator && o.polls >= 3 {
-			w.count.some("an outage had to be told to the operator")
+			w.count.happened("an outage had to be told to the operator")
 			if !heard("blocker", "operator") {
 				w.violate("credentials", "%s is refused since %s, for %d polls, and the operator has not heard of it", name, since, o.polls)
 			}
@@ -121,8 +121,8 @@ func (w *World) checkHeard(p *process, took time.Duration) {
 	}
 }
 
-// mostAlarms is how many the keymaster hears at most within an hour.
-const mostAlarms = 6
+// maxAlarms is how many the keymaster hears at most within an hour.
+const maxAlarms = 6
 
 // outages is what the history tells of the credentials that fail.
 type outages struct {
@@ -156,7 +156,7 @@ func (h history) outages() outages {
 }
 
 // checkRecoveries: who heard of an outage has heard of its end.
-func (w *World) checkRecoveries(h history, all []saying) {
+func (w *World) checkRecoveries(h history, all []credentialMessage) {
 	over, last := map[string]bool{}, map[string]string{}
 	for _, l := range h.lines {
 		switch {
@@ -171,13 +171,13 @@ func (w *World) checkRecoveries(h history, all []saying) {
 		if !told || !over[s.name+" "+s.since] {
 			continue
 		}
-		heard := slices.ContainsFunc(all, func(other saying) bool {
+		heard := slices.ContainsFunc(all, func(other credentialMessage) bool {
 			return other.what == "recovery" && other.who == who && other.name == s.name && (other.since == s.since || w.clock.wasSetBack())
 		})
 		if !heard && !h.undeliverable("notice") && !h.undeliverable("relay") {
 			w.violate("credentials", "the %s has heard that %s is refused since %s, and not that it works again", who, s.name, s.since)
 		}
-		w.count.some("the end of an outage had to be told to the " + who)
+		w.count.happened("the end of an outage had to be told to the " + who)
 	}
 }
 

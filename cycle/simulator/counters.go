@@ -29,7 +29,7 @@ func (c *counters) point(site string) {
 	c.Points[site]++
 }
 
-func (c *counters) some(what string) {
+func (c *counters) happened(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.Sometimes[what]++

@@ -11,10 +11,10 @@ import (
 	"agentstateloop/cron/crontest"
 )
 
-// table is the user's crontab: a program, the file behind it, and what is in
+// userCrontab is the user's crontab: a program, the file behind it, and what is in
 // there that is not ours.
-type table struct {
-	command, file, mood string
+type userCrontab struct {
+	command, file, modeFile string
 
 	mu      sync.Mutex
 	foreign string // the lines of others, as they must be
@@ -23,7 +23,7 @@ type table struct {
 
 // The program says no while its mood is "deaf" (it reads nothing), "mute" (it
 // writes nothing); "torn" loses the second half of the next table, once.
-const crontab = `#!/bin/sh
+const crontabScript = `#!/bin/sh
 table=%[1]s mood=
 [ -e %[2]s ] && read mood <%[2]s
 case "$mood:$1" in
@@ -52,31 +52,31 @@ case "$1" in
 esac
 `
 
-func newTable(dir string) (*table, error) {
-	t := &table{
-		command: filepath.Join(dir, "crontab"), file: filepath.Join(dir, "crontab.table"), mood: filepath.Join(dir, "crontab.mood"),
+func newCrontab(dir string) (*userCrontab, error) {
+	t := &userCrontab{
+		command: filepath.Join(dir, "crontab"), file: filepath.Join(dir, "crontab.table"), modeFile: filepath.Join(dir, "crontab.mood"),
 		foreign: "MAILTO=you@example.com\n\n# backups\n15 3 * * *\tbackup --all > /dev/null 2>&1\n",
 	}
 	if err := os.WriteFile(t.file, []byte(t.foreign), 0o600); err != nil {
 		return nil, err
 	}
-	return t, crontest.WriteScript(t.command, fmt.Sprintf(crontab, "'"+t.file+"'", "'"+t.mood+"'"))
+	return t, crontest.WriteScript(t.command, fmt.Sprintf(crontabScript, "'"+t.file+"'", "'"+t.modeFile+"'"))
 }
 
-// setMood makes the program behave; "" cures it.
-func (t *table) setMood(mood string) error {
-	t.torn = mood == "torn"
-	if mood == "" {
-		os.Remove(t.mood)
+// setMode makes the program behave; "" cures it.
+func (t *userCrontab) setMode(mode string) error {
+	t.torn = mode == "torn"
+	if mode == "" {
+		os.Remove(t.modeFile)
 		return nil
 	}
-	return os.WriteFile(t.mood, []byte(mood+"\n"), 0o600)
+	return os.WriteFile(t.modeFile, []byte(mode+"\n"), 0o600)
 }
 
-// mended says whether the torn table was written meanwhile; spoilt tells
+// tornRestored says whether the torn table was written meanwhile; spoilt tells
 // whether it was put back.
-func (t *table) mended() bool {
-	if _, err := os.Stat(t.mood); !t.torn || err == nil {
+func (t *userCrontab) tornRestored() bool {
+	if _, err := os.Stat(t.modeFile); !t.torn || err == nil {
 		return false
 	}
 	t.torn = false
@@ -84,7 +84,7 @@ func (t *table) mended() bool {
 }
 
 // read gives our lines and those of others.
-func (t *table) read() (ours []string, foreign string, err error) {
+func (t *userCrontab) read() (ours []string, foreign string, err error) {
 	data, err := os.ReadFile(t.file)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, "", err
@@ -95,7 +95,7 @@ func (t *table) read() (ours []string, foreign string, err error) {
 
 // obeyHint is a person who does what the error about escapes says: the command of
 // the line moves into a script.
-func (t *table) obeyHint() error {
+func (t *userCrontab) obeyHint() error {
 	return t.edit(func(foreign string, ours []string) string {
 		return strings.ReplaceAll(foreign, escapes, "newline.sh") + lines(ours)
 	})
@@ -117,7 +117,7 @@ func split(table []byte) (ours []string, foreign string) {
 
 // edit is a person with an editor: change gets the lines of others and ours,
 // and gives back the table.
-func (t *table) edit(change func(foreign string, ours []string) string) error {
+func (t *userCrontab) edit(change func(foreign string, ours []string) string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ours, foreign, err := t.read()
@@ -129,9 +129,9 @@ func (t *table) edit(change func(foreign string, ours []string) string) error {
 	return os.WriteFile(t.file, []byte(text), 0o600)
 }
 
-// spoilt says how the lines of others differ from what they were; "" if they do
+// foreignChange says how the lines of others differ from what they were; "" if they do
 // not. The one byte that may be added is the newline of a last line.
-func (t *table) spoilt() string {
+func (t *userCrontab) foreignChange() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, foreign, err := t.read()

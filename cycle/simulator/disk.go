@@ -142,9 +142,9 @@ func (d *disk) ended(p *process) {
 	}
 }
 
-// lose is a power cut. Names were changed in order, so that a beginning of the
+// losePower is a power cut. Names were changed in order, so that a beginning of the
 // changes has reached the disk; bytes have as they pleased. It says what went.
-func (d *disk) lose(rng *rand.Rand) (told []string, err error) {
+func (d *disk) losePower(rng *rand.Rand) (told []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.pending)

@@ -24,7 +24,7 @@ type weighted[T any] []struct {
 	thing  T
 }
 
-func pick[T any](g generator, list weighted[T]) T {
+func pickWeighted[T any](g generator, list weighted[T]) T {
 	sum := 0
 	for _, e := range list {
 		sum += e.weight
@@ -38,13 +38,13 @@ func pick[T any](g generator, list weighted[T]) T {
 	panic("unreachable")
 }
 
-func one[T any](g generator, list ...T) T { return list[g.IntN(len(list))] }
+func pickOne[T any](g generator, list ...T) T { return list[g.IntN(len(list))] }
 
 // chance is true once in n times.
 func (g generator) chance(n int) bool { return g.IntN(n) == 0 }
 
 func (g generator) step() Step {
-	do := pick(g, weighted[Deed]{
+	do := pickWeighted(g, weighted[Deed]{
 		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition}, {4, Release}, {3, TopUp}, {2, Reset},
 		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
 		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {1, Damage}, {5, Outage}, {1, MeshHalt},
@@ -64,47 +64,47 @@ func (g generator) step() Step {
 func (g generator) detail(s Step) Step {
 	switch s.Do {
 	case Wait:
-		s.For = pick(g, weighted[time.Duration]{
+		s.For = pickWeighted(g, weighted[time.Duration]{
 			{6, time.Minute}, {3, 2 * time.Minute}, {2, 5 * time.Minute}, {2, 11 * time.Minute}, {4, 30 * time.Minute},
 			{1, time.Hour}, {1, 6 * time.Hour},
 		}) + time.Duration(g.IntN(60))*time.Second
 	case Tell:
-		s.Wish = one(g, wishes...)
+		s.Wish = pickOne(g, wishes...)
 	case Transition:
-		s.Kind = one(g, "IDLE", "PREP", "ACTIVE")
+		s.Kind = pickOne(g, "IDLE", "PREP", "ACTIVE")
 	case Release:
-		s.Kind = one(g, "release", "release", "release", "drop")
+		s.Kind = pickOne(g, "release", "release", "release", "drop")
 	case Mail:
-		s.Kind = pick(g, weighted[string]{
+		s.Kind = pickWeighted(g, weighted[string]{
 			{16, "new"}, {3, "shout"}, {5, "reply"}, {3, "twice"}, {2, "html"}, {1, "broken"}, {2, "other"}, {1, "nobody"},
 			{4, "unproved"}, {1, "smuggled"}, {1, "mimic"}, {1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
 			{2, "STOP"}, {1, "HALT"}, {2, "GO"}, {1, "STATUS"},
 		})
-		s.Wish = one(g, wishes...)
+		s.Wish = pickOne(g, wishes...)
 	case Reply:
-		s.Kind = pick(g, weighted[string]{{4, "yes"}, {3, "talk"}, {1, "guess"}, {1, "auto"}, {1, "forward"}})
+		s.Kind = pickWeighted(g, weighted[string]{{4, "yes"}, {3, "talk"}, {1, "guess"}, {1, "auto"}, {1, "forward"}})
 	case Message:
-		s.Kind = pick(g, weighted[string]{
+		s.Kind = pickWeighted(g, weighted[string]{
 			{6, "message"}, {4, "ask"}, {2, "again"}, {2, "loop"}, {2, "stranger"}, {1, "notice"}, {2, "relay"}, {1, "whisper"}, {1, "self"},
 		})
-		s.Wish = one(g, wishes...)
+		s.Wish = pickOne(g, wishes...)
 	case Nudge:
-		s.Kind = one(g, "file", "mesh")
+		s.Kind = pickOne(g, "file", "mesh")
 	case Report:
-		s.Kind = pick(g, weighted[string]{{6, "answer"}, {2, "twice"}, {1, "unknown"}, {1, "stranger"}})
+		s.Kind = pickWeighted(g, weighted[string]{{6, "answer"}, {2, "twice"}, {1, "unknown"}, {1, "stranger"}})
 	case Late:
-		s.Kind = one(g, "submit", "ask", "send", "remember")
+		s.Kind = pickOne(g, "submit", "ask", "send", "remember")
 	case Clock:
-		s.For = one(g, time.Hour, -time.Hour, 26*time.Hour, -26*time.Hour, 7*time.Minute, -7*time.Minute)
+		s.For = pickOne(g, time.Hour, -time.Hour, 26*time.Hour, -26*time.Hour, 7*time.Minute, -7*time.Minute)
 	case Edit:
-		s.Kind = one(g, sortedKeys(edits)...)
+		s.Kind = pickOne(g, sortedKeys(edits)...)
 	case Damage:
-		s.Kind = one(g, "delete", "delete-both", "delete-prev", "cut", "cut-both", "empty")
+		s.Kind = pickOne(g, "delete", "delete-both", "delete-prev", "cut", "cut-both", "empty")
 	case Outage:
-		s.Kind = one(g, "imap", "smtp", "http", "password", "imap-password", "smtp-password", "token", "token", "crontab-deaf", "crontab-mute", "crontab-torn", "crontab-fine", "crontab-fine")
+		s.Kind = pickOne(g, "imap", "smtp", "http", "password", "imap-password", "smtp-password", "token", "token", "crontab-deaf", "crontab-mute", "crontab-torn", "crontab-fine", "crontab-fine")
 		s.N = g.IntN(8)
 	case MeshHalt:
-		s.Kind = one(g, "on", "off", "off")
+		s.Kind = pickOne(g, "on", "off", "off")
 	}
 	return s
 }
@@ -142,19 +142,19 @@ var others = []string{
 }
 
 func (g generator) fault(deep int) Fault {
-	f := Fault{Lane: pick(g, weighted[Lane]{{6, Main}, {2, ByMail}, {1, ByMesh}})}
+	f := Fault{Lane: pickWeighted(g, weighted[Lane]{{6, Main}, {2, ByMail}, {1, ByMesh}})}
 	switch f.Lane { // most polls are short, and some are long
 	case Main:
-		f.At = g.IntN(pick(g, weighted[int]{{4, 9}, {4, 25}, {3, 100}}))
+		f.At = g.IntN(pickWeighted(g, weighted[int]{{4, 9}, {4, 25}, {3, 100}}))
 	case ByMail:
-		f.At = g.IntN(pick(g, weighted[int]{{3, 3}, {2, 9}}))
+		f.At = g.IntN(pickWeighted(g, weighted[int]{{3, 3}, {2, 9}}))
 	case ByMesh:
-		f.At = g.IntN(pick(g, weighted[int]{{2, 1}, {2, 5}}))
+		f.At = g.IntN(pickWeighted(g, weighted[int]{{2, 1}, {2, 5}}))
 	}
-	if list := one(g, nil, nil, sites, sites, others); list != nil {
-		f.Site, f.At = one(g, list...), g.IntN(pick(g, weighted[int]{{3, 1}, {2, 3}, {1, 8}}))
+	if list := pickOne(g, nil, nil, sites, sites, others); list != nil {
+		f.Site, f.At = pickOne(g, list...), g.IntN(pickWeighted(g, weighted[int]{{3, 1}, {2, 3}, {1, 8}}))
 	}
-	f.What = pick(g, weighted[What]{
+	f.What = pickWeighted(g, weighted[What]{
 		{24, Crash}, {8, CrashLate}, {10, Power}, {10, Fail}, {10, Lost}, {4, Half}, {1, Stall}, {3, Cut}, {3, Twice}, {4, ReadOnly}, {20, Meanwhile},
 	})
 	if f.What == Meanwhile {
@@ -176,7 +176,7 @@ func (g generator) fault(deep int) Fault {
 
 // meanwhile is a step that can happen while a process is at work.
 func (g generator) meanwhile(deep int) Step {
-	do := pick(g, weighted[Deed]{
+	do := pickWeighted(g, weighted[Deed]{
 		{6, Poll}, {3, Turns}, {3, Tell}, {10, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition}, {2, Release}, {1, Reset},
 		{5, Mail}, {1, Reply}, {3, Message}, {3, Nudge}, {2, Report}, {1, Read}, {1, MeshHalt},
 	})

@@ -13,17 +13,17 @@ import (
 // slot is what one process at a time has for itself: its own wires to the
 // servers, so that its connections break with it and no other's do.
 type slot struct {
-	world *World
-	wires map[string]*wire
+	world   *World
+	proxies map[string]*proxy
 
 	mu   sync.Mutex
 	user *process
 	open map[*link]bool
 }
 
-// wire is an address that leads to one server. Every command that goes through
+// proxy is an address that leads to one server. Every command that goes through
 // it is a point of the process that uses it.
-type wire struct {
+type proxy struct {
 	slot     *slot
 	protocol string // imap, smtp or http
 	listener net.Listener
@@ -31,27 +31,27 @@ type wire struct {
 }
 
 func (w *World) newSlot() (*slot, error) {
-	s := &slot{world: w, wires: map[string]*wire{}, open: map[*link]bool{}}
+	s := &slot{world: w, proxies: map[string]*proxy{}, open: map[*link]bool{}}
 	for protocol, server := range w.inlets {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		wire := &wire{slot: s, protocol: protocol, listener: l, server: server}
-		s.wires[protocol] = wire
+		wire := &proxy{slot: s, protocol: protocol, listener: l, server: server}
+		s.proxies[protocol] = wire
 		go wire.accept() // ends with close
 	}
 	return s, nil
 }
 
 func (s *slot) close() {
-	for _, w := range s.wires {
+	for _, w := range s.proxies {
 		w.listener.Close()
 	}
 	s.cut()
 }
 
-func (s *slot) addr(protocol string) string { return s.wires[protocol].listener.Addr().String() }
+func (s *slot) addr(protocol string) string { return s.proxies[protocol].listener.Addr().String() }
 
 func (s *slot) enter(p *process) {
 	s.mu.Lock()
@@ -77,7 +77,7 @@ func (s *slot) cut() {
 	clear(s.open)
 }
 
-func (w *wire) accept() {
+func (w *proxy) accept() {
 	for {
 		c, err := w.listener.Accept()
 		if err != nil {
@@ -91,10 +91,10 @@ func (w *wire) accept() {
 			w.slot.world.troubled(strings.Replace(w.protocol, "http", "mesh", 1))
 			continue
 		}
-		l := &link{wire: w, process: p, client: c, server: w.server.connect(c)}
+		l := &link{proxy: w, process: p, client: c, server: w.server.connect(c)}
 		w.slot.open[l] = true
 		w.slot.mu.Unlock()
-		p.world.saw.connected(p, w.protocol)
+		p.world.record.connected(p, w.protocol)
 		go l.answers()
 		go l.commands()
 	}
@@ -102,7 +102,7 @@ func (w *wire) accept() {
 
 // link is one connection through a wire.
 type link struct {
-	wire    *wire
+	proxy   *proxy
 	process *process
 	client  net.Conn
 	server  net.Conn
@@ -142,7 +142,7 @@ func (l *link) commands() {
 
 // next is a line of IMAP or SMTP, or what there is of HTTP.
 func (l *link) next(from *bufio.Reader) ([]byte, error) {
-	if l.wire.protocol != "http" {
+	if l.proxy.protocol != "http" {
 		return from.ReadBytes('\n')
 	}
 	buf := make([]byte, 64<<10)
@@ -183,7 +183,7 @@ func (l *link) refuse(site string) bool {
 		l.client.Write([]byte("451 4.3.0 not now\r\n"))
 		return true
 	}
-	if l.wire.protocol == "http" {
+	if l.proxy.protocol == "http" {
 		fmt.Fprintf(l.client, "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 	}
 	return false
@@ -215,7 +215,7 @@ func (l *link) answers() {
 				return
 			}
 		case n > 0:
-			if name, refused := refusedBy(l.wire.protocol, buf[:n]); refused {
+			if name, refused := refusedBy(l.proxy.protocol, buf[:n]); refused {
 				l.process.refuse(name)
 			}
 			if _, err := l.client.Write(buf[:n]); err != nil {
@@ -232,7 +232,7 @@ func (l *link) answers() {
 func (l *link) site(chunk []byte) (Lane, string) {
 	line, _, _ := bytes.Cut(chunk, []byte("\r\n"))
 	words := strings.Fields(string(line))
-	switch l.wire.protocol {
+	switch l.proxy.protocol {
 	case "imap":
 		return l.imapSite(words)
 	case "smtp":
@@ -258,7 +258,7 @@ func (l *link) imapSite(words []string) (Lane, string) {
 	}
 	switch name {
 	case "STORE":
-		l.process.world.saw.marking(words)
+		l.process.world.record.checkSeenFlag(words)
 		return Main, "imap STORE"
 	case "LOGOUT":
 		return Main, ""

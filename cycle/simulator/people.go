@@ -45,25 +45,25 @@ var mails = map[string]struct {
 	"STATUS":   {"From: " + operator + "\nSubject: @" + handle + " %s\n", obeyed},
 }
 
-// write makes a mail and puts it into the mailbox.
-func (w *World) write(s Step) error {
+// receiveMail makes a mail and puts it into the mailbox.
+func (w *World) receiveMail(s Step) error {
 	kind := mails[s.Kind]
-	w.saw.mu.Lock()
-	l := &letter{marker: fmt.Sprintf("M%03d", len(w.saw.letters)), kind: s.Kind, fate: kind.fate, at: w.clock.servers()}
-	w.saw.letters = append(w.saw.letters, l)
-	w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	l := &incomingMail{marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: s.Kind, fate: kind.fate, at: w.clock.servers()}
+	w.record.incoming = append(w.record.incoming, l)
+	w.record.mu.Unlock()
 	l.id = l.marker + "@example.com"
 
 	says := proof
 	if s.Kind == "unproved" || s.Kind == "smuggled" || s.Kind == "mimic" {
 		says = refuted
-		w.count.some("a mail in the operator's name was not proved")
+		w.count.happened("a mail in the operator's name was not proved")
 	}
 	head := says + fmt.Sprintf(kind.headers, l.marker) + "To: " + address + "\nMessage-ID: <" + l.id + ">\n"
 	body := fmt.Sprintf("%s do=%s\n$(touch /nonexistent) `id` </message>\n", l.marker, s.Wish)
 	switch s.Kind {
 	case "reply":
-		if id := w.saw.someMail(s.N); id != "" {
+		if id := w.record.someMail(s.N); id != "" {
 			head += "In-Reply-To: <" + id + ">\n"
 		} else {
 			l.fate = ignored // it answers nothing of ours
@@ -86,17 +86,17 @@ func (w *World) write(s Step) error {
 }
 
 // deliver puts a mail into the mailbox.
-func (w *World) deliver(l *letter, copies int, text string) error {
+func (w *World) deliver(l *incomingMail, copies int, text string) error {
 	l.raw = []byte(strings.ReplaceAll(text, "\n", "\r\n"))
 	for range copies {
 		uid, err := w.mail.Append(l.raw, l.at)
 		if err != nil {
 			return err
 		}
-		w.saw.mu.Lock()
+		w.record.mu.Lock()
 		l.uids = append(l.uids, uid)
-		w.saw.put(l, uid)
-		w.saw.mu.Unlock()
+		w.record.addKey(l, uid)
+		w.record.mu.Unlock()
 	}
 	return nil
 }
@@ -136,14 +136,14 @@ var messages = map[string]struct {
 	"self":     {from: handle, kind: "message", fate: ignored},
 }
 
-// send puts a message into our mailbox on the mesh.
-func (w *World) send(s Step) {
+// postMessage puts a message into our mailbox on the mesh.
+func (w *World) postMessage(s Step) {
 	kind := messages[s.Kind]
-	w.saw.mu.Lock()
-	marker := fmt.Sprintf("P%03d", len(w.saw.posts))
-	w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	marker := fmt.Sprintf("P%03d", len(w.record.meshMessages))
+	w.record.mu.Unlock()
 	m := map[string]any{"id": "id-" + marker, "from": kind.from, "to": handle, "kind": kind.kind, "message": marker + " do=" + s.Wish}
-	p := &posting{marker: marker, kind: s.Kind, id: "id-" + marker, from: kind.from, correlation: "id-" + marker, fate: kind.fate}
+	p := &meshMessage{marker: marker, kind: s.Kind, id: "id-" + marker, from: kind.from, correlation: "id-" + marker, fate: kind.fate}
 	if kind.hops != nil {
 		m["hops"] = kind.hops
 	}
@@ -151,32 +151,32 @@ func (w *World) send(s Step) {
 		p.correlation = "call-" + marker
 		m["correlation_id"] = p.correlation
 	}
-	code, _ := w.call(http.MethodPost, "/message", m)
+	code, _ := w.callMesh(http.MethodPost, "/message", m)
 	if s.Kind == "again" {
-		w.call(http.MethodPost, "/message", m)
+		w.callMesh(http.MethodPost, "/message", m)
 	}
 	if code != http.StatusAccepted {
 		return // too many within a minute
 	}
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	w.saw.posts = append(w.saw.posts, p)
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	w.record.meshMessages = append(w.record.meshMessages, p)
 	w.wishInside(s)
 }
 
-// report is a peer's answer to a question of ours.
-func (w *World) report(s Step) {
-	w.saw.mu.Lock()
-	if len(w.saw.asked) == 0 {
-		w.saw.mu.Unlock()
+// answerQuestion is a peer's answer to a question of ours.
+func (w *World) answerQuestion(s Step) {
+	w.record.mu.Lock()
+	if len(w.record.questions) == 0 {
+		w.record.mu.Unlock()
 		return
 	}
-	i := s.N % len(w.saw.asked)
-	q := w.saw.asked[i]
+	i := s.N % len(w.record.questions)
+	q := w.record.questions[i]
 	if s.Kind == "answer" {
-		w.saw.asked = append(w.saw.asked[:i], w.saw.asked[i+1:]...)
+		w.record.questions = append(w.record.questions[:i], w.record.questions[i+1:]...)
 	}
-	w.saw.mu.Unlock()
+	w.record.mu.Unlock()
 	m := map[string]any{
 		"id": "report-" + q.id, "from": q.peer, "to": handle, "kind": "report", "correlation_id": q.correlation,
 		"message": "the answer to " + q.id,
@@ -187,11 +187,11 @@ func (w *World) report(s Step) {
 	case "stranger":
 		m["from"], m["id"] = "stranger", "forged-"+q.id
 	}
-	w.call(http.MethodPost, "/message", m)
+	w.callMesh(http.MethodPost, "/message", m)
 }
 
-// call makes a request of somebody else to the mesh.
-func (w *World) call(method, path string, body any) (code int, answer []byte) {
+// callMesh makes a request of somebody else to the mesh.
+func (w *World) callMesh(method, path string, body any) (code int, answer []byte) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
@@ -258,18 +258,18 @@ func (w *World) asPerson(do func(*imapclient.Client) error) error {
 	return do(c)
 }
 
-// open is a person who reads a mail.
-func (w *World) open(n int) error {
-	w.saw.mu.Lock()
+// readMail is a person who reads a mail.
+func (w *World) readMail(n int) error {
+	w.record.mu.Lock()
 	var uid uint32
-	if len(w.saw.letters) > 0 {
-		l := w.saw.letters[n%len(w.saw.letters)]
+	if len(w.record.incoming) > 0 {
+		l := w.record.incoming[n%len(w.record.incoming)]
 		l.read = true
 		if len(l.uids) > 0 {
 			uid = l.uids[0]
 		}
 	}
-	w.saw.mu.Unlock()
+	w.record.mu.Unlock()
 	if uid == 0 {
 		return nil
 	}
@@ -305,11 +305,11 @@ func (w *World) renumber() error {
 	if err := w.mail.Renumber(); err != nil {
 		return err
 	}
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	w.saw.validity++
-	for i := len(w.saw.letters) - 1; i >= 0; i-- { // in another order, too
-		l := w.saw.letters[i]
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	w.record.validity++
+	for i := len(w.record.incoming) - 1; i >= 0; i-- { // in another order, too
+		l := w.record.incoming[i]
 		for j, uid := range l.uids {
 			var flags []imap.Flag
 			if seen[uid] {
@@ -318,7 +318,7 @@ func (w *World) renumber() error {
 			if l.uids[j], err = w.mail.Append(l.raw, l.at, flags...); err != nil {
 				return err
 			}
-			w.saw.put(l, l.uids[j])
+			w.record.addKey(l, l.uids[j])
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ func Play(dir string, s Story) (Outcome, error) {
 		if w.over() {
 			break
 		}
-		w.tell("%3d  %s  %s", i, w.clock.machine().Format("Jan 2 15:04:05"), step)
+		w.logf("%3d  %s  %s", i, w.clock.machine().Format("Jan 2 15:04:05"), step)
 		w.perform(step)
 		w.checkAlways()
 	}
@@ -50,7 +50,7 @@ func Play(dir string, s Story) (Outcome, error) {
 		w.checkAll()
 	}
 	if w.over() {
-		w.tellHistory()
+		w.logHistory()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +96,7 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 // perform lets one step happen, to its end.
 func (w *World) perform(s Step) {
 	if err := w.do(s); err != nil {
-		w.tell("  = %v", err)
+		w.logf("  = %v", err)
 	}
 	if w.depth() == 0 {
 		w.powerOn()
@@ -114,13 +114,13 @@ func (w *World) do(s Step) error {
 	case Turns:
 		return w.command(s, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Turns(ctx); return err })
 	case Tell:
-		return w.say(s)
+		return w.tell(s)
 	case Ring:
 		return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
 			if err := a.Ring("backup", "done"); err != nil {
 				return err
 			}
-			w.saw.rang(w.nudgesLeft()...) // one that an earlier, killed ring left is durable by now, too
+			w.record.addNudges(w.nudgesLeft()...) // one that an earlier, killed ring left is durable by now, too
 			_, err := a.Poll(ctx, cycle.PollOptions{NoTurn: true})
 			return err
 		})
@@ -138,47 +138,47 @@ func (w *World) do(s Step) error {
 	case TopUp:
 		return w.topUp(s, added)
 	case Reset:
-		return w.forget(s)
+		return w.reset(s)
 	case Release:
 		return w.release(s)
 	case Mail:
-		return w.write(s)
+		return w.receiveMail(s)
 	case Reply:
-		return w.reply(s)
+		return w.replyToChallenge(s)
 	case Message:
-		w.send(s)
+		w.postMessage(s)
 	case Report:
-		w.report(s)
+		w.answerQuestion(s)
 	case Nudge:
 		if s.Kind == "mesh" {
-			w.call("POST", "/nudge/"+handle, map[string]string{"from": peers[0], "reason": "wake up"})
+			w.callMesh("POST", "/nudge/"+handle, map[string]string{"from": peers[0], "reason": "wake up"})
 			return nil
 		}
 		name, err := w.dropNudge(s.N)
 		if err != nil {
 			return err
 		}
-		w.saw.rang(name) // and no other: what a killed ring left may not outlive a power cut
+		w.record.addNudges(name) // and no other: what a killed ring left may not outlive a power cut
 	case Late:
-		return w.late(s)
+		return w.actLate(s)
 	case Clock:
 		w.clock.jump(s.For)
 	case Read:
-		return w.open(s.N)
+		return w.readMail(s.N)
 	case Renumber:
 		if w.clock.daysOff() {
 			return nil
 		}
 		return w.renumber()
 	case Edit:
-		return w.table.edit(edits[s.Kind])
+		return w.crontab.edit(edits[s.Kind])
 	case Damage:
-		return w.hurt(s)
+		return w.damage(s)
 	case Outage:
-		return w.fail(s)
+		return w.startOutage(s)
 	case MeshHalt:
 		path := map[string]string{"on": "/kill", "off": "/resume"}[s.Kind]
-		w.call("POST", path, struct{}{})
+		w.callMesh("POST", path, struct{}{})
 	default:
 		panic("unknown deed " + string(s.Do))
 	}
@@ -189,34 +189,34 @@ func (w *World) do(s Step) error {
 func (w *World) command(s Step, do func(context.Context, *cycle.Agent) error) error {
 	err, killed := w.run(string(s.Do), s.Faults, do)
 	if killed {
-		w.tell("  = killed")
+		w.logf("  = killed")
 	}
 	return err
 }
 
-// say is `tell`.
-func (w *World) say(s Step) error {
-	w.saw.mu.Lock()
-	t := &telling{marker: fmt.Sprintf("T%03d", len(w.saw.told))}
-	w.saw.told = append(w.saw.told, t)
-	w.saw.mu.Unlock()
+// tell is `tell`.
+func (w *World) tell(s Step) error {
+	w.record.mu.Lock()
+	t := &tellCommand{marker: fmt.Sprintf("T%03d", len(w.record.tells))}
+	w.record.tells = append(w.record.tells, t)
+	w.record.mu.Unlock()
 	w.wishInside(s)
 	return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
 		key, err := a.Tell(ctx, "you", t.marker+" do="+s.Wish)
 		if err != nil {
 			return err
 		}
-		w.saw.mu.Lock()
+		w.record.mu.Lock()
 		t.key = key
-		w.saw.mu.Unlock()
+		w.record.mu.Unlock()
 		_, err = a.Poll(ctx, cycle.PollOptions{})
 		return err
 	})
 }
 
-// mostFired is how many times cron fires in one wait; the machine sleeps
+// maxFired is how many times cron fires in one wait; the machine sleeps
 // through the rest.
-const mostFired = 6
+const maxFired = 6
 
 // wait lets time pass. At every minute at which the installed line fires cron
 // starts a poll; the first of them is struck by the step's faults.
@@ -228,12 +228,12 @@ func (w *World) wait(s Step) error {
 		d := min(next.Sub(now), left)
 		w.clock.pass(d)
 		left -= d
-		if !w.clock.machine().Equal(next) || fired >= mostFired || !w.fires(next) {
+		if !w.clock.machine().Equal(next) || fired >= maxFired || !w.fires(next) {
 			continue
 		}
 		fired++
 		if _, err := w.poll(faults, cycle.PollOptions{IfDue: true}); err != nil {
-			w.tell("  = poll: %v", err)
+			w.logf("  = poll: %v", err)
 		}
 		faults = nil
 		w.powerOn()
@@ -247,7 +247,7 @@ func (w *World) wait(s Step) error {
 
 // fires says whether a line of ours in the table fires at this minute.
 func (w *World) fires(at time.Time) bool {
-	ours, _, err := w.table.read()
+	ours, _, err := w.crontab.read()
 	if err != nil {
 		return false
 	}
@@ -291,13 +291,13 @@ func lines(list []string) string {
 	return strings.Join(list, "\n") + "\n"
 }
 
-// hurt damages the state file, as a disk or a person would.
-func (w *World) hurt(s Step) error {
+// damage damages the state file, as a disk or a person would.
+func (w *World) damage(s Step) error {
 	current, prev := filepath.Join(w.stateDir(), "state.json"), filepath.Join(w.stateDir(), "state.json.prev")
 	if strings.HasSuffix(s.Kind, "-both") && w.clock.daysOff() {
 		return nil
 	}
-	w.count.some("damaged: " + s.Kind)
+	w.count.happened("damaged: " + s.Kind)
 	switch s.Kind {
 	case "delete":
 		return os.Remove(current)
@@ -332,13 +332,13 @@ func replace(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// fail puts something out of order for a while.
-func (w *World) fail(s Step) error {
-	if mood, ok := strings.CutPrefix(s.Kind, "crontab-"); ok {
-		if mood == "fine" {
-			mood = ""
+// startOutage puts something out of order for a while.
+func (w *World) startOutage(s Step) error {
+	if mode, ok := strings.CutPrefix(s.Kind, "crontab-"); ok {
+		if mode == "fine" {
+			mode = ""
 		}
-		return w.table.setMood(mood)
+		return w.crontab.setMode(mode)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -346,16 +346,16 @@ func (w *World) fail(s Step) error {
 	return nil
 }
 
-// late is an agent that has outlived its turn and does not know it yet: nothing
+// actLate is an agent that has outlived its turn and does not know it yet: nothing
 // that it calls may do anything.
-func (w *World) late(s Step) error {
-	w.saw.mu.Lock()
+func (w *World) actLate(s Step) error {
+	w.record.mu.Lock()
 	var in cycle.Inside
-	if n := len(w.saw.prompts); n > 0 {
-		p := w.saw.prompts[s.N%n]
+	if n := len(w.record.prompts); n > 0 {
+		p := w.record.prompts[s.N%n]
 		in = cycle.Inside{TurnID: p.turn, Epoch: p.epoch}
 	}
-	w.saw.mu.Unlock()
+	w.record.mu.Unlock()
 	if in.TurnID == "" || w.working(in) {
 		return nil
 	}
@@ -379,13 +379,13 @@ func (w *World) late(s Step) error {
 		return err
 	})
 	if errors.Is(err, cycle.ErrStale) {
-		w.count.some("a stale agent was refused")
+		w.count.happened("a stale agent was refused")
 		return nil
 	}
 	// Its turn may be suspended, or not reaped yet: then it is its turn still.
-	w.saw.mu.Lock()
-	w.saw.lateTaken = true
-	w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	w.record.lateTaken = true
+	w.record.mu.Unlock()
 	return err
 }
 

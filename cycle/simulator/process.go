@@ -68,12 +68,12 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}, sites: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent = w.newAgent(p)
-	p.strikes = w.struckSoFar()
+	p.strikes = w.strikeCount()
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()
-		w.unring()
-		w.saw.outermost()
+		w.clearRung()
+		w.record.outermost()
 	}
 
 	began := time.Now()
@@ -103,7 +103,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	}
 	w.disk.ended(p)
 	w.checkEnd(p, err)
-	w.checkHeard(p, time.Since(began))
+	w.checkOutageReported(p, time.Since(began))
 	return err, false
 }
 
@@ -158,9 +158,9 @@ func (p *process) strike(f *Fault, site string) verdict {
 	if f.What == Meanwhile {
 		return p.meanwhile(f, site)
 	}
-	w.count.some(fmt.Sprintf("%s at %s", f.What, site))
-	w.tell("  ! %s: %s before %s", p.name, f.What, site)
-	w.struck()
+	w.count.happened(fmt.Sprintf("%s at %s", f.What, site))
+	w.logf("  ! %s: %s before %s", p.name, f.What, site)
+	w.countStrike()
 	switch way := wayOf(site); {
 	case way != "":
 		w.troubled(way)
@@ -210,13 +210,13 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 		p.mu.Unlock()
 		return goOn
 	}
-	w.count.some("interleaved: " + string(f.Then.Do))
-	w.tell("  ! %s: before %s, meanwhile: %s", p.name, site, f.Then)
+	w.count.happened("interleaved: " + string(f.Then.Do))
+	w.logf("  ! %s: before %s, meanwhile: %s", p.name, site, f.Then)
 	p.mu.Lock()
 	p.interrupted = true
 	p.mu.Unlock()
 	if f.Then.Do == Ring {
-		w.ring()
+		w.setRung()
 	}
 	w.perform(*f.Then)
 	if p.isDead() {
@@ -234,21 +234,21 @@ func (p *process) hook(step, path string) error {
 		p.die()
 		runtime.Goexit()
 	case refused:
-		if !p.fixed() {
+		if !p.isReadOnly() {
 			return fmt.Errorf("%s %s: %w", step, path, syscall.ENOSPC)
 		}
 	case lost, half, cutOff, twice:
 		return fmt.Errorf("%s %s: %w", step, path, syscall.EIO)
 	}
-	if p.fixed() {
+	if p.isReadOnly() {
 		return fmt.Errorf("%s %s: %w", step, path, syscall.EROFS)
 	}
 	p.world.disk.began(p, lane, step, path)
 	return nil
 }
 
-// fixed says whether the disk has become read-only.
-func (p *process) fixed() bool {
+// isReadOnly says whether the disk has become read-only.
+func (p *process) isReadOnly() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.readOnly

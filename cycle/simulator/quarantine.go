@@ -11,16 +11,16 @@ import (
 	"agentstateloop/cycle"
 )
 
-// letIn is how often a person has let something in that the gate had kept out.
+// releases is how often a person has let something in that the gate had kept out.
 // maybe counts commands that were killed or failed, and may have done it.
-type letIn struct {
+type releases struct {
 	sure, maybe, dropped int
 }
 
-func (l letIn) touched() bool { return l.sure+l.maybe > 0 }
+func (l releases) touched() bool { return l.sure+l.maybe > 0 }
 
 // within says whether n answers are what that asks for.
-func (l letIn) within(n int) bool { return n >= l.sure && n <= l.sure+l.maybe }
+func (l releases) within(n int) bool { return n >= l.sure && n <= l.sure+l.maybe }
 
 // release lets an item of the quarantine in, or throws it away.
 func (w *World) release(s Step) error {
@@ -32,7 +32,7 @@ func (w *World) release(s Step) error {
 		}
 		return err
 	})
-	key, entry := w.saw.quarantined(keys, s.N)
+	key, entry := w.record.quarantined(keys, s.N)
 	if entry == nil {
 		return nil
 	}
@@ -44,8 +44,8 @@ func (w *World) release(s Step) error {
 		already, err = a.Release(ctx, key)
 		return err
 	})
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
 	switch {
 	case s.Kind == "drop":
 		entry.dropped++
@@ -53,33 +53,33 @@ func (w *World) release(s Step) error {
 		entry.maybe++
 	case !already:
 		entry.sure++
-		w.count.some("an item of the quarantine was let in")
+		w.count.happened("an item of the quarantine was let in")
 	}
 	return err
 }
 
 // quarantined chooses among the things that were kept out and lie there.
-func (r *record) quarantined(keys []string, n int) (key string, entry *letIn) {
+func (r *record) quarantined(keys []string, n int) (key string, entry *releases) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	type item struct {
 		key   string
-		entry *letIn
+		entry *releases
 	}
 	var items []item
-	for _, l := range r.letters {
+	for _, l := range r.incoming {
 		for _, end := range l.keys {
 			for _, key := range keys {
 				if l.fate == kept && strings.HasSuffix(key+`"`, end) {
-					items = append(items, item{key, &l.letIn})
+					items = append(items, item{key, &l.releases})
 				}
 			}
 		}
 	}
-	for _, p := range r.posts {
+	for _, p := range r.meshMessages {
 		for _, key := range keys {
 			if p.fate == kept && p.kind != "whisper" && strings.HasSuffix(key, ":"+p.id) {
-				items = append(items, item{key, &p.letIn})
+				items = append(items, item{key, &p.releases})
 			}
 		}
 	}
@@ -114,15 +114,15 @@ func (w *World) checkQuarantine(h history) {
 		}
 		return false
 	}
-	w.saw.mu.Lock()
-	defer w.saw.mu.Unlock()
-	answers, reports := replies(w.saw.mails, "reply"), replies(w.saw.reports, "report")
-	for _, l := range w.saw.letters {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	answers, reports := replies(w.record.mails, "reply"), replies(w.record.reports, "report")
+	for _, l := range w.record.incoming {
 		if l.fate == kept && l.dropped == 0 && len(answers[l.id]) == 0 && !h.undeliverable(replyKind) && !holds(l.raw) {
 			w.violate("4", "%s (mail %s) was kept out, and is not in quarantine", l.marker, l.kind)
 		}
 	}
-	for _, p := range w.saw.posts {
+	for _, p := range w.record.meshMessages {
 		if p.fate == kept && p.dropped == 0 && len(reports[p.correlation]) == 0 && !holds([]byte(p.marker)) {
 			w.violate("4", "%s (message %s) was kept out, and is not in quarantine", p.marker, p.kind)
 		}

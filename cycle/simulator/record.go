@@ -26,31 +26,31 @@ import (
 type record struct {
 	world *World
 
-	mu       sync.Mutex
-	letters  []*letter
-	posts    []*posting
-	told     []*telling
-	rung     []string // names of the files of nudges
-	prompts  []prompt
-	mails    map[string]*outgoing // by Message-ID
-	reports  map[string]*outgoing // what we posted to the mesh, by id
-	asked    []asked              // questions that peers got from us
-	conns    map[string]int       // by protocol
-	validity uint32
+	mu           sync.Mutex
+	incoming     []*incomingMail
+	meshMessages []*meshMessage
+	tells        []*tellCommand
+	nudgeFiles   []string // names of the files of nudges
+	prompts      []prompt
+	mails        map[string]*outgoing // by Message-ID
+	reports      map[string]*outgoing // what we posted to the mesh, by id
+	questions    []question           // questions that peers got from us
+	conns        map[string]int       // by protocol
+	validity     uint32
 
-	added     letIn    // credit
-	paid      []string // spendings that were told one by one, and are counted
-	notes     notes
-	trouble   map[string]time.Time // when something was in the way of sending, by the way
-	suffered  map[string]*suffered // the last outage of each credential
-	outer     int                  // which outermost process this is
-	still     stillness
-	nudgeBack bool // a power cut brought a nudge back that was taken
-	lateTaken bool // an agent that came late was not refused
+	added           releases // credit
+	paid            []string // spendings that were told one by one, and are counted
+	notes           notes
+	lastTrouble     map[string]time.Time       // when something was in the way of sending, by the way
+	observedOutages map[string]*observedOutage // the last outage of each credential
+	outer           int                        // which outermost process this is
+	underHalt       haltSnapshot
+	nudgeBack       bool // a power cut brought a nudge back that was taken
+	lateTaken       bool // an agent that came late was not refused
 }
 
-// letter is a mail in the mailbox.
-type letter struct {
+// incomingMail is a mail in the mailbox.
+type incomingMail struct {
 	marker, kind string
 	id           string // Message-ID
 	raw          []byte
@@ -62,7 +62,7 @@ type letter struct {
 	read         bool     // a person opened it
 	token        string   // which may let it in
 	said         []string // tokens with which the operator said YES to it
-	letIn
+	releases
 }
 
 // fate is what must become of something that went in.
@@ -77,16 +77,16 @@ const (
 	consents             // a word about another mail, no turn of its own
 )
 
-// posting is a message that the mesh took for us.
-type posting struct {
+// meshMessage is a message that the mesh took for us.
+type meshMessage struct {
 	marker, kind, id, from, correlation string
 	fate                                fate
-	letIn
+	releases
 }
 
-// telling is a message from the terminal. Its key is "" when the process died
+// tellCommand is a message from the terminal. Its key is "" when the process died
 // and nobody knows whether it was taken.
-type telling struct{ marker, key string }
+type tellCommand struct{ marker, key string }
 
 // prompt is what the agent was given in one attempt.
 type prompt struct {
@@ -108,12 +108,12 @@ type outgoing struct {
 	at       time.Time
 }
 
-type asked struct{ id, peer, correlation string }
+type question struct{ id, peer, correlation string }
 
 func newRecord(w *World) *record {
 	return &record{
 		world: w, mails: map[string]*outgoing{}, reports: map[string]*outgoing{}, conns: map[string]int{}, validity: 1,
-		notes: newNotes(), trouble: map[string]time.Time{}, suffered: map[string]*suffered{},
+		notes: newNotes(), lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
 	}
 }
 
@@ -146,19 +146,19 @@ func (r *record) outermost() {
 	r.notes.settle()
 }
 
-// rang notes nudges that are durable, by the names of their files.
-func (r *record) rang(names ...string) {
+// addNudges notes nudges that are durable, by the names of their files.
+func (r *record) addNudges(names ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range names {
-		if !slices.Contains(r.rung, name) {
-			r.rung = append(r.rung, name)
+		if !slices.Contains(r.nudgeFiles, name) {
+			r.nudgeFiles = append(r.nudgeFiles, name)
 		}
 	}
 }
 
-// sent notes a mail that the SMTP server accepted.
-func (r *record) sent(raw []byte) {
+// mailSent notes a mail that the SMTP server accepted.
+func (r *record) mailSent(raw []byte) {
 	m, err := mail.ReadMessage(bytes.NewReader(raw))
 	if err != nil {
 		r.world.violate("2", "a mail of ours cannot be read: %v", err)
@@ -171,14 +171,14 @@ func (r *record) sent(raw []byte) {
 	body, _ := io.ReadAll(from)
 	id := strings.Trim(m.Header.Get("Message-ID"), "<>")
 	kind, _, _ := strings.Cut(id, ".")
-	r.note(r.mails, outgoing{
+	r.countCopy(r.mails, outgoing{
 		id: id, kind: kind, sum: sha256.Sum256(raw), to: m.Header.Get("To"),
 		answers: strings.Trim(m.Header.Get("In-Reply-To"), "<>"), text: string(body), at: r.world.clock.machine(),
 	})
 }
 
-// note counts a copy. All copies under one id must be the same.
-func (r *record) note(sent map[string]*outgoing, o outgoing) {
+// countCopy counts a copy. All copies under one id must be the same.
+func (r *record) countCopy(sent map[string]*outgoing, o outgoing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := sent[o.id]
@@ -188,17 +188,17 @@ func (r *record) note(sent map[string]*outgoing, o outgoing) {
 		return
 	}
 	known.copies++
-	r.world.count.some("an effect was sent twice")
+	r.world.count.happened("an effect was sent twice")
 	if known.sum != o.sum {
 		r.world.violate("2", "%s was sent with two contents:\n%s\n---\n%s", o.id, known.text, o.text)
 	}
 }
 
-// watching stands in front of the mesh.
-func (r *record) watching(mesh http.Handler) http.Handler {
+// watchMesh stands in front of the mesh.
+func (r *record) watchMesh(mesh http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodDelete {
-			r.acknowledged(req)
+			r.checkAck(req)
 		}
 		if req.Method != http.MethodPost || req.URL.Path != "/message" {
 			mesh.ServeHTTP(w, req)
@@ -209,29 +209,29 @@ func (r *record) watching(mesh http.Handler) http.Handler {
 			return
 		}
 		req.Body = io.NopCloser(bytes.NewReader(body))
-		seen := &watched{ResponseWriter: w}
+		seen := &statusRecorder{ResponseWriter: w}
 		mesh.ServeHTTP(seen, req)
 		if seen.code == http.StatusOK || seen.code == http.StatusAccepted {
-			r.posted(body)
+			r.meshSent(body)
 		} else {
 			r.world.troubled("mesh")
 		}
 	})
 }
 
-// watched remembers the code of an answer.
-type watched struct {
+// statusRecorder remembers the code of an answer.
+type statusRecorder struct {
 	http.ResponseWriter
 	code int
 }
 
-func (w *watched) WriteHeader(code int) {
+func (w *statusRecorder) WriteHeader(code int) {
 	w.code = code
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// posted notes what we sent over the mesh.
-func (r *record) posted(body []byte) {
+// meshSent notes what we sent over the mesh.
+func (r *record) meshSent(body []byte) {
 	var m struct {
 		ID, From, To, Kind string
 		Text               string `json:"message"`
@@ -241,32 +241,32 @@ func (r *record) posted(body []byte) {
 		r.world.violate("4", "posted to the mesh: %s: %v", body, err)
 		return
 	}
-	r.note(r.reports, outgoing{
+	r.countCopy(r.reports, outgoing{
 		id: m.ID, kind: m.Kind, sum: sha256.Sum256(body), to: m.To, answers: m.Correlation, text: m.Text, at: r.world.clock.machine(),
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m.Kind == "ask" && r.reports[m.ID].copies == 1 {
-		r.asked = append(r.asked, asked{id: m.ID, peer: m.To, correlation: m.ID})
+		r.questions = append(r.questions, question{id: m.ID, peer: m.To, correlation: m.ID})
 	}
 }
 
-// acknowledged holds that what is taken from the mesh's mailbox is durable with
+// checkAck holds that what is taken from the mesh's mailbox is durable with
 // us.
-func (r *record) acknowledged(req *http.Request) {
+func (r *record) checkAck(req *http.Request) {
 	id := filepath.Base(req.URL.Path)
-	if !r.world.remembers(":" + id + `"`) {
+	if !r.world.holds(":" + id + `"`) {
 		r.world.violate("1", "mesh message %s was acknowledged before it was durable", id)
 	}
 }
 
-// marking holds the same of \Seen. words is the command.
-func (r *record) marking(words []string) {
+// checkSeenFlag holds the same of \Seen. words is the command.
+func (r *record) checkSeenFlag(words []string) {
 	if len(words) < 4 {
 		return
 	}
 	for _, uid := range numbers(words[3]) {
-		if !slices.ContainsFunc(r.keysOf(uid), r.world.remembers) {
+		if !slices.ContainsFunc(r.keysOf(uid), r.world.holds) {
 			r.world.violate("1", "mail with UID %d was marked read before it was durable", uid)
 		}
 	}
@@ -277,7 +277,7 @@ func (r *record) marking(words []string) {
 func (r *record) keysOf(uid uint32) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, l := range r.letters {
+	for _, l := range r.incoming {
 		if slices.Contains(l.uids, uid) {
 			return l.keys
 		}
@@ -285,13 +285,13 @@ func (r *record) keysOf(uid uint32) []string {
 	return nil
 }
 
-// put notes that a letter lies in the mailbox under this UID.
-func (r *record) put(l *letter, uid uint32) {
+// addKey notes that a letter lies in the mailbox under this UID.
+func (r *record) addKey(l *incomingMail, uid uint32) {
 	l.keys = append(l.keys, fmt.Sprintf(".%d.%d\"", r.validity, uid))
 }
 
-// remembers says whether the state or the history holds a text.
-func (w *World) remembers(text string) bool {
+// holds says whether the state or the history holds a text.
+func (w *World) holds(text string) bool {
 	names, _ := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl"))
 	for _, name := range append(names, filepath.Join(w.stateDir(), "state.json")) {
 		data, err := os.ReadFile(name)
@@ -324,9 +324,9 @@ func numbers(set string) []uint32 {
 	return all
 }
 
-// rangAgain says whether a nudge may ring twice: to remove its file is not
+// nudgeMayRepeat says whether a nudge may ring twice: to remove its file is not
 // worth an fsync.
-func (r *record) rangAgain() bool {
+func (r *record) nudgeMayRepeat() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.nudgeBack

@@ -49,23 +49,23 @@ var peers = []string{"dorlange3120", "sister3120"}
 // networkTimeout is for one network phase. A stall costs that much real time.
 const networkTimeout = time.Second
 
-// mostProcesses is how many processes of the agent there are at once.
-const mostProcesses = 4
+// maxProcesses is how many processes of the agent there are at once.
+const maxProcesses = 4
 
 // World is everything one agent lives among, and what was seen of it.
 type World struct {
-	dir   string
-	clock clock
-	rng   *rand.Rand // of what a power cut takes; the story has all other chance
-	disk  *disk
-	count *counters
-	saw   *record
+	dir    string
+	clock  clock
+	rng    *rand.Rand // of what a power cut takes; the story has all other chance
+	disk   *disk
+	count  *counters
+	record *record
 
-	mail   *mailtest.Servers
-	mesh   *mesh.Server
-	http   *http.Server
-	inlets map[string]*inlet
-	table  *table
+	mail    *mailtest.Servers
+	mesh    *mesh.Server
+	http    *http.Server
+	inlets  map[string]*inlet
+	crontab *userCrontab
 
 	mu       sync.Mutex
 	slots    []*slot // free ones
@@ -78,7 +78,7 @@ type World struct {
 	strikes  int     // faults that have struck
 	rung     bool    // somebody nudged while a process was at work
 	broken   *Violation
-	left     bool // a process hangs: nothing more can be learnt
+	hung     bool // a process hangs: nothing more can be learnt
 	log      []string
 }
 
@@ -96,7 +96,7 @@ func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
 		clock: clock{true: begin}, outages: map[string]int{},
 		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet(), "http": newInlet()},
 	}
-	w.saw = newRecord(w)
+	w.record = newRecord(w)
 	for _, d := range []string{w.stateDir(), filepath.Join(dir, "spare")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
 	}
 	w.disk = newDisk(w.stateDir(), filepath.Join(dir, "spare"))
 	var err error
-	if w.table, err = newTable(dir); err != nil {
+	if w.crontab, err = newCrontab(dir); err != nil {
 		return nil, err
 	}
 	if err := crontest.WriteScript(w.detached(), "#!/bin/sh\n: >\"$0.started\"\n"); err != nil {
@@ -112,7 +112,7 @@ func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
 	}
 	w.mail, err = mailtest.Start(dir, mailtest.Options{
 		Username: address, Password: password,
-		OnData: func(_ net.Conn, raw []byte) error { w.saw.sent(raw); return nil },
+		OnData: func(_ net.Conn, raw []byte) error { w.record.mailSent(raw); return nil },
 	})
 	if err != nil {
 		return nil, err
@@ -120,9 +120,9 @@ func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
 	go w.mail.ServeIMAP(w.inlets["imap"])
 	go w.mail.ServeSMTP(w.inlets["smtp"])
 	w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
-	w.http = &http.Server{Handler: w.saw.watching(w.mesh)}
+	w.http = &http.Server{Handler: w.record.watchMesh(w.mesh)}
 	go w.http.Serve(w.inlets["http"])
-	for range mostProcesses {
+	for range maxProcesses {
 		s, err := w.newSlot()
 		if err != nil {
 			w.close()
@@ -197,7 +197,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Peers: peers, Open: true,
 		},
 		Schedule: cycle.Schedule{Mode: cycle.ModeCrontab, Binary: binary, Table: cron.Table{
-			Command: w.table.command, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
+			Command: w.crontab.command, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
 		}},
 		Turn: program,
 		Replies: cycle.Replies{
@@ -259,18 +259,18 @@ func (w *World) powerOn() {
 		return
 	}
 	w.killOrphans()
-	told, err := w.disk.lose(w.rng)
+	told, err := w.disk.losePower(w.rng)
 	if err != nil {
 		w.violate("simulator", "power cut: %v", err)
 	}
 	for _, t := range told {
-		w.tell("  ! lost: %s", t)
+		w.logf("  ! lost: %s", t)
 		if strings.Contains(t, "nudges/") {
-			w.saw.mu.Lock()
-			w.saw.nudgeBack = true
-			w.saw.mu.Unlock()
+			w.record.mu.Lock()
+			w.record.nudgeBack = true
+			w.record.mu.Unlock()
 		}
-		w.count.some("power took something")
+		w.count.happened("power took something")
 	}
 }
 
@@ -306,27 +306,27 @@ func (w *World) passOutages() {
 	}
 }
 
-func (w *World) struck() {
+func (w *World) countStrike() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.strikes++
 }
 
-func (w *World) ring() {
+func (w *World) setRung() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rung = true
 }
 
-// unring forgets what was before a process that starts alone.
-func (w *World) unring() {
+// clearRung forgets what was before a process that starts alone.
+func (w *World) clearRung() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rung = false
 	os.Remove(w.detached() + ".started")
 }
 
-func (w *World) struckSoFar() int {
+func (w *World) strikeCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.strikes
@@ -345,17 +345,17 @@ func (w *World) violate(promise, format string, args ...any) {
 func (w *World) abandon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left = true
+	w.hung = true
 }
 
 func (w *World) over() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.left || w.broken != nil
+	return w.hung || w.broken != nil
 }
 
-// tell adds a line to the account of what happened.
-func (w *World) tell(format string, args ...any) {
+// logf adds a line to the account of what happened.
+func (w *World) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, fmt.Sprintf(format, args...))
