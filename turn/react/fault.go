@@ -1,20 +1,14 @@
 package react
 
 import (
-	"bufio"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"agentstateloop/internal/plain"
 )
 
 // Fault is an answer of an API that is none.
@@ -87,137 +81,6 @@ func classify(err error) faultClass {
 // errBrokenOff: the stream ended before the answer did.
 var errBrokenOff = errors.New("the connection broke off in the middle of the answer")
 
-// errStalled is the cause with which a request ends to which nothing comes.
-var errStalled = errors.New("the API fell silent")
-
-const (
-	maxFault     = 64 << 10 // bytes of an error's body that are read
-	maxFaultText = 500      // bytes of it that are told
-	maxBody      = 64 << 20 // bytes of an answer's stream
-)
-
-// httpClient makes the requests of a client library: what is no answer becomes a
-// *Fault, the body is bounded, and a request to which nothing comes for as long
-// as stall ends with errStalled.
-type httpClient struct {
-	client *http.Client
-	key    string // kept out of what the API says back
-	stall  time.Duration
-}
-
-func newHTTPClient(key string, stall time.Duration) *httpClient {
-	return &httpClient{key: key, stall: stall, client: &http.Client{
-		// A key must not follow a redirect to somebody else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
-
-// Do is http.Client.Do, with the promises of web.
-func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(req.Context())
-	timer := time.AfterFunc(w.stall, func() { cancel(errStalled) })
-	res, err := w.client.Do(req.WithContext(ctx))
-	if err != nil {
-		timer.Stop()
-		if cause := context.Cause(ctx); cause != nil {
-			return nil, cause
-		}
-		cancel(nil)
-		return nil, w.redactError(err)
-	}
-	all := &limitedBody{ReadCloser: res.Body, left: maxBody, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
-	stream := bufio.NewReader(all)
-	if res.StatusCode/100 == 2 {
-		// What is posted asks for a stream, which never begins so.
-		if first, _ := stream.Peek(1); req.Method != http.MethodPost || string(first) != "{" {
-			res.Body = struct {
-				io.Reader
-				io.Closer
-			}{stream, all}
-			return res, nil
-		}
-	}
-	defer all.Close()
-	text, _ := io.ReadAll(io.LimitReader(stream, maxFault))
-	if res.StatusCode/100 == 2 {
-		return nil, w.notStream(text)
-	}
-	f := faultFrom(text)
-	f.Status, f.Text = res.StatusCode, w.clean(f.Text)
-	f.RetryAfter = retryAfter(res.Header.Get("Retry-After"), time.Now())
-	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
-		f.Text = "it is elsewhere: set base_url to what " + w.clean(to) + " begins with"
-	}
-	return nil, f
-}
-
-// streamFault is the fault that stands in the middle of a stream.
-func (w *httpClient) streamFault(data []byte) *Fault {
-	f := faultFrom(data)
-	f.Text = w.clean(f.Text)
-	return f
-}
-
-// notStream is the fault of a server that says that all is well, and sends JSON
-// where a stream was asked for: an error, or an answer all at once.
-func (w *httpClient) notStream(text []byte) *Fault {
-	f := w.streamFault(text)
-	if f.Text == w.clean(string(text)) {
-		f = &Fault{Status: http.StatusOK, Text: "it answered with JSON where a stream was asked for: " + f.Text}
-	}
-	return f
-}
-
-// limitedBody is one that ends with an error after so many bytes, or when nothing has
-// come for as long as stall.
-type limitedBody struct {
-	io.ReadCloser
-	left   int64
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	stall  time.Duration
-}
-
-func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("an answer of more than %d bytes", maxBody)
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	b.timer.Reset(b.stall)
-	if cause := context.Cause(b.ctx); err != nil && err != io.EOF && cause != nil {
-		err = cause
-	}
-	return n, err
-}
-
-func (b *limitedBody) Close() error {
-	b.timer.Stop()
-	b.cancel(nil)
-	return b.ReadCloser.Close()
-}
-
-// redactError is an error without the key, should somebody have put it into a URL.
-func (w *httpClient) redactError(err error) error {
-	if w.key == "" || !strings.Contains(err.Error(), w.key) {
-		return err
-	}
-	return errors.New(w.clean(err.Error()))
-}
-
-// clean keeps the key out of a text, and cuts it.
-func (w *httpClient) clean(text string) string {
-	if w.key != "" {
-		text = strings.ReplaceAll(text, w.key, "***")
-	}
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
-	if len(text) > maxFaultText {
-		return plain.Cut(text, maxFaultText) + "…"
-	}
-	return text
-}
-
 // faultFrom reads the error of either API, or what a proxy says in its stead. It
 // has a status where one stands in it as a code.
 func faultFrom(body []byte) *Fault {
@@ -254,15 +117,4 @@ func (f *Fault) coded(code any) {
 			f.Status = int(code)
 		}
 	}
-}
-
-// retryAfter reads seconds or a date (RFC 9110 section 10.2.3).
-func retryAfter(header string, now time.Time) time.Duration {
-	if s, err := strconv.ParseFloat(header, 64); err == nil && s > 0 {
-		return time.Duration(min(s, 1e6) * float64(time.Second))
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }
