@@ -15,22 +15,21 @@ import (
 	"agentstateloop/turn"
 )
 
-// AnthropicURL is where the Messages API is.
+// AnthropicURL is the address of the Messages API.
 const AnthropicURL = "https://api.anthropic.com"
 
 // Messages is Anthropic's Messages API.
 type Messages struct {
 	service anthropic.MessageService
 	http    *httpClient
-	url     string // "" is AnthropicURL
+	url     string // "" means AnthropicURL
 }
 
-// NewMessages makes a client of the API at url, without the "/v1/messages".
-// stall is how long it may say nothing.
+// NewMessages returns a client of the API at url, which does not include
+// "/v1/messages". stall is how long the API may send nothing.
 func NewMessages(url, key string, stall time.Duration) *Messages {
 	m := &Messages{http: newHTTPClient(key, stall), url: url}
-	// Not anthropic.NewClient, which links everything else there is, and reads
-	// the environment.
+	// anthropic.NewClient would link every other service and read the environment.
 	m.service = anthropic.NewMessageService(
 		option.WithBaseURL(cmp.Or(url, AnthropicURL)),
 		option.WithAPIKey(key),
@@ -59,7 +58,7 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	b.finish()
 	switch err := stream.Err(); {
 	case b.answer.Stop != "":
-		return b.answer, nil // what comes after the stop reason says nothing
+		return b.answer, nil // nothing of use comes after the stop reason
 	case context.Cause(ctx) != nil:
 		return b.answer, context.Cause(ctx)
 	case err == nil:
@@ -69,11 +68,11 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	}
 }
 
-// inStream is what the library says before an error event's data, for which it
-// has no type.
+// inStream is what the library writes before the data of an error event, for which
+// it has no type.
 const inStream = "received error while streaming: "
 
-// fault is an error of the library as one of ours.
+// fault returns an error of the library as one of ours.
 func (m *Messages) fault(err error) error {
 	if data, ok := strings.CutPrefix(err.Error(), inStream); ok {
 		return m.http.streamFault([]byte(data))
@@ -84,7 +83,7 @@ func (m *Messages) fault(err error) error {
 	return m.http.redactError(err)
 }
 
-// messageParams says q in the words of the API.
+// messageParams returns q in the form of the API.
 func messageParams(q Question) (anthropic.MessageNewParams, error) {
 	params := anthropic.MessageNewParams{Model: anthropic.Model(q.Model), MaxTokens: int64(q.MaxOutput)}
 	if q.System != "" {
@@ -100,7 +99,7 @@ func messageParams(q Question) (anthropic.MessageNewParams, error) {
 	for _, msg := range q.Messages {
 		params.Messages = append(params.Messages, messageOf(msg))
 	}
-	// All up to here is paid at a tenth by the next call.
+	// The next call pays a tenth for everything up to here.
 	last := params.Messages[len(params.Messages)-1].Content
 	if at := last[len(last)-1].GetCacheControl(); at != nil {
 		*at = anthropic.NewCacheControlEphemeralParam()
@@ -132,7 +131,7 @@ func messageTool(t Tool) (anthropic.ToolUnionParam, error) {
 	return anthropic.ToolUnionParam{OfTool: &tool}, nil
 }
 
-// messageOf puts the results of calls first, as the API wants them.
+// messageOf puts the results of calls first, as the API requires.
 func messageOf(m Message) anthropic.MessageParam {
 	var blocks []anthropic.ContentBlockParamUnion
 	for _, r := range m.Results {
@@ -200,7 +199,7 @@ func (b *blocks) counted(u anthropic.MessageDeltaUsage) {
 	}
 }
 
-// close ends the arguments of the call that is open.
+// close ends the arguments of the open call.
 func (b *blocks) close() {
 	if n := len(b.answer.Calls); n > 0 && b.args.Len() > 0 {
 		b.answer.Calls[n-1].Args = b.args.String()
@@ -214,8 +213,8 @@ func (b *blocks) finish() {
 	b.answer.fillIn()
 }
 
-// wholeInput is the input that some servers give with the beginning of a call,
-// where Anthropic's has none.
+// wholeInput returns the input that some servers send with the beginning of a call.
+// Anthropic itself sends none there.
 func wholeInput(input any) string {
 	object, _ := input.(map[string]any)
 	if len(object) == 0 {

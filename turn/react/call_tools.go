@@ -9,23 +9,24 @@ import (
 	"agentstateloop/turn"
 )
 
-// callTools runs the calls of an answer.
+// callTools runs the calls of an answer. It returns the end of the wake if the
+// model only repeats itself.
 func (l *Loop) callTools(ctx context.Context, a Answer) (*wakeEnd, error) {
 	if l.conversation.calls >= l.MaxCalls {
 		return nil, nil
 	}
 	for i, c := range a.Calls {
 		if n := l.conversation.repeats[c.ID]; n > maxSameCall {
-			return &wakeEnd{cut: fmt.Sprintf("the model went round in circles: it called %s with the same arguments for the %dth time", c.Name, n)}, nil
+			return &wakeEnd{cut: fmt.Sprintf("the model repeated itself: it called %s with the same arguments %d times", c.Name, n)}, nil
 		}
 		if i >= l.MaxTools {
-			if err := l.refuseCall(c, fmt.Sprintf("of one answer at most %d calls are run. Call it again if you still want it.", l.MaxTools)); err != nil {
+			if err := l.refuseCall(c, fmt.Sprintf("at most %d calls of one answer are run. Make the call again if you still need it.", l.MaxTools)); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		if a.Stop == StopLength && i == len(a.Calls)-1 && !c.valid() {
-			if err := l.refuseCall(c, "your answer was cut in the middle of this call, since it is longer than an answer may be. Make it shorter, or in parts."); err != nil {
+			if err := l.refuseCall(c, "your answer was truncated in the middle of this call, because it is longer than an answer may be. Make it shorter, or split it."); err != nil {
 				return nil, err
 			}
 			continue
@@ -40,8 +41,9 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*wakeEnd, error) {
 	return nil, nil
 }
 
-// runCall runs one call, at most once: that it is about to run is durable before,
-// its result as soon as there is one. A call that ctx has ended has none.
+// runCall runs one call, at most once. That the call is about to run is durable
+// before it runs; its result is durable as soon as it exists. A call that ctx ended
+// has no result.
 func (l *Loop) runCall(ctx context.Context, c Call) error {
 	tool, why := l.findTool(c)
 	if why != "" {
@@ -59,7 +61,7 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	if err != nil {
 		text = err.Error()
 	}
-	s.Text = truncated(strings.ReplaceAll(text, "\x00", "\uFFFD"), maxResult) // which some APIs refuse, and with it the rest of the turn
+	s.Text = truncated(strings.ReplaceAll(text, "\x00", "\uFFFD"), maxResult) // some APIs refuse it, and with it the rest of the turn
 	s.Text += l.repeatWarning(c)
 	if err := l.keep(s); err != nil {
 		return err
@@ -68,29 +70,30 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	return nil
 }
 
-// refuseCall tells the model why a call is not run.
+// refuseCall answers a call that is not run with the reason.
 func (l *Loop) refuseCall(c Call, why string) error {
 	return l.keep(Step{Kind: StepResult, ID: c.ID, Text: "Not run: " + why + l.repeatWarning(c), Failed: true})
 }
 
-// repeatWarning is the warning before a call made so often ends the wake.
+// repeatWarning returns the warning in a result that the same call once more will
+// end the wake, or "".
 func (l *Loop) repeatWarning(c Call) string {
 	if l.conversation.repeats[c.ID] != maxSameCall {
 		return ""
 	}
-	return fmt.Sprintf("\n[You have made this very call %d times. Once more, and your turn ends: do something else.]", maxSameCall)
+	return fmt.Sprintf("\n[You have made this same call %d times. If you make it once more, your turn ends. Do something else.]", maxSameCall)
 }
 
-// findTool finds what a call names, or says what is wrong with it.
+// findTool returns the tool that a call names, or what is wrong with the call.
 func (l *Loop) findTool(c Call) (tool Tool, why string) {
 	for _, t := range l.Tools {
 		if t.Name != c.Name {
 			continue
 		}
 		if !c.valid() {
-			return t, "the arguments are no JSON object. You wrote: " + plain.Cut(c.Args, 1000)
+			return t, "the arguments are not a JSON object. You wrote: " + plain.Cut(c.Args, 1000)
 		}
 		return t, ""
 	}
-	return tool, fmt.Sprintf("there is no tool %q. You have %s.", sendable(c.Name), strings.Join(namesOf(l.Tools), ", "))
+	return tool, fmt.Sprintf("unknown tool %q. You have %s.", sendable(c.Name), strings.Join(namesOf(l.Tools), ", "))
 }

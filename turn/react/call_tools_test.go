@@ -12,8 +12,8 @@ import (
 	"agentstateloop/turn/react/scripted"
 )
 
-// What means the same is the same call, however it is written; another text is
-// another call, though only spaces differ.
+// Arguments that mean the same are the same call, however they are written. Another
+// text is another call, even if only spaces differ.
 func TestSameCall(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestSameCall(t *testing.T) {
 	})
 }
 
-// What a tool prints is sent as text that every API takes.
+// What a tool prints is sent as text that every API accepts.
 func TestZeroesInAResult(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "zeroes", Args: "{}"}}}, scripted.Reply{Text: "ok"})
@@ -54,15 +54,15 @@ func TestZeroesInAResult(t *testing.T) {
 	})
 }
 
-// A model that goes round in a longer circle is noticed, too; one that does new
-// things in between is not.
-func TestCircles(t *testing.T) {
+// A model that repeats a longer sequence of calls is stopped too. One that makes new
+// calls in between is not.
+func TestRepeatedSequences(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		at   func(n int) string
 		cut  string
 	}{
-		{"two in turn", func(n int) string { return []string{"a", "b"}[n%2] }, "for the 4th time"},
+		{"two in turn", func(n int) string { return []string{"a", "b"}[n%2] }, "with the same arguments 4 times"},
 		{"something new in between", func(n int) string { return []string{"a", strconv.Itoa(n)}[n%2] }, "25 times"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

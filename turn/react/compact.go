@@ -10,19 +10,19 @@ import (
 	"agentstateloop/turn"
 )
 
-// How full the window may be, in hundredths: warnAt and the model is told,
-// compactAt and what was said becomes a summary.
+// How full the window may be, in percent. From warnAt on the model is warned. From
+// compactAt on a summary replaces the conversation.
 const (
 	warnAt    = 75
 	compactAt = 90
 )
 
-// maxUselessSummaries is how many summaries in a row may come to nothing, or be of no use,
-// before no more are asked for in this wake.
+// maxUselessSummaries bounds the summaries in a row that failed or did not help.
+// After that no more are asked for in this wake.
 const maxUselessSummaries = 2
 
-// canSummarise says whether the model may be asked for a summary and still once for an
-// answer.
+// canSummarise reports whether the model may be asked for a summary and then once
+// more for an answer.
 func (l *Loop) canSummarise() bool { return l.conversation.calls < l.MaxCalls-1 }
 
 // fitWindow keeps the conversation within the window.
@@ -32,15 +32,15 @@ func (l *Loop) fitWindow(ctx context.Context) error {
 	case full >= compactAt && l.conversation.uselessSummaries < maxUselessSummaries && l.canSummarise():
 		return l.compact(ctx)
 	case full >= warnAt && !l.conversation.warned:
-		return l.keep(Step{Kind: StepWarning, Text: fmt.Sprintf("[%d %% of your context window are used. At %d %% this conversation is replaced by a summary: write down what must not be lost.]", full, compactAt)})
+		return l.keep(Step{Kind: StepWarning, Text: fmt.Sprintf("[%d %% of your context window is used. At %d %% a summary replaces this conversation: write down what must not be lost.]", full, compactAt)})
 	}
 	return nil
 }
 
-// compact replaces the conversation by a summary. An empty one, or none,
-// changes nothing.
+// compact replaces the conversation by a summary. If the summary fails, the
+// conversation stays as it is.
 func (l *Loop) compact(ctx context.Context) error {
-	l.Emit(turn.Event{Kind: turn.Thinking, Text: "summarising what was said"})
+	l.Emit(turn.Event{Kind: turn.Thinking, Text: "summarising the conversation"})
 	room := l.Window / 100 * warnAt * bytesPerToken
 	answer, err := l.summarise(ctx, "The record of your work so far:\n\n"+transcript(l.conversation.messages, room)+l.Brief)
 	if err == nil {
@@ -51,13 +51,13 @@ func (l *Loop) compact(ctx context.Context) error {
 	if ctx.Err() != nil || isOver || ours || classify(err) == refused {
 		return err
 	}
-	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("no summary was made of the conversation, it goes on as it is: %v", err)})
+	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the conversation could not be summarised and goes on as it is: %v", err)})
 	return l.keep(Step{Kind: StepSummary, Failed: true})
 }
 
-// Summary asks for a summary outside of a wake: text is the question. It needs no
-// Tools, Steps or Rest. All is told by Emit, the end by an event Done with what
-// every request took; the error is ErrFailed, or why no more may be asked.
+// Summary asks for a summary outside of a wake. text is the question. It needs no
+// Tools, Steps or Rest. The last event is Done, with what every request took. The
+// error is ErrFailed, or why no more may be asked.
 func (l *Loop) Summary(ctx context.Context, text string) error {
 	l.prepare()
 	answer, err := l.summarise(ctx, text)
@@ -73,7 +73,7 @@ func (l *Loop) Summary(ctx context.Context, text string) error {
 	return nil
 }
 
-// summarise asks for a summary, again and again as long as that makes sense and
+// summarise asks for a summary. It tries again after faults that may pass, while
 // there is time.
 func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	for n := 0; ; n++ {
@@ -99,8 +99,8 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	}
 }
 
-// summed is the one message that a conversation becomes: what it began with,
-// so that no word of the task is lost unless it is very long, and the summary.
+// summed returns the one message that a conversation becomes: what it began with,
+// which is whole unless it is very long, and the summary.
 func (l *Loop) summed(summary string) string {
 	task := ""
 	if len(l.conversation.messages) > 0 {
@@ -110,15 +110,17 @@ func (l *Loop) summed(summary string) string {
 		task = task[:at]
 	}
 	if most := l.Window * bytesPerToken / 8; len(task) > most {
-		task = "[…]" + strings.ToValidUTF8(task[len(task)-most:], "") // what is asked stands at the end
+		task = "[…]" + strings.ToValidUTF8(task[len(task)-most:], "") // the question stands at the end
 	}
 	return strings.TrimSpace(task) + summaryMark + strings.TrimSpace(summary)
 }
 
+// summaryMark separates the two parts of a summed message. It is also searched in
+// the steps that earlier versions wrote.
 const summaryMark = "\n\n[What you did since, as a summary, which stands for all that was said. Go on from it.]\n\n"
 
-// transcript tells a conversation as a text of at most room bytes or so: where
-// it is too long, of its longest parts only the beginnings.
+// transcript returns a conversation as a text of at most about room bytes. If it
+// is too long, only the beginnings of its longest parts are kept.
 func transcript(messages []Message, room int) string {
 	for most := maxResult; ; most /= 2 {
 		var b strings.Builder
@@ -132,7 +134,7 @@ func transcript(messages []Message, room int) string {
 			for _, r := range m.Results {
 				part("result of call "+r.ID, r.Text)
 			}
-			who := "told"
+			who := "input"
 			if m.Model {
 				who = "you"
 			}

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/turn/react/scripted"
 )
 
-// full is a bench whose window is full to percent after the first answer, which
-// cuts a notch. summary is what the model for summaries says.
+// full returns a bench whose window is full to percent after the first answer,
+// which cuts a notch. summary is the reply of the model for summaries.
 func full(t *testing.T, api string, percent int, summary scripted.Reply) *bench {
 	b := newBench(t, api)
 	b.Window, b.Brief = 100_000, "Write the summary."
@@ -34,7 +34,7 @@ func TestWindowFills(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := full(t, api, 80, scripted.Reply{Text: "never"})
 		b.well("Cut one notch.", "done")
-		if q := b.asked(1); !strings.Contains(q.Last().Text, "[80 % of your context window are used.") || q.Model != "usual" {
+		if q := b.asked(1); !strings.Contains(q.Last().Text, "[80 % of your context window is used.") || q.Model != "usual" {
 			t.Errorf("%+v", q.Last())
 		}
 	})
@@ -68,8 +68,8 @@ func TestCompact(t *testing.T) {
 	})
 }
 
-// A summary that is none changes nothing, and is not asked for without end.
-func TestCompactInVain(t *testing.T) {
+// A summary that fails changes nothing, and is not asked for without end.
+func TestCompactFails(t *testing.T) {
 	for name, summary := range map[string]scripted.Reply{
 		"empty": {}, "blank": {Text: " \n"}, "refused": {Status: 400, Fault: "no"}, "cut": {Text: "Goal: o", Stop: "max_tokens"},
 	} {
@@ -83,7 +83,7 @@ func TestCompactInVain(t *testing.T) {
 	}
 }
 
-// An API that finds the conversation too long, whatever we count, gets the summary.
+// A conversation that the API finds too long is summarised, whatever we count.
 func TestTooLong(t *testing.T) {
 	for _, said := range []string{
 		"prompt is too long: 210000 tokens > 200000 maximum",
@@ -120,7 +120,7 @@ func tooLong(t *testing.T, said string) {
 	})
 }
 
-// A record that is longer than the window is told in parts, not left out.
+// A record that is longer than the window is shortened, not left out.
 func TestLongRecord(t *testing.T) {
 	b := newBench(t, "anthropic")
 	b.Window, b.Brief = 8192, "Write the summary."
@@ -140,8 +140,8 @@ func TestLongRecord(t *testing.T) {
 	b.inOrder()
 }
 
-// A conversation that a summary does not make small is not summarised before
-// each question, and summaries are calls to the model as answers are.
+// A conversation that does not become small is not summarised before each question.
+// Summaries count as calls to the model.
 func TestCompactOfNoUse(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api)
@@ -167,13 +167,13 @@ func TestCompactOfNoUse(t *testing.T) {
 			t.Errorf("%d summaries in %d requests", summaries, total)
 		}
 		if last := b.asked(react.DefaultMaxCalls - 1).Last(); !strings.Contains(last.Text, "This is your last answer") {
-			t.Errorf("told last: %q", last.Text)
+			t.Errorf("the model read last: %q", last.Text)
 		}
 		b.inOrder()
 	})
 }
 
-// A message that alone is longer than the window becomes its end and a summary.
+// A message that is longer than the window becomes its end and a summary.
 func TestMessageLongerThanTheWindow(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api)
@@ -189,13 +189,13 @@ func TestMessageLongerThanTheWindow(t *testing.T) {
 		}
 		b.well(strings.Repeat("all work and no play ", 8_000)+"What is it about?", "read")
 		if told := b.asked(1).Messages[0].Text; !strings.Contains(told, "What is it about?") || !strings.Contains(told, "Goal: read it.") {
-			t.Errorf("told %q", told)
+			t.Errorf("the model read %q", told)
 		}
 	})
 }
 
-// A summary outside of a wake is asked for again where that makes sense, and its
-// bill is at the end, reckoned where the API does not count.
+// A summary outside of a wake is asked for again after a fault that may pass. Its
+// bill comes at the end, estimated if the API does not count.
 func TestSummaryAlone(t *testing.T) {
 	for api, stream := range map[string]string{
 		"openai":    chat(`{"choices":[{"index":0,"delta":{"content":"Goal: none."}}]}`, chatStops, done),

@@ -9,14 +9,15 @@ import (
 // Confine.
 const ConfinedCommand = "__confined"
 
-// Confined is what a program may see of the file system beyond the system's own
-// folders: where it may write, and where it may read and run what is there.
+// Confined is what a program may see of the file system besides the folders of the
+// system. It may write below the folders of Write, and read and execute below those
+// of Read.
 type Confined struct {
 	Write, Read []string
 }
 
-// The argument list of ConfinedCommand: folders, each behind a letter, up to a
-// "--", then the program and its arguments.
+// The arguments of ConfinedCommand are folders, each after a mark, then endMark,
+// then the program and its arguments.
 const (
 	writeMark = "w:"
 	readMark  = "r:"
@@ -34,7 +35,8 @@ func (c Confined) args() []string {
 	return append(args, endMark)
 }
 
-// parseConfined reads what list wrote, and what follows it.
+// parseConfined reads the arguments that args returns, and the command line after
+// them.
 func parseConfined(args []string) (c Confined, argv []string, err error) {
 	for i, arg := range args {
 		switch {

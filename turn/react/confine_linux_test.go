@@ -14,10 +14,10 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// What runs confined reaches no service of this machine that would run something
-// for it, signals nobody, and has no capability, of root's neither.
-func TestExecReachesNobody(t *testing.T) {
-	r, _ := rooms(t)
+// A confined program cannot reach a service of this machine that would run something
+// for it. It signals no other process and has no capability, not even under root.
+func TestExecReachesNoService(t *testing.T) {
+	r, _ := folders(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestExecReachesNobody(t *testing.T) {
 	}
 }
 
-// landlockKnowsSignals says whether the kernel's Landlock is of version 6.
+// landlockKnowsSignals reports whether the kernel's Landlock has version 6.
 func landlockKnowsSignals() bool {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1) // 1: LANDLOCK_CREATE_RULESET_VERSION
 	return errno == 0 && version >= 6

@@ -4,7 +4,7 @@ package react
 
 import "errors"
 
-// Confine refuses: there is no Landlock here, and nothing is run unconfined.
+// Confine returns an error: Landlock is missing here, and nothing runs unconfined.
 func Confine([]string) error {
-	return errors.New("exec is not to be had: programs can be confined on Linux only")
+	return errors.New("exec is not available: programs can be confined on Linux only")
 }

@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// conversation is the conversation as the steps tell it, and what must be known about
-// it. Steps are applied one after the other, while they happen and when they
-// are read again: so a resumed loop knows what the one before it knew.
+// conversation is what the steps add up to, and what the loop must know about it.
+// Steps are applied one after the other, while they happen and when they are read
+// again. So a resumed loop has the same state as the one before it.
 type conversation struct {
 	messages []Message
 	open     []Call          // of the last answer, without a result yet
-	started  map[string]bool // of them, those that may have run
+	started  map[string]bool // calls of them that may have run
 
 	calls      int             // answers and summaries of this wake
-	blanks     int             // of them, the last ones that were empty
-	succeeded  map[string]bool // tools that did something in this wake
+	blanks     int             // the last of them that were empty
+	succeeded  map[string]bool // tools that succeeded in this wake
 	ids        map[string]bool // ids of all calls
 	repetition repetition
 	repeats    map[string]int // how often a call was made, by its id
 
 	summed           bool // the messages begin with a summary
 	answers          int  // since then
-	uselessSummaries int  // summaries of this wake that came to nothing, in a row
+	uselessSummaries int  // summaries of this wake that failed or did not help, in a row
 
 	size    int   // bytes of the messages
-	counted int64 // tokens that the messages had at the last answer; 0: not said
+	counted int64 // tokens of the messages at the last answer; 0 if not reported
 	since   int   // bytes since then
-	warned  bool  // of the window, since the last summary
+	warned  bool  // about the window, since the last summary
 }
 
 func newConversation(steps []Step) *conversation {
@@ -61,8 +61,9 @@ func (t *conversation) apply(s Step) {
 	}
 }
 
-// summarised lets a summary stand for the conversation. One that failed, or came
-// right after another, so that the window was full again at once, was in vain.
+// summarised replaces the conversation by a summary. A summary that failed was
+// useless. So was one that came right after another, because the window was full
+// again at once.
 func (t *conversation) summarised(s Step) {
 	t.calls++
 	if s.Failed {
@@ -79,7 +80,7 @@ func (t *conversation) summarised(s Step) {
 	t.addText(s.Text)
 }
 
-// addText adds to what the model is told next.
+// addText adds to what the model reads next.
 func (t *conversation) addText(text string) {
 	t.grow(len(text))
 	last := t.lastTold()
@@ -89,7 +90,7 @@ func (t *conversation) addText(text string) {
 	last.Text += text
 }
 
-// lastTold is the last message, if it is none of the model's, or a new one.
+// lastTold returns the last message if it is not the model's, and else a new one.
 func (t *conversation) lastTold() *Message {
 	if n := len(t.messages); n == 0 || t.messages[n-1].Model {
 		t.messages = append(t.messages, Message{})
@@ -104,7 +105,7 @@ func (t *conversation) answered(a Answer) {
 	t.answers++
 	if a.empty() {
 		t.blanks++
-		return // no API takes an empty message
+		return // no API accepts an empty message
 	}
 	t.blanks = 0
 	m := Message{Model: true, Text: truncated(a.Text, maxAnswerRepeated)}
@@ -137,7 +138,7 @@ func (t *conversation) resulted(s Step) {
 }
 
 // tokens estimates how much of the window the conversation takes: what the API
-// counted, and for the rest what no text exceeds by much.
+// counted, and for the rest a number that few texts exceed.
 func (t *conversation) tokens(system int) int64 {
 	if t.counted == 0 {
 		return int64(t.size+system) / bytesPerToken
@@ -147,11 +148,12 @@ func (t *conversation) tokens(system int) int64 {
 
 const bytesPerToken = 3
 
-// maxAnswerRepeated is how much of an answer beside calls is sent back, in bytes. All
-// of it is in the steps.
+// maxAnswerRepeated bounds, in bytes, the text of an answer with calls that is sent
+// back. The steps keep all of it.
 const maxAnswerRepeated = 64 << 10
 
-// sendable makes the name of a tool that there is not one that the APIs take.
+// sendable returns a name in the form that the APIs accept, for a tool that does not
+// exist.
 func sendable(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if nameRune(r) {
@@ -165,19 +167,19 @@ func sendable(name string) string {
 	return name[:min(len(name), 64)]
 }
 
-// nameRune says whether an API takes r in a name or an id.
+// nameRune reports whether an API accepts r in a name or an id.
 func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }
 
-// repetition notices a model that goes round in circles: it counts how often
-// each call was made since the last one that was never made before.
+// repetition notices a model that repeats itself. It counts how often each call was
+// made since the last call that was new.
 type repetition struct {
 	ever map[string]bool
 	now  map[string]int
 }
 
-// count notes a call and says how often it was made.
+// count notes a call and returns how often it was made.
 func (r *repetition) count(c Call) int {
 	key := c.Name + "\x00" + canonical(c.Args)
 	if !r.ever[key] {
@@ -190,8 +192,8 @@ func (r *repetition) count(c Call) int {
 	return r.now[key]
 }
 
-// canonical writes arguments that are JSON in the one way that all that mean the
-// same have: white space and the order of names tell nothing.
+// canonical returns arguments in a form that is the same for all that mean the same:
+// white space and the order of names do not matter in JSON.
 func canonical(args string) string {
 	dec := json.NewDecoder(strings.NewReader(args))
 	dec.UseNumber()

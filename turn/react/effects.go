@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Effects are what the agent does beyond its workdir. Package cycle does them,
-// durable first and gated on the turn; nil leaves the tool out.
+// Effects are the tools that act outside of the workdir. Package cycle carries them
+// out. A function that is nil leaves its tool out.
 type Effects struct {
 	Send     func(ctx context.Context, to, text string) error
 	Ask      func(ctx context.Context, to, text string, patience time.Duration) (id string, err error)
@@ -18,35 +18,36 @@ type Effects struct {
 	Search   func(ctx context.Context, query string, n int) (string, error)
 }
 
-// defaultPatience is how long a turn waits for a report by default, mostPatience at
-// most (DESIGN 6: the deadline of a suspension).
+// defaultPatience is how long a turn waits for the answer to a question if the
+// model does not say it, and maxPatience how long at most
+// (docs/design.md, "Suspension").
 const (
 	defaultPatience = 10 * time.Minute
 	maxPatience     = 24 * time.Hour
-	maxSleep        = 24 * time.Hour // state keeps no longer wish
+	maxSleep        = 24 * time.Hour // state rejects a longer one
 	maxFound        = 20
 )
 
-// Tools are those of e that are there.
+// Tools returns a tool for each function of e that is not nil.
 func (e Effects) Tools() ([]Tool, error) {
 	var g toolList
 	if e.Send != nil {
-		g.add(typed("send", "Tells another agent something that you await no answer to.", e.send))
+		g.add(typed("send", "Sends another agent a message to which you expect no answer.", e.send))
 	}
 	if e.Ask != nil {
-		g.add(typed("ask", "Asks another agent. Then end your turn without submit_result: it goes on when the answer is there, or late.", e.ask))
+		g.add(typed("ask", "Asks another agent. Then end your turn without submit_result. It goes on when the answer arrives or is overdue.", e.ask))
 	}
 	if e.Submit != nil {
-		g.add(typed("submit_result", "Sets what this turn hands back, once: a text, named fields. Files that you have written into the reply's folder go with it. Without it, your last words are handed back.", e.submit))
+		g.add(typed("submit_result", "Sets the result of this turn, once: a text, named fields. Files that you have written into the reply's folder go with it. Without it, your last words are the result.", e.submit))
 	}
 	if e.Sleep != nil {
-		g.add(typed("sleep", "Says that you wish to be left alone after this turn. A message or a nudge ends it.", e.sleep))
+		g.add(typed("sleep", "Asks to be left alone for a while after this turn. A message or a nudge ends that.", e.sleep))
 	}
 	if e.Remember != nil {
-		g.add(typed("remember", "Replaces your working memory, which stands in every prompt of yours: keep it short.", e.remember))
+		g.add(typed("remember", "Replaces your working memory, which is part of each of your prompts. Keep it short.", e.remember))
 	}
 	if e.Search != nil {
-		g.add(typed("search_history", "Searches what was said to you and what you answered, ever.", e.search))
+		g.add(typed("search_history", "Searches everything that was ever said to you and that you answered.", e.search))
 	}
 	return g.tools, g.err
 }
@@ -78,7 +79,7 @@ func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("asked, as %s: end your turn now, it goes on with the answer", id), nil
+	return fmt.Sprintf("asked, as %s. End your turn now. It goes on with the answer.", id), nil
 }
 
 type submitArgs struct {
@@ -88,12 +89,12 @@ type submitArgs struct {
 
 func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
 	if a.Text == "" && len(a.Fields) == 0 {
-		return "", errors.New("there is nothing to submit: give a text or fields")
+		return "", errors.New("nothing to submit: pass a text or fields")
 	}
 	if err := e.Submit(ctx, a.Fields, a.Text); err != nil {
 		return "", err
 	}
-	return "submitted: that is what this turn hands back; end it now", nil
+	return "submitted. This is the result of the turn. End the turn now.", nil
 }
 
 type sleepArgs struct {
@@ -141,14 +142,15 @@ func (e Effects) search(ctx context.Context, a searchArgs) (string, error) {
 	return truncated(found, maxResult), err
 }
 
-// minutes is a model's number of minutes; 0 is def, where there is one.
+// minutes returns a number of minutes from a model as a duration of at most most.
+// Zero means def, if there is one.
 func minutes(minutes int, def, most time.Duration) (time.Duration, error) {
 	if minutes == 0 && def > 0 {
 		return def, nil
 	}
 	// Compared before it is multiplied, which could overflow.
 	if minutes <= 0 || minutes > int(most/time.Minute) {
-		return 0, fmt.Errorf("%d minutes: say 1 to %d", minutes, int(most/time.Minute))
+		return 0, fmt.Errorf("minutes is %d, but must be 1 to %d", minutes, int(most/time.Minute))
 	}
 	return time.Duration(minutes) * time.Minute, nil
 }

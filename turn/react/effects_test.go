@@ -10,8 +10,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// TestArguments: what does not fit the schema never comes to an effect, and the
-// model is told why.
+// A call that does not fit the schema has no effect, and the model reads why.
 func TestArguments(t *testing.T) {
 	done := 0
 	tools, err := react.Effects{Send: func(context.Context, string, string) error { done++; return nil }}.Tools()

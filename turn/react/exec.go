@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Shell is the tool exec: a program of the model's choice, by its argument
-// list, with no shell between. It is off unless the configuration grants it,
-// and confined (Confine): it sees the system's own folders and those of PATH,
-// and writes below the rooms alone. A kernel that cannot confine it has no such
-// tool.
+// Shell is the tool exec. It runs a program of the model's choice by its argument
+// list, without a shell in between. It is off unless the configuration allows it,
+// and the program is confined (Confine): it sees the folders of the system and of
+// PATH, and writes only below the Folders. On a kernel that cannot confine it, every
+// call fails.
 type Shell struct {
 	Folders Folders
 	Self    string   // our own binary, which becomes the program
 	Env     []string // of the program
-	Path    string   // of Env: where programs are looked for
+	Path    string   // the PATH of Env
 	Timeout time.Duration
 }
 
@@ -28,9 +28,9 @@ type execArgs struct {
 	Dir  string   `json:"dir,omitempty" jsonschema:"folder to start in; the working folder if left out"`
 }
 
-// Tool makes it callable.
+// Tool returns the callable tool.
 func (s Shell) Tool() (Tool, error) {
-	return typed("exec", fmt.Sprintf("Runs a program in the working folder and gives what it prints. It may write there only, has %v, and no input. For a shell's syntax name the shell: [\"sh\", \"-c\", …].", s.Timeout), s.call)
+	return typed("exec", fmt.Sprintf("Runs a program in the working folder and returns what it prints. It may write only there, may take %v, and has no input. For shell syntax, run the shell: [\"sh\", \"-c\", …].", s.Timeout), s.call)
 }
 
 func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
@@ -49,7 +49,7 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 	dir := filepath.Join(root.Name(), name)
 	root.Close()
 	if err != nil || !info.IsDir() {
-		return "", fmt.Errorf("%s is no folder of the working folder", a.Dir)
+		return "", fmt.Errorf("%s is not a folder in the working folder", a.Dir)
 	}
 	return runProgram(ctx, s.Timeout, func(ctx context.Context) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, s.Self, slices.Concat([]string{ConfinedCommand}, s.confined().args(), a.Argv)...)
@@ -58,7 +58,7 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 	}, "", true)
 }
 
-// confined says what the program may do.
+// confined returns what the program may do.
 func (s Shell) confined() Confined {
 	c := Confined{Write: []string{s.Folders.Workdir}, Read: slices.DeleteFunc(filepath.SplitList(s.Path), func(dir string) bool { return !filepath.IsAbs(dir) })}
 	if s.Folders.Output != "" {

@@ -10,10 +10,10 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// TestExecIsConfined: a program that the model runs writes in the rooms and
-// nowhere else, and reads neither there.
+// A program that the model runs reads and writes in the folders of the model and
+// nowhere else.
 func TestExecIsConfined(t *testing.T) {
-	r, secret := rooms(t)
+	r, secret := folders(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestExecIsConfined(t *testing.T) {
 		{`{"argv":["nosuchprogram"]}`, "not found"},
 		{`{"argv":[]}`, "argv is empty"},
 		{`{"argv":["pwd"],"dir":".."}`, "outside"},
-		{`{"argv":["pwd"],"dir":"nowhere"}`, "no folder"},
+		{`{"argv":["pwd"],"dir":"nowhere"}`, "not a folder"},
 		{`{"argv":["sh","-c","exit 7"]}`, "exit status 7"},
 	} {
 		if got, err := exec(c.args); err == nil || !strings.Contains(err.Error(), c.fault) {

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Fault is an answer of an API that is none.
+// Fault is an error response from a model API.
 type Fault struct {
-	Status int    // HTTP; 0 for a fault in the middle of a stream
-	Type   string // the API's own word, such as "overloaded_error"
-	Text   string // what it says
+	Status int    // of HTTP; 0 for a fault in the middle of a stream
+	Type   string // the API's own name, such as "overloaded_error"
+	Text   string // the message
 
-	// RetryAfter is how long it asks to be left alone; 0 if it does not.
+	// RetryAfter is how long the API asks to wait; 0 if it does not.
 	RetryAfter time.Duration
 }
 
 func (f *Fault) Error() string {
-	text := cmp.Or(f.Text, f.Type, http.StatusText(f.Status), "an error without a word of why")
+	text := cmp.Or(f.Text, f.Type, http.StatusText(f.Status), "an error without a reason")
 	if f.Status == 0 {
 		return text
 	}
@@ -34,13 +34,13 @@ type faultClass int
 
 const (
 	fatal     faultClass = iota // the same request will fail again
-	transient                   // may pass: overload, a limit of rate, the network
+	transient                   // may pass: overload, a rate limit, the network
 	refused                     // the credential, or the credit of its account
 	tooLong                     // the conversation does not fit the model's window
 )
 
-// What the APIs say, in lower case. Regular expressions would be compiled at
-// each start of the program, each empty poll included.
+// What the APIs write, in lower case. They are not regular expressions, because
+// those would be compiled at each start of the program, even for an empty poll.
 var (
 	brokeWords = []string{"insufficient_quota", "insufficient credits", "credit balance is too low", "billing"}
 	longWords  = []string{"prompt is too long", "context_length_exceeded", "context length", "context limit", "context window", "context size", "maximum number of tokens"}
@@ -53,8 +53,8 @@ func holds(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// classify judges an error of Model.Answer. What is no answer of the API at all
-// is the network's.
+// classify returns the class of an error of Model.Answer. An error that is not a
+// Fault is the network's.
 func classify(err error) faultClass {
 	f, ok := errors.AsType[*Fault](err)
 	if !ok {
@@ -62,7 +62,7 @@ func classify(err error) faultClass {
 	}
 	words := strings.ToLower(f.Type + " " + f.Text)
 	switch {
-	case f.Status == http.StatusForbidden && holds(words, flagWords): // OpenRouter, of what was asked
+	case f.Status == http.StatusForbidden && holds(words, flagWords): // OpenRouter, about the content of the question
 		return fatal
 	case f.Status == http.StatusUnauthorized || f.Status == http.StatusForbidden || f.Status == http.StatusPaymentRequired:
 		return refused
@@ -78,11 +78,11 @@ func classify(err error) faultClass {
 	return fatal
 }
 
-// errBrokenOff: the stream ended before the answer did.
+// errBrokenOff means that the stream ended before the answer did.
 var errBrokenOff = errors.New("the connection broke off in the middle of the answer")
 
-// faultFrom reads the error of either API, or what a proxy says in its stead. It
-// has a status where one stands in it as a code.
+// faultFrom reads the error of either API, or what a proxy sends in its place. The
+// fault has a Status if the error has one as its code.
 func faultFrom(body []byte) *Fault {
 	var said struct {
 		Error struct {
@@ -103,7 +103,7 @@ func faultFrom(body []byte) *Fault {
 	return f
 }
 
-// coded takes in the code of an error: a word of the API's, or a status of HTTP.
+// coded takes in the code of an error: a name of the API's, or a status of HTTP.
 func (f *Fault) coded(code any) {
 	switch code := code.(type) {
 	case string:

@@ -16,9 +16,9 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Folders are the folders that a model may see, as absolute paths: it reads in
-// all of them and writes in Workdir and Output. No path leads out of them,
-// through a link or otherwise.
+// Folders are the folders that a model may see, as absolute paths. It reads in all
+// of them and writes in Workdir and Output. No path leads out of them, not even
+// through a link.
 type Folders struct {
 	Workdir string // where relative paths begin
 	Output  string // files left here go with the reply
@@ -31,7 +31,7 @@ const (
 	maxDepth  = 8        // levels of one list
 )
 
-// Files are the tools read_file, write_file and list.
+// Files returns the tools read_file, write_file and list.
 func (r Folders) Files() ([]Tool, error) {
 	var g toolList
 	g.add(typed("read_file", fmt.Sprintf("Reads a text file. Relative paths begin in the working folder; absolute ones may also lie below %s (what came with the message) and %s (what goes with the reply). A long file comes in parts: go on with offset.", r.Context, r.Output), r.read))
@@ -62,10 +62,10 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 		return "", pathError(a.Path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no regular file", a.Path)
+		return "", fmt.Errorf("%s is not a regular file", a.Path)
 	}
 	if a.Offset < 0 || a.Offset > info.Size() {
-		return "", fmt.Errorf("%s has %d bytes: offset %d is outside of it", a.Path, info.Size(), a.Offset)
+		return "", fmt.Errorf("%s has %d bytes: offset %d is beyond its end", a.Path, info.Size(), a.Offset)
 	}
 	data, err := io.ReadAll(io.NewSectionReader(f, a.Offset, maxRead))
 	if err != nil {
@@ -77,7 +77,7 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 		end = a.Offset + int64(len(data))
 	}
 	if !utf8.Valid(data) {
-		return "", fmt.Errorf("%s is no UTF-8 text (%d bytes)", a.Path, info.Size())
+		return "", fmt.Errorf("%s is not UTF-8 text (%d bytes)", a.Path, info.Size())
 	}
 	if end < info.Size() {
 		return fmt.Sprintf("%s\n[%d of %d bytes: go on with offset %d]", data, end, info.Size(), end), nil
@@ -110,7 +110,7 @@ func (r Folders) write(_ context.Context, a writeArgs) (string, error) {
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
-		return "", fmt.Errorf("%s is no regular file", a.Path)
+		return "", fmt.Errorf("%s is not a regular file", a.Path)
 	}
 	_, err = f.WriteString(a.Text)
 	if err := errors.Join(err, f.Close()); err != nil {
@@ -140,7 +140,7 @@ func (r Folders) list(_ context.Context, a listArgs) (string, error) {
 		switch {
 		case at == filepath.ToSlash(name):
 			if err == nil && !d.IsDir() {
-				return fmt.Errorf("%s is no folder", a.Path)
+				return fmt.Errorf("%s is not a folder", a.Path)
 			}
 			return err
 		case err != nil:
@@ -166,7 +166,7 @@ func (r Folders) list(_ context.Context, a listArgs) (string, error) {
 	return b.String(), nil
 }
 
-// entry is one line of a listing.
+// entry returns one line of a listing.
 func entry(name string, d fs.DirEntry) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == utf8.RuneError }) {
 		name = fmt.Sprintf("%q", name)
@@ -176,17 +176,17 @@ func entry(name string, d fs.DirEntry) string {
 	case d.IsDir():
 		return name + "/"
 	case err != nil || !d.Type().IsRegular():
-		return name + " (no regular file)"
+		return name + " (not a regular file)"
 	default:
 		return fmt.Sprintf("%s %d", name, info.Size())
 	}
 }
 
-// open gives the room that path lies in, and the path within it. The caller
-// closes the room.
+// open returns the folder that path lies in, and the path within it. The caller
+// closes the folder.
 func (r Folders) open(path string, write bool) (*os.Root, string, error) {
 	if strings.ContainsRune(path, 0) || path == "" {
-		return nil, "", fmt.Errorf("%q is no path", path)
+		return nil, "", fmt.Errorf("%q is not a path", path)
 	}
 	abs := path
 	if !filepath.IsAbs(abs) {
@@ -204,11 +204,10 @@ func (r Folders) open(path string, write bool) (*os.Root, string, error) {
 		root, err := os.OpenRoot(dir)
 		return root, name, err
 	}
-	return nil, "", fmt.Errorf("%s lies outside of what you may %s: %s", path, map[bool]string{false: "read", true: "write"}[write], strings.Join(rooms, ", "))
+	return nil, "", fmt.Errorf("%s is outside of the folders that you may %s: %s", path, map[bool]string{false: "read", true: "write"}[write], strings.Join(rooms, ", "))
 }
 
-// pathError puts the path that the model knows in place of the one that the system
-// names.
+// pathError replaces the path that the system names by the one that the model used.
 func pathError(path string, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path, e.Err)

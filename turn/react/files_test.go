@@ -12,8 +12,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// rooms are three empty folders beside a secret that lies outside of them.
-func rooms(t *testing.T) (r react.Folders, secret string) {
+// folders returns three empty folders, and the path of a secret outside of them.
+func folders(t *testing.T) (r react.Folders, secret string) {
 	t.Helper()
 	base := t.TempDir()
 	r = react.Folders{Workdir: filepath.Join(base, "work"), Output: filepath.Join(base, "turn", "output"), Context: filepath.Join(base, "turn", "context")}
@@ -35,12 +35,12 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// call runs the named tool with arguments that are written as JSON.
+// call runs the named tool with arguments in JSON.
 func call(t *testing.T, tools []react.Tool, name, args string) (string, error) {
 	t.Helper()
 	i := slices.IndexFunc(tools, func(tool react.Tool) bool { return tool.Name == name })
 	if i < 0 {
-		t.Fatalf("there is no tool %s", name)
+		t.Fatalf("unknown tool %s", name)
 	}
 	return tools[i].Run(t.Context(), json.RawMessage(args))
 }
@@ -60,7 +60,7 @@ func quote(s string) string {
 }
 
 func TestFiles(t *testing.T) {
-	r, _ := rooms(t)
+	r, _ := folders(t)
 	tools := files(t, r)
 	for _, step := range []struct{ tool, args, want string }{
 		{"write_file", `{"path":"notes/a.txt","text":"one\n"}`, "4 bytes written"},
@@ -83,10 +83,9 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestNoWayOut: whatever path a model thinks of, nothing outside of the rooms is
-// read or written.
+// Whatever path a model uses, nothing outside of its folders is read or written.
 func TestNoWayOut(t *testing.T) {
-	r, secret := rooms(t)
+	r, secret := folders(t)
 	tools := files(t, r)
 	for name, target := range map[string]string{"link": secret, "up": "..", "chain": "link", "proc": "/proc/self"} {
 		if err := os.Symlink(target, filepath.Join(r.Workdir, name)); err != nil {
@@ -119,7 +118,7 @@ func TestNoWayOut(t *testing.T) {
 }
 
 func TestOddFiles(t *testing.T) {
-	r, _ := rooms(t)
+	r, _ := folders(t)
 	tools := files(t, r)
 	if err := syscall.Mkfifo(filepath.Join(r.Workdir, "fifo"), 0o600); err != nil {
 		t.Fatal(err)

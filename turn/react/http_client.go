@@ -14,32 +14,32 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// errStalled is the cause with which a request ends to which nothing comes.
-var errStalled = errors.New("the API fell silent")
+// errStalled is the cause with which a request ends when nothing arrives.
+var errStalled = errors.New("the API stopped sending")
 
 const (
 	maxFault     = 64 << 10 // bytes of an error's body that are read
-	maxFaultText = 500      // bytes of it that are told
+	maxFaultText = 500      // bytes of it that are shown
 	maxBody      = 64 << 20 // bytes of an answer's stream
 )
 
-// httpClient makes the requests of a client library: what is no answer becomes a
-// *Fault, the body is bounded, and a request to which nothing comes for as long
-// as stall ends with errStalled.
+// httpClient makes the requests of a client library. An error response becomes a
+// *Fault, the body is bounded, and a request for which nothing arrives during stall
+// ends with errStalled.
 type httpClient struct {
 	client *http.Client
-	key    string // kept out of what the API says back
+	key    string // redacted in what the API sends
 	stall  time.Duration
 }
 
 func newHTTPClient(key string, stall time.Duration) *httpClient {
 	return &httpClient{key: key, stall: stall, client: &http.Client{
-		// A key must not follow a redirect to somebody else.
+		// The key must not follow a redirect to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Do is http.Client.Do, with the promises of web.
+// Do is http.Client.Do with the promises of httpClient.
 func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timer := time.AfterFunc(w.stall, func() { cancel(errStalled) })
@@ -55,7 +55,7 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	all := &limitedBody{ReadCloser: res.Body, left: maxBody, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
 	stream := bufio.NewReader(all)
 	if res.StatusCode/100 == 2 {
-		// What is posted asks for a stream, which never begins so.
+		// A POST asks for a stream, and a stream never begins with a brace.
 		if first, _ := stream.Peek(1); req.Method != http.MethodPost || string(first) != "{" {
 			res.Body = struct {
 				io.Reader
@@ -73,20 +73,20 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	f.Status, f.Text = res.StatusCode, w.clean(f.Text)
 	f.RetryAfter = retryAfter(res.Header.Get("Retry-After"), time.Now())
 	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
-		f.Text = "it is elsewhere: set base_url to what " + w.clean(to) + " begins with"
+		f.Text = "the API has moved: set base_url to the beginning of " + w.clean(to)
 	}
 	return nil, f
 }
 
-// streamFault is the fault that stands in the middle of a stream.
+// streamFault returns the fault that stands in the middle of a stream.
 func (w *httpClient) streamFault(data []byte) *Fault {
 	f := faultFrom(data)
 	f.Text = w.clean(f.Text)
 	return f
 }
 
-// notStream is the fault of a server that says that all is well, and sends JSON
-// where a stream was asked for: an error, or an answer all at once.
+// notStream returns the fault of a server that reports success and sends JSON where
+// a stream was asked for: an error, or an answer all at once.
 func (w *httpClient) notStream(text []byte) *Fault {
 	f := w.streamFault(text)
 	if f.Text == w.clean(string(text)) {
@@ -95,8 +95,8 @@ func (w *httpClient) notStream(text []byte) *Fault {
 	return f
 }
 
-// limitedBody is one that ends with an error after so many bytes, or when nothing has
-// come for as long as stall.
+// limitedBody is a body that ends with an error after left bytes, or when nothing
+// has arrived during stall.
 type limitedBody struct {
 	io.ReadCloser
 	left   int64
@@ -108,7 +108,7 @@ type limitedBody struct {
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("an answer of more than %d bytes", maxBody)
+		return 0, fmt.Errorf("the answer is longer than %d bytes", maxBody)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
@@ -125,7 +125,7 @@ func (b *limitedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// redactError is an error without the key, should somebody have put it into a URL.
+// redactError returns err without the key, which somebody may have put into a URL.
 func (w *httpClient) redactError(err error) error {
 	if w.key == "" || !strings.Contains(err.Error(), w.key) {
 		return err
@@ -133,7 +133,8 @@ func (w *httpClient) redactError(err error) error {
 	return errors.New(w.clean(err.Error()))
 }
 
-// clean keeps the key out of a text, and cuts it.
+// clean returns text as one line, with the key redacted and at most maxFaultText
+// bytes long.
 func (w *httpClient) clean(text string) string {
 	if w.key != "" {
 		text = strings.ReplaceAll(text, w.key, "***")

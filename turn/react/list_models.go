@@ -10,15 +10,16 @@ import (
 	"strings"
 )
 
-// Models names the models that the API has, as far as one page of them tells.
-// It costs nothing. Its error is a *Fault where the API said more than that.
+// Models returns the names of the API's models, from one page of its list. The
+// request costs nothing. The error is a *Fault if the API sent an error response.
 func (m *Messages) Models(ctx context.Context) ([]string, error) {
 	url := strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/models?limit=1000"
 	return m.http.models(ctx, url, http.Header{"X-Api-Key": {m.http.key}, "Anthropic-Version": {"2023-06-01"}})
 }
 
-// Models names the models that the API has. It costs nothing. Its error is a
-// *Fault where the API said more than that; servers need not know the question.
+// Models returns the names of the API's models. The request costs nothing. The error
+// is a *Fault if the API sent an error response. Some servers have no such list; see
+// ListUnsupported.
 func (c *Chat) Models(ctx context.Context) ([]string, error) {
 	header := http.Header{}
 	if c.http.key != "" {
@@ -27,7 +28,7 @@ func (c *Chat) Models(ctx context.Context) ([]string, error) {
 	return c.http.models(ctx, c.url+"/models", header)
 }
 
-// models reads a list as both APIs give it.
+// models reads a list in the form that both APIs have.
 func (w *httpClient) models(ctx context.Context, url string, header http.Header) ([]string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -45,7 +46,7 @@ func (w *httpClient) models(ctx context.Context, url string, header http.Header)
 		} `json:"data"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&list); err != nil {
-		return nil, fmt.Errorf("its list of models cannot be read: %w", err)
+		return nil, fmt.Errorf("read the list of models: %w", err)
 	}
 	var names []string
 	for _, model := range list.Data {
@@ -54,12 +55,12 @@ func (w *httpClient) models(ctx context.Context, url string, header http.Header)
 	return names, nil
 }
 
-// ListUnsupported says of an error of Models that the API is there and knows no such
-// question, which says nothing against it.
+// ListUnsupported reports whether an error of Models means that the API has no list
+// of models. The API may be good all the same.
 func ListUnsupported(err error) bool {
 	f, ok := errors.AsType[*Fault](err)
 	return ok && (f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed || f.Status == http.StatusNotImplemented)
 }
 
-// KeyRefused says of an error of Models that the key was not taken.
+// KeyRefused reports whether an error of Models means that the key was refused.
 func KeyRefused(err error) bool { return classify(err) == refused }

@@ -16,9 +16,8 @@ import (
 	"agentstateloop/turn/react/scripted"
 )
 
-// carver is a model that wants three notches, one after the other. It knows
-// from the conversation alone which of them there are; one that may be there it
-// leaves alone.
+// carver is a model that cuts three notches, one after the other. It learns from the
+// conversation alone which of them exist. It does not cut one that may exist.
 func carver(q scripted.Request) scripted.Reply {
 	places := []string{"left", "middle", "right"}
 	cut := map[string]bool{}
@@ -43,8 +42,8 @@ func carver(q scripted.Request) scripted.Reply {
 	return scripted.Reply{Text: "Three are cut."}
 }
 
-// TestResume cuts the steps of a wake off after every byte that ends a line, and
-// in the middle of every line, as a kill or a power cut would, and goes on.
+// TestResume truncates the steps of a wake after every line and in the middle of
+// every line, as a kill or a power failure would, and goes on.
 func TestResume(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		whole := newBench(t, api)
@@ -74,8 +73,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// resume goes on from steps that were cut off, with the notches cut that they
-// say may be; finished ones have the answer.
+// resume goes on from truncated steps, with those notches cut that may be cut
+// according to them. Steps that are complete have the answer.
 func resume(t *testing.T, api, name string, left []byte, finished bool) {
 	b := newBench(t, api)
 	b.server.Script = carver
@@ -105,7 +104,7 @@ func resume(t *testing.T, api, name string, left []byte, finished bool) {
 	}
 	last := b.server.Asked()[len(b.server.Asked())-1]
 	if unknown := strings.Contains(string(last.Body), "Unknown: the work was interrupted"); unknown != (begun > ended) {
-		t.Errorf("%s: told of an unknown call: %v", name, unknown)
+		t.Errorf("%s: the model read of an unknown result: %v", name, unknown)
 	}
 	if len(bytes.TrimSpace(left)) > 0 && strings.Contains(string(left), "\n") && !strings.Contains(string(last.Body), "Your work was interrupted here") {
 		t.Errorf("%s: the model did not read that it was interrupted", name)
@@ -113,8 +112,8 @@ func resume(t *testing.T, api, name string, left []byte, finished bool) {
 	b.inOrder()
 }
 
-// An attempt that died before it had steps of its own hides nothing, and none
-// writes where another does.
+// An attempt that died before it had steps of its own hides nothing, and no attempt
+// writes into the steps of another.
 func TestResumeOverEmptyAttempts(t *testing.T) {
 	b := newBench(t, "anthropic")
 	b.server.Script = carver
@@ -156,7 +155,7 @@ func TestResumeOverEmptyAttempts(t *testing.T) {
 	}
 }
 
-// Calls of one answer after the one that was cut short were not begun.
+// The calls of an answer after the interrupted one were not begun.
 func TestResumeBetweenCalls(t *testing.T) {
 	b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -189,14 +188,13 @@ func TestResumeBetweenCalls(t *testing.T) {
 		said = append(said, strings.SplitN(strings.TrimPrefix(r.Text, "error: "), ":", 2)[0])
 	}
 	if want := []string{"notch 1", "Unknown", "Not run"}; !slices.Equal(said, want) {
-		t.Errorf("told %q, want %q", said, want)
+		t.Errorf("the model read %q, want %q", said, want)
 	}
 	b.inOrder()
 }
 
-// A turn that had asked, said so, and died before it was laid down, has no
-// answer yet: its question will not be answered any more, which the model is
-// told.
+// A turn that asked another agent and died before it was suspended has no answer
+// yet. Its question will not be answered any more, and the model reads that.
 func TestResumeAfterAsk(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api,
@@ -213,7 +211,7 @@ func TestResumeAfterAsk(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		if told := b.asked(2).Last().Text; !strings.Contains(told, "will not be answered any more") {
-			t.Errorf("told %q", told)
+			t.Errorf("the model read %q", told)
 		}
 		b.inOrder()
 	})

@@ -59,7 +59,7 @@ func newBench(t *testing.T, api string, replies ...scripted.Reply) *bench {
 	return b
 }
 
-// notches are the tools notch, which notes what it is called with, and ask.
+// notches returns the tools notch, which records its arguments, and ask.
 func notches(into *[]string) []react.Tool {
 	return []react.Tool{{
 		Name: "notch", Description: "Cuts a notch.",
@@ -81,7 +81,7 @@ func (b *bench) model(key string) react.Model {
 	return react.NewChat(b.url+"/v1", key, 30*time.Second)
 }
 
-// run makes an attempt.
+// run runs an attempt.
 func (b *bench) run(message string, again bool) error {
 	b.t.Helper()
 	b.epoch++
@@ -99,7 +99,7 @@ func (b *bench) run(message string, again bool) error {
 	return loop.Run(b.t.Context(), message, again)
 }
 
-// done is the last event.
+// done returns the last event.
 func (b *bench) done() turn.Event {
 	b.t.Helper()
 	last := b.events[len(b.events)-1]
@@ -109,7 +109,7 @@ func (b *bench) done() turn.Event {
 	return last
 }
 
-// well runs a wake that must come to an answer.
+// well runs a wake that must end with answer.
 func (b *bench) well(message, answer string) {
 	b.t.Helper()
 	if err := b.run(message, false); err != nil {
@@ -193,7 +193,7 @@ func TestTools(t *testing.T) {
 	})
 }
 
-// A stream that breaks off, wherever it does, costs a request and nothing else.
+// A stream that breaks off anywhere costs a request and nothing else.
 func TestCutStreams(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		calls := scripted.Reply{Text: "Let me cut a notch.", Calls: []scripted.Call{notch("c1", "left"), notch("c2", "right")}}
@@ -231,7 +231,7 @@ func TestFaultsThatPass(t *testing.T) {
 			}
 		}
 		if len(told) != 3 || !strings.Contains(told[0], "429: slow down; trying again") {
-			t.Errorf("told %q", told)
+			t.Errorf("the model read %q", told)
 		}
 	})
 }
@@ -265,13 +265,13 @@ func TestFaultsThatStay(t *testing.T) {
 					return e.Kind == turn.Error && strings.HasPrefix(e.Text, turn.APIRefused)
 				})
 				if login != c.login || b.rests != 0 {
-					t.Errorf("told of the credential: %v; rests %d", login, b.rests)
+					t.Errorf("credential reported: %v; rests %d", login, b.rests)
 				}
 				if n := len(b.server.Asked()); n != 1 {
 					t.Errorf("%d requests", n)
 				}
 				if strings.Contains(fmt.Sprint(b.events), scripted.Key) {
-					t.Error("the key is told")
+					t.Error("the key was printed")
 				}
 			})
 		})
@@ -289,13 +289,13 @@ func TestSilence(t *testing.T) {
 			b.Model = react.NewChat(b.url+"/v1", scripted.Key, 50*time.Millisecond)
 		}
 		b.well("hello", "at last")
-		if !strings.Contains(fmt.Sprint(b.events), "fell silent") {
+		if !strings.Contains(fmt.Sprint(b.events), "stopped sending") {
 			t.Errorf("%+v", b.events)
 		}
 	})
 }
 
-// What models do wrong, and what becomes of it.
+// What models do wrong, and how the wake ends.
 func TestBadAnswers(t *testing.T) {
 	same := scripted.Reply{Text: "Again.", Calls: []scripted.Call{notch("", "here")}}
 	for _, c := range []struct {
@@ -305,20 +305,20 @@ func TestBadAnswers(t *testing.T) {
 		text    string
 		cut     string
 		ran     int
-		told    string // to the model, at the end
+		told    string // what the model read last
 	}{
-		{name: "arguments that are no JSON", text: "ok",
+		{name: "arguments that are not JSON", text: "ok",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at": "le`}}}, {Text: "ok"}},
-			told:    `no JSON object. You wrote: {"at": "le`},
-		{name: "arguments that are no object", text: "ok",
+			told:    `not a JSON object. You wrote: {"at": "le`},
+		{name: "arguments that are not an object", text: "ok",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `["left"]`}}}, {Text: "ok"}},
-			told:    "no JSON object"},
+			told:    "not a JSON object"},
 		{name: "an unknown tool", text: "ok",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "saw", Args: `{}`}}}, {Text: "ok"}},
-			told:    `there is no tool "saw". You have notch, ask.`},
-		{name: "a name that no API takes back", api: "openai", text: "ok",
+			told:    `unknown tool "saw". You have notch, ask.`},
+		{name: "a name that no API accepts", api: "openai", text: "ok",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "the saw!", Args: `{}`}}}, {Text: "ok"}},
-			told:    `there is no tool "the_saw_"`},
+			told:    `unknown tool "the_saw_"`},
 		{name: "calls without ids", api: "openai", text: "ok", ran: 2,
 			replies: []scripted.Reply{{Calls: []scripted.Call{notch("", "a"), notch("", "b")}}, {Text: "ok"}}},
 		{name: "ids that are used again", api: "openai", text: "ok", ran: 2,
@@ -329,19 +329,19 @@ func TestBadAnswers(t *testing.T) {
 		{name: "a refusal", api: "anthropic", cut: "refused to answer: refusal", replies: []scripted.Reply{{Text: "I can", Stop: "refusal"}}},
 		{name: "a refusal", api: "openai", cut: "refused to answer: refusal: I will not", replies: []scripted.Reply{{Refusal: "I will not"}}},
 		{name: "a content filter", api: "openai", cut: "content_filter", replies: []scripted.Reply{{Text: "Well,", Stop: "content_filter"}}},
-		{name: "a cut answer", api: "anthropic", cut: "the answer is truncated", replies: []scripted.Reply{{Text: "Once upon", Stop: "max_tokens"}}},
-		{name: "a cut answer", api: "openai", cut: "the answer is truncated", replies: []scripted.Reply{{Text: "Once upon", Stop: "length"}}},
-		{name: "the same call, malformed", cut: "for the 4th time", told: "You have made this very call 3 times",
+		{name: "a truncated answer", api: "anthropic", cut: "the answer is truncated", replies: []scripted.Reply{{Text: "Once upon", Stop: "max_tokens"}}},
+		{name: "a truncated answer", api: "openai", cut: "the answer is truncated", replies: []scripted.Reply{{Text: "Once upon", Stop: "length"}}},
+		{name: "the same call, malformed", cut: "with the same arguments 4 times", told: "You have made this same call 3 times",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{Name: "notch", Args: `{"at":`}}}}},
-		{name: "a call that was cut", api: "anthropic", text: "ok", told: "Not run: your answer was cut in the middle of this call",
+		{name: "a truncated call", api: "anthropic", text: "ok", told: "Not run: your answer was truncated in the middle of this call",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at": "le`}}, Stop: "max_tokens"}, {Text: "ok"}}},
-		{name: "a call that was cut", api: "openai", text: "ok", told: "Not run: your answer was cut in the middle of this call",
+		{name: "a truncated call", api: "openai", text: "ok", told: "Not run: your answer was truncated in the middle of this call",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch"}}, Stop: "length"}, {Text: "ok"}}},
 		{name: "whole calls before the cut", api: "openai", text: "ok", ran: 2,
 			replies: []scripted.Reply{{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b")}, Stop: "length"}, {Text: "ok"}}},
 		{name: "a pause", api: "anthropic", text: "Now I know.", told: "Go on.",
 			replies: []scripted.Reply{{Text: "Wait.", Stop: "pause_turn"}, {Text: "Now I know."}}},
-		{name: "the same call", cut: "for the 4th time", ran: 3, replies: []scripted.Reply{same}, told: "You have made this very call 3 times"},
+		{name: "the same call", cut: "with the same arguments 4 times", ran: 3, replies: []scripted.Reply{same}, told: "You have made this same call 3 times"},
 	} {
 		for _, api := range apis {
 			if c.api != "" && c.api != api {
@@ -365,7 +365,7 @@ func TestBadAnswers(t *testing.T) {
 				asked := b.server.Asked()
 				last := asked[len(asked)-1].Last()
 				if said := fmt.Sprint(last.Text, last.Results); !strings.Contains(said, c.told) {
-					t.Errorf("told %q, want %q", said, c.told)
+					t.Errorf("the model read %q, want %q", said, c.told)
 				}
 				b.inOrder()
 			})
@@ -373,7 +373,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// numbered gives calls without ids some.
+// numbered sets the ids of calls that have none.
 func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Request) scripted.Reply {
 	return func(q scripted.Request) scripted.Reply {
 		r := script(q)
@@ -402,12 +402,12 @@ func TestMostCalls(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	if !strings.Contains(b.asked(24).Last().Text, "your last answer") || b.rests != 0 {
-		t.Errorf("told %q, rests %d", b.asked(24).Last().Text, b.rests)
+		t.Errorf("the model read %q, rests %d", b.asked(24).Last().Text, b.rests)
 	}
 	b.inOrder()
 }
 
-// An answer of 5 MB is told in pieces, kept, and bounds nothing else.
+// An answer of 5 MB is emitted in pieces, and kept.
 func TestLongAnswer(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		long := strings.Repeat("All work and no play. ", 5<<20/22)
@@ -421,7 +421,7 @@ func TestLongAnswer(t *testing.T) {
 			}
 		}
 		if said < 2*len(long) {
-			t.Errorf("%d bytes were told of %d", said, 2*len(long))
+			t.Errorf("%d bytes were emitted of %d", said, 2*len(long))
 		}
 		if n := len(b.asked(1).Body); n > 200<<10 {
 			t.Errorf("%d bytes are sent back", n)
@@ -464,8 +464,7 @@ func TestOutlook(t *testing.T) {
 	})
 }
 
-// A loop that is stopped in the middle of an answer ends at once, and leaves the
-// end to whoever stopped it.
+// A loop that is stopped in the middle of an answer ends at once, without Done.
 func TestStopped(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		hold := make(chan struct{})
@@ -493,13 +492,13 @@ func TestStopped(t *testing.T) {
 		}
 		for _, e := range b.events {
 			if e.Kind == turn.Done || e.Kind == turn.Error {
-				t.Errorf("told %+v", e)
+				t.Errorf("%+v", e)
 			}
 		}
 	})
 }
 
-// Models that think have another name for the limit of an answer.
+// For models that think, the limit of an answer has another name.
 func TestLimitOfAnAnswer(t *testing.T) {
 	for model, key := range map[string]string{
 		"gpt-4o": "max_tokens", "llama3.1": "max_tokens", "openchat": "max_tokens",
@@ -514,7 +513,7 @@ func TestLimitOfAnAnswer(t *testing.T) {
 	}
 }
 
-// After ask nothing more needs to be said, and nothing is rested: the turn waits.
+// After ask nothing more needs to be said and Rest is not called: the turn waits.
 func TestAskThenNothing(t *testing.T) {
 	b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}}, scripted.Reply{})
 	b.well("hello", "")

@@ -10,7 +10,7 @@ import (
 )
 
 // TestMain lets this test binary stand in for our own, which exec starts as Self,
-// and for a program that calls somebody: `__dial NETWORK ADDRESS`.
+// and for a program that opens a connection: `__dial NETWORK ADDRESS`.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "__dial" {
 		if _, err := net.Dial(os.Args[2], os.Args[3]); err != nil {

@@ -12,7 +12,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// What broke off was paid for all the same, whether or not it was counted.
+// An answer that broke off costs money too, whether or not the API counted it.
 func TestBrokenAnswersCost(t *testing.T) {
 	long := strings.Repeat("word ", 600)
 	for api, stream := range map[string]string{
@@ -39,7 +39,7 @@ func TestBrokenAnswersCost(t *testing.T) {
 	}
 }
 
-// Figures that cannot be are not believed: what was used is reckoned instead.
+// Impossible figures are replaced by an estimate.
 func TestAbsurdUsage(t *testing.T) {
 	for _, usage := range []string{`{"prompt_tokens":-5,"completion_tokens":-7}`, `{"prompt_tokens":1000000000000000000,"completion_tokens":3}`} {
 		a := chat(`{"choices":[{"index":0,"delta":{"content":"hi"}}]}`, chatStops, `{"choices":[],"usage":`+usage+`}`, done)

@@ -10,23 +10,23 @@ import (
 
 // Model is an inference API.
 type Model interface {
-	// Answer asks one question, streamed: each piece of the answer's text is
-	// given to say as it comes. It makes one request and no retry. Its error is
-	// a *Fault where it can say more than that it failed; the Answer then holds
-	// what had come, of which only Usage is of use.
+	// Answer asks one question in one request, without a retry. It passes each
+	// piece of the answer's text to say as it arrives. The error is a *Fault if
+	// the API sent an error response. With an error the Answer holds what had
+	// arrived; only its Usage is of use.
 	Answer(ctx context.Context, q Question, say func(text string)) (Answer, error)
 }
 
 // Question is one request to a model.
 type Question struct {
-	Model     string // its name
-	System    string // "" leaves it out
+	Model     string // its name for the API
+	System    string // "" for none
 	Messages  []Message
 	Tools     []Tool
 	MaxOutput int // tokens
 }
 
-// size is the length of what is put to the model, in bytes.
+// size returns the length of the question in bytes.
 func (q Question) size() int {
 	n := len(q.System)
 	for _, m := range q.Messages {
@@ -44,8 +44,8 @@ func (q Question) size() int {
 	return n
 }
 
-// Message is one entry of a conversation. The model's has a text, calls or
-// both; what it is told has the results of its calls, a text or both.
+// Message is one entry of a conversation. The model's messages have a text, calls or
+// both. The others have results of its calls, a text or both.
 type Message struct {
 	Model   bool // said by the model
 	Text    string
@@ -57,18 +57,18 @@ type Message struct {
 type Call struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	Args string `json:"args"` // JSON, or what the model took for it
+	Args string `json:"args"` // JSON, if the model wrote it correctly
 }
 
-// valid says whether the arguments are a JSON object, which alone may be sent
-// back to an API.
+// valid reports whether the arguments are a JSON object. Only such arguments may be
+// sent back to an API.
 func (c Call) valid() bool {
 	var object map[string]json.RawMessage
 	return json.Unmarshal([]byte(c.Args), &object) == nil && object != nil
 }
 
-// input are the arguments as an API takes them back. What was no object is told
-// in the call's result.
+// input returns the arguments in the form that an API takes back. Arguments that are
+// not an object are left out; the result of the call reports them.
 func (c Call) input() json.RawMessage {
 	if !c.valid() {
 		return json.RawMessage("{}")
@@ -76,7 +76,7 @@ func (c Call) input() json.RawMessage {
 	return json.RawMessage(c.Args)
 }
 
-// Result is what one call came to.
+// Result is the result of one call.
 type Result struct {
 	ID     string
 	Text   string
@@ -88,20 +88,21 @@ type Answer struct {
 	Text  string `json:"text,omitempty"`
 	Calls []Call `json:"calls,omitempty"`
 	Stop  Stop   `json:"stop"`
-	Word  string `json:"word,omitempty"`  // the API's own for Stop
-	Model string `json:"model,omitempty"` // that answered, as it names itself
+	Word  string `json:"word,omitempty"`  // the API's own name of Stop
+	Model string `json:"model,omitempty"` // the name that it has for itself
 
 	// Usage counts each token once: Input are those that no cache held. It is
-	// zero if the API did not say. CostUSD is its own figure; 0 if it has none.
+	// zero if the API did not report it. CostUSD is the API's own figure; 0 if
+	// it has none.
 	Usage   turn.Usage `json:"usage,omitzero"`
 	CostUSD float64    `json:"cost_usd,omitempty"`
 }
 
-// empty says that there is nothing in it.
+// empty reports whether the answer has neither text nor calls.
 func (a Answer) empty() bool { return strings.TrimSpace(a.Text) == "" && len(a.Calls) == 0 }
 
-// fillIn gives calls that came without arguments none: a stream says nothing of
-// them. The last call of an answer that was cut may have lost its own.
+// fillIn sets the arguments of calls that came without any. It leaves out the last
+// call of a truncated answer, which may have lost its arguments.
 func (a *Answer) fillIn() {
 	for i, c := range a.Calls {
 		if c.Args == "" && (a.Stop != StopLength || i < len(a.Calls)-1) {
@@ -110,7 +111,7 @@ func (a *Answer) fillIn() {
 	}
 }
 
-// size is the length of the text and the arguments, in bytes.
+// size returns the length of the text and the arguments in bytes.
 func (a Answer) size() int {
 	n := len(a.Text)
 	for _, c := range a.Calls {
@@ -125,11 +126,11 @@ type Stop string
 // The stops.
 const (
 	StopEnd     Stop = "end"     // it is done
-	StopTools   Stop = "tools"   // it wants its calls run
+	StopTools   Stop = "tools"   // its calls are to be run
 	StopLength  Stop = "length"  // the answer is longer than it may be
 	StopRefusal Stop = "refusal" // it, or a filter, refused to go on
-	StopPause   Stop = "pause"   // it wants to be asked to go on
+	StopPause   Stop = "pause"   // it is to be asked to go on
 )
 
-// maxAnswer is where an answer is cut, in bytes: what package turn keeps.
+// maxAnswer is where an answer is truncated, in bytes. Package turn keeps no more.
 const maxAnswer = turn.DefaultMaxOutput

@@ -12,8 +12,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// ask puts one question to a server whose answers are these streams, one a
-// request; the last one again and again.
+// ask puts one question to a server that answers with these streams, one a request.
+// The last stream repeats.
 func ask(t *testing.T, api string, streams ...string) (react.Answer, error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -58,7 +58,7 @@ func calls(pieces string) string {
 	return `{"choices":[{"index":0,"delta":{"tool_calls":[` + pieces + `]}}]}`
 }
 
-// How servers cut tool calls into pieces, beyond what OpenAI's own does.
+// How servers split tool calls into pieces, in other ways than OpenAI's own does.
 func TestPiecesOfCalls(t *testing.T) {
 	two := []react.Call{{ID: "a", Name: "read_file", Args: `{"path":"x"}`}, {ID: "b", Name: "list", Args: `{"path":"y"}`}}
 	one := two[:1]
@@ -118,7 +118,7 @@ func TestPiecesOfCalls(t *testing.T) {
 	}
 }
 
-// What else comes in the streams of real servers.
+// What else real servers send in their streams.
 func TestStreams(t *testing.T) {
 	const (
 		start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}`
@@ -162,8 +162,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// An error that stays is not asked for again, though it comes in the middle of
-// a stream.
+// After an error that stays there is no further request, even if it comes in the
+// middle of a stream.
 func TestErrorInTheMiddleThatStays(t *testing.T) {
 	const start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}`
 	for _, c := range []struct{ api, stream, want string }{
@@ -194,7 +194,7 @@ func TestErrorInTheMiddleThatStays(t *testing.T) {
 	}
 }
 
-// Calls that an answer was cut in are not run with what there is of them.
+// The last call of a truncated answer keeps its incomplete arguments.
 func TestCutCall(t *testing.T) {
 	for api, stream := range map[string]string{
 		"openai": chat(calls(`{"index":0,"id":"a","function":{"name":"read_file","arguments":""}}`), `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, done),
@@ -208,8 +208,7 @@ func TestCutCall(t *testing.T) {
 	}
 }
 
-// Servers that speak the Messages API and are not Anthropic's give a call's
-// input at once.
+// Servers other than Anthropic's may send a call's whole input at its beginning.
 func TestInputAtOnce(t *testing.T) {
 	a, err := ask(t, "anthropic", messages(
 		`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{"path":"x"}}}`,

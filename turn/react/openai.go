@@ -15,26 +15,26 @@ import (
 	"agentstateloop/turn"
 )
 
-// OpenAIURL is where OpenAI's chat completions are.
+// OpenAIURL is the address of OpenAI's chat completions API.
 const OpenAIURL = "https://api.openai.com/v1"
 
-// Chat is the chat completions API: OpenAI's own, and that of the many who
-// speak it, such as Ollama, vLLM and OpenRouter.
+// Chat is the chat completions API: OpenAI's own, and that of compatible servers
+// such as Ollama, vLLM and OpenRouter.
 type Chat struct {
 	client *openai.Client
 	http   *httpClient
 	url    string
 }
 
-// NewChat makes a client of the API at url, without the "/chat/completions".
-// The key may be empty where the server wants none. stall is how long it may
-// say nothing.
+// NewChat returns a client of the API at url, which does not include
+// "/chat/completions". The key may be empty if the server needs none. stall is how
+// long the API may send nothing.
 func NewChat(url, key string, stall time.Duration) *Chat {
 	c := &Chat{http: newHTTPClient(key, stall), url: strings.TrimSuffix(cmp.Or(url, OpenAIURL), "/")}
 	config := openai.DefaultConfig(key)
 	config.BaseURL = c.url
 	config.HTTPClient = c.http
-	config.EmptyMessagesLimit = maxBody // comments that keep a connection alive are counted, too
+	config.EmptyMessagesLimit = maxBody // comments that keep a connection alive count too
 	c.client = openai.NewClientWithConfig(config)
 	return c
 }
@@ -54,7 +54,7 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 		}
 		var chunk chatChunk
 		if json.Unmarshal(line, &chunk) != nil {
-			continue // a stop reason that never comes tells
+			continue // the missing stop reason shows it
 		}
 		d.take(chunk, say)
 		if f := c.broke(chunk, line); f != nil {
@@ -68,7 +68,7 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 	}
 	switch a := d.finish(); {
 	case a.Stop != "":
-		return a, nil // only the bill can be missing
+		return a, nil // only the usage can be missing
 	case errors.Is(err, io.EOF):
 		return a, errBrokenOff
 	default:
@@ -76,7 +76,7 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 	}
 }
 
-// fault is an error of the library as one of ours.
+// fault returns an error of the library as one of ours.
 func (c *Chat) fault(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -92,7 +92,7 @@ func (c *Chat) fault(ctx context.Context, err error) error {
 	return c.http.redactError(err)
 }
 
-// chatRequest says q in the words of the API.
+// chatRequest returns q in the form of the API.
 func chatRequest(q Question) openai.ChatCompletionRequest {
 	r := openai.ChatCompletionRequest{
 		Model:         q.Model,
@@ -102,7 +102,7 @@ func chatRequest(q Question) openai.ChatCompletionRequest {
 	if turn.Thinks(q.Model) {
 		r.MaxCompletionTokens = q.MaxOutput
 	} else {
-		//lint:ignore SA1019 the only name that all servers know
+		//lint:ignore SA1019 the only name that all servers accept
 		r.MaxTokens = q.MaxOutput
 	}
 	if q.System != "" {
@@ -120,7 +120,7 @@ func chatRequest(q Question) openai.ChatCompletionRequest {
 	return r
 }
 
-// chatMessages is one message for each result, and one for the rest.
+// chatMessages returns a message for each result, and one for the rest.
 func chatMessages(m Message) []openai.ChatCompletionMessage {
 	var all []openai.ChatCompletionMessage
 	for _, r := range m.Results {
@@ -146,7 +146,7 @@ func chatMessages(m Message) []openai.ChatCompletionMessage {
 	return all
 }
 
-// chatChunk is one event of the stream. Some servers tell what a call cost.
+// chatChunk is one event of the stream. Some servers report the cost of a call.
 type chatChunk struct {
 	openai.ChatCompletionStreamResponse
 	Usage *struct {
@@ -154,20 +154,20 @@ type chatChunk struct {
 		Cost float64 `json:"cost"`
 	} `json:"usage"`
 
-	// Error is why the answer breaks off here, as OpenRouter tells it; the stop
+	// Error is why the answer breaks off here, as OpenRouter reports it. The stop
 	// reason is then "error".
 	Error json.RawMessage `json:"error"`
 }
 
 const stopError = "error"
 
-// broke is the fault for which the answer ends with this chunk; nil: it does not.
+// broke returns the fault with which the answer ends at this chunk, or nil.
 func (c *Chat) broke(chunk chatChunk, line []byte) *Fault {
 	if len(chunk.Error) > 0 && string(chunk.Error) != "null" {
 		return c.http.streamFault(line)
 	}
 	if len(chunk.Choices) > 0 && chunk.Choices[0].FinishReason == stopError {
-		return &Fault{Text: `the answer broke off, and of the reason is said no more than "error"`}
+		return &Fault{Text: `the answer broke off; the only reason is "error"`}
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ type deltas struct {
 	text    strings.Builder
 	refusal strings.Builder
 	args    []*strings.Builder // of each call
-	index   []int              // the stream's number of each call
+	index   []int              // the stream's index of each call
 	size    int
 }
 
@@ -236,10 +236,10 @@ func (d *deltas) call(piece openai.ToolCall) {
 	d.size += len(piece.Function.Arguments)
 }
 
-// startsCall says whether a piece belongs to another call than the one at that it
-// would be put to by its index, or for want of one. An index is not enough: some
-// servers give whole calls and count each as the first (Ollama, Gemini). Nor is
-// an id: others give each piece one of its own (vLLM), or give it late.
+// startsCall reports whether a piece begins a new call, although its index, or its
+// missing index, assigns it to the call at. The index is not enough: some servers
+// send whole calls, each with the index of the first (Ollama, Gemini). The id is not
+// enough either: others give each piece an id of its own (vLLM), or send it late.
 func (d *deltas) startsCall(at int, piece openai.ToolCall) bool {
 	known := d.answer.Calls[at]
 	other := piece.ID != "" && known.ID != "" && piece.ID != known.ID
@@ -258,7 +258,7 @@ func (d *deltas) finish() Answer {
 	}
 	a.fillIn()
 	if len(a.Calls) > 0 && a.Stop == StopEnd {
-		a.Stop = StopTools // some servers say "stop" to both
+		a.Stop = StopTools // some servers send "stop" for both
 	}
 	if said := d.refusal.String(); said != "" {
 		a.Stop, a.Word = StopRefusal, fmt.Sprintf("refusal: %s", said)

@@ -8,9 +8,9 @@ import (
 	"agentstateloop/turn/react/scripted"
 )
 
-// What there is to know, the money above all, is looked at before each request:
-// one that is made again, and one after a summary, too.
-func TestLookBeforeEachRequest(t *testing.T) {
+// Check is called before each request, also before a repeated one and before one
+// after a summary.
+func TestCheckBeforeEachRequest(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		for name, replies := range map[string][]scripted.Reply{
 			"again":   {{Status: 500, Fault: "oops"}, {Text: "never asked"}},

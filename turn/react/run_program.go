@@ -11,11 +11,10 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// runProgram starts a program for the model and gives what it printed. It ends within
-// timeout and a second: what the program itself has started is ended with the
-// attempt, whose process group it shares, so that a killed loop leaves nothing
-// behind. Output beyond what the model is told is read and dropped. With both, what it
-// says on standard error is told too, where it says it.
+// runProgram runs a program for the model and returns what it printed. It returns
+// within timeout and a second. What the program itself started ends with the attempt,
+// whose process group it shares. Output beyond maxResult is read and dropped. With
+// both, standard error is part of the output.
 func runProgram(ctx context.Context, timeout time.Duration, cmd func(context.Context) *exec.Cmd, stdin string, both bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -31,10 +30,10 @@ func runProgram(ctx context.Context, timeout time.Duration, cmd func(context.Con
 	text := out.String()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "", withOutput(fmt.Sprintf("it did not end within %v and was killed; it may have done part of its work", timeout), text, errs.String())
+		return "", withOutput(fmt.Sprintf("it timed out after %v and was killed; it may have done part of its work", timeout), text, errs.String())
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case errors.Is(err, exec.ErrWaitDelay): // it ended well, and left something running
+	case errors.Is(err, exec.ErrWaitDelay): // it succeeded, and left something running
 		return text, nil
 	case err != nil:
 		return "", withOutput(err.Error(), text, errs.String())
@@ -42,7 +41,7 @@ func runProgram(ctx context.Context, timeout time.Duration, cmd func(context.Con
 	return text, nil
 }
 
-// withOutput is an error with what was printed before it.
+// withOutput returns an error with what the program printed before it.
 func withOutput(what, out, errs string) error {
 	for _, part := range []string{out, errs} {
 		if part != "" {
@@ -66,7 +65,7 @@ func (b *headBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept, as text that a model can be told.
+// String returns what was kept, as text for a model.
 func (b *headBuffer) String() string {
 	text := b.text.String()
 	if b.dropped > 0 {

@@ -8,21 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// archs are what a filter of system calls must know of the machine: on others
-// nothing is run confined.
+// archs are the machines whose system calls we can filter. On others nothing runs
+// confined.
 var archs = map[string]uint32{
 	"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64,
 }
 
-// x32 is the bit of the numbers by which amd64 makes the same system calls once
-// more.
+// x32 is the bit in the numbers by which amd64 makes the same system calls a second
+// time.
 const x32 = 0x40000000
 
-// forbidSockets takes local sockets from what this thread becomes: behind one
-// there may be a service, a session bus or a container engine, that runs programs
-// for whoever asks, unconfined. Landlock does not see them. A pair of sockets can
-// be had; so can the network. The caller has set no_new_privs and has locked the
-// thread.
+// forbidSockets denies local sockets to what this thread becomes. A service behind
+// one, such as a session bus or a container engine, may run programs unconfined.
+// Landlock does not restrict these sockets. Socket pairs and the network stay
+// available. The caller has set no_new_privs and locked the thread.
 func forbidSockets() error {
 	arch, ok := archs[runtime.GOARCH]
 	if !ok {
@@ -39,10 +38,10 @@ func forbidSockets() error {
 	// pointer, the arguments.
 	program := []unix.SockFilter{
 		load(4),
-		jump(unix.BPF_JEQ, arch, 0, 6), // what another architecture calls is not known here
+		jump(unix.BPF_JEQ, arch, 0, 6), // the calls of another architecture have other numbers
 		load(0),
 		jump(unix.BPF_JGE, x32, 4, 0),
-		jump(unix.BPF_JEQ, unix.SYS_IO_URING_SETUP, 3, 0), // through which sockets are had, too
+		jump(unix.BPF_JEQ, unix.SYS_IO_URING_SETUP, 3, 0), // it can open sockets too
 		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 3),
 		load(16),
 		jump(unix.BPF_JEQ, unix.AF_UNIX, 0, 1),
@@ -58,9 +57,9 @@ func forbidSockets() error {
 	return nil
 }
 
-// dropCapabilities takes from this thread what root may do beyond others: above
-// all to read the memory of processes, our own with its key among them. With
-// no_new_privs what it becomes gets none of it back.
+// dropCapabilities takes from this thread what root may do beyond other users. Above
+// all it could read the memory of processes, such as our own with its key. With
+// no_new_privs the program gets none of it back.
 func dropCapabilities() error {
 	var none [2]unix.CapUserData
 	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0])

@@ -15,7 +15,8 @@ import (
 
 const stepsName = "steps.jsonl"
 
-// Step is one line of steps.jsonl: all that a later attempt must know to go on.
+// Step is one line of steps.jsonl. The steps are all that a later attempt needs to
+// go on.
 type Step struct {
 	At   time.Time `json:"at"`
 	Kind StepKind  `json:"kind"`
@@ -26,32 +27,32 @@ type Step struct {
 	Failed bool    `json:"failed,omitempty"`
 }
 
-// StepKind says what a Step is.
+// StepKind is the kind of a Step.
 type StepKind string
 
 // The steps.
 const (
-	StepWake    StepKind = "wake"    // Text: what the loop was woken with
-	StepNote    StepKind = "note"    // Text: told to the model beside it
+	StepWake    StepKind = "wake"    // Text: the message that woke the loop
+	StepNote    StepKind = "note"    // Text: a remark of ours to the model
 	StepAnswer  StepKind = "answer"  // Answer
 	StepCall    StepKind = "call"    // ID: it is about to run
 	StepResult  StepKind = "result"  // ID, Text, Failed
 	StepWarning StepKind = "warning" // Text: a note that the window fills
-	StepSummary StepKind = "summary" // Text: stands for all before it; Failed: it came to nothing
+	StepSummary StepKind = "summary" // Text: replaces all before it; Failed: it could not be made
 )
 
 // Steps is the steps.jsonl of one attempt, open for more.
 type Steps struct {
-	// Past are the steps of the attempts before, which this one goes on from.
+	// Past are the steps of the attempts before. This attempt goes on from them.
 	Past []Step
 
 	file *os.File
 }
 
-// OpenSteps makes the steps of the attempt in dir, turns/<turn_id>/<epoch>. They
-// begin as those of the newest attempt of the turn before it that has any; a
-// line of them that is torn ends them. They are there whole or not at all, so
-// that an attempt that died early is passed over.
+// OpenSteps creates the steps.jsonl of the attempt in dir, turns/<turn_id>/<epoch>.
+// It begins with the steps of the newest earlier attempt of the turn that has any; a
+// torn line ends them. The file appears whole or not at all, so an attempt that died
+// early is skipped.
 func OpenSteps(dir string) (*Steps, error) {
 	past, err := pastSteps(dir)
 	if err != nil {
@@ -95,7 +96,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// add writes one step. When it returns, the step outlives a power cut.
+// add appends one step. When it returns, the step survives a power failure.
 func (s *Steps) add(step Step) error {
 	step.At = step.At.UTC()
 	line, err := json.Marshal(step)
@@ -111,14 +112,14 @@ func (s *Steps) add(step Step) error {
 	return nil
 }
 
-// Close ends it.
+// Close closes the file.
 func (s *Steps) Close() error { return s.file.Close() }
 
 // pastSteps reads the steps of the newest attempt before the one in dir.
 func pastSteps(dir string) ([]Step, error) {
 	own, err := strconv.ParseUint(filepath.Base(dir), 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no attempt: its name is no epoch", dir)
+		return nil, fmt.Errorf("%s is not an attempt: its name is not an epoch", dir)
 	}
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil {
@@ -149,7 +150,7 @@ func readSteps(name string) ([]Step, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	var steps []Step
 	dec := json.NewDecoder(bufio.NewReader(f))

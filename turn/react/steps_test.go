@@ -8,7 +8,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// A steps.jsonl that is no regular file is refused, not read.
+// A steps.jsonl that is not a regular file is an error.
 func TestStepsThatAreALink(t *testing.T) {
 	turn := t.TempDir()
 	for _, epoch := range []string{"1", "2"} {

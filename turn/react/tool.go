@@ -16,26 +16,26 @@ import (
 
 // Tool is something that the model may call.
 type Tool struct {
-	Name        string // [a-z0-9_]{1,64}: what both APIs take
-	Description string // told to the model
+	Name        string // [a-z0-9_]{1,64}, which both APIs accept
+	Description string // for the model
 	Schema      json.RawMessage
 
-	// Run does it. What it returns is told to the model, and so is the text of
-	// its error: it must say what was wrong with the call. Arguments that do
-	// not fit Schema never come to an effect.
+	// Run runs the tool. The model reads what it returns, and also the text of
+	// its error, which must say what was wrong with the call. Arguments that do
+	// not fit Schema have no effect.
 	Run func(ctx context.Context, args json.RawMessage) (string, error)
 }
 
-// What a cause may call where the configuration does not say ([api.tools]).
-// Nobody has exec by default. A peer may look at the workdir and talk, but
-// change nothing, and not search all that the operator ever said.
+// What a turn may call where the configuration does not say ([api.tools]). exec is
+// never allowed by default. A turn for a peer may look at the workdir and send
+// messages, but it may change nothing and not search what the operator said.
 var (
 	operatorTools = []string{"read_file", "write_file", "list", "send", "ask", "submit_result", "sleep", "remember", "search_history"}
 	peerTools     = []string{"read_file", "list", "send", "ask", "submit_result", "sleep"}
 )
 
-// DefaultTools names what a turn may call by default; the tools of the user are
-// for the operator alone.
+// DefaultTools returns the names of the tools that a turn may call by default. The
+// tools from the configuration are for the operator only.
 func DefaultTools(operator bool, all []Tool) []string {
 	if !operator {
 		return slices.Clone(peerTools)
@@ -51,13 +51,12 @@ func DefaultTools(operator bool, all []Tool) []string {
 
 func builtIn(name string) bool { return name == "exec" || slices.Contains(operatorTools, name) }
 
-// Allow picks the tools with these names, in the order of all. A name that is
-// none of them is an error: a misspelt permission must not pass for a missing
-// one.
+// Allow returns the tools with these names, in the order of all. An unknown name is
+// an error, because a misspelt permission must not pass for a missing one.
 func Allow(all []Tool, names []string) ([]Tool, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(t Tool) bool { return t.Name == name }) {
-			return nil, fmt.Errorf("there is no tool %q, only %s", name, strings.Join(namesOf(all), ", "))
+			return nil, fmt.Errorf("unknown tool %q; the tools are %s", name, strings.Join(namesOf(all), ", "))
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(t Tool) bool { return !slices.Contains(names, t.Name) }), nil
@@ -71,8 +70,8 @@ func namesOf(tools []Tool) []string {
 	return names
 }
 
-// typed makes a tool whose arguments are an A. The schema is what A's fields
-// and their tags say, and nothing else is let in.
+// typed returns a tool whose arguments are an A. The schema follows from the fields
+// of A and their tags, and allows nothing else.
 func typed[A any](name, description string, run func(context.Context, A) (string, error)) (Tool, error) {
 	schema, err := jsonschema.For[A](nil)
 	if err != nil {
@@ -87,7 +86,7 @@ func typed[A any](name, description string, run func(context.Context, A) (string
 	})
 }
 
-// checked makes a tool that holds its arguments against schema first.
+// checked returns a tool that validates its arguments against schema first.
 func checked(name, description string, schema *jsonschema.Schema, run func(context.Context, json.RawMessage) (string, error)) (Tool, error) {
 	resolved, err := schema.Resolve(nil)
 	if err != nil {
@@ -99,7 +98,7 @@ func checked(name, description string, schema *jsonschema.Schema, run func(conte
 	}
 	return Tool{Name: name, Description: description, Schema: published, Run: func(ctx context.Context, args json.RawMessage) (string, error) {
 		if len(bytes.TrimSpace(args)) == 0 {
-			args = json.RawMessage("{}") // what some models send for "none"
+			args = json.RawMessage("{}") // some models send nothing for no arguments
 		}
 		var value any
 		if err := json.Unmarshal(args, &value); err != nil {
@@ -112,7 +111,7 @@ func checked(name, description string, schema *jsonschema.Schema, run func(conte
 	}}, nil
 }
 
-// maxResult bounds, in bytes, what one call tells the model.
+// maxResult bounds, in bytes, what one call returns to the model.
 const maxResult = 64 << 10
 
 // truncated returns text, or its first n bytes with a note of how much is

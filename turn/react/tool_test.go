@@ -7,9 +7,9 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// TestAllow: permissions name tools that exist.
+// A permission must name a tool that exists.
 func TestAllow(t *testing.T) {
-	r, _ := rooms(t)
+	r, _ := folders(t)
 	all := files(t, r)
 	got, err := react.Allow(all, []string{"list", "read_file"})
 	if err != nil || len(got) != 2 || got[0].Name != "read_file" {

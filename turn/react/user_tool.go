@@ -11,9 +11,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Program is a tool that the user has listed in the configuration: any
-// executable, with a JSON schema. It gets its arguments as JSON on its standard
-// input and prints its result.
+// Program is a tool from the configuration: any executable, with a JSON schema. It
+// gets its arguments as JSON on its standard input and prints its result.
 type Program struct {
 	Name        string
 	Description string
@@ -26,22 +25,22 @@ type Program struct {
 
 var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// Tool makes it callable.
+// Tool returns the callable tool.
 func (p Program) Tool() (Tool, error) {
 	switch {
 	case !toolName.MatchString(p.Name):
-		return Tool{}, fmt.Errorf("%q is no name of a tool: use a-z, 0-9 and _", p.Name)
+		return Tool{}, fmt.Errorf("%q is not a valid tool name: use a-z, 0-9 and _", p.Name)
 	case builtIn(p.Name):
-		return Tool{}, fmt.Errorf("%q is a tool of our own: name yours differently", p.Name)
+		return Tool{}, fmt.Errorf("%q is a built-in tool: choose another name", p.Name)
 	case len(p.Command) == 0:
 		return Tool{}, fmt.Errorf("tool %s has no command", p.Name)
 	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(p.Schema, &schema); err != nil {
-		return Tool{}, fmt.Errorf("tool %s: its schema is no JSON schema: %w", p.Name, err)
+		return Tool{}, fmt.Errorf("tool %s: its schema is not a JSON schema: %w", p.Name, err)
 	}
 	if schema.Type != "object" {
-		return Tool{}, fmt.Errorf(`tool %s: its schema must be of an object: "type": "object"`, p.Name)
+		return Tool{}, fmt.Errorf(`tool %s: its schema must have "type": "object"`, p.Name)
 	}
 	return checked(p.Name, p.Description, &schema, p.call)
 }

@@ -26,8 +26,8 @@ func TestUserTool(t *testing.T) {
 		{"no shell reads them", "cat", `{"city":"$(reboot)"}`, `{"city":"$(reboot)"}`, ""},
 		{"a failure says why", "echo half; echo no such city >&2; exit 3", `{"city":"x"}`, "", "exit status 3\nhalf\nno such city"},
 		{"a hundred megabytes", "head -c 104857600 /dev/zero | tr '\\0' x", `{"city":"x"}`, "bytes more]", ""},
-		{"no text", `printf '\377\376'`, `{"city":"x"}`, "\uFFFD", ""},
-		{"something left running holds nobody", "sleep 60 & echo done", `{"city":"x"}`, "done", ""},
+		{"not text", `printf '\377\376'`, `{"city":"x"}`, "\uFFFD", ""},
+		{"something left running blocks nobody", "sleep 60 & echo done", `{"city":"x"}`, "done", ""},
 		{"another key", "cat", `{"town":"x"}`, "", "town"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestUserTool(t *testing.T) {
 	}
 }
 
-func TestUserToolThatHangs(t *testing.T) {
+func TestUserToolTimesOut(t *testing.T) {
 	var err error
 	for timeout := 50 * time.Millisecond; timeout < time.Minute; timeout *= 2 {
 		_, err = call(t, program(t, "echo begun; exec sleep 1000", timeout), "weather", `{"city":"x"}`)
@@ -53,12 +53,12 @@ func TestUserToolThatHangs(t *testing.T) {
 			break // it had the time to begin
 		}
 	}
-	if err == nil || !strings.Contains(err.Error(), "did not end within") || !strings.Contains(err.Error(), "begun") {
-		t.Errorf("the model is told %v", err)
+	if err == nil || !strings.Contains(err.Error(), "timed out after") || !strings.Contains(err.Error(), "begun") {
+		t.Errorf("the model reads %v", err)
 	}
 }
 
-func TestUserToolThatIsNone(t *testing.T) {
+func TestInvalidUserTools(t *testing.T) {
 	for name, p := range map[string]react.Program{
 		"name":       {Name: "Weather now", Command: []string{"x"}, Schema: []byte(`{"type":"object"}`)},
 		"ours":       {Name: "exec", Command: []string{"x"}, Schema: []byte(`{"type":"object"}`)},

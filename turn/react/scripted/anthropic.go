@@ -104,7 +104,7 @@ func (q *Request) readMessages(m messagesRequest, lenient bool, caches *int) err
 	ids := map[string]bool{}
 	for i, msg := range m.Messages {
 		if msg.Role == "system" && lenient {
-			continue // the claude CLI may
+			continue // the claude CLI sends it
 		}
 		if msg.Role != "user" && msg.Role != "assistant" {
 			return fmt.Errorf(`messages.%d.role: %q is neither "user" nor "assistant"`, i, msg.Role)
@@ -175,7 +175,7 @@ func readBlocks(raw json.RawMessage, lenient bool, caches *int) ([]messagesBlock
 	return blocks, nil
 }
 
-// blocksMessage is a message of blocks in the words of a Request.
+// blocksMessage returns a message of blocks as one of a Request.
 func blocksMessage(role string, blocks []messagesBlock, lenient bool) (Message, error) {
 	m := Message{Role: role}
 	other := false

@@ -83,7 +83,7 @@ func (openai) read(_ *http.Request, body []byte, lenient bool) (Request, error) 
 	return q, q.readChat(m.Messages)
 }
 
-// readChat reads the messages. What tools said becomes a message of the user's.
+// readChat reads the messages. Results of tools become a message of the user's.
 func (q *Request) readChat(messages []chatMessage) error {
 	var calls []Call
 	var results []Result

@@ -1,6 +1,6 @@
-// Package scripted is an inference service for tests, the demo and benchmarks:
-// it speaks Anthropic's Messages API and the chat completions API, answers from
-// a script, and is as strict about what it is sent as the real ones are.
+// Package scripted is an inference service for tests, the demo and benchmarks. It
+// speaks Anthropic's Messages API and the chat completions API, and answers from a
+// script. It is as strict about its requests as the real services.
 package scripted
 
 import (
@@ -15,29 +15,29 @@ import (
 	"unicode/utf8"
 )
 
-// Key is the key that the service takes.
+// Key is the key that the service accepts.
 const Key = "sk-scripted-0123456789"
 
-// Reply is what the script says to one request.
+// Reply is the script's answer to one request.
 type Reply struct {
 	Text    string
 	Calls   []Call
-	Stop    string // in the words of the API asked; "" is what fits Calls
-	Refusal string // OpenAI's words for a refusal
+	Stop    string // the stop reason of the API asked; "" means the one that fits Calls
+	Refusal string // the text of a refusal, for OpenAI
 
-	// In and Out are the tokens that it says it took; CacheRead is what of In
-	// came from a cache. Zeroes are 100 and 20.
+	// In and Out are the reported tokens; CacheRead is the part of In that came
+	// from a cache. Zero means 100 for In and 20 for Out.
 	In, Out, CacheRead int
 	Cost               float64 // dollars, where the API asked has a place for it
 
-	// An error instead: its status and text, and how long to wait.
+	// An error instead: its status, its text, and how long to wait.
 	Status     int
 	Fault      string
 	RetryAfter string
 
-	// Cut breaks the connection after so many events, if it is not nil. With
-	// Midway an error is sent as an event then; with Short the answer ends there
-	// as if it were whole, as some proxies make it.
+	// Cut, if not nil, breaks the connection after that many events. With Midway
+	// an error event is sent there. With Short the answer ends there without an
+	// error, as some proxies do it.
 	Cut    *int
 	Midway string
 	Short  bool
@@ -49,10 +49,10 @@ type Reply struct {
 // Call is a tool call. Args are sent as they are, JSON or not.
 type Call struct{ ID, Name, Args string }
 
-// Request is what was asked, in words that both APIs share.
+// Request is a request in terms that both APIs share.
 type Request struct {
 	API      string // "anthropic" or "openai"
-	Number   int    // of the requests, from 1
+	Number   int    // counts the requests from 1
 	Model    string
 	System   string
 	Messages []Message
@@ -62,26 +62,25 @@ type Request struct {
 
 // Message is one message of a Request.
 type Message struct {
-	Role    string // "user", "assistant"; what tools said is the user's
+	Role    string // "user" or "assistant"; results of tools are the user's
 	Text    string
 	Calls   []Call
 	Results []Result
 }
 
-// Result is what a tool said.
+// Result is the result of a tool.
 type Result struct{ ID, Text string }
 
-// Last is the last message.
+// Last returns the last message.
 func (r Request) Last() Message { return r.Messages[len(r.Messages)-1] }
 
 // Server is the service. Script must be set before the first request.
 type Server struct {
-	// Script answers a request that is in order. It may be called by several
-	// goroutines.
+	// Script answers a valid request. It may be called by several goroutines.
 	Script func(Request) Reply
 
-	// Lenient takes what the real APIs take beyond what we send, as other
-	// programs do.
+	// Lenient accepts what the real APIs accept and other programs send, but we
+	// do not.
 	Lenient bool
 
 	mu      sync.Mutex
@@ -89,8 +88,8 @@ type Server struct {
 	refused []string
 }
 
-// Replies is a script that gives one reply after the other, and the last one
-// again and again.
+// Replies returns a script that sends one reply after the other. The last reply
+// repeats.
 func Replies(replies ...Reply) func(Request) Reply {
 	var mu sync.Mutex
 	return func(Request) Reply {
@@ -104,8 +103,8 @@ func Replies(replies ...Reply) func(Request) Reply {
 	}
 }
 
-// Start serves on loopback. The URL is that of the Messages API; for chat
-// completions "/v1" is added.
+// Start serves on loopback. url is that of the Messages API. For chat completions,
+// append "/v1".
 func (s *Server) Start() (url string, stop func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,14 +115,14 @@ func (s *Server) Start() (url string, stop func(), err error) {
 	return "http://" + listener.Addr().String(), func() { server.Close() }, nil
 }
 
-// Asked are the requests that were in order so far.
+// Asked returns the valid requests so far.
 func (s *Server) Asked() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.asked...)
 }
 
-// Refused says what was wrong with the others.
+// Refused returns what was wrong with the others.
 func (s *Server) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		return // a client killed while it wrote has asked nothing
+		return // a client that was killed while it wrote sent no request
 	}
 	if r.Method != http.MethodPost {
 		s.refuse(w, api, http.StatusMethodNotAllowed, "method not allowed")
@@ -177,7 +176,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, r, api, q, s.Script(q))
 }
 
-// list answers which models there are.
+// list answers a request for the list of models.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	api := dialect(openai{})
 	if r.Header.Get("Anthropic-Version") != "" {
@@ -242,7 +241,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, api dialect, q Re
 	}
 }
 
-// Events is how many events an API sends for a reply, so that a test can cut at
+// Events returns how many events an API sends for a reply, so that a test can cut at
 // each.
 func Events(api string, reply Reply) int {
 	if reply.Piece == 0 {
@@ -280,7 +279,7 @@ func writeFault(w http.ResponseWriter, status int, body object) {
 	io.WriteString(w, marshal(body))
 }
 
-// pieces cuts a text as a stream does, in whole characters.
+// pieces splits a text as a stream does, into whole characters.
 func pieces(text string, size int) []string {
 	var all []string
 	for len(text) > size {

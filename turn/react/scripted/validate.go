@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// decode reads JSON into v; a field that v does not have is an error, unless
+// decode reads JSON into v. A field that v does not have is an error, unless
 // lenient.
 func decode(data []byte, v any, lenient bool) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -24,14 +24,14 @@ func decode(data []byte, v any, lenient bool) error {
 	return nil
 }
 
-// validName says whether the APIs take s as a name or an id.
+// validName reports whether the APIs accept s as a name or an id.
 func validName(s string, most int) bool {
 	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
 	})
 }
 
-// checkTool checks what both APIs want of a tool.
+// checkTool checks what both APIs require of a tool.
 func checkTool(name string, schema json.RawMessage, seen map[string]bool) error {
 	var s struct {
 		Type string `json:"type"`
@@ -48,13 +48,13 @@ func checkTool(name string, schema json.RawMessage, seen map[string]bool) error 
 	return nil
 }
 
-// isObject says whether raw is a JSON object.
+// isObject reports whether raw is a JSON object.
 func isObject(raw []byte) bool {
 	var o map[string]json.RawMessage
 	return json.Unmarshal(raw, &o) == nil && o != nil
 }
 
-// answered holds the results of a message against the calls of the one before.
+// answered checks the results of a message against the calls of the one before.
 func answered(at int, calls []Call, results []Result) error {
 	open := map[string]bool{}
 	for _, c := range calls {
