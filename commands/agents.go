@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -67,7 +66,7 @@ func (p *program) agentsAt(path string) ([]*cycle.Agent, error) {
 
 // agentsIn wires the agents of a folder, at least one.
 func (p *program) agentsIn(dir string) ([]*cycle.Agent, error) {
-	files, err := filepath.Glob(filepath.Join(quoteGlob(dir), "*.toml"))
+	files, err := filepath.Glob(filepath.Join(config.QuoteGlob(dir), "*.toml"))
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +88,7 @@ func (p *program) agentsIn(dir string) ([]*cycle.Agent, error) {
 // neighbour is the agent of ours with that handle whose configuration lies
 // beside a's; nil if there is none. What else lies there is not its business.
 func (p *program) neighbour(a *cycle.Agent, handle string) *cycle.Agent {
-	files, err := filepath.Glob(filepath.Join(quoteGlob(filepath.Dir(a.Config)), "*.toml"))
+	files, err := filepath.Glob(filepath.Join(config.QuoteGlob(filepath.Dir(a.Config)), "*.toml"))
 	if err != nil {
 		return nil
 	}
@@ -99,18 +98,6 @@ func (p *program) neighbour(a *cycle.Agent, handle string) *cycle.Agent {
 		}
 	}
 	return nil
-}
-
-// quoteGlob lets a path stand for itself in a pattern.
-func quoteGlob(path string) string {
-	var quoted []byte
-	for i := range len(path) {
-		if slices.Contains([]byte(`*?[\`), path[i]) {
-			quoted = append(quoted, '\\')
-		}
-		quoted = append(quoted, path[i])
-	}
-	return string(quoted)
 }
 
 func distinct(all []*cycle.Agent) error {

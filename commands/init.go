@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/doctor"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
@@ -72,11 +73,11 @@ Example:
 
 // initiated is what init --json prints.
 type initiated struct {
-	Agent   string        `json:"agent"`
-	Config  string        `json:"config"`
-	Created bool          `json:"created"` // false: it was there, and is kept
-	Checks  []findingJSON `json:"checks"`
-	Next    string        `json:"next"`
+	Agent   string           `json:"agent"`
+	Config  string           `json:"config"`
+	Created bool             `json:"created"` // false: it was there, and is kept
+	Checks  []doctor.Finding `json:"checks"`
+	Next    string           `json:"next"`
 }
 
 func (p *program) init(c *cli.Context) error {
@@ -113,16 +114,16 @@ func (p *program) init(c *cli.Context) error {
 		p.tellLaid(c, result, s)
 	}
 	p.install(c.Context, a)
-	found := p.examine(c.Context, path, nil, !c.Bool("no-network"))
+	found := doctor.Examine(c.Context, doctor.Subject{Loader: p.loader, Path: path, Network: !c.Bool("no-network"), Proc: p.proc})
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
 	result.Next = p.next(a, found)
 	if c.Bool("json") {
-		result.Checks = findingsJSON(found)
+		result.Checks = found
 		return p.out.JSON(result)
 	}
-	p.printFindings(found)
+	doctor.Print(&p.out, found)
 	p.out.Printf("\n%s\n", result.Next)
 	return nil
 }
@@ -249,17 +250,17 @@ func (p *program) install(ctx context.Context, a *cycle.Agent) {
 }
 
 // next is the command to run now, and what to expect of it.
-func (p *program) next(a *cycle.Agent, found []finding) string {
+func (p *program) next(a *cycle.Agent, found []doctor.Finding) string {
 	again := name
 	if path, err := p.loader.Find(""); err != nil || path != a.Config {
 		again += " --config " + a.Config
 	}
 	for _, f := range found {
-		if f.Level == levelError && strings.HasPrefix(f.Check, "secret.") && strings.Contains(f.Hint, name+" login") {
+		if f.Level == doctor.Error && strings.HasPrefix(f.Check, "secret.") && strings.Contains(f.Hint, name+" login") {
 			return fmt.Sprintf("Next: `%s login`, to get the refresh token.", again)
 		}
 	}
-	if countLevel(found, levelError) > 0 {
+	if doctor.Count(found, doctor.Error) > 0 {
 		return fmt.Sprintf("Next: mend what is an error above, then `%s doctor`.", again)
 	}
 	if a.Mail == nil && a.Turn == nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/cron"
 	"agentstateloop/mail"
 	"agentstateloop/turn"
@@ -224,7 +225,7 @@ func lastingPath(path string) string {
 // foundRunner is the first agent that lies in a PATH; "" where there is none.
 func foundRunner(path string) string {
 	for _, runner := range []string{"claude", "codex", "gemini"} {
-		if inPath(runner, path) != "" {
+		if config.InPath(runner, path) != "" {
 			return runner
 		}
 	}

@@ -44,7 +44,7 @@ func snapshot(args []string) map[string]string {
 	for _, arg := range args {
 		files := []string{arg}
 		if info, err := os.Stat(arg); err == nil && info.IsDir() {
-			files, _ = filepath.Glob(filepath.Join(quoteGlob(arg), "*.toml")) // the pattern is right
+			files, _ = filepath.Glob(filepath.Join(config.QuoteGlob(arg), "*.toml")) // the pattern is right
 		}
 		for _, file := range files {
 			if text, err := os.ReadFile(file); err == nil {

@@ -97,7 +97,7 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	}
 	b.WriteString("\n")
 	if s.Halted {
-		row("HALTED", "no turns, no mail, until %s", liftedBy(s.HaltedBy))
+		row("HALTED", "no turns, no mail, until %s", terminal.LiftedBy(s.HaltedBy))
 	}
 	if s.Cooldown != nil {
 		row("COOL-DOWN", "too many turns failed in a row: none until %s (%s)", terminal.Clock(*s.Cooldown, now), terminal.Distance(*s.Cooldown, now))
@@ -126,19 +126,6 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	statusTurn(row, s, now)
 	statusSpend(row, s)
 	return b.String()
-}
-
-// liftedBy names the commands that lift a HALT that was set there.
-func liftedBy(halted []string) string {
-	var commands []string
-	for _, where := range halted {
-		command := name + " resume"
-		if where == "mesh" {
-			command = name + " mesh resume"
-		}
-		commands = append(commands, "`"+command+"`")
-	}
-	return strings.Join(commands, " and ")
 }
 
 // lastRead says since when mail has not been seen.
@@ -193,7 +180,7 @@ func statusPoll(row func(label, format string, args ...any), s cycle.Status, mod
 	case s.NextDue == nil:
 		row("next poll", "never polled yet: run `%s poll` once", name)
 	case s.NextDue.Before(now.Add(-time.Minute)):
-		row("OVERDUE", "the poll of %s (%s) did not come: %s", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now), whoPolls(mode))
+		row("OVERDUE", "the poll of %s (%s) did not come: %s", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now), terminal.AskForPolls(mode == cycle.ModeNone))
 	default:
 		row("next poll", "%s (%s)", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now))
 	}
@@ -216,14 +203,6 @@ func statusPoll(row func(label, format string, args ...any), s cycle.Status, mod
 	default:
 		row("schedule", "%s is installed, %s is wanted", installed, *s.Schedule.Wanted)
 	}
-}
-
-// whoPolls asks for what should have made a poll.
-func whoPolls(mode string) string {
-	if mode == cycle.ModeNone {
-		return "does what polls still run?"
-	}
-	return "is cron running?"
 }
 
 // statusTurn tells what the agent is doing, or that it sleeps.

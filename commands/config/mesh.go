@@ -34,7 +34,7 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 	if m.Keymaster != "" && !state.ValidHandle(m.Keymaster) {
 		return nil, c.Wrong("mesh.keymaster", "%q is not a valid handle: write it like \"dorlange3120\"", m.Keymaster)
 	}
-	token := Source{File: m.TokenFile, Env: m.TokenEnv, Command: slices.Clone(m.TokenCommand)}
+	token := m.Secret()
 	if token.Ways() > 1 {
 		return nil, c.Wrong("mesh", "%d of token_file, token_env and token_command are set: keep one", token.Ways())
 	}
@@ -51,4 +51,9 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 		client.Token = l.Secret(c, token)
 	}
 	return &cycle.Mesh{Client: client, Peers: m.Peers, Open: c.File.Trust.Mesh == "open"}, nil
+}
+
+// Secret says where the agent's token is.
+func (s meshSection) Secret() Source {
+	return Source{File: s.TokenFile, Env: s.TokenEnv, Command: slices.Clone(s.TokenCommand)}
 }

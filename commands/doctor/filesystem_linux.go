@@ -1,4 +1,4 @@
-package commands
+package doctor
 
 import "golang.org/x/sys/unix"
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package commands
+package doctor
 
 import "golang.org/x/sys/unix"
 

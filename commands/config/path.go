@@ -1,0 +1,36 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// InPath returns the path of a program that is found in a PATH, or "".
+func InPath(program, path string) string {
+	for dir := range strings.SplitSeq(path, ":") {
+		if file := filepath.Join(dir, program); CanRun(file) {
+			return file
+		}
+	}
+	return ""
+}
+
+// CanRun reports whether an absolute path is that of a file that can be run.
+func CanRun(file string) bool {
+	info, err := os.Stat(file)
+	return filepath.IsAbs(file) && err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}
+
+// QuoteGlob returns the pattern that matches path alone.
+func QuoteGlob(path string) string {
+	var quoted []byte
+	for i := range len(path) {
+		if slices.Contains([]byte(`*?[\`), path[i]) {
+			quoted = append(quoted, '\\')
+		}
+		quoted = append(quoted, path[i])
+	}
+	return string(quoted)
+}

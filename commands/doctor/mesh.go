@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+)
+
+// meshCheck asks the mesh whether it runs, whether it accepts our token, and
+// which agents are online.
+type meshCheck struct {
+	mesh      *cycle.Mesh
+	handle    string // ours
+	keymaster string // "": none
+	now       func() time.Time
+}
+
+func (c meshCheck) run(ctx context.Context) []Finding {
+	const name = "mesh"
+	client := c.mesh.Client
+	status, err := client.Status(ctx)
+	if err != nil {
+		return []Finding{failure(name, "start `agentstateloop mesh serve`, or correct url in [mesh]; mail works without it", err)}
+	}
+	found := []Finding{good(name, "%s answers: %s online, %s waiting", client.URL, terminal.Count(status.Online, "agent"), terminal.Count(status.Waiting, "message"))}
+	if status.Halted {
+		found = append(found, bad(Warn, name, "`agentstateloop mesh resume` lifts it", "HALT is set on the mesh: no agent on it runs a turn"))
+	}
+	if skew := status.Date.Sub(c.now()).Abs(); !status.Date.IsZero() && skew > longestSkew {
+		found = append(found, bad(Warn, "clock", clockHint, "it differs from the mesh's by %s", terminal.Short(skew)))
+	}
+	found = append(found, c.token(ctx))
+	return append(found, c.peers(ctx)...)
+}
+
+// token reads our mailbox. That takes nothing out, and needs our own token.
+func (c meshCheck) token(ctx context.Context) Finding {
+	const name = "mesh.token"
+	client := c.mesh.Client
+	box, err := client.Mailbox(ctx, 0)
+	if err != nil {
+		hint := "each poll will fail in the same way"
+		if e, ok := errors.AsType[*mesh.Error](err); ok && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden) {
+			hint = fmt.Sprintf("give it the token that `mesh serve --tokens FILE` has for %s", client.Handle)
+		}
+		return failure(name, hint, err)
+	}
+	with := "with our token"
+	if client.Token == nil {
+		with = "without a token"
+	}
+	return good(name, "our mailbox can be read %s, %s in it", with, terminal.Count(len(box.Messages), "message"))
+}
+
+// peers looks for the agents that the configuration names.
+func (c meshCheck) peers(ctx context.Context) []Finding {
+	const name = "peers"
+	online, err := c.mesh.Client.Online(ctx)
+	if err != nil {
+		return []Finding{failure(name, "each poll will fail in the same way", err)}
+	}
+	isOnline := func(handle string) bool {
+		return slices.ContainsFunc(online, func(p mesh.Presence) bool { return p.Handle == handle })
+	}
+	found := []Finding{c.checkKeymaster(isOnline)}
+	peers := c.mesh.Peers
+	if len(peers) == 0 {
+		return append(found, bad(Info, name, "list the agents whose messages may cause turns in peers of [mesh]", "none: the agent answers no other agent"))
+	}
+	if away := slices.DeleteFunc(slices.Clone(peers), isOnline); len(away) > 0 {
+		return append(found, bad(Info, name, "messages for them wait on the mesh", "not online: %s", strings.Join(away, ", ")))
+	}
+	return append(found, good(name, "online: %s", strings.Join(peers, ", ")))
+}
+
+// checkKeymaster looks for the agent that is informed about failing passwords.
+func (c meshCheck) checkKeymaster(isOnline func(string) bool) Finding {
+	const name = "keymaster"
+	switch k := c.keymaster; {
+	case k == "":
+		return bad(Info, name, "set keymaster in [mesh] to an agent that can rotate passwords", "none: no agent learns of passwords that fail")
+	case k == c.handle:
+		return bad(Warn, name, "name another agent", "%s is this agent itself", k)
+	case !isOnline(k):
+		return bad(Warn, name, "start it; until then alarms for it wait on the mesh", "%s is not online on the mesh", k)
+	default:
+		return good(name, "%s is online", k)
+	}
+}
