@@ -196,9 +196,9 @@ func (p *authParser) property() authProp {
 // Authentication-Results field of the header, if its authserv-id is authservID,
 // and the fields directly below it with the same id. A server puts its fields
 // above everything that came with the mail, several of them if need be, and
-// removes those that claim to be its own (RFC 8601 section 5). Anything in
-// between, another id or another field, ends what is certain to be the
-// server's.
+// removes fields that claim to be from it (RFC 8601 section 5). Anything in
+// between, another id or another field, ends what is certain to be from the
+// server.
 func serverProof(fields []message.Field, from, authservID string, sameProvider bool) string {
 	block, reason := authBlock(fields, authservID)
 	if reason != "" {

@@ -104,7 +104,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"two results in a field", ar + "; dmarc=fail header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
 	{"two passes", ar + "; dmarc=pass header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
 	{"one result in each of two fields", ar + "; dmarc=fail header.from=example.com\r\n" + pass + op + call, mail.GateTrust},
-	{"another version beside", ar + "; dmarc=pass header.from=example.com; dmarc/2=fail\r\n" + op + call, mail.GateTrust},
+	{"another version next to it", ar + "; dmarc=pass header.from=example.com; dmarc/2=fail\r\n" + op + call, mail.GateTrust},
 
 	// The server that says it.
 	{"id forged below another server's", "Authentication-Results: mx.example.net; dmarc=fail header.from=example.com\r\n" + pass + op + call, mail.GateTrust},
@@ -137,8 +137,8 @@ var forgeries = []struct{ name, header, gate string }{
 	{"open quote", ar + "; dmarc=pass header.from=example.com; spf=pass smtp.mailfrom=\"x\r\n" + op + call, mail.GateTrust},
 	{"open comment", ar + "; dmarc=pass header.from=example.com (\r\n" + op + call, mail.GateTrust},
 	{"bracket too many", ar + "; dmarc=pass header.from=example.com )\r\n" + op + call, mail.GateTrust},
-	{"malformed field beside a good one", pass + ar + "; spf=\"pass\"\r\n" + op + call, mail.GateTrust},
-	{"unreadable field beside a good one", pass + "Authentication-Results: \"\r\n" + op + call, mail.GateTrust},
+	{"malformed field next to a good one", pass + ar + "; spf=\"pass\"\r\n" + op + call, mail.GateTrust},
+	{"unreadable field next to a good one", pass + "Authentication-Results: \"\r\n" + op + call, mail.GateTrust},
 	{"no result and no none", ar + "\r\n" + op + call, mail.GateTrust},
 	{"quoted pass", ar + "; dmarc=\"pass\" header.from=example.com\r\n" + op + call, mail.GateTrust},
 	{"pass and more", ar + "; dmarc=pass.not header.from=example.com\r\n" + op + call, mail.GateTrust},

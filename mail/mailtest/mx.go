@@ -89,8 +89,8 @@ func (s *incoming) Data(r io.Reader) error {
 	return s.mx.deliver(append([]byte(top), s.mx.withoutOwn(raw)...))
 }
 
-// withoutOwn leaves out the Authentication-Results fields that came with a mail
-// and bear our name (RFC 8601 section 5).
+// withoutOwn drops the Authentication-Results fields that came with a mail and
+// bear our name (RFC 8601 section 5).
 func (mx *MX) withoutOwn(raw []byte) []byte {
 	header, body, _ := bytes.Cut(raw, []byte("\r\n\r\n"))
 	var kept []string
@@ -108,7 +108,8 @@ func (mx *MX) withoutOwn(raw []byte) []byte {
 	return []byte(strings.Join(kept, "\r\n") + "\r\n\r\n" + string(body))
 }
 
-// verdict is what DMARC (RFC 7489) says of a mail by its signatures alone.
+// verdict returns what DMARC (RFC 7489) says about a mail by its signatures
+// alone.
 func (mx *MX) verdict(raw []byte) string {
 	m, err := mail.ReadMessage(bytes.NewReader(raw))
 	if err != nil || len(m.Header["From"]) != 1 {

@@ -73,6 +73,106 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
+// TestBrokenMIME has one mail for each of the ways in which mail programs get MIME
+// wrong. Whatever is wrong, the text is read and no attachment is lost.
+func TestBrokenMIME(t *testing.T) {
+	const mixed = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"=b\"\n\n"
+	const pdf = "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=\"t.pdf\"\nContent-Transfer-Encoding: base64\n\nJVBERg==\n"
+	for _, tt := range []struct {
+		name, raw   string
+		text        string
+		attachments string // "title:data", separated by "|"
+		problem     string // a part of the problems; "" if there are none
+	}{
+		// Boundaries.
+		{name: "last boundary with one dash", raw: mixed + "--=b\n\nhello\n--=b-\n", text: "hello\n--=b-"},
+		{name: "last boundary with text behind it", raw: mixed + "--=b\n\nhello\n--=b--end\n", text: "hello\n--=b--end"},
+		{name: "boundary with blanks behind it", raw: mixed + "--=b  \n\nhello\n" + pdf + "--=b-- \n", text: "hello", attachments: "t.pdf:%PDF"},
+		{name: "missing last boundary", raw: mixed + "--=b\n\nhello\n" + pdf, text: "hello", attachments: "t.pdf:%PDF"},
+		{name: "only the last boundary", raw: mixed + "hello\n--=b--\n", text: "hello\n--=b--", problem: "without a boundary"},
+		{name: "last boundary twice", raw: mixed + "--=b\n\nhello\n--=b--\n--=b--\n", text: "hello"},
+		{name: "two boundaries in a row", raw: mixed + "--=b\n--=b\n\nhello\n--=b--\n", text: "hello"},
+		{name: "preamble and epilogue", raw: mixed + "Your program cannot read MIME.\n--=b\n\nhello\n--=b--\nscanned, nothing found\n", text: "hello"},
+		{name: "inner boundary begins like the outer", raw: mixed + "--=b\nContent-Type: multipart/alternative; boundary=\"=b2\"\n\n--=b2\n\nhello\n--=b2--\n" + pdf + "--=b--\n", text: "hello", attachments: "t.pdf:%PDF"},
+		{name: "inner multipart is not closed", raw: mixed + "--=b\nContent-Type: multipart/alternative; boundary=\"=c\"\n\n--=c\n\nhello\n" + pdf + "--=b--\n", text: "hello", attachments: "t.pdf:%PDF"},
+		{name: "no boundary parameter", raw: "Content-Type: multipart/mixed\n\n--=b\n\nhello\n--=b--\n", text: "--=b\n\nhello\n--=b--", problem: "without a boundary"},
+		{name: "HTML that holds a boundary", raw: mixed + "--=b\nContent-Type: text/html\n\n<p>hello --=b there</p>\n--=b--\n", text: "hello --=b there"},
+		{name: "a blank line before the header of a part", raw: mixed + "--=b\n\nContent-Type: text/html\n\n<p>hello</p>\n--=b--\n", text: "Content-Type: text/html\n\n<p>hello</p>"},
+
+		// Content types.
+		{name: "no type anywhere", raw: "Subject: x\n\nhello\n", text: "hello"},
+		{name: "empty type", raw: "Content-Type:\n\nhello\n", text: "hello"},
+		{name: "type without a subtype", raw: "Content-Type: text\n\nhello\n", text: "hello"},
+		{name: "type of one letter too many", raw: "Content-Type: text/plain/x; charset=utf-8\n\nhello\n", attachments: ":hello\r\n"},
+		{name: "type with a comment", raw: "Content-Type: text/html (a page)\n\n<p>hello</p>\n", text: "hello"},
+		{name: "type in capitals", raw: "CONTENT-TYPE: TEXT/HTML; CHARSET=UTF-8\n\n<p>hello</p>\n", text: "hello"},
+		{name: "type twice", raw: "Content-Type: text/html\nContent-Type: text/plain\n\n<p>hello</p>\n", text: "hello"},
+		{name: "parameter without a value", raw: "Content-Type: text/html; charset; x=\n\n<p>hello</p>\n", text: "hello"},
+		{name: "parameter twice", raw: "Content-Type: text/html; charset=utf-8; charset=utf-8\n\n<p>hällo</p>\n", text: "hällo"},
+		{name: "parameters twice that differ", raw: "Content-Type: multipart/mixed; boundary=\"=b\"; boundary=\"=c\"\n\n--=b\n\nhello\n--=b--\n", text: "hello"},
+		{name: "boundary with special characters, not quoted", raw: "Content-Type: multipart/mixed; boundary=a:b@c/d\n\n--a:b@c/d\n\nhello\n--a:b@c/d--\n", text: "hello"},
+		{name: "boundary with one quote", raw: "Content-Type: multipart/mixed; boundary=\"=b\n\n--=b\n\nhello\n--=b--\n", text: "hello"},
+		{name: "parameters without a semicolon", raw: "Content-Type: text/html charset=utf-8\n\n<p>hello</p>\n", text: "hello"},
+		{name: "semicolon at the end", raw: "Content-Type: text/html;\n\n<p>hello</p>\n", text: "hello"},
+		{name: "unknown multipart", raw: "Content-Type: multipart/x-mixed-strangely; boundary=\"=b\"\n\n--=b\n\nhello\n--=b--\n", text: "hello"},
+		{name: "unknown text", raw: mixed + "--=b\n\nhello\n--=b\nContent-Type: text/x-odd\n\nodd\n--=b--\n", text: "hello", attachments: ":odd"},
+
+		// Transfer encodings.
+		{name: "unknown encoding", raw: "Content-Type: text/plain\nContent-Transfer-Encoding: 6bit\n\nhello\n", text: "hello", problem: "6bit"},
+		{name: "encoding with a comment", raw: "Content-Transfer-Encoding: base64 (as ever)\n\naGVsbG8=\n", text: "hello"},
+		{name: "base64 on a multipart", raw: "Content-Type: multipart/mixed; boundary=\"=b\"\nContent-Transfer-Encoding: base64\n\n--=b\n\nhello\n--=b--\n", text: "hello"},
+		{name: "base64 without its padding", raw: "Content-Transfer-Encoding: base64\n\naGVsbG8\n", text: "hello"},
+		{name: "base64 with one letter too many", raw: "Content-Transfer-Encoding: base64\n\naGVsbG8hQ\n", text: "hello!", problem: "base64"},
+		{name: "base64 with a footer", raw: "Content-Transfer-Encoding: base64\n\naGVs\nbG8=\n\n!\n", text: "hello", problem: "base64"},
+		{name: "base64 with blanks", raw: "Content-Transfer-Encoding: base64\n\naG Vs\n\n bG8=\n", text: "hello"},
+		{name: "attachment that is not base64", raw: mixed + "--=b\n\nhello\n--=b\nContent-Type: application/pdf; name=t.pdf\nContent-Transfer-Encoding: base64\n\n%%%\n--=b--\n", text: "hello", attachments: "t.pdf:", problem: "base64"},
+		{name: "quoted-printable with a bare =", raw: "Content-Transfer-Encoding: quoted-printable\n\na = b, 5 =3D 5\n", text: "a = b, 5 = 5"},
+		{name: "quoted-printable with control characters", raw: "Content-Transfer-Encoding: quoted-printable\n\na\x01 =3D b\n", text: "a =3D b", problem: "quoted-printable"},
+		{name: "quoted-printable with letters that are not hex", raw: "Content-Transfer-Encoding: quoted-printable\n\na =XY 5 =3D 5\n", text: "a =XY 5 = 5"},
+		{name: "quoted-printable in lower case", raw: "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: quoted-printable\n\nh=c3=a4llo\n", text: "hällo"},
+		{name: "quoted-printable that ends in =", raw: "Content-Transfer-Encoding: quoted-printable\n\nhello=\n", text: "hello"},
+
+		// Charsets.
+		{name: "HTML in an unknown charset", raw: "Content-Type: text/html; charset=x-klingon\n\n<p>h\xe4llo</p>\n", text: "hällo", problem: "x-klingon"},
+		{name: "Latin-1 that claims ASCII", raw: "Content-Type: text/plain; charset=us-ascii\n\nh\xe4llo\n", text: "hällo", problem: "Windows-1252"},
+		{name: "UTF-8 that claims ASCII", raw: "Content-Type: text/plain; charset=us-ascii\n\nhällo\n", text: "hällo"},
+		{name: "UTF-8 without a charset", raw: "Content-Type: text/plain\n\nhällo\n", text: "hällo"},
+		{name: "charset in quotes and blanks", raw: "Content-Type: text/plain; charset=\" utf-8 \"\n\nhällo\n", text: "hällo"},
+
+		// Headers.
+		{name: "a header that begins with a continuation", raw: " x\nContent-Type: text/html\n\n<p>hello</p>\n", text: "hello"},
+		{name: "a header line that was wrapped without a blank", raw: "Subject: a long\nsubject\nContent-Type: text/html\n\n<p>hello</p>\n", text: "hello"},
+		{name: "a From line of an mbox", raw: "From ole Tue Feb  3 09:12:00 2026\nContent-Type: text/html\n\n<p>hello</p>\n", text: "hello"},
+		{name: "no header", raw: "\nhello\n", text: "hello"},
+		{name: "only a header", raw: "Subject: x\nContent-Type: text/plain\n", text: ""},
+		{name: "a part with an empty header", raw: mixed + "--=b\n\nhello\n--=b\n\nthere\n--=b--\n", text: "hello\n\nthere"},
+		{name: "a part of only a header", raw: mixed + "--=b\nContent-Type: text/plain\n--=b\n\nhello\n--=b--\n", text: "hello"},
+
+		// Attachments.
+		{name: "attachment without a type", raw: mixed + "--=b\n\nhello\n--=b\nContent-Disposition: attachment; filename=n.txt\n\nnote\n--=b--\n", text: "hello", attachments: "n.txt:note"},
+		{name: "attachment without a disposition", raw: mixed + "--=b\n\nhello\n--=b\nContent-Type: application/pdf; name=\"t.pdf\"\nContent-Transfer-Encoding: base64\n\nJVBERg==\n--=b--\n", text: "hello", attachments: "t.pdf:%PDF"},
+		{name: "nothing but an attachment", raw: "Content-Type: application/pdf\nContent-Disposition: attachment; filename=t.pdf\nContent-Transfer-Encoding: base64\n\nJVBERg==\n", attachments: "t.pdf:%PDF"},
+		{name: "name in raw Latin-1", raw: mixed + "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=\"Gr\xfc\xdfe.pdf\"\n\nx\n--=b--\n", attachments: "Grüße.pdf:x"},
+		{name: "name in pieces", raw: mixed + "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment;\n filename*0*=UTF-8''Gr%C3%BC;\n filename*1*=%C3%9Fe.pdf\n\nx\n--=b--\n", attachments: "Grüße.pdf:x"},
+		{name: "name in encoded words", raw: mixed + "--=b\nContent-Type: application/pdf; name=\"=?utf-8?q?Gr=C3=BC=C3=9Fe.pdf?=\"\n\nx\n--=b--\n", attachments: "Grüße.pdf:x"},
+		{name: "name with a blank, not quoted", raw: mixed + "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=tide table.pdf\n\nx\n--=b--\n", attachments: "tide table.pdf:x"},
+		{name: "a picture within HTML", raw: "Content-Type: multipart/related; boundary=\"=b\"\n\n--=b\nContent-Type: text/html\n\n<p>hello <img src=\"cid:1\"></p>\n--=b\nContent-Type: image/png\nContent-ID: <1>\nContent-Disposition: inline; filename=p.png\n\nx\n--=b--\n", text: "hello", attachments: "p.png:x"},
+	} {
+		c := read(tt.raw)
+		var attachments []string
+		for _, a := range c.Attachments {
+			attachments = append(attachments, a.Title+":"+string(a.Data))
+		}
+		problems := strings.Join(c.Problems, "; ")
+		if c.Full != tt.text || strings.Join(attachments, "|") != tt.attachments {
+			t.Errorf("%s: text %q, attachments %q; want %q and %q", tt.name, c.Full, attachments, tt.text, tt.attachments)
+		}
+		if (tt.problem == "") != (problems == "") || !strings.Contains(problems, tt.problem) {
+			t.Errorf("%s: problems %q, want %q", tt.name, problems, tt.problem)
+		}
+	}
+}
+
 // Too much is limited, and the readable part is read.
 func TestTooMuch(t *testing.T) {
 	deep := "first\n"
