@@ -91,3 +91,49 @@ var punctuation = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 func anchor(heading string) string {
 	return strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
+
+// plan is the fenced block of docs/design.md that shows the folders.
+var plan = regexp.MustCompile("(?s)\n## The house\n.*?\n```\n(.*?)\n```\n")
+
+// TestThePlanAgrees checks that the plan of the house has the rooms that the
+// table of imports has, without those that exist for tests.
+func TestThePlanAgrees(t *testing.T) {
+	body, err := os.ReadFile("docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := plan.FindSubmatch(body)
+	if block == nil {
+		t.Fatal("docs/design.md has no plan below \"The house\"")
+	}
+	var drawn []string
+	top := ""
+	for line := range strings.Lines(string(block[1])) {
+		for _, field := range strings.Fields(line) {
+			name, isFolder := strings.CutSuffix(field, "/")
+			if !isFolder {
+				break
+			}
+			if strings.HasPrefix(line, " ") {
+				name = top + "/" + name
+			} else {
+				top = name
+			}
+			drawn = append(drawn, name)
+		}
+	}
+	forTests := append([]string{".", "cycle/simulator/mutants"}, helpers...)
+	for room := range mayImport {
+		if !slices.Contains(forTests, room) && !slices.Contains(drawn, room) {
+			t.Errorf("the plan in docs/design.md lacks %s/", room)
+		}
+	}
+	for _, room := range drawn {
+		if _, known := mayImport[room]; !known {
+			t.Errorf("the plan in docs/design.md has %s/, which the table of imports does not have", room)
+		}
+		if info, err := os.Stat(room); err != nil || !info.IsDir() {
+			t.Errorf("the plan in docs/design.md has %s/, which does not exist", room)
+		}
+	}
+}
