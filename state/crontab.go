@@ -59,3 +59,14 @@ func (e Unscheduled) apply(m *machine) {
 	}
 	m.line(Line{Kind: LineSchedule, What: what})
 }
+
+// applyScheduleLine knows whether our line is wanted. What is installed is looked up
+// by the next cycle.
+func (m *machine) applyScheduleLine(l Line) {
+	switch l.What {
+	case scheduleRemoved:
+		m.Schedule = Schedule{Removed: true}
+	case scheduleWanted:
+		m.Schedule = Schedule{}
+	}
+}

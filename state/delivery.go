@@ -1,6 +1,9 @@
 package state
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Sending reports that the final dot of an effect is about to leave. Until Sent or
 // SendFailed follows, the fate of this copy is unknown.
@@ -163,4 +166,19 @@ func (m *machine) lapse(row Effect) {
 	case row.Waited >= giveUpAfter:
 		m.renotify(row.ID, "")
 	}
+}
+
+func (m *machine) applyDeliveryLine(l Line) {
+	i, there := m.effectIndex(l.ID)
+	if !there {
+		return
+	}
+	if l.What == "undeliverable" {
+		m.Undeliverable++
+	}
+	if l.What == "sent" {
+		m.restartSilence(m.Outbox[i])
+		m.changeNotification(l.ID, func(t *Notification) { t.Sent = true })
+	}
+	m.Outbox = slices.Delete(m.Outbox, i, i+1)
 }

@@ -36,3 +36,12 @@ func (e Switched) Redacted(redact func(string) string) Event {
 	e.Reason = redact(e.Reason)
 	return e
 }
+
+func (m *machine) applyHaltLine(l Line) {
+	on := l.What == "halt"
+	if l.From == "mesh" {
+		m.HaltedMesh = on
+		return
+	}
+	m.HaltedHere = on
+}

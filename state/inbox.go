@@ -63,3 +63,23 @@ func (e Dropped) Redacted(redact func(string) string) Event {
 	e.Reason = redact(e.Reason)
 	return e
 }
+
+func (m *machine) applyMessageLine(l Line) {
+	if l.Message == nil {
+		return
+	}
+	m.noteSeen(l.Key)
+	m.noteSeen(l.Digest)
+	m.Arrivals = max(m.Arrivals, l.Message.Seq)
+	if l.Message.Operator && l.What != lineRetried {
+		m.LastOperator = l.At
+	}
+	if _, there := m.messageIndex(l.Key); !there {
+		m.Inbox = append(m.Inbox, *l.Message)
+	}
+}
+
+// removeMessage removes a message from the inbox.
+func (m *machine) removeMessage(key string) {
+	m.Inbox = slices.DeleteFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
+}

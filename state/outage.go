@@ -224,3 +224,29 @@ func (m *machine) changeNotification(id string, change func(*Notification)) {
 		m.Credentials[name] = c
 	}
 }
+
+// applyCredentialLine begins and ends outages, so that none is told twice. How often
+// one has failed is counted anew.
+func (m *machine) applyCredentialLine(l Line) {
+	if l.What == credentialWorks {
+		delete(m.Credentials, l.From)
+		return
+	}
+	if !m.Fails(l.From) {
+		m.setCredential(l.From, Credential{Failures: 1, Since: l.At, Reason: l.Reason})
+	}
+}
+
+// applyNotification notes who is told of an outage by an effect.
+func (m *machine) applyNotification(e Effect) {
+	c, fails := m.Credentials[e.Credential]
+	switch {
+	case !fails:
+		return
+	case e.Kind == Alarm:
+		c.Keymaster = Notification{ID: e.ID}
+	case e.canReroute():
+		c.Operator = Notification{ID: e.ID}
+	}
+	m.Credentials[e.Credential] = c
+}

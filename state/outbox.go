@@ -69,3 +69,20 @@ func (s State) Effect(id string) (Effect, bool) {
 	}
 	return s.Outbox[i], true
 }
+
+// applyEffectLine queues an effect again, and counts it where it is rationed.
+func (m *machine) applyEffectLine(l Line) {
+	if _, there := m.effectIndex(l.ID); there || l.Effect == nil {
+		return
+	}
+	m.Outbox = append(m.Outbox, *l.Effect)
+	switch l.Effect.Kind {
+	case Ack:
+		m.Acks = append(m.Acks, l.At)
+	case Quiet:
+		m.Quiets = append(m.Quiets, l.At)
+	case Alarm:
+		m.Alarms = append(m.Alarms, l.At)
+	}
+	m.applyNotification(*l.Effect)
+}

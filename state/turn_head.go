@@ -83,3 +83,20 @@ func (h Head) ready() bool {
 func (h Head) Owns(turnID string, epoch uint64) bool {
 	return h.Status != HeadIdle && h.TurnID == turnID && h.Epoch == epoch
 }
+
+// applyHead sets the turn head, and its message's row, to what a step left them
+// at: its last line holds both.
+func (m *machine) applyHead(l Line) {
+	if l.Head == nil {
+		return
+	}
+	m.Turn = *l.Head
+	m.Epoch = max(m.Epoch, l.Head.Epoch)
+	if l.Row == nil {
+		return
+	}
+	m.Epoch = max(m.Epoch, l.Row.Epoch)
+	if i, there := m.messageIndex(l.Row.Key); there {
+		m.Inbox[i] = *l.Row
+	}
+}
