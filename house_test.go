@@ -142,7 +142,7 @@ func TestWhoImportsWhom(t *testing.T) {
 // pure are the packages of others that state may import. None of them opens a
 // file, reaches a network, starts a process or has a source of randomness.
 var pure = []string{
-	"cmp", "crypto/sha256", "crypto/subtle", "encoding/hex", "errors", "fmt", "maps", "math",
+	"cmp", "crypto/sha256", "crypto/subtle", "encoding/hex", "errors", "fmt", "iter", "maps", "math",
 	"reflect", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
 }
 

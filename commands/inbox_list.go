@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -121,37 +120,13 @@ func (p *program) inboxShow(c *cli.Context) error {
 	return nil
 }
 
-// findMessage looks a message up by number or key, in the inbox and then, by
-// key, among those that have left it.
+// findMessage returns a message by its number or key.
 func findMessage(a *cycle.Agent, which string) (state.Message, error) {
-	s, err := a.Store.Read()
-	if err != nil {
-		return state.Message{}, err
+	m, err := a.FindMessage(which)
+	if errors.Is(err, cycle.ErrNoMessage) {
+		err = terminal.WithHint(err, "see "+name+" inbox list [--quarantined], and "+name+" history")
 	}
-	seq, _ := strconv.ParseUint(which, 10, 64)
-	for _, m := range s.Inbox {
-		if m.Key == which || seq != 0 && m.Seq == seq {
-			return m, nil
-		}
-	}
-	var found *state.Message
-	for l, err := range a.Store.History() {
-		if err != nil {
-			return state.Message{}, err
-		}
-		switch {
-		case l.Message != nil && (l.Key == which || seq != 0 && l.Message.Seq == seq):
-			found = l.Message
-		case found != nil && l.Key == found.Key && l.Kind == state.LineTask:
-			found.Status = state.Consumed
-		case found != nil && l.Key == found.Key && l.Kind == state.LineEnded:
-			found.Status = state.Status(l.What)
-		}
-	}
-	if found == nil {
-		return state.Message{}, terminal.WithHint(fmt.Errorf("there is no message %q", which), "see "+name+" inbox list [--quarantined], and "+name+" history")
-	}
-	return *found, nil
+	return m, err
 }
 
 // payload is what the message says.

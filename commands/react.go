@@ -221,7 +221,7 @@ func (w *wake) tools(programs []react.Program) ([]react.Tool, error) {
 	if !s.Turn.Owns(w.in.TurnID, w.in.Epoch) {
 		return nil, cycle.ErrStale
 	}
-	msg, _ := s.Find(s.Turn.Key)
+	msg, _ := s.TurnMessage()
 	all, err := w.allTools(programs)
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	if _, err := h.agent.Await(ctx, key); !errors.Is(err, context.Canceled) {
 		t.Errorf("await: %v", err)
 	}
-	if _, waits := h.state().Find(key); !waits {
+	if _, waits := h.state().Message(key); !waits {
 		t.Error("the message is gone")
 	}
 }
@@ -63,7 +63,7 @@ func TestAwaitFindsADeliverableThatIsNotInTheHistoryYet(t *testing.T) {
 	var found []string
 	h.agent.Store.Hook = func(step, _ string) error {
 		s := h.state()
-		if _, waits := s.Find(key); step != "append" || waits {
+		if _, waits := s.Message(key); step != "append" || waits {
 			return nil
 		}
 		d, err := h.blueprint.agent(h.clock.Now).Await(t.Context(), key)

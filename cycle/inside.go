@@ -58,7 +58,7 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if s.Turn.Submitted != "" {
 		return ErrSubmitted
 	}
-	msg, _ := s.Find(s.Turn.Key)
+	msg, _ := s.TurnMessage()
 	w, err := a.load(s.Turn, msg)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (a *Agent) outgoing(in Inside, kind state.EffectKind, to, text string) (sta
 	if err != nil {
 		return state.Effect{}, err
 	}
-	msg, _ := s.Find(s.Turn.Key)
+	msg, _ := s.TurnMessage()
 	w, err := a.load(s.Turn, msg)
 	if err != nil {
 		return state.Effect{}, err

@@ -56,7 +56,7 @@ func (a *Agent) forOperator(in Inside) error {
 	if err != nil {
 		return err
 	}
-	if msg, ok := s.Find(s.Turn.Key); ok && !msg.Operator && s.Turn.Owns(in.TurnID, in.Epoch) {
+	if msg, ok := s.TurnMessage(); ok && !msg.Operator && s.Turn.Owns(in.TurnID, in.Epoch) {
 		return ErrPeer
 	}
 	return nil

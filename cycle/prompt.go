@@ -78,15 +78,12 @@ func (a *Agent) shown(s state.State, key string) (turnMessage, error) {
 	if key == "" {
 		return a.example(), nil
 	}
-	msg, waits := s.Find(key)
-	if !waits {
-		var err error
-		if msg, err = a.messageInHistory(key); err != nil {
-			return turnMessage{}, err
-		}
+	msg, err := a.findMessage(s, key)
+	if err != nil {
+		return turnMessage{}, err
 	}
 	head := state.Head{}
-	if s.Turn.Key == key {
+	if s.Turn.Key == msg.Key {
 		head = s.Turn
 	}
 	w, err := a.load(head, msg)

@@ -64,7 +64,7 @@ func (a *Agent) next(ctx context.Context) (Pulled, error) {
 		if s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
 			return Pulled{}, err
 		}
-		msg, _ := s.Find(head.Key)
+		msg, _ := s.Message(head.Key)
 		w, err := a.load(head, msg)
 		if err == nil {
 			return Pulled{
@@ -121,34 +121,15 @@ func (a *Agent) Retry(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	msg, waits := s.Find(key)
-	if waits && msg.Status != state.Deferred {
-		return fmt.Errorf("%s is %s already", key, msg.Status)
+	msg, err := a.findMessage(s, key)
+	if err != nil {
+		return err
 	}
-	if !waits {
-		if msg, err = a.messageInHistory(key); err != nil {
-			return err
-		}
+	if _, waits := s.Message(key); waits && msg.Status != state.Deferred {
+		return fmt.Errorf("%s is %s already", key, msg.Status)
 	}
 	_, err = a.commit(ctx, state.Retried{Message: msg})
 	return err
-}
-
-// messageInHistory finds a message that has left the inbox in the history.
-func (a *Agent) messageInHistory(key string) (state.Message, error) {
-	var found *state.Message
-	for l, err := range a.Store.History(state.LineMessage) {
-		if err != nil {
-			return state.Message{}, err
-		}
-		if l.Key == key {
-			found = l.Message
-		}
-	}
-	if found == nil {
-		return state.Message{}, fmt.Errorf("no message %s is known", key)
-	}
-	return *found, nil
 }
 
 // Drop takes a waiting message out of the inbox; it gets no turn.
@@ -157,7 +138,7 @@ func (a *Agent) Drop(ctx context.Context, key, reason string) error {
 	if err != nil {
 		return err
 	}
-	msg, waits := s.Find(key)
+	msg, waits := s.Message(key)
 	if !waits {
 		return fmt.Errorf("no message %s waits: see `inbox list`", key)
 	}

@@ -37,7 +37,7 @@ func (a *Agent) render(s state.State, e state.Effect, now time.Time) ([]byte, er
 // threadOf is the conversation of the message that has its turn now, which need
 // not be the newest one.
 func (a *Agent) threadOf(s state.State) state.Thread {
-	msg, _ := s.Find(s.Turn.Key)
+	msg, _ := s.TurnMessage()
 	w, err := a.load(s.Turn, msg)
 	if err != nil {
 		return s.Thread // its payload is gone

@@ -30,7 +30,7 @@ func (a *Agent) Allowance(in Inside) (Allowance, error) {
 	if err != nil {
 		return Allowance{}, err
 	}
-	msg, _ := s.Find(s.Turn.Key)
+	msg, _ := s.TurnMessage()
 	return a.allowance(s, msg), nil
 }
 
@@ -81,12 +81,8 @@ func (a *Agent) Spend(ctx context.Context, in Inside, sp state.Spending, usd flo
 
 // senderOf is who caused a turn, while its message is in the inbox.
 func senderOf(s state.State, turnID string) string {
-	for _, msg := range s.Inbox {
-		if msg.TurnID == turnID {
-			return msg.From
-		}
-	}
-	return ""
+	msg, _ := s.MessageOfTurn(turnID)
+	return msg.From
 }
 
 // priced gives a spending its cost: the provider's own figure where that is one,
@@ -157,7 +153,7 @@ func (a *Agent) billed(s state.State, h state.Head) []state.Event {
 // included.
 func (a *Agent) overspent(s state.State, h state.Head, bill []state.Event) bool {
 	limit := a.Policy.Budget.Turn
-	msg, ok := s.Find(h.Key)
+	msg, ok := s.Message(h.Key)
 	if limit <= 0 || !ok {
 		return false
 	}

@@ -29,7 +29,7 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 		if err != nil {
 			return Deliverable{}, err
 		}
-		msg, waiting := s.Find(key)
+		msg, waiting := s.Message(key)
 		if !waiting {
 			return a.deliverableOf(key)
 		}

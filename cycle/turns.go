@@ -99,7 +99,7 @@ func (a *Agent) drain(ctx context.Context, r *Report) error {
 // runTurn makes one attempt at the message that s has just dispatched.
 func (a *Agent) runTurn(ctx context.Context, s state.State, p *past) (state.State, error) {
 	head := s.Turn
-	msg, _ := s.Find(head.Key)
+	msg, _ := s.Message(head.Key)
 	w, err := a.load(head, msg)
 	if err != nil {
 		return a.deliver(ctx, s, w, turn.Result{Status: turn.Failed, Reason: err.Error()})

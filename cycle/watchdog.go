@@ -91,7 +91,7 @@ func (a *Agent) endOrphan(ctx context.Context, head state.Head) (string, error) 
 // used up. Then it is closed with what there is.
 func (a *Agent) giveBack(ctx context.Context, s state.State, reason string) (state.State, error) {
 	head := s.Turn
-	msg, ok := s.Find(head.Key)
+	msg, ok := s.Message(head.Key)
 	bill := a.billed(s, head)
 	switch {
 	case head.Submitted != "":
@@ -112,7 +112,7 @@ func (a *Agent) giveBack(ctx context.Context, s state.State, reason string) (sta
 // closed closes the turn of s with a fallback deliverable: the given ending,
 // what the agent had said by then, and whatever it had left in its output box.
 func (a *Agent) closed(ctx context.Context, s state.State, r turn.Result) (state.State, error) {
-	msg, _ := s.Find(s.Turn.Key)
+	msg, _ := s.TurnMessage()
 	w, err := a.load(s.Turn, msg)
 	if err != nil {
 		r.Notes = append(r.Notes, err.Error())

@@ -570,7 +570,7 @@ func (l *life) wantConserved(events []state.Event) {
 		}
 	}
 	for key, waits := range l.waits {
-		if _, there := l.s.Find(key); there != waits {
+		if _, there := l.s.Message(key); there != waits {
 			l.t.Fatalf("%v: message %s waits: %v, in the inbox: %v", events, key, waits, there)
 		}
 	}

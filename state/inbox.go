@@ -1,20 +1,62 @@
 package state
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
-// Find returns the inbox row with this key.
-func (s State) Find(key string) (Message, bool) {
-	i := slices.IndexFunc(s.Inbox, func(m Message) bool { return m.Key == key })
+// Message returns the inbox row with this key.
+func (s State) Message(key string) (Message, bool) {
+	return s.findInInbox(func(msg Message) bool { return msg.Key == key })
+}
+
+// TurnMessage returns the inbox row of the message whose turn is active.
+func (s State) TurnMessage() (Message, bool) { return s.Message(s.Turn.Key) }
+
+// MessageOfTurn returns the inbox row of the message that has this turn id.
+func (s State) MessageOfTurn(turnID string) (Message, bool) {
+	return s.findInInbox(func(msg Message) bool { return turnID != "" && msg.TurnID == turnID })
+}
+
+// FindMessage returns a message that match accepts: its inbox row or, if it has
+// left the inbox, the row that history holds of it, with the status in which it
+// left. history must yield the lines of the kinds LineMessage, LineTask and
+// LineEnded at least.
+func (s State) FindMessage(history iter.Seq2[Line, error], match func(Message) bool) (msg Message, ok bool, err error) {
+	if msg, ok := s.findInInbox(match); ok {
+		return msg, true, nil
+	}
+	for l, err := range history {
+		switch {
+		case err != nil:
+			return Message{}, false, err
+		case l.Message != nil && match(*l.Message):
+			msg, ok = *l.Message, true
+		case ok && l.Key == msg.Key && l.Kind == LineTask:
+			msg.Status = Consumed
+		case ok && l.Key == msg.Key && l.Kind == LineEnded:
+			msg.Status = Status(l.What)
+		}
+	}
+	return msg, ok, nil
+}
+
+func (s State) findInInbox(match func(Message) bool) (Message, bool) {
+	i := slices.IndexFunc(s.Inbox, match)
 	if i < 0 {
 		return Message{}, false
 	}
 	return s.Inbox[i], true
 }
 
-// messageIndex returns the index of the inbox row with this key.
-func (m *machine) messageIndex(key string) (int, bool) {
+// message returns the inbox row with this key; nil if there is none. It is valid
+// until the inbox changes.
+func (m *machine) message(key string) *Message {
 	i := slices.IndexFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
-	return i, i >= 0
+	if i < 0 {
+		return nil
+	}
+	return &m.Inbox[i]
 }
 
 // lineRetried marks the history line of a message that was queued again.
@@ -27,10 +69,10 @@ type Retried struct{ Message Message }
 // apply queues the message like one that had no turn yet. Its former turn, if it
 // had one, has had its deliverable.
 func (e Retried) apply(m *machine) {
-	if i, there := m.messageIndex(e.Message.Key); there {
-		if m.Inbox[i].Status == Deferred {
-			m.Inbox[i].Status = Queued
-			m.Inbox[i].NextRetryAt = m.now
+	if waiting := m.message(e.Message.Key); waiting != nil {
+		if waiting.Status == Deferred {
+			waiting.Status = Queued
+			waiting.NextRetryAt = m.now
 		}
 		return
 	}
@@ -50,12 +92,12 @@ type Dropped struct{ Key, Reason string }
 // apply removes a waiting message from the inbox. The message of the active turn
 // does not wait: `stop` is for that.
 func (e Dropped) apply(m *machine) {
-	i, there := m.messageIndex(e.Key)
-	if !there || m.Inbox[i].Status == Pending || m.Inbox[i].Status == Processing {
+	msg := m.message(e.Key)
+	if msg == nil || msg.Status == Pending || msg.Status == Processing {
 		return
 	}
-	m.line(Line{Kind: LineEnded, Key: e.Key, Source: m.Inbox[i].Source, What: string(Skipped), Reason: e.Reason})
-	m.Inbox = slices.Delete(m.Inbox, i, i+1)
+	m.line(Line{Kind: LineEnded, Key: e.Key, Source: msg.Source, What: string(Skipped), Reason: e.Reason})
+	m.removeMessage(e.Key)
 }
 
 // Redacted implements [Redactable].
@@ -74,7 +116,7 @@ func (m *machine) applyMessageLine(l Line) {
 	if l.Message.Operator && l.What != lineRetried {
 		m.LastOperator = l.At
 	}
-	if _, there := m.messageIndex(l.Key); !there {
+	if m.message(l.Key) == nil {
 		m.Inbox = append(m.Inbox, *l.Message)
 	}
 }

@@ -45,11 +45,11 @@ func (m *machine) stillWorking() {
 		return
 	}
 	m.Turn.Working = true
-	i, ok := m.messageIndex(m.Turn.Key)
-	if !ok || !m.Inbox[i].Operator || m.Inbox[i].Source != Mail {
+	msg, ok := m.TurnMessage()
+	if !ok || !msg.Operator || msg.Source != Mail {
 		return
 	}
 	if m.policy.HasMail && m.policy.Working && !m.Halted() {
-		m.queue(Effect{Kind: Working, Channel: ByMail, To: m.Inbox[i].From, TurnID: m.Turn.TurnID, Thread: m.Thread})
+		m.queue(Effect{Kind: Working, Channel: ByMail, To: msg.From, TurnID: m.Turn.TurnID, Thread: m.Thread})
 	}
 }

@@ -169,6 +169,6 @@ func (s State) KnowsRejected(key, digest string) bool {
 // Accepts reports whether key was accepted, as a message or as anything else.
 func (s State) Accepts(key string) bool {
 	_, known := s.Seen[key]
-	_, waits := s.Find(key)
+	_, waits := s.Message(key)
 	return known || waits
 }

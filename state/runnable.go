@@ -29,7 +29,7 @@ func (s State) CanRun(p Policy, now time.Time) bool {
 
 // affords reports whether the tier lets the active turn continue.
 func (s State) affords(p Policy, now time.Time) bool {
-	msg, _ := s.Find(s.Turn.Key)
+	msg, _ := s.TurnMessage()
 	return s.Tier(p, now).allows(msg)
 }
 

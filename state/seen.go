@@ -5,7 +5,7 @@ package state
 // seen even after its key was forgotten.
 func (m *machine) seen(key string) bool {
 	_, known := m.Seen[key]
-	if _, waiting := m.messageIndex(key); !known && !waiting {
+	if !known && m.message(key) == nil {
 		return false
 	}
 	m.noteSeen(key)

@@ -208,9 +208,9 @@ func (m *machine) book(l Line) {
 		p.Unpriced = append(p.Unpriced, sp.Model)
 		p.Unpriced = slices.Delete(p.Unpriced, 0, max(0, len(p.Unpriced)-unpricedKept))
 	}
-	i := slices.IndexFunc(m.Inbox, func(msg Message) bool { return l.TurnID != "" && msg.TurnID == l.TurnID })
-	if i >= 0 {
-		m.Inbox[i].Cost = m.Inbox[i].Cost.plus(sp.Cost)
+	if msg, ok := m.MessageOfTurn(l.TurnID); ok {
+		row := m.message(msg.Key)
+		row.Cost = row.Cost.plus(sp.Cost)
 	}
 }
 

@@ -61,8 +61,7 @@ func (m *machine) recordHead(before Head) {
 	head := m.Turn
 	head.Waiting = slices.Clone(head.Waiting)
 	l.Head = &head
-	if i, there := m.messageIndex(cmp.Or(head.Key, before.Key)); there {
-		row := m.Inbox[i]
+	if row, ok := m.Message(cmp.Or(head.Key, before.Key)); ok {
 		l.Row = &row
 	}
 }

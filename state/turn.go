@@ -47,8 +47,8 @@ func (e Claimed) apply(m *machine) {
 // it, and removed once it runs.
 func (m *machine) resume() {
 	m.Epoch++
-	if i, ok := m.messageIndex(m.Turn.Key); ok {
-		m.Inbox[i].Epoch = m.Epoch
+	if msg := m.message(m.Turn.Key); msg != nil {
+		msg.Epoch = m.Epoch
 	}
 	m.Turn.Status, m.Turn.Epoch, m.Turn.Since, m.Turn.Resumed = HeadDispatched, m.Epoch, m.now, true
 	m.turnLine("dispatched", "resumed")
@@ -69,8 +69,8 @@ func (e Started) apply(m *machine) {
 	if len(m.Turn.Waiting) == 0 {
 		m.Turn.ResumeBy, m.Turn.Patience = time.Time{}, 0
 	}
-	if i, ok := m.messageIndex(m.Turn.Key); ok {
-		m.Inbox[i].Status = Processing
+	if msg := m.message(m.Turn.Key); msg != nil {
+		msg.Status = Processing
 	}
 	m.turnLine("running", "")
 }
@@ -96,18 +96,17 @@ func (e Ended) apply(m *machine) {
 		Kind: LineTask, Key: m.Turn.Key, TurnID: e.TurnID, Epoch: e.Epoch, Outcome: e.Outcome,
 		OutputBox: e.OutputBox, Deliverable: e.Deliverable, Reason: e.Reason,
 	}
-	i, ok := m.messageIndex(m.Turn.Key)
+	msg, ok := m.TurnMessage()
 	if ok {
-		row := m.Inbox[i]
-		task.Row = &row
+		task.Row = &msg
 	}
 	m.line(task)
 	if e.Reply != nil {
 		m.queue(*e.Reply)
 	}
 	if ok {
-		m.recordReply(m.Inbox[i], e.Reply)
-		m.Inbox = slices.Delete(m.Inbox, i, i+1)
+		m.recordReply(msg, e.Reply)
+		m.removeMessage(msg.Key)
 	}
 	m.Turn = Head{Status: HeadIdle}
 	m.keepSession(e.Session, e.Epoch)
@@ -211,8 +210,8 @@ func (e GivenBack) apply(m *machine) {
 	if e.Forget {
 		m.Session = Session{}
 	}
-	if i, ok := m.messageIndex(m.Turn.Key); ok && !m.Turn.Resumed {
-		m.Inbox[i].Attempts = max(0, m.Inbox[i].Attempts-1)
+	if msg := m.message(m.Turn.Key); msg != nil && !m.Turn.Resumed {
+		msg.Attempts = max(0, msg.Attempts-1)
 	}
 	if e.Wait > 0 {
 		m.requeue(Deferred, m.now.Add(min(e.Wait, longestDeferral)), "")
@@ -230,8 +229,7 @@ func (e GivenBack) Redacted(redact func(string) string) Event {
 // requeue lets the turn's message wait again and makes the head idle.
 func (m *machine) requeue(status Status, until time.Time, note string) {
 	m.Epoch++
-	if i, ok := m.messageIndex(m.Turn.Key); ok {
-		msg := &m.Inbox[i]
+	if msg := m.message(m.Turn.Key); msg != nil {
 		msg.Status, msg.NextRetryAt, msg.Epoch = status, until, m.Epoch
 		msg.Working = m.Turn.Working
 		if note != "" {

@@ -96,7 +96,7 @@ func (m *machine) applyHead(l Line) {
 		return
 	}
 	m.Epoch = max(m.Epoch, l.Row.Epoch)
-	if i, there := m.messageIndex(l.Row.Key); there {
-		m.Inbox[i] = *l.Row
+	if row := m.message(l.Row.Key); row != nil {
+		*row = *l.Row
 	}
 }

@@ -406,7 +406,7 @@ func (st *Story) turning(p phrase) ([]state.Event, error) {
 	if id := p.opts["session"]; id != "" {
 		e.Session = state.Session{Runner: "claude", ID: id}
 	}
-	msg, _ := st.S.Find(st.S.Turn.Key)
+	msg, _ := st.S.TurnMessage()
 	switch {
 	case p.opts["to"] == "nobody" || msg.Source == state.CLI:
 	case msg.Source == state.Mesh:
@@ -463,7 +463,7 @@ func (st *Story) spending(p phrase) ([]state.Event, error) {
 	if name, ok := p.opts["turn"]; ok {
 		turn = st.id(name)
 	}
-	msg, _ := st.S.Find(st.S.Turn.Key)
+	msg, _ := st.S.TurnMessage()
 	e := state.Spent{TurnID: turn, Epoch: epoch, From: cmp.Or(p.opts["from"], msg.From), Spending: state.Spending{
 		ID: p.opts["id"], Model: p.opts["model"], Cost: cost, Basis: cmp.Or(p.opts["basis"], state.BasisTable),
 		Tokens: state.Tokens{Input: int64(atoi(p.opts["input"]))},

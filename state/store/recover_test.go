@@ -302,7 +302,7 @@ func TestRecoveryCutShort(t *testing.T) {
 				if kept := glob(t, st, "state.json.corrupt-*"); len(kept) != 1 {
 					t.Errorf("%s: set aside: %v", where, kept)
 				}
-				if _, ok := story.S.Find("q1"); !ok {
+				if _, ok := story.S.Message("q1"); !ok {
 					t.Errorf("%s: the peer's message is lost", where)
 				}
 			}

@@ -1,0 +1,36 @@
+package cycle
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"agentstateloop/state"
+)
+
+// ErrNoMessage reports that neither the inbox nor the history holds a message.
+var ErrNoMessage = errors.New("message not found")
+
+// FindMessage returns a message by its key or its number, from the inbox or, if
+// it has left the inbox, from the history. The error wraps ErrNoMessage if there
+// is none.
+func (a *Agent) FindMessage(which string) (state.Message, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return state.Message{}, err
+	}
+	return a.findMessage(s, which)
+}
+
+// findMessage is FindMessage for a state that was read before.
+func (a *Agent) findMessage(s state.State, which string) (state.Message, error) {
+	number, _ := strconv.ParseUint(which, 10, 64)
+	history := a.Store.History(state.LineMessage, state.LineTask, state.LineEnded)
+	msg, ok, err := s.FindMessage(history, func(m state.Message) bool {
+		return m.Key == which || number != 0 && m.Seq == number
+	})
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: %q", ErrNoMessage, which)
+	}
+	return msg, err
+}
