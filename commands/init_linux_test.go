@@ -129,7 +129,7 @@ func (d *dialogue) waitForSilence() {
 	}
 }
 
-// shown is what the person has seen of what he typed.
+// shown is what the person has seen of what was typed.
 func (d *dialogue) shown() string {
 	d.t.Helper()
 	if err := d.person.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
@@ -145,8 +145,8 @@ func (d *dialogue) shown() string {
 }
 
 func (d *dialogue) everything() {
-	d.answer("your own mail address", "operator@example.com\n")
-	d.answer("the agent's mail address", "goulard3120@gmail.com\n")
+	d.answer("your own email address", "operator@example.com\n")
+	d.answer("the agent's own email address", "goulard3120@gmail.com\n")
 	d.answer("[goulard3120]", "\n")
 	d.answer("app password", "")
 	d.waitForSilence()
@@ -174,7 +174,7 @@ func TestInitHidesThePassword(t *testing.T) {
 	}
 }
 
-// Whoever interrupts init finds his terminal as it was, and no file.
+// An interrupted init leaves the terminal as it was, and no file.
 func TestInitInterrupted(t *testing.T) {
 	d := startInit(t)
 	before, err := term.GetState(int(d.tty.Fd()))

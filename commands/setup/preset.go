@@ -1,4 +1,4 @@
-package commands
+package setup
 
 import (
 	"net"
@@ -6,24 +6,30 @@ import (
 	"strings"
 )
 
-// preset is what is known of a mail provider.
+// preset is what we know of a mail provider.
 type preset struct {
-	domains    []string // of addresses that surely are its
+	domains    []string // of addresses that are certainly its own
 	imap, smtp string   // host:port
-	authservID string   // stamped on mail; "": none, or changing ones, and DKIM signatures are verified here
+	authservID string   // stamped on mail; "": none, or changing ones, so we verify DKIM signatures
 	provider   string   // of OAuth2
-	onlyOAuth  bool     // it takes no passwords
-	secret     string   // what is to be given as the password
+	onlyOAuth  bool     // it accepts no passwords
+	secret     string   // what to type as the password
 }
 
-// presetNone is an agent without mail.
-const presetNone = "none"
+// Names of presets. presetNone is an agent without mail.
+const (
+	presetOutlook = "outlook"
+	presetGeneric = "generic"
+	presetNone    = "none"
+)
 
-// presetNames are what --preset takes, in the order of its help.
-func presetNames() []string { return []string{"gmail", "fastmail", "outlook", "generic", presetNone} }
+// presetNames returns what --preset takes, in the order of its help.
+func presetNames() []string {
+	return []string{"gmail", "fastmail", presetOutlook, presetGeneric, presetNone}
+}
 
-// presets are what the providers document. Which names they stamp on mail
-// stands in docs/security.md.
+// presets holds what the providers document. docs/security.md lists the names
+// that they stamp on mail.
 func presets() map[string]preset {
 	return map[string]preset{
 		"gmail": {
@@ -37,17 +43,17 @@ func presets() map[string]preset {
 			imap:    "imap.fastmail.com:993", smtp: "smtp.fastmail.com:465",
 			secret: "app password (Settings, Privacy & Security)",
 		},
-		"outlook": {
+		presetOutlook: {
 			domains: []string{"outlook.com", "hotmail.com", "live.com", "msn.com"},
 			imap:    "outlook.office365.com:993", smtp: "smtp-mail.outlook.com:587",
 			provider: "microsoft", onlyOAuth: true,
 		},
-		"generic":  {secret: "password"},
-		presetNone: {},
+		presetGeneric: {secret: "password"},
+		presetNone:    {},
 	}
 }
 
-// presetOf guesses by the address; "" where it tells nothing.
+// presetOf guesses the preset by the address, or returns "".
 func presetOf(address string) string {
 	domain := strings.ToLower(domainOf(address))
 	for _, name := range presetNames() {
@@ -60,7 +66,7 @@ func presetOf(address string) string {
 
 func domainOf(address string) string { return address[strings.LastIndexByte(address, '@')+1:] }
 
-// withPort adds the port that is usual where a host has none.
+// withPort adds a port to a host that has none.
 func withPort(host, port string) string {
 	if _, _, err := net.SplitHostPort(host); err == nil || host == "" {
 		return host
@@ -68,8 +74,8 @@ func withPort(host, port string) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
 }
 
-// tlsOf is how a port is protected: those where the conversation begins in
-// clear want STARTTLS.
+// tlsOf returns how a port is protected. The ports on which a connection begins
+// in clear text need STARTTLS.
 func tlsOf(hostPort string) string {
 	_, port, _ := net.SplitHostPort(hostPort)
 	if slices.Contains([]string{"143", "25", "587"}, port) {
@@ -78,9 +84,8 @@ func tlsOf(hostPort string) string {
 	return "implicit"
 }
 
-// smtpBeside guesses the sending host by the mailbox's; "" where there is no
-// guess.
-func smtpBeside(imap string) string {
+// smtpFor guesses the SMTP host by the IMAP host, or returns "".
+func smtpFor(imap string) string {
 	host, _, _ := net.SplitHostPort(imap)
 	if rest, ok := strings.CutPrefix(host, "imap."); ok {
 		return "smtp." + rest + ":465"

@@ -1,0 +1,88 @@
+package setup
+
+import (
+	"context"
+	"strings"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/state"
+)
+
+// agentPart is [agent].
+type agentPart struct {
+	handle    string
+	operators []string
+	stateDir  string
+}
+
+func (a agentPart) write(d *document) {
+	d.section("agent")
+	d.line("handle", a.handle, "its callsign, for subjects, is @"+a.handle)
+	if len(a.operators) > 0 {
+		d.line("operator", a.operators, "may wake it by mail; the first receives its mail")
+	}
+	if a.stateDir != "" {
+		d.line("state_dir", path(a.stateDir), "")
+	}
+}
+
+func (in *interview) askOperators(ctx context.Context) ([]string, error) {
+	if len(in.Operators) > 0 {
+		return in.Operators, nil
+	}
+	operator, err := in.Asker.Ask(ctx, "", terminal.Question{Flag: "operator", Text: "your own email address, which you write from", Check: isAddress})
+	return []string{operator}, err
+}
+
+func (in *interview) askAddress(ctx context.Context) (string, error) {
+	return in.Asker.Ask(ctx, in.Address, terminal.Question{Flag: "address", Text: "the agent's own email address", Check: isAddress})
+}
+
+// askHandle guesses the handle by the address, which may be "".
+func (in *interview) askHandle(ctx context.Context, address string) (string, error) {
+	guess, _, _ := strings.Cut(strings.ToLower(address), "@")
+	if !state.ValidHandle(guess) {
+		guess = ""
+	}
+	return in.Asker.Ask(ctx, in.Handle, terminal.Question{Flag: "handle", Text: "the agent's name; you call it as @NAME", Guess: guess, Check: isHandle})
+}
+
+// meshPart is [mesh].
+type meshPart struct {
+	url, tokenFile string
+	peers          []string
+	keymaster      string
+}
+
+func (m meshPart) write(d *document) {
+	if m.url == "" {
+		return
+	}
+	d.section("mesh")
+	d.line("url", m.url, "")
+	if m.tokenFile != "" {
+		d.line("token_file", path(m.tokenFile), "mode 0600")
+	}
+	if len(m.peers) > 0 {
+		d.line("peers", m.peers, "their messages cause turns")
+	}
+	if m.keymaster != "" {
+		d.line("keymaster", m.keymaster, "learns of passwords that fail")
+	}
+}
+
+// schedulePart is [schedule].
+type schedulePart struct{ mode, crontab string }
+
+func (s schedulePart) write(d *document) {
+	if s.mode == "" && s.crontab == "" {
+		return
+	}
+	d.section("schedule")
+	if s.mode != "" {
+		d.line("mode", s.mode, "crontab | fixed | none")
+	}
+	if s.crontab != "" {
+		d.line("crontab", path(s.crontab), "")
+	}
+}

@@ -1,0 +1,53 @@
+package setup
+
+import (
+	"errors"
+	"net"
+	netmail "net/mail"
+	"slices"
+	"strings"
+
+	"agentstateloop/state"
+)
+
+// What is checked of an answer at once, so that a person can correct it. The
+// errors continue a sentence that begins with the answer.
+
+func isAddress(text string) error {
+	if a, err := netmail.ParseAddress(text); err != nil || a.Address != text {
+		return errors.New("is not an email address")
+	}
+	return nil
+}
+
+func isHandle(text string) error {
+	if !state.ValidHandle(text) {
+		return errors.New("use a-z, 0-9 and -, at most 32, without the @")
+	}
+	return nil
+}
+
+func isHost(text string) error {
+	host, port, err := net.SplitHostPort(withPort(text, "1"))
+	if err != nil || host == "" || port == "" || strings.ContainsAny(text, " /@") {
+		return errors.New("is not HOST or HOST:PORT")
+	}
+	return nil
+}
+
+func isText(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return errors.New("is empty")
+	}
+	return nil
+}
+
+// isOneOf returns a check for one of a few words.
+func isOneOf(choices ...string) func(string) error {
+	return func(text string) error {
+		if !slices.Contains(choices, text) {
+			return errors.New("is not one of: " + strings.Join(choices, ", "))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,180 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cron"
+	"agentstateloop/turn"
+)
+
+// turnPart is [turn].
+type turnPart struct {
+	runner, workdir string
+	command         []string
+	path            string // PATH for the agent
+}
+
+func (t turnPart) write(d *document) {
+	d.section("turn")
+	d.line("runner", t.runner, strings.Join(config.Runners(), " | "))
+	if len(t.command) > 0 {
+		d.line("command", t.command, "")
+	}
+	if t.workdir != "" {
+		d.line("workdir", path(t.workdir), "where the agent works")
+	}
+	d.text("# The PATH of the shell that ran init: cron's has two folders.\n")
+	d.text(fmt.Sprintf("env = { PATH = %s }\n", d.toml(t.path)))
+}
+
+// askTurn learns what answers.
+func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, error) {
+	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, path: lastingPath(in.Loader.Env("PATH"))}
+	runner := in.Runner
+	if runner == "" && len(t.command) > 0 {
+		runner = turn.Exec
+	}
+	found := foundRunner(t.path)
+	if !in.Asker.CanAsk() && runner == "" {
+		runner = found
+	}
+	var err error
+	t.runner, err = in.Asker.Ask(ctx, runner, terminal.Question{
+		Flag: "runner", Text: "what answers: claude, codex, gemini, api (a model, with no other program), exec (a program of yours) or none",
+		Guess: cmp.Or(found, turn.Exec), Check: isOneOf(config.Runners()...),
+	})
+	if err != nil {
+		return t, err
+	}
+	if t.runner == turn.Exec && len(t.command) == 0 {
+		command, err := in.Asker.Ask(ctx, "", terminal.Question{Flag: "command", Text: "that program, which reads the prompt on stdin and prints the answer", Check: isText})
+		if err != nil {
+			return t, err
+		}
+		t.command = strings.Fields(command)
+	}
+	if t.workdir == "" && t.runner != "none" {
+		// Not the configuration's folder, where the secrets are.
+		t.workdir = filepath.Join(in.home, "agents", handle)
+	}
+	if len(t.command) > 0 {
+		if err := in.makeProgramAbsolute(&t.command[0]); err != nil {
+			return t, err
+		}
+	}
+	return t, in.makeAbsolute(&t.workdir)
+}
+
+// lastingPath returns a PATH that a cron job can use: absolute folders, each
+// once, none of a `go run`, with the usual ones at the end.
+func lastingPath(path string) string {
+	var dirs []string
+	for _, dir := range append(filepath.SplitList(path), "/usr/local/bin", "/usr/bin", "/bin") {
+		if filepath.IsAbs(dir) && !slices.Contains(dirs, dir) && !cron.TemporaryBinary(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return strings.Join(dirs, ":")
+}
+
+// foundRunner returns the first agent that is found in a PATH, or "".
+func foundRunner(path string) string {
+	for _, runner := range []string{turn.Claude, turn.Codex, turn.Gemini} {
+		if config.InPath(runner, path) != "" {
+			return runner
+		}
+	}
+	return ""
+}
+
+// apiPart is [api].
+type apiPart struct {
+	provider, model, url string
+	keyFile              string // "": the server needs no key
+	key                  string // to be written to keyFile; "": none
+}
+
+func (a *apiPart) write(d *document) {
+	d.section("api")
+	d.line("provider", a.provider, "anthropic | openai, which many others speak")
+	if a.url != "" {
+		d.line("base_url", a.url, "")
+	}
+	d.line("model", a.model, "")
+	if a.keyFile != "" {
+		d.line("key_file", path(a.keyFile), "mode 0600")
+	}
+}
+
+// askAPI learns which model answers; nil with another runner.
+func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error) {
+	for _, f := range []struct{ flag, value string }{
+		{"api-provider", in.APIProvider}, {"api-model", in.APIModel}, {"api-base-url", in.APIBaseURL}, {"api-key-file", in.APIKeyFile},
+	} {
+		if f.value != "" && runner != turn.API {
+			return nil, terminal.Usagef("add --runner api", "--%s is for --runner api", f.flag)
+		}
+	}
+	if runner != turn.API {
+		return nil, nil
+	}
+	a := &apiPart{url: in.APIBaseURL, keyFile: in.APIKeyFile}
+	var err error
+	a.provider, err = in.Asker.Ask(ctx, in.APIProvider, terminal.Question{
+		Flag: "api-provider", Text: "the API: anthropic, or openai, which many others speak", Guess: config.Anthropic, Check: isOneOf(config.Anthropic, config.OpenAI),
+	})
+	if err != nil {
+		return nil, err
+	}
+	guess := ""
+	if a.provider == config.Anthropic {
+		guess = config.UsualModel
+	}
+	a.model, err = in.Asker.Ask(ctx, in.APIModel, terminal.Question{Flag: "api-model", Text: "the provider's name of the model", Guess: guess, Check: isText})
+	if err != nil {
+		return nil, err
+	}
+	return a, in.makeAbsolute(&a.keyFile)
+}
+
+// askKey learns where the key of the API is and, if need be, the key. A server
+// of the user's own may need none.
+func (in *interview) askKey(ctx context.Context, handle string, a *apiPart) error {
+	own := a.url != ""
+	if a.keyFile != "" || own && !in.Asker.CanAsk() {
+		return nil
+	}
+	a.keyFile = in.secretFile(handle, "api-key")
+	if err := in.makeAbsolute(&a.keyFile); err != nil || in.Print {
+		return err
+	}
+	if _, err := os.Lstat(a.keyFile); err == nil {
+		return nil
+	}
+	if !in.Asker.CanAsk() {
+		return terminal.Usagef("see agentstateloop init --help", "--api-key-file is missing, and there is no terminal to ask at")
+	}
+	where, empty := a.provider, "leave empty to add it later"
+	if own {
+		where, empty = a.url, "leave empty if it needs none"
+	}
+	var err error
+	a.key, err = in.Asker.Secret(ctx, fmt.Sprintf("the API key of %s (not shown; %s): ", where, empty))
+	if err == nil && a.key == "" && own {
+		a.keyFile = ""
+	}
+	if err != nil || a.key == "" {
+		return err
+	}
+	in.Loader.Secrets.Learn(a.keyFile, a.key)
+	_, err = config.CheckSecret(a.key, "the key")
+	return err
+}
