@@ -349,46 +349,6 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 }
 
-// TestHistoryTail: what stands at the end of the history after a crash, or after
-// a person was there, neither doubles a line nor loses one.
-func TestHistoryTail(t *testing.T) {
-	tails := map[string]func(t *testing.T, path string){
-		"whole":        func(*testing.T, string) {},
-		"torn line":    func(t *testing.T, path string) { tear(t, path) },
-		"zeros":        func(t *testing.T, path string) { add(t, path, strings.Repeat("\x00", 4096)) },
-		"garbage line": func(t *testing.T, path string) { add(t, path, "# looked at by hand\n") },
-		"long garbage": func(t *testing.T, path string) { add(t, path, strings.Repeat("x", 3*tailChunk)+"\n") },
-		"half garbage": func(t *testing.T, path string) { add(t, path, `{"serial":99,"kind":"mess`) },
-		"blank lines":  func(t *testing.T, path string) { add(t, path, "\n\n\n") },
-		"json of others": func(t *testing.T, path string) {
-			add(t, path, `{"level":"info"}`+"\n"+`null`+"\n"+`[]`+"\n")
-		},
-		"gone": func(t *testing.T, path string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-		},
-	}
-	for name, damage := range tails {
-		t.Run(name, func(t *testing.T) {
-			st, story := startedStore(t)
-			before, err := st.allLines()
-			if err != nil {
-				t.Fatal(err)
-			}
-			damage(t, st.path(historyName(story.Now)))
-			if err := commitLine(st, story, "09:40 go"); err != nil {
-				t.Fatal(err)
-			}
-			want := slices.Concat(before, story.S.Lines)
-			if name == "gone" { // the state holds the lines of its own serial alone
-				want = want[len(want)-2:]
-			}
-			sameHistory(t, name, st, want)
-		})
-	}
-}
-
 func add(t *testing.T, path, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
@@ -398,70 +358,6 @@ func add(t *testing.T, path, text string) {
 	defer f.Close()
 	if _, err := f.WriteString(text); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestHistoryMonths: one file a UTC month; a clock set back over its end writes
-// into the older one, and the history still has every line once.
-func TestHistoryMonths(t *testing.T) {
-	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
-	story := statetest.New()
-	var want []state.Line
-	for _, line := range storyLines(`
-day 2026-01-31
-23:59:59 halt
-day 2026-02-01
-00:00 go
-day 2026-01-31
-23:59:59 halt
-day 2026-02-01
-00:00:01 go`) {
-		if strings.HasPrefix(line, "day") {
-			mustRead(t, story, line)
-			continue
-		}
-		if err := commitLine(st, story, line); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, story.S.Lines...)
-	}
-	got, err := st.allLines()
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.SortFunc(got, func(a, b state.Line) int { return int(a.Serial) - int(b.Serial) })
-	if statetest.JSON(t, got) != statetest.JSON(t, want) {
-		t.Errorf("history is %s\nwant %s", statetest.JSON(t, got), statetest.JSON(t, want))
-	}
-	names, err := filepath.Glob(st.path("history-*"))
-	if err != nil || len(names) != 2 {
-		t.Errorf("history files: %v, %v", names, err)
-	}
-}
-
-func TestLongLine(t *testing.T) {
-	st, story := startedStore(t)
-	long := strings.Repeat("long ", tailChunk)
-	for i, line := range []string{`09:40 go`, `09:41 halt "` + long + `"`, `09:42 go`, `09:43 halt`} {
-		if err := commitLine(st, story, line); err != nil {
-			t.Fatalf("line %d: %v", i, err)
-		}
-	}
-	seen := map[string]int{}
-	for l, err := range st.History() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen[fmt.Sprint(l.Serial, ".", l.N)]++
-	}
-	for at, n := range seen {
-		if n != 1 {
-			t.Errorf("line %s stands there %d times", at, n)
-		}
-	}
-	last, err := st.lastLine(historyName(story.Now))
-	if err != nil || last.Serial != story.S.Serial {
-		t.Errorf("last line %+v, %v", last, err)
 	}
 }
 
@@ -493,43 +389,5 @@ func TestCommitOrder(t *testing.T) {
 	}
 	if want := []string{"write", "fsync", "rename", "fsyncdir", "fsyncdir"}; !slices.Equal(steps, want) {
 		t.Errorf("a nudge: steps %v, want %v", steps, want)
-	}
-}
-
-// TestHistoryHasEachLineOnce: after a crash between the rename of the state and
-// the append, the newest lines are in state.json alone, and History yields them.
-func TestHistoryHasEachLineOnce(t *testing.T) {
-	st, story := startedStore(t)
-	if err := commitLine(st, story, "09:40 go"); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := st.allLines()
-	if err != nil {
-		t.Fatal(err)
-	}
-	newest := len(mustState(t, st).Lines)
-	if newest == 0 {
-		t.Fatal("the last commit has no lines")
-	}
-	path := st.path(historyName(whole[0].At))
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw := slices.Collect(bytes.Lines(data))
-	for left := range newest + 1 {
-		if err := os.WriteFile(path, slices.Concat(raw[:len(raw)-left]...), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		var got []state.Line
-		for l, err := range st.History() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, l)
-		}
-		if g, w := statetest.JSON(t, got), statetest.JSON(t, whole); g != w {
-			t.Errorf("%d lines not in the file yet: history is\n%s\nwant\n%s", left, g, w)
-		}
 	}
 }

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"agentstateloop/state"
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// History yields every line of the history, the oldest first; of certain kinds
+// only, where some are named. Lines that ride in state.json and are not in the
+// files yet come last, and each line comes once. A line that does not parse, torn
+// or foreign, is passed over: the rest is still the history.
+func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
+	return func(yield func(state.Line, error) bool) {
+		// The state is read first: no line can slip from it into the files unseen.
+		s, err := st.Read()
+		if err != nil {
+			yield(state.Line{}, err)
+			return
+		}
+		var last state.Line
+		for l, err := range st.filed(kinds...) {
+			if !yield(l, err) {
+				return
+			}
+			last = l
+		}
+		for _, l := range s.Lines {
+			if len(kinds) > 0 && !slices.Contains(kinds, l.Kind) || !l.After(last.Serial, last.N) {
+				continue
+			}
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// filed yields the lines in the history files.
+func (st *Store) filed(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
+	return func(yield func(state.Line, error) bool) {
+		names, err := filepath.Glob(st.path("history-*.jsonl"))
+		if err != nil {
+			yield(state.Line{}, err)
+			return
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !yieldLines(name, wanted(kinds), yield) {
+				return
+			}
+		}
+	}
+}
+
+// parser reads a line; ok is false for one that does not parse or is not wanted.
+type parser func(raw []byte) (l state.Line, ok bool)
+
+// wanted is the parser of lines of these kinds, of all where none is named. To
+// parse a line costs many times what it costs to see that it is of another kind.
+func wanted(kinds []state.LineKind) parser {
+	if len(kinds) == 0 {
+		return parseLine
+	}
+	var marks [][]byte
+	for _, k := range kinds {
+		marks = append(marks, fmt.Appendf(nil, `"kind":%q`, string(k)))
+	}
+	return func(raw []byte) (state.Line, bool) {
+		if !slices.ContainsFunc(marks, func(mark []byte) bool { return bytes.Contains(raw, mark) }) {
+			return state.Line{}, false
+		}
+		l, ok := parseLine(raw)
+		return l, ok && slices.Contains(kinds, l.Kind)
+	}
+}
+
+func parseLine(raw []byte) (state.Line, bool) {
+	var l state.Line
+	err := json.Unmarshal(raw, &l)
+	return l, err == nil && l.Kind != ""
+}
+
+func yieldLines(name string, parse parser, yield func(state.Line, error) bool) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return yield(state.Line{}, err)
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	for {
+		raw, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return true
+		}
+		if err != nil {
+			return yield(state.Line{}, err)
+		}
+		if l, ok := parse(raw); ok && !yield(l, nil) {
+			return false
+		}
+	}
+}
+
+// Newest yields lines from the newest backwards, of certain kinds only where
+// some are named, and reads at most limit bytes of the history, however long it
+// is. Lines that do not parse are passed over.
+func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Line, error] {
+	return func(yield func(state.Line, error) bool) {
+		names, err := filepath.Glob(st.path("history-*.jsonl"))
+		if err != nil {
+			yield(state.Line{}, err)
+			return
+		}
+		slices.Sort(names)
+		slices.Reverse(names)
+		for _, name := range names {
+			if !yieldNewest(name, &limit, wanted(kinds), yield) || limit <= 0 {
+				return
+			}
+		}
+	}
+}
+
+// yieldNewest yields the lines of a file from its end, and reads no more of it
+// than is asked for, a chunk at a time, and at most limit bytes.
+func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line, error) bool) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return yield(state.Line{}, err)
+	}
+	defer f.Close()
+	end, err := wholeLines(f)
+	if err != nil {
+		return yield(state.Line{}, err)
+	}
+	for chunk := int64(4 * tailChunk); end > 0 && *limit > 0; {
+		start := max(0, end-min(chunk, *limit))
+		data := make([]byte, end-start)
+		if _, err := f.ReadAt(data, start); err != nil && !errors.Is(err, io.EOF) {
+			return yield(state.Line{}, err)
+		}
+		*limit -= int64(len(data))
+		if start > 0 { // in the middle of a line, for all we know
+			_, whole, _ := bytes.Cut(data, []byte("\n"))
+			if len(whole) == 0 {
+				chunk *= 2
+				continue
+			}
+			start, data = end-int64(len(whole)), whole
+		}
+		if !yieldBackwards(data, parse, yield) {
+			return false
+		}
+		end = start
+	}
+	return true
+}
+
+func yieldBackwards(data []byte, parse parser, yield func(state.Line, error) bool) bool {
+	for len(data) > 0 {
+		data = data[:len(data)-1] // the newline
+		i := bytes.LastIndexByte(data, '\n')
+		if l, ok := parse(data[i+1:]); ok && !yield(l, nil) {
+			return false
+		}
+		data = data[:i+1]
+	}
+	return true
+}
+
+func (st *Store) allLines() ([]state.Line, error) {
+	var lines []state.Line
+	for l, err := range st.filed() {
+		if err != nil {
+			return nil, fmt.Errorf("read history: %w", err)
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
+)
+
+// Newest tells what History tells, the other way round, whatever the lines'
+// lengths, and reads no more than it may.
+func TestNewestIsHistoryBackwards(t *testing.T) {
+	st := &Store{Dir: t.TempDir(), Agent: "goulard3120"}
+	january := time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC)
+	lengths := []int{10, 100, 3 * 4 * tailChunk, 1000, 4 * tailChunk, 20, 4*tailChunk - 150, 10}
+	serial := uint64(0)
+	for month, at := range []time.Time{january, january.Add(2 * time.Hour)} {
+		for i := range 300 {
+			serial++
+			l := state.Line{Serial: serial, At: at, Kind: state.LineNote, Reason: strings.Repeat("x", lengths[i%len(lengths)]), Key: fmt.Sprint(month, ".", i)}
+			if i > 20 {
+				l.Reason = l.Reason[:min(len(l.Reason), 200)]
+			}
+			if err := st.appendLines([]state.Line{l}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// A torn line is no line.
+	f, err := os.OpenFile(filepath.Join(st.Dir, historyName(january.Add(2*time.Hour))), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"serial":999,"kind":"no`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	newest := func(limit int64) []uint64 {
+		var serials []uint64
+		for l, err := range st.Newest(limit) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			serials = append(serials, l.Serial)
+		}
+		return serials
+	}
+	lines, err := st.allLines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []uint64
+	for _, l := range slices.Backward(lines) {
+		want = append(want, l.Serial)
+	}
+	if got := newest(1 << 30); len(got) != 600 || !slices.Equal(got, want) {
+		t.Errorf("%d lines, want %d: %v", len(got), len(want), got)
+	}
+	got := newest(20 << 10)
+	if len(got) < 50 || len(got) > 200 || !slices.Equal(got, want[:len(got)]) {
+		t.Errorf("of 20 KiB %d lines: %v", len(got), got)
+	}
+	for l, err := range st.Newest(1 << 30) { // whoever has enough ends it
+		if err != nil || l.Serial != 600 {
+			t.Errorf("the newest: %+v, %v", l, err)
+		}
+		break
+	}
+}
+
+// TestHistoryMonths: one file a UTC month; a clock set back over its end writes
+// into the older one, and the history still has every line once.
+func TestHistoryMonths(t *testing.T) {
+	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
+	story := statetest.New()
+	var want []state.Line
+	for _, line := range storyLines(`
+day 2026-01-31
+23:59:59 halt
+day 2026-02-01
+00:00 go
+day 2026-01-31
+23:59:59 halt
+day 2026-02-01
+00:00:01 go`) {
+		if strings.HasPrefix(line, "day") {
+			mustRead(t, story, line)
+			continue
+		}
+		if err := commitLine(st, story, line); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, story.S.Lines...)
+	}
+	got, err := st.allLines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(got, func(a, b state.Line) int { return int(a.Serial) - int(b.Serial) })
+	if statetest.JSON(t, got) != statetest.JSON(t, want) {
+		t.Errorf("history is %s\nwant %s", statetest.JSON(t, got), statetest.JSON(t, want))
+	}
+	names, err := filepath.Glob(st.path("history-*"))
+	if err != nil || len(names) != 2 {
+		t.Errorf("history files: %v, %v", names, err)
+	}
+}
+
+// TestHistoryHasEachLineOnce: after a crash between the rename of the state and
+// the append, the newest lines are in state.json alone, and History yields them.
+func TestHistoryHasEachLineOnce(t *testing.T) {
+	st, story := startedStore(t)
+	if err := commitLine(st, story, "09:40 go"); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := st.allLines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := len(mustState(t, st).Lines)
+	if newest == 0 {
+		t.Fatal("the last commit has no lines")
+	}
+	path := st.path(historyName(whole[0].At))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := slices.Collect(bytes.Lines(data))
+	for left := range newest + 1 {
+		if err := os.WriteFile(path, slices.Concat(raw[:len(raw)-left]...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var got []state.Line
+		for l, err := range st.History() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, l)
+		}
+		if g, w := statetest.JSON(t, got), statetest.JSON(t, whole); g != w {
+			t.Errorf("%d lines not in the file yet: history is\n%s\nwant\n%s", left, g, w)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestHistoryTail: what stands at the end of the history after a crash, or after
+// a person was there, neither doubles a line nor loses one.
+func TestHistoryTail(t *testing.T) {
+	tails := map[string]func(t *testing.T, path string){
+		"whole":        func(*testing.T, string) {},
+		"torn line":    func(t *testing.T, path string) { tear(t, path) },
+		"zeros":        func(t *testing.T, path string) { add(t, path, strings.Repeat("\x00", 4096)) },
+		"garbage line": func(t *testing.T, path string) { add(t, path, "# looked at by hand\n") },
+		"long garbage": func(t *testing.T, path string) { add(t, path, strings.Repeat("x", 3*tailChunk)+"\n") },
+		"half garbage": func(t *testing.T, path string) { add(t, path, `{"serial":99,"kind":"mess`) },
+		"blank lines":  func(t *testing.T, path string) { add(t, path, "\n\n\n") },
+		"json of others": func(t *testing.T, path string) {
+			add(t, path, `{"level":"info"}`+"\n"+`null`+"\n"+`[]`+"\n")
+		},
+		"gone": func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for name, damage := range tails {
+		t.Run(name, func(t *testing.T) {
+			st, story := startedStore(t)
+			before, err := st.allLines()
+			if err != nil {
+				t.Fatal(err)
+			}
+			damage(t, st.path(historyName(story.Now)))
+			if err := commitLine(st, story, "09:40 go"); err != nil {
+				t.Fatal(err)
+			}
+			want := slices.Concat(before, story.S.Lines)
+			if name == "gone" { // the state holds the lines of its own serial alone
+				want = want[len(want)-2:]
+			}
+			sameHistory(t, name, st, want)
+		})
+	}
+}
+
+func TestLongLine(t *testing.T) {
+	st, story := startedStore(t)
+	long := strings.Repeat("long ", tailChunk)
+	for i, line := range []string{`09:40 go`, `09:41 halt "` + long + `"`, `09:42 go`, `09:43 halt`} {
+		if err := commitLine(st, story, line); err != nil {
+			t.Fatalf("line %d: %v", i, err)
+		}
+	}
+	seen := map[string]int{}
+	for l, err := range st.History() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[fmt.Sprint(l.Serial, ".", l.N)]++
+	}
+	for at, n := range seen {
+		if n != 1 {
+			t.Errorf("line %s stands there %d times", at, n)
+		}
+	}
+	last, err := st.lastLine(historyName(story.Now))
+	if err != nil || last.Serial != story.S.Serial {
+		t.Errorf("last line %+v, %v", last, err)
+	}
+}

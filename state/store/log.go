@@ -1,0 +1,28 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// longestLog is the size at which the log becomes log.1.
+const longestLog = 1 << 20
+
+// Log adds one line to the log: what a poll did, and why. A log that cannot be
+// written stops nothing.
+func (st *Store) Log(now time.Time, text string) error {
+	path := st.path("log")
+	if info, err := os.Stat(path); err == nil && info.Size() >= longestLog {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%s %s\n", now.UTC().Format(time.RFC3339), shortLine(text))
+	return err
+}

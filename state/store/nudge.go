@@ -1,0 +1,112 @@
+package store
+
+import (
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Ring drops a nudge: a file in nudges/, durable when Ring returns.
+func (st *Store) Ring(from, reason string) error {
+	_, err := st.RingMarked(from, reason)
+	return err
+}
+
+// RingMarked is Ring, and gives what the nudge's key begins with, and no other's.
+func (st *Store) RingMarked(from, reason string) (mark string, err error) {
+	note, err := json.Marshal(nudgeNote{From: from, Reason: reason})
+	if err != nil {
+		return "", err
+	}
+	name := NewID() + ".json"
+	// No commit follows that would make the folder's name durable.
+	if err := st.KeepAmong(filepath.Join(NudgesDir, name), strings.NewReader(string(note)+"\n")); err != nil {
+		return "", fmt.Errorf("record nudge: %w", err)
+	}
+	return "nudge:" + url.PathEscape(name) + "@", nil
+}
+
+type nudgeNote struct {
+	From   string `json:"from,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// NudgeFile is one file in nudges/, written by Ring or by anybody's script.
+type NudgeFile struct {
+	state.Nudged
+	Name string
+}
+
+// longestNote is how much of a nudge file is read.
+const longestNote = 4 << 10
+
+// Rung lists the files in nudges/. Names that begin with a dot or end in .tmp
+// are files still being written; folders are nobody's nudge.
+func (st *Store) Rung() ([]NudgeFile, error) {
+	entries, err := os.ReadDir(st.path(NudgesDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list nudges: %w", err)
+	}
+	var rung []NudgeFile
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || e.IsDir() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // removed meanwhile: whoever removed it has seen it
+		}
+		rung = append(rung, st.readNudge(info))
+	}
+	return rung, nil
+}
+
+func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
+	var inode uint64
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = uint64(sys.Ino)
+	}
+	n := NudgeFile{Name: info.Name()}
+	n.Key = fmt.Sprintf("nudge:%s@%d.%d", url.PathEscape(n.Name), inode, info.ModTime().UnixNano())
+	n.At = info.ModTime()
+	if !info.Mode().IsRegular() {
+		return n
+	}
+	f, err := os.Open(st.path(filepath.Join(NudgesDir, n.Name)))
+	if err != nil {
+		return n
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, longestNote))
+	var note nudgeNote
+	if json.Unmarshal(text, &note) != nil {
+		note.Reason = strings.TrimSpace(string(text))
+	}
+	n.From, n.Reason = shortLine(note.From), shortLine(note.Reason)
+	return n
+}
+
+// shortLine makes foreign text fit for a history line and the log.
+func shortLine(s string) string { return plain.Shorten(plain.Line(s), 200) }
+
+// Unring removes a nudge file whose nudge is committed.
+func (st *Store) Unring(n NudgeFile) error {
+	path := st.path(filepath.Join(NudgesDir, n.Name))
+	if err := st.Hook.at("remove", path); err != nil {
+		return err
+	}
+	return removeIfThere(path)
+}

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPayloadName: every key has a name of its own, one file deep below its
+// folder, that a file system takes.
+func TestPayloadName(t *testing.T) {
+	st := &Store{Dir: t.TempDir()}
+	names := map[string]string{}
+	keys := append([]string{}, hostileNames...)
+	for _, key := range hostileNames {
+		// A key made to meet the shortened name of another.
+		keys = append(keys, key+"x", strings.TrimSuffix(filepath.Base(PayloadName(MessagesDir, key, ".eml")), ".eml"))
+	}
+	seen := map[string]bool{}
+	for _, key := range keys {
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		name := PayloadName(MessagesDir, key, ".eml")
+		if filepath.Dir(name) != MessagesDir || len(filepath.Base(name)) > 210 {
+			t.Errorf("%q: %q", key, name)
+		}
+		if other, taken := names[name]; taken {
+			t.Errorf("%q and %q are both %q", key, other, name)
+		}
+		names[name] = key
+		if err := st.Keep(name, strings.NewReader(key)); err != nil {
+			t.Errorf("%q: %v", key, err)
+		}
+		if folder := PayloadName(QuarantineDir, key, ""); key != "" && filepath.Dir(folder) != QuarantineDir {
+			t.Errorf("%q: folder %q", key, folder)
+		}
+	}
+	for name, key := range names {
+		if data, err := os.ReadFile(st.Path(name)); err != nil || string(data) != key {
+			t.Errorf("%q: %q, %v", key, data, err)
+		}
+	}
+	entries, err := os.ReadDir(st.Path(MessagesDir))
+	if err != nil || len(entries) != len(names) {
+		t.Errorf("%d files for %d keys, %v", len(entries), len(names), err)
+	}
+}
+
+// TestKeep: a payload is whole under its name or not there; what was there stays
+// until then.
+func TestKeep(t *testing.T) {
+	for _, step := range []string{"write", "fsync", "rename", "fsyncdir"} {
+		st := &Store{Dir: t.TempDir()}
+		if err := st.Keep("outbox/ack.1.eml", strings.NewReader("old")); err != nil {
+			t.Fatal(err)
+		}
+		st.Hook = func(at, path string) error {
+			if at == step {
+				return errNoSpace
+			}
+			return nil
+		}
+		err := st.Keep("outbox/ack.1.eml", strings.NewReader("new"))
+		data, readErr := os.ReadFile(st.Path("outbox/ack.1.eml"))
+		if err == nil || readErr != nil {
+			t.Errorf("%s: %v, %v", step, err, readErr)
+		}
+		want := "old"
+		if step == "fsyncdir" {
+			want = "new" // perhaps not durable, therefore the error
+		}
+		if string(data) != want {
+			t.Errorf("%s: %q, want %q", step, data, want)
+		}
+		st.Hook = nil
+		if err := st.Keep("outbox/ack.1.eml", strings.NewReader("new")); err != nil {
+			t.Errorf("%s: again: %v", step, err)
+		}
+	}
+}
