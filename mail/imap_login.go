@@ -217,7 +217,7 @@ func readLine(br *bufio.Reader) (string, error) {
 			return "", err
 		}
 		if len(line) > maxLoginLine {
-			return "", fmt.Errorf("a line of over %d bytes", maxLoginLine)
+			return "", fmt.Errorf("a line of more than %d bytes", maxLoginLine)
 		}
 	}
 }

@@ -59,7 +59,7 @@ type OAuth struct {
 	Now     func() time.Time // nil is time.Now
 }
 
-// TokenStore is the folder in which OAuth keeps its tokens. *state.Store
+// TokenStore is the folder in which OAuth keeps its tokens. *store.Store
 // implements it.
 type TokenStore interface {
 	// Path returns the path of the file name, which need not exist.
