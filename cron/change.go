@@ -12,7 +12,7 @@ type Change struct {
 	Before, After []byte // the whole table
 	Wrote         bool   // the table was written, and After was read back
 	Line          string // the agent's line; "" if it was removed
-	Backup        string // path of the backup of Before; "" if none was needed
+	Backup        string // path of the backup; "" if none was needed
 }
 
 // contextLines is the number of unchanged lines that Diff shows around a change.

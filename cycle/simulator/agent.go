@@ -17,26 +17,26 @@ import (
 	"agentstateloop/turn"
 )
 
-// livingAgent is the agent's program while it runs. It is no process, but holds
-// the lock on alive that a process would.
+// livingAgent is the agent's program while it runs. It is not a real process, but
+// it holds the lock on the file alive like one.
 type livingAgent struct {
 	world *World
 	in    cycle.Inside
 	alive *os.File
 }
 
-// orphanLives is how long, in real time, an agent whose runner died goes on
-// after somebody began to end it.
+// orphanLives is the real time for which an agent whose runner died goes on after
+// a process has begun to end it.
 const orphanLives = 60 * time.Millisecond
 
-// maxAttempts is more than one process has a reason to make.
+// maxAttempts is more than one process ever has a reason to make.
 const maxAttempts = 60
 
-// errNoLogin is what an agent says that is not logged in.
+// errNoLogin is the error of an agent that is not logged in.
 var errNoLogin = &state.CredentialError{Name: "agent:exec", Err: errors.New("not logged in")}
 
-// wish is what a message asks the agent to do; it stands in the message, so
-// that every attempt knows it: "M012 do=ask".
+// wish matches what a message asks the agent to do. It is part of the message, so
+// every attempt receives it: "M012 do=ask".
 var wish = regexp.MustCompile(`\b([MPT]\d{3}) do=([a-z-]+)`)
 
 // The wishes.
@@ -46,13 +46,13 @@ var wishes = []string{
 	"evening", "remember", "remember", "search",
 }
 
-// attempt stands in for turn.Config.Run, as a process would do it: the agent is
-// alive when its runner is killed, and a stopped one ends as canceled.
+// attempt replaces turn.Config.Run and behaves like it: the agent survives when its
+// runner is killed, and a stopped attempt ends as canceled.
 func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 	w := p.world
 	p.exitIfDead(p.point(Main, "agent start"))
 	if p.attempts++; p.attempts > maxAttempts {
-		w.violate("6", "%s makes attempt after attempt without end", p.name)
+		w.violate("6", "%s makes attempts without end", p.name)
 		p.die()
 		runtime.Goexit()
 	}
@@ -64,7 +64,7 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 	w.count.attempt()
 	r := p.work(ctx, a, at, first)
 	switch v := p.point(Main, "agent end"); {
-	case v == lostAll: // it ends, and its runner dies before it hears of that
+	case v == lostAll: // the agent ends, and its runner dies before it notices
 		a.end()
 		p.die()
 		runtime.Goexit()
@@ -82,15 +82,15 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 	return r, nil
 }
 
-// leaveOrphan ends the goroutine of a dead runner; its agent lives on.
+// leaveOrphan ends the goroutine of a dead runner. Its agent lives on.
 func (p *process) leaveOrphan(a *livingAgent) {
 	p.world.orphan(a)
 	p.world.count.happened("a runner died and left an agent")
 	runtime.Goexit()
 }
 
-// awaitStop gives the runner time to see that its turn is to stop: it looks
-// twice a second.
+// awaitStop gives the runner time to notice that its turn shall stop. The runner
+// checks twice a second.
 func (p *process) awaitStop(ctx context.Context, a *livingAgent) {
 	s, err := p.agent.Store.Read()
 	if err != nil || s.Turn.Stop == "" && s.Turn.Owns(a.in.TurnID, a.in.Epoch) {
@@ -99,11 +99,11 @@ func (p *process) awaitStop(ctx context.Context, a *livingAgent) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(3 * time.Second):
-		p.world.violate("6", "a runner did not see within three seconds that its turn was to end")
+		p.world.violate("6", "a runner did not notice within three seconds that its turn shall end")
 	}
 }
 
-// exitIfDead ends the goroutine of a process that is dead.
+// exitIfDead ends the goroutine if the process is dead.
 func (p *process) exitIfDead(v verdict) {
 	if v == lostAll {
 		p.die()
@@ -113,7 +113,7 @@ func (p *process) exitIfDead(v verdict) {
 	}
 }
 
-// startAgent starts an agent, which must be the only one.
+// startAgent starts an agent. No other agent may be alive.
 func (w *World) startAgent(at turn.Attempt) (*livingAgent, error) {
 	f, err := os.OpenFile(filepath.Join(at.Dir, "alive"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -134,7 +134,7 @@ func (w *World) startAgent(at turn.Attempt) (*livingAgent, error) {
 	return a, nil
 }
 
-// end is the agent's exit.
+// end ends the agent.
 func (a *livingAgent) end() {
 	w := a.world
 	w.mu.Lock()
@@ -153,7 +153,7 @@ func without(list []*livingAgent, a *livingAgent) []*livingAgent {
 	return rest
 }
 
-// orphan leaves an agent behind whose runner has died. It may come to know only
+// orphan turns an agent whose runner has died into an orphan. It may learn only
 // later that its turn is over.
 func (w *World) orphan(a *livingAgent) {
 	w.mu.Lock()
@@ -165,8 +165,8 @@ func (w *World) orphan(a *livingAgent) {
 	w.orphans = append(w.orphans, a)
 }
 
-// releaseOrphans lets orphans end, a while after a process began that should
-// end them.
+// releaseOrphans ends the orphans a while after a process began that should end
+// them.
 func (w *World) releaseOrphans() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +175,7 @@ func (w *World) releaseOrphans() {
 	}
 }
 
-// killOrphans is what a power cut does to them.
+// killOrphans ends all agents, as a power cut does.
 func (w *World) killOrphans() {
 	w.mu.Lock()
 	left := append(append([]*livingAgent{}, w.orphans...), w.living...)
@@ -185,7 +185,8 @@ func (w *World) killOrphans() {
 	}
 }
 
-// work does what the message asks for. first is false when it was asked before.
+// work does what the message asks for. first is false if an earlier attempt received
+// the message too.
 func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, first bool) turn.Result {
 	w := p.world
 	marker, do := "", "answer"
@@ -251,7 +252,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		if do == "ask-die" {
 			answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
 		}
-	case "costly-ask", "pay-ask": // again and again, if it may
+	case "costly-ask", "pay-ask": // every time, if allowed
 		a.ask(peers[0], marker)
 	case "overnight":
 		w.sleepOver()
@@ -280,14 +281,14 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 			return turn.Result{Status: turn.Failed, Reason: "no such session", Exit: turn.ExitError, ExitCode: 1, SessionStale: true}
 		}
 	case "trouble":
-		// What lies in the way of the deliverable is not a folder.
+		// Put a file in the place of the folder for the deliverable.
 		os.RemoveAll(filepath.Join(at.Dir, "output"))
 		os.WriteFile(filepath.Join(at.Dir, "output"), nil, 0o600)
 	}
 	return answer
 }
 
-// fenced is the message in a prompt, without what stands around it.
+// fenced returns the message in a prompt, without the text around it.
 func fenced(prompt string) string {
 	i := strings.LastIndex(prompt, "<message>\n")
 	if i < 0 {
@@ -297,11 +298,11 @@ func fenced(prompt string) string {
 	return text
 }
 
-// command is what the agent calls from inside its turn: a process of its own.
+// command runs a command that the agent calls in its turn, as a separate process.
 func (a *livingAgent) command(name string, do func(context.Context, *cycle.Agent) error) (err error, killed bool) {
 	var faults []Fault
 	a.world.mu.Lock()
-	if n := len(a.world.inside); n > 0 { // the step says what strikes the next one
+	if n := len(a.world.inside); n > 0 { // these faults strike the next command
 		faults, a.world.inside = a.world.inside, nil
 	}
 	a.world.mu.Unlock()

@@ -10,9 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// What the agent may spend: of its credit, in a day, and in one turn. A costly
-// attempt costs as much as leaves room for one of them in a turn, and for two in
-// a day; two of them, and the credit is used up, until as much is added.
+// budget is what the agent may spend in all, in a day and in one turn. A turn has room
+// for one costly attempt, a day for two. Two of them use up the credit.
 var budget = state.Budget{
 	HasCredit: true, Credit: 6 * state.Dollar, Low: 5 * state.Dollar, Critical: 3 * state.Dollar,
 	Day: 10 * state.Dollar, Turn: 7 * state.Dollar,
@@ -24,11 +23,11 @@ const (
 	plenty = 1000 * state.Dollar
 )
 
-// latest is how long before midnight an agent may begin that works until the
-// next day: a story that is not about that has no use for a day that is skipped.
+// latest is how long before midnight an agent may begin to work into the next day.
+// Most stories should not skip a day.
 const latest = 4 * time.Hour
 
-// topUp is `credit`.
+// topUp runs the command `credit`.
 func (w *World) topUp(s Step, amount state.Micros) error {
 	err, killed := w.run("credit", s.Faults, func(ctx context.Context, a *cycle.Agent) error {
 		_, err := a.Credit(ctx, amount, "you")
@@ -44,8 +43,8 @@ func (w *World) topUp(s Step, amount state.Micros) error {
 	return err
 }
 
-// pay is an agent that tells what it spends while it works. What it was told is
-// counted stays counted, though its runner die, or its turn be over.
+// pay plays an agent that reports what it spends while it works. A spending that was
+// accepted stays counted, even if the runner dies or the turn is over.
 func (a *livingAgent) pay() {
 	id := fmt.Sprintf("call.%s.%d", a.in.TurnID, a.in.Epoch)
 	err, killed := a.command("spend", func(ctx context.Context, c *cycle.Agent) error {
@@ -59,7 +58,7 @@ func (a *livingAgent) pay() {
 	}
 }
 
-// midnight is the next one where the machine is.
+// midnight returns the next midnight in the time zone of now.
 func midnight(now time.Time) time.Time {
 	y, m, d := now.Date()
 	return time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())
@@ -71,20 +70,19 @@ func (w *World) sleepOver() {
 	w.clock.pass(midnight(now).Sub(now) + time.Minute)
 }
 
-// ledger is what an outsider makes of the history: what was spent on which day
-// and in which turn, and what was added. It knows no balance that the program
-// keeps.
+// ledger is an outsider's account of the history: what was spent on each day and in
+// each turn, and what was added. It uses no balance that the program keeps.
 type ledger struct {
 	days, turns   map[string]int64
 	spent, topped int64
-	begun         map[string]string // the day on which a turn was last begun
+	begun         map[string]string // the day on which a turn was last dispatched
 }
 
 func newLedger() ledger {
 	return ledger{days: map[string]int64{}, turns: map[string]int64{}, begun: map[string]string{}}
 }
 
-// day is the local day of a moment.
+// day returns the local day of a moment.
 func (w *World) day(at time.Time) string {
 	return at.In(w.clock.machine().Location()).Format(time.DateOnly)
 }
@@ -108,25 +106,25 @@ func (v *historyChecker) spent(l line) {
 	}
 }
 
-// runs says whether there is money, at a moment, for a turn that the operator
-// caused, or another agent.
+// runs reports whether the budget suffices, at a moment, for a turn. operator says
+// that the operator caused the turn, not another agent.
 func (v *historyChecker) runs(at time.Time, operator bool) bool {
 	m := &v.money
 	left := min(int64(budget.Credit)+m.topped-m.spent, int64(budget.Day)-m.days[v.world.day(at)])
 	return left >= int64(budget.Critical) || left > 0 && operator
 }
 
-// affords: no attempt is begun for which there is no money.
+// affords checks that an attempt is dispatched only if the budgets are not used up.
 func (v *historyChecker) affords(l line) {
 	m, day := &v.money, v.world.day(l.At)
 	m.begun[l.TurnID] = day
 	switch {
 	case m.spent >= int64(budget.Credit)+m.topped:
-		v.broken("budget", "turn %s was begun, and the credit was used up: %d of %d", l.TurnID, m.spent, int64(budget.Credit)+m.topped)
+		v.broken("budget", "turn %s was dispatched although the credit was used up: %d of %d", l.TurnID, m.spent, int64(budget.Credit)+m.topped)
 	case m.days[day] >= int64(budget.Day):
-		v.broken("budget", "turn %s was begun, and the budget of %s was used up: %d", l.TurnID, day, m.days[day])
+		v.broken("budget", "turn %s was dispatched although the budget of %s was used up: %d", l.TurnID, day, m.days[day])
 	case m.turns[l.TurnID] >= int64(budget.Turn):
-		v.broken("budget", "turn %s went on, and its budget was used up: %d", l.TurnID, m.turns[l.TurnID])
+		v.broken("budget", "turn %s was resumed although its budget was used up: %d", l.TurnID, m.turns[l.TurnID])
 	}
 	for other, spent := range m.days {
 		if other < day && spent >= int64(budget.Day) {
@@ -135,8 +133,8 @@ func (v *historyChecker) affords(l line) {
 	}
 }
 
-// checkMoney: what was added is there, each attempt has cost its price once, and
-// `status` says what was spent today.
+// checkMoney checks that what was added is counted, that each attempt has cost its
+// price once, and that `status` shows what was spent today.
 func (w *World) checkMoney(h history) {
 	status, err := w.status()
 	if err != nil {
@@ -163,15 +161,15 @@ func (w *World) checkMoney(h history) {
 		}
 	}
 	if !w.record.added.within(credited) {
-		w.violate("budget", "credit was added %d times, and counted %d", w.record.added.sure, credited)
+		w.violate("budget", "credit was added %d times but counted %d times", w.record.added.sure, credited)
 	}
 	for _, id := range w.record.paid {
 		if spent[id] == 0 {
-			w.violate("budget", "%s was told, and is not counted", id)
+			w.violate("budget", "%s was reported but is not counted", id)
 		}
 	}
 	if day, month := state.Micros(today).USD(), state.Micros(thisMonth).USD(); status.Spend.DayUSD != day || status.Spend.MonthUSD != month {
-		w.violate("budget", "status says $%g today and $%g this month, and it was $%g and $%g",
+		w.violate("budget", "status shows $%g today and $%g this month, want $%g and $%g",
 			status.Spend.DayUSD, status.Spend.MonthUSD, day, month)
 	}
 }

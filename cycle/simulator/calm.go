@@ -7,18 +7,18 @@ import (
 	"agentstateloop/cycle"
 )
 
-// maxCalmPolls is how many polls the world waits for the agent to come to rest, and
-// calmFor how much time that is: back-off ends within an hour, waiting for
-// reports within ten minutes, silence within ten more.
+// maxCalmPolls is the number of polls within which the agent must come to rest, and
+// calmStep the time between two. Back-off ends within an hour, waiting for reports
+// within ten minutes, and silence after ten more.
 const (
 	maxCalmPolls = 60
 	calmStep     = 4 * time.Minute
 
-	maxNights = 12 // that it waits beside that, for the budget of another day
+	maxNights = 12 // in addition, to wait for the budget of another day
 )
 
-// calm ends every fault, lifts every HALT, and waits until nothing is left to
-// do: polled as cron would, the agent must come to rest by itself.
+// calm ends every fault, lifts every HALT and polls like cron until nothing is left
+// to do. The agent must come to rest by itself.
 func (w *World) calm() {
 	w.logf("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
 	w.mu.Lock()
@@ -36,7 +36,7 @@ func (w *World) calm() {
 		w.clock.pass(calmStep)
 		r, err := w.poll(nil, cycle.PollOptions{})
 		if err != nil {
-			w.violate("6", "with nothing wrong any more a poll fails: %v", err)
+			w.violate("6", "after all faults ended a poll fails: %v", err)
 		}
 		w.checkAlways()
 		if w.over() {
@@ -44,12 +44,12 @@ func (w *World) calm() {
 		}
 		s, err := w.status()
 		if err != nil {
-			w.violate("6", "with nothing wrong any more status fails: %v", err)
+			w.violate("6", "after all faults ended status fails: %v", err)
 		}
-		if s.Halted { // a mail that said so may have waited until now
+		if s.Halted { // a mail with HALT may have been read only now
 			w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
 		}
-		// A server too slow for a busy machine may hold what will wake it yet.
+		// If the machine is busy, a server may be slow and still hold a message.
 		if isAtRest(s) && len(r.Failed) == 0 {
 			w.finish()
 			return
@@ -60,20 +60,20 @@ func (w *World) calm() {
 			n = 0
 		}
 	}
-	w.violate("6", "with nothing wrong any more it does not come to rest: %s", w.restless())
+	w.violate("6", "after all faults ended the agent does not come to rest: %s", w.restless())
 }
 
-// finish makes two more polls, the second of which must find nothing and cost
-// what an empty poll costs.
+// finish makes more polls. The last one must find nothing and make only the
+// connections of an empty poll.
 func (w *World) finish() {
-	w.clock.pass(31 * time.Minute) // the crontab is looked at twice an hour
+	w.clock.pass(31 * time.Minute) // the crontab is checked twice an hour
 	w.poll(nil, cycle.PollOptions{})
 	var r cycle.Report
 	var err error
 	var conns map[string]int
-	// A machine that is busy elsewhere may be too slow for a server once; the
-	// registry is told twice a day; of mails that nothing proves the operator is
-	// asked about one after the other.
+	// Try three times: on a busy machine a server may be too slow once, the
+	// registry is updated twice a day, and the operator is asked about unproven
+	// mails one after the other.
 	for range 3 {
 		w.clock.pass(time.Minute)
 		w.record.connections()
@@ -84,14 +84,14 @@ func (w *World) finish() {
 		}
 	}
 	if err != nil || r.Found() || len(r.Failed) > 0 {
-		w.violate("6", "a poll at rest: %+v, %v", r, err)
+		w.violate("6", "a poll at rest finds something: %+v, %v", r, err)
 	}
 	if conns["imap"] != 1 || conns["http"] != 1 || conns["smtp"] != 0 {
 		w.violate("9", "an empty poll makes these connections: %v", conns)
 	}
 }
 
-// status is what `status` shows.
+// status returns what the command `status` shows.
 func (w *World) status() (s cycle.Status, err error) {
 	w.run("status", nil, func(_ context.Context, a *cycle.Agent) error {
 		s, err = a.Status()
@@ -100,7 +100,7 @@ func (w *World) status() (s cycle.Status, err error) {
 	return s, err
 }
 
-// isAtRest says whether nothing waits and nothing runs, as `status` has it.
+// isAtRest reports whether nothing waits and nothing runs, according to `status`.
 func isAtRest(s cycle.Status) bool {
 	return s.Phase == "IDLE" && !s.Halted && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
 }

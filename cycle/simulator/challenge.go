@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// proof is what the operator's mail server says of his own mail, and refuted
-// what it says of mail in his name.
+// proof is the header that the mail server adds to the operator's own mail, and
+// refuted the header that it adds to forged mail in the operator's name.
 const (
 	authserv = "mx.example.org"
 	proof    = "Authentication-Results: " + authserv + "; dmarc=pass header.from=example.com\n"
 	refuted  = "Authentication-Results: " + authserv + "; dmarc=fail header.from=example.com\n"
 )
 
-// challenge is a mail that asks the operator whether he wrote another.
+// challenge is a mail that asks the operator whether another mail is theirs.
 type challenge struct {
 	id, token string
-	about     string // the marker of that mail
+	about     string // the marker of the other mail
 }
 
 var (
@@ -26,7 +26,7 @@ var (
 	asksAbout = regexp.MustCompile(`(?m)^> .*?\b(M\d{3})\b`)
 )
 
-// challenges are those that have been sent.
+// challenges returns the challenges that were sent.
 func (r *record) challenges() (list []challenge) {
 	for _, id := range sortedKeys(r.mails) {
 		o := r.mails[id]
@@ -39,12 +39,12 @@ func (r *record) challenges() (list []challenge) {
 	return list
 }
 
-// answers are what may come back to a challenge. %[1]s is its token, %[2]s the
+// answers are the kinds of answers to a challenge. %[1]s is its token, %[2]s the
 // marker of the answer.
 var answers = map[string]struct {
 	headers, text string
 	fate          fate
-	vouches       bool // the token proves it, once
+	vouches       bool // the token proves the answer, once
 }{
 	"yes":     {"", "yes %[1]s\n", consents, true},
 	"talk":    {"", "who is asking?\n%[2]s do=answer\n\n> YES %[1]s\n", kept, true},
@@ -53,7 +53,7 @@ var answers = map[string]struct {
 	"forward": {"", "YES\n%[2]s do=answer\n", kept, false},
 }
 
-// replyToChallenge is an answer to a challenge. Nothing but its token proves it.
+// replyToChallenge answers a challenge. Only the token proves the answer.
 func (w *World) replyToChallenge(s Step) error {
 	w.record.mu.Lock()
 	list := w.record.challenges()
@@ -73,7 +73,7 @@ func (w *World) replyToChallenge(s Step) error {
 		if s.Kind == "talk" {
 			l.maybe = 1
 		}
-		// A mail that was renumbered is another item, about which he is asked anew.
+		// A mail that was renumbered is another item, with a challenge of its own.
 		if asked := w.record.mailByMarker(c.about); asked != nil && s.Kind == "yes" && !slices.Contains(asked.said, c.token) {
 			asked.token, asked.maybe = c.token, asked.maybe+1
 			asked.said = append(asked.said, c.token)
@@ -81,7 +81,7 @@ func (w *World) replyToChallenge(s Step) error {
 	}
 	answered := c.id
 	if s.Kind == "forward" || s.Kind == "guess" {
-		answered = "something.else@example.com" // the token is all that could prove it, and is not shown
+		answered = "something.else@example.com" // only the token could prove it, and it is missing
 	}
 	w.record.mu.Unlock()
 	text := fmt.Sprintf(kind.text, c.token, l.marker)
@@ -100,8 +100,8 @@ func (r *record) mailByMarker(marker string) *incomingMail {
 	return r.incoming[i]
 }
 
-// checkTokens: each token has let in one mail at most: that which was asked
-// about, or an answer.
+// checkTokens checks that each token has released at most one mail: the mail in
+// question, or an answer.
 func (w *World) checkTokens() {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -112,9 +112,9 @@ func (w *World) checkTokens() {
 		if l.token == "" || l.fate != kept || byHand || len(reply[l.id]) == 0 {
 			continue
 		}
-		w.count.happened("a token let a mail in")
+		w.count.happened("a token released a mail")
 		if used[l.token] = append(used[l.token], l.marker+" ("+l.kind+")"); len(used[l.token]) > 1 {
-			w.violate("4", "one token let in %v", used[l.token])
+			w.violate("4", "one token released %v", used[l.token])
 		}
 	}
 }

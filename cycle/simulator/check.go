@@ -12,7 +12,7 @@ import (
 	"agentstateloop/cycle"
 )
 
-// checkEnd looks at how a process ended that nobody killed.
+// checkEnd checks the end of a process that was not killed.
 func (w *World) checkEnd(p *process, err error) {
 	w.count.process()
 	w.mu.Lock()
@@ -28,12 +28,12 @@ func (w *World) checkEnd(p *process, err error) {
 	struck := w.strikes > 0 || len(w.outages) > 0
 	w.mu.Unlock()
 	if p.name == "poll" && !struck {
-		w.violate("6", "with nothing wrong a poll fails: %v", err)
+		w.violate("6", "a poll that no fault struck failed: %v", err)
 	}
 }
 
-// checkNudgeSeen: a nudge that found a cycle at work was seen by it, or left to a
-// detached poll.
+// checkNudgeSeen checks that a cycle has seen a nudge that came while it was
+// running, or has left it to a detached poll.
 func (w *World) checkNudgeSeen(p *process) {
 	for range 100 {
 		if len(w.nudgesLeft()) == 0 {
@@ -45,16 +45,16 @@ func (w *World) checkNudgeSeen(p *process) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	w.violate("7", "%s was nudged while it was at work, and did not look again", p.name)
+	w.violate("7", "%s was nudged while it was running, and did not look again", p.name)
 }
 
-// checkAlways holds what must be true after each step.
+// checkAlways checks what must be true after each step.
 func (w *World) checkAlways() {
 	if what := w.crontab.foreignChange(); what != "" {
 		w.violate("5", "%s", what)
 	}
 	if w.crontab.tornRestored() {
-		w.count.happened("a crontab that was torn was put back")
+		w.count.happened("a torn crontab was restored")
 	}
 	h, err := w.readHistory()
 	if err != nil {
@@ -66,14 +66,14 @@ func (w *World) checkAlways() {
 	w.checkHalt(h)
 }
 
-// haltSnapshot is what must not change from step to step while HALT stays on.
+// haltSnapshot is what must not change from step to step under HALT.
 type haltSnapshot struct {
 	halted                bool
 	halts, prompts, sends int
 }
 
-// checkHalt: under HALT no attempt is made, and nothing is sent but answers to
-// controls (DESIGN 5).
+// checkHalt checks that under HALT no attempt is made, and nothing is sent but
+// answers to controls (docs/design.md, "HALT").
 func (w *World) checkHalt(h history) {
 	halted := map[string]bool{}
 	var now haltSnapshot
@@ -95,12 +95,12 @@ func (w *World) checkHalt(h history) {
 		}
 	}
 	if was := w.record.underHalt; was.halted && was.halts == now.halts && was != now {
-		w.violate("HALT", "%d attempts and %d sends became %d and %d", was.prompts, was.sends, now.prompts, now.sends)
+		w.violate("HALT", "under HALT, %d attempts and %d sends became %d and %d", was.prompts, was.sends, now.prompts, now.sends)
 	}
 	w.record.underHalt = now
 }
 
-// checkAll holds what went in against what came out, when the world is calm.
+// checkAll compares what went in with what came out, after the world is calm.
 func (w *World) checkAll() {
 	h, err := w.readHistory()
 	if err != nil {
@@ -124,8 +124,8 @@ func (w *World) checkAll() {
 	w.checkCrontab()
 }
 
-// checkPrompts: nobody but the operator and listed peers causes a turn, a
-// message has one turn, and a turn that is over is not begun again.
+// checkPrompts checks that only the operator and listed peers cause turns, and that
+// a message has one turn.
 func (w *World) checkPrompts(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -140,7 +140,7 @@ func (w *World) checkPrompts(h history) {
 			barred[p.marker] = "message " + p.kind
 		}
 	}
-	again := map[string]bool{} // copies of it were let in
+	again := map[string]bool{} // several copies of it were released
 	for _, l := range w.record.incoming {
 		again[l.marker] = l.sure+l.maybe > 1
 	}
@@ -161,7 +161,7 @@ func (w *World) checkPrompts(h history) {
 	}
 }
 
-// replies gives the replies among what was sent, by what they answer.
+// replies returns the sent effects of a kind by the message that they answer.
 func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
 	by := map[string][]*outgoing{}
 	for _, id := range sortedKeys(sent) {
@@ -172,7 +172,7 @@ func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
 	return by
 }
 
-// checkMails: each mail had what it should have had.
+// checkMails checks that each mail had the reply or answer that it must have.
 func (w *World) checkMails(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -201,7 +201,7 @@ func (w *World) checkMails(h history) {
 	}
 	for id, list := range reply {
 		if w.mailByID(id) == nil {
-			w.violate("4", "%s answers nothing that came in", list[0].id)
+			w.violate("4", "%s does not answer any mail that came in", list[0].id)
 		}
 	}
 	for _, o := range w.record.mails {
@@ -226,7 +226,8 @@ func (w *World) mailByID(id string) *incomingMail {
 	return nil
 }
 
-// checkMeshMessages: each mesh message has one report, or none.
+// checkMeshMessages checks that each mesh message has one report, or none if it
+// must not have one.
 func (w *World) checkMeshMessages(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -250,19 +251,20 @@ func (w *World) checkMeshMessages(h history) {
 	}
 }
 
-// checkText: what is handed back is whole, and of an attempt whose turn it was.
+// checkText checks that a deliverable is complete, and comes from an attempt whose
+// turn was not over.
 func (w *World) checkText(what, text string) {
 	switch {
 	case strings.TrimSpace(text) == "":
 		w.violate("2", "%s is empty", what)
 	case strings.Contains(text, "too late") && !w.record.lateTaken:
-		w.violate("2", "%s is of an agent whose turn was over", what)
+		w.violate("2", "%s comes from an agent whose turn was over", what)
 	case strings.Contains(text, "cannot be read"):
-		w.violate("2", "%s says that what was submitted is gone: %s", what, text)
+		w.violate("2", "%s says that the submitted deliverable is missing: %s", what, text)
 	}
 }
 
-// checkTells: each `tell` that said it was taken had its turn.
+// checkTells checks that each `tell` that was accepted had its turn.
 func (w *World) checkTells(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -272,30 +274,30 @@ func (w *World) checkTells(h history) {
 		}
 		task := h.tasks[t.key]
 		if len(task) != 1 {
-			w.violate("1", "%s (tell) has %d endings", t.marker, len(task))
+			w.violate("1", "%s (tell) has %d ended turns", t.marker, len(task))
 			continue
 		}
 		text, err := w.deliverable(task[0])
 		if err != nil {
-			w.violate("2", "%s (tell): its deliverable: %v", t.marker, err)
+			w.violate("2", "%s (tell): read its deliverable: %v", t.marker, err)
 			continue
 		}
 		w.checkText(t.marker+" (tell)", text)
 	}
 }
 
-// checkNudges: each nudge that was durable has rung.
+// checkNudges checks that each durable nudge was accepted.
 func (w *World) checkNudges(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	for _, name := range w.record.nudgeFiles {
 		if !slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "nudge" && strings.Contains(l.Key, name) }) {
-			w.violate("7", "nudge %s never rang", name)
+			w.violate("7", "nudge %s was never accepted", name)
 		}
 	}
 }
 
-// checkSources: nothing was left behind on any source.
+// checkSources checks that no message and no nudge is left at its source.
 func (w *World) checkSources() {
 	_, answer := w.callMesh("GET", "/mailbox/"+handle, nil)
 	var box struct {
@@ -305,14 +307,14 @@ func (w *World) checkSources() {
 		w.violate("simulator", "read mailbox: %v", err)
 	}
 	if len(box.Messages) > 0 {
-		w.violate("1", "on the mesh %d messages were left: %+v", len(box.Messages), box.Messages)
+		w.violate("1", "%d messages were left on the mesh: %+v", len(box.Messages), box.Messages)
 	}
 	if names := w.nudgesLeft(); len(names) > 0 {
 		w.violate("7", "nudges were left: %v", names)
 	}
 }
 
-// checkSeen: mail for this agent is read, and no other.
+// checkSeen checks that mail for this agent is marked as read, and no other.
 func (w *World) checkSeen() {
 	seen, err := w.flags()
 	if err != nil {
@@ -325,15 +327,15 @@ func (w *World) checkSeen() {
 		for _, uid := range l.uids {
 			switch {
 			case l.fate == ignored && seen[uid] && !l.read:
-				w.violate("1", "%s (mail %s), which is not for us, was marked read", l.marker, l.kind)
+				w.violate("1", "%s (mail %s), which is not for us, was marked as read", l.marker, l.kind)
 			case l.fate == answered && !seen[uid]:
-				w.violate("1", "%s (mail %s) was not marked read", l.marker, l.kind)
+				w.violate("1", "%s (mail %s) was not marked as read", l.marker, l.kind)
 			}
 		}
 	}
 }
 
-// checkCrontab: at rest there is one line of ours, the idle one.
+// checkCrontab checks that the crontab at rest has one line of ours, the idle one.
 func (w *World) checkCrontab() {
 	ours, _, err := w.crontab.read()
 	want := fmt.Sprintf("*/30 * * * * '%s' --config '%s' poll --if-due --quiet # agentstateloop %s", binary, config, handle)
@@ -342,7 +344,7 @@ func (w *World) checkCrontab() {
 	}
 }
 
-// describe is a status in one line.
+// describe returns a status in one line.
 func describe(s cycle.Status) string {
 	data, err := json.Marshal(s)
 	if err != nil {

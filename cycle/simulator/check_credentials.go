@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// credentialTexts are what is said of a credential: that it is refused, to the keymaster;
-// the blocker, to the operator; that it works again, to whom that concerns.
+// credentialTexts match the messages about a credential: the alarm to the keymaster,
+// the blocker to the operator, and the recovery to both.
 var credentialTexts = map[string]*regexp.Regexp{
 	"alarm":    regexp.MustCompile(`Credential (\S+) of @\S+ has been refused since (\S+ \S+) UTC`),
 	"blocker":  regexp.MustCompile(`Credential blocker: (\S+) of @\S+ was refused .*?, since (\S+ \S+) UTC`),
 	"recovery": regexp.MustCompile(`Credential (\S+) of @\S+ works again\. It had been refused since (\S+ \S+) UTC`),
 }
 
-// credentialMessage is one thing that was said of a credential.
+// credentialMessage is one message about a credential.
 type credentialMessage struct {
 	what, name, since string // since: to the minute
-	who               string // operator or keymaster
-	id                string // of the mail or message
+	who               string // the receiver: operator or keymaster
+	id                string // id of the mail or mesh message
 }
 
-// credentialMessages are all that were said, by mail, or by a peer who is asked to mail the
-// operator.
+// credentialMessages returns all of them. A message to the operator goes by mail, or to a
+// peer that is asked to mail the operator.
 func (r *record) credentialMessages() (all []credentialMessage) {
-	hear := func(who string, o *outgoing) {
+	collect := func(who string, o *outgoing) {
 		text := strings.Join(strings.Fields(o.text), " ")
 		for _, what := range sortedKeys(credentialTexts) {
 			for _, m := range credentialTexts[what].FindAllStringSubmatch(text, -1) {
@@ -36,21 +36,21 @@ func (r *record) credentialMessages() (all []credentialMessage) {
 		}
 	}
 	for _, id := range sortedKeys(r.mails) {
-		hear("operator", r.mails[id])
+		collect("operator", r.mails[id])
 	}
 	for _, id := range sortedKeys(r.reports) {
 		switch o := r.reports[id]; {
 		case o.kind == "relay":
-			hear("operator", o)
-		case o.kind != "report": // which may quote anything
-			hear("keymaster", o)
+			collect("operator", o)
+		case o.kind != "report": // a report may quote anything
+			collect("keymaster", o)
 		}
 	}
 	return all
 }
 
-// checkCredentialMessages: of each outage of a credential the keymaster hears once, the
-// operator once, and either once when it is over (DESIGN 10).
+// checkCredentialMessages checks that the keymaster and the operator get at most one
+// message about each outage, and one about its end (docs/design.md, "Credentials").
 func (w *World) checkCredentialMessages(h history) {
 	outages := map[string]int{} // by name, and by name and minute
 	for _, l := range h.lines {
@@ -64,22 +64,22 @@ func (w *World) checkCredentialMessages(h history) {
 	heard := map[string][]string{}
 	all := w.record.credentialMessages()
 	for _, s := range all {
-		// A clock that was set back moves the begin of an outage.
+		// After the clock was set back, an outage may have another begin.
 		for outage, most := range map[string]int{s.name: outages[s.name], s.name + " " + s.since: max(outages[s.name+" "+s.since], 1)} {
 			key := s.what + " of " + outage + " to the " + s.who
 			if heard[key] = append(heard[key], s.id); len(heard[key]) > most {
 				w.violate("credentials", "%s: %v", key, heard[key])
 			}
 		}
-		w.count.happened("told: " + s.what + " to the " + s.who)
+		w.count.happened("reported: " + s.what + " to the " + s.who)
 	}
 	w.checkRecoveries(h, all)
 }
 
-// secrets may stand nowhere but where they belong.
+// secrets must not appear in anything that we keep or send.
 var secrets = []string{password, wrongPassword, meshTokens[handle], wrongToken}
 
-// checkSecrets: no secret is in what we keep, nor in what we send.
+// checkSecrets checks that no secret is in the state directory or in what we sent.
 func (w *World) checkSecrets() {
 	filepath.WalkDir(w.stateDir(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
@@ -88,7 +88,7 @@ func (w *World) checkSecrets() {
 		data, _ := os.ReadFile(path)
 		for _, secret := range secrets {
 			if bytes.Contains(data, []byte(secret)) {
-				w.violate("secrets", "%s holds one", path)
+				w.violate("secrets", "%s contains a secret", path)
 			}
 		}
 		return nil
@@ -99,15 +99,15 @@ func (w *World) checkSecrets() {
 		for id, o := range sent {
 			for _, secret := range secrets {
 				if strings.Contains(o.text, secret) {
-					w.violate("secrets", "%s holds one", id)
+					w.violate("secrets", "%s contains a secret", id)
 				}
 			}
 		}
 	}
 }
 
-// checkRelays: what a proven peer asked us to pass on is mailed once, to our
-// operator, unless it was the seventh in an hour.
+// checkRelays checks that what a proven peer asked us to relay was mailed once to
+// our operator, unless it exceeded the limit of six in an hour.
 func (w *World) checkRelays(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -124,6 +124,6 @@ func (w *World) checkRelays(h history) {
 		if n == 1 || n == 0 && (h.undeliverable("relayed") || h.says("note", p.id, "not passed on")) {
 			continue
 		}
-		w.violate("credentials", "%s, which was to be passed on, was mailed %d times", p.marker, n)
+		w.violate("credentials", "%s, which had to be relayed, was mailed %d times", p.marker, n)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// line is what the checker reads of a history line: an outsider's reading of
-// the data, not the program's type.
+// line is a history line as the checker reads it. It is an outsider's reading of the
+// JSON, not the type of the program.
 type line struct {
 	Serial  uint64    `json:"serial"`
 	N       int       `json:"n"`
@@ -46,13 +46,13 @@ type line struct {
 	} `json:"spending"`
 }
 
-// Kinds of effects, as their ids begin.
+// The prefixes of the ids of effects.
 const (
 	replyKind  = "reply."
 	answerKind = "answer."
 )
 
-// history is the history, read.
+// history is the history after reading.
 type history struct {
 	lines []line
 	tasks map[string][]line // by message key
@@ -73,14 +73,14 @@ func (w *World) readHistory() (history, error) {
 		var last line
 		for raw := range bytes.Lines(data) {
 			if !bytes.HasSuffix(raw, []byte("\n")) {
-				continue // torn by a crash; the next commit writes over it
+				continue // torn by a crash; the next commit overwrites it
 			}
 			var l line
 			if err := json.Unmarshal(raw, &l); err != nil {
 				return h, fmt.Errorf("%s: %q: %w", filepath.Base(name), raw, err)
 			}
 			if !last.before(l) {
-				w.violate("state", "history: %s: %s stands behind %s", filepath.Base(name), l, last)
+				w.violate("state", "history: %s: %s stands after %s", filepath.Base(name), l, last)
 			}
 			last = l
 			h.lines = append(h.lines, l)
@@ -89,38 +89,38 @@ func (w *World) readHistory() (history, error) {
 			}
 		}
 	}
-	// A clock that was set back leads from a month's file back into the last.
+	// After the clock is set back, lines may go to the file of an earlier month.
 	slices.SortStableFunc(h.lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
 	})
 	return h, nil
 }
 
-// before: (serial, n) is unique and rises.
+// before reports whether next may follow l: (serial, n) is unique and rises.
 func (l line) before(next line) bool {
 	return next.Serial > l.Serial || next.Serial == l.Serial && next.N > l.N || l.Kind == ""
 }
 
-// undeliverable says whether an effect was given up whose id begins so. That is
-// told to the operator, and excuses that it did not arrive.
+// undeliverable reports whether an effect whose id has the prefix was given up. The
+// operator is informed of that, so it excuses that the effect did not arrive.
 func (h history) undeliverable(prefix string) bool {
 	return slices.ContainsFunc(h.lines, func(l line) bool {
 		return l.Kind == "delivery" && l.What == "undeliverable" && strings.HasPrefix(l.ID, prefix)
 	})
 }
 
-// says whether a line of that kind about a key with that ending gives a reason
-// that begins so.
+// says reports whether a line of that kind, with a key of that ending, has a reason
+// with that prefix.
 func (h history) says(kind, ending, reason string) bool {
 	return slices.ContainsFunc(h.lines, func(l line) bool {
 		return l.Kind == kind && strings.HasSuffix(l.Key, ending) && strings.HasPrefix(l.Reason, reason)
 	})
 }
 
-// loggedLines is how much of the history is told with a broken promise.
+// loggedLines is the number of history lines that are logged with a broken promise.
 const loggedLines = 60
 
-// logHistory adds the end of the history to the account.
+// logHistory adds the end of the history to the log.
 func (w *World) logHistory() {
 	h, err := w.readHistory()
 	if err != nil {
@@ -145,8 +145,8 @@ func (l line) String() string {
 	return strings.Join(words, " ")
 }
 
-// checkHistory holds the story that the history tells against the machine.
-// last is true when nothing more will come.
+// checkHistory checks that the history agrees with the rules of the machine. last is
+// set if nothing more will happen.
 func (w *World) checkHistory(h history, last bool) {
 	v := historyChecker{world: w, last: last}
 	for _, l := range h.lines {
@@ -154,39 +154,39 @@ func (w *World) checkHistory(h history, last bool) {
 	}
 }
 
-// historyChecker reads a history line by line.
+// historyChecker checks a history line by line.
 type historyChecker struct {
 	world *World
 	last  bool
 
 	phase      string
-	operator   map[string]bool   // his messages
-	open       map[string]bool   // operator messages that have no ending yet
-	acceptedAt map[string]uint64 // accepted, by key
-	ended      map[string]string // turns that have had their one ending, by id
-	keys       map[string]string // the turn of a message
+	operator   map[string]bool   // messages of the operator
+	open       map[string]bool   // operator messages whose turn has not ended
+	acceptedAt map[string]uint64 // serial of acceptance, by key
+	ended      map[string]string // status of turns that have ended, by id
+	keys       map[string]string // turn of a message
 	nudged     map[string]bool
 
-	submitted map[string]bool // turns that have set their deliverable
+	submitted map[string]bool // turns that have submitted their deliverable
 	halted    map[string]bool
 	head      string // the turn under way
-	suspended bool   // it waits for other agents
-	asked     string // the message that it answers
-	tier      string // what the agent can afford, as it says
+	suspended bool   // the turn waits for other agents
+	asked     string // the message that the turn answers
+	tier      string // the budget tier
 	money     ledger
-	failed    int // turns in a row
-	acks      int // that may still be made
+	failed    int // failed turns in a row
+	acks      int // acks that may still be queued
 	effects   map[string]bool
 	serial    uint64
-	heard     bool // an operator message in this serial
-	woken     bool // anything in this serial that may wake
+	heard     bool // this serial has an operator message
+	woken     bool // this serial has something that may wake
 }
 
 func (v *historyChecker) broken(promise, format string, args ...any) {
 	v.world.violate(promise, "history: "+format, args...)
 }
 
-// happened counts what the whole history tells, once.
+// happened counts an event, once for the whole history.
 func (v *historyChecker) happened(what string) {
 	if v.last {
 		v.world.count.happened(what)
@@ -209,7 +209,7 @@ func (v *historyChecker) read(l line) {
 		v.message(l)
 	case "nudge":
 		if v.nudged[l.Key] && !v.world.record.nudgeMayRepeat() {
-			v.broken("7", "nudge %s was taken twice", l.Key)
+			v.broken("7", "nudge %s was accepted twice", l.Key)
 		}
 		v.nudged[l.Key], v.woken = true, true
 	case "transition":
@@ -249,7 +249,7 @@ func (v *historyChecker) message(l line) {
 	}
 }
 
-// moved: the table of DESIGN 5.
+// moved checks a transition (docs/design.md, "Phases").
 func (v *historyChecker) moved(l line) {
 	if l.Old != v.phase {
 		v.broken("3", "%s→%s, but the phase was %s", l.Old, l.New, v.phase)
@@ -290,10 +290,10 @@ func (v *historyChecker) turned(l line) {
 			v.broken("2", "%s has two turns, %s and %s", l.Key, other, l.TurnID)
 		}
 		if v.submitted[l.TurnID] {
-			v.broken("2", "turn %s was begun again after its deliverable was submitted", l.TurnID)
+			v.broken("2", "turn %s was dispatched again after its deliverable was submitted", l.TurnID)
 		}
 		if v.tier == "dead" || v.tier == "critical" && !v.operator[l.Key] {
-			v.broken("budget", "turn %s was begun in tier %s", l.TurnID, v.tier)
+			v.broken("budget", "turn %s was dispatched in tier %s", l.TurnID, v.tier)
 		}
 		v.affords(l)
 		v.keys[l.Key], v.head, v.suspended = l.TurnID, l.TurnID, false
@@ -301,7 +301,7 @@ func (v *historyChecker) turned(l line) {
 		v.submitted[l.TurnID] = true
 	case "reaped", "given back":
 		if strings.HasPrefix(l.Reason, "credential") {
-			delete(v.open, l.Key) // held back until the agent may log in again
+			delete(v.open, l.Key) // held until the agent can log in again
 		}
 		v.happened("a turn was " + l.What)
 		v.head = ""
@@ -332,9 +332,9 @@ func (v *historyChecker) finished(l line) {
 	}
 }
 
-// works says whether there is work (DESIGN 1): a turn, or a message of the
-// operator that nothing holds back. What is suspended and cannot be paid for is
-// held back, too.
+// works reports whether there is work (docs/design.md, "Glossary"): a turn, or a
+// message of the operator that nothing holds. A suspended turn without budget is
+// held, too.
 func (v *historyChecker) works(at time.Time) bool {
 	if v.head != "" {
 		return !v.suspended || v.runs(at, v.operator[v.asked])
@@ -363,8 +363,9 @@ func (v *historyChecker) queued(l line) {
 	}
 }
 
-// recovered: what the history knew was applied, but an attempt under way then
-// is over. Where only the history was left, the phase is IDLE (DESIGN 4).
+// recovered follows a recovery of the state. The history was applied, but an attempt
+// that was under way is over. If only the history was left, the phase is IDLE
+// (docs/design.md, "Recovery").
 func (v *historyChecker) recovered(l line) {
 	v.head = ""
 	if strings.Contains(l.Reason, "copy too") {
@@ -372,13 +373,13 @@ func (v *historyChecker) recovered(l line) {
 	}
 }
 
-// deliverable reads what a task line names.
+// deliverable reads the file that a task line names.
 func (w *World) deliverable(task line) (string, error) {
 	data, err := os.ReadFile(filepath.Join(w.stateDir(), filepath.FromSlash(task.Box), task.File))
 	return string(data), err
 }
 
-// nudgesLeft are the nudge files that were not taken.
+// nudgesLeft returns the nudge files that are left.
 func (w *World) nudgesLeft() []string {
 	entries, err := os.ReadDir(filepath.Join(w.stateDir(), "nudges"))
 	if err != nil {

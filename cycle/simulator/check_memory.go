@@ -15,29 +15,28 @@ import (
 	"agentstateloop/state/store"
 )
 
-// notes is what the agent's working memory may hold, as far as one can know who
-// heard what became of each `remember` and `reset`. A command that was killed
-// may have done it.
+// notes holds what the agent's working memory may contain, judging by the results of
+// each `remember` and `reset`. A command that was killed may have had its effect.
 type notes struct {
-	now     map[string]bool // the texts that it may hold; "" is none
-	lately  map[string]bool // and all that it may have held since the outermost process began
-	changes int             // begun or ended so far
+	now     map[string]bool // the texts that the memory may contain; "" is an empty one
+	lately  map[string]bool // the texts that it may have contained since the outermost process began
+	changes int             // changes begun or ended so far
 	resets  []reset
 }
 
-// reset is one that may have happened: what was prompted before it is over.
+// reset is a `reset` that may have happened.
 type reset struct {
 	sure          bool
-	before, after int // how many attempts there had been when it began, and when it was done
-	outer         int // the outermost process of then
+	before, after int // number of attempts when it began, and when it ended
+	outer         int // number of the outermost process at that time
 }
 
 func newNotes() notes {
 	return notes{now: map[string]bool{"": true}, lately: map[string]bool{"": true}}
 }
 
-// settle is the begin of an outermost process: nobody else is about to prompt
-// with what the memory held before.
+// settle records the begin of an outermost process. From now on no other process
+// can prompt with an older memory.
 func (n *notes) settle() {
 	n.lately = map[string]bool{}
 	for text := range n.now {
@@ -45,9 +44,9 @@ func (n *notes) settle() {
 	}
 }
 
-// change notes a change that began when there had been `began` of them. sure
-// says whether it has happened; where another one was under way meanwhile,
-// nobody knows which came first.
+// change records a change of the memory. began is the result of beginChange. sure
+// says that the change has happened. If another change was under way meanwhile, the
+// order of the two is unknown.
 func (n *notes) change(text string, began int, sure bool) {
 	if sure && began == n.changes {
 		clear(n.now)
@@ -56,7 +55,7 @@ func (n *notes) change(text string, began int, sure bool) {
 	n.now[text], n.lately[text] = true, true
 }
 
-// beginChange is to be called before a command that may change the memory.
+// beginChange must be called before a command that may change the memory.
 func (r *record) beginChange() (began int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +63,7 @@ func (r *record) beginChange() (began int) {
 	return r.notes.changes
 }
 
-// remember is the agent's command of that name, by an attempt that may be over.
+// remember runs `remember` for an attempt that may be over.
 func (w *World) remember(in cycle.Inside, text string, run func(func(context.Context, *cycle.Agent) error) (error, bool)) error {
 	saw := w.record
 	barred := w.mayNotRemember(in)
@@ -73,14 +72,14 @@ func (w *World) remember(in cycle.Inside, text string, run func(func(context.Con
 	saw.mu.Lock()
 	defer saw.mu.Unlock()
 	if errors.Is(err, cycle.ErrReset) {
-		w.count.happened("a turn of before a reset remembered nothing")
+		w.count.happened("a turn that began before a reset remembered nothing")
 	}
 	if errors.Is(err, cycle.ErrStale) || errors.Is(err, cycle.ErrReset) {
 		return err
 	}
 	sure := err == nil && !killed
 	if sure && barred != "" {
-		w.violate("memory", "turn %s.%d remembered, and %s", in.TurnID, in.Epoch, barred)
+		w.violate("memory", "turn %s.%d remembered although it %s", in.TurnID, in.Epoch, barred)
 	}
 	if sure {
 		w.count.happened("something was remembered")
@@ -89,7 +88,7 @@ func (w *World) remember(in cycle.Inside, text string, run func(func(context.Con
 	return err
 }
 
-// mayNotRemember says why an attempt may not remember; "" if it may.
+// mayNotRemember returns why an attempt may not remember; "" if it may.
 func (w *World) mayNotRemember(in cycle.Inside) string {
 	h, err := w.readHistory()
 	if err != nil {
@@ -98,7 +97,7 @@ func (w *World) mayNotRemember(in cycle.Inside) string {
 	for _, tasks := range h.tasks {
 		for _, task := range tasks {
 			if task.TurnID == in.TurnID {
-				return "it is over"
+				return "is over"
 			}
 		}
 	}
@@ -122,7 +121,7 @@ func (w *World) mayNotRemember(in cycle.Inside) string {
 	return ""
 }
 
-// reset is `reset`.
+// reset runs the command `reset`.
 func (w *World) reset(s Step) error {
 	saw := w.record
 	began := saw.beginChange()
@@ -134,7 +133,7 @@ func (w *World) reset(s Step) error {
 	}
 	saw.mu.Unlock()
 	err, killed := w.run("reset", s.Faults, func(ctx context.Context, a *cycle.Agent) error {
-		return a.Reset(ctx, fmt.Sprintf("begin anew, %d", s.N), "you")
+		return a.Reset(ctx, fmt.Sprintf("begin again, %d", s.N), "you")
 	})
 	saw.mu.Lock()
 	defer saw.mu.Unlock()
@@ -143,7 +142,7 @@ func (w *World) reset(s Step) error {
 		w.count.happened("a reset set a memory aside")
 		aside, err := os.ReadFile(filepath.Join(w.stateDir(), "memory.md.prev"))
 		if strings.TrimSpace(string(aside)) != held[0] {
-			w.violate("memory", "reset set %q aside, and the memory was %q: %v", aside, held[0], err)
+			w.violate("memory", "reset set %q aside, but the memory was %q: %v", aside, held[0], err)
 		}
 	}
 	saw.notes.change("", began, sure)
@@ -153,9 +152,9 @@ func (w *World) reset(s Step) error {
 
 var anyMarker = regexp.MustCompile(`\b[MPT]\d{3}\b`)
 
-// forgotten says whether all attempts at a message were before a reset, after
-// which the outermost process that asks has begun. A turn that was dispatched
-// again later is of later, whether it came to an attempt or not.
+// forgotten reports whether every attempt at a message came before a reset, and the
+// current outermost process began after that reset. A turn that was dispatched
+// again after the reset is not forgotten, even without an attempt.
 func (r *record) forgotten(marker string, h history) bool {
 	last, turn := -1, ""
 	for i, p := range r.prompts {
@@ -178,29 +177,27 @@ func (r *record) forgotten(marker string, h history) bool {
 	return last >= 0 && over && !again
 }
 
-// checkRecalled: what an agent is told of the past is of after the last reset,
-// and its working memory is what was put there last.
+// checkRecalled checks a prompt: its history must not go back beyond the last reset,
+// and its working memory must be the text that was remembered last.
 func (r *record) checkRecalled(p prompt, h history) {
 	if memory := tagged(p.text, "memory"); !r.notes.lately[memory] {
-		r.world.violate("memory", "%s.%d was told as its memory %q, which is none of %q", p.turn, p.epoch, memory, sortedKeys(r.notes.lately))
+		r.world.violate("memory", "the prompt of %s.%d has the memory %q, which is not one of %q", p.turn, p.epoch, memory, sortedKeys(r.notes.lately))
 	}
 	for _, marker := range anyMarker.FindAllString(tagged(p.text, "history"), -1) {
 		if r.forgotten(marker, h) {
-			r.world.violate("memory", "%s.%d was told of %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
+			r.world.violate("memory", "the prompt of %s.%d has %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
 		}
 	}
 }
 
-// tagged is what stands between a tag and its end in a prompt, "" where it does
-// not stand there.
+// tagged returns the text between a tag and its end in a prompt, or "".
 func tagged(prompt, tag string) string {
 	_, text, _ := strings.Cut(prompt, "\n<"+tag+">\n")
 	text, _, _ = strings.Cut(text, "\n</"+tag+">")
 	return text
 }
 
-// search is search_history, for a message that was answered since the last
-// reset.
+// search calls search_history for a message that was answered since the last reset.
 func (a *livingAgent) search() {
 	w := a.world
 	h, err := w.readHistory()
@@ -254,7 +251,7 @@ func (a *livingAgent) search() {
 	}
 }
 
-// checkMemory: the file holds what was remembered last, or nothing.
+// checkMemory checks that the file contains what was remembered last, or nothing.
 func (w *World) checkMemory() {
 	data, err := os.ReadFile(filepath.Join(w.stateDir(), store.MemoryFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -263,6 +260,6 @@ func (w *World) checkMemory() {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	if text := strings.TrimSpace(string(data)); !w.record.notes.now[text] {
-		w.violate("memory", "the memory is %q, and none of %q", text, sortedKeys(w.record.notes.now))
+		w.violate("memory", "the memory is %q, want one of %q", text, sortedKeys(w.record.notes.now))
 	}
 }

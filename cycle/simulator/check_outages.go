@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// What an outage of a credential must lead to (DESIGN 10). Whether a credential
-// was refused is seen on the wire: in a poll from which nothing else distracted,
-// the keymaster must have heard of it by the poll's end, and the operator by the
-// end of the third, by a way that was open.
+// These checks hold the rules in docs/design.md, "Credentials". The network shows
+// whether a credential was refused. By the end of an undisturbed poll in which that
+// happened, the keymaster must have been informed, and by the end of the third such
+// poll the operator, if a channel was free of trouble.
 
-// refusedBy says whether a server's answer refuses a credential.
+// refusedBy reports whether a server's answer refuses a credential.
 func refusedBy(protocol string, answer []byte) (name string, ok bool) {
 	switch protocol {
 	case "imap":
@@ -23,18 +23,18 @@ func refusedBy(protocol string, answer []byte) (name string, ok bool) {
 	return "mesh", bytes.HasPrefix(answer, []byte("HTTP/1.1 401 "))
 }
 
-// refuse notes that a server has refused a credential of the process.
+// refuse records that a server has refused a credential of the process.
 func (p *process) refuse(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refused = append(p.refused, name)
 }
 
-// longestTrouble is for how long a way may be out of use after a failure: what
-// was to be sent there backs off, for an hour at most.
+// longestTrouble is how long a channel may be unused after a failure. Effects back
+// off for an hour at most.
 const longestTrouble = 65 * time.Minute
 
-// troubled notes that something was in the way of sending: "mesh" or "smtp".
+// troubled records that sending by a channel failed: "mesh" or "smtp".
 func (w *World) troubled(ways ...string) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -43,30 +43,30 @@ func (w *World) troubled(ways ...string) {
 	}
 }
 
-// isFree says whether a way was free of trouble for long enough.
+// isFree reports whether a channel has been free of trouble for long enough.
 func (r *record) isFree(way string) bool {
 	at, ever := r.lastTrouble[way]
 	return !ever || r.world.clock.servers().Sub(at) > longestTrouble
 }
 
-// observedOutage is an outage that polls were witnesses of.
+// observedOutage is an outage that polls have shown.
 type observedOutage struct {
-	begin, recoveries int // its line in the history; how often the state was recovered
+	begin, recoveries int // its line in the history; the number of recoveries of the state before
 	polls             int
 }
 
-// undisturbed says whether nothing happened to the process that could excuse it.
+// undisturbed reports whether nothing happened to the poll that could excuse it.
 func (p *process) undisturbed(took time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.strikeCount() && !p.interrupted && took < networkTimeout
 }
 
-// checkOutageReported holds an undisturbed poll, in which a credential was refused,
-// against who has heard of it.
+// checkOutageReported checks, after an undisturbed poll in which a credential was
+// refused, that the keymaster and the operator were informed.
 func (w *World) checkOutageReported(p *process, took time.Duration) {
 	if took >= networkTimeout {
-		w.troubled("mesh", "smtp") // a busy machine: who knows which server was too slow
+		w.troubled("mesh", "smtp") // the machine is busy; any server may have been too slow
 	}
 	p.mu.Lock()
 	refused := slices.Compact(slices.Sorted(slices.Values(p.refused)))
@@ -84,7 +84,7 @@ func (w *World) checkOutageReported(p *process, took time.Duration) {
 	mesh := w.record.isFree("mesh") && !now.fails("mesh")
 	operator := w.record.isFree("smtp")
 	if now.fails("smtp") {
-		operator = mesh // he is mailed by a peer, then
+		operator = mesh // a peer mails the operator in this case
 	}
 	for _, name := range refused {
 		begin, fails := now.begun[name]
@@ -107,28 +107,28 @@ func (w *World) checkOutageReported(p *process, took time.Duration) {
 			})
 		}
 		if mesh && now.alarms < maxAlarms {
-			w.count.happened("an outage had to be told to the keymaster")
+			w.count.happened("an outage had to be reported to the keymaster")
 			if !heard("alarm", "keymaster") {
-				w.violate("credentials", "%s is refused since %s, for %d polls, and the keymaster has not heard of it", name, since, o.polls)
+				w.violate("credentials", "%s has been refused since %s, for %d polls, and the keymaster was not informed", name, since, o.polls)
 			}
 		}
 		if operator && o.polls >= 3 {
-			w.count.happened("an outage had to be told to the operator")
+			w.count.happened("an outage had to be reported to the operator")
 			if !heard("blocker", "operator") {
-				w.violate("credentials", "%s is refused since %s, for %d polls, and the operator has not heard of it", name, since, o.polls)
+				w.violate("credentials", "%s has been refused since %s, for %d polls, and the operator was not informed", name, since, o.polls)
 			}
 		}
 	}
 }
 
-// maxAlarms is how many the keymaster hears at most within an hour.
+// maxAlarms is the number of alarms that the keymaster gets at most within an hour.
 const maxAlarms = 6
 
-// outages is what the history tells of the credentials that fail.
+// outages is what the history says about failing credentials.
 type outages struct {
-	begun      map[string]int // the line with which each began that is not over
-	recoveries int            // of the state
-	alarms     int            // ever
+	begun      map[string]int // the line at which each current outage began, by credential
+	recoveries int            // recoveries of the state
+	alarms     int            // alarms ever queued
 	halted     bool
 }
 
@@ -155,7 +155,8 @@ func (h history) outages() outages {
 	return o
 }
 
-// checkRecoveries: who heard of an outage has heard of its end.
+// checkRecoveries checks that everyone who was informed of an outage was informed of
+// its end.
 func (w *World) checkRecoveries(h history, all []credentialMessage) {
 	over, last := map[string]bool{}, map[string]string{}
 	for _, l := range h.lines {
@@ -167,25 +168,25 @@ func (w *World) checkRecoveries(h history, all []credentialMessage) {
 		}
 	}
 	for _, s := range all {
-		who, told := s.who, s.what == "alarm" || s.what == "blocker"
-		if !told || !over[s.name+" "+s.since] {
+		who, begin := s.who, s.what == "alarm" || s.what == "blocker"
+		if !begin || !over[s.name+" "+s.since] {
 			continue
 		}
 		heard := slices.ContainsFunc(all, func(other credentialMessage) bool {
 			return other.what == "recovery" && other.who == who && other.name == s.name && (other.since == s.since || w.clock.wasSetBack())
 		})
 		if !heard && !h.undeliverable("notice") && !h.undeliverable("relay") {
-			w.violate("credentials", "the %s has heard that %s is refused since %s, and not that it works again", who, s.name, s.since)
+			w.violate("credentials", "the %s was informed that %s is refused since %s, but not that it works again", who, s.name, s.since)
 		}
-		w.count.happened("the end of an outage had to be told to the " + who)
+		w.count.happened("the end of an outage had to be reported to the " + who)
 	}
 }
 
-// minute is how a time is told.
+// minute returns a time as the messages show it.
 func minute(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
-// wayOf is the way of sending that a point is on, "" for others.
-func wayOf(site string) string {
+// channelOf returns the channel that a point belongs to, or "".
+func channelOf(site string) string {
 	switch {
 	case strings.HasPrefix(site, "mesh "):
 		return "mesh"

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// clock is the time in a world. The servers have the true one; the machine that
-// the agent lives on may be off.
+// clock is the time in a world. The servers have the true time. The clock of the
+// agent's machine may be wrong.
 type clock struct {
 	mu   sync.Mutex
 	true time.Time
 	skew time.Duration
-	back bool // it was set back, once at least
+	back bool // it was set back at least once
 }
 
-// servers is the time that mail servers and mesh stamp with.
+// servers returns the time of the mail servers and the mesh.
 func (c *clock) servers() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.true
 }
 
-// machine is the time that the agent and cron see.
+// machine returns the time that the agent and cron see.
 func (c *clock) machine() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,19 +47,19 @@ func (c *clock) skewed() time.Duration {
 	return c.skew
 }
 
-// daysOff says whether the machine's clock is so far off that "mail since the day
-// before" asks for another day than was meant.
+// daysOff reports whether the machine's clock is so wrong that a search for "mail
+// since the day before" finds the wrong day.
 func (c *clock) daysOff() bool { return c.skewed().Abs() > 12*time.Hour }
 
-// wasSetBack says whether the machine's clock has ever been set back, which moves
-// the begin of an outage.
+// wasSetBack reports whether the machine's clock was ever set back. That changes
+// the recorded begin of an outage.
 func (c *clock) wasSetBack() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.back
 }
 
-// settle sets the machine's clock right.
+// settle corrects the machine's clock.
 func (c *clock) settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Counts says how often something happened. Points are steps at which a fault
-// could strike, by their names.
+// Counts holds how often things happened. Points counts, by name, the points at
+// which a fault could strike.
 type Counts struct {
 	Processes int
 	Attempts  int
 	Points    map[string]int
-	Sometimes map[string]int // rare things that a run should reach now and then
+	Sometimes map[string]int // rare events that some runs should reach
 }
 
 type counters struct {
@@ -55,7 +55,7 @@ func (c *counters) read() Counts {
 	return read
 }
 
-// Add adds what another run has counted.
+// Add adds the counts of another run.
 func (c *Counts) Add(other Counts) {
 	c.Processes += other.Processes
 	c.Attempts += other.Attempts

@@ -11,22 +11,23 @@ import (
 	"agentstateloop/cron/crontest"
 )
 
-// userCrontab is the user's crontab: a program, the file behind it, and what is in
-// there that is not ours.
+// userCrontab is the user's crontab: a program, the file that holds the table, and
+// the lines of others.
 type userCrontab struct {
 	command, file, modeFile string
 
 	mu      sync.Mutex
-	foreign string // the lines of others, as they must be
-	torn    bool   // the next table will be
+	foreign string // the lines of others as they must be
+	torn    bool   // the next table will be torn
 }
 
-// The program says no while its mood is "deaf" (it reads nothing), "mute" (it
-// writes nothing); "torn" loses the second half of the next table, once.
+// crontabScript is the program. In mode "deaf" it refuses everything, in mode "mute"
+// it refuses to write, and in mode "torn" it installs only the begin of the next
+// table, once.
 const crontabScript = `#!/bin/sh
-table=%[1]s mood=
-[ -e %[2]s ] && read mood <%[2]s
-case "$mood:$1" in
+table=%[1]s mode=
+[ -e %[2]s ] && read mode <%[2]s
+case "$mode:$1" in
 deaf:*|mute:-|mute:-r)
 	echo "crontab: the disk is on fire" >&2
 	exit 1
@@ -54,7 +55,7 @@ esac
 
 func newCrontab(dir string) (*userCrontab, error) {
 	t := &userCrontab{
-		command: filepath.Join(dir, "crontab"), file: filepath.Join(dir, "crontab.table"), modeFile: filepath.Join(dir, "crontab.mood"),
+		command: filepath.Join(dir, "crontab"), file: filepath.Join(dir, "crontab.table"), modeFile: filepath.Join(dir, "crontab.mode"),
 		foreign: "MAILTO=you@example.com\n\n# backups\n15 3 * * *\tbackup --all > /dev/null 2>&1\n",
 	}
 	if err := os.WriteFile(t.file, []byte(t.foreign), 0o600); err != nil {
@@ -63,7 +64,7 @@ func newCrontab(dir string) (*userCrontab, error) {
 	return t, crontest.WriteScript(t.command, fmt.Sprintf(crontabScript, "'"+t.file+"'", "'"+t.modeFile+"'"))
 }
 
-// setMode makes the program behave; "" cures it.
+// setMode sets the failure mode of the program; "" means none.
 func (t *userCrontab) setMode(mode string) error {
 	t.torn = mode == "torn"
 	if mode == "" {
@@ -73,8 +74,8 @@ func (t *userCrontab) setMode(mode string) error {
 	return os.WriteFile(t.modeFile, []byte(mode+"\n"), 0o600)
 }
 
-// tornRestored says whether the torn table was written meanwhile; spoilt tells
-// whether it was put back.
+// tornRestored reports, once, that a torn table was installed. foreignChange reports
+// whether it was restored afterwards.
 func (t *userCrontab) tornRestored() bool {
 	if _, err := os.Stat(t.modeFile); !t.torn || err == nil {
 		return false
@@ -83,7 +84,7 @@ func (t *userCrontab) tornRestored() bool {
 	return true
 }
 
-// read gives our lines and those of others.
+// read returns our lines and the lines of others.
 func (t *userCrontab) read() (ours []string, foreign string, err error) {
 	data, err := os.ReadFile(t.file)
 	if err != nil && !os.IsNotExist(err) {
@@ -93,15 +94,15 @@ func (t *userCrontab) read() (ours []string, foreign string, err error) {
 	return ours, foreign, nil
 }
 
-// obeyHint is a person who does what the error about escapes says: the command of
-// the line moves into a script.
+// obeyHint plays a person who follows the hint about escapes and moves the command
+// into a script.
 func (t *userCrontab) obeyHint() error {
 	return t.edit(func(foreign string, ours []string) string {
 		return strings.ReplaceAll(foreign, escapes, "newline.sh") + lines(ours)
 	})
 }
 
-// split takes our lines out of a table: those of a job that end in our tag.
+// split separates our lines from the others. Ours are jobs that end in our tag.
 func split(table []byte) (ours []string, foreign string) {
 	var others strings.Builder
 	for line := range bytes.Lines(table) {
@@ -115,8 +116,8 @@ func split(table []byte) (ours []string, foreign string) {
 	return ours, others.String()
 }
 
-// edit is a person with an editor: change gets the lines of others and ours,
-// and gives back the table.
+// edit plays a person with an editor. change receives the lines of others and ours,
+// and returns the new table.
 func (t *userCrontab) edit(change func(foreign string, ours []string) string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,8 +130,8 @@ func (t *userCrontab) edit(change func(foreign string, ours []string) string) er
 	return os.WriteFile(t.file, []byte(text), 0o600)
 }
 
-// foreignChange says how the lines of others differ from what they were; "" if they do
-// not. The one byte that may be added is the newline of a last line.
+// foreignChange returns how the lines of others differ from what they must be; "" if they do
+// not. Only a newline at the end of the last line may be added.
 func (t *userCrontab) foreignChange() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,5 +142,5 @@ func (t *userCrontab) foreignChange() string {
 	if foreign == t.foreign || foreign == t.foreign+"\n" && t.foreign != "" && !strings.HasSuffix(t.foreign, "\n") {
 		return ""
 	}
-	return fmt.Sprintf("the lines of others were\n%q\nand are\n%q", t.foreign, foreign)
+	return fmt.Sprintf("the lines of others must be\n%q\nand are\n%q", t.foreign, foreign)
 }

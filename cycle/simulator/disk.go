@@ -12,22 +12,22 @@ import (
 	"sync"
 )
 
-// disk knows what would be lost if the power went now: bytes that were written
-// and not fsynced, and names whose folder was not.
+// disk keeps what a power cut would lose now: bytes that were written but not
+// fsynced, and names whose folder was not fsynced.
 //
-// It hears of a step before it is done. A step counts as done when its process
-// comes to the next one of that lane, or to its end.
+// It is informed of a step before the step. A step counts as done when its process
+// reaches the next step of that lane, or its end.
 type disk struct {
-	root  string // the agent's directory
-	spare string // hard links to what was replaced or removed
+	root  string // the state directory of the agent
+	spare string // folder of hard links to replaced and removed files
 
 	mu      sync.Mutex
 	pending map[strand]step
-	dirty   map[string]int64 // by path: how many bytes of it are safe
-	names   []change         // in order, not yet durable
+	dirty   map[string]int64 // by path: the number of bytes that are durable
+	names   []change         // in order; not durable yet
 	safe    map[string]bool  // folders whose own name is durable
 	kept    int
-	last    map[strand]step // done
+	last    map[strand]step // the last step that was done
 }
 
 type strand struct {
@@ -37,19 +37,19 @@ type strand struct {
 
 type step struct{ what, path string }
 
-// change is one change of a name.
+// change is one change of a file name.
 type change struct {
 	path string
-	old  string // in spare; "" when the name was new
-	from string // of a file moved here that must go back there
+	old  string // the old file in spare; "" if the name was new
+	from string // the old path of a file that was moved here, to restore it
 }
 
 func newDisk(root, spare string) *disk {
 	return &disk{root: root, spare: spare, pending: map[strand]step{}, dirty: map[string]int64{}, safe: map[string]bool{}, last: map[strand]step{}}
 }
 
-// before hears that a process has come to a step: its last one is done. What
-// looks into mail or mesh is done when the process goes on with something else.
+// before records that a process has reached a step, so its previous one is done. The
+// lanes of mail and mesh are done when the process goes on in the main lane.
 func (d *disk) before(p *process, lane Lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +60,7 @@ func (d *disk) before(p *process, lane Lane) {
 	}
 }
 
-// began hears that a step is being done.
+// began records that a step begins.
 func (d *disk) began(p *process, lane Lane, what, path string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,10 +85,10 @@ func (d *disk) began(p *process, lane Lane, what, path string) {
 			c.from = filepath.Join(d.root, "state.json")
 		}
 		if filepath.Base(path) == "memory.md.prev" && d.last[strand{p, lane}] != (step{"fsync", path + ".tmp"}) {
-			c.from = filepath.Join(d.root, "memory.md") // set aside, not written
+			c.from = filepath.Join(d.root, "memory.md") // moved aside, not written
 		}
 		d.names = append(d.names, c)
-		if safe, ok := d.dirty[path+".tmp"]; ok { // what was written under it comes along
+		if safe, ok := d.dirty[path+".tmp"]; ok { // the written bytes move along
 			d.dirty[path] = safe
 			delete(d.dirty, path+".tmp")
 		} else {
@@ -99,7 +99,7 @@ func (d *disk) began(p *process, lane Lane, what, path string) {
 	}
 }
 
-// keep makes a second name for a file that is about to lose its first.
+// keep links a file into spare before its name is replaced or removed.
 func (d *disk) keep(path string) string {
 	d.kept++
 	old := filepath.Join(d.spare, fmt.Sprint(d.kept))
@@ -133,7 +133,7 @@ func (d *disk) finish(s strand) {
 	}
 }
 
-// ended hears that a process came to its end.
+// ended records that a process has ended.
 func (d *disk) ended(p *process) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,17 +142,17 @@ func (d *disk) ended(p *process) {
 	}
 }
 
-// losePower is a power cut. Names were changed in order, so that a beginning of the
-// changes has reached the disk; bytes have as they pleased. It says what went.
-func (d *disk) losePower(rng *rand.Rand) (told []string, err error) {
+// losePower cuts the power. Names change in order, so the first changes have reached
+// the disk; of the bytes, any number may have. It returns what was lost.
+func (d *disk) losePower(rng *rand.Rand) (lost []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.pending)
 	reached := rng.IntN(len(d.names) + 1)
 	for _, c := range slices.Backward(d.names[reached:]) {
-		told = append(told, "the change of "+d.name(c.path))
+		lost = append(lost, "the change of "+d.name(c.path))
 		if err := d.undo(c); err != nil {
-			return told, err
+			return lost, err
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(d.dirty)) {
@@ -165,15 +165,15 @@ func (d *disk) losePower(rng *rand.Rand) (told []string, err error) {
 		if rng.IntN(2) == 0 {
 			left = safe
 		}
-		told = append(told, fmt.Sprintf("%d bytes of %s", info.Size()-left, d.name(path)))
+		lost = append(lost, fmt.Sprintf("%d bytes of %s", info.Size()-left, d.name(path)))
 		if err := os.Truncate(path, left); err != nil {
-			return told, err
+			return lost, err
 		}
 	}
 	gone, err := d.loseFolders(rng)
 	clear(d.dirty)
 	d.names = nil
-	return append(told, gone...), err
+	return append(lost, gone...), err
 }
 
 func (d *disk) undo(c change) error {
@@ -187,7 +187,7 @@ func (d *disk) undo(c change) error {
 		return nil
 	}
 	if c.old != "" {
-		// A rename between two names of one file would do nothing.
+		// A rename between two links of one file does nothing, so remove it first.
 		if err := os.Remove(c.path); err != nil && !os.IsNotExist(err) {
 			return err
 		}
@@ -199,8 +199,8 @@ func (d *disk) undo(c change) error {
 	return nil
 }
 
-// loseFolders takes folders, with all in them, whose names nobody has fsynced.
-func (d *disk) loseFolders(rng *rand.Rand) (told []string, err error) {
+// loseFolders removes folders, with their contents, whose names were not fsynced.
+func (d *disk) loseFolders(rng *rand.Rand) (lost []string, err error) {
 	var unsafe []string
 	err = filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() || path == d.root {
@@ -220,15 +220,15 @@ func (d *disk) loseFolders(rng *rand.Rand) (told []string, err error) {
 			d.settle(path)
 			continue
 		}
-		told = append(told, "the folder "+d.name(path))
+		lost = append(lost, "the folder "+d.name(path))
 		if err := os.RemoveAll(path); err != nil {
-			return told, err
+			return lost, err
 		}
 	}
-	return told, nil
+	return lost, nil
 }
 
-// settle notes that a folder and those below it have reached the disk.
+// settle records that a folder and those below it are durable.
 func (d *disk) settle(path string) {
 	filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {

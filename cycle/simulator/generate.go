@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Make makes the story of a seed, of so many steps. The same seed and length
-// give the same story.
+// Make returns the story of a seed, with the given number of steps. The same seed
+// and number always make the same story.
 func Make(seed int64, steps int) Story {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 0))}
 	s := Story{Seed: seed}
@@ -18,7 +18,7 @@ func Make(seed int64, steps int) Story {
 
 type generator struct{ *rand.Rand }
 
-// weighted is a list of things, each as likely as its weight.
+// weighted is a list of things with the weight of each.
 type weighted[T any] []struct {
 	weight int
 	thing  T
@@ -40,7 +40,7 @@ func pickWeighted[T any](g generator, list weighted[T]) T {
 
 func pickOne[T any](g generator, list ...T) T { return list[g.IntN(len(list))] }
 
-// chance is true once in n times.
+// chance reports true once in n times.
 func (g generator) chance(n int) bool { return g.IntN(n) == 0 }
 
 func (g generator) step() Step {
@@ -60,7 +60,7 @@ func (g generator) step() Step {
 	return s
 }
 
-// detail fills in what a step of its kind needs.
+// detail fills in the fields that the deed of a step needs.
 func (g generator) detail(s Step) Step {
 	switch s.Do {
 	case Wait:
@@ -109,7 +109,7 @@ func (g generator) detail(s Step) Step {
 	return s
 }
 
-// faults are what strikes one process: mostly nothing.
+// faults returns the faults that strike one process: mostly none.
 func (g generator) faults(deep int) []Fault {
 	var list []Fault
 	for g.chance(2) {
@@ -128,7 +128,7 @@ var sites = []string{
 	"rename state.json.corrupt", "rename memory.md", "rename memory.md.prev",
 }
 
-// others are points that chance alone comes to too seldom.
+// others are points that chance alone reaches too rarely.
 var others = []string{
 	"write outbox/reply.tmp", "fsync outbox/reply.tmp", "write outbox/ask.tmp", "write outbox/ack.tmp", "write outbox/quiet.tmp",
 	"write outbox/answer.tmp", "write outbox/notice.tmp", "write outbox/alarm.tmp", "write outbox/challenge.tmp", "rename outbox/quiet",
@@ -143,7 +143,7 @@ var others = []string{
 
 func (g generator) fault(deep int) Fault {
 	f := Fault{Lane: pickWeighted(g, weighted[Lane]{{6, Main}, {2, ByMail}, {1, ByMesh}})}
-	switch f.Lane { // most polls are short, and some are long
+	switch f.Lane { // most polls are short, some are long
 	case Main:
 		f.At = g.IntN(pickWeighted(g, weighted[int]{{4, 9}, {4, 25}, {3, 100}}))
 	case ByMail:
@@ -165,7 +165,7 @@ func (g generator) fault(deep int) Fault {
 		then := g.meanwhile(deep - 1)
 		f.Then = &then
 		switch {
-		case then.Do == Ring && !g.chance(4): // while an answer leaves, after which nobody polls by himself
+		case then.Do == Ring && !g.chance(4): // while an answer is being sent: no further poll follows by itself
 			f.Site, f.At = "smtp dot", g.IntN(3)
 		case then.Do == Stop && g.chance(2):
 			f.Site, f.At = "agent work", g.IntN(2)
@@ -174,7 +174,7 @@ func (g generator) fault(deep int) Fault {
 	return f
 }
 
-// meanwhile is a step that can happen while a process is at work.
+// meanwhile returns a step that can happen while a process is working.
 func (g generator) meanwhile(deep int) Step {
 	do := pickWeighted(g, weighted[Deed]{
 		{6, Poll}, {3, Turns}, {3, Tell}, {10, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition}, {2, Release}, {1, Reset},

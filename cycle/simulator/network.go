@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// slot is what one process at a time has for itself: its own wires to the
-// servers, so that its connections break with it and no other's do.
+// slot holds the proxies of one process at a time. When the process ends, its
+// connections break, and no others.
 type slot struct {
 	world   *World
 	proxies map[string]*proxy
@@ -21,8 +21,8 @@ type slot struct {
 	open map[*link]bool
 }
 
-// proxy is an address that leads to one server. Every command that goes through
-// it is a point of the process that uses it.
+// proxy forwards connections to one server. Every command that passes through it is
+// a point of the process that uses it.
 type proxy struct {
 	slot     *slot
 	protocol string // imap, smtp or http
@@ -59,7 +59,7 @@ func (s *slot) enter(p *process) {
 	s.user = p
 }
 
-// leave is what the kernel does when a process has ended.
+// leave breaks the connections of a process that has ended, as the kernel does.
 func (s *slot) leave() {
 	s.mu.Lock()
 	s.user = nil
@@ -100,7 +100,7 @@ func (w *proxy) accept() {
 	}
 }
 
-// link is one connection through a wire.
+// link is one connection through a proxy.
 type link struct {
 	proxy   *proxy
 	process *process
@@ -108,8 +108,8 @@ type link struct {
 	server  net.Conn
 
 	mu   sync.Mutex
-	fate verdict // of the next answer
-	data bool    // SMTP: the mail itself is being sent
+	fate verdict // what happens to the next answer
+	data bool    // SMTP: the body of a mail is being sent
 }
 
 func (l *link) cut() {
@@ -117,7 +117,7 @@ func (l *link) cut() {
 	l.server.Close()
 }
 
-// hangUp closes at once, and leaves no trace in the kernel's tables.
+// hangUp closes a connection with a reset, so it leaves no TIME_WAIT in the kernel.
 func hangUp(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		tcp.SetLinger(0)
@@ -125,7 +125,7 @@ func hangUp(c net.Conn) {
 	c.Close()
 }
 
-// commands carries what the client says.
+// commands forwards the commands of the client.
 func (l *link) commands() {
 	defer l.cut()
 	from := bufio.NewReaderSize(l.client, 64<<10)
@@ -140,7 +140,7 @@ func (l *link) commands() {
 	}
 }
 
-// next is a line of IMAP or SMTP, or what there is of HTTP.
+// next returns a line of IMAP or SMTP, or the available bytes of HTTP.
 func (l *link) next(from *bufio.Reader) ([]byte, error) {
 	if l.proxy.protocol != "http" {
 		return from.ReadBytes('\n')
@@ -150,7 +150,8 @@ func (l *link) next(from *bufio.Reader) ([]byte, error) {
 	return buf[:n], err
 }
 
-// command lets one command pass, unless a fault has other plans.
+// command forwards one command, unless a fault strikes it. It reports whether the
+// connection goes on.
 func (l *link) command(chunk []byte) bool {
 	lane, site := l.site(chunk)
 	if site != "" {
@@ -167,7 +168,7 @@ func (l *link) command(chunk []byte) bool {
 			l.fate = v
 			l.mu.Unlock()
 		case stalled:
-			io.Copy(io.Discard, l.client) // until the client loses patience
+			io.Copy(io.Discard, l.client) // until the client times out
 			return false
 		}
 	}
@@ -175,7 +176,8 @@ func (l *link) command(chunk []byte) bool {
 	return err == nil
 }
 
-// refuse answers for the server where that can be done, else hangs up.
+// refuse answers in place of the server if possible. It reports whether the
+// connection goes on.
 func (l *link) refuse(site string) bool {
 	switch site {
 	case "smtp MAIL", "smtp RCPT", "smtp DATA":
@@ -189,7 +191,7 @@ func (l *link) refuse(site string) bool {
 	return false
 }
 
-// answers carries what the server says.
+// answers forwards the answers of the server.
 func (l *link) answers() {
 	defer l.cut()
 	buf := make([]byte, 64<<10)
@@ -228,7 +230,7 @@ func (l *link) answers() {
 	}
 }
 
-// site names a command, "" for what is none.
+// site returns the name of a command, or "" if chunk is not one.
 func (l *link) site(chunk []byte) (Lane, string) {
 	line, _, _ := bytes.Cut(chunk, []byte("\r\n"))
 	words := strings.Fields(string(line))
@@ -292,7 +294,7 @@ func (l *link) smtpSite(words []string) string {
 	return ""
 }
 
-// inlet is a listener that takes connections from the wires. It has no port.
+// inlet is a listener without a port. The proxies hand connections to it.
 type inlet struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -301,7 +303,7 @@ type inlet struct {
 
 func newInlet() *inlet { return &inlet{conns: make(chan net.Conn), done: make(chan struct{})} }
 
-// connect gives our end of a new connection of client to the server.
+// connect opens a connection to the server for client, and returns our end.
 func (i *inlet) connect(client net.Conn) net.Conn {
 	ours, theirs := net.Pipe()
 	select {
@@ -328,7 +330,7 @@ func (i *inlet) Close() error {
 
 func (i *inlet) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// piped is a connection that knows whom it leads to.
+// piped is a pipe with the addresses of the real connection.
 type piped struct {
 	net.Conn
 	remote, local net.Addr

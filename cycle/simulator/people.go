@@ -16,14 +16,14 @@ import (
 	"agentstateloop/state/store"
 )
 
-// kinds of mails, and what must become of each. %s is the marker.
+// mails are the kinds of mails and the fate that each must have. %s is the marker.
 var mails = map[string]struct {
 	headers string
 	fate    fate
 }{
 	"new":      {"From: The Operator <" + operator + ">\nSubject: @" + handle + " about %s\n", answered},
 	"shout":    {"From: " + strings.ToUpper(operator) + "\nSubject: =?utf-8?q?[=40GOULARD3120]_%s?=\n", answered},
-	"reply":    {"From: " + operator + "\nSubject: Re: about %s\n", answered}, // to a mail of ours
+	"reply":    {"From: " + operator + "\nSubject: Re: about %s\n", answered}, // a reply to a mail of ours
 	"twice":    {"From: " + operator + "\nSubject: @" + handle + " about %s\n", answered},
 	"html":     {"From: " + operator + "\nSubject: @" + handle + " %s\nContent-Type: text/html\n", answered},
 	"broken":   {"From: " + operator + "\nSubject: @" + handle + " %s\nContent-Type: multipart/mixed; boundary=x\n", answered},
@@ -45,7 +45,7 @@ var mails = map[string]struct {
 	"STATUS":   {"From: " + operator + "\nSubject: @" + handle + " %s\n", obeyed},
 }
 
-// receiveMail makes a mail and puts it into the mailbox.
+// receiveMail writes a mail and puts it into the mailbox.
 func (w *World) receiveMail(s Step) error {
 	kind := mails[s.Kind]
 	w.record.mu.Lock()
@@ -66,7 +66,7 @@ func (w *World) receiveMail(s Step) error {
 		if id := w.record.someMail(s.N); id != "" {
 			head += "In-Reply-To: <" + id + ">\n"
 		} else {
-			l.fate = ignored // it answers nothing of ours
+			l.fate = ignored // it does not answer a mail of ours
 		}
 		body += "\nOn Mon, Jan 5, 2026 at 9:00 goulard3120 <" + address + "> wrote:\n> quoted\n"
 	case "html":
@@ -101,14 +101,15 @@ func (w *World) deliver(l *incomingMail, copies int, text string) error {
 	return nil
 }
 
-// wishInside sets what strikes the commands of the turn that a message causes.
+// wishInside sets the faults that strike the commands of the turn that a message
+// causes.
 func (w *World) wishInside(s Step) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.inside = append(w.inside, s.Inside...)
 }
 
-// someMail gives the Message-ID of a mail that we sent.
+// someMail returns the Message-ID of a mail that we sent.
 func (r *record) someMail(n int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +120,7 @@ func (r *record) someMail(n int) string {
 	return ids[n%len(ids)]
 }
 
-// kinds of mesh messages that others send us.
+// messages are the kinds of mesh messages that others send us.
 var messages = map[string]struct {
 	from, kind string
 	hops       []string
@@ -127,16 +128,16 @@ var messages = map[string]struct {
 }{
 	"message":  {from: peers[0], kind: "message", fate: answered},
 	"ask":      {from: peers[1], kind: "ask", hops: []string{"first3120"}, fate: answered},
-	"again":    {from: peers[0], kind: "message", fate: answered}, // its sender posts it twice
+	"again":    {from: peers[0], kind: "message", fate: answered}, // posted twice
 	"loop":     {from: peers[1], kind: "ask", hops: []string{handle}, fate: obeyed},
 	"stranger": {from: "stranger", kind: "message", fate: kept},
 	"notice":   {from: peers[0], kind: "notice", fate: ignored},
 	"relay":    {from: peers[0], kind: "relay", fate: relayed},
-	"whisper":  {from: peers[1], kind: "relay", fate: kept}, // no token proves who asks
+	"whisper":  {from: peers[1], kind: "relay", fate: kept}, // the sender is unproven
 	"self":     {from: handle, kind: "message", fate: ignored},
 }
 
-// postMessage puts a message into our mailbox on the mesh.
+// postMessage posts a message to our mailbox on the mesh.
 func (w *World) postMessage(s Step) {
 	kind := messages[s.Kind]
 	w.record.mu.Lock()
@@ -156,7 +157,7 @@ func (w *World) postMessage(s Step) {
 		w.callMesh(http.MethodPost, "/message", m)
 	}
 	if code != http.StatusAccepted {
-		return // too many within a minute
+		return // the rate limit
 	}
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -164,7 +165,7 @@ func (w *World) postMessage(s Step) {
 	w.wishInside(s)
 }
 
-// answerQuestion is a peer's answer to a question of ours.
+// answerQuestion posts a peer's answer to one of our questions.
 func (w *World) answerQuestion(s Step) {
 	w.record.mu.Lock()
 	if len(w.record.questions) == 0 {
@@ -190,7 +191,7 @@ func (w *World) answerQuestion(s Step) {
 	w.callMesh(http.MethodPost, "/message", m)
 }
 
-// callMesh makes a request of somebody else to the mesh.
+// callMesh makes a request to the mesh on behalf of somebody else.
 func (w *World) callMesh(method, path string, body any) (code int, answer []byte) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -202,11 +203,11 @@ func (w *World) callMesh(method, path string, body any) (code int, answer []byte
 	}
 	req.RemoteAddr = "127.0.0.1:1"
 	req.Header.Set("Content-Type", "application/json")
-	who := handle
+	caller := handle
 	if m, ok := body.(map[string]any); ok {
-		who, _ = m["from"].(string)
+		caller, _ = m["from"].(string)
 	}
-	if token := meshTokens[who]; token != "" {
+	if token := meshTokens[caller]; token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	r := &written{header: http.Header{}}
@@ -224,7 +225,7 @@ func (w *written) Header() http.Header         { return w.header }
 func (w *written) WriteHeader(code int)        { w.code = code }
 func (w *written) Write(p []byte) (int, error) { return w.body.Write(p) }
 
-// dropNudge is a script that leaves a file in nudges/.
+// dropNudge plays a script that moves a file into nudges/.
 func (w *World) dropNudge(n int) (name string, err error) {
 	dir := filepath.Join(w.stateDir(), store.NudgesDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -242,7 +243,7 @@ func (w *World) dropNudge(n int) (name string, err error) {
 	return name, os.Rename(file, filepath.Join(dir, name))
 }
 
-// asPerson opens the mailbox with a mail reader.
+// asPerson opens the mailbox as a mail program does.
 func (w *World) asPerson(do func(*imapclient.Client) error) error {
 	c, err := imapclient.DialInsecure(w.mail.IMAP, nil)
 	if err != nil {
@@ -258,7 +259,7 @@ func (w *World) asPerson(do func(*imapclient.Client) error) error {
 	return do(c)
 }
 
-// readMail is a person who reads a mail.
+// readMail plays a person who reads a mail.
 func (w *World) readMail(n int) error {
 	w.record.mu.Lock()
 	var uid uint32
@@ -278,7 +279,7 @@ func (w *World) readMail(n int) error {
 	})
 }
 
-// flags gives the UIDs of all mails, and whether each is read.
+// flags returns the UIDs of all mails, each with whether it is read.
 func (w *World) flags() (map[uint32]bool, error) {
 	seen := map[uint32]bool{}
 	err := w.asPerson(func(c *imapclient.Client) error {
@@ -296,7 +297,7 @@ func (w *World) flags() (map[uint32]bool, error) {
 	return seen, err
 }
 
-// renumber gives the mailbox another UIDVALIDITY, and the mails other UIDs.
+// renumber gives the mailbox another UIDVALIDITY and the mails other UIDs.
 func (w *World) renumber() error {
 	seen, err := w.flags()
 	if err != nil {
@@ -308,7 +309,7 @@ func (w *World) renumber() error {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	w.record.validity++
-	for i := len(w.record.incoming) - 1; i >= 0; i-- { // in another order, too
+	for i := len(w.record.incoming) - 1; i >= 0; i-- { // in reverse order
 		l := w.record.incoming[i]
 		for j, uid := range l.uids {
 			var flags []imap.Flag

@@ -15,17 +15,16 @@ import (
 	"agentstateloop/state"
 )
 
-// Outcome is what came of one run.
+// Outcome is the result of one run.
 type Outcome struct {
 	Broken *Violation // nil: every promise was kept
-	Log    []string   // what happened, a line each
+	Log    []string   // what happened, one line per event
 	Counts Counts
 	Time   time.Duration // that passed in the world
 }
 
-// Play lets a story happen in a world of its own below dir, which must be empty
-// and on a file system that knows flock and hard links. The error is the
-// simulator's own.
+// Play plays a story in a new world below dir. dir must be empty, on a file system
+// with flock and hard links. An error means that the simulator itself failed.
 func Play(dir string, s Story) (Outcome, error) {
 	begin := beginning(s.Seed)
 	w, err := newWorld(dir, s.Seed, begin)
@@ -57,8 +56,8 @@ func Play(dir string, s Story) (Outcome, error) {
 	return Outcome{Broken: w.broken, Log: w.log, Counts: w.count.read(), Time: w.clock.servers().Sub(begin)}, nil
 }
 
-// beginnings are moments worth living through: an ordinary day, the nights in
-// which clocks change, the end of a month, a leap day.
+// beginnings are the moments at which stories begin: an ordinary day, nights in
+// which clocks change, ends of months, a leap day, the end of a year.
 var beginnings = []string{
 	"2026-01-05 08:58", "2026-03-29 00:20", "2026-10-25 00:20", "2026-11-30 22:40", "2028-02-29 22:50", "2026-12-31 22:30",
 }
@@ -76,15 +75,15 @@ func beginning(seed int64) time.Time {
 	return t
 }
 
-// install is the first poll, which baselines the mailbox: without faults, since
-// until it is done nothing was promised.
+// install makes the first poll, which sets the baseline of the mailbox. No faults
+// strike it, because nothing is promised before it is done.
 func (w *World) install() {
 	if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
-		w.violate("6", "the first poll: %v", err)
+		w.violate("6", "the first poll failed: %v", err)
 	}
 }
 
-// poll runs one poll. killed processes give no error.
+// poll runs one poll. It returns no error if the process was killed.
 func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err error) {
 	err, _ = w.run("poll", faults, func(ctx context.Context, a *cycle.Agent) (err error) {
 		r, err = a.Poll(ctx, o)
@@ -93,7 +92,7 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 	return r, err
 }
 
-// perform lets one step happen, to its end.
+// perform plays one step to its end.
 func (w *World) perform(s Step) {
 	if err := w.do(s); err != nil {
 		w.logf("  = %v", err)
@@ -120,7 +119,7 @@ func (w *World) do(s Step) error {
 			if err := a.Ring("backup", "done"); err != nil {
 				return err
 			}
-			w.record.addNudges(w.nudgesLeft()...) // one that an earlier, killed ring left is durable by now, too
+			w.record.addNudges(w.nudgesLeft()...) // a nudge of an earlier process that was killed is durable by now, too
 			_, err := a.Poll(ctx, cycle.PollOptions{NoTurn: true})
 			return err
 		})
@@ -158,7 +157,7 @@ func (w *World) do(s Step) error {
 		if err != nil {
 			return err
 		}
-		w.record.addNudges(name) // and no other: what a killed ring left may not outlive a power cut
+		w.record.addNudges(name) // and no other: a nudge of a process that was killed may not survive a power cut
 	case Late:
 		return w.actLate(s)
 	case Clock:
@@ -185,7 +184,7 @@ func (w *World) do(s Step) error {
 	return nil
 }
 
-// command runs a process of a step.
+// command runs the process of a step.
 func (w *World) command(s Step, do func(context.Context, *cycle.Agent) error) error {
 	err, killed := w.run(string(s.Do), s.Faults, do)
 	if killed {
@@ -194,7 +193,7 @@ func (w *World) command(s Step, do func(context.Context, *cycle.Agent) error) er
 	return err
 }
 
-// tell is `tell`.
+// tell runs the command `tell`.
 func (w *World) tell(s Step) error {
 	w.record.mu.Lock()
 	t := &tellCommand{marker: fmt.Sprintf("T%03d", len(w.record.tells))}
@@ -214,12 +213,12 @@ func (w *World) tell(s Step) error {
 	})
 }
 
-// maxFired is how many times cron fires in one wait; the machine sleeps
-// through the rest.
+// maxFired is how often cron fires during one wait. The machine sleeps through the
+// rest.
 const maxFired = 6
 
-// wait lets time pass. At every minute at which the installed line fires cron
-// starts a poll; the first of them is struck by the step's faults.
+// wait lets time pass. cron starts a poll at every minute at which the installed
+// line fires. The faults of the step strike the first poll.
 func (w *World) wait(s Step) error {
 	faults, fired := s.Faults, 0
 	for left := s.For; left > 0; {
@@ -245,7 +244,7 @@ func (w *World) wait(s Step) error {
 	return nil
 }
 
-// fires says whether a line of ours in the table fires at this minute.
+// fires reports whether a line of ours in the crontab fires at this minute.
 func (w *World) fires(at time.Time) bool {
 	ours, _, err := w.crontab.read()
 	if err != nil {
@@ -260,7 +259,7 @@ func (w *World) fires(at time.Time) bool {
 	return false
 }
 
-// edits are what people do to their crontab.
+// edits are the changes that people make to their crontab.
 var edits = map[string]func(foreign string, ours []string) string{
 	"add":    func(foreign string, ours []string) string { return foreign + "@daily  new\tjob # mine\n" + lines(ours) },
 	"drop":   func(foreign string, _ []string) string { return foreign },
@@ -281,7 +280,7 @@ var edits = map[string]func(foreign string, ours []string) string{
 }
 
 // escapes is a command in which "crontab -l" might show control characters. A
-// table that holds it is not written.
+// table that contains it is not written.
 const escapes = `printf "\r\b%\n"`
 
 func lines(list []string) string {
@@ -315,7 +314,7 @@ func (w *World) damage(s Step) error {
 	panic("unknown damage " + s.Kind)
 }
 
-// cutFile takes the second half of a file. It does not touch other links to it.
+// cutFile removes the second half of a file. Other links to the file stay whole.
 func cutFile(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -332,7 +331,7 @@ func replace(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// startOutage puts something out of order for a while.
+// startOutage makes something fail for a while.
 func (w *World) startOutage(s Step) error {
 	if mode, ok := strings.CutPrefix(s.Kind, "crontab-"); ok {
 		if mode == "fine" {
@@ -346,8 +345,8 @@ func (w *World) startOutage(s Step) error {
 	return nil
 }
 
-// actLate is an agent that has outlived its turn and does not know it yet: nothing
-// that it calls may do anything.
+// actLate plays an agent whose turn is over and that does not know it yet. None of
+// its commands may have an effect.
 func (w *World) actLate(s Step) error {
 	w.record.mu.Lock()
 	var in cycle.Inside
@@ -382,15 +381,15 @@ func (w *World) actLate(s Step) error {
 		w.count.happened("a stale agent was refused")
 		return nil
 	}
-	// Its turn may be suspended, or not reaped yet: then it is its turn still.
+	// Its turn may be suspended or not reaped yet. Then it is still its turn.
 	w.record.mu.Lock()
 	w.record.lateTaken = true
 	w.record.mu.Unlock()
 	return err
 }
 
-// working says whether the attempt is under way, followed by its runner. An
-// orphan is not: it may come late.
+// working reports whether the attempt is under way with a living runner. An orphan
+// has no runner: its commands may be late.
 func (w *World) working(in cycle.Inside) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

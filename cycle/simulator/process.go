@@ -14,12 +14,12 @@ import (
 	"agentstateloop/cycle"
 )
 
-// hangAfter is how long a process may take, in real time, before it counts as
-// hung: far longer than the network timeouts of a world.
+// hangAfter is the real time after which a process counts as hung. It is far longer
+// than the network timeouts of a world.
 const hangAfter = 60 * time.Second
 
-// process is one process of the agent: a goroutine, or a few, that end
-// together when it is killed.
+// process is one process of the agent: a goroutine, or several, that end together
+// when it is killed.
 type process struct {
 	world  *World
 	name   string
@@ -29,7 +29,7 @@ type process struct {
 	cancel context.CancelFunc
 
 	attempts int
-	strikes  int // that had struck when it began
+	strikes  int // faults that had struck when the process began
 
 	mu     sync.Mutex
 	faults []Fault
@@ -37,32 +37,32 @@ type process struct {
 	sites  map[string]int
 	dead   bool
 
-	refused     []string // credentials that servers have refused to it
-	interrupted bool     // another process came between
-	readOnly    bool     // the disk takes no writes
+	refused     []string // credentials that servers have refused
+	interrupted bool     // another process ran meanwhile
+	readOnly    bool     // the disk refuses writes
 }
 
-// verdict is what becomes of the step that follows a point.
+// verdict is what happens to the step after a point.
 type verdict int
 
 const (
 	goOn    verdict = iota
 	dead            // the process is gone
-	refused         // the step fails: ENOSPC, or the server says no for now
-	lost            // EIO; the server acts, but its answer does not arrive
+	refused         // the step fails: ENOSPC, or a temporary refusal
+	lost            // EIO; or the server acts, but its answer is lost
 	half            // half of the answer arrives
-	lostAll         // as lost, and the process is killed then
-	stalled         // nothing more is heard
+	lostAll         // like lost, and then the process is killed
+	stalled         // the server stops answering
 	cutOff          // half of the command arrives
 	twice           // the answer arrives twice
 )
 
-// run starts a process and waits for its end. It gives its error, and whether
-// it was killed before it could say one.
+// run starts a process and waits for its end. It returns its error, and whether it
+// was killed before it could return one.
 func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle.Agent) error) (err error, killed bool) {
 	slot := w.takeSlot()
 	if slot == nil {
-		return nil, true // so many at once are not needed
+		return nil, true // so many processes at once are not needed
 	}
 	defer w.freeSlot(slot)
 	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}, sites: map[string]int{}}
@@ -83,7 +83,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 		defer close(done)
 		defer func() {
 			if x := recover(); x != nil {
-				w.violate("6", "%s panics: %v\n%s", name, x, stack())
+				w.violate("6", "%s panicked: %v\n%s", name, x, stack())
 			}
 		}()
 		err = do(p.ctx, p.agent)
@@ -118,8 +118,8 @@ func (p *process) isDead() bool {
 	return p.dead
 }
 
-// die kills the process: its connections break at once, and each of its
-// goroutines ends at its next point at the latest.
+// die kills the process. Its connections break at once, and each of its goroutines
+// ends at its next point at the latest.
 func (p *process) die() {
 	p.mu.Lock()
 	p.dead = true
@@ -128,7 +128,7 @@ func (p *process) die() {
 	p.slot.cut()
 }
 
-// point is passed before every step that matters, named for a person by site.
+// point is called before every step that a fault can strike. site names the step.
 func (p *process) point(lane Lane, site string) verdict {
 	p.mu.Lock()
 	if p.dead {
@@ -152,7 +152,7 @@ func (p *process) point(lane Lane, site string) verdict {
 	return p.strike(fault, site)
 }
 
-// strike lets a fault do its work.
+// strike applies a fault.
 func (p *process) strike(f *Fault, site string) verdict {
 	w := p.world
 	if f.What == Meanwhile {
@@ -161,11 +161,11 @@ func (p *process) strike(f *Fault, site string) verdict {
 	w.count.happened(fmt.Sprintf("%s at %s", f.What, site))
 	w.logf("  ! %s: %s before %s", p.name, f.What, site)
 	w.countStrike()
-	switch way := wayOf(site); {
+	switch way := channelOf(site); {
 	case way != "":
 		w.troubled(way)
 	case f.What != Crash && f.What != CrashLate && f.What != Power:
-		w.troubled("mesh", "smtp") // what cannot be recorded before it is sent is not sent
+		w.troubled("mesh", "smtp") // an effect that cannot be recorded before is not sent
 	}
 	switch f.What {
 	case Crash:
@@ -197,14 +197,14 @@ func (p *process) strike(f *Fault, site string) verdict {
 	panic("unknown fault " + string(f.What))
 }
 
-// meanwhile runs another step from start to end. It waits for a point at which
-// nobody holds state.lock, as that other process would.
+// meanwhile plays another step completely. If a process holds state.lock, it waits
+// for a later point, as the other process would.
 func (p *process) meanwhile(f *Fault, site string) verdict {
 	w := p.world
 	if !w.stateFree() {
 		p.mu.Lock()
 		f.At++
-		if f.Site != "" { // its next one is as little free
+		if f.Site != "" { // at its next point the lock would be held again
 			f.Site, f.Lane, f.At = "", Main, p.points[Main]
 		}
 		p.mu.Unlock()
@@ -225,7 +225,7 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 	return goOn
 }
 
-// hook is state.Store's.
+// hook is the Hook of the store.
 func (p *process) hook(step, path string) error {
 	lane, site := p.world.place(step, path)
 	p.world.disk.before(p, lane)
@@ -247,14 +247,14 @@ func (p *process) hook(step, path string) error {
 	return nil
 }
 
-// isReadOnly says whether the disk has become read-only.
+// isReadOnly reports whether the disk has become read-only.
 func (p *process) isReadOnly() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.readOnly
 }
 
-// place gives a hook's lane, and a name that is the same in each run.
+// place returns the lane of a hook, and a site name that is the same in each run.
 func (w *World) place(step, path string) (Lane, string) {
 	name, err := filepath.Rel(w.stateDir(), path)
 	if err != nil {
@@ -271,7 +271,7 @@ func (w *World) place(step, path string) (Lane, string) {
 			lane = ByMesh
 		}
 	case "outbox":
-		file, _, _ = strings.Cut(file, "%") // the kind of effect
+		file, _, _ = strings.Cut(file, "%") // only the kind of the effect
 	}
 	switch {
 	case strings.HasPrefix(dir, "history"):
@@ -298,8 +298,7 @@ func (w *World) place(step, path string) (Lane, string) {
 	return lane, site
 }
 
-// aborted says whether an error is what a fault or the end of the process
-// would give.
+// aborted reports whether a fault or the end of the process caused the error.
 func aborted(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) || errors.Is(err, context.Canceled)
 }

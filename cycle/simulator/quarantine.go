@@ -11,18 +11,18 @@ import (
 	"agentstateloop/cycle"
 )
 
-// releases is how often a person has let something in that the gate had kept out.
-// maybe counts commands that were killed or failed, and may have done it.
+// releases counts how often a person has released or dropped what the gate rejected.
+// maybe counts commands that were killed or failed, and may have released it.
 type releases struct {
 	sure, maybe, dropped int
 }
 
 func (l releases) touched() bool { return l.sure+l.maybe > 0 }
 
-// within says whether n answers are what that asks for.
+// within reports whether n answers agree with the releases.
 func (l releases) within(n int) bool { return n >= l.sure && n <= l.sure+l.maybe }
 
-// release lets an item of the quarantine in, or throws it away.
+// release releases or drops an item of the quarantine.
 func (w *World) release(s Step) error {
 	var keys []string
 	w.run("inbox list", nil, func(_ context.Context, a *cycle.Agent) error {
@@ -53,12 +53,12 @@ func (w *World) release(s Step) error {
 		entry.maybe++
 	case !already:
 		entry.sure++
-		w.count.happened("an item of the quarantine was let in")
+		w.count.happened("an item of the quarantine was released")
 	}
 	return err
 }
 
-// quarantined chooses among the things that were kept out and lie there.
+// quarantined selects one of the rejected items that are in quarantine.
 func (r *record) quarantined(keys []string, n int) (key string, entry *releases) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,8 +89,8 @@ func (r *record) quarantined(keys []string, n int) (key string, entry *releases)
 	return items[n%len(items)].key, items[n%len(items)].entry
 }
 
-// checkQuarantine: what the gate kept out is there for a person to look at, with
-// the reason beside it. A folder without one is what a crash left.
+// checkQuarantine checks that what the gate rejected is in quarantine, with the
+// reason. A folder without a reason was left by a crash.
 func (w *World) checkQuarantine(h history) {
 	files, _ := filepath.Glob(filepath.Join(w.stateDir(), "quarantine", "*", "verdict.json"))
 	var there [][]byte
@@ -98,7 +98,7 @@ func (w *World) checkQuarantine(h history) {
 		var verdict struct{ Key, Gate, Reason string }
 		text, err := os.ReadFile(file)
 		if err != nil || json.Unmarshal(text, &verdict) != nil || verdict.Key == "" || verdict.Gate == "" || verdict.Reason == "" {
-			w.violate("4", "%s does not say why: %q, %v", file, text, err)
+			w.violate("4", "%s lacks the gate or the reason: %q, %v", file, text, err)
 		}
 		for _, name := range []string{"message.eml", "message.json"} {
 			if data, err := os.ReadFile(filepath.Join(filepath.Dir(file), name)); err == nil {
@@ -119,12 +119,12 @@ func (w *World) checkQuarantine(h history) {
 	answers, reports := replies(w.record.mails, "reply"), replies(w.record.reports, "report")
 	for _, l := range w.record.incoming {
 		if l.fate == kept && l.dropped == 0 && len(answers[l.id]) == 0 && !h.undeliverable(replyKind) && !holds(l.raw) {
-			w.violate("4", "%s (mail %s) was kept out, and is not in quarantine", l.marker, l.kind)
+			w.violate("4", "%s (mail %s) was rejected, but is not in quarantine", l.marker, l.kind)
 		}
 	}
 	for _, p := range w.record.meshMessages {
 		if p.fate == kept && p.dropped == 0 && len(reports[p.correlation]) == 0 && !holds([]byte(p.marker)) {
-			w.violate("4", "%s (message %s) was kept out, and is not in quarantine", p.marker, p.kind)
+			w.violate("4", "%s (message %s) was rejected, but is not in quarantine", p.marker, p.kind)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// record is what went into a world and what came out of it, as outsiders saw
+// record holds what went into a world and what came out of it, as outsiders saw
 // it.
 type record struct {
 	world *World
@@ -30,23 +30,23 @@ type record struct {
 	incoming     []*incomingMail
 	meshMessages []*meshMessage
 	tells        []*tellCommand
-	nudgeFiles   []string // names of the files of nudges
+	nudgeFiles   []string // names of the nudge files
 	prompts      []prompt
 	mails        map[string]*outgoing // by Message-ID
-	reports      map[string]*outgoing // what we posted to the mesh, by id
-	questions    []question           // questions that peers got from us
+	reports      map[string]*outgoing // messages that we posted to the mesh, by id
+	questions    []question           // questions that we asked peers
 	conns        map[string]int       // by protocol
 	validity     uint32
 
-	added           releases // credit
-	paid            []string // spendings that were told one by one, and are counted
+	added           releases // commands that added credit
+	paid            []string // ids of spendings that were reported while a turn ran
 	notes           notes
-	lastTrouble     map[string]time.Time       // when something was in the way of sending, by the way
+	lastTrouble     map[string]time.Time       // when sending last failed, by channel
 	observedOutages map[string]*observedOutage // the last outage of each credential
-	outer           int                        // which outermost process this is
+	outer           int                        // number of the current outermost process
 	underHalt       haltSnapshot
-	nudgeBack       bool // a power cut brought a nudge back that was taken
-	lateTaken       bool // an agent that came late was not refused
+	nudgeBack       bool // a power cut restored a nudge file that was removed
+	lateTaken       bool // a late command of an agent was accepted
 }
 
 // incomingMail is a mail in the mailbox.
@@ -55,49 +55,49 @@ type incomingMail struct {
 	id           string // Message-ID
 	raw          []byte
 	at           time.Time
-	uids         []uint32 // now; a copy has another
-	keys         []string // ends of every key it ever had
+	uids         []uint32 // the current UIDs; each copy has its own
+	keys         []string // the ends of all keys that it ever had
 	fate         fate
 	control      string
 	read         bool     // a person opened it
-	token        string   // which may let it in
-	said         []string // tokens with which the operator said YES to it
+	token        string   // the token that may release it
+	said         []string // tokens with which the operator answered YES to it
 	releases
 }
 
-// fate is what must become of something that went in.
+// fate is what must happen to a mail or message.
 type fate int
 
 const (
-	ignored  fate = iota // no trace of it
+	ignored  fate = iota // it leaves no trace
 	kept                 // in quarantine, no turn
 	answered             // one turn, one deliverable
 	obeyed               // a control: one answer, no turn
 	relayed              // a mail to the operator, no turn
-	consents             // a word about another mail, no turn of its own
+	consents             // an answer about another mail, no turn
 )
 
-// meshMessage is a message that the mesh took for us.
+// meshMessage is a message that the mesh accepted for us.
 type meshMessage struct {
 	marker, kind, id, from, correlation string
 	fate                                fate
 	releases
 }
 
-// tellCommand is a message from the terminal. Its key is "" when the process died
-// and nobody knows whether it was taken.
+// tellCommand is a `tell` from the terminal. Its key is "" if the process died, so
+// that nobody knows whether the message was accepted.
 type tellCommand struct{ marker, key string }
 
-// prompt is what the agent was given in one attempt.
+// prompt is the prompt of one attempt.
 type prompt struct {
 	turn   string
 	epoch  uint64
 	marker string // of the message
 	text   string
-	outer  int // the outermost process of then
+	outer  int // number of the outermost process at that time
 }
 
-// outgoing is something that we sent, under one id.
+// outgoing is what we sent under one id.
 type outgoing struct {
 	id, kind string
 	copies   int
@@ -117,7 +117,7 @@ func newRecord(w *World) *record {
 	}
 }
 
-// prompted notes an attempt. It says whether it is the first with that message.
+// prompted records an attempt. It reports whether it is the first for its message.
 func (r *record) prompted(at turn.Attempt) (first bool) {
 	h, err := r.world.readHistory()
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	return first
 }
 
-// outermost notes that a process begins while there is no other.
+// outermost records that a process begins while no other exists.
 func (r *record) outermost() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +146,7 @@ func (r *record) outermost() {
 	r.notes.settle()
 }
 
-// addNudges notes nudges that are durable, by the names of their files.
+// addNudges records durable nudges by the names of their files.
 func (r *record) addNudges(names ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *record) addNudges(names ...string) {
 	}
 }
 
-// mailSent notes a mail that the SMTP server accepted.
+// mailSent records a mail that the SMTP server accepted.
 func (r *record) mailSent(raw []byte) {
 	m, err := mail.ReadMessage(bytes.NewReader(raw))
 	if err != nil {
@@ -177,7 +177,7 @@ func (r *record) mailSent(raw []byte) {
 	})
 }
 
-// countCopy counts a copy. All copies under one id must be the same.
+// countCopy counts a copy. All copies under one id must be equal.
 func (r *record) countCopy(sent map[string]*outgoing, o outgoing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *record) countCopy(sent map[string]*outgoing, o outgoing) {
 	}
 }
 
-// watchMesh stands in front of the mesh.
+// watchMesh wraps the mesh and records what we post and acknowledge.
 func (r *record) watchMesh(mesh http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodDelete {
@@ -219,7 +219,7 @@ func (r *record) watchMesh(mesh http.Handler) http.Handler {
 	})
 }
 
-// statusRecorder remembers the code of an answer.
+// statusRecorder records the status code of an answer.
 type statusRecorder struct {
 	http.ResponseWriter
 	code int
@@ -230,7 +230,7 @@ func (w *statusRecorder) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// meshSent notes what we sent over the mesh.
+// meshSent records a message that we posted to the mesh.
 func (r *record) meshSent(body []byte) {
 	var m struct {
 		ID, From, To, Kind string
@@ -251,7 +251,7 @@ func (r *record) meshSent(body []byte) {
 	}
 }
 
-// checkAck holds that what is taken from the mesh's mailbox is durable with
+// checkAck checks that a message which we acknowledge on the mesh is durable with
 // us.
 func (r *record) checkAck(req *http.Request) {
 	id := filepath.Base(req.URL.Path)
@@ -260,7 +260,7 @@ func (r *record) checkAck(req *http.Request) {
 	}
 }
 
-// checkSeenFlag holds the same of \Seen. words is the command.
+// checkSeenFlag checks the same for \Seen. words is the IMAP command.
 func (r *record) checkSeenFlag(words []string) {
 	if len(words) < 4 {
 		return
@@ -272,8 +272,8 @@ func (r *record) checkSeenFlag(words []string) {
 	}
 }
 
-// keysOf gives the ends of all the keys that a mail has had: it may have been
-// taken before the mailbox was renumbered.
+// keysOf returns the ends of all keys that a mail ever had. It may have been
+// accepted before the mailbox was renumbered.
 func (r *record) keysOf(uid uint32) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,12 +285,12 @@ func (r *record) keysOf(uid uint32) []string {
 	return nil
 }
 
-// addKey notes that a letter lies in the mailbox under this UID.
+// addKey records that a mail is in the mailbox under this UID.
 func (r *record) addKey(l *incomingMail, uid uint32) {
 	l.keys = append(l.keys, fmt.Sprintf(".%d.%d\"", r.validity, uid))
 }
 
-// holds says whether the state or the history holds a text.
+// holds reports whether the state or the history contains a text.
 func (w *World) holds(text string) bool {
 	names, _ := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl"))
 	for _, name := range append(names, filepath.Join(w.stateDir(), "state.json")) {
@@ -304,7 +304,7 @@ func (w *World) holds(text string) bool {
 
 var span = regexp.MustCompile(`^(\d+)(?::(\d+))?$`)
 
-// numbers reads an IMAP set like 3,5:7.
+// numbers parses an IMAP set like 3,5:7.
 func numbers(set string) []uint32 {
 	var all []uint32
 	for part := range strings.SplitSeq(set, ",") {
@@ -324,8 +324,8 @@ func numbers(set string) []uint32 {
 	return all
 }
 
-// nudgeMayRepeat says whether a nudge may ring twice: to remove its file is not
-// worth an fsync.
+// nudgeMayRepeat reports whether a nudge may count twice. The removal of its file
+// is not fsynced, so a power cut may undo it.
 func (r *record) nudgeMayRepeat() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -339,7 +339,7 @@ func (r *record) connected(_ *process, protocol string) {
 	r.conns[protocol]++
 }
 
-// connections gives the counts and begins anew.
+// connections returns the counts and resets them.
 func (r *record) connections() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	sim "agentstateloop/cycle/simulator"
 )
 
-// scenarios are stories written by hand: what a bug was found by, as short as
-// it can be told, and what a newcomer would ask about. What a power cut takes
-// hangs on the seed, so that each is played with a few.
+// scenarios are stories written by hand: the shortest ones that show a bug that was
+// found, and ones that answer a newcomer's question. What a power cut loses depends
+// on the seed, so each is played with several seeds.
 var scenarios = []struct {
 	name string
-	was  string // what was wrong, for those that were bugs
-	must string // have happened, for those that would else prove nothing
+	was  string // what was wrong, if the story found a bug
+	must string // an event that must have happened, or the story proves nothing
 	step []sim.Step
 }{
 	{
@@ -28,8 +28,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "what was told lies in a folder that lasts",
-		was:  "the deliverable was fsynced in folders whose names nobody had fsynced",
+		name: "the folder of an accepted tell is durable",
+		was:  "the deliverable was fsynced in folders whose names were not fsynced",
 		step: []sim.Step{
 			{Do: sim.Tell, Wish: "answer"},
 			{Do: sim.Tell, Wish: "submit"},
@@ -37,7 +37,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "the history knows nothing that the state forgets",
+		name: "the history has nothing that the state forgets",
 		was:  "lines of a state whose rename was not durable were made durable, and its serial was used again",
 		step: []sim.Step{
 			{Do: sim.Tell, Wish: "answer"}, // makes the folders
@@ -47,8 +47,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "history lines of a process that died are fsynced by the next",
-		was:  "they were seen, taken for durable, and lost in a power cut",
+		name: "the next process fsyncs the history lines of a process that died",
+		was:  "they were read, assumed to be durable, and lost in a power cut",
 		step: []sim.Step{
 			{Do: sim.Transition, Kind: "PREP", Faults: []sim.Fault{{Site: "fsync history", At: 1, What: sim.Crash}}},
 			{Do: sim.Transition, Kind: "ACTIVE", Faults: []sim.Fault{{Site: "fsync history", What: sim.Crash}}},
@@ -57,8 +57,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a commit of which a part is in the history did not happen",
-		was:  "a turn ended twice, or without its reply, where the state that knew the rest was deleted",
+		name: "a commit that is in the history only in part did not happen",
+		was:  "a turn ended twice, or without its reply, if the state with the rest was deleted",
 		step: []sim.Step{
 			{Do: sim.Message, Kind: "message", Wish: "submit-die"},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsync history", At: 7, What: sim.Power}}},
@@ -77,8 +77,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "what outlives its attempt submits nothing to the turn that waits",
-		was:  "the turn went on, and its answer was thrown away for a deliverable that could not be read",
+		name: "a process that outlives its attempt cannot submit to the suspended turn",
+		was:  "the turn went on, and its answer was replaced by a deliverable that could not be read",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "ask"},
 			{Do: sim.Poll},
@@ -96,7 +96,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a nudge during a cycle is seen before its process goes",
+		name: "a nudge during a cycle is seen before the process ends",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "answer"},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Ring}}}},
@@ -119,8 +119,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "an ack that may have arrived is not sent again by who lost the state",
-		was:  "that it was about to be sent stood in the state alone, and its copy and the history knew nothing of it",
+		name: "an ack that may have arrived is not sent again after the state is lost",
+		was:  "only the state recorded that the ack was about to be sent, not its copy or the history",
 		must: "the state was recovered",
 		step: []sim.Step{
 			{Do: sim.Nudge, Kind: "file"},
@@ -135,8 +135,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "what the gate kept out lies in a folder that lasts",
-		was:  "a folder that a dead poll had made was taken for durable",
+		name: "the folder of a rejected mail is durable",
+		was:  "a folder that a killed poll had created was assumed to be durable",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "auto", Wish: "answer"},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsyncdir quarantine", What: sim.Crash}}},
@@ -146,7 +146,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "what a person lets in comes in once",
+		name: "an item that a person releases is accepted once",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "auto", Wish: "answer"},
 			{Do: sim.Message, Kind: "stranger", Wish: "answer"},
@@ -159,7 +159,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "what a person was about to let in is still there",
+		name: "an item whose release was interrupted is still there",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "auto", Wish: "answer"},
 			{Do: sim.Poll},
@@ -167,7 +167,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "an outage is told once, and passed on by a peer while mail is what fails",
+		name: "an outage is reported once, and relayed by a peer while mail fails",
 		step: []sim.Step{
 			{Do: sim.Outage, Kind: "password", N: 5},
 			{Do: sim.Poll},
@@ -180,8 +180,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a word that may have arrived does not go another way as well",
-		was:  "the operator had the same blocker from a peer and by mail",
+		name: "a report that may have arrived is not sent by another channel as well",
+		was:  "the operator got the same blocker from a peer and by mail",
 		step: []sim.Step{
 			{Do: sim.Outage, Kind: "imap-password", N: 7},
 			{Do: sim.Outage, Kind: "smtp-password", N: 3},
@@ -194,8 +194,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a token lets in one mail, once",
-		must: "a token let a mail in",
+		name: "a token releases one mail, once",
+		must: "a token released a mail",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "unproved", Wish: "answer"},
 			{Do: sim.Poll},
@@ -210,8 +210,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "an answer that shows the token speaks for itself alone",
-		must: "a token let a mail in",
+		name: "an answer with the token proves only itself",
+		must: "a token released a mail",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "unproved", Wish: "answer"},
 			{Do: sim.Mail, Kind: "smuggled", Wish: "answer"},
@@ -222,7 +222,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "who is out of money runs nothing until it is topped up",
+		name: "an agent without credit runs nothing until credit is added",
 		must: "tier: dead",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "costly"},
@@ -238,7 +238,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a turn that has used up its budget is not gone on with",
+		name: "a turn that has used up its budget is not resumed",
 		must: "a turn used up its budget",
 		step: []sim.Step{
 			{Do: sim.TopUp},
@@ -249,7 +249,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "an attempt that has paid and dies is not made a third time",
+		name: "an attempt that has paid and dies is not repeated a third time",
 		must: "a fallback was delivered",
 		step: []sim.Step{
 			{Do: sim.TopUp},
@@ -260,7 +260,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "who has used up the day waits for the next",
+		name: "an agent that has used up the day's budget waits for the next day",
 		must: "turns began again with the next day",
 		step: []sim.Step{
 			{Do: sim.TopUp},
@@ -287,7 +287,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a reset sets the memory aside, and ends what can be found",
+		name: "a reset sets the memory aside and limits the search",
 		must: "a reset set a memory aside",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "remember"},
@@ -303,7 +303,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a memory is the old one or the new one, whatever dies",
+		name: "the memory is the old one or the new one, whatever dies",
 		must: "something was remembered",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "remember"},
@@ -320,8 +320,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a turn that a reset overtakes remembers nothing",
-		must: "a turn of before a reset remembered nothing",
+		name: "a turn that was running at a reset remembers nothing",
+		must: "a turn that began before a reset remembered nothing",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "remember"},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Reset}}}},
@@ -330,8 +330,8 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "an outage that lasts is told the keymaster at once, and the operator at the third poll",
-		must: "an outage had to be told to the operator",
+		name: "a lasting outage is reported to the keymaster at once, and to the operator at the third poll",
+		must: "an outage had to be reported to the operator",
 		step: []sim.Step{
 			{Do: sim.Outage, Kind: "imap-password", N: 3},
 			{Do: sim.Poll},
@@ -350,7 +350,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "who cannot prove who he is has nothing passed on",
+		name: "a message of an unproven peer is not relayed",
 		step: []sim.Step{
 			{Do: sim.Message, Kind: "whisper", Wish: "answer"},
 			{Do: sim.Message, Kind: "relay", Wish: "answer"},
@@ -358,7 +358,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "STOP reaches a turn that runs",
+		name: "STOP reaches a running turn",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "answer"},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Stop}}}},
@@ -383,22 +383,22 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// regressions are seeds that have found something, and what it was. They keep
-// playing after a change of the generator has made another story of them.
+// regressions are seeds that once found a bug, with the bug. They are still played
+// although a change of the generator may have changed their stories.
 var regressions = map[int64]string{
 	4:     "an attempt's folder was not durable",
-	507:   "a turn ended twice: the line that told its end was torn, the state deleted",
-	10538: "a serial was used twice: a rename that was not durable, a history that was",
-	12013: "history lines that a dead process left were believed, and lost",
-	12311: "the same, by a transition",
-	60206: "a submit to a turn that waited was taken, and its answer lost",
-	20342: "two detached polls were one (of the simulator)",
+	507:   "a turn ended twice: the line with its end was torn, and the state deleted",
+	10538: "a serial was used twice: the rename was not durable, but the history was",
+	12013: "history lines that a dead process left were assumed to be durable, and lost",
+	12311: "the same with a transition",
+	60206: "a submit to a suspended turn was accepted, and its answer was lost",
+	20342: "two detached polls counted as one (a bug of the simulator)",
 
-	7000563: "a turn of the new day stood in the history before the tier in which it was begun",
-	7001740: "the same, of another budget",
-	7009965: "a clock set back renamed an outage, and no line told of the clock (of the simulator)",
+	7000563: "the history had a turn of the new day before the tier in which it was dispatched",
+	7001740: "the same with another budget",
+	7009965: "setting the clock back changed the begin of an outage (a bug of the simulator)",
 
-	777075: "a nudge was fsynced in nudges/, whose own name nobody had fsynced",
+	777075: "a nudge was fsynced in nudges/, whose own name was not fsynced",
 }
 
 func TestRegressions(t *testing.T) {

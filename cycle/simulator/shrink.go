@@ -2,8 +2,8 @@ package simulator
 
 import "time"
 
-// Shrink leaves steps and faults out of a story for as long as fails still says
-// that it fails, and no longer than patience. What is left is what it takes.
+// Shrink removes steps and faults from a story as long as fails still reports true,
+// for at most patience. The rest is what the failure needs.
 func Shrink(s Story, patience time.Duration, fails func(Story) bool) Story {
 	end := time.Now().Add(patience)
 	for shorter := true; shorter && time.Now().Before(end); {
@@ -46,7 +46,7 @@ func (s Story) with(at int, step Step) Story {
 	return s
 }
 
-// simpler gives the step with one thing less.
+// simpler returns variants of the step with one thing less.
 func (s Step) simpler() []Step {
 	var list []Step
 	for i := range s.Faults {

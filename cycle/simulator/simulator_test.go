@@ -12,13 +12,13 @@ import (
 )
 
 var (
-	seed   = flag.Int64("seed", -1, "replay this one seed and tell all that happens")
-	seeds  = flag.Int64("seeds", 16, "how many seeds to play")
-	first  = flag.Int64("first", 1, "the first of them")
-	length = flag.Int("steps", 30, "how many steps a story has")
-	during = flag.Duration("for", 0, "play these seeds, then fresh ones for as long as this lasts; the rare must then happen")
-	all    = flag.Bool("all", false, "go on after a seed that failed")
-	alone  = flag.Bool("noshrink", false, "print a story that failed as it was")
+	seed   = flag.Int64("seed", -1, "replay only this seed and print everything that happens")
+	seeds  = flag.Int64("seeds", 16, "number of seeds to play")
+	first  = flag.Int64("first", 1, "first seed to play")
+	length = flag.Int("steps", 30, "number of steps of a story")
+	during = flag.Duration("for", 0, "play these seeds, then fresh ones for this long; all rare events must then happen")
+	all    = flag.Bool("all", false, "continue after a seed that failed")
+	alone  = flag.Bool("noshrink", false, "print a story that failed without shortening it")
 )
 
 func TestSimulate(t *testing.T) {
@@ -33,8 +33,8 @@ func TestSimulate(t *testing.T) {
 	many(t)
 }
 
-// many plays stories on two processors: the seeds that are asked for, and with
-// -for then others that nobody has played before.
+// many plays stories on two processors: the requested seeds, and with -for then
+// fresh seeds that nobody has played before.
 func many(t *testing.T) {
 	begin := time.Now()
 	fresh := begin.Unix() * 1000
@@ -67,7 +67,7 @@ func many(t *testing.T) {
 				played++
 				mu.Unlock()
 				if out.Broken != nil {
-					tell(t, simulator.Make(n, *length), out)
+					report(t, simulator.Make(n, *length), out)
 				}
 			}
 		})
@@ -82,8 +82,8 @@ func many(t *testing.T) {
 	sometimes(t, counts)
 }
 
-// play plays a story in a folder of its own, in memory where that can be had:
-// what the disk forgets is the simulator's to say.
+// play plays a story in a new folder, in memory if possible. The simulator itself
+// decides what the disk loses.
 func play(t *testing.T, s simulator.Story) simulator.Outcome {
 	dir, err := os.MkdirTemp(memory(), "simulator-")
 	if err != nil {
@@ -104,8 +104,8 @@ func memory() string {
 	return ""
 }
 
-// tell prints what it takes to break the promise.
-func tell(t *testing.T, s simulator.Story, out simulator.Outcome) {
+// report prints the shortest story that breaks the promise.
+func report(t *testing.T, s simulator.Story, out simulator.Outcome) {
 	if !*alone {
 		s = simulator.Shrink(s, time.Minute, func(s simulator.Story) bool {
 			tried := play(t, s)

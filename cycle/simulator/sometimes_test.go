@@ -10,8 +10,8 @@ import (
 	"agentstateloop/cycle/simulator"
 )
 
-// mustHappen are the rare situations that the budget of CI has to reach: a
-// simulator that does not get there proves nothing about them.
+// mustHappen are the rare events that the runs of CI must reach. A simulator that
+// does not reach them proves nothing about them.
 var mustHappen = []string{
 	"a deliverable was submitted",
 	"a question was asked",
@@ -27,10 +27,10 @@ var mustHappen = []string{
 	"something was remembered",
 	"a reset set a memory aside",
 	"a search found what was answered",
-	"an outage had to be told to the keymaster",
-	"an outage had to be told to the operator",
-	"the end of an outage had to be told to the keymaster",
-	"the end of an outage had to be told to the operator",
+	"an outage had to be reported to the keymaster",
+	"an outage had to be reported to the operator",
+	"the end of an outage had to be reported to the keymaster",
+	"the end of an outage had to be reported to the operator",
 	"a turn ended: canceled",
 	"a turn ended: failed",
 	"a turn ended: partial",
@@ -38,16 +38,16 @@ var mustHappen = []string{
 	"a turn ended: timeout",
 	"a runner died and left an agent",
 	"a stale agent was refused",
-	"a token let a mail in",
-	"an item of the quarantine was let in",
+	"a token released a mail",
+	"an item of the quarantine was released",
 	"an effect was sent twice",
 	"a nudge was left to a detached poll",
 	"tier: critical",
 	"tier: dead",
 	"tier: normal",
 	"the state was recovered",
-	"power took something",
-	"a crontab that was torn was put back",
+	"a power cut lost something",
+	"a torn crontab was restored",
 	"damaged: cut",
 	"damaged: cut-both",
 	"damaged: delete",
@@ -69,28 +69,27 @@ var mustHappen = []string{
 	"interleaved: transition",
 }
 
-// mustDie are the points before each effect, and before what is recorded of it: in
-// each gap between two effects a process has to have died.
+// mustDie are the points before each effect and before its record. A process must
+// have died in each gap between two effects.
 var mustDie = []string{
 	"done state.json", "write state.json.tmp", "append history", "imap STORE", "mesh DELETE mailbox", "mesh POST message",
 	"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end",
 }
 
-// passedOften is how often a point may be passed without that a process ever
-// died there. Seeds are fresh: at a fourth of it luck alone has been seen to do
-// that.
+// passedOften is how often a point may be passed before a process must have died
+// there. With fresh seeds, a fourth of that was once passed without a death.
 const passedOften = 20_000
 
-// sometimes tells what was counted, and holds the budget of CI to it.
+// sometimes logs the counts, and with -for checks that the rare events happened.
 func sometimes(t *testing.T, counts simulator.Counts) {
-	var told []string
+	var report []string
 	for _, what := range slices.Sorted(maps.Keys(counts.Sometimes)) {
-		told = append(told, fmt.Sprintf("%8d  %s", counts.Sometimes[what], what))
+		report = append(report, fmt.Sprintf("%8d  %s", counts.Sometimes[what], what))
 	}
 	for _, site := range slices.Sorted(maps.Keys(counts.Points)) {
-		told = append(told, fmt.Sprintf("%8d times passed: %s", counts.Points[site], site))
+		report = append(report, fmt.Sprintf("%8d times passed: %s", counts.Points[site], site))
 	}
-	t.Log("\n" + strings.Join(told, "\n"))
+	t.Log("\n" + strings.Join(report, "\n"))
 	if *during == 0 {
 		return
 	}
@@ -104,7 +103,7 @@ func sometimes(t *testing.T, counts simulator.Counts) {
 	}
 	for site, passed := range counts.Points {
 		if passed >= passedOften && deaths(site) == 0 {
-			t.Errorf("of %d times at %q no process died", passed, site)
+			t.Errorf("%d times passed, and no process died at %q", passed, site)
 		}
 	}
 	for _, site := range mustDie {

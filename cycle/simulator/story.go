@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Story is all that happens in one run. Every step says by itself what it does,
-// so that any of them can be left out.
+// Story is everything that happens in one run. No step depends on an earlier one,
+// so any step can be left out.
 type Story struct {
 	Seed  int64
 	Steps []Step
 }
 
-// Step is one thing that happens.
+// Step is one event of a story.
 type Step struct {
 	Do     Deed
-	Kind   string        // which variety of it
+	Kind   string        // the variety of the deed
 	For    time.Duration // how much time passes
-	N      int           // chooses among what is there
+	N      int           // selects one of the existing things
 	Faults []Fault       // strike the process that the step starts
-	Wish   string        // of a message: what it asks the agent to do
-	Inside []Fault       // strike what the agent calls from inside that turn
+	Wish   string        // what a message asks the agent to do
+	Inside []Fault       // strike the commands that the agent calls in that turn
 }
 
-// Deed says what a step does.
+// Deed is the action of a step.
 type Deed string
 
 // The deeds. Those of the first group start a process of the agent.
 const (
-	Wait       Deed = "wait"       // time passes, and cron fires what is in the table
-	Poll       Deed = "poll"       // by hand
-	Turns      Deed = "turns"      // a detached poll's runner
+	Wait       Deed = "wait"       // time passes, and cron runs the crontab
+	Poll       Deed = "poll"       // a poll by hand
+	Turns      Deed = "turns"      // the runner of a detached poll
 	Tell       Deed = "tell"       //
 	Ring       Deed = "ring"       // `nudge`: recorded, then a poll without turns
 	Halt       Deed = "halt"       //
@@ -40,63 +40,62 @@ const (
 	Transition Deed = "transition" // Kind: the state
 	TopUp      Deed = "topup"      // `credit`
 	Reset      Deed = "reset"      //
-	Release    Deed = "release"    // `inbox release` of one of what is in quarantine; Kind: release or drop
+	Release    Deed = "release"    // `inbox release` or `inbox drop` of an item of the quarantine; Kind: release or drop
 
-	Reply   Deed = "reply"   // to a challenge; Kind: see answers
-	Mail    Deed = "mail"    // arrives; Kind: see mails
-	Message Deed = "message" // over the mesh; Kind: see messages
+	Reply   Deed = "reply"   // an answer to a challenge; Kind: see answers
+	Mail    Deed = "mail"    // a mail arrives; Kind: see mails
+	Message Deed = "message" // a mesh message arrives; Kind: see messages
 	Nudge   Deed = "nudge"   // Kind: file or mesh
-	Report  Deed = "report"  // a peer answers a question; Kind: see reports
-	Late    Deed = "late"    // an agent whose turn is over goes on; Kind: submit, ask, send, remember
+	Report  Deed = "report"  // a peer answers a question; Kind: answer, twice, unknown or stranger
+	Late    Deed = "late"    // an agent whose turn is over calls a command; Kind: submit, ask, send, remember
 
-	Clock    Deed = "clock"    // the machine's clock jumps by For
+	Clock    Deed = "clock"    // the clock of the machine jumps by For
 	Read     Deed = "read"     // a person opens a mail
 	Renumber Deed = "renumber" // the mailbox gets another UIDVALIDITY
 	Edit     Deed = "edit"     // a person edits the crontab; Kind: see edits
-	Damage   Deed = "damage"   // the state file is hurt; Kind: see damages
-	Outage   Deed = "outage"   // something is down for N processes; Kind: see outages
+	Damage   Deed = "damage"   // the state file is damaged; Kind: see World.damage
+	Outage   Deed = "outage"   // something is down for N processes; Kind: see World.startOutage
 	MeshHalt Deed = "meshhalt" // HALT on the mesh; Kind: on or off
 )
 
-// Fault is what strikes a process at one of its points: that number At in its
-// lane, or where Site is given, the one of that name that is number At. Both
-// count from 0.
+// Fault strikes a process at one of its points: at point number At of the lane,
+// or, if Site is set, at point number At of that name. Both count from 0.
 type Fault struct {
 	Lane Lane
 	Site string
 	At   int
 	What What
-	Then *Step // of Meanwhile
+	Then *Step // the step of Meanwhile
 }
 
-// Lane is one strand of a process, whose points have an order that does not
-// hang on the scheduler.
+// Lane is one strand of a process. The order of the points in a lane does not
+// depend on the scheduler.
 type Lane string
 
 // The lanes.
 const (
 	Main   Lane = "main"
-	ByMail Lane = "mail" // looking into the mailbox
-	ByMesh Lane = "mesh" // looking into the mesh's mailbox
+	ByMail Lane = "mail" // reading the mailbox
+	ByMesh Lane = "mesh" // reading the mailbox on the mesh
 )
 
-// What a fault does.
+// What is the effect of a fault.
 type What string
 
-// The faults. What cannot happen at a point (the disk has no answer to lose) is
-// the nearest that can.
+// The effects of faults. An effect that is impossible at a point becomes the most
+// similar possible one: the disk, for example, has no answer to lose.
 const (
 	Crash     What = "crash"      // the process is killed before the step
-	CrashLate What = "crash-late" // it is killed when the server has answered, and never sees that
-	Power     What = "power"      // as Crash, and what was not fsynced is lost
-	Fail      What = "fail"       // ENOSPC, or the server refuses for now
-	Lost      What = "lost"       // EIO, or the line drops before the answer arrives
-	Half      What = "half"       // the line drops in the middle of the answer
-	Stall     What = "stall"      // the server says nothing any more
-	Cut       What = "cut"        // the line drops in the middle of the command
-	Twice     What = "twice"      // the server says its answer twice
-	ReadOnly  What = "read-only"  // EROFS, from here on to the end of the process
-	Meanwhile What = "meanwhile"  // another step happens, from start to end
+	CrashLate What = "crash-late" // the process is killed after the server has answered, and never sees the answer
+	Power     What = "power"      // like Crash, and everything that was not fsynced is lost
+	Fail      What = "fail"       // ENOSPC, or a temporary refusal by the server
+	Lost      What = "lost"       // EIO, or the connection breaks before the answer arrives
+	Half      What = "half"       // the connection breaks in the middle of the answer
+	Stall     What = "stall"      // the server stops answering
+	Cut       What = "cut"        // the connection breaks in the middle of the command
+	Twice     What = "twice"      // the server sends its answer twice
+	ReadOnly  What = "read-only"  // EROFS, from here to the end of the process
+	Meanwhile What = "meanwhile"  // another step happens completely
 )
 
 func (s Step) String() string {
@@ -133,7 +132,7 @@ func (f Fault) String() string {
 	return fmt.Sprintf("[%s at %s %d]", f.What, where, f.At)
 }
 
-// String is the story as a person reads it, a step a line.
+// String returns the story for people, one step per line.
 func (s Story) String() string {
 	var b strings.Builder
 	for i, step := range s.Steps {

@@ -27,7 +27,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// The cast.
+// The names in a story.
 const (
 	handle   = "goulard3120"
 	operator = "operator@example.com"
@@ -40,23 +40,23 @@ const (
 	wrongToken    = "nobody-7731"
 )
 
-// meshTokens prove who posts: us, and the first peer.
+// meshTokens are the tokens on the mesh: ours and that of the first peer.
 var meshTokens = map[string]string{handle: "ours-8842", peers[0]: "theirs-2094"}
 
-// peers are listed in [mesh] peers; the first is the keymaster.
+// peers are the agents in [mesh] peers. The first is the keymaster.
 var peers = []string{"dorlange3120", "sister3120"}
 
-// networkTimeout is for one network phase. A stall costs that much real time.
+// networkTimeout limits one network phase. A stall costs that much real time.
 const networkTimeout = time.Second
 
-// maxProcesses is how many processes of the agent there are at once.
+// maxProcesses limits the concurrent processes of the agent.
 const maxProcesses = 4
 
-// World is everything one agent lives among, and what was seen of it.
+// World is the environment of one agent, with a record of what happened.
 type World struct {
 	dir    string
 	clock  clock
-	rng    *rand.Rand // of what a power cut takes; the story has all other chance
+	rng    *rand.Rand // decides what a power cut loses; the story decides everything else
 	disk   *disk
 	count  *counters
 	record *record
@@ -68,23 +68,23 @@ type World struct {
 	crontab *userCrontab
 
 	mu       sync.Mutex
-	slots    []*slot // free ones
+	slots    []*slot // the free ones
 	all      []*slot
 	orphans  []*livingAgent
 	living   []*livingAgent
-	outages  map[string]int // what is down, for how many processes more
+	outages  map[string]int // what is down, and for how many more processes
 	powerOff bool
-	inside   []Fault // strike what an agent calls next
-	strikes  int     // faults that have struck
-	rung     bool    // somebody nudged while a process was at work
+	inside   []Fault // strike the next command that an agent calls
+	strikes  int     // number of faults that have struck
+	rung     bool    // a nudge came while a process was working
 	broken   *Violation
-	hung     bool // a process hangs: nothing more can be learnt
+	hung     bool // a process hangs, so the story cannot go on
 	log      []string
 }
 
-// Violation is a promise that was broken.
+// Violation is a broken promise.
 type Violation struct {
-	Promise string // its number in DESIGN 13, "state" for DESIGN 4, "HALT" for DESIGN 5
+	Promise string // its number in docs/design.md, "Promises", or the name of another rule
 	What    string
 }
 
@@ -150,7 +150,7 @@ func (w *World) close() {
 
 func (w *World) stateDir() string { return filepath.Join(w.dir, "state") }
 
-// detached is the program that stands for a detached poll, and leaves a file.
+// detached returns the program that replaces a detached poll. It only creates a file.
 func (w *World) detached() string { return filepath.Join(w.dir, "detached") }
 
 // newAgent wires the agent of one process, as package commands does.
@@ -204,7 +204,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Ack: reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
 			QuietActive: reply("going quiet -- ping me when you need me"),
 		},
-		Self:    []string{w.detached()}, // a detached poll; cron's next one does as well
+		Self:    []string{w.detached()}, // a detached poll; the next poll of cron does the same work
 		Now:     w.clock.machine,
 		RunTurn: p.attempt,
 	}
@@ -227,14 +227,14 @@ func (w *World) freeSlot(s *slot) {
 	w.slots = append(w.slots, s)
 }
 
-// depth is how many processes there are now.
+// depth returns the number of processes that exist now.
 func (w *World) depth() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.all) - len(w.slots)
 }
 
-// losePower kills every process. What is lost is settled when all have ended.
+// losePower kills every process. powerOn decides what is lost, after all have ended.
 func (w *World) losePower() {
 	w.mu.Lock()
 	w.powerOff = true
@@ -249,7 +249,7 @@ func (w *World) losePower() {
 	}
 }
 
-// powerOn starts the machine again.
+// powerOn starts the machine again after losePower.
 func (w *World) powerOn() {
 	w.mu.Lock()
 	off := w.powerOff
@@ -259,23 +259,23 @@ func (w *World) powerOn() {
 		return
 	}
 	w.killOrphans()
-	told, err := w.disk.losePower(w.rng)
+	lost, err := w.disk.losePower(w.rng)
 	if err != nil {
 		w.violate("simulator", "power cut: %v", err)
 	}
-	for _, t := range told {
+	for _, t := range lost {
 		w.logf("  ! lost: %s", t)
 		if strings.Contains(t, "nudges/") {
 			w.record.mu.Lock()
 			w.record.nudgeBack = true
 			w.record.mu.Unlock()
 		}
-		w.count.happened("power took something")
+		w.count.happened("a power cut lost something")
 	}
 }
 
-// stateFree says whether no process holds state.lock, so that another one need
-// not wait.
+// stateFree reports whether no process holds state.lock. Only then can another
+// process run without waiting.
 func (w *World) stateFree() bool {
 	f, err := os.OpenFile(filepath.Join(w.stateDir(), "state.lock"), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -288,14 +288,14 @@ func (w *World) stateFree() bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
-// down says whether something is out of order.
+// down reports whether something is down.
 func (w *World) down(what string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.outages[what] > 0
 }
 
-// passOutages counts a process against every outage.
+// passOutages shortens every outage by one process.
 func (w *World) passOutages() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -318,7 +318,7 @@ func (w *World) setRung() {
 	w.rung = true
 }
 
-// clearRung forgets what was before a process that starts alone.
+// clearRung forgets nudges that came before a process which starts alone.
 func (w *World) clearRung() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -332,7 +332,7 @@ func (w *World) strikeCount() int {
 	return w.strikes
 }
 
-// violate notes the first broken promise.
+// violate records the first broken promise.
 func (w *World) violate(promise, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -341,7 +341,7 @@ func (w *World) violate(promise, format string, args ...any) {
 	}
 }
 
-// abandon gives the world up: a process of it never ends.
+// abandon gives up the world because one of its processes hangs.
 func (w *World) abandon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -354,7 +354,7 @@ func (w *World) over() bool {
 	return w.hung || w.broken != nil
 }
 
-// logf adds a line to the account of what happened.
+// logf adds a line to the log of the run.
 func (w *World) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

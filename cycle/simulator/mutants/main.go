@@ -1,7 +1,7 @@
-// Command mutants breaks the program on purpose, one way at a time, and says
-// which test notices. Each break is a file beside this one:
+// Command mutants breaks the program on purpose, one break at a time, and prints
+// which test notices. Each break is a file next to this one:
 //
-//	what: the reply is sent under an id of the attempt, not of the turn
+//	what: the reply gets the id of the attempt, not of the turn
 //	file: cycle/deliver.go
 //	test: ./cycle
 //	-- old --
@@ -9,13 +9,13 @@
 //	-- new --
 //	"reply." + strconv.Itoa(int(w.head.Epoch))
 //
-// The old text must stand in the file exactly once. "test" is what go test is
-// given; without it, it is the simulator. Run it from the top of the module:
+// The old text must occur in the file exactly once. "test" is the argument of go
+// test; the default is the simulator. Run it in the root of the module:
 //
 //	go run ./cycle/simulator/mutants [-only NAME]
 //
-// It works on a copy of the tree and exits 1 if a break goes unnoticed or does
-// not fit the code any more.
+// It works on a copy of the tree. It exits 1 if no test notices a break, or if a
+// break no longer fits the code.
 package main
 
 import (
@@ -31,11 +31,11 @@ import (
 	"time"
 )
 
-// simulator is the test that must notice unless the break says otherwise.
+// simulator is the test that must notice unless the break names another.
 const simulator = "./cycle/simulator -seeds 1500 -noshrink"
 
 func main() {
-	only := flag.String("only", "", "try the breaks whose names hold this")
+	only := flag.String("only", "", "try only the breaks whose names contain this")
 	flag.Parse()
 	missed, err := run(*only)
 	if err != nil {
@@ -56,7 +56,7 @@ type mutant struct {
 func run(only string) (missed int, err error) {
 	names, err := filepath.Glob("cycle/simulator/mutants/*.txt")
 	if err != nil || len(names) == 0 {
-		return 0, errors.Join(err, errors.New("no breaks here: run it from the top of the module"))
+		return 0, errors.Join(err, errors.New("no breaks found: run it in the root of the module"))
 	}
 	tree, err := copyTree()
 	if err != nil {
@@ -91,7 +91,7 @@ func run(only string) (missed int, err error) {
 	return missed, nil
 }
 
-// copyTree copies what git knows of the module into a folder of its own.
+// copyTree copies the files of the module that git tracks to a temporary folder.
 func copyTree() (string, error) {
 	tree, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
@@ -104,7 +104,7 @@ func copyTree() (string, error) {
 	for name := range bytes.SplitSeq(bytes.TrimSuffix(list, []byte{0}), []byte{0}) {
 		data, err := os.ReadFile(string(name))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // deleted, not yet committed
+			continue // deleted but not committed
 		}
 		if err != nil {
 			return tree, err
@@ -129,7 +129,7 @@ func read(name string) (mutant, error) {
 	head, rest, ok := strings.Cut(string(data), "-- old --\n")
 	old, new, ok2 := strings.Cut(rest, "-- new --\n")
 	if !ok || !ok2 {
-		return m, fmt.Errorf("%s: want a head, -- old -- and -- new --", name)
+		return m, fmt.Errorf("%s: a head, -- old -- and -- new -- are required", name)
 	}
 	m.old, m.new = strings.TrimSuffix(old, "\n"), strings.TrimSuffix(new, "\n")
 	for line := range strings.Lines(head) {
@@ -146,14 +146,14 @@ func read(name string) (mutant, error) {
 	return m, nil
 }
 
-// How a test says what it found: the promise, else its own name.
+// The output of a test that fails: the broken promise, or else the name of the test.
 var (
 	promise = regexp.MustCompile(`seed \d+: promise \w+: [^\n]{0,80}`)
 	failure = regexp.MustCompile(`--- FAIL: \S+|DATA RACE|panic: [^\n]{0,60}`)
 )
 
-// try applies the break, runs its test, and takes the break back. by says what
-// noticed; "" means nothing did.
+// try applies the break, runs its test and undoes the break. It returns what noticed
+// the break, or "".
 func (m mutant) try(tree string) (by string, err error) {
 	path := filepath.Join(tree, m.file)
 	whole, err := os.ReadFile(path)
@@ -161,7 +161,7 @@ func (m mutant) try(tree string) (by string, err error) {
 		return "", err
 	}
 	if n := strings.Count(string(whole), m.old); n != 1 {
-		return "", fmt.Errorf("the old text stands %d times in %s", n, m.file)
+		return "", fmt.Errorf("the old text occurs %d times in %s", n, m.file)
 	}
 	defer os.WriteFile(path, whole, 0o700)
 	if err := os.WriteFile(path, []byte(strings.Replace(string(whole), m.old, m.new, 1)), 0o700); err != nil {
@@ -170,7 +170,7 @@ func (m mutant) try(tree string) (by string, err error) {
 	build := exec.Command("go", "build", "./...")
 	build.Dir = tree
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("it does not build: %s", bytes.TrimSpace(out))
+		return "", fmt.Errorf("the break does not build: %s", bytes.TrimSpace(out))
 	}
 	test := exec.Command("go", append([]string{"test", "-count=1", "-failfast", "-timeout", "20m"}, strings.Fields(m.test)...)...)
 	test.Dir = tree
