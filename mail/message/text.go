@@ -23,9 +23,9 @@ func oneLine(s string, max int) string {
 	return plain.Cut(strings.Join(strings.Fields(s), " "), max)
 }
 
-// Lower is strings.ToLower for ASCII and for other letters apart.
-// strings.ToLower turns some letters beyond ASCII into ASCII ones, which could
-// make a name look like another.
+// Lower returns s in lower case. Unlike strings.ToLower it keeps a letter
+// beyond ASCII whose lower case is an ASCII letter, so that no name can pass
+// for another one.
 func Lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if l := unicode.ToLower(r); r < utf8.RuneSelf || l >= utf8.RuneSelf {
