@@ -45,7 +45,7 @@ func rooms() map[string][]string {
 		"cycle/demo":              slices.Concat([]string{"cycle/listen"}, fromCycle, helpers),
 		"cycle/listen":            fromCycle,
 		"cycle/prompt":            {"state"},
-		"cycle/quarantine":        {"mail", "mail/message", "state", "state/store"},
+		"cycle/quarantine":        {"state", "state/store"},
 		"cycle/simulator":         slices.Concat(fromCycle, helpers),
 		"cycle/simulator/mutants": nil,
 

@@ -9,6 +9,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/plain"
 )
 
@@ -36,7 +37,7 @@ func (p *program) quarantineList(c *cli.Context, a *cycle.Agent) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.out.JSON(append([]cycle.Quarantined{}, items...))
+		return p.out.JSON(append([]quarantine.Item{}, items...))
 	}
 	w := p.out.Table()
 	for _, q := range items {
@@ -54,7 +55,7 @@ func (p *program) quarantineList(c *cli.Context, a *cycle.Agent) error {
 
 // quarantined is what inbox show --json prints of an item in quarantine.
 type quarantined struct {
-	cycle.Quarantined
+	quarantine.Item
 	Status string `json:"status"`
 	Text   string `json:"text"`
 }
@@ -63,13 +64,13 @@ type quarantined struct {
 // there is none.
 func (p *program) quarantineShow(c *cli.Context, a *cycle.Agent) (shown bool, err error) {
 	q, err := a.Quarantined(c.Args().First())
-	if errors.Is(err, cycle.ErrNotQuarantined) {
+	if errors.Is(err, quarantine.ErrNotQuarantined) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	v := quarantined{Quarantined: q, Status: "quarantined"}
+	v := quarantined{Item: q, Status: "quarantined"}
 	if _, v.Text, err = readPayload(a, q.Key, q.Source, q.Payload); err != nil {
 		return false, err
 	}
@@ -96,7 +97,7 @@ func (p *program) inboxRelease(c *cli.Context) error {
 	key := c.Args().First()
 	already, err := a.Release(c.Context, key)
 	switch {
-	case errors.Is(err, cycle.ErrNotQuarantined):
+	case errors.Is(err, quarantine.ErrNotQuarantined):
 		return terminal.WithHint(err, "see "+name+" inbox list --quarantined; inbox show KEY shows what became of a message")
 	case err != nil:
 		return err
@@ -126,7 +127,7 @@ func (p *program) quarantineDrop(c *cli.Context) (dropped bool, err error) {
 		return false, err
 	}
 	err = a.Expel(c.Context, c.Args().First(), c.String("reason"))
-	if errors.Is(err, cycle.ErrNotQuarantined) {
+	if errors.Is(err, quarantine.ErrNotQuarantined) {
 		return false, nil
 	}
 	return err == nil, err

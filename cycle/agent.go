@@ -51,8 +51,6 @@ type Agent struct {
 	// RunTurn, where set, stands in for Turn.Run and keeps its promises: the
 	// simulator's agents are no processes.
 	RunTurn func(context.Context, turn.Attempt) (turn.Result, error)
-
-	kept *keptWatch // of the copy that a lingering poll is made with
 }
 
 // Mail is how the agent is reached by mail and answers.

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
@@ -18,62 +19,73 @@ import (
 // excerptLength is how much of a mail a challenge quotes, in characters.
 const excerptLength = 200
 
-// challenge asks the operator about a mail that nothing proves to be his, if it
-// is time to. The token is in the bytes of the challenge only, and those are
-// removed when it has left; the state has its hash.
-func (a *Agent) challenge(ctx context.Context, s state.State) (state.State, error) {
-	key, due := s.ToChallenge(a.Policy, a.Now())
+// challenger asks the operator about mails that nothing proves to be theirs.
+type challenger struct {
+	handle   string
+	policy   state.Policy
+	now      func() time.Time
+	store    *store.Store
+	journal  journal
+	renderer renderer
+	sweeper  sweeper
+}
+
+// challenge asks the operator about one mail, if it is time to. Only the bytes of
+// the challenge hold the token, and they are removed once it is sent; the state
+// holds the token's hash.
+func (c challenger) challenge(ctx context.Context, s state.State) (state.State, error) {
+	key, due := s.ToChallenge(c.policy, c.now())
 	if !due {
 		return s, nil
 	}
-	item, raw, err := a.itemWithPayload(key)
-	if err != nil { // it can be shown to nobody, and must not stop the poll
-		return a.unasked(ctx, key, "cannot be asked about: "+err.Error())
+	item, raw, err := quarantine.Folder{Store: c.store}.Open(key)
+	if err != nil { // nobody can be shown it, and it must not stop the poll
+		return c.discard(ctx, key, "cannot be asked about: "+err.Error())
 	}
-	if s.WasReleased(item.same(raw)) {
-		return a.unasked(ctx, key, state.CopyOfReleased)
+	if s.WasReleased(item.Same(raw)) {
+		return c.discard(ctx, key, state.CopyOfReleased)
 	}
 	token := mail.NewToken()
 	e := state.Effect{
 		ID: fmt.Sprintf("%s.%s", state.Challenge, store.NewID()), Kind: state.Challenge,
-		Channel: state.ByMail, To: a.Policy.Operator,
+		Channel: state.ByMail, To: c.policy.Operator,
 	}
 	shown := e
 	shown.ID = mail.ChallengeID(token)
-	shown.Thread.Subject = a.challengeSubject()
-	data, err := a.renderMail(shown, a.challengeText(item, raw, token), nil, a.Now())
+	shown.Thread.Subject = challengeSubject(c.handle)
+	data, err := c.renderer.renderMail(shown, challengeText(c.handle, item, raw, token), nil, c.now())
 	if err != nil {
 		return s, fmt.Errorf("render challenge: %w", err)
 	}
 	e.File = effectFile(e)
-	if err := a.Store.Keep(e.File, bytes.NewReader(data)); err != nil {
+	if err := c.store.Keep(e.File, bytes.NewReader(data)); err != nil {
 		return s, fmt.Errorf("keep challenge: %w", err)
 	}
-	s, err = a.commit(ctx, state.Challenged{Key: key, Hash: state.HashToken(token), Mail: e})
+	s, err = c.journal.commit(ctx, state.Challenged{Key: key, Hash: state.HashToken(token), Mail: e})
 	if err != nil {
 		return s, err
 	}
-	if _, made := s.Effect(e.ID); !made { // something came between
-		err = a.Store.Remove(e.File)
+	if _, queued := s.Effect(e.ID); !queued { // another process's commit came first
+		err = c.store.Remove(e.File)
 	}
 	return s, err
 }
 
-// unasked takes out an item that the operator is not asked about.
-func (a *Agent) unasked(ctx context.Context, key, reason string) (state.State, error) {
-	s, err := a.commit(ctx, state.Discarded{Key: key, Reason: reason})
+// discard takes out an item that the operator is not asked about.
+func (c challenger) discard(ctx context.Context, key, reason string) (state.State, error) {
+	s, err := c.journal.commit(ctx, state.Discarded{Key: key, Reason: reason})
 	if err != nil {
 		return s, err
 	}
-	return a.clearLeft(ctx, s)
+	return c.sweeper.sweepLast(ctx, s)
 }
 
-func (a *Agent) challengeSubject() string { return "@" + a.Handle + ": did you write this?" }
+func challengeSubject(handle string) string { return "@" + handle + ": did you write this?" }
 
-// challengeText is the challenge about an item whose payload is raw. Its token
-// does not stand first: a program that answers with our own text must not say
-// YES.
-func (a *Agent) challengeText(item Quarantined, raw []byte, token string) string {
+// challengeText returns the challenge about an item whose payload is raw. The
+// token does not come first: a program that answers with our own text must not
+// say YES.
+func challengeText(handle string, item quarantine.Item, raw []byte, token string) string {
 	content := message.ReadContent(bytes.NewReader(raw))
 	quote := mail.Excerpt(content.Text, excerptLength)
 	if quote == "" {
@@ -95,101 +107,57 @@ YES %s
 Any other answer to this mail counts as a message from you by itself,
 and leaves that one in quarantine. Either works once, within 24 hours.
 If you did not write it, do nothing.
-`, a.Handle, item.At.UTC().Format(time.RFC1123),
+`, handle, item.At.UTC().Format(time.RFC1123),
 		utf8.RuneCountInString(content.Text), len(content.Attachments), quote, token)
 }
 
-// peekLength is how much of a mail is looked at for a control and for what
-// answers a challenge, in bytes.
-const peekLength = 256 << 10
-
-// peek reads the beginning of a mail, and gives the whole of it to be read from
-// its first byte on.
-func peek(raw io.Reader) (head []byte, whole io.Reader, err error) {
-	head, err = io.ReadAll(io.LimitReader(raw, peekLength))
-	return head, io.MultiReader(bytes.NewReader(head), raw), err
-}
-
-// acceptOrRefuse takes a mail that passed the gate, or lacks a proof of its sender
-// only, and gives what the machine is to be told of it. Such a mail comes in if
-// it answers an open challenge.
-func (q *quarantine) acceptOrRefuse(m *mail.Message, raw io.Reader) (state.Event, error) {
-	head, whole, err := peek(raw)
-	if err != nil {
-		return nil, err
-	}
-	content := message.ReadContent(bytes.NewReader(head))
-	control := ""
-	if len(head) < peekLength {
-		control = message.Control(content.Text)
-	}
-	if token := mail.Consent(content.Text); token != "" && q.agent.Mail.Filter.Challenges() {
-		return q.consent(m, token, whole)
-	}
-	if m.Gate == "" {
-		return mailArrived(*m, control), q.store.Keep(mailPayload(m.Key), whole)
-	}
-	tokens := mail.Tokens(m.Header, q.agent.Handle, q.agent.Mail.Address, content.Full)
-	answered, open := q.open(tokens...)
-	if !open {
-		return q.refuse(m, m.Ask, whole)
-	}
-	return state.Vouched{
-		Key: m.Key, Hash: answered.Hash, UID: m.UID, At: m.At,
-		Then: mailArrived(*m, control), Else: rejection(m, true, false),
-	}, q.store.Keep(mailPayload(m.Key), whole)
-}
-
-// consent takes a mail that says YES with a token: it releases what the token's
-// challenge asks about, and is no message itself. Where that challenge is not
-// open any more a proved one is told so, since another YES would come to
-// nothing, too; one that is not proved is refused, and nobody asked about it.
-func (q *quarantine) consent(m *mail.Message, token string, whole io.Reader) (state.Event, error) {
+// consent takes a mail that says YES with a token. It releases the item that the
+// token's challenge asks about, and is not a message itself. If that challenge is
+// no longer open, a proved mail is answered with that fact, because another YES
+// would fail too; a mail that is not proved is rejected without a challenge.
+func (ad *admission) consent(m *mail.Message, token string, whole io.Reader) (state.Event, error) {
 	late := state.Event(rejection(m, true, false))
 	if m.Gate == "" {
 		late = mailArrived(*m, message.ControlYes)
 	}
-	answered, open := q.open(token)
+	answered, open := ad.openChallenge(token)
 	if open {
-		event, err := q.released(answered.Key)
+		event, err := ad.releaseConsented(answered.Key)
 		if err == nil {
 			return state.Vouched{Key: m.Key, Hash: answered.Hash, UID: m.UID, At: m.At, Then: event, Else: late}, nil
 		}
-		if !errors.Is(err, ErrNotQuarantined) {
+		if !errors.Is(err, quarantine.ErrNotQuarantined) {
 			return nil, err
 		}
 	}
 	if m.Gate == "" {
 		return late, nil
 	}
-	return q.refuse(m, false, whole)
+	return ad.reject(m, false, whole)
 }
 
-// open finds the first of tokens whose challenge is open; each is found once in
-// an observation.
-func (q *quarantine) open(tokens ...string) (state.OpenChallenge, bool) {
+// openChallenge finds the first of tokens whose challenge is open. It finds each
+// challenge once in an observation.
+func (ad *admission) openChallenge(tokens ...string) (state.OpenChallenge, bool) {
 	for _, token := range tokens {
-		t, ok := q.state.ChallengeOf(token, q.agent.Now())
-		if ok && !q.shown[t.ID] {
-			if q.shown == nil {
-				q.shown = map[string]bool{}
-			}
-			q.shown[t.ID] = true
+		t, ok := ad.state.ChallengeOf(token, ad.now())
+		if ok && !ad.answered[t.ID] {
+			ad.answered[t.ID] = true
 			return t, true
 		}
 	}
 	return state.OpenChallenge{}, false
 }
 
-// released lets in the item under key, since the operator said YES.
-func (q *quarantine) released(key string) (state.Event, error) {
-	item, raw, err := q.agent.itemWithPayload(key)
+// releaseConsented releases the item under key, because the operator said YES.
+func (ad *admission) releaseConsented(key string) (state.Event, error) {
+	item, raw, err := ad.folder.Open(key)
 	if err != nil {
 		return nil, err
 	}
-	event, err := q.agent.letIn(q.store, q.state, item, raw)
+	event, err := ad.release(ad.files, ad.state, item, raw)
 	if err != nil {
 		return nil, err
 	}
-	return state.Released{Key: key, Reason: "the operator said YES", Same: item.same(raw), Event: event}, nil
+	return state.Released{Key: key, Reason: "the operator said YES", Same: item.Same(raw), Event: event}, nil
 }

@@ -440,7 +440,7 @@ func TestFallbackToAChallenge(t *testing.T) {
 	if r := h.pollAfter(time.Minute); r.Turns != 0 {
 		t.Errorf("report: %+v", r)
 	}
-	if answers := h.sentOf("answer"); len(answers) != 1 || !strings.Contains(answers[0].text, "nothing that is still asked") {
+	if answers := h.sentOf("answer"); len(answers) != 1 || !strings.Contains(answers[0].text, "YES: nothing was done") {
 		t.Errorf("answers: %+v", answers)
 	}
 	h.receiveRaw(proved(letter{id: "<two@example.com>", body: "hello"}))

@@ -10,73 +10,88 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
-// deliverableFile is where a turn's final text lies in its output box.
+// deliverableFile is the name of a turn's final text in its output box.
 const deliverableFile = "deliverable.txt"
 
-// deliver closes a turn of s, whose attempt has ended and came to r: what was
-// submitted, else its final text, becomes a file of the output box, its reply is
-// rendered, and one commit makes both count. If the turn is not ours any more,
-// the commit leaves a history line and nothing else.
-func (a *Agent) deliver(ctx context.Context, s state.State, w turnMessage, r turn.Result) (state.State, error) {
-	next, err := a.tryDeliver(ctx, s, w, r)
-	if !diskFull(err) || !a.makeRoom(w, &r) {
-		return next, err
-	}
-	return a.tryDeliver(ctx, s, w, r)
+// deliverer closes turns with their deliverable.
+type deliverer struct {
+	handle   string
+	mail     *Mail        // nil: no mail is configured
+	turn     *turn.Config // nil: no turn is run here
+	now      func() time.Time
+	store    *store.Store
+	journal  journal
+	renderer renderer
+	sessions sessions
+	biller   biller
 }
 
-func (a *Agent) tryDeliver(ctx context.Context, s state.State, w turnMessage, r turn.Result) (state.State, error) {
-	if s.Turn.Submitted != "" && s.Turn.Owns(w.head.TurnID, w.head.Epoch) {
-		r = a.submitted(w, s.Turn.Submitted, r)
+// deliver closes the turn of s, whose attempt came to r. What was submitted, or
+// else the final text, becomes a file of the output box. Its reply is rendered,
+// and one commit makes both count. If the turn belongs to another attempt by now,
+// the commit leaves a history line and nothing else.
+func (d deliverer) deliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
+	next, err := d.tryDeliver(ctx, s, m, r)
+	if !diskFull(err) || !d.makeRoom(m, &r) {
+		return next, err
 	}
-	a.keepWhole(w, &r)
-	files, unsent := a.attachments(w, r)
+	return d.tryDeliver(ctx, s, m, r)
+}
+
+func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
+	if s.Turn.Submitted != "" && s.Turn.Owns(m.head.TurnID, m.head.Epoch) {
+		r = d.submitted(m, s.Turn.Submitted, r)
+	}
+	d.keepWhole(m, &r)
+	files, unsent := d.attachments(m, r)
 	text := deliverable(r, unsent)
-	box := path.Join(w.dir(), "output")
-	if err := a.keepDeliverable(box, text); err != nil {
+	box := path.Join(m.dir(), "output")
+	if err := d.keepDeliverable(box, text); err != nil {
 		return s, err
 	}
-	reply, err := a.reply(w, text, files)
+	reply, err := d.reply(m, text, files)
 	if err != nil {
 		return s, fmt.Errorf("render reply: %w", err)
 	}
-	events := append(a.bill(s, w.head, r.Bill), state.Ended{
-		TurnID: w.head.TurnID, Epoch: w.head.Epoch,
+	events := append(d.biller.bill(s, m.head, r.Bill), state.Ended{
+		TurnID: m.head.TurnID, Epoch: m.head.Epoch,
 		Outcome: state.Outcome(r.Status), Reason: r.Reason,
-		OutputBox: box, Deliverable: deliverableFile, Reply: reply, Session: a.nextSession(s, r),
+		OutputBox: box, Deliverable: deliverableFile, Reply: reply, Session: d.nextSession(s, r),
 	})
-	if r.Status == turn.Success && a.Turn != nil {
-		events = append(events, state.CredentialWorked{Name: a.Turn.Login()})
+	if r.Status == turn.Success && d.turn != nil {
+		events = append(events, state.CredentialWorked{Name: d.turn.Login()})
 	}
-	if s, err = a.commit(ctx, events...); err != nil {
+	if s, err = d.journal.commit(ctx, events...); err != nil {
 		return s, err
 	}
 	if reply != nil && !slices.ContainsFunc(s.Outbox, func(e state.Effect) bool { return e.File == reply.File }) {
-		_ = os.Remove(a.Store.Path(reply.File)) // stale: it is not sent, and need not lie about
+		_ = os.Remove(d.store.Path(reply.File)) // the turn was another attempt's: this reply is not sent
 	}
 	return s, nil
 }
 
-// nextSession is what the next turn goes on with. An inference that failed
-// keeps the session that was (DESIGN 6).
-func (a *Agent) nextSession(s state.State, r turn.Result) state.Session {
-	if r.Session == "" || a.Turn == nil {
+// nextSession returns the session of the next turn. An inference that failed
+// keeps the session that there was (docs/design.md, "Turns").
+func (d deliverer) nextSession(s state.State, r turn.Result) state.Session {
+	if r.Session == "" || d.turn == nil {
 		return s.Session
 	}
-	return a.session(s, r)
+	return d.sessions.after(s, r)
 }
 
-// keepDeliverable writes the text into the box. An agent that has put something
-// in the way of it loses that, not us.
-func (a *Agent) keepDeliverable(box, text string) error {
-	dir := a.Store.Path(box)
+// keepDeliverable writes the text into the box. What the agent has put in its
+// place is removed.
+func (d deliverer) keepDeliverable(box, text string) error {
+	dir := d.store.Path(box)
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 		if err := os.Remove(dir); err != nil {
 			return fmt.Errorf("keep deliverable: %w", err)
@@ -85,17 +100,17 @@ func (a *Agent) keepDeliverable(box, text string) error {
 	if err := os.RemoveAll(path.Join(dir, deliverableFile)); err != nil {
 		return fmt.Errorf("keep deliverable: %w", err)
 	}
-	if err := a.Store.KeepAmong(path.Join(box, deliverableFile), strings.NewReader(text)); err != nil {
+	if err := d.store.KeepAmong(path.Join(box, deliverableFile), strings.NewReader(text)); err != nil {
 		return fmt.Errorf("keep deliverable: %w", err)
 	}
 	return nil
 }
 
-// submitted replaces an attempt's own ending by what it submitted: that is the
-// deliverable, however the process ended.
-func (a *Agent) submitted(w turnMessage, file string, r turn.Result) turn.Result {
+// submitted returns r with the attempt's own ending replaced by what the agent
+// submitted. That is the deliverable, however the process ended.
+func (d deliverer) submitted(m turnMessage, file string, r turn.Result) turn.Result {
 	r.TextFile = ""
-	text, err := os.ReadFile(a.Store.Path(path.Join(w.dir(), file)))
+	text, err := os.ReadFile(d.store.Path(path.Join(m.dir(), file)))
 	if err != nil {
 		r.Status, r.Reason = turn.Partial, "what was submitted cannot be read: "+err.Error()
 		return r
@@ -104,8 +119,8 @@ func (a *Agent) submitted(w turnMessage, file string, r turn.Result) turn.Result
 	return r
 }
 
-// deliverable is the text a turn hands back: its answer, and whatever must be
-// said about how it ended.
+// deliverable returns the text that a turn hands back: its answer, and what must
+// be said about how it ended.
 func deliverable(r turn.Result, unsent []string) string {
 	var parts []string
 	if r.Text != "" {
@@ -126,20 +141,20 @@ func deliverable(r turn.Result, unsent []string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// reply is the effect that hands a turn's deliverable to whoever caused it: a
-// mail to the operator who wrote, a report to the peer who asked, nothing for
-// `tell`, which reads it from the box.
-func (a *Agent) reply(w turnMessage, text string, files []message.Attachment) (*state.Effect, error) {
-	e := state.Effect{ID: "reply." + w.head.TurnID, Kind: state.Reply, To: w.msg.From, TurnID: w.head.TurnID}
+// reply returns the effect that hands a turn's deliverable back, its bytes kept:
+// a mail to the operator, or a report to the peer that asked. It returns nil for
+// `tell`, which reads the deliverable from the box.
+func (d deliverer) reply(m turnMessage, text string, files []message.Attachment) (*state.Effect, error) {
+	e := state.Effect{ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From, TurnID: m.head.TurnID}
 	var data []byte
 	var err error
 	switch {
-	case w.msg.Source == state.Mail && a.Mail != nil:
-		e.Channel, e.Thread = state.ByMail, w.thread
-		data, err = a.renderMail(e, text, files, a.Now())
-	case w.msg.Source == state.Mesh:
+	case m.msg.Source == state.Mail && d.mail != nil:
+		e.Channel, e.Thread = state.ByMail, m.thread
+		data, err = d.renderer.renderMail(e, text, files, d.now())
+	case m.msg.Source == state.Mesh:
 		e.Channel = state.ByMesh
-		data, err = json.Marshal(report(a.Handle, e.ID, w, text))
+		data, err = json.Marshal(report(d.handle, e.ID, m, text))
 	default:
 		return nil, nil
 	}
@@ -147,36 +162,37 @@ func (a *Agent) reply(w turnMessage, text string, files []message.Attachment) (*
 		return nil, err
 	}
 	named := e
-	named.ID = fmt.Sprintf("%s.%d", e.ID, w.head.Epoch) // a stale runner must not write over its successor's bytes
+	named.ID = fmt.Sprintf("%s.%d", e.ID, m.head.Epoch) // an older runner must not overwrite these bytes
 	e.File = effectFile(named)
-	return &e, a.Store.Keep(e.File, bytes.NewReader(data))
+	return &e, d.store.Keep(e.File, bytes.NewReader(data))
 }
 
-// report is a peer's deliverable. It repeats the correlation id of its cause,
-// else the cause's own id, and its hops, us added (DESIGN 8).
-func report(handle, id string, w turnMessage, text string) mesh.Message {
+// report returns the mesh message that hands a deliverable to a peer. It repeats
+// the correlation id of its cause, or else the cause's own id, and adds us to its
+// hops (docs/design.md, "The mesh").
+func report(handle, id string, m turnMessage, text string) mesh.Message {
 	return mesh.Message{
-		ID: id, From: handle, To: w.msg.From, Text: fit(text, mostPosted), Kind: mesh.KindReport,
-		Correlation: w.msg.Correlation, Hops: passed(w.sent.Hops, handle),
+		ID: id, From: handle, To: m.msg.From, Text: truncateJSON(text, mostPosted), Kind: mesh.KindReport,
+		Correlation: m.msg.Correlation, Hops: passed(m.sent.Hops, handle),
 	}
 }
 
 // mostAttached bounds, in bytes, what a reply carries.
 const mostAttached = 10 << 20
 
-// attachments are the files that the agent left in its output box, for a mail;
-// unsent says which do not come with it, and why.
-func (a *Agent) attachments(w turnMessage, r turn.Result) (files []message.Attachment, unsent []string) {
+// attachments returns the files of the output box that go with a mail. unsent
+// names the others, each with the reason.
+func (d deliverer) attachments(m turnMessage, r turn.Result) (files []message.Attachment, unsent []string) {
 	left := int64(mostAttached)
 	for _, name := range r.Output {
 		if name == deliverableFile {
 			continue
 		}
-		if w.msg.Source != state.Mail {
+		if m.msg.Source != state.Mail {
 			unsent = append(unsent, "file left in the output box: "+name)
 			continue
 		}
-		data, err := a.readOutput(w, name, left)
+		data, err := d.readOutput(m, name, left)
 		if err != nil {
 			unsent = append(unsent, fmt.Sprintf("file not attached: %s: %v", name, err))
 			continue
@@ -188,8 +204,8 @@ func (a *Agent) attachments(w turnMessage, r turn.Result) (files []message.Attac
 }
 
 // readOutput reads a file of the output box, if it has no more than n bytes.
-func (a *Agent) readOutput(w turnMessage, name string, n int64) ([]byte, error) {
-	f, err := turn.OpenOutput(a.Store.Path(w.dir()), name)
+func (d deliverer) readOutput(m turnMessage, name string, n int64) ([]byte, error) {
+	f, err := turn.OpenOutput(d.store.Path(m.dir()), name)
 	if err != nil {
 		return nil, err
 	}

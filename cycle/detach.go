@@ -5,20 +5,31 @@ import (
 	"fmt"
 	"os/exec"
 	"syscall"
+
+	"agentstateloop/internal/secret"
 )
 
-// Detach starts a poll of this agent in a session of its own, which outlives
+// Detach starts a poll of this agent in a session of its own. The poll outlives
 // this process and holds none of its descriptors.
-func (a *Agent) Detach() error {
-	if len(a.Self) == 0 {
+func (a *Agent) Detach() error { return a.detacher().detach() }
+
+// detacher starts detached polls.
+type detacher struct {
+	self    []string // argv of this program with the agent's configuration
+	secrets *secret.Known
+}
+
+// detach is Detach.
+func (d detacher) detach() error {
+	if len(d.self) == 0 {
 		return errors.New("start a detached poll: the path of this program is not known")
 	}
-	argv := append(append([]string{}, a.Self...), "poll", "--quiet")
+	argv := append(append([]string{}, d.self...), "poll", "--quiet")
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start a detached poll: %w", err)
 	}
-	go a.Secrets.Guarded(func() { _ = cmd.Wait() })() // a listener lives long, and must leave no zombies
+	go d.secrets.Guarded(func() { _ = cmd.Wait() })() // a listener lives long, and must leave no zombies
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
@@ -66,7 +66,7 @@ func (h *house) wantQuarantined(payload, gate string) {
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "verdict.json"))
 	check(h.t, err)
-	var verdict cycle.Refusal
+	var verdict quarantine.Verdict
 	check(h.t, json.Unmarshal(data, &verdict))
 	if verdict.Gate != gate || verdict.Reason == "" || verdict.Key == "" {
 		h.t.Errorf("verdict %+v, want gate %q and a reason", verdict, gate)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // ErrNoMessage reports that neither the inbox nor the history holds a message.
@@ -19,13 +20,13 @@ func (a *Agent) FindMessage(which string) (state.Message, error) {
 	if err != nil {
 		return state.Message{}, err
 	}
-	return a.findMessage(s, which)
+	return findMessage(a.Store, s, which)
 }
 
 // findMessage is FindMessage for a state that was read before.
-func (a *Agent) findMessage(s state.State, which string) (state.Message, error) {
+func findMessage(st *store.Store, s state.State, which string) (state.Message, error) {
 	number, _ := strconv.ParseUint(which, 10, 64)
-	history := a.Store.History(state.LineMessage, state.LineTask, state.LineEnded)
+	history := st.History(state.LineMessage, state.LineTask, state.LineEnded)
 	msg, ok, err := s.FindMessage(history, func(m state.Message) bool {
 		return m.Key == which || number != 0 && m.Seq == number
 	})

@@ -18,40 +18,52 @@ import (
 )
 
 // What the agent does from inside its turn: submit, ask, send, sleep. Each is
-// gated on (turn id, epoch), which the agent has in its environment: a process
-// that outlived its turn can do nothing.
+// gated on the turn's id and epoch, which the agent has in its environment. So a
+// process that outlives its turn can do nothing.
 
-// Inside names the turn that a command of ours was called from.
+// Inside names the turn that one of our commands was called from.
 type Inside struct {
 	TurnID string
 	Epoch  uint64
 }
 
-// ErrStale: the turn is over, or another attempt at it has begun.
+// ErrStale means that the turn is over, or another attempt at it has begun.
 var ErrStale = errors.New("this turn is over, or another attempt at it has begun: nothing was done")
 
-// ErrSubmitted: a turn has one deliverable.
+// ErrSubmitted means that the turn has its one deliverable.
 var ErrSubmitted = errors.New("this turn has submitted its deliverable already")
 
-// submittedFile names a file of an attempt's folder for what is submitted:
-// outside of the output box, since the agent may do there what it likes, and
-// another one for each call, so that of two at once the second overwrites
-// nothing.
-func submittedFile() string { return "submitted." + store.NewID() + ".txt" }
+// state returns the state if the turn is still the caller's, and else ErrStale.
+func (in Inside) state(st *store.Store) (state.State, error) {
+	s, err := st.Read()
+	if err != nil {
+		return s, err
+	}
+	return s, in.check(s)
+}
+
+// check returns ErrStale unless the turn of s is the caller's.
+func (in Inside) check(s state.State) error {
+	if !s.Turn.Owns(in.TurnID, in.Epoch) || s.Turn.Status == state.HeadSuspended {
+		return ErrStale
+	}
+	return nil
+}
 
 // Submission is what `submit` hands over.
 type Submission struct {
 	Fields []Field
 	Text   string
-	File   string // a path; copied into the output box
+	File   string // a path; the file is copied into the output box
 }
 
 // Field is one named result.
 type Field struct{ Name, Value string }
 
-// Submit sets the deliverable of the turn, once.
+// Submit sets the deliverable of the turn. It returns ErrSubmitted if the turn
+// has one.
 func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
-	s, err := a.mine(in)
+	s, err := in.state(a.Store)
 	if err != nil {
 		return err
 	}
@@ -59,22 +71,21 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 		return ErrSubmitted
 	}
 	msg, _ := s.TurnMessage()
-	w, err := a.load(s.Turn, msg)
+	m, err := readMessage(a.Store, s.Turn, msg)
 	if err != nil {
 		return err
 	}
-	if missing := w.missing(sub.Fields); len(missing) > 0 {
+	if missing := m.missing(sub.Fields); len(missing) > 0 {
 		return fmt.Errorf("the message asks for result fields that are missing: %s: add --field %s=…", strings.Join(missing, ", "), missing[0])
 	}
-	text, err := a.submission(w, sub)
-	if err != nil {
+	if err := sub.copyFile(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
 		return err
 	}
 	file := submittedFile()
-	if err := a.Store.KeepAmong(path.Join(w.dir(), file), strings.NewReader(text)); err != nil {
+	if err := a.Store.KeepAmong(path.Join(m.dir(), file), strings.NewReader(sub.text())); err != nil {
 		return fmt.Errorf("keep what was submitted: %w", err)
 	}
-	s, err = a.commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file})
+	s, err = a.journal().commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file})
 	if err != nil {
 		return err
 	}
@@ -87,10 +98,16 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	return nil
 }
 
-// missing are the result fields that the message names and sub lacks.
-func (w turnMessage) missing(fields []Field) []string {
+// submittedFile returns a file name for a deliverable in an attempt's folder. The
+// file lies outside of the output box, where the agent may do what it likes. The
+// name differs for each call, so of two calls at once neither overwrites the
+// other.
+func submittedFile() string { return "submitted." + store.NewID() + ".txt" }
+
+// missing returns the result fields that the message names and fields lacks.
+func (m turnMessage) missing(fields []Field) []string {
 	var missing []string
-	for _, name := range w.sent.ResultFields {
+	for _, name := range m.sent.ResultFields {
 		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
 			missing = append(missing, name)
 		}
@@ -98,9 +115,8 @@ func (w turnMessage) missing(fields []Field) []string {
 	return missing
 }
 
-// submission is the text of a deliverable: the fields, a line each, and the
-// words. The file goes into the output box, and so with the reply.
-func (a *Agent) submission(w turnMessage, sub Submission) (string, error) {
+// text returns the text of the deliverable: the fields, one a line, and the text.
+func (sub Submission) text() string {
 	var b strings.Builder
 	for _, f := range sub.Fields {
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
@@ -111,120 +127,116 @@ func (a *Agent) submission(w turnMessage, sub Submission) (string, error) {
 		}
 		b.WriteString(sub.Text)
 	}
+	return b.String()
+}
+
+// copyFile copies the file into the output box, so that it goes with the reply.
+func (sub Submission) copyFile(box string) error {
 	if sub.File == "" {
-		return b.String(), nil
+		return nil
 	}
 	name := filepath.Base(sub.File)
 	from, err := os.Open(sub.File)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer from.Close()
-	box := a.Store.Path(path.Join(w.dir(), "output"))
 	if abs, err := filepath.Abs(sub.File); err == nil && filepath.Dir(abs) == box {
-		return b.String(), nil // it lies there already
+		return nil // it lies there already
 	}
 	root, err := os.OpenRoot(box)
 	if err != nil {
-		return "", fmt.Errorf("open output box: %w", err)
+		return fmt.Errorf("open output box: %w", err)
 	}
 	defer root.Close()
 	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("put %s into the output box: %w", name, err)
+		return fmt.Errorf("put %s into the output box: %w", name, err)
 	}
 	_, err = io.Copy(to, from)
-	return b.String(), errors.Join(err, to.Close())
+	return errors.Join(err, to.Close())
 }
 
 // DefaultPatience is how long a turn waits for a report.
 const DefaultPatience = 10 * time.Minute
 
-// Ask puts a question to another agent, and gives the tool call id under which
-// its report will come. The question is durable before it leaves; the turn may
-// end now and goes on, as the same turn, when every report is in or late.
+// Ask puts a question to another agent, and returns the tool call id under which
+// the report will come. The question is durable before it is sent. The turn may
+// end now; it goes on, as the same turn, when every report has come or is late.
 func (a *Agent) Ask(ctx context.Context, in Inside, to, text string, patience time.Duration) (id string, err error) {
-	e, err := a.outgoing(in, state.Question, to, text)
+	e, err := a.outgoing().message(in, state.Question, to, text)
 	if err != nil {
 		return "", err
 	}
-	s, err := a.commit(ctx, state.Asked{TurnID: in.TurnID, Epoch: in.Epoch, Question: e, Patience: patience})
+	s, err := a.journal().commit(ctx, state.Asked{TurnID: in.TurnID, Epoch: in.Epoch, Question: e, Patience: patience})
 	if err != nil {
 		return "", err
 	}
 	if err := in.check(s); err != nil {
 		return "", err
 	}
-	return s.Turn.Waiting[len(s.Turn.Waiting)-1].ID, a.sendNow(ctx, s)
+	return s.Turn.Waiting[len(s.Turn.Waiting)-1].ID, a.flusher().sendNow(ctx, s)
 }
 
-// Send puts a message to another agent that nobody waits for.
+// Send sends a message to another agent. The turn does not wait for an answer.
 func (a *Agent) Send(ctx context.Context, in Inside, to, text string) error {
-	e, err := a.outgoing(in, state.Post, to, text)
+	e, err := a.outgoing().message(in, state.Post, to, text)
 	if err != nil {
 		return err
 	}
-	s, err := a.commit(ctx, state.Posted{TurnID: in.TurnID, Epoch: in.Epoch, Effect: e})
+	s, err := a.journal().commit(ctx, state.Posted{TurnID: in.TurnID, Epoch: in.Epoch, Effect: e})
 	if err != nil {
 		return err
 	}
 	if err := in.check(s); err != nil {
 		return err
 	}
-	return a.sendNow(ctx, s)
+	return a.flusher().sendNow(ctx, s)
 }
 
-// outgoing makes the effect of a message to another agent: it carries the hops
-// of the turn's cause, us added, so that no question can go round for ever.
-func (a *Agent) outgoing(in Inside, kind state.EffectKind, to, text string) (state.Effect, error) {
-	if a.Mesh == nil {
+// outgoing makes a turn's messages to other agents.
+type outgoing struct {
+	handle string
+	mesh   *Mesh // nil: no mesh is configured
+	store  *store.Store
+}
+
+// message returns the effect of a message to another agent. It carries the hops
+// of the turn's cause and our own, so that no question goes round for ever.
+func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (state.Effect, error) {
+	if o.mesh == nil {
 		return state.Effect{}, ErrNoMesh
 	}
-	if to == a.Handle {
+	if to == o.handle {
 		return state.Effect{}, errors.New("that is you")
 	}
 	if size := jsonSize(text); size > mostPosted {
 		return state.Effect{}, fmt.Errorf("the text has %d bytes as JSON, and the mesh takes %d", size, mostPosted)
 	}
-	s, err := a.mine(in)
+	s, err := in.state(o.store)
 	if err != nil {
 		return state.Effect{}, err
 	}
 	msg, _ := s.TurnMessage()
-	w, err := a.load(s.Turn, msg)
+	m, err := readMessage(o.store, s.Turn, msg)
 	if err != nil {
 		return state.Effect{}, err
 	}
-	if len(w.sent.Hops) >= mesh.MaxHops {
+	if len(m.sent.Hops) >= mesh.MaxHops {
 		return state.Effect{}, fmt.Errorf("this came over %d agents already, and must go no further", mesh.MaxHops)
 	}
 	return state.Effect{
 		Kind: kind, Channel: state.ByMesh, To: to, Text: text, TurnID: in.TurnID,
-		Hops: append(slices.Clone(w.sent.Hops), a.Handle),
+		Hops: append(slices.Clone(m.sent.Hops), o.handle),
 	}, nil
 }
 
-// Sleep notes the agent's wish to be left alone. A message or a nudge ends it.
+// Sleep records that the agent wants to be left alone for d. A message or a nudge
+// ends the sleep.
 func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration) error {
-	s, err := a.commit(ctx, state.Slept{TurnID: in.TurnID, Epoch: in.Epoch, For: d})
+	s, err := a.journal().commit(ctx, state.Slept{TurnID: in.TurnID, Epoch: in.Epoch, For: d})
 	if err != nil {
 		return err
 	}
 	return in.check(s)
-}
-
-// mine gives the state if the turn is still the caller's.
-func (a *Agent) mine(in Inside) (state.State, error) {
-	s, err := a.Store.Read()
-	if err != nil {
-		return s, err
-	}
-	return s, in.check(s)
-}
-
-func (in Inside) check(s state.State) error {
-	if !s.Turn.Owns(in.TurnID, in.Epoch) || s.Turn.Status == state.HeadSuspended {
-		return ErrStale
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/state/store"
 )
@@ -14,17 +15,16 @@ import (
 // that the two do not meet.
 const lingerGap = 2 * time.Second
 
-// PollLingering polls, and stays for d, but not into the next firing of cron: it
-// holds the mail session of the poll in IDLE and the mesh's long poll, and makes
-// an ordinary cycle at once of what comes (DESIGN 11). So an engaged agent
-// reacts within a second, on one login a minute. One process lingers at a time;
-// a turn, in the poll or later, ends it.
+// PollLingering polls, stays for d, and polls again at once for whatever comes.
+// It leaves before the next firing of cron. Meanwhile it holds the poll's mail
+// session in IDLE, and a long poll of the mesh: an engaged agent reacts within a
+// second, on one login a minute. One process lingers at a time; a turn, in the
+// poll or later, ends the lingering.
 func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duration) (Report, error) {
 	began := a.Now()
-	b := *a
-	b.kept = &keptWatch{}
-	defer b.kept.close()
-	r, err := b.Poll(ctx, o)
+	session := &mailSession{lingers: true}
+	defer session.close()
+	r, err := a.poller(session).poll(ctx, o)
 	if err != nil || r.Skipped != "" || r.Turns > 0 || r.TurnWaiting {
 		return r, err
 	}
@@ -32,69 +32,44 @@ func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duratio
 	if fires := r.NextDue.Add(-lingerGap); fires.Before(until) {
 		until = fires
 	}
-	return r, a.linger(ctx, b.kept, until.Sub(a.Now()))
+	return r, a.lingerer(session.watch).linger(ctx, until.Sub(a.Now()))
 }
 
-// keptWatch is the mail session of a poll that will linger.
-type keptWatch struct{ watch *mail.Watch }
-
-// keep takes a newer session.
-func (k *keptWatch) keep(w *mail.Watch) {
-	k.close()
-	k.watch = w
+// lingerer stays on after a poll.
+type lingerer struct {
+	store   *store.Store
+	mesh    *Mesh
+	secrets *secret.Known
+	mailbox *mail.Watch // of the poll that came before; nil: none could be opened
+	poller  poller
+	reasons pollReasons
+	runner  runner
 }
 
-func (k *keptWatch) close() {
-	if k.watch != nil {
-		k.watch.Close()
-		k.watch = nil
-	}
-}
-
-// openBox opens the mailbox for one observation, so that a lingering poll can go
-// on with it.
-func (a *Agent) openBox(ctx context.Context, box mail.Mailbox) (*mail.Session, error) {
-	if a.kept == nil {
-		return box.Open(ctx)
-	}
-	w, err := box.Watch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a.kept.keep(w)
-	return w.Session, nil
-}
-
-// closeBox ends an observation.
-func (a *Agent) closeBox(obs *observation) {
-	if a.kept == nil {
-		obs.close()
-	}
-}
-
-// linger waits for d, and polls for what comes.
-func (a *Agent) linger(ctx context.Context, kept *keptWatch, d time.Duration) error {
+// linger waits for d, and polls for what comes. It does nothing if another
+// process lingers.
+func (l lingerer) linger(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
 	turn := false
-	_, err := a.withLock(store.LingerLock, func() (err error) {
-		turn, err = a.lingerLocked(ctx, kept, d)
+	_, err := withLock(l.store, store.LingerLock, func() (err error) {
+		turn, err = l.lingerLocked(ctx, d)
 		return err
 	})
 	if err == nil && turn {
-		_, err = a.Turns(ctx)
+		err = l.runner.run(ctx, new(Report))
 	}
 	return err
 }
 
-// lingerLocked polls for what comes within d, until a turn can run. A poll begun
-// in time is finished.
-func (a *Agent) lingerLocked(ctx context.Context, kept *keptWatch, d time.Duration) (turn bool, err error) {
-	woken := make(chan struct{}, 1)
-	wake := func() {
+// lingerLocked polls for what comes within d, until a turn can run. A poll that
+// began in time is finished.
+func (l lingerer) lingerLocked(ctx context.Context, d time.Duration) (turn bool, err error) {
+	arrived := make(chan struct{}, 1)
+	notify := func() {
 		select {
-		case woken <- struct{}{}:
+		case arrived <- struct{}{}:
 		default: // one poll sees it all
 		}
 	}
@@ -102,33 +77,33 @@ func (a *Agent) lingerLocked(ctx context.Context, kept *keptWatch, d time.Durati
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
-	if a.Mesh != nil {
-		watching.Go(a.Secrets.Guarded(func() { a.WatchMesh(waiting, nil, nil, wake) }))
+	if l.mesh != nil {
+		watching.Go(l.secrets.Guarded(func() { watchMesh(waiting, l.mesh, l.store, nil, nil, notify) }))
 	}
-	if w := kept.watch; w != nil {
-		watching.Go(a.Secrets.Guarded(func() {
+	if w := l.mailbox; w != nil {
+		watching.Go(l.secrets.Guarded(func() {
 			for w.Wait(waiting) == nil {
-				wake()
+				notify()
 			}
 		}))
 	}
-	look := time.NewTicker(time.Second)
-	defer look.Stop()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
 	for {
 		select {
 		case <-waiting.Done():
 			return false, nil
-		case <-look.C:
-			if why, err := a.PollReason(); err != nil || why == "" {
-				continue // the next poll will tell what is wrong
+		case <-tick.C:
+			if why, err := l.reasons.reason(); err != nil || why == "" {
+				continue // the next poll will report the error
 			}
-		case <-woken:
+		case <-arrived:
 		}
-		r, err := a.Poll(ctx, PollOptions{NoTurn: true})
+		r, err := l.poller.poll(ctx, PollOptions{NoTurn: true})
 		switch {
 		case errors.Is(err, ErrBusy):
-			pause(waiting, 200*time.Millisecond, nil) // it may have looked before ours came
-			wake()
+			pause(waiting, 200*time.Millisecond, nil) // the other poll may have looked before this came
+			notify()
 		case err != nil && ctx.Err() == nil:
 			return false, err
 		case r.TurnWaiting:

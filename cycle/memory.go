@@ -11,19 +11,20 @@ import (
 	"agentstateloop/state/store"
 )
 
-// ErrReset: the memory was reset while this turn ran, and the turn is of before.
-var ErrReset = errors.New("the memory was reset during this turn, which is of before: nothing was remembered; the next turn can")
+// ErrReset means that the memory was reset while this turn ran.
+var ErrReset = errors.New("the memory was reset while this turn ran, so nothing was saved; the next turn can save")
 
-// ErrPeer: another agent has caused this turn, which may do less.
-var ErrPeer = errors.New("another agent has caused this turn, and this is for your operator's alone")
+// ErrPeer means that another agent has caused this turn, and that such a turn may
+// not do this.
+var ErrPeer = errors.New("another agent has caused this turn, and only a turn of your operator may do this")
 
 // Remember replaces the agent's working memory by text, for the turn that it is
-// called from: gated, durable when it returns, the text before it kept. The
-// history keeps every text. An empty one empties the memory. A peer's turn may
-// do so only where the agent lets it (ErrPeer): what stands in every context
-// would be the peer's.
+// called from. The new text is durable when Remember returns; the old text is
+// kept in a file, and the history keeps every text. An empty text empties the
+// memory. Remember returns ErrPeer for a turn that another agent has caused,
+// unless PeersRemember is set: that agent's words would stand in every context.
 func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
-	if err := a.forOperator(in); err != nil && !a.PeersRemember {
+	if err := operatorOnly(a.Store, in); err != nil && !a.PeersRemember {
 		return fmt.Errorf("remember: %w", err)
 	}
 	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
@@ -31,7 +32,7 @@ func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 		return fmt.Errorf("the memory would have %d bytes, and holds %d: keep what matters, and put the rest into a file",
 			len(text), store.LongestMemory)
 	}
-	s, err := a.commitWith(ctx, func(next state.State) error {
+	s, err := a.journal().commitWith(ctx, func(next state.State) error {
 		if !memoryChanged(next) {
 			return nil
 		}
@@ -49,10 +50,10 @@ func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 	return nil
 }
 
-// forOperator refuses the turn that is called from if another agent has caused
-// it. What is stale is for the caller's commit to tell.
-func (a *Agent) forOperator(in Inside) error {
-	s, err := a.Store.Read()
+// operatorOnly returns ErrPeer if another agent has caused the turn that is
+// called from. It returns nil for a stale turn; the caller's commit reports that.
+func operatorOnly(st *store.Store, in Inside) error {
+	s, err := st.Read()
 	if err != nil {
 		return err
 	}
@@ -62,15 +63,7 @@ func (a *Agent) forOperator(in Inside) error {
 	return nil
 }
 
-// memoryChanged says whether the step that led to s changed the memory.
+// memoryChanged reports whether the step that led to s changed the memory.
 func memoryChanged(s state.State) bool {
 	return slices.ContainsFunc(s.Lines, func(l state.Line) bool { return l.Kind == state.LineMemory })
-}
-
-// Reset begins the agent's memory anew, with a note for its next context. Its
-// working memory is set aside: what it held was learnt before.
-func (a *Agent) Reset(ctx context.Context, note, origin string) error {
-	_, err := a.commitWith(ctx, func(state.State) error { return a.Store.SetMemoryAside() },
-		state.MemoryReset{Note: note, Origin: origin})
-	return err
 }

@@ -6,24 +6,27 @@ import (
 	"sync"
 	"time"
 
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// startWithin: observing and performing each start nothing after this long; the
-// rest waits for the next cycle, so that a server that stalls costs one.
+// startWithin is how long observing and performing begin anything new. The rest
+// waits for the next cycle, so a server that stalls costs one cycle.
 const startWithin = 20 * time.Second
 
 // mostAtOnce is how many messages one poll takes, and mostWaiting how many may
-// wait; above it the cursor waits and the mail stays on the server (DESIGN 6).
+// wait. Above it the cursor waits and the mail stays on the server
+// (docs/design.md, "The inbox").
 const (
 	mostAtOnce  = 200
 	mostWaiting = 1000
 )
 
-// mostOfPeers is how many messages of other agents may wait, so that none of
-// them can keep the operator's mail out, his HALT included.
+// mostOfPeers is how many messages of other agents may wait. They must not keep
+// out the operator's mail, HALT included.
 const mostOfPeers = mostWaiting / 2
 
 // SourceFailure is a source that could not be read in this cycle.
@@ -32,7 +35,18 @@ type SourceFailure struct {
 	Reason string       `json:"reason"`
 }
 
-// observation is what one look at every source has shown.
+// observer reads the sources.
+type observer struct {
+	store    *store.Store
+	mail     *Mail // nil: no mail is configured
+	mesh     *Mesh // nil: no mesh is configured
+	now      func() time.Time
+	secrets  *secret.Known
+	session  *mailSession
+	accepter accepter
+}
+
+// observation is what one reading of every source has shown.
 type observation struct {
 	events []state.Event
 	failed []SourceFailure
@@ -41,47 +55,54 @@ type observation struct {
 }
 
 // close ends the mail session.
-func (o *observation) close() {
-	if o.inbox != nil {
-		o.inbox.Close()
-		o.inbox = nil
+func (obs *observation) close() {
+	if obs.inbox != nil {
+		obs.inbox.Close()
+		obs.inbox = nil
 	}
 }
 
-// observe looks at every source, side by side, and stores the payloads of what
-// is for this agent below store: nothing of it counts before the commit. It
-// never fails: a source that does is an event of its own. In a further round
-// of the same poll (again) a source whose credential was refused is skipped.
-func (a *Agent) observe(ctx context.Context, store payloads, s state.State, again bool) *observation {
+// observe reads every source, mail and mesh at the same time, and keeps the
+// payloads of what is for this agent in files. Nothing of it counts before the
+// commit. observe never fails: a source that fails is an event. In a further
+// round of the same poll (again) it skips a source whose credential was denied.
+func (o observer) observe(ctx context.Context, files payloads, s state.State, again bool) *observation {
 	room := min(mostAtOnce, mostWaiting-len(s.Inbox))
-	q := &quarantine{agent: a, store: store, state: s}
+	folder := quarantine.Folder{Store: o.store}
+	ad := &admission{
+		accepter: o.accepter, files: files, state: s, now: o.now, folder: folder,
+		quarantine: quarantine.NewIntake(folder, files, s, o.now, o.accepter.isKnown), answered: map[string]bool{},
+	}
 	forPeers := min(room, mostOfPeers-ofPeers(s))
 	var byMail, byMesh observation
 	var wg sync.WaitGroup
 	switch {
-	case a.Mail == nil:
+	case o.mail == nil:
 	case again && s.Denied(state.CredentialIMAP):
 		byMail.skip(state.Mail, s.Credentials[state.CredentialIMAP])
 	default:
-		wg.Go(a.Secrets.Guarded(func() { a.observeMail(ctx, q, room, &byMail) }))
+		wg.Go(o.secrets.Guarded(func() { o.observeMail(ctx, ad, room, &byMail) }))
 	}
 	switch {
-	case a.Mesh == nil:
+	case o.mesh == nil:
 	case again && s.Denied(state.CredentialMesh):
 		byMesh.skip(state.Mesh, s.Credentials[state.CredentialMesh])
 	default:
-		wg.Go(a.Secrets.Guarded(func() { a.observeMesh(ctx, q, forPeers, &byMesh) }))
+		wg.Go(o.secrets.Guarded(func() { o.observeMesh(ctx, ad, forPeers, &byMesh) }))
 	}
-	obs := a.observeNudges()
+	obs := o.observeNudges()
 	wg.Wait()
 	obs.events = append(obs.events, byMail.events...)
 	obs.events = append(obs.events, upTo(room-arrivals(byMail.events), byMesh.events)...)
-	obs.events = append(obs.events, q.told()...)
+	obs.events = append(obs.events, ad.quarantine.Events()...)
 	obs.events = append(obs.events, state.Polled{Again: again})
 	obs.failed = append(append(obs.failed, byMail.failed...), byMesh.failed...)
 	obs.inbox = byMail.inbox
 	return obs
 }
+
+// done ends an observation.
+func (o observer) done(obs *observation) { o.session.done(obs) }
 
 // ofPeers counts the messages of other agents that wait.
 func ofPeers(s state.State) (n int) {
@@ -103,8 +124,8 @@ func arrivals(events []state.Event) (n int) {
 	return n
 }
 
-// upTo leaves out the arrivals above room: what was seen on the mesh and is not
-// committed stays there.
+// upTo returns events without the arrivals beyond room. What was read from the
+// mesh and is not committed stays there.
 func upTo(room int, events []state.Event) []state.Event {
 	return slices.DeleteFunc(events, func(e state.Event) bool {
 		if _, ok := e.(state.Arrived); !ok {
@@ -116,9 +137,9 @@ func upTo(room int, events []state.Event) []state.Event {
 }
 
 // observeNudges lists nudges/.
-func (a *Agent) observeNudges() *observation {
+func (o observer) observeNudges() *observation {
 	var obs observation
-	rung, err := a.Store.Rung()
+	rung, err := o.store.Rung()
 	if err != nil {
 		obs.fail(state.Nudge, err)
 		return &obs
@@ -134,16 +155,21 @@ func (a *Agent) observeNudges() *observation {
 }
 
 // skip leaves a source to the next cycle.
-func (o *observation) skip(source state.Source, c state.Credential) {
-	o.failed = append(o.failed, SourceFailure{Source: source, Reason: c.Reason})
-	o.events = append(o.events, state.SourceFailed{Source: source})
+func (obs *observation) skip(source state.Source, c state.Credential) {
+	obs.failed = append(obs.failed, SourceFailure{Source: source, Reason: c.Reason})
+	obs.events = append(obs.events, state.SourceFailed{Source: source})
 }
 
-// fail notes a source that could not be read: an event, and for a credential
-// that was refused one more, under its own name (DESIGN 10).
-func (o *observation) fail(source state.Source, err error) {
-	o.failed = append(o.failed, SourceFailure{Source: source, Reason: err.Error()})
-	if refused, ok := state.CredentialFailure(err); ok {
-		o.events = append(o.events, state.CredentialFailed{Name: refused.Name, Reason: refused.Err.Error()})
+// fail records a source that could not be read. If its credential was denied,
+// that is an event under the credential's name (docs/design.md, "Credentials").
+func (obs *observation) fail(source state.Source, err error) {
+	obs.failed = append(obs.failed, SourceFailure{Source: source, Reason: err.Error()})
+	if denied, ok := state.CredentialFailure(err); ok {
+		obs.events = append(obs.events, state.CredentialFailed{Name: denied.Name, Reason: denied.Err.Error()})
 	}
+}
+
+// lacks reports whether a source could not be read.
+func (obs *observation) lacks(source state.Source) bool {
+	return slices.ContainsFunc(obs.failed, func(f SourceFailure) bool { return f.Source == source })
 }

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// keepWhole puts an answer that is too long for a mail's text into the output
-// box, as a file of its own that goes with the reply.
-func (a *Agent) keepWhole(w turnMessage, r *turn.Result) {
+// keepWhole moves an answer that is too long for a mail's text into the output
+// box, as a file that goes with the reply.
+func (d deliverer) keepWhole(m turnMessage, r *turn.Result) {
 	if r.TextFile == "" {
 		return
 	}
@@ -24,7 +24,7 @@ func (a *Agent) keepWhole(w turnMessage, r *turn.Result) {
 	}
 	from := r.TextFile
 	r.TextFile = ""
-	box, err := os.OpenRoot(a.Store.Path(w.dir()))
+	box, err := os.OpenRoot(d.store.Path(m.dir()))
 	if err == nil {
 		defer box.Close()
 		err = box.Rename(from, path.Join("output", name))
@@ -37,16 +37,16 @@ func (a *Agent) keepWhole(w turnMessage, r *turn.Result) {
 	r.Notes = append(r.Notes, "the answer goes on: all of it is in "+name)
 }
 
-// diskFull says whether a write failed for want of room.
+// diskFull reports whether a write failed for lack of disk space.
 func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// makeRoom gives up what the agent has left in its output box, since that may
-// be what fills the disk: the deliverable must be told all the same. It says
-// whether there was anything to give up.
-func (a *Agent) makeRoom(w turnMessage, r *turn.Result) bool {
-	box := a.Store.Path(path.Join(w.dir(), "output"))
+// makeRoom removes what the agent has left in its output box, which may be what
+// fills the disk: the deliverable matters more. It reports whether it removed
+// anything.
+func (d deliverer) makeRoom(m turnMessage, r *turn.Result) bool {
+	box := d.store.Path(path.Join(m.dir(), "output"))
 	left, err := os.ReadDir(box)
 	if err != nil {
 		return false

@@ -6,29 +6,41 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
-// errWithdrawn stops a send whose row is gone or held since it was begun.
+// errWithdrawn stops a send whose row was removed or held back after the send
+// began.
 var errWithdrawn = errors.New("withdrawn")
 
-// perform sends what the outbox holds, one effect at a time, each result
-// committed before the next is begun. The caller holds cycle.lock. It starts
-// nothing after startWithin, and returns the state as it is then and how many
-// effects were sent.
-func (a *Agent) perform(ctx context.Context, s state.State) (state.State, int, error) {
-	post := &post{agent: a}
-	defer post.close()
+// performer sends what the outbox holds.
+type performer struct {
+	mail    *Mail // nil: no mail is configured
+	mesh    *Mesh // nil: no mesh is configured
+	now     func() time.Time
+	store   *store.Store
+	journal journal
+}
+
+// perform sends what the outbox holds, one effect at a time, and commits each
+// result before it begins the next. It begins nothing after startWithin. It
+// returns the state as it is then, and how many effects were sent. The caller
+// holds cycle.lock.
+func (p performer) perform(ctx context.Context, s state.State) (state.State, int, error) {
+	d := delivery{performer: p}
+	defer d.close()
 	sent := 0
-	for began := a.Now(); a.Now().Sub(began) < startWithin && ctx.Err() == nil; {
-		result := post.next(ctx, s)
+	for began := p.now(); p.now().Sub(began) < startWithin && ctx.Err() == nil; {
+		result := d.next(ctx, s)
 		if len(result) == 0 {
 			break
 		}
-		next, err := a.commit(ctx, result...)
+		next, err := p.journal.commit(ctx, result...)
 		if err != nil {
 			return s, sent, err
 		}
@@ -40,110 +52,112 @@ func (a *Agent) perform(ctx context.Context, s state.State) (state.State, int, e
 	return s, sent, nil
 }
 
-// next does the next thing that is to be done, and says what came of it: an
-// effect is sent, or it is found out whom to ask, or whether we may send again.
-func (p *post) next(ctx context.Context, s state.State) []state.Event {
-	if p.agent.Mail != nil && s.Fails(state.CredentialSMTP) && !s.Denied(state.CredentialSMTP) && !p.tried {
-		p.tried = true
-		if said := p.trySMTP(ctx); said != nil {
-			return said
+// delivery is what one perform has opened and found out.
+type delivery struct {
+	performer
+	sender *mail.Sender // opened by the first mail
+
+	loginTried bool     // at the SMTP server that denied it before
+	listed     bool     // online is what the mesh's registry holds
+	online     []string // handles
+	routed     string   // id of the relay request for which online was committed
+}
+
+// close ends the connection to the SMTP server.
+func (d *delivery) close() {
+	if d.sender != nil {
+		d.sender.Close()
+		d.sender = nil
+	}
+}
+
+// next does the next thing that is due and returns its result as events: it tries
+// a login again, looks up who is online, or sends one effect. It returns nothing
+// if nothing is due.
+func (d *delivery) next(ctx context.Context, s state.State) []state.Event {
+	if d.mail != nil && s.Fails(state.CredentialSMTP) && !s.Denied(state.CredentialSMTP) && !d.loginTried {
+		d.loginTried = true
+		if events := d.tryLogin(ctx); events != nil {
+			return events
 		}
 	}
-	due := s.DueEffects(p.agent.Now())
+	due := s.DueEffects(d.now())
 	switch {
-	case len(due) > 0 && due[0].Kind == state.Relay && p.placed != due[0].ID:
-		p.placed = due[0].ID
-		return []state.Event{state.Online{Handles: p.whoIsOnline(ctx)}}
+	case len(due) > 0 && due[0].Kind == state.Relay && d.routed != due[0].ID:
+		d.routed = due[0].ID
+		return []state.Event{state.Online{Handles: d.whoIsOnline(ctx)}}
 	case len(due) > 0:
-		return p.send(ctx, due[0])
+		return d.send(ctx, due[0])
 	}
 	return nil
 }
 
-// whoIsOnline asks the mesh's registry, once. One that cannot be had shows
-// nobody.
-func (p *post) whoIsOnline(ctx context.Context) []string {
-	if p.asked || p.agent.Mesh == nil {
-		return p.online
+// whoIsOnline asks the mesh's registry, once. It returns nothing if the registry
+// does not answer.
+func (d *delivery) whoIsOnline(ctx context.Context) []string {
+	if d.listed || d.mesh == nil {
+		return d.online
 	}
-	p.asked = true
-	online, err := p.agent.Mesh.Client.Online(ctx)
+	d.listed = true
+	online, err := d.mesh.Client.Online(ctx)
 	if err != nil {
 		return nil
 	}
 	for _, other := range online {
-		p.online = append(p.online, other.Handle)
+		d.online = append(d.online, other.Handle)
 	}
-	return p.online
+	return d.online
 }
 
-// trySMTP logs in again where that was refused before: each cycle does, whether
-// there is something to send or not, or it would never be known that it works.
-func (p *post) trySMTP(ctx context.Context) []state.Event {
-	sender, err := p.agent.Mail.SMTP.OpenSender(ctx)
-	if refused, ok := state.CredentialFailure(err); ok {
-		return []state.Event{state.CredentialFailed{Name: refused.Name, Reason: refused.Err.Error()}}
+// tryLogin logs in again where an earlier cycle was denied. Each cycle does so
+// even with nothing to send; otherwise nobody would learn that the login works.
+func (d *delivery) tryLogin(ctx context.Context) []state.Event {
+	sender, err := d.mail.SMTP.OpenSender(ctx)
+	if denied, ok := state.CredentialFailure(err); ok {
+		return []state.Event{state.CredentialFailed{Name: denied.Name, Reason: denied.Err.Error()}}
 	}
 	if err != nil {
-		return nil // the network's fault says nothing about the login
+		return nil // a network error says nothing about the login
 	}
-	p.sender = sender
+	d.sender = sender
 	return []state.Event{state.CredentialWorked{Name: state.CredentialSMTP}}
 }
 
-// post holds what sending needs for as long as one perform lasts.
-type post struct {
-	agent  *Agent
-	sender *mail.Sender // opened by the first mail
-
-	tried  bool     // to log in where that was refused before
-	asked  bool     // the mesh's registry
-	online []string // as it said
-	placed string   // the request to relay for which it was looked at
-}
-
-func (p *post) close() {
-	if p.sender != nil {
-		p.sender.Close()
-	}
-}
-
-// send performs one effect and says what came of it: first its own event, then
-// what is to be said of the credential.
-func (p *post) send(ctx context.Context, e state.Effect) []state.Event {
+// send performs one effect and returns its result: first the effect's own event,
+// then what it shows about the credential.
+func (d *delivery) send(ctx context.Context, e state.Effect) []state.Event {
 	if e.Channel == state.ByMesh {
-		return p.sendMesh(ctx, e)
+		return d.sendMesh(ctx, e)
 	}
-	return p.sendMail(ctx, e)
+	return d.sendMail(ctx, e)
 }
 
-func (p *post) sendMail(ctx context.Context, e state.Effect) []state.Event {
-	a := p.agent
-	if a.Mail == nil {
+func (d *delivery) sendMail(ctx context.Context, e state.Effect) []state.Event {
+	if d.mail == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mail is configured any more"}}
 	}
-	body, err := os.Open(a.Store.Path(e.File))
+	body, err := os.Open(d.store.Path(e.File))
 	if err != nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is gone: %v", err)}}
 	}
 	defer body.Close()
-	if p.sender == nil {
-		if p.sender, err = a.Mail.SMTP.OpenSender(ctx); err != nil {
-			return failed(e, err)
+	if d.sender == nil {
+		if d.sender, err = d.mail.SMTP.OpenSender(ctx); err != nil {
+			return sendFailed(e, err)
 		}
 	}
-	err = p.sender.Send(ctx, a.Mail.Address, []string{e.To}, body, func() error { return a.beforeDot(ctx, e.ID) })
+	err = d.sender.Send(ctx, d.mail.Address, []string{e.To}, body, func() error { return d.beforeDot(ctx, e.ID) })
 	if err == nil {
 		return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: state.CredentialSMTP}}
 	}
-	p.close()
-	p.sender = nil
-	return failed(e, err)
+	d.close()
+	return sendFailed(e, err)
 }
 
-// beforeDot records that the effect may have happened from now on.
-func (a *Agent) beforeDot(ctx context.Context, id string) error {
-	s, err := a.commit(ctx, state.Sending{ID: id})
+// beforeDot commits that the effect may have happened from now on. It returns
+// errWithdrawn if the effect must not be sent any more.
+func (p performer) beforeDot(ctx context.Context, id string) error {
+	s, err := p.journal.commit(ctx, state.Sending{ID: id})
 	if err != nil {
 		return err
 	}
@@ -153,18 +167,18 @@ func (a *Agent) beforeDot(ctx context.Context, id string) error {
 	return nil
 }
 
-// failed turns an error of sending into events.
-func failed(e state.Effect, err error) []state.Event {
+// sendFailed turns an error of sending into events.
+func sendFailed(e state.Effect, err error) []state.Event {
 	event := state.SendFailed{ID: e.ID, Reason: err.Error()}
-	var refused *mail.SendError
-	var unsent *mesh.Error
+	var unsentMail *mail.SendError
+	var unsentMesh *mesh.Error
 	switch {
-	case errors.As(err, &refused):
-		event.Permanent = refused.Verdict == mail.Permanent
-		event.Unknown = refused.Verdict == mail.Unknown
-	case errors.As(err, &unsent):
-		event.Permanent = !unsent.Temporary()
-		event.RetryAfter = unsent.RetryAfter
+	case errors.As(err, &unsentMail):
+		event.Permanent = unsentMail.Verdict == mail.Permanent
+		event.Unknown = unsentMail.Verdict == mail.Unknown
+	case errors.As(err, &unsentMesh):
+		event.Permanent = !unsentMesh.Temporary()
+		event.RetryAfter = unsentMesh.RetryAfter
 	}
 	events := []state.Event{event}
 	if credential, ok := state.CredentialFailure(err); ok {
@@ -175,15 +189,14 @@ func failed(e state.Effect, err error) []state.Event {
 	return events
 }
 
-// sendMesh posts a message. The mesh knows its id, so that one whose answer was
-// lost is simply posted again.
-func (p *post) sendMesh(ctx context.Context, e state.Effect) []state.Event {
-	a := p.agent
-	if a.Mesh == nil {
+// sendMesh sends a message to the mesh. The mesh keeps each id once, so a message
+// whose answer was lost is simply sent again.
+func (d *delivery) sendMesh(ctx context.Context, e state.Effect) []state.Event {
+	if d.mesh == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mesh is configured any more"}}
 	}
 	var m mesh.Message
-	data, err := os.ReadFile(a.Store.Path(e.File))
+	data, err := os.ReadFile(d.store.Path(e.File))
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}
@@ -191,14 +204,14 @@ func (p *post) sendMesh(ctx context.Context, e state.Effect) []state.Event {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is gone: %v", err)}}
 	}
 	if e.Credential != "" {
-		// Else a word that was posted just before this process died could be
-		// withdrawn, or go another way as well.
-		if err := a.beforeDot(ctx, e.ID); err != nil {
-			return failed(e, err)
+		// Without this record, a notice that was sent just before this process
+		// died could be withdrawn, or be sent by another channel too.
+		if err := d.beforeDot(ctx, e.ID); err != nil {
+			return sendFailed(e, err)
 		}
 	}
-	if _, err := a.Mesh.Client.Send(ctx, m); err != nil {
-		return failed(e, err)
+	if _, err := d.mesh.Client.Send(ctx, m); err != nil {
+		return sendFailed(e, err)
 	}
 	return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: state.CredentialMesh}}
 }

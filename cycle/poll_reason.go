@@ -12,42 +12,52 @@ import (
 // to be missing.
 const overdueAfter = 10 * time.Second
 
-// PollReason says why a poll should be made now: a nudge that no commit has taken, a
-// turn without a runner, or whatever --if-due knows, the next poll only when
-// cron is late with it. "" means that there is nothing. It takes no lock for
-// longer than a look, and does not use the network.
-func (a *Agent) PollReason() (string, error) {
-	s, err := a.Store.Read()
+// PollReason returns why a poll should be made now, or "": a nudge that no commit
+// has taken, a turn without a runner, or what makes `poll --if-due` poll. The
+// next poll itself is a reason only if cron is late with it. PollReason holds no
+// lock for longer than it takes to test it, and does not use the network.
+func (a *Agent) PollReason() (string, error) { return a.pollReasons().reason() }
+
+// pollReasons finds out why a poll should be made now.
+type pollReasons struct {
+	store  *store.Store
+	policy state.Policy
+	now    func() time.Time
+}
+
+// reason is PollReason.
+func (p pollReasons) reason() (string, error) {
+	s, err := p.store.Read()
 	if err != nil {
 		return "", err
 	}
-	rung, err := a.Store.Rung()
+	rung, err := p.store.Rung()
 	if err != nil {
 		return "", err
 	}
 	if slices.ContainsFunc(rung, func(n store.NudgeFile) bool { return !s.TookNudge(n.Key) }) {
 		return "nudge", nil
 	}
-	if lost, err := a.lostTurn(s); err != nil || lost {
+	if lost, err := p.lostTurn(s); err != nil || lost {
 		return "turn without a runner", err
 	}
-	now := a.Now()
-	why := s.Due(a.Policy, now)
+	now := p.now()
+	why := s.Due(p.policy, now)
 	if why == "next poll" && now.Before(s.NextDue.Add(overdueAfter)) {
 		return "", nil // cron is about to come
 	}
 	return why, nil
 }
 
-// lostTurn says whether the watchdog of a cycle would find something to reap.
-func (a *Agent) lostTurn(s state.State) (bool, error) {
+// lostTurn reports whether the watchdog of a cycle would find a turn to reap.
+func (p pollReasons) lostTurn(s state.State) (bool, error) {
 	switch {
 	case laidDown(s.Turn):
 		return true, nil
 	case !owned(s.Turn):
 		return false, nil
 	case s.Turn.Pulled && s.Turn.Stop == "":
-		return a.Now().Sub(s.Turn.Since) >= a.Policy.TurnTimeout, nil
+		return p.now().Sub(s.Turn.Since) >= p.policy.TurnTimeout, nil
 	}
-	return a.withLock(store.TurnLock, func() error { return nil })
+	return withLock(p.store, store.TurnLock, func() error { return nil })
 }

@@ -5,22 +5,32 @@ import (
 	"path"
 	"time"
 
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// pruneEvery is how often the folders are looked through, since that costs more
-// the more they hold; pruneAtOnce how much one cycle removes (DESIGN 4).
+// pruneEvery is how often the folders are searched, because that costs more the
+// more they hold. pruneAtOnce is how much one cycle removes (docs/design.md,
+// "Costs").
 const (
 	pruneEvery  = 24 * time.Hour
 	pruneAtOnce = 100
 )
 
-// prune removes what is older than is kept and belongs to nothing that still
-// waits: turns, messages, quarantine, and rendered effects that were left over.
-func (a *Agent) prune(ctx context.Context, s state.State) (state.State, error) {
-	now := a.Now()
-	if a.Keep <= 0 || now.Sub(s.Pruned) < pruneEvery {
+// pruner removes old files.
+type pruner struct {
+	store   *store.Store
+	keep    time.Duration // 0: everything is kept
+	now     func() time.Time
+	journal journal
+}
+
+// prune removes turns, messages, quarantine and leftover rendered effects that
+// are older than keep, except those that something in the state still needs.
+func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
+	now := p.now()
+	if p.keep <= 0 || now.Sub(s.Pruned) < pruneEvery {
 		return s, nil
 	}
 	needed := map[string]bool{path.Join(store.TurnsDir, s.Turn.TurnID): true, s.Compacted.File: true}
@@ -37,7 +47,7 @@ func (a *Agent) prune(ctx context.Context, s state.State) (state.State, error) {
 	left := pruneAtOnce
 	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.QuarantineDir} {
 		spared := func(name string) bool { return needed[path.Join(folder, name)] }
-		n, err := a.Store.Prune(folder, now.Add(-a.Keep), spared, left)
+		n, err := p.store.Prune(folder, now.Add(-p.keep), spared, left)
 		if err != nil {
 			return s, err
 		}
@@ -45,9 +55,9 @@ func (a *Agent) prune(ctx context.Context, s state.State) (state.State, error) {
 			return s, nil // the next cycle goes on
 		}
 	}
-	held, err := countQuarantine(a.Store)
+	held, err := quarantine.Folder{Store: p.store}.Count()
 	if err != nil {
 		return s, err
 	}
-	return a.commit(ctx, state.Pruned{}, state.QuarantineHolds{Items: held})
+	return p.journal.commit(ctx, state.Pruned{}, state.QuarantineHolds{Items: held})
 }

@@ -36,7 +36,7 @@ func TestPruneKeepsWhatIsNeeded(t *testing.T) {
 	for i := range 150 {
 		put("messages/old"+strings.Repeat("x", i)+".eml", old)
 	}
-	s, err := a.commit(t.Context(), state.Arrived{Message: state.Message{Key: "k", Source: state.Mail, Payload: "messages/waits.eml", At: now}})
+	s, err := a.journal().commit(t.Context(), state.Arrived{Message: state.Message{Key: "k", Source: state.Mail, Payload: "messages/waits.eml", At: now}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestPruneKeepsWhatIsNeeded(t *testing.T) {
 	}
 	before := count()
 	for _, wantGone := range []int{100, 152} {
-		if _, err := a.prune(t.Context(), s); err != nil {
+		if _, err := a.pruner().prune(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		if gone := before - count(); gone != wantGone {

@@ -11,8 +11,6 @@ import (
 	"agentstateloop/turn"
 )
 
-// What people and pulling agents do with the inbox.
-
 // Pulled is a message that `inbox next` hands out.
 type Pulled struct {
 	TurnID string       `json:"turn_id"`
@@ -24,19 +22,21 @@ type Pulled struct {
 	Note   string       `json:"note,omitempty"`
 }
 
-// ErrNothing: there is no message to take.
+// ErrNothing means that no message waits, no turn is active, or nothing was said.
 var ErrNothing = errors.New("nothing waits")
 
-// Next takes the next message for an agent that pulls. Its turn is reaped when
-// `inbox done` has not come within turn.timeout.
+// Next takes the next message for an agent that pulls. The watchdog reaps its
+// turn if `inbox done` does not follow within turn.timeout. Next returns
+// ErrNothing if the inbox is empty.
 func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 	if a.Turn != nil {
 		return Pulled{}, errors.New(`turn.runner runs the messages; set it to "none" to pull them`)
 	}
+	puller := a.puller()
 	var next Pulled
-	held, err := a.withLock(store.TurnLock, func() (err error) {
-		if _, err = a.reap(ctx); err == nil {
-			next, err = a.next(ctx)
+	held, err := withLock(a.Store, store.TurnLock, func() (err error) {
+		if _, err = puller.watchdog.reap(ctx); err == nil {
+			next, err = puller.next(ctx)
 		}
 		return err
 	})
@@ -46,11 +46,22 @@ func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 	return next, err
 }
 
-// next takes the first message that can be read. One that cannot has its answer
-// all the same. The caller holds turn.lock.
-func (a *Agent) next(ctx context.Context) (Pulled, error) {
+// puller hands messages out.
+type puller struct {
+	policy    state.Policy
+	now       func() time.Time
+	store     *store.Store
+	journal   journal
+	watchdog  watchdog
+	deliverer deliverer
+	flusher   flusher
+}
+
+// next takes the first message that can be read. A message that cannot be read
+// is answered with the error. The caller holds turn.lock.
+func (p puller) next(ctx context.Context) (Pulled, error) {
 	for {
-		s, err := a.commit(ctx, state.Claimed{Pull: true})
+		s, err := p.journal.commit(ctx, state.Claimed{Pull: true})
 		if err != nil {
 			return Pulled{}, err
 		}
@@ -59,60 +70,61 @@ func (a *Agent) next(ctx context.Context) (Pulled, error) {
 			return Pulled{}, fmt.Errorf("turn %s is not done: end it with `inbox done`", head.TurnID)
 		}
 		if head.Status != state.HeadDispatched {
-			return Pulled{}, a.untaken(s)
+			return Pulled{}, p.notTaken(s)
 		}
-		if s, err = a.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
+		if s, err = p.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
 			return Pulled{}, err
 		}
 		msg, _ := s.Message(head.Key)
-		w, err := a.load(head, msg)
+		m, err := readMessage(p.store, head, msg)
 		if err == nil {
 			return Pulled{
 				TurnID: head.TurnID, Epoch: head.Epoch, Key: msg.Key, Source: msg.Source, From: msg.From,
-				Text: w.text, Note: msg.Note,
+				Text: m.text, Note: msg.Note,
 			}, nil
 		}
-		if s, err = a.deliver(ctx, s, w, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {
+		if s, err = p.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {
 			return Pulled{}, err
 		}
-		if err := a.sendNow(ctx, s); err != nil {
+		if err := p.flusher.sendNow(ctx, s); err != nil {
 			return Pulled{}, err
 		}
 	}
 }
 
-// untaken says why there was no message to take: ErrNothing if none is there.
-func (a *Agent) untaken(s state.State) error {
-	broke := a.Broke(s)
+// notTaken returns why no message could be taken; ErrNothing if none waits.
+func (p puller) notTaken(s state.State) error {
+	now := p.now()
+	noMoney := broke(s, p.policy, now)
 	switch {
 	case len(s.Inbox) == 0:
 		return ErrNothing
 	case s.Halted():
 		return ErrHalted
-	case a.Now().Before(s.CooldownUntil):
+	case now.Before(s.CooldownUntil):
 		return fmt.Errorf("after five failed turns the agent rests until %s", s.CooldownUntil.Format(time.RFC3339))
-	case broke != "":
-		return fmt.Errorf("the agent is out of money: %s", broke)
-	case s.Tier(a.Policy, a.Now()) == state.TierCritical:
+	case noMoney != "":
+		return fmt.Errorf("the agent is out of money: %s", noMoney)
+	case s.Tier(p.policy, now) == state.TierCritical:
 		return errors.New("money is short, and nothing of the operator's waits: see `agentstateloop status`")
 	}
 	return errors.New("what is there waits for a later time: see `agentstateloop inbox list`")
 }
 
 // Done ends the turn that Next has handed out, with its deliverable, and sends
-// that.
+// the deliverable.
 func (a *Agent) Done(ctx context.Context, in Inside, text string) error {
-	s, err := a.mine(in)
+	s, err := in.state(a.Store)
 	if err != nil {
 		return err
 	}
 	if !s.Turn.Pulled {
 		return errors.New("that turn was not taken by `inbox next`")
 	}
-	if s, err = a.closed(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
+	if s, err = a.turnEnder().closeTurn(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
 		return err
 	}
-	return a.sendNow(ctx, s)
+	return a.flusher().sendNow(ctx, s)
 }
 
 // Retry queues a message again that waits for a later time or was given up.
@@ -121,14 +133,14 @@ func (a *Agent) Retry(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	msg, err := a.findMessage(s, key)
+	msg, err := findMessage(a.Store, s, key)
 	if err != nil {
 		return err
 	}
 	if _, waits := s.Message(key); waits && msg.Status != state.Deferred {
 		return fmt.Errorf("%s is %s already", key, msg.Status)
 	}
-	_, err = a.commit(ctx, state.Retried{Message: msg})
+	_, err = a.journal().commit(ctx, state.Retried{Message: msg})
 	return err
 }
 
@@ -145,22 +157,6 @@ func (a *Agent) Drop(ctx context.Context, key, reason string) error {
 	if msg.Status == state.Pending || msg.Status == state.Processing {
 		return fmt.Errorf("%s has its turn now: use `stop`", key)
 	}
-	_, err = a.commit(ctx, state.Dropped{Key: key, Reason: reason})
+	_, err = a.journal().commit(ctx, state.Dropped{Key: key, Reason: reason})
 	return err
-}
-
-// Stop marks the active turn; its runner ends the agent and delivers what there
-// is, marked canceled. ErrNothing: no turn is active.
-func (a *Agent) Stop(ctx context.Context, reason string) error {
-	s, err := a.commit(ctx, state.Stopped{Reason: reason})
-	if err != nil {
-		return err
-	}
-	if s.Turn.Status == state.HeadIdle {
-		return ErrNothing
-	}
-	if s, err = a.watch(ctx, s); err != nil {
-		return err
-	}
-	return a.sendNow(ctx, s)
 }

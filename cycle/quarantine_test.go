@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -17,7 +17,7 @@ import (
 )
 
 // quarantined is the one item in quarantine.
-func (h *house) quarantined() cycle.Quarantined {
+func (h *house) quarantined() quarantine.Item {
 	h.t.Helper()
 	items, err := h.agent.Quarantine()
 	check(h.t, err)
@@ -73,7 +73,7 @@ func TestAReleasedMailRunsOnce(t *testing.T) {
 	if len(replies) != 3 || last.text != "I read: do it" || last.to != operator || last.head.InReplyTo != "<two@example.com>" {
 		t.Errorf("replies: %+v", replies)
 	}
-	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, cycle.ErrNotQuarantined) {
+	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, quarantine.ErrNotQuarantined) {
 		t.Errorf("released again: %v", err)
 	}
 	if r := h.poll(); r.Turns != 0 {
@@ -213,7 +213,7 @@ func TestDroppedFromQuarantine(t *testing.T) {
 	check(t, h.agent.Expel(t.Context(), item.Key, "not known"))
 	h.wantCounted(0)
 	h.wantEmpty(store.QuarantineDir)
-	if err := h.agent.Expel(t.Context(), item.Key, ""); !errors.Is(err, cycle.ErrNotQuarantined) {
+	if err := h.agent.Expel(t.Context(), item.Key, ""); !errors.Is(err, quarantine.ErrNotQuarantined) {
 		t.Errorf("dropped again: %v", err)
 	}
 	if s := h.state(); s.Accepts(item.Key) {
@@ -279,7 +279,7 @@ func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
 		t.Errorf("the oldest is now %+v", items[0])
 	}
 	for _, key := range asked {
-		if !slices.ContainsFunc(items, func(q cycle.Quarantined) bool { return q.Key == key }) {
+		if !slices.ContainsFunc(items, func(q quarantine.Item) bool { return q.Key == key }) {
 			t.Errorf("%s is to be asked about, and gone", key)
 		}
 	}

@@ -5,32 +5,41 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strings"
 
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
-// DefaultRecall is how many bytes of the past are put before the agent, unless
+// DefaultRecall is how many bytes of past exchanges a prompt holds, unless
 // Agent.Recall says otherwise.
 const DefaultRecall = 32 << 10
 
-// How much is looked at to find them: the cost of a turn grows with what it is
-// told, never with the history (DESIGN 13, promise 8).
+// How much is read to find them. The cost of a turn grows with the size of its
+// prompt, never with the history (docs/design.md, "Promises" 8).
 const (
-	recallPart  = 4 << 10  // bytes told of one message or answer
-	recallPer   = 128      // one exchange is looked at for so many bytes that may be told, at most
-	recallTimes = 4        // and so many times the bytes that may be told
+	recallPart  = 4 << 10  // bytes of one message or answer in the prompt
+	recallPer   = 128      // at most one exchange is read for so many bytes of room
+	recallTimes = 4        // and at most so many times the room
 	recallRead  = 16 << 10 // bytes of history read for each exchange, at most
 )
 
-// recalled is what a prompt tells of the past.
+// recaller rebuilds what was said from the history.
+type recaller struct {
+	store *store.Store
+	log   logger
+	room  int // bytes; 0: DefaultRecall
+}
+
+// recalled is what a prompt holds of the past.
 type recalled struct {
 	summary string // of what was compacted
-	text    string // exchanges since, oldest first
+	text    string // exchanges since then, oldest first
 }
 
 // past holds the exchanges that one recall has read for the next one of the same
-// runner: a backlog is not to read them again with each message.
+// runner, so that a backlog does not read them again for each message.
 type past struct{ exchanges []exchange } // newest first
 
 // exchange is one message with its answer.
@@ -39,17 +48,17 @@ type exchange struct {
 	text string
 }
 
-// recall rebuilds the conversation from the history: what was said to the agent
-// and what it answered, since the last reset. The state keeps nothing of it
-// (DESIGN 4). A summary stands for what was compacted. The newest exchanges fill half of the room, those that share
-// most words with the question the rest.
-func (a *Agent) recall(s state.State, p *past, question ...string) (recalled, error) {
-	room := cmp.Or(a.Recall, DefaultRecall)
-	summary := a.summaryText(s)
+// recall rebuilds the conversation since the last reset: what was said to the
+// agent and what it answered. The newest exchanges fill half of the room; those
+// that share most words with the question fill the rest. A summary stands for
+// what was compacted.
+func (rc recaller) recall(s state.State, p *past, question ...string) (recalled, error) {
+	room := cmp.Or(rc.room, DefaultRecall)
+	summary := rc.summaryText(s)
 	if summary == "" {
 		s.Compacted = state.Summary{}
 	}
-	if err := a.readExchanges(s, p, room); err != nil {
+	if err := rc.readExchanges(s, p, room); err != nil {
 		return recalled{}, fmt.Errorf("read history: %w", err)
 	}
 	var texts []string
@@ -59,9 +68,9 @@ func (a *Agent) recall(s state.State, p *past, question ...string) (recalled, er
 	return recalled{summary: summary, text: prompt.Recall(texts, room, question...)}, nil
 }
 
-// readExchanges brings p up to date, reading back to what it holds already, and drops
-// what is too old to be looked at.
-func (a *Agent) readExchanges(s state.State, p *past, room int) error {
+// readExchanges brings p up to date: it reads the history back to what p holds,
+// and drops what is too old.
+func (rc recaller) readExchanges(s state.State, p *past, room int) error {
 	most := max(1, room/recallPer)
 	known := p.exchanges
 	p.exchanges = nil
@@ -71,7 +80,7 @@ func (a *Agent) readExchanges(s state.State, p *past, room int) error {
 		read += len(e.text)
 		return len(p.exchanges) < most && read < recallTimes*room
 	}
-	for l, err := range a.Store.Newest(int64(most)*recallRead, state.LineTask, state.LineReset) {
+	for l, err := range rc.store.Newest(int64(most)*recallRead, state.LineTask, state.LineReset) {
 		switch {
 		case err != nil:
 			return err
@@ -89,32 +98,45 @@ func (a *Agent) readExchanges(s state.State, p *past, room int) error {
 			}
 			return nil
 		}
-		if !add(exchange{line: l, text: a.exchange(l, min(recallPart, room/8))}) {
+		if !add(exchange{line: l, text: rc.exchange(l, min(recallPart, room/8))}) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// ofMemory says whether a history line is a turn that the agent may be told of:
-// one that began before the last reset answered out of the old memory.
+// ofMemory reports whether a history line is a turn that the agent may be shown.
+// A turn that began before the last reset answered from the old memory.
 func ofMemory(s state.State, l state.Line) bool {
 	return l.Kind == state.LineTask && l.Row != nil && l.Epoch > s.Reset.Epoch
 }
 
-// exchange is one message with its answer, each cut to most bytes. A payload
-// that was pruned leaves the fact that there was one.
-func (a *Agent) exchange(task state.Line, most int) string {
+// exchange returns one message with its answer, each truncated to most bytes. A
+// payload that was pruned leaves a note in its place.
+func (rc recaller) exchange(task state.Line, most int) string {
 	msg := *task.Row
 	said := "(no longer kept)"
-	if w, err := a.load(state.Head{}, msg); err == nil {
-		said = w.text
+	if m, err := readMessage(rc.store, state.Head{}, msg); err == nil {
+		said = m.text
 	}
 	answered := "(no longer kept)"
-	if text, err := os.ReadFile(a.Store.Path(path.Join(task.OutputBox, task.Deliverable))); err == nil {
+	if text, err := os.ReadFile(rc.store.Path(path.Join(task.OutputBox, task.Deliverable))); err == nil {
 		answered = string(text)
 	}
 	return fmt.Sprintf("[%s] %s (%s):\n%s\n\n[%s] you (%s):\n%s\n",
-		msg.Observed.UTC().Format("2006-01-02 15:04"), msg.From, standing(msg), clip(said, most),
-		task.At.UTC().Format("2006-01-02 15:04"), task.Outcome, clip(answered, most))
+		msg.Observed.UTC().Format("2006-01-02 15:04"), msg.From, standing(msg), truncate(said, most),
+		task.At.UTC().Format("2006-01-02 15:04"), task.Outcome, truncate(answered, most))
+}
+
+// summaryText returns the summary that stands for what was compacted, or "" if
+// there is none that can be read.
+func (rc recaller) summaryText(s state.State) string {
+	if s.Compacted.File == "" {
+		return ""
+	}
+	data, err := os.ReadFile(rc.store.Path(s.Compacted.File))
+	if err != nil {
+		rc.log.printf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
+	}
+	return strings.TrimSpace(string(data))
 }

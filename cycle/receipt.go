@@ -12,18 +12,18 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Receipt says how far a message or a nudge has come, and when; nil for what has
-// not happened, or never does: a nudge has no turn of its own, so that Turned is
-// when nothing was left to run that it woke the agent for, and Delivered when
-// nothing was left to send.
+// Receipt shows how far a message or a nudge has come, and when. A field is nil
+// for what has not happened or never does. A nudge has no turn of its own: its
+// Turned is when nothing was left to run that it woke the agent for, and its
+// Delivered when nothing was left to send.
 type Receipt struct {
 	Queued    *time.Time `json:"queued"`    // durable where it was put
 	Polled    *time.Time `json:"polled"`    // taken by a commit
 	Turned    *time.Time `json:"turned"`    // its turn has ended
-	Delivered *time.Time `json:"delivered"` // what came of it was accepted by its server
+	Delivered *time.Time `json:"delivered"` // its reply was accepted by the server
 }
 
-// Point is how far somebody waits for a receipt.
+// Point is how far a caller waits for a receipt.
 type Point string
 
 // The points, in their order.
@@ -35,14 +35,14 @@ const (
 )
 
 var (
-	// ErrHalted: a HALT holds back what is waited for.
+	// ErrHalted means that a HALT holds back what is waited for.
 	ErrHalted = errors.New("the agent is HALTED: nothing runs and nothing is sent until resume")
 
-	// ErrFailed: a turn failed, or something could not be delivered.
+	// ErrFailed means that a turn failed, or something could not be delivered.
 	ErrFailed = errors.New("failed")
 )
 
-// Receipt is that of a message, from the history.
+// Receipt returns the receipt of a message, from the history.
 func (a *Agent) Receipt(m state.Message) (Receipt, error) {
 	r := Receipt{Queued: orNull(m.At.UTC())}
 	turn := ""
@@ -62,30 +62,19 @@ func (a *Agent) Receipt(m state.Message) (Receipt, error) {
 	return r, nil
 }
 
-// Rung is a nudge that is durable, for AwaitNudge.
-type Rung struct {
-	mark string
-	at   time.Time
-}
-
-// RingMarked is Ring, for AwaitNudge.
-func (a *Agent) RingMarked(from, reason string) (Rung, error) {
-	mark, err := a.Store.RingMarked(from, reason)
-	return Rung{mark, a.Now().UTC()}, err
-}
-
-// AwaitNudge waits until a nudge has come to a point, or ctx ends. It wraps
-// ErrHalted where HALT keeps it from getting there, and ErrFailed where a turn
-// since the nudge failed, or something could not be delivered.
+// AwaitNudge waits until a nudge has come to a point, or ctx ends. The error
+// wraps ErrHalted if HALT keeps the nudge from getting there, and ErrFailed if a
+// turn since the nudge failed, or something could not be delivered.
 func (a *Agent) AwaitNudge(ctx context.Context, nudge Rung, to Point) (Receipt, error) {
 	r := Receipt{Queued: orNull(nudge.at)}
 	if to == PointQueued {
 		return r, nil
 	}
-	tick := time.NewTicker(lookEvery / 5)
+	receipts := a.receipts()
+	tick := time.NewTicker(checkEvery / 5)
 	defer tick.Stop()
 	for {
-		reached, err := a.advance(&r, nudge.mark, to)
+		reached, err := receipts.advance(&r, nudge.mark, to)
 		if err != nil || reached {
 			return r, err
 		}
@@ -97,22 +86,30 @@ func (a *Agent) AwaitNudge(ctx context.Context, nudge Rung, to Point) (Receipt, 
 	}
 }
 
-// advance notes in r what has happened since it was last looked at.
-func (a *Agent) advance(r *Receipt, mark string, to Point) (reached bool, err error) {
-	s, err := a.Store.Read()
+// receipts follows nudges.
+type receipts struct {
+	store  *store.Store
+	policy state.Policy
+	now    func() time.Time
+}
+
+// advance records in r what has happened since the last call, and reports
+// whether the nudge has come to the point.
+func (rs receipts) advance(r *Receipt, mark string, to Point) (reached bool, err error) {
+	s, err := rs.store.Read()
 	if err != nil {
 		return false, err
 	}
 	if r.Polled == nil {
-		waits, err := a.waits(s, mark)
+		waits, err := rs.waits(s, mark)
 		if err != nil || waits {
 			return false, err
 		}
-		if r.Polled, err = a.polledAt(mark); err != nil || r.Polled == nil {
+		if r.Polled, err = rs.polledAt(mark); err != nil || r.Polled == nil {
 			return false, err
 		}
 		if r.Polled.Before(*r.Queued) {
-			r.Queued = r.Polled // it was seen before it was durable
+			r.Queued = r.Polled // a poll saw it before it was durable
 		}
 	}
 	if to == PointPolled {
@@ -121,24 +118,24 @@ func (a *Agent) advance(r *Receipt, mark string, to Point) (reached bool, err er
 	if s.Halted() {
 		return false, ErrHalted
 	}
-	if s.Turn.Status != state.HeadIdle || s.CanRun(a.Policy, a.Now()) {
+	if s.Turn.Status != state.HeadIdle || s.CanRun(rs.policy, rs.now()) {
 		return false, nil
 	}
 	if r.Turned == nil {
-		r.Turned = orNull(a.Now().UTC())
+		r.Turned = orNull(rs.now().UTC())
 	}
 	if to == PointDelivered && len(s.Outbox) > 0 {
 		return false, nil
 	}
 	if to == PointDelivered {
-		r.Delivered = orNull(a.Now().UTC())
+		r.Delivered = orNull(rs.now().UTC())
 	}
-	return true, a.failedSince(*r.Polled)
+	return true, rs.failedSince(*r.Polled)
 }
 
-// waits says whether no commit has taken the nudge.
-func (a *Agent) waits(s state.State, mark string) (bool, error) {
-	rung, err := a.Store.Rung()
+// waits reports whether no commit has taken the nudge.
+func (rs receipts) waits(s state.State, mark string) (bool, error) {
+	rung, err := rs.store.Rung()
 	if err != nil {
 		return false, err
 	}
@@ -147,21 +144,23 @@ func (a *Agent) waits(s state.State, mark string) (bool, error) {
 	}), nil
 }
 
-func (a *Agent) polledAt(mark string) (*time.Time, error) {
-	for l, err := range a.Store.History() {
+// polledAt returns when a commit took the nudge, or nil.
+func (rs receipts) polledAt(mark string) (*time.Time, error) {
+	for l, err := range rs.store.History(state.LineNudge) {
 		if err != nil {
 			return nil, err
 		}
-		if l.Kind == state.LineNudge && strings.HasPrefix(l.Key, mark) {
+		if strings.HasPrefix(l.Key, mark) {
 			return &l.At, nil
 		}
 	}
 	return nil, nil
 }
 
-// failedSince tells of a turn or a delivery that failed since then.
-func (a *Agent) failedSince(then time.Time) error {
-	for l, err := range a.Store.History() {
+// failedSince returns an error for the first turn or delivery that failed since
+// then.
+func (rs receipts) failedSince(then time.Time) error {
+	for l, err := range rs.store.History(state.LineTask, state.LineDelivery) {
 		if err != nil {
 			return err
 		}

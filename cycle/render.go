@@ -13,44 +13,55 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
-// render makes the exact bytes of an effect whose text is short: acks, quiets,
-// notices, answers, questions. A turn's reply comes rendered from its runner.
-func (a *Agent) render(s state.State, e state.Effect, now time.Time) ([]byte, error) {
-	text, err := a.text(s, e)
+// renderer makes the bytes of what we send.
+type renderer struct {
+	handle  string
+	mail    *Mail // nil: no mail is configured
+	replies Replies
+	policy  state.Policy
+	now     func() time.Time
+	store   *store.Store
+}
+
+// render returns the bytes of an effect with a short text: an ack, a quiet, a
+// notice, an answer, a question. A turn's reply comes rendered from its runner.
+func (r renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, error) {
+	text, err := r.text(s, e)
 	if err != nil {
 		return nil, err
 	}
 	if e.Kind == state.Working {
-		e.Thread = a.threadOf(s)
+		e.Thread = r.threadOf(s)
 	}
 	if e.Channel == state.ByMesh {
 		return json.Marshal(mesh.Message{
-			ID: e.ID, From: a.Handle, To: e.To, Text: text, Kind: meshKind(e.Kind),
+			ID: e.ID, From: r.handle, To: e.To, Text: text, Kind: meshKind(e.Kind),
 			Correlation: e.Correlation, Hops: e.Hops,
 		})
 	}
-	return a.renderMail(e, text, nil, now)
+	return r.renderMail(e, text, nil, now)
 }
 
-// threadOf is the conversation of the message that has its turn now, which need
-// not be the newest one.
-func (a *Agent) threadOf(s state.State) state.Thread {
+// threadOf returns the conversation of the message that has its turn now, which
+// need not be the newest one.
+func (r renderer) threadOf(s state.State) state.Thread {
 	msg, _ := s.TurnMessage()
-	w, err := a.load(s.Turn, msg)
+	m, err := readMessage(r.store, s.Turn, msg)
 	if err != nil {
 		return s.Thread // its payload is gone
 	}
-	return w.thread
+	return m.thread
 }
 
-// renderMail makes a mail of ours, threaded where the effect says so.
-func (a *Agent) renderMail(e state.Effect, text string, files []message.Attachment, now time.Time) ([]byte, error) {
+// renderMail returns the bytes of a mail of ours, in the thread of the effect.
+func (r renderer) renderMail(e state.Effect, text string, files []message.Attachment, now time.Time) ([]byte, error) {
 	draft := message.Draft{
 		ID:          e.ID,
-		Handle:      a.Handle,
-		From:        a.Mail.Address,
+		Handle:      r.handle,
+		From:        r.mail.Address,
 		To:          e.To,
 		Subject:     e.Thread.Subject,
 		InReplyTo:   e.Thread.MessageID,
@@ -61,7 +72,7 @@ func (a *Agent) renderMail(e state.Effect, text string, files []message.Attachme
 		Auto:        "auto-generated",
 	}
 	if draft.Subject == "" {
-		draft.Subject = "@" + a.Handle
+		draft.Subject = "@" + r.handle
 	}
 	if e.Thread.MessageID != "" {
 		draft.Auto = "auto-replied"
@@ -73,8 +84,9 @@ func (a *Agent) renderMail(e state.Effect, text string, files []message.Attachme
 	return out.Bytes(), nil
 }
 
-// meshKind is how an effect travels the mesh: of all there is only a question
-// and a message cause turns there; an alarm is one, so that the keymaster acts.
+// meshKind returns the kind of mesh message that carries an effect. Only a
+// question and a message cause turns there. An alarm is a message, so that the
+// keymaster acts on it.
 func meshKind(k state.EffectKind) string {
 	switch k {
 	case state.Question:
@@ -90,42 +102,42 @@ func meshKind(k state.EffectKind) string {
 	}
 }
 
-// text is what an effect says.
-func (a *Agent) text(s state.State, e state.Effect) (string, error) {
+// text returns the text of an effect.
+func (r renderer) text(s state.State, e state.Effect) (string, error) {
 	switch e.Kind {
 	case state.Ack:
-		text, err := a.fill(a.Replies.Ack, state.PREP)
-		return text + a.broke(s), err
+		text, err := r.fill(r.replies.Ack, state.PREP)
+		return text + r.brokeNote(s), err
 	case state.Quiet:
-		quiet := a.Replies.QuietPrep
+		quiet := r.replies.QuietPrep
 		if e.From == state.ACTIVE {
-			quiet = a.Replies.QuietActive
+			quiet = r.replies.QuietActive
 		}
-		text, err := a.fill(quiet, e.From)
-		return text + a.broke(s), err
+		text, err := r.fill(quiet, e.From)
+		return text + r.brokeNote(s), err
 	case state.Working:
 		return "still working on it.", nil
 	case state.Answer:
 		if e.Channel == state.ByMail {
-			return a.answer(s, e.Text), nil
+			return r.answer(s, e.Text), nil
 		}
 	}
 	return e.Text, nil
 }
 
-// broke is what an agent that can afford no turn adds to a mail that would
-// promise one.
-func (a *Agent) broke(s state.State) string {
-	why := a.Broke(s)
+// brokeNote returns what a mail that promises a turn adds while the agent can
+// afford none.
+func (r renderer) brokeNote(s state.State) string {
+	why := broke(s, r.policy, r.now())
 	if why == "" {
 		return ""
 	}
 	return "\n\nI am out of money: " + why + "."
 }
 
-// answer tells the operator that a control was carried out, and where the
-// agent stands now.
-func (a *Agent) answer(s state.State, control string) string {
+// answer returns the mail that confirms a control to the operator, with the
+// agent's status.
+func (r renderer) answer(s state.State, control string) string {
 	var b strings.Builder
 	switch control {
 	case state.ControlStop:
@@ -135,7 +147,7 @@ func (a *Agent) answer(s state.State, control string) string {
 	case state.ControlGo:
 		b.WriteString("GO.\n\n")
 	case message.ControlYes:
-		b.WriteString("YES: to nothing that is still asked. It was answered before, or came after 24 hours, or what it is about is gone.\n\n")
+		b.WriteString("YES: nothing was done. The question was answered before, or is older than 24 hours, or the mail that it was about is gone.\n\n")
 	}
 	fmt.Fprintf(&b, "%s since %s\n", s.Phase, s.PhaseSince.Format(time.RFC3339))
 	if s.HaltedHere {
@@ -146,10 +158,10 @@ func (a *Agent) answer(s state.State, control string) string {
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox), len(s.Outbox), s.Undeliverable)
-	today, month := s.SpentOn(a.Policy, a.Now())
+	today, month := s.SpentOn(r.policy, r.now())
 	fmt.Fprintf(&b, "spent: %v today, %v this month\n", today, month)
-	if limit, limited := s.Tightest(a.Policy, a.Now()); limited {
-		fmt.Fprintf(&b, "tier: %s, %v is left of %s\n", s.Tier(a.Policy, a.Now()), max(0, limit.Left), limit.What())
+	if limit, limited := s.Tightest(r.policy, r.now()); limited {
+		fmt.Fprintf(&b, "tier: %s, %v is left of %s\n", s.Tier(r.policy, r.now()), max(0, limit.Left), limit.What())
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]
@@ -158,11 +170,12 @@ func (a *Agent) answer(s state.State, control string) string {
 	return b.String()
 }
 
-func (a *Agent) fill(t *template.Template, phase state.Phase) (string, error) {
+// fill executes a reply template.
+func (r renderer) fill(t *template.Template, phase state.Phase) (string, error) {
 	if t == nil {
 		return "", fmt.Errorf("no template for it")
 	}
 	var out strings.Builder
-	err := t.Execute(&out, ReplyData{Handle: a.Handle, Callsign: "@" + a.Handle, Phase: string(phase)})
+	err := t.Execute(&out, ReplyData{Handle: r.handle, Callsign: "@" + r.handle, Phase: string(phase)})
 	return out.String(), err
 }

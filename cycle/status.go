@@ -6,26 +6,28 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
-// Status is what `status --json` prints (DESIGN 11): null, never absent.
+// Status is what `status --json` prints (docs/design.md, "Status"). A field is
+// null, never absent.
 type Status struct {
 	Agent       string                      `json:"agent"`
 	Phase       state.Phase                 `json:"phase"`
 	PhaseSince  *time.Time                  `json:"phase_since"`
 	NextDue     *time.Time                  `json:"next_due"`
-	Deadline    *time.Time                  `json:"deadline"`  // of the silence that ends the phase
-	LastLook    *time.Time                  `json:"last_look"` // the last time the operator's mail could be looked at
-	Offline     bool                        `json:"offline"`   // polls come, and cannot look at it
+	Deadline    *time.Time                  `json:"deadline"`  // when silence ends the phase
+	LastLook    *time.Time                  `json:"last_look"` // the last time the operator's mail could be scanned
+	Offline     bool                        `json:"offline"`   // polls are made, and cannot scan it
 	Halted      bool                        `json:"halted"`
-	HaltedBy    []string                    `json:"halted_by"` // where that was set: "here", "mesh"
+	HaltedBy    []string                    `json:"halted_by"` // where it was set: "here", "mesh"
 	Tier        state.Tier                  `json:"tier"`
 	Inbox       StatusInbox                 `json:"inbox"`
 	Outbox      StatusOutbox                `json:"outbox"`
 	Turn        StatusTurn                  `json:"turn"`
 	Asleep      bool                        `json:"asleep"`         // nothing was left to do after the last turn
-	SleepUntil  *time.Time                  `json:"sleep_until"`    // the agent's own wish to be left alone
+	SleepUntil  *time.Time                  `json:"sleep_until"`    // the agent asked to be left alone until then
 	Cooldown    *time.Time                  `json:"cooldown_until"` // no turns until then: too many failed in a row
 	Credentials map[string]StatusCredential `json:"credentials"`
 	Schedule    StatusSchedule              `json:"schedule"`
@@ -45,9 +47,10 @@ type StatusOutbox struct {
 	Undeliverable int `json:"undeliverable"`
 }
 
-// StatusTurn is the active turn. What its agent does, from State on, is known
-// while an agent of it lives, whichever process runs it; WaitingToolCount counts
-// the tools it waits for, or the questions that a suspended turn waits for.
+// StatusTurn is the active turn. The fields from Lifecycle on are set while an
+// agent works on the turn, whichever process runs it. WaitingToolCount counts the
+// tools that the agent waits for, or the questions that a suspended turn waits
+// for.
 type StatusTurn struct {
 	Status           state.HeadStatus `json:"status"`
 	ID               *string          `json:"id"`
@@ -60,11 +63,11 @@ type StatusTurn struct {
 	LastOutput       *time.Time       `json:"last_output"` // of the agent
 	KillAt           *time.Time       `json:"kill_at"`     // when it is ended if nothing more comes
 	KillFor          *string          `json:"kill_for"`    // and why
-	ResumeBy         *time.Time       `json:"resume_by"`   // of a suspended turn: when it goes on without the missing reports
-	CostUSD          *float64         `json:"cost_usd"`    // of the attempt so far, as the agent says
+	ResumeBy         *time.Time       `json:"resume_by"`   // when a suspended turn goes on without the missing reports
+	CostUSD          *float64         `json:"cost_usd"`    // of the attempt so far, as the agent reports
 }
 
-// StatusCredential is a secret that fails.
+// StatusCredential is a credential that fails.
 type StatusCredential struct {
 	Failures      int       `json:"failures"` // cycles in a row
 	Since         time.Time `json:"since"`
@@ -73,22 +76,22 @@ type StatusCredential struct {
 	OperatorTold  bool      `json:"operator_told"`
 }
 
-// StatusSchedule compares the crontab line that is wanted with the installed.
+// StatusSchedule compares the wanted crontab line with the installed one.
 type StatusSchedule struct {
 	Wanted    *string `json:"wanted"` // the five fields
 	Installed *string `json:"installed"`
 	Error     *string `json:"error"`
 }
 
-// StatusSpend is what turns have cost, as far as it is known, and what may
-// still be spent: of the credit, and of the limit of which the least is left.
+// StatusSpend is what turns have cost, as far as it is known, and what may still
+// be spent: of the credit, and of the limit that is closest.
 type StatusSpend struct {
 	DayUSD    float64  `json:"day_usd"`
 	MonthUSD  float64  `json:"month_usd"`
-	CreditUSD *float64 `json:"credit_usd"` // left, below nothing if more was spent; null: none is configured
-	LeftUSD   *float64 `json:"left_usd"`   // null: nothing limits it
+	CreditUSD *float64 `json:"credit_usd"` // left, negative if more was spent; null: none is configured
+	LeftUSD   *float64 `json:"left_usd"`   // null: no limit
 	Limit     *string  `json:"limit"`      // which limit that is, in words
-	Remedy    *string  `json:"remedy"`     // of a dead agent: what revives it
+	Remedy    *string  `json:"remedy"`     // what revives a dead agent
 	Unpriced  []string `json:"unpriced"`   // models without a price, counted as the dearest
 }
 
@@ -104,13 +107,13 @@ func (a *Agent) Status() (Status, error) {
 		PhaseSince:  orNull(s.PhaseSince),
 		NextDue:     orNull(s.NextDue),
 		LastLook:    orNull(s.LastMailRead),
-		Offline:     a.offline(s),
+		Offline:     offline(s, a.Policy, a.Mail != nil),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
 		Inbox:       StatusInbox{Quarantined: s.Quarantined},
 		Outbox:      StatusOutbox{Waiting: len(s.Outbox), Undeliverable: s.Undeliverable},
 		Credentials: map[string]StatusCredential{},
-		Schedule:    a.scheduleStatus(s),
+		Schedule:    a.crontab().status(s),
 		Asleep:      s.Asleep,
 	}
 	if s.SleepUntil.After(a.Now()) {
@@ -134,26 +137,26 @@ func (a *Agent) Status() (Status, error) {
 			Failures: c.Failures, Since: c.Since, Reason: c.Reason, KeymasterTold: c.Keymaster.Sent, OperatorTold: c.Operator.Sent,
 		}
 	}
-	a.spendStatus(s, &st)
-	st.Turn, err = a.turnStatus(s.Turn)
+	st.Tier, st.Spend = s.Tier(a.Policy, a.Now()), spendStatus(s, a.Policy, a.Now())
+	st.Turn, err = turnStatus(a.Store, s.Turn)
 	return st, err
 }
 
-// lookLate is how long after the interval a look at the mail is missed: a poll
-// may take its time.
-const lookLate = 2 * time.Minute
+// scanLate is how long after the interval a scan of the mail may come, because a
+// poll may take its time.
+const scanLate = 2 * time.Minute
 
-// offline says that polls are made and the operator's mail was not seen by them
-// for longer than an interval: the network, or its server. A login that is
-// refused has its own place in the status.
-func (a *Agent) offline(s state.State) bool {
-	if _, refused := s.Credentials["imap"]; refused || a.Mail == nil || s.NextDue.IsZero() {
+// offline reports whether polls are made and none has scanned the operator's mail
+// for longer than an interval, because of the network or the server. A login that
+// is denied has its own place in the status.
+func offline(s state.State, p state.Policy, hasMail bool) bool {
+	if _, denied := s.Credentials[state.CredentialIMAP]; denied || !hasMail || s.NextDue.IsZero() {
 		return false
 	}
-	return s.LastMailRead.IsZero() || s.LastStep.Sub(s.LastMailRead) > s.Interval(a.Policy)+lookLate
+	return s.LastMailRead.IsZero() || s.LastStep.Sub(s.LastMailRead) > s.Interval(p)+scanLate
 }
 
-// HaltedBy names where HALT was set; each is lifted there.
+// HaltedBy returns where HALT was set, "here" or "mesh". Each is lifted there.
 func HaltedBy(s state.State) []string {
 	by := []string{}
 	if s.HaltedHere {
@@ -165,25 +168,24 @@ func HaltedBy(s state.State) []string {
 	return by
 }
 
-func (a *Agent) spendStatus(s state.State, st *Status) {
-	now := a.Now()
-	st.Tier = s.Tier(a.Policy, now)
-	today, month := s.SpentOn(a.Policy, now)
-	st.Spend = StatusSpend{DayUSD: today.USD(), MonthUSD: month.USD(), Unpriced: append([]string{}, s.Purse.Unpriced...)}
-	if left, known := s.Balance(a.Policy); known {
+func spendStatus(s state.State, p state.Policy, now time.Time) StatusSpend {
+	today, month := s.SpentOn(p, now)
+	st := StatusSpend{DayUSD: today.USD(), MonthUSD: month.USD(), Unpriced: append([]string{}, s.Purse.Unpriced...)}
+	if left, known := s.Balance(p); known {
 		usd := left.USD()
-		st.Spend.CreditUSD = &usd
+		st.CreditUSD = &usd
 	}
-	if limit, limited := s.Tightest(a.Policy, now); limited {
+	if limit, limited := s.Tightest(p, now); limited {
 		usd := max(0, limit.Left).USD()
-		st.Spend.LeftUSD, st.Spend.Limit = &usd, orNull(limit.What())
-		if st.Tier == state.TierDead {
-			st.Spend.Remedy = orNull(limit.Remedy())
+		st.LeftUSD, st.Limit = &usd, orNull(limit.What())
+		if s.Tier(p, now) == state.TierDead {
+			st.Remedy = orNull(limit.Remedy())
 		}
 	}
+	return st
 }
 
-func (a *Agent) turnStatus(h state.Head) (StatusTurn, error) {
+func turnStatus(st *store.Store, h state.Head) (StatusTurn, error) {
 	t := StatusTurn{Status: h.Status}
 	if h.Status == state.HeadIdle {
 		return t, nil
@@ -199,10 +201,10 @@ func (a *Agent) turnStatus(h state.Head) (StatusTurn, error) {
 		t.WaitingToolCount, t.ResumeBy = &open, orNull(h.ResumeBy)
 		return t, nil
 	}
-	dir := a.Store.Path(attemptDir(h.TurnID, h.Epoch))
+	dir := st.Path(attemptDir(h.TurnID, h.Epoch))
 	held, _, err := turn.Probe(dir)
 	if err != nil || !held {
-		return t, err // a view without an agent is what a killed runner left
+		return t, err // without an agent, a view is what a killed runner left
 	}
 	live, err := turn.ReadLive(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -218,21 +220,7 @@ func (a *Agent) turnStatus(h state.Head) (StatusTurn, error) {
 	return t, nil
 }
 
-func (a *Agent) scheduleStatus(s state.State) StatusSchedule {
-	st := StatusSchedule{Error: orNull(s.Schedule.Error), Installed: orNull(fields(s.Schedule.Installed))}
-	if a.Schedule.Mode != ModeCrontab || s.Schedule.Removed {
-		return st
-	}
-	line, err := a.Job(s).Line()
-	if err != nil {
-		st.Error = orNull(err.Error())
-		return st
-	}
-	st.Wanted = orNull(fields(line))
-	return st
-}
-
-// orNull is a pointer to v, or nil for the zero value.
+// orNull returns a pointer to v, or nil for the zero value.
 func orNull[T comparable](v T) *T {
 	var zero T
 	if v == zero {

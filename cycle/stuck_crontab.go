@@ -9,49 +9,49 @@ import (
 	"agentstateloop/state/store"
 )
 
-// pollWhileStuck keeps one poll on where the crontab line is stuck: the agent is engaged,
-// but the table cannot be written, so that cron would come back only at the
-// idle interval. Under linger.lock this process cycles at each minute that the
-// asked-for line would fire, until the phase is IDLE or the table can be
-// written again (DESIGN 9).
-func (a *Agent) pollWhileStuck(ctx context.Context, s state.State) error {
-	if !a.stuck(s) {
+// pollWhileStuck stays on after a poll while the crontab line is stuck: the
+// agent is engaged, but the table cannot be written, so cron would come back only
+// at the idle interval. Holding linger.lock, this process polls at each minute
+// at which the wanted line would fire, until the phase is IDLE or the table can
+// be written (docs/design.md, "The crontab").
+func (p poller) pollWhileStuck(ctx context.Context, s state.State) error {
+	if !p.crontab.stuck(s) {
 		return nil
 	}
-	lock, err := a.Store.TryLock(store.LingerLock)
+	lock, err := p.store.TryLock(store.LingerLock)
 	if err != nil || lock == nil {
 		return err
 	}
 	defer lock.Unlock()
-	a.log("staying: %s", s.Schedule.Error)
-	for a.stuck(s) {
+	p.log.printf("staying: %s", s.Schedule.Error)
+	for p.crontab.stuck(s) {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(max(0, s.NextDue.Sub(a.Now()))):
+		case <-time.After(max(0, s.NextDue.Sub(p.now()))):
 		}
-		if _, err := a.Poll(ctx, PollOptions{IfDue: true}); err != nil && !errors.Is(err, ErrBusy) {
+		if _, err := p.poll(ctx, PollOptions{IfDue: true}); err != nil && !errors.Is(err, ErrBusy) {
 			return err
 		}
-		if s, err = a.Store.Read(); err != nil {
+		if s, err = p.store.Read(); err != nil {
 			return err
 		}
-		if !s.NextDue.After(a.Now()) {
-			return nil // somebody else's poll is stuck; cron comes back
+		if !s.NextDue.After(p.now()) {
+			return nil // another process's poll hangs; cron comes back
 		}
 	}
 	return nil
 }
 
-// stuck says whether cron would not come back in time.
-func (a *Agent) stuck(s state.State) bool {
-	return a.Schedule.Mode == ModeCrontab && !s.Schedule.Removed && s.Schedule.Error != "" &&
-		s.Interval(a.Policy) != a.Policy.IdleInterval && !a.linesUp(s)
+// stuck reports whether cron would come back too late.
+func (c crontab) stuck(s state.State) bool {
+	return c.schedule.Mode == ModeCrontab && !s.Schedule.Removed && s.Schedule.Error != "" &&
+		s.Interval(c.policy) != c.policy.IdleInterval && !c.linesUp(s)
 }
 
-// linesUp says whether the line that is installed fires at the asked interval
-// all the same, being stuck at the short one.
-func (a *Agent) linesUp(s state.State) bool {
-	want, err := a.Job(s).Line()
+// linesUp reports whether the installed line, stuck at the short interval, is
+// the one that the state asks for.
+func (c crontab) linesUp(s state.State) bool {
+	want, err := c.job(s).Line()
 	return err == nil && want == s.Schedule.Installed
 }

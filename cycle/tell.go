@@ -2,13 +2,33 @@ package cycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
+	"strings"
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
+
+// Tell puts an operator's message from the terminal into the inbox. It returns
+// the message's key, for Await. The message is durable when Tell returns.
+func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err error) {
+	if strings.TrimSpace(text) == "" {
+		return "", errors.New("the message is empty")
+	}
+	key = "cli:" + store.NewID()
+	payload := store.PayloadName(store.MessagesDir, key, ".txt")
+	if err := a.Store.Keep(payload, strings.NewReader(text)); err != nil {
+		return "", fmt.Errorf("keep message: %w", err)
+	}
+	_, err = a.journal().commit(ctx, state.Arrived{Message: state.Message{
+		Key: key, Source: state.CLI, From: from, Operator: true, At: a.Now(), Payload: payload,
+	}})
+	return key, err
+}
 
 // Deliverable is what a turn handed back.
 type Deliverable struct {
@@ -18,11 +38,11 @@ type Deliverable struct {
 	Text    string        `json:"text"`
 }
 
-// Await waits until the turn of the message with this key has ended, and
-// returns its deliverable. It ends with ctx, and when there is no money for the
-// turn.
+// Await waits until the turn of the message with this key has ended, and returns
+// its deliverable. It returns an error when ctx ends, and when the agent has no
+// money for the turn.
 func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
-	tick := time.NewTicker(lookEvery / 5)
+	tick := time.NewTicker(checkEvery / 5)
 	defer tick.Stop()
 	for {
 		s, err := a.Store.Read()
@@ -31,7 +51,7 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 		}
 		msg, waiting := s.Message(key)
 		if !waiting {
-			return a.deliverableOf(key)
+			return deliverableOf(a.Store, key)
 		}
 		if why := a.Broke(s); why != "" && msg.Status == state.Queued {
 			return Deliverable{}, fmt.Errorf("the agent is out of money: %s", why)
@@ -44,10 +64,10 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 	}
 }
 
-// deliverableOf finds the deliverable of a message that has left the inbox.
-func (a *Agent) deliverableOf(key string) (Deliverable, error) {
+// deliverableOf returns the deliverable of a message that has left the inbox.
+func deliverableOf(st *store.Store, key string) (Deliverable, error) {
 	var last state.Line
-	for l, err := range a.Store.History(state.LineTask, state.LineEnded) {
+	for l, err := range st.History(state.LineTask, state.LineEnded) {
 		if err != nil {
 			return Deliverable{}, err
 		}
@@ -58,7 +78,7 @@ func (a *Agent) deliverableOf(key string) (Deliverable, error) {
 	if last.Kind != state.LineTask {
 		return Deliverable{}, fmt.Errorf("the message left the inbox without a turn: %s", last.What)
 	}
-	text, err := os.ReadFile(a.Store.Path(path.Join(last.OutputBox, last.Deliverable)))
+	text, err := os.ReadFile(st.Path(path.Join(last.OutputBox, last.Deliverable)))
 	if err != nil {
 		return Deliverable{}, fmt.Errorf("read deliverable: %w", err)
 	}

@@ -2,29 +2,30 @@ package cycle
 
 import (
 	"slices"
-	"strings"
 	"unicode/utf8"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 )
 
-// mostPosted is how many bytes a text may take in a mesh message, as JSON: the
-// rest of a body's 64 KiB is for what stands around it.
+// mostPosted is how many bytes of JSON a text may take in a mesh message. The
+// rest of a body's 64 KiB is for the other fields.
 const mostPosted = mesh.MaxMessage - 4<<10
 
 // cutMark stands where the rest of a text is missing.
 const cutMark = "\n[cut: the rest did not fit]"
 
-// clip cuts a text to fit into n bytes, and says so.
-func clip(text string, n int) string {
+// truncate returns text in at most n bytes, with a mark if it had more.
+func truncate(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	return strings.ToValidUTF8(text[:n-len(cutMark)], "") + cutMark
+	return plain.Cut(text, n-len(cutMark)) + cutMark
 }
 
-// fit cuts a text to fit into n bytes of JSON, and says so.
-func fit(text string, n int) string {
+// truncateJSON returns text in at most n bytes of JSON, with a mark if it had
+// more.
+func truncateJSON(text string, n int) string {
 	size, end := 0, 0
 	for i, r := range text {
 		if size <= n-jsonSize(cutMark) {
@@ -37,7 +38,7 @@ func fit(text string, n int) string {
 	return text
 }
 
-// jsonSize is how many bytes a text takes in JSON, without the quotes.
+// jsonSize returns how many bytes a text takes in JSON, without the quotes.
 func jsonSize(text string) int {
 	size := 0
 	for _, r := range text {
@@ -46,8 +47,8 @@ func jsonSize(text string) int {
 	return size
 }
 
-// runeSize is how many bytes encoding/json needs for r at most, where it does
-// not escape for HTML.
+// runeSize returns how many bytes encoding/json needs for r at most, while it
+// does not escape for HTML.
 func runeSize(r rune) int {
 	switch {
 	case r == '"', r == '\\', r == '\n', r == '\r', r == '\t':
@@ -58,9 +59,9 @@ func runeSize(r rune) int {
 	return utf8.RuneLen(r)
 }
 
-// passed are the hops of an answer to what came over hops: us added, and the
-// oldest left out where that is one more than a message may have. An answer
-// causes no turn, so no loop can hide in what is left out.
+// passed returns the hops of an answer to a message with these hops: we are
+// added, and the oldest is dropped if there would be more than a message may
+// have. An answer causes no turn, so no loop can hide in what is dropped.
 func passed(hops []string, handle string) []string {
 	hops = append(slices.Clone(hops), handle)
 	return hops[max(0, len(hops)-mesh.MaxHops):]

@@ -5,69 +5,76 @@ import (
 	"time"
 
 	"agentstateloop/mesh"
+	"agentstateloop/state/store"
 )
 
-// meshPatience is how long one long poll waits (DESIGN 8).
+// meshPatience is how long one long poll waits (docs/design.md, "The mesh").
 const meshPatience = 50 * time.Second
 
-// WatchMesh holds the mesh's long poll until ctx ends, and calls wake when a
-// poll would find something new: a message or nudge that was not there before,
-// or HALT or GO. reached, where it is not nil, is called when the mesh answers
-// for the first time, or again after it did not. What comes over kick cuts a
-// pause short. The agent must have a mesh.
-func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, wake func()) {
-	w := meshWatch{agent: a, wake: wake, pause: Backoff{Least: 250 * time.Millisecond, Most: 30 * time.Second}}
+// WatchMesh holds the mesh's long poll until ctx ends. It calls notify when a
+// poll would find something new: a message or a nudge, or HALT or GO. If reached
+// is not nil, WatchMesh calls it when the mesh first answers, and when it answers
+// again after a failure. A value from kick ends a pause early. The agent must
+// have a mesh.
+func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, notify func()) {
+	watchMesh(ctx, a.Mesh, a.Store, kick, reached, notify)
+}
+
+// watchMesh is WatchMesh.
+func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct{}, reached, notify func()) {
+	w := meshWatch{store: st, notify: notify}
+	pauses := Backoff{Least: 250 * time.Millisecond, Most: 30 * time.Second}
 	away := true
 	for ctx.Err() == nil {
 		asked, patience := time.Now(), meshPatience
 		if away {
-			patience = 0 // whether it is there should be known at once
+			patience = 0 // learn at once whether it is back
 		}
-		box, err := a.Mesh.Client.Mailbox(ctx, patience)
+		box, err := m.Client.Mailbox(ctx, patience)
 		back := err == nil && away
 		if back && reached != nil {
 			reached()
 		}
 		away = err != nil
 		held := back || time.Since(asked) > time.Second
-		if !away && (w.look(box) || len(box.Messages) == 0 && held) {
-			w.pause.Reset()
+		if !away && (w.compare(box) || len(box.Messages) == 0 && held) {
+			pauses.Reset()
 		}
 		if !away && len(box.Messages) == 0 && held {
-			continue // it was waited for, or was not to wait
+			continue // the mesh waited, or was not asked to
 		}
-		// The mesh is away, knows no long poll, or shows what a poll is about to
+		// The mesh is away, has no long poll, or shows what a poll is about to
 		// take.
-		pause(ctx, w.pause.Next(), kick)
+		pause(ctx, pauses.Next(), kick)
 	}
 }
 
-// meshWatch knows what a mailbox held when it was last looked at.
+// meshWatch remembers what a mailbox held when it was last read.
 type meshWatch struct {
-	agent *Agent
-	wake  func()
-	known map[string]bool
-	pause Backoff
+	store  *store.Store
+	notify func()
+	known  map[string]bool
 }
 
-// haltChanged stands among the keys for a HALT that the state does not know yet,
-// or still has.
+// haltChanged stands among the keys for a HALT or a GO on the mesh that the
+// state does not show yet.
 const haltChanged = "halt"
 
-// look wakes if there is something in box that was not there before.
-func (w *meshWatch) look(box mesh.Mailbox) (news bool) {
+// compare calls notify if box holds something that was not there before, and
+// reports whether it did.
+func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	known := map[string]bool{}
 	for _, m := range box.Messages {
 		known[m.Key()] = true
 		news = news || !w.known[m.Key()]
 	}
-	if s, err := w.agent.Store.Read(); err == nil && s.HaltedMesh != box.Halted {
+	if s, err := w.store.Read(); err == nil && s.HaltedMesh != box.Halted {
 		known[haltChanged] = true
 		news = news || !w.known[haltChanged]
 	}
 	w.known = known
 	if news {
-		w.wake()
+		w.notify()
 	}
 	return news
 }

@@ -1,10 +1,12 @@
 package cycle
 
-// withLock does something while this process holds one of the agent's locks,
-// which is let go however do ends. If another process has the lock, nothing is
-// done and held is false.
-func (a *Agent) withLock(lock string, do func() error) (held bool, err error) {
-	l, err := a.Store.TryLock(lock)
+import "agentstateloop/state/store"
+
+// withLock calls do while this process holds one of the agent's locks, and
+// releases the lock however do ends. If another process holds the lock, withLock
+// does nothing and held is false.
+func withLock(st *store.Store, lock string, do func() error) (held bool, err error) {
+	l, err := st.TryLock(lock)
 	if err != nil || l == nil {
 		return false, err
 	}

@@ -1,0 +1,184 @@
+package cycle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/mail"
+	"agentstateloop/mail/message"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// payloads is where an observation keeps what it takes: the agent's store, or
+// memory for a dry run. The names are those of store.Store.
+type payloads interface {
+	Keep(name string, r io.Reader) error
+	KeepAmong(name string, r io.Reader) error
+	Copy(from, to string) error
+	Remove(name string) error
+}
+
+// admission takes in what one observation finds, or rejects it.
+type admission struct {
+	accepter
+	files      payloads
+	state      state.State // with which the observation began
+	now        func() time.Time
+	folder     quarantine.Folder
+	quarantine *quarantine.Intake
+	answered   map[string]bool // ids of the challenges answered so far; used by mail alone
+}
+
+// takeMail keeps a mail and returns its event: in messages/ if it is accepted,
+// else in quarantine.
+func (ad *admission) takeMail(m *mail.Message, raw io.Reader) (state.Event, error) {
+	if m.Gate == "" || m.Ask {
+		return ad.accept(m, raw)
+	}
+	return ad.reject(m, false, raw)
+}
+
+// peekLength is how much of a mail is searched for a control and for the answer
+// to a challenge, in bytes.
+const peekLength = 256 << 10
+
+// peek returns the beginning of a mail, and a reader of the whole mail.
+func peek(raw io.Reader) (head []byte, whole io.Reader, err error) {
+	head, err = io.ReadAll(io.LimitReader(raw, peekLength))
+	return head, io.MultiReader(bytes.NewReader(head), raw), err
+}
+
+// accept keeps a mail that passed the gate, and returns its event. A mail that
+// lacks only a proof of its sender is accepted if it answers an open challenge,
+// and else rejected.
+func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error) {
+	head, whole, err := peek(raw)
+	if err != nil {
+		return nil, err
+	}
+	content := message.ReadContent(bytes.NewReader(head))
+	control := ""
+	if len(head) < peekLength {
+		control = message.Control(content.Text)
+	}
+	if token := mail.Consent(content.Text); token != "" && ad.mail.Filter.Challenges() {
+		return ad.consent(m, token, whole)
+	}
+	if m.Gate == "" {
+		return mailArrived(*m, control), ad.files.Keep(mailPayload(m.Key), whole)
+	}
+	tokens := mail.Tokens(m.Header, ad.handle, ad.mail.Address, content.Full)
+	answered, open := ad.openChallenge(tokens...)
+	if !open {
+		return ad.reject(m, m.Ask, whole)
+	}
+	return state.Vouched{
+		Key: m.Key, Hash: answered.Hash, UID: m.UID, At: m.At,
+		Then: mailArrived(*m, control), Else: rejection(m, true, false),
+	}, ad.files.Keep(mailPayload(m.Key), whole)
+}
+
+// reject keeps a mail in quarantine and returns its event; ask is true if the
+// operator is to be asked about it.
+func (ad *admission) reject(m *mail.Message, ask bool, raw io.Reader) (state.Event, error) {
+	size := m.Size
+	if m.Gate == mail.GateSize {
+		size = 0 // only its header is kept
+	}
+	unkept, err := ad.quarantine.Keep(quarantine.Verdict{
+		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
+		Gate: m.Gate, Reason: m.Reason, At: m.At,
+	}, m.Digest, size, raw)
+	return rejection(m, unkept, ask), err
+}
+
+func rejection(m *mail.Message, unkept, ask bool) state.Rejected {
+	return state.Rejected{
+		Key: m.Key, Source: state.Mail, From: m.Header.From,
+		Gate: m.Gate, Reason: m.Reason, At: m.At, Digest: m.Digest, Unkept: unkept, Ask: ask,
+	}
+}
+
+// mailArrived returns the event of a mail that is accepted. control is the
+// control that the mail consists of, or "".
+func mailArrived(m mail.Message, control string) state.Event {
+	arrived := state.Arrived{
+		Message: state.Message{
+			Key: m.Key, Source: state.Mail, From: m.Header.From, Operator: true,
+			At: m.At, Payload: mailPayload(m.Key),
+		},
+		Digest: m.Digest,
+		UID:    m.UID,
+		Thread: mailThread(m.Header),
+	}
+	if control != "" {
+		return state.Controlled{Arrived: arrived, Control: control}
+	}
+	return arrived
+}
+
+// mailThread returns the conversation of a mail, as an answer continues it.
+func mailThread(h message.Header) state.Thread {
+	return state.Thread{Subject: h.Subject, MessageID: h.MessageID, References: h.References}
+}
+
+func mailPayload(key string) string { return store.PayloadName(store.MessagesDir, key, ".eml") }
+
+// accepter turns what comes in into events.
+type accepter struct {
+	handle   string
+	operator string // the operator's first address
+	mail     *Mail  // nil: no mail is configured
+	mesh     *Mesh  // nil: no mesh is configured
+}
+
+// isKnown reports whether from is an operator or a listed peer.
+func (ac accepter) isKnown(source state.Source, from string) bool {
+	if source == state.Mesh {
+		return ac.mesh != nil && ac.mesh.lists(from)
+	}
+	return ac.mail != nil && ac.mail.Filter.Operator(from)
+}
+
+// release keeps the payload of a quarantined item as a message's, and returns
+// the event of that message.
+func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw []byte) (state.Event, error) {
+	if i.Gate == mail.GateSize {
+		return nil, fmt.Errorf("%s is too big, and only its header was kept: %s", i.Key, i.Reason)
+	}
+	if i.Source == state.Mesh {
+		return ac.releaseMesh(files, s, i, raw)
+	}
+	if ac.mail == nil {
+		return nil, fmt.Errorf("%s is a mail, and no mail is configured any more", i.Key)
+	}
+	if err := files.Copy(i.Payload, mailPayload(i.Key)); err != nil {
+		return nil, fmt.Errorf("release %s: %w", i.Key, err)
+	}
+	control := ""
+	if len(raw) < peekLength {
+		control = message.Control(message.ReadContent(bytes.NewReader(raw)).Text)
+	}
+	// The answer must not go to a stranger in From.
+	from := ac.operator
+	if ac.mail.Filter.Operator(i.From) {
+		from = i.From
+	}
+	m := mail.Message{Key: i.Key, At: i.At, Header: message.ParseHeader(raw)}
+	m.Header.From = from
+	return mailArrived(m, control), nil
+}
+
+func (ac accepter) releaseMesh(files payloads, s state.State, i quarantine.Item, raw []byte) (state.Event, error) {
+	var m mesh.Message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, fmt.Errorf("release %s: %w", i.Key, err)
+	}
+	return ac.meshArrived(files, s, m, raw)
+}

@@ -1,0 +1,167 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"agentstateloop/internal/secret"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+)
+
+// attempter makes one attempt at a message.
+type attempter struct {
+	store     *store.Store
+	turn      *turn.Config
+	rights    Rights
+	guard     turnGuard
+	launcher  launcher
+	journal   journal
+	prompter  prompter
+	recaller  recaller
+	compactor compactor
+	deliverer deliverer
+	ender     turnEnder
+	sessions  sessions
+	biller    biller
+}
+
+// runTurn makes one attempt at the message that s has just dispatched, and
+// commits what came of it.
+func (at attempter) runTurn(ctx context.Context, s state.State, p *past) (state.State, error) {
+	head := s.Turn
+	msg, _ := s.Message(head.Key)
+	m, err := readMessage(at.store, head, msg)
+	if err != nil {
+		return at.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()})
+	}
+	if head.Resumed {
+		m.reports = at.prompter.reports(head.Waiting)
+		m.said = turn.ReplayOutput(at.store.Path(path.Dir(head.Box)))
+	}
+	if s, err = at.compactor.rotate(ctx, s); err != nil {
+		return s, err
+	}
+	if !head.Resumed && s.Turn.Owns(head.TurnID, head.Epoch) && !at.biller.affords(s, msg) {
+		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session took what money was left"})
+	}
+	past, err := at.recaller.recall(s, p, m.subject, m.text)
+	if err != nil {
+		return at.ender.returned(ctx, s, err)
+	}
+	prompt, err := at.prompter.render(at.prompter.data(s, m, past))
+	if err != nil {
+		return at.ender.returned(ctx, s, err)
+	}
+	dir := at.store.Path(m.dir())
+	if err := turn.Prepare(dir, m.context(past.text, prompt.System), at.carried(head)); err != nil {
+		return at.ender.returned(ctx, s, err)
+	}
+	session := at.sessions.continued(s)
+	s, err = at.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch})
+	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
+		return s, err
+	}
+
+	env := at.launcher.env()
+	if head.Resumed {
+		env["AGENTSTATELOOP_RESUMED"] = "1" // the prompt holds reports that the turn has not seen
+	}
+	guarded, release := at.guard.context(ctx, head)
+	result, err := at.launcher.launch(guarded, at.turn, turn.Attempt{
+		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
+		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.rights.of(msg),
+		Env: env,
+	})
+	release()
+	switch {
+	case errors.Is(err, errLost):
+		return s, nil // nothing sent, nothing written
+	case err != nil && ctx.Err() != nil:
+		return at.ender.letGo(ctx, head)
+	case err != nil:
+		return at.ender.returned(ctx, s, err)
+	}
+	return at.ender.conclude(ctx, m, result)
+}
+
+// carried returns the output box that a resumed attempt begins with, or "".
+func (at attempter) carried(h state.Head) string {
+	if !h.Resumed || h.Box == "" {
+		return ""
+	}
+	return at.store.Path(h.Box)
+}
+
+// of returns the arguments for a turn that m causes.
+func (r Rights) of(m state.Message) []string {
+	if m.Operator {
+		return r.Operator
+	}
+	return r.Peer
+}
+
+// launcher starts the agent's program and follows it to its end.
+type launcher struct {
+	config, handle string
+	standIn        func(context.Context, turn.Attempt) (turn.Result, error) // nil: the program itself
+}
+
+// launch makes one attempt with a configuration, as turn.Config.Run does.
+func (l launcher) launch(ctx context.Context, c *turn.Config, at turn.Attempt) (turn.Result, error) {
+	if l.standIn != nil {
+		return l.standIn(ctx, at)
+	}
+	return c.Run(ctx, at, nil)
+}
+
+// env returns the variables with which the agent's program finds this agent.
+func (l launcher) env() map[string]string {
+	return map[string]string{"AGENTSTATELOOP_CONFIG": l.config, "AGENTSTATELOOP_HANDLE": l.handle}
+}
+
+// errLost is the cause with which a runner stops an agent whose turn is no
+// longer the runner's.
+var errLost = errors.New("the turn is not ours any more")
+
+// checkEvery is how often a process reads the state while it waits for a turn.
+const checkEvery = 500 * time.Millisecond
+
+// turnGuard watches, while an agent runs, whether its turn is still its own.
+type turnGuard struct {
+	store   *store.Store
+	secrets *secret.Known
+}
+
+// context returns a context that ends when the turn of head belongs to another
+// attempt, or is to be stopped. The caller must call release.
+func (g turnGuard) context(ctx context.Context, head state.Head) (guarded context.Context, release func()) {
+	guarded, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go g.secrets.Guarded(func() {
+		tick := time.NewTicker(checkEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-guarded.Done():
+				return
+			case <-tick.C:
+			}
+			s, err := g.store.Read()
+			switch {
+			case err != nil:
+				continue // a state that cannot be read now says nothing about the turn
+			case !s.Turn.Owns(head.TurnID, head.Epoch):
+				cancel(errLost)
+			case s.Turn.Stop != "":
+				cancel(turn.ErrStopped)
+			}
+		}
+	})()
+	return guarded, func() { close(done); cancel(nil) }
+}

@@ -1,0 +1,81 @@
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// flusher sends, outside of a poll, what a commit has put into the outbox.
+type flusher struct {
+	store     *store.Store
+	now       func() time.Time
+	crontab   crontab
+	projector projector
+	performer performer
+	detacher  detacher
+}
+
+// sendNow makes steps 4 and 5 of a cycle for the state s. If another process
+// holds cycle.lock, that process sends. Otherwise other processes find the lock
+// taken and leave; sendNow then starts a detached poll for what they brought,
+// because its own caller may be busy with a turn for minutes.
+func (f flusher) sendNow(ctx context.Context, s state.State) error {
+	_, err := f.sendDue(ctx, s)
+	return err
+}
+
+// sendDue is sendNow, and returns how many effects it sent.
+func (f flusher) sendDue(ctx context.Context, s state.State) (sent int, err error) {
+	if len(s.DueEffects(f.now())) == 0 && len(s.ToAck) == 0 && !f.crontab.misplaced(s) {
+		return 0, nil
+	}
+	held, err := withLock(f.store, store.CycleLock, func() (err error) {
+		s, sent, err = f.flush(ctx)
+		return err
+	})
+	if err != nil || !held {
+		return sent, err
+	}
+	again, err := f.unseen(s.Serial)
+	if err != nil || !again {
+		return sent, err
+	}
+	return sent, f.detacher.detach()
+}
+
+// flush makes steps 4 and 5 alone. The caller holds cycle.lock.
+func (f flusher) flush(ctx context.Context) (s state.State, sent int, err error) {
+	if s, err = f.store.Read(); err != nil {
+		return s, 0, err
+	}
+	if s, err = f.projector.project(ctx, s, nil); err != nil {
+		return s, 0, fmt.Errorf("project: %w", err)
+	}
+	return f.performer.perform(ctx, s)
+}
+
+// unseen looks once more after cycle.lock was released. It reports whether a
+// nudge has come, or another process has committed something for a cycle to do;
+// serial is that of this process's last commit.
+func (f flusher) unseen(serial uint64) (bool, error) {
+	s, err := f.store.Read()
+	if err != nil {
+		return false, err
+	}
+	rung, err := f.store.Rung()
+	if err != nil {
+		return false, err
+	}
+	for _, n := range rung {
+		if !s.TookNudge(n.Key) {
+			return true, nil
+		}
+	}
+	// What a cycle cannot do now (a server is down) is due as well, and is left
+	// to the next cycle. Only what another process committed is new.
+	return f.crontab.misplaced(s) || s.Serial != serial && len(s.DueEffects(f.now())) > 0, nil
+}

@@ -1,0 +1,39 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Ring nudges this agent: it puts a file into nudges/, which is durable when Ring
+// returns. The next poll sees it; a poll under way looks for it before it ends.
+func (a *Agent) Ring(from, reason string) error { return a.Store.Ring(from, reason) }
+
+// Rung is a nudge that is durable, for AwaitNudge.
+type Rung struct {
+	mark string
+	at   time.Time
+}
+
+// RingMarked is Ring, for AwaitNudge.
+func (a *Agent) RingMarked(from, reason string) (Rung, error) {
+	mark, err := a.Store.RingMarked(from, reason)
+	return Rung{mark, a.Now().UTC()}, err
+}
+
+// ErrNoMesh means that another agent is reached only through the mesh, and none
+// is configured.
+var ErrNoMesh = errors.New("another agent is reached through the mesh, and none is configured")
+
+// RingOther nudges another agent through the mesh. It returns ErrNoMesh if no
+// mesh is configured.
+func (a *Agent) RingOther(ctx context.Context, handle, from, reason string) error {
+	if a.Mesh == nil {
+		return ErrNoMesh
+	}
+	if from == "" {
+		from = a.Handle
+	}
+	return a.Mesh.Client.Nudge(ctx, handle, from, reason)
+}

@@ -1,0 +1,83 @@
+package cycle
+
+import (
+	"fmt"
+	"time"
+
+	"agentstateloop/cycle/prompt"
+	"agentstateloop/state"
+)
+
+// SummaryPrompt returns the question that asks an agent for a summary of its
+// context.
+func (a *Agent) SummaryPrompt() (string, error) { return a.prompter().summaryQuestion() }
+
+// PromptView is what `prompt` shows.
+type PromptView struct {
+	Key     string         `json:"key"`     // of the message; "" for the example
+	Session string         `json:"session"` // that is continued; "" for a fresh one
+	Layers  []prompt.Layer `json:"layers"`
+	Faults  []string       `json:"faults"` // of the templates' folder as a whole
+}
+
+// Prompt renders the prompt that a message would have now: the message with this
+// key, or, if key is "", the next one, or an example. It changes nothing.
+func (a *Agent) Prompt(key string) (PromptView, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return PromptView{}, err
+	}
+	p := a.prompter()
+	m := exampleMessage(a.Handle, a.Now())
+	if key == "" {
+		key = nextKey(s)
+	}
+	if key != "" {
+		if m, err = p.message(s, key); err != nil {
+			return PromptView{}, err
+		}
+	}
+	r, err := a.recaller().recall(s, new(past), m.subject, m.text)
+	if err != nil {
+		return PromptView{}, err
+	}
+	v := PromptView{Key: m.msg.Key, Session: p.sessions.continued(s), Faults: p.templates.Faults()}
+	v.Layers, err = p.templates.Layers(p.data(s, m, r))
+	return v, err
+}
+
+// message returns the message with this key, from the inbox of s or the history.
+func (p prompter) message(s state.State, key string) (turnMessage, error) {
+	msg, err := findMessage(p.store, s, key)
+	if err != nil {
+		return turnMessage{}, err
+	}
+	head := state.Head{}
+	if s.Turn.Key == msg.Key {
+		head = s.Turn
+	}
+	m, err := readMessage(p.store, head, msg)
+	m.reports = p.reports(head.Waiting)
+	return m, err
+}
+
+// nextKey returns the key of the active turn's message, or else of the first
+// message that waits, or "".
+func nextKey(s state.State) string {
+	if s.Turn.Status != state.HeadIdle {
+		return s.Turn.Key
+	}
+	if len(s.Inbox) > 0 {
+		return s.Inbox[0].Key
+	}
+	return ""
+}
+
+// exampleMessage returns a message to show a prompt with when none waits.
+func exampleMessage(handle string, now time.Time) turnMessage {
+	return turnMessage{
+		msg:     state.Message{Source: state.CLI, From: "you", Operator: true, At: now},
+		subject: fmt.Sprintf("@%s an example", handle),
+		text:    "An example, since no message waits: is the build green?",
+	}
+}

@@ -1,0 +1,156 @@
+// Package quarantine keeps the items that a gate rejected: mails and mesh
+// messages, each in a folder of its own with the gate's verdict. Limits keep a
+// flood from filling the disk, and from pushing out what others have sent
+// (docs/design.md, "Quarantine").
+package quarantine
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// Verdict is why an item is in quarantine. It lies as verdict.json next to the
+// item's payload.
+type Verdict struct {
+	Key     string       `json:"key"`
+	Source  state.Source `json:"source"`
+	From    string       `json:"from"` // as the item says; nothing in it is proved
+	Subject string       `json:"subject,omitempty"`
+	Gate    string       `json:"gate"`
+	Reason  string       `json:"reason"`
+	At      time.Time    `json:"at"`            // INTERNALDATE or sent_at
+	Kept    time.Time    `json:"kept,omitzero"` // when it was put there
+}
+
+// Item is an item in quarantine.
+type Item struct {
+	Verdict
+	Payload string `json:"payload"` // its file, below the state directory
+	Size    int64  `json:"size"`    // bytes of that file
+}
+
+// The files of an item.
+const (
+	verdictFile = "verdict.json"
+	mailFile    = "message.eml"
+	meshFile    = "message.json"
+)
+
+// ErrNotQuarantined means that no such item is in quarantine.
+var ErrNotQuarantined = errors.New("not in quarantine")
+
+// Folder is the quarantine of one agent.
+type Folder struct {
+	Store *store.Store
+}
+
+// Dir returns the folder of an item, below the state directory.
+func Dir(key string) string { return store.PayloadName(store.QuarantineDir, key, "") }
+
+// payload returns the path of an item's mail or message, below the state
+// directory.
+func (v Verdict) payload() string {
+	if v.Source == state.Mail {
+		return path.Join(Dir(v.Key), mailFile)
+	}
+	return path.Join(Dir(v.Key), meshFile)
+}
+
+// Same returns a name for the item with this payload that stays the same when a
+// renumbered mailbox brings it again under another key. It is a hash of when the
+// item came and of all its bytes, so no other mail is taken for it.
+func (i Item) Same(payload []byte) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d ", i.At.Unix())
+	h.Write(payload)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Items returns every item, oldest first. It skips what cannot be read, because
+// that must stop no poll: a broken verdict, or a folder that a crash left
+// unfinished and whose item the next poll keeps again.
+func (f Folder) Items() ([]Item, error) {
+	entries, err := os.ReadDir(f.Store.Path(store.QuarantineDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list quarantine: %w", err)
+	}
+	var items []Item
+	for _, e := range entries {
+		i, err := f.read(path.Join(store.QuarantineDir, e.Name()))
+		if err == nil {
+			items = append(items, i)
+		}
+	}
+	slices.SortFunc(items, func(a, b Item) int {
+		return cmp.Or(a.Kept.Compare(b.Kept), cmp.Compare(a.Key, b.Key))
+	})
+	return items, nil
+}
+
+// Find returns the item with this key. The error wraps ErrNotQuarantined if no
+// such item is there. An item that was released may still be there after a
+// crash.
+func (f Folder) Find(key string) (Item, error) {
+	i, err := f.read(Dir(key))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && i.Key != key {
+		return Item{}, fmt.Errorf("%s is %w", key, ErrNotQuarantined)
+	}
+	return i, err
+}
+
+// Open is Find, and returns the item's mail or message too.
+func (f Folder) Open(key string) (i Item, payload []byte, err error) {
+	if i, err = f.Find(key); err != nil {
+		return i, nil, err
+	}
+	if payload, err = os.ReadFile(f.Store.Path(i.Payload)); err != nil {
+		return i, nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return i, payload, nil
+}
+
+// Count returns how many items there are, without reading them.
+func (f Folder) Count() (int, error) {
+	entries, err := os.ReadDir(f.Store.Path(store.QuarantineDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("count quarantine: %w", err)
+	}
+	return len(entries), nil
+}
+
+// Remove removes an item.
+func (f Folder) Remove(key string) error { return f.Store.Remove(Dir(key)) }
+
+// read reads the item in a folder below the state directory.
+func (f Folder) read(dir string) (Item, error) {
+	var i Item
+	data, err := os.ReadFile(f.Store.Path(path.Join(dir, verdictFile)))
+	if err != nil {
+		return i, fmt.Errorf("read quarantine: %w", err)
+	}
+	if err := json.Unmarshal(data, &i.Verdict); err != nil {
+		return i, fmt.Errorf("read quarantine: %s: %w", path.Join(dir, verdictFile), err)
+	}
+	if i.Kept.IsZero() {
+		i.Kept = i.At // older versions did not record it
+	}
+	i.Payload = path.Join(dir, path.Base(i.payload()))
+	info, err := os.Stat(f.Store.Path(i.Payload))
+	if err != nil {
+		return i, fmt.Errorf("read quarantine: %w", err)
+	}
+	i.Size = info.Size()
+	return i, nil
+}

@@ -1,0 +1,107 @@
+package cycle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// Report is what a poll did.
+type Report struct {
+	Skipped  string          `json:"skipped,omitempty"` // why --if-due did nothing
+	Before   state.Phase     `json:"before"`
+	After    state.Phase     `json:"after"`
+	NextDue  time.Time       `json:"next_due"`
+	Arrived  int             `json:"arrived"` // messages accepted
+	Rejected int             `json:"refused"` // items put into quarantine
+	Nudges   int             `json:"nudges"`
+	Sent     int             `json:"sent"`
+	Turns    int             `json:"turns"`
+	Failed   []SourceFailure `json:"failed"`
+
+	// TurnWaiting: a message could run now, and this poll was not to run it.
+	TurnWaiting bool `json:"turn_waiting"`
+
+	serial uint64 // of the last commit of this process
+}
+
+// Found reports whether the poll had anything to do.
+func (r Report) Found() bool {
+	return r.Arrived+r.Rejected+r.Nudges+r.Sent+r.Turns > 0 || r.Before != r.After
+}
+
+// fail adds the sources that failed, each once, with its newest reason.
+func (r *Report) fail(failed []SourceFailure) {
+	for _, f := range failed {
+		r.Failed = slices.DeleteFunc(r.Failed, func(old SourceFailure) bool { return old.Source == f.Source })
+		r.Failed = append(r.Failed, f)
+	}
+}
+
+// addCredentials adds the credentials that were denied where reading the source
+// does not show it: for sending mail, or for the agent's own program.
+func (r *Report) addCredentials(s state.State) {
+	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
+		c := s.Credentials[name]
+		source := sourceOf(name)
+		listed := slices.ContainsFunc(r.Failed, func(f SourceFailure) bool { return f.Source == source })
+		if c.Denied && !listed {
+			r.Failed = append(r.Failed, SourceFailure{Source: source, Reason: "credential " + name + ": " + c.Reason})
+		}
+	}
+}
+
+// FromAgent stands for the agent's own program where a source has failed.
+const FromAgent state.Source = "agent"
+
+// sourceOf returns the source that a credential is for.
+func sourceOf(credential string) state.Source {
+	switch credential {
+	case state.CredentialIMAP, state.CredentialSMTP:
+		return state.Mail
+	case state.CredentialMesh:
+		return state.Mesh
+	}
+	return FromAgent
+}
+
+// count adds what the commit of one observation recorded.
+func (r *Report) count(s state.State) {
+	for _, l := range s.Lines {
+		switch l.Kind {
+		case state.LineMessage:
+			r.Arrived++
+		case state.LineGate:
+			r.Rejected++
+		case state.LineNudge:
+			r.Nudges++
+		}
+	}
+}
+
+// line is the report as the log has it.
+func (r Report) line() string {
+	parts := []string{string(r.After)}
+	if r.Before != r.After {
+		parts[0] = fmt.Sprintf("%s→%s", r.Before, r.After)
+	}
+	for _, n := range []struct {
+		count     int
+		one, many string
+	}{{r.Arrived, "arrived", "arrived"}, {r.Rejected, "refused", "refused"}, {r.Nudges, "nudge", "nudges"}, {r.Sent, "sent", "sent"}, {r.Turns, "turn", "turns"}} {
+		switch {
+		case n.count == 1:
+			parts = append(parts, "1 "+n.one)
+		case n.count > 1:
+			parts = append(parts, fmt.Sprintf("%d %s", n.count, n.many))
+		}
+	}
+	for _, f := range r.Failed {
+		parts = append(parts, fmt.Sprintf("%s failed: %s", f.Source, f.Reason))
+	}
+	return strings.Join(parts, ", ") + ", next " + r.NextDue.UTC().Format("15:04Z")
+}

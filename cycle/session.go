@@ -1,0 +1,56 @@
+package cycle
+
+import (
+	"cmp"
+
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// sessions answers questions about the agent's session with its model.
+type sessions struct {
+	turn   *turn.Config // nil: no turn is run here
+	window int64        // tokens that a session can hold; 0: as the agent says
+}
+
+// continued returns the session that a turn continues, or "" for a fresh one.
+func (ss sessions) continued(s state.State) string {
+	if ss.turn == nil || s.Session.Runner != ss.turn.Runner {
+		return ""
+	}
+	return s.Session.ID
+}
+
+// after returns the session of the next turn.
+func (ss sessions) after(s state.State, r turn.Result) state.Session {
+	if r.Session == "" {
+		return state.Session{}
+	}
+	return state.Session{Runner: ss.turn.Runner, ID: r.Session, Context: holds(s, r), Window: r.Window}
+}
+
+// full returns how many percent of its window the continued session fills, or 0
+// if that is unknown.
+func (ss sessions) full(s state.State) int {
+	if ss.continued(s) == "" {
+		return 0
+	}
+	window := cmp.Or(ss.window, s.Session.Window, turn.RunnerWindow(s.Session.Runner))
+	if window <= 0 {
+		return 0
+	}
+	return int(min(1000, s.Session.Context*100/window))
+}
+
+// holds returns how many tokens a session holds after an attempt: as the agent
+// reports, or else the average of one of its calls.
+func holds(s state.State, r turn.Result) int64 {
+	if r.Context > 0 {
+		return r.Context
+	}
+	used := state.Tokens(r.Usage)
+	if r.Meter != "" {
+		used = onTop(used, r.Meter, s.Purse.Meter)
+	}
+	return (used.Input + used.Output + used.CacheRead + used.CacheWrite) / int64(max(1, r.Calls))
+}

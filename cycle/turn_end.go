@@ -1,0 +1,138 @@
+package cycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+)
+
+// errDenied ends the running of messages for this cycle: the agent's own login
+// was denied, and would be denied for the next message too.
+var errDenied = errors.New("the agent's credential was refused")
+
+// deniedRest is how long a message waits after the agent's own login was
+// denied. The next cycle tries again, and cron may start that one somewhat less
+// than a minute later (docs/design.md, "Credentials").
+const deniedRest = 45 * time.Second
+
+// turnEnder decides what becomes of a turn whose attempt has ended.
+type turnEnder struct {
+	store     *store.Store
+	policy    state.Policy
+	journal   journal
+	deliverer deliverer
+	sessions  sessions
+	biller    biller
+}
+
+// conclude commits the end of an attempt that came to r: its turn is delivered,
+// suspended, or given back. errDenied means that the agent's login was denied.
+func (e turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (state.State, error) {
+	s, err := e.store.Read()
+	if err != nil {
+		return s, err
+	}
+	id, epoch := m.head.TurnID, m.head.Epoch
+	bill := e.biller.bill(s, m.head, r.Bill)
+	waits := endedWell(r) && len(s.Turn.Waiting) > 0 && s.Turn.Owns(id, epoch)
+	switch {
+	case s.Turn.Submitted != "":
+		return e.deliverer.deliver(ctx, s, m, r)
+	case s.Turn.Stop != "" && (r.SessionStale || r.Credential != nil):
+		r.Status, r.Reason = turn.Canceled, "stopped"
+		return e.deliverer.deliver(ctx, s, m, r)
+	case r.SessionStale:
+		return e.journal.commit(ctx, append(bill,
+			state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone, a fresh one begins", Forget: true})...)
+	case r.Credential != nil && r.Status != turn.Success:
+		denied, _ := state.CredentialFailure(r.Credential)
+		s, err = e.journal.commit(ctx, append(bill,
+			state.CredentialFailed{Name: denied.Name, Reason: denied.Err.Error()},
+			state.GivenBack{TurnID: id, Epoch: epoch, Reason: denied.Error(), Wait: deniedRest})...)
+		return s, cmp.Or(err, errDenied)
+	case waits && e.biller.overspent(s, m.head, bill):
+		r.Status, r.Reason = turn.Partial, e.biller.turnBudget()+" is used up, so that what it asked is not waited for"
+	case waits:
+		return e.journal.commit(ctx, append(bill, state.Suspended{
+			TurnID: id, Epoch: epoch, Box: path.Join(m.dir(), "output"), Session: e.sessions.after(s, r),
+		})...)
+	}
+	return e.deliverer.deliver(ctx, s, m, r)
+}
+
+// endedWell reports whether the agent ended by itself, or was ended because it
+// stayed on after it was done.
+func endedWell(r turn.Result) bool {
+	return r.Exit == turn.ExitClean || r.Exit == turn.ExitIdle && r.Status == turn.Success
+}
+
+// letGo ends an attempt whose runner was told to go. The message is given back,
+// unless its turn was submitted or stopped.
+func (e turnEnder) letGo(ctx context.Context, head state.Head) (state.State, error) {
+	const reason = "its runner was told to stop"
+	s, err := e.store.Read()
+	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
+		return s, err
+	}
+	if s.Turn.Submitted != "" || s.Turn.Stop != "" {
+		return e.giveBack(ctx, s, reason)
+	}
+	return e.journal.commit(ctx, append(e.biller.billed(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
+}
+
+// returned gives a message back after a fault of ours, and returns the fault.
+func (e turnEnder) returned(ctx context.Context, s state.State, fault error) (state.State, error) {
+	s, err := e.giveBack(ctx, s, fault.Error())
+	return s, errors.Join(fault, err)
+}
+
+// giveBack returns a turn's message to the inbox for another attempt. A turn
+// that was submitted or stopped, or has used up its attempts or its budget, is
+// closed instead.
+func (e turnEnder) giveBack(ctx context.Context, s state.State, reason string) (state.State, error) {
+	head := s.Turn
+	msg, ok := s.Message(head.Key)
+	bill := e.biller.billed(s, head)
+	switch {
+	case head.Submitted != "":
+		return e.closeTurn(ctx, s, turn.Result{Status: turn.Success})
+	case head.Stop != "":
+		return e.closeTurn(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped; " + reason})
+	case ok && msg.Attempts >= e.policy.MaxAttempts:
+		return e.closeTurn(ctx, s, turn.Result{
+			Status: turn.Failed,
+			Reason: fmt.Sprintf("%s, and it was attempt %d of %d", reason, msg.Attempts, e.policy.MaxAttempts),
+		})
+	case e.biller.overspent(s, head, bill):
+		return e.closeTurn(ctx, s, turn.Result{Status: turn.Failed, Reason: reason + ", and " + e.biller.turnBudget() + " is used up"})
+	}
+	return e.journal.commit(ctx, append(bill, state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
+}
+
+// closeTurn closes the turn of s with a fallback deliverable: the ending r, the
+// output of its agent so far, and the files in its output box.
+func (e turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result) (state.State, error) {
+	msg, _ := s.TurnMessage()
+	m, err := readMessage(e.store, s.Turn, msg)
+	if err != nil {
+		r.Notes = append(r.Notes, err.Error())
+	}
+	dir := e.store.Path(m.dir())
+	if r.Text == "" {
+		r.Text = turn.ReplayOutput(dir)
+	}
+	if !m.head.Pulled {
+		r.Bill = turn.ReplayBill(dir)
+	}
+	if files, notes, err := turn.ListOutput(dir); err == nil {
+		r.Output, r.Notes = files, append(r.Notes, notes...)
+	}
+	return e.deliverer.deliver(ctx, s, m, r)
+}

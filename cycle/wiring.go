@@ -1,0 +1,208 @@
+package cycle
+
+import (
+	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/mail"
+)
+
+// How an agent's parts are made, those that need least first. A part is a
+// value that holds what its job uses and nothing else; none holds the Agent.
+// See docs/decisions/0017-a-type-for-each-job.md.
+
+func (a *Agent) logger() logger {
+	return logger{store: a.Store, now: a.Now, secrets: a.Secrets}
+}
+
+func (a *Agent) renderer() renderer {
+	return renderer{handle: a.Handle, mail: a.Mail, replies: a.Replies, policy: a.Policy, now: a.Now, store: a.Store}
+}
+
+func (a *Agent) journal() journal {
+	return journal{store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, renderer: a.renderer()}
+}
+
+func (a *Agent) crontab() crontab {
+	return crontab{handle: a.Handle, config: a.Config, schedule: a.Schedule, policy: a.Policy, store: a.Store, now: a.Now}
+}
+
+func (a *Agent) detacher() detacher {
+	return detacher{self: a.Self, secrets: a.Secrets}
+}
+
+func (a *Agent) launcher() launcher {
+	return launcher{standIn: a.RunTurn, config: a.Config, handle: a.Handle}
+}
+
+func (a *Agent) turnGuard() turnGuard {
+	return turnGuard{store: a.Store, secrets: a.Secrets}
+}
+
+// What a turn is told, costs and hands back.
+
+func (a *Agent) biller() biller {
+	return biller{turn: a.Turn, prices: a.Prices, policy: a.Policy, now: a.Now, store: a.Store}
+}
+
+func (a *Agent) sessions() sessions {
+	return sessions{turn: a.Turn, window: a.Window}
+}
+
+func (a *Agent) recaller() recaller {
+	return recaller{store: a.Store, log: a.logger(), room: a.Recall}
+}
+
+func (a *Agent) prompter() prompter {
+	return prompter{
+		handle: a.Handle, turn: a.Turn, policy: a.Policy, now: a.Now, store: a.Store, log: a.logger(),
+		templates: prompt.Templates{Folder: a.Prompts}, sessions: a.sessions(), biller: a.biller(),
+	}
+}
+
+func (a *Agent) deliverer() deliverer {
+	return deliverer{
+		handle: a.Handle, mail: a.Mail, turn: a.Turn, now: a.Now, store: a.Store,
+		journal: a.journal(), renderer: a.renderer(), sessions: a.sessions(), biller: a.biller(),
+	}
+}
+
+func (a *Agent) turnEnder() turnEnder {
+	return turnEnder{
+		store: a.Store, policy: a.Policy,
+		journal: a.journal(), deliverer: a.deliverer(), sessions: a.sessions(), biller: a.biller(),
+	}
+}
+
+// What runs turns.
+
+func (a *Agent) watchdog() watchdog {
+	return watchdog{store: a.Store, policy: a.Policy, now: a.Now, log: a.logger(), ender: a.turnEnder()}
+}
+
+func (a *Agent) summaryMaker() summaryMaker {
+	return summaryMaker{
+		store: a.Store, turn: a.Turn, summary: a.Summary, rights: a.Rights,
+		launcher: a.launcher(), prompter: a.prompter(), sessions: a.sessions(),
+		recaller: recaller{store: a.Store, log: a.logger(), room: mostSummed},
+	}
+}
+
+func (a *Agent) compactor() compactor {
+	return compactor{
+		store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, log: a.logger(), guard: a.turnGuard(),
+		journal: a.journal(), watchdog: a.watchdog(), summaries: a.summaryMaker(), sessions: a.sessions(), biller: a.biller(),
+	}
+}
+
+func (a *Agent) attempter() attempter {
+	return attempter{
+		store: a.Store, turn: a.Turn, rights: a.Rights, guard: a.turnGuard(), launcher: a.launcher(),
+		journal: a.journal(), prompter: a.prompter(), recaller: a.recaller(), compactor: a.compactor(),
+		deliverer: a.deliverer(), ender: a.turnEnder(), sessions: a.sessions(), biller: a.biller(),
+	}
+}
+
+func (a *Agent) runner() runner {
+	return runner{
+		store: a.Store, turn: a.Turn, policy: a.Policy, now: a.Now, journal: a.journal(),
+		watchdog: a.watchdog(), compactor: a.compactor(), attempts: a.attempter(), flusher: a.flusher(),
+	}
+}
+
+func (a *Agent) puller() puller {
+	return puller{
+		store: a.Store, policy: a.Policy, now: a.Now,
+		journal: a.journal(), watchdog: a.watchdog(), deliverer: a.deliverer(), flusher: a.flusher(),
+	}
+}
+
+// The steps of a cycle.
+
+func (a *Agent) accepter() accepter {
+	return accepter{handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, mesh: a.Mesh}
+}
+
+func (a *Agent) observer(session *mailSession) observer {
+	return observer{
+		store: a.Store, mail: a.Mail, mesh: a.Mesh, now: a.Now, secrets: a.Secrets,
+		session: session, accepter: a.accepter(),
+	}
+}
+
+func (a *Agent) quarantine() quarantine.Folder { return quarantine.Folder{Store: a.Store} }
+
+func (a *Agent) sweeper() sweeper {
+	return sweeper{folder: a.quarantine(), journal: a.journal()}
+}
+
+func (a *Agent) challenger() challenger {
+	return challenger{
+		handle: a.Handle, policy: a.Policy, now: a.Now, store: a.Store,
+		journal: a.journal(), renderer: a.renderer(), sweeper: a.sweeper(),
+	}
+}
+
+func (a *Agent) projector() projector {
+	return projector{
+		handle: a.Handle, mail: a.Mail, mesh: a.Mesh, policy: a.Policy, now: a.Now, store: a.Store,
+		journal: a.journal(), crontab: a.crontab(),
+	}
+}
+
+func (a *Agent) performer() performer {
+	return performer{mail: a.Mail, mesh: a.Mesh, now: a.Now, store: a.Store, journal: a.journal()}
+}
+
+func (a *Agent) flusher() flusher {
+	return flusher{
+		store: a.Store, now: a.Now,
+		crontab: a.crontab(), projector: a.projector(), performer: a.performer(), detacher: a.detacher(),
+	}
+}
+
+func (a *Agent) pruner() pruner {
+	return pruner{store: a.Store, keep: a.Keep, now: a.Now, journal: a.journal()}
+}
+
+// The whole of it.
+
+func (a *Agent) oneCycle(session *mailSession) oneCycle {
+	return oneCycle{
+		store: a.Store, log: a.logger(), journal: a.journal(),
+		watchdog: a.watchdog(), observer: a.observer(session), sweeper: a.sweeper(), projector: a.projector(),
+		challenger: a.challenger(), performer: a.performer(), pruner: a.pruner(),
+	}
+}
+
+func (a *Agent) poller(session *mailSession) poller {
+	return poller{
+		store: a.Store, policy: a.Policy, now: a.Now, log: a.logger(),
+		cycle: a.oneCycle(session), crontab: a.crontab(), flusher: a.flusher(), detacher: a.detacher(), runner: a.runner(),
+	}
+}
+
+func (a *Agent) pollReasons() pollReasons {
+	return pollReasons{store: a.Store, policy: a.Policy, now: a.Now}
+}
+
+func (a *Agent) lingerer(mailbox *mail.Watch) lingerer {
+	return lingerer{
+		store: a.Store, mesh: a.Mesh, secrets: a.Secrets, mailbox: mailbox,
+		poller: a.poller(new(mailSession)), reasons: a.pollReasons(), runner: a.runner(),
+	}
+}
+
+func (a *Agent) previewer() previewer {
+	return previewer{
+		handle: a.Handle, store: a.Store, policy: a.Policy, now: a.Now,
+		observer: a.observer(new(mailSession)), journal: a.journal(), renderer: a.renderer(), crontab: a.crontab(),
+	}
+}
+
+func (a *Agent) outgoing() outgoing {
+	return outgoing{handle: a.Handle, mesh: a.Mesh, store: a.Store}
+}
+
+func (a *Agent) receipts() receipts {
+	return receipts{store: a.Store, policy: a.Policy, now: a.Now}
+}
