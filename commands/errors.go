@@ -33,6 +33,12 @@ type sourceError struct{ failed []string }
 
 func (e *sourceError) Error() string { return strings.Join(e.failed, "; ") }
 
+// silentError is an error whose text has been printed elsewhere.
+type silentError struct{ error }
+
+func (silentError) Error() string   { return "" }
+func (e silentError) Unwrap() error { return e.error }
+
 // exitCode is the one place where an error becomes an exit code.
 func exitCode(err error) int {
 	if err == nil {

@@ -2,8 +2,6 @@ package commands
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"log"
 	"strings"
@@ -23,19 +21,6 @@ func TestWhatLibrariesLog(t *testing.T) {
 	log.Print("the server said mesh-canary-4711")
 	if told := errs.String(); !strings.HasSuffix(told, " the server said ***\n") {
 		t.Errorf("told: %s", told)
-	}
-}
-
-// TestToolsSayNoSecret: neither in a result nor in an error, since both go to
-// the model's provider.
-func TestToolsSayNoSecret(t *testing.T) {
-	w := &wake{p: testProgram()}
-	w.p.loader.Secrets.Learn("api", "sk-canary-4711")
-	run := w.redacted(func(context.Context, json.RawMessage) (string, error) {
-		return "the key is sk-canary-4711", errors.New("no file sk-canary-4711")
-	})
-	if text, err := run(t.Context(), nil); text != "the key is ***" || err == nil || err.Error() != "no file ***" {
-		t.Errorf("%q, %v", text, err)
 	}
 }
 

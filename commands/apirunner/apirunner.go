@@ -1,0 +1,165 @@
+// Package apirunner is the hidden process behind runner = "api": our own loop as
+// the agent of an attempt (docs/decisions/0010). It reads the message from
+// standard input, calls the model and the tools, and prints what happens as
+// events, a line of JSON each.
+package apirunner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/cycle"
+	"agentstateloop/internal/secret"
+	"agentstateloop/turn"
+	"agentstateloop/turn/react"
+)
+
+// stallAfter is how long an API may be silent. A model on the user's own machine
+// may read a long prompt for minutes.
+const stallAfter = 5 * time.Minute
+
+// defaultRest is how long an agent rests that has not said how long.
+const defaultRest = time.Minute
+
+// ErrReported means that the loop failed, and has said why in an event.
+var ErrReported = errors.New("the loop has reported its failure as an event")
+
+// Process is what the loop runs on.
+type Process struct {
+	Loader *config.Loader // for the environment, the clock and the secrets
+	Stdin  io.Reader
+	Stdout io.Writer
+	Begun  time.Time // by the machine's clock
+}
+
+// Runner runs the loop for one attempt.
+type Runner struct {
+	Process
+	agent  *cycle.Agent
+	turn   cycle.Inside
+	config *config.Config
+	events events
+}
+
+// New returns the runner of an attempt of agent, which must have runner = "api".
+func New(p Process, agent *cycle.Agent, turn cycle.Inside) (*Runner, error) {
+	c, err := p.Loader.Read(agent.Config)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{Process: p, agent: agent, turn: turn, config: c, events: events{p.Stdout, p.Loader.Secrets}}, nil
+}
+
+// Turn runs the turn for the message on standard input.
+func (r *Runner) Turn(ctx context.Context) error {
+	loop, err := r.loop(ctx)
+	if err != nil {
+		r.events.fail(err)
+		return ErrReported
+	}
+	defer loop.Steps.Close()
+	message, err := io.ReadAll(r.Stdin)
+	if err != nil {
+		return fmt.Errorf("read message: %w", err)
+	}
+	fresh := r.Loader.Env("AGENTSTATELOOP_RESUMED") == ""
+	if err := loop.Run(ctx, strings.TrimSpace(string(message)), fresh); err != nil {
+		return ErrReported
+	}
+	return nil
+}
+
+// loop makes the loop from the configuration, with the tools that the cause of
+// the turn allows.
+func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
+	api, err := r.Loader.API(r.config)
+	if err != nil {
+		return nil, err
+	}
+	model, err := r.model(ctx, api)
+	if err != nil {
+		return nil, err
+	}
+	look := &outlook{agent: r.agent, turn: r.turn, now: r.Loader.Now}
+	tools, err := toolbox{loader: r.Loader, config: r.config, agent: r.agent, turn: r.turn, outlook: look}.allowed(api.Programs)
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Dir(r.Loader.Env("AGENTSTATELOOP_CONTEXT")) // of the attempt
+	system, err := os.ReadFile(filepath.Join(folder, "context", "system.md"))
+	if err != nil {
+		return nil, fmt.Errorf("read prompt: %w", err)
+	}
+	brief, err := r.agent.SummaryPrompt()
+	if err != nil {
+		return nil, err
+	}
+	steps, err := react.OpenSteps(folder)
+	if err != nil {
+		return nil, err
+	}
+	s := r.config.File.API
+	return &react.Loop{
+		Settings: react.Settings{
+			Model:     model,
+			Names:     react.Names{Usual: s.Model, Low: s.LowModel, Summary: s.SummaryModel},
+			System:    string(system),
+			Brief:     brief,
+			Tools:     tools,
+			Steps:     steps,
+			Window:    s.ContextWindow,
+			MaxOutput: s.MaxOutput,
+			MaxCalls:  s.MaxCalls,
+			MaxTools:  s.MaxTools,
+			Deadline:  r.Begun.Add(r.agent.Turn.Timeout),
+		},
+		Callbacks: react.Callbacks{
+			Emit:  r.events.emit,
+			Check: look.check,
+			Spent: look.spent,
+			Rest:  func(ctx context.Context) error { return r.agent.Sleep(ctx, r.turn, defaultRest) },
+		},
+	}, nil
+}
+
+// model returns the API with its key. It reports a key that cannot be read like
+// one that the provider refuses.
+func (r *Runner) model(ctx context.Context, api config.API) (react.Model, error) {
+	key := ""
+	if api.Key != nil {
+		var err error
+		if key, err = api.Key(ctx); err != nil {
+			r.events.emit(turn.Event{Kind: turn.Error, Text: turn.APIRefused + err.Error()})
+			return nil, err
+		}
+	}
+	return api.Model(key, stallAfter), nil
+}
+
+// events prints events, without secrets.
+type events struct {
+	out     io.Writer
+	secrets *secret.Known
+}
+
+func (e events) emit(event turn.Event) {
+	event.Text, event.Cut = e.secrets.Redact(event.Text), e.secrets.Redact(event.Cut)
+	line, err := json.Marshal(event)
+	if err != nil {
+		return // every Event can be marshalled
+	}
+	fmt.Fprintf(e.out, "%s\n", line)
+}
+
+// fail reports that the loop could not begin.
+func (e events) fail(err error) {
+	e.emit(turn.Event{Kind: turn.Done, Failed: true, Text: err.Error()})
+}

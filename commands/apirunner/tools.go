@@ -1,0 +1,161 @@
+package apirunner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/cycle"
+	"agentstateloop/internal/secret"
+	"agentstateloop/state"
+	"agentstateloop/turn/react"
+)
+
+// toolbox makes the tools of a turn.
+type toolbox struct {
+	loader  *config.Loader
+	config  *config.Config
+	agent   *cycle.Agent
+	turn    cycle.Inside
+	outlook *outlook // learns of a rest
+}
+
+// allowed returns the tools that the cause of this turn may call.
+func (b toolbox) allowed(programs []react.Program) ([]react.Tool, error) {
+	s, err := b.agent.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	if !s.Turn.Owns(b.turn.TurnID, b.turn.Epoch) {
+		return nil, cycle.ErrStale
+	}
+	msg, _ := s.TurnMessage()
+	all, err := b.all(programs)
+	if err != nil {
+		return nil, err
+	}
+	section, names := "peer", b.config.File.API.Tools.Peer
+	if msg.Operator {
+		section, names = "operator", b.config.File.API.Tools.Operator
+	}
+	if !b.config.Has("api.tools." + section) {
+		names = react.DefaultTools(msg.Operator, all)
+		// Without a mesh there are no tools to send and ask with.
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return !slices.ContainsFunc(all, func(t react.Tool) bool { return t.Name == name })
+		})
+	}
+	tools, err := react.Allow(all, names)
+	if err != nil {
+		return nil, b.config.Wrong("api.tools."+section, "%v", err)
+	}
+	for i := range tools {
+		tools[i].Run = redacted(b.loader.Secrets, tools[i].Run)
+	}
+	return tools, nil
+}
+
+// toolFunc runs a tool.
+type toolFunc = func(context.Context, json.RawMessage) (string, error)
+
+// redacted keeps known secrets out of what a tool returns: it goes to the
+// model's provider.
+func redacted(secrets *secret.Known, run toolFunc) toolFunc {
+	return func(ctx context.Context, args json.RawMessage) (string, error) {
+		text, err := run(ctx, args)
+		if err != nil {
+			err = errors.New(secrets.Redact(err.Error()))
+		}
+		return secrets.Redact(text), err
+	}
+}
+
+// all returns every tool of this agent.
+func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
+	folders := react.Folders{Workdir: b.agent.Turn.Workdir, Output: b.loader.Env("AGENTSTATELOOP_OUTPUT"), Context: b.loader.Env("AGENTSTATELOOP_CONTEXT")}
+	env := b.environ()
+	files, err := folders.Files()
+	if err != nil {
+		return nil, err
+	}
+	shell, err := react.Shell{Folders: folders, Self: b.agent.Turn.Self, Env: env, Path: b.loader.Env("PATH"), Timeout: config.ToolTimeout}.Tool()
+	if err != nil {
+		return nil, err
+	}
+	effects, err := b.effects().Tools()
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(files, []react.Tool{shell}, effects)
+	for _, program := range programs {
+		program.Dir, program.Env = folders.Workdir, env
+		tool, err := program.Tool()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tool)
+	}
+	return all, nil
+}
+
+// environ returns what the programs of tools get: our environment without the
+// key.
+func (b toolbox) environ() []string {
+	key := b.config.File.API.KeyEnv
+	return slices.DeleteFunc(slices.Clone(b.loader.Environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return key != "" && name == key
+	})
+}
+
+// effects do what the commands of the same names do.
+func (b toolbox) effects() react.Effects {
+	a, turn := b.agent, b.turn
+	e := react.Effects{
+		Submit: func(ctx context.Context, fields map[string]string, text string) error {
+			sub := cycle.Submission{Text: text}
+			for _, name := range slices.Sorted(maps.Keys(fields)) {
+				sub.Fields = append(sub.Fields, cycle.Field{Name: name, Value: fields[name]})
+			}
+			return a.Submit(ctx, turn, sub)
+		},
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			b.outlook.slept = true
+			return a.Sleep(ctx, turn, d)
+		},
+		Remember: func(ctx context.Context, text string) error { return a.Remember(ctx, turn, text) },
+		Search:   func(_ context.Context, query string, n int) (string, error) { return a.SearchHistory(query, n) },
+	}
+	if a.Mesh != nil {
+		e.Send = func(ctx context.Context, to, text string) error {
+			to, err := peerHandle(to)
+			if err != nil {
+				return err
+			}
+			return a.Send(ctx, turn, to, text)
+		}
+		e.Ask = func(ctx context.Context, to, text string, patience time.Duration) (string, error) {
+			to, err := peerHandle(to)
+			if err != nil {
+				return "", err
+			}
+			return a.Ask(ctx, turn, to, text, patience)
+		}
+	}
+	return e
+}
+
+// peerHandle reads a handle, with or without its "@".
+func peerHandle(text string) (string, error) {
+	handle := strings.TrimPrefix(text, "@")
+	if !state.ValidHandle(handle) {
+		return "", fmt.Errorf("%q is not a valid handle", text)
+	}
+	return handle, nil
+}
