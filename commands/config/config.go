@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -81,24 +80,3 @@ func (l *Loader) decode(path, text string) (*Config, error) {
 
 // Has reports whether the file sets a key, which is written with dots.
 func (c *Config) Has(key string) bool { return c.meta.IsDefined(strings.Split(key, ".")...) }
-
-// Resolve makes a path absolute: "~" is the user's home from the user
-// database, and a relative path is relative to the configuration file.
-func (c *Config) Resolve(path string) string {
-	if path == "~" || strings.HasPrefix(path, "~/") {
-		return filepath.Join(c.home, path[1:])
-	}
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(filepath.Dir(c.Path), path)
-}
-
-// resolveProgram makes the path of a program absolute. A name without a slash
-// stays, to be looked up in PATH.
-func (c *Config) resolveProgram(program string) string {
-	if strings.Contains(program, "/") {
-		return c.Resolve(program)
-	}
-	return program
-}

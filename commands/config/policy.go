@@ -3,7 +3,6 @@ package config
 import (
 	"time"
 
-	"agentstateloop/cron"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -46,20 +45,4 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		policy.Challenge = mail.Filter.Challenges()
 	}
 	return policy
-}
-
-// checkIntervals refuses an interval that a crontab line cannot express.
-func (c *Config) checkIntervals() error {
-	for _, interval := range []struct {
-		key   string
-		value Duration
-	}{
-		{"timing.idle_interval", c.File.Timing.IdleInterval},
-		{"timing.engaged_interval", c.File.Timing.EngagedInterval},
-	} {
-		if _, err := cron.Expr(time.Duration(interval.value)); err != nil {
-			return c.Wrong(interval.key, "%v", err)
-		}
-	}
-	return nil
 }

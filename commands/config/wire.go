@@ -2,14 +2,11 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
-	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
@@ -75,29 +72,6 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Self:          []string{self, "--config", c.Path},
 		Now:           l.Now,
 	}, wrong
-}
-
-func (c *Config) checkHandle() error {
-	handle := c.File.Agent.Handle
-	if handle == "" {
-		return c.Wrong("agent.handle", "is missing: give your agent a name, such as \"goulard3120\"")
-	}
-	if !state.ValidHandle(handle) {
-		return c.Wrong("agent.handle", "%q is not a valid handle: use a-z, 0-9 and -, at most 32, without the @", handle)
-	}
-	return nil
-}
-
-// stateFolder is where the state directories of all agents of the user are.
-func (c *Config) stateFolder() string {
-	return filepath.Join(c.home, ".local", "state", terminal.Program)
-}
-
-func (c *Config) stateDir() string {
-	if c.File.Agent.StateDir != "" {
-		return c.Resolve(c.File.Agent.StateDir)
-	}
-	return filepath.Join(c.stateFolder(), c.File.Agent.Handle)
 }
 
 // oneOf checks a value that must be one of a few.

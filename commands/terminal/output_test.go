@@ -1,8 +1,6 @@
 package terminal
 
-import (
-	"testing"
-)
+import "testing"
 
 // TestText: text from a mail must not command the terminal.
 func TestText(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/state"
 )
 
-// FuzzConfig: any text makes an agent that is fully set, or an error on one line
+// FuzzLoad: any text makes an agent that is fully set, or an error on one line
 // that says where and what.
-func FuzzConfig(f *testing.F) {
+func FuzzLoad(f *testing.F) {
 	example, err := os.ReadFile(filepath.Join("..", "..", "agent.toml.example"))
 	if err != nil {
 		f.Fatal(err)
