@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// Ranking of past exchanges by the words that they share with a question: BM25
-// (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009) with
-// its usual parameters.
+// The usual parameters of BM25, which ranks texts by the words that they share
+// with a question (Robertson and Zaragoza, "The Probabilistic Relevance
+// Framework", 2009).
 const (
-	rankK1 = 1.2  // how soon further occurrences stop to count
+	rankK1 = 1.2  // how soon further occurrences stop counting
 	rankB  = 0.75 // how much length counts against a text
 )
 
 // terms are the words of a question, each with its number.
 type terms map[string]int
 
-// termsOf are the words of the texts. A question has few of them that matter;
-// those of a long text are enough at its beginning.
+// termsOf returns the words of the texts, up to a limit: the beginning of a long
+// text is enough of a question.
 func termsOf(texts ...string) terms {
 	const most = 256
 	t := terms{}
@@ -35,12 +35,12 @@ func termsOf(texts ...string) terms {
 	return t
 }
 
-// Ranking gathers texts and says which of them share most with a question. It
-// holds of each text only what it has of the question's words.
+// Ranking ranks texts by how much they share with a question. It stores of each
+// text only the counts of the question's words.
 type Ranking struct {
 	asked terms
-	// Common: words that more than half of the texts have count, too. Without
-	// them an idle question ("go on") ranks nothing.
+	// Common makes words count that more than half of the texts have. Without
+	// it, a vague question ("go on") ranks nothing.
 	Common bool
 
 	texts, words int
@@ -48,20 +48,20 @@ type Ranking struct {
 	hits         []hit
 }
 
-// NewRanking ranks by the words of a question.
+// NewRanking returns a ranking by the words of a question.
 func NewRanking(question ...string) *Ranking { return &Ranking{asked: termsOf(question...)} }
 
-// Empty says that the question has no word.
+// Empty reports whether the question has no word.
 func (r *Ranking) Empty() bool { return len(r.asked) == 0 }
 
 // hit is a text that has some of the terms.
 type hit struct {
-	id    int         // as its adder calls it
+	id    int         // from Add
 	words int         // of the text
 	has   map[int]int // how often, by the term's number
 }
 
-// Add takes a text in, and says whether it has any of the terms.
+// Add adds a text, and reports whether it has any of the question's words.
 func (r *Ranking) Add(id int, text string) bool {
 	h := hit{id: id}
 	eachWord(text, func(word []byte) {
@@ -90,8 +90,8 @@ func (r *Ranking) Add(id int, text string) bool {
 	return true
 }
 
-// Best are the ids of the texts that have something to do with the question, the
-// best first; of equals the one that was added first.
+// Best returns the ids of the texts that share words with the question, best
+// first. Among equals, the one that was added first comes first.
 func (r *Ranking) Best() []int {
 	score := map[int]float64{}
 	var found []int
@@ -108,14 +108,14 @@ func (r *Ranking) Best() []int {
 func (r *Ranking) score(h hit) float64 {
 	usual := max(1, float64(r.words)/float64(r.texts))
 	sum := 0.0
-	for _, n := range slices.Sorted(maps.Keys(h.has)) { // in one order, since sums of floats depend on it
+	for _, n := range slices.Sorted(maps.Keys(h.has)) { // in a fixed order, because sums of floats depend on it
 		often := float64(h.has[n])
 		sum += r.weight(n) * often * (rankK1 + 1) / (often + rankK1*(1-rankB+rankB*float64(h.words)/usual))
 	}
 	return sum
 }
 
-// weight is how much a term tells, by how many texts have it.
+// weight returns how much a term counts, by how many texts have it.
 func (r *Ranking) weight(n int) float64 {
 	odds := (float64(r.texts-r.in[n]) + 0.5) / (float64(r.in[n]) + 0.5)
 	if r.Common {
@@ -124,12 +124,12 @@ func (r *Ranking) weight(n int) float64 {
 	return max(0, math.Log(odds))
 }
 
-// longestWord is how many bytes of a word are looked at.
+// longestWord is how many bytes of a word are compared.
 const longestWord = 64
 
 // eachWord calls f with each word of a text: runs of letters and digits, in
-// lower case. Writing that has no spaces is taken sign by sign. The bytes are
-// f's only until it returns.
+// lower case. A script without spaces is taken character by character. f must not
+// keep the bytes.
 func eachWord(text string, f func(word []byte)) {
 	var buf [longestWord + utf8.UTFMax]byte
 	word := buf[:0]

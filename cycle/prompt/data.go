@@ -6,14 +6,14 @@ import (
 	"agentstateloop/state"
 )
 
-// Data is what a prompt template can name. What others have written comes
-// fenced, or on one line, so that no template can let it pass for more than
-// data; it is never itself a template. Times are UTC.
+// Data is what a prompt template can name. Texts of others are fenced, or on one
+// line, so that no template can make them look like ours. They are never executed
+// as templates. Times are UTC.
 type Data struct {
 	Handle   string
 	Callsign string // "@" + Handle
 	Runner   string // of [turn]: exec, claude, codex, gemini, api
-	Fresh    bool   // a session begins; one that goes on knows most of this
+	Fresh    bool   // a session begins; one that continues has most of this already
 
 	Now        time.Time
 	Phase      state.Phase
@@ -24,7 +24,7 @@ type Data struct {
 	From     string       // its sender
 	Operator bool         // the sender is the operator
 	Standing string       // what the sender is to the agent, in words
-	Trust    string       // what the message may have done, in words
+	Trust    string       // what the agent may do for the message, in words
 
 	Tier string // normal, low_compute, critical
 	Left string // what the turn may cost at most, such as "$0.31"; "" without a limit
@@ -35,7 +35,7 @@ type Data struct {
 	Wake    string   // why the agent runs: message, resumed, retry
 	Note    string   // of an earlier attempt
 	Reports []string // what a resumed turn waited for, each with its question, fenced
-	Said    string   // what it had said before it waited, fenced
+	Said    string   // its output before it waited, fenced
 	Full    int      // percent of its window that the session fills, from 75 on; else 0
 
 	Summary string // of what was compacted, fenced

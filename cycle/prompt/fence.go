@@ -8,12 +8,13 @@ import (
 	"agentstateloop/state"
 )
 
-// Fence marks a text as data, and keeps it from closing the fence itself.
+// Fence puts a text between tags that mark it as data. The text cannot close the
+// fence.
 func Fence(tag, text string) string {
 	return fmt.Sprintf("<%s>\n%s\n</%[1]s>", tag, strings.TrimRight(unfence(tag, text), "\n"))
 }
 
-// Fenced is Fence, and nothing for nothing.
+// Fenced is Fence, but returns "" for an empty text.
 func Fenced(tag, text string) string {
 	if text == "" {
 		return ""
@@ -21,13 +22,12 @@ func Fenced(tag, text string) string {
 	return Fence(tag, text)
 }
 
-// unfence breaks whatever in a text could pass for the tag's end, or for a new
-// beginning of it.
+// unfence escapes whatever in a text could pass for the tag, opening or closing.
 func unfence(tag, text string) string {
 	return regexp.MustCompile(`(?i)<(\s*/?\s*`+tag+`)`).ReplaceAllString(text, `<\$1`)
 }
 
-// SystemNote is the note of a reset, as the next context begins with it.
+// SystemNote returns the note of a reset, with which the next context begins.
 func SystemNote(r state.Reset) string {
 	if r.Note == "" {
 		return ""

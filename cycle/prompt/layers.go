@@ -1,50 +1,41 @@
+// Package prompt makes the prompts of an agent's turns: it renders their layers
+// from templates, and chooses which of the past exchanges they hold. It takes
+// data and returns text.
 package prompt
 
-import (
-	"embed"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-	"text/template"
-)
+import "strings"
 
 // Layer is one part of a prompt, rendered.
 type Layer struct {
 	Name  string `json:"name"`
 	Part  string `json:"part"`  // PartSystem, PartMessage or PartSummary
 	From  string `json:"from"`  // the template: BuiltIn, or a file
-	Told  bool   `json:"told"`  // false: a session that goes on has been told, or there is nothing to tell
+	Told  bool   `json:"told"`  // false: it is empty, or a session that continues has it already
 	Text  string `json:"text"`  // without white space around it
-	Fault string `json:"fault"` // why the user's own template was passed over; "" if it was not
+	Fault string `json:"fault"` // why the user's own template was not used, or ""
 }
 
 // The parts of a prompt. What PartSystem holds was written by us and the
-// operator, save for the agent's own memory; a sender's words are in
-// PartMessage only. PartSummary is the question with which a context is
-// compacted.
+// operator, except for the agent's own memory; a sender's words are in
+// PartMessage only. PartSummary is the question that asks for a summary.
 const (
 	PartSystem  = "system"
 	PartMessage = "message"
 	PartSummary = "summary"
 )
 
-// BuiltIn is where a layer comes from that the user has no template for.
+// BuiltIn is the From of a layer for which the user has no template.
 const BuiltIn = "built-in"
 
-// The layers that something asks for by name.
+// The layers that the code names.
 const (
 	layerMessage = "message"
 	layerSummary = "summary"
 )
 
-// layers are all layers, in the order in which they are told. Those that change
-// from one message to the next are told to a session that goes on, too. The
-// note of a reset comes first: that is what `reset` promises.
+// layers are all layers, in their order. A session that continues gets those that
+// change from one message to the next. The note of a reset comes first, as
+// `reset` promises.
 var layers = [...]struct {
 	name, part string
 	changes    bool
@@ -62,7 +53,7 @@ var layers = [...]struct {
 	{layerSummary, PartSummary, false},
 }
 
-// Names are the names of all layers, in their order.
+// Names returns the names of all layers, in their order.
 func Names() []string {
 	var names []string
 	for _, l := range layers {
@@ -71,147 +62,15 @@ func Names() []string {
 	return names
 }
 
-//go:embed templates/*.tmpl
-var builtIn embed.FS
-
-// templateExt ends the name of a layer's file.
-const templateExt = ".tmpl"
-
-// longestTemplate bounds, in bytes, a template of the user's.
-const longestTemplate = 64 << 10
-
-// Templates renders the layers.
-type Templates struct {
-	Folder string // of the user's own templates; "" = none
-}
-
-// layer renders one layer: by the user's template, where there is one that
-// works, else by the built-in one. A template that is broken harms nothing; why
-// it was passed over is in the layer.
-func (t Templates) layer(name string, d Data) (Layer, error) {
-	l := Layer{Name: name, From: BuiltIn}
-	text, err := builtIn.ReadFile("templates/" + name + templateExt)
-	if err != nil {
-		return l, fmt.Errorf("prompt layer %s: %w", name, err)
-	}
-	if file, own, err := t.own(name); err != nil {
-		l.Fault = err.Error()
-	} else if own != "" {
-		if l.Text, err = execute(file, own, d); err == nil {
-			err = shows(name, l.Text, d)
-		}
-		if err == nil {
-			l.From = file
-			return l, nil
-		}
-		l.Fault = err.Error()
-	}
-	l.Text, err = execute(name, string(text), d)
-	if err != nil {
-		return l, fmt.Errorf("prompt layer %s: %w", name, err)
-	}
-	return l, nil
-}
-
-// own reads the user's template of a layer; "" where he has none.
-func (t Templates) own(name string) (file, text string, err error) {
-	if t.Folder == "" {
-		return "", "", nil
-	}
-	file = filepath.Join(t.Folder, name+templateExt)
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return file, "", nil
-	}
-	if err != nil {
-		return file, "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, longestTemplate+1))
-	if err != nil {
-		return file, "", err
-	}
-	if len(data) > longestTemplate {
-		return file, "", fmt.Errorf("%s has more than %d KiB: shorten it", file, longestTemplate>>10)
-	}
-	if len(data) == 0 {
-		data = []byte("\n") // an empty file leaves its layer out
-	}
-	return file, string(data), nil
-}
-
-// execute fills a template in. Its name is told in errors.
-func execute(name, text string, d Data) (string, error) {
-	t, err := template.New(name).Parse(text)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	if err := t.Execute(&b, d); err != nil {
-		return "", err
-	}
-	return strings.TrimSpace(b.String()), nil
-}
-
-// shows refuses a layer without which the turn has no sense.
-func shows(name, text string, d Data) error {
-	if name == layerMessage && !strings.Contains(text, d.Message) {
-		return errors.New("it does not show the message: put {{.Message}} into it")
-	}
-	return nil
-}
-
-// Faults says what is wrong with the folder of the user's templates as a
-// whole: it is missing, or holds files that are no layers.
-func (t Templates) Faults() []string {
-	if t.Folder == "" {
-		return nil
-	}
-	entries, err := os.ReadDir(t.Folder)
-	if err != nil {
-		return []string{fmt.Sprintf("the folder of turn.prompts cannot be read, and the built-in prompts are used: %v", err)}
-	}
-	var faults []string
-	for _, e := range entries {
-		name, ours := strings.CutSuffix(e.Name(), templateExt)
-		if ours && !slices.Contains(Names(), name) {
-			faults = append(faults, fmt.Sprintf("%s is no layer: there are %s",
-				filepath.Join(t.Folder, e.Name()), strings.Join(Names(), ", ")))
-		}
-	}
-	return faults
-}
-
-// Layers renders every layer.
-func (t Templates) Layers(d Data) ([]Layer, error) {
-	var all []Layer
-	for _, l := range layers {
-		rendered, err := t.layer(l.name, d)
-		if err != nil {
-			return nil, err
-		}
-		rendered.Part = l.part
-		rendered.Told = l.part != PartSummary && rendered.Text != "" && (d.Fresh || l.changes)
-		all = append(all, rendered)
-	}
-	return all, nil
-}
-
-// SummaryQuestion is the question with which a context is compacted.
-func (t Templates) SummaryQuestion(d Data) (string, error) {
-	l, err := t.layer(layerSummary, d)
-	return l.Text, err
-}
-
-// Prompt is what an agent is told for one turn.
+// Prompt is what an agent is given for one turn.
 type Prompt struct {
 	System string // context/system.md
-	Stdin  string
+	Stdin  string // standard input
 }
 
-// Join puts the layers of a turn together. Where the runner takes its system
-// prompt apart from the message, standard input has the message alone; else it
-// has both.
+// Join puts the layers of a turn together. Standard input holds both parts; if
+// apart is true, the runner takes the system prompt from its file, and standard
+// input holds the message alone.
 func Join(all []Layer, apart bool) Prompt {
 	var system, stdin []string
 	for _, l := range all {

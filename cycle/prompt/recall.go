@@ -6,20 +6,19 @@ import (
 	"strings"
 )
 
-// Recall chooses from texts, newest first, what a prompt tells of the past in
-// room bytes: the newest fill half of the room, those that share most words with
-// the question the rest. It gives them oldest first.
+// Recall chooses from texts, newest first, those that a prompt holds in room
+// bytes, and returns them oldest first. The newest fill half of the room; those
+// that share most words with the question fill the rest.
 func Recall(texts []string, room int, question ...string) string {
 	rank := NewRanking(question...)
 	for i, text := range texts {
 		rank.Add(i, text)
 	}
-	return told(texts, pick(texts, rank.Best(), room))
+	return inOrder(texts, pick(texts, rank.Best(), room))
 }
 
-// pick chooses which texts, newest first, fit into room bytes and are worth it:
-// the newest, up to half of the room; the best, in their order; then again the
-// newest.
+// pick chooses texts, newest first, for room bytes: the newest up to half of the
+// room, then the best in their order, then the newest again.
 func pick(texts []string, best []int, room int) map[int]bool {
 	taken, used := map[int]bool{}, 0
 	take := func(i, most int) bool {
@@ -44,9 +43,9 @@ func pick(texts []string, best []int, room int) map[int]bool {
 	return taken
 }
 
-// told puts the taken texts into the order in which they were said, and says
-// where some are missing between them.
-func told(texts []string, taken map[int]bool) string {
+// inOrder returns the taken texts, oldest first, with a note where some between
+// them are left out.
+func inOrder(texts []string, taken map[int]bool) string {
 	var parts []string
 	gap := 0
 	for i, text := range slices.Backward(texts) {

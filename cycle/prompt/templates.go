@@ -1,0 +1,146 @@
+package prompt
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+)
+
+//go:embed templates/*.tmpl
+var builtIn embed.FS
+
+// templateExt ends the name of a layer's file.
+const templateExt = ".tmpl"
+
+// longestTemplate bounds, in bytes, a template of the user's.
+const longestTemplate = 64 << 10
+
+// Templates renders the layers.
+type Templates struct {
+	Folder string // of the user's own templates; "": none
+}
+
+// Layers renders every layer.
+func (t Templates) Layers(d Data) ([]Layer, error) {
+	var all []Layer
+	for _, l := range layers {
+		rendered, err := t.layer(l.name, d)
+		if err != nil {
+			return nil, err
+		}
+		rendered.Part = l.part
+		rendered.Told = l.part != PartSummary && rendered.Text != "" && (d.Fresh || l.changes)
+		all = append(all, rendered)
+	}
+	return all, nil
+}
+
+// SummaryQuestion renders the question that asks an agent for a summary of its
+// context.
+func (t Templates) SummaryQuestion(d Data) (string, error) {
+	l, err := t.layer(layerSummary, d)
+	return l.Text, err
+}
+
+// layer renders one layer with the user's template, or with the built-in one if
+// the user has none or a broken one. The layer says why a template was not used.
+func (t Templates) layer(name string, d Data) (Layer, error) {
+	l := Layer{Name: name, From: BuiltIn}
+	text, err := builtIn.ReadFile("templates/" + name + templateExt)
+	if err != nil {
+		return l, fmt.Errorf("prompt layer %s: %w", name, err)
+	}
+	if file, own, err := t.own(name); err != nil {
+		l.Fault = err.Error()
+	} else if own != "" {
+		if l.Text, err = execute(file, own, d); err == nil {
+			err = checkMessage(name, l.Text, d)
+		}
+		if err == nil {
+			l.From = file
+			return l, nil
+		}
+		l.Fault = err.Error()
+	}
+	l.Text, err = execute(name, string(text), d)
+	if err != nil {
+		return l, fmt.Errorf("prompt layer %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// own returns the user's template of a layer, or "" if the user has none.
+func (t Templates) own(name string) (file, text string, err error) {
+	if t.Folder == "" {
+		return "", "", nil
+	}
+	file = filepath.Join(t.Folder, name+templateExt)
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, "", nil
+	}
+	if err != nil {
+		return file, "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, longestTemplate+1))
+	if err != nil {
+		return file, "", err
+	}
+	if len(data) > longestTemplate {
+		return file, "", fmt.Errorf("%s has more than %d KiB: shorten it", file, longestTemplate>>10)
+	}
+	if len(data) == 0 {
+		data = []byte("\n") // an empty file leaves its layer out
+	}
+	return file, string(data), nil
+}
+
+// execute executes a template. Errors name it.
+func execute(name, text string, d Data) (string, error) {
+	t, err := template.New(name).Parse(text)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, d); err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(b.String()), nil
+}
+
+// checkMessage returns an error if the message layer does not show the message.
+func checkMessage(name, text string, d Data) error {
+	if name == layerMessage && !strings.Contains(text, d.Message) {
+		return errors.New("it does not show the message: put {{.Message}} into it")
+	}
+	return nil
+}
+
+// Faults returns what is wrong with the folder of the user's templates as a whole:
+// it is missing, or holds a file that does not name a layer.
+func (t Templates) Faults() []string {
+	if t.Folder == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(t.Folder)
+	if err != nil {
+		return []string{fmt.Sprintf("the folder of turn.prompts cannot be read, and the built-in prompts are used: %v", err)}
+	}
+	var faults []string
+	for _, e := range entries {
+		name, ours := strings.CutSuffix(e.Name(), templateExt)
+		if ours && !slices.Contains(Names(), name) {
+			faults = append(faults, fmt.Sprintf("%s does not name a layer: the layers are %s",
+				filepath.Join(t.Folder, e.Name()), strings.Join(Names(), ", ")))
+		}
+	}
+	return faults
+}
