@@ -14,8 +14,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// Agent is one configured agent and everything it is wired to. Package
-// commands fills it from agent.toml; nothing in it changes afterwards.
+// Agent is one configured agent: its wiring, and as methods what can be done with
+// it. Package commands sets the fields from agent.toml; they do not change
+// afterwards. wiring.go makes the parts that do the work.
 type Agent struct {
 	Handle string
 	Config string // absolute path of agent.toml
@@ -27,10 +28,10 @@ type Agent struct {
 	Schedule Schedule
 	Turn     *turn.Config // nil: runner "none", messages wait for `inbox`
 	Replies  Replies
-	Prices   turn.Prices  // of models, for agents that tell tokens and no cost
-	Prompts  string       // folder of the user's prompt templates; "" = none
-	Recall   int          // bytes of the past that a session which begins is told; 0: DefaultRecall
-	Window   int64        // tokens that a session can hold; 0: as the agent says, or its runner has it
+	Prices   turn.Prices  // of models, for agents that report tokens and no cost
+	Prompts  string       // folder of the user's prompt templates; "": none
+	Recall   int          // bytes of past exchanges in the prompt of a new session; 0: DefaultRecall
+	Window   int64        // tokens that a session can hold; 0: as the agent reports, or as its runner is known to have
 	Summary  *turn.Config // makes summaries; nil: the agent itself does
 	Rights   Rights
 
@@ -48,12 +49,12 @@ type Agent struct {
 	// Now is the clock; time.Now outside demo and simulator.
 	Now func() time.Time
 
-	// RunTurn, where set, stands in for Turn.Run and keeps its promises: the
-	// simulator's agents are no processes.
+	// RunTurn, if set, replaces Turn.Run and keeps its promises. The simulator's
+	// agents are not processes.
 	RunTurn func(context.Context, turn.Attempt) (turn.Result, error)
 }
 
-// Mail is how the agent is reached by mail and answers.
+// Mail is how mail reaches the agent and leaves it.
 type Mail struct {
 	Mailbox mail.Mailbox
 	SMTP    mail.Server
@@ -61,25 +62,25 @@ type Mail struct {
 	Address string // ours
 }
 
-// Mesh is how the agent is reached over localMesh.
+// Mesh is how the agent is reached via localMesh.
 type Mesh struct {
 	Client *mesh.Client
 	Peers  []string // whose messages cause turns
-	Open   bool     // trust.mesh = "open": an unproven sender is believed
+	Open   bool     // trust.mesh = "open": unproven senders are believed
 }
 
-// Schedule is how the agent's polls are fired (DESIGN 9).
+// Schedule is how the agent's polls are started (docs/design.md, "The crontab").
 type Schedule struct {
 	Mode   string // ModeCrontab, ModeFixed or ModeNone
 	Table  cron.Table
 	Binary string // absolute; what the line runs
 
-	// Linger is how long the polls of an engaged agent stay on; 0: not at all.
+	// Linger is how long the polls of an engaged agent stay on; 0: they do not.
 	Linger time.Duration
 }
 
-// Rights are arguments added to the agent's command by what caused the turn
-// ([turn.permissions]), so that a peer's message may do less than the
+// Rights are arguments that are added to the agent's command, depending on what
+// caused the turn ([turn.permissions]). A peer's message may do less than the
 // operator's.
 type Rights struct {
 	Operator, Peer, Task []string
@@ -92,8 +93,8 @@ const (
 	ModeNone    = "none"    // something else polls
 )
 
-// Replies are the texts of our own mails; nil switches one off. Each is
-// executed with a ReplyData.
+// Replies are the templates of our own mails, executed with a ReplyData. nil
+// switches a mail off.
 type Replies struct {
 	Ack, QuietPrep, QuietActive *template.Template
 }

@@ -113,7 +113,7 @@ func TestThePromptHasTwoParts(t *testing.T) {
 	h.agent.Turn.Runner = "api"
 	h.receive(letter{id: "<one@example.com>", body: "first"})
 	h.poll()
-	wantWords(t, *system, "You are @"+handle, "Rules:\n", "Trust: the operator's", "You are in")
+	wantWords(t, *system, "You are @"+handle, "Rules:\n", "Trust: the operator's", "You have been in")
 	wantNoWords(t, *system, "first", "<message>")
 	wantWords(t, *stdin, "<message>\nfirst\n</message>\n")
 	wantNoWords(t, *stdin, "You are @", "Trust:")
