@@ -144,7 +144,7 @@ func (m *machine) expireChallenges() {
 	}
 }
 
-// applyChallengeLine does what a challenge line tells.
+// applyChallengeLine opens or closes the challenge of a challenge line.
 func (m *machine) applyChallengeLine(l Line) {
 	switch l.What {
 	case challengeMade:

@@ -10,10 +10,11 @@ type Summary struct {
 	Through uint64    `json:"through,omitempty"` // the last epoch that it covers
 }
 
-// What became of a compaction, in its history line.
+// What of the history line of a compaction. The old words of CompactionFailed are
+// in the history of every agent.
 const (
-	compactionMade = "made"
-	compactionVain = "in vain"
+	compactionMade   = "made"
+	CompactionFailed = "in vain" // no summary could be made
 )
 
 // Compacted reports that a summary (Text, kept durably in File) stands for all
@@ -38,7 +39,7 @@ func (e Compacted) apply(m *machine) {
 		if m.Session.ID != "" {
 			m.Session.FailedSummaries++
 		}
-		m.line(Line{Kind: LineCompaction, What: compactionVain, Reason: e.Reason})
+		m.line(Line{Kind: LineCompaction, What: CompactionFailed, Reason: e.Reason})
 		return
 	}
 	m.Compacted = Summary{At: m.now, File: e.File, Through: e.Through}

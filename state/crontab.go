@@ -60,8 +60,8 @@ func (e Unscheduled) apply(m *machine) {
 	m.line(Line{Kind: LineSchedule, What: what})
 }
 
-// applyScheduleLine knows whether our line is wanted. What is installed is looked up
-// by the next cycle.
+// applyScheduleLine records whether our line is wanted. The next cycle looks up what
+// is installed.
 func (m *machine) applyScheduleLine(l Line) {
 	switch l.What {
 	case scheduleRemoved:

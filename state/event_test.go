@@ -65,8 +65,8 @@ func appliers(t *testing.T) []string {
 	return names
 }
 
-// TestRedactedKeepsTheType: an event that embeds another must not inherit its
-// methods, which would apply or return the inner one.
+// TestRedactedKeepsTheType checks that no event inherits Redacted from one that it
+// embeds, which would return the inner event.
 func TestRedactedKeepsTheType(t *testing.T) {
 	same := func(s string) string { return s }
 	for _, e := range everyEvent {
@@ -121,10 +121,10 @@ var notRedacted = map[string]string{
 	"Digest": "hash", "Hash": "hash", "Same": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
 	"Name": "name of a credential", "Credential": "name of a credential", "Model": "name of a model",
 
-	// Names of who speaks or is spoken to.
+	// Names of agents and people.
 	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "Tried": "addresses, handles", "Hops": "handles",
 
-	// Files of the state directory, by names of ours or of the output box.
+	// Files of the state directory or of the output box.
 	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Deliverable": "file of the output box",
 
 	// Words from a fixed list.

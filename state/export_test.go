@@ -2,8 +2,8 @@ package state
 
 import "time"
 
-// What the tests of package state_test see of the machine besides its exported
-// names. They are outside the package, since package statetest imports it.
+// What the tests of package state_test use of the machine besides its exported
+// names. They are outside the package because package statetest imports it.
 
 const (
 	CountedKept     = countedKept

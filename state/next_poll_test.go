@@ -66,8 +66,8 @@ func TestNextFireByTheWallClock(t *testing.T) {
 	}
 }
 
-// An interval never makes anyone wait longer than itself, but for the hour or
-// so that a clock change adds; and each minute in between is no firing one.
+// FuzzNextFire checks that the next minute is never further away than the interval,
+// plus the hour or so that a clock change adds, and that no minute in between fires.
 func FuzzNextFire(f *testing.F) {
 	f.Add(int64(1774745999), uint8(3), uint8(1))
 	f.Add(int64(1792893600), uint8(17), uint8(2))

@@ -225,8 +225,8 @@ func (m *machine) changeNotification(id string, change func(*Notification)) {
 	}
 }
 
-// applyCredentialLine begins and ends outages, so that none is told twice. How often
-// one has failed is counted anew.
+// applyCredentialLine starts and ends outages, so that no notice is made twice. The
+// count of failures starts again.
 func (m *machine) applyCredentialLine(l Line) {
 	if l.What == credentialWorks {
 		delete(m.Credentials, l.From)
@@ -237,7 +237,7 @@ func (m *machine) applyCredentialLine(l Line) {
 	}
 }
 
-// applyNotification notes who is told of an outage by an effect.
+// applyNotification records which notice of an outage an effect is.
 func (m *machine) applyNotification(e Effect) {
 	c, fails := m.Credentials[e.Credential]
 	switch {

@@ -70,7 +70,7 @@ func (s State) Effect(id string) (Effect, bool) {
 	return s.Outbox[i], true
 }
 
-// applyEffectLine queues an effect again, and counts it where it is rationed.
+// applyEffectLine queues an effect again, and counts it if its kind is rationed.
 func (m *machine) applyEffectLine(l Line) {
 	if _, there := m.effectIndex(l.ID); there || l.Effect == nil {
 		return

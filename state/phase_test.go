@@ -2,10 +2,9 @@ package state
 
 import (
 	"testing"
-	"time"
 )
 
-// TestParsePhase takes what a person types.
+// TestParsePhase parses what a person may type.
 func TestParsePhase(t *testing.T) {
 	for _, typed := range []string{"IDLE", "idle", "Prep", "ACTIVE"} {
 		if p, err := ParsePhase(typed); err != nil || p == "" {
@@ -16,17 +15,5 @@ func TestParsePhase(t *testing.T) {
 		if p, err := ParsePhase(typed); err == nil {
 			t.Errorf("%q is %v", typed, p)
 		}
-	}
-}
-
-func TestBackoff(t *testing.T) {
-	want := []time.Duration{1, 1, 2, 4, 8, 16, 32, 60, 60}
-	for failures, minutes := range want {
-		if got := backoff(failures); got != minutes*time.Minute {
-			t.Errorf("after %d failures: %v, want %v", failures, got, minutes*time.Minute)
-		}
-	}
-	if got := backoff(1 << 40); got != time.Hour {
-		t.Errorf("after very many: %v", got)
 	}
 }

@@ -58,7 +58,7 @@ func (e Rejected) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// applyGateLine counts what a gate line tells of.
+// applyGateLine counts the item of a gate line.
 func (m *machine) applyGateLine(l Line) {
 	m.noteSeen(rejectionKey(l.Key))
 	switch l.What {
@@ -142,7 +142,7 @@ func (m *machine) leaveQuarantine(l Line) {
 	m.applyQuarantineLine(l)
 }
 
-// applyQuarantineLine does what a quarantine line tells: an item has left.
+// applyQuarantineLine counts an item that has left the quarantine.
 func (m *machine) applyQuarantineLine(l Line) {
 	m.Quarantined = max(0, m.Quarantined-1)
 	m.forgetChallenge(l.Key)

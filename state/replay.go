@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Whole puts lines in their order and parts off those of a commit that a power
-// cut has torn: a part of it would be a lie. Nothing that commit asked for was
-// done, since it never came to its end.
+// Whole sorts lines and splits off those of a commit that a power cut has torn. Part
+// of a commit would be misleading. Nothing that the torn commit asked for was done,
+// because the commit did not return.
 func Whole(lines []Line) (whole, torn []Line) {
 	slices.SortStableFunc(lines, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
@@ -23,9 +23,9 @@ func Whole(lines []Line) (whole, torn []Line) {
 	return lines[:end], lines[end:]
 }
 
-// Rebuild makes a state from the history alone. It is in IDLE, and its mail
-// cursor asks for everything since the day before the last mail it took: lines
-// of other sources do not prove that the mailbox was read.
+// Rebuild makes a state from the history alone. The state is in IDLE. Its mail cursor
+// asks for everything since the day before the last accepted mail: lines of other
+// sources do not prove that the mailbox was read.
 func Rebuild(s State, lines []Line) State {
 	s = Replay(s, lines)
 	s.Phase = IDLE
@@ -40,8 +40,8 @@ func Rebuild(s State, lines []Line) State {
 	return s
 }
 
-// Replay applies the history lines, in order, that are newer than s: accepted messages,
-// ended rows, queued and done effects, HALT, the phase, the highest epoch.
+// Replay applies, in order, the history lines that are newer than s: accepted
+// messages, ended rows, queued and done effects, HALT, the phase, the highest epoch.
 func Replay(s State, lines []Line) State {
 	m := machine{State: s.clone()}
 	for _, l := range lines {

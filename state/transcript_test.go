@@ -18,15 +18,15 @@ var update = flag.Bool("update", false, "write what the machine does into testda
 //
 //	# a comment
 //	day 2026-03-02              the date of the times that follow, in UTC
-//	policy ack=off rate=2       another configuration than testPolicy
-//	09:30 mail m1; poll         one Step: what happened, in words; see event
-//	09:30 due?                  asks State.Due, steps nothing
+//	policy ack=off rate=2       changes statetest.Policy
+//	09:30 mail m1; poll         one Step: the events in words; see Story.Read
+//	09:30 due?                  asks State.Due, without a Step
 //	=> PREP, every 1m, ...      what is expected: the state after it,
 //	    IDLE → PREP: ...        and, indented, the history lines of the step, and
-//	    inbox: m1 queued        inbox, outbox and debts where they changed
+//	    inbox: m1 queued        inbox, outbox and other lists that have changed
 //
-// Random ids are told by number: ack.1, t1. The expected lines are written by
-// `go test ./state -run Transcripts -update`, and read by a person.
+// Random ids are shown by number: ack.1, t1. `go test ./state -run Transcripts
+// -update` writes the expected lines, which a person then reads.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -52,12 +52,13 @@ func TestTranscripts(t *testing.T) {
 				}
 				return
 			}
-			t.Errorf("%s: the machine tells it otherwise:\n%s", file, firstDifference(want, got))
+			t.Errorf("%s: the machine answers differently:\n%s", file, firstDifference(want, got))
 		})
 	}
 }
 
-// firstDifference shows where two transcripts part, with what leads to it.
+// firstDifference returns where two transcripts begin to differ, with the lines
+// before.
 func firstDifference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range max(len(w), len(g)) {

@@ -84,8 +84,8 @@ func (h Head) Owns(turnID string, epoch uint64) bool {
 	return h.Status != HeadIdle && h.TurnID == turnID && h.Epoch == epoch
 }
 
-// applyHead sets the turn head, and its message's row, to what a step left them
-// at: its last line holds both.
+// applyHead sets the turn head, and the row of its message, to what a step left. The
+// last line of that step holds both.
 func (m *machine) applyHead(l Line) {
 	if l.Head == nil {
 		return

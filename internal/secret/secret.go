@@ -1,3 +1,5 @@
+// Package secret finds the secrets that a process has read in texts, and redacts
+// them (docs/design.md, "Credentials").
 package secret
 
 import (
@@ -17,25 +19,25 @@ import (
 	"sync"
 )
 
-// hidden stands in a text for what was a secret.
+// hidden replaces a secret in a text.
 const hidden = "***"
 
-// shortestSecret is how long, in bytes, a value must be to be looked for in
-// texts at large: a shorter one would be found where nobody wrote it.
+// shortestSecret is the least length, in bytes, of a value that is looked for in
+// texts. A shorter one would be found where it is not a secret.
 const shortestSecret = 8
 
-// Known are the secrets that this process has read, so that no text repeats
-// one (DESIGN 10): a server may echo what it was sent, and an agent print its
-// key. A nil *Known knows none. The methods may be called side by side.
+// Known holds the secrets that this process has read, so that no text repeats one. A
+// server may echo what it was sent, and an agent may print its key. A nil *Known
+// holds none. Its methods may be called concurrently.
 type Known struct {
 	mu    sync.Mutex
 	named map[string][]string // the last two values of each secret
 	forms []string            // every disguise of every value, the longest first
 }
 
-// Learn notes the present value of a secret. name tells it from others, such as
-// "imap" or the file it stands in; its value before this one stays known, since
-// an answer may still repeat it.
+// Learn adds the present value of a secret. name distinguishes it from others, such as
+// "imap" or the file it is in. Its value before this one stays known, because an
+// answer may still repeat it.
 func (s *Known) Learn(name, value string) {
 	if s == nil || len(value) < shortestSecret {
 		return
@@ -56,13 +58,13 @@ func (s *Known) Learn(name, value string) {
 			s.forms = append(s.forms, Disguises(v)...)
 		}
 	}
-	// One within another must not be taken out of it first.
+	// A form that contains another one must be replaced first.
 	slices.SortFunc(s.forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	s.forms = slices.Compact(s.forms)
 }
 
-// Redact puts *** for every known secret of eight bytes and more in text, in
-// whatever disguise (see Disguises).
+// Redact replaces every known secret of eight bytes or more in text by ***, in
+// whatever form it appears (see Disguises).
 func (s *Known) Redact(text string) string {
 	if s == nil {
 		return text
@@ -70,7 +72,7 @@ func (s *Known) Redact(text string) string {
 	return redact(text, s.disguises())
 }
 
-// disguises gives a slice that nobody changes.
+// disguises returns the forms of all secrets. Callers must not change the slice.
 func (s *Known) disguises() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +86,8 @@ func redact(text string, forms []string) string {
 	return text
 }
 
-// Reader gives what r gives, redacted. A secret that comes in pieces is found,
-// too: what may be the beginning of one waits for what follows.
+// Reader returns a reader of what r yields, redacted. It also finds a secret that
+// comes in pieces: it holds back what may be the beginning of one.
 func (s *Known) Reader(r io.Reader) io.Reader {
 	if s == nil {
 		return r
@@ -97,7 +99,7 @@ type redacting struct {
 	from    io.Reader
 	secrets *Known
 	chunk   []byte
-	ready   string // to be given
+	ready   string // to be returned
 	held    string // may be the beginning of a secret
 	err     error
 }
@@ -122,7 +124,7 @@ func (r *redacting) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// begun is the length of the longest end of text with which a form begins.
+// begun returns the length of the longest suffix of text that some form begins with.
 func begun(text string, forms []string) int {
 	longest := 0
 	for _, form := range forms {
@@ -135,7 +137,7 @@ func begun(text string, forms []string) int {
 	return longest
 }
 
-// Writer redacts what is written to w, each Write by itself.
+// Writer returns a writer that redacts each Write before it goes to w.
 func (s *Known) Writer(w io.Writer) io.Writer { return redactor{w, s} }
 
 type redactor struct {
@@ -151,10 +153,9 @@ func (r redactor) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Guarded is f for a goroutine of its own. A panic of f ends the process, as it
-// would without, but the report that the runtime prints of it holds no known
-// secret: the value of a panic may be what a server said. The stack in it is
-// that of f.
+// Guarded returns f for use in a goroutine. A panic of f still ends the process, but
+// the report that the runtime prints holds no known secret: the value of a panic may
+// be what a server said. The report contains the stack of f.
 func (s *Known) Guarded(f func()) func() {
 	return func() {
 		if report := s.crash(f); report != "" {
@@ -163,9 +164,9 @@ func (s *Known) Guarded(f func()) func() {
 	}
 }
 
-// crash runs f, and tells of its panic; "" if there was none. It is a function
-// of its own, because the runtime would print a value that is recovered and
-// replaced in one.
+// crash runs f and returns a report of its panic, or "" if it did not panic. It is a
+// separate function, because the runtime would also print a value that is recovered
+// and replaced in the same one.
 func (s *Known) crash(f func()) (report string) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -176,10 +177,9 @@ func (s *Known) crash(f func()) (report string) {
 	return ""
 }
 
-// Disguises gives the forms in which a text may repeat a secret of any length
-// but none: as it is; within quotes of IMAP, Go, JSON or HTML; in a URL; in hex;
-// and in base64, with whatever stands before and after it, as in the logins of
-// SASL and HTTP.
+// Disguises returns the forms in which a text may repeat a non-empty secret: as it
+// is; quoted for IMAP, Go, JSON or HTML; in a URL; in hexadecimal; and in base64 with
+// any text before and after it, as in the logins of SASL and HTTP.
 func Disguises(secret string) []string {
 	if secret == "" {
 		return nil
@@ -197,11 +197,12 @@ func Disguises(secret string) []string {
 		forms = append(forms, within(base64.StdEncoding, secret, before), within(base64.URLEncoding, secret, before))
 	}
 	slices.Sort(forms)
-	// What of a short secret does not depend on its neighbours may be next to nothing.
+	// In base64, the part of a short secret that its neighbours do not change may be
+	// too short to look for.
 	return slices.DeleteFunc(slices.Compact(forms), func(form string) bool { return form != secret && len(form) < min(len(secret), shortestSecret) })
 }
 
-// inTheMiddle is secret as it stands in a JSON string.
+// inTheMiddle returns secret as it appears inside a JSON string.
 func inTheMiddle(secret string, escapeHTML bool) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -215,7 +216,7 @@ func inTheMiddle(secret string, escapeHTML bool) string {
 // inner drops the quotes around a string.
 func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
 
-// percent writes the escapes of a URL in lower case.
+// percent converts the escapes of a URL to lower case.
 func percent(escaped string) string {
 	b := []byte(escaped)
 	for i := 0; i+2 < len(b); i++ {
@@ -226,7 +227,7 @@ func percent(escaped string) string {
 	return string(b)
 }
 
-// within is the part of the base64 of a text that depends on secret alone, if
+// within returns the part of the base64 of a text that depends on secret alone, if
 // secret begins before bytes after a multiple of three.
 func within(enc *base64.Encoding, secret string, before int) string {
 	whole := enc.WithPadding(base64.NoPadding).EncodeToString(append(make([]byte, before), secret...))

@@ -1,5 +1,5 @@
-// Package statetest tells the life of an agent in words, for the tests of package state
-// and of the store: an interpreter of transcripts, and what a broken disk leaves.
+// Package statetest interprets transcripts of an agent's life, for the tests of the
+// packages state and store. It also lists what a broken disk may leave of a state.
 package statetest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Policy is the configuration of DESIGN 12, with mail and mesh.
+// Policy returns a policy with mail and mesh (docs/design.md, "Configuration").
 func Policy() state.Policy {
 	return state.Policy{
 		IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
@@ -29,7 +29,7 @@ func Policy() state.Policy {
 	}
 }
 
-// Story is one agent's life under way.
+// Story is the life of one agent.
 type Story struct {
 	S     state.State
 	P     state.Policy
@@ -38,7 +38,7 @@ type Story struct {
 	names map[string]string // of random ids, as they are told
 	count map[string]int
 	asked int               // challenges
-	shown map[string]string // what was last told of inbox, outbox, debts
+	shown map[string]string // by heading, the list that was last shown
 	out   strings.Builder
 }
 
@@ -50,7 +50,7 @@ func New() *Story {
 	}
 }
 
-// Tell plays a transcript and returns it with what the machine answers.
+// Tell plays a transcript and returns it with the machine's answers.
 func (st *Story) Tell(transcript string) (string, error) {
 	for i, line := range strings.Split(strings.TrimRight(transcript, "\n"), "\n") {
 		if Expected(line) {
@@ -68,7 +68,7 @@ func Expected(line string) bool {
 	return strings.HasPrefix(line, "=>") || strings.HasPrefix(line, "    ")
 }
 
-// Play plays one line and writes down what came of it.
+// Play plays one line and writes down the result.
 func (st *Story) Play(line string) error {
 	if word, question, _ := strings.Cut(line, " "); question == "due?" {
 		now, err := st.clock(word)
@@ -86,7 +86,7 @@ func (st *Story) Play(line string) error {
 	return nil
 }
 
-// Read takes in a line: a directive, or the events of one Step.
+// Read reads one line: a directive, or the events of one Step.
 func (st *Story) Read(line string) ([]state.Event, error) {
 	word, rest, _ := strings.Cut(line, " ")
 	switch {
@@ -115,7 +115,7 @@ func (st *Story) Read(line string) ([]state.Event, error) {
 	return events, nil
 }
 
-// clock reads a time of the day.
+// clock parses a time of day.
 func (st *Story) clock(word string) (time.Time, error) {
 	t, err := time.Parse("15:04:05", word)
 	if err != nil {
@@ -170,7 +170,7 @@ func (st *Story) setPolicy(settings []string) error {
 	return nil
 }
 
-// phrase is one thing that happened: a verb, plain words, name=value options.
+// phrase is one event in words: a verb, plain words, name=value options.
 type phrase struct {
 	verb  string
 	words []string
@@ -203,7 +203,7 @@ func (p phrase) word(i int) string {
 
 func (p phrase) has(word string) bool { return slices.Contains(p.words, word) }
 
-// event turns a phrase into what Step is told.
+// event converts a phrase to events.
 func (st *Story) event(p phrase) ([]state.Event, error) {
 	switch p.verb {
 	case "mail", "mesh", "tell":
@@ -213,7 +213,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	case "nudges":
 		return []state.Event{state.NudgeFiles{Keys: p.words}}, nil
 	case "refused":
-		return []state.Event{st.refusal(p)}, nil
+		return []state.Event{st.rejection(p)}, nil
 	case "challenge": // about the mail, with a token of that name
 		st.asked++
 		return []state.Event{state.Challenged{Key: p.word(0), Hash: state.HashToken(p.word(1)), Mail: state.Effect{ID: fmt.Sprint("challenge.", st.asked)}}}, nil
@@ -298,23 +298,22 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	return nil, fmt.Errorf("no such event: %q", p.verb)
 }
 
-// refusal: `refused k1 trust "no word"`; with unkept where quarantine/ is full.
-func (st *Story) refusal(p phrase) state.Rejected {
+// rejection reads `refused k1 trust "no word"`; with unkept, quarantine/ is full.
+func (st *Story) rejection(p phrase) state.Rejected {
 	return state.Rejected{
 		Key: p.word(0), Source: state.Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.Now,
 		Digest: p.opts["digest"], Unkept: p.has("unkept"), Ask: p.has("ask"),
 	}
 }
 
-// vouched: `token x1 m2` is a mail m2 that shows the token of that name, and
-// comes in by it, as a control with control=STOP; `token x1 m2 yes=m1` releases
-// m1 with it. Without the token it is refused; with proven it comes in at all
-// events.
+// vouched reads `token x1 m2`: a mail m2 that shows the token of that name and comes
+// in by it. With control=STOP it is a control, and `token x1 m2 yes=m1` releases m1.
+// Without the token it would be rejected; with proven it comes in anyway.
 func (st *Story) vouched(p phrase) (state.Event, error) {
 	reply := phrase{verb: "mail", words: p.words[1:], opts: p.opts}
 	e, err := st.released(reply)
 	v := state.Vouched{Key: reply.word(0), Hash: state.HashToken(p.word(0)), UID: uint32(atoi(p.opts["uid"])), At: st.Now, Then: e.Event}
-	v.Else = st.refusal(phrase{words: []string{v.Key, "trust"}, opts: map[string]string{"text": "no word"}})
+	v.Else = st.rejection(phrase{words: []string{v.Key, "trust"}, opts: map[string]string{"text": "no word"}})
 	if p.has("proven") {
 		v.Else = e.Event
 	}
@@ -324,8 +323,8 @@ func (st *Story) vouched(p phrase) (state.Event, error) {
 	return v, err
 }
 
-// released: `release k1` as a mail of the operator, `release k1 as=mesh` of a
-// peer, `release k1 control=STOP`; same= recognises its bytes.
+// released reads `release k1` as a mail of the operator, `release k1 as=mesh` as a
+// message of a peer, and `release k1 control=STOP`. same= identifies its bytes.
 func (st *Story) released(p phrase) (state.Released, error) {
 	e := state.Released{Key: p.word(0), Reason: p.opts["text"], Same: p.opts["same"]}
 	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["as"], "mail"), words: p.words, opts: p.opts})
@@ -339,8 +338,8 @@ func (st *Story) released(p phrase) (state.Released, error) {
 	return e, nil
 }
 
-// arrival: `mail m1`, `mesh q1 from=dorlange3120`, `tell c1`; at=09:29:10 is the
-// time of the item, uid= and id= what its server is to be told about.
+// arrival reads `mail m1`, `mesh q1 from=dorlange3120` and `tell c1`. at=09:29:10 is
+// the time of the item, uid= and id= are what its server is to be informed about.
 func (st *Story) arrival(p phrase) ([]state.Event, error) {
 	at := st.Now
 	if s, ok := p.opts["at"]; ok {
@@ -365,8 +364,8 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 	return []state.Event{e}, nil
 }
 
-// sending: `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
-// `failed ack.1 unknown`, `failed ack.1 after=2m`, `failed ack.1 refused`.
+// sending reads `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
+// `failed ack.1 unknown`, `failed ack.1 after=2m` and `failed ack.1 refused`.
 func (st *Story) sending(p phrase) ([]state.Event, error) {
 	id := st.id(p.word(0))
 	switch p.verb {
@@ -382,9 +381,9 @@ func (st *Story) sending(p phrase) ([]state.Event, error) {
 	}}, err
 }
 
-// turning: `claim`, `start`, `end success`, `reap`, of the turn at the head
-// unless turn= and epoch= name another. A reply goes to the message's sender;
-// to=nobody makes none.
+// turning reads `claim`, `start`, `end success` and `reap`, for the turn at the head
+// unless turn= and epoch= name another. A reply goes to the message's sender, unless
+// to=nobody.
 func (st *Story) turning(p phrase) ([]state.Event, error) {
 	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
 	if name, ok := p.opts["turn"]; ok {
@@ -417,7 +416,7 @@ func (st *Story) turning(p phrase) ([]state.Event, error) {
 	return []state.Event{e}, nil
 }
 
-// inside: what the agent does from inside its turn, or its runner for it:
+// inside reads what the agent, or its runner, does from inside its turn:
 // `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
 // `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
 // `giveback forget`. turn= and epoch= name another turn.
@@ -455,7 +454,7 @@ func (st *Story) inside(p phrase) ([]state.Event, error) {
 	}
 }
 
-// spending: `spent 0.30 id=c1 model=gpt-4o basis=dearest input=1000`, of the
+// spending reads `spent 0.30 id=c1 model=gpt-4o basis=dearest input=1000`, for the
 // turn at the head unless turn= names another.
 func (st *Story) spending(p phrase) ([]state.Event, error) {
 	cost, err := money(p.word(0))
@@ -474,7 +473,7 @@ func (st *Story) spending(p phrase) ([]state.Event, error) {
 	return []state.Event{e}, err
 }
 
-// money reads dollars, negative ones too.
+// money parses dollars, negative ones too.
 func money(s string) (state.Micros, error) {
 	usd, err := strconv.ParseFloat(s, 64)
 	return state.Micros(math.Round(usd * float64(state.Dollar))), err
@@ -485,7 +484,8 @@ func atoi(s string) int {
 	return n
 }
 
-// id finds the random id that is told under this name; a reply's holds its turn's.
+// id returns the random id that the transcript shows under this name. A reply's id
+// contains its turn's.
 func (st *Story) id(name string) string {
 	if turn, ok := strings.CutPrefix(name, "reply."); ok {
 		return "reply." + st.id(turn)
@@ -498,7 +498,7 @@ func (st *Story) id(name string) string {
 	return name
 }
 
-// name gives every new random id of the step its number.
+// Name numbers every new random id of the step.
 func (st *Story) Name() {
 	number := func(id, kind string) {
 		if _, known := st.names[id]; !known && id != "" {
@@ -516,7 +516,7 @@ func (st *Story) Name() {
 	}
 }
 
-// say makes text without random ids.
+// say formats text and replaces random ids by their names.
 func (st *Story) say(format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
 	for _, id := range slices.Sorted(maps.Keys(st.names)) {
@@ -525,7 +525,7 @@ func (st *Story) say(format string, args ...any) string {
 	return text
 }
 
-// at tells a time, with the date where it is another day's.
+// at formats a time, with the date if it is another day's.
 func (st *Story) at(t time.Time) string {
 	layout := "15:04"
 	if t.Second() != 0 {
@@ -537,14 +537,14 @@ func (st *Story) at(t time.Time) string {
 	return t.Format(layout)
 }
 
-// span tells a duration as short as it goes.
+// span formats a duration as short as possible.
 func span(d time.Duration) string {
 	s := d.String()
 	s = strings.Replace(s, "m0s", "m", 1)
 	return strings.Replace(s, "h0m", "h", 1)
 }
 
-// show tells the state after a step.
+// show writes the state after a step.
 func (st *Story) show() {
 	s := st.S
 	facts := []string{string(s.Phase), "every " + span(s.Interval(st.P))}
@@ -585,7 +585,7 @@ func (st *Story) show() {
 	st.showChanged("spent", st.spent())
 }
 
-// spent tells the totals.
+// spent returns the totals.
 func (st *Story) spent() []string {
 	p := st.S.Purse
 	if p.Total == 0 && p.Granted == 0 {
@@ -607,7 +607,7 @@ func (st *Story) spent() []string {
 	return rows
 }
 
-// showChanged tells a list where it differs from what was told before.
+// showChanged writes a list if it differs from the one shown before.
 func (st *Story) showChanged(what string, items []string) {
 	text := strings.Join(items, "\n             ")
 	if text == st.shown[what] {
@@ -663,7 +663,7 @@ func (st *Story) outbox() []string {
 	return rows
 }
 
-// owed is what servers and files are to be told.
+// owed returns what servers and files are to be informed about.
 func (st *Story) owed() []string {
 	var owed []string
 	if len(st.S.ToFlag.UIDs) > 0 {
@@ -678,7 +678,7 @@ func (st *Story) owed() []string {
 	return owed
 }
 
-// waits tells what a turn has asked, its session, and whether the agent sleeps.
+// waits returns what a turn has asked, its session, and whether the agent sleeps.
 func (st *Story) waits() []string {
 	var rows []string
 	for _, w := range st.S.Turn.Waiting {
@@ -696,7 +696,7 @@ func (st *Story) waits() []string {
 	if id := st.S.Session.ID; id != "" {
 		row := "session " + id
 		if vain := st.S.Session.FailedSummaries; vain > 0 {
-			row += fmt.Sprintf(", %d summaries in vain", vain)
+			row += fmt.Sprintf(", %d failed summaries", vain)
 		}
 		rows = append(rows, row)
 	}
@@ -742,7 +742,7 @@ func (st *Story) failing() []string {
 	return rows
 }
 
-// line tells a history line.
+// line formats a history line.
 func (st *Story) line(l state.Line) string {
 	reason := ""
 	if l.Reason != "" {
@@ -816,7 +816,7 @@ func JSON(t *testing.T, v any) string {
 	return string(data)
 }
 
-// BadStates is what may be found in place of a state file.
+// BadStates are contents that a broken state file may have.
 var BadStates = map[string]string{
 	"empty":           "",
 	"truncated":       `{"version":1,"serial":7,"agent":"goul`,

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// Hook, where set, is called before each step that touches the disk, with the
-// step ("write", "fsync", "rename", "link", "remove", "fsyncdir", "append",
-// "done") and the path. An error it returns becomes that step's error. The
-// simulator crashes and fails there; it is nil otherwise.
+// Hook, if not nil, is called before each step that touches the disk, with the step
+// ("write", "fsync", "rename", "link", "remove", "truncate", "fsyncdir", "append",
+// "done") and the path. An error that it returns becomes the error of that step.
+// The simulator crashes and fails there.
 type Hook func(step, path string) error
 
 func (h Hook) at(step, path string) error {
@@ -22,11 +22,10 @@ func (h Hook) at(step, path string) error {
 	return h(step, path)
 }
 
-// writeDurably writes r to path so that after it returns nil the file is
-// whole on the disk under that name, and after an error the name is what it
-// was before: a temporary file, fsync, rename, fsync of the directory. A
-// failed fsync is never retried on the same file, since the kernel forgets
-// what it could not write.
+// writeDurably writes r to path by a temporary file, fsync, rename and fsync of the
+// directory. After it returns nil the whole file is on the disk under that name;
+// after an error the name is what it was before. A failed fsync is never repeated
+// on the same file, because the kernel forgets what it could not write.
 func writeDurably(hook Hook, path string, r io.Reader) error {
 	tmp := path + ".tmp"
 	if err := writeSynced(hook, tmp, r); err != nil {
@@ -41,7 +40,7 @@ func writeDurably(hook Hook, path string, r io.Reader) error {
 	return syncDir(hook, filepath.Dir(path))
 }
 
-// writeSynced writes r to a fresh file at path and fsyncs it.
+// writeSynced writes r to a new file at path and fsyncs it.
 func writeSynced(hook Hook, path string, r io.Reader) error {
 	if err := removeIfThere(path); err != nil {
 		return err
@@ -55,7 +54,7 @@ func writeSynced(hook Hook, path string, r io.Reader) error {
 		return err
 	}
 	if _, err := io.Copy(f, r); err != nil {
-		return err // it names the file
+		return err // the error names the file
 	}
 	if err := hook.at("fsync", path); err != nil {
 		return err
@@ -82,9 +81,9 @@ func syncDir(hook Hook, dir string) error {
 	return nil
 }
 
-// makeDirDurably makes a directory, 0700, and those above it that are not
-// there, each durable in the one that holds it: a file that is fsynced in a
-// directory that is lost is lost.
+// makeDirDurably creates a directory, mode 0700, and its missing parents. It makes
+// each durable in its parent: a file that is fsynced in a directory that is lost is
+// lost, too.
 func makeDirDurably(hook Hook, dir string) error {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil

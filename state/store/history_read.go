@@ -14,13 +14,13 @@ import (
 	"slices"
 )
 
-// History yields every line of the history, the oldest first; of certain kinds
-// only, where some are named. Lines that ride in state.json and are not in the
-// files yet come last, and each line comes once. A line that does not parse, torn
-// or foreign, is passed over: the rest is still the history.
+// History yields the lines of the history, the oldest first: those of the given
+// kinds, or all if none are given. Lines that are in state.json but not in the files
+// yet come last, and each line comes once. It skips lines that do not parse.
 func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 	return func(yield func(state.Line, error) bool) {
-		// The state is read first: no line can slip from it into the files unseen.
+		// The state is read first. In the other order, a line could move from the
+		// state into a file between the two reads and be missed.
 		s, err := st.Read()
 		if err != nil {
 			yield(state.Line{}, err)
@@ -61,11 +61,12 @@ func (st *Store) filed(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 	}
 }
 
-// parser reads a line; ok is false for one that does not parse or is not wanted.
+// parser parses a line. ok is false for one that does not parse or is not of a wanted
+// kind.
 type parser func(raw []byte) (l state.Line, ok bool)
 
-// wanted is the parser of lines of these kinds, of all where none is named. To
-// parse a line costs many times what it costs to see that it is of another kind.
+// wanted returns the parser of lines of these kinds, or of all if none are given.
+// Parsing a line costs many times what it costs to see that it is of another kind.
 func wanted(kinds []state.LineKind) parser {
 	if len(kinds) == 0 {
 		return parseLine
@@ -110,9 +111,9 @@ func yieldLines(name string, parse parser, yield func(state.Line, error) bool) b
 	}
 }
 
-// Newest yields lines from the newest backwards, of certain kinds only where
-// some are named, and reads at most limit bytes of the history, however long it
-// is. Lines that do not parse are passed over.
+// Newest yields lines from the newest backwards: those of the given kinds, or all if
+// none are given. It reads at most limit bytes of the history, and skips lines that
+// do not parse.
 func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 	return func(yield func(state.Line, error) bool) {
 		names, err := filepath.Glob(st.path("history-*.jsonl"))
@@ -130,8 +131,8 @@ func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Li
 	}
 }
 
-// yieldNewest yields the lines of a file from its end, and reads no more of it
-// than is asked for, a chunk at a time, and at most limit bytes.
+// yieldNewest yields the lines of a file from its end. It reads a chunk at a time, no
+// more than is asked for and at most limit bytes.
 func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line, error) bool) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -149,7 +150,7 @@ func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line,
 			return yield(state.Line{}, err)
 		}
 		*limit -= int64(len(data))
-		if start > 0 { // in the middle of a line, for all we know
+		if start > 0 { // possibly in the middle of a line
 			_, whole, _ := bytes.Cut(data, []byte("\n"))
 			if len(whole) == 0 {
 				chunk *= 2

@@ -12,12 +12,13 @@ import (
 	"agentstateloop/state"
 )
 
-// historyName is the file for lines of this time: one a UTC month.
+// historyName returns the name of the file for lines of this time: one for each
+// month in UTC.
 func historyName(at time.Time) string { return "history-" + at.UTC().Format("2006-01") + ".jsonl" }
 
-// appendLines makes lines durable in the history. On an error the file is cut
-// back to what it was, so that a later attempt writes and fsyncs them anew
-// instead of believing pages that never reached the disk.
+// appendLines makes lines durable in the history. On an error it cuts the file back
+// to its old length. A later attempt then writes and fsyncs the lines again, instead
+// of trusting pages that never reached the disk.
 func (st *Store) appendLines(lines []state.Line) error {
 	if len(lines) == 0 {
 		return nil
@@ -68,8 +69,8 @@ func (st *Store) writeAt(f *os.File, path string, data []byte, end int64) error 
 	return f.Sync()
 }
 
-// appendMissing appends those of lines that the history does not hold yet,
-// after a crash between the state's rename and the append.
+// appendMissing appends the lines that the history does not hold yet, after a crash
+// between the rename of the state and the append.
 func (st *Store) appendMissing(lines []state.Line) error {
 	if len(lines) == 0 {
 		return nil
@@ -85,20 +86,19 @@ func (st *Store) appendMissing(lines []state.Line) error {
 	if len(lines) == 0 {
 		return st.syncHistory(name, last.Serial)
 	}
-	// The commit that left them was cut short, perhaps before the name of its
-	// state was durable: the history must not know what the state may forget.
+	// The commit that left them was interrupted, perhaps before the name of its
+	// state was durable. The history must not record what the state may lose.
 	if err := syncDir(st.Hook, st.Dir); err != nil {
 		return err
 	}
 	return st.appendLines(lines)
 }
 
-// syncHistory makes sure that lines which are there are durable: another process
-// may have written them and died before its fsync, and the next state carries
-// them no more.
+// syncHistory makes existing lines durable. Another process may have written them
+// and died before its fsync, and the next state does not carry them any more.
 func (st *Store) syncHistory(name string, serial uint64) error {
 	if st.synced.Load() == serial {
-		return nil // it was this process, and it did
+		return nil // this process has fsynced them
 	}
 	if err := st.fsync(st.path(name)); err != nil {
 		return err
@@ -119,8 +119,8 @@ func (st *Store) fsync(path string) error {
 	return f.Sync()
 }
 
-// cutTorn takes what is left of a torn commit out of the history, before the
-// serial is given to another one.
+// cutTorn removes from the history what is left of a torn commit, before its serial
+// is used again.
 func (st *Store) cutTorn() error {
 	lines, err := st.allLines()
 	if err != nil {
@@ -151,11 +151,11 @@ func (st *Store) cutTorn() error {
 	return st.fsync(path)
 }
 
-// tailChunk is how much of a history file's end is read at a time; a line is
+// tailChunk is how many bytes of a history file's end are read at a time. A line is
 // seldom longer.
 const tailChunk = 16 << 10
 
-// wholeLines is the offset behind the last whole line: a torn one, left by a
+// wholeLines returns the offset after the last whole line. A torn line, left by a
 // crash, is written over.
 func wholeLines(f *os.File) (int64, error) {
 	info, err := f.Stat()
@@ -177,7 +177,7 @@ func wholeLines(f *os.File) (int64, error) {
 	return 0, nil
 }
 
-// lastLine reads the last whole line of ours in a history file; the zero Line where
+// lastLine returns the last whole line of ours in a history file, or the zero Line if
 // there is none. Its cost does not depend on the file's length.
 func (st *Store) lastLine(name string) (state.Line, error) {
 	f, err := os.Open(st.path(name))
@@ -204,9 +204,9 @@ func (st *Store) lastLine(name string) (state.Line, error) {
 	}
 }
 
-// lastOf is the last line of ours in buf, the end of a file. Lines that do not
-// parse are not ours: somebody's note, what a dying disk left. Only if buf is
-// the whole file does it begin with a whole line.
+// lastOf returns the last line of ours in buf, the end of a file. It skips lines that
+// do not parse, such as a person's note or what a failing disk left. buf begins with
+// a whole line only if it is the whole file.
 func lastOf(buf []byte, whole bool) (state.Line, bool) {
 	lines := bytes.Split(buf, []byte("\n"))
 	if !whole {

@@ -10,27 +10,27 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// The locks of an agent, each a file of its own that no rename replaces. They
-// are taken in the order turn, cycle, state; a holder of CycleLock only tries
-// TurnLock (DESIGN 3).
+// The locks of an agent. Each is a separate file, which no rename replaces. They
+// are taken in the order turn, cycle, state. The holder of CycleLock may only try
+// TurnLock, never wait for it (docs/design.md, "Locks").
 const (
-	TurnLock   = "turn.lock"   // a whole turn, by its runner
-	CycleLock  = "cycle.lock"  // one cycle's network work
-	LingerLock = "linger.lock" // a poll that stays
-	stateLock  = "state.lock"  // milliseconds, by Commit alone
+	TurnLock   = "turn.lock"   // held by the runner of a turn for all of it
+	CycleLock  = "cycle.lock"  // held for the network work of one cycle
+	LingerLock = "linger.lock" // held by a poll that stays
+	stateLock  = "state.lock"  // held by Commit for milliseconds
 )
 
 // commitPatience is how long Commit waits for other commits. They take
 // milliseconds, so a longer wait means a stopped process, not a busy one.
 const commitPatience = 10 * time.Second
 
-// Lock is a lock that is held.
+// Lock is a held lock.
 type Lock struct{ f *flock.Flock }
 
-// Unlock lets go.
+// Unlock releases the lock.
 func (l *Lock) Unlock() error { return l.f.Unlock() }
 
-// TryLock takes one of the named locks if nobody holds it; nil if somebody does.
+// TryLock takes one of the named locks. It returns nil if another process holds it.
 func (st *Store) TryLock(name string) (*Lock, error) {
 	if err := st.makeDir(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (st *Store) TryLock(name string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// lockState takes state.lock, and waits a while for it.
+// lockState takes state.lock and waits up to commitPatience for it.
 func (st *Store) lockState(ctx context.Context) (*Lock, error) {
 	f := flock.New(filepath.Join(st.Dir, stateLock))
 	ctx, cancel := context.WithTimeout(ctx, commitPatience)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// longestLog is the size at which the log becomes log.1.
+// longestLog is the size in bytes at which the log becomes log.1.
 const longestLog = 1 << 20
 
-// Log adds one line to the log: what a poll did, and why. A log that cannot be
-// written stops nothing.
+// Log adds one line to the log: what a poll did, and why. Callers may ignore its
+// error: a log that cannot be written must not stop them.
 func (st *Store) Log(now time.Time, text string) error {
 	path := st.path("log")
 	if info, err := os.Stat(path); err == nil && info.Size() >= longestLog {

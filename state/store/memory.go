@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// The agent's working memory: what it wishes to be told at the beginning of
-// each context, and the copy that the last change replaced.
+// The files of the agent's working memory: what it reads at the beginning of each
+// context, and the version that the last change replaced.
 const (
 	MemoryFile     = "memory.md"
 	MemoryPrevFile = "memory.md.prev"
 )
 
-// LongestMemory bounds the working memory, in bytes: all of it is in every
-// context.
+// LongestMemory bounds the working memory, in bytes. All of it is in every context.
 const LongestMemory = 4 << 10
 
-// Memory reads the working memory; "" where there is none. A person may have
-// made it longer than LongestMemory: what is over is left out.
+// Memory returns the working memory, or "" if there is none. A person may have made
+// it longer than LongestMemory; then the rest is left out.
 func (st *Store) Memory() (string, error) {
 	f, err := os.Open(st.path(MemoryFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,8 +37,8 @@ func (st *Store) Memory() (string, error) {
 	return strings.TrimSpace(strings.ToValidUTF8(string(data), "")), nil
 }
 
-// KeepMemory replaces the working memory, durably, and keeps what was there as
-// MemoryPrevFile. The caller holds state.lock, as every change of Commit does.
+// KeepMemory replaces the working memory durably, and keeps the old one as
+// MemoryPrevFile. The caller must hold state.lock, as in a change of Commit.
 func (st *Store) KeepMemory(text string) error {
 	old, err := os.ReadFile(st.path(MemoryFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -57,8 +56,8 @@ func (st *Store) KeepMemory(text string) error {
 	return st.Keep(MemoryFile, strings.NewReader(text))
 }
 
-// SetMemoryAside makes the working memory MemoryPrevFile; where there is none it
-// does nothing. The commit that follows makes that durable.
+// SetMemoryAside renames the working memory to MemoryPrevFile, if there is one. The
+// commit that follows makes that durable.
 func (st *Store) SetMemoryAside() error {
 	if _, err := os.Lstat(st.path(MemoryFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -15,20 +15,21 @@ import (
 	"syscall"
 )
 
-// Ring drops a nudge: a file in nudges/, durable when Ring returns.
+// Ring adds a nudge: a file in nudges/, which is durable when Ring returns.
 func (st *Store) Ring(from, reason string) error {
 	_, err := st.RingMarked(from, reason)
 	return err
 }
 
-// RingMarked is Ring, and gives what the nudge's key begins with, and no other's.
+// RingMarked is Ring, and returns the beginning of the nudge's key, which no other
+// key has.
 func (st *Store) RingMarked(from, reason string) (mark string, err error) {
 	note, err := json.Marshal(nudgeNote{From: from, Reason: reason})
 	if err != nil {
 		return "", err
 	}
 	name := NewID() + ".json"
-	// No commit follows that would make the folder's name durable.
+	// The folder's name must be durable, too: no commit follows.
 	if err := st.KeepAmong(filepath.Join(NudgesDir, name), strings.NewReader(string(note)+"\n")); err != nil {
 		return "", fmt.Errorf("record nudge: %w", err)
 	}
@@ -40,17 +41,17 @@ type nudgeNote struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// NudgeFile is one file in nudges/, written by Ring or by anybody's script.
+// NudgeFile is one file in nudges/, written by Ring or by any script.
 type NudgeFile struct {
 	state.Nudged
 	Name string
 }
 
-// longestNote is how much of a nudge file is read.
+// longestNote is how many bytes of a nudge file are read.
 const longestNote = 4 << 10
 
-// Rung lists the files in nudges/. Names that begin with a dot or end in .tmp
-// are files still being written; folders are nobody's nudge.
+// Rung returns the files in nudges/. It leaves out folders and files that are still
+// being written, whose names begin with a dot or end in .tmp.
 func (st *Store) Rung() ([]NudgeFile, error) {
 	entries, err := os.ReadDir(st.path(NudgesDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +68,7 @@ func (st *Store) Rung() ([]NudgeFile, error) {
 		}
 		info, err := e.Info()
 		if err != nil {
-			continue // removed meanwhile: whoever removed it has seen it
+			continue // another process has removed it, and has seen it
 		}
 		rung = append(rung, st.readNudge(info))
 	}

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// The folders of an agent's directory (DESIGN 4).
+// The folders of an agent's directory (docs/design.md, "Files of one agent").
 const (
 	MessagesDir   = "messages"   // raw payloads
 	OutboxDir     = "outbox"     // rendered effects
 	QuarantineDir = "quarantine" // what failed the gate
 	NudgesDir     = "nudges"     // drop a file here to nudge
-	TurnsDir      = "turns"      // one folder a turn, one in it an attempt
+	TurnsDir      = "turns"      // one folder per turn, and in it one per attempt
 )
 
-// Keep writes a payload under the directory, durably, before the commit that
-// names it. name is a path below Dir, as PayloadName gives it.
+// Keep writes a payload durably, before the commit that names it. name is a path
+// below Dir, from PayloadName.
 func (st *Store) Keep(name string, r io.Reader) error {
 	path := st.path(name)
 	if err := makeDirDurably(st.Hook, filepath.Dir(path)); err != nil {
@@ -30,9 +30,8 @@ func (st *Store) Keep(name string, r io.Reader) error {
 	return writeDurably(st.Hook, path, r)
 }
 
-// KeepAmong is Keep in folders that something else has made, and perhaps not
-// durably: it fsyncs their names, too. A file that is fsynced in a folder that
-// is lost is lost.
+// KeepAmong is Keep for a folder that something else has created, perhaps not
+// durably. It fsyncs the names of the folders above the file, too.
 func (st *Store) KeepAmong(name string, r io.Reader) error {
 	if err := st.Keep(name, r); err != nil {
 		return err
@@ -44,7 +43,7 @@ func (st *Store) KeepAmong(name string, r io.Reader) error {
 	}
 }
 
-// Copy makes to, durably, what from is: both are names as Keep takes them.
+// Copy copies the file from durably to to. Both are names as for Keep.
 func (st *Store) Copy(from, to string) error {
 	f, err := os.Open(st.path(from))
 	if err != nil {
@@ -54,8 +53,8 @@ func (st *Store) Copy(from, to string) error {
 	return st.Keep(to, f)
 }
 
-// Remove takes away a file or folder of the directory, with all it holds. One
-// that is not there is no error.
+// Remove removes a file or folder of the directory, with everything in it. It is
+// not an error if it is missing.
 func (st *Store) Remove(name string) error {
 	path := st.path(name)
 	if err := st.Hook.at("remove", path); err != nil {
@@ -64,22 +63,23 @@ func (st *Store) Remove(name string) error {
 	return os.RemoveAll(path)
 }
 
-// Path is the place of a file of the directory.
+// Path returns the path of a file of the directory.
 func (st *Store) Path(name string) string { return st.path(name) }
 
-// PayloadName is the name below dir for what belongs to a key: any key, since
-// every byte that could mislead a file system is escaped.
+// PayloadName returns the name below dir for the payload of key. Any key is safe:
+// every byte with a meaning in a file system is escaped.
 func PayloadName(dir, key, ext string) string {
 	name := strings.ReplaceAll(url.PathEscape(key), ".", "%2E")
 	const longest = 200
 	if len(name) > longest {
-		// No short name holds a comma, so that no key can be made to meet this one.
+		// No short name holds a comma, so no other key leads to this name.
 		name = name[:longest-33] + "," + hashHex(key)[:32]
 	}
 	return filepath.Join(dir, name+ext)
 }
 
-// NewID gives 128 random bits, for keys and names that must be unique for ever.
+// NewID returns 128 random bits in hexadecimal, for keys and names that must be
+// unique forever.
 func NewID() string {
 	var b [16]byte
 	rand.Read(b[:])

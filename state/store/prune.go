@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Prune removes the entries of one of the folders that were last changed
-// before the given time, except those that spared names, and at most limit of
-// them. It returns how many it removed; fewer than limit means that nothing
-// old is left. A folder that is not there holds nothing old.
+// Prune removes entries of a folder that were last changed before the given time,
+// except those that spared names, and at most limit of them. It returns how many it
+// removed. Fewer than limit means that nothing old is left. A missing folder holds
+// nothing old.
 func (st *Store) Prune(folder string, before time.Time, spared func(name string) bool, limit int) (int, error) {
 	dir, err := os.Open(st.path(folder))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,18 +7,17 @@ import (
 	"agentstateloop/state"
 )
 
-// recent is the state that was read or written last, with the bytes of its file.
-// Whoever reads the same bytes again need not decode them: a runner that drains
-// a thousand messages reads its own state four times for each. It is the bytes
-// that tell, never the file's name, time or size, so that no other process's
-// commit can be missed.
+// recent is the state that was last read or written, with the bytes of its file. The
+// same bytes need not be decoded again: a runner that works through a thousand
+// messages reads its own state four times for each. Only the bytes count, never the
+// file's name, time or size, so that no commit of another process is missed.
 type recent struct {
 	mu    sync.Mutex
 	data  []byte
 	state state.State
 }
 
-// of gives the state of these bytes if they are the last known.
+// of returns the state of data if it was kept last.
 func (r *recent) of(data []byte) (state.State, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -28,9 +27,9 @@ func (r *recent) of(data []byte) (state.State, bool) {
 	return r.state.Copy(), true
 }
 
-// keep remembers the state of these bytes.
+// keep keeps the state of data.
 func (r *recent) keep(data []byte, s state.State) {
-	// Text that is no UTF-8 is written as this: decoded, it is not what it was.
+	// Invalid UTF-8 is written as this character: decoded, the text differs.
 	if bytes.Contains(data, []byte(`\ufffd`)) {
 		data = nil
 	}

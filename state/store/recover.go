@@ -7,15 +7,16 @@ import (
 	"agentstateloop/state"
 )
 
-// Recovery says in words why state.json had to be rebuilt; "" when it was not.
-// Whoever commits steps a Recovered event for it, so that the operator is told
-// once.
+// Recovery is why state.json had to be rebuilt, in words; "" if it was not. The
+// caller that commits steps a Recovered event for it, so that the operator is
+// informed once.
 type Recovery string
 
-// load reads the state, or rebuilds it in memory where state.json is missing
-// beside .prev or a history, or cannot be used: from .prev with the newer
-// history applied, from the history alone in IDLE if that is unusable too
-// (DESIGN 4). Never a silent fresh start.
+// load reads the state. It rebuilds the state in memory if state.json cannot be
+// used, or is missing though there is a .prev or a history: from .prev with the
+// newer history applied, or from the history alone, in IDLE, if .prev cannot be used
+// either (docs/design.md, "Recovery"). It never starts again from nothing in
+// silence.
 func (st *Store) load() (state.State, Recovery, error) {
 	s, err := st.parse(stateFile)
 	if err == nil {

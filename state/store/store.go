@@ -1,3 +1,5 @@
+// Package store keeps one agent's State on disk, with its history, payloads,
+// nudges, locks and log (docs/design.md, "Files of one agent").
 package store
 
 import (
@@ -15,11 +17,11 @@ import (
 	"agentstateloop/state"
 )
 
-// Store keeps one agent's State in Dir, with its history and payloads (DESIGN
-// 4). Several processes may use one directory at once.
+// Store keeps one agent's State in Dir, with its history and payloads. Several
+// processes may use one directory at the same time.
 type Store struct {
-	Dir   string // 0700, made when first written to
-	Agent string // the handle; a state of another agent is refused
+	Dir   string // mode 0700, created by the first write
+	Agent string // the handle; a state of another agent is rejected
 	Hook  Hook   // for the simulator
 
 	synced atomic.Uint64 // the serial whose history lines this process has fsynced
@@ -32,32 +34,32 @@ const (
 	prevFile  = "state.json.prev"
 )
 
-// ErrNewer: state.json was written by a newer version of this program.
+// ErrNewer reports that state.json was written by a newer version of this program.
 var ErrNewer = errors.New("state.json was written by a newer agentstateloop: upgrade this one, or use the newer binary")
 
-// ErrOtherAgent: the directory belongs to another handle.
+// ErrOtherAgent reports that the directory belongs to another handle.
 var ErrOtherAgent = errors.New("the state directory belongs to another agent")
 
-// errCorrupt: state.json cannot be used.
+// errCorrupt reports that a state file cannot be used.
 var errCorrupt = errors.New("corrupt")
 
-// Read returns the state without a lock and without changing anything; a
-// state that never was is a new one. It is what `status` shows.
+// Read returns the state. It takes no lock and changes nothing. If there is no
+// state yet it returns a new one.
 func (st *Store) Read() (state.State, error) {
 	s, _, err := st.load()
 	return s, err
 }
 
-// Commit replaces the state by what change makes of it: under state.lock it
-// reads, changes, writes and fsyncs a new file, keeps the old one as
-// state.json.prev, renames, fsyncs the directory, and appends the new history
-// lines. When it returns nil the new state is durable; on an error the caller
-// must act as if nothing had happened, though a crash at the right moment may
-// show the new state to the next reader, who finds it complete.
+// Commit replaces the state by what change returns for it. Under state.lock it
+// reads the state, calls change, writes and fsyncs a new file, keeps the old one
+// as state.json.prev, renames the new one, fsyncs the directory and appends the
+// new history lines. When Commit returns nil the new state is durable. On an error
+// the caller must act as if nothing had happened. A crash at the right moment may
+// still show the new state to the next reader, complete.
 //
-// A state that cannot be used is set aside and rebuilt first; change then
-// is told so, and steps a Recovered event, see Recovery. A change that gives the
-// state back as it was writes nothing.
+// If the state cannot be used, Commit sets it aside and rebuilds it first. It
+// passes the reason to change, which steps a Recovered event for it. If change
+// returns the state unchanged, Commit writes nothing.
 func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.State, Recovery) (state.State, error)) (state.State, error) {
 	if err := st.makeDir(); err != nil {
 		return state.State{}, err
@@ -72,7 +74,7 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 	if err != nil {
 		return state.State{}, err
 	}
-	if err := st.settle(old, recovery, now); err != nil {
+	if err := st.finishEarlier(old, recovery, now); err != nil {
 		return state.State{}, err
 	}
 	next, err := change(old, recovery)
@@ -91,9 +93,9 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 	return next, st.Hook.at("done", st.path(stateFile))
 }
 
-// settle finishes what an earlier crash or corruption left before anything new
-// is written: lines not yet in the history, a bad state.json to set aside.
-func (st *Store) settle(old state.State, recovery Recovery, now time.Time) error {
+// finishEarlier repairs what an earlier crash or corruption left, before anything
+// new is written: lines that the history lacks, a bad state.json to set aside.
+func (st *Store) finishEarlier(old state.State, recovery Recovery, now time.Time) error {
 	if recovery == "" {
 		if err := st.appendMissing(old.Lines); err != nil {
 			return fmt.Errorf("append history: %w", err)
@@ -106,7 +108,7 @@ func (st *Store) settle(old state.State, recovery Recovery, now time.Time) error
 	return st.setAside(now)
 }
 
-// setAside keeps a state file that cannot be used, under a name of its own.
+// setAside keeps a state file that cannot be used, under a new name.
 func (st *Store) setAside(now time.Time) error {
 	aside := st.path(stateFile + ".corrupt-" + now.UTC().Format("20060102T150405.000000000Z"))
 	if err := st.Hook.at("rename", aside); err != nil {
@@ -118,8 +120,8 @@ func (st *Store) setAside(now time.Time) error {
 	return nil
 }
 
-// write makes s the state: fsynced under a temporary name, the old one linked
-// to .prev, renamed, the directory fsynced.
+// write makes s the state: it fsyncs s under a temporary name, links the old state
+// to .prev, renames the new one and fsyncs the directory.
 func (st *Store) write(s state.State) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -177,13 +179,13 @@ func (st *Store) parse(name string) (state.State, error) {
 		s.Version = head.Version
 	}
 	if s.Version > state.Version {
-		return state.State{}, fmt.Errorf("%s has version %d, this program knows %d: %w", st.path(name), s.Version, state.Version, ErrNewer)
+		return state.State{}, fmt.Errorf("%s has version %d, and this program supports %d: %w", st.path(name), s.Version, state.Version, ErrNewer)
 	}
 	if err := s.Valid(); err != nil {
 		return state.State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
 	}
 	if s.Agent != st.Agent {
-		return state.State{}, fmt.Errorf("%s is of %q, not of %q: %w", st.path(name), s.Agent, st.Agent, ErrOtherAgent)
+		return state.State{}, fmt.Errorf("%s belongs to %q, not to %q: %w", st.path(name), s.Agent, st.Agent, ErrOtherAgent)
 	}
 	st.recent.keep(data, s)
 	return s, nil
@@ -191,7 +193,7 @@ func (st *Store) parse(name string) (state.State, error) {
 
 func (st *Store) path(name string) string { return filepath.Join(st.Dir, name) }
 
-// makeDir makes the directory, and nudges/ in it, which scripts move files into.
+// makeDir creates the directory, and nudges/ in it, into which scripts move files.
 func (st *Store) makeDir() error {
 	if err := makeDirDurably(st.Hook, st.path(NudgesDir)); err != nil {
 		return fmt.Errorf("make state directory: %w", err)

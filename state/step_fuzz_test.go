@@ -17,8 +17,8 @@ import (
 	"agentstateloop/state/statetest"
 )
 
-// FuzzStep lives a life of random events, from nothing or from a random state,
-// and holds what must be true after every step whatever comes.
+// FuzzStep steps a life of random events, from a new or a random state, and checks
+// after every step what must always hold.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte(nil), []byte{1, 0, 0, 12, 3, 17, 2, 1, 40, 9, 10, 21, 13, 5, 30})
 	f.Add([]byte(nil), []byte("an ordinary sentence makes a life of some length, too"))
@@ -46,7 +46,7 @@ func FuzzStep(f *testing.F) {
 		f.Add(data, text[:120])
 	}
 	f.Fuzz(func(t *testing.T, data, script []byte) {
-		script = script[:min(len(script), 400)] // long lives say no more than several short ones
+		script = script[:min(len(script), 400)] // several short lives find as much as a long one
 		life := life{t: t, p: limited(statetest.Policy()), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
 		if json.Unmarshal(data, &life.s) != nil || life.s.Valid() != nil {
 			life.s, life.sane = state.New("goulard3120", "seed"), true
@@ -65,13 +65,13 @@ type life struct {
 	p      state.Policy
 	now    time.Time
 	script []byte
-	sane   bool // begun by New: what one step keeps, all have kept
+	sane   bool // begun by New, so that what each step preserves holds from the start
 	asked  int
 
 	waits  map[string]bool   // message keys: accepted, and not ended
 	queued map[string]bool   // effect ids: made, and not done
 	tasks  map[string]bool   // turn ids: ended
-	told   map[string]string // effect ids by what of an outage they tell
+	told   map[string]string // effect ids by outage and recipient
 }
 
 // limited is a policy with budgets that a life can use up.
@@ -80,7 +80,7 @@ func limited(p state.Policy) state.Policy {
 	return p
 }
 
-// next takes a byte below n.
+// next takes a byte and returns a number below n.
 func (l *life) next(n int) int {
 	if len(l.script) == 0 {
 		return 0
@@ -115,7 +115,7 @@ func (l *life) live() {
 
 func (l *life) at() time.Time { return l.now.Add(leaps[l.next(len(leaps))]) }
 
-// gate is the turn and epoch that an event names: mostly the right ones.
+// gate returns the turn and epoch of an event: mostly the right ones.
 func (l *life) gate() (string, uint64) {
 	switch l.next(8) {
 	case 0:
@@ -152,7 +152,7 @@ func (l *life) message() state.Arrived {
 	return a
 }
 
-// refusal is of an item that no gate lets in, or lets one in all the same.
+// refusal makes an event of an item that the gate rejects, or that is let in anyway.
 func (l *life) refusal() state.Event {
 	refused := state.Rejected{Key: l.pick("k1", "r1", "r2", "r3"), Source: state.Mail, At: l.at(), Digest: l.pick("", "d1"), Unkept: l.next(3) == 0, Ask: l.next(2) == 0}
 	switch l.next(8) {
@@ -334,11 +334,11 @@ func (l *life) step(events []state.Event) {
 		l.wantConserved(events)
 		l.wantNoDuplicates(events)
 	}
-	// What Step makes, the questions about it can take.
+	// The methods of State must take whatever Step returns.
 	_, _, _ = after.Due(l.p, l.now), after.DueEffects(l.now), after.CanRun(l.p, l.now)
 }
 
-// wantShape: counters, phase, head.
+// wantShape checks counters, phase and head.
 func (l *life) wantShape(before state.State, events []state.Event) {
 	t, s := l.t, l.s
 	switch {
@@ -374,13 +374,14 @@ func (l *life) wantShape(before state.State, events []state.Event) {
 	}
 }
 
-// future names the times that may lie ahead, and how far.
+// future holds the times that may lie ahead, and how far.
 var future = map[string]time.Duration{
 	"NextDue": 31 * time.Minute, "NotBefore": state.LongestBackoff, "Expires": state.TokenLife, "Until": state.TokenLife, "NextRetryAt": state.LongestDeferral,
 	"CooldownUntil": 5 * time.Minute, "SleepUntil": state.LongestSleep, "ResumeBy": state.LongestPatience,
 }
 
-// wantTimes: no past event lies in the future, no deadline out of its span.
+// wantTimes checks that no past event lies in the future and no deadline is out of
+// its span.
 func (l *life) wantTimes(events []state.Event) {
 	walkTimes(reflect.ValueOf(l.s), "", func(name string, at time.Time) {
 		if at.After(l.now.Add(future[name])) {
@@ -426,9 +427,9 @@ func walkTimes(v reflect.Value, name string, visit func(string, time.Time)) {
 	}
 }
 
-// wantMoney: no total is negative or falls, an account but to nothing, when it
-// is forgotten; whatever is spent is on the account of its day and on its line;
-// the tier is one of four, and its notice comes once.
+// wantMoney checks the purse. No total is negative or falls; an account falls only
+// when it is forgotten. What is spent is on the account of its day and on its line.
+// The tier is one of four, and its notice comes once.
 func (l *life) wantMoney(before state.State, events []state.Event) {
 	t, was, is := l.t, before.Purse, l.s.Purse
 	switch tier := l.s.Tier(l.p, l.now); tier {
@@ -469,8 +470,8 @@ func (l *life) wantMoney(before state.State, events []state.Event) {
 	}
 }
 
-// wantMails: an ack only for IDLE→PREP, one each; quiet only on entering IDLE,
-// never on work; neither under HALT; six an hour.
+// wantMails checks acks and quiets: one ack for each IDLE→PREP, a quiet only on
+// entering IDLE and never while there is work, neither under HALT, six an hour.
 func (l *life) wantMails(before state.State, events []state.Event) {
 	var wakes, sleeps, acks, quiets int
 	for _, line := range l.s.Lines {
@@ -500,8 +501,9 @@ func (l *life) wantMails(before state.State, events []state.Event) {
 	}
 }
 
-// wantWords: of each outage keymaster and operator are told once, whatever way
-// the word takes; never ourselves; nothing is due on a channel that refuses us.
+// wantWords checks the notices of outages: one to the keymaster and one to the
+// operator for each outage, on any route, and none to ourselves. Nothing may be due
+// on a channel whose credential is denied.
 func (l *life) wantWords(events []state.Event) {
 	for _, line := range l.s.Lines {
 		switch {
@@ -545,8 +547,9 @@ func switchedOff(events []state.Event) bool {
 	})
 }
 
-// wantConserved: what was accepted is in the inbox or has ended, once; what was
-// queued is in the outbox or was done, once; a turn ends once.
+// wantConserved checks that nothing is lost or repeated. An accepted message is in
+// the inbox or has ended once. A queued effect is in the outbox or was done once. A
+// turn ends once.
 func (l *life) wantConserved(events []state.Event) {
 	once := func(what string, set map[string]bool, id string, begins bool) {
 		if set[id] == begins {
@@ -580,11 +583,11 @@ func (l *life) wantConserved(events []state.Event) {
 		}
 	}
 	if len(l.s.Inbox) > len(l.waits) || len(l.s.Outbox) > len(l.queued) {
-		l.t.Fatalf("%v: rows that no line tells of", events)
+		l.t.Fatalf("%v: rows without a history line", events)
 	}
 }
 
-// wantNoDuplicates: the same items, brought once more, change nothing.
+// wantNoDuplicates checks that the same items, brought once more, change nothing.
 func (l *life) wantNoDuplicates(events []state.Event) {
 	var again []state.Event
 	for _, e := range events {
@@ -593,7 +596,7 @@ func (l *life) wantNoDuplicates(events []state.Event) {
 			again = append(again, e)
 		}
 	}
-	// The questions that time asks are answered first.
+	// Deadlines that have passed take effect first.
 	settled := state.Step(l.s, nil, l.p, l.now)
 	twice := state.Step(settled, again, l.p, l.now)
 	for _, line := range twice.Lines {

@@ -1,0 +1,69 @@
+package state_test
+
+import (
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestSeenIsCapped checks that what was accepted is remembered for two weeks, and
+// longer while the mailbox could not be read, and is then forgotten a hundred at a
+// time.
+func TestSeenIsCapped(t *testing.T) {
+	start := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	s := state.New("goulard3120", "seed")
+	var events []state.Event
+	for i := range 250 {
+		events = append(events, state.Unreadable{Key: fmt.Sprint("k", i)})
+	}
+	look := func(at time.Time) []state.Event {
+		return []state.Event{state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Complete: at}}, state.Polled{}}
+	}
+	s = state.Step(s, append(events, look(start)...), statetest.Policy(), start)
+
+	// The agent was off for a year: the mailbox may be read again from the start.
+	later := start.Add(365 * 24 * time.Hour)
+	s = state.Step(s, look(later), statetest.Policy(), later)
+	if len(s.Seen) != 250 {
+		t.Errorf("%d keys after a year off, want all 250", len(s.Seen))
+	}
+	for _, want := range []int{150, 50, 0, 0} {
+		again := state.Step(s, look(later), statetest.Policy(), later)
+		s = state.Step(s, look(later), statetest.Policy(), later)
+		statetest.SameState(t, s, again) // the same step forgets the same keys
+		if len(s.Seen) != want {
+			t.Errorf("%d keys, want %d", len(s.Seen), want)
+		}
+	}
+	// Young ones stay.
+	s = state.Step(s, []state.Event{state.Unreadable{Key: "young"}}, statetest.Policy(), later)
+	s = state.Step(s, look(later.Add(state.SeenFor)), statetest.Policy(), later.Add(state.SeenFor))
+	s = state.Step(s, look(later.Add(state.SeenFor)), statetest.Policy(), later.Add(state.SeenFor))
+	if _, ok := s.Seen["young"]; !ok {
+		t.Error("forgotten at two weeks")
+	}
+}
+
+// TestRefusalsAreCapped checks that items which the gate rejects, however many, do
+// not make the state grow.
+func TestRefusalsAreCapped(t *testing.T) {
+	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	s := state.New("goulard3120", "seed")
+	for poll := range 20 {
+		var events []state.Event
+		for i := range 200 {
+			events = append(events, state.Rejected{Key: fmt.Sprint("k", poll, ".", i), Source: state.Mail, At: now})
+		}
+		now = now.Add(time.Minute)
+		s = state.Step(s, append(events, state.Polled{}), statetest.Policy(), now)
+	}
+	s = state.Step(s, []state.Event{state.Polled{}}, statetest.Policy(), now)
+	if len(s.Seen) != state.MostRejections || s.Quarantined != 4000 {
+		t.Errorf("%d keys are remembered of %d refusals, want %d", len(s.Seen), s.Quarantined, state.MostRejections)
+	}
+	if !s.KnowsRejected("k19.199", "") || s.KnowsRejected("k0.0", "") {
+		t.Error("the youngest are not the ones that are remembered")
+	}
+}
