@@ -14,10 +14,11 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// awkward is a secret that looks different wherever it is quoted.
+// awkward is a secret that looks different in every kind of quotes.
 const awkward = `p"a\s<&>'wörd/+ 42`
 
-// TestSecretsInDisguise: whatever a server makes of a secret, it is found.
+// TestSecretsInDisguise checks that a secret is found in whatever form a server
+// returns it.
 func TestSecretsInDisguise(t *testing.T) {
 	asJSON, err := json.Marshal("x" + awkward + "y")
 	if err != nil {
@@ -56,8 +57,8 @@ func TestSecretsInDisguise(t *testing.T) {
 	}
 }
 
-// TestSecretsKnown: the last two values of each, and none that would be found
-// in any text.
+// TestSecretsKnown checks that the last two values of each secret are known, and none
+// that is too short to look for.
 func TestSecretsKnown(t *testing.T) {
 	secrets := new(secret.Known)
 	for _, token := range []string{"token-one", "token-two", "token-two", "token-three"} {
@@ -73,11 +74,12 @@ func TestSecretsKnown(t *testing.T) {
 	var none *secret.Known
 	none.Learn("imap", "hunter2-and-more")
 	if got := none.Redact(text); got != text {
-		t.Errorf("knowing none: %s", got)
+		t.Errorf("a nil Known: %s", got)
 	}
 }
 
-// TestSecretsInAStream: however the pieces come, and nothing else is lost.
+// TestSecretsInAStream checks that a secret is found in any pieces, and that nothing
+// else is lost.
 func TestSecretsInAStream(t *testing.T) {
 	secrets := new(secret.Known)
 	secrets.Learn("a", "abababac")
@@ -95,12 +97,13 @@ func TestSecretsInAStream(t *testing.T) {
 	}
 	broken := iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ab")))
 	if got, err := io.ReadAll(secrets.Reader(broken)); string(got) != "a" || err != iotest.ErrTimeout {
-		t.Errorf("a broken stream gave %q, %v", got, err)
+		t.Errorf("a broken stream yields %q, %v", got, err)
 	}
 }
 
-// TestAGuardedCrash: what is left of a panic tells where it was, and no secret,
-// be it a text or an error; the runtime prints no more than that.
+// TestAGuardedCrash checks that the report of a panic shows where it was and no
+// secret, whether the value is a text or an error. The runtime prints no more than
+// the report.
 func TestAGuardedCrash(t *testing.T) {
 	secrets := new(secret.Known)
 	secrets.Learn("imap", awkward)
@@ -126,13 +129,13 @@ func TestAGuardedCrash(t *testing.T) {
 	ran := false
 	none.Guarded(func() { ran = true })()
 	if !ran {
-		t.Error("without secrets it does not run")
+		t.Error("a nil Known does not run it")
 	}
 }
 
 func crashing(value any) { panic(value) }
 
-// FuzzSecrets: no form of a secret survives, in one piece or in many.
+// FuzzSecrets checks that no form of a secret survives, in one piece or in many.
 func FuzzSecrets(f *testing.F) {
 	f.Add("correct horse", "user", "battery")
 	f.Add(awkward, "", "%")

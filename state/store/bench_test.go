@@ -13,7 +13,7 @@ import (
 
 var benchNow = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 
-// plainPoll is what a poll that found nothing tells the machine.
+// plainPoll returns the events of a poll that found nothing.
 func plainPoll() []state.Event {
 	return []state.Event{
 		state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 42, Complete: benchNow}},
@@ -21,7 +21,7 @@ func plainPoll() []state.Event {
 	}
 }
 
-// waiting is an agent in whose inbox n messages wait.
+// waiting returns the state of an agent with n messages in its inbox.
 func waiting(n int) state.State {
 	var events []state.Event
 	for i := range n {
@@ -34,8 +34,8 @@ func waiting(n int) state.State {
 	return state.Step(state.New("goulard3120", "seed"), append(events, state.Polled{}), statetest.Policy(), benchNow)
 }
 
-// sizes are numbers of messages that wait: an empty state, an ordinary one, and
-// the most there may be.
+// sizes are numbers of waiting messages: an empty state, an ordinary one, and the
+// maximum.
 var sizes = []int{0, 6, 1000}
 
 func BenchmarkStepPlainPoll(b *testing.B) {

@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state/statetest"
 )
 
-// Newest tells what History tells, the other way round, whatever the lines'
-// lengths, and reads no more than it may.
+// TestNewestIsHistoryBackwards checks that Newest yields the lines of History in
+// reverse, whatever their lengths, and reads no more than its limit.
 func TestNewestIsHistoryBackwards(t *testing.T) {
 	st := &Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	january := time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC)
@@ -33,7 +33,7 @@ func TestNewestIsHistoryBackwards(t *testing.T) {
 			}
 		}
 	}
-	// A torn line is no line.
+	// A torn line is skipped.
 	f, err := os.OpenFile(filepath.Join(st.Dir, historyName(january.Add(2*time.Hour))), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestNewestIsHistoryBackwards(t *testing.T) {
 	if len(got) < 50 || len(got) > 200 || !slices.Equal(got, want[:len(got)]) {
 		t.Errorf("of 20 KiB %d lines: %v", len(got), got)
 	}
-	for l, err := range st.Newest(1 << 30) { // whoever has enough ends it
+	for l, err := range st.Newest(1 << 30) { // the caller may stop at any line
 		if err != nil || l.Serial != 600 {
 			t.Errorf("the newest: %+v, %v", l, err)
 		}
@@ -78,8 +78,9 @@ func TestNewestIsHistoryBackwards(t *testing.T) {
 	}
 }
 
-// TestHistoryMonths: one file a UTC month; a clock set back over its end writes
-// into the older one, and the history still has every line once.
+// TestHistoryMonths checks that each UTC month has one file. A clock set back over
+// the end of a month writes into the older file, and the history still has every
+// line once.
 func TestHistoryMonths(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	story := statetest.New()
@@ -116,8 +117,8 @@ day 2026-02-01
 	}
 }
 
-// TestHistoryHasEachLineOnce: after a crash between the rename of the state and
-// the append, the newest lines are in state.json alone, and History yields them.
+// TestHistoryHasEachLineOnce checks that History yields the lines that a crash
+// between the rename of the state and the append left in state.json alone.
 func TestHistoryHasEachLineOnce(t *testing.T) {
 	st, story := startedStore(t)
 	if err := commitLine(st, story, "09:40 go"); err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestHistoryTail: what stands at the end of the history after a crash, or after
-// a person was there, neither doubles a line nor loses one.
+// TestHistoryTail checks that neither a crash nor a person who edits the end of the
+// history doubles a line or loses one.
 func TestHistoryTail(t *testing.T) {
 	tails := map[string]func(t *testing.T, path string){
 		"whole":        func(*testing.T, string) {},
@@ -40,7 +40,7 @@ func TestHistoryTail(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := slices.Concat(before, story.S.Lines)
-			if name == "gone" { // the state holds the lines of its own serial alone
+			if name == "gone" { // the state holds only the lines of its own serial
 				want = want[len(want)-2:]
 			}
 			sameHistory(t, name, st, want)
@@ -65,7 +65,7 @@ func TestLongLine(t *testing.T) {
 	}
 	for at, n := range seen {
 		if n != 1 {
-			t.Errorf("line %s stands there %d times", at, n)
+			t.Errorf("the history has line %s %d times", at, n)
 		}
 	}
 	last, err := st.lastLine(historyName(story.Now))

@@ -17,7 +17,7 @@ import (
 	"agentstateloop/state/statetest"
 )
 
-// TestMain lets the test binary stand in for other processes of the same agent.
+// TestMain lets the test binary act as another process of the same agent.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("STATE_TEST_COMMIT"); dir != "" {
 		if err := commitMany(os.Stdout, dir, os.Getenv("STATE_TEST_NAME"), os.Getenv("STATE_TEST_COUNT")); err != nil {
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// commitMany commits one message after another, and prints the serial of each
-// when it is durable.
+// commitMany commits one message after another, and prints the serial of each when
+// it is durable.
 func commitMany(out io.Writer, dir, name, count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -63,8 +63,8 @@ func committer(t *testing.T, dir, name string, count int) *exec.Cmd {
 	return cmd
 }
 
-// TestManyProcesses: real processes commit at once. Every serial is given once,
-// every message is there, readers never see less than whole states.
+// TestManyProcesses lets real processes commit at the same time. Every serial is
+// used once, every message is kept, and readers see only whole states.
 func TestManyProcesses(t *testing.T) {
 	const processes, each = 12, 10
 	dir := filepath.Join(t.TempDir(), "agent")
@@ -95,14 +95,14 @@ func TestManyProcesses(t *testing.T) {
 	for i := range outs {
 		for _, serial := range strings.Fields(outs[i].String()) {
 			if serials[serial] {
-				t.Errorf("serial %s was given twice", serial)
+				t.Errorf("serial %s was used twice", serial)
 			}
 			serials[serial] = true
 		}
 	}
 	s := mustState(t, st)
 	if len(serials) != processes*each || s.Serial != processes*each || len(s.Inbox) != processes*each {
-		t.Errorf("%d serials given, the last is %d, %d messages; want %d of each", len(serials), s.Serial, len(s.Inbox), processes*each)
+		t.Errorf("%d serials used, the last is %d, %d messages; want %d of each", len(serials), s.Serial, len(s.Inbox), processes*each)
 	}
 	wantHistoryOf(t, st, s)
 }
@@ -118,7 +118,7 @@ func lookUntil(st *Store, stop chan struct{}) error {
 		}
 		s, why, err := st.load()
 		if err != nil {
-			return fmt.Errorf("read beside commits: %w", err)
+			return fmt.Errorf("read during commits: %w", err)
 		}
 		if why != "" && s.Serial > 0 && serial > 0 {
 			return fmt.Errorf("a reader found no whole state: %s", why)
@@ -130,7 +130,7 @@ func lookUntil(st *Store, stop chan struct{}) error {
 	}
 }
 
-// wantHistoryOf wants each message of the state in the history, once.
+// wantHistoryOf checks that the history has each message of the state once.
 func wantHistoryOf(t *testing.T, st *Store, s state.State) {
 	t.Helper()
 	lines := map[string]int{}
@@ -140,7 +140,7 @@ func wantHistoryOf(t *testing.T, st *Store, s state.State) {
 			t.Fatal(err)
 		}
 		if !l.After(last.Serial, last.N) && last.Kind != "" {
-			t.Errorf("line %d.%d stands behind %d.%d", l.Serial, l.N, last.Serial, last.N)
+			t.Errorf("line %d.%d comes after %d.%d", l.Serial, l.N, last.Serial, last.N)
 		}
 		last = l
 		if l.Kind == state.LineMessage {
@@ -149,7 +149,7 @@ func wantHistoryOf(t *testing.T, st *Store, s state.State) {
 	}
 	for _, m := range s.Inbox {
 		if lines[m.Key] != 1 {
-			t.Errorf("%s stands in the history %d times", m.Key, lines[m.Key])
+			t.Errorf("the history has %s %d times", m.Key, lines[m.Key])
 		}
 	}
 	if len(lines) != len(s.Inbox) {
@@ -157,8 +157,8 @@ func wantHistoryOf(t *testing.T, st *Store, s state.State) {
 	}
 }
 
-// TestKilledProcess: a process is killed in the midst of its commits. What it
-// said was durable is, the next one goes on at once, nothing is doubled.
+// TestKilledProcess kills a process during its commits. What it reported as durable
+// is durable, the next process continues at once, and nothing is doubled.
 func TestKilledProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agent")
 	st := &Store{Dir: dir, Agent: "goulard3120"}
@@ -179,7 +179,7 @@ func TestKilledProcess(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for lines.Scan() { // what it said before it died
+		for lines.Scan() { // what it printed before it died
 			said = lines.Text()
 		}
 		_ = cmd.Wait() // killed
@@ -198,7 +198,7 @@ func TestKilledProcess(t *testing.T) {
 	wantHistoryOf(t, st, mustState(t, st))
 }
 
-// TestLocks: each lock keeps others out, and only its own.
+// TestLocks checks that each lock keeps out other holders of it, and nothing else.
 func TestLocks(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	for _, name := range []string{TurnLock, CycleLock, LingerLock} {
@@ -209,16 +209,16 @@ func TestLocks(t *testing.T) {
 		if second, err := st.TryLock(name); err != nil || second != nil {
 			t.Errorf("%s was taken twice: %v", name, err)
 		}
-		// Neither keeps a commit out: tell, nudge and halt go on beside it.
+		// None of them keeps out a commit: tell, nudge and halt still work.
 		if err := commitMany(io.Discard, st.Dir, name, "1"); err != nil {
-			t.Errorf("beside %s: %v", name, err)
+			t.Errorf("commit under %s: %v", name, err)
 		}
 		if err := lock.Unlock(); err != nil {
 			t.Error(err)
 		}
 		again, err := st.TryLock(name)
 		if err != nil || again == nil {
-			t.Fatalf("%s was not let go: %v", name, err)
+			t.Fatalf("%s was not released: %v", name, err)
 		}
 		if err := again.Unlock(); err != nil {
 			t.Error(err)
@@ -226,8 +226,8 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// TestCommitWaits: a commit gives up when its context does, and says who is in
-// its way otherwise.
+// TestCommitWaits checks that a commit waits for the lock only as long as its
+// context, and otherwise fails with an error that names the lock.
 func TestCommitWaits(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	lock, err := st.TryLock(stateLock)

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// hostileNames is what a key, a file name or a peer's id may be made of.
+// hostileNames are what a key, a file name or a peer's id may consist of.
 var hostileNames = []string{
 	"plain", "with space", "..", ".", "../../etc/passwd", "/etc/passwd", "a/b/c", `back\slash`, "nul\x00byte", "new\nline",
 	".hidden", "trailing.", "%2F", "%", "%zz", "-rf", "~root", "$(id)", "`id`", "'quote\"", "ünïcödé", "\xff\xfe broken",
@@ -22,7 +22,7 @@ var hostileNames = []string{
 func TestRing(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	if rung, err := st.Rung(); err != nil || len(rung) != 0 {
-		t.Fatalf("nothing was rung: %v, %v", rung, err)
+		t.Fatalf("no nudge: %v, %v", rung, err)
 	}
 	for i := range 100 {
 		if err := st.Ring("shell", fmt.Sprint("nudge ", i)); err != nil {
@@ -43,7 +43,7 @@ func TestRing(t *testing.T) {
 			t.Error(err)
 		}
 		if err := st.Unring(n); err != nil {
-			t.Errorf("one that is gone already: %v", err)
+			t.Errorf("Unring of a nudge that is gone: %v", err)
 		}
 	}
 	if rung, err := st.Rung(); err != nil || len(rung) != 0 {
@@ -51,8 +51,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestRingLasts: the name of nudges/ itself is durable when Ring returns, though
-// somebody else made the folder.
+// TestRingLasts checks that the name of nudges/ itself is durable when Ring returns,
+// even if another program has created the folder.
 func TestRingLasts(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	if err := os.Mkdir(st.Path(NudgesDir), 0o700); err != nil {
@@ -71,7 +71,8 @@ func TestRingLasts(t *testing.T) {
 	}
 }
 
-// TestRungByOthers: any script may drop a file; what is in it is text at most.
+// TestRungByOthers checks that any script may add a file, and that its content is
+// nothing but text.
 func TestRungByOthers(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
@@ -104,7 +105,7 @@ func TestRungByOthers(t *testing.T) {
 			got = rung[0].From + ": " + got
 		}
 		if got != want || !utf8.ValidString(got) {
-			t.Errorf("%.40q: told %q, want %q", content, got, want)
+			t.Errorf("%.40q: reason %q, want %q", content, got, want)
 		}
 		if err := st.Unring(rung[0]); err != nil {
 			t.Error(err)
@@ -112,8 +113,8 @@ func TestRungByOthers(t *testing.T) {
 	}
 }
 
-// TestRungNames: hostile names ring and can be removed; what is still being
-// written, folders, and where links lead are left alone.
+// TestRungNames checks that files with hostile names are nudges and can be removed.
+// Files still being written, folders and the targets of links are left alone.
 func TestRungNames(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
@@ -123,7 +124,7 @@ func TestRungNames(t *testing.T) {
 	want := 0
 	for _, name := range hostileNames {
 		if strings.ContainsAny(name, "/\x00") || name == "" || name == "." || name == ".." || len(name) > 255 {
-			continue // no file can have it
+			continue // not a possible file name
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -150,7 +151,7 @@ func TestRungNames(t *testing.T) {
 	}
 	rung, err := st.Rung()
 	if err != nil || len(rung) != want {
-		t.Errorf("%d rang, want %d; %v", len(rung), want, err)
+		t.Errorf("%d nudges, want %d; %v", len(rung), want, err)
 	}
 	keys := map[string]bool{}
 	for _, n := range rung {
@@ -170,8 +171,8 @@ func TestRungNames(t *testing.T) {
 	}
 }
 
-// TestSameNameRingsAgain: a nudge file written anew under the same name is
-// another nudge.
+// TestSameNameRingsAgain checks that a nudge file that is written again under the
+// same name is another nudge.
 func TestSameNameRingsAgain(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	path := st.Path(filepath.Join(NudgesDir, "again"))

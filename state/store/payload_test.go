@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// TestPayloadName: every key has a name of its own, one file deep below its
-// folder, that a file system takes.
+// TestPayloadName checks that every key has its own name, directly below its folder,
+// and that the file system takes it.
 func TestPayloadName(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	names := map[string]string{}
 	keys := append([]string{}, hostileNames...)
 	for _, key := range hostileNames {
-		// A key made to meet the shortened name of another.
+		// A key that imitates the shortened name of another.
 		keys = append(keys, key+"x", strings.TrimSuffix(filepath.Base(PayloadName(MessagesDir, key, ".eml")), ".eml"))
 	}
 	seen := map[string]bool{}
@@ -49,8 +49,8 @@ func TestPayloadName(t *testing.T) {
 	}
 }
 
-// TestKeep: a payload is whole under its name or not there; what was there stays
-// until then.
+// TestKeep checks that a payload is either whole under its name or not there, and
+// that the old one stays until then.
 func TestKeep(t *testing.T) {
 	for _, step := range []string{"write", "fsync", "rename", "fsyncdir"} {
 		st := &Store{Dir: t.TempDir()}
@@ -70,7 +70,7 @@ func TestKeep(t *testing.T) {
 		}
 		want := "old"
 		if step == "fsyncdir" {
-			want = "new" // perhaps not durable, therefore the error
+			want = "new" // but perhaps not durable, hence the error
 		}
 		if string(data) != want {
 			t.Errorf("%s: %q, want %q", step, data, want)

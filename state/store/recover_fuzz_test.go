@@ -14,9 +14,10 @@ import (
 	"agentstateloop/state/statetest"
 )
 
-// FuzzLoad finds anything at all as the state, its copy and the history. The
-// next commit goes on from it, loses no byte that it could not read, and leaves
-// what loads; or it refuses, and touches nothing (DESIGN 4).
+// FuzzLoad puts arbitrary bytes in place of the state, its copy and the history. The
+// next commit either continues from them, loses no byte that it could not read and
+// leaves a state that loads, or it fails and changes nothing (docs/design.md,
+// "Recovery").
 func FuzzLoad(f *testing.F) {
 	good, prev, history := someFiles(f)
 	f.Add(good, prev, history)
@@ -43,11 +44,11 @@ func FuzzLoad(f *testing.F) {
 		s, why, err := st.load()
 		if errors.Is(err, ErrNewer) || errors.Is(err, ErrOtherAgent) {
 			if commitLook(st) == nil {
-				t.Error("it was refused, and then it was not")
+				t.Error("Read failed, and Commit did not")
 			}
 			for name, data := range found {
 				if now, err := os.ReadFile(st.path(name)); err != nil || !bytes.Equal(now, data) {
-					t.Errorf("%s was touched: %q, %v", name, now, err)
+					t.Errorf("%s was changed: %q, %v", name, now, err)
 				}
 			}
 			return
@@ -77,8 +78,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// inMemory is a folder in memory where that can be had: a real fsync would leave
-// time for little else.
+// inMemory returns a folder in memory if the system has one: real fsyncs would leave
+// little time for anything else.
 func inMemory(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "state-")
 	if err != nil {
@@ -88,7 +89,7 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// someFiles are the files of an agent that has lived a little.
+// someFiles returns the files of an agent that has lived a little.
 func someFiles(f *testing.F) (current, prev, history []byte) {
 	st, _ := startedStore(f)
 	for name, into := range map[string]*[]byte{stateFile: &current, prevFile: &prev, "history-2026-03.jsonl": &history} {
@@ -101,7 +102,7 @@ func someFiles(f *testing.F) (current, prev, history []byte) {
 	return current, prev, history
 }
 
-// commitLook commits one look that found nothing.
+// commitLook commits one poll that found nothing.
 func commitLook(st *Store) error {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	_, err := st.Commit(context.Background(), now, func(s state.State, why Recovery) (state.State, error) {

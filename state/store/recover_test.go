@@ -15,8 +15,9 @@ import (
 	"agentstateloop/state/statetest"
 )
 
-// TestReplay: in every story, an older state with the newer history applied is
-// what was lost, in all that DESIGN 4 names.
+// TestReplay checks, in every story, that an older state with the newer history
+// applied equals the lost state in all that a recovery must bring back
+// (docs/design.md, "Recovery").
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("../testdata/*.txt")
 	if err != nil {
@@ -25,7 +26,7 @@ func TestReplay(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		if strings.HasPrefix(name, "clock-") {
-			continue // what a wrong clock wrote is mended in the state, never in the history
+			continue // what a wrong clock wrote is repaired in the state, never in the history
 		}
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
@@ -46,7 +47,7 @@ func TestReplay(t *testing.T) {
 				lines = append(lines, story.S.Lines...)
 				for _, older := range states {
 					got, want := durable(state.Replay(older, slices.Clone(lines))), durable(story.S)
-					got.Seen = only(got.Seen, want.Seen) // age has taken none away
+					got.Seen = only(got.Seen, want.Seen) // replay forgets nothing by age
 					if g, w := statetest.JSON(t, got), statetest.JSON(t, want); g != w {
 						t.Fatalf("%s\nfrom serial %d to %d: replay gives\n%s\nwant\n%s", line, older.Serial, story.S.Serial, g, w)
 					}
@@ -56,8 +57,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// durable is what a recovery must bring back. How often a row was tried is not
-// in the history; cursor and debts are asked for again.
+// durable returns what a recovery must bring back. The history does not say how often
+// a row was tried, and the cursor and what is owed to servers are asked for again.
 func durable(s state.State) state.State {
 	kept := state.State{
 		Agent: s.Agent, Phase: s.Phase, PhaseSince: s.PhaseSince,
@@ -72,13 +73,14 @@ func durable(s state.State) state.State {
 		Seen:          map[string]int64{},
 		Credentials:   map[string]state.Credential{},
 	}
-	for name, c := range s.Credentials { // how often it failed is counted anew
+	for name, c := range s.Credentials { // the count of failures starts again
 		kept.Credentials[name] = state.Credential{Since: c.Since, Keymaster: c.Keymaster, Operator: c.Operator}
 	}
-	// Which ids are known beyond need, and which death was told, is not in there.
+	// The history has neither the ids that are known beyond need nor the death that
+	// the operator was informed of.
 	kept.Purse = s.Purse
 	kept.Purse.Counted, kept.Purse.DeathTold = nil, ""
-	kept.Turn.Working = false // may have been left out, being switched off
+	kept.Turn.Working = false // the mail may be switched off
 	if len(kept.Inbox) == 0 {
 		kept.Inbox = nil
 	}
@@ -95,7 +97,7 @@ func durable(s state.State) state.State {
 	return kept
 }
 
-// only keeps the keys of m that are in n.
+// only returns the entries of m whose keys are in n.
 func only(m, n map[string]int64) map[string]int64 {
 	maps.DeleteFunc(m, func(key string, _ int64) bool { _, ok := n[key]; return !ok })
 	return m
@@ -117,8 +119,8 @@ func remove(t *testing.T, st *Store, name string) {
 	}
 }
 
-// TestCorruptState: the state is rebuilt from its copy and the history, the bad
-// file kept, the operator told once.
+// TestCorruptState checks that the state is rebuilt from its copy and the history,
+// that the bad file is kept, and that the operator is informed once.
 func TestCorruptState(t *testing.T) {
 	for name, content := range statetest.BadStates {
 		t.Run(name, func(t *testing.T) {
@@ -136,14 +138,15 @@ func TestCorruptState(t *testing.T) {
 	}
 }
 
-// TestMissingState: missing beside its copy or a history is corruption, too.
+// TestMissingState checks that a missing state with a copy or a history counts as
+// corrupt.
 func TestMissingState(t *testing.T) {
 	st, story := startedStore(t)
 	remove(t, st, stateFile)
 	recovered(t, st, story, "it was missing")
 }
 
-// TestCorruptTwice: the rebuilt state is lost again, before its copy was renewed.
+// TestCorruptTwice loses the rebuilt state again, before its copy was renewed.
 func TestCorruptTwice(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "")
@@ -169,8 +172,8 @@ func glob(t *testing.T, st *Store, pattern string) []string {
 	return names
 }
 
-// recovered commits twice over a state that is lost, and wants what the story
-// had, told once.
+// recovered commits twice over a lost state. It checks that the story's state is back
+// and that the operator was informed once.
 func recovered(t *testing.T, st *Store, story *statetest.Story, why string) {
 	t.Helper()
 	lost := story.S
@@ -193,20 +196,20 @@ func recovered(t *testing.T, st *Store, story *statetest.Story, why string) {
 			if l.Kind == state.LineRecovery {
 				told++
 				if !strings.HasPrefix(l.Reason, why) {
-					t.Errorf("told %q, want %q", l.Reason, why)
+					t.Errorf("reason %q, want %q", l.Reason, why)
 				}
 			}
 		}
 	}
 	if told != 1 {
-		t.Errorf("told %d times", told)
+		t.Errorf("reported %d times", told)
 	}
 	if story.S.Serial != lost.Serial+2 {
-		t.Errorf("serial %d after %d: a serial was used twice, or passed over", story.S.Serial, lost.Serial)
+		t.Errorf("serial %d after %d: a serial was used twice, or skipped", story.S.Serial, lost.Serial)
 	}
 }
 
-// TestHistoryAlone: with the copy unusable as well, the state is rebuilt from the
+// TestHistoryAlone checks that with an unusable copy the state is rebuilt from the
 // history, in IDLE, and asks for the mail since the last one it took.
 func TestHistoryAlone(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, st *Store){
@@ -251,8 +254,8 @@ func TestHistoryAlone(t *testing.T) {
 	}
 }
 
-// TestRecoveryCutShort breaks the commit that recovers, at every touch of the
-// disk. The next one recovers, and the operator is told once.
+// TestRecoveryCutShort breaks the commit that recovers at every step that touches the
+// disk. The next one recovers, and the operator is informed once.
 func TestRecoveryCutShort(t *testing.T) {
 	base, told := startedStore(t)
 	lost := told.S
@@ -297,7 +300,7 @@ func TestRecoveryCutShort(t *testing.T) {
 					}
 				}
 				if notices != 1 {
-					t.Errorf("%s: told %d times", where, notices)
+					t.Errorf("%s: reported %d times", where, notices)
 				}
 				if kept := glob(t, st, "state.json.corrupt-*"); len(kept) != 1 {
 					t.Errorf("%s: set aside: %v", where, kept)
@@ -310,8 +313,8 @@ func TestRecoveryCutShort(t *testing.T) {
 	}
 }
 
-// TestRefusedState: what belongs to a newer program or another agent is left as
-// it is, and said clearly.
+// TestRefusedState checks that a state of a newer program or of another agent is left
+// as it is, with a clear error.
 func TestRefusedState(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
@@ -336,7 +339,7 @@ func TestRefusedState(t *testing.T) {
 	}
 }
 
-// TestNewerCopy: the copy is a newer program's, the state is unusable.
+// TestNewerCopy has a copy of a newer program and an unusable state.
 func TestNewerCopy(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "{")
@@ -346,7 +349,7 @@ func TestNewerCopy(t *testing.T) {
 	}
 }
 
-// TestFresh: an agent that never polled has a new state and is told nothing.
+// TestFresh checks that an agent that never polled has a new state and no recovery.
 func TestFresh(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "never", "made"), Agent: "goulard3120"}
 	s, err := st.Read()
@@ -358,7 +361,7 @@ func TestFresh(t *testing.T) {
 	}
 	if _, err := st.Commit(context.Background(), time.Now(), func(s state.State, why Recovery) (state.State, error) {
 		if why != "" {
-			t.Errorf("told %q", why)
+			t.Errorf("recovery %q", why)
 		}
 		return state.Step(s, nil, statetest.Policy(), time.Now()), nil
 	}); err != nil {
@@ -366,8 +369,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestUnwritable: a directory that cannot be used is an error that names it, and
-// nothing is consumed.
+// TestUnwritable checks that a directory that cannot be used causes an error that
+// names it, and that nothing is consumed.
 func TestUnwritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -390,7 +393,7 @@ func TestUnwritable(t *testing.T) {
 			t.Errorf("%s: Ring does not fail", dir)
 		}
 	}
-	// A folder where the state should be is nobody's corruption.
+	// A folder in place of the state does not count as corrupt.
 	st, story := startedStore(t)
 	remove(t, st, stateFile)
 	if err := os.Mkdir(st.path(stateFile), 0o700); err != nil {
@@ -401,7 +404,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLeftovers: temporary names that a crash left stand in nobody's way.
+// TestLeftovers checks that temporary names left by a crash do no harm.
 func TestLeftovers(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile+".tmp", "half a sta")

@@ -16,7 +16,7 @@ import (
 	"agentstateloop/state/statetest"
 )
 
-// crashStory has commits of every kind: lines to append, none, several.
+// crashStory has commits of every kind: with several lines to append, one and none.
 const crashStory = `
 09:30 mail m1 uid=41 digest=d1; mesh q1 id=q1; nudge n1; poll
 09:30:01 flagged 41; acked q1
@@ -28,8 +28,8 @@ const crashStory = `
 09:31:02 halt
 `
 
-// commitLine commits the Step of one line of a story, which goes on from what
-// was committed.
+// commitLine commits the Step of one line of a story, which continues from the
+// committed state.
 func commitLine(st *Store, story *statetest.Story, line string) error {
 	events, err := story.Read(line)
 	if err != nil {
@@ -38,7 +38,7 @@ func commitLine(st *Store, story *statetest.Story, line string) error {
 	now := story.Now
 	s, err := st.Commit(context.Background(), now, func(s state.State, why Recovery) (state.State, error) {
 		if s.Serial == 0 && why == "" {
-			s = state.New(s.Agent, "seed") // as the story begins, to be compared with it
+			s = state.New(s.Agent, "seed") // the seed of the story, for the comparison
 		}
 		evs := events
 		if why != "" {
@@ -64,17 +64,17 @@ func storyLines(transcript string) []string {
 	return lines
 }
 
-// errCrash is thrown by a hook where the process is to die.
+// errCrash is what a hook panics with where the process is to die.
 var errCrash = errors.New("crash")
 
 // errNoSpace is what a hook returns where the disk is to be full.
 var errNoSpace = errors.New("no space left on device")
 
-// fault breaks the nth touch of the disk.
+// fault breaks the nth step that touches the disk.
 type fault struct {
 	name string
-	// strike is called with the touch that is hit; it may damage the file as a
-	// crash would, and throws errCrash or returns an error.
+	// strike is called with that step. It may damage the file as a crash would, and
+	// panics with errCrash or returns an error.
 	strike func(t *testing.T, st *Store, step, path string) error
 }
 
@@ -113,16 +113,16 @@ func tear(t *testing.T, path string) {
 	}
 }
 
-// undoRename gives the state its old name back, as a directory does that was
-// not fsynced. A history file made after the state's rename is not older.
+// undoRename gives the state its old name back, as a directory does that was not
+// fsynced. A history file created after the rename goes, too.
 func undoRename(t *testing.T, st *Store) {
 	t.Helper()
 	s, err := st.parse(stateFile)
 	if err != nil {
-		return // the directory itself was made: nothing is in it
+		return // the directory itself was created: it is empty
 	}
 	if last, _ := st.lastLine(historyName(s.LastStep)); len(s.Lines) > 0 && last.Serial == s.Serial {
-		return // the state was durable before the history was begun
+		return // the state was durable before the history began
 	}
 	if err := os.Remove(st.path(stateFile)); err != nil {
 		t.Fatal(err)
@@ -134,10 +134,10 @@ func undoRename(t *testing.T, st *Store) {
 	}
 }
 
-// TestCommitCutShort breaks every commit of a story at every touch of the disk
-// in every way. The next reader finds the old state or the new one, whole; after
-// the next commit the history has every line exactly once; an interrupted commit
-// that is made again leads to what the story would have had without the fault.
+// TestCommitCutShort breaks every commit of a story at every step that touches the
+// disk, in every way. The next reader finds the old state or the new one, whole.
+// After the next commit the history has every line exactly once. An interrupted
+// commit that is repeated leads to the state that the story has without the fault.
 func TestCommitCutShort(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -175,9 +175,8 @@ func mustRead(t *testing.T, st *statetest.Story, line string) []state.Event {
 	return events
 }
 
-// breakCommit makes the commit from before to after on a copy of base, breaks it
-// at touch n, and looks at what is left. It returns false when there is no touch
-// n any more.
+// breakCommit makes the commit from before to after on a copy of base, breaks it at
+// step n, and checks what is left. It returns false if there are fewer than n steps.
 func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.State, told []state.Line) bool {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: base.Agent}
@@ -212,7 +211,7 @@ func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.
 
 	st.Hook = nil
 	if errors.Is(err, errNoSpace) && strings.HasPrefix(where, "fsync history") {
-		// What was not fsynced must be written anew, not found and believed.
+		// What was not fsynced must be written again, not found and trusted.
 		if last, err := st.lastLine(historyName(now)); err != nil || last.Serial == after.Serial {
 			t.Errorf("%s: the history kept line %d.%d, %v", where, last.Serial, last.N, err)
 		}
@@ -227,7 +226,7 @@ func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.
 		if left.Serial > 0 {
 			statetest.SameState(t, left, before)
 		}
-		// What was cut short is done again, as the next poll would.
+		// The interrupted step is repeated, as the next poll would do.
 		if _, err := st.Commit(context.Background(), now, func(state.State, Recovery) (state.State, error) { return after, nil }); err != nil {
 			t.Fatalf("%s: commit again: %v", where, err)
 		}
@@ -262,7 +261,7 @@ func copyDir(t *testing.T, from, to string) {
 	}
 }
 
-// sameHistory wants these lines, each once, in this order.
+// sameHistory checks that the history has these lines, each once, in this order.
 func sameHistory(t *testing.T, where string, st *Store, want []state.Line) {
 	t.Helper()
 	got, err := st.allLines()
@@ -274,8 +273,8 @@ func sameHistory(t *testing.T, where string, st *Store, want []state.Line) {
 	}
 }
 
-// TestCommitKeepsWhatChangeRefuses: an error of change, or a change that makes no
-// step, writes nothing.
+// TestCommitKeepsWhatChangeRefuses checks that Commit writes nothing if change
+// returns an error or makes no step.
 func TestCommitKeepsWhatChangeRefuses(t *testing.T) {
 	st, story := startedStore(t)
 	story.Play("10:00 poll") // the story's own time
@@ -313,7 +312,7 @@ func mustState(t *testing.T, st *Store) state.State {
 	return s
 }
 
-// startedStore is a store in which the crash story was committed.
+// startedStore returns a store in which the crash story was committed.
 func startedStore(t testing.TB) (*Store, *statetest.Story) {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
@@ -361,8 +360,8 @@ func add(t *testing.T, path, text string) {
 	}
 }
 
-// TestCommitOrder: the new state is on the disk before it has its name, the name
-// before the history tells of it, and all of it before Commit returns.
+// TestCommitOrder checks the order: the new state is on the disk before it has its
+// name, the name before the history records it, and all of it before Commit returns.
 func TestCommitOrder(t *testing.T) {
 	st, story := startedStore(t)
 	var steps []string
