@@ -116,7 +116,7 @@ func TestAGuardedCrash(t *testing.T) {
 			return "no panic"
 		}()
 		told, is := report.(string)
-		if !is || !strings.HasPrefix(told, "the server said ") || !strings.Contains(told, "***") || !strings.Contains(told, "state_test.crashing") {
+		if !is || !strings.HasPrefix(told, "the server said ") || !strings.Contains(told, "***") || !strings.Contains(told, "secret_test.crashing") {
 			t.Errorf("%s: %v", name, report)
 		}
 		for _, form := range secret.Disguises(awkward) {
