@@ -18,7 +18,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// newAskingHouse has an agent with require = "challenge", which has polled.
+// newAskingHouse returns a house whose agent has require = "challenge" and has
+// polled once.
 func newAskingHouse(t testing.TB) *house {
 	t.Helper()
 	h := newHouse(t)
@@ -31,7 +32,7 @@ func newAskingHouse(t testing.TB) *house {
 	return h
 }
 
-// challenged is the newest challenge that was sent, and its token.
+// challenged returns the newest challenge that was sent, and its token.
 func (h *house) challenged() (m sent, token string) {
 	h.t.Helper()
 	all := h.sentOf("challenge")
@@ -43,7 +44,7 @@ func (h *house) challenged() (m sent, token string) {
 	return m, token
 }
 
-// replyTo is an answer to a mail of ours as a phone writes it.
+// replyTo returns an answer to a mail of ours as a phone writes it.
 func replyTo(m sent, text string) letter {
 	quoted := "On Mon, Jan 5, 2026 at 9:00 AM goulard3120 <" + address + "> wrote:\r\n> " + strings.ReplaceAll(m.text, "\n", "\r\n> ")
 	return letter{
@@ -53,8 +54,8 @@ func replyTo(m sent, text string) letter {
 	}
 }
 
-// wantUntouched fails if anything came of what was received: a turn, a change of
-// phase, a mail but challenges to the operator.
+// wantUntouched fails if anything came of what was received: a turn, a change
+// of phase, or a mail other than challenges to the operator.
 func (h *house) wantUntouched() {
 	h.t.Helper()
 	s := h.state()
@@ -71,7 +72,8 @@ func (h *house) wantUntouched() {
 	}
 }
 
-// A mail that nothing proves does nothing but ask the operator, who says YES.
+// A mail that nothing proves does nothing but ask the operator, and the
+// operator says YES.
 func TestAChallengeIsAnsweredWithYes(t *testing.T) {
 	h := newAskingHouse(t)
 	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?\r\nsee http://ci.example.com/7"})
@@ -107,7 +109,7 @@ func TestAChallengeIsAnsweredWithYes(t *testing.T) {
 		}
 	}
 
-	// The same again comes to nothing.
+	// The same YES again does nothing.
 	h.receive(replyTo(asked, "Yes "+token))
 	if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Rejected != 1 {
 		t.Errorf("report: %+v", r)
@@ -130,7 +132,7 @@ func (h *house) wantNowhere(text string) {
 	}))
 }
 
-// Any other answer proves itself, and leaves what was asked about where it is.
+// Any other answer proves itself, and leaves the item in question where it is.
 func TestAnotherAnswerProvesItself(t *testing.T) {
 	for name, answer := range map[string]func(asked sent, token string) letter{
 		"an answer": func(asked sent, _ string) letter { return replyTo(asked, "no, but tell me the time") },
@@ -210,8 +212,8 @@ func TestControlsAndChallenges(t *testing.T) {
 	h.wantSent("challenge answer")
 }
 
-// What is no answer of the operator's releases nothing and proves nothing, even
-// with the right token.
+// An answer that is not the operator's releases nothing and proves nothing,
+// even with the right token.
 func TestWhatAnswersNoChallenge(t *testing.T) {
 	for name, change := range map[string]func(l *letter, token string){
 		"a stranger":         func(l *letter, _ string) { l.from = "evil@example.net" },
@@ -259,7 +261,7 @@ func TestWhatAnswersNoChallenge(t *testing.T) {
 	}
 }
 
-// Of two answers that come together with one token, the first counts.
+// Of two answers with one token that come together, the first counts.
 func TestATokenIsGoodOnce(t *testing.T) {
 	h := newAskingHouse(t)
 	h.receive(letter{body: "do it"})
@@ -278,8 +280,8 @@ func TestATokenIsGoodOnce(t *testing.T) {
 }
 
 // A renumbered mailbox brings an unproven mail under another key. However often
-// the operator says YES to it, it runs once; he is not asked about what he has
-// released.
+// the operator says YES to it, it runs once. The operator is not asked about a
+// mail that they have released.
 func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("answered before %v", answered), func(t *testing.T) {
@@ -330,8 +332,8 @@ func TestATokenIsGoodForADay(t *testing.T) {
 	}
 }
 
-// Somebody who sends without end causes one challenge in ten minutes, and no
-// more than five that nobody has answered in a day; his mail fills nothing.
+// A sender who never stops causes one challenge in ten minutes, and at most
+// five unanswered ones in a day. The mails do not fill the quarantine.
 func TestAFloodOfUnprovenMail(t *testing.T) {
 	h := newAskingHouse(t)
 	var last time.Time
@@ -356,7 +358,7 @@ func TestAFloodOfUnprovenMail(t *testing.T) {
 		t.Errorf("%d open, %d wait, %d kept, %d not kept", len(s.Challenges), len(s.Unasked), s.Quarantined, s.Unkept)
 	}
 
-	// He can still be told from the others: by an answer to any of them.
+	// An answer to any of the challenges still proves the operator.
 	asked, _ := h.challenged()
 	h.receive(replyTo(asked, "what is going on?"))
 	if r := h.pollAfter(time.Minute); r.Turns != 1 {
@@ -379,7 +381,7 @@ func TestChallengesAreHeldByHALT(t *testing.T) {
 	h.wantSent("challenge")
 }
 
-// What is released or dropped by hand is asked about no more.
+// A released or dropped item is not asked about again.
 func TestByHandEndsAChallenge(t *testing.T) {
 	h := newAskingHouse(t)
 	h.receive(letter{body: "do it"})
@@ -392,7 +394,7 @@ func TestByHandEndsAChallenge(t *testing.T) {
 	}
 }
 
-// An item that somebody removed from the folder stops nothing.
+// An item that was removed from the folder by hand stops nothing.
 func TestAskingAboutNothing(t *testing.T) {
 	h := newAskingHouse(t)
 	_, err := h.agent.Halt(t.Context(), "")
@@ -414,8 +416,8 @@ func TestAskingAboutNothing(t *testing.T) {
 	h.wantUntouched()
 }
 
-// Under fallback = "challenge" what DMARC proves comes in at once, and is the
-// answer to a challenge as well.
+// With fallback = "challenge", a mail that DMARC proves is accepted at once,
+// and also answers a challenge.
 func TestFallbackToAChallenge(t *testing.T) {
 	h := newAwakeHouse(t)
 	f := &h.agent.Mail.Filter
@@ -435,7 +437,7 @@ func TestFallbackToAChallenge(t *testing.T) {
 	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "I read: do it" {
 		t.Errorf("replies: %+v", replies)
 	}
-	// A second YES is told that it is one, and is no message for the agent.
+	// A second YES is answered as such, and is not a message for the agent.
 	h.receiveRaw(proved(replyTo(asked, "Yes, "+token)))
 	if r := h.pollAfter(time.Minute); r.Turns != 0 {
 		t.Errorf("report: %+v", r)
@@ -449,17 +451,17 @@ func TestFallbackToAChallenge(t *testing.T) {
 	}
 }
 
-// A dry run tells of the mail, and shows the challenge that it does not make.
+// A dry run lists the mail, and shows the challenge that it does not send.
 func TestADryRunAsksNobody(t *testing.T) {
 	h := newAskingHouse(t)
 	h.receive(letter{body: "do it"})
 	h.wantPreviewed("do it")
 	h.poll()
 	h.receive(letter{body: "and that"})
-	h.wantPreviewed() // too soon for another one
+	h.wantPreviewed() // too soon for another challenge
 	h.pollAfter(time.Minute)
 	h.clock.advance(10 * time.Minute)
-	h.wantPreviewed("and that") // which is in quarantine already
+	h.wantPreviewed("and that") // the mail that is in quarantine already
 	asked, token := h.challenged()
 	h.receive(replyTo(asked, "YES "+token))
 	before := h.everything()
@@ -473,7 +475,7 @@ func TestADryRunAsksNobody(t *testing.T) {
 	}
 }
 
-// wantPreviewed fails unless a dry run shows a challenge for each quote, and
+// wantPreviewed fails unless a dry run shows a challenge for each quote and
 // changes nothing.
 func (h *house) wantPreviewed(quotes ...string) {
 	h.t.Helper()
@@ -493,7 +495,7 @@ func (h *house) wantPreviewed(quotes ...string) {
 	}
 }
 
-// A process that dies at any moment asks once, and lets in once.
+// A process that dies at any moment asks once, and accepts once.
 func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")

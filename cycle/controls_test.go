@@ -14,7 +14,7 @@ import (
 )
 
 // `tell` is an operator's message from the terminal: it is answered there, and
-// nothing is mailed but what the phase says.
+// nothing is mailed but what the phase requires.
 func TestTellIsAnsweredAtTheTerminal(t *testing.T) {
 	h := newAwakeHouse(t)
 	key, err := h.agent.Tell(t.Context(), "me", "what are you working on?")
@@ -39,7 +39,7 @@ func TestTellRefusesNothing(t *testing.T) {
 	}
 }
 
-// Ending the wait ends no turn.
+// The end of the wait does not end the turn.
 func TestAwaitEndsWithItsContext(t *testing.T) {
 	h := newAwakeHouse(t)
 	key, err := h.agent.Tell(t.Context(), "me", "hello")
@@ -54,8 +54,8 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Whoever waits finds the deliverable from the moment the turn is over, even
-// while its history line is being written.
+// A waiting process finds the deliverable from the moment the turn is over,
+// even while its history line is being written.
 func TestAwaitFindsADeliverableThatIsNotInTheHistoryYet(t *testing.T) {
 	h := newAwakeHouse(t)
 	key, err := h.agent.Tell(t.Context(), "me", "hello")
@@ -108,7 +108,7 @@ func TestTransitionDoesWhatItsStateDoes(t *testing.T) {
 	}
 }
 
-// HALT holds turns and answers and goes on collecting; GO lets them go.
+// HALT holds turns and answers, and mail is still collected; GO releases them.
 func TestHaltHoldsAndGoReleases(t *testing.T) {
 	h := newAwakeHouse(t)
 	_, err := h.agent.Halt(t.Context(), "test")
@@ -127,7 +127,7 @@ func TestHaltHoldsAndGoReleases(t *testing.T) {
 	h.wantSent("reply")
 }
 
-// A HALT that comes while a turn runs ends it; what there is goes at GO.
+// A HALT that comes while a turn runs ends the turn; its output is sent at GO.
 func TestHaltEndsARunningTurn(t *testing.T) {
 	h := newAwakeHouse(t)
 	up, _ := h.lingerer()
@@ -154,11 +154,11 @@ func TestHaltEndsARunningTurn(t *testing.T) {
 	}
 }
 
-// HALT between two sends holds the second: it is looked at before each dot.
+// A HALT between two sends holds the second: HALT is checked before each dot.
 func TestHaltHoldsWhatIsAboutToBeSent(t *testing.T) {
 	h := newAwakeHouse(t)
 	var once sync.Once
-	hook := func(string) error { // the mail is under way, its dot is not
+	hook := func(string) error { // the mail is being sent, its dot is not
 		once.Do(func() {
 			if _, err := h.blueprint.agent(h.clock.Now).Halt(t.Context(), "test"); err != nil {
 				t.Error(err)
@@ -176,7 +176,7 @@ func TestHaltHoldsWhatIsAboutToBeSent(t *testing.T) {
 	h.wantSent("ack reply")
 }
 
-// --if-due spares the network until something is due.
+// --if-due does not use the network until something is due.
 func TestIfDueDoesNothingBeforeItsTime(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>"})

@@ -38,7 +38,7 @@ func TestTheLineFollowsThePhase(t *testing.T) {
 	}
 }
 
-// wantLine fails unless the fields of our line are these once do is done.
+// wantLine fails unless our line has these fields after do.
 func (h *house) wantLine(want string, do func()) {
 	h.t.Helper()
 	do()
@@ -49,7 +49,7 @@ func (h *house) wantLine(want string, do func()) {
 
 func TestAnEditedLineIsRepaired(t *testing.T) {
 	h := newAwakeHouse(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600)) // ours is gone
+	check(t, os.WriteFile(h.table, []byte(foreign), 0o600)) // our line is gone
 	h.wantLine("*/30 * * * *", func() { h.pollAfter(30 * time.Minute) })
 	// A change of phase repairs it at once.
 	check(t, os.WriteFile(h.table, []byte(foreign+"7 7 * * * x # agentstateloop "+handle+"\n"), 0o600))
@@ -57,7 +57,8 @@ func TestAnEditedLineIsRepaired(t *testing.T) {
 	h.wantLine("*/1 * * * *", func() { h.poll() })
 }
 
-// The line is a projection, looked at when it should change and twice an hour.
+// The line is a projection: it is read when it should change, and twice an
+// hour.
 func TestASteadyPollStartsNoCrontab(t *testing.T) {
 	h := newHouse(t)
 	calls := h.countCrontab()
@@ -76,7 +77,7 @@ func TestASteadyPollStartsNoCrontab(t *testing.T) {
 	}
 }
 
-// countCrontab notes every start of the crontab program.
+// countCrontab counts every start of the crontab program.
 func (h *house) countCrontab() (calls func() int) {
 	h.t.Helper()
 	log := filepath.Join(h.blueprint.Dir, "crontab.calls")
@@ -91,8 +92,8 @@ func (h *house) countCrontab() (calls func() int) {
 	}
 }
 
-// crontab puts some lines of shell in front of the crontab program. With
-// "exit 0" none of the program is left.
+// crontab puts lines of shell in front of the crontab program. "exit 0"
+// replaces the program.
 func (h *house) crontab(lines string) {
 	h.t.Helper()
 	path := filepath.Join(h.blueprint.Dir, "crontab-in-front")
@@ -100,8 +101,8 @@ func (h *house) crontab(lines string) {
 	h.agent.Schedule.Table.Command = path
 }
 
-// A table that cannot be reached is told in the status; the mail is answered
-// all the same (DESIGN 9).
+// A table that cannot be reached is shown in the status; the mail is answered
+// all the same (docs/design.md, "The crontab").
 func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
 	for name, lines := range map[string]string{
 		"unreadable":  `echo "crontab: cannot open it" >&2; exit 1`,
@@ -160,8 +161,8 @@ func mustRead(t *testing.T, path string) []byte {
 	return data
 }
 
-// The line names the binary that first installed it, for as long as that is
-// there: trying another build does not move the agent.
+// The line names the binary that first installed it, as long as that exists:
+// trying another build does not move the agent.
 func TestTheBinaryIsPinned(t *testing.T) {
 	h := newHouse(t)
 	h.agent.Schedule.Binary = "/bin/sh"
@@ -208,7 +209,7 @@ func TestModesThatLeaveTheTableAlone(t *testing.T) {
 }
 
 // A transition that is committed while a cycle projects its line is seen by
-// that cycle before it ends: cron might look only in half an hour.
+// that cycle before it ends. Cron might not poll for another half hour.
 func TestATransitionDuringACycleMovesTheLine(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.whileAcknowledging(func(other *cycle.Agent) {
@@ -221,7 +222,7 @@ func TestATransitionDuringACycleMovesTheLine(t *testing.T) {
 	h.wantLine("*/1 * * * *", func() { h.poll() })
 }
 
-// An uninstall does not lose against a cycle that was about to write the line.
+// An uninstall wins against a cycle that was about to write the line.
 func TestAnUninstallDuringACycleLasts(t *testing.T) {
 	h := newAwakeHouse(t)
 	check(t, h.agent.Ring("test", "")) // so that the cycle has a line to write
@@ -233,9 +234,9 @@ func TestAnUninstallDuringACycleLasts(t *testing.T) {
 	h.wantLine("", func() { h.pollAfter(31 * time.Minute) })
 }
 
-// whileAcknowledging posts a message that needs no turn, and does something as
-// another process while the next cycle acknowledges it: after its commit,
-// before it looks at the crontab.
+// whileAcknowledging posts a message that needs no turn. It calls do, as
+// another process, while the next cycle acknowledges the message: after its
+// commit, and before it reads the crontab.
 func (h *house) whileAcknowledging(do func(other *cycle.Agent)) {
 	h.t.Helper()
 	h.post(mesh.Message{ID: "m1", Text: "for your information", Kind: mesh.KindNotice})
@@ -248,8 +249,8 @@ func (h *house) whileAcknowledging(do func(other *cycle.Agent)) {
 	h.onMesh.Store(&hook)
 }
 
-// Where cron would come back in half an hour only, since the line cannot be
-// written, one poll stays and cycles each minute until the phase is IDLE.
+// If the line cannot be written, cron would come back only in half an hour. One
+// poll then stays and cycles each minute until the phase is IDLE.
 func TestAPollStaysWhileTheLineIsStuck(t *testing.T) {
 	dir := t.TempDir()
 	command, table, err := crontest.Write(dir)
@@ -286,8 +287,8 @@ func TestAPollStaysWhileTheLineIsStuck(t *testing.T) {
 	})
 }
 
-// Only one process stays; and none where the line is stuck at the short
-// interval, since cron then comes back by itself.
+// Only one process stays. None stays if the line is stuck at the short
+// interval, because cron then comes back by itself.
 func TestOnlyOnePollStays(t *testing.T) {
 	h := newAwakeHouse(t)
 	lock, err := h.agent.Store.TryLock(store.LingerLock)
@@ -312,7 +313,7 @@ func TestNoPollStaysForALineStuckAtTheShortInterval(t *testing.T) {
 	if lines := cron.Find(mustRead(t, h.table), handle); len(lines) != 1 || !strings.HasPrefix(lines[0], "*/1 ") {
 		t.Errorf("installed: %q", lines)
 	}
-	// --if-due spares the network until the half hour is over.
+	// --if-due does not use the network until the half hour is over.
 	r, err := h.agent.Poll(t.Context(), cycle.PollOptions{IfDue: true, Stay: true})
 	check(t, err)
 	if r.Skipped == "" {
@@ -320,8 +321,8 @@ func TestNoPollStaysForALineStuckAtTheShortInterval(t *testing.T) {
 	}
 }
 
-// `init` installs the line without a poll, after an `uninstall` and after an
-// edit by hand too, and says what is in its way.
+// `init` installs the line without a poll, also after an `uninstall` and after
+// an edit by hand, and says what prevents it.
 func TestInstall(t *testing.T) {
 	h := newHouse(t)
 	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))

@@ -43,8 +43,8 @@ func TestWhateverAnAgentDoes(t *testing.T) {
 		"kills itself":              {does: "echo ouch; kill -9 $$", outcome: state.Failed, says: "ouch\n\nInference failed. signal: killed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Where the agent is to be ended for its time, it is given ever more of
-			// it until it has printed: how soon it does is the machine's affair.
+			// If the agent is to time out, it gets more and more time until it
+			// has printed something: how soon it does depends on the machine.
 			limit := time.Minute
 			if c.outcome == state.Timeout {
 				limit = time.Second
@@ -69,8 +69,8 @@ func TestWhateverAnAgentDoes(t *testing.T) {
 	}
 }
 
-// afterBad is a house whose agent does this on the message "bad", and has had it
-// and a good one, in one poll.
+// afterBad returns a house whose agent does this on the message "bad", after
+// one poll with that message and a good one.
 func afterBad(t *testing.T, does string, claude bool, limit time.Duration) *house {
 	t.Helper()
 	h := newAwakeHouse(t)
@@ -89,15 +89,15 @@ func afterBad(t *testing.T, does string, claude bool, limit time.Duration) *hous
 	return h
 }
 
-// endDaemon ends the daemon that an agent has left, if it did.
+// endDaemon ends the daemon that the agent may have left.
 func (h *house) endDaemon() {
 	if pid := h.left("daemon"); pid != "" {
 		_ = exec.Command("kill", "-9", pid).Run() // it may be gone
 	}
 }
 
-// What cannot be started is said, and how to mend it; and the next message is
-// served as soon as it can be.
+// If an agent cannot be started, the reply says so and how to repair it. The
+// next message is served as soon as possible.
 func TestAnAgentThatCannotBeStarted(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(h *house)
@@ -128,9 +128,9 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// An agent that fills the disk with what it leaves in its box loses that, and is
-// answered all the same. What fills the disk elsewhere is not ours to remove:
-// nothing is consumed or told twice until there is room again.
+// An agent that fills the disk with files in its output box loses those files,
+// and is answered all the same. Files elsewhere are not ours to remove: nothing
+// is consumed or reported twice until there is room again.
 func TestAnAgentThatFillsTheDisk(t *testing.T) {
 	for name, inBox := range map[string]bool{"in its box": true, "elsewhere": false} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestAnAgentThatFillsTheDisk(t *testing.T) {
 					t.Error("a poll on a full disk told nothing")
 				}
 				check(t, os.Remove(filepath.Join(disk, "fill")))
-				h.script("#!/bin/sh\ncat >prompt\necho the answer\n") // the agent is mended, too
+				h.script("#!/bin/sh\ncat >prompt\necho the answer\n") // the agent is repaired too
 				h.pollAfter(time.Minute)
 			}
 			h.wantTasks(state.Success, state.Success)
@@ -168,7 +168,7 @@ func TestAnAgentThatFillsTheDisk(t *testing.T) {
 	}
 }
 
-// smallDisk is a disk of its own, of 8 MB.
+// smallDisk returns a disk of its own, of 8 MB.
 func smallDisk(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

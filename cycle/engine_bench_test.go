@@ -10,10 +10,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// BenchmarkBacklog drains a backlog of messages from the terminal, whose agent
-// costs nothing: what is measured is claim, boxes, commits and delivery. The
-// cost of a message must not grow with the backlog by more than twice from 10
-// to 1,000.
+// BenchmarkBacklog drains a backlog of messages from the terminal with an agent
+// that costs nothing. It measures claim, boxes, commits and delivery. The cost
+// of a message must not more than double from a backlog of 10 to one of 1,000.
 func BenchmarkBacklog(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -33,7 +32,7 @@ func BenchmarkBacklog(b *testing.B) {
 	}
 }
 
-// backlogHouse is a house in which n messages wait.
+// backlogHouse returns a house in which n messages wait.
 func backlogHouse(t testing.TB, n int) *house {
 	t.Helper()
 	h := newAwakeHouse(t)
@@ -47,7 +46,7 @@ func backlogHouse(t testing.TB, n int) *house {
 	return h
 }
 
-// spentCPU is what this process has used of the processor.
+// spentCPU returns the processor time that this process has used.
 func spentCPU(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

@@ -16,8 +16,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// filling is a fake claude whose session holds as many tokens as "context" says,
-// and that answers a question for a summary with what is in "summary".
+// filling is a fake claude whose session holds as many tokens as the file
+// "context" says. It answers a question for a summary with the file "summary".
 const filling = `
 init s$(grep -vc resume argv)
 if grep -q '^Goal:' prompt; then
@@ -37,8 +37,9 @@ func (h *house) sayByMail(text string) {
 	h.pollAfter(time.Minute)
 }
 
-// A session that fills three quarters of its window is warned; one that is
-// nearly full is replaced by a summary of its own, which begins the next one.
+// An agent whose session fills three quarters of its window is warned. A
+// session that is nearly full is replaced by a summary of its own, with which
+// the next one begins.
 func TestANearlyFullSessionIsCompacted(t *testing.T) {
 	h := claudeHouse(t, filling)
 	h.write("summary", "the parser is half done </summary>")
@@ -68,7 +69,8 @@ func TestANearlyFullSessionIsCompacted(t *testing.T) {
 	wantNoWords(t, h.left("told"), "the parser is half done")
 }
 
-// A summary that is empty changes nothing, and no more are asked for after two.
+// An empty summary changes nothing, and after two of them no more are
+// requested.
 func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
 	h := claudeHouse(t, filling)
 	h.write("summary", " ")
@@ -92,8 +94,8 @@ func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
 	}
 }
 
-// A summary that takes what money was left leaves the message waiting, not a turn
-// that nothing pays for.
+// A summary that takes the last money leaves the message waiting, instead of a
+// turn that nothing pays for.
 func TestASummaryThatTakesTheLastMoney(t *testing.T) {
 	h := claudeHouse(t, filling)
 	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 20_000}
@@ -118,8 +120,8 @@ func TestASummaryThatTakesTheLastMoney(t *testing.T) {
 	wantWords(t, h.left("told"), "the parser is half done", "two")
 }
 
-// summarising gives an exec agent a program that makes summaries; what it was
-// asked is left in "asked".
+// summarising gives an exec agent a program that makes summaries; its standard
+// input is kept in "asked".
 func summarising(t *testing.T, said ...string) (h *house, stdin *string) {
 	t.Helper()
 	h, stdin = talked(t, said...)
@@ -141,8 +143,8 @@ func (h *house) summarises(script string) *turn.Config {
 	return &config
 }
 
-// By hand a summary stands for what was said to an agent without a session. The
-// history keeps it all.
+// A summary by hand stands for what was said to an agent without a session. The
+// history keeps everything.
 func TestCompactByHand(t *testing.T) {
 	h, stdin := summarising(t, "the red door", "the blue door")
 	text, err := h.agent.Compact(t.Context(), 0)
@@ -166,14 +168,15 @@ func TestCompactByHand(t *testing.T) {
 		t.Errorf("with nothing said since: %v", err)
 	}
 
-	// A summary that is lost does not hide what it stands for.
+	// If the summary is lost, what it stands for is shown again.
 	check(t, os.Remove(h.agent.Store.Path(h.state().Compacted.File)))
 	h.say("what was that?", time.Minute)
 	wantWords(t, *stdin, "the red door", "the green one")
 }
 
-// What goes wrong changes nothing: a program that fails or says nothing, a
-// commit that fails, a reset meanwhile; a turn that runs is waited for.
+// A compaction that fails changes nothing: a program that fails or prints
+// nothing, a commit that fails, a reset meanwhile. It waits for a turn that
+// runs.
 func TestACompactionThatFails(t *testing.T) {
 	h, stdin := summarising(t, "the red door")
 	want := func(why, err string) {
@@ -206,7 +209,7 @@ func TestACompactionThatFails(t *testing.T) {
 	lock, err := h.agent.Store.TryLock(store.TurnLock)
 	check(t, err)
 	if _, err := h.agent.Compact(t.Context(), 0); !errors.Is(err, cycle.ErrBusy) {
-		t.Errorf("beside a turn: %v", err)
+		t.Errorf("during a turn: %v", err)
 	}
 	check(t, lock.Unlock())
 
@@ -220,13 +223,13 @@ func TestACompactionThatFails(t *testing.T) {
 	wantWords(t, *stdin, "the red door")
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		check(t, h.agent.Reset(ctx, "", handle))
-		return turn.Result{Status: turn.Success, Text: "of before the reset"}, nil
+		return turn.Result{Status: turn.Success, Text: "from before the reset"}, nil
 	}
 	want("a reset meanwhile", "was reset")
 }
 
-// What a runner that was killed has left of the making of a summary is ended
-// before the next turn.
+// What a killed runner has left of making a summary is ended before the next
+// turn.
 func TestWhatMakesASummaryIsNotLeftBehind(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.script("#!/bin/sh\necho up >up; exec sleep 300\n")

@@ -14,8 +14,8 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// An empty cycle makes two calls (DESIGN 13.9): one mail session, which fetches
-// nothing, and one GET of the mailbox.
+// An empty cycle makes two calls: one mail session, which fetches nothing, and
+// one GET of the mailbox (docs/design.md, "Promises" 9).
 func TestAnEmptyPollMakesTwoCalls(t *testing.T) {
 	h := newAwakeHouse(t)
 	var fetches, gets, others atomic.Int32
@@ -35,8 +35,8 @@ func TestAnEmptyPollMakesTwoCalls(t *testing.T) {
 	}
 }
 
-// What a poll says to the mail server and hears from it does not grow with the
-// mailbox, but for the digits of its numbers (DESIGN 13.8).
+// The traffic of a poll with the mail server does not grow with the mailbox,
+// except for the digits of its numbers (docs/design.md, "Promises" 8).
 func TestALargeMailboxCostsNoMoreTraffic(t *testing.T) {
 	emptyPoll := func(mails int) int64 {
 		h := newHouse(t)
@@ -55,9 +55,9 @@ func TestALargeMailboxCostsNoMoreTraffic(t *testing.T) {
 	}
 }
 
-// What a poll costs depends neither on the mailbox's size nor on the history's
-// (DESIGN 13.8). What grows with the mailbox here is the SELECT of the server
-// in memory, which walks all of it.
+// The cost of a poll depends neither on the mailbox's size nor on the history's
+// (docs/design.md, "Promises" 8). What grows with the mailbox here is the
+// SELECT of the server in memory, which walks all of it.
 func BenchmarkEmptyPoll(b *testing.B) {
 	for _, mails := range []int{100, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("mails=%d", mails), func(b *testing.B) {

@@ -17,10 +17,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// dieAt is a hook with which the process is gone, as after a SIGKILL, at the
-// nth moment that tells on the disk: before a file gets its name, between the
-// state and its history, and after a commit. (Between those nothing changes
-// that anybody reads; package state dies there too.)
+// dieAt returns a hook that ends the process, as a SIGKILL does, at the nth
+// moment that matters on the disk: before a file gets its name, between the
+// state and its history, and after a commit. Between those moments nothing
+// changes that anybody reads; the tests of package store die there too.
 func dieAt(n int) store.Hook {
 	var moments atomic.Int64
 	return func(step, _ string) error {
@@ -34,13 +34,13 @@ func dieAt(n int) store.Hook {
 	}
 }
 
-// fullHouse has one mail, one item of a peer and one nudge waiting: a message,
-// which gets a turn and a report, or a notice, which is acknowledged and
-// nothing else.
+// fullHouse returns a house in which one mail, one item of a peer and one nudge
+// wait. kind is that of the peer's item: a message, which gets a turn and a
+// report, or a notice, which is only acknowledged.
 func fullHouse(t *testing.T, kind string) *house {
 	t.Helper()
 	h := newHouse(t)
-	h.blueprint.ScheduleMode = cycle.ModeNone // the line is a projection: other tests
+	h.blueprint.ScheduleMode = cycle.ModeNone // the line is a projection, with tests of its own
 	h.agent.Schedule.Mode = cycle.ModeNone
 	h.poll()
 	h.receive(letter{id: "<one@example.com>"})
@@ -49,9 +49,10 @@ func fullHouse(t *testing.T, kind string) *house {
 	return h
 }
 
-// wantMended polls until all is quiet, and holds the house to DESIGN 13: no
-// message is lost, each gets one turn that counts and one deliverable, which
-// leaves under one id with one content; one ack at most.
+// wantMended polls until nothing is left to do, and holds the house to
+// docs/design.md, "Promises": no message is lost; each gets one turn that
+// counts and one deliverable, which is sent under one id with one content; and
+// one ack at most.
 func (h *house) wantMended(what string) {
 	h.t.Helper()
 	for range 4 {
@@ -97,8 +98,8 @@ func (h *house) wantMended(what string) {
 	h.wantNoNudges()
 }
 
-// A process that dies at any moment that tells on the disk, which is before and
-// after every effect, loses nothing and doubles nothing.
+// A process that dies at any moment that matters on the disk, before or after
+// any effect, loses nothing and doubles nothing.
 func TestAPollThatDiesAtAnyStepIsMended(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
@@ -134,8 +135,8 @@ func exitCode(err error) int {
 	return -1
 }
 
-// Around an effect itself: the process is killed when the server has what it
-// sent, and before it hears of it.
+// The process is killed around an effect itself: after the server has received
+// it, and before the process learns that.
 func TestAPollKilledWhileTheServerAnswersIsMended(t *testing.T) {
 	for name, arm := range map[string]func(h *house, kill func()){
 		"the ack has arrived":   func(h *house, kill func()) { h.killAtDot("ack", kill, nil) },
@@ -169,8 +170,8 @@ func TestAPollKilledWhileTheServerAnswersIsMended(t *testing.T) {
 	}
 }
 
-// killAtDot kills when the dot of such a mail has come; the server accepts it
-// all the same, or ends with err.
+// killAtDot kills when the dot of such a mail has come; the server accepts the
+// mail all the same, or answers err.
 func (h *house) killAtDot(kind string, kill func(), err error) {
 	hook := func(_ net.Conn, raw []byte) error {
 		if kindOf(messageID(raw)) != kind {
@@ -195,7 +196,7 @@ func (h *house) killAtPost(kill func()) {
 	h.onMesh.Store(&hook)
 }
 
-// killAtAck kills when the mesh was told that we have a message.
+// killAtAck kills when the mesh has received our acknowledgement of a message.
 func (h *house) killAtAck(kill func()) {
 	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
@@ -208,7 +209,7 @@ func (h *house) killAtAck(kill func()) {
 	h.onMesh.Store(&hook)
 }
 
-// throughMesh hands a request on to the mesh, which must take it.
+// throughMesh passes a request on to the mesh, which must accept it.
 func (h *house) throughMesh(r *http.Request) {
 	req, err := http.NewRequestWithContext(r.Context(), r.Method, h.blueprint.Mesh+r.URL.Path, r.Body)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"agentstateloop/state"
 )
 
-// proven is the second peer's side of the mesh, its token with it.
+// proven returns the second peer's client of the mesh, with its token.
 func (h *house) proven() *mesh.Client {
 	return &mesh.Client{URL: h.blueprint.Mesh, Handle: second, Token: fixedSecret(secondToken)}
 }
 
-// failed are the sources that a poll could not use, for which it exits 3.
+// failed returns the sources that a poll could not use, for which it exits 3.
 func failed(r cycle.Report) string {
 	var all []string
 	for _, f := range r.Failed {
@@ -31,7 +31,8 @@ func failed(r cycle.Report) string {
 	return strings.Join(all, " ")
 }
 
-// wantCredentials fails unless these fail, with so many failures each.
+// wantCredentials fails unless these credentials fail, with so many failures
+// each.
 func (h *house) wantCredentials(want string) {
 	h.t.Helper()
 	var all []string
@@ -46,7 +47,7 @@ func (h *house) wantCredentials(want string) {
 }
 
 // wantPeerGot fails unless the peer was sent items of these kinds, each about
-// this credential, in their order; it empties the peer's mailbox.
+// this credential, in this order. It empties the peer's mailbox.
 func (h *house) wantPeerGot(want ...string) {
 	h.t.Helper()
 	var got []string
@@ -70,10 +71,10 @@ func (h *house) wantPeerGot(want ...string) {
 	}
 }
 
-// The operator's night, with real servers: the mailbox's password dies, which
-// takes reading and sending with it; it is rotated, and dies again. The
-// keymaster hears of each at once, the operator at the third poll through a
-// peer, both when it works again, and nobody twice.
+// The operator's night, with real servers: the mailbox's password stops
+// working, for reading and for sending; it is rotated, and stops working again.
+// The keymaster is told of each at once, the operator at the third poll through
+// a peer, both when it works again, and nobody twice.
 func TestAPasswordThatDiesAtNight(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.clock.advance(17 * time.Hour)
@@ -122,7 +123,7 @@ func TestAPasswordThatDiesAtNight(t *testing.T) {
 	h.wantPeerGot("message credential imap")
 }
 
-// Sending alone works: then the operator is mailed, though reading fails.
+// If only sending works, the operator is mailed although reading fails.
 func TestABlockerOfReadingIsMailedWhereSendingWorks(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Mail.Mailbox.Secret = fixedSecret("wrong")
@@ -136,8 +137,8 @@ func TestABlockerOfReadingIsMailedWhereSendingWorks(t *testing.T) {
 	}
 }
 
-// A failure is counted once a cycle, and a login that was refused in it is not
-// tried again: neither in a further round nor for the next mail.
+// A failure is counted once a cycle. A login that was denied is not tried again
+// in that cycle, neither in a further round nor for the next mail.
 func TestALoginIsRefusedOnceACycle(t *testing.T) {
 	h := newAwakeHouse(t)
 	const other = "second@example.com"
@@ -177,7 +178,7 @@ func TestALoginIsRefusedOnceACycle(t *testing.T) {
 	}
 }
 
-// A network that fails is no credential that fails.
+// A network failure does not count as a failure of the credential.
 func TestANetworkFaultIsNoCredentialFailure(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Mail.Mailbox.Addr, h.agent.Mail.SMTP.Addr, h.agent.Mesh.Client.URL = gone(t), gone(t), "http://"+gone(t)
@@ -190,7 +191,7 @@ func TestANetworkFaultIsNoCredentialFailure(t *testing.T) {
 	h.wantCredentials("")
 }
 
-// A secret that cannot be read is its credential's failure.
+// A secret that cannot be read is a failure of its credential.
 func TestASecretThatCannotBeReadIsACredentialFailure(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Mail.Mailbox.Secret = func(context.Context) (string, error) { return "", fmt.Errorf("the file is gone") }
@@ -198,8 +199,8 @@ func TestASecretThatCannotBeReadIsACredentialFailure(t *testing.T) {
 	h.wantCredentials("imap 1")
 }
 
-// The mesh refuses our token: the operator is mailed, and the keymaster, who
-// could not be told, is not when it is over.
+// If the mesh denies our token, the operator is mailed. The keymaster, which
+// could not be told, is not told when it is over.
 func TestADeadMeshTokenIsMailed(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.meshRefuses()
@@ -222,8 +223,8 @@ func (h *house) meshRefuses() {
 	h.onMesh.Store(&refuse)
 }
 
-// Both channels dead: polls go on, each exits 3, and the word goes out with the
-// one that returns.
+// If both channels are dead, polls go on and each exits 3. The notice is sent
+// by the channel that works first.
 func TestBothChannelsDead(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.mail.SetPassword("changed")
@@ -249,7 +250,7 @@ func TestBothChannelsDead(t *testing.T) {
 }
 
 // The agent's own login is a third class: at the third cycle the operator is
-// mailed, the message keeps waiting, and exit 3 says so.
+// mailed, the message keeps waiting, and the poll exits 3.
 func TestAnAgentsDeadLoginIsTold(t *testing.T) {
 	h := claudeHouse(t, "init s1; [ -e login ] || refused; answer hello\n")
 	h.receive(letter{id: "<one@example.com>"})
@@ -269,12 +270,12 @@ func TestAnAgentsDeadLoginIsTold(t *testing.T) {
 	}
 }
 
-// The request goes to a peer who is online; where the mesh refuses one, to the
+// The request goes to a peer that is online; if the mesh rejects it, to the
 // next.
 func TestWhomToAskToMailTheOperator(t *testing.T) {
 	for name, c := range map[string]struct {
 		online, refuses string
-		want            string // who is asked
+		want            string // the peer that is asked
 	}{
 		"the keymaster":               {want: peer},
 		"who is online":               {online: second, want: second},
@@ -321,8 +322,8 @@ func TestWhomToAskToMailTheOperator(t *testing.T) {
 	}
 }
 
-// What another agent wrote is a mail to our operator, as data: its words quoted,
-// no header of its, nobody woken, once; and no further ones within the hour.
+// A relayed text is mailed to our operator as data: quoted, with no header of
+// its own, waking nobody, once; and no second one within the hour.
 func TestARelayIsPassedOn(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Mesh.Peers = []string{peer, second}
@@ -354,15 +355,16 @@ func TestARelayIsPassedOn(t *testing.T) {
 	}
 }
 
-// Who may do what over the mesh (DESIGN 8, 13.4): a token proves from; only
-// listed peers cause turns, a peer that claims to be the operator is none;
-// hops end loops; own echoes are dropped.
+// Who may do what via the mesh (docs/design.md, "The mesh" and "Promises" 4): a
+// token proves the sender; only listed peers cause turns, and a peer that
+// claims to be the operator is not the operator; hops end loops; our own echoes
+// are dropped.
 func TestTheMeshIsTrusted(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		m    mesh.Message
 		open bool
-		want string // turn, nothing, relayed, busy, or the gate that refuses it
+		want string // turn, nothing, relayed, busy, or the gate that rejects it
 	}{
 		{"a listed peer, proven", mesh.Message{From: peer, Proven: true}, false, "turn"},
 		{"a listed peer's question", mesh.Message{From: peer, Proven: true, Kind: mesh.KindAsk}, false, "turn"},
@@ -408,7 +410,7 @@ func TestTheMeshIsTrusted(t *testing.T) {
 			})
 			h.onMesh.Store(&shown)
 			r := h.poll()
-			r2 := h.poll() // shown again, it changes nothing
+			r2 := h.poll() // the same item again changes nothing
 			if got := h.outcome(r); got != c.want {
 				t.Errorf("%s, want %s: %+v", got, c.want, r)
 			}
@@ -425,7 +427,7 @@ func TestTheMeshIsTrusted(t *testing.T) {
 	}
 }
 
-// outcome is what a poll made of the one item that the mesh showed.
+// outcome returns what a poll made of the one item that the mesh showed.
 func (h *house) outcome(r cycle.Report) string {
 	h.t.Helper()
 	switch {

@@ -18,8 +18,8 @@ import (
 )
 
 // A disk that cannot be written at any one step of a poll consumes nothing: no
-// \Seen, no acknowledgement on the mesh that the state does not know of; and
-// the next poll takes everything (DESIGN 3).
+// \Seen, and no acknowledgement on the mesh that is not in the state. The next
+// poll takes everything (docs/design.md, "Save before effects").
 func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("polls some hundred times")
@@ -54,12 +54,12 @@ func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
 	}
 }
 
-// failDiskAt lets the disk be full at the nth fsync, rename or fsync of a
-// directory, and only then. What is given tells where that was; "" if there
-// were less of them. (To fail a write is the same as to fail its fsync.)
+// failDiskAt makes the disk full at the nth fsync, rename or fsync of a
+// directory, and only then. The string it returns says where that was; it stays
+// "" if there were fewer steps. (A failed write is the same as a failed fsync.)
 func (h *house) failDiskAt(n int) (where *string) {
 	where = new(string)
-	var mu sync.Mutex // payloads of mail and mesh are written side by side
+	var mu sync.Mutex // payloads of mail and mesh are written at the same time
 	step := 0
 	h.agent.Store.Hook = func(what, path string) error {
 		mu.Lock()
@@ -90,7 +90,7 @@ func (h *house) wantMeshMessageKept(s state.State, n int, failed string) {
 	}
 }
 
-// A dry run looks and changes nothing, anywhere.
+// A dry run reads, and changes nothing anywhere.
 func TestADryRunChangesNothing(t *testing.T) {
 	h := newAwakeHouse(t)
 	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
@@ -119,7 +119,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	}
 }
 
-// A dry run of an agent that never polled makes no folder either.
+// A dry run of an agent that has never polled makes no folder either.
 func TestADryRunOfANewAgentLeavesNoTrace(t *testing.T) {
 	h := newHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -134,7 +134,7 @@ func TestADryRunOfANewAgentLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// everything is all that a poll could change, as text.
+// everything returns all that a poll could change, as text.
 func (h *house) everything() string {
 	h.t.Helper()
 	var b strings.Builder

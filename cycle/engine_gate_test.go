@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// What fails the gate is kept with the gate's word, and causes nothing: no
-// turn, no answer, no change of phase (DESIGN 7).
+// What fails the gate is kept with the gate's verdict, and causes nothing: no
+// turn, no answer, no change of phase (docs/design.md, "The gate").
 func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
 	ours := message.MessageID("reply.t1", handle, address)
 	for name, c := range map[string]struct {
@@ -73,9 +73,9 @@ func (h *house) wantQuarantined(payload, gate string) {
 	}
 }
 
-// Only listed peers cause turns, and only where their handle is proven or
-// [trust] mesh is "open". What is refused is acknowledged, or it would come
-// again for ever.
+// Only listed peers cause turns, and only if their handle is proven or [trust]
+// mesh is "open". A rejected message is acknowledged, or it would come again
+// for ever.
 func TestMeshMessagesThatFailTheGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		from   string

@@ -20,7 +20,7 @@ import (
 
 // inside is the program as an agent calls it from inside its turn: "submit TEXT
 // [NAME=VALUE…] [--file FILE]", "ask HANDLE TEXT DURATION", "send HANDLE TEXT",
-// "sleep DURATION", "remember TEXT". The agent's blueprint lies in file.
+// "sleep DURATION", "remember TEXT". file holds the agent's blueprint.
 func inside(file string, args []string) int {
 	var b blueprint
 	data, err := os.ReadFile(file)
@@ -86,15 +86,15 @@ func (b blueprint) call(args []string) error {
 }
 
 // plays makes the agent's program a shell script in which "us" is our program.
-// Each run is noted in "runs" and its prompt kept in "prompt".
+// Each run is noted in "runs", and its prompt is kept in "prompt".
 func (h *house) plays(script string) {
 	h.t.Helper()
 	us := fmt.Sprintf("us() { GORACE=atexit_sleep_ms=0 '%s' __inside '%s' \"$@\"; }\n", h.blueprint.Self, h.blueprintFile())
 	h.script("#!/bin/sh\n" + us + `echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs` + "\ncat >prompt\n" + script)
 }
 
-// pipe makes a fifo in the agent's workdir: wait returns when the agent has
-// written a line into it, open lets an agent that reads it go on.
+// pipe makes a fifo in the agent's workdir. wait returns when the agent has
+// written a line into it; open lets an agent go on that reads it.
 func (h *house) pipe(name string) (wait, open func()) {
 	h.t.Helper()
 	path := filepath.Join(h.blueprint.Dir, name)
@@ -111,8 +111,8 @@ func (h *house) pipe(name string) (wait, open func()) {
 	return wait, open
 }
 
-// pollBeside polls in the background; wait gives what came of it.
-func (h *house) pollBeside() (wait func() cycle.Report) {
+// pollInBackground polls in the background; wait returns its report.
+func (h *house) pollInBackground() (wait func() cycle.Report) {
 	h.t.Helper()
 	type outcome struct {
 		report cycle.Report
@@ -131,7 +131,7 @@ func (h *house) pollBeside() (wait func() cycle.Report) {
 	}
 }
 
-// cron is a poll of another process while a turn runs.
+// cron polls as another process does while a turn runs.
 func (h *house) cron() cycle.Report {
 	h.t.Helper()
 	other := h.blueprint.agent(h.clock.Now)
@@ -150,13 +150,13 @@ func until(t testing.TB, what string, ok func() bool) {
 	for over := time.After(time.Minute); !ok(); {
 		select {
 		case <-over:
-			t.Fatalf("%s: waited in vain", what)
+			t.Fatalf("%s: timed out", what)
 		case <-tick.C:
 		}
 	}
 }
 
-// left is a file of the agent's workdir; "" where there is none.
+// left returns a file of the agent's workdir, or "" if it does not exist.
 func (h *house) left(name string) string {
 	h.t.Helper()
 	data, err := os.ReadFile(filepath.Join(h.blueprint.Dir, name))
@@ -167,7 +167,7 @@ func (h *house) left(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// wantTasks fails unless these turns, and no others, have ended.
+// wantTasks fails unless exactly these turns have ended.
 func (h *house) wantTasks(outcomes ...state.Outcome) []state.Line {
 	h.t.Helper()
 	tasks := h.lines(state.LineTask)

@@ -12,8 +12,8 @@ import (
 	"agentstateloop/state"
 )
 
-// One submit is the deliverable, whatever is printed; the second one, and those
-// of a turn that is over, are refused.
+// One submit is the deliverable, whatever the agent prints. A second one, and
+// one of a turn that is over, are refused.
 func TestSubmitOnce(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays(`
@@ -39,7 +39,7 @@ echo 'printed besides'
 	}
 }
 
-// Of many submits at once one counts, and only its caller is told so.
+// Of many submits at once one counts, and only its caller learns that it does.
 func TestOfManySubmitsAtOnceOneCounts(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays("for i in 1 2 3 4 5 6; do { us submit \"number $i\" 2>/dev/null && echo \"number $i\" >>took; } & done; wait; echo printed\n")
@@ -70,7 +70,7 @@ us submit 'done' verdict=green commit=4c1f
 	}
 }
 
-// A file goes with the reply, up to a size; what is larger is named.
+// A file goes with the reply, up to a size; a larger file is named.
 func TestSubmittedFilesGoWithTheReply(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays(`
@@ -93,7 +93,7 @@ us submit 'see the files' --file report.txt
 	}
 }
 
-// A turn that dies after its submit is closed with it, and not made again.
+// A turn that dies after its submit is closed with it, and is not repeated.
 func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
 	for name, last := range map[string]string{
 		"its agent fails":     "exit 3",
@@ -143,8 +143,9 @@ func TestAnOrphansLastSubmitCounts(t *testing.T) {
 	}
 }
 
-// A runner that is told to go, as by a shutdown, gives its message back, and the
-// attempt does not count. What was submitted, or stopped, is over all the same.
+// A runner that is told to stop, as by a shutdown, gives its message back, and
+// the attempt does not count. A turn that was submitted or stopped is over all
+// the same.
 func TestARunnerThatIsToldToGo(t *testing.T) {
 	for name, c := range map[string]struct {
 		does    string
@@ -173,7 +174,7 @@ func TestARunnerThatIsToldToGo(t *testing.T) {
 				check(t, h.blueprint.agent(h.clock.Now).Stop(t.Context(), "test"))
 			}
 			cancel()
-			<-done // its error, if any, is that it was told to go
+			<-done // its error, if any, is that it was told to stop
 			h.pollAfter(time.Minute)
 			h.wantTasks(c.outcome)
 			if runs := h.runs(); len(runs) != c.runs {
@@ -186,7 +187,7 @@ func TestARunnerThatIsToldToGo(t *testing.T) {
 	}
 }
 
-// asking is an agent that asks, and answers with what it was told.
+// asking is an agent that asks, and answers with the reply that it gets.
 const asking = `
 if [ ! -e asked ]; then
 	: >asked
@@ -199,8 +200,8 @@ fi
 echo "told: $(grep -A1 '^<report>' prompt | grep -v '<report>' | tr '\n' ' ')"
 `
 
-// A question lays the turn down; its answer lets it go on, as the same turn,
-// with its box, once.
+// A question suspends the turn; its answer resumes it once, as the same turn,
+// with its box.
 func TestAQuestionAndItsAnswer(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays(asking)
@@ -234,7 +235,8 @@ func TestAQuestionAndItsAnswer(t *testing.T) {
 	if len(ids) != 2 || ids[0] != ids[1] || ids[0] != tasks[0].TurnID {
 		t.Errorf("runs: %q, task %s", h.runs(), tasks[0].TurnID)
 	}
-	// Replayed under its id, and late under another: acknowledged, and nothing.
+	// Replayed under its id, and late under another id: acknowledged, with no
+	// effect.
 	report.ID = "r2"
 	h.post(report)
 	if r := h.pollAfter(time.Minute); r.Turns != 0 || len(h.waiting()) != 0 {
@@ -243,7 +245,7 @@ func TestAQuestionAndItsAnswer(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// Nobody answers: a timeout stands in for the report, at the deadline.
+// If nobody answers, a timeout stands in for the report at the deadline.
 func TestAQuestionThatNobodyAnswers(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays(asking)
@@ -258,8 +260,8 @@ func TestAQuestionThatNobodyAnswers(t *testing.T) {
 	}
 }
 
-// The operator does not wait for other agents: his message ends the waiting,
-// the turn is finished, and his message is next.
+// The operator does not wait for other agents: an operator's message ends the
+// waiting, the turn is finished, and the message is next.
 func TestTheOperatorEndsTheWaiting(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
@@ -278,7 +280,7 @@ func TestTheOperatorEndsTheWaiting(t *testing.T) {
 	}
 }
 
-// What is sent is sent at once, and nobody waits for it.
+// A sent message leaves at once, and nobody waits for it.
 func TestSendLeavesDuringTheTurn(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays("us send " + peer + " 'the deploy is done' && us ask " + handle + " 'me?' 1m 2>self; echo ok\n")

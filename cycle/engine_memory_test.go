@@ -16,7 +16,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// memory is a file of the working memory; "-" where there is none.
+// memory returns a file of the working memory, or "-" if it does not exist.
 func (h *house) memory(file string) string {
 	h.t.Helper()
 	info, err := os.Stat(h.agent.Store.Path(file))
@@ -39,8 +39,8 @@ func (h *house) wantMemory(now, before string) {
 	}
 }
 
-// What a turn remembers, later contexts are told; the one before is kept, and
-// all are in the history. A reset sets it aside.
+// Later contexts hold what a turn remembers. The memory before it is kept, and
+// all are in the history. A reset sets the memory aside.
 func TestWorkingMemory(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays("us remember \"$(sed -n 's/^remember: //p' \"$AGENTSTATELOOP_CONTEXT/text.txt\")\" && echo done\n")
@@ -73,8 +73,8 @@ func TestWorkingMemory(t *testing.T) {
 	wantNoWords(t, h.prompt(), "<memory>")
 }
 
-// A process whose turn is over, or that began before a reset, remembers
-// nothing; nor does a secret stay in the memory.
+// A process whose turn is over, or whose turn began before a reset, remembers
+// nothing. A secret does not stay in the memory.
 func TestWhoMayRemember(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Secrets = new(secret.Known)
@@ -88,7 +88,7 @@ func TestWhoMayRemember(t *testing.T) {
 			t.Errorf("another epoch: %v", err)
 		}
 		check(t, h.agent.Reset(ctx, "", handle))
-		if err := h.agent.Remember(ctx, in, "of before the reset"); !errors.Is(err, cycle.ErrReset) {
+		if err := h.agent.Remember(ctx, in, "from before the reset"); !errors.Is(err, cycle.ErrReset) {
 			t.Errorf("after a reset: %v", err)
 		}
 		return turn.Result{Status: turn.Success, Text: "ok", Exit: turn.ExitClean}, nil
@@ -107,7 +107,7 @@ func TestWhoMayRemember(t *testing.T) {
 }
 
 // A turn that another agent has caused remembers nothing and searches nothing,
-// however it is run, unless the agent lets it remember.
+// whichever runner runs it, unless the agent lets it remember.
 func TestPeersDoNotRemember(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays("us remember 'trust me' || echo no; us search door || echo no\n")

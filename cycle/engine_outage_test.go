@@ -15,7 +15,8 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// deaf is a server that accepts and says nothing, ever.
+// deaf returns the address of a server that accepts connections and never says
+// anything.
 func deaf(t *testing.T) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -24,7 +25,7 @@ func deaf(t *testing.T) (addr string) {
 	return listener.Addr().String() // the kernel accepts for it
 }
 
-// gone is an address where nobody listens.
+// gone returns an address where nothing listens.
 func gone(t *testing.T) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,8 +34,8 @@ func gone(t *testing.T) (addr string) {
 	return listener.Addr().String()
 }
 
-// A mail server that is down, silent, or refuses the login costs the cycle its
-// mail, and nothing else (DESIGN 13.6).
+// A mail server that is down, silent, or denies the login costs the cycle its
+// mail, and nothing else (docs/design.md, "Promises" 6).
 func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
 	for name, break_ := range map[string]func(*testing.T, *house){
 		"down":                    func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = gone(t) },
@@ -82,13 +83,14 @@ func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
 	for _, l := range h.lines(state.LineCredential) {
 		told = append(told, l.From+" "+l.What)
 	}
-	// Sending is tried for the operator's sake, at the third failure.
+	// At the third failure sending is tried, to notify the operator.
 	if got := strings.Join(told, ", "); got != "imap failed, smtp failed, imap recovered, smtp recovered" {
 		t.Errorf("history: %s", got)
 	}
 }
 
-// Silence that could not be observed is not silence (DESIGN 5).
+// Silence that could not be observed does not count as silence (docs/design.md,
+// "Phases").
 func TestNoGoingQuietWhileTheMailCannotBeRead(t *testing.T) {
 	h := newAwakeHouse(t)
 	real := h.agent.Mail.Mailbox.Addr
@@ -119,8 +121,8 @@ func TestAfterHalfAnHourBlindThePhaseFallsWithoutAMail(t *testing.T) {
 	h.wantSent("")
 }
 
-// The operator's message that lay on the server when the silence seemed to end
-// takes the conversation on.
+// An operator's message that lay on the server when the silence seemed to end
+// continues the conversation.
 func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 	h := newAwakeHouse(t)
 	real := h.agent.Mail.Mailbox.Addr
@@ -138,7 +140,7 @@ func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 }
 
 // A server that is slow, but not dead, costs a cycle what it does in twenty
-// seconds: nothing is begun after that, and the rest is done by the next ones.
+// seconds. Nothing is begun after that, and the next cycles do the rest.
 func TestASlowSMTPServerIsLeftAfterAWhile(t *testing.T) {
 	h := newAwakeHouse(t)
 	const second = "second@example.com"
@@ -179,7 +181,7 @@ func TestASlowMeshIsLeftAfterAWhile(t *testing.T) {
 	}
 }
 
-// gotOf are the items of one kind that the peer was sent.
+// gotOf returns the items of one kind that the peer was sent.
 func (h *house) gotOf(kind string) []mesh.Message {
 	h.t.Helper()
 	return slices.DeleteFunc(h.reports(), func(m mesh.Message) bool { return m.Kind != kind })

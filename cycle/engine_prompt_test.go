@@ -21,7 +21,7 @@ func (h *house) prompts(files map[string]string) {
 	}
 }
 
-// hears makes the agent one that keeps what it was given and answers "ok".
+// hears gives the house an agent that keeps its input and answers "ok".
 func (h *house) hears() (stdin, system *string) {
 	h.t.Helper()
 	stdin, system = new(string), new(string)
@@ -51,7 +51,7 @@ func wantNoWords(t *testing.T, text string, want ...string) {
 	}
 }
 
-// A layer of the user's replaces the built-in one; what a sender writes is
+// A layer of the user's replaces the built-in one. What a sender writes is
 // never a template, and stays fenced.
 func TestAPromptLayerOfTheUser(t *testing.T) {
 	h := newAwakeHouse(t)
@@ -67,8 +67,8 @@ func TestAPromptLayerOfTheUser(t *testing.T) {
 	wantNoWords(t, h.prompt(), "Answer the message below", "You have been in PREP", "Received:")
 }
 
-// A template that is broken harms nothing: the built-in one is used, and the
-// log and `prompt` say why.
+// A broken template does no harm: the built-in one is used, and the log and
+// `prompt` say why.
 func TestABrokenPromptLayer(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.prompts(map[string]string{
@@ -104,8 +104,8 @@ func TestABrokenPromptLayer(t *testing.T) {
 	}
 }
 
-// The api runner has its prompt in two parts, and no sender's text is in the
-// first; the others are told both on standard input, a session that goes on
+// The api runner has its prompt in two parts, and the first holds no sender's
+// text. The others get both on standard input; a session that continues gets
 // only what is new.
 func TestThePromptHasTwoParts(t *testing.T) {
 	h := newAwakeHouse(t)

@@ -12,7 +12,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// pullHouse is a house whose agent pulls: no runner runs its messages.
+// pullHouse returns a house whose agent pulls: no runner runs its messages.
 func pullHouse(t *testing.T) *house {
 	t.Helper()
 	h := newAwakeHouse(t)
@@ -57,7 +57,7 @@ func TestAPulledMessageIsAnswered(t *testing.T) {
 	}
 }
 
-// Where something waits and nothing may be taken, it says why.
+// If a message waits and none may be taken, the error says why.
 func TestNothingToPullSaysWhy(t *testing.T) {
 	h := pullHouse(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
@@ -81,8 +81,8 @@ func TestNothingToPullSaysWhy(t *testing.T) {
 	}
 }
 
-// It has turn.timeout for it, and not less; then the message is handed out
-// again, with a note, and whoever was late can do nothing.
+// The agent has turn.timeout to answer, and not less. Then the message is
+// handed out again, with a note, and the late agent can do nothing.
 func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {
 	h := pullHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -111,7 +111,7 @@ func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// Three times not done in time: it is given up, and the sender told.
+// After three timeouts the message is given up, and the sender is told.
 func TestAPulledMessageThatIsNeverDone(t *testing.T) {
 	h := pullHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -127,7 +127,7 @@ func TestAPulledMessageThatIsNeverDone(t *testing.T) {
 	}
 }
 
-// `stop` ends a pulled turn at once: nobody else can.
+// `stop` ends a pulled turn at once: nothing else can.
 func TestAPulledTurnIsStopped(t *testing.T) {
 	h := pullHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -141,7 +141,8 @@ func TestAPulledTurnIsStopped(t *testing.T) {
 	}
 }
 
-// A message whose text is lost on the disk is answered, and the next handed out.
+// A message whose text is lost on the disk is answered, and the next one is
+// handed out.
 func TestAPulledMessageWhoseTextIsGone(t *testing.T) {
 	h := pullHouse(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})

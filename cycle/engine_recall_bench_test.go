@@ -14,9 +14,9 @@ import (
 	"agentstateloop/state/store"
 )
 
-// BenchmarkRecall rebuilds a context from a history of 100,000 lines: 800,000
-// bytes, which are some 200,000 tokens, and the default. A turn with the default
-// must cost the same on a history of a tenth.
+// BenchmarkRecall rebuilds a context from a history of 100,000 lines, with room
+// for 800,000 bytes, which are some 200,000 tokens, and with the default. A
+// turn with the default must cost the same on a history of a tenth.
 func BenchmarkRecall(b *testing.B) {
 	for _, c := range []struct{ lines, room int }{{100_000, 800_000}, {100_000, 32 << 10}, {10_000, 32 << 10}} {
 		b.Run(fmt.Sprintf("%d-lines/%d-bytes", c.lines, c.room), func(b *testing.B) {
@@ -36,7 +36,7 @@ func BenchmarkRecall(b *testing.B) {
 				}
 			}
 			if c.room > 100_000 && told < c.room*9/10 {
-				b.Errorf("%d bytes are told of %d", told, c.room)
+				b.Errorf("%d bytes are recalled of %d", told, c.room)
 			}
 			b.ReportMetric(float64(told), "bytes/told")
 			b.ReportMetric(float64((spentCPU(b)-used).Milliseconds())/float64(n), "cpu-ms/op")
@@ -54,8 +54,8 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// longHistory writes a history of so many lines, ten an exchange by mail, in
-// twelve months.
+// longHistory writes a history of so many lines, ten for an exchange by mail,
+// over twelve months.
 func longHistory(b *testing.B, h *house, lines int) {
 	b.Helper()
 	st := h.agent.Store
@@ -83,15 +83,16 @@ func longHistory(b *testing.B, h *house, lines int) {
 	}
 }
 
-// asked puts a question into the inbox; the state is rebuilt from the history on
-// the way.
+// asked puts a question into the inbox, and so makes the store rebuild the
+// state from the history.
 func asked(b *testing.B, h *house) {
 	b.Helper()
 	_, err := h.agent.Tell(b.Context(), "me", "which build broke in the parser, and on which branch?")
 	check(b, err)
 }
 
-// exchangeLine makes the task line of an exchange, and its payload and answer.
+// exchangeLine writes the payload and the answer of an exchange, and returns
+// its task line.
 func exchangeLine(b *testing.B, store *store.Store, l state.Line, words []string) state.Line {
 	b.Helper()
 	var text strings.Builder

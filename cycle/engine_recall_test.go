@@ -9,8 +9,8 @@ import (
 	"agentstateloop/state"
 )
 
-// talked is a house whose agent has had these conversations, a day each, all
-// answered by "ok".
+// talked returns a house whose agent has had these conversations, one a day,
+// all answered by "ok".
 func talked(t *testing.T, said ...string) (h *house, stdin *string) {
 	t.Helper()
 	h = newAwakeHouse(t)
@@ -21,7 +21,7 @@ func talked(t *testing.T, said ...string) (h *house, stdin *string) {
 	return h, stdin
 }
 
-// say tells the agent something, after a while, and has it answered.
+// say sends the agent a message after a while, and has it answered.
 func (h *house) say(text string, after time.Duration) {
 	h.t.Helper()
 	h.clock.advance(after)
@@ -32,7 +32,7 @@ func (h *house) say(text string, after time.Duration) {
 	}
 }
 
-// weather are n conversations about nothing much.
+// weather returns n conversations about nothing much.
 func weather(n int) []string {
 	var said []string
 	for i := range n {
@@ -41,8 +41,8 @@ func weather(n int) []string {
 	return said
 }
 
-// A session that begins is told the newest of what was said, and what has to do
-// with the message, in its order, within its room.
+// The prompt of a new session holds the newest exchanges, and those related to
+// the message, in their order and within its room.
 func TestRecallIsRelevant(t *testing.T) {
 	said := append([]string{"by the way, the key of Zanzibar lies in vault 7" + strings.Repeat(", and on and on", 15)}, weather(20)...)
 	h, stdin := talked(t, said...)
@@ -57,14 +57,15 @@ func TestRecallIsRelevant(t *testing.T) {
 	if len(history) > 3<<10+200 || len(history) < 2<<10 {
 		t.Errorf("%d bytes of history for a room of %d", len(history), h.agent.Recall)
 	}
-	h.agent.Recall = 2 << 10 // the answer to the last question is new, and not to be found by chance
+	h.agent.Recall = 2 << 10 // the answer to the last question is new, and is not found by chance
 	h.say("rain again?", 24*time.Hour)
 	h.say("go on with the same story", 24*time.Hour)
 	wantWords(t, *stdin, "day 19", "rain again?")
 	wantNoWords(t, *stdin, "lies in vault 7")
 }
 
-// However little room there is, the newest exchange is told, cut.
+// However little room there is, the prompt holds the newest exchange,
+// truncated.
 func TestRecallWithLittleRoom(t *testing.T) {
 	h, stdin := talked(t, "an old one", strings.Repeat("long ", 2000))
 	h.agent.Recall = 1 << 10
@@ -75,7 +76,7 @@ func TestRecallWithLittleRoom(t *testing.T) {
 	}
 }
 
-// A search finds what was said in any month, the best first; not what was said
+// A search finds what was said in any month, best first, but nothing from
 // before a reset.
 func TestSearchHistory(t *testing.T) {
 	said := append([]string{"the red door", "a red door, and another red door"}, weather(60)...)
@@ -92,7 +93,7 @@ func TestSearchHistory(t *testing.T) {
 		t.Errorf("the best is not the first:\n%s", both)
 	}
 	wantNoWords(t, search("red", 1), "the red door")
-	wantWords(t, search("rain", 2), "rain") // in most of them, and asked for
+	wantWords(t, search("rain", 2), "rain") // in most of the exchanges, and asked for
 	if n := strings.Count(search("rain", 1000), "rain"); n != 20 {
 		t.Errorf("%d found, at most 20 are", n)
 	}
@@ -111,7 +112,7 @@ func TestSearchHistory(t *testing.T) {
 	}
 }
 
-// months are those of the history.
+// months returns those of the history.
 func (h *house) months() map[string]bool {
 	h.t.Helper()
 	months := map[string]bool{}
@@ -122,7 +123,7 @@ func (h *house) months() map[string]bool {
 	return months
 }
 
-// Of a backlog each message is told what was said before it, once.
+// For each message of a backlog the prompt holds what was said before it, once.
 func TestABacklogIsToldOfItself(t *testing.T) {
 	h, stdin := talked(t, "the first of all")
 	for _, text := range []string{"one", "two", "three", "four"} {

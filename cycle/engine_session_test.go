@@ -9,7 +9,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// fakeClaude are shell functions that print what claude prints.
+// fakeClaude holds shell functions that print what claude prints.
 const fakeClaude = `
 echo "$*" >>argv
 init() { echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$1\"}"; }
@@ -24,7 +24,7 @@ refused() {
 }
 `
 
-// claudeHouse is a house whose agent is a fake claude that plays script.
+// claudeHouse returns a house whose agent is a fake claude that plays script.
 func claudeHouse(t *testing.T, script string) *house {
 	t.Helper()
 	h := newAwakeHouse(t)
@@ -34,8 +34,8 @@ func claudeHouse(t *testing.T, script string) *house {
 	return h
 }
 
-// argvs are the sessions that the agent was asked to go on with, one a run; "-"
-// for a fresh one.
+// sessions returns the sessions that the agent was asked to continue, one for
+// each run; "-" for a fresh one.
 func (h *house) sessions() string {
 	h.t.Helper()
 	var all []string
@@ -85,13 +85,13 @@ func TestASessionLastsThroughActive(t *testing.T) {
 	h.wantSessions("- s1 s1 - -")
 }
 
-// A session that ran when the memory was reset is not gone on with.
+// A session that ran when the memory was reset is not continued.
 func TestAResetDuringATurnEndsItsSession(t *testing.T) {
 	h := claudeHouse(t, "init s1; [ -e again ] || { : >again; echo up >up; read -r line <go; }; answer hello\n")
 	up, _ := h.pipe("up")
 	_, goOn := h.pipe("go")
 	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollBeside()
+	wait := h.pollInBackground()
 	up()
 	check(t, h.agent.Reset(t.Context(), "note", handle))
 	goOn()
@@ -101,8 +101,8 @@ func TestAResetDuringATurnEndsItsSession(t *testing.T) {
 	h.wantSessions("- -")
 }
 
-// A session that claude knows no more is cleared, and the turn made afresh at
-// once; that attempt does not count.
+// A session that claude does not find any more is cleared, and the turn is
+// repeated at once with a fresh one; that attempt does not count.
 func TestAStaleSessionIsTriedAfresh(t *testing.T) {
 	h := claudeHouse(t, `
 case "$*" in *--resume*) echo "No conversation found with session ID: s1" >&2; exit 1;; esac
@@ -123,7 +123,8 @@ init s$(wc -l <argv); answer hello
 	}
 }
 
-// A failed inference keeps the session (DESIGN 6), and tells the operator why.
+// A failed inference keeps the session, and the operator is told why
+// (docs/design.md, "Turns").
 func TestAFailedInferenceKeepsTheSession(t *testing.T) {
 	h := claudeHouse(t, `
 init s1
@@ -144,8 +145,9 @@ answer hello
 	}
 }
 
-// An agent that is not logged in is a credential that fails: no message fails
-// with it, the next one is not tried in vain, and all are served when it works.
+// An agent that is not logged in is a credential that fails. No message fails
+// with it, the next one is not tried meanwhile, and all are served when the
+// login works.
 func TestARefusedLoginFailsNoMessage(t *testing.T) {
 	h := claudeHouse(t, "init s1; [ -e login ] || refused; answer hello\n")
 	h.receive(letter{id: "<one@example.com>", body: "one"})

@@ -15,15 +15,15 @@ import (
 	"agentstateloop/turn"
 )
 
-// attempt is the folder of the attempt that the state shows.
+// attempt returns the folder of the attempt that the state shows.
 func (h *house) attempt() string {
 	h.t.Helper()
 	head := h.state().Turn
 	return h.agent.Store.Path(filepath.Join(store.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
 }
 
-// A turn whose runner was killed hands back what its agent had said and left,
-// and says how it ended (DESIGN 6).
+// A turn whose runner was killed hands back the output and the files of its
+// agent, and says how it ended (docs/design.md, "Turns").
 func TestADeadTurnHandsBackWhatItSaid(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.MaxAttempts = 1
@@ -52,8 +52,8 @@ func TestADeadTurnHandsBackWhatItSaid(t *testing.T) {
 	}
 }
 
-// A turn that is stopped while it waits for another agent has said something,
-// too.
+// A turn that is stopped while it waits for another agent hands back its
+// output, too.
 func TestATurnStoppedWhileItWaitsHandsBackWhatItSaid(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays("us ask " + peer + " 'which commit?' 10m >/dev/null; echo 'I have asked.'\n")
@@ -74,7 +74,8 @@ func TestATurnStoppedWhileItWaitsHandsBackWhatItSaid(t *testing.T) {
 	}
 }
 
-// A short answer is mail text; a long one is a file beside its beginning.
+// A short answer is mail text; a long one is a file, next to its beginning in
+// the text.
 func TestALongAnswerGoesAsAFile(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays("echo mine >\"$AGENTSTATELOOP_OUTPUT/answer.txt\"; head -c 300000 /dev/zero | tr '\\0' x; echo; echo 'the very end'\n")
@@ -93,8 +94,8 @@ func TestALongAnswerGoesAsAFile(t *testing.T) {
 	}
 }
 
-// The status of another process shows what the agent does, as long as there is
-// one (DESIGN 11).
+// The status of another process shows what the agent does, as long as the agent
+// lives (docs/design.md, "Status").
 func TestStatusShowsTheTurnOfAnotherProcess(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Turn.Runner = turn.Claude
@@ -106,7 +107,7 @@ read -r line <go
 answer done
 `)
 	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollBeside()
+	wait := h.pollInBackground()
 	observer := h.blueprint.agent(h.clock.Now)
 	var seen cycle.StatusTurn
 	until(t, "the tool is seen", func() bool {
@@ -130,7 +131,7 @@ answer done
 	}
 }
 
-// What a killed runner left behind is no view of anything.
+// The status does not show what a killed runner has left.
 func TestStatusShowsNoDeadAgent(t *testing.T) {
 	h := newAwakeHouse(t)
 	up, _ := h.lingerer()
@@ -152,13 +153,14 @@ func TestStatusShowsNoDeadAgent(t *testing.T) {
 	}
 }
 
-// STATUS, STOP, HALT and GO by mail work while a turn runs (DESIGN 6).
+// STATUS, STOP, HALT and GO by mail work while a turn runs (docs/design.md,
+// "Stop and controls").
 func TestControlsByMailWhileATurnRuns(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	up, _ := h.lingerer()
 	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollBeside()
+	wait := h.pollInBackground()
 	up()
 	h.receive(letter{id: "<status@example.com>", body: "STATUS"})
 	h.cron()
@@ -176,7 +178,7 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 		t.Errorf("replies: %+v", replies)
 	}
 
-	// HALT: what is there is held, until GO.
+	// HALT: the output is held until GO.
 	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
 	h.receive(letter{id: "<two@example.com>", body: "work"})
 	if r := h.pollAfter(time.Minute); r.Turns != 0 || !h.state().HaltedHere {
@@ -196,7 +198,7 @@ func TestAHaltByMailEndsTheTurn(t *testing.T) {
 	h.agent.Policy.Ack = false
 	up, _ := h.lingerer()
 	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollBeside()
+	wait := h.pollInBackground()
 	up()
 	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
 	h.cron()
@@ -210,8 +212,8 @@ func TestAHaltByMailEndsTheTurn(t *testing.T) {
 	}
 }
 
-// After two minutes of a turn its sender hears once that it goes on, in the
-// conversation that the turn belongs to.
+// After two minutes of a turn its sender is told once that it goes on, in the
+// conversation of the turn.
 func TestStillWorkingIsSaidOnce(t *testing.T) {
 	const second = "second@example.com"
 	h := newAwakeHouse(t)
@@ -219,7 +221,7 @@ func TestStillWorkingIsSaidOnce(t *testing.T) {
 	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
 	up, goOn := h.lingerer()
 	h.receive(letter{id: "<long@example.com>", from: second})
-	wait := h.pollBeside()
+	wait := h.pollInBackground()
 	up()
 	h.clock.advance(time.Minute)
 	h.receive(letter{id: "<later@example.com>"}) // another conversation
@@ -238,7 +240,7 @@ func TestStillWorkingIsSaidOnce(t *testing.T) {
 	h.wantTasks(state.Success, state.Success)
 }
 
-// It is one turn, however often it is tried.
+// It is one turn, however many attempts it takes.
 func TestStillWorkingIsNotSaidAgainByARetry(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
@@ -246,7 +248,7 @@ func TestStillWorkingIsNotSaidAgainByARetry(t *testing.T) {
 	_, goOn := h.pipe("go")
 	h.plays("echo up >up; read -r line <go; echo \"answer of epoch $AGENTSTATELOOP_EPOCH\"\n")
 	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollBeside()
+	wait := h.pollInBackground()
 	for attempt := range 2 {
 		up()
 		h.clock.advance(3 * time.Minute)
@@ -261,13 +263,13 @@ func TestStillWorkingIsNotSaidAgainByARetry(t *testing.T) {
 	h.wantSent("working reply")
 }
 
-// A peer and a person at the terminal are not written to.
+// A peer and a person at the terminal get no such mail.
 func TestNobodyElseIsToldOfALongTurn(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	up, goOn := h.lingerer()
 	h.post(mesh.Message{ID: "q1", Text: "hello"})
-	wait := h.pollBeside()
+	wait := h.pollInBackground()
 	up()
 	h.clock.advance(3 * time.Minute)
 	h.cron()
@@ -276,7 +278,7 @@ func TestNobodyElseIsToldOfALongTurn(t *testing.T) {
 	wait()
 }
 
-// What a turn may do depends on who caused it, and its prompt says who that was.
+// What a turn may do depends on its cause, and its prompt names the cause.
 func TestRightsAndPromptByCause(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "read"}}
@@ -309,8 +311,9 @@ func TestRightsAndPromptByCause(t *testing.T) {
 	}
 }
 
-// After a reset the context begins with its note, and without what was before.
-func TestAResetBeginsAnew(t *testing.T) {
+// After a reset the context begins with its note, and without what was said
+// before.
+func TestAResetStartsAgain(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
 	h.poll()
@@ -333,13 +336,13 @@ func TestAResetBeginsAnew(t *testing.T) {
 	}
 }
 
-// A turn that ran when the memory was reset answers out of the old one; that
-// answer does not come back.
+// A turn that ran when the memory was reset answers from the old memory; that
+// answer is not recalled.
 func TestAResetDuringATurnKeepsNothingOfIt(t *testing.T) {
 	h := newAwakeHouse(t)
 	up, goOn := h.lingerer()
 	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
-	wait := h.pollBeside()
+	wait := h.pollInBackground()
 	up()
 	check(t, h.agent.Reset(t.Context(), "", handle))
 	goOn()
@@ -352,8 +355,9 @@ func TestAResetDuringATurnKeepsNothingOfIt(t *testing.T) {
 	}
 }
 
-// With nothing left to do the agent is marked asleep; a message wakes it before
-// its turn. Its own wish to rest ends with a message or a nudge.
+// With nothing left to do the agent is marked asleep, and a message wakes it
+// before its turn. A message or a nudge ends the sleep that the agent has asked
+// for.
 func TestSleepMarks(t *testing.T) {
 	h := newAwakeHouse(t)
 	asleep := func(want, rests bool) {

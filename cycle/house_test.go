@@ -50,7 +50,7 @@ const secondToken = "token-of-boreas"
 // morning is when every test begins.
 var morning = time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
 
-// house is one agent with all it lives among: mail servers and a mesh on
+// house is one agent with its surroundings: mail servers and a mesh on
 // loopback, a crontab, a program that answers, and a clock that only the test
 // moves.
 type house struct {
@@ -63,14 +63,14 @@ type house struct {
 	clock     *clock
 	traffic   traffic // of IMAP
 
-	// Faults, to be set at any time.
+	// Faults that a test may set at any time.
 	onFetch atomic.Pointer[func(uids imap.NumSet, body bool) error]
 	onRcpt  atomic.Pointer[func(to string) error]
 	onData  atomic.Pointer[func(conn net.Conn, raw []byte) error]
 	onMesh  atomic.Pointer[http.HandlerFunc] // answers instead of the mesh if it writes anything
 }
 
-// traffic counts the bytes of all conversations, both ways.
+// traffic counts the bytes of all connections, both ways.
 type traffic struct{ n atomic.Int64 }
 
 func (t *traffic) Write(p []byte) (int, error) {
@@ -78,7 +78,7 @@ func (t *traffic) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// clock is the time in a house.
+// clock is the time of a house.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -104,10 +104,10 @@ type blueprint struct {
 	Crontab, Binary, ScheduleMode string
 	Now                           time.Time // the clock of a process of its own
 	Require                       string    // what proves a sender; "" is "from"
-	Detached                      string    // where a detached poll reports itself instead of polling; see detached
+	Detached                      string    // the file into which a detached poll writes, instead of polling; see detached
 }
 
-// detachedSelf is the argv of a detached poll.
+// detachedSelf returns the argv of a detached poll.
 func (b blueprint) detachedSelf() []string { return []string{b.Self, "__detached", b.Detached} }
 
 // agent wires the agent as package commands does.
@@ -157,8 +157,8 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 	}
 }
 
-// answering is the agent's program: it notes that it ran, keeps the prompt it
-// was given, and answers with the message's text.
+// answering is the agent's program: it notes that it ran, keeps its prompt, and
+// answers with the message's text.
 const answering = `#!/bin/sh
 echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs
 cat >prompt
@@ -206,8 +206,8 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-// newAwakeHouse builds a house whose agent has polled once, so that its
-// mailbox has a baseline and its crontab line is installed.
+// newAwakeHouse builds a house whose agent has polled once. So its mailbox has
+// a baseline, and its crontab line is installed.
 func newAwakeHouse(t testing.TB) *house {
 	t.Helper()
 	h := newHouse(t)
@@ -243,7 +243,7 @@ func (h *house) serveMesh() (url string) {
 	return "http://" + listener.Addr().String()
 }
 
-// spying knows whether an answer was begun.
+// spying records whether an answer was begun.
 type spying struct {
 	http.ResponseWriter
 	wrote bool
@@ -266,7 +266,7 @@ func (h *house) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOption
 	return (*f)(uids, body)
 }
 
-// poll is one poll, which must not fail.
+// poll makes one poll, which must not fail.
 func (h *house) poll() cycle.Report {
 	h.t.Helper()
 	r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
@@ -288,7 +288,7 @@ func (h *house) state() state.State {
 	return s
 }
 
-// lines are the history lines of one kind.
+// lines returns the history lines of one kind.
 func (h *house) lines(kind state.LineKind) []state.Line {
 	h.t.Helper()
 	var found []state.Line
@@ -301,7 +301,8 @@ func (h *house) lines(kind state.LineKind) []state.Line {
 	return found
 }
 
-// runs says which attempts were started, as the agent's program noted them.
+// runs returns the attempts that were started, as the agent's program noted
+// them.
 func (h *house) runs() []string {
 	h.t.Helper()
 	data, err := os.ReadFile(filepath.Join(h.blueprint.Dir, "runs"))
@@ -312,7 +313,7 @@ func (h *house) runs() []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
-// prompt is what the last turn was given.
+// prompt returns the prompt of the last turn.
 func (h *house) prompt() string {
 	h.t.Helper()
 	data, err := os.ReadFile(filepath.Join(h.blueprint.Dir, "prompt"))
@@ -320,8 +321,8 @@ func (h *house) prompt() string {
 	return string(data)
 }
 
-// letter is a mail of the operator to our agent. Fields begins with any header
-// fields there should be besides, each with its CRLF.
+// letter is a mail of the operator to our agent. Its fields begin with any
+// further header fields, each with its CRLF.
 type letter struct {
 	from, subject, id, fields, body string
 }
@@ -350,7 +351,7 @@ func (h *house) receiveRaw(raw []byte, flags ...imap.Flag) (uid uint32) {
 	return uid
 }
 
-// unread lists the UIDs of the mailbox that are not \Seen.
+// unread returns the UIDs of the mailbox that are not \Seen.
 func (h *house) unread() []uint32 {
 	h.t.Helper()
 	c, err := imapclient.DialInsecure(h.mail.IMAP, nil)
@@ -370,14 +371,14 @@ func (h *house) unread() []uint32 {
 
 // sent is one mail of our agent.
 type sent struct {
-	kind string // of the effect, as the Message-ID tells it
+	kind string // of the effect, as the Message-ID shows it
 	to   string
 	text string
 	raw  string
 	head message.Header
 }
 
-// sent lists what our agent has mailed so far, repeats included.
+// sent returns what our agent has mailed so far, repeats included.
 func (h *house) sent() []sent {
 	h.t.Helper()
 	var all []sent
@@ -391,7 +392,7 @@ func (h *house) sent() []sent {
 	return all
 }
 
-// kindOf is the kind of the effect whose Message-ID this is.
+// kindOf returns the kind of the effect with this Message-ID.
 func kindOf(messageID string) string {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(messageID, "<"), ".")
 	return kind
@@ -404,7 +405,7 @@ func (h *house) sentOf(kind string) []sent {
 	return slices.DeleteFunc(h.sent(), func(s sent) bool { return s.kind != kind })
 }
 
-// kinds are the kinds of the mails sent so far, in their order.
+// kinds returns the kinds of the mails sent so far, in their order.
 func (h *house) kinds() string {
 	h.t.Helper()
 	var kinds []string
@@ -414,7 +415,8 @@ func (h *house) kinds() string {
 	return strings.Join(kinds, " ")
 }
 
-// installed is our crontab line's five fields; "" where there is no line.
+// installed returns the five fields of our crontab line, or "" if it is
+// missing.
 func (h *house) installed() string {
 	h.t.Helper()
 	table, err := os.ReadFile(h.table)
@@ -432,7 +434,7 @@ func (h *house) installed() string {
 	return strings.Join(strings.Fields(lines[0])[:5], " ")
 }
 
-// post sends our agent a message over the mesh.
+// post sends our agent a message via the mesh.
 func (h *house) post(m mesh.Message) {
 	h.t.Helper()
 	m.To = handle
@@ -440,7 +442,7 @@ func (h *house) post(m mesh.Message) {
 	check(h.t, err)
 }
 
-// reports are what the peer was sent; they stay in its mailbox.
+// reports returns what the peer was sent; it stays in the peer's mailbox.
 func (h *house) reports() []mesh.Message {
 	h.t.Helper()
 	box, err := h.peer.Mailbox(h.t.Context(), 0)
@@ -448,7 +450,7 @@ func (h *house) reports() []mesh.Message {
 	return box.Messages
 }
 
-// waiting is what lies in our agent's own mailbox on the mesh.
+// waiting returns what lies in our agent's own mailbox on the mesh.
 func (h *house) waiting() []mesh.Message {
 	h.t.Helper()
 	box, err := h.agent.Mesh.Client.Mailbox(h.t.Context(), 0)
@@ -456,8 +458,8 @@ func (h *house) waiting() []mesh.Message {
 	return box.Messages
 }
 
-// blueprintFile writes the blueprint down for another process, whose clock
-// stands at the present time of the house.
+// blueprintFile writes the blueprint for another process, whose clock stands at
+// the present time of the house.
 func (h *house) blueprintFile() string {
 	h.t.Helper()
 	h.blueprint.Now = h.clock.Now()
@@ -468,7 +470,7 @@ func (h *house) blueprintFile() string {
 	return path
 }
 
-// wantPhase fails unless the machine stands there.
+// wantPhase fails unless the machine is in this phase.
 func (h *house) wantPhase(want state.Phase) {
 	h.t.Helper()
 	if got := h.state().Phase; got != want {
@@ -476,7 +478,7 @@ func (h *house) wantPhase(want state.Phase) {
 	}
 }
 
-// wantSent fails unless these kinds of mail, and no others, were sent so far.
+// wantSent fails unless exactly these kinds of mail were sent so far.
 func (h *house) wantSent(kinds string) {
 	h.t.Helper()
 	if got := h.kinds(); got != kinds {
@@ -484,7 +486,7 @@ func (h *house) wantSent(kinds string) {
 	}
 }
 
-// open marks a mail as read, as a person's mail program would.
+// open marks a mail as read, as a person's mail program does.
 func (h *house) open(uid uint32) {
 	h.t.Helper()
 	c, err := imapclient.DialInsecure(h.mail.IMAP, nil)

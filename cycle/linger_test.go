@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// engaged makes a house whose agent is in PREP.
+// engaged returns a house whose agent is in PREP.
 func engaged(t *testing.T) *house {
 	t.Helper()
 	h := newAwakeHouse(t)
@@ -23,7 +23,7 @@ func engaged(t *testing.T) *house {
 	return h
 }
 
-// onCommit calls f after each commit, without holding it up.
+// onCommit calls f after each commit, without delaying it.
 func (h *house) onCommit(f func(state.State)) {
 	h.agent.Store.Hook = func(step, _ string) error {
 		if step == "done" {
@@ -37,8 +37,8 @@ func (h *house) onCommit(f func(state.State)) {
 	}
 }
 
-// What comes while a poll lingers gets its turn at once, and that ends it: each
-// way in, long before the time is over.
+// Whatever comes while a poll lingers gets its turn at once, and that ends the
+// lingering: by each channel, long before the time is over.
 func TestLingerReacts(t *testing.T) {
 	for name, come := range map[string]func(h *house){
 		"mail": func(h *house) { h.receive(letter{id: "<one@example.com>"}) },
@@ -62,7 +62,7 @@ func TestLingerReacts(t *testing.T) {
 	}
 }
 
-// One login serves the poll and the lingering; one process lingers at a time,
+// One login serves the poll and the lingering. One process lingers at a time,
 // and none beyond its time.
 func TestLingerIsOneLogin(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// Exit codes of a poller, as the command line has them, and of one that dies.
+// Exit codes of a poller, as on the command line, and of one that dies.
 const (
 	exitDone   = 0
 	exitFailed = 1
@@ -24,10 +24,11 @@ const (
 	exitDied   = 137
 )
 
-// summaryDir is where what makes a summary runs, in the state directory.
+// summaryDir is the folder in which a summary is made, below the state
+// directory.
 const summaryDir = "turns/compact/0"
 
-// TestMain lets the test binary stand in for the program: a turn starts it as
+// TestMain lets the test binary stand in for the program. A turn starts it as
 // `__attempt`, its agent calls it as `__inside`, and tests that need several
 // processes start it as `__poller`.
 func TestMain(m *testing.M) {
@@ -47,10 +48,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// poller is one process of the agent whose blueprint lies in file. What it does
-// is said by args: "poll", "ring-and-poll", "die-at N", which is gone at its
-// Nth moment (see dieAt), or "summarise", which is only the part of a poll that
-// runs what makes a summary.
+// poller is one process of the agent whose blueprint is in file. args say what
+// it does: "poll"; "ring-and-poll"; "die-at N", which ends at its Nth moment
+// (see dieAt); or "summarise", which is only the part of a poll that makes a
+// summary.
 func poller(file string, args []string) int {
 	var b blueprint
 	data, err := os.ReadFile(file)
@@ -94,11 +95,11 @@ func poller(file string, args []string) int {
 	return exitDone
 }
 
-// reportDetached is a detached poll that only tells the test of itself.
+// reportDetached is a detached poll that only reports itself to the test.
 func reportDetached(addr string, args []string) int {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
-		return exitFailed // nobody wants to know
+		return exitFailed // nobody listens
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, strings.Join(args, " "))

@@ -146,7 +146,7 @@ func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
 			fields: "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n",
 			body:   "--b\r\nContent-Type: text/plain\r\n\r\nthe first part\r\n--b\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\n%%%%",
 		},
-		"a type that is none": {fields: "Content-Type: ;;;\r\nContent-Transfer-Encoding: rot13\r\n", body: "plain enough"},
+		"an invalid type": {fields: "Content-Type: ;;;\r\nContent-Transfer-Encoding: rot13\r\n", body: "plain enough"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
@@ -159,7 +159,8 @@ func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
 	}
 }
 
-// A mail the server cannot give is told and passed, and holds up nothing.
+// A mail that the server cannot deliver is reported and skipped, and holds up
+// nothing.
 func TestAMailThatFailsThreeTimesIsToldAndPassed(t *testing.T) {
 	h := newAwakeHouse(t)
 	bad := h.receive(letter{id: "<bad@example.com>", body: "bad"})

@@ -26,13 +26,14 @@ func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
 	if left := h.waiting(); len(left) != 0 {
 		t.Errorf("not acknowledged: %+v", left)
 	}
-	// It is not the operator: it never takes PREP to ACTIVE.
+	// The peer counts as a peer, not as the operator: it never takes PREP to
+	// ACTIVE.
 	h.post(mesh.Message{ID: "q2", Text: "and now?"})
 	h.pollAfter(time.Minute)
 	h.wantPhase(state.PREP)
 }
 
-// A peer may ask over four agents; the report still gets back to it.
+// A peer may ask through four agents; the report still gets back to it.
 func TestAMessageThatPassedFourAgentsIsReportedOn(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.post(mesh.Message{ID: "q1", Text: "hello", Hops: []string{"a1", "a2", "a3", "a4"}})
@@ -42,8 +43,8 @@ func TestAMessageThatPassedFourAgentsIsReportedOn(t *testing.T) {
 	}
 }
 
-// A question that has passed us before is answered at once: whoever asked us
-// waits for it (DESIGN 6).
+// A question that has passed us before is answered at once, because the agent
+// that asked us waits for it (docs/design.md, "Suspension").
 func TestAnAskThatWasHereIsAnsweredBusy(t *testing.T) {
 	for _, hops := range [][]string{{handle}, {"a1", handle, "a3", "a4"}} {
 		h := newAwakeHouse(t)
@@ -61,8 +62,8 @@ func TestAnAskThatWasHereIsAnsweredBusy(t *testing.T) {
 	}
 }
 
-// An answer that is too long for the mesh arrives cut, and says so, whatever
-// its bytes become in JSON.
+// An answer that is too long for the mesh is truncated with a mark, whatever
+// size its bytes have in JSON.
 func TestALongReportArrivesCut(t *testing.T) {
 	for name, unit := range map[string]string{"plain": "x", "quotes": `"\`, "lines": "a\n", "letters of four bytes": "𝄞", "markup": "<&>"} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +114,8 @@ func TestANudgeOverTheMeshWakesOnce(t *testing.T) {
 	h.wantSent("ack")
 }
 
-// A mesh that fails costs nothing but its own messages (DESIGN 13.6).
+// A mesh that fails costs nothing but its own messages (docs/design.md,
+// "Promises" 6).
 func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
 	answer := func(code int, kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -148,7 +150,7 @@ func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
 	}
 }
 
-// What cannot be acknowledged comes again, and is still one message.
+// A message that cannot be acknowledged comes again, and is still one message.
 func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
 	h := newAwakeHouse(t)
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -172,7 +174,8 @@ func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
 	}
 }
 
-// The mesh's HALT holds turns and answers, and collects; its GO lets them go.
+// The mesh's HALT holds turns and answers, and messages are still collected;
+// its GO releases them.
 func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
 	h := newAwakeHouse(t)
 	check(t, h.peer.Halt(t.Context()))
@@ -185,7 +188,7 @@ func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
 	if got := h.installed(); got != "*/30 * * * *" {
 		t.Errorf("halted, the line is %q", got)
 	}
-	// A GO that is said here does not lift it.
+	// A GO that is given here does not lift it.
 	_, err := h.agent.Resume(t.Context(), "")
 	check(t, err)
 	h.pollAfter(time.Minute)
@@ -201,7 +204,8 @@ func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
 	}
 }
 
-// A token that the mesh refuses is a credential's failure (DESIGN 10).
+// A token that the mesh denies is a failure of the credential (docs/design.md,
+// "Credentials").
 func TestARefusedMeshTokenIsCounted(t *testing.T) {
 	h := newAwakeHouse(t)
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
@@ -220,8 +224,8 @@ func TestARefusedMeshTokenIsCounted(t *testing.T) {
 
 func meshMessage(id string) mesh.Message { return mesh.Message{ID: id, Text: "hello"} }
 
-// However many messages of peers wait, the operator's mail comes in, and with it
-// his controls; what is too much stays on the mesh.
+// However many messages of peers wait, the operator's mail comes in, controls
+// included. The excess stays on the mesh.
 func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.Turns = false

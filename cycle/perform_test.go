@@ -15,7 +15,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// hangUpAfterDot takes mails of one kind and breaks the line before the answer.
+// hangUpAfterDot accepts mails of one kind and closes the connection before the
+// answer.
 func (h *house) hangUpAfterDot(kind string) (accepted func() []string) {
 	var mu sync.Mutex
 	var all []string
@@ -38,7 +39,8 @@ func (h *house) hangUpAfterDot(kind string) (accepted func() []string) {
 }
 
 // A reply whose fate is unknown is sent again, the same bytes under the same
-// Message-ID, five times at most, and then told over the mesh (DESIGN 3).
+// Message-ID, five times at most. Then it is reported via the mesh
+// (docs/design.md, "Save before effects").
 func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
 	h := newAwakeHouse(t)
 	accepted := h.hangUpAfterDot("reply")
@@ -63,12 +65,12 @@ func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
 	if s.Undeliverable != 1 || len(s.Outbox) != 0 {
 		t.Errorf("undeliverable %d, outbox %+v", s.Undeliverable, s.Outbox)
 	}
-	h.wantToldOverMesh("undeliverable")
+	h.wantReportedViaMesh("undeliverable")
 }
 
-// wantToldOverMesh fails unless the keymaster was asked once to mail the operator
-// what says so.
-func (h *house) wantToldOverMesh(word string) {
+// wantReportedViaMesh fails unless the keymaster was asked once to mail the
+// operator a text with this word.
+func (h *house) wantReportedViaMesh(word string) {
 	h.t.Helper()
 	got := h.reports()
 	if len(got) != 1 || got[0].Kind != mesh.KindRelay || !strings.Contains(got[0].Text, word) {
@@ -76,7 +78,7 @@ func (h *house) wantToldOverMesh(word string) {
 	}
 }
 
-// Where the line breaks and the server is well again, one copy more is sent.
+// If the connection breaks and the server works again, one more copy is sent.
 func TestAReplyOfUnknownFateArrivesWhenTheServerIsBack(t *testing.T) {
 	h := newAwakeHouse(t)
 	accepted := h.hangUpAfterDot("reply")
@@ -93,7 +95,7 @@ func TestAReplyOfUnknownFateArrivesWhenTheServerIsBack(t *testing.T) {
 	}
 }
 
-// An ack is worth nothing twice.
+// An ack is not repeated: a second one is worth nothing.
 func TestAnAckOfUnknownFateIsNotRepeated(t *testing.T) {
 	h := newAwakeHouse(t)
 	accepted := h.hangUpAfterDot("ack")
@@ -106,8 +108,8 @@ func TestAnAckOfUnknownFateIsNotRepeated(t *testing.T) {
 	}
 }
 
-// 4xx: later, and the others pass. The second operator's mail is answered
-// while the first one's waits.
+// 4xx: the mail is sent later, and the others pass. The second operator's mail
+// is answered while the first one's waits.
 func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
 	h := newAwakeHouse(t)
 	const second = "second@example.com"
@@ -139,7 +141,8 @@ func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
 	h.wantSent("reply reply")
 }
 
-// Order holds for each recipient: what is behind a row that backs off waits.
+// The order holds for each recipient: what is behind a row that backs off
+// waits.
 func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
@@ -159,8 +162,8 @@ func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// 5xx: never, and told by the other channel.
-func TestAPermanentRefusalIsToldOverTheMesh(t *testing.T) {
+// 5xx: the mail is never sent, and is reported by the other channel.
+func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	refuse := func(string) error {
@@ -175,10 +178,10 @@ func TestAPermanentRefusalIsToldOverTheMesh(t *testing.T) {
 	if s := h.state(); s.Undeliverable != 1 || len(s.Outbox) != 0 {
 		t.Errorf("undeliverable %d, outbox %+v", s.Undeliverable, s.Outbox)
 	}
-	h.wantToldOverMesh("no such user")
+	h.wantReportedViaMesh("no such user")
 }
 
-// A refused login is the credential's failure, not the mail's: it waits.
+// A denied login is the credential's failure, not the mail's: the mail waits.
 func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
 	h := newAwakeHouse(t)
 	real := h.agent.Mail.SMTP.Secret
@@ -198,7 +201,7 @@ func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
 	}
 }
 
-// An SMTP server that is down or silent costs a deadline, and nothing is lost.
+// An SMTP server that is down or silent costs a timeout, and nothing is lost.
 func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
 	for name, broken := range map[string]func(*testing.T) string{"down": gone, "silent": deaf} {
 		t.Run(name, func(t *testing.T) {
@@ -218,8 +221,8 @@ func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
 	}
 }
 
-// A mesh that is down delays a report; one that refuses it ends it, which the
-// operator is told.
+// A mesh that is down delays a report. A mesh that rejects the report ends it,
+// and the operator is told.
 func TestReportsAndAMeshThatFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		code    int
@@ -248,7 +251,7 @@ func TestReportsAndAMeshThatFails(t *testing.T) {
 	}
 }
 
-// A report whose answer was lost is posted again under its id, and is one.
+// A report whose answer was lost is sent again under its id, and arrives once.
 func TestAReportOfUnknownFateIsOne(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.post(meshMessage("q1"))
@@ -273,7 +276,7 @@ func TestAReportOfUnknownFateIsOne(t *testing.T) {
 	}
 }
 
-// What was rendered and is sent, expired or given up is not kept.
+// The bytes of a mail that is sent, expired or given up are not kept.
 func TestTheOutboxFolderIsEmptiedWithItsRows(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>"})

@@ -16,8 +16,8 @@ func (h *house) wants() string {
 	return why
 }
 
-// What a listener polls for: a nudge, a poll that cron did not make, and a turn
-// whose runner is gone.
+// A listener polls for a nudge, a poll that cron did not make, and a turn whose
+// runner is gone.
 func TestWants(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -49,7 +49,7 @@ func TestWantsTheWatchdog(t *testing.T) {
 	h.receive(letter{})
 	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
 	check(t, err)
-	// A runner claims the message, under its lock, and is gone.
+	// A runner claims the message, holding turn.lock, and is gone.
 	lock, err := h.agent.Store.TryLock(store.TurnLock)
 	check(t, err)
 	now := h.clock.Now()

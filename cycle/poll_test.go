@@ -37,14 +37,14 @@ func TestATakenCycleLockIsBusyAndATakenTurnLockIsNot(t *testing.T) {
 	}
 }
 
-// Who rings while a cycle runs, and finds it busy, is seen by it before it ends
-// (DESIGN 13.7).
+// A process that rings while a cycle runs, and finds it busy, is seen by that
+// cycle before it ends (docs/design.md, "Promises" 7).
 func TestANudgeDuringACycleIsSeenByIt(t *testing.T) {
 	h := newAwakeHouse(t)
 	var once sync.Once
 	h.agent.Store.Hook = func(step, path string) error {
 		if step == "rename" && strings.HasSuffix(path, "state.json") {
-			once.Do(func() { h.ringFromOutside() }) // the sources were read by now
+			once.Do(func() { h.ringFromOutside() }) // the sources have been read
 		}
 		return nil
 	}
@@ -55,7 +55,7 @@ func TestANudgeDuringACycleIsSeenByIt(t *testing.T) {
 	h.wantSent("ack")
 }
 
-// ringFromOutside rings and polls as another process would, which must find the
+// ringFromOutside rings and polls as another process does, and must find the
 // agent busy.
 func (h *house) ringFromOutside() {
 	h.t.Helper()
@@ -77,8 +77,8 @@ func (h *house) wantNoNudges() {
 	}
 }
 
-// Sending a turn's reply takes cycle.lock too, so whoever finds it taken then
-// relies on the sender.
+// Sending a turn's reply takes cycle.lock too. A process that finds it taken
+// then relies on the sender.
 func TestANudgeWhileAReplyIsSentIsSeen(t *testing.T) {
 	h := newAwakeHouse(t)
 	detached := h.detached()
@@ -102,8 +102,9 @@ func TestANudgeWhileAReplyIsSentIsSeen(t *testing.T) {
 	}
 }
 
-// detached lets the detached polls of this house report themselves instead of
-// polling; the function waits for one, and gives its arguments.
+// detached makes the detached polls of this house report themselves instead of
+// polling. The function that it returns waits for one, and returns its
+// arguments.
 func (h *house) detached() (wait func() []string) {
 	h.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,8 +125,8 @@ func (h *house) detached() (wait func() []string) {
 	}
 }
 
-// More than three rounds are left to a detached poll, so that no process is
-// kept for ever by others who ring.
+// After three rounds the rest is left to a detached poll, so that no process is
+// kept for ever by others that ring.
 func TestTheRestIsLeftToADetachedPoll(t *testing.T) {
 	h := newAwakeHouse(t)
 	detached := h.detached()
@@ -145,7 +146,7 @@ func TestTheRestIsLeftToADetachedPoll(t *testing.T) {
 	h.wantSent("ack")
 }
 
-// Whatever many processes do at once: each nudge is seen, one ack goes out, and
+// Whatever many processes do at once, each nudge is seen, one ack is sent, and
 // no file is left.
 func TestManyProcessesRingAndPollAtOnce(t *testing.T) {
 	h := newAwakeHouse(t)
@@ -172,7 +173,8 @@ func TestManyProcessesRingAndPollAtOnce(t *testing.T) {
 	h.wantSent("ack")
 }
 
-// pollers runs one process for each of what, at once, and counts exit codes.
+// pollers runs one process for each of what, at once, and counts the exit
+// codes.
 func (h *house) pollers(file string, what []string) map[int]int {
 	h.t.Helper()
 	var mu sync.Mutex
@@ -198,7 +200,7 @@ func (h *house) pollers(file string, what []string) map[int]int {
 	return codes
 }
 
-// poller is another process of the agent, not started yet.
+// poller returns another process of the agent, not started yet.
 func (h *house) poller(file string, args ...string) *exec.Cmd {
 	return exec.CommandContext(h.t.Context(), h.blueprint.Self, append([]string{"__poller", file}, args...)...)
 }
@@ -227,7 +229,7 @@ func TestManyProcessesRunEachMessageOnce(t *testing.T) {
 	}
 }
 
-// What is rung while nobody polls waits for the next poll.
+// A nudge that comes while nobody polls waits for the next poll.
 func TestFilesOfScriptsAreNudges(t *testing.T) {
 	h := newAwakeHouse(t)
 	dir := h.agent.Store.Path(store.NudgesDir)

@@ -10,7 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// online is what the registry shows of our agent's phase; "" if it is not there.
+// online returns our agent's phase in the registry, or "" if the agent is not
+// in it.
 func (h *house) online() state.Phase {
 	h.t.Helper()
 	all, err := h.peer.Online(h.t.Context())
@@ -23,7 +24,7 @@ func (h *house) online() state.Phase {
 	return ""
 }
 
-// countCalls counts the calls that reach the mesh below a path.
+// countCalls counts the calls to the mesh below a path.
 func (h *house) countCalls(path string) *atomic.Int32 {
 	var n atomic.Int32
 	count := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -79,8 +80,8 @@ func TestARegistryThatFailsIsToldLater(t *testing.T) {
 	}
 }
 
-// A mesh that is down is called once in a cycle, and one without a registry is
-// not asked again and again.
+// A mesh that is down is called once in a cycle, and a mesh without a registry
+// is not asked again and again.
 func TestPublishingCostsNothing(t *testing.T) {
 	t.Parallel()
 	h := newAwakeHouse(t)
@@ -112,8 +113,8 @@ func TestPublishingCostsNothing(t *testing.T) {
 	}
 }
 
-// The registry shows that an agent sleeps, once its inbox is empty after a turn,
-// and that it is awake again when something has come.
+// The registry shows that an agent sleeps once its inbox is empty after a turn,
+// and that it is awake when something has come.
 func TestTheRegistryShowsWhoSleeps(t *testing.T) {
 	t.Parallel()
 	h := newAwakeHouse(t)

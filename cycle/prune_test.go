@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// What is older than keep goes, a hundred a cycle; what still waits stays
-// however old it is (DESIGN 4).
+// Files older than keep are removed, a hundred a cycle. What still waits stays,
+// however old it is (docs/design.md, "Costs").
 func TestPruneKeepsWhatIsNeeded(t *testing.T) {
 	now := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
 	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}

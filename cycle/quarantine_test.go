@@ -16,7 +16,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// quarantined is the one item in quarantine.
+// quarantined returns the one item in quarantine.
 func (h *house) quarantined() quarantine.Item {
 	h.t.Helper()
 	items, err := h.agent.Quarantine()
@@ -27,8 +27,8 @@ func (h *house) quarantined() quarantine.Item {
 	return items[0]
 }
 
-// wantCounted fails unless so many items are in quarantine, and the state and
-// its status know.
+// wantCounted fails unless so many items are in quarantine, in the state and in
+// the status.
 func (h *house) wantCounted(want int) {
 	h.t.Helper()
 	items, err := h.agent.Quarantine()
@@ -48,8 +48,8 @@ func (h *house) release(key string) (already bool) {
 	return already
 }
 
-// A mail that was released runs like any of the operator's, even if it is a copy
-// by its Message-ID of what was accepted, and long behind the cursor.
+// A released mail runs like any mail of the operator, even if it is a copy, by
+// its Message-ID, of an accepted one, and long behind the cursor.
 func TestAReleasedMailRunsOnce(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
@@ -82,7 +82,7 @@ func TestAReleasedMailRunsOnce(t *testing.T) {
 }
 
 // A crash between the commit of a release and the removal of the folder leaves
-// an item that is in quarantine no more; a second release runs nothing.
+// an item that no longer counts as quarantined. A second release runs nothing.
 func TestACrashWithinARelease(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
@@ -109,7 +109,7 @@ func TestACrashWithinARelease(t *testing.T) {
 	h.wantEmpty(store.QuarantineDir)
 }
 
-// What a crash left behind goes with the next refusal.
+// What a crash left behind is removed with the next rejected item.
 func TestLeftoversOfReleasesAreCleared(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
@@ -134,7 +134,7 @@ func TestLeftoversOfReleasesAreCleared(t *testing.T) {
 	}
 }
 
-// Answers go to the operator, whoever else stands in From.
+// Answers go to the operator, whatever other address is in From.
 func TestAReleasedMailIsAnsweredToTheOperatorOnly(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{from: "evil@example.net>, <" + operator})
@@ -153,7 +153,7 @@ func TestAReleasedMailIsAnsweredToTheOperatorOnly(t *testing.T) {
 	}
 }
 
-// A STOP that was refused stops nothing until it is released.
+// A STOP that was rejected stops nothing until it is released.
 func TestAReleasedControl(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{body: "HALT", fields: "Precedence: bulk\r\n"})
@@ -171,7 +171,7 @@ func TestAReleasedControl(t *testing.T) {
 	h.wantSent("answer")
 }
 
-// Of a mail that is too big only the header was kept.
+// Of a mail that is too big only the header is kept.
 func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Mail.Filter.MaxSize = 1000
@@ -187,8 +187,8 @@ func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
 	h.wantCounted(1)
 }
 
-// A released message of the mesh is answered over the mesh, and is not the
-// operator's. It is not taken twice, though the mesh still has it.
+// A released message of the mesh is answered via the mesh, and does not count
+// as the operator's. It is not taken twice, although the mesh still has it.
 func TestAReleasedMeshMessage(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Mesh.Open = false
@@ -203,7 +203,7 @@ func TestAReleasedMeshMessage(t *testing.T) {
 	}
 }
 
-// Dropped for good, an item leaves nothing that keeps the real one out.
+// An expelled item leaves nothing that keeps out the real message.
 func TestDroppedFromQuarantine(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Mesh.Open = false
@@ -222,7 +222,7 @@ func TestDroppedFromQuarantine(t *testing.T) {
 }
 
 // A flood of forged mail is kept up to its limit and counted beyond it. What
-// other gates refuse, and others send, is kept all the same.
+// other gates reject, and what others send, is still kept.
 func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Mail.Filter.Require = "dmarc"
@@ -249,8 +249,8 @@ func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
 	h.wantSent("")
 }
 
-// When the folder is full, the oldest item of who has most of it goes, but none
-// that the operator is asked about.
+// When the folder is full, the oldest item of the sender with the largest share
+// is evicted, but none that the operator is asked about.
 func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("keeps five hundred items")
@@ -291,7 +291,7 @@ func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
 	}
 }
 
-// Prune sets the count right.
+// Prune corrects the count.
 func TestPrunedQuarantineIsCounted(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Keep = 90 * 24 * time.Hour

@@ -7,8 +7,8 @@ import (
 	"agentstateloop/cycle"
 )
 
-// The points of a receipt come in their order, though the waiting begins when
-// the poll is long over.
+// The points of a receipt come in their order, although the waiting begins long
+// after the poll.
 func TestReceiptOrder(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

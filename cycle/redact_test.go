@@ -16,11 +16,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// canary is the secret that everybody repeats here.
+// canary is the secret that every part repeats here.
 const canary = "canary-of-the-house-4711"
 
-// Whoever fails may repeat a secret in saying why: no reason of an event takes
-// it into the state, the history, the log or a mail.
+// An error may repeat a secret. No reason of an event takes it into the state,
+// the history, the log or a mail.
 func TestNoReasonRepeatsASecret(t *testing.T) {
 	said := "you said " + canary
 	for name, fail := range map[string]func(*house){
@@ -81,7 +81,7 @@ func TestNoReasonRepeatsASecret(t *testing.T) {
 	}
 }
 
-// told has the agent told something, and run on it.
+// told sends the agent a message, and runs it.
 func (h *house) told(text string) {
 	h.t.Helper()
 	_, err := h.agent.Tell(h.t.Context(), "me", text)
@@ -89,7 +89,7 @@ func (h *house) told(text string) {
 	h.pollAfter(time.Minute)
 }
 
-// meshSays has the mesh answer everything with this error.
+// meshSays makes the mesh answer everything with this error.
 func (h *house) meshSays(code int, text string) {
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -99,8 +99,8 @@ func (h *house) meshSays(code int, text string) {
 	h.onMesh.Store(&answer)
 }
 
-// kept is all that the agent's directory holds beside what its program wrote and
-// the context it was given, which are not ours to search.
+// kept returns all that the agent's directory holds, except what the agent's
+// program wrote and its context, which are not ours to search.
 func (h *house) kept() string {
 	h.t.Helper()
 	var all strings.Builder

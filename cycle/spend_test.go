@@ -18,7 +18,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// spendings are what the history tells of money, a line each.
+// spendings returns what the history says about money, one line each.
 func (h *house) spendings() string {
 	h.t.Helper()
 	var all []string
@@ -35,7 +35,7 @@ func (h *house) wantSpendings(want ...string) {
 	}
 }
 
-// What an attempt costs is in the commit that tells its end, on its task line.
+// The cost of an attempt is in the commit that ends it, on its task line.
 func TestTheBillComesWithTheEnd(t *testing.T) {
 	h := claudeHouse(t, "init s1; answer hello\n")
 	h.receive(letter{id: "<one@example.com>"})
@@ -52,7 +52,7 @@ func TestTheBillComesWithTheEnd(t *testing.T) {
 	}
 }
 
-// An attempt that failed has cost something, too, and one that asked.
+// An attempt that failed costs something too, and so does one that asked.
 func TestEachEndHasItsBill(t *testing.T) {
 	for name, script := range map[string]string{
 		"failed":    `init s1; echo '{"type":"result","subtype":"error_max_turns","total_cost_usd":0.02}'; exit 1`,
@@ -69,7 +69,7 @@ func TestEachEndHasItsBill(t *testing.T) {
 	}
 }
 
-// codex counts what its whole session took: only what is new is paid.
+// codex counts what its whole session used: only what is new is paid.
 func TestASessionsTokensAreCountedOnce(t *testing.T) {
 	h := claudeHouse(t, `n=$(wc -l <runs)
 echo '{"type":"thread.started","thread_id":"c-1"}'
@@ -92,7 +92,7 @@ echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"o
 	}
 }
 
-// billOf is what the agent of the attempt under way has told of its costs,
+// billOf writes what the agent of the current attempt has reported of its costs
 // before its runner died.
 func (h *house) billOf(usd float64) {
 	h.t.Helper()
@@ -103,8 +103,8 @@ func (h *house) billOf(usd float64) {
 	check(h.t, os.WriteFile(filepath.Join(dir, "events.jsonl"), []byte(text), 0o600))
 }
 
-// What is known of a dead runner's attempt counts; and once the turn has used
-// up what it may cost, it is not tried again.
+// What is known of a dead runner's attempt counts. Once the turn has used up
+// its budget, it is not tried again.
 func TestADeadRunnersBillAndATurnsBudget(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Turn.Runner = turn.Claude
@@ -131,8 +131,8 @@ func TestADeadRunnersBillAndATurnsBudget(t *testing.T) {
 	}
 }
 
-// A turn whose budget is used up does not wait for what it asked: it could not
-// go on.
+// A turn whose budget is used up does not wait for an answer, because it could
+// not go on.
 func TestATurnWithoutMoneyIsNotLaidDown(t *testing.T) {
 	h := claudeHouse(t, "us ask "+peer+" \"which commit?\" 10m >ids; init s1; answer 'I have asked.'\n")
 	h.agent.Policy.Budget.Turn = 10_000
@@ -189,7 +189,7 @@ func TestAllowanceAndSpend(t *testing.T) {
 			t.Errorf("spending %d: %q, want %q", i+1, reason, odd)
 		}
 	}
-	// The turn is over: what its process still spends is spent all the same.
+	// The turn is over: what its process still spends counts all the same.
 	if err := spend("c6", "gpt-4o", 4, 0.25); !errors.Is(err, cycle.ErrStale) {
 		t.Errorf("a spending of a turn that is over: %v", err)
 	}
@@ -201,8 +201,8 @@ func TestAllowanceAndSpend(t *testing.T) {
 	}
 }
 
-// What is left in tier critical is the operator's: a turn that another agent has
-// caused makes no further request, though it began in better times.
+// What is left in tier critical is the operator's. A turn that another agent
+// has caused makes no further request, even if it began in better times.
 func TestAPeersTurnInTierCritical(t *testing.T) {
 	for who, left := range map[string]state.Micros{"peer": 0, "operator": 50_000} {
 		h := newAwakeHouse(t)
@@ -227,7 +227,7 @@ func TestAPeersTurnInTierCritical(t *testing.T) {
 	}
 }
 
-// The registry shows what an agent can afford, and the prompt tells it.
+// The registry shows what an agent can afford, and so does the prompt.
 func TestTheTierIsTold(t *testing.T) {
 	h := claudeHouse(t, "init s1; answer hello\n")
 	tier := func() state.Tier {

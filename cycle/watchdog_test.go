@@ -17,8 +17,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// lingering is an agent whose first attempt says that it is up and then works
-// on until it is told to go on; later ones answer at once.
+// lingering is an agent whose first attempt says that it is up, and then works
+// until it is told to go on. Later attempts answer at once.
 const lingering = `#!/bin/sh
 echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs
 cat >prompt
@@ -30,8 +30,8 @@ fi
 echo "answer of epoch $AGENTSTATELOOP_EPOCH"
 `
 
-// lingerer makes the agent a lingering one. up waits until its first attempt
-// works, goOn lets that end.
+// lingerer gives the house a lingering agent. up waits until its first attempt
+// works; goOn lets that attempt end.
 func (h *house) lingerer() (up, goOn func()) {
 	h.t.Helper()
 	h.script(lingering)
@@ -55,8 +55,9 @@ func (h *house) lingerer() (up, goOn func()) {
 	return up, goOn
 }
 
-// A runner that is killed leaves its agent behind. The next poll ends that one
-// before it lets the message run again, under a higher epoch, with a note.
+// A runner that is killed leaves its agent behind. The next poll ends that
+// agent before it lets the message run again, under a higher epoch, with a
+// note.
 func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 	h := newAwakeHouse(t)
 	up, _ := h.lingerer()
@@ -87,12 +88,12 @@ func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 		t.Errorf("replies: %+v", replies)
 	}
 	if !strings.Contains(h.prompt(), "half done") {
-		t.Errorf("the second attempt was not told of the first:\n%s", h.prompt())
+		t.Errorf("the second attempt has no note about the first:\n%s", h.prompt())
 	}
 }
 
-// reapUnder takes the turn away from its living owner, as a watchdog that
-// believed it dead.
+// reapUnder takes the turn away from its living runner, as a watchdog does that
+// takes the runner to be dead.
 func (h *house) reapUnder() {
 	h.t.Helper()
 	head := h.state().Turn
@@ -104,8 +105,8 @@ func (h *house) reapUnder() {
 	check(h.t, err)
 }
 
-// An owner whose epoch has passed throws its result away: nothing of it is sent
-// or kept.
+// A runner whose epoch has passed drops its result: nothing of it is sent or
+// kept.
 func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 	for name, ends := range map[string]bool{"it ends by itself": true, "it goes on": false} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +186,7 @@ func (h *house) startAndDie() {
 	}
 }
 
-// A message whose payload is lost on the disk is answered, and says so.
+// A message whose payload is lost on the disk is answered with that fact.
 func TestAPayloadThatIsGoneIsSaid(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -206,8 +207,8 @@ func TestAPayloadThatIsGoneIsSaid(t *testing.T) {
 	}
 }
 
-// An agent that has put something in the way of its own lock cannot halt the
-// cycles after it (DESIGN 13.6).
+// An agent that has put something in the way of its own lock cannot stop the
+// cycles after it (docs/design.md, "Promises" 6).
 func TestALockThatCannotBeLookedAtHaltsNothing(t *testing.T) {
 	for name, spoil := range map[string]func(alive string) error{
 		"a link":   func(alive string) error { return os.Symlink("/nonexistent", alive) },
