@@ -245,3 +245,27 @@ func TestFilesOfScriptsAreNudges(t *testing.T) {
 		t.Errorf("history: %+v", lines)
 	}
 }
+
+// --if-due does not use the network until something is due.
+func TestIfDueDoesNothingBeforeItsTime(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<one@example.com>"})
+	due := func(want bool) {
+		t.Helper()
+		r, err := h.agent.Poll(t.Context(), cycle.PollOptions{IfDue: true})
+		check(t, err)
+		if (r.Skipped == "") != want {
+			t.Errorf("at %s: %+v, want due %v", h.clock.Now().Format("15:04:05"), r, want)
+		}
+	}
+	h.clock.advance(29 * time.Minute)
+	due(false)
+	h.clock.advance(time.Minute + 5*time.Second)
+	due(true)
+	h.wantSent("ack reply")
+	due(false)
+	h.clock.advance(35 * time.Second) // the clock may differ from cron's by seconds
+	due(true)
+	check(t, h.agent.Ring("test", ""))
+	due(true)
+}

@@ -1,0 +1,73 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"agentstateloop/state"
+)
+
+// `tell` is an operator's message from the terminal: it is answered there, and
+// nothing is mailed but what the phase requires.
+func TestTellIsAnsweredAtTheTerminal(t *testing.T) {
+	h := newAwakeHouse(t)
+	key, err := h.agent.Tell(t.Context(), "me", "what are you working on?")
+	check(t, err)
+	h.poll()
+	d, err := h.agent.Await(t.Context(), key)
+	check(t, err)
+	if d.Text != "I read: what are you working on?" || d.Outcome != state.Success || d.TurnID == "" {
+		t.Errorf("deliverable: %+v", d)
+	}
+	h.wantPhase(state.PREP)
+	h.wantSent("")
+}
+
+func TestTellRefusesNothing(t *testing.T) {
+	h := newAwakeHouse(t)
+	if _, err := h.agent.Tell(t.Context(), "me", " \n"); err == nil {
+		t.Error("an empty message was taken")
+	}
+	if s := h.state(); len(s.Inbox) != 0 {
+		t.Errorf("inbox: %+v", s.Inbox)
+	}
+}
+
+// The end of the wait does not end the turn.
+func TestAwaitEndsWithItsContext(t *testing.T) {
+	h := newAwakeHouse(t)
+	key, err := h.agent.Tell(t.Context(), "me", "hello")
+	check(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.agent.Await(ctx, key); !errors.Is(err, context.Canceled) {
+		t.Errorf("await: %v", err)
+	}
+	if _, waits := h.state().Message(key); !waits {
+		t.Error("the message is gone")
+	}
+}
+
+// A waiting process finds the deliverable from the moment the turn is over,
+// even while its history line is being written.
+func TestAwaitFindsADeliverableThatIsNotInTheHistoryYet(t *testing.T) {
+	h := newAwakeHouse(t)
+	key, err := h.agent.Tell(t.Context(), "me", "hello")
+	check(t, err)
+	var found []string
+	h.agent.Store.Hook = func(step, _ string) error {
+		s := h.state()
+		if _, waits := s.Message(key); step != "append" || waits {
+			return nil
+		}
+		d, err := h.blueprint.agent(h.clock.Now).Await(t.Context(), key)
+		found = append(found, fmt.Sprint(d.Text, err))
+		return nil
+	}
+	h.poll()
+	if len(found) == 0 || found[0] != "I read: hello<nil>" {
+		t.Errorf("found %q", found)
+	}
+}
