@@ -97,7 +97,7 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	}
 	b.WriteString("\n")
 	if s.Halted {
-		row("HALTED", "no turns, no mail, until %s", terminal.LiftedBy(s.HaltedBy))
+		row("HALTED", "no turns, no mail, until %s", terminal.ResumeCommands(s.HaltedBy))
 	}
 	if s.Cooldown != nil {
 		row("COOL-DOWN", "too many turns failed in a row: none until %s (%s)", terminal.Clock(*s.Cooldown, now), terminal.Distance(*s.Cooldown, now))
@@ -180,7 +180,7 @@ func statusPoll(row func(label, format string, args ...any), s cycle.Status, mod
 	case s.NextDue == nil:
 		row("next poll", "never polled yet: run `%s poll` once", name)
 	case s.NextDue.Before(now.Add(-time.Minute)):
-		row("OVERDUE", "the poll of %s (%s) did not come: %s", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now), terminal.AskForPolls(mode == cycle.ModeNone))
+		row("OVERDUE", "the poll of %s (%s) did not come: %s", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now), terminal.OverdueHint(mode == cycle.ModeNone))
 	default:
 		row("next poll", "%s (%s)", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now))
 	}

@@ -13,11 +13,11 @@ import (
 	"agentstateloop/cycle"
 )
 
-// binaryCheck looks at the program that the crontab line runs.
+// binaryCheck compares the program that the crontab line runs with this one.
 type binaryCheck struct {
-	mode    string
-	self    string // this program
-	pinned  string // the program in the line; "": there is no line yet
+	mode    string // of [schedule]
+	self    string // path of this program
+	pinned  string // path of the program in the crontab line; "": no line yet
 	version string // of this program
 }
 
@@ -25,25 +25,27 @@ func (c binaryCheck) run(context.Context) []Finding {
 	if c.mode != cycle.ModeCrontab {
 		return nil
 	}
-	return []Finding{c.look()}
+	return []Finding{c.finding()}
 }
 
-func (c binaryCheck) look() Finding {
+func (c binaryCheck) finding() Finding {
 	const name = "binary"
 	switch {
 	case c.pinned == "" && cron.TemporaryBinary(c.self):
-		return bad(Error, name, "`go install` it, and run that", "%s is a temporary binary of go: it will be gone when cron runs it", c.self)
+		return bad(Error, name, "install the program with `go install`, and use that one", "%s is a temporary binary of `go run`: it will be gone when cron runs it", c.self)
 	case c.pinned == "":
-		return good(name, "%s, version %s, as soon as there is a line", c.self, c.version)
+		return good(name, "the crontab line will run %s, version %s", c.self, c.version)
 	case !config.CanRun(c.pinned):
-		return bad(Error, name, "put it back, or poll once with the binary that cron is to run", "the line runs %s, which does not exist, or cannot be run", c.pinned)
+		return bad(Error, name, "restore it, or run `poll` once with the binary that cron should use", "the crontab line runs %s, which is missing or not executable", c.pinned)
 	case !sameBinary(c.pinned, c.self):
-		return bad(Warn, name, "install this one there; or `agentstateloop uninstall`, then `agentstateloop init` with the one you want",
-			"the line runs %s (%s), and this is another one: %s (%s)", c.pinned, versionOf(c.pinned), c.self, c.version)
+		return bad(Warn, name, "install this one there, or run `agentstateloop uninstall` and then `agentstateloop init` with the one you want",
+			"the crontab line runs %s (%s), but this is %s (%s)", c.pinned, versionOf(c.pinned), c.self, c.version)
 	}
 	return good(name, "%s, version %s", c.pinned, c.version)
 }
 
+// sameBinary reports whether two paths name the same file or files with the same
+// contents.
 func sameBinary(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
@@ -53,12 +55,13 @@ func sameBinary(a, b string) bool {
 	if os.SameFile(infoA, infoB) {
 		return true
 	}
-	sumA, errA := sumOf(a)
-	sumB, errB := sumOf(b)
+	sumA, errA := hashFile(a)
+	sumB, errB := hashFile(b)
 	return errA == nil && errB == nil && bytes.Equal(sumA, sumB)
 }
 
-func sumOf(path string) ([]byte, error) {
+// hashFile returns the SHA-256 hash of a file.
+func hashFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -69,7 +72,8 @@ func sumOf(path string) ([]byte, error) {
 	return sum.Sum(nil), err
 }
 
-// versionOf reads the version of a binary without running it.
+// versionOf returns the version of a binary. It reads the file and does not run
+// it.
 func versionOf(path string) string {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {

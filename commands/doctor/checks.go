@@ -2,31 +2,31 @@ package doctor
 
 import "context"
 
-// check looks at one thing.
+// check examines one part of an agent.
 type check interface {
 	run(ctx context.Context) []Finding
 }
 
-// checks is the table of all checks, in the order of their lines.
+// checks returns the table of all checks, in the order of their lines.
 func (e *examination) checks() []check {
-	path, now := e.job.Env("PATH"), e.Loader.Now
+	path, now := e.cronLoader.Env("PATH"), e.Loader.Now
 	crontab := crontabCheck{mode: e.mode, table: e.crontab, text: e.table, err: e.tableErr, proc: e.Proc, lastError: e.state.Schedule.Error}
-	environment := environmentCheck{mode: e.mode, job: e.job, readable: e.tableErr == nil}
+	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil}
 	daemon := daemonCheck{mode: e.mode, proc: e.Proc}
 	clock := clockCheck{lastStep: e.state.LastStep, now: now}
 	if e.agent == nil {
 		return []check{
-			unknown("secrets"), unknown("imap"), unknown("smtp"), unknown("mesh"),
-			crontab, unknown("line"), environment, daemon,
-			unknown("state"), clock, unknown("agent"), unknown("polls"),
+			needsConfig("secrets"), needsConfig("imap"), needsConfig("smtp"), needsConfig("mesh"),
+			crontab, needsConfig("line"), environment, daemon,
+			needsConfig("state"), clock, needsConfig("agent"), needsConfig("polls"),
 		}
 	}
 	a := e.agent
 	return []check{
-		secretsCheck{job: e.job, config: e.config, agent: a, path: path},
-		e.online(imapCheck{mail: a.Mail, handle: a.Handle, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
-		e.online(smtpCheck{mail: a.Mail}, a.Mail != nil, "mail", "smtp"),
-		e.online(meshCheck{mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, now: now}, a.Mesh != nil, "mesh", "mesh"),
+		secretsCheck{loader: e.cronLoader, config: e.config, agent: a, path: path},
+		e.withNetwork(imapCheck{mail: a.Mail, handle: a.Handle, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
+		e.withNetwork(smtpCheck{mail: a.Mail}, a.Mail != nil, "mail", "smtp"),
+		e.withNetwork(meshCheck{mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, now: now}, a.Mesh != nil, "mesh", "mesh"),
 		crontab,
 		lineCheck{agent: a, mode: e.mode, table: e.table, readable: e.tableErr == nil, state: e.state},
 		binaryCheck{mode: e.mode, self: a.Schedule.Binary, pinned: e.state.Schedule.Binary, version: e.Loader.Version},
@@ -34,20 +34,21 @@ func (e *examination) checks() []check {
 		daemon,
 		stateDirCheck{dir: a.Store.Dir, err: e.stateErr},
 		clock,
-		agentCheck{job: e.job, config: e.config, turn: a.Turn, network: e.Network},
+		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network},
 		promptCheck{agent: a},
 		pollsCheck{state: e.state, err: e.stateErr, mode: e.mode, dir: a.Store.Dir, now: now},
 	}
 }
 
-// online returns a check that needs the network and a section of the
-// configuration, or says why it is skipped. names are those of its findings.
-func (e *examination) online(c check, wired bool, section string, names ...string) check {
+// withNetwork returns c, which needs the network and a section of the
+// configuration. If one of the two is missing it returns skipped findings with
+// the names in names.
+func (e *examination) withNetwork(c check, wired bool, section string, names ...string) check {
 	switch {
 	case !wired && e.config.Has(section):
-		return skipped{skip(names[0], "["+section+"] has an error, see config", "")}
+		return skipped{skip(names[0], "["+section+"] has an error; see config", "")}
 	case !wired:
-		return skipped{skip(names[0], "no ["+section+"] is configured", "")}
+		return skipped{skip(names[0], "["+section+"] is not configured", "")}
 	case e.Network:
 		return c
 	}
@@ -58,12 +59,12 @@ func (e *examination) online(c check, wired bool, section string, names ...strin
 	return all
 }
 
-// skipped is a check that is not made, and why.
+// skipped is a check that is not made. Its findings say why.
 type skipped []Finding
 
 func (s skipped) run(context.Context) []Finding { return s }
 
-// unknown is for a check that needs a configuration.
-func unknown(name string) check {
-	return skipped{skip(name, "there is no usable configuration, see config", "")}
+// needsConfig returns the check to use when the configuration is not usable.
+func needsConfig(name string) check {
+	return skipped{skip(name, "the configuration is not usable; see config", "")}
 }

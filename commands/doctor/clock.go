@@ -7,13 +7,13 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// longestSkew is how far two clocks may differ.
+// longestSkew is how far two clocks may differ without a warning.
 const longestSkew = 5 * time.Minute
 
-const clockHint = "set this machine's clock, and keep it with NTP"
+const clockHint = "set this machine's clock, and use NTP to keep it right"
 
-// clockCheck compares the clock with that of the last commit. The checks of mail
-// and mesh compare it with others.
+// clockCheck compares the clock with the time of the last commit. The checks of
+// mail and mesh compare it with the clocks of their servers.
 type clockCheck struct {
 	lastStep time.Time
 	now      func() time.Time
@@ -23,7 +23,7 @@ func (c clockCheck) run(context.Context) []Finding {
 	const name = "clock"
 	now := c.now()
 	if ahead := c.lastStep.Sub(now); ahead > longestSkew {
-		return []Finding{bad(Warn, name, clockHint, "it is %s behind the last poll: it was set back, or was wrong then", terminal.Short(ahead))}
+		return []Finding{bad(Warn, name, clockHint, "this machine's clock is %s behind the last poll: it was set back, or it was wrong then", terminal.Short(ahead))}
 	}
 	return []Finding{good(name, "%s", now.Local().Format("2006-01-02 15:04:05 -0700 MST"))}
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // configHint is for an error in the configuration that has no hint.
-const configHint = "no poll runs until this is fixed"
+const configHint = "correct this in the configuration; no poll runs until then"
 
-// readConfig reads the configuration and wires what can be wired. Everything
-// that is wrong in it is a finding.
+// readConfig reads the configuration into e and wires the parts without errors.
+// It returns a finding for each error.
 func (e *examination) readConfig() []Finding {
 	const name = "config"
 	if e.Missing != nil {
@@ -35,14 +35,14 @@ func (e *examination) readConfig() []Finding {
 		found = append(found, f)
 	}
 	if e.agent != nil && config.Unproved(e.agent) {
-		found = append(found, bad(Warn, "trust", `set require = "dmarc" in [trust]; "from" is for test beds`,
-			`require = "from" checks nothing: anyone who writes your address into From can run your agent`))
+		found = append(found, bad(Warn, "trust", `set require = "dmarc" in [trust]; use "from" only for tests`,
+			`require = "from" verifies nothing: anyone who puts your address into From can run your agent`))
 	}
 	return found
 }
 
-// checkConfigFile looks at who may write the configuration: they can run
-// commands as its user.
+// checkConfigFile checks who may write the configuration. Anyone who may can run
+// commands as the user.
 func checkConfigFile(path string) Finding {
 	const name = "config"
 	info, err := os.Stat(path)
@@ -51,15 +51,15 @@ func checkConfigFile(path string) Finding {
 	}
 	mode := info.Mode().Perm()
 	if mode&0o022 != 0 {
-		return bad(Error, name, "chmod 600 "+path, "%s can be written by others (mode %04o), and names programs that you run", path, mode)
+		return bad(Error, name, "chmod 600 "+path, "%s is writable by others (mode %04o), and it names programs that you run", path, mode)
 	}
 	dir := filepath.Dir(path)
 	if folder, err := os.Stat(dir); err == nil && folder.Mode().Perm()&0o002 != 0 && folder.Mode()&os.ModeSticky == 0 {
 		return bad(Error, name, "chmod o-w "+dir,
-			"%s can be written by others (mode %04o), who can put another configuration there, which names programs that you run", dir, folder.Mode().Perm())
+			"%s is writable by others (mode %04o), who can replace the configuration, which names programs that you run", dir, folder.Mode().Perm())
 	}
 	if mode&0o077 != 0 {
-		return bad(Info, name, "chmod 600 "+path, "%s can be read by others (mode %04o)", path, mode)
+		return bad(Info, name, "chmod 600 "+path, "%s is readable by others (mode %04o)", path, mode)
 	}
 	return good(name, "%s, mode %04o", path, mode)
 }

@@ -7,8 +7,11 @@ import (
 	"agentstateloop/cycle"
 )
 
-// daemonCheck looks for a running cron.
-type daemonCheck struct{ mode, proc string }
+// daemonCheck looks for a running cron daemon.
+type daemonCheck struct {
+	mode string // of [schedule]
+	proc string // /proc
+}
 
 func (c daemonCheck) run(context.Context) []Finding {
 	const name = "cron"
@@ -18,11 +21,11 @@ func (c daemonCheck) run(context.Context) []Finding {
 	daemon, pid, known := cron.Daemon(c.proc)
 	switch {
 	case !known:
-		return []Finding{bad(Info, name, "make sure that cron runs: `agentstateloop status` shows when a poll did not come", "whether it runs cannot be told here")}
+		return []Finding{bad(Info, name, "make sure that cron is running: `agentstateloop status` reports a missed poll", "cannot see here whether cron is running")}
 	case daemon == "":
 		return []Finding{bad(Error, name,
-			"start it, such as `service cron start`; in a container without it keep `agentstateloop listen` running, with [schedule] mode = \"none\"",
-			"no cron runs here: nothing polls")}
+			"start it, for example with `service cron start`; in a container without cron keep `agentstateloop listen` running, with mode = \"none\" in [schedule]",
+			"cron is not running: no polls run")}
 	}
-	return []Finding{good(name, "%s runs, process %d", daemon, pid)}
+	return []Finding{good(name, "%s is running, process %d", daemon, pid)}
 }

@@ -2,8 +2,8 @@
 // mail, mesh, crontab, files, clock and the agent's program. It sends, writes
 // and marks nothing.
 //
-// The checks stand in one table, examination.checks. Each is a small struct that
-// holds the inputs it looks at.
+// The checks stand in one table, examination.checks. Each check is a small struct
+// that holds its inputs, in a file named after what it examines.
 package doctor
 
 import (
@@ -16,21 +16,21 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Subject is what Examine looks at.
+// Subject holds what Examine needs to know about an agent and this process.
 type Subject struct {
 	Loader  *config.Loader // of this process
 	Path    string         // of the configuration
-	Missing error          // why there is no Path
-	Network bool           // whether mail servers and mesh may be asked
-	Proc    string         // where the kernel shows its processes: /proc
+	Missing error          // why Path is empty; nil if it is not
+	Network bool           // whether mail servers and mesh may be contacted
+	Proc    string         // where procfs is mounted, such as /proc
 }
 
-// checkTimeout bounds one check.
+// checkTimeout limits how long one check may take.
 const checkTimeout = 40 * time.Second
 
-// Examine runs all checks, in parallel, and returns their findings in the order
-// of the table. Each check sees the environment of a cron job, not that of this
-// process.
+// Examine runs all checks in parallel and returns their findings in the order of
+// the table. Each check sees the environment of a cron job instead of that of this
+// process. With mode = "none" in [schedule] it sees that of this process.
 func Examine(ctx context.Context, s Subject) []Finding {
 	e, found := examine(ctx, s)
 	checks := e.checks()
@@ -38,7 +38,7 @@ func Examine(ctx context.Context, s Subject) []Finding {
 	var all sync.WaitGroup
 	for i, check := range checks {
 		all.Go(s.Loader.Secrets.Guarded(func() {
-			ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, fmt.Errorf("no answer within %v", checkTimeout))
+			ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, fmt.Errorf("timed out after %v", checkTimeout))
 			defer cancel()
 			results[i] = check.run(ctx)
 		}))

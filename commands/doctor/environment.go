@@ -9,12 +9,12 @@ import (
 	"agentstateloop/cycle"
 )
 
-// environmentCheck reports what a job gets from cron, and what of it would
-// mislead our line.
+// environmentCheck reports which variables a cron job gets, and those that would
+// change what our line does.
 type environmentCheck struct {
-	mode     string
-	job      *config.Loader
-	readable bool // whether the crontab is
+	mode     string         // of [schedule]
+	loader   *config.Loader // with the environment of a cron job
+	readable bool           // whether the crontab is
 }
 
 func (c environmentCheck) run(context.Context) []Finding {
@@ -23,18 +23,18 @@ func (c environmentCheck) run(context.Context) []Finding {
 		return nil
 	}
 	var found []Finding
-	if shell := filepath.Base(c.job.Env("SHELL")); !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "busybox"}, shell) {
-		found = append(found, bad(Warn, name, "set SHELL=/bin/sh above our line in the crontab", "the crontab sets SHELL=%s, which may not read our line as sh does", shell))
+	if shell := filepath.Base(c.loader.Env("SHELL")); !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "busybox"}, shell) {
+		found = append(found, bad(Warn, name, "set SHELL=/bin/sh above our line in the crontab", "the crontab sets SHELL=%s, which may not run our line as sh does", shell))
 	}
 	for _, zone := range []string{"CRON_TZ", "TZ"} {
-		if value := c.job.Env(zone); value != "" {
+		if value := c.loader.Env(zone); value != "" {
 			found = append(found, bad(Warn, name, "move that line below ours",
-				"the crontab sets %s=%s above our line: intervals of hours would fire at unexpected times", zone, value))
+				"the crontab sets %s=%s above our line: an interval in hours may fire at an unexpected time", zone, value))
 		}
 	}
 	if len(found) > 0 {
 		return found
 	}
-	home, _ := c.job.Home()
-	return []Finding{good(name, "a job gets PATH=%s and HOME=%s; files are looked for in %s", c.job.Env("PATH"), c.job.Env("HOME"), home)}
+	home, _ := c.loader.Home()
+	return []Finding{good(name, "cron jobs get PATH=%s and HOME=%s; ~ in the configuration is %s", c.loader.Env("PATH"), c.loader.Env("HOME"), home)}
 }

@@ -9,24 +9,25 @@ import (
 	"agentstateloop/state"
 )
 
-// examination is what the checks get their inputs from. Without a configuration
+// examination holds the inputs of the checks. Without a usable configuration
 // config and agent are nil.
 type examination struct {
 	Subject
-	job      *config.Loader // with the environment of a job of cron
-	config   *config.Config
-	agent    *cycle.Agent // with the parts that could be wired
-	mode     string       // how polls are fired, as far as known
-	crontab  cron.Table
-	table    []byte // the crontab's text
-	tableErr error
-	state    state.State
-	stateErr error
+	cronLoader *config.Loader // with the environment of a cron job
+	config     *config.Config
+	agent      *cycle.Agent // with the parts that could be wired
+	mode       string       // of [schedule]; the default without a configuration
+	crontab    cron.Table
+	table      []byte // text of the crontab
+	tableErr   error  // of reading the crontab
+	state      state.State
+	stateErr   error // of reading the state
 }
 
-// examine reads the configuration, the crontab and the state.
+// examine reads the configuration, the crontab and the state. It also returns the
+// findings about the configuration.
 func examine(ctx context.Context, s Subject) (*examination, []Finding) {
-	e := &examination{Subject: s, job: s.Loader, mode: cycle.ModeCrontab}
+	e := &examination{Subject: s, cronLoader: s.Loader, mode: cycle.ModeCrontab}
 	found := e.readConfig()
 	if e.agent != nil {
 		e.crontab = e.agent.Schedule.Table
@@ -35,15 +36,15 @@ func examine(ctx context.Context, s Subject) (*examination, []Finding) {
 		}
 	}
 	if e.mode == cycle.ModeNone {
-		// Something else polls. Its environment is not known, and ours stays.
+		// Another program polls. We do not know its environment and use ours.
 		e.readState()
 		return e, found
 	}
 	e.table, e.tableErr = e.crontab.Read(ctx)
-	e.job = e.jobLoader()
+	e.cronLoader = e.withCronEnviron()
 	if e.agent != nil {
-		// A secret must be found where cron finds it, and only there.
-		e.agent, _ = e.job.Wire(e.config)
+		// Find each secret where a cron job finds it, and only there.
+		e.agent, _ = e.cronLoader.Wire(e.config)
 	}
 	e.readState()
 	return e, found
@@ -55,20 +56,21 @@ func (e *examination) readState() {
 	}
 }
 
-// jobLoader returns the loader of this process with the environment of a job.
-func (e *examination) jobLoader() *config.Loader {
-	job := *e.Loader
+// withCronEnviron returns the loader of this process with the environment of a cron
+// job.
+func (e *examination) withCronEnviron() *config.Loader {
+	loader := *e.Loader
 	home, _ := e.Loader.Home()
-	job.Environ = []string{"PATH=" + cron.JobPath, "HOME=" + home, "SHELL=/bin/sh"}
+	loader.Environ = []string{"PATH=" + cron.JobPath, "HOME=" + home, "SHELL=/bin/sh"}
 	for _, key := range []string{"LOGNAME", "USER"} {
 		if value := e.Loader.Env(key); value != "" {
-			job.Environ = append(job.Environ, key+"="+value)
+			loader.Environ = append(loader.Environ, key+"="+value)
 		}
 	}
 	handle := ""
 	if e.agent != nil {
 		handle = e.agent.Handle
 	}
-	job.Environ = append(job.Environ, cron.Environ(e.table, handle)...)
-	return &job
+	loader.Environ = append(loader.Environ, cron.Environ(e.table, handle)...)
+	return &loader
 }

@@ -2,7 +2,8 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-// fileSystem names those kinds that matter here (statfs(2)); "" for others.
+// fileSystem returns the type of a file system, from statfs(2), or "" for a type
+// without known problems.
 func fileSystem(s *unix.Statfs_t) string {
 	switch uint32(s.Type) {
 	case unix.NFS_SUPER_MAGIC:

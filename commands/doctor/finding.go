@@ -7,7 +7,7 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// Level is how bad a Finding is.
+// Level states how serious a Finding is.
 type Level string
 
 // The levels, from good to bad. Only Error makes doctor fail.
@@ -19,15 +19,15 @@ const (
 	Error   Level = "error"
 )
 
-// Finding is one line of doctor.
+// Finding is one result of a check. It is one line of doctor, with its hint.
 type Finding struct {
-	Check string
+	Check string // name of the check, such as "imap"
 	Level Level
-	Text  string
-	Hint  string // what to do; "" if there is nothing to do
+	Text  string // one line
+	Hint  string // what to do next, one line; "": nothing
 }
 
-// MarshalJSON writes a hint that is missing as null.
+// MarshalJSON writes an empty hint as null.
 func (f Finding) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Check string  `json:"check"`
@@ -41,7 +41,7 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Count returns how many findings have a level.
+// Count returns the number of findings with a level.
 func Count(found []Finding, level Level) int {
 	n := 0
 	for _, f := range found {
@@ -52,7 +52,7 @@ func Count(found []Finding, level Level) int {
 	return n
 }
 
-// Print prints the findings for a person.
+// Print prints the findings as a table for a person.
 func Print(out *terminal.Output, found []Finding) {
 	for _, f := range found {
 		out.Printf("%-7s  %-11s  %s\n", f.Level, f.Check, f.Text)
@@ -62,16 +62,18 @@ func Print(out *terminal.Output, found []Finding) {
 	}
 }
 
+// good returns a finding that all is well.
 func good(check, format string, args ...any) Finding {
 	return Finding{Check: check, Level: OK, Text: fmt.Sprintf(format, args...)}
 }
 
+// bad returns a finding of any other level, with a hint that may be empty.
 func bad(level Level, check, hint, format string, args ...any) Finding {
 	return Finding{Check: check, Level: level, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// failure makes a finding of an error. A hint that the error carries counts more
-// than the one given.
+// failure returns a finding for err. A hint that err carries replaces the one
+// given.
 func failure(check, hint string, err error) Finding {
 	if own := terminal.HintOf(err); own != "" {
 		hint = own
@@ -79,6 +81,7 @@ func failure(check, hint string, err error) Finding {
 	return Finding{Check: check, Level: Error, Text: err.Error(), Hint: hint}
 }
 
+// skip returns a finding for a check that was not made.
 func skip(check, why, hint string) Finding {
 	return Finding{Check: check, Level: Skipped, Text: why, Hint: hint}
 }

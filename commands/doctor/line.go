@@ -9,12 +9,12 @@ import (
 	"agentstateloop/state"
 )
 
-// lineCheck compares our line with the one that the state asks for.
+// lineCheck compares our crontab line with the one that the state requires.
 type lineCheck struct {
 	agent    *cycle.Agent
-	mode     string
-	table    []byte
-	readable bool
+	mode     string // of [schedule]
+	table    []byte // text of the crontab
+	readable bool   // whether the crontab is
 	state    state.State
 }
 
@@ -22,37 +22,37 @@ func (c lineCheck) run(context.Context) []Finding {
 	if c.mode == cycle.ModeNone {
 		return nil
 	}
-	return []Finding{c.look()}
+	return []Finding{c.finding()}
 }
 
-func (c lineCheck) look() Finding {
+func (c lineCheck) finding() Finding {
 	const name = "line"
 	if !c.readable {
 		return skip(name, "the crontab could not be read", "see crontab")
 	}
 	if c.mode == cycle.ModeFixed {
-		return c.lookForUsers()
+		return c.findUserLine()
 	}
 	ours := cron.Find(c.table, c.agent.Handle)
 	if c.state.Schedule.Removed && len(ours) == 0 {
-		return bad(Warn, name, "`agentstateloop init` installs it again", "uninstalled: nothing polls")
+		return bad(Warn, name, "run `agentstateloop init` to install it again", "uninstalled: no polls run")
 	}
 	wanted, err := c.agent.Job(c.state).Line()
 	switch {
 	case err != nil:
-		return failure(name, "cron could not run it", err)
+		return failure(name, "cron cannot run this line", err)
 	case len(ours) == 0:
-		return bad(Error, name, "`agentstateloop poll` installs it", "@%s has no line in the crontab: nothing polls", c.agent.Handle)
+		return bad(Error, name, "run `agentstateloop poll` to install it", "the crontab has no line for @%s: no polls run", c.agent.Handle)
 	case len(ours) > 1:
-		return bad(Warn, name, "the next poll keeps one", "@%s has %d lines in the crontab", c.agent.Handle, len(ours))
+		return bad(Warn, name, "the next poll removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours))
 	case ours[0] != wanted:
-		return bad(Warn, name, "the next poll corrects it; `agentstateloop poll` does it now", "is %q, and should be %q", ours[0], wanted)
+		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "is %q but should be %q", ours[0], wanted)
 	}
-	return good(name, "as it should be, %d of 900 bytes: %s", len(wanted), wanted)
+	return good(name, "correct, %d of at most 900 bytes: %s", len(wanted), wanted)
 }
 
-// lookForUsers looks for the line that the user keeps with mode = "fixed".
-func (c lineCheck) lookForUsers() Finding {
+// findUserLine looks for the line that the user keeps with mode = "fixed".
+func (c lineCheck) findUserLine() Finding {
 	const name = "line"
 	for line := range strings.Lines(string(c.table)) {
 		line = strings.TrimSpace(line)
@@ -62,8 +62,8 @@ func (c lineCheck) lookForUsers() Finding {
 		if !strings.Contains(line, "--if-due") {
 			return bad(Warn, name, "add --if-due to it", "yours polls each time it fires, whether a poll is due or not: %s", line)
 		}
-		return good(name, "yours: %s", line)
+		return good(name, "your own line: %s", line)
 	}
 	return bad(Warn, name, "* * * * * '"+c.agent.Schedule.Binary+"' --config '"+c.agent.Config+"' poll --if-due --quiet",
-		`[schedule] mode = "fixed", and your crontab has no line that polls with this configuration`)
+		`mode = "fixed" in [schedule], but your crontab has no line that polls with this configuration`)
 }

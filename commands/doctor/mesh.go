@@ -14,12 +14,12 @@ import (
 	"agentstateloop/mesh"
 )
 
-// meshCheck asks the mesh whether it runs, whether it accepts our token, and
-// which agents are online.
+// meshCheck checks that the mesh answers and accepts our token, and which agents
+// are online.
 type meshCheck struct {
 	mesh      *cycle.Mesh
-	handle    string // ours
-	keymaster string // "": none
+	handle    string // of this agent
+	keymaster string // "": not configured
 	now       func() time.Time
 }
 
@@ -28,36 +28,36 @@ func (c meshCheck) run(ctx context.Context) []Finding {
 	client := c.mesh.Client
 	status, err := client.Status(ctx)
 	if err != nil {
-		return []Finding{failure(name, "start `agentstateloop mesh serve`, or correct url in [mesh]; mail works without it", err)}
+		return []Finding{failure(name, "start `agentstateloop mesh serve`, or correct url in [mesh]; mail works without the mesh", err)}
 	}
 	found := []Finding{good(name, "%s answers: %s online, %s waiting", client.URL, terminal.Count(status.Online, "agent"), terminal.Count(status.Waiting, "message"))}
 	if status.Halted {
-		found = append(found, bad(Warn, name, "`agentstateloop mesh resume` lifts it", "HALT is set on the mesh: no agent on it runs a turn"))
+		found = append(found, bad(Warn, name, "run `agentstateloop mesh resume` to lift it", "HALT is set on the mesh: none of its agents runs a turn"))
 	}
 	if skew := status.Date.Sub(c.now()).Abs(); !status.Date.IsZero() && skew > longestSkew {
-		found = append(found, bad(Warn, "clock", clockHint, "it differs from the mesh's by %s", terminal.Short(skew)))
+		found = append(found, bad(Warn, "clock", clockHint, "this machine's clock differs from the mesh's by %s", terminal.Short(skew)))
 	}
 	found = append(found, c.token(ctx))
 	return append(found, c.peers(ctx)...)
 }
 
-// token reads our mailbox. That takes nothing out, and needs our own token.
+// token reads our mailbox, which needs our token and removes no message.
 func (c meshCheck) token(ctx context.Context) Finding {
 	const name = "mesh.token"
 	client := c.mesh.Client
 	box, err := client.Mailbox(ctx, 0)
 	if err != nil {
-		hint := "each poll will fail in the same way"
+		hint := "polls will fail in the same way"
 		if e, ok := errors.AsType[*mesh.Error](err); ok && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden) {
-			hint = fmt.Sprintf("give it the token that `mesh serve --tokens FILE` has for %s", client.Handle)
+			hint = fmt.Sprintf("configure the token that FILE of `agentstateloop mesh serve --tokens FILE` has for %s", client.Handle)
 		}
 		return failure(name, hint, err)
 	}
-	with := "with our token"
+	with := "with the token"
 	if client.Token == nil {
 		with = "without a token"
 	}
-	return good(name, "our mailbox can be read %s, %s in it", with, terminal.Count(len(box.Messages), "message"))
+	return good(name, "the mailbox is readable %s, %s waiting", with, terminal.Count(len(box.Messages), "message"))
 }
 
 // peers looks for the agents that the configuration names.
@@ -65,7 +65,7 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 	const name = "peers"
 	online, err := c.mesh.Client.Online(ctx)
 	if err != nil {
-		return []Finding{failure(name, "each poll will fail in the same way", err)}
+		return []Finding{failure(name, "polls will fail in the same way", err)}
 	}
 	isOnline := func(handle string) bool {
 		return slices.ContainsFunc(online, func(p mesh.Presence) bool { return p.Handle == handle })
@@ -73,7 +73,7 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 	found := []Finding{c.checkKeymaster(isOnline)}
 	peers := c.mesh.Peers
 	if len(peers) == 0 {
-		return append(found, bad(Info, name, "list the agents whose messages may cause turns in peers of [mesh]", "none: the agent answers no other agent"))
+		return append(found, bad(Info, name, "add the agents whose messages may cause turns to peers in [mesh]", "none: the agent answers no other agent"))
 	}
 	if away := slices.DeleteFunc(slices.Clone(peers), isOnline); len(away) > 0 {
 		return append(found, bad(Info, name, "messages for them wait on the mesh", "not online: %s", strings.Join(away, ", ")))
@@ -81,16 +81,17 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 	return append(found, good(name, "online: %s", strings.Join(peers, ", ")))
 }
 
-// checkKeymaster looks for the agent that is informed about failing passwords.
+// checkKeymaster checks that the agent informed about failing passwords is
+// online.
 func (c meshCheck) checkKeymaster(isOnline func(string) bool) Finding {
 	const name = "keymaster"
 	switch k := c.keymaster; {
 	case k == "":
-		return bad(Info, name, "set keymaster in [mesh] to an agent that can rotate passwords", "none: no agent learns of passwords that fail")
+		return bad(Info, name, "set keymaster in [mesh] to an agent that can rotate passwords", "none: no agent is informed about passwords that fail")
 	case k == c.handle:
 		return bad(Warn, name, "name another agent", "%s is this agent itself", k)
 	case !isOnline(k):
-		return bad(Warn, name, "start it; until then alarms for it wait on the mesh", "%s is not online on the mesh", k)
+		return bad(Warn, name, "start it; until then alarms for it wait on the mesh", "%s is not online", k)
 	default:
 		return good(name, "%s is online", k)
 	}

@@ -8,7 +8,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestPolls: what the state says is a finding, with a hint unless it is ok.
+// TestPolls checks the findings about the state and the clock. Each finding that
+// is not ok has a hint.
 func TestPolls(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // promptCheck renders the prompt of the next message, or of an example, with the
-// user's templates.
+// user's templates. It reports each template that fails.
 type promptCheck struct{ agent *cycle.Agent }
 
 func (c promptCheck) run(context.Context) []Finding {
@@ -34,11 +34,11 @@ func (c promptCheck) run(context.Context) []Finding {
 		}
 	}
 	if len(faults) == 0 {
-		return []Finding{good(name, "%s of %d from %s", terminal.Count(own, "layer"), len(view.Layers), c.agent.Prompts)}
+		return []Finding{good(name, "%d of %s from %s", own, terminal.Count(len(view.Layers), "layer"), c.agent.Prompts)}
 	}
 	var found []Finding
 	for _, fault := range faults {
-		found = append(found, bad(Warn, name, "fix the template; `agentstateloop prompt --list` shows what is used", "%s", fault))
+		found = append(found, bad(Warn, name, "correct the template; `agentstateloop prompt --list` shows which are used", "%s", fault))
 	}
 	return found
 }

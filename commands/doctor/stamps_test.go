@@ -7,8 +7,9 @@ import (
 	"agentstateloop/mail"
 )
 
-// TestStamps: what the stamps on mail say about the settings. A name is
-// suggested only where all mail bears it, because a sender can write any.
+// TestStamps checks the findings about the Authentication-Results of the last
+// mails. A name is suggested only if all mails carry it, because a sender can
+// write any name.
 func TestStamps(t *testing.T) {
 	server := mail.Filter{Require: mail.RequireDMARC, AuthservID: "mx.example.org"}
 	dkim := mail.Filter{Require: mail.RequireDMARC, Verify: mail.VerifyDKIM}
@@ -24,18 +25,18 @@ func TestStamps(t *testing.T) {
 		want   string // of the first finding
 		hint   string
 	}{
-		{"proved", server, good, nil, OK, "2 of your last 2 mails proved by mx.example.org", ""},
-		{"proved, and not called", server, good[1:], nil, OK, "put @goulard3120 into the subject", ""},
-		{"proved by signature", dkim, good, nil, OK, "by a DKIM signature", ""},
+		{"verified", server, good, nil, OK, "2 of your last 2 mails verified by mx.example.org", ""},
+		{"verified, not addressed", server, good[1:], nil, OK, "put @goulard3120 in the subject", ""},
+		{"verified by signature", dkim, good, nil, OK, "by a DKIM signature", ""},
 		{"another name on all", server, refused, []string{"mx.other.net", "MX.other.net", "mx.other.net"}, Warn, "would be rejected", `set authserv_id = "mx.other.net"`},
 		{"another name on too few", server, refused, []string{"mx.evil.net", "mx.evil.net"}, Warn, "would be rejected", `verify = "dkim"`},
 		{"another name on some", server, refused, []string{"mx.evil.net", "", "mx.evil.net"}, Warn, "would be rejected", `verify = "dkim"`},
-		{"our name, and no pass", server, refused, []string{"mx.example.org", "mx.example.org", "mx.example.org"}, Warn, "would be rejected", "did not pass"},
-		{"no proof, and you are asked", asking, refused, []string{"mx.other.net", "MX.other.net", "mx.other.net"}, Warn, "have confirmed it", `set authserv_id = "mx.other.net"`},
+		{"our name, not passed", server, refused, []string{"mx.example.org", "mx.example.org", "mx.example.org"}, Warn, "would be rejected", "did not pass"},
+		{"not verified, with fallback", asking, refused, []string{"mx.other.net", "MX.other.net", "mx.other.net"}, Warn, "until you confirm it", `set authserv_id = "mx.other.net"`},
 		{"no signature", dkim, refused, []string{"x", "x", "x"}, Warn, "would be rejected", "must sign"},
 		{"a bounce", server, []mail.Trial{{Gate: mail.GateBounce, Reason: "r"}}, nil, Info, "would be rejected (bounce): r", "by hand"},
-		{"none of the operator", server, nil, []string{"", ""}, Info, "none of the last mails is yours", "send the agent a mail"},
-		{"nothing is looked at", mail.Filter{Require: mail.RequireFrom}, good, nil, Skipped, "looks at none", ""},
+		{"no mail from the operator", server, nil, []string{"", ""}, Info, "none of the last mails is from you", "send the agent a mail"},
+		{"not used", mail.Filter{Require: mail.RequireFrom}, good, nil, Skipped, "not used with", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := stampsCheck{filter: tt.filter, probe: mail.Probe{Trials: tt.trials, AuthservIDs: tt.stamps}, handle: "goulard3120"}

@@ -14,7 +14,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// stateDirCheck looks at the state directory without writing to it.
+// stateDirCheck checks the state directory. It does not write to it.
 type stateDirCheck struct {
 	dir string
 	err error // of reading the state
@@ -27,10 +27,10 @@ func (c stateDirCheck) run(context.Context) []Finding {
 		return c.beforeFirstPoll()
 	}
 	if err != nil {
-		return []Finding{failure(name, "its folder must be yours, or set state_dir in [agent]", err)}
+		return []Finding{failure(name, "make its folder yours, or set state_dir in [agent]", err)}
 	}
 	if !info.IsDir() {
-		return []Finding{bad(Error, name, "move it away, or set state_dir in [agent]", "%s is not a folder", c.dir)}
+		return []Finding{bad(Error, name, "move the file away, or set state_dir in [agent]", "%s is not a folder", c.dir)}
 	}
 	var found []Finding
 	if c.err != nil {
@@ -41,26 +41,26 @@ func (c stateDirCheck) run(context.Context) []Finding {
 		if mode&0o077 != 0 {
 			level = Warn
 		}
-		found = append(found, bad(level, name, "chmod 700 "+c.dir, "%s has mode %04o: it holds your mail", c.dir, mode))
+		found = append(found, bad(level, name, "chmod 700 "+c.dir, "%s has mode %04o, but it holds your mail", c.dir, mode))
 	}
 	if file, owner := foreignFile(c.dir); file != "" {
 		found = append(found, bad(Error, name, "sudo chown -R $(id -un) "+c.dir,
-			"%s belongs to user %d and not to you: did a poll run under sudo?", file, owner))
+			"%s belongs to user %d, not to you: did a poll run under sudo?", file, owner))
 	} else if err := unix.Access(c.dir, unix.W_OK|unix.X_OK); err != nil {
-		found = append(found, bad(Error, name, "its folder must be yours, on a file system that is mounted for writing", "%s cannot be written: %v", c.dir, err))
+		found = append(found, bad(Error, name, "make it yours, on a file system that is mounted read-write", "%s is not writable: %v", c.dir, err))
 	}
 	if aside, _ := filepath.Glob(filepath.Join(config.QuoteGlob(c.dir), "state.json.corrupt-*")); len(aside) > 0 {
-		found = append(found, bad(Info, name, "remove it when you have looked at it; see docs/files.md",
-			"%s was not usable and has been set aside", filepath.Base(aside[len(aside)-1])))
+		found = append(found, bad(Info, name, "remove the file after you have looked at it; see docs/files.md",
+			"an unusable state was set aside as %s", filepath.Base(aside[len(aside)-1])))
 	}
 	found = append(found, checkFileSystem(c.dir)...)
 	if len(found) == 0 {
-		found = append(found, good(name, "%s, mode 0700, writable, on a file system with room, links and locks", c.dir))
+		found = append(found, good(name, "%s, mode 0700, writable, with free space, hard links and locks", c.dir))
 	}
 	return found
 }
 
-// beforeFirstPoll is for a directory that the first poll makes.
+// beforeFirstPoll returns the findings for a directory that does not exist yet.
 func (c stateDirCheck) beforeFirstPoll() []Finding {
 	parent := filepath.Dir(c.dir)
 	for {
@@ -70,12 +70,13 @@ func (c stateDirCheck) beforeFirstPoll() []Finding {
 		parent = filepath.Dir(parent)
 	}
 	if err := unix.Access(parent, unix.W_OK|unix.X_OK); err != nil {
-		return []Finding{bad(Error, "state", "make it yourself, or set state_dir in [agent]", "%s does not exist, and cannot be made in %s: %v", c.dir, parent, err)}
+		return []Finding{bad(Error, "state", "create it yourself, or set state_dir in [agent]", "%s does not exist and cannot be created in %s: %v", c.dir, parent, err)}
 	}
-	return append([]Finding{bad(Info, "state", "`agentstateloop poll` makes it", "%s does not exist yet", c.dir)}, checkFileSystem(parent)...)
+	return append([]Finding{bad(Info, "state", "`agentstateloop poll` creates it", "%s does not exist yet", c.dir)}, checkFileSystem(parent)...)
 }
 
-// foreignFile finds a file in dir, or dir itself, that belongs to another user.
+// foreignFile returns a file in dir, or dir itself, that belongs to another user.
+// file is "" if all files are the user's own.
 func foreignFile(dir string) (file string, owner uint32) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -97,7 +98,7 @@ func foreignFile(dir string) (file string, owner uint32) {
 	return "", 0
 }
 
-// stateHint is what to do about a state that cannot be read.
+// stateHint returns what to do about a state that cannot be read.
 func stateHint(err error) string {
 	if errors.Is(err, store.ErrOtherAgent) {
 		return "give each agent a state_dir of its own in [agent]"

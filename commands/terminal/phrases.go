@@ -2,9 +2,9 @@ package terminal
 
 import "strings"
 
-// LiftedBy names the commands that lift a HALT that was set at these places:
+// ResumeCommands names the commands that lift a HALT that was set at these places:
 // "mesh", or anything else for the agent itself.
-func LiftedBy(halted []string) string {
+func ResumeCommands(halted []string) string {
 	var commands []string
 	for _, where := range halted {
 		command := Program + " resume"
@@ -16,11 +16,11 @@ func LiftedBy(halted []string) string {
 	return strings.Join(commands, " and ")
 }
 
-// AskForPolls asks whether what should have made a poll still runs: cron, or
+// OverdueHint asks whether what should have made a poll still runs: cron, or
 // something else.
-func AskForPolls(byOther bool) string {
+func OverdueHint(byOther bool) string {
 	if byOther {
-		return "does what polls still run?"
+		return "is the program that polls still running?"
 	}
 	return "is cron running?"
 }
