@@ -46,7 +46,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p *past) (state.
 		return s, err
 	}
 	if !head.Resumed && s.Turn.Owns(head.TurnID, head.Epoch) && !at.biller.affords(s, msg) {
-		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session took what money was left"})
+		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session used up the money"})
 	}
 	past, err := at.recaller.recall(s, p, m.subject, m.text)
 	if err != nil {

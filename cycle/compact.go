@@ -53,7 +53,7 @@ func summaryDir() string { return path.Join(store.TurnsDir, summaryID, "0") }
 // After any other error everything is as it was.
 func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text string, err error) {
 	if a.Turn == nil {
-		return "", errors.New(`with runner = "none" this program keeps no context: there is nothing to compact`)
+		return "", errors.New(`runner = "none" keeps no context, so there is nothing to compact`)
 	}
 	lock, err := waitForTurns(ctx, a.Store, patience)
 	if err != nil {
@@ -138,9 +138,9 @@ func (c compactor) compactNow(ctx context.Context) (state.State, error) {
 	}
 	switch {
 	case s.Halted():
-		return s, errors.New("the agent is HALTED: compact after `resume`")
+		return s, errors.New("the agent is HALTED: run `agentstateloop resume` first")
 	case s.Tier(c.policy, c.now()) == state.TierDead:
-		return s, errors.New("nothing may be spent any more: see `status`")
+		return s, errors.New("the budget is used up: see `agentstateloop status`")
 	}
 	return c.compact(ctx, s, "")
 }
@@ -174,7 +174,7 @@ func (c compactor) compact(ctx context.Context, s state.State, turnID string) (s
 	next, err := c.journal.commit(ctx, append(events, e)...)
 	if err == nil && next.Compacted.File != e.File {
 		_ = os.Remove(c.store.Path(e.File)) // no row names it
-		err = errors.New("the memory was reset, or another session begun, while the summary was made: nothing was changed")
+		err = errors.New("the memory was reset, or another session began, while the summary was made, so nothing was changed")
 	}
 	return next, err
 }

@@ -156,7 +156,7 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 // leave the table alone until `init` or `transition`.
 func (a *Agent) Uninstall(ctx context.Context) (cron.Change, error) {
 	if a.Schedule.Mode != ModeCrontab {
-		return cron.Change{}, errors.New("schedule.mode is not \"crontab\": the line, if there is one, is yours to remove")
+		return cron.Change{}, errors.New("schedule.mode is not \"crontab\": remove the line yourself, if there is one")
 	}
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {
 		return cron.Change{}, err

@@ -215,7 +215,7 @@ func (d deliverer) readOutput(m turnMessage, name string, n int64) ([]byte, erro
 		return nil, err
 	}
 	if int64(len(data)) > n {
-		return nil, fmt.Errorf("it does not fit into the %d MiB a reply may carry", mostAttached>>20)
+		return nil, fmt.Errorf("the attachments of a reply are limited to %d MiB", mostAttached>>20)
 	}
 	return data, nil
 }

@@ -22,7 +22,7 @@ type detacher struct {
 // detach is Detach.
 func (d detacher) detach() error {
 	if len(d.self) == 0 {
-		return errors.New("start a detached poll: the path of this program is not known")
+		return errors.New("start a detached poll: the path of this program is unknown")
 	}
 	argv := append(append([]string{}, d.self...), "poll", "--quiet")
 	cmd := exec.Command(argv[0], argv[1:]...)

@@ -85,7 +85,7 @@ us submit 'see the files' --file report.txt
 	if !strings.Contains(reply.raw, `filename=report.txt`) && !strings.Contains(reply.raw, `filename="report.txt"`) {
 		t.Errorf("report.txt is not attached:\n%.2000s", reply.raw)
 	}
-	if !strings.HasPrefix(reply.text, "see the files") || !strings.Contains(reply.text, "not attached: large.bin: it does not fit into the 10 MiB") {
+	if !strings.HasPrefix(reply.text, "see the files") || !strings.Contains(reply.text, "not attached: large.bin: the attachments of a reply are limited to 10 MiB") {
 		t.Errorf("reply: %q", reply.text)
 	}
 	if len(reply.raw) > 100_000 {
@@ -290,7 +290,7 @@ func TestSendLeavesDuringTheTurn(t *testing.T) {
 	if got := h.reports(); len(got) != 1 || got[0].Kind != mesh.KindMessage || got[0].Text != "the deploy is done" {
 		t.Errorf("the peer got %+v", got)
 	}
-	if h.left("self") != "that is you" {
+	if h.left("self") != "an agent cannot send itself a message" {
 		t.Errorf("asking oneself: %q", h.left("self"))
 	}
 }

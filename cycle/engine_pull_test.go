@@ -74,7 +74,7 @@ func TestNothingToPullSaysWhy(t *testing.T) {
 	_, err = h.agent.Resume(t.Context(), "")
 	check(t, err)
 	h.agent.Policy.Budget = state.Budget{HasCredit: true}
-	refused("the agent is out of money: the credit of $0.00 is used up, and what you write waits until it is topped up: `agentstateloop credit 5`")
+	refused("the agent is out of money: the credit of $0.00 is used up, and your messages wait until it is topped up: `agentstateloop credit 5`")
 	h.agent.Policy.Budget = state.Budget{}
 	if m, err := h.agent.Next(t.Context()); err != nil || m.Text != "one" {
 		t.Errorf("%+v, %v", m, err)

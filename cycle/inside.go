@@ -208,7 +208,7 @@ func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (st
 		return state.Effect{}, ErrNoMesh
 	}
 	if to == o.handle {
-		return state.Effect{}, errors.New("that is you")
+		return state.Effect{}, errors.New("an agent cannot send itself a message")
 	}
 	if size := jsonSize(text); size > mostPosted {
 		return state.Effect{}, fmt.Errorf("the text has %d bytes as JSON, and the mesh takes %d", size, mostPosted)
@@ -223,7 +223,7 @@ func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (st
 		return state.Effect{}, err
 	}
 	if len(m.sent.Hops) >= mesh.MaxHops {
-		return state.Effect{}, fmt.Errorf("this came over %d agents already, and must go no further", mesh.MaxHops)
+		return state.Effect{}, fmt.Errorf("this message has passed %d agents, which is the limit", mesh.MaxHops)
 	}
 	return state.Effect{
 		Kind: kind, Channel: state.ByMesh, To: to, Text: text, TurnID: in.TurnID,

@@ -29,7 +29,7 @@ func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 	}
 	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
 	if len(text) > store.LongestMemory {
-		return fmt.Errorf("the memory would have %d bytes, and holds %d: keep what matters, and put the rest into a file",
+		return fmt.Errorf("the memory would have %d bytes, and the limit is %d: keep what matters, and put the rest into a file",
 			len(text), store.LongestMemory)
 	}
 	s, err := a.journal().commitWith(ctx, func(next state.State) error {

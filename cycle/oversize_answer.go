@@ -30,11 +30,11 @@ func (d deliverer) keepWhole(m turnMessage, r *turn.Result) {
 		err = box.Rename(from, path.Join("output", name))
 	}
 	if err != nil {
-		r.Notes = append(r.Notes, "the answer goes on, and the rest could not be kept: "+err.Error())
+		r.Notes = append(r.Notes, "the answer is longer, and the rest could not be kept: "+err.Error())
 		return
 	}
 	r.Output = append(r.Output, name)
-	r.Notes = append(r.Notes, "the answer goes on: all of it is in "+name)
+	r.Notes = append(r.Notes, "the answer is longer: all of it is in "+name)
 }
 
 // diskFull reports whether a write failed for lack of disk space.

@@ -138,7 +138,7 @@ func (d *delivery) sendMail(ctx context.Context, e state.Effect) []state.Event {
 	}
 	body, err := os.Open(d.store.Path(e.File))
 	if err != nil {
-		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is gone: %v", err)}}
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is missing: %v", err)}}
 	}
 	defer body.Close()
 	if d.sender == nil {
@@ -201,7 +201,7 @@ func (d *delivery) sendMesh(ctx context.Context, e state.Effect) []state.Event {
 		err = json.Unmarshal(data, &m)
 	}
 	if err != nil {
-		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is gone: %v", err)}}
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is missing: %v", err)}}
 	}
 	if e.Credential != "" {
 		// Without this record, a notice that was sent just before this process

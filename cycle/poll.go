@@ -13,7 +13,7 @@ import (
 // ErrBusy means that another process holds cycle.lock. That process looks once
 // more before it goes, so it sees everything that was durable before this poll
 // began.
-var ErrBusy = errors.New("another poll of this agent is under way")
+var ErrBusy = errors.New("another poll of this agent is already running")
 
 // mostRounds is how many rounds a poll makes for what arrives meanwhile, before
 // it leaves the rest to a detached poll.

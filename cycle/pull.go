@@ -102,13 +102,13 @@ func (p puller) notTaken(s state.State) error {
 	case s.Halted():
 		return ErrHalted
 	case now.Before(s.CooldownUntil):
-		return fmt.Errorf("after five failed turns the agent rests until %s", s.CooldownUntil.Format(time.RFC3339))
+		return fmt.Errorf("after five failed turns no message is handed out until %s", s.CooldownUntil.Format(time.RFC3339))
 	case noMoney != "":
 		return fmt.Errorf("the agent is out of money: %s", noMoney)
 	case s.Tier(p.policy, now) == state.TierCritical:
-		return errors.New("money is short, and nothing of the operator's waits: see `agentstateloop status`")
+		return errors.New("money is short: only the operator's messages are handed out, and none waits: see `agentstateloop status`")
 	}
-	return errors.New("what is there waits for a later time: see `agentstateloop inbox list`")
+	return errors.New("the waiting messages are deferred: see `agentstateloop inbox list`")
 }
 
 // Done ends the turn that Next has handed out, with its deliverable, and sends

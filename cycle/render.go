@@ -141,7 +141,7 @@ func (r renderer) answer(s state.State, control string) string {
 	var b strings.Builder
 	switch control {
 	case state.ControlStop:
-		b.WriteString("STOP: whatever was running is being ended.\n\n")
+		b.WriteString("STOP: the running turn is being ended.\n\n")
 	case state.ControlHalt:
 		b.WriteString("HALT: nothing runs and nothing is sent until you say GO. Mail is still collected.\n\n")
 	case state.ControlGo:
@@ -173,7 +173,7 @@ func (r renderer) answer(s state.State, control string) string {
 // fill executes a reply template.
 func (r renderer) fill(t *template.Template, phase state.Phase) (string, error) {
 	if t == nil {
-		return "", fmt.Errorf("no template for it")
+		return "", fmt.Errorf("this mail has no template")
 	}
 	var out strings.Builder
 	err := t.Execute(&out, ReplyData{Handle: r.handle, Callsign: "@" + r.handle, Phase: string(phase)})

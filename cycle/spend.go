@@ -53,7 +53,7 @@ func (b biller) allowance(s state.State, msg state.Message) Allowance {
 		w.What = least.What()
 	}
 	if w.Tier == state.TierCritical && !msg.Operator {
-		w.Left, w.What = 0, "what is not kept for the operator's messages"
+		w.Left, w.What = 0, "the money that is not reserved for the operator's messages"
 	}
 	limit := b.policy.Budget.Turn
 	if left := max(0, limit-msg.Cost); limit > 0 && (!limited || left < w.Left) {
@@ -71,7 +71,7 @@ func (b biller) affords(s state.State, msg state.Message) bool {
 
 // turnBudget returns the budget of one turn, in words.
 func (b biller) turnBudget() string {
-	return fmt.Sprintf("what one turn may cost, %v,", b.policy.Budget.Turn)
+	return fmt.Sprintf("the budget of one turn, %v,", b.policy.Budget.Turn)
 }
 
 // Spend counts the cost of a call, durable when it returns nil. usd is the
@@ -108,7 +108,7 @@ func (b biller) priced(sp state.Spending, usd float64) (_ state.Spending, odd st
 		return sp, ""
 	}
 	if own != 0 || !ok {
-		odd = fmt.Sprintf("a cost of $%g was reported, which cannot be: priced by its tokens", usd)
+		odd = fmt.Sprintf("a cost of $%g was reported, which is not plausible: priced by its tokens", usd)
 	}
 	cost, known := b.prices.Cost(sp.Model, sp.Tokens)
 	sp.Cost, sp.Basis = cost, state.BasisTable
@@ -191,7 +191,7 @@ func broke(s state.State, p state.Policy, now time.Time) string {
 		return ""
 	}
 	limit, _ := s.Tightest(p, now)
-	return fmt.Sprintf("%s is used up, and what you write waits %s", limit.What(), limit.Remedy())
+	return fmt.Sprintf("%s is used up, and your messages wait %s", limit.What(), limit.Remedy())
 }
 
 // Credit adds to the credit, durable when it returns.

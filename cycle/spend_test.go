@@ -123,7 +123,7 @@ func TestADeadRunnersBillAndATurnsBudget(t *testing.T) {
 	}
 	h.wantSpendings("$0.03 by provider of claude for "+operator, "$0.04 by provider of claude for "+operator)
 	task := h.wantTasks(state.Failed)[0]
-	if task.Row.Cost != 70_000 || !strings.Contains(task.Reason, "what one turn may cost, $0.05, is used up") {
+	if task.Row.Cost != 70_000 || !strings.Contains(task.Reason, "the budget of one turn, $0.05, is used up") {
 		t.Errorf("task: %+v", task)
 	}
 	if replies := h.sentOf("reply"); len(replies) != 1 {
@@ -139,7 +139,7 @@ func TestATurnWithoutMoneyIsNotLaidDown(t *testing.T) {
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(time.Minute)
 	task := h.wantTasks(state.Partial)[0]
-	if !strings.Contains(task.Reason, "what one turn may cost, $0.01, is used up, so that what it asked is not waited for") {
+	if !strings.Contains(task.Reason, "the budget of one turn, $0.01, is used up, so it does not wait for its answers") {
 		t.Errorf("task: %+v", task)
 	}
 }
@@ -163,16 +163,16 @@ func TestAllowanceAndSpend(t *testing.T) {
 	}
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		in = cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
-		want(state.TierNormal, state.Dollar, "one turn may cost")
+		want(state.TierNormal, state.Dollar, "the budget of one turn")
 		check(t, spend("c1", "gpt-4o", 100_000, 0))
 		check(t, spend("c1", "gpt-4o", 100_000, 0))
-		want(state.TierNormal, 750_000, "one turn may cost")
+		want(state.TierNormal, 750_000, "the budget of one turn")
 		check(t, spend("c2", "gpt-4o", 100_000, 0.5))
-		want(state.TierLow, 250_000, "one turn may cost")
+		want(state.TierLow, 250_000, "the budget of one turn")
 		check(t, spend("c3", "gpt-4o", 40_000, -5))
 		check(t, spend("c4", "gpt-4o", 40_000, math.NaN()))
 		check(t, spend("c5", "mystery", 100_000, 1e9))
-		want(state.TierLow, 0, "one turn may cost")
+		want(state.TierLow, 0, "the budget of one turn")
 		return turn.Result{Status: turn.Success, Text: "done", Exit: turn.ExitClean}, nil
 	}
 	h.receive(letter{id: "<one@example.com>"})
@@ -212,7 +212,7 @@ func TestAPeersTurnInTierCritical(t *testing.T) {
 			check(t, h.agent.Spend(t.Context(), in, state.Spending{ID: "c1"}, 0.95))
 			got, err := h.agent.Allowance(in)
 			check(t, err)
-			if got.Tier != state.TierCritical || got.Left != left || (left == 0) != strings.Contains(got.What, "kept for the operator") {
+			if got.Tier != state.TierCritical || got.Left != left || (left == 0) != strings.Contains(got.What, "reserved for the operator") {
 				t.Errorf("the %s's turn is allowed %+v", who, got)
 			}
 			return turn.Result{Status: turn.Success, Text: "done", Exit: turn.ExitClean}, nil

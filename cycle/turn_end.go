@@ -15,7 +15,7 @@ import (
 
 // errDenied ends the running of messages for this cycle: the agent's own login
 // was denied, and would be denied for the next message too.
-var errDenied = errors.New("the agent's credential was refused")
+var errDenied = errors.New("the agent's credential was denied")
 
 // deniedRest is how long a message waits after the agent's own login was
 // denied. The next cycle tries again, and cron may start that one somewhat less
@@ -50,7 +50,7 @@ func (e turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (
 		return e.deliverer.deliver(ctx, s, m, r)
 	case r.SessionStale:
 		return e.journal.commit(ctx, append(bill,
-			state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone, a fresh one begins", Forget: true})...)
+			state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone; a fresh one begins", Forget: true})...)
 	case r.Credential != nil && r.Status != turn.Success:
 		denied, _ := state.CredentialFailure(r.Credential)
 		s, err = e.journal.commit(ctx, append(bill,
@@ -58,7 +58,7 @@ func (e turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (
 			state.GivenBack{TurnID: id, Epoch: epoch, Reason: denied.Error(), Wait: deniedRest})...)
 		return s, cmp.Or(err, errDenied)
 	case waits && e.biller.overspent(s, m.head, bill):
-		r.Status, r.Reason = turn.Partial, e.biller.turnBudget()+" is used up, so that what it asked is not waited for"
+		r.Status, r.Reason = turn.Partial, e.biller.turnBudget()+" is used up, so it does not wait for its answers"
 	case waits:
 		return e.journal.commit(ctx, append(bill, state.Suspended{
 			TurnID: id, Epoch: epoch, Box: path.Join(m.dir(), "output"), Session: e.sessions.after(s, r),

@@ -87,11 +87,11 @@ func (d watchdog) endOrphan(ctx context.Context, head state.Head) (string, error
 		// The agent may have spoiled its own folder. It must not hold up every
 		// later cycle, so it is abandoned with its epoch, as one that survives
 		// KILL is.
-		return "its runner died, and what became of the agent cannot be seen: " + err.Error(), nil
+		return "its runner died, and the state of the agent cannot be read: " + err.Error(), nil
 	case !held:
 		return "its runner died", nil
 	case abandoned:
-		return "its runner died, and the agent did not let itself be ended", nil
+		return "its runner died, and the agent could not be killed", nil
 	}
-	return "its runner died, the agent was ended", nil
+	return "its runner died, and the agent was ended", nil
 }

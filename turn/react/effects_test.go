@@ -36,7 +36,7 @@ func TestEffects(t *testing.T) {
 	tools, err := react.Effects{
 		Ask: func(_ context.Context, to, text string, d time.Duration) (string, error) {
 			if to == "goulard3120" {
-				return "", errors.New("that is you")
+				return "", errors.New("an agent cannot send itself a message")
 			}
 			waits = d
 			return "ask.1", nil
@@ -56,7 +56,7 @@ func TestEffects(t *testing.T) {
 	if got, err := call(t, tools, "ask", `{"to":"dorlange3120","text":"?"}`); err != nil || waits != 10*time.Minute || !strings.Contains(got, "ask.1") {
 		t.Errorf("ask = %q, %v after %v", got, err, waits)
 	}
-	if _, err := call(t, tools, "ask", `{"to":"goulard3120","text":"?"}`); err == nil || err.Error() != "that is you" {
+	if _, err := call(t, tools, "ask", `{"to":"goulard3120","text":"?"}`); err == nil || err.Error() != "an agent cannot send itself a message" {
 		t.Errorf("the reason did not come through: %v", err)
 	}
 	for _, args := range []string{`{"minutes":0}`, `{"minutes":-5}`, `{"minutes":153722867280912931}`, `{"minutes":1.5}`, `{}`} {
