@@ -14,14 +14,14 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	// Before any signal is caught: a process that is about to become the agent
-	// must die of a TERM.
-	if code, ok := commands.Attempt(os.Args, os.Stderr); ok {
+	// Before any signal is caught: a process that becomes the agent must die of
+	// TERM.
+	if code, ok := commands.Become(os.Args, os.Stderr); ok {
 		return code
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The second signal ends us at once; a crash loses nothing.
+	// The second signal ends us at once. A crash loses nothing.
 	context.AfterFunc(ctx, stop)
 	return commands.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr, os.Environ())
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,38 +14,64 @@ import (
 	"agentstateloop/cycle"
 )
 
-// agent loads the configuration that --config and its like name, and wires an
-// agent from it. What is wrong in the file is a *config.Error.
-func (p *program) agent(c *cli.Context) (*cycle.Agent, error) {
-	path, err := p.configPath(c)
-	if err != nil {
-		return nil, err
-	}
-	return p.loader.Load(path)
+// agents loads the agents that a command line names.
+type agents struct {
+	loader *config.Loader
+	out    *terminal.Output
 }
 
-// configPath finds the configuration that --config and its like name.
-func (p *program) configPath(c *cli.Context) (string, error) {
+// path finds the configuration of --config, or else the usual one.
+func (l agents) path(c *cli.Context) (string, error) {
 	flag := c.String("config")
 	if flag == "" && c.IsSet("config") {
 		// An unset variable in a script must not find another agent.
 		return "", terminal.Usagef("", "--config names no file")
 	}
-	return p.loader.Find(flag)
+	return l.loader.Find(flag)
 }
 
-// agents wires the agents that the positional arguments name: configurations,
-// and folders of them, whose *.toml are taken. Without an argument it is the
-// one agent that agent gives. In a folder, what is no agent is told of and left
-// out; a file that was named must be one. No handle may come twice.
-func (p *program) agents(c *cli.Context) ([]*cycle.Agent, error) {
+// one loads the agent of --config, or else the usual one.
+func (l agents) one(c *cli.Context) (*cycle.Agent, error) {
+	path, err := l.path(c)
+	if err != nil {
+		return nil, err
+	}
+	return l.loader.Load(path)
+}
+
+// inside loads the agent, and returns the turn from which this command was
+// called.
+func (l agents) inside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
+	in, err := parseTurn(l.loader.Env("AGENTSTATELOOP_TURN"), l.loader.Env("AGENTSTATELOOP_EPOCH"))
+	if err != nil {
+		return nil, in, terminal.Usagef("the agent calls it; its turn is in $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH",
+			"%s works only from inside a turn", c.Command.HelpName)
+	}
+	a, err := l.one(c)
+	return a, in, err
+}
+
+// parseTurn reads the id of a turn and its epoch.
+func parseTurn(id, epoch string) (cycle.Inside, error) {
+	n, err := strconv.ParseUint(epoch, 10, 64)
+	if id == "" || err != nil {
+		return cycle.Inside{}, terminal.Usagef("`inbox next` prints both", "%q %q are not a turn and its epoch", id, epoch)
+	}
+	return cycle.Inside{TurnID: id, Epoch: n}, nil
+}
+
+// named loads the agents that the positional arguments name: configurations, and
+// folders of them, whose *.toml are taken. Without an argument it loads one. In
+// a folder, a file that is not an agent is reported and left out; a file that
+// is named must be an agent. No handle may occur twice.
+func (l agents) named(c *cli.Context) ([]*cycle.Agent, error) {
 	if c.NArg() == 0 {
-		a, err := p.agent(c)
+		a, err := l.one(c)
 		return []*cycle.Agent{a}, err
 	}
 	var all []*cycle.Agent
 	for _, arg := range c.Args().Slice() {
-		found, err := p.agentsAt(arg)
+		found, err := l.at(arg)
 		if err != nil {
 			return nil, err
 		}
@@ -52,61 +80,74 @@ func (p *program) agents(c *cli.Context) ([]*cycle.Agent, error) {
 	return all, distinct(all)
 }
 
-func (p *program) agentsAt(path string) ([]*cycle.Agent, error) {
+func (l agents) at(path string) ([]*cycle.Agent, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		a, err := p.loader.Load(path)
+		a, err := l.loader.Load(path)
 		return []*cycle.Agent{a}, err
 	}
-	return p.agentsIn(path)
+	return l.in(path)
 }
 
-// agentsIn wires the agents of a folder, at least one.
-func (p *program) agentsIn(dir string) ([]*cycle.Agent, error) {
+// in loads the agents of a folder, at least one.
+func (l agents) in(dir string) ([]*cycle.Agent, error) {
 	files, err := filepath.Glob(filepath.Join(config.QuoteGlob(dir), "*.toml"))
 	if err != nil {
 		return nil, err
 	}
 	var all []*cycle.Agent
 	for _, file := range files {
-		a, err := p.loader.Load(file)
+		a, err := l.loader.Load(file)
 		if err != nil {
-			p.out.Warn("left out: %v", err)
+			l.out.Warn("left out: %v", err)
 			continue
 		}
 		all = append(all, a)
 	}
 	if len(all) == 0 {
-		return nil, terminal.Usagef("put each agent's configuration there, as NAME.toml", "%s holds no agent", dir)
+		return nil, terminal.Usagef("put each agent's configuration there, as NAME.toml", "no agent found in %s", dir)
 	}
 	return all, nil
 }
 
-// neighbour is the agent of ours with that handle whose configuration lies
-// beside a's; nil if there is none. What else lies there is not its business.
-func (p *program) neighbour(a *cycle.Agent, handle string) *cycle.Agent {
+// neighbours loads the agents whose configurations lie in the same folder as
+// a's. a comes first.
+func (l agents) neighbours(a *cycle.Agent) ([]*cycle.Agent, error) {
+	all, err := l.in(filepath.Dir(a.Config))
+	if err != nil {
+		return []*cycle.Agent{a}, nil // its file has another ending, and is alone
+	}
+	all = slices.DeleteFunc(all, func(b *cycle.Agent) bool { return b.Handle == a.Handle })
+	all = append([]*cycle.Agent{a}, all...)
+	return all, distinct(all)
+}
+
+// neighbour returns the agent with that handle whose configuration lies in the
+// same folder as a's, or nil. It ignores every other file there.
+func (l agents) neighbour(a *cycle.Agent, handle string) *cycle.Agent {
 	files, err := filepath.Glob(filepath.Join(config.QuoteGlob(filepath.Dir(a.Config)), "*.toml"))
 	if err != nil {
 		return nil
 	}
 	for _, file := range files {
-		if b, err := p.loader.Load(file); err == nil && b.Handle == handle {
+		if b, err := l.loader.Load(file); err == nil && b.Handle == handle {
 			return b
 		}
 	}
 	return nil
 }
 
+// distinct refuses two agents with the same handle.
 func distinct(all []*cycle.Agent) error {
-	where := map[string]string{}
+	file := map[string]string{}
 	for _, a := range all {
-		if other, taken := where[a.Handle]; taken {
+		if other, taken := file[a.Handle]; taken {
 			return &config.Error{Path: a.Config, Key: "agent.handle", Text: fmt.Sprintf("@%s is in %s already", a.Handle, other)}
 		}
-		where[a.Handle] = a.Config
+		file[a.Handle] = a.Config
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// app is the command line. The commands stand in the order of --help: what
-// people and scripts use most comes first (DESIGN 11).
+// app returns the command line. The commands stand in the order of --help: those
+// that people and scripts use most come first (docs/design.md, "Commands").
 func (p *program) app() *cli.App {
 	app := &cli.App{
 		Name:    name,
@@ -22,34 +22,34 @@ func (p *program) app() *cli.App {
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Commands: []*cli.Command{
-			p.pollCommand(),
-			p.nudgeCommand(),
-			p.transitionCommand(),
-			p.statusCommand(),
-			p.tellCommand(),
-			p.stopCommand(),
-			p.haltCommand(),
-			p.resumeCommand(),
-			p.resetCommand(),
-			p.compactCommand(),
-			p.inboxCommand(),
-			p.historyCommand(),
-			p.creditCommand(),
-			p.promptCommand(),
-			p.initCommand(),
-			p.doctorCommand(),
-			p.uninstallCommand(),
-			p.submitCommand(),
-			p.askCommand(),
-			p.sendCommand(),
-			p.sleepCommand(),
-			p.rememberCommand(),
-			p.listenCommand(),
-			p.meshCommand(),
-			p.loginCommand(),
-			p.demoCommand(),
-			p.completionCommand(),
-			p.reactCommand(),
+			pollCommand(p),
+			nudgeCommand(p),
+			transitionCommand(p),
+			statusCommand(p),
+			tellCommand(p),
+			stopCommand(p),
+			haltCommand(p),
+			resumeCommand(p),
+			resetCommand(p),
+			compactCommand(p),
+			inboxCommand(p),
+			historyCommand(p),
+			creditCommand(p),
+			promptCommand(p),
+			initCommand(p),
+			doctorCommand(p),
+			uninstallCommand(p),
+			submitCommand(p),
+			askCommand(p),
+			sendCommand(p),
+			sleepCommand(p),
+			rememberCommand(p),
+			listenCommand(p),
+			meshCommand(p),
+			loginCommand(p),
+			demoCommand(p),
+			completionCommand(p),
+			reactCommand(p),
 		},
 		Reader:               p.stdin,
 		Writer:               p.out.Stdout,
@@ -60,7 +60,7 @@ func (p *program) app() *cli.App {
 		DisableSliceFlagSeparator: true,
 		CustomAppHelpTemplate:     appHelp,
 		OnUsageError:              asUsageError,
-		// Errors are told and made exit codes in one place, run.
+		// program.run reports errors and makes exit codes of them.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
 	for _, c := range app.Commands {
@@ -79,14 +79,15 @@ func finish(c *cli.Command) {
 	}
 }
 
-// asUsageError is for what the library finds wrong, such as a number that is
-// none.
+// asUsageError is for what the library finds wrong, such as a flag's value that is
+// not a number.
 func asUsageError(c *cli.Context, err error, _ bool) error {
 	return terminal.Usagef("see "+c.Command.HelpName+" --help", "%s", wrongValue(err.Error()))
 }
 
-// wrongValue says of a flag's value what our own checks would say; package flag
-// puts its own words around those of a flag.Value, and has one dash for all.
+// wrongValue rewrites the library's error about a flag's value in our words.
+// Package flag puts its own words around those of a flag.Value, and has one dash
+// for every flag.
 func wrongValue(text string) string {
 	rest, invalid := strings.CutPrefix(text, "invalid value ")
 	value, rest, found := strings.Cut(rest, " for flag -")
@@ -95,12 +96,12 @@ func wrongValue(text string) string {
 		return text
 	}
 	if why == "parse error" {
-		why = "is no whole number"
+		why = "is not a whole number"
 	}
 	return fmt.Sprintf("%s %s %s", dashed(flagName), value, why)
 }
 
-// dashed is a flag as it is typed.
+// dashed returns a flag as it is typed.
 func dashed(flagName string) string {
 	if len(flagName) == 1 {
 		return "-" + flagName
@@ -108,7 +109,7 @@ func dashed(flagName string) string {
 	return "--" + flagName
 }
 
-// version is that of the module or commit this binary was built from.
+// version returns the version of the module or commit this binary was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -127,7 +128,7 @@ func arguments(c *cli.Context, least, most int) error {
 		return terminal.Usagef(hint, "unexpected argument %q", c.Args().Get(most))
 	}
 	if c.NArg() < least {
-		return terminal.Usagef(hint, "%s wants %s", c.Command.HelpName, c.Command.ArgsUsage)
+		return terminal.Usagef(hint, "%s needs %s", c.Command.HelpName, c.Command.ArgsUsage)
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 
 const completionFlag = "--generate-bash-completion"
 
-// arrange puts arguments (without the program's name) into the one order in
-// which urfave/cli reads them: global flags, command, its flags, "--",
-// positional arguments. So flags may stand anywhere: global ones before or
-// after the command, all of them before or after positionals. "--" ends the
-// flags. An unknown command or flag is a usageError with a suggestion.
+// arrange puts arguments, without the program's name, into the one order in which
+// urfave/cli reads them: global flags, command, its flags, "--", positional
+// arguments. So global flags may stand before or after the command, and all flags
+// before or after positional arguments. "--" ends the flags. An unknown command
+// or flag is a terminal.UsageError with a suggestion.
 func arrange(app *cli.App, args []string) ([]string, error) {
 	if slices.Contains(args, completionFlag) {
 		return args, nil
@@ -31,7 +31,7 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	return a.result()
 }
 
-// arrangement is arguments sorted so far.
+// arrangement is the arguments sorted so far.
 type arrangement struct {
 	app        *cli.App
 	commands   []*cli.Command // from the outermost
@@ -42,7 +42,7 @@ type arrangement struct {
 	ended      bool // "--" was there
 }
 
-// take sorts one argument in and returns what is left of rest.
+// take sorts one argument and returns what is left of rest.
 func (a *arrangement) take(arg string, rest []string) ([]string, error) {
 	switch {
 	case a.ended:
@@ -57,7 +57,7 @@ func (a *arrangement) take(arg string, rest []string) ([]string, error) {
 	}
 }
 
-// word sorts a command or a positional argument in.
+// word sorts a command or a positional argument.
 func (a *arrangement) word(arg string) error {
 	if arg == "help" && len(a.commands) == 0 && !a.help {
 		a.help = true
@@ -77,7 +77,7 @@ func (a *arrangement) word(arg string) error {
 	return terminal.Usagef(terminal.DidYouMean(arg, names(choices), "see "+a.path()+" --help"), "unknown command %q", a.spelled(arg))
 }
 
-// choices are the commands one of which may come next.
+// choices returns the commands that may come next.
 func (a *arrangement) choices() []*cli.Command {
 	if len(a.commands) == 0 {
 		return a.app.Commands
@@ -85,7 +85,7 @@ func (a *arrangement) choices() []*cli.Command {
 	return a.commands[len(a.commands)-1].Subcommands
 }
 
-// flag sorts a flag and its value in.
+// flag sorts a flag and its value.
 func (a *arrangement) flag(arg string, rest []string) ([]string, error) {
 	dashless := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
 	flagName, value, given := strings.Cut(dashless, "=")
@@ -106,7 +106,7 @@ func (a *arrangement) flag(arg string, rest []string) ([]string, error) {
 	}
 	if !given {
 		if len(rest) == 0 {
-			return nil, terminal.Usagef("see "+a.path()+" --help", "flag %s wants a value", arg)
+			return nil, terminal.Usagef("see "+a.path()+" --help", "flag %s needs a value", arg)
 		}
 		value, rest = rest[0], rest[1:]
 	}
@@ -114,7 +114,8 @@ func (a *arrangement) flag(arg string, rest []string) ([]string, error) {
 	return rest, nil
 }
 
-// find looks a flag up, the command's before the app's, and says where it goes.
+// find looks a flag up, first among the command's, then among the app's. It returns
+// where the flag goes, or nil.
 func (a *arrangement) find(flagName string) (*[]string, cli.Flag) {
 	if len(a.commands) > 0 {
 		for _, f := range a.commands[len(a.commands)-1].Flags {
@@ -131,7 +132,7 @@ func (a *arrangement) find(flagName string) (*[]string, cli.Flag) {
 	return nil, nil
 }
 
-// flagNames are the flags that could stand here, for suggestions.
+// flagNames returns the flags that could stand here, for suggestions.
 func (a *arrangement) flagNames() []string {
 	flags := append(slices.Clone(a.app.Flags), cli.VersionFlag)
 	if len(a.commands) > 0 {
@@ -153,7 +154,7 @@ func (a *arrangement) result() ([]string, error) {
 		return append(path, "--help"), nil
 	}
 	if len(a.commands) > 0 && len(a.choices()) > 0 {
-		return nil, terminal.Usagef("see "+a.path()+" --help", "%s wants one of: %s", a.path(), strings.Join(names(a.choices()), ", "))
+		return nil, terminal.Usagef("see "+a.path()+" --help", "%s needs one of: %s", a.path(), strings.Join(names(a.choices()), ", "))
 	}
 	arranged := slices.Concat(a.global, path, a.own)
 	if len(a.positional) > 0 {
@@ -162,7 +163,7 @@ func (a *arrangement) result() ([]string, error) {
 	return arranged, nil
 }
 
-// path is the command as the user would type it.
+// path returns the command as the user would type it.
 func (a *arrangement) path() string { return a.spelled("") }
 
 func (a *arrangement) spelled(last string) string {

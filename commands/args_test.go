@@ -49,12 +49,12 @@ func TestArrangeRefuses(t *testing.T) {
 		{"zzzzzz", `unknown command "zzzzzz"`, "see agentstateloop --help"},
 		{"help pol", `unknown command "pol"`, "did you mean poll?"},
 		{"inbox lst", `unknown command "inbox lst"`, "did you mean list?"},
-		{"inbox", "agentstateloop inbox wants one of: list, show, next, done, retry, drop, release", "see agentstateloop inbox --help"},
+		{"inbox", "agentstateloop inbox needs one of: list, show, next, done, retry, drop, release", "see agentstateloop inbox --help"},
 		{"poll --if-deu", "unknown flag --if-deu", "did you mean --if-due?"},
 		{"poll --cofnig x", "unknown flag --cofnig", "did you mean --config?"},
 		{"poll -x", "unknown flag -x", "see agentstateloop poll --help"},
 		{"status --reason x", "unknown flag --reason", ""},
-		{"poll --config", "flag --config wants a value", "see agentstateloop poll --help"},
+		{"poll --config", "flag --config needs a value", "see agentstateloop poll --help"},
 	} {
 		_, err := arrange(app, strings.Fields(test.in))
 		usage, ok := errors.AsType[*terminal.UsageError](err)

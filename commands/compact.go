@@ -6,28 +6,36 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
-// compactPatience is how long compact waits for a turn that runs.
-const compactPatience = 10 * time.Minute
+// compactWait is how long compact waits for a turn that runs.
+const compactWait = 10 * time.Minute
 
-func (p *program) compactCommand() *cli.Command {
+type compactCmd struct {
+	agents agents
+	loader *config.Loader
+	out    *terminal.Output
+}
+
+func compactCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "compact",
-		Usage: "let a summary stand for what was said",
-		Description: `Has a summary made of the agent's session, or of what was said since the last
-one: by the program of [turn] summary, else by the agent itself. Its next
-context begins with it; the history keeps everything. An empty summary changes
-nothing. A turn that runs is waited for; exit 75 if it takes too long.
+		Usage: "replace what was said by a summary",
+		Description: `Makes a summary of the agent's session, or of what was said since the last
+summary: by the program of [turn] summary, or else by the agent itself. The
+agent's next context begins with it; the history keeps everything. An empty
+summary changes nothing. Waits for a turn that runs, and exits 75 if that takes
+too long.
 
 Example:
   agentstateloop compact --wait 2m`,
 		Flags: []cli.Flag{
-			durationFlag("wait", "wait at most so `LONG` for a turn that runs", compactPatience),
+			durationFlag("wait", "give up waiting for the turn after `DURATION`", compactWait),
 		},
-		Action: p.compact,
+		Action: compactCmd{p.agents(), p.loader, &p.out}.run,
 	}
 }
 
@@ -38,14 +46,14 @@ type compacted struct {
 	Summary   string `json:"summary"`
 }
 
-func (p *program) compact(c *cli.Context) error {
+func (k compactCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	if p.loader.Env("AGENTSTATELOOP_TURN") != "" {
-		return terminal.Usagef("put what must last into the working memory with remember", "compact waits for this very turn to end: it cannot be called from inside it")
+	if k.loader.Env("AGENTSTATELOOP_TURN") != "" {
+		return terminal.Usagef("put what must last into your working memory with remember", "compact would wait for the turn it is called from: call it from outside a turn")
 	}
-	a, err := p.agent(c)
+	a, err := k.agents.one(c)
 	if err != nil {
 		return err
 	}
@@ -55,12 +63,12 @@ func (p *program) compact(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.out.JSON(compacted{Agent: a.Handle, Compacted: !nothing, Summary: summary})
+		return k.out.JSON(compacted{Agent: a.Handle, Compacted: !nothing, Summary: summary})
 	}
 	if nothing {
-		p.out.Printf("nothing was said to @%s since the last summary\n", a.Handle)
+		k.out.Printf("nothing was said to @%s since the last summary\n", a.Handle)
 		return nil
 	}
-	p.out.Printf("%s\n", terminal.Text(summary))
+	k.out.Printf("%s\n", terminal.Text(summary))
 	return nil
 }

@@ -39,7 +39,7 @@ fi
 `
 )
 
-func (p *program) completionCommand() *cli.Command {
+func completionCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
 		Usage:     "print a completion script for your shell",
@@ -47,28 +47,28 @@ func (p *program) completionCommand() *cli.Command {
 		Description: `Example:
   source <(agentstateloop completion bash)`,
 		BashComplete: func(*cli.Context) { p.out.Printf("bash\nzsh\nfish\n") },
-		Action:       p.completion,
+		Action:       func(c *cli.Context) error { return printCompletion(c, &p.out) },
 	}
 }
 
-func (p *program) completion(c *cli.Context) error {
+func printCompletion(c *cli.Context, out *terminal.Output) error {
 	if err := arguments(c, 1, 1); err != nil {
 		return err
 	}
 	switch shell := c.Args().First(); shell {
 	case "bash":
-		p.out.Printf("%s", bashCompletion)
+		out.Printf("%s", bashCompletion)
 	case "zsh":
-		p.out.Printf("%s", zshCompletion)
+		out.Printf("%s", zshCompletion)
 	case "fish":
 		script, err := c.App.ToFishCompletion()
 		if err != nil {
 			return err
 		}
 		// The library marks placeholders in the flags' texts with backquotes.
-		p.out.Printf("%s", strings.ReplaceAll(script, "`", ""))
+		out.Printf("%s", strings.ReplaceAll(script, "`", ""))
 	default:
-		return terminal.Usagef("bash, zsh and fish are known", "unknown shell %q", shell)
+		return terminal.Usagef("use bash, zsh or fish", "unknown shell %q", shell)
 	}
 	return nil
 }

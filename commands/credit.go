@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,24 +14,30 @@ import (
 	"agentstateloop/state"
 )
 
-func (p *program) creditCommand() *cli.Command {
+type creditCmd struct {
+	agents agents
+	out    *terminal.Output
+	now    func() time.Time
+}
+
+func creditCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "credit",
-		Usage:     "show what credit is left, or top it up",
+		Usage:     "show the credit that is left, or top it up",
 		ArgsUsage: "[USD]",
-		Description: `Without an amount, shows what is left. With one, adds so many dollars to what
-credit_usd in [budget] gives, for good, and lets an agent that was out of money
-go on at once. What is left is: credit_usd, and what was ever topped up, less
-what was spent since credit_usd was first set. Changing credit_usd changes what
+		Description: `Without an amount, shows what is left. With one, adds that many dollars to
+credit_usd of [budget], for good, and an agent that was out of money goes on at
+once. What is left is credit_usd, plus all that was ever topped up, less all
+that was spent since credit_usd was first set. Changing credit_usd changes what
 is left by the difference, once.
 
 Example:
   agentstateloop credit 5`,
-		Action: p.credit,
+		Action: creditCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
 }
 
-func (p *program) credit(c *cli.Context) error {
+func (k creditCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 1); err != nil {
 		return err
 	}
@@ -41,7 +48,7 @@ func (p *program) credit(c *cli.Context) error {
 			return terminal.Usagef(`write it like "5" or "0.50"`, "%v", err)
 		}
 	}
-	a, err := p.agent(c)
+	a, err := k.agents.one(c)
 	if err != nil {
 		return err
 	}
@@ -49,31 +56,31 @@ func (p *program) credit(c *cli.Context) error {
 	if amount == 0 {
 		s, err = a.Store.Read()
 	} else {
-		s, err = p.topUp(c, a, amount)
+		s, err = k.topUp(c, a, amount)
 	}
 	if err != nil {
 		return err
 	}
-	return p.printCredit(c, a, s)
+	return k.print(c, a, s)
 }
 
-func (p *program) topUp(c *cli.Context, a *cycle.Agent, amount state.Micros) (state.State, error) {
+func (k creditCmd) topUp(c *cli.Context, a *cycle.Agent, amount state.Micros) (state.State, error) {
 	if !a.Policy.Budget.HasCredit {
 		return state.State{}, terminal.Usagef("set credit_usd in [budget] of "+a.Config+"; with 0 it lives on what you top up alone",
-			"no credit is configured, so that nothing is counted against it")
+			"no credit is configured, so there is nothing to top up")
 	}
 	s, err := a.Credit(c.Context, amount, userName())
 	if err != nil {
 		return s, err
 	}
-	p.follow(c.Context, a)
+	pollAfter(c.Context, a, k.out)
 	return s, nil
 }
 
-// usd is an amount as a person types it.
+// usd matches an amount as a person types it.
 var usd = regexp.MustCompile(`^\$?([0-9]{1,6}(?:\.[0-9]{1,6})?)$`)
 
-// parseUSD reads an amount above nothing, and below a million dollars.
+// parseUSD reads an amount above zero and below a million dollars.
 func parseUSD(text string) (state.Micros, error) {
 	parts := usd.FindStringSubmatch(strings.TrimSpace(text))
 	if parts == nil {
@@ -82,7 +89,7 @@ func parseUSD(text string) (state.Micros, error) {
 	n, err := strconv.ParseFloat(parts[1], 64)
 	amount, ok := state.Dollars(n)
 	if err != nil || !ok || amount == 0 {
-		return 0, fmt.Errorf("%q is no amount to top up by", text)
+		return 0, fmt.Errorf("%q is not an amount to top up by", text)
 	}
 	return amount, nil
 }
@@ -97,21 +104,21 @@ type credited struct {
 	Tier      state.Tier `json:"tier"`
 }
 
-func (p *program) printCredit(c *cli.Context, a *cycle.Agent, s state.State) error {
-	today, month := s.SpentOn(a.Policy, p.loader.Now())
+func (k creditCmd) print(c *cli.Context, a *cycle.Agent, s state.State) error {
+	today, month := s.SpentOn(a.Policy, k.now())
 	left, known := s.Balance(a.Policy)
-	out := credited{Agent: a.Handle, DayUSD: today.USD(), MonthUSD: month.USD(), Tier: s.Tier(a.Policy, p.loader.Now())}
+	result := credited{Agent: a.Handle, DayUSD: today.USD(), MonthUSD: month.USD(), Tier: s.Tier(a.Policy, k.now())}
 	if known {
 		n := left.USD()
-		out.CreditUSD = &n
+		result.CreditUSD = &n
 	}
 	if c.Bool("json") {
-		return p.out.JSON(out)
+		return k.out.JSON(result)
 	}
 	if !known {
-		p.out.Printf("@%s has no credit configured: %v spent today, %v this month\n", a.Handle, today, month)
+		k.out.Printf("@%s has no credit configured: %v spent today, %v this month\n", a.Handle, today, month)
 		return nil
 	}
-	p.out.Printf("@%s has %v of credit left (%s): %v spent today, %v this month\n", a.Handle, left, out.Tier, today, month)
+	k.out.Printf("@%s has %v of credit left (%s): %v spent today, %v this month\n", a.Handle, left, result.Tier, today, month)
 	return nil
 }

@@ -1,8 +1,12 @@
-// Package commands is the face of agentStateLoop: one file per subcommand with
-// its flags, wiring and printing, and the loading of agent.toml. It decides
-// nothing; what happens is decided in package cycle (DESIGN 2, 11, 12).
+// Package commands is the face of agentStateLoop. Each file noun.go or
+// noun_verb.go is one subcommand: its help, its flags, and what it prints. What
+// happens is decided in package cycle.
 //
-//	arguments ─▶ arrange ─▶ urfave/cli ─▶ a subcommand ─▶ cycle.Agent's verb ─▶ text or JSON
+//	arguments ─▶ arrange ─▶ urfave/cli ─▶ a subcommand ─▶ a method of cycle.Agent ─▶ text or JSON
 //	                                          │
-//	                                     agent.toml
+//	                                     config.Loader ◀─ agent.toml
+//
+// The other files are what all commands need: app and args (the command line),
+// run (one run of the program), help, errors (exit codes and hints), flags,
+// agents (which agents a command line names), input (texts), loopback (HTTP).
 package commands

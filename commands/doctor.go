@@ -5,11 +5,19 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/doctor"
 	"agentstateloop/commands/terminal"
 )
 
-func (p *program) doctorCommand() *cli.Command {
+type doctorCmd struct {
+	agents agents
+	loader *config.Loader
+	out    *terminal.Output
+	proc   string
+}
+
+func doctorCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "check everything as cron would see it",
@@ -24,35 +32,35 @@ Example:
 		Flags: []cli.Flag{
 			switchFlag("no-network", "do not contact mail servers and mesh"),
 		},
-		Action: p.doctor,
+		Action: doctorCmd{p.agents(), p.loader, &p.out, p.proc}.run,
 	}
 }
 
-func (p *program) doctor(c *cli.Context) error {
+func (d doctorCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	path, err := p.configPath(c)
+	path, err := d.agents.path(c)
 	if path == "" && c.IsSet("config") {
 		return err
 	}
 	found := doctor.Examine(c.Context, doctor.Subject{
-		Loader: p.loader, Path: path, Missing: err, Network: !c.Bool("no-network"), Proc: p.proc,
+		Loader: d.loader, Path: path, Missing: err, Network: !c.Bool("no-network"), Proc: d.proc,
 	})
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		if err := p.out.JSON(found); err != nil {
+		if err := d.out.JSON(found); err != nil {
 			return err
 		}
 	} else {
-		doctor.Print(&p.out, found)
+		doctor.Print(d.out, found)
 	}
 	return foundErrors(found)
 }
 
-// foundErrors is the error of findings that hold one.
+// foundErrors returns an error if a finding is one.
 func foundErrors(found []doctor.Finding) error {
 	errs, warnings := doctor.Count(found, doctor.Error), doctor.Count(found, doctor.Warn)
 	if errs == 0 {

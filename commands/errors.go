@@ -16,16 +16,16 @@ import (
 	"agentstateloop/state/store"
 )
 
-// The exit codes (DESIGN 11).
+// The exit codes (docs/design.md, "Exit codes and errors").
 const (
 	exitDone    = 0  // done, or nothing to do
 	exitError   = 1  //
 	exitUsage   = 2  // usage or configuration
 	exitSource  = 3  // the cycle ran but a source failed
-	exitRefused = 4  // of nudge --wait: HALT or the mesh is against it
+	exitRefused = 4  // of nudge --wait: HALT or the mesh refuses it
 	exitTimeout = 5  // of nudge --wait
 	exitFailed  = 6  // of nudge --wait: a turn or a delivery failed
-	exitBusy    = 75 // EX_TEMPFAIL of sysexits: another poll is at it
+	exitBusy    = 75 // EX_TEMPFAIL of sysexits: another poll is running
 )
 
 // sourceError says that the cycle ran but could not read every source.
@@ -65,17 +65,17 @@ func exitCode(err error) int {
 	return exitError
 }
 
-// hintOf is what the user can do about an error; "" where we know nothing.
+// hintOf returns what the user can do about an error, or "".
 func hintOf(err error) string { return cmp.Or(ownHint(err), generalHint(err)) }
 
-// ownHint is the advice that an error brings along.
+// ownHint returns the hint that an error carries, or that this one error has.
 func ownHint(err error) string {
 	if hint := terminal.HintOf(err); hint != "" {
 		return hint
 	}
 	switch {
 	case errors.Is(err, cycle.ErrBusy):
-		return "another poll of this agent is at work and will see what is new; look again in a moment"
+		return "another poll of this agent is running and will see what is new; try again in a moment"
 	case errors.Is(err, store.ErrOtherAgent):
 		return "give each agent a state_dir of its own in [agent]"
 	case errors.Is(err, context.Canceled):
@@ -86,7 +86,7 @@ func ownHint(err error) string {
 	return ""
 }
 
-// generalHint is for errors of a kind, where nothing is known of the one.
+// generalHint returns the hint for errors of a kind.
 func generalHint(err error) string {
 	if e, ok := errors.AsType[*mesh.Error](err); ok {
 		return meshErrorHint(e)
@@ -100,23 +100,20 @@ func generalHint(err error) string {
 	return ""
 }
 
-// handleHint is for a word that is no handle.
-const handleHint = "a handle has a-z, 0-9 and -, at most 32, with or without the @"
-
 // meshHint is for an agent without a mesh.
 const meshHint = "start one with `" + name + " mesh serve`, and set [mesh] url = \"http://127.0.0.1:8801\""
 
-// meshErrorHint is what to do about a mesh that does not do what is asked.
+// meshErrorHint returns what to do about an error of the mesh.
 func meshErrorHint(e *mesh.Error) string {
 	switch e.Code {
 	case 0:
 		return "is the mesh running, and [mesh] url right? `" + name + " mesh serve` starts one"
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return "the token of [mesh] must be the one that stands behind your handle in mesh serve --tokens"
+		return "the token of [mesh] must be the one next to your handle in the file of mesh serve --tokens"
 	case http.StatusNotFound:
-		return "a mesh knows the handles in its --tokens file; `" + name + " status --all` shows who was seen lately"
+		return "a mesh serves the handles in its --tokens file; `" + name + " status --all` shows those seen lately"
 	case http.StatusTooManyRequests:
-		return "five messages a minute are taken of each agent; try again in a minute"
+		return "the mesh takes five messages a minute from each agent; try again in a minute"
 	}
 	return ""
 }

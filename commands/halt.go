@@ -1,70 +1,80 @@
 package commands
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/state"
 )
 
-func (p *program) haltCommand() *cli.Command {
+// haltCmd is the commands halt and resume.
+type haltCmd struct {
+	agents agents
+	out    *terminal.Output
+}
+
+func haltCommand(p *program) *cli.Command {
+	h := haltCmd{p.agents(), &p.out}
 	return &cli.Command{
 		Name:  "halt",
 		Usage: "run no turns and send no mail until resume",
-		Description: `Sets HALT: turns end, mail is held back, messages go on being collected.
-What was held goes out after resume.
+		Description: `Sets HALT: the turn that runs is ended, mail is held back, and messages are
+still collected. What was held back is sent after resume.
 
 Example:
   agentstateloop halt --reason "it is spending too much"`,
 		Flags:  []cli.Flag{reasonFlag()},
-		Action: func(c *cli.Context) error { return p.switchHalt(c, true) },
+		Action: func(c *cli.Context) error { return h.run(c, (*cycle.Agent).Halt) },
 	}
 }
 
-func (p *program) resumeCommand() *cli.Command {
+func resumeCommand(p *program) *cli.Command {
+	h := haltCmd{p.agents(), &p.out}
 	return &cli.Command{
 		Name:  "resume",
 		Usage: "lift a halt",
-		Description: `Lifts the HALT that halt or a mail of yours has set, and lets go what was
-held. A HALT set on the mesh is lifted there.
+		Description: `Lifts a HALT that was set by halt or by a mail of yours, and sends what was held
+back. A HALT that was set on the mesh is lifted with mesh resume.
 
 Example:
   agentstateloop resume`,
 		Flags:  []cli.Flag{reasonFlag()},
-		Action: func(c *cli.Context) error { return p.switchHalt(c, false) },
+		Action: func(c *cli.Context) error { return h.run(c, (*cycle.Agent).Resume) },
 	}
-}
-
-func (p *program) switchHalt(c *cli.Context, on bool) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
-	}
-	a, err := p.agent(c)
-	if err != nil {
-		return err
-	}
-	change := a.Resume
-	if on {
-		change = a.Halt
-	}
-	s, err := change(c.Context, c.String("reason"))
-	if err != nil {
-		return err
-	}
-	p.follow(c.Context, a)
-	if c.Bool("json") {
-		return p.out.JSON(halted{Agent: a.Handle, Halted: s.Halted()})
-	}
-	switch {
-	case s.HaltedHere:
-		p.out.Printf("@%s is HALTED: no turns, no mail, until `%s resume`\n", a.Handle, name)
-	case s.HaltedMesh:
-		p.out.Printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
-	default:
-		p.out.Printf("@%s goes on\n", a.Handle)
-	}
-	return nil
 }
 
 // halted is what halt --json and resume --json print.
 type halted struct {
 	Agent  string `json:"agent"`
 	Halted bool   `json:"halted"`
+}
+
+func (h haltCmd) run(c *cli.Context, change func(*cycle.Agent, context.Context, string) (state.State, error)) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	a, err := h.agents.one(c)
+	if err != nil {
+		return err
+	}
+	s, err := change(a, c.Context, c.String("reason"))
+	if err != nil {
+		return err
+	}
+	pollAfter(c.Context, a, h.out)
+	if c.Bool("json") {
+		return h.out.JSON(halted{Agent: a.Handle, Halted: s.Halted()})
+	}
+	switch {
+	case s.HaltedHere:
+		h.out.Printf("@%s is HALTED: no turns, no mail, until `%s resume`\n", a.Handle, name)
+	case s.HaltedMesh:
+		h.out.Printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
+	default:
+		h.out.Printf("@%s goes on\n", a.Handle)
+	}
+	return nil
 }

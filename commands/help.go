@@ -21,13 +21,13 @@ flags, before or after the command:
                  ./agent.toml, $XDG_CONFIG_HOME/agentstateloop/agent.toml
                  (or ~/.config/agentstateloop/agent.toml)
   --json         print JSON
-  --help         this, or the help of a command
+  --help         show this, or the help of a command
   --version      print the version
 
-begin with agentstateloop init; agentstateloop COMMAND --help says more of each
+begin with agentstateloop init; agentstateloop COMMAND --help shows more
 
-exit codes: 0 done, or nothing to do; 1 error; 2 wrong usage or configuration;
-3 the cycle ran but mail, mesh or a login failed; 75 another poll is at work;
+exit codes: 0 done, or nothing to do; 1 error; 2 invalid usage or configuration;
+3 the cycle ran but mail, mesh or a login failed; 75 another poll is running;
 of nudge --wait: 4 refused, 5 timed out, 6 failed
 `
 
@@ -44,9 +44,9 @@ flags (--config FILE and --json work too):
 `
 )
 
-// flagLines are the lines of a help page for flags, in their order. What stands
-// in backquotes in a flag's text is the name of its value; a text that begins
-// with nothing but that and a colon begins behind them.
+// flagLines returns the lines of a help page for flags, in their order. A word in
+// backquotes in a flag's usage is the name of its value. If the usage begins with
+// it and a colon, both are left out.
 func flagLines(flags []cli.Flag) string {
 	var b strings.Builder
 	for _, f := range flags {
@@ -72,7 +72,7 @@ func flagLines(flags []cli.Flag) string {
 	return b.String()
 }
 
-// defaultOf is what a flag stands for that is not given; "" where that is nothing.
+// defaultOf returns the value of a flag that is not given, or "".
 func defaultOf(f cli.DocGenerationFlag) string {
 	if !f.TakesValue() {
 		return ""

@@ -8,29 +8,36 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// followEvery is how often history --follow looks.
+// followEvery is how often history --follow looks for new lines.
 const followEvery = 300 * time.Millisecond
 
-func (p *program) historyCommand() *cli.Command {
+type historyCmd struct {
+	agents agents
+	loader *config.Loader
+	out    *terminal.Output
+}
+
+func historyCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "history",
-		Usage: "what happened: messages, transitions, turns, mails",
-		Description: `Prints the newest lines of the history, oldest of them first; with --json the
-lines as they are stored, one JSON object each.
+		Usage: "show what happened: messages, transitions, turns, mails",
+		Description: `Prints the newest lines of the history, the oldest of them first; with --json
+the lines as they are stored, one JSON object each.
 
-With --cost, what turns have cost instead, all in the history together: by
-day, or by turn, month or sender. Days are yours, as the day's budget has them.
+With --cost, prints what all turns in the history have cost: by day, or by turn,
+month or sender. A day is one of your time zone, as for the day's budget.
 
-With --search, what was said to the agent and answered since the last reset:
-the messages that share most words with WORDS, the best first, with their
-answers; -n of them, 5 by default, 20 at most. For the agent, too, inside its
-operator's turns.
+With --search, prints what was said to the agent and answered since the last
+reset: the messages that share most words with WORDS, the best first, with their
+answers; 5 of them, or as many as -n says, at most 20. The agent may search too,
+inside its operator's turns.
 
 Example:
   agentstateloop history --follow
@@ -39,41 +46,41 @@ Example:
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "n", Usage: "`LINES`: how many; 0 for all", Value: 20},
 			switchFlag("follow", "go on with what happens from now on"),
-			&cli.StringFlag{Name: "search", Usage: "what was said before that has to do with these `WORDS`"},
-			switchFlag("cost", "what turns have cost"),
+			&cli.StringFlag{Name: "search", Usage: "search what was said for `WORDS`"},
+			switchFlag("cost", "show what turns have cost"),
 			&cli.StringFlag{Name: "by", Usage: "`WHAT`: with --cost, by turn, day, month or sender", DefaultText: byDay},
 		},
-		Action: p.history,
+		Action: historyCmd{p.agents(), p.loader, &p.out}.run,
 	}
 }
 
-func (p *program) history(c *cli.Context) error {
+func (h historyCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
 	n := c.Int("n")
 	if n < 0 {
-		return terminal.Usagef("see "+name+" history --help", "-n wants a number of lines, 0 for all")
+		return terminal.Usagef("see "+name+" history --help", "-n must be a number of lines, or 0 for all")
 	}
 	if c.IsSet("search") {
-		return p.historySearch(c)
+		return h.search(c)
 	}
 	if c.Bool("cost") {
-		return p.historyCost(c)
+		return h.cost(c)
 	}
 	if c.IsSet("by") {
-		return terminal.Usagef("see "+name+" history --help", "--by says how to sum up --cost, and that is not asked for")
+		return terminal.Usagef("see "+name+" history --help", "--by works only with --cost")
 	}
-	a, err := p.agent(c)
+	a, err := h.agents.one(c)
 	if err != nil {
 		return err
 	}
 	tail := historyTail{store: a.Store, most: n}
 	print := func(l state.Line) error {
 		if c.Bool("json") {
-			return p.out.JSONLine(l)
+			return h.out.JSONLine(l)
 		}
-		_, err := fmt.Fprintln(p.out.Stdout, lineText(l, p.loader.Now()))
+		_, err := fmt.Fprintln(h.out.Stdout, lineText(l, h.loader.Now()))
 		return err
 	}
 	if err := tail.print(print); err != nil || !c.Bool("follow") {
@@ -85,14 +92,14 @@ func (p *program) history(c *cli.Context) error {
 // historyTail walks the history to its end, and later on from there.
 type historyTail struct {
 	store *store.Store
-	most  int        // of the first walk; 0: all
+	most  int        // lines of the first walk; 0: all
 	last  state.Line // the newest line that was walked
 	seen  uint64     // serial of the state at the last walk
 }
 
 // walk takes the lines that it has not walked before, one at a time.
 func (t *historyTail) walk(take func(state.Line)) error {
-	// A commit after this one is another walk's.
+	// Lines of a commit after this one belong to the next walk.
 	s, err := t.store.Read()
 	if err != nil {
 		return err
@@ -134,8 +141,8 @@ func (t *historyTail) print(print func(state.Line) error) error {
 	return nil
 }
 
-// follow prints what comes, until ctx ends, which is no error. The history is
-// walked only when the state says that there is something new.
+// follow prints new lines until ctx ends, which is not an error. It walks the
+// history only when the state says that there is something new.
 func (t *historyTail) follow(ctx context.Context, print func(state.Line) error) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -158,7 +165,7 @@ func (t *historyTail) follow(ctx context.Context, print func(state.Line) error) 
 	}
 }
 
-// lineText is a history line for a person.
+// lineText returns a history line for a person.
 func lineText(l state.Line, now time.Time) string {
 	parts := []string{fmt.Sprintf("%-10s", l.Kind)}
 	add := func(format string, text string) {

@@ -14,7 +14,7 @@ import (
 	"agentstateloop/state"
 )
 
-// What costs are summed up by.
+// What --by takes.
 const (
 	byTurn   = "turn"
 	byDay    = "day"
@@ -22,11 +22,11 @@ const (
 	bySender = "sender"
 )
 
-// costRow sums up the spendings of one turn, day, month or sender. Calls are
-// those to a model where each is counted, else attempts.
+// costRow sums up the spendings of one turn, day, month or sender. Calls counts
+// the calls to a model, or the attempts where calls are not counted.
 type costRow struct {
 	Key    string       `json:"key"`
-	From   string       `json:"from,omitempty"` // of a turn: who caused it
+	From   string       `json:"from,omitempty"` // of a turn: the sender of its message
 	Calls  int          `json:"calls"`
 	Tokens state.Tokens `json:"tokens"`
 	USD    float64      `json:"usd"`
@@ -39,22 +39,23 @@ type costs struct {
 	By       string     `json:"by"`
 	Rows     []*costRow `json:"rows"`
 	Total    costRow    `json:"total"`
-	Unpriced []string   `json:"unpriced"` // models of which some was counted as the dearest
+	Unpriced []string   `json:"unpriced"` // models that were counted as the most expensive one
 
 	rows map[string]*costRow
 }
 
-func (p *program) historyCost(c *cli.Context) error {
+// cost shows what turns have cost.
+func (h historyCmd) cost(c *cli.Context) error {
 	by := cmp.Or(c.String("by"), byDay)
 	if !slices.Contains([]string{byTurn, byDay, byMonth, bySender}, by) {
 		return terminal.Usagef("", "--by %q is not one of: turn, day, month, sender", by)
 	}
 	for _, flag := range []string{"n", "follow"} {
 		if c.IsSet(flag) {
-			return terminal.Usagef("", "--cost sums up the whole history: --%s has no meaning with it", flag)
+			return terminal.Usagef("", "--cost sums up the whole history: --%s does not work with it", flag)
 		}
 	}
-	a, err := p.agent(c)
+	a, err := h.agents.one(c)
 	if err != nil {
 		return err
 	}
@@ -63,16 +64,16 @@ func (p *program) historyCost(c *cli.Context) error {
 	if err := tail.walk(sum.add); err != nil {
 		return err
 	}
-	if by == bySender { // time gives the others their order
+	if by == bySender { // the others are in the order of time
 		slices.SortStableFunc(sum.Rows, func(a, b *costRow) int { return cmp.Compare(b.cost, a.cost) })
 	}
 	if c.Bool("json") {
-		return p.out.JSON(sum)
+		return h.out.JSON(sum)
 	}
-	return p.printCosts(sum)
+	return h.printCosts(sum)
 }
 
-// add takes a history line in.
+// add counts a history line.
 func (s *costs) add(l state.Line) {
 	if l.Kind != state.LineSpend || l.Spending == nil {
 		return
@@ -109,12 +110,12 @@ func (r *costRow) add(sp state.Spending) {
 	r.USD = r.cost.USD()
 }
 
-func (p *program) printCosts(s costs) error {
+func (h historyCmd) printCosts(s costs) error {
 	if len(s.Rows) == 0 {
-		p.out.Printf("nothing that is known of was spent\n")
+		h.out.Printf("no costs are recorded\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(p.out.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(h.out.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(r costRow) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t", cmp.Or(plain.Line(r.Key), "unknown"),
 			r.Calls, r.Tokens.Input, r.Tokens.Output, r.Tokens.CacheRead, r.Tokens.CacheWrite, r.cost)
@@ -133,7 +134,7 @@ func (p *program) printCosts(s costs) error {
 		return err
 	}
 	if len(s.Unpriced) > 0 {
-		p.out.Warn("no price is known of %s: counted as the dearest model there is; set [prices.%q]", strings.Join(s.Unpriced, ", "), s.Unpriced[0])
+		h.out.Warn("no price is known of %s: counted as the most expensive model; set [prices.%q]", strings.Join(s.Unpriced, ", "), s.Unpriced[0])
 	}
 	return nil
 }

@@ -7,21 +7,21 @@ import (
 	"agentstateloop/cycle"
 )
 
-// foundByDefault is how many exchanges a search gives.
+// foundByDefault is how many exchanges a search returns unless -n says more.
 const foundByDefault = 5
 
 // searched is what history --search --json prints.
 type searched struct {
 	Agent string `json:"agent"`
 	Query string `json:"query"`
-	Found string `json:"found"` // "" if there was nothing
+	Found string `json:"found"` // "" if nothing was found
 }
 
-// historySearch searches what was said, for the operator and for the agent.
-func (p *program) historySearch(c *cli.Context) error {
+// search searches what was said, for the operator or for the agent.
+func (h historyCmd) search(c *cli.Context) error {
 	for _, flag := range []string{"cost", "by", "follow"} {
 		if c.IsSet(flag) {
-			return terminal.Usagef("", "--search looks for what was said: --%s has no meaning with it", flag)
+			return terminal.Usagef("", "--search searches what was said: --%s does not work with it", flag)
 		}
 	}
 	n := foundByDefault
@@ -29,17 +29,17 @@ func (p *program) historySearch(c *cli.Context) error {
 		n = c.Int("n")
 	}
 	if n < 1 {
-		return terminal.Usagef("see "+name+" history --help", "--search wants -n to be 1 or more")
+		return terminal.Usagef("see "+name+" history --help", "with --search, -n must be 1 or more")
 	}
 	search := func(a *cycle.Agent) (string, error) { return a.SearchHistory(c.String("search"), n) }
-	if p.loader.Env("AGENTSTATELOOP_TURN") != "" {
-		_, in, err := p.inside(c)
+	if h.loader.Env("AGENTSTATELOOP_TURN") != "" {
+		_, in, err := h.agents.inside(c)
 		if err != nil {
 			return err
 		}
 		search = func(a *cycle.Agent) (string, error) { return a.SearchInside(in, c.String("search"), n) }
 	}
-	a, err := p.agent(c)
+	a, err := h.agents.one(c)
 	if err != nil {
 		return err
 	}
@@ -48,12 +48,12 @@ func (p *program) historySearch(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.out.JSON(searched{Agent: a.Handle, Query: c.String("search"), Found: found})
+		return h.out.JSON(searched{Agent: a.Handle, Query: c.String("search"), Found: found})
 	}
 	if found == "" {
-		p.out.Printf("nothing was found\n")
+		h.out.Printf("nothing was found\n")
 		return nil
 	}
-	p.out.Printf("%s\n", terminal.Text(found))
+	h.out.Printf("%s\n", terminal.Text(found))
 	return nil
 }

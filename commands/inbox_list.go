@@ -1,149 +1,87 @@
 package commands
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/plain"
-	"agentstateloop/mail/message"
 	"agentstateloop/state"
 )
 
-func (p *program) inboxCommand() *cli.Command {
+type inboxListCmd struct {
+	agents agents
+	out    *terminal.Output
+	now    func() time.Time
+}
+
+func inboxListCommand(p *program) *cli.Command {
 	return &cli.Command{
-		Name:  "inbox",
-		Usage: "look at the messages that wait, and work on them",
-		Subcommands: append([]*cli.Command{
-			{
-				Name:  "list",
-				Usage: "what waits, in order of arrival",
-				Description: `With --quarantined, what was kept out instead, each with its key, who it says
-to be from, and why.
+		Name:  "list",
+		Usage: "list the messages that wait, in order of arrival",
+		Description: `With --quarantined, lists what was kept out instead, each with its key, its
+unproved sender, and the reason.
 
 Example:
   agentstateloop inbox list --json
   agentstateloop inbox list --quarantined`,
-				Flags:  []cli.Flag{switchFlag("quarantined", "what was kept out, and why")},
-				Action: p.inboxList,
-			},
-			{
-				Name:      "show",
-				Usage:     "one message, by its number or key",
-				ArgsUsage: "NUMBER|KEY",
-				Description: `Shows messages that are done as well, by their key, as long as they are kept;
-and what is in quarantine, by its key, with the reason.
-
-Example:
-  agentstateloop inbox show 12`,
-				Action: p.inboxShow,
-			},
-		}, p.inboxWork()...),
+		Flags:  []cli.Flag{switchFlag("quarantined", "list what was kept out, and why")},
+		Action: inboxListCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
 }
 
-func (p *program) inboxList(c *cli.Context) error {
+func (k inboxListCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	a, err := p.agent(c)
+	a, err := k.agents.one(c)
 	if err != nil {
 		return err
 	}
 	if c.Bool("quarantined") {
-		return p.quarantineList(c, a)
+		return k.quarantined(c, a)
 	}
 	s, err := a.Store.Read()
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		return p.out.JSON(append([]state.Message{}, s.Inbox...))
+		return k.out.JSON(append([]state.Message{}, s.Inbox...))
 	}
-	w := p.out.Table()
+	w := k.out.Table()
 	for _, m := range s.Inbox {
 		status := string(m.Status)
 		if m.Status == state.Deferred {
-			status += " until " + terminal.Clock(m.NextRetryAt, p.loader.Now())
+			status += " until " + terminal.Clock(m.NextRetryAt, k.now())
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, p.loader.Now()), m.Source, plain.Line(m.From), status)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, k.now()), m.Source, plain.Line(m.From), status)
 	}
 	return w.Flush()
 }
 
-// shown is what inbox show --json prints.
-type shown struct {
-	state.Message
-	Subject string        `json:"subject"`
-	Text    string        `json:"text"`
-	Receipt cycle.Receipt `json:"receipt"`
-}
-
-func (p *program) inboxShow(c *cli.Context) error {
-	if err := arguments(c, 1, 1); err != nil {
-		return err
-	}
-	a, err := p.agent(c)
+// quarantined lists the items in quarantine.
+func (k inboxListCmd) quarantined(c *cli.Context, a *cycle.Agent) error {
+	items, err := a.Quarantine()
 	if err != nil {
-		return err
-	}
-	if shown, err := p.quarantineShow(c, a); shown || err != nil {
-		return err
-	}
-	m, err := findMessage(a, c.Args().First())
-	if err != nil {
-		return err
-	}
-	v := shown{Message: m}
-	if v.Subject, v.Text, err = payload(a, m); err != nil {
-		return err
-	}
-	if v.Receipt, err = a.Receipt(m); err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		return p.out.JSON(v)
+		return k.out.JSON(append([]quarantine.Item{}, items...))
 	}
-	p.out.Printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, p.loader.Now()), m.Status)
-	if v.Subject != "" {
-		p.out.Printf("subject: %s\n", plain.Line(v.Subject))
+	w := k.out.Table()
+	for _, q := range items {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s: %s\n", plain.Line(q.Key), terminal.Clock(q.At, k.now()), plain.Line(q.From), q.Gate, plain.Line(q.Reason))
 	}
-	p.printReceipt(v.Receipt)
-	p.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Text(v.Text), "\n"))
-	return nil
-}
-
-// findMessage returns a message by its number or key.
-func findMessage(a *cycle.Agent, which string) (state.Message, error) {
-	m, err := a.FindMessage(which)
-	if errors.Is(err, cycle.ErrNoMessage) {
-		err = terminal.WithHint(err, "see "+name+" inbox list [--quarantined], and "+name+" history")
+	if err := w.Flush(); err != nil {
+		return err
 	}
-	return m, err
-}
-
-// payload is what the message says.
-func payload(a *cycle.Agent, m state.Message) (subject, text string, err error) {
-	return readPayload(a, m.Key, m.Source, m.Payload)
-}
-
-func readPayload(a *cycle.Agent, key string, source state.Source, file string) (subject, text string, err error) {
-	raw, err := os.ReadFile(a.Store.Path(file))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", fmt.Errorf("the text of %s is kept no longer (keep in [agent])", key)
+	s, err := a.Store.Read()
+	if err == nil && s.Unkept > 0 {
+		k.out.Warn("quarantine is full, and %s more came; mails among them are still in the mailbox, unread", terminal.Count(s.Unkept, "item"))
 	}
-	if err != nil {
-		return "", "", fmt.Errorf("read message: %w", err)
-	}
-	if source != state.Mail {
-		return "", string(raw), nil
-	}
-	return message.ParseHeader(raw).Subject, message.ReadContent(bytes.NewReader(raw)).Full, nil
+	return err
 }

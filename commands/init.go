@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/doctor"
 	"agentstateloop/commands/setup"
 	"agentstateloop/commands/terminal"
@@ -19,7 +21,15 @@ import (
 	"agentstateloop/state"
 )
 
-func (p *program) initCommand() *cli.Command {
+type initCmd struct {
+	agents agents
+	loader *config.Loader
+	stdin  io.Reader
+	out    *terminal.Output
+	proc   string
+}
+
+func initCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "init",
 		Usage: "set an agent up: configuration, crontab line, doctor",
@@ -68,7 +78,7 @@ Example:
 			switchFlag("print", "only print the configuration"),
 			switchFlag("no-network", "do not contact servers while checking"),
 		},
-		Action: p.init,
+		Action: initCmd{p.agents(), p.loader, p.stdin, &p.out, p.proc}.run,
 	}
 }
 
@@ -81,21 +91,21 @@ type initiated struct {
 	Next    string           `json:"next"`
 }
 
-func (p *program) init(c *cli.Context) error {
+func (k initCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	path, err := p.initPath(c)
+	path, err := k.initPath(c)
 	if err != nil {
 		return err
 	}
-	plans := setup.Setup{Loader: p.loader, Asker: terminal.NewAsker(p.stdin, p.out.Stderr, p.loader.Secrets), Stdin: p.stdin}
+	plans := setup.Setup{Loader: k.loader, Asker: terminal.NewAsker(k.stdin, k.out.Stderr, k.loader.Secrets), Stdin: k.stdin}
 	if c.Bool("print") {
 		plan, err := plans.Plan(c.Context, initOptions(c), path)
 		if err != nil {
 			return err
 		}
-		p.out.Printf("%s", plan.Text)
+		k.out.Printf("%s", plan.Text)
 		return nil
 	}
 	result := initiated{Config: path}
@@ -112,26 +122,26 @@ func (p *program) init(c *cli.Context) error {
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove it, or make the file that it points to")
 	}
-	a, err := p.loader.Load(path)
+	a, err := k.loader.Load(path)
 	if err != nil {
 		return err
 	}
 	result.Agent = a.Handle
 	if !c.Bool("json") {
-		p.printWritten(c, result, plan)
+		k.printWritten(c, result, plan)
 	}
-	p.install(c.Context, a)
-	found := doctor.Examine(c.Context, doctor.Subject{Loader: p.loader, Path: path, Network: !c.Bool("no-network"), Proc: p.proc})
+	k.install(c.Context, a)
+	found := doctor.Examine(c.Context, doctor.Subject{Loader: k.loader, Path: path, Network: !c.Bool("no-network"), Proc: k.proc})
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
-	result.Next = p.next(a, found)
+	result.Next = k.next(a, found)
 	if c.Bool("json") {
 		result.Checks = found
-		return p.out.JSON(result)
+		return k.out.JSON(result)
 	}
-	doctor.Print(&p.out, found)
-	p.out.Printf("\n%s\n", result.Next)
+	doctor.Print(k.out, found)
+	k.out.Printf("\n%s\n", result.Next)
 	return nil
 }
 
@@ -152,29 +162,29 @@ func initOptions(c *cli.Context) setup.Options {
 }
 
 // initPath returns where the configuration is, or will be.
-func (p *program) initPath(c *cli.Context) (string, error) {
-	path, err := p.configPath(c)
+func (k initCmd) initPath(c *cli.Context) (string, error) {
+	path, err := k.agents.path(c)
 	if err == nil || c.IsSet("config") {
 		return path, err
 	}
-	return p.loader.UserFile()
+	return k.loader.UserFile()
 }
 
 // printWritten prints what was written, and what was not.
-func (p *program) printWritten(c *cli.Context, r initiated, plan setup.Plan) {
+func (k initCmd) printWritten(c *cli.Context, r initiated, plan setup.Plan) {
 	if r.Created {
 		for _, secret := range plan.Secrets {
-			p.out.Printf("wrote %s (mode 0600)\n", secret.File)
+			k.out.Printf("wrote %s (mode 0600)\n", secret.File)
 		}
-		p.out.Printf("wrote %s (mode 0600)\n\n", r.Config)
+		k.out.Printf("wrote %s (mode 0600)\n\n", r.Config)
 		return
 	}
-	p.out.Printf("kept %s, which exists already\n\n", r.Config)
+	k.out.Printf("kept %s, which exists already\n\n", r.Config)
 	switch handle := c.String("handle"); {
 	case handle != r.Agent && state.ValidHandle(handle):
-		p.out.Warn("%s is the file of @%s; give @%s a file of its own: --config %s", r.Config, r.Agent, handle, filepath.Join(filepath.Dir(r.Config), handle+".toml"))
+		k.out.Warn("%s is the file of @%s; give @%s a file of its own: --config %s", r.Config, r.Agent, handle, filepath.Join(filepath.Dir(r.Config), handle+".toml"))
 	case describesAgent(c):
-		p.out.Warn("the flags that describe the agent were ignored: edit the file, or give another agent a file of its own with --config FILE")
+		k.out.Warn("the flags that describe the agent were ignored: edit the file, or give another agent a file of its own with --config FILE")
 	}
 }
 
@@ -188,19 +198,19 @@ func describesAgent(c *cli.Context) bool {
 
 // install installs the crontab line. If it cannot, the state says so from now on,
 // and doctor reports it.
-func (p *program) install(ctx context.Context, a *cycle.Agent) {
+func (k initCmd) install(ctx context.Context, a *cycle.Agent) {
 	if a.Schedule.Mode != cycle.ModeCrontab {
 		return
 	}
 	if _, err := a.Install(ctx); err != nil {
-		p.out.Warn("install crontab line: %v", err)
+		k.out.Warn("install crontab line: %v", err)
 	}
 }
 
 // next returns the command to run now, and what to expect of it.
-func (p *program) next(a *cycle.Agent, found []doctor.Finding) string {
+func (k initCmd) next(a *cycle.Agent, found []doctor.Finding) string {
 	again := name
-	if path, err := p.loader.Find(""); err != nil || path != a.Config {
+	if path, err := k.loader.Find(""); err != nil || path != a.Config {
 		again += " --config " + a.Config
 	}
 	for _, f := range found {

@@ -9,26 +9,33 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
 )
 
-func (p *program) listenCommand() *cli.Command {
+type listenCmd struct {
+	agents agents
+	loader *config.Loader
+	out    *terminal.Output
+}
+
+func listenCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "listen",
-		Usage:     "a small daemon that wakes agents at once",
+		Usage:     "run a small daemon that wakes agents at once",
 		ArgsUsage: "[FILE|DIR...]",
-		Description: `Polls within a second of new mail (IMAP IDLE), a message or nudge on the mesh,
-a file in nudges/, a line in the pipe, or a call of the webhook. Serves your
-agent, or those whose configurations are named or lie in folders that are
-named; a configuration that is changed, added or taken away counts within ten
-seconds. Cron stays on: when this dies, nothing is lost. Ends with TERM or INT.
+		Description: `Polls within a second of new mail (IMAP IDLE), a message or nudge on the mesh, a
+file in nudges/, a line in the pipe, or a call of the webhook. Serves your
+agent, or those whose configurations are named or lie in folders that are named.
+A configuration that is changed, added or removed counts within ten seconds.
+Cron stays on: if the daemon dies, nothing is lost. Ends with TERM or INT.
 
 The webhook is POST /nudge (or /nudge/HANDLE) at --addr, with the header
-"Authorization: Bearer TOKEN". The pipe takes a line for each nudge, with
-several agents the handle first; its writer waits while nobody reads, and what
-lies in it when this dies is gone.
+"Authorization: Bearer TOKEN". The pipe takes a line for each nudge; with
+several agents the line begins with the handle. A writer waits while nobody
+reads, and lines that were not read are lost if the daemon dies.
 
 Example:
   agentstateloop listen --addr 127.0.0.1:8802 --token-file ~/.hook-token
@@ -36,78 +43,78 @@ Example:
     > ~/.config/systemd/user/agentstateloop.service`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "the webhook's loopback `ADDRESS`"},
-			&cli.StringFlag{Name: "token-file", Usage: "`FILE` (0600) with the webhook's token; else closed"},
+			&cli.StringFlag{Name: "token-file", Usage: "`FILE` (0600) with the webhook's token; else it is closed"},
 			&cli.StringFlag{Name: "pipe", Usage: "make a named pipe at `PATH`"},
-			switchFlag("print-unit", "print a user unit for systemd with these arguments"),
+			switchFlag("print-unit", "print a systemd user unit with these arguments"),
 		},
-		Action: p.listen,
+		Action: listenCmd{p.agents(), p.loader, &p.out}.run,
 	}
 }
 
-func (p *program) listen(c *cli.Context) error {
-	named, err := p.named(c)
+func (k listenCmd) run(c *cli.Context) error {
+	named, err := k.paths(c)
 	if err != nil {
 		return err
 	}
 	before := snapshot(named)
-	agents, err := p.agents(c)
+	agents, err := k.agents.named(c)
 	if err != nil {
 		return err
 	}
 	if c.Bool("print-unit") {
-		return p.printUnit(c, agents)
+		return k.printUnit(c, agents)
 	}
-	web, err := listenHere(c.String("addr"))
+	web, err := listenLoopback(c.String("addr"))
 	if err != nil {
 		return err
 	}
 	defer web.Close()
-	socket := p.loader.Env("NOTIFY_SOCKET")
+	socket := k.loader.Env("NOTIFY_SOCKET")
 	var telling sync.Mutex
 	l := &listen.Listener{
-		Agents: agents, Web: web, Pipe: c.String("pipe"), Secrets: p.loader.Secrets,
+		Agents: agents, Web: web, Pipe: c.String("pipe"), Secrets: k.loader.Secrets,
 		Logf: func(format string, args ...any) {
 			telling.Lock()
 			defer telling.Unlock()
-			p.out.Warn(format, args...)
+			k.out.Warn(format, args...)
 		},
 		Ready: func() {
-			p.out.Printf("listening for %s at http://%s\n", terminal.Count(len(agents), "agent"), web.Addr())
+			k.out.Printf("listening for %s at http://%s\n", terminal.Count(len(agents), "agent"), web.Addr())
 			if err := listen.Notify(socket, listen.Ready); err != nil {
-				p.out.Warn("%v", err)
+				k.out.Warn("%v", err)
 			}
 		},
-		Reload: p.newRoster(named, before, agents).again,
-		Alive:  func() { _ = listen.Notify(socket, listen.Alive) }, // systemd will tell
+		Reload: newRoster(k.agents, named, before, agents).reload,
+		Alive:  func() { _ = listen.Notify(socket, listen.Alive) }, // systemd reports it
 	}
 	if file := c.String("token-file"); file != "" {
-		l.Token = p.loader.SecretFile(file)
+		l.Token = k.loader.SecretFile(file)
 		if _, err := l.Token(c.Context); err != nil {
 			return terminal.WithHint(err, tokenHint(file))
 		}
 	}
-	if p.loader.Env("GOGC") == "" {
-		// It waits, and does next to nothing: memory is dearer than the CPU of
-		// collecting it. A third less for each agent.
+	if k.loader.Env("GOGC") == "" {
+		// The daemon mostly waits, so memory costs more than the CPU of collecting
+		// it. This saves a third for each agent.
 		debug.SetGCPercent(30)
 	}
 	err = l.Run(c.Context)
 	if errors.Is(err, listen.ErrRunning) {
-		return terminal.WithHint(err, "one listener for an agent is enough; it goes on")
+		return terminal.WithHint(err, "one listener for an agent is enough, and that one goes on")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
 }
 
-// tokenHint is how a file with a new token is made.
+// tokenHint says how to make a file with a new token.
 func tokenHint(file string) string {
-	return fmt.Sprintf("a new one: (umask 077; head -c 18 /dev/urandom | base64 > %s)", file)
+	return fmt.Sprintf("make a new one: (umask 077; head -c 18 /dev/urandom | base64 > %s)", file)
 }
 
-// named gives the files and folders of the command line, or the one
-// configuration that there is, absolute.
-func (p *program) named(c *cli.Context) ([]string, error) {
+// paths returns the files and folders of the command line, or else the one
+// configuration, absolute.
+func (k listenCmd) paths(c *cli.Context) ([]string, error) {
 	if c.NArg() == 0 {
-		path, err := p.configPath(c)
+		path, err := k.agents.path(c)
 		return []string{path}, err
 	}
 	var all []string
@@ -121,9 +128,9 @@ func (p *program) named(c *cli.Context) ([]string, error) {
 	return all, nil
 }
 
-// printUnit prints a unit that runs this very command, its paths absolute.
-func (p *program) printUnit(c *cli.Context, agents []*cycle.Agent) error {
-	self, err := p.loader.Executable()
+// printUnit prints a unit that runs this same command, with absolute paths.
+func (k listenCmd) printUnit(c *cli.Context, agents []*cycle.Agent) error {
+	self, err := k.loader.Executable()
 	if err != nil {
 		return err
 	}
@@ -151,6 +158,6 @@ func (p *program) printUnit(c *cli.Context, agents []*cycle.Agent) error {
 		}
 		argv = append(argv, path)
 	}
-	p.out.Printf("%s", listen.Unit(argv))
+	k.out.Printf("%s", listen.Unit(argv))
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // roster keeps the agents of a listener in step with their configurations.
 type roster struct {
-	*program
+	load  agents
 	args  []string // of the command line, absolute; or the one configuration
 	files map[string]entry
 }
@@ -21,13 +21,13 @@ type roster struct {
 // entry is a configuration as it was last read.
 type entry struct {
 	text  string
-	agent *cycle.Agent // nil: it is none
+	agent *cycle.Agent // nil: it is not usable
 }
 
-// newRoster takes the agents that were wired from args. before is what snapshot
-// gave before they were: what has changed since is then seen as a change.
-func (p *program) newRoster(args []string, before map[string]string, agents []*cycle.Agent) *roster {
-	r := &roster{program: p, args: args, files: map[string]entry{}}
+// newRoster returns a roster of agents that were loaded from args. before is a
+// snapshot from before they were loaded, so that later changes are noticed.
+func newRoster(load agents, args []string, before map[string]string, agents []*cycle.Agent) *roster {
+	r := &roster{load: load, args: args, files: map[string]entry{}}
 	for file, text := range before {
 		r.files[file] = entry{text: text}
 	}
@@ -37,8 +37,8 @@ func (p *program) newRoster(args []string, before map[string]string, agents []*c
 	return r
 }
 
-// snapshot reads the configurations that args name: files, and *.toml in
-// folders. One that cannot be read is not in it.
+// snapshot returns the text of each configuration that args name: files, and
+// *.toml in folders. It leaves out what cannot be read.
 func snapshot(args []string) map[string]string {
 	texts := map[string]string{}
 	for _, arg := range args {
@@ -55,10 +55,11 @@ func snapshot(args []string) map[string]string {
 	return texts
 }
 
-// again is what listen.Listener asks. An agent whose configuration is gone from
-// its folder is let go; one whose configuration is wrong now, which is told
-// once, or was named and is gone, stays as it was.
-func (r *roster) again() (agents []*cycle.Agent, changed bool) {
+// reload returns the agents as they are configured now. It drops an agent whose
+// configuration is gone from its folder. An agent stays as it was if its
+// configuration has an error now, which is reported once, or if its file was
+// named and is gone.
+func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 	now := snapshot(r.args)
 	for file, old := range r.files {
 		if _, there := now[file]; !there && !slices.Contains(r.args, file) {
@@ -66,7 +67,7 @@ func (r *roster) again() (agents []*cycle.Agent, changed bool) {
 			changed = changed || old.agent != nil
 		}
 	}
-	if changed { // what was left out may have been so for a handle that is free now
+	if changed { // a file may have been left out for a handle that is free now
 		maps.DeleteFunc(r.files, func(_ string, e entry) bool { return e.agent == nil })
 	}
 	for file, text := range now {
@@ -74,12 +75,12 @@ func (r *roster) again() (agents []*cycle.Agent, changed bool) {
 		if known && old.text == text {
 			continue
 		}
-		a, err := r.loader.Load(file)
+		a, err := r.load.loader.Load(file)
 		if err == nil {
-			err = r.another(file, a.Handle)
+			err = r.checkHandle(file, a.Handle)
 		}
 		if err != nil {
-			r.out.Warn("%v; %s", err, map[bool]string{true: "its agent goes on as it was", false: "left out"}[old.agent != nil])
+			r.load.out.Warn("%v; %s", err, map[bool]string{true: "its agent goes on as it was", false: "left out"}[old.agent != nil])
 			r.files[file] = entry{text, old.agent}
 			continue
 		}
@@ -92,13 +93,13 @@ func (r *roster) again() (agents []*cycle.Agent, changed bool) {
 		}
 	}
 	if changed {
-		r.out.Printf("listening for %s, as configured now\n", terminal.Count(len(agents), "agent"))
+		r.load.out.Printf("listening for %s, as configured now\n", terminal.Count(len(agents), "agent"))
 	}
 	return agents, changed
 }
 
-// another refuses a handle that another configuration has.
-func (r *roster) another(file, handle string) error {
+// checkHandle refuses a handle that another configuration has.
+func (r *roster) checkHandle(file, handle string) error {
 	for other, e := range r.files {
 		if other != file && e.agent != nil && e.agent.Handle == handle {
 			return &config.Error{Path: file, Key: "agent.handle", Text: "@" + handle + " is in " + other + " already"}

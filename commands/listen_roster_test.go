@@ -41,13 +41,13 @@ func TestRoster(t *testing.T) {
 	before := snapshot(args)
 	var first []*cycle.Agent
 	for _, path := range args {
-		found, err := p.agentsAt(path)
+		found, err := p.agents().at(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		first = append(first, found...)
 	}
-	r := p.newRoster(args, before, first)
+	r := newRoster(p.agents(), args, before, first)
 	last := map[string]*cycle.Agent{}
 	for _, a := range first {
 		last[a.Handle] = a
@@ -56,7 +56,7 @@ func TestRoster(t *testing.T) {
 	looks := func(what, want, told string) {
 		t.Helper()
 		errs.Reset()
-		agents, changed := r.again()
+		agents, changed := r.reload()
 		var got []string
 		now := map[string]*cycle.Agent{}
 		for _, a := range agents {

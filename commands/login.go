@@ -22,31 +22,37 @@ import (
 	"agentstateloop/state/store"
 )
 
-// consentPatience is how long login waits for the browser.
-const consentPatience = 15 * time.Minute
+// consentTimeout is how long login waits for the browser.
+const consentTimeout = 15 * time.Minute
 
-func (p *program) loginCommand() *cli.Command {
+type loginCmd struct {
+	agents agents
+	loader *config.Loader
+	out    *terminal.Output
+}
+
+func loginCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "login",
 		Usage:     "get the refresh token for a mailbox with OAuth2",
 		ArgsUsage: "[imap|smtp]",
-		Description: `For a mailbox with [mail.imap.oauth2]. Prints an address: open it in a browser,
-log in as the agent's mailbox and allow the access. The browser then comes back
-to this program, which writes the refresh token to refresh_token_file (0600).
+		Description: `For a mailbox with [mail.imap.oauth2]. Prints a URL. Open it in a browser, log
+in as the agent's mailbox and allow the access. The browser then comes back to
+this program, which writes the refresh token to refresh_token_file (0600).
 
-Where the browser is on another machine, give --addr and forward its port:
+If the browser is on another machine, give --addr and forward its port:
   ssh -L 8803:127.0.0.1:8803 thismachine
 
 Example:
   agentstateloop login --addr 127.0.0.1:8803`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "where the browser comes back, `ADDRESS`"},
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "`ADDRESS` the browser comes back to"},
 		},
-		Action: p.login,
+		Action: loginCmd{p.agents(), p.loader, &p.out}.run,
 	}
 }
 
-func (p *program) login(c *cli.Context) error {
+func (k loginCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 1); err != nil {
 		return err
 	}
@@ -54,7 +60,7 @@ func (p *program) login(c *cli.Context) error {
 	if which != "imap" && which != "smtp" {
 		return terminal.Usagef("", "%q is neither imap nor smtp", which)
 	}
-	conf, err := p.config(c)
+	conf, err := k.config(c)
 	if err != nil {
 		return err
 	}
@@ -70,13 +76,13 @@ func (p *program) login(c *cli.Context) error {
 		return err
 	}
 	if known.Endpoint.AuthURL == "" {
-		return conf.Wrong(section+".auth_url", "is missing: where the provider asks a person for the consent")
+		return conf.Wrong(section+".auth_url", "is missing: the URL at which the provider asks a person for consent")
 	}
-	o, err := p.loader.OAuth(conf, section, s.OAuth2)
+	o, err := k.loader.OAuth(conf, section, s.OAuth2)
 	if err != nil {
 		return err
 	}
-	listener, err := listenHere(c.String("addr"))
+	listener, err := listenLoopback(c.String("addr"))
 	if err != nil {
 		return err
 	}
@@ -86,38 +92,38 @@ func (p *program) login(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// By name, without a path: Microsoft lets the port differ only so.
+	// Microsoft lets the port differ only for a name without a path.
 	ask := oauth2.Config{ClientID: s.OAuth2.ClientID, Endpoint: known.Endpoint, Scopes: known.Scopes, RedirectURL: "http://localhost:" + port}
 	user := cmp.Or(s.Username, conf.File.Mail.Address)
-	token, err := p.consent(c.Context, o, ask, user, listener)
+	token, err := k.consent(c.Context, o, ask, user, listener)
 	if err != nil {
 		return err
 	}
-	return p.keepRefreshToken(conf.Resolve(s.OAuth2.RefreshTokenFile), token)
+	return k.keepRefreshToken(conf.Resolve(s.OAuth2.RefreshTokenFile), token)
 }
 
-// config reads the configuration without wiring an agent: a mailbox that cannot
-// be logged in to must not be in the way of its login.
-func (p *program) config(c *cli.Context) (*config.Config, error) {
-	path, err := p.configPath(c)
+// config reads the configuration without wiring an agent: a login that does not
+// work yet must not stop this command.
+func (k loginCmd) config(c *cli.Context) (*config.Config, error) {
+	path, err := k.agents.path(c)
 	if err != nil {
 		return nil, err
 	}
-	return p.loader.Read(path)
+	return k.loader.Read(path)
 }
 
-// consent sends a person to the provider and waits for what the browser brings
-// back.
-func (p *program) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, user string, listener net.Listener) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, consentPatience, fmt.Errorf("the browser did not come back within %v", consentPatience))
+// consent sends a person to the provider and returns the refresh token that the
+// browser's answer is exchanged for.
+func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, user string, listener net.Listener) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, consentTimeout, fmt.Errorf("the browser did not come back within %v", consentTimeout))
 	defer cancel()
 	mark, verifier := rand.Text(), oauth2.GenerateVerifier()
 	back := make(chan answered, 1)
 	server := &http.Server{Handler: browser(mark, back), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	serving := make(chan error, 1)
-	go p.loader.Secrets.Guarded(func() { serving <- server.Serve(listener) })()
+	go k.loader.Secrets.Guarded(func() { serving <- server.Serve(listener) })()
 	defer server.Shutdown(ctx)
-	p.out.Printf("open this address, log in as %s and allow the access:\n\n  %s\n\n", plain.Line(user), ask.AuthCodeURL(mark,
+	k.out.Printf("open this URL, log in as %s and allow the access:\n\n  %s\n\n", plain.Line(user), ask.AuthCodeURL(mark,
 		oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
 		oauth2.SetAuthURLParam("prompt", "consent"), oauth2.SetAuthURLParam("login_hint", user)))
 	select {
@@ -127,16 +133,16 @@ func (p *program) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 		return "", err
 	case a := <-back:
 		if a.refused != "" {
-			return "", fmt.Errorf("the provider refuses: %s", plain.Line(a.refused))
+			return "", fmt.Errorf("the provider refused: %s", plain.Line(a.refused))
 		}
 		return o.Exchange(ctx, a.code, verifier, ask.RedirectURL)
 	}
 }
 
-// answered is what the browser came back with.
+// answered is the answer that the browser came back with.
 type answered struct{ code, refused string }
 
-// browser takes the first answer that bears our mark (RFC 6749 section 10.12).
+// browser accepts the first answer that bears our mark (RFC 6749 section 10.12).
 func browser(mark string, back chan<- answered) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -149,23 +155,23 @@ func browser(mark string, back chan<- answered) http.HandlerFunc {
 		}
 		select {
 		case back <- a:
-			fmt.Fprintln(w, "Go back to the terminal; this page can be closed.")
+			fmt.Fprintln(w, "Go back to the terminal. You can close this page.")
 		default:
-			http.Error(w, "there was an answer already", http.StatusConflict)
+			http.Error(w, "an answer has come already", http.StatusConflict)
 		}
 	}
 }
 
 // keepRefreshToken writes the file that refresh_token_file names.
-func (p *program) keepRefreshToken(file, token string) error {
-	p.loader.Secrets.Learn(file, token)
+func (k loginCmd) keepRefreshToken(file, token string) error {
+	k.loader.Secrets.Learn(file, token)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
-		file = real // the link stays
+		file = real // keeps the link
 	}
 	dir := store.Store{Dir: filepath.Dir(file)}
 	if err := dir.Keep(filepath.Base(file), strings.NewReader(token+"\n")); err != nil {
-		return errors.Join(errors.New("the refresh token is lost: log in once more"), err)
+		return errors.Join(errors.New("the refresh token is lost: run login again"), err)
 	}
-	p.out.Printf("the refresh token is in %s\n", file)
+	k.out.Printf("the refresh token is in %s\n", file)
 	return nil
 }

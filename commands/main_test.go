@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // runForScript is main's, but for the home: that of the script, not the user's.
 func runForScript() int {
-	if code, ok := Attempt(os.Args, os.Stderr); ok {
+	if code, ok := Become(os.Args, os.Stderr); ok {
 		return code
 	}
 	if err := stays(os.Getenv("TEST_RUNNING")); err != nil {

@@ -10,57 +10,70 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
-	"agentstateloop/state"
 )
 
-// nudgePatience is how long nudge --wait waits.
-const nudgePatience = 5 * time.Minute
+// nudgeTimeout is how long nudge --wait waits.
+const nudgeTimeout = 5 * time.Minute
 
-func (p *program) nudgeCommand() *cli.Command {
+type nudgeCmd struct {
+	agents agents
+	out    *terminal.Output
+	now    func() time.Time
+}
+
+func nudgeCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "nudge",
 		Usage:     "wake the agent now, or another one through the mesh",
 		ArgsUsage: "[HANDLE]",
-		Description: `Rings like a doorbell: an agent in IDLE goes to PREP and looks for messages
-each minute. The nudge is recorded first and cannot get lost; then one cycle
-runs at once, without the turns, which a poll in the background runs.
+		Description: `Works like a doorbell: an agent in IDLE goes to PREP and looks for messages each
+minute. The nudge is recorded first and cannot get lost. Then one cycle runs at
+once; a poll in the background runs the turns.
 
-With --wait it returns when the nudge is polled, or with --wait=POINT when it
-is queued, polled, turned (all that it woke the agent for has run) or
-delivered (and was sent; done is the same), and exits 4 if HALT or the mesh
-refuses it, 5 when --timeout is over, 6 if a turn or a delivery failed.
+With --wait it returns when the nudge is polled, or with --wait=POINT when it is
+queued, polled, turned (every turn that it caused has run) or delivered (and the
+answers are sent; done is the same). It exits 4 if HALT or the mesh refuses the
+nudge, 5 when --timeout is over, and 6 if a turn or a delivery failed.
 
-A HANDLE whose configuration lies beside yours is rung in the same way. Any
-other is rung through the mesh; what it does then is not known here, so there
-is only --wait=queued.
+HANDLE names another agent. If its configuration lies in the same folder as
+yours, it is nudged in the same way. Any other is nudged through the mesh; only
+--wait=queued works then.
 
 Example:
   make && agentstateloop nudge --reason "build is green"
   agentstateloop nudge --wait=done --timeout 2m --json`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "from", Usage: "`NAME` of who nudges, for log and history"},
+			&cli.StringFlag{Name: "from", Usage: "`NAME` of the sender, for log and history"},
 			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for log and history"},
-			&cli.GenericFlag{Name: "wait", Value: &optional{without: string(cycle.PointPolled), choices: points}, Usage: "wait until it is polled, or has come to `POINT`"},
-			durationFlag("timeout", "wait at most so `LONG`", nudgePatience),
+			&cli.GenericFlag{Name: "wait", Value: &optional{without: string(cycle.PointPolled), choices: points}, Usage: "wait until it is polled, or has reached `POINT`"},
+			durationFlag("timeout", "give up waiting after `DURATION`", nudgeTimeout),
 			switchFlag("no-poll", "only record it, for the next poll"),
 		},
-		Action: p.nudge,
+		Action: nudgeCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
 }
 
-func (p *program) nudge(c *cli.Context) error {
+// nudged is what nudge --json prints; poll is null if no cycle ran, receipt if
+// nothing was waited for.
+type nudged struct {
+	Agent   string         `json:"agent"`
+	Poll    *cycle.Report  `json:"poll"`
+	Receipt *cycle.Receipt `json:"receipt"`
+}
+
+func (n nudgeCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 1); err != nil {
 		return err
 	}
-	a, err := p.agent(c)
+	a, err := n.agents.one(c)
 	if err != nil {
 		return err
 	}
 	handle := strings.TrimPrefix(c.Args().First(), "@")
 	if handle != "" && handle != a.Handle {
-		own := p.neighbour(a, handle)
+		own := n.agents.neighbour(a, handle)
 		if own == nil {
-			return p.nudgeOther(c, a, handle)
+			return n.throughMesh(c, a, handle)
 		}
 		a = own
 	}
@@ -70,7 +83,7 @@ func (p *program) nudge(c *cli.Context) error {
 	}
 	result := nudged{Agent: a.Handle}
 	if !c.Bool("no-poll") {
-		if r, ok := p.follow(c.Context, a); ok {
+		if r, ok := pollAfter(c.Context, a, n.out); ok {
 			r = reportJSON(r)
 			result.Poll = &r
 		}
@@ -81,37 +94,31 @@ func (p *program) nudge(c *cli.Context) error {
 		result.Receipt, failed = &r, err
 	}
 	if c.Bool("json") {
-		return errors.Join(p.out.JSON(result), failed)
+		return errors.Join(n.out.JSON(result), failed)
 	}
 	if result.Receipt != nil {
-		p.printReceipt(*result.Receipt)
+		printReceipt(n.out, *result.Receipt, n.now())
 		return failed
 	}
 	switch {
 	case result.Poll != nil:
-		p.out.Printf("nudged @%s: %s\n", a.Handle, reportText(*result.Poll, p))
+		n.out.Printf("nudged @%s: %s\n", a.Handle, reportText(*result.Poll, n.now()))
 	case c.Bool("no-poll"):
-		p.out.Printf("nudged @%s: recorded for its next poll\n", a.Handle)
+		n.out.Printf("nudged @%s: recorded for its next poll\n", a.Handle)
 	default:
-		p.out.Printf("nudged @%s: recorded; the poll that is at work sees it\n", a.Handle)
+		n.out.Printf("nudged @%s: recorded; the poll that is running sees it\n", a.Handle)
 	}
 	return nil
 }
 
-// nudged is what nudge --json prints; poll is null if no cycle was run, receipt
-// if nothing was waited for.
-type nudged struct {
-	Agent   string         `json:"agent"`
-	Poll    *cycle.Report  `json:"poll"`
-	Receipt *cycle.Receipt `json:"receipt"`
-}
-
-func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) error {
-	if !state.ValidHandle(handle) {
-		return terminal.Usagef(handleHint, "%q is not a valid handle", handle)
+// throughMesh nudges an agent that is not configured here.
+func (n nudgeCmd) throughMesh(c *cli.Context, a *cycle.Agent, handle string) error {
+	handle, err := parseHandle(handle)
+	if err != nil {
+		return err
 	}
 	if c.Bool("no-poll") {
-		return terminal.Usagef("", "--no-poll is for your own agent: another one decides for itself when to poll")
+		return terminal.Usagef("", "--no-poll is for your own agent: another one decides itself when to poll")
 	}
 	point := waitPoint(c)
 	if point != "" && point != cycle.PointQueued {
@@ -126,12 +133,12 @@ func (p *program) nudgeOther(c *cli.Context, a *cycle.Agent, handle string) erro
 	}
 	result := nudged{Agent: handle}
 	if point != "" {
-		now := p.loader.Now().UTC()
+		now := n.now().UTC()
 		result.Receipt = &cycle.Receipt{Queued: &now}
 	}
 	if c.Bool("json") {
-		return p.out.JSON(result)
+		return n.out.JSON(result)
 	}
-	p.out.Printf("nudged @%s through the mesh\n", handle)
+	n.out.Printf("nudged @%s through the mesh\n", handle)
 	return nil
 }

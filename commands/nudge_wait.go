@@ -22,7 +22,7 @@ var points = []string{
 // pointDone is another word for the last point.
 const pointDone = "done"
 
-// waitPoint is what --wait says; "" if it was not given.
+// waitPoint returns the point of --wait, or "" if the flag was not given.
 func waitPoint(c *cli.Context) cycle.Point {
 	if !c.IsSet("wait") {
 		return ""
@@ -33,8 +33,8 @@ func waitPoint(c *cli.Context) cycle.Point {
 	return cycle.PointDelivered
 }
 
-// waitError says why a nudge did not come to its point, with an exit code of
-// its own.
+// waitError says why a nudge did not reach its point, with an exit code of its
+// own.
 type waitError struct {
 	error
 	code int
@@ -42,9 +42,10 @@ type waitError struct {
 
 func (e *waitError) Unwrap() error { return e.error }
 
-// awaitNudge waits for a point, and tells by the error why it was not reached.
-func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.Rung, point cycle.Point, patience time.Duration) (cycle.Receipt, error) {
-	waiting, cancel := context.WithTimeout(ctx, patience)
+// awaitNudge waits until a nudge has reached a point. The error says why it has
+// not.
+func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.Rung, point cycle.Point, timeout time.Duration) (cycle.Receipt, error) {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r, err := a.AwaitNudge(waiting, nudge, point)
 	switch {
@@ -55,13 +56,13 @@ func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.Rung, point cyc
 	case errors.Is(err, cycle.ErrFailed):
 		return r, &waitError{err, exitFailed}
 	case ctx.Err() == nil && waiting.Err() != nil:
-		return r, &waitError{fmt.Errorf("the nudge is recorded, and was not %s within %s", point, terminal.Short(patience)), exitTimeout}
+		return r, &waitError{fmt.Errorf("the nudge is recorded, and was not %s within %s", point, terminal.Short(timeout)), exitTimeout}
 	}
 	return r, err
 }
 
-// refusedByMesh gives what the mesh is against its own exit code, where somebody
-// waits for a point.
+// refusedByMesh gives a refusal of the mesh its own exit code, where a point is
+// waited for.
 func refusedByMesh(err error, point cycle.Point) error {
 	if refused, ok := errors.AsType[*mesh.Error](err); ok && point != "" && !refused.Temporary() {
 		return &waitError{err, exitRefused}
@@ -69,16 +70,16 @@ func refusedByMesh(err error, point cycle.Point) error {
 	return err
 }
 
-// printReceipt prints in a line how far something has come.
-func (p *program) printReceipt(r cycle.Receipt) {
+// printReceipt prints how far a nudge or a message has come, in one line.
+func printReceipt(out *terminal.Output, r cycle.Receipt, now time.Time) {
 	var parts []string
 	for _, at := range []struct {
 		what string
 		when *time.Time
 	}{{"queued", r.Queued}, {"polled", r.Polled}, {"turned", r.Turned}, {"delivered", r.Delivered}} {
 		if at.when != nil {
-			parts = append(parts, at.what+" "+terminal.Clock(*at.when, p.loader.Now()))
+			parts = append(parts, at.what+" "+terminal.Clock(*at.when, now))
 		}
 	}
-	p.out.Printf("receipt: %s\n", strings.Join(parts, ", "))
+	out.Printf("receipt: %s\n", strings.Join(parts, ", "))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,49 +14,54 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-func (p *program) pollCommand() *cli.Command {
+type pollCmd struct {
+	agents agents
+	out    *terminal.Output
+	now    func() time.Time
+}
+
+func pollCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "poll",
 		Usage: "one cycle: read mail and mesh, answer, set the next poll",
-		Description: `Reads the operator's mail and the agent's mesh mailbox, runs the agent on
-what came, mails the answer, and rewrites the crontab line. Cron runs this;
-by hand it does the same at once. Prints nothing if there was nothing.
+		Description: `Reads the operator's mail and the agent's mesh mailbox, runs the agent on what
+came, mails the answer, and rewrites the crontab line. Cron runs this; by hand
+it does the same at once. Prints nothing if nothing came.
 
-With --linger it then stays for a while and polls at once for new mail (IMAP
-IDLE), mesh messages and nudges, until shortly before cron comes again, or
-until there is a turn, which it runs. [schedule] linger does this in PREP and
-ACTIVE.
+With --linger it then stays for a while. It polls at once for new mail (IMAP
+IDLE), mesh messages and nudges, until shortly before cron comes again, or until
+a turn is due, which it runs. [schedule] linger does this in PREP and ACTIVE.
 
 Example:
   agentstateloop poll --dry-run     # what would a poll do now?
   agentstateloop poll --linger 50s`,
 		Flags: []cli.Flag{
 			switchFlag("if-due", "do nothing before the next poll is due"),
-			switchFlag("dry-run", "print what would happen, change nothing"),
-			switchFlag("quiet", "for cron: print nothing; busy is no error"),
-			durationFlag("linger", "stay on for so `LONG` and react at once, until cron comes again", 0),
+			switchFlag("dry-run", "print what would happen, and change nothing"),
+			switchFlag("quiet", "for cron: print nothing; busy is not an error"),
+			durationFlag("linger", "stay for `DURATION` and react at once", 0),
 			switchFlag("no-turn", "leave the messages to a later poll"),
 		},
-		Action: p.poll,
+		Action: pollCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
 }
 
-func (p *program) poll(c *cli.Context) error {
+func (k pollCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	a, err := p.agent(c)
+	a, err := k.agents.one(c)
 	if err != nil {
 		return err
 	}
 	if c.Bool("dry-run") {
-		return p.dryRun(c, a)
+		return dryRun(c, a, k.out)
 	}
 	quiet := c.Bool("quiet")
 	o := cycle.PollOptions{
 		IfDue:  c.Bool("if-due"),
 		NoTurn: c.Bool("no-turn"),
-		Stay:   quiet, // a person at a terminal waits for nothing
+		Stay:   quiet, // a person at a terminal does not wait
 	}
 	poll := a.Poll
 	if d := durationOf(c, "linger"); d > 0 {
@@ -71,16 +77,16 @@ func (p *program) poll(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if err := p.out.JSON(reportJSON(r)); err != nil {
+		if err := k.out.JSON(reportJSON(r)); err != nil {
 			return err
 		}
 	} else if r.Found() && !quiet {
-		p.out.Printf("%s\n", reportText(r, p))
+		k.out.Printf("%s\n", reportText(r, k.now()))
 	}
 	return failedSources(r.Failed, quiet)
 }
 
-// reportJSON has an empty list where a report has none.
+// reportJSON returns r with an empty list where it has none.
 func reportJSON(r cycle.Report) cycle.Report {
 	if r.Failed == nil {
 		r.Failed = []cycle.SourceFailure{}
@@ -88,8 +94,8 @@ func reportJSON(r cycle.Report) cycle.Report {
 	return r
 }
 
-// reportText is a poll in one line.
-func reportText(r cycle.Report, p *program) string {
+// reportText returns a poll in one line.
+func reportText(r cycle.Report, now time.Time) string {
 	parts := []string{string(r.After)}
 	if r.Before != r.After {
 		parts[0] = fmt.Sprintf("%s → %s", r.Before, r.After)
@@ -98,7 +104,7 @@ func reportText(r cycle.Report, p *program) string {
 		number     int
 		noun, does string
 	}{
-		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " in"}, {r.Rejected, "message", " refused"},
+		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " in"}, {r.Rejected, "message", " rejected"},
 		{r.Turns, "turn", " run"}, {r.Sent, "mail", " sent"},
 	} {
 		if n.number > 0 {
@@ -106,14 +112,14 @@ func reportText(r cycle.Report, p *program) string {
 		}
 	}
 	if !r.NextDue.IsZero() {
-		parts = append(parts, "next poll "+terminal.Clock(r.NextDue, p.loader.Now()))
+		parts = append(parts, "next poll "+terminal.Clock(r.NextDue, now))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// failedSources is the error of a poll that could not read everything. Under
-// --quiet it has no text: cron would mail it each minute, and log and status
-// tell it too.
+// failedSources returns the error of a poll that could not read everything. If
+// quiet, it has no text: cron would mail it each minute, and log and status have
+// it too.
 func failedSources(failed []cycle.SourceFailure, quiet bool) error {
 	if len(failed) == 0 {
 		return nil

@@ -10,16 +10,16 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// dryRun is poll --dry-run.
-func (p *program) dryRun(c *cli.Context, a *cycle.Agent) error {
+// dryRun prints what a poll would do now.
+func dryRun(c *cli.Context, a *cycle.Agent, out *terminal.Output) error {
 	preview, err := a.Preview(c.Context)
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		err = p.out.JSON(previewJSON(preview))
+		err = out.JSON(previewJSON(preview))
 	} else {
-		p.printPreview(preview)
+		printPreview(out, preview)
 	}
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (p *program) dryRun(c *cli.Context, a *cycle.Agent) error {
 	return failedSources(preview.Failed, false)
 }
 
-// previewJSON has empty lists where a preview has none.
+// previewJSON returns v with empty lists where it has none.
 func previewJSON(v cycle.Preview) cycle.Preview {
 	if v.Transitions == nil {
 		v.Transitions = []string{}
@@ -47,38 +47,38 @@ func previewJSON(v cycle.Preview) cycle.Preview {
 	return v
 }
 
-func (p *program) printPreview(v cycle.Preview) {
-	p.out.Printf("dry run: nothing below happens\n")
+func printPreview(out *terminal.Output, v cycle.Preview) {
+	out.Printf("dry run: nothing below happens\n")
 	for _, m := range v.Arrived {
-		p.out.Printf("would take    a message from %s (%s)\n", plain.Line(m.From), plain.Line(m.Key))
+		out.Printf("would take    a message from %s (%s)\n", plain.Line(m.From), plain.Line(m.Key))
 	}
 	for _, m := range v.Rejected {
-		p.out.Printf("would refuse  a message from %s (%s): %s\n", plain.Line(m.From), plain.Line(m.Key), plain.Line(m.Reason))
+		out.Printf("would reject  a message from %s (%s): %s\n", plain.Line(m.From), plain.Line(m.Key), plain.Line(m.Reason))
 	}
 	for _, t := range v.Transitions {
-		p.out.Printf("would go      %s\n", plain.Line(t))
+		out.Printf("would go      %s\n", plain.Line(t))
 	}
 	if len(v.Transitions) == 0 {
-		p.out.Printf("would stay    %s\n", v.After)
+		out.Printf("would stay    %s\n", v.After)
 	}
 	for _, m := range v.Mails {
-		p.out.Printf("would send    a %s to %s\n", map[bool]string{true: "mail", false: "mesh message"}[m.Channel == "mail"], plain.Line(m.To))
+		out.Printf("would send    a %s to %s\n", map[bool]string{true: "mail", false: "mesh message"}[m.Channel == "mail"], plain.Line(m.To))
 		if m.Subject != "" {
-			p.out.Printf("  | Subject: %s\n", plain.Line(m.Subject))
+			out.Printf("  | Subject: %s\n", plain.Line(m.Subject))
 		}
 		for line := range strings.Lines(terminal.Text(m.Text)) {
-			p.out.Printf("  | %s\n", strings.TrimRight(line, "\n"))
+			out.Printf("  | %s\n", strings.TrimRight(line, "\n"))
 		}
 	}
 	if v.CrontabError != "" {
-		p.out.Warn("the crontab cannot be read: %s", plain.Line(v.CrontabError))
+		out.Warn("the crontab cannot be read: %s", plain.Line(v.CrontabError))
 	}
 	if v.CrontabDiff != "" {
-		p.out.Printf("would edit    the crontab\n%s", indented(terminal.Text(v.CrontabDiff)))
+		out.Printf("would edit    the crontab\n%s", indented(terminal.Text(v.CrontabDiff)))
 	}
 }
 
-// indented puts two spaces before each line.
+// indented returns text with two spaces before each line.
 func indented(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

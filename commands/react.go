@@ -12,10 +12,12 @@ import (
 	"agentstateloop/turn"
 )
 
-// reactCommand is the hidden subcommand that package apirunner is behind.
-func (p *program) reactCommand() *cli.Command {
+// reactCmd is the hidden subcommand behind which package apirunner works.
+type reactCmd struct{ *program }
+
+func reactCommand(p *program) *cli.Command {
 	return &cli.Command{
-		Name: config.APICommand, Hidden: true, Action: p.react,
+		Name: config.APICommand, Hidden: true, Action: reactCmd{p}.run,
 		Flags: []cli.Flag{
 			&cli.TimestampFlag{Name: "now", Layout: time.RFC3339, Usage: "the time of the demo's clock"},
 			&cli.BoolFlag{Name: "summary", Usage: "answer standard input by a summary"},
@@ -23,7 +25,7 @@ func (p *program) reactCommand() *cli.Command {
 	}
 }
 
-func (p *program) react(c *cli.Context) error {
+func (p reactCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
@@ -31,7 +33,7 @@ func (p *program) react(c *cli.Context) error {
 	if at := c.Timestamp("now"); at != nil {
 		p.loader.Now = func() time.Time { return *at }
 	}
-	a, in, err := p.inside(c)
+	a, in, err := p.agents().inside(c)
 	if err != nil {
 		return err
 	}

@@ -22,13 +22,12 @@ import (
 const name = terminal.Program
 
 // attemptCommand is the hidden subcommand with which package turn starts the
-// agent's process; the rest of the arguments is its own affair.
+// agent's process. Package turn reads its arguments.
 const attemptCommand = "__attempt"
 
-// Run runs the program: args and environ are as in os.Args and os.Environ.
-// Data goes to stdout, everything else to stderr. It returns the exit code
-// (DESIGN 11): 0 done or nothing to do, 1 error, 2 usage or configuration, 3
-// the cycle ran but a source failed, 75 busy. It never exits itself.
+// Run runs the program and returns the exit code (docs/design.md, "Exit codes and
+// errors"). args and environ are as in os.Args and os.Environ. Data goes to
+// stdout, everything else to stderr. Run never exits itself.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := program{
 		stdin: stdin,
@@ -43,7 +42,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		},
 		proc: "/proc",
 	}
-	log.SetOutput(p.loader.Secrets.Writer(stderr)) // net/http prints there what a server said, or of a handler's panic
+	log.SetOutput(p.loader.Secrets.Writer(stderr)) // net/http logs what a server said, and a handler's panic
 	return p.run(ctx, args)
 }
 
@@ -55,11 +54,11 @@ type program struct {
 	proc   string         // where the kernel shows its processes; doctor looks there
 }
 
-// Attempt does what a hidden subcommand asks for, and returns the exit code; ok
-// is false for any other arguments. It returns only if the agent, or the
-// program that its exec tool is to run, could not be started, for else this
-// process has become that. Nothing may catch signals before it is called.
-func Attempt(args []string, stderr io.Writer) (code int, ok bool) {
+// Become replaces this process by the agent, or by the program of its exec tool,
+// if the arguments are a hidden subcommand that asks for that. On success it does
+// not return. code is the exit code after a failure. ok is false for any other
+// arguments. Nothing may catch signals before Become is called.
+func Become(args []string, stderr io.Writer) (code int, ok bool) {
 	if len(args) < 2 {
 		return 0, false
 	}
@@ -76,14 +75,13 @@ func Attempt(args []string, stderr io.Writer) (code int, ok bool) {
 	return exitError, true
 }
 
-// run is Run. Nothing that it prints holds a secret that this process has read,
-// be it told of a crash.
+// run does the work of Run. Nothing that it prints holds a secret that this
+// process has read, not even the report of a crash.
 func (p *program) run(ctx context.Context, args []string) (code int) {
 	out := &written{Writer: p.out.Stdout}
 	p.out.Stdout, p.out.Stderr = p.loader.Secrets.Writer(out), p.loader.Secrets.Writer(p.out.Stderr)
 	defer func() {
-		// What the runtime prints of a crash are the value and pointers: the value
-		// may be a server's words.
+		// The runtime would print the value itself, which may be a server's words.
 		if v := recover(); v != nil {
 			fmt.Fprintf(p.out.Stderr, "%s: error: internal: %v\n%s%s: hint: nothing recorded is lost; please report this\n", name, v, debug.Stack(), name)
 			code = exitError
@@ -91,7 +89,7 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 	}()
 	err := p.runApp(ctx, args)
 	if out.err != nil && (err == nil || errors.Is(err, out.err)) {
-		err = terminal.WithHint(out.err, "the command did its work; only what it had to say did not arrive")
+		err = terminal.WithHint(out.err, "the command did its work, but its output could not be written")
 	}
 	if err != nil {
 		p.out.Error(err.Error(), hintOf(err))
@@ -99,7 +97,7 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 	return exitCode(err)
 }
 
-// written remembers that a write failed: most that is printed asks nobody.
+// written remembers that a write failed: most callers that print do not look.
 type written struct {
 	io.Writer
 	err error
@@ -112,6 +110,12 @@ func (w *written) Write(text []byte) (int, error) {
 	}
 	return n, err
 }
+
+// agents returns what loads the agents of a command line.
+func (p *program) agents() agents { return agents{p.loader, &p.out} }
+
+// input returns what reads the texts of a command line.
+func (p *program) input() input { return input{p.stdin} }
 
 func (p *program) runApp(ctx context.Context, args []string) error {
 	app := p.app()
@@ -129,8 +133,8 @@ func tail(args []string) []string {
 	return args[1:]
 }
 
-// userHome is the home of the user who runs us, from the user database: cron,
-// shells and daemons must agree on it, and do not agree on $HOME (DESIGN 4).
+// userHome returns the home of the user who runs us, from the user database.
+// Cron, shells and daemons agree on that, and do not agree on $HOME.
 func userHome() (string, error) {
 	u, err := user.LookupId(strconv.Itoa(os.Getuid()))
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,16 +18,16 @@ import (
 )
 
 // household is what status --all --json prints: our agents, and the others that
-// the mesh has seen lately; others is null where no mesh could be asked.
+// the mesh has seen lately. Others is null if no mesh could be asked.
 type household struct {
 	Agents []cycle.Status  `json:"agents"`
 	Others []mesh.Presence `json:"others"`
 }
 
-// statusAll shows the agents of the arguments, else all whose configurations
-// lie beside ours.
-func (p *program) statusAll(c *cli.Context) error {
-	all, err := p.agentsBeside(c)
+// all shows the agents of the arguments, or else all whose configurations lie in
+// the same folder as ours.
+func (k statusCmd) all(c *cli.Context) error {
+	all, err := k.choose(c)
 	if err != nil {
 		return err
 	}
@@ -45,33 +44,26 @@ func (p *program) statusAll(c *cli.Context) error {
 		failed = &sourceError{failed: []string{plain.Line(err.Error())}}
 	}
 	if c.Bool("json") {
-		err = p.out.JSON(h)
+		err = k.out.JSON(h)
 	} else {
-		err = p.printHousehold(h)
+		err = k.printHousehold(h)
 	}
 	return errors.Join(err, failed)
 }
 
-// agentsBeside is agents, but without an argument all in the folder of the one.
-func (p *program) agentsBeside(c *cli.Context) ([]*cycle.Agent, error) {
+func (k statusCmd) choose(c *cli.Context) ([]*cycle.Agent, error) {
 	if c.NArg() > 0 {
-		return p.agents(c)
+		return k.agents.named(c)
 	}
-	a, err := p.agent(c)
+	a, err := k.agents.one(c)
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.agentsIn(filepath.Dir(a.Config))
-	if err != nil {
-		return []*cycle.Agent{a}, nil // its file has another ending, and is alone
-	}
-	all = slices.DeleteFunc(all, func(b *cycle.Agent) bool { return b.Handle == a.Handle })
-	all = append([]*cycle.Agent{a}, all...)
-	return all, distinct(all)
+	return k.agents.neighbours(a)
 }
 
-// others are the agents that the meshes of ours show beside ours. The first
-// mesh that answers speaks for all agents that use it.
+// others returns the agents besides ours that our meshes show. Each mesh is asked
+// once, by the first of our agents that reaches it.
 func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 	found := map[string]mesh.Presence{}
 	asked := map[string]bool{}
@@ -104,10 +96,10 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 	return list, nil
 }
 
-// printHousehold prints an agent a line.
-func (p *program) printHousehold(h household) error {
-	now := p.loader.Now()
-	w := p.out.Table()
+// printHousehold prints a line for each agent.
+func (k statusCmd) printHousehold(h household) error {
+	now := k.now()
+	w := k.out.Table()
 	for _, s := range h.Agents {
 		since := ""
 		if s.PhaseSince != nil {
@@ -116,7 +108,7 @@ func (p *program) printHousehold(h household) error {
 		fmt.Fprintf(w, "@%s\t%s\t%s\t%s\n", s.Agent, s.Phase, since, strings.Join(briefly(s, now), ", "))
 	}
 	for _, other := range h.Others {
-		where := "over the mesh"
+		where := "via the mesh"
 		if other.Asleep {
 			where += ", asleep"
 		}
@@ -128,8 +120,8 @@ func (p *program) printHousehold(h household) error {
 	return w.Flush()
 }
 
-// briefly says what there is to say of an agent beside its phase, what is wrong
-// in capitals.
+// briefly returns what there is to say about an agent besides its phase: trouble in
+// capitals.
 func briefly(s cycle.Status, now time.Time) []string {
 	var parts []string
 	say := func(when bool, format string, args ...any) {

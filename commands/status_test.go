@@ -88,14 +88,14 @@ func TestStatusText(t *testing.T) {
 		}, `
 @goulard3120 is ACTIVE since 11:58:30 (1m30s)
   HALTED     no turns, no mail, until ` + "`agentstateloop resume` and `agentstateloop mesh resume`" + `
-  CREDENTIAL imap fails: 3 polls in a row since 11:00:00; you were told (login: NO)
-  CREDENTIAL mesh fails: 2 polls in a row since 11:59:00; the keymaster was told
-  CREDENTIAL smtp fails: 1 poll in a row since 11:59:00; NOBODY WAS TOLD YET
+  CREDENTIAL imap fails: 3 polls in a row since 11:00:00; you were informed (login: NO)
+  CREDENTIAL mesh fails: 2 polls in a row since 11:59:00; the keymaster was informed
+  CREDENTIAL smtp fails: 1 poll in a row since 11:59:00; NOBODY IS INFORMED YET
   OFFLINE    mail was last read at 10:00:00 (2h ago): ` + "`agentstateloop doctor`" + ` says why
   LOST       1 message could not be delivered; see ` + "`agentstateloop history`" + `
   OVERDUE    the poll of 11:55:00 (5m ago) did not come: is cron running?
   CRONTAB    cannot be set: no crontab program
-  schedule   */30 * * * * is installed, */1 * * * * is wanted
+  schedule   */30 * * * * is installed, and should be */1 * * * *
   timer      IDLE at 12:08:30 (in 8m30s) unless the operator writes
   inbox      2 waiting, 1 deferred, 4 quarantined
   outbox     1 waiting

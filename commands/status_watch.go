@@ -8,11 +8,11 @@ import (
 	"agentstateloop/cycle"
 )
 
-// watchEvery is how often status --watch looks.
+// watchEvery is how often status --watch reads the status.
 const watchEvery = time.Second
 
-// watch shows the status of an agent, and again whenever it is another one,
-// until ctx ends, which is no error. That time passes is no change.
+// watch shows the status of an agent, and again whenever it changes, until ctx
+// ends, which is not an error. Time that passes is not a change.
 func watch(ctx context.Context, a *cycle.Agent, show func(cycle.Status) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

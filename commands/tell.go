@@ -2,10 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"io"
-	"os"
-	"os/user"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,40 +13,44 @@ import (
 	"agentstateloop/state"
 )
 
-// longestTell is how much of stdin `tell -` takes, in bytes.
-const longestTell = 4 << 20
-
-// shortRest is how long a rest after failed turns may be that tell waits for.
+// shortRest is the longest rest after failed turns that tell waits for.
 const shortRest = 10 * time.Second
 
-func (p *program) tellCommand() *cli.Command {
+type tellCmd struct {
+	agents agents
+	input  input
+	out    *terminal.Output
+	now    func() time.Time
+}
+
+func tellCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "tell",
-		Usage:     "a message to the agent from here; prints the answer",
+		Usage:     "send the agent a message from here, and print its answer",
 		ArgsUsage: "TEXT",
-		Description: `Counts as a message of the operator, mails nothing, and waits for what the
-turn hands back. Ctrl-C ends the waiting, not the turn. Where no turn can come
-soon (HALT, money, a rest after failures) it says so and waits for nothing.
-With - as TEXT the message is read from standard input.
+		Description: `Counts as a message of the operator, sends no mail, and waits for what the turn
+hands back. Ctrl-C ends the waiting, not the turn. Where no turn can run soon
+(HALT, no money left, a rest after failures) it says so and does not wait. With
+- as TEXT the message is read from standard input.
 
 Example:
   agentstateloop tell "what are you working on?"`,
 		Flags: []cli.Flag{
 			switchFlag("no-wait", "print the message's key and return"),
 		},
-		Action: p.tellAgent,
+		Action: tellCmd{p.agents(), p.input(), &p.out, p.loader.Now}.run,
 	}
 }
 
-func (p *program) tellAgent(c *cli.Context) error {
+func (t tellCmd) run(c *cli.Context) error {
 	if err := arguments(c, 1, 1); err != nil {
 		return err
 	}
-	text, err := p.words(c, 0)
+	text, err := t.input.message(c, 0)
 	if err != nil {
 		return err
 	}
-	a, err := p.agent(c)
+	a, err := t.agents.one(c)
 	if err != nil {
 		return err
 	}
@@ -58,48 +58,22 @@ func (p *program) tellAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.Detach(); err != nil {
-		p.out.Warn("%v; the next poll runs the turn", err)
-	}
+	detach(a, t.out)
 	if c.Bool("no-wait") {
-		return p.queued(c, key, "")
+		return t.printKey(c, key, "")
 	}
-	if why, err := p.noAnswer(a); err != nil || why != "" {
-		return p.queued(c, key, why)
+	if why, err := t.noAnswerSoon(a); err != nil || why != "" {
+		return t.printKey(c, key, why)
 	}
 	answer, err := a.Await(c.Context, key)
 	if err != nil {
 		return err
 	}
-	return p.answer(c, answer)
+	return t.printAnswer(c, answer)
 }
 
-// message is the text of the argument, or standard input for "-".
-func (p *program) message(arg string) (string, error) {
-	if arg != "-" {
-		return arg, nil
-	}
-	data, err := io.ReadAll(io.LimitReader(p.stdin, longestTell+1))
-	if err != nil {
-		return "", fmt.Errorf("read message: %w", err)
-	}
-	if len(data) > longestTell {
-		return "", fmt.Errorf("read message: over %d bytes", longestTell)
-	}
-	return string(data), nil
-}
-
-// words is message for an argument that must say something.
-func (p *program) words(c *cli.Context, argument int) (string, error) {
-	text, err := p.message(c.Args().Get(argument))
-	if err == nil && strings.TrimSpace(text) == "" {
-		err = terminal.Usagef("see "+c.Command.HelpName+" --help", "the message is empty")
-	}
-	return text, err
-}
-
-// noAnswer says why waiting for an answer would be in vain; "" if it is not.
-func (p *program) noAnswer(a *cycle.Agent) (string, error) {
+// noAnswerSoon returns why waiting for an answer would be useless, or "".
+func (t tellCmd) noAnswerSoon(a *cycle.Agent) (string, error) {
 	if a.Turn == nil {
 		return "runner is \"none\": somebody must take it from the inbox", nil
 	}
@@ -108,10 +82,10 @@ func (p *program) noAnswer(a *cycle.Agent) (string, error) {
 		return "", err
 	}
 	if s.Halted() {
-		return "the agent is HALTED: it is answered after resume", nil
+		return "the agent is HALTED, and answers after resume", nil
 	}
-	if now := p.loader.Now(); s.CooldownUntil.Sub(now) > shortRest {
-		return fmt.Sprintf("too many turns failed in a row: it is answered after %s (%s)", terminal.Clock(s.CooldownUntil, now), terminal.Distance(s.CooldownUntil, now)), nil
+	if now := t.now(); s.CooldownUntil.Sub(now) > shortRest {
+		return fmt.Sprintf("too many turns failed in a row, and the agent answers after %s (%s)", terminal.Clock(s.CooldownUntil, now), terminal.Distance(s.CooldownUntil, now)), nil
 	}
 	if why := a.Broke(s); why != "" {
 		return "the agent is out of money: " + why, nil
@@ -119,40 +93,32 @@ func (p *program) noAnswer(a *cycle.Agent) (string, error) {
 	return "", nil
 }
 
-// queued tells under which key a message waits.
-func (p *program) queued(c *cli.Context, key, why string) error {
+// printKey prints the key under which a message waits, and why nobody waits for
+// the answer.
+func (t tellCmd) printKey(c *cli.Context, key, why string) error {
 	if c.Bool("json") {
-		return p.out.JSON(struct {
+		return t.out.JSON(struct {
 			Key string `json:"key"`
 		}{key})
 	}
-	p.out.Printf("%s\n", key)
+	t.out.Printf("%s\n", key)
 	if why != "" {
-		p.out.Warn("not waiting for an answer: %s", why)
+		t.out.Warn("not waiting for an answer: %s", why)
 	}
 	return nil
 }
 
-func (p *program) answer(c *cli.Context, d cycle.Deliverable) error {
+func (t tellCmd) printAnswer(c *cli.Context, d cycle.Deliverable) error {
 	if c.Bool("json") {
-		if err := p.out.JSON(d); err != nil {
+		if err := t.out.JSON(d); err != nil {
 			return err
 		}
 	} else if text := terminal.Text(d.Text); text != "" {
-		p.out.Printf("%s\n", strings.TrimSuffix(text, "\n"))
+		t.out.Printf("%s\n", strings.TrimSuffix(text, "\n"))
 	}
 	if d.Outcome == state.Success {
 		return nil
 	}
 	return terminal.WithHint(fmt.Errorf("the turn ended as %s: %s", d.Outcome, plain.Line(d.Reason)),
 		"`"+name+" doctor` checks the agent; what it printed is in turns/"+d.TurnID+" of the state directory")
-}
-
-// userName is who tells, for the history.
-func userName() string {
-	u, err := user.LookupId(strconv.Itoa(os.Getuid()))
-	if err != nil {
-		return "operator"
-	}
-	return u.Username
 }

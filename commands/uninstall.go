@@ -2,26 +2,40 @@ package commands
 
 import (
 	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
 )
 
-func (p *program) uninstallCommand() *cli.Command {
+type uninstallCmd struct {
+	agents agents
+	out    *terminal.Output
+}
+
+func uninstallCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "uninstall",
-		Usage: "take the agent's line out of your crontab",
-		Description: `Removes our one line and leaves every other as it is. State, history and
-configuration stay. Polls then leave the crontab alone until init or transition.
+		Usage: "remove the agent's line from your crontab",
+		Description: `Removes the agent's one line and leaves every other line as it is. State,
+history and configuration stay. Polls then leave the crontab alone until init or
+transition.
 
 Example:
   agentstateloop uninstall`,
-		Action: p.uninstall,
+		Action: uninstallCmd{p.agents(), &p.out}.run,
 	}
 }
 
-func (p *program) uninstall(c *cli.Context) error {
+// uninstalled is what uninstall --json prints.
+type uninstalled struct {
+	Agent   string `json:"agent"`
+	Removed bool   `json:"removed"`
+}
+
+func (u uninstallCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	a, err := p.agent(c)
+	a, err := u.agents.one(c)
 	if err != nil {
 		return err
 	}
@@ -30,18 +44,12 @@ func (p *program) uninstall(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return p.out.JSON(uninstalled{Agent: a.Handle, Removed: change.Wrote})
+		return u.out.JSON(uninstalled{Agent: a.Handle, Removed: change.Wrote})
 	}
 	if change.Wrote {
-		p.out.Printf("removed the crontab line of @%s; `%s init` puts one back\n", a.Handle, name)
+		u.out.Printf("removed the crontab line of @%s; `%s init` puts one back\n", a.Handle, name)
 	} else {
-		p.out.Printf("there was no crontab line of @%s\n", a.Handle)
+		u.out.Printf("there was no crontab line of @%s\n", a.Handle)
 	}
 	return nil
-}
-
-// uninstalled is what uninstall --json prints.
-type uninstalled struct {
-	Agent   string `json:"agent"`
-	Removed bool   `json:"removed"`
 }

@@ -1,0 +1,44 @@
+package commands
+
+import (
+	"errors"
+
+	"agentstateloop/cycle/quarantine"
+
+	"github.com/urfave/cli/v2"
+)
+
+type inboxDropCmd struct{ agents agents }
+
+func inboxDropCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "drop",
+		Usage:     "remove a waiting message; it gets no turn",
+		ArgsUsage: "NUMBER|KEY",
+		Description: `An item in quarantine is removed for good, by its key.
+
+Example:
+  agentstateloop inbox drop 12 --reason "answered by hand"`,
+		Flags:  []cli.Flag{reasonFlag()},
+		Action: inboxDropCmd{p.agents()}.run,
+	}
+}
+
+func (k inboxDropCmd) run(c *cli.Context) error {
+	if err := arguments(c, 1, 1); err != nil {
+		return err
+	}
+	a, err := k.agents.one(c)
+	if err != nil {
+		return err
+	}
+	which, reason := c.Args().First(), c.String("reason")
+	if err := a.Expel(c.Context, which, reason); !errors.Is(err, quarantine.ErrNotQuarantined) {
+		return err
+	}
+	m, err := findMessage(a, which)
+	if err != nil {
+		return err
+	}
+	return a.Drop(c.Context, m.Key, reason)
+}

@@ -1,0 +1,131 @@
+package commands
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
+	"agentstateloop/state"
+)
+
+type inboxShowCmd struct {
+	agents agents
+	out    *terminal.Output
+	now    func() time.Time
+}
+
+func inboxShowCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "show",
+		Usage:     "show one message, by its number or key",
+		ArgsUsage: "NUMBER|KEY",
+		Description: `Shows a message that is done as well, by its key, as long as it is kept; and an
+item in quarantine, by its key, with the reason.
+
+Example:
+  agentstateloop inbox show 12`,
+		Action: inboxShowCmd{p.agents(), &p.out, p.loader.Now}.run,
+	}
+}
+
+// shown is what inbox show --json prints.
+type shown struct {
+	state.Message
+	Subject string        `json:"subject"`
+	Text    string        `json:"text"`
+	Receipt cycle.Receipt `json:"receipt"`
+}
+
+func (k inboxShowCmd) run(c *cli.Context) error {
+	if err := arguments(c, 1, 1); err != nil {
+		return err
+	}
+	a, err := k.agents.one(c)
+	if err != nil {
+		return err
+	}
+	q, err := a.Quarantined(c.Args().First())
+	if !errors.Is(err, quarantine.ErrNotQuarantined) {
+		if err != nil {
+			return err
+		}
+		return k.quarantined(c, a, q)
+	}
+	m, err := findMessage(a, c.Args().First())
+	if err != nil {
+		return err
+	}
+	v := shown{Message: m}
+	if v.Subject, v.Text, err = readPayload(a, m.Key, m.Source, m.Payload); err != nil {
+		return err
+	}
+	if v.Receipt, err = a.Receipt(m); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return k.out.JSON(v)
+	}
+	k.out.Printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, k.now()), m.Status)
+	if v.Subject != "" {
+		k.out.Printf("subject: %s\n", plain.Line(v.Subject))
+	}
+	printReceipt(k.out, v.Receipt, k.now())
+	k.printText(v.Text)
+	return nil
+}
+
+// quarantined is what inbox show --json prints of an item in quarantine.
+type quarantined struct {
+	quarantine.Item
+	Status string `json:"status"`
+	Text   string `json:"text"`
+}
+
+// quarantined shows an item in quarantine.
+func (k inboxShowCmd) quarantined(c *cli.Context, a *cycle.Agent, q quarantine.Item) error {
+	v := quarantined{Item: q, Status: "quarantined"}
+	var err error
+	if _, v.Text, err = readPayload(a, q.Key, q.Source, q.Payload); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return k.out.JSON(v)
+	}
+	k.out.Printf("key:     %s\nfrom:    %s (%s, not proved)\nat:      %s\nstatus:  quarantined by gate %s: %s\n",
+		plain.Line(q.Key), plain.Line(q.From), q.Source, terminal.Clock(q.At, k.now()), q.Gate, plain.Line(q.Reason))
+	if q.Subject != "" {
+		k.out.Printf("subject: %s\n", plain.Line(q.Subject))
+	}
+	k.printText(v.Text)
+	return nil
+}
+
+func (k inboxShowCmd) printText(text string) {
+	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Text(text), "\n"))
+}
+
+// readPayload returns the subject and the text of the message with that key.
+func readPayload(a *cycle.Agent, key string, source state.Source, file string) (subject, text string, err error) {
+	raw, err := os.ReadFile(a.Store.Path(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", fmt.Errorf("the text of %s is no longer kept (keep in [agent])", key)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("read message: %w", err)
+	}
+	if source != state.Mail {
+		return "", string(raw), nil
+	}
+	return message.ParseHeader(raw).Subject, message.ReadContent(bytes.NewReader(raw)).Full, nil
+}

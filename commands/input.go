@@ -1,0 +1,75 @@
+package commands
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/state"
+)
+
+// longestText bounds what is read from standard input for a text, in bytes.
+const longestText = 4 << 20
+
+// input reads the texts of a command line.
+type input struct{ stdin io.Reader }
+
+// text returns an argument, or standard input for "-".
+func (in input) text(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(in.stdin, longestText+1))
+	if err != nil {
+		return "", fmt.Errorf("read message: %w", err)
+	}
+	if len(data) > longestText {
+		return "", fmt.Errorf("read message: over %d bytes", longestText)
+	}
+	return string(data), nil
+}
+
+// message returns the text of argument n, which must not be blank.
+func (in input) message(c *cli.Context, n int) (string, error) {
+	text, err := in.text(c.Args().Get(n))
+	if err == nil && strings.TrimSpace(text) == "" {
+		err = terminal.Usagef("see "+c.Command.HelpName+" --help", "the message is empty")
+	}
+	return text, err
+}
+
+// letter reads the arguments HANDLE and TEXT.
+func (in input) letter(c *cli.Context) (to, text string, err error) {
+	if err := arguments(c, 2, 2); err != nil {
+		return "", "", err
+	}
+	if to, err = parseHandle(c.Args().First()); err != nil {
+		return "", "", err
+	}
+	text, err = in.message(c, 1)
+	return to, text, err
+}
+
+// parseHandle reads a handle, with or without its "@".
+func parseHandle(text string) (string, error) {
+	handle := strings.TrimPrefix(text, "@")
+	if !state.ValidHandle(handle) {
+		return "", terminal.Usagef("a handle has a-z, 0-9 and -, at most 32, with or without the @", "%q is not a valid handle", text)
+	}
+	return handle, nil
+}
+
+// userName returns the name of the user who runs us, for the history.
+func userName() string {
+	u, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	if err != nil {
+		return "operator"
+	}
+	return u.Username
+}

@@ -1,0 +1,61 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/secret"
+)
+
+// What the commands share that serve HTTP on this machine: listen, login and
+// mesh serve.
+
+const (
+	// mostConnections is how many callers a server of ours serves at once; the
+	// others wait in the kernel's queue. Each agent's long poll takes one.
+	mostConnections = 4096
+
+	// shutdownTimeout bounds the calls that are under way when a server ends.
+	shutdownTimeout = 5 * time.Second
+)
+
+// listenLoopback listens on a loopback address, for mostConnections at once.
+func listenLoopback(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || !config.Loopback(host) {
+		return nil, terminal.Usagef("write it like 127.0.0.1:8801", "--addr %q is not a loopback address", addr)
+	}
+	listener, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, terminal.WithHint(err, "another program uses this port, perhaps one of ours that is already running; or give another --addr")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return netutil.LimitListener(listener, mostConnections), nil
+}
+
+// serveUntil serves until ctx ends, and then lets the calls under way finish.
+func serveUntil(ctx context.Context, server *http.Server, listener net.Listener, secrets *secret.Known) error {
+	ended := make(chan error, 1)
+	go secrets.Guarded(func() { ended <- server.Serve(listener) })()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		return server.Close() // a caller that does not read its answer
+	}
+	return nil
+}

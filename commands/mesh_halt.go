@@ -1,0 +1,64 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/mesh"
+)
+
+// meshHaltCmd is the commands mesh halt and mesh resume.
+type meshHaltCmd struct{ meshClient }
+
+func meshHaltCommand(p *program) *cli.Command {
+	m := meshHaltCmd{meshClient{p.agents(), &p.out}}
+	return &cli.Command{
+		Name:  "halt",
+		Usage: "HALT every agent on the mesh",
+		Description: `Until mesh resume, no agent on the mesh runs a turn or sends a mail; messages
+are still collected. Agents that listen learn of it at once, the others at their
+next poll. The mesh keeps it across a restart.
+
+Example:
+  agentstateloop mesh halt`,
+		Action: func(c *cli.Context) error {
+			return m.run(c, (*mesh.Client).Halt, true, "every agent on the mesh at %s is HALTED, until `"+name+" mesh resume`\n")
+		},
+	}
+}
+
+func meshResumeCommand(p *program) *cli.Command {
+	m := meshHaltCmd{meshClient{p.agents(), &p.out}}
+	return &cli.Command{
+		Name:  "resume",
+		Usage: "lift the mesh's HALT",
+		Description: `A HALT that halt or a mail has set for one agent is lifted with resume.
+
+Example:
+  agentstateloop mesh resume`,
+		Action: func(c *cli.Context) error {
+			return m.run(c, (*mesh.Client).Go, false, "the agents on the mesh at %s go on\n")
+		},
+	}
+}
+
+func (m meshHaltCmd) run(c *cli.Context, change func(*mesh.Client, context.Context) error, halted bool, said string) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	client, err := m.client(c)
+	if err != nil {
+		return err
+	}
+	if err := change(client, c.Context); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return m.out.JSON(struct {
+			Halted bool `json:"halted"`
+		}{halted})
+	}
+	m.out.Printf(said, client.URL)
+	return nil
+}

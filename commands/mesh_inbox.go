@@ -1,0 +1,72 @@
+package commands
+
+import (
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
+	"agentstateloop/mesh"
+)
+
+type meshInboxCmd struct {
+	meshClient
+	now func() time.Time
+}
+
+func meshInboxCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  "inbox",
+		Usage: "show what the mesh holds for your agent",
+		Description: `Takes nothing out: the next poll does. With --ack it takes out the messages that
+are done with, and shows nothing.
+
+Example:
+  agentstateloop mesh inbox --wait 50s --json`,
+		Flags: []cli.Flag{
+			durationFlag("wait", "while it is empty, wait for `DURATION`, at most a minute", 0),
+			repeatedFlag("ack", "take out the message `ID`; may be repeated"),
+		},
+		Action: meshInboxCmd{meshClient{p.agents(), &p.out}, p.loader.Now}.run,
+	}
+}
+
+func (m meshInboxCmd) run(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	client, err := m.client(c)
+	if err != nil {
+		return err
+	}
+	if ids := wordsOf(c, "ack"); len(ids) > 0 {
+		for _, id := range ids {
+			if err := client.Ack(c.Context, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	box, err := client.Mailbox(c.Context, durationOf(c, "wait"))
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		if box.Messages == nil {
+			box.Messages = []mesh.Message{}
+		}
+		return m.out.JSON(box)
+	}
+	if box.Halted {
+		m.out.Printf("HALTED by the mesh\n")
+	}
+	for _, msg := range box.Messages {
+		proof := ""
+		if !msg.Proven {
+			proof = " (unproven)"
+		}
+		m.out.Printf("%s  %s  %s from @%s%s: %s\n", terminal.Clock(msg.SentAt, m.now()), plain.Line(msg.ID), plain.Line(msg.Kind), plain.Line(msg.From), proof, plain.Line(msg.Text))
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package commands
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/mesh"
+)
+
+type meshSendCmd struct {
+	meshClient
+	input input
+}
+
+func meshSendCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "send",
+		Usage:     "put a message into another agent's mailbox",
+		ArgsUsage: "HANDLE TEXT",
+		Description: `Sends as your agent, with its token. With - as TEXT the message is read from
+standard input. Prints the message's id. Sending the same --id again sends
+nothing new, so a script may repeat itself.
+
+Example:
+  agentstateloop mesh send dorlange3120 "rotate the Gmail password, please"`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "kind", Value: mesh.KindMessage, Usage: "`KIND`: message, ask, report, relay or notice"},
+			&cli.StringFlag{Name: "id", Usage: "the message's `ID`, for a send that may be repeated"},
+			&cli.StringFlag{Name: "correlation-id", Usage: "the `ID` of the message it answers"},
+		},
+		Action: meshSendCmd{meshClient{p.agents(), &p.out}, p.input()}.run,
+	}
+}
+
+func (m meshSendCmd) run(c *cli.Context) error {
+	to, text, err := m.input.letter(c)
+	if err != nil {
+		return err
+	}
+	client, err := m.client(c)
+	if err != nil {
+		return err
+	}
+	id, err := client.Send(c.Context, mesh.Message{
+		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"),
+	})
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return m.out.JSON(struct {
+			ID string `json:"id"`
+		}{id})
+	}
+	m.out.Printf("%s\n", terminal.Text(id))
+	return nil
+}

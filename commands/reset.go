@@ -1,0 +1,73 @@
+package commands
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// longestNote bounds, in bytes, what stands at the beginning of every new
+// context and in state.json.
+const longestNote = 8 << 10
+
+type resetCmd struct {
+	agents agents
+	input  input
+	loader *config.Loader
+	out    *terminal.Output
+}
+
+func resetCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  "reset",
+		Usage: "start the agent's memory afresh",
+		Description: `From now on the agent is not shown what was said before; the history keeps it.
+The message stands at the beginning of its next context. Queued messages stay
+queued, and the agent is shown that they came before the reset.
+
+Example:
+  agentstateloop reset --message "new project: the parser in ~/src/parse"`,
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "message", Usage: "`TEXT` for the next context (- reads standard input)"}},
+		Action: resetCmd{p.agents(), p.input(), p.loader, &p.out}.run,
+	}
+}
+
+func (r resetCmd) run(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	note, err := r.input.text(c.String("message"))
+	if err != nil {
+		return err
+	}
+	if len(note) > longestNote {
+		return terminal.Usagef("put the rest into a file that the agent can read", "--message has %d bytes, and %d are allowed", len(note), longestNote)
+	}
+	a, err := r.agents.one(c)
+	if err != nil {
+		return err
+	}
+	if err := a.Reset(c.Context, note, r.caller(a)); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return r.out.JSON(struct {
+			Agent string `json:"agent"`
+			Reset bool   `json:"reset"`
+		}{a.Handle, true})
+	}
+	r.out.Printf("@%s starts afresh: it is not shown what was said before\n", a.Handle)
+	return nil
+}
+
+// caller returns the handle of the agent that calls us from inside its turn, or
+// else that of a.
+func (r resetCmd) caller(a *cycle.Agent) string {
+	if caller := r.loader.Env("AGENTSTATELOOP_HANDLE"); state.ValidHandle(caller) {
+		return caller
+	}
+	return a.Handle
+}

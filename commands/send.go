@@ -1,0 +1,34 @@
+package commands
+
+import "github.com/urfave/cli/v2"
+
+type sendCmd struct {
+	agents agents
+	input  input
+}
+
+func sendCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "send",
+		Usage:     "for the agent: send another agent a message",
+		ArgsUsage: "HANDLE TEXT",
+		Description: `Sends a message via the mesh and waits for no answer. With - as TEXT the message
+is read from standard input.
+
+Example:
+  agentstateloop send dorlange3120 "the deploy is done"`,
+		Action: sendCmd{p.agents(), p.input()}.run,
+	}
+}
+
+func (s sendCmd) run(c *cli.Context) error {
+	to, text, err := s.input.letter(c)
+	if err != nil {
+		return err
+	}
+	a, in, err := s.agents.inside(c)
+	if err != nil {
+		return err
+	}
+	return a.Send(c.Context, in, to, text)
+}

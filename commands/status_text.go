@@ -1,0 +1,189 @@
+package commands
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// row writes one line of a status.
+type row func(label, format string, args ...any)
+
+// statusText returns the status for a person: trouble with a label in capitals,
+// the rest in few words.
+func statusText(s cycle.Status, mode string, now time.Time) string {
+	var b strings.Builder
+	var row row = func(label, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-10s %s\n", label, plain.Line(fmt.Sprintf(format, args...)))
+	}
+	fmt.Fprintf(&b, "@%s is %s", s.Agent, s.Phase)
+	if s.PhaseSince != nil {
+		fmt.Fprintf(&b, " since %s (%s)", terminal.Clock(*s.PhaseSince, now), terminal.Short(max(0, now.Sub(*s.PhaseSince))))
+	}
+	b.WriteString("\n")
+	if s.Halted {
+		row("HALTED", "no turns, no mail, until %s", terminal.ResumeCommands(s.HaltedBy))
+	}
+	if s.Cooldown != nil {
+		row("COOL-DOWN", "too many turns failed in a row: no turn until %s (%s)", terminal.Clock(*s.Cooldown, now), terminal.Distance(*s.Cooldown, now))
+	}
+	if s.Spend.Remedy != nil && s.Spend.Limit != nil {
+		row("BROKE", "%s is used up: no turns %s", *s.Spend.Limit, *s.Spend.Remedy)
+	}
+	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
+		c := s.Credentials[credential]
+		row("CREDENTIAL", "%s fails: %s in a row since %s%s%s", credential, terminal.Count(c.Failures, "poll"), terminal.Clock(c.Since, now), informed(c), inBrackets(c.Reason))
+	}
+	if s.Offline {
+		row("OFFLINE", "mail %s: `%s doctor` says why", lastRead(s.LastLook, now), name)
+	}
+	if s.Outbox.Undeliverable > 0 {
+		row("LOST", "%s could not be delivered; see `%s history`", terminal.Count(s.Outbox.Undeliverable, "message"), name)
+	}
+	pollRows(row, s, mode, now)
+	if s.Deadline != nil {
+		row("timer", "IDLE at %s (%s) unless the operator writes", terminal.Clock(*s.Deadline, now), terminal.Distance(*s.Deadline, now))
+	}
+	row("inbox", "%d waiting, %d deferred, %d quarantined", s.Inbox.Waiting, s.Inbox.Deferred, s.Inbox.Quarantined)
+	if s.Outbox.Waiting > 0 {
+		row("outbox", "%d waiting", s.Outbox.Waiting)
+	}
+	turnRows(row, s, now)
+	spendRows(row, s)
+	return b.String()
+}
+
+// lastRead says when mail was last read.
+func lastRead(look *time.Time, now time.Time) string {
+	if look == nil {
+		return "could not be read yet"
+	}
+	return fmt.Sprintf("was last read at %s (%s)", terminal.Clock(*look, now), terminal.Distance(*look, now))
+}
+
+// inBrackets returns a reason that follows a sentence.
+func inBrackets(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+// informed says who knows about a credential that fails.
+func informed(c cycle.StatusCredential) string {
+	switch {
+	case c.OperatorTold:
+		return "; you were informed"
+	case c.KeymasterTold:
+		return "; the keymaster was informed"
+	}
+	return "; NOBODY IS INFORMED YET"
+}
+
+// spendRows shows what turns cost, where that is known or limited.
+func spendRows(row row, s cycle.Status) {
+	if s.Spend.MonthUSD > 0 || s.Spend.LeftUSD != nil {
+		row("spend", "%v today, %v this month", dollars(s.Spend.DayUSD), dollars(s.Spend.MonthUSD))
+	}
+	if s.Spend.LeftUSD != nil && s.Spend.Limit != nil {
+		row("tier", "%s: %v is left of %s", s.Tier, dollars(*s.Spend.LeftUSD), *s.Spend.Limit)
+	}
+	for _, model := range s.Spend.Unpriced {
+		row("PRICE", "no price of %q is known: it is counted as the most expensive model; set [prices.%q]", model, model)
+	}
+}
+
+// dollars returns an amount that can be printed.
+func dollars(usd float64) state.Micros {
+	amount, _ := state.Dollars(usd)
+	return amount
+}
+
+// pollRows shows when the next poll comes, and what fires it.
+func pollRows(row row, s cycle.Status, mode string, now time.Time) {
+	switch {
+	case s.NextDue == nil:
+		row("next poll", "never polled yet: run `%s poll` once", name)
+	case s.NextDue.Before(now.Add(-time.Minute)):
+		row("OVERDUE", "the poll of %s (%s) did not come: %s", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now), terminal.OverdueHint(mode == cycle.ModeNone))
+	default:
+		row("next poll", "%s (%s)", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now))
+	}
+	if s.Schedule.Error != nil {
+		row("CRONTAB", "cannot be set: %s", *s.Schedule.Error)
+	}
+	installed := "no line"
+	if s.Schedule.Installed != nil {
+		installed = *s.Schedule.Installed
+	}
+	switch {
+	case mode == cycle.ModeNone:
+		row("schedule", "mode none: something else polls")
+	case mode != cycle.ModeCrontab:
+		row("schedule", "mode %s: the crontab is yours", mode)
+	case s.Schedule.Wanted == nil:
+		row("schedule", "uninstalled: `%s init` installs the line again", name)
+	case *s.Schedule.Wanted == installed:
+		row("schedule", "%s", installed)
+	default:
+		row("schedule", "%s is installed, and should be %s", installed, *s.Schedule.Wanted)
+	}
+}
+
+// turnRows shows what the agent is doing, or that it sleeps.
+func turnRows(row row, s cycle.Status, now time.Time) {
+	t := s.Turn
+	switch {
+	case t.Status != state.HeadIdle:
+		row("turn", "%s", turnText(t, now))
+	case s.Asleep:
+		row("turn", "asleep")
+	}
+	if t.LastOutput != nil {
+		text := "last output " + terminal.Distance(*t.LastOutput, now)
+		if t.KillAt != nil && t.KillFor != nil {
+			text += fmt.Sprintf(", is ended %s because it %s", terminal.Distance(*t.KillAt, now), *t.KillFor)
+		}
+		if t.CostUSD != nil && *t.CostUSD > 0 {
+			text += fmt.Sprintf(", $%.2f so far", *t.CostUSD)
+		}
+		row("agent", "%s", text)
+	}
+	if s.SleepUntil != nil {
+		row("rest", "wishes to be left alone until %s (%s)", terminal.Clock(*s.SleepUntil, now), terminal.Distance(*s.SleepUntil, now))
+	}
+}
+
+func turnText(t cycle.StatusTurn, now time.Time) string {
+	text := string(t.Status)
+	if t.Since != nil {
+		text += " for " + terminal.Short(max(0, now.Sub(*t.Since)))
+	}
+	if t.ID != nil && t.Epoch != nil {
+		text += fmt.Sprintf(", %s epoch %d", *t.ID, *t.Epoch)
+	}
+	if t.State != nil {
+		text += ", " + *t.State
+	}
+	if t.Tool != nil {
+		text += " " + *t.Tool
+	}
+	if t.WaitingToolCount != nil && *t.WaitingToolCount > 0 {
+		waits := terminal.Count(*t.WaitingToolCount, "tool")
+		if t.Status == state.HeadSuspended {
+			waits = terminal.Count(*t.WaitingToolCount, "answer")
+		}
+		text += ", waits for " + waits
+	}
+	if t.ResumeBy != nil {
+		text += " until " + terminal.Clock(*t.ResumeBy, now)
+	}
+	return text
+}
