@@ -262,7 +262,7 @@ func (l *life) withPasswords() {
 	if err := os.Chmod(filepath.Join(l.dir, "secrets/imap"), 0o644); err != nil {
 		l.t.Fatal(err)
 	}
-	l.must(l.run(3, "--config", config, "poll"), "can be read by others")
+	l.must(l.run(3, "--config", config, "poll"), "is readable by others")
 	l.looks(config)
 	l.must(l.run(0, "--config", config, "history", "-n", "0", "--json"), "***")
 }

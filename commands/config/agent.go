@@ -8,22 +8,28 @@ import (
 	"agentstateloop/state"
 )
 
+// handleHint is for a handle that is not valid.
+const handleHint = "use at most 32 of a-z, 0-9 and -, without the @"
+
+// checkHandle checks the agent's handle.
 func (c *Config) checkHandle() error {
 	handle := c.File.Agent.Handle
 	if handle == "" {
-		return c.Wrong("agent.handle", "is missing: give your agent a name, such as \"goulard3120\"")
+		return c.Missing("agent.handle", `give your agent a name, such as handle = "goulard3120"`)
 	}
 	if !state.ValidHandle(handle) {
-		return c.Wrong("agent.handle", "%q is not a valid handle: use a-z, 0-9 and -, at most 32, without the @", handle)
+		return c.At(dotted("agent.handle"), handleHint, "%q is not a valid handle", handle)
 	}
 	return nil
 }
 
-// stateFolder is where the state directories of all agents of the user are.
+// stateFolder returns the folder of the default state directories of all the
+// user's agents.
 func (c *Config) stateFolder() string {
 	return filepath.Join(c.home, ".local", "state", terminal.Program)
 }
 
+// stateDir returns the agent's state directory.
 func (c *Config) stateDir() string {
 	if c.File.Agent.StateDir != "" {
 		return c.Resolve(c.File.Agent.StateDir)
@@ -31,7 +37,7 @@ func (c *Config) stateDir() string {
 	return filepath.Join(c.stateFolder(), c.File.Agent.Handle)
 }
 
-// operators returns the addresses of the operator, at least one.
+// operators returns the operator's addresses, at least one. own is the agent's.
 func (c *Config) operators(own string) ([]string, error) {
 	const key = "agent.operator"
 	var addresses []string
@@ -41,12 +47,12 @@ func (c *Config) operators(own string) ([]string, error) {
 			return nil, err
 		}
 		if strings.EqualFold(address, own) {
-			return nil, c.Wrong(key, "%s is the agent's own address (mail.address): give the agent a mailbox of its own, so that its mail and yours can be told apart", address)
+			return nil, c.At(dotted(key), "give the agent a mailbox of its own", "%s is the agent's own address (mail.address)", address)
 		}
 		addresses = append(addresses, address)
 	}
 	if len(addresses) == 0 {
-		return nil, c.Wrong(key, `is missing: your own address, such as ["you@example.com"]`)
+		return nil, c.Missing(key, `add your own email address, such as operator = ["you@example.com"]`)
 	}
 	return addresses, nil
 }

@@ -10,23 +10,23 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// The values of api.provider: the two APIs that are spoken.
+// The values of api.provider. Each names a protocol.
 const (
 	Anthropic = "anthropic"
 	OpenAI    = "openai"
 )
 
-// UsualModel is the model of Anthropic that init suggests.
+// UsualModel is the Anthropic model that init suggests.
 const UsualModel = "claude-sonnet-4-5"
 
-// smallWindow is the least context window, in tokens, that a conversation fits
+// minWindow is the smallest context window, in tokens, that a conversation fits
 // into.
-const smallWindow = 4096
+const minWindow = 4096
 
-// API is what [api] and [tools] say.
+// API holds what [api] and [tools] configure.
 type API struct {
-	Key      func(context.Context) (string, error) // nil: the server needs none
-	Programs []react.Program                       // the user's tools, without what only a turn knows
+	Key      func(context.Context) (string, error) // reads the key; nil: the server needs no key
+	Programs []react.Program                       // the user's tools, without the fields that only a turn can set
 
 	url, provider string
 }
@@ -37,7 +37,8 @@ type Model interface {
 	Models(context.Context) ([]string, error)
 }
 
-// Model returns the API with its key. stall is how long it may be silent.
+// Model returns a client of the API that uses key. A request fails if the server
+// sends nothing for the duration of stall.
 func (a API) Model(key string, stall time.Duration) Model {
 	if a.provider == Anthropic {
 		return react.NewMessages(a.url, key, stall)
@@ -53,11 +54,11 @@ func (l *Loader) API(c *Config) (API, error) {
 	}
 	a := API{url: s.BaseURL, provider: s.Provider}
 	key := s.Secret()
-	switch n := key.Ways(); {
+	switch n := key.CountSet(); {
 	case n > 1:
-		return API{}, c.Wrong("api", "%d of key_file, key_env and key_command are set: keep one", n)
+		return API{}, c.At(dotted("api"), "keep one of them", "%d of key_file, key_env and key_command are set", n)
 	case n == 0 && s.BaseURL == "":
-		return API{}, c.Wrong("api.key_file", "is missing: the file with the provider's key; key_env and key_command work too")
+		return API{}, c.Missing("api.key_file", "name the file with the provider's key, or set key_env or key_command")
 	case n == 1:
 		a.Key = l.Secret(c, key)
 	}
@@ -68,7 +69,7 @@ func (l *Loader) API(c *Config) (API, error) {
 		return API{}, err
 	}
 	if len(s.Tools.Task) > 0 {
-		return API{}, c.At([]string{"api", "tools", "task"}, "leave it out", "has no use: only a summary has no message as its cause, and it is made without tools")
+		return API{}, c.At(dotted("api.tools.task"), "remove it", "has no effect: a turn without a message makes a summary, and uses no tools")
 	}
 	var err error
 	a.Programs, err = c.programs()
@@ -79,34 +80,35 @@ func (l *Loader) API(c *Config) (API, error) {
 func (c *Config) checkModel() error {
 	s := c.File.API
 	if s.Provider == "" {
-		return c.Wrong("api.provider", `is missing: "anthropic", or "openai" for every server that speaks chat completions`)
+		return c.Missing("api.provider", `set "anthropic", or "openai" for any server that offers chat completions`)
 	}
 	if err := c.oneOf("api.provider", s.Provider, Anthropic, OpenAI); err != nil {
 		return err
 	}
 	if s.Model == "" {
-		return c.Wrong("api.model", `is missing: the provider's name of a model, such as "`+UsualModel+`"`)
+		return c.Missing("api.model", `set the provider's name of a model, such as "`+UsualModel+`"`)
 	}
 	for _, n := range []struct {
 		key         string
 		value, from int
-	}{{"api.context_window", s.ContextWindow, smallWindow}, {"api.max_output", s.MaxOutput, 1}, {"api.max_calls", s.MaxCalls, 1}, {"api.max_tools", s.MaxTools, 1}} {
+	}{{"api.context_window", s.ContextWindow, minWindow}, {"api.max_output", s.MaxOutput, 1}, {"api.max_calls", s.MaxCalls, 1}, {"api.max_tools", s.MaxTools, 1}} {
 		if n.value < n.from {
 			return c.Wrong(n.key, "must be %d or more", n.from)
 		}
 	}
 	if s.MaxOutput > s.ContextWindow/2 {
-		return c.Wrong("api.max_output", "is more than half of api.context_window, %d", s.ContextWindow)
+		return c.Wrong("api.max_output", "must be at most half of api.context_window, %d", s.ContextWindow)
 	}
 	return nil
 }
 
-// Secret says where the provider's key is.
+// Secret returns where the provider's key is found.
 func (s apiSection) Secret() Source {
 	return Source{File: s.KeyFile, Env: s.KeyEnv, Command: slices.Clone(s.KeyCommand)}
 }
 
-// checkBaseURL keeps a key from crossing a network in clear text.
+// checkBaseURL checks the URL of the API. It rejects a URL that would send a key
+// over a network unencrypted.
 func (c *Config) checkBaseURL(hasKey bool) error {
 	base := c.File.API.BaseURL
 	if base == "" {
@@ -114,11 +116,11 @@ func (c *Config) checkBaseURL(hasKey bool) error {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" {
-		return c.Wrong("api.base_url", `%q is not a URL such as "https://openrouter.ai/api/v1"`, base)
+		return c.At(dotted("api.base_url"), `write it like "https://openrouter.ai/api/v1", without a user name or query`, "%q is not a valid base URL", base)
 	}
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "http" && hasKey && u.Hostname() != "localhost" && !ip.IsLoopback() {
-		return c.Wrong("api.base_url", "would send the key in clear text: use https, a server on this machine, or no key")
+		return c.At(dotted("api.base_url"), "use https, a server on this machine, or no key", "would send the key unencrypted")
 	}
 	return nil
 }

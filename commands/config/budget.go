@@ -10,14 +10,14 @@ import (
 	"agentstateloop/turn"
 )
 
-// Larger values are taken for slips.
+// Larger values are rejected as typing errors.
 const (
-	mostBudget     = 1_000_000 // dollars
-	mostPrice      = 10_000    // dollars for a million tokens
-	mostMultiplier = 100
+	maxBudget     = 1_000_000 // dollars
+	maxPrice      = 10_000    // dollars per million tokens
+	maxMultiplier = 100
 )
 
-// wireBudget wires [budget]: what turns may cost.
+// wireBudget returns the limits of [budget].
 func wireBudget(c *Config) (state.Budget, error) {
 	b := state.Budget{HasCredit: c.Has("budget.credit_usd")}
 	s := c.File.Budget
@@ -25,7 +25,7 @@ func wireBudget(c *Config) (state.Budget, error) {
 		key   string
 		usd   float64
 		into  *state.Micros
-		limit bool // 0 would let nothing run
+		limit bool // a value of 0 would allow no turn
 	}{
 		{"budget.credit_usd", s.CreditUSD, &b.Credit, false},
 		{"budget.day_usd", s.DayUSD, &b.Day, true},
@@ -34,11 +34,11 @@ func wireBudget(c *Config) (state.Budget, error) {
 		{"budget.critical_usd", s.CriticalUSD, &b.Critical, false},
 	} {
 		micros, ok := state.Dollars(amount.usd)
-		if !ok || amount.usd > mostBudget {
-			return b, c.Wrong(amount.key, "%v is not an amount in dollars, from 0 to a million", amount.usd)
+		if !ok || amount.usd > maxBudget {
+			return b, c.Wrong(amount.key, "%v is not an amount from 0 to %d dollars", amount.usd, maxBudget)
 		}
 		if amount.limit && micros == 0 && c.Has(amount.key) {
-			return b, c.Wrong(amount.key, "0 would let nothing run: leave it out for no limit, or use `agentstateloop halt`")
+			return b, c.At(dotted(amount.key), "remove it for no limit, or use `agentstateloop halt`", "a limit of 0 allows no turn")
 		}
 		*amount.into = micros
 	}
@@ -47,17 +47,17 @@ func wireBudget(c *Config) (state.Budget, error) {
 		if !c.Has(key) {
 			key = "budget.low_usd"
 		}
-		return b, c.Wrong(key, "critical_usd (%v) must not be above low_usd (%v)", b.Critical, b.Low)
+		return b, c.Wrong(key, "critical_usd (%v) is higher than low_usd (%v)", b.Critical, b.Low)
 	}
 	return b, nil
 }
 
-// wirePrices returns the built-in prices, replaced by those of [prices], all
-// multiplied by budget.multiplier.
+// wirePrices returns the prices of [prices] and the built-in prices of all other
+// models. It multiplies all of them by budget.multiplier.
 func wirePrices(c *Config) (turn.Prices, error) {
-	by := c.File.Budget.Multiplier
-	if !(by > 0 && by <= mostMultiplier) {
-		return turn.Prices{}, c.Wrong("budget.multiplier", "%v is not a factor for prices, above 0 and at most %d", by, mostMultiplier)
+	multiplier := c.File.Budget.Multiplier
+	if !(multiplier > 0 && multiplier <= maxMultiplier) {
+		return turn.Prices{}, c.Wrong("budget.multiplier", "%v is not a factor above 0 and at most %d", multiplier, maxMultiplier)
 	}
 	own := map[string]turn.Price{}
 	for model, s := range c.File.Prices {
@@ -67,11 +67,11 @@ func wirePrices(c *Config) (turn.Prices, error) {
 		}
 		own[model] = price
 	}
-	return turn.NewPrices(own, by), nil
+	return turn.NewPrices(own, multiplier), nil
 }
 
-// price reads the price of one model. The cache costs what input costs, unless it
-// has its own price.
+// price returns the price of one model. A missing price of the cache is that of
+// input.
 func (c *Config) price(model string, s priceSection) (turn.Price, error) {
 	p := turn.Price{Input: s.Input, Output: s.Output, CacheRead: s.CacheRead, CacheWrite: s.CacheWrite}
 	key := func(leaf ...string) toml.Key { return slices.Concat(toml.Key{"prices", model}, leaf) }
@@ -87,11 +87,11 @@ func (c *Config) price(model string, s priceSection) (turn.Price, error) {
 	} {
 		switch set := c.meta.IsDefined(key(part.leaf)...); {
 		case !set && part.needed:
-			return p, c.At(key(), "", "%s is missing: dollars for a million tokens, such as 2.50", part.leaf)
+			return p, c.At(key(), "set it in dollars per million tokens, such as 2.50", "%s is missing", part.leaf)
 		case !set:
 			*part.into = p.Input
-		case math.IsNaN(*part.into) || *part.into < 0 || *part.into > mostPrice:
-			return p, c.At(key(part.leaf), "", "%v is not a price in dollars for a million tokens, from 0 to %d", *part.into, mostPrice)
+		case math.IsNaN(*part.into) || *part.into < 0 || *part.into > maxPrice:
+			return p, c.At(key(part.leaf), "", "%v is not a price from 0 to %d dollars per million tokens", *part.into, maxPrice)
 		}
 	}
 	return p, nil

@@ -7,7 +7,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// TestBudget: what is set is set, and prices of ours stand beside the built-in.
+// TestBudget checks that limits are read, and that own prices replace built-in
+// ones and are added to them.
 func TestBudget(t *testing.T) {
 	a, err := testLoader().Load(writeConfig(t, smallConfig+`
 [budget]

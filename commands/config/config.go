@@ -5,23 +5,22 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/BurntSushi/toml"
 )
 
-// Config is an agent.toml that has been read.
+// Config is an agent.toml that has been read. Its methods check single sections.
 type Config struct {
 	Path string // absolute
 	File File
 
 	text string
 	meta toml.MetaData
-	home string // of the user, for "~"
+	home string // the user's home folder, for "~"
 }
 
-// Read reads an agent.toml. It checks the syntax, the names of the keys and the
-// types of the values. What the values mean is checked where they are wired.
+// Read reads an agent.toml. It checks the syntax, the keys and the types of the
+// values; Wire checks what the values mean. An error about the file is an *Error.
 func (l *Loader) Read(path string) (*Config, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -30,7 +29,8 @@ func (l *Loader) Read(path string) (*Config, error) {
 	return l.Parse(path, text)
 }
 
-// Parse is Read for a text that stands, or is to stand, in the file path.
+// Parse checks text as Read checks the text of a file. Errors name path, which
+// need not exist.
 func (l *Loader) Parse(path, text string) (*Config, error) {
 	c, err := l.decode(path, text)
 	if err != nil {
@@ -42,8 +42,8 @@ func (l *Loader) Parse(path, text string) (*Config, error) {
 	return c, nil
 }
 
-// ReadLoosely is Read, but unknown keys pass, so that doctor can go on with the
-// rest.
+// ReadLoosely reads an agent.toml as Read does, but ignores unknown keys. With it
+// doctor can check the rest.
 func (l *Loader) ReadLoosely(path string) (*Config, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -55,13 +55,13 @@ func (l *Loader) ReadLoosely(path string) (*Config, error) {
 func readFile(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &Error{Path: path, Text: "not found", Advice: "`agentstateloop init` makes one"}
+		return "", &Error{Path: path, Text: "not found", Advice: "run `agentstateloop init` to create one"}
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		err = e.Err // the path stands before it
+		err = e.Err // Error names the path
 	}
 	if err != nil {
-		return "", &Error{Path: path, Text: fmt.Sprintf("cannot be read: %v", err), Advice: "it must be a file of yours; name another with --config FILE"}
+		return "", &Error{Path: path, Text: fmt.Sprintf("cannot be read: %v", err), Advice: "make it readable for you, or name another file with --config FILE"}
 	}
 	return string(data), nil
 }
@@ -78,5 +78,5 @@ func (l *Loader) decode(path, text string) (*Config, error) {
 	return c, nil
 }
 
-// Has reports whether the file sets a key, which is written with dots.
-func (c *Config) Has(key string) bool { return c.meta.IsDefined(strings.Split(key, ".")...) }
+// Has reports whether the file sets a key such as "turn.timeout".
+func (c *Config) Has(key string) bool { return c.meta.IsDefined(dotted(key)...) }

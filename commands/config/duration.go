@@ -7,7 +7,7 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// Duration is a value such as "90s", "30m" or "90d", more than zero.
+// Duration is a duration above zero, written "90s", "30m" or "90d".
 type Duration time.Duration
 
 // UnmarshalText reads a duration as terminal.ParseDuration does.
@@ -20,10 +20,10 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// OptionalDuration is a Duration that may be "", which is 0: off.
+// OptionalDuration is a Duration that may also be "". That is 0 and means off.
 type OptionalDuration time.Duration
 
-// UnmarshalText reads a duration, or nothing.
+// UnmarshalText reads a duration or an empty text.
 func (d *OptionalDuration) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = 0

@@ -12,13 +12,13 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Error says what is wrong in the configuration, and where.
+// Error reports what is wrong in the configuration, and where.
 type Error struct {
 	Path   string
-	Line   int    // 0: not at one line
-	Key    string // "turn.timeout"; "": the file as a whole
-	Text   string
-	Advice string
+	Line   int    // 0: not in a single line
+	Key    string // such as "turn.timeout"; "": the file as a whole
+	Text   string // continues a sentence that begins with the key
+	Advice string // what to do next; may be empty
 }
 
 func (e *Error) Error() string {
@@ -34,7 +34,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Hint returns what to do about it, or "".
+// Hint returns what to do next, or "".
 func (e *Error) Hint() string { return e.Advice }
 
 // At returns an error about the value of key, with a hint that may be empty.
@@ -42,14 +42,21 @@ func (c *Config) At(key toml.Key, hint, format string, args ...any) error {
 	return &Error{Path: c.Path, Line: c.lineOf(key), Key: key.String(), Text: fmt.Sprintf(format, args...), Advice: hint}
 }
 
-// Wrong is At for a key written with dots, without a hint.
+// Wrong returns an error about a key such as "turn.timeout", without a hint.
 func (c *Config) Wrong(key, format string, args ...any) error {
-	return c.At(strings.Split(key, "."), "", format, args...)
+	return c.At(dotted(key), "", format, args...)
 }
 
-// lineOf returns the line of the first statement that sets key, or 0. The
-// parser itself decides where a statement ends, so that no syntax can mislead
-// this.
+// Missing returns an error about a key such as "turn.timeout" that must be set.
+func (c *Config) Missing(key, hint string) error {
+	return c.At(dotted(key), hint, "is missing")
+}
+
+// dotted returns the key that a text such as "turn.timeout" names.
+func dotted(key string) toml.Key { return strings.Split(key, ".") }
+
+// lineOf returns the line of the first statement that sets key, or 0. It asks the
+// parser where each statement ends, because a string can look like a statement.
 func (c *Config) lineOf(key toml.Key) int {
 	prefix, statement := "", 1
 	for i, line := range strings.SplitAfter(c.text, "\n") {
@@ -67,15 +74,15 @@ func (c *Config) lineOf(key toml.Key) int {
 	return 0
 }
 
-// The library's errors for a value of a wrong type. They name the line and the
-// key in their text alone.
+// These match the library's errors for a value of a wrong type, which carry the
+// line and the key only in their text.
 var (
 	wrongValue = regexp.MustCompile(`^toml: (?:line (\d+) )?\(last key (".*")\): (.*)$`)
 	wrongType  = regexp.MustCompile(`^incompatible types: TOML value has type (\S+); destination has type (.+)$`)
 	noTable    = regexp.MustCompile(`^type mismatch for .*: expected table but found (\S+)$`)
 )
 
-// decodeError makes an Error of what the library found wrong.
+// decodeError returns the Error for an error of the TOML library.
 func (c *Config) decodeError(err error) error {
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
 		return &Error{Path: c.Path, Line: e.Position.Line, Key: plain.Line(e.LastKey), Text: plain.Line(e.Message)}
@@ -90,14 +97,15 @@ func (c *Config) decodeError(err error) error {
 		e.Key = plain.Line(key)
 	}
 	if types := wrongType.FindStringSubmatch(found[3]); types != nil {
-		e.Text = fmt.Sprintf("must be %s, and is %s", typeName(types[2]), typeName(types[1]))
+		e.Text = fmt.Sprintf("must be %s, not %s", typeName(types[2]), typeName(types[1]))
 	} else if types := noTable.FindStringSubmatch(found[3]); types != nil {
-		e.Text = fmt.Sprintf("must be a table, and is %s", typeName(types[1]))
+		e.Text = fmt.Sprintf("must be a table, not %s", typeName(types[1]))
 	}
 	return e
 }
 
-// typeName returns what a user calls a type that the library names as Go does.
+// typeName returns the name of a type for a user. goType is its name in the
+// library's errors.
 func typeName(goType string) string {
 	switch {
 	case strings.HasPrefix(goType, "map"):
@@ -107,7 +115,7 @@ func typeName(goType string) string {
 	case strings.HasPrefix(goType, "[]"), goType == "slice":
 		return "an array"
 	case strings.HasPrefix(goType, "int"):
-		return "a whole number"
+		return "an integer"
 	case strings.HasPrefix(goType, "float"):
 		return "a number"
 	case strings.HasPrefix(goType, "bool"):

@@ -6,8 +6,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// File is agent.toml, key by key. What a key means and its limits stand where it
-// is wired, in the file named after its section.
+// File holds agent.toml key by key. The code that wires a section, in the file
+// named after it, states what its keys mean and their limits.
 type File struct {
 	Agent    agentSection           `toml:"agent"`
 	Timing   timingSection          `toml:"timing"`
@@ -60,7 +60,7 @@ type serverSection struct {
 	CAFile          string       `toml:"ca_file"`
 }
 
-// oauthSection says how access tokens are obtained; see mail.OAuth.
+// oauthSection configures how access tokens are obtained; see mail.OAuth.
 type oauthSection struct {
 	Provider            string   `toml:"provider"`
 	ClientID            string   `toml:"client_id"`
@@ -94,7 +94,7 @@ type meshSection struct {
 	Paths        pathsSection `toml:"paths"`
 }
 
-// pathsSection is for a mesh that has its calls at other paths.
+// pathsSection is for a mesh server that offers its calls under other paths.
 type pathsSection struct {
 	Message  string `toml:"message"`
 	Mailbox  string `toml:"mailbox"`
@@ -131,7 +131,7 @@ type rightsSection struct {
 	Task     []string `toml:"task"`
 }
 
-// apiSection is for the runner "api".
+// apiSection configures runner = "api".
 type apiSection struct {
 	Provider      string       `toml:"provider"`
 	BaseURL       string       `toml:"base_url"`
@@ -177,7 +177,7 @@ type repliesSection struct {
 	Notices     bool   `toml:"notices"`
 }
 
-// budgetSection is in dollars. A key that is left out sets no limit.
+// budgetSection holds amounts in dollars. A key that is not set sets no limit.
 type budgetSection struct {
 	CreditUSD   float64 `toml:"credit_usd"`
 	DayUSD      float64 `toml:"day_usd"`
@@ -187,7 +187,7 @@ type budgetSection struct {
 	Multiplier  float64 `toml:"multiplier"`
 }
 
-// priceSection is in dollars for a million tokens.
+// priceSection holds prices in dollars per million tokens.
 type priceSection struct {
 	Input      float64 `toml:"input"`
 	Output     float64 `toml:"output"`

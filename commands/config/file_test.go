@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestExample: the example is a working configuration, shows every key there
-// is, and says the truth about the defaults.
+// TestExample checks that the example is a valid configuration, shows every key
+// and states the right defaults.
 func TestExample(t *testing.T) {
 	data, err := os.ReadFile("../../agent.toml.example")
 	if err != nil {
@@ -64,7 +64,7 @@ func TestExample(t *testing.T) {
 		{"trust.verify", c.File.Trust.Verify, want.Trust.Verify},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
-			t.Errorf("the example's default of %v is %+v, ours is %+v", test.section, test.got, test.want)
+			t.Errorf("the example's default of %v is %+v, want %+v", test.section, test.got, test.want)
 		}
 	}
 }

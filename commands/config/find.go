@@ -8,13 +8,13 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// fileName is the name of a configuration where none is given.
+// fileName is the name of a configuration unless the user gives another.
 const fileName = "agent.toml"
 
-// Find returns the absolute path of the configuration: that of the flag, else of
-// $AGENTSTATELOOP_CONFIG, else ./agent.toml, else the one in the user's
-// configuration folder. Find does not check that the first two exist; of the
-// others it takes the first that does.
+// Find returns the absolute path of the configuration. It takes the first of
+// flag, $AGENTSTATELOOP_CONFIG, ./agent.toml and the file in the user's
+// configuration folder. It does not check that the first two exist, and skips the
+// other two if they do not.
 func (l *Loader) Find(flag string) (string, error) {
 	for _, path := range []string{flag, l.Env("AGENTSTATELOOP_CONFIG")} {
 		if path != "" {
@@ -30,12 +30,13 @@ func (l *Loader) Find(flag string) (string, error) {
 			return filepath.Abs(path)
 		}
 	}
-	return "", terminal.Usagef("`agentstateloop init` makes one; or name yours with --config FILE",
+	return "", terminal.Usagef("run `agentstateloop init` to create one, or name yours with --config FILE",
 		"no configuration found: neither %s exists", strings.Join(places, " nor "))
 }
 
-// UserFile returns the path of agent.toml in the user's configuration folder:
-// $XDG_CONFIG_HOME, or ~/.config where that is not an absolute path.
+// UserFile returns the path of agent.toml in the user's configuration folder.
+// That folder is $XDG_CONFIG_HOME, or ~/.config if the variable is not an absolute
+// path.
 func (l *Loader) UserFile() (string, error) {
 	dir := l.Env("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {

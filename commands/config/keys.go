@@ -9,8 +9,8 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// checkKeys finds a key that File does not have. The library lets it pass, and
-// takes a key in other case for ours.
+// checkKeys rejects a key that File does not have. The library ignores such a key
+// and accepts a key in another case.
 func (c *Config) checkKeys() error {
 	for _, key := range c.meta.Keys() {
 		for last := range key {
@@ -22,15 +22,15 @@ func (c *Config) checkKeys() error {
 			if last == 0 {
 				what = "section"
 			}
-			hint := terminal.DidYouMean(key[last], siblings, "agent.toml.example has every key")
+			hint := terminal.DidYouMean(key[last], siblings, "see agent.toml.example for all keys")
 			return c.At(key[:last+1], hint, "unknown %s", what)
 		}
 	}
 	return nil
 }
 
-// keysOf returns the keys that a table of the file may have. ours is false if
-// the user chooses them, as in [turn.env], or if the key is not a table's.
+// keysOf returns the keys that a table of the file may have. ours is false if the
+// user chooses the keys, as in [turn.env], or if table is not a table.
 func keysOf(table toml.Key) (keys []string, ours bool) {
 	t := reflect.TypeFor[File]()
 	for _, name := range table {
@@ -54,6 +54,7 @@ func keysOf(table toml.Key) (keys []string, ours bool) {
 	return keys, true
 }
 
+// fieldOf returns the field of a section with a key.
 func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 	for f := range t.Fields() {
 		if f.Tag.Get("toml") == key {

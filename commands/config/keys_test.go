@@ -9,8 +9,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// allKeys returns every key that a table has of ours, and those below it, with
-// dots.
+// allKeys returns every key of a table and of the tables in it, such as
+// "turn.timeout". It omits keys that the user chooses.
 func allKeys(table toml.Key) []string {
 	keys, ours := keysOf(table)
 	if !ours {
@@ -25,8 +25,8 @@ func allKeys(table toml.Key) []string {
 	return all
 }
 
-// TestKeysOf: the keys that a table may have follow from the fields of File,
-// below names that the user chooses, too.
+// TestKeysOf checks that the keys of a table are the fields of File, also in a
+// table whose name the user chooses.
 func TestKeysOf(t *testing.T) {
 	for _, test := range []struct {
 		table toml.Key

@@ -18,8 +18,8 @@ type Loader struct {
 	Secrets    *secret.Known // learns each secret that is read
 }
 
-// Load reads the configuration in path and wires its agent. What is wrong in
-// the file is an *Error.
+// Load reads the configuration in path and wires its agent. An error about the
+// file is an *Error.
 func (l *Loader) Load(path string) (*cycle.Agent, error) {
 	c, err := l.Read(path)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"agentstateloop/state"
 )
 
-// FuzzLoad: any text makes an agent that is fully set, or an error on one line
-// that says where and what.
+// FuzzLoad checks that each text yields a complete agent, or an error and a hint
+// of one line that name the file.
 func FuzzLoad(f *testing.F) {
 	example, err := os.ReadFile(filepath.Join("..", "..", "agent.toml.example"))
 	if err != nil {
@@ -37,7 +37,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			var wrong *Error
 			if !errors.As(err, &wrong) {
-				t.Fatalf("%v names no place", err)
+				t.Fatalf("%v is not an *Error", err)
 			}
 			if wrong.Line < 0 || wrong.Line > strings.Count(text, "\n")+1 || wrong.Path != path || wrong.Text == "" {
 				t.Errorf("%+v", wrong)

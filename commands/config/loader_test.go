@@ -9,7 +9,7 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// testLoader has a home and a path of its own.
+// testLoader returns a Loader with a home folder and a program of its own.
 func testLoader() *Loader {
 	return &Loader{
 		Home:       func() (string, error) { return "/home/you", nil },

@@ -8,13 +8,17 @@ import (
 	"agentstateloop/mail"
 )
 
-// largestMail is more than any provider lets through, in bytes.
-const largestMail = 64 << 20
+// maxMail is the size, in bytes, above which a mail is rejected. Providers accept
+// less.
+const maxMail = 64 << 20
 
-// wireMail wires [mail]; nil where it is left out.
+// wireMail wires [mail]. It returns nil if the section is missing.
 func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 	if !c.Has("mail") {
 		return nil, nil
+	}
+	if c.File.Mail.Address == "" {
+		return nil, c.Missing("mail.address", "set the agent's own email address")
 	}
 	address, err := c.address("mail.address", c.File.Mail.Address)
 	if err != nil {
@@ -25,9 +29,9 @@ func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 		return nil, err
 	}
 	if c.File.Mail.Mailbox == "" {
-		return nil, c.Wrong("mail.mailbox", `is empty: "INBOX" is the usual one`)
+		return nil, c.At(dotted("mail.mailbox"), `remove it to use "INBOX"`, "is empty")
 	}
-	filter := mail.Filter{Handle: c.File.Agent.Handle, Operators: operators, Own: address, MaxSize: largestMail}
+	filter := mail.Filter{Handle: c.File.Agent.Handle, Operators: operators, Own: address, MaxSize: maxMail}
 	if err := c.wireTrust(&filter); err != nil {
 		return nil, err
 	}
@@ -47,11 +51,9 @@ func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 	}, nil
 }
 
-// address reads one email address, with or without a name before it.
+// address returns the email address in text, which may have a name before it.
 func (c *Config) address(key, text string) (string, error) {
-	if text == "" {
-		return "", c.Wrong(key, "is missing: the agent's own email address")
-	}
+
 	a, err := netmail.ParseAddress(text)
 	if err != nil {
 		return "", c.Wrong(key, "%q is not an email address", text)
@@ -59,8 +61,8 @@ func (c *Config) address(key, text string) (string, error) {
 	return a.Address, nil
 }
 
-// SMTP returns [mail.smtp] with what it leaves out taken from [mail.imap]: always
-// the login, and the host where we know that the two belong together.
+// SMTP returns [mail.smtp], completed from [mail.imap]. A missing login is that of
+// IMAP. A missing host is set only for a provider whose SMTP host we know.
 func (c *Config) SMTP() serverSection {
 	imap, smtp := c.File.Mail.IMAP, c.File.Mail.SMTP
 	if smtp.Host == "" && imap.Host == "imap.gmail.com:993" {
@@ -69,7 +71,7 @@ func (c *Config) SMTP() serverSection {
 	smtp.TLS = cmp.Or(smtp.TLS, "implicit")
 	smtp.Auth = cmp.Or(smtp.Auth, imap.Auth)
 	smtp.Username = cmp.Or(smtp.Username, imap.Username)
-	if smtp.ways() == 0 {
+	if smtp.countSources() == 0 {
 		smtp.PasswordFile, smtp.PasswordEnv, smtp.PasswordCommand = imap.PasswordFile, imap.PasswordEnv, imap.PasswordCommand
 		smtp.TokenCommand, smtp.OAuth2 = imap.TokenCommand, imap.OAuth2
 	}

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// wireMesh wires [mesh]; nil where it has no url.
+// wireMesh wires [mesh]. It returns nil if mesh.url is not set.
 func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 	if err := c.oneOf("trust.mesh", c.File.Trust.Mesh, "token", "open"); err != nil {
 		return nil, err
@@ -21,22 +21,22 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 	}
 	u, err := url.Parse(m.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, c.Wrong("mesh.url", "%q is not the URL of a mesh: write it like \"http://127.0.0.1:8801\"", m.URL)
+		return nil, c.At(dotted("mesh.url"), `write it like "http://127.0.0.1:8801"`, "%q is not an http or https URL", m.URL)
 	}
 	if u.Scheme == "http" && !Loopback(u.Hostname()) {
-		return nil, c.Wrong("mesh.url", "%q would send the token in clear text: http is for this machine, use https", m.URL)
+		return nil, c.At(dotted("mesh.url"), "use https; http is for a mesh on this machine", "%q would send the token unencrypted", m.URL)
 	}
 	for _, peer := range m.Peers {
 		if !state.ValidHandle(peer) {
-			return nil, c.Wrong("mesh.peers", "%q is not a valid handle: write it like \"dorlange3120\"", peer)
+			return nil, c.At(dotted("mesh.peers"), handleHint, "%q is not a valid handle", peer)
 		}
 	}
 	if m.Keymaster != "" && !state.ValidHandle(m.Keymaster) {
-		return nil, c.Wrong("mesh.keymaster", "%q is not a valid handle: write it like \"dorlange3120\"", m.Keymaster)
+		return nil, c.At(dotted("mesh.keymaster"), handleHint, "%q is not a valid handle", m.Keymaster)
 	}
 	token := m.Secret()
-	if token.Ways() > 1 {
-		return nil, c.Wrong("mesh", "%d of token_file, token_env and token_command are set: keep one", token.Ways())
+	if token.CountSet() > 1 {
+		return nil, c.At(dotted("mesh"), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
 	}
 	client := &mesh.Client{
 		URL:     m.URL,
@@ -47,13 +47,13 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 			Online: m.Paths.Online, Status: m.Paths.Status, Halt: m.Paths.Halt, Go: m.Paths.Go,
 		},
 	}
-	if token.Ways() == 1 {
+	if token.CountSet() == 1 {
 		client.Token = l.Secret(c, token)
 	}
 	return &cycle.Mesh{Client: client, Peers: m.Peers, Open: c.File.Trust.Mesh == "open"}, nil
 }
 
-// Secret says where the agent's token is.
+// Secret returns where the agent's token is found.
 func (s meshSection) Secret() Source {
 	return Source{File: s.TokenFile, Env: s.TokenEnv, Command: slices.Clone(s.TokenCommand)}
 }

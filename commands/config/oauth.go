@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"reflect"
@@ -19,14 +20,13 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Provider is an OAuth2 provider: its endpoints, and the scopes that reading and
-// sending mail needs.
+// Provider describes an OAuth2 provider.
 type Provider struct {
 	Endpoint oauth2.Endpoint
-	Scopes   []string
+	Scopes   []string // needed to read and send mail
 }
 
-// providers are those that provider = "..." can name.
+// providers returns the values of provider.
 func providers() map[string]Provider {
 	return map[string]Provider{
 		"google": {endpoints.Google, []string{"https://mail.google.com/"}},
@@ -41,12 +41,13 @@ func (s oauthSection) IsSet() bool {
 	return !reflect.DeepEqual(s, oauthSection{})
 }
 
+// Secret returns where the client secret is found.
 func (s oauthSection) Secret() Source {
 	return Source{File: s.ClientSecretFile, Env: s.ClientSecretEnv, Command: slices.Clone(s.ClientSecretCommand)}
 }
 
-// OAuth wires what obtains access tokens. section is "mail.imap.oauth2" or
-// "mail.smtp.oauth2".
+// OAuth wires a section that configures how access tokens are obtained. section is
+// "mail.imap.oauth2" or "mail.smtp.oauth2".
 func (l *Loader) OAuth(c *Config, section string, s oauthSection) (mail.OAuth, error) {
 	none := mail.OAuth{}
 	known, err := c.Provider(section, s)
@@ -54,22 +55,22 @@ func (l *Loader) OAuth(c *Config, section string, s oauthSection) (mail.OAuth, e
 		return none, err
 	}
 	if s.ClientID == "" {
-		return none, c.Wrong(section+".client_id", "is missing: the id of the application that you registered with the provider")
+		return none, c.Missing(section+".client_id", "set the id of the application that you registered with the provider")
 	}
 	if s.RefreshTokenFile == "" {
-		return none, c.Wrong(section+".refresh_token_file", "is missing: the file (mode 0600) that `%s login` writes the refresh token to", terminal.Program)
+		return none, c.Missing(section+".refresh_token_file", fmt.Sprintf("name the file to which `%s login` writes the refresh token", terminal.Program))
 	}
 	client := s.Secret()
-	if n := client.Ways(); n > 1 {
-		return none, c.Wrong(section, "%d of client_secret_file, client_secret_env and client_secret_command are set: keep one", n)
+	if n := client.CountSet(); n > 1 {
+		return none, c.At(dotted(section), "keep one of them", "%d of client_secret_file, client_secret_env and client_secret_command are set", n)
 	}
 	file := c.Resolve(s.RefreshTokenFile)
 	caFile := s.CAFile
 	if caFile != "" {
 		caFile = c.Resolve(caFile)
 	}
-	// Not a state_dir: agents that share a mailbox must share its tokens. A
-	// provider that renews a refresh token ends the login of the old one.
+	// Agents that share a mailbox must share its tokens, because a provider that
+	// renews a refresh token revokes the old one. So they are not in state_dir.
 	tokens := &store.Store{Dir: filepath.Join(c.stateFolder(), "oauth.d")}
 	o := mail.OAuth{
 		TokenURL:     known.Endpoint.TokenURL,
@@ -82,13 +83,13 @@ func (l *Loader) OAuth(c *Config, section string, s oauthSection) (mail.OAuth, e
 		Timeout:      time.Duration(c.File.Timing.NetworkTimeout),
 		Now:          l.Now,
 	}
-	if client.Ways() == 1 {
+	if client.CountSet() == 1 {
 		o.ClientSecret = l.Secret(c, client)
 	}
 	return o, nil
 }
 
-// lockIn returns the TryLock of st in the form that mail.OAuth takes.
+// lockIn adapts the TryLock of st to mail.OAuth.
 func lockIn(st *store.Store) func(name string) (unlock func() error, err error) {
 	return func(name string) (func() error, error) {
 		lock, err := st.TryLock(name)
@@ -99,12 +100,12 @@ func lockIn(st *store.Store) func(name string) (unlock func() error, err error) 
 	}
 }
 
-// Provider returns what a section says of its provider, completed by what we
-// know of it.
+// Provider returns the provider that a section describes. What the section does
+// not set comes from the built-in provider that it names.
 func (c *Config) Provider(section string, s oauthSection) (Provider, error) {
 	known, ok := providers()[s.Provider]
 	if !ok && s.Provider != "" {
-		return known, c.Wrong(section+".provider", `%q is not one of: google, microsoft; for another provider leave it out and set token_url`, s.Provider)
+		return known, c.At(dotted(section+".provider"), "for another provider remove it and set token_url", "%q is not one of: google, microsoft", s.Provider)
 	}
 	known.Endpoint.TokenURL = cmp.Or(s.TokenURL, known.Endpoint.TokenURL)
 	known.Endpoint.AuthURL = cmp.Or(s.AuthURL, known.Endpoint.AuthURL)
@@ -112,26 +113,27 @@ func (c *Config) Provider(section string, s oauthSection) (Provider, error) {
 		known.Scopes = slices.Clone(s.Scopes)
 	}
 	if known.Endpoint.TokenURL == "" {
-		return known, c.Wrong(section+".token_url", `is missing: the URL at which the provider gives tokens; or set provider to "google" or "microsoft"`)
+		return known, c.Missing(section+".token_url", `set the URL at which the provider issues tokens, or set provider to "google" or "microsoft"`)
 	}
 	for key, text := range map[string]string{"token_url": known.Endpoint.TokenURL, "auth_url": known.Endpoint.AuthURL} {
 		u, err := url.Parse(text)
 		if text != "" && (err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname()))) {
-			return known, c.Wrong(section+"."+key, "%q is not a URL that begins with https", text)
+			return known, c.Wrong(section+"."+key, "%q is not an https URL", text)
 		}
 	}
 	return known, nil
 }
 
-// oauthName returns the same name for all agents that use the same refresh token.
+// oauthName returns the name under which access tokens are stored. It is the same
+// for all agents that use the same refresh token.
 func oauthName(tokenURL, clientID, file string) string {
 	sum := sha256.Sum256([]byte(tokenURL + "\n" + clientID + "\n" + file))
 	return hex.EncodeToString(sum[:8])
 }
 
-// learning returns the methods of o. Every token that they return is kept out of
-// what this process prints and records.
-func (l *Loader) learning(o mail.OAuth) (token func(context.Context) (string, error), renew func(context.Context, string) (string, error)) {
+// redactTokens returns the methods of o. Every token that they return is redacted
+// from then on in what this process prints and records.
+func (l *Loader) redactTokens(o mail.OAuth) (token func(context.Context) (string, error), renew func(context.Context, string) (string, error)) {
 	learnt := func(token string, err error) (string, error) {
 		l.Secrets.Learn("access token "+o.Name, token)
 		return token, err

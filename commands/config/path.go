@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// InPath returns the path of a program that is found in a PATH, or "".
+// InPath returns where a PATH such as "/usr/bin:/bin" finds a program, or "".
 func InPath(program, path string) string {
 	for dir := range strings.SplitSeq(path, ":") {
 		if file := filepath.Join(dir, program); CanRun(file) {
@@ -17,13 +17,13 @@ func InPath(program, path string) string {
 	return ""
 }
 
-// CanRun reports whether an absolute path is that of a file that can be run.
+// CanRun reports whether file is the absolute path of an executable file.
 func CanRun(file string) bool {
 	info, err := os.Stat(file)
 	return filepath.IsAbs(file) && err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
-// QuoteGlob returns the pattern that matches path alone.
+// QuoteGlob returns the pattern that matches only path, for filepath.Glob.
 func QuoteGlob(path string) string {
 	var quoted []byte
 	for i := range len(path) {
@@ -35,8 +35,8 @@ func QuoteGlob(path string) string {
 	return string(quoted)
 }
 
-// Resolve makes a path absolute: "~" is the user's home from the user
-// database, and a relative path is relative to the configuration file.
+// Resolve makes a path absolute. "~" stands for the user's home folder from the
+// user database. A relative path starts at the folder of the configuration.
 func (c *Config) Resolve(path string) string {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		return filepath.Join(c.home, path[1:])
@@ -48,7 +48,7 @@ func (c *Config) Resolve(path string) string {
 }
 
 // resolveProgram makes the path of a program absolute. A name without a slash
-// stays, to be looked up in PATH.
+// stays as it is; the system looks it up in PATH.
 func (c *Config) resolveProgram(program string) string {
 	if strings.Contains(program, "/") {
 		return c.Resolve(program)

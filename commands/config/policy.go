@@ -8,12 +8,12 @@ import (
 	"agentstateloop/turn"
 )
 
-// messagesAnHour is how many messages of the operator an hour may cause turns
-// before further ones wait (docs/design.md, "Inbox and turns").
+// messagesAnHour limits how many of the operator's messages cause turns within an
+// hour. Further ones wait (docs/design.md, "Turns").
 const messagesAnHour = 60
 
-// wirePolicy sums up the other parts for the machine. Parts that are nil are not
-// configured.
+// wirePolicy returns the policy of the machine for the parts of an agent. A part
+// that is nil is not configured.
 func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Config, replies cycle.Replies, budget state.Budget) state.Policy {
 	policy := state.Policy{
 		Location:        time.Local,

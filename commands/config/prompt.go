@@ -6,27 +6,26 @@ import (
 	"agentstateloop/turn"
 )
 
-// mostRecall bounds, in KiB, what a new session is told of the past: more than a
-// million tokens.
-const mostRecall = 8 << 10
+// maxRecall limits turn.recall, in KiB. It is more than a million tokens.
+const maxRecall = 8 << 10
 
-// promptParts is what the agent is told, and how much of it.
+// promptParts holds the settings of the agent's prompts.
 type promptParts struct {
-	folder        string       // of the user's templates; "": none
-	recall        int          // bytes
-	window        int64        // tokens; 0: not set
-	summary       *turn.Config // nil: the agent itself makes summaries
-	peersRemember bool
+	folder        string       // of the user's templates; "": not set
+	recall        int          // of earlier conversation for a new session, in bytes
+	window        int64        // context window in tokens; 0: not set
+	summary       *turn.Config // program that makes summaries; nil: the agent itself
+	peersRemember bool         // whether a peer's turn may write the memory
 }
 
 // wirePrompt wires the keys of [turn] about prompts. turns may be nil.
 func wirePrompt(c *Config, turns *turn.Config) (promptParts, error) {
 	t := c.File.Turn
-	if t.Recall < 1 || t.Recall > mostRecall {
-		return promptParts{}, c.Wrong("turn.recall", "must be 1 to %d: KiB of what was said before", mostRecall)
+	if t.Recall < 1 || t.Recall > maxRecall {
+		return promptParts{}, c.Wrong("turn.recall", "must be from 1 to %d KiB", maxRecall)
 	}
-	if t.ContextWindow < 0 || t.ContextWindow > 0 && t.ContextWindow < smallWindow {
-		return promptParts{}, c.Wrong("turn.context_window", "must be %d tokens or more", smallWindow)
+	if t.ContextWindow < 0 || t.ContextWindow > 0 && t.ContextWindow < minWindow {
+		return promptParts{}, c.Wrong("turn.context_window", "must be %d tokens or more", minWindow)
 	}
 	parts := promptParts{
 		recall:        t.Recall << 10,

@@ -8,8 +8,8 @@ import (
 	"agentstateloop/state"
 )
 
-// wireReplies parses the texts of our own mails and executes each once, so that
-// a broken one is found now and not when it is to be sent.
+// wireReplies parses the templates of [replies]. It executes each once to find its
+// errors now, and not when a mail must be sent.
 func wireReplies(c *Config) (cycle.Replies, error) {
 	var replies cycle.Replies
 	for _, r := range []struct {
@@ -30,7 +30,7 @@ func wireReplies(c *Config) (cycle.Replies, error) {
 			err = t.Execute(io.Discard, cycle.ReplyData{Handle: handle, Callsign: "@" + handle, Phase: string(state.IDLE)})
 		}
 		if err != nil {
-			return replies, c.At([]string{"replies", r.key[len("replies."):]}, "{{.Handle}}, {{.Callsign}} and {{.Phase}} can be used", "%v", err)
+			return replies, c.At(dotted(r.key), "use only {{.Handle}}, {{.Callsign}} and {{.Phase}}", "%v", err)
 		}
 		*r.into = t
 	}

@@ -8,14 +8,14 @@ import (
 	"agentstateloop/cycle"
 )
 
-// wireSchedule wires [schedule]. self is the program that the line runs.
+// wireSchedule wires [schedule]. self is the program that the crontab line runs.
 func (c *Config) wireSchedule(self string) (cycle.Schedule, error) {
 	s := c.File.Schedule
 	if err := c.oneOf("schedule.mode", s.Mode, cycle.ModeCrontab, cycle.ModeFixed, cycle.ModeNone); err != nil {
 		return cycle.Schedule{}, err
 	}
 	if s.Crontab == "" {
-		return cycle.Schedule{}, c.Wrong("schedule.crontab", `is empty: "crontab" is the usual program`)
+		return cycle.Schedule{}, c.At(dotted("schedule.crontab"), `remove it to use "crontab"`, "is empty")
 	}
 	return cycle.Schedule{
 		Mode: s.Mode,

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Source says where a secret is found (docs/design.md, "Credentials"): in a
-// file, in an environment variable, or in the first line that a command prints.
+// Source is the place where a secret is found (docs/design.md, "Credentials"). Of
+// the first three fields at most one is set in a valid configuration.
 type Source struct {
 	File    string
-	Env     string
-	Command []string
-	Login   bool // `login` writes the file
+	Env     string   // name of an environment variable
+	Command []string // prints the secret as its first line
+	Login   bool     // `login` writes File
 }
 
-// namesSecret recognises the variables of an agent that hold a secret.
+// namesSecret matches the names of environment variables that hold a secret.
 var namesSecret = regexp.MustCompile(`(?i)(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)$`)
 
-// Ways counts how many of the three are set.
-func (s Source) Ways() int {
+// CountSet returns how many of File, Env and Command are set.
+func (s Source) CountSet() int {
 	n := 0
 	for _, set := range []bool{s.File != "", s.Env != "", len(s.Command) > 0} {
 		if set {
@@ -30,18 +30,19 @@ func (s Source) Ways() int {
 	return n
 }
 
-// Equal reports whether two secrets are found at the same place.
+// Equal reports whether two secrets are found in the same place.
 func (s Source) Equal(t Source) bool {
 	return s.File == t.File && s.Env == t.Env && slices.Equal(s.Command, t.Command)
 }
 
-// Secret returns a function that reads a secret again at each call, and from
-// then on keeps it out of what this process prints and records. Its errors name
-// the place and never hold any part of what was found there.
+// Secret returns a function that reads a secret again at each call. Once read, the
+// secret is redacted in what this process prints and records. An error of the
+// function is an *UnreadError; it names the place, and never holds a part of what
+// was found there.
 func (l *Loader) Secret(c *Config, s Source) func(context.Context) (string, error) {
 	read := l.reader(c, s)
 	if s.Env != "" {
-		l.Secrets.Learn(s.Env, l.Env(s.Env)) // every process we start can see it, and print it
+		l.Secrets.Learn(s.Env, l.Env(s.Env)) // every process that we start can print it
 	}
 	name := s.File + "\x00" + s.Env + "\x00" + strings.Join(s.Command, "\x00")
 	return func(ctx context.Context) (string, error) {
@@ -54,12 +55,13 @@ func (l *Loader) Secret(c *Config, s Source) func(context.Context) (string, erro
 	}
 }
 
-// UnreadError means that a secret could not be read: no server has refused it.
+// UnreadError reports that a secret could not be read. No server has denied it.
 type UnreadError struct{ error }
 
 func (e *UnreadError) Unwrap() error { return e.error }
 
-// SecretFile is Secret for a path of the command line.
+// SecretFile returns a function that reads a secret from a file of the command
+// line again at each call. Once read, the secret is redacted.
 func (l *Loader) SecretFile(path string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		value, err := readSecretFile(path)

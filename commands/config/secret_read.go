@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
-// LongestSecret bounds a secret, in bytes. OAuth tokens are long; files named by
-// mistake are longer.
+// LongestSecret limits a secret, in bytes. OAuth tokens are long, but files named
+// by mistake are longer.
 const LongestSecret = 64 << 10
 
-// secretTimeout bounds password_command and its like.
+// secretTimeout limits how long a command that prints a secret may run.
 const secretTimeout = 10 * time.Second
 
+// reader returns the function that reads a secret from its place.
 func (l *Loader) reader(c *Config, s Source) func(context.Context) (string, error) {
 	switch {
 	case s.File != "":
@@ -32,8 +33,8 @@ func (l *Loader) reader(c *Config, s Source) func(context.Context) (string, erro
 	}
 }
 
-// readSecretFile reads a regular file that only its owner can read. One newline
-// at its end is not part of the secret.
+// readSecretFile returns the secret in a regular file that only its owner can
+// read. A newline at its end is not part of the secret.
 func readSecretFile(path string) (string, error) {
 	data, err := ReadPrivate(path)
 	if err != nil {
@@ -43,8 +44,8 @@ func readSecretFile(path string) (string, error) {
 	return CheckSecret(strings.TrimSuffix(text, "\r"), path)
 }
 
-// ReadPrivate reads a regular file that only its owner can read. Of a long one
-// it returns the first LongestSecret+1 bytes.
+// ReadPrivate reads a regular file that only its owner can read. It returns at
+// most LongestSecret+1 bytes.
 func ReadPrivate(path string) ([]byte, error) {
 	// Without O_NONBLOCK the open of a FIFO would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -60,7 +61,7 @@ func ReadPrivate(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s can be read by others (mode %04o): run chmod 600 on it", path, info.Mode().Perm())
+		return nil, fmt.Errorf("%s is readable by others (mode %04o): run `chmod 600 %[1]s`", path, info.Mode().Perm())
 	}
 	return io.ReadAll(io.LimitReader(f, LongestSecret+1))
 }
@@ -68,13 +69,13 @@ func ReadPrivate(path string) ([]byte, error) {
 func (l *Loader) readSecretEnv(key string) (string, error) {
 	value := l.Env(key)
 	if value == "" {
-		return "", fmt.Errorf("read secret: the environment variable %s is not set (cron does not pass on your shell's variables)", key)
+		return "", fmt.Errorf("read secret: environment variable %s is not set (cron jobs do not get your shell's variables)", key)
 	}
 	return CheckSecret(value, "$"+key)
 }
 
-// readSecretCommand runs a command without a shell and takes the first line it
-// prints. What it prints on stderr is dropped, since it might hold the secret.
+// readSecretCommand runs a command without a shell and returns the first line that
+// it prints. It drops the command's stderr, which could hold the secret.
 func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string) (string, error) {
 	program := c.resolveProgram(argv[0])
 	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
@@ -90,31 +91,31 @@ func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string
 	err := cmd.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "", fmt.Errorf("read secret: %s did not end within %v", program, secretTimeout)
+		return "", fmt.Errorf("read secret: %s timed out after %v", program, secretTimeout)
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		return "", fmt.Errorf("read secret: %s: %w; run it by hand to see why", program, err)
+		return "", fmt.Errorf("read secret: %s: %w; run it yourself to see why", program, err)
 	}
 	line, _, _ := strings.Cut(out.String(), "\n")
 	return CheckSecret(strings.TrimSuffix(line, "\r"), program)
 }
 
-// CheckSecret returns s, or an error if s cannot be a secret or would break a
-// protocol. from names the place and stands in the error.
+// CheckSecret returns s if it can be a secret: one line, not empty and not too
+// long. Its error names from, the place of the secret.
 func CheckSecret(s, from string) (string, error) {
 	switch {
 	case s == "":
 		return "", fmt.Errorf("read secret: %s is empty", from)
 	case len(s) > LongestSecret:
-		return "", fmt.Errorf("read secret: %s holds over %d bytes", from, LongestSecret)
+		return "", fmt.Errorf("read secret: %s is longer than %d bytes", from, LongestSecret)
 	case strings.ContainsAny(s, "\r\n\x00"):
-		return "", fmt.Errorf("read secret: %s holds more than one line", from)
+		return "", fmt.Errorf("read secret: %s has more than one line", from)
 	}
 	return s, nil
 }
 
-// firstBytes keeps the beginning of what is written to it.
+// firstBytes keeps the first most bytes written to it and drops the rest.
 type firstBytes struct {
 	bytes.Buffer
 	most int

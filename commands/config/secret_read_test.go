@@ -38,7 +38,7 @@ func TestSecretFile(t *testing.T) {
 		{"others", write("others", "s3cret\n", 0o604), "", "chmod 600"},
 		{"empty", write("empty", "\n", 0o600), "", "is empty"},
 		{"two lines", write("lines", "s3cret\nmore\n", 0o600), "", "more than one line"},
-		{"long", write("long", strings.Repeat("s3cret", 20000), 0o600), "", "over 65536 bytes"},
+		{"long", write("long", strings.Repeat("s3cret", 20000), 0o600), "", "longer than 65536 bytes"},
 		{"folder", dir, "", "not a regular file"},
 		{"fifo", fifo, "", "not a regular file"},
 		{"missing", filepath.Join(dir, "missing"), "", "no such file"},
@@ -91,7 +91,7 @@ func TestSecretCommand(t *testing.T) {
 		{"fails", []string{"sh", "-c", "echo s3cret; echo s3cret >&2; exit 3"}, "", "exit status 3"},
 		{"nothing", []string{"true"}, "", "is empty"},
 		{"missing", []string{"no-such-program"}, "", "not found"},
-		{"endless", []string{"sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x"}, "", "over 65536 bytes"},
+		{"endless", []string{"sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x"}, "", "longer than 65536 bytes"},
 	} {
 		got, err := l.readSecretCommand(t.Context(), c, test.argv)
 		checkSecret(t, test.name, got, err, test.want, test.problem)

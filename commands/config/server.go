@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -9,9 +10,9 @@ import (
 	"agentstateloop/mail"
 )
 
-// ways counts the ways to the secret that are set.
-func (s serverSection) ways() int {
-	n := Source{File: s.PasswordFile, Env: s.PasswordEnv, Command: s.PasswordCommand}.Ways()
+// countSources returns how many sources of the secret are set.
+func (s serverSection) countSources() int {
+	n := Source{File: s.PasswordFile, Env: s.PasswordEnv, Command: s.PasswordCommand}.CountSet()
 	if len(s.TokenCommand) > 0 {
 		n++
 	}
@@ -21,33 +22,35 @@ func (s serverSection) ways() int {
 	return n
 }
 
-// wireServer wires one server from its section.
+// wireServer wires [mail.imap] or [mail.smtp]. section is the name without the
+// brackets, address the agent's own.
 func (l *Loader) wireServer(c *Config, section string, s serverSection, address string) (mail.Server, error) {
 	none := mail.Server{}
 	if s.Host == "" {
-		return none, c.Wrong(section+".host", "is missing: the server and its port, such as \"%s\"", exampleHost(section))
+		return none, c.Missing(section+".host", fmt.Sprintf("set the server and its port, such as %q", exampleHost(section)))
 	}
 	host, port, err := net.SplitHostPort(s.Host)
 	if err != nil || host == "" || port == "" {
-		return none, c.Wrong(section+".host", "%q has no port: write it like \"%s\"", s.Host, exampleHost(section))
+		return none, c.At(dotted(section+".host"), fmt.Sprintf("write it like %q", exampleHost(section)), "%q is not a host and port", s.Host)
 	}
 	if err := c.oneOf(section+".tls", s.TLS, mail.TLSImplicit, mail.TLSStart, mail.TLSNone); err != nil {
 		return none, err
 	}
 	if s.TLS == mail.TLSNone && !Loopback(host) {
-		return none, c.Wrong(section+".tls", `"none" is for a server on this machine; use "implicit" or "starttls" for %s, so that your password is encrypted`, host)
+		return none, c.At(dotted(section+".tls"), `use "implicit" or "starttls"; "none" is for a server on this machine`, `"none" would send the password to %s unencrypted`, host)
 	}
 	if err := c.oneOf(section+".auth", s.Auth, mail.AuthPlain, mail.AuthXOAuth2, mail.AuthOAuthBearer); err != nil {
 		return none, err
 	}
-	if n := s.ways(); n != 1 {
-		return none, c.Wrong(section, "%d of password_file, password_env, password_command, token_command and [%s.oauth2] are set: keep exactly one", n, section)
+	if n := s.countSources(); n != 1 {
+		return none, c.At(dotted(section), "set exactly one of them",
+			"%d of password_file, password_env, password_command, token_command and [%s.oauth2] are set", n, section)
 	}
 	if s.Auth == mail.AuthPlain && len(s.TokenCommand) > 0 {
-		return none, c.Wrong(section+".token_command", `is for auth = "xoauth2" or "oauthbearer"; a password comes from password_command`)
+		return none, c.At(dotted(section+".token_command"), "set auth, or use password_command for a password", `requires auth = "xoauth2" or "oauthbearer"`)
 	}
 	if s.Auth == mail.AuthPlain && s.OAuth2.IsSet() {
-		return none, c.Wrong(section+".oauth2", `is for auth = "xoauth2" or "oauthbearer"; this login has auth = "plain"`)
+		return none, c.At(dotted(section+".oauth2"), "set auth in ["+section+"]", `requires auth = "xoauth2" or "oauthbearer", but auth is "plain"`)
 	}
 	caFile := s.CAFile
 	if caFile != "" {
@@ -66,15 +69,15 @@ func (l *Loader) wireServer(c *Config, section string, s serverSection, address 
 		if err != nil {
 			return none, err
 		}
-		server.Secret, server.Renew = l.learning(o)
+		server.Secret, server.Renew = l.redactTokens(o)
 		return server, nil
 	}
 	server.Secret = l.Secret(c, s.Secret())
 	return server, nil
 }
 
-// Secret says where the login's own secret is found: a refresh token, a
-// password, or a program that prints a token.
+// Secret returns where the secret of the login is found. The secret is a refresh
+// token, a password or an access token.
 func (s serverSection) Secret() Source {
 	if s.OAuth2.IsSet() {
 		return Source{File: s.OAuth2.RefreshTokenFile, Login: true}
@@ -82,7 +85,7 @@ func (s serverSection) Secret() Source {
 	return Source{File: s.PasswordFile, Env: s.PasswordEnv, Command: slices.Concat(s.PasswordCommand, s.TokenCommand)}
 }
 
-// exampleHost is for errors.
+// exampleHost returns a host and port to show in a hint.
 func exampleHost(section string) string {
 	if section == "mail.smtp" {
 		return "smtp.example.com:465"
@@ -90,7 +93,7 @@ func exampleHost(section string) string {
 	return "imap.example.com:993"
 }
 
-// Loopback reports whether the name of a host can only mean this machine.
+// Loopback reports whether a host name or address can only mean this machine.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -10,13 +10,13 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// ToolTimeout bounds the exec tool, and a tool that sets no timeout.
+// ToolTimeout limits the exec tool, and each tool that sets no timeout.
 const ToolTimeout = time.Minute
 
-// longestSchema bounds the JSON schema of a tool, in bytes.
-const longestSchema = 64 << 10
+// maxSchema limits the JSON schema of a tool, in bytes.
+const maxSchema = 64 << 10
 
-// programs wires the user's tools, in the order of their names.
+// programs returns the user's tools in the order of their names.
 func (c *Config) programs() ([]react.Program, error) {
 	var all []react.Program
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
@@ -29,20 +29,21 @@ func (c *Config) programs() ([]react.Program, error) {
 	return all, nil
 }
 
+// program returns the user's tool with a name.
 func (c *Config) program(name string, t toolSection) (react.Program, error) {
 	key := "tools." + name
 	program := react.Program{Name: name, Description: t.Description, Command: slices.Clone(t.Command), Timeout: ToolTimeout}
 	switch {
 	case len(t.Command) == 0:
-		return program, c.Wrong(key+".command", `is missing: the program, such as ["./deploy.sh"]`)
+		return program, c.Missing(key+".command", `set the program, such as ["./deploy.sh"]`)
 	case t.Description == "":
-		return program, c.Wrong(key+".description", "is missing: it tells the model what the tool does")
+		return program, c.Missing(key+".description", "describe for the model what the tool does")
 	case t.Schema == "":
-		return program, c.Wrong(key+".schema", "is missing: a file with the JSON schema of its arguments")
+		return program, c.Missing(key+".schema", "name a file with the JSON schema of the tool's arguments")
 	}
 	program.Command[0] = c.resolveProgram(t.Command[0])
 	var err error
-	if program.Schema, err = readShort(c.Resolve(t.Schema), longestSchema); err != nil {
+	if program.Schema, err = readShort(c.Resolve(t.Schema), maxSchema); err != nil {
 		return program, c.Wrong(key+".schema", "%v", err)
 	}
 	if t.Timeout > 0 {
@@ -54,9 +55,9 @@ func (c *Config) program(name string, t toolSection) (react.Program, error) {
 	return program, nil
 }
 
-var errTooLong = errors.New("is not a regular file, or is too long")
+var errTooLong = errors.New("not a regular file, or too long")
 
-// readShort reads a regular file of at most so many bytes.
+// readShort reads a regular file of at most most bytes.
 func readShort(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"agentstateloop/mail"
 )
 
-// wireTrust sets in f what proves the sender of a mail: [trust] except for
-// trust.mesh, which wireMesh reads.
+// wireTrust sets in f how the sender of a mail is proved. It wires [trust] without
+// trust.mesh, which wireMesh wires.
 func (c *Config) wireTrust(f *mail.Filter) error {
 	t := c.File.Trust
 	if err := c.oneOf("trust.require", t.Require, mail.RequireDMARC, mail.RequireChallenge, mail.RequireFrom); err != nil {
@@ -18,9 +18,9 @@ func (c *Config) wireTrust(f *mail.Filter) error {
 	f.Require = t.Require
 	switch {
 	case t.Fallback != "" && t.Require != mail.RequireDMARC:
-		return c.Wrong("trust.fallback", `is for require = "dmarc" only`)
+		return c.Wrong("trust.fallback", `can only be used with require = "dmarc"`)
 	case t.Fallback != "" && t.Fallback != mail.RequireChallenge:
-		return c.Wrong("trust.fallback", `%q is not known: set "challenge", or leave it out`, t.Fallback)
+		return c.Wrong("trust.fallback", `%q is not valid: set "challenge" or remove it`, t.Fallback)
 	case t.Require != mail.RequireDMARC:
 		return nil
 	}
@@ -28,31 +28,31 @@ func (c *Config) wireTrust(f *mail.Filter) error {
 	f.Verify = t.Verify
 	switch t.Verify {
 	case mail.VerifyServer:
-		return c.wireServersWord(f, t)
+		return c.wireServerCheck(f, t)
 	case mail.VerifyDKIM:
-		return c.wireSignatures(f, t)
+		return c.wireDKIM(f, t)
 	}
 	return c.oneOf("trust.verify", t.Verify, mail.VerifyServer, mail.VerifyDKIM)
 }
 
-// wireServersWord is for verify = "server": the mail server's own check counts.
-func (c *Config) wireServersWord(f *mail.Filter, t trustSection) error {
+// wireServerCheck wires verify = "server": the mail server checks the sender.
+func (c *Config) wireServerCheck(f *mail.Filter, t trustSection) error {
 	switch {
 	case t.AuthservID == "":
 		return c.At([]string{"trust", "authserv_id"}, c.authservHint(),
-			`is missing: require = "dmarc" relies on the mail server's check of a sender, and needs the name that the server signs it with`)
+			`is missing: require = "dmarc" needs the name that your mail server writes into Authentication-Results`)
 	case strings.ContainsAny(t.AuthservID, " \t;\"()"):
-		return c.Wrong("trust.authserv_id", "%q is not a server's name: it is the text before the first semicolon of Authentication-Results", t.AuthservID)
+		return c.At(dotted("trust.authserv_id"), "use the text before the first semicolon of Authentication-Results", "%q is not a server name", t.AuthservID)
 	case t.Resolver != "":
-		return c.Wrong("trust.resolver", `is for verify = "dkim" only`)
+		return c.Wrong("trust.resolver", `can only be used with verify = "dkim"`)
 	case t.SameProvider != "" && t.SameProvider != "auth":
-		return c.Wrong("trust.same_provider", `%q is not known: set "auth", or leave it out`, t.SameProvider)
+		return c.Wrong("trust.same_provider", `%q is not valid: set "auth" or remove it`, t.SameProvider)
 	}
 	f.AuthservID, f.SameProvider = t.AuthservID, t.SameProvider == "auth"
 	return nil
 }
 
-// authservHint returns how to find the authserv_id.
+// authservHint returns how to find authserv_id.
 func (c *Config) authservHint() string {
 	if c.File.Mail.IMAP.Host == "imap.gmail.com:993" {
 		return `set authserv_id = "mx.google.com" in [trust]`
@@ -61,24 +61,24 @@ func (c *Config) authservHint() string {
 		`semicolon of its topmost Authentication-Results field; if it has no such field, set verify = "dkim" in [trust]`
 }
 
-// wireSignatures is for verify = "dkim": we verify the signature ourselves.
-func (c *Config) wireSignatures(f *mail.Filter, t trustSection) error {
+// wireDKIM wires verify = "dkim": we verify the signature of a mail.
+func (c *Config) wireDKIM(f *mail.Filter, t trustSection) error {
 	for _, other := range []struct{ key, value string }{
 		{"trust.authserv_id", t.AuthservID},
 		{"trust.same_provider", t.SameProvider},
 	} {
 		if other.value != "" {
-			return c.Wrong(other.key, `is for verify = "server" only: with "dkim" the mail server's own check does not count`)
+			return c.At(dotted(other.key), `remove it: with verify = "dkim" the mail server's own check does not count`, `can only be used with verify = "server"`)
 		}
 	}
 	if t.Resolver != "" {
 		if host, port, err := net.SplitHostPort(t.Resolver); err != nil || host == "" || port == "" {
-			return c.Wrong("trust.resolver", "%q is not a server and port: write it like \"127.0.0.1:53\"", t.Resolver)
+			return c.At(dotted("trust.resolver"), `write it like "127.0.0.1:53"`, "%q is not a host and port", t.Resolver)
 		}
 	}
 	f.Resolver = t.Resolver
 	return nil
 }
 
-// Unproved reports whether the agent accepts mail without a proof of its sender.
+// Unproved reports whether the agent accepts mail whose sender is not proved.
 func Unproved(a *cycle.Agent) bool { return a.Mail != nil && a.Mail.Filter.Require == mail.RequireFrom }

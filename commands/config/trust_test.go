@@ -8,7 +8,7 @@ import (
 	"agentstateloop/mail"
 )
 
-// TestTrust: the sender must be proved, unless the file says "from".
+// TestTrust checks that the sender must be proved, except with "from".
 func TestTrust(t *testing.T) {
 	for lines, want := range map[string]mail.Filter{
 		`authserv_id = "mx.google.com"`:                                 {Require: mail.RequireDMARC, Verify: mail.VerifyServer, AuthservID: "mx.google.com"},

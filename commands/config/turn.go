@@ -10,11 +10,11 @@ import (
 	"agentstateloop/turn"
 )
 
-// APICommand is the hidden subcommand with which package turn starts our own
-// loop as the agent of an attempt.
+// APICommand is the hidden subcommand that runs our own loop. Package turn starts
+// it as the agent of a turn.
 const APICommand = "__react"
 
-// wireTurn wires [turn]; nil with runner = "none".
+// wireTurn wires [turn]. It returns nil with runner = "none".
 func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	t := c.File.Turn
 	if t.MaxAttempts < 1 {
@@ -28,7 +28,7 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	}
 	for key, value := range t.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			return nil, c.Wrong("turn.env", "%q is not a valid name of a variable", key)
+			return nil, c.Wrong("turn.env", "%q is not a valid name of an environment variable", key)
 		}
 		if namesSecret.MatchString(key) {
 			l.Secrets.Learn(c.Path+" env "+key, value)
@@ -64,13 +64,12 @@ func (l *Loader) checkRunner(c *Config) error {
 		return nil
 	case turn.Exec:
 		if len(t.Command) == 0 {
-			return c.At([]string{"turn", "command"}, `or set runner = "none" in [turn], and read messages with inbox`,
-				`is missing: name the program that answers, such as ["./reply.sh"]`)
+			return c.Missing("turn.command", `set the program that answers, such as ["./reply.sh"], or set runner = "none" and read messages with `+"`agentstateloop inbox`")
 		}
 		return nil
 	case turn.API:
 		if len(t.Command) > 0 {
-			return c.Wrong("turn.command", `has no use with runner = "api": this program runs the loop, and [api] names the model`)
+			return c.At(dotted("turn.command"), "remove it; [api] names the model", `has no effect with runner = "api"`)
 		}
 		_, err := l.API(c)
 		return err
@@ -83,8 +82,8 @@ func Runners() []string {
 	return []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini, turn.API, "none"}
 }
 
-// turnCommand returns a command of [turn] with "~" resolved. The runner looks a
-// relative path up in the agent's folder.
+// turnCommand returns a command of [turn] with "~" resolved. A relative path stays
+// as it is, because the runner looks it up in the agent's folder.
 func (c *Config) turnCommand(command []string) []string {
 	command = slices.Clone(command)
 	if len(command) > 0 && strings.HasPrefix(command[0], "~/") {
@@ -93,8 +92,8 @@ func (c *Config) turnCommand(command []string) []string {
 	return command
 }
 
-// apiEnv is [turn] env for the loop, with the variable of the key, which no
-// other agent gets.
+// apiEnv returns turn.env for our own loop. It adds the environment variable of
+// the API key, which no other agent gets.
 func (l *Loader) apiEnv(c *Config) map[string]string {
 	env := maps.Clone(c.File.Turn.Env)
 	if key := c.File.API.KeyEnv; key != "" {

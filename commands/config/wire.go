@@ -10,8 +10,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// problems are what is wrong in a configuration, in the order in which it was
-// found.
+// problems holds the errors of a configuration, in the order of their discovery.
 type problems []error
 
 func (p *problems) add(err error) {
@@ -20,9 +19,8 @@ func (p *problems) add(err error) {
 	}
 }
 
-// Wire makes the agent of a configuration. It returns everything that is wrong
-// in it, and an agent that lacks those parts; without a usable handle it returns
-// no agent.
+// Wire returns the agent of a configuration, and an error for each part that is
+// wrong. The agent lacks those parts. Without a valid handle it is nil.
 func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	self, err := l.Executable()
 	if err != nil {
@@ -74,7 +72,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	}, wrong
 }
 
-// oneOf checks a value that must be one of a few.
+// oneOf checks that value is one of choices.
 func (c *Config) oneOf(key, value string, choices ...string) error {
 	if slices.Contains(choices, value) {
 		return nil

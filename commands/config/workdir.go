@@ -10,13 +10,13 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// checkWorkdir keeps the file tools away from what a model must not read, let
-// alone write. They reach all of workdir. So it must not hold this configuration,
-// the secrets, the state, the prompt templates, or programs that run unconfined.
+// checkWorkdir rejects a workdir that contains a file of the agent's own. The file
+// tools of the model can read and write everything in workdir. Files of its own
+// are the configuration, secrets, state, prompt templates and programs.
 func (c *Config) checkWorkdir() error {
-	const hint = `such as "~/agents/goulard", which holds only what the agent is to work on`
+	const hint = `use a folder such as "~/agents/goulard" that contains only the files the agent works on`
 	if c.File.Turn.Workdir == "" {
-		return c.At([]string{"turn", "workdir"}, hint, `is missing: with runner = "api" the agent needs a folder of its own`)
+		return c.At(dotted("turn.workdir"), hint, `is missing, but runner = "api" requires it`)
 	}
 	workdir := c.Resolve(c.File.Turn.Workdir)
 	stateDir := cmp.Or(c.File.Agent.StateDir, filepath.Join("~", ".local", "state", terminal.Program))
@@ -26,14 +26,14 @@ func (c *Config) checkWorkdir() error {
 		mail.IMAP.OAuth2.ClientSecretFile, mail.IMAP.OAuth2.RefreshTokenFile, c.File.Turn.Prompts,
 	}, c.ownPrograms()...) {
 		if kept != "" && below(workdir, c.Resolve(kept)) {
-			return c.At([]string{"turn", "workdir"}, hint, "holds %s, which the agent's tools could then read and write", c.Resolve(kept))
+			return c.At(dotted("turn.workdir"), hint, "contains %s, which the agent's tools could read and write", c.Resolve(kept))
 		}
 	}
 	return nil
 }
 
-// ownPrograms returns the programs and schemas that the configuration names by
-// their path.
+// ownPrograms returns the paths of programs and schemas in the configuration. It
+// omits programs that are looked up in PATH.
 func (c *Config) ownPrograms() []string {
 	mail, mesh := c.File.Mail, c.File.Mesh
 	commands := [][]string{
@@ -54,7 +54,7 @@ func (c *Config) ownPrograms() []string {
 	return paths
 }
 
-// below reports whether path is dir or lies in it, after symbolic links.
+// below reports whether path is dir or is in it. It follows symbolic links.
 func below(dir, path string) bool {
 	for _, p := range []*string{&dir, &path} {
 		if real, err := filepath.EvalSymlinks(*p); err == nil {

@@ -34,14 +34,14 @@ func (c secretsCheck) run(ctx context.Context) []Finding {
 		if smtp := c.config.SMTP().Secret(); !smtp.Equal(imap) {
 			check("secret.smtp", smtp)
 		}
-		if client := file.Mail.IMAP.OAuth2.Secret(); client.Ways() == 1 {
+		if client := file.Mail.IMAP.OAuth2.Secret(); client.CountSet() == 1 {
 			check("secret.client", client)
 		}
 	}
 	if m := c.agent.Mesh; m != nil && m.Client.Token != nil {
 		check("secret.mesh", file.Mesh.Secret())
 	}
-	if key := file.API.Secret(); c.agent.Turn != nil && c.agent.Turn.Runner == turn.API && key.Ways() == 1 {
+	if key := file.API.Secret(); c.agent.Turn != nil && c.agent.Turn.Runner == turn.API && key.CountSet() == 1 {
 		check("secret.api", key)
 	}
 	return found
@@ -58,7 +58,7 @@ func (c secretsCheck) finding(ctx context.Context, name string, s config.Source)
 	hint := "correct it; each poll reads it again"
 	switch {
 	case s.Env != "":
-		hint = "cron jobs do not get your shell's variables: use a file or a command instead"
+		hint = "use a file or a command instead, or set the variable in the crontab"
 	case s.File != "" && s.Login && errors.Is(err, os.ErrNotExist):
 		hint = fmt.Sprintf("run `%s login`", terminal.Program)
 	case s.File != "" && errors.Is(err, os.ErrNotExist):
