@@ -12,9 +12,6 @@ import (
 	"agentstateloop/state/store"
 )
 
-// requireReal makes a missing real server a failure instead of a skip.
-const requireReal = "AGENTSTATELOOP_REQUIRE_REAL"
-
 // underCron runs in a mount namespace of its own, in which cron's spool, its
 // system tables and its pid file are the test's: it starts the cron daemon,
 // nudges the agent once, and waits for the line to return to thirty minutes.
@@ -110,13 +107,4 @@ func layCron(t *testing.T, dir string) {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-}
-
-func content(t *testing.T, file string) string {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }

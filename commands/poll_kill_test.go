@@ -8,24 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
-	"agentstateloop/state"
 	"agentstateloop/state/store"
-	"agentstateloop/turn"
 )
-
-// slowScript answers differently at every attempt, so that two deliverables of
-// one message could be told apart.
-const slowScript = `#!/bin/sh
-cat >/dev/null
-sleep 0.0$(($$ % 9))
-echo "attempt of process $$"
-`
 
 // Ten messages, and SIGKILL at fifty random moments: of the poll, of the agent
 // it runs, or of both. No message is lost, each has one task line and one
@@ -121,59 +110,5 @@ func TestFiftyKills(t *testing.T) {
 	}
 	if len(answers) != messages {
 		t.Errorf("%d messages were answered, want %d", len(answers), messages)
-	}
-}
-
-// tasks counts the task lines of each message.
-func tasks(t *testing.T, st *store.Store) map[string]int {
-	t.Helper()
-	count := map[string]int{}
-	for l, err := range st.History() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.Kind == state.LineTask {
-			count[l.Key]++
-		}
-	}
-	return count
-}
-
-// killAgents kills the process group of whatever agent runs below dir.
-func killAgents(t *testing.T, dir string) {
-	t.Helper()
-	alive, err := filepath.Glob(filepath.Join(dir, "state", "turns", "*", "*", "alive"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range alive {
-		held, p, err := turn.Probe(filepath.Dir(file))
-		if err == nil && held && p.PID > 1 {
-			syscall.Kill(-p.PID, syscall.SIGKILL)
-		}
-	}
-}
-
-// build makes the program itself, for tests that kill it or let cron start it.
-func build(t testing.TB, dir string) string {
-	t.Helper()
-	program := filepath.Join(dir, name)
-	if out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return program
-}
-
-// layAgent writes a configuration with mail, and its secret, into dir.
-func layAgent(t testing.TB, dir string, servers *mailtest.Servers, more string) {
-	t.Helper()
-	config := "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n" +
-		fmt.Sprintf("[mail]\naddress = \"goulard@example.org\"\n[mail.imap]\nhost = %q\npassword_file = \"secret\"\nca_file = %q\n[mail.smtp]\nhost = %q\nca_file = %[2]q\n",
-			servers.IMAPTLS, servers.CAFile, servers.SMTPTLS) +
-		"[trust]\nrequire = \"from\"\n" + more
-	for file, text := range map[string]string{"agent.toml": config, "secret": servers.Password} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

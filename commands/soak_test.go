@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -69,43 +68,6 @@ func TestSoak(t *testing.T) {
 	s.check()
 	t.Logf("%d processes killed, %d agents' groups; %d mails, %d mesh messages, %d tells, %d nudges; %d ended with 75",
 		s.kills, s.groups, len(s.mails), len(s.posts), len(s.told), len(s.nudged), s.busy)
-}
-
-// installed is the program itself, and an agent.toml beside it.
-type installed struct{ dir, program string }
-
-// run runs a command to its end, or to that of ctx. killed says that it did not
-// end by itself.
-func (i installed) run(ctx context.Context, args ...string) (out string, code int, killed bool) {
-	cmd := exec.CommandContext(ctx, i.program, append([]string{"--config", filepath.Join(i.dir, "agent.toml")}, args...)...)
-	cmd.WaitDelay = time.Second // what it has started may hold its output open
-	data, _ := cmd.CombinedOutput()
-	if cmd.ProcessState == nil {
-		return "it could not be started", -1, ctx.Err() != nil
-	}
-	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return string(data), cmd.ProcessState.ExitCode(), ok && status.Signaled()
-}
-
-// processes are all that run the program, detached polls included; none where
-// there is no /proc.
-func (i installed) processes() (pids []int) {
-	links, _ := filepath.Glob("/proc/[0-9]*/exe")
-	for _, link := range links {
-		if exe, err := os.Readlink(link); err == nil && exe == i.program {
-			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids
-}
-
-// settle waits until the last of them has ended.
-func (i installed) settle() {
-	for len(i.processes()) > 0 {
-		<-time.After(10 * time.Millisecond)
-	}
 }
 
 // soak is an agent, what it lives among, and what was put in.
