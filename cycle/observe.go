@@ -48,17 +48,17 @@ type observer struct {
 
 // observation is what one reading of every source has shown.
 type observation struct {
-	events []state.Event
-	failed []SourceFailure
-	rung   []store.NudgeFile
-	inbox  *mail.Session // still open, so that \Seen needs no second login; nil if there is none
+	events  []state.Event
+	failed  []SourceFailure
+	rung    []store.NudgeFile
+	mailbox *mail.Session // still open, so that \Seen needs no second login; nil if there is none
 }
 
 // close ends the mail session.
 func (obs *observation) close() {
-	if obs.inbox != nil {
-		obs.inbox.Close()
-		obs.inbox = nil
+	if obs.mailbox != nil {
+		obs.mailbox.Close()
+		obs.mailbox = nil
 	}
 }
 
@@ -97,7 +97,7 @@ func (o observer) observe(ctx context.Context, files payloads, s state.State, ag
 	obs.events = append(obs.events, ad.quarantine.Events()...)
 	obs.events = append(obs.events, state.Polled{Again: again})
 	obs.failed = append(append(obs.failed, byMail.failed...), byMesh.failed...)
-	obs.inbox = byMail.inbox
+	obs.mailbox = byMail.mailbox
 	return obs
 }
 

@@ -20,7 +20,7 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail})
 		return
 	}
-	obs.inbox = session
+	obs.mailbox = session
 	obs.events = append(obs.events, state.CredentialWorked{Name: state.CredentialIMAP, Reading: true})
 
 	events := map[string]state.Event{} // by key

@@ -32,11 +32,11 @@ type performer struct {
 // returns the state as it is then, and how many effects were sent. The caller
 // holds cycle.lock.
 func (p performer) perform(ctx context.Context, s state.State) (state.State, int, error) {
-	d := delivery{performer: p}
-	defer d.close()
+	sg := sending{performer: p}
+	defer sg.close()
 	sent := 0
 	for began := p.now(); p.now().Sub(began) < startWithin && ctx.Err() == nil; {
-		result := d.next(ctx, s)
+		result := sg.next(ctx, s)
 		if len(result) == 0 {
 			break
 		}
@@ -52,8 +52,8 @@ func (p performer) perform(ctx context.Context, s state.State) (state.State, int
 	return s, sent, nil
 }
 
-// delivery is what one perform has opened and found out.
-type delivery struct {
+// sending is what one perform has opened and found out.
+type sending struct {
 	performer
 	sender *mail.Sender // opened by the first mail
 
@@ -64,93 +64,93 @@ type delivery struct {
 }
 
 // close ends the connection to the SMTP server.
-func (d *delivery) close() {
-	if d.sender != nil {
-		d.sender.Close()
-		d.sender = nil
+func (sg *sending) close() {
+	if sg.sender != nil {
+		sg.sender.Close()
+		sg.sender = nil
 	}
 }
 
 // next does the next thing that is due and returns its result as events: it tries
 // a login again, looks up who is online, or sends one effect. It returns nothing
 // if nothing is due.
-func (d *delivery) next(ctx context.Context, s state.State) []state.Event {
-	if d.mail != nil && s.Fails(state.CredentialSMTP) && !s.Denied(state.CredentialSMTP) && !d.loginTried {
-		d.loginTried = true
-		if events := d.tryLogin(ctx); events != nil {
+func (sg *sending) next(ctx context.Context, s state.State) []state.Event {
+	if sg.mail != nil && s.Fails(state.CredentialSMTP) && !s.Denied(state.CredentialSMTP) && !sg.loginTried {
+		sg.loginTried = true
+		if events := sg.tryLogin(ctx); events != nil {
 			return events
 		}
 	}
-	due := s.DueEffects(d.now())
+	due := s.DueEffects(sg.now())
 	switch {
-	case len(due) > 0 && due[0].Kind == state.Relay && d.routed != due[0].ID:
-		d.routed = due[0].ID
-		return []state.Event{state.Online{Handles: d.whoIsOnline(ctx)}}
+	case len(due) > 0 && due[0].Kind == state.Relay && sg.routed != due[0].ID:
+		sg.routed = due[0].ID
+		return []state.Event{state.Online{Handles: sg.whoIsOnline(ctx)}}
 	case len(due) > 0:
-		return d.send(ctx, due[0])
+		return sg.send(ctx, due[0])
 	}
 	return nil
 }
 
 // whoIsOnline asks the mesh's registry, once. It returns nothing if the registry
 // does not answer.
-func (d *delivery) whoIsOnline(ctx context.Context) []string {
-	if d.listed || d.mesh == nil {
-		return d.online
+func (sg *sending) whoIsOnline(ctx context.Context) []string {
+	if sg.listed || sg.mesh == nil {
+		return sg.online
 	}
-	d.listed = true
-	online, err := d.mesh.Client.Online(ctx)
+	sg.listed = true
+	online, err := sg.mesh.Client.Online(ctx)
 	if err != nil {
 		return nil
 	}
 	for _, other := range online {
-		d.online = append(d.online, other.Handle)
+		sg.online = append(sg.online, other.Handle)
 	}
-	return d.online
+	return sg.online
 }
 
 // tryLogin logs in again where an earlier cycle was denied. Each cycle does so
 // even with nothing to send; otherwise nobody would learn that the login works.
-func (d *delivery) tryLogin(ctx context.Context) []state.Event {
-	sender, err := d.mail.SMTP.OpenSender(ctx)
+func (sg *sending) tryLogin(ctx context.Context) []state.Event {
+	sender, err := sg.mail.SMTP.OpenSender(ctx)
 	if denied, ok := state.CredentialFailure(err); ok {
 		return []state.Event{state.CredentialFailed{Name: denied.Name, Reason: denied.Err.Error()}}
 	}
 	if err != nil {
 		return nil // a network error says nothing about the login
 	}
-	d.sender = sender
+	sg.sender = sender
 	return []state.Event{state.CredentialWorked{Name: state.CredentialSMTP}}
 }
 
 // send performs one effect and returns its result: first the effect's own event,
 // then what it shows about the credential.
-func (d *delivery) send(ctx context.Context, e state.Effect) []state.Event {
+func (sg *sending) send(ctx context.Context, e state.Effect) []state.Event {
 	if e.Channel == state.ByMesh {
-		return d.sendMesh(ctx, e)
+		return sg.sendMesh(ctx, e)
 	}
-	return d.sendMail(ctx, e)
+	return sg.sendMail(ctx, e)
 }
 
-func (d *delivery) sendMail(ctx context.Context, e state.Effect) []state.Event {
-	if d.mail == nil {
+func (sg *sending) sendMail(ctx context.Context, e state.Effect) []state.Event {
+	if sg.mail == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mail is configured any more"}}
 	}
-	body, err := os.Open(d.store.Path(e.File))
+	body, err := os.Open(sg.store.Path(e.File))
 	if err != nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is missing: %v", err)}}
 	}
 	defer body.Close()
-	if d.sender == nil {
-		if d.sender, err = d.mail.SMTP.OpenSender(ctx); err != nil {
+	if sg.sender == nil {
+		if sg.sender, err = sg.mail.SMTP.OpenSender(ctx); err != nil {
 			return sendFailed(e, err)
 		}
 	}
-	err = d.sender.Send(ctx, d.mail.Address, []string{e.To}, body, func() error { return d.beforeDot(ctx, e.ID) })
+	err = sg.sender.Send(ctx, sg.mail.Address, []string{e.To}, body, func() error { return sg.beforeDot(ctx, e.ID) })
 	if err == nil {
 		return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: state.CredentialSMTP}}
 	}
-	d.close()
+	sg.close()
 	return sendFailed(e, err)
 }
 
@@ -191,12 +191,12 @@ func sendFailed(e state.Effect, err error) []state.Event {
 
 // sendMesh sends a message to the mesh. The mesh keeps each id once, so a message
 // whose answer was lost is simply sent again.
-func (d *delivery) sendMesh(ctx context.Context, e state.Effect) []state.Event {
-	if d.mesh == nil {
+func (sg *sending) sendMesh(ctx context.Context, e state.Effect) []state.Event {
+	if sg.mesh == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mesh is configured any more"}}
 	}
 	var m mesh.Message
-	data, err := os.ReadFile(d.store.Path(e.File))
+	data, err := os.ReadFile(sg.store.Path(e.File))
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}
@@ -206,11 +206,11 @@ func (d *delivery) sendMesh(ctx context.Context, e state.Effect) []state.Event {
 	if e.Credential != "" {
 		// Without this record, a notice that was sent just before this process
 		// died could be withdrawn, or be sent by another channel too.
-		if err := d.beforeDot(ctx, e.ID); err != nil {
+		if err := sg.beforeDot(ctx, e.ID); err != nil {
 			return sendFailed(e, err)
 		}
 	}
-	if _, err := d.mesh.Client.Send(ctx, m); err != nil {
+	if _, err := sg.mesh.Client.Send(ctx, m); err != nil {
 		return sendFailed(e, err)
 	}
 	return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: state.CredentialMesh}}

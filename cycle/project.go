@@ -54,11 +54,11 @@ func (p projector) dropNudges(s state.State, rung []store.NudgeFile) {
 // or a renumbered mailbox, which mean nothing any more.
 func (p projector) markSeen(ctx context.Context, s state.State, obs *observation) []state.Event {
 	owed := s.ToFlag
-	if len(owed.UIDs) == 0 || obs.inbox == nil {
+	if len(owed.UIDs) == 0 || obs.mailbox == nil {
 		return nil
 	}
-	if owed.Mailbox == p.mail.Mailbox.ID() && owed.Validity == obs.inbox.UIDValidity() {
-		if err := obs.inbox.MarkSeen(ctx, owed.UIDs); err != nil {
+	if owed.Mailbox == p.mail.Mailbox.ID() && owed.Validity == obs.mailbox.UIDValidity() {
+		if err := obs.mailbox.MarkSeen(ctx, owed.UIDs); err != nil {
 			obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: err.Error()})
 			return nil
 		}
