@@ -1,5 +1,3 @@
-//go:build docs
-
 package main_test
 
 import (
