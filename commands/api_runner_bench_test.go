@@ -14,7 +14,7 @@ import (
 	"agentstateloop/turn/react/scripted"
 )
 
-const benchLoop = `[turn]
+const apiRunnerConfig = `[turn]
 runner = "api"
 workdir = "work"
 [schedule]
@@ -30,7 +30,7 @@ description = "Says where it is."
 schema = "shell.json"
 `
 
-const benchClaude = `[turn]
+const claudeRunnerConfig = `[turn]
 runner = "claude"
 command = [%q, "--allowedTools", "Bash"]
 env = { ANTHROPIC_BASE_URL = %q, ANTHROPIC_API_KEY = %q, HOME = %q, PATH = %q, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = "1" }
@@ -43,9 +43,9 @@ mode = "none"
 // the claude CLI, where AGENTSTATELOOP_CLIS has it. The model is the same, and
 // answers at once. It reports CPU and the most memory that any one process had.
 func BenchmarkTenTools(b *testing.B) {
-	program := build(b, b.TempDir())
+	program := buildProgram(b, b.TempDir())
 	b.Run("api", func(b *testing.B) {
-		benchTenTools(b, program, "shell", func(dir, url string) string { return fmt.Sprintf(benchLoop, url) })
+		benchTenTools(b, program, "shell", func(dir, url string) string { return fmt.Sprintf(apiRunnerConfig, url) })
 	})
 	b.Run("claude", func(b *testing.B) {
 		claude := filepath.Join(os.Getenv("AGENTSTATELOOP_CLIS"), "claude")
@@ -53,7 +53,7 @@ func BenchmarkTenTools(b *testing.B) {
 			b.Skip("no claude: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it")
 		}
 		benchTenTools(b, program, "Bash", func(dir, url string) string {
-			return fmt.Sprintf(benchClaude, claude, url, scripted.Key, dir, os.Getenv("PATH"))
+			return fmt.Sprintf(claudeRunnerConfig, claude, url, scripted.Key, dir, os.Getenv("PATH"))
 		})
 	})
 }
@@ -86,7 +86,7 @@ func benchTenTools(b *testing.B, program, tool string, turn func(dir, url string
 		b.Fatal(err)
 	}
 	defer servers.Close()
-	layAgent(b, dir, servers, turn(dir, url))
+	writeAgent(b, dir, servers, turn(dir, url))
 	for file, text := range map[string]string{"api-key": scripted.Key, "shell.json": `{"type":"object"}`} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			b.Fatal(err)
@@ -118,7 +118,7 @@ func benchTenTools(b *testing.B, program, tool string, turn func(dir, url string
 			most = max(most, usage.Maxrss)
 		}
 	}
-	if !sentText(servers, "All ten are done.") {
+	if !wasSent(servers, "All ten are done.") {
 		b.Fatalf("no answer; refused: %q; sent %s", model.Refused(), servers.Sent()[len(servers.Sent())-1].Raw)
 	}
 	b.ReportMetric(float64(cpu.Milliseconds())/float64(n), "cpu-ms/op")

@@ -16,12 +16,12 @@ import (
 	"agentstateloop/turn/react/scripted"
 )
 
-// The places where the model of TestReactKills wants a notch.
-var places = []string{"left", "middle", "right"}
+// The notchPlaces where the model of TestKilledAPIRunner wants a notch.
+var notchPlaces = []string{"left", "middle", "right"}
 
-// carve is that model. It knows from the conversation alone what was done, and
+// notchModel is that model. It knows from the conversation alone what was done, and
 // leaves alone what may have been.
-func carve(q scripted.Request) scripted.Reply {
+func notchModel(q scripted.Request) scripted.Reply {
 	done, at := map[string]bool{}, map[string]string{}
 	for _, m := range q.Messages {
 		for _, c := range m.Calls {
@@ -33,7 +33,7 @@ func carve(q scripted.Request) scripted.Reply {
 			done[at[r.ID]] = done[at[r.ID]] || !strings.Contains(r.Text, "Not run:")
 		}
 	}
-	for _, p := range places {
+	for _, p := range notchPlaces {
 		if !done[p] {
 			return scripted.Reply{Text: "Now " + p + ".", Calls: []scripted.Call{{ID: fmt.Sprintf("c%d", q.Number), Name: "notch", Args: fmt.Sprintf(`{"at":%q}`, p)}}}
 		}
@@ -56,21 +56,21 @@ key_file = "api-key"
 // SIGKILL of the loop and of the poll that runs it, after each line of its
 // steps: the next poll goes on, no tool runs twice, and one that may have run,
 // and has not, is one that the model was told of.
-func TestReactKills(t *testing.T) {
+func TestKilledAPIRunner(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes")
 	}
 	t.Parallel()
-	program := build(t, t.TempDir())
+	program := buildProgram(t, t.TempDir())
 	for line := 1; line <= 11; line++ {
-		t.Run(fmt.Sprintf("line %d", line), func(t *testing.T) { killAt(t, program, line) })
+		t.Run(fmt.Sprintf("line %d", line), func(t *testing.T) { testKillAfterLine(t, program, line) })
 	}
 }
 
-func killAt(t *testing.T, program string, line int) {
+func testKillAfterLine(t *testing.T, program string, line int) {
 	dir := t.TempDir()
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
-	model := &scripted.Server{Script: carve}
+	model := &scripted.Server{Script: notchModel}
 	url, stop, err := model.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func killAt(t *testing.T, program string, line int) {
 	if line%2 == 0 {
 		provider, url = config.OpenAI, url+"/v1"
 	}
-	layAgent(t, dir, servers, "[turn]\nrunner = \"api\"\nworkdir = \"work\"\n[schedule]\nmode = \"none\"\n"+fmt.Sprintf(notchTool, provider, url))
+	writeAgent(t, dir, servers, "[turn]\nrunner = \"api\"\nworkdir = \"work\"\n[schedule]\nmode = \"none\"\n"+fmt.Sprintf(notchTool, provider, url))
 	for file, text := range map[string]string{
 		"api-key":    scripted.Key,
 		"notch.json": `{"type":"object","properties":{"at":{"type":"string"}},"required":["at"]}`,
@@ -111,10 +111,10 @@ func killAt(t *testing.T, program string, line int) {
 	go func() { cmd.Wait(); close(done) }()
 	tick := time.NewTicker(200 * time.Microsecond)
 	defer tick.Stop()
-	for stepsWritten(t, dir) < line {
+	for countStepLines(t, dir) < line {
 		select {
 		case <-done:
-			t.Fatalf("it ended after %d steps", stepsWritten(t, dir))
+			t.Fatalf("it ended after %d steps", countStepLines(t, dir))
 		case <-tick.C:
 		}
 	}
@@ -126,17 +126,17 @@ func killAt(t *testing.T, program string, line int) {
 		if out, err := poll().CombinedOutput(); err != nil {
 			t.Fatalf("poll: %v\n%s", err, out)
 		}
-		if sentText(servers, "Three are cut.") {
+		if wasSent(servers, "Three are cut.") {
 			break
 		}
 	}
-	if !sentText(servers, "Three are cut.") {
+	if !wasSent(servers, "Three are cut.") {
 		t.Fatalf("no answer: %q", servers.Sent())
 	}
 	asked := model.Asked()
 	unknown := bytes.Count(asked[len(asked)-1].Body, []byte("Unknown: the work was interrupted"))
 	notches, _ := os.ReadFile(filepath.Join(dir, "work", "notches"))
-	for _, p := range places {
+	for _, p := range notchPlaces {
 		n := bytes.Count(notches, []byte(p))
 		if n == 0 && unknown > 0 {
 			unknown--
@@ -151,8 +151,8 @@ func killAt(t *testing.T, program string, line int) {
 	}
 }
 
-// stepsWritten counts the lines of the steps of the turn that runs.
-func stepsWritten(t *testing.T, dir string) int {
+// countStepLines counts the lines of the steps of the turn that runs.
+func countStepLines(t *testing.T, dir string) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "state", "turns", "*", "1", "steps.jsonl"))
 	if err != nil {
@@ -168,7 +168,7 @@ func stepsWritten(t *testing.T, dir string) int {
 	return bytes.Count(data, []byte("\n"))
 }
 
-func sentText(servers *mailtest.Servers, text string) bool {
+func wasSent(servers *mailtest.Servers, text string) bool {
 	for _, m := range servers.Sent() {
 		if bytes.Contains(m.Raw, []byte(text)) {
 			return true

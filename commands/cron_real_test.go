@@ -12,10 +12,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// underCron runs in a mount namespace of its own, in which cron's spool, its
+// cronScript runs in a mount namespace of its own, in which cron's spool, its
 // system tables and its pid file are the test's: it starts the cron daemon,
 // nudges the agent once, and waits for the line to return to thirty minutes.
-const underCron = `set -eu
+const cronScript = `set -eu
 dir=$1 program=$2
 mount --make-rprivate /
 mount --bind "$dir/spool" /var/spool/cron/crontabs
@@ -48,19 +48,19 @@ func TestRealCronDaemon(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
-	layCron(t, dir)
-	program := build(t, dir)
-	layAgent(t, dir, servers, "[turn]\nrunner = \"none\"\n[timing]\nprep_timeout = \"90s\"\n")
+	writeCronFolders(t, dir)
+	program := buildProgram(t, dir)
+	writeAgent(t, dir, servers, "[turn]\nrunner = \"none\"\n[timing]\nprep_timeout = \"90s\"\n")
 
-	out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", underCron, "sh", dir, program).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", cronScript, "sh", dir, program).CombinedOutput()
 	if err != nil {
-		t.Fatalf("under cron: %v\n%s\n%s", err, out, content(t, filepath.Join(dir, "state", "log")))
+		t.Fatalf("under cron: %v\n%s\n%s", err, out, readFile(t, filepath.Join(dir, "state", "log")))
 	}
-	if line := content(t, filepath.Join(dir, "engaged")); !strings.Contains(line, "*/1 * * * * '"+program+"'") {
+	if line := readFile(t, filepath.Join(dir, "engaged")); !strings.Contains(line, "*/1 * * * * '"+program+"'") {
 		t.Errorf("after the nudge the table is\n%s", line)
 	}
 	// What doctor says of the real thing, while it runs.
-	said := content(t, filepath.Join(dir, "doctor"))
+	said := readFile(t, filepath.Join(dir, "doctor"))
 	for _, want := range []string{"ok       crontab ", "ok       line ", "ok       cron ", "ok       imap ", "ok       binary ", "ok       state "} {
 		if !strings.Contains(said, want) || strings.Contains(said, "error ") {
 			t.Errorf("doctor does not say %q, or finds an error:\n%s", want, said)
@@ -72,7 +72,7 @@ func TestRealCronDaemon(t *testing.T) {
 		t.Errorf("in the end: %s, outbox %v, %v", s.Phase, s.Outbox, err)
 	}
 	// One poll is the nudge's own; the others can only be cron's.
-	if polls := strings.Count(content(t, filepath.Join(dir, "state", "log")), "poll:"); polls < 3 {
+	if polls := strings.Count(readFile(t, filepath.Join(dir, "state", "log")), "poll:"); polls < 3 {
 		t.Errorf("%d polls in the log, want the nudge's and two of cron's", polls)
 	}
 	var subjects []string
@@ -84,9 +84,9 @@ func TestRealCronDaemon(t *testing.T) {
 	}
 }
 
-// layCron makes what cron needs to live on: a spool like the true one, and
+// writeCronFolders makes what cron needs to live on: a spool like the true one, and
 // empty system tables.
-func layCron(t *testing.T, dir string) {
+func writeCronFolders(t *testing.T, dir string) {
 	t.Helper()
 	for _, d := range []string{"spool", "cron.d"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {

@@ -19,10 +19,10 @@ import (
 // consumes nothing: once there is room each mail is answered, once (DESIGN 3).
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	d := newDiskHouse(t)
+	d := newAgentOnDisk(t)
 	const page = 4096
 	for free := range 24 {
-		d.write(free)
+		d.deliverMail(free)
 		filler := d.fill(t, free*page)
 		code, out := d.poll(t)
 		if free == 0 && code != exitError {
@@ -37,7 +37,7 @@ func TestFullDisk(t *testing.T) {
 		if err := os.Remove(filler); err != nil {
 			t.Fatal(err)
 		}
-		d.wantAnswered(t, fmt.Sprintf("%d pages free", free), free+1)
+		d.wantAllAnswered(t, fmt.Sprintf("%d pages free", free), free+1)
 	}
 }
 
@@ -46,8 +46,8 @@ func TestFullDisk(t *testing.T) {
 // can be written to again.
 func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
-	d := newDiskHouse(t)
-	d.write(0)
+	d := newAgentOnDisk(t)
+	d.deliverMail(0)
 	d.remount(t, syscall.MS_RDONLY)
 	code, out := d.poll(t)
 	if code != exitError || !strings.Contains(out, "read-only") || !strings.Contains(out, d.state) {
@@ -64,18 +64,18 @@ func TestReadOnlyDisk(t *testing.T) {
 		}
 	}
 	d.remount(t, 0)
-	d.wantAnswered(t, "writable again", 1)
+	d.wantAllAnswered(t, "writable again", 1)
 }
 
-// diskHouse is an agent whose state lies on a disk of its own, of 16 MiB.
-type diskHouse struct {
-	installed
+// agentOnDisk is an agent whose state lies on a disk of its own, of 16 MiB.
+type agentOnDisk struct {
+	installedAgent
 	state   string
 	servers *mailtest.Servers
 }
 
-func newDiskHouse(t *testing.T) *diskHouse {
-	d := &diskHouse{servers: mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})}
+func newAgentOnDisk(t *testing.T) *agentOnDisk {
+	d := &agentOnDisk{servers: mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})}
 	d.dir = t.TempDir()
 	d.state = filepath.Join(d.dir, "state")
 	if err := os.Mkdir(d.state, 0o700); err != nil {
@@ -93,22 +93,22 @@ func newDiskHouse(t *testing.T) *diskHouse {
 			t.Error(err)
 		}
 	})
-	d.program = build(t, d.dir)
-	layAgent(t, d.dir, d.servers, "[turn]\ncommand = [\"echo\", \"done\"]\n[schedule]\nmode = \"none\"\n")
+	d.program = buildProgram(t, d.dir)
+	writeAgent(t, d.dir, d.servers, "[turn]\ncommand = [\"echo\", \"done\"]\n[schedule]\nmode = \"none\"\n")
 	if code, out := d.poll(t); code != 0 { // the baseline
 		t.Fatalf("first poll: exit %d: %s", code, out)
 	}
 	return d
 }
 
-func (d *diskHouse) poll(t *testing.T) (code int, out string) {
+func (d *agentOnDisk) poll(t *testing.T) (code int, out string) {
 	t.Helper()
 	out, code, _ = d.run(t.Context(), "poll", "--quiet")
 	return code, out
 }
 
 // write is mail n of the operator.
-func (d *diskHouse) write(n int) {
+func (d *agentOnDisk) deliverMail(n int) {
 	raw := fmt.Sprintf("From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <m%d@example.com>\r\n\r\ndo it\r\n", n)
 	if _, err := d.servers.Append([]byte(raw), time.Now()); err != nil {
 		panic(err)
@@ -116,7 +116,7 @@ func (d *diskHouse) write(n int) {
 }
 
 // fill takes all of the disk but so many bytes.
-func (d *diskHouse) fill(t *testing.T, free int) (filler string) {
+func (d *agentOnDisk) fill(t *testing.T, free int) (filler string) {
 	t.Helper()
 	filler = filepath.Join(d.state, "filler")
 	f, err := os.Create(filler)
@@ -141,16 +141,16 @@ func (d *diskHouse) fill(t *testing.T, free int) (filler string) {
 	return filler
 }
 
-func (d *diskHouse) remount(t *testing.T, flags uintptr) {
+func (d *agentOnDisk) remount(t *testing.T, flags uintptr) {
 	t.Helper()
 	if err := syscall.Mount("", d.state, "", syscall.MS_REMOUNT|flags, ""); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// wantAnswered polls until so many mails are answered, and holds that each has
+// wantAllAnswered polls until so many mails are answered, and holds that each has
 // one answer.
-func (d *diskHouse) wantAnswered(t *testing.T, when string, mails int) {
+func (d *agentOnDisk) wantAllAnswered(t *testing.T, when string, mails int) {
 	t.Helper()
 	for range 10 {
 		if code, out := d.poll(t); code != 0 {
@@ -174,7 +174,7 @@ func (d *diskHouse) wantAnswered(t *testing.T, when string, mails int) {
 }
 
 // replies are the answers that were mailed, by what they answer.
-func (d *diskHouse) replies() map[string][][]byte {
+func (d *agentOnDisk) replies() map[string][][]byte {
 	replies := map[string][][]byte{}
 	for _, m := range d.servers.Sent() {
 		if h := message.ParseHeader(m.Raw); strings.HasPrefix(h.MessageID, "<reply.") {

@@ -59,7 +59,7 @@ var forgedHeaders = map[string]string{
 var forgedTexts = []string{"rm -rf", "STOP", "HALT", "GO", "YES abcdefghijklmnopqrstuvwx23"}
 
 // forged are all of them, and mails that are signed, but not for what they say.
-func forged(t *testing.T, genuine, stranger *mailtest.Signer) map[string][]byte {
+func forgedMails(t *testing.T, genuine, stranger *mailtest.Signer) map[string][]byte {
 	t.Helper()
 	mails := map[string][]byte{}
 	n := 0
@@ -93,7 +93,7 @@ func rawMail(header, text string) []byte {
 
 // The ways of trusting that an agent may be set to, and what a challenge does
 // under each.
-var trusts = []struct {
+var trustSettings = []struct {
 	name, config string
 	asks         bool // the operator about what is not proved
 	believes     bool // a signature
@@ -110,37 +110,37 @@ var trusts = []struct {
 // Dovecot for the mailbox where there is one.
 func TestForgedMailEndToEnd(t *testing.T) {
 	t.Parallel()
-	program := build(t, t.TempDir())
+	program := buildProgram(t, t.TempDir())
 	t.Run("in memory", func(t *testing.T) {
-		for _, trust := range trusts {
+		for _, trust := range trustSettings {
 			t.Run(trust.name, func(t *testing.T) {
 				t.Parallel()
-				w := newBesieged(t, program)
+				w := newAttackedAgent(t, program)
 				w.imap, w.imapCA, w.username, w.password = w.servers.IMAPTLS, w.servers.CAFile, w.servers.Username, w.servers.Password
 				w.deliver = func(raw []byte) error {
 					_, err := w.servers.Append(raw, time.Now())
 					return err
 				}
-				w.besiege(trust.config, trust.asks, trust.believes)
+				w.attack(trust.config, trust.asks, trust.believes)
 			})
 		}
 	})
 	t.Run("Dovecot", func(t *testing.T) {
 		dovecot := mailtest.StartDovecot(t)
-		for _, trust := range trusts {
+		for _, trust := range trustSettings {
 			t.Run(trust.name, func(t *testing.T) {
-				w := newBesieged(t, program)
+				w := newAttackedAgent(t, program)
 				d := dovecot.Fresh(t)
 				w.imap, w.imapCA, w.username, w.password = d.IMAPTLS, d.CAFile, d.Username, d.Password
 				w.deliver = func(raw []byte) error { return d.Append(raw, false) }
-				w.besiege(trust.config, trust.asks, trust.believes)
+				w.attack(trust.config, trust.asks, trust.believes)
 			})
 		}
 	})
 }
 
-// besieged is an agent whose mailbox anybody can write to.
-type besieged struct {
+// attackedAgent is an agent whose mailbox anybody can write to.
+type attackedAgent struct {
 	t                                *testing.T
 	dir, program                     string
 	servers                          *mailtest.Servers // takes what the agent sends
@@ -151,9 +151,9 @@ type besieged struct {
 	deliver                          func(raw []byte) error
 }
 
-func newBesieged(t *testing.T, program string) *besieged {
+func newAttackedAgent(t *testing.T, program string) *attackedAgent {
 	t.Helper()
-	w := &besieged{
+	w := &attackedAgent{
 		t: t, dir: t.TempDir(), program: program, dns: mailtest.NewDNS(t),
 		servers: mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"}),
 	}
@@ -162,7 +162,7 @@ func newBesieged(t *testing.T, program string) *besieged {
 	return w
 }
 
-func (w *besieged) signer(domain string) *mailtest.Signer {
+func (w *attackedAgent) signer(domain string) *mailtest.Signer {
 	w.t.Helper()
 	s, err := mailtest.NewSigner(domain, "s1")
 	if err != nil {
@@ -172,24 +172,24 @@ func (w *besieged) signer(domain string) *mailtest.Signer {
 	return s
 }
 
-// besiege plays the story under one configuration.
-func (w *besieged) besiege(trust string, asks, believes bool) {
+// attack plays the story under one configuration.
+func (w *attackedAgent) attack(trust string, asks, believes bool) {
 	w.t.Helper()
 	if strings.Contains(trust, "%q") {
 		trust = fmt.Sprintf(trust, w.dns.Addr)
 	}
-	w.lay(trust)
+	w.writeFiles(trust)
 	w.poll()
-	for name, raw := range forged(w.t, w.genuine, w.stranger) {
+	for name, raw := range forgedMails(w.t, w.genuine, w.stranger) {
 		if err := w.mx.Post("evil@example.net", "goulard@example.org", raw); err != nil {
 			w.t.Fatalf("%s: %v", name, err)
 		}
 	}
 	w.poll()
-	w.wantUntouched(asks)
+	w.wantNoEffect(asks)
 
 	if asks {
-		w.besiegeChallenge()
+		w.answerChallenge()
 	}
 	if !believes {
 		return
@@ -199,15 +199,15 @@ func (w *besieged) besiege(trust string, asks, believes bool) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.post("operator@example.com", good)
+	w.send("operator@example.com", good)
 	w.poll()
 	w.wantAnswered(before, "which commit is live?")
 }
 
-// besiegeChallenge answers the challenge that a forged mail has caused: as others
+// answerChallenge answers the challenge that a forged mail has caused: as others
 // might, who do not read the operator's mail, as programs of his might, and as
 // he does.
-func (w *besieged) besiegeChallenge() {
+func (w *attackedAgent) answerChallenge() {
 	w.t.Helper()
 	sent := w.servers.Sent()
 	asked := sent[len(sent)-1].Raw
@@ -229,19 +229,19 @@ func (w *besieged) besiegeChallenge() {
 		answer("From: operator@example.com\nList-Id: <x.example.com>\n", "me too"),
 		answer("From: operator@example.com\nContent-Type: multipart/report; boundary=x\n", yes),
 	} {
-		w.post("evil@example.net", raw)
+		w.send("evil@example.net", raw)
 	}
-	w.post("", answer("From: operator@example.com\n", yes)) // from the null path: a bounce
+	w.send("", answer("From: operator@example.com\n", yes)) // from the null path: a bounce
 	w.poll()
-	w.wantUntouched(true)
+	w.wantNoEffect(true)
 
 	before := len(w.servers.Sent())
-	w.post("operator@example.com", answer("From: operator@example.com\n", "that was not me"))
+	w.send("operator@example.com", answer("From: operator@example.com\n", "that was not me"))
 	w.poll()
 	w.wantAnswered(before, "that was not me")
 }
 
-func (w *besieged) post(envelope string, raw []byte) {
+func (w *attackedAgent) send(envelope string, raw []byte) {
 	w.t.Helper()
 	if err := w.mx.Post(envelope, "goulard@example.org", raw); err != nil {
 		w.t.Fatal(err)
@@ -249,7 +249,7 @@ func (w *besieged) post(envelope string, raw []byte) {
 }
 
 // lay writes the agent's files.
-func (w *besieged) lay(trust string) {
+func (w *attackedAgent) writeFiles(trust string) {
 	w.t.Helper()
 	config := fmt.Sprintf(`[agent]
 handle = "goulard3120"
@@ -288,7 +288,7 @@ mode = "none"
 	}
 }
 
-func (w *besieged) run(args ...string) []byte {
+func (w *attackedAgent) run(args ...string) []byte {
 	w.t.Helper()
 	cmd := exec.Command(w.program, append([]string{"--config", filepath.Join(w.dir, "agent.toml")}, args...)...)
 	var errs bytes.Buffer
@@ -300,11 +300,11 @@ func (w *besieged) run(args ...string) []byte {
 	return out
 }
 
-func (w *besieged) poll() { w.t.Helper(); w.run("poll") }
+func (w *attackedAgent) poll() { w.t.Helper(); w.run("poll") }
 
-// wantUntouched fails if anything came of what was sent but quarantine and, where
+// wantNoEffect fails if anything came of what was sent but quarantine and, where
 // the operator is asked, one challenge to him.
-func (w *besieged) wantUntouched(asks bool) {
+func (w *attackedAgent) wantNoEffect(asks bool) {
 	w.t.Helper()
 	var s state.State
 	data, err := os.ReadFile(filepath.Join(w.dir, "state", "state.json"))
@@ -336,7 +336,7 @@ func (w *besieged) wantUntouched(asks bool) {
 
 // wantAnswered fails unless, since before, the operator has got an ack and the
 // answer of the one turn there was.
-func (w *besieged) wantAnswered(before int, text string) {
+func (w *attackedAgent) wantAnswered(before int, text string) {
 	w.t.Helper()
 	answered := false
 	for _, m := range w.servers.Sent()[before:] {

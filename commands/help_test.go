@@ -12,9 +12,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// TestHelp looks at every help page: it fits 80 columns, shows an example, and
+// TestHelpPages looks at every help page: it fits 80 columns, shows an example, and
 // names the value of each flag that takes one.
-func TestHelp(t *testing.T) {
+func TestHelpPages(t *testing.T) {
 	var pages func(path []string, commands []*cli.Command)
 	pages = func(path []string, commands []*cli.Command) {
 		for _, c := range commands {
@@ -48,8 +48,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesCommands: the table of the README has every command.
-func TestReadmeNamesCommands(t *testing.T) {
+// TestReadmeListsEveryCommand: the table of the README has every command.
+func TestReadmeListsEveryCommand(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)

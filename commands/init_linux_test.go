@@ -47,8 +47,8 @@ func openTerminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// dialogue is an init that runs at a terminal of its own.
-type dialogue struct {
+// initDialogue is an init that runs at a terminal of its own.
+type initDialogue struct {
 	t         *testing.T
 	dir       string
 	person    *os.File
@@ -58,9 +58,9 @@ type dialogue struct {
 	done      chan int // the exit code
 }
 
-func startInit(t *testing.T) *dialogue {
+func startInit(t *testing.T) *initDialogue {
 	t.Helper()
-	d := &dialogue{t: t, dir: t.TempDir(), done: make(chan int, 1)}
+	d := &initDialogue{t: t, dir: t.TempDir(), done: make(chan int, 1)}
 	d.person, d.tty = openTerminal(t)
 	command, _, err := crontest.Write(d.dir)
 	if err != nil {
@@ -89,10 +89,10 @@ func startInit(t *testing.T) *dialogue {
 	return d
 }
 
-func (d *dialogue) config() string { return filepath.Join(d.dir, "agent.toml") }
+func (d *initDialogue) config() string { return filepath.Join(d.dir, "agent.toml") }
 
 // answer waits for a question, and types.
-func (d *dialogue) answer(question, text string) {
+func (d *initDialogue) answer(question, text string) {
 	d.t.Helper()
 	var asked strings.Builder
 	for !strings.HasSuffix(asked.String(), ": ") {
@@ -110,8 +110,8 @@ func (d *dialogue) answer(question, text string) {
 	}
 }
 
-// waitForSilence returns when the terminal shows no more what is typed.
-func (d *dialogue) waitForSilence() {
+// waitForEchoOff returns when the terminal shows no more what is typed.
+func (d *initDialogue) waitForEchoOff() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
 	defer cancel()
@@ -130,7 +130,7 @@ func (d *dialogue) waitForSilence() {
 }
 
 // shown is what the person has seen of what was typed.
-func (d *dialogue) shown() string {
+func (d *initDialogue) terminalText() string {
 	d.t.Helper()
 	if err := d.person.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
 		// A device that knows no deadlines has all there is by now.
@@ -144,18 +144,18 @@ func (d *dialogue) shown() string {
 	return string(all)
 }
 
-func (d *dialogue) everything() {
+func (d *initDialogue) answerUntilPassword() {
 	d.answer("your own email address", "operator@example.com\n")
 	d.answer("the agent's own email address", "goulard3120@gmail.com\n")
 	d.answer("[goulard3120]", "\n")
 	d.answer("app password", "")
-	d.waitForSilence()
+	d.waitForEchoOff()
 }
 
 // A password is not shown while it is typed, and stands in its file alone.
 func TestInitHidesThePassword(t *testing.T) {
 	d := startInit(t)
-	d.everything()
+	d.answerUntilPassword()
 	go io.Copy(io.Discard, d.questions)
 	if _, err := io.WriteString(d.person, "hunter2-and-more\n"); err != nil {
 		t.Fatal(err)
@@ -163,13 +163,13 @@ func TestInitHidesThePassword(t *testing.T) {
 	if code := <-d.done; code != exitDone {
 		t.Fatalf("init exits %d", code)
 	}
-	if shown := d.shown(); strings.Contains(shown, "hunter2") || !strings.Contains(shown, "operator@example.com") {
+	if shown := d.terminalText(); strings.Contains(shown, "hunter2") || !strings.Contains(shown, "operator@example.com") {
 		t.Errorf("the terminal shows %q", shown)
 	}
-	if got := content(t, filepath.Join(d.dir, "goulard3120.password")); got != "hunter2-and-more\n" {
+	if got := readFile(t, filepath.Join(d.dir, "goulard3120.password")); got != "hunter2-and-more\n" {
 		t.Errorf("the file has %q", got)
 	}
-	if strings.Contains(content(t, d.config()), "hunter2") {
+	if strings.Contains(readFile(t, d.config()), "hunter2") {
 		t.Error("the password is in agent.toml")
 	}
 }
@@ -181,7 +181,7 @@ func TestInitInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.everything()
+	d.answerUntilPassword()
 	go io.Copy(io.Discard, d.questions)
 	d.cancel()
 	if code := <-d.done; code == exitDone {

@@ -21,7 +21,7 @@ import (
 const requireReal = "AGENTSTATELOOP_REQUIRE_REAL"
 
 // build makes the program itself, for tests that kill it or let cron start it.
-func build(t testing.TB, dir string) string {
+func buildProgram(t testing.TB, dir string) string {
 	t.Helper()
 	program := filepath.Join(dir, name)
 	if out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput(); err != nil {
@@ -31,11 +31,11 @@ func build(t testing.TB, dir string) string {
 }
 
 // installed is the program itself, and an agent.toml beside it.
-type installed struct{ dir, program string }
+type installedAgent struct{ dir, program string }
 
 // run runs a command to its end, or to that of ctx. killed says that it did not
 // end by itself.
-func (i installed) run(ctx context.Context, args ...string) (out string, code int, killed bool) {
+func (i installedAgent) run(ctx context.Context, args ...string) (out string, code int, killed bool) {
 	cmd := exec.CommandContext(ctx, i.program, append([]string{"--config", filepath.Join(i.dir, "agent.toml")}, args...)...)
 	cmd.WaitDelay = time.Second // what it has started may hold its output open
 	data, _ := cmd.CombinedOutput()
@@ -48,7 +48,7 @@ func (i installed) run(ctx context.Context, args ...string) (out string, code in
 
 // processes are all that run the program, detached polls included; none where
 // there is no /proc.
-func (i installed) processes() (pids []int) {
+func (i installedAgent) processes() (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, link := range links {
 		if exe, err := os.Readlink(link); err == nil && exe == i.program {
@@ -61,14 +61,14 @@ func (i installed) processes() (pids []int) {
 }
 
 // settle waits until the last of them has ended.
-func (i installed) settle() {
+func (i installedAgent) waitForProcesses() {
 	for len(i.processes()) > 0 {
 		<-time.After(10 * time.Millisecond)
 	}
 }
 
 // layAgent writes a configuration with mail, and its secret, into dir.
-func layAgent(t testing.TB, dir string, servers *mailtest.Servers, more string) {
+func writeAgent(t testing.TB, dir string, servers *mailtest.Servers, more string) {
 	t.Helper()
 	config := "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n" +
 		fmt.Sprintf("[mail]\naddress = \"goulard@example.org\"\n[mail.imap]\nhost = %q\npassword_file = \"secret\"\nca_file = %q\n[mail.smtp]\nhost = %q\nca_file = %[2]q\n",
@@ -105,7 +105,7 @@ func killAgents(t *testing.T, dir string) {
 }
 
 // tasks counts the task lines of each message.
-func tasks(t *testing.T, st *store.Store) map[string]int {
+func countTaskLines(t *testing.T, st *store.Store) map[string]int {
 	t.Helper()
 	count := map[string]int{}
 	for l, err := range st.History() {
@@ -119,7 +119,7 @@ func tasks(t *testing.T, st *store.Store) map[string]int {
 	return count
 }
 
-func content(t *testing.T, file string) string {
+func readFile(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {

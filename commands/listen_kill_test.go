@@ -28,7 +28,7 @@ func TestKilledListeners(t *testing.T) {
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
-	program := build(t, dir)
+	program := buildProgram(t, dir)
 	for file, text := range map[string]string{
 		"agent.toml": "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n[turn]\nrunner = \"none\"\n[schedule]\nmode = \"none\"\n",
 		"hook":       "open sesame\n",
@@ -86,7 +86,7 @@ func TestKilledListeners(t *testing.T) {
 						return
 					default:
 					}
-					if reason := fmt.Sprintf("web%d.%d.%d", kills, caller, n); nudgeWeb(url, reason) {
+					if reason := fmt.Sprintf("web%d.%d.%d", kills, caller, n); postNudge(url, reason) {
 						note(reason)
 					}
 				}
@@ -135,8 +135,8 @@ func TestKilledListeners(t *testing.T) {
 	t.Logf("%d wakes, %d kills, none lost", len(answered), kills)
 }
 
-// nudgeWeb calls the webhook, and says whether it was answered well.
-func nudgeWeb(url, reason string) bool {
+// postNudge calls the webhook, and says whether it was answered well.
+func postNudge(url, reason string) bool {
 	req, err := http.NewRequest(http.MethodPost, url+"/nudge", strings.NewReader(fmt.Sprintf(`{"reason": %q}`, reason)))
 	if err != nil {
 		return false

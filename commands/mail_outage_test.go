@@ -12,26 +12,26 @@ import (
 	"agentstateloop/mesh"
 )
 
-// TestAPeerMailsTheOperator is the operator's night with the real program: the
+// TestPeerMailsTheOperatorDuringAnOutage is the operator's night with the real program: the
 // password of alpha's mailbox dies, and beta, asked over the mesh, mails its
 // operator in its place.
-func TestAPeerMailsTheOperator(t *testing.T) {
+func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	tokens := map[string]string{"alpha": "token-of-alpha", "beta": "token-of-beta"}
 	web := httptest.NewServer(mesh.NewServer(mesh.Options{Tokens: tokens}))
 	t.Cleanup(web.Close)
-	s := &society{t: t, program: build(t, t.TempDir()), url: web.URL, dirs: map[string]string{}}
+	s := &meshAgents{t: t, program: buildProgram(t, t.TempDir()), url: web.URL, dirs: map[string]string{}}
 	boxes := map[string]*mailtest.Servers{}
 	for handle, other := range map[string]string{"alpha": "beta", "beta": "alpha"} {
-		s.join(handle, "echo 'I shall see to it'\n", other)
+		s.add(handle, "echo 'I shall see to it'\n", other)
 		boxes[handle] = mailtest.StartMemory(t, mailtest.Options{Username: handle + "@example.org"})
-		s.hasMail(handle, boxes[handle], tokens[handle], other)
+		s.configureMail(handle, boxes[handle], tokens[handle], other)
 		s.run(handle, "poll")
 	}
 
 	boxes["alpha"].SetPassword("rotated at night")
 	for range 3 {
-		s.exits(exitSource, "alpha", "poll", "--quiet")
+		s.runExpecting(exitSource, "alpha", "poll", "--quiet")
 	}
 	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap fails: 3 polls in a row since") || !strings.Contains(got, "; you were told") {
 		t.Errorf("status:\n%s", got)
@@ -71,7 +71,7 @@ func TestAPeerMailsTheOperator(t *testing.T) {
 }
 
 // hasMail gives an agent a mailbox, a token, and the other as its keymaster.
-func (s *society) hasMail(handle string, box *mailtest.Servers, token, keymaster string) {
+func (s *meshAgents) configureMail(handle string, box *mailtest.Servers, token, keymaster string) {
 	s.t.Helper()
 	dir := s.dirs[handle]
 	config := fmt.Sprintf(`[agent]

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	crowd  = 10_000 // connections at once
-	silent = 4_000  // of them never say a word, just below mostConnections
+	connections       = 10_000 // connections at once
+	silentConnections = 4_000  // of them never say a word, just below mostConnections
 
-	// crowdFiles is what they take: both ends are in this process, the far ends
+	// filesNeeded is what they take: both ends are in this process, the far ends
 	// up to mostConnections, and other tests run beside this one.
-	crowdFiles = crowd + mostConnections + 2000
+	filesNeeded = connections + mostConnections + 2000
 )
 
 // TestTenThousandConnections: with nearly every place taken by those who say
@@ -35,8 +35,8 @@ func TestTenThousandConnections(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if limit.Cur < crowdFiles {
-		t.Skipf("this process may open %d files, and %d are wanted: ulimit -n %[2]d", limit.Cur, crowdFiles)
+	if limit.Cur < filesNeeded {
+		t.Skipf("this process may open %d files, and %d are wanted: ulimit -n %[2]d", limit.Cur, filesNeeded)
 	}
 	t.Run("mesh serve", func(t *testing.T) {
 		dir := t.TempDir()
@@ -46,14 +46,14 @@ func TestTenThousandConnections(t *testing.T) {
 		}
 		server := start(t, "mesh", "serve", "--addr", "127.0.0.1:0", "--dir", filepath.Join(dir, "mesh"), "--tokens", tokens)
 		addr := strings.TrimPrefix(server.first, "mesh at http://")
-		answers := visit(t, addr, func(i int) string {
+		answers := connectAll(t, addr, func(i int) string {
 			switch {
 			case i%2000 == 0: // as many as one sender may in a minute
-				return post(addr, "/message", "one", fmt.Sprintf(`{"id":"m%d","to":"dorlange3120","message":"hello"}`, i))
+				return postRequest(addr, "/message", "one", fmt.Sprintf(`{"id":"m%d","to":"dorlange3120","message":"hello"}`, i))
 			case i%2 == 0:
-				return get(addr, "/mailbox/dorlange3120", "two")
+				return getRequest(addr, "/mailbox/dorlange3120", "two")
 			}
-			return get(addr, "/mailbox/dorlange3120", "three")
+			return getRequest(addr, "/mailbox/dorlange3120", "three")
 		})
 		if answers[http.StatusAccepted] != 3 || answers[http.StatusOK] != 2997 || answers[http.StatusUnauthorized] != 3000 {
 			t.Errorf("answers: %v", answers)
@@ -68,11 +68,11 @@ func TestTenThousandConnections(t *testing.T) {
 		}
 		server := start(t, "--config", path, "listen", "--token-file", token)
 		addr := strings.TrimPrefix(server.first, "listening for 1 agent at http://")
-		answers := visit(t, addr, func(i int) string {
+		answers := connectAll(t, addr, func(i int) string {
 			if i%100 == 0 { // each is fsynced
-				return post(addr, "/nudge", "open sesame", `{"from":"crowd"}`)
+				return postRequest(addr, "/nudge", "open sesame", `{"from":"crowd"}`)
 			}
-			return post(addr, "/nudge", "wrong", "{}")
+			return postRequest(addr, "/nudge", "wrong", "{}")
 		})
 		if answers[http.StatusAccepted] != 60 || answers[http.StatusUnauthorized] != 5940 {
 			t.Errorf("answers: %v", answers)
@@ -107,43 +107,43 @@ func TestTenThousandConnections(t *testing.T) {
 	})
 }
 
-func get(addr, path, token string) string {
+func getRequest(addr, path, token string) string {
 	return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", path, addr, token)
 }
 
-func post(addr, path, token, body string) string {
+func postRequest(addr, path, token, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, addr, token, len(body), body)
 }
 
-// visit comes with the whole crowd, and counts the answers to those who call.
-func visit(t *testing.T, addr string, call func(i int) string) map[int]int {
+// connectAll comes with the whole crowd, and counts the answers to those who call.
+func connectAll(t *testing.T, addr string, call func(i int) string) map[int]int {
 	t.Helper()
-	mute := make([]net.Conn, silent)
+	silent := make([]net.Conn, silentConnections)
 	defer func() {
-		for _, conn := range mute {
+		for _, conn := range silent {
 			if conn != nil {
 				conn.Close()
 			}
 		}
 	}()
 	var dialed sync.WaitGroup
-	for i := range mute {
+	for i := range silent {
 		dialed.Go(func() {
 			conn, err := net.Dial("tcp", addr)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			mute[i] = conn
+			silent[i] = conn
 		})
 	}
 	dialed.Wait()
 
 	var counts [600]atomic.Int32
-	var visitors sync.WaitGroup
-	for i := range crowd - silent {
-		visitors.Go(func() {
-			code, err := ask(addr, call(i))
+	var callers sync.WaitGroup
+	for i := range connections - silentConnections {
+		callers.Go(func() {
+			code, err := sendRequest(addr, call(i))
 			if err != nil {
 				t.Error(err)
 				return
@@ -151,7 +151,7 @@ func visit(t *testing.T, addr string, call func(i int) string) map[int]int {
 			counts[code].Add(1)
 		})
 	}
-	visitors.Wait()
+	callers.Wait()
 	answers := map[int]int{}
 	for code := range counts {
 		if n := int(counts[code].Load()); n > 0 {
@@ -161,7 +161,7 @@ func visit(t *testing.T, addr string, call func(i int) string) map[int]int {
 	return answers
 }
 
-func ask(addr, request string) (code int, err error) {
+func sendRequest(addr, request string) (code int, err error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return 0, err

@@ -12,18 +12,18 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestManyAtOnce starts many processes of one agent at the same moment: two
+// TestManyProcessesAtOnce starts many processes of one agent at the same moment: two
 // hundred of them where the long tests are asked for. Whoever finds a lock taken
 // waits or leaves it to its holder; nothing that was said to be done is lost,
 // and nothing is done twice.
-func TestManyAtOnce(t *testing.T) {
+func TestManyProcessesAtOnce(t *testing.T) {
 	t.Parallel()
-	many := 24
+	processes := 24
 	if soakFor(t) > 0 {
-		many = 200
+		processes = 200
 	}
-	p := installed{dir: t.TempDir()}
-	p.program = build(t, p.dir)
+	p := installedAgent{dir: t.TempDir()}
+	p.program = buildProgram(t, p.dir)
 	config := "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n[turn]\ncommand = [\"echo\", \"done\"]\n[schedule]\nmode = \"none\"\n"
 	if err := os.WriteFile(filepath.Join(p.dir, "agent.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestManyAtOnce(t *testing.T) {
 	var told, nudged []string
 	busy := 0
 	var wg sync.WaitGroup
-	for n := range many {
+	for n := range processes {
 		wg.Go(func() {
 			reason := fmt.Sprintf("n%d", n)
 			args := [][]string{
@@ -54,7 +54,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	p.settle()
+	p.waitForProcesses()
 	st := &store.Store{Dir: filepath.Join(p.dir, "state"), Agent: "goulard3120"}
 	for s := (state.State{}); ; {
 		if out, code, _ := p.run(t.Context(), "poll", "--quiet"); code != 0 {
@@ -68,24 +68,24 @@ func TestManyAtOnce(t *testing.T) {
 			break
 		}
 	}
-	endings, rang := tasks(t, st), map[string]int{}
+	taskLines, taken := countTaskLines(t, st), map[string]int{}
 	for l, err := range st.History() {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if l.Kind == state.LineNudge {
-			rang[l.Reason]++
+			taken[l.Reason]++
 		}
 	}
 	for _, key := range told {
-		if endings[key] != 1 {
-			t.Errorf("%s has %d task lines", key, endings[key])
+		if taskLines[key] != 1 {
+			t.Errorf("%s has %d task lines", key, taskLines[key])
 		}
 	}
 	for _, reason := range nudged {
-		if rang[reason] != 1 {
-			t.Errorf("nudge %s rang %d times", reason, rang[reason])
+		if taken[reason] != 1 {
+			t.Errorf("nudge %s rang %d times", reason, taken[reason])
 		}
 	}
-	t.Logf("%d processes: %d messages, %d nudges, %d polls were too many", many, len(told), len(nudged), busy)
+	t.Logf("%d processes: %d messages, %d nudges, %d polls were too many", processes, len(told), len(nudged), busy)
 }

@@ -20,9 +20,9 @@ import (
 	"agentstateloop/state"
 )
 
-// society is several agents on one mesh, each a process of its own whenever it
+// meshAgents is several agents on one mesh, each a process of its own whenever it
 // polls, calls us from inside its turn, or is looked at.
-type society struct {
+type meshAgents struct {
 	t       *testing.T
 	program string
 	url     string
@@ -33,31 +33,31 @@ type society struct {
 // their turns, with the real program.
 func TestAgentsOnOneMesh(t *testing.T) {
 	t.Parallel()
-	program := build(t, t.TempDir())
-	for name, story := range map[string]func(*testing.T, *society){
-		"who asked whom":              whoAskedWhom,
-		"a join of two":               aJoinOfTwo,
-		"a report that does not come": aReportThatDoesNotCome,
-		"a loop is busy":              aLoopIsBusy,
-		"tell supersedes a question":  tellSupersedesAQuestion,
-		"submit":                      submitOfTheRealProgram,
+	program := buildProgram(t, t.TempDir())
+	for name, story := range map[string]func(*testing.T, *meshAgents){
+		"an answer resumes the turn":       testAnswerResumesTheTurn,
+		"two answers resume the turn":      testTwoAnswersResumeTheTurn,
+		"a question times out":             testQuestionTimesOut,
+		"a question back is answered busy": testQuestionBackIsAnsweredBusy,
+		"tell supersedes a question":       testTellSupersedesAQuestion,
+		"submit":                           testSubmit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			story(t, newSociety(t, program))
+			story(t, newMeshAgents(t, program))
 		})
 	}
 }
 
-func newSociety(t *testing.T, program string) *society {
+func newMeshAgents(t *testing.T, program string) *meshAgents {
 	t.Helper()
 	web := httptest.NewServer(mesh.NewServer(mesh.Options{Open: true}))
 	t.Cleanup(web.Close)
-	return &society{t: t, program: program, url: web.URL, dirs: map[string]string{}}
+	return &meshAgents{t: t, program: program, url: web.URL, dirs: map[string]string{}}
 }
 
 // join adds an agent whose program is this shell script.
-func (s *society) join(handle, script string, peers ...string) {
+func (s *meshAgents) add(handle, script string, peers ...string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	s.dirs[handle] = dir
@@ -66,10 +66,10 @@ func (s *society) join(handle, script string, peers ...string) {
 	if err := os.WriteFile(filepath.Join(dir, "agent.toml"), []byte(config), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	s.plays(handle, script)
+	s.setScript(handle, script)
 }
 
-func (s *society) plays(handle, script string) {
+func (s *meshAgents) setScript(handle, script string) {
 	s.t.Helper()
 	if err := crontest.WriteScript(filepath.Join(s.dirs[handle], "agent.sh"), "#!/bin/sh\ncat >prompt\n"+script); err != nil {
 		s.t.Fatal(err)
@@ -78,13 +78,13 @@ func (s *society) plays(handle, script string) {
 
 // run runs the program as this agent's, and waits for polls that it leaves in
 // the background.
-func (s *society) run(handle string, args ...string) string {
+func (s *meshAgents) run(handle string, args ...string) string {
 	s.t.Helper()
-	return s.exits(exitDone, handle, args...)
+	return s.runExpecting(exitDone, handle, args...)
 }
 
 // exits is run for a command that exits with this code.
-func (s *society) exits(code int, handle string, args ...string) string {
+func (s *meshAgents) runExpecting(code int, handle string, args ...string) string {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), s.program, append([]string{"--config", filepath.Join(s.dirs[handle], "agent.toml")}, args...)...)
 	var errs bytes.Buffer
@@ -112,7 +112,7 @@ func (s *society) exits(code int, handle string, args ...string) string {
 }
 
 // history reads what `history --json` prints.
-func (s *society) history(handle string) []state.Line {
+func (s *meshAgents) history(handle string) []state.Line {
 	s.t.Helper()
 	var lines []state.Line
 	scan := bufio.NewScanner(strings.NewReader(s.run(handle, "history", "-n", "0", "--json")))
@@ -128,7 +128,7 @@ func (s *society) history(handle string) []state.Line {
 }
 
 // edges are an agent's edges in words, with ids by their kinds.
-func (s *society) edges(handle string) []string {
+func (s *meshAgents) edges(handle string) []string {
 	s.t.Helper()
 	var edges []string
 	for _, l := range s.history(handle) {
@@ -141,7 +141,7 @@ func (s *society) edges(handle string) []string {
 
 // asked joins the edges of all agents: which question led to which report, who
 // asked it and who gave the report, as every one of them tells it.
-func (s *society) asked() map[string]string {
+func (s *meshAgents) edgesByRequest() map[string]string {
 	s.t.Helper()
 	said := map[string][]string{} // by request
 	for handle := range s.dirs {
@@ -170,12 +170,12 @@ func (s *society) asked() map[string]string {
 }
 
 // answer is what the agent handed back to its operator's `tell`.
-func (s *society) tasks(handle string) []state.Line {
+func (s *meshAgents) tasks(handle string) []state.Line {
 	s.t.Helper()
 	return slices.DeleteFunc(s.history(handle), func(l state.Line) bool { return l.Kind != state.LineTask })
 }
 
-func (s *society) deliverable(handle string, task state.Line) string {
+func (s *meshAgents) deliverable(handle string, task state.Line) string {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dirs[handle], "state", task.OutputBox, task.Deliverable))
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *society) deliverable(handle string, task state.Line) string {
 }
 
 // asks is an agent that asks these others and answers with what came back.
-func asks(deadline string, others ...string) string {
+func askingScript(deadline string, others ...string) string {
 	var b strings.Builder
 	b.WriteString("if [ ! -e asked ]; then : >asked\n")
 	for _, other := range others {
@@ -197,9 +197,9 @@ func asks(deadline string, others ...string) string {
 
 // The operator asks A, A asks B, waits, and finishes the same turn with B's
 // answer; from the edges of both it can be told who asked whom.
-func whoAskedWhom(t *testing.T, s *society) {
-	s.join("alpha", asks("10m", "beta"), "beta")
-	s.join("beta", "echo '4c1f'\n", "alpha")
+func testAnswerResumesTheTurn(t *testing.T, s *meshAgents) {
+	s.add("alpha", askingScript("10m", "beta"), "beta")
+	s.add("beta", "echo '4c1f'\n", "alpha")
 	s.run("alpha", "tell", "--no-wait", "deploy it")
 	s.run("alpha", "poll")
 	if got := s.run("alpha", "status", "--json"); !strings.Contains(got, `"status": "suspended"`) || !strings.Contains(got, `"waiting_tool_count": 1`) {
@@ -217,13 +217,13 @@ func whoAskedWhom(t *testing.T, s *society) {
 		t.Fatalf("beta's tasks: %+v", answered)
 	}
 	report := "reply." + answered[0].TurnID
-	for request, facts := range s.asked() {
+	for request, facts := range s.edgesByRequest() {
 		want := fmt.Sprintf("enqueue alpha>beta; join %s; report beta>alpha %[1]s", report)
 		if !strings.HasPrefix(request, "ask.") || facts != want {
 			t.Errorf("%s: %s\nwant %s", request, facts, want)
 		}
 	}
-	if n := len(s.asked()); n != 1 {
+	if n := len(s.edgesByRequest()); n != 1 {
 		t.Errorf("%d questions, want 1", n)
 	}
 	// Each tells what it saw, once.
@@ -238,10 +238,10 @@ func whoAskedWhom(t *testing.T, s *society) {
 }
 
 // A join of two waits for both.
-func aJoinOfTwo(t *testing.T, s *society) {
-	s.join("alpha", asks("10m", "beta", "gamma"), "beta", "gamma")
-	s.join("beta", "echo 'from beta'\n", "alpha")
-	s.join("gamma", "echo 'from gamma'\n", "alpha")
+func testTwoAnswersResumeTheTurn(t *testing.T, s *meshAgents) {
+	s.add("alpha", askingScript("10m", "beta", "gamma"), "beta", "gamma")
+	s.add("beta", "echo 'from beta'\n", "alpha")
+	s.add("gamma", "echo 'from gamma'\n", "alpha")
 	s.run("alpha", "tell", "--no-wait", "ask around")
 	s.run("alpha", "poll")
 	s.run("gamma", "poll")
@@ -255,14 +255,14 @@ func aJoinOfTwo(t *testing.T, s *society) {
 	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: from beta from gamma" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
-	if n := len(s.asked()); n != 2 {
-		t.Errorf("%d questions, want 2: %v", n, s.asked())
+	if n := len(s.edgesByRequest()); n != 2 {
+		t.Errorf("%d questions, want 2: %v", n, s.edgesByRequest())
 	}
 }
 
 // A report that does not come is a timeout, which the edges tell as well.
-func aReportThatDoesNotCome(t *testing.T, s *society) {
-	s.join("alpha", asks("1s", "beta"), "beta")
+func testQuestionTimesOut(t *testing.T, s *meshAgents) {
+	s.add("alpha", askingScript("1s", "beta"), "beta")
 	s.run("alpha", "tell", "--no-wait", "ask nobody")
 	s.run("alpha", "poll")
 	for over := time.Now().Add(time.Minute); len(s.tasks("alpha")) == 0 && time.Now().Before(over); {
@@ -279,9 +279,9 @@ func aReportThatDoesNotCome(t *testing.T, s *society) {
 
 // A asks B, which asks A back: that is answered busy at once, and nobody waits
 // for ever.
-func aLoopIsBusy(t *testing.T, s *society) {
-	s.join("alpha", asks("10m", "beta"), "beta")
-	s.join("beta", asks("10m", "alpha"), "alpha")
+func testQuestionBackIsAnsweredBusy(t *testing.T, s *meshAgents) {
+	s.add("alpha", askingScript("10m", "beta"), "beta")
+	s.add("beta", askingScript("10m", "alpha"), "alpha")
 	s.run("alpha", "tell", "--no-wait", "go round")
 	for _, handle := range []string{"alpha", "beta", "alpha", "beta", "alpha"} {
 		s.run(handle, "poll")
@@ -296,11 +296,11 @@ func aLoopIsBusy(t *testing.T, s *society) {
 }
 
 // The operator's word ends the waiting.
-func tellSupersedesAQuestion(t *testing.T, s *society) {
-	s.join("alpha", asks("10m", "beta"), "beta")
+func testTellSupersedesAQuestion(t *testing.T, s *meshAgents) {
+	s.add("alpha", askingScript("10m", "beta"), "beta")
 	s.run("alpha", "tell", "--no-wait", "ask beta")
 	s.run("alpha", "poll")
-	s.plays("alpha", "echo \"told: $(grep -c superseded prompt)\"\n")
+	s.setScript("alpha", "echo \"told: $(grep -c superseded prompt)\"\n")
 	s.run("alpha", "tell", "--no-wait", "never mind")
 	s.run("alpha", "poll")
 	tasks := s.tasks("alpha")
@@ -314,8 +314,8 @@ func tellSupersedesAQuestion(t *testing.T, s *society) {
 
 // submit from inside a turn, by the real program: once, never stale, with its
 // fields and its file.
-func submitOfTheRealProgram(t *testing.T, s *society) {
-	s.join("alpha", `
+func testSubmit(t *testing.T, s *meshAgents) {
+	s.add("alpha", `
 echo 'the report' >report.txt
 agentstateloop submit --field verdict=green --file report.txt 'all tests pass'; echo "first $?" >codes
 agentstateloop submit again 2>>errors; echo "second $?" >>codes

@@ -20,7 +20,7 @@ import (
 // it runs, or of both. No message is lost, each has one task line and one
 // deliverable, which is mailed at least once and always as the same bytes
 // (DESIGN 13, promises 1 and 2).
-func TestFiftyKills(t *testing.T) {
+func TestKilledPolls(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -28,8 +28,8 @@ func TestFiftyKills(t *testing.T) {
 
 	dir := t.TempDir()
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
-	program := build(t, dir)
-	layAgent(t, dir, servers, "[turn]\ncommand = [\"./slow.sh\"]\n[schedule]\nmode = \"none\"\n")
+	program := buildProgram(t, dir)
+	writeAgent(t, dir, servers, "[turn]\ncommand = [\"./slow.sh\"]\n[schedule]\nmode = \"none\"\n")
 	if err := os.WriteFile(filepath.Join(dir, "slow.sh"), []byte(slowScript), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -85,14 +85,14 @@ func TestFiftyKills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.Inbox) == 0 && len(s.Outbox) == 0 && len(tasks(t, st)) == sent {
+		if len(s.Inbox) == 0 && len(s.Outbox) == 0 && len(countTaskLines(t, st)) == sent {
 			break
 		}
 	}
-	if n := len(tasks(t, st)); n != messages {
+	if n := len(countTaskLines(t, st)); n != messages {
 		t.Errorf("%d messages have a task line, want %d", n, messages)
 	}
-	for key, n := range tasks(t, st) {
+	for key, n := range countTaskLines(t, st) {
 		if n != 1 {
 			t.Errorf("%s has %d task lines", key, n)
 		}

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestWhatLibrariesLog: net/http prints what a server said out of turn, and a
+// TestLibraryLogIsRedacted: net/http prints what a server said out of turn, and a
 // handler's panic; not with a secret.
-func TestWhatLibrariesLog(t *testing.T) {
+func TestLibraryLogIsRedacted(t *testing.T) {
 	defer log.SetOutput(log.Writer())
 	path := writeConfig(t, strings.Replace(smallConfig, "[turn]", "state_dir = \"state\"\n[turn]", 1)+"[mesh]\nurl = \"http://127.0.0.1:1\"\ntoken_env = \"TOKEN\"\n")
 	var out, errs bytes.Buffer
@@ -24,9 +24,9 @@ func TestWhatLibrariesLog(t *testing.T) {
 	}
 }
 
-// TestCrash: a crash that repeats a secret is told without it, with its stack,
+// TestCrashReportIsRedacted: a crash that repeats a secret is told without it, with its stack,
 // and is an error like any other.
-func TestCrash(t *testing.T) {
+func TestCrashReportIsRedacted(t *testing.T) {
 	var out, errs bytes.Buffer
 	p := testProgram()
 	p.out.Stdout, p.out.Stderr = &out, &errs
@@ -35,7 +35,7 @@ func TestCrash(t *testing.T) {
 	code := p.run(t.Context(), []string{name, "--config", writeConfig(t, smallConfig), "status"})
 	told := errs.String()
 	if code != exitError || !strings.HasPrefix(told, "agentstateloop: error: internal: the server said ***\n") ||
-		!strings.Contains(told, "TestCrash") || strings.Contains(out.String()+told, "canary") {
+		!strings.Contains(told, "TestCrashReportIsRedacted") || strings.Contains(out.String()+told, "canary") {
 		t.Errorf("exit code %d\n%s%s", code, &out, told)
 	}
 }

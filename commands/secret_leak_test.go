@@ -25,9 +25,9 @@ import (
 	"agentstateloop/mail/mailtest"
 )
 
-// canaries are the secrets of TestCanaries, each to be told from any other
+// canarySecrets are the secrets of TestNoSecretLeaks, each to be told from any other
 // text. They stand in files of this name, and nowhere else.
-func canaries() map[string]string {
+func canarySecrets() map[string]string {
 	return map[string]string{
 		"imap":      `imap "canary\ 3f/+%9&`,
 		"imap-late": `imap-late-canary-77a1`,
@@ -43,8 +43,8 @@ func canaries() map[string]string {
 	}
 }
 
-// life is a whole life with those secrets, in one folder.
-type life struct {
+// leakStory is a whole life with those secrets, in one folder.
+type leakStory struct {
 	t      *testing.T
 	dir    string
 	secret map[string]string
@@ -53,28 +53,28 @@ type life struct {
 	mesh   string // its url
 	ends   []func()
 
-	mu   sync.Mutex
-	said map[string]string // what each process printed, and what was asked of us
-	n    int
+	mu       sync.Mutex
+	recorded map[string]string // what each process printed, and what was asked of us
+	n        int
 }
 
-// TestCanaries lives a life in which everybody repeats what he is sent: servers
+// TestNoSecretLeaks lives a life in which everybody repeats what he is sent: servers
 // refuse logins with the password in the refusal, and fail after the login with
 // it; the token server does; the agent prints its key; processes crash. After
 // it no secret is in any file, stream, mail or argument list, in any disguise.
-func TestCanaries(t *testing.T) {
+func TestNoSecretLeaks(t *testing.T) {
 	t.Parallel()
-	l := newLife(t)
+	l := newLeakStory(t)
 	l.withPasswords()
 	l.withTokens()
 	l.withTheMesh()
-	l.withADaemon()
-	l.search()
+	l.withAListener()
+	l.searchForSecrets()
 }
 
-func newLife(t *testing.T) *life {
+func newLeakStory(t *testing.T) *leakStory {
 	t.Helper()
-	l := &life{t: t, dir: t.TempDir(), secret: canaries(), said: map[string]string{}}
+	l := &leakStory{t: t, dir: t.TempDir(), secret: canarySecrets(), recorded: map[string]string{}}
 	l.write("secrets/here", "")
 	for name, value := range l.secret {
 		l.write("secrets/"+name, value+"\n")
@@ -98,8 +98,8 @@ func newLife(t *testing.T) *life {
 	l.tokens = mailtest.StartTokens(t, l.secret["refresh"], l.secret["access"])
 	l.tokens.Secret, l.tokens.Rotate, l.tokens.OnToken = l.secret["client"], true, l.mail.SetToken
 	// What a child is started with, and what it finds around it.
-	l.script("ask.sh", "cat \"$(dirname \"$0\")/secrets/$1\"\n")
-	l.script("agent.sh", `cat >/dev/null
+	l.writeScript("ask.sh", "cat \"$(dirname \"$0\")/secrets/$1\"\n")
+	l.writeScript("agent.sh", `cat >/dev/null
 env | grep -v '^API_KEY=' >>"$LIFE/agent-environment"
 printf 'my key is %s' "$API_KEY"; printf '%s' "$API_KEY" | base64 >&2
 if [ -e "$LIFE/agent-fails" ]; then echo "invalid api key $API_KEY" >&2; exit 1; fi
@@ -110,11 +110,11 @@ if [ -e "$LIFE/agent-fails" ]; then echo "invalid api key $API_KEY" >&2; exit 1;
 	if err := os.Rename(filepath.Join(l.dir, "crontab"), filepath.Join(l.dir, "table")); err != nil {
 		t.Fatal(err)
 	}
-	l.script("crontab", "if [ -e \"$LIFE/crontab-fails\" ]; then echo \"cannot: $SMTP_PASSWORD\" >&2; exit 1; fi\nexec \"$(dirname \"$0\")/table\" \"$@\"\n")
+	l.writeScript("crontab", "if [ -e \"$LIFE/crontab-fails\" ]; then echo \"cannot: $SMTP_PASSWORD\" >&2; exit 1; fi\nexec \"$(dirname \"$0\")/table\" \"$@\"\n")
 	return l
 }
 
-func (l *life) write(name, text string) {
+func (l *leakStory) write(name, text string) {
 	l.t.Helper()
 	path := filepath.Join(l.dir, name)
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
@@ -126,8 +126,8 @@ func (l *life) write(name, text string) {
 	}
 }
 
-// script is a program that first records every argument list there is.
-func (l *life) script(name, text string) {
+// writeScript is a program that first records every argument list there is.
+func (l *leakStory) writeScript(name, text string) {
 	l.t.Helper()
 	record := fmt.Sprintf("#!/bin/sh\nLIFE=%q\necho \"$0 $*\" >>\"$LIFE/arguments\"\nps -A -o args >>\"$LIFE/arguments\" 2>/dev/null\n", l.dir)
 	if err := crontest.WriteScript(filepath.Join(l.dir, name), record+text); err != nil {
@@ -135,8 +135,8 @@ func (l *life) script(name, text string) {
 	}
 }
 
-// agent writes a configuration, which gets its mail settings and mesh url.
-func (l *life) agent(name, handle, imap, smtp, mesh string) {
+// writeAgent writes a configuration, which gets its mail settings and mesh url.
+func (l *leakStory) writeAgent(name, handle, imap, smtp, mesh string) {
 	l.write(name+"/agent.toml", fmt.Sprintf(`[agent]
 handle = %q
 operator = ["operator@example.com"]
@@ -168,7 +168,7 @@ crontab = "../crontab"
 }
 
 // start starts the program; every word it prints is kept.
-func (l *life) start(running string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+func (l *leakStory) start(running string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	l.t.Helper()
 	l.write("running", "")
 	l.write("daemons", "")
@@ -185,7 +185,7 @@ func (l *life) start(running string, args ...string) (*exec.Cmd, *bytes.Buffer) 
 }
 
 // run runs the program to its end, with what it leaves in the background.
-func (l *life) run(want int, args ...string) string {
+func (l *leakStory) run(want int, args ...string) string {
 	l.t.Helper()
 	cmd, both := l.start("running", args...)
 	err := cmd.Wait()
@@ -195,19 +195,19 @@ func (l *life) run(want int, args ...string) string {
 	if exit, is := errors.AsType[*exec.ExitError](err); err != nil && !is || is && exit.ExitCode() != want || err == nil && want != 0 {
 		l.t.Errorf("%q: %v, want exit code %d\n%s", args, err, want, both)
 	}
-	l.keep(strings.Join(args, " "), both.String())
+	l.record(strings.Join(args, " "), both.String())
 	return both.String()
 }
 
-func (l *life) keep(what, text string) {
+func (l *leakStory) record(what, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.n++
-	l.said[fmt.Sprintf("%d: %s", l.n, what)] = text
+	l.recorded[fmt.Sprintf("%d: %s", l.n, what)] = text
 }
 
-// looks are the commands that only look.
-func (l *life) looks(config string) {
+// runReadOnlyCommands runs the commands that only look.
+func (l *leakStory) runReadOnlyCommands(config string) {
 	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"history", "-n", "0", "--json"}, {"history"}, {"inbox", "list", "--json"}} {
 		l.run(0, append([]string{"--config", config}, args...)...)
 	}
@@ -215,7 +215,7 @@ func (l *life) looks(config string) {
 	l.run(1, "--config", config, "doctor", "--json")
 }
 
-func (l *life) letter(id string) {
+func (l *leakStory) deliverMail(id string) {
 	l.t.Helper()
 	raw := "From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <" + id + "@example.com>\r\n\r\ndo it\r\n"
 	if _, err := l.mail.Append([]byte(raw), time.Now()); err != nil {
@@ -223,27 +223,27 @@ func (l *life) letter(id string) {
 	}
 }
 
-// must is what the life has to have gone through for its search to mean much.
-func (l *life) must(text, what string) {
+// wantContains is what the life has to have gone through for its search to mean much.
+func (l *leakStory) wantContains(text, what string) {
 	l.t.Helper()
 	if !strings.Contains(text, what) {
 		l.t.Errorf("no %q in\n%s", what, text)
 	}
 }
 
-func (l *life) withPasswords() {
+func (l *leakStory) withPasswords() {
 	const config = "plain/agent.toml"
-	l.agent("plain", "goulard3120", `password_file = "../secrets/imap"`, `password_env = "SMTP_PASSWORD"`, "http://127.0.0.1:1")
+	l.writeAgent("plain", "goulard3120", `password_file = "../secrets/imap"`, `password_env = "SMTP_PASSWORD"`, "http://127.0.0.1:1")
 	l.run(3, "--config", config, "poll") // the baseline; no mesh yet
 	l.write("rcpt-fails", "")
-	l.letter("one")
+	l.deliverMail("one")
 	l.run(3, "--config", config, "poll") // SMTP has another password: the imap one
 	l.mail.SetPassword(l.secret["smtp"])
-	l.must(l.run(3, "--config", config, "poll"), "imap")
-	l.must(l.run(3, "--config", config, "poll", "--json"), "***")
+	l.wantContains(l.run(3, "--config", config, "poll"), "imap")
+	l.wantContains(l.run(3, "--config", config, "poll", "--json"), "***")
 	l.run(3, "--config", config, "poll", "--dry-run", "--json")
 	l.mail.SetPassword(l.secret["imap"])
-	l.letter("two")
+	l.deliverMail("two")
 	l.write("fetch-fails", "")
 	l.run(3, "--config", config, "poll")
 	l.run(3, "--config", config, "poll", "--dry-run")
@@ -255,19 +255,19 @@ func (l *life) withPasswords() {
 	l.write("crontab-fails", "")
 	l.run(0, "--config", config, "transition", "IDLE", "--no-poll")
 	l.run(3, "--config", config, "poll")
-	l.must(l.run(0, "--config", config, "status"), "***")
+	l.wantContains(l.run(0, "--config", config, "status"), "***")
 	l.run(3, "--config", config, "poll", "--dry-run")
 	l.remove("crontab-fails")
 	// The file is read anew, and one that others can read is refused.
 	if err := os.Chmod(filepath.Join(l.dir, "secrets/imap"), 0o644); err != nil {
 		l.t.Fatal(err)
 	}
-	l.must(l.run(3, "--config", config, "poll"), "is readable by others")
-	l.looks(config)
-	l.must(l.run(0, "--config", config, "history", "-n", "0", "--json"), "***")
+	l.wantContains(l.run(3, "--config", config, "poll"), "is readable by others")
+	l.runReadOnlyCommands(config)
+	l.wantContains(l.run(0, "--config", config, "history", "-n", "0", "--json"), "***")
 }
 
-func (l *life) remove(names ...string) {
+func (l *leakStory) remove(names ...string) {
 	for _, name := range names {
 		if err := os.Remove(filepath.Join(l.dir, name)); err != nil {
 			l.t.Fatal(err)
@@ -275,12 +275,12 @@ func (l *life) remove(names ...string) {
 	}
 }
 
-func (l *life) withTokens() {
+func (l *leakStory) withTokens() {
 	const config = "oauth/agent.toml"
 	login := fmt.Sprintf("auth = \"xoauth2\"\n[mail.imap.oauth2]\nclient_id = \"client\"\nclient_secret_env = \"CLIENT_SECRET\"\nrefresh_token_file = \"../secrets/refresh\"\ntoken_url = %q\nca_file = %q\n", l.tokens.URL, l.tokens.CAFile)
-	l.agent("oauth", "goulard3120", login, "", "http://127.0.0.1:1")
+	l.writeAgent("oauth", "goulard3120", login, "", "http://127.0.0.1:1")
 	l.run(3, "--config", config, "poll")
-	l.letter("three")
+	l.deliverMail("three")
 	l.run(3, "--config", config, "poll")
 	if n := len(l.mail.Sent()); n < 2 {
 		l.t.Errorf("%d mails sent", n)
@@ -290,7 +290,7 @@ func (l *life) withTokens() {
 	l.tokens.OnToken = nil
 	l.tokens.Unlock()
 	l.mail.SetToken("another")
-	l.must(l.run(3, "--config", config, "poll"), "***")
+	l.wantContains(l.run(3, "--config", config, "poll"), "***")
 	// Nobody takes the refresh token, either.
 	l.tokens.Lock()
 	l.tokens.Refresh = "another"
@@ -298,17 +298,17 @@ func (l *life) withTokens() {
 	if err := os.RemoveAll(filepath.Join(l.dir, "home/.local/state/agentstateloop/oauth.d")); err != nil {
 		l.t.Fatal(err)
 	}
-	l.must(l.run(3, "--config", config, "poll"), "invalid_grant not ***")
+	l.wantContains(l.run(3, "--config", config, "poll"), "invalid_grant not ***")
 	l.tokens.Lock()
 	l.tokens.Secret = "another"
 	l.tokens.Unlock()
-	l.must(l.run(3, "--config", config, "poll"), "invalid_client not ***")
-	l.looks(config)
+	l.wantContains(l.run(3, "--config", config, "poll"), "invalid_client not ***")
+	l.runReadOnlyCommands(config)
 }
 
-func (l *life) withTheMesh() {
+func (l *leakStory) withTheMesh() {
 	l.write("secrets/tokens", "goulard3120 "+l.secret["goulard"]+"\ndorlange3120 "+l.secret["dorlange"]+"\n")
-	url := l.daemon("mesh at ", "mesh", "serve", "--addr", "127.0.0.1:0", "--dir", "mesh.d", "--tokens", "secrets/tokens")
+	url := l.startDaemon("mesh at ", "mesh", "serve", "--addr", "127.0.0.1:0", "--dir", "mesh.d", "--tokens", "secrets/tokens")
 	// A mesh that repeats what it is sent.
 	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -318,10 +318,10 @@ func (l *life) withTheMesh() {
 	defer echo.Close()
 	const config = "plain/agent.toml"
 	mail := `password_command = ["../ask.sh", "imap"]`
-	l.agent("plain", "goulard3120", mail, "", echo.URL)
-	l.must(l.run(3, "--config", config, "poll"), "our token")
+	l.writeAgent("plain", "goulard3120", mail, "", echo.URL)
+	l.wantContains(l.run(3, "--config", config, "poll"), "our token")
 	l.run(1, "--config", config, "mesh", "send", "dorlange3120", "hello")
-	l.agent("plain", "goulard3120", mail, "", url)
+	l.writeAgent("plain", "goulard3120", mail, "", url)
 	l.run(0, "--config", config, "poll")
 	l.run(0, "--config", config, "mesh", "send", "dorlange3120", "hello")
 	l.run(0, "--config", config, "mesh", "inbox", "--json")
@@ -329,7 +329,7 @@ func (l *life) withTheMesh() {
 	// Only a token may switch the mesh off.
 	l.run(0, "--config", config, "mesh", "halt")
 	l.write("secrets/goulard", l.secret["stranger"])
-	l.must(l.run(1, "--config", config, "mesh", "resume"), "401")
+	l.wantContains(l.run(1, "--config", config, "mesh", "resume"), "401")
 	l.write("secrets/goulard", l.secret["goulard"])
 	l.run(0, "--config", config, "mesh", "resume")
 	l.post(url+"/message", "goulard", `{"to":"dorlange3120","message":"x"}`, 202)
@@ -337,18 +337,18 @@ func (l *life) withTheMesh() {
 	l.mesh = url
 }
 
-// withADaemon crashes a listener while it holds every secret that it has.
-func (l *life) withADaemon() {
-	l.agent("plain", "goulard3120", `password_command = ["../ask.sh", "imap"]`, "", l.mesh)
-	addr := l.daemon("listening for 1 agent at ", "--config", "plain/agent.toml", "listen", "--token-file", "secrets/webhook")
+// withAListener crashes a listener while it holds every secret that it has.
+func (l *leakStory) withAListener() {
+	l.writeAgent("plain", "goulard3120", `password_command = ["../ask.sh", "imap"]`, "", l.mesh)
+	addr := l.startDaemon("listening for 1 agent at ", "--config", "plain/agent.toml", "listen", "--token-file", "secrets/webhook")
 	l.post(addr+"/nudge", "stranger", "", 401)
 	l.post(addr+"/nudge", "webhook", `{"from":"test"}`, 202)
-	l.letter("four")
+	l.deliverMail("four")
 }
 
-// daemon starts one that is crashed at the end, and gives the address that it
+// startDaemon starts one that is crashed at the end, and gives the address that it
 // prints.
-func (l *life) daemon(prefix string, args ...string) string {
+func (l *leakStory) startDaemon(prefix string, args ...string) string {
 	l.t.Helper()
 	l.write("daemons", "")
 	read, write, err := os.Pipe()
@@ -379,7 +379,7 @@ func (l *life) daemon(prefix string, args ...string) string {
 				}
 			}
 			if err != nil {
-				l.keep(strings.Join(args, " "), string(all))
+				l.record(strings.Join(args, " "), string(all))
 				close(first)
 				return
 			}
@@ -388,7 +388,7 @@ func (l *life) daemon(prefix string, args ...string) string {
 	l.t.Cleanup(func() { cmd.Process.Kill() })
 	address := <-first
 	if address == "" {
-		l.t.Fatalf("%q says no address: %v", args, l.said)
+		l.t.Fatalf("%q says no address: %v", args, l.recorded)
 	}
 	l.ends = append(l.ends, func() {
 		cmd.Process.Signal(syscall.SIGQUIT) // a crash report of every goroutine
@@ -398,7 +398,7 @@ func (l *life) daemon(prefix string, args ...string) string {
 	return address
 }
 
-func (l *life) post(url, secret, body string, want int) {
+func (l *leakStory) post(url, secret, body string, want int) {
 	l.t.Helper()
 	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -412,14 +412,14 @@ func (l *life) post(url, secret, body string, want int) {
 	defer resp.Body.Close()
 	var said bytes.Buffer
 	said.ReadFrom(resp.Body)
-	l.keep(url, said.String())
+	l.record(url, said.String())
 	if resp.StatusCode != want {
 		l.t.Errorf("%s answers %s: %s", url, resp.Status, &said)
 	}
 }
 
-// search looks for every canary, in every disguise, in all that there is.
-func (l *life) search() {
+// searchForSecrets looks for every canary, in every disguise, in all that there is.
+func (l *leakStory) searchForSecrets() {
 	for _, end := range l.ends {
 		end()
 	}
@@ -427,7 +427,7 @@ func (l *life) search() {
 		l.t.Fatal(err)
 	}
 	for i, m := range l.mail.Sent() {
-		l.said[fmt.Sprintf("mail %d to %v", i, m.To)] = string(m.Raw)
+		l.recorded[fmt.Sprintf("mail %d to %v", i, m.To)] = string(m.Raw)
 	}
 	files := 0
 	err := filepath.WalkDir(l.dir, func(path string, d fs.DirEntry, err error) error {
@@ -441,7 +441,7 @@ func (l *life) search() {
 			return nil
 		}
 		data, err := os.ReadFile(path)
-		l.said["file "+rel] = string(data)
+		l.recorded["file "+rel] = string(data)
 		files++
 		return err
 	})
@@ -449,7 +449,7 @@ func (l *life) search() {
 		l.t.Fatalf("%d files, %v", files, err)
 	}
 	crashes := 0
-	for where, text := range l.said {
+	for where, text := range l.recorded {
 		if strings.Contains(text, "SIGQUIT: quit") {
 			crashes++
 		}
@@ -465,5 +465,5 @@ func (l *life) search() {
 	if crashes != 2 {
 		l.t.Errorf("%d crash reports", crashes)
 	}
-	l.t.Logf("searched %d texts, %d of them files, for %d secrets", len(l.said), files, len(l.secret))
+	l.t.Logf("searched %d texts, %d of them files, for %d secrets", len(l.recorded), files, len(l.secret))
 }

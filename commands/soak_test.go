@@ -26,19 +26,19 @@ import (
 	"agentstateloop/state/store"
 )
 
-// soakVar names the environment variable that asks for the long tests, and for
+// soakVariable names the environment variable that asks for the long tests, and for
 // how long: "10m".
-const soakVar = "AGENTSTATELOOP_SOAK"
+const soakVariable = "AGENTSTATELOOP_SOAK"
 
 // soakFor is how long to go on; 0 where nobody asked.
 func soakFor(t *testing.T) time.Duration {
-	text := os.Getenv(soakVar)
+	text := os.Getenv(soakVariable)
 	if text == "" {
 		return 0
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		t.Fatalf("%s=%q: a time such as 10m is wanted", soakVar, text)
+		t.Fatalf("%s=%q: a time such as 10m is wanted", soakVariable, text)
 	}
 	return d
 }
@@ -46,11 +46,11 @@ func soakFor(t *testing.T) time.Duration {
 // TestSoak is an agent's life with real processes, a real Dovecot and SIGKILL at
 // random: of whatever process of it there is, and of what its turns run. The
 // simulator does this a thousand times faster; here nothing is simulated.
-// TestFiftyKills is its short relative.
+// TestKilledPolls is its short relative.
 func TestSoak(t *testing.T) {
 	long := soakFor(t)
 	if long == 0 {
-		t.Skip("takes as long as one likes: set " + soakVar + "=10m")
+		t.Skip("takes as long as one likes: set " + soakVariable + "=10m")
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -59,12 +59,12 @@ func TestSoak(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for n := range uint64(4) {
-		wg.Go(func() { s.users(ctx, rand.New(rand.NewPCG(seed, n))) })
+		wg.Go(func() { s.runCommandsAtRandom(ctx, rand.New(rand.NewPCG(seed, n))) })
 	}
-	wg.Go(func() { s.writers(ctx, rand.New(rand.NewPCG(seed, 10))) })
-	wg.Go(func() { s.killer(ctx, rand.New(rand.NewPCG(seed, 11))) })
+	wg.Go(func() { s.writeMessages(ctx, rand.New(rand.NewPCG(seed, 10))) })
+	wg.Go(func() { s.killAtRandom(ctx, rand.New(rand.NewPCG(seed, 11))) })
 	wg.Wait()
-	s.calm()
+	s.waitForRest()
 	s.check()
 	t.Logf("%d processes killed, %d agents' groups; %d mails, %d mesh messages, %d tells, %d nudges; %d ended with 75",
 		s.kills, s.groups, len(s.mails), len(s.posts), len(s.told), len(s.nudged), s.busy)
@@ -72,7 +72,7 @@ func TestSoak(t *testing.T) {
 
 // soak is an agent, what it lives among, and what was put in.
 type soak struct {
-	installed
+	installedAgent
 	t       *testing.T
 	dovecot *mailtest.Dovecot
 	sink    *mailtest.Servers
@@ -92,11 +92,11 @@ func newSoak(t *testing.T) *soak {
 	s.sink = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	web := httptest.NewServer(s.mesh)
 	t.Cleanup(web.Close)
-	s.program = build(t, s.dir)
+	s.program = buildProgram(t, s.dir)
 	s.store = &store.Store{Dir: filepath.Join(s.dir, "state"), Agent: "goulard3120"}
 	var peers []string
 	for n := range 20 {
-		peers = append(peers, strconv.Quote(peer(n)))
+		peers = append(peers, strconv.Quote(peerHandle(n)))
 	}
 	config := fmt.Sprintf(soakConfig, s.dovecot.IMAPTLS, s.dovecot.Username, s.dovecot.CAFile, s.sink.SMTPTLS, s.sink.CAFile, web.URL, strings.Join(peers, ", "))
 	for file, text := range map[string]string{"agent.toml": config, "secret": s.dovecot.Password, "sent": s.sink.Password} {
@@ -143,42 +143,42 @@ command = ["./slow.sh"]
 mode = "none"
 `
 
-func peer(n int) string { return fmt.Sprintf("peer%d", n) }
+func peerHandle(n int) string { return fmt.Sprintf("peer%d", n) }
 
-// users are people, cron and scripts at the machine.
-func (s *soak) users(ctx context.Context, chance *rand.Rand) {
+// runCommandsAtRandom plays people, cron and scripts at the machine.
+func (s *soak) runCommandsAtRandom(ctx context.Context, chance *rand.Rand) {
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprintf("u%d.%d", chance.Uint32(), n)
 		switch k := chance.IntN(20); {
 		case k < 8:
-			s.use(ctx, "poll", "--quiet")
+			s.runCommand(ctx, "poll", "--quiet")
 		case k < 11:
-			if _, done := s.use(ctx, "nudge", "--from", "test", "--reason", id); done {
-				s.note(&s.nudged, id)
+			if _, done := s.runCommand(ctx, "nudge", "--from", "test", "--reason", id); done {
+				s.record(&s.nudged, id)
 			}
-		case k < 14 && s.waiting() < 50: // the agent is slower than they are
-			if out, done := s.use(ctx, "tell", "--no-wait", "do it, "+id); done {
-				s.note(&s.told, strings.TrimSpace(out))
+		case k < 14 && s.inboxLength() < 50: // the agent is slower than they are
+			if out, done := s.runCommand(ctx, "tell", "--no-wait", "do it, "+id); done {
+				s.record(&s.told, strings.TrimSpace(out))
 			}
 		case k < 15:
-			s.use(ctx, "stop")
+			s.runCommand(ctx, "stop")
 		case k < 16:
-			s.use(ctx, "halt")
-			s.use(ctx, "resume")
+			s.runCommand(ctx, "halt")
+			s.runCommand(ctx, "resume")
 		case k < 17:
-			s.use(ctx, "transition", []string{"IDLE", "PREP", "ACTIVE"}[chance.IntN(3)])
+			s.runCommand(ctx, "transition", []string{"IDLE", "PREP", "ACTIVE"}[chance.IntN(3)])
 		case k < 19:
-			s.use(ctx, "status", "--json")
+			s.runCommand(ctx, "status", "--json")
 		default:
 			short, cancel := context.WithTimeout(ctx, time.Second)
-			s.use(short, "listen")
+			s.runCommand(short, "listen")
 			cancel()
 		}
 	}
 }
 
-// waiting is how many messages wait.
-func (s *soak) waiting() int {
+// inboxLength returns how many messages wait.
+func (s *soak) inboxLength() int {
 	st, err := s.store.Read()
 	if err != nil {
 		s.t.Error(err)
@@ -186,9 +186,9 @@ func (s *soak) waiting() int {
 	return len(st.Inbox)
 }
 
-// use runs a command. One that nobody kills must be done, or leave it to
+// runCommand runs a command. One that nobody kills must be done, or leave it to
 // another that is at work.
-func (s *soak) use(ctx context.Context, args ...string) (out string, done bool) {
+func (s *soak) runCommand(ctx context.Context, args ...string) (out string, done bool) {
 	out, code, killed := s.run(ctx, args...)
 	switch {
 	case killed || ctx.Err() != nil, strings.HasSuffix(out, "signal: killed: \n"): // its child, about to become the agent
@@ -204,15 +204,15 @@ func (s *soak) use(ctx context.Context, args ...string) (out string, done bool) 
 	return out, false
 }
 
-func (s *soak) note(list *[]string, what string) {
+func (s *soak) record(list *[]string, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*list = append(*list, what)
 }
 
-// writers are the operator, peers, and people whose mail is not for the agent.
+// writeMessages plays the operator, peers, and people whose mail is not for the agent.
 // The operator writes less than sixty mails an hour, above which they wait.
-func (s *soak) writers(ctx context.Context, chance *rand.Rand) {
+func (s *soak) writeMessages(ctx context.Context, chance *rand.Rand) {
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -223,13 +223,13 @@ func (s *soak) writers(ctx context.Context, chance *rand.Rand) {
 		from, subject := "operator@example.com", "@goulard3120 work"
 		switch k := chance.IntN(8); {
 		case k == 0 && len(s.mails) < 50:
-			s.note(&s.mails, "<"+id+">")
+			s.record(&s.mails, "<"+id+">")
 		case k == 1:
 			from = "operator@example.com.evil.example"
 		case k == 2:
 			subject = "@goulard31200 work"
 		case k == 3: // the mesh takes five reports a minute of us, too
-			s.post(fmt.Sprintf("w%d", n), peer(chance.IntN(20)))
+			s.postFromPeer(fmt.Sprintf("w%d", n), peerHandle(chance.IntN(20)))
 			continue
 		default:
 			subject = "lunch?"
@@ -241,20 +241,20 @@ func (s *soak) writers(ctx context.Context, chance *rand.Rand) {
 	}
 }
 
-// post is a message of a peer. The mesh takes five a minute of each.
-func (s *soak) post(id, from string) {
+// postFromPeer is a message of a peer. The mesh takes five a minute of each.
+func (s *soak) postFromPeer(id, from string) {
 	r := httptest.NewRequest(http.MethodPost, "/message",
 		strings.NewReader(fmt.Sprintf(`{"id":%q,"from":%q,"to":"goulard3120","message":"do it"}`, id, from)))
 	r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	if s.mesh.ServeHTTP(w, r); w.Code == http.StatusAccepted {
-		s.note(&s.posts, id)
+		s.record(&s.posts, id)
 	}
 }
 
-// killer kills.
-func (s *soak) killer(ctx context.Context, chance *rand.Rand) {
+// killAtRandom kills.
+func (s *soak) killAtRandom(ctx context.Context, chance *rand.Rand) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -272,13 +272,13 @@ func (s *soak) killer(ctx context.Context, chance *rand.Rand) {
 	}
 }
 
-// calm lets all that is left come to its end, by polls alone.
-func (s *soak) calm() {
+// waitForRest lets all that is left come to its end, by polls alone.
+func (s *soak) waitForRest() {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
 	defer cancel()
-	s.use(ctx, "resume")
+	s.runCommand(ctx, "resume")
 	for rested := false; ctx.Err() == nil; { // a poll that ran turns may have left mail on the server
-		s.use(ctx, "poll", "--quiet")
+		s.runCommand(ctx, "poll", "--quiet")
 		st, err := s.store.Read()
 		if err != nil {
 			s.t.Fatal(err)
@@ -316,7 +316,7 @@ func (s *soak) check() {
 	}
 	s.checkReplies()
 	s.checkReports()
-	s.checkUnread()
+	s.checkNothingUnread()
 }
 
 // history gives the number of endings of each message, and the nudges.
@@ -369,13 +369,13 @@ func (s *soak) checkReplies() {
 func (s *soak) checkReports() {
 	reports := map[string]int{}
 	for n := range 20 {
-		r := httptest.NewRequest(http.MethodGet, "/mailbox/"+peer(n), nil)
+		r := httptest.NewRequest(http.MethodGet, "/mailbox/"+peerHandle(n), nil)
 		r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
 		w := httptest.NewRecorder()
 		s.mesh.ServeHTTP(w, r)
 		var box mesh.Mailbox
 		if err := box.UnmarshalJSON(w.Body.Bytes()); err != nil {
-			s.t.Fatalf("mailbox of %s: %v: %s", peer(n), err, w.Body)
+			s.t.Fatalf("mailbox of %s: %v: %s", peerHandle(n), err, w.Body)
 		}
 		for _, m := range box.Messages {
 			reports[m.Correlation]++
@@ -388,8 +388,8 @@ func (s *soak) checkReports() {
 	}
 }
 
-// checkUnread: what is unread on the real server is not for us.
-func (s *soak) checkUnread() {
+// checkNothingUnread: what is unread on the real server is not for us.
+func (s *soak) checkNothingUnread() {
 	c, err := imapclient.DialInsecure(s.dovecot.IMAP, nil)
 	if err != nil {
 		s.t.Fatal(err)

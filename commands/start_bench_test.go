@@ -8,7 +8,7 @@ import (
 // BenchmarkStartUp is what starting the program costs, from fork to exit, with
 // nothing to do.
 func BenchmarkStartUp(b *testing.B) {
-	program := build(b, b.TempDir())
+	program := buildProgram(b, b.TempDir())
 	for b.Loop() {
 		if err := exec.Command(program, "--version").Run(); err != nil {
 			b.Fatal(err)
