@@ -141,7 +141,7 @@ func TestStatusText(t *testing.T) {
 		}, `
 @a is IDLE
   OFFLINE    mail could not be read yet: ` + "`agentstateloop doctor`" + ` says why
-  OVERDUE    the poll of 11:55:00 (5m ago) did not come: is the program that polls still running?
+  OVERDUE    the poll of 11:55:00 (5m ago) did not come: is the program that runs the polls still running?
   schedule   mode none: something else polls
   inbox      0 waiting, 0 deferred, 0 quarantined
 `},

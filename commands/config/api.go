@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"net"
 	"net/url"
 	"slices"
 	"time"
@@ -118,8 +117,7 @@ func (c *Config) checkBaseURL(hasKey bool) error {
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" {
 		return c.At(dotted("api.base_url"), `write it like "https://openrouter.ai/api/v1", without a user name or query`, "%q is not a valid base URL", base)
 	}
-	ip := net.ParseIP(u.Hostname())
-	if u.Scheme == "http" && hasKey && u.Hostname() != "localhost" && !ip.IsLoopback() {
+	if u.Scheme == "http" && hasKey && !Loopback(u.Hostname()) {
 		return c.At(dotted("api.base_url"), "use https, a server on this machine, or no key", "would send the key unencrypted")
 	}
 	return nil

@@ -82,7 +82,7 @@ func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)
 	cmd.Env = l.Environ
-	out := &firstBytes{most: LongestSecret + 1}
+	out := &firstBytes{limit: LongestSecret + 1}
 	cmd.Stdout = out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -115,13 +115,13 @@ func CheckSecret(s, from string) (string, error) {
 	return s, nil
 }
 
-// firstBytes keeps the first most bytes written to it and drops the rest.
+// firstBytes keeps the first limit bytes written to it and drops the rest.
 type firstBytes struct {
 	bytes.Buffer
-	most int
+	limit int
 }
 
 func (b *firstBytes) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), b.most-b.Len())])
+	b.Buffer.Write(p[:min(len(p), b.limit-b.Len())])
 	return len(p), nil
 }

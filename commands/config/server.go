@@ -22,35 +22,52 @@ func (s serverSection) countSources() int {
 	return n
 }
 
+// checkServer checks the host and the encryption of a server.
+func (c *Config) checkServer(section string, s serverSection) error {
+	if s.Host == "" {
+		return c.Missing(section+".host", fmt.Sprintf("set the server and its port, such as %q", exampleHost(section)))
+	}
+	host, port, err := net.SplitHostPort(s.Host)
+	if err != nil || host == "" || port == "" {
+		return c.At(dotted(section+".host"), fmt.Sprintf("write it like %q", exampleHost(section)), "%q is not a host and port", s.Host)
+	}
+	if err := c.oneOf(section+".tls", s.TLS, mail.TLSImplicit, mail.TLSStart, mail.TLSNone); err != nil {
+		return err
+	}
+	if s.TLS == mail.TLSNone && !Loopback(host) {
+		return c.At(dotted(section+".tls"), `use "implicit" or "starttls"; "none" is for a server on this machine`, `"none" would send the password to %s unencrypted`, host)
+	}
+	return nil
+}
+
+// checkLogin checks that a server has one secret, and that it fits the kind of
+// login.
+func (c *Config) checkLogin(section string, s serverSection) error {
+	if err := c.oneOf(section+".auth", s.Auth, mail.AuthPlain, mail.AuthXOAuth2, mail.AuthOAuthBearer); err != nil {
+		return err
+	}
+	if n := s.countSources(); n != 1 {
+		return c.At(dotted(section), "set exactly one of them",
+			"%d of password_file, password_env, password_command, token_command and [%s.oauth2] are set", n, section)
+	}
+	if s.Auth == mail.AuthPlain && len(s.TokenCommand) > 0 {
+		return c.At(dotted(section+".token_command"), "set auth, or use password_command for a password", `requires auth = "xoauth2" or "oauthbearer"`)
+	}
+	if s.Auth == mail.AuthPlain && s.OAuth2.IsSet() {
+		return c.At(dotted(section+".oauth2"), "set auth in ["+section+"]", `requires auth = "xoauth2" or "oauthbearer", but auth is "plain"`)
+	}
+	return nil
+}
+
 // wireServer wires [mail.imap] or [mail.smtp]. section is the name without the
 // brackets, address the agent's own.
 func (l *Loader) wireServer(c *Config, section string, s serverSection, address string) (mail.Server, error) {
 	none := mail.Server{}
-	if s.Host == "" {
-		return none, c.Missing(section+".host", fmt.Sprintf("set the server and its port, such as %q", exampleHost(section)))
-	}
-	host, port, err := net.SplitHostPort(s.Host)
-	if err != nil || host == "" || port == "" {
-		return none, c.At(dotted(section+".host"), fmt.Sprintf("write it like %q", exampleHost(section)), "%q is not a host and port", s.Host)
-	}
-	if err := c.oneOf(section+".tls", s.TLS, mail.TLSImplicit, mail.TLSStart, mail.TLSNone); err != nil {
+	if err := c.checkServer(section, s); err != nil {
 		return none, err
 	}
-	if s.TLS == mail.TLSNone && !Loopback(host) {
-		return none, c.At(dotted(section+".tls"), `use "implicit" or "starttls"; "none" is for a server on this machine`, `"none" would send the password to %s unencrypted`, host)
-	}
-	if err := c.oneOf(section+".auth", s.Auth, mail.AuthPlain, mail.AuthXOAuth2, mail.AuthOAuthBearer); err != nil {
+	if err := c.checkLogin(section, s); err != nil {
 		return none, err
-	}
-	if n := s.countSources(); n != 1 {
-		return none, c.At(dotted(section), "set exactly one of them",
-			"%d of password_file, password_env, password_command, token_command and [%s.oauth2] are set", n, section)
-	}
-	if s.Auth == mail.AuthPlain && len(s.TokenCommand) > 0 {
-		return none, c.At(dotted(section+".token_command"), "set auth, or use password_command for a password", `requires auth = "xoauth2" or "oauthbearer"`)
-	}
-	if s.Auth == mail.AuthPlain && s.OAuth2.IsSet() {
-		return none, c.At(dotted(section+".oauth2"), "set auth in ["+section+"]", `requires auth = "xoauth2" or "oauthbearer", but auth is "plain"`)
 	}
 	caFile := s.CAFile
 	if caFile != "" {

@@ -57,13 +57,13 @@ func (c *Config) program(name string, t toolSection) (react.Program, error) {
 
 var errTooLong = errors.New("not a regular file, or too long")
 
-// readShort reads a regular file of at most most bytes.
-func readShort(path string, most int64) ([]byte, error) {
+// readShort reads a regular file of at most limit bytes.
+func readShort(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > most {
+	if !info.Mode().IsRegular() || info.Size() > limit {
 		return nil, &os.PathError{Op: "read", Path: path, Err: errTooLong}
 	}
 	return os.ReadFile(path)

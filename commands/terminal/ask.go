@@ -14,17 +14,17 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// Asker asks the person at a terminal for what flags have not said. Without a
-// terminal it asks nothing.
+// Asker asks the user at a terminal for values that no flag sets. Without a
+// terminal it cannot ask.
 type Asker struct {
-	terminal *os.File // nil: there is none
+	terminal *os.File // nil: standard input is not a terminal
 	lines    *bufio.Reader
 	out      io.Writer
 	secrets  *secret.Known
 }
 
-// NewAsker returns an Asker that reads from stdin, if that is a terminal, and
-// prints its questions to out.
+// NewAsker returns an Asker that reads from stdin if that is a terminal. It prints
+// its questions to out.
 func NewAsker(stdin io.Reader, out io.Writer, secrets *secret.Known) *Asker {
 	f, ok := stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -33,23 +33,24 @@ func NewAsker(stdin io.Reader, out io.Writer, secrets *secret.Known) *Asker {
 	return &Asker{terminal: f, lines: bufio.NewReader(f), out: out, secrets: secrets}
 }
 
-// CanAsk reports whether there is a terminal to ask at.
+// CanAsk reports whether the Asker has a terminal.
 func (a *Asker) CanAsk() bool { return a.terminal != nil }
 
-// errInterrupted is the error of a person who ends the questions.
-var errInterrupted = WithHint(errors.New("interrupted: nothing was written"), "run init again, or give flags: see agentstateloop init --help")
+// errInterrupted reports that the user ended the questions with an interrupt or an
+// end of file.
+var errInterrupted = WithHint(errors.New("interrupted: nothing was written"), "run init again, or set flags: see agentstateloop init --help")
 
-// Question is one thing to learn.
+// Question asks for one value.
 type Question struct {
-	Flag  string // names it in a script
-	Text  string
-	Guess string             // the answer that an empty line stands for; "": none
-	Check func(string) error // the error continues a sentence that begins with the answer
+	Flag  string             // sets the value in a script; without the dashes
+	Text  string             // the question, without a colon
+	Guess string             // the answer for an empty line; "": ask again
+	Check func(string) error // its error continues a sentence that begins with the answer
 }
 
-// Ask returns value if it is set and right. Otherwise it asks at the terminal
-// until the answer is right. Without a terminal a missing value is a UsageError
-// that names the flag: only a person can confirm a guess.
+// Ask returns value if it is not empty and passes the check. Otherwise it asks at
+// the terminal until an answer passes. Without a terminal a missing value is a
+// UsageError that names the flag, because only a person can confirm a guess.
 func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, error) {
 	if value != "" {
 		if err := q.Check(value); err != nil {
@@ -82,7 +83,7 @@ func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, erro
 	}
 }
 
-// line asks for one line. It stops waiting when ctx ends.
+// line prints prompt and returns the next line. It stops waiting when ctx ends.
 func (a *Asker) line(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(a.out, prompt)
 	answer, err := await(ctx, a.secrets, func() (string, error) { return a.lines.ReadString('\n') })
@@ -93,7 +94,8 @@ func (a *Asker) line(ctx context.Context, prompt string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
-// Secret asks for a line that is not shown.
+// Secret prints prompt and returns the next line, which the terminal does not
+// echo.
 func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(a.out, prompt)
 	defer fmt.Fprintln(a.out)
@@ -114,8 +116,8 @@ func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
-// await returns what read returns, or the error of ctx: nothing can interrupt
-// the read itself.
+// await returns what read returns, or the error of ctx when that ends first. Then
+// read goes on, because nothing can interrupt it.
 func await(ctx context.Context, secrets *secret.Known, read func() (string, error)) (string, error) {
 	type answer struct {
 		text string

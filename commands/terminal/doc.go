@@ -1,19 +1,19 @@
-// Package terminal holds the rules of how the program speaks to people and to
-// scripts, and what every command needs to follow them.
+// Package terminal prints for people and scripts, and asks people. All commands
+// follow its rules:
 //
 //   - Data goes to standard output. Warnings, errors, hints and questions go to
 //     standard error.
-//   - With --json standard output is JSON alone: a key is always there, null or
-//     an empty list where it has nothing to say.
-//   - An error line begins "agentstateloop: error:". A line "agentstateloop:
-//     hint:" below it says what to do next. A warning is not a failure.
-//   - Text that came from outside goes through plain.Line or Text before a
-//     terminal gets it.
-//   - Times are local, without the date if they are of today: 15:04:05. A
-//     duration is shown by its two largest units: 1h30m.
-//   - A question is asked only where standard input is a terminal. Elsewhere the
-//     error names the flag that is missing. A password is never echoed.
+//   - With --json only JSON goes to standard output. Each key is always present;
+//     its value may be null or an empty list.
+//   - An error line begins with "agentstateloop: error:". A line that begins with
+//     "agentstateloop: hint:" may follow and states what to do next. A warning
+//     does not make a command fail.
+//   - Text from outside goes through plain.Line or Text before it is printed.
+//   - Times are local, without the date if they are today: 15:04:05. Durations
+//     have their two largest units: 1h30m.
+//   - A command asks only if standard input is a terminal. Otherwise its error
+//     names the missing flag. The terminal never echoes a password.
 package terminal
 
-// Program is the name of the program, as a user types it.
+// Program is the name of the program as a user types it.
 const Program = "agentstateloop"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// UsageError says that the command line is wrong.
+// UsageError reports a wrong command line. Advice may be empty.
 type UsageError struct{ Text, Advice string }
 
 func (e *UsageError) Error() string { return e.Text }
@@ -18,7 +18,7 @@ func Usagef(hint, format string, args ...any) error {
 	return &UsageError{fmt.Sprintf(format, args...), hint}
 }
 
-// hinted is an error with advice.
+// hinted is an error with a hint.
 type hinted struct {
 	error
 	hint string
@@ -27,10 +27,11 @@ type hinted struct {
 func (e *hinted) Unwrap() error { return e.error }
 func (e *hinted) Hint() string  { return e.hint }
 
-// WithHint returns err with what to do next.
+// WithHint returns err with a hint, which states what to do next.
 func WithHint(err error, hint string) error { return &hinted{err, hint} }
 
-// HintOf returns the first hint that err or an error it wraps has, or "".
+// HintOf returns the hint of err or of the first wrapped error that has one, or
+// "".
 func HintOf(err error) string {
 	if e, ok := errors.AsType[interface {
 		error

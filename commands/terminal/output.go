@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// Output is where a command prints.
+// Output prints what a command reports.
 type Output struct {
 	Stdout, Stderr io.Writer
 }
@@ -19,12 +19,13 @@ func (o *Output) Printf(format string, args ...any) {
 	fmt.Fprintf(o.Stdout, format, args...)
 }
 
-// Warn reports trouble that does not make the command fail.
+// Warn prints a warning, which does not make the command fail.
 func (o *Output) Warn(format string, args ...any) {
 	fmt.Fprintf(o.Stderr, "%s: warning: %s\n", Program, Text(fmt.Sprintf(format, args...)))
 }
 
-// Error reports why a command failed and, unless it is empty, what to do next.
+// Error prints why a command failed and what to do next. It omits an empty text
+// and an empty hint.
 func (o *Output) Error(text, hint string) {
 	if text != "" {
 		fmt.Fprintf(o.Stderr, "%s: error: %s\n", Program, Text(text))
@@ -34,10 +35,10 @@ func (o *Output) Error(text, hint string) {
 	}
 }
 
-// JSON prints one value, indented.
+// JSON prints one value as indented JSON.
 func (o *Output) JSON(v any) error { return o.encode(v, "  ") }
 
-// JSONLine prints one value on one line.
+// JSONLine prints one value as one line of JSON.
 func (o *Output) JSONLine(v any) error { return o.encode(v, "") }
 
 func (o *Output) encode(v any, indent string) error {
@@ -47,8 +48,8 @@ func (o *Output) encode(v any, indent string) error {
 	return e.Encode(v)
 }
 
-// Table returns a writer that aligns columns separated by tabs. The caller must
-// flush it.
+// Table returns a writer to standard output that aligns columns separated by tabs.
+// The caller must flush it.
 func (o *Output) Table() *tabwriter.Writer {
 	return tabwriter.NewWriter(o.Stdout, 0, 0, 2, ' ', 0)
 }
@@ -61,9 +62,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Text makes foreign text of many lines safe for a terminal. It replaces what
-// could move the cursor, change colours or reverse the direction of writing.
-// Newlines and tabs stay. For a single line there is plain.Line.
+// Text returns foreign text of several lines with all characters replaced that
+// could move the cursor, change colours or reverse the direction of writing. It
+// keeps newlines and tabs. For one line use plain.Line.
 func Text(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) || r == '\u200d' {

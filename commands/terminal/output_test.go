@@ -2,7 +2,7 @@ package terminal
 
 import "testing"
 
-// TestText: text from a mail must not command the terminal.
+// TestText checks that text from a mail cannot control the terminal.
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain, ünïcödé 漢字 🙂\n\tindented": "plain, ünïcödé 漢字 🙂\n\tindented",

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Clock shows a time in the local zone, with the date unless it is today.
+// Clock formats a time in the local zone, with the date unless it is today.
 func Clock(t, now time.Time) string {
 	t, now = t.Local(), now.Local()
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -17,7 +17,7 @@ func Clock(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04:05")
 }
 
-// Distance shows how far a time is from now: "in 40s", "3m ago", "now".
+// Distance formats how far a time is from now: "in 40s", "3m ago", "now".
 func Distance(t, now time.Time) string {
 	switch d := t.Sub(now).Round(time.Second); {
 	case d == 0:
@@ -29,7 +29,7 @@ func Distance(t, now time.Time) string {
 	}
 }
 
-// Short shows a duration by its two largest units: "1d1h", "59s".
+// Short formats a duration with its two largest units: "1d1h", "59s".
 func Short(d time.Duration) string {
 	const day = 24 * time.Hour
 	for _, u := range []struct {
@@ -50,8 +50,9 @@ func Short(d time.Duration) string {
 
 var errDuration = errors.New(`is not a duration: write "90s", "30m", "2h" or "90d"`)
 
-// ParseDuration reads a duration above zero: what time.ParseDuration reads, and
-// whole days. Its errors continue a sentence that begins with the text.
+// ParseDuration parses a duration above zero, such as "1h30m" or "90d". It accepts
+// all that time.ParseDuration accepts, and whole days. Its errors continue a
+// sentence that begins with the text.
 func ParseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)
