@@ -30,21 +30,6 @@ type API struct {
 	url, provider string
 }
 
-// Model is a model API that can also list its models.
-type Model interface {
-	react.Model
-	Models(context.Context) ([]string, error)
-}
-
-// Model returns a client of the API that uses key. A request fails if the server
-// sends nothing for the duration of stall.
-func (a API) Model(key string, stall time.Duration) Model {
-	if a.provider == Anthropic {
-		return react.NewMessages(a.url, key, stall)
-	}
-	return react.NewChat(a.url, key, stall)
-}
-
 // API checks [api] and [tools] and wires them.
 func (l *Loader) API(c *Config) (API, error) {
 	s := c.File.API
@@ -101,11 +86,6 @@ func (c *Config) checkModel() error {
 	return nil
 }
 
-// Secret returns where the provider's key is found.
-func (s apiSection) Secret() Source {
-	return Source{File: s.KeyFile, Env: s.KeyEnv, Command: slices.Clone(s.KeyCommand)}
-}
-
 // checkBaseURL checks the URL of the API. It rejects a URL that would send a key
 // over a network unencrypted.
 func (c *Config) checkBaseURL(hasKey bool) error {
@@ -121,4 +101,24 @@ func (c *Config) checkBaseURL(hasKey bool) error {
 		return c.At(dotted("api.base_url"), "use https, a server on this machine, or no key", "would send the key unencrypted")
 	}
 	return nil
+}
+
+// Secret returns where the provider's key is found.
+func (s apiSection) Secret() Source {
+	return Source{File: s.KeyFile, Env: s.KeyEnv, Command: slices.Clone(s.KeyCommand)}
+}
+
+// Model is a model API that can also list its models.
+type Model interface {
+	react.Model
+	Models(context.Context) ([]string, error)
+}
+
+// Model returns a client of the API that uses key. A request fails if the server
+// sends nothing for the duration of stall.
+func (a API) Model(key string, stall time.Duration) Model {
+	if a.provider == Anthropic {
+		return react.NewMessages(a.url, key, stall)
+	}
+	return react.NewChat(a.url, key, stall)
 }

@@ -52,6 +52,7 @@ func (l *Loader) ReadLoosely(path string) (*Config, error) {
 	return l.decode(path, text)
 }
 
+// readFile returns the text of a configuration. Its error is an *Error.
 func readFile(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,6 +67,7 @@ func readFile(path string) (string, error) {
 	return string(data), nil
 }
 
+// decode parses the text of a configuration. It accepts unknown keys.
 func (l *Loader) decode(path, text string) (*Config, error) {
 	home, err := l.Home()
 	if err != nil {

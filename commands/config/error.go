@@ -74,8 +74,8 @@ func (c *Config) lineOf(key toml.Key) int {
 	return 0
 }
 
-// These match the library's errors for a value of a wrong type, which carry the
-// line and the key only in their text.
+// These match the library's errors for a value of a wrong type. Such an error
+// carries the line and the key only in its text.
 var (
 	wrongValue = regexp.MustCompile(`^toml: (?:line (\d+) )?\(last key (".*")\): (.*)$`)
 	wrongType  = regexp.MustCompile(`^incompatible types: TOML value has type (\S+); destination has type (.+)$`)

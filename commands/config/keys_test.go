@@ -25,8 +25,8 @@ func allKeys(table toml.Key) []string {
 	return all
 }
 
-// TestKeysOf checks that the keys of a table are the fields of File, also in a
-// table whose name the user chooses.
+// TestKeysOf checks that the keys of a table are the fields of File. That holds
+// also in a table whose name the user chooses.
 func TestKeysOf(t *testing.T) {
 	for _, test := range []struct {
 		table toml.Key

@@ -12,8 +12,8 @@ import (
 	"agentstateloop/state"
 )
 
-// FuzzLoad checks that each text yields a complete agent, or an error and a hint
-// of one line that name the file.
+// FuzzLoad checks that each text yields a complete agent or an *Error. The error
+// and its hint are one line.
 func FuzzLoad(f *testing.F) {
 	example, err := os.ReadFile(filepath.Join("..", "..", "agent.toml.example"))
 	if err != nil {

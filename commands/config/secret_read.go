@@ -66,6 +66,7 @@ func ReadPrivate(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, LongestSecret+1))
 }
 
+// readSecretEnv returns the secret in an environment variable.
 func (l *Loader) readSecretEnv(key string) (string, error) {
 	value := l.Env(key)
 	if value == "" {

@@ -10,16 +10,38 @@ import (
 	"agentstateloop/mail"
 )
 
-// countSources returns how many sources of the secret are set.
-func (s serverSection) countSources() int {
-	n := Source{File: s.PasswordFile, Env: s.PasswordEnv, Command: s.PasswordCommand}.CountSet()
-	if len(s.TokenCommand) > 0 {
-		n++
+// wireServer wires [mail.imap] or [mail.smtp]. section is the name without the
+// brackets, address the agent's own.
+func (l *Loader) wireServer(c *Config, section string, s serverSection, address string) (mail.Server, error) {
+	none := mail.Server{}
+	if err := c.checkServer(section, s); err != nil {
+		return none, err
+	}
+	if err := c.checkLogin(section, s); err != nil {
+		return none, err
+	}
+	caFile := s.CAFile
+	if caFile != "" {
+		caFile = c.Resolve(caFile)
+	}
+	server := mail.Server{
+		Addr:     s.Host,
+		TLS:      s.TLS,
+		Auth:     s.Auth,
+		Username: cmp.Or(s.Username, address),
+		CAFile:   caFile,
+		Timeout:  time.Duration(c.File.Timing.NetworkTimeout),
 	}
 	if s.OAuth2.IsSet() {
-		n++
+		o, err := l.OAuth(c, section+".oauth2", s.OAuth2)
+		if err != nil {
+			return none, err
+		}
+		server.Secret, server.Renew = l.redactTokens(o)
+		return server, nil
 	}
-	return n
+	server.Secret = l.Secret(c, s.Secret())
+	return server, nil
 }
 
 // checkServer checks the host and the encryption of a server.
@@ -59,40 +81,6 @@ func (c *Config) checkLogin(section string, s serverSection) error {
 	return nil
 }
 
-// wireServer wires [mail.imap] or [mail.smtp]. section is the name without the
-// brackets, address the agent's own.
-func (l *Loader) wireServer(c *Config, section string, s serverSection, address string) (mail.Server, error) {
-	none := mail.Server{}
-	if err := c.checkServer(section, s); err != nil {
-		return none, err
-	}
-	if err := c.checkLogin(section, s); err != nil {
-		return none, err
-	}
-	caFile := s.CAFile
-	if caFile != "" {
-		caFile = c.Resolve(caFile)
-	}
-	server := mail.Server{
-		Addr:     s.Host,
-		TLS:      s.TLS,
-		Auth:     s.Auth,
-		Username: cmp.Or(s.Username, address),
-		CAFile:   caFile,
-		Timeout:  time.Duration(c.File.Timing.NetworkTimeout),
-	}
-	if s.OAuth2.IsSet() {
-		o, err := l.OAuth(c, section+".oauth2", s.OAuth2)
-		if err != nil {
-			return none, err
-		}
-		server.Secret, server.Renew = l.redactTokens(o)
-		return server, nil
-	}
-	server.Secret = l.Secret(c, s.Secret())
-	return server, nil
-}
-
 // Secret returns where the secret of the login is found. The secret is a refresh
 // token, a password or an access token.
 func (s serverSection) Secret() Source {
@@ -100,6 +88,18 @@ func (s serverSection) Secret() Source {
 		return Source{File: s.OAuth2.RefreshTokenFile, Login: true}
 	}
 	return Source{File: s.PasswordFile, Env: s.PasswordEnv, Command: slices.Concat(s.PasswordCommand, s.TokenCommand)}
+}
+
+// countSources returns how many sources of the secret are set.
+func (s serverSection) countSources() int {
+	n := Source{File: s.PasswordFile, Env: s.PasswordEnv, Command: s.PasswordCommand}.CountSet()
+	if len(s.TokenCommand) > 0 {
+		n++
+	}
+	if s.OAuth2.IsSet() {
+		n++
+	}
+	return n
 }
 
 // exampleHost returns a host and port to show in a hint.

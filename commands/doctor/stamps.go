@@ -34,19 +34,10 @@ func (c stampsCheck) findings() []Finding {
 	var found []Finding
 	passed := 0
 	for _, t := range c.probe.Trials {
-		when := terminal.Clock(t.At, c.now)
-		switch {
-		case t.Gate == "":
+		if t.Gate == "" {
 			passed++
-		case t.Gate == mail.GateTrust || t.Gate == mail.GateFrom:
-			fate := "would be rejected"
-			if f.Fallback && t.Gate == mail.GateTrust {
-				fate = "would wait until you confirm it"
-			}
-			found = append(found, bad(Warn, name, c.hint(), "the mail from %s at %s %s: %s", t.From, when, fate, t.Reason))
-		default:
-			found = append(found, bad(Info, name, "send it by hand, from your own address",
-				"the mail from %s at %s would be rejected (%s): %s", t.From, when, t.Gate, t.Reason))
+		} else {
+			found = append(found, c.rejected(t))
 		}
 	}
 	if passed == 0 {
@@ -58,6 +49,20 @@ func (c stampsCheck) findings() []Finding {
 	}
 	proved := good(name, "%d of your last %s verified by %s%s", passed, terminal.Count(len(c.probe.Trials), "mail"), c.verifier(), calls)
 	return append([]Finding{proved}, found...)
+}
+
+// rejected returns the finding for a mail that did not pass a gate.
+func (c stampsCheck) rejected(t mail.Trial) Finding {
+	const name = "stamps"
+	when := terminal.Clock(t.At, c.now)
+	if t.Gate != mail.GateTrust && t.Gate != mail.GateFrom {
+		return bad(Info, name, "send it by hand, from your own address", "the mail from %s at %s would be rejected (%s): %s", t.From, when, t.Gate, t.Reason)
+	}
+	fate := "would be rejected"
+	if c.filter.Fallback && t.Gate == mail.GateTrust {
+		fate = "would wait until you confirm it"
+	}
+	return bad(Warn, name, c.hint(), "the mail from %s at %s %s: %s", t.From, when, fate, t.Reason)
 }
 
 // withoutMail returns the findings for a mailbox without a recent mail from the

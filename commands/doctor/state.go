@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -36,28 +37,46 @@ func (c stateDirCheck) run(context.Context) []Finding {
 	if c.err != nil {
 		found = append(found, failure(name, stateHint(c.err), c.err))
 	}
-	if mode := info.Mode().Perm(); mode != 0o700 {
-		level := Info
-		if mode&0o077 != 0 {
-			level = Warn
-		}
-		found = append(found, bad(level, name, "chmod 700 "+c.dir, "%s has mode %04o, but it holds your mail", c.dir, mode))
-	}
-	if file, owner := foreignFile(c.dir); file != "" {
-		found = append(found, bad(Error, name, "sudo chown -R $(id -un) "+c.dir,
-			"%s belongs to user %d, not to you: did a poll run under sudo?", file, owner))
-	} else if err := unix.Access(c.dir, unix.W_OK|unix.X_OK); err != nil {
-		found = append(found, bad(Error, name, "make it yours, on a file system that is mounted read-write", "%s is not writable: %v", c.dir, err))
-	}
-	if aside, _ := filepath.Glob(filepath.Join(config.QuoteGlob(c.dir), "state.json.corrupt-*")); len(aside) > 0 {
-		found = append(found, bad(Info, name, "remove the file after you have looked at it; see docs/files.md",
-			"an unusable state was set aside as %s", filepath.Base(aside[len(aside)-1])))
-	}
-	found = append(found, checkFileSystem(c.dir)...)
+	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkSetAside(), checkFileSystem(c.dir))
 	if len(found) == 0 {
 		found = append(found, good(name, "%s, mode 0700, writable, with free space, hard links and locks", c.dir))
 	}
 	return found
+}
+
+// checkMode checks that only the user can enter the directory.
+func (c stateDirCheck) checkMode(mode os.FileMode) []Finding {
+	if mode == 0o700 {
+		return nil
+	}
+	level := Info
+	if mode&0o077 != 0 {
+		level = Warn
+	}
+	return []Finding{bad(level, "state", "chmod 700 "+c.dir, "%s has mode %04o, but it holds your mail", c.dir, mode)}
+}
+
+// checkAccess checks that the directory and its files are the user's own and that
+// the directory is writable.
+func (c stateDirCheck) checkAccess() []Finding {
+	if file, owner := foreignFile(c.dir); file != "" {
+		return []Finding{bad(Error, "state", "sudo chown -R $(id -un) "+c.dir,
+			"%s belongs to user %d, not to you: did a poll run under sudo?", file, owner)}
+	}
+	if err := unix.Access(c.dir, unix.W_OK|unix.X_OK); err != nil {
+		return []Finding{bad(Error, "state", "make it yours, on a file system that is mounted read-write", "%s is not writable: %v", c.dir, err)}
+	}
+	return nil
+}
+
+// checkSetAside looks for a state that could not be read and was set aside.
+func (c stateDirCheck) checkSetAside() []Finding {
+	aside, _ := filepath.Glob(filepath.Join(config.QuoteGlob(c.dir), "state.json.corrupt-*"))
+	if len(aside) == 0 {
+		return nil
+	}
+	return []Finding{bad(Info, "state", "remove the file after you have looked at it; see docs/files.md",
+		"an unusable state was set aside as %s", filepath.Base(aside[len(aside)-1]))}
 }
 
 // beforeFirstPoll returns the findings for a directory that does not exist yet.

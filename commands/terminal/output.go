@@ -62,9 +62,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Text returns foreign text of several lines with all characters replaced that
-// could move the cursor, change colours or reverse the direction of writing. It
-// keeps newlines and tabs. For one line use plain.Line.
+// Text returns foreign text of several lines that is safe to print. It replaces
+// characters that could move the cursor, change colours or reverse the direction
+// of writing. It keeps newlines and tabs. For one line use plain.Line.
 func Text(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) || r == '\u200d' {
