@@ -39,7 +39,7 @@ Example:
 	}
 }
 
-// compacted is what compact --json prints.
+// compacted is the JSON output of compact.
 type compacted struct {
 	Agent     string `json:"agent"`
 	Compacted bool   `json:"compacted"`

@@ -94,7 +94,7 @@ func parseUSD(text string) (state.Micros, error) {
 	return amount, nil
 }
 
-// credited is what credit --json prints; credit_usd is null where none is
+// credited is the JSON output of credit; credit_usd is null where none is
 // configured.
 type credited struct {
 	Agent     string     `json:"agent"`

@@ -55,7 +55,7 @@ var forgedHeaders = map[string]string{
 	"a line that is no field":  "From: operator@example.com\nthis is no field\n",
 }
 
-// forgedTexts are what they say.
+// forgedTexts lists the texts of the forged mails.
 var forgedTexts = []string{"rm -rf", "STOP", "HALT", "GO", "YES abcdefghijklmnopqrstuvwx23"}
 
 // forged are all of them, and mails that are signed, but not for what they say.

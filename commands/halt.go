@@ -46,7 +46,7 @@ Example:
 	}
 }
 
-// halted is what halt --json and resume --json print.
+// halted is the JSON output of halt and resume.
 type halted struct {
 	Agent  string `json:"agent"`
 	Halted bool   `json:"halted"`

@@ -34,7 +34,7 @@ type costRow struct {
 	cost state.Micros
 }
 
-// costs is what history --cost prints.
+// costs is the output of history --cost.
 type costs struct {
 	By       string     `json:"by"`
 	Rows     []*costRow `json:"rows"`

@@ -10,7 +10,7 @@ import (
 // foundByDefault is how many exchanges a search returns unless -n says more.
 const foundByDefault = 5
 
-// searched is what history --search --json prints.
+// searched is the JSON output of history --search.
 type searched struct {
 	Agent string `json:"agent"`
 	Query string `json:"query"`

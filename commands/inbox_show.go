@@ -39,7 +39,7 @@ Example:
 	}
 }
 
-// shown is what inbox show --json prints.
+// shown is the JSON output of inbox show.
 type shown struct {
 	state.Message
 	Subject string        `json:"subject"`
@@ -85,7 +85,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// quarantined is what inbox show --json prints of an item in quarantine.
+// quarantined is the JSON output of inbox show for an item in quarantine.
 type quarantined struct {
 	quarantine.Item
 	Status string `json:"status"`

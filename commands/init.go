@@ -82,7 +82,7 @@ Example:
 	}
 }
 
-// initiated is what init --json prints.
+// initiated is the JSON output of init.
 type initiated struct {
 	Agent   string           `json:"agent"`
 	Config  string           `json:"config"`

@@ -20,7 +20,7 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// openTerminal gives both ends of a pseudo-terminal.
+// openTerminal returns both ends of a pseudo-terminal.
 func openTerminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -129,7 +129,7 @@ func (d *initDialogue) waitForEchoOff() {
 	}
 }
 
-// shown is what the person has seen of what was typed.
+// shown returns what the person has seen of the typed text.
 func (d *initDialogue) terminalText() string {
 	d.t.Helper()
 	if err := d.person.SetReadDeadline(time.Now().Add(time.Second)); err != nil {

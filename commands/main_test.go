@@ -87,7 +87,7 @@ func stays(file string) error {
 	return syscall.Flock(fd, syscall.LOCK_SH)
 }
 
-// world is what a script's agent lives among.
+// world holds the servers and programs around a script's agent.
 type world struct {
 	mail  *mailtest.Servers
 	mesh  *mesh.Server

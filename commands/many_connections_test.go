@@ -21,7 +21,7 @@ const (
 	connections       = 10_000 // connections at once
 	silentConnections = 4_000  // of them never say a word, just below mostConnections
 
-	// filesNeeded is what they take: both ends are in this process, the far ends
+	// filesNeeded counts the files that they take: both ends are in this process, the far ends
 	// up to mostConnections, and other tests run beside this one.
 	filesNeeded = connections + mostConnections + 2000
 )

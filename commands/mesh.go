@@ -22,7 +22,7 @@ func meshCommand(p *program) *cli.Command {
 	}
 }
 
-// meshClient is what the commands use that call the mesh as your agent.
+// meshClient serves the commands that call the mesh as your agent.
 type meshClient struct {
 	agents agents
 	out    *terminal.Output

@@ -169,7 +169,7 @@ func (s *meshAgents) edgesByRequest() map[string]string {
 	return whole
 }
 
-// answer is what the agent handed back to its operator's `tell`.
+// answer returns the agent's answer to its operator's `tell`.
 func (s *meshAgents) tasks(handle string) []state.Line {
 	s.t.Helper()
 	return slices.DeleteFunc(s.history(handle), func(l state.Line) bool { return l.Kind != state.LineTask })

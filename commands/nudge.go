@@ -53,7 +53,7 @@ Example:
 	}
 }
 
-// nudged is what nudge --json prints; poll is null if no cycle ran, receipt if
+// nudged is the JSON output of nudge; poll is null if no cycle ran, receipt if
 // nothing was waited for.
 type nudged struct {
 	Agent   string         `json:"agent"`

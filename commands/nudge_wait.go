@@ -14,7 +14,7 @@ import (
 	"agentstateloop/mesh"
 )
 
-// points are what nudge --wait=POINT takes.
+// points lists the values of nudge --wait=POINT.
 var points = []string{
 	string(cycle.PointQueued), string(cycle.PointPolled), string(cycle.PointTurned), string(cycle.PointDelivered), pointDone,
 }

@@ -46,7 +46,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return p.run(ctx, args)
 }
 
-// program is what a run of the program stands on.
+// program holds the streams, the environment and the clock of one run.
 type program struct {
 	stdin  io.Reader
 	out    terminal.Output

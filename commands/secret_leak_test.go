@@ -223,7 +223,7 @@ func (l *leakStory) deliverMail(id string) {
 	}
 }
 
-// wantContains is what the life has to have gone through for its search to mean much.
+// wantContains lists what the life must have gone through for its search to mean much.
 func (l *leakStory) wantContains(text, what string) {
 	l.t.Helper()
 	if !strings.Contains(text, what) {

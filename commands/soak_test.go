@@ -319,7 +319,7 @@ func (s *soak) check() {
 	s.checkNothingUnread()
 }
 
-// history gives the number of endings of each message, and the nudges.
+// history returns the number of endings of each message, and the nudges.
 func (s *soak) history() (keys map[string]int, rang map[string]bool) {
 	keys, rang = map[string]int{}, map[string]bool{}
 	for l, err := range s.store.History() {

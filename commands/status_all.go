@@ -17,7 +17,7 @@ import (
 	"agentstateloop/state"
 )
 
-// household is what status --all --json prints: our agents, and the others that
+// household is the JSON output of status --all: our agents, and the others that
 // the mesh has seen lately. Others is null if no mesh could be asked.
 type household struct {
 	Agents []cycle.Status  `json:"agents"`

@@ -36,7 +36,7 @@ Example:
 	}
 }
 
-// transitioned is what transition --json prints.
+// transitioned is the JSON output of transition.
 type transitioned struct {
 	Agent   string      `json:"agent"`
 	Before  state.Phase `json:"before"`

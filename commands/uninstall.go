@@ -25,7 +25,7 @@ Example:
 	}
 }
 
-// uninstalled is what uninstall --json prints.
+// uninstalled is the JSON output of uninstall.
 type uninstalled struct {
 	Agent   string `json:"agent"`
 	Removed bool   `json:"removed"`

@@ -99,7 +99,7 @@ type Replies struct {
 	Ack, QuietPrep, QuietActive *template.Template
 }
 
-// ReplyData is what a reply template can name.
+// ReplyData holds the values that a reply template can name.
 type ReplyData struct {
 	Handle   string
 	Callsign string // "@" + Handle

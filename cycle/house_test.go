@@ -96,7 +96,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// blueprint is what any process needs to be the agent of a house.
+// blueprint holds what a process needs to be the agent of a house.
 type blueprint struct {
 	Dir, Self, Script             string
 	IMAP, SMTP, Mesh              string

@@ -50,7 +50,7 @@ func (in Inside) check(s state.State) error {
 	return nil
 }
 
-// Submission is what `submit` hands over.
+// Submission is the deliverable that `submit` hands over.
 type Submission struct {
 	Fields []Field
 	Text   string

@@ -46,7 +46,7 @@ type observer struct {
 	accepter accepter
 }
 
-// observation is what one reading of every source has shown.
+// observation holds the events and failures of one reading of every source.
 type observation struct {
 	events  []state.Event
 	failed  []SourceFailure

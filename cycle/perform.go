@@ -52,7 +52,7 @@ func (p performer) perform(ctx context.Context, s state.State) (state.State, int
 	return s, sent, nil
 }
 
-// sending is what one perform has opened and found out.
+// sending holds the connections and findings of one perform.
 type sending struct {
 	performer
 	sender *mail.Sender // opened by the first mail

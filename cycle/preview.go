@@ -18,7 +18,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Preview is what a poll would do now (`poll --dry-run`).
+// Preview describes what a poll would do now (`poll --dry-run`).
 type Preview struct {
 	Before      state.Phase   `json:"before"`
 	After       state.Phase   `json:"after"`

@@ -12,7 +12,7 @@ import (
 // context.
 func (a *Agent) SummaryPrompt() (string, error) { return a.prompter().summaryQuestion() }
 
-// PromptView is what `prompt` shows.
+// PromptView is the output of `prompt`.
 type PromptView struct {
 	Key     string         `json:"key"`     // of the message; "" for the example
 	Session string         `json:"session"` // that is continued; "" for a fresh one

@@ -32,7 +32,7 @@ type recaller struct {
 	room  int // bytes; 0: DefaultRecall
 }
 
-// recalled is what a prompt holds of the past.
+// recalled is the part of a prompt about the past.
 type recalled struct {
 	summary string // of what was compacted
 	text    string // exchanges since then, oldest first

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Report is what a poll did.
+// Report describes what a poll did.
 type Report struct {
 	Skipped  string          `json:"skipped,omitempty"` // why --if-due did nothing
 	Before   state.Phase     `json:"before"`

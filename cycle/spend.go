@@ -14,7 +14,7 @@ import (
 // What turns cost: an attempt's bill, the calls that a turn reports one by one,
 // and what may still be spent.
 
-// Allowance is what a turn may still spend: what is left of the credit, of the
+// Allowance is the money that a turn may still spend: what is left of the credit, of the
 // day's budget or of the turn's own budget, whichever is least. What names it. In
 // tier critical a turn that another agent has caused may spend nothing. Left means
 // nothing without a limit.

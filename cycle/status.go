@@ -10,7 +10,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// Status is what `status --json` prints (docs/design.md, "Status"). A field is
+// Status is the JSON output of `status` (docs/design.md, "Status"). A field is
 // null, never absent.
 type Status struct {
 	Agent       string                      `json:"agent"`
@@ -83,7 +83,7 @@ type StatusSchedule struct {
 	Error     *string `json:"error"`
 }
 
-// StatusSpend is what turns have cost, as far as it is known, and what may still
+// StatusSpend holds what turns have cost, as far as it is known, and what may still
 // be spent: of the credit, and of the limit that is closest.
 type StatusSpend struct {
 	DayUSD    float64  `json:"day_usd"`

@@ -30,7 +30,7 @@ func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err er
 	return key, err
 }
 
-// Deliverable is what a turn handed back.
+// Deliverable is the text that a turn handed back, and how the turn ended.
 type Deliverable struct {
 	TurnID  string        `json:"turn_id"`
 	Outcome state.Outcome `json:"status"`

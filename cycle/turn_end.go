@@ -87,7 +87,7 @@ func (e turnEnder) letGo(ctx context.Context, head state.Head) (state.State, err
 	return e.journal.commit(ctx, append(e.biller.billed(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
-// returned gives a message back after a fault of ours, and returns the fault.
+// returned returns a message to the inbox after a fault of ours, and returns the fault.
 func (e turnEnder) returned(ctx context.Context, s state.State, fault error) (state.State, error) {
 	s, err := e.giveBack(ctx, s, fault.Error())
 	return s, errors.Join(fault, err)

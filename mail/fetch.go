@@ -16,7 +16,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// head is what is known of a mail before its body is fetched.
+// head holds what is known of a mail before its body is fetched.
 type head struct {
 	uid     uint32
 	at      time.Time

@@ -296,7 +296,7 @@ func (o OAuth) lock(ctx context.Context) (unlock func() error, err error) {
 	}
 }
 
-// grant is what a refresh token has brought, as it is stored.
+// grant is the answer to a refresh token, as it is stored.
 type grant struct {
 	From    string    `json:"from"` // hash of the configured refresh token
 	Access  string    `json:"access_token"`

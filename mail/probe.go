@@ -19,7 +19,7 @@ const (
 	probeMail   = 1 << 20 // bytes; the signature of a longer mail is not verified
 )
 
-// Probe is what a look at a mailbox shows of it.
+// Probe describes a mailbox as a look at it shows it.
 type Probe struct {
 	Caps  []string // of the server after the login, sorted
 	Mails uint32   // in the mailbox
@@ -37,7 +37,7 @@ type Probe struct {
 	Trials []Trial
 }
 
-// Trial is what the gate would do with one mail of the operator.
+// Trial describes what the gate would do with one mail of the operator.
 type Trial struct {
 	At         time.Time // INTERNALDATE
 	From       string

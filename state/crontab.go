@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// Schedule is what is known of the installed crontab line (docs/design.md, "The
+// Schedule holds what is known of the installed crontab line (docs/design.md, "The
 // crontab").
 type Schedule struct {
 	Installed string    `json:"installed,omitempty"` // as last seen in the table

@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// EffectKind is what an effect is for.
+// EffectKind names the purpose of an effect.
 type EffectKind string
 
 // The kinds of effects.
@@ -49,7 +49,7 @@ type Effect struct {
 	Thread Thread `json:"thread,omitzero"`
 	TurnID string `json:"turn_id,omitempty"`
 
-	// Credential is what a notice is about, if it is about one. Tried are the
+	// Credential names the credential that a notice is about, if any. Tried are the
 	// recipients through which a notice to the operator was tried without success.
 	Credential string   `json:"credential,omitempty"`
 	Tried      []string `json:"tried,omitempty"`

@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// LineKind is what a history line records.
+// LineKind names what a history line records.
 type LineKind string
 
 // The kinds of history lines (docs/design.md, "The history and the state").

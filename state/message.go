@@ -63,7 +63,7 @@ type Message struct {
 	Working     bool      `json:"working,omitempty"` // its turn's "still working" mail was made
 }
 
-// Thread is what a mail of ours needs to be shown in its conversation: the
+// Thread holds what a mail of ours needs to be shown in its conversation: the
 // subject, the Message-ID that it answers, and the chain before that.
 type Thread struct {
 	Subject    string   `json:"subject,omitempty"`

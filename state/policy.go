@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// Policy is what the configuration prescribes to the machine (docs/design.md,
+// Policy holds what the configuration prescribes to the machine (docs/design.md,
 // "Configuration"). Step reads nothing but the policy, the state, the events and
 // the time.
 type Policy struct {

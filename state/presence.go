@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// Published is what the registry of the mesh was last sent about this agent
+// Published holds what the registry of the mesh was last sent about this agent
 // (docs/design.md, "The mesh").
 type Published struct {
 	Phase  Phase     `json:"phase,omitempty"`

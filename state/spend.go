@@ -52,7 +52,7 @@ type Credited struct {
 	By     string
 }
 
-// Meter is what an agent has counted in one of its sessions so far. Only what it
+// Meter holds what an agent has counted in one of its sessions so far. Only what it
 // counts on top of it is new.
 type Meter struct {
 	Session string `json:"session,omitempty"`
@@ -82,7 +82,7 @@ type Purse struct {
 	DeathTold string   `json:"mourned,omitempty"`  // the death that the operator was informed of
 }
 
-// Account is what was spent in a period: a local day ("2026-03-02") or a month
+// Account holds what was spent in a period: a local day ("2026-03-02") or a month
 // ("2026-03").
 type Account struct {
 	Period string `json:"period"`

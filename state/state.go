@@ -11,7 +11,7 @@ import (
 // newer one.
 const Version = 1
 
-// State is what one agent remembers between polls (docs/design.md, "Files of one
+// State holds what one agent remembers between polls (docs/design.md, "Files of one
 // agent"). It holds durable metadata only and stays small, because every commit
 // writes all of it. The conversation is in the history, payloads are in messages/
 // and outbox/. Times are UTC.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Tier is what the agent can afford. It is independent of the phase and follows
+// Tier describes what the agent can afford. It is independent of the phase and follows
 // only from what is left (docs/design.md, "Costs").
 type Tier string
 
@@ -29,7 +29,7 @@ func ParseTier(s string) (Tier, error) {
 
 // Budget limits what turns may cost. The zero value limits nothing.
 type Budget struct {
-	// Credit is what the agent starts with; top-ups are added to it. Without
+	// Credit is the amount that the agent starts with; top-ups are added to it. Without
 	// HasCredit the balance is unknown, which limits nothing.
 	HasCredit bool
 	Credit    Micros
@@ -82,7 +82,7 @@ func (s State) Tightest(p Policy, now time.Time) (tightest Limit, limited bool) 
 	return tightest, limited
 }
 
-// Balance returns what is left of the credit: what the configuration gives and
+// Balance returns what is left of the credit: what the configuration grants and
 // what was topped up, minus what was spent since a credit was first configured.
 // known is false if no credit is configured.
 func (s State) Balance(p Policy) (left Micros, known bool) {

@@ -163,7 +163,7 @@ func (m *machine) countOutcome(o Outcome) {
 	}
 }
 
-// retryNote is what an agent reads that gets a message again.
+// retryNote is the note to an agent that gets a message again.
 const retryNote = "An earlier attempt at this message was interrupted. Its work may be half done: check before you repeat it."
 
 // Reaped reports that the watchdog found the turn's owner dead.

@@ -16,7 +16,7 @@ const (
 // String returns the label. Labels do not change between versions.
 func (l Lifecycle) String() string { return string(l) }
 
-// State is what the agent is doing.
+// State names what the agent is doing.
 type State string
 
 // The states.

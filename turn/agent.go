@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// agent is what differs between the runners' programs.
+// agent holds what differs between the runners' programs.
 type agent struct {
 	// argv returns the command line. command is Config.Command, never empty.
 	argv func(command []string, a Attempt) []string

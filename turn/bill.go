@@ -7,7 +7,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Bill is what one attempt has cost, as its agent reports it.
+// Bill holds what one attempt has cost, as its agent reports it.
 type Bill struct {
 	Model   string  // "" if the agent does not name it
 	CostUSD float64 // of this process; 0 if the agent does not report it

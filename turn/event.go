@@ -34,7 +34,7 @@ type Event struct {
 	Window  int64     `json:"window,omitempty"`  // tokens that its model can hold, if it reports them
 }
 
-// Progress is what Run passes to its caller after each event.
+// Progress is passed by Run to its caller after each event.
 type Progress struct {
 	Event Event
 	Live  Live

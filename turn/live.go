@@ -14,7 +14,7 @@ const (
 	liveEvery = 500 * time.Millisecond
 )
 
-// Live is what a running attempt looks like from outside. A runner that was
+// Live describes a running attempt from outside. A runner that was
 // killed leaves its last one behind; Probe reports whether the agent still lives.
 type Live struct {
 	TurnID string `json:"turn_id"`

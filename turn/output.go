@@ -9,7 +9,7 @@ import (
 // stderrTail bounds, in bytes, what is kept of stderr and of reported errors.
 const stderrTail = 8 << 10
 
-// output is what the agent has printed so far, and what follows from it.
+// output holds what the agent has printed so far, and what follows from it.
 type output struct {
 	agent   agent
 	maxText int

@@ -8,7 +8,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Price is what a model costs, in dollars for a million tokens.
+// Price is the price of a model, in dollars for a million tokens.
 type Price struct {
 	Input      float64 `toml:"input"`
 	Output     float64 `toml:"output"`

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// answer is what the scripted provider says to one request.
+// answer is the scripted provider's answer to one request.
 type answer struct {
 	Thinking string
 	Text     string

@@ -71,7 +71,7 @@ type Result struct {
 	Context, Window int64
 	Calls           int
 
-	// Bill is what it cost, as the agent reports it.
+	// Bill is its cost, as the agent reports it.
 	Bill
 
 	// Output lists the files left in output/, slash-separated and sorted: only

@@ -32,7 +32,7 @@ const defaultRest = time.Minute
 // ErrReported means that the loop failed, and has said why in an event.
 var ErrReported = errors.New("the loop has reported its failure as an event")
 
-// Process is what the loop runs on.
+// Process holds what the loop runs on: its arguments, streams and clock.
 type Process struct {
 	Loader *config.Loader // for the environment, the clock and the secrets
 	Stdin  io.Reader

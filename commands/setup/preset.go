@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// preset is what we know of a mail provider.
+// preset holds the known settings of a mail provider.
 type preset struct {
 	domains    []string // of addresses that are certainly its own
 	imap, smtp string   // host:port

@@ -19,7 +19,7 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// Options is what the flags of init say; "" is what they do not say.
+// Options holds the values of the flags of init; "" where a flag was not given.
 type Options struct {
 	Handle, StateDir string
 	Operators        []string

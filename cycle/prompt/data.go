@@ -6,7 +6,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Data is what a prompt template can name. Texts of others are fenced, or on one
+// Data holds the values that a prompt template can name. Texts of others are fenced, or on one
 // line, so that no template can make them look like ours. They are never executed
 // as templates. Times are UTC.
 type Data struct {

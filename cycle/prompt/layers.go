@@ -62,7 +62,7 @@ func Names() []string {
 	return names
 }
 
-// Prompt is what an agent is given for one turn.
+// Prompt is the text that an agent is given for one turn.
 type Prompt struct {
 	System string // context/system.md
 	Stdin  string // standard input

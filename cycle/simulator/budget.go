@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// budget is what the agent may spend in all, in a day and in one turn. A turn has room
+// budget limits what the agent may spend in all, in a day and in one turn. A turn has room
 // for one costly attempt, a day for two. Two of them use up the credit.
 var budget = state.Budget{
 	HasCredit: true, Credit: 6 * state.Dollar, Low: 5 * state.Dollar, Critical: 3 * state.Dollar,

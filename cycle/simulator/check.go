@@ -66,7 +66,7 @@ func (w *World) checkAlways() {
 	w.checkHalt(h)
 }
 
-// haltSnapshot is what must not change from step to step under HALT.
+// haltSnapshot holds what must not change from step to step under HALT.
 type haltSnapshot struct {
 	halted                bool
 	halts, prompts, sends int

@@ -124,7 +124,7 @@ func (w *World) checkOutageReported(p *process, took time.Duration) {
 // maxAlarms is the number of alarms that the keymaster gets at most within an hour.
 const maxAlarms = 6
 
-// outages is what the history says about failing credentials.
+// outages lists the failures of credentials in the history.
 type outages struct {
 	begun      map[string]int // the line at which each current outage began, by credential
 	recoveries int            // recoveries of the state

@@ -42,7 +42,7 @@ type process struct {
 	readOnly    bool     // the disk refuses writes
 }
 
-// verdict is what happens to the step after a point.
+// verdict decides what happens to the step after a point.
 type verdict int
 
 const (

@@ -65,7 +65,7 @@ type incomingMail struct {
 	releases
 }
 
-// fate is what must happen to a mail or message.
+// fate names what must happen to a mail or message.
 type fate int
 
 const (
@@ -97,7 +97,7 @@ type prompt struct {
 	outer  int // number of the outermost process at that time
 }
 
-// outgoing is what we sent under one id.
+// outgoing holds the copies sent under one id.
 type outgoing struct {
 	id, kind string
 	copies   int

@@ -28,7 +28,7 @@ const (
 	maxReferences = 50        // the first and the latest are kept
 )
 
-// Header is what a mail says about itself, read leniently. Nothing in it is
+// Header holds what a mail says about itself, read leniently. Nothing in it is
 // proved.
 type Header struct {
 	From       string   // the first address, bare, in lower case; "" if absent

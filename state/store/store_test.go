@@ -64,10 +64,10 @@ func storyLines(transcript string) []string {
 	return lines
 }
 
-// errCrash is what a hook panics with where the process is to die.
+// errCrash is the value that a hook panics with where the process is to die.
 var errCrash = errors.New("crash")
 
-// errNoSpace is what a hook returns where the disk is to be full.
+// errNoSpace is the error that a hook returns where the disk is to be full.
 var errNoSpace = errors.New("no space left on device")
 
 // fault breaks the nth step that touches the disk.

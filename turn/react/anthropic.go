@@ -68,7 +68,7 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	}
 }
 
-// inStream is what the library writes before the data of an error event, for which
+// inStream is the text that the library writes before the data of an error event, for which
 // it has no type.
 const inStream = "received error while streaming: "
 

@@ -9,7 +9,7 @@ import (
 // Confine.
 const ConfinedCommand = "__confined"
 
-// Confined is what a program may see of the file system besides the folders of the
+// Confined lists what a program may see of the file system besides the folders of the
 // system. It may write below the folders of Write, and read and execute below those
 // of Read.
 type Confined struct {

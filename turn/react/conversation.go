@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// conversation is what the steps add up to, and what the loop must know about it.
+// conversation holds the sum of the steps, and what the loop must know about it.
 // Steps are applied one after the other, while they happen and when they are read
 // again. So a resumed loop has the same state as the one before it.
 type conversation struct {

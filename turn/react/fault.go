@@ -29,7 +29,7 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%d: %s", f.Status, text)
 }
 
-// faultClass is what a failed request means for the loop.
+// faultClass describes what a failed request means for the loop.
 type faultClass int
 
 const (

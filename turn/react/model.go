@@ -83,7 +83,7 @@ type Result struct {
 	Failed bool
 }
 
-// Answer is what a model said to one question.
+// Answer is a model's answer to one question.
 type Answer struct {
 	Text  string `json:"text,omitempty"`
 	Calls []Call `json:"calls,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// Settings are what a Loop works with. A bound that is zero has its default.
+// Settings holds what a Loop works with. A bound that is zero has its default.
 type Settings struct {
 	Model  Model
 	Names  Names
@@ -87,14 +87,14 @@ type Callbacks struct {
 	Rest func(context.Context) error
 }
 
-// Outlook is what the loop must consider before its next step.
+// Outlook describes what the loop must consider before its next step.
 type Outlook struct {
 	Over  string   // why the wake must end here; "" if it may go on
 	Low   bool     // money is short
 	Notes []string // for the model; each is passed on once
 }
 
-// Expense is what one answer took. Number counts the answers of this attempt
+// Expense holds what one answer took. Number counts the answers of this attempt
 // from 1.
 type Expense struct {
 	Number  int
