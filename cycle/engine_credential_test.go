@@ -73,7 +73,7 @@ func (h *house) wantPeerGot(want ...string) {
 
 // The operator's night, with real servers: the mailbox's password stops
 // working, for reading and for sending; it is rotated, and stops working again.
-// The keymaster is told of each at once, the operator at the third poll through
+// The keymaster hears of each at once, the operator at the third poll through
 // a peer, both when it works again, and nobody twice.
 func TestAPasswordThatDiesAtNight(t *testing.T) {
 	h := newAwakeHouse(t)

@@ -523,8 +523,8 @@ func TestAskThenNothing(t *testing.T) {
 
 	// The next attempt goes on with the answer, and has its own number of calls.
 	b.MaxCalls = 1
-	b.server.Script = scripted.Replies(scripted.Reply{Text: "He says blue."})
-	b.well("You asked @dorlange3120: blue", "He says blue.")
+	b.server.Script = scripted.Replies(scripted.Reply{Text: "They say blue."})
+	b.well("You asked @dorlange3120: blue", "They say blue.")
 	q := b.asked(2)
 	if len(q.Messages) != 3 || q.Messages[0].Text != "hello" || !strings.HasPrefix(q.Last().Text, "You asked @dorlange3120") {
 		t.Errorf("%+v", q.Messages)
