@@ -38,10 +38,11 @@ env = { ANTHROPIC_BASE_URL = %q, ANTHROPIC_API_KEY = %q, HOME = %q, PATH = %q, C
 mode = "none"
 `
 
-// BenchmarkTenTools is a turn of ten tool calls, one after the other, from the
-// start of the poll that finds the mail to its end: with our own loop, and with
-// the claude CLI, where AGENTSTATELOOP_CLIS has it. The model is the same, and
-// answers at once. It reports CPU and the most memory that any one process had.
+// BenchmarkTenTools measures a turn of ten tool calls, one after the other, from
+// the start of the poll that finds the mail to the poll's end: with our own loop,
+// and with the claude CLI if AGENTSTATELOOP_CLIS names it. Both use the same
+// model, which answers at once. It reports the CPU time, and the memory of the
+// largest process.
 func BenchmarkTenTools(b *testing.B) {
 	program := buildProgram(b, b.TempDir())
 	b.Run("api", func(b *testing.B) {
@@ -67,7 +68,7 @@ func benchTenTools(b *testing.B, program, tool string, turn func(dir, url string
 			}
 			results += len(m.Results)
 		}
-		if len(q.Tools) == 0 || results >= 10 { // without tools it is a side question of the CLI
+		if len(q.Tools) == 0 || results >= 10 { // a request without tools is a side question of the CLI
 			return scripted.Reply{Text: "All ten are done."}
 		}
 		return scripted.Reply{Calls: []scripted.Call{{

@@ -37,10 +37,10 @@ echo "the line did not return to 30 minutes within 4 minutes" >&2
 exit 1
 `
 
-// The real cron daemon fires a nudged agent each minute, with nothing but what
-// cron gives a job, until it has gone quiet and its line is back at thirty
-// minutes. It takes two or three real minutes, and root, and so runs only where
-// the real servers are demanded, as .ci/run does.
+// TestRealCronDaemon: the real cron fires a nudged agent each minute, with what
+// cron gives a job alone, until the agent is quiet and its line is back at thirty
+// minutes. This takes two or three real minutes, and root. So it runs only where
+// the real servers are demanded, as in .ci/run.
 func TestRealCronDaemon(t *testing.T) {
 	if os.Getenv(requireReal) != "1" {
 		t.Skip("takes minutes: set " + requireReal + "=1")
@@ -99,7 +99,7 @@ func writeCronFolders(t *testing.T, dir string) {
 		}
 	}
 	for _, f := range []string{"/etc/crontab", "/run/crond.pid"} {
-		exec.Command("touch", f).Run() // something must be there to be covered
+		exec.Command("touch", f).Run() // a mount needs a file to cover
 	}
 	spool := filepath.Join(dir, "spool")
 	for _, args := range [][]string{{"chgrp", "crontab", spool}, {"chmod", "1730", spool}} {

@@ -15,8 +15,9 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// TestFullDisk: a disk that is really full, or becomes so anywhere in a cycle,
-// consumes nothing: once there is room each mail is answered, once (DESIGN 3).
+// TestFullDisk: on a disk that is full, or becomes full anywhere in a cycle,
+// nothing is consumed. Once there is room each mail is answered, once
+// (docs/design.md, "Save before effects").
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := newAgentOnDisk(t)
@@ -41,9 +42,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDisk: a state directory that nobody may write to is an error that
-// names it; nothing is consumed, status still tells, and it all goes on when it
-// can be written to again.
+// TestReadOnlyDisk: a state directory that cannot be written is an error that
+// names it. Nothing is consumed, status still works, and everything goes on when
+// the directory can be written again.
 func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
 	d := newAgentOnDisk(t)

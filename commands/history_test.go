@@ -9,8 +9,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestHistoryFollow: each line once, the first walk limited, and what comes
-// later as it comes, until the context ends.
+// TestHistoryFollow: each line is printed once, the first walk is limited, and new
+// lines are printed as they come, until the context ends.
 func TestHistoryFollow(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "a"}
 	now := time.Date(2026, time.January, 5, 12, 0, 0, 0, time.UTC)

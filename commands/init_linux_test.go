@@ -133,7 +133,7 @@ func (d *initDialogue) waitForEchoOff() {
 func (d *initDialogue) terminalText() string {
 	d.t.Helper()
 	if err := d.person.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
-		// A device that knows no deadlines has all there is by now.
+		// A device without deadlines has everything by now.
 		d.t.Log(err)
 	}
 	var all []byte
@@ -152,7 +152,8 @@ func (d *initDialogue) answerUntilPassword() {
 	d.waitForEchoOff()
 }
 
-// A password is not shown while it is typed, and stands in its file alone.
+// TestInitHidesThePassword: a password is not shown while it is typed, and is
+// written to its file alone.
 func TestInitHidesThePassword(t *testing.T) {
 	d := startInit(t)
 	d.answerUntilPassword()
@@ -174,7 +175,8 @@ func TestInitHidesThePassword(t *testing.T) {
 	}
 }
 
-// An interrupted init leaves the terminal as it was, and no file.
+// TestInitInterrupted: an interrupted init leaves the terminal as it was, and no
+// file.
 func TestInitInterrupted(t *testing.T) {
 	d := startInit(t)
 	before, err := term.GetState(int(d.tty.Fd()))

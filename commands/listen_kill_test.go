@@ -18,10 +18,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// A listener that is killed and started again throughout loses no wake: each
-// nudge it answered for, and each file that was dropped while it was dead, is
-// in the history in the end, taken by a listener, with no cron at work (DESIGN
-// 13). AGENTSTATELOOP_WAKES is how many wakes are tried, 200 by default.
+// TestKilledListeners: a listener that is killed again and again loses no wake. Each
+// nudge that it accepted, and each file that was dropped while it was dead, is in
+// the history in the end, taken by a listener, with no cron running
+// (docs/design.md, "Promises"). AGENTSTATELOOP_WAKES sets how many wakes are
+// tried, 200 by default.
 func TestKilledListeners(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -69,7 +70,7 @@ func TestKilledListeners(t *testing.T) {
 		defer mu.Unlock()
 		answered = append(answered, reason)
 	}
-	// A life of the listener begins with eight callers, and ends at random.
+	// Each life of the listener begins with eight callers and ends at random.
 	const callers = 8
 	kills := 0
 	for len(answered) < wakes {

@@ -52,7 +52,7 @@ func TestRoster(t *testing.T) {
 	for _, a := range first {
 		last[a.Handle] = a
 	}
-	// looks compares the agents with want; those marked * must be new ones.
+	// looks compares the agents with want; those marked * must be newly loaded.
 	looks := func(what, want, told string) {
 		t.Helper()
 		errs.Reset()

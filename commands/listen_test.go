@@ -10,8 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// The webhook nudges the agent, a second listener leaves, and a TERM ends the
-// first one cleanly.
+// TestListen: the webhook nudges the agent, a second listener exits, and TERM ends
+// the first one cleanly.
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "agent.toml")

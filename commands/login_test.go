@@ -86,7 +86,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// oauthConfig wants the authorization and token addresses and the token
+// oauthConfig is completed by the authorization URL, the token URL and the token
 // server's certificate.
 const oauthConfig = `[agent]
 handle = "goulard3120"

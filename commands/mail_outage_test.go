@@ -36,8 +36,8 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap fails: 3 polls in a row since") || !strings.Contains(got, "; you were told") {
 		t.Errorf("status:\n%s", got)
 	}
-	// Beta is alpha's keymaster, too: it has turns for the alarms, and for the
-	// request to relay none.
+	// Beta is alpha's keymaster as well: it has turns for the alarms, and none for
+	// the request to relay.
 	s.run("beta", "poll")
 	if n := len(s.tasks("beta")); n != 2 {
 		t.Errorf("%d turns for imap and smtp", n)
@@ -66,7 +66,7 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	s.run("alpha", "poll")
 	s.run("beta", "poll")
 	if n := len(s.tasks("beta")); n != 2 {
-		t.Errorf("a recovery is no reason for a turn: %d", n)
+		t.Errorf("a recovery causes turns: %d", n)
 	}
 }
 

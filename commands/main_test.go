@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){name: func() { os.Exit(runForScript()) }})
 }
 
-// runForScript is main's, but for the home: that of the script, not the user's.
+// runForScript is main's run, with the home of the script instead of the user's.
 func runForScript() int {
 	if code, ok := Become(os.Args, os.Stderr); ok {
 		return code
@@ -63,8 +63,9 @@ func runForScript() int {
 	return p.run(context.Background(), os.Args)
 }
 
-// clockOf is a clock that stands, for a script that must not meet midnight, or
-// the minute in which a poll is due; the machine's where it names no time.
+// clockOf returns a clock that stands still at the given time, for a script that
+// must not meet midnight or the minute in which a poll is due. For "" it returns
+// the machine's clock.
 func clockOf(text string) (now func() time.Time, err error) {
 	if text == "" {
 		return time.Now, nil
@@ -73,9 +74,9 @@ func clockOf(text string) (now func() time.Time, err error) {
 	return func() time.Time { return at }, err
 }
 
-// stays takes a lock that is inherited by all that this process starts, so
-// that a script can wait for polls in the background; never closed. What the
-// demo starts is waited for by the demo.
+// stays takes a lock that every process we start inherits, so that a script can
+// wait for polls in the background. The lock is never closed. The demo itself
+// waits for what it starts.
 func stays(file string) error {
 	if file == "" {
 		return nil
@@ -107,15 +108,21 @@ type worldKey struct{}
 //	state/                 its state directory
 //	$TEST_NOW              where set, the time at which its clock stands
 //
-// Commands of their own: "mail SUBJECT TEXT" comes from the operator, "deliver
-// FILE" puts a mail into the mailbox as the file has it, "answer TEXT" answers
-// the last mail that left, TOKEN being the token in it, "sent
-// PATTERN" looks at the mails that left, "message FROM TEXT" comes from a
-// peer, "present HANDLE PHASE" is one that shows itself, "held PATTERN" looks at what the mesh holds for dorlange3120, "hold
-// LOCK" plays another process, "model PROVIDER FILE" has the turns run by our own
-// loop, with a model that answers as FILE says, "asked PATTERN" looks at what it
-// was asked, "report FROM TEXT" answers what FROM was asked last, "settle" waits for polls in the background,
-// "exits CODE COMMAND [ARG…]" checks an exit code.
+// Their own commands:
+//
+//	mail SUBJECT TEXT          a mail from the operator
+//	deliver FILE               puts a mail into the mailbox as it is
+//	answer TEXT                answers the last mail that was sent; TOKEN is its token
+//	[!] sent PATTERN           matches the mails that were sent
+//	message FROM TEXT          a message from a peer
+//	present HANDLE PHASE       a peer that shows itself on the mesh
+//	[!] held PATTERN           matches what the mesh holds for dorlange3120
+//	report FROM TEXT           answers what FROM was asked last
+//	model PROVIDER FILE        our own loop runs the turns; the model answers as FILE says
+//	[!] asked PATTERN          matches what the model was asked
+//	hold LOCK                  takes a lock as another process would
+//	settle                     waits for polls in the background
+//	exits CODE COMMAND [ARG…]  checks an exit code
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
@@ -333,8 +340,8 @@ func scriptSettle(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(settle(ts.Getenv("TEST_RUNNING")))
 }
 
-// settle waits until no program of the script runs, polls that were left in
-// the background included.
+// settle waits until no program of the script runs, not even a poll in the
+// background.
 func settle(running string) error {
 	lock := flock.New(running)
 	if err := lock.Lock(); err != nil {
@@ -343,7 +350,7 @@ func settle(running string) error {
 	return lock.Unlock()
 }
 
-// scriptExits: exits CODE COMMAND [ARG…], for the codes that "!" cannot tell apart
+// scriptExits: exits CODE COMMAND [ARG…], for exit codes that "!" does not distinguish
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND [ARG…]")

@@ -26,9 +26,9 @@ const (
 	filesNeeded = connections + mostConnections + 2000
 )
 
-// TestTenThousandConnections: with nearly every place taken by those who say
-// nothing, six thousand callers at once have their answers, and what was
-// answered for is there.
+// TestTenThousandConnections: with nearly every place taken by silent connections,
+// six thousand callers at once get their answers, and what the server accepted is
+// kept.
 func TestTenThousandConnections(t *testing.T) {
 	t.Parallel()
 	var limit syscall.Rlimit
@@ -79,7 +79,7 @@ func TestTenThousandConnections(t *testing.T) {
 		}
 		server.end(t)
 		store := &store.Store{Dir: filepath.Join(filepath.Dir(path), "state"), Agent: "goulard3120"}
-		nudges, err := store.Rung() // those that no poll has taken yet
+		nudges, err := store.Rung() // that no poll has taken yet
 		if err != nil {
 			t.Fatal(err)
 		}

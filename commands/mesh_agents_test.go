@@ -29,8 +29,8 @@ type meshAgents struct {
 	dirs    map[string]string // by handle
 }
 
-// TestAgentsOnOneMesh tells what agents do with one another, and from inside
-// their turns, with the real program.
+// TestAgentsOnOneMesh: what agents do with one another, and from inside their
+// turns, with the real program.
 func TestAgentsOnOneMesh(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
@@ -89,7 +89,7 @@ func (s *meshAgents) runExpecting(code int, handle string, args ...string) strin
 	cmd := exec.CommandContext(s.t.Context(), s.program, append([]string{"--config", filepath.Join(s.dirs[handle], "agent.toml")}, args...)...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	// All that it starts inherits the lock.
+	// Every process that it starts inherits the lock.
 	lock := filepath.Join(s.dirs[handle], "running")
 	running, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -226,7 +226,7 @@ func testAnswerResumesTheTurn(t *testing.T, s *meshAgents) {
 	if n := len(s.edgesByRequest()); n != 1 {
 		t.Errorf("%d questions, want 1", n)
 	}
-	// Each tells what it saw, once.
+	// Each reports what it saw, once.
 	for handle, want := range map[string][]string{
 		"alpha": {"enqueue alpha beta", "report beta alpha " + report, "join " + report},
 		"beta":  {"enqueue alpha beta", "report beta alpha " + report},

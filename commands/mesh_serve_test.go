@@ -14,7 +14,7 @@ import (
 	"agentstateloop/mesh"
 )
 
-// running is the program at work in this process, until its context ends.
+// running is the program running in this process, until its context ends.
 type running struct {
 	first string // line of what it printed
 	stop  context.CancelFunc
@@ -42,7 +42,7 @@ func start(t *testing.T, args ...string) *running {
 	return r
 }
 
-// end stops it as a TERM does, and wants it to end well.
+// end stops it as TERM does, and fails if it does not exit 0.
 func (r *running) end(t *testing.T) {
 	t.Helper()
 	r.stop()
@@ -51,8 +51,8 @@ func (r *running) end(t *testing.T) {
 	}
 }
 
-// What `mesh serve` has answered for is there after it was stopped and started
-// again, and a token is asked for.
+// TestMeshServe: what `mesh serve` has accepted is kept when it is stopped and
+// started again, and a call needs a token.
 func TestMeshServe(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens")

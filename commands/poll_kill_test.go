@@ -57,7 +57,7 @@ func TestKilledPolls(t *testing.T) {
 		done := make(chan struct{})
 		go func() { cmd.Wait(); close(done) }()
 		select {
-		case <-done: // it was through before we struck
+		case <-done: // it ended before the kill
 			continue
 		case <-time.After(time.Duration(chance.IntN(200)) * time.Millisecond):
 		}

@@ -61,7 +61,7 @@ func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptAsked: [!] asked PATTERN, and whatever was asked was in order
+// scriptAsked: [!] asked PATTERN; also fails if a request was out of order
 func scriptAsked(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] asked PATTERN")
@@ -77,7 +77,7 @@ func scriptAsked(ts *testscript.TestScript, neg bool, args []string) {
 	expect(ts, neg, args[0], all.String())
 }
 
-// scriptReport: report FROM TEXT, the answer to what was asked last
+// scriptReport: report FROM TEXT, the answer to the last question
 func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: report FROM TEXT")

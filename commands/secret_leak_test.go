@@ -258,7 +258,7 @@ func (l *leakStory) withPasswords() {
 	l.wantContains(l.run(0, "--config", config, "status"), "***")
 	l.run(3, "--config", config, "poll", "--dry-run")
 	l.remove("crontab-fails")
-	// The file is read anew, and one that others can read is refused.
+	// The file is read again, and one that others can read is refused.
 	if err := os.Chmod(filepath.Join(l.dir, "secrets/imap"), 0o644); err != nil {
 		l.t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func (l *leakStory) withTokens() {
 	if n := len(l.mail.Sent()); n < 2 {
 		l.t.Errorf("%d mails sent", n)
 	}
-	// Nobody takes the token: the refusal repeats it.
+	// Both servers refuse the token and repeat it.
 	l.tokens.Lock()
 	l.tokens.OnToken = nil
 	l.tokens.Unlock()

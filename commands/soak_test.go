@@ -30,7 +30,7 @@ import (
 // how long: "10m".
 const soakVariable = "AGENTSTATELOOP_SOAK"
 
-// soakFor is how long to go on; 0 where nobody asked.
+// soakFor returns how long to go on; 0 if the long tests are not asked for.
 func soakFor(t *testing.T) time.Duration {
 	text := os.Getenv(soakVariable)
 	if text == "" {
@@ -81,7 +81,7 @@ type soak struct {
 
 	mu            sync.Mutex
 	mails, posts  []string // Message-IDs, ids
-	told, nudged  []string // keys, reasons: of commands that said it was done
+	told, nudged  []string // keys, reasons: of commands that reported success
 	kills, groups int
 	busy          int
 }
@@ -293,12 +293,13 @@ func (s *soak) waitForRest() {
 	s.t.Errorf("it does not come to rest:\n%s", out)
 }
 
-// check holds what came out against what was put in (DESIGN 13, 1 to 4).
+// check compares what came out with what was put in (docs/design.md, "Promises" 1
+// to 4).
 func (s *soak) check() {
 	keys, rang := s.history()
 	for _, key := range s.told {
 		if keys[key] == 0 {
-			s.t.Errorf("%s was told, and had no turn", key)
+			s.t.Errorf("%s was sent, and had no turn", key)
 		}
 	}
 	for key, n := range keys {

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestStatusFields: the fields of DESIGN 11 are there, for an agent of which
-// nothing is known yet: null, never absent.
+// TestStatusFields: every field of docs/design.md, "Status" is there for an agent
+// of which nothing is known yet: null, never absent.
 func TestStatusFields(t *testing.T) {
 	a, err := testLoader().Load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
 	if err != nil {
@@ -160,8 +160,8 @@ func TestStatusText(t *testing.T) {
 	}
 }
 
-// TestStatusWatch: a status is shown once, and again when it is another one,
-// until the context ends.
+// TestStatusWatch: a status is shown once, and again when it changes, until the
+// context ends.
 func TestStatusWatch(t *testing.T) {
 	a, err := testLoader().Load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
 	if err != nil {
@@ -192,7 +192,7 @@ func TestStatusWatch(t *testing.T) {
 	}
 }
 
-// TestFullOutput: what cannot be printed is an error, whoever prints it.
+// TestFullOutput: output that cannot be written is an error, in every command.
 func TestFullOutput(t *testing.T) {
 	var told strings.Builder
 	if code := Run(t.Context(), []string{name, "--help"}, nil, full{}, &told, nil); code != exitError {
@@ -203,7 +203,7 @@ func TestFullOutput(t *testing.T) {
 	}
 }
 
-// full is a disk that is.
+// full is a writer like a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
