@@ -14,6 +14,7 @@ import (
 	"agentstateloop/turn/react/scripted"
 )
 
+// apiRunnerConfig is the rest of agent.toml, after the mail, for the built-in loop.
 const apiRunnerConfig = `[turn]
 runner = "api"
 workdir = "work"
@@ -30,6 +31,7 @@ description = "Says where it is."
 schema = "shell.json"
 `
 
+// claudeRunnerConfig is the rest of agent.toml, after the mail, for the claude CLI.
 const claudeRunnerConfig = `[turn]
 runner = "claude"
 command = [%q, "--allowedTools", "Bash"]
@@ -38,11 +40,11 @@ env = { ANTHROPIC_BASE_URL = %q, ANTHROPIC_API_KEY = %q, HOME = %q, PATH = %q, C
 mode = "none"
 `
 
-// BenchmarkTenTools measures a turn of ten tool calls, one after the other, from
-// the start of the poll that finds the mail to the poll's end: with our own loop,
-// and with the claude CLI if AGENTSTATELOOP_CLIS names it. Both use the same
-// model, which answers at once. It reports the CPU time, and the memory of the
-// largest process.
+// BenchmarkTenTools measures a turn of ten tool calls, one after the other, from the
+// start of the poll that finds the mail to its end. It runs the built-in loop, and
+// the claude CLI where AGENTSTATELOOP_CLIS has it. The model is the same, and answers
+// at once. The benchmark reports the CPU time of all processes, the largest resident
+// set of any of them, and the number of requests.
 func BenchmarkTenTools(b *testing.B) {
 	program := buildProgram(b, b.TempDir())
 	b.Run("api", func(b *testing.B) {
@@ -59,12 +61,14 @@ func BenchmarkTenTools(b *testing.B) {
 	})
 }
 
+// benchTenTools measures the polls of an agent whose agent.toml ends with what
+// turn returns.
 func benchTenTools(b *testing.B, program, tool string, turn func(dir, url string) string) {
 	model := &scripted.Server{Lenient: true, Script: func(q scripted.Request) scripted.Reply {
 		results := 0
 		for _, m := range q.Messages {
 			if strings.Contains(m.Text, "Do ten things.") {
-				results = 0 // the CLI goes on with its session
+				results = 0 // the CLI resumes its session, with the earlier results
 			}
 			results += len(m.Results)
 		}

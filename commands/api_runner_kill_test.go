@@ -16,11 +16,11 @@ import (
 	"agentstateloop/turn/react/scripted"
 )
 
-// The notchPlaces where the model of TestKilledAPIRunner wants a notch.
+// notchPlaces are where the model of TestKilledAPIRunner has a notch cut.
 var notchPlaces = []string{"left", "middle", "right"}
 
-// notchModel is that model. It knows from the conversation alone what was done, and
-// leaves alone what may have been.
+// notchModel asks for the next notch that the conversation does not show as cut, and
+// answers when all are. It does not repeat a call whose result is unknown.
 func notchModel(q scripted.Request) scripted.Reply {
 	done, at := map[string]bool{}, map[string]string{}
 	for _, m := range q.Messages {
@@ -41,6 +41,7 @@ func notchModel(q scripted.Request) scripted.Reply {
 	return scripted.Reply{Text: "Three are cut."}
 }
 
+// notchTool is a tool that adds a line to work/notches, and the [api] section.
 const notchTool = `
 [tools.notch]
 command = ["sh", "-c", "read args; echo \"$args\" >>notches; echo cut"]
@@ -53,9 +54,9 @@ model = "gpt-4o"
 key_file = "api-key"
 `
 
-// SIGKILL of the loop and of the poll that runs it, after each line of its
-// steps: the next poll goes on, no tool runs twice, and one that may have run,
-// and has not, is one that the model was told of.
+// TestKilledAPIRunner kills the built-in loop and its poll after each line of
+// steps.jsonl. The next poll goes on and no tool runs twice. If a tool that may have
+// run did not, the model was told that its result is unknown.
 func TestKilledAPIRunner(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes")
@@ -67,6 +68,7 @@ func TestKilledAPIRunner(t *testing.T) {
 	}
 }
 
+// testKillAfterLine kills the loop as soon as steps.jsonl has this many lines.
 func testKillAfterLine(t *testing.T, program string, line int) {
 	dir := t.TempDir()
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
@@ -114,7 +116,7 @@ func testKillAfterLine(t *testing.T, program string, line int) {
 	for countStepLines(t, dir) < line {
 		select {
 		case <-done:
-			t.Fatalf("it ended after %d steps", countStepLines(t, dir))
+			t.Fatalf("the poll ended after %d steps", countStepLines(t, dir))
 		case <-tick.C:
 		}
 	}
@@ -143,15 +145,15 @@ func testKillAfterLine(t *testing.T, program string, line int) {
 			continue
 		}
 		if n != 1 {
-			t.Errorf("%s was cut %d times", p, n)
+			t.Errorf("%s was cut %d times, want 1", p, n)
 		}
 	}
 	if refused := model.Refused(); len(refused) > 0 {
-		t.Errorf("refused: %q", refused)
+		t.Errorf("requests that an API would refuse: %q", refused)
 	}
 }
 
-// countStepLines counts the lines of the steps of the turn that runs.
+// countStepLines returns the number of lines in the steps.jsonl of the first attempt.
 func countStepLines(t *testing.T, dir string) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "state", "turns", "*", "1", "steps.jsonl"))
@@ -168,6 +170,7 @@ func countStepLines(t *testing.T, dir string) int {
 	return bytes.Count(data, []byte("\n"))
 }
 
+// wasSent reports whether a mail that contains text was sent.
 func wasSent(servers *mailtest.Servers, text string) bool {
 	for _, m := range servers.Sent() {
 		if bytes.Contains(m.Raw, []byte(text)) {

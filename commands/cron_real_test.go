@@ -12,9 +12,9 @@ import (
 	"agentstateloop/state/store"
 )
 
-// cronScript runs in a mount namespace of its own, in which cron's spool, its
-// system tables and its pid file are the test's: it starts the cron daemon,
-// nudges the agent once, and waits for the line to return to thirty minutes.
+// cronScript runs in a mount namespace in which cron's spool, system tables and pid
+// file are those of the test. It starts the cron daemon, nudges the agent once, and
+// waits until the line is back at thirty minutes.
 const cronScript = `set -eu
 dir=$1 program=$2
 mount --make-rprivate /
@@ -37,10 +37,10 @@ echo "the line did not return to 30 minutes within 4 minutes" >&2
 exit 1
 `
 
-// TestRealCronDaemon: the real cron fires a nudged agent each minute, with what
-// cron gives a job alone, until the agent is quiet and its line is back at thirty
-// minutes. This takes two or three real minutes, and root. So it runs only where
-// the real servers are demanded, as in .ci/run.
+// TestRealCronDaemon lets the real cron daemon poll a nudged agent each minute, in
+// the environment of a cron job, until the agent is IDLE and its line is back at
+// thirty minutes. The test needs root and takes two or three minutes. It runs only
+// with AGENTSTATELOOP_REQUIRE_REAL=1, as in .ci/run.
 func TestRealCronDaemon(t *testing.T) {
 	if os.Getenv(requireReal) != "1" {
 		t.Skip("takes minutes: set " + requireReal + "=1")
@@ -57,35 +57,35 @@ func TestRealCronDaemon(t *testing.T) {
 		t.Fatalf("under cron: %v\n%s\n%s", err, out, readFile(t, filepath.Join(dir, "state", "log")))
 	}
 	if line := readFile(t, filepath.Join(dir, "engaged")); !strings.Contains(line, "*/1 * * * * '"+program+"'") {
-		t.Errorf("after the nudge the table is\n%s", line)
+		t.Errorf("after the nudge the crontab is\n%s", line)
 	}
-	// What doctor says of the real thing, while it runs.
-	said := readFile(t, filepath.Join(dir, "doctor"))
+	// Doctor ran while the cron daemon did.
+	printed := readFile(t, filepath.Join(dir, "doctor"))
 	for _, want := range []string{"ok       crontab ", "ok       line ", "ok       cron ", "ok       imap ", "ok       binary ", "ok       state "} {
-		if !strings.Contains(said, want) || strings.Contains(said, "error ") {
-			t.Errorf("doctor does not say %q, or finds an error:\n%s", want, said)
+		if !strings.Contains(printed, want) || strings.Contains(printed, "error ") {
+			t.Errorf("doctor does not print %q, or finds an error:\n%s", want, printed)
 		}
 	}
 	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
 	s, err := st.Read()
 	if err != nil || s.Phase != state.IDLE || len(s.Outbox) != 0 {
-		t.Errorf("in the end: %s, outbox %v, %v", s.Phase, s.Outbox, err)
+		t.Errorf("at the end: phase %s, outbox %v, %v; want IDLE and no outbox", s.Phase, s.Outbox, err)
 	}
-	// One poll is the nudge's own; the others can only be cron's.
+	// The nudge ran one poll. Only cron can have run the others.
 	if polls := strings.Count(readFile(t, filepath.Join(dir, "state", "log")), "poll:"); polls < 3 {
-		t.Errorf("%d polls in the log, want the nudge's and two of cron's", polls)
+		t.Errorf("%d polls in the log, want one by the nudge and two by cron", polls)
 	}
-	var subjects []string
+	var mails []string
 	for _, m := range servers.Sent() {
-		subjects = append(subjects, string(m.Raw))
+		mails = append(mails, string(m.Raw))
 	}
-	if all := strings.Join(subjects, "\n"); len(subjects) != 2 || !strings.Contains(all, "standing by") || !strings.Contains(all, "going quiet") {
-		t.Errorf("%d mails, want the ack and the quiet:\n%s", len(subjects), all)
+	if all := strings.Join(mails, "\n"); len(mails) != 2 || !strings.Contains(all, "standing by") || !strings.Contains(all, "going quiet") {
+		t.Errorf("%d mails, want \"standing by\" and \"going quiet\":\n%s", len(mails), all)
 	}
 }
 
-// writeCronFolders makes what cron needs to live on: a spool like the true one, and
-// empty system tables.
+// writeCronFolders writes what cronScript mounts: a spool with the owner and mode of
+// the real one, empty system tables and an empty pid file.
 func writeCronFolders(t *testing.T, dir string) {
 	t.Helper()
 	for _, d := range []string{"spool", "cron.d"} {
@@ -99,7 +99,7 @@ func writeCronFolders(t *testing.T, dir string) {
 		}
 	}
 	for _, f := range []string{"/etc/crontab", "/run/crond.pid"} {
-		exec.Command("touch", f).Run() // a mount needs a file to cover
+		exec.Command("touch", f).Run() // a bind mount needs a file to cover
 	}
 	spool := filepath.Join(dir, "spool")
 	for _, args := range [][]string{{"chgrp", "crontab", spool}, {"chmod", "1730", spool}} {

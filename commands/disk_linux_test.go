@@ -15,8 +15,8 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// TestFullDisk: on a disk that is full, or becomes full anywhere in a cycle,
-// nothing is consumed. Once there is room each mail is answered, once
+// TestFullDisk runs polls on a disk that is full, or becomes full at any page of a
+// cycle. No mail is consumed: once there is room, each has one answer
 // (docs/design.md, "Save before effects").
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
@@ -27,13 +27,13 @@ func TestFullDisk(t *testing.T) {
 		filler := d.fill(t, free*page)
 		code, out := d.poll(t)
 		if free == 0 && code != exitError {
-			t.Errorf("on a full disk poll exits %d: %s", code, out)
+			t.Errorf("on a full disk: poll: exit %d, want %d: %s", code, exitError, out)
 		}
 		if free == 0 && len(d.replies()) > 0 {
-			t.Error("a turn was made that could not be recorded")
+			t.Error("a mail was answered, and the turn could not be recorded")
 		}
 		if out, code, _ := d.run(t.Context(), "status"); code != 0 {
-			t.Errorf("status on a full disk: exit %d: %s", code, out)
+			t.Errorf("on a full disk: status: exit %d: %s", code, out)
 		}
 		if err := os.Remove(filler); err != nil {
 			t.Fatal(err)
@@ -42,9 +42,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDisk: a state directory that cannot be written is an error that
-// names it. Nothing is consumed, status still works, and everything goes on when
-// the directory can be written again.
+// TestReadOnlyDisk runs commands on a read-only state directory. Those that write
+// fail with an error that names it and consume nothing. Those that only read work.
+// When the directory is writable again, the mail is answered.
 func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
 	d := newAgentOnDisk(t)
@@ -68,10 +68,10 @@ func TestReadOnlyDisk(t *testing.T) {
 	d.wantAllAnswered(t, "writable again", 1)
 }
 
-// agentOnDisk is an agent whose state lies on a disk of its own, of 16 MiB.
+// agentOnDisk is an agent whose state directory is a file system of 16 MiB.
 type agentOnDisk struct {
 	installedAgent
-	state   string
+	state   string // the mount point
 	servers *mailtest.Servers
 }
 
@@ -84,7 +84,7 @@ func newAgentOnDisk(t *testing.T) *agentOnDisk {
 	}
 	err := syscall.Mount("tmpfs", d.state, "tmpfs", 0, "size=16m,mode=0700")
 	if errors.Is(err, syscall.EPERM) && os.Getenv(requireReal) == "" {
-		t.Skip("this user may not mount a disk")
+		t.Skip("this user may not mount a file system")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -102,13 +102,14 @@ func newAgentOnDisk(t *testing.T) *agentOnDisk {
 	return d
 }
 
+// poll runs `poll --quiet`.
 func (d *agentOnDisk) poll(t *testing.T) (code int, out string) {
 	t.Helper()
 	out, code, _ = d.run(t.Context(), "poll", "--quiet")
 	return code, out
 }
 
-// write is mail n of the operator.
+// deliverMail puts mail n of the operator into the mailbox.
 func (d *agentOnDisk) deliverMail(n int) {
 	raw := fmt.Sprintf("From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <m%d@example.com>\r\n\r\ndo it\r\n", n)
 	if _, err := d.servers.Append([]byte(raw), time.Now()); err != nil {
@@ -116,7 +117,7 @@ func (d *agentOnDisk) deliverMail(n int) {
 	}
 }
 
-// fill takes all of the disk but so many bytes.
+// fill writes a file that leaves this many bytes of the disk free.
 func (d *agentOnDisk) fill(t *testing.T, free int) (filler string) {
 	t.Helper()
 	filler = filepath.Join(d.state, "filler")
@@ -142,6 +143,7 @@ func (d *agentOnDisk) fill(t *testing.T, free int) (filler string) {
 	return filler
 }
 
+// remount changes the flags of the mount.
 func (d *agentOnDisk) remount(t *testing.T, flags uintptr) {
 	t.Helper()
 	if err := syscall.Mount("", d.state, "", syscall.MS_REMOUNT|flags, ""); err != nil {
@@ -149,8 +151,8 @@ func (d *agentOnDisk) remount(t *testing.T, flags uintptr) {
 	}
 }
 
-// wantAllAnswered polls until so many mails are answered, and holds that each has
-// one answer.
+// wantAllAnswered polls until this many mails are answered, and checks that all
+// copies of an answer are the same.
 func (d *agentOnDisk) wantAllAnswered(t *testing.T, when string, mails int) {
 	t.Helper()
 	for range 10 {
@@ -174,7 +176,7 @@ func (d *agentOnDisk) wantAllAnswered(t *testing.T, when string, mails int) {
 	}
 }
 
-// replies are the answers that were mailed, by what they answer.
+// replies returns the answers that were mailed, by the Message-ID they answer.
 func (d *agentOnDisk) replies() map[string][][]byte {
 	replies := map[string][][]byte{}
 	for _, m := range d.servers.Sent() {

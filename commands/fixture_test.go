@@ -10,7 +10,7 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// testLoader has a home and a path of its own.
+// testLoader returns a loader with a fixed home and program path.
 func testLoader() *config.Loader {
 	return &config.Loader{
 		Home:       func() (string, error) { return "/home/you", nil },
@@ -20,8 +20,10 @@ func testLoader() *config.Loader {
 	}
 }
 
+// testProgram returns the program with testLoader, and without any output.
 func testProgram() *program { return &program{loader: testLoader()} }
 
+// writeConfig writes text to an agent.toml in a new folder, and returns its path.
 func writeConfig(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent.toml")
@@ -31,6 +33,7 @@ func writeConfig(t *testing.T, text string) string {
 	return path
 }
 
+// smallConfig is a complete configuration without mail, mesh or crontab settings.
 const smallConfig = `[agent]
 handle = "goulard3120"
 operator = ["You <you@example.com>", "you@example.net"]

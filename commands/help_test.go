@@ -12,8 +12,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// TestHelpPages looks at every help page: it fits 80 columns, shows an example, and
-// names the value of each flag that takes one.
+// TestHelpPages checks every help page. It fits 80 columns, shows an example, and
+// names the value of each flag that takes one. The commands that matter most come
+// first.
 func TestHelpPages(t *testing.T) {
 	var pages func(path []string, commands []*cli.Command)
 	pages = func(path []string, commands []*cli.Command) {
@@ -42,13 +43,13 @@ func TestHelpPages(t *testing.T) {
 	for _, c := range []string{"poll", "nudge", "transition", "status", "tell"} {
 		at := strings.Index(text, "\n  "+c+" ")
 		if at < last {
-			t.Errorf("%s is not in its place:\n%s", c, text)
+			t.Errorf("%s is missing or comes too early:\n%s", c, text)
 		}
 		last = at
 	}
 }
 
-// TestReadmeListsEveryCommand: the table of the README has every command.
+// TestReadmeListsEveryCommand checks that the table of the README has every command.
 func TestReadmeListsEveryCommand(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -57,11 +58,12 @@ func TestReadmeListsEveryCommand(t *testing.T) {
 	for _, c := range testProgram().app().Commands {
 		named := regexp.MustCompile(`(?m)^\|.*` + "`" + c.Name + "[` ]")
 		if !c.Hidden && !named.Match(readme) {
-			t.Errorf("%s is not in the table", c.Name)
+			t.Errorf("the table of README.md does not have the command %s", c.Name)
 		}
 	}
 }
 
+// helpPage returns the help page of a command, and checks its width.
 func helpPage(t *testing.T, args []string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -71,7 +73,7 @@ func helpPage(t *testing.T, args []string) string {
 	}
 	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
-			t.Errorf("help %v: %d columns: %s", args, n, line)
+			t.Errorf("help %v: %d columns, want at most 80: %s", args, n, line)
 		}
 	}
 	return out.String()

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestHistoryFollow: each line is printed once, the first walk is limited, and new
-// lines are printed as they come, until the context ends.
+// TestHistoryFollow checks that the newest lines are printed first, as many as asked
+// for, and then each new line once, until the context ends.
 func TestHistoryFollow(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "a"}
 	now := time.Date(2026, time.January, 5, 12, 0, 0, 0, time.UTC)
@@ -42,12 +42,12 @@ func TestHistoryFollow(t *testing.T) {
 	want := func(phase state.Phase) {
 		t.Helper()
 		if l := <-lines; l.New != phase {
-			t.Fatalf("got the line of %s, want that of %s", l.New, phase)
+			t.Fatalf("got the transition to %s, want the one to %s", l.New, phase)
 		}
 	}
 	want(state.ACTIVE)
 	want(state.PREP)
-	order(state.PREP) // changes nothing, and makes no line
+	order(state.PREP) // changes nothing and writes no line
 	order(state.IDLE)
 	want(state.IDLE)
 	order(state.ACTIVE)

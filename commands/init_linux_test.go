@@ -47,17 +47,18 @@ func openTerminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// initDialogue is an init that runs at a terminal of its own.
+// initDialogue is an init that runs in this process, at a pseudo-terminal.
 type initDialogue struct {
 	t         *testing.T
 	dir       string
-	person    *os.File
-	tty       *os.File
-	questions *bufio.Reader
+	person    *os.File      // the person's end: the keyboard and the screen
+	tty       *os.File      // the end of init
+	questions *bufio.Reader // what init prints to standard error
 	cancel    context.CancelFunc
 	done      chan int // the exit code
 }
 
+// startInit starts `init --preset gmail --runner none`.
 func startInit(t *testing.T) *initDialogue {
 	t.Helper()
 	d := &initDialogue{t: t, dir: t.TempDir(), done: make(chan int, 1)}
@@ -91,7 +92,7 @@ func startInit(t *testing.T) *initDialogue {
 
 func (d *initDialogue) config() string { return filepath.Join(d.dir, "agent.toml") }
 
-// answer waits for a question, and types.
+// answer waits for a question that contains this text, and types the answer.
 func (d *initDialogue) answer(question, text string) {
 	d.t.Helper()
 	var asked strings.Builder
@@ -110,14 +111,14 @@ func (d *initDialogue) answer(question, text string) {
 	}
 }
 
-// waitForEchoOff returns when the terminal shows no more what is typed.
+// waitForEchoOff waits until the terminal does not show what is typed.
 func (d *initDialogue) waitForEchoOff() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		if ctx.Err() != nil {
-			d.t.Fatal("what is typed is still shown")
+			d.t.Fatal("the terminal still shows what is typed")
 		}
 		attributes, err := unix.IoctlGetTermios(int(d.tty.Fd()), unix.TCGETS)
 		if err != nil {
@@ -129,11 +130,11 @@ func (d *initDialogue) waitForEchoOff() {
 	}
 }
 
-// shown returns what the person has seen of the typed text.
+// terminalText returns what the terminal has shown of what was typed.
 func (d *initDialogue) terminalText() string {
 	d.t.Helper()
 	if err := d.person.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
-		// A device without deadlines has everything by now.
+		// This device has no deadlines. All of the text is there by now.
 		d.t.Log(err)
 	}
 	var all []byte
@@ -144,6 +145,8 @@ func (d *initDialogue) terminalText() string {
 	return string(all)
 }
 
+// answerUntilPassword answers all questions but the last, which asks for the
+// password.
 func (d *initDialogue) answerUntilPassword() {
 	d.answer("your own email address", "operator@example.com\n")
 	d.answer("the agent's own email address", "goulard3120@gmail.com\n")
@@ -152,8 +155,8 @@ func (d *initDialogue) answerUntilPassword() {
 	d.waitForEchoOff()
 }
 
-// TestInitHidesThePassword: a password is not shown while it is typed, and is
-// written to its file alone.
+// TestInitHidesThePassword checks that the terminal does not show the password while
+// it is typed, and that only the password file has it.
 func TestInitHidesThePassword(t *testing.T) {
 	d := startInit(t)
 	d.answerUntilPassword()
@@ -162,7 +165,7 @@ func TestInitHidesThePassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := <-d.done; code != exitDone {
-		t.Fatalf("init exits %d", code)
+		t.Fatalf("init exits %d, want 0", code)
 	}
 	if shown := d.terminalText(); strings.Contains(shown, "hunter2") || !strings.Contains(shown, "operator@example.com") {
 		t.Errorf("the terminal shows %q", shown)
@@ -175,8 +178,8 @@ func TestInitHidesThePassword(t *testing.T) {
 	}
 }
 
-// TestInitInterrupted: an interrupted init leaves the terminal as it was, and no
-// file.
+// TestInitInterrupted checks that an interrupted init restores the terminal and
+// writes no file.
 func TestInitInterrupted(t *testing.T) {
 	d := startInit(t)
 	before, err := term.GetState(int(d.tty.Fd()))
@@ -187,10 +190,10 @@ func TestInitInterrupted(t *testing.T) {
 	go io.Copy(io.Discard, d.questions)
 	d.cancel()
 	if code := <-d.done; code == exitDone {
-		t.Error("init exits 0")
+		t.Error("an interrupted init exits 0")
 	}
 	if after, err := term.GetState(int(d.tty.Fd())); err != nil || *after != *before {
-		t.Errorf("the terminal is left as %+v, %v; it was %+v", after, err, before)
+		t.Errorf("the terminal is in state %+v, %v; want %+v", after, err, before)
 	}
 	entries, err := os.ReadDir(d.dir)
 	if err != nil {
@@ -198,7 +201,7 @@ func TestInitInterrupted(t *testing.T) {
 	}
 	for _, e := range entries {
 		if e.Name() != "crontab" {
-			t.Errorf("it leaves %s", e.Name())
+			t.Errorf("it left the file %s", e.Name())
 		}
 	}
 }

@@ -17,10 +17,12 @@ import (
 	"agentstateloop/turn"
 )
 
-// requireReal makes a missing real server a failure instead of a skip.
+// requireReal names the environment variable that turns a skip because of a
+// missing real server into a failure.
 const requireReal = "AGENTSTATELOOP_REQUIRE_REAL"
 
-// build makes the program itself, for tests that kill it or let cron start it.
+// buildProgram builds the program into dir and returns its path. Tests that kill
+// the program or let cron start it need it.
 func buildProgram(t testing.TB, dir string) string {
 	t.Helper()
 	program := filepath.Join(dir, name)
@@ -30,14 +32,14 @@ func buildProgram(t testing.TB, dir string) string {
 	return program
 }
 
-// installed is the program itself, and an agent.toml beside it.
+// installedAgent is the built program, and the folder with its agent.toml.
 type installedAgent struct{ dir, program string }
 
-// run runs a command to its end, or to that of ctx. killed says that it did not
-// end by itself.
+// run runs a command until it ends or ctx does. killed reports whether a signal
+// ended it.
 func (i installedAgent) run(ctx context.Context, args ...string) (out string, code int, killed bool) {
 	cmd := exec.CommandContext(ctx, i.program, append([]string{"--config", filepath.Join(i.dir, "agent.toml")}, args...)...)
-	cmd.WaitDelay = time.Second // what it has started may hold its output open
+	cmd.WaitDelay = time.Second // a process that the command started may hold the output open
 	data, _ := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		return "it could not be started", -1, ctx.Err() != nil
@@ -46,8 +48,8 @@ func (i installedAgent) run(ctx context.Context, args ...string) (out string, co
 	return string(data), cmd.ProcessState.ExitCode(), ok && status.Signaled()
 }
 
-// processes are all that run the program, detached polls included; none where
-// there is no /proc.
+// processes returns the ids of the processes that run the program, detached polls
+// included. Without /proc it returns none.
 func (i installedAgent) processes() (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, link := range links {
@@ -60,14 +62,15 @@ func (i installedAgent) processes() (pids []int) {
 	return pids
 }
 
-// settle waits until the last of them has ended.
+// waitForProcesses waits until no process runs the program.
 func (i installedAgent) waitForProcesses() {
 	for len(i.processes()) > 0 {
 		<-time.After(10 * time.Millisecond)
 	}
 }
 
-// layAgent writes a configuration with mail, and its secret, into dir.
+// writeAgent writes into dir a configuration with mail that ends with more, and
+// its password file.
 func writeAgent(t testing.TB, dir string, servers *mailtest.Servers, more string) {
 	t.Helper()
 	config := "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n" +
@@ -81,15 +84,15 @@ func writeAgent(t testing.TB, dir string, servers *mailtest.Servers, more string
 	}
 }
 
-// slowScript answers differently at every attempt, so that two deliverables of
-// one message could be told apart.
+// slowScript is an agent that answers differently in each attempt. A test can
+// tell two deliverables of one message apart.
 const slowScript = `#!/bin/sh
 cat >/dev/null
 sleep 0.0$(($$ % 9))
 echo "attempt of process $$"
 `
 
-// killAgents kills the process group of whatever agent runs below dir.
+// killAgents kills the process group of each agent that runs a turn in dir.
 func killAgents(t *testing.T, dir string) {
 	t.Helper()
 	alive, err := filepath.Glob(filepath.Join(dir, "state", "turns", "*", "*", "alive"))
@@ -104,7 +107,7 @@ func killAgents(t *testing.T, dir string) {
 	}
 }
 
-// tasks counts the task lines of each message.
+// countTaskLines returns the number of task lines in the history, by message key.
 func countTaskLines(t *testing.T, st *store.Store) map[string]int {
 	t.Helper()
 	count := map[string]int{}
@@ -119,6 +122,7 @@ func countTaskLines(t *testing.T, st *store.Store) map[string]int {
 	return count
 }
 
+// readFile returns the content of a file as a string.
 func readFile(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)

@@ -18,11 +18,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestKilledListeners: a listener that is killed again and again loses no wake. Each
-// nudge that it accepted, and each file that was dropped while it was dead, is in
-// the history in the end, taken by a listener, with no cron running
-// (docs/design.md, "Promises"). AGENTSTATELOOP_WAKES sets how many wakes are
-// tried, 200 by default.
+// TestKilledListeners kills and restarts a listener again and again, without cron.
+// In the end each nudge that the webhook accepted, and each nudge file that was
+// written while no listener ran, is in the history (docs/design.md, "Promises" 1
+// and 7). AGENTSTATELOOP_WAKES is the number of nudges, 200 by default.
 func TestKilledListeners(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -70,7 +69,7 @@ func TestKilledListeners(t *testing.T) {
 		defer mu.Unlock()
 		answered = append(answered, reason)
 	}
-	// Each life of the listener begins with eight callers and ends at random.
+	// Eight callers nudge each listener until it is killed at a random moment.
 	const callers = 8
 	kills := 0
 	for len(answered) < wakes {
@@ -115,7 +114,7 @@ func TestKilledListeners(t *testing.T) {
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("%d nudges lie there untaken", len(rung))
+			t.Fatalf("%d nudges were not taken", len(rung))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -130,13 +129,13 @@ func TestKilledListeners(t *testing.T) {
 	}
 	for _, reason := range answered {
 		if !taken[reason] {
-			t.Errorf("nudge %s was answered and is lost", reason)
+			t.Errorf("nudge %s was accepted and lost", reason)
 		}
 	}
 	t.Logf("%d wakes, %d kills, none lost", len(answered), kills)
 }
 
-// postNudge calls the webhook, and says whether it was answered well.
+// postNudge calls the webhook, and reports whether it accepted the nudge.
 func postNudge(url, reason string) bool {
 	req, err := http.NewRequest(http.MethodPost, url+"/nudge", strings.NewReader(fmt.Sprintf(`{"reason": %q}`, reason)))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestListen: the webhook nudges the agent, a second listener exits, and TERM ends
-// the first one cleanly.
+// TestListen nudges the agent through the webhook. A second listener exits with
+// 75. The first one exits with 0 when its context ends.
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "agent.toml")
@@ -48,7 +48,7 @@ func TestListen(t *testing.T) {
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusAccepted {
-		t.Errorf("the webhook answered %s", resp.Status)
+		t.Errorf("the webhook answered %s, want 202", resp.Status)
 	}
 	listener.end(t)
 
@@ -65,6 +65,6 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Phase != state.PREP && len(rung) == 0 {
-		t.Error("the nudge is neither polled nor in nudges/")
+		t.Error("the nudge was not polled, and is not in nudges/")
 	}
 }

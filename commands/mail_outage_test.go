@@ -12,9 +12,9 @@ import (
 	"agentstateloop/mesh"
 )
 
-// TestPeerMailsTheOperatorDuringAnOutage is the operator's night with the real program: the
-// password of alpha's mailbox dies, and beta, asked over the mesh, mails its
-// operator in its place.
+// TestPeerMailsTheOperatorDuringAnOutage runs two agents with the real program. The
+// password of alpha's mailbox stops working. Alpha asks beta through the mesh, and
+// beta mails the operator in its place.
 func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	tokens := map[string]string{"alpha": "token-of-alpha", "beta": "token-of-beta"}
@@ -36,11 +36,11 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap fails: 3 polls in a row since") || !strings.Contains(got, "; you were told") {
 		t.Errorf("status:\n%s", got)
 	}
-	// Beta is alpha's keymaster as well: it has turns for the alarms, and none for
-	// the request to relay.
+	// Beta is also alpha's keymaster. It has a turn for each alarm, and none for the
+	// request to relay.
 	s.run("beta", "poll")
 	if n := len(s.tasks("beta")); n != 2 {
-		t.Errorf("%d turns for imap and smtp", n)
+		t.Errorf("%d turns, want one for imap and one for smtp", n)
 	}
 	relayed := 0
 	for _, m := range boxes["beta"].Sent() {
@@ -54,23 +54,23 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 		}
 	}
 	if relayed != 1 || len(boxes["alpha"].Sent()) != 0 {
-		t.Errorf("beta relayed %d times; alpha mailed %d", relayed, len(boxes["alpha"].Sent()))
+		t.Errorf("beta relayed %d mails, want 1; alpha sent %d, want 0", relayed, len(boxes["alpha"].Sent()))
 	}
 
 	boxes["alpha"].SetPassword(boxes["alpha"].Password)
 	s.run("alpha", "poll")
 	sent := boxes["alpha"].Sent()
 	if len(sent) != 1 || !strings.Contains(string(sent[0].Raw), "Subject: @alpha: credential imap works again\r\n") {
-		t.Errorf("when it works again, alpha mailed %d: %s", len(sent), sent)
+		t.Errorf("when it works again: alpha sent %d mails, want 1: %s", len(sent), sent)
 	}
 	s.run("alpha", "poll")
 	s.run("beta", "poll")
 	if n := len(s.tasks("beta")); n != 2 {
-		t.Errorf("a recovery causes turns: %d", n)
+		t.Errorf("%d turns, want 2: a recovery causes none", n)
 	}
 }
 
-// hasMail gives an agent a mailbox, a token, and the other as its keymaster.
+// configureMail writes a configuration with this mailbox, token and keymaster.
 func (s *meshAgents) configureMail(handle string, box *mailtest.Servers, token, keymaster string) {
 	s.t.Helper()
 	dir := s.dirs[handle]

@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	connections       = 10_000 // connections at once
-	silentConnections = 4_000  // of them never say a word, just below mostConnections
+	connections       = 10_000 // open at once
+	silentConnections = 4_000  // of them send nothing; just below mostConnections
 
-	// filesNeeded counts the files that they take: both ends are in this process, the far ends
-	// up to mostConnections, and other tests run beside this one.
+	// filesNeeded counts the file descriptors that they take. Both ends are
+	// in this process. It holds at most mostConnections of the far ends. Other
+	// tests run at the same time.
 	filesNeeded = connections + mostConnections + 2000
 )
 
-// TestTenThousandConnections: with nearly every place taken by silent connections,
-// six thousand callers at once get their answers, and what the server accepted is
-// kept.
+// TestTenThousandConnections fills nearly every place with connections that send
+// nothing. Six thousand callers at once still get their answers, and every message
+// and nudge that the server accepted is there.
 func TestTenThousandConnections(t *testing.T) {
 	t.Parallel()
 	var limit syscall.Rlimit
@@ -36,7 +37,7 @@ func TestTenThousandConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	if limit.Cur < filesNeeded {
-		t.Skipf("this process may open %d files, and %d are wanted: ulimit -n %[2]d", limit.Cur, filesNeeded)
+		t.Skipf("this process may open %d files, and the test needs %d: ulimit -n %[2]d", limit.Cur, filesNeeded)
 	}
 	t.Run("mesh serve", func(t *testing.T) {
 		dir := t.TempDir()
@@ -48,7 +49,7 @@ func TestTenThousandConnections(t *testing.T) {
 		addr := strings.TrimPrefix(server.first, "mesh at http://")
 		answers := connectAll(t, addr, func(i int) string {
 			switch {
-			case i%2000 == 0: // as many as one sender may in a minute
+			case i%2000 == 0: // three messages: one sender may send five a minute
 				return postRequest(addr, "/message", "one", fmt.Sprintf(`{"id":"m%d","to":"dorlange3120","message":"hello"}`, i))
 			case i%2 == 0:
 				return getRequest(addr, "/mailbox/dorlange3120", "two")
@@ -79,7 +80,7 @@ func TestTenThousandConnections(t *testing.T) {
 		}
 		server.end(t)
 		store := &store.Store{Dir: filepath.Join(filepath.Dir(path), "state"), Agent: "goulard3120"}
-		nudges, err := store.Rung() // that no poll has taken yet
+		nudges, err := store.Rung() // no poll has taken these yet
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,20 +103,23 @@ func TestTenThousandConnections(t *testing.T) {
 			}
 		}
 		if n < 60 {
-			t.Errorf("%d nudges are left of 60 that were answered for", n)
+			t.Errorf("%d nudges are on disk, want the 60 that were accepted", n)
 		}
 	})
 }
 
+// getRequest returns a GET request as it stands on the wire.
 func getRequest(addr, path, token string) string {
 	return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", path, addr, token)
 }
 
+// postRequest returns a POST request with a JSON body as it stands on the wire.
 func postRequest(addr, path, token, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, addr, token, len(body), body)
 }
 
-// connectAll comes with the whole crowd, and counts the answers to those who call.
+// connectAll opens all connections. It sends call(i) on those that are not silent,
+// and returns the number of answers by status code.
 func connectAll(t *testing.T, addr string, call func(i int) string) map[int]int {
 	t.Helper()
 	silent := make([]net.Conn, silentConnections)
@@ -161,6 +165,8 @@ func connectAll(t *testing.T, addr string, call func(i int) string) map[int]int 
 	return answers
 }
 
+// sendRequest sends a request on a connection of its own, and returns the status
+// code of the answer.
 func sendRequest(addr, request string) (code int, err error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

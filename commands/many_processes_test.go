@@ -12,10 +12,9 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestManyProcessesAtOnce starts many processes of one agent at the same moment: two
-// hundred of them where the long tests are asked for. Whoever finds a lock taken
-// waits or leaves it to its holder; nothing that was said to be done is lost,
-// and nothing is done twice.
+// TestManyProcessesAtOnce starts 24 processes of one agent at the same moment, or
+// 200 in a long test. A process that finds a lock taken waits, or leaves the work
+// to the process that holds it. What a command reported as done is done once.
 func TestManyProcessesAtOnce(t *testing.T) {
 	t.Parallel()
 	processes := 24
@@ -79,13 +78,13 @@ func TestManyProcessesAtOnce(t *testing.T) {
 	}
 	for _, key := range told {
 		if taskLines[key] != 1 {
-			t.Errorf("%s has %d task lines", key, taskLines[key])
+			t.Errorf("%s has %d task lines, want 1", key, taskLines[key])
 		}
 	}
 	for _, reason := range nudged {
 		if taken[reason] != 1 {
-			t.Errorf("nudge %s rang %d times", reason, taken[reason])
+			t.Errorf("nudge %s was taken %d times, want 1", reason, taken[reason])
 		}
 	}
-	t.Logf("%d processes: %d messages, %d nudges, %d polls were too many", processes, len(told), len(nudged), busy)
+	t.Logf("%d processes: %d messages, %d nudges, %d polls found another one running", processes, len(told), len(nudged), busy)
 }

@@ -20,21 +20,21 @@ import (
 	"agentstateloop/state"
 )
 
-// meshAgents is several agents on one mesh, each a process of its own whenever it
-// polls, calls us from inside its turn, or is looked at.
+// meshAgents is several agents on one mesh. Each command of an agent, also one that
+// it calls inside its turn, is a process of its own.
 type meshAgents struct {
 	t       *testing.T
 	program string
-	url     string
+	url     string            // of the mesh
 	dirs    map[string]string // by handle
 }
 
-// TestAgentsOnOneMesh: what agents do with one another, and from inside their
-// turns, with the real program.
+// TestAgentsOnOneMesh runs agents that ask each other from inside their turns, with
+// the real program.
 func TestAgentsOnOneMesh(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
-	for name, story := range map[string]func(*testing.T, *meshAgents){
+	for name, test := range map[string]func(*testing.T, *meshAgents){
 		"an answer resumes the turn":       testAnswerResumesTheTurn,
 		"two answers resume the turn":      testTwoAnswersResumeTheTurn,
 		"a question times out":             testQuestionTimesOut,
@@ -44,7 +44,7 @@ func TestAgentsOnOneMesh(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			story(t, newMeshAgents(t, program))
+			test(t, newMeshAgents(t, program))
 		})
 	}
 }
@@ -56,7 +56,7 @@ func newMeshAgents(t *testing.T, program string) *meshAgents {
 	return &meshAgents{t: t, program: program, url: web.URL, dirs: map[string]string{}}
 }
 
-// join adds an agent whose program is this shell script.
+// add adds an agent whose program is this shell script.
 func (s *meshAgents) add(handle, script string, peers ...string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -69,6 +69,7 @@ func (s *meshAgents) add(handle, script string, peers ...string) {
 	s.setScript(handle, script)
 }
 
+// setScript replaces an agent's program.
 func (s *meshAgents) setScript(handle, script string) {
 	s.t.Helper()
 	if err := crontest.WriteScript(filepath.Join(s.dirs[handle], "agent.sh"), "#!/bin/sh\ncat >prompt\n"+script); err != nil {
@@ -76,20 +77,20 @@ func (s *meshAgents) setScript(handle, script string) {
 	}
 }
 
-// run runs the program as this agent's, and waits for polls that it leaves in
-// the background.
+// run runs a command for an agent, waits for polls that it leaves in the
+// background, and returns its standard output.
 func (s *meshAgents) run(handle string, args ...string) string {
 	s.t.Helper()
 	return s.runExpecting(exitDone, handle, args...)
 }
 
-// exits is run for a command that exits with this code.
+// runExpecting is run for a command that must exit with this code.
 func (s *meshAgents) runExpecting(code int, handle string, args ...string) string {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), s.program, append([]string{"--config", filepath.Join(s.dirs[handle], "agent.toml")}, args...)...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	// Every process that it starts inherits the lock.
+	// Every process that the command starts inherits the lock.
 	lock := filepath.Join(s.dirs[handle], "running")
 	running, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *meshAgents) runExpecting(code int, handle string, args ...string) strin
 	return string(out)
 }
 
-// history reads what `history --json` prints.
+// history returns the lines that `history --json` prints.
 func (s *meshAgents) history(handle string) []state.Line {
 	s.t.Helper()
 	var lines []state.Line
@@ -127,7 +128,7 @@ func (s *meshAgents) history(handle string) []state.Line {
 	return lines
 }
 
-// edges are an agent's edges in words, with ids by their kinds.
+// edges returns the edge lines of an agent's history as "WHAT FROM TO RESPONSE".
 func (s *meshAgents) edges(handle string) []string {
 	s.t.Helper()
 	var edges []string
@@ -139,11 +140,12 @@ func (s *meshAgents) edges(handle string) []string {
 	return edges
 }
 
-// asked joins the edges of all agents: which question led to which report, who
-// asked it and who gave the report, as every one of them tells it.
+// edgesByRequest collects the edges of all agents' histories by question: who asked
+// whom, which report came back, and what the turn joined. Edges that two agents have
+// alike count once.
 func (s *meshAgents) edgesByRequest() map[string]string {
 	s.t.Helper()
-	said := map[string][]string{} // by request
+	facts := map[string][]string{} // by request
 	for handle := range s.dirs {
 		for _, l := range s.history(handle) {
 			if l.Kind != state.LineEdge {
@@ -156,25 +158,26 @@ func (s *meshAgents) edgesByRequest() map[string]string {
 			if l.What == "report" {
 				fact += " " + l.Response
 			}
-			if !slices.Contains(said[l.Request], fact) {
-				said[l.Request] = append(said[l.Request], fact)
+			if !slices.Contains(facts[l.Request], fact) {
+				facts[l.Request] = append(facts[l.Request], fact)
 			}
 		}
 	}
-	whole := map[string]string{}
-	for request, facts := range said {
-		slices.Sort(facts)
-		whole[request] = strings.Join(facts, "; ")
+	joined := map[string]string{}
+	for request, list := range facts {
+		slices.Sort(list)
+		joined[request] = strings.Join(list, "; ")
 	}
-	return whole
+	return joined
 }
 
-// answer returns the agent's answer to its operator's `tell`.
+// tasks returns the task lines of an agent's history.
 func (s *meshAgents) tasks(handle string) []state.Line {
 	s.t.Helper()
 	return slices.DeleteFunc(s.history(handle), func(l state.Line) bool { return l.Kind != state.LineTask })
 }
 
+// deliverable returns the text that a task delivered.
 func (s *meshAgents) deliverable(handle string, task state.Line) string {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dirs[handle], "state", task.OutputBox, task.Deliverable))
@@ -184,7 +187,8 @@ func (s *meshAgents) deliverable(handle string, task state.Line) string {
 	return strings.TrimSpace(string(text))
 }
 
-// asks is an agent that asks these others and answers with what came back.
+// askingScript returns the script of an agent that asks these others, and answers
+// "told: " and their reports.
 func askingScript(deadline string, others ...string) string {
 	var b strings.Builder
 	b.WriteString("if [ ! -e asked ]; then : >asked\n")
@@ -195,15 +199,16 @@ func askingScript(deadline string, others ...string) string {
 	return b.String()
 }
 
-// The operator asks A, A asks B, waits, and finishes the same turn with B's
-// answer; from the edges of both it can be told who asked whom.
+// testAnswerResumesTheTurn checks that alpha, asked by the operator, asks beta, is
+// suspended, and finishes the same turn with beta's answer. The edges of both show
+// who asked whom.
 func testAnswerResumesTheTurn(t *testing.T, s *meshAgents) {
 	s.add("alpha", askingScript("10m", "beta"), "beta")
 	s.add("beta", "echo '4c1f'\n", "alpha")
 	s.run("alpha", "tell", "--no-wait", "deploy it")
 	s.run("alpha", "poll")
 	if got := s.run("alpha", "status", "--json"); !strings.Contains(got, `"status": "suspended"`) || !strings.Contains(got, `"waiting_tool_count": 1`) {
-		t.Errorf("status while it waits:\n%s", got)
+		t.Errorf("status while alpha waits:\n%s", got)
 	}
 	s.run("beta", "poll")
 	s.run("alpha", "poll")
@@ -226,18 +231,19 @@ func testAnswerResumesTheTurn(t *testing.T, s *meshAgents) {
 	if n := len(s.edgesByRequest()); n != 1 {
 		t.Errorf("%d questions, want 1", n)
 	}
-	// Each reports what it saw, once.
+	// Each agent records what it saw once.
 	for handle, want := range map[string][]string{
 		"alpha": {"enqueue alpha beta", "report beta alpha " + report, "join " + report},
 		"beta":  {"enqueue alpha beta", "report beta alpha " + report},
 	} {
 		if got := s.edges(handle); !slices.Equal(got, want) {
-			t.Errorf("%s tells %q, want %q", handle, got, want)
+			t.Errorf("edges of %s: %q, want %q", handle, got, want)
 		}
 	}
 }
 
-// A join of two waits for both.
+// testTwoAnswersResumeTheTurn checks that a turn with two questions waits for both
+// answers.
 func testTwoAnswersResumeTheTurn(t *testing.T, s *meshAgents) {
 	s.add("alpha", askingScript("10m", "beta", "gamma"), "beta", "gamma")
 	s.add("beta", "echo 'from beta'\n", "alpha")
@@ -247,7 +253,7 @@ func testTwoAnswersResumeTheTurn(t *testing.T, s *meshAgents) {
 	s.run("gamma", "poll")
 	s.run("alpha", "poll")
 	if tasks := s.tasks("alpha"); len(tasks) != 0 {
-		t.Fatalf("it did not wait for both: %+v", tasks)
+		t.Fatalf("alpha did not wait for both answers: %+v", tasks)
 	}
 	s.run("beta", "poll")
 	s.run("alpha", "poll")
@@ -260,12 +266,13 @@ func testTwoAnswersResumeTheTurn(t *testing.T, s *meshAgents) {
 	}
 }
 
-// A report that does not come is a timeout, which the edges tell as well.
+// testQuestionTimesOut checks that a missing report becomes a timeout, also in the
+// edges.
 func testQuestionTimesOut(t *testing.T, s *meshAgents) {
 	s.add("alpha", askingScript("1s", "beta"), "beta")
 	s.run("alpha", "tell", "--no-wait", "ask nobody")
 	s.run("alpha", "poll")
-	for over := time.Now().Add(time.Minute); len(s.tasks("alpha")) == 0 && time.Now().Before(over); {
+	for deadline := time.Now().Add(time.Minute); len(s.tasks("alpha")) == 0 && time.Now().Before(deadline); {
 		s.run("alpha", "poll")
 	}
 	tasks := s.tasks("alpha")
@@ -277,8 +284,8 @@ func testQuestionTimesOut(t *testing.T, s *meshAgents) {
 	}
 }
 
-// A asks B, which asks A back: that is answered busy at once, and nobody waits
-// for ever.
+// testQuestionBackIsAnsweredBusy checks that beta, asked by alpha, asks alpha and is
+// answered busy at once. Two agents never wait for each other.
 func testQuestionBackIsAnsweredBusy(t *testing.T, s *meshAgents) {
 	s.add("alpha", askingScript("10m", "beta"), "beta")
 	s.add("beta", askingScript("10m", "alpha"), "alpha")
@@ -295,7 +302,7 @@ func testQuestionBackIsAnsweredBusy(t *testing.T, s *meshAgents) {
 	}
 }
 
-// The operator's word ends the waiting.
+// testTellSupersedesAQuestion checks that a message of the operator ends the wait.
 func testTellSupersedesAQuestion(t *testing.T, s *meshAgents) {
 	s.add("alpha", askingScript("10m", "beta"), "beta")
 	s.run("alpha", "tell", "--no-wait", "ask beta")
@@ -312,8 +319,8 @@ func testTellSupersedesAQuestion(t *testing.T, s *meshAgents) {
 	}
 }
 
-// submit from inside a turn, by the real program: once, never stale, with its
-// fields and its file.
+// testSubmit checks submit inside a turn, with a field and a file. A second submit
+// fails, and so does one with the epoch of another attempt.
 func testSubmit(t *testing.T, s *meshAgents) {
 	s.add("alpha", `
 echo 'the report' >report.txt

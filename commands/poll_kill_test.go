@@ -16,10 +16,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Ten messages, and SIGKILL at fifty random moments: of the poll, of the agent
-// it runs, or of both. No message is lost, each has one task line and one
-// deliverable, which is mailed at least once and always as the same bytes
-// (DESIGN 13, promises 1 and 2).
+// TestKilledPolls delivers ten messages and kills the poll, the agent it runs, or
+// both, at fifty random moments. Each message has one task line and one answer,
+// mailed at least once and always as the same bytes (docs/design.md, "Promises" 1
+// and 2).
 func TestKilledPolls(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -94,10 +94,10 @@ func TestKilledPolls(t *testing.T) {
 	}
 	for key, n := range countTaskLines(t, st) {
 		if n != 1 {
-			t.Errorf("%s has %d task lines", key, n)
+			t.Errorf("%s has %d task lines, want 1", key, n)
 		}
 	}
-	answers := map[string][]byte{} // by the message answered
+	answers := map[string][]byte{} // by the Message-ID they answer
 	for _, m := range servers.Sent() {
 		h := message.ParseHeader(m.Raw)
 		if !bytes.HasPrefix([]byte(h.MessageID), []byte("<reply.")) {

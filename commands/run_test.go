@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLibraryLogIsRedacted: net/http prints what a server said out of turn, and a
-// handler's panic; not with a secret.
+// TestLibraryLogIsRedacted checks that secrets are redacted in what libraries log.
+// net/http logs unexpected bytes from a server and the panic of a handler.
 func TestLibraryLogIsRedacted(t *testing.T) {
 	defer log.SetOutput(log.Writer())
 	path := writeConfig(t, strings.Replace(smallConfig, "[turn]", "state_dir = \"state\"\n[turn]", 1)+"[mesh]\nurl = \"http://127.0.0.1:1\"\ntoken_env = \"TOKEN\"\n")
@@ -19,13 +19,13 @@ func TestLibraryLogIsRedacted(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, &errs)
 	}
 	log.Print("the server said mesh-canary-4711")
-	if told := errs.String(); !strings.HasSuffix(told, " the server said ***\n") {
-		t.Errorf("told: %s", told)
+	if stderr := errs.String(); !strings.HasSuffix(stderr, " the server said ***\n") {
+		t.Errorf("stderr: %s", stderr)
 	}
 }
 
-// TestCrashReportIsRedacted: a crash that repeats a secret is told without it, with its stack,
-// and is an error like any other.
+// TestCrashReportIsRedacted checks that a panic is printed with its stack and
+// without the secret in its value, and that the exit code is 1.
 func TestCrashReportIsRedacted(t *testing.T) {
 	var out, errs bytes.Buffer
 	p := testProgram()
@@ -33,9 +33,9 @@ func TestCrashReportIsRedacted(t *testing.T) {
 	p.loader.Secrets.Learn("imap", "imap-canary-4711")
 	p.loader.Home = func() (string, error) { panic(errors.New("the server said imap-canary-4711")) }
 	code := p.run(t.Context(), []string{name, "--config", writeConfig(t, smallConfig), "status"})
-	told := errs.String()
-	if code != exitError || !strings.HasPrefix(told, "agentstateloop: error: internal: the server said ***\n") ||
-		!strings.Contains(told, "TestCrashReportIsRedacted") || strings.Contains(out.String()+told, "canary") {
-		t.Errorf("exit code %d\n%s%s", code, &out, told)
+	stderr := errs.String()
+	if code != exitError || !strings.HasPrefix(stderr, "agentstateloop: error: internal: the server said ***\n") ||
+		!strings.Contains(stderr, "TestCrashReportIsRedacted") || strings.Contains(out.String()+stderr, "canary") {
+		t.Errorf("exit code %d\n%s%s", code, &out, stderr)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"agentstateloop/turn/react/scripted"
 )
 
+// apiConfig is the [api] section for the model of a script.
 const apiConfig = `
 [api]
 provider = %q
@@ -27,8 +28,8 @@ low_model = "gpt-4o-mini"
 key_file = "api-key"
 `
 
-// scriptModel: model PROVIDER FILE, where FILE holds scripted.Replies as JSON,
-// one after the other
+// scriptModel implements "model PROVIDER FILE". FILE holds values of scripted.Reply
+// as JSON, one after the other.
 func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: model PROVIDER FILE")
@@ -42,7 +43,7 @@ func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	w := worldOf(ts)
 	script := scripted.Replies(replies...)
-	w.script.Store(&script) // the service may be answering
+	w.script.Store(&script) // the server may be answering
 	if w.model != nil {
 		return
 	}
@@ -61,14 +62,15 @@ func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptAsked: [!] asked PATTERN; also fails if a request was out of order
+// scriptAsked implements "[!] asked PATTERN". It fails if a request was one that a
+// real API would refuse.
 func scriptAsked(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] asked PATTERN")
 	}
 	w := worldOf(ts)
 	if refused := w.model.Refused(); len(refused) > 0 {
-		ts.Fatalf("the model was asked what is not in order: %q", refused)
+		ts.Fatalf("requests that an API would refuse: %q", refused)
 	}
 	var all bytes.Buffer
 	for _, q := range w.model.Asked() {
@@ -77,7 +79,7 @@ func scriptAsked(ts *testscript.TestScript, neg bool, args []string) {
 	expect(ts, neg, args[0], all.String())
 }
 
-// scriptReport: report FROM TEXT, the answer to the last question
+// scriptReport implements "report FROM TEXT": FROM answers its last question.
 func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: report FROM TEXT")
@@ -94,5 +96,5 @@ func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 	}
-	ts.Fatalf("nothing was asked of %s: %+v", args[0], box.Messages)
+	ts.Fatalf("nobody asked %s: %+v", args[0], box.Messages)
 }

@@ -25,8 +25,8 @@ import (
 	"agentstateloop/mail/mailtest"
 )
 
-// canarySecrets are the secrets of TestNoSecretLeaks, each to be told from any other
-// text. They stand in files of this name, and nowhere else.
+// canarySecrets returns the secrets of TestNoSecretLeaks by file name. Each is a
+// text that occurs nowhere else.
 func canarySecrets() map[string]string {
 	return map[string]string{
 		"imap":      `imap "canary\ 3f/+%9&`,
@@ -43,25 +43,26 @@ func canarySecrets() map[string]string {
 	}
 }
 
-// leakStory is a whole life with those secrets, in one folder.
+// leakStory is an agent with these secrets, and the servers it uses, in one folder.
 type leakStory struct {
 	t      *testing.T
 	dir    string
 	secret map[string]string
 	mail   *mailtest.Servers
 	tokens *mailtest.Tokens
-	mesh   string // its url
-	ends   []func()
+	mesh   string   // the URL of the real mesh
+	ends   []func() // each crashes a daemon and waits for its end
 
 	mu       sync.Mutex
-	recorded map[string]string // what each process printed, and what was asked of us
+	recorded map[string]string // what processes printed, servers answered, mails and files had in them
 	n        int
 }
 
-// TestNoSecretLeaks lives a life in which everybody repeats what he is sent: servers
-// refuse logins with the password in the refusal, and fail after the login with
-// it; the token server does; the agent prints its key; processes crash. After
-// it no secret is in any file, stream, mail or argument list, in any disguise.
+// TestNoSecretLeaks runs an agent whose counterparts all repeat the secrets they
+// receive. Mail servers repeat the password when they refuse a login, and when they
+// fail after it. The token server and the mesh repeat tokens. The agent prints its
+// key. Processes crash. Afterwards no secret, however encoded, is in any file,
+// output, mail or argument list.
 func TestNoSecretLeaks(t *testing.T) {
 	t.Parallel()
 	l := newLeakStory(t)
@@ -97,7 +98,7 @@ func newLeakStory(t *testing.T) *leakStory {
 	})
 	l.tokens = mailtest.StartTokens(t, l.secret["refresh"], l.secret["access"])
 	l.tokens.Secret, l.tokens.Rotate, l.tokens.OnToken = l.secret["client"], true, l.mail.SetToken
-	// What a child is started with, and what it finds around it.
+	// These scripts record the arguments and the environment of child processes.
 	l.writeScript("ask.sh", "cat \"$(dirname \"$0\")/secrets/$1\"\n")
 	l.writeScript("agent.sh", `cat >/dev/null
 env | grep -v '^API_KEY=' >>"$LIFE/agent-environment"
@@ -114,6 +115,7 @@ if [ -e "$LIFE/agent-fails" ]; then echo "invalid api key $API_KEY" >&2; exit 1;
 	return l
 }
 
+// write writes a file that only we can read, and the folder around it.
 func (l *leakStory) write(name, text string) {
 	l.t.Helper()
 	path := filepath.Join(l.dir, name)
@@ -126,7 +128,8 @@ func (l *leakStory) write(name, text string) {
 	}
 }
 
-// writeScript is a program that first records every argument list there is.
+// writeScript writes a shell script that first records the argument lists of all
+// processes.
 func (l *leakStory) writeScript(name, text string) {
 	l.t.Helper()
 	record := fmt.Sprintf("#!/bin/sh\nLIFE=%q\necho \"$0 $*\" >>\"$LIFE/arguments\"\nps -A -o args >>\"$LIFE/arguments\" 2>/dev/null\n", l.dir)
@@ -135,7 +138,8 @@ func (l *leakStory) writeScript(name, text string) {
 	}
 }
 
-// writeAgent writes a configuration, which gets its mail settings and mesh url.
+// writeAgent writes name/agent.toml with these IMAP and SMTP settings and this mesh
+// URL.
 func (l *leakStory) writeAgent(name, handle, imap, smtp, mesh string) {
 	l.write(name+"/agent.toml", fmt.Sprintf(`[agent]
 handle = %q
@@ -167,7 +171,7 @@ crontab = "../crontab"
 `, handle, l.mail.IMAPTLS, l.mail.CAFile, imap, l.mail.SMTPTLS, smtp, mesh, l.secret["api"], l.dir+"/home", l.dir+"/running"))
 }
 
-// start starts the program; every word it prints is kept.
+// start starts the program, and returns the buffer that its output goes to.
 func (l *leakStory) start(running string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	l.t.Helper()
 	l.write("running", "")
@@ -184,7 +188,8 @@ func (l *leakStory) start(running string, args ...string) (*exec.Cmd, *bytes.Buf
 	return cmd, both
 }
 
-// run runs the program to its end, with what it leaves in the background.
+// run runs the program, waits for polls that it left in the background, and
+// returns its output. It reports an exit code other than want.
 func (l *leakStory) run(want int, args ...string) string {
 	l.t.Helper()
 	cmd, both := l.start("running", args...)
@@ -199,6 +204,7 @@ func (l *leakStory) run(want int, args ...string) string {
 	return both.String()
 }
 
+// record keeps a text for searchForSecrets.
 func (l *leakStory) record(what, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +212,7 @@ func (l *leakStory) record(what, text string) {
 	l.recorded[fmt.Sprintf("%d: %s", l.n, what)] = text
 }
 
-// runReadOnlyCommands runs the commands that only look.
+// runReadOnlyCommands runs the commands that change nothing.
 func (l *leakStory) runReadOnlyCommands(config string) {
 	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"history", "-n", "0", "--json"}, {"history"}, {"inbox", "list", "--json"}} {
 		l.run(0, append([]string{"--config", config}, args...)...)
@@ -215,6 +221,7 @@ func (l *leakStory) runReadOnlyCommands(config string) {
 	l.run(1, "--config", config, "doctor", "--json")
 }
 
+// deliverMail puts a mail of the operator into the mailbox.
 func (l *leakStory) deliverMail(id string) {
 	l.t.Helper()
 	raw := "From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <" + id + "@example.com>\r\n\r\ndo it\r\n"
@@ -223,21 +230,22 @@ func (l *leakStory) deliverMail(id string) {
 	}
 }
 
-// wantContains lists what the life must have gone through for its search to mean much.
+// wantContains checks that text contains what. Otherwise the run did not take the
+// path on which the secret could leak.
 func (l *leakStory) wantContains(text, what string) {
 	l.t.Helper()
 	if !strings.Contains(text, what) {
-		l.t.Errorf("no %q in\n%s", what, text)
+		l.t.Errorf("want %q in\n%s", what, text)
 	}
 }
 
 func (l *leakStory) withPasswords() {
 	const config = "plain/agent.toml"
 	l.writeAgent("plain", "goulard3120", `password_file = "../secrets/imap"`, `password_env = "SMTP_PASSWORD"`, "http://127.0.0.1:1")
-	l.run(3, "--config", config, "poll") // the baseline; no mesh yet
+	l.run(3, "--config", config, "poll") // the baseline; the mesh cannot be reached
 	l.write("rcpt-fails", "")
 	l.deliverMail("one")
-	l.run(3, "--config", config, "poll") // SMTP has another password: the imap one
+	l.run(3, "--config", config, "poll") // the server still takes the IMAP password only
 	l.mail.SetPassword(l.secret["smtp"])
 	l.wantContains(l.run(3, "--config", config, "poll"), "imap")
 	l.wantContains(l.run(3, "--config", config, "poll", "--json"), "***")
@@ -258,7 +266,7 @@ func (l *leakStory) withPasswords() {
 	l.wantContains(l.run(0, "--config", config, "status"), "***")
 	l.run(3, "--config", config, "poll", "--dry-run")
 	l.remove("crontab-fails")
-	// The file is read again, and one that others can read is refused.
+	// The file is read again, and denied because others can read it.
 	if err := os.Chmod(filepath.Join(l.dir, "secrets/imap"), 0o644); err != nil {
 		l.t.Fatal(err)
 	}
@@ -283,15 +291,15 @@ func (l *leakStory) withTokens() {
 	l.deliverMail("three")
 	l.run(3, "--config", config, "poll")
 	if n := len(l.mail.Sent()); n < 2 {
-		l.t.Errorf("%d mails sent", n)
+		l.t.Errorf("%d mails sent, want 2 or more", n)
 	}
-	// Both servers refuse the token and repeat it.
+	// The mail server refuses the access token, and repeats it.
 	l.tokens.Lock()
 	l.tokens.OnToken = nil
 	l.tokens.Unlock()
 	l.mail.SetToken("another")
 	l.wantContains(l.run(3, "--config", config, "poll"), "***")
-	// Nobody takes the refresh token, either.
+	// The token server refuses the refresh token.
 	l.tokens.Lock()
 	l.tokens.Refresh = "another"
 	l.tokens.Unlock()
@@ -309,7 +317,7 @@ func (l *leakStory) withTokens() {
 func (l *leakStory) withTheMesh() {
 	l.write("secrets/tokens", "goulard3120 "+l.secret["goulard"]+"\ndorlange3120 "+l.secret["dorlange"]+"\n")
 	url := l.startDaemon("mesh at ", "mesh", "serve", "--addr", "127.0.0.1:0", "--dir", "mesh.d", "--tokens", "secrets/tokens")
-	// A mesh that repeats what it is sent.
+	// This mesh repeats the token in its answer.
 	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
@@ -326,7 +334,7 @@ func (l *leakStory) withTheMesh() {
 	l.run(0, "--config", config, "mesh", "send", "dorlange3120", "hello")
 	l.run(0, "--config", config, "mesh", "inbox", "--json")
 	l.run(0, "--config", config, "status", "--all")
-	// Only a token may switch the mesh off.
+	// Only a caller with a known token may halt and resume the mesh.
 	l.run(0, "--config", config, "mesh", "halt")
 	l.write("secrets/goulard", l.secret["stranger"])
 	l.wantContains(l.run(1, "--config", config, "mesh", "resume"), "401")
@@ -337,7 +345,8 @@ func (l *leakStory) withTheMesh() {
 	l.mesh = url
 }
 
-// withAListener crashes a listener while it holds every secret that it has.
+// withAListener starts a listener that holds its secrets in memory until
+// searchForSecrets crashes it.
 func (l *leakStory) withAListener() {
 	l.writeAgent("plain", "goulard3120", `password_command = ["../ask.sh", "imap"]`, "", l.mesh)
 	addr := l.startDaemon("listening for 1 agent at ", "--config", "plain/agent.toml", "listen", "--token-file", "secrets/webhook")
@@ -346,8 +355,8 @@ func (l *leakStory) withAListener() {
 	l.deliverMail("four")
 }
 
-// startDaemon starts one that is crashed at the end, and gives the address that it
-// prints.
+// startDaemon starts a command that searchForSecrets crashes, and returns the
+// address that it prints after prefix.
 func (l *leakStory) startDaemon(prefix string, args ...string) string {
 	l.t.Helper()
 	l.write("daemons", "")
@@ -388,7 +397,7 @@ func (l *leakStory) startDaemon(prefix string, args ...string) string {
 	l.t.Cleanup(func() { cmd.Process.Kill() })
 	address := <-first
 	if address == "" {
-		l.t.Fatalf("%q says no address: %v", args, l.recorded)
+		l.t.Fatalf("%q printed no address: %v", args, l.recorded)
 	}
 	l.ends = append(l.ends, func() {
 		cmd.Process.Signal(syscall.SIGQUIT) // a crash report of every goroutine
@@ -414,11 +423,12 @@ func (l *leakStory) post(url, secret, body string, want int) {
 	said.ReadFrom(resp.Body)
 	l.record(url, said.String())
 	if resp.StatusCode != want {
-		l.t.Errorf("%s answers %s: %s", url, resp.Status, &said)
+		l.t.Errorf("%s answers %s, want %d: %s", url, resp.Status, want, &said)
 	}
 }
 
-// searchForSecrets looks for every canary, in every disguise, in all that there is.
+// searchForSecrets crashes the daemons. It then looks for each secret, in each
+// encoding, in everything recorded, every mail and every file.
 func (l *leakStory) searchForSecrets() {
 	for _, end := range l.ends {
 		end()
@@ -437,7 +447,7 @@ func (l *leakStory) searchForSecrets() {
 			return err
 		case rel == "secrets" || rel == "home/.local/state/agentstateloop/oauth.d":
 			return fs.SkipDir
-		case !d.Type().IsRegular() || strings.HasSuffix(rel, "agent.toml"): // with the API key
+		case !d.Type().IsRegular() || strings.HasSuffix(rel, "agent.toml"): // it holds the API key
 			return nil
 		}
 		data, err := os.ReadFile(path)
@@ -446,7 +456,7 @@ func (l *leakStory) searchForSecrets() {
 		return err
 	})
 	if err != nil || files < 20 {
-		l.t.Fatalf("%d files, %v", files, err)
+		l.t.Fatalf("%d files, want 20 or more: %v", files, err)
 	}
 	crashes := 0
 	for where, text := range l.recorded {
@@ -456,14 +466,14 @@ func (l *leakStory) searchForSecrets() {
 		for called, value := range l.secret {
 			for _, form := range secret.Disguises(value) {
 				if i := strings.Index(text, form); i >= 0 {
-					l.t.Errorf("%s: the secret %q as %q: …%q", where, called, form, text[max(0, i-80):min(len(text), i+len(form)+40)])
+					l.t.Errorf("%s: contains the secret %q as %q: …%q", where, called, form, text[max(0, i-80):min(len(text), i+len(form)+40)])
 					break
 				}
 			}
 		}
 	}
 	if crashes != 2 {
-		l.t.Errorf("%d crash reports", crashes)
+		l.t.Errorf("%d crash reports, want 2", crashes)
 	}
 	l.t.Logf("searched %d texts, %d of them files, for %d secrets", len(l.recorded), files, len(l.secret))
 }

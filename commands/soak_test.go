@@ -26,11 +26,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// soakVariable names the environment variable that asks for the long tests, and for
-// how long: "10m".
+// soakVariable names the environment variable that turns on the long tests. Its
+// value is how long they run, such as "10m".
 const soakVariable = "AGENTSTATELOOP_SOAK"
 
-// soakFor returns how long to go on; 0 if the long tests are not asked for.
+// soakFor returns how long the long tests run, or 0 if they are off.
 func soakFor(t *testing.T) time.Duration {
 	text := os.Getenv(soakVariable)
 	if text == "" {
@@ -38,19 +38,19 @@ func soakFor(t *testing.T) time.Duration {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		t.Fatalf("%s=%q: a time such as 10m is wanted", soakVariable, text)
+		t.Fatalf("%s=%q is not a duration: write 10m", soakVariable, text)
 	}
 	return d
 }
 
-// TestSoak is an agent's life with real processes, a real Dovecot and SIGKILL at
-// random: of whatever process of it there is, and of what its turns run. The
-// simulator does this a thousand times faster; here nothing is simulated.
-// TestKilledPolls is its short relative.
+// TestSoak runs an agent with real processes and a real Dovecot, and kills its
+// processes and those of its turns at random. Then it checks that nothing is lost
+// and nothing done twice. The simulator tries the same a thousand times faster; here
+// nothing is simulated. TestKilledPolls is the short form.
 func TestSoak(t *testing.T) {
 	long := soakFor(t)
 	if long == 0 {
-		t.Skip("takes as long as one likes: set " + soakVariable + "=10m")
+		t.Skip("off by default: set " + soakVariable + "=10m")
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -66,24 +66,24 @@ func TestSoak(t *testing.T) {
 	wg.Wait()
 	s.waitForRest()
 	s.check()
-	t.Logf("%d processes killed, %d agents' groups; %d mails, %d mesh messages, %d tells, %d nudges; %d ended with 75",
+	t.Logf("%d processes killed, agents killed %d times; %d mails, %d mesh messages, %d tells, %d nudges; %d commands exited with 75",
 		s.kills, s.groups, len(s.mails), len(s.posts), len(s.told), len(s.nudged), s.busy)
 }
 
-// soak is an agent, what it lives among, and what was put in.
+// soak is an agent, the servers it uses, and what was put in.
 type soak struct {
 	installedAgent
 	t       *testing.T
 	dovecot *mailtest.Dovecot
-	sink    *mailtest.Servers
+	sink    *mailtest.Servers // receives the mail that the agent sends
 	mesh    *mesh.Server
 	store   *store.Store
 
 	mu            sync.Mutex
-	mails, posts  []string // Message-IDs, ids
-	told, nudged  []string // keys, reasons: of commands that reported success
-	kills, groups int
-	busy          int
+	mails, posts  []string // Message-IDs of mails and ids of mesh messages
+	told, nudged  []string // keys of tells and reasons of nudges that exited with 0
+	kills, groups int      // processes killed; how often the agents were
+	busy          int      // commands that exited with 75
 }
 
 func newSoak(t *testing.T) *soak {
@@ -143,9 +143,10 @@ command = ["./slow.sh"]
 mode = "none"
 `
 
+// peerHandle returns the handle of peer n.
 func peerHandle(n int) string { return fmt.Sprintf("peer%d", n) }
 
-// runCommandsAtRandom plays people, cron and scripts at the machine.
+// runCommandsAtRandom runs the commands that people, cron and scripts run.
 func (s *soak) runCommandsAtRandom(ctx context.Context, chance *rand.Rand) {
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprintf("u%d.%d", chance.Uint32(), n)
@@ -156,7 +157,7 @@ func (s *soak) runCommandsAtRandom(ctx context.Context, chance *rand.Rand) {
 			if _, done := s.runCommand(ctx, "nudge", "--from", "test", "--reason", id); done {
 				s.record(&s.nudged, id)
 			}
-		case k < 14 && s.inboxLength() < 50: // the agent is slower than they are
+		case k < 14 && s.inboxLength() < 50: // the agent is slower
 			if out, done := s.runCommand(ctx, "tell", "--no-wait", "do it, "+id); done {
 				s.record(&s.told, strings.TrimSpace(out))
 			}
@@ -177,7 +178,7 @@ func (s *soak) runCommandsAtRandom(ctx context.Context, chance *rand.Rand) {
 	}
 }
 
-// inboxLength returns how many messages wait.
+// inboxLength returns the number of messages that wait.
 func (s *soak) inboxLength() int {
 	st, err := s.store.Read()
 	if err != nil {
@@ -186,12 +187,12 @@ func (s *soak) inboxLength() int {
 	return len(st.Inbox)
 }
 
-// runCommand runs a command. One that nobody kills must be done, or leave it to
-// another that is at work.
+// runCommand runs a command. Unless it is killed, it must exit with 0, or with 75
+// because another process does the work. done reports whether it exited with 0.
 func (s *soak) runCommand(ctx context.Context, args ...string) (out string, done bool) {
 	out, code, killed := s.run(ctx, args...)
 	switch {
-	case killed || ctx.Err() != nil, strings.HasSuffix(out, "signal: killed: \n"): // its child, about to become the agent
+	case killed || ctx.Err() != nil, strings.HasSuffix(out, "signal: killed: \n"): // the kill hit its child before that became the agent
 	case code == exitBusy:
 		s.mu.Lock()
 		s.busy++
@@ -204,14 +205,16 @@ func (s *soak) runCommand(ctx context.Context, args ...string) (out string, done
 	return out, false
 }
 
+// record appends to one of the lists of what was put in.
 func (s *soak) record(list *[]string, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*list = append(*list, what)
 }
 
-// writeMessages plays the operator, peers, and people whose mail is not for the agent.
-// The operator writes less than sixty mails an hour, above which they wait.
+// writeMessages delivers mail of the operator, messages of peers, and mail that is
+// not for the agent. The operator writes fewer than sixty mails: above sixty an hour
+// they are deferred.
 func (s *soak) writeMessages(ctx context.Context, chance *rand.Rand) {
 	for n := 0; ; n++ {
 		select {
@@ -228,7 +231,7 @@ func (s *soak) writeMessages(ctx context.Context, chance *rand.Rand) {
 			from = "operator@example.com.evil.example"
 		case k == 2:
 			subject = "@goulard31200 work"
-		case k == 3: // the mesh takes five reports a minute of us, too
+		case k == 3: // the mesh also takes only five reports a minute from us
 			s.postFromPeer(fmt.Sprintf("w%d", n), peerHandle(chance.IntN(20)))
 			continue
 		default:
@@ -241,7 +244,8 @@ func (s *soak) writeMessages(ctx context.Context, chance *rand.Rand) {
 	}
 }
 
-// postFromPeer is a message of a peer. The mesh takes five a minute of each.
+// postFromPeer posts a message from a peer, and records it if the mesh takes it.
+// The mesh takes five a minute from each sender.
 func (s *soak) postFromPeer(id, from string) {
 	r := httptest.NewRequest(http.MethodPost, "/message",
 		strings.NewReader(fmt.Sprintf(`{"id":%q,"from":%q,"to":"goulard3120","message":"do it"}`, id, from)))
@@ -253,7 +257,8 @@ func (s *soak) postFromPeer(id, from string) {
 	}
 }
 
-// killAtRandom kills.
+// killAtRandom kills a process of the program at random moments, and sometimes the
+// agents of its turns as well.
 func (s *soak) killAtRandom(ctx context.Context, chance *rand.Rand) {
 	for {
 		select {
@@ -272,12 +277,12 @@ func (s *soak) killAtRandom(ctx context.Context, chance *rand.Rand) {
 	}
 }
 
-// waitForRest lets all that is left come to its end, by polls alone.
+// waitForRest polls until the inbox and the outbox are empty and no turn runs.
 func (s *soak) waitForRest() {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
 	defer cancel()
 	s.runCommand(ctx, "resume")
-	for rested := false; ctx.Err() == nil; { // a poll that ran turns may have left mail on the server
+	for rested := false; ctx.Err() == nil; { // twice, because a poll that ran turns may have left mail on the server
 		s.runCommand(ctx, "poll", "--quiet")
 		st, err := s.store.Read()
 		if err != nil {
@@ -290,29 +295,29 @@ func (s *soak) waitForRest() {
 		rested = rests
 	}
 	out, _, _ := s.run(s.t.Context(), "status")
-	s.t.Errorf("it does not come to rest:\n%s", out)
+	s.t.Errorf("the agent does not come to rest:\n%s", out)
 }
 
 // check compares what came out with what was put in (docs/design.md, "Promises" 1
-// to 4).
+// and 2).
 func (s *soak) check() {
-	keys, rang := s.history()
+	keys, nudges := s.history()
 	for _, key := range s.told {
 		if keys[key] == 0 {
-			s.t.Errorf("%s was sent, and had no turn", key)
+			s.t.Errorf("tell %s had no turn", key)
 		}
 	}
 	for key, n := range keys {
 		if n != 1 {
-			s.t.Errorf("%s has %d task lines", key, n)
+			s.t.Errorf("%s has %d task lines, want 1", key, n)
 		}
 	}
-	if want := len(s.mails) + len(s.posts) + len(s.told); len(keys) < want { // a tell may count that was killed before it said so
-		s.t.Errorf("%d turns, want %d", len(keys), want)
+	if want := len(s.mails) + len(s.posts) + len(s.told); len(keys) < want { // more, if a tell was killed before it printed its key
+		s.t.Errorf("%d turns, want %d or more", len(keys), want)
 	}
 	for _, reason := range s.nudged {
-		if !rang[reason] {
-			s.t.Errorf("nudge %s never rang", reason)
+		if !nudges[reason] {
+			s.t.Errorf("nudge %s is not in the history", reason)
 		}
 	}
 	s.checkReplies()
@@ -320,9 +325,10 @@ func (s *soak) check() {
 	s.checkNothingUnread()
 }
 
-// history returns the number of endings of each message, and the nudges.
-func (s *soak) history() (keys map[string]int, rang map[string]bool) {
-	keys, rang = map[string]int{}, map[string]bool{}
+// history returns the number of task lines of each message, and the reasons of the
+// nudges. It reports a recovery: a kill must not damage the state.
+func (s *soak) history() (keys map[string]int, nudges map[string]bool) {
+	keys, nudges = map[string]int{}, map[string]bool{}
 	for l, err := range s.store.History() {
 		if err != nil {
 			s.t.Fatal(err)
@@ -333,16 +339,16 @@ func (s *soak) history() (keys map[string]int, rang map[string]bool) {
 		case state.LineTask:
 			keys[l.Key]++
 		case state.LineNudge:
-			rang[l.Reason] = true
+			nudges[l.Reason] = true
 		case state.LineRecovery:
-			s.t.Errorf("a kill has spoilt the state: %+v", l)
+			s.t.Errorf("a kill damaged the state: %+v", l)
 		}
 	}
-	return keys, rang
+	return keys, nudges
 }
 
-// checkReplies: each mail of the operator has one answer, in any number of
-// copies, and nobody else has one.
+// checkReplies checks that each mail of the operator has one answer, in any number
+// of equal copies, and that no other mail has one.
 func (s *soak) checkReplies() {
 	answers := map[string][]byte{}
 	for _, m := range s.sink.Sent() {
@@ -362,11 +368,11 @@ func (s *soak) checkReplies() {
 		delete(answers, id)
 	}
 	for id := range answers {
-		s.t.Errorf("an answer to %s, which was not for us", id)
+		s.t.Errorf("an answer to %s, which was not for the agent", id)
 	}
 }
 
-// checkReports: each mesh message has one report.
+// checkReports checks that each mesh message has one report.
 func (s *soak) checkReports() {
 	reports := map[string]int{}
 	for n := range 20 {
@@ -384,12 +390,12 @@ func (s *soak) checkReports() {
 	}
 	for _, id := range s.posts {
 		if reports[id] != 1 {
-			s.t.Errorf("mesh message %s has %d reports", id, reports[id])
+			s.t.Errorf("mesh message %s has %d reports, want 1", id, reports[id])
 		}
 	}
 }
 
-// checkNothingUnread: what is unread on the real server is not for us.
+// checkNothingUnread checks that no mail for the agent is unread on the server.
 func (s *soak) checkNothingUnread() {
 	c, err := imapclient.DialInsecure(s.dovecot.IMAP, nil)
 	if err != nil {
@@ -411,6 +417,6 @@ func (s *soak) checkNothingUnread() {
 		s.t.Fatal(err)
 	}
 	if left := found.AllUIDs(); len(left) > 0 {
-		s.t.Errorf("mails for us that are unread: %v", left)
+		s.t.Errorf("mails for the agent that are unread: UIDs %v", left)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkStartUp measures a start of the program, from fork to exit, with
+// BenchmarkStartUp measures the start of the program, from fork to exit, with
 // nothing to do.
 func BenchmarkStartUp(b *testing.B) {
 	program := buildProgram(b, b.TempDir())
