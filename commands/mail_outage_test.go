@@ -33,7 +33,7 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	for range 3 {
 		s.runExpecting(exitSource, "alpha", "poll", "--quiet")
 	}
-	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap fails: 3 polls in a row since") || !strings.Contains(got, "; you were told") {
+	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap fails: 3 polls in a row since") || !strings.Contains(got, "; you were informed") {
 		t.Errorf("status:\n%s", got)
 	}
 	// Beta is also alpha's keymaster. It has a turn for each alarm, and none for the
