@@ -25,7 +25,7 @@ func (l agents) path(c *cli.Context) (string, error) {
 	flag := c.String("config")
 	if flag == "" && c.IsSet("config") {
 		// An unset variable in a script must not find another agent.
-		return "", terminal.Usagef("", "--config names no file")
+		return "", terminal.Usagef("", "--config is empty: name a file")
 	}
 	return l.loader.Find(flag)
 }

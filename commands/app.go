@@ -5,9 +5,9 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"agentstateloop/commands/terminal"
-
 	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
 )
 
 // app returns the command line. The commands stand in the order of --help: those

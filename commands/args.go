@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"agentstateloop/commands/terminal"
-
 	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
 )
 
 const completionFlag = "--generate-bash-completion"

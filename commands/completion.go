@@ -3,9 +3,9 @@ package commands
 import (
 	"strings"
 
-	"agentstateloop/commands/terminal"
-
 	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
 )
 
 // The scripts ask the program itself what could come next.

@@ -92,10 +92,10 @@ func generalHint(err error) string {
 		return meshErrorHint(e)
 	}
 	if e, ok := errors.AsType[*sourceError](err); ok && len(e.failed) > 0 {
-		return "the rest was done, and each poll tries again; `" + name + " doctor` looks closer"
+		return "the rest was done, and each poll tries again; `" + name + " doctor` shows what is wrong"
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
-		return "`" + name + " doctor` looks at the files and folders of the agent"
+		return "`" + name + " doctor` checks the files and folders of the agent"
 	}
 	return ""
 }
@@ -107,7 +107,7 @@ const meshHint = "start one with `" + name + " mesh serve`, and set [mesh] url =
 func meshErrorHint(e *mesh.Error) string {
 	switch e.Code {
 	case 0:
-		return "is the mesh running, and [mesh] url right? `" + name + " mesh serve` starts one"
+		return "is the mesh running, and url in [mesh] right? `" + name + " mesh serve` starts one"
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return "the token of [mesh] must be the one next to your handle in the file of mesh serve --tokens"
 	case http.StatusNotFound:

@@ -3,9 +3,9 @@ package commands
 import (
 	"errors"
 
-	"agentstateloop/cycle/quarantine"
-
 	"github.com/urfave/cli/v2"
+
+	"agentstateloop/cycle/quarantine"
 )
 
 type inboxDropCmd struct{ agents agents }

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -13,11 +14,16 @@ import (
 )
 
 // reactCmd is the hidden subcommand behind which package apirunner works.
-type reactCmd struct{ *program }
+type reactCmd struct {
+	agents agents
+	loader *config.Loader
+	stdin  io.Reader
+	out    *terminal.Output
+}
 
 func reactCommand(p *program) *cli.Command {
 	return &cli.Command{
-		Name: config.APICommand, Hidden: true, Action: reactCmd{p}.run,
+		Name: config.APICommand, Hidden: true, Action: reactCmd{p.agents(), p.loader, p.stdin, &p.out}.run,
 		Flags: []cli.Flag{
 			&cli.TimestampFlag{Name: "now", Layout: time.RFC3339, Usage: "the time of the demo's clock"},
 			&cli.BoolFlag{Name: "summary", Usage: "answer standard input by a summary"},
@@ -25,22 +31,22 @@ func reactCommand(p *program) *cli.Command {
 	}
 }
 
-func (p reactCmd) run(c *cli.Context) error {
+func (k reactCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
 	begun := time.Now()
 	if at := c.Timestamp("now"); at != nil {
-		p.loader.Now = func() time.Time { return *at }
+		k.loader.Now = func() time.Time { return *at }
 	}
-	a, in, err := p.agents().inside(c)
+	a, in, err := k.agents.inside(c)
 	if err != nil {
 		return err
 	}
 	if a.Turn == nil || a.Turn.Runner != turn.API {
 		return terminal.Usagef("", `%s is for agentstateloop's own use, with runner = "api"`, config.APICommand)
 	}
-	r, err := apirunner.New(apirunner.Process{Loader: p.loader, Stdin: p.stdin, Stdout: p.out.Stdout, Begun: begun}, a, in)
+	r, err := apirunner.New(apirunner.Process{Loader: k.loader, Stdin: k.stdin, Stdout: k.out.Stdout, Begun: begun}, a, in)
 	if err != nil {
 		return err
 	}
@@ -48,10 +54,9 @@ func (p reactCmd) run(c *cli.Context) error {
 	if c.Bool("summary") {
 		run = r.Summary
 	}
-	if err := run(c.Context); errors.Is(err, apirunner.ErrReported) {
+	err = run(c.Context)
+	if errors.Is(err, apirunner.ErrReported) {
 		return silentError{err}
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
