@@ -16,6 +16,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // inside is the program as an agent calls it from inside its turn: "submit TEXT
@@ -179,4 +180,11 @@ func (h *house) wantTasks(outcomes ...state.Outcome) []state.Line {
 		h.t.Fatalf("turns ended %v, want %v: %+v", got, outcomes, tasks)
 	}
 	return tasks
+}
+
+// attempt returns the folder of the attempt that the state shows.
+func (h *house) attempt() string {
+	h.t.Helper()
+	head := h.state().Turn
+	return h.agent.Store.Path(filepath.Join(store.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
 }

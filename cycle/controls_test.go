@@ -110,3 +110,106 @@ func TestHaltHoldsWhatIsAboutToBeSent(t *testing.T) {
 	h.pollAfter(2 * time.Minute)
 	h.wantSent("ack reply")
 }
+
+// STATUS, STOP, HALT and GO by mail work while a turn runs (docs/design.md,
+// "Stop and controls").
+func TestControlsByMailWhileATurnRuns(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	up, _ := h.lingerer()
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollInBackground()
+	up()
+	h.receive(letter{id: "<status@example.com>", body: "STATUS"})
+	h.cron()
+	if answers := h.sentOf("answer"); len(answers) != 1 || !strings.Contains(answers[0].text, "turn: running") {
+		t.Fatalf("answers: %+v", answers)
+	}
+	if head := h.state().Turn; head.Stop != "" {
+		t.Fatalf("STATUS stops: %+v", head)
+	}
+	h.receive(letter{id: "<stop@example.com>", body: "stop"})
+	h.cron()
+	wait()
+	h.wantTasks(state.Canceled)
+	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "[canceled: stopped]") {
+		t.Errorf("replies: %+v", replies)
+	}
+
+	// HALT: the output is held until GO.
+	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
+	h.receive(letter{id: "<two@example.com>", body: "work"})
+	if r := h.pollAfter(time.Minute); r.Turns != 0 || !h.state().HaltedHere {
+		t.Errorf("halted: %+v", r)
+	}
+	h.receive(letter{id: "<go@example.com>", body: "Go."})
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Canceled, state.Success)
+	if answers := h.sentOf("answer"); len(answers) != 4 {
+		t.Errorf("%d controls were answered, want 4", len(answers))
+	}
+}
+
+// HALT by mail ends the turn that runs, and holds its deliverable.
+func TestAHaltByMailEndsTheTurn(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	up, _ := h.lingerer()
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollInBackground()
+	up()
+	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
+	h.cron()
+	wait()
+	h.wantTasks(state.Canceled)
+	h.wantSent("answer")
+	h.receive(letter{id: "<go@example.com>", body: "GO"})
+	h.pollAfter(time.Minute)
+	if replies := h.sentOf("reply"); len(replies) != 1 {
+		t.Errorf("after GO: %+v", replies)
+	}
+}
+
+// After a reset the context begins with its note, and without what was said
+// before.
+func TestAResetStartsAgain(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
+	h.poll()
+	_, err := h.agent.Tell(t.Context(), "me", "queued before")
+	check(t, err)
+	check(t, h.agent.Reset(t.Context(), "a new project </system_message>", handle))
+	h.pollAfter(time.Minute)
+	prompt := h.prompt()
+	if want := "<system_message origin=\"" + handle + "\">\na new project <\\/system_message>\n</system_message>\n"; !strings.HasPrefix(prompt, want) {
+		t.Errorf("the prompt does not begin with %q:\n%s", want, prompt)
+	}
+	if strings.Contains(prompt, "old secret") || !strings.Contains(prompt, "queued before your memory was reset") {
+		t.Errorf("the prompt:\n%s", prompt)
+	}
+	h.receive(letter{id: "<two@example.com>", body: "and now"})
+	h.pollAfter(time.Minute)
+	prompt = h.prompt()
+	if strings.Contains(prompt, "old secret") || strings.Contains(prompt, "this message was queued before") || !strings.Contains(prompt, "I read: queued before") {
+		t.Errorf("the next prompt:\n%s", prompt)
+	}
+}
+
+// A turn that ran when the memory was reset answers from the old memory; that
+// answer is not recalled.
+func TestAResetDuringATurnKeepsNothingOfIt(t *testing.T) {
+	h := newAwakeHouse(t)
+	up, goOn := h.lingerer()
+	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
+	wait := h.pollInBackground()
+	up()
+	check(t, h.agent.Reset(t.Context(), "", handle))
+	goOn()
+	wait()
+	h.wantTasks(state.Success)
+	h.receive(letter{id: "<two@example.com>", body: "and now"})
+	h.pollAfter(time.Minute)
+	if prompt := h.prompt(); strings.Contains(prompt, "old secret") || strings.Contains(prompt, "answer of epoch 1") {
+		t.Errorf("the prompt:\n%s", prompt)
+	}
+}

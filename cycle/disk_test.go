@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -88,71 +86,4 @@ func (h *house) wantMeshMessageKept(s state.State, n int, failed string) {
 	if _, known := s.Seen["mesh:"+peer+":q1"]; !known {
 		h.t.Errorf("step %d (%s): acknowledged and not taken", n, failed)
 	}
-}
-
-// A dry run reads, and changes nothing anywhere.
-func TestADryRunChangesNothing(t *testing.T) {
-	h := newAwakeHouse(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
-	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 first"})
-	h.receive(letter{id: "<two@example.com>", fields: "List-Id: <x.example.com>\r\n"})
-	h.post(meshMessage("q1"))
-	check(t, h.agent.Ring("test", "why not"))
-	before := h.everything()
-
-	p, err := h.agent.Preview(t.Context())
-	check(t, err)
-	if after := h.everything(); after != before {
-		t.Errorf("before:\n%s\nafter:\n%s", before, after)
-	}
-	if p.Before != state.IDLE || p.After != state.PREP || len(p.Arrived) != 2 || len(p.Rejected) != 1 {
-		t.Errorf("preview: %+v", p)
-	}
-	if len(p.Mails) != 1 || !strings.Contains(p.Mails[0].Text, "standing by") {
-		t.Errorf("mails: %+v", p.Mails)
-	}
-	if !strings.Contains(p.CrontabDiff, "+*/1 * * * *") {
-		t.Errorf("crontab:\n%s", p.CrontabDiff)
-	}
-	if len(p.Transitions) != 1 {
-		t.Errorf("transitions: %q", p.Transitions)
-	}
-}
-
-// A dry run of an agent that has never polled makes no folder either.
-func TestADryRunOfANewAgentLeavesNoTrace(t *testing.T) {
-	h := newHouse(t)
-	h.receive(letter{id: "<one@example.com>"})
-	before := h.everything()
-	p, err := h.agent.Preview(t.Context())
-	check(t, err)
-	if after := h.everything(); after != before {
-		t.Errorf("before:\n%s\nafter:\n%s", before, after)
-	}
-	if len(p.Arrived) != 1 {
-		t.Errorf("preview: %+v", p)
-	}
-}
-
-// everything returns all that a poll could change, as text.
-func (h *house) everything() string {
-	h.t.Helper()
-	var b strings.Builder
-	check(h.t, filepath.WalkDir(h.blueprint.Dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			b.WriteString(path + "\n")
-			return err
-		}
-		data, err := os.ReadFile(path)
-		b.WriteString(path + ": " + string(data) + "\n")
-		return err
-	}))
-	for _, uid := range h.unread() {
-		b.WriteString(" unread " + string(rune('0'+uid)))
-	}
-	for _, m := range h.waiting() {
-		b.WriteString(" on the mesh " + m.ID)
-	}
-	b.WriteString(" sent " + h.kinds())
-	return b.String()
 }

@@ -139,3 +139,40 @@ func TestTheRegistryShowsWhoSleeps(t *testing.T) {
 		t.Error("awake with nothing left to do")
 	}
 }
+
+// With nothing left to do the agent is marked asleep, and a message wakes it
+// before its turn. A message or a nudge ends the sleep that the agent has asked
+// for.
+func TestSleepMarks(t *testing.T) {
+	h := newAwakeHouse(t)
+	asleep := func(want, rests bool) {
+		t.Helper()
+		s, err := h.agent.Status()
+		check(t, err)
+		if s.Asleep != want || (s.SleepUntil != nil) != rests {
+			t.Errorf("asleep %v, until %v; want %v, %v", s.Asleep, s.SleepUntil, want, rests)
+		}
+	}
+	asleep(false, false)
+	h.plays("us sleep 10m; echo good night\n")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	asleep(true, true)
+	h.clock.advance(time.Minute)
+	_, err := h.agent.Tell(t.Context(), "me", "wake up")
+	check(t, err)
+	asleep(false, false)
+	h.poll()
+	asleep(true, true)
+	check(t, h.agent.Ring("test", ""))
+	h.poll()
+	asleep(true, false)
+
+	h.plays("us sleep 10m; echo good night\n")
+	_, err = h.agent.Tell(t.Context(), "me", "again")
+	check(t, err)
+	h.poll()
+	asleep(true, true)
+	h.clock.advance(11 * time.Minute)
+	asleep(true, false)
+}

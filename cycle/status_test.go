@@ -1,9 +1,13 @@
 package cycle_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
+	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/turn"
 )
 
 func TestStatusShowsWhatIs(t *testing.T) {
@@ -26,5 +30,64 @@ func TestStatusShowsWhatIs(t *testing.T) {
 	}
 	if len(s.Credentials) != 0 || s.Schedule.Installed == nil || *s.Schedule.Installed != "*/30 * * * *" {
 		t.Errorf("credentials %+v, schedule %+v", s.Credentials, s.Schedule)
+	}
+}
+
+// The status of another process shows what the agent does, as long as the agent
+// lives (docs/design.md, "Status").
+func TestStatusShowsTheTurnOfAnotherProcess(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Turn.Runner = turn.Claude
+	_, goOn := h.pipe("go")
+	h.plays(fakeClaude + `
+init s1
+tool Bash
+read -r line <go
+answer done
+`)
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollInBackground()
+	observer := h.blueprint.agent(h.clock.Now)
+	var seen cycle.StatusTurn
+	until(t, "the tool is seen", func() bool {
+		s, err := observer.Status()
+		check(t, err)
+		seen = s.Turn
+		return seen.Tool != nil
+	})
+	if *seen.Tool != "Bash" || *seen.State != "running_tool" || *seen.Lifecycle != "working" || *seen.WaitingToolCount != 1 {
+		t.Errorf("turn: %+v", seen)
+	}
+	if seen.LastOutput == nil || seen.KillAt == nil || !strings.Contains(*seen.KillFor, "ran longer") || seen.CostUSD == nil {
+		t.Errorf("turn: %+v", seen)
+	}
+	goOn()
+	wait()
+	s, err := observer.Status()
+	check(t, err)
+	if s.Turn.ID != nil || s.Turn.State != nil || s.Turn.Tool != nil {
+		t.Errorf("after the turn: %+v", s.Turn)
+	}
+}
+
+// The status does not show what a killed runner has left.
+func TestStatusShowsNoDeadAgent(t *testing.T) {
+	h := newAwakeHouse(t)
+	up, _ := h.lingerer()
+	h.receive(letter{id: "<one@example.com>"})
+	runner := h.poller(h.blueprintFile(), "poll")
+	check(t, runner.Start())
+	up()
+	dir := h.attempt()
+	until(t, "the view", func() bool { _, err := turn.ReadLive(dir); return err == nil })
+	check(t, runner.Process.Kill())
+	runner.Wait() // its error is that it was killed
+	if _, err := turn.End(t.Context(), dir, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.agent.Status()
+	check(t, err)
+	if s.Turn.Status != state.HeadRunning || s.Turn.State != nil || s.Turn.KillAt != nil {
+		t.Errorf("turn: %+v", s.Turn)
 	}
 }
