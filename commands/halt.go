@@ -31,21 +31,6 @@ Example:
 	}
 }
 
-func resumeCommand(p *program) *cli.Command {
-	h := haltCmd{p.agents(), &p.out}
-	return &cli.Command{
-		Name:  "resume",
-		Usage: "lift a halt",
-		Description: `Lifts a HALT that was set by halt or by a mail of yours, and sends what was held
-back. A HALT that was set on the mesh is lifted with mesh resume.
-
-Example:
-  agentstateloop resume`,
-		Flags:  []cli.Flag{reasonFlag()},
-		Action: func(c *cli.Context) error { return h.run(c, (*cycle.Agent).Resume) },
-	}
-}
-
 // halted is the JSON output of halt and resume.
 type halted struct {
 	Agent  string `json:"agent"`

@@ -28,21 +28,6 @@ Example:
 	}
 }
 
-func meshResumeCommand(p *program) *cli.Command {
-	m := meshHaltCmd{meshClient{p.agents(), &p.out}}
-	return &cli.Command{
-		Name:  "resume",
-		Usage: "lift the mesh's HALT",
-		Description: `A HALT that halt or a mail has set for one agent is lifted with resume.
-
-Example:
-  agentstateloop mesh resume`,
-		Action: func(c *cli.Context) error {
-			return m.run(c, (*mesh.Client).Go, false, "the agents on the mesh at %s go on\n")
-		},
-	}
-}
-
 func (m meshHaltCmd) run(c *cli.Context, change func(*mesh.Client, context.Context) error, halted bool, said string) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err

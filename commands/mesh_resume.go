@@ -1,0 +1,22 @@
+package commands
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/mesh"
+)
+
+func meshResumeCommand(p *program) *cli.Command {
+	m := meshHaltCmd{meshClient{p.agents(), &p.out}}
+	return &cli.Command{
+		Name:  "resume",
+		Usage: "lift the mesh's HALT",
+		Description: `A HALT that halt or a mail has set for one agent is lifted with resume.
+
+Example:
+  agentstateloop mesh resume`,
+		Action: func(c *cli.Context) error {
+			return m.run(c, (*mesh.Client).Go, false, "the agents on the mesh at %s go on\n")
+		},
+	}
+}
