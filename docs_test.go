@@ -88,3 +88,18 @@ func TestTheDesignIsCitedByHeading(t *testing.T) {
 		t.Error("nothing cites the design: does the pattern still find the citations?")
 	}
 }
+
+// number is how the design was cited when it was not in the repository.
+var number = regexp.MustCompile(`\bDESIGN[ ,]+[0-9]`)
+
+// TestTheDesignIsNotCitedByNumber lists the citations that name no heading.
+func TestTheDesignIsNotCitedByNumber(t *testing.T) {
+	for _, f := range texts(t) {
+		for _, m := range number.FindAllStringIndex(wrap.ReplaceAllStringFunc(f.body, blanks), -1) {
+			t.Errorf("%s:%d: cite a heading of docs/design.md", f.name, f.line(m[0]))
+		}
+	}
+}
+
+// blanks returns as many spaces as s has bytes, so that offsets stay.
+func blanks(s string) string { return strings.Repeat(" ", len(s)) }

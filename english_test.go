@@ -1,5 +1,3 @@
-//go:build docs
-
 package main_test
 
 import (
@@ -79,18 +77,3 @@ func allowedNo(body string, m []int) bool {
 	}
 	return strings.EqualFold(before, "there") || strings.EqualFold(body[m[4]:m[5]], "longer")
 }
-
-// number is how the design was cited when it was not in the repository.
-var number = regexp.MustCompile(`\bDESIGN[ ,]+[0-9]`)
-
-// TestTheDesignIsNotCitedByNumber lists the citations that name no heading.
-func TestTheDesignIsNotCitedByNumber(t *testing.T) {
-	for _, f := range texts(t) {
-		for _, m := range number.FindAllStringIndex(wrap.ReplaceAllStringFunc(f.body, blanks), -1) {
-			t.Errorf("%s:%d: cite a heading of docs/design.md", f.name, f.line(m[0]))
-		}
-	}
-}
-
-// blanks returns as many spaces as s has bytes, so that offsets stay.
-func blanks(s string) string { return strings.Repeat(" ", len(s)) }
