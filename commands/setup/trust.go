@@ -1,0 +1,44 @@
+package setup
+
+import (
+	"agentstateloop/commands/terminal"
+	"agentstateloop/mail"
+)
+
+// trustPart is [trust]; "" is the default.
+type trustPart struct {
+	require, fallback string
+	authservID        string // "": verify = "dkim"
+}
+
+func (t trustPart) write(d *document) {
+	d.section("trust")
+	switch {
+	case t.require == mail.RequireChallenge:
+		d.line("require", t.require, "you are asked by mail about each mail of yours")
+	case t.authservID != "":
+		d.line("authserv_id", t.authservID, "the mail server whose check of a sender counts")
+	default:
+		d.line("verify", mail.VerifyDKIM, "your mail is recognised by its signature")
+	}
+	if t.fallback != "" {
+		d.line("fallback", t.fallback, "you are asked about mail that is not proved")
+	}
+}
+
+// trust decides what proves mail, by the flags and the preset.
+func (in *interview) trust(known preset) (trustPart, error) {
+	t := trustPart{require: in.Require, fallback: in.Fallback, authservID: in.AuthservID}
+	if t.authservID == "" {
+		t.authservID = known.authservID
+	}
+	if t.require != "" {
+		if err := isOneOf(mail.RequireDMARC, mail.RequireChallenge)(t.require); err != nil {
+			return t, terminal.Usagef("", "--require %s: %v", t.require, err)
+		}
+	}
+	if in.AuthservID != "" && t.require == mail.RequireChallenge {
+		return t, terminal.Usagef("leave one of them out", "--authserv-id is for --require dmarc: with challenge the mail server's check does not count")
+	}
+	return t, nil
+}
