@@ -95,7 +95,6 @@ func (s Setup) Plan(ctx context.Context, o Options, path string) (Plan, error) {
 // ask learns the parts, in the order of the questions. The secrets come last.
 func (in *interview) ask(ctx context.Context) (parts, error) {
 	p := parts{
-		agent:    agentPart{operators: in.Operators},
 		mesh:     meshPart{url: in.MeshURL, tokenFile: in.MeshTokenFile, peers: in.Peers, keymaster: in.Keymaster},
 		schedule: schedulePart{mode: in.Schedule, crontab: in.Crontab},
 	}
