@@ -61,7 +61,7 @@ func (t Templates) layer(name string, d Data) (Layer, error) {
 		l.Fault = err.Error()
 	} else if own != "" {
 		if l.Text, err = execute(file, own, d); err == nil {
-			err = checkMessage(name, l.Text, d)
+			err = checkMessage(name, file, l.Text, d)
 		}
 		if err == nil {
 			l.From = file
@@ -116,10 +116,11 @@ func execute(name, text string, d Data) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
-// checkMessage returns an error if the message layer does not show the message.
-func checkMessage(name, text string, d Data) error {
+// checkMessage returns an error that names the file if the message layer does not
+// show the message.
+func checkMessage(name, file, text string, d Data) error {
 	if name == layerMessage && !strings.Contains(text, d.Message) {
-		return errors.New("it does not show the message: put {{.Message}} into it")
+		return fmt.Errorf("%s does not show the message: put {{.Message}} into it", file)
 	}
 	return nil
 }
