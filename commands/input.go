@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state"
 )
 
-// longestText bounds what is read from standard input for a text, in bytes.
-const longestText = 4 << 20
+// maxText bounds what is read from standard input for a text, in bytes.
+const maxText = 4 << 20
 
 // input reads the texts of a command line.
 type input struct{ stdin io.Reader }
@@ -25,12 +25,12 @@ func (in input) text(arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(in.stdin, longestText+1))
+	data, err := io.ReadAll(io.LimitReader(in.stdin, maxText+1))
 	if err != nil {
 		return "", fmt.Errorf("read message: %w", err)
 	}
-	if len(data) > longestText {
-		return "", fmt.Errorf("read message: over %d bytes", longestText)
+	if len(data) > maxText {
+		return "", fmt.Errorf("read message: over %d bytes", maxText)
 	}
 	return string(data), nil
 }

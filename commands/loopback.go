@@ -19,15 +19,15 @@ import (
 // mesh serve.
 
 const (
-	// mostConnections is how many callers a server of ours serves at once; the
+	// maxConnections is how many callers a server of ours serves at once; the
 	// others wait in the kernel's queue. Each agent's long poll takes one.
-	mostConnections = 4096
+	maxConnections = 4096
 
 	// shutdownTimeout bounds the calls that are under way when a server ends.
 	shutdownTimeout = 5 * time.Second
 )
 
-// listenLoopback listens on a loopback address, for mostConnections at once.
+// listenLoopback listens on a loopback address, for maxConnections at once.
 func listenLoopback(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || !config.Loopback(host) {
@@ -40,7 +40,7 @@ func listenLoopback(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return netutil.LimitListener(listener, mostConnections), nil
+	return netutil.LimitListener(listener, maxConnections), nil
 }
 
 // serveUntil serves until ctx ends, and then lets the calls under way finish.

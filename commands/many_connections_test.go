@@ -19,12 +19,12 @@ import (
 
 const (
 	connections       = 10_000 // open at once
-	silentConnections = 4_000  // of them send nothing; just below mostConnections
+	silentConnections = 4_000  // of them send nothing; just below maxConnections
 
 	// filesNeeded counts the file descriptors that they take. Both ends are
-	// in this process. It holds at most mostConnections of the far ends. Other
+	// in this process. It holds at most maxConnections of the far ends. Other
 	// tests run at the same time.
-	filesNeeded = connections + mostConnections + 2000
+	filesNeeded = connections + maxConnections + 2000
 )
 
 // TestTenThousandConnections fills nearly every place with connections that send

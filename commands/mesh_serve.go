@@ -126,8 +126,8 @@ func (m meshServeCmd) options(c *cli.Context) (mesh.Options, error) {
 // readTokens reads lines HANDLE TOKEN. It ignores empty lines and those that
 // begin with #. Its errors quote no token.
 func readTokens(text string) (map[string]string, error) {
-	if len(text) > config.LongestSecret {
-		return nil, fmt.Errorf("it holds over %d bytes", config.LongestSecret)
+	if len(text) > config.MaxSecret {
+		return nil, fmt.Errorf("it holds over %d bytes", config.MaxSecret)
 	}
 	tokens := map[string]string{}
 	n := 0

@@ -92,7 +92,7 @@ func TestMeshServe(t *testing.T) {
 }
 
 func TestReadTokens(t *testing.T) {
-	for _, bad := range []string{"", "# nobody\n", "goulard3120\n", "goulard3120 a b\n", "Not/Me secret\n", "a one\na two\n", strings.Repeat("#", config.LongestSecret+1)} {
+	for _, bad := range []string{"", "# nobody\n", "goulard3120\n", "goulard3120 a b\n", "Not/Me secret\n", "a one\na two\n", strings.Repeat("#", config.MaxSecret+1)} {
 		if _, err := readTokens(bad); err == nil {
 			t.Errorf("%.20q was taken", bad)
 		} else if strings.Contains(err.Error(), "secret") {

@@ -9,9 +9,9 @@ import (
 	"agentstateloop/state"
 )
 
-// longestNote bounds, in bytes, what stands at the beginning of every new
+// maxNote bounds, in bytes, what stands at the beginning of every new
 // context and in state.json.
-const longestNote = 8 << 10
+const maxNote = 8 << 10
 
 type resetCmd struct {
 	agents agents
@@ -43,8 +43,8 @@ func (r resetCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(note) > longestNote {
-		return terminal.Usagef("put the rest into a file that the agent can read", "--message has %d bytes, and %d are allowed", len(note), longestNote)
+	if len(note) > maxNote {
+		return terminal.Usagef("put the rest into a file that the agent can read", "--message has %d bytes, and %d are allowed", len(note), maxNote)
 	}
 	a, err := r.agents.one(c)
 	if err != nil {

@@ -26,16 +26,16 @@ const (
 	compactAt = 90
 )
 
-// mostVain is how many summaries of one session may fail before no more are made
-// without being asked for. Each costs as much as a turn.
-const mostVain = 2
+// maxFailedSummaries is how many summaries of one session may fail. After that
+// one is made only on request, because each costs as much as a turn.
+const maxFailedSummaries = 2
 
-// LongestSummary is the timeout for making a summary.
-const LongestSummary = 5 * time.Minute
+// SummaryTimeout is the timeout for making a summary.
+const SummaryTimeout = 5 * time.Minute
 
 const (
-	mostSummary = 16 << 10  // bytes of one that are kept
-	mostSummed  = 256 << 10 // bytes of exchanges that one is made of
+	maxSummary    = 16 << 10  // bytes of one that are kept
+	maxSummarized = 256 << 10 // bytes of exchanges that one is made of
 )
 
 // summaryID stands for a turn id in the attempt that makes a summary. No turn has
@@ -111,7 +111,7 @@ type compactor struct {
 // turn that s has dispatched. If that fails, the turn goes on with its session.
 // The caller holds turn.lock.
 func (c compactor) rotate(ctx context.Context, s state.State) (state.State, error) {
-	if c.sessions.full(s) < compactAt || s.Session.FailedSummaries >= mostVain {
+	if c.sessions.full(s) < compactAt || s.Session.FailedSummaries >= maxFailedSummaries {
 		return s, nil
 	}
 	head := s.Turn
@@ -153,7 +153,7 @@ func (c compactor) compact(ctx context.Context, s state.State, turnID string) (s
 	if errors.Is(err, ErrNothing) {
 		return s, err
 	}
-	text := truncate(strings.TrimSpace(c.secrets.Redact(r.Text)), mostSummary)
+	text := truncate(strings.TrimSpace(c.secrets.Redact(r.Text)), maxSummary)
 	switch {
 	case err != nil:
 	case r.Status != turn.Success:
@@ -237,7 +237,7 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State) (turn.Result
 	case config.Runner == turn.API:
 		config.Command = append(slices.Clone(config.Command), "--summary")
 	}
-	config.Timeout = min(cmp.Or(config.Timeout, turn.DefaultTimeout), LongestSummary)
+	config.Timeout = min(cmp.Or(config.Timeout, turn.DefaultTimeout), SummaryTimeout)
 	if err := endSummary(ctx, m.store); err != nil {
 		return turn.Result{}, err
 	}

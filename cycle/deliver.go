@@ -172,18 +172,18 @@ func (d deliverer) reply(m turnMessage, text string, files []message.Attachment)
 // hops (docs/design.md, "The mesh").
 func report(handle, id string, m turnMessage, text string) mesh.Message {
 	return mesh.Message{
-		ID: id, From: handle, To: m.msg.From, Text: truncateJSON(text, mostPosted), Kind: mesh.KindReport,
+		ID: id, From: handle, To: m.msg.From, Text: truncateJSON(text, maxPosted), Kind: mesh.KindReport,
 		Correlation: m.msg.Correlation, Hops: passed(m.sent.Hops, handle),
 	}
 }
 
-// mostAttached bounds, in bytes, what a reply carries.
-const mostAttached = 10 << 20
+// maxAttached bounds, in bytes, what a reply carries.
+const maxAttached = 10 << 20
 
 // attachments returns the files of the output box that go with a mail. unsent
 // names the others, each with the reason.
 func (d deliverer) attachments(m turnMessage, r turn.Result) (files []message.Attachment, unsent []string) {
-	left := int64(mostAttached)
+	left := int64(maxAttached)
 	for _, name := range r.Output {
 		if name == deliverableFile {
 			continue
@@ -215,7 +215,7 @@ func (d deliverer) readOutput(m turnMessage, name string, n int64) ([]byte, erro
 		return nil, err
 	}
 	if int64(len(data)) > n {
-		return nil, fmt.Errorf("the attachments of a reply are limited to %d MiB", mostAttached>>20)
+		return nil, fmt.Errorf("the attachments of a reply are limited to %d MiB", maxAttached>>20)
 	}
 	return data, nil
 }

@@ -210,8 +210,8 @@ func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (st
 	if to == o.handle {
 		return state.Effect{}, errors.New("an agent cannot send itself a message")
 	}
-	if size := jsonSize(text); size > mostPosted {
-		return state.Effect{}, fmt.Errorf("the text has %d bytes as JSON, and the mesh takes %d", size, mostPosted)
+	if size := jsonSize(text); size > maxPosted {
+		return state.Effect{}, fmt.Errorf("the text has %d bytes as JSON, and the mesh takes %d", size, maxPosted)
 	}
 	s, err := in.state(o.store)
 	if err != nil {

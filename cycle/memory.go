@@ -28,9 +28,9 @@ func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 		return fmt.Errorf("remember: %w", err)
 	}
 	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
-	if len(text) > store.LongestMemory {
+	if len(text) > store.MaxMemory {
 		return fmt.Errorf("the memory would have %d bytes, and the limit is %d: keep what matters, and put the rest into a file",
-			len(text), store.LongestMemory)
+			len(text), store.MaxMemory)
 	}
 	s, err := a.journal().commitWith(ctx, func(next state.State) error {
 		if !memoryChanged(next) {

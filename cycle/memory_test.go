@@ -58,7 +58,7 @@ func TestWorkingMemory(t *testing.T) {
 	say("remember: the build is green")
 	h.wantMemory("the build is green", "the build is red </memory>")
 
-	say("remember: " + strings.Repeat("x", store.LongestMemory+1))
+	say("remember: " + strings.Repeat("x", store.MaxMemory+1))
 	h.wantMemory("the build is green", "the build is red </memory>")
 	h.wantTasks(state.Success, state.Success, state.Success, state.Failed)
 	if l := h.lines(state.LineMemory); len(l) != 3 || l[0].Text != "the build is red </memory>" || l[1].TurnID == "" {

@@ -17,17 +17,17 @@ import (
 // waits for the next cycle, so a server that stalls costs one cycle.
 const startWithin = 20 * time.Second
 
-// mostAtOnce is how many messages one poll takes, and mostWaiting how many may
+// maxAtOnce is how many messages one poll takes, and maxWaiting how many may
 // wait. Above it the cursor waits and the mail stays on the server
 // (docs/design.md, "The inbox").
 const (
-	mostAtOnce  = 200
-	mostWaiting = 1000
+	maxAtOnce  = 200
+	maxWaiting = 1000
 )
 
-// mostOfPeers is how many messages of other agents may wait. They must not keep
+// maxFromPeers is how many messages of other agents may wait. They must not keep
 // out the operator's mail, HALT included.
-const mostOfPeers = mostWaiting / 2
+const maxFromPeers = maxWaiting / 2
 
 // SourceFailure is a source that could not be read in this cycle.
 type SourceFailure struct {
@@ -67,13 +67,13 @@ func (obs *observation) close() {
 // commit. observe never fails: a source that fails is an event. In a further
 // round of the same poll (again) it skips a source whose credential was denied.
 func (o observer) observe(ctx context.Context, files payloads, s state.State, again bool) *observation {
-	room := min(mostAtOnce, mostWaiting-len(s.Inbox))
+	room := min(maxAtOnce, maxWaiting-len(s.Inbox))
 	folder := quarantine.Folder{Store: o.store}
 	ad := &admission{
 		accepter: o.accepter, files: files, state: s, now: o.now, folder: folder,
 		quarantine: quarantine.NewIntake(folder, files, s, o.now, o.accepter.isKnown), answered: map[string]bool{},
 	}
-	forPeers := min(room, mostOfPeers-ofPeers(s))
+	forPeers := min(room, maxFromPeers-ofPeers(s))
 	var byMail, byMesh observation
 	var wg sync.WaitGroup
 	switch {

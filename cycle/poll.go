@@ -15,9 +15,9 @@ import (
 // began.
 var ErrBusy = errors.New("another poll of this agent is already running")
 
-// mostRounds is how many rounds a poll makes for what arrives meanwhile, before
+// maxRounds is how many rounds a poll makes for what arrives meanwhile, before
 // it leaves the rest to a detached poll.
-const mostRounds = 3
+const maxRounds = 3
 
 // PollOptions choose the kind of poll.
 type PollOptions struct {
@@ -102,7 +102,7 @@ func (p poller) notDue() (string, error) {
 // rounds makes steps 1 to 6 of a cycle until nothing new is seen. It reports
 // whether another process was at work.
 func (p poller) rounds(ctx context.Context, r *Report) (busy bool, err error) {
-	for round := range mostRounds {
+	for round := range maxRounds {
 		held, err := withLock(p.store, store.CycleLock, func() error { return p.cycle.round(ctx, r, round > 0) })
 		if err != nil {
 			return false, err

@@ -103,7 +103,7 @@ func senderOf(s state.State, turnID string) string {
 // believed.
 func (b biller) priced(sp state.Spending, usd float64) (_ state.Spending, odd string) {
 	own, ok := state.Dollars(usd)
-	if ok && own > 0 && own <= state.MostSpent {
+	if ok && own > 0 && own <= state.MaxSpent {
 		sp.Cost, sp.Basis = own, state.BasisProvider
 		return sp, ""
 	}

@@ -8,9 +8,9 @@ import (
 	"agentstateloop/mesh"
 )
 
-// mostPosted is how many bytes of JSON a text may take in a mesh message. The
+// maxPosted is how many bytes of JSON a text may take in a mesh message. The
 // rest of a body's 64 KiB is for the other fields.
-const mostPosted = mesh.MaxMessage - 4<<10
+const maxPosted = mesh.MaxMessage - 4<<10
 
 // cutMark stands where the rest of a text is missing.
 const cutMark = "\n[cut: the rest did not fit]"

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// mostFields is how many fields a part may have. The largest, attempter, needs 13
+// maxFields is how many fields a part may have. The largest, attempter, needs 13
 // to make one attempt at a message; a part that needs more does two jobs.
-const mostFields = 13
+const maxFields = 13
 
 // TestEachJobIsAType holds docs/decisions/0017-a-type-for-each-job.md: an
 // unexported method of Agent only makes a part, with one return of a struct with
@@ -48,7 +48,7 @@ func TestEachJobIsAType(t *testing.T) {
 					t.Errorf("%s: %s holds an Agent: hold what it uses", fset.Position(field.Pos()), spec.Name.Name)
 				}
 			}
-			if n := fields.Fields.NumFields(); made[spec.Name.Name] && n > mostFields {
+			if n := fields.Fields.NumFields(); made[spec.Name.Name] && n > maxFields {
 				t.Errorf("%s: %s has %d fields: it does more than one job", fset.Position(spec.Pos()), spec.Name.Name, n)
 			}
 		}

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// longestDeferral bounds how far ahead NextRetryAt of a message may be.
-const longestDeferral = time.Hour
+// maxDeferral bounds how far ahead NextRetryAt of a message may be.
+const maxDeferral = time.Hour
 
 // Arrived reports that a message passed the gate and its payload is durable.
 type Arrived struct {

@@ -11,8 +11,8 @@ import (
 const (
 	tokenLife      = 24 * time.Hour
 	challengeEvery = 10 * time.Minute // at most one
-	mostOpen       = 5                // open at the same time, so at most five go unanswered in a day
-	mostUnasked    = 5                // mails that wait to be asked about
+	maxOpen        = 5                // open at the same time, so at most five go unanswered in a day
+	maxUnasked     = 5                // mails that wait to be asked about
 )
 
 // OpenChallenge is a mail that asks the operator whether they wrote another mail,
@@ -51,7 +51,7 @@ func (s State) ToChallenge(p Policy, now time.Time) (key string, ok bool) {
 	switch {
 	case !p.Challenge || !p.HasMail || s.Halted() || len(s.Unasked) == 0:
 		return "", false
-	case len(s.Challenges) >= mostOpen || now.Before(s.LastChallenge.Add(challengeEvery)):
+	case len(s.Challenges) >= maxOpen || now.Before(s.LastChallenge.Add(challengeEvery)):
 		return "", false
 	}
 	return s.Unasked[0], true

@@ -65,16 +65,16 @@ func (m *machine) unskewDeadlines() {
 		}
 	}
 	nearest(&m.CooldownUntil, m.policy.Cooldown)
-	nearest(&m.SleepUntil, longestSleep)
+	nearest(&m.SleepUntil, maxSleep)
 	for i := range m.Challenges {
 		nearest(&m.Challenges[i].Until, tokenLife)
 	}
-	nearest(&m.Turn.ResumeBy, min(m.Turn.Patience, longestPatience))
+	nearest(&m.Turn.ResumeBy, min(m.Turn.Patience, maxPatience))
 	for i := range m.Inbox {
-		nearest(&m.Inbox[i].NextRetryAt, longestDeferral)
+		nearest(&m.Inbox[i].NextRetryAt, maxDeferral)
 	}
 	for i := range m.Outbox {
-		nearest(&m.Outbox[i].NotBefore, longestBackoff)
+		nearest(&m.Outbox[i].NotBefore, maxBackoff)
 		nearest(&m.Outbox[i].Expires, max(ackLife, m.Outbox[i].Kind.life()))
 	}
 	if m.NextDue.After(m.now.Add(m.Interval(m.policy) + time.Minute)) {

@@ -88,7 +88,7 @@ func (e SendFailed) apply(m *machine) {
 	}
 	wait := backoff(row.Attempts)
 	if e.RetryAfter > 0 {
-		wait = min(e.RetryAfter, longestBackoff)
+		wait = min(e.RetryAfter, maxBackoff)
 	}
 	row.NotBefore = m.now.Add(wait)
 }

@@ -73,11 +73,11 @@ type Effect struct {
 // How long effects live, and how often they are tried (docs/design.md, "The
 // outbox").
 const (
-	ackLife        = 10 * time.Minute   // acks and quiets are worthless later
-	giveUpAfter    = 5 * 24 * time.Hour // then a row is undeliverable
-	maxCopies      = 5                  // of an effect whose fate is unknown
-	firstBackoff   = time.Minute
-	longestBackoff = time.Hour
+	ackLife      = 10 * time.Minute   // acks and quiets are worthless later
+	giveUpAfter  = 5 * 24 * time.Hour // then a row is undeliverable
+	maxCopies    = 5                  // of an effect whose fate is unknown
+	firstBackoff = time.Minute
+	maxBackoff   = time.Hour
 )
 
 // perishable reports whether the effect is dropped rather than sent late or twice.
@@ -99,8 +99,8 @@ func backoff(failures int) time.Duration {
 	d := firstBackoff
 	for range failures - 1 {
 		d *= 2
-		if d >= longestBackoff {
-			return longestBackoff
+		if d >= maxBackoff {
+			return maxBackoff
 		}
 	}
 	return d

@@ -6,18 +6,18 @@ import "time"
 // names. They are outside the package because package statetest imports it.
 
 const (
-	CountedKept     = countedKept
-	DaysKept        = daysKept
-	LongestBackoff  = longestBackoff
-	LongestDeferral = longestDeferral
-	LongestPatience = longestPatience
-	LongestSleep    = longestSleep
-	MailsAnHour     = mailsAnHour
-	MonthsKept      = monthsKept
-	MostRejections  = mostRejections
-	SeenFor         = seenFor
-	TokenLife       = tokenLife
-	UnpricedKept    = unpricedKept
+	CountedKept   = countedKept
+	DaysKept      = daysKept
+	MaxBackoff    = maxBackoff
+	MaxDeferral   = maxDeferral
+	MaxPatience   = maxPatience
+	MaxSleep      = maxSleep
+	MailsAnHour   = mailsAnHour
+	MonthsKept    = monthsKept
+	MaxRejections = maxRejections
+	SeenFor       = seenFor
+	TokenLife     = tokenLife
+	UnpricedKept  = unpricedKept
 )
 
 // HasWork reports whether a machine in state s has work.

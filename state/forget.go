@@ -68,13 +68,13 @@ func (m *machine) forgetRejections() {
 			keys = append(keys, key)
 		}
 	}
-	if len(keys) <= mostRejections {
+	if len(keys) <= maxRejections {
 		return
 	}
 	slices.SortFunc(keys, func(a, b string) int {
 		return cmp.Or(cmp.Compare(m.Seen[a], m.Seen[b]), cmp.Compare(a, b))
 	})
-	for _, key := range keys[:len(keys)-mostRejections] {
+	for _, key := range keys[:len(keys)-maxRejections] {
 		delete(m.Seen, key)
 	}
 }

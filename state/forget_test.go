@@ -60,8 +60,8 @@ func TestRefusalsAreCapped(t *testing.T) {
 		s = state.Step(s, append(events, state.Polled{}), statetest.Policy(), now)
 	}
 	s = state.Step(s, []state.Event{state.Polled{}}, statetest.Policy(), now)
-	if len(s.Seen) != state.MostRejections || s.Quarantined != 4000 {
-		t.Errorf("%d keys are remembered of %d refusals, want %d", len(s.Seen), s.Quarantined, state.MostRejections)
+	if len(s.Seen) != state.MaxRejections || s.Quarantined != 4000 {
+		t.Errorf("%d keys are remembered of %d refusals, want %d", len(s.Seen), s.Quarantined, state.MaxRejections)
 	}
 	if !s.KnowsRejected("k19.199", "") || s.KnowsRejected("k0.0", "") {
 		t.Error("the youngest are not the ones that are remembered")

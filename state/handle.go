@@ -1,13 +1,13 @@
 package state
 
-// LongestHandle is the most characters that a handle may have.
-const LongestHandle = 32
+// MaxHandle is the most characters that a handle may have.
+const MaxHandle = 32
 
 // ValidHandle reports whether s is a handle, the name of an agent: a lower-case
 // letter or digit, followed by at most 31 lower-case letters, digits and hyphens
 // (docs/design.md, "Glossary").
 func ValidHandle(s string) bool {
-	if s == "" || len(s) > LongestHandle || s[0] == '-' {
+	if s == "" || len(s) > MaxHandle || s[0] == '-' {
 		return false
 	}
 	for i := range len(s) {

@@ -55,10 +55,10 @@ func (e Posted) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// longestSleep and longestPatience bound what an agent may ask for.
+// maxSleep and maxPatience bound what an agent may ask for.
 const (
-	longestSleep    = 24 * time.Hour
-	longestPatience = 24 * time.Hour
+	maxSleep    = 24 * time.Hour
+	maxPatience = 24 * time.Hour
 )
 
 // Slept reports that the agent asks to be left alone for a while.
@@ -73,7 +73,7 @@ func (e Slept) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "slept") {
 		return
 	}
-	m.SleepUntil = m.now.Add(min(e.For, longestSleep))
+	m.SleepUntil = m.now.Add(min(e.For, maxSleep))
 	m.line(Line{Kind: LineSleep, What: "asked", TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
 }
 

@@ -11,15 +11,15 @@ type Micros int64
 // Dollar is one US dollar.
 const Dollar Micros = 1_000_000
 
-// mostMoney bounds every sum, so that none can overflow: a thousand million
+// maxMoney bounds every sum, so that none can overflow: a thousand million
 // dollars.
-const mostMoney = 1_000_000_000 * Dollar
+const maxMoney = 1_000_000_000 * Dollar
 
 // Dollars converts an amount in dollars and rounds up to a millionth. It returns
 // false for an invalid amount: negative, not a number, or more than a thousand
 // million.
 func Dollars(usd float64) (Micros, bool) {
-	if math.IsNaN(usd) || usd < 0 || usd > float64(mostMoney/Dollar) {
+	if math.IsNaN(usd) || usd < 0 || usd > float64(maxMoney/Dollar) {
 		return 0, false
 	}
 	// The rounding error of a float must not cost a millionth more.
@@ -49,4 +49,4 @@ func (m Micros) String() string {
 
 // plus adds within bounds. Negative amounts count as 0: money that was spent never
 // comes back.
-func (m Micros) plus(n Micros) Micros { return min(mostMoney, max(0, m)+min(mostMoney, max(0, n))) }
+func (m Micros) plus(n Micros) Micros { return min(maxMoney, max(0, m)+min(maxMoney, max(0, n))) }

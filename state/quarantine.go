@@ -7,9 +7,9 @@ import (
 // The items in quarantine are in their folder. The state counts them
 // (docs/design.md, "Quarantine").
 
-// mostRejections is how many rejected items are remembered by their keys. A
+// maxRejections is how many rejected items are remembered by their keys. A
 // stranger who sends them must not make the state grow.
-const mostRejections = 500
+const maxRejections = 500
 
 // What a gate line records besides the gate, and a quarantine line of an item.
 const (
@@ -45,7 +45,7 @@ func (e Rejected) apply(m *machine) {
 		l.What = lineCopy
 	case e.Unkept:
 		l.What = lineUnkept
-	case e.Ask && m.policy.Challenge && len(m.Unasked) < mostUnasked:
+	case e.Ask && m.policy.Challenge && len(m.Unasked) < maxUnasked:
 		l.What = lineAsk
 	}
 	m.line(l)

@@ -13,8 +13,8 @@ type Relaying struct {
 	At   time.Time `json:"at"`
 }
 
-// longestRelay bounds, in bytes, what is relayed of a peer's text.
-const longestRelay = 4 << 10
+// maxRelay bounds, in bytes, what is relayed of a peer's text.
+const maxRelay = 4 << 10
 
 // RelayAsked reports that a listed peer, proven by its token, asks us to mail Text
 // to our operator.
@@ -76,7 +76,7 @@ func (m *machine) whyNotRelayed(from, text string) string {
 
 // relayed is a stranger's text without what could play tricks in a mail, cut.
 func relayed(text string) string {
-	text = strings.ToValidUTF8(text[:min(len(text), longestRelay)], "")
+	text = strings.ToValidUTF8(text[:min(len(text), maxRelay)], "")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
 			return r

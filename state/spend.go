@@ -99,11 +99,11 @@ const (
 	unpricedKept  = 8
 )
 
-// MostSpent bounds one spending. A higher figure is not believed.
-const MostSpent = 1_000 * Dollar
+// MaxSpent bounds one spending. A higher figure is not believed.
+const MaxSpent = 1_000 * Dollar
 
-// mostTokens bounds each count of tokens of one spending.
-const mostTokens = 1_000_000_000
+// maxTokens bounds each count of tokens of one spending.
+const maxTokens = 1_000_000_000
 
 // Day returns the local day of t by which money is counted: "2026-03-02".
 func (p Policy) Day(t time.Time) string {
@@ -178,15 +178,15 @@ func join(a, b string) string {
 // bounded returns the spending with possible figures. odd says in words which
 // figures were not possible.
 func (sp Spending) bounded() (_ Spending, odd string) {
-	if sp.Cost < 0 || sp.Cost > MostSpent {
+	if sp.Cost < 0 || sp.Cost > MaxSpent {
 		odd = fmt.Sprintf("a cost of %v is impossible", sp.Cost)
-		sp.Cost = min(max(sp.Cost, 0), MostSpent)
+		sp.Cost = min(max(sp.Cost, 0), MaxSpent)
 		odd += fmt.Sprintf(": counted as %v", sp.Cost)
 	}
 	for _, n := range []*int64{&sp.Tokens.Input, &sp.Tokens.Output, &sp.Tokens.CacheRead, &sp.Tokens.CacheWrite} {
-		if *n < 0 || *n > mostTokens {
+		if *n < 0 || *n > maxTokens {
 			odd = join(odd, fmt.Sprintf("%d tokens are impossible", *n))
-			*n = min(max(*n, 0), mostTokens)
+			*n = min(max(*n, 0), maxTokens)
 		}
 	}
 	return sp, odd
@@ -237,7 +237,7 @@ func (m *machine) openCredit() {
 }
 
 func (e Credited) apply(m *machine) {
-	if e.Amount <= 0 || e.Amount > mostMoney {
+	if e.Amount <= 0 || e.Amount > maxMoney {
 		return
 	}
 	m.Purse.Granted = m.Purse.Granted.plus(e.Amount)

@@ -214,7 +214,7 @@ func (e GivenBack) apply(m *machine) {
 		msg.Attempts = max(0, msg.Attempts-1)
 	}
 	if e.Wait > 0 {
-		m.requeue(Deferred, m.now.Add(min(e.Wait, longestDeferral)), "")
+		m.requeue(Deferred, m.now.Add(min(e.Wait, maxDeferral)), "")
 		return
 	}
 	m.requeue(Queued, time.Time{}, "")

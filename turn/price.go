@@ -84,14 +84,14 @@ func (p Prices) Cost(model string, t state.Tokens) (cost state.Micros, known boo
 
 // cost returns the cost of the tokens: a dollar for a million is a micro-dollar
 // for one. A negative count takes nothing off the others, and a sum that is too
-// large is state.MostSpent.
+// large is state.MaxSpent.
 func (p Price) cost(t state.Tokens) state.Micros {
 	part := func(price float64, n int64) float64 { return price * float64(max(0, n)) }
 	usd := (part(p.Input, t.Input) + part(p.Output, t.Output) +
 		part(p.CacheRead, t.CacheRead) + part(p.CacheWrite, t.CacheWrite)) / float64(state.Dollar)
 	cost, ok := state.Dollars(usd)
 	if !ok {
-		return state.MostSpent
+		return state.MaxSpent
 	}
 	return cost
 }

@@ -63,7 +63,7 @@ func TestCostOfAbsurdCounts(t *testing.T) {
 	}{
 		{state.Tokens{Input: -1_000_000_000, Output: 1_000_000}, 10 * state.Dollar},
 		{state.Tokens{Input: 1_000_000, CacheRead: -1}, 2_500_000},
-		{state.Tokens{Input: 1 << 62, Output: 1 << 62}, state.MostSpent},
+		{state.Tokens{Input: 1 << 62, Output: 1 << 62}, state.MaxSpent},
 	} {
 		for _, model := range []string{"gpt-4o", "unheard-of"} {
 			if got, known := prices.Cost(model, c.tokens); known && got != c.want || got < c.want {

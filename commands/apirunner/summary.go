@@ -46,7 +46,7 @@ func (r *Runner) summaryLoop(ctx context.Context) (*react.Loop, string, error) {
 	return &react.Loop{
 		Settings: react.Settings{
 			Model: model, Names: names, MaxOutput: s.MaxOutput,
-			Deadline: r.Begun.Add(min(r.agent.Turn.Timeout, cycle.LongestSummary)),
+			Deadline: r.Begun.Add(min(r.agent.Turn.Timeout, cycle.SummaryTimeout)),
 		},
 		Callbacks: react.Callbacks{
 			Emit:  r.events.emit,

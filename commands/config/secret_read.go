@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// LongestSecret limits a secret, in bytes. OAuth tokens are long, but files named
+// MaxSecret limits a secret, in bytes. OAuth tokens are long, but files named
 // by mistake are longer.
-const LongestSecret = 64 << 10
+const MaxSecret = 64 << 10
 
 // secretTimeout limits how long a command that prints a secret may run.
 const secretTimeout = 10 * time.Second
@@ -45,7 +45,7 @@ func readSecretFile(path string) (string, error) {
 }
 
 // ReadPrivate reads a regular file that only its owner can read. It returns at
-// most LongestSecret+1 bytes.
+// most MaxSecret+1 bytes.
 func ReadPrivate(path string) ([]byte, error) {
 	// Without O_NONBLOCK the open of a FIFO would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -63,7 +63,7 @@ func ReadPrivate(path string) ([]byte, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s is readable by others (mode %04o): run `chmod 600 %[1]s`", path, info.Mode().Perm())
 	}
-	return io.ReadAll(io.LimitReader(f, LongestSecret+1))
+	return io.ReadAll(io.LimitReader(f, MaxSecret+1))
 }
 
 // readSecretEnv returns the secret in an environment variable.
@@ -83,7 +83,7 @@ func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)
 	cmd.Env = l.Environ
-	out := &firstBytes{limit: LongestSecret + 1}
+	out := &firstBytes{limit: MaxSecret + 1}
 	cmd.Stdout = out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -108,8 +108,8 @@ func CheckSecret(s, from string) (string, error) {
 	switch {
 	case s == "":
 		return "", fmt.Errorf("read secret: %s is empty", from)
-	case len(s) > LongestSecret:
-		return "", fmt.Errorf("read secret: %s is longer than %d bytes", from, LongestSecret)
+	case len(s) > MaxSecret:
+		return "", fmt.Errorf("read secret: %s is longer than %d bytes", from, MaxSecret)
 	case strings.ContainsAny(s, "\r\n\x00"):
 		return "", fmt.Errorf("read secret: %s has more than one line", from)
 	}

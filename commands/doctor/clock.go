@@ -7,8 +7,8 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// longestSkew is how far two clocks may differ without a warning.
-const longestSkew = 5 * time.Minute
+// maxSkew is how far two clocks may differ without a warning.
+const maxSkew = 5 * time.Minute
 
 const clockHint = "set this machine's clock, and use NTP to keep it right"
 
@@ -22,7 +22,7 @@ type clockCheck struct {
 func (c clockCheck) run(context.Context) []Finding {
 	const name = "clock"
 	now := c.now()
-	if ahead := c.lastStep.Sub(now); ahead > longestSkew {
+	if ahead := c.lastStep.Sub(now); ahead > maxSkew {
 		return []Finding{bad(Warn, name, clockHint, "this machine's clock is %s behind the last poll: it was set back, or it was wrong then", terminal.Short(ahead))}
 	}
 	return []Finding{good(name, "%s", now.Local().Format("2006-01-02 15:04:05 -0700 MST"))}

@@ -33,7 +33,7 @@ func (c imapCheck) run(ctx context.Context) []Finding {
 		found = append(found, bad(Info, name, "",
 			"the server does not support IDLE: `listen` and linger in [schedule] check for new mail every 20 seconds instead"))
 	}
-	if skew := probe.Newest.Sub(c.now()); !probe.Newest.IsZero() && skew > longestSkew {
+	if skew := probe.Newest.Sub(c.now()); !probe.Newest.IsZero() && skew > maxSkew {
 		found = append(found, bad(Warn, "clock", clockHint,
 			"this machine's clock is at least %s behind the mail server's: one of the two is wrong", terminal.Short(skew)))
 	}

@@ -34,7 +34,7 @@ func (c meshCheck) run(ctx context.Context) []Finding {
 	if status.Halted {
 		found = append(found, bad(Warn, name, "run `agentstateloop mesh resume` to lift it", "HALT is set on the mesh: none of its agents runs a turn"))
 	}
-	if skew := status.Date.Sub(c.now()).Abs(); !status.Date.IsZero() && skew > longestSkew {
+	if skew := status.Date.Sub(c.now()).Abs(); !status.Date.IsZero() && skew > maxSkew {
 		found = append(found, bad(Warn, "clock", clockHint, "this machine's clock differs from the mesh's by %s", terminal.Short(skew)))
 	}
 	found = append(found, c.token(ctx))

@@ -89,7 +89,7 @@ func (in *interview) askPassword(ctx context.Context, file string, m *mailPart) 
 
 // readPassword reads all of standard input.
 func (in *interview) readPassword() (string, error) {
-	data, err := io.ReadAll(io.LimitReader(in.Stdin, config.LongestSecret+1))
+	data, err := io.ReadAll(io.LimitReader(in.Stdin, config.MaxSecret+1))
 	if err != nil {
 		return "", fmt.Errorf("read password from stdin: %w", err)
 	}

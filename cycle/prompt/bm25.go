@@ -124,14 +124,14 @@ func (r *Ranking) weight(n int) float64 {
 	return max(0, math.Log(odds))
 }
 
-// longestWord is how many bytes of a word are compared.
-const longestWord = 64
+// maxWord is how many bytes of a word are compared.
+const maxWord = 64
 
 // eachWord calls f with each word of a text: runs of letters and digits, in
 // lower case. A script without spaces is taken character by character. f must not
 // keep the bytes.
 func eachWord(text string, f func(word []byte)) {
-	var buf [longestWord + utf8.UTFMax]byte
+	var buf [maxWord + utf8.UTFMax]byte
 	word := buf[:0]
 	end := func() {
 		if len(word) > 0 {
@@ -142,11 +142,11 @@ func eachWord(text string, f func(word []byte)) {
 	for _, r := range text {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
-			if len(word) < longestWord {
+			if len(word) < maxWord {
 				word = append(word, byte(r))
 			}
 		case 'A' <= r && r <= 'Z':
-			if len(word) < longestWord {
+			if len(word) < maxWord {
 				word = append(word, byte(r)+'a'-'A')
 			}
 		case r < utf8.RuneSelf:
@@ -156,7 +156,7 @@ func eachWord(text string, f func(word []byte)) {
 			word = utf8.AppendRune(word, r)
 			end()
 		case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
-			if len(word) < longestWord {
+			if len(word) < maxWord {
 				word = utf8.AppendRune(word, unicode.ToLower(r))
 			}
 		default:

@@ -9,7 +9,7 @@ import (
 
 // TestEachWord checks where words begin and end, and which are the same.
 func TestEachWord(t *testing.T) {
-	long := strings.Repeat("x", longestWord)
+	long := strings.Repeat("x", maxWord)
 	for text, want := range map[string]string{
 		"":                      "",
 		"?! -- \n\t":            "",

@@ -19,8 +19,8 @@ var builtIn embed.FS
 // templateExt ends the name of a layer's file.
 const templateExt = ".tmpl"
 
-// longestTemplate bounds, in bytes, a template of the user's.
-const longestTemplate = 64 << 10
+// maxTemplate bounds, in bytes, a template of the user's.
+const maxTemplate = 64 << 10
 
 // Templates renders the layers.
 type Templates struct {
@@ -90,12 +90,12 @@ func (t Templates) own(name string) (file, text string, err error) {
 		return file, "", err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, longestTemplate+1))
+	data, err := io.ReadAll(io.LimitReader(f, maxTemplate+1))
 	if err != nil {
 		return file, "", err
 	}
-	if len(data) > longestTemplate {
-		return file, "", fmt.Errorf("%s has more than %d KiB: shorten it", file, longestTemplate>>10)
+	if len(data) > maxTemplate {
+		return file, "", fmt.Errorf("%s has more than %d KiB: shorten it", file, maxTemplate>>10)
 	}
 	if len(data) == 0 {
 		data = []byte("\n") // an empty file leaves its layer out

@@ -180,8 +180,8 @@ func TestBrokenTemplate(t *testing.T) {
 		"does not show the message":   {layer: "message", text: "Subject: {{.Subject}}", fault: "put {{.Message}} into it"},
 		"shows it cut short":          {layer: "message", text: `{{slice .Message 1}}`, fault: "put {{.Message}} into it"},
 		"is empty, for the message":   {layer: "message", text: "", fault: "put {{.Message}} into it"},
-		"is too long":                 {layer: "trust", text: strings.Repeat("x", longestTemplate+1), fault: "more than 64 KiB: shorten it"},
-		"is as long as a file may be": {layer: "trust", text: strings.Repeat("x", longestTemplate)},
+		"is too long":                 {layer: "trust", text: strings.Repeat("x", maxTemplate+1), fault: "more than 64 KiB: shorten it"},
+		"is as long as a file may be": {layer: "trust", text: strings.Repeat("x", maxTemplate)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			own := folder(t, map[string]string{c.layer + ".tmpl": c.text})

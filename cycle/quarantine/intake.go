@@ -15,8 +15,8 @@ import (
 
 // Limits of the folder.
 const (
-	mostItems   = 500            // in the folder
-	mostBytes   = 256 << 20      // of their payloads
+	maxItems    = 500            // in the folder
+	maxBytes    = 256 << 20      // of their payloads
 	senderItems = 50             // of one sender in a senderSpan
 	senderBytes = 64 << 20       // likewise; a sender's first item may be as large as a mail can be
 	senderSpan  = 24 * time.Hour //
@@ -160,7 +160,7 @@ func (in *Intake) full() bool {
 	for _, item := range in.items {
 		bytes += item.Size
 	}
-	return len(in.items) > mostItems || bytes > mostBytes
+	return len(in.items) > maxItems || bytes > maxBytes
 }
 
 // evict removes the oldest item of the account with the largest share of the
@@ -168,7 +168,7 @@ func (in *Intake) full() bool {
 func (in *Intake) evict() error {
 	share := map[string]float64{}
 	for _, item := range in.items {
-		share[in.account(item)] += 1.0/mostItems + float64(item.Size)/mostBytes
+		share[in.account(item)] += 1.0/maxItems + float64(item.Size)/maxBytes
 	}
 	victim := -1
 	for i, item := range in.items[:len(in.items)-1] { // oldest first

@@ -30,9 +30,9 @@ func (p *process) refuse(name string) {
 	p.refused = append(p.refused, name)
 }
 
-// longestTrouble is how long a channel may be unused after a failure. Effects back
+// maxTrouble is how long a channel may be unused after a failure. Effects back
 // off for an hour at most.
-const longestTrouble = 65 * time.Minute
+const maxTrouble = 65 * time.Minute
 
 // troubled records that sending by a channel failed: "mesh" or "smtp".
 func (w *World) troubled(ways ...string) {
@@ -46,7 +46,7 @@ func (w *World) troubled(ways ...string) {
 // isFree reports whether a channel has been free of trouble for long enough.
 func (r *record) isFree(way string) bool {
 	at, ever := r.lastTrouble[way]
-	return !ever || r.world.clock.servers().Sub(at) > longestTrouble
+	return !ever || r.world.clock.servers().Sub(at) > maxTrouble
 }
 
 // observedOutage is an outage that polls have shown.

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// longestLog is the size in bytes at which the log becomes log.1.
-const longestLog = 1 << 20
+// maxLog is the size in bytes at which the log becomes log.1.
+const maxLog = 1 << 20
 
 // Log adds one line to the log: what a poll did, and why. Callers may ignore its
 // error: a log that cannot be written must not stop them.
 func (st *Store) Log(now time.Time, text string) error {
 	path := st.path("log")
-	if info, err := os.Stat(path); err == nil && info.Size() >= longestLog {
+	if info, err := os.Stat(path); err == nil && info.Size() >= maxLog {
 		if err := os.Rename(path, path+".1"); err != nil {
 			return err
 		}

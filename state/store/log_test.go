@@ -22,7 +22,7 @@ func TestLog(t *testing.T) {
 	}
 	// At 1 MiB it begins again, with one old copy.
 	for _, content := range []string{"first", "second"} {
-		if err := os.WriteFile(st.Path("log"), []byte(strings.Repeat(content+"\n", longestLog/6)), 0o600); err != nil {
+		if err := os.WriteFile(st.Path("log"), []byte(strings.Repeat(content+"\n", maxLog/6)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := st.Log(now, "after "+content); err != nil {

@@ -16,11 +16,11 @@ const (
 	MemoryPrevFile = "memory.md.prev"
 )
 
-// LongestMemory bounds the working memory, in bytes. All of it is in every context.
-const LongestMemory = 4 << 10
+// MaxMemory bounds the working memory, in bytes. All of it is in every context.
+const MaxMemory = 4 << 10
 
 // Memory returns the working memory, or "" if there is none. A person may have made
-// it longer than LongestMemory; then the rest is left out.
+// it longer than MaxMemory; then the rest is left out.
 func (st *Store) Memory() (string, error) {
 	f, err := os.Open(st.path(MemoryFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -30,7 +30,7 @@ func (st *Store) Memory() (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, LongestMemory))
+	data, err := io.ReadAll(io.LimitReader(f, MaxMemory))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", MemoryFile, err)
 	}

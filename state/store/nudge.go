@@ -47,8 +47,8 @@ type NudgeFile struct {
 	Name string
 }
 
-// longestNote is how many bytes of a nudge file are read.
-const longestNote = 4 << 10
+// maxNote is how many bytes of a nudge file are read.
+const maxNote = 4 << 10
 
 // Rung returns the files in nudges/. It leaves out folders and files that are still
 // being written, whose names begin with a dot or end in .tmp.
@@ -91,7 +91,7 @@ func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
 		return n
 	}
 	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, longestNote))
+	text, _ := io.ReadAll(io.LimitReader(f, maxNote))
 	var note nudgeNote
 	if json.Unmarshal(text, &note) != nil {
 		note.Reason = strings.TrimSpace(string(text))
