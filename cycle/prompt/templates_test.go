@@ -213,7 +213,12 @@ func TestUnreadableTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l := render(t, own, "rules", Data{}); l.From != BuiltIn || l.Text == "" || !strings.Contains(l.Fault, file) {
-		t.Errorf("%+v", l)
+		t.Errorf("a folder instead of the file: %+v", l)
+	}
+	own = Templates{Folder: filepath.Join(folder(t, map[string]string{"file": ""}).Folder, "file")}
+	file = filepath.Join(own.Folder, "rules.tmpl")
+	if l := render(t, own, "rules", Data{}); l.From != BuiltIn || l.Text == "" || !strings.Contains(l.Fault, file) {
+		t.Errorf("a file instead of the folder: %+v", l)
 	}
 }
 
