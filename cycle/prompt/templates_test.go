@@ -174,14 +174,14 @@ func TestBrokenTemplate(t *testing.T) {
 		layer, text string
 		fault       string
 	}{
-		"does not parse":              {layer: "identity", text: "one\nYou are {{.Callsign", fault: "identity.tmpl:2: unclosed action"},
-		"names a field that is not":   {layer: "rules", text: "{{.Secret}}", fault: "can't evaluate field Secret"},
-		"calls what it may not":       {layer: "rules", text: `{{call .Handle}}`, fault: "rules.tmpl:1"},
-		"does not show the message":   {layer: "message", text: "Subject: {{.Subject}}", fault: "put {{.Message}} into it"},
-		"shows it cut short":          {layer: "message", text: `{{slice .Message 1}}`, fault: "put {{.Message}} into it"},
-		"is empty, for the message":   {layer: "message", text: "", fault: "put {{.Message}} into it"},
-		"is too long":                 {layer: "trust", text: strings.Repeat("x", maxTemplate+1), fault: "more than 64 KiB: shorten it"},
-		"is as long as a file may be": {layer: "trust", text: strings.Repeat("x", maxTemplate)},
+		"does not parse":            {layer: "identity", text: "one\nYou are {{.Callsign", fault: "identity.tmpl:2: unclosed action"},
+		"names an unknown field":    {layer: "rules", text: "{{.Secret}}", fault: "can't evaluate field Secret"},
+		"calls no function":         {layer: "rules", text: `{{call .Handle}}`, fault: "rules.tmpl:1"},
+		"does not show the message": {layer: "message", text: "Subject: {{.Subject}}", fault: "put {{.Message}} into it"},
+		"shows it cut short":        {layer: "message", text: `{{slice .Message 1}}`, fault: "put {{.Message}} into it"},
+		"is empty, for the message": {layer: "message", text: "", fault: "put {{.Message}} into it"},
+		"is too long":               {layer: "trust", text: strings.Repeat("x", maxTemplate+1), fault: "more than 64 KiB: shorten it"},
+		"is as long as it may be":   {layer: "trust", text: strings.Repeat("x", maxTemplate)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			own := folder(t, map[string]string{c.layer + ".tmpl": c.text})
