@@ -63,6 +63,8 @@ func (e Arrived) apply(m *machine) {
 	}
 }
 
+func (e Arrived) rank() (int, time.Time) { return rankArrival, e.Message.At }
+
 // deferAboveRate defers an operator's mail when too many came within the hour. It
 // never rejects one (docs/design.md, "The inbox").
 func (m *machine) deferAboveRate(msg *Message) {

@@ -126,6 +126,8 @@ func (e Vouched) apply(m *machine) {
 	m.applyChallengeLine(l)
 }
 
+func (e Vouched) rank() (int, time.Time) { return rankArrival, e.At }
+
 // Redacted implements [Redactable].
 func (e Vouched) Redacted(redact func(string) string) Event {
 	e.Then, e.Else = redactEvent(e.Then, redact), redactEvent(e.Else, redact)

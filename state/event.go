@@ -23,24 +23,28 @@ func inOrder(events []Event) []Event {
 	return events
 }
 
-// rank returns the place of an event: 0 for bookkeeping, 1 with its time for an
-// arrival, 2 for the end of the observation.
+// The ranks of events. Bookkeeping comes first, arrivals next, by their time, and
+// the end of the observation last.
+const (
+	rankBookkeeping = iota
+	rankArrival
+	rankEnd
+)
+
+// ranked is an Event that is not bookkeeping.
+type ranked interface {
+	Event
+
+	// rank returns the rank of the event, and the time of an arrival.
+	rank() (int, time.Time)
+}
+
+// rank returns the rank of an event, and the time of an arrival.
 func rank(e Event) (int, time.Time) {
-	switch e := e.(type) {
-	case Arrived:
-		return 1, e.Message.At
-	case Nudged:
-		return 1, e.At
-	case Rejected:
-		return 1, e.At
-	case Vouched:
-		return 1, e.At
-	case Controlled:
-		return 1, e.Message.At
-	case Polled, QuarantineHolds:
-		return 2, time.Time{}
+	if r, ok := e.(ranked); ok {
+		return r.rank()
 	}
-	return 0, time.Time{}
+	return rankBookkeeping, time.Time{}
 }
 
 // Redactable is an Event with text that we did not write: what a server, a

@@ -28,6 +28,8 @@ func (e Nudged) apply(m *machine) {
 	m.wake(nudgeReason(e), Thread{}, true)
 }
 
+func (e Nudged) rank() (int, time.Time) { return rankArrival, e.At }
+
 // Redacted implements [Redactable].
 func (e Nudged) Redacted(redact func(string) string) Event {
 	e.Reason = redact(e.Reason)

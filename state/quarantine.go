@@ -52,6 +52,8 @@ func (e Rejected) apply(m *machine) {
 	m.applyGateLine(l)
 }
 
+func (e Rejected) rank() (int, time.Time) { return rankArrival, e.At }
+
 // Redacted implements [Redactable].
 func (e Rejected) Redacted(redact func(string) string) Event {
 	e.Reason = redact(e.Reason)
@@ -108,6 +110,8 @@ func (e Released) Redacted(redact func(string) string) Event {
 type QuarantineHolds struct{ Items int }
 
 func (e QuarantineHolds) apply(m *machine) { m.Quarantined = e.Items }
+
+func (QuarantineHolds) rank() (int, time.Time) { return rankEnd, time.Time{} }
 
 // CopyOfReleased is the reason why a copy of a released item leaves the
 // quarantine.

@@ -20,6 +20,8 @@ func (Polled) apply(m *machine) {
 	m.schedule()
 }
 
+func (Polled) rank() (int, time.Time) { return rankEnd, time.Time{} }
+
 // mailUnread reports whether the operator could have written unseen. Silence counts
 // only if this very step has read the mail to its end.
 func (m *machine) mailUnread() bool { return m.policy.HasMail && !m.mailRead }
