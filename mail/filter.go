@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"agentstateloop/mail/message"
+	"agentstateloop/state"
 )
 
 // The gates that a mail for this agent must pass, in their order (docs/design.md,
@@ -146,7 +147,7 @@ func (f Filter) callsHandle(subject string) bool {
 		}
 		before, _ := utf8.DecodeLastRuneInString(s[:i])
 		rest := s[i+1:]
-		end := strings.IndexFunc(rest, func(r rune) bool { return !handleRune(r) })
+		end := strings.IndexFunc(rest, func(r rune) bool { return !state.HandleRune(r) })
 		if end < 0 {
 			end = len(rest)
 		}
@@ -160,12 +161,6 @@ func (f Filter) callsHandle(subject string) bool {
 		// Keep what precedes the next @, because it is checked again.
 		s = s[i+1:]
 	}
-}
-
-// handleRune reports whether r may stand in a handle, as state.ValidHandle has
-// it.
-func handleRune(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-'
 }
 
 func wordRune(r rune) bool {

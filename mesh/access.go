@@ -51,7 +51,7 @@ func CheckBrowser(r *http.Request, hosts ...string) error {
 func (s *Server) authenticate(r *http.Request, a access) (caller string, err error) {
 	handle := r.PathValue("handle")
 	if handle != "" && !state.ValidHandle(handle) {
-		return "", refuse(http.StatusBadRequest, "invalid handle: use [a-z0-9][a-z0-9-]{0,31}")
+		return "", refuse(http.StatusBadRequest, "invalid handle: use "+state.HandlePattern)
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, token, _ := strings.Cut(header, " ")
@@ -80,7 +80,7 @@ func (s *Server) allowsUnproven(r *http.Request) bool {
 func resolveSender(caller, claimed string) (from string, err error) {
 	switch {
 	case caller == "" && !state.ValidHandle(claimed):
-		return "", refuse(http.StatusBadRequest, "from is not a valid handle: use [a-z0-9][a-z0-9-]{0,31}")
+		return "", refuse(http.StatusBadRequest, "from is not a valid handle: use "+state.HandlePattern)
 	case caller != "" && claimed != "" && claimed != caller:
 		return "", refuse(http.StatusForbidden, "the token belongs to another handle than from")
 	case caller != "":
@@ -94,7 +94,7 @@ func resolveSender(caller, claimed string) (from string, err error) {
 // without a token, on a mesh that is not open.
 func (s *Server) checkRecipient(handle string) error {
 	if !state.ValidHandle(handle) {
-		return refuse(http.StatusBadRequest, "to is not a valid handle: use [a-z0-9][a-z0-9-]{0,31}")
+		return refuse(http.StatusBadRequest, "to is not a valid handle: use "+state.HandlePattern)
 	}
 	if s.options.Tokens[handle] == "" && !s.options.Open {
 		return refuse(http.StatusNotFound, "unknown handle %s", handle)
