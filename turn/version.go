@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"agentstateloop/internal/plain"
 )
 
 // Find returns the program that an attempt would start. A path with a slash is
@@ -49,7 +51,7 @@ func (c Config) AskVersion(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%s --version: %w%s", program, err, stderrOf(err))
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return line[:min(len(line), 200)], nil
+	return plain.Cut(line, 200), nil
 }
 
 // stderrOf returns what a failed program printed on stderr, in one short line.
@@ -58,6 +60,5 @@ func stderrOf(err error) string {
 	if !ok || len(e.Stderr) == 0 {
 		return ""
 	}
-	said := strings.Join(strings.Fields(string(e.Stderr)), " ")
-	return ": " + said[:min(len(said), 300)]
+	return ": " + plain.Cut(plain.Line(string(e.Stderr)), 300)
 }

@@ -139,7 +139,7 @@ func (w *httpClient) clean(text string) string {
 	if w.key != "" {
 		text = strings.ReplaceAll(text, w.key, "***")
 	}
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
+	text = plain.Line(text)
 	if len(text) > maxFaultText {
 		return plain.Cut(text, maxFaultText) + "…"
 	}
