@@ -39,8 +39,8 @@ Example:
 	}
 }
 
-// compacted is the JSON output of compact.
-type compacted struct {
+// compactOutput is the JSON output of compact.
+type compactOutput struct {
 	Agent     string `json:"agent"`
 	Compacted bool   `json:"compacted"`
 	Summary   string `json:"summary"`
@@ -63,7 +63,7 @@ func (k compactCmd) run(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return k.out.JSON(compacted{Agent: a.Handle, Compacted: !nothing, Summary: summary})
+		return k.out.JSON(compactOutput{Agent: a.Handle, Compacted: !nothing, Summary: summary})
 	}
 	if nothing {
 		k.out.Printf("nothing was said to @%s since the last summary\n", a.Handle)

@@ -94,9 +94,9 @@ func parseUSD(text string) (state.Micros, error) {
 	return amount, nil
 }
 
-// credited is the JSON output of credit; credit_usd is null where none is
+// creditOutput is the JSON output of credit; credit_usd is null where none is
 // configured.
-type credited struct {
+type creditOutput struct {
 	Agent     string     `json:"agent"`
 	CreditUSD *float64   `json:"credit_usd"`
 	DayUSD    float64    `json:"day_usd"`
@@ -107,7 +107,7 @@ type credited struct {
 func (k creditCmd) print(c *cli.Context, a *cycle.Agent, s state.State) error {
 	today, month := s.SpentOn(a.Policy, k.now())
 	left, known := s.Balance(a.Policy)
-	result := credited{Agent: a.Handle, DayUSD: today.USD(), MonthUSD: month.USD(), Tier: s.Tier(a.Policy, k.now())}
+	result := creditOutput{Agent: a.Handle, DayUSD: today.USD(), MonthUSD: month.USD(), Tier: s.Tier(a.Policy, k.now())}
 	if known {
 		n := left.USD()
 		result.CreditUSD = &n

@@ -31,8 +31,8 @@ Example:
 	}
 }
 
-// halted is the JSON output of halt and resume.
-type halted struct {
+// haltOutput is the JSON output of halt and resume.
+type haltOutput struct {
 	Agent  string `json:"agent"`
 	Halted bool   `json:"halted"`
 }
@@ -51,7 +51,7 @@ func (h haltCmd) run(c *cli.Context, change func(*cycle.Agent, context.Context, 
 	}
 	pollAfter(c.Context, a, h.out)
 	if c.Bool("json") {
-		return h.out.JSON(halted{Agent: a.Handle, Halted: s.Halted()})
+		return h.out.JSON(haltOutput{Agent: a.Handle, Halted: s.Halted()})
 	}
 	switch {
 	case s.HaltedHere:

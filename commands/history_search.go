@@ -10,8 +10,8 @@ import (
 // foundByDefault is how many exchanges a search returns unless -n says more.
 const foundByDefault = 5
 
-// searched is the JSON output of history --search.
-type searched struct {
+// searchOutput is the JSON output of history --search.
+type searchOutput struct {
 	Agent string `json:"agent"`
 	Query string `json:"query"`
 	Found string `json:"found"` // "" if nothing was found
@@ -48,7 +48,7 @@ func (h historyCmd) search(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return h.out.JSON(searched{Agent: a.Handle, Query: c.String("search"), Found: found})
+		return h.out.JSON(searchOutput{Agent: a.Handle, Query: c.String("search"), Found: found})
 	}
 	if found == "" {
 		h.out.Printf("nothing was found\n")

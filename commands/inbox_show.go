@@ -39,8 +39,8 @@ Example:
 	}
 }
 
-// shown is the JSON output of inbox show.
-type shown struct {
+// messageOutput is the JSON output of inbox show.
+type messageOutput struct {
 	state.Message
 	Subject string        `json:"subject"`
 	Text    string        `json:"text"`
@@ -60,13 +60,13 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		return k.quarantined(c, a, q)
+		return k.printQuarantined(c, a, q)
 	}
 	m, err := findMessage(a, c.Args().First())
 	if err != nil {
 		return err
 	}
-	v := shown{Message: m}
+	v := messageOutput{Message: m}
 	if v.Subject, v.Text, err = readPayload(a, m.Key, m.Source, m.Payload); err != nil {
 		return err
 	}
@@ -85,16 +85,16 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// quarantined is the JSON output of inbox show for an item in quarantine.
-type quarantined struct {
+// quarantineOutput is the JSON output of inbox show for an item in quarantine.
+type quarantineOutput struct {
 	quarantine.Item
 	Status string `json:"status"`
 	Text   string `json:"text"`
 }
 
-// quarantined shows an item in quarantine.
-func (k inboxShowCmd) quarantined(c *cli.Context, a *cycle.Agent, q quarantine.Item) error {
-	v := quarantined{Item: q, Status: "quarantined"}
+// printQuarantined shows an item in quarantine.
+func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarantine.Item) error {
+	v := quarantineOutput{Item: q, Status: "quarantined"}
 	var err error
 	if _, v.Text, err = readPayload(a, q.Key, q.Source, q.Payload); err != nil {
 		return err

@@ -82,8 +82,8 @@ Example:
 	}
 }
 
-// initiated is the JSON output of init.
-type initiated struct {
+// initOutput is the JSON output of init.
+type initOutput struct {
 	Agent   string           `json:"agent"`
 	Config  string           `json:"config"`
 	Created bool             `json:"created"` // false: it existed, and is kept
@@ -108,7 +108,7 @@ func (k initCmd) run(c *cli.Context) error {
 		k.out.Printf("%s", plan.Text)
 		return nil
 	}
-	result := initiated{Config: path}
+	result := initOutput{Config: path}
 	var plan setup.Plan
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if plan, err = plans.Plan(c.Context, initOptions(c), path); err != nil {
@@ -171,7 +171,7 @@ func (k initCmd) initPath(c *cli.Context) (string, error) {
 }
 
 // printWritten prints what was written, and what was not.
-func (k initCmd) printWritten(c *cli.Context, r initiated, plan setup.Plan) {
+func (k initCmd) printWritten(c *cli.Context, r initOutput, plan setup.Plan) {
 	if r.Created {
 		for _, secret := range plan.Secrets {
 			k.out.Printf("wrote %s (mode 0600)\n", secret.File)
@@ -196,8 +196,8 @@ func describesAgent(c *cli.Context) bool {
 	})
 }
 
-// install installs the crontab line. If it cannot, the state says so from now on,
-// and doctor reports it.
+// install installs the crontab line. If it cannot, the state says so from now
+// on, and doctor reports it.
 func (k initCmd) install(ctx context.Context, a *cycle.Agent) {
 	if a.Schedule.Mode != cycle.ModeCrontab {
 		return

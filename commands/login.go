@@ -118,8 +118,8 @@ func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 	ctx, cancel := context.WithTimeoutCause(ctx, consentTimeout, fmt.Errorf("the browser did not come back within %v", consentTimeout))
 	defer cancel()
 	mark, verifier := rand.Text(), oauth2.GenerateVerifier()
-	back := make(chan answered, 1)
-	server := &http.Server{Handler: browser(mark, back), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	back := make(chan consent, 1)
+	server := &http.Server{Handler: consentHandler(mark, back), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	serving := make(chan error, 1)
 	go k.loader.Secrets.Guarded(func() { serving <- server.Serve(listener) })()
 	defer server.Shutdown(ctx)
@@ -139,17 +139,18 @@ func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 	}
 }
 
-// answered is the answer that the browser came back with.
-type answered struct{ code, refused string }
+// consent is the answer that the browser came back with.
+type consent struct{ code, refused string }
 
-// browser accepts the first answer that bears our mark (RFC 6749 section 10.12).
-func browser(mark string, back chan<- answered) http.HandlerFunc {
+// consentHandler accepts the first answer that bears our mark (RFC 6749 section
+// 10.12).
+func consentHandler(mark string, back chan<- consent) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		q := r.URL.Query()
-		a := answered{code: q.Get("code"), refused: strings.TrimSpace(q.Get("error") + " " + q.Get("error_description"))}
-		if r.URL.Path != "/" || q.Get("state") != mark || a == (answered{}) {
+		a := consent{code: q.Get("code"), refused: strings.TrimSpace(q.Get("error") + " " + q.Get("error_description"))}
+		if r.URL.Path != "/" || q.Get("state") != mark || a == (consent{}) {
 			http.Error(w, "this is not the answer that agentstateloop waits for", http.StatusNotFound)
 			return
 		}

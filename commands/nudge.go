@@ -53,9 +53,9 @@ Example:
 	}
 }
 
-// nudged is the JSON output of nudge; poll is null if no cycle ran, receipt if
-// nothing was waited for.
-type nudged struct {
+// nudgeOutput is the JSON output of nudge; poll is null if no cycle ran,
+// receipt if nothing was waited for.
+type nudgeOutput struct {
 	Agent   string         `json:"agent"`
 	Poll    *cycle.Report  `json:"poll"`
 	Receipt *cycle.Receipt `json:"receipt"`
@@ -81,7 +81,7 @@ func (n nudgeCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	result := nudged{Agent: a.Handle}
+	result := nudgeOutput{Agent: a.Handle}
 	if !c.Bool("no-poll") {
 		if r, ok := pollAfter(c.Context, a, n.out); ok {
 			r = reportJSON(r)
@@ -131,7 +131,7 @@ func (n nudgeCmd) throughMesh(c *cli.Context, a *cycle.Agent, handle string) err
 	if err := a.RingOther(c.Context, handle, c.String("from"), c.String("reason")); err != nil {
 		return refusedByMesh(err, point)
 	}
-	result := nudged{Agent: handle}
+	result := nudgeOutput{Agent: handle}
 	if point != "" {
 		now := n.now().UTC()
 		result.Receipt = &cycle.Receipt{Queued: &now}

@@ -25,8 +25,8 @@ const name = terminal.Program
 // agent's process. Package turn reads its arguments.
 const attemptCommand = "__attempt"
 
-// Run runs the program and returns the exit code (docs/design.md, "Exit codes and
-// errors"). args and environ are as in os.Args and os.Environ. Data goes to
+// Run runs the program and returns the exit code (docs/design.md, "Exit codes
+// and errors"). args and environ are as in os.Args and os.Environ. Data goes to
 // stdout, everything else to stderr. Run never exits itself.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := program{
@@ -54,10 +54,10 @@ type program struct {
 	proc   string         // where the kernel shows its processes; doctor looks there
 }
 
-// Become replaces this process by the agent, or by the program of its exec tool,
-// if the arguments are a hidden subcommand that asks for that. On success it does
-// not return. code is the exit code after a failure. ok is false for any other
-// arguments. Nothing may catch signals before Become is called.
+// Become replaces this process by the agent, or by the program of its exec
+// tool, if the arguments are a hidden subcommand that asks for that. On success
+// it does not return. code is the exit code after a failure. ok is false for
+// any other arguments. Nothing may catch signals before Become is called.
 func Become(args []string, stderr io.Writer) (code int, ok bool) {
 	if len(args) < 2 {
 		return 0, false
@@ -78,7 +78,7 @@ func Become(args []string, stderr io.Writer) (code int, ok bool) {
 // run does the work of Run. Nothing that it prints holds a secret that this
 // process has read, not even the report of a crash.
 func (p *program) run(ctx context.Context, args []string) (code int) {
-	out := &written{Writer: p.out.Stdout}
+	out := &errWriter{Writer: p.out.Stdout}
 	p.out.Stdout, p.out.Stderr = p.loader.Secrets.Writer(out), p.loader.Secrets.Writer(p.out.Stderr)
 	defer func() {
 		// The runtime would print the value itself, which may be a server's words.
@@ -97,13 +97,13 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 	return exitCode(err)
 }
 
-// written remembers that a write failed: most callers that print do not look.
-type written struct {
+// errWriter remembers that a write failed: most callers that print do not look.
+type errWriter struct {
 	io.Writer
 	err error
 }
 
-func (w *written) Write(text []byte) (int, error) {
+func (w *errWriter) Write(text []byte) (int, error) {
 	n, err := w.Writer.Write(text)
 	if err != nil && w.err == nil {
 		w.err = err

@@ -17,21 +17,22 @@ import (
 	"agentstateloop/state"
 )
 
-// household is the JSON output of status --all: our agents, and the others that
-// the mesh has seen lately. Others is null if no mesh could be asked.
-type household struct {
+// statusAllOutput is the JSON output of status --all: our agents, and the
+// others that the mesh has seen lately. Others is null if no mesh could be
+// asked.
+type statusAllOutput struct {
 	Agents []cycle.Status  `json:"agents"`
 	Others []mesh.Presence `json:"others"`
 }
 
-// all shows the agents of the arguments, or else all whose configurations lie in
-// the same folder as ours.
+// all shows the agents of the arguments, or else all whose configurations lie
+// in the same folder as ours.
 func (k statusCmd) all(c *cli.Context) error {
 	all, err := k.choose(c)
 	if err != nil {
 		return err
 	}
-	var h household
+	var h statusAllOutput
 	for _, a := range all {
 		s, err := a.Status()
 		if err != nil {
@@ -62,8 +63,8 @@ func (k statusCmd) choose(c *cli.Context) ([]*cycle.Agent, error) {
 	return k.agents.neighbours(a)
 }
 
-// others returns the agents besides ours that our meshes show. Each mesh is asked
-// once, by the first of our agents that reaches it.
+// others returns the agents besides ours that our meshes show. Each mesh is
+// asked once, by the first of our agents that reaches it.
 func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 	found := map[string]mesh.Presence{}
 	asked := map[string]bool{}
@@ -97,7 +98,7 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 }
 
 // printHousehold prints a line for each agent.
-func (k statusCmd) printHousehold(h household) error {
+func (k statusCmd) printHousehold(h statusAllOutput) error {
 	now := k.now()
 	w := k.out.Table()
 	for _, s := range h.Agents {
@@ -120,8 +121,8 @@ func (k statusCmd) printHousehold(h household) error {
 	return w.Flush()
 }
 
-// briefly returns what there is to say about an agent besides its phase: trouble in
-// capitals.
+// briefly returns what there is to say about an agent besides its phase:
+// trouble in capitals.
 func briefly(s cycle.Status, now time.Time) []string {
 	var parts []string
 	say := func(when bool, format string, args ...any) {

@@ -36,8 +36,8 @@ Example:
 	}
 }
 
-// transitioned is the JSON output of transition.
-type transitioned struct {
+// transitionOutput is the JSON output of transition.
+type transitionOutput struct {
 	Agent   string      `json:"agent"`
 	Before  state.Phase `json:"before"`
 	Phase   state.Phase `json:"phase"`
@@ -60,7 +60,7 @@ func (t transitionCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	result := transitioned{Agent: a.Handle, Before: s.Phase, Phase: s.Phase}
+	result := transitionOutput{Agent: a.Handle, Before: s.Phase, Phase: s.Phase}
 	for _, l := range s.Lines {
 		if l.Kind == state.LineTransition {
 			result.Changed, result.Before = true, l.Old

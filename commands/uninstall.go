@@ -25,8 +25,8 @@ Example:
 	}
 }
 
-// uninstalled is the JSON output of uninstall.
-type uninstalled struct {
+// uninstallOutput is the JSON output of uninstall.
+type uninstallOutput struct {
 	Agent   string `json:"agent"`
 	Removed bool   `json:"removed"`
 }
@@ -44,7 +44,7 @@ func (u uninstallCmd) run(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return u.out.JSON(uninstalled{Agent: a.Handle, Removed: change.Wrote})
+		return u.out.JSON(uninstallOutput{Agent: a.Handle, Removed: change.Wrote})
 	}
 	if change.Wrote {
 		u.out.Printf("removed the crontab line of @%s; `%s init` puts one back\n", a.Handle, name)

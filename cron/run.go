@@ -32,17 +32,17 @@ type result struct {
 	stderr string
 }
 
-// run runs crontab(1) once, with stdin, which may be nil. It returns the output,
-// and an error unless crontab exited 0 in time. The process runs without a shell,
-// in the C locale, in its own process group, which is killed after the timeout
-// or when ctx ends.
+// run runs crontab(1) once, with stdin, which may be nil. It returns the
+// output, and an error unless crontab exited 0 in time. The process runs
+// without a shell, in the C locale, in its own process group, which is killed
+// after the timeout or when ctx ends.
 func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...string) (result, error) {
 	timeout := t.timeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("timed out after %v", timeout))
 	defer cancel()
 
-	stdout := &limited{max: maxTable, refuse: true}
-	stderr := &limited{max: 4 << 10}
+	stdout := &limitedBuffer{max: maxTable, refuse: true}
+	stderr := &limitedBuffer{max: 4 << 10}
 	cmd := exec.CommandContext(ctx, t.command(), args...)
 	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -85,8 +85,8 @@ func explain(ctx context.Context, err error, stderr string) error {
 	}
 }
 
-// exited reports whether the process ended by itself, with any exit code. err is
-// the error that run returned.
+// exited reports whether the process ended by itself, with any exit code. err
+// is the error that run returned.
 func exited(err error) bool {
 	if err == nil {
 		return true
@@ -95,17 +95,17 @@ func exited(err error) bool {
 	return errors.As(err, &exit) && exit.Exited()
 }
 
-// limited keeps the first max bytes written to it. It drops the rest, or returns
-// an error, which ends the process that writes. (The buffer is not embedded,
-// because io.Copy would call its ReadFrom instead of Write.)
-type limited struct {
+// limitedBuffer keeps the first max bytes written to it. It drops the rest, or
+// returns an error, which ends the process that writes. (The buffer is not
+// embedded, because io.Copy would call its ReadFrom instead of Write.)
+type limitedBuffer struct {
 	kept   bytes.Buffer
 	max    int
 	refuse bool
 	over   bool // more than max bytes were written
 }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedBuffer) Write(p []byte) (int, error) {
 	keep := min(len(p), l.max-l.kept.Len())
 	l.kept.Write(p[:keep])
 	if keep == len(p) {

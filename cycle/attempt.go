@@ -31,7 +31,7 @@ type attempter struct {
 
 // runTurn makes one attempt at the message that s has just dispatched, and
 // commits what came of it.
-func (at attempter) runTurn(ctx context.Context, s state.State, p *past) (state.State, error) {
+func (at attempter) runTurn(ctx context.Context, s state.State, p *exchangeCache) (state.State, error) {
 	head := s.Turn
 	msg, _ := s.Message(head.Key)
 	m, err := readMessage(at.store, head, msg)

@@ -38,8 +38,8 @@ const (
 	maxSummarized = 256 << 10 // bytes of exchanges that one is made of
 )
 
-// summaryID stands for a turn id in the attempt that makes a summary. No turn has
-// that id, so such an agent can submit, ask and remember nothing.
+// summaryID stands for a turn id in the attempt that makes a summary. No turn
+// has that id, so such an agent can submit, ask and remember nothing.
 const summaryID = "compact"
 
 // summaryDir returns the folder of that attempt. All summaries share it, so the
@@ -48,9 +48,9 @@ func summaryDir() string { return path.Join(store.TurnsDir, summaryID, "0") }
 
 // Compact replaces the agent's session, and all that was said since the last
 // reset, by a summary with which its next context begins. The history keeps
-// everything. Compact waits up to patience for a turn that runs, and then returns
-// ErrBusy. It returns ErrNothing if nothing was said since the last summary.
-// After any other error everything is as it was.
+// everything. Compact waits up to patience for a turn that runs, and then
+// returns ErrBusy. It returns ErrNothing if nothing was said since the last
+// summary. After any other error everything is as it was.
 func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text string, err error) {
 	if a.Turn == nil {
 		return "", errors.New(`runner = "none" keeps no context, so there is nothing to compact`)
@@ -107,9 +107,9 @@ type compactor struct {
 	biller    biller
 }
 
-// rotate replaces the session of s by a summary if it is nearly full, before the
-// turn that s has dispatched. If that fails, the turn goes on with its session.
-// The caller holds turn.lock.
+// rotate replaces the session of s by a summary if it is nearly full, before
+// the turn that s has dispatched. If that fails, the turn goes on with its
+// session. The caller holds turn.lock.
 func (c compactor) rotate(ctx context.Context, s state.State) (state.State, error) {
 	if c.sessions.full(s) < compactAt || s.Session.FailedSummaries >= maxFailedSummaries {
 		return s, nil
@@ -213,8 +213,8 @@ type summaryMaker struct {
 }
 
 // summarise has a summary made. The program of [turn] summary, if one is
-// configured, makes it of what was said. Otherwise the agent does: in the session
-// that is to end, or in a fresh one if there is none.
+// configured, makes it of what was said. Otherwise the agent does: in the
+// session that is to end, or in a fresh one if there is none.
 func (m summaryMaker) summarise(ctx context.Context, s state.State) (turn.Result, error) {
 	question, err := m.prompter.summaryQuestion()
 	if err != nil {
@@ -253,7 +253,7 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State) (turn.Result
 // material returns what was said since the last summary, with that summary, for
 // an agent whose session does not hold it.
 func (m summaryMaker) material(s state.State) (string, error) {
-	r, err := m.recaller.recall(s, new(past))
+	r, err := m.recaller.recall(s, new(exchangeCache))
 	if err != nil {
 		return "", err
 	}

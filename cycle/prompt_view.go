@@ -20,8 +20,8 @@ type PromptView struct {
 	Faults  []string       `json:"faults"` // of the templates' folder as a whole
 }
 
-// Prompt renders the prompt that a message would have now: the message with this
-// key, or, if key is "", the next one, or an example. It changes nothing.
+// Prompt renders the prompt that a message would have now: the message with
+// this key, or, if key is "", the next one, or an example. It changes nothing.
 func (a *Agent) Prompt(key string) (PromptView, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 			return PromptView{}, err
 		}
 	}
-	r, err := a.recaller().recall(s, new(past), m.subject, m.text)
+	r, err := a.recaller().recall(s, new(exchangeCache), m.subject, m.text)
 	if err != nil {
 		return PromptView{}, err
 	}
@@ -46,7 +46,8 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 	return v, err
 }
 
-// message returns the message with this key, from the inbox of s or the history.
+// message returns the message with this key, from the inbox of s or the
+// history.
 func (p prompter) message(s state.State, key string) (turnMessage, error) {
 	msg, err := findMessage(p.store, s, key)
 	if err != nil {

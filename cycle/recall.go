@@ -32,15 +32,16 @@ type recaller struct {
 	room  int // bytes; 0: DefaultRecall
 }
 
-// recalled is the part of a prompt about the past.
-type recalled struct {
+// recalledText is the part of a prompt about the past.
+type recalledText struct {
 	summary string // of what was compacted
 	text    string // exchanges since then, oldest first
 }
 
-// past holds the exchanges that one recall has read for the next one of the same
-// runner, so that a backlog does not read them again for each message.
-type past struct{ exchanges []exchange } // newest first
+// exchangeCache holds the exchanges that one recall has read for the next one
+// of the same runner, so that a backlog does not read them again for each
+// message.
+type exchangeCache struct{ exchanges []exchange } // newest first
 
 // exchange is one message with its answer.
 type exchange struct {
@@ -52,25 +53,25 @@ type exchange struct {
 // agent and what it answered. The newest exchanges fill half of the room; those
 // that share most words with the question fill the rest. A summary stands for
 // what was compacted.
-func (rc recaller) recall(s state.State, p *past, question ...string) (recalled, error) {
+func (rc recaller) recall(s state.State, p *exchangeCache, question ...string) (recalledText, error) {
 	room := cmp.Or(rc.room, DefaultRecall)
 	summary := rc.summaryText(s)
 	if summary == "" {
 		s.Compacted = state.Summary{}
 	}
 	if err := rc.readExchanges(s, p, room); err != nil {
-		return recalled{}, fmt.Errorf("read history: %w", err)
+		return recalledText{}, fmt.Errorf("read history: %w", err)
 	}
 	var texts []string
 	for _, e := range p.exchanges {
 		texts = append(texts, e.text)
 	}
-	return recalled{summary: summary, text: prompt.Recall(texts, room, question...)}, nil
+	return recalledText{summary: summary, text: prompt.Recall(texts, room, question...)}, nil
 }
 
 // readExchanges brings p up to date: it reads the history back to what p holds,
 // and drops what is too old.
-func (rc recaller) readExchanges(s state.State, p *past, room int) error {
+func (rc recaller) readExchanges(s state.State, p *exchangeCache, room int) error {
 	most := max(1, room/recallPer)
 	known := p.exchanges
 	p.exchanges = nil
@@ -105,8 +106,8 @@ func (rc recaller) readExchanges(s state.State, p *past, room int) error {
 	return nil
 }
 
-// ofMemory reports whether a history line is a turn that the agent may be shown.
-// A turn that began before the last reset answered from the old memory.
+// ofMemory reports whether a history line is a turn that the agent may be
+// shown. A turn that began before the last reset answered from the old memory.
 func ofMemory(s state.State, l state.Line) bool {
 	return l.Kind == state.LineTask && l.Row != nil && l.Epoch > s.Reset.Epoch
 }

@@ -65,7 +65,7 @@ func (r runner) drain(ctx context.Context, report *Report) error {
 	if err := endSummary(ctx, r.store); err != nil {
 		return err
 	}
-	var p past
+	var p exchangeCache
 	for ctx.Err() == nil {
 		s, err := r.journal.commit(ctx, state.Claimed{})
 		if err != nil || s.Turn.Status != state.HeadDispatched {

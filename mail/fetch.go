@@ -80,7 +80,7 @@ func readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
 			if item.Literal == nil {
 				continue
 			}
-			raw := &counted{r: item.Literal}
+			raw := &countingReader{r: item.Literal}
 			h.raw, _ = io.ReadAll(io.LimitReader(raw, most))
 			if err := raw.finish(item.Literal.Size()); err != nil {
 				return h, err
@@ -91,16 +91,16 @@ func readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
 	return h, nil
 }
 
-// counted counts the bytes that are read, because go-imap ends the literal of a
-// broken connection like a whole one. It never reads on after an end, because
-// another goroutine reads the connection from then on.
-type counted struct {
+// countingReader counts the bytes that are read, because go-imap ends the
+// literal of a broken connection like a whole one. It never reads on after an
+// end, because another goroutine reads the connection from then on.
+type countingReader struct {
 	r    io.Reader
 	n    int64
 	done error // the error that ended it
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	if c.done != nil {
 		return 0, c.done
 	}
@@ -112,7 +112,7 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // finish reads the rest of a literal of size bytes. It returns an error if the
 // connection has fewer.
-func (c *counted) finish(size int64) error {
+func (c *countingReader) finish(size int64) error {
 	_, err := io.Copy(io.Discard, c)
 	if err == nil && c.n < size {
 		err = io.ErrUnexpectedEOF
@@ -127,14 +127,14 @@ type keepError struct{ err error }
 func (e *keepError) Error() string { return "keep: " + e.err.Error() }
 func (e *keepError) Unwrap() error { return e.err }
 
-// tornError is a connection that broke in the middle of a body.
-type tornError struct {
+// brokenBodyError is a connection that broke in the middle of a body.
+type brokenBodyError struct {
 	uid uint32
 	err error
 }
 
-func (e *tornError) Error() string { return fmt.Sprintf("fetch UID %d: %v", e.uid, e.err) }
-func (e *tornError) Unwrap() error { return e.err }
+func (e *brokenBodyError) Error() string { return fmt.Sprintf("fetch UID %d: %v", e.uid, e.err) }
+func (e *brokenBodyError) Unwrap() error { return e.err }
 
 // bodies fetches the bodies of hs with one command and keeps them as they come,
 // in any order. Any error but a refusal by the server leaves the session
@@ -185,7 +185,7 @@ func (sc *scanner) bodies(hs []*head) error {
 // does not, because two goroutines would then read on.
 func (sc *scanner) abandon(cmd *imapclient.FetchCommand, err error) {
 	sc.conn.Close()
-	var torn *tornError
+	var torn *brokenBodyError
 	if !errors.As(err, &torn) {
 		cmd.Close()
 	}
@@ -196,8 +196,8 @@ func (sc *scanner) tooBig(size int64) bool { return sc.filter.MaxSize > 0 && siz
 // keepBody hands one body to keep.
 func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	m := h.message
-	raw := &counted{r: literal}
-	body := io.Reader(&whole{counted: raw, size: literal.Size()})
+	raw := &countingReader{r: literal}
+	body := io.Reader(&wholeReader{countingReader: raw, size: literal.Size()})
 	if sc.tooBig(literal.Size()) && m.Gate == "" {
 		m.Gate, m.Reason = GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
 	}
@@ -206,7 +206,7 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	}
 	err := sc.prove(m, body)
 	if torn := raw.finish(literal.Size()); torn != nil {
-		return &tornError{h.uid, torn}
+		return &brokenBodyError{h.uid, torn}
 	}
 	if u, ok := errors.AsType[*unprovenError](err); ok {
 		sc.deferProof(h, u)
@@ -225,15 +225,15 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	return nil
 }
 
-// whole ends with io.ErrUnexpectedEOF if the literal is cut short, so that a
-// part of a mail is not taken for the whole.
-type whole struct {
-	*counted
+// wholeReader ends with io.ErrUnexpectedEOF if the literal is cut short, so
+// that a part of a mail is not taken for the whole.
+type wholeReader struct {
+	*countingReader
 	size int64
 }
 
-func (w *whole) Read(p []byte) (int, error) {
-	n, err := w.counted.Read(p)
+func (w *wholeReader) Read(p []byte) (int, error) {
+	n, err := w.countingReader.Read(p)
 	if err == io.EOF && w.n < w.size {
 		return n, io.ErrUnexpectedEOF
 	}
@@ -241,8 +241,8 @@ func (w *whole) Read(p []byte) (int, error) {
 }
 
 // headerOnly returns the bytes up to the first empty line, and not much more
-// than message.MaxHeader bytes. It ignores an error of reading, which is found again
-// when the literal is finished.
+// than message.MaxHeader bytes. It ignores an error of reading, which is found
+// again when the literal is finished.
 func headerOnly(r io.Reader) io.Reader {
 	header, _ := cutHeader(bufio.NewReader(r))
 	return bytes.NewReader(header)

@@ -87,7 +87,7 @@ func (sc *scanner) blame(left []*head, err error) {
 		return
 	}
 	h := left[0]
-	var torn *tornError
+	var torn *brokenBodyError
 	if errors.As(err, &torn) {
 		h = left[slices.IndexFunc(left, func(h *head) bool { return h.uid == torn.uid })]
 	}

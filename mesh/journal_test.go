@@ -371,8 +371,8 @@ func FuzzReplay(f *testing.F) {
 }
 
 // BenchmarkPost posts messages from many concurrent senders, in memory and on
-// disk. For comparison, it measures the obvious alternative: a table of SQLite in
-// Python, with one transaction for each message and one for its removal.
+// disk. For comparison, it measures the obvious alternative: a table of SQLite
+// in Python, with one transaction for each message and one for its removal.
 func BenchmarkPost(b *testing.B) {
 	for _, dir := range []string{"", b.TempDir()} {
 		name := "memory"
@@ -402,7 +402,7 @@ func BenchmarkPost(b *testing.B) {
 						b.Fatal(err)
 					}
 					s.mu.Lock()
-					s.change(record{Ack: new(held{Message: m}.postKey())})
+					s.change(record{Ack: new(heldMessage{Message: m}.postKey())})
 					s.mu.Unlock()
 				}
 			})

@@ -20,7 +20,7 @@ const (
 // records rebuilds it.
 type ledger struct {
 	halted    bool
-	mailboxes map[string][]held // by handle; oldest first
+	mailboxes map[string][]heldMessage // by handle; oldest first
 	count     int
 	bytes     int
 	agents    map[string]Presence
@@ -31,14 +31,15 @@ type ledger struct {
 	seenOrder []seenPost
 }
 
-// held is a message and its size in an answer, in bytes.
-type held struct {
+// heldMessage is a message and its size in an answer, in bytes.
+type heldMessage struct {
 	Message
 	size int
 }
 
 // postKey identifies a posting; a second posting with the same key is a repeat.
-// Proven is part of it: an unproven sender cannot use up the ids of a proven one.
+// Proven is part of it: an unproven sender cannot use up the ids of a proven
+// one.
 type postKey struct {
 	From   string `json:"from"`
 	Proven bool   `json:"proven"`
@@ -62,7 +63,7 @@ type record struct {
 }
 
 func newLedger() ledger {
-	return ledger{mailboxes: map[string][]held{}, agents: map[string]Presence{}, seen: map[postKey]bool{}}
+	return ledger{mailboxes: map[string][]heldMessage{}, agents: map[string]Presence{}, seen: map[postKey]bool{}}
 }
 
 // apply makes the change that r describes.
@@ -71,7 +72,7 @@ func (l *ledger) apply(r record) {
 	case r.Message != nil:
 		l.add(*r.Message)
 	case r.Ack != nil:
-		l.remove(r.Ack.To, func(h held) bool { return h.postKey() == *r.Ack })
+		l.remove(r.Ack.To, func(h heldMessage) bool { return h.postKey() == *r.Ack })
 	case r.Presence != nil:
 		l.agents[r.Presence.Handle] = *r.Presence
 	case r.Halted != nil:
@@ -85,18 +86,18 @@ func (l *ledger) apply(r record) {
 // own id: an acknowledgement on its way for the old nudge must not remove it.
 func (l *ledger) add(m Message) {
 	if m.Kind == KindNudge {
-		l.remove(m.To, func(h held) bool { return h.Kind == KindNudge })
+		l.remove(m.To, func(h heldMessage) bool { return h.Kind == KindNudge })
 	} else {
-		l.markSeen(seenPost{postKey: held{Message: m}.postKey(), At: m.SentAt})
+		l.markSeen(seenPost{postKey: heldMessage{Message: m}.postKey(), At: m.SentAt})
 	}
 	body, _ := encode(m) // encoding strings, a bool and a time cannot fail
-	l.mailboxes[m.To] = append(l.mailboxes[m.To], held{Message: m, size: len(body)})
+	l.mailboxes[m.To] = append(l.mailboxes[m.To], heldMessage{Message: m, size: len(body)})
 	l.count++
 	l.bytes += len(body)
 }
 
 // remove removes the first message of a mailbox for which match is true.
-func (l *ledger) remove(handle string, match func(held) bool) {
+func (l *ledger) remove(handle string, match func(heldMessage) bool) {
 	box := l.mailboxes[handle]
 	i := slices.IndexFunc(box, match)
 	if i < 0 {
@@ -165,6 +166,6 @@ func (l *ledger) find(handle, id string) (postKey, bool) {
 	return postKey{}, false
 }
 
-func (h held) postKey() postKey {
+func (h heldMessage) postKey() postKey {
 	return postKey{From: h.From, Proven: h.Proven, To: h.To, ID: h.ID}
 }

@@ -31,8 +31,8 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller stri
 	return code, map[string]string{"id": m.ID}, err
 }
 
-// message checks the body of a call and returns it as a message, with the fields
-// that only the server may set.
+// message checks the body of a call and returns it as a message, with the
+// fields that only the server may set.
 func (s *Server) message(p postBody, caller string) (Message, error) {
 	from, err := resolveSender(caller, p.From)
 	if err != nil {
@@ -66,9 +66,9 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 	return m, err
 }
 
-// deliver puts m into its mailbox, unless its id was posted before. If it returns
-// no error, the message is on disk, also the first copy of a repeat. If it
-// returns an error, a fresh message may be in the mailbox nevertheless; its
+// deliver puts m into its mailbox, unless its id was posted before. If it
+// returns no error, the message is on disk, also the first copy of a repeat. If
+// it returns an error, a fresh message may be in the mailbox nevertheless; its
 // sender will repeat it.
 func (s *Server) deliver(m Message) (fresh bool, err error) {
 	if fresh, err = s.addMessage(m); err != nil {
@@ -80,7 +80,7 @@ func (s *Server) deliver(m Message) (fresh bool, err error) {
 func (s *Server) addMessage(m Message) (fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ledger.seen[held{Message: m}.postKey()] {
+	if s.ledger.seen[heldMessage{Message: m}.postKey()] {
 		return false, nil
 	}
 	if err := s.checkRoom(m); err != nil {

@@ -92,8 +92,8 @@ type Server struct {
 	ringing   map[string]*ringState
 }
 
-// NewServer returns a mesh that lives in memory. It panics if the options do not
-// pass Check.
+// NewServer returns a mesh that lives in memory. It panics if the options do
+// not pass Check.
 func NewServer(o Options) *Server {
 	if err := o.Check(); err != nil {
 		panic(err)
@@ -163,7 +163,8 @@ func (s *Server) closeOnce() error {
 	return errors.Join(s.persist(true), s.journal.close())
 }
 
-// ServeHTTP answers one call of the profile. A refusal is JSON: {"error": reason}.
+// ServeHTTP answers one call of the profile. A refusal is JSON: {"error":
+// reason}.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
@@ -177,16 +178,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, pattern := s.mux.Handler(r); pattern == "" {
-		s.mux.ServeHTTP(&bareError{w}, r)
+		s.mux.ServeHTTP(&jsonErrorWriter{w}, r)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// bareError turns the mux's own 404 and 405 into JSON.
-type bareError struct{ http.ResponseWriter }
+// jsonErrorWriter turns the mux's own 404 and 405 into JSON.
+type jsonErrorWriter struct{ http.ResponseWriter }
 
-func (b *bareError) WriteHeader(code int) {
+func (b *jsonErrorWriter) WriteHeader(code int) {
 	b.Header().Set("Content-Type", "application/json")
 	b.Header().Del("Content-Length")
 	b.ResponseWriter.WriteHeader(code)
@@ -194,10 +195,10 @@ func (b *bareError) WriteHeader(code int) {
 	b.ResponseWriter.Write(body)
 }
 
-func (b *bareError) Write(p []byte) (int, error) { return len(p), nil }
+func (b *jsonErrorWriter) Write(p []byte) (int, error) { return len(p), nil }
 
-// endpoint returns the handler of one call. do receives the proven handle of the
-// caller, or "".
+// endpoint returns the handler of one call. do receives the proven handle of
+// the caller, or "".
 func (s *Server) endpoint(do func(http.ResponseWriter, *http.Request, string) (int, any, error), access access) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		caller, err := s.authenticate(r, access)

@@ -70,16 +70,16 @@ func (d *delivery) Auth(mech string) (sasl.Server, error) {
 	if server == nil {
 		return nil, smtp.ErrAuthUnknownMechanism
 	}
-	return noted{server, &d.trusted}, nil
+	return loginRecorder{server, &d.trusted}, nil
 }
 
-// noted records that a login succeeded.
-type noted struct {
+// loginRecorder records that a login succeeded.
+type loginRecorder struct {
 	sasl.Server
 	done *bool
 }
 
-func (n noted) Next(response []byte) ([]byte, bool, error) {
+func (n loginRecorder) Next(response []byte) ([]byte, bool, error) {
 	challenge, done, err := n.Server.Next(response)
 	if done && err == nil {
 		*n.done = true

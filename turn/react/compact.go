@@ -10,19 +10,19 @@ import (
 	"agentstateloop/turn"
 )
 
-// How full the window may be, in percent. From warnAt on the model is warned. From
-// compactAt on a summary replaces the conversation.
+// How full the window may be, in percent. From warnAt on the model is warned.
+// From compactAt on a summary replaces the conversation.
 const (
 	warnAt    = 75
 	compactAt = 90
 )
 
-// maxUselessSummaries bounds the summaries in a row that failed or did not help.
-// After that no more are asked for in this wake.
+// maxUselessSummaries bounds the summaries in a row that failed or did not
+// help. After that no more are asked for in this wake.
 const maxUselessSummaries = 2
 
-// canSummarise reports whether the model may be asked for a summary and then once
-// more for an answer.
+// canSummarise reports whether the model may be asked for a summary and then
+// once more for an answer.
 func (l *Loop) canSummarise() bool { return l.conversation.calls < l.MaxCalls-1 }
 
 // fitWindow keeps the conversation within the window.
@@ -46,8 +46,8 @@ func (l *Loop) compact(ctx context.Context) error {
 	if err == nil {
 		return l.keep(Step{Kind: StepSummary, Text: l.summed(answer.Text)})
 	}
-	_, isOver := errors.AsType[endWake](err)
-	_, ours := errors.AsType[*broken](err)
+	_, isOver := errors.AsType[wakeOverError](err)
+	_, ours := errors.AsType[*internalError](err)
 	if ctx.Err() != nil || isOver || ours || classify(err) == refused {
 		return err
 	}
@@ -55,9 +55,9 @@ func (l *Loop) compact(ctx context.Context) error {
 	return l.keep(Step{Kind: StepSummary, Failed: true})
 }
 
-// Summary asks for a summary outside of a wake. text is the question. It needs no
-// Tools, Steps or Rest. The last event is Done, with what every request took. The
-// error is ErrFailed, or why no more may be asked.
+// Summary asks for a summary outside of a wake. text is the question. It needs
+// no Tools, Steps or Rest. The last event is Done, with what every request
+// took. The error is ErrFailed, or why no more may be asked.
 func (l *Loop) Summary(ctx context.Context, text string) error {
 	l.prepare()
 	answer, err := l.summarise(ctx, text)
@@ -73,8 +73,8 @@ func (l *Loop) Summary(ctx context.Context, text string) error {
 	return nil
 }
 
-// summarise asks for a summary. It tries again after faults that may pass, while
-// there is time.
+// summarise asks for a summary. It tries again after faults that may pass,
+// while there is time.
 func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	for n := 0; ; n++ {
 		o, err := l.check(ctx)
@@ -99,8 +99,8 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	}
 }
 
-// summed returns the one message that a conversation becomes: what it began with,
-// which is whole unless it is very long, and the summary.
+// summed returns the one message that a conversation becomes: what it began
+// with, which is whole unless it is very long, and the summary.
 func (l *Loop) summed(summary string) string {
 	task := ""
 	if len(l.conversation.messages) > 0 {
@@ -115,12 +115,12 @@ func (l *Loop) summed(summary string) string {
 	return strings.TrimSpace(task) + summaryMark + strings.TrimSpace(summary)
 }
 
-// summaryMark separates the two parts of a summed message. It is also searched in
-// the steps that earlier versions wrote.
+// summaryMark separates the two parts of a summed message. It is also searched
+// in the steps that earlier versions wrote.
 const summaryMark = "\n\n[What you did since, as a summary, which stands for all that was said. Go on from it.]\n\n"
 
-// transcript returns a conversation as a text of at most about room bytes. If it
-// is too long, only the beginnings of its longest parts are kept.
+// transcript returns a conversation as a text of at most about room bytes. If
+// it is too long, only the beginnings of its longest parts are kept.
 func transcript(messages []Message, room int) string {
 	for most := maxResult; ; most /= 2 {
 		var b strings.Builder

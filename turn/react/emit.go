@@ -15,8 +15,8 @@ const (
 	speechMost  = 4 << 10                // bytes, at which they are emitted at once
 )
 
-// speech gathers the text of answers and emits it in larger pieces.
-type speech struct {
+// textEmitter gathers the text of answers and emits it in larger pieces.
+type textEmitter struct {
 	emit func(turn.Event)
 
 	said    bool            // there was text, in this process
@@ -26,10 +26,10 @@ type speech struct {
 }
 
 // begin separates the next answer from what was said before.
-func (s *speech) begin() { s.inside = false }
+func (s *textEmitter) begin() { s.inside = false }
 
 // add takes a piece of an answer's text.
-func (s *speech) add(text string) {
+func (s *textEmitter) add(text string) {
 	if s.said && !s.inside {
 		s.waiting.WriteString("\n\n")
 	}
@@ -41,7 +41,7 @@ func (s *speech) add(text string) {
 }
 
 // flush emits the text that waits.
-func (s *speech) flush() {
+func (s *textEmitter) flush() {
 	if s.waiting.Len() > 0 {
 		s.emit(turn.Event{Kind: turn.TextDelta, Text: s.waiting.String()})
 		s.emitted = time.Now()
@@ -73,7 +73,7 @@ func (l *Loop) fail(err error) error {
 	e := l.done()
 	e.Failed, e.Text = true, err.Error()
 	l.Emit(e)
-	if b, ok := errors.AsType[*broken](err); ok {
+	if b, ok := errors.AsType[*internalError](err); ok {
 		return b
 	}
 	return fmt.Errorf("%w: %w", ErrFailed, err)

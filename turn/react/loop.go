@@ -16,7 +16,7 @@ type Loop struct {
 	Callbacks
 
 	conversation *conversation
-	speech       speech
+	speech       textEmitter
 	meter        meter
 	noted        map[string]bool // notes that the model has
 }
@@ -36,9 +36,9 @@ var ErrFailed = errors.New("inference failed")
 // attempt was woken with, and the same wake goes on. Otherwise message begins
 // the turn's next wake.
 //
-// Everything that happens goes to Emit. The last event is Done, which is missing
-// only if ctx ended. The error is ErrFailed, or why this process may do nothing
-// more.
+// Everything that happens goes to Emit. The last event is Done, which is
+// missing only if ctx ended. The error is ErrFailed, or why this process may do
+// nothing more.
 func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 	l.prepare()
 	l.Emit(turn.Event{Kind: turn.SessionStart})
@@ -67,7 +67,7 @@ func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 // prepare fills in the defaults and begins a process.
 func (l *Loop) prepare() {
 	l.Settings = l.Settings.withDefaults()
-	l.speech = speech{emit: l.Emit}
+	l.speech = textEmitter{emit: l.Emit}
 	l.meter = meter{}
 	l.noted = map[string]bool{}
 }
@@ -163,26 +163,27 @@ func (l *Loop) step(ctx context.Context) (*wakeEnd, error) {
 }
 
 // check calls Check before a request. If the wake must end, the error is an
-// endWake.
+// wakeOverError.
 func (l *Loop) check(ctx context.Context) (Outlook, error) {
 	o, err := l.Check(ctx)
 	switch {
 	case err != nil:
-		return o, &broken{err}
+		return o, &internalError{err}
 	case o.Over != "":
-		return o, endWake{o.Over}
+		return o, wakeOverError{o.Over}
 	}
 	return o, nil
 }
 
-// endWake is the error of a request that is not made because the wake ends.
-type endWake struct{ why string }
+// wakeOverError is the error of a request that is not made because the wake
+// ends.
+type wakeOverError struct{ why string }
 
-func (e endWake) Error() string { return e.why }
+func (e wakeOverError) Error() string { return e.why }
 
-// wakeEnded returns the end of the wake if err is an endWake.
+// wakeEnded returns the end of the wake if err is an wakeOverError.
 func wakeEnded(err error) (*wakeEnd, error) {
-	if e, ok := errors.AsType[endWake](err); ok {
+	if e, ok := errors.AsType[wakeOverError](err); ok {
 		return &wakeEnd{cut: e.why}, nil
 	}
 	return nil, err
@@ -200,7 +201,7 @@ func (l *Loop) blank() (*wakeEnd, error) {
 	return nil, l.keep(Step{Kind: StepNote, Text: "[Your answer was empty. Say something, or call a tool.]"})
 }
 
-// broken is a fault of our own, which no further request can mend.
-type broken struct{ error }
+// internalError is a fault of our own, which no further request can mend.
+type internalError struct{ error }
 
-func (b *broken) Unwrap() error { return b.error }
+func (b *internalError) Unwrap() error { return b.error }

@@ -79,7 +79,7 @@ func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer,
 	}
 	number := l.meter.add(answer)
 	if err := l.Spent(ctx, Expense{Number: number, Model: q.Model, Usage: answer.Usage, CostUSD: answer.CostUSD}); err != nil {
-		return answer, &broken{err}
+		return answer, &internalError{err}
 	}
 	return answer, err
 }
@@ -103,7 +103,7 @@ const maxBackoff = time.Minute
 // backOff waits before the next try after the n-th fault. It returns the fault
 // if no further try makes sense.
 func (l *Loop) backOff(ctx context.Context, n int, fault error) error {
-	if _, ours := errors.AsType[*broken](fault); ours || classify(fault) != transient {
+	if _, ours := errors.AsType[*internalError](fault); ours || classify(fault) != transient {
 		return fault
 	}
 	wait := min(l.Backoff<<min(n, 16), maxBackoff)
