@@ -105,7 +105,7 @@ func TestKilledListeners(t *testing.T) {
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	for deadline := time.After(30*time.Second + time.Duration(wakes)*10*time.Millisecond); ; {
-		rung, err := st.Rung()
+		rung, err := st.Nudges()
 		if err != nil {
 			t.Fatal(err)
 		}

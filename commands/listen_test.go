@@ -56,7 +56,7 @@ func TestListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rung, err := a.Store.Rung()
+	rung, err := a.Store.Nudges()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func TestTenThousandConnections(t *testing.T) {
 		}
 		server.end(t)
 		store := &store.Store{Dir: filepath.Join(filepath.Dir(path), "state"), Agent: "goulard3120"}
-		nudges, err := store.Rung() // no poll has taken these yet
+		nudges, err := store.Nudges() // no poll has taken these yet
 		if err != nil {
 			t.Fatal(err)
 		}

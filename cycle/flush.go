@@ -66,7 +66,7 @@ func (f flusher) unseen(serial uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	rung, err := f.store.Rung()
+	rung, err := f.store.Nudges()
 	if err != nil {
 		return false, err
 	}

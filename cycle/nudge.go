@@ -10,16 +10,16 @@ import (
 // returns. The next poll sees it; a poll under way looks for it before it ends.
 func (a *Agent) Ring(from, reason string) error { return a.Store.Ring(from, reason) }
 
-// Rung is a nudge that is durable, for AwaitNudge.
-type Rung struct {
+// RecordedNudge is a nudge that is durable, for AwaitNudge.
+type RecordedNudge struct {
 	mark string
 	at   time.Time
 }
 
 // RingMarked is Ring, for AwaitNudge.
-func (a *Agent) RingMarked(from, reason string) (Rung, error) {
+func (a *Agent) RingMarked(from, reason string) (RecordedNudge, error) {
 	mark, err := a.Store.RingMarked(from, reason)
-	return Rung{mark, a.Now().UTC()}, err
+	return RecordedNudge{mark, a.Now().UTC()}, err
 }
 
 // ErrNoMesh means that another agent is reached only through the mesh, and none

@@ -139,7 +139,7 @@ func upTo(room int, events []state.Event) []state.Event {
 // observeNudges lists nudges/.
 func (o observer) observeNudges() *observation {
 	var obs observation
-	rung, err := o.store.Rung()
+	rung, err := o.store.Nudges()
 	if err != nil {
 		obs.fail(state.Nudge, err)
 		return &obs

@@ -89,7 +89,7 @@ func (p poller) notDue() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rung, err := p.store.Rung()
+	rung, err := p.store.Nudges()
 	if err != nil {
 		return "", err
 	}

@@ -31,7 +31,7 @@ func (p pollReasons) reason() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rung, err := p.store.Rung()
+	rung, err := p.store.Nudges()
 	if err != nil {
 		return "", err
 	}

@@ -70,7 +70,7 @@ func (h *house) ringFromOutside() {
 
 func (h *house) wantNoNudges() {
 	h.t.Helper()
-	rung, err := h.agent.Store.Rung()
+	rung, err := h.agent.Store.Nudges()
 	check(h.t, err)
 	if len(rung) > 0 {
 		h.t.Errorf("left in nudges/: %+v", rung)
@@ -92,7 +92,7 @@ func TestANudgeWhileAReplyIsSentIsSeen(t *testing.T) {
 	h.onData.Store(&hook)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	if rung, _ := h.agent.Store.Rung(); len(rung) > 0 {
+	if rung, _ := h.agent.Store.Nudges(); len(rung) > 0 {
 		detached() // or the nudge is lost
 		h.poll()
 	}
@@ -159,7 +159,7 @@ func TestManyProcessesRingAndPollAtOnce(t *testing.T) {
 			t.Errorf("%d processes ended with %d", n, code)
 		}
 	}
-	if rung, _ := h.agent.Store.Rung(); len(rung) > 0 {
+	if rung, _ := h.agent.Store.Nudges(); len(rung) > 0 {
 		detached() // or nudges are lost
 		h.poll()
 	}

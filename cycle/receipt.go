@@ -65,7 +65,7 @@ func (a *Agent) Receipt(m state.Message) (Receipt, error) {
 // AwaitNudge waits until a nudge has come to a point, or ctx ends. The error
 // wraps ErrHalted if HALT keeps the nudge from getting there, and ErrFailed if a
 // turn since the nudge failed, or something could not be delivered.
-func (a *Agent) AwaitNudge(ctx context.Context, nudge Rung, to Point) (Receipt, error) {
+func (a *Agent) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point) (Receipt, error) {
 	r := Receipt{Queued: orNull(nudge.at)}
 	if to == PointQueued {
 		return r, nil
@@ -135,7 +135,7 @@ func (rs receipts) advance(r *Receipt, mark string, to Point) (reached bool, err
 
 // waits reports whether no commit has taken the nudge.
 func (rs receipts) waits(s state.State, mark string) (bool, error) {
-	rung, err := rs.store.Rung()
+	rung, err := rs.store.Nudges()
 	if err != nil {
 		return false, err
 	}

@@ -86,7 +86,7 @@ func TestAgentsComeAndGo(t *testing.T) {
 		r.serve(&changed, quiet)
 	}
 	h.until("every nudge", func(s state.State) bool {
-		rung, err := h.agent.Store.Rung()
+		rung, err := h.agent.Store.Nudges()
 		check(t, err)
 		box, err := h.agent.Mesh.Client.Mailbox(t.Context(), 0)
 		check(t, err)

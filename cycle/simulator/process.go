@@ -72,7 +72,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()
-		w.clearRung()
+		w.forgetNudges()
 		w.record.outermost()
 	}
 
@@ -216,7 +216,7 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 	p.interrupted = true
 	p.mu.Unlock()
 	if f.Then.Do == Ring {
-		w.setRung()
+		w.noteNudges()
 	}
 	w.perform(*f.Then)
 	if p.isDead() {

@@ -312,14 +312,14 @@ func (w *World) countStrike() {
 	w.strikes++
 }
 
-func (w *World) setRung() {
+func (w *World) noteNudges() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rung = true
 }
 
-// clearRung forgets nudges that came before a process which starts alone.
-func (w *World) clearRung() {
+// forgetNudges forgets nudges that came before a process which starts alone.
+func (w *World) forgetNudges() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rung = false

@@ -50,9 +50,9 @@ type NudgeFile struct {
 // maxNote is how many bytes of a nudge file are read.
 const maxNote = 4 << 10
 
-// Rung returns the files in nudges/. It leaves out folders and files that are still
+// Nudges returns the files in nudges/. It leaves out folders and files that are still
 // being written, whose names begin with a dot or end in .tmp.
-func (st *Store) Rung() ([]NudgeFile, error) {
+func (st *Store) Nudges() ([]NudgeFile, error) {
 	entries, err := os.ReadDir(st.path(NudgesDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

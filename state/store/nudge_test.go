@@ -21,7 +21,7 @@ var hostileNames = []string{
 
 func TestRing(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
-	if rung, err := st.Rung(); err != nil || len(rung) != 0 {
+	if rung, err := st.Nudges(); err != nil || len(rung) != 0 {
 		t.Fatalf("no nudge: %v, %v", rung, err)
 	}
 	for i := range 100 {
@@ -29,7 +29,7 @@ func TestRing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rung, err := st.Rung()
+	rung, err := st.Nudges()
 	if err != nil || len(rung) != 100 {
 		t.Fatalf("%d of 100 nudges, %v", len(rung), err)
 	}
@@ -46,7 +46,7 @@ func TestRing(t *testing.T) {
 			t.Errorf("Unring of a nudge that is gone: %v", err)
 		}
 	}
-	if rung, err := st.Rung(); err != nil || len(rung) != 0 {
+	if rung, err := st.Nudges(); err != nil || len(rung) != 0 {
 		t.Errorf("left: %v, %v", rung, err)
 	}
 }
@@ -71,9 +71,9 @@ func TestRingLasts(t *testing.T) {
 	}
 }
 
-// TestRungByOthers checks that any script may add a file, and that its content is
+// TestNudgesByOthers checks that any script may add a file, and that its content is
 // nothing but text.
-func TestRungByOthers(t *testing.T) {
+func TestNudgesByOthers(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -96,7 +96,7 @@ func TestRungByOthers(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		rung, err := st.Rung()
+		rung, err := st.Nudges()
 		if err != nil || len(rung) != 1 {
 			t.Fatalf("%q: %v, %v", content, rung, err)
 		}
@@ -113,9 +113,9 @@ func TestRungByOthers(t *testing.T) {
 	}
 }
 
-// TestRungNames checks that files with hostile names are nudges and can be removed.
+// TestNudgesNames checks that files with hostile names are nudges and can be removed.
 // Files still being written, folders and the targets of links are left alone.
-func TestRungNames(t *testing.T) {
+func TestNudgesNames(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -149,7 +149,7 @@ func TestRungNames(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	rung, err := st.Rung()
+	rung, err := st.Nudges()
 	if err != nil || len(rung) != want {
 		t.Errorf("%d nudges, want %d; %v", len(rung), want, err)
 	}
@@ -166,7 +166,7 @@ func TestRungNames(t *testing.T) {
 	if data, err := os.ReadFile(secret); err != nil || string(data) != "hunter2" {
 		t.Errorf("where the link leads: %q, %v", data, err)
 	}
-	if rung, err := st.Rung(); err != nil || len(rung) != 0 {
+	if rung, err := st.Nudges(); err != nil || len(rung) != 0 {
 		t.Errorf("left: %v, %v", rung, err)
 	}
 }
@@ -187,7 +187,7 @@ func TestSameNameRingsAgain(t *testing.T) {
 		if err := os.Chtimes(path, time.Time{}, time.Unix(int64(1_700_000_000+i), 0)); err != nil {
 			t.Fatal(err)
 		}
-		rung, err := st.Rung()
+		rung, err := st.Nudges()
 		if err != nil || len(rung) != 1 {
 			t.Fatal(rung, err)
 		}
