@@ -1,11 +1,12 @@
 package state_test
 
 import (
-	"agentstateloop/state"
-	"agentstateloop/state/statetest"
 	"fmt"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
 )
 
 // TestSeenIsCapped checks that what was accepted is remembered for two weeks, and

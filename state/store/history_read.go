@@ -1,7 +1,6 @@
 package store
 
 import (
-	"agentstateloop/state"
 	"bufio"
 	"bytes"
 	"encoding/json"
@@ -12,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"agentstateloop/state"
 )
 
 // History yields the lines of the history, the oldest first: those of the given

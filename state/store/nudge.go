@@ -1,8 +1,6 @@
 package store
 
 import (
-	"agentstateloop/internal/plain"
-	"agentstateloop/state"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
 )
 
 // Ring adds a nudge: a file in nudges/, which is durable when Ring returns.
