@@ -18,14 +18,15 @@ type servedAgent struct {
 	lock      *store.Lock
 	cancel    context.CancelFunc // ends the goroutines of the agent
 	running   sync.WaitGroup     // the goroutines of the agent
-	woken     chan struct{}      // holds one value: a poll is wanted
+	requested chan struct{}      // holds one value: a poll is wanted
 	askMesh   chan struct{}      // holds one value: read the mesh mailbox at once
 	wakeURL   string             // the address that the mesh calls
 	unwatched bool               // nudges/ cannot be watched; used only by scan
 }
 
-// wake requests a poll. Any number of requests during a poll cause one more poll.
-func (p *servedAgent) wake() { signal(p.woken) }
+// requestPoll requests a poll. Any number of requests during a poll cause one
+// more poll.
+func (p *servedAgent) requestPoll() { signal(p.requested) }
 
 // signal sends on a channel that holds one value, unless it is full.
 func signal(c chan struct{}) {
@@ -35,14 +36,14 @@ func signal(c chan struct{}) {
 	}
 }
 
-// run polls whenever the agent is woken.
+// run polls whenever a poll is requested.
 func (p *servedAgent) run(ctx context.Context) {
 	again := cycle.Backoff{Least: 100 * time.Millisecond, Most: time.Minute}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.woken:
+		case <-p.requested:
 		}
 		err := p.poll(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -57,7 +58,7 @@ func (p *servedAgent) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(again.Next()):
 		}
-		p.wake()
+		p.requestPoll()
 	}
 }
 
@@ -82,9 +83,9 @@ func (p *servedAgent) poll(ctx context.Context) error {
 	return nil
 }
 
-// check wakes the agent if there is a reason to poll and no wake is waiting.
+// check requests a poll if there is a reason for one and no request is waiting.
 func (p *servedAgent) check() {
-	if len(p.woken) > 0 {
+	if len(p.requested) > 0 {
 		return
 	}
 	why, err := p.PollReason()
@@ -92,6 +93,6 @@ func (p *servedAgent) check() {
 		p.listener.Logf("@%s: %v", p.Handle, err)
 	}
 	if why != "" {
-		p.wake()
+		p.requestPoll()
 	}
 }

@@ -1,13 +1,13 @@
-// Package listen wakes agents the moment something arrives, instead of at the
+// Package listen polls for agents the moment something arrives, instead of at the
 // next minute of cron. One process serves any number of agents.
 //
 //	webhook, named pipe ─▶ nudges/ ─┐
 //	a file in nudges/ ──────────────┤
-//	mesh: long poll, wake address ──┼─▶ wake, at most one waits ─▶ poll ─▶ detached poll, if a turn can run
+//	mesh: long poll, wake address ──┼─▶ request, at most one waits ─▶ poll ─▶ detached poll, if a turn can run
 //	mail: IDLE ─────────────────────┤
 //	a slow scan ────────────────────┘
 //
-// The listener decides nothing and stores nothing. A wake is only a doorbell: the
+// The listener decides nothing and stores nothing. A request is only a doorbell: the
 // message itself is in nudges/, on the mesh or in the mailbox. If the listener
 // dies nothing is lost, because cron, which stays on, finds the message too. The
 // listener's polls are ordinary cycles under the same locks. Turns run in their

@@ -19,7 +19,7 @@ const (
 	// lockFile is locked while a listener serves an agent.
 	lockFile = "listen.lock"
 
-	// scanEvery is the time between two scans, which look for missed wakes and
+	// scanEvery is the time between two scans, which look for missed items and
 	// for turns without a runner.
 	scanEvery = 10 * time.Second
 
@@ -54,7 +54,7 @@ type Listener struct {
 	// Logf logs one line about a problem or its end. It is called concurrently.
 	Logf func(format string, args ...any)
 
-	// Ready is called once, when every source of wakes is watched. Alive is
+	// Ready is called once, when every source is watched. Alive is
 	// called repeatedly while the listener is not stuck. Both may be nil.
 	Ready, Alive func()
 
@@ -110,7 +110,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	return nil
 }
 
-// scan looks for missed wakes until ctx ends, and reloads the list of agents. It
+// scan looks for missed items until ctx ends, and reloads the list of agents. It
 // looks more often at agents whose nudges/ cannot be watched.
 func (l *Listener) scan(ctx context.Context) {
 	slow, quick := time.NewTicker(cmp.Or(l.ScanEvery, scanEvery)), time.NewTicker(time.Second)

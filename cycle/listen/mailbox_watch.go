@@ -105,10 +105,10 @@ func (m *mailboxWatch) session(ctx context.Context) error {
 		return err
 	}
 	defer w.Close()
-	// Wake the agents that have not seen mail which came while nobody watched.
+	// Mail may have come while nobody watched.
 	for _, p := range m.sharing() {
 		if s, err := p.Store.Read(); err != nil || w.UIDNext() == 0 || s.Cursor.Validity != w.UIDValidity() || s.Cursor.Next < w.UIDNext() {
-			p.wake()
+			p.requestPoll()
 		}
 	}
 	for {
@@ -116,7 +116,7 @@ func (m *mailboxWatch) session(ctx context.Context) error {
 			return err
 		}
 		for _, p := range m.sharing() {
-			p.wake()
+			p.requestPoll()
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (e *nudgeWatcher) warn(err error) {
 	})
 }
 
-// watch wakes an agent when a file appears in its folder.
+// watch requests a poll when a file appears in an agent's folder.
 func (e *nudgeWatcher) watch(ctx context.Context) {
 	if e.watcher == nil {
 		return

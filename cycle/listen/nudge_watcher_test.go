@@ -32,5 +32,5 @@ func TestUnwatchedFolder(t *testing.T) {
 	if err := a.Ring("test", ""); err != nil {
 		t.Fatal(err)
 	}
-	<-p.woken
+	<-p.requested
 }

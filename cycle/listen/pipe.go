@@ -133,5 +133,5 @@ func (p *pipe) deliver(line string) {
 		p.Logf("@%s: %v", to.Handle, err)
 		return
 	}
-	to.wake()
+	to.requestPoll()
 }

@@ -38,7 +38,7 @@ func (l *Listener) claim(a *cycle.Agent) (*servedAgent, error) {
 	}
 	return &servedAgent{
 		Agent: a, listener: l, lock: lock, cancel: func() {},
-		woken: make(chan struct{}, 1), askMesh: make(chan struct{}, 1),
+		requested: make(chan struct{}, 1), askMesh: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -54,7 +54,7 @@ func (l *Listener) start(all context.Context, p *servedAgent) {
 	p.running.Go(l.Secrets.Guarded(func() { p.run(ctx) }))
 	l.join(all, p)
 	if p.Mesh != nil {
-		p.running.Go(l.Secrets.Guarded(func() { p.WatchMesh(ctx, p.askMesh, func() { p.register(ctx) }, p.wake) }))
+		p.running.Go(l.Secrets.Guarded(func() { p.WatchMesh(ctx, p.askMesh, func() { p.register(ctx) }, p.requestPoll) }))
 	}
 }
 
@@ -101,8 +101,8 @@ func (l *Listener) reload(ctx context.Context) {
 			continue
 		}
 		l.start(ctx, p)
-		// A wake may have come while nobody served the agent.
-		p.wake()
+		// Something may have come while nobody served the agent.
+		p.requestPoll()
 	}
 }
 

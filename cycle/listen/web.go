@@ -102,7 +102,7 @@ func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 		refuse(rw, http.StatusInternalServerError, err.Error())
 		return
 	}
-	p.wake()
+	p.requestPoll()
 	answer(rw, http.StatusAccepted, map[string]string{"nudged": p.Handle})
 }
 
