@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// mailsAnHour bounds acks and quiets, each (docs/design.md, "Our mail").
+// mailsAnHour bounds acks and quiets, each (docs/design.md, "Phases").
 const mailsAnHour = 6
 
 // ack tells the operator that the agent is standing by.
