@@ -4,7 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cycle"
+	"agentstateloop/state"
 )
 
 type askCmd struct {
@@ -25,7 +25,7 @@ question is read from standard input.
 Example:
   agentstateloop ask dorlange3120 "which commit is live?" --deadline 10m`,
 		Flags: []cli.Flag{
-			durationFlag("deadline", "give up waiting after `DURATION`", cycle.DefaultPatience),
+			durationFlag("deadline", "give up waiting after `DURATION`", state.DefaultPatience),
 		},
 		Action: askCmd{p.agents(), p.input(), &p.out}.run,
 	}

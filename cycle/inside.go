@@ -157,9 +157,6 @@ func (sub Submission) copyFile(box string) error {
 	return errors.Join(err, to.Close())
 }
 
-// DefaultPatience is how long a turn waits for a report.
-const DefaultPatience = 10 * time.Minute
-
 // Ask puts a question to another agent, and returns the tool call id under which
 // the report will come. The question is durable before it is sent. The turn may
 // end now; it goes on, as the same turn, when every report has come or is late.

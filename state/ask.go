@@ -34,7 +34,7 @@ func (e Asked) apply(m *machine) {
 	m.queue(e.Question)
 	question := m.Outbox[len(m.Outbox)-1]
 	m.Turn.Waiting = append(m.Turn.Waiting, Wait{ID: question.ID, To: question.To, Text: plain.Shorten(plain.Line(question.Text), 200), Asked: m.now})
-	patience := min(e.Patience, maxPatience)
+	patience := min(e.Patience, MaxPatience)
 	if by := m.now.Add(patience); by.After(m.Turn.ResumeBy) {
 		m.Turn.ResumeBy, m.Turn.Patience = by, patience
 	}

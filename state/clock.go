@@ -65,11 +65,11 @@ func (m *machine) unskewDeadlines() {
 		}
 	}
 	nearest(&m.CooldownUntil, m.policy.Cooldown)
-	nearest(&m.SleepUntil, maxSleep)
+	nearest(&m.SleepUntil, MaxSleep)
 	for i := range m.Challenges {
 		nearest(&m.Challenges[i].Until, tokenLife)
 	}
-	nearest(&m.Turn.ResumeBy, min(m.Turn.Patience, maxPatience))
+	nearest(&m.Turn.ResumeBy, min(m.Turn.Patience, MaxPatience))
 	for i := range m.Inbox {
 		nearest(&m.Inbox[i].NextRetryAt, maxDeferral)
 	}

@@ -10,8 +10,6 @@ const (
 	DaysKept      = daysKept
 	MaxBackoff    = maxBackoff
 	MaxDeferral   = maxDeferral
-	MaxPatience   = maxPatience
-	MaxSleep      = maxSleep
 	MailsAnHour   = mailsAnHour
 	MonthsKept    = monthsKept
 	MaxRejections = maxRejections

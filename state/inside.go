@@ -55,10 +55,13 @@ func (e Posted) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// maxSleep and maxPatience bound what an agent may ask for.
+// MaxSleep and MaxPatience bound what an agent may ask for. DefaultPatience is
+// how long a turn waits for a report if the agent does not say it
+// (docs/design.md, "Suspension").
 const (
-	maxSleep    = 24 * time.Hour
-	maxPatience = 24 * time.Hour
+	MaxSleep        = 24 * time.Hour
+	MaxPatience     = 24 * time.Hour
+	DefaultPatience = 10 * time.Minute
 )
 
 // Slept reports that the agent asks to be left alone for a while.
@@ -73,7 +76,7 @@ func (e Slept) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "slept") {
 		return
 	}
-	m.SleepUntil = m.now.Add(min(e.For, maxSleep))
+	m.SleepUntil = m.now.Add(min(e.For, MaxSleep))
 	m.line(Line{Kind: LineSleep, What: "asked", TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
 }
 

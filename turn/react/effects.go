@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // Effects are the tools that act outside of the workdir. Package cycle carries them
@@ -18,15 +20,8 @@ type Effects struct {
 	Search   func(ctx context.Context, query string, n int) (string, error)
 }
 
-// defaultPatience is how long a turn waits for the answer to a question if the
-// model does not say it, and maxPatience how long at most
-// (docs/design.md, "Suspension").
-const (
-	defaultPatience = 10 * time.Minute
-	maxPatience     = 24 * time.Hour
-	maxSleep        = 24 * time.Hour // state rejects a longer one
-	maxFound        = 20
-)
+// maxFound is how many exchanges a search returns at most.
+const maxFound = 20
 
 // Tools returns a tool for each function of e that is not nil.
 func (e Effects) Tools() ([]Tool, error) {
@@ -71,7 +66,7 @@ type askArgs struct {
 }
 
 func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
-	wait, err := minutes(a.Minutes, defaultPatience, maxPatience)
+	wait, err := minutes(a.Minutes, state.DefaultPatience, state.MaxPatience)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +97,7 @@ type sleepArgs struct {
 }
 
 func (e Effects) sleep(ctx context.Context, a sleepArgs) (string, error) {
-	d, err := minutes(a.Minutes, 0, maxSleep)
+	d, err := minutes(a.Minutes, 0, state.MaxSleep)
 	if err != nil {
 		return "", err
 	}
