@@ -14,6 +14,7 @@ var modelsFile string
 
 // modelTable is models.toml.
 type modelTable struct {
+	Usual   string           `toml:"usual"`
 	Thinks  []string         `toml:"thinks"`
 	Windows map[string]int64 `toml:"windows"` // by runner
 	Prices  map[string]Price `toml:"prices"`
@@ -27,6 +28,9 @@ var models = sync.OnceValue(func() modelTable {
 	}
 	return t
 })
+
+// UsualModel returns the model of Anthropic that init suggests.
+func UsualModel() string { return models().Usual }
 
 // Thinks reports whether a model counts what it thinks as output and takes the
 // limit of an answer as max_completion_tokens.

@@ -22,6 +22,9 @@ func TestModelsFile(t *testing.T) {
 			t.Errorf("%s costs %+v", model, p)
 		}
 	}
+	if _, ok := table.Prices[table.Usual]; !ok {
+		t.Errorf("usual = %q has no price", table.Usual)
+	}
 	for _, pattern := range table.Thinks {
 		if _, err := path.Match(pattern, ""); err != nil {
 			t.Errorf("%q: %v", pattern, err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/turn"
 	"agentstateloop/turn/react"
 )
 
@@ -14,9 +15,6 @@ const (
 	Anthropic = "anthropic"
 	OpenAI    = "openai"
 )
-
-// UsualModel is the Anthropic model that init suggests.
-const UsualModel = "claude-sonnet-4-5"
 
 // minWindow is the smallest context window, in tokens, that a conversation fits
 // into.
@@ -70,7 +68,7 @@ func (c *Config) checkModel() error {
 		return err
 	}
 	if s.Model == "" {
-		return c.Missing("api.model", `set the provider's name of a model, such as "`+UsualModel+`"`)
+		return c.Missing("api.model", `set the provider's name of a model, such as "`+turn.UsualModel()+`"`)
 	}
 	for _, n := range []struct {
 		key         string

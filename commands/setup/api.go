@@ -51,7 +51,7 @@ func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error
 	}
 	guess := ""
 	if a.provider == config.Anthropic {
-		guess = config.UsualModel
+		guess = turn.UsualModel()
 	}
 	a.model, err = in.Asker.Ask(ctx, in.APIModel, terminal.Question{Flag: "api-model", Text: "the provider's name of the model", Guess: guess, Check: isText})
 	if err != nil {
