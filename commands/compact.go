@@ -23,7 +23,7 @@ type compactCmd struct {
 func compactCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "compact",
-		Usage: "replace what was said by a summary",
+		Usage: "replace the conversation with a summary",
 		Description: `Makes a summary of the agent's session, or of what was said since the last
 summary: by the program of [turn] summary, or else by the agent itself. The
 agent's next context begins with it; the history keeps everything. An empty

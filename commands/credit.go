@@ -25,11 +25,12 @@ func creditCommand(p *program) *cli.Command {
 		Name:      "credit",
 		Usage:     "show the credit that is left, or top it up",
 		ArgsUsage: "[USD]",
-		Description: `Without an amount, shows what is left. With one, adds that many dollars to
-credit_usd of [budget], for good, and an agent that was out of money goes on at
-once. What is left is credit_usd, plus all that was ever topped up, less all
-that was spent since credit_usd was first set. Changing credit_usd changes what
-is left by the difference, once.
+		Description: `Without an amount, shows the credit that is left. With one, adds that many
+dollars for good; an agent that was out of money goes on at once.
+
+The credit that is left is credit_usd of [budget], plus all top-ups, less all
+that was spent since credit_usd was first set. Changing credit_usd changes it by
+the difference.
 
 Example:
   agentstateloop credit 5`,
@@ -89,7 +90,7 @@ func parseUSD(text string) (state.Micros, error) {
 	n, err := strconv.ParseFloat(parts[1], 64)
 	amount, ok := state.Dollars(n)
 	if err != nil || !ok || amount == 0 {
-		return 0, fmt.Errorf("%q is not an amount to top up by", text)
+		return 0, fmt.Errorf("%q is not an amount above zero", text)
 	}
 	return amount, nil
 }

@@ -15,7 +15,7 @@ func inboxDropCommand(p *program) *cli.Command {
 		Name:      "drop",
 		Usage:     "remove a waiting message; it gets no turn",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `An item in quarantine is removed for good, by its key.
+		Description: `With the key of a message in quarantine, removes it for good.
 
 Example:
   agentstateloop inbox drop 12 --reason "answered by hand"`,

@@ -23,13 +23,13 @@ func inboxListCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		Usage: "list the messages that wait, in order of arrival",
-		Description: `With --quarantined, lists what was kept out instead, each with its key, its
-unproved sender, and the reason.
+		Description: `With --quarantined, lists the messages in quarantine instead: the key, the
+sender (not proved) and the reason of each.
 
 Example:
   agentstateloop inbox list --json
   agentstateloop inbox list --quarantined`,
-		Flags:  []cli.Flag{switchFlag("quarantined", "list what was kept out, and why")},
+		Flags:  []cli.Flag{switchFlag("quarantined", "list the messages in quarantine, and why")},
 		Action: inboxListCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
 }

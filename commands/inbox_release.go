@@ -20,8 +20,8 @@ func inboxReleaseCommand(p *program) *cli.Command {
 		Usage:     "let a message out of quarantine, and run it",
 		ArgsUsage: "KEY",
 		Description: `For a message of inbox list --quarantined that you have read and want to let in.
-It comes in as if it came now and was yours, whatever its gate said. A poll in
-the background runs it.
+The agent treats it as your own message that has just come, whatever the reason
+was. A poll in the background runs it.
 
 Example:
   agentstateloop inbox show mail:1f0c.7.42

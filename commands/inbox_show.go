@@ -30,8 +30,8 @@ func inboxShowCommand(p *program) *cli.Command {
 		Name:      "show",
 		Usage:     "show one message, by its number or key",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `Shows a message that is done as well, by its key, as long as it is kept; and an
-item in quarantine, by its key, with the reason.
+		Description: `By its key it also shows a message that is done, as long as it is kept, and a
+message in quarantine, with the reason.
 
 Example:
   agentstateloop inbox show 12`,

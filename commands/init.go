@@ -32,9 +32,9 @@ type initCmd struct {
 func initCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "init",
-		Usage: "set an agent up: configuration, crontab line, doctor",
-		Description: `Asks at a terminal for what it cannot guess; in a script flags say it all. An
-existing configuration is kept, and only the crontab line is installed. Give
+		Usage: "set up an agent: configuration, crontab line, doctor",
+		Description: `Asks at a terminal for what it cannot guess; in a script, use the flags. Keeps
+an existing configuration, and then only installs the crontab line. Give
 another agent a file of its own with --config FILE.
 
 A password is read from a file, typed without being shown, or read with

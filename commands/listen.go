@@ -43,7 +43,7 @@ Example:
     > ~/.config/systemd/user/agentstateloop.service`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "the webhook's loopback `ADDRESS`"},
-			&cli.StringFlag{Name: "token-file", Usage: "`FILE` (0600) with the webhook's token; else it is closed"},
+			&cli.StringFlag{Name: "token-file", Usage: "`FILE` (0600) with the webhook's token (default: no webhook)"},
 			&cli.StringFlag{Name: "pipe", Usage: "make a named pipe at `PATH`"},
 			switchFlag("print-unit", "print a systemd user unit with these arguments"),
 		},

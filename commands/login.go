@@ -58,7 +58,7 @@ func (k loginCmd) run(c *cli.Context) error {
 	}
 	which := cmp.Or(c.Args().First(), "imap")
 	if which != "imap" && which != "smtp" {
-		return terminal.Usagef("", "%q is neither imap nor smtp", which)
+		return terminal.Usagef("", "%q is not one of: imap, smtp", which)
 	}
 	conf, err := k.config(c)
 	if err != nil {
@@ -115,7 +115,7 @@ func (k loginCmd) config(c *cli.Context) (*config.Config, error) {
 // consent sends a person to the provider and returns the refresh token that the
 // browser's answer is exchanged for.
 func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, user string, listener net.Listener) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, consentTimeout, fmt.Errorf("the browser did not come back within %v", consentTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, consentTimeout, fmt.Errorf("timed out after %v waiting for the browser", consentTimeout))
 	defer cancel()
 	mark, verifier := rand.Text(), oauth2.GenerateVerifier()
 	back := make(chan consent, 1)
@@ -133,7 +133,7 @@ func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 		return "", err
 	case a := <-back:
 		if a.refused != "" {
-			return "", fmt.Errorf("the provider refused: %s", plain.Line(a.refused))
+			return "", fmt.Errorf("the provider refused access: %s", plain.Line(a.refused))
 		}
 		return o.Exchange(ctx, a.code, verifier, ask.RedirectURL)
 	}

@@ -25,7 +25,7 @@ func TestLogin(t *testing.T) {
 	}{
 		"allowed":         {answers: []string{"code=the-code&state=%s"}, statuses: []int{200}},
 		"after a forgery": {answers: []string{"code=theirs&state=x", "code=the-code&state=%s"}, statuses: []int{404, 200}},
-		"refused":         {answers: []string{"error=access_denied&error_description=no&state=%s"}, code: 1, problem: "the provider refused: access_denied no", statuses: []int{200}},
+		"refused":         {answers: []string{"error=access_denied&error_description=no&state=%s"}, code: 1, problem: "the provider refused access: access_denied no", statuses: []int{200}},
 		"a spent code":    {answers: []string{"code=spent-code&state=%s"}, code: 1, problem: "invalid_grant not ***", statuses: []int{200}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func listenLoopback(addr string) (net.Listener, error) {
 	}
 	listener, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, terminal.WithHint(err, "another program uses this port, perhaps one of ours that is already running; or give another --addr")
+		return nil, terminal.WithHint(err, "stop the program that uses this port, perhaps another mesh or listener, or give another --addr")
 	}
 	if err != nil {
 		return nil, err

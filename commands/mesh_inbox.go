@@ -19,8 +19,8 @@ func meshInboxCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "inbox",
 		Usage: "show what the mesh holds for your agent",
-		Description: `Takes nothing out: the next poll does. With --ack it takes out the messages that
-are done with, and shows nothing.
+		Description: `Takes nothing out: the next poll does. With --ack it removes the messages named,
+and shows nothing.
 
 Example:
   agentstateloop mesh inbox --wait 50s --json`,

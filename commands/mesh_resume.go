@@ -11,7 +11,7 @@ func meshResumeCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "resume",
 		Usage: "lift the mesh's HALT",
-		Description: `A HALT that halt or a mail has set for one agent is lifted with resume.
+		Description: `To lift a HALT that was set for one agent, by halt or by mail, use resume.
 
 Example:
   agentstateloop mesh resume`,

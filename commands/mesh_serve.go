@@ -150,7 +150,7 @@ func readTokens(text string) (map[string]string, error) {
 		tokens[handle] = words[1]
 	}
 	if len(tokens) == 0 {
-		return nil, errors.New("it names no agent")
+		return nil, errors.New("no agent is listed")
 	}
 	return tokens, nil
 }

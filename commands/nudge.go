@@ -126,7 +126,7 @@ func (n nudgeCmd) throughMesh(c *cli.Context, a *cycle.Agent, handle string) err
 		if slices.Contains(points, handle) {
 			hint = "did you mean --wait=" + handle + "? without the = it is the handle of another agent"
 		}
-		return terminal.Usagef(hint, "what @%s does with a nudge is not known here", handle)
+		return terminal.Usagef(hint, "cannot wait for @%s: its configuration is not in this folder", handle)
 	}
 	if err := a.RingOther(c.Context, handle, c.String("from"), c.String("reason")); err != nil {
 		return refusedByMesh(err, point)

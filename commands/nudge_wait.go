@@ -56,7 +56,7 @@ func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.RecordedNudge, 
 	case errors.Is(err, cycle.ErrFailed):
 		return r, &waitError{err, exitFailed}
 	case ctx.Err() == nil && waiting.Err() != nil:
-		return r, &waitError{fmt.Errorf("the nudge is recorded, and was not %s within %s", point, terminal.Short(timeout)), exitTimeout}
+		return r, &waitError{fmt.Errorf("timed out after %s: the nudge is recorded, but not yet %s", terminal.Short(timeout), point), exitTimeout}
 	}
 	return r, err
 }

@@ -21,7 +21,7 @@ type promptCmd struct {
 func promptCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "prompt",
-		Usage: "show what the agent is told for a message",
+		Usage: "show the prompt that the agent gets for a message",
 		Description: `Prints the prompt of the next message, or of an example if none waits. A prompt
 is made of layers. Each layer is a template: a file of that name with .tmpl in
 the folder of [turn] prompts replaces the built-in one. A broken file is not

@@ -23,7 +23,7 @@ type resetCmd struct {
 func resetCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "reset",
-		Usage: "start the agent's memory afresh",
+		Usage: "clear what the agent remembers",
 		Description: `From now on the agent is not shown what was said before; the history keeps it.
 The message stands at the beginning of its next context. Queued messages stay
 queued, and the agent is shown that they came before the reset.
@@ -44,7 +44,7 @@ func (r resetCmd) run(c *cli.Context) error {
 		return err
 	}
 	if len(note) > maxNote {
-		return terminal.Usagef("put the rest into a file that the agent can read", "--message has %d bytes, and %d are allowed", len(note), maxNote)
+		return terminal.Usagef("put the rest into a file that the agent can read", "--message is %d bytes long, and the limit is %d", len(note), maxNote)
 	}
 	a, err := r.agents.one(c)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r resetCmd) run(c *cli.Context) error {
 			Reset bool   `json:"reset"`
 		}{a.Handle, true})
 	}
-	r.out.Printf("@%s starts afresh: it is not shown what was said before\n", a.Handle)
+	r.out.Printf("@%s has forgotten the conversation; the history keeps it\n", a.Handle)
 	return nil
 }
 

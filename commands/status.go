@@ -21,11 +21,11 @@ type statusCmd struct {
 func statusCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
-		Usage:     "show where the agent stands, and what is wrong",
+		Usage:     "show the agent's state, and what is wrong",
 		ArgsUsage: "[FILE|DIR...]",
 		Description: `Reads the agent's files and nothing else: it takes no lock and uses no network.
-In scripts use --json, whose fields are always there, null where there is
-nothing to say.
+In scripts use --json. It always prints every field; null means that there is
+nothing to report.
 
 With --all, prints a line for each agent whose configuration is named or lies in
 a folder that is named, by default in the folder of yours; and for the agents

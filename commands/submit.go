@@ -17,7 +17,7 @@ type submitCmd struct {
 func submitCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
-		Usage:     "for the agent: set what this turn hands back",
+		Usage:     "for the agent: set the answer of this turn",
 		ArgsUsage: "[TEXT]",
 		Description: `Sets the deliverable of the turn it is called from, once: fields, a text, and a
 file that goes with the reply. With - as TEXT it is read from standard input.

@@ -29,7 +29,7 @@ func tellCommand(p *program) *cli.Command {
 		Usage:     "send the agent a message from here, and print its answer",
 		ArgsUsage: "TEXT",
 		Description: `Counts as a message of the operator, sends no mail, and waits for what the turn
-hands back. Ctrl-C ends the waiting, not the turn. Where no turn can run soon
+hands back. Ctrl-C ends the waiting, not the turn. If no turn can run soon
 (HALT, no money left, a rest after failures) it says so and does not wait. With
 - as TEXT the message is read from standard input.
 

@@ -180,7 +180,7 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 		writeErr = readErr
 	}
 	if writeErr == nil {
-		writeErr = errors.New("the installed table differs from the one written")
+		writeErr = errors.New("the installed table differs from what was written")
 	}
 	if readErr == nil && same(got, before) {
 		return fmt.Errorf("%w; the table is unchanged", writeErr)

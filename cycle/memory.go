@@ -16,7 +16,7 @@ var ErrReset = errors.New("the memory was reset while this turn ran, so nothing 
 
 // ErrPeer means that another agent has caused this turn, and that such a turn may
 // not do this.
-var ErrPeer = errors.New("another agent has caused this turn, and only a turn of your operator may do this")
+var ErrPeer = errors.New("this turn was caused by another agent; only a turn of your operator may do this")
 
 // Remember replaces the agent's working memory by text, for the turn that it is
 // called from. The new text is durable when Remember returns; the old text is

@@ -24,7 +24,7 @@ func (a *Agent) RingMarked(from, reason string) (RecordedNudge, error) {
 
 // ErrNoMesh means that another agent is reached only through the mesh, and none
 // is configured.
-var ErrNoMesh = errors.New("no mesh is configured through which to reach another agent")
+var ErrNoMesh = errors.New("no mesh is configured: set url in [mesh] to reach other agents")
 
 // RingOther nudges another agent through the mesh. It returns ErrNoMesh if no
 // mesh is configured.

@@ -40,7 +40,7 @@ func (p projector) publish(ctx context.Context, s state.State, obs *observation)
 // Others returns the agents that the mesh has seen lately, ours among them.
 func (a *Agent) Others(ctx context.Context) ([]mesh.Presence, error) {
 	if a.Mesh == nil {
-		return nil, errors.New("no mesh is configured: set [mesh] url")
+		return nil, errors.New("no mesh is configured: set url in [mesh]")
 	}
 	return a.Mesh.Client.Online(ctx)
 }

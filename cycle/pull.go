@@ -23,7 +23,7 @@ type Pulled struct {
 }
 
 // ErrNothing means that no message waits, no turn is active, or nothing was said.
-var ErrNothing = errors.New("nothing waits")
+var ErrNothing = errors.New("no message is waiting")
 
 // Next takes the next message for an agent that pulls. The watchdog reaps its
 // turn if `inbox done` does not follow within turn.timeout. Next returns

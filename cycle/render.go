@@ -165,7 +165,7 @@ func (r renderer) answer(s state.State, control string) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]
-		fmt.Fprintf(&b, "credential %s fails since %s\n", name, c.Since.Format(time.RFC3339))
+		fmt.Fprintf(&b, "credential %s has failed since %s\n", name, c.Since.Format(time.RFC3339))
 	}
 	return b.String()
 }

@@ -26,7 +26,7 @@ func ParsePhase(s string) (Phase, error) {
 			return p, nil
 		}
 	}
-	return "", fmt.Errorf("%q is not a state: use IDLE, PREP or ACTIVE", s)
+	return "", fmt.Errorf("%q is not a phase: use IDLE, PREP or ACTIVE", s)
 }
 
 // Engaged reports whether the phase polls at the engaged interval.

@@ -35,7 +35,7 @@ func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error
 		{"api-provider", in.APIProvider}, {"api-model", in.APIModel}, {"api-base-url", in.APIBaseURL}, {"api-key-file", in.APIKeyFile},
 	} {
 		if f.value != "" && runner != turn.API {
-			return nil, terminal.Usagef("add --runner api", "--%s is for --runner api", f.flag)
+			return nil, terminal.Usagef("add --runner api", "--%s works only with --runner api", f.flag)
 		}
 	}
 	if runner != turn.API {

@@ -19,7 +19,7 @@ func (p Plan) Write(path string) (created bool, err error) {
 	for _, secret := range p.Secrets {
 		written, err := writeNew(secret.File, secret.Value+"\n")
 		if err == nil && !written {
-			err = terminal.WithHint(fmt.Errorf("%s exists already", secret.File), "to use what is in it, do not give another; or remove it")
+			err = terminal.WithHint(fmt.Errorf("%s exists already", secret.File), "to use it, do not give the secret again; to replace it, remove the file first")
 		}
 		if err != nil {
 			return false, fmt.Errorf("write %s: %w", secret.What, err)

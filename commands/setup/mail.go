@@ -63,7 +63,7 @@ func (in *interview) askMail(ctx context.Context, address string) (*mailPart, er
 	}
 	m.login.clientID, m.login.provider = in.ClientID, m.known.provider
 	if in.ClientID != "" && m.known.provider == "" {
-		return nil, terminal.Usagef("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id is for --preset gmail and outlook")
+		return nil, terminal.Usagef("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id works only with --preset gmail or outlook")
 	}
 	if m.known.onlyOAuth && in.ClientID == "" {
 		m.login.clientID, err = in.Asker.Ask(ctx, "", terminal.Question{

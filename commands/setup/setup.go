@@ -155,7 +155,7 @@ func (s Setup) check(text, path string) error {
 		}
 	}
 	if e, ok := errors.AsType[*config.Error](err); ok {
-		return terminal.Usagef(e.Advice, "the answers make no valid configuration: %s: %s", e.Key, e.Text)
+		return terminal.Usagef(e.Advice, "the answers do not make a valid configuration: %s: %s", e.Key, e.Text)
 	}
 	return err
 }
