@@ -20,7 +20,7 @@ const (
 const (
 	DefaultTimeout   = 10 * time.Minute
 	DefaultLinger    = 30 * time.Second
-	DefaultGrace     = 5 * time.Second // between TERM and KILL (docs/design.md, "Stop and controls")
+	DefaultGrace     = 5 * time.Second // between TERM and KILL (docs/design.md, "Locks")
 	DefaultMaxText   = 256 << 10
 	DefaultMaxOutput = 16 << 20
 	DefaultMaxEvents = 8 << 20

@@ -9,15 +9,15 @@ import (
 	"agentstateloop/turn"
 )
 
-// callTools runs the calls of an answer. It returns the end of the wake if the
+// callTools runs the calls of an answer. It returns the end of the run if the
 // model only repeats itself.
-func (l *Loop) callTools(ctx context.Context, a Answer) (*wakeEnd, error) {
+func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 	if l.conversation.calls >= l.MaxCalls {
 		return nil, nil
 	}
 	for i, c := range a.Calls {
 		if n := l.conversation.repeats[c.ID]; n > maxSameCall {
-			return &wakeEnd{cut: fmt.Sprintf("the model repeated itself: it called %s with the same arguments %d times", c.Name, n)}, nil
+			return &runEnd{cut: fmt.Sprintf("the model repeated itself: it called %s with the same arguments %d times", c.Name, n)}, nil
 		}
 		if i >= l.MaxTools {
 			if err := l.refuseCall(c, fmt.Sprintf("at most %d calls of one answer are run. Make the call again if you still need it.", l.MaxTools)); err != nil {
@@ -76,7 +76,7 @@ func (l *Loop) refuseCall(c Call, why string) error {
 }
 
 // repeatWarning returns the warning in a result that the same call once more will
-// end the wake, or "".
+// end the run, or "".
 func (l *Loop) repeatWarning(c Call) string {
 	if l.conversation.repeats[c.ID] != maxSameCall {
 		return ""

@@ -18,7 +18,7 @@ const (
 )
 
 // maxUselessSummaries bounds the summaries in a row that failed or did not
-// help. After that no more are asked for in this wake.
+// help. After that no more are asked for in this run.
 const maxUselessSummaries = 2
 
 // canSummarise reports whether the model may be asked for a summary and then
@@ -46,7 +46,7 @@ func (l *Loop) compact(ctx context.Context) error {
 	if err == nil {
 		return l.keep(Step{Kind: StepSummary, Text: l.summed(answer.Text)})
 	}
-	_, isOver := errors.AsType[wakeOverError](err)
+	_, isOver := errors.AsType[runOverError](err)
 	_, ours := errors.AsType[*internalError](err)
 	if ctx.Err() != nil || isOver || ours || classify(err) == refused {
 		return err
@@ -55,7 +55,7 @@ func (l *Loop) compact(ctx context.Context) error {
 	return l.keep(Step{Kind: StepSummary, Failed: true})
 }
 
-// Summary asks for a summary outside of a wake. text is the question. It needs
+// Summary asks for a summary outside of a run. text is the question. It needs
 // no Tools, Steps or Rest. The last event is Done, with what every request
 // took. The error is ErrFailed, or why no more may be asked.
 func (l *Loop) Summary(ctx context.Context, text string) error {

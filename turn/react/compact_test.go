@@ -194,7 +194,7 @@ func TestMessageLongerThanTheWindow(t *testing.T) {
 	})
 }
 
-// A summary outside of a wake is asked for again after a fault that may pass. Its
+// A summary outside of a run is asked for again after a fault that may pass. Its
 // bill comes at the end, estimated if the API does not count.
 func TestSummaryAlone(t *testing.T) {
 	for api, stream := range map[string]string{

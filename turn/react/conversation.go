@@ -13,16 +13,16 @@ type conversation struct {
 	open     []Call          // of the last answer, without a result yet
 	started  map[string]bool // calls of them that may have run
 
-	calls      int             // answers and summaries of this wake
+	calls      int             // answers and summaries of this run
 	blanks     int             // the last of them that were empty
-	succeeded  map[string]bool // tools that succeeded in this wake
+	succeeded  map[string]bool // tools that succeeded in this run
 	ids        map[string]bool // ids of all calls
 	repetition repetition
 	repeats    map[string]int // how often a call was made, by its id
 
 	summed           bool // the messages begin with a summary
 	answers          int  // since then
-	uselessSummaries int  // summaries of this wake that failed or did not help, in a row
+	uselessSummaries int  // summaries of this run that failed or did not help, in a row
 
 	size    int   // bytes of the messages
 	counted int64 // tokens of the messages at the last answer; 0 if not reported

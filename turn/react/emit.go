@@ -49,8 +49,8 @@ func (s *textEmitter) flush() {
 	s.waiting.Reset()
 }
 
-// end emits the end of the wake.
-func (l *Loop) end(ctx context.Context, end wakeEnd) error {
+// end emits the end of the run.
+func (l *Loop) end(ctx context.Context, end runEnd) error {
 	if end.cut == "" && !l.conversation.succeeded["sleep"] && !l.conversation.succeeded["ask"] {
 		if err := l.Rest(ctx); err != nil {
 			return l.fail(err)
@@ -65,7 +65,7 @@ func (l *Loop) end(ctx context.Context, end wakeEnd) error {
 	return nil
 }
 
-// fail emits the failure of the wake and returns the error of Run.
+// fail emits the failure of the run and returns the error of Run.
 func (l *Loop) fail(err error) error {
 	if classify(err) == refused {
 		l.Emit(turn.Event{Kind: turn.Error, Text: turn.APIRefused + err.Error()})

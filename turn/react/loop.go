@@ -9,7 +9,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// Loop is one wake of the agent: it asks a model, runs the tools that the model
+// Loop is one run of the agent: it asks a model, runs the tools that the model
 // calls, and asks again, until the model stops.
 type Loop struct {
 	Settings
@@ -23,18 +23,18 @@ type Loop struct {
 
 // Bounds that cannot be set.
 const (
-	maxSameCall = 3 // times that the same call is run; the next one ends the wake
-	maxBlanks   = 2 // empty answers in a row; the next one ends the wake
+	maxSameCall = 3 // times that the same call is run; the next one ends the run
+	maxBlanks   = 2 // empty answers in a row; the next one ends the run
 )
 
-// ErrFailed is the error of a wake that failed. The reason was emitted as an
+// ErrFailed is the error of a run that failed. The reason was emitted as an
 // event.
 var ErrFailed = errors.New("inference failed")
 
-// Run wakes the agent with a message. In a turn that an earlier attempt began,
+// Run gives the agent a message. In a turn that an earlier attempt began,
 // it goes on where that attempt ended. With again, message is the one that the
-// attempt was woken with, and the same wake goes on. Otherwise message begins
-// the turn's next wake.
+// attempt was given, and the same run goes on. Otherwise message begins
+// the turn's next run.
 //
 // Everything that happens goes to Emit. The last event is Done, which is
 // missing only if ctx ended. The error is ErrFailed, or why this process may do
@@ -46,9 +46,9 @@ func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 	if text, ok := l.finished(); ok && again {
 		l.speech.add(text)
 		l.speech.flush()
-		return l.end(ctx, wakeEnd{text: text})
+		return l.end(ctx, runEnd{text: text})
 	}
-	if err := l.wake(message, again); err != nil {
+	if err := l.begin(message, again); err != nil {
 		return l.fail(err)
 	}
 	for {
@@ -72,7 +72,7 @@ func (l *Loop) prepare() {
 	l.noted = map[string]bool{}
 }
 
-// finished returns the last words of a wake that had ended when its process
+// finished returns the last words of a run that had ended when its process
 // died. They are the answer: a model that is asked again would say that it has
 // answered already. After ask they are not, because then they only say what the
 // turn waits for.
@@ -95,8 +95,8 @@ const (
 	unanswered  = "[The questions that you asked other agents will not be answered any more. Ask again if you still need an answer.]"
 )
 
-// wake answers the calls that the attempt before left open, and begins.
-func (l *Loop) wake(message string, again bool) error {
+// begin answers the calls that the attempt before left open, and adds the message.
+func (l *Loop) begin(message string, again bool) error {
 	fresh := len(l.conversation.messages) == 0
 	for _, c := range append([]Call(nil), l.conversation.open...) {
 		text := "Not run: the work was interrupted before it came to this call."
@@ -127,76 +127,76 @@ func (l *Loop) keep(s Step) error {
 	return nil
 }
 
-// wakeEnd is the end of a wake: its last words, and, if they are not the whole
+// runEnd is the end of a run: its last words, and, if they are not the whole
 // answer, why not.
-type wakeEnd struct{ text, cut string }
+type runEnd struct{ text, cut string }
 
-// step asks the model once and does what its answer requires. A nil wakeEnd
-// means that the wake goes on.
-func (l *Loop) step(ctx context.Context) (*wakeEnd, error) {
+// step asks the model once and does what its answer requires. A nil runEnd
+// means that the run goes on.
+func (l *Loop) step(ctx context.Context) (*runEnd, error) {
 	if l.conversation.calls >= l.MaxCalls {
-		return &wakeEnd{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.conversation.calls)}, nil
+		return &runEnd{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.conversation.calls)}, nil
 	}
 	if err := l.fitWindow(ctx); err != nil {
-		return wakeEnded(err)
+		return runEnded(err)
 	}
 	answer, err := l.ask(ctx)
 	if err != nil {
-		return wakeEnded(err)
+		return runEnded(err)
 	}
 	if err := l.keep(Step{Kind: StepAnswer, Answer: &answer}); err != nil {
 		return nil, err
 	}
 	switch {
 	case answer.Stop == StopRefusal:
-		return &wakeEnd{cut: "the model refused to answer: " + answer.Word}, nil
+		return &runEnd{cut: "the model refused to answer: " + answer.Word}, nil
 	case answer.Stop == StopPause && len(answer.Calls) == 0:
 		return nil, l.keep(Step{Kind: StepNote, Text: "[Go on.]"})
 	case answer.empty():
 		return l.blank()
 	case len(answer.Calls) == 0 && answer.Stop == StopLength:
-		return &wakeEnd{cut: "the answer is truncated: it is longer than the model may answer (" + answer.Word + ")"}, nil
+		return &runEnd{cut: "the answer is truncated: it is longer than the model may answer (" + answer.Word + ")"}, nil
 	case len(answer.Calls) == 0:
-		return &wakeEnd{text: answer.Text}, nil
+		return &runEnd{text: answer.Text}, nil
 	}
 	return l.callTools(ctx, answer)
 }
 
-// check calls Check before a request. If the wake must end, the error is an
-// wakeOverError.
+// check calls Check before a request. If the run must end, the error is a
+// runOverError.
 func (l *Loop) check(ctx context.Context) (Outlook, error) {
 	o, err := l.Check(ctx)
 	switch {
 	case err != nil:
 		return o, &internalError{err}
 	case o.Over != "":
-		return o, wakeOverError{o.Over}
+		return o, runOverError{o.Over}
 	}
 	return o, nil
 }
 
-// wakeOverError is the error of a request that is not made because the wake
+// runOverError is the error of a request that is not made because the run
 // ends.
-type wakeOverError struct{ why string }
+type runOverError struct{ why string }
 
-func (e wakeOverError) Error() string { return e.why }
+func (e runOverError) Error() string { return e.why }
 
-// wakeEnded returns the end of the wake if err is an wakeOverError.
-func wakeEnded(err error) (*wakeEnd, error) {
-	if e, ok := errors.AsType[wakeOverError](err); ok {
-		return &wakeEnd{cut: e.why}, nil
+// runEnded returns the end of the run if err is a runOverError.
+func runEnded(err error) (*runEnd, error) {
+	if e, ok := errors.AsType[runOverError](err); ok {
+		return &runEnd{cut: e.why}, nil
 	}
 	return nil, err
 }
 
 // blank handles an answer with nothing in it. After ask and submit_result
 // nothing more needs to be said.
-func (l *Loop) blank() (*wakeEnd, error) {
+func (l *Loop) blank() (*runEnd, error) {
 	if l.conversation.succeeded["ask"] || l.conversation.succeeded["submit_result"] {
-		return &wakeEnd{}, nil
+		return &runEnd{}, nil
 	}
 	if l.conversation.blanks >= maxBlanks {
-		return &wakeEnd{cut: "the model repeatedly returned an empty answer"}, nil
+		return &runEnd{cut: "the model repeatedly returned an empty answer"}, nil
 	}
 	return nil, l.keep(Step{Kind: StepNote, Text: "[Your answer was empty. Say something, or call a tool.]"})
 }

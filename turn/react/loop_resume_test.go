@@ -42,7 +42,7 @@ func carver(q scripted.Request) scripted.Reply {
 	return scripted.Reply{Text: "Three are cut."}
 }
 
-// TestResume truncates the steps of a wake after every line and in the middle of
+// TestResume truncates the steps of a run after every line and in the middle of
 // every line, as a kill or a power failure would, and goes on.
 func TestResume(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {

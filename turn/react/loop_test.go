@@ -109,7 +109,7 @@ func (b *bench) done() turn.Event {
 	return last
 }
 
-// well runs a wake that must end with answer.
+// well runs a run that must end with answer.
 func (b *bench) well(message, answer string) {
 	b.t.Helper()
 	if err := b.run(message, false); err != nil {
@@ -295,7 +295,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// What models do wrong, and how the wake ends.
+// What models do wrong, and how the run ends.
 func TestBadAnswers(t *testing.T) {
 	same := scripted.Reply{Text: "Again.", Calls: []scripted.Call{notch("", "here")}}
 	for _, c := range []struct {

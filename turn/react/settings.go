@@ -18,7 +18,7 @@ type Settings struct {
 
 	Window    int // tokens of a conversation that the models take
 	MaxOutput int // tokens of an answer
-	MaxCalls  int // answers of one wake
+	MaxCalls  int // answers of one run
 	MaxTools  int // calls of one answer that are run
 
 	// Deadline is when the attempt will be ended. The loop waits for nothing
@@ -82,14 +82,14 @@ type Callbacks struct {
 	// before anything is done with the answer.
 	Spent func(context.Context, Expense) error
 
-	// Rest is called at the end of a wake in which the agent has neither asked
+	// Rest is called at the end of a run in which the agent has neither asked
 	// another agent nor said how long to rest.
 	Rest func(context.Context) error
 }
 
 // Outlook describes what the loop must consider before its next step.
 type Outlook struct {
-	Over  string   // why the wake must end here; "" if it may go on
+	Over  string   // why the run must end here; "" if it may go on
 	Low   bool     // money is short
 	Notes []string // for the model; each is passed on once
 }
