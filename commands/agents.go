@@ -20,8 +20,8 @@ type agents struct {
 	out    *terminal.Output
 }
 
-// path finds the configuration of --config, or else the usual one.
-func (l agents) path(c *cli.Context) (string, error) {
+// configPath returns the path of --config, or else of the default configuration.
+func (l agents) configPath(c *cli.Context) (string, error) {
 	flag := c.String("config")
 	if flag == "" && c.IsSet("config") {
 		// An unset variable in a script must not find another agent.
@@ -30,24 +30,24 @@ func (l agents) path(c *cli.Context) (string, error) {
 	return l.loader.Find(flag)
 }
 
-// one loads the agent of --config, or else the usual one.
-func (l agents) one(c *cli.Context) (*cycle.Agent, error) {
-	path, err := l.path(c)
+// load loads the agent of --config, or else of the default configuration.
+func (l agents) load(c *cli.Context) (*cycle.Agent, error) {
+	path, err := l.configPath(c)
 	if err != nil {
 		return nil, err
 	}
 	return l.loader.Load(path)
 }
 
-// inside loads the agent, and returns the turn from which this command was
+// loadInside loads the agent, and returns the turn from which this command was
 // called.
-func (l agents) inside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
+func (l agents) loadInside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
 	in, err := parseTurn(l.loader.Env("AGENTSTATELOOP_TURN"), l.loader.Env("AGENTSTATELOOP_EPOCH"))
 	if err != nil {
 		return nil, in, terminal.Usagef("the agent calls it; its turn is in $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH",
 			"%s works only from inside a turn", c.Command.HelpName)
 	}
-	a, err := l.one(c)
+	a, err := l.load(c)
 	return a, in, err
 }
 
@@ -60,18 +60,18 @@ func parseTurn(id, epoch string) (cycle.Inside, error) {
 	return cycle.Inside{TurnID: id, Epoch: n}, nil
 }
 
-// named loads the agents that the positional arguments name: configurations, and
-// folders of them, whose *.toml are taken. Without an argument it loads one. In
-// a folder, a file that is not an agent is reported and left out; a file that
-// is named must be an agent. No handle may occur twice.
-func (l agents) named(c *cli.Context) ([]*cycle.Agent, error) {
+// loadNamed loads the agents that the arguments name: configurations, and folders
+// with *.toml files. Without an argument it loads what load does. It reports and
+// leaves out a file of a folder that is not an agent; a file that is named must
+// be one. A handle must not occur twice.
+func (l agents) loadNamed(c *cli.Context) ([]*cycle.Agent, error) {
 	if c.NArg() == 0 {
-		a, err := l.one(c)
+		a, err := l.load(c)
 		return []*cycle.Agent{a}, err
 	}
 	var all []*cycle.Agent
 	for _, arg := range c.Args().Slice() {
-		found, err := l.at(arg)
+		found, err := l.loadPath(arg)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,8 @@ func (l agents) named(c *cli.Context) ([]*cycle.Agent, error) {
 	return all, distinct(all)
 }
 
-func (l agents) at(path string) ([]*cycle.Agent, error) {
+// loadPath loads a configuration, or those of a folder.
+func (l agents) loadPath(path string) ([]*cycle.Agent, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -89,11 +90,11 @@ func (l agents) at(path string) ([]*cycle.Agent, error) {
 		a, err := l.loader.Load(path)
 		return []*cycle.Agent{a}, err
 	}
-	return l.in(path)
+	return l.loadFolder(path)
 }
 
-// in loads the agents of a folder, at least one.
-func (l agents) in(dir string) ([]*cycle.Agent, error) {
+// loadFolder loads the agents of a folder, at least one.
+func (l agents) loadFolder(dir string) ([]*cycle.Agent, error) {
 	files, err := filepath.Glob(filepath.Join(config.QuoteGlob(dir), "*.toml"))
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (l agents) in(dir string) ([]*cycle.Agent, error) {
 // neighbours loads the agents whose configurations lie in the same folder as
 // a's. a comes first.
 func (l agents) neighbours(a *cycle.Agent) ([]*cycle.Agent, error) {
-	all, err := l.in(filepath.Dir(a.Config))
+	all, err := l.loadFolder(filepath.Dir(a.Config))
 	if err != nil {
 		return []*cycle.Agent{a}, nil // its file has another ending, and is alone
 	}

@@ -32,11 +32,11 @@ Example:
 }
 
 func (a askCmd) run(c *cli.Context) error {
-	to, text, err := a.input.letter(c)
+	to, text, err := a.input.handleAndText(c)
 	if err != nil {
 		return err
 	}
-	agent, in, err := a.agents.inside(c)
+	agent, in, err := a.agents.loadInside(c)
 	if err != nil {
 		return err
 	}

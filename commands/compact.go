@@ -53,7 +53,7 @@ func (k compactCmd) run(c *cli.Context) error {
 	if k.loader.Env("AGENTSTATELOOP_TURN") != "" {
 		return terminal.Usagef("put what must last into your working memory with remember", "compact would wait for the turn it is called from: call it from outside a turn")
 	}
-	a, err := k.agents.one(c)
+	a, err := k.agents.load(c)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (k creditCmd) run(c *cli.Context) error {
 			return terminal.Usagef(`write it like "5" or "0.50"`, "%v", err)
 		}
 	}
-	a, err := k.agents.one(c)
+	a, err := k.agents.load(c)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (d doctorCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	path, err := d.agents.path(c)
+	path, err := d.agents.configPath(c)
 	if path == "" && c.IsSet("config") {
 		return err
 	}

@@ -41,7 +41,7 @@ func (h haltCmd) run(c *cli.Context, change func(*cycle.Agent, context.Context, 
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	a, err := h.agents.one(c)
+	a, err := h.agents.load(c)
 	if err != nil {
 		return err
 	}

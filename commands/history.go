@@ -71,7 +71,7 @@ func (h historyCmd) run(c *cli.Context) error {
 	if c.IsSet("by") {
 		return terminal.Usagef("see "+name+" history --help", "--by works only with --cost")
 	}
-	a, err := h.agents.one(c)
+	a, err := h.agents.load(c)
 	if err != nil {
 		return err
 	}

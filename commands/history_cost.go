@@ -55,7 +55,7 @@ func (h historyCmd) cost(c *cli.Context) error {
 			return terminal.Usagef("", "--cost sums up the whole history: --%s does not work with it", flag)
 		}
 	}
-	a, err := h.agents.one(c)
+	a, err := h.agents.load(c)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"agentstateloop/cycle"
 )
 
-// foundByDefault is how many exchanges a search returns unless -n says more.
-const foundByDefault = 5
+// defaultFound is how many exchanges a search returns unless -n says more.
+const defaultFound = 5
 
 // searchOutput is the JSON output of history --search.
 type searchOutput struct {
@@ -24,7 +24,7 @@ func (h historyCmd) search(c *cli.Context) error {
 			return terminal.Usagef("", "--search searches what was said: --%s does not work with it", flag)
 		}
 	}
-	n := foundByDefault
+	n := defaultFound
 	if c.IsSet("n") {
 		n = c.Int("n")
 	}
@@ -33,13 +33,13 @@ func (h historyCmd) search(c *cli.Context) error {
 	}
 	search := func(a *cycle.Agent) (string, error) { return a.SearchHistory(c.String("search"), n) }
 	if h.loader.Env("AGENTSTATELOOP_TURN") != "" {
-		_, in, err := h.agents.inside(c)
+		_, in, err := h.agents.loadInside(c)
 		if err != nil {
 			return err
 		}
 		search = func(a *cycle.Agent) (string, error) { return a.SearchInside(in, c.String("search"), n) }
 	}
-	a, err := h.agents.one(c)
+	a, err := h.agents.load(c)
 	if err != nil {
 		return err
 	}

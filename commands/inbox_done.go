@@ -33,7 +33,7 @@ func (k inboxDoneCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := k.agents.one(c)
+	a, err := k.agents.load(c)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (k inboxNextCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	a, err := k.agents.one(c)
+	a, err := k.agents.load(c)
 	if err != nil {
 		return err
 	}

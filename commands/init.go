@@ -163,7 +163,7 @@ func initOptions(c *cli.Context) setup.Options {
 
 // initPath returns where the configuration is, or will be.
 func (k initCmd) initPath(c *cli.Context) (string, error) {
-	path, err := k.agents.path(c)
+	path, err := k.agents.configPath(c)
 	if err == nil || c.IsSet("config") {
 		return path, err
 	}

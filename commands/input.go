@@ -44,8 +44,8 @@ func (in input) message(c *cli.Context, n int) (string, error) {
 	return text, err
 }
 
-// letter reads the arguments HANDLE and TEXT.
-func (in input) letter(c *cli.Context) (to, text string, err error) {
+// handleAndText reads the arguments HANDLE and TEXT.
+func (in input) handleAndText(c *cli.Context) (to, text string, err error) {
 	if err := arguments(c, 2, 2); err != nil {
 		return "", "", err
 	}

@@ -57,7 +57,7 @@ func (k listenCmd) run(c *cli.Context) error {
 		return err
 	}
 	before := snapshot(named)
-	agents, err := k.agents.named(c)
+	agents, err := k.agents.loadNamed(c)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func tokenHint(file string) string {
 // configuration, absolute.
 func (k listenCmd) paths(c *cli.Context) ([]string, error) {
 	if c.NArg() == 0 {
-		path, err := k.agents.path(c)
+		path, err := k.agents.configPath(c)
 		return []string{path}, err
 	}
 	var all []string

@@ -41,7 +41,7 @@ func TestRoster(t *testing.T) {
 	before := snapshot(args)
 	var first []*cycle.Agent
 	for _, path := range args {
-		found, err := p.agents().at(path)
+		found, err := p.agents().loadPath(path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -105,7 +105,7 @@ func (k loginCmd) run(c *cli.Context) error {
 // config reads the configuration without wiring an agent: a login that does not
 // work yet must not stop this command.
 func (k loginCmd) config(c *cli.Context) (*config.Config, error) {
-	path, err := k.agents.path(c)
+	path, err := k.agents.configPath(c)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ type meshClient struct {
 
 // client returns the mesh side of the configured agent.
 func (m meshClient) client(c *cli.Context) (*mesh.Client, error) {
-	a, err := m.agents.one(c)
+	a, err := m.agents.load(c)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ Example:
 }
 
 func (m meshSendCmd) run(c *cli.Context) error {
-	to, text, err := m.input.letter(c)
+	to, text, err := m.input.handleAndText(c)
 	if err != nil {
 		return err
 	}

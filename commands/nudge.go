@@ -65,7 +65,7 @@ func (n nudgeCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 1); err != nil {
 		return err
 	}
-	a, err := n.agents.one(c)
+	a, err := n.agents.load(c)
 	if err != nil {
 		return err
 	}

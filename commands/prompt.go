@@ -47,7 +47,7 @@ func (k promptCmd) run(c *cli.Context) error {
 		return terminal.Usagef(terminal.DidYouMean(only, prompt.Names(), "the layers are "+strings.Join(prompt.Names(), ", ")),
 			"unknown layer %q", only)
 	}
-	a, err := k.agents.one(c)
+	a, err := k.agents.load(c)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (k reactCmd) run(c *cli.Context) error {
 	if at := c.Timestamp("now"); at != nil {
 		k.loader.Now = func() time.Time { return *at }
 	}
-	a, in, err := k.agents.inside(c)
+	a, in, err := k.agents.loadInside(c)
 	if err != nil {
 		return err
 	}

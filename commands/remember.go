@@ -30,7 +30,7 @@ func (r rememberCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a, in, err := r.agents.inside(c)
+	a, in, err := r.agents.loadInside(c)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (r resetCmd) run(c *cli.Context) error {
 	if len(note) > maxNote {
 		return terminal.Usagef("put the rest into a file that the agent can read", "--message is %d bytes long, and the limit is %d", len(note), maxNote)
 	}
-	a, err := r.agents.one(c)
+	a, err := r.agents.load(c)
 	if err != nil {
 		return err
 	}

@@ -22,11 +22,11 @@ Example:
 }
 
 func (s sendCmd) run(c *cli.Context) error {
-	to, text, err := s.input.letter(c)
+	to, text, err := s.input.handleAndText(c)
 	if err != nil {
 		return err
 	}
-	a, in, err := s.agents.inside(c)
+	a, in, err := s.agents.loadInside(c)
 	if err != nil {
 		return err
 	}

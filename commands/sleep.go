@@ -30,7 +30,7 @@ func (s sleepCmd) run(c *cli.Context) error {
 	if err != nil {
 		return terminal.Usagef("for example "+name+" sleep 10m", "%q %v", c.Args().First(), err)
 	}
-	a, in, err := s.agents.inside(c)
+	a, in, err := s.agents.loadInside(c)
 	if err != nil {
 		return err
 	}

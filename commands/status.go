@@ -55,7 +55,7 @@ func (k statusCmd) run(c *cli.Context) error {
 	if c.NArg() > 0 {
 		return terminal.Usagef("show several agents with --all, and one of them with --config FILE", "unexpected argument %q", c.Args().First())
 	}
-	a, err := k.agents.one(c)
+	a, err := k.agents.load(c)
 	if err != nil {
 		return err
 	}

@@ -54,9 +54,9 @@ func (k statusCmd) all(c *cli.Context) error {
 
 func (k statusCmd) choose(c *cli.Context) ([]*cycle.Agent, error) {
 	if c.NArg() > 0 {
-		return k.agents.named(c)
+		return k.agents.loadNamed(c)
 	}
-	a, err := k.agents.one(c)
+	a, err := k.agents.load(c)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (s stopCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	a, err := s.agents.one(c)
+	a, err := s.agents.load(c)
 	if err != nil {
 		return err
 	}

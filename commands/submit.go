@@ -52,7 +52,7 @@ func (s submitCmd) run(c *cli.Context) error {
 	if sub.Text, err = s.input.text(c.Args().First()); err != nil {
 		return err
 	}
-	a, in, err := s.agents.inside(c)
+	a, in, err := s.agents.loadInside(c)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (t tellCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := t.agents.one(c)
+	a, err := t.agents.load(c)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (t transitionCmd) run(c *cli.Context) error {
 	if err != nil {
 		return terminal.Usagef("", "%v", err)
 	}
-	a, err := t.agents.one(c)
+	a, err := t.agents.load(c)
 	if err != nil {
 		return err
 	}

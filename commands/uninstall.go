@@ -35,7 +35,7 @@ func (u uninstallCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	a, err := u.agents.one(c)
+	a, err := u.agents.load(c)
 	if err != nil {
 		return err
 	}

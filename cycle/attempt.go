@@ -73,7 +73,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p *exchangeCache
 	guarded, release := at.guard.context(ctx, head)
 	result, err := at.launcher.launch(guarded, at.turn, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
-		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.rights.of(msg),
+		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.rights.arguments(msg),
 		Env: env,
 	})
 	release()
@@ -96,8 +96,8 @@ func (at attempter) carried(h state.Head) string {
 	return at.store.Path(h.Box)
 }
 
-// of returns the arguments for a turn that m causes.
-func (r Rights) of(m state.Message) []string {
+// arguments returns the arguments for a turn that m causes.
+func (r Rights) arguments(m state.Message) []string {
 	if m.Operator {
 		return r.Operator
 	}

@@ -23,7 +23,7 @@ func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, no
 // watchMesh is WatchMesh.
 func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct{}, reached, notify func()) {
 	w := meshWatch{store: st, notify: notify}
-	pauses := Backoff{Least: 250 * time.Millisecond, Most: 30 * time.Second}
+	pauses := Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
 	away := true
 	for ctx.Err() == nil {
 		asked, patience := time.Now(), meshPatience

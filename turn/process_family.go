@@ -35,7 +35,7 @@ type processFamily struct {
 func (f *processFamily) refresh() (lives bool) {
 	all := processes()
 	children := make(map[int][]proc)
-	family := slices.DeleteFunc(slices.Clone(f.outside), func(p proc) bool { return !slices.ContainsFunc(all, p.is) })
+	family := slices.DeleteFunc(slices.Clone(f.outside), func(p proc) bool { return !slices.ContainsFunc(all, p.same) })
 	for _, p := range all {
 		children[p.parent] = append(children[p.parent], p)
 		if p.group == f.group {
@@ -44,7 +44,7 @@ func (f *processFamily) refresh() (lives bool) {
 	}
 	for i := 0; i < len(family); i++ {
 		for _, child := range children[family[i].pid] {
-			if !slices.ContainsFunc(family, child.is) {
+			if !slices.ContainsFunc(family, child.same) {
 				family = append(family, child)
 			}
 		}
@@ -53,9 +53,9 @@ func (f *processFamily) refresh() (lives bool) {
 	return len(family) > 0
 }
 
-// is reports whether both are the same process, which may have moved to another
+// same reports whether both are the same process, which may have moved to another
 // parent or group.
-func (p proc) is(other proc) bool { return p.pid == other.pid && p.start == other.start }
+func (p proc) same(other proc) bool { return p.pid == other.pid && p.start == other.start }
 
 // signal sends sig to every process that refresh found. A process that is gone is
 // not an error.

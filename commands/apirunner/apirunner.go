@@ -124,7 +124,7 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 		Callbacks: react.Callbacks{
 			Emit:  r.events.emit,
 			Check: look.check,
-			Spent: look.spent,
+			Spent: look.recordSpending,
 			Rest:  func(ctx context.Context) error { return r.agent.Sleep(ctx, r.turn, defaultRest) },
 		},
 	}, nil

@@ -72,9 +72,9 @@ func (l *outlook) checkMoney(o *react.Outlook) error {
 	return nil
 }
 
-// spent records what a request has cost. Its id is that of the request, so that
-// it counts once.
-func (l *outlook) spent(ctx context.Context, e react.Expense) error {
+// recordSpending records what a request has cost, under the id of the request,
+// so that it counts once.
+func (l *outlook) recordSpending(ctx context.Context, e react.Expense) error {
 	return l.agent.Spend(ctx, l.turn, state.Spending{
 		ID:     fmt.Sprintf("%s.%d.%d", l.turn.TurnID, l.turn.Epoch, e.Number),
 		Model:  e.Model,

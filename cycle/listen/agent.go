@@ -38,7 +38,7 @@ func signal(c chan struct{}) {
 
 // run polls whenever a poll is requested.
 func (p *servedAgent) run(ctx context.Context) {
-	again := cycle.Backoff{Least: 100 * time.Millisecond, Most: time.Minute}
+	again := cycle.Backoff{Min: 100 * time.Millisecond, Max: time.Minute}
 	for {
 		select {
 		case <-ctx.Done():

@@ -67,8 +67,8 @@ func (m *mailboxWatch) sharing() []*servedAgent {
 // After a refused login it waits minutes, not seconds: a server may take frequent
 // attempts for an attack.
 func (m *mailboxWatch) watch(ctx context.Context) {
-	lost := cycle.Backoff{Least: time.Second, Most: 5 * time.Minute}
-	refused := cycle.Backoff{Least: 2 * time.Minute, Most: 30 * time.Minute}
+	lost := cycle.Backoff{Min: time.Second, Max: 5 * time.Minute}
+	refused := cycle.Backoff{Min: 2 * time.Minute, Max: 30 * time.Minute}
 	logged := ""
 	for ctx.Err() == nil {
 		began := time.Now()

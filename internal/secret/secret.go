@@ -22,9 +22,9 @@ import (
 // hidden replaces a secret in a text.
 const hidden = "***"
 
-// shortestSecret is the least length, in bytes, of a value that is looked for in
+// minSecret is the least length, in bytes, of a value that is looked for in
 // texts. A shorter one would be found where it is not a secret.
-const shortestSecret = 8
+const minSecret = 8
 
 // Known holds the secrets that this process has read, so that no text repeats one. A
 // server may echo what it was sent, and an agent may print its key. A nil *Known
@@ -39,7 +39,7 @@ type Known struct {
 // "imap" or the file it is in. Its value before this one stays known, because an
 // answer may still repeat it.
 func (s *Known) Learn(name, value string) {
-	if s == nil || len(value) < shortestSecret {
+	if s == nil || len(value) < minSecret {
 		return
 	}
 	s.mu.Lock()
@@ -199,7 +199,7 @@ func Disguises(secret string) []string {
 	slices.Sort(forms)
 	// In base64, the part of a short secret that its neighbours do not change may be
 	// too short to look for.
-	return slices.DeleteFunc(slices.Compact(forms), func(form string) bool { return form != secret && len(form) < min(len(secret), shortestSecret) })
+	return slices.DeleteFunc(slices.Compact(forms), func(form string) bool { return form != secret && len(form) < min(len(secret), minSecret) })
 }
 
 // inTheMiddle returns secret as it appears inside a JSON string.

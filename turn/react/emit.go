@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	speechEvery = 200 * time.Millisecond // how long pieces of text are gathered
-	speechMost  = 4 << 10                // bytes, at which they are emitted at once
+	pieceInterval = 200 * time.Millisecond // how long pieces of text are gathered
+	maxPiece      = 4 << 10                // bytes, at which they are emitted at once
 )
 
 // textEmitter gathers the text of answers and emits it in larger pieces.
@@ -35,7 +35,7 @@ func (s *textEmitter) add(text string) {
 	}
 	s.said, s.inside = true, true
 	s.waiting.WriteString(text)
-	if s.waiting.Len() >= speechMost || time.Since(s.emitted) >= speechEvery {
+	if s.waiting.Len() >= maxPiece || time.Since(s.emitted) >= pieceInterval {
 		s.flush()
 	}
 }
