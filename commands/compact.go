@@ -69,6 +69,6 @@ func (k compactCmd) run(c *cli.Context) error {
 		k.out.Printf("nothing was said to @%s since the last summary\n", a.Handle)
 		return nil
 	}
-	k.out.Printf("%s\n", terminal.Text(summary))
+	k.out.Printf("%s\n", terminal.Printable(summary))
 	return nil
 }

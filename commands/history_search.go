@@ -54,6 +54,6 @@ func (h historyCmd) search(c *cli.Context) error {
 		h.out.Printf("nothing was found\n")
 		return nil
 	}
-	h.out.Printf("%s\n", terminal.Text(found))
+	h.out.Printf("%s\n", terminal.Printable(found))
 	return nil
 }

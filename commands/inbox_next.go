@@ -46,6 +46,6 @@ func (k inboxNextCmd) run(c *cli.Context) error {
 	if m.Note != "" {
 		k.out.Printf("note:  %s\n", plain.Line(m.Note))
 	}
-	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Text(m.Text), "\n"))
+	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(m.Text), "\n"))
 	return nil
 }

@@ -112,7 +112,7 @@ func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarant
 }
 
 func (k inboxShowCmd) printText(text string) {
-	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Text(text), "\n"))
+	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(text), "\n"))
 }
 
 // readPayload returns the subject and the text of the message with that key.

@@ -52,6 +52,6 @@ func (m meshSendCmd) run(c *cli.Context) error {
 			ID string `json:"id"`
 		}{id})
 	}
-	m.out.Printf("%s\n", terminal.Text(id))
+	m.out.Printf("%s\n", terminal.Printable(id))
 	return nil
 }

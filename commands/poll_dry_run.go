@@ -66,7 +66,7 @@ func printPreview(out *terminal.Output, v cycle.Preview) {
 		if m.Subject != "" {
 			out.Printf("  | Subject: %s\n", plain.Line(m.Subject))
 		}
-		for line := range strings.Lines(terminal.Text(m.Text)) {
+		for line := range strings.Lines(terminal.Printable(m.Text)) {
 			out.Printf("  | %s\n", strings.TrimRight(line, "\n"))
 		}
 	}
@@ -74,7 +74,7 @@ func printPreview(out *terminal.Output, v cycle.Preview) {
 		out.Warn("the crontab cannot be read: %s", plain.Line(v.CrontabError))
 	}
 	if v.CrontabDiff != "" {
-		out.Printf("would edit    the crontab\n%s", indented(terminal.Text(v.CrontabDiff)))
+		out.Printf("would edit    the crontab\n%s", indented(terminal.Printable(v.CrontabDiff)))
 	}
 }
 

@@ -93,7 +93,7 @@ func (k promptCmd) printPrompt(view cycle.PromptView, all bool) {
 	var texts []string
 	for _, l := range view.Layers {
 		if (l.Told || all) && l.Text != "" {
-			texts = append(texts, terminal.Text(l.Text))
+			texts = append(texts, terminal.Printable(l.Text))
 		}
 	}
 	if len(texts) > 0 {

@@ -42,7 +42,7 @@ func FuzzLoad(f *testing.F) {
 			if wrong.Line < 0 || wrong.Line > strings.Count(text, "\n")+1 || wrong.Path != path || wrong.Text == "" {
 				t.Errorf("%+v", wrong)
 			}
-			if said := terminal.Text(err.Error() + wrong.Hint()); strings.Contains(said, "\n") {
+			if said := terminal.Printable(err.Error() + wrong.Hint()); strings.Contains(said, "\n") {
 				t.Errorf("%q is not one line", said)
 			}
 			return

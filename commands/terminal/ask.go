@@ -79,7 +79,7 @@ func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, erro
 		if err = q.Check(answer); err == nil {
 			return answer, nil
 		}
-		fmt.Fprintf(a.out, "  %s: %v\n", Text(answer), err)
+		fmt.Fprintf(a.out, "  %s: %v\n", Printable(answer), err)
 	}
 }
 

@@ -21,17 +21,17 @@ func (o *Output) Printf(format string, args ...any) {
 
 // Warn prints a warning, which does not make the command fail.
 func (o *Output) Warn(format string, args ...any) {
-	fmt.Fprintf(o.Stderr, "%s: warning: %s\n", Program, Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(o.Stderr, "%s: warning: %s\n", Program, Printable(fmt.Sprintf(format, args...)))
 }
 
 // Error prints why a command failed and what to do next. It omits an empty text
 // and an empty hint.
 func (o *Output) Error(text, hint string) {
 	if text != "" {
-		fmt.Fprintf(o.Stderr, "%s: error: %s\n", Program, Text(text))
+		fmt.Fprintf(o.Stderr, "%s: error: %s\n", Program, Printable(text))
 	}
 	if hint != "" {
-		fmt.Fprintf(o.Stderr, "%s: hint: %s\n", Program, Text(hint))
+		fmt.Fprintf(o.Stderr, "%s: hint: %s\n", Program, Printable(hint))
 	}
 }
 
@@ -62,10 +62,10 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Text returns foreign text of several lines that is safe to print. It replaces
+// Printable returns foreign text of several lines that is safe to print. It replaces
 // characters that could move the cursor, change colours or reverse the direction
 // of writing. It keeps newlines and tabs. For one line use plain.Line.
-func Text(s string) string {
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) || r == '\u200d' {
 			return r

@@ -11,7 +11,7 @@ func TestText(t *testing.T) {
 		"abc\u202edcb":                    "abc�dcb",
 		"bad \xff byte":                   "bad � byte",
 	} {
-		if got := Text(in); got != want {
+		if got := Printable(in); got != want {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want)
 		}
 	}
