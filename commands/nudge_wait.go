@@ -61,8 +61,8 @@ func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.RecordedNudge, 
 	return r, err
 }
 
-// refusedByMesh gives a refusal of the mesh its own exit code, where a point is
-// waited for.
+// refusedByMesh adds the exit code of --wait to a refusal by the mesh. Without
+// --wait, and for any other error, it returns err.
 func refusedByMesh(err error, point cycle.Point) error {
 	if refused, ok := errors.AsType[*mesh.Error](err); ok && point != "" && !refused.Temporary() {
 		return &waitError{err, exitRefused}

@@ -63,8 +63,8 @@ func (r resetCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// caller returns the handle of the agent that calls us from inside its turn, or
-// else that of a.
+// caller returns the handle of the agent whose turn calls this command, or else
+// the handle of a.
 func (r resetCmd) caller(a *cycle.Agent) string {
 	if caller := r.loader.Env("AGENTSTATELOOP_HANDLE"); state.ValidHandle(caller) {
 		return caller

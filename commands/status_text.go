@@ -76,7 +76,7 @@ func inBrackets(reason string) string {
 	return " (" + reason + ")"
 }
 
-// informed says who knows about a credential that fails.
+// informed returns who has been informed about a credential that fails.
 func informed(c cycle.StatusCredential) string {
 	switch {
 	case c.OperatorTold:
@@ -100,7 +100,7 @@ func spendRows(row row, s cycle.Status) {
 	}
 }
 
-// dollars returns an amount that can be printed.
+// dollars returns usd as an amount to print.
 func dollars(usd float64) state.Micros {
 	amount, _ := state.Dollars(usd)
 	return amount

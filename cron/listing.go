@@ -70,9 +70,9 @@ func (t Table) unhidden(ctx context.Context, listing []byte) ([]byte, error) {
 	return slices.Concat(hidden, listing), nil
 }
 
-// dropHeader completes a write of after by a program that shows the header it
-// adds. If after begins with a header itself, the program added that header the
-// last time, and after is written once more without it.
+// dropHeader completes a write by a crontab program that shows the header it adds.
+// If after begins with a header, the program added it at the last write. dropHeader
+// then writes after again, without that header.
 func (t Table) dropHeader(ctx context.Context, before, after []byte) error {
 	body, ok := cutHeader(after)
 	if !ok {

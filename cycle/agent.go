@@ -62,14 +62,14 @@ type Mail struct {
 	Address string // ours
 }
 
-// Mesh is how the agent is reached via localMesh.
+// Mesh configures the agent's connection to localMesh.
 type Mesh struct {
 	Client *mesh.Client
 	Peers  []string // whose messages cause turns
 	Open   bool     // trust.mesh = "open": unproven senders are believed
 }
 
-// Schedule is how the agent's polls are started (docs/design.md, "The crontab").
+// Schedule configures what starts the agent's polls (docs/design.md, "The crontab").
 type Schedule struct {
 	Mode   string // ModeCrontab, ModeFixed or ModeNone
 	Table  cron.Table

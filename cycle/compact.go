@@ -212,9 +212,9 @@ type summaryMaker struct {
 	recaller recaller // with room for all that is summarised
 }
 
-// summarise has a summary made. The program of [turn] summary, if one is
-// configured, makes it of what was said. Otherwise the agent does: in the
-// session that is to end, or in a fresh one if there is none.
+// summarise runs what makes a summary and returns its result. The program of
+// [turn] summary, if one is configured, summarises the exchanges. Otherwise the
+// agent does, in the session that is to end, or in a new one if it has none.
 func (m summaryMaker) summarise(ctx context.Context, s state.State) (turn.Result, error) {
 	question, err := m.prompter.summaryQuestion()
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"agentstateloop/state/store"
 )
 
-// ErrNoMessage reports that neither the inbox nor the history holds a message.
+// ErrNoMessage means that neither the inbox nor the history holds the message.
 var ErrNoMessage = errors.New("message not found")
 
 // FindMessage returns a message by its key or its number, from the inbox or, if
-// it has left the inbox, from the history. The error wraps ErrNoMessage if there
-// is none.
+// it has left the inbox, from the history. The error wraps ErrNoMessage if
+// neither has it.
 func (a *Agent) FindMessage(which string) (state.Message, error) {
 	s, err := a.Store.Read()
 	if err != nil {

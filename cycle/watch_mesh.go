@@ -56,8 +56,8 @@ type meshWatch struct {
 	known  map[string]bool
 }
 
-// haltChanged stands among the keys for a HALT or a GO on the mesh that the
-// state does not show yet.
+// haltChanged is the key for a HALT or a GO on the mesh that the state does not
+// show yet.
 const haltChanged = "halt"
 
 // compare calls notify if box holds something that was not there before, and

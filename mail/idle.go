@@ -112,7 +112,7 @@ func (w *Watch) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// notify notes that there are news.
+// notify records that something changed, for Wait.
 func (w *Watch) notify() {
 	select {
 	case w.news <- struct{}{}:

@@ -16,7 +16,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// journalVersion stands in the first line of a log. A newer version is refused.
+// journalVersion is written into the first line of a log. A mesh refuses a log of
+// a newer version.
 const journalVersion = 1
 
 // journal is the ledger on disk: the file mesh.log, one JSON record per line.

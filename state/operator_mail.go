@@ -5,7 +5,7 @@ import "time"
 // mailsAnHour bounds acks and quiets, each (docs/design.md, "Phases").
 const mailsAnHour = 6
 
-// ack tells the operator that the agent is standing by.
+// ack makes the mail that says that the agent is standing by.
 func (m *machine) ack(thread Thread) {
 	if !m.policy.HasMail || !m.policy.Ack || m.Halted() || len(m.Acks) >= mailsAnHour {
 		return
@@ -14,7 +14,7 @@ func (m *machine) ack(thread Thread) {
 	m.queue(Effect{Kind: Ack, Channel: ByMail, To: m.policy.Operator, Thread: thread})
 }
 
-// quiet tells the operator that the agent goes back to sleep.
+// quiet makes the mail that says that the agent goes back to sleep.
 func (m *machine) quiet(from Phase) {
 	on := m.policy.QuietPrep
 	if from == ACTIVE {
@@ -27,7 +27,7 @@ func (m *machine) quiet(from Phase) {
 	m.queue(Effect{Kind: Quiet, Channel: ByMail, To: m.policy.Operator, From: from, Thread: m.Thread})
 }
 
-// notice tells the operator about a fault.
+// notice makes a mail that reports a fault.
 func (m *machine) notice(text string) {
 	if !m.policy.HasMail || !m.policy.Notices {
 		return

@@ -210,8 +210,8 @@ func (m *machine) renotify(old, id string) {
 	m.changeNotification(old, func(t *Notification) { t.ID = id })
 }
 
-// changeNotification calls change for the notice that the effect id carries, if it carries
-// one.
+// changeNotification calls change for the notification that the effect with this
+// id carries. An effect without one changes nothing.
 func (m *machine) changeNotification(id string, change func(*Notification)) {
 	for name, c := range m.Credentials {
 		switch {

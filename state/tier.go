@@ -67,7 +67,7 @@ func (l Limit) Remedy() string {
 // operator is informed once.
 func (l Limit) death() string { return fmt.Sprintf("%s %d", cmp.Or(l.Day, "credit"), l.Of) }
 
-// Tightest returns the limit of which the least is left. limited is false if no
+// Tightest returns the limit that has the least money left. limited is false if no
 // budget is set; then the balance is unknown.
 func (s State) Tightest(p Policy, now time.Time) (tightest Limit, limited bool) {
 	if left, known := s.Balance(p); known {

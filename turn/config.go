@@ -34,7 +34,7 @@ var ErrStopped = errors.New("stopped")
 // ErrHeld is returned by Prepare and Run when an agent of this attempt still lives.
 var ErrHeld = errors.New("an agent of this attempt still lives")
 
-// Config is how the agent is run. It is the same for every attempt.
+// Config describes how to run the agent. It is the same for every attempt.
 type Config struct {
 	// Runner is one of Exec, Claude, Codex, Gemini and API. Command is the
 	// program and its arguments. For Claude, Codex and Gemini it may be empty,

@@ -107,7 +107,7 @@ func (s *supervisor) exitReason() string {
 	return reason
 }
 
-// takeAnswer sets the text. After a success it is what Done holds, or else what
+// takeAnswer sets the text. After a success it is the text of Done, or else what
 // was said after the last tool. Otherwise it is all that was said.
 func (s *supervisor) takeAnswer(res *Result) {
 	o := &s.output

@@ -70,8 +70,8 @@ func edition(part string) bool {
 	return part == "latest" || part != "" && strings.Trim(part, "0123456789") == ""
 }
 
-// Cost returns the cost of tokens of a model. If no price of the model is known,
-// it is what the dearest known model would cost.
+// Cost returns the cost of tokens of a model. For a model without a
+// known price it uses the prices of the dearest known model.
 func (p Prices) Cost(model string, t state.Tokens) (cost state.Micros, known bool) {
 	if price, ok := p.Of(model); ok {
 		return price.cost(t), true

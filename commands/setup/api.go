@@ -60,8 +60,8 @@ func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error
 	return a, in.makeAbsolute(&a.keyFile)
 }
 
-// askKey learns where the key of the API is and, if need be, the key. A server
-// of the user's own may need none.
+// askKey asks where the API key is, and for the key itself if no file has it. A
+// server of the user's own may need no key.
 func (in *interview) askKey(ctx context.Context, handle string, a *apiPart) error {
 	own := a.url != ""
 	if a.keyFile != "" || own && !in.Asker.CanAsk() {

@@ -12,7 +12,7 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// login is how the agent logs in to its mailbox, in [mail.imap].
+// login describes how the agent logs in to its mailbox, in [mail.imap].
 type login struct {
 	passwordFile    string
 	password        string // to be written to passwordFile; "": none

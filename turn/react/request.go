@@ -51,7 +51,7 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 	}
 }
 
-// note tells the model the notes that it must have for its next answer.
+// note adds the notes of o to the conversation, for the next answer of the model.
 func (l *Loop) note(o Outlook) error {
 	all := o.Notes
 	if l.conversation.calls == l.MaxCalls-1 {
