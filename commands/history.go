@@ -141,7 +141,7 @@ func (t *historyTail) print(print func(state.Line) error) error {
 	return nil
 }
 
-// follow prints new lines until ctx ends, which is not an error. It walks the
+// follow prints new lines until ctx ends. It then returns nil. It walks the
 // history only when the state says that there is something new.
 func (t *historyTail) follow(ctx context.Context, print func(state.Line) error) error {
 	tick := time.NewTicker(followEvery)

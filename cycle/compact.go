@@ -200,7 +200,7 @@ func (c compactor) bill(s state.State, turnID string, r turn.Result) []state.Eve
 	return bill
 }
 
-// summaryMaker has a summary made.
+// summaryMaker makes summaries, through a program or through the agent itself.
 type summaryMaker struct {
 	store    *store.Store
 	turn     *turn.Config

@@ -55,7 +55,7 @@ func (r *Report) addCredentials(s state.State) {
 	}
 }
 
-// FromAgent stands for the agent's own program where a source has failed.
+// FromAgent is the source of a failure of the agent's own program.
 const FromAgent state.Source = "agent"
 
 // sourceOf returns the source that a credential is for.

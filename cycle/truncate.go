@@ -12,7 +12,7 @@ import (
 // rest of a body's 64 KiB is for the other fields.
 const maxPosted = mesh.MaxMessage - 4<<10
 
-// cutMark stands where the rest of a text is missing.
+// cutMark replaces the rest of a truncated text.
 const cutMark = "\n[cut: the rest did not fit]"
 
 // truncate returns text in at most n bytes, with a mark if it had more.

@@ -173,8 +173,8 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	return e
 }
 
-// hideToken keeps the token out of an error: what a stranger answered is quoted
-// in many of them, and it may be an echo of what we sent.
+// hideToken removes the token from an error. Many errors quote what a stranger
+// answered, and that may be an echo of what we sent.
 func hideToken(token string, err error) error {
 	echoes := func(form string) bool { return strings.Contains(err.Error(), form) }
 	if slices.ContainsFunc(secret.Disguises(token), echoes) {
@@ -226,7 +226,7 @@ func (c *Client) forget(token string) {
 	}
 }
 
-// client returns the HTTP client, which is made once. It uses no proxy and
+// client returns the HTTP client. It makes the client at the first call. It uses no proxy and
 // follows no redirect: neither may see the token. It does not ask for gzip, so
 // the limit on bytes read limits the answer. No connection outlives its call.
 func (c *Client) client() *http.Client {

@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// Summary stands for what was said and done up to an epoch, since the last reset.
+// Summary replaces what was said and done up to an epoch, since the last reset.
 // Its text is a payload, and every summary is in the history, too.
 type Summary struct {
 	At      time.Time `json:"at,omitzero"`

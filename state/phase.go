@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Phase is where the machine stands (docs/design.md, "Phases").
+// Phase is IDLE, PREP or ACTIVE (docs/design.md, "Phases").
 type Phase string
 
 // The three phases. In IDLE the agent polls every idle interval. In PREP it has

@@ -20,7 +20,7 @@ type modelTable struct {
 	Prices  map[string]Price `toml:"prices"`
 }
 
-// models parses models.toml on first use: most commands need none of it.
+// models parses models.toml on first use, because most commands do not need it.
 var models = sync.OnceValue(func() modelTable {
 	var t modelTable
 	if _, err := toml.Decode(modelsFile, &t); err != nil {

@@ -2,7 +2,7 @@ package message
 
 import "strings"
 
-// ControlYes stands for a YES to a challenge that is not open. Control never
+// ControlYes is a YES to a challenge that is not open. Control never
 // returns it.
 const ControlYes = "YES"
 

@@ -137,7 +137,7 @@ func nextText(lines []string) string {
 // be a signature. If there are more, they are text.
 const maxSignature = 8
 
-// trimSignature leaves out what stands below "-- " (RFC 3676 section 4.3), and
+// trimSignature removes the lines below "-- " (RFC 3676 section 4.3), and
 // a last line that a device has added.
 func trimSignature(lines []string) []string {
 	for i, l := range lines {

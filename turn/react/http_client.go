@@ -78,7 +78,7 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	return nil, f
 }
 
-// streamFault returns the fault that stands in the middle of a stream.
+// streamFault returns the fault that a server sends in the middle of a stream.
 func (w *httpClient) streamFault(data []byte) *Fault {
 	f := faultFrom(data)
 	f.Text = w.clean(f.Text)
