@@ -139,7 +139,7 @@ func (m *machine) undeliverable(i int) {
 	switch row.Kind {
 	case Reply, Answer, Question, Post:
 		m.tellOperator(Effect{
-			Text:   "undeliverable: " + row.ID + " to " + row.To + ": " + row.Reason,
+			Text:   "I could not deliver " + row.ID + " to " + row.To + ": " + row.Reason,
 			Thread: m.subject("undeliverable"),
 			Tried:  m.unreachable(row),
 		})
