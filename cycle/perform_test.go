@@ -65,11 +65,11 @@ func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
 	if s.Undeliverable != 1 || len(s.Outbox) != 0 {
 		t.Errorf("undeliverable %d, outbox %+v", s.Undeliverable, s.Outbox)
 	}
-	h.wantReportedViaMesh("undeliverable")
+	h.wantReportedViaMesh("could not deliver")
 }
 
 // wantReportedViaMesh fails unless the keymaster was asked once to mail the
-// operator a text with this word.
+// operator a text with these words.
 func (h *house) wantReportedViaMesh(word string) {
 	h.t.Helper()
 	got := h.reports()
