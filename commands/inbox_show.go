@@ -119,7 +119,7 @@ func (k inboxShowCmd) printText(text string) {
 func readPayload(a *cycle.Agent, key string, source state.Source, file string) (subject, text string, err error) {
 	raw, err := os.ReadFile(a.Store.Path(file))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", fmt.Errorf("the text of %s is no longer kept (keep in [agent])", key)
+		return "", "", fmt.Errorf("the text of %s was pruned (keep in [agent])", key)
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("read message: %w", err)

@@ -123,8 +123,8 @@ func (l launcher) env() map[string]string {
 	return map[string]string{"AGENTSTATELOOP_CONFIG": l.config, "AGENTSTATELOOP_HANDLE": l.handle}
 }
 
-// errLost is the cause with which a runner stops an agent whose turn is no
-// longer the runner's.
+// errLost is the cause with which a runner stops an agent that has lost its
+// turn.
 var errLost = errors.New("the turn is not ours any more")
 
 // checkEvery is how often a process reads the state while it waits for a turn.

@@ -112,8 +112,8 @@ If you did not write it, do nothing.
 }
 
 // consent takes a mail that says YES with a token. It releases the item that the
-// token's challenge asks about, and is not a message itself. If that challenge is
-// no longer open, a proved mail is answered with that fact, because another YES
+// token's challenge asks about, and is not a message itself. If that challenge
+// is closed already, a proved mail is answered with that fact, because another YES
 // would fail too; a mail that is not proved is rejected without a challenge.
 func (ad *admission) consent(m *mail.Message, token string, whole io.Reader) (state.Event, error) {
 	late := state.Event(rejection(m, true, false))

@@ -207,8 +207,8 @@ func (sc *scanner) inheritTries(u uint32) bool {
 	return n > 0
 }
 
-// takeUIDs takes mails that the server said to exist. One that has vanished is
-// no longer owed.
+// takeUIDs takes mails that the server said to exist. A mail that has vanished
+// stops being owed.
 func (sc *scanner) takeUIDs(uids []uint32) error {
 	for chunk := range slices.Chunk(uids, headerChunk) {
 		if sc.full() {

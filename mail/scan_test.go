@@ -123,7 +123,7 @@ func TestUnavailableCountsAgainstNoMail(t *testing.T) {
 	wantUIDs(t, "at last", uids(mustScan(t, mailboxOf(h), cur, 10, shelf{}.keep)), []uint32{uid})
 }
 
-// Mail that is expunged while it is owed is no longer owed.
+// Mail that is expunged while it is owed stops being owed.
 func TestVanishedMail(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	there := h.append(letter("@goulard3120 hello"), false)

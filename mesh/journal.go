@@ -251,7 +251,7 @@ func (j *journal) rewrite(all []record) (err error) {
 		return err
 	}
 	if j.file != nil {
-		j.file.Close() // its content is no longer needed
+		j.file.Close() // nothing needs its content now
 	}
 	j.file, j.size, j.limit = f, size, 2*size+4<<20
 	j.dirty, j.broken = false, false

@@ -5,8 +5,8 @@ import "slices"
 // tellOperator sends the operator a notice by the best route: a mail, unless
 // sending mail is what fails, or else a request to a peer to mail the operator
 // (docs/design.md, "Credentials"; docs/decisions/0013). If no route is open the
-// notice waits in the outbox. tellOperator returns the effect's id, or "" if there
-// is no recipient.
+// notice waits in the outbox. tellOperator returns the effect's id, or "" if
+// nobody can be told.
 func (m *machine) tellOperator(e Effect) (id string) {
 	w, ok := m.bestRoute(e.Tried)
 	if !ok {

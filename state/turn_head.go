@@ -71,7 +71,7 @@ type Wait struct {
 	Missed string    `json:"missed,omitempty"` // why it is missing
 }
 
-// Answered reports whether the question is no longer open.
+// Answered reports whether the question is closed.
 func (w Wait) Answered() bool { return w.Report != "" || w.Missed != "" }
 
 // ready reports whether a suspended turn has no open question.

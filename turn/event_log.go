@@ -64,7 +64,7 @@ func openEventLog(dir string, limit int64) *eventLog {
 	return &eventLog{w: f, room: limit}
 }
 
-// event writes one event, or counts it if there is no room.
+// event writes one event, or counts it if the log is full.
 func (l *eventLog) event(at time.Time, e Event) {
 	if l.err != nil || l.room <= 0 {
 		l.dropped++
@@ -74,8 +74,7 @@ func (l *eventLog) event(at time.Time, e Event) {
 	l.line(eventLine{at.UTC(), e})
 }
 
-// line writes v even if there is no room left: the first and the last line always
-// fit.
+// line writes v even if the log is full: the first and the last line always fit.
 func (l *eventLog) line(v any) {
 	if l.err != nil {
 		return

@@ -12,8 +12,8 @@ import (
 )
 
 // Summary asks the summary model to summarise standard input, without tools, and
-// prints events as Turn does. `compact` uses it. There is no turn to count the
-// cost for, so the last event has it.
+// prints events as Turn does. `compact` uses it. The cost counts for no turn, so
+// the last event has it.
 func (r *Runner) Summary(ctx context.Context) error {
 	loop, text, err := r.summaryLoop(ctx)
 	if err != nil {

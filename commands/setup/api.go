@@ -75,7 +75,7 @@ func (in *interview) askKey(ctx context.Context, handle string, a *apiPart) erro
 		return nil
 	}
 	if !in.Asker.CanAsk() {
-		return terminal.Usagef("see agentstateloop init --help", "--api-key-file is missing, and there is no terminal to ask at")
+		return terminal.Usagef("see agentstateloop init --help", "--api-key-file is missing, and without a terminal it cannot be asked for")
 	}
 	where, empty := a.provider, "leave empty to add it later"
 	if own {

@@ -81,7 +81,7 @@ func (in *interview) askPassword(ctx context.Context, file string, m *mailPart) 
 	case in.PasswordFile != "" && !in.PasswordStdin || exists:
 		return "", nil
 	case !in.Asker.CanAsk():
-		return "", terminal.Usagef("see agentstateloop init --help", "--password-file or --password-stdin is missing, and there is no terminal to ask at")
+		return "", terminal.Usagef("see agentstateloop init --help", "--password-file or --password-stdin is missing, and without a terminal it cannot be asked for")
 	}
 	what := cmp.Or(m.known.secret, "password")
 	return in.Asker.Secret(ctx, fmt.Sprintf("the %s of %s (not shown; leave empty to add it later): ", what, m.address))

@@ -59,7 +59,7 @@ func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, erro
 		return value, nil
 	}
 	if !a.CanAsk() {
-		return "", Usagef("see agentstateloop init --help", "--%s is missing, and there is no terminal to ask at: %s", q.Flag, q.Text)
+		return "", Usagef("see agentstateloop init --help", "--%s is missing, and without a terminal it cannot be asked for: %s", q.Flag, q.Text)
 	}
 	prompt := q.Text + ": "
 	if q.Guess != "" {

@@ -43,8 +43,8 @@ var ErrOtherAgent = errors.New("the state directory belongs to another agent")
 // errCorrupt reports that a state file cannot be used.
 var errCorrupt = errors.New("corrupt")
 
-// Read returns the state. It takes no lock and changes nothing. If there is no
-// state yet it returns a new one.
+// Read returns the state. It takes no lock and changes nothing. Before the first
+// commit it returns a new state.
 func (st *Store) Read() (state.State, error) {
 	s, _, err := st.load()
 	return s, err

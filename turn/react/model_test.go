@@ -162,7 +162,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// After an error that stays there is no further request, even if it comes in the
+// After an error that stays no further request is made, even if it comes in the
 // middle of a stream.
 func TestErrorInTheMiddleThatStays(t *testing.T) {
 	const start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}`
