@@ -162,19 +162,10 @@ func (r *record) forgotten(marker string, h history) bool {
 			last, turn = i, p.turn
 		}
 	}
-	again := false // dispatched since the last reset
 	over := slices.ContainsFunc(r.notes.resets, func(reset reset) bool {
 		return reset.sure && last < reset.before && reset.outer < r.outer
 	})
-	for _, l := range h.lines {
-		switch {
-		case l.Kind == "reset":
-			again = false
-		case l.Kind == "turn" && l.What == "dispatched" && l.TurnID == turn:
-			again = true
-		}
-	}
-	return last >= 0 && over && !again
+	return last >= 0 && over && !h.dispatchedSinceReset(turn)
 }
 
 // checkRecalled checks a prompt: its history must not go back beyond the last reset,
@@ -218,7 +209,7 @@ func (a *livingAgent) search() {
 	}
 	wanted := ""
 	for _, p := range saw.prompts[after:] {
-		if p.marker != "" && p.outer < saw.outer && answered[p.turn] {
+		if p.marker != "" && p.outer < saw.outer && answered[p.turn] && h.dispatchedSinceReset(p.turn) {
 			wanted = p.marker
 			break
 		}
@@ -249,6 +240,21 @@ func (a *livingAgent) search() {
 	if !strings.Contains(found, wanted) {
 		w.violate("memory", "a search for %s does not find it:\n%s", wanted, found)
 	}
+}
+
+// dispatchedSinceReset reports whether a turn was dispatched after the last reset.
+// A turn whose agent only started after it belongs to what was forgotten.
+func (h history) dispatchedSinceReset(turn string) bool {
+	since := false
+	for _, l := range h.lines {
+		switch {
+		case l.Kind == "reset":
+			since = false
+		case l.Kind == "turn" && l.What == "dispatched" && l.TurnID == turn:
+			since = true
+		}
+	}
+	return since
 }
 
 // checkMemory checks that the file contains what was remembered last, or nothing.

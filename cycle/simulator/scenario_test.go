@@ -397,6 +397,7 @@ var regressions = map[int64]string{
 	7000563: "the history had a turn of the new day before the tier in which it was dispatched",
 	7001740: "the same with another budget",
 	7009965: "setting the clock back changed the begin of an outage (a bug of the simulator)",
+	8100114: "a reset came between the dispatch of a turn and its agent (a bug of the checker)",
 
 	777075: "a nudge was fsynced in nudges/, whose own name was not fsynced",
 }
