@@ -1,0 +1,327 @@
+package statetest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// phrase is one event in words: a verb, plain words, name=value options.
+type phrase struct {
+	verb  string
+	words []string
+	opts  map[string]string
+}
+
+func parsePhrase(s string) phrase {
+	p := phrase{opts: map[string]string{}}
+	p.verb, s, _ = strings.Cut(strings.TrimSpace(s), " ")
+	if before, quoted, ok := strings.Cut(s, `"`); ok { // one quoted text, at the end
+		s = before
+		p.opts["text"] = strings.TrimSuffix(quoted, `"`)
+	}
+	for _, word := range strings.Fields(s) {
+		if name, value, ok := strings.Cut(word, "="); ok {
+			p.opts[name] = value
+			continue
+		}
+		p.words = append(p.words, word)
+	}
+	return p
+}
+
+func (p phrase) word(i int) string {
+	if i < len(p.words) {
+		return p.words[i]
+	}
+	return ""
+}
+
+func (p phrase) has(word string) bool { return slices.Contains(p.words, word) }
+
+// event converts a phrase to events.
+func (st *Story) event(p phrase) ([]state.Event, error) {
+	switch p.verb {
+	case "mail", "mesh", "tell":
+		return st.arrival(p)
+	case "nudge":
+		return []state.Event{state.Nudged{Key: p.word(0), From: p.opts["from"], Reason: p.opts["text"], MeshID: p.opts["id"], At: st.Now}}, nil
+	case "nudges":
+		return []state.Event{state.NudgeFiles{Keys: p.words}}, nil
+	case "refused":
+		return []state.Event{st.rejection(p)}, nil
+	case "challenge": // about the mail, with a token of that name
+		st.asked++
+		return []state.Event{state.Challenged{Key: p.word(0), Hash: state.HashToken(p.word(1)), Mail: state.Effect{ID: fmt.Sprint("challenge.", st.asked)}}}, nil
+	case "token":
+		e, err := st.vouched(p)
+		return []state.Event{e}, err
+	case "release":
+		e, err := st.released(p)
+		return []state.Event{e}, err
+	case "discard":
+		return []state.Event{state.Discarded{Key: p.word(0), Reason: p.opts["text"]}}, nil
+	case "noted":
+		return []state.Event{state.Noted{Key: p.word(0), Kind: "report", From: "dorlange3120", Source: state.Mesh, MeshID: p.opts["id"]}}, nil
+	case "unreadable":
+		return []state.Event{state.Unreadable{Key: p.word(0)}}, nil
+	case "poll": // mail was read to its end; "poll again" is a further round
+		return []state.Event{state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.Now}}, state.Polled{Again: p.has("again")}}, nil
+	case "blind": // mail could not be read
+		return []state.Event{state.SourceFailed{Source: state.Mail}, state.Polled{Again: p.has("again")}}, nil
+	case "transition":
+		return []state.Event{state.Ordered{To: state.Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
+	case "halt", "go":
+		return []state.Event{state.Switched{On: p.verb == "halt", Mesh: p.has("mesh"), Reason: p.opts["text"]}}, nil
+	case "flagged":
+		return []state.Event{state.Flagged{Mailbox: "box", Validity: 7, UIDs: []uint32{uint32(atoi(p.word(0)))}}}, nil
+	case "acked":
+		return []state.Event{state.MeshAcked{IDs: p.words}}, nil
+	case "uninstall", "install":
+		return []state.Event{state.Unscheduled{Removed: p.verb == "uninstall"}}, nil
+	case "crontab":
+		return []state.Event{state.Scheduled{Line: p.opts["text"], Binary: "/bin/asl", Reason: p.opts["error"]}}, nil
+	case "recovered":
+		return []state.Event{state.Recovered{Reason: p.opts["text"]}}, nil
+	case "credential":
+		if p.word(1) == "works" {
+			return []state.Event{state.CredentialWorked{Name: p.word(0), Reading: p.has("reading")}}, nil
+		}
+		return []state.Event{state.CredentialFailed{Name: p.word(0), Reason: p.opts["text"]}}, nil
+	case "relay":
+		return []state.Event{state.RelayAsked{Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), Text: p.opts["text"], MeshID: p.opts["id"]}}, nil
+	case "online":
+		return []state.Event{state.Online{Handles: p.words}}, nil
+	case "sending", "sent", "failed":
+		return st.sending(p)
+	case "claim", "start", "end", "reap":
+		return st.turning(p)
+	case "pull":
+		return []state.Event{state.Claimed{Pull: true}}, nil
+	case "ask", "post", "submit", "sleep", "remember", "suspend", "giveback":
+		return st.inside(p)
+	case "report":
+		return []state.Event{state.Reported{
+			Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), ToolCallID: st.id(p.opts["to"]),
+			Payload: "messages/" + p.word(0), MeshID: p.opts["id"],
+		}}, nil
+	case "stop":
+		return []state.Event{state.Stopped{Reason: p.opts["text"]}}, nil
+	case "control":
+		arrived, err := st.arrival(phrase{verb: "mail", words: p.words, opts: p.opts})
+		if err != nil {
+			return nil, err
+		}
+		return []state.Event{state.Controlled{Arrived: arrived[0].(state.Arrived), Control: p.word(1)}}, nil
+	case "reset":
+		return []state.Event{state.MemoryReset{Note: p.opts["text"], Origin: "op"}}, nil
+	case "spent":
+		return st.spending(p)
+	case "credit":
+		amount, err := money(p.word(0))
+		return []state.Event{state.Credited{Amount: amount, By: "op"}}, err
+	case "compact": // compact session=s1 through=1 "the summary"; without one it came to nothing
+		e := state.Compacted{Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
+		if e.Text != "" {
+			e.File = "messages/summary"
+		}
+		return []state.Event{e}, nil
+	case "retry":
+		return []state.Event{state.Retried{Message: state.Message{Key: p.word(0), Source: state.Mail, From: st.P.Operator, Operator: true, At: st.Now}}}, nil
+	case "drop":
+		return []state.Event{state.Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
+	}
+	return nil, fmt.Errorf("no such event: %q", p.verb)
+}
+
+// rejection reads `refused k1 trust "no word"`; with unkept, quarantine/ is full.
+func (st *Story) rejection(p phrase) state.Rejected {
+	return state.Rejected{
+		Key: p.word(0), Source: state.Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.Now,
+		Digest: p.opts["digest"], Unkept: p.has("unkept"), Ask: p.has("ask"),
+	}
+}
+
+// vouched reads `token x1 m2`: a mail m2 that shows the token of that name and comes
+// in by it. With control=STOP it is a control, and `token x1 m2 yes=m1` releases m1.
+// Without the token it would be rejected; with proven it comes in anyway.
+func (st *Story) vouched(p phrase) (state.Event, error) {
+	reply := phrase{verb: "mail", words: p.words[1:], opts: p.opts}
+	e, err := st.released(reply)
+	v := state.Vouched{Key: reply.word(0), Hash: state.HashToken(p.word(0)), UID: uint32(atoi(p.opts["uid"])), At: st.Now, Then: e.Event}
+	v.Else = st.rejection(phrase{words: []string{v.Key, "trust"}, opts: map[string]string{"text": "no word"}})
+	if p.has("proven") {
+		v.Else = e.Event
+	}
+	if key := p.opts["yes"]; key != "" && err == nil {
+		v.Then, err = st.released(phrase{words: []string{key}, opts: map[string]string{"text": "YES"}})
+	}
+	return v, err
+}
+
+// released reads `release k1` as a mail of the operator, `release k1 as=mesh` as a
+// message of a peer, and `release k1 control=STOP`. same= identifies its bytes.
+func (st *Story) released(p phrase) (state.Released, error) {
+	e := state.Released{Key: p.word(0), Reason: p.opts["text"], Same: p.opts["same"]}
+	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["as"], "mail"), words: p.words, opts: p.opts})
+	if err != nil {
+		return e, err
+	}
+	e.Event = arrived[0]
+	if control := p.opts["control"]; control != "" {
+		e.Event = state.Controlled{Arrived: arrived[0].(state.Arrived), Control: control}
+	}
+	return e, nil
+}
+
+// arrival reads `mail m1`, `mesh q1 from=dorlange3120` and `tell c1`. at=09:29:10 is
+// the time of the item, uid= and id= are what its server is to be informed about.
+func (st *Story) arrival(p phrase) ([]state.Event, error) {
+	at := st.Now
+	if s, ok := p.opts["at"]; ok {
+		var err error
+		if at, err = st.clock(s); err != nil {
+			return nil, err
+		}
+	}
+	e := state.Arrived{
+		Message: state.Message{Key: p.word(0), At: at, Payload: "messages/" + p.word(0)},
+		Digest:  p.opts["digest"], UID: uint32(atoi(p.opts["uid"])), MeshID: p.opts["id"],
+	}
+	switch p.verb {
+	case "mail":
+		e.Message.Source, e.Message.From, e.Message.Operator = state.Mail, st.P.Operator, true
+		e.Thread = state.Thread{Subject: "re " + p.word(0), MessageID: "<" + p.word(0) + "@example.com>"}
+	case "mesh":
+		e.Message.Source, e.Message.From, e.Message.Kind = state.Mesh, cmp.Or(p.opts["from"], "dorlange3120"), "message"
+	case "tell":
+		e.Message.Source, e.Message.From, e.Message.Operator = state.CLI, "op", true
+	}
+	return []state.Event{e}, nil
+}
+
+// sending reads `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
+// `failed ack.1 unknown`, `failed ack.1 after=2m` and `failed ack.1 refused`.
+func (st *Story) sending(p phrase) ([]state.Event, error) {
+	id := st.id(p.word(0))
+	switch p.verb {
+	case "sending":
+		return []state.Event{state.Sending{ID: id}}, nil
+	case "sent":
+		return []state.Event{state.Sent{ID: id}}, nil
+	}
+	after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
+	return []state.Event{state.SendFailed{
+		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Denied: p.has("refused"),
+		Reason: p.opts["text"], RetryAfter: after,
+	}}, err
+}
+
+// turning reads `claim`, `start`, `end success` and `reap`, for the turn at the head
+// unless turn= and epoch= name another. A reply goes to the message's sender, unless
+// to=nobody.
+func (st *Story) turning(p phrase) ([]state.Event, error) {
+	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
+	if name, ok := p.opts["turn"]; ok {
+		turn = st.id(name)
+	}
+	if n, ok := p.opts["epoch"]; ok {
+		epoch = uint64(atoi(n))
+	}
+	switch p.verb {
+	case "claim":
+		return []state.Event{state.Claimed{}}, nil
+	case "start":
+		return []state.Event{state.Started{TurnID: turn, Epoch: epoch}}, nil
+	case "reap":
+		return []state.Event{state.Reaped{TurnID: turn, Epoch: epoch, Reason: p.opts["text"]}}, nil
+	}
+	box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
+	e := state.Ended{TurnID: turn, Epoch: epoch, Outcome: state.Outcome(p.word(0)), Reason: p.opts["text"], OutputBox: box, Deliverable: "answer.md"}
+	if id := p.opts["session"]; id != "" {
+		e.Session = state.Session{Runner: "claude", ID: id}
+	}
+	msg, _ := st.S.TurnMessage()
+	switch {
+	case p.opts["to"] == "nobody" || msg.Source == state.CLI:
+	case msg.Source == state.Mesh:
+		e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.ByMesh, To: msg.From, TurnID: turn, File: "outbox/reply"}
+	default:
+		e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.ByMail, To: msg.From, TurnID: turn, File: "outbox/reply"}
+	}
+	return []state.Event{e}, nil
+}
+
+// inside reads what the agent, or its runner, does from inside its turn:
+// `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
+// `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
+// `giveback forget`. turn= and epoch= name another turn.
+func (st *Story) inside(p phrase) ([]state.Event, error) {
+	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
+	if name, ok := p.opts["turn"]; ok {
+		turn = st.id(name)
+	}
+	if n, ok := p.opts["epoch"]; ok {
+		epoch = uint64(atoi(n))
+	}
+	span, err := time.ParseDuration(cmp.Or(p.opts["for"], "0s"))
+	if err != nil {
+		return nil, err
+	}
+	e := state.Effect{Channel: state.ByMesh, To: p.word(0), Text: p.opts["text"], TurnID: turn}
+	switch p.verb {
+	case "ask":
+		e.Kind = state.Question
+		return []state.Event{state.Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: span}}, nil
+	case "post":
+		e.Kind = state.Post
+		return []state.Event{state.Posted{TurnID: turn, Epoch: epoch, Effect: e}}, nil
+	case "submit":
+		return []state.Event{state.Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt"}}, nil
+	case "remember":
+		return []state.Event{state.Remembered{TurnID: turn, Epoch: epoch, Text: p.opts["text"]}}, nil
+	case "sleep":
+		return []state.Event{state.Slept{TurnID: turn, Epoch: epoch, For: span}}, nil
+	case "suspend":
+		box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
+		return []state.Event{state.Suspended{TurnID: turn, Epoch: epoch, Box: box, Session: state.Session{Runner: "claude", ID: "s1"}}}, nil
+	default:
+		return []state.Event{state.GivenBack{TurnID: turn, Epoch: epoch, Reason: p.opts["text"], Wait: span, Forget: p.has("forget")}}, nil
+	}
+}
+
+// spending reads `spent 0.30 id=c1 model=gpt-4o basis=dearest input=1000`, for the
+// turn at the head unless turn= names another.
+func (st *Story) spending(p phrase) ([]state.Event, error) {
+	cost, err := money(p.word(0))
+	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
+	if name, ok := p.opts["turn"]; ok {
+		turn = st.id(name)
+	}
+	msg, _ := st.S.TurnMessage()
+	e := state.Spent{TurnID: turn, Epoch: epoch, From: cmp.Or(p.opts["from"], msg.From), Spending: state.Spending{
+		ID: p.opts["id"], Model: p.opts["model"], Cost: cost, Basis: cmp.Or(p.opts["basis"], state.BasisTable),
+		Tokens: state.Tokens{Input: int64(atoi(p.opts["input"]))},
+	}}
+	if session, ok := p.opts["session"]; ok {
+		e.Meter = state.Meter{Session: session, Tokens: e.Spending.Tokens}
+	}
+	return []state.Event{e}, err
+}
+
+// money parses dollars, negative ones too.
+func money(s string) (state.Micros, error) {
+	usd, err := strconv.ParseFloat(s, 64)
+	return state.Micros(math.Round(usd * float64(state.Dollar))), err
+}
+
+func atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}

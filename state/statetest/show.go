@@ -1,0 +1,296 @@
+package statetest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// say formats text and replaces random ids by their names.
+func (st *Story) say(format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	for _, id := range slices.Sorted(maps.Keys(st.names)) {
+		text = strings.ReplaceAll(text, id, st.names[id])
+	}
+	return text
+}
+
+// at formats a time, with the date if it is another day's.
+func (st *Story) at(t time.Time) string {
+	layout := "15:04"
+	if t.Second() != 0 {
+		layout = "15:04:05"
+	}
+	if t.Format(time.DateOnly) != st.Now.Format(time.DateOnly) {
+		layout = "2006-01-02 " + layout
+	}
+	return t.Format(layout)
+}
+
+// span formats a duration as short as possible.
+func span(d time.Duration) string {
+	s := d.String()
+	s = strings.Replace(s, "m0s", "m", 1)
+	return strings.Replace(s, "h0m", "h", 1)
+}
+
+// show writes the state after a step.
+func (st *Story) show() {
+	s := st.S
+	facts := []string{string(s.Phase), "every " + span(s.Interval(st.P))}
+	if !s.NextDue.IsZero() {
+		facts = append(facts, "next "+st.at(s.NextDue))
+	}
+	if deadline, ok := s.Deadline(st.P); ok {
+		facts = append(facts, "silence ends it at "+st.at(deadline))
+	}
+	if s.HaltedHere {
+		facts = append(facts, "HALT here")
+	}
+	if s.HaltedMesh {
+		facts = append(facts, "HALT on the mesh")
+	}
+	if s.Turn.Status != state.HeadIdle {
+		facts = append(facts, fmt.Sprintf("%s %s epoch %d", s.Turn.TurnID, s.Turn.Status, s.Turn.Epoch))
+	}
+	if s.Turn.Stop != "" {
+		facts = append(facts, "to stop: "+s.Turn.Stop)
+	}
+	if st.Now.Before(s.CooldownUntil) {
+		facts = append(facts, "cooling down until "+st.at(s.CooldownUntil))
+	}
+	if left, limited := s.Left(st.P, st.Now); limited {
+		facts = append(facts, fmt.Sprintf("%s with %v left", s.Tier(st.P, st.Now), left))
+	}
+	fmt.Fprintf(&st.out, "=> %s\n", st.say("%s", strings.Join(facts, ", ")))
+	for _, l := range s.Lines {
+		fmt.Fprintf(&st.out, "    %s\n", st.say("%s", st.line(l)))
+	}
+	st.showChanged("inbox", st.inbox())
+	st.showChanged("outbox", st.outbox())
+	st.showChanged("owed", st.owed())
+	st.showChanged("waits", st.waits())
+	st.showChanged("failing", st.failing())
+	st.showChanged("quarantine", st.quarantine())
+	st.showChanged("spent", st.spent())
+}
+
+// spent returns the totals.
+func (st *Story) spent() []string {
+	p := st.S.Purse
+	if p.Total == 0 && p.Granted == 0 {
+		return nil
+	}
+	today, month := st.S.SpentOn(st.P, st.Now)
+	rows := []string{fmt.Sprintf("%v today, %v this month, %v in all", today, month, p.Total)}
+	for _, m := range st.S.Inbox {
+		if m.Cost > 0 {
+			rows = append(rows, fmt.Sprintf("%v on %s", m.Cost, m.Key))
+		}
+	}
+	if len(p.Unpriced) > 0 {
+		rows = append(rows, "no price of "+strings.Join(p.Unpriced, ", "))
+	}
+	if p.Meter.Session != "" {
+		rows = append(rows, fmt.Sprintf("meter of %s at %d", p.Meter.Session, p.Meter.Tokens.Input))
+	}
+	return rows
+}
+
+// showChanged writes a list if it differs from the one shown before.
+func (st *Story) showChanged(what string, items []string) {
+	text := strings.Join(items, "\n             ")
+	if text == st.shown[what] {
+		return
+	}
+	st.shown[what] = text
+	fmt.Fprintf(&st.out, "    %-8s %s\n", what+":", st.say("%s", cmp.Or(text, "nothing")))
+}
+
+func (st *Story) inbox() []string {
+	var rows []string
+	for _, m := range st.S.Inbox {
+		row := fmt.Sprintf("%s %s", m.Key, m.Status)
+		if !m.NextRetryAt.IsZero() {
+			row += " until " + st.at(m.NextRetryAt)
+		}
+		if m.Attempts > 1 {
+			row += fmt.Sprintf(", attempt %d", m.Attempts)
+		}
+		if m.Note != "" {
+			row += ", with a note"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (st *Story) outbox() []string {
+	due := st.S.DueEffects(st.Now)
+	var rows []string
+	for _, e := range st.S.Outbox {
+		row := fmt.Sprintf("%s to %s", e.ID, e.To)
+		if slices.ContainsFunc(due, func(d state.Effect) bool { return d.ID == e.ID }) {
+			row += ", due"
+		}
+		if !e.NotBefore.IsZero() && e.NotBefore.After(st.Now) {
+			row += ", not before " + st.at(e.NotBefore)
+		}
+		if !e.Expires.IsZero() {
+			row += ", expires " + st.at(e.Expires)
+		}
+		if e.Copies > 1 {
+			row += fmt.Sprintf(", %d copies", e.Copies)
+		}
+		if e.Sending {
+			row += ", on its way"
+		}
+		if e.Unknown && !e.Sending {
+			row += ", may have arrived"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// owed returns what servers and files are to be informed about.
+func (st *Story) owed() []string {
+	var owed []string
+	if len(st.S.ToFlag.UIDs) > 0 {
+		owed = append(owed, fmt.Sprintf(`\Seen %v`, st.S.ToFlag.UIDs))
+	}
+	if len(st.S.ToAck) > 0 {
+		owed = append(owed, fmt.Sprintf("mesh ack %v", st.S.ToAck))
+	}
+	if st.S.Schedule.Removed {
+		owed = append(owed, "no crontab line")
+	}
+	return owed
+}
+
+// waits returns what a turn has asked, its session, and whether the agent sleeps.
+func (st *Story) waits() []string {
+	var rows []string
+	for _, w := range st.S.Turn.Waiting {
+		row := fmt.Sprintf("%s of %s", w.ID, w.To)
+		switch {
+		case w.Report != "":
+			row += ", answered by " + w.Report
+		case w.Missed != "":
+			row += ", " + w.Missed
+		default:
+			row += ", until " + st.at(st.S.Turn.ResumeBy)
+		}
+		rows = append(rows, row)
+	}
+	if id := st.S.Session.ID; id != "" {
+		row := "session " + id
+		if vain := st.S.Session.FailedSummaries; vain > 0 {
+			row += fmt.Sprintf(", %d failed summaries", vain)
+		}
+		rows = append(rows, row)
+	}
+	if through := st.S.Compacted.Through; through > 0 {
+		rows = append(rows, fmt.Sprintf("a summary through epoch %d", through))
+	}
+	if !st.S.SleepUntil.IsZero() {
+		rows = append(rows, "sleeps until "+st.at(st.S.SleepUntil))
+	}
+	return rows
+}
+
+func (st *Story) quarantine() []string {
+	var rows []string
+	if n := st.S.Quarantined; n > 0 {
+		rows = append(rows, fmt.Sprintf("%d kept", n))
+	}
+	if n := st.S.Unkept; n > 0 {
+		rows = append(rows, fmt.Sprintf("%d not kept", n))
+	}
+	for _, t := range st.S.Challenges {
+		rows = append(rows, fmt.Sprintf("%s asks about %s until %s", t.ID, t.Key, st.at(t.Until)))
+	}
+	if len(st.S.Unasked) > 0 {
+		rows = append(rows, "to be asked about: "+strings.Join(st.S.Unasked, " "))
+	}
+	return rows
+}
+
+func (st *Story) failing() []string {
+	var rows []string
+	for _, name := range slices.Sorted(maps.Keys(st.S.Credentials)) {
+		c := st.S.Credentials[name]
+		row := fmt.Sprintf("%s, failure %d since %s", name, c.Failures, st.at(c.Since))
+		if c.Keymaster.Sent {
+			row += ", keymaster told"
+		}
+		if c.Operator.Sent {
+			row += ", operator told"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// line formats a history line.
+func (st *Story) line(l state.Line) string {
+	reason := ""
+	if l.Reason != "" {
+		reason = ": " + l.Reason
+	}
+	switch l.Kind {
+	case state.LineTransition:
+		return fmt.Sprintf("%s → %s%s", l.Old, l.New, reason)
+	case state.LineMessage:
+		return fmt.Sprintf("message %s from %s", l.Key, l.From)
+	case state.LineEffect:
+		text := l.Effect.Text
+		if text != "" {
+			text = fmt.Sprintf(": %q", text)
+		}
+		if subject := l.Effect.Thread.Subject; subject != "" {
+			text = fmt.Sprintf(", subject %q%s", subject, text)
+		}
+		return fmt.Sprintf("%s %s for %s by %s%s", l.ID, l.What, l.Effect.To, l.Effect.Channel, text)
+	case state.LineDelivery:
+		return fmt.Sprintf("%s %s%s", l.ID, l.What, reason)
+	case state.LineTurn:
+		return strings.TrimSpace(fmt.Sprintf("turn %s epoch %d %s %s", l.TurnID, l.Epoch, l.What, l.Key)) + reason
+	case state.LineSpend:
+		return fmt.Sprintf("spend %s %v of %s for %s by %s, on %s%s", l.Spending.ID, l.Spending.Cost, l.TurnID, l.From, l.Spending.Basis, l.Day, reason)
+	case state.LineCredit:
+		return fmt.Sprintf("credit %s %v", l.What, l.Amount)
+	case state.LineTier:
+		return fmt.Sprintf("tier %s → %s%s", l.From, l.What, reason)
+	case state.LineMemory:
+		return fmt.Sprintf("memory of turn %s epoch %d: %q", l.TurnID, l.Epoch, l.Text)
+	case state.LineCompaction:
+		text := ""
+		if l.Text != "" {
+			text = fmt.Sprintf(" through epoch %d: %q", l.Epoch, l.Text)
+		}
+		return "compaction " + l.What + text + reason
+	case state.LineTask:
+		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
+	}
+	words := []string{string(l.Kind)}
+	to := ""
+	if l.To != "" {
+		to = "to " + l.To
+	}
+	id := ""
+	if l.Kind == state.LineChallenge {
+		id = l.ID
+	}
+	for _, w := range []string{id, l.Key, l.From, to, l.Gate, l.What, l.Request, l.Response} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, " ") + reason
+}
