@@ -8,6 +8,7 @@ import (
 	"agentstateloop/state"
 )
 
+// SameState fails the test unless two states have the same JSON.
 func SameState(t *testing.T, got, want state.State) {
 	t.Helper()
 	if g, w := JSON(t, got), JSON(t, want); g != w {
@@ -15,6 +16,7 @@ func SameState(t *testing.T, got, want state.State) {
 	}
 }
 
+// JSON returns v as state.json and the history would hold it.
 func JSON(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
