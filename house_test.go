@@ -18,8 +18,9 @@ const module = "agentstateloop"
 // leaves are the packages that touch the world, each one part of it.
 var leaves = []string{"mail", "mesh", "cron", "turn"}
 
-// internals import nothing of ours. All other packages may import them.
-var internals = []string{"internal/plain", "internal/secret"}
+// internals import nothing of ours but one another. All other packages may import
+// them.
+var internals = []string{"internal/capture", "internal/plain", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
 var helpers = []string{"mail/mailtest", "cron/crontest", "turn/react/scripted", "state/statetest"}
@@ -63,8 +64,9 @@ func rooms() map[string][]string {
 		"state/statetest": {"state"},
 		"state/store":     {"state"},
 
-		"internal/plain":  nil,
-		"internal/secret": nil,
+		"internal/capture": nil,
+		"internal/plain":   nil,
+		"internal/secret":  {"internal/plain"},
 	}
 }
 

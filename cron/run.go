@@ -1,7 +1,6 @@
 package cron
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +9,19 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"syscall"
-	"time"
+
+	"agentstateloop/internal/capture"
 )
 
 // maxTable is more than any cron reads. Longer output is not a crontab.
 const maxTable = 16 << 20
+
+// A crontab program that complains in more than maxComplaint bytes is stopped. The
+// first maxStderr bytes are kept for error messages.
+const (
+	maxComplaint = 64 << 10
+	maxStderr    = 4 << 10
+)
 
 var (
 	// noCrontab matches the message of a crontab program that the user has no
@@ -41,28 +47,22 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("timed out after %v", timeout))
 	defer cancel()
 
-	stdout := &limitedBuffer{max: maxTable, refuse: true}
-	stderr := &limitedBuffer{max: 4 << 10}
 	cmd := exec.CommandContext(ctx, t.command(), args...)
 	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if stdin != nil {
 		cmd.Stdin = stdin
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	killGroup := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Cancel = killGroup
-	// A child of crontab may keep the pipes open. Do not wait for it.
-	cmd.WaitDelay = time.Second
-
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = killGroup() // an error means that the group has ended
-	}
-	if stdout.over {
+	printed, err := capture.Run(cmd, capture.Limits{Stdout: maxTable, Stderr: maxComplaint})
+	switch {
+	case errors.Is(err, exec.ErrWaitDelay):
+		_ = capture.KillGroup(cmd) // an error means that the group has ended
+	case errors.Is(err, capture.ErrTooMuch):
 		err = fmt.Errorf("printed more than %d bytes, which is not a crontab", maxTable)
+		if len(printed.Stdout) < maxTable {
+			err = fmt.Errorf("printed more than %d bytes of errors", maxComplaint)
+		}
 	}
-	res := result{stdout: stdout.kept.Bytes(), stderr: stderr.kept.String()}
+	res := result{stdout: printed.Stdout, stderr: string(printed.Stderr[:min(len(printed.Stderr), maxStderr)])}
 	if err == nil {
 		return res, nil
 	}
@@ -93,27 +93,4 @@ func exited(err error) bool {
 	}
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.Exited()
-}
-
-// limitedBuffer keeps the first max bytes written to it. It drops the rest, or
-// returns an error, which ends the process that writes. (The buffer is not
-// embedded, because io.Copy would call its ReadFrom instead of Write.)
-type limitedBuffer struct {
-	kept   bytes.Buffer
-	max    int
-	refuse bool
-	over   bool // more than max bytes were written
-}
-
-func (l *limitedBuffer) Write(p []byte) (int, error) {
-	keep := min(len(p), l.max-l.kept.Len())
-	l.kept.Write(p[:keep])
-	if keep == len(p) {
-		return keep, nil
-	}
-	l.over = true
-	if l.refuse {
-		return keep, errors.New("too much output")
-	}
-	return len(p), nil
 }

@@ -7,10 +7,14 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
-	"time"
 
+	"agentstateloop/internal/capture"
 	"agentstateloop/internal/plain"
 )
+
+// maxVersion limits, in bytes, what a program may print when it is asked for its
+// version.
+const maxVersion = 64 << 10
 
 // Find returns the program that an attempt would start. A path with a slash is
 // relative to Workdir; a bare name is looked up in the PATH of Env.
@@ -41,24 +45,23 @@ func (c Config) AskVersion(ctx context.Context) (string, error) {
 	cmd.Dir = c.Workdir
 	cmd.Env = environList(c.environ(Attempt{}))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
+	out, err := capture.Run(cmd, capture.Limits{Stdout: maxVersion, Stderr: maxVersion})
 	switch {
+	case errors.Is(err, capture.ErrTooMuch):
+		return "", fmt.Errorf("%s --version: printed more than %d bytes, which is not a version, so it was stopped", program, maxVersion)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s --version: %w", program, context.Cause(ctx))
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		return "", fmt.Errorf("%s --version: %w%s", program, err, stderrOf(err))
+		return "", fmt.Errorf("%s --version: %w%s", program, err, complaint(out.Stderr))
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
 	return plain.Cut(line, 200), nil
 }
 
-// stderrOf returns what a failed program printed on stderr, in one short line.
-func stderrOf(err error) string {
-	e, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || len(e.Stderr) == 0 {
+// complaint returns what a failed program printed on stderr, in one short line.
+func complaint(stderr []byte) string {
+	if len(stderr) == 0 {
 		return ""
 	}
-	return ": " + plain.Cut(plain.Line(string(e.Stderr)), 300)
+	return ": " + plain.Cut(plain.Line(string(stderr)), 300)
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"agentstateloop/internal/capture"
 )
 
 // MaxSecret limits a secret, in bytes. OAuth tokens are long, but files named
@@ -76,21 +77,18 @@ func (l *Loader) readSecretEnv(key string) (string, error) {
 }
 
 // readSecretCommand runs a command without a shell and returns the first line that
-// it prints. It drops the command's stderr, which could hold the secret.
+// it prints. It drops the command's stderr, which could hold the secret. A command
+// that prints more than MaxSecret bytes to either is killed.
 func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string) (string, error) {
 	program := c.resolveProgram(argv[0])
 	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)
 	cmd.Env = l.Environ
-	out := &firstBytes{limit: MaxSecret + 1}
-	cmd.Stdout = out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	// A child of the command may keep stdout open.
-	cmd.WaitDelay = time.Second
-	err := cmd.Run()
+	printed, err := capture.Run(cmd, capture.Limits{Stdout: MaxSecret, Stderr: MaxSecret})
 	switch {
+	case errors.Is(err, capture.ErrTooMuch):
+		return "", fmt.Errorf("read secret: what %s prints is longer than %d bytes, so it was stopped; it must print the secret on one line, and end", program, MaxSecret)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "", fmt.Errorf("read secret: %s timed out after %v", program, secretTimeout)
 	case ctx.Err() != nil:
@@ -98,7 +96,7 @@ func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		return "", fmt.Errorf("read secret: %s: %w; run it yourself to see why", program, err)
 	}
-	line, _, _ := strings.Cut(out.String(), "\n")
+	line, _, _ := strings.Cut(string(printed.Stdout), "\n")
 	return CheckSecret(strings.TrimSuffix(line, "\r"), program)
 }
 
@@ -114,15 +112,4 @@ func CheckSecret(s, from string) (string, error) {
 		return "", fmt.Errorf("read secret: %s has more than one line", from)
 	}
 	return s, nil
-}
-
-// firstBytes keeps the first limit bytes written to it and drops the rest.
-type firstBytes struct {
-	bytes.Buffer
-	limit int
-}
-
-func (b *firstBytes) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), b.limit-b.Len())])
-	return len(p), nil
 }

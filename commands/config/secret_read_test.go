@@ -92,6 +92,11 @@ func TestSecretCommand(t *testing.T) {
 		{"nothing", []string{"true"}, "", "is empty"},
 		{"missing", []string{"no-such-program"}, "", "not found"},
 		{"endless", []string{"sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x"}, "", "longer than 65536 bytes"},
+		{"without end", []string{"yes", "s3cret"}, "", "longer than 65536 bytes"},
+		{"deaf and without end", []string{"sh", "-c", "trap '' PIPE TERM; while :; do echo s3cret; done 2>/dev/null"}, "", "longer than 65536 bytes"},
+		{"without end on stderr", []string{"sh", "-c", "echo s3cret; exec yes s3cret >&2"}, "", "longer than 65536 bytes"},
+		{"a child without end", []string{"sh", "-c", "yes s3cret & exit 0"}, "", "longer than 65536 bytes"},
+		{"as long as it may be", []string{"sh", "-c", "echo s3cret; head -c 65529 /dev/zero"}, "s3cret", ""},
 	} {
 		got, err := l.readSecretCommand(t.Context(), c, test.argv)
 		checkSecret(t, test.name, got, err, test.want, test.problem)

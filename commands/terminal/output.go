@@ -1,12 +1,15 @@
 package terminal
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"unicode"
+
+	"agentstateloop/internal/plain"
 )
 
 // Output prints what a command reports.
@@ -35,17 +38,24 @@ func (o *Output) Error(text, hint string) {
 	}
 }
 
-// JSON prints one value as indented JSON.
+// JSON prints one value as indented JSON. Characters that cannot be seen are escaped
+// (plain.JSON).
 func (o *Output) JSON(v any) error { return o.encode(v, "  ") }
 
-// JSONLine prints one value as one line of JSON.
+// JSONLine prints one value as one line of JSON, escaped as JSON does it.
 func (o *Output) JSONLine(v any) error { return o.encode(v, "") }
 
+// encode writes v at once, so that the writer below finds a secret in it.
 func (o *Output) encode(v any, indent string) error {
-	e := json.NewEncoder(o.Stdout)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", indent)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := o.Stdout.Write(plain.JSON(text.Bytes()))
+	return err
 }
 
 // Table returns a writer to standard output that aligns columns separated by tabs.

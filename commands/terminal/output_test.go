@@ -1,6 +1,9 @@
 package terminal
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 // TestText checks that text from a mail cannot control the terminal.
 func TestText(t *testing.T) {
@@ -13,6 +16,20 @@ func TestText(t *testing.T) {
 	} {
 		if got := Printable(in); got != want {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestJSONIsSafe checks that JSON of foreign text cannot control the terminal.
+func TestJSONIsSafe(t *testing.T) {
+	foreign := map[string]string{"from": "\x9b2J\u009b2J\x7f \u202eevil\U000e0041"}
+	for want, print := range map[string]func(*Output) error{
+		"{\n  \"from\": \"\\ufffd2J\\u009b2J\\u007f \\u202eevil\\udb40\\udc41\"\n}\n": func(o *Output) error { return o.JSON(foreign) },
+		"{\"from\":\"\\ufffd2J\\u009b2J\\u007f \\u202eevil\\udb40\\udc41\"}\n":        func(o *Output) error { return o.JSONLine(foreign) },
+	} {
+		var out bytes.Buffer
+		if err := print(&Output{Stdout: &out}); err != nil || out.String() != want {
+			t.Errorf("%q, %v, want %q", out.String(), err, want)
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"agentstateloop/internal/plain"
 )
 
 // hidden replaces a secret in a text.
@@ -188,7 +190,7 @@ func Disguises(secret string) []string {
 		secret,
 		strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(secret),
 		inner(strconv.Quote(secret)), inner(strconv.QuoteToASCII(secret)),
-		inTheMiddle(secret, true), inTheMiddle(secret, false),
+		inTheMiddle(secret, true), inTheMiddle(secret, false), string(plain.JSON([]byte(inTheMiddle(secret, false)))),
 		html.EscapeString(secret),
 		url.QueryEscape(secret), url.PathEscape(secret), percent(url.QueryEscape(secret)), percent(url.PathEscape(secret)),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/internal/secret"
 )
 
@@ -53,6 +54,22 @@ func TestSecretsInDisguise(t *testing.T) {
 			if strings.Contains(got, form) {
 				t.Errorf("%s: %s still holds %s", name, got, form)
 			}
+		}
+	}
+}
+
+// TestSecretsThatAreNotSeen checks that a secret of characters that a command
+// escapes in its JSON is found there.
+func TestSecretsThatAreNotSeen(t *testing.T) {
+	for _, value := range []string{"del\x7fdel\x7fdel", "tag\U000e0041tag\u00adtag", "\u202e\u200b\u2028\u0085"} {
+		secrets := new(secret.Known)
+		secrets.Learn("imap", value)
+		asJSON, err := json.Marshal("before " + value + " after")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := secrets.Redact(string(plain.JSON(asJSON))); got != `"before *** after"` {
+			t.Errorf("%+q: %s", value, got)
 		}
 	}
 }

@@ -1,0 +1,70 @@
+// Package capture runs a program and keeps what it prints, up to a limit. It ends a
+// program that prints more, which would otherwise fill the memory, or keep a poll
+// waiting until a deadline.
+package capture
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// ErrTooMuch means that a program printed more than it may, and was killed.
+var ErrTooMuch = errors.New("printed too much")
+
+// childDelay is how long Run waits for the end of the output once the program
+// itself has exited: a child of the program may keep its stdout open.
+const childDelay = time.Second
+
+// Limits are how much a program may print, in bytes.
+type Limits struct{ Stdout, Stderr int }
+
+// Printed is what a program printed, up to its limits.
+type Printed struct{ Stdout, Stderr []byte }
+
+// Run runs a command that exec.CommandContext made, in a process group of its own
+// unless the command asks for a session. The whole group is killed when the context
+// ends, and when the program prints more than its limits; the error is then
+// ErrTooMuch. Otherwise the error is that of cmd.Run; exec.ErrWaitDelay means that
+// the program succeeded and left a child behind that holds its output open.
+func Run(cmd *exec.Cmd, most Limits) (Printed, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
+	cmd.Cancel = func() error { return KillGroup(cmd) }
+	cmd.WaitDelay = childDelay
+	stdout, stderr := &output{cmd: cmd, most: most.Stdout}, &output{cmd: cmd, most: most.Stderr}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	err := cmd.Run()
+	if stdout.over || stderr.over {
+		err = ErrTooMuch
+	}
+	return Printed{Stdout: stdout.kept.Bytes(), Stderr: stderr.kept.Bytes()}, err
+}
+
+// KillGroup kills a command that has started, and what it started in its process
+// group.
+func KillGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// output keeps the first most bytes written to it. A write beyond kills the
+// program: closing the pipe alone would not end one that ignores SIGPIPE. (The
+// buffer is not embedded, because io.Copy would call its ReadFrom instead of Write.)
+type output struct {
+	cmd  *exec.Cmd
+	kept bytes.Buffer
+	most int
+	over bool
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	keep := min(len(p), o.most-o.kept.Len())
+	o.kept.Write(p[:keep])
+	if keep == len(p) {
+		return keep, nil
+	}
+	o.over = true
+	_ = KillGroup(o.cmd) // an error means that the group has ended
+	return keep, ErrTooMuch
+}

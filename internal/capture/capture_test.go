@@ -1,0 +1,63 @@
+package capture_test
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"agentstateloop/internal/capture"
+)
+
+// TestRun checks what is kept of programs that end, and that those that print
+// without end are ended: also if they ignore SIGPIPE and SIGTERM, or leave the
+// printing to a child.
+func TestRun(t *testing.T) {
+	most := capture.Limits{Stdout: 100, Stderr: 50}
+	for name, c := range map[string]struct {
+		script         string
+		stdout, stderr string
+		err            string // part of it; "": none
+	}{
+		"both":                 {"echo out; echo err >&2", "out\n", "err\n", ""},
+		"nothing":              {"", "", "", ""},
+		"as much as it may":    {"printf %100s x; printf %50s x >&2", strings.Repeat(" ", 99) + "x", strings.Repeat(" ", 49) + "x", ""},
+		"a byte more":          {"printf %101s x", strings.Repeat(" ", 100), "", "printed too much"},
+		"a byte more, stderr":  {"printf %51s x >&2", "", strings.Repeat(" ", 50), "printed too much"},
+		"fails":                {"echo out; exit 3", "out\n", "", "exit status 3"},
+		"no end":               {"yes ''", strings.Repeat("\n", 100), "", "printed too much"},
+		"no end, stderr":       {"yes '' >&2", "", strings.Repeat("\n", 50), "printed too much"},
+		"one line without end": {"exec tr '\\0' ' ' </dev/zero", strings.Repeat(" ", 100), "", "printed too much"},
+		"deaf to signals":      {"trap '' PIPE TERM INT HUP; while :; do echo; done 2>/dev/null", strings.Repeat("\n", 100), "", "printed too much"},
+		"a child without end":  {"yes '' & wait", strings.Repeat("\n", 100), "", "printed too much"},
+		"an orphan that waits": {"echo out; sleep 1000 & exit 0", "out\n", "", "WaitDelay"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", c.script)
+			got, err := capture.Run(cmd, most)
+			t.Cleanup(func() { _ = capture.KillGroup(cmd) }) // the orphan
+			if string(got.Stdout) != c.stdout || string(got.Stderr) != c.stderr {
+				t.Errorf("printed %q and %q, want %q and %q", got.Stdout, got.Stderr, c.stdout, c.stderr)
+			}
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+		})
+	}
+}
+
+// TestContextEnds checks that the end of the context ends the program, in a
+// session of its own as well.
+func TestContextEnds(t *testing.T) {
+	for _, attr := range []*syscall.SysProcAttr{nil, {Setsid: true}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cmd := exec.CommandContext(ctx, "sh", "-c", "sleep 1000 & wait")
+		cmd.SysProcAttr = attr
+		cancel()
+		if _, err := capture.Run(cmd, capture.Limits{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%+v: %v", attr, err)
+		}
+	}
+}
