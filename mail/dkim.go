@@ -50,15 +50,11 @@ var signedFields = []string{"from", "date", "subject"}
 //     ages in a binary.
 //   - It covers From, Date, Subject and the whole body, and whatever else makes
 //     the mail one for this agent, see unsigned.
-//   - It has not expired, and the mail arrived within maxTravel of its Date. So
-//     nobody can keep an old mail and send it again after its digest is forgotten.
+//   - It has not expired.
 //
 // If a key could not be looked up and no other key proved the mail, the error
 // is an *unprovenError.
 func (f Filter) signatureProof(ctx context.Context, fields []message.Field, m *Message, from string, read io.Reader) (reason string, err error) {
-	if reason := replayable(fields, m.At); reason != "" {
-		return reason, nil
-	}
 	keys := keyLookup{ctx: ctx, resolver: f.resolver(), from: message.Domain(from)}
 	found, err := dkim.VerifyWithOptions(read, &dkim.VerifyOptions{LookupTXT: keys.txt, MaxVerifications: maxSignatures})
 	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {

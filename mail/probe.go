@@ -147,22 +147,22 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 		t.Gate, t.Reason = gate, reason
 		return t
 	}
-	if f.Verify != VerifyDKIM {
-		t.Reason = serverProof(fields, from, f.AuthservID, f.SameProvider)
-	} else if h.size > most {
-		t.Reason = fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", h.size)
-	} else {
-		m := &Message{UID: h.uid, At: h.at, Size: h.size, Header: header}
+	m := &Message{UID: h.uid, At: h.at, Size: h.size, Header: header}
+	head := f.judgeProof(fields, from, m)
+	v := head.verdict
+	switch {
+	case v.gate != "" || f.Verify != VerifyDKIM:
+	case h.size > most:
+		v = f.unproved(fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", h.size))
+	default:
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		t.Reason, err = f.signatureProof(ctx, fields, m, from, bytes.NewReader(h.raw))
-		if err != nil {
-			t.Reason = err.Error()
+		whole := func() (*bufio.Reader, error) { return bufio.NewReader(bytes.NewReader(h.raw)), nil }
+		if v, _, err = f.judgeBody(ctx, head, m, whole); err != nil {
+			v = f.unproved(err.Error())
 		}
 	}
-	if t.Reason != "" {
-		t.Gate = GateTrust
-	}
+	t.Gate, t.Reason = v.gate, v.reason
 	return t
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"agentstateloop/mail/message"
 )
@@ -37,108 +36,53 @@ func (sc *scanner) prove(m *Message, body io.Reader) error {
 	}
 	whole := io.MultiReader(bytes.NewReader(raw), br)
 
-	header := message.ParseHeader(raw)
-	mine, gate, reason := sc.filter.gate(header, m.Size)
-	if !mine {
-		gate, reason = GateFrom, "the header of the mail is not what the server had reported: From: "+oneLine(header.From, 200)
+	m.Header = message.ParseHeader(raw)
+	m.Digest = message.Digest(m.Header, m.At, m.Size)
+	head := sc.filter.judgeHeader(raw, m)
+	if head.gate != "" {
+		return sc.keepRejected(m, head.verdict, whole)
 	}
-	m.Header, m.Digest = header, message.Digest(header, m.At, m.Size)
-	if gate != "" {
-		return sc.keepAs(m, gate, reason, whole)
+	if sc.filter.Verify != VerifyDKIM {
+		return sc.keep(m, whole)
 	}
-	fields, from, gate, reason := soleAuthor(raw, header)
-	switch {
-	case gate != "":
-		return sc.keepAs(m, gate, reason, whole)
-	case sc.filter.Require == RequireChallenge:
-		return sc.keepUnproved(m, "only an answer to a challenge is believed", whole)
-	case sc.filter.Verify == VerifyDKIM:
-		return sc.proveBySignature(m, fields, from, whole)
-	}
-	if reason := serverProof(fields, from, sc.filter.AuthservID, sc.filter.SameProvider); reason != "" {
-		return sc.keepUnproved(m, reason, whole)
-	}
-	return sc.keep(m, whole)
+	return sc.proveBody(m, head, whole)
 }
 
-// keepUnproved keeps a mail of which only the sender is in doubt.
-func (sc *scanner) keepUnproved(m *Message, reason string, body io.Reader) error {
-	m.Ask = sc.filter.Challenges()
-	return sc.keepAs(m, GateTrust, reason, body)
-}
-
-// soleAuthor reads a header strictly, as it must be before anything in it is
-// proved. It returns the one address in From.
-func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from, gate, reason string) {
-	fields, err := message.StrictFields(raw)
-	if err != nil {
-		return nil, "", GateTrust, err.Error()
-	}
-	from, err = message.SoleSender(fields)
-	if err != nil {
-		return nil, "", GateFrom, err.Error()
-	}
-	if from != header.From {
-		return nil, "", GateFrom, fmt.Sprintf("From can be read as both %s and %s", from, oneLine(header.From, 200))
-	}
-	return fields, from, "", ""
-}
-
-func (sc *scanner) keepAs(m *Message, gate, reason string, body io.Reader) error {
-	m.Gate, m.Reason = gate, reason
+func (sc *scanner) keepRejected(m *Message, v verdict, body io.Reader) error {
+	m.Gate, m.Reason, m.Ask = v.gate, v.reason, v.ask
 	return sc.keep(m, body)
 }
 
-// proveBySignature writes the mail to a temporary file, because a signature can
-// be verified only over the whole mail.
-func (sc *scanner) proveBySignature(m *Message, fields []message.Field, from string, body io.Reader) error {
-	spool, err := os.CreateTemp("", "agentstateloop-*.eml")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(spool.Name())
-	defer spool.Close()
-	if _, err := io.Copy(spool, body); err != nil {
-		return err
-	}
-	again := func() (*bufio.Reader, error) {
-		_, err := spool.Seek(0, io.SeekStart)
-		return bufio.NewReader(spool), err
-	}
-
-	read, err := again()
-	if err != nil {
-		return err
-	}
+// proveBody writes the mail to a temporary file, because it must be read to its
+// end before the first byte of it is kept.
+func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) error {
 	if sc.late() {
 		return &unprovenError{errors.New("the time of this scan is up")}
 	}
+	whole, err := newSpool(body)
+	if err != nil {
+		return err
+	}
+	defer whole.close()
+
 	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
 	defer cancel()
-	reason, err := sc.filter.signatureProof(ctx, fields, m, from, read)
+	v, digest, err := sc.filter.judgeBody(ctx, head, m, whole.fromStart)
 	sc.mailbox.startPhase(sc.conn) // the proof may have used up the time of the last phase
 	if u, ok := errors.AsType[*unprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
-		reason, err = fmt.Sprintf("could not be proved within %v: %s", maxUnverified, oneLine(u.Error(), 200)), nil
+		v, err = sc.filter.unproved(fmt.Sprintf("could not be proved within %v: %s", maxUnverified, oneLine(u.Error(), 200))), nil
 	}
 	if err != nil {
 		return err
 	}
-
-	if read, err = again(); err != nil {
+	read, err := whole.fromStart()
+	if err != nil {
 		return err
 	}
-	if reason != "" {
-		return sc.keepUnproved(m, reason, read)
+	if v.gate != "" {
+		return sc.keepRejected(m, v, read)
 	}
-	if _, err := cutHeader(read); err != nil {
-		return err
-	}
-	if m.Digest, err = signedDigest(fields, read); err != nil {
-		return err
-	}
-	if read, err = again(); err != nil {
-		return err
-	}
+	m.Digest = digest
 	return sc.keep(m, read)
 }
 

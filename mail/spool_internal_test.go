@@ -1,0 +1,49 @@
+package mail
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A process that is killed leaves nothing in the folder for temporary files:
+// while a mail is held, its file has no name already.
+func TestSpoolHasNoName(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	s, err := newSpool(strings.NewReader("a mail"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
+		t.Errorf("left while a mail is held: %v, %v", names, err)
+	}
+	for range 2 {
+		r, err := s.fromStart()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != "a mail" {
+			t.Errorf("read %q, %v", got, err)
+		}
+	}
+}
+
+// A spool whose mail cannot be read to its end is an error, and leaves nothing.
+func TestSpoolOfABrokenMail(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	broken := io.MultiReader(strings.NewReader("a ma"), brokenReader{})
+	if _, err := newSpool(broken); err != io.ErrUnexpectedEOF {
+		t.Errorf("got %v", err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
+		t.Errorf("left: %v, %v", names, err)
+	}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
