@@ -34,8 +34,9 @@ const challengePrefix = "challenge."
 // text. Nothing in them is proved.
 func Tokens(h message.Header, handle, own, text string) []string {
 	var tokens []string
+	ids := message.IDs{Handle: handle, Address: own}
 	for _, id := range append([]string{h.InReplyTo}, h.References...) {
-		if !message.OwnMessageID(id, handle, own) {
+		if !ids.HasForm(id) {
 			continue
 		}
 		if rest, ok := strings.CutPrefix(strings.ToLower(id), "<"+challengePrefix); ok {

@@ -30,6 +30,8 @@ type Filter struct {
 	Own       string   // the address this agent sends from
 	MaxSize   int64    // bytes of the raw mail; 0 means no limit
 
+	IDKey message.IDKey // tells the Message-IDs of our mail from imitations
+
 	// The values of [trust]: what proves the sender. With any other Require no
 	// mail comes in.
 	Require      string // RequireDMARC, RequireChallenge or RequireFrom
@@ -79,7 +81,7 @@ func (f Filter) gate(h message.Header, size int64) (mine bool, gate, reason stri
 		return true, GateSelf, "From is our own address " + h.From
 	case strings.EqualFold(h.Agent, f.Handle):
 		return true, GateSelf, "X-AgentStateLoop: " + h.Agent
-	case message.OwnMessageID(h.MessageID, f.Handle, f.Own):
+	case f.ids().HasForm(h.MessageID):
 		return true, GateSelf, "Message-ID is ours: " + h.MessageID
 	}
 	if gate, reason := notByHand(h); gate != "" {
@@ -128,8 +130,13 @@ func (f Filter) Operator(address string) bool {
 }
 
 func (f Filter) answersUs(h message.Header) bool {
-	ours := func(id string) bool { return message.OwnMessageID(id, f.Handle, f.Own) }
+	ours := f.ids().HasForm
 	return ours(h.InReplyTo) || slices.ContainsFunc(h.References, ours)
+}
+
+// ids tells the Message-IDs of this agent from others.
+func (f Filter) ids() message.IDs {
+	return message.IDs{Handle: f.Handle, Address: f.Own, IDKey: f.IDKey}
 }
 
 // callsHandle reports whether subject holds @Handle as a whole word, in any

@@ -139,35 +139,6 @@ func subject(s string, answer bool) string {
 	return prefix + strings.Join(words, "\r\n ")
 }
 
-// ReplySubject returns the subject of an answer to a mail with subject s.
-func ReplySubject(s string) string {
-	s = oneLine(s, maxSubject)
-	return replyPrefix(s) + s
-}
-
-// replyPrefix returns the prefix that the subject of an answer needs, or "" if
-// s already has one.
-func replyPrefix(s string) string {
-	if hasReplyPrefix(s) {
-		return ""
-	}
-	return "Re: "
-}
-
-// hasReplyPrefix reports whether s begins with "Re:", in one of several
-// languages.
-func hasReplyPrefix(s string) bool {
-	before, _, ok := strings.Cut(s, ":")
-	if !ok {
-		return false
-	}
-	switch strings.ToLower(strings.TrimSpace(before)) {
-	case "re", "aw", "sv", "antw", "antwort", "rv":
-		return true
-	}
-	return false
-}
-
 // foldWords folds s at its blanks into lines of at most 76 characters, where it
 // can.
 func foldWords(s string, used int) string {

@@ -48,7 +48,7 @@ func TestRender(t *testing.T) {
 		}
 	}
 	h := message.ParseHeader(raw)
-	if !message.OwnMessageID(h.MessageID, d.Handle, d.From) {
+	if ids := (message.IDs{Handle: d.Handle, Address: d.From}); !ids.HasForm(h.MessageID) {
 		t.Errorf("our own Message-ID %q is not recognised", h.MessageID)
 	}
 	if c := message.ReadContent(bytes.NewReader(raw)); c.Full != d.Text || len(c.Problems) != 0 {

@@ -1,0 +1,153 @@
+package message
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"hash"
+	"strings"
+	"time"
+)
+
+// IDs makes the Message-IDs of one agent's mail, and tells them from others
+// (docs/design.md, "Our mail"). An id is
+//
+//	<EFFECT.MAC.HANDLE@domain>
+//
+// HANDLE holds no dot. MAC is two MACs with the agent's key: the first over the
+// rest of the id, the second over that and the subject of the thread. So only
+// somebody who has a mail of ours knows an id with a good MAC, and a reader of
+// it knows the thread that it belongs to.
+//
+// Ids are compared without regard to case, because some programs change it.
+type IDs struct {
+	Handle, Address string // of the agent; of the address only the domain counts
+	IDKey
+}
+
+// IDKey is what makes ids an agent's own.
+type IDKey struct {
+	Secret []byte // at least minSecret bytes; without one no MAC is good
+
+	// Ids without a MAC, as earlier versions made them, count from OldSince to
+	// OldUntil. They do not if OldUntil is zero.
+	OldSince, OldUntil time.Time
+}
+
+const (
+	minSecret  = 16 // bytes
+	partOfMAC  = 10 // bytes of HMAC-SHA256 in each part: nobody guesses 80 bits by sending mail
+	macLetters = 32 // characters of both parts in base32
+)
+
+// lowerBase32 is the alphabet of RFC 4648 in lower case.
+const lowerBase32 = "abcdefghijklmnopqrstuvwxyz234567"
+
+// Make returns the Message-ID of the mail with effect id in the thread of
+// subject, with its brackets. It is always the same for the same arguments.
+func (i IDs) Make(effect, subject string) string {
+	return "<" + effect + "." + i.identity(effect) + i.membership(effect, subject) + i.suffix() + ">"
+}
+
+// HasForm reports whether msgid has the form of a Message-ID of this agent, with
+// or without a MAC. It proves nothing: anybody can write it.
+func (i IDs) HasForm(msgid string) bool {
+	_, ok := i.local(msgid)
+	return ok
+}
+
+// Ours reports whether this agent made msgid: its first MAC is good, or it has
+// none, and such ids still count at now.
+func (i IDs) Ours(msgid string, now time.Time) bool {
+	local, ok := i.local(msgid)
+	if !ok {
+		return false
+	}
+	effect, mac, ok := cutMAC(local)
+	return ok && i.good(mac[:len(mac)/2], i.identity(effect)) || i.oldCount(now)
+}
+
+// OfThread reports whether this agent made msgid for a mail in the thread to
+// which an answer with this subject belongs. It needs a good MAC: an id
+// without one names no thread. A subject that marks a mail as forwarded is
+// that of no answer.
+func (i IDs) OfThread(msgid, subject string) bool {
+	local, ok := i.local(msgid)
+	if !ok || baseSubject(subject) == "" || Forwarded(subject) {
+		return false
+	}
+	effect, mac, ok := cutMAC(local)
+	return ok && i.good(mac, i.identity(effect)+i.membership(effect, subject))
+}
+
+// local returns what stands before HANDLE in msgid, in lower case.
+func (i IDs) local(msgid string) (string, bool) {
+	if i.Handle == "" || i.Address == "" || len(msgid) > maxMessageID {
+		return "", false
+	}
+	inner, ok := strings.CutPrefix(Lower(strings.TrimSpace(msgid)), "<")
+	if !ok {
+		return "", false
+	}
+	local, ok := strings.CutSuffix(inner, i.suffix()+">")
+	return local, ok && local != ""
+}
+
+// suffix returns the end of each id, without the bracket.
+func (i IDs) suffix() string { return "." + strings.ToLower(i.Handle) + "@" + Domain(i.Address) }
+
+// cutMAC splits the local part of an id.
+func cutMAC(local string) (effect, mac string, ok bool) {
+	dot := strings.LastIndexByte(local, '.')
+	if dot < 1 || len(local)-dot-1 != macLetters {
+		return "", "", false
+	}
+	return local[:dot], local[dot+1:], true
+}
+
+// identity returns the first part of the MAC, over all of the id but the MAC.
+func (i IDs) identity(effect string) string {
+	return encodeMAC(i.mac("identity", strings.ToLower(effect), i.suffix()))
+}
+
+// membership returns the second part of the MAC, over the id and the subject of
+// its thread.
+func (i IDs) membership(effect, subject string) string {
+	return encodeMAC(i.mac("thread", strings.ToLower(effect), i.suffix(), baseSubject(subject)))
+}
+
+// mac returns a MAC over texts. The length of each goes in too, so that no two
+// lists of texts have the same.
+func (i IDs) mac(texts ...string) hash.Hash {
+	mac := hmac.New(sha256.New, i.Secret)
+	for _, s := range texts {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
+		mac.Write([]byte(s))
+	}
+	return mac
+}
+
+func encodeMAC(mac hash.Hash) string {
+	return base32.NewEncoding(lowerBase32).WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:partOfMAC])
+}
+
+// good compares a MAC in constant time.
+func (i IDs) good(got, want string) bool {
+	return len(i.Secret) >= minSecret && hmac.Equal([]byte(got), []byte(want))
+}
+
+func (k IDKey) oldCount(now time.Time) bool {
+	return !now.Before(k.OldSince) && now.Before(k.OldUntil)
+}
+
+// MessageID returns an id without a MAC, as earlier versions made them.
+func MessageID(id, handle, address string) string {
+	return "<" + id + "." + handle + "@" + Domain(address) + ">"
+}
+
+// Domain returns the domain of an address, normalised.
+func Domain(address string) string {
+	address = NormalAddress(address)
+	return address[strings.LastIndexByte(address, '@')+1:]
+}

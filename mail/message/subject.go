@@ -1,0 +1,120 @@
+package message
+
+import (
+	"strings"
+	"unicode"
+
+	"agentstateloop/internal/plain"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// ReplySubject returns the subject of an answer to a mail with subject s.
+func ReplySubject(s string) string {
+	s = oneLine(s, maxSubject)
+	return replyPrefix(s) + s
+}
+
+// replyPrefix returns the prefix that the subject of an answer needs, or "" if
+// s already has one.
+func replyPrefix(s string) string {
+	if mark, _ := cutMark(comparableSubject(s)); mark == replyMark {
+		return ""
+	}
+	return "Re: "
+}
+
+// Forwarded reports whether a subject says that the mail forwards another one,
+// as "Fwd: x", "[Fwd: x]" and "x (fwd)" do.
+func Forwarded(subject string) bool {
+	mark, rest := cutMark(comparableSubject(subject))
+	for mark == serverMark {
+		mark, rest = cutMark(rest)
+	}
+	return mark == forwardMark
+}
+
+// maxBase is how many characters of a subject tell threads apart. Some servers
+// keep only 255 of a subject.
+const maxBase = 200
+
+// baseSubject returns what the subjects of all mails of a thread share, in a
+// form to compare: without the marks of answers and forwards (RFC 5256 section
+// 2.1), without blanks, which programs add and drop where they fold a line, and
+// without regard to case.
+func baseSubject(subject string) string {
+	s := comparableSubject(subject)
+	for mark := replyMark; mark != noMark; {
+		mark, s = cutMark(s)
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, s)
+	if runes := []rune(s); len(runes) > maxBase {
+		s = string(runes[:maxBase])
+	}
+	return s
+}
+
+// comparableSubject returns a subject as one line, in lower case, and with one
+// form for each character.
+func comparableSubject(subject string) string {
+	return strings.TrimSpace(strings.ToLower(norm.NFKC.String(oneLine(subject, maxSubject))))
+}
+
+// mark says what a program wrote around a subject, and why.
+type mark int
+
+const (
+	noMark mark = iota
+	replyMark
+	forwardMark
+	serverMark // added on the way
+)
+
+// cutMark cuts the outermost mark off a subject in that form.
+func cutMark(s string) (mark, string) {
+	if rest, ok := strings.CutSuffix(s, "(fwd)"); ok {
+		return forwardMark, strings.TrimSpace(rest)
+	}
+	for _, tag := range []string{"[external]", "[ext]", "[extern]", "[external email]", "[extern email]"} {
+		if rest, ok := strings.CutPrefix(s, tag); ok {
+			return serverMark, strings.TrimSpace(rest)
+		}
+	}
+	word, rest, ok := strings.Cut(s, ":")
+	if !ok {
+		return noMark, s
+	}
+	if bare, ok := strings.CutPrefix(word, "["); ok && markOf(bare) == forwardMark {
+		return forwardMark, strings.TrimSpace(strings.TrimSuffix(rest, "]"))
+	}
+	m := markOf(word)
+	if m == noMark {
+		return noMark, s
+	}
+	return m, strings.TrimSpace(rest)
+}
+
+// markOf returns what the word before a colon means. It may hold a count, as in
+// "Re[2]".
+func markOf(word string) mark {
+	word = plain.Cut(word, 40)
+	if i := strings.IndexAny(word, "[(^*"); i > 0 && strings.Trim(word[i:], "[](^)*0123456789 ") == "" {
+		word = word[:i]
+	}
+	switch strings.TrimSpace(word) {
+	case "re", "aw", "antw", "antwort", "sv", "svar", "vs", "ref", "rép", "rep", "réf", "res", "resp", "r", "rif", "odp", "ynt", "yan",
+		"vá", "atb", "bls", "tl", "απ", "σχετ", "на", "отв", "ответ", "השב", "תגובה", "رد",
+		"回复", "回覆", "答复", "答覆", "返信", "회신", "답장":
+		return replyMark
+	case "fw", "fwd", "wg", "tr", "rv", "enc", "i", "vb", "vl", "pd", "ilt", "i̇lt", "doorst", "tov", "továbbítás", "fs", "trs", "ct", "πρθ",
+		"пер", "пересл", "הועבר", "إعادة توجيه",
+		"转发", "轉寄", "轉發", "転送", "전달":
+		return forwardMark
+	}
+	return noMark
+}
