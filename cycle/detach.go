@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"agentstateloop/internal/secret"
+	"agentstateloop/turn"
 )
 
 // Detach starts a poll of this agent in a session of its own. The poll outlives
@@ -27,6 +28,7 @@ func (d detacher) detach() error {
 	argv := append(append([]string{}, d.self...), "poll", "--quiet")
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	turn.WithholdLock() // or a poll that a turn started would pass for its agent
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start a detached poll: %w", err)
 	}

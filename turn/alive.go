@@ -2,10 +2,9 @@ package turn
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,73 +17,65 @@ const (
 	pollEvery = 20 * time.Millisecond
 )
 
-// Process is an agent's process as it wrote itself into alive before it became
-// the agent. It leads a process group of the same number.
-type Process struct {
-	PID   int    `json:"pid"`
-	Start string `json:"start"` // distinguishes it from a later process with this pid
-	Boot  string `json:"boot"`  // the boot of the kernel in which PID is valid
-
-	// Error is why the process could not become the agent.
-	Error string `json:"error,omitempty"`
-}
-
-// lives reports whether this very process still runs.
-func (p Process) lives() bool {
-	if p.PID <= 1 {
-		return false
-	}
-	boot, err := bootID()
-	if err != nil || boot != p.Boot {
-		return false
-	}
-	return proc{pid: p.PID, start: p.Start}.lives()
-}
-
 // Probe reports whether an agent of the attempt in dir lives: it or a descendant
-// holds the lock on alive, or the recorded process itself still runs. The Process
-// is zero if none was recorded. An attempt that was never started is not held.
+// holds the lock on alive, or the group of the recorded process is the attempt's.
+// The Process is zero if none was recorded. An attempt that was never started is
+// not held. A file in the place of alive that is not one of ours holds no lock.
 func Probe(dir string) (held bool, p Process, err error) {
-	f, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, Process{}, nil
+	p, err = readProcess(dir)
+	if p.leads(dir) {
+		return true, p, nil
+	}
+	held, lockErr := lockHeld(dir)
+	return held, p, errors.Join(lockErr, err)
+}
+
+// lockHeld reports whether a process holds the lock on alive.
+func lockHeld(dir string) (bool, error) {
+	f, err := openPlain(filepath.Join(dir, aliveName))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotPlain) {
+		return false, nil
 	}
 	if err != nil {
-		return false, Process{}, fmt.Errorf("probe attempt: %w", err)
+		return false, fmt.Errorf("probe attempt: %w", err)
 	}
 	defer f.Close()
-
 	// A shared lock, because two probes must not take each other for an agent.
 	err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
 	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
-		return false, Process{}, fmt.Errorf("probe attempt: lock %s: %w", f.Name(), err)
+		return false, fmt.Errorf("probe attempt: lock %s: %w", f.Name(), err)
 	}
-	p, readErr := readProcess(f)
-	return err != nil || p.lives(), p, readErr
+	return err != nil, nil
 }
 
-// readProcess reads the record in alive. An empty file is a zero Process: the
-// child has not written yet.
-func readProcess(f *os.File) (Process, error) {
-	var p Process
-	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
+// errNotPlain means that something else lies where we keep a regular file.
+var errNotPlain = errors.New("it was replaced by something that is not a regular file")
+
+// openPlain opens a regular file for reading. It follows no link, and a fifo
+// cannot hang it.
+func openPlain(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link; a socket
+		return nil, fmt.Errorf("open %s: %w", name, errNotPlain)
+	}
 	if err != nil {
-		return p, fmt.Errorf("read %s: %w", f.Name(), err)
+		return nil, err
 	}
-	// The agent has the descriptor and may write anything. A record that cannot
-	// be read names no process, so no process is signalled.
-	if json.Unmarshal(b, &p) != nil {
-		return Process{}, nil
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.Join(err, fmt.Errorf("open %s: %w", name, errNotPlain))
 	}
-	return p, nil
+	return f, nil
 }
 
 // End ends the agent of the attempt in dir whose runner is gone. It sends TERM to
 // the agent's process group and descendants, and KILL after grace; zero means
 // DefaultGrace. It returns as soon as none of them lives. A process that still
 // holds the lock after another grace has left the family and is abandoned. Only
-// the family of the recorded process is signalled: a pid that another process has
-// got since, or that was recorded in another boot, is left alone.
+// the family of the recorded process is signalled, and only if the kernel shows
+// that it is the attempt's (Process.leads): a pid that another process has got
+// since, that was recorded in another boot, or that the agent has put there is
+// left alone.
 func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, err error) {
 	grace = orDefault(grace, DefaultGrace)
 	var family processFamily
@@ -109,7 +100,7 @@ func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Si
 		if err != nil {
 			return held, err
 		}
-		if family.group == 0 && held && groupIsOurs(p, dir) {
+		if family.group == 0 && held && p.leads(dir) {
 			family.group = p.PID
 		}
 		if family.group != 0 {
@@ -134,19 +125,11 @@ func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Si
 	}
 }
 
-// groupIsOurs reports whether the group that p led is still the agent's.
-func groupIsOurs(p Process, dir string) bool {
-	if p.lives() {
-		return true
-	}
-	boot, err := bootID()
-	return p.PID > 1 && err == nil && boot == p.Boot && groupHolds(p.PID, filepath.Join(dir, aliveName))
-}
-
-// lockAlive creates and locks alive for a new agent. A file in which an agent was
-// recorded before is an error.
+// lockAlive creates and locks alive for a new agent. The descriptor is open for
+// reading only, because the agent inherits it. An attempt whose agent was recorded
+// before is an error.
 func lockAlive(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o400)
 	if err != nil {
 		return nil, fmt.Errorf("lock attempt: %w", err)
 	}
@@ -160,11 +143,8 @@ func lockAlive(dir string) (*os.File, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = ErrHeld
 	}
-	if err == nil {
-		var info os.FileInfo
-		if info, err = f.Stat(); err == nil && info.Size() > 0 {
-			err = errors.New("the attempt was started already")
-		}
+	if err == nil && recorded(dir) {
+		err = errors.New("the attempt was started already")
 	}
 	if err != nil {
 		f.Close()

@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,15 +11,23 @@ import (
 // attemptCommand is the hidden subcommand of our own binary that calls Main.
 const attemptCommand = "__attempt"
 
+// The descriptors that the runner hands to Main, in the order of os/exec's
+// ExtraFiles.
 const (
-	inheritedFD = 3   // the first of os/exec's ExtraFiles
-	keptFD      = 100 // shell scripts use the small numbers for themselves
+	aliveFD = 3 + iota // alive, locked, open for reading
+	goFD               // a byte comes when the process is recorded
+	faultFD            // takes ready, and then why the program could not be started
+
+	keptFD = 100 // where the agent has alive: shell scripts use the small numbers for themselves
 )
 
-// Main runs `__attempt PROGRAM ARGV0 [ARG…]`, with args from PROGRAM on. It writes
-// its pid, start time and boot id into the locked alive that it inherited, fsyncs
-// it, and becomes the agent, which keeps the lock. It returns only if that fails.
-// The runner then finds the reason in alive.
+// ready is what Main writes first, so that the runner knows that it was begun.
+const ready = "r"
+
+// Main runs `__attempt PROGRAM ARGV0 [ARG…]`, with args from PROGRAM on. It waits
+// until its runner has recorded it, and becomes the agent, which keeps the lock on
+// alive. If the runner dies before that, no agent begins. Main returns only if the
+// program cannot be started. The runner then reads the reason from the pipe.
 //
 // Main must run before anything catches signals, or a TERM that comes before the
 // exec is lost.
@@ -28,45 +35,24 @@ func Main(args []string) error {
 	if len(args) < 2 {
 		return errors.New(attemptCommand + " is for agentstateloop's own use")
 	}
-	fd, err := unix.FcntlInt(inheritedFD, unix.F_DUPFD, keptFD)
-	if err != nil {
+	if _, err := unix.FcntlInt(aliveFD, unix.F_DUPFD, keptFD); err != nil {
 		return fmt.Errorf("%s: inherit alive: %w", attemptCommand, err)
 	}
-	alive := os.NewFile(uintptr(fd), aliveName)
-	unix.CloseOnExec(inheritedFD)
-
-	self := Process{PID: os.Getpid()}
-	if self.Boot, err = bootID(); err != nil {
-		return fmt.Errorf("%s: read boot id: %w", attemptCommand, err)
+	for _, fd := range []int{aliveFD, goFD, faultFD} {
+		unix.CloseOnExec(fd)
 	}
-	me, err := lookUp(self.PID)
-	if err != nil {
-		return fmt.Errorf("%s: read start time: %w", attemptCommand, err)
-	}
-	self.Start = me.start
-	if err := record(alive, self); err != nil {
+	recorded, fault := os.NewFile(goFD, "go"), os.NewFile(faultFD, "fault")
+	if _, err := fault.WriteString(ready); err != nil {
 		return fmt.Errorf("%s: %w", attemptCommand, err)
 	}
-
-	err = unix.Exec(args[0], args[1:], os.Environ())
-	self.Error = err.Error()
-	return errors.Join(fmt.Errorf("start %s: %w", args[0], err), record(alive, self))
+	if _, err := recorded.Read(make([]byte, 1)); err != nil {
+		return fmt.Errorf("%s: the runner is gone: %w", attemptCommand, err)
+	}
+	err := unix.Exec(args[0], args[1:], os.Environ())
+	_, writeErr := fault.WriteString(err.Error())
+	return errors.Join(fmt.Errorf("start %s: %w", args[0], err), writeErr)
 }
 
-// record replaces the content of alive.
-func record(alive *os.File, p Process) error {
-	b, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	if err := alive.Truncate(0); err != nil {
-		return fmt.Errorf("write alive: %w", err)
-	}
-	if _, err := alive.WriteAt(append(b, '\n'), 0); err != nil {
-		return fmt.Errorf("write alive: %w", err)
-	}
-	if err := alive.Sync(); err != nil {
-		return fmt.Errorf("write alive: %w", err)
-	}
-	return nil
-}
+// WithholdLock keeps the lock on alive, if this process runs inside an attempt,
+// from the programs that it starts from now on.
+func WithholdLock() { unix.CloseOnExec(keptFD) }

@@ -12,6 +12,7 @@
 //	live.json      what it is doing now, for the status command
 //	answer.txt     the answer, if it is too long for memory
 //	alive          locked as long as the agent or a descendant lives
+//	process        which process the agent is
 //
 // # The lock
 //
@@ -19,15 +20,17 @@
 // then start next to an orphaned agent (docs/design.md, "Locks"). So the runner
 // takes the lock on alive and hands the descriptor down:
 //
-//	runner    open alive, flock ──┐
-//	          start Self __attempt │ descriptor inherited
-//	          close its own copy   ▼
-//	child     write pid, start time and boot id into alive, fsync
-//	          exec the agent ────▶ agent ────▶ its children
+//	runner    open alive for reading, flock ──┐
+//	          start Self __attempt             │ descriptor inherited
+//	          close its own copy               ▼
+//	child                                      ready, wait
+//	runner    write pid, start time and boot id into process, fsync, release
+//	child                                      exec the agent ────▶ agent ────▶ its children
 //
 // The lock is held without a gap from before the child exists until the last
 // process with the descriptor is gone, whatever happens to the runner. Probe
-// reports whether it is held. End ends the processes that hold it.
+// reports whether it is held. End ends the recorded process group, if the kernel
+// shows that it is the attempt's.
 //
 // # Where to begin reading
 //

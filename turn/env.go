@@ -38,13 +38,23 @@ func (c Config) environ(a Attempt) map[string]string {
 	}
 	maps.Copy(env, a.Env)
 	maps.Copy(env, map[string]string{
-		"PWD":                    c.Workdir,
-		"AGENTSTATELOOP_CONTEXT": filepath.Join(a.Dir, contextName),
-		"AGENTSTATELOOP_OUTPUT":  filepath.Join(a.Dir, outputName),
-		"AGENTSTATELOOP_TURN":    a.TurnID,
-		"AGENTSTATELOOP_EPOCH":   strconv.FormatUint(a.Epoch, 10),
+		"PWD":                   c.Workdir,
+		contextVariable:         filepath.Join(a.Dir, contextName),
+		"AGENTSTATELOOP_OUTPUT": filepath.Join(a.Dir, outputName),
+		"AGENTSTATELOOP_TURN":   a.TurnID,
+		"AGENTSTATELOOP_EPOCH":  strconv.FormatUint(a.Epoch, 10),
 	})
 	return env
+}
+
+// contextVariable names the context box. By it a process of the attempt can be
+// recognized, so an attempt's environment always has it.
+const contextVariable = "AGENTSTATELOOP_CONTEXT"
+
+// contextEntry returns the variable of the attempt in dir as the environment
+// holds it.
+func contextEntry(dir string) string {
+	return contextVariable + "=" + filepath.Join(dir, contextName)
 }
 
 // environList returns env in the form of execve(2), sorted.

@@ -25,12 +25,13 @@ func (s *supervisor) outcome() (Result, error) {
 	if !s.process.runs() {
 		res.ExitCode = s.process.state.ExitCode()
 	}
-	child, err := s.child()
+	defer s.process.handshake.close()
+	fault, err := s.notStarted()
 	if err != nil {
 		return Result{}, err
 	}
 
-	s.decideStatus(&res, child)
+	s.decideStatus(&res, fault)
 	s.takeAnswer(&res)
 	s.listOutput(&res)
 	s.requireAnswer(&res)
@@ -41,25 +42,23 @@ func (s *supervisor) outcome() (Result, error) {
 	return res, nil
 }
 
-// child reads what the child wrote into alive. A child that wrote nothing and
-// gave up by itself never began the agent: that is an error. A child that was
-// killed before it could write counts as an agent that was killed.
-func (s *supervisor) child() (Process, error) {
-	_, p, err := Probe(s.attempt.Dir)
-	if err != nil {
-		// The agent may have removed its own folder. What it said still counts.
-		return Process{}, nil
+// notStarted returns why the command could not be started, or "". A child that
+// was never ready and gave up by itself is an error. One that was killed before it
+// was ready counts as an agent that was killed.
+func (s *supervisor) notStarted() (string, error) {
+	p := s.process
+	if p.runs() {
+		return "", nil
 	}
-	state := s.process.state
-	if p.PID == 0 && s.ending == nil && s.output.answer.n == 0 && state.Exited() && state.ExitCode() != 0 {
-		return p, fmt.Errorf("start agent: %v: %s", state, lastLine(s.output.stderr.String()))
+	if !p.handshake.begun && s.ending == nil && s.output.answer.n == 0 && p.state.Exited() && p.state.ExitCode() != 0 {
+		return "", fmt.Errorf("start agent: %v: %s", p.state, lastLine(s.output.stderr.String()))
 	}
-	return p, nil
+	return p.handshake.reason(), nil
 }
 
 // decideStatus sets Status, Exit and Reason from how the process ended and what
-// its stream said last.
-func (s *supervisor) decideStatus(res *Result, child Process) {
+// its stream said last. fault is why the command could not be started.
+func (s *supervisor) decideStatus(res *Result, fault string) {
 	if s.ending != nil {
 		res.Exit, res.Status, res.Reason = s.ending.exit, s.ending.status, s.ending.reason
 		if s.ending.exit != ExitIdle {
@@ -72,8 +71,8 @@ func (s *supervisor) decideStatus(res *Result, child Process) {
 	}
 	done := s.output.done
 	switch {
-	case child.Error != "":
-		res.Status, res.Reason = Failed, "the command cannot be started: "+child.Error
+	case fault != "":
+		res.Status, res.Reason = Failed, "the command cannot be started: "+fault
 	case done != nil && done.Failed:
 		res.Status, res.Reason = Failed, plain.Cut(clean(done.Text), maxReason)
 		if res.Reason == "" {

@@ -24,6 +24,7 @@ type process struct {
 	exited         chan struct{}
 	state          *os.ProcessState // set before exited is closed
 	grace          time.Duration
+	handshake      handshake
 
 	exitedAt  time.Time // zero while the agent itself runs
 	termedAt  time.Time // when TERM was sent

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"bytes"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +47,18 @@ func processes() []proc {
 	return all
 }
 
-// groupHolds returns false, because the answer needs private calls here. A group
-// whose leader is gone is left alone and abandoned.
-func groupHolds(int, string) bool { return false }
+// belongs reports whether the process was started for the attempt in dir: its
+// environment names the attempt's context box. The kernel hides the environment
+// of the system's own programs, such as /bin/sh. Such a process belongs if it
+// leads a session, as an agent does.
+func (p proc) belongs(dir string) bool {
+	raw, err := unix.SysctlRaw("kern.procargs2", p.pid)
+	if err != nil {
+		return false
+	}
+	if bytes.Contains(raw, []byte("\x00"+contextEntry(dir)+"\x00")) {
+		return true
+	}
+	session, err := unix.Getsid(p.pid)
+	return err == nil && session == p.pid && !bytes.Contains(raw, []byte("\x00PATH="))
+}

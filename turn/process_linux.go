@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // bootID returns the id of this boot of the kernel. A pid is valid in one boot.
@@ -59,28 +62,59 @@ func processes() []proc {
 	return all
 }
 
-// groupHolds reports whether a process of the group has the file at path open. It
-// distinguishes an agent's group whose leader is gone from a later group of the
-// same number.
-func groupHolds(group int, path string) bool {
-	want, err := os.Stat(path)
+// belongs reports whether the kernel shows that the process was started for the
+// attempt in dir: its environment names the attempt's context box, or it holds the
+// lock on alive. Neither can be put upon a process from outside.
+func (p proc) belongs(dir string) bool {
+	return slices.Contains(p.environ(), contextEntry(dir)) || p.locks(filepath.Join(dir, aliveName))
+}
+
+// environTries is how often an empty environment is read, pollEvery apart: while
+// a process executes a program, it has none for an instant.
+const environTries = 5
+
+// environ returns the environment with which the process was started, as far as
+// we may see it.
+func (p proc) environ() []string {
+	for range environTries {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
+		if err != nil {
+			return nil
+		}
+		if len(b) > 0 {
+			return strings.Split(string(b), "\x00")
+		}
+		time.Sleep(pollEvery)
+	}
+	return nil
+}
+
+// locks reports whether the process has the file at path open with a lock on it,
+// and opened it there: a link to a file of another process counts for nothing.
+func (p proc) locks(path string) bool {
+	want, err := os.Lstat(path)
 	if err != nil {
 		return false
 	}
-	for _, p := range processes() {
-		if p.group != group {
+	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return false
+	}
+	path = filepath.Join(folder, filepath.Base(path))
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid))
+	if err != nil {
+		return false
+	}
+	for _, fd := range fds {
+		link := fmt.Sprintf("/proc/%d/fd/%s", p.pid, fd.Name())
+		got, err := os.Stat(link)
+		if err != nil || !os.SameFile(want, got) {
 			continue
 		}
-		dir := fmt.Sprintf("/proc/%d/fd/", p.pid)
-		fds, err := os.ReadDir(dir)
-		if err != nil {
-			continue
-		}
-		for _, fd := range fds {
-			got, err := os.Stat(dir + fd.Name())
-			if err == nil && os.SameFile(want, got) {
-				return true
-			}
+		name, _ := os.Readlink(link)
+		info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", p.pid, fd.Name()))
+		if name == path && bytes.Contains(info, []byte("FLOCK")) {
+			return true
 		}
 	}
 	return false

@@ -15,7 +15,8 @@ const promptName = "prompt"
 
 // start runs program with argv in its own session: its own process group, and
 // no terminal on which it could wait for a person. The lock on alive is taken
-// before the process exists. When start returns, only the agent's side holds it.
+// before the process exists. When start returns, only the agent's side holds it,
+// and the process is recorded. An error means that the agent was not begun.
 func (c Config) start(a Attempt, program string, argv []string, env map[string]string) (*process, error) {
 	alive, err := lockAlive(a.Dir)
 	if err != nil {
@@ -27,40 +28,77 @@ func (c Config) start(a Attempt, program string, argv []string, env map[string]s
 		return nil, err
 	}
 	defer stdin.Close()
-	outR, outW, err := os.Pipe()
+	pipes, err := openPipes()
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
-	defer outW.Close()
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		outR.Close()
-		return nil, fmt.Errorf("start agent: %w", err)
-	}
-	defer errW.Close()
+	defer pipes.closeTheirs()
 
 	cmd := exec.Command(c.Self, append([]string{attemptCommand, program}, argv...)...)
 	cmd.Dir = c.Workdir
 	cmd.Env = environList(env)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, outW, errW
-	cmd.ExtraFiles = []*os.File{alive}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, pipes.stdout.w, pipes.stderr.w
+	cmd.ExtraFiles = []*os.File{alive, pipes.release.r, pipes.fault.w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		outR.Close()
-		errR.Close()
+		pipes.closeOurs()
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
+	pipes.closeTheirs()
 
 	p := &process{
-		pid: cmd.Process.Pid, stdout: outR, stderr: errR, exited: make(chan struct{}), grace: c.Grace,
-		family: processFamily{group: cmd.Process.Pid},
+		pid: cmd.Process.Pid, stdout: pipes.stdout.r, stderr: pipes.stderr.r, exited: make(chan struct{}), grace: c.Grace,
+		handshake: handshake{release: pipes.release.w, fault: pipes.fault.r},
+		family:    processFamily{group: cmd.Process.Pid},
+	}
+	err = p.handshake.begin(a.Dir, p.pid)
+	if err != nil {
+		_ = unix.Kill(-p.pid, unix.SIGKILL) // it is our child and not waited for, so the number is its own
 	}
 	go c.Secrets.Guarded(func() {
 		_ = cmd.Wait() // the state says more than its error
 		p.state = cmd.ProcessState
 		close(p.exited)
 	})()
+	if err != nil {
+		<-p.exited
+		p.closePipes()
+		p.handshake.close()
+		return nil, err
+	}
 	return p, nil
+}
+
+// pipe is one pipe, open at both ends.
+type pipe struct{ r, w *os.File }
+
+// agentPipes are the pipes between a runner and its agent.
+type agentPipes struct{ stdout, stderr, release, fault pipe }
+
+// openPipes opens all of them, or none.
+func openPipes() (p agentPipes, err error) {
+	for _, one := range []*pipe{&p.stdout, &p.stderr, &p.release, &p.fault} {
+		if one.r, one.w, err = os.Pipe(); err != nil {
+			p.closeOurs()
+			p.closeTheirs()
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// closeOurs closes the runner's ends. Closing an end again changes nothing.
+func (p agentPipes) closeOurs() {
+	for _, end := range []*os.File{p.stdout.r, p.stderr.r, p.release.w, p.fault.r} {
+		end.Close()
+	}
+}
+
+// closeTheirs closes the agent's ends. Closing an end again changes nothing.
+func (p agentPipes) closeTheirs() {
+	for _, end := range []*os.File{p.stdout.w, p.stderr.w, p.release.r, p.fault.w} {
+		end.Close()
+	}
 }
 
 // promptFile writes the prompt and opens it for reading. It is a file and not a

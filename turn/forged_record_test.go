@@ -1,0 +1,253 @@
+package turn
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fate is what becomes of an orphan that forges.
+type fate int
+
+const (
+	ended  fate = iota
+	heldOn      // ended, but the bystander's lock is taken for its own
+	spoilt      // not found, because it spoilt the one record by which it is found
+)
+
+// bystander is a process of ours that no attempt started.
+type bystander struct {
+	Process
+	file string // which it holds locked
+}
+
+// newBystander starts one, in a group or a session of its own.
+func newBystander(t *testing.T, attr *unix.SysProcAttr) bystander {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), aliveName)
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := flock(f, unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr, cmd.ExtraFiles = attr, []*os.File{f}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return bystander{recordOf(t, cmd.Process.Pid), file}
+}
+
+// recordOf returns the true record of a process.
+func recordOf(t *testing.T, pid int) Process {
+	t.Helper()
+	p, err := lookUp(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, err := bootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Process{PID: pid, Start: p.start, Boot: boot}
+}
+
+// forgeries are what an agent does to its attempt to make the watchdog believe
+// $forged. $dir is the attempt's folder, and $file a file of the bystander's.
+var forgeries = map[string]struct {
+	script string
+	fate   fate
+}{
+	"every descriptor":            {`for fd in /proc/$$/fd/*; do n=${fd##*/}; case $n in 0|1|2) ;; *) chmod 600 "$fd"; printf %s "$forged" >"$fd"; printf %s "$forged" >&100;; esac; done`, ended},
+	"alive by its path":           {`chmod 600 "$dir/alive"; printf %s "$forged" >"$dir/alive"`, ended},
+	"alive written again":         {`rm -f "$dir/alive"; printf %s "$forged" >"$dir/alive"`, ended},
+	"alive deleted":               {`rm -f "$dir/alive"`, ended},
+	"alive a link":                {`ln -sf "$file" "$dir/alive"`, ended},
+	"alive a link to the file":    {`printf %s "$forged" >"$file"; ln -f "$file" "$dir/alive"`, heldOn},
+	"alive a fifo":                {`rm -f "$dir/alive"; mkfifo "$dir/alive"`, ended},
+	"alive a folder":              {`rm -f "$dir/alive"; mkdir "$dir/alive"`, ended},
+	"the lock released":           {`flock -u 100`, ended},
+	"the lock closed":             {`exec 100>&-`, ended},
+	"the record":                  {`printf %s "$forged" >"$dir/process"`, spoilt},
+	"the record and the lock":     {`printf %s "$forged" >"$dir/process"; ln -f "$file" "$dir/alive"`, spoilt},
+	"the record and no alive":     {`printf %s "$forged" >"$dir/process"; rm -f "$dir/alive"`, spoilt},
+	"the record renamed":          {`printf %s "$forged" >"$dir/new"; mv "$dir/new" "$dir/process"`, spoilt},
+	"the record a fifo":           {`rm -f "$dir/process"; mkfifo "$dir/process"`, spoilt},
+	"the record a link":           {`printf %s "$forged" >"$dir/new"; ln -sf "$dir/new" "$dir/process"`, spoilt},
+	"no record, and one in alive": {`rm -f "$dir/process"; chmod 600 "$dir/alive"; printf %s "$forged" >"$dir/alive"`, spoilt},
+	"the record truncated":        {`: >"$dir/process"`, spoilt},
+	"a folder that is gone":       {`rm -rf "$dir"`, spoilt},
+}
+
+// An agent that writes wherever it can makes our watchdog end no process but its
+// own. It is ended or abandoned itself.
+func TestAForgedRecordEndsNobodyElse(t *testing.T) {
+	for _, program := range []string{"bash", "flock"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	victims := map[string]func(*testing.T) bystander{
+		"a group":   func(t *testing.T) bystander { return newBystander(t, &unix.SysProcAttr{Setpgid: true}) },
+		"a session": func(t *testing.T) bystander { return newBystander(t, &unix.SysProcAttr{Setsid: true}) },
+	}
+	for forgery, how := range forgeries {
+		for whom, victim := range victims {
+			t.Run(forgery+", "+whom, func(t *testing.T) {
+				t.Parallel()
+				v := victim(t)
+				forged, err := json.Marshal(v.Process)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := orphan(t, fmt.Sprintf("exec bash /dev/stdin <<'END'\nforged='%s' file='%s' dir=\"${AGENTSTATELOOP_CONTEXT%%/*}\"\nexec 2>/dev/null\n%s\necho $$ >pid; echo up; exec sleep 1000\nEND\n", forged, v.file, how.script))
+				agent := agentOf(t, b)
+				abandoned, err := End(t.Context(), b.Dir, 100*time.Millisecond)
+				if how.fate != spoilt && (err != nil || abandoned != (how.fate == heldOn)) {
+					t.Errorf("abandoned %v, %v", abandoned, err)
+				}
+				if _, err := lookUp(agent); err == nil && how.fate != spoilt {
+					t.Error("the orphan works on")
+				}
+				if now, err := lookUp(v.PID); err != nil || now.start != v.Start {
+					t.Errorf("the bystander was hit: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// agentOf returns the pid that the agent's script has written down, and ends the
+// agent with the test.
+func agentOf(t *testing.T, b *bench) int {
+	t.Helper()
+	var pid int
+	if _, err := fmt.Sscan(read(t, b.Workdir, "pid"), &pid); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Kill(-pid, unix.SIGKILL) })
+	return pid
+}
+
+// A record that names a process above ours, or our own group, is not believed.
+func TestAForgedRecordOfOurOwn(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]Process{
+		"pid 1":      recordOf(t, 1),
+		"our parent": recordOf(t, os.Getppid()),
+		"our group":  recordOf(t, os.Getpid()),
+		"our leader": {PID: unix.Getpgrp(), Start: recordOf(t, os.Getpid()).Start, Boot: recordOf(t, os.Getpid()).Boot},
+	} {
+		dir := t.TempDir()
+		alive, err := lockAlive(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeRecord(t, dir, p)
+		if p.leads(dir) {
+			t.Errorf("%s: believed", name)
+		}
+		if abandoned, err := End(t.Context(), dir, 50*time.Millisecond); !abandoned || err != nil {
+			t.Errorf("%s: abandoned %v, %v", name, abandoned, err)
+		}
+		alive.Close()
+	}
+}
+
+// The agent has one descriptor of ours besides its three streams. It is open for
+// reading only, and not of the file that holds the record.
+func TestWhatTheAgentInherits(t *testing.T) {
+	t.Parallel()
+	const list = `for fd in /proc/$$/fd/*; do n=${fd##*/}; grep -q "flags:.*02......$" /proc/$$/fdinfo/$n || echo "$n $(readlink "$fd") $(grep flags /proc/$$/fdinfo/$n)"; done`
+	ours, err := exec.Command("sh", "-c", list).Output() // what this test was started with
+	if err != nil {
+		t.Fatal(err)
+	}
+	var more []string
+	for line := range strings.Lines(newBench(t, list).run().Text) {
+		number, _, _ := strings.Cut(line, " ")
+		if !strings.Contains("\n"+string(ours), "\n"+number+" ") {
+			more = append(more, strings.TrimSpace(line))
+		}
+	}
+	if len(more) != 1 || !strings.Contains(more[0], "/alive flags:") || !strings.HasPrefix(more[0], fmt.Sprint(keptFD)) || !strings.HasSuffix(more[0], "0") {
+		t.Errorf("the agent inherits %q, want alive open for reading", more)
+	}
+}
+
+// No program begins before its record is durable: when the agent looks, it finds
+// itself there.
+func TestTheRecordIsThereBeforeTheAgent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `cat "${AGENTSTATELOOP_CONTEXT%/*}/process"; echo $$`)
+	text := b.run().Text
+	var p Process
+	record, pid, _ := strings.Cut(text, "\n")
+	if err := json.Unmarshal([]byte(record), &p); err != nil || fmt.Sprint(p.PID) != pid || p.Start == "" || p.Boot == "" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// An orphan of the version before, which recorded itself in alive, is still found.
+func TestTheRecordOfTheVersionBefore(t *testing.T) {
+	t.Parallel()
+	b := orphan(t, `echo up; exec sleep 1000`)
+	record := read(t, b.Dir, recordName)
+	alive := filepath.Join(b.Dir, aliveName)
+	if err := os.Remove(filepath.Join(b.Dir, recordName)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(alive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(alive, []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if abandoned, err := End(t.Context(), b.Dir, 5*time.Second); abandoned || err != nil {
+		t.Errorf("abandoned %v, %v", abandoned, err)
+	}
+}
+
+// A runner that dies before it has recorded the process leaves no agent behind.
+func TestNoAgentWithoutARunner(t *testing.T) {
+	t.Parallel()
+	pipes, err := openPipes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipes.closeOurs()
+	alive, err := lockAlive(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close()
+	cmd := exec.Command(self(t), attemptCommand, "/bin/sh", "sh", "-c", "echo began")
+	cmd.Stdout, cmd.Stderr = pipes.stdout.w, pipes.stdout.w
+	cmd.ExtraFiles = []*os.File{alive, pipes.release.r, pipes.fault.w}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pipes.closeTheirs()
+	if err := pipes.release.w.Close(); err != nil { // as the runner's end does
+		t.Fatal(err)
+	}
+	said, err := io.ReadAll(pipes.stdout.r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || !strings.Contains(string(said), "the runner is gone") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
