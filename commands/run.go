@@ -16,6 +16,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
+	"agentstateloop/turn/box"
 	"agentstateloop/turn/react"
 )
 
@@ -56,7 +57,8 @@ type program struct {
 
 // Become replaces this process by the agent, or by the program of its exec
 // tool, if the arguments are a hidden subcommand that asks for that. On success
-// it does not return. code is the exit code after a failure. ok is false for
+// it does not return, or returns the exit code of the program that it ran in a
+// box. code is the exit code after a failure. ok is false for
 // any other arguments. Nothing may catch signals before Become is called.
 func Become(args []string, stderr io.Writer) (code int, ok bool) {
 	if len(args) < 2 {
@@ -65,11 +67,16 @@ func Become(args []string, stderr io.Writer) (code int, ok bool) {
 	become, ok := map[string]func([]string) error{
 		attemptCommand:        turn.Main,
 		react.ConfinedCommand: react.Confine,
+		box.Stage:             box.Main,
 	}[args[1]]
 	if !ok {
 		return 0, false
 	}
-	if err := become(args[2:]); err != nil {
+	err := become(args[2:])
+	if exit := box.Exit(0); errors.As(err, &exit) {
+		return int(exit), true
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "%s: error: %v\n", name, err)
 	}
 	return exitError, true

@@ -1,0 +1,60 @@
+package box_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"testing"
+
+	"agentstateloop/turn/box"
+)
+
+// ways are the ways to make a box, by name.
+var ways = map[string]func(context.Context, string) (box.Way, error){"bubblewrap": box.Bubblewrap, "own": box.Own}
+
+// inEachWay runs a test with each way that this machine has.
+func inEachWay(t *testing.T, test func(t *testing.T, w box.Way)) {
+	for name, find := range ways {
+		t.Run(name, func(t *testing.T) {
+			w, err := find(t.Context(), self(t))
+			if err != nil {
+				if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+					t.Fatal(err)
+				}
+				t.Skip(err)
+			}
+			test(t, w)
+		})
+	}
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// run runs a program in b and returns what it printed.
+func run(t *testing.T, b box.Box, w box.Way, argv ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := b.Run(t.Context(), w, box.Program{
+		Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: bytes.NewReader(nil), Stdout: &out, Stderr: &out,
+	})
+	return out.String(), err
+}
+
+// What a program is granted works: it reads, writes and moves files, and its exit code
+// and its output arrive.
+func TestRun(t *testing.T) {
+	inEachWay(t, func(t *testing.T, w box.Way) {
+		dir := t.TempDir()
+		b := box.Box{Self: self(t), Write: []string{dir}, Dir: dir}
+		if out, err := run(t, b, w, "sh", "-c", "mkdir a b && echo text > a/file && mv a/file b/ && cat b/file; exit 7"); err == nil || err.Error() != "exit status 7" || out != "text\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// What the box holds in memory, in bytes.
+const (
+	maxScratch = 1 << 30   // /tmp
+	maxShared  = 256 << 20 // /dev/shm
+	maxEtc     = 1 << 20
+)
+
+// selfInside is where our own binary lies in the box. Landlock forbids the program
+// to read it.
+const selfInside = "/.agentstateloop"
+
+// mount is one step in building the file system of a box. The steps are taken in
+// order. From is a path outside without symbolic links, To a path in the box.
+type mount struct {
+	Kind     mountKind
+	From, To string `json:",omitempty"`
+	Size     int64  `json:",omitempty"` // bytes, of a tmpfs
+}
+
+type mountKind string
+
+const (
+	readOnly  mountKind = "ro"
+	readWrite mountKind = "rw"
+	tmpfs     mountKind = "tmpfs"
+	symlink   mountKind = "symlink" // From is its text
+	proc      mountKind = "proc"
+	dev       mountKind = "dev"    // the few devices that every program expects
+	sealed    mountKind = "sealed" // a tmpfs that was built and is read-only from here on
+)
+
+// etcFiles are what programs need of /etc. All of it can be read by every user of
+// the machine, and nothing in it is secret. What names the users is written by init.
+var etcFiles = []string{
+	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "protocols", "services", "ssl/openssl.cnf",
+}
+
+// etcNetwork is what programs need besides to speak with the network.
+var etcNetwork = []string{"ca-certificates", "crypto-policies", "hosts", "pki/ca-trust/extracted", "pki/tls/certs", "resolv.conf", "ssl/cert.pem", "ssl/certs"}
+
+// procCovers are parts of /proc through which root could change the machine, which we
+// may be outside of the box. They are the machine's, and become read-only.
+var procCovers = []string{"/proc/acpi", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+
+// procMasks are files of /proc about the machine or about our own keys. They cannot
+// be opened.
+var procMasks = []string{"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/sched_debug", "/proc/timer_list"}
+
+// layout returns the whole file system of the box.
+func (b Box) layout() ([]mount, error) {
+	folders, err := b.folders()
+	if err != nil {
+		return nil, err
+	}
+	self, err := filepath.EvalSymlinks(b.Self)
+	if err != nil {
+		return nil, fmt.Errorf("box: our own binary: %w", err)
+	}
+	all := []mount{{Kind: readOnly, From: "/usr", To: "/usr"}}
+	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+		if target, err := os.Readlink(dir); err == nil {
+			all = append(all, mount{Kind: symlink, From: target, To: dir})
+		} else if _, err := os.Stat(dir); err == nil {
+			all = append(all, mount{Kind: readOnly, From: dir, To: dir})
+		}
+	}
+	all = append(all, mount{Kind: proc, To: "/proc"}, mount{Kind: dev, To: "/dev"}, mount{Kind: tmpfs, To: "/dev/shm", Size: maxShared})
+	all = append(all, mount{Kind: sealed, To: "/dev"}, mount{Kind: tmpfs, To: "/tmp", Size: maxScratch}, mount{Kind: tmpfs, To: "/etc", Size: maxEtc})
+	for _, name := range procCovers {
+		if _, err := os.Lstat(name); err == nil {
+			all = append(all, mount{Kind: readOnly, From: name, To: name})
+		}
+	}
+	for _, name := range procMasks {
+		if _, err := os.Lstat(name); err == nil {
+			all = append(all, mount{Kind: readOnly, From: "/dev/null", To: name})
+		}
+	}
+	all = append(all, etc(etcFiles)...)
+	if b.Network {
+		all = append(all, etc(etcNetwork)...)
+	}
+	all = append(all, mount{Kind: readOnly, From: self, To: selfInside})
+	return append(append(all, folders...), mount{Kind: sealed, To: "/"}), nil
+}
+
+// etc returns the mounts of those names in /etc that exist on this machine.
+func etc(names []string) []mount {
+	var all []mount
+	for _, name := range names {
+		name = filepath.Join("/etc", name)
+		if real, err := filepath.EvalSymlinks(name); err == nil {
+			all = append(all, mount{Kind: readOnly, From: real, To: name})
+		}
+	}
+	return all
+}
+
+// folders returns the mounts of what is granted, a folder before those below it.
+//
+// What lies below a folder of Write is left out. It is there already, and a program
+// that ran in such a box before may have replaced it by a link to anywhere.
+func (b Box) folders() ([]mount, error) {
+	var all []mount
+	var errs []error
+	add := func(kind mountKind, paths []string) {
+		for _, p := range paths {
+			m, err := granted(kind, p)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			all = append(all, m)
+		}
+	}
+	add(readWrite, b.Write)
+	add(readOnly, b.Read)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b mount) int { return strings.Compare(a.To, b.To) })
+	return slices.DeleteFunc(slices.Clone(all), func(m mount) bool {
+		return slices.ContainsFunc(all, func(w mount) bool { return w.Kind == readWrite && w.holds(m) })
+	}), nil
+}
+
+// granted returns the mount of a path that the program may use.
+func granted(kind mountKind, path string) (mount, error) {
+	if err := Grantable(path); err != nil {
+		return mount{}, err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return mount{}, fmt.Errorf("box: %w", err)
+	}
+	if err := Grantable(real); err != nil {
+		return mount{}, err
+	}
+	return mount{Kind: kind, From: real, To: filepath.Clean(path)}, nil
+}
+
+// holds reports whether m, which is writable, makes the mount of other needless.
+func (m mount) holds(other mount) bool {
+	if m.From == other.From && m.To == other.To {
+		return other.Kind == readOnly
+	}
+	return m.From != other.From && within(m.From, other.From) || m.To != other.To && within(m.To, other.To)
+}
+
+// within reports whether path is dir or lies below it. Both are clean.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}

@@ -1,0 +1,27 @@
+package box_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"agentstateloop/turn/box"
+)
+
+// TestMain lets this test binary stand in for our own in the stages of a box.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == box.Stage {
+		err := box.Main(os.Args[2:])
+		var exit box.Exit
+		if errors.As(err, &exit) {
+			os.Exit(int(exit))
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,121 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits that no setting changes.
+const (
+	maxFiles = 4096 // descriptors of one process
+	maxStack = 64 << 20
+)
+
+// program puts up the inner walls and becomes argv. It returns only if that fails;
+// without argv it returns nil instead, which a probe uses.
+func (s stage) program(argv []string) error {
+	runtime.LockOSThread() // the thread that becomes the program
+	if err := os.Chdir(s.Dir); err != nil {
+		return fmt.Errorf("box: %w", err)
+	}
+	env := s.environ(os.Environ())
+	var program string
+	if len(argv) > 0 {
+		var err error
+		if program, err = exec.LookPath(argv[0]); err != nil {
+			return notFound(err)
+		}
+	}
+	for _, wall := range []struct {
+		name string
+		up   func() error
+	}{
+		{"capabilities", dropCapabilities},
+		{"Landlock", s.landlock},
+		{"limits", s.Limits.set},
+		{"seccomp", filterCalls},
+	} {
+		if err := wall.up(); err != nil {
+			return fmt.Errorf("box: %s: %w", wall.name, err)
+		}
+	}
+	if program == "" {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", argv[0], unix.Exec(program, argv, env))
+}
+
+// notFound is the error of a program that does not exist in the box.
+func notFound(err error) error {
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("%w in the box, where only /usr and the granted folders exist", err)
+	}
+	return err
+}
+
+// environ returns env with what differs inside.
+func (s stage) environ(env []string) []string {
+	ours := []string{"HOME=" + s.Home, "TMPDIR=/tmp", "USER=" + nameInside, "LOGNAME=" + nameInside}
+	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		return slices.ContainsFunc(ours, func(our string) bool {
+			name, _, _ := strings.Cut(our, "=")
+			return strings.HasPrefix(kv, name+"=")
+		})
+	})
+	return append(env, ours...)
+}
+
+// set sets the limits of this process and of each that it starts.
+func (l Limits) set() error {
+	limits := []struct {
+		resource int
+		most     uint64
+	}{
+		{unix.RLIMIT_CORE, 0},
+		{unix.RLIMIT_NOFILE, maxFiles},
+		{unix.RLIMIT_STACK, maxStack},
+		{unix.RLIMIT_MEMLOCK, 8 << 20},
+		{unix.RLIMIT_NPROC, uint64(l.Processes)},
+		{unix.RLIMIT_DATA, uint64(l.Memory)},
+		{unix.RLIMIT_FSIZE, uint64(l.FileSize)},
+		{unix.RLIMIT_CPU, uint64((l.CPU + time.Second - 1) / time.Second)},
+	}
+	for _, r := range limits {
+		var now unix.Rlimit
+		if err := unix.Getrlimit(r.resource, &now); err != nil {
+			return err
+		}
+		if r.most == 0 && r.resource != unix.RLIMIT_CORE {
+			continue
+		}
+		// Of a lower limit the lower remains.
+		most := min(r.most, now.Max)
+		if err := unix.Setrlimit(r.resource, &unix.Rlimit{Cur: min(most, now.Cur), Max: most}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropCapabilities takes every capability from this thread, for ever.
+func dropCapabilities() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	// Who may not drop from the bounding set has no capability, and can gain none.
+	for c := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) == nil; c++ {
+	}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+}

@@ -1,0 +1,11 @@
+package box
+
+import "golang.org/x/sys/unix"
+
+// refusedHere are refused calls that only this machine has.
+func refusedHere() []uint32 {
+	return []uint32{
+		unix.SYS_KEXEC_FILE_LOAD, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_LOOKUP_DCOOKIE,
+		unix.SYS_USELIB, unix.SYS_USTAT, unix.SYS_SYSFS, unix.SYS__SYSCTL, unix.SYS_CREATE_MODULE, unix.SYS_NFSSERVCTL,
+	}
+}

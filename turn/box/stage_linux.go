@@ -1,0 +1,94 @@
+package box
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// The user and the machine's name inside a box.
+const (
+	userInside = 1000
+	nameInside = "agent"
+	hostInside = "box"
+	homeInside = "/tmp/home"
+)
+
+// The stages on the way into a box. Each is our own binary, called with Stage and
+// the name of the stage.
+const (
+	stageMount   = "mount"   // our own way: builds the file system, then becomes stageInit
+	stageInit    = "init"    // the first process in the box: starts stageProgram and watches
+	stageProgram = "program" // puts up the inner walls, then becomes the program
+)
+
+// stage is what the stages must know.
+type stage struct {
+	Mounts   []mount `json:",omitempty"` // for stageMount
+	Paths    []grant // for Landlock
+	Dir      string
+	Home     string
+	Network  bool `json:",omitempty"`
+	Strict   bool `json:",omitempty"` // a kernel without Landlock is an error
+	Lifeline int  `json:",omitempty"` // a descriptor: the box ends when its other end is closed; 0 is none
+	Limits   Limits
+}
+
+// grant is a granted path inside the box.
+type grant struct {
+	Path  string
+	Write bool `json:",omitempty"`
+}
+
+// stage returns what the stages of b must know.
+func (b Box) stage() (stage, error) {
+	mounts, err := b.layout()
+	if err != nil {
+		return stage{}, err
+	}
+	folders, err := b.folders()
+	if err != nil {
+		return stage{}, err
+	}
+	s := stage{Mounts: mounts, Dir: b.Dir, Home: b.Home, Network: b.Network, Limits: b.Limits}
+	for _, m := range folders {
+		s.Paths = append(s.Paths, grant{Path: m.To, Write: m.Kind == readWrite})
+	}
+	if s.Dir == "" {
+		s.Dir = "/tmp"
+	}
+	if s.Home == "" {
+		s.Home = homeInside
+	}
+	return s, nil
+}
+
+// args returns the arguments of a stage. Those of the program follow them.
+func (s stage) args(name string) []string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // every stage can be marshalled
+	}
+	return []string{Stage, name, string(text)}
+}
+
+// Main runs a stage; args are those after Stage. An Exit error is how the program
+// ended. Any other error says why the box could not be made.
+func Main(args []string) error {
+	if len(args) < 2 {
+		return errors.New(Stage + " is for agentstateloop's own use")
+	}
+	var s stage
+	if err := json.Unmarshal([]byte(args[1]), &s); err != nil {
+		return fmt.Errorf("%s: %w", Stage, err)
+	}
+	switch argv := args[2:]; args[0] {
+	case stageMount:
+		return s.mount(argv)
+	case stageInit:
+		return s.init(argv)
+	case stageProgram:
+		return s.program(argv)
+	}
+	return errors.New(Stage + " is for agentstateloop's own use")
+}

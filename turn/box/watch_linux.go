@@ -1,0 +1,61 @@
+package box
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// watch returns an error when the box uses more than its limits allow together. The
+// limits of the kernel are those of one process, and it counts none of root's.
+func (l Limits) watch() error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for range tick.C {
+		tasks, memory := usage()
+		switch {
+		case l.Processes > 0 && tasks > l.Processes:
+			return fmt.Errorf("all processes were ended: they were more than %d", l.Processes)
+		case l.Memory > 0 && memory > l.Memory:
+			return fmt.Errorf("all processes were ended: together they used more than %d MiB of memory", l.Memory>>20)
+		}
+	}
+	return nil
+}
+
+// usage returns how many threads the box has, and how many bytes of memory that
+// belong to no file. We, the first process, are left out.
+func usage() (tasks int, memory int64) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return 0, 0
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err != nil || pid == os.Getpid() {
+			continue
+		}
+		status, err := os.ReadFile("/proc/" + name + "/status")
+		if err != nil {
+			continue // it has ended
+		}
+		tasks += int(field(status, "Threads:"))
+		memory += (field(status, "RssAnon:") + field(status, "RssShmem:") + field(status, "VmSwap:")) << 10
+	}
+	return tasks, memory
+}
+
+// field returns the number after a name in proc_pid_status(5), or 0.
+func field(status []byte, name string) int64 {
+	_, after, _ := bytes.Cut(status, []byte("\n"+name))
+	line, _, _ := bytes.Cut(after, []byte("\n"))
+	words := bytes.Fields(line)
+	if len(words) == 0 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(words[0]), 10, 64)
+	return n
+}
