@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -51,25 +52,30 @@ func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBody
 	})
 	var heads []head
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
-		h, err := readHead(msg, most)
+		h, err := s.readHead(msg, most)
+		if err == nil && len(heads) >= int(s.mails()) {
+			err = fmt.Errorf("the server answered with more mails than the %d that it has", s.mails())
+		}
 		if err != nil {
-			s.conn.Close() // the command is not read to its end, see abandon
+			s.abandon(cmd, err)
 			return heads, err
 		}
 		s.mailbox.startPhase(s.conn)
 		heads = append(heads, h)
 	}
-	err := cmd.Close()
+	err := s.conn.failure(cmd.Close())
 	slices.SortFunc(heads, func(a, b head) int { return cmp.Compare(a.uid, b.uid) })
 	return heads, err
 }
 
-func readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
+func (s *Session) readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
 	h := head{broken: true}
 	for item := msg.Next(); item != nil; item = msg.Next() {
 		switch item := item.(type) {
 		case imapclient.FetchItemDataUID:
-			h.uid = uint32(item.UID)
+			if h.uid = uint32(item.UID); h.uid == math.MaxUint32 {
+				return h, errLastUID
+			}
 		case imapclient.FetchItemDataInternalDate:
 			h.at = item.Time
 		case imapclient.FetchItemDataRFC822Size:
@@ -77,13 +83,16 @@ func readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
 		case imapclient.FetchItemDataFlags:
 			h.seen = slices.Contains(item.Flags, imap.FlagSeen)
 		case imapclient.FetchItemDataBodySection:
-			if item.Literal == nil {
+			if item.Literal == nil || !h.broken {
 				continue
 			}
-			raw := &countingReader{r: item.Literal}
+			raw, err := s.literal(h.uid, item.Literal)
+			if err != nil {
+				return h, err
+			}
 			h.raw, _ = io.ReadAll(io.LimitReader(raw, most))
 			if err := raw.finish(item.Literal.Size()); err != nil {
-				return h, err
+				return h, &brokenBodyError{h.uid, err}
 			}
 			h.broken = false
 		}
@@ -91,11 +100,27 @@ func readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
 	return h, nil
 }
 
+// maxLiteral is the length of a literal, in bytes, that is worth reading on to
+// its end. A mail over the limit of the gate is not asked for.
+const maxLiteral = 256 << 20
+
+// literal returns a reader of a literal of the mail uid. If the literal is too
+// long, it hangs up.
+func (s *Session) literal(uid uint32, l imap.LiteralReader) (*countingReader, error) {
+	if l.Size() <= maxLiteral {
+		return &countingReader{r: l, conn: s.conn}, nil
+	}
+	s.conn.Close()
+	io.Copy(io.Discard, l) // go-imap waits for its end, which is near now
+	return nil, &brokenBodyError{uid, fmt.Errorf("the server answered with %d bytes", l.Size())}
+}
+
 // countingReader counts the bytes that are read, because go-imap ends the
 // literal of a broken connection like a whole one. It never reads on after an
 // end, because another goroutine reads the connection from then on.
 type countingReader struct {
 	r    io.Reader
+	conn *boundedConn // does not count these bytes
 	n    int64
 	done error // the error that ended it
 }
@@ -106,6 +131,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	}
 	n, err := c.r.Read(p)
 	c.n += int64(n)
+	c.conn.allow(cost(p[:n]))
 	c.done = err
 	return n, err
 }
@@ -127,7 +153,7 @@ type keepError struct{ err error }
 func (e *keepError) Error() string { return "keep: " + e.err.Error() }
 func (e *keepError) Unwrap() error { return e.err }
 
-// brokenBodyError is a connection that broke in the middle of a body.
+// brokenBodyError is a connection that broke in the middle of a body or a header.
 type brokenBodyError struct {
 	uid uint32
 	err error
@@ -176,15 +202,15 @@ func (sc *scanner) bodies(hs []*head) error {
 			}
 		}
 	}
-	return cmd.Close()
+	return sc.conn.failure(cmd.Close())
 }
 
 // abandon hangs up and drops what is still on its way. It reads the command to
 // its end, because the reader of go-imap would wait forever for somebody to
 // read a literal that it already has. If err is the end of the connection it
 // does not, because two goroutines would then read on.
-func (sc *scanner) abandon(cmd *imapclient.FetchCommand, err error) {
-	sc.conn.Close()
+func (s *Session) abandon(cmd *imapclient.FetchCommand, err error) {
+	s.conn.Close()
 	var torn *brokenBodyError
 	if !errors.As(err, &torn) {
 		cmd.Close()
@@ -196,7 +222,10 @@ func (sc *scanner) tooBig(size int64) bool { return sc.filter.MaxSize > 0 && siz
 // keepBody hands one body to keep.
 func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	m := h.message
-	raw := &countingReader{r: literal}
+	raw, err := sc.literal(h.uid, literal)
+	if err != nil {
+		return err
+	}
 	body := io.Reader(&wholeReader{countingReader: raw, size: literal.Size()})
 	if sc.tooBig(literal.Size()) && m.Gate == "" {
 		m.Gate, m.Reason = GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
@@ -204,7 +233,7 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	if sc.tooBig(max(m.Size, literal.Size())) {
 		body = headerOnly(raw)
 	}
-	err := sc.prove(m, body)
+	err = sc.prove(m, body)
 	if torn := raw.finish(literal.Size()); torn != nil {
 		return &brokenBodyError{h.uid, torn}
 	}

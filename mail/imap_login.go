@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
@@ -42,7 +41,7 @@ type loginConn struct {
 const greeting = "* PREAUTH [CAPABILITY IMAP4rev1] logged in\r\n"
 
 // startLogin writes the login command for s.
-func startLogin(conn net.Conn, br *bufio.Reader, s Server, secret string) (*loginConn, error) {
+func startLogin(conn *boundedConn, br *bufio.Reader, s Server, secret string) (*loginConn, error) {
 	line, err := loginLine(s, secret)
 	if err != nil {
 		return nil, &state.CredentialError{Name: "imap", Err: err}
@@ -225,7 +224,7 @@ func readLine(br *bufio.Reader) (string, error) {
 // startTLS turns a connection in clear into one under TLS (RFC 3501 section
 // 6.2.1). It keeps nothing that the server said before the handshake, so that
 // nobody in between can put words into the protected session.
-func (s Server) startTLS(ctx context.Context, conn net.Conn) (net.Conn, error) {
+func (s Server) startTLS(ctx context.Context, conn *boundedConn) (*boundedConn, error) {
 	br := bufio.NewReaderSize(conn, 4096)
 	if _, err := conn.Write([]byte("S1 STARTTLS\r\n")); err != nil {
 		return nil, fmt.Errorf("starttls: %w", err)
@@ -248,6 +247,10 @@ func (s Server) startTLS(ctx context.Context, conn net.Conn) (net.Conn, error) {
 		if br.Buffered() > 0 {
 			return nil, errors.New("starttls: the server sent data before the handshake")
 		}
-		return s.handshake(ctx, conn)
+		protected, err := s.handshake(ctx, conn.Conn)
+		if err != nil {
+			return nil, err
+		}
+		return newBoundedConn(protected), nil
 	}
 }

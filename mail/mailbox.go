@@ -57,7 +57,7 @@ func (m Mailbox) now() time.Time {
 // Session is a mailbox opened for reading. Only one goroutine may use it.
 type Session struct {
 	mailbox Mailbox
-	conn    net.Conn // its deadlines work, unlike those of a fixedDeadline
+	conn    *boundedConn // its deadlines work, unlike those of a fixedDeadline
 	client  *imapclient.Client
 
 	uidValidity uint32
@@ -99,9 +99,9 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	if m.TLS == TLSStart {
 		if conn, err = m.startTLS(ctx, raw); err != nil {
 			raw.Close()
-			return nil, err
+			return nil, raw.failure(err)
 		}
-		m.startPhase(raw)
+		m.startPhase(conn)
 	}
 	lc, err := startLogin(conn, bufio.NewReader(conn), m.Server, secret)
 	if err != nil {
@@ -113,15 +113,29 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	if err != nil {
 		client.Close() // waits for the reader, which sets lc.failed
 		if lc.failed != nil {
-			return nil, lc.failed
+			return nil, conn.failure(lc.failed)
 		}
-		return nil, fmt.Errorf("select: %w", err)
+		return nil, fmt.Errorf("select: %w", conn.failure(err))
 	}
 	if data.UIDValidity == 0 {
 		client.Close()
 		return nil, errors.New("select: the server sent no UIDVALIDITY, so its UIDs cannot be relied on")
 	}
 	return &Session{mailbox: m, conn: conn, client: client, uidValidity: data.UIDValidity, uidNext: uint32(data.UIDNext), exists: data.NumMessages}, nil
+}
+
+// mails returns how many mails the mailbox may hold: what the server has said
+// last, or at SELECT. If it has not said it, or that it is empty, a few are
+// believed all the same.
+func (s *Session) mails() uint32 {
+	n := s.exists
+	if now := s.client.Mailbox(); now != nil {
+		n = max(n, now.NumMessages)
+	}
+	if n == 0 {
+		return searchAbove
+	}
+	return n
 }
 
 // UIDValidity returns the UIDVALIDITY of the mailbox, which is never 0.

@@ -95,6 +95,7 @@ func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit in
 	if errors.Is(err, errLimit) {
 		sc.out.Rest, err = true, nil
 	}
+	err = s.conn.failure(err)
 	if err == nil {
 		err = sc.unproven
 	}

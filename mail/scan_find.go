@@ -39,18 +39,21 @@ func (sc *scanner) placeCursor() error {
 func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
 	next := sc.uidNext
 	if next == 0 {
-		last, err := sc.search(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: 0, Stop: 0}}}})
+		last, _, err := sc.search(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: 0, Stop: 0}}}})
 		if err != nil {
 			return err
 		}
 		next = 1
 		if len(last) > 0 {
-			next = last[len(last)-1] + 1
+			next = last[len(last)-1] + 1 // search returns no UID without a successor
 		}
 	}
-	found, err := sc.search(sc.fromOperator(c))
+	found, more, err := sc.search(sc.fromOperator(c))
 	if err != nil {
 		return err
+	}
+	if more {
+		return fmt.Errorf("search: the server answered with more than %d mails of the operator, too many to begin with", maxFound)
 	}
 	found = slices.DeleteFunc(found, func(u uint32) bool { return u >= next })
 	sc.out.Cursor = state.Cursor{
@@ -82,25 +85,24 @@ func (sc *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 	return c
 }
 
-// search returns the UIDs that c finds, ascending.
-func (sc *scanner) search(c imap.SearchCriteria) ([]uint32, error) {
+// search returns the UIDs that c finds, ascending. Of more than maxFound it
+// returns the first ones, and more is true.
+func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
 	sc.mailbox.startPhase(sc.conn)
+	sc.conn.allow(uidLength * int64(min(sc.mails(), maxFound)))
 	data, err := sc.client.UIDSearch(&c, nil).Wait()
 	if err != nil {
-		return nil, fmt.Errorf("search: %w", err)
+		return nil, false, fmt.Errorf("search: %w", err)
 	}
-	// AllUIDs would panic if the server answered with a "*".
-	set, _ := data.All.(imap.UIDSet)
-	nums, ok := set.Nums()
-	if !ok {
-		return nil, errors.New("search: the server answered without UIDs")
+	set, ok := data.All.(imap.UIDSet)
+	if !ok && data.All != nil {
+		return nil, false, errors.New("search: the server answered without UIDs")
 	}
-	uids := make([]uint32, len(nums))
-	for i, u := range nums {
-		uids[i] = uint32(u)
+	// A mail that has just come is counted only now.
+	if uids, more, err = foundUIDs(set, sc.mails()); err != nil {
+		return nil, false, fmt.Errorf("search: %w", err)
 	}
-	slices.Sort(uids)
-	return slices.Compact(uids), nil
+	return uids, more, nil
 }
 
 // scanNew takes the new mail, from the cursor's Next on. It returns the UIDs
@@ -114,7 +116,11 @@ func (sc *scanner) scanNew() (suspects []uint32, err error) {
 		return nil, errLimit
 	}
 	suspected := slices.ContainsFunc(slices.Collect(maps.Keys(cur.Tries)), func(u uint32) bool { return u >= cur.Next })
-	if !suspected && (sc.uidNext == 0 || sc.uidNext-cur.Next <= searchAbove) {
+	few := sc.uidNext-cur.Next <= searchAbove
+	if sc.uidNext == 0 {
+		few = sc.mails() <= searchAbove
+	}
+	if !suspected && few {
 		return nil, sc.takeRange(cur.Next, sc.uidNext)
 	}
 	return sc.takeSearched(sc.uidNext)
@@ -162,7 +168,7 @@ func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 	if end != 0 {
 		stop = imap.UID(end - 1)
 	}
-	found, err := sc.search(sc.fromOperator(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(cur.Next), Stop: stop}}}}))
+	found, more, err := sc.search(sc.fromOperator(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(cur.Next), Stop: stop}}}}))
 	if err != nil {
 		return nil, err
 	}
@@ -181,6 +187,9 @@ func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 	}
 	if err := sc.takeUIDs(clear); err != nil {
 		return nil, err
+	}
+	if more {
+		return nil, errLimit // the suspects are owed
 	}
 	if end != 0 {
 		cur.Next = end

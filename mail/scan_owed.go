@@ -67,8 +67,10 @@ func serverRefused(err error) bool {
 }
 
 // mayBlameMail reports whether err, which ended the scan, may be due to the
-// mail that was being fetched.
-func (sc *scanner) mayBlameMail(err error) bool { return sc.ctx.Err() == nil && !temporaryRefusal(err) }
+// mail that was being fetched. What a server says besides the mail never is.
+func (sc *scanner) mayBlameMail(err error) bool {
+	return sc.ctx.Err() == nil && !temporaryRefusal(err) && !errors.Is(err, answerError{})
+}
 
 // temporaryRefusal reports whether err is a refusal that says nothing about the
 // message (RFC 5530).

@@ -58,7 +58,7 @@ func (e *SendError) Unwrap() error { return e.Err }
 // another. Only one goroutine may use it.
 type Sender struct {
 	server  Server
-	conn    net.Conn // its deadlines work, unlike those of a fixedDeadline
+	conn    *boundedConn // its deadlines work, unlike those of a fixedDeadline
 	client  *smtp.Client
 	secrets []string // what must not appear in an error
 	closed  error    // why nothing more can be sent on this connection; nil while it is open

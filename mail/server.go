@@ -55,7 +55,15 @@ func (s Server) timeout() time.Duration {
 
 // dial connects, and with TLSImplicit completes the handshake. With TLSStart
 // the connection is still in clear: only the STARTTLS exchange may use it.
-func (s Server) dial(ctx context.Context) (net.Conn, error) {
+func (s Server) dial(ctx context.Context) (*boundedConn, error) {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newBoundedConn(conn), nil
+}
+
+func (s Server) connect(ctx context.Context) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %q: not host:port", s.Addr)
@@ -134,9 +142,12 @@ func (s Server) tlsConfig() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// startPhase sets the deadline of one network phase. conn must be what dial
-// returned, and not a fixedDeadline.
-func (s Server) startPhase(conn net.Conn) { conn.SetDeadline(time.Now().Add(s.timeout())) }
+// startPhase begins a network phase: it sets its deadline, and how much the
+// server may send.
+func (s Server) startPhase(conn *boundedConn) {
+	conn.SetDeadline(time.Now().Add(s.timeout()))
+	conn.refill()
+}
 
 // fixedDeadline keeps a library from moving the deadlines of a connection.
 // go-imap lifts them after each response, go-smtp after each command; a server
