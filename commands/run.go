@@ -17,7 +17,6 @@ import (
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
 	"agentstateloop/turn/box"
-	"agentstateloop/turn/react"
 )
 
 const name = terminal.Program
@@ -65,9 +64,8 @@ func Become(args []string, stderr io.Writer) (code int, ok bool) {
 		return 0, false
 	}
 	become, ok := map[string]func([]string) error{
-		attemptCommand:        turn.Main,
-		react.ConfinedCommand: react.Confine,
-		box.Stage:             box.Main,
+		attemptCommand: turn.Main,
+		box.Stage:      box.Main,
 	}[args[1]]
 	if !ok {
 		return 0, false

@@ -89,7 +89,7 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 		return nil, err
 	}
 	look := &outlook{agent: r.agent, turn: r.turn, now: r.Loader.Now}
-	tools, err := toolbox{loader: r.Loader, config: r.config, agent: r.agent, turn: r.turn, outlook: look}.allowed(api.Programs)
+	tools, err := toolbox{loader: r.Loader, config: r.config, agent: r.agent, turn: r.turn, outlook: look}.allowed(ctx, api.Programs)
 	if err != nil {
 		return nil, err
 	}

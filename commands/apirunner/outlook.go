@@ -16,6 +16,8 @@ type outlook struct {
 	turn  cycle.Inside
 	now   func() time.Time
 	slept bool // the agent has said how long it wishes to rest
+
+	missing string // for the model: a tool that it was granted and does not have; or ""
 }
 
 // check reports whether the turn is still ours and may go on, and what the model
@@ -34,6 +36,9 @@ func (l *outlook) check(context.Context) (react.Outlook, error) {
 	}
 	if err := l.checkMoney(&o); err != nil {
 		return o, err
+	}
+	if l.missing != "" {
+		o.Notes = append(o.Notes, l.missing)
 	}
 	if n := waiting(s); n > 0 {
 		o.Notes = append(o.Notes, fmt.Sprintf("Messages that wait in your inbox until this turn ends: %d.", n))

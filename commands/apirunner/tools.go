@@ -14,6 +14,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
+	"agentstateloop/turn/box"
 	"agentstateloop/turn/react"
 )
 
@@ -23,11 +24,13 @@ type toolbox struct {
 	config  *config.Config
 	agent   *cycle.Agent
 	turn    cycle.Inside
-	outlook *outlook // learns of a rest
+	outlook *outlook // learns of a rest, and tells the model what is missing
+	way     box.Way  // how exec confines its programs
 }
 
-// allowed returns the tools that the cause of this turn may call.
-func (b toolbox) allowed(programs []react.Program) ([]react.Tool, error) {
+// allowed returns the tools that the cause of this turn may call. Without a way to
+// confine programs, exec is not among them.
+func (b toolbox) allowed(ctx context.Context, programs []react.Program) ([]react.Tool, error) {
 	s, err := b.agent.Store.Read()
 	if err != nil {
 		return nil, err
@@ -36,13 +39,19 @@ func (b toolbox) allowed(programs []react.Program) ([]react.Tool, error) {
 		return nil, cycle.ErrStale
 	}
 	msg, _ := s.TurnMessage()
-	all, err := b.all(programs)
-	if err != nil {
-		return nil, err
-	}
 	section, names := "peer", b.config.File.API.Tools.Peer
 	if msg.Operator {
 		section, names = "operator", b.config.File.API.Tools.Operator
+	}
+	if slices.Contains(names, react.Exec) {
+		if b.way, err = box.Find(ctx, b.agent.Turn.Self); err != nil {
+			b.outlook.missing = fmt.Sprintf("The tool exec is not available: %v.", err)
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == react.Exec })
+		}
+	}
+	all, err := b.all(programs)
+	if err != nil {
+		return nil, err
 	}
 	if !b.config.Has("api.tools." + section) {
 		names = react.DefaultTools(msg.Operator, all)
@@ -84,7 +93,9 @@ func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	shell, err := react.Shell{Folders: folders, Self: b.agent.Turn.Self, Env: env, Path: b.loader.Env("PATH"), Timeout: config.ToolTimeout}.Tool()
+	granted := b.config.ExecBox()
+	granted.Self = b.agent.Turn.Self
+	shell, err := react.Shell{Folders: folders, Box: granted, Way: b.way, Env: env, Timeout: config.ToolTimeout}.Tool()
 	if err != nil {
 		return nil, err
 	}

@@ -146,6 +146,17 @@ type apiSection struct {
 	MaxCalls      int          `toml:"max_calls"`
 	MaxTools      int          `toml:"max_tools"`
 	Tools         toolsSection `toml:"tools"`
+	Exec          execSection  `toml:"exec"`
+}
+
+// execSection configures the box of the tool exec.
+type execSection struct {
+	Network   bool     `toml:"network"`
+	Read      []string `toml:"read"`
+	Processes int      `toml:"processes"`
+	Memory    int      `toml:"memory"`    // MiB
+	FileSize  int      `toml:"file_size"` // MiB
+	CPU       Duration `toml:"cpu"`
 }
 
 // toolsSection names the tools that a turn may call, by the cause of the turn.
@@ -214,7 +225,10 @@ func defaults() File {
 		},
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
 		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), MaxAttempts: 3, Recall: 32},
-		API:   apiSection{ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools},
+		API: apiSection{
+			ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools,
+			Exec: execSection{Processes: 512, Memory: 4096, FileSize: 1024, CPU: Duration(5 * time.Minute)},
+		},
 		Schedule: scheduleSection{
 			Mode:    "crontab",
 			Crontab: "crontab",

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"agentstateloop/commands/terminal"
 )
 
 // checkWorkdir rejects a workdir that contains a file of the agent's own. The file
@@ -18,18 +16,24 @@ func (c *Config) checkWorkdir() error {
 	if c.File.Turn.Workdir == "" {
 		return c.At(dotted("turn.workdir"), hint, `is missing, but runner = "api" requires it`)
 	}
-	workdir := c.Resolve(c.File.Turn.Workdir)
-	stateDir := cmp.Or(c.File.Agent.StateDir, filepath.Join("~", ".local", "state", terminal.Program))
-	mail, mesh := c.File.Mail, c.File.Mesh
-	for _, kept := range append([]string{
-		c.Path, stateDir, c.File.API.KeyFile, mesh.TokenFile, mail.IMAP.PasswordFile, mail.SMTP.PasswordFile,
-		mail.IMAP.OAuth2.ClientSecretFile, mail.IMAP.OAuth2.RefreshTokenFile, c.File.Turn.Prompts,
-	}, c.ownPrograms()...) {
-		if kept != "" && below(workdir, c.Resolve(kept)) {
-			return c.At(dotted("turn.workdir"), hint, "contains %s, which the agent's tools could read and write", c.Resolve(kept))
-		}
+	if kept := c.holdsOwn(c.Resolve(c.File.Turn.Workdir)); kept != "" {
+		return c.At(dotted("turn.workdir"), hint, "contains %s, which the agent's tools could read and write", kept)
 	}
 	return nil
+}
+
+// holdsOwn returns a file of the agent's own that is dir or lies below it, or "".
+func (c *Config) holdsOwn(dir string) string {
+	mail, mesh := c.File.Mail, c.File.Mesh
+	for _, kept := range append([]string{
+		c.Path, cmp.Or(c.File.Agent.StateDir, c.stateFolder()), c.File.API.KeyFile, mesh.TokenFile, mail.IMAP.PasswordFile, mail.SMTP.PasswordFile,
+		mail.IMAP.OAuth2.ClientSecretFile, mail.IMAP.OAuth2.RefreshTokenFile, c.File.Turn.Prompts,
+	}, c.ownPrograms()...) {
+		if kept != "" && below(dir, c.Resolve(kept)) {
+			return c.Resolve(kept)
+		}
+	}
+	return ""
 }
 
 // ownPrograms returns the paths of programs and schemas in the configuration. It

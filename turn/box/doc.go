@@ -1,6 +1,6 @@
 // Package box runs a program in a box: in namespaces of its own, where only /usr,
 // the folders that it was granted and scratch space in memory exist
-// (docs/design.md, "Turns"; docs/decisions/0022). Nothing that runs in a box outlives
+// (docs/design.md, "The box"; docs/decisions/0022). Nothing that runs in a box outlives
 // it, inherits a descriptor of ours, or reaches a process outside.
 //
 // There are two Ways to make a box, bubblewrap and our own, and one layout

@@ -17,11 +17,8 @@ func TestMain(m *testing.M) {
 		if errors.As(err, &exit) {
 			os.Exit(int(exit))
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // program puts up the inner walls and becomes argv. It returns only if that fails;
-// without argv it returns nil instead, which a probe uses.
+// without argv, which is a probe, it returns Exit 0 then.
 func (s stage) program(argv []string) error {
 	runtime.LockOSThread() // the thread that becomes the program
 	if err := os.Chdir(s.Dir); err != nil {
@@ -48,7 +48,7 @@ func (s stage) program(argv []string) error {
 		}
 	}
 	if program == "" {
-		return nil
+		return Exit(0)
 	}
 	return fmt.Errorf("%s: %w", argv[0], unix.Exec(program, argv, env))
 }
@@ -56,7 +56,7 @@ func (s stage) program(argv []string) error {
 // notFound is the error of a program that does not exist in the box.
 func notFound(err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%w in the box, where only /usr and the granted folders exist", err)
+		return fmt.Errorf("%w; in the box exist only /usr and the granted folders", err)
 	}
 	return err
 }

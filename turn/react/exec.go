@@ -4,22 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
+	"io"
 	"path/filepath"
-	"slices"
 	"time"
+
+	"agentstateloop/turn/box"
 )
 
 // Shell is the tool exec. It runs a program of the model's choice by its argument
-// list, without a shell in between. It is off unless the configuration allows it,
-// and the program is confined (Confine): it sees the folders of the system and of
-// PATH, and writes only below the Folders. On a kernel that cannot confine it, every
-// call fails.
+// list, without a shell in between. It is off unless the configuration allows it.
+// Each call has a box of its own, in which the Folders exist, and nothing that it
+// started outlives the call (docs/design.md, "The box").
 type Shell struct {
 	Folders Folders
-	Self    string   // our own binary, which becomes the program
+	Box     box.Box // what the configuration grants besides, and Self
+	Way     box.Way
 	Env     []string // of the program
-	Path    string   // the PATH of Env
 	Timeout time.Duration
 }
 
@@ -30,7 +30,13 @@ type execArgs struct {
 
 // Tool returns the callable tool.
 func (s Shell) Tool() (Tool, error) {
-	return typed("exec", fmt.Sprintf("Runs a program in the working folder and returns what it prints. It may write only there, may take %v, and has no input. For shell syntax, run the shell: [\"sh\", \"-c\", …].", s.Timeout), s.call)
+	network := "It has no network but a loopback of its own."
+	if s.Box.Network {
+		network = "It may use the network."
+	}
+	return typed(Exec, fmt.Sprintf("Runs a program in a box and returns what it prints. In the box exist /usr, the working folder, %s, %s (to read) and a /tmp that is empty at first. %s "+
+		"It has no input and may take %v. When it ends, the box ends, with all that it left running and with /tmp. "+
+		"For shell syntax, run the shell: [\"sh\", \"-c\", …].", s.Folders.Output, s.Folders.Context, network, s.Timeout), s.call)
 }
 
 func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
@@ -51,21 +57,22 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 	if err != nil || !info.IsDir() {
 		return "", fmt.Errorf("%s is not a folder in the working folder", a.Dir)
 	}
-	return runProgram(ctx, s.Timeout, func(ctx context.Context) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, s.Self, slices.Concat([]string{ConfinedCommand}, s.confined().args(), a.Argv)...)
-		cmd.Dir, cmd.Env = dir, s.Env
-		return cmd
-	}, "", true)
+	b := s.box(dir)
+	return runProgram(ctx, s.Timeout, func(ctx context.Context, out, _ io.Writer) error {
+		return b.Run(ctx, s.Way, box.Program{Argv: a.Argv, Env: s.Env, Stdout: out, Stderr: out})
+	})
 }
 
-// confined returns what the program may do.
-func (s Shell) confined() Confined {
-	c := Confined{Write: []string{s.Folders.Workdir}, Read: slices.DeleteFunc(filepath.SplitList(s.Path), func(dir string) bool { return !filepath.IsAbs(dir) })}
+// box returns the box of a call that starts in dir.
+func (s Shell) box(dir string) box.Box {
+	b := s.Box
+	b.Dir = dir
+	b.Write = append(b.Write[:len(b.Write):len(b.Write)], s.Folders.Workdir)
 	if s.Folders.Output != "" {
-		c.Write = append(c.Write, s.Folders.Output)
+		b.Write = append(b.Write, s.Folders.Output)
 	}
 	if s.Folders.Context != "" {
-		c.Read = append(c.Read, s.Folders.Context)
+		b.Read = append(b.Read[:len(b.Read):len(b.Read)], s.Folders.Context)
 	}
-	return c
+	return b
 }

@@ -1,26 +1,23 @@
 package react_test
 
 import (
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"testing"
 
-	"agentstateloop/turn/react"
+	"agentstateloop/turn/box"
 )
 
-// TestMain lets this test binary stand in for our own, which exec starts as Self,
-// and for a program that opens a connection: `__dial NETWORK ADDRESS`.
+// TestMain lets this test binary stand in for our own, which exec starts in a box.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == "__dial" {
-		if _, err := net.Dial(os.Args[2], os.Args[3]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if len(os.Args) > 1 && os.Args[1] == box.Stage {
+		err := box.Main(os.Args[2:])
+		var exit box.Exit
+		if errors.As(err, &exit) {
+			os.Exit(int(exit))
 		}
-		os.Exit(0)
-	}
-	if len(os.Args) > 1 && os.Args[1] == react.ConfinedCommand {
-		fmt.Fprintln(os.Stderr, react.Confine(os.Args[2:]))
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"time"
@@ -11,22 +12,13 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// runProgram runs a program for the model and returns what it printed. It returns
-// within timeout and a second. What the program itself started ends with the attempt,
-// whose process group it shares. Output beyond maxResult is read and dropped. With
-// both, standard error is part of the output.
-func runProgram(ctx context.Context, timeout time.Duration, cmd func(context.Context) *exec.Cmd, stdin string, both bool) (string, error) {
+// runProgram returns what a program printed that run runs for the model. run ends
+// soon after its context. Output beyond maxResult is read and dropped.
+func runProgram(ctx context.Context, timeout time.Duration, run func(ctx context.Context, out, errs io.Writer) error) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	out, errs := &headBuffer{most: maxResult}, &headBuffer{most: 8 << 10}
-	c := cmd(ctx)
-	c.Stdin = strings.NewReader(stdin)
-	c.Stdout, c.Stderr = out, errs
-	if both {
-		c.Stderr = out
-	}
-	c.WaitDelay = time.Second
-	err := c.Run()
+	err := run(ctx, out, errs)
 	text := out.String()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

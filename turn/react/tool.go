@@ -26,6 +26,9 @@ type Tool struct {
 	Run func(ctx context.Context, args json.RawMessage) (string, error)
 }
 
+// Exec is the name of the tool that runs any program, in a box (Shell).
+const Exec = "exec"
+
 // What a turn may call where the configuration does not say ([api.tools]). exec is
 // never allowed by default. A turn for a peer may look at the workdir and send
 // messages, but it may change nothing and not search what the operator said.
@@ -49,7 +52,7 @@ func DefaultTools(operator bool, all []Tool) []string {
 	return names
 }
 
-func builtIn(name string) bool { return name == "exec" || slices.Contains(operatorTools, name) }
+func builtIn(name string) bool { return name == Exec || slices.Contains(operatorTools, name) }
 
 // Allow returns the tools with these names, in the order of all. An unknown name is
 // an error, because a misspelt permission must not pass for a missing one.

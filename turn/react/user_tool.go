@@ -1,9 +1,11 @@
 package react
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os/exec"
 	"regexp"
 	"time"
@@ -46,9 +48,11 @@ func (p Program) Tool() (Tool, error) {
 }
 
 func (p Program) call(ctx context.Context, args json.RawMessage) (string, error) {
-	return runProgram(ctx, p.Timeout, func(ctx context.Context) *exec.Cmd {
+	return runProgram(ctx, p.Timeout, func(ctx context.Context, out, errs io.Writer) error {
 		cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
 		cmd.Dir, cmd.Env = p.Dir, p.Env
-		return cmd
-	}, string(args), false)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(args), out, errs
+		cmd.WaitDelay = time.Second // what it left running ends with the attempt, whose process group it shares
+		return cmd.Run()
+	})
 }

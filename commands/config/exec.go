@@ -1,0 +1,69 @@
+package config
+
+import (
+	"path/filepath"
+	"time"
+
+	"agentstateloop/turn/box"
+)
+
+// Bounds of [api.exec]. A shell with a pipe takes a few processes and some memory.
+const (
+	minProcesses = 16
+	minMemory    = 64 // MiB
+	minFileSize  = 1  // MiB
+)
+
+// checkExec checks [api.exec]. It rejects a folder that holds a file of the agent's
+// own, and one that lies in the state.
+func (c *Config) checkExec() error {
+	s := c.File.API.Exec
+	for _, n := range []struct {
+		key         string
+		value, from int
+	}{{"api.exec.processes", s.Processes, minProcesses}, {"api.exec.memory", s.Memory, minMemory}, {"api.exec.file_size", s.FileSize, minFileSize}} {
+		if n.value < n.from {
+			return c.Wrong(n.key, "must be %d or more", n.from)
+		}
+	}
+	for _, path := range s.Read {
+		if err := c.checkReadable(c.Resolve(path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkReadable checks a folder of api.exec.read.
+func (c *Config) checkReadable(path string) error {
+	const key = "api.exec.read"
+	if err := box.Grantable(path); err != nil {
+		return c.At(dotted(key), "name the folder of a tool, such as \"~/.nvm/versions\"", "%v", err)
+	}
+	// An agent that can write where a link lies could turn it to anything.
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
+		return c.At(dotted(key), "write "+real, "%s leads through a symbolic link", path)
+	}
+	kept := c.holdsOwn(path)
+	for _, dir := range []string{c.stateFolder(), c.stateDir()} {
+		if below(dir, path) {
+			kept = dir
+		}
+	}
+	if kept != "" {
+		return c.At(dotted(key), "name a folder that holds only what programs need", "%s would show %s to programs of the model", path, kept)
+	}
+	return nil
+}
+
+// ExecBox returns what [api.exec] grants.
+func (c *Config) ExecBox() box.Box {
+	s := c.File.API.Exec
+	b := box.Box{Network: s.Network, Limits: box.Limits{
+		Processes: s.Processes, Memory: int64(s.Memory) << 20, FileSize: int64(s.FileSize) << 20, CPU: time.Duration(s.CPU),
+	}}
+	for _, path := range s.Read {
+		b.Read = append(b.Read, c.Resolve(path))
+	}
+	return b
+}
