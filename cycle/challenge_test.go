@@ -13,7 +13,6 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
-	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -85,7 +84,7 @@ func TestAChallengeIsAnsweredWithYes(t *testing.T) {
 	if asked.to != operator || !strings.Contains(asked.raw, "> is it green? see http[:]//ci[.]example[.]com/7") || !strings.Contains(asked.text, "Mon, 05 Jan 2026 09:00:00 UTC, has 40 characters and 0 attachments,\nand begins:") {
 		t.Errorf("to %s:\n%s", asked.to, asked.text)
 	}
-	if want := message.MessageID(mail.ChallengeID(token), handle, address); asked.head.MessageID != want {
+	if want := h.ids().Make(mail.ChallengeID(token), asked.head.Subject); asked.head.MessageID != want {
 		t.Errorf("Message-ID %s, want %s", asked.head.MessageID, want)
 	}
 	if asked.head.AutoSubmitted != "auto-generated" {

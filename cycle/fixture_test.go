@@ -398,6 +398,15 @@ func kindOf(messageID string) string {
 	return kind
 }
 
+// ids returns what makes the agent's Message-IDs.
+func (h *house) ids() message.IDs {
+	h.t.Helper()
+	key, err := h.agent.Store.ReadIDKey()
+	check(h.t, err)
+	since, until := key.OldIDs()
+	return message.IDs{Handle: handle, Address: address, IDKey: message.IDKey{Secret: key.Secret, OldSince: since, OldUntil: until}}
+}
+
 func messageID(raw []byte) string { return message.ParseHeader(raw).MessageID }
 
 func (h *house) sentOf(kind string) []sent {

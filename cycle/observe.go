@@ -44,6 +44,7 @@ type observer struct {
 	secrets  *secret.Known
 	session  *mailSession
 	accepter accepter
+	idKeys   idKeys
 }
 
 // observation holds the events and failures of one reading of every source.

@@ -12,6 +12,12 @@ import (
 
 // observeMail scans the mailbox. What it took before a failure counts.
 func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs *observation) {
+	filter, err := o.idKeys.filter(o.mail)
+	if err != nil {
+		obs.fail(state.Mail, err)
+		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail})
+		return
+	}
 	mailbox := o.mail.Mailbox
 	mailbox.Until = time.Now().Add(startWithin)
 	session, err := o.session.open(ctx, mailbox)
@@ -24,7 +30,7 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	obs.events = append(obs.events, state.CredentialWorked{Name: state.CredentialIMAP, Reading: true})
 
 	events := map[string]state.Event{} // by key
-	scan, err := session.Scan(ctx, ad.state.Cursor, o.mail.Filter, room, func(m *mail.Message, raw io.Reader) (err error) {
+	scan, err := session.Scan(ctx, ad.state.Cursor, filter, room, func(m *mail.Message, raw io.Reader) (err error) {
 		events[m.Key], err = ad.takeMail(m, raw)
 		return err
 	})

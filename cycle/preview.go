@@ -71,6 +71,7 @@ func (p previewer) preview(ctx context.Context) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
+	p.observer.idKeys.dry = true
 	files := new(dryFiles)
 	obs := p.observer.observe(ctx, files, s, false)
 	defer obs.close()

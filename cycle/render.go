@@ -24,6 +24,7 @@ type renderer struct {
 	policy  state.Policy
 	now     func() time.Time
 	store   *store.Store
+	idKeys  idKeys
 }
 
 // render returns the bytes of an effect with a short text: an ack, a quiet, a
@@ -58,8 +59,13 @@ func (r renderer) threadOf(s state.State) state.Thread {
 
 // renderMail returns the bytes of a mail of ours, in the thread of the effect.
 func (r renderer) renderMail(e state.Effect, text string, files []message.Attachment, now time.Time) ([]byte, error) {
+	key, err := r.idKeys.key()
+	if err != nil {
+		return nil, err
+	}
 	draft := message.Draft{
 		ID:          e.ID,
+		IDKey:       key,
 		Handle:      r.handle,
 		From:        r.mail.Address,
 		To:          e.To,

@@ -14,8 +14,14 @@ func (a *Agent) logger() logger {
 	return logger{store: a.Store, now: a.Now, secrets: a.Secrets}
 }
 
+func (a *Agent) idKeys() idKeys {
+	return idKeys{store: a.Store, now: a.Now, secrets: a.Secrets}
+}
+
 func (a *Agent) renderer() renderer {
-	return renderer{handle: a.Handle, mail: a.Mail, replies: a.Replies, policy: a.Policy, now: a.Now, store: a.Store}
+	return renderer{
+		handle: a.Handle, mail: a.Mail, replies: a.Replies, policy: a.Policy, now: a.Now, store: a.Store, idKeys: a.idKeys(),
+	}
 }
 
 func (a *Agent) journal() journal {
@@ -125,7 +131,7 @@ func (a *Agent) accepter() accepter {
 func (a *Agent) observer(session *mailSession) observer {
 	return observer{
 		store: a.Store, mail: a.Mail, mesh: a.Mesh, now: a.Now, secrets: a.Secrets,
-		session: session, accepter: a.accepter(),
+		session: session, accepter: a.accepter(), idKeys: a.idKeys(),
 	}
 }
 

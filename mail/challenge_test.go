@@ -19,7 +19,7 @@ func TestToken(t *testing.T) {
 	if got := mail.Consent("YES " + aToken); got != aToken {
 		t.Errorf("a new token %q is read as %q", aToken, got)
 	}
-	id := message.MessageID(mail.ChallengeID(aToken), filter.Handle, filter.Own)
+	id := ownID(mail.ChallengeID(aToken), "")
 	if got := mail.Tokens(message.Header{InReplyTo: id}, filter.Handle, filter.Own, ""); !slices.Equal(got, []string{aToken}) {
 		t.Errorf("the token of %s is %v, want %s", id, got, aToken)
 	}
@@ -62,7 +62,8 @@ func TestConsent(t *testing.T) {
 
 // An answer shows the token in several places.
 func TestTokensOfAnAnswer(t *testing.T) {
-	id := message.MessageID(mail.ChallengeID(aToken), "goulard3120", "agent@example.org")
+	ids := idsOf("goulard3120", "agent@example.org")
+	id := ids.Make(mail.ChallengeID(aToken), "did you write this?")
 	const other = "zyxwvutsrqponmlkjihgfedc76"
 	for name, c := range map[string]struct {
 		header message.Header
@@ -71,13 +72,14 @@ func TestTokensOfAnAnswer(t *testing.T) {
 	}{
 		"In-Reply-To":                   {message.Header{InReplyTo: id}, "", []string{aToken}},
 		"References":                    {message.Header{References: []string{"<a@b>", id}}, "", []string{aToken}},
+		"from before MACs":              {message.Header{InReplyTo: "<challenge." + aToken + ".goulard3120@example.org>"}, "", []string{aToken}},
 		"in capitals":                   {message.Header{InReplyTo: strings.ToUpper(id)}, "", []string{aToken}},
 		"quoted in the text":            {message.Header{}, "no\n> YES " + aToken + "\n", []string{aToken}},
 		"both, once":                    {message.Header{InReplyTo: id}, aToken, []string{aToken}},
 		"two":                           {message.Header{InReplyTo: id}, other, []string{aToken, other}},
 		"another agent's challenge":     {message.Header{InReplyTo: strings.Replace(id, "goulard", "dorlange", 1)}, "", nil},
 		"another address's challenge":   {message.Header{InReplyTo: strings.Replace(id, "example.org", "example.net", 1)}, "", nil},
-		"another mail of ours":          {message.Header{InReplyTo: message.MessageID("reply.t1", "goulard3120", "agent@example.org")}, "", nil},
+		"another mail of ours":          {message.Header{InReplyTo: ids.Make("reply.t1", "hm")}, "", nil},
 		"a word that is longer":         {message.Header{}, aToken + "x", nil},
 		"a word within another":         {message.Header{}, "x" + aToken, nil},
 		"an address that begins so":     {message.Header{}, aToken + "@example.com", []string{aToken}},

@@ -93,7 +93,7 @@ func TestSignatures(t *testing.T) {
 	answer := func(fields string) string {
 		return dated("Re: hm", "\r\n\r\n", "\r\n"+fields+"\r\n\r\n")
 	}
-	own := message.MessageID("reply.t1", filter.Handle, filter.Own)
+	own := ownID("reply.t1", "hm")
 	simple := func(o *dkim.SignOptions) {
 		o.HeaderCanonicalization, o.BodyCanonicalization = dkim.CanonicalizationSimple, dkim.CanonicalizationSimple
 	}
@@ -401,7 +401,7 @@ func storySigned(t *testing.T, h host) {
 	}
 	var written bytes.Buffer
 	err := message.Render(&written, message.Draft{
-		ID: "m1", Handle: "someone", From: "operator@example.com", To: filter.Own, Subject: "@goulard3120 please",
+		ID: "m1", IDKey: filter.IDKey, Handle: "someone", From: "operator@example.com", To: filter.Own, Subject: "@goulard3120 please",
 		Date: time.Now(), Text: "Grüße,\nand a line that is longer than what mail allows: " + strings.Repeat("x", 2000) + "\n.\nend", Auto: "auto-generated",
 	})
 	if err != nil {

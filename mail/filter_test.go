@@ -78,14 +78,17 @@ func TestSender(t *testing.T) {
 }
 
 func TestAnswerNeedsNoCallsign(t *testing.T) {
-	own := message.MessageID("reply.t1", "goulard3120", "artificer3120@example.org")
+	made := func(handle, address string) string {
+		return message.IDs{Handle: handle, Address: address}.Make("reply.t1", "hm")
+	}
+	own := made("goulard3120", "artificer3120@example.org")
 	for field, want := range map[string]bool{
-		"In-Reply-To: " + own:                  true,
-		"References: <x@example.com>\n " + own: true,
-		"In-Reply-To: <x@example.com> " + own:  true,
-		"In-Reply-To: " + message.MessageID("reply.t1", "dorlange3120", "artificer3120@example.org"): false,
-		"In-Reply-To: " + message.MessageID("reply.t1", "goulard3120", "x@example.net"):              false,
-		"In-Reply-To: <goulard3120@example.org>":                                                     false,
+		"In-Reply-To: " + own:                                               true,
+		"References: <x@example.com>\n " + own:                              true,
+		"In-Reply-To: <x@example.com> " + own:                               true,
+		"In-Reply-To: " + made("dorlange3120", "artificer3120@example.org"): false,
+		"In-Reply-To: " + made("goulard3120", "x@example.net"):              false,
+		"In-Reply-To: <goulard3120@example.org>":                            false,
 	} {
 		if mine, gate, _ := judge("From: operator@example.com\nSubject: Re: hm\n" + field + "\n\n"); mine != want || gate != "" {
 			t.Errorf("%s: mine = %v, want %v; gate %q", field, mine, want, gate)

@@ -45,7 +45,7 @@ func rendered(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	err := message.Render(&b, message.Draft{
-		ID: "reply.t1", Handle: "goulard3120", From: "artificer3120@example.org", To: "operator@example.com",
+		ID: "reply.t1", IDKey: filter.IDKey, Handle: "goulard3120", From: "artificer3120@example.org", To: "operator@example.com",
 		Subject: "@goulard3120 status", Date: noon, InReplyTo: "<q@example.com>", References: []string{"<p@example.com>"},
 		Text: "All is well.\n.\n..dots\nFrom here on äöü.", Auto: message.AutoReplied,
 	})

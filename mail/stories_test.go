@@ -12,6 +12,7 @@ import (
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 )
 
@@ -77,8 +78,20 @@ var filter = mail.Filter{
 	Handle:    "goulard3120",
 	Operators: []string{"operator@example.com"},
 	Own:       "artificer3120@example.org",
+	IDKey:     message.IDKey{Secret: bytes.Repeat([]byte{7}, 32)},
 	MaxSize:   1 << 20,
 	Require:   "from",
+}
+
+// idsOf returns what makes the Message-IDs of the agent with this handle and
+// address, with the key of filter.
+func idsOf(handle, address string) message.IDs {
+	return message.IDs{Handle: handle, Address: address, IDKey: filter.IDKey}
+}
+
+// ownID returns the Message-ID of a mail of ours in the thread of subject.
+func ownID(effect, subject string) string {
+	return idsOf(filter.Handle, filter.Own).Make(effect, subject)
 }
 
 // letter returns a mail from the operator. edit replaces parts of it.

@@ -22,6 +22,9 @@ type State struct {
 	Seed    string `json:"seed"`   // makes minted ids unguessable
 	Minted  uint64 `json:"minted"` // ids minted so far
 
+	// IDsKeyed is set by the first step of a version whose Message-IDs carry a MAC.
+	IDsKeyed bool `json:"ids_keyed,omitempty"`
+
 	Phase      Phase     `json:"phase"`
 	PhaseSince time.Time `json:"phase_since"`
 	LastStep   time.Time `json:"last_step,omitzero"`

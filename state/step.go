@@ -21,7 +21,7 @@ import (
 func Step(s State, events []Event, p Policy, now time.Time) State {
 	m := machine{State: s.clone(), policy: p, now: now.UTC().Round(0)} // without the monotonic clock, as state.json keeps it
 	m.Serial++
-	m.Version = Version
+	m.Version, m.IDsKeyed = Version, true
 	if m.PhaseSince.IsZero() {
 		m.PhaseSince = m.now
 	}

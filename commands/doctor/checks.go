@@ -24,7 +24,7 @@ func (e *examination) checks() []check {
 	a := e.agent
 	return []check{
 		secretsCheck{loader: e.cronLoader, config: e.config, agent: a, path: path},
-		e.withNetwork(imapCheck{mail: a.Mail, handle: a.Handle, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
+		e.withNetwork(imapCheck{agent: a, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
 		e.withNetwork(smtpCheck{mail: a.Mail}, a.Mail != nil, "mail", "smtp"),
 		e.withNetwork(meshCheck{mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, now: now}, a.Mesh != nil, "mesh", "mesh"),
 		crontab,

@@ -16,15 +16,18 @@ import (
 // imapCheck logs in to the mailbox and looks at the last mails. It uses EXAMINE
 // and PEEK, which mark nothing as read.
 type imapCheck struct {
-	mail   *cycle.Mail
-	handle string
-	now    func() time.Time
+	agent *cycle.Agent
+	now   func() time.Time
 }
 
 func (c imapCheck) run(ctx context.Context) []Finding {
 	const name = "imap"
-	m := c.mail
-	probe, err := m.Mailbox.Probe(ctx, m.Filter)
+	m := c.agent.Mail
+	filter, err := c.agent.MailFilter()
+	if err != nil {
+		return []Finding{skip(name, "the state could not be read", "see state"), skip("stamps", "the state could not be read", "see state")}
+	}
+	probe, err := m.Mailbox.Probe(ctx, filter)
 	if err != nil {
 		return []Finding{mailFailure(name, err), skip("stamps", "the mailbox could not be read", "see imap")}
 	}
@@ -37,7 +40,7 @@ func (c imapCheck) run(ctx context.Context) []Finding {
 		found = append(found, bad(Warn, "clock", clockHint,
 			"this machine's clock is at least %s behind the mail server's: one of the two is wrong", terminal.Short(skew)))
 	}
-	stamps := stampsCheck{filter: m.Filter, probe: probe, handle: c.handle, now: c.now()}
+	stamps := stampsCheck{filter: filter, probe: probe, handle: c.agent.Handle, now: c.now()}
 	return append(found, stamps.findings()...)
 }
 

@@ -141,11 +141,6 @@ func (k IDKey) oldCount(now time.Time) bool {
 	return !now.Before(k.OldSince) && now.Before(k.OldUntil)
 }
 
-// MessageID returns an id without a MAC, as earlier versions made them.
-func MessageID(id, handle, address string) string {
-	return "<" + id + "." + handle + "@" + Domain(address) + ">"
-}
-
 // Domain returns the domain of an address, normalised.
 func Domain(address string) string {
 	address = NormalAddress(address)

@@ -13,7 +13,7 @@ import (
 
 func draft() message.Draft {
 	return message.Draft{
-		ID: "reply.t1", Handle: "goulard3120", From: "artificer3120@example.org", To: "operator@example.com",
+		ID: "reply.t1", IDKey: agentIDs.IDKey, Handle: "goulard3120", From: "artificer3120@example.org", To: "operator@example.com",
 		Subject: "@goulard3120 status", Date: time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC), InReplyTo: "<q@example.com>", References: []string{"<p@example.com>"},
 		Text: "All is well.\n.\n..dots\nFrom here on äöü.", Auto: message.AutoReplied,
 	}
@@ -40,7 +40,7 @@ func TestRender(t *testing.T) {
 	}
 	for field, want := range map[string]string{
 		"From": "goulard3120 <artificer3120@example.org>", "To": "<operator@example.com>", "Subject": "Re: @goulard3120 status",
-		"Message-Id": "<reply.t1.goulard3120@example.org>", "In-Reply-To": "<q@example.com>", "References": "<p@example.com> <q@example.com>",
+		"Message-Id": agentIDs.Make("reply.t1", "@goulard3120 status"), "In-Reply-To": "<q@example.com>", "References": "<p@example.com> <q@example.com>",
 		"Auto-Submitted": "auto-replied", "X-Agentstateloop": "goulard3120", "Date": "Mon, 05 Jan 2026 12:00:00 +0000", "Mime-Version": "1.0",
 	} {
 		if got := m.Header.Get(field); got != want {
@@ -48,7 +48,7 @@ func TestRender(t *testing.T) {
 		}
 	}
 	h := message.ParseHeader(raw)
-	if ids := (message.IDs{Handle: d.Handle, Address: d.From}); !ids.HasForm(h.MessageID) {
+	if !agentIDs.Ours(h.MessageID, today) || !agentIDs.OfThread(h.MessageID, "AW: @goulard3120 Status") {
 		t.Errorf("our own Message-ID %q is not recognised", h.MessageID)
 	}
 	if c := message.ReadContent(bytes.NewReader(raw)); c.Full != d.Text || len(c.Problems) != 0 {
@@ -124,6 +124,11 @@ func TestRenderOddDrafts(t *testing.T) {
 		if h := message.ParseHeader(raw); len(h.References) > 20 {
 			t.Errorf("%s: %d references", name, len(h.References))
 		}
+		// An answer with the subject that was sent is one of its thread.
+		h := message.ParseHeader(raw)
+		if empty := d.Subject == ""; agentIDs.OfThread(h.MessageID, message.ReplySubject(h.Subject)) == empty {
+			t.Errorf("%s: the answer to %q is of its thread: %v", name, h.Subject, !empty)
+		}
 	}
 	for name, edit := range map[string]func(*message.Draft){
 		"id":      func(d *message.Draft) { d.ID = "a b" },
@@ -131,6 +136,7 @@ func TestRenderOddDrafts(t *testing.T) {
 		"address": func(d *message.Draft) { d.To = "a@b>\r\nRCPT TO:<c@d" },
 		"none":    func(d *message.Draft) { d.From = "" },
 		"auto":    func(d *message.Draft) { d.Auto = "" },
+		"key":     func(d *message.Draft) { d.IDKey = message.IDKey{} },
 	} {
 		d := draft()
 		edit(&d)

@@ -77,6 +77,9 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 	if err := st.finishEarlier(old, recovery, now); err != nil {
 		return state.State{}, err
 	}
+	if _, err := st.ensureIDKey(old, now); err != nil {
+		return state.State{}, err
+	}
 	next, err := change(old, recovery)
 	if err != nil {
 		return state.State{}, err
@@ -105,16 +108,16 @@ func (st *Store) finishEarlier(old state.State, recovery Recovery, now time.Time
 	if err := st.cutTorn(); err != nil {
 		return fmt.Errorf("cut history: %w", err)
 	}
-	return st.setAside(now)
+	return st.setAside(stateFile, "corrupt", now)
 }
 
-// setAside keeps a state file that cannot be used, under a new name.
-func (st *Store) setAside(now time.Time) error {
-	aside := st.path(stateFile + ".corrupt-" + now.UTC().Format("20060102T150405.000000000Z"))
+// setAside keeps a file that cannot be used under a new name, which says why.
+func (st *Store) setAside(file, why string, now time.Time) error {
+	aside := st.path(file + "." + why + "-" + now.UTC().Format("20060102T150405.000000000Z"))
 	if err := st.Hook.at("rename", aside); err != nil {
 		return err
 	}
-	if err := os.Rename(st.path(stateFile), aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Rename(st.path(file), aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -1,0 +1,51 @@
+package cycle
+
+import (
+	"encoding/base64"
+	"time"
+
+	"agentstateloop/internal/secret"
+	"agentstateloop/mail"
+	"agentstateloop/mail/message"
+	"agentstateloop/state/store"
+)
+
+// idKeys gives the other parts the key of our Message-IDs.
+type idKeys struct {
+	store   *store.Store
+	now     func() time.Time
+	secrets *secret.Known
+	dry     bool // nothing may be written
+}
+
+// filter returns the filter of m as a poll uses it, with the key.
+func (k idKeys) filter(m *Mail) (f mail.Filter, err error) {
+	f = m.Filter
+	f.IDKey, err = k.key()
+	return f, err
+}
+
+// MailFilter returns the filter as a poll would use it now. It changes nothing.
+func (a *Agent) MailFilter() (mail.Filter, error) {
+	keys := a.idKeys()
+	keys.dry = true
+	return keys.filter(a.Mail)
+}
+
+// key returns the key, and makes it if there is none yet. Where nothing may be
+// written it makes one up.
+func (k idKeys) key() (message.IDKey, error) {
+	var kept store.IDKey
+	var err error
+	if k.dry {
+		kept, err = k.store.PeekIDKey(k.now())
+	} else {
+		kept, err = k.store.IDKey(k.now())
+	}
+	if err != nil {
+		return message.IDKey{}, err
+	}
+	k.secrets.Learn(k.store.Path(store.IDKeyFile), base64.StdEncoding.EncodeToString(kept.Secret))
+	since, until := kept.OldIDs()
+	return message.IDKey{Secret: kept.Secret, OldSince: since, OldUntil: until}, nil
+}
