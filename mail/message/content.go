@@ -94,9 +94,10 @@ type entity struct {
 }
 
 func readEntity(raw []byte) entity {
-	e := entity{mediaType: "text/plain", body: afterHeader(raw)}
+	header, body := splitEntity(raw)
+	e := entity{mediaType: "text/plain", body: body}
 	typed := false
-	for _, f := range Fields(raw) {
+	for _, f := range Fields(header) {
 		switch f.Name {
 		case "content-type":
 			if t, params := mediaType(f.Value); !typed && strings.Contains(t, "/") {
@@ -117,17 +118,18 @@ func readEntity(raw []byte) entity {
 	return e
 }
 
-// afterHeader returns what follows the first empty line.
-func afterHeader(raw []byte) []byte {
-	rest := raw
-	for len(rest) > 0 {
-		line, after, _ := bytes.Cut(rest, []byte("\n"))
-		rest = after
-		if len(bytes.TrimRight(line, "\r")) == 0 {
-			return rest
+// splitEntity splits an entity behind its header. A line of blanks ends the
+// header as an empty one does: a signature over the body makes no difference
+// between them, so a reader must not either.
+func splitEntity(raw []byte) (header, body []byte) {
+	at := 0
+	for line := range bytes.Lines(raw) {
+		at += len(line)
+		if len(bytes.TrimRight(line, " \t\r\n")) == 0 {
+			return raw[:at-len(line)], raw[at:]
 		}
 	}
-	return nil
+	return raw, nil
 }
 
 func (c *contentReader) part(raw []byte, depth int) {
