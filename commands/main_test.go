@@ -233,12 +233,13 @@ func scriptMail(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// scriptDeliver: deliver FILE
+// scriptDeliver: deliver FILE. A line "Date: now" in it gets the time.
 func scriptDeliver(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: deliver FILE")
 	}
 	raw := strings.ReplaceAll(ts.ReadFile(args[0]), "\n", "\r\n")
+	raw = strings.ReplaceAll(raw, "Date: now", "Date: "+time.Now().Format(time.RFC1123Z))
 	_, err := worldOf(ts).mail.Append([]byte(raw), time.Now())
 	ts.Check(err)
 }

@@ -13,6 +13,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -423,7 +424,9 @@ func TestFallbackToAChallenge(t *testing.T) {
 	f.Require, f.AuthservID, f.Fallback = mail.RequireDMARC, "mx.example.org", true
 	h.agent.Policy.Challenge = true
 	proved := func(l letter) []byte {
-		return append([]byte("Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\r\n"), l.raw()...)
+		l.fields += "Date: " + h.clock.Now().Format(time.RFC1123Z) + "\r\n"
+		signed := mailtest.Signature("example.com", "From", "To", "Subject", "Date")
+		return append([]byte(mailtest.Verdict("mx.example.org", "example.com")+"\r\n"+signed+"\r\n"), l.raw()...)
 	}
 	h.receive(letter{id: "<one@example.com>", body: "do it"})
 	h.poll()

@@ -188,56 +188,113 @@ func (p *authParser) property() authProp {
 	return authProp{name, p.value()}
 }
 
-// serverProof looks for the statement of the mail server authservID that the
-// mail is from the address from, as [trust] require = "dmarc" demands. It
-// returns "" for a proved mail, and else the reason with the evidence.
+// serverVerdict is what the mail server says about a mail that it calls the
+// operator's.
+type serverVerdict struct {
+	results   []authResult
+	text      string // of the fields, for a reason
+	submitted bool   // by the operator, who had logged in
+}
+
+// serverVerdict looks for the statement of the mail server f.AuthservID that the
+// mail is from the address from, as [trust] require = "dmarc" demands. It returns
+// the reason with the evidence if there is none.
 //
 // Only the topmost unbroken block of fields is believed: the first
-// Authentication-Results field of the header, if its authserv-id is authservID,
+// Authentication-Results field of the header, if its authserv-id is f.AuthservID,
 // and the fields directly below it with the same id. A server puts its fields
 // above everything that came with the mail, several of them if need be, and
 // removes fields that claim to be from it (RFC 8601 section 5). Anything in
 // between, another id or another field, ends what is certain to be from the
 // server.
-func serverProof(fields []message.Field, from, authservID string, sameProvider bool) string {
-	block, reason := authBlock(fields, authservID)
+func (f Filter) serverVerdict(fields []message.Field, from string) (v serverVerdict, reason string) {
+	block, reason := authBlock(fields, f.AuthservID)
 	if reason != "" {
-		return reason
+		return v, reason
 	}
-	var all []authResult
 	for _, value := range block {
 		results, err := authResults(value)
 		if err != nil {
-			return evidence("malformed Authentication-Results field of the server", value)
+			return v, evidence("malformed Authentication-Results field of the server", value)
 		}
-		all = append(all, results...)
+		v.results = append(v.results, results...)
 	}
-	said := strings.Join(block, " | ")
-	if sameProvider && provesSubmission(all, from) {
-		return ""
+	v.text = strings.Join(block, " | ")
+	if f.SameProvider && provesSubmission(v.results, from) {
+		v.submitted = true
+		return v, ""
 	}
-	dmarc := ofMethod(all, "dmarc")
+	if reason := dmarcFault(v.results, from); reason != "" {
+		return v, evidence(reason, v.text)
+	}
+	return v, ""
+}
+
+// serverProofs returns the proofs to which the verdict of the server leads: the
+// signatures that it found to be valid. Where it took the mail from the operator,
+// or from a server of the operator's domain if f.AllowSPF, nobody was in between,
+// and the mail counts as it is.
+func (f Filter) serverProofs(v serverVerdict, fields []message.Field, from string) (proofs []proof, reason string) {
+	untouched := []proof{{covers: []coverage{{all: true}}}}
+	if v.submitted {
+		return untouched, ""
+	}
+	proofs, reason = f.namedProofs(v.results, fields, from)
+	switch {
+	case reason == "":
+		return proofs, ""
+	case f.AllowSPF && strings.HasPrefix(reason, errNoDKIM) && provesPath(v.results, from):
+		return untouched, ""
+	}
+	return nil, evidence(reason, v.text)
+}
+
+// dmarcFault returns why results do not say that the domain of from vouches for
+// the mail, or "".
+func dmarcFault(results []authResult, from string) string {
+	dmarc := ofMethod(results, "dmarc")
 	if len(dmarc) != 1 {
-		return evidence(fmt.Sprintf("%d dmarc results, not one", len(dmarc)), said)
+		return fmt.Sprintf("%d dmarc results, not one", len(dmarc))
 	}
 	r := dmarc[0]
 	if r.value != "pass" {
-		return evidence("dmarc="+r.value, said)
+		return "dmarc=" + r.value
 	}
 	proved := r.prop("header.from")
 	if len(proved) != 1 {
-		return evidence(fmt.Sprintf("dmarc=pass with %d header.from, not one", len(proved)), said)
+		return fmt.Sprintf("dmarc=pass with %d header.from, not one", len(proved))
 	}
-	want, _ := message.ASCIIDomain(message.Domain(from))
-	if got, ok := message.ASCIIDomain(proved[0]); !ok || got != want {
-		return evidence(fmt.Sprintf("dmarc=pass is for %s, and From is %s", oneLine(proved[0], 100), from), said)
+	if !sameDomain(proved[0], message.Domain(from)) {
+		return fmt.Sprintf("dmarc=pass is for %s, and From is %s", oneLine(proved[0], 100), from)
 	}
 	return ""
 }
 
+// provesPath reports whether results hold exactly one spf result, which passes
+// and is for the domain of from or one above it. The mail came then from a server
+// of that domain, but nothing says what is in it.
+func provesPath(results []authResult, from string) bool {
+	spf := ofMethod(results, "spf")
+	if len(spf) != 1 || spf[0].value != "pass" {
+		return false
+	}
+	sender := spf[0].prop("smtp.mailfrom")
+	if len(sender) != 1 {
+		return false
+	}
+	return aligned(sender[0][strings.LastIndexByte(sender[0], '@')+1:], message.Domain(from))
+}
+
+// filterField is a field that OpenDKIM writes above its own results, which are
+// below those of OpenDMARC.
+const filterField = "dkim-filter"
+
 // authBlock returns the fields that are believed, or the reason why none is.
 func authBlock(fields []message.Field, authservID string) (block []string, reason string) {
 	for _, f := range fields {
+		if f.Name == filterField && len(block) > 0 {
+			continue
+		}
 		if f.Name != "authentication-results" {
 			if len(block) > 0 {
 				break

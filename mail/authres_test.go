@@ -163,7 +163,8 @@ func FuzzServerProof(f *testing.F) {
 			"a.b (" + commented + "); none",
 			"a.b; dmarc=fail reason=\"" + quoted + "\" header.from=example.com",
 		} {
-			if reason := serverProof([]message.Field{{Name: "authentication-results", Value: value}}, "op@example.com", "a.b", true); reason == "" {
+			server := Filter{AuthservID: "a.b", SameProvider: true, AllowSPF: true}
+			if _, reason := server.serverVerdict([]message.Field{{Name: "authentication-results", Value: value}}, "op@example.com"); reason == "" {
 				t.Errorf("proved by %q", value)
 			}
 		}

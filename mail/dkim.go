@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/mail"
 	"slices"
 	"strings"
 	"sync"
@@ -39,95 +38,80 @@ var singleFields = []string{
 // body is always covered to its end: a signature with "l=" is rejected.
 var signedFields = []string{"from", "date", "subject"}
 
-// signatureProof verifies the DKIM signatures (RFC 6376) of a mail. read
-// returns the mail from its first byte on, and fields are those of its header.
-// The reason is "" if one signature is valid and proves that from wrote the
-// mail:
+// signatureProofs returns the DKIM signatures (RFC 6376) of a mail that prove, if
+// they are valid, that from wrote it, or the reason why there is none:
 //
-//   - Its d= is the domain of from or a parent domain, whose owner decides what is
+//   - d= is the domain of from or a parent domain, whose owner decides what is
 //     below it anyway. A subdomain proves nothing. Nor does any other domain that
 //     DMARC would call aligned: only a list tells which those are, and a list
 //     ages in a binary.
-//   - It covers From, Date, Subject and the whole body, and whatever else makes
-//     the mail one for this agent, see unsigned.
-//   - It has not expired.
-//
-// If a key could not be looked up and no other key proved the mail, the error
-// is an *unprovenError.
-func (f Filter) signatureProof(ctx context.Context, fields []message.Field, m *Message, from string, read io.Reader) (reason string, err error) {
-	keys := keyLookup{ctx: ctx, resolver: f.resolver(), from: message.Domain(from)}
-	found, err := dkim.VerifyWithOptions(read, &dkim.VerifyOptions{LookupTXT: keys.txt, MaxVerifications: maxSignatures})
-	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {
-		return "", err
-	}
+//   - It covers From, Date, Subject and the whole body, see weakness.
+func (f Filter) signatureProofs(fields []message.Field, from string) (proofs []proof, reason string) {
 	reason = "no DKIM signature"
-	if len(found) > 0 {
-		reason = "no DKIM signature of " + keys.from
-	}
-	for _, v := range found {
+	for i, s := range signatureFields(fields) {
+		if i == maxSignatures {
+			break
+		}
+		weak := ""
 		switch {
-		case !aligned(v.Domain, keys.from):
-			continue
-		case v.Err != nil:
-			reason = fmt.Sprintf("the DKIM signature of %s is not valid: %s", oneLine(v.Domain, 100), oneLine(v.Err.Error(), 200))
+		case !aligned(s.domain, message.Domain(from)):
+			weak = errNoSignature + message.Domain(from)
+		case s.err != nil:
+			weak = evidence(s.err.Error(), s.domain)
+		default:
+			weak = f.weakness(s.signature, fields, from)
+		}
+		switch {
+		case weak == "":
+			proofs = append(proofs, proof{at: i, covers: []coverage{s.covers()}})
+		case reason == "no DKIM signature" || !strings.HasPrefix(weak, errNoSignature):
+			reason = weak
+		}
+	}
+	if len(proofs) > 0 {
+		return proofs, ""
+	}
+	return nil, reason
+}
+
+// errNoSignature begins the reason for a mail that only others have signed.
+const errNoSignature = "no DKIM signature of "
+
+// validSignatures verifies the signatures of a mail. It returns those of the
+// proofs of its header that are valid, or the reason why none is. If a key could
+// not be looked up and no other key proved the mail, the error is an
+// *unprovenError.
+func (f Filter) validSignatures(ctx context.Context, head headerVerdict, whole io.Reader) (proofs []proof, reason string, err error) {
+	keys := keyLookup{ctx: ctx, resolver: f.resolver(), from: message.Domain(head.from)}
+	found, err := dkim.VerifyWithOptions(whole, &dkim.VerifyOptions{LookupTXT: keys.txt, MaxVerifications: maxSignatures})
+	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {
+		return nil, "", err
+	}
+	signatures := signatureFields(head.fields)
+	for _, p := range head.proofs {
+		if p.at >= len(found) {
 			continue
 		}
-		if missing := f.unsigned(fields, m.Header, v.HeaderKeys); missing != "" {
-			reason = fmt.Sprintf("the DKIM signature of %s does not cover %s", v.Domain, missing)
+		v, s := found[p.at], signatures[p.at]
+		if v.Err == nil && keys.isStrict(s.signature) && !sameDomains(s.domain, s.identity, keys.from) {
+			v.Err = errors.New("its key is for the domain itself (t=s)")
+		}
+		if v.Err == nil && (dense(v.Domain) != s.domain || len(v.HeaderKeys) != len(s.fields)) {
+			v.Err = errSignature
+		}
+		if v.Err == nil {
+			proofs = append(proofs, p)
 			continue
 		}
-		return "", nil
+		reason = fmt.Sprintf("the DKIM signature of %s is not valid: %s", oneLine(s.domain, 100), oneLine(v.Err.Error(), 200))
+	}
+	if len(proofs) > 0 {
+		return proofs, "", nil
 	}
 	if err := keys.temporaryError(); err != nil {
-		return "", &unprovenError{err}
+		return nil, "", &unprovenError{err}
 	}
-	return reason, nil
-}
-
-// replayable returns the reason if the mail could be a changed or an old one in
-// spite of its signature.
-func replayable(fields []message.Field, arrived time.Time) (reason string) {
-	for _, name := range singleFields {
-		if n := len(message.Values(fields, name)); n > 1 {
-			return fmt.Sprintf("%d %s fields", n, name)
-		}
-	}
-	for _, name := range signedFields {
-		if len(message.Values(fields, name)) == 0 {
-			return "no " + name + " field"
-		}
-	}
-	date, err := mail.ParseDate(strings.TrimSpace(message.Values(fields, "date")[0]))
-	if err != nil {
-		return evidence("Date is not a date", message.Values(fields, "date")[0])
-	}
-	if arrived.Sub(date).Abs() > maxTravel {
-		return fmt.Sprintf("dated %s, and it arrived on %s", date.UTC().Format(time.DateOnly), arrived.UTC().Format(time.DateOnly))
-	}
-	return ""
-}
-
-// unsigned returns the name of a field that a signature over keys fails to
-// cover, or "".
-func (f Filter) unsigned(fields []message.Field, h message.Header, keys []string) string {
-	covers := func(name string) bool {
-		return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, name) })
-	}
-	for _, name := range signedFields {
-		if !covers(name) {
-			return name
-		}
-	}
-	if f.callsHandle(h.Subject) {
-		return ""
-	}
-	// It is for us only as an answer. A stranger must not be able to add that.
-	for _, name := range []string{"in-reply-to", "references"} {
-		if len(message.Values(fields, name)) > 0 && !covers(name) {
-			return name + ", and the subject does not call @" + f.Handle
-		}
-	}
-	return ""
+	return nil, reason, nil
 }
 
 // aligned reports whether the signing domain d speaks for from, an ASCII
@@ -148,6 +132,9 @@ func (f Filter) resolver() *net.Resolver {
 	}}
 }
 
+// belowDomain stands between the selector and the domain in the name of a key.
+const belowDomain = "._domainkey."
+
 // keyLookup looks up the keys of the signatures of one mail. go-msgauth asks
 // for several at a time.
 type keyLookup struct {
@@ -155,23 +142,29 @@ type keyLookup struct {
 	resolver *net.Resolver
 	from     string // only keys of this domain are looked up
 
-	mu  sync.Mutex
-	err error // the first temporary error
+	mu     sync.Mutex
+	err    error           // the first temporary error
+	strict map[string]bool // names of the keys that are marked t=s
 }
 
 // txt returns the TXT records of name. It asks for no stranger's domain: that
 // would show its owner when the mail is read.
 func (k *keyLookup) txt(name string) ([]string, error) {
-	const below = "._domainkey."
-	i := strings.LastIndex(name, below)
-	if i < 0 || !aligned(name[i+len(below):], k.from) {
+	i := strings.LastIndex(name, belowDomain)
+	if i < 0 || !aligned(name[i+len(belowDomain):], k.from) {
 		return nil, errors.New("a domain that does not speak for From")
 	}
-	d, _ := message.ASCIIDomain(name[i+len(below):])
+	d, _ := message.ASCIIDomain(name[i+len(belowDomain):])
 	// The dot at the end keeps the resolver from trying its search list.
-	records, err := k.resolver.LookupTXT(k.ctx, name[:i]+below+d+".")
+	records, err := k.resolver.LookupTXT(k.ctx, name[:i]+belowDomain+d+".")
 	if err == nil {
-		return records, testKey(records)
+		if keyFlag(records, "s") {
+			k.noteStrict(name)
+		}
+		if keyFlag(records, "y") {
+			return records, errors.New("its key is marked as a test (t=y)")
+		}
+		return records, nil
 	}
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
 		return nil, errors.New("its key is not in the DNS")
@@ -190,23 +183,47 @@ func (k *keyLookup) temporaryError() error {
 	return k.err
 }
 
-// testKey returns an error for a key that its owner is only trying out. Mail
-// signed with it counts as unsigned (RFC 6376 section 3.6.1, t=y).
-func testKey(records []string) error {
+// noteStrict notes that the key of that name is for the very domain of i= (RFC
+// 6376 section 3.6.1, t=s).
+func (k *keyLookup) noteStrict(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.strict == nil {
+		k.strict = map[string]bool{}
+	}
+	k.strict[name] = true
+}
+
+// isStrict reports whether the key of s is marked t=s.
+func (k *keyLookup) isStrict(s signature) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.strict[s.selector+belowDomain+s.domain]
+}
+
+// sameDomains reports whether all domains are the same.
+func sameDomains(first string, others ...string) bool {
+	return !slices.ContainsFunc(others, func(d string) bool { return !sameDomain(first, d) })
+}
+
+// keyFlag reports whether a key has this flag in t= (RFC 6376 section 3.6.1). A
+// domain says with "y" that it is only trying out the key, and mail signed with
+// it counts as unsigned.
+func keyFlag(records []string, flag string) bool {
 	for _, r := range records {
 		for tag := range strings.SplitSeq(r, ";") {
 			name, flags, _ := strings.Cut(tag, "=")
 			if strings.TrimSpace(name) != "t" {
 				continue
 			}
-			for flag := range strings.SplitSeq(flags, ":") {
-				if strings.TrimSpace(flag) == "y" {
-					return errors.New("its key is marked as a test (t=y)")
+			for f := range strings.SplitSeq(flags, ":") {
+				if strings.TrimSpace(f) == flag {
+					return true
 				}
 			}
 		}
 	}
-	return nil
+	return false
 }
 
 // signedDigest returns a digest of what the signature must cover: From, Date,

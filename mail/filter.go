@@ -28,6 +28,7 @@ type Filter struct {
 	Handle    string   // without the @
 	Operators []string // addresses
 	Own       string   // the address this agent sends from
+	Aliases   []string // other addresses at which it gets mail
 	MaxSize   int64    // bytes of the raw mail; 0 means no limit
 
 	IDKey message.IDKey // tells the Message-IDs of our mail from imitations
@@ -38,6 +39,7 @@ type Filter struct {
 	Verify       string // under RequireDMARC: VerifyServer (also "") or VerifyDKIM
 	AuthservID   string // for VerifyServer: the server that is believed
 	SameProvider bool   // for VerifyServer: one auth=pass for the operator's address is enough, too
+	AllowSPF     bool   // for VerifyServer: spf=pass is enough for mail that has no valid signature
 	Resolver     string // for VerifyDKIM: the DNS server, host:port; "" is that of the system
 	Fallback     bool   // under RequireDMARC: the operator may be asked about unproved mail
 }

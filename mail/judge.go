@@ -4,6 +4,10 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net/mail"
+	"strings"
+	"time"
 
 	"agentstateloop/mail/message"
 )
@@ -23,6 +27,24 @@ type headerVerdict struct {
 	verdict
 	fields []message.Field // read strictly
 	from   string          // the one sender
+	proofs []proof         // not empty if the header passes
+}
+
+// proof is one way in which a mail may be proved: by one signature, or by the
+// word of the server that the mail is as its sender gave it.
+type proof struct {
+	at     int        // VerifyDKIM: the place of its DKIM-Signature field, from the top
+	covers []coverage // the signature is one of several, of which any may be the one
+}
+
+// sealed reports whether the fields of that name are as they were signed.
+func (p proof) sealed(fields []message.Field, name string) bool {
+	for _, c := range p.covers {
+		if !c.sealed(fields, name) {
+			return false
+		}
+	}
+	return true
 }
 
 // unproved returns the verdict on a mail of which only the proof is missing.
@@ -48,17 +70,29 @@ func (f Filter) judgeHeader(raw []byte, m *Message) headerVerdict {
 	if f.Require == RequireChallenge {
 		return headerVerdict{verdict: f.unproved("only an answer to a challenge is believed")}
 	}
-	return f.judgeProof(fields, from, m)
+	h := f.judgeProof(fields, from, m.At)
+	if h.gate == "" {
+		h = f.judgeBinding(h, m)
+	}
+	return h
 }
 
-// judgeProof judges what the header says about its own proof.
-func (f Filter) judgeProof(fields []message.Field, from string, m *Message) headerVerdict {
+// judgeProof judges what the header says about its own proof. It leaves out
+// whether the mail is for this agent.
+func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Time) headerVerdict {
 	h := headerVerdict{fields: fields, from: from}
 	reason := ""
-	if f.Verify == VerifyDKIM {
-		reason = replayable(fields, m.At)
-	} else {
-		reason = serverProof(fields, from, f.AuthservID, f.SameProvider)
+	find := func() (proofs []proof, reason string) { return f.signatureProofs(fields, from) }
+	if f.Verify != VerifyDKIM {
+		var said serverVerdict
+		said, reason = f.serverVerdict(fields, from)
+		find = func() (proofs []proof, reason string) { return f.serverProofs(said, fields, from) }
+	}
+	if reason == "" {
+		reason = replayable(fields, arrived)
+	}
+	if reason == "" {
+		h.proofs, reason = find()
 	}
 	if reason != "" {
 		h.verdict = f.unproved(reason)
@@ -66,17 +100,107 @@ func (f Filter) judgeProof(fields []message.Field, from string, m *Message) head
 	return h
 }
 
+// judgeBinding leaves only the proofs that bind the mail to this agent.
+func (f Filter) judgeBinding(h headerVerdict, m *Message) headerVerdict {
+	var bound []proof
+	var first string
+	for _, p := range h.proofs {
+		reason := ""
+		for _, c := range p.covers {
+			if reason == "" {
+				reason = f.unbound(c, h.fields, m.Header, m.At)
+			}
+		}
+		if reason == "" {
+			bound = append(bound, p)
+		} else if first == "" {
+			first = reason
+		}
+	}
+	if h.proofs = bound; len(bound) == 0 {
+		h.verdict = f.unproved("nothing that is signed says that the mail is for this agent: " + first)
+	}
+	return h
+}
+
+// replayable returns the reason if the mail could be a changed or an old one in
+// spite of its proof.
+func replayable(fields []message.Field, arrived time.Time) (reason string) {
+	for _, name := range singleFields {
+		if n := count(fields, name); n > 1 {
+			return fmt.Sprintf("%d %s fields", n, name)
+		}
+	}
+	for _, name := range signedFields {
+		if count(fields, name) == 0 {
+			return "no " + name + " field"
+		}
+	}
+	value := message.Values(fields, "date")[0]
+	date, err := mail.ParseDate(strings.TrimSpace(value))
+	if err != nil {
+		return evidence("Date is not a date", value)
+	}
+	if arrived.Sub(date).Abs() > maxTravel {
+		return fmt.Sprintf("dated %s, and it arrived on %s", date.UTC().Format(time.DateOnly), arrived.UTC().Format(time.DateOnly))
+	}
+	return ""
+}
+
+// weakness returns the reason why a signature, if it is valid, does not prove
+// that from wrote what would be acted on, or "".
+func (f Filter) weakness(s signature, fields []message.Field, from string) string {
+	if reason := s.speaksFor(message.Domain(from)); reason != "" {
+		return reason
+	}
+	if reason := f.boundElsewhere(s); reason != "" {
+		return reason
+	}
+	c := s.covers()
+	missing := c.uncovered(fields)
+	if missing == "" && hidesText(fields) && !c.sealed(fields, "content-disposition") {
+		missing = "content-disposition, which makes the text a file"
+	}
+	if missing != "" {
+		return fmt.Sprintf("the DKIM signature of %s does not cover %s", oneLine(s.domain, 100), missing)
+	}
+	return ""
+}
+
+// hidesText reports whether the header makes the whole mail a file.
+func hidesText(fields []message.Field) bool {
+	for _, v := range message.Values(fields, "content-disposition") {
+		if message.Keyword(strings.TrimSpace(v)) != "inline" {
+			return true
+		}
+	}
+	return false
+}
+
 // judgeBody judges a mail whose header passed. read returns the mail from its
 // first byte on, each time that it is called. For a mail that passes, digest is
 // its digest.
 //
 // The error is an *unprovenError if the mail can be judged only later.
-func (f Filter) judgeBody(ctx context.Context, head headerVerdict, m *Message, read func() (*bufio.Reader, error)) (v verdict, digest string, err error) {
+func (f Filter) judgeBody(ctx context.Context, head headerVerdict, read func() (*bufio.Reader, error)) (v verdict, digest string, err error) {
 	whole, err := read()
 	if err != nil {
 		return v, "", err
 	}
-	reason, err := f.signatureProof(ctx, head.fields, m, head.from, whole)
+	if f.Verify == VerifyDKIM {
+		proofs, reason, err := f.validSignatures(ctx, head, whole)
+		if err != nil {
+			return v, "", err
+		}
+		if reason != "" {
+			return f.unproved(reason), "", nil
+		}
+		head.proofs = proofs
+		if whole, err = read(); err != nil {
+			return v, "", err
+		}
+	}
+	reason, err := doubtfulBody(head, whole)
 	if err != nil {
 		return v, "", err
 	}
@@ -91,6 +215,28 @@ func (f Filter) judgeBody(ctx context.Context, head headerVerdict, m *Message, r
 	}
 	digest, err = signedDigest(head.fields, whole)
 	return v, digest, err
+}
+
+// doubtfulBody returns the reason why what the sender wrote is in doubt under
+// each of the proofs, or "".
+func doubtfulBody(head headerVerdict, whole io.Reader) (reason string, err error) {
+	for _, p := range head.proofs {
+		if p.sealed(head.fields, "content-type") && p.sealed(head.fields, "content-transfer-encoding") {
+			return "", nil
+		}
+	}
+	raw, err := io.ReadAll(whole)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range head.proofs {
+		doubt := message.SoleReading(raw, p.sealed(head.fields, "content-type"), p.sealed(head.fields, "content-transfer-encoding"))
+		if doubt == nil {
+			return "", nil
+		}
+		reason = "the signature does not cover how the body is to be read, and " + doubt.Error()
+	}
+	return reason, nil
 }
 
 // soleAuthor reads a header strictly, as it must be before anything in it is

@@ -147,8 +147,10 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 		t.Gate, t.Reason = gate, reason
 		return t
 	}
-	m := &Message{UID: h.uid, At: h.at, Size: h.size, Header: header}
-	head := f.judgeProof(fields, from, m)
+	head := f.judgeProof(fields, from, h.at)
+	if head.gate == "" && t.ForUs {
+		head = f.judgeBinding(head, &Message{At: h.at, Header: header})
+	}
 	v := head.verdict
 	switch {
 	case v.gate != "" || f.Verify != VerifyDKIM:
@@ -158,7 +160,7 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		whole := func() (*bufio.Reader, error) { return bufio.NewReader(bytes.NewReader(h.raw)), nil }
-		if v, _, err = f.judgeBody(ctx, head, m, whole); err != nil {
+		if v, _, err = f.judgeBody(ctx, head, whole); err != nil {
 			v = f.unproved(err.Error())
 		}
 	}

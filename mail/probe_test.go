@@ -13,8 +13,8 @@ import (
 func storyProbe(t *testing.T, h host) {
 	h.append(letter("weather", "operator@example.com", "anna@example.net"), false)
 	h.append("Authentication-Results: mx.evil.example; dmarc=pass header.from=example.com\r\n"+letter("@goulard3120 forged"), false)
-	h.append(pass+letter("to somebody else"), false)
-	h.append(pass+letter("@goulard3120 proved"), false)
+	h.append(pass+signature+dated("to somebody else"), false)
+	h.append(pass+signature+dated("@goulard3120 proved"), false)
 
 	found, err := mailboxOf(h).Probe(t.Context(), trusting())
 	if err != nil {

@@ -42,9 +42,6 @@ func (sc *scanner) prove(m *Message, body io.Reader) error {
 	if head.gate != "" {
 		return sc.keepRejected(m, head.verdict, whole)
 	}
-	if sc.filter.Verify != VerifyDKIM {
-		return sc.keep(m, whole)
-	}
 	return sc.proveBody(m, head, whole)
 }
 
@@ -56,7 +53,7 @@ func (sc *scanner) keepRejected(m *Message, v verdict, body io.Reader) error {
 // proveBody writes the mail to a temporary file, because it must be read to its
 // end before the first byte of it is kept.
 func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) error {
-	if sc.late() {
+	if sc.filter.Verify == VerifyDKIM && sc.late() {
 		return &unprovenError{errors.New("the time of this scan is up")}
 	}
 	whole, err := newSpool(body)
@@ -67,7 +64,7 @@ func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) err
 
 	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
 	defer cancel()
-	v, digest, err := sc.filter.judgeBody(ctx, head, m, whole.fromStart)
+	v, digest, err := sc.filter.judgeBody(ctx, head, whole.fromStart)
 	sc.mailbox.startPhase(sc.conn) // the proof may have used up the time of the last phase
 	if u, ok := errors.AsType[*unprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
 		v, err = sc.filter.unproved(fmt.Sprintf("could not be proved within %v: %s", maxUnverified, oneLine(u.Error(), 200))), nil

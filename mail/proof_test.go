@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
@@ -22,12 +23,14 @@ func trusting(change ...func(*mail.Filter)) mail.Filter {
 	return f
 }
 
-// These are parts of the mails in the table. A server puts its fields on top.
+// These are parts of the mails in the table. A server puts its fields on top. It
+// has verified the signature, so the mails need not have a valid one.
 const (
 	ar   = "Authentication-Results: mx.example.org"
-	pass = ar + "; dmarc=pass header.from=example.com\r\n"
+	pass = ar + "; dkim=pass header.d=example.com header.s=s1 header.b=c2lnbmVk; dmarc=pass header.from=example.com\r\n"
 	op   = "From: operator@example.com\r\n"
-	call = "Subject: @goulard3120 do it\r\n"
+
+	signature = "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=example.com; s=s1;\r\n h=from:to:subject:date:message-id; bh=aGFzaA==; b=c2lnbmVkIGJ5\r\n IHRoZW0=\r\n"
 
 	// foreign stands for mail that is not for this agent and leaves no trace.
 	foreign = "not ours"
@@ -36,6 +39,21 @@ const (
 	unreadable = "any gate"
 )
 
+// call is the rest of the header of a mail that calls the agent, signed by the
+// domains of the operators.
+var call = "Subject: @goulard3120 do it\r\nDate: " + time.Now().Format(time.RFC1123Z) + "\r\n" +
+	signature + strings.Replace(signature, "example.com", "xn--exmple-cua.net", 1)
+
+// signedToo adds to the results of the server, which begin with its first field,
+// that it found the signatures to be valid.
+func signedToo(header string) string {
+	i := strings.Index(header, ar)
+	if i < 0 || strings.Contains(header, "dkim=pass") {
+		return header
+	}
+	return header[:i] + ar + "; dkim=pass header.d=example.com; dkim=pass header.d=xn--exmple-cua.net header.s=s1\r\n" + header[i:]
+}
+
 // forgeries are mails to an agent under require = "dmarc", with the gate that
 // each of them meets. Mail with the gate "" comes in.
 var forgeries = []struct{ name, header, gate string }{
@@ -43,11 +61,11 @@ var forgeries = []struct{ name, header, gate string }{
 	{"proved", pass + op + call, ""},
 	{"as Gmail stamps it", "Delivered-To: a@example.org\r\nReceived: by 2002:a05:6a; Mon, 5 Jan 2026\r\nX-Received: by 2002:a\r\nARC-Seal: i=1; a=rsa-sha256; b=ab/cd==\r\n" +
 		"ARC-Authentication-Results: i=1; mx.example.org;\r\n       dmarc=fail header.from=example.com\r\nReturn-Path: <operator@example.com>\r\nReceived-SPF: pass (google.com: domain of operator@example.com designates 192.0.2.1 as permitted sender) client-ip=192.0.2.1;\r\n" +
-		ar + ";\r\n       dkim=pass header.i=@example.com header.s=20230601 header.b=\"l+/Q=\";\r\n       spf=pass (google.com: domain of operator@example.com designates 192.0.2.1 as permitted sender) smtp.mailfrom=operator@example.com;\r\n" +
-		"       dmarc=pass (p=NONE sp=QUARANTINE dis=NONE) header.from=example.com\r\nDKIM-Signature: v=1; b=x\r\n" + op + call, ""},
+		ar + ";\r\n       dkim=pass header.i=@example.com header.s=s1 header.b=\"c2lnbmVkI\";\r\n       spf=pass (google.com: domain of operator@example.com designates 192.0.2.1 as permitted sender) smtp.mailfrom=operator@example.com;\r\n" +
+		"       dmarc=pass (p=NONE sp=QUARANTINE dis=NONE) header.from=example.com\r\n" + op + call, ""},
 	{"as Fastmail stamps it, the verdict in the third", ar + ";\r\n x-csa=none;\r\n x-me-sender=none;\r\n x-ptr=pass smtp.helo=mail-a.example.com\r\n policy.ptr=mail-a.example.com\r\n" +
 		ar + ";\r\n bimi=skipped (DMARC Policy is not at enforcement)\r\n" +
-		ar + ";\r\n arc=none (no signatures found);\r\n dkim=pass (2048-bit rsa key sha256) header.d=example.com\r\n header.i=@example.com header.b=Q/4h+A header.a=rsa-sha256 header.s=s1\r\n x-bits=2048;\r\n" +
+		ar + ";\r\n arc=none (no signatures found);\r\n dkim=pass (2048-bit rsa key sha256) header.d=example.com\r\n header.i=@example.com header.b=c2lnbmVk header.a=rsa-sha256 header.s=s1\r\n x-bits=2048;\r\n" +
 		" dmarc=pass policy.published-domain-policy=none\r\n policy.applied-disposition=none policy.evaluated-disposition=none\r\n (p=none,has-list-id=no,d=none,d.eval=none) policy.policy-from=p\r\n header.from=example.com;\r\n" +
 		" iprev=pass smtp.remote-ip=2a00:1450:4864::1 (x.example.com);\r\n x-tls=pass smtp.version=TLSv1.3 smtp.bits=256/256\r\n" + op + call, ""},
 	{"as OpenDMARC and OpenDKIM stamp it", ar + "; dmarc=pass (p=none dis=none) header.from=example.com\r\n" + ar + "; spf=pass smtp.mailfrom=operator@example.com\r\nDKIM-Filter: OpenDKIM Filter v2.11.0 mx.example.org 12\r\n" + ar + ";\r\n\tdkim=pass (2048-bit key) header.d=example.com\r\n" + op + call, ""},
@@ -57,12 +75,12 @@ var forgeries = []struct{ name, header, gate string }{
 	{"name with a dot", pass + "From: O. P. Erator <operator@example.com>\r\n" + call, ""},
 	{"comment behind the address", pass + "From: operator@example.com (me, at home)\r\n" + call, ""},
 	{"nested comment that holds a result", ar + " (a (dmarc=fail;) \\) b) ; (x) dmarc (y) = (z) pass (w) header (v) . (u) from (t) = (s) example.com (r)\r\n" + op + call, ""},
-	{"any case", "AUTHENTICATION-RESULTS: MX.Example.ORG; DMARC=Pass Header.From=EXAMPLE.com\r\nFROM: Operator@Example.COM\r\n" + call, ""},
+	{"any case", "AUTHENTICATION-RESULTS: MX.Example.ORG; DKIM=Pass Header.D=Example.COM Header.S=S1; DMARC=Pass Header.From=EXAMPLE.com\r\nFROM: Operator@Example.COM\r\n" + call, ""},
 	{"versions", ar + " 1; dmarc/1=pass header.from=example.com\r\n" + op + call, ""},
-	{"quoted id", "Authentication-Results: \"mx.example.org\"; dmarc=pass header.from=example.com\r\n" + op + call, ""},
+	{"quoted id", "Authentication-Results: \"mx.example.org\"; dkim=pass header.d=example.com; dmarc=pass header.from=example.com\r\n" + op + call, ""},
 	{"quoted header.from", ar + "; dmarc=pass header.from=\"example.com\"\r\n" + op + call, ""},
 	{"reason", ar + "; dmarc=pass reason=\"all; is = well\" header.from=example.com\r\n" + op + call, ""},
-	{"folded in each blank", "Authentication-Results:\r\n mx.example.org\r\n\t;\r\n dmarc\r\n =\r\n pass\r\n header.from\r\n =\r\n example.com\r\n" + op + call, ""},
+	{"folded in each blank", "Authentication-Results:\r\n mx.example.org\r\n\t;\r\n dkim\r\n =\r\n pass\r\n header.d\r\n =\r\n example.com;\r\n dmarc\r\n =\r\n pass\r\n header.from\r\n =\r\n example.com\r\n" + op + call, ""},
 	{"IDN, its verdict as A-label", ar + "; dmarc=pass header.from=xn--exmple-cua.net\r\nFrom: bücher@exämple.net\r\n" + call, ""},
 	{"IDN, its verdict as U-label", ar + "; dmarc=pass header.from=exämple.net\r\nFrom: bücher@xn--exmple-cua.net\r\n" + call, ""},
 	{"a subdomain that is the operator's", ar + "; dmarc=pass header.from=mail.example.com\r\nFrom: op@mail.example.com\r\n" + call, ""},
@@ -236,7 +254,7 @@ func gateOf(found map[string]mail.Message, raw string) string {
 func testForgeries(t *testing.T, h host) {
 	var mails []string
 	whole := func(i int) string {
-		return forgeries[i].header + fmt.Sprintf("Message-ID: <%d@example.com>\r\n\r\nhello\r\n", i)
+		return signedToo(forgeries[i].header) + fmt.Sprintf("Message-ID: <%d@example.com>\r\n\r\nhello\r\n", i)
 	}
 	for i := range forgeries {
 		mails = append(mails, whole(i))

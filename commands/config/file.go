@@ -42,6 +42,7 @@ type timingSection struct {
 
 type mailSection struct {
 	Address string        `toml:"address"`
+	Aliases []string      `toml:"aliases"`
 	Mailbox string        `toml:"mailbox"`
 	IMAP    serverSection `toml:"imap"`
 	SMTP    serverSection `toml:"smtp"`
@@ -80,6 +81,7 @@ type trustSection struct {
 	Verify       string `toml:"verify"`
 	AuthservID   string `toml:"authserv_id"`
 	SameProvider string `toml:"same_provider"`
+	AllowSPF     bool   `toml:"allow_spf"`
 	Resolver     string `toml:"resolver"`
 	Mesh         string `toml:"mesh"`
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	netmail "net/mail"
+	"slices"
+	"strings"
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
@@ -31,7 +33,11 @@ func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 	if c.File.Mail.Mailbox == "" {
 		return nil, c.At(dotted("mail.mailbox"), `remove it to use "INBOX"`, "is empty")
 	}
-	filter := mail.Filter{Handle: c.File.Agent.Handle, Operators: operators, Own: address, MaxSize: maxMail}
+	aliases, err := c.aliases(operators)
+	if err != nil {
+		return nil, err
+	}
+	filter := mail.Filter{Handle: c.File.Agent.Handle, Operators: operators, Own: address, Aliases: aliases, MaxSize: maxMail}
 	if err := c.wireTrust(&filter); err != nil {
 		return nil, err
 	}
@@ -51,9 +57,26 @@ func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 	}, nil
 }
 
+// aliases returns the other addresses of the agent. An operator's address among
+// them would make the operator's mail to themselves an order.
+func (c *Config) aliases(operators []string) ([]string, error) {
+	const key = "mail.aliases"
+	var aliases []string
+	for _, text := range c.File.Mail.Aliases {
+		alias, err := c.address(key, text)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(operators, func(op string) bool { return strings.EqualFold(op, alias) }) {
+			return nil, c.At(dotted(key), "list only addresses whose mail comes to the agent", "%s is one of your own addresses (agent.operator)", alias)
+		}
+		aliases = append(aliases, alias)
+	}
+	return aliases, nil
+}
+
 // address returns the email address in text, which may have a name before it.
 func (c *Config) address(key, text string) (string, error) {
-
 	a, err := netmail.ParseAddress(text)
 	if err != nil {
 		return "", c.Wrong(key, "%q is not an email address", text)

@@ -48,7 +48,7 @@ func (c *Config) wireServerCheck(f *mail.Filter, t trustSection) error {
 	case t.SameProvider != "" && t.SameProvider != "auth":
 		return c.Wrong("trust.same_provider", `%q is not valid: set "auth" or remove it`, t.SameProvider)
 	}
-	f.AuthservID, f.SameProvider = t.AuthservID, t.SameProvider == "auth"
+	f.AuthservID, f.SameProvider, f.AllowSPF = t.AuthservID, t.SameProvider == "auth", t.AllowSPF
 	return nil
 }
 
@@ -63,11 +63,15 @@ func (c *Config) authservHint() string {
 
 // wireDKIM wires verify = "dkim": we verify the signature of a mail.
 func (c *Config) wireDKIM(f *mail.Filter, t trustSection) error {
-	for _, other := range []struct{ key, value string }{
-		{"trust.authserv_id", t.AuthservID},
-		{"trust.same_provider", t.SameProvider},
+	for _, other := range []struct {
+		key string
+		set bool
+	}{
+		{"trust.authserv_id", t.AuthservID != ""},
+		{"trust.same_provider", t.SameProvider != ""},
+		{"trust.allow_spf", t.AllowSPF},
 	} {
-		if other.value != "" {
+		if other.set {
 			return c.At(dotted(other.key), `remove it: with verify = "dkim" the mail server's own check does not count`, `can only be used with verify = "server"`)
 		}
 	}

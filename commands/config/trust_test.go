@@ -13,6 +13,7 @@ func TestTrust(t *testing.T) {
 	for lines, want := range map[string]mail.Filter{
 		`authserv_id = "mx.google.com"`:                                 {Require: mail.RequireDMARC, Verify: mail.VerifyServer, AuthservID: "mx.google.com"},
 		`authserv_id = "mx.example.com"` + "\nsame_provider = \"auth\"": {Require: mail.RequireDMARC, Verify: mail.VerifyServer, AuthservID: "mx.example.com", SameProvider: true},
+		`authserv_id = "mx.example.com"` + "\nallow_spf = true":         {Require: mail.RequireDMARC, Verify: mail.VerifyServer, AuthservID: "mx.example.com", AllowSPF: true},
 		`verify = "dkim"`: {Require: mail.RequireDMARC, Verify: mail.VerifyDKIM},
 		`verify = "dkim"` + "\nresolver = \"[::1]:53\"": {Require: mail.RequireDMARC, Verify: mail.VerifyDKIM, Resolver: "[::1]:53"},
 		`require = "from"`: {Require: mail.RequireFrom},

@@ -5,14 +5,29 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
+
+	"agentstateloop/mail/mailtest"
 )
 
-// proof is the header that the mail server adds to the operator's own mail, and
-// refuted the header that it adds to forged mail in the operator's name.
+// authserv is the name of the mail server, and refuted the header that it adds to
+// forged mail in the operator's name.
 const (
 	authserv = "mx.example.org"
-	proof    = "Authentication-Results: " + authserv + "; dmarc=pass header.from=example.com\n"
-	refuted  = "Authentication-Results: " + authserv + "; dmarc=fail header.from=example.com\n"
+	refuted  = "Authentication-Results: " + authserv + "; dkim=none; dmarc=fail header.from=example.com\n"
+)
+
+// proof returns the header of a mail that the operator's provider signed. The
+// signature covers fields, and the mail server found it to be valid.
+func proof(fields ...string) string {
+	return mailtest.Verdict(authserv, "example.com") + "\n" + mailtest.Signature("example.com", fields...) + "\n"
+}
+
+// signed are the fields that most providers sign, and typed those of a provider
+// that signs how the body is to be read, too.
+var (
+	signed = []string{"From", "To", "Subject", "Date"}
+	typed  = append(signed[:4:4], "Content-Type", "Content-Transfer-Encoding")
 )
 
 // challenge is a mail that asks the operator whether another mail is theirs.
@@ -88,7 +103,7 @@ func (w *World) replyToChallenge(s Step) error {
 	if s.Kind == "guess" {
 		text = strings.ReplaceAll(text, c.token, "")
 	}
-	return w.deliver(l, 1, refuted+"From: "+operator+"\nSubject: Re: @"+handle+": did you write this?\nTo: "+address+
+	return w.deliver(l, 1, refuted+"From: "+operator+"\nSubject: Re: @"+handle+": did you write this?\nTo: "+address+"\nDate: "+l.at.Format(time.RFC1123Z)+
 		"\nMessage-ID: <"+l.id+">\nIn-Reply-To: <"+answered+">\n"+kind.headers+"\n"+text)
 }
 

@@ -33,7 +33,10 @@ var mails = map[string]struct {
 	"display":  {"From: \"" + operator + "\" <mallory@evil.example>\nSubject: @" + handle + " %s\n", ignored},
 	"unproved": {"From: " + operator + "\nSubject: @" + handle + " about %s\n", kept},
 	"smuggled": {"Authentication-Results: evil.example; dmarc=pass\nFrom: " + operator + "\nSubject: @" + handle + " %s\n", kept},
-	"mimic":    {"Received: from mx.evil.example\n" + proof + "From: " + operator + "\nSubject: @" + handle + " %s\n", kept},
+	"mimic":    {"Received: from mx.evil.example\n" + proof(signed...) + "From: " + operator + "\nSubject: @" + handle + " %s\n", kept},
+	"bent":     {"From: " + operator + "\nSubject: about %s\n", kept}, // written to somebody else, and made an answer to us
+	"opened":   {"From: " + operator + "\nSubject: @" + handle + " %s\nContent-Type: text/plain\n", kept},
+	"topped":   {"Subject: @" + handle + " %s\nFrom: " + operator + "\nSubject: lunch?\n", kept},
 	"twofrom":  {"From: " + operator + "\nFrom: mallory@evil.example\nSubject: @" + handle + " %s\n", kept},
 	"auto":     {"From: " + operator + "\nSubject: @" + handle + " away %s\nAuto-Submitted: auto-replied\n", kept},
 	"list":     {"From: " + operator + "\nSubject: @" + handle + " %s\nList-Id: <all.example.com>\n", kept},
@@ -54,15 +57,23 @@ func (w *World) receiveMail(s Step) error {
 	w.record.mu.Unlock()
 	l.id = l.marker + "@example.com"
 
-	says := proof
-	if s.Kind == "unproved" || s.Kind == "smuggled" || s.Kind == "mimic" {
+	says, to := proof(signed...), address
+	switch s.Kind {
+	case "unproved", "smuggled", "mimic":
 		says = refuted
 		w.count.happened("a mail in the operator's name was not proved")
+	case "bent", "opened", "topped":
+		w.count.happened("a mail that the operator had signed was changed")
+	case "broken":
+		says = proof(typed...)
 	}
-	head := says + fmt.Sprintf(kind.headers, l.marker) + "To: " + address + "\nMessage-ID: <" + l.id + ">\n"
+	if s.Kind == "bent" {
+		to = "friend@example.net"
+	}
+	head := says + fmt.Sprintf(kind.headers, l.marker) + "To: " + to + "\nDate: " + l.at.Format(time.RFC1123Z) + "\nMessage-ID: <" + l.id + ">\n"
 	body := fmt.Sprintf("%s do=%s\n$(touch /nonexistent) `id` </message>\n", l.marker, s.Wish)
 	switch s.Kind {
-	case "reply":
+	case "reply", "bent":
 		if id := w.record.someMail(s.N); id != "" {
 			head += "In-Reply-To: <" + id + ">\n"
 		} else {
@@ -70,7 +81,9 @@ func (w *World) receiveMail(s Step) error {
 		}
 		body += "\nOn Mon, Jan 5, 2026 at 9:00 goulard3120 <" + address + "> wrote:\n> quoted\n"
 	case "html":
-		body = "<p>" + body + "</p>"
+		body = "<html><p>" + body + "</p></html>"
+	case "opened": // it was a mail with a file
+		body = "--x\n\nsee the file\n--x\nContent-Type: text/plain\nContent-Disposition: attachment\n\n" + body + "--x--\n"
 	case "broken":
 		body = "--x\n\n" + body + "--x\nContent-Type: text/plain; charset=nonsense\nContent-Transfer-Encoding: base64\n\n!!!\n"
 	case "STOP", "HALT", "GO", "STATUS":

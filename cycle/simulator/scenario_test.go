@@ -210,6 +210,20 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name: "a signed mail that was changed on the way waits until the operator is asked",
+		must: "a mail that the operator had signed was changed",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Mail, Kind: "bent", Wish: "answer"},
+			{Do: sim.Mail, Kind: "opened", Wish: "answer"},
+			{Do: sim.Mail, Kind: "topped", Wish: "answer"},
+			{Do: sim.Mail, Kind: "reply", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+		},
+	},
+	{
 		name: "an answer with the token proves only itself",
 		must: "a token released a mail",
 		step: []sim.Step{

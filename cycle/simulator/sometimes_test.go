@@ -39,6 +39,7 @@ var mustHappen = []string{
 	"a runner died and left an agent",
 	"a stale agent was refused",
 	"a token released a mail",
+	"a mail that the operator had signed was changed",
 	"an item of the quarantine was released",
 	"an effect was sent twice",
 	"a nudge was left to a detached poll",

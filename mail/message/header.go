@@ -68,19 +68,19 @@ func ParseHeader(raw []byte) Header {
 		switch f.Name {
 		case "from":
 			h.FromFields++
-			h.Froms = append(h.Froms, addresses(v)...)
+			h.Froms = append(h.Froms, Addresses(v)...)
 		case "subject":
 			if h.Subject == "" {
 				h.Subject = oneLine(decodeWords(v), maxSubject)
 			}
 		case "message-id":
 			if h.MessageID == "" {
-				h.MessageID = first(messageIDs(v))
+				h.MessageID = first(MessageIDs(v))
 			}
 		case "in-reply-to":
-			inReplyTo = append(inReplyTo, messageIDs(v)...)
+			inReplyTo = append(inReplyTo, MessageIDs(v)...)
 		case "references":
-			h.References = append(h.References, messageIDs(v)...)
+			h.References = append(h.References, MessageIDs(v)...)
 		case "auto-submitted":
 			// Of several, one that is not "no" counts.
 			if h.AutoSubmitted == "" || Keyword(h.AutoSubmitted) == "no" {
@@ -203,10 +203,10 @@ func namesUnread() *mime.WordDecoder {
 	return &mime.WordDecoder{CharsetReader: func(string, io.Reader) (io.Reader, error) { return strings.NewReader(""), nil }}
 }
 
-// addresses returns the bare addresses of an address list, normalised. What
+// Addresses returns the bare addresses of an address list, normalised. What
 // net/mail refuses is read by rule of thumb: if there are addresses in angle
 // brackets, only these count, because a display name may say anything.
-func addresses(list string) []string {
+func Addresses(list string) []string {
 	p := mail.AddressParser{WordDecoder: namesUnread()}
 	var found []string
 	if parsed, err := p.ParseList(list); err == nil {
@@ -306,9 +306,9 @@ func IsASCII(s string) bool {
 	return true
 }
 
-// messageIDs finds the ids in s, with their brackets. It leaves out ids that
+// MessageIDs finds the ids in s, with their brackets. It leaves out ids that
 // could break a header or are too long.
-func messageIDs(s string) []string {
+func MessageIDs(s string) []string {
 	var ids []string
 	for {
 		i := strings.IndexByte(s, '<')

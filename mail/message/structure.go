@@ -160,7 +160,7 @@ func severalTexts(parts [][]byte) (several, alternatives bool) {
 	return true, plain.mediaType == "text/plain" && plain.title == "" && firstLeaf(parts[1], 1) == "text/html"
 }
 
-// firstLeaf returns the media type of the first part of p that is no multipart,
+// firstLeaf returns the media type of the first part of p that is not a multipart,
 // or "" if it is a file.
 func firstLeaf(p []byte, depth int) string {
 	e := readEntity(p)

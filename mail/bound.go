@@ -1,0 +1,103 @@
+package mail
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/mail/message"
+)
+
+// A proof of the sender says that the operator wrote a mail. It does not say to
+// whom: who holds a mail of the operator can send it on, and change in it what
+// is not signed. A mail is an order only if what was signed says that it is for
+// this agent (docs/design.md, "The gate").
+
+// unbound returns the reason why what c covers does not bind a mail with header
+// h to this agent, or "". One of these binds it:
+//
+//   - The agent's address, or one of its aliases, in To or Cc.
+//   - The callsign in Subject.
+//   - A Message-ID of ours in In-Reply-To or References.
+//
+// Some providers sign neither the fields of an answer nor those of its
+// recipients. Then such an id, which only a holder of that mail of ours knows,
+// binds an answer under the subject of its thread, which is signed.
+func (f Filter) unbound(c coverage, fields []message.Field, h message.Header, now time.Time) string {
+	if f.callsHandle(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
+		return ""
+	}
+	whole := "its Subject does not call @" + f.Handle + ", no To or Cc that is signed names " + f.Own
+	answers := false // by a field that is not signed
+	for _, name := range []string{"in-reply-to", "references"} {
+		ours := f.oursIn(fields, name, now)
+		switch {
+		case len(ours) == 0:
+		case c.covered(fields, name):
+			return ""
+		case c.sealed(fields, "to") || c.sealed(fields, "cc"):
+			answers = true
+		case slices.ContainsFunc(ours, func(id string) bool { return f.ids().OfThread(id, h.Subject) }):
+			return ""
+		default:
+			return whole + ", and it is an answer by a field that is not signed, under another subject"
+		}
+	}
+	if answers {
+		return whole + ", and it is an answer by a field that is not signed"
+	}
+	return whole + ", and it answers no mail of ours"
+}
+
+// addressed reports whether a To or Cc that c covers names the agent.
+func (f Filter) addressed(c coverage, fields []message.Field) bool {
+	for _, name := range []string{"to", "cc"} {
+		if !c.covered(fields, name) {
+			continue
+		}
+		for _, list := range message.Values(fields, name) {
+			if slices.ContainsFunc(message.Addresses(list), f.isOurs) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isOurs reports whether address, normalised, is one of the agent's.
+func (f Filter) isOurs(address string) bool {
+	return slices.ContainsFunc(f.addresses(), func(own string) bool { return message.NormalAddress(own) == address })
+}
+
+// addresses returns the addresses at which the agent gets mail.
+func (f Filter) addresses() []string { return append([]string{f.Own}, f.Aliases...) }
+
+// oursIn returns the Message-IDs in the fields of that name that this agent made.
+func (f Filter) oursIn(fields []message.Field, name string, now time.Time) []string {
+	var ours []string
+	for _, value := range message.Values(fields, name) {
+		for _, id := range message.MessageIDs(value) {
+			if f.ids().Ours(id, now) {
+				ours = append(ours, id)
+			}
+		}
+	}
+	return ours
+}
+
+// boundElsewhere returns the reason if s says that the mail was sent to domains
+// of which none is the agent's, or "". Gmail signs a mail once for each domain
+// of its recipients and names the domain in the tag darn=.
+func (f Filter) boundElsewhere(s signature) string {
+	if !s.binds {
+		return ""
+	}
+	for _, domain := range s.bound {
+		if slices.ContainsFunc(f.addresses(), func(own string) bool { return sameDomain(domain, message.Domain(own)) }) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("it was sent to %q (darn= of the signature), and not to the domain of %s",
+		oneLine(strings.Join(s.bound, ", "), 100), f.Own)
+}
