@@ -277,7 +277,7 @@ mode = "none"
 %s`, w.imap, w.username, w.imapCA, w.servers.SMTPTLS, w.servers.CAFile, trust)
 	for file, text := range map[string]string{
 		"agent.toml": config, "imap": w.password, "smtp": w.servers.Password,
-		"agent.sh": "#!/bin/sh\necho run >>runs\nsed -n '/^<message>$/,/^<\\/message>$/p' | sed '1d;$d'\n",
+		"agent.sh": "#!/bin/sh\necho run >>runs\nsed -n '/^<message [a-z0-9]*>$/,/^<\\/message [a-z0-9]*>$/p' | sed '1d;$d'\n",
 	} {
 		if err := os.WriteFile(filepath.Join(w.dir, file), []byte(text), 0o700); err != nil {
 			w.t.Fatal(err)

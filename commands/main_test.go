@@ -188,7 +188,7 @@ func setUp(env *testscript.Env) error {
 }
 
 const replyScript = `#!/bin/sh
-text=$(sed -n '/^<message>$/,/^<\/message>$/p' | sed '1d;$d')
+text=$(sed -n '/^<message [a-z0-9]*>$/,/^<\/message [a-z0-9]*>$/p' | sed '1d;$d')
 echo "you said: $text"
 `
 

@@ -195,7 +195,7 @@ func askingScript(deadline string, others ...string) string {
 	for _, other := range others {
 		fmt.Fprintf(&b, "agentstateloop ask %s 'which commit?' --deadline %s || exit 1\n", other, deadline)
 	}
-	b.WriteString("exit 0\nfi\nrm asked\necho \"told: $(sed -n '/^<report>$/,/^<\\/report>$/p' prompt | grep -v report | sort | tr '\\n' ' ')\"\n")
+	b.WriteString("exit 0\nfi\nrm asked\necho \"told: $(sed -n '/^<report [a-z0-9]*>$/,/^<\\/report [a-z0-9]*>$/p' prompt | grep -v report | sort | tr '\\n' ' ')\"\n")
 	return b.String()
 }
 

@@ -52,12 +52,13 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p *exchangeCache
 	if err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
-	prompt, err := at.prompter.render(at.prompter.data(s, m, past))
+	data := at.prompter.data(s, m, past)
+	prompt, err := at.prompter.render(data)
 	if err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
 	dir := at.store.Path(m.dir())
-	if err := turn.Prepare(dir, m.context(past.text, prompt.System), at.carried(head)); err != nil {
+	if err := turn.Prepare(dir, m.context(data.History, prompt.System), at.carried(head)); err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
 	session := at.sessions.continued(s)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -257,12 +256,13 @@ func (m summaryMaker) material(s state.State) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if r.text == "" {
+	if len(r.exchanges) == 0 {
 		return "", ErrNothing
 	}
-	said := prompt.Fence("history", r.text)
+	fences := newFences()
+	said := fences.Exchanges(r.exchanges)
 	if r.summary != "" {
-		said = prompt.Fence("summary", r.summary) + "\n\n" + said
+		said = fences.Summary(r.summary) + "\n\n" + said
 	}
 	return said, nil
 }

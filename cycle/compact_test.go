@@ -54,9 +54,9 @@ func TestANearlyFullSessionIsCompacted(t *testing.T) {
 	h.write("context", "1000")
 	h.sayByMail("four")
 	h.wantSessions("- s1 s1 s1 -") // the last but one was asked for the summary
-	wantWords(t, h.left("told"), "A summary of what was said and done before:\n<summary>\nthe parser is half done <\\/summary>\n</summary>", "four", "You are @")
-	wantNoWords(t, h.left("told"), "<history>", "three", "this session fills")
-	wantNoWords(t, h.left("asked"), "<history>", "four")
+	wantWords(t, h.left("told"), "A summary of what was said and done before:\n<summary #>\nthe parser is half done <\\/summary>\n</summary #>", "four", "You are @")
+	wantNoWords(t, h.left("told"), "<history ", "three", "this session fills")
+	wantNoWords(t, h.left("asked"), "<history ", "four")
 	h.wantTasks(state.Success, state.Success, state.Success, state.Success)
 	lines := h.lines(state.LineCompaction)
 	if len(lines) != 1 || !strings.HasPrefix(lines[0].Text, "the parser") || lines[0].Epoch != 3 {
@@ -151,9 +151,9 @@ func TestCompactByHand(t *testing.T) {
 	if err != nil || text != "all was well" {
 		t.Fatalf("%q, %v", text, err)
 	}
-	wantWords(t, h.left("asked"), "Goal:", "<history>", "the red door", "the blue door")
+	wantWords(t, h.left("asked"), "Goal:", "<history #>", "the red door", "the blue door")
 	h.say("and the green one?", time.Minute)
-	wantWords(t, *stdin, "<summary>\nall was well\n</summary>")
+	wantWords(t, *stdin, "<summary #>\nall was well\n</summary #>")
 	wantNoWords(t, *stdin, "red door", "blue door", "What was said before")
 	found, err := h.agent.SearchHistory("red", 1)
 	check(t, err)
@@ -162,7 +162,7 @@ func TestCompactByHand(t *testing.T) {
 	h.agent.Summary = h.summarises("cat >asked; echo 'the second'\n")
 	_, err = h.agent.Compact(t.Context(), 0)
 	check(t, err)
-	wantWords(t, h.left("asked"), "<summary>\nall was well\n</summary>", "the green one")
+	wantWords(t, h.left("asked"), "<summary #>\nall was well\n</summary #>", "the green one")
 	wantNoWords(t, h.left("asked"), "the red door")
 	if _, err := h.agent.Compact(t.Context(), 0); !errors.Is(err, cycle.ErrNothing) {
 		t.Errorf("with nothing said since: %v", err)

@@ -197,7 +197,7 @@ if [ ! -e asked ]; then
 	exit
 fi
 [ -e "$AGENTSTATELOOP_OUTPUT/note.json" ] && echo 'the box came along'
-echo "told: $(grep -A1 '^<report>' prompt | grep -v '<report>' | tr '\n' ' ')"
+echo "told: $(grep -A1 '^<report ' prompt | grep -v '<report ' | tr '\n' ' ')"
 `
 
 // A question suspends the turn; its answer resumes it once, as the same turn,
@@ -223,8 +223,8 @@ func TestAQuestionAndItsAnswer(t *testing.T) {
 	if len(replies) != 1 || !strings.HasPrefix(replies[0].text, "the box came along\ntold: 4c1f is live") {
 		t.Errorf("replies: %+v", replies)
 	}
-	for _, want := range []string{"deploy it", "You asked @" + peer + " (" + asked[0].ID + "): which commit?", "<said>\nI have asked.\n</said>"} {
-		if !strings.Contains(h.prompt(), want) {
+	for _, want := range []string{"deploy it", "You asked @" + peer + " (" + asked[0].ID + "): which commit?", "<said #>\nI have asked.\n</said #>"} {
+		if !strings.Contains(unbound(h.prompt()), want) {
 			t.Errorf("the prompt of the resumed turn lacks %q:\n%s", want, h.prompt())
 		}
 	}

@@ -54,7 +54,7 @@ func TestWorkingMemory(t *testing.T) {
 	h.wantMemory("the build is red </memory>", "-")
 	say("remember: the build is green")
 	h.wantMemory("the build is green", "the build is red </memory>")
-	wantWords(t, h.prompt(), "<memory>\nthe build is red <\\/memory>\n</memory>\n")
+	wantWords(t, h.prompt(), "<memory #>\nthe build is red <\\/memory>\n</memory #>\n")
 	say("remember: the build is green")
 	h.wantMemory("the build is green", "the build is red </memory>")
 
@@ -70,7 +70,7 @@ func TestWorkingMemory(t *testing.T) {
 	check(t, h.agent.Reset(t.Context(), "", handle))
 	h.wantMemory("-", "the build is green")
 	say("nothing")
-	wantNoWords(t, h.prompt(), "<memory>")
+	wantNoWords(t, h.prompt(), "<memory ")
 }
 
 // A process whose turn is over, or whose turn began before a reset, remembers

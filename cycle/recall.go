@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -34,8 +35,8 @@ type recaller struct {
 
 // recalledText is the part of a prompt about the past.
 type recalledText struct {
-	summary string // of what was compacted
-	text    string // exchanges since then, oldest first
+	summary   string            // of what was compacted
+	exchanges []prompt.Exchange // since then, oldest first
 }
 
 // exchangeCache holds the exchanges that one recall has read for the next one
@@ -46,7 +47,7 @@ type exchangeCache struct{ exchanges []exchange } // newest first
 // exchange is one message with its answer.
 type exchange struct {
 	line state.Line // its task line
-	text string
+	said prompt.Exchange
 }
 
 // recall rebuilds the conversation since the last reset: what was said to the
@@ -62,11 +63,11 @@ func (rc recaller) recall(s state.State, p *exchangeCache, question ...string) (
 	if err := rc.readExchanges(s, p, room); err != nil {
 		return recalledText{}, fmt.Errorf("read history: %w", err)
 	}
-	var texts []string
+	var said []prompt.Exchange
 	for _, e := range p.exchanges {
-		texts = append(texts, e.text)
+		said = append(said, e.said)
 	}
-	return recalledText{summary: summary, text: prompt.Recall(texts, room, question...)}, nil
+	return recalledText{summary: summary, exchanges: prompt.Recall(said, room, question...)}, nil
 }
 
 // readExchanges brings p up to date: it reads the history back to what p holds,
@@ -78,7 +79,7 @@ func (rc recaller) readExchanges(s state.State, p *exchangeCache, room int) erro
 	read := 0
 	add := func(e exchange) (more bool) {
 		p.exchanges = append(p.exchanges, e)
-		read += len(e.text)
+		read += len(e.said.Plain())
 		return len(p.exchanges) < most && read < recallTimes*room
 	}
 	for l, err := range rc.store.Newest(int64(most)*recallRead, state.LineTask, state.LineReset) {
@@ -99,7 +100,7 @@ func (rc recaller) readExchanges(s state.State, p *exchangeCache, room int) erro
 			}
 			return nil
 		}
-		if !add(exchange{line: l, text: rc.exchange(l, min(recallPart, room/8))}) {
+		if !add(exchange{line: l, said: rc.exchange(l, min(recallPart, room/8))}) {
 			return nil
 		}
 	}
@@ -114,7 +115,7 @@ func ofMemory(s state.State, l state.Line) bool {
 
 // exchange returns one message with its answer, each truncated to most bytes. A
 // payload that was pruned leaves a note in its place.
-func (rc recaller) exchange(task state.Line, most int) string {
+func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	msg := *task.Row
 	said := "(no longer kept)"
 	if m, err := readMessage(rc.store, state.Head{}, msg); err == nil {
@@ -124,9 +125,16 @@ func (rc recaller) exchange(task state.Line, most int) string {
 	if text, err := os.ReadFile(rc.store.Path(path.Join(task.OutputBox, task.Deliverable))); err == nil {
 		answered = string(text)
 	}
-	return fmt.Sprintf("[%s] %s (%s):\n%s\n\n[%s] you (%s):\n%s\n",
-		msg.Observed.UTC().Format("2006-01-02 15:04"), msg.From, standing(msg), truncate(said, most),
-		task.At.UTC().Format("2006-01-02 15:04"), task.Outcome, truncate(answered, most))
+	return prompt.Exchange{
+		Asked: prompt.Said{
+			Head: fmt.Sprintf("[%s] %s (%s)", msg.Observed.UTC().Format("2006-01-02 15:04"), plain.Line(msg.From), standing(msg)),
+			Text: truncate(said, most),
+		},
+		Answered: prompt.Said{
+			Head: fmt.Sprintf("[%s] you (%s)", task.At.UTC().Format("2006-01-02 15:04"), task.Outcome),
+			Text: truncate(answered, most),
+		},
+	}
 }
 
 // summaryText returns the summary that stands for what was compacted, or "" if

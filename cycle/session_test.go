@@ -70,7 +70,7 @@ func TestASessionLastsThroughActive(t *testing.T) {
 	h.wantPhase(state.ACTIVE)
 	say("three")
 	h.wantSessions("- s1 s1")
-	if strings.Contains(h.prompt(), "<history>") {
+	if strings.Contains(h.prompt(), "<history ") {
 		t.Errorf("a session that goes on is told its history again:\n%s", h.prompt())
 	}
 	h.pollAfter(11 * time.Minute)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -29,8 +30,8 @@ type turnMessage struct {
 	thread  state.Thread
 	sent    mesh.Message // the mesh message, if it is one
 	files   []message.Attachment
-	reports []string // what a resumed turn waited for
-	said    string   // the agent's output before the turn was suspended
+	reports []prompt.Report // what a resumed turn waited for
+	said    string          // the agent's output before the turn was suspended
 }
 
 // attemptDir returns the folder of one attempt, below the agent's directory.

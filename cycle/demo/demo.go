@@ -114,7 +114,7 @@ func newStage(dir, self, runner string, out io.Writer) (*stage, error) {
 
 // agentScript is the agent of the demo. It reads the prompt and answers in a line.
 const agentScript = `#!/bin/sh
-text=$(sed -n '/^<message>$/,/^<\/message>$/p' | sed '1d;$d' | head -n 1)
+text=$(sed -n '/^<message [a-z0-9]*>$/,/^<\/message [a-z0-9]*>$/p' | sed '1d;$d' | head -n 1)
 echo "You wrote \"$text\". Consider it done."
 `
 

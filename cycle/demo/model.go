@@ -78,7 +78,8 @@ func (s *stage) serveModel(dir, self, meshURL string) error {
 // tool is allowed, and then answers in a line.
 func answer(q scripted.Request) scripted.Reply {
 	text := q.Messages[0].Text
-	if _, after, ok := strings.Cut(text, "<message>\n"); ok {
+	if _, after, ok := strings.Cut(text, "\n<message "); ok {
+		_, after, _ = strings.Cut(after, ">\n")
 		text, _, _ = strings.Cut(after, "\n")
 	}
 	last := q.Last()

@@ -6,13 +6,14 @@ import (
 	"agentstateloop/state"
 )
 
-// Data holds the values that a prompt template can name. Texts of others are fenced, or on one
-// line, so that no template can make them look like ours. They are never executed
-// as templates. Times are UTC.
+// Data holds the values that a prompt template can name. Texts of others are fenced,
+// or on one line without a tag of ours (see Fences), so that no template can make them
+// look like ours. They are never executed as templates. Times are UTC.
 type Data struct {
 	Handle   string
 	Callsign string // "@" + Handle
 	Runner   string // of [turn]: exec, claude, codex, gemini, api
+	Boundary string // the word that the tags of this prompt hold
 	Fresh    bool   // a session begins; one that continues has most of this already
 
 	Now        time.Time
@@ -44,6 +45,6 @@ type Data struct {
 	Subject      string
 	Received     time.Time
 	BeforeReset  bool   // it was queued before the memory was reset
-	ResultFields string // that its sender asks for
+	ResultFields string // that its sender asks for, on one line
 	Message      string // its new text, fenced
 }

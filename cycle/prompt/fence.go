@@ -2,35 +2,82 @@ package prompt
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
 
-// Fence puts a text between tags that mark it as data. The text cannot close the
-// fence.
-func Fence(tag, text string) string {
-	return fmt.Sprintf("<%s>\n%s\n</%[1]s>", tag, strings.TrimRight(unfence(tag, text), "\n"))
+// The tags of our fences. A text of somebody else that holds one of them, in
+// whatever disguise, is broken up (see defuse).
+const (
+	tagMessage  = "message"
+	tagMemory   = "memory"
+	tagHistory  = "history"
+	tagAsked    = "asked"    // the message of an exchange
+	tagAnswered = "answered" // its answer
+	tagSummary  = "summary"
+	tagReport   = "report"
+	tagSaid     = "said"
+	tagSystem   = "system_message"
+)
+
+// Fences puts the texts of one prompt between tags that mark them as data. Every tag
+// holds the boundary, so that nobody who writes a text can know how its fence ends
+// (docs/design.md, "The prompt").
+type Fences struct {
+	Boundary string // a random word of letters and digits, another one for each prompt
 }
 
-// Fenced is Fence, but returns "" for an empty text.
-func Fenced(tag, text string) string {
+// Fence returns text between tags. The text cannot close the fence, nor open one.
+func (f Fences) Fence(tag, text string) string { return f.enclose(tag, "", f.defuse(text)) }
+
+// enclose puts lines that are safe already between tags, the first of them with
+// attributes.
+func (f Fences) enclose(tag, attributes, safe string) string {
+	return fmt.Sprintf("<%s %s%s>\n%s\n</%[1]s %[2]s>", tag, f.Boundary, attributes, strings.TrimRight(safe, "\n"))
+}
+
+// fenced is Fence, but returns "" for an empty text.
+func (f Fences) fenced(tag, text string) string {
 	if text == "" {
 		return ""
 	}
-	return Fence(tag, text)
+	return f.Fence(tag, text)
 }
 
-// unfence escapes whatever in a text could pass for the tag, opening or closing.
-func unfence(tag, text string) string {
-	return regexp.MustCompile(`(?i)<(\s*/?\s*`+tag+`)`).ReplaceAllString(text, `<\$1`)
+// Message returns the text of a turn's message, fenced.
+func (f Fences) Message(text string) string { return f.Fence(tagMessage, text) }
+
+// Memory returns the working memory, fenced, or "" if it is empty.
+func (f Fences) Memory(text string) string { return f.fenced(tagMemory, text) }
+
+// Summary returns a summary, fenced, or "" if it is empty.
+func (f Fences) Summary(text string) string { return f.fenced(tagSummary, text) }
+
+// Said returns what the agent had said, fenced, or "" if that is nothing.
+func (f Fences) Said(text string) string { return f.fenced(tagSaid, text) }
+
+// Line returns a text of somebody else as one line that holds no tag of ours.
+func (f Fences) Line(text string) string { return f.defuse(plain.Line(text)) }
+
+// Report is the answer to a question that a turn asked another agent.
+type Report struct {
+	To, ID   string // the agent that was asked, the id of the question
+	Question string
+	Text     string // the report, or the note that stands in for a missing one
 }
 
-// SystemNote returns the note of a reset, with which the next context begins.
-func SystemNote(r state.Reset) string {
+// Report returns a question, on one line, with its report, fenced.
+func (f Fences) Report(r Report) string {
+	return fmt.Sprintf("You asked @%s (%s): %s\n%s", f.Line(r.To), f.Line(r.ID), f.Line(r.Question), f.Fence(tagReport, r.Text))
+}
+
+// SystemNote returns the note of a reset, with which the next context begins, or ""
+// if the reset has none.
+func (f Fences) SystemNote(r state.Reset) string {
 	if r.Note == "" {
 		return ""
 	}
-	return fmt.Sprintf("<system_message origin=%q>\n%s\n</system_message>", r.Origin, unfence("system_message", r.Note))
+	return f.enclose(tagSystem, fmt.Sprintf(" origin=%q", f.Line(r.Origin)), f.defuse(r.Note))
 }

@@ -1,35 +1,31 @@
 package prompt
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
-// Recall chooses from texts, newest first, those that a prompt holds in room
+// Recall chooses from exchanges, newest first, those that a prompt holds in room
 // bytes, and returns them oldest first. The newest fill half of the room; those
 // that share most words with the question fill the rest.
-func Recall(texts []string, room int, question ...string) string {
+func Recall(all []Exchange, room int, question ...string) []Exchange {
 	rank := NewRanking(question...)
-	for i, text := range texts {
-		rank.Add(i, text)
+	for i, e := range all {
+		rank.Add(i, e.Plain())
 	}
-	return inOrder(texts, pick(texts, rank.Best(), room))
+	return inOrder(all, pick(all, rank.Best(), room))
 }
 
-// pick chooses texts, newest first, for room bytes: the newest up to half of the
+// pick chooses exchanges, newest first, for room bytes: the newest up to half of the
 // room, then the best in their order, then the newest again.
-func pick(texts []string, best []int, room int) map[int]bool {
+func pick(all []Exchange, best []int, room int) map[int]bool {
 	taken, used := map[int]bool{}, 0
 	take := func(i, most int) bool {
-		size := len(texts[i]) + 1
+		size := all[i].size()
 		if taken[i] || used+size > most {
 			return taken[i]
 		}
 		taken[i], used = true, used+size
 		return true
 	}
-	for i := range texts {
+	for i := range all {
 		if !take(i, room/2) {
 			break // a conversation whose end has holes would mislead
 		}
@@ -37,26 +33,26 @@ func pick(texts []string, best []int, room int) map[int]bool {
 	for _, i := range best {
 		take(i, room)
 	}
-	for i := range texts {
+	for i := range all {
 		take(i, room)
 	}
 	return taken
 }
 
-// inOrder returns the taken texts, oldest first, with a note where some between
-// them are left out.
-func inOrder(texts []string, taken map[int]bool) string {
-	var parts []string
+// inOrder returns the taken exchanges, oldest first, each with the number of those
+// left out before it. The oldest left out are not counted.
+func inOrder(all []Exchange, taken map[int]bool) []Exchange {
+	var chosen []Exchange
 	gap := 0
-	for i, text := range slices.Backward(texts) {
+	for i, e := range slices.Backward(all) {
 		if !taken[i] {
 			gap++
 			continue
 		}
-		if gap > 0 && len(parts) > 0 {
-			parts = append(parts, fmt.Sprintf("(%d left out)\n", gap))
+		if len(chosen) > 0 {
+			e.Skipped = gap
 		}
-		parts, gap = append(parts, text), 0
+		chosen, gap = append(chosen, e), 0
 	}
-	return strings.Join(parts, "\n")
+	return chosen
 }

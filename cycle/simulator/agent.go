@@ -190,7 +190,7 @@ func (w *World) killOrphans() {
 func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, first bool) turn.Result {
 	w := p.world
 	marker, do := "", "answer"
-	text := fenced(string(at.Prompt))
+	text := tagged(string(at.Prompt), "message")
 	if m := wish.FindStringSubmatch(text); m != nil {
 		marker, do = m[1], m[2]
 	}
@@ -216,7 +216,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		a.pay()
 		answer.Settled = true
 	}
-	resumed := strings.Contains(string(at.Prompt), "\n<report>\n")
+	resumed := strings.Contains(string(at.Prompt), "\n<report ")
 	if resumed {
 		w.count.happened("a turn was resumed")
 	}
@@ -286,16 +286,6 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		os.WriteFile(filepath.Join(at.Dir, "output"), nil, 0o600)
 	}
 	return answer
-}
-
-// fenced returns the message in a prompt, without the text around it.
-func fenced(prompt string) string {
-	i := strings.LastIndex(prompt, "<message>\n")
-	if i < 0 {
-		return ""
-	}
-	text, _, _ := strings.Cut(prompt[i:], "\n</message>")
-	return text
 }
 
 // command runs a command that the agent calls in its turn, as a separate process.

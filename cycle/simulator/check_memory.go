@@ -181,10 +181,12 @@ func (r *record) checkRecalled(p prompt, h history) {
 	}
 }
 
-// tagged returns the text between a tag and its end in a prompt, or "".
+// tagged returns the text between a tag and its end in a prompt, or "". Both hold the
+// boundary of the prompt.
 func tagged(prompt, tag string) string {
-	_, text, _ := strings.Cut(prompt, "\n<"+tag+">\n")
-	text, _, _ = strings.Cut(text, "\n</"+tag+">")
+	_, rest, _ := strings.Cut(prompt, "\n<"+tag+" ")
+	boundary, rest, _ := strings.Cut(rest, ">\n")
+	text, _, _ := strings.Cut(rest, "\n</"+tag+" "+boundary+">")
 	return text
 }
 

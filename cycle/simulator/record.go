@@ -127,7 +127,7 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	defer r.mu.Unlock()
 	p := prompt{turn: at.TurnID, epoch: at.Epoch, text: string(at.Prompt), outer: r.outer}
 	r.checkRecalled(p, h)
-	if m := wish.FindStringSubmatch(fenced(p.text)); m != nil {
+	if m := wish.FindStringSubmatch(tagged(p.text, "message")); m != nil {
 		p.marker = m[1]
 	}
 	first = true
