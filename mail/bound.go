@@ -77,7 +77,7 @@ func (f Filter) addresses() []string { return append([]string{f.Own}, f.Aliases.
 func (f Filter) oursIn(fields []message.Field, name string, now time.Time) []string {
 	var ours []string
 	for _, value := range message.Values(fields, name) {
-		for _, id := range message.MessageIDs(value) {
+		for _, id := range message.ThreadIDs(value) {
 			if f.ids().Ours(id, now) {
 				ours = append(ours, id)
 			}

@@ -75,12 +75,12 @@ func ParseHeader(raw []byte) Header {
 			}
 		case "message-id":
 			if h.MessageID == "" {
-				h.MessageID = first(MessageIDs(v))
+				h.MessageID = first(messageIDs(v))
 			}
 		case "in-reply-to":
-			inReplyTo = append(inReplyTo, MessageIDs(v)...)
+			inReplyTo = append(inReplyTo, ThreadIDs(v)...)
 		case "references":
-			h.References = append(h.References, MessageIDs(v)...)
+			h.References = append(h.References, ThreadIDs(v)...)
 		case "auto-submitted":
 			// Of several, one that is not "no" counts.
 			if h.AutoSubmitted == "" || Keyword(h.AutoSubmitted) == "no" {
@@ -306,9 +306,35 @@ func IsASCII(s string) bool {
 	return true
 }
 
-// MessageIDs finds the ids in s, with their brackets. It leaves out ids that
+// ThreadIDs finds the ids in In-Reply-To or References, also where a program has
+// folded one in the middle or encoded it as if it were text. Both happen to long
+// ids like ours.
+func ThreadIDs(v string) []string {
+	if !strings.Contains(v, "<") && strings.Contains(v, "=?") {
+		v = decodeWords(v)
+	}
+	if !strings.ContainsAny(v, " \t") {
+		return messageIDs(v)
+	}
+	var b strings.Builder
+	for v != "" {
+		end := strings.IndexByte(v, '>') + 1
+		if end == 0 {
+			end = len(v)
+		}
+		id := v[:end]
+		if open := strings.LastIndexByte(id, '<'); open >= 0 && strings.Contains(id[open:], "@") {
+			id = id[:open] + strings.Join(strings.Fields(id[open:]), "")
+		}
+		b.WriteString(id)
+		v = v[end:]
+	}
+	return messageIDs(b.String())
+}
+
+// messageIDs finds the ids in s, with their brackets. It leaves out ids that
 // could break a header or are too long.
-func MessageIDs(s string) []string {
+func messageIDs(s string) []string {
 	var ids []string
 	for {
 		i := strings.IndexByte(s, '<')

@@ -2,7 +2,9 @@ package message
 
 import (
 	"bytes"
+	"mime"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -118,5 +120,42 @@ func TestDigest(t *testing.T) {
 	}
 	if got := ParseHeader([]byte(strings.Replace(mail, ": x", ": y", 1) + "\r\n")).stable; got == same {
 		t.Error("another subject under the same Message-ID, the same digest")
+	}
+}
+
+// Programs fold and encode long ids, although they may not.
+func TestThreadIDsAsProgramsWriteThem(t *testing.T) {
+	const id = "<reply.t1.abcdefghijklmnopqrstuvwxyz234567.goulard3120@example.org>"
+	for name, field := range map[string]string{
+		"as it is":              id,
+		"on a line of its own":  "\r\n " + id,
+		"after another":         "<a@b>\r\n\t" + id + " <c@d>",
+		"without a blank":       "<a@b>" + id,
+		"folded at a dot":       strings.Replace(id, ".goulard", ".\r\n goulard", 1),
+		"folded at the at sign": strings.Replace(id, "@", "\r\n\t@", 1),
+		"folded in the MAC":     strings.Replace(id, "mn", "m\r\n  n", 1),
+		"with blanks within":    "< " + strings.Trim(id, "<>") + " >",
+		"with a phrase":         "Your message of Monday " + id,
+		"with a comment":        id + " (Joe's message of \"Jan 5\")",
+		"after a name":          "\"John Doe\" <John Doe> " + id,
+		"encoded":               "=?utf-8?q?=3Creply=2Et1=2Eabcdefghijklmnopqrstuvwxyz234567=2E?=\r\n =?utf-8?q?goulard3120=40example=2Eorg=3E?=",
+		"encoded in base64":     mime.BEncoding.Encode("utf-8", id),
+	} {
+		for _, in := range []string{"In-Reply-To", "References"} {
+			h := ParseHeader([]byte(in + ": " + field + "\r\n\r\n"))
+			if !slices.Contains(h.References, id) {
+				t.Errorf("%s, in %s: %q", name, in, h.References)
+			}
+		}
+	}
+	// What is not an id stays none.
+	for _, field := range []string{"<John Doe>", "a <b c> d", "< >", "<", "<@", "=?utf-8?q?x?=", "=?utf-8?q?=3Ca b=3E?="} {
+		if h := ParseHeader([]byte("References: " + field + "\r\n\r\n")); len(h.References) != 0 {
+			t.Errorf("%q holds %q", field, h.References)
+		}
+	}
+	// A Message-ID is repeated in our own header, so it must be as it should.
+	if h := ParseHeader([]byte("Message-ID: <a b@c>\r\n\r\n")); h.MessageID != "" {
+		t.Errorf("Message-ID %q", h.MessageID)
 	}
 }
