@@ -53,6 +53,10 @@ func printPreview(out *terminal.Output, v cycle.Preview) {
 		out.Printf("would take    a message from %s (%s)\n", plain.Line(m.From), plain.Line(m.Key))
 	}
 	for _, m := range v.Rejected {
+		if m.Key == "" { // of a flood
+			out.Printf("would reject  further messages: %s\n", plain.Line(m.Reason))
+			continue
+		}
 		out.Printf("would reject  a message from %s (%s): %s\n", plain.Line(m.From), plain.Line(m.Key), plain.Line(m.Reason))
 	}
 	for _, t := range v.Transitions {

@@ -84,18 +84,35 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	}, ad.files.Keep(mailPayload(m.Key), whole)
 }
 
+// hasRoom reports whether a mail that its header rejects is to be fetched: the
+// quarantine has room for it, or it may answer a challenge.
+func (ad *admission) hasRoom(m *mail.Message) (bool, error) {
+	if m.Ask && ad.state.AwaitsAnswer(ad.now()) {
+		return true, nil
+	}
+	return ad.quarantine.Room(verdictOn(m), m.Digest, keptSize(m))
+}
+
 // reject keeps a mail in quarantine and returns its event; ask is true if the
 // operator is to be asked about it.
 func (ad *admission) reject(m *mail.Message, ask bool, raw io.Reader) (state.Event, error) {
-	size := m.Size
-	if m.Gate == mail.GateSize {
-		size = 0 // only its header is kept
-	}
-	unkept, err := ad.quarantine.Keep(quarantine.Verdict{
+	unkept, err := ad.quarantine.Keep(verdictOn(m), m.Digest, keptSize(m), raw)
+	return rejection(m, unkept, ask), err
+}
+
+func verdictOn(m *mail.Message) quarantine.Verdict {
+	return quarantine.Verdict{
 		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
 		Gate: m.Gate, Reason: m.Reason, At: m.At,
-	}, m.Digest, size, raw)
-	return rejection(m, unkept, ask), err
+	}
+}
+
+// keptSize returns what the quarantine keeps of a mail, in bytes.
+func keptSize(m *mail.Message) int64 {
+	if m.Gate == mail.GateSize {
+		return 0 // only its header
+	}
+	return m.Size
 }
 
 func rejection(m *mail.Message, unkept, ask bool) state.Rejected {

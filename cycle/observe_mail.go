@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"agentstateloop/mail"
@@ -20,6 +22,10 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	}
 	mailbox := o.mail.Mailbox
 	mailbox.Until = time.Now().Add(startWithin)
+	mailbox.Room = func(m *mail.Message) bool {
+		room, err := ad.hasRoom(m)
+		return room || err != nil // then keeping it fails as well, and says why
+	}
 	session, err := o.session.open(ctx, mailbox)
 	if err != nil {
 		obs.fail(state.Mail, err)
@@ -50,5 +56,11 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	}
 	for _, m := range scan.Messages {
 		obs.events = append(obs.events, events[m.Key])
+	}
+	for _, m := range scan.Beyond {
+		obs.events = append(obs.events, rejection(&m, true, false))
+	}
+	for _, gate := range slices.Sorted(maps.Keys(scan.Further)) {
+		obs.events = append(obs.events, state.RejectedMore{Gate: gate, Source: state.Mail, Count: scan.Further[gate]})
 	}
 }

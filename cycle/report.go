@@ -76,7 +76,7 @@ func (r *Report) count(s state.State) {
 		case state.LineMessage:
 			r.Arrived++
 		case state.LineGate:
-			r.Rejected++
+			r.Rejected += max(1, l.Count)
 		case state.LineNudge:
 			r.Nudges++
 		}

@@ -23,9 +23,13 @@ type head struct {
 	at      time.Time
 	size    int64
 	seen    bool
-	raw     []byte   // the header fields that were asked for
-	broken  bool     // the server answered without header fields
+	raw     []byte   // what was asked for; of a scan nil once it is judged
+	broken  bool     // the server answered without a header
 	message *Message // nil if the mail is not for this agent
+
+	rejected *Message // message with the verdict of the gates on the header; nil if it passes
+	asked    bool     // whether there is room for what was rejected
+	beyond   bool     // there is none
 
 	answered bool // the server said something about the body
 	done     bool // kept, gone or failed
@@ -33,18 +37,23 @@ type head struct {
 	unproven bool // it waits until its sender can be proved
 }
 
-// headers fetches the heads of set, ascending, without setting \Seen. With an
-// error it returns those that came before it.
+// headers fetches the heads of set, ascending, without setting \Seen, and judges
+// them. With an error it returns those that came before it.
+//
+// It asks for whole headers, because what proves a sender depends on the order
+// of all fields.
 func (sc *scanner) headers(set imap.UIDSet) ([]head, error) {
-	return sc.heads(set, message.MaxHeader, &imap.FetchItemBodySection{
-		Specifier: imap.PartSpecifierHeader, HeaderFields: headerFields, Peek: true,
+	section := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}
+	return sc.heads(set, message.MaxHeader, section, func(h *head) {
+		sc.classify(h)
+		h.raw = nil // a chunk of them may be large
 	})
 }
 
 // heads fetches one section of each mail of set, and of each section at most
-// most bytes. With an error it returns those that came before it, and the
-// session cannot be used any more.
-func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBodySection) ([]head, error) {
+// most bytes, and calls read for each as it comes; read may be nil. With an error
+// it returns those that came before it, and the session cannot be used any more.
+func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBodySection, read func(*head)) ([]head, error) {
 	s.mailbox.startPhase(s.conn)
 	cmd := s.client.Fetch(set, &imap.FetchOptions{
 		UID: true, Flags: true, InternalDate: true, RFC822Size: true,
@@ -61,6 +70,9 @@ func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBody
 			return heads, err
 		}
 		s.mailbox.startPhase(s.conn)
+		if read != nil {
+			read(&h)
+		}
 		heads = append(heads, h)
 	}
 	err := s.conn.failure(cmd.Close())
@@ -248,8 +260,6 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	sc.out.Messages = append(sc.out.Messages, *m)
 	if m.Gate == "" {
 		sc.left--
-	} else {
-		sc.rejected++
 	}
 	return nil
 }
@@ -275,12 +285,4 @@ func (w *wholeReader) Read(p []byte) (int, error) {
 func headerOnly(r io.Reader) io.Reader {
 	header, _ := cutHeader(bufio.NewReader(r))
 	return bytes.NewReader(header)
-}
-
-// headerFields are the fields that a scan asks the server for. The gate, the
-// digest and an answer in its thread need them.
-var headerFields = []string{
-	"From", "To", "Date", "Subject", "Message-ID", "In-Reply-To", "References",
-	"Content-Type", "Auto-Submitted", "Precedence", "List-Id", "List-Post", "Return-Path",
-	"X-Autoreply", "X-Autorespond", "X-Autoresponder", "X-AgentStateLoop",
 }

@@ -23,6 +23,11 @@ type Mailbox struct {
 	// Now is the clock for Cursor.Complete; nil is time.Now.
 	Now func() time.Time
 
+	// Room reports whether a mail that a gate has rejected by its header is to be
+	// fetched and kept. It is called once for each, in their order; nil is always
+	// yes. The others are only counted, see Scan.Beyond.
+	Room func(m *Message) bool
+
 	// Until is a time of the real clock. After it a scan starts nothing more and
 	// leaves the rest to the next one. Zero means no limit.
 	Until time.Time

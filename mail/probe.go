@@ -87,7 +87,7 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 	heads, err := s.heads(last, message.MaxHeader, &imap.FetchItemBodySection{
 		Specifier: imap.PartSpecifierHeader, Peek: true,
 		HeaderFields: []string{"From", "Authentication-Results"},
-	})
+	}, nil)
 	if err != nil {
 		return found, fmt.Errorf("fetch headers: %w", err)
 	}
@@ -116,7 +116,7 @@ func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Tri
 	if f.Require == RequireDMARC && f.Verify == VerifyDKIM {
 		section.Specifier, most = imap.PartSpecifierNone, probeMail
 	}
-	heads, err := s.heads(uids, most, section)
+	heads, err := s.heads(uids, most, section, nil)
 	if err != nil {
 		return nil, fmt.Errorf("fetch mails of the operator: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 const (
 	headerChunk = 500  // headers asked for at once
 	searchAbove = 1000 // more new UIDs than this, and the server is asked to search
+	maxBeyond   = 100  // mails beyond the room that a scan tells of one by one
 	bodyGroup   = 50   // bodies asked for at once
 	maxTries    = 3    // failures of one UID alone, after which it is given up
 )
@@ -52,10 +53,12 @@ type Keep func(m *Message, raw io.Reader) error
 
 // Scan is the result of one scan of the mailbox.
 type Scan struct {
-	Cursor   state.Cursor // to be made durable in one commit with Messages
-	Messages []Message    // for this agent, all kept, by ascending UID
-	Failed   []uint32     // given up after maxTries failures; the operator is to be informed
-	Rest     bool         // more may wait: the limit or Mailbox.Until was reached
+	Cursor   state.Cursor   // to be made durable in one commit with Messages
+	Messages []Message      // for this agent, all kept, by ascending UID
+	Beyond   []Message      // rejected, and without Room: not fetched, not kept; the first maxBeyond
+	Further  map[string]int // how many more of those there were, by gate
+	Failed   []uint32       // given up after maxTries failures; the operator is to be informed
+	Rest     bool           // more may wait: the limit or Mailbox.Until was reached
 }
 
 // Scan finds the mail for this agent that cur has not passed and hands each one
@@ -72,8 +75,9 @@ type Scan struct {
 // has, by Digest.
 //
 // At the limit the cursor stays just behind the last mail taken. What a gate
-// rejects has a limit of its own, maxRejected, so that forged mail does not
-// keep the rest waiting.
+// rejects does not count against the limit: a scan goes through forged mail as
+// long as there is time, so that it does not keep the rest waiting. Only the
+// header of a mail is fetched to judge it, as far as the header is enough.
 //
 // A mail that cannot be fetched while the rest can is owed, and is tried again
 // after all others. The third failure puts it into Failed. A mail whose sender
@@ -107,10 +111,7 @@ func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit in
 }
 
 // full reports whether the scan may take nothing more.
-func (sc *scanner) full() bool { return sc.left <= 0 || sc.rejected >= maxRejected || sc.late() }
-
-// maxRejected is the number of mails rejected by a gate that one scan takes.
-const maxRejected = 1000
+func (sc *scanner) full() bool { return sc.left <= 0 || sc.late() }
 
 // late reports whether the scan may start nothing more.
 func (sc *scanner) late() bool {
@@ -127,7 +128,6 @@ type scanner struct {
 	filter   Filter
 	keep     Keep
 	left     int   // mails that may still come in
-	rejected int   // mails that a gate rejected
 	unproven error // the first mail that is owed until its sender can be proved
 	out      Scan
 }

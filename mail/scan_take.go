@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,14 +9,11 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// This file takes the mails that a scan has found: it asks the gate, fetches the
+// This file takes the mails that a scan has found: it asks the gates, fetches the
 // bodies and moves the cursor.
 
-// take classifies heads, in their order, and keeps the mails for this agent.
+// take keeps the mails for this agent among heads, in their order.
 func (sc *scanner) take(heads []head) error {
-	for i := range heads {
-		sc.classify(&heads[i])
-	}
 	for len(heads) > 0 {
 		n, ours := sc.group(heads)
 		if n == 0 || len(ours) > 0 && sc.full() {
@@ -37,7 +35,7 @@ func (sc *scanner) take(heads []head) error {
 func (sc *scanner) group(heads []head) (n int, ours []*head) {
 	for n < len(heads) {
 		h := &heads[n]
-		if h.message != nil {
+		if sc.fetches(h) {
 			if len(ours) == min(sc.left, bodyGroup) || len(ours) > 0 && (sc.tooBig(h.size) || sc.tooBig(ours[0].size)) {
 				break
 			}
@@ -46,6 +44,17 @@ func (sc *scanner) group(heads []head) (n int, ours []*head) {
 		n++
 	}
 	return n, ours
+}
+
+// fetches reports whether h is a mail for this agent that is to be kept.
+func (sc *scanner) fetches(h *head) bool {
+	if h.rejected == nil || sc.mailbox.Room == nil {
+		return h.message != nil
+	}
+	if !h.asked {
+		h.asked, h.beyond = true, !sc.mailbox.Room(h.rejected)
+	}
+	return !h.beyond
 }
 
 // fetch keeps the bodies of hs. If the server fails on some of them, each is
@@ -109,6 +118,9 @@ func (sc *scanner) moveCursor(heads []head, all bool) {
 			sc.fail(h.uid)
 		case h.message == nil:
 			sc.pass(h.uid)
+		case h.beyond:
+			sc.pass(h.uid)
+			sc.count(h.rejected)
 		case !h.done || h.unproven:
 			sc.owe(h.uid)
 			sc.passUpTo(h.uid)
@@ -120,7 +132,21 @@ func (sc *scanner) moveCursor(heads []head, all bool) {
 	}
 }
 
-// classify makes the message of h, if the mail is for this agent.
+// count notes a mail that was not fetched.
+func (sc *scanner) count(m *Message) {
+	if len(sc.out.Beyond) < maxBeyond {
+		sc.out.Beyond = append(sc.out.Beyond, *m)
+		return
+	}
+	if sc.out.Further == nil {
+		sc.out.Further = map[string]int{}
+	}
+	sc.out.Further[m.Gate]++
+}
+
+// classify makes the message of h, if the mail is for this agent, and judges it
+// by its header. What the header alone fails to prove is judged once more if the
+// mail is fetched.
 func (sc *scanner) classify(h *head) {
 	if h.broken {
 		return
@@ -138,4 +164,25 @@ func (sc *scanner) classify(h *head) {
 		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Header: header,
 		Digest: message.Digest(header, h.at, h.size), Gate: gate, Reason: reason,
 	}
+	rejected := *h.message
+	if gate == "" && sc.filter.Require != RequireFrom {
+		v := sc.filter.judgeHeader(endHeader(h.raw), h.message).verdict
+		rejected.Gate, rejected.Reason, rejected.Ask = v.gate, v.reason, v.ask
+	}
+	if rejected.Gate != "" {
+		h.rejected = &rejected
+	}
+}
+
+// endHeader returns a header with the empty line that ends it, which some servers
+// leave out. Of a header that was cut off at its limit the end is not missed.
+func endHeader(raw []byte) []byte {
+	end := []byte("\n")
+	if bytes.HasSuffix(raw, []byte("\r\n")) {
+		end = []byte("\r\n")
+	}
+	if len(raw) >= message.MaxHeader || bytes.HasSuffix(raw, append(end, end...)) {
+		return raw
+	}
+	return append(raw, end...)
 }

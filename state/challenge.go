@@ -36,6 +36,11 @@ func (s State) ChallengeOf(token string, now time.Time) (OpenChallenge, bool) {
 	return s.openHash(HashToken(token), now)
 }
 
+// AwaitsAnswer reports whether a challenge is open at now.
+func (s State) AwaitsAnswer(now time.Time) bool {
+	return slices.ContainsFunc(s.Challenges, func(c OpenChallenge) bool { return now.Before(c.Until) })
+}
+
 func (s State) openHash(hash string, now time.Time) (found OpenChallenge, ok bool) {
 	for _, c := range s.Challenges {
 		if subtle.ConstantTimeCompare([]byte(c.Hash), []byte(hash)) == 1 && now.Before(c.Until) {

@@ -51,6 +51,7 @@ type Line struct {
 	From   string `json:"from,omitempty"`   // sender
 	To     string `json:"to,omitempty"`     // of an edge: who is asked or receives the report
 	Gate   string `json:"gate,omitempty"`
+	Count  int    `json:"count,omitempty"`  // of a gate line without a key: so many items
 	What   string `json:"what,omitempty"`   // "sent", "reaped", "failed", ...
 	Reason string `json:"reason,omitempty"` // in words
 	Old    Phase  `json:"old,omitempty"`

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"time"
 )
 
@@ -60,8 +61,29 @@ func (e Rejected) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// applyGateLine counts the item of a gate line.
+// RejectedMore reports that a gate rejected so many items besides those that have
+// an event each. Nothing of them was kept, their keys included: a flood has one
+// line for each gate.
+type RejectedMore struct {
+	Gate   string
+	Source Source
+	Count  int
+}
+
+func (e RejectedMore) apply(m *machine) {
+	l := Line{Kind: LineGate, Source: e.Source, Gate: e.Gate, What: lineUnkept, Count: e.Count, Reason: fmt.Sprintf("%d more", e.Count)}
+	m.line(l)
+	m.applyGateLine(l)
+}
+
+func (RejectedMore) rank() (int, time.Time) { return rankEnd, time.Time{} }
+
+// applyGateLine counts the item of a gate line, or the items.
 func (m *machine) applyGateLine(l Line) {
+	if l.Key == "" {
+		m.Unkept += l.Count
+		return
+	}
 	m.noteSeen(rejectionKey(l.Key))
 	switch l.What {
 	case lineCopy:

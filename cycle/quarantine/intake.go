@@ -41,7 +41,8 @@ type Intake struct {
 
 	mu      sync.Mutex
 	loaded  bool
-	items   []Item
+	items   []Item               // in the folder, or with a place reserved in it
+	spent   map[string]time.Time // until when an account has nothing left, see within
 	evicted []state.Event
 }
 
@@ -49,6 +50,16 @@ type Intake struct {
 // known reports whether a sender is an operator or a listed peer.
 func NewIntake(f Folder, files Files, s state.State, now func() time.Time, known func(source state.Source, from string) bool) *Intake {
 	return &Intake{folder: f, files: files, state: s, now: now, known: known}
+}
+
+// Room reports whether Keep would keep an item, and reserves its place. So what
+// is only to be counted need not be fetched.
+func (in *Intake) Room(v Verdict, digest string, size int64) (bool, error) {
+	if in.state.KnowsRejected(v.Key, digest) {
+		return false, nil
+	}
+	v.Kept = in.now().UTC()
+	return in.admit(Item{Verdict: v, Size: size})
 }
 
 // Keep keeps an item with its verdict, unless the state knows the item, or the
@@ -93,7 +104,7 @@ func (in *Intake) admit(item Item) (bool, error) {
 		return false, err
 	}
 	if slices.ContainsFunc(in.items, func(old Item) bool { return old.Key == item.Key }) {
-		return true, nil // kept by a poll that died before its commit
+		return true, nil // reserved, or kept by a poll that died before its commit
 	}
 	if !in.within(item) {
 		return false, nil
@@ -133,14 +144,28 @@ func (in *Intake) load() error {
 // within reports whether an item is within what its sender may have kept in a
 // day.
 func (in *Intake) within(item Item) bool {
-	items, bytes := 0, int64(0)
+	account := in.account(item)
+	if item.Kept.Before(in.spent[account]) {
+		return false
+	}
+	items, bytes, oldest := 0, int64(0), item.Kept
 	for _, old := range in.items {
-		if in.account(old) == in.account(item) && item.Kept.Sub(old.Kept) < senderSpan {
+		if in.account(old) == account && item.Kept.Sub(old.Kept) < senderSpan {
 			items++
 			bytes += old.Size
+			if old.Kept.Before(oldest) {
+				oldest = old.Kept
+			}
 		}
 	}
-	return items < senderItems && (items == 0 || bytes+item.Size <= senderBytes)
+	if items >= senderItems || bytes >= senderBytes {
+		if in.spent == nil {
+			in.spent = map[string]time.Time{}
+		}
+		in.spent[account] = oldest.Add(senderSpan) // a flood must not count the folder once for each mail
+		return false
+	}
+	return items == 0 || item.Size <= senderBytes-bytes
 }
 
 // account returns the account that an item counts for: that of the operator or
@@ -181,6 +206,7 @@ func (in *Intake) evict() error {
 	}
 	victim = max(victim, 0)
 	key := in.items[victim].Key
+	delete(in.spent, in.account(in.items[victim]))
 	in.items = slices.Delete(in.items, victim, victim+1)
 	in.evicted = append(in.evicted, state.Discarded{Key: key, Reason: "quarantine is full"})
 	return in.files.Remove(Dir(key))

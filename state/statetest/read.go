@@ -55,6 +55,9 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	case "nudges":
 		return []state.Event{state.NudgeFiles{Keys: p.words}}, nil
 	case "refused":
+		if n := p.opts["more"]; n != "" { // `refused trust more=900`
+			return []state.Event{state.RejectedMore{Gate: p.word(0), Source: state.Mail, Count: atoi(n)}}, nil
+		}
 		return []state.Event{st.rejection(p)}, nil
 	case "challenge": // about the mail, with a token of that name
 		st.asked++

@@ -1,0 +1,126 @@
+package cycle_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+// flood is the number of forged mails in a flood.
+const flood = 3500
+
+// bodies counts the bodies that the mailbox is asked for.
+func (h *house) bodies() *atomic.Int64 {
+	var n atomic.Int64
+	count := func(uids imap.NumSet, body bool) error {
+		if set, ok := uids.(imap.UIDSet); ok && body {
+			nums, _ := set.Nums()
+			n.Add(int64(len(nums)))
+		}
+		return nil
+	}
+	h.onFetch.Store(&count)
+	return &n
+}
+
+// TestAFloodDelaysNoHALT checks that the operator's HALT behind thousands of
+// rejected mails counts with the first poll, and what those mails cost: the
+// quarantine has its share of them, and the rest leaves neither a body on the
+// wire nor a line in the history each.
+func TestAFloodDelaysNoHALT(t *testing.T) {
+	h := newAwakeHouse(t)
+	for n := range flood {
+		h.receive(letter{id: fmt.Sprintf("<%d@evil.example>", n), fields: "Auto-Submitted: auto-replied\r\n"})
+	}
+	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
+	fetched := h.bodies()
+	r := h.pollAfter(time.Minute)
+	if !h.state().Halted() {
+		t.Errorf("not halted: %+v", r)
+	}
+	if r.Rejected != flood {
+		t.Errorf("%d mails were rejected, want %d", r.Rejected, flood)
+	}
+	const kept, told = 50, 100 // of one sender at one gate; one by one
+	h.wantCounted(kept)
+	if n := fetched.Load(); n != kept+1 {
+		t.Errorf("%d bodies were fetched, want %d", n, kept+1)
+	}
+	if n := len(h.lines(state.LineGate)); n != kept+told+1 {
+		t.Errorf("%d lines in the history, want %d", n, kept+told+1)
+	}
+	if s := h.state(); s.Unkept != flood-kept || len(s.Cursor.Owed) != 0 {
+		t.Errorf("%d mails were not kept, want %d; the cursor is %+v", s.Unkept, flood-kept, s.Cursor)
+	}
+
+	// Nothing is counted twice, and what is kept can be released.
+	if r := h.pollAfter(time.Minute); r.Rejected != 0 || h.state().Unkept != flood-kept {
+		t.Errorf("the next poll rejected %d mails, %d not kept", r.Rejected, h.state().Unkept)
+	}
+	items, err := h.agent.Quarantine()
+	check(t, err)
+	h.release(items[0].Key)
+	if !h.state().Accepts(items[0].Key) {
+		t.Errorf("%s was not released", items[0].Key)
+	}
+}
+
+// TestAFloodKeepsNoAnswerToAChallengeOut checks that the answer of the operator to
+// a challenge is found among mails that look like it until they are read.
+func TestAFloodKeepsNoAnswerToAChallengeOut(t *testing.T) {
+	h := newAskingHouse(t)
+	h.receive(letter{id: "<mine@example.com>", body: "please do it"})
+	h.poll()
+	asked, token := h.challenged()
+	for n := range 300 {
+		h.receive(letter{id: fmt.Sprintf("<%d@evil.example>", n)})
+	}
+	h.receive(replyTo(asked, "YES "+token))
+	h.pollAfter(time.Minute)
+	if n := len(h.runs()); n != 1 {
+		t.Errorf("%d turns, want that of the mail that was asked about", n)
+	}
+}
+
+// BenchmarkFlood is one poll of a mailbox on a real server with so many rejected
+// mails before one of the operator.
+func BenchmarkFlood(b *testing.B) {
+	for _, forged := range []int{0, 3500, 20_000} {
+		b.Run(fmt.Sprint(forged), func(b *testing.B) {
+			server := mailtest.StartDovecot(b)
+			for b.Loop() {
+				b.StopTimer()
+				h := newHouse(b)
+				d := server.Fresh(b)
+				smtp := h.agent.Mail.SMTP
+				h.blueprint.IMAP, h.blueprint.Username, h.blueprint.Password = d.IMAP, d.Username, d.Password
+				h.agent = h.blueprint.agent(h.clock.Now)
+				h.agent.Self, h.agent.Mail.SMTP = []string{"/bin/false"}, smtp
+				h.poll()
+				for n := range forged {
+					check(b, d.Append(letter{id: fmt.Sprintf("<%d@evil.example>", n), fields: "List-Id: <x.example>\r\n"}.raw(), false))
+				}
+				check(b, d.Append(letter{body: "HALT"}.raw(), false))
+				h.clock.advance(time.Minute)
+				b.StartTimer()
+				r, err := h.agent.Poll(b.Context(), cycle.PollOptions{})
+				b.StopTimer()
+				if check(b, err); !h.state().Halted() {
+					b.Fatalf("not halted: %+v", r)
+				}
+				items, err := quarantine.Folder{Store: h.agent.Store}.Items()
+				check(b, err)
+				b.ReportMetric(float64(len(items)), "kept")
+				b.StartTimer()
+			}
+		})
+	}
+}
