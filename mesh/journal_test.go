@@ -99,7 +99,7 @@ func TestRestart(t *testing.T) {
 	if err := g.Ack(t.Context(), "2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Register(t.Context(), Presence{Phase: state.PREP, Wake: "http://127.0.0.1:1/x"}); err != nil {
+	if err := g.Register(t.Context(), Presence{Phase: state.PREP, Wake: testWake("127.0.0.1:1", "goulard")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Halt(t.Context()); err != nil {

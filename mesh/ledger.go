@@ -14,6 +14,8 @@ const (
 	maxAgents     = 10_000    // registry rows
 	maxSeen       = 200_000   // ids of postings
 	keepSeen      = 7 * 24 * time.Hour
+
+	maxUnprovenNudges = 8 // in one mailbox
 )
 
 // ledger is the content of a mesh. It changes only by records, so a log of the
@@ -82,11 +84,11 @@ func (l *ledger) apply(r record) {
 	}
 }
 
-// add appends a message. A new nudge replaces the one in the mailbox, under its
-// own id: an acknowledgement on its way for the old nudge must not remove it.
+// add appends a message. A new nudge replaces its sender's in the mailbox, under
+// its own id: an acknowledgement on its way for the old nudge must not remove it.
 func (l *ledger) add(m Message) {
 	if m.Kind == KindNudge {
-		l.remove(m.To, func(h heldMessage) bool { return h.Kind == KindNudge })
+		l.makeWay(m)
 	} else {
 		l.markSeen(seenPost{postKey: heldMessage{Message: m}.postKey(), At: m.SentAt})
 	}
@@ -94,6 +96,26 @@ func (l *ledger) add(m Message) {
 	l.mailboxes[m.To] = append(l.mailboxes[m.To], heldMessage{Message: m, size: len(body)})
 	l.count++
 	l.bytes += len(body)
+}
+
+// makeWay removes the nudge that the nudge m replaces: that of the same sender, or
+// the oldest of too many unproven ones. Nobody can replace the nudge of a sender
+// whom a token proves, because the recipient may reject what comes in its place.
+func (l *ledger) makeWay(m Message) {
+	same := func(h heldMessage) bool { return h.Kind == KindNudge && h.From == m.From && h.Proven == m.Proven }
+	unproven := func(h heldMessage) bool { return h.Kind == KindNudge && !h.Proven }
+	box, held := l.mailboxes[m.To], 0
+	for _, h := range box {
+		if unproven(h) {
+			held++
+		}
+	}
+	switch {
+	case slices.ContainsFunc(box, same):
+		l.remove(m.To, same)
+	case !m.Proven && held >= maxUnprovenNudges:
+		l.remove(m.To, unproven)
+	}
 }
 
 // remove removes the first message of a mailbox for which match is true.
@@ -126,14 +148,20 @@ func (l *ledger) markSeen(r seenPost) {
 }
 
 // room reports whether the mesh has room for m. A nudge is accepted even if its
-// mailbox is full, because a mailbox holds at most one nudge.
+// mailbox is full, because a mailbox holds few of them.
 func (l *ledger) room(m Message) bool {
-	share := 2
-	if m.Proven {
-		share = 1
+	part := share(m.Proven)
+	return (m.Kind == KindNudge || len(l.mailboxes[m.To]) < maxPerMailbox/part) &&
+		l.count < maxHeld/part && l.bytes+len(m.Text) <= maxBytes/part
+}
+
+// share returns the part of each limit that a sender may use: 1 for all of it, 2
+// for a half.
+func share(proven bool) int {
+	if proven {
+		return 1
 	}
-	return (m.Kind == KindNudge || len(l.mailboxes[m.To]) < maxPerMailbox/share) &&
-		l.count < maxHeld/share && l.bytes+len(m.Text) <= maxBytes/share
+	return 2
 }
 
 // oldest returns as many of the oldest messages of a mailbox as fit one answer.

@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// maxLongPolls is how many long polls a handle holds. An agent has two: its
+// listener's and that of a poll that stays on.
+const maxLongPolls = 4
+
 // waiters are the long polls of one mailbox. changed is closed when they should
 // look again.
 type waiters struct {
@@ -14,7 +18,8 @@ type waiters struct {
 
 // getMailbox answers with the content of a mailbox and consumes nothing. With
 // ?wait= an empty mailbox is answered when something arrives, HALT changes or
-// the wait is over. The wait is at most MaxWait.
+// the wait is over. The wait is at most MaxWait. A handle has maxLongPolls at a
+// time; a further call is answered at once, which loses nothing.
 func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
 	var wait time.Duration
 	if text := r.URL.Query().Get("wait"); text != "" {
@@ -35,7 +40,11 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (i
 	defer s.mu.Unlock()
 	s.markSeen(handle)
 	halted := s.ledger.halted
-	over := wait == 0
+	over := wait == 0 || s.polling[handle] >= maxLongPolls
+	if !over {
+		s.polling[handle]++
+		defer s.endPolling(handle)
+	}
 	for {
 		box := Mailbox{Halted: s.ledger.halted, Messages: s.ledger.oldest(handle)}
 		if over || len(box.Messages) > 0 || box.Halted != halted {
@@ -57,6 +66,13 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (i
 		}
 		s.mu.Lock()
 		s.unsubscribe(handle, changed)
+	}
+}
+
+// endPolling counts down the long polls of a handle. The caller holds mu.
+func (s *Server) endPolling(handle string) {
+	if s.polling[handle]--; s.polling[handle] == 0 {
+		delete(s.polling, handle)
 	}
 }
 

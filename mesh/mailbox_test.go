@@ -225,3 +225,64 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 		}
 	})
 }
+
+// A handle holds four long polls. A further one is answered at once, with what
+// there is, and keeps no other handle from waiting.
+func TestLongPollsOfAHandle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(Options{Tokens: twoTokens()})
+		ask := func(handle, token string) time.Duration {
+			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/"+handle+"?wait=50s", nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			began := time.Now()
+			if s.ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Errorf("%s: %d %s", handle, w.Code, w.Body)
+			}
+			return time.Since(began)
+		}
+		held := make(chan time.Duration, 4)
+		for range 4 {
+			go func() { held <- ask("goulard", "tg") }()
+		}
+		synctest.Wait()
+		for range 100 {
+			if waited := ask("goulard", "tg"); waited != 0 {
+				t.Errorf("a fifth waited for %v", waited)
+			}
+		}
+		if waited := ask("dorlange", "td"); waited != 50*time.Second {
+			t.Errorf("another handle waited for %v", waited)
+		}
+		for range 4 {
+			if waited := <-held; waited != 50*time.Second {
+				t.Errorf("one of the four waited for %v", waited)
+			}
+		}
+		if waited := ask("goulard", "tg"); waited != 50*time.Second || len(s.polling) != 0 {
+			t.Errorf("afterwards one waits for %v; counted %v", waited, s.polling)
+		}
+	})
+}
+
+// Whatever a caller says of how long it waits, it waits for a minute at most, or
+// is refused.
+func TestWaitOfAnyNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(Options{Tokens: twoTokens()})
+		for _, wait := range []string{
+			"0", "0s", "-0s", "1ns", "60s", "61s", "2562047h47m16.854775807s", "2562047h47m16.854775808s", "1e9h", "9999999999999999999h", "-1ns", "NaN", "Inf",
+			"50", "0x10s", "50s50s", "%2B50s", "50s&wait=1h", "\x00", "",
+		} {
+			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/goulard", nil)
+			r.URL.RawQuery = "wait=" + wait
+			r.Header.Set("Authorization", "Bearer tg")
+			w := httptest.NewRecorder()
+			began := time.Now()
+			s.ServeHTTP(w, r)
+			if waited := time.Since(began); waited > MaxWait || w.Code != http.StatusOK && (w.Code != http.StatusBadRequest || waited > 0) {
+				t.Errorf("%q: %d after %v", wait, w.Code, waited)
+			}
+		}
+	})
+}

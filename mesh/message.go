@@ -2,10 +2,10 @@ package mesh
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -116,37 +116,43 @@ func (b *Mailbox) UnmarshalJSON(data []byte) error {
 
 type messageList []Message
 
-func (l *messageList) UnmarshalJSON(data []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	open, err := dec.Token()
-	if err != nil {
+func (l *messageList) UnmarshalJSON(data []byte) (err error) {
+	if *l, err = decodeList[Message](data, MaxMessages, "messages"); err != nil {
 		return err
 	}
-	if open == nil { // null: no messages
-		return nil
-	}
-	if open != json.Delim('[') {
-		return errors.New("messages is not an array")
-	}
-	for dec.More() {
-		if len(*l) == MaxMessages {
-			return fmt.Errorf("more than %d messages", MaxMessages)
-		}
-		var m Message
-		if err := dec.Decode(&m); err != nil {
-			return err
-		}
-		if m.Kind == "" {
-			m.Kind = KindMessage
-		}
-		*l = append(*l, m)
+	for i := range *l {
+		(*l)[i].Kind = cmp.Or((*l)[i].Kind, KindMessage)
 	}
 	return nil
 }
 
-// Presence is an agent's row of the registry. Wake is the loopback URL that the
-// mesh calls for a nudge; it may contain a secret, so the mesh never shows it to
-// others. The server sets SeenAt.
+// decodeList decodes an array of at most most items, or null. It stops at the
+// first item too many.
+func decodeList[T any](data []byte, most int, what string) (list []T, err error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	open, err := dec.Token()
+	if err != nil || open == nil { // null: an empty list
+		return nil, err
+	}
+	if open != json.Delim('[') {
+		return nil, fmt.Errorf("%s is not an array", what)
+	}
+	for dec.More() {
+		if len(list) == most {
+			return nil, fmt.Errorf("more than %d %s", most, what)
+		}
+		var item T
+		if err := dec.Decode(&item); err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	return list, nil
+}
+
+// Presence is an agent's row of the registry. Wake is the loopback URL, made of a
+// WakePath, that the mesh calls for a nudge; it contains a secret, so the mesh
+// never shows it to others. The server sets SeenAt.
 type Presence struct {
 	Handle   string      `json:"handle,omitempty"`
 	Callsign string      `json:"callsign,omitempty"`
@@ -180,7 +186,7 @@ type postBody struct {
 	ResultFields []string `json:"result_fields,omitempty"`
 }
 
-// nudgeBody is the body of POST /nudge, and of a call to a wake address.
+// nudgeBody is the body of POST /nudge.
 type nudgeBody struct {
 	From   string `json:"from"`
 	Reason string `json:"reason,omitempty"`
@@ -188,7 +194,16 @@ type nudgeBody struct {
 
 // onlineList is the answer of GET /registry/online.
 type onlineList struct {
-	Agents []Presence `json:"agents"`
+	Agents presenceList `json:"agents"`
+}
+
+// presenceList holds at most maxAgents, like a registry: 4 MiB of "{}," would
+// become hundreds of megabytes.
+type presenceList []Presence
+
+func (l *presenceList) UnmarshalJSON(data []byte) (err error) {
+	*l, err = decodeList[Presence](data, maxAgents, "agents")
+	return err
 }
 
 // encode is json.Marshal without HTML escapes. With them, a message of angle

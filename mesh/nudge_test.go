@@ -1,22 +1,19 @@
 package mesh
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"agentstateloop/state"
 )
 
 // A mailbox holds one of a hundred nudges. A nudge that arrives after the mailbox
 // was read is not acknowledged along with the one that was read.
 func TestNudgesCoalesce(t *testing.T) {
-	_, url := startServer(t, Options{Tokens: twoTokens()})
+	clock := newTestClock()
+	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	held := func() []Message {
 		box, err := g.Mailbox(t.Context(), 0)
@@ -26,6 +23,7 @@ func TestNudgesCoalesce(t *testing.T) {
 		return box.Messages
 	}
 	for i := range 100 {
+		clock.Time = clock.Add(time.Minute)
 		if err := d.Nudge(t.Context(), "goulard", "", fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -45,65 +43,86 @@ func TestNudgesCoalesce(t *testing.T) {
 	}
 }
 
-// A nudge and a message cause a call to the wake address. A burst causes few
-// calls, the last of them after the last nudge. An address that refuses
-// connections is removed.
-func TestWakeAddressIsCalled(t *testing.T) {
-	rung := make(chan nudgeBody, 200)
-	hold := make(chan struct{})
-	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var got nudgeBody
-		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.Method != "POST" || r.URL.Path != "/secret" {
-			t.Errorf("called by %s %s: %v", r.Method, r.URL, err)
-		}
-		rung <- got
-		<-hold
-	}))
-	defer listener.Close()
-	s, url := startServer(t, Options{Tokens: twoTokens()})
+// What comes later does not take a nudge out of the mailbox that the recipient has
+// not seen: a nudge replaces that of its own sender alone. Unproven senders, who
+// choose their names, hold a few.
+func TestNudgesOfOthersStay(t *testing.T) {
+	clock := newTestClock()
+	_, url := startServer(t, Options{Tokens: twoTokens(), Open: true, Now: clock.now})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
-	if err := g.Register(t.Context(), Presence{Phase: state.IDLE, Wake: listener.URL + "/secret"}); err != nil {
+	if err := d.Nudge(t.Context(), "goulard", "", "the one"); err != nil {
 		t.Fatal(err)
 	}
-	// A poll that publishes its phase leaves the listener's address alone.
-	if err := g.Register(t.Context(), Presence{Phase: state.PREP}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Send(t.Context(), Message{To: "goulard", Text: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	if r := <-rung; r.From != "dorlange" || r.Reason != KindMessage {
-		t.Errorf("called by %+v", r)
-	}
-	began := time.Now()
-	for i := range 100 { // while the first call is under way
-		if err := d.Nudge(t.Context(), "goulard", "", fmt.Sprint(i)); err != nil {
-			t.Fatal(err)
+	for i := range 30 {
+		for _, from := range []string{"dorlange", fmt.Sprint("mallory", i)} {
+			clock.Time = clock.Add(time.Minute)
+			unproven := &Client{URL: url, Handle: from, Timeout: 20 * time.Second}
+			if err := unproven.Nudge(t.Context(), "goulard", "", fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	close(hold)
-	s.rings.Wait()
-	listener.Close() // waits for the calls that it answers
-	// One call, and one for each call that timed out meanwhile.
-	if most := 1 + int(time.Since(began)/(2*time.Second)); len(rung) > most {
-		t.Errorf("%d calls, want %d at most", len(rung), most)
+	box, err := g.Mailbox(t.Context(), 0)
+	if err != nil || len(box.Messages) != 1+maxUnprovenNudges {
+		t.Fatalf("held: %+v, %v", box.Messages, err)
 	}
-	var answer []string
-	for len(rung) > 0 {
-		answer = append(answer, (<-rung).Reason)
+	if m := box.Messages[0]; m.Text != "the one" || !m.Proven {
+		t.Errorf("first: %+v", m)
 	}
-	if !slices.Contains(answer, "99") {
-		t.Errorf("the calls after the burst say %q", answer)
+	if !slices.ContainsFunc(box.Messages, func(m Message) bool { return m.From == "dorlange" && !m.Proven && m.Text == "29" }) {
+		t.Errorf("the latest are gone: %+v", box.Messages)
 	}
+}
 
-	if err := s.callWake("http://192.0.2.1:9/", nudgeBody{}); err == nil || !strings.Contains(err.Error(), "not a loopback address") {
-		t.Errorf("a call off the machine: %v", err)
+// Nudges, HALT and GO have the pace of messages, for each sender and each kind of
+// call by itself. So no sender can keep another from a HALT, nor can its own
+// messages.
+func TestPace(t *testing.T) {
+	clock := newTestClock()
+	_, url := startServer(t, Options{Tokens: twoTokens(), Open: true, Now: clock.now})
+	for _, call := range []struct{ name, path, body string }{
+		{"nudge", "/nudge/goulard", `{}`}, {"kill", "/kill", ""}, {"resume", "/resume", ""}, {"message", "/message", `{"to":"goulard","message":"x"}`},
+	} {
+		for i := range 8 {
+			resp, body := rawCall(t, "POST", url+call.path, "td", call.body)
+			if i < 5 && resp.StatusCode >= 300 || i >= 5 && resp.StatusCode != http.StatusTooManyRequests {
+				t.Errorf("%s %d: %d %s", call.name, i, resp.StatusCode, body)
+			}
+			if i >= 5 && resp.Header.Get("Retry-After") != "60" {
+				t.Errorf("%s %d: Retry-After %q", call.name, i, resp.Header.Get("Retry-After"))
+			}
+		}
+		if resp, body := rawCall(t, "POST", url+call.path, "tg", call.body); resp.StatusCode >= 300 {
+			t.Errorf("%s by another: %d %s", call.name, resp.StatusCode, body)
+		}
 	}
-	if err := d.Nudge(t.Context(), "goulard", "", ""); err != nil {
-		t.Fatal(err)
+	err := client(url, "dorlange", "td").Halt(t.Context())
+	if e, ok := errors.AsType[*Error](err); !ok || !e.Temporary() || e.RetryAfter != time.Minute {
+		t.Errorf("the client: %v", err)
 	}
-	s.rings.Wait()
-	if wake := s.ledger.agents["goulard"].Wake; wake != "" {
-		t.Errorf("still calls %s", wake)
+	clock.Time = clock.Add(time.Minute)
+	if err := client(url, "dorlange", "td").Halt(t.Context()); err != nil {
+		t.Errorf("a minute later: %v", err)
+	}
+}
+
+// A sender that invents a name for each call finds an end, and takes nothing from
+// those whom a token proves.
+func TestInventedSenders(t *testing.T) {
+	p, now := newRateLimit(), newTestClock().now()
+	refused := 0
+	for i := range maxUnprovenSenders + 1000 {
+		if p.take(rateKey{callNudge, fmt.Sprint("n", i), false}, now) > 0 {
+			refused++
+		}
+	}
+	if refused != 1000 || len(p.senders) != maxUnprovenSenders {
+		t.Errorf("%d refused, %d kept", refused, len(p.senders))
+	}
+	if p.take(rateKey{callHalt, "goulard", true}, now) > 0 {
+		t.Error("a proven HALT was refused")
+	}
+	if p.take(rateKey{callNudge, "other", false}, now.Add(2*time.Minute)) > 0 || len(p.senders) != 1 {
+		t.Errorf("they are remembered: %d", len(p.senders))
 	}
 }

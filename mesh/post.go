@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"crypto/rand"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
-
-	"agentstateloop/state"
 )
 
 // postMessage accepts a message and answers 202 {id}. It answers 200 and stores
@@ -26,7 +23,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller stri
 	code := http.StatusOK
 	if fresh {
 		code = http.StatusAccepted
-		s.ring(m.To, nudgeBody{From: m.From, Reason: m.Kind})
+		s.ring(m.To, m.Proven)
 	}
 	return code, map[string]string{"id": m.ID}, err
 }
@@ -56,12 +53,8 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 		err = refuse(http.StatusBadRequest, "unknown kind: use message, ask, report, relay or notice")
 	case causesTurn && strings.TrimSpace(m.Text) == "":
 		err = refuse(http.StatusBadRequest, "the message is empty")
-	case len(m.Hops) > MaxHops:
-		err = refuse(http.StatusBadRequest, "more than %d hops", MaxHops)
-	case slices.ContainsFunc(m.Hops, func(h string) bool { return !state.ValidHandle(h) }):
-		err = refuse(http.StatusBadRequest, "hops contains an invalid handle")
-	case len(m.Correlation) > 256:
-		err = refuse(http.StatusBadRequest, "correlation_id is over 256 bytes")
+	case m.malformedFields() != "":
+		err = refuse(http.StatusBadRequest, "%s", m.malformedFields())
 	}
 	return m, err
 }
@@ -86,10 +79,8 @@ func (s *Server) addMessage(m Message) (fresh bool, err error) {
 	if err := s.checkRoom(m); err != nil {
 		return false, err
 	}
-	if wait := s.rateLimit.take(rateKey{m.From, m.Proven}, m.SentAt); wait > 0 {
-		r := refuse(http.StatusTooManyRequests, "more than %d messages a minute", messagesPerMinute)
-		r.after = wait
-		return false, r
+	if err := s.pace(callMessage, m.From, m.Proven); err != nil {
+		return false, err
 	}
 	s.change(record{Message: &m})
 	s.notify(m.To)

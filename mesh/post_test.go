@@ -16,6 +16,7 @@ func FuzzPost(f *testing.F) {
 		`{"to":"dorlange","kind":"report","correlation_id":"x","result_fields":["y"]}`, `{"from":"dorlange","to":"dorlange","message":"x"}`,
 		`{"id":"a/b","to":"dorlange","message":"x"}`, `{"to":"dorlange","message":"\ud800","hops":[null]}`, `{"to":"DORLANGE"}`,
 		`{"to":"dorlange","message":"x"}{}`, `[]`, `null`, ``, `{"to":"dorlange","message":"x","kind":"nudge"}`, `{"to":"dorlange","message":"x","extra":1}`,
+		`{"to":"dorlange","message":"x","result_fields":["a b"]}`, `{"to":"dorlange","message":"x","result_fields":[null],"correlation_id":"\u0000"}`,
 	} {
 		f.Add([]byte(body))
 	}

@@ -12,8 +12,8 @@ import (
 
 // putPresence stores an agent's row of the registry and answers 204. Without the
 // field wake the address stays: a poll publishes its phase while a listener keeps
-// the address. An empty wake removes it.
-func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
+// the address. An empty wake removes it, and so does one of an old listener.
+func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	var body struct {
 		Phase    string  `json:"phase"`
 		Asleep   bool    `json:"asleep"`
@@ -43,23 +43,26 @@ func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, _ string) (
 	if len(p.Callsign) > 64 || strings.ContainsFunc(p.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		return 0, nil, refuse(http.StatusBadRequest, "callsign is longer than 64 bytes or not printable")
 	}
+	if body.Wake != nil && isOldWake(handle, *body.Wake) {
+		*body.Wake = ""
+	}
 	if body.Wake != nil && *body.Wake != "" {
-		if err := checkWake(*body.Wake); err != nil {
+		if err := checkWake(handle, *body.Wake); err != nil {
 			return 0, nil, err
 		}
 	}
 
-	if err := s.publish(p, body.Wake); err != nil {
+	if err := s.publish(p, body.Wake, caller != ""); err != nil {
 		return 0, nil, err
 	}
 	return http.StatusNoContent, nil, s.persist(false)
 }
 
-func (s *Server) publish(p Presence, wake *string) error {
+func (s *Server) publish(p Presence, wake *string, proven bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, known := s.ledger.agents[p.Handle]
-	if !known && len(s.ledger.agents) >= maxAgents {
+	if !known && len(s.ledger.agents) >= maxAgents/share(proven) {
 		return refuse(http.StatusServiceUnavailable, "the registry is full")
 	}
 	p.Wake = old.Wake
@@ -75,7 +78,7 @@ func (s *Server) publish(p Presence, wake *string) error {
 func (s *Server) getOnline(http.ResponseWriter, *http.Request, string) (int, any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := onlineList{Agents: []Presence{}}
+	list := onlineList{Agents: presenceList{}}
 	for _, p := range s.ledger.agents {
 		if s.isOnline(p) {
 			p.Wake = ""
@@ -99,23 +102,33 @@ func (s *Server) getStatus(http.ResponseWriter, *http.Request, string) (int, any
 	return http.StatusOK, status, nil
 }
 
-func (s *Server) postHalt(http.ResponseWriter, *http.Request, string) (int, any, error) {
-	return s.setHalted(true)
+func (s *Server) postHalt(_ http.ResponseWriter, _ *http.Request, caller string) (int, any, error) {
+	return s.switchHalt(true, callHalt, caller)
 }
 
-func (s *Server) postGo(http.ResponseWriter, *http.Request, string) (int, any, error) {
-	return s.setHalted(false)
+func (s *Server) postGo(_ http.ResponseWriter, _ *http.Request, caller string) (int, any, error) {
+	return s.switchHalt(false, callGo, caller)
+}
+
+func (s *Server) switchHalt(halted bool, call pacedCall, caller string) (int, any, error) {
+	if err := s.setHalted(halted, call, caller); err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, map[string]bool{"halted": halted}, s.persist(true)
 }
 
 // setHalted sets HALT for all agents and ends their long polls.
-func (s *Server) setHalted(halted bool) (int, any, error) {
+func (s *Server) setHalted(halted bool, call pacedCall, caller string) error {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.pace(call, caller, caller != ""); err != nil {
+		return err
+	}
 	s.change(record{Halted: &halted})
 	for handle := range s.waiters {
 		s.notify(handle)
 	}
-	s.mu.Unlock()
-	return http.StatusOK, map[string]bool{"halted": halted}, s.persist(true)
+	return nil
 }
 
 func (s *Server) isOnline(p Presence) bool {

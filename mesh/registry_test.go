@@ -1,6 +1,9 @@
 package mesh
 
 import (
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -34,5 +37,48 @@ func TestOnline(t *testing.T) {
 	clock.Time = clock.Add(10 * time.Minute)
 	if got := online(); got != "goulard " {
 		t.Errorf("after 40 minutes: %s", got)
+	}
+}
+
+// The registry takes half its rows from unproven callers, who may register any
+// handle without a token.
+func TestFullRegistry(t *testing.T) {
+	s := NewServer(Options{Tokens: twoTokens(), Open: true})
+	fill := func(proven bool) (n int) {
+		for ; ; n++ {
+			if err := s.publish(Presence{Handle: fmt.Sprint(proven, "-", n)}, nil, proven); err != nil {
+				return n
+			}
+		}
+	}
+	if n := fill(false); n != maxAgents/2 {
+		t.Errorf("unproven: %d", n)
+	}
+	if err := s.publish(Presence{Handle: "goulard"}, nil, true); err != nil {
+		t.Errorf("proven: %v", err)
+	}
+	if err := s.publish(Presence{Handle: "false-1"}, nil, false); err != nil {
+		t.Errorf("a row that is there: %v", err)
+	}
+}
+
+// A list of more agents than a registry holds is refused before it is decoded
+// whole.
+func TestOnlineBound(t *testing.T) {
+	for _, tt := range []struct {
+		n    int
+		good bool
+	}{{0, true}, {maxAgents, true}, {maxAgents + 1, false}, {1 << 20, false}} {
+		c := serve(t, answer(200, "application/json", `{"agents":[`+strings.TrimSuffix(strings.Repeat("{},", tt.n), ",")+`]}`))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		list, err := c.Online(t.Context())
+		runtime.ReadMemStats(&after)
+		if (err == nil) != tt.good || tt.good && len(list) != tt.n {
+			t.Errorf("%d agents: got %d, %v", tt.n, len(list), err)
+		}
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
+			t.Errorf("%d agents took %d MiB", tt.n, grown>>20)
+		}
 	}
 }

@@ -2,18 +2,17 @@ package mesh
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"agentstateloop/internal/secret"
@@ -89,6 +88,7 @@ type Server struct {
 	ledger    ledger
 	rateLimit rateLimit
 	waiters   map[string]*waiters
+	polling   map[string]int // long polls, by handle
 	ringing   map[string]*ringState
 }
 
@@ -108,6 +108,7 @@ func NewServer(o Options) *Server {
 		ledger:    newLedger(),
 		rateLimit: newRateLimit(),
 		waiters:   map[string]*waiters{},
+		polling:   map[string]int{},
 		ringing:   map[string]*ringState{},
 	}
 	if s.now == nil {
@@ -271,8 +272,12 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxMessage))
 	err := dec.Decode(v)
-	if err == nil && dec.More() {
-		err = errors.New("data follows the object")
+	if err == nil {
+		if _, err = dec.Token(); err == nil {
+			err = errors.New("data follows the object")
+		} else if err == io.EOF {
+			err = nil
+		}
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", MaxMessage)
@@ -281,22 +286,4 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 		return refuse(http.StatusBadRequest, "the body is not the JSON object that this call expects: %s", foreignLine(err.Error()))
 	}
 	return nil
-}
-
-// loopbackOnly is the Control of a net.Dialer. It refuses any address but
-// loopback, whatever the name in a wake address resolves to.
-func loopbackOnly(_, address string, _ syscall.RawConn) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return errors.New("the wake address is not a loopback address")
-	}
-	return nil
-}
-
-// ringContext limits the time of one call to a wake address.
-func (s *Server) ringContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), 2*time.Second)
 }

@@ -141,6 +141,8 @@ func TestProfile(t *testing.T) {
 		{"tg", "POST", "/message", `{"to":"dorlange","message":"x","id":".."}`, 400, `id`},
 		{"tg", "POST", "/message", `{"to":"dorlange","message":"x","hops":["a","b","c","d","e"]}`, 400, `hops`},
 		{"tg", "POST", "/message", `{"to":"dorlange","message":"x","hops":["A"]}`, 400, `hops`},
+		{"tg", "POST", "/message", `{"to":"dorlange","message":"x","result_fields":["a b"]}`, 400, `result_fields`},
+		{"tg", "POST", "/message", `{"to":"dorlange","message":"x","correlation_id":"a\nb"}`, 400, `correlation_id`},
 		{"tg", "POST", "/message", `{"to":"dorlange","message":"` + long + `"}`, 413, `65536`},
 		{"tg", "POST", "/nudge/dorlange", `{"reason":"` + long + `"}`, 413, `65536`},
 		{"tg", "PUT", "/registry/goulard", `{"callsign":"` + long + `"}`, 413, `65536`},
@@ -149,6 +151,15 @@ func TestProfile(t *testing.T) {
 		{"tg", "POST", "/message", `{"to":1}`, 400, `JSON`},
 		{"tg", "POST", "/message", `[]`, 400, `JSON`},
 		{"tg", "POST", "/message", `{"to":"dorlange","message":"x"}{}`, 400, `JSON`},
+		{"tg", "POST", "/message", `{"to":"dorlange","message":"x"}}`, 400, `JSON`},
+		{"tg", "POST", "/message", strings.Repeat(`{"x":`, 9_000), 400, `JSON`},
+		{"tg", "POST", "/message", `{"x":` + strings.Repeat("[", 60_000), 400, `JSON`},
+		{"tg", "DELETE", "/mailbox/goulard/a%2Fb", "", 204, ``},
+		{"tg", "DELETE", "/mailbox/goulard/..%2Fdorlange%2Fm1", "", 204, ``},
+		{"tg", "DELETE", "/mailbox/goulard%2F..%2Fdorlange/m1", "", 400, `handle`},
+		{"tg", "DELETE", "/mailbox/goulard/%00%0D%0A", "", 204, ``},
+		{"tg", "DELETE", "/mailbox/goulard/", "", 400, `clean`},
+		{"td", "GET", "/mailbox/dorlange", "", 200, `"to myself"`},
 		{"tg", "GET", "/mailbox/goulard?wait=50", "", 400, `wait`},
 		{"tg", "GET", "/mailbox/goulard?wait=-1s", "", 400, `wait`},
 		{"tg", "GET", "/mailbox/a%2Fb", "", 400, `handle`},
@@ -216,7 +227,7 @@ func TestClientAndServer(t *testing.T) {
 	if box, err := g.Mailbox(ctx, 0); err != nil || len(box.Messages) != 0 {
 		t.Errorf("after ack: %+v, %v", box, err)
 	}
-	if err := g.Register(ctx, Presence{Phase: state.PREP, Callsign: "@goulard", Wake: "http://127.0.0.1:1/secret"}); err != nil {
+	if err := g.Register(ctx, Presence{Phase: state.PREP, Callsign: "@goulard", Wake: testWake("127.0.0.1:1", "goulard")}); err != nil {
 		t.Error(err)
 	}
 	on, err := d.Online(ctx)

@@ -28,18 +28,18 @@ func newWeb(l *Listener) *webServer { return &webServer{Listener: l, secret: ran
 
 // address returns the wake address of an agent.
 func (w *webServer) address(p *servedAgent) string {
-	return "http://" + w.Web.Addr().String() + "/wake/" + p.Handle + "/" + w.secret
+	return "http://" + w.Web.Addr().String() + mesh.WakePath(p.Handle, w.secret)
 }
 
 // server returns the HTTP server, which serves:
 //
 //	POST /nudge, /nudge/{handle}   {from?, reason?}; bearer token; 202 once the nudge is durable
-//	POST /wake/{handle}/{secret}   called by the mesh, which keeps the message; 202
+//	POST mesh.WakePath             called by the mesh, which keeps the message; 202
 func (w *webServer) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /nudge", w.nudge)
 	mux.HandleFunc("POST /nudge/{handle}", w.nudge)
-	mux.HandleFunc("POST /wake/{handle}/{secret}", w.wake)
+	mux.HandleFunc("POST "+mesh.WakePath("{handle}", "{secret}"), w.wake)
 	return &http.Server{
 		Handler:           http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.refuseBrowsers(mux, rw, r) }),
 		ReadHeaderTimeout: 5 * time.Second,

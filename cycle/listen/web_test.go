@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"agentstateloop/cycle/listen"
+	"agentstateloop/mesh"
 )
 
 func TestWebRefuses(t *testing.T) {
@@ -29,7 +30,7 @@ func TestWebRefuses(t *testing.T) {
 		{"dots", "POST", "/nudge/..%2f..%2fetc", "", []string{"Authorization", bearer}, 404},
 		{"GET", "GET", "/nudge", "", []string{"Authorization", bearer}, 405},
 		{"another path", "POST", "/", "", []string{"Authorization", bearer}, 404},
-		{"a guessed wake address", "POST", "/wake/" + handle + "/secret", "", nil, 404},
+		{"a guessed wake address", "POST", mesh.WakePath(handle, "secret"), "", nil, 404},
 	} {
 		if got := h.call(c.method, c.path, c.body, c.header...); got != c.want {
 			t.Errorf("%s: answered %d, want %d", c.name, got, c.want)

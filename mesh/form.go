@@ -1,0 +1,66 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"agentstateloop/state"
+)
+
+// The limits of what a message says of itself (docs/design.md, "The mesh").
+const (
+	maxID           = 256 // bytes of an id that is acknowledged; ours has at most 128
+	maxKind         = 64  // bytes
+	maxCorrelation  = 256 // bytes
+	maxResultFields = 32  // names
+	maxFieldName    = 64  // bytes of a name
+)
+
+// Malformed returns what is wrong with the form of a message, in words, or "". A
+// mesh that is not ours, or is older, may show messages that ours would not take.
+func (m Message) Malformed() string {
+	switch {
+	case m.ID != "" && !m.CanAck():
+		return fmt.Sprintf("its id is over %d bytes, or holds a slash or a control character", maxID)
+	case len(m.Kind) > maxKind:
+		return fmt.Sprintf("its kind is over %d bytes", maxKind)
+	case len(m.Text) > MaxMessage:
+		return fmt.Sprintf("it is over %d bytes", MaxMessage)
+	}
+	return m.malformedFields()
+}
+
+// malformedFields is Malformed for the fields that our mesh passes on as they
+// are.
+func (m Message) malformedFields() string {
+	switch {
+	case len(m.Hops) > MaxHops:
+		return fmt.Sprintf("more than %d hops", MaxHops)
+	case slices.ContainsFunc(m.Hops, func(h string) bool { return !state.ValidHandle(h) }):
+		return "hops contains an invalid handle"
+	case len(m.Correlation) > maxCorrelation || strings.ContainsFunc(m.Correlation, unicode.IsControl):
+		return fmt.Sprintf("correlation_id is over %d bytes, or holds a control character", maxCorrelation)
+	case !ValidResultFields(m.ResultFields):
+		return fmt.Sprintf("result_fields must be at most %d names of 1 to %d of the characters A-Z a-z 0-9 _ -", maxResultFields, maxFieldName)
+	}
+	return ""
+}
+
+// CanAck reports whether the id can be acknowledged: it is one segment of a path,
+// even for a proxy that decodes it.
+func (m Message) CanAck() bool {
+	return m.ID != "" && len(m.ID) <= maxID && strings.Trim(m.ID, ".") != "" &&
+		!strings.ContainsFunc(m.ID, func(r rune) bool { return r == '/' || r == '\\' || unicode.IsControl(r) })
+}
+
+// ValidResultFields reports whether these can be the fields that a sender asks
+// for. The agent is told their names as they are.
+func ValidResultFields(names []string) bool {
+	return len(names) <= maxResultFields && !slices.ContainsFunc(names, func(name string) bool {
+		return name == "" || len(name) > maxFieldName || strings.ContainsFunc(name, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+		})
+	})
+}

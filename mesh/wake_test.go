@@ -1,0 +1,178 @@
+package mesh
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+func testWake(address, handle string) string {
+	return "http://" + address + WakePath(handle, rand.Text())
+}
+
+// A nudge and a message cause a call to the wake address, without a word of the
+// sender's. A burst causes few calls, the last of them after the last nudge. An
+// address that refuses connections is removed.
+func TestWakeAddressIsCalled(t *testing.T) {
+	secret := rand.Text()
+	rung, hold := make(chan bool, 200), make(chan struct{})
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || len(body) > 0 || r.Method != "POST" || r.URL.Path != WakePath("goulard", secret) {
+			t.Errorf("called by %s %s with %q: %v", r.Method, r.URL, body, err)
+		}
+		rung <- true
+		<-hold
+	}))
+	defer listener.Close()
+	clock := newTestClock()
+	s, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
+	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
+	if err := g.Register(t.Context(), Presence{Phase: state.IDLE, Wake: listener.URL + WakePath("goulard", secret)}); err != nil {
+		t.Fatal(err)
+	}
+	// A poll that publishes its phase leaves the listener's address alone.
+	if err := g.Register(t.Context(), Presence{Phase: state.PREP}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Send(t.Context(), Message{To: "goulard", Text: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	<-rung
+	began := time.Now()
+	for i := range 100 { // while the first call is under way
+		s.mu.Lock()
+		clock.Time = clock.Add(time.Minute)
+		s.mu.Unlock()
+		if err := d.Nudge(t.Context(), "goulard", "", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(hold)
+	s.rings.Wait()
+	listener.Close() // waits for the calls that it answers
+	// One call, and one for each call that timed out meanwhile.
+	if most := 1 + int(time.Since(began)/ringTimeout); len(rung) < 1 || len(rung) > most {
+		t.Errorf("%d calls after the burst, want 1 to %d", len(rung), most)
+	}
+	if err := d.Nudge(t.Context(), "goulard", "", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.rings.Wait()
+	if wake := s.ledger.agents["goulard"].Wake; wake != "" {
+		t.Errorf("still calls %s", wake)
+	}
+}
+
+// The mesh posts to nothing but an address that our listener makes for the agent
+// itself, whoever asks, and whatever an older mesh has kept.
+func TestNoOtherAddressIsCalled(t *testing.T) {
+	var mu sync.Mutex
+	var called []string
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		called = append(called, r.Method+" "+r.URL.String())
+	}))
+	defer other.Close()
+	address := strings.TrimPrefix(other.URL, "http://")
+	port := address[strings.LastIndex(address, ":"):]
+	good := WakePath("goulard", rand.Text())
+	secret := good[strings.LastIndex(good, "/")+1:]
+	s, url := startServer(t, Options{Tokens: twoTokens(), Now: newTestClock().now})
+	g := client(url, "goulard", "tg")
+	var wakes []string
+	for _, path := range []string{
+		"", "/", "/containers/create", "/v1.41/containers/create?image=x", "/secret", "/nudge", "/wake", "/wake/goulard",
+		"/wake/goulard/short", "/agentstateloop/wake/goulard", "/agentstateloop/wake/goulard/", good[:len(good)-1], good + "A", good + "/", good + "/x",
+		good + "?a=b", good + "?", good + "#x", good + "#", "/" + good, "/x" + good, good + "/../../../../containers/create",
+		"/containers/create/.." + good, strings.ToLower(good), WakePath("dorlange", secret), WakePath("", secret),
+		strings.Replace(good, "wake", "%77ake", 1), strings.Replace(good, "/wake", "%2Fwake", 1), WakePath("goulard", "%41"+secret[:25]),
+		WakePath("goulard", secret[:24]+"\r\n"), WakePath("goulard", secret[:25]+"0"), WakePath("goulard", secret[:25]+" "),
+		WakePath("goulard", secret[:25]+"/"), WakePath("goulard", strings.Repeat("A", 4000)),
+	} {
+		wakes = append(wakes, other.URL+path)
+	}
+	for _, host := range []string{
+		"http://localhost" + port, "HTTP://" + address, "https://" + address, "http://a:b@" + address, "http://@" + address, "//" + address, address,
+		"http://127.0.0.1", "http://127.0.0.1:", "http://127.0.0.1:0", "http://127.0.0.1:99999", "http://127.0.0.1:0" + port[1:], "http://127.1" + port,
+		"http://2130706433" + port, "http://0x7f.1" + port, "http://0.0.0.0" + port, "http://[::]" + port, "http://192.0.2.1" + port,
+		"http://169.254.169.254:80", "http://127.0.0.1.example.com" + port, "http://[::1%25lo]" + port, "ftp://" + address, "gopher://" + address,
+		"http://127.0.0.1" + port + "\t", "http://127.0.0.1" + port + "\r\nX: y", " http://" + address,
+	} {
+		wakes = append(wakes, host+good)
+	}
+	d := client(url, "dorlange", "td")
+	for _, wake := range wakes {
+		err := g.Register(t.Context(), Presence{Phase: state.IDLE, Wake: wake})
+		if wake != other.URL && err == nil {
+			t.Errorf("%q was taken", wake)
+		}
+		// What an older version kept is not called either.
+		s.mu.Lock()
+		s.ledger.agents["goulard"] = Presence{Handle: "goulard", Wake: wake}
+		s.mu.Unlock()
+		s.ring("goulard", true)
+		s.rings.Wait()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(called) > 0 {
+		t.Errorf("%d of %d addresses were called: %q", len(called), len(wakes), called)
+	}
+	// A listener of an older version stays in the registry. Its address is ignored.
+	old := other.URL + "/wake/goulard/" + secret
+	if err := g.Register(t.Context(), Presence{Phase: state.IDLE, Wake: old}); err != nil || s.ledger.agents["goulard"].Wake != "" {
+		t.Errorf("an older listener: %v, %q", err, s.ledger.agents["goulard"].Wake)
+	}
+	if on, err := d.Online(t.Context()); err != nil || len(on) != 1 {
+		t.Errorf("online: %+v, %v", on, err)
+	}
+	for _, host := range []string{address, "[::1]:8802", "127.9.9.9:1"} {
+		if err := g.Register(t.Context(), Presence{Wake: testWake(host, "goulard")}); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if err := loopbackOnly("tcp", "192.0.2.1:9", nil); err == nil {
+		t.Error("a call off the machine")
+	}
+}
+
+// Unproven senders together ring an agent five times a minute, whatever names they
+// invent. What they send waits for the long poll.
+func TestUnprovenRingsArePaced(t *testing.T) {
+	rings := make(chan bool, 1000)
+	listener := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rings <- true }))
+	defer listener.Close()
+	s, url := startServer(t, Options{Tokens: twoTokens(), Open: true, Now: newTestClock().now})
+	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
+	wake := testWake(strings.TrimPrefix(listener.URL, "http://"), "goulard")
+	if err := g.Register(t.Context(), Presence{Phase: state.IDLE, Wake: wake}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		liar := &Client{URL: url, Handle: fmt.Sprint("liar", i), Timeout: 20 * time.Second}
+		if err := liar.Nudge(t.Context(), "goulard", "", ""); err != nil {
+			t.Fatal(err)
+		}
+		s.rings.Wait()
+	}
+	if len(rings) != callsPerMinute {
+		t.Errorf("%d rings", len(rings))
+	}
+	if err := d.Nudge(t.Context(), "goulard", "", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.rings.Wait()
+	if len(rings) != callsPerMinute+1 {
+		t.Errorf("a proven sender: %d rings", len(rings))
+	}
+}
