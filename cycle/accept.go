@@ -197,5 +197,8 @@ func (ac accepter) releaseMesh(files payloads, s state.State, i quarantine.Item,
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, fmt.Errorf("release %s: %w", i.Key, err)
 	}
+	if why := m.Malformed(); why != "" {
+		return nil, fmt.Errorf("%s cannot come in: %s", i.Key, why)
+	}
 	return ac.meshArrived(files, s, m, raw)
 }

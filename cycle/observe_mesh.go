@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -46,24 +47,51 @@ func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs 
 // takeMesh keeps an item of the mesh's mailbox and returns its event. An item
 // that fails the gate is kept in quarantine.
 func (ad *admission) takeMesh(m mesh.Message) (state.Event, error) {
-	if m.Kind == mesh.KindNudge {
-		return state.Nudged{Key: m.Key(), From: m.From, Reason: m.Text, At: m.SentAt, MeshID: m.ID}, nil
-	}
-	if m.From == ad.handle {
+	gate, reason := ad.mesh.gate(m)
+	switch {
+	case m.Kind == mesh.KindNudge && gate == "":
+		return state.Nudged{Key: m.Key(), From: m.From, Reason: shortLine(m.Text), At: m.SentAt, MeshID: ackID(m)}, nil
+	case m.Kind == mesh.KindNudge: // there is nothing of it to keep
+		return ad.rejectMesh(m, gate, reason, true), nil
+	case m.From == ad.handle && m.Malformed() == "":
 		return noted(m, "an echo of our own"), nil
 	}
 	raw, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	if gate, reason := ad.mesh.gate(m); gate != "" {
-		v := quarantine.Verdict{Key: m.Key(), Source: state.Mesh, From: m.From, Gate: gate, Reason: reason, At: m.SentAt}
-		unkept, err := ad.quarantine.Keep(v, "", int64(len(raw)), bytes.NewReader(raw))
-		return state.Rejected{
-			Key: v.Key, Source: v.Source, From: v.From, Gate: gate, Reason: reason, At: v.At, MeshID: m.ID, Unkept: unkept,
-		}, err
+	if gate == "" {
+		return ad.meshArrived(ad.files, ad.state, m, raw)
 	}
-	return ad.meshArrived(ad.files, ad.state, m, raw)
+	e := ad.rejectMesh(m, gate, reason, false)
+	e.Unkept, err = ad.quarantine.Keep(quarantine.Verdict{
+		Key: e.Key, Source: e.Source, From: e.From, Gate: gate, Reason: reason, At: e.At,
+	}, "", int64(len(raw)), bytes.NewReader(raw))
+	return e, err
+}
+
+// rejectMesh returns the event of an item that the gate rejects. What the sender
+// says of itself may be of any size.
+func (ad *admission) rejectMesh(m mesh.Message, gate, reason string, unkept bool) state.Rejected {
+	at := m.SentAt
+	if now := ad.now().UTC(); at.Year() < 1970 || at.After(now) {
+		at = now
+	}
+	return state.Rejected{
+		Key: m.Key(), Source: state.Mesh, From: shortLine(m.From), Gate: gate, Reason: reason, At: at, MeshID: ackID(m), Unkept: unkept,
+	}
+}
+
+// shortLine makes a sender's text fit for a history line.
+func shortLine(s string) string { return plain.Shorten(plain.Line(plain.Cut(s, 800)), 200) }
+
+// ackID returns the id under which a message is to be acknowledged, or "". One
+// that cannot be acknowledged comes again, and is recognized by its key.
+func ackID(m mesh.Message) string {
+	if !m.CanAck() {
+		return ""
+	}
+	return m.ID
 }
 
 // meshArrived returns the event of a message that is accepted, and keeps its
@@ -131,19 +159,23 @@ func noted(m mesh.Message, why string) state.Noted {
 // lists reports whether a handle is that of a listed peer.
 func (m *Mesh) lists(handle string) bool { return slices.Contains(m.Peers, handle) }
 
-// gate returns the gate that a message fails and the reason, or "" if it passes.
-// Only listed peers cause turns; a token must prove the sender unless trust.mesh
-// is "open"; and hops end loops (docs/design.md, "The mesh").
+// gate returns the gate that a message or nudge fails and the reason, or "" if it
+// passes. Only listed peers cause anything, and our own handle a nudge; a token
+// must prove the sender unless trust.mesh is "open"; hops end loops; and what a
+// message says of itself has limits (docs/design.md, "The mesh").
 func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
+	ours := msg.Kind == mesh.KindNudge && msg.From == m.Client.Handle
 	switch {
-	case !m.lists(msg.From):
+	case !m.lists(msg.From) && !ours:
 		return "peer", "the sender is not listed in mesh.peers"
 	case !msg.Proven && msg.Kind == mesh.KindRelay:
 		return "proof", "no token proved the sender, and a mail in its name needs that"
 	case !msg.Proven && !m.Open:
 		return "proof", "no token proved the sender, and trust.mesh is \"token\""
 	case len(msg.Hops) > mesh.MaxHops:
-		return "hops", "it passed more than four agents: " + strings.Join(msg.Hops, ", ")
+		return "hops", "it passed more than four agents: " + shortLine(strings.Join(msg.Hops[:mesh.MaxHops+1], ", "))
+	case msg.Malformed() != "":
+		return "form", msg.Malformed()
 	}
 	return "", ""
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path"
 	"strings"
 	"testing"
@@ -343,4 +344,192 @@ func (h *house) outcome(r cycle.Report) string {
 		return "nothing"
 	}
 	return "something else"
+}
+
+// shows makes the mesh show these items, and answer nothing else.
+func (h *house) shows(items ...any) {
+	h.t.Helper()
+	body, err := json.Marshal(map[string]any{"messages": items})
+	check(h.t, err)
+	shown := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && path.Base(r.URL.Path) == handle {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(body)
+		}
+	})
+	h.onMesh.Store(&shown)
+}
+
+// A nudge through the mesh passes the gates of a message. What fails them is
+// noted, counted and acknowledged, and wakes nobody (docs/design.md, "The gate").
+func TestNudgesAreTrusted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		m    mesh.Message
+		open bool
+		want string // woken, or the gate that rejects it
+	}{
+		{"a listed peer, proven", mesh.Message{From: peer, Proven: true}, false, "woken"},
+		{"a listed peer, unproven", mesh.Message{From: peer}, false, "proof"},
+		{"a listed peer, unproven, on an open mesh", mesh.Message{From: peer}, true, "woken"},
+		{"not listed, proven", mesh.Message{From: "mallory", Proven: true}, false, "peer"},
+		{"not listed, on an open mesh", mesh.Message{From: "mallory"}, true, "peer"},
+		{"nobody", mesh.Message{Proven: true}, true, "peer"},
+		{"the operator's address", mesh.Message{From: operator, Proven: true}, true, "peer"},
+		{"a peer in capitals", mesh.Message{From: strings.ToUpper(peer), Proven: true}, true, "peer"},
+		{"a peer and a space", mesh.Message{From: peer + " ", Proven: true}, true, "peer"},
+		{"a peer and a NUL", mesh.Message{From: peer + "\x00", Proven: true}, true, "peer"},
+		{"a callsign", mesh.Message{From: "@" + peer, Proven: true}, true, "peer"},
+		{"our own shell", mesh.Message{From: handle, Proven: true}, false, "woken"},
+		{"a liar as ourselves", mesh.Message{From: handle}, false, "proof"},
+		{"a megabyte of name", mesh.Message{From: strings.Repeat("m", 1<<20), Proven: true}, true, "peer"},
+		{"an id that is a path", mesh.Message{ID: "../" + peer + "/m1", From: peer, Proven: true}, false, "form"},
+		{"a megabyte of reason", mesh.Message{From: peer, Proven: true, Text: strings.Repeat("r", 1<<20)}, false, "form"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.agent.Mesh.Open = c.open
+			if c.m.ID == "" {
+				c.m.ID = "nudge.1"
+			}
+			c.m.To, c.m.Kind, c.m.SentAt = handle, mesh.KindNudge, h.clock.Now()
+			h.shows(c.m)
+			h.poll()
+			got := "woken"
+			if gates := h.lines(state.LineGate); len(gates) == 1 {
+				got = gates[0].Gate
+			}
+			s := h.state()
+			if got != c.want || (s.Phase == state.PREP) != (got == "woken") || (s.Unkept == 1) == (got == "woken") {
+				t.Errorf("%s, want %s; the phase is %s, %d rejected", got, c.want, s.Phase, s.Unkept)
+			}
+			if got != "woken" {
+				h.wantSent("")
+			}
+			if r := h.pollAfter(time.Minute); r.Rejected+r.Nudges+r.Sent > 0 {
+				t.Errorf("shown again: %+v", r)
+			}
+			if items, err := os.ReadDir(h.agent.Store.Path(store.QuarantineDir)); err == nil && len(items) > 0 {
+				t.Errorf("kept: %v", items)
+			}
+		})
+	}
+}
+
+// A rejected nudge is acknowledged, or it would come again for ever.
+func TestARejectedNudgeIsAcknowledged(t *testing.T) {
+	h := newAwakeHouse(t)
+	check(t, h.peer.Nudge(t.Context(), handle, "mallory", "wake up"))
+	if r := h.poll(); r.Rejected != 1 || r.After != state.IDLE {
+		t.Errorf("report: %+v", r)
+	}
+	if left := h.waiting(); len(left) != 0 {
+		t.Errorf("not acknowledged: %+v", left)
+	}
+}
+
+// Whatever numbers and sizes a mesh sends, mail is answered, the state stays small
+// and can be written (docs/design.md, "Promises" 6).
+func TestNumbersOfAForeignMesh(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	item := func(fields map[string]any) map[string]any {
+		m := map[string]any{"id": "m1", "from": peer, "to": handle, "message": "hello", "kind": "message", "proven": true, "sent_at": "2026-01-05T10:00:00Z"}
+		for name, value := range fields {
+			m[name] = value
+		}
+		return m
+	}
+	nudge := func(fields map[string]any) map[string]any {
+		m := item(fields)
+		m["kind"] = "nudge"
+		return m
+	}
+	many := func(n int, make func(i int) any) (all []any) {
+		for i := range n {
+			all = append(all, make(i))
+		}
+		return all
+	}
+	for name, items := range map[string][]any{
+		"before the year 0":       {item(map[string]any{"sent_at": "0000-01-01T00:00:00+23:59"})},
+		"a nudge before year 0":   {nudge(map[string]any{"sent_at": "0000-01-01T00:00:00+23:59"})},
+		"a stranger of year 0":    {item(map[string]any{"from": "mallory", "sent_at": "0000-01-01T00:00:00+23:59"})},
+		"after the year 9999":     {item(map[string]any{"sent_at": "9999-12-31T23:59:59-23:59"})},
+		"a stranger of year 9999": {item(map[string]any{"from": "mallory", "sent_at": "9999-12-31T23:59:59-23:59"})},
+		"no time":                 {item(map[string]any{"sent_at": nil})},
+		"a huge year":             {item(map[string]any{"sent_at": "292277026596-12-04T15:30:07Z"})},
+		"minus one":               {item(map[string]any{"sent_at": -1})},
+		"a huge number":           {item(map[string]any{"sent_at": json.Number("1e400")})},
+		"a megabyte of id":        {item(map[string]any{"id": long})},
+		"two megabytes of ids":    {item(map[string]any{"id": long}), nudge(map[string]any{"id": long + "y"})},
+		"a megabyte of sender":    {item(map[string]any{"from": long})},
+		"a megabyte of echo":      {item(map[string]any{"from": handle, "id": long, "correlation_id": long})},
+		"a megabyte of kind":      {item(map[string]any{"kind": long})},
+		"correlation":             {item(map[string]any{"correlation_id": long})},
+		"of a question":           {item(map[string]any{"correlation_id": long, "kind": "ask", "hops": []string{handle}})},
+		"of a report":             {item(map[string]any{"correlation_id": long, "kind": "report"})},
+		"a million hops":          {item(map[string]any{"hops": many(1_000_000, func(int) any { return "a" })})},
+		"a hop of a megabyte":     {item(map[string]any{"hops": []string{long}})},
+		"five of them":            {item(map[string]any{"hops": []string{long, "b", "c", "d", "e"}})},
+		"many fields":             {item(map[string]any{"result_fields": many(300_000, func(i int) any { return "f" })})},
+		"a field of a megabyte":   {item(map[string]any{"result_fields": []string{long}})},
+		"a megabyte of text":      {item(map[string]any{"message": long})},
+		"of a nudge":              {nudge(map[string]any{"message": long})},
+		"of a relay":              {item(map[string]any{"message": long, "kind": "relay"})},
+		"200 nudges":              many(200, func(i int) any { return nudge(map[string]any{"id": fmt.Sprint(i), "from": fmt.Sprint("a", i)}) }),
+		"201 messages":            many(201, func(i int) any { return item(map[string]any{"id": fmt.Sprint(i)}) }),
+		"one id 200 times":        many(200, func(i int) any { return item(map[string]any{"from": fmt.Sprint("a", i)}) }),
+		"deep JSON":               {json.RawMessage(strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000))},
+		"numbers for words":       {map[string]any{"id": 1, "from": 2, "hops": 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.shows(items...)
+			h.receive(letter{id: "<one@example.com>"})
+			h.poll()
+			h.pollAfter(time.Minute)
+			if sent := h.kinds(); !strings.Contains(sent, "reply") {
+				t.Errorf("sent %q; the state has %+v", sent, h.state().Inbox)
+			}
+			if info, err := os.Stat(h.agent.Store.Path("state.json")); err != nil || info.Size() > 64<<10 {
+				t.Errorf("state.json: %v, %v", info.Size(), err)
+			}
+			recorded := 0
+			for l, err := range h.agent.Store.History() {
+				check(t, err)
+				line, err := json.Marshal(l)
+				check(t, err)
+				if recorded += len(line); len(line) > 8<<10 {
+					t.Errorf("a history line of %d bytes: %.200s", len(line), line)
+				}
+			}
+			if recorded > 256<<10 {
+				t.Errorf("%d bytes of history", recorded)
+			}
+		})
+	}
+}
+
+// A message whose acknowledgement the mesh refuses for good does not keep the
+// others from being acknowledged.
+func TestAnAcknowledgementThatIsRefusedHoldsUpNone(t *testing.T) {
+	h := newAwakeHouse(t)
+	var acked []string
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodDelete && path.Base(r.URL.Path) == "poison":
+			w.WriteHeader(http.StatusBadRequest)
+		case r.Method == http.MethodDelete:
+			acked = append(acked, path.Base(r.URL.Path))
+			w.WriteHeader(http.StatusNoContent)
+		case r.Method == http.MethodGet && path.Base(r.URL.Path) == handle:
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"messages":[{"id":"poison","from":"a1"},{"id":"m2","from":"a2"},{"id":"m3","from":"a3"}]}`)
+		}
+	})
+	h.onMesh.Store(&answer)
+	h.poll()
+	if got := strings.Join(acked, " "); got != "m2 m3" {
+		t.Errorf("acknowledged %q", got)
+	}
 }

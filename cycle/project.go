@@ -2,8 +2,10 @@ package cycle
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -67,7 +69,9 @@ func (p projector) markSeen(ctx context.Context, s state.State, obs *observation
 }
 
 // ackMesh takes what was committed out of the mesh's mailbox. It stops at the
-// first failure and after startWithin; the next cycle goes on.
+// first failure and after startWithin; the next cycle goes on. An acknowledgement
+// that the mesh refuses for good does not hold up the others: if the message is
+// still there, it comes again and is recognized.
 func (p projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 	if p.mesh == nil || len(s.ToAck) == 0 {
 		return nil
@@ -78,7 +82,7 @@ func (p projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 		if p.now().Sub(began) >= startWithin {
 			break
 		}
-		if err := p.mesh.Client.Ack(ctx, id); err != nil {
+		if err := p.mesh.Client.Ack(ctx, id); err != nil && !refused(err) {
 			break
 		}
 		acked.IDs = append(acked.IDs, id)
@@ -87,4 +91,14 @@ func (p projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 		return nil
 	}
 	return []state.Event{acked}
+}
+
+// refused reports whether the mesh refused a call for good, for another reason
+// than the credential.
+func refused(err error) bool {
+	if _, denied := state.CredentialFailure(err); denied {
+		return false
+	}
+	answer, ok := errors.AsType[*mesh.Error](err)
+	return ok && !answer.Temporary()
 }

@@ -62,6 +62,9 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 			return m, fmt.Errorf("read message %s: %w", msg.Key, err)
 		}
 		m.text = m.sent.Text
+		if !mesh.ValidResultFields(m.sent.ResultFields) {
+			m.sent.ResultFields = nil // an older version let it in
+		}
 	default:
 		m.text = string(m.raw)
 	}

@@ -22,7 +22,7 @@ func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, no
 
 // watchMesh is WatchMesh.
 func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct{}, reached, notify func()) {
-	w := meshWatch{store: st, notify: notify}
+	w := meshWatch{mesh: m, store: st, notify: notify}
 	pauses := Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
 	away := true
 	for ctx.Err() == nil {
@@ -49,11 +49,17 @@ func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct
 	}
 }
 
+// rejectsEvery is the time between two polls that only take what the gate
+// rejects. Without it a stranger could make the agent poll at each ring.
+const rejectsEvery = time.Minute
+
 // meshWatch remembers what a mailbox held when it was last read.
 type meshWatch struct {
-	store  *store.Store
-	notify func()
-	known  map[string]bool
+	mesh     *Mesh
+	store    *store.Store
+	notify   func()
+	known    map[string]bool
+	rejected time.Time // when notify was last called for items that the gate rejects
 }
 
 // haltChanged is the key for a HALT or a GO on the mesh that the state does not
@@ -61,12 +67,17 @@ type meshWatch struct {
 const haltChanged = "halt"
 
 // compare calls notify if box holds something that was not there before, and
-// reports whether it did.
+// reports whether it did. What the gate rejects is news once in rejectsEvery.
 func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
-	known := map[string]bool{}
+	known, rejects := map[string]bool{}, false
 	for _, m := range box.Messages {
 		known[m.Key()] = true
-		news = news || !w.known[m.Key()]
+		gate, _ := w.mesh.gate(m)
+		rejects = rejects || gate != ""
+		news = news || gate == "" && !w.known[m.Key()]
+	}
+	if now := time.Now(); rejects && now.Sub(w.rejected) >= rejectsEvery {
+		w.rejected, news = now, true
 	}
 	if s, err := w.store.Read(); err == nil && s.HaltedMesh != box.Halted {
 		known[haltChanged] = true

@@ -16,6 +16,7 @@ const (
 	maxCorrelation  = 256 // bytes
 	maxResultFields = 32  // names
 	maxFieldName    = 64  // bytes of a name
+	maxKeptHops     = 32  // of a message that passed too many agents, and that a person may release
 )
 
 // Malformed returns what is wrong with the form of a message, in words, or "". A
@@ -28,6 +29,8 @@ func (m Message) Malformed() string {
 		return fmt.Sprintf("its kind is over %d bytes", maxKind)
 	case len(m.Text) > MaxMessage:
 		return fmt.Sprintf("it is over %d bytes", MaxMessage)
+	case len(m.Hops) > maxKeptHops:
+		return fmt.Sprintf("it has over %d hops", maxKeptHops)
 	}
 	return m.malformedFields()
 }
@@ -36,8 +39,6 @@ func (m Message) Malformed() string {
 // are.
 func (m Message) malformedFields() string {
 	switch {
-	case len(m.Hops) > MaxHops:
-		return fmt.Sprintf("more than %d hops", MaxHops)
 	case slices.ContainsFunc(m.Hops, func(h string) bool { return !state.ValidHandle(h) }):
 		return "hops contains an invalid handle"
 	case len(m.Correlation) > maxCorrelation || strings.ContainsFunc(m.Correlation, unicode.IsControl):

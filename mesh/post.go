@@ -53,6 +53,8 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 		err = refuse(http.StatusBadRequest, "unknown kind: use message, ask, report, relay or notice")
 	case causesTurn && strings.TrimSpace(m.Text) == "":
 		err = refuse(http.StatusBadRequest, "the message is empty")
+	case len(m.Hops) > MaxHops:
+		err = refuse(http.StatusBadRequest, "more than %d hops", MaxHops)
 	case m.malformedFields() != "":
 		err = refuse(http.StatusBadRequest, "%s", m.malformedFields())
 	}

@@ -32,7 +32,7 @@ func (e Arrived) apply(m *machine) {
 	m.Arrivals++
 	msg.Seq = m.Arrivals
 	msg.Observed = m.now
-	msg.At = earlier(msg.At.UTC(), m.now)
+	msg.At = past(msg.At.UTC(), m.now)
 	msg.Status = Queued
 	m.deferAboveRate(&msg)
 	m.Inbox = append(m.Inbox, msg)

@@ -57,6 +57,15 @@ func earlier(t, u time.Time) time.Time {
 	return t
 }
 
+// past returns the time of something that a server says has happened: now, if it
+// is to come, or before computers kept time. JSON has no year before 0.
+func past(t, now time.Time) time.Time {
+	if t.Year() < 1970 {
+		return now
+	}
+	return earlier(t, now)
+}
+
 // unskewDeadlines brings each deadline within its span of now.
 func (m *machine) unskewDeadlines() {
 	nearest := func(t *time.Time, span time.Duration) {

@@ -79,7 +79,7 @@ func (e Retried) apply(m *machine) {
 	msg := e.Message
 	m.noteSeen(msg.Key)
 	m.Arrivals++
-	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, earlier(msg.At.UTC(), m.now)
+	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, past(msg.At.UTC(), m.now)
 	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, ""
 	m.Inbox = append(m.Inbox, msg)
 	m.Asleep = false

@@ -66,7 +66,11 @@ type meshServer struct {
 func newMesh(t testing.TB) *meshServer {
 	t.Helper()
 	m := &meshServer{wakes: make(chan string, 100)}
-	real := mesh.NewServer(mesh.Options{Open: true})
+	// Each look at its clock is a minute on, so that the pace of senders does not
+	// slow a test.
+	var looks atomic.Int64
+	clock := func() time.Time { return time.Now().Add(time.Duration(looks.Add(1)) * time.Minute) }
+	real := mesh.NewServer(mesh.Options{Open: true, Now: clock, OnlineFor: 1000 * time.Hour})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	m.url = "http://" + ln.Addr().String()
