@@ -32,10 +32,11 @@ func (e Arrived) apply(m *machine) {
 	m.Arrivals++
 	msg.Seq = m.Arrivals
 	msg.Observed = m.now
-	msg.At = past(msg.At.UTC(), m.now)
+	msg.At = happened(msg.At.UTC(), m.now)
 	msg.Status = Queued
 	m.deferAboveRate(&msg)
 	m.Inbox = append(m.Inbox, msg)
+	m.messageFollowed()
 	m.Asleep, m.SleepUntil = false, time.Time{}
 	m.line(Line{Kind: LineMessage, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg, Digest: e.Digest})
 	if msg.Source == Mesh {

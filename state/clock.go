@@ -34,6 +34,9 @@ func (m *machine) unskew() {
 	for i := range m.Relays {
 		past = append(past, &m.Relays[i].At)
 	}
+	for i := range m.Rung {
+		past = append(past, &m.Rung[i].At)
+	}
 	for _, t := range past {
 		*t = earlier(*t, m.now)
 	}
@@ -57,9 +60,9 @@ func earlier(t, u time.Time) time.Time {
 	return t
 }
 
-// past returns the time of something that a server says has happened: now, if it
+// happened returns the time of something that a server says has happened: now, if it
 // is to come, or before computers kept time. JSON has no year before 0.
-func past(t, now time.Time) time.Time {
+func happened(t, now time.Time) time.Time {
 	if t.Year() < 1970 {
 		return now
 	}

@@ -79,9 +79,10 @@ func (e Retried) apply(m *machine) {
 	msg := e.Message
 	m.noteSeen(msg.Key)
 	m.Arrivals++
-	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, past(msg.At.UTC(), m.now)
+	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, happened(msg.At.UTC(), m.now)
 	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, ""
 	m.Inbox = append(m.Inbox, msg)
+	m.messageFollowed()
 	m.Asleep = false
 	m.line(Line{Kind: LineMessage, What: lineRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
 }
@@ -112,6 +113,7 @@ func (m *machine) applyMessageLine(l Line) {
 	}
 	m.noteSeen(l.Key)
 	m.noteSeen(l.Digest)
+	m.messageFollowed()
 	m.Arrivals = max(m.Arrivals, l.Message.Seq)
 	if l.Message.Operator && l.What != lineRetried {
 		m.LastOperator = l.At

@@ -22,10 +22,10 @@ func (e Nudged) apply(m *machine) {
 	if e.MeshID != "" {
 		source = Mesh
 	}
-	m.noteNudge(source, e.Key)
+	m.noteNudge(source, e.Key, e.From)
 	m.SleepUntil = time.Time{}
 	m.line(Line{Kind: LineNudge, Key: e.Key, Source: source, From: e.From, Reason: e.Reason})
-	m.wake(nudgeReason(e), Thread{}, true)
+	m.wake(nudgeReason(e), Thread{}, !m.rangLately())
 }
 
 func (e Nudged) rank() (int, time.Time) { return rankArrival, e.At }
@@ -37,13 +37,45 @@ func (e Nudged) Redacted(redact func(string) string) Event {
 }
 
 // noteNudge remembers a nudge: one from a file until that file is gone, one from
-// the mesh like any item of the mesh.
-func (m *machine) noteNudge(source Source, key string) {
-	if source == Mesh {
-		m.noteSeen(key)
+// the mesh like any item of the mesh, and who sent it if it wakes.
+func (m *machine) noteNudge(source Source, key, from string) {
+	if source != Mesh {
+		m.Nudges = append(m.Nudges, key)
+		m.WokenBy = ""
 		return
 	}
-	m.Nudges = append(m.Nudges, key)
+	m.noteSeen(key)
+	if m.Phase == IDLE {
+		m.WokenBy = from
+	}
+}
+
+// Ringing is an ack that was made for a nudge of another agent, which no message
+// has followed so far.
+type Ringing struct {
+	From string    `json:"from"`
+	At   time.Time `json:"at"`
+}
+
+// rangLately reports whether the agent that wakes us now did so within the hour,
+// and the operator was mailed, and no message followed (docs/design.md, "Phases").
+func (m *machine) rangLately() bool {
+	return m.WokenBy != "" && slices.ContainsFunc(m.Rung, func(r Ringing) bool { return r.From == m.WokenBy })
+}
+
+// noteRinging remembers the ack that was just made, if another agent caused it.
+func (m *machine) noteRinging() {
+	if m.WokenBy != "" {
+		m.Rung = append(m.Rung, Ringing{From: m.WokenBy, At: m.now})
+	}
+}
+
+// messageFollowed forgets who woke the agent, because a message has come since.
+func (m *machine) messageFollowed() {
+	if by := m.WokenBy; by != "" {
+		m.Rung = slices.DeleteFunc(m.Rung, func(r Ringing) bool { return r.From == by })
+		m.WokenBy = ""
+	}
 }
 
 func nudgeReason(e Nudged) string {

@@ -12,6 +12,7 @@ func (m *machine) ack(thread Thread) {
 	}
 	m.Acks = append(m.Acks, m.now)
 	m.queue(Effect{Kind: Ack, Channel: ByMail, To: m.policy.Operator, Thread: thread})
+	m.noteRinging()
 }
 
 // quiet makes the mail that says that the agent goes back to sleep.

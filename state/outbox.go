@@ -79,6 +79,7 @@ func (m *machine) applyEffectLine(l Line) {
 	switch l.Effect.Kind {
 	case Ack:
 		m.Acks = append(m.Acks, l.At)
+		m.noteRinging()
 	case Quiet:
 		m.Quiets = append(m.Quiets, l.At)
 	case Alarm:

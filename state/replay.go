@@ -28,7 +28,7 @@ func Whole(lines []Line) (whole, torn []Line) {
 // sources do not prove that the mailbox was read.
 func Rebuild(s State, lines []Line) State {
 	s = Replay(s, lines)
-	s.Phase = IDLE
+	s.Phase, s.WokenBy = IDLE, ""
 	if len(lines) > 0 {
 		s.Cursor = Cursor{Complete: lines[0].At}
 	}
@@ -71,9 +71,9 @@ func (m *machine) applyLine(l Line) {
 	case LineDuplicate, LineNote, LineEdge:
 		m.noteSeen(l.Key)
 	case LineNudge:
-		m.noteNudge(l.Source, l.Key)
+		m.noteNudge(l.Source, l.Key, l.From)
 	case LineTransition:
-		m.Phase, m.PhaseSince = l.New, l.At
+		m.applyTransitionLine(l)
 	case LineTask:
 		m.removeMessage(l.Key)
 	case LineControl:

@@ -39,7 +39,7 @@ func (m *machine) silence() {
 		}
 		return
 	}
-	m.goIdle("silence", true)
+	m.goIdle("silence", m.WokenBy == "") // the ack was the one mail of a ring that nothing followed
 }
 
 // Deadline returns when silence ends the phase if no message comes until then. It

@@ -43,6 +43,8 @@ type State struct {
 	Accepted []time.Time `json:"accepted,omitempty"` // operator messages within the last hour
 	Alarms   []time.Time `json:"alarms,omitempty"`   // sent to the keymaster within the last hour
 	Relays   []Relaying  `json:"relays,omitempty"`   // for peers within the last hour
+	Rung     []Ringing   `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
+	WokenBy  string      `json:"woken_by,omitempty"` // who woke us through the mesh, while no message has followed
 
 	Cursor Cursor   `json:"cursor,omitzero"`
 	ToFlag ToFlag   `json:"to_flag,omitzero"` // mail to mark \Seen
@@ -113,6 +115,7 @@ func (s State) clone() State {
 	s.Accepted = slices.Clone(s.Accepted)
 	s.Alarms = slices.Clone(s.Alarms)
 	s.Relays = slices.Clone(s.Relays)
+	s.Rung = slices.Clone(s.Rung)
 	s.Cursor.Owed = slices.Clone(s.Cursor.Owed)
 	s.Cursor.Tries = maps.Clone(s.Cursor.Tries)
 	s.ToFlag.UIDs = slices.Clone(s.ToFlag.UIDs)

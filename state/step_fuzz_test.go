@@ -190,7 +190,7 @@ func (l *life) event() state.Event {
 	case 6, 7, 8:
 		return l.message()
 	case 9:
-		return state.Nudged{Key: l.pick("n1", "n2"), MeshID: l.pick("", "n"), At: l.at()}
+		return state.Nudged{Key: l.pick("n1", "n2"), From: l.pick("sister3120", "dorlange3120"), MeshID: l.pick("", "n"), At: l.at()}
 	case 10:
 		return state.NudgeFiles{Keys: []string{l.pick("n1", "n2")}}
 	case 11:
@@ -498,6 +498,8 @@ func (l *life) wantMails(before state.State, events []state.Event) {
 		l.t.Fatalf("%v: mails under HALT", events)
 	case l.sane && (len(l.s.Acks) > state.MailsAnHour || len(l.s.Quiets) > state.MailsAnHour):
 		l.t.Fatalf("%v: %d acks, %d quiets within an hour", events, len(l.s.Acks), len(l.s.Quiets))
+	case l.sane && (len(l.s.Rung) > state.MailsAnHour || l.s.WokenBy != "" && l.s.Phase != state.PREP):
+		l.t.Fatalf("%v: woken by %q in %s; acks for %v within an hour", events, l.s.WokenBy, l.s.Phase, l.s.Rung)
 	}
 }
 

@@ -20,10 +20,21 @@ func (m *machine) enter(to Phase, why string) {
 	m.line(Line{Kind: LineTransition, Old: m.Phase, New: to, Reason: why})
 	m.Phase = to
 	m.PhaseSince = m.now
+	if to != PREP {
+		m.WokenBy = ""
+	}
 	if to == IDLE {
 		m.Session = Session{} // the conversation is over; the history keeps it
 	}
 	m.schedule()
+}
+
+// applyTransitionLine enters the phase again.
+func (m *machine) applyTransitionLine(l Line) {
+	m.Phase, m.PhaseSince = l.New, l.At
+	if l.New != PREP {
+		m.WokenBy = ""
+	}
 }
 
 // goIdle enters IDLE. If mail is set it sends a quiet, unless there is work.

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"agentstateloop/cycle"
@@ -30,7 +31,12 @@ func (w *World) calm() {
 		w.violate("simulator", "edit the crontab: %v", err)
 	}
 	w.clock.settle()
-	w.callMesh("POST", "/resume", struct{}{})
+	for {
+		if code, _ := w.callMesh("POST", "/resume", struct{}{}); code != http.StatusTooManyRequests {
+			break
+		}
+		w.clock.pass(time.Minute)
+	}
 	w.topUp(Step{}, plenty)
 	for n, nights := 0, 0; n < maxCalmPolls; n++ {
 		w.clock.pass(calmStep)

@@ -174,6 +174,7 @@ type historyChecker struct {
 	asked     string // the message that the turn answers
 	tier      string // the budget tier
 	money     ledger
+	rings     rings
 	failed    int // failed turns in a row
 	acks      int // acks that may still be queued
 	effects   map[string]bool
@@ -212,6 +213,7 @@ func (v *historyChecker) read(l line) {
 			v.broken("7", "nudge %s was accepted twice", l.Key)
 		}
 		v.nudged[l.Key], v.woken = true, true
+		v.rings.nudge(v, l)
 	case "transition":
 		v.moved(l)
 	case "tier":
@@ -244,6 +246,7 @@ func (v *historyChecker) message(l line) {
 		v.broken("2", "%s was accepted twice", l.Key)
 	}
 	v.acceptedAt[l.Key], v.woken = l.Serial, true
+	v.rings.followed()
 	if l.Message != nil && l.Message.Operator {
 		v.open[l.Key], v.operator[l.Key], v.heard = true, true, true
 	}
@@ -274,6 +277,7 @@ func (v *historyChecker) moved(l line) {
 			v.broken("3", "%s→%s: %s", l.Old, l.New, l.Reason)
 		}
 	}
+	v.rings.moved(l)
 	v.phase = l.New
 }
 
@@ -356,9 +360,13 @@ func (v *historyChecker) queued(l line) {
 		if v.acks--; v.acks < 0 {
 			v.broken("3", "%s without its own IDLE→PREP", l.ID)
 		}
+		v.rings.acked(v, l)
 	case "quiet":
 		if v.works(l.At) {
 			v.broken("3", "%s while work waits: %v %s", l.ID, sortedKeys(v.open), v.head)
+		}
+		if v.rings.silent {
+			v.broken("3", "%s after a nudge of the mesh that no message followed", l.ID)
 		}
 	}
 }
@@ -369,7 +377,7 @@ func (v *historyChecker) queued(l line) {
 func (v *historyChecker) recovered(l line) {
 	v.head = ""
 	if strings.Contains(l.Reason, "copy too") {
-		v.phase = "IDLE"
+		v.phase, v.rings.by = "IDLE", ""
 	}
 }
 

@@ -89,7 +89,7 @@ func (g generator) detail(s Step) Step {
 		})
 		s.Wish = pickOne(g, wishes...)
 	case Nudge:
-		s.Kind = pickOne(g, "file", "mesh")
+		s.Kind = pickOne(g, "file", "mesh", "sister", "stranger", "file", "mesh", "self", "stranger")
 	case Report:
 		s.Kind = pickWeighted(g, weighted[string]{{6, "answer"}, {2, "twice"}, {1, "unknown"}, {1, "stranger"}})
 	case Late:

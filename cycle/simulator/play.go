@@ -149,8 +149,8 @@ func (w *World) do(s Step) error {
 	case Report:
 		w.answerQuestion(s)
 	case Nudge:
-		if s.Kind == "mesh" {
-			w.callMesh("POST", "/nudge/"+handle, map[string]string{"from": peers[0], "reason": "wake up"})
+		if from := ringers[s.Kind]; from != "" {
+			w.callMesh("POST", "/nudge/"+handle, map[string]any{"from": from, "reason": "wake up"})
 			return nil
 		}
 		name, err := w.dropNudge(s.N)

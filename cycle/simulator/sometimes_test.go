@@ -43,6 +43,7 @@ var mustHappen = []string{
 	"an item of the quarantine was released",
 	"an effect was sent twice",
 	"a nudge was left to a detached poll",
+	"a nudge of another agent was acknowledged",
 	"tier: critical",
 	"tier: dead",
 	"tier: normal",

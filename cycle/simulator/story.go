@@ -45,7 +45,7 @@ const (
 	Reply   Deed = "reply"   // an answer to a challenge; Kind: see answers
 	Mail    Deed = "mail"    // a mail arrives; Kind: see mails
 	Message Deed = "message" // a mesh message arrives; Kind: see messages
-	Nudge   Deed = "nudge"   // Kind: file or mesh
+	Nudge   Deed = "nudge"   // Kind: file, or one of ringers
 	Report  Deed = "report"  // a peer answers a question; Kind: answer, twice, unknown or stranger
 	Late    Deed = "late"    // an agent whose turn is over calls a command; Kind: submit, ask, send, remember
 
