@@ -113,7 +113,7 @@ func meshErrorHint(e *mesh.Error) string {
 	case http.StatusNotFound:
 		return "a mesh serves the handles in its --tokens file; `" + name + " status --all` shows those seen lately"
 	case http.StatusTooManyRequests:
-		return "the mesh takes five messages a minute from each agent; try again in a minute"
+		return "the mesh takes five messages a minute from each agent, and as many nudges, HALTs and GOs; try again in a minute"
 	}
 	return ""
 }

@@ -36,8 +36,8 @@ answers are sent; done is the same). It exits 4 if HALT or the mesh refuses the
 nudge, 5 when --timeout is over, and 6 if a turn or a delivery failed.
 
 HANDLE names another agent. If its configuration lies in the same folder as
-yours, it is nudged in the same way. Any other is nudged through the mesh; only
---wait=queued works then.
+yours, it is nudged in the same way. Any other is nudged through the mesh, as
+your agent: it must list your agent in its peers. Only --wait=queued works then.
 
 Example:
   make && agentstateloop nudge --reason "build is green"

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a message may say of itself is limited, whoever its mesh is.
+// What a message may say of itself is limited, on any mesh.
 func TestMalformed(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	names := func(n int) (all []string) {

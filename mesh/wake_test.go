@@ -73,7 +73,7 @@ func TestWakeAddressIsCalled(t *testing.T) {
 }
 
 // The mesh posts to nothing but an address that our listener makes for the agent
-// itself, whoever asks, and whatever an older mesh has kept.
+// itself, for any caller, and whatever an older mesh has kept.
 func TestNoOtherAddressIsCalled(t *testing.T) {
 	var mu sync.Mutex
 	var called []string
