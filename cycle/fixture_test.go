@@ -403,8 +403,8 @@ func (h *house) ids() message.IDs {
 	h.t.Helper()
 	key, err := h.agent.Store.ReadIDKey()
 	check(h.t, err)
-	since, until := key.OldIDs()
-	return message.IDs{Handle: handle, Address: address, IDKey: message.IDKey{Secret: key.Secret, OldSince: since, OldUntil: until}}
+	until := key.OldIDsUntil(h.clock.Now())
+	return message.IDs{Handle: handle, Address: address, IDKey: message.IDKey{Secret: key.Secret, OldUntil: until}}
 }
 
 func messageID(raw []byte) string { return message.ParseHeader(raw).MessageID }

@@ -19,7 +19,8 @@ import (
 //
 //   - The agent's address, or one of its aliases, in To or Cc.
 //   - The callsign in Subject.
-//   - A Message-ID of ours in In-Reply-To or References.
+//   - A Message-ID of ours in In-Reply-To or References, unless the mail is a
+//     forward: programs put such an id into those too, and somebody else gets them.
 //
 // Some providers sign neither the fields of an answer nor those of its
 // recipients. Then such an id, which only a holder of that mail of ours knows,
@@ -29,6 +30,9 @@ func (f Filter) unbound(c coverage, fields []message.Field, h message.Header, no
 		return ""
 	}
 	whole := "its Subject does not call @" + f.Handle + ", no To or Cc that is signed names " + f.Own
+	if message.Forwarded(h.Subject) {
+		return whole + ", and it forwards a mail, so it answers none"
+	}
 	answers := false // by a field that is not signed
 	for _, name := range []string{"in-reply-to", "references"} {
 		ours := f.oursIn(fields, name, now)

@@ -30,9 +30,9 @@ type IDs struct {
 type IDKey struct {
 	Secret []byte // at least minSecret bytes; without one no MAC is good
 
-	// Ids without a MAC, as earlier versions made them, count from OldSince to
-	// OldUntil. They do not if OldUntil is zero.
-	OldSince, OldUntil time.Time
+	// OldUntil is until when ids without a MAC count, as earlier versions made
+	// them. They do not if it is zero.
+	OldUntil time.Time
 }
 
 const (
@@ -57,15 +57,15 @@ func (i IDs) HasForm(msgid string) bool {
 	return ok
 }
 
-// Ours reports whether this agent made msgid: its first MAC is good, or it has
-// none, and such ids still count at now.
-func (i IDs) Ours(msgid string, now time.Time) bool {
+// Ours reports whether this agent made msgid, which a mail that arrived at that
+// time answers: its first MAC is good, or it has none, and such ids still counted.
+func (i IDs) Ours(msgid string, arrived time.Time) bool {
 	local, ok := i.local(msgid)
 	if !ok {
 		return false
 	}
 	effect, mac, ok := cutMAC(local)
-	return ok && i.good(mac[:len(mac)/2], i.identity(effect)) || i.oldCount(now)
+	return ok && i.good(mac[:len(mac)/2], i.identity(effect)) || arrived.Before(i.OldUntil)
 }
 
 // OfThread reports whether this agent made msgid for a mail in the thread to
@@ -135,10 +135,6 @@ func encodeMAC(mac hash.Hash) string {
 // good compares a MAC in constant time.
 func (i IDs) good(got, want string) bool {
 	return len(i.Secret) >= minSecret && hmac.Equal([]byte(got), []byte(want))
-}
-
-func (k IDKey) oldCount(now time.Time) bool {
-	return !now.Before(k.OldSince) && now.Before(k.OldUntil)
 }
 
 // Domain returns the domain of an address, normalised.

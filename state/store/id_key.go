@@ -43,14 +43,14 @@ const (
 	clockSlack   = 24 * time.Hour      // by which the clock of an upgrade may have been ahead
 )
 
-// OldIDs returns from when to when ids without a MAC count: for fourteen days
-// from an upgrade on. Of a key with another cause both are zero. If the clock
-// jumps far back they stop counting until it has caught up.
-func (k IDKey) OldIDs() (since, until time.Time) {
-	if k.Cause != KeyUpgrade {
-		return time.Time{}, time.Time{}
+// OldIDsUntil returns until when ids without a MAC count: for fourteen days from
+// an upgrade on. It is zero if they do not. That is so too if the upgrade is in
+// the future, because then its clock was wrong.
+func (k IDKey) OldIDsUntil(now time.Time) time.Time {
+	if k.Cause != KeyUpgrade || k.Made.Sub(now) > clockSlack {
+		return time.Time{}
 	}
-	return k.Made.Add(-clockSlack), k.Made.Add(oldIDsCount)
+	return k.Made.Add(oldIDsCount)
 }
 
 // ReadIDKey returns the key. It takes no lock and changes nothing. The error

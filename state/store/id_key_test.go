@@ -115,13 +115,18 @@ func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
 // Old ids count for fourteen days after an upgrade, whatever the clock does.
 func TestOldIDsOfAKey(t *testing.T) {
 	for _, cause := range []KeyCause{KeyOfNew, KeyLost, KeyDamaged, "", "anything"} {
-		if since, until := (IDKey{Made: noon, Cause: cause}).OldIDs(); !since.IsZero() || !until.IsZero() {
-			t.Errorf("%q: from %v to %v", cause, since, until)
+		if until := (IDKey{Made: noon, Cause: cause}).OldIDsUntil(noon); !until.IsZero() {
+			t.Errorf("%q: until %v", cause, until)
 		}
 	}
-	since, until := IDKey{Made: noon, Cause: KeyUpgrade}.OldIDs()
-	if until.Sub(noon) != 14*24*time.Hour || noon.Sub(since) != 24*time.Hour {
-		t.Errorf("from %v to %v", since, until)
+	upgraded := IDKey{Made: noon, Cause: KeyUpgrade}
+	for name, now := range map[string]time.Time{"at once": noon, "later": noon.Add(time.Hour), "after an hour's correction": noon.Add(-time.Hour)} {
+		if until := upgraded.OldIDsUntil(now); until.Sub(noon) != 14*24*time.Hour {
+			t.Errorf("%s: until %v", name, until)
+		}
+	}
+	if until := upgraded.OldIDsUntil(noon.AddDate(-10, 0, 0)); !until.IsZero() {
+		t.Errorf("with an upgrade in the future, until %v", until)
 	}
 }
 

@@ -1,0 +1,98 @@
+package mail_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+)
+
+// What providers sign of an answer: all that makes it one, its recipients only,
+// or neither.
+var (
+	signsAnswers    = []string{"From", "To", "Subject", "Date", "Message-ID", "In-Reply-To", "References"}
+	signsRecipients = []string{"From", "To", "Subject", "Date", "Message-ID"}
+	signsNeither    = []string{"From", "Date", "Subject", "Message-ID", "Content-Type", "MIME-Version"}
+)
+
+// An answer without the callsign is an order only by an id that somebody has who
+// has a mail of ours. Each mail is signed by the operator's domain, and gets its
+// References afterwards where the provider does not sign them.
+func TestAnswersByTheirIDs(t *testing.T) {
+	const thread = "plans for Friday"
+	id := ownID("reply.t1", thread)
+	old := "<reply.t1.goulard3120@example.org>"
+	otherKey, otherAgent := idsOf(filter.Handle, filter.Own), idsOf("dorlange3120", filter.Own)
+	otherKey.Secret = bytes.Repeat([]byte{8}, 32)
+	const gap = "\r\n\r\n"
+
+	d := newSigning(t)
+	for _, c := range []struct {
+		name, subject, id string
+		signs             []string
+		upgraded          time.Duration // since when the agent makes MACs
+		gate              string
+	}{
+		{"an answer", "Re: " + thread, id, signsAnswers, 0, ""},
+		{"an answer under another subject, all signed", "Re: lunch", id, signsAnswers, 0, ""},
+		{"an answer, nothing signed", "Re: " + thread, id, signsNeither, 0, ""},
+		{"an answer in German", "AW: [EXTERNAL] Plans for  friday", id, signsNeither, 0, ""},
+		{"an answer in capitals", "RE: " + thread, strings.ToUpper(id), signsNeither, 0, ""},
+		{"an answer in small letters", "Re: " + thread, strings.ToLower(id), signsNeither, 0, ""},
+		{"an answer with a folded id", "Re: " + thread, strings.Replace(id, ".goulard", ".\r\n goulard", 1), signsNeither, 0, ""},
+		{"an answer to a thread", "Re: " + thread, "<x@example.com>\r\n " + id + "\r\n <y@example.com>", signsNeither, 0, ""},
+
+		{"an id without a MAC", "Re: " + thread, old, signsNeither, 0, mail.GateTrust},
+		{"an id without a MAC, signed", "Re: " + thread, old, signsAnswers, 0, mail.GateTrust},
+		{"the id of the first attack", "Re: " + thread, "<e1.goulard3120@example.org>", signsNeither, 0, mail.GateTrust},
+		{"a guess", "Re: " + thread, "<reply.t1." + strings.Repeat("a", 32) + ".goulard3120@example.org>", signsAnswers, 0, mail.GateTrust},
+		{"a truncated MAC", "Re: " + thread, id[:26] + ".goulard3120@example.org>", signsAnswers, 0, mail.GateTrust},
+		{"the MAC of another effect", "Re: " + thread, strings.Replace(id, ".t1.", ".t2.", 1), signsAnswers, 0, mail.GateTrust},
+		{"the MAC of another agent", "Re: " + thread, strings.Replace(otherAgent.Make("reply.t1", thread), "dorlange", "goulard", 1), signsAnswers, 0, mail.GateTrust},
+		{"another agent's key", "Re: " + thread, otherKey.Make("reply.t1", thread), signsAnswers, 0, mail.GateTrust},
+		{"an answer to another agent", "Re: " + thread, otherAgent.Make("reply.t1", thread), signsAnswers, 0, foreign},
+		{"a good id among a hundred bad ones", "lunch", strings.Repeat(old+" ", 100) + id, signsNeither, 0, mail.GateTrust},
+
+		{"the id of another thread", "Re: lunch", id, signsNeither, 0, mail.GateTrust},
+		{"the id of another thread, To signed", "Re: " + thread, id, signsRecipients, 0, mail.GateTrust},
+		{"no subject", "Re:", id, signsNeither, 0, mail.GateTrust},
+		{"a forward", "FW: " + thread, id, signsNeither, 0, mail.GateTrust},
+		{"a forward, all signed", "Fwd: " + thread, id, signsAnswers, 0, mail.GateTrust},
+
+		{"an upgrade a day ago, signed", "Re: " + thread, old, signsAnswers, 24 * time.Hour, ""},
+		{"an upgrade a day ago, not signed", "Re: " + thread, old, signsNeither, 24 * time.Hour, mail.GateTrust},
+		{"an upgrade long ago", "Re: " + thread, old, signsAnswers, 15 * 24 * time.Hour, mail.GateTrust},
+		{"an upgrade long ago, a new id", "Re: " + thread, id, signsNeither, 15 * 24 * time.Hour, ""},
+	} {
+		for _, verify := range []string{mail.VerifyDKIM, mail.VerifyServer} {
+			t.Run(c.name+", "+verify, func(t *testing.T) {
+				field := "References: " + c.id + "\r\n"
+				mime := "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 7bit\r\n"
+				raw := dated(c.subject, filter.Own, "somebody@example.net", gap, "\r\n"+mime+field+gap[2:])
+				if len(c.signs) < len(signsAnswers) {
+					raw = strings.Replace(raw, field, "", 1)
+				}
+				raw = sign(t, d.Signer, raw, over(c.signs...))
+				if len(c.signs) < len(signsAnswers) {
+					raw = field + raw
+				}
+				f := verifying(d.dns)
+				if verify == mail.VerifyServer {
+					f = trusting()
+					raw = ar + "; dkim=pass header.d=example.com header.s=s1; dmarc=pass header.from=example.com\r\n" + raw
+				}
+				if c.upgraded > 0 {
+					f.IDKey.OldUntil = time.Now().Add(14*24*time.Hour - c.upgraded)
+				}
+				h, _ := memoryHost(t, mailtest.Options{})
+				found := gatesOf(t, h, f, []string{raw})
+				if got := gateOf(found, raw); got != c.gate {
+					t.Errorf("gate %q (%s), want %q", got, found[raw].Reason, c.gate)
+				}
+			})
+		}
+	}
+}
