@@ -24,11 +24,11 @@ func compactCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "compact",
 		Usage: "replace the conversation with a summary",
-		Description: `Makes a summary of the agent's session, or of what was said since the last
-summary: by the program of [turn] summary, or else by the agent itself. The
-agent's next context begins with it; the history keeps everything. An empty
-summary changes nothing. Waits for a turn that runs, and exits 75 if that takes
-too long.
+		Description: `Makes a summary of the agent's session with its operator, or of what they said
+since the last summary: by the program of [turn] summary, or else by the agent
+itself. The operator's next context begins with it; the history keeps all of it.
+An empty summary changes nothing. Waits for a turn that runs, and exits 75 if
+that takes too long.
 
 Example:
   agentstateloop compact --wait 2m`,

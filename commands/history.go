@@ -36,8 +36,8 @@ month or sender. A day is one of your time zone, as for the day's budget.
 
 With --search, prints what was said to the agent and answered since the last
 reset: the messages that share most words with WORDS, the best first, with their
-answers; 5 of them, or as many as -n says, at most 20. The agent may search too,
-inside its operator's turns.
+answers; 5 of them, or as many as -n says, at most 20. Inside a turn the agent
+finds only what was said with whom the turn answers.
 
 Example:
   agentstateloop history --follow

@@ -14,7 +14,8 @@ func rememberCommand(p *program) *cli.Command {
 		ArgsUsage: "TEXT",
 		Description: `Replaces the working memory with TEXT, which is part of every later context. It
 holds 4 KiB; "" empties it. With - as TEXT it is read from standard input. The
-history keeps what it held before. A reset sets it aside.
+history keeps what it held before. A reset sets it aside. A turn that another
+agent has caused has, and replaces, a memory for that agent alone.
 
 Example:
   agentstateloop remember "deploys go through dorlange3120; never on a Friday"`,

@@ -24,8 +24,9 @@ func resetCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "reset",
 		Usage: "clear what the agent remembers",
-		Description: `From now on the agent is not shown what was said before; the history keeps it.
-The message stands at the beginning of its next context. Queued messages stay
+		Description: `From now on the agent is not shown what was said before, by you or by other
+agents; the history keeps it. The message stands at the beginning of its next
+context with you. Queued messages stay
 queued, and the agent is shown that they came before the reset.
 
 Example:

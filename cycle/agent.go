@@ -35,10 +35,6 @@ type Agent struct {
 	Summary  *turn.Config // makes summaries; nil: the agent itself does
 	Rights   Rights
 
-	// PeersRemember lets a turn that another agent has caused change the working
-	// memory.
-	PeersRemember bool
-
 	Secrets *secret.Known // kept out of every reason and of the log; nil: none are known
 	Keep    time.Duration // turns, messages and quarantine older than this are pruned
 

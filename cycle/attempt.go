@@ -31,7 +31,7 @@ type attempter struct {
 
 // runTurn makes one attempt at the message that s has just dispatched, and
 // commits what came of it.
-func (at attempter) runTurn(ctx context.Context, s state.State, p *exchangeCache) (state.State, error) {
+func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache) (state.State, error) {
 	head := s.Turn
 	msg, _ := s.Message(head.Key)
 	m, err := readMessage(at.store, head, msg)
@@ -48,7 +48,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p *exchangeCache
 	if !head.Resumed && s.Turn.Owns(head.TurnID, head.Epoch) && !at.biller.affords(s, msg) {
 		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session used up the money"})
 	}
-	past, err := at.recaller.recall(s, p, m.subject, m.text)
+	past, err := at.recaller.recall(s, msg.Principal(), p, m.subject, m.text)
 	if err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
@@ -61,7 +61,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p *exchangeCache
 	if err := turn.Prepare(dir, m.context(data.History, prompt.System), at.carried(head)); err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
-	session := at.sessions.continued(s)
+	session := at.sessions.continued(s.ConversationWith(msg.Principal()))
 	s, err = at.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch})
 	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
 		return s, err

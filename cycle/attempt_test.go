@@ -104,6 +104,8 @@ func TestRightsAndPromptByCause(t *testing.T) {
 		t.Errorf("the prompt lacks %q:\n%s", want, h.prompt())
 	}
 	// What was said before is data as well.
+	h.receive(letter{id: "<two@example.com>"})
+	h.pollAfter(time.Minute)
 	for tag, want := range map[string]int{"</history #>": 1, "</asked #>": 1, "</answered #>": 1, "</message #>": 1, "</message>": 0} {
 		if n := strings.Count(unbound(h.prompt()), tag); n != want {
 			t.Errorf("%s is there %d times, want %d:\n%s", tag, n, want, h.prompt())

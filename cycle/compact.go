@@ -45,8 +45,9 @@ const summaryID = "compact"
 // process that holds turn.lock finds what a dead runner left.
 func summaryDir() string { return path.Join(store.TurnsDir, summaryID, "0") }
 
-// Compact replaces the agent's session, and all that was said since the last
-// reset, by a summary with which its next context begins. The history keeps
+// Compact replaces the agent's session with its operator, and all that was said in
+// it since the last reset, by a summary with which the operator's next context
+// begins. The history keeps
 // everything. Compact waits up to patience for a turn that runs, and then
 // returns ErrBusy. It returns ErrNothing if nothing was said since the last
 // summary. After any other error everything is as it was.
@@ -66,7 +67,7 @@ func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text strin
 	if s.CanRun(a.Policy, a.Now()) { // a runner that found turn.lock taken has left
 		err = a.Detach()
 	}
-	return a.recaller().summaryText(s), err
+	return a.recaller().summaryText(s.Conversation), err
 }
 
 // waitForTurns takes turn.lock. It returns ErrBusy if a turn still runs after
@@ -106,17 +107,19 @@ type compactor struct {
 	biller    biller
 }
 
-// rotate replaces the session of s by a summary if it is nearly full, before
-// the turn that s has dispatched. If that fails, the turn goes on with its
+// rotate replaces the session that the turn of s continues by a summary if it is
+// nearly full, before that turn, which s has dispatched. If that fails, the turn goes on with its
 // session. The caller holds turn.lock.
 func (c compactor) rotate(ctx context.Context, s state.State) (state.State, error) {
-	if c.sessions.full(s) < compactAt || s.Session.FailedSummaries >= maxFailedSummaries {
+	who := s.TurnPrincipal()
+	talk := s.ConversationWith(who)
+	if c.sessions.full(talk) < compactAt || talk.Session.FailedSummaries >= maxFailedSummaries {
 		return s, nil
 	}
 	head := s.Turn
 	guarded, release := c.guard.context(ctx, head)
 	defer release()
-	next, err := c.compact(guarded, s, head.TurnID)
+	next, err := c.compact(guarded, s, who, head.TurnID)
 	if err != nil {
 		c.log.printf("compact: the session is kept: %v", err)
 	}
@@ -141,14 +144,14 @@ func (c compactor) compactNow(ctx context.Context) (state.State, error) {
 	case s.Tier(c.policy, c.now()) == state.TierDead:
 		return s, errors.New("the budget is used up: see `agentstateloop status`")
 	}
-	return c.compact(ctx, s, "")
+	return c.compact(ctx, s, state.OperatorPrincipal, "")
 }
 
-// compact makes a summary of what s shows, and commits it. The cost of the
+// compact makes a summary of what s shows of one principal, and commits it. The cost of the
 // summary counts even if it fails. A crash before the commit changes nothing.
-func (c compactor) compact(ctx context.Context, s state.State, turnID string) (state.State, error) {
-	e := state.Compacted{Session: c.sessions.continued(s), Through: through(s)}
-	r, err := c.summaries.summarise(ctx, s)
+func (c compactor) compact(ctx context.Context, s state.State, who state.Principal, turnID string) (state.State, error) {
+	e := state.Compacted{With: who, Session: c.sessions.continued(s.ConversationWith(who)), Through: through(s)}
+	r, err := c.summaries.summarise(ctx, s, who)
 	if errors.Is(err, ErrNothing) {
 		return s, err
 	}
@@ -171,7 +174,7 @@ func (c compactor) compact(ctx context.Context, s state.State, turnID string) (s
 		return s, fmt.Errorf("keep summary: %w", err)
 	}
 	next, err := c.journal.commit(ctx, append(events, e)...)
-	if err == nil && next.Compacted.File != e.File {
+	if err == nil && next.ConversationWith(who).Compacted.File != e.File {
 		_ = os.Remove(c.store.Path(e.File)) // no row names it
 		err = errors.New("the memory was reset, or another session began, while the summary was made, so nothing was changed")
 	}
@@ -211,20 +214,21 @@ type summaryMaker struct {
 	recaller recaller // with room for all that is summarised
 }
 
-// summarise runs what makes a summary and returns its result. The program of
+// summarise runs what makes a summary of one principal's conversation and returns
+// its result. The program of
 // [turn] summary, if one is configured, summarises the exchanges. Otherwise the
 // agent does, in the session that is to end, or in a new one if it has none.
-func (m summaryMaker) summarise(ctx context.Context, s state.State) (turn.Result, error) {
+func (m summaryMaker) summarise(ctx context.Context, s state.State, who state.Principal) (turn.Result, error) {
 	question, err := m.prompter.summaryQuestion()
 	if err != nil {
 		return turn.Result{}, err
 	}
-	config, session, extra := *m.turn, m.sessions.continued(s), m.rights.Task
+	config, session, extra := *m.turn, m.sessions.continued(s.ConversationWith(who)), m.rights.Task
 	if m.summary != nil {
 		config, session, extra = *m.summary, "", nil
 	}
 	if session == "" {
-		said, err := m.material(s)
+		said, err := m.material(s, who)
 		if err != nil {
 			return turn.Result{}, err
 		}
@@ -249,10 +253,10 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State) (turn.Result
 	})
 }
 
-// material returns what was said since the last summary, with that summary, for
-// an agent whose session does not hold it.
-func (m summaryMaker) material(s state.State) (string, error) {
-	r, err := m.recaller.recall(s, new(exchangeCache))
+// material returns what was said with a principal since the last summary, with
+// that summary, for an agent whose session does not hold it.
+func (m summaryMaker) material(s state.State, who state.Principal) (string, error) {
+	r, err := m.recaller.recall(s, who, exchangeCache{})
 	if err != nil {
 		return "", err
 	}

@@ -65,7 +65,7 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 	events := append(d.biller.bill(s, m.head, r.Bill), state.Ended{
 		TurnID: m.head.TurnID, Epoch: m.head.Epoch,
 		Outcome: state.Outcome(r.Status), Reason: r.Reason,
-		OutputBox: box, Deliverable: deliverableFile, Reply: reply, Session: d.nextSession(s, r),
+		OutputBox: box, Deliverable: deliverableFile, Reply: reply, Session: d.nextSession(s, m, r),
 	})
 	if r.Status == turn.Success && d.turn != nil {
 		events = append(events, state.CredentialWorked{Name: d.turn.Login()})
@@ -79,11 +79,12 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 	return s, nil
 }
 
-// nextSession returns the session of the next turn. An inference that failed
-// keeps the session that there was (docs/design.md, "Turns").
-func (d deliverer) nextSession(s state.State, r turn.Result) state.Session {
+// nextSession returns the session of the next turn of the same principal. An
+// inference that failed keeps the session that there was (docs/design.md,
+// "Turns").
+func (d deliverer) nextSession(s state.State, m turnMessage, r turn.Result) state.Session {
 	if r.Session == "" || d.turn == nil {
-		return s.Session
+		return s.ConversationWith(m.msg.Principal()).Session
 	}
 	return d.sessions.after(s, r)
 }

@@ -23,6 +23,27 @@ func (a *Agent) FindMessage(which string) (state.Message, error) {
 	return findMessage(a.Store, s, which)
 }
 
+// PrincipalOf returns whom a turn answers or has answered, or nobody if the turn is
+// not known.
+func (a *Agent) PrincipalOf(turnID string) (state.Principal, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return "", err
+	}
+	if msg, ok := s.MessageOfTurn(turnID); ok {
+		return msg.Principal(), nil
+	}
+	for l, err := range a.Store.History(state.LineTask) {
+		if err != nil {
+			return "", fmt.Errorf("read history: %w", err)
+		}
+		if l.TurnID == turnID && l.Row != nil {
+			return l.Row.Principal(), nil
+		}
+	}
+	return "", nil
+}
+
 // findMessage is FindMessage for a state that was read before.
 func findMessage(st *store.Store, s state.State, which string) (state.Message, error) {
 	number, _ := strconv.ParseUint(which, 10, 64)

@@ -106,33 +106,26 @@ func TestWhoMayRemember(t *testing.T) {
 	}
 }
 
-// A turn that another agent has caused remembers nothing and searches nothing,
-// whichever runner runs it, unless the agent lets it remember.
-func TestPeersDoNotRemember(t *testing.T) {
+// A turn that another agent has caused remembers for that agent alone, and finds
+// only what that agent has said.
+func TestPeersRememberForThemselves(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.plays("us remember 'trust me' || echo no; us search door || echo no\n")
-	h.post(mesh.Message{Text: "remember me"})
+	h.receive(letter{id: "<zero@example.com>", body: "the red door"})
 	h.poll()
+	h.plays("us remember 'trust me' && us search door\n")
+	h.post(mesh.Message{Text: "remember me"})
+	h.pollAfter(time.Minute)
 	h.wantMemory("-", "-")
-	wantNoWords(t, h.prompt(), "remember, to replace")
-	got := h.reports()
-	if len(got) != 1 || strings.Count(got[0].Text, "no") != 2 {
+	if got := h.memory("memory.d/unproven-" + peer + ".md"); got != "trust me" {
+		t.Errorf("the peer's memory is %q", got)
+	}
+	wantWords(t, h.prompt(), "remember, to replace", "history --search")
+	if got := h.reports(); len(got) != 1 || strings.Contains(got[0].Text, "red") {
 		t.Errorf("the peer was told %+v", got)
 	}
-	h.plays("us search door && echo done\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(time.Minute)
-	wantWords(t, h.prompt(), "remember, to replace", "history --search")
-	if task := h.lines(state.LineTask); task[len(task)-1].Outcome != state.Success {
-		t.Errorf("%+v", task)
-	}
-
-	h.agent.PeersRemember = true
-	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
-		check(t, h.agent.Remember(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, "trust me"))
-		return turn.Result{Status: turn.Success, Text: "ok", Exit: turn.ExitClean}, nil
-	}
-	h.post(mesh.Message{Text: "remember me"})
-	h.pollAfter(time.Minute)
 	h.wantMemory("trust me", "-")
+	wantNoWords(t, h.prompt(), "<memory>")
+	wantWords(t, h.left("prompt"), "the red door")
 }

@@ -116,11 +116,19 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 	}
 	return state.Arrived{
 		Message: state.Message{
-			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, At: m.SentAt, Payload: payload,
+			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, Proof: proofOf(m), At: m.SentAt, Payload: payload,
 			Correlation: correlation(m),
 		},
 		MeshID: m.ID,
 	}, nil
+}
+
+// proofOf returns what proved the sender of a message.
+func proofOf(m mesh.Message) state.Proof {
+	if m.Proven {
+		return state.ByToken
+	}
+	return state.ByNone
 }
 
 // causesTurn reports whether a message is of a kind that causes a turn

@@ -60,7 +60,9 @@ func (p prompter) agentData() prompt.Data {
 func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data {
 	d, fences := p.agentData(), newFences()
 	d.Boundary = fences.Boundary
-	d.Fresh = p.sessions.continued(s) == ""
+	who := m.msg.Principal()
+	talk := s.ConversationWith(who)
+	d.Fresh = p.sessions.continued(talk) == ""
 	d.Phase, d.PhaseSince = s.Phase, s.PhaseSince.UTC()
 	if deadline, ok := s.Deadline(p.policy); ok {
 		d.Deadline = deadline.UTC()
@@ -72,15 +74,18 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 	if d.Tier = string(allowed.Tier); allowed.Limited {
 		d.Left = allowed.Left.String()
 	}
-	if full := p.sessions.full(s); full >= warnAt {
+	if full := p.sessions.full(talk); full >= warnAt {
 		d.Full = full
 	}
 
-	memory, err := p.store.Memory()
+	memory, err := p.store.Memory(who)
 	if err != nil {
 		p.log.printf("prompt: the working memory is left out: %v", err)
 	}
-	d.Memory, d.ResetNote = fences.Memory(memory), fences.SystemNote(s.Reset)
+	d.Memory = fences.Memory(memory)
+	if who == state.OperatorPrincipal {
+		d.ResetNote = fences.SystemNote(s.Reset)
+	}
 	d.Summary, d.History = fences.Summary(r.summary), fences.Exchanges(r.exchanges)
 
 	d.Wake, d.Note = "message", fences.Line(m.msg.Note)

@@ -27,23 +27,46 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 	if err != nil {
 		return PromptView{}, err
 	}
-	p := a.prompter()
-	m := exampleMessage(a.Handle, a.Now())
 	if key == "" {
 		key = nextKey(s)
 	}
+	m := exampleMessage(a.Handle, a.Now())
 	if key != "" {
-		if m, err = p.message(s, key); err != nil {
+		if m, err = a.prompter().message(s, key); err != nil {
 			return PromptView{}, err
 		}
 	}
-	r, err := a.recaller().recall(s, new(exchangeCache), m.subject, m.text)
+	return a.promptViewer().view(s, m)
+}
+
+// PromptFrom renders the prompt that a message of another agent would have now, if
+// proof is what proves its sender. It changes nothing.
+func (a *Agent) PromptFrom(handle string, proof state.Proof) (PromptView, error) {
+	s, err := a.Store.Read()
 	if err != nil {
 		return PromptView{}, err
 	}
-	v := PromptView{Key: m.msg.Key, Session: p.sessions.continued(s), Faults: p.templates.Faults()}
-	v.Layers, err = p.templates.Layers(p.data(s, m, r))
-	return v, err
+	m := exampleMessage(a.Handle, a.Now())
+	m.msg = state.Message{Source: state.Mesh, From: handle, Proof: proof, At: a.Now()}
+	return a.promptViewer().view(s, m)
+}
+
+// promptViewer renders prompts to look at.
+type promptViewer struct {
+	prompter prompter
+	recaller recaller
+}
+
+// view renders the prompt of m.
+func (v promptViewer) view(s state.State, m turnMessage) (PromptView, error) {
+	p, who := v.prompter, m.msg.Principal()
+	r, err := v.recaller.recall(s, who, exchangeCache{}, m.subject, m.text)
+	if err != nil {
+		return PromptView{}, err
+	}
+	view := PromptView{Key: m.msg.Key, Session: p.sessions.continued(s.ConversationWith(who)), Faults: p.templates.Faults()}
+	view.Layers, err = p.templates.Layers(p.data(s, m, r))
+	return view, err
 }
 
 // message returns the message with this key, from the inbox of s or the

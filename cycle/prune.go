@@ -33,7 +33,10 @@ func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	if p.keep <= 0 || now.Sub(s.Pruned) < pruneEvery {
 		return s, nil
 	}
-	needed := map[string]bool{path.Join(store.TurnsDir, s.Turn.TurnID): true, s.Compacted.File: true}
+	needed := map[string]bool{path.Join(store.TurnsDir, s.Turn.TurnID): true}
+	for _, file := range s.Summaries() {
+		needed[file] = true
+	}
 	for _, m := range s.Inbox {
 		needed[m.Payload] = true
 		needed[path.Join(store.TurnsDir, m.TurnID)] = true

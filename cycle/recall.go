@@ -24,6 +24,7 @@ const (
 	recallPer   = 128      // at most one exchange is read for so many bytes of room
 	recallTimes = 4        // and at most so many times the room
 	recallRead  = 16 << 10 // bytes of history read for each exchange, at most
+	recallScan  = 64 << 20 // but so many in any case: they may hold the exchanges of others
 )
 
 // recaller rebuilds what was said from the history.
@@ -39,10 +40,10 @@ type recalledText struct {
 	exchanges []prompt.Exchange // since then, oldest first
 }
 
-// exchangeCache holds the exchanges that one recall has read for the next one
-// of the same runner, so that a backlog does not read them again for each
-// message.
-type exchangeCache struct{ exchanges []exchange } // newest first
+// exchangeCache holds, for each principal, the exchanges that one recall has read
+// for the next one of the same runner, newest first. So a backlog does not read
+// them again for each message.
+type exchangeCache map[state.Principal][]exchange
 
 // exchange is one message with its answer.
 type exchange struct {
@@ -50,55 +51,56 @@ type exchange struct {
 	said prompt.Exchange
 }
 
-// recall rebuilds the conversation since the last reset: what was said to the
-// agent and what it answered. The newest exchanges fill half of the room; those
-// that share most words with the question fill the rest. A summary stands for
-// what was compacted.
-func (rc recaller) recall(s state.State, p *exchangeCache, question ...string) (recalledText, error) {
+// recall rebuilds the conversation with a principal since the last reset: what they
+// said to the agent and what it answered. The newest exchanges fill half of the
+// room; those that share most words with the question fill the rest. A summary
+// stands for what was compacted.
+func (rc recaller) recall(s state.State, who state.Principal, p exchangeCache, question ...string) (recalledText, error) {
 	room := cmp.Or(rc.room, DefaultRecall)
-	summary := rc.summaryText(s)
-	if summary == "" {
-		s.Compacted = state.Summary{}
+	talk := s.ConversationWith(who)
+	after := s.Reset.Epoch
+	summary := rc.summaryText(talk)
+	if summary != "" {
+		after = max(after, talk.Compacted.Through)
 	}
-	if err := rc.readExchanges(s, p, room); err != nil {
+	if err := rc.readExchanges(who, after, p, room); err != nil {
 		return recalledText{}, fmt.Errorf("read history: %w", err)
 	}
 	var said []prompt.Exchange
-	for _, e := range p.exchanges {
+	for _, e := range p[who] {
 		said = append(said, e.said)
 	}
 	return recalledText{summary: summary, exchanges: prompt.Recall(said, room, question...)}, nil
 }
 
-// readExchanges brings p up to date: it reads the history back to what p holds,
-// and drops what is too old.
-func (rc recaller) readExchanges(s state.State, p *exchangeCache, room int) error {
+// readExchanges brings p up to date for one principal: it reads the history back to
+// what p holds, and drops what is too old. Attempts up to the epoch after are not
+// read.
+func (rc recaller) readExchanges(who state.Principal, after uint64, p exchangeCache, room int) error {
 	most := max(1, room/recallPer)
-	known := p.exchanges
-	p.exchanges = nil
+	known := p[who]
+	p[who] = nil
 	read := 0
 	add := func(e exchange) (more bool) {
-		p.exchanges = append(p.exchanges, e)
+		p[who] = append(p[who], e)
 		read += len(e.said.Plain())
-		return len(p.exchanges) < most && read < recallTimes*room
+		return len(p[who]) < most && read < recallTimes*room
 	}
-	for l, err := range rc.store.Newest(int64(most)*recallRead, state.LineTask, state.LineReset) {
+	for l, err := range rc.store.Newest(max(int64(most)*recallRead, recallScan), state.LineTask, state.LineReset) {
 		switch {
 		case err != nil:
 			return err
-		case l.Kind == state.LineReset:
+		case l.Kind == state.LineReset || l.Epoch <= after:
 			return nil
-		case s.Compacted.Through > 0 && l.Epoch <= s.Compacted.Through:
-			return nil
-		case !ofMemory(s, l):
-			continue
 		case len(known) > 0 && known[0].line.Serial == l.Serial && known[0].line.N == l.N:
 			for _, e := range known {
-				if e.line.Epoch <= s.Compacted.Through || !ofMemory(s, e.line) || !add(e) {
+				if e.line.Epoch <= after || !add(e) {
 					break
 				}
 			}
 			return nil
+		case !rc.isOf(who, l):
+			continue
 		}
 		if !add(exchange{line: l, said: rc.exchange(l, min(recallPart, room/8))}) {
 			return nil
@@ -107,10 +109,32 @@ func (rc recaller) readExchanges(s state.State, p *exchangeCache, room int) erro
 	return nil
 }
 
-// ofMemory reports whether a history line is a turn that the agent may be
-// shown. A turn that began before the last reset answered from the old memory.
-func ofMemory(s state.State, l state.Line) bool {
+// sinceReset reports whether a history line is a turn that the agent may be shown.
+// A turn that began before the last reset answered from the old memory.
+func sinceReset(s state.State, l state.Line) bool {
 	return l.Kind == state.LineTask && l.Row != nil && l.Epoch > s.Reset.Epoch
+}
+
+// isOf reports whether the turn of a task line answered this principal.
+func (rc recaller) isOf(who state.Principal, task state.Line) bool {
+	if task.Row == nil {
+		return false
+	}
+	msg := *task.Row
+	if msg.Source == state.Mesh && msg.Proof == "" && strings.HasSuffix(string(who), ":"+msg.From) {
+		msg.Proof = rc.olderProof(msg)
+	}
+	return msg.Principal() == who
+}
+
+// olderProof returns what proved the sender of a message whose row does not hold it.
+// Older versions did not record it there, but kept the whole message.
+func (rc recaller) olderProof(msg state.Message) state.Proof {
+	m, err := readMessage(rc.store, state.Head{}, msg)
+	if err != nil {
+		return ""
+	}
+	return proofOf(m.sent)
 }
 
 // exchange returns one message with its answer, each truncated to most bytes. A
@@ -137,13 +161,13 @@ func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	}
 }
 
-// summaryText returns the summary that stands for what was compacted, or "" if
-// there is none that can be read.
-func (rc recaller) summaryText(s state.State) string {
-	if s.Compacted.File == "" {
+// summaryText returns the summary that stands for what was compacted of a
+// conversation, or "" if there is none that can be read.
+func (rc recaller) summaryText(c state.Conversation) string {
+	if c.Compacted.File == "" {
 		return ""
 	}
-	data, err := os.ReadFile(rc.store.Path(s.Compacted.File))
+	data, err := os.ReadFile(rc.store.Path(c.Compacted.File))
 	if err != nil {
 		rc.log.printf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
 	}

@@ -14,24 +14,31 @@ const (
 	searchRead = 64 << 10 // bytes of one message or answer
 )
 
-// SearchInside is SearchHistory for the turn that it is called from. It returns
-// ErrPeer if another agent has caused that turn: the operator's words are not for
-// that agent. Each text that it returns is fenced, as in a prompt.
+// SearchInside is SearchHistory for the turn that it is called from. It finds only
+// exchanges with the principal whom that turn answers, and returns ErrStale if the
+// turn is not the caller's any more. Each text that it returns is fenced, as in a
+// prompt.
 func (a *Agent) SearchInside(in Inside, query string, n int) (string, error) {
-	if err := operatorOnly(a.Store, in); err != nil {
+	s, err := in.state(a.Store)
+	if err != nil {
 		return "", fmt.Errorf("search history: %w", err)
 	}
-	found, err := a.recaller().search(query, n)
+	rc, who := a.recaller(), s.TurnPrincipal()
+	found, err := rc.search(s, query, n, func(l state.Line) bool { return rc.isOf(who, l) })
 	fences := newFences()
 	return join(found, fences.Exchange), err
 }
 
-// SearchHistory searches what was said to the agent and what it answered since
-// the last reset, in every month that is kept. It returns the n exchanges (1 to
-// 20) that share most words with query, best first, or "" if none does. It reads
+// SearchHistory searches what was said to the agent by anybody and what it answered
+// since the last reset, in every month that is kept. It returns the n exchanges (1
+// to 20) that share most words with query, best first, or "" if none does. It reads
 // them one after the other and holds only those that it returns.
 func (a *Agent) SearchHistory(query string, n int) (string, error) {
-	found, err := a.recaller().search(query, n)
+	s, err := a.Store.Read()
+	if err != nil {
+		return "", err
+	}
+	found, err := a.recaller().search(s, query, n, func(state.Line) bool { return true })
 	return join(found, prompt.Exchange.Plain), err
 }
 
@@ -44,24 +51,20 @@ func join(found []prompt.Exchange, text func(prompt.Exchange) string) string {
 	return strings.Join(texts, "\n")
 }
 
-// search does the work of SearchHistory.
-func (rc recaller) search(query string, n int) ([]prompt.Exchange, error) {
+// search is SearchHistory among the task lines that shown reports true for.
+func (rc recaller) search(s state.State, query string, n int, shown func(state.Line) bool) ([]prompt.Exchange, error) {
 	n = min(max(1, n), searchMost)
 	ranking := prompt.NewRanking(query)
 	ranking.Common = true
 	if ranking.Empty() {
 		return nil, fmt.Errorf("search history for %q: the query has no word", query)
 	}
-	s, err := rc.store.Read()
-	if err != nil {
-		return nil, err
-	}
 	var lines []state.Line
 	for l, err := range rc.store.History(state.LineTask) {
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		if ofMemory(s, l) && ranking.Add(len(lines), rc.exchange(l, searchRead).Plain()) {
+		if sinceReset(s, l) && shown(l) && ranking.Add(len(lines), rc.exchange(l, searchRead).Plain()) {
 			lines = append(lines, l)
 		}
 	}

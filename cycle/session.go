@@ -7,21 +7,23 @@ import (
 	"agentstateloop/turn"
 )
 
-// sessions answers questions about the agent's session with its model.
+// sessions answers questions about the agent's sessions with its model, of which
+// each principal has its own.
 type sessions struct {
 	turn   *turn.Config // nil: no turn is run here
 	window int64        // tokens that a session can hold; 0: as the agent says
 }
 
-// continued returns the session that a turn continues, or "" for a fresh one.
-func (ss sessions) continued(s state.State) string {
-	if ss.turn == nil || s.Session.Runner != ss.turn.Runner {
+// continued returns the session that a turn of this conversation continues, or ""
+// for a fresh one.
+func (ss sessions) continued(c state.Conversation) string {
+	if ss.turn == nil || c.Session.Runner != ss.turn.Runner {
 		return ""
 	}
-	return s.Session.ID
+	return c.Session.ID
 }
 
-// after returns the session of the next turn.
+// after returns the session of the principal's next turn.
 func (ss sessions) after(s state.State, r turn.Result) state.Session {
 	if r.Session == "" {
 		return state.Session{}
@@ -31,15 +33,15 @@ func (ss sessions) after(s state.State, r turn.Result) state.Session {
 
 // full returns how many percent of its window the continued session fills, or 0
 // if that is unknown.
-func (ss sessions) full(s state.State) int {
-	if ss.continued(s) == "" {
+func (ss sessions) full(c state.Conversation) int {
+	if ss.continued(c) == "" {
 		return 0
 	}
-	window := cmp.Or(ss.window, s.Session.Window, turn.RunnerWindow(s.Session.Runner))
+	window := cmp.Or(ss.window, c.Session.Window, turn.RunnerWindow(c.Session.Runner))
 	if window <= 0 {
 		return 0
 	}
-	return int(min(1000, s.Session.Context*100/window))
+	return int(min(1000, c.Session.Context*100/window))
 }
 
 // holds returns how many tokens a session holds after an attempt: as the agent
@@ -50,7 +52,7 @@ func holds(s state.State, r turn.Result) int64 {
 	}
 	used := state.Tokens(r.Usage)
 	if r.Meter != "" {
-		used = onTop(used, r.Meter, s.Purse.Meter)
+		used = onTop(used, s.Purse.MeterOf(r.Meter))
 	}
 	return (used.Input + used.Output + used.CacheRead + used.CacheWrite) / int64(max(1, r.Calls))
 }

@@ -129,7 +129,7 @@ func (b biller) bill(s state.State, h state.Head, reported turn.Bill) []state.Ev
 	tokens := state.Tokens(reported.Usage)
 	if reported.Meter != "" && tokens != (state.Tokens{}) {
 		e.Meter = state.Meter{Session: reported.Meter, Tokens: tokens}
-		tokens = onTop(tokens, reported.Meter, s.Purse.Meter)
+		tokens = onTop(tokens, s.Purse.MeterOf(reported.Meter))
 	}
 	if reported.CostUSD == 0 && tokens == (state.Tokens{}) {
 		return nil
@@ -144,9 +144,9 @@ func (b biller) bill(s state.State, h state.Head, reported turn.Bill) []state.Ev
 
 // onTop returns how far a session's meter has risen since it was last read. A
 // meter that shows less has started again.
-func onTop(now state.Tokens, session string, last state.Meter) state.Tokens {
+func onTop(now state.Tokens, last state.Meter) state.Tokens {
 	was := last.Tokens
-	if session != last.Session || now.Input < was.Input || now.Output < was.Output || now.CacheRead < was.CacheRead || now.CacheWrite < was.CacheWrite {
+	if now.Input < was.Input || now.Output < was.Output || now.CacheRead < was.CacheRead || now.CacheWrite < was.CacheWrite {
 		return now
 	}
 	return state.Tokens{

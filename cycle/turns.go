@@ -65,13 +65,13 @@ func (r runner) drain(ctx context.Context, report *Report) error {
 	if err := endSummary(ctx, r.store); err != nil {
 		return err
 	}
-	var p exchangeCache
+	p := exchangeCache{}
 	for ctx.Err() == nil {
 		s, err := r.journal.commit(ctx, state.Claimed{})
 		if err != nil || s.Turn.Status != state.HeadDispatched {
 			return err
 		}
-		s, err = r.attempts.runTurn(ctx, s, &p)
+		s, err = r.attempts.runTurn(ctx, s, p)
 		denied := errors.Is(err, errDenied)
 		if err != nil && !denied {
 			return err

@@ -65,6 +65,10 @@ func (a *Agent) prompter() prompter {
 	}
 }
 
+func (a *Agent) promptViewer() promptViewer {
+	return promptViewer{prompter: a.prompter(), recaller: a.recaller()}
+}
+
 func (a *Agent) deliverer() deliverer {
 	return deliverer{
 		handle: a.Handle, mail: a.Mail, turn: a.Turn, now: a.Now, store: a.Store,

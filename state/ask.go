@@ -66,7 +66,7 @@ func (e Suspended) apply(m *machine) {
 	m.Turn.Status = HeadSuspended
 	m.Turn.Since = m.now
 	m.Turn.Box = e.Box
-	m.keepSession(e.Session, e.Epoch)
+	m.keepSession(m.TurnPrincipal(), e.Session, e.Epoch)
 	m.turnLine("suspended", "")
 	if slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Operator && m.runnable(msg, m.policy, m.now) }) {
 		m.answerOpen(missedSuperseded)

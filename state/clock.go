@@ -14,6 +14,9 @@ func (m *machine) unskew() {
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At, &m.Compacted.At,
 		&m.Published.At, &m.LastChallenge,
 	}
+	for i := range m.Agents {
+		past = append(past, &m.Agents[i].Compacted.At)
+	}
 	for i := range m.Challenges {
 		past = append(past, &m.Challenges[i].Made)
 	}

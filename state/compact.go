@@ -1,8 +1,12 @@
 package state
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
-// Summary replaces what was said and done up to an epoch, since the last reset.
+// Summary replaces what was said and done for one principal up to an epoch, since
+// the last reset.
 // Its text is a payload, and every summary is in the history, too.
 type Summary struct {
 	At      time.Time `json:"at,omitzero"`
@@ -18,33 +22,35 @@ const (
 )
 
 // Compacted reports that a summary (Text, kept durably in File) stands for all
-// exchanges of attempts up to Through, and for the agent's session of that id, if
-// it has one. File is empty if no summary could be made, for Reason.
+// exchanges with one principal of attempts up to Through, and for the session of
+// that id, if they have one. File is empty if no summary could be made, for Reason.
 type Compacted struct {
+	With       Principal
 	Session    string
 	Through    uint64
 	File, Text string
 	Reason     string
 }
 
-// apply makes the next context begin with the summary. A summary that comes too
+// apply makes the principal's next context begin with the summary. A summary that comes too
 // late changes nothing: while it was made, the memory was reset or another session
 // began.
 func (e Compacted) apply(m *machine) {
-	if e.Session != m.Session.ID || e.Through <= m.Reset.Epoch || e.Through < m.Compacted.Through {
-		m.line(Line{Kind: LineCompaction, What: "stale", Reason: e.Reason})
+	c := m.ConversationWith(e.With)
+	if e.Session != c.Session.ID || e.Through <= m.Reset.Epoch || e.Through < c.Compacted.Through {
+		m.line(Line{Kind: LineCompaction, With: e.With, What: "stale", Reason: e.Reason})
 		return
 	}
 	if e.File == "" {
-		if m.Session.ID != "" {
-			m.Session.FailedSummaries++
+		if c.Session.ID != "" {
+			c.Session.FailedSummaries++
+			m.keepConversation(e.With, c)
 		}
-		m.line(Line{Kind: LineCompaction, What: CompactionFailed, Reason: e.Reason})
+		m.line(Line{Kind: LineCompaction, With: e.With, What: CompactionFailed, Reason: e.Reason})
 		return
 	}
-	m.Compacted = Summary{At: m.now, File: e.File, Through: e.Through}
-	m.Session = Session{}
-	m.line(Line{Kind: LineCompaction, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
+	m.keepConversation(e.With, Conversation{Compacted: Summary{At: m.now, File: e.File, Through: e.Through}})
+	m.line(Line{Kind: LineCompaction, With: e.With, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
 }
 
 // Redacted implements [Redactable].
@@ -57,6 +63,6 @@ func (m *machine) applyCompactionLine(l Line) {
 	if l.What != compactionMade {
 		return
 	}
-	m.Compacted = Summary{At: l.At, File: l.File, Through: l.Epoch}
-	m.Session = Session{}
+	who := cmp.Or(l.With, OperatorPrincipal) // older versions kept one summary, with all in it
+	m.keepConversation(who, Conversation{Compacted: Summary{At: l.At, File: l.File, Through: l.Epoch}})
 }

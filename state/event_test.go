@@ -122,14 +122,14 @@ var notRedacted = map[string]string{
 	"Name": "name of a credential", "Credential": "name of a credential", "Model": "name of a model",
 
 	// Names of agents and people.
-	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "Tried": "addresses, handles", "Hops": "handles",
+	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "With": "principal", "Tried": "addresses, handles", "Hops": "handles",
 
 	// Files of the state directory or of the output box.
 	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Deliverable": "file of the output box",
 
 	// Words from a fixed list.
 	"Source": "fixed", "Kind": "fixed", "Channel": "fixed", "Status": "fixed", "Outcome": "fixed", "Phase": "fixed", "Tier": "fixed",
-	"Gate": "fixed", "Control": "fixed", "Basis": "fixed", "Runner": "fixed",
+	"Gate": "fixed", "Control": "fixed", "Basis": "fixed", "Runner": "fixed", "Proof": "fixed",
 
 	"Scheduled.Line":   "the crontab line that we wrote: compared with the installed one",
 	"Scheduled.Binary": "path of this program",

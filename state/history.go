@@ -69,8 +69,9 @@ type Line struct {
 	Request  string `json:"request,omitempty"`
 	Response string `json:"response,omitempty"`
 
-	Text string `json:"text,omitempty"` // of a working memory, or a summary
-	File string `json:"file,omitempty"` // of a summary
+	Text string    `json:"text,omitempty"` // of a working memory, or a summary
+	With Principal `json:"with,omitempty"` // whose; older lines are the operator's
+	File string    `json:"file,omitempty"` // of a summary
 
 	ID      string   `json:"id,omitempty"` // of an effect
 	Message *Message `json:"message,omitempty"`

@@ -81,7 +81,7 @@ func (e Slept) apply(m *machine) {
 }
 
 // Remembered reports that the agent, from inside its turn, replaces its working
-// memory.
+// memory of whom the turn answers.
 type Remembered struct {
 	TurnID string
 	Epoch  uint64
@@ -98,7 +98,7 @@ func (e Remembered) apply(m *machine) {
 		m.line(Line{Kind: LineTurn, TurnID: e.TurnID, Epoch: e.Epoch, What: "stale", Reason: "remembered after a reset"})
 		return
 	}
-	m.line(Line{Kind: LineMemory, TurnID: e.TurnID, Epoch: e.Epoch, Text: e.Text})
+	m.line(Line{Kind: LineMemory, With: m.TurnPrincipal(), TurnID: e.TurnID, Epoch: e.Epoch, Text: e.Text})
 }
 
 // Redacted implements [Redactable].

@@ -41,6 +41,7 @@ type Message struct {
 	Kind     string `json:"kind,omitempty"` // of the mesh: message or ask
 	From     string `json:"from"`           // address, handle or user, by Source
 	Operator bool   `json:"operator,omitempty"`
+	Proof    Proof  `json:"proof,omitempty"`   // of From, if that is another agent
 	Payload  string `json:"payload,omitempty"` // file of messages/
 
 	// Correlation is the id that an answer via the mesh repeats (docs/design.md,

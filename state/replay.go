@@ -82,7 +82,7 @@ func (m *machine) applyLine(l Line) {
 		m.LastOperator = l.At
 	case LineReset:
 		m.Reset = Reset{At: l.At, Note: l.Reason, Origin: l.From, Arrivals: m.Arrivals, Epoch: m.Epoch}
-		m.Compacted = Summary{}
+		m.endConversations()
 	case LineCompaction:
 		m.applyCompactionLine(l)
 	case LineEnded:

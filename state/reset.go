@@ -13,15 +13,15 @@ type Reset struct {
 	Epoch    uint64    `json:"epoch,omitempty"`
 }
 
-// MemoryReset reports `reset`: the agent's memory begins again, with a note.
+// MemoryReset reports `reset`: the agent's memory of everybody begins again, with a
+// note for the operator's next turn.
 type MemoryReset struct{ Note, Origin string }
 
 // apply clears the agent's memory. Queued messages stay queued, and their prompts
 // say that they are from before the reset.
 func (e MemoryReset) apply(m *machine) {
-	m.Session = Session{}
 	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}
-	m.Compacted = Summary{}
+	m.endConversations()
 	m.line(Line{Kind: LineReset, From: e.Origin, Reason: e.Note})
 }
 

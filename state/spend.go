@@ -75,7 +75,8 @@ type Purse struct {
 	Granted Micros `json:"granted,omitempty"`
 
 	Counted []string `json:"counted,omitempty"` // ids of spendings, the newest last
-	Meter   Meter    `json:"meter,omitzero"`
+	Meter   Meter    `json:"meter,omitzero"`    // of the session that was billed last
+	Meters  []Meter  `json:"meters,omitempty"`  // of other sessions, the newest last
 
 	Unpriced  []string `json:"unpriced,omitempty"` // models without a price
 	Tier      Tier     `json:"tier,omitempty"`     // as last recorded
@@ -97,6 +98,7 @@ const (
 	countedKept   = 256
 	countedBefore = 16 // of these, ids of earlier turns
 	unpricedKept  = 8
+	metersKept    = MaxConversations + 1
 )
 
 // MaxSpent bounds one spending. A higher figure is not believed.
@@ -201,7 +203,7 @@ func (m *machine) book(l Line) {
 	p.Counted = append(p.Counted, sp.ID)
 	p.Counted = slices.Delete(p.Counted, 0, max(0, len(p.Counted)-countedKept))
 	if l.Meter != nil {
-		p.Meter = *l.Meter
+		p.read(*l.Meter)
 	}
 	p.Unpriced = slices.DeleteFunc(p.Unpriced, func(model string) bool { return model == sp.Model })
 	if sp.Basis == BasisDearest {
@@ -212,6 +214,31 @@ func (m *machine) book(l Line) {
 		row := m.message(msg.Key)
 		row.Cost = row.Cost.plus(sp.Cost)
 	}
+}
+
+// read enters what the meter of a session shows. Sessions alternate when several
+// principals have one, so the others are kept.
+func (p *Purse) read(now Meter) {
+	if p.Meter.Session != now.Session && p.Meter.Session != "" {
+		p.Meters = append(p.Meters, p.Meter)
+	}
+	p.Meters = slices.DeleteFunc(p.Meters, func(m Meter) bool { return m.Session == now.Session })
+	p.Meters = slices.Delete(p.Meters, 0, max(0, len(p.Meters)-metersKept))
+	p.Meter = now
+}
+
+// MeterOf returns what the meter of a session showed last. It is empty if that is
+// not known.
+func (p Purse) MeterOf(session string) Meter {
+	if p.Meter.Session == session {
+		return p.Meter
+	}
+	for _, m := range p.Meters {
+		if m.Session == session {
+			return m
+		}
+	}
+	return Meter{}
 }
 
 // forgetCounted drops most ids of spendings of earlier turns.

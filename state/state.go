@@ -70,15 +70,16 @@ type State struct {
 	Undeliverable int      `json:"undeliverable,omitempty"`
 
 	Turn          Head      `json:"turn"`
-	Epoch         uint64    `json:"epoch"` // highest ever
-	Session       Session   `json:"session,omitzero"`
+	Epoch         uint64    `json:"epoch"`                // highest ever
 	Asleep        bool      `json:"asleep,omitempty"`     // the last turn left nothing to do
 	SleepUntil    time.Time `json:"sleep_until,omitzero"` // the agent asked to be left alone until then
 	Reset         Reset     `json:"reset,omitzero"`       // the last one
-	Compacted     Summary   `json:"compacted,omitzero"`   // the last one since the reset
 	FailedTurns   int       `json:"failed_turns,omitempty"`
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"`
 	Purse         Purse     `json:"purse,omitzero"` // what turns have cost
+
+	Conversation                     // with the operator
+	Agents       []AgentConversation `json:"agents,omitempty"` // the one used last at the end
 
 	Pruned time.Time `json:"pruned,omitzero"` // when the folders last held nothing older than is kept
 
@@ -88,19 +89,6 @@ type State struct {
 
 	// Lines are the history lines of this serial. See Line.
 	Lines []Line `json:"lines,omitempty"`
-}
-
-// Session is the agent's own session, which its next turn continues.
-type Session struct {
-	Runner string `json:"runner,omitempty"`
-	ID     string `json:"id,omitempty"`
-
-	// Context is how many tokens it held when it was last used, and Window how
-	// many its model can hold, both as the agent reports them; 0 means unknown.
-	// FailedSummaries counts the attempts to summarize it that failed.
-	Context         int64 `json:"context,omitempty"`
-	Window          int64 `json:"window,omitempty"`
-	FailedSummaries int   `json:"vain,omitempty"`
 }
 
 // New returns the state of an agent that has never polled. seed must be random.
@@ -131,6 +119,8 @@ func (s State) clone() State {
 	s.Purse.Months = slices.Clone(s.Purse.Months)
 	s.Purse.Counted = slices.Clone(s.Purse.Counted)
 	s.Purse.Unpriced = slices.Clone(s.Purse.Unpriced)
+	s.Purse.Meters = slices.Clone(s.Purse.Meters)
+	s.Agents = slices.Clone(s.Agents)
 	s.Credentials = maps.Clone(s.Credentials)
 	s.Lines = nil
 	return s

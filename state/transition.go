@@ -24,7 +24,7 @@ func (m *machine) enter(to Phase, why string) {
 		m.WokenBy = ""
 	}
 	if to == IDLE {
-		m.Session = Session{} // the conversation is over; the history keeps it
+		m.endSessions()
 	}
 	m.schedule()
 }
@@ -34,6 +34,9 @@ func (m *machine) applyTransitionLine(l Line) {
 	m.Phase, m.PhaseSince = l.New, l.At
 	if l.New != PREP {
 		m.WokenBy = ""
+	}
+	if l.New == IDLE {
+		m.endSessions()
 	}
 }
 

@@ -96,6 +96,7 @@ func (e Ended) apply(m *machine) {
 		Kind: LineTask, Key: m.Turn.Key, TurnID: e.TurnID, Epoch: e.Epoch, Outcome: e.Outcome,
 		OutputBox: e.OutputBox, Deliverable: e.Deliverable, Reason: e.Reason,
 	}
+	who := m.TurnPrincipal()
 	msg, ok := m.TurnMessage()
 	if ok {
 		task.Row = &msg
@@ -109,7 +110,7 @@ func (e Ended) apply(m *machine) {
 		m.removeMessage(msg.Key)
 	}
 	m.Turn = Head{Status: HeadIdle}
-	m.keepSession(e.Session, e.Epoch)
+	m.keepSession(who, e.Session, e.Epoch)
 	m.countOutcome(e.Outcome)
 	if len(m.Inbox) == 0 && !m.Asleep {
 		m.Asleep = true
@@ -122,18 +123,6 @@ func (e Ended) Redacted(redact func(string) string) Event {
 	e.Reason = redact(e.Reason)
 	e.Reply = redactedEffect(e.Reply, redact)
 	return e
-}
-
-// keepSession keeps the session that the next turn continues. One that began
-// before a reset, or that ends in IDLE, holds what is to be forgotten.
-func (m *machine) keepSession(s Session, epoch uint64) {
-	if epoch <= m.Reset.Epoch || m.Phase == IDLE {
-		s = Session{}
-	}
-	if s.ID != "" && s.ID == m.Session.ID {
-		s.FailedSummaries = m.Session.FailedSummaries
-	}
-	m.Session = s
 }
 
 // recordReply records that a message has its answer.
@@ -208,7 +197,7 @@ func (e GivenBack) apply(m *machine) {
 	}
 	m.turnLine("given back", e.Reason)
 	if e.Forget {
-		m.Session = Session{}
+		m.keepSession(m.TurnPrincipal(), Session{}, e.Epoch)
 	}
 	if msg := m.message(m.Turn.Key); msg != nil && !m.Turn.Resumed {
 		msg.Attempts = max(0, msg.Attempts-1)

@@ -141,7 +141,7 @@ func (b toolbox) effects() react.Effects {
 			return a.Sleep(ctx, turn, d)
 		},
 		Remember: func(ctx context.Context, text string) error { return a.Remember(ctx, turn, text) },
-		Search:   func(_ context.Context, query string, n int) (string, error) { return a.SearchHistory(query, n) },
+		Search:   func(_ context.Context, query string, n int) (string, error) { return a.SearchInside(turn, query, n) },
 	}
 	if a.Mesh != nil {
 		e.Send = func(ctx context.Context, to, text string) error {

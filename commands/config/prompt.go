@@ -1,21 +1,16 @@
 package config
 
-import (
-	"slices"
-
-	"agentstateloop/turn"
-)
+import "agentstateloop/turn"
 
 // maxRecall limits turn.recall, in KiB. It is more than a million tokens.
 const maxRecall = 8 << 10
 
 // promptParts holds the settings of the agent's prompts.
 type promptParts struct {
-	folder        string       // of the user's templates; "": not set
-	recall        int          // of earlier conversation for a new session, in bytes
-	window        int64        // context window in tokens; 0: not set
-	summary       *turn.Config // program that makes summaries; nil: the agent itself
-	peersRemember bool         // whether a peer's turn may write the memory
+	folder  string       // of the user's templates; "": not set
+	recall  int          // of earlier conversation for a new session, in bytes
+	window  int64        // context window in tokens; 0: not set
+	summary *turn.Config // program that makes summaries; nil: the agent itself
 }
 
 // wirePrompt wires the keys of [turn] about prompts. turns may be nil.
@@ -28,9 +23,8 @@ func wirePrompt(c *Config, turns *turn.Config) (promptParts, error) {
 		return promptParts{}, c.Wrong("turn.context_window", "must be %d tokens or more", minWindow)
 	}
 	parts := promptParts{
-		recall:        t.Recall << 10,
-		window:        int64(t.ContextWindow),
-		peersRemember: t.Runner == turn.API && slices.Contains(c.File.API.Tools.Peer, "remember"),
+		recall: t.Recall << 10,
+		window: int64(t.ContextWindow),
 	}
 	if t.Prompts != "" {
 		parts.folder = c.Resolve(t.Prompts)

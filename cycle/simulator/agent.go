@@ -209,6 +209,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	if ctx.Err() != nil {
 		return answer
 	}
+	answer.Session = a.session(at, marker)
 	switch do {
 	case "costly", "costly-ask", "overnight", "evening":
 		answer.CostUSD = costly.USD()
@@ -265,7 +266,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 			return a.command("remember", do)
 		})
 	case "search":
-		a.search()
+		a.search(marker)
 	case "send":
 		a.command("send", func(ctx context.Context, c *cycle.Agent) error {
 			return c.Send(ctx, a.in, peers[1], "for your information: "+marker)
@@ -286,6 +287,21 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		os.WriteFile(filepath.Join(at.Dir, "output"), nil, 0o600)
 	}
 	return answer
+}
+
+// session returns the session that an attempt leaves: that which it continues, or,
+// for one in three, a new one. The others leave none, so that prompts with all of
+// the past are made as well.
+func (a *livingAgent) session(at turn.Attempt, marker string) string {
+	if at.Session != "" || at.Epoch%3 != 0 {
+		return at.Session
+	}
+	saw := a.world.record
+	saw.mu.Lock()
+	defer saw.mu.Unlock()
+	id := "session-" + at.TurnID
+	saw.sessions[id] = saw.speaker(marker)
+	return id
 }
 
 // command runs a command that the agent calls in its turn, as a separate process.

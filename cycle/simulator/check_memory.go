@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,16 +13,20 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
-// notes holds what the agent's working memory may contain, judging by the results of
-// each `remember` and `reset`. A command that was killed may have had its effect.
+// notes holds what the agent's working memories may contain, judging by the results
+// of each `remember` and `reset`. A command that was killed may have had its effect.
 type notes struct {
-	now     map[string]bool // the texts that the memory may contain; "" is an empty one
-	lately  map[string]bool // the texts that it may have contained since the outermost process began
-	changes int             // changes begun or ended so far
+	of      map[string]*note // by who speaks; see speaker
+	changes int              // changes begun or ended so far
 	resets  []reset
+}
+
+// note holds what the memory of one speaker may contain.
+type note struct {
+	now    map[string]bool // the texts; "" is an empty one
+	lately map[string]bool // those that it may have contained since the outermost process began
 }
 
 // reset is a `reset` that may have happened.
@@ -31,28 +36,60 @@ type reset struct {
 	outer         int // number of the outermost process at that time
 }
 
+// The speakers besides the peers, each of which is one by its handle.
+const (
+	byOperator = "the operator"
+	byStranger = "a stranger"
+)
+
+// memoryFiles are the files of the speakers' memories. The first peer has a token.
+var memoryFiles = map[string]string{
+	byOperator: "memory.md",
+	peers[0]:   "memory.d/peer-" + peers[0] + ".md",
+	peers[1]:   "memory.d/unproven-" + peers[1] + ".md",
+}
+
 func newNotes() notes {
-	return notes{now: map[string]bool{"": true}, lately: map[string]bool{"": true}}
+	n := notes{of: map[string]*note{}}
+	for who := range memoryFiles {
+		n.of[who] = &note{now: map[string]bool{"": true}, lately: map[string]bool{"": true}}
+	}
+	return n
 }
 
 // settle records the begin of an outermost process. From now on no other process
 // can prompt with an older memory.
 func (n *notes) settle() {
-	n.lately = map[string]bool{}
-	for text := range n.now {
-		n.lately[text] = true
+	for _, of := range n.of {
+		of.lately = maps.Clone(of.now)
 	}
 }
 
-// change records a change of the memory. began is the result of beginChange. sure
-// says that the change has happened. If another change was under way meanwhile, the
-// order of the two is unknown.
-func (n *notes) change(text string, began int, sure bool) {
-	if sure && began == n.changes {
-		clear(n.now)
+// change records a change of a speaker's memory. began is the result of beginChange.
+// sure says that the change has happened. If another change was under way meanwhile,
+// the order of the two is unknown.
+func (n *notes) change(who, text string, began int, sure bool) {
+	of := n.of[who]
+	if of == nil {
+		return // a message that a person released from quarantine
 	}
-	n.changes++
-	n.now[text], n.lately[text] = true, true
+	if sure && began == n.changes {
+		clear(of.now)
+	}
+	of.now[text], of.lately[text] = true, true
+}
+
+// speaker returns who sent the message with a marker. The caller must hold mu.
+func (r *record) speaker(marker string) string {
+	if !strings.HasPrefix(marker, "P") {
+		return byOperator
+	}
+	for _, m := range r.meshMessages {
+		if m.marker == marker {
+			return m.from
+		}
+	}
+	return byStranger
 }
 
 // beginChange must be called before a command that may change the memory.
@@ -84,7 +121,8 @@ func (w *World) remember(in cycle.Inside, text string, run func(func(context.Con
 	if sure {
 		w.count.happened("something was remembered")
 	}
-	saw.notes.change(text, began, sure)
+	saw.notes.change(saw.speaker(saw.markerOf(in.TurnID)), text, began, sure)
+	saw.notes.changes++
 	return err
 }
 
@@ -128,7 +166,7 @@ func (w *World) reset(s Step) error {
 	saw.mu.Lock()
 	before := len(saw.prompts)
 	var held []string
-	for text := range saw.notes.now {
+	for text := range saw.notes.of[byOperator].now {
 		held = append(held, text)
 	}
 	saw.mu.Unlock()
@@ -145,7 +183,10 @@ func (w *World) reset(s Step) error {
 			w.violate("memory", "reset set %q aside, but the memory was %q: %v", aside, held[0], err)
 		}
 	}
-	saw.notes.change("", began, sure)
+	for who := range memoryFiles {
+		saw.notes.change(who, "", began, sure)
+	}
+	saw.notes.changes++
 	saw.notes.resets = append(saw.notes.resets, reset{sure: sure, before: before, after: len(saw.prompts), outer: saw.outer})
 	return err
 }
@@ -168,11 +209,22 @@ func (r *record) forgotten(marker string, h history) bool {
 	return last >= 0 && over && !h.dispatchedSinceReset(turn)
 }
 
-// checkRecalled checks a prompt: its history must not go back beyond the last reset,
-// and its working memory must be the text that was remembered last.
+// checkRecalled checks a prompt: its session and its history must be those of who
+// sent its message, its history must not go back beyond the last reset, and its
+// working memory must be the text that was remembered last for them.
 func (r *record) checkRecalled(p prompt, h history) {
-	if memory := tagged(p.text, "memory"); !r.notes.lately[memory] {
-		r.world.violate("memory", "the prompt of %s.%d has the memory %q, which is not one of %q", p.turn, p.epoch, memory, sortedKeys(r.notes.lately))
+	who := r.speaker(p.marker)
+	if owner := r.sessions[p.session]; owner != "" && owner != who {
+		r.world.violate("conversations", "%s.%d answers %s and continues a session of %s", p.turn, p.epoch, who, owner)
+	}
+	if of := r.notes.of[who]; of != nil && p.session == "" && !of.lately[tagged(p.text, "memory")] {
+		r.world.violate("memory", "the prompt of %s.%d has the memory %q, which is not one of %q", p.turn, p.epoch, tagged(p.text, "memory"), sortedKeys(of.lately))
+	}
+	for _, marker := range anyMarker.FindAllString(tagged(p.text, "history")+tagged(p.text, "memory"), -1) {
+		if said := r.speaker(marker); said != who {
+			r.world.violate("conversations", "the prompt of %s.%d answers %s and has %s of %s:\n%s", p.turn, p.epoch, who, marker, said, p.text)
+		}
+		r.world.count.happened("a prompt had a conversation")
 	}
 	for _, marker := range anyMarker.FindAllString(tagged(p.text, "history"), -1) {
 		if r.forgotten(marker, h) {
@@ -190,8 +242,20 @@ func tagged(prompt, tag string) string {
 	return text
 }
 
-// search calls search_history for a message that was answered since the last reset.
-func (a *livingAgent) search() {
+// markerOf returns the marker of the message of a turn that has had an attempt. The
+// caller must hold mu.
+func (r *record) markerOf(turn string) string {
+	for _, p := range r.prompts {
+		if p.turn == turn {
+			return p.marker
+		}
+	}
+	return ""
+}
+
+// search calls search_history for a message that was answered since the last reset,
+// in the turn of a message with this marker.
+func (a *livingAgent) search(marker string) {
 	w := a.world
 	h, err := w.readHistory()
 	if err != nil {
@@ -205,13 +269,14 @@ func (a *livingAgent) search() {
 	}
 	saw := w.record
 	saw.mu.Lock()
+	who := saw.speaker(marker)
 	after := 0
 	for _, r := range saw.notes.resets {
 		after = max(after, r.after)
 	}
 	wanted := ""
 	for _, p := range saw.prompts[after:] {
-		if p.marker != "" && p.outer < saw.outer && answered[p.turn] && h.dispatchedSinceReset(p.turn) {
+		if p.marker != "" && saw.speaker(p.marker) == who && p.outer < saw.outer && answered[p.turn] && h.dispatchedSinceReset(p.turn) {
 			wanted = p.marker
 			break
 		}
@@ -222,7 +287,7 @@ func (a *livingAgent) search() {
 	}
 	found := ""
 	err, killed := a.command("search", func(_ context.Context, c *cycle.Agent) (err error) {
-		found, err = c.SearchHistory(wanted, 20)
+		found, err = c.SearchInside(a.in, wanted, 20)
 		return err
 	})
 	if err != nil || killed {
@@ -231,6 +296,9 @@ func (a *livingAgent) search() {
 	saw.mu.Lock()
 	defer saw.mu.Unlock()
 	for _, marker := range anyMarker.FindAllString(found, -1) {
+		if said := saw.speaker(marker); said != who {
+			w.violate("conversations", "a search by a turn that answers %s finds %s of %s:\n%s", who, marker, said, found)
+		}
 		if saw.forgotten(marker, h) {
 			w.violate("memory", "a search for %s finds %s, which was before a reset:\n%s", wanted, marker, found)
 		}
@@ -259,15 +327,18 @@ func (h history) dispatchedSinceReset(turn string) bool {
 	return since
 }
 
-// checkMemory checks that the file contains what was remembered last, or nothing.
+// checkMemory checks that each file contains what was remembered last, or nothing.
 func (w *World) checkMemory() {
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), store.MemoryFile))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.violate("memory", "%v", err)
-	}
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
-	if text := strings.TrimSpace(string(data)); !w.record.notes.now[text] {
-		w.violate("memory", "the memory is %q, want one of %q", text, sortedKeys(w.record.notes.now))
+	for who, file := range memoryFiles {
+		data, err := os.ReadFile(filepath.Join(w.stateDir(), file))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			w.violate("memory", "%v", err)
+		}
+		now := w.record.notes.of[who].now
+		if text := strings.TrimSpace(string(data)); !now[text] {
+			w.violate("memory", "the memory of %s is %q, want one of %q", who, text, sortedKeys(now))
+		}
 	}
 }

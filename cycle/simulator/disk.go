@@ -87,6 +87,9 @@ func (d *disk) began(p *process, lane Lane, what, path string) {
 		if filepath.Base(path) == "memory.md.prev" && d.last[strand{p, lane}] != (step{"fsync", path + ".tmp"}) {
 			c.from = filepath.Join(d.root, "memory.md") // moved aside, not written
 		}
+		if filepath.Base(path) == "memory.d.prev" {
+			c.from = filepath.Join(d.root, "memory.d")
+		}
 		d.names = append(d.names, c)
 		if safe, ok := d.dirty[path+".tmp"]; ok { // the written bytes move along
 			d.dirty[path] = safe

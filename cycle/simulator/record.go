@@ -41,6 +41,7 @@ type record struct {
 	added           releases // commands that added credit
 	paid            []string // ids of spendings that were reported while a turn ran
 	notes           notes
+	sessions        map[string]string          // whose each is, by its id; see speaker
 	lastTrouble     map[string]time.Time       // when sending last failed, by channel
 	observedOutages map[string]*observedOutage // the last outage of each credential
 	outer           int                        // number of the current outermost process
@@ -90,11 +91,12 @@ type tellCommand struct{ marker, key string }
 
 // prompt is the prompt of one attempt.
 type prompt struct {
-	turn   string
-	epoch  uint64
-	marker string // of the message
-	text   string
-	outer  int // number of the outermost process at that time
+	turn    string
+	epoch   uint64
+	marker  string // of the message
+	text    string
+	session string // that it continues
+	outer   int    // number of the outermost process at that time
 }
 
 // outgoing holds the copies sent under one id.
@@ -113,7 +115,7 @@ type question struct{ id, peer, correlation string }
 func newRecord(w *World) *record {
 	return &record{
 		world: w, mails: map[string]*outgoing{}, reports: map[string]*outgoing{}, conns: map[string]int{}, validity: 1,
-		notes: newNotes(), lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
+		notes: newNotes(), sessions: map[string]string{}, lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
 	}
 }
 
@@ -125,11 +127,11 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := prompt{turn: at.TurnID, epoch: at.Epoch, text: string(at.Prompt), outer: r.outer}
-	r.checkRecalled(p, h)
+	p := prompt{turn: at.TurnID, epoch: at.Epoch, text: string(at.Prompt), session: at.Session, outer: r.outer}
 	if m := wish.FindStringSubmatch(tagged(p.text, "message")); m != nil {
 		p.marker = m[1]
 	}
+	r.checkRecalled(p, h)
 	first = true
 	for _, other := range r.prompts {
 		first = first && other.marker != p.marker

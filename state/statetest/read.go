@@ -129,8 +129,9 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	case "credit":
 		amount, err := money(p.word(0))
 		return []state.Event{state.Credited{Amount: amount, By: "op"}}, err
-	case "compact": // compact session=s1 through=1 "the summary"; without one it came to nothing
-		e := state.Compacted{Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
+	case "compact": // compact with=peer:bob session=s1 through=1 "the summary"; without one it came to nothing
+		with := cmp.Or(state.Principal(p.opts["with"]), state.OperatorPrincipal)
+		e := state.Compacted{With: with, Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
 		if e.Text != "" {
 			e.File = "messages/summary"
 		}
@@ -203,6 +204,7 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 		e.Thread = state.Thread{Subject: "re " + p.word(0), MessageID: "<" + p.word(0) + "@example.com>"}
 	case "mesh":
 		e.Message.Source, e.Message.From, e.Message.Kind = state.Mesh, cmp.Or(p.opts["from"], "dorlange3120"), "message"
+		e.Message.Proof = cmp.Or(state.Proof(p.opts["proof"]), state.ByToken)
 	case "tell":
 		e.Message.Source, e.Message.From, e.Message.Operator = state.CLI, "op", true
 	}

@@ -188,18 +188,37 @@ func (st *Story) waits() []string {
 		}
 		rows = append(rows, row)
 	}
-	if id := st.S.Session.ID; id != "" {
-		row := "session " + id
-		if vain := st.S.Session.FailedSummaries; vain > 0 {
+	rows = append(rows, conversation(st.S.Conversation, "")...)
+	for _, a := range st.S.Agents {
+		rows = append(rows, conversation(a.Conversation, " with "+string(a.With))...)
+	}
+	if !st.S.SleepUntil.IsZero() {
+		rows = append(rows, "sleeps until "+st.at(st.S.SleepUntil))
+	}
+	return rows
+}
+
+// withAgent returns whose memory or summary a line holds, unless it is the
+// operator's.
+func withAgent(l state.Line) string {
+	if l.With == state.OperatorPrincipal {
+		return ""
+	}
+	return " with " + string(l.With)
+}
+
+// conversation returns what a conversation continues from. with names its principal.
+func conversation(c state.Conversation, with string) []string {
+	var rows []string
+	if id := c.Session.ID; id != "" {
+		row := "session " + id + with
+		if vain := c.Session.FailedSummaries; vain > 0 {
 			row += fmt.Sprintf(", %d failed summaries", vain)
 		}
 		rows = append(rows, row)
 	}
-	if through := st.S.Compacted.Through; through > 0 {
-		rows = append(rows, fmt.Sprintf("a summary through epoch %d", through))
-	}
-	if !st.S.SleepUntil.IsZero() {
-		rows = append(rows, "sleeps until "+st.at(st.S.SleepUntil))
+	if through := c.Compacted.Through; through > 0 {
+		rows = append(rows, fmt.Sprintf("a summary%s through epoch %d", with, through))
 	}
 	return rows
 }
@@ -268,13 +287,13 @@ func (st *Story) line(l state.Line) string {
 	case state.LineTier:
 		return fmt.Sprintf("tier %s → %s%s", l.From, l.What, reason)
 	case state.LineMemory:
-		return fmt.Sprintf("memory of turn %s epoch %d: %q", l.TurnID, l.Epoch, l.Text)
+		return fmt.Sprintf("memory of turn %s epoch %d%s: %q", l.TurnID, l.Epoch, withAgent(l), l.Text)
 	case state.LineCompaction:
 		text := ""
 		if l.Text != "" {
 			text = fmt.Sprintf(" through epoch %d: %q", l.Epoch, l.Text)
 		}
-		return "compaction " + l.What + text + reason
+		return "compaction " + l.What + withAgent(l) + text + reason
 	case state.LineTask:
 		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
 	}

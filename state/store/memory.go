@@ -1,12 +1,18 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"time"
+
+	"agentstateloop/state"
 )
 
 // The files of the agent's working memory: what it reads at the beginning of each
@@ -16,13 +22,31 @@ const (
 	MemoryPrevFile = "memory.md.prev"
 )
 
-// MaxMemory bounds the working memory, in bytes. All of it is in every context.
+// The folders of its memories of other agents, a file for each, and where a reset
+// moves them.
+const (
+	MemoryDir     = "memory.d"
+	MemoryPrevDir = "memory.d.prev"
+)
+
+// MaxMemory bounds a working memory, in bytes. All of it is in every context.
 const MaxMemory = 4 << 10
 
-// Memory returns the working memory, or "" if there is none. A person may have made
-// it longer than MaxMemory; then the rest is left out.
-func (st *Store) Memory() (string, error) {
-	f, err := os.Open(st.path(MemoryFile))
+// memoryFile returns the path of the working memory that the turns of a principal
+// have.
+func memoryFile(who state.Principal) string {
+	if who == state.OperatorPrincipal {
+		return MemoryFile
+	}
+	return PayloadName(MemoryDir, strings.Replace(string(who), ":", "-", 1), ".md")
+}
+
+// Memory returns the working memory that the turns of a principal have, or "" if
+// there is none. A person may have made it longer than MaxMemory; then the rest is
+// left out.
+func (st *Store) Memory(who state.Principal) (string, error) {
+	name := memoryFile(who)
+	f, err := os.Open(st.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -32,38 +56,89 @@ func (st *Store) Memory() (string, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxMemory))
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", MemoryFile, err)
+		return "", fmt.Errorf("read %s: %w", name, err)
 	}
 	return strings.TrimSpace(strings.ToValidUTF8(string(data), "")), nil
 }
 
-// KeepMemory replaces the working memory durably, and keeps the old one as
-// MemoryPrevFile. The caller must hold state.lock, as in a change of Commit.
-func (st *Store) KeepMemory(text string) error {
-	old, err := os.ReadFile(st.path(MemoryFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// KeepMemory replaces a working memory durably, and keeps the old one next to it,
+// under a name that ends in .prev. Of other agents' memories it keeps
+// state.MaxConversations: for a new one the oldest goes. The caller must hold
+// state.lock, as in a change of Commit.
+func (st *Store) KeepMemory(who state.Principal, text string) error {
+	name := memoryFile(who)
+	old, err := os.ReadFile(st.path(name))
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !isNew {
 		return err
 	}
 	text = strings.TrimSpace(text) + "\n"
-	if err == nil && string(old) == text {
+	if string(old) == text {
 		return nil
 	}
 	if len(old) > 0 {
-		if err := st.Keep(MemoryPrevFile, strings.NewReader(string(old))); err != nil {
+		if err := st.Keep(name+".prev", strings.NewReader(string(old))); err != nil {
 			return err
 		}
 	}
-	return st.Keep(MemoryFile, strings.NewReader(text))
+	if isNew && who != state.OperatorPrincipal {
+		if err := st.makeRoomForMemory(); err != nil {
+			return err
+		}
+	}
+	return st.Keep(name, strings.NewReader(text))
 }
 
-// SetMemoryAside renames the working memory to MemoryPrevFile, if there is one. The
-// commit that follows makes that durable.
-func (st *Store) SetMemoryAside() error {
-	if _, err := os.Lstat(st.path(MemoryFile)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err := st.Hook.at("rename", st.path(MemoryPrevFile)); err != nil {
+// makeRoomForMemory removes the oldest memories of other agents, until there is room
+// for one more.
+func (st *Store) makeRoomForMemory() error {
+	names, err := filepath.Glob(st.path(filepath.Join(MemoryDir, "*.md")))
+	if err != nil {
 		return err
 	}
-	return os.Rename(st.path(MemoryFile), st.path(MemoryPrevFile))
+	changed := map[string]time.Time{}
+	for _, name := range names {
+		if info, err := os.Lstat(name); err == nil {
+			changed[name] = info.ModTime()
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(changed[a].Compare(changed[b]), strings.Compare(a, b))
+	})
+	for _, name := range names[:max(0, len(names)-state.MaxConversations+1)] {
+		if err := errors.Join(removeIfThere(name), removeIfThere(name+".prev")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetMemoryAside renames every working memory: the operator's to MemoryPrevFile, and
+// the folder of the others to MemoryPrevDir. The commit that follows makes that
+// durable.
+func (st *Store) SetMemoryAside() error {
+	if err := st.moveAside(MemoryFile, MemoryPrevFile); err != nil {
+		return err
+	}
+	return st.moveAside(MemoryDir, MemoryPrevDir)
+}
+
+// moveAside renames a file or folder to prev, if it is there. What was prev is gone.
+func (st *Store) moveAside(name, prev string) error {
+	info, err := os.Lstat(st.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() { // no rename replaces a folder that holds files
+		if err := st.Remove(prev); err != nil {
+			return err
+		}
+	}
+	if err := st.Hook.at("rename", st.path(prev)); err != nil {
+		return err
+	}
+	return os.Rename(st.path(name), st.path(prev))
 }

@@ -1,0 +1,58 @@
+package state
+
+// Principal is whom a turn answers: the operator, another agent whose name was
+// proved, or a name that nothing proved. Each kind has a form of its own, and what a
+// sender calls itself comes after a colon. So no name turns one principal into
+// another (docs/design.md, "Conversations"). The zero value is nobody.
+type Principal string
+
+// OperatorPrincipal is the operator, whichever of their addresses or terminals a
+// message comes from.
+const OperatorPrincipal Principal = "operator"
+
+// Proof is what proved the handle that another agent sent a message under. It is ""
+// in a row of a version that did not record it.
+type Proof string
+
+// The proofs.
+const (
+	ByToken Proof = "token"
+	ByNone  Proof = "none" // trust.mesh = "open" let it in, or a person did
+)
+
+// The forms of other principals; a name follows. Nobody but the messages of an older
+// version themselves is the last.
+const (
+	provenForm   = "peer:"
+	unprovenForm = "unproven:"
+	olderForm    = "older:"
+)
+
+// AgentPrincipal returns the principal of another agent.
+func AgentPrincipal(name string, proof Proof) Principal {
+	switch proof {
+	case ByToken:
+		return Principal(provenForm + name)
+	case ByNone:
+		return Principal(unprovenForm + name)
+	}
+	return Principal(olderForm + name)
+}
+
+// Principal returns whom the turn of a message answers.
+func (m Message) Principal() Principal {
+	if m.Operator {
+		return OperatorPrincipal
+	}
+	return AgentPrincipal(m.From, m.Proof)
+}
+
+// TurnPrincipal returns whom the active turn answers, or nobody if no turn is
+// active.
+func (s State) TurnPrincipal() Principal {
+	msg, ok := s.TurnMessage()
+	if !ok {
+		return ""
+	}
+	return msg.Principal()
+}
