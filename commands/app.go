@@ -64,18 +64,21 @@ func (p *program) app() *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
 	for _, c := range app.Commands {
-		finish(c)
+		p.finish(c)
 	}
 	return app
 }
 
 // finish sets what every command has in common.
-func finish(c *cli.Command) {
+func (p *program) finish(c *cli.Command) {
 	c.HideHelpCommand = true
 	c.OnUsageError = asUsageError
+	if len(c.Subcommands) == 0 {
+		c.Before = p.agents().checkCaller
+	}
 	c.CustomHelpTemplate = commandHelp + flagLines(c.Flags)
 	for _, sub := range c.Subcommands {
-		finish(sub)
+		p.finish(sub)
 	}
 }
 

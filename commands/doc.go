@@ -9,7 +9,8 @@
 // A file noun_flag.go has what one flag of a subcommand does, such as
 // status_watch. The files that belong to all of them are app and args (the
 // command line), run (one run of the program), help, errors (exit codes and
-// hints), flags, agents (which agents a command line names), input (texts),
+// hints), flags, agents (which agents a command line names), peer_turn (what the
+// turns of other agents may call), input (texts),
 // loopback (HTTP), poll_after (the cycle after something was recorded) and
 // status_text (a status in words). react is the hidden subcommand behind
 // runner = "api".

@@ -11,6 +11,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/plain"
+	"agentstateloop/state"
 )
 
 type promptCmd struct {
@@ -27,10 +28,16 @@ is made of layers. Each layer is a template: a file of that name with .tmpl in
 the folder of [turn] prompts replaces the built-in one. A broken file is not
 used; a warning here and in the log says so.
 
+The operator and each other agent have a conversation of their own. With --from
+it prints the prompt of an example from that agent, with what that one has said.
+
 Example:
-  agentstateloop prompt --layer rules`,
+  agentstateloop prompt --layer rules
+  agentstateloop prompt --from dorlange3120`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "key", Usage: "`KEY` of a message, also an old one, as inbox list shows it"},
+			&cli.StringFlag{Name: "from", Usage: "an example from the agent `HANDLE`, whose token proves it"},
+			switchFlag("unproven", "with --from: no token proves it"),
 			&cli.StringFlag{Name: "layer", Usage: "print only the layer `NAME`"},
 			switchFlag("list", "list the layers"),
 		},
@@ -47,11 +54,14 @@ func (k promptCmd) run(c *cli.Context) error {
 		return terminal.Usagef(terminal.DidYouMean(only, prompt.Names(), "the layers are "+strings.Join(prompt.Names(), ", ")),
 			"unknown layer %q", only)
 	}
+	if c.Bool("unproven") && !c.IsSet("from") {
+		return terminal.Usagef("", "--unproven works only with --from")
+	}
 	a, err := k.agents.load(c)
 	if err != nil {
 		return err
 	}
-	view, err := a.Prompt(c.String("key"))
+	view, err := viewOf(c, a)
 	if err != nil {
 		return err
 	}
@@ -75,6 +85,25 @@ func (k promptCmd) run(c *cli.Context) error {
 		k.printPrompt(view, only != "")
 	}
 	return nil
+}
+
+// viewOf renders the prompt that the flags name.
+func viewOf(c *cli.Context, a *cycle.Agent) (cycle.PromptView, error) {
+	if !c.IsSet("from") {
+		return a.Prompt(c.String("key"))
+	}
+	if c.IsSet("key") {
+		return cycle.PromptView{}, terminal.Usagef("", "--from shows an example: --key does not work with it")
+	}
+	handle := strings.TrimPrefix(c.String("from"), "@")
+	if !state.ValidHandle(handle) {
+		return cycle.PromptView{}, terminal.Usagef("a handle matches "+state.HandlePattern, "%q is not a valid handle", c.String("from"))
+	}
+	proof := state.ByToken
+	if c.Bool("unproven") {
+		proof = state.ByNone
+	}
+	return a.PromptFrom(handle, proof)
 }
 
 // printLayers prints a line for each layer.
