@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"agentstateloop/mail/message"
 )
@@ -89,7 +90,9 @@ func tagName(s string) bool {
 	return s != ""
 }
 
-func notTagText(r rune) bool { return r != ' ' && r != '\t' && (r < '!' || r == 0x7f) }
+func notTagText(r rune) bool {
+	return r != ' ' && r != '\t' && (r < '!' || r == 0x7f || r == utf8.RuneError)
+}
 
 // dense returns s without its blanks, which have no meaning in most tags.
 func dense(s string) string { return strings.NewReplacer(" ", "", "\t", "").Replace(s) }

@@ -18,21 +18,22 @@ func (e entity) soleDecoding(typeSigned, encodingSigned bool) ([]byte, error) {
 		var c contentReader
 		return c.decode(e), nil
 	}
-	text, isBase64 := wholeBase64(e.body, !typeSigned || utf8Label(e.params["charset"]))
-	isQuoted, escapes := wholeQuotedPrintable(e.body)
+	inUTF8 := !typeSigned || utf8Label(e.params["charset"])
 	switch e.encoding {
 	case "", "7bit", "8bit", "binary":
-		if isBase64 || isQuoted && escapes {
+		if likeBase64(e.body, inUTF8) || likeQuotedPrintable(e.body) {
 			return nil, errors.New("the body looks encoded, and no field says so")
 		}
 		return e.body, nil
 	case "base64":
-		if !isBase64 {
+		text, ok := wholeBase64(e.body, inUTF8)
+		if !ok {
 			return nil, errors.New("the body is not all base64 of a text")
 		}
 		return text, nil
 	case "quoted-printable":
-		if !isQuoted || isBase64 {
+		ok, escapes := wholeQuotedPrintable(e.body)
+		if !ok || escapes && !likeQuotedPrintable(e.body) || likeBase64(e.body, inUTF8) {
 			return nil, errors.New("the body is not what an encoder of quoted-printable writes")
 		}
 		return io.ReadAll(quotedprintable.NewReader(bytes.NewReader(e.body)))
@@ -66,6 +67,49 @@ func wholeBase64(body []byte, inUTF8 bool) (text []byte, ok bool) {
 	n, err := base64.StdEncoding.Strict().Decode(text, dense)
 	text = text[:n]
 	return text, err == nil && printable(text) && (!inUTF8 || utf8.Valid(text))
+}
+
+// likeBase64 reports whether a body may have been base64 of a text, by a less
+// careful encoder.
+func likeBase64(body []byte, inUTF8 bool) bool {
+	text, broken := decodeBase64(body)
+	return !broken && len(text) > 0 && printable(text) && (!inUTF8 || utf8.Valid(text))
+}
+
+// likeQuotedPrintable reports whether a body may have been quoted-printable, by
+// a less careful encoder: each "=" ends a line or begins an escape, and one of
+// them does what only an encoder does. "timeout=20" is a text.
+func likeQuotedPrintable(body []byte) bool {
+	encoded := false
+	for line := range bytes.Lines(body) {
+		line = bytes.TrimRight(line, " \t\r\n")
+		for i, c := range line {
+			if c != '=' {
+				continue
+			}
+			if i == len(line)-1 {
+				encoded = true
+				continue
+			}
+			b, ok := unhex(line[i+1:])
+			if !ok {
+				return false
+			}
+			encoded = encoded || b >= 0x80 || b == '='
+		}
+	}
+	return encoded
+}
+
+// unhex returns the byte that the first two of s stand for.
+func unhex(s []byte) (byte, bool) {
+	const digits = "0123456789ABCDEF"
+	if len(s) < 2 {
+		return 0, false
+	}
+	pair := bytes.ToUpper(s[:2])
+	high, low := strings.IndexByte(digits, pair[0]), strings.IndexByte(digits, pair[1])
+	return byte(high<<4 | low), high >= 0 && low >= 0
 }
 
 // printable reports whether text holds no control characters but those that
@@ -126,12 +170,11 @@ func quotedPrintableLine(line string) (escapes, ok bool) {
 
 // neededEscape reports whether the three bytes at i encode a byte that needs it.
 func neededEscape(line string, i int) bool {
-	const hex = "0123456789ABCDEF"
-	high, low := strings.IndexByte(hex, line[i+1]), strings.IndexByte(hex, line[i+2])
-	if high < 0 || low < 0 {
+	pair := []byte(line[i+1 : i+3])
+	b, ok := unhex(pair)
+	if !ok || !bytes.Equal(bytes.ToUpper(pair), pair) {
 		return false
 	}
-	b := byte(high<<4 | low)
 	last := i+3 == len(line) || line[i+3:] == "="
 	switch {
 	case b >= 0x80 || b == '=':
