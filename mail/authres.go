@@ -179,13 +179,14 @@ func (p *authParser) result() authResult {
 }
 
 func (p *authParser) property() authProp {
-	name := p.word()
+	var name strings.Builder // it may have a hundred thousand parts
+	name.WriteString(p.word())
 	for p.more && p.tok.Is(".") {
 		p.advance()
-		name += "." + p.word()
+		name.WriteString("." + p.word())
 	}
 	p.accept("=")
-	return authProp{name, p.value()}
+	return authProp{name.String(), p.value()}
 }
 
 // serverVerdict is what the mail server says about a mail that it calls the

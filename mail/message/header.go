@@ -24,6 +24,8 @@ import (
 const (
 	MaxHeader     = 256 << 10 // bytes of a header that are read
 	maxSubject    = 1000      // bytes, decoded
+	maxFroms      = 20        // From fields of which the addresses are read
+	maxParsed     = 8 << 10   // bytes of a From field or of parameters that are parsed
 	maxMessageID  = 500       // bytes; a longer one is ignored
 	maxReferences = 50        // the first and the latest are kept
 )
@@ -67,8 +69,9 @@ func ParseHeader(raw []byte) Header {
 		v := f.Value
 		switch f.Name {
 		case "from":
-			h.FromFields++
-			h.Froms = append(h.Froms, Addresses(v)...)
+			if h.FromFields++; h.FromFields <= maxFroms {
+				h.Froms = append(h.Froms, senders(v)...)
+			}
 		case "subject":
 			if h.Subject == "" {
 				h.Subject = oneLine(decodeWords(v), maxSubject)
@@ -172,20 +175,25 @@ func headerText(b []byte) string {
 // wordDecoder returns a decoder of encoded words (RFC 2047) in any known
 // charset. It reads an unknown charset as Windows-1252, so that a strange name
 // does not hide a subject.
+//
+// A charset may cost a tenth of a millisecond to open, and a flood has thousands
+// of mails, so a value may open maxCharsets.
 func wordDecoder() *mime.WordDecoder {
+	opened := 0
 	return &mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
-		if dec, err := charset.Reader(label, r); err == nil {
-			return dec, nil
+		if opened++; opened <= maxCharsets {
+			if dec, err := charset.Reader(label, r); err == nil {
+				return dec, nil
+			}
 		}
 		return charmap.Windows1252.NewDecoder().Reader(r), nil
 	}}
 }
 
-// maxDecoded is the number of bytes of a value in which encoded words are
-// decoded. Each word can cost as much as opening a charset. A header with
-// thousands of them would keep a poll busy for seconds, a mail of such parts
-// for minutes.
-const maxDecoded = 4 << 10
+const (
+	maxDecoded  = 4 << 10 // bytes of a value in which encoded words are decoded
+	maxCharsets = 60      // words of it in a charset that must be opened
+)
 
 func decodeWords(s string) string {
 	if len(s) > maxDecoded {
@@ -201,6 +209,15 @@ func decodeWords(s string) string {
 // a list are needed, and decoding thousands of names takes seconds.
 func namesUnread() *mime.WordDecoder {
 	return &mime.WordDecoder{CharsetReader: func(string, io.Reader) (io.Reader, error) { return strings.NewReader(""), nil }}
+}
+
+// senders returns the addresses of a From field. One that is too long to be
+// parsed does not have one sender, whatever its beginning says.
+func senders(v string) []string {
+	if len(v) <= maxParsed {
+		return Addresses(v)
+	}
+	return append(Addresses(plain.Cut(v, maxParsed)), "")
 }
 
 // Addresses returns the bare addresses of an address list, normalised. What
@@ -369,9 +386,11 @@ func validMessageID(id string) bool {
 	return true
 }
 
-// mediaType parses a Content-Type. Of a malformed value it still returns the
-// type.
+// mediaType parses the first maxParsed bytes of a Content-Type, because the time
+// for numbered parameters grows faster than their number. Of a malformed value it
+// still returns the type.
 func mediaType(v string) (string, map[string]string) {
+	v = plain.Cut(v, maxParsed)
 	t, params, err := mime.ParseMediaType(v)
 	if err == nil {
 		return t, params

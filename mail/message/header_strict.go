@@ -98,6 +98,9 @@ func SoleSender(fields []Field) (string, error) {
 	if len(from) != 1 {
 		return "", fmt.Errorf("%d From fields", len(from))
 	}
+	if len(from[0]) > maxParsed {
+		return "", fmt.Errorf("the From field has %d bytes, and one plain address needs no more than %d", len(from[0]), maxParsed)
+	}
 	address, err := soleAddress(from[0])
 	if err != nil {
 		return "", fmt.Errorf("the From field is not one plain address (%w): %s", err, plain.Cut(plain.Line(from[0]), 200))

@@ -159,3 +159,19 @@ func TestThreadIDsAsProgramsWriteThem(t *testing.T) {
 		t.Errorf("Message-ID %q", h.MessageID)
 	}
 }
+
+// A From field too long to be parsed does not have one sender, whatever its
+// beginning says, and of many From fields the first ones are read.
+func TestLongFrom(t *testing.T) {
+	padded := "From: operator@example.com (" + strings.Repeat("x", 300) + strings.Repeat("x", maxParsed) + "), eve@example.net\n\n"
+	if h := ParseHeader([]byte(padded)); len(h.Froms) == 1 {
+		t.Errorf("one sender: %q", h.Froms)
+	}
+	if _, err := SoleSender([]Field{{Name: "from", Value: strings.Repeat(" ", maxParsed) + "operator@example.com"}}); err == nil {
+		t.Error("a long From field has a sole sender")
+	}
+	many := strings.Repeat("From: a@example.com\n", maxFroms+5) + "\n"
+	if h := ParseHeader([]byte(many)); h.FromFields != maxFroms+5 || len(h.Froms) != maxFroms {
+		t.Errorf("%d From fields, %d addresses", h.FromFields, len(h.Froms))
+	}
+}
