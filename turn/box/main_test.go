@@ -9,16 +9,27 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// TestMain lets this test binary stand in for our own in the stages of a box.
+// TestMain lets this test binary stand in for our own in the stages of a box, and for
+// the programs that helpers lists.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == box.Stage {
-		err := box.Main(os.Args[2:])
-		var exit box.Exit
-		if errors.As(err, &exit) {
-			os.Exit(int(exit))
-		}
-		fmt.Fprintln(os.Stderr, err)
+	if len(os.Args) < 2 {
+		os.Exit(m.Run())
+	}
+	main, ok := helpers()[os.Args[1]]
+	if os.Args[1] == box.Stage {
+		main, ok = box.Main, true
+	}
+	if !ok {
+		os.Exit(m.Run())
+	}
+	err := main(os.Args[2:])
+	var exit box.Exit
+	if errors.As(err, &exit) {
+		os.Exit(int(exit))
+	}
+	if err != nil {
+		fmt.Println(err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	os.Exit(0)
 }

@@ -38,6 +38,7 @@ func (s stage) program(argv []string) error {
 		name string
 		up   func() error
 	}{
+		{"priority", s.Limits.yield},
 		{"capabilities", dropCapabilities},
 		{"Landlock", s.landlock},
 		{"limits", s.Limits.set},
@@ -71,6 +72,25 @@ func (s stage) environ(env []string) []string {
 		})
 	})
 	return append(env, ours...)
+}
+
+// How a limited program stands behind others: its nice value, and how much sooner the
+// kernel ends it than another process when memory is short.
+const (
+	niceInside = 10
+	oomInside  = "1000"
+)
+
+// yield puts a limited program behind others, above all behind the first process of
+// the box, which must see in time that there are too many.
+func (l Limits) yield() error {
+	if l == (Limits{}) {
+		return nil
+	}
+	return errors.Join(
+		unix.Setpriority(unix.PRIO_PROCESS, 0, niceInside),
+		os.WriteFile("/proc/self/oom_score_adj", []byte(oomInside), 0),
+	)
 }
 
 // set sets the limits of this process and of each that it starts.

@@ -35,6 +35,7 @@ func refused() []uint32 {
 		// other processes, and keys that belong to the user and not to the box
 		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP,
 		unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
+		unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_IOPRIO_SET,
 		unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
 		// mounts and namespaces
 		unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_SETNS, unix.SYS_UNSHARE,
@@ -53,10 +54,10 @@ func refused() []uint32 {
 }
 
 // absent are system calls that do not exist in a box. Programs do without them, as on
-// an older kernel. Arguments of the first cannot be filtered, io_uring makes other
-// calls past the filter, and the memory of the last two is not counted.
+// an older kernel. What clone3 and openat2 are asked for cannot be filtered, io_uring
+// makes other calls past the filter, and the memory of the last two is not counted.
 var absent = []uint32{
-	unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_MEMFD_CREATE, sysMemfdSecret,
 }
 
@@ -66,6 +67,13 @@ const sysMemfdSecret = 447
 // namespaces are the flags of clone(2) that make a namespace.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 
+// setID are the bits of a mode that give a program the rights of its file's owner or
+// group. With them a program in the box could hand our rights to another user.
+const setID = unix.S_ISUID | unix.S_ISGID
+
+// creates are the flags of open(2) with which it looks at a mode.
+const creates = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+
 // socketTypes masks the flags from a type of socket.
 const socketTypes = 0xf
 
@@ -74,16 +82,23 @@ const personalityQuery = 0xffffffff
 
 // filterCalls denies system calls to what this thread becomes. The caller has set
 // no_new_privs and locked the thread.
-//
-// Sockets are those of the internet, and netlink to look at the interfaces: a local
-// socket may belong to a service that runs programs, and vsock leads to the host of a
-// virtual machine. A pair of connected streams is allowed, one of datagrams is not,
-// because such a socket can be connected to another address later.
 func filterCalls() error {
 	arch, ok := archs[runtime.GOARCH]
 	if !ok {
 		return fmt.Errorf("system calls of %s cannot be filtered", runtime.GOARCH)
 	}
+	filter := callFilter(arch)
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+	runtime.KeepAlive(filter)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// callFilter returns the filter for a machine.
+func callFilter(arch uint32) []unix.SockFilter {
 	filter := []unix.SockFilter{load(atArch), jump(unix.BPF_JEQ, arch, 1, 0), fail(unix.EPERM), load(atNumber)}
 	filter = append(filter, when(unix.BPF_JGE, endOfCalls, fail(unix.ENOSYS))...)
 	for _, call := range absent {
@@ -92,42 +107,78 @@ func filterCalls() error {
 	for _, call := range refused() {
 		filter = append(filter, when(unix.BPF_JEQ, call, fail(unix.EPERM))...)
 	}
-	filter = append(filter, when(unix.BPF_JEQ, unix.SYS_CLONE,
-		load(arg(0)), jump(unix.BPF_JSET, namespaces, 1, 0), allow, fail(unix.EPERM))...)
-	filter = append(filter, when(unix.BPF_JEQ, unix.SYS_SOCKET, slices.Concat(
-		[]unix.SockFilter{load(arg(0))},
-		when(unix.BPF_JEQ, unix.AF_INET, allow),
-		when(unix.BPF_JEQ, unix.AF_INET6, allow),
-		when(unix.BPF_JEQ, unix.AF_NETLINK, load(arg(2)), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 1, 0), fail(unix.EACCES), allow),
-		[]unix.SockFilter{fail(unix.EACCES)},
-	)...)...)
-	filter = append(filter, when(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, slices.Concat(
-		[]unix.SockFilter{load(arg(1)), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: socketTypes}},
-		when(unix.BPF_JEQ, unix.SOCK_STREAM, allow),
-		when(unix.BPF_JEQ, unix.SOCK_SEQPACKET, allow),
-		[]unix.SockFilter{fail(unix.EACCES)},
-	)...)...)
-	filter = append(filter, when(unix.BPF_JEQ, unix.SYS_IOCTL, slices.Concat(
-		[]unix.SockFilter{load(arg(1))},
-		when(unix.BPF_JEQ, unix.TIOCSTI, fail(unix.EPERM)),   // types on the terminal of another
-		when(unix.BPF_JEQ, unix.TIOCLINUX, fail(unix.EPERM)), // pastes there
-		[]unix.SockFilter{allow},
-	)...)...)
-	filter = append(filter, when(unix.BPF_JEQ, unix.SYS_PERSONALITY, slices.Concat(
-		[]unix.SockFilter{load(arg(0))},
-		when(unix.BPF_JEQ, 0, allow),
-		when(unix.BPF_JEQ, personalityQuery, allow),
-		[]unix.SockFilter{fail(unix.EPERM)},
-	)...)...)
-	filter = append(filter, allow)
+	filter = append(filter, socketRules()...)
+	filter = append(filter, modeRules()...)
+	return append(append(filter, otherRules()...), allow)
+}
 
-	fprog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
-	runtime.KeepAlive(filter)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+// socketRules allow sockets of the internet, and netlink to look at the interfaces. A
+// local socket may belong to a service that runs programs, and vsock leads to the host
+// of a virtual machine. A pair of connected streams is allowed, one of datagrams is
+// not, because such a socket can be connected to another address later.
+func socketRules() []unix.SockFilter {
+	return slices.Concat(
+		when(unix.BPF_JEQ, unix.SYS_SOCKET, slices.Concat(
+			[]unix.SockFilter{load(arg(0))},
+			when(unix.BPF_JEQ, unix.AF_INET, allow),
+			when(unix.BPF_JEQ, unix.AF_INET6, allow),
+			when(unix.BPF_JEQ, unix.AF_NETLINK, load(arg(2)), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 1, 0), fail(unix.EACCES), allow),
+			[]unix.SockFilter{fail(unix.EACCES)},
+		)...),
+		when(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, slices.Concat(
+			[]unix.SockFilter{load(arg(1)), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: socketTypes}},
+			when(unix.BPF_JEQ, unix.SOCK_STREAM, allow),
+			when(unix.BPF_JEQ, unix.SOCK_SEQPACKET, allow),
+			[]unix.SockFilter{fail(unix.EACCES)},
+		)...),
+	)
+}
+
+// modeRules refuse files that give a program the rights of their owner.
+func modeRules() []unix.SockFilter {
+	return slices.Concat(
+		whenMode(unix.SYS_FCHMOD, 1), whenMode(unix.SYS_FCHMODAT, 2), whenMode(unix.SYS_FCHMODAT2, 2), whenMode(unix.SYS_MKNODAT, 2),
+		whenCreated(unix.SYS_OPENAT, 2, 3),
+		modeRulesHere(),
+	)
+}
+
+// whenMode refuses a call whose argument i is such a mode.
+func whenMode(call, i uint32) []unix.SockFilter {
+	return when(unix.BPF_JEQ, call, load(arg(i)), jump(unix.BPF_JSET, setID, 1, 0), allow, fail(unix.EPERM))
+}
+
+// whenCreated refuses a call that makes a file of such a mode. Without the flags of
+// creates, the argument for the mode holds anything.
+func whenCreated(call, flags, mode uint32) []unix.SockFilter {
+	return when(unix.BPF_JEQ, call,
+		load(arg(flags)), jump(unix.BPF_JSET, creates, 1, 0), allow,
+		load(arg(mode)), jump(unix.BPF_JSET, setID, 1, 0), allow, fail(unix.EPERM))
+}
+
+// otherRules look at the arguments of calls that are harmless with others.
+func otherRules() []unix.SockFilter {
+	return slices.Concat(
+		when(unix.BPF_JEQ, unix.SYS_CLONE, load(arg(0)), jump(unix.BPF_JSET, namespaces, 1, 0), allow, fail(unix.EPERM)),
+		when(unix.BPF_JEQ, unix.SYS_IOCTL, slices.Concat(
+			[]unix.SockFilter{load(arg(1))},
+			when(unix.BPF_JEQ, unix.TIOCSTI, fail(unix.EPERM)),   // types on the terminal of another
+			when(unix.BPF_JEQ, unix.TIOCLINUX, fail(unix.EPERM)), // pastes there
+			[]unix.SockFilter{allow},
+		)...),
+		when(unix.BPF_JEQ, unix.SYS_PERSONALITY, slices.Concat(
+			[]unix.SockFilter{load(arg(0))},
+			when(unix.BPF_JEQ, 0, allow),
+			when(unix.BPF_JEQ, personalityQuery, allow),
+			[]unix.SockFilter{fail(unix.EPERM)},
+		)...),
+		// A program may limit itself, but not the first process, which watches it.
+		when(unix.BPF_JEQ, unix.SYS_PRLIMIT64, load(arg(0)), jump(unix.BPF_JEQ, 0, 0, 1), allow, fail(unix.EPERM)),
+		when(unix.BPF_JEQ, unix.SYS_SETPRIORITY, slices.Concat(
+			[]unix.SockFilter{load(arg(0)), jump(unix.BPF_JEQ, unix.PRIO_PROCESS, 1, 0), fail(unix.EPERM)},
+			[]unix.SockFilter{load(arg(1)), jump(unix.BPF_JEQ, 0, 0, 1), allow, fail(unix.EPERM)},
+		)...),
+	)
 }
 
 var allow = unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}

@@ -2,20 +2,26 @@ package box
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// watch returns an error when the box uses more than its limits allow together. The
-// limits of the kernel are those of one process, and it counts none of root's.
+// watch returns an error when the box uses more than its limits allow together, or
+// when that cannot be seen. The limits of the kernel are those of one process, and it
+// counts none of root's.
 func (l Limits) watch() error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for range tick.C {
-		tasks, memory := usage()
+		tasks, memory, err := usage()
 		switch {
+		case err != nil:
+			return fmt.Errorf("all processes were ended: %w", err)
 		case l.Processes > 0 && tasks > l.Processes:
 			return fmt.Errorf("all processes were ended: they were more than %d", l.Processes)
 		case l.Memory > 0 && memory > l.Memory:
@@ -27,25 +33,31 @@ func (l Limits) watch() error {
 
 // usage returns how many threads the box has, and how many bytes of memory that
 // belong to no file. We, the first process, are left out.
-func usage() (tasks int, memory int64) {
+func usage() (tasks int, memory int64, err error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return 0, 0
+		return 0, 0, err
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return 0, 0, err
+	}
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err != nil || pid == os.Getpid() {
 			continue
 		}
 		status, err := os.ReadFile("/proc/" + name + "/status")
-		if err != nil {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 			continue // it has ended
+		}
+		if err != nil {
+			return 0, 0, err
 		}
 		tasks += int(field(status, "Threads:"))
 		memory += (field(status, "RssAnon:") + field(status, "RssShmem:") + field(status, "VmSwap:")) << 10
 	}
-	return tasks, memory
+	return tasks, memory, nil
 }
 
 // field returns the number after a name in proc_pid_status(5), or 0.
