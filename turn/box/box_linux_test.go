@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 
 // helpers are the programs that this test binary stands in for.
 func helpers() map[string]func([]string) error {
-	return map[string]func([]string) error{escapesCommand: runEscapes, escapeCommand: runEscape}
+	return map[string]func([]string) error{escapesCommand: runEscapes, escapeCommand: runEscape, runnerCommand: runRunner}
 }
 
 // Each escape works outside of a box, where that can be tried, and none does inside.
@@ -71,4 +72,116 @@ func parse(t *testing.T, text string) []result {
 		t.Fatalf("%v in %q", err, text)
 	}
 	return results
+}
+
+// The sockets of the machine stay out of reach when its network is granted. What
+// listens on loopback does not.
+func TestNetwork(t *testing.T) {
+	p := newPrey(t)
+	arg, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inEachWay(t, func(t *testing.T, w box.Way) {
+		b := box.Box{Self: p.Self, Write: []string{p.Work}, Read: []string{p.Self}, Dir: p.Work, Network: true}
+		out, err := run(t, b, w, p.Self, escapesCommand, string(arg))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, r := range parse(t, out) {
+			reaches := slices.Contains([]string{"socket: TCP on the machine's loopback", "socket: away", "socket: name service"}, r.Name)
+			if r.Fault == "" && !reaches {
+				t.Errorf("%s: it got out", r.Name)
+			}
+			if r.Fault != "" && r.Name == "socket: TCP on the machine's loopback" {
+				t.Errorf("%s: %s", r.Name, r.Fault)
+			}
+		}
+		if out, err := run(t, b, w, "sh", "-c", "cat /etc/hosts"); err != nil || !strings.Contains(out, "127.0.0.1") {
+			t.Errorf("/etc/hosts: %q, %v", out, err)
+		}
+	})
+}
+
+// What a program left in its folder changes nothing about the next box.
+func TestFoldersAreNotReplaced(t *testing.T) {
+	inEachWay(t, func(t *testing.T, w box.Way) {
+		base := t.TempDir()
+		work, secret := filepath.Join(base, "work"), filepath.Join(base, "secret")
+		tools := filepath.Join(work, "a", "tools")
+		for _, err := range []error{os.MkdirAll(tools, 0o700), os.Mkdir(secret, 0o700), os.WriteFile(filepath.Join(secret, "file"), []byte(canary), 0o600)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, granted := range []box.Box{
+			{Self: self(t), Write: []string{work}, Read: []string{tools}, Dir: work},
+			{Self: self(t), Write: []string{work, tools}, Dir: work},
+			{Self: self(t), Write: []string{tools, work}, Read: []string{work}, Dir: work},
+		} {
+			if out, err := run(t, granted, w, "sh", "-c", "rm -rf a && mkdir a && ln -s $0 a/tools", secret); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if out, err := run(t, granted, w, "sh", "-c", "cat a/tools/file $0/file", secret); err == nil || strings.Contains(out, canary) {
+				t.Errorf("%+v: %q, %v", granted, out, err)
+			}
+			if err := os.Remove(tools); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(tools, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A box is empty but for what every program needs. It is the same in both ways.
+func TestWhatExists(t *testing.T) {
+	inEachWay(t, func(t *testing.T, w box.Way) {
+		dir := t.TempDir()
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, []byte("granted"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := box.Box{Self: self(t), Write: []string{dir}, Read: []string{file}}
+		for script, want := range map[string]string{
+			"ls -A / | grep -v '^lib'":                                  ".agentstateloop\nbin\ndev\netc\nproc\nsbin\ntmp\nusr\n",
+			"ls /dev | grep -v -e core":                                 "fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\ntty\nurandom\nzero\n",
+			"id -un; pwd; echo $HOME; hostname":                         "agent\n/tmp\n/tmp/home\nbox\n",
+			"ls -A /dev/shm /tmp/home":                                  "/dev/shm:\n\n/tmp/home:\n",
+			"cat " + file:                                               "granted",
+			"ls /proc | grep -c '^[0-9]'":                               "4\n", // the first, the shell, ls, grep
+			"awk 'BEGIN { print 7 }'":                                   "7\n", // a link through /etc/alternatives
+			"tail -n +3 /proc/net/dev | wc -l":                          "1\n",
+			"ls /.agentstateloop/ /etc/ssh 2>&1 | grep -c -e directory": "2\n",
+		} {
+			if out, err := run(t, b, w, "sh", "-c", script); err != nil || out != want {
+				t.Errorf("%s: %q, %v, want %q", script, out, err, want)
+			}
+		}
+		if out, err := run(t, b, w, "cat", "/.agentstateloop"); err == nil || !strings.Contains(out, "Permission denied") {
+			t.Errorf("our binary: %d bytes, %v", len(out), err)
+		}
+		if out, err := run(t, b, w, "sh", "-c", "echo changed >"+file); err == nil {
+			t.Errorf("a granted file was written: %q", out)
+		}
+	})
+}
+
+// What cannot be granted is an error, and nothing runs.
+func TestGrants(t *testing.T) {
+	inEachWay(t, func(t *testing.T, w box.Way) {
+		dir := t.TempDir()
+		link := filepath.Join(dir, "link")
+		if err := os.Symlink("/", link); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/", "/.", "/tmp/..", "relative", "", "/etc", "/etc/", "/proc", "/proc/1/root", "/sys/fs", "/dev", "/dev/shm", "/run", link, filepath.Join(dir, "missing")} {
+			for _, b := range []box.Box{{Self: self(t), Read: []string{path}}, {Self: self(t), Write: []string{path}}} {
+				if out, err := run(t, b, w, "echo", "ran"); err == nil || out != "" {
+					t.Errorf("%q: %q, %v", path, out, err)
+				}
+			}
+		}
+	})
 }

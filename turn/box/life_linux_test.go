@@ -1,0 +1,211 @@
+package box_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"agentstateloop/turn/box"
+)
+
+// runnerCommand runs a program in a box, as a process that can be killed: WAY FOLDER
+// SCRIPT MARK.
+const runnerCommand = "__runner"
+
+func runRunner(args []string) error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	w, err := ways[args[0]](context.Background(), path)
+	if err != nil {
+		return err
+	}
+	b := box.Box{Self: path, Write: []string{args[1]}, Dir: args[1]}
+	return b.Run(context.Background(), w, box.Program{
+		Argv: []string{"sh", "-c", args[2], args[3]}, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: bytes.NewReader(nil), Stdout: os.Stdout, Stderr: os.Stderr,
+	})
+}
+
+// daemon starts a daemon in a session of its own, whose parent is gone, and goes on
+// when it runs. Its name is that of the shell.
+const daemon = `(setsid sh -c 'setsid sh -c "trap : TERM HUP INT; >ready; while :; do sleep 1; done" "$0" </tmp >/tmp/out 2>&1 &' "$0" &); while [ ! -e ready ]; do sleep 0.02; done; `
+
+// left counts the processes of this machine that have mark in their arguments. The
+// first process of a box has it too.
+func left(t *testing.T, mark string) int {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, name := range names {
+		if b, err := os.ReadFile(name); err == nil && bytes.Contains(b, []byte(mark)) {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for range 3000 {
+		if so() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("still waiting: %s", what)
+}
+
+func exists1(path string) func() bool {
+	return func() bool { _, err := os.Stat(path); return err == nil }
+}
+
+// When Run returns, nothing that the program started runs any more: neither after it
+// ended nor after its context did.
+func TestNothingOutlivesTheCall(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		cancel bool
+		want   string
+	}{
+		"it ends":               {daemon + "echo done", false, ""},
+		"it fails":              {daemon + "exit 3", false, "exit status 3"},
+		"it is killed":          {daemon + "kill -9 $$", false, "exit status 137"},
+		"it kills all it can":   {daemon + "trap : TERM; kill -TERM -1; exit 4", false, "exit status 4"},
+		"it becomes a daemon":   {daemon + "exec setsid -f sleep 600", false, ""},
+		"it is canceled":        {daemon + "sleep 600", true, "enough"},
+		"it ignores signals":    {"trap '' TERM INT HUP QUIT; " + daemon + "while :; do sleep 1; done", true, "enough"},
+		"it stops itself":       {daemon + "kill -STOP $$", true, "enough"},
+		"it left our group":     {daemon + "exec setsid sleep 600", true, "enough"},
+		"it forks all the time": {daemon + "while :; do (:); done", true, "enough"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inEachWay(t, func(t *testing.T, w box.Way) {
+				dir := t.TempDir()
+				mark := "mark" + strings.ReplaceAll(dir, "/", "-")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if c.cancel {
+					go func() {
+						for !exists1(filepath.Join(dir, "ready"))() {
+							time.Sleep(10 * time.Millisecond)
+						}
+						cancel(errors.New("enough"))
+					}()
+				}
+				var out bytes.Buffer
+				err := box.Box{Self: self(t), Write: []string{dir}, Dir: dir}.Run(ctx, w, box.Program{
+					Argv: []string{"sh", "-c", c.script, mark}, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: bytes.NewReader(nil), Stdout: &out, Stderr: &out,
+				})
+				n := left(t, mark)
+				if got := fmt.Sprint(err); got != c.want && !(err == nil && c.want == "") {
+					t.Errorf("it ended with %q, want %q\n%s", got, c.want, out.String())
+				}
+				if !exists1(filepath.Join(dir, "ready"))() {
+					t.Errorf("the daemon did not run\n%s", out.String())
+				}
+				if n != 0 {
+					t.Errorf("%d processes are left", n)
+				}
+			})
+		})
+	}
+}
+
+// A box ends with the process that made it, however that ends.
+func TestNothingOutlivesTheRunner(t *testing.T) {
+	for _, sig := range []syscall.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			inEachWay(t, func(t *testing.T, w box.Way) {
+				dir := t.TempDir()
+				mark := "mark" + strings.ReplaceAll(dir, "/", "-")
+				cmd := exec.Command(self(t), runnerCommand, w.String(), dir, daemon+"sleep 600", mark)
+				cmd.Stdin = bytes.NewReader(nil)
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				await(t, "the daemon", exists1(filepath.Join(dir, "ready")))
+				if left(t, mark) == 0 {
+					t.Error("nothing runs")
+				}
+				if err := cmd.Process.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
+				_ = cmd.Wait()
+				await(t, "the end of the box", func() bool { return left(t, mark) == 0 })
+			})
+		})
+	}
+}
+
+// A process that becomes a box by Argv keeps its open files in the first process of
+// the box, and only there. A signal to its group reaches the program.
+func TestArgv(t *testing.T) {
+	w, err := box.Bubblewrap(t.Context(), self(t))
+	if err != nil {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	lock := filepath.Join(t.TempDir(), "lock")
+	f, err := os.Create(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	argv, err := box.Box{Self: self(t), Write: []string{dir}, Dir: dir}.Argv(w, []string{"sh", "-c", "trap 'echo in order; exit 5' TERM; ls /proc/self/fd; cat; >ready; while :; do sleep 0.02; done"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = []string{"PATH=/usr/bin:/bin"}, strings.NewReader("input\n"), &out, &out
+	cmd.ExtraFiles = []*os.File{f}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	held := func() bool {
+		f, err := os.Open(lock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+	}
+	await(t, "the program", exists1(filepath.Join(dir, "ready")))
+	if !held() {
+		t.Error("the lock is free while the box lives")
+	}
+	if err := unix.Kill(-cmd.Process.Pid, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	await(t, "the lock", func() bool { return !held() })
+	if got := out.String(); !strings.HasPrefix(got, "0\n1\n2\n3\ninput\n") || !strings.HasSuffix(got, "in order\n") {
+		t.Errorf("it printed %q", got)
+	}
+	if _, err := (box.Box{Self: self(t)}).Argv(box.Way{}, nil); err == nil {
+		t.Error("a command line without bubblewrap")
+	}
+}

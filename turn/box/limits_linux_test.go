@@ -1,0 +1,63 @@
+package box_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/turn/box"
+)
+
+// A program that uses more than its limits fails, or all of the box is ended, and the
+// output says why.
+func TestLimits(t *testing.T) {
+	limits := box.Limits{Processes: 64, Memory: 128 << 20, FileSize: 1 << 20, CPU: time.Second}
+	for name, c := range map[string]struct{ script, want string }{
+		"a fork bomb":         {"f() { f | f & }; f; sleep 2", "more than 64|Cannot fork|Resource temporarily"},
+		"many processes":      {"for i in $(seq 1000); do sleep 1000 & done; sleep 2", "more than 64|Cannot fork|Resource temporarily"},
+		"daemons":             {"for i in $(seq 1000); do setsid -f sleep 1000; done; sleep 2", "more than 64|Cannot fork|Resource temporarily|fork failed"},
+		"memory of one":       {"head -c 400m /dev/zero | tail", "exhausted|more than 128 MiB"},
+		"memory of many":      {"for i in 1 2 3 4 5; do { head -c 60m /dev/zero; sleep 1000; } | tail & done; wait", "more than 128 MiB"},
+		"a large file":        {"head -c 5m /dev/zero >large; s=$(stat -c %s large); echo size $s", "size 1048576\n"},
+		"a large file, moved": {"truncate -s 5m large && echo made", "File size limit"},
+		"/tmp":                {"stat -f -c 'blocks %b of %S' /tmp", "blocks 262144 of 4096"},
+		"/dev/shm":            {"stat -f -c 'blocks %b of %S' /dev/shm", "blocks 65536 of 4096"},
+		"/dev":                {"head -c 1 /dev/zero >/dev/file", "Read-only"},
+		"time":                {"while :; do :; done", "killed"},
+		"descriptors":         {"ulimit -Hn", "4096\n"},
+		"a core":              {"ulimit -Hc", "0\n"},
+		"raised again":        {"ulimit -f unlimited", "permitted|ulimit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inEachWay(t, func(t *testing.T, w box.Way) {
+				dir := t.TempDir()
+				mark := "mark" + strings.ReplaceAll(dir, "/", "-")
+				var out bytes.Buffer
+				err := box.Box{Self: self(t), Write: []string{dir}, Dir: dir, Limits: limits}.Run(t.Context(), w, box.Program{
+					Argv: []string{"sh", "-c", c.script, mark}, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: bytes.NewReader(nil), Stdout: &out, Stderr: &out,
+				})
+				got := out.String()
+				if name == "time" && err != nil && err.Error() == "exit status 137" {
+					got = "killed"
+				}
+				if !anyIn(got, c.want) {
+					t.Errorf("%v, %q, want %q", err, got, c.want)
+				}
+				if n := left(t, mark); n != 0 {
+					t.Errorf("%d processes are left", n)
+				}
+			})
+		})
+	}
+}
+
+func anyIn(text, words string) bool {
+	for word := range strings.SplitSeq(words, "|") {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}

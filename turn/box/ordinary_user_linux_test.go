@@ -1,0 +1,44 @@
+package box_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+const nobody = 65534
+
+// All that holds for root holds for a user without any right. The other tests run
+// once more, as such a user.
+func TestAsAnOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // they ran as one
+	}
+	base, err := os.MkdirTemp("", "ordinary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(base)
+	program, err := os.ReadFile(self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, tmp := filepath.Join(base, "test"), filepath.Join(base, "tmp")
+	for _, err := range []error{
+		os.Chmod(base, 0o755), os.WriteFile(path, program, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, nobody, nobody),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), path, "-test.v")
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	cmd.Dir, cmd.Stdin = "/", bytes.NewReader(nil)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("PASS: TestEscapes/own")) && !bytes.Contains(out, []byte("SKIP: TestEscapes/own")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
