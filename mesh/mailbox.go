@@ -5,9 +5,15 @@ import (
 	"time"
 )
 
-// maxLongPolls is how many long polls a handle holds. An agent has two: its
-// listener's and that of a poll that stays on.
-const maxLongPolls = 4
+const (
+	// maxLongPolls is how many long polls a handle holds. An agent has two: its
+	// listener's and that of a poll that stays on.
+	maxLongPolls = 4
+
+	// maxUnprovenPolls is how many all unproven callers together hold. They choose
+	// their handles, and each long poll takes a connection.
+	maxUnprovenPolls = 1_000
+)
 
 // waiters are the long polls of one mailbox. changed is closed when they should
 // look again.
@@ -20,7 +26,7 @@ type waiters struct {
 // ?wait= an empty mailbox is answered when something arrives, HALT changes or
 // the wait is over. The wait is at most MaxWait. A handle has maxLongPolls at a
 // time; a further call is answered at once, which loses nothing.
-func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
+func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	var wait time.Duration
 	if text := r.URL.Query().Get("wait"); text != "" {
 		d, err := time.ParseDuration(text)
@@ -40,10 +46,9 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (i
 	defer s.mu.Unlock()
 	s.markSeen(handle)
 	halted := s.ledger.halted
-	over := wait == 0 || s.polling[handle] >= maxLongPolls
+	over := wait == 0 || !s.beginPolling(handle, caller)
 	if !over {
-		s.polling[handle]++
-		defer s.endPolling(handle)
+		defer s.endPolling(handle, caller)
 	}
 	for {
 		box := Mailbox{Halted: s.ledger.halted, Messages: s.ledger.oldest(handle)}
@@ -69,8 +74,25 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, _ string) (i
 	}
 }
 
-// endPolling counts down the long polls of a handle. The caller holds mu.
-func (s *Server) endPolling(handle string) {
+// beginPolling counts a long poll, or returns false if there are too many. The
+// polls of unproven callers are counted a second time, under "". The caller holds
+// mu.
+func (s *Server) beginPolling(handle, caller string) bool {
+	if s.polling[handle] >= maxLongPolls || caller == "" && s.polling[""] >= maxUnprovenPolls {
+		return false
+	}
+	s.polling[handle]++
+	if caller == "" {
+		s.polling[""]++
+	}
+	return true
+}
+
+// endPolling takes back what beginPolling has counted. The caller holds mu.
+func (s *Server) endPolling(handle, caller string) {
+	if caller == "" {
+		s.polling[""]--
+	}
 	if s.polling[handle]--; s.polling[handle] == 0 {
 		delete(s.polling, handle)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,8 +260,41 @@ func TestLongPollsOfAHandle(t *testing.T) {
 				t.Errorf("one of the four waited for %v", waited)
 			}
 		}
-		if waited := ask("goulard", "tg"); waited != 50*time.Second || len(s.polling) != 0 {
+		if waited := ask("goulard", "tg"); waited != 50*time.Second || s.polling["goulard"] != 0 {
 			t.Errorf("afterwards one waits for %v; counted %v", waited, s.polling)
+		}
+	})
+}
+
+// Unproven callers, who choose their handles, hold a thousand long polls together.
+// They keep no agent from waiting.
+func TestLongPollsOfInventedHandles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(Options{Tokens: twoTokens(), Open: true})
+		ask := func(handle, token string) time.Duration {
+			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/"+handle+"?wait=50s", nil)
+			r.RemoteAddr = "127.0.0.1:1"
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			began := time.Now()
+			s.ServeHTTP(httptest.NewRecorder(), r)
+			return time.Since(began)
+		}
+		var held sync.WaitGroup
+		for i := range maxUnprovenPolls {
+			held.Go(func() { ask(fmt.Sprint("liar", i), "") })
+		}
+		synctest.Wait()
+		if waited := ask("another", ""); waited != 0 {
+			t.Errorf("one more waited for %v", waited)
+		}
+		if waited := ask("goulard", "tg"); waited != 50*time.Second {
+			t.Errorf("an agent waited for %v", waited)
+		}
+		held.Wait()
+		if waited := ask("another", ""); waited != 50*time.Second || s.polling[""] != 0 {
+			t.Errorf("afterwards one waited for %v; counted %d", waited, s.polling[""])
 		}
 	})
 }

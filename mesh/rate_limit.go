@@ -13,7 +13,7 @@ const (
 
 	// maxUnprovenSenders bounds the unproven senders of one minute. They choose
 	// their names.
-	maxUnprovenSenders = 10_000
+	maxUnprovenSenders = 50_000
 )
 
 // rateLimit holds the times of each sender's calls of the last minute.

@@ -311,3 +311,93 @@ func TestOptionsCheck(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Requests that are malformed on the wire, or that try to be two, change nothing
+// and leave the server answering.
+func TestHostileRequests(t *testing.T) {
+	s, url := startServer(t, Options{Tokens: twoTokens(), Now: newTestClock().now})
+	address := strings.TrimPrefix(url, "http://")
+	const auth, host = "Authorization: Bearer td\r\n", "Host: localhost\r\n"
+	post := func(path, headers, body string) string {
+		return "POST " + path + " HTTP/1.1\r\n" + host + auth + headers + "Connection: close\r\n\r\n" + body
+	}
+	nudge, kill := "/nudge/goulard", "/kill"
+	requests := map[string]string{
+		"two lengths":                 post(nudge, "Content-Length: 2\r\nContent-Length: 3\r\n", "{} "),
+		"a negative length":           post(nudge, "Content-Length: -1\r\n", "{}"),
+		"a length with a sign":        post(nudge, "Content-Length: +2\r\n", "{}"),
+		"a length of 2^64":            post(nudge, "Content-Length: 18446744073709551616\r\n", "{}"),
+		"a length of 2^63-1":          post(nudge, "Content-Length: 9223372036854775807\r\n", "{}"),
+		"chunks of chunks":            post(nudge, "Transfer-Encoding: chunked, chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"),
+		"an unknown coding":           post(nudge, "Transfer-Encoding: gzip\r\n", "{}"),
+		"a chunk of 2^64":             post(nudge, "Transfer-Encoding: chunked\r\n", "10000000000000000\r\n{}\r\n0\r\n\r\n"),
+		"a negative chunk":            post(nudge, "Transfer-Encoding: chunked\r\n", "-2\r\n{}\r\n0\r\n\r\n"),
+		"a chunk that is cut":         post(nudge, "Transfer-Encoding: chunked\r\n", "5\r\n{"),
+		"a body that is cut":          post(nudge, "Content-Length: 3\r\n", "{"),
+		"a coding with a tab":         post(nudge, "Transfer-Encoding:\tchunked\r\nContent-Length: 0\r\n X: y\r\n", ""),
+		"no Host":                     "POST /kill HTTP/1.1\r\n" + auth + "\r\n",
+		"no Host, 1.0":                "POST /kill HTTP/1.0\r\n" + auth + "\r\n",
+		"two Hosts":                   "POST /kill HTTP/1.1\r\n" + host + "Host: evil.example\r\n" + auth + "\r\n",
+		"another host in the line":    "POST http://evil.example/kill HTTP/1.1\r\n" + host + auth + "Connection: close\r\n\r\n",
+		"a Host of bytes":             "POST /kill HTTP/1.1\r\nHost: local\x00host\r\n" + auth + "\r\n",
+		"a Host with a user":          "POST /kill HTTP/1.1\r\nHost: evil@localhost\r\n" + auth + "Connection: close\r\n\r\n",
+		"an empty Host":               "POST /kill HTTP/1.1\r\nHost:\r\n" + auth + "Connection: close\r\n\r\n",
+		"CONNECT":                     "CONNECT /kill HTTP/1.1\r\n" + host + auth + "Connection: close\r\n\r\n",
+		"TRACE":                       "TRACE /kill HTTP/1.1\r\n" + host + auth + "Connection: close\r\n\r\n",
+		"GET of /kill":                "GET /kill HTTP/1.1\r\n" + host + auth + "Connection: close\r\n\r\n",
+		"HEAD of /kill":               "HEAD /kill HTTP/1.1\r\n" + host + auth + "Connection: close\r\n\r\n",
+		"a method in the header":      "GET /kill HTTP/1.1\r\n" + host + auth + "X-HTTP-Method-Override: POST\r\nConnection: close\r\n\r\n",
+		"a method in small letters":   "post /kill HTTP/1.1\r\n" + host + auth + "Connection: close\r\n\r\n",
+		"HTTP/2 by force":             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"an upgrade":                  "GET /kill HTTP/1.1\r\n" + host + auth + "Upgrade: h2c\r\nConnection: upgrade, close\r\nHTTP2-Settings: \r\n\r\n",
+		"HTTP/9":                      "POST /kill HTTP/9.9\r\n" + host + auth + "\r\n",
+		"no version":                  "POST /kill\r\n\r\n",
+		"a space in the path":         "POST /ki ll HTTP/1.1\r\n" + host + auth + "\r\n",
+		"a bare line feed":            "POST /kill HTTP/1.1\nX: y\n" + auth + "\n",
+		"a header without a name":     "POST /kill HTTP/1.1\r\n" + host + auth + ": y\r\n\r\n",
+		"a space before the colon":    "POST /kill HTTP/1.1\r\n" + host + "Authorization : Bearer td\r\n\r\n",
+		"a folded token":              "POST /kill HTTP/1.1\r\n" + host + "Authorization: Bearer\r\n td no\r\nConnection: close\r\n\r\n",
+		"an encoded slash":            post("%2Fkill", "", ""),
+		"encoded letters and a slash": post("/%6bill%2f", "", ""),
+		"a second slash":              post("//kill", "", ""),
+		"dots":                        post("/nudge/../kill", "", ""),
+		"encoded dots":                post("/nudge/%2e%2e/kill", "", ""),
+		"a backslash":                 post("/nudge\\..\\kill", "", ""),
+		"a NUL":                       post("/kill%00", "", ""),
+		"a bad escape":                post("/kill%zz", "", ""),
+		"a matrix":                    post("/kill;x=y", "", ""),
+		"a long path":                 post("/"+strings.Repeat("a", 64<<10), "", ""),
+		"ten thousand headers":        post(kill, strings.Repeat("X: y\r\n", 10_000), ""),
+		"Basic":                       "POST /kill HTTP/1.1\r\n" + host + "Authorization: Basic dGQ=\r\nConnection: close\r\n\r\n",
+		"a scheme in front":           "POST /kill HTTP/1.1\r\n" + host + "Authorization: Basic Bearer td\r\nConnection: close\r\n\r\n",
+		"two tokens in one":           "POST /kill HTTP/1.1\r\n" + host + "Authorization: Bearer no, Bearer td\r\nConnection: close\r\n\r\n",
+		"a wrong token first":         "POST /kill HTTP/1.1\r\n" + host + "Authorization: Bearer no\r\n" + auth + "Connection: close\r\n\r\n",
+		"a token in the path":         "POST /kill?access_token=td HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n",
+		"a token in a cookie":         "POST /kill HTTP/1.1\r\n" + host + "Cookie: token=td\r\nConnection: close\r\n\r\n",
+		"a forwarded address":         "POST /kill HTTP/1.1\r\n" + host + "X-Forwarded-For: 127.0.0.1\r\nConnection: close\r\n\r\n",
+		"a body in two":               post(nudge, "Content-Length: 40\r\n", "{}POST /kill HTTP/1.1\r\nHost: localhost\r\n"),
+	}
+	for name, request := range requests {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, request); err != nil && len(request) < 16<<10 {
+			t.Errorf("%s: %v", name, err)
+		}
+		conn.(*net.TCPConn).CloseWrite()
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err == nil && resp.StatusCode < 300 {
+			t.Errorf("%s: answered %s", name, resp.Status)
+		}
+		conn.Close()
+	}
+	s.mu.Lock()
+	if s.ledger.halted || s.ledger.count > 0 {
+		t.Errorf("halted %v, %d held", s.ledger.halted, s.ledger.count)
+	}
+	s.mu.Unlock()
+	if err := client(url, "dorlange", "td").Nudge(t.Context(), "goulard", "", ""); err != nil {
+		t.Errorf("after %d hostile requests: %v", len(requests), err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -175,4 +176,32 @@ func TestUnprovenRingsArePaced(t *testing.T) {
 	if len(rings) != callsPerMinute+1 {
 		t.Errorf("a proven sender: %d rings", len(rings))
 	}
+}
+
+// FuzzWake checks that an address that is taken leads to a loopback IP, a port and
+// the path of our listener for this agent, and nowhere else.
+func FuzzWake(f *testing.F) {
+	secret := rand.Text()
+	for _, address := range []string{"127.0.0.1:80", "[::1]:8802", "[::ffff:127.0.0.1]:1", "localhost:80", "127.0.0.1:65536", "127.0.0.1%00:80"} {
+		f.Add("goulard", "http://"+address+WakePath("goulard", secret))
+	}
+	f.Add("goulard", "http://127.0.0.1:80/wake/goulard/"+secret)
+	f.Add("a", "http://127.0.0.1:2375/containers/create?"+WakePath("a", secret))
+	f.Fuzz(func(t *testing.T, handle, wake string) {
+		if !state.ValidHandle(handle) || checkWake(handle, wake) != nil {
+			return
+		}
+		r, err := http.NewRequest(http.MethodPost, wake, nil)
+		if err != nil {
+			t.Fatalf("%q: %v", wake, err)
+		}
+		ip := net.ParseIP(r.URL.Hostname())
+		path, secret := r.URL.RequestURI(), wake[len(wake)-26:]
+		if ip == nil || !ip.IsLoopback() || r.Host != r.URL.Host || path != WakePath(handle, secret) || strings.ContainsAny(secret, "/.%?#") {
+			t.Errorf("%q is called as %s at %s", wake, path, r.Host)
+		}
+		if isOldWake(handle, wake) {
+			t.Errorf("%q is taken and ignored", wake)
+		}
+	})
 }

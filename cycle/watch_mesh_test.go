@@ -1,0 +1,72 @@
+package cycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agentstateloop/mesh"
+)
+
+// What the gate rejects makes a watcher ask for a poll once a minute at most,
+// however often it rings. What passes the gate does at once.
+func TestStrangersDoNotMakeAWatcherPoll(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Mesh.Open = false
+	const looks = 60
+	var asked, polls atomic.Int32
+	rung, looked := make(chan struct{}), make(chan struct{})
+	ring, look := sync.OnceFunc(func() { close(rung) }), sync.OnceFunc(func() { close(looked) })
+	shown := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := asked.Add(1)
+		var box mesh.Mailbox
+		for i, from := range []string{"mallory", peer, handle, fmt.Sprint("mallory", n)} {
+			m := mesh.Message{ID: fmt.Sprint(n, ".", i), From: from, To: handle, Kind: []string{mesh.KindNudge, mesh.KindMessage}[n%2], Proven: i == 0}
+			box.Messages = append(box.Messages, m)
+		}
+		if n > looks {
+			box.Messages = append(box.Messages, mesh.Message{ID: "true", From: peer, To: handle, Kind: mesh.KindNudge, Proven: true})
+		}
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(box)
+		if n > looks {
+			look()
+		}
+	})
+	h.onMesh.Store(&shown)
+	ctx, stop := context.WithCancel(t.Context())
+	kick, ended, began := make(chan struct{}), make(chan struct{}), time.Now()
+	var before atomic.Int32
+	go func() {
+		defer close(ended)
+		h.agent.WatchMesh(ctx, kick, nil, func() {
+			polls.Add(1)
+			if asked.Load() <= looks {
+				before.Add(1)
+				return
+			}
+			ring()
+		})
+	}()
+	for waiting := true; waiting; {
+		select {
+		case kick <- struct{}{}:
+		case <-looked:
+			waiting = false
+		}
+	}
+	<-rung
+	stop()
+	<-ended
+	if most := 1 + int32(time.Since(began)/time.Minute); before.Load() > most {
+		t.Errorf("%d polls for what %d looks found, want %d at most", before.Load(), looks, most)
+	}
+	if polls.Load() == before.Load() {
+		t.Error("the nudge of a peer asked for no poll")
+	}
+}
