@@ -27,6 +27,7 @@ type meshAgents struct {
 	program string
 	url     string            // of the mesh
 	dirs    map[string]string // by handle
+	env     []string          // more variables of the commands
 }
 
 // TestAgentsOnOneMesh runs agents that ask each other from inside their turns, with
@@ -88,6 +89,7 @@ func (s *meshAgents) run(handle string, args ...string) string {
 func (s *meshAgents) runExpecting(code int, handle string, args ...string) string {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), s.program, append([]string{"--config", filepath.Join(s.dirs[handle], "agent.toml")}, args...)...)
+	cmd.Env = append(os.Environ(), s.env...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	// Every process that the command starts inherits the lock.

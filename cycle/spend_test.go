@@ -92,6 +92,38 @@ echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"o
 	}
 }
 
+// The sessions of two principals alternate, and the tokens of each count once.
+func TestMetersOfSessionsAlternate(t *testing.T) {
+	h := claudeHouse(t, `id=c-$(wc -l <runs)
+case "$*" in *"resume c-"*) id=c-${*#*resume c-}; id=${id%% *};; esac
+echo run >>"runs.$id"; n=$(wc -l <"runs.$id")
+echo "{\"type\":\"thread.started\",\"thread_id\":\"$id\"}"
+echo '{"type":"item.completed","item":{"type":"agent_message","text":"hello"}}'
+echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"output_tokens\":$((n*100))}}"
+`)
+	h.agent.Turn.Runner = turn.Codex
+	h.agent.Turn.Command = append(h.agent.Turn.Command, "-m", "gpt-4.1")
+	h.agent.Prices = turn.NewPrices(nil, 1)
+	var want []string
+	for _, usd := range []string{"$0.0028", "$0.0068", "$0.0108"} { // as in one session
+		for _, from := range []string{operator, peer} {
+			if from == operator {
+				h.receive(letter{id: "<" + store.NewID() + "@example.com>"})
+			} else {
+				h.post(mesh.Message{Text: "hello"})
+			}
+			h.pollAfter(time.Minute)
+			want = append(want, usd+" by table of gpt-4.1 for "+from)
+		}
+	}
+	h.wantSpendings(want...)
+	for _, session := range []string{"resume c-1", "resume c-2"} {
+		if n := strings.Count(h.left("argv"), session); n != 2 {
+			t.Errorf("%s: %d times, want 2: %s", session, n, h.left("argv"))
+		}
+	}
+}
+
 // billOf writes what the agent of the current attempt has reported of its costs
 // before its runner died.
 func (h *house) billOf(usd float64) {
