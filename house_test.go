@@ -20,7 +20,7 @@ var leaves = []string{"mail", "mesh", "cron", "turn"}
 
 // internals import nothing of ours but one another. All other packages may import
 // them.
-var internals = []string{"internal/capture", "internal/plain", "internal/secret"}
+var internals = []string{"internal/capture", "internal/memory", "internal/plain", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
 var helpers = []string{"mail/mailtest", "cron/crontest", "turn/react/scripted", "state/statetest"}
@@ -66,6 +66,7 @@ func rooms() map[string][]string {
 		"state/store":     {"state"},
 
 		"internal/capture": nil,
+		"internal/memory":  {"internal/secret"},
 		"internal/plain":   nil,
 		"internal/secret":  {"internal/plain"},
 	}

@@ -11,7 +11,7 @@
 // command line), run (one run of the program), help, errors (exit codes and
 // hints), flags, agents (which agents a command line names), peer_turn (what the
 // turns of other agents may call), input (texts),
-// loopback (HTTP), poll_after (the cycle after something was recorded) and
-// status_text (a status in words). react is the hidden subcommand behind
+// loopback (HTTP), poll_after (the cycle after something was recorded),
+// within_memory (the limit of a poll) and status_text (a status in words). react is the hidden subcommand behind
 // runner = "api".
 package commands

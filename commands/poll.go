@@ -55,7 +55,7 @@ func (k pollCmd) run(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("dry-run") {
-		return dryRun(c, a, k.out)
+		return withinMemory(a, maxMemory, func() error { return dryRun(c, a, k.out) })
 	}
 	quiet := c.Bool("quiet")
 	o := cycle.PollOptions{
@@ -69,7 +69,11 @@ func (k pollCmd) run(c *cli.Context) error {
 			return a.PollLingering(ctx, o, d)
 		}
 	}
-	r, err := poll(c.Context, o)
+	var r cycle.Report
+	err = withinMemory(a, maxMemory, func() (err error) {
+		r, err = poll(c.Context, o)
+		return err
+	})
 	if quiet && errors.Is(err, cycle.ErrBusy) {
 		return nil
 	}

@@ -1,0 +1,50 @@
+// Package memory bounds the memory of a process. It is a second wall: what
+// reads from others has bounds of its own.
+package memory
+
+import (
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"agentstateloop/internal/secret"
+)
+
+// every is how often the memory is looked at. A look costs some microseconds.
+const every = 50 * time.Millisecond
+
+// Guard calls f in a goroutine of its own and waits for it. It returns false at
+// once when the process holds more than limit bytes of memory. f then goes on,
+// so the caller must end the process. The report of a crash of f holds none of
+// secrets.
+//
+// The garbage collector keeps below three quarters of the limit as long as it can.
+// A limit of the operating system would be inherited by the programs that f
+// starts; this one is not.
+func Guard(limit uint64, secrets *secret.Known, f func()) (within bool) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(limit / 4 * 3)))
+	done := make(chan struct{})
+	go secrets.Guarded(func() {
+		defer close(done)
+		f()
+	})()
+	look := time.NewTicker(every)
+	defer look.Stop()
+	for {
+		select {
+		case <-done:
+			return true
+		case <-look.C:
+			if held() > limit {
+				return false
+			}
+		}
+	}
+}
+
+// held returns how many bytes the process has from the operating system.
+func held() uint64 {
+	m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(m)
+	return m[0].Value.Uint64() - m[1].Value.Uint64()
+}
