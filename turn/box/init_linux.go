@@ -12,7 +12,7 @@ import (
 )
 
 // watchEvery is how often the first process adds up what the box uses.
-const watchEvery = 100 * time.Millisecond
+const watchEvery = 20 * time.Millisecond
 
 // init is the first process in the box. When it ends, the kernel kills all others.
 // It ends with the program, with the lifeline, and when the box uses more than its

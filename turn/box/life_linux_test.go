@@ -94,7 +94,6 @@ func TestNothingOutlivesTheCall(t *testing.T) {
 		"it forks all the time": {daemon + "while :; do (:); done", true, "enough"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			inEachWay(t, func(t *testing.T, w box.Way) {
 				dir := t.TempDir()
 				mark := "mark" + strings.ReplaceAll(dir, "/", "-")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"time"
@@ -18,46 +19,52 @@ func (l Limits) watch() error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for range tick.C {
-		tasks, memory, err := usage()
-		switch {
-		case err != nil:
+		if err := l.exceeded(); err != nil {
 			return fmt.Errorf("all processes were ended: %w", err)
-		case l.Processes > 0 && tasks > l.Processes:
-			return fmt.Errorf("all processes were ended: they were more than %d", l.Processes)
-		case l.Memory > 0 && memory > l.Memory:
-			return fmt.Errorf("all processes were ended: together they used more than %d MiB of memory", l.Memory>>20)
 		}
 	}
 	return nil
 }
 
-// usage returns how many threads the box has, and how many bytes of memory that
-// belong to no file. We, the first process, are left out.
-func usage() (tasks int, memory int64, err error) {
+// exceeded adds up how many threads the box has, and how much memory that belongs to
+// no file. We, the first process, are left out. It stops counting where a limit is
+// passed: of a thousand processes that multiply it must not look at each.
+func (l Limits) exceeded() error {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err != nil || pid == os.Getpid() {
-			continue
+	tasks, memory := 0, int64(0)
+	for {
+		names, err := dir.Readdirnames(64)
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name); err != nil || pid == os.Getpid() {
+				continue
+			}
+			status, err := os.ReadFile("/proc/" + name + "/status")
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+				continue // it has ended
+			}
+			if err != nil {
+				return err
+			}
+			tasks += int(field(status, "Threads:"))
+			memory += (field(status, "RssAnon:") + field(status, "RssShmem:") + field(status, "VmSwap:")) << 10
+			switch {
+			case l.Processes > 0 && tasks > l.Processes:
+				return fmt.Errorf("they were more than %d", l.Processes)
+			case l.Memory > 0 && memory > l.Memory:
+				return fmt.Errorf("together they used more than %d MiB of memory", l.Memory>>20)
+			}
 		}
-		status, err := os.ReadFile("/proc/" + name + "/status")
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-			continue // it has ended
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
-		tasks += int(field(status, "Threads:"))
-		memory += (field(status, "RssAnon:") + field(status, "RssShmem:") + field(status, "VmSwap:")) << 10
 	}
-	return tasks, memory, nil
 }
 
 // field returns the number after a name in proc_pid_status(5), or 0.
