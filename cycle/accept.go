@@ -130,9 +130,10 @@ func mailArrived(m mail.Message, control string) state.Event {
 			Key: m.Key, Source: state.Mail, From: m.Header.From, Operator: true,
 			At: m.At, Payload: mailPayload(m.Key),
 		},
-		Digest: m.Digest,
-		UID:    m.UID,
-		Thread: mailThread(m.Header),
+		Digest:    m.Digest,
+		OldDigest: m.OldDigest,
+		UID:       m.UID,
+		Thread:    mailThread(m.Header),
 	}
 	if control != "" {
 		return state.Controlled{Arrived: arrived, Control: control}

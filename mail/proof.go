@@ -79,7 +79,7 @@ func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) err
 	if v.gate != "" {
 		return sc.keepRejected(m, v, read)
 	}
-	m.Digest = digest
+	m.OldDigest, m.Digest = m.Digest, digest
 	return sc.keep(m, read)
 }
 

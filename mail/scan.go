@@ -31,10 +31,11 @@ type Message struct {
 	Seen   bool      // \Seen was set: somebody had opened it
 	Header message.Header
 
-	// Digest is the same for a copy of the mail under another key. It is the
-	// Message-ID and a hash of the header. Without a Message-ID, it has time
-	// and size instead.
-	Digest string
+	// Digest is the same for a copy of the mail under another key. Of a mail that
+	// was proved it is a hash of what was signed, else the Message-ID and a hash of
+	// the header. Without a Message-ID, it has time and size instead. OldDigest is
+	// the digest that earlier versions gave a mail that was proved.
+	Digest, OldDigest string
 
 	// Gate is "" for mail that may come in, else the gate that rejected it.
 	// Reason is the evidence.

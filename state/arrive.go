@@ -10,10 +10,22 @@ const maxDeferral = time.Hour
 // Arrived reports that a message passed the gate and its payload is durable.
 type Arrived struct {
 	Message Message
-	Digest  string // of Message-ID and header; "" = none
+	Digest  string // the same for all copies; "" = none
 	UID     uint32 // of a mail that is to be marked \Seen
 	MeshID  string // of an item that the mesh is to be acknowledged
 	Thread  Thread // the conversation that a mail belongs to
+
+	// OldDigest is the digest that earlier versions gave the item, or "".
+	OldDigest string
+}
+
+// known reports whether a copy of the item was accepted before.
+func (e Arrived) known(m *machine) bool {
+	seen := m.seen(e.Message.Key)
+	for _, digest := range []string{e.Digest, e.OldDigest} {
+		seen = digest != "" && m.seen(digest) || seen
+	}
+	return seen
 }
 
 // apply queues a message and wakes the phase. A copy of what was accepted before,
@@ -21,7 +33,7 @@ type Arrived struct {
 func (e Arrived) apply(m *machine) {
 	msg := e.Message
 	m.owe(e.UID, e.MeshID)
-	if m.seen(msg.Key) || m.seen(e.Digest) {
+	if e.known(m) {
 		m.noteSeen(msg.Key)
 		m.line(Line{Kind: LineDuplicate, Key: msg.Key, Source: msg.Source, From: msg.From})
 		return

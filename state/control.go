@@ -21,7 +21,7 @@ type Controlled struct {
 func (e Controlled) apply(m *machine) {
 	msg := e.Message
 	m.owe(e.UID, e.MeshID)
-	if m.seen(msg.Key) || e.Digest != "" && m.seen(e.Digest) {
+	if e.known(m) {
 		return
 	}
 	m.noteSeen(msg.Key)

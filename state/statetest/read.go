@@ -196,7 +196,7 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 	}
 	e := state.Arrived{
 		Message: state.Message{Key: p.word(0), At: at, Payload: "messages/" + p.word(0)},
-		Digest:  p.opts["digest"], UID: uint32(atoi(p.opts["uid"])), MeshID: p.opts["id"],
+		Digest:  p.opts["digest"], OldDigest: p.opts["old"], UID: uint32(atoi(p.opts["uid"])), MeshID: p.opts["id"],
 	}
 	switch p.verb {
 	case "mail":
