@@ -16,8 +16,17 @@ type Box struct {
 	// path that does not exist.
 	Write, Read []string
 
-	Dir  string // the folder to start in; "" is /tmp, which ends with the box
-	Home string // HOME in the box; "" is a folder below /tmp
+	Dir string // the folder to start in; "" is /tmp, which ends with the box
+
+	// Home is HOME in the box; "" is a folder below /tmp. Of a home elsewhere only
+	// what was granted exists. The rest of it is empty, writable, and ends with the
+	// box.
+	Home string
+
+	// LocalSockets lets the program use unix sockets, which many agents need for
+	// their own processes. Without it a socket in a granted folder, or with Network
+	// an abstract one of the machine, cannot be reached.
+	LocalSockets bool
 
 	// Network grants the network of this machine, including what listens on its
 	// loopback addresses. Without it the box has a loopback interface of its own

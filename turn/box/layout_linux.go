@@ -92,7 +92,24 @@ func (b Box) layout() ([]mount, error) {
 		all = append(all, etc(etcNetwork)...)
 	}
 	all = append(all, mount{Kind: readOnly, From: self, To: selfInside})
+	if b.ownHome() {
+		all = append(all, mount{Kind: tmpfs, To: filepath.Clean(b.Home), Size: maxScratch})
+	}
 	return append(append(all, folders...), mount{Kind: sealed, To: "/"}), nil
+}
+
+// ownHome reports whether Home is a folder that nothing else in the box contains. It
+// is then empty but for what was granted below it.
+func (b Box) ownHome() bool {
+	if Grantable(b.Home) != nil {
+		return false
+	}
+	for _, dir := range append([]string{"/tmp", "/usr"}, append(b.Write[:len(b.Write):len(b.Write)], b.Read...)...) {
+		if within(filepath.Clean(dir), filepath.Clean(b.Home)) {
+			return false
+		}
+	}
+	return true
 }
 
 // etc returns the mounts of those names in /etc that exist on this machine.

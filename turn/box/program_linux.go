@@ -42,7 +42,7 @@ func (s stage) program(argv []string) error {
 		{"capabilities", dropCapabilities},
 		{"Landlock", s.landlock},
 		{"limits", s.Limits.set},
-		{"seccomp", filterCalls},
+		{"seccomp", func() error { return filterCalls(s.Local) }},
 	} {
 		if err := wall.up(); err != nil {
 			return fmt.Errorf("box: %s: %w", wall.name, err)

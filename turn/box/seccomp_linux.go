@@ -81,13 +81,13 @@ const socketTypes = 0xf
 const personalityQuery = 0xffffffff
 
 // filterCalls denies system calls to what this thread becomes. The caller has set
-// no_new_privs and locked the thread.
-func filterCalls() error {
+// no_new_privs and locked the thread. With local it may use unix sockets.
+func filterCalls(local bool) error {
 	arch, ok := archs[runtime.GOARCH]
 	if !ok {
 		return fmt.Errorf("system calls of %s cannot be filtered", runtime.GOARCH)
 	}
-	filter := callFilter(arch)
+	filter := callFilter(arch, local)
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
 	runtime.KeepAlive(filter)
@@ -98,7 +98,7 @@ func filterCalls() error {
 }
 
 // callFilter returns the filter for a machine.
-func callFilter(arch uint32) []unix.SockFilter {
+func callFilter(arch uint32, local bool) []unix.SockFilter {
 	filter := []unix.SockFilter{load(atArch), jump(unix.BPF_JEQ, arch, 1, 0), fail(unix.EPERM), load(atNumber)}
 	filter = append(filter, when(unix.BPF_JGE, endOfCalls, fail(unix.ENOSYS))...)
 	for _, call := range absent {
@@ -107,7 +107,7 @@ func callFilter(arch uint32) []unix.SockFilter {
 	for _, call := range refused() {
 		filter = append(filter, when(unix.BPF_JEQ, call, fail(unix.EPERM))...)
 	}
-	filter = append(filter, socketRules()...)
+	filter = append(filter, socketRules(local)...)
 	filter = append(filter, modeRules()...)
 	return append(append(filter, otherRules()...), allow)
 }
@@ -115,17 +115,24 @@ func callFilter(arch uint32) []unix.SockFilter {
 // socketRules allow sockets of the internet, and netlink to look at the interfaces. A
 // local socket may belong to a service that runs programs, and vsock leads to the host
 // of a virtual machine. A pair of connected streams is allowed, one of datagrams is
-// not, because such a socket can be connected to another address later.
-func socketRules() []unix.SockFilter {
+// not, because such a socket can be connected to another address later. With local
+// every unix socket is allowed.
+func socketRules(local bool) []unix.SockFilter {
+	var sockets, pairs []unix.SockFilter
+	if local {
+		sockets, pairs = when(unix.BPF_JEQ, unix.AF_UNIX, allow), []unix.SockFilter{allow}
+	}
 	return slices.Concat(
 		when(unix.BPF_JEQ, unix.SYS_SOCKET, slices.Concat(
 			[]unix.SockFilter{load(arg(0))},
+			sockets,
 			when(unix.BPF_JEQ, unix.AF_INET, allow),
 			when(unix.BPF_JEQ, unix.AF_INET6, allow),
 			when(unix.BPF_JEQ, unix.AF_NETLINK, load(arg(2)), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 1, 0), fail(unix.EACCES), allow),
 			[]unix.SockFilter{fail(unix.EACCES)},
 		)...),
 		when(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, slices.Concat(
+			pairs,
 			[]unix.SockFilter{load(arg(1)), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: socketTypes}},
 			when(unix.BPF_JEQ, unix.SOCK_STREAM, allow),
 			when(unix.BPF_JEQ, unix.SOCK_SEQPACKET, allow),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 )
 
 // The user and the machine's name inside a box.
@@ -29,6 +30,7 @@ type stage struct {
 	Dir      string
 	Home     string
 	Network  bool `json:",omitempty"`
+	Local    bool `json:",omitempty"` // unix sockets are allowed
 	Strict   bool `json:",omitempty"` // a kernel without Landlock is an error
 	Lifeline int  `json:",omitempty"` // a descriptor: the box ends when its other end is closed; 0 is none
 	Limits   Limits
@@ -50,9 +52,12 @@ func (b Box) stage() (stage, error) {
 	if err != nil {
 		return stage{}, err
 	}
-	s := stage{Mounts: mounts, Dir: b.Dir, Home: b.Home, Network: b.Network, Limits: b.Limits}
+	s := stage{Mounts: mounts, Dir: b.Dir, Home: b.Home, Network: b.Network, Local: b.LocalSockets, Limits: b.Limits}
 	for _, m := range folders {
 		s.Paths = append(s.Paths, grant{Path: m.To, Write: m.Kind == readWrite})
+	}
+	if b.ownHome() {
+		s.Paths = append(s.Paths, grant{Path: filepath.Clean(b.Home), Write: true})
 	}
 	if s.Dir == "" {
 		s.Dir = "/tmp"
