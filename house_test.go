@@ -30,7 +30,7 @@ var helpers = []string{"mail/mailtest", "cron/crontest", "turn/react/scripted", 
 var mayImport = rooms()
 
 func rooms() map[string][]string {
-	belowCycle := slices.Concat(leaves, []string{"mail/message", "state", "state/store", "turn/box"})
+	belowCycle := slices.Concat(leaves, []string{"mail/message", "state", "state/store", "turn/box", "turn/relay"})
 	fromCycle := slices.Concat([]string{"cycle", "cycle/prompt", "cycle/quarantine"}, belowCycle)
 	command := slices.Concat([]string{"commands/config", "commands/terminal", "turn/react"}, fromCycle)
 	return map[string][]string{
@@ -58,6 +58,7 @@ func rooms() map[string][]string {
 		"cron/crontest":       nil,
 		"turn":                {"state", "turn/box"},
 		"turn/box":            nil,
+		"turn/relay":          nil,
 		"turn/react":          {"state", "turn", "turn/box"},
 		"turn/react/scripted": nil,
 

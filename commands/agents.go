@@ -42,13 +42,22 @@ func (l agents) load(c *cli.Context) (*cycle.Agent, error) {
 // loadInside loads the agent, and returns the turn from which this command was
 // called.
 func (l agents) loadInside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
-	in, err := parseTurn(l.loader.Env("AGENTSTATELOOP_TURN"), l.loader.Env("AGENTSTATELOOP_EPOCH"))
+	in, err := l.parseInside(c)
 	if err != nil {
-		return nil, in, terminal.Usagef("the agent calls it; its turn is in $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH",
-			"%s works only from inside a turn", c.Command.HelpName)
+		return nil, in, err
 	}
 	a, err := l.load(c)
 	return a, in, err
+}
+
+// parseInside returns the turn from which this command was called.
+func (l agents) parseInside(c *cli.Context) (cycle.Inside, error) {
+	in, err := parseTurn(l.loader.Env("AGENTSTATELOOP_TURN"), l.loader.Env("AGENTSTATELOOP_EPOCH"))
+	if err != nil {
+		return in, terminal.Usagef("the agent calls it; its turn is in $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH",
+			"%s works only from inside a turn", c.Command.HelpName)
+	}
+	return in, nil
 }
 
 // parseTurn reads the id of a turn and its epoch.

@@ -36,11 +36,11 @@ func (a askCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	agent, in, err := a.agents.loadInside(c)
+	turn, err := a.agents.turn(c)
 	if err != nil {
 		return err
 	}
-	id, err := agent.Ask(c.Context, in, to, text, durationOf(c, "deadline"))
+	id, err := turn.ask(c.Context, to, text, durationOf(c, "deadline"))
 	if err != nil {
 		return err
 	}

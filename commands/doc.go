@@ -10,8 +10,9 @@
 // status_watch. The files that belong to all of them are app and args (the
 // command line), run (one run of the program), help, errors (exit codes and
 // hints), flags, agents (which agents a command line names), peer_turn (what the
-// turns of other agents may call), input (texts),
-// loopback (HTTP), poll_after (the cycle after something was recorded),
-// within_memory (the limit of a poll) and status_text (a status in words). react is the hidden subcommand behind
+// turns of other agents may call), inside (what an agent does in its turn, by
+// itself or through its runner), input (texts), loopback (HTTP), poll_after (the
+// cycle after something was recorded), within_memory (the limit of a poll) and
+// status_text (a status in words). react is the hidden subcommand behind
 // runner = "api".
 package commands

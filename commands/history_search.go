@@ -4,7 +4,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cycle"
 )
 
 // defaultFound is how many exchanges a search returns unless -n says more.
@@ -15,6 +14,24 @@ type searchOutput struct {
 	Agent string `json:"agent"`
 	Query string `json:"query"`
 	Found string `json:"found"` // "" if nothing was found
+}
+
+// find returns what a search finds, and whose history it is.
+func (h historyCmd) find(c *cli.Context, n int) (handle, found string, err error) {
+	if h.loader.Env("AGENTSTATELOOP_TURN") != "" {
+		turn, err := h.agents.turn(c)
+		if err != nil {
+			return "", "", err
+		}
+		found, err = turn.search(c.Context, c.String("search"), n)
+		return turn.handle(), found, err
+	}
+	a, err := h.agents.load(c)
+	if err != nil {
+		return "", "", err
+	}
+	found, err = a.SearchHistory(c.String("search"), n)
+	return a.Handle, found, err
 }
 
 // search searches what was said, for the operator or for the agent.
@@ -31,24 +48,12 @@ func (h historyCmd) search(c *cli.Context) error {
 	if n < 1 {
 		return terminal.Usagef("see "+name+" history --help", "with --search, -n must be 1 or more")
 	}
-	search := func(a *cycle.Agent) (string, error) { return a.SearchHistory(c.String("search"), n) }
-	if h.loader.Env("AGENTSTATELOOP_TURN") != "" {
-		_, in, err := h.agents.loadInside(c)
-		if err != nil {
-			return err
-		}
-		search = func(a *cycle.Agent) (string, error) { return a.SearchInside(in, c.String("search"), n) }
-	}
-	a, err := h.agents.load(c)
-	if err != nil {
-		return err
-	}
-	found, err := search(a)
+	handle, found, err := h.find(c, n)
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		return h.out.JSON(searchOutput{Agent: a.Handle, Query: c.String("search"), Found: found})
+		return h.out.JSON(searchOutput{Agent: handle, Query: c.String("search"), Found: found})
 	}
 	if found == "" {
 		h.out.Printf("nothing was found\n")

@@ -30,6 +30,10 @@ import (
 
 // TestMain makes the test binary be the program itself, for the scripts.
 func TestMain(m *testing.M) {
+	// In a box our binary has another name, by which testscript does not know it.
+	if code, ok := Become(os.Args, os.Stderr); ok {
+		os.Exit(code)
+	}
 	testscript.Main(m, map[string]func(){name: func() { os.Exit(runForScript()) }})
 }
 

@@ -31,9 +31,9 @@ func (r rememberCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a, in, err := r.agents.loadInside(c)
+	turn, err := r.agents.turn(c)
 	if err != nil {
 		return err
 	}
-	return a.Remember(c.Context, in, text)
+	return turn.remember(c.Context, text)
 }

@@ -26,9 +26,9 @@ func (s sendCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a, in, err := s.agents.loadInside(c)
+	turn, err := s.agents.turn(c)
 	if err != nil {
 		return err
 	}
-	return a.Send(c.Context, in, to, text)
+	return turn.send(c.Context, to, text)
 }

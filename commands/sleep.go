@@ -30,9 +30,9 @@ func (s sleepCmd) run(c *cli.Context) error {
 	if err != nil {
 		return terminal.Usagef("for example "+name+" sleep 10m", "%q %v", c.Args().First(), err)
 	}
-	a, in, err := s.agents.loadInside(c)
+	turn, err := s.agents.turn(c)
 	if err != nil {
 		return err
 	}
-	return a.Sleep(c.Context, in, d)
+	return turn.sleep(c.Context, d)
 }

@@ -52,9 +52,9 @@ func (s submitCmd) run(c *cli.Context) error {
 	if sub.Text, err = s.input.text(c.Args().First()); err != nil {
 		return err
 	}
-	a, in, err := s.agents.loadInside(c)
+	turn, err := s.agents.turn(c)
 	if err != nil {
 		return err
 	}
-	return a.Submit(c.Context, in, sub)
+	return turn.submit(c.Context, sub)
 }

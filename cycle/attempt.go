@@ -10,6 +10,7 @@ import (
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
+	"agentstateloop/turn/relay"
 )
 
 // attempter makes one attempt at a message.
@@ -109,12 +110,16 @@ func (r Rights) arguments(m state.Message) []string {
 type launcher struct {
 	config, handle string
 	standIn        func(context.Context, turn.Attempt) (turn.Result, error) // nil: the program itself
+	relay          func(context.Context, Inside, relay.Request) (string, error)
 }
 
 // launch makes one attempt with a configuration, as turn.Config.Run does.
 func (l launcher) launch(ctx context.Context, c *turn.Config, at turn.Attempt) (turn.Result, error) {
 	if l.standIn != nil {
 		return l.standIn(ctx, at)
+	}
+	if c.Box != nil {
+		return l.relayed(ctx, c, at)
 	}
 	return c.Run(ctx, at, nil)
 }

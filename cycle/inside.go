@@ -78,7 +78,7 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if missing := m.missing(sub.Fields); len(missing) > 0 {
 		return fmt.Errorf("the message asks for result fields that are missing: %s: add --field %s=…", strings.Join(missing, ", "), missing[0])
 	}
-	if err := sub.copyFile(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
+	if err := sub.CopyFile(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
 		return err
 	}
 	file := submittedFile()
@@ -130,8 +130,8 @@ func (sub Submission) text() string {
 	return b.String()
 }
 
-// copyFile copies the file into the output box, so that it goes with the reply.
-func (sub Submission) copyFile(box string) error {
+// CopyFile copies the file into the output box, so that it goes with the reply.
+func (sub Submission) CopyFile(box string) error {
 	if sub.File == "" {
 		return nil
 	}

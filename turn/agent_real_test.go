@@ -77,14 +77,23 @@ type realAgent struct {
 	allow        []string // lets it run
 	overloaded   int      // a status after which it tries again
 	cost, thinks bool     // whether its stream reports them
+	box          *Sandbox // nil: none
+}
+
+// start prepares an attempt of it.
+func (a realAgent) start(t *testing.T, answers ...answer) (*bench, *provider) {
+	t.Helper()
+	b, p := realCLI(t, a.runner, answers...)
+	b.Box = a.box
+	return b, p
 }
 
 func TestRealClaude(t *testing.T) {
-	realStories(t, realAgent{Claude, "Bash", "command", []string{"--allowedTools", "Bash"}, 529, true, true})
+	realStories(t, realAgent{Claude, "Bash", "command", []string{"--allowedTools", "Bash"}, 529, true, true, nil})
 }
 
 func TestRealCodex(t *testing.T) {
-	realStories(t, realAgent{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true})
+	realStories(t, realAgent{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true, nil})
 }
 
 // What a turn may do is set again with each resume.
@@ -105,12 +114,12 @@ func TestRealCodexPermissions(t *testing.T) {
 }
 
 func TestRealGemini(t *testing.T) {
-	realStories(t, realAgent{Gemini, "run_shell_command", "command", []string{"--yolo"}, 503, false, false})
+	realStories(t, realAgent{Gemini, "run_shell_command", "command", []string{"--yolo"}, 503, false, false, nil})
 }
 
 func realStories(t *testing.T, a realAgent) {
 	t.Run("text, then resumed", func(t *testing.T) {
-		b, p := realCLI(t, a.runner, answer{Text: "a lighthouse"}, answer{Text: "and the sea"})
+		b, p := a.start(t, answer{Text: "a lighthouse"}, answer{Text: "and the sea"})
 		first := b.run()
 		first.check(t, Success, ExitClean, "a lighthouse", "")
 		if first.Session == "" || first.Usage.Input == 0 || first.Usage.Output == 0 || a.cost && first.CostUSD == 0 && first.Model == "" {
@@ -144,7 +153,7 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("thinking and a tool", func(t *testing.T) {
-		b, p := realCLI(t, a.runner,
+		b, p := a.start(t,
 			answer{Thinking: "let me see", Text: "I will look.", Tool: a.shell, Args: map[string]any{a.arg: "printf tool-%d 42 | tee seen"}},
 			answer{Text: "It says tool-42."})
 		b.Extra = a.allow
@@ -177,7 +186,7 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("stopped while a tool runs", func(t *testing.T) {
-		b, _ := realCLI(t, a.runner, answer{Text: "I will wait.", Tool: a.shell, Args: map[string]any{a.arg: "sh -c 'echo $$ > pid; exec sleep 1000'"}})
+		b, _ := a.start(t, answer{Text: "I will wait.", Tool: a.shell, Args: map[string]any{a.arg: "sh -c 'echo $$ > pid; exec sleep 1000'"}})
 		b.Extra = a.allow
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -201,6 +210,9 @@ func realStories(t *testing.T, a realAgent) {
 			t.Fatal(err)
 		}
 		res.check(t, Canceled, ExitStopped, "I will wait.", "stopped")
+		if a.box != nil {
+			return // that is its pid in the box
+		}
 		pid, _ := strconv.Atoi(strings.TrimSpace(read(t, b.Workdir, "pid")))
 		if _, err := lookUp(pid); err == nil {
 			killPIDFile(t, filepath.Join(b.Workdir, "pid"))
@@ -209,12 +221,12 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("overloaded, then well", func(t *testing.T) {
-		b, _ := realCLI(t, a.runner, answer{Status: a.overloaded, Fault: "Overloaded"}, answer{Text: "here now"})
+		b, _ := a.start(t, answer{Status: a.overloaded, Fault: "Overloaded"}, answer{Text: "here now"})
 		b.run().check(t, Success, ExitClean, "here now", "")
 	})
 
 	t.Run("refused", func(t *testing.T) {
-		b, _ := realCLI(t, a.runner, answer{Status: 401, Fault: "invalid x-api-key"})
+		b, _ := a.start(t, answer{Status: 401, Fault: "invalid x-api-key"})
 		res := b.run()
 		if c, ok := state.CredentialFailure(res.Credential); !ok || c.Name != "agent:"+a.runner || res.Status != Failed {
 			t.Errorf("%+v", res)
@@ -222,7 +234,7 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("not logged in", func(t *testing.T) {
-		b, _ := realCLI(t, a.runner, answer{Text: "never"})
+		b, _ := a.start(t, answer{Text: "never"})
 		for _, key := range []string{"ANTHROPIC_API_KEY", "TEST_KEY", "GEMINI_API_KEY"} {
 			delete(b.Config.Env, key)
 		}
@@ -233,7 +245,7 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("cut stream", func(t *testing.T) {
-		b, _ := realCLI(t, a.runner, answer{Text: "half an answer", Cut: true})
+		b, _ := a.start(t, answer{Text: "half an answer", Cut: true})
 		res := b.run()
 		if res.Status != Failed || res.Reason == "" || res.Credential != nil {
 			t.Errorf("%+v", res)
@@ -241,7 +253,7 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("stale session", func(t *testing.T) {
-		b, _ := realCLI(t, a.runner, answer{Text: "fresh"})
+		b, _ := a.start(t, answer{Text: "fresh"})
 		b.Session = "12345678-1234-4234-8234-123456789012"
 		res := b.run()
 		if !res.SessionStale || res.Session != "" || res.Status != Failed || res.Credential != nil {

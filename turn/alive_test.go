@@ -20,7 +20,12 @@ import (
 // agent has printed, so that the agent is left alone.
 func orphan(t *testing.T, script string) *bench {
 	t.Helper()
-	b := newBench(t, script)
+	return orphanOf(t, newBench(t, script))
+}
+
+// orphanOf is orphan for a bench.
+func orphanOf(t *testing.T, b *bench) *bench {
+	t.Helper()
 	job, err := json.Marshal(struct {
 		C Config
 		A Attempt

@@ -58,6 +58,10 @@ type Config struct {
 	// its variables. The important one is PATH, because cron's is tiny.
 	Env map[string]string
 
+	// Box confines the agent; nil: it may do what its user may. It has no effect on
+	// API, whose tools are confined one by one.
+	Box *Sandbox
+
 	// Self is the absolute path of our own binary. It is started as
 	// `Self __attempt …` and must then call Main.
 	Self string
@@ -86,6 +90,7 @@ type Attempt struct {
 	Session string            // the agent's own session to resume; "" begins one
 	Extra   []string          // further arguments, chosen by the cause of the turn
 	Env     map[string]string // such as AGENTSTATELOOP_CONFIG; replaces Config.Env
+	Read    []string          // further paths that exist in its box, if it has one
 }
 
 // withDefaults fills in what was left zero.

@@ -2,12 +2,15 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/turn/box"
 )
 
 // The test binary stands in for our own: the runner starts it as `__attempt`.
@@ -15,6 +18,17 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == attemptCommand {
 		fmt.Fprintln(os.Stderr, Main(os.Args[2:]))
 		os.Exit(1)
+	}
+	if len(os.Args) > 1 && os.Args[1] == box.Stage {
+		err := box.Main(os.Args[2:])
+		if exit, ok := errors.AsType[box.Exit](err); ok {
+			os.Exit(int(exit))
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

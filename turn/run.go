@@ -58,7 +58,15 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 		log.line(first)
 		return failed(err).closeLog(log), nil
 	}
-	p, err := c.start(a, path, argv, env)
+	entered := argv
+	if c.Box != nil {
+		if entered, err = c.enter(ctx, a, path, argv, env); err != nil {
+			log.line(first)
+			return failed(err).closeLog(log), nil
+		}
+		path = entered[0]
+	}
+	p, err := c.start(a, path, entered, env)
 	if err != nil {
 		log.line(first)
 		failed(err).closeLog(log)

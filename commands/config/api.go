@@ -47,7 +47,7 @@ func (l *Loader) API(c *Config) (API, error) {
 	if err := c.checkBaseURL(a.Key != nil); err != nil {
 		return API{}, err
 	}
-	if err := c.checkWorkdir(); err != nil {
+	if err := c.checkWorkdir(`runner = "api"`); err != nil {
 		return API{}, err
 	}
 	if err := c.checkExec(); err != nil {

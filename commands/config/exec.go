@@ -27,16 +27,15 @@ func (c *Config) checkExec() error {
 		}
 	}
 	for _, path := range s.Read {
-		if err := c.checkReadable(c.Resolve(path)); err != nil {
+		if err := c.checkGranted("api.exec.read", c.Resolve(path)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkReadable checks a folder of api.exec.read.
-func (c *Config) checkReadable(path string) error {
-	const key = "api.exec.read"
+// checkGranted checks a folder that key grants to a box.
+func (c *Config) checkGranted(key, path string) error {
 	if err := box.Grantable(path); err != nil {
 		return c.At(dotted(key), "name the folder of a tool, such as \"~/.nvm/versions\"", "%v", err)
 	}
@@ -51,7 +50,7 @@ func (c *Config) checkReadable(path string) error {
 		}
 	}
 	if kept != "" {
-		return c.At(dotted(key), "name a folder that holds only what programs need", "%s would show %s to programs of the model", path, kept)
+		return c.At(dotted(key), "name a folder that holds only what programs need", "%s would give %s to programs in the box", path, kept)
 	}
 	return nil
 }

@@ -123,6 +123,15 @@ type turnSection struct {
 	Summary       []string          `toml:"summary"`
 	Env           map[string]string `toml:"env"`
 	Permissions   rightsSection     `toml:"permissions"`
+	Sandbox       string            `toml:"sandbox"`
+	Box           boxSection        `toml:"box"`
+}
+
+// boxSection configures the box of the agent itself.
+type boxSection struct {
+	Network bool     `toml:"network"`
+	Read    []string `toml:"read"`
+	Write   []string `toml:"write"`
 }
 
 // rightsSection holds arguments that are added to the agent's command, by the
@@ -226,7 +235,7 @@ func defaults() File {
 			// Config.SMTP takes what [mail.smtp] leaves out from [mail.imap].
 		},
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
-		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), MaxAttempts: 3, Recall: 32},
+		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), MaxAttempts: 3, Recall: 32, Box: boxSection{Network: true}},
 		API: apiSection{
 			ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools,
 			Exec: execSection{Processes: 512, Memory: 4096, FileSize: 1024, CPU: Duration(5 * time.Minute)},

@@ -34,6 +34,10 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 			l.Secrets.Learn(c.Path+" env "+key, value)
 		}
 	}
+	sandbox, err := c.wireSandbox(self)
+	if err != nil {
+		return nil, err
+	}
 	workdir := filepath.Dir(c.Path)
 	if t.Workdir != "" {
 		workdir = c.Resolve(t.Workdir)
@@ -50,6 +54,7 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		Silence: time.Duration(t.Silence),
 		Linger:  time.Duration(t.Linger),
 		Env:     env,
+		Box:     sandbox,
 		Self:    self,
 		Version: l.Version,
 		Secrets: l.Secrets,

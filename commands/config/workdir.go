@@ -9,15 +9,15 @@ import (
 )
 
 // checkWorkdir rejects a workdir that contains a file of the agent's own. The file
-// tools of the model can read and write everything in workdir. Files of its own
+// tools of the model, and an agent in a box, can read and write everything in workdir. Files of its own
 // are the configuration, secrets, state, prompt templates and programs.
-func (c *Config) checkWorkdir() error {
+func (c *Config) checkWorkdir(reason string) error {
 	const hint = `use a folder such as "~/agents/goulard" that contains only the files the agent works on`
 	if c.File.Turn.Workdir == "" {
-		return c.At(dotted("turn.workdir"), hint, `is missing, but runner = "api" requires it`)
+		return c.At(dotted("turn.workdir"), hint, "is missing, but %s requires it", reason)
 	}
 	if kept := c.holdsOwn(c.Resolve(c.File.Turn.Workdir)); kept != "" {
-		return c.At(dotted("turn.workdir"), hint, "contains %s, which the agent's tools could read and write", kept)
+		return c.At(dotted("turn.workdir"), hint, "contains %s, which the agent could read and write", kept)
 	}
 	return nil
 }

@@ -1,0 +1,72 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"agentstateloop/state"
+	"agentstateloop/turn"
+	"agentstateloop/turn/relay"
+)
+
+// relayVariable names the folder in which a runner listens for the commands of its
+// agent, if the agent runs in a box.
+const relayVariable = "AGENTSTATELOOP_RELAY"
+
+// relayed runs an attempt whose agent is in a box: its commands reach this process
+// through a relay. When relayed returns, nothing more is done for the agent.
+func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) (turn.Result, error) {
+	folder := filepath.Join(at.Dir, "relay")
+	in := Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+	server, err := relay.Listen(folder, c.Secrets, func(ctx context.Context, r relay.Request) relay.Answer {
+		text, err := l.relay(ctx, in, r)
+		if err != nil {
+			return relay.Answer{Error: err.Error(), NoMesh: errors.Is(err, ErrNoMesh)}
+		}
+		return relay.Answer{Text: text}
+	})
+	if err != nil {
+		return turn.Result{}, err
+	}
+	defer server.Close()
+	at.Env[relayVariable] = folder
+	at.Read = append(at.Read, folder)
+	return c.Run(ctx, at, nil)
+}
+
+// Relay does what an agent in a box asks for from inside its turn, and returns what
+// its command prints. Where the commands check their arguments, the agent could have
+// left that out: it can speak to us itself.
+func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text string, err error) {
+	r.For = max(r.For, 0)
+	if r.Verb == relay.Ask || r.Verb == relay.Send {
+		if !state.ValidHandle(r.To) {
+			return "", fmt.Errorf("%q is not a valid handle", r.To)
+		}
+		if strings.TrimSpace(r.Text) == "" {
+			return "", errors.New("the message is empty")
+		}
+	}
+	switch r.Verb {
+	case relay.Submit:
+		sub := Submission{Text: r.Text}
+		for _, f := range r.Fields {
+			sub.Fields = append(sub.Fields, Field(f))
+		}
+		return "", a.Submit(ctx, in, sub)
+	case relay.Ask:
+		return a.Ask(ctx, in, r.To, r.Text, r.For)
+	case relay.Send:
+		return "", a.Send(ctx, in, r.To, r.Text)
+	case relay.Sleep:
+		return "", a.Sleep(ctx, in, r.For)
+	case relay.Remember:
+		return "", a.Remember(ctx, in, r.Text)
+	case relay.Search:
+		return a.SearchInside(in, r.Text, r.Most)
+	}
+	return "", fmt.Errorf("%q is not a command of an agent in its turn", r.Verb)
+}

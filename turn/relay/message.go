@@ -1,0 +1,75 @@
+package relay
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// The verbs. Nothing else can be asked of a runner.
+const (
+	Submit   = "submit"
+	Ask      = "ask"
+	Send     = "send"
+	Sleep    = "sleep"
+	Remember = "remember"
+	Search   = "search"
+)
+
+// Limits of a message, in bytes.
+const (
+	maxRequest = 8 << 20
+	maxAnswer  = 16 << 20
+)
+
+// Request is what a command in the box asks for. Fields that its verb does not use
+// are ignored.
+type Request struct {
+	Verb   string        `json:"verb"`
+	To     string        `json:"to,omitempty"`     // of ask and send: a handle
+	Text   string        `json:"text,omitempty"`   // of search: the words
+	Fields []Field       `json:"fields,omitempty"` // of submit
+	For    time.Duration `json:"for,omitempty"`    // of ask: how long it waits; of sleep: how long it rests
+	Most   int           `json:"most,omitempty"`   // of search: how many exchanges
+}
+
+// Field is one named result.
+type Field struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Answer is what came of a Request.
+type Answer struct {
+	Text   string `json:"text,omitempty"`    // the id of a question; what a search found
+	Error  string `json:"error,omitempty"`   // why nothing was done
+	NoMesh bool   `json:"no_mesh,omitempty"` // the error is that no mesh is configured
+}
+
+// writeMessage writes one message.
+func writeMessage(w io.Writer, message any) error {
+	b, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// errTooLong means that a message is longer than its limit.
+var errTooLong = errors.New("the message is too long")
+
+// readMessage reads one message of at most limit bytes.
+func readMessage(r io.Reader, limit int64, message any) error {
+	line, err := bufio.NewReader(io.LimitReader(r, limit+1)).ReadBytes('\n')
+	switch {
+	case int64(len(line)) > limit:
+		return fmt.Errorf("%w: the limit is %d bytes", errTooLong, limit)
+	case err != nil:
+		return fmt.Errorf("the message is not whole: %w", err)
+	}
+	return json.Unmarshal(line, message)
+}

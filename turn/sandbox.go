@@ -1,0 +1,181 @@
+package turn
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"agentstateloop/turn/box"
+)
+
+// Bwrap is the one value of [turn] sandbox besides "".
+const Bwrap = "bwrap"
+
+// Sandbox confines the agent to a box (docs/design.md, "The box of an agent").
+type Sandbox struct {
+	Read, Write []string // absolute paths that exist in the box besides what each agent needs
+	Network     bool     // of this machine
+}
+
+// enter returns the command line that starts argv in the box of an attempt. program is
+// the path of argv[0]. An error is for the operator: nothing is started without the
+// box.
+func (c Config) enter(ctx context.Context, a Attempt, program string, argv []string, env map[string]string) ([]string, error) {
+	way, err := box.Bubblewrap(ctx, c.Self)
+	if err != nil {
+		return nil, fmt.Errorf("the agent was not started, because it must run in a box: %w; install bubblewrap, or change sandbox in [turn]; `agentstateloop doctor` says more", err)
+	}
+	b, err := c.BoxOf(a, program, env)
+	if err != nil {
+		return nil, fmt.Errorf("the agent was not started, because its box cannot be made: %w", err)
+	}
+	inside := append([]string{inBox(b, program)}, argv[1:]...)
+	entered, err := b.Argv(way, inside)
+	if err != nil {
+		return nil, fmt.Errorf("the agent was not started, because its box cannot be made: %w", err)
+	}
+	return entered, nil
+}
+
+// BoxOf returns the box in which an attempt runs a program with an environment. It
+// makes the folders of the agent's own that are missing.
+func (c Config) BoxOf(a Attempt, program string, env map[string]string) (box.Box, error) {
+	b := box.Box{
+		Self: c.Self, Dir: c.Workdir, Home: env["HOME"], Network: c.Box.Network, LocalSockets: true,
+		Write: append([]string{c.Workdir}, c.Box.Write...),
+		Read:  append([]string{c.Self}, c.Box.Read...),
+	}
+	if a.Dir != "" {
+		b.Write = append(b.Write, filepath.Join(a.Dir, outputName))
+		b.Read = append(b.Read, filepath.Join(a.Dir, contextName))
+	}
+	b.Read = append(b.Read, a.Read...)
+	homes, err := ownFolders(c.Runner, env)
+	if err != nil {
+		return b, err
+	}
+	b.Write = append(b.Write, homes...)
+	b.Read = append(b.Read, installation(program, env["PATH"], c.Workdir)...)
+	return b, nil
+}
+
+// inBox returns the path by which a program is called in the box. One that lies in a
+// granted folder, or in one of the system, keeps its path. Any other is called by its
+// real path, because a script finds its neighbours from there.
+func inBox(b box.Box, program string) string {
+	if ofSystem(program) || slices.ContainsFunc(b.Write, func(dir string) bool { return below(dir, program) }) {
+		return program
+	}
+	if real, err := filepath.EvalSymlinks(program); err == nil {
+		return real
+	}
+	return program
+}
+
+// ofSystem reports whether a path lies in a folder that every box has.
+func ofSystem(path string) bool {
+	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib64"}, func(dir string) bool { return below(dir, path) })
+}
+
+// below reports whether path is dir or lies in it.
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// ownFolders returns the folders and files in which a runner's program keeps its login
+// and its sessions. It makes a folder that is missing, or the session of this turn would
+// be lost.
+func ownFolders(runner string, env map[string]string) ([]string, error) {
+	var dir string
+	var files []string
+	home := env["HOME"]
+	switch runner {
+	case Claude:
+		dir, files = env["CLAUDE_CONFIG_DIR"], []string{}
+		if dir == "" {
+			dir, files = filepath.Join(home, ".claude"), []string{filepath.Join(home, ".claude.json")}
+		}
+	case Codex:
+		if dir = env["CODEX_HOME"]; dir == "" {
+			dir = filepath.Join(home, ".codex")
+		}
+	case Gemini:
+		dir = filepath.Join(home, ".gemini")
+	default:
+		return nil, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		_, err := os.Stat(file)
+		return err != nil
+	})
+	return append(files, dir), nil
+}
+
+// installation returns the paths that a program needs of its own: its file, or the
+// folder of packages that holds it, and the program that interprets it.
+func installation(program, path, workdir string) []string {
+	var found []string
+	for range maxInterpreters {
+		real, err := filepath.EvalSymlinks(program)
+		if err != nil {
+			break
+		}
+		if at := strings.Index(real, packages); at >= 0 {
+			found = append(found, real[:at+len(packages)-1])
+		} else {
+			found = append(found, real)
+		}
+		if program != real {
+			found = append(found, program)
+		}
+		if program = interpreter(real, path, workdir); program == "" {
+			break
+		}
+	}
+	return slices.DeleteFunc(found, ofSystem)
+}
+
+const (
+	packages        = "/node_modules/" // a package there finds its dependencies from here on
+	maxInterpreters = 4                // a script may be interpreted by a script
+	maxShebang      = 256              // bytes, as in the kernel
+)
+
+// interpreter returns the path of the program that the first line of a script names,
+// or "". Of env(1) it is the program that env would start.
+func interpreter(script, path, workdir string) string {
+	f, err := os.Open(script)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, _ := bufio.NewReader(io.LimitReader(f, maxShebang)).ReadString('\n')
+	rest, ok := strings.CutPrefix(line, "#!")
+	words := strings.Fields(rest)
+	if !ok || len(words) == 0 {
+		return ""
+	}
+	if filepath.Base(words[0]) != "env" {
+		return words[0]
+	}
+	for _, word := range words[1:] {
+		if strings.HasPrefix(word, "-") || strings.Contains(word, "=") {
+			continue
+		}
+		found, err := lookPath(word, path, workdir)
+		if err != nil {
+			return ""
+		}
+		return found
+	}
+	return ""
+}

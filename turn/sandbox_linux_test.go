@@ -1,0 +1,217 @@
+package turn
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"agentstateloop/turn/box"
+)
+
+// boxed returns an attempt of a script that runs in a box.
+func boxed(t *testing.T, script string) *bench {
+	t.Helper()
+	if _, err := box.Bubblewrap(t.Context(), self(t)); err != nil {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	b := newBench(t, script)
+	b.Box = &Sandbox{}
+	return b
+}
+
+// An agent in a box works as one outside does: it reads its prompt and its context,
+// and writes into its folder and its output box.
+func TestAnAgentInABox(t *testing.T) {
+	b := boxed(t, `cat; pwd; cat "$AGENTSTATELOOP_CONTEXT/message.txt"; echo file >"$AGENTSTATELOOP_OUTPUT/report.txt"; echo kept >kept; echo scratch >"$HOME/scratch"; touch "$AGENTSTATELOOP_CONTEXT/more" 2>/dev/null || echo read-only; echo oops >&2`)
+	if err := Prepare(b.Dir, []File{{Name: "message.txt", Body: strings.NewReader("the message\n")}}, ""); err != nil {
+		t.Fatal(err)
+	}
+	res := b.run()
+	res.check(t, Success, ExitClean, "hello\n"+b.Workdir+"\nthe message\nread-only", "")
+	if len(res.Output) != 1 || res.Stderr != "oops" || read(t, b.Workdir, "kept") != "kept\n" {
+		t.Errorf("%+v", res)
+	}
+	b = boxed(t, `exit 7`)
+	b.run().check(t, Failed, ExitError, "", "exit status 7")
+}
+
+// What an agent in a box is not granted does not exist for it.
+func TestWhatIsNotInTheBox(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	writeConfig(t, secret, "hunter2")
+	outside, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim := newBystander(t, &unix.SysProcAttr{Setsid: true})
+	b := boxed(t, fmt.Sprintf(`cat '%s' /etc/shadow "${AGENTSTATELOOP_CONTEXT%%/*}/process" "${AGENTSTATELOOP_CONTEXT%%/*}/alive" '%s/.bashrc'
+ls "${AGENTSTATELOOP_CONTEXT%%/*}"
+kill -9 %d
+echo x >"${AGENTSTATELOOP_CONTEXT%%/*}/process"
+for fd in /proc/self/fd/*; do case $(readlink $fd) in *alive*) echo INHERITED;; esac; done
+echo x >&100`, secret, outside, victim.PID))
+	b.Box.Network = true
+	res := b.run()
+	for _, leak := range []string{"hunter2", "root:", "boot", "live.json", "INHERITED"} {
+		if strings.Contains(res.Text, leak) {
+			t.Errorf("%q in %q", leak, res.Text)
+		}
+	}
+	if now, err := lookUp(victim.PID); err != nil || now.start != victim.Start {
+		t.Errorf("the bystander was hit: %v", err)
+	}
+	if n := strings.Count(res.Stderr, "No such file"); n < 4 {
+		t.Errorf("stderr:\n%s", res.Stderr)
+	}
+}
+
+// What the configuration grants exists, under its own path.
+func TestWhatIsGranted(t *testing.T) {
+	folder := t.TempDir()
+	writeConfig(t, filepath.Join(folder, "note"), "granted")
+	b := boxed(t, fmt.Sprintf(`cat '%s/note'; echo x >'%s/new' && echo wrote; true`, folder, folder))
+	b.Box.Read = []string{folder}
+	b.run().check(t, Success, ExitClean, "granted", "")
+	b = boxed(t, fmt.Sprintf(`cat '%s/note'; echo x >'%s/new' && echo wrote`, folder, folder))
+	b.Box.Write = []string{folder}
+	b.run().check(t, Success, ExitClean, "grantedwrote", "")
+	b = boxed(t, `echo never`)
+	b.Box.Write = []string{filepath.Join(folder, "nowhere")}
+	b.run().check(t, Failed, ExitError, "", "its box cannot be made")
+}
+
+// Where no box can be made, nothing is started.
+func TestWithoutABoxNothingRuns(t *testing.T) {
+	b := newBench(t, `echo never >ran; echo never`)
+	b.Box, b.Self = &Sandbox{}, writeScript(t, t.TempDir(), "self", "exit 1\n")
+	b.run().check(t, Failed, ExitError, "", "must run in a box")
+	if _, err := os.Stat(filepath.Join(b.Workdir, "ran")); err == nil {
+		t.Error("it ran without a box")
+	}
+}
+
+// An agent in a box is stopped, and timed out, with all that it started.
+func TestEndingAnAgentInABox(t *testing.T) {
+	const daemon = `(setsid sleep 987654 &) ; echo up; `
+	gone := func() {
+		t.Helper()
+		await(t, "the daemon ends", func() bool { return !running("sleep\x00987654\x00") })
+	}
+	b := boxed(t, daemon+`exec sleep 1000`)
+	res, err := b.runUntil("up", ErrStopped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.check(t, Canceled, ExitStopped, "up", "stopped")
+	gone()
+
+	b = boxed(t, daemon+`trap '' TERM; while :; do sleep 0.05; done`)
+	b.Grace = 300 * time.Millisecond
+	if res, err = b.runUntil("up", ErrStopped); err != nil {
+		t.Fatal(err)
+	}
+	res.check(t, Canceled, ExitStopped, "up", "stopped")
+	gone()
+
+	b = boxed(t, daemon)
+	b.run().check(t, Success, ExitClean, "up", "")
+	gone()
+	if held, _, err := Probe(b.Dir); held || err != nil {
+		t.Errorf("held %v, %v", held, err)
+	}
+}
+
+// running reports whether a process with this command line exists.
+func running(cmdline string) bool {
+	for _, p := range processes() {
+		if got, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)); err == nil && string(got) == cmdline {
+			return true
+		}
+	}
+	return false
+}
+
+// The orphan of a killed runner holds its attempt from within its box, and the
+// watchdog ends all of it.
+func TestAnOrphanInABox(t *testing.T) {
+	boxed(t, "") // or skip
+	b := orphanOf(t, boxed(t, `(setsid sleep 987655 &) ; echo up; trap '' TERM; while :; do sleep 0.05; done`))
+	held, p, err := Probe(b.Dir)
+	if !held || p.PID == 0 || err != nil {
+		t.Fatalf("held %v, %+v, %v", held, p, err)
+	}
+	if _, err := b.Config.Run(t.Context(), b.Attempt, nil); !errors.Is(err, ErrHeld) {
+		t.Errorf("a second run next to an orphan: %v", err)
+	}
+	if abandoned, err := End(t.Context(), b.Dir, 200*time.Millisecond); abandoned || err != nil {
+		t.Errorf("abandoned %v, %v", abandoned, err)
+	}
+	await(t, "the daemon ends", func() bool { return !running("sleep\x00987655\x00") })
+	if held, _, err := Probe(b.Dir); held || err != nil {
+		t.Errorf("held %v, %v", held, err)
+	}
+}
+
+// A box ends when the process that made it does, even if that was killed alone.
+func TestABoxHoldsTheLock(t *testing.T) {
+	b := orphanOf(t, boxed(t, `echo up; exec sleep 1000`))
+	_, p, _ := Probe(b.Dir)
+	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "bubblewrap ends", func() bool { _, err := lookUp(p.PID); return err != nil })
+	abandoned, err := End(t.Context(), b.Dir, 5*time.Second)
+	if abandoned || err != nil {
+		t.Errorf("abandoned %v, %v", abandoned, err)
+	}
+}
+
+// A script of an interpreter that lies elsewhere finds it, and its own neighbours.
+func TestTheInstallationIsInTheBox(t *testing.T) {
+	home := t.TempDir()
+	node := filepath.Join(home, "node", "bin")
+	modules := filepath.Join(home, "lib", "node_modules")
+	for _, dir := range []string{node, filepath.Join(modules, "cli"), filepath.Join(modules, "dep"), filepath.Join(home, "bin")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeScript(t, node, "fakenode", `echo "interpreted: $1"; cat "$(dirname "$1")/../dep/text"`+"\n")
+	writeConfig(t, filepath.Join(modules, "dep", "text"), "a dependency")
+	writeConfig(t, filepath.Join(home, "private"), "hunter2")
+	script := filepath.Join(modules, "cli", "cli.js")
+	if err := os.WriteFile(script, []byte("#!/usr/bin/env fakenode\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(script, filepath.Join(home, "bin", "agent")); err != nil {
+		t.Fatal(err)
+	}
+	b := boxed(t, "")
+	b.Command = []string{"agent"}
+	b.Config.Env = map[string]string{"PATH": filepath.Join(home, "bin") + ":" + node + ":/usr/bin:/bin"}
+	b.run().check(t, Success, ExitClean, "interpreted: "+script+"\na dependency", "")
+}
+
+// The real agents work in the box as they do outside. The model's server listens on
+// this machine, so they have its network. Codex has a box of its own for its tools,
+// which cannot be made inside of ours.
+func TestRealAgentsInABox(t *testing.T) {
+	boxed(t, "") // or skip
+	network := &Sandbox{Network: true}
+	for _, a := range []realAgent{
+		{Claude, "Bash", "command", []string{"--allowedTools", "Bash"}, 529, true, true, network},
+		{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true, network},
+		{Gemini, "run_shell_command", "command", []string{"--yolo"}, 503, false, false, network},
+	} {
+		t.Run(a.runner, func(t *testing.T) { realStories(t, a) })
+	}
+}
