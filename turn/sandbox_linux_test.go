@@ -152,7 +152,7 @@ func TestAnOrphanInABox(t *testing.T) {
 	if _, err := b.Config.Run(t.Context(), b.Attempt, nil); !errors.Is(err, ErrHeld) {
 		t.Errorf("a second run next to an orphan: %v", err)
 	}
-	if abandoned, err := End(t.Context(), b.Dir, 200*time.Millisecond); abandoned || err != nil {
+	if abandoned, err := End(t.Context(), b.Dir, time.Second); abandoned || err != nil {
 		t.Errorf("abandoned %v, %v", abandoned, err)
 	}
 	await(t, "the daemon ends", func() bool { return !running("sleep\x00987655\x00") })
