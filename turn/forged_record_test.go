@@ -70,7 +70,7 @@ var forgeries = map[string]struct {
 	script string
 	fate   fate
 }{
-	"every descriptor":            {`for fd in /proc/$$/fd/*; do n=${fd##*/}; case $n in 0|1|2) ;; *) chmod 600 "$fd"; printf %s "$forged" >"$fd"; printf %s "$forged" >&100;; esac; done`, ended},
+	"every descriptor of ours":    {`for fd in /proc/$$/fd/*; do case $(readlink "$fd") in "$dir"/*) chmod 600 "$fd"; printf %s "$forged" >"$fd";; esac; done; printf %s "$forged" >&100`, ended},
 	"alive by its path":           {`chmod 600 "$dir/alive"; printf %s "$forged" >"$dir/alive"`, ended},
 	"alive written again":         {`rm -f "$dir/alive"; printf %s "$forged" >"$dir/alive"`, ended},
 	"alive deleted":               {`rm -f "$dir/alive"`, ended},
