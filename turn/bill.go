@@ -39,9 +39,19 @@ func (k agent) add(b *Bill, e Event) {
 		}
 	case Done:
 		if e.CostUSD != 0 || e.Usage != (Usage{}) {
-			b.CostUSD, b.Usage = e.CostUSD, e.Usage // of the whole process so far
+			b.CostUSD, b.Usage = e.CostUSD, e.Usage.believed() // of the whole process so far
 		}
 	}
+}
+
+// maxUsage bounds the tokens of one kind that an agent can have used, so that no
+// sum of them overflows.
+const maxUsage = 1_000_000_000_000
+
+// believed returns the usage within what can be. A negative count is none.
+func (u Usage) believed() Usage {
+	within := func(n int64) int64 { return min(max(0, n), maxUsage) }
+	return Usage{within(u.Input), within(u.Output), within(u.CacheRead), within(u.CacheWrite)}
 }
 
 // maxModel bounds, in bytes, the name of a model.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 )
@@ -28,6 +29,10 @@ func (c *Chat) Models(ctx context.Context) ([]string, error) {
 	return c.http.models(ctx, c.url+"/models", header)
 }
 
+// maxList bounds, in bytes, a list of models. The longest known has a few hundred
+// kilobytes.
+const maxList = 8 << 20
+
 // models reads a list in the form that both APIs have.
 func (w *httpClient) models(ctx context.Context, url string, header http.Header) ([]string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -45,8 +50,8 @@ func (w *httpClient) models(ctx context.Context, url string, header http.Header)
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	if err := json.NewDecoder(res.Body).Decode(&list); err != nil {
-		return nil, fmt.Errorf("read the list of models: %w", err)
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxList)).Decode(&list); err != nil {
+		return nil, fmt.Errorf("read the first %d bytes of the list of models: %w", maxList, err)
 	}
 	var names []string
 	for _, model := range list.Data {

@@ -179,6 +179,7 @@ type deltas struct {
 	refusal strings.Builder
 	args    []*strings.Builder // of each call
 	index   []int              // the stream's index of each call
+	checked int                // bytes of arguments of which startsCall asked whether they are whole
 	size    int
 }
 
@@ -211,6 +212,10 @@ func (d *deltas) take(chunk chatChunk, say func(string)) {
 	}
 }
 
+// maxCalls is how many calls of one answer are taken. Each piece is compared with
+// all of them.
+const maxCalls = 1000
+
 // call takes a piece of a call.
 func (d *deltas) call(piece openai.ToolCall) {
 	at := len(d.answer.Calls) - 1
@@ -220,7 +225,9 @@ func (d *deltas) call(piece openai.ToolCall) {
 		}
 	}
 	if at < 0 || d.startsCall(at, piece) {
-		at = len(d.answer.Calls)
+		if at = len(d.answer.Calls); at == maxCalls {
+			return
+		}
 		index := at
 		if piece.Index != nil {
 			index = *piece.Index
@@ -246,8 +253,11 @@ func (d *deltas) startsCall(at int, piece openai.ToolCall) bool {
 	if piece.Function.Name == "" || known.Name == "" {
 		return other && piece.Index == nil
 	}
-	whole := Call{Args: d.args[at].String()}.valid()
-	return other || piece.ID == "" && whole
+	if other || piece.ID != "" {
+		return other
+	}
+	d.checked += d.args[at].Len()
+	return d.checked <= maxBody && Call{Args: d.args[at].String()}.valid()
 }
 
 func (d *deltas) finish() Answer {

@@ -1,0 +1,101 @@
+package react
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostileAPI returns the address of an API that answers everything with say.
+func hostileAPI(t *testing.T, say func(w http.ResponseWriter)) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { say(w) }))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// forever writes text until the client hangs up or has read a gigabyte.
+func forever(w http.ResponseWriter, begin, text string) {
+	fmt.Fprint(w, begin)
+	block := strings.Repeat(text, 1+(64<<10)/len(text))
+	for range (1 << 30) / len(block) {
+		if _, err := fmt.Fprint(w, block); err != nil {
+			return
+		}
+	}
+}
+
+// TestHostileAPI checks that an answer without end ends as an error, whatever it is
+// made of.
+func TestHostileAPI(t *testing.T) {
+	stream := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream") }
+	for name, say := range map[string]func(w http.ResponseWriter){
+		"a line":            func(w http.ResponseWriter) { stream(w); forever(w, "data: ", "x") },
+		"comments":          func(w http.ResponseWriter) { stream(w); forever(w, "", ": x\n\n") },
+		"a JSON answer":     func(w http.ResponseWriter) { forever(w, `{"a":"`, "x") },
+		"an error":          func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest); forever(w, "", "x") },
+		"nested JSON":       func(w http.ResponseWriter) { stream(w); forever(w, "data: ", `{"a":`) },
+		"a list of models":  func(w http.ResponseWriter) { forever(w, `{"data":[`, `{"id":"x"},`) },
+		"an unknown number": func(w http.ResponseWriter) { forever(w, `{"data":[{"id":`, "9") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := hostileAPI(t, say)
+			chat, messages := NewChat(url, "key", time.Minute), NewMessages(url, "key", time.Minute)
+			question := Question{Model: "m", Messages: []Message{{Text: "hi"}}}
+			for api, ask := range map[string]func() error{
+				"chat": func() error { _, err := chat.Answer(t.Context(), question, func(string) {}); return err },
+				"messages": func() error {
+					_, err := messages.Answer(t.Context(), question, func(string) {})
+					return err
+				},
+				"chat models":     func() error { _, err := chat.Models(t.Context()); return err },
+				"messages models": func() error { _, err := messages.Models(t.Context()); return err },
+			} {
+				err := ask()
+				if err == nil {
+					t.Errorf("%s: no error", api)
+				} else if len(err.Error()) > 2000 {
+					t.Errorf("%s: an error of %d bytes", api, len(err.Error()))
+				}
+			}
+		})
+	}
+}
+
+// TestCallsWithoutEnd checks that the pieces of a stream which each begin a call
+// make no more than maxCalls of them.
+func TestCallsWithoutEnd(t *testing.T) {
+	var d deltas
+	for n := range 20 * maxCalls {
+		var chunk chatChunk
+		text := fmt.Sprintf(`{"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"c%d","function":{"name":"f","arguments":"{}"}}]}}]}`, n, n)
+		if err := json.Unmarshal([]byte(text), &chunk); err != nil {
+			t.Fatal(err)
+		}
+		d.take(chunk, func(string) {})
+	}
+	if n := len(d.finish().Calls); n != maxCalls {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestRetryAfter checks what becomes of the waits that an API may ask for.
+func TestRetryAfterBounds(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for header, want := range map[string]time.Duration{
+		"": 0, "-1": 0, "NaN": 0, "-Inf": 0, "1": time.Second, "0.5": time.Second / 2,
+		"Inf": 1e6 * time.Second, "1e300": 1e6 * time.Second, "9223372036854775808": 1e6 * time.Second,
+		"Sun, 01 Mar 2026 11:00:00 GMT": 0, "Sun, 01 Mar 2026 12:00:07 GMT": 7 * time.Second,
+	} {
+		if got := retryAfter(header, now); got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+	if got := retryAfter("Fri, 31 Dec 9999 23:59:59 GMT", now); got < 0 {
+		t.Errorf("a date far away: %v", got)
+	}
+}
