@@ -82,7 +82,40 @@ func forgedMails(t *testing.T, genuine, stranger *mailtest.Signer) map[string][]
 	mails["signed, another subject"] = bytes.Replace(good, []byte("do it"), []byte("rm it"), 1)
 	mails["signed, a From above"] = append([]byte("From: evil@example.net\r\n"), good...)
 	mails["signed, another From"] = bytes.Replace(signed(stranger, rawMail("From: evil@example.net\n", "rm -rf")), []byte("evil@example.net"), []byte("operator@example.com"), 1)
+	for name, raw := range changedMails(genuine) {
+		mails[name] = raw
+	}
 	return mails
+}
+
+// changedMails returns mails that the operator signed, but not so: not to the
+// agent, not with this text, or not now.
+func changedMails(genuine *mailtest.Signer) map[string][]byte {
+	signed := func(raw []byte, tags ...string) []byte {
+		return genuine.SignFields(raw, []string{"From", "To", "Subject", "Date"}, tags...)
+	}
+	elsewhere := strings.NewReplacer("goulard@example.org", "friend@example.net", "@goulard3120 do it", "lunch")
+	lunch := signed([]byte(elsewhere.Replace(string(rawMail("From: operator@example.com\n", "rm -rf")))))
+	halt := signed([]byte(elsewhere.Replace(string(rawMail("From: operator@example.com\n", "HALT")))))
+	file := "--x\n\nsee the file\n--x\nContent-Type: text/plain\nContent-Disposition: attachment\n\nrm -rf\n--x--"
+	mixed := signed(rawMail("From: operator@example.com\nContent-Type: multipart/mixed; boundary=x\n", file))
+	date := regexp.MustCompile(`Date: [^\r]*`)
+	old := date.ReplaceAll(rawMail("From: operator@example.com\n", "rm -rf"), []byte("Date: "+time.Now().AddDate(0, 0, -8).Format(time.RFC1123Z)))
+	above := func(fields string, raw []byte) []byte { return append([]byte(fields), raw...) }
+	return map[string][]byte{
+		"to another, made an answer":         above("In-Reply-To: <reply.t1.goulard3120@example.org>\r\n", lunch),
+		"to another, made an answer, HALT":   above("References: <x@y.z> <ack.1.goulard3120@example.org>\r\n", halt),
+		"to another, a To above":             above("To: goulard@example.org\r\nIn-Reply-To: <reply.t1.goulard3120@example.org>\r\n", lunch),
+		"to another, a Cc above":             above("Cc: goulard@example.org\r\nIn-Reply-To: <reply.t1.goulard3120@example.org>\r\n", lunch),
+		"to another, a Subject above":        above("Subject: @goulard3120 do it\r\n", lunch),
+		"to another, a Subject above, HALT":  above("Subject: @goulard3120 do it\r\n", halt),
+		"its file made the text":             bytes.Replace(mixed, []byte("multipart/mixed; boundary=x"), []byte("text/plain"), 1),
+		"its file made the only part":        bytes.Replace(mixed, []byte("boundary=x"), []byte("boundary=y"), 1),
+		"signed long ago":                    signed(old),
+		"signed for the recipients' domain":  signed(rawMail("From: operator@example.com\n", "rm -rf"), "darn=example.net"),
+		"signed in part":                     above("", signed(rawMail("From: operator@example.com\n", "rm -rf"), "l=2")),
+		"signed without Subject, as it came": genuine.SignFields(rawMail("From: operator@example.com\n", "STOP"), []string{"From", "To", "Date"}),
+	}
 }
 
 // rawMail returns a mail with this header that calls the agent in its subject.
