@@ -217,6 +217,9 @@ func (f Filter) judgeBody(ctx context.Context, head headerVerdict, read func() (
 	return v, digest, err
 }
 
+// doubtful begins the reason for a mail whose body is in doubt.
+const doubtful = "the signature does not cover how the body is to be read, and "
+
 // doubtfulBody returns the reason why what the sender wrote is in doubt under
 // each of the proofs, or "".
 func doubtfulBody(head headerVerdict, whole io.Reader) (reason string, err error) {
@@ -234,7 +237,7 @@ func doubtfulBody(head headerVerdict, whole io.Reader) (reason string, err error
 		if doubt == nil {
 			return "", nil
 		}
-		reason = "the signature does not cover how the body is to be read, and " + doubt.Error()
+		reason = doubtful + doubt.Error()
 	}
 	return reason, nil
 }

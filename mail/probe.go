@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"agentstateloop/mail/message"
@@ -16,7 +17,7 @@ import (
 const (
 	probeHeads  = 100     // last mails, from anybody, of which the header is read
 	probeTrials = 5       // last mails of the operator of which the proof is tried
-	probeMail   = 1 << 20 // bytes; the signature of a longer mail is not verified
+	probeMail   = 1 << 20 // bytes; the body of a longer mail is not looked at
 )
 
 // Probe describes a mailbox as a look at it shows it.
@@ -47,6 +48,14 @@ type Trial struct {
 	// Gate is "" for mail that would come in if it is for us. Otherwise it is
 	// the gate that would reject the mail, and Reason is the evidence.
 	Gate, Reason string
+
+	// Signing is what the signature covers that proves who sent the mail; nil if
+	// nothing does. SPFAlone is true if the server proves it by SPF and by no
+	// signature, and Doubtful if it is not signed how the body is to be read, and
+	// there is more than one way.
+	Signing  *Signing
+	SPFAlone bool
+	Doubtful bool
 }
 
 // Probe opens the mailbox read-only and checks its last mails as Scan would. It
@@ -113,7 +122,7 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 // trials checks mails of the operator.
 func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Trial, error) {
 	section, most := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}, int64(message.MaxHeader)
-	if f.Require == RequireDMARC && f.Verify == VerifyDKIM {
+	if f.Require == RequireDMARC {
 		section.Specifier, most = imap.PartSpecifierNone, probeMail
 	}
 	heads, err := s.heads(uids, most, section, nil)
@@ -148,12 +157,17 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 		return t
 	}
 	head := f.judgeProof(fields, from, h.at)
+	t.SPFAlone = f.bySPFAlone(fields, from)
+	if len(head.proofs) > 0 {
+		t.Signing = head.proofs[0].signing(fields)
+	}
 	if head.gate == "" && t.ForUs {
 		head = f.judgeBinding(head, &Message{At: h.at, Header: header})
 	}
 	v := head.verdict
 	switch {
-	case v.gate != "" || f.Verify != VerifyDKIM:
+	case v.gate != "":
+	case h.size > most && f.Verify != VerifyDKIM:
 	case h.size > most:
 		v = f.unproved(fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", h.size))
 	default:
@@ -165,6 +179,10 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 		}
 	}
 	t.Gate, t.Reason = v.gate, v.reason
+	t.Doubtful = strings.HasPrefix(v.reason, doubtful)
+	if v.gate != "" && head.gate == "" && !t.Doubtful {
+		t.Signing = nil // the signature is not valid
+	}
 	return t
 }
 

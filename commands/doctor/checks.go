@@ -32,7 +32,7 @@ func (e *examination) checks() []check {
 		binaryCheck{mode: e.mode, self: a.Schedule.Binary, pinned: e.state.Schedule.Binary, version: e.Loader.Version},
 		environment,
 		daemon,
-		stateDirCheck{dir: a.Store.Dir, err: e.stateErr},
+		stateDirCheck{dir: a.Store.Dir, store: a.Store, state: e.state, err: e.stateErr, handle: a.Handle, now: now},
 		clock,
 		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network},
 		promptCheck{agent: a},

@@ -41,7 +41,8 @@ func (c imapCheck) run(ctx context.Context) []Finding {
 			"this machine's clock is at least %s behind the mail server's: one of the two is wrong", terminal.Short(skew)))
 	}
 	stamps := stampsCheck{filter: filter, probe: probe, handle: c.agent.Handle, now: c.now()}
-	return append(found, stamps.findings()...)
+	provider := providerCheck{trials: probe.Trials, handle: c.agent.Handle}
+	return slices.Concat(found, stamps.findings(), provider.findings())
 }
 
 // mailFailure returns the finding for a login that failed. name is "imap" or

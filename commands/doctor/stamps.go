@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail"
 )
 
@@ -62,7 +63,7 @@ func (c stampsCheck) rejected(t mail.Trial) Finding {
 	if c.filter.Fallback && t.Gate == mail.GateTrust {
 		fate = "would wait until you confirm it"
 	}
-	return bad(Warn, name, c.hint(), "the mail from %s at %s %s: %s", t.From, when, fate, t.Reason)
+	return bad(Warn, name, c.hintFor(t), "the mail from %s at %s %s: %s", t.From, when, fate, t.Reason)
 }
 
 // withoutMail returns the findings for a mailbox without a recent mail from the
@@ -87,6 +88,25 @@ func (c stampsCheck) verifier() string {
 		return "a DKIM signature"
 	}
 	return c.filter.AuthservID
+}
+
+// hintFor returns what to do about one mail.
+func (c stampsCheck) hintFor(t mail.Trial) string {
+	if t.SPFAlone && !c.filter.AllowSPF {
+		return "your provider must sign your mail by DKIM; allow_spf = true in [trust] believes every server of your domain instead"
+	}
+	if t.Doubtful {
+		return "write plain text, or let your mail program make the mail by itself"
+	}
+	if t.Signing == nil {
+		return c.hint()
+	}
+	// It is proved, and nothing binds it to the agent.
+	hint := "put @" + c.handle + " in the subject"
+	if len(t.Signing.To) > 0 {
+		hint += fmt.Sprintf("; if %s is an address of the agent, add it to aliases in [mail]", plain.Cut(plain.Line(orList(t.Signing.To)), 200))
+	}
+	return hint
 }
 
 // hint returns settings to try when the sender of a mail is not verified. It

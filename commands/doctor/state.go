@@ -8,17 +8,23 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
 // stateDirCheck checks the state directory. It does not write to it.
 type stateDirCheck struct {
-	dir string
-	err error // of reading the state
+	dir    string
+	store  *store.Store
+	state  state.State
+	err    error // of reading the state
+	handle string
+	now    func() time.Time
 }
 
 func (c stateDirCheck) run(context.Context) []Finding {
@@ -37,7 +43,7 @@ func (c stateDirCheck) run(context.Context) []Finding {
 	if c.err != nil {
 		found = append(found, failure(name, stateHint(c.err), c.err))
 	}
-	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkSetAside(), checkFileSystem(c.dir))
+	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkSetAside(), c.checkIDKey(), checkFileSystem(c.dir))
 	if len(found) == 0 {
 		found = append(found, good(name, "%s, mode 0700, writable, with free space, hard links and locks", c.dir))
 	}

@@ -175,3 +175,23 @@ func TestLongFrom(t *testing.T) {
 		t.Errorf("%d From fields, %d addresses", h.FromFields, len(h.Froms))
 	}
 }
+
+// Whatever stands in a field, only what can be repeated in a header of ours is an
+// id, and an id of ours that follows is found.
+func FuzzThreadIDs(f *testing.F) {
+	f.Add("<a@b> <c@\t d>", uint8(7))
+	f.Add("=?utf-8?q?=3Ca=40b=3E?=", uint8(0))
+	f.Add("<<a@b>> (<x@y>", uint8(30))
+	f.Fuzz(func(t *testing.T, before string, fold uint8) {
+		for _, id := range ThreadIDs(before) {
+			if !validMessageID(id) {
+				t.Errorf("%q holds %q", before, id)
+			}
+		}
+		const id = "<reply.t1.abcdefghijklmnopqrstuvwxyz234567.goulard3120@example.org>"
+		at := 1 + int(fold)%(len(id)-1)
+		if after := before + " " + id[:at] + " " + id[at:]; !slices.Contains(ThreadIDs(after), id) {
+			t.Errorf("%q does not hold the id", after)
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentstateloop/mail"
+)
+
+// providerCheck reports what the operator's provider signs, as the last mails
+// show it, and so by what a mail is bound to the agent (docs/design.md, "The
+// gate"). What it does not sign is not a fault of the setup, but the operator
+// should know what follows from it.
+type providerCheck struct {
+	trials []mail.Trial
+	handle string
+}
+
+func (c providerCheck) findings() []Finding {
+	const name = "provider"
+	var signed []*mail.Signing
+	whole := 0
+	for _, t := range c.trials {
+		switch {
+		case t.Signing == nil:
+		case t.Signing.Whole:
+			whole++
+		default:
+			signed = append(signed, t.Signing)
+		}
+	}
+	var found []Finding
+	if len(signed) > 0 {
+		found = c.signing(newProvider(signed))
+	}
+	if whole > 0 {
+		found = append(found, bad(Info, name, "",
+			"%d of your last %d mails count as they came, without a signature: by allow_spf or same_provider in [trust]", whole, len(c.trials)))
+	}
+	return found
+}
+
+// signing returns the findings about a provider that signs.
+func (c providerCheck) signing(p provider) []Finding {
+	const name = "provider"
+	ways := []string{"@" + c.handle + " in the subject"}
+	addressed := p.signsAny("to", "cc")
+	if addressed {
+		ways = append([]string{"its address in " + p.list("to", "cc")}, ways...)
+	}
+	unsure := ""
+	switch {
+	case p.signsAny("in-reply-to", "references"):
+		ways = append(ways, "an answer to its mail")
+	case !addressed:
+		ways = append(ways, "an answer to its mail under the subject of the thread")
+	case !p.leavesOut("in-reply-to", "references"):
+		unsure = "; none of these mails is an answer"
+	}
+	found := []Finding{good(name, "your provider signs %s; a mail is for the agent by %s%s", p.all(), orList(ways), unsure)}
+	if p.leavesOut("to", "cc") {
+		found = append(found, bad(Info, name, "put @"+c.handle+" in the subject, or answer a mail of the agent and keep its subject",
+			"it does not sign %s: the agent's address there makes no mail an order", p.missing("to", "cc")))
+	}
+	if p.leavesOut("in-reply-to", "references") && addressed {
+		found = append(found, bad(Info, name, "",
+			"it does not sign %s: an answer needs the agent's address in To, or @%s in its subject", p.missing("in-reply-to", "references"), c.handle))
+	}
+	if p.leavesOut("content-type", "content-transfer-encoding") {
+		found = append(found, bad(Info, name, "write to the agent as your mail program does by itself; what waits is in `inbox list --quarantined`",
+			"it does not sign %s: a mail whose body can be read in two ways waits in quarantine", p.missing("content-type", "content-transfer-encoding")))
+	}
+	return found
+}
+
+// provider is what the signatures of several mails cover.
+type provider struct {
+	signed, added, unsigned map[string]bool // by the name of a field
+}
+
+func newProvider(signed []*mail.Signing) provider {
+	p := provider{signed: map[string]bool{}, added: map[string]bool{}, unsigned: map[string]bool{}}
+	for _, s := range signed {
+		note(p.signed, s.Signed)
+		note(p.added, s.Added)
+		note(p.unsigned, s.Unsigned)
+	}
+	return p
+}
+
+func note(set map[string]bool, names []string) {
+	for _, name := range names {
+		set[name] = true
+	}
+}
+
+// signs reports whether no mail has the field without a signature, and at least
+// one signature names it.
+func (p provider) signs(field string) bool { return p.signed[field] && !p.unsigned[field] }
+
+func (p provider) signsAny(fields ...string) bool { return slices.ContainsFunc(fields, p.signs) }
+
+// leavesOut reports whether a mail has one of the fields without a signature.
+func (p provider) leavesOut(fields ...string) bool {
+	return slices.ContainsFunc(fields, func(f string) bool { return p.unsigned[f] })
+}
+
+// fieldNames are the fields of mail.Signing, in the order in which they are shown.
+var fieldNames = []struct{ field, name string }{
+	{"from", "From"}, {"to", "To"}, {"cc", "Cc"}, {"subject", "Subject"}, {"date", "Date"}, {"message-id", "Message-ID"},
+	{"in-reply-to", "In-Reply-To"}, {"references", "References"},
+	{"content-type", "Content-Type"}, {"content-transfer-encoding", "Content-Transfer-Encoding"},
+}
+
+// all lists the fields that are signed, and those of which none can be added.
+func (p provider) all() string {
+	text := strings.Join(namesOf(p.signs), ", ")
+	closed := namesOf(func(f string) bool { return p.signs(f) && p.added[f] })
+	if len(closed) == 0 {
+		return text
+	}
+	return text + fmt.Sprintf(" (nobody can add a second %s)", orList(closed))
+}
+
+// list joins the fields that are signed.
+func (p provider) list(fields ...string) string {
+	return orList(namesOf(func(f string) bool { return slices.Contains(fields, f) && p.signs(f) }))
+}
+
+// missing joins the fields that are not signed.
+func (p provider) missing(fields ...string) string {
+	return orList(namesOf(func(f string) bool { return slices.Contains(fields, f) && p.unsigned[f] }))
+}
+
+func namesOf(wanted func(field string) bool) []string {
+	var names []string
+	for _, f := range fieldNames {
+		if wanted(f.field) {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// orList joins names as a choice.
+func orList(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}

@@ -1,0 +1,81 @@
+package mail
+
+import (
+	"strings"
+
+	"agentstateloop/mail/message"
+)
+
+// Signing is what the signature that proves a mail covers. It tells which ways
+// of binding a mail to the agent work for its sender (docs/design.md, "The gate").
+type Signing struct {
+	// Whole is true if the mail counts as it is, because nobody was between the
+	// operator and the server. Then nothing else is set.
+	Whole bool
+
+	Signed   []string // the fields that it covers, of those that matter, in lower case
+	Added    []string // those of them in the mail that it names once more: no other can be added
+	Unsigned []string // the fields in the mail, of those that matter, that it does not cover
+	To       []string // the addresses in the To and Cc that it covers
+}
+
+// fieldsThatMatter are the fields by which it is decided whether a mail is an
+// order, and what it says.
+var fieldsThatMatter = []string{
+	"from", "to", "cc", "subject", "date", "message-id", "in-reply-to", "references", "content-type", "content-transfer-encoding",
+}
+
+// signing describes a proof of a mail with these fields.
+func (p proof) signing(fields []message.Field) *Signing {
+	s := new(Signing)
+	for _, c := range p.covers {
+		if c.all {
+			s.Whole = true
+			return s
+		}
+	}
+	for _, name := range fieldsThatMatter {
+		switch {
+		case p.sealed(fields, name):
+			s.Signed = append(s.Signed, name)
+			if count(fields, name) > 0 && p.closed(fields, name) {
+				s.Added = append(s.Added, name)
+			}
+		case count(fields, name) > 0:
+			s.Unsigned = append(s.Unsigned, name)
+		}
+	}
+	for _, name := range []string{"to", "cc"} {
+		if !p.sealed(fields, name) {
+			continue
+		}
+		for _, list := range message.Values(fields, name) {
+			s.To = append(s.To, message.Addresses(list)...)
+		}
+	}
+	return s
+}
+
+// closed reports whether no field of that name can be added.
+func (p proof) closed(fields []message.Field, name string) bool {
+	for _, c := range p.covers {
+		if c.times[name] <= count(fields, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// bySPFAlone reports whether the server found that the mail came from a server
+// of the domain of from, and no signature of that domain.
+func (f Filter) bySPFAlone(fields []message.Field, from string) bool {
+	if f.Verify == VerifyDKIM {
+		return false
+	}
+	said, reason := f.serverVerdict(fields, from)
+	if reason != "" || said.submitted {
+		return false
+	}
+	_, reason = f.namedProofs(said.results, fields, from)
+	return strings.HasPrefix(reason, errNoDKIM) && provesPath(said.results, from)
+}
