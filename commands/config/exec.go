@@ -55,12 +55,15 @@ func (c *Config) checkGranted(key, path string) error {
 	return nil
 }
 
+// limits returns the limits of a box.
+func (s execSection) limits() box.Limits {
+	return box.Limits{Processes: s.Processes, Memory: int64(s.Memory) << 20, FileSize: int64(s.FileSize) << 20, CPU: time.Duration(s.CPU)}
+}
+
 // ExecBox returns what [api.exec] grants.
 func (c *Config) ExecBox() box.Box {
 	s := c.File.API.Exec
-	b := box.Box{Network: s.Network, Limits: box.Limits{
-		Processes: s.Processes, Memory: int64(s.Memory) << 20, FileSize: int64(s.FileSize) << 20, CPU: time.Duration(s.CPU),
-	}}
+	b := box.Box{Network: s.Network, Limits: s.limits()}
 	for _, path := range s.Read {
 		b.Read = append(b.Read, c.Resolve(path))
 	}

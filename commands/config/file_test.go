@@ -55,6 +55,7 @@ func TestExample(t *testing.T) {
 		{"max_output", c.File.API.MaxOutput, want.API.MaxOutput},
 		{"max_calls", c.File.API.MaxCalls, want.API.MaxCalls},
 		{"max_tools", c.File.API.MaxTools, want.API.MaxTools},
+		{"api.exec", c.File.API.Exec.limits(), want.API.Exec.limits()},
 		{"max_attempts", c.File.Turn.MaxAttempts, want.Turn.MaxAttempts},
 		{"trust.mesh", c.File.Trust.Mesh, want.Trust.Mesh},
 		{"low_usd", c.File.Budget.LowUSD, want.Budget.LowUSD},

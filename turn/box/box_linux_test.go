@@ -145,21 +145,21 @@ func TestWhatExists(t *testing.T) {
 		}
 		b := box.Box{Self: self(t), Write: []string{dir}, Read: []string{file}}
 		for script, want := range map[string]string{
-			"ls -A / | grep -v '^lib'":                                  ".agentstateloop\nbin\ndev\netc\nproc\nsbin\ntmp\nusr\n",
-			"ls /dev | grep -v -e core":                                 "fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\ntty\nurandom\nzero\n",
-			"id -un; pwd; echo $HOME; hostname":                         "agent\n/tmp\n/tmp/home\nbox\n",
-			"ls -A /dev/shm /tmp/home":                                  "/dev/shm:\n\n/tmp/home:\n",
-			"cat " + file:                                               "granted",
-			"ls /proc | grep -c '^[0-9]'":                               "4\n", // the first, the shell, ls, grep
-			"awk 'BEGIN { print 7 }'":                                   "7\n", // a link through /etc/alternatives
-			"tail -n +3 /proc/net/dev | wc -l":                          "1\n",
-			"ls /.agentstateloop/ /etc/ssh 2>&1 | grep -c -e directory": "2\n",
+			"ls -A / | grep -v '^lib'":                          ".self\nbin\ndev\netc\nproc\nsbin\ntmp\nusr\n",
+			"ls /dev | grep -v -e core":                         "fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\ntty\nurandom\nzero\n",
+			"id -un; pwd; echo $HOME; hostname":                 "agent\n/tmp\n/tmp/home\nbox\n",
+			"ls -A /dev/shm /tmp/home":                          "/dev/shm:\n\n/tmp/home:\n",
+			"cat " + file:                                       "granted",
+			"ls /proc | grep -c '^[0-9]'":                       "4\n", // the first, the shell, ls, grep
+			"awk 'BEGIN { print 7 }'":                           "7\n", // a link through /etc/alternatives
+			"tail -n +3 /proc/net/dev | wc -l":                  "1\n",
+			"ls /.self/*/ /etc/ssh 2>&1 | grep -c -e directory": "2\n",
 		} {
 			if out, err := run(t, b, w, "sh", "-c", script); err != nil || out != want {
 				t.Errorf("%s: %q, %v, want %q", script, out, err, want)
 			}
 		}
-		if out, err := run(t, b, w, "cat", "/.agentstateloop"); err == nil || !strings.Contains(out, "Permission denied") {
+		if out, err := run(t, b, w, "sh", "-c", "cat /.self/*"); err == nil || !strings.Contains(out, "Permission denied") {
 			t.Errorf("our binary: %d bytes, %v", len(out), err)
 		}
 		if out, err := run(t, b, w, "sh", "-c", "echo changed >"+file); err == nil {

@@ -57,7 +57,7 @@ func (b Box) bwrapArgv(w Way, s stage, argv []string) []string {
 	for _, m := range s.Mounts {
 		args = append(args, m.bwrap()...)
 	}
-	args = append(args, "--chdir", "/", "--", selfInside)
+	args = append(args, "--chdir", "/", "--", s.Self)
 	s.Mounts = nil // they are made
 	return append(append(args, s.args(stageInit)...), argv...)
 }

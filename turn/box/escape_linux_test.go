@@ -201,7 +201,7 @@ func writeEscapes() []escape {
 			return err
 		}, false})
 	}
-	for _, path := range []string{"/usr/bin/env", "/bin/sh", "/etc/ld.so.cache", "/.agentstateloop", "/proc/1/exe", "/proc/self/exe"} {
+	for _, path := range []string{"/usr/bin/env", "/bin/sh", "/etc/ld.so.cache", "/.self", "/proc/1/exe", "/proc/self/exe"} {
 		all = append(all,
 			escape{"write " + path, func(prey) error { return writes(path) }, false},
 			escape{"chmod " + path, func(prey) error { return os.Chmod(path, 0o755) }, false})

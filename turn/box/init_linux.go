@@ -32,7 +32,7 @@ func (s stage) init(argv []string) error {
 	if err := s.writeEtc(); err != nil {
 		return err
 	}
-	p, err := os.StartProcess(selfInside, append(append([]string{selfInside}, s.args(stageProgram)...), argv...), &os.ProcAttr{
+	p, err := os.StartProcess(s.Self, append(append([]string{s.Self}, s.args(stageProgram)...), argv...), &os.ProcAttr{
 		Dir: "/", Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 	})
 	if err != nil {

@@ -16,9 +16,12 @@ const (
 	maxEtc     = 1 << 20
 )
 
-// selfInside is where our own binary lies in the box. Landlock forbids the program
-// to read it.
-const selfInside = "/.agentstateloop"
+// selfInside is the folder in the box where our own binary lies, under its own name.
+// Landlock forbids the program to read it.
+const selfInside = "/.self"
+
+// inside returns where our own binary lies in the box.
+func (b Box) inside() string { return filepath.Join(selfInside, filepath.Base(b.Self)) }
 
 // mount is one step in building the file system of a box. The steps are taken in
 // order. From is a path outside without symbolic links, To a path in the box.
@@ -91,7 +94,7 @@ func (b Box) layout() ([]mount, error) {
 	if b.Network {
 		all = append(all, etc(etcNetwork)...)
 	}
-	all = append(all, mount{Kind: readOnly, From: self, To: selfInside})
+	all = append(all, mount{Kind: readOnly, From: self, To: b.inside()})
 	if b.ownHome() {
 		all = append(all, mount{Kind: tmpfs, To: filepath.Clean(b.Home), Size: maxScratch})
 	}

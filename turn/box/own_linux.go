@@ -28,8 +28,8 @@ func (s stage) mount(argv []string) error {
 		return fmt.Errorf("box: capabilities: %w", err)
 	}
 	s.Mounts = nil
-	args := append(append([]string{selfInside}, s.args(stageInit)...), argv...)
-	return fmt.Errorf("box: become the first process: %w", unix.Exec(selfInside, args, os.Environ()))
+	args := append(append([]string{s.Self}, s.args(stageInit)...), argv...)
+	return fmt.Errorf("box: become the first process: %w", unix.Exec(s.Self, args, os.Environ()))
 }
 
 // build makes the file system, moves into it and lets go of the old one.

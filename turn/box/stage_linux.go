@@ -26,6 +26,7 @@ const (
 // stage is what the stages must know.
 type stage struct {
 	Mounts   []mount `json:",omitempty"` // for stageMount
+	Self     string  // our own binary, in the box
 	Paths    []grant // for Landlock
 	Dir      string
 	Home     string
@@ -52,7 +53,7 @@ func (b Box) stage() (stage, error) {
 	if err != nil {
 		return stage{}, err
 	}
-	s := stage{Mounts: mounts, Dir: b.Dir, Home: b.Home, Network: b.Network, Local: b.LocalSockets, Limits: b.Limits}
+	s := stage{Mounts: mounts, Self: b.inside(), Dir: b.Dir, Home: b.Home, Network: b.Network, Local: b.LocalSockets, Limits: b.Limits}
 	for _, m := range folders {
 		s.Paths = append(s.Paths, grant{Path: m.To, Write: m.Kind == readWrite})
 	}
