@@ -66,6 +66,8 @@ func Become(args []string, stderr io.Writer) (code int, ok bool) {
 	become, ok := map[string]func([]string) error{
 		attemptCommand: turn.Main,
 		box.Stage:      box.Main,
+
+		box.EscapesCommand: box.TryEscapes,
 	}[args[1]]
 	if !ok {
 		return 0, false

@@ -30,7 +30,7 @@ func (c Config) enter(ctx context.Context, a Attempt, program string, argv []str
 	if err != nil {
 		return nil, fmt.Errorf("the agent was not started, because it must run in a box: %w; install bubblewrap, or change sandbox in [turn]; `agentstateloop doctor` says more", err)
 	}
-	b, err := c.BoxOf(a, program, env)
+	b, err := c.boxOf(a, program, env)
 	if err != nil {
 		return nil, fmt.Errorf("the agent was not started, because its box cannot be made: %w", err)
 	}
@@ -42,9 +42,9 @@ func (c Config) enter(ctx context.Context, a Attempt, program string, argv []str
 	return entered, nil
 }
 
-// BoxOf returns the box in which an attempt runs a program with an environment. It
+// boxOf returns the box in which an attempt runs a program with an environment. It
 // makes the folders of the agent's own that are missing.
-func (c Config) BoxOf(a Attempt, program string, env map[string]string) (box.Box, error) {
+func (c Config) boxOf(a Attempt, program string, env map[string]string) (box.Box, error) {
 	b := box.Box{
 		Self: c.Self, Dir: c.Workdir, Home: env["HOME"], Network: c.Box.Network, LocalSockets: true,
 		Write: append([]string{c.Workdir}, c.Box.Write...),
@@ -62,6 +62,12 @@ func (c Config) BoxOf(a Attempt, program string, env map[string]string) (box.Box
 	b.Write = append(b.Write, homes...)
 	b.Read = append(b.Read, installation(program, env["PATH"], c.Workdir)...)
 	return b, nil
+}
+
+// BoxFor returns the box of an attempt at no message, in which a program of the same
+// installation can be tried.
+func (c Config) BoxFor(program string) (box.Box, error) {
+	return c.boxOf(Attempt{}, program, c.environ(Attempt{}))
 }
 
 // inBox returns the path by which a program is called in the box. One that lies in a

@@ -9,6 +9,7 @@ type check interface {
 
 // checks returns the table of all checks, in the order of their lines.
 func (e *examination) checks() []check {
+	home, _ := e.Loader.Home()
 	path, now := e.cronLoader.Env("PATH"), e.Loader.Now
 	crontab := crontabCheck{mode: e.mode, table: e.crontab, text: e.table, err: e.tableErr, proc: e.Proc, lastError: e.state.Schedule.Error}
 	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil}
@@ -35,6 +36,7 @@ func (e *examination) checks() []check {
 		stateDirCheck{dir: a.Store.Dir, store: a.Store, state: e.state, err: e.stateErr, handle: a.Handle, now: now},
 		clock,
 		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network},
+		boxCheck{config: e.config, agent: a, home: home},
 		promptCheck{agent: a},
 		pollsCheck{state: e.state, err: e.stateErr, mode: e.mode, dir: a.Store.Dir, now: now},
 	}

@@ -23,3 +23,6 @@ func (b Box) Argv(Way, []string) ([]string, error) { return nil, errLinuxOnly }
 
 // Main returns an error: there are no stages here.
 func Main([]string) error { return errLinuxOnly }
+
+// TryEscapes returns an error: there is nothing to leave.
+func TryEscapes([]string) error { return errLinuxOnly }

@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/cycle"
+	"agentstateloop/turn"
+	"agentstateloop/turn/box"
+	"agentstateloop/turn/react"
+)
+
+// boxTimeout bounds the tries to leave a box.
+const boxTimeout = 30 * time.Second
+
+// lowestOutside is a pid from which on none exists in a box with so few processes.
+const lowestOutside = 64
+
+// boxCheck makes the box that the configuration asks for, and tries to leave it from
+// inside.
+type boxCheck struct {
+	config *config.Config
+	agent  *cycle.Agent
+	home   string
+}
+
+func (c boxCheck) run(ctx context.Context) []Finding {
+	const name = "box"
+	ctx, cancel := context.WithTimeout(ctx, boxTimeout)
+	defer cancel()
+	t := c.agent.Turn
+	switch {
+	case t == nil:
+		return nil
+	case t.Box != nil:
+		way, err := box.Bubblewrap(ctx, t.Self)
+		if err != nil {
+			return []Finding{bad(Error, name, `install bubblewrap (on Debian: apt install bubblewrap); until then no turn runs, as sandbox = "bwrap" is set`, "no box can be made: %v", err)}
+		}
+		program, err := t.Find()
+		if err != nil {
+			return []Finding{skip(name, "the agent's program was not found; see agent", "")}
+		}
+		b, err := t.BoxFor(program)
+		if err != nil {
+			return []Finding{failure(name, "see [turn.box]", err)}
+		}
+		return []Finding{c.try(ctx, way, b)}
+	case t.Runner == turn.API && c.hasExec():
+		way, err := box.Find(ctx, t.Self)
+		if err != nil {
+			return []Finding{bad(Warn, name, "without a box the model has no exec", "%v", err)}
+		}
+		b := c.config.ExecBox()
+		b.Self, b.Write, b.Read = t.Self, []string{t.Workdir}, append(b.Read, t.Self)
+		return []Finding{c.try(ctx, way, b)}
+	case t.Runner == turn.API:
+		return nil
+	}
+	return []Finding{bad(Info, name, `set sandbox = "bwrap" in [turn] to confine it; see docs/security.md`, "the agent runs without a box, with all that its user may do")}
+}
+
+// hasExec reports whether a turn may call exec.
+func (c boxCheck) hasExec() bool {
+	tools := c.config.File.API.Tools
+	return slices.Contains(tools.Operator, react.Exec) || slices.Contains(tools.Peer, react.Exec)
+}
+
+// try runs the tries in the box and returns what held.
+func (c boxCheck) try(ctx context.Context, way box.Way, b box.Box) Finding {
+	const name = "box"
+	targets := box.Targets{
+		Hidden: map[string]string{"the configuration": c.config.Path, "the state": c.agent.Store.Dir, "the keys of ssh": filepath.Join(c.home, ".ssh")},
+		Marker: filepath.Join(filepath.Dir(c.agent.Turn.Workdir), fmt.Sprintf(".agentstateloop-doctor-%d", os.Getpid())),
+		PID:    os.Getpid(), Local: b.LocalSockets,
+	}
+	if targets.PID < lowestOutside {
+		targets.PID = 0
+	}
+	if !b.Network {
+		server, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return failure(name, "", err)
+		}
+		defer server.Close()
+		targets.Address = server.Addr().String()
+	}
+	argument, err := json.Marshal(targets)
+	if err != nil {
+		return failure(name, "", err)
+	}
+	var out, said bytes.Buffer
+	err = b.Run(ctx, way, box.Program{Argv: []string{b.Self, box.EscapesCommand, string(argument)}, Env: os.Environ(), Stdout: &out, Stderr: &said})
+	var tried []box.Escape
+	if err == nil {
+		err = json.Unmarshal(out.Bytes(), &tried)
+	}
+	if err != nil {
+		return bad(Error, name, "turns that need the box fail in the same way", "the tries to leave the box could not be made: %v %s", err, strings.TrimSpace(said.String()))
+	}
+	marked := os.Remove(targets.Marker) == nil
+	tried = append(tried, box.Escape{What: "writes next to the working folder", Out: marked})
+	var got []string
+	for _, e := range tried {
+		if e.Out {
+			got = append(got, e.What)
+		}
+	}
+	slices.Sort(got)
+	if len(got) > 0 {
+		return bad(Error, name, "do not let the agent run here before that is understood; please report it", "a program in the box %s (%d of %d tries)", strings.Join(got, ", "), len(got), len(tried))
+	}
+	network := "without network"
+	if b.Network {
+		network = "with this machine's network"
+	}
+	return good(name, "the box holds: %s failed; by %s, %s", fmt.Sprintf("%d of %d tries to leave it", len(tried), len(tried)), way, network)
+}
