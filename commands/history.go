@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ const followEvery = 300 * time.Millisecond
 type historyCmd struct {
 	agents agents
 	loader *config.Loader
+	stdin  io.Reader
 	out    *terminal.Output
 }
 
@@ -39,6 +41,11 @@ reset: the messages that share most words with WORDS, the best first, with their
 answers; 5 of them, or as many as -n says, at most 20. Inside a turn the agent
 finds only what was said with whom the turn answers.
 
+With --verify, compares the history with a mail that the agent sent: each one
+names the newest line of its time, in the field X-AgentStateLoop-History. MAIL is
+a file, - for standard input, or the text of that field. The exit code is 0 if
+no line up to that one was changed, and otherwise 1.
+
 Example:
   agentstateloop history --follow
   agentstateloop history --search "red door key"
@@ -48,9 +55,10 @@ Example:
 			switchFlag("follow", "go on with what happens from now on"),
 			&cli.StringFlag{Name: "search", Usage: "search what was said for `WORDS`"},
 			switchFlag("cost", "show what turns have cost"),
+			&cli.StringFlag{Name: "verify", Usage: "compare the history with a `MAIL` of the agent"},
 			&cli.StringFlag{Name: "by", Usage: "`WHAT`: with --cost, by turn, day, month or sender", DefaultText: byDay},
 		},
-		Action: historyCmd{p.agents(), p.loader, &p.out}.run,
+		Action: historyCmd{p.agents(), p.loader, p.stdin, &p.out}.run,
 	}
 }
 
@@ -61,6 +69,9 @@ func (h historyCmd) run(c *cli.Context) error {
 	n := c.Int("n")
 	if n < 0 {
 		return terminal.Usagef("see "+name+" history --help", "-n must be a number of lines, or 0 for all")
+	}
+	if c.IsSet("verify") {
+		return h.verify(c)
 	}
 	if c.IsSet("search") {
 		return h.search(c)

@@ -63,6 +63,10 @@ func (r renderer) renderMail(e state.Effect, text string, files []message.Attach
 	if err != nil {
 		return nil, err
 	}
+	head, err := r.store.Head()
+	if err != nil {
+		return nil, fmt.Errorf("read the head of the history: %w", err)
+	}
 	draft := message.Draft{
 		ID:          e.ID,
 		IDKey:       key,
@@ -76,6 +80,7 @@ func (r renderer) renderMail(e state.Effect, text string, files []message.Attach
 		Text:        text,
 		Attachments: files,
 		Auto:        "auto-generated",
+		History:     head.String(),
 	}
 	if draft.Subject == "" {
 		draft.Subject = "@" + r.handle
@@ -166,6 +171,9 @@ func (r renderer) answer(s state.State, control string) string {
 		s.Turn.Status, len(s.Inbox), len(s.Outbox), s.Undeliverable)
 	today, month := s.SpentOn(r.policy, r.now())
 	fmt.Fprintf(&b, "spent: %v today, %v this month\n", today, month)
+	if head, err := r.store.Head(); err == nil && head.Sum != "" {
+		fmt.Fprintf(&b, "history: %v\n", head)
+	}
 	if limit, limited := s.Tightest(r.policy, r.now()); limited {
 		fmt.Fprintf(&b, "tier: %s, %v is left of %s\n", s.Tier(r.policy, r.now()), max(0, limit.Left), limit.What())
 	}

@@ -35,10 +35,12 @@ const (
 	LineTier       LineKind = "tier"       // what the agent can afford has changed
 )
 
-// Line is one line of history-YYYY-MM.jsonl. (Serial, N) is unique and rises.
+// Line is one line of history-YYYY-MM.jsonl, where its sum follows it (docs/design.md, "The audit
+// chain"). (Serial, N) is unique and rises.
 // Lines stay in state.json under their serial until they are durable in the
 // history, so that the two never disagree (docs/design.md, "The history and the
-// state").
+// state"). A line must be encoded to the same bytes by every version that knows its
+// fields: new fields go to the end, and are omitted when they are empty.
 type Line struct {
 	Serial uint64    `json:"serial"`
 	N      int       `json:"n"`

@@ -62,6 +62,7 @@ func (w *World) checkAlways() {
 		return
 	}
 	w.checkHistory(h, false)
+	w.checkChain()
 	w.checkPrompts(h)
 	w.checkHalt(h)
 }

@@ -97,17 +97,27 @@ func yieldLines(name string, parse parser, yield func(state.Line, error) bool) b
 		return yield(state.Line{}, err)
 	}
 	defer f.Close()
-	r := bufio.NewReader(f)
-	for {
-		raw, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return true
-		}
+	for raw, err := range wholeLinesOf(f) {
 		if err != nil {
 			return yield(state.Line{}, err)
 		}
 		if l, ok := parse(raw); ok && !yield(l, nil) {
 			return false
+		}
+	}
+	return true
+}
+
+// wholeLinesOf yields the lines of a file, each with its newline. It omits a last line
+// without one, which a crash has torn. An error is the last that it yields.
+func wholeLinesOf(f io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		r := bufio.NewReader(f)
+		for {
+			raw, err := r.ReadBytes('\n')
+			if errors.Is(err, io.EOF) || !yield(raw, err) || err != nil {
+				return
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -16,19 +15,30 @@ import (
 // month in UTC.
 func historyName(at time.Time) string { return "history-" + at.UTC().Format("2006-01") + ".jsonl" }
 
-// appendLines makes lines durable in the history. On an error it cuts the file back
+// appendLines is appendSealed for lines without sums, which an older program has made.
+func (st *Store) appendLines(lines []state.Line) error {
+	var all []sealedLine
+	for _, l := range lines {
+		data, err := encodeLine(l)
+		if err != nil {
+			return err
+		}
+		all = append(all, sealedLine{line: l, data: append(data, '\n')})
+	}
+	return st.appendSealed(all)
+}
+
+// appendSealed makes lines durable in the history. On an error it cuts the file back
 // to its old length. A later attempt then writes and fsyncs the lines again, instead
 // of trusting pages that never reached the disk.
-func (st *Store) appendLines(lines []state.Line) error {
+func (st *Store) appendSealed(lines []sealedLine) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	path := st.path(historyName(lines[0].At))
+	path := st.path(historyName(lines[0].line.At))
 	var data bytes.Buffer
 	for _, l := range lines {
-		if err := json.NewEncoder(&data).Encode(l); err != nil {
-			return err
-		}
+		data.Write(l.data)
 	}
 	_, err := os.Lstat(path)
 	fresh := errors.Is(err, fs.ErrNotExist)
@@ -49,7 +59,7 @@ func (st *Store) appendLines(lines []state.Line) error {
 			return err
 		}
 	}
-	st.synced.Store(lines[len(lines)-1].Serial)
+	st.synced.Store(lines[len(lines)-1].line.Serial)
 	return nil
 }
 
@@ -69,21 +79,18 @@ func (st *Store) writeAt(f *os.File, path string, data []byte, end int64) error 
 	return f.Sync()
 }
 
-// appendMissing appends the lines that the history does not hold yet, after a crash
-// between the rename of the state and the append.
-func (st *Store) appendMissing(lines []state.Line) error {
-	if len(lines) == 0 {
+// appendMissing appends the lines of a state that the history does not hold yet, after
+// a crash between the rename of the state and the append.
+func (st *Store) appendMissing(s stored) error {
+	if len(s.Lines) == 0 {
 		return nil
 	}
-	name := historyName(lines[0].At)
+	name := historyName(s.Lines[0].At)
 	last, err := st.lastLine(name)
 	if err != nil {
 		return err
 	}
-	for len(lines) > 0 && !lines[0].After(last.Serial, last.N) {
-		lines = lines[1:]
-	}
-	if len(lines) == 0 {
+	if !s.Lines[len(s.Lines)-1].After(last.Serial, last.N) {
 		return st.syncHistory(name, last.Serial)
 	}
 	// The commit that left them was interrupted, perhaps before the name of its
@@ -91,7 +98,14 @@ func (st *Store) appendMissing(lines []state.Line) error {
 	if err := syncDir(st.Hook, st.Dir); err != nil {
 		return err
 	}
-	return st.appendLines(lines)
+	if s.Chain.Serial != s.Lines[0].Serial {
+		return st.appendLines(slices.DeleteFunc(slices.Clone(s.Lines), func(l state.Line) bool { return !l.After(last.Serial, last.N) }))
+	}
+	lines, err := seal(s.Chain.Before, s.Lines)
+	if err != nil {
+		return err
+	}
+	return st.appendSealed(slices.DeleteFunc(lines, func(l sealedLine) bool { return !l.line.After(last.Serial, last.N) }))
 }
 
 // syncHistory makes existing lines durable. Another process may have written them

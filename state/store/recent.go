@@ -3,8 +3,6 @@ package store
 import (
 	"bytes"
 	"sync"
-
-	"agentstateloop/state"
 )
 
 // recent is the state that was last read or written, with the bytes of its file. The
@@ -14,26 +12,26 @@ import (
 type recent struct {
 	mu    sync.Mutex
 	data  []byte
-	state state.State
+	state stored
 }
 
 // of returns the state of data if it was kept last.
-func (r *recent) of(data []byte) (state.State, bool) {
+func (r *recent) of(data []byte) (stored, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(data) == 0 || !bytes.Equal(data, r.data) {
-		return state.State{}, false
+		return stored{}, false
 	}
-	return r.state.Copy(), true
+	return r.state.copy(), true
 }
 
 // keep keeps the state of data.
-func (r *recent) keep(data []byte, s state.State) {
+func (r *recent) keep(data []byte, s stored) {
 	// Invalid UTF-8 is written as this character: decoded, the text differs.
 	if bytes.Contains(data, []byte(`\ufffd`)) {
 		data = nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.data, r.state = data, s.Copy()
+	r.data, r.state = data, s.copy()
 }

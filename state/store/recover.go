@@ -12,38 +12,48 @@ import (
 // informed once.
 type Recovery string
 
-// load reads the state. It rebuilds the state in memory if state.json cannot be
+// load is loadStored for a caller that does not need the chain.
+func (st *Store) load() (state.State, Recovery, error) {
+	s, why, err := st.loadStored()
+	return s.State, why, err
+}
+
+// loadStored reads the state. It rebuilds the state in memory if state.json cannot be
 // used, or is missing though there is a .prev or a history: from .prev with the
 // newer history applied, or from the history alone, in IDLE, if .prev cannot be used
 // either (docs/design.md, "Recovery"). It never starts again from nothing in
-// silence.
-func (st *Store) load() (state.State, Recovery, error) {
-	s, err := st.parse(stateFile)
+// silence. The chain then goes on where the history ends.
+func (st *Store) loadStored() (stored, Recovery, error) {
+	s, err := st.parseStored(stateFile)
 	if err == nil {
 		return s, "", nil
 	}
 	missing := errors.Is(err, fs.ErrNotExist)
 	if !missing && !errors.Is(err, errCorrupt) {
-		return state.State{}, "", err
+		return stored{}, "", err
 	}
 	prev, prevErr := st.parse(prevFile)
 	if prevErr != nil && !errors.Is(prevErr, fs.ErrNotExist) && !errors.Is(prevErr, errCorrupt) {
-		return state.State{}, "", prevErr
+		return stored{}, "", prevErr
 	}
 	lines, histErr := st.allLines()
 	if histErr != nil {
-		return state.State{}, "", histErr
+		return stored{}, "", histErr
 	}
-	lines, _ = state.Whole(lines)
+	lines, torn := state.Whole(lines)
 	if missing && errors.Is(prevErr, fs.ErrNotExist) && len(lines) == 0 {
-		return state.New(st.Agent, NewID()), "", nil
+		return stored{State: state.New(st.Agent, NewID())}, "", nil
+	}
+	end, histErr := st.newestSum(torn)
+	if histErr != nil {
+		return stored{}, "", histErr
 	}
 	why := Recovery("it could not be read")
 	if missing {
 		why = "it was missing"
 	}
 	if prevErr == nil {
-		return state.Replay(prev, lines), why, nil
+		return stored{state.Replay(prev, lines), end}, why, nil
 	}
-	return state.Rebuild(state.New(st.Agent, NewID()), lines), why + ", and its copy too", nil
+	return stored{state.Rebuild(state.New(st.Agent, NewID()), lines), end}, why + ", and its copy too", nil
 }

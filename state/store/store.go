@@ -70,27 +70,31 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 	}
 	defer lock.Unlock()
 
-	old, recovery, err := st.load()
+	old, recovery, err := st.loadStored()
 	if err != nil {
 		return state.State{}, err
 	}
 	if err := st.finishEarlier(old, recovery, now); err != nil {
 		return state.State{}, err
 	}
-	if _, err := st.ensureIDKey(old, now); err != nil {
+	if _, err := st.ensureIDKey(old.State, now); err != nil {
 		return state.State{}, err
 	}
-	next, err := change(old, recovery)
+	next, err := change(old.State, recovery)
 	if err != nil {
 		return state.State{}, err
 	}
 	if next.Serial == old.Serial && recovery == "" {
-		return old, nil // change made no step
+		return old.State, nil // change made no step
 	}
-	if err := st.write(next); err != nil {
+	chain, lines, err := st.extend(old.Chain, next.Lines)
+	if err != nil {
+		return state.State{}, fmt.Errorf("read history: %w", err)
+	}
+	if err := st.write(stored{next, chain}); err != nil {
 		return state.State{}, fmt.Errorf("save state: %w", err)
 	}
-	if err := st.appendLines(next.Lines); err != nil {
+	if err := st.appendSealed(lines); err != nil {
 		return state.State{}, fmt.Errorf("append history: %w", err)
 	}
 	return next, st.Hook.at("done", st.path(stateFile))
@@ -98,9 +102,9 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 
 // finishEarlier repairs what an earlier crash or corruption left, before anything
 // new is written: lines that the history lacks, a bad state.json to set aside.
-func (st *Store) finishEarlier(old state.State, recovery Recovery, now time.Time) error {
+func (st *Store) finishEarlier(old stored, recovery Recovery, now time.Time) error {
 	if recovery == "" {
-		if err := st.appendMissing(old.Lines); err != nil {
+		if err := st.appendMissing(old); err != nil {
 			return fmt.Errorf("append history: %w", err)
 		}
 		return nil
@@ -125,7 +129,7 @@ func (st *Store) setAside(file, why string, now time.Time) error {
 
 // write makes s the state: it fsyncs s under a temporary name, links the old state
 // to .prev, renames the new one and fsyncs the directory.
-func (st *Store) write(s state.State) error {
+func (st *Store) write(s stored) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -160,16 +164,22 @@ func (st *Store) write(s state.State) error {
 	return syncDir(st.Hook, st.Dir)
 }
 
-// parse reads one state file.
+// parse is parseStored for a caller that does not need the chain.
 func (st *Store) parse(name string) (state.State, error) {
+	s, err := st.parseStored(name)
+	return s.State, err
+}
+
+// parseStored reads one state file.
+func (st *Store) parseStored(name string) (stored, error) {
 	data, err := os.ReadFile(st.path(name))
 	if err != nil {
-		return state.State{}, err
+		return stored{}, err
 	}
 	if s, ok := st.recent.of(data); ok {
 		return s, nil
 	}
-	var s state.State
+	var s stored
 	err = json.Unmarshal(data, &s)
 	if err != nil {
 		// A newer program may write what does not fit our fields.
@@ -177,18 +187,18 @@ func (st *Store) parse(name string) (state.State, error) {
 			Version int `json:"version"`
 		}
 		if json.Unmarshal(data, &head) != nil || head.Version <= state.Version {
-			return state.State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
+			return stored{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
 		}
 		s.Version = head.Version
 	}
 	if s.Version > state.Version {
-		return state.State{}, fmt.Errorf("%s has version %d, and this program supports %d: %w", st.path(name), s.Version, state.Version, ErrNewer)
+		return stored{}, fmt.Errorf("%s has version %d, and this program supports %d: %w", st.path(name), s.Version, state.Version, ErrNewer)
 	}
 	if err := s.Valid(); err != nil {
-		return state.State{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
+		return stored{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
 	}
 	if s.Agent != st.Agent {
-		return state.State{}, fmt.Errorf("%s belongs to %q, not to %q: %w", st.path(name), s.Agent, st.Agent, ErrOtherAgent)
+		return stored{}, fmt.Errorf("%s belongs to %q, not to %q: %w", st.path(name), s.Agent, st.Agent, ErrOtherAgent)
 	}
 	st.recent.keep(data, s)
 	return s, nil

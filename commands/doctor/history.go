@@ -1,0 +1,35 @@
+package doctor
+
+import (
+	"context"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/state/store"
+)
+
+// maxBreaks is how many places of a history that was changed are named.
+const maxBreaks = 5
+
+// historyCheck verifies the chain of the history. It reads all of it.
+type historyCheck struct{ store *store.Store }
+
+func (c historyCheck) run(context.Context) []Finding {
+	const name = "history"
+	a, err := c.store.Audit()
+	switch {
+	case err != nil:
+		return []Finding{failure(name, "see docs/files.md", err)}
+	case len(a.Breaks) == 0 && a.Lines == 0:
+		return []Finding{bad(Info, name, "", "its chain begins with the next line")}
+	case len(a.Breaks) == 0:
+		return []Finding{good(name, "%s, unchanged since the chain began; head %v", terminal.Count(a.Lines, "line"), a.Head)}
+	}
+	var found []Finding
+	for _, b := range a.Breaks[:min(len(a.Breaks), maxBreaks)] {
+		found = append(found, bad(Error, name, "if nobody who may has edited it, do not trust what the agent did after the last mail that `agentstateloop history --verify MAIL` accepts", "%v", b))
+	}
+	if more := len(a.Breaks) - len(found); more > 0 {
+		found = append(found, bad(Error, name, "", "%s more", terminal.Count(more, "place")))
+	}
+	return found
+}

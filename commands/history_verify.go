@@ -1,0 +1,124 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
+	"agentstateloop/state/store"
+)
+
+// verifyOutput is the JSON output of history --verify.
+type verifyOutput struct {
+	Agent    string `json:"agent"`
+	Serial   uint64 `json:"serial"` // of the line that the mail names
+	Sum      string `json:"sum"`    // of that line
+	Verified bool   `json:"verified"`
+	Reason   string `json:"reason"` // why not, or ""
+}
+
+// verify compares the history with the head that a mail of the agent carries.
+func (h historyCmd) verify(c *cli.Context) error {
+	for _, flag := range []string{"cost", "by", "follow", "search", "n"} {
+		if c.IsSet(flag) {
+			return terminal.Usagef("", "--verify compares the history with a mail: --%s does not work with it", flag)
+		}
+	}
+	a, err := h.agents.load(c)
+	if err != nil {
+		return err
+	}
+	head, err := h.readHead(a.Handle, c.String("verify"))
+	if err != nil {
+		return err
+	}
+	audit, err := a.Store.Audit()
+	if err != nil {
+		return fmt.Errorf("read history: %w", err)
+	}
+	wrong := audit.Holds(head)
+	if c.Bool("json") {
+		out := verifyOutput{Agent: a.Handle, Serial: head.Serial, Sum: head.Sum, Verified: wrong == nil}
+		if wrong != nil {
+			out.Reason = wrong.Error()
+		}
+		if err := h.out.JSON(out); err != nil {
+			return err
+		}
+	} else if wrong == nil {
+		h.out.Printf("the history is the one that this mail was sent with: no line up to serial %d was changed\n", head.Serial)
+	}
+	if wrong != nil {
+		return terminal.WithHint(
+			fmt.Errorf("the history is not the one that this mail was sent with: lines up to serial %d were changed (%w)", head.Serial, wrong),
+			"try an older mail to see how far the history can be trusted; `"+name+" doctor` names the places that do not fit")
+	}
+	return nil
+}
+
+// readHead returns the head that the argument of --verify names: "SERIAL.SUM" itself,
+// or the mail in a file or, for "-", on standard input.
+func (h historyCmd) readHead(handle, arg string) (store.Head, error) {
+	if head, ok := store.ParseHead(strings.TrimSpace(arg)); ok {
+		return head, nil
+	}
+	raw, err := h.readMail(arg)
+	if err != nil {
+		return store.Head{}, err
+	}
+	return headOf(handle, raw)
+}
+
+// readMail returns the header of the mail in a file, or on standard input for "-".
+func (h historyCmd) readMail(arg string) ([]byte, error) {
+	from := h.stdin
+	if arg != "-" {
+		f, err := os.Open(arg)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, terminal.WithHint(fmt.Errorf("%s: %w", plain.Shorten(plain.Line(arg), 100), fs.ErrNotExist), "give a mail that you saved, - for standard input, or the text of its field "+message.HistoryField)
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(from, message.MaxHeader))
+	if err != nil {
+		return nil, fmt.Errorf("read mail: %w", err)
+	}
+	return raw, nil
+}
+
+// headOf returns the head that a mail of the agent with this handle names.
+func headOf(handle string, raw []byte) (store.Head, error) {
+	var values []string
+	for _, f := range message.Fields(raw) {
+		if strings.EqualFold(f.Name, message.HistoryField) {
+			values = append(values, f.Value)
+		}
+	}
+	agent := message.ParseHeader(raw).Agent
+	switch {
+	case agent != "" && agent != handle:
+		return store.Head{}, fmt.Errorf("this mail is from the agent %q, not from %s", plain.Shorten(plain.Line(agent), 40), handle)
+	case len(values) == 0:
+		return store.Head{}, terminal.WithHint(fmt.Errorf("this mail has no field %s", message.HistoryField),
+			"save the mail with its whole header; mails from before this version, and the first of an agent, do not have the field")
+	case len(values) > 1:
+		return store.Head{}, fmt.Errorf("this mail has %d fields %s: somebody added one", len(values), message.HistoryField)
+	}
+	head, ok := store.ParseHead(values[0])
+	if !ok {
+		return store.Head{}, fmt.Errorf("the field %s of this mail is not a serial, a dot and a sum: %q", message.HistoryField, plain.Shorten(plain.Line(values[0]), 60))
+	}
+	return head, nil
+}

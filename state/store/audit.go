@@ -1,0 +1,223 @@
+package store
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Audit is what the chain of the history shows (docs/design.md, "The audit chain").
+type Audit struct {
+	Lines  int     // that have a sum
+	Head   Head    // the newest of them; the zero Head if there is none
+	Breaks []Break // in the order of the history
+
+	ends map[uint64]string // the sum of the last line of each serial
+}
+
+// Break is a place where the history is not as it was written.
+type Break struct {
+	Serial uint64 // of the line
+	File   string // without its folder
+	Line   int    // from 1; 0: the file as a whole
+	What   string
+}
+
+// String returns the place and what is wrong there.
+func (b Break) String() string {
+	if b.Line == 0 {
+		return b.File + ": " + b.What
+	}
+	return fmt.Sprintf("%s, line %d: %s", b.File, b.Line, b.What)
+}
+
+// What a Break says.
+const (
+	whatChanged  = "this line was changed, or a line before it was changed, added or removed"
+	whatOlder    = "what stands before this line, which is the first with a sum, was changed, added or removed"
+	whatUnsealed = "this line has no sum: it was added, or an older program wrote it"
+	whatOrder    = "this line is not in its place"
+	whatMissing  = "lines at the end of the history are missing"
+)
+
+// placed is a line of a file with what the audit needs of it.
+type placed struct {
+	serial uint64
+	n      int
+	sealed bool
+	line   digest
+	sum    string
+	file   string
+	number int
+	month  string // the file in which it belongs
+}
+
+func (p placed) is(what string) Break {
+	return Break{Serial: p.serial, File: p.file, Line: p.number, What: what}
+}
+
+// Audit reads the whole history and verifies its chain. It takes no lock and changes
+// nothing. Lines that a commit has yet to append count as there. Lines that are not
+// ours, which every reader skips, do not count.
+func (st *Store) Audit() (Audit, error) {
+	// The state is read first, so that the files hold what it names, or more.
+	s, _, err := st.loadStored()
+	if err != nil {
+		return Audit{}, err
+	}
+	lines, breaks, err := st.placedLines()
+	if err != nil {
+		return Audit{}, err
+	}
+	genesis, err := st.genesis()
+	if err != nil {
+		return Audit{}, err
+	}
+	a := Audit{Breaks: breaks, ends: map[uint64]string{}}
+	a.follow(lines, genesis)
+	if err := a.compare(s, genesis, lines); err != nil {
+		return Audit{}, err
+	}
+	slices.SortStableFunc(a.Breaks, func(x, y Break) int { return cmp.Compare(x.Serial, y.Serial) })
+	return a, nil
+}
+
+// placedLines returns the lines of all files in the order in which they were written,
+// which is not that of the files if the clock was set back over the end of a month. A
+// line that is not in its place within its file is a break.
+func (st *Store) placedLines() (all []placed, breaks []Break, err error) {
+	names, err := st.historyFiles()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		lines, err := placedIn(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		var last *placed // that has a sum
+		for i, l := range lines {
+			switch {
+			case l.sealed && (last != nil && !l.after(*last) || l.month != l.file):
+				breaks = append(breaks, l.is(whatOrder))
+			case !l.sealed && last != nil:
+				breaks = append(breaks, l.is(whatUnsealed))
+			}
+			if l.sealed {
+				last = &lines[i]
+			}
+		}
+		all = append(all, lines...)
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.n, b.n)) })
+	return all, breaks, nil
+}
+
+func (p placed) after(q placed) bool {
+	return p.serial > q.serial || p.serial == q.serial && p.n > q.n
+}
+
+// placedIn returns the lines of one file that are ours.
+func placedIn(name string) ([]placed, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var lines []placed
+	number := 0
+	for raw, err := range wholeLinesOf(f) {
+		if err != nil {
+			return nil, err
+		}
+		number++
+		l, ours := parseLine(raw)
+		if !ours {
+			continue
+		}
+		p := placed{serial: l.Serial, n: l.N, file: filepath.Base(name), number: number, month: historyName(l.At)}
+		var covered []byte
+		if covered, p.sum, p.sealed = unsealed(raw); p.sealed {
+			p.line = sha256.Sum256(covered)
+		}
+		lines = append(lines, p)
+	}
+	return lines, nil
+}
+
+// follow verifies the sums, one after the other. After a break it goes on with the sum
+// that the line has.
+func (a *Audit) follow(lines []placed, genesis string) {
+	before := genesis
+	for _, p := range lines {
+		if !p.sealed {
+			continue // from before the chain, or a break of its file
+		}
+		if sumAfter(before, p.line) != p.sum {
+			what := whatChanged
+			if a.Lines == 0 {
+				what = whatOlder
+			}
+			a.Breaks = append(a.Breaks, p.is(what))
+		}
+		before = p.sum
+		a.Lines++
+		a.Head = Head{Serial: p.serial, Sum: p.sum}
+		a.ends[p.serial] = p.sum
+	}
+}
+
+// compare checks that the history ends where the state says, or later. Lines that only
+// the state holds yet are added.
+func (a *Audit) compare(s stored, genesis string, lines []placed) error {
+	if s.Chain.Sum == "" || a.ends[s.Chain.Serial] == s.Chain.Sum {
+		return nil
+	}
+	sealed, err := seal(s.Chain.Before, s.Lines)
+	if err != nil {
+		return err
+	}
+	newest := slices.IndexFunc(sealed, func(l sealedLine) bool { return l.sum == a.Head.Sum })
+	if newest >= 0 || cmp.Or(a.Head.Sum, genesis) == s.Chain.Before {
+		for _, l := range sealed[newest+1:] {
+			a.Lines++
+			a.Head = Head{Serial: l.line.Serial, Sum: l.sum}
+			a.ends[l.line.Serial] = l.sum
+		}
+	}
+	if a.ends[s.Chain.Serial] != s.Chain.Sum {
+		a.Breaks = append(a.Breaks, missing(s.Chain.Serial, lines))
+	}
+	return nil
+}
+
+// missing returns the break of a history that ends too early.
+func missing(serial uint64, lines []placed) Break {
+	b := Break{Serial: serial, File: "history", What: whatMissing}
+	if len(lines) > 0 {
+		last := lines[len(lines)-1]
+		b.File, b.Line = last.file, last.number
+	}
+	return b
+}
+
+// Holds returns nil if the history holds what a mail was sent with: the line that head
+// names, and before it what was there then. Otherwise it returns what is wrong.
+func (a Audit) Holds(head Head) error {
+	sum, known := a.ends[head.Serial]
+	for _, b := range a.Breaks {
+		if b.Serial <= head.Serial {
+			return fmt.Errorf("%v", b)
+		}
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("it has no line of serial %d", head.Serial)
+	case sum != head.Sum:
+		return fmt.Errorf("its line of serial %d has the sum %s, not %s", head.Serial, sum, head.Sum)
+	}
+	return nil
+}
