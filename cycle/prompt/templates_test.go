@@ -77,7 +77,7 @@ func TestBuiltInLayers(t *testing.T) {
 		{"message", Data{Received: sentAt, Message: message, ResultFields: "a", Runner: "api"},
 			"…Required result fields, to be set with submit_result: a\n…" + message},
 		{"rules", Data{Runner: "api"}, "Rules:\n…Your files are in the output folder. …"},
-		{"rules", Data{Runner: "exec"}, "Rules:\n…$AGENTSTATELOOP_OUTPUT…; sleep. Each explains itself…"},
+		{"rules", Data{Runner: "exec"}, "Rules:\n…$AGENTSTATELOOP_OUTPUT…; sleep; remember, to replace your working memory; history --search, to find what was said before. Each explains itself…"},
 		{"rules", Data{Runner: "exec", Operator: true}, "Rules:\n…; sleep; remember, …"},
 	} {
 		l := render(t, Templates{}, c.layer, c.data)
