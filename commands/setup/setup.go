@@ -31,7 +31,7 @@ type Options struct {
 	PasswordCommand                             []string
 	ClientID, ClientSecretFile                  string
 
-	Runner, Workdir                               string
+	Runner, Workdir, Sandbox                      string
 	Command                                       []string
 	APIProvider, APIModel, APIBaseURL, APIKeyFile string
 	MeshURL, MeshTokenFile, Keymaster             string

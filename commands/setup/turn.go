@@ -17,6 +17,7 @@ import (
 // turnPart is [turn].
 type turnPart struct {
 	runner, workdir string
+	sandbox         string // "": none
 	command         []string
 	path            string // PATH for the agent
 }
@@ -30,13 +31,16 @@ func (t turnPart) write(d *document) {
 	if t.workdir != "" {
 		d.line("workdir", path(t.workdir), "where the agent works")
 	}
+	if t.sandbox != "" {
+		d.line("sandbox", t.sandbox, "the agent runs in a box; [turn.box] grants more")
+	}
 	d.text("# The PATH of the shell that ran init: cron's has two folders.\n")
 	d.text(fmt.Sprintf("env = { PATH = %s }\n", d.toml(t.path)))
 }
 
 // askTurn learns what answers.
 func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, error) {
-	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, path: lastingPath(in.Loader.Env("PATH"))}
+	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, sandbox: in.Sandbox, path: lastingPath(in.Loader.Env("PATH"))}
 	runner := in.Runner
 	if runner == "" && len(t.command) > 0 {
 		runner = turn.Exec
