@@ -21,7 +21,7 @@ func (e entity) soleDecoding(typeSigned, encodingSigned bool) ([]byte, error) {
 	inUTF8 := !typeSigned || utf8Label(e.params["charset"])
 	switch e.encoding {
 	case "", "7bit", "8bit", "binary":
-		if likeBase64(e.body, inUTF8) || likeQuotedPrintable(e.body) {
+		if likeBase64(e.body, inUTF8) || likeQuotedPrintable(e.body, inUTF8) {
 			return nil, errors.New("the body looks encoded, and no field says so")
 		}
 		return e.body, nil
@@ -33,7 +33,7 @@ func (e entity) soleDecoding(typeSigned, encodingSigned bool) ([]byte, error) {
 		return text, nil
 	case "quoted-printable":
 		ok, escapes := wholeQuotedPrintable(e.body)
-		if !ok || escapes && !likeQuotedPrintable(e.body) || likeBase64(e.body, inUTF8) {
+		if !ok || escapes && !likeQuotedPrintable(e.body, inUTF8) || likeBase64(e.body, inUTF8) {
 			return nil, errors.New("the body is not what an encoder of quoted-printable writes")
 		}
 		return io.ReadAll(quotedprintable.NewReader(bytes.NewReader(e.body)))
@@ -78,28 +78,46 @@ func likeBase64(body []byte, inUTF8 bool) bool {
 
 // likeQuotedPrintable reports whether a body may have been quoted-printable, by
 // a less careful encoder: each "=" ends a line or begins an escape, and one of
-// them does what only an encoder does. "timeout=20" is a text.
-func likeQuotedPrintable(body []byte) bool {
-	encoded := false
+// them does what only an encoder does. "timeout=20" and "?id=fa" are texts.
+//
+// If inUTF8, the text that was encoded is UTF-8. Otherwise nothing but the
+// letters of an escape, which encoders write in upper case, tells it from a text.
+func likeQuotedPrintable(body []byte, inUTF8 bool) bool {
+	encoded, beyondASCII, upper := false, false, true
+	body = bytes.TrimRight(body, " \t\r\n")
 	for line := range bytes.Lines(body) {
+		last := line[len(line)-1] != '\n'
 		line = bytes.TrimRight(line, " \t\r\n")
 		for i, c := range line {
 			if c != '=' {
 				continue
 			}
 			if i == len(line)-1 {
-				encoded = true
+				encoded = encoded || last || len(line) >= minBroken
 				continue
 			}
 			b, ok := unhex(line[i+1:])
 			if !ok {
 				return false
 			}
-			encoded = encoded || b >= 0x80 || b == '='
+			encoded = encoded || b == '='
+			beyondASCII = beyondASCII || b >= 0x80
+			upper = upper && bytes.Equal(bytes.ToUpper(line[i+1:i+3]), line[i+1:i+3])
 		}
 	}
-	return encoded
+	if encoded || !beyondASCII {
+		return encoded
+	}
+	if !inUTF8 {
+		return upper
+	}
+	text, err := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(body)))
+	return err == nil && utf8.Valid(text)
 }
+
+// minBroken is the length from which on a line may be one that an encoder has
+// broken. Shorter ones, such as "NAME=", are the writer's.
+const minBroken = 50
 
 // unhex returns the byte that the first two of s stand for.
 func unhex(s []byte) (byte, bool) {
