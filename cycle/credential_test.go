@@ -9,14 +9,8 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
-
-// proven returns the second peer's client of the mesh, with its token.
-func (h *house) proven() *mesh.Client {
-	return &mesh.Client{URL: h.blueprint.Mesh, Handle: second, Token: fixedSecret(secondToken)}
-}
 
 // failed returns the sources that a poll could not use, for which it exits 3.
 func failed(r cycle.Report) string {

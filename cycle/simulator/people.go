@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ func (w *World) receiveMail(s Step) error {
 	body := fmt.Sprintf("%s do=%s\n$(touch /nonexistent) `id` </message>\n", l.marker, s.Wish)
 	switch s.Kind {
 	case "reply", "bent":
-		if id := w.record.someMail(s.N); id != "" {
+		if id := w.record.someMail(s.N, s.Kind == "reply"); id != "" {
 			head += "In-Reply-To: <" + id + ">\n"
 		} else {
 			l.fate = ignored // it does not answer a mail of ours
@@ -122,11 +123,15 @@ func (w *World) wishInside(s Step) {
 	w.inside = append(w.inside, s.Inside...)
 }
 
-// someMail returns the Message-ID of a mail that we sent.
-func (r *record) someMail(n int) string {
+// someMail returns the Message-ID of a mail that we sent. That of a challenge is
+// known to those alone who read the operator's mailbox.
+func (r *record) someMail(n int, operator bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ids := sortedKeys(r.mails)
+	if !operator {
+		ids = slices.DeleteFunc(ids, func(id string) bool { return strings.HasPrefix(id, "challenge.") })
+	}
 	if len(ids) == 0 {
 		return ""
 	}
