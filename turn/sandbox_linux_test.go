@@ -99,6 +99,25 @@ func TestWithoutABoxNothingRuns(t *testing.T) {
 	}
 }
 
+// An agent that runs in a box tells its version there, and nowhere else.
+func TestTheVersionInABox(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "hit")
+	b := boxed(t, fmt.Sprintf(`[ "$1" = --version ] || exit 9
+echo hit >'%s'
+cat '%s' 2>/dev/null || echo 2.1.0
+echo kept >kept`, outside, writeScript(t, t.TempDir(), "secret", "hunter2")))
+	if got, err := b.AskVersion(t.Context()); err != nil || got != "2.1.0" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := os.Stat(outside); err == nil || read(t, b.Workdir, "kept") != "kept\n" {
+		t.Error("it ran elsewhere")
+	}
+	b.Self = writeScript(t, t.TempDir(), "self", "exit 1\n")
+	if _, err := b.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "must run in a box") {
+		t.Errorf("without a box: %v", err)
+	}
+}
+
 // An agent in a box is stopped, and timed out, with all that it started.
 func TestEndingAnAgentInABox(t *testing.T) {
 	const daemon = `(setsid sleep 987654 &) ; echo up; `

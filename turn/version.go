@@ -29,21 +29,27 @@ func (c Config) Find() (string, error) {
 	return c.find(program, c.environ(Attempt{})["PATH"])
 }
 
-// AskVersion runs the agent's program with --version, as an attempt would run it,
-// and returns the first line that it prints. It must not be used with Exec, whose
-// programs may do anything with that argument.
+// AskVersion runs the agent's program with --version, as an attempt would run it, in
+// its box if it has one, and returns the first line that it prints. It must not be
+// used with Exec, whose programs may do anything with that argument.
 func (c Config) AskVersion(ctx context.Context) (string, error) {
 	program, err := c.Find()
 	if err != nil {
 		return "", err
 	}
-	var argv []string
+	argv, env := []string{program}, c.environ(Attempt{})
 	if len(c.Command) > 1 {
-		argv = c.Command[1:]
+		argv = append(argv, c.Command[1:]...)
 	}
-	cmd := exec.CommandContext(ctx, program, append(argv[:len(argv):len(argv)], "--version")...)
+	argv = append(argv, "--version")
+	if c.Box != nil {
+		if argv, err = c.enter(ctx, Attempt{}, program, argv, env); err != nil {
+			return "", err
+		}
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = c.Workdir
-	cmd.Env = environList(c.environ(Attempt{}))
+	cmd.Env = environList(env)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := capture.Run(cmd, capture.Limits{Stdout: maxVersion, Stderr: maxVersion})
 	switch {

@@ -48,7 +48,10 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	version, err := t.AskVersion(ctx)
-	if err != nil {
+	switch {
+	case err != nil && t.Box != nil:
+		return failure(name, "it runs in its box; if it lacks a folder there, name that in [turn.box]", err)
+	case err != nil:
 		return failure(name, "run it yourself, with the PATH that env in [turn] sets", err)
 	}
 	return good(name, "%s reports %s", program, version)
