@@ -68,7 +68,7 @@ Example:
 			&cli.StringFlag{Name: "api-base-url", Usage: "`URL` of another provider, or of your own server"},
 			&cli.StringFlag{Name: "api-key-file", Usage: "`FILE` (0600) with the provider's key"},
 			&cli.StringFlag{Name: "workdir", Usage: "the agent's `FOLDER`; init makes it"},
-			&cli.StringFlag{Name: "sandbox", Usage: "`NAME`: bwrap, to run the agent in a box"},
+			&cli.StringFlag{Name: "sandbox", Usage: "`NAME`: bwrap, to run the agent in a box, or none"},
 			&cli.StringFlag{Name: "state-dir", Usage: "`FOLDER` of the agent's state"},
 			&cli.StringFlag{Name: "mesh-url", Usage: "`URL` of the mesh"},
 			&cli.StringFlag{Name: "mesh-token-file", Usage: "`FILE` (0600) with the agent's token"},

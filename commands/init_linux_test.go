@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron/crontest"
 	"agentstateloop/internal/secret"
+	"agentstateloop/turn/box"
 )
 
 // openTerminal returns both ends of a pseudo-terminal.
@@ -54,14 +56,15 @@ type initDialogue struct {
 	person    *os.File      // the person's end: the keyboard and the screen
 	tty       *os.File      // the end of init
 	questions *bufio.Reader // what init prints to standard error
+	printed   bytes.Buffer  // what it prints to standard output; to be read when it is done
 	cancel    context.CancelFunc
 	done      chan int // the exit code
 }
 
-// startInit starts `init --preset gmail --runner none`.
-func startInit(t *testing.T) *initDialogue {
+// startInit starts init with flags. The folder bin in dir is in its PATH.
+func startInit(t *testing.T, dir, self string, flags ...string) *initDialogue {
 	t.Helper()
-	d := &initDialogue{t: t, dir: t.TempDir(), done: make(chan int, 1)}
+	d := &initDialogue{t: t, dir: dir, done: make(chan int, 1)}
 	d.person, d.tty = openTerminal(t)
 	command, _, err := crontest.Write(d.dir)
 	if err != nil {
@@ -73,24 +76,30 @@ func startInit(t *testing.T) *initDialogue {
 	d.cancel = cancel
 	t.Cleanup(cancel)
 	p := program{
-		stdin: d.tty, out: terminal.Output{Stdout: io.Discard, Stderr: write},
+		stdin: d.tty, out: terminal.Output{Stdout: &d.printed, Stderr: write},
 		loader: &config.Loader{
-			Environ:    []string{"PATH=/usr/bin:/bin"},
+			Environ:    []string{"PATH=" + filepath.Join(d.dir, "bin") + ":/usr/bin:/bin"},
 			Home:       func() (string, error) { return d.dir, nil },
-			Executable: func() (string, error) { return filepath.Join(d.dir, name), nil },
+			Executable: func() (string, error) { return self, nil },
 			Now:        time.Now,
 			Secrets:    new(secret.Known),
 		},
 		proc: "/proc",
 	}
 	go func() {
-		d.done <- p.run(ctx, []string{name, "init", "--config", d.config(), "--preset", "gmail", "--runner", "none", "--no-network", "--crontab", command})
+		d.done <- p.run(ctx, append([]string{name, "init", "--config", d.config(), "--no-network", "--crontab", command}, flags...))
 		write.Close()
 	}()
 	return d
 }
 
 func (d *initDialogue) config() string { return filepath.Join(d.dir, "agent.toml") }
+
+// startInitOfMail starts `init --preset gmail --runner none`.
+func startInitOfMail(t *testing.T) *initDialogue {
+	t.Helper()
+	return startInit(t, t.TempDir(), "/usr/bin/"+name, "--preset", "gmail", "--runner", "none")
+}
 
 // answer waits for a question that contains this text, and types the answer.
 func (d *initDialogue) answer(question, text string) {
@@ -158,7 +167,7 @@ func (d *initDialogue) answerUntilPassword() {
 // TestInitHidesThePassword checks that the terminal does not show the password while
 // it is typed, and that only the password file has it.
 func TestInitHidesThePassword(t *testing.T) {
-	d := startInit(t)
+	d := startInitOfMail(t)
 	d.answerUntilPassword()
 	go io.Copy(io.Discard, d.questions)
 	if _, err := io.WriteString(d.person, "hunter2-and-more\n"); err != nil {
@@ -181,7 +190,7 @@ func TestInitHidesThePassword(t *testing.T) {
 // TestInitInterrupted checks that an interrupted init restores the terminal and
 // writes no file.
 func TestInitInterrupted(t *testing.T) {
-	d := startInit(t)
+	d := startInitOfMail(t)
 	before, err := term.GetState(int(d.tty.Fd()))
 	if err != nil {
 		t.Fatal(err)
@@ -203,5 +212,91 @@ func TestInitInterrupted(t *testing.T) {
 		if e.Name() != "crontab" {
 			t.Errorf("it left the file %s", e.Name())
 		}
+	}
+}
+
+// TestInitOffersTheBox checks that init asks about the box where one can be made, and
+// that an empty line takes it if the program works there.
+func TestInitOffersTheBox(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := box.Bubblewrap(t.Context(), self); err != nil {
+		if os.Getenv(requireReal) != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	const works = "[ \"$1\" = --version ] && echo 2.1.0 && echo x >\"$HOME/settings\""
+	type exchange struct{ question, answer string }
+	for name, c := range map[string]struct {
+		runner, script string
+		dialogue       []exchange
+		want           string
+	}{
+		"claude":                 {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"gemini":                 {"gemini", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"it is not wanted":       {"claude", works, []exchange{{"[bwrap]", "none\n"}}, ""},
+		"another word":           {"claude", works, []exchange{{"[bwrap]", "docker\n"}, {"docker", ""}, {"is not one of", ""}, {"[bwrap]", "bwrap\n"}}, "bwrap"},
+		"it does not work there": {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"[none]", "\n"}}, ""},
+		"it is missing":          {"claude", "", []exchange{{"[none]", "\n"}}, ""},
+		"a box of its own":       {"codex", works, []exchange{{"[none]", "\n"}}, ""},
+		"in spite of its own":    {"codex", works, []exchange{{"[none]", "bwrap\n"}}, "bwrap"},
+		"exec, which is not run": {"exec", `echo "$0 was run" >"${0%/*}/../ran"`, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"api":                    {"api", "", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			program := filepath.Join(dir, "bin", c.runner)
+			for file, text := range map[string]string{program: "#!/bin/sh\n" + c.script + "\n", filepath.Join(dir, "private"): "hunter2\n"} {
+				if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.script == "" {
+				if err := os.Remove(program); err != nil {
+					t.Fatal(err)
+				}
+			}
+			flags := []string{"--print", "--preset", "none", "--schedule", "none", "--handle", "goulard3120", "--runner", c.runner}
+			switch c.runner {
+			case "exec":
+				flags = append(flags, "--command", program)
+			case "api":
+				flags = append(flags, "--api-provider", "openai", "--api-model", "m", "--api-base-url", "http://127.0.0.1:1/v1")
+			}
+			d := startInit(t, dir, self, flags...)
+			for _, e := range c.dialogue {
+				d.answer(e.question, e.answer)
+			}
+			d.wantSandbox(c.want)
+			if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
+				t.Error("a program of the operator's own was run")
+			}
+		})
+	}
+
+	// Where no box can be made, nothing is asked.
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "self")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	startInit(t, dir, broken, "--print", "--preset", "none", "--schedule", "none", "--handle", "goulard3120", "--command", "/bin/cat").wantSandbox("")
+}
+
+// wantSandbox checks that init asks nothing more, and which sandbox it prints.
+func (d *initDialogue) wantSandbox(want string) {
+	d.t.Helper()
+	asked, _ := io.ReadAll(d.questions)
+	if code := <-d.done; code != exitDone || len(asked) > 0 {
+		d.t.Fatalf("init exits %d, and asks %q", code, asked)
+	}
+	if got := strings.Contains(d.printed.String(), "\nsandbox = \"bwrap\""); got != (want == "bwrap") {
+		d.t.Errorf("want sandbox %q in\n%s", want, &d.printed)
 	}
 }

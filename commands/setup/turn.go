@@ -33,6 +33,9 @@ func (t turnPart) write(d *document) {
 	}
 	if t.sandbox != "" {
 		d.line("sandbox", t.sandbox, "the agent runs in a box; [turn.box] grants more")
+		if t.runner == turn.Codex {
+			d.text("# The box of codex itself cannot be made in it: see docs/operating.md.\n")
+		}
 	}
 	d.text("# The PATH of the shell that ran init: cron's has two folders.\n")
 	d.text(fmt.Sprintf("env = { PATH = %s }\n", d.toml(t.path)))
@@ -40,7 +43,7 @@ func (t turnPart) write(d *document) {
 
 // askTurn learns what answers.
 func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, error) {
-	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, sandbox: in.Sandbox, path: lastingPath(in.Loader.Env("PATH"))}
+	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, path: lastingPath(in.Loader.Env("PATH"))}
 	runner := in.Runner
 	if runner == "" && len(t.command) > 0 {
 		runner = turn.Exec
@@ -73,7 +76,11 @@ func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, erro
 			return t, err
 		}
 	}
-	return t, in.makeAbsolute(&t.workdir)
+	if err := in.makeAbsolute(&t.workdir); err != nil {
+		return t, err
+	}
+	t.sandbox, err = in.askSandbox(ctx, t)
+	return t, err
 }
 
 // lastingPath returns a PATH that a cron job can use: absolute folders, each

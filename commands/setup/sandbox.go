@@ -1,0 +1,80 @@
+package setup
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/turn"
+	"agentstateloop/turn/box"
+)
+
+// noSandbox is the answer of who wants no box.
+const noSandbox = "none"
+
+// trialTimeout bounds how long an agent may take to print its version in a box. One
+// written in JavaScript takes seconds on a small machine.
+const trialTimeout = 20 * time.Second
+
+// askSandbox learns whether the agent runs in a box (docs/design.md, "The box of an
+// agent"). It asks only at a terminal, and only where a box can be made. An empty line
+// takes the box if the program works in it.
+func (in *interview) askSandbox(ctx context.Context, t turnPart) (string, error) {
+	guess := noSandbox
+	if in.Sandbox == "" {
+		self, err := in.Loader.Executable()
+		if err != nil || !in.Asker.CanAsk() || !slices.Contains(boxable, t.runner) {
+			return "", nil
+		}
+		if _, err := box.Bubblewrap(ctx, self); err != nil {
+			return "", nil
+		}
+		if t.worksInBox(ctx, self) {
+			guess = turn.Bwrap
+		}
+	}
+	answer, err := in.Asker.Ask(ctx, in.Sandbox, terminal.Question{
+		Flag: "sandbox", Text: "what confines it, bwrap (a box, where it sees its own folder, program and login, and no other file of yours) or none",
+		Guess: guess, Check: isOneOf(turn.Bwrap, noSandbox),
+	})
+	if answer == noSandbox {
+		answer = ""
+	}
+	return answer, err
+}
+
+// boxable are the runners whose program can run in a box.
+var boxable = []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini}
+
+// worksInBox tries the program in a box, with a folder and a home that end with the
+// trial. A program of the operator's own is only looked for, because running it may do
+// anything.
+func (t turnPart) worksInBox(ctx context.Context, self string) bool {
+	if t.runner == turn.Codex {
+		return false // its tools run in a box of its own, which cannot be made in ours
+	}
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "agentstateloop-init-")
+	if err != nil {
+		return false
+	}
+	defer os.RemoveAll(dir)
+	c := turn.Config{
+		Runner: t.runner, Command: t.command, Workdir: dir, Self: self, Box: &turn.Sandbox{Network: true},
+		Env: map[string]string{"PATH": t.path, "HOME": dir, "CLAUDE_CONFIG_DIR": filepath.Join(dir, "login")},
+	}
+	if t.runner != turn.Exec {
+		_, err = c.AskVersion(ctx)
+		return err == nil
+	}
+	program, err := c.Find()
+	if err != nil {
+		return false
+	}
+	_, err = c.BoxFor(program)
+	return err == nil
+}
