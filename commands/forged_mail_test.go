@@ -208,10 +208,7 @@ func (w *attackedAgent) signer(domain string) *mailtest.Signer {
 // attack sends the forged mails, and then a genuine one, under one configuration.
 func (w *attackedAgent) attack(trust string, asks, believes bool) {
 	w.t.Helper()
-	if strings.Contains(trust, "%q") {
-		trust = fmt.Sprintf(trust, w.dns.Addr)
-	}
-	w.writeFiles(trust)
+	w.configure(trust)
 	w.poll()
 	for name, raw := range forgedMails(w.t, w.genuine, w.stranger) {
 		if err := w.mx.Post("evil@example.net", "goulard@example.org", raw); err != nil {
@@ -235,6 +232,15 @@ func (w *attackedAgent) attack(trust string, asks, believes bool) {
 	w.send("operator@example.com", good)
 	w.poll()
 	w.wantAnswered(before, "which commit is live?")
+}
+
+// configure writes the files with a [trust] section, in which %q is the name server.
+func (w *attackedAgent) configure(trust string) {
+	w.t.Helper()
+	if strings.Contains(trust, "%q") {
+		trust = fmt.Sprintf(trust, w.dns.Addr)
+	}
+	w.writeFiles(trust)
 }
 
 // answerChallenge answers the challenge that a forged mail caused. Answers that a

@@ -181,7 +181,7 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 	}
 	control := ""
 	if len(raw) < peekLength {
-		control = message.Control(message.ReadContent(bytes.NewReader(raw)).Text)
+		control = message.Control(message.ContentOf(raw).Text)
 	}
 	// The answer must not go to a stranger in From.
 	from := ac.operator

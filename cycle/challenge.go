@@ -86,7 +86,7 @@ func challengeSubject(handle string) string { return "@" + handle + ": did you w
 // token does not come first: a program that answers with our own text must not
 // say YES.
 func challengeText(handle string, item quarantine.Item, raw []byte, token string) string {
-	content := message.ReadContent(bytes.NewReader(raw))
+	content := message.ContentOf(raw)
 	quote := mail.Excerpt(content.Text, excerptLength)
 	if quote == "" {
 		quote = "(no text)"

@@ -53,7 +53,7 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 	}
 	switch msg.Source {
 	case state.Mail:
-		content := message.ReadContent(bytes.NewReader(m.raw))
+		content := message.ContentOf(m.raw)
 		m.text, m.full, m.files = content.Text, content.Full, content.Attachments
 		header := message.ParseHeader(m.raw)
 		m.thread, m.subject = mailThread(header), header.Subject

@@ -18,11 +18,11 @@ const every = 50 * time.Millisecond
 // so the caller must end the process. The report of a crash of f holds none of
 // secrets.
 //
-// The garbage collector keeps below three quarters of the limit as long as it can.
+// The garbage collector keeps below half of the limit as long as it can.
 // A limit of the operating system would be inherited by the programs that f
 // starts; this one is not.
 func Guard(limit uint64, secrets *secret.Known, f func()) (within bool) {
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(limit / 4 * 3)))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(limit / 2)))
 	done := make(chan struct{})
 	go secrets.Guarded(func() {
 		defer close(done)

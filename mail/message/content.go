@@ -52,11 +52,18 @@ type Attachment struct {
 //
 // It reads at most 64 MiB of mail, 4 MiB of text and 1000 parts.
 func ReadContent(r io.Reader) Content {
-	var c contentReader
 	raw, err := io.ReadAll(io.LimitReader(r, maxContent+1))
+	c := ContentOf(raw)
 	if err != nil {
-		c.problem("read: %v", err)
+		c.Problems = append(c.Problems, problem("read: %v", err))
 	}
+	return c
+}
+
+// ContentOf is ReadContent of a mail that is in memory. What it returns may share
+// raw, which must not change.
+func ContentOf(raw []byte) Content {
+	var c contentReader
 	if len(raw) > maxContent {
 		raw = raw[:maxContent]
 		c.problem("the mail is truncated at %d bytes", maxContent)
@@ -72,15 +79,20 @@ func ReadContent(r io.Reader) Content {
 }
 
 type contentReader struct {
-	out   Content
-	texts []string
-	parts int
+	out    Content
+	texts  []string
+	length int // bytes of all texts that were read
+	parts  int
 }
 
 func (c *contentReader) problem(format string, args ...any) {
 	if len(c.out.Problems) < 20 {
-		c.out.Problems = append(c.out.Problems, plain.Cut(plain.Line(fmt.Sprintf(format, args...)), 200))
+		c.out.Problems = append(c.out.Problems, problem(format, args...))
 	}
+}
+
+func problem(format string, args ...any) string {
+	return plain.Cut(plain.Line(fmt.Sprintf(format, args...)), 200)
 }
 
 // entity is one MIME entity, its body still encoded.
@@ -196,7 +208,8 @@ func (c *contentReader) alternative(parts [][]byte, depth int) {
 }
 
 // splitParts splits a multipart body at its boundary lines (RFC 2046 section
-// 5.1.1). If the closing line is missing, the last part ends with the body.
+// 5.1.1). If the closing line is missing, the last part ends with the body. Of
+// more than maxParts parts it returns one more than that.
 func splitParts(body []byte, boundary string) [][]byte {
 	if boundary == "" {
 		return nil
@@ -216,7 +229,7 @@ func splitParts(body []byte, boundary string) [][]byte {
 					parts = append(parts, trimLineEnd(body[start:at]))
 				}
 				start = next
-				if len(tail) > 0 {
+				if len(tail) > 0 || len(parts) > maxParts {
 					return parts
 				}
 			}
@@ -236,11 +249,18 @@ func trimLineEnd(b []byte) []byte {
 }
 
 func (c *contentReader) text(e entity) string {
-	s := c.charset(c.decode(e), e.params["charset"])
-	if len(s) > 2*maxText {
-		s = plain.Cut(s, 2*maxText) // half of it may be markup; Full is truncated and noted later
-		c.problem("a text is truncated at %d bytes", len(s))
+	const most = 2 * maxText // half of it may be markup; Full is truncated and noted later
+	if c.length > most {
+		c.problem("more than %d bytes of text, the rest is left out", most)
+		return ""
 	}
+	encoded := c.decode(e)
+	if len(encoded) > most {
+		encoded = plain.TrimPartial(encoded[:most])
+		c.problem("a text is truncated at %d bytes", most)
+	}
+	s := plain.Cut(c.charset(encoded, e.params["charset"]), most)
+	c.length += len(s)
 	if e.mediaType == "text/html" {
 		return htmlText(s)
 	}
@@ -285,7 +305,7 @@ func (c *contentReader) decode(e entity) []byte {
 		}
 		return out
 	case "quoted-printable":
-		out, err := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(e.body)))
+		out, err := decodeQuotedPrintable(e.body)
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			c.problem("broken quoted-printable in a part of type %s", e.mediaType)
 			// The text with a few "=" is better than a part of it.
@@ -300,25 +320,41 @@ func (c *contentReader) decode(e entity) []byte {
 	}
 }
 
+func decodeQuotedPrintable(b []byte) ([]byte, error) {
+	out := bytes.NewBuffer(make([]byte, 0, len(b)+bytes.MinRead)) // it does not grow
+	_, err := out.ReadFrom(quotedprintable.NewReader(bytes.NewReader(b)))
+	return out.Bytes(), err
+}
+
 // decodeBase64 reads what it can: it skips bytes that are not base64, and drops
 // an incomplete end.
 func decodeBase64(b []byte) (out []byte, broken bool) {
-	clean := make([]byte, 0, len(b))
+	out = make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(b)))
+	var clean [4 << 10]byte // a mail may be large, so it is not copied first
+	n := 0
+	decode := func() bool {
+		var err error
+		out, err = base64.RawStdEncoding.AppendDecode(out, clean[:n])
+		n = 0
+		return err == nil
+	}
 	for _, ch := range b {
 		switch {
 		case ch >= 'A' && ch <= 'Z', ch >= 'a' && ch <= 'z', ch >= '0' && ch <= '9', ch == '+', ch == '/':
-			clean = append(clean, ch)
+			clean[n] = ch
+			n++
 		case ch == '=', ch == '\r', ch == '\n', ch == ' ', ch == '\t':
 		default:
 			broken = true
 		}
+		if n == len(clean) && !decode() {
+			return out, true
+		}
 	}
-	if len(clean)%4 == 1 {
-		clean, broken = clean[:len(clean)-1], true
+	if n%4 == 1 {
+		n, broken = n-1, true
 	}
-	out = make([]byte, base64.RawStdEncoding.DecodedLen(len(clean)))
-	n, err := base64.RawStdEncoding.Decode(out, clean)
-	return out[:n], broken || err != nil
+	return out, !decode() || broken
 }
 
 func (c *contentReader) attach(e entity) {

@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"mime/quotedprintable"
 	"strings"
 	"unicode/utf8"
 )
@@ -36,7 +34,7 @@ func (e entity) soleDecoding(typeSigned, encodingSigned bool) ([]byte, error) {
 		if !ok || escapes && !likeQuotedPrintable(e.body, inUTF8) || likeBase64(e.body, inUTF8) {
 			return nil, errors.New("the body is not what an encoder of quoted-printable writes")
 		}
-		return io.ReadAll(quotedprintable.NewReader(bytes.NewReader(e.body)))
+		return decodeQuotedPrintable(e.body)
 	}
 	return nil, fmt.Errorf("the transfer encoding %q is not known", oneLine(e.encoding, 40))
 }
@@ -54,7 +52,7 @@ func wholeBase64(body []byte, inUTF8 bool) (text []byte, ok bool) {
 	if width == 0 {
 		return nil, false
 	}
-	var dense []byte
+	dense := make([]byte, 0, len(body))
 	for line := range bytes.Lines(body) {
 		whole := line[len(line)-1] == '\n'
 		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))

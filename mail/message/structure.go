@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -108,16 +109,8 @@ func soleMultipart(e entity) error {
 	if !boundaryText(boundary) || strings.Trim(boundary, "-") == "" {
 		return fmt.Errorf("the boundary %q is doubtful", oneLine(boundary, 80))
 	}
-	lines := filledLines(e.body)
-	if len(lines) > 0 && slices.Contains(preambles, lines[0]) {
-		lines = lines[1:]
-	}
-	open, end := "--"+boundary, "--"+boundary+"--"
-	if len(lines) < 2 || lines[0] != open {
-		return errors.New("the body does not begin with its boundary")
-	}
-	if i := slices.Index(lines, end); i != len(lines)-1 {
-		return errors.New("the body does not end with its closing boundary")
+	if err := framed(e.body, boundary); err != nil {
+		return err
 	}
 	parts := splitParts(e.body, boundary)
 	if several, alternatives := severalTexts(parts); several && alternatives != (e.mediaType == "multipart/alternative") {
@@ -126,16 +119,39 @@ func soleMultipart(e entity) error {
 	return nil
 }
 
+// framed returns an error unless body begins with a boundary line, but for a
+// preamble, and its last line is the only one that closes the multipart.
+func framed(body []byte, boundary string) error {
+	open, end := "--"+boundary, "--"+boundary+"--"
+	preamble, begun, closed := false, false, false
+	for line := range filledLines(body) {
+		switch {
+		case !begun && !preamble && slices.Contains(preambles, string(line)):
+			preamble = true
+			continue
+		case !begun && string(line) != open:
+			return errors.New("the body does not begin with its boundary")
+		case closed:
+			return errors.New("the body does not end with its closing boundary")
+		}
+		begun, closed = true, string(line) == end
+	}
+	if !closed {
+		return errors.New("the body does not end with its closing boundary")
+	}
+	return nil
+}
+
 // filledLines returns the lines of a body that are not blank, without the blanks
 // at their ends.
-func filledLines(body []byte) []string {
-	var lines []string
-	for line := range bytes.Lines(body) {
-		if line = bytes.TrimRight(line, " \t\r\n"); len(line) > 0 {
-			lines = append(lines, string(line))
+func filledLines(body []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for line := range bytes.Lines(body) {
+			if line = bytes.TrimRight(line, " \t\r\n"); len(line) > 0 && !yield(line) {
+				return
+			}
 		}
 	}
-	return lines
 }
 
 // severalTexts reports whether more than one of parts has text, and if so,
@@ -181,22 +197,23 @@ func firstLeaf(p []byte, depth int) string {
 // rule of dashes and "--force" are none: below a boundary line is the field of a
 // part, or its closing line.
 func holdsParts(body []byte) bool {
-	lines := filledLines(body)
 	closing := map[string]bool{}
-	for _, line := range lines {
-		if strings.HasPrefix(line, "--") && strings.HasSuffix(line, "--") {
-			closing[line] = true
+	for line := range filledLines(body) {
+		if bytes.HasPrefix(line, []byte("--")) && bytes.HasSuffix(line, []byte("--")) {
+			if len(closing) > maxParts {
+				return true // more than a text has
+			}
+			closing[string(line)] = true
 		}
 	}
-	for i, line := range lines {
-		boundary, ok := strings.CutPrefix(line, "--")
-		if !ok || !boundaryText(boundary) {
-			continue
-		}
-		if i+1 < len(lines) && contentField(lines[i+1]) {
+	mayBegin := false // the line above may be a boundary line
+	for line := range filledLines(body) {
+		if mayBegin && contentField(string(line)) {
 			return true
 		}
-		if strings.Trim(boundary, "-") != "" && closing[line+"--"] {
+		boundary, ok := bytes.CutPrefix(line, []byte("--"))
+		mayBegin = ok && boundaryText(string(boundary))
+		if mayBegin && len(bytes.Trim(boundary, "-")) > 0 && closing[string(line)+"--"] {
 			return true
 		}
 	}
