@@ -2,6 +2,7 @@ package react
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -60,6 +61,38 @@ func TestHostileAPI(t *testing.T) {
 					t.Errorf("%s: no error", api)
 				} else if len(err.Error()) > 2000 {
 					t.Errorf("%s: an error of %d bytes", api, len(err.Error()))
+				}
+			}
+		})
+	}
+}
+
+// TestLinesWithoutEnd checks that a stream of lines which say nothing ends as an
+// error long before its bytes are too many.
+func TestLinesWithoutEnd(t *testing.T) {
+	for name, line := range map[string]string{
+		"empty lines":  "\n",
+		"blank lines":  "\r\n",
+		"comments":     ":\n",
+		"empty events": "data:\n\n",
+		"null events":  "data: {}\n\n",
+		"pings":        "event: ping\ndata: {\"type\": \"ping\"}\n\n",
+		"some fields":  "id: 1\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := hostileAPI(t, func(w http.ResponseWriter) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				block := strings.Repeat(line, 64<<10)
+				for sent := 0; sent <= 2*maxLines; sent += strings.Count(block, "\n") {
+					if _, err := fmt.Fprint(w, block); err != nil {
+						return
+					}
+				}
+			})
+			question := Question{Model: "m", Messages: []Message{{Text: "hi"}}}
+			for api, model := range map[string]Model{"chat": NewChat(url, "key", time.Minute), "messages": NewMessages(url, "key", time.Minute)} {
+				if _, err := model.Answer(t.Context(), question, func(string) {}); err == nil || errors.Is(err, errBrokenOff) {
+					t.Errorf("%s read twice as many lines as an answer has: %v", api, err)
 				}
 			}
 		})

@@ -2,6 +2,7 @@ package react
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ const (
 	maxFault     = 64 << 10 // bytes of an error's body that are read
 	maxFaultText = 500      // bytes of it that are shown
 	maxBody      = 64 << 20 // bytes of an answer's stream
+	maxLines     = 2 << 20  // lines of it, of which an event for one token has three
 )
 
 // httpClient makes the requests of a client library. An error response becomes a
@@ -52,7 +54,7 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, w.redactError(err)
 	}
-	all := &limitedBody{ReadCloser: res.Body, left: maxBody, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
+	all := &limitedBody{ReadCloser: res.Body, left: maxBody, lines: maxLines, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
 	stream := bufio.NewReader(all)
 	if res.StatusCode/100 == 2 {
 		// A POST asks for a stream, and a stream never begins with a brace.
@@ -95,11 +97,13 @@ func (w *httpClient) notStream(text []byte) *Fault {
 	return f
 }
 
-// limitedBody is a body that ends with an error after left bytes, or when nothing
-// has arrived during stall.
+// limitedBody is a body that ends with an error after left bytes or lines, or when
+// nothing has arrived during stall. A line costs the libraries much more time than
+// its bytes, even an empty one.
 type limitedBody struct {
 	io.ReadCloser
 	left   int64
+	lines  int
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
@@ -110,8 +114,12 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, fmt.Errorf("the answer is longer than %d bytes", maxBody)
 	}
+	if b.lines <= 0 {
+		return 0, fmt.Errorf("the answer is longer than %d lines", maxLines)
+	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
+	b.lines -= bytes.Count(p[:n], []byte{'\n'})
 	b.timer.Reset(b.stall)
 	if cause := context.Cause(b.ctx); err != nil && err != io.EOF && cause != nil {
 		err = cause
