@@ -82,7 +82,7 @@ const errNoSignature = "no DKIM signature of "
 // not be looked up and no other key proved the mail, the error is an
 // *unprovenError.
 func (f Filter) validSignatures(ctx context.Context, head headerVerdict, whole io.Reader) (proofs []proof, reason string, err error) {
-	keys := keyLookup{ctx: ctx, resolver: f.resolver(), from: message.Domain(head.from)}
+	keys := keyLookup{ctx: ctx, resolver: f.resolver(), known: f.keys, from: message.Domain(head.from)}
 	found, err := dkim.VerifyWithOptions(whole, &dkim.VerifyOptions{LookupTXT: keys.txt, MaxVerifications: maxSignatures})
 	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {
 		return nil, "", err
@@ -140,7 +140,8 @@ const belowDomain = "._domainkey."
 type keyLookup struct {
 	ctx      context.Context
 	resolver *net.Resolver
-	from     string // only keys of this domain are looked up
+	known    *knownKeys // of this scan; may be nil
+	from     string     // only keys of this domain are looked up
 
 	mu     sync.Mutex
 	err    error           // the first temporary error
@@ -156,7 +157,7 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 	}
 	d, _ := message.ASCIIDomain(name[i+len(belowDomain):])
 	// The dot at the end keeps the resolver from trying its search list.
-	records, err := k.resolver.LookupTXT(k.ctx, name[:i]+belowDomain+d+".")
+	records, err := k.known.lookup(name[:i]+belowDomain+d+".", func(name string) ([]string, error) { return k.resolver.LookupTXT(k.ctx, name) })
 	if err == nil {
 		if keyFlag(records, "s") {
 			k.noteStrict(name)

@@ -469,3 +469,41 @@ func TestKeepOfProvedMail(t *testing.T) {
 		wantUIDs(t, "kept", uids(l), []uint32{one})
 	}
 }
+
+// TestForgedSignaturesShareALookUp checks that forged mails which name the
+// operator's domain cost one question for each key, and that the operator's mail
+// behind them comes in with the same scan.
+func TestForgedSignaturesShareALookUp(t *testing.T) {
+	d := newSigning(t)
+	gone, err := mailtest.NewSigner("example.com", "gone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := memoryHost(t, mailtest.Options{})
+	for n := range 40 {
+		forged := strings.Replace(sign(t, d.Signer, dated("@goulard3120 forged")), "hello", fmt.Sprint("rm -rf ", n), 1)
+		h.append(forged, false)
+		h.append(sign(t, gone, dated("@goulard3120 forged")), false)
+	}
+	good := h.append(sign(t, d.Signer, dated("@goulard3120 mine")), false)
+	s, err := mailboxOf(h).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := s.Scan(t.Context(), state.Cursor{}, verifying(d.dns), 10, shelf{}.keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range l.Messages {
+		if (m.Gate == "") != (m.UID == good) {
+			t.Errorf("UID %d: gate %q, %s", m.UID, m.Gate, m.Reason)
+		}
+	}
+	if len(l.Messages) != 81 {
+		t.Errorf("%d mails, want 81", len(l.Messages))
+	}
+	if asked := d.dns.Asked(); len(asked) != 2 {
+		t.Errorf("%d questions: %v", len(asked), asked)
+	}
+}

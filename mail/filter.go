@@ -42,6 +42,8 @@ type Filter struct {
 	AllowSPF     bool   // for VerifyServer: spf=pass is enough for mail that has no valid signature
 	Resolver     string // for VerifyDKIM: the DNS server, host:port; "" is that of the system
 	Fallback     bool   // under RequireDMARC: the operator may be asked about unproved mail
+
+	keys *knownKeys // for VerifyDKIM: what a scan has looked up; nil looks up each time
 }
 
 // The values of [trust] require: what proves the sender.

@@ -92,6 +92,7 @@ func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit in
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
 
+	f.keys = &knownKeys{}
 	sc := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit}
 	sc.out.Cursor = cur
 	sc.out.Cursor.Owed = slices.Clone(cur.Owed)
