@@ -109,7 +109,7 @@ func likeQuotedPrintable(body []byte, inUTF8 bool) bool {
 	if !inUTF8 {
 		return upper
 	}
-	text, err := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(body)))
+	text, err := decodeQuotedPrintable(body)
 	return err == nil && utf8.Valid(text)
 }
 
