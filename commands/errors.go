@@ -53,6 +53,9 @@ func exitCode(err error) int {
 	if errors.Is(err, cycle.ErrNoMesh) {
 		return exitUsage
 	}
+	if e, ok := errors.AsType[*relayedError](err); ok {
+		return e.code
+	}
 	if e, ok := errors.AsType[*waitError](err); ok {
 		return e.code
 	}
@@ -64,6 +67,9 @@ func exitCode(err error) int {
 	}
 	return exitError
 }
+
+// explain returns the hint and the exit code of an error.
+func explain(err error) (hint string, code int) { return hintOf(err), exitCode(err) }
 
 // hintOf returns what the user can do about an error, or "".
 func hintOf(err error) string { return cmp.Or(ownHint(err), generalHint(err)) }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -125,13 +126,23 @@ func (t relayedTurn) search(ctx context.Context, query string, n int) (string, e
 // call returns the text of the answer, or the error in it.
 func (t relayedTurn) call(ctx context.Context, r relay.Request) (string, error) {
 	a, err := relay.Call(ctx, t.folder, r)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", err
-	case a.NoMesh:
-		return "", cycle.ErrNoMesh
-	case a.Error != "":
-		return "", errors.New(a.Error)
+	}
+	if a.Error != "" {
+		return "", &relayedError{text: a.Error, hint: a.Hint, code: cmp.Or(a.Code, exitError)}
 	}
 	return a.Text, nil
 }
+
+// relayedError is an error that the runner met. The command reports it as it would
+// have reported its own.
+type relayedError struct {
+	text, hint string
+	code       int // the exit code
+}
+
+func (e *relayedError) Error() string { return e.text }
+
+// Hint returns what to do next, or "".
+func (e *relayedError) Hint() string { return e.hint }

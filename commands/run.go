@@ -94,6 +94,7 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 			code = exitError
 		}
 	}()
+	p.loader.Explain = explain
 	err := p.runApp(ctx, args)
 	if out.err != nil && (err == nil || errors.Is(err, out.err)) {
 		err = terminal.WithHint(out.err, "the command did its work, but its output could not be written")

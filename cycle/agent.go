@@ -45,6 +45,10 @@ type Agent struct {
 	// Now is the clock; time.Now outside demo and simulator.
 	Now func() time.Time
 
+	// Explain returns the hint and the exit code with which a command reports an
+	// error, for the commands of an agent in a box; nil: they have no hint.
+	Explain func(error) (hint string, code int)
+
 	// RunTurn, if set, replaces Turn.Run and keeps its promises. The simulator's
 	// agents are not processes.
 	RunTurn func(context.Context, turn.Attempt) (turn.Result, error)

@@ -111,6 +111,7 @@ type launcher struct {
 	config, handle string
 	standIn        func(context.Context, turn.Attempt) (turn.Result, error) // nil: the program itself
 	relay          func(context.Context, Inside, relay.Request) (string, error)
+	explain        func(error) (hint string, code int) // nil: there are no hints
 }
 
 // launch makes one attempt with a configuration, as turn.Config.Run does.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
@@ -22,11 +23,7 @@ func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) 
 	folder := filepath.Join(at.Dir, "relay")
 	in := Inside{TurnID: at.TurnID, Epoch: at.Epoch}
 	server, err := relay.Listen(folder, c.Secrets, func(ctx context.Context, r relay.Request) relay.Answer {
-		text, err := l.relay(ctx, in, r)
-		if err != nil {
-			return relay.Answer{Error: err.Error(), NoMesh: errors.Is(err, ErrNoMesh)}
-		}
-		return relay.Answer{Text: text}
+		return l.answer(ctx, c.Secrets, in, r)
 	})
 	if err != nil {
 		return turn.Result{}, err
@@ -35,6 +32,21 @@ func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) 
 	at.Env[relayVariable] = folder
 	at.Read = append(at.Read, folder)
 	return c.Run(ctx, at, nil)
+}
+
+// answer returns what the command in the box prints. Outside, the process of the
+// command redacts what it prints; the one in the box knows no secret.
+func (l launcher) answer(ctx context.Context, secrets *secret.Known, in Inside, r relay.Request) relay.Answer {
+	text, err := l.relay(ctx, in, r)
+	if err == nil {
+		return relay.Answer{Text: secrets.Redact(text)}
+	}
+	a := relay.Answer{Error: err.Error()}
+	if l.explain != nil {
+		a.Hint, a.Code = l.explain(err)
+	}
+	a.Error, a.Hint = secrets.Redact(a.Error), secrets.Redact(a.Hint)
+	return a
 }
 
 // Relay does what an agent in a box asks for from inside its turn, and returns what

@@ -37,7 +37,7 @@ func (a *Agent) detacher() detacher {
 }
 
 func (a *Agent) launcher() launcher {
-	return launcher{standIn: a.RunTurn, config: a.Config, handle: a.Handle, relay: a.Relay}
+	return launcher{standIn: a.RunTurn, config: a.Config, handle: a.Handle, relay: a.Relay, explain: a.Explain}
 }
 
 func (a *Agent) turnGuard() turnGuard {

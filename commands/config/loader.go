@@ -16,6 +16,8 @@ type Loader struct {
 	Version    string                 // of this program
 	Now        func() time.Time
 	Secrets    *secret.Known // learns each secret that is read
+
+	Explain func(error) (hint string, code int) // of a command that fails with this error; nil: no hint
 }
 
 // Load reads the configuration in path and wires its agent. An error about the

@@ -68,6 +68,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Keep:     time.Duration(c.File.Agent.Keep),
 		Self:     []string{self, "--config", c.Path},
 		Now:      l.Now,
+		Explain:  l.Explain,
 	}, wrong
 }
 

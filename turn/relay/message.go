@@ -44,9 +44,10 @@ type Field struct {
 
 // Answer is what came of a Request.
 type Answer struct {
-	Text   string `json:"text,omitempty"`    // the id of a question; what a search found
-	Error  string `json:"error,omitempty"`   // why nothing was done
-	NoMesh bool   `json:"no_mesh,omitempty"` // the error is that no mesh is configured
+	Text  string `json:"text,omitempty"`  // the id of a question; what a search found
+	Error string `json:"error,omitempty"` // why nothing was done
+	Hint  string `json:"hint,omitempty"`  // what can be done about the error
+	Code  int    `json:"code,omitempty"`  // the exit code of a command with this error; 0 means 1
 }
 
 // writeMessage writes one message.

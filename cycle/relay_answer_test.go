@@ -1,0 +1,37 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"agentstateloop/internal/secret"
+	"agentstateloop/turn/relay"
+)
+
+// What reaches the box has the hint and the exit code of the error, and no secret that
+// the runner knows and the agent does not.
+func TestWhatARelayAnswers(t *testing.T) {
+	secrets := new(secret.Known)
+	secrets.Learn("the mesh token", "hunter2-and-more")
+	var text string
+	var failure error
+	l := launcher{
+		relay:   func(context.Context, Inside, relay.Request) (string, error) { return text, failure },
+		explain: func(err error) (string, int) { return "try hunter2-and-more, not " + err.Error(), 3 },
+	}
+	answer := func() relay.Answer { return l.answer(t.Context(), secrets, Inside{}, relay.Request{}) }
+
+	text = "found hunter2-and-more"
+	if a := answer(); a != (relay.Answer{Text: "found ***"}) {
+		t.Errorf("%+v", a)
+	}
+	failure = errors.New("the mesh said hunter2-and-more")
+	if a := answer(); a != (relay.Answer{Error: "the mesh said ***", Hint: "try ***, not the mesh said ***", Code: 3}) {
+		t.Errorf("%+v", a)
+	}
+	l.explain = nil
+	if a := answer(); a != (relay.Answer{Error: "the mesh said ***"}) {
+		t.Errorf("%+v", a)
+	}
+}
