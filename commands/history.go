@@ -41,15 +41,16 @@ reset: the messages that share most words with WORDS, the best first, with their
 answers; 5 of them, or as many as -n says, at most 20. Inside a turn the agent
 finds only what was said with whom the turn answers.
 
-With --verify, compares the history with a mail that the agent sent: each one
-names the newest line of its time, in the field X-AgentStateLoop-History. MAIL is
-a file, - for standard input, or the text of that field. The exit code is 0 if
-no line up to that one was changed, and otherwise 1.
+With --verify, compares the history with a mail that the agent sent. Each mail
+names the newest line of its time, in the field X-AgentStateLoop-History. MAIL
+is a file, - for standard input, or the text of that field. The exit code is 0
+if no line up to that one was changed, and otherwise 1.
 
 Example:
   agentstateloop history --follow
   agentstateloop history --search "red door key"
-  agentstateloop history --cost --by sender`,
+  agentstateloop history --cost --by sender
+  agentstateloop history --verify answer.eml`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "n", Usage: "`LINES`: how many; 0 for all", Value: 20},
 			switchFlag("follow", "go on with what happens from now on"),
