@@ -103,7 +103,7 @@ func (f Filter) validSignatures(ctx context.Context, head headerVerdict, whole i
 			proofs = append(proofs, p)
 			continue
 		}
-		reason = fmt.Sprintf("the DKIM signature of %s is not valid: %s", oneLine(s.domain, 100), oneLine(v.Err.Error(), 200))
+		reason = invalid(s.domain, v.Err)
 	}
 	if len(proofs) > 0 {
 		return proofs, "", nil
@@ -112,6 +112,11 @@ func (f Filter) validSignatures(ctx context.Context, head headerVerdict, whole i
 		return nil, "", &unprovenError{err}
 	}
 	return nil, reason, nil
+}
+
+// invalid returns the reason for a signature of domain that does not verify.
+func invalid(domain string, err error) string {
+	return fmt.Sprintf("the DKIM signature of %s is not valid: %s", oneLine(domain, 100), oneLine(err.Error(), 200))
 }
 
 // aligned reports whether the signing domain d speaks for from, an ASCII
@@ -155,9 +160,8 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 	if i < 0 || !aligned(name[i+len(belowDomain):], k.from) {
 		return nil, errors.New("a domain that does not speak for From")
 	}
-	d, _ := message.ASCIIDomain(name[i+len(belowDomain):])
-	// The dot at the end keeps the resolver from trying its search list.
-	records, err := k.known.lookup(name[:i]+belowDomain+d+".", func(name string) ([]string, error) { return k.resolver.LookupTXT(k.ctx, name) })
+	at := keyName{selector: name[:i], domain: name[i+len(belowDomain):]}.inDNS()
+	records, err := k.known.lookup(at, func(name string) ([]string, error) { return k.resolver.LookupTXT(k.ctx, name) })
 	if err == nil {
 		if keyFlag(records, "s") {
 			k.noteStrict(name)
@@ -167,8 +171,8 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 		}
 		return records, nil
 	}
-	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
-		return nil, errors.New("its key is not in the DNS")
+	if isNotFound(err) {
+		return nil, errNoKey
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

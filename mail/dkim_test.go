@@ -325,12 +325,23 @@ func TestSilentNameServer(t *testing.T) {
 	}
 }
 
+// withSelector returns a signed mail that names another key.
+func withSelector(t *testing.T, signed, selector string) string {
+	t.Helper()
+	forged := strings.Replace(signed, " s=s1;", " s="+selector+";", 1)
+	if forged == signed {
+		t.Fatalf("no s=s1 in %s", signed)
+	}
+	return forged
+}
+
 // When the time of a scan is up, no further key is looked up.
 func TestNoLookupBeyondTheTime(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
-	h.append(sign(t, d.Signer, dated("@goulard3120 one")), false)
-	h.append(sign(t, signer(t, d.dns, "example.com", "second"), dated("@goulard3120 two")), false)
+	for n := range 40 {
+		h.append(withSelector(t, sign(t, d.Signer, dated("@goulard3120 one")), fmt.Sprint("n", n)), false)
+	}
 	withTime(t, func(timeout time.Duration) bool {
 		addr, questions := silentDNS(t)
 		f := verifying(d.dns)
@@ -342,17 +353,19 @@ func TestNoLookupBeyondTheTime(t *testing.T) {
 			return false
 		}
 		defer s.Close()
-		l, _ := s.Scan(t.Context(), state.Cursor{}, f, 10, shelf{}.keep)
+		l, _ := s.Scan(t.Context(), state.Cursor{}, f, 50, shelf{}.keep)
 		if len(questions) == 0 {
 			return false
 		}
-		if len(l.Cursor.Owed) != 2 {
+		if len(l.Cursor.Owed) != 40 {
 			t.Errorf("%+v", l)
 		}
+		asked := map[string]bool{}
 		for len(questions) > 0 {
-			if strings.Contains(<-questions, "second") {
-				t.Error("the key of the second mail was asked for")
-			}
+			asked[(<-questions)[len("id"):]] = true
+		}
+		if len(asked) > 32 {
+			t.Errorf("%d keys were asked for at the same time and later", len(asked))
 		}
 		return true
 	})
@@ -505,5 +518,41 @@ func TestForgedSignaturesShareALookUp(t *testing.T) {
 	}
 	if asked := d.dns.Asked(); len(asked) != 2 {
 		t.Errorf("%d questions: %v", len(asked), asked)
+	}
+}
+
+// TestForgedSelectors checks that forged mails, each of which names a key of its
+// own, are rejected by their headers, that their keys are asked for at the same
+// time, and that the operator's mail behind them comes in with the same scan.
+func TestForgedSelectors(t *testing.T) {
+	d := newSigning(t)
+	h, _ := memoryHost(t, mailtest.Options{})
+	for n := range 100 {
+		h.append(withSelector(t, sign(t, d.Signer, dated("@goulard3120 forged")), fmt.Sprint("n", n)), false)
+	}
+	good := h.append(sign(t, d.Signer, dated("@goulard3120 mine")), false)
+	b := mailboxOf(h)
+	b.Room = func(*mail.Message) bool { return false }
+	s, err := b.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	d.dns.Hold(32)
+	l, err := s.Scan(t.Context(), state.Cursor{}, verifying(d.dns), 10, shelf{}.keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantUIDs(t, "fetched", uids(l), []uint32{good})
+	if len(l.Beyond) != 100 {
+		t.Fatalf("%d mails were rejected by their header, want 100", len(l.Beyond))
+	}
+	for _, m := range l.Beyond {
+		if m.Gate != mail.GateTrust || !strings.Contains(m.Reason, "its key is not in the DNS") {
+			t.Errorf("UID %d: gate %q, %s", m.UID, m.Gate, m.Reason)
+		}
+	}
+	if asked := d.dns.Asked(); len(asked) != 101 {
+		t.Errorf("%d questions", len(asked))
 	}
 }

@@ -27,9 +27,10 @@ type head struct {
 	broken  bool     // the server answered without a header
 	message *Message // nil if the mail is not for this agent
 
-	rejected *Message // message with the verdict of the gates on the header; nil if it passes
-	asked    bool     // whether there is room for what was rejected
-	beyond   bool     // there is none
+	rejected *Message  // message with the verdict of the gates on the header; nil if it passes
+	keys     []keyName // of the signatures that may prove it; VerifyDKIM only
+	asked    bool      // whether there is room for what was rejected
+	beyond   bool      // there is none
 
 	answered bool // the server said something about the body
 	done     bool // kept, gone or failed

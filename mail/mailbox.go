@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/secret"
+
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 )
@@ -27,6 +29,9 @@ type Mailbox struct {
 	// fetched and kept. It is called once for each, in their order; nil is always
 	// yes. The others are only counted, see Scan.Beyond.
 	Room func(m *Message) bool
+
+	// Secrets are kept out of the report of a crash; nil: none are known.
+	Secrets *secret.Known
 
 	// Until is a time of the real clock. After it a scan starts nothing more and
 	// leaves the rest to the next one. Zero means no limit.

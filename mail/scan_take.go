@@ -14,6 +14,9 @@ import (
 
 // take keeps the mails for this agent among heads, in their order.
 func (sc *scanner) take(heads []head) error {
+	if slices.ContainsFunc(heads, func(h head) bool { return len(h.keys) > 0 }) {
+		sc.findKeys(heads)
+	}
 	for len(heads) > 0 {
 		n, ours := sc.group(heads)
 		if n == 0 || len(ours) > 0 && sc.full() {
@@ -166,8 +169,9 @@ func (sc *scanner) classify(h *head) {
 	}
 	rejected := *h.message
 	if gate == "" && sc.filter.Require != RequireFrom {
-		v := sc.filter.judgeHeader(endHeader(h.raw), h.message).verdict
+		v := sc.filter.judgeHeader(endHeader(h.raw), h.message)
 		rejected.Gate, rejected.Reason, rejected.Ask = v.gate, v.reason, v.ask
+		h.keys = sc.filter.keysOf(v)
 	}
 	if rejected.Gate != "" {
 		h.rejected = &rejected

@@ -50,7 +50,7 @@ func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 		return nil, err
 	}
 	return &cycle.Mail{
-		Mailbox: mail.Mailbox{Server: imap, Name: c.File.Mail.Mailbox},
+		Mailbox: mail.Mailbox{Server: imap, Name: c.File.Mail.Mailbox, Secrets: l.Secrets},
 		SMTP:    smtp,
 		Address: address,
 		Filter:  filter,

@@ -18,6 +18,8 @@ type DNS struct {
 	txt   map[string][]string
 	fails map[string]bool
 	asked []string
+	hold  int      // so many questions must wait before any is answered
+	held  []func() // their answers
 }
 
 // StartDNS starts a server. Close stops it.
@@ -60,6 +62,28 @@ func (d *DNS) Fail(name string) {
 	d.fails[canonical(name)] = true
 }
 
+// Hold makes the server answer none of the next n questions before the last of
+// them has come.
+func (d *DNS) Hold(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hold = n
+}
+
+// send sends a reply when all that are held with it have come.
+func (d *DNS) send(reply []byte, to net.Addr) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = append(d.held, func() { d.conn.WriteTo(reply, to) })
+	if d.hold--; d.hold > 0 {
+		return
+	}
+	for _, send := range d.held {
+		send()
+	}
+	d.held = nil
+}
+
 // Asked returns the names that were asked for, in order.
 func (d *DNS) Asked() []string {
 	d.mu.Lock()
@@ -77,7 +101,7 @@ func (d *DNS) serve() {
 			return
 		}
 		if reply := d.answer(buf[:n]); reply != nil {
-			d.conn.WriteTo(reply, from)
+			d.send(reply, from)
 		}
 	}
 }
