@@ -19,9 +19,9 @@ import (
 // The tests of this file talk to servers that want to use up the memory or the
 // time of a poll.
 
-// most is what an attack may make us allocate, in bytes, all together. The
-// attacks themselves have gigabytes.
-const most = 256 << 20
+// most is what an attack may make us allocate, in bytes, all together and most of
+// it for an instant only. The attacks themselves have gigabytes.
+const most = 512 << 20
 
 // lie is what a server says at one point of a session, in place of the truth.
 type lie struct {
