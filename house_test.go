@@ -20,7 +20,7 @@ var leaves = []string{"mail", "mesh", "cron", "turn"}
 
 // internals import nothing of ours but one another. All other packages may import
 // them.
-var internals = []string{"internal/capture", "internal/memory", "internal/plain", "internal/secret"}
+var internals = []string{"internal/capture", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
 var helpers = []string{"mail/mailtest", "cron/crontest", "turn/react/scripted", "state/statetest"}
@@ -69,6 +69,7 @@ func rooms() map[string][]string {
 		"internal/capture": nil,
 		"internal/memory":  {"internal/secret"},
 		"internal/plain":   nil,
+		"internal/regular": nil,
 		"internal/secret":  {"internal/plain"},
 	}
 }

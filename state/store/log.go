@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"agentstateloop/internal/regular"
 )
 
 // maxLog is the size in bytes at which the log becomes log.1.
@@ -18,7 +20,7 @@ func (st *Store) Log(now time.Time, text string) error {
 			return err
 		}
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := regular.OpenAppend(path, 0o600)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"agentstateloop/internal/plain"
+	"agentstateloop/internal/regular"
 	"agentstateloop/state"
 )
 
@@ -87,7 +88,7 @@ func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
 	if !info.Mode().IsRegular() {
 		return n
 	}
-	f, err := os.Open(st.path(filepath.Join(NudgesDir, n.Name)))
+	f, err := regular.Open(st.path(filepath.Join(NudgesDir, n.Name)))
 	if err != nil {
 		return n
 	}

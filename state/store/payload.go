@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"agentstateloop/internal/regular"
 )
 
 // The folders of an agent's directory (docs/design.md, "Files of one agent").
@@ -45,7 +47,7 @@ func (st *Store) KeepAmong(name string, r io.Reader) error {
 
 // Copy copies the file from durably to to. Both are names as for Keep.
 func (st *Store) Copy(from, to string) error {
-	f, err := os.Open(st.path(from))
+	f, err := regular.Open(st.path(from))
 	if err != nil {
 		return err
 	}
