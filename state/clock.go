@@ -12,7 +12,7 @@ func (m *machine) unskew() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastMailRead,
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At, &m.Compacted.At,
-		&m.Published.At, &m.LastChallenge,
+		&m.Published.At, &m.LastChallenge, &m.SendingFails.Since,
 	}
 	for i := range m.Agents {
 		past = append(past, &m.Agents[i].Compacted.At)
@@ -28,6 +28,9 @@ func (m *machine) unskew() {
 	}
 	for i := range m.Outbox {
 		past = append(past, &m.Outbox[i].Created)
+	}
+	for i := range m.Undelivered {
+		past = append(past, &m.Undelivered[i].Created, &m.Undelivered[i].GivenUp)
 	}
 	for _, times := range [][]time.Time{m.Acks, m.Quiets, m.Accepted, m.Alarms} {
 		for i := range times {

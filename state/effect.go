@@ -68,6 +68,13 @@ type Effect struct {
 	Sending   bool          `json:"sending,omitempty"`   // it is being sent, or its sender was killed
 	Denied    bool          `json:"refused,omitempty"`   // the last failure: its credential was denied
 	Reason    string        `json:"reason,omitempty"`    // of the last failure
+
+	// Of a row in Undelivered: when it was given up, and how the operator was told.
+	GivenUp time.Time `json:"given_up,omitzero"`
+	Told    Channel   `json:"told,omitempty"` // "" = not yet; by mesh: a peer was asked to
+
+	// Tells holds the ids of the rows in Undelivered that a notice is about.
+	Tells []string `json:"tells,omitempty"`
 }
 
 // How long effects live, and how often they are tried (docs/design.md, "The

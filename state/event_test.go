@@ -117,7 +117,7 @@ func settable(e state.Event) reflect.Value {
 // name means the same everywhere, and why.
 var notRedacted = map[string]string{
 	// Keys and ids: another one would name something else.
-	"Key": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id",
+	"Key": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id",
 	"Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
 	"Name": "name of a credential", "Credential": "name of a credential", "Model": "name of a model",
 
@@ -129,7 +129,7 @@ var notRedacted = map[string]string{
 
 	// Words from a fixed list.
 	"Source": "fixed", "Kind": "fixed", "Channel": "fixed", "Status": "fixed", "Outcome": "fixed", "Phase": "fixed", "Tier": "fixed",
-	"Gate": "fixed", "Control": "fixed", "Basis": "fixed", "Runner": "fixed", "Proof": "fixed",
+	"Gate": "fixed", "Control": "fixed", "Basis": "fixed", "Runner": "fixed", "Proof": "fixed", "Told": "fixed",
 
 	"Scheduled.Line":   "the crontab line that we wrote: compared with the installed one",
 	"Scheduled.Binary": "path of this program",

@@ -66,8 +66,13 @@ type State struct {
 	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask the operator about next
 	LastChallenge time.Time       `json:"last_challenge,omitzero"`
 
-	Outbox        []Effect `json:"outbox,omitempty"` // in order of creation
-	Undeliverable int      `json:"undeliverable,omitempty"`
+	Outbox        []Effect `json:"outbox,omitempty"`        // in order of creation
+	Undeliverable int      `json:"undeliverable,omitempty"` // ever
+
+	// SendingFails is set while the server that sends our mail cannot be used.
+	// Undelivered holds the rows that were given up, the oldest first.
+	SendingFails SendingFailure `json:"sending_fails,omitzero"`
+	Undelivered  []Effect       `json:"undelivered,omitempty"`
 
 	Turn          Head      `json:"turn"`
 	Epoch         uint64    `json:"epoch"`                // highest ever
@@ -114,6 +119,7 @@ func (s State) clone() State {
 	s.Challenges = slices.Clone(s.Challenges)
 	s.Unasked = slices.Clone(s.Unasked)
 	s.Outbox = slices.Clone(s.Outbox)
+	s.Undelivered = slices.Clone(s.Undelivered)
 	s.Turn.Waiting = slices.Clone(s.Turn.Waiting)
 	s.Purse.Days = slices.Clone(s.Purse.Days)
 	s.Purse.Months = slices.Clone(s.Purse.Months)
