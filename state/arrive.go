@@ -61,6 +61,7 @@ func (e Arrived) apply(m *machine) {
 	}
 	m.LastOperator = m.now
 	if msg.Source == Mail {
+		m.heardFrom = msg.From
 		m.Thread = e.Thread
 	}
 	if m.Turn.Status == HeadSuspended {

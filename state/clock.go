@@ -43,6 +43,9 @@ func (m *machine) unskew() {
 	for i := range m.Rung {
 		past = append(past, &m.Rung[i].At)
 	}
+	for i := range m.Lost {
+		past = append(past, &m.Lost[i].At, &m.Lost[i].Told)
+	}
 	for _, t := range past {
 		*t = earlier(*t, m.now)
 	}

@@ -17,7 +17,7 @@ import (
 
 // everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.
 var everyEvent = []state.Event{
-	state.Arrived{}, state.Asked{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{},
+	state.Arrived{}, state.Asked{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{},
 	state.Discarded{}, state.Dropped{}, state.Ended{}, state.Flagged{}, state.GivenBack{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
 	state.Online{}, state.Ordered{}, state.Polled{}, state.Posted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Reported{}, state.MemoryReset{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
@@ -135,6 +135,7 @@ var notRedacted = map[string]string{
 	"Scheduled.Binary": "path of this program",
 	"Thread.Subject":   "a mail program groups a conversation by it",
 	"Message.Note":     "written by Step only",
+	"Message.Reason":   "written by Step only, from what was redacted",
 }
 
 // exempt returns the entry of notRedacted that covers a field.

@@ -22,6 +22,7 @@ func (m *machine) prune() {
 	m.Accepted = after(m.Accepted, hourAgo)
 	m.Alarms = after(m.Alarms, hourAgo)
 	m.Relays = relaysAfter(m.Relays, hourAgo)
+	m.forgetLost()
 	m.Rung = slices.DeleteFunc(m.Rung, func(r Ringing) bool { return !r.At.After(hourAgo) })
 
 	// A renumbered mailbox is read again from the day before it was last read to

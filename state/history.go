@@ -33,6 +33,7 @@ const (
 	LineSpend      LineKind = "spend"      // a turn has cost something
 	LineCredit     LineKind = "credit"     // opened, topped up
 	LineTier       LineKind = "tier"       // what the agent can afford has changed
+	LineBounce     LineKind = "bounce"     // a mail of ours came back, or is delayed; the operator was told
 )
 
 // Line is one line of history-YYYY-MM.jsonl, where its sum follows it (docs/design.md, "The audit

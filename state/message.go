@@ -62,6 +62,7 @@ type Message struct {
 	NextRetryAt time.Time `json:"next_retry_at,omitzero"`
 	Note        string    `json:"note,omitempty"`    // the agent reads it in the prompt
 	Working     bool      `json:"working,omitempty"` // its turn's "still working" mail was made
+	Reason      string    `json:"reason,omitempty"`  // why it is deferred, in words
 }
 
 // Thread holds what a mail of ours needs to be shown in its conversation: the

@@ -16,6 +16,7 @@ type Policy struct {
 	HasMail   bool     // the operator can be reached by mail and reach us
 	HasMesh   bool     // a localMesh is configured
 	Operator  string   // first operator address: receives ack, quiet and notices
+	Others    []string // further operator addresses
 	Keymaster string   // handle of the agent that rotates credentials; "" = none
 	Peers     []string // listed handles, which may be asked to mail the operator
 	Login     string   // name of the agent's own credential, "agent:claude"; "" = unknown

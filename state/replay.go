@@ -100,6 +100,8 @@ func (m *machine) applyLine(l Line) {
 		m.applySpendLine(l)
 	case LineCredit:
 		m.applyCreditLine(l)
+	case LineBounce:
+		m.applyBounceLine(l)
 	case LineTier:
 		m.Purse.Tier = Tier(l.What)
 	case LineSchedule:

@@ -74,6 +74,8 @@ type State struct {
 	SendingFails SendingFailure `json:"sending_fails,omitzero"`
 	Undelivered  []Effect       `json:"undelivered,omitempty"`
 
+	Lost []Returned `json:"lost,omitempty"` // mails that came back, in that order
+
 	Turn          Head      `json:"turn"`
 	Epoch         uint64    `json:"epoch"`                // highest ever
 	Asleep        bool      `json:"asleep,omitempty"`     // the last turn left nothing to do
@@ -120,6 +122,7 @@ func (s State) clone() State {
 	s.Unasked = slices.Clone(s.Unasked)
 	s.Outbox = slices.Clone(s.Outbox)
 	s.Undelivered = slices.Clone(s.Undelivered)
+	s.Lost = slices.Clone(s.Lost)
 	s.Turn.Waiting = slices.Clone(s.Turn.Waiting)
 	s.Purse.Days = slices.Clone(s.Purse.Days)
 	s.Purse.Months = slices.Clone(s.Purse.Months)

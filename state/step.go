@@ -40,6 +40,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.resumeLate()
 	m.expire()
 	m.reportOutages()
+	m.tellLost()
 	m.reroute()
 	m.stillWorking()
 	m.recordTier()
@@ -72,6 +73,9 @@ type machine struct {
 	policy   Policy
 	now      time.Time
 	mailRead bool // this step has read the mailbox to its end
+
+	// heardFrom is the address of the last operator's mail of this step, or "".
+	heardFrom string
 }
 
 // mint returns a new id: kind, a dot, and 80 bits that depend on seed, counter

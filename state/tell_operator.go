@@ -36,6 +36,11 @@ func (m *machine) bestRoute(tried []string) (route, bool) {
 			routes = append(routes, route{Relay, ByMesh, peer})
 		}
 	}
+	for _, other := range m.policy.Others {
+		if m.policy.HasMail && !slices.Contains(tried, other) {
+			routes = append(routes, route{Notice, ByMail, other})
+		}
+	}
 	if !m.policy.Notices || len(routes) == 0 {
 		return route{}, false
 	}

@@ -41,7 +41,7 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		policy.Login = turns.Login()
 	}
 	if mail != nil {
-		policy.Operator = mail.Filter.Operators[0]
+		policy.Operator, policy.Others = mail.Filter.Operators[0], mail.Filter.Operators[1:]
 		policy.Challenge = mail.Filter.Challenges()
 	}
 	return policy

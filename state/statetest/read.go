@@ -72,6 +72,11 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return []state.Event{state.Discarded{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	case "noted":
 		return []state.Event{state.Noted{Key: p.word(0), Kind: "report", From: "dorlange3120", Source: state.Mesh, MeshID: p.opts["id"]}}, nil
+	case "bounce": // bounce reply.t1 key=b1 uid=9 to=op@example.com "550 no such user"; delayed
+		return []state.Event{state.Bounced{
+			Key: p.opts["key"], UID: uint32(atoi(p.opts["uid"])), ID: st.id(p.word(0)), To: cmp.Or(p.opts["to"], st.P.Operator),
+			Reason: p.opts["text"], Delayed: p.has("delayed"),
+		}}, nil
 	case "unreadable":
 		return []state.Event{state.Unreadable{Key: p.word(0)}}, nil
 	case "poll": // mail was read to its end; "poll again" is a further round

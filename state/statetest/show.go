@@ -73,6 +73,7 @@ func (st *Story) show() {
 	}
 	st.showChanged("inbox", st.inbox())
 	st.showChanged("outbox", st.outbox())
+	st.showChanged("lost", st.lost())
 	st.showChanged("owed", st.owed())
 	st.showChanged("waits", st.waits())
 	st.showChanged("failing", st.failing())
@@ -152,6 +153,19 @@ func (st *Story) outbox() []string {
 		}
 		if e.Unknown && !e.Sending {
 			row += ", may have arrived"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// lost returns the mails that came back.
+func (st *Story) lost() []string {
+	var rows []string
+	for _, r := range st.S.Lost {
+		row := fmt.Sprintf("%s to %s: %s", r.ID, r.To, r.Reason)
+		if !r.Told.IsZero() {
+			row += ", told"
 		}
 		rows = append(rows, row)
 	}
@@ -303,7 +317,7 @@ func (st *Story) line(l state.Line) string {
 		to = "to " + l.To
 	}
 	id := ""
-	if l.Kind == state.LineChallenge {
+	if l.Kind == state.LineChallenge || l.Kind == state.LineBounce {
 		id = l.ID
 	}
 	for _, w := range []string{id, l.Key, l.From, to, l.Gate, l.What, l.Request, l.Response} {

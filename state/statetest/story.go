@@ -137,6 +137,8 @@ func (st *Story) setPolicy(settings []string) error {
 			st.P.Keymaster = value
 		case "peers":
 			st.P.Peers = strings.Split(value, ",")
+		case "others":
+			st.P.Others = strings.Split(value, ",")
 		case "login":
 			st.P.Login = value
 		case "rate":

@@ -1,0 +1,175 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A mail of ours may come back after its server has taken it (docs/design.md, "Our
+// mail").
+
+const (
+	maxLost = 100                 // rows; the oldest goes first
+	lostFor = 90 * 24 * time.Hour // a row stays
+	maxTold = 5                   // ids that one notice names
+)
+
+// Returned is a mail of ours that did not arrive: its server had taken it, and a
+// delivery report about it has come.
+type Returned struct {
+	ID     string    `json:"id"`               // of the effect, "reply.<turn_id>"
+	To     string    `json:"to,omitempty"`     // as far as the report names it
+	At     time.Time `json:"at"`               // when the report was read
+	Reason string    `json:"reason,omitempty"` // as the report gives it
+	Told   time.Time `json:"told,omitzero"`    // when a notice about it was made
+}
+
+// isNoticed reports whether the operator is informed of the loss. Of a notice or an
+// ack that came back they are not: its report would cause the next one.
+func (r Returned) isNoticed() bool {
+	kind, _, _ := strings.Cut(r.ID, ".")
+	return slices.Contains([]EffectKind{Reply, Answer, Relayed, Post}, EffectKind(kind))
+}
+
+// What a bounce line records.
+const (
+	bounceLost    = "lost"
+	bounceDelayed = "delayed"
+	bounceTold    = "told" // a notice about all that were lost and not told
+)
+
+// Bounced reports that a delivery report has come about a mail of ours. That it is
+// ours is proved by the MAC in its Message-ID.
+type Bounced struct {
+	Key     string // of the report in the mailbox
+	UID     uint32 // of the report, to be marked \Seen
+	ID      string // of the effect
+	To      string
+	Reason  string
+	Delayed bool // its server goes on trying
+}
+
+// apply records the loss once for each mail. It wakes nothing, and causes neither a
+// turn nor an answer.
+func (e Bounced) apply(m *machine) {
+	m.owe(e.UID, "")
+	if m.seen(bounceKey(e.Key)) {
+		return
+	}
+	m.noteSeen(bounceKey(e.Key))
+	l := Line{Kind: LineBounce, What: bounceLost, Key: e.Key, Source: Mail, ID: e.ID, To: e.To, Reason: e.Reason}
+	if e.Delayed {
+		l.What = bounceDelayed
+	} else if m.isLost(e.ID) {
+		return
+	}
+	m.line(l)
+	l.At = m.now
+	m.applyBounceLine(l)
+	if i, waits := m.effectIndex(e.ID); waits && !e.Delayed && m.Outbox[i].Copies > 0 {
+		m.endEffect(i, bounceLost, e.Reason) // the copy whose fate was unknown
+	}
+}
+
+// Redacted implements [Redactable].
+func (e Bounced) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
+// bounceKey returns the key under which Seen keeps a report. It blocks no message.
+func bounceKey(key string) string { return "bounce " + key }
+
+// lostKey returns the key under which Seen keeps a mail that was lost.
+func lostKey(id string) string { return "lost " + id }
+
+func (m *machine) isLost(id string) bool {
+	return m.seen(lostKey(id)) || slices.ContainsFunc(m.Lost, func(r Returned) bool { return r.ID == id })
+}
+
+// applyBounceLine adds what was lost, or marks it as told.
+func (m *machine) applyBounceLine(l Line) {
+	m.noteSeen(bounceKey(l.Key))
+	switch l.What {
+	case bounceTold:
+		for i := range m.Lost {
+			if m.Lost[i].Told.IsZero() && m.Lost[i].isNoticed() {
+				m.Lost[i].Told = l.At
+			}
+		}
+	case bounceLost:
+		if m.isLost(l.ID) {
+			return
+		}
+		m.noteSeen(lostKey(l.ID))
+		m.Lost = append(m.Lost, Returned{ID: l.ID, To: l.To, At: l.At, Reason: l.Reason})
+		m.Lost = m.Lost[max(0, len(m.Lost)-maxLost):]
+	}
+}
+
+// forgetLost removes what was lost long ago.
+func (m *machine) forgetLost() {
+	m.Lost = slices.DeleteFunc(m.Lost, func(r Returned) bool { return m.now.Sub(r.At) > lostFor })
+}
+
+// tellLost informs the operator of what was lost, by another way than the one that
+// failed. If there is none, the operator hears of it by mail when they write again.
+func (m *machine) tellLost() {
+	var ids, tried []string
+	var last Returned
+	for _, r := range m.Lost {
+		if !r.Told.IsZero() || !r.isNoticed() {
+			continue
+		}
+		ids, last = append(ids, r.ID), r
+		if slices.Contains(m.policy.Others, r.To) {
+			tried = append(tried, r.To)
+		} else {
+			tried = append(tried, m.policy.Operator)
+		}
+	}
+	if len(ids) == 0 || m.lossesTold() >= mailsAnHour || !m.policy.Notices {
+		return
+	}
+	notice := Effect{Text: lossText(ids, last), Thread: m.subject("undelivered"), Tried: tried}
+	if m.heardFrom != "" {
+		notice.Kind, notice.Channel, notice.To, notice.Tried = Notice, ByMail, m.heardFrom, nil
+		m.queue(notice)
+	} else if m.tellOperator(notice) == "" {
+		return
+	}
+	l := Line{Kind: LineBounce, What: bounceTold, Count: len(ids)}
+	m.line(l)
+	l.At = m.now
+	m.applyBounceLine(l)
+}
+
+// lossesTold returns how many notices about losses were made within the hour. Who
+// has old mails of ours can forge a report about each.
+func (m *machine) lossesTold() int {
+	told := map[time.Time]bool{}
+	for _, r := range m.Lost {
+		if m.now.Sub(r.Told) < time.Hour {
+			told[r.Told] = true
+		}
+	}
+	return len(told)
+}
+
+// lossText returns the text of a notice about mails that were lost.
+func lossText(ids []string, last Returned) string {
+	if len(ids) == 1 {
+		text := fmt.Sprintf("My mail %s to %s came back undelivered: %s.", last.ID, last.To, last.Reason)
+		if turn, ok := strings.CutPrefix(last.ID, string(Reply)+"."); ok {
+			text += " What it said is kept in turns/" + turn + " of my state directory."
+		}
+		return text
+	}
+	named := strings.Join(ids[:min(len(ids), maxTold)], ", ")
+	if more := len(ids) - maxTold; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%d mails of mine came back undelivered: %s. The last was to %s: %s. `agentstateloop status` lists them.", len(ids), named, last.To, last.Reason)
+}
