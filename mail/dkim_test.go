@@ -223,8 +223,8 @@ func TestKeyOutOfReach(t *testing.T) {
 			t.Fatalf("error %v, want one about the key of %s", err, out.Name())
 		}
 		cur, taken = l.Cursor, append(taken, uids(l)...)
-		if len(l.Failed) > 0 || len(cur.Tries) > 0 {
-			t.Errorf("failed %v, tries %v", l.Failed, cur.Tries)
+		if len(l.Failed) > 0 || len(cur.Failures) > 0 {
+			t.Errorf("failed %v, tries %v", l.Failed, cur.Failures)
 		}
 		wantUIDs(t, "owed", cur.Owed, []uint32{waits})
 		if !cur.Complete.Equal(first.Cursor.Complete) {
@@ -292,7 +292,7 @@ func TestSilentNameServer(t *testing.T) {
 	}
 	want := func(what string, fails bool, l mail.Scan, err error) {
 		t.Helper()
-		if (err != nil) != fails || len(l.Messages) != 0 || len(l.Cursor.Owed) != 1 || len(l.Cursor.Tries) != 0 {
+		if (err != nil) != fails || len(l.Messages) != 0 || len(l.Cursor.Owed) != 1 || len(l.Cursor.Failures) != 0 {
 			t.Errorf("%s: %+v, %v", what, l, err)
 		}
 	}
@@ -476,7 +476,7 @@ func TestKeepOfProvedMail(t *testing.T) {
 			return nil
 		})
 		s.Close()
-		if err == nil || len(l.Cursor.Tries) != 0 {
+		if err == nil || len(l.Cursor.Failures) != 0 {
 			t.Errorf("error %v, cursor %+v", err, l.Cursor)
 		}
 		wantUIDs(t, "kept", uids(l), []uint32{one})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -94,9 +93,7 @@ func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit in
 
 	f.keys = &knownKeys{}
 	sc := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit}
-	sc.out.Cursor = cur
-	sc.out.Cursor.Owed = slices.Clone(cur.Owed)
-	sc.out.Cursor.Tries = maps.Clone(cur.Tries)
+	sc.out.Cursor = cur.Clone()
 	err := sc.run()
 	if errors.Is(err, errLimit) {
 		sc.out.Rest, err = true, nil
@@ -141,7 +138,7 @@ func (sc *scanner) run() error {
 	cur := &sc.out.Cursor
 	var owed, suspects []uint32
 	for _, u := range cur.Owed {
-		if cur.Tries[u] > 0 {
+		if cur.Failures[u].Tries > 0 {
 			suspects = append(suspects, u)
 		} else {
 			owed = append(owed, u)
@@ -163,7 +160,7 @@ func (sc *scanner) run() error {
 	}
 	if len(cur.Owed) == 0 {
 		cur.Complete = sc.mailbox.now().UTC()
-		cur.Tries = nil
+		cur.Failures = nil
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func (sc *scanner) scanNew() (suspects []uint32, err error) {
 	if sc.full() {
 		return nil, errLimit
 	}
-	suspected := slices.ContainsFunc(slices.Collect(maps.Keys(cur.Tries)), func(u uint32) bool { return u >= cur.Next })
+	suspected := slices.ContainsFunc(slices.Collect(maps.Keys(cur.Failures)), func(u uint32) bool { return u >= cur.Next })
 	few := sc.uidNext-cur.Next <= searchAbove
 	if sc.uidNext == 0 {
 		few = sc.mails() <= searchAbove
@@ -202,18 +202,20 @@ func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 // inheritTries moves the tries counted for "the first UID from here on" to u,
 // if u is the first UID that exists there.
 func (sc *scanner) inheritTries(u uint32) bool {
-	tries := sc.out.Cursor.Tries
-	n := 0
-	for at, t := range tries {
+	failures := sc.out.Cursor.Failures
+	var worst state.Failure
+	for at, f := range failures {
 		if at >= sc.out.Cursor.Next && at <= u && !slices.Contains(sc.out.Cursor.Owed, at) {
-			n = max(n, t)
-			delete(tries, at)
+			if f.Tries > worst.Tries {
+				worst = f
+			}
+			delete(failures, at)
 		}
 	}
-	if n > 0 {
-		tries[u] = n
+	if worst.Tries > 0 {
+		failures[u] = worst
 	}
-	return n > 0
+	return worst.Tries > 0
 }
 
 // takeUIDs takes mails that the server said to exist. A mail that has vanished

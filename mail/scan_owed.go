@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"agentstateloop/state"
+
 	"github.com/emersion/go-imap/v2"
 )
 
@@ -34,17 +36,17 @@ func (sc *scanner) disown(u uint32) {
 	if i, found := slices.BinarySearch(cur.Owed, u); found {
 		cur.Owed = slices.Delete(cur.Owed, i, i+1)
 	}
-	delete(cur.Tries, u)
+	delete(cur.Failures, u)
 }
 
 // suspect counts a try: the connection broke where u, or the first mail behind
 // it, should have come.
 func (sc *scanner) suspect(u uint32) {
 	cur := &sc.out.Cursor
-	if cur.Tries == nil {
-		cur.Tries = map[uint32]int{}
+	if cur.Failures == nil {
+		cur.Failures = map[uint32]state.Failure{}
 	}
-	cur.Tries[u]++
+	cur.Failures[u] = cur.Failures[u].Again(sc.mailbox.now(), "")
 }
 
 // fail counts a failure of u alone and moves the cursor behind it. u is owed,
@@ -52,7 +54,7 @@ func (sc *scanner) suspect(u uint32) {
 func (sc *scanner) fail(u uint32) {
 	sc.suspect(u)
 	sc.owe(u)
-	if sc.out.Cursor.Tries[u] >= maxTries {
+	if sc.out.Cursor.Failures[u].Tries >= maxTries {
 		sc.disown(u)
 		sc.out.Failed = append(sc.out.Failed, u)
 	}

@@ -42,8 +42,8 @@ func TestStallInScan(t *testing.T) {
 	defer s.Close()
 	time.AfterFunc(20*time.Millisecond, cancel)
 	l, err := s.Scan(ctx, state.Cursor{}, filter, 10, shelf{}.keep)
-	if !errors.Is(err, context.Canceled) || len(l.Cursor.Tries) != 0 {
-		t.Errorf("got %v, tries %v", err, l.Cursor.Tries)
+	if !errors.Is(err, context.Canceled) || len(l.Cursor.Failures) != 0 {
+		t.Errorf("got %v, tries %v", err, l.Cursor.Failures)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestBrokenMail(t *testing.T) {
 				slices.Sort(got)
 				wantUIDs(t, "taken", got, good)
 				wantUIDs(t, "failed", failed, []uint32{bad.Load()})
-				if len(cur.Owed) != 0 || len(cur.Tries) != 0 || cur.Next != good[1]+1 {
+				if len(cur.Owed) != 0 || len(cur.Failures) != 0 || cur.Next != good[1]+1 {
 					t.Errorf("cursor %+v", cur)
 				}
 			})
@@ -207,7 +207,7 @@ func TestTornBody(t *testing.T) {
 	if err == nil || kept || len(l.Messages) != 0 {
 		t.Errorf("a torn body was kept: err %v, messages %v", err, l.Messages)
 	}
-	if l.Cursor.Tries[5] != 1 || len(l.Cursor.Owed) != 1 {
+	if l.Cursor.Failures[5].Tries != 1 || len(l.Cursor.Owed) != 1 {
 		t.Errorf("cursor %+v", l.Cursor)
 	}
 }
@@ -242,7 +242,7 @@ func TestBodiesOutOfOrder(t *testing.T) {
 	}
 	wantUIDs(t, "kept", uids(l), []uint32{7})
 	wantUIDs(t, "owed", l.Cursor.Owed, []uint32{5, 6})
-	if l.Cursor.Next != 8 || l.Cursor.Tries[5] != 1 || l.Cursor.Tries[6] != 0 {
+	if l.Cursor.Next != 8 || l.Cursor.Failures[5].Tries != 1 || l.Cursor.Failures[6].Tries != 0 {
 		t.Errorf("cursor %+v", l.Cursor)
 	}
 }
@@ -458,8 +458,8 @@ func storyKeepFails(t *testing.T, h host) {
 		t.Fatalf("got %v, want %v", err, full)
 	}
 	wantUIDs(t, "before the failure", uids(l), []uint32{first})
-	if len(l.Cursor.Tries) != 0 {
-		t.Errorf("a full disk counted against the mail: %v", l.Cursor.Tries)
+	if len(l.Cursor.Failures) != 0 {
+		t.Errorf("a full disk counted against the mail: %v", l.Cursor.Failures)
 	}
 	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
 	wantUIDs(t, "with room again", uids(l), []uint32{second, third})

@@ -12,7 +12,7 @@ func (m *machine) unskew() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastMailRead,
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At, &m.Compacted.At,
-		&m.Published.At, &m.LastChallenge, &m.SendingFails.Since,
+		&m.Published.At, &m.LastChallenge, &m.SendingFails.Since, &m.Cursor.Swept,
 	}
 	for i := range m.Agents {
 		past = append(past, &m.Agents[i].Compacted.At)
@@ -48,6 +48,10 @@ func (m *machine) unskew() {
 	}
 	for _, t := range past {
 		*t = earlier(*t, m.now)
+	}
+	for uid, f := range m.Cursor.Failures {
+		f.Since, f.After = earlier(f.Since, m.now), earlier(f.After, m.now)
+		m.Cursor.Failures[uid] = f
 	}
 	for name, c := range m.Credentials {
 		c.Since = earlier(c.Since, m.now)
@@ -93,6 +97,10 @@ func (m *machine) unskewDeadlines() {
 	nearest(&m.Turn.ResumeBy, min(m.Turn.Patience, MaxPatience))
 	for i := range m.Inbox {
 		nearest(&m.Inbox[i].NextRetryAt, maxDeferral)
+	}
+	for uid, f := range m.Cursor.Failures {
+		nearest(&f.Next, maxRefetch)
+		m.Cursor.Failures[uid] = f
 	}
 	for i := range m.Outbox {
 		nearest(&m.Outbox[i].NotBefore, maxBackoff)

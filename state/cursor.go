@@ -1,6 +1,11 @@
 package state
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
 
 // Cursor is how far the mailbox has been read (docs/design.md, "Keys and the
 // cursor"). It moves by UID and never by the unread flag, because a person or
@@ -12,15 +17,54 @@ type Cursor struct {
 	Validity uint32 `json:"uidvalidity,omitempty"`
 
 	// Next is the first UID that was not read yet. Owed are UIDs below it that
-	// are still to be read: unseen ones of the baseline, and those whose fetch
-	// failed. Tries counts the failed fetches of single UIDs.
-	Next  uint32         `json:"next,omitempty"`
-	Owed  []uint32       `json:"owed,omitempty"`
-	Tries map[uint32]int `json:"tries,omitempty"`
+	// are still to be read, ascending: unseen ones of the baseline, and those whose
+	// fetch failed. Large are those of Owed that are fetched apart from the others.
+	Next  uint32   `json:"next,omitempty"`
+	Owed  []uint32 `json:"owed,omitempty"`
+	Large []uint32 `json:"large,omitempty"`
+
+	// Unseen are UIDs below Next that no answer of the server has shown yet. They
+	// are passed when another session, asked for exactly them, does not show them
+	// either. They are ascending, and none of them is in Owed.
+	Unseen UIDRanges `json:"unseen,omitempty"`
+
+	// Failures are the fetches that have failed, by UID. One from Next on means
+	// the first mail that exists from there on.
+	Failures map[uint32]Failure `json:"failures,omitempty"`
+	OldTries map[uint32]int     `json:"tries,omitempty"` // of an older program; see Clone
 
 	// Complete is when the mailbox was last read to its end. When the server
 	// renumbers it (UIDVALIDITY), mail is read again from the day before.
 	Complete time.Time `json:"complete,omitzero"`
+
+	// Swept is when the unread mail of the operator was last compared with what
+	// the state knows; zero asks for it.
+	Swept time.Time `json:"swept,omitzero"`
+}
+
+// Clone returns a copy that shares nothing with c. What an older program has
+// counted in OldTries is then in Failures.
+func (c Cursor) Clone() Cursor {
+	c.Owed = slices.Clone(c.Owed)
+	c.Large = slices.Clone(c.Large)
+	c.Unseen = slices.Clone(c.Unseen)
+	c.Failures = maps.Clone(c.Failures)
+	for uid, tries := range c.OldTries {
+		if _, newer := c.Failures[uid]; newer {
+			continue
+		}
+		if c.Failures == nil {
+			c.Failures = map[uint32]Failure{}
+		}
+		c.Failures[uid] = Failure{Tries: tries}
+	}
+	c.OldTries = nil
+	return c
+}
+
+// Key returns the key of the mail that has this UID.
+func (c Cursor) Key(uid uint32) string {
+	return fmt.Sprintf("mail:%s.%d.%d", c.Mailbox, c.Validity, uid)
 }
 
 // SourceRead reports that a source was read to its end. Mail brings its new cursor.
