@@ -18,9 +18,8 @@ import (
 // payloads is where an observation keeps what it takes: the agent's store, or
 // memory for a dry run. The names are those of store.Store.
 type payloads interface {
-	Keep(name string, r io.Reader) error
+	KeepSummed(name string, r io.Reader) (sum string, err error)
 	KeepAmong(name string, r io.Reader) error
-	Copy(from, to string) error
 	Remove(name string) error
 }
 
@@ -71,17 +70,15 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 		return ad.consent(m, token, whole)
 	}
 	if m.Gate == "" {
-		return mailArrived(*m, control), ad.files.Keep(mailPayload(m.Key), whole)
+		return keepMail(ad.files, *m, control, whole)
 	}
 	tokens := mail.Tokens(m.Header, ad.handle, ad.mail.Address, content.Full)
 	answered, open := ad.openChallenge(tokens...)
 	if !open {
 		return ad.reject(m, m.Ask, whole)
 	}
-	return state.Vouched{
-		Key: m.Key, Hash: answered.Hash, UID: m.UID, At: m.At,
-		Then: mailArrived(*m, control), Else: rejection(m, true, false),
-	}, ad.files.Keep(mailPayload(m.Key), whole)
+	arrived, err := keepMail(ad.files, *m, control, whole)
+	return state.Vouched{Key: m.Key, Hash: answered.Hash, UID: m.UID, At: m.At, Then: arrived, Else: rejection(m, true, false)}, err
 }
 
 // hasRoom reports whether a mail that its header rejects is to be fetched: the
@@ -122,13 +119,20 @@ func rejection(m *mail.Message, unkept, ask bool) state.Rejected {
 	}
 }
 
-// mailArrived returns the event of a mail that is accepted. control is the
+// keepMail keeps a mail that is accepted, and returns its event. control is the
 // control that the mail consists of, or "".
-func mailArrived(m mail.Message, control string) state.Event {
+func keepMail(files payloads, m mail.Message, control string, whole io.Reader) (state.Event, error) {
+	sum, err := files.KeepSummed(mailPayload(m.Key), whole)
+	return mailArrived(m, control, sum), err
+}
+
+// mailArrived returns the event of a mail that is accepted. sum is that of its
+// payload.
+func mailArrived(m mail.Message, control, sum string) state.Event {
 	arrived := state.Arrived{
 		Message: state.Message{
 			Key: m.Key, Source: state.Mail, From: m.Header.From, Operator: true,
-			At: m.At, Payload: mailPayload(m.Key),
+			At: m.At, Payload: mailPayload(m.Key), Sum: sum,
 		},
 		Digest:    m.Digest,
 		OldDigest: m.OldDigest,
@@ -176,9 +180,6 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 	if ac.mail == nil {
 		return nil, fmt.Errorf("%s is a mail, and no mail is configured any more", i.Key)
 	}
-	if err := files.Copy(i.Payload, mailPayload(i.Key)); err != nil {
-		return nil, fmt.Errorf("release %s: %w", i.Key, err)
-	}
 	control := ""
 	if len(raw) < peekLength {
 		control = message.Control(message.ContentOf(raw).Text)
@@ -190,7 +191,11 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 	}
 	m := mail.Message{Key: i.Key, At: i.At, Header: message.ParseHeader(raw)}
 	m.Header.From = from
-	return mailArrived(m, control), nil
+	event, err := keepMail(files, m, control, bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("release %s: %w", i.Key, err)
+	}
+	return event, nil
 }
 
 func (ac accepter) releaseMesh(files payloads, s state.State, i quarantine.Item, raw []byte) (state.Event, error) {

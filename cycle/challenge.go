@@ -58,7 +58,7 @@ func (c challenger) challenge(ctx context.Context, s state.State) (state.State, 
 		return s, fmt.Errorf("render challenge: %w", err)
 	}
 	e.File = effectFile(e)
-	if err := c.store.Keep(e.File, bytes.NewReader(data)); err != nil {
+	if e.Sum, err = c.store.KeepSummed(e.File, bytes.NewReader(data)); err != nil {
 		return s, fmt.Errorf("keep challenge: %w", err)
 	}
 	s, err = c.journal.commit(ctx, state.Challenged{Key: key, Hash: state.HashToken(token), Mail: e})
@@ -118,7 +118,7 @@ If you did not write it, do nothing.
 func (ad *admission) consent(m *mail.Message, token string, whole io.Reader) (state.Event, error) {
 	late := state.Event(rejection(m, true, false))
 	if m.Gate == "" {
-		late = mailArrived(*m, message.ControlYes)
+		late = mailArrived(*m, message.ControlYes, "") // a control has no turn
 	}
 	answered, open := ad.openChallenge(token)
 	if open {

@@ -74,11 +74,12 @@ func (j journal) renderNew(s *state.State, now time.Time) error {
 			return fmt.Errorf("render %s: %w", s.Outbox[i].ID, err)
 		}
 		name := effectFile(s.Outbox[i])
-		if err := j.store.Keep(name, bytes.NewReader(data)); err != nil {
+		sum, err := j.store.KeepSummed(name, bytes.NewReader(data))
+		if err != nil {
 			return fmt.Errorf("keep %s: %w", s.Outbox[i].ID, err)
 		}
-		s.Outbox[i].File = name
-		s.NameFile(s.Outbox[i].ID, name)
+		s.Outbox[i].File, s.Outbox[i].Sum = name, sum
+		s.NameFile(s.Outbox[i].ID, name, sum)
 	}
 	return nil
 }

@@ -165,7 +165,8 @@ func (d deliverer) reply(m turnMessage, text string, files []message.Attachment)
 	named := e
 	named.ID = fmt.Sprintf("%s.%d", e.ID, m.head.Epoch) // an older runner must not overwrite these bytes
 	e.File = effectFile(named)
-	return &e, d.store.Keep(e.File, bytes.NewReader(data))
+	e.Sum, err = d.store.KeepSummed(e.File, bytes.NewReader(data))
+	return &e, err
 }
 
 // report returns the mesh message that hands a deliverable to a peer. It repeats

@@ -81,11 +81,11 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if err := sub.CopyFile(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
 		return err
 	}
-	file := submittedFile()
-	if err := a.Store.KeepAmong(path.Join(m.dir(), file), strings.NewReader(sub.text())); err != nil {
+	file, text := submittedFile(), sub.text()
+	if err := a.Store.KeepAmong(path.Join(m.dir(), file), strings.NewReader(text)); err != nil {
 		return fmt.Errorf("keep what was submitted: %w", err)
 	}
-	s, err = a.journal().commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file})
+	s, err = a.journal().commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file, Sum: store.Sum([]byte(text))})
 	if err != nil {
 		return err
 	}

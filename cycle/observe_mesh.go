@@ -100,23 +100,23 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 	switch {
 	case m.Kind == mesh.KindRelay:
 		// The whole request is kept: its mail may be cut, or not be made.
-		_, err := keepMesh(files, s, m, raw)
+		_, _, err := keepMesh(files, s, m, raw)
 		return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: m.ID}, err
 	case m.Kind == mesh.KindReport: // it causes no turn of its own
-		payload, err := keepMesh(files, s, m, raw)
-		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, MeshID: m.ID, ToolCallID: m.Correlation}, err
+		payload, sum, err := keepMesh(files, s, m, raw)
+		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation}, err
 	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, ac.handle):
 		return ac.busy(m), nil
 	case !causesTurn(m):
 		return noted(m, "a "+m.Kind+" causes no turn"), nil
 	}
-	payload, err := keepMesh(files, s, m, raw)
+	payload, sum, err := keepMesh(files, s, m, raw)
 	if err != nil {
 		return nil, err
 	}
 	return state.Arrived{
 		Message: state.Message{
-			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, Proof: proofOf(m), At: m.SentAt, Payload: payload,
+			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, Proof: proofOf(m), At: m.SentAt, Payload: payload, Sum: sum,
 			Correlation: correlation(m),
 		},
 		MeshID: m.ID,
@@ -135,13 +135,15 @@ func proofOf(m mesh.Message) state.Proof {
 // (docs/design.md, "The mesh").
 func causesTurn(m mesh.Message) bool { return m.Kind == mesh.KindMessage || m.Kind == mesh.KindAsk }
 
-// keepMesh keeps a message of the mesh, unless it came before.
-func keepMesh(files payloads, s state.State, m mesh.Message, raw []byte) (payload string, err error) {
+// keepMesh keeps a message of the mesh, unless it came before. It returns the file
+// and its sum.
+func keepMesh(files payloads, s state.State, m mesh.Message, raw []byte) (payload, sum string, err error) {
 	payload = store.PayloadName(store.MessagesDir, m.Key(), ".json")
 	if _, known := s.Seen[m.Key()]; known {
-		return payload, nil
+		return payload, store.Sum(raw), nil
 	}
-	return payload, files.Keep(payload, bytes.NewReader(raw))
+	sum, err = files.KeepSummed(payload, bytes.NewReader(raw))
+	return payload, sum, err
 }
 
 // busy returns the event that answers a question which passed us before. The

@@ -21,11 +21,12 @@ func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err er
 	}
 	key = "cli:" + store.NewID()
 	payload := store.PayloadName(store.MessagesDir, key, ".txt")
-	if err := a.Store.Keep(payload, strings.NewReader(text)); err != nil {
+	sum, err := a.Store.KeepSummed(payload, strings.NewReader(text))
+	if err != nil {
 		return "", fmt.Errorf("keep message: %w", err)
 	}
 	_, err = a.journal().commit(ctx, state.Arrived{Message: state.Message{
-		Key: key, Source: state.CLI, From: from, Operator: true, At: a.Now(), Payload: payload,
+		Key: key, Source: state.CLI, From: from, Operator: true, At: a.Now(), Payload: payload, Sum: sum,
 	}})
 	return key, err
 }

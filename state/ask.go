@@ -76,6 +76,7 @@ func (e Suspended) apply(m *machine) {
 // Reported reports a peer's report on something we asked. Its payload is durable.
 type Reported struct {
 	Key, From, Payload, MeshID string
+	Sum                        string // of the payload
 	ToolCallID                 string
 }
 
@@ -94,7 +95,7 @@ func (e Reported) apply(m *machine) {
 		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "report", Reason: "nobody waits for it", Request: e.ToolCallID})
 		return
 	}
-	m.Turn.Waiting[i].Report = e.Payload
+	m.Turn.Waiting[i].Report, m.Turn.Waiting[i].Sum = e.Payload, e.Sum
 	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key))
 }
 

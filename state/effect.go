@@ -75,6 +75,9 @@ type Effect struct {
 
 	// Tells holds the ids of the rows in Undelivered that a notice is about.
 	Tells []string `json:"tells,omitempty"`
+
+	// Sum is the SHA-256 of the file, in hexadecimal; "" in rows of older versions.
+	Sum string `json:"sha256,omitempty"`
 }
 
 // How long effects live, and how often they are tried (docs/design.md, "The

@@ -100,12 +100,12 @@ func (l Line) After(serial uint64, n int) bool {
 	return l.Serial > serial || l.Serial == serial && l.N > n
 }
 
-// NameFile sets, in the line of a queued effect, the file that keeps its bytes. Call
-// it between Step and the commit of its result.
-func (s State) NameFile(id, file string) {
+// NameFile sets, in the line of a queued effect, the file that keeps its bytes and
+// their sum. Call it between Step and the commit of its result.
+func (s State) NameFile(id, file, sum string) {
 	for _, l := range s.Lines {
 		if l.Kind == LineEffect && l.ID == id && l.Effect != nil {
-			l.Effect.File = file
+			l.Effect.File, l.Effect.Sum = file, sum
 		}
 	}
 }

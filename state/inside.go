@@ -18,17 +18,18 @@ func (m *machine) notUnderWay(turnID string, epoch uint64, what string) bool {
 }
 
 // Submitted reports that the agent, from inside its turn, has set the
-// deliverable: a file of the output box.
+// deliverable: a file in the folder of its attempt.
 type Submitted struct {
 	TurnID, Deliverable string
 	Epoch               uint64
+	Sum                 string // of the file
 }
 
 func (e Submitted) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "submitted") || m.Turn.Submitted != "" {
 		return
 	}
-	m.Turn.Submitted = e.Deliverable
+	m.Turn.Submitted, m.Turn.SubmittedSum = e.Deliverable, e.Sum
 	m.turnLine("submitted", e.Deliverable)
 }
 

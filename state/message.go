@@ -63,6 +63,9 @@ type Message struct {
 	Note        string    `json:"note,omitempty"`    // the agent reads it in the prompt
 	Working     bool      `json:"working,omitempty"` // its turn's "still working" mail was made
 	Reason      string    `json:"reason,omitempty"`  // why it is deferred, in words
+
+	// Sum is the SHA-256 of the payload, in hexadecimal; "" in rows of older versions.
+	Sum string `json:"sha256,omitempty"`
 }
 
 // Thread holds what a mail of ours needs to be shown in its conversation: the

@@ -12,7 +12,7 @@ func (m *machine) tellOperator(e Effect) (id string) {
 	if !ok {
 		return ""
 	}
-	e.ID, e.File = "", ""
+	e.ID, e.File, e.Sum = "", "", ""
 	e.Kind, e.Channel, e.To = w.kind, w.channel, w.to
 	return m.queue(e)
 }

@@ -45,7 +45,8 @@ type Head struct {
 
 	// Submitted is the deliverable that `submit` has set, a file of Box. A turn
 	// that dies later is closed with it.
-	Submitted string `json:"submitted,omitempty"`
+	Submitted    string `json:"submitted,omitempty"`
+	SubmittedSum string `json:"submitted_sha256,omitempty"` // of that file
 
 	// Box is the output box of the last attempt, which a resumed attempt keeps.
 	// Resumed is set in such an attempt.
@@ -69,6 +70,9 @@ type Wait struct {
 	Asked  time.Time `json:"asked"`
 	Report string    `json:"report,omitempty"` // payload of the report
 	Missed string    `json:"missed,omitempty"` // why it is missing
+
+	// Sum is the SHA-256 of the report's payload, in hexadecimal.
+	Sum string `json:"sha256,omitempty"`
 }
 
 // Answered reports whether the question is closed.

@@ -32,6 +32,9 @@ type Verdict struct {
 	Reason  string       `json:"reason"`
 	At      time.Time    `json:"at"`            // INTERNALDATE or sent_at
 	Kept    time.Time    `json:"kept,omitzero"` // when it was put there
+
+	// Sum is that of the payload, as store.Sum makes it; "" in items of older versions.
+	Sum string `json:"sha256,omitempty"`
 }
 
 // Item is an item in quarantine.
@@ -110,12 +113,13 @@ func (f Folder) Find(key string) (Item, error) {
 	return i, err
 }
 
-// Open is Find, and returns the item's mail or message too.
+// Open is Find, and returns the item's mail or message too. The error wraps
+// store.ErrDamaged if that is not what was kept.
 func (f Folder) Open(key string) (i Item, payload []byte, err error) {
 	if i, err = f.Find(key); err != nil {
 		return i, nil, err
 	}
-	if payload, err = os.ReadFile(f.Store.Path(i.Payload)); err != nil {
+	if payload, err = f.Store.ReadSummed(i.Payload, i.Sum); err != nil {
 		return i, nil, fmt.Errorf("read %s: %w", key, err)
 	}
 	return i, payload, nil

@@ -21,7 +21,7 @@ func TestReadBack(t *testing.T) {
 	in := intake(f, state.State{})
 	for v, payload := range map[Verdict]string{mail: "From: eve\r\n\r\nhi", mesh: `{"id":"q"}`} {
 		keep(t, in, v, payload)
-		v.Kept = now
+		v.Kept, v.Sum = now, store.Sum([]byte(payload))
 		got, text, err := f.Open(v.Key)
 		if err != nil || got.Verdict != v || string(text) != payload || got.Size != int64(len(payload)) {
 			t.Errorf("%s: %+v, %q, %v; want %+v, %q", v.Key, got, text, err, v, payload)

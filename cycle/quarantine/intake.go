@@ -25,7 +25,7 @@ const (
 // Files is where an intake keeps its items: the agent's store, or memory for a
 // dry run. The names are those of store.Store.
 type Files interface {
-	Keep(name string, r io.Reader) error
+	KeepSummed(name string, r io.Reader) (sum string, err error)
 	KeepAmong(name string, r io.Reader) error
 	Remove(name string) error
 }
@@ -73,7 +73,7 @@ func (in *Intake) Keep(v Verdict, digest string, size int64, payload io.Reader) 
 	if admitted, err := in.admit(Item{Verdict: v, Size: size}); err != nil || !admitted {
 		return true, err
 	}
-	if err := in.files.Keep(v.payload(), payload); err != nil {
+	if v.Sum, err = in.files.KeepSummed(v.payload(), payload); err != nil {
 		return false, err
 	}
 	verdict, err := json.MarshalIndent(v, "", "  ")

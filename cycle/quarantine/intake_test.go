@@ -51,14 +51,16 @@ type sized struct {
 
 var errFull = errors.New("disk full")
 
-func (s *sized) Keep(name string, _ io.Reader) error {
+func (s *sized) KeepSummed(name string, r io.Reader) (string, error) {
+	return "", s.KeepAmong(name, r)
+}
+func (s *sized) KeepAmong(name string, _ io.Reader) error {
 	if s.full != "" && strings.HasSuffix(name, s.full) {
 		return errFull
 	}
 	s.kept = append(s.kept, name)
 	return nil
 }
-func (s *sized) KeepAmong(name string, r io.Reader) error { return s.Keep(name, r) }
 func (s *sized) Remove(name string) error {
 	s.removed = append(s.removed, name)
 	return nil
@@ -286,12 +288,14 @@ func TestUnreadableFolder(t *testing.T) {
 // memory are files in memory, as a dry run has them.
 type memory map[string][]byte
 
-func (m memory) Keep(name string, r io.Reader) (err error) {
+func (m memory) KeepSummed(name string, r io.Reader) (string, error) {
+	return "", m.KeepAmong(name, r)
+}
+func (m memory) KeepAmong(name string, r io.Reader) (err error) {
 	m[name], err = io.ReadAll(r)
 	return err
 }
-func (m memory) KeepAmong(name string, r io.Reader) error { return m.Keep(name, r) }
-func (m memory) Remove(name string) error                 { delete(m, name); return nil }
+func (m memory) Remove(name string) error { delete(m, name); return nil }
 
 // TestMailIn checks that a mail that a dry run has kept in memory is found there,
 // and nowhere else.

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"agentstateloop/internal/regular"
 )
 
 // The folders of an agent's directory (docs/design.md, "Files of one agent").
@@ -43,16 +41,6 @@ func (st *Store) KeepAmong(name string, r io.Reader) error {
 			return err
 		}
 	}
-}
-
-// Copy copies the file from durably to to. Both are names as for Keep.
-func (st *Store) Copy(from, to string) error {
-	f, err := regular.Open(st.path(from))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return st.Keep(to, f)
 }
 
 // Remove removes a file or folder of the directory, with everything in it. It is
