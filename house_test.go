@@ -20,7 +20,7 @@ var leaves = []string{"mail", "mesh", "cron", "turn"}
 
 // internals import nothing of ours but one another. All other packages may import
 // them.
-var internals = []string{"internal/capture", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
+var internals = []string{"internal/capture", "internal/durable", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
 var helpers = []string{"mail/mailtest", "cron/crontest", "turn/react/scripted", "state/statetest"}
@@ -40,6 +40,7 @@ func rooms() map[string][]string {
 		"commands/doctor":    command,
 		"commands/setup":     command,
 		"commands/config":    slices.Concat([]string{"commands/terminal", "turn/react"}, fromCycle),
+		"commands/powerloss": {"mail/message", "mesh"},
 		"commands/terminal":  nil,
 
 		"cycle":                   slices.Concat([]string{"cycle/prompt", "cycle/quarantine"}, belowCycle),
@@ -67,6 +68,7 @@ func rooms() map[string][]string {
 		"state/store":     {"state"},
 
 		"internal/capture": nil,
+		"internal/durable": nil,
 		"internal/memory":  {"internal/secret"},
 		"internal/plain":   nil,
 		"internal/regular": nil,

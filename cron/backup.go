@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"agentstateloop/internal/durable"
 )
 
 // keepBackups is the number of backups that are kept.
@@ -17,7 +19,7 @@ const keepBackups = 20
 // anyAgentLine matches the line of any agent.
 var anyAgentLine = regexp.MustCompile(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-z0-9-]+[ \t\r]*$\n?`)
 
-// backUp saves table to an fsynced file with mode 0600 in the backup folder, and
+// backUp saves table to a file with mode 0600 in the backup folder, durably, and
 // returns its path. It returns "" for an empty table and saves nothing.
 //
 // The name of the file is a hash of the lines that do not belong to an agent.
@@ -25,7 +27,7 @@ var anyAgentLine = regexp.MustCompile(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-
 // stays until the user's own lines have changed 20 times. A table that a broken
 // crontab mangled does not replace the last good one.
 func (t Table) backUp(table []byte) (string, error) {
-	if err := os.MkdirAll(t.Backup, 0o700); err != nil {
+	if err := durable.MkdirAll(t.Backup); err != nil {
 		return "", err
 	}
 	if len(table) == 0 {
@@ -40,8 +42,8 @@ func (t Table) backUp(table []byte) (string, error) {
 	return path, nil
 }
 
-// writeFile writes data to path atomically: a reader finds the whole old file or
-// the whole new one.
+// writeFile writes data to path atomically and durably: a reader finds the whole old
+// file or the whole new one, even after a power loss.
 func writeFile(path string, data []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".backup-*")
 	if err != nil {
@@ -58,7 +60,10 @@ func writeFile(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	return os.Rename(file.Name(), path)
+	if err := os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 // prune removes all but the newest keepBackups backups. A backup that cannot be

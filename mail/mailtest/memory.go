@@ -36,6 +36,10 @@ type Options struct {
 	// of the server, an *imap.Error word for word. It may close conn.
 	OnFetch func(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error
 
+	// OnStore, if not nil, is called after each STORE that succeeded, before its
+	// answer.
+	OnStore func(uids imap.NumSet, flags *imap.StoreFlags)
+
 	// OnMail, OnRcpt and OnData, if not nil, may reject the mail. An
 	// *smtp.SMTPError is sent word for word. OnData is called when the final dot
 	// has come, before the answer; it may close conn.
@@ -195,6 +199,19 @@ func (s *Servers) Renumber() error {
 		return err
 	}
 	return u.Create("INBOX", nil)
+}
+
+// Reset empties the INBOX, gives its next mail UID 1 under the UIDVALIDITY that it
+// had when the servers started, and forgets what was sent.
+func (s *Servers) Reset() error {
+	user := imapmemserver.NewUser(s.options.Username, s.options.Password)
+	if err := user.Create("INBOX", nil); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.user, s.sent = user, nil
+	return nil
 }
 
 // SetPassword sets the password that new connections need.

@@ -54,6 +54,14 @@ func (s *session) Fetch(w *imapserver.FetchWriter, set imap.NumSet, options *ima
 	return s.UserSession.Fetch(w, set, options)
 }
 
+func (s *session) Store(w *imapserver.FetchWriter, set imap.NumSet, flags *imap.StoreFlags, options *imap.StoreOptions) error {
+	err := s.UserSession.Store(w, set, flags, options)
+	if hook := s.servers.options.OnStore; hook != nil && err == nil {
+		hook(set, flags)
+	}
+	return err
+}
+
 // delivery is one SMTP connection.
 type delivery struct {
 	servers *Servers
