@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 type inboxShowCmd struct {
@@ -117,7 +117,7 @@ func (k inboxShowCmd) printText(text string) {
 
 // readPayload returns the subject and the text of the message with that key.
 func readPayload(a *cycle.Agent, key string, source state.Source, file string) (subject, text string, err error) {
-	raw, err := os.ReadFile(a.Store.Path(file))
+	raw, err := a.Store.ReadFile(file, store.MaxPayload)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", "", fmt.Errorf("the text of %s was pruned (keep in [agent])", key)
 	}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
+	"agentstateloop/internal/regular"
 )
 
 // The errors that a caller may want to distinguish. Any other error of [Table]
@@ -158,7 +158,10 @@ func (t Table) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
-	lock := flock.New(t.Lock, flock.SetPermissions(0o600))
+	lock, err := regular.Lock(t.Lock)
+	if err != nil {
+		return nil, fmt.Errorf("lock crontab: %w", err)
+	}
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("lock crontab (%s, shared by all agents): %w", t.Lock, err)
 	}

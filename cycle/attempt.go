@@ -58,6 +58,9 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache)
 	if err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
+	if err := at.store.CheckFolders(m.dir()); err != nil {
+		return at.ender.returned(ctx, s, err)
+	}
 	dir := at.store.Path(m.dir())
 	if err := turn.Prepare(dir, m.context(data.History, prompt.System), at.carried(head)); err != nil {
 		return at.ender.returned(ctx, s, err)

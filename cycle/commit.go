@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"agentstateloop/internal/secret"
@@ -50,7 +49,7 @@ func (j journal) commitWith(ctx context.Context, with func(next state.State) err
 	}
 	for _, e := range old.Outbox {
 		if _, stillThere := next.Effect(e.ID); !stillThere && e.File != "" {
-			_ = os.Remove(j.store.Path(e.File)) // its trace is in the history
+			_ = j.store.Remove(e.File) // its trace is in the history
 		}
 	}
 	return next, nil

@@ -175,7 +175,7 @@ func (c compactor) compact(ctx context.Context, s state.State, who state.Princip
 	}
 	next, err := c.journal.commit(ctx, append(events, e)...)
 	if err == nil && next.ConversationWith(who).Compacted.File != e.File {
-		_ = os.Remove(c.store.Path(e.File)) // no row names it
+		_ = c.store.Remove(e.File) // no row names it
 		err = errors.New("the memory was reset, or another session began, while the summary was made, so nothing was changed")
 	}
 	return next, err
@@ -241,7 +241,7 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State, who state.Pr
 		config.Command = append(slices.Clone(config.Command), "--summary")
 	}
 	config.Timeout = min(cmp.Or(config.Timeout, turn.DefaultTimeout), SummaryTimeout)
-	if err := endSummary(ctx, m.store); err != nil {
+	if err := endSummary(ctx, m.store); err != nil { // it checks the folders, too
 		return turn.Result{}, err
 	}
 	dir := m.store.Path(summaryDir())
@@ -274,6 +274,9 @@ func (m summaryMaker) material(s state.State, who state.Principal) (string, erro
 // endSummary ends the agent that a dead runner left making a summary, and
 // removes its folder. The caller holds turn.lock.
 func endSummary(ctx context.Context, st *store.Store) error {
+	if err := st.CheckFolders(summaryDir()); err != nil {
+		return err
+	}
 	dir := st.Path(summaryDir())
 	held, _, err := turn.Probe(dir)
 	if err != nil {

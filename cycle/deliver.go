@@ -74,7 +74,7 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 		return s, err
 	}
 	if reply != nil && !slices.ContainsFunc(s.Outbox, func(e state.Effect) bool { return e.File == reply.File }) {
-		_ = os.Remove(d.store.Path(reply.File)) // the turn was another attempt's: this reply is not sent
+		_ = d.store.Remove(reply.File) // the turn was another attempt's: this reply is not sent
 	}
 	return s, nil
 }
@@ -92,6 +92,9 @@ func (d deliverer) nextSession(s state.State, m turnMessage, r turn.Result) stat
 // keepDeliverable writes the text into the box. What the agent has put in its
 // place is removed.
 func (d deliverer) keepDeliverable(box, text string) error {
+	if err := d.store.CheckFolders(box); err != nil {
+		return fmt.Errorf("keep deliverable: %w", err)
+	}
 	dir := d.store.Path(box)
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 		if err := os.Remove(dir); err != nil {
@@ -111,7 +114,7 @@ func (d deliverer) keepDeliverable(box, text string) error {
 // submitted. That is the deliverable, however the process ended.
 func (d deliverer) submitted(m turnMessage, file string, r turn.Result) turn.Result {
 	r.TextFile = ""
-	text, err := os.ReadFile(d.store.Path(path.Join(m.dir(), file)))
+	text, err := d.store.ReadFile(path.Join(m.dir(), file), store.MaxPayload)
 	if err != nil {
 		r.Status, r.Reason = turn.Partial, "what was submitted cannot be read: "+err.Error()
 		return r

@@ -46,6 +46,9 @@ func diskFull(err error) bool {
 // fills the disk: the deliverable matters more. It reports whether it removed
 // anything.
 func (d deliverer) makeRoom(m turnMessage, r *turn.Result) bool {
+	if d.store.CheckFolders(path.Join(m.dir(), "output", deliverableFile)) != nil {
+		return false
+	}
 	box := d.store.Path(path.Join(m.dir(), "output"))
 	left, err := os.ReadDir(box)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"agentstateloop/mail"
@@ -136,7 +135,7 @@ func (sg *sending) sendMail(ctx context.Context, e state.Effect) []state.Event {
 	if sg.mail == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mail is configured any more"}}
 	}
-	body, err := os.Open(sg.store.Path(e.File))
+	body, err := sg.store.Open(e.File)
 	if err != nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is missing: %v", err)}}
 	}
@@ -196,7 +195,7 @@ func (sg *sending) sendMesh(ctx context.Context, e state.Effect) []state.Event {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mesh is configured any more"}}
 	}
 	var m mesh.Message
-	data, err := os.ReadFile(sg.store.Path(e.File))
+	data, err := sg.store.ReadFile(e.File, store.MaxPayload)
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}

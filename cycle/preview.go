@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -143,7 +142,7 @@ func (p previewer) mail(s state.State, e state.Effect) (PreviewMail, error) {
 		m.Text = text
 		return m, err
 	}
-	data, err := os.ReadFile(p.store.Path(e.File))
+	data, err := p.store.ReadFile(e.File, store.MaxPayload)
 	if err != nil {
 		return m, fmt.Errorf("read what waits to be sent: %w", err)
 	}

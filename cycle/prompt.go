@@ -3,7 +3,6 @@ package cycle
 import (
 	"crypto/rand"
 	"encoding/json"
-	"os"
 	"strings"
 	"time"
 
@@ -152,7 +151,7 @@ func (p prompter) reports(waiting []state.Wait) []prompt.Report {
 
 func (p prompter) reportText(payload string) string {
 	var m mesh.Message
-	data, err := os.ReadFile(p.store.Path(payload))
+	data, err := p.store.ReadFile(payload, store.MaxPayload)
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}

@@ -3,7 +3,6 @@ package cycle
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path"
 	"strings"
 
@@ -146,7 +145,7 @@ func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 		said = m.text
 	}
 	answered := "(no longer kept)"
-	if text, err := os.ReadFile(rc.store.Path(path.Join(task.OutputBox, task.Deliverable))); err == nil {
+	if text, err := rc.store.ReadFile(path.Join(task.OutputBox, task.Deliverable), store.MaxPayload); err == nil {
 		answered = string(text)
 	}
 	return prompt.Exchange{
@@ -167,7 +166,7 @@ func (rc recaller) summaryText(c state.Conversation) string {
 	if c.Compacted.File == "" {
 		return ""
 	}
-	data, err := os.ReadFile(rc.store.Path(c.Compacted.File))
+	data, err := rc.store.ReadFile(c.Compacted.File, store.MaxPayload)
 	if err != nil {
 		rc.log.printf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -79,7 +78,7 @@ func deliverableOf(st *store.Store, key string) (Deliverable, error) {
 	if last.Kind != state.LineTask {
 		return Deliverable{}, fmt.Errorf("the message left the inbox without a turn: %s", last.What)
 	}
-	text, err := os.ReadFile(st.Path(path.Join(last.OutputBox, last.Deliverable)))
+	text, err := st.ReadFile(path.Join(last.OutputBox, last.Deliverable), store.MaxPayload)
 	if err != nil {
 		return Deliverable{}, fmt.Errorf("read deliverable: %w", err)
 	}

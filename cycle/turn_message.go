@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -47,7 +46,7 @@ func (m turnMessage) dir() string { return attemptDir(m.head.TurnID, m.head.Epoc
 func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessage, error) {
 	m := turnMessage{head: head, msg: msg}
 	var err error
-	m.raw, err = os.ReadFile(st.Path(msg.Payload))
+	m.raw, err = st.ReadFile(msg.Payload, store.MaxPayload)
 	if err != nil {
 		return m, fmt.Errorf("read message %s: %w", msg.Key, err)
 	}

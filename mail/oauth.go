@@ -11,12 +11,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/internal/secret"
 )
 
@@ -297,6 +297,9 @@ func (o OAuth) lock(ctx context.Context) (unlock func() error, err error) {
 }
 
 // grant is the answer to a refresh token, as it is stored.
+// maxGrant bounds the file of a grant that is read, in bytes.
+const maxGrant = 1 << 20
+
 type grant struct {
 	From    string    `json:"from"` // hash of the configured refresh token
 	Access  string    `json:"access_token"`
@@ -321,7 +324,7 @@ func (g grant) fresh(now time.Time) bool {
 func (o OAuth) load(refresh string) grant {
 	sum := sha256.Sum256([]byte(refresh))
 	none := grant{From: hex.EncodeToString(sum[:]), refresh: refresh}
-	data, err := os.ReadFile(o.Store.Path(o.Name + ".json"))
+	data, err := regular.ReadFile(o.Store.Path(o.Name+".json"), maxGrant)
 	var g grant
 	if err != nil || json.Unmarshal(data, &g) != nil || g.From != none.From {
 		return none

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"agentstateloop/internal/regular"
 )
 
 // journalVersion is written into the first line of a log. A mesh refuses a log of
@@ -59,7 +61,10 @@ func OpenServer(dir string, o Options) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make mesh directory: %w", err)
 	}
-	lock := flock.New(filepath.Join(dir, "mesh.lock"), flock.SetPermissions(0o600))
+	lock, err := regular.Lock(filepath.Join(dir, "mesh.lock"))
+	if err != nil {
+		return nil, fmt.Errorf("lock mesh directory: %w", err)
+	}
 	switch free, err := lock.TryLock(); {
 	case err != nil:
 		return nil, fmt.Errorf("lock mesh directory: %w", err)
@@ -84,7 +89,7 @@ func (s *Server) SetAside() string { return s.setAside }
 // load replays the log. It ignores a last line without a newline, which was
 // never acknowledged.
 func (s *Server) load() error {
-	f, err := os.Open(s.journal.path)
+	f, err := regular.Open(s.journal.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -109,12 +114,8 @@ func (s *Server) load() error {
 // replay applies the records of a log and reports whether it is damaged. A record
 // that cannot be read is skipped; it does not affect the others.
 func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
-	lines := bufio.NewReader(log)
-	for first := true; ; first = false {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
-			return damaged, nil
-		}
+	first := true
+	for line, err := range regular.Lines(log, maxRecord) {
 		if err != nil {
 			return damaged, err
 		}
@@ -129,8 +130,13 @@ func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 		if !bad {
 			l.apply(r)
 		}
+		first = false
 	}
+	return damaged, nil
 }
+
+// maxRecord bounds a line of the log, in bytes. A message takes 64 KiB.
+const maxRecord = 1 << 20
 
 // snapshot returns the records that rebuild the ledger.
 func (l *ledger) snapshot() []record {
@@ -216,7 +222,7 @@ func (j *journal) append(lines []byte, durable bool) error {
 
 // rewrite replaces the log.
 func (j *journal) rewrite(all []record) (err error) {
-	f, err := os.OpenFile(j.path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := regular.OpenFile(j.path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"agentstateloop/internal/regular"
 )
 
 const (
@@ -32,8 +34,8 @@ func Probe(dir string) (held bool, p Process, err error) {
 
 // lockHeld reports whether a process holds the lock on alive.
 func lockHeld(dir string) (bool, error) {
-	f, err := openPlain(filepath.Join(dir, aliveName))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotPlain) {
+	f, err := regular.Open(filepath.Join(dir, aliveName))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrKind) {
 		return false, nil
 	}
 	if err != nil {
@@ -46,26 +48,6 @@ func lockHeld(dir string) (bool, error) {
 		return false, fmt.Errorf("probe attempt: lock %s: %w", f.Name(), err)
 	}
 	return err != nil, nil
-}
-
-// errNotPlain means that something else lies where we keep a regular file.
-var errNotPlain = errors.New("it was replaced by something that is not a regular file")
-
-// openPlain opens a regular file for reading. It follows no link, and a fifo
-// cannot hang it.
-func openPlain(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link; a socket
-		return nil, fmt.Errorf("open %s: %w", name, errNotPlain)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
-		return nil, errors.Join(err, fmt.Errorf("open %s: %w", name, errNotPlain))
-	}
-	return f, nil
 }
 
 // End ends the agent of the attempt in dir whose runner is gone. It sends TERM to
@@ -129,7 +111,7 @@ func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Si
 // reading only, because the agent inherits it. An attempt whose agent was recorded
 // before is an error.
 func lockAlive(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o400)
+	f, err := regular.OpenFile(filepath.Join(dir, aliveName), os.O_RDONLY|os.O_CREATE, 0o400)
 	if err != nil {
 		return nil, fmt.Errorf("lock attempt: %w", err)
 	}

@@ -3,6 +3,8 @@ package turn
 import (
 	"os"
 	"path/filepath"
+
+	"agentstateloop/internal/regular"
 )
 
 const answerName = "answer.txt"
@@ -28,7 +30,7 @@ func (s *spool) write(b string) {
 		return
 	}
 	if s.file == nil {
-		s.file, s.err = os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		s.file, s.err = regular.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if s.err != nil {
 			return
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"agentstateloop/internal/regular"
 )
 
 const (
@@ -36,11 +38,14 @@ type Live struct {
 	CostUSD float64 `json:"cost_usd"`
 }
 
+// maxLive bounds a live view that is read, in bytes.
+const maxLive = 1 << 20
+
 // ReadLive reads the live view of the attempt in dir. For an
 // attempt without one the error is os.ErrNotExist.
 func ReadLive(dir string) (Live, error) {
 	var l Live
-	b, err := os.ReadFile(filepath.Join(dir, liveName))
+	b, err := regular.ReadFile(filepath.Join(dir, liveName), maxLive)
 	if err != nil {
 		return l, fmt.Errorf("read live view: %w", err)
 	}
@@ -82,7 +87,12 @@ func writeLive(dir string, l Live) error {
 		return err
 	}
 	tmp := filepath.Join(dir, "."+liveName)
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+	f, err := regular.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err := errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
 	return os.Rename(tmp, filepath.Join(dir, liveName))

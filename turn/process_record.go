@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"agentstateloop/internal/regular"
 )
 
 // recordName is the file in which the runner records the agent's process. No
@@ -64,11 +66,11 @@ func recorded(dir string) bool {
 // record stood in alive. A record that cannot be understood names no process,
 // because an agent without a box can write anything there.
 func readProcess(dir string) (Process, error) {
-	f, err := openPlain(filepath.Join(dir, recordName))
+	f, err := regular.Open(filepath.Join(dir, recordName))
 	if errors.Is(err, fs.ErrNotExist) {
-		f, err = openPlain(filepath.Join(dir, aliveName))
+		f, err = regular.Open(filepath.Join(dir, aliveName))
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotPlain) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrKind) {
 		return Process{}, nil
 	}
 	if err != nil {

@@ -2,15 +2,13 @@ package turn
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"agentstateloop/internal/plain"
+	"agentstateloop/internal/regular"
 )
 
 // maxReplay bounds, in bytes, how much of an events.jsonl is read. Its writer
@@ -39,19 +37,7 @@ func ReplayOutput(dir string) string {
 // openEvents opens the events.jsonl of an attempt. The agent may have put anything
 // in its place, even a fifo.
 func openEvents(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, eventsName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", eventsName)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	return regular.Open(filepath.Join(dir, eventsName))
 }
 
 // outputReplay gathers an agent's text from its events.

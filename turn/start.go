@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"agentstateloop/internal/regular"
 )
 
 const promptName = "prompt"
@@ -105,7 +107,7 @@ func (p agentPipes) closeTheirs() {
 // pipe, so an agent that never reads its input blocks nobody.
 func promptFile(a Attempt) (*os.File, error) {
 	name := filepath.Join(a.Dir, promptName)
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	f, err := regular.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("write prompt: %w", err)
 	}
@@ -113,7 +115,7 @@ func promptFile(a Attempt) (*os.File, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("write prompt: %w", err)
 	}
-	r, err := os.Open(name)
+	r, err := regular.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("open prompt: %w", err)
 	}

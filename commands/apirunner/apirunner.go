@@ -10,13 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/regular"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
@@ -94,7 +94,7 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 		return nil, err
 	}
 	folder := filepath.Dir(r.Loader.Env("AGENTSTATELOOP_CONTEXT")) // of the attempt
-	system, err := os.ReadFile(filepath.Join(folder, "context", "system.md"))
+	system, err := regular.ReadFile(filepath.Join(folder, "context", "system.md"), 16<<20)
 	if err != nil {
 		return nil, fmt.Errorf("read prompt: %w", err)
 	}

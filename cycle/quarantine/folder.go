@@ -44,6 +44,9 @@ type Item struct {
 	Size    int64  `json:"size"`    // bytes of that file
 }
 
+// maxVerdict bounds a verdict.json that is read, in bytes.
+const maxVerdict = 1 << 20
+
 // The files of an item.
 const (
 	verdictFile = "verdict.json"
@@ -85,8 +88,8 @@ func (i Item) Same(payload []byte) string {
 // that must stop no poll: a broken verdict, or a folder that a crash left
 // unfinished and whose item the next poll keeps again.
 func (f Folder) Items() ([]Item, error) {
-	entries, err := os.ReadDir(f.Store.Path(store.QuarantineDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	entries, err := f.entries()
+	if err != nil {
 		return nil, fmt.Errorf("list quarantine: %w", err)
 	}
 	var items []Item
@@ -127,11 +130,24 @@ func (f Folder) Open(key string) (i Item, payload []byte, err error) {
 
 // Count returns how many items there are, without reading them.
 func (f Folder) Count() (int, error) {
-	entries, err := os.ReadDir(f.Store.Path(store.QuarantineDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	entries, err := f.entries()
+	if err != nil {
 		return 0, fmt.Errorf("count quarantine: %w", err)
 	}
 	return len(entries), nil
+}
+
+// entries lists the quarantine, which must be a folder of ours. A missing one has no
+// entries.
+func (f Folder) entries() ([]fs.DirEntry, error) {
+	if err := f.Store.CheckFolders(path.Join(store.QuarantineDir, verdictFile)); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(f.Store.Path(store.QuarantineDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
 }
 
 // Remove removes an item.
@@ -140,7 +156,7 @@ func (f Folder) Remove(key string) error { return f.Store.Remove(Dir(key)) }
 // read reads the item in a folder below the state directory.
 func (f Folder) read(dir string) (Item, error) {
 	var i Item
-	data, err := os.ReadFile(f.Store.Path(path.Join(dir, verdictFile)))
+	data, err := f.Store.ReadFile(path.Join(dir, verdictFile), maxVerdict)
 	if err != nil {
 		return i, fmt.Errorf("read quarantine: %w", err)
 	}
@@ -151,7 +167,7 @@ func (f Folder) read(dir string) (Item, error) {
 		i.Kept = i.At // older versions did not record it
 	}
 	i.Payload = path.Join(dir, path.Base(i.payload()))
-	info, err := os.Stat(f.Store.Path(i.Payload))
+	info, err := os.Lstat(f.Store.Path(i.Payload))
 	if err != nil {
 		return i, fmt.Errorf("read quarantine: %w", err)
 	}

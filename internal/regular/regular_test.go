@@ -2,13 +2,16 @@ package regular_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"agentstateloop/internal/regular"
 )
@@ -133,6 +136,37 @@ func TestFolders(t *testing.T) {
 		err := regular.Folders(dir, name)
 		if bad == "" && err != nil || bad != "" && (!errors.Is(err, regular.ErrKind) || !strings.Contains(err.Error(), filepath.Join(dir, bad)+": it is a link to ")) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLines: each whole line comes, and of one that is too long the newline alone,
+// whatever the buffer holds.
+func TestLines(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for text, want := range map[string][]string{
+		"":                           nil,
+		"a\nb\n\ntorn":               {"a\n", "b\n", "\n"},
+		"a\n" + long + "\nb\n":       {"a\n", long + "\n", "b\n"},
+		"a\n" + long + "xxx\nb\n":    {"a\n", "\n", "b\n"},
+		long + long + long + "\nb\n": {"\n", "b\n"},
+		long + long:                  nil,
+	} {
+		var got []string
+		for line, err := range regular.Lines(strings.NewReader(text), len(long)+1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(line))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d bytes: %d lines, not %d", len(text), len(got), len(want))
+		}
+	}
+	broken := errors.New("broken")
+	for line, err := range regular.Lines(io.MultiReader(strings.NewReader("torn"), iotest.ErrReader(broken)), 100) {
+		if err != broken {
+			t.Errorf("%q, %v", line, err)
 		}
 	}
 }

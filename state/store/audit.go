@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
+
+	"agentstateloop/internal/regular"
 )
 
 // Audit is what the chain of the history shows (docs/design.md, "The audit chain").
@@ -122,14 +123,14 @@ func (p placed) after(q placed) bool {
 
 // placedIn returns the lines of one file that are ours.
 func placedIn(name string) ([]placed, error) {
-	f, err := os.Open(name)
-	if err != nil {
+	f, err := openHistory(name)
+	if f == nil {
 		return nil, err
 	}
 	defer f.Close()
 	var lines []placed
 	number := 0
-	for raw, err := range wholeLinesOf(f) {
+	for raw, err := range regular.Lines(f, maxRecord) {
 		if err != nil {
 			return nil, err
 		}

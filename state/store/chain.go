@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/state"
 )
 
@@ -145,13 +147,13 @@ func (st *Store) genesis() (string, error) {
 // addUnsealed adds to a hash the whole lines of a file before its first line with a
 // sum, under the file's name.
 func addUnsealed(all io.Writer, name string) error {
-	f, err := os.Open(name)
-	if err != nil {
+	f, err := openHistory(name)
+	if f == nil {
 		return err
 	}
 	defer f.Close()
 	part, size := sha256.New(), 0
-	for raw, err := range wholeLinesOf(f) {
+	for raw, err := range regular.Lines(f, maxRecord) {
 		if err != nil {
 			return err
 		}
@@ -165,6 +167,16 @@ func addUnsealed(all io.Writer, name string) error {
 		fmt.Fprintf(all, "%s %d %x\n", filepath.Base(name), size, part.Sum(nil))
 	}
 	return nil
+}
+
+// openHistory opens a file of the history for reading. It returns nil for something that
+// is not a file, which holds no line; Obstacles names it.
+func openHistory(name string) (*os.File, error) {
+	f, err := regular.Open(name)
+	if errors.Is(err, regular.ErrKind) {
+		return nil, nil
+	}
+	return f, err
 }
 
 // historyFiles returns the paths of the history's files, the oldest first.
@@ -198,12 +210,12 @@ func (st *Store) newestSum(torn []state.Line) (chain, error) {
 
 // eachSealed calls f with each line of a file that has a sum.
 func eachSealed(name string, f func(l state.Line, sum string)) error {
-	file, err := os.Open(name)
-	if err != nil {
+	file, err := openHistory(name)
+	if file == nil {
 		return err
 	}
 	defer file.Close()
-	for raw, err := range wholeLinesOf(file) {
+	for raw, err := range regular.Lines(file, maxRecord) {
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"agentstateloop/internal/regular"
 )
 
 // Hook, if not nil, is called before each step that touches the disk, with the step
@@ -34,15 +36,35 @@ func writeDurably(hook Hook, path string, r io.Reader) error {
 	if err := hook.at("rename", path); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := renameOver(tmp, path); err != nil {
 		return err
 	}
 	return syncDir(hook, filepath.Dir(path))
 }
 
+// renameOver renames a file, which replaces whatever is at path, a folder included.
+func renameOver(tmp, path string) error {
+	if err := makeWay(path); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// makeWay renames a folder that is where one of our files belongs, with what it holds.
+// Anything else can be replaced.
+func makeWay(path string) error {
+	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+		return nil
+	}
+	return os.Rename(path, path+setAsideFolder+NewID())
+}
+
+// setAsideFolder begins the end of the name of a folder that had the name of a file.
+const setAsideFolder = ".folder-"
+
 // writeSynced writes r to a new file at path and fsyncs it.
 func writeSynced(hook Hook, path string, r io.Reader) error {
-	if err := removeIfThere(path); err != nil {
+	if err := errors.Join(makeWay(path), removeIfThere(path)); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -100,6 +122,15 @@ func makeDirDurably(hook Hook, dir string) error {
 		return err
 	}
 	return syncDir(hook, filepath.Dir(dir))
+}
+
+// makeFolder makes a folder of the directory, whose parents must be folders of ours
+// and not links. The error wraps regular.ErrKind where something else is there.
+func (st *Store) makeFolder(name string) error {
+	if err := regular.Folders(st.Dir, filepath.Join(name, "file")); err != nil {
+		return err
+	}
+	return makeDirDurably(st.Hook, st.path(name))
 }
 
 func removeIfThere(path string) error {

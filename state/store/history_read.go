@@ -1,17 +1,15 @@
 package store
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/state"
 )
 
@@ -28,8 +26,9 @@ func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 			return
 		}
 		var last state.Line
-		for l, err := range st.filed(kinds...) {
-			if !yield(l, err) {
+		var failed []error
+		for l := range st.filed(&failed, kinds...) {
+			if !yield(l, nil) {
 				return
 			}
 			last = l
@@ -42,20 +41,29 @@ func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 				return
 			}
 		}
+		for _, err := range failed {
+			if !yield(state.Line{}, err) {
+				return
+			}
+		}
 	}
 }
 
-// filed yields the lines in the history files.
-func (st *Store) filed(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
-	return func(yield func(state.Line, error) bool) {
-		names, err := filepath.Glob(st.path("history-*.jsonl"))
+// filed yields the lines in the history files. It adds to failed the errors of files
+// that it could not read, or not to their end, and goes on with the next.
+func (st *Store) filed(failed *[]error, kinds ...state.LineKind) iter.Seq[state.Line] {
+	return func(yield func(state.Line) bool) {
+		names, err := st.historyFiles()
 		if err != nil {
-			yield(state.Line{}, err)
+			*failed = append(*failed, err)
 			return
 		}
-		slices.Sort(names)
 		for _, name := range names {
-			if !yieldLines(name, wanted(kinds), yield) {
+			more, err := yieldLines(name, wanted(kinds), yield)
+			if err != nil {
+				*failed = append(*failed, err)
+			}
+			if !more {
 				return
 			}
 		}
@@ -91,48 +99,34 @@ func parseLine(raw []byte) (state.Line, bool) {
 	return l, err == nil && l.Kind != ""
 }
 
-func yieldLines(name string, parse parser, yield func(state.Line, error) bool) bool {
-	f, err := os.Open(name)
+// yieldLines yields the lines of a file. more is false if yield wants no more.
+func yieldLines(name string, parse parser, yield func(state.Line) bool) (more bool, err error) {
+	f, err := regular.Open(name)
 	if err != nil {
-		return yield(state.Line{}, err)
+		return true, err
 	}
 	defer f.Close()
-	for raw, err := range wholeLinesOf(f) {
+	for raw, err := range regular.Lines(f, maxRecord) {
 		if err != nil {
-			return yield(state.Line{}, err)
+			return true, err
 		}
-		if l, ok := parse(raw); ok && !yield(l, nil) {
-			return false
-		}
-	}
-	return true
-}
-
-// wholeLinesOf yields the lines of a file, each with its newline. It omits a last line
-// without one, which a crash has torn. An error is the last that it yields.
-func wholeLinesOf(f io.Reader) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		r := bufio.NewReader(f)
-		for {
-			raw, err := r.ReadBytes('\n')
-			if errors.Is(err, io.EOF) || !yield(raw, err) || err != nil {
-				return
-			}
+		if l, ok := parse(raw); ok && !yield(l) {
+			return false, nil
 		}
 	}
+	return true, nil
 }
 
 // Newest yields lines from the newest backwards: those of the given kinds, or all if
 // none are given. It reads at most limit bytes of the history, and skips lines that
-// do not parse.
+// do not parse, and files that are not regular ones.
 func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 	return func(yield func(state.Line, error) bool) {
-		names, err := filepath.Glob(st.path("history-*.jsonl"))
+		names, err := st.historyFiles()
 		if err != nil {
 			yield(state.Line{}, err)
 			return
 		}
-		slices.Sort(names)
 		slices.Reverse(names)
 		for _, name := range names {
 			if !yieldNewest(name, &limit, wanted(kinds), yield) || limit <= 0 {
@@ -145,7 +139,10 @@ func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Li
 // yieldNewest yields the lines of a file from its end. It reads a chunk at a time, no
 // more than is asked for and at most limit bytes.
 func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line, error) bool) bool {
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
+	if errors.Is(err, regular.ErrKind) {
+		return true
+	}
 	if err != nil {
 		return yield(state.Line{}, err)
 	}
@@ -164,7 +161,9 @@ func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line,
 		if start > 0 { // possibly in the middle of a line
 			_, whole, _ := bytes.Cut(data, []byte("\n"))
 			if len(whole) == 0 {
-				chunk *= 2
+				if chunk *= 2; chunk > 2*maxRecord {
+					return true // what is before this is not ours
+				}
 				continue
 			}
 			start, data = end-int64(len(whole)), whole
@@ -190,12 +189,12 @@ func yieldBackwards(data []byte, parse parser, yield func(state.Line, error) boo
 }
 
 func (st *Store) allLines() ([]state.Line, error) {
-	var lines []state.Line
-	for l, err := range st.filed() {
-		if err != nil {
+	var failed []error
+	lines := slices.Collect(st.filed(&failed))
+	for _, err := range failed {
+		if !errors.Is(err, regular.ErrKind) { // what is not a file holds no line
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		lines = append(lines, l)
 	}
 	return lines, nil
 }

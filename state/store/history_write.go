@@ -1,13 +1,17 @@
 package store
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/state"
 )
 
@@ -40,9 +44,15 @@ func (st *Store) appendSealed(lines []sealedLine) error {
 	for _, l := range lines {
 		data.Write(l.data)
 	}
-	_, err := os.Lstat(path)
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		if err := st.setAside(filepath.Base(path), "wrong", lines[0].line.At); err != nil {
+			return err
+		}
+		_, err = os.Lstat(path)
+	}
 	fresh := errors.Is(err, fs.ErrNotExist)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := regular.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -122,7 +132,7 @@ func (st *Store) syncHistory(name string, serial uint64) error {
 }
 
 func (st *Store) fsync(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := regular.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -145,16 +155,9 @@ func (st *Store) cutTorn() error {
 		return nil
 	}
 	path := st.path(historyName(torn[0].At))
-	data, err := os.ReadFile(path)
+	end, err := startOf(path, torn[0].Serial)
 	if err != nil {
 		return err
-	}
-	var end int64
-	for raw := range bytes.Lines(data) {
-		if l, ours := parseLine(raw); ours && l.Serial == torn[0].Serial {
-			break
-		}
-		end += int64(len(raw))
 	}
 	if err := st.Hook.at("truncate", path); err != nil {
 		return err
@@ -163,6 +166,28 @@ func (st *Store) cutTorn() error {
 		return err
 	}
 	return st.fsync(path)
+}
+
+// startOf returns where the first line of a serial begins in a history file.
+func startOf(path string, serial uint64) (start int64, err error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for r := bufio.NewReader(f); ; {
+		raw, size, err := regular.ReadLine(r, maxRecord)
+		if errors.Is(err, io.EOF) {
+			return start, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if l, ours := parseLine(raw); ours && l.Serial == serial {
+			return start, nil
+		}
+		start += size
+	}
 }
 
 // tailChunk is how many bytes of a history file's end are read at a time. A line is
@@ -177,8 +202,8 @@ func wholeLines(f *os.File) (int64, error) {
 		return 0, err
 	}
 	end := info.Size()
-	for end > 0 {
-		start := max(0, end-tailChunk)
+	for chunk := int64(tailChunk); end > 0; chunk = min(2*chunk, 1<<20) {
+		start := max(0, end-chunk)
 		buf := make([]byte, end-start)
 		if _, err := f.ReadAt(buf, start); err != nil {
 			return 0, err
@@ -194,8 +219,8 @@ func wholeLines(f *os.File) (int64, error) {
 // lastLine returns the last whole line of ours in a history file, or the zero Line if
 // there is none. Its cost does not depend on the file's length.
 func (st *Store) lastLine(name string) (state.Line, error) {
-	f, err := os.Open(st.path(name))
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := regular.Open(st.path(name))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrKind) {
 		return state.Line{}, nil
 	}
 	if err != nil {
@@ -212,7 +237,7 @@ func (st *Store) lastLine(name string) (state.Line, error) {
 		if _, err := f.ReadAt(buf, start); err != nil {
 			return state.Line{}, err
 		}
-		if l, ok := lastOf(buf, start == 0); ok || start == 0 {
+		if l, ok := lastOf(buf, start == 0); ok || start == 0 || size > 2*maxRecord {
 			return l, nil
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/state"
 )
 
@@ -57,14 +57,7 @@ func (k IDKey) OldIDsUntil(now time.Time) time.Time {
 // wraps fs.ErrNotExist if none was made yet; after any other the key is unusable.
 func (st *Store) ReadIDKey() (IDKey, error) {
 	path := st.path(IDKeyFile)
-	info, err := os.Stat(path)
-	if err != nil {
-		return IDKey{}, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxKeyFile {
-		return IDKey{}, fmt.Errorf("%s is not a key", path)
-	}
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, maxKeyFile)
 	if err != nil {
 		return IDKey{}, err
 	}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"agentstateloop/internal/regular"
 )
 
 // The locks of an agent. Each is a separate file, which no rename replaces. They
@@ -35,7 +36,10 @@ func (st *Store) TryLock(name string) (*Lock, error) {
 	if err := st.makeDir(); err != nil {
 		return nil, err
 	}
-	f := flock.New(filepath.Join(st.Dir, name))
+	f, err := regular.Lock(st.path(name))
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
 	ok, err := f.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", f.Path(), err)
@@ -48,10 +52,13 @@ func (st *Store) TryLock(name string) (*Lock, error) {
 
 // lockState takes state.lock and waits up to commitPatience for it.
 func (st *Store) lockState(ctx context.Context) (*Lock, error) {
-	f := flock.New(filepath.Join(st.Dir, stateLock))
+	f, err := regular.Lock(st.path(stateLock))
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, commitPatience)
 	defer cancel()
-	_, err := f.TryLockContext(ctx, 2*time.Millisecond)
+	_, err = f.TryLockContext(ctx, 2*time.Millisecond)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("%s was held by another process for %v: find it with `fuser %[1]s`", f.Path(), commitPatience)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/state"
 )
 
@@ -32,6 +33,9 @@ const (
 // MaxMemory bounds a working memory, in bytes. All of it is in every context.
 const MaxMemory = 4 << 10
 
+// maxOldMemory bounds a memory that a person wrote and that is replaced, in bytes.
+const maxOldMemory = 1 << 20
+
 // memoryFile returns the path of the working memory that the turns of a principal
 // have.
 func memoryFile(who state.Principal) string {
@@ -46,7 +50,7 @@ func memoryFile(who state.Principal) string {
 // left out.
 func (st *Store) Memory(who state.Principal) (string, error) {
 	name := memoryFile(who)
-	f, err := os.Open(st.path(name))
+	f, err := st.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -67,8 +71,11 @@ func (st *Store) Memory(who state.Principal) (string, error) {
 // state.lock, as in a change of Commit.
 func (st *Store) KeepMemory(who state.Principal, text string) error {
 	name := memoryFile(who)
-	old, err := os.ReadFile(st.path(name))
+	old, err := st.ReadFile(name, maxOldMemory)
 	isNew := errors.Is(err, fs.ErrNotExist)
+	if errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrTooLarge) {
+		err = st.moveAside(name, name+".prev") // it is not ours
+	}
 	if err != nil && !isNew {
 		return err
 	}
@@ -133,9 +140,12 @@ func (st *Store) moveAside(name, prev string) error {
 		return err
 	}
 	if info.IsDir() { // no rename replaces a folder that holds files
-		if err := st.Remove(prev); err != nil {
-			return err
-		}
+		err = st.Remove(prev)
+	} else {
+		err = makeWay(st.path(prev))
+	}
+	if err != nil {
+		return err
 	}
 	if err := st.Hook.at("rename", st.path(prev)); err != nil {
 		return err

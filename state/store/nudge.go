@@ -55,9 +55,13 @@ const maxNote = 4 << 10
 // Nudges returns the files in nudges/. It leaves out folders and files that are still
 // being written, whose names begin with a dot or end in .tmp.
 func (st *Store) Nudges() ([]NudgeFile, error) {
-	entries, err := os.ReadDir(st.path(NudgesDir))
+	err := regular.Folder(st.path(NudgesDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	var entries []fs.DirEntry
+	if err == nil {
+		entries, err = os.ReadDir(st.path(NudgesDir))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list nudges: %w", err)
@@ -107,9 +111,12 @@ func shortLine(s string) string { return plain.Shorten(plain.Line(s), 200) }
 
 // Unring removes a nudge file whose nudge is committed.
 func (st *Store) Unring(n NudgeFile) error {
-	path := st.path(filepath.Join(NudgesDir, n.Name))
-	if err := st.Hook.at("remove", path); err != nil {
+	name := filepath.Join(NudgesDir, n.Name)
+	if err := regular.Folders(st.Dir, name); err != nil {
 		return err
 	}
-	return removeIfThere(path)
+	if err := st.Hook.at("remove", st.path(name)); err != nil {
+		return err
+	}
+	return removeIfThere(st.path(name))
 }

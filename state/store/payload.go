@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"agentstateloop/internal/regular"
 )
 
 // The folders of an agent's directory (docs/design.md, "Files of one agent").
@@ -23,11 +25,10 @@ const (
 // Keep writes a payload durably, before the commit that names it. name is a path
 // below Dir, from PayloadName.
 func (st *Store) Keep(name string, r io.Reader) error {
-	path := st.path(name)
-	if err := makeDirDurably(st.Hook, filepath.Dir(path)); err != nil {
+	if err := st.makeFolder(filepath.Dir(name)); err != nil {
 		return err
 	}
-	return writeDurably(st.Hook, path, r)
+	return writeDurably(st.Hook, st.path(name), r)
 }
 
 // KeepAmong is Keep for a folder that something else has created, perhaps not
@@ -46,6 +47,9 @@ func (st *Store) KeepAmong(name string, r io.Reader) error {
 // Remove removes a file or folder of the directory, with everything in it. It is
 // not an error if it is missing.
 func (st *Store) Remove(name string) error {
+	if err := regular.Folders(st.Dir, name); err != nil {
+		return err
+	}
 	path := st.path(name)
 	if err := st.Hook.at("remove", path); err != nil {
 		return err

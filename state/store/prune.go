@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"agentstateloop/internal/regular"
 )
 
 // Prune removes entries of a folder that were last changed before the given time,
@@ -14,10 +16,14 @@ import (
 // removed. Fewer than limit means that nothing old is left. A missing folder holds
 // nothing old.
 func (st *Store) Prune(folder string, before time.Time, spared func(name string) bool, limit int) (int, error) {
-	dir, err := os.Open(st.path(folder))
+	err := regular.Folder(st.path(folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.Open(st.path(folder))
 	if err != nil {
 		return 0, err
 	}

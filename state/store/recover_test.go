@@ -393,15 +393,6 @@ func TestUnwritable(t *testing.T) {
 			t.Errorf("%s: Ring does not fail", dir)
 		}
 	}
-	// A folder in place of the state does not count as corrupt.
-	st, story := startedStore(t)
-	remove(t, st, stateFile)
-	if err := os.Mkdir(st.path(stateFile), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := commitLine(st, story, "09:40 poll"); err == nil {
-		t.Error("Commit over a folder does not fail")
-	}
 }
 
 // TestLeftovers checks that temporary names left by a crash do no harm.

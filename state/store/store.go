@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/state"
 )
 
@@ -141,14 +142,14 @@ func (st *Store) write(s stored) error {
 	}
 	// A leftover link must go first: rename between links of one inode does
 	// nothing and would leave both names.
-	if err := removeIfThere(prevTmp); err != nil {
+	if err := errors.Join(makeWay(prevTmp), removeIfThere(prevTmp)); err != nil {
 		return err
 	}
 	if err := st.Hook.at("link", prev); err != nil {
 		return err
 	}
 	if err := os.Link(st.path(stateFile), prevTmp); err == nil {
-		if err := os.Rename(prevTmp, prev); err != nil {
+		if err := renameOver(prevTmp, prev); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +158,7 @@ func (st *Store) write(s stored) error {
 	if err := st.Hook.at("rename", st.path(stateFile)); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, st.path(stateFile)); err != nil {
+	if err := renameOver(tmp, st.path(stateFile)); err != nil {
 		return err
 	}
 	st.recent.keep(data, s)
@@ -172,7 +173,10 @@ func (st *Store) parse(name string) (state.State, error) {
 
 // parseStored reads one state file.
 func (st *Store) parseStored(name string) (stored, error) {
-	data, err := os.ReadFile(st.path(name))
+	data, err := regular.ReadFile(st.path(name), maxState)
+	if errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrTooLarge) {
+		return stored{}, fmt.Errorf("%w: %w", errCorrupt, err)
+	}
 	if err != nil {
 		return stored{}, err
 	}
@@ -206,9 +210,14 @@ func (st *Store) parseStored(name string) (stored, error) {
 
 func (st *Store) path(name string) string { return filepath.Join(st.Dir, name) }
 
-// makeDir creates the directory, and nudges/ in it, into which scripts move files.
+// makeDir creates the directory, and nudges/ in it, into which scripts move files. Where
+// something else is in the place of nudges/, Nudges says so.
 func (st *Store) makeDir() error {
-	if err := makeDirDurably(st.Hook, st.path(NudgesDir)); err != nil {
+	err := makeDirDurably(st.Hook, st.Dir)
+	if err == nil {
+		err = st.makeFolder(NudgesDir)
+	}
+	if err != nil && !errors.Is(err, regular.ErrKind) {
 		return fmt.Errorf("make state directory: %w", err)
 	}
 	return nil

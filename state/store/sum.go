@@ -7,13 +7,7 @@ import (
 	"fmt"
 	"io"
 	"syscall"
-
-	"agentstateloop/internal/regular"
 )
-
-// maxPayload is the length of the largest payload that is read, in bytes. What is
-// longer cannot be ours: the largest mail that is kept has 64 MiB.
-const maxPayload = 128 << 20
 
 // ErrDamaged is in the errors that say that a file is not what was kept: it is
 // missing, something else is in its place, it cannot be read, or its bytes differ.
@@ -47,11 +41,7 @@ func (st *Store) KeepSummed(name string, r io.Reader) (sum string, err error) {
 // missing. A sum of "" is that of an older version, which recorded none: then any
 // bytes will do.
 func (st *Store) ReadSummed(name, sum string) ([]byte, error) {
-	err := regular.Folders(st.Dir, name)
-	var data []byte
-	if err == nil {
-		data, err = regular.ReadFile(st.path(name), maxPayload)
-	}
+	data, err := st.ReadFile(name, MaxPayload)
 	switch {
 	case scarce(err):
 		return nil, err

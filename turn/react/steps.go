@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"agentstateloop/internal/regular"
 )
 
 const stepsName = "steps.jsonl"
@@ -40,6 +43,9 @@ const (
 	StepWarning StepKind = "warning" // Text: a note that the window fills
 	StepSummary StepKind = "summary" // Text: replaces all before it; Failed: it could not be made
 )
+
+// maxSteps is how many bytes of the steps of earlier attempts are read.
+const maxSteps = 256 << 20
 
 // Steps is the steps.jsonl of one attempt, open for more.
 type Steps struct {
@@ -144,16 +150,13 @@ func pastSteps(dir string) ([]Step, error) {
 // readSteps reads what is whole of a file of steps. Its writer may have died,
 // or the power gone, in the middle of a line.
 func readSteps(name string) ([]Step, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := regular.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
 	var steps []Step
-	dec := json.NewDecoder(bufio.NewReader(f))
+	dec := json.NewDecoder(bufio.NewReader(io.LimitReader(f, maxSteps)))
 	for {
 		var s Step
 		if dec.Decode(&s) != nil {
