@@ -23,7 +23,10 @@ func inboxListCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		Usage: "list the messages that wait, in order of arrival",
-		Description: `With --quarantined, lists the messages in quarantine instead: the key, the
+		Description: `A message that waits for a time has the time and the reason in its row. The
+operator's mails above [budget] mails_an_hour wait for the hour to hold fewer.
+
+With --quarantined, lists the messages in quarantine instead: the key, the
 sender (not proved) and the reason of each.
 
 Example:
@@ -56,7 +59,7 @@ func (k inboxListCmd) run(c *cli.Context) error {
 	for _, m := range s.Inbox {
 		status := string(m.Status)
 		if m.Status == state.Deferred {
-			status += " until " + terminal.Clock(m.NextRetryAt, k.now())
+			status += " until " + terminal.Clock(m.NextRetryAt, k.now()) + because(plain.Line(m.Reason))
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, k.now()), m.Source, plain.Line(m.From), status)
 	}

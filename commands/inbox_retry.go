@@ -16,7 +16,8 @@ func inboxRetryCommand(p *program) *cli.Command {
 		Name:      "retry",
 		Usage:     "queue a message again",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `For a message that waits for a later time or was given up.
+		Description: `For a message that waits for a later time or was given up. Such a message does
+not count against [budget] mails_an_hour.
 
 Example:
   agentstateloop inbox retry 12`,

@@ -78,7 +78,15 @@ func TestStatusText(t *testing.T) {
 		{"everything wrong", cycle.ModeCrontab, cycle.Status{
 			Agent: "goulard3120", Phase: state.ACTIVE, PhaseSince: in(-90 * time.Second), NextDue: in(-5 * time.Minute),
 			Deadline: in(8*time.Minute + 30*time.Second), Halted: true, HaltedBy: []string{"here", "mesh"}, Offline: true, LastLook: in(-2 * time.Hour),
-			Inbox: cycle.StatusInbox{Waiting: 2, Deferred: 1, Quarantined: 4}, Outbox: cycle.StatusOutbox{Waiting: 1, Undeliverable: 1},
+			Inbox: cycle.StatusInbox{Waiting: 2, Deferred: 4, Quarantined: 4, Deferrals: []cycle.StatusDeferral{
+				{Reason: state.OverRate, Count: 3, Next: now.Add(time.Minute), Last: now.Add(time.Hour)},
+				{Reason: "not logged in", Count: 1, Next: now.Add(time.Minute), Last: now.Add(time.Minute)},
+			}},
+			Outbox: cycle.StatusOutbox{Waiting: 1, Undeliverable: 1},
+			Lost: []cycle.StatusLost{
+				{ID: "reply.t1", To: "op@example.com", At: now.Add(-time.Hour), Reason: "550"},
+				{ID: "reply.t2", To: "op@example.com", At: now.Add(-time.Minute), Reason: "552 mailbox\x1b[2J full"},
+			},
 			Turn: cycle.StatusTurn{Status: state.HeadRunning, ID: text("turn.1"), Epoch: &epoch, State: text("running_tool"), Tool: text("Bash\x1b[2J"), WaitingToolCount: &one},
 			Credentials: map[string]cycle.StatusCredential{
 				"smtp": {Failures: 1, Since: now.Add(-time.Minute)}, "imap": {Failures: 3, Since: now.Add(-time.Hour), Reason: "login: NO", KeymasterTold: true, OperatorTold: true},
@@ -93,11 +101,14 @@ func TestStatusText(t *testing.T) {
   CREDENTIAL smtp fails: 1 poll in a row since 11:59:00; NOBODY IS INFORMED YET
   OFFLINE    mail was last read at 10:00:00 (2h ago): ` + "`agentstateloop doctor`" + ` says why
   LOST       1 message could not be delivered; see ` + "`agentstateloop history`" + `
+  LOST       2 mails came back undelivered, the last at 11:59:00: reply.t2 to op@example.com: 552 mailbox [2J full
   OVERDUE    the poll of 11:55:00 (5m ago) did not come: is cron running?
   CRONTAB    cannot be set: no crontab program
   schedule   */30 * * * * is installed, and should be */1 * * * *
   timer      IDLE at 12:08:30 (in 8m30s) unless the operator writes
-  inbox      2 waiting, 1 deferred, 4 quarantined
+  inbox      2 waiting, 4 deferred, 4 quarantined
+  deferred   3 messages until 12:01:00, the last until 13:00:00: over the limit of mails an hour, [budget] mails_an_hour
+  deferred   1 message until 12:01:00: not logged in
   outbox     1 waiting
   turn       running, turn.1 epoch 3, running_tool Bash [2J, waits for 1 tool
 `},

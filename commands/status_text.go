@@ -47,11 +47,18 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	if s.Outbox.Undeliverable > 0 {
 		row("LOST", "%s could not be delivered; see `%s history`", terminal.Count(s.Outbox.Undeliverable, "message"), name)
 	}
+	if n := len(s.Lost); n > 0 {
+		last := s.Lost[n-1]
+		row("LOST", "%s came back undelivered, the last at %s: %s to %s%s", terminal.Count(n, "mail"), terminal.Clock(last.At, now), last.ID, plain.Line(last.To), because(plain.Line(last.Reason)))
+	}
 	pollRows(row, s, mode, now)
 	if s.Deadline != nil {
 		row("timer", "IDLE at %s (%s) unless the operator writes", terminal.Clock(*s.Deadline, now), terminal.Distance(*s.Deadline, now))
 	}
 	row("inbox", "%d waiting, %d deferred, %d quarantined", s.Inbox.Waiting, s.Inbox.Deferred, s.Inbox.Quarantined)
+	for _, d := range s.Inbox.Deferrals {
+		row("deferred", "%s until %s%s%s", terminal.Count(d.Count, "message"), terminal.Clock(d.Next, now), untilLast(d, now), because(d.Reason))
+	}
 	if s.Outbox.Waiting > 0 {
 		row("outbox", "%d waiting", s.Outbox.Waiting)
 	}
@@ -66,6 +73,22 @@ func lastRead(look *time.Time, now time.Time) string {
 		return "could not be read yet"
 	}
 	return fmt.Sprintf("was last read at %s (%s)", terminal.Clock(*look, now), terminal.Distance(*look, now))
+}
+
+// untilLast returns until when the last of several messages waits.
+func untilLast(d cycle.StatusDeferral, now time.Time) string {
+	if d.Last.Equal(d.Next) {
+		return ""
+	}
+	return ", the last until " + terminal.Clock(d.Last, now)
+}
+
+// because returns a reason behind a colon.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
 }
 
 // inBrackets returns a reason that follows a sentence.

@@ -25,6 +25,7 @@ type Status struct {
 	Tier        state.Tier                  `json:"tier"`
 	Inbox       StatusInbox                 `json:"inbox"`
 	Outbox      StatusOutbox                `json:"outbox"`
+	Lost        []StatusLost                `json:"lost"` // mails that came back, the last one at the end
 	Turn        StatusTurn                  `json:"turn"`
 	Asleep      bool                        `json:"asleep"`         // nothing was left to do after the last turn
 	SleepUntil  *time.Time                  `json:"sleep_until"`    // the agent asked to be left alone until then
@@ -39,6 +40,25 @@ type StatusInbox struct {
 	Waiting     int `json:"waiting"`
 	Deferred    int `json:"deferred"`
 	Quarantined int `json:"quarantined"`
+
+	Deferrals []StatusDeferral `json:"deferrals"` // why Deferred messages wait, the next first
+}
+
+// StatusDeferral says why messages wait for a time. Of a few that wait for the same
+// reason, the next one runs at Next, and the last one at Last.
+type StatusDeferral struct {
+	Reason string    `json:"reason"`
+	Count  int       `json:"count"`
+	Next   time.Time `json:"next"`
+	Last   time.Time `json:"last"`
+}
+
+// StatusLost is a mail of ours that came back.
+type StatusLost struct {
+	ID     string    `json:"id"`
+	To     string    `json:"to"`
+	At     time.Time `json:"at"` // when it came back
+	Reason string    `json:"reason"`
 }
 
 // StatusOutbox counts effects.
@@ -110,11 +130,15 @@ func (a *Agent) Status() (Status, error) {
 		Offline:     offline(s, a.Policy, a.Mail != nil),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
-		Inbox:       StatusInbox{Quarantined: s.Quarantined},
+		Inbox:       StatusInbox{Quarantined: s.Quarantined, Deferrals: []StatusDeferral{}},
 		Outbox:      StatusOutbox{Waiting: len(s.Outbox), Undeliverable: s.Undeliverable},
 		Credentials: map[string]StatusCredential{},
 		Schedule:    a.crontab().status(s),
 		Asleep:      s.Asleep,
+		Lost:        []StatusLost{},
+	}
+	for _, r := range s.Lost {
+		st.Lost = append(st.Lost, StatusLost{ID: r.ID, To: r.To, At: r.At, Reason: r.Reason})
 	}
 	if s.SleepUntil.After(a.Now()) {
 		st.SleepUntil = &s.SleepUntil
@@ -127,7 +151,7 @@ func (a *Agent) Status() (Status, error) {
 	}
 	for _, m := range s.Inbox {
 		if m.Status == state.Deferred {
-			st.Inbox.Deferred++
+			st.Inbox.deferred(m)
 		} else {
 			st.Inbox.Waiting++
 		}
@@ -140,6 +164,35 @@ func (a *Agent) Status() (Status, error) {
 	st.Tier, st.Spend = s.Tier(a.Policy, a.Now()), spendStatus(s, a.Policy, a.Now())
 	st.Turn, err = turnStatus(a.Store, s.Turn)
 	return st, err
+}
+
+// deferred counts a message that waits for a time.
+func (i *StatusInbox) deferred(m state.Message) {
+	i.Deferred++
+	for n := range i.Deferrals {
+		if d := &i.Deferrals[n]; d.Reason == m.Reason {
+			d.Count++
+			d.Next, d.Last = earlier(d.Next, m.NextRetryAt), later(d.Last, m.NextRetryAt)
+			return
+		}
+	}
+	i.Deferrals = append(i.Deferrals, StatusDeferral{Reason: m.Reason, Count: 1, Next: m.NextRetryAt, Last: m.NextRetryAt})
+}
+
+// earlier returns the earlier of two times.
+func earlier(t, u time.Time) time.Time {
+	if u.Before(t) {
+		return u
+	}
+	return t
+}
+
+// later returns the later of two times.
+func later(t, u time.Time) time.Time {
+	if u.After(t) {
+		return u
+	}
+	return t
 }
 
 // scanLate is how long after the interval a scan of the mail may come, because a

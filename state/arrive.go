@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// maxDeferral bounds how far ahead NextRetryAt of a message may be.
+// maxDeferral bounds how far ahead NextRetryAt of a message may be, unless it waits
+// for the hour to hold fewer mails.
 const maxDeferral = time.Hour
 
 // Arrived reports that a message passed the gate and its payload is durable.
@@ -46,7 +47,7 @@ func (e Arrived) apply(m *machine) {
 	msg.Observed = m.now
 	msg.At = happened(msg.At.UTC(), m.now)
 	msg.Status = Queued
-	m.deferAboveRate(&msg)
+	m.ration(&msg)
 	m.Inbox = append(m.Inbox, msg)
 	m.messageFollowed()
 	m.Asleep, m.SleepUntil = false, time.Time{}
@@ -78,21 +79,6 @@ func (e Arrived) apply(m *machine) {
 }
 
 func (e Arrived) rank() (int, time.Time) { return rankArrival, e.Message.At }
-
-// deferAboveRate defers an operator's mail when too many came within the hour. It
-// never rejects one (docs/design.md, "The inbox").
-func (m *machine) deferAboveRate(msg *Message) {
-	if !msg.Operator || msg.Source != Mail || m.policy.Rate <= 0 {
-		return
-	}
-	m.Accepted = append(m.Accepted, m.now)
-	over := len(m.Accepted) - m.policy.Rate
-	if over <= 0 {
-		return
-	}
-	msg.Status = Deferred
-	msg.NextRetryAt = m.Accepted[over-1].Add(time.Hour)
-}
 
 // Noted reports an item that needs neither turn nor gate, such as an echo of our
 // own or a report that nobody waits for. It is acknowledged and recorded in the

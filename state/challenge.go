@@ -127,7 +127,7 @@ func (e Vouched) apply(m *machine) {
 	m.owe(e.UID, "")
 	l := Line{Kind: LineChallenge, What: challengeAnswered, ID: c.ID, Key: e.Key, Source: Mail}
 	m.line(l)
-	e.Then.apply(m)
+	m.applyLetIn(e.Then)
 	m.applyChallengeLine(l)
 }
 

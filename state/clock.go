@@ -12,7 +12,7 @@ func (m *machine) unskew() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastMailRead,
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At, &m.Compacted.At,
-		&m.Published.At, &m.LastChallenge, &m.SendingFails.Since, &m.Cursor.Swept,
+		&m.Published.At, &m.LastChallenge, &m.RateTold, &m.SendingFails.Since, &m.Cursor.Swept,
 	}
 	for i := range m.Agents {
 		past = append(past, &m.Agents[i].Compacted.At)
@@ -96,7 +96,9 @@ func (m *machine) unskewDeadlines() {
 	}
 	nearest(&m.Turn.ResumeBy, min(m.Turn.Patience, MaxPatience))
 	for i := range m.Inbox {
-		nearest(&m.Inbox[i].NextRetryAt, maxDeferral)
+		if !m.Inbox[i].overRate() { // its time follows from Accepted
+			nearest(&m.Inbox[i].NextRetryAt, maxDeferral)
+		}
 	}
 	for uid, f := range m.Cursor.Failures {
 		nearest(&f.Next, maxRefetch)

@@ -71,7 +71,7 @@ type Retried struct{ Message Message }
 func (e Retried) apply(m *machine) {
 	if waiting := m.message(e.Message.Key); waiting != nil {
 		if waiting.Status == Deferred {
-			waiting.Status = Queued
+			waiting.Status, waiting.Reason = Queued, ""
 			waiting.NextRetryAt = m.now
 		}
 		return
@@ -80,7 +80,7 @@ func (e Retried) apply(m *machine) {
 	m.noteSeen(msg.Key)
 	m.Arrivals++
 	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, happened(msg.At.UTC(), m.now)
-	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, ""
+	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note, msg.Reason = Queued, "", 0, 0, 0, "", ""
 	m.Inbox = append(m.Inbox, msg)
 	m.messageFollowed()
 	m.Asleep = false
@@ -118,6 +118,7 @@ func (m *machine) applyMessageLine(l Line) {
 	if l.Message.Operator && l.What != lineRetried {
 		m.LastOperator = l.At
 	}
+	m.applyRation(l)
 	if m.message(l.Key) == nil {
 		m.Inbox = append(m.Inbox, *l.Message)
 	}

@@ -118,7 +118,7 @@ func (e Released) apply(m *machine) {
 		return
 	}
 	m.leaveQuarantine(Line{Kind: LineQuarantine, What: lineReleased, Key: e.Key, Reason: e.Reason, Digest: e.Same})
-	e.Event.apply(m)
+	m.applyLetIn(e.Event)
 }
 
 // Redacted implements [Redactable].

@@ -7,7 +7,12 @@ import (
 
 // runnable reports whether nothing holds this message back.
 func (s State) runnable(msg Message, p Policy, now time.Time) bool {
-	return p.Turns && s.turnsAllowed(now) && msg.isDue(now) && s.Tier(p, now).allows(msg)
+	return msg.isDue(now) && s.mayRun(msg, p, now)
+}
+
+// mayRun is runnable for a message whose time has come.
+func (s State) mayRun(msg Message, p Policy, now time.Time) bool {
+	return p.Turns && s.turnsAllowed(now) && s.Tier(p, now).allows(msg)
 }
 
 // turnsAllowed reports whether any turn may run.
@@ -40,7 +45,8 @@ func (s State) nextMessage(p Policy, now time.Time) int {
 }
 
 // hasWork reports whether a turn is dispatched, running or suspended, or an
-// operator message could run now. What is held back is not work (docs/design.md,
+// operator message could run now. What is held back is not work, but a mail above the
+// limit of the hour is: it runs as soon as the hour has room (docs/design.md,
 // "Glossary").
 func (m *machine) hasWork() bool {
 	switch m.Turn.Status {
@@ -53,6 +59,6 @@ func (m *machine) hasWork() bool {
 		return true
 	}
 	return slices.ContainsFunc(m.Inbox, func(msg Message) bool {
-		return msg.Operator && m.runnable(msg, m.policy, m.now)
+		return msg.Operator && (msg.isDue(m.now) || msg.overRate()) && m.mayRun(msg, m.policy, m.now)
 	})
 }

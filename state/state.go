@@ -40,11 +40,12 @@ type State struct {
 
 	Acks     []time.Time `json:"acks,omitempty"`     // made within the last hour
 	Quiets   []time.Time `json:"quiets,omitempty"`   // made within the last hour
-	Accepted []time.Time `json:"accepted,omitempty"` // operator messages within the last hour
+	Accepted []time.Time `json:"accepted,omitempty"` // mails of the operator that were let run within the last hour
 	Alarms   []time.Time `json:"alarms,omitempty"`   // sent to the keymaster within the last hour
 	Relays   []Relaying  `json:"relays,omitempty"`   // for peers within the last hour
 	Rung     []Ringing   `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
 	WokenBy  string      `json:"woken_by,omitempty"` // who woke us through the mesh, while no message has followed
+	RateTold time.Time   `json:"rate_told,omitzero"` // when the operator was told that mails wait for the hour to hold fewer
 
 	Cursor Cursor   `json:"cursor,omitzero"`
 	ToFlag ToFlag   `json:"to_flag,omitzero"` // mail to mark \Seen

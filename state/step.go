@@ -28,6 +28,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.unskew()
 	m.age()
 	m.prune()
+	m.admitHeld()
 	m.openCredit()
 	m.recordTier() // the day or the budget may have changed since the last step
 	if startsCycle(events) {
@@ -41,6 +42,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.expire()
 	m.reportOutages()
 	m.tellLost()
+	m.tellRate()
 	m.reroute()
 	m.stillWorking()
 	m.recordTier()
@@ -73,6 +75,7 @@ type machine struct {
 	policy   Policy
 	now      time.Time
 	mailRead bool // this step has read the mailbox to its end
+	letIn    bool // a person let in what is applied now
 
 	// heardFrom is the address of the last operator's mail of this step, or "".
 	heardFrom string

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func (e Claimed) apply(m *machine) {
 	msg.Epoch = m.Epoch
 	msg.Attempts++
 	msg.Status = Pending
-	msg.NextRetryAt = time.Time{}
+	msg.NextRetryAt, msg.Reason = time.Time{}, ""
 	m.forgetCounted()
 	m.Turn = Head{Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now, Pulled: e.Pull, Working: msg.Working}
 	m.turnLine("dispatched", "")
@@ -170,7 +171,7 @@ func (e Reaped) apply(m *machine) {
 		return
 	}
 	m.turnLine("reaped", e.Reason)
-	m.requeue(Queued, time.Time{}, retryNote)
+	m.requeue(Message{Status: Queued, Note: retryNote})
 }
 
 // Redacted implements [Redactable].
@@ -203,10 +204,10 @@ func (e GivenBack) apply(m *machine) {
 		msg.Attempts = max(0, msg.Attempts-1)
 	}
 	if e.Wait > 0 {
-		m.requeue(Deferred, m.now.Add(min(e.Wait, maxDeferral)), "")
+		m.requeue(Message{Status: Deferred, NextRetryAt: m.now.Add(min(e.Wait, maxDeferral)), Reason: e.Reason})
 		return
 	}
-	m.requeue(Queued, time.Time{}, "")
+	m.requeue(Message{Status: Queued})
 }
 
 // Redacted implements [Redactable].
@@ -215,15 +216,13 @@ func (e GivenBack) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// requeue lets the turn's message wait again and makes the head idle.
-func (m *machine) requeue(status Status, until time.Time, note string) {
+// requeue lets the turn's message wait again, as how says, and makes the head idle.
+func (m *machine) requeue(how Message) {
 	m.Epoch++
 	if msg := m.message(m.Turn.Key); msg != nil {
-		msg.Status, msg.NextRetryAt, msg.Epoch = status, until, m.Epoch
+		msg.Status, msg.NextRetryAt, msg.Reason, msg.Epoch = how.Status, how.NextRetryAt, how.Reason, m.Epoch
 		msg.Working = m.Turn.Working
-		if note != "" {
-			msg.Note = note
-		}
+		msg.Note = cmp.Or(how.Note, msg.Note)
 	}
 	m.Turn = Head{Status: HeadIdle}
 }

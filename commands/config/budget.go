@@ -15,6 +15,7 @@ const (
 	maxBudget     = 1_000_000 // dollars
 	maxPrice      = 10_000    // dollars per million tokens
 	maxMultiplier = 100
+	maxMails      = 100_000 // an hour
 )
 
 // wireBudget returns the limits of [budget].
@@ -41,6 +42,9 @@ func wireBudget(c *Config) (state.Budget, error) {
 			return b, c.At(dotted(amount.key), "remove it for no limit, or use `agentstateloop halt`", "a limit of 0 allows no turn")
 		}
 		*amount.into = micros
+	}
+	if n := s.MailsAnHour; n < 0 || n > maxMails {
+		return b, c.At(dotted("budget.mails_an_hour"), "0 means no limit", "%d is not a number of mails from 0 to %d", n, maxMails)
 	}
 	if b.Critical > b.Low {
 		key := "budget.critical_usd"

@@ -18,6 +18,7 @@ turn_usd = 0.25
 low_usd = 0.3
 critical_usd = 0.2
 multiplier = 2
+mails_an_hour = 7
 [prices."gpt-4o"]
 input = 4
 output = 8
@@ -30,6 +31,9 @@ output = 0
 		t.Fatal(err)
 	}
 	want := state.Budget{HasCredit: true, Day: state.Dollar, Turn: state.Dollar / 4, Low: 300_000, Critical: 200_000}
+	if a.Policy.Rate != 7 {
+		t.Errorf("%d mails an hour, want 7", a.Policy.Rate)
+	}
 	if a.Policy.Budget != want {
 		t.Errorf("budget %+v, want %+v", a.Policy.Budget, want)
 	}

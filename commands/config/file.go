@@ -199,7 +199,8 @@ type repliesSection struct {
 	Notices     bool   `toml:"notices"`
 }
 
-// budgetSection holds amounts in dollars. A key that is not set sets no limit.
+// budgetSection holds amounts in dollars, of which one that is not set sets no limit,
+// and how many of the operator's mails may run within an hour; 0 for all.
 type budgetSection struct {
 	CreditUSD   float64 `toml:"credit_usd"`
 	DayUSD      float64 `toml:"day_usd"`
@@ -207,6 +208,7 @@ type budgetSection struct {
 	LowUSD      float64 `toml:"low_usd"`
 	CriticalUSD float64 `toml:"critical_usd"`
 	Multiplier  float64 `toml:"multiplier"`
+	MailsAnHour int     `toml:"mails_an_hour"`
 }
 
 // priceSection holds prices in dollars per million tokens.
@@ -251,6 +253,6 @@ func defaults() File {
 			Working:     true,
 			Notices:     true,
 		},
-		Budget: budgetSection{LowUSD: 0.50, CriticalUSD: 0.10, Multiplier: 1},
+		Budget: budgetSection{LowUSD: 0.50, CriticalUSD: 0.10, Multiplier: 1, MailsAnHour: 60},
 	}
 }

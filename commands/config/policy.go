@@ -8,10 +8,6 @@ import (
 	"agentstateloop/turn"
 )
 
-// messagesAnHour limits how many of the operator's messages cause turns within an
-// hour. Further ones wait (docs/design.md, "Turns").
-const messagesAnHour = 60
-
 // wirePolicy returns the policy of the machine for the parts of an agent. A part
 // that is nil is not configured.
 func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Config, replies cycle.Replies, budget state.Budget) state.Policy {
@@ -28,7 +24,7 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		Working:         c.File.Replies.Working,
 		Turns:           turns != nil,
 		MaxAttempts:     c.File.Turn.MaxAttempts,
-		Rate:            messagesAnHour,
+		Rate:            c.File.Budget.MailsAnHour,
 		IdleInterval:    time.Duration(c.File.Timing.IdleInterval),
 		EngagedInterval: time.Duration(c.File.Timing.EngagedInterval),
 		PrepTimeout:     time.Duration(c.File.Timing.PrepTimeout),

@@ -120,6 +120,9 @@ func (st *Story) inbox() []string {
 		if !m.NextRetryAt.IsZero() {
 			row += " until " + st.at(m.NextRetryAt)
 		}
+		if m.Reason != "" {
+			row += " (" + m.Reason + ")"
+		}
 		if m.Attempts > 1 {
 			row += fmt.Sprintf(", attempt %d", m.Attempts)
 		}
