@@ -36,19 +36,26 @@ func (answerError) Error() string {
 // The library that reads a boundedConn hides its error in one of its own, so
 // failure tells the two apart.
 type boundedConn struct {
-	net.Conn
+	net.Conn            // paced, or TLS on top of it
+	paced    *pacedConn // keeps the deadlines
 	left     atomic.Int64
 	exceeded atomic.Bool
 }
 
-func newBoundedConn(conn net.Conn) *boundedConn {
-	c := &boundedConn{Conn: conn}
+func newBoundedConn(conn net.Conn, paced *pacedConn) *boundedConn {
+	c := &boundedConn{Conn: conn, paced: paced}
 	c.refill()
 	return c
 }
 
-// refill begins a phase.
+// refill begins a phase, or the answer about the next mail.
 func (c *boundedConn) refill() { c.left.Store(maxAnswer) }
+
+// nextMail begins the answer about one of many mails.
+func (c *boundedConn) nextMail() {
+	c.refill()
+	c.paced.expect(mailAnswer)
+}
 
 // allow adds n bytes to what the server may send in this phase.
 func (c *boundedConn) allow(n int64) { c.left.Add(n) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"time"
 
 	"agentstateloop/mail/message"
 )
@@ -23,10 +22,9 @@ const (
 // A question without an answer rejects nothing: it is for the judgement of the
 // body.
 func (sc *scanner) findKeys(heads []head) {
-	within := sc.mailbox.timeout()
-	// The connection is read all the time, and must outlast the questions.
-	sc.conn.SetDeadline(time.Now().Add(2 * within))
-	ctx, cancel := context.WithTimeout(sc.ctx, within)
+	sc.conn.paced.pause() // it is read all the time, and must outlast the questions
+	defer sc.conn.paced.resume()
+	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
 	defer cancel()
 	absent := sc.absentKeys(ctx, heads)
 	for i := range heads {
@@ -39,7 +37,6 @@ func (sc *scanner) findKeys(heads []head) {
 		rejected.Gate, rejected.Reason, rejected.Ask = v.gate, v.reason, v.ask
 		h.rejected = &rejected
 	}
-	sc.mailbox.startPhase(sc.conn)
 }
 
 // absentKeys returns those keys of heads that the DNS says do not exist.

@@ -70,7 +70,7 @@ func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBody
 			s.abandon(cmd, err)
 			return heads, err
 		}
-		s.mailbox.startPhase(s.conn)
+		s.conn.nextMail()
 		if read != nil {
 			read(&h)
 		}
@@ -99,7 +99,7 @@ func (s *Session) readHead(msg *imapclient.FetchMessageData, most int64) (head, 
 			if item.Literal == nil || !h.broken {
 				continue
 			}
-			raw, err := s.literal(h.uid, item.Literal)
+			raw, err := s.literal(h.uid, item.Literal, most)
 			if err != nil {
 				return h, err
 			}
@@ -117,10 +117,11 @@ func (s *Session) readHead(msg *imapclient.FetchMessageData, most int64) (head, 
 // its end. A mail over the limit of the gate is not asked for.
 const maxLiteral = 256 << 20
 
-// literal returns a reader of a literal of the mail uid. If the literal is too
-// long, it hangs up.
-func (s *Session) literal(uid uint32, l imap.LiteralReader) (*countingReader, error) {
+// literal returns a reader of a literal of the mail uid, of which about most bytes
+// are of use: time is allowed for these. If the literal is too long, it hangs up.
+func (s *Session) literal(uid uint32, l imap.LiteralReader, most int64) (*countingReader, error) {
 	if l.Size() <= maxLiteral {
+		s.conn.paced.expect(min(l.Size(), most))
 		return &countingReader{r: l, conn: s.conn}, nil
 	}
 	s.conn.Close()
@@ -196,7 +197,7 @@ func (sc *scanner) bodies(hs []*head) error {
 	sc.mailbox.startPhase(sc.conn)
 	cmd := sc.client.Fetch(set, &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{section}})
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
-		sc.mailbox.startPhase(sc.conn)
+		sc.conn.nextMail()
 		var h *head
 		for item := msg.Next(); item != nil; item = msg.Next() {
 			switch item := item.(type) {
@@ -235,7 +236,7 @@ func (sc *scanner) tooBig(size int64) bool { return sc.filter.MaxSize > 0 && siz
 // keepBody hands one body to keep.
 func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	m := h.message
-	raw, err := sc.literal(h.uid, literal)
+	raw, err := sc.literal(h.uid, literal, cmp.Or(sc.filter.MaxSize, maxLiteral))
 	if err != nil {
 		return err
 	}

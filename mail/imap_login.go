@@ -251,6 +251,6 @@ func (s Server) startTLS(ctx context.Context, conn *boundedConn) (*boundedConn, 
 		if err != nil {
 			return nil, err
 		}
-		return newBoundedConn(protected), nil
+		return newBoundedConn(protected, conn.paced), nil
 	}
 }

@@ -124,6 +124,7 @@ func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Tri
 	section, most := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}, int64(message.MaxHeader)
 	if f.Require == RequireDMARC {
 		section.Specifier, most = imap.PartSpecifierNone, probeMail
+		section.Partial = &imap.SectionPartial{Size: probeMail}
 	}
 	heads, err := s.heads(uids, most, section, nil)
 	if err != nil {

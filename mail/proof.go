@@ -64,8 +64,9 @@ func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) err
 
 	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
 	defer cancel()
+	sc.conn.paced.pause() // that the proof takes time is not the server's fault
 	v, digest, err := sc.filter.judgeBody(ctx, head, whole.fromStart)
-	sc.mailbox.startPhase(sc.conn) // the proof may have used up the time of the last phase
+	sc.conn.paced.resume()
 	if u, ok := errors.AsType[*unprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
 		v, err = sc.filter.unproved(fmt.Sprintf("could not be proved within %v: %s", maxUnverified, oneLine(u.Error(), 200))), nil
 	}

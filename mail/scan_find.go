@@ -89,7 +89,9 @@ func (sc *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 // returns the first ones, and more is true.
 func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
 	sc.mailbox.startPhase(sc.conn)
-	sc.conn.allow(uidLength * int64(min(sc.mails(), maxFound)))
+	answer := uidLength * int64(min(sc.mails(), maxFound))
+	sc.conn.allow(answer)
+	sc.conn.paced.expect(answer)
 	data, err := sc.client.UIDSearch(&c, nil).Wait()
 	if err != nil {
 		return nil, false, fmt.Errorf("search: %w", err)

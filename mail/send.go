@@ -200,7 +200,9 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 	if err != nil {
 		return c.refusal(ctx, err)
 	}
-	if _, err := io.Copy(data, body); err != nil {
+	c.server.startPhase(c.conn)
+	sent, err := io.Copy(data, paceReader{body, c.conn.paced})
+	if err != nil {
 		// Hanging up keeps the server from taking half a mail for a whole one.
 		return c.abort(ctx, err)
 	}
@@ -213,6 +215,7 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 		return c.abort(ctx, context.Cause(ctx))
 	}
 	c.server.startPhase(c.conn)
+	c.conn.SetDeadline(time.Now().Add(c.server.timeout() + underWay(sent)))
 	// go-smtp keeps back the end of the body and writes it with the dot, here.
 	if err := data.Close(); err != nil {
 		// A reply that does not refuse, such as one sent twice, belongs to
@@ -225,6 +228,29 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 		return &SendError{Verdict: Unknown, Err: fmt.Errorf("no answer to the final dot: %w", err)}
 	}
 	return nil
+}
+
+// paceReader allows time for each byte that is read from it, because it will be
+// sent.
+type paceReader struct {
+	io.Reader
+	conn *pacedConn
+}
+
+func (r paceReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.conn.expect(int64(n))
+	return n, err
+}
+
+// maxUnderWay is how long a server may need, at most, for what is still on its way
+// to it. RFC 5321 section 4.5.3.2.6 asks for as much.
+const maxUnderWay = 10 * time.Minute
+
+// underWay returns how long the end of a mail of n bytes may be on its way when
+// all of it is written: what is written waits in buffers, here and in the network.
+func underWay(n int64) time.Duration {
+	return min(timeFor(n), maxUnderWay)
 }
 
 func (c *Sender) begin(from string, to []string) (io.WriteCloser, error) {

@@ -43,7 +43,7 @@ type Server struct {
 	Renew func(ctx context.Context, refused string) (string, error)
 
 	CAFile  string        // PEM file of roots; replaces those of the system
-	Timeout time.Duration // for one network phase: connect, login, search, one fetch, one send; 0 means 30 s
+	Timeout time.Duration // for one network phase without progress: connect, login, search, fetch, send; 0 means 30 s
 }
 
 func (s Server) timeout() time.Duration {
@@ -56,14 +56,6 @@ func (s Server) timeout() time.Duration {
 // dial connects, and with TLSImplicit completes the handshake. With TLSStart
 // the connection is still in clear: only the STARTTLS exchange may use it.
 func (s Server) dial(ctx context.Context) (*boundedConn, error) {
-	conn, err := s.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return newBoundedConn(conn), nil
-}
-
-func (s Server) connect(ctx context.Context) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %q: not host:port", s.Addr)
@@ -74,10 +66,11 @@ func (s Server) connect(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
 
-	tcp, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
+	tcp := newPacedConn(conn)
 	switch s.TLS {
 	case TLSImplicit:
 		conn, err := s.handshake(ctx, tcp)
@@ -85,16 +78,16 @@ func (s Server) connect(ctx context.Context) (net.Conn, error) {
 			tcp.Close()
 			return nil, err
 		}
-		return conn, nil
+		return newBoundedConn(conn, tcp), nil
 	case TLSStart:
-		return tcp, nil
+		return newBoundedConn(tcp, tcp), nil
 	case TLSNone:
 		// A name like localhost may have been pointed elsewhere.
 		if a, ok := tcp.RemoteAddr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 			tcp.Close()
 			return nil, fmt.Errorf("connect to %s: tls = %q is allowed only on loopback", s.Addr, TLSNone)
 		}
-		return tcp, nil
+		return newBoundedConn(tcp, tcp), nil
 	default:
 		tcp.Close()
 		return nil, fmt.Errorf("connect to %s: tls = %q is not %q, %q or %q", s.Addr, s.TLS, TLSImplicit, TLSStart, TLSNone)
@@ -142,8 +135,8 @@ func (s Server) tlsConfig() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// startPhase begins a network phase: it sets its deadline, and how much the
-// server may send.
+// startPhase begins a network phase: it sets its deadline, which is about
+// progress, and how much the server may send.
 func (s Server) startPhase(conn *boundedConn) {
 	conn.SetDeadline(time.Now().Add(s.timeout()))
 	conn.refill()

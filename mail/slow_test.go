@@ -1,0 +1,160 @@
+package mail_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+// longLetter returns a mail from the operator of about size bytes.
+func longLetter(subject string, size int) string {
+	line := strings.Repeat("0123456789", 7) + "\r\n"
+	return letter(subject) + strings.Repeat(line, size/len(line))
+}
+
+// slowly returns a line to the server at addr over which size bytes take three
+// times as long as the deadline.
+func slowly(t *testing.T, addr string, size int, timeout time.Duration) *mailtest.SlowLine {
+	return mailtest.StartSlowLine(t, addr, int(float64(size)/(3*timeout).Seconds()))
+}
+
+// A mail comes in whole over a line on which it takes far longer than the
+// deadline, by each way to connect.
+func storySlowLine(t *testing.T, h host) {
+	raw := longLetter("@goulard3120 hello", 300<<10)
+	uid := h.append(raw, false)
+	withTime(t, func(timeout time.Duration) bool {
+		for _, way := range []string{mail.TLSImplicit, mail.TLSStart, mail.TLSNone} {
+			b := mailboxOf(h)
+			if b.TLS = way; way != mail.TLSImplicit {
+				b.Addr = h.plain
+			}
+			b.Addr, b.Timeout = slowly(t, b.Addr, len(raw), timeout).Addr, timeout
+			s, err := b.Open(t.Context())
+			if err != nil {
+				return false
+			}
+			defer s.Close()
+			kept := shelf{}
+			if _, err := s.Scan(t.Context(), state.Cursor{}, filter, 10, kept.keep); err != nil {
+				return false
+			}
+			if kept[uid] != raw {
+				t.Errorf("%s: %d bytes came in, not %d", way, len(kept[uid]), len(raw))
+			}
+		}
+		return true
+	})
+}
+
+// A server that never falls silent and never comes to an end does not hold a scan,
+// and one that stops in the middle does not either.
+func TestDrippingServers(t *testing.T) {
+	for name, l := range map[string]struct{ at, begin string }{
+		"a search": {"search", "* SEARCH"},
+		"a header": {"header", "* 1 FETCH (UID 5 RFC822.SIZE 60 BODY[HEADER] {5000}\r\n"},
+		"a body":   {"body", "* 1 FETCH (UID 5 BODY[] {5000}\r\n"},
+		"words":    {"body", "* OK "},
+	} {
+		for _, drips := range []int{10, 5000} {
+			t.Run(fmt.Sprintf("%s of %d", name, drips), func(t *testing.T) {
+				withTime(t, func(timeout time.Duration) bool {
+					asked := make(chan bool, 1)
+					b := plainMailbox(liar(t, lie{l.at, func(w io.Writer, _ string) {
+						asked <- true
+						io.WriteString(w, l.begin)
+						drip(w, drips, timeout/4)
+					}}))
+					b.Timeout = timeout
+					s, err := b.Open(t.Context())
+					if err != nil {
+						return false
+					}
+					defer s.Close()
+					got, err := s.Scan(t.Context(), state.Cursor{Mailbox: b.ID(), Validity: 7, Next: 3}, filter, 10, shelf{}.keep)
+					if err == nil || len(got.Messages) > 0 {
+						t.Errorf("error %v, %d mails came in", err, len(got.Messages))
+					}
+					return len(asked) > 0
+				})
+			})
+		}
+	}
+}
+
+// drip sends n bytes, one each time that pause has passed, and then nothing until
+// the other side hangs up.
+func drip(w io.Writer, n int, pause time.Duration) {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for range n {
+		<-tick.C
+		if _, err := io.WriteString(w, "1"); err != nil {
+			return
+		}
+	}
+	io.Copy(io.Discard, w.(net.Conn))
+}
+
+// A long answer leaves over a slow line: what is still on its way when all is
+// written is waited for.
+func TestSlowlySentMail(t *testing.T) {
+	server, s := sink(t, mailtest.Options{})
+	raw := longLetter("an answer", 300<<10)
+	withTime(t, func(timeout time.Duration) bool {
+		server.Addr, server.Timeout = slowly(t, s.SMTPTLS, len(raw), timeout).Addr, timeout
+		c, err := server.OpenSender(t.Context())
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		return c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader(raw), nil) == nil
+	})
+	if sent := s.Sent(); len(sent) == 0 || len(sent[0].Raw) != len(raw) {
+		t.Errorf("%d mails arrived", len(sent))
+	}
+}
+
+// A server that takes no more of a mail ends its delivery, before the dot.
+func TestServerThatReadsNoMore(t *testing.T) {
+	stop := make(chan struct{})
+	defer close(stop)
+	addr := scripted(t, func(c net.Conn) {
+		c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		br := bufio.NewReader(c)
+		io.WriteString(c, "220 hi\r\n")
+		for {
+			line, err := br.ReadString('\n')
+			switch {
+			case err != nil:
+				return
+			case strings.HasPrefix(line, "DATA"):
+				io.WriteString(c, "354 go on\r\n")
+				<-stop
+				return
+			default:
+				io.WriteString(c, "250 fine\r\n")
+			}
+		}
+	})
+	c, err := mail.Server{Addr: addr, TLS: mail.TLSNone, Timeout: time.Second}.OpenSender(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader(longLetter("x", 32<<20)), func() error {
+		t.Error("all of it was written")
+		return nil
+	})
+	if failure, ok := err.(*mail.SendError); !ok || failure.Verdict != mail.Temporary {
+		t.Errorf("got %v", err)
+	}
+}
