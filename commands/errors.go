@@ -12,6 +12,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
+	"agentstateloop/internal/regular"
 	"agentstateloop/mesh"
 	"agentstateloop/state/store"
 )
@@ -99,6 +100,9 @@ func generalHint(err error) string {
 	}
 	if e, ok := errors.AsType[*sourceError](err); ok && len(e.failed) > 0 {
 		return "the rest was done, and each poll tries again; `" + name + " doctor` shows what is wrong"
+	}
+	if errors.Is(err, regular.ErrKind) {
+		return "move away what is there; the next poll makes what it needs, and `" + name + " status` names all such files"
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
 		return "`" + name + " doctor` checks the files and folders of the agent"

@@ -13,6 +13,9 @@ import (
 	"agentstateloop/state"
 )
 
+// maxObstacles is how many files that cannot be used are shown in a status.
+const maxObstacles = 5
+
 // row writes one line of a status.
 type row func(label, format string, args ...any)
 
@@ -50,6 +53,12 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	if n := len(s.Lost); n > 0 {
 		last := s.Lost[n-1]
 		row("LOST", "%s came back undelivered, the last at %s: %s to %s%s", terminal.Count(n, "mail"), terminal.Clock(last.At, now), last.ID, plain.Line(last.To), because(plain.Line(last.Reason)))
+	}
+	for _, obstacle := range s.Obstacles[:min(len(s.Obstacles), maxObstacles)] {
+		row("FILE", "%s", obstacle)
+	}
+	if more := len(s.Obstacles) - maxObstacles; more > 0 {
+		row("FILE", "%s more: `%s doctor` shows them", terminal.Count(more, "file"), name)
 	}
 	pollRows(row, s, mode, now)
 	if s.Deadline != nil {

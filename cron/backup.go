@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"agentstateloop/internal/durable"
+	"agentstateloop/internal/regular"
 )
 
 // keepBackups is the number of backups that are kept.
@@ -28,6 +29,9 @@ var anyAgentLine = regexp.MustCompile(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-
 // crontab mangled does not replace the last good one.
 func (t Table) backUp(table []byte) (string, error) {
 	if err := durable.MkdirAll(t.Backup); err != nil {
+		return "", err
+	}
+	if err := regular.Folder(t.Backup); err != nil {
 		return "", err
 	}
 	if len(table) == 0 {

@@ -33,6 +33,7 @@ type Status struct {
 	Credentials map[string]StatusCredential `json:"credentials"`
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
+	Obstacles   []string                    `json:"obstacles"` // what is wrong with files of the state directory
 }
 
 // StatusInbox counts messages.
@@ -162,8 +163,14 @@ func (a *Agent) Status() (Status, error) {
 		}
 	}
 	st.Tier, st.Spend = s.Tier(a.Policy, a.Now()), spendStatus(s, a.Policy, a.Now())
-	st.Turn, err = turnStatus(a.Store, s.Turn)
-	return st, err
+	st.Obstacles = []string{}
+	for _, err := range a.Store.Obstacles(s) {
+		st.Obstacles = append(st.Obstacles, err.Error())
+	}
+	if st.Turn, err = turnStatus(a.Store, s.Turn); err != nil { // the rest is shown
+		st.Obstacles = append(st.Obstacles, err.Error())
+	}
+	return st, nil
 }
 
 // deferred counts a message that waits for a time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +44,7 @@ func (c stateDirCheck) run(context.Context) []Finding {
 	if c.err != nil {
 		found = append(found, failure(name, stateHint(c.err), c.err))
 	}
-	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkSetAside(), c.checkIDKey(), checkFileSystem(c.dir))
+	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkObstacles(), c.checkSetAside(), c.checkIDKey(), checkFileSystem(c.dir))
 	if len(found) == 0 {
 		found = append(found, good(name, "%s, mode 0700, writable, with free space, hard links and locks", c.dir))
 	}
@@ -75,14 +76,38 @@ func (c stateDirCheck) checkAccess() []Finding {
 	return nil
 }
 
-// checkSetAside looks for a state that could not be read and was set aside.
-func (c stateDirCheck) checkSetAside() []Finding {
-	aside, _ := filepath.Glob(filepath.Join(config.QuoteGlob(c.dir), "state.json.corrupt-*"))
-	if len(aside) == 0 {
-		return nil
+// checkObstacles looks for something else in the place of our files and folders.
+func (c stateDirCheck) checkObstacles() []Finding {
+	var found []Finding
+	for _, err := range c.store.Obstacles(c.state) {
+		hint := "move away what is there; the next poll makes what it needs (see docs/files.md)"
+		if errors.Is(err, fs.ErrPermission) {
+			hint = "give your user back the right to read and write it (chmod u+rw; u+rwx for a folder)"
+		}
+		found = append(found, bad(Error, "state", hint, "%v", err))
 	}
-	return []Finding{bad(Info, "state", "remove the file after you have looked at it; see docs/files.md",
-		"an unusable state was set aside as %s", filepath.Base(aside[len(aside)-1]))}
+	return found
+}
+
+// asides are the patterns of what was in the place of our files and was set aside.
+var asides = map[string]string{
+	"state.json.corrupt-*":     "an unusable state",
+	"history-*.jsonl.wrong-*":  "something in the place of a file of the history",
+	"*.folder-*":               "a folder in the place of a file",
+	"message-id.key.damaged-*": "an unusable key of our Message-IDs",
+}
+
+// checkSetAside looks for what could not be used and was set aside.
+func (c stateDirCheck) checkSetAside() []Finding {
+	var found []Finding
+	for _, pattern := range slices.Sorted(maps.Keys(asides)) {
+		aside, _ := filepath.Glob(filepath.Join(config.QuoteGlob(c.dir), pattern))
+		if len(aside) > 0 {
+			found = append(found, bad(Info, "state", "remove it after you have looked at it; see docs/files.md",
+				"%s was set aside as %s", asides[pattern], filepath.Base(aside[len(aside)-1])))
+		}
+	}
+	return found
 }
 
 // beforeFirstPoll returns the findings for a directory that does not exist yet.

@@ -34,7 +34,7 @@ func Folder(path string) error {
 		return opening(path, err)
 	}
 	if !info.IsDir() {
-		return opening(path, &wrongKind{Kind(path, info), "a folder"})
+		return opening(path, &wrongKind{kind(path, info), "a folder"})
 	}
 	return nil
 }

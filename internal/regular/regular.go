@@ -92,9 +92,22 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// Kind returns what is at a path, in words: "a regular file", "a folder", "a link to
+// File returns an error if path is not a regular file, as Open does, without opening
+// it.
+func File(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return opening(path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return kindError(path, info)
+	}
+	return nil
+}
+
+// kind returns what is at a path, in words: "a regular file", "a folder", "a link to
 // NAME", "a named pipe", "a socket" or "a device".
-func Kind(path string, info fs.FileInfo) string {
+func kind(path string, info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
 		return "a regular file"
@@ -115,7 +128,7 @@ func Kind(path string, info fs.FileInfo) string {
 }
 
 func kindError(path string, info fs.FileInfo) error {
-	return opening(path, &wrongKind{Kind(path, info), "a regular file"})
+	return opening(path, &wrongKind{kind(path, info), "a regular file"})
 }
 
 // opening is the error of the standard library, of which callers know the type.

@@ -8,15 +8,18 @@ import (
 	"agentstateloop/internal/regular"
 )
 
-// maxLog is the size in bytes at which the log becomes log.1.
-const maxLog = 1 << 20
+// The log, and the size in bytes at which it becomes log.1.
+const (
+	logFile = "log"
+	maxLog  = 1 << 20
+)
 
 // Log adds one line to the log: what a poll did, and why. Callers may ignore its
-// error: a log that cannot be written must not stop them.
+// error: a log that cannot be written must not stop them, and Obstacles says why.
 func (st *Store) Log(now time.Time, text string) error {
-	path := st.path("log")
-	if info, err := os.Stat(path); err == nil && info.Size() >= maxLog {
-		if err := os.Rename(path, path+".1"); err != nil {
+	path := st.path(logFile)
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() >= maxLog {
+		if err := renameOver(path, path+".1"); err != nil {
 			return err
 		}
 	}
