@@ -161,7 +161,15 @@ func (b biller) billed(s state.State, h state.Head) []state.Event {
 	if h.Pulled || h.TurnID == "" {
 		return nil
 	}
-	return b.bill(s, h, turn.ReplayBill(b.store.Path(attemptDir(h.TurnID, h.Epoch))))
+	return b.bill(s, h, b.replayed(b.store.Path(attemptDir(h.TurnID, h.Epoch))))
+}
+
+// replayed returns the bill of the attempt in dir, whose runner died.
+func (b biller) replayed(dir string) turn.Bill {
+	if b.turn == nil {
+		return turn.Bill{}
+	}
+	return turn.ReplayBill(dir, b.turn.Runner)
 }
 
 // overspent reports whether a turn has used up its own budget, this bill

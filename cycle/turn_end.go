@@ -129,7 +129,7 @@ func (e turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result) 
 		r.Text = turn.ReplayOutput(dir)
 	}
 	if !m.head.Pulled {
-		r.Bill = turn.ReplayBill(dir)
+		r.Bill = e.deliverer.biller.replayed(dir)
 	}
 	if files, notes, err := turn.ListOutput(dir); err == nil {
 		r.Output, r.Notes = files, append(r.Notes, notes...)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"agentstateloop/internal/durable"
 	"agentstateloop/internal/regular"
 )
 
@@ -58,7 +59,7 @@ func OpenServer(dir string, o Options) (*Server, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make mesh directory: %w", err)
 	}
 	lock, err := regular.Lock(filepath.Join(dir, "mesh.lock"))
@@ -166,9 +167,9 @@ func (s *Server) change(r record) {
 	}
 }
 
-// persist writes all changes made before the call. If durable is set it returns
+// persist writes all changes made before the call. If synced is set it returns
 // after their fsync. Concurrent callers share one fsync.
-func (s *Server) persist(durable bool) error {
+func (s *Server) persist(synced bool) error {
 	j := s.journal
 	if j == nil {
 		return nil
@@ -190,7 +191,7 @@ func (s *Server) persist(durable bool) error {
 	if rewrite {
 		err = j.rewrite(all)
 	} else {
-		err = j.append(lines, durable)
+		err = j.append(lines, synced)
 	}
 	if err != nil {
 		j.broken = true
@@ -202,7 +203,7 @@ func (s *Server) persist(durable bool) error {
 }
 
 // append writes at the end of the log.
-func (j *journal) append(lines []byte, durable bool) error {
+func (j *journal) append(lines []byte, synced bool) error {
 	if len(lines) > 0 {
 		n, err := j.file.Write(lines)
 		j.size += int64(n)
@@ -211,7 +212,7 @@ func (j *journal) append(lines []byte, durable bool) error {
 			return err
 		}
 	}
-	if durable && j.dirty {
+	if synced && j.dirty {
 		if err := j.file.Sync(); err != nil {
 			return err
 		}
@@ -253,7 +254,7 @@ func (j *journal) rewrite(all []record) (err error) {
 	if err := os.Rename(f.Name(), j.path); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(j.path)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(j.path)); err != nil {
 		return err
 	}
 	if j.file != nil {
@@ -268,12 +269,4 @@ func (j *journal) close() error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	return errors.Join(j.file.Close(), j.lock.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -69,15 +69,16 @@ func modelIn(argv []string) string {
 }
 
 // ReplayBill returns the bill of the attempt in dir from its events.jsonl, for an
-// attempt whose runner died. The bill is empty if nothing can be read.
-func ReplayBill(dir string) Bill {
+// attempt whose runner died. runner is whose events they are if a power loss has
+// taken the first line. The bill is empty if nothing can be read.
+func ReplayBill(dir, runner string) Bill {
 	f, err := openEvents(dir)
 	if err != nil {
 		return Bill{}
 	}
 	defer f.Close()
-	var kind agent
-	var b Bill
+	kind, _, _ := agentFor(runner)
+	b := kind.openBill(nil)
 	readLines(io.LimitReader(f, maxReplay), func(line []byte) []Event {
 		var first startLine
 		if json.Unmarshal(line, &first) == nil && first.Kind == "start" {

@@ -1,6 +1,8 @@
 package turn
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -44,13 +46,31 @@ func TestResumedBill(t *testing.T) {
 				t.Errorf("the result says %+v, want %+v", res.Bill, c.want)
 			}
 			// The runner might have died: events.jsonl has the same bill.
-			if bill := ReplayBill(b.Dir); bill != c.want {
+			if bill := ReplayBill(b.Dir, Exec); bill != c.want {
 				t.Errorf("events.jsonl says %+v, want %+v", bill, c.want)
 			}
 		})
 	}
-	if bill := ReplayBill(t.TempDir()); bill != (Bill{}) {
+	if bill := ReplayBill(t.TempDir(), API); bill != (Bill{}) {
 		t.Errorf("of nothing: %+v", bill)
+	}
+}
+
+// TestReplayBillOfATornLog: a power loss may take the first line of events.jsonl and
+// leave later ones.
+func TestReplayBillOfATornLog(t *testing.T) {
+	done := `{"kind":"done","usage":{"input":7,"output":5}}` + "\n"
+	for runner, want := range map[string]Bill{
+		API:    {Settled: true, Usage: Usage{Input: 7, Output: 5}},
+		Claude: {Usage: Usage{Input: 7, Output: 5}},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, eventsName), []byte(strings.Repeat("\x00", 512)+"\n"+done), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if bill := ReplayBill(dir, runner); bill != want {
+			t.Errorf("%s: %+v, want %+v", runner, bill, want)
+		}
 	}
 }
 

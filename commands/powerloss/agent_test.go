@@ -150,6 +150,9 @@ func (c *crash) wantSound() {
 		}
 	}
 	for i, raw := range c.has(sent) {
+		if !strings.Contains(raw, "X-AgentStateLoop-History:") {
+			continue // the first mail of an agent
+		}
 		name := filepath.Join(c.dir, "sent.eml")
 		if err := os.WriteFile(name, []byte(raw), 0o600); err != nil {
 			c.Fatal(err)

@@ -25,7 +25,7 @@ var (
 
 // TestPowerLoss plays each scenario and cuts the power in it.
 func TestPowerLoss(t *testing.T) {
-	needStrace(t)
+	needTools(t)
 	program := filepath.Join(t.TempDir(), "agentstateloop")
 	if out, err := exec.Command("go", "build", "-o", program, "../..").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -54,9 +54,10 @@ func (sc scenario) play(t *testing.T, program string, shard int) {
 	if err := os.Link(program, s.program); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(s.root, 0o700); err != nil {
+	if err := os.MkdirAll(s.path("home"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	s.writeFile("passwd", fmt.Sprintf("you:x:%d:%d::%s:/bin/sh\n", os.Getuid(), os.Getgid(), s.path("home")))
 	if sc.set != nil {
 		sc.set(s)
 	}

@@ -11,6 +11,12 @@ import (
 // scenarios are all stories.
 var scenarios = []scenario{
 	{name: "mail", shards: 2, set: setMail, tell: tellMail, hold: holdMail},
+	{name: "serve", tell: tellServe, hold: holdServe},
+	{name: "hand", set: setHand, tell: tellHand, hold: holdHand},
+	{name: "mesh", set: setMesh, tell: tellMesh, hold: holdMesh},
+	{name: "init", tell: tellInit, hold: holdInit},
+	{name: "login", set: setLogin, tell: tellLogin, hold: holdLogin},
+	{name: "api", set: setAPI, tell: tellAPI, hold: holdAPI},
 }
 
 // userLine is the line of the crontab that belongs to the user.

@@ -2,7 +2,6 @@ package powerloss
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"agentstateloop/mail/mailtest"
 )
 
 // scenario is a story and the promises that hold after each crash in it.
@@ -28,13 +29,14 @@ type scenario struct {
 
 // story is one run of a scenario. Its folder holds
 //
-//	disk/           what is recorded, and loses power
+//	disk/           what is recorded, and loses power; disk/home is the user's home
 //	agent.toml      the configuration, unless the scenario has it on the disk
 //	agentstateloop  a copy of the program, so that its processes can be found
 type story struct {
 	*testing.T
 	dir, root, program string
 	world              *world
+	tokens             *mailtest.Tokens // nil: no OAuth2
 
 	traces int
 	calls  []call
@@ -78,9 +80,7 @@ func (s *story) trace(stdin string, args ...string) string {
 func (s *story) start(args ...string) (cmd *exec.Cmd, read func()) {
 	s.traces++
 	file := filepath.Join(s.dir, fmt.Sprintf("trace%d", s.traces))
-	line := straced(file, args...)
-	cmd = exec.Command(line[0], line[1:]...)
-	cmd.Env, cmd.Dir = s.environ(), s.dir
+	cmd = s.command(straced(file, args...)...)
 	return cmd, func() {
 		s.Helper()
 		calls, err := readTrace(file)
@@ -92,8 +92,12 @@ func (s *story) start(args ...string) (cmd *exec.Cmd, read func()) {
 	}
 }
 
-func (s *story) environ() []string {
-	return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + s.dir, "CLIENT_SECRET=client-canary-0123"}
+// command returns a command for which the user's home is on the disk: the program
+// takes it from the user database.
+func (s *story) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("bwrap", append([]string{"--dev-bind", "/", "/", "--ro-bind", filepath.Join(s.dir, "passwd"), "/etc/passwd", "--"}, args...)...)
+	cmd.Env, cmd.Dir = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "CLIENT_SECRET=client-canary-0123"}, s.dir
+	return cmd
 }
 
 // crash is the program after one power loss.
@@ -118,17 +122,16 @@ func (c *crash) String() string {
 // Errorf reports a broken promise.
 func (c *crash) Errorf(format string, args ...any) {
 	c.Helper()
+	if !c.Failed() {
+		c.Logf("the history after it:\n%s", tail(c.read(stateDir+"/history-"+time.Now().UTC().Format("2006-01")+".jsonl"), 1500))
+	}
 	c.story.Errorf("%s: %s", c, fmt.Sprintf(format, args...))
 }
 
 // try runs a command until it and every other process of the program has ended.
 func (c *crash) try(args ...string) (out string, code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	line := c.args(args...)
-	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
-	cmd.Env, cmd.Dir = c.environ(), c.dir
-	cmd.WaitDelay = time.Second
+	cmd := c.command(c.args(args...)...)
+	cmd.WaitDelay = time.Second // a process that it left may hold the output open
 	data, err := cmd.CombinedOutput()
 	c.settle()
 	var exit *exec.ExitError
@@ -143,10 +146,13 @@ func (c *crash) run(args ...string) string {
 	c.Helper()
 	out, code := c.try(args...)
 	if code != 0 {
-		c.Errorf("%s: exit %d: %s", args, code, out)
+		c.Errorf("%s: exit %d: %s\n%s", args, code, out, tail(c.read(stateDir+"/log"), 2000))
 	}
 	return out
 }
+
+// tail returns the last n bytes of a text.
+func tail(text string, n int) string { return text[max(0, len(text)-n):] }
 
 // settle waits until no process runs the program.
 func (s *story) settle() {

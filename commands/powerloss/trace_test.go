@@ -23,17 +23,17 @@ const traced = "open,openat,creat,write,writev,pwrite64,pwritev,truncate,ftrunca
 // on a kernel without them, and the program reads and writes instead.
 const copying = "copy_file_range,sendfile,splice,io_uring_setup"
 
-// needStrace skips a test where strace is missing.
-func needStrace(t *testing.T) {
+// needTools skips a test where strace or bubblewrap is missing.
+func needTools(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command("strace", "-f", "-o", os.DevNull, "true").CombinedOutput()
+	out, err := exec.Command("bwrap", "--dev-bind", "/", "/", "--", "strace", "-f", "-o", os.DevNull, "true").CombinedOutput()
 	if err == nil {
 		return
 	}
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
-		t.Fatalf("strace does not work: %v: %s", err, out)
+		t.Fatalf("strace does not work in bubblewrap: %v: %s", err, out)
 	}
-	t.Skipf("strace does not work here: %v: %s", err, out)
+	t.Skipf("strace does not work in bubblewrap here: %v: %s", err, out)
 }
 
 // straced returns the command line that runs args and writes their trace to file.

@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/durable"
 )
 
 // Write writes the secrets, makes the agent's folder and then writes the
-// configuration to path, each in one step: an interrupt leaves whole files, and
-// no configuration without its secret. created is false if a configuration
+// configuration to path, each in one step, durably: an interrupt or a power loss leaves
+// whole files, and no configuration without its secret. created is false if a configuration
 // exists by now; it is kept.
 func (p Plan) Write(path string) (created bool, err error) {
 	for _, secret := range p.Secrets {
@@ -26,7 +27,7 @@ func (p Plan) Write(path string) (created bool, err error) {
 		}
 	}
 	if p.Workdir != "" {
-		if err := os.MkdirAll(p.Workdir, 0o700); err != nil {
+		if err := durable.MkdirAll(p.Workdir); err != nil {
 			return false, fmt.Errorf("make workdir: %w", err)
 		}
 	}
@@ -41,7 +42,7 @@ func (p Plan) Write(path string) (created bool, err error) {
 // (0700). A file that exists stays as it is, and written is false.
 func writeNew(path, text string) (written bool, err error) {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir); err != nil {
 		return false, err
 	}
 	f, err := os.CreateTemp(dir, ".init-*")
@@ -59,9 +60,5 @@ func writeNew(path, text string) (written bool, err error) {
 	} else if err != nil {
 		return false, err
 	}
-	folder, err := os.Open(dir)
-	if err != nil {
-		return true, err
-	}
-	return true, errors.Join(folder.Sync(), folder.Close())
+	return true, durable.SyncDir(dir)
 }

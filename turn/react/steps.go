@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"agentstateloop/internal/durable"
 	"agentstateloop/internal/regular"
 )
 
@@ -58,7 +59,8 @@ type Steps struct {
 // OpenSteps creates the steps.jsonl of the attempt in dir, turns/<turn_id>/<epoch>.
 // It begins with the steps of the newest earlier attempt of the turn that has any; a
 // torn line ends them. The file appears whole or not at all, so an attempt that died
-// early is skipped.
+// early is skipped. When OpenSteps returns, its name and the folders above it survive a
+// power failure, up to the agent's.
 func OpenSteps(dir string) (*Steps, error) {
 	past, err := pastSteps(dir)
 	if err != nil {
@@ -91,15 +93,16 @@ func adopt(f *os.File, name string, past []Step) error {
 	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(name))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+	// The runner has made the folders of the attempt, the turn and all turns, and
+	// nobody has made their names durable: of most agents nothing in them must last.
+	dir := filepath.Dir(name)
+	for range 4 {
+		if err := durable.SyncDir(dir); err != nil {
+			return err
+		}
+		dir = filepath.Dir(dir)
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }
 
 // add appends one step. When it returns, the step survives a power failure.

@@ -1,0 +1,119 @@
+package powerloss
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"agentstateloop/mesh"
+)
+
+var address = regexp.MustCompile(`http://\S+`)
+
+// serve runs a server of the program until stop ends it by TERM. url is where it says
+// that it listens. Without record it runs without strace.
+func (s *story) serve(record bool, args ...string) (url string, stop func()) {
+	s.Helper()
+	line := s.args(args...)
+	cmd, read := s.command(line...), func() {}
+	if record {
+		cmd, read = s.start(line...)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for url == "" && lines.Scan() {
+		url = address.FindString(lines.Text())
+	}
+	if url == "" {
+		cmd.Wait()
+		s.Fatalf("%s: it does not listen: %s", args, errs.Bytes())
+	}
+	return strings.TrimSuffix(url, "/"), func() {
+		s.terminate()
+		for lines.Scan() {
+		}
+		cmd.Wait()
+		read()
+	}
+}
+
+var serveArgs = []string{"mesh", "serve", "--open", "--addr", "127.0.0.1:0", "--dir", "disk/mesh/d"}
+
+func peer(url, handle string) *mesh.Client { return &mesh.Client{URL: url, Handle: handle} }
+
+// tellServe: peers post and collect messages, and nudge, and the mesh is started again
+// in between.
+func tellServe(s *story) {
+	for life := range 2 {
+		url, stop := s.serve(true, serveArgs...)
+		from, to := peer(url, "dorlange3120"), peer(url, "goulard3120")
+		for i := range 3 {
+			text := fmt.Sprintf("message %d of life %d", i, life)
+			if _, err := from.Send(context.Background(), mesh.Message{To: "goulard3120", Text: text}); err != nil {
+				s.Fatal(err)
+			}
+			s.world.note(event{kind: told, text: text})
+		}
+		box, err := to.Mailbox(context.Background(), 0)
+		if err != nil {
+			s.Fatal(err)
+		}
+		first := box.Messages[0]
+		s.world.note(event{kind: used, text: first.Text})
+		if err := to.Ack(context.Background(), first.ID); err != nil {
+			s.Fatal(err)
+		}
+		stop()
+	}
+	url, stop := s.serve(true, serveArgs...)
+	if err := peer(url, "goulard3120").Halt(context.Background()); err != nil {
+		s.Fatal(err)
+	}
+	s.world.note(event{kind: told, text: "HALT"})
+	stop()
+}
+
+func holdServe(c *crash) {
+	url, stop := c.serve(false, serveArgs...)
+	defer stop()
+	box, err := peer(url, "goulard3120").Mailbox(context.Background(), 0)
+	if err != nil {
+		c.Errorf("%v", err)
+		return
+	}
+	held := map[string]int{}
+	for _, m := range box.Messages {
+		held[m.Text]++
+	}
+	for _, text := range c.had(used) {
+		held[text]++ // it was handed over
+	}
+	for _, text := range c.had(told) {
+		switch {
+		case text == "HALT" && !box.Halted:
+			c.Errorf("HALT is forgotten")
+		case text != "HALT" && held[text] == 0:
+			c.Errorf("%q was accepted and is lost", text)
+		}
+	}
+	for _, m := range box.Messages {
+		if !regexp.MustCompile(`^message \d of life \d$`).MatchString(m.Text) {
+			c.Errorf("it holds %q", m.Text)
+		}
+	}
+	if names := c.files("mesh/d/*.corrupt-*"); len(names) > 0 {
+		c.Errorf("%q had to be set aside", names)
+	}
+	c.wantPrivate("mesh/d/*")
+}
