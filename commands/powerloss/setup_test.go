@@ -26,7 +26,7 @@ const password = "correct horse battery staple"
 
 func tellInit(s *story) { s.trace(password+"\n", initArgs(s)...) }
 
-// holdInit: each file is whole or not there, there is no configuration without its
+// holdInit: each file is whole or missing, a configuration never comes without its
 // password, and everything is there once init has ended.
 func holdInit(c *crash) {
 	const config, secret = "conf/deep/agent.toml", "conf/secrets/password"
