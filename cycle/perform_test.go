@@ -62,8 +62,8 @@ func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
 		}
 	}
 	s := h.state()
-	if s.Undeliverable != 1 || len(s.Outbox) != 0 {
-		t.Errorf("undeliverable %d, outbox %+v", s.Undeliverable, s.Outbox)
+	if len(s.Undelivered) != 1 || len(s.Outbox) != 0 {
+		t.Errorf("undelivered %+v, outbox %+v", s.Undelivered, s.Outbox)
 	}
 	h.wantReportedViaMesh("could not deliver")
 }
@@ -175,8 +175,8 @@ func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
 	h.onRcpt.Store(nil)
 	h.pollAfter(2 * time.Minute)
 	h.wantSent("")
-	if s := h.state(); s.Undeliverable != 1 || len(s.Outbox) != 0 {
-		t.Errorf("undeliverable %d, outbox %+v", s.Undeliverable, s.Outbox)
+	if s := h.state(); len(s.Undelivered) != 1 || len(s.Outbox) != 0 {
+		t.Errorf("undelivered %+v, outbox %+v", s.Undelivered, s.Outbox)
 	}
 	h.wantReportedViaMesh("no such user")
 }
@@ -271,7 +271,7 @@ func TestAReportOfUnknownFateIsOne(t *testing.T) {
 	if got := h.reports(); posts != 1 || len(got) != 1 {
 		t.Errorf("%d lost answers, reports %+v", posts, got)
 	}
-	if s := h.state(); len(s.Outbox) != 0 || s.Undeliverable != 0 {
+	if s := h.state(); len(s.Outbox) != 0 || len(s.Undelivered) != 0 {
 		t.Errorf("outbox %+v", s.Outbox)
 	}
 }

@@ -168,7 +168,7 @@ func (r renderer) answer(s state.State, control string) string {
 		b.WriteString("HALTED on the mesh; it is lifted there\n")
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
-		s.Turn.Status, len(s.Inbox), len(s.Outbox), s.Undeliverable)
+		s.Turn.Status, len(s.Inbox), len(s.Outbox), len(s.Undelivered))
 	today, month := s.SpentOn(r.policy, r.now())
 	fmt.Fprintf(&b, "spent: %v today, %v this month\n", today, month)
 	if head, err := r.store.Head(); err == nil && head.Sum != "" {

@@ -132,7 +132,7 @@ func (a *Agent) Status() (Status, error) {
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
 		Inbox:       StatusInbox{Quarantined: s.Quarantined, Deferrals: []StatusDeferral{}},
-		Outbox:      StatusOutbox{Waiting: len(s.Outbox), Undeliverable: s.Undeliverable},
+		Outbox:      StatusOutbox{Waiting: len(s.Outbox), Undeliverable: len(s.Undelivered)},
 		Credentials: map[string]StatusCredential{},
 		Schedule:    a.crontab().status(s),
 		Asleep:      s.Asleep,

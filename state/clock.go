@@ -108,6 +108,9 @@ func (m *machine) unskewDeadlines() {
 		nearest(&m.Outbox[i].NotBefore, maxBackoff)
 		nearest(&m.Outbox[i].Expires, max(ackLife, m.Outbox[i].Kind.life()))
 	}
+	for i := range m.Undelivered {
+		nearest(&m.Undelivered[i].Expires, m.Undelivered[i].Kind.life())
+	}
 	if m.NextDue.After(m.now.Add(m.Interval(m.policy) + time.Minute)) {
 		m.schedule()
 	}

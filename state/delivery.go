@@ -41,16 +41,15 @@ func (e Sent) apply(m *machine) {
 	if !ok {
 		return
 	}
-	m.restartSilence(m.Outbox[i])
+	row := m.Outbox[i]
+	m.answered(row)
 	m.endEffect(i, "sent", "")
 	m.changeNotification(e.ID, func(t *Notification) { t.Sent = true })
-}
-
-// restartSilence restarts the count of silence when the operator got a reply.
-func (m *machine) restartSilence(e Effect) {
-	if e.Kind == Reply && e.Channel == ByMail {
-		m.LastDelivery = m.now
+	if row.Channel == ByMail {
+		m.sendingWorked()
 	}
+	m.told(row)
+	m.tellNext(row)
 }
 
 // SendFailed reports that an effect was not accepted, or that its fate is unknown.
@@ -59,6 +58,7 @@ type SendFailed struct {
 	Permanent  bool
 	Unknown    bool // broke after the final dot
 	Denied     bool // its credential was denied: the next cycle tries again
+	Server     bool // it is a mail, and the server or the connection failed, not this mail alone
 	Reason     string
 	RetryAfter time.Duration // as the server asked; 0 = our own backoff
 }
@@ -79,18 +79,23 @@ func (e SendFailed) apply(m *machine) {
 	row.Reason = e.Reason
 	row.Denied = e.Denied
 	if e.Denied {
+		if row.Channel == ByMail {
+			m.sendingWorked() // the server is there
+		}
 		return
 	}
 	row.Attempts++
 	if e.Permanent {
-		m.undeliverable(i)
+		if row.Channel == ByMail {
+			m.sendingWorked()
+		}
+		m.undeliverable(i, true)
 		return
 	}
-	wait := backoff(row.Attempts)
-	if e.RetryAfter > 0 {
-		wait = min(e.RetryAfter, maxBackoff)
+	if e.Server && row.Channel == ByMail {
+		m.sendingFailed(e.Reason)
 	}
-	row.NotBefore = m.now.Add(wait)
+	row.NotBefore = m.now.Add(m.pause(*row, e))
 }
 
 // Redacted implements [Redactable].
@@ -115,46 +120,56 @@ func (m *machine) expire() {
 			i++
 		case row.Unknown && row.Kind.perishable():
 			m.endEffect(i, "unknown", row.Reason)
+		case m.overtaken(i) != "":
+			m.endEffect(i, "overtaken", m.overtaken(i))
 		case row.Kind.life() > 0 && !m.now.Before(row.Expires), row.Kind == Challenge && !m.challengeIsOpen(row.ID):
 			m.endEffect(i, "expired", row.Reason)
 		case row.exhausted(), row.Waited >= giveUpAfter && (row.Attempts > 0 || row.Denied):
-			m.undeliverable(i)
+			m.undeliverable(i, false)
 		default:
 			i++
 		}
 	}
 }
 
-// undeliverable ends a row. The operator learns of it by another channel: a peer
-// relays what a mail server did not take, a mail carries what the mesh did not
-// take. An undeliverable notice causes no further notice: it takes the next route
-// or is only counted.
-func (m *machine) undeliverable(i int) {
+// undeliverable gives up a row, and keeps it. The operator is told at once of what was
+// said to somebody: by mail, or by a peer where no mail gets through. Everything else
+// is told when a mail goes through. refused means that the server refused this one for
+// good. A notice takes the next route, if there is one.
+func (m *machine) undeliverable(i int, refused bool) {
 	row := m.Outbox[i]
-	if row.canReroute() && !row.Denied && !row.Unknown && m.tryNextRoute(row) {
+	if row.canReroute() && !row.Denied && !row.Unknown && m.isNews(row) && m.tryNextRoute(row) {
 		return
 	}
-	m.Undeliverable++
+	m.answered(row)
 	m.endEffect(i, "undeliverable", row.Reason)
+	m.keepUndelivered(row, m.now)
 	switch row.Kind {
 	case Reply, Answer, Question, Post:
-		m.tellOperator(Effect{
-			Text:   "I could not deliver " + row.ID + " to " + row.To + ": " + row.Reason,
-			Thread: m.subject("undeliverable"),
-			Tried:  m.unreachable(row),
-		})
+		m.tellUndelivered(m.unreachable(row, refused))
 	case Alarm, Relay, Notice:
 		m.lapse(row)
 	}
 }
 
+// isNews reports whether a notice would tell the operator something by another route:
+// one about rows that were given up does not, if a peer was asked to tell of them all.
+func (m *machine) isNews(notice Effect) bool {
+	return len(notice.Tells) == 0 || slices.ContainsFunc(m.Undelivered, func(e Effect) bool {
+		return e.Told == "" && slices.Contains(notice.Tells, e.ID)
+	})
+}
+
 // unreachable returns the recipients that a notice about an undeliverable effect
-// would not reach either.
-func (m *machine) unreachable(row Effect) []string {
-	if row.Channel == ByMail {
-		return []string{row.To, m.policy.Operator}
+// would not reach either. A server that refused one mail may take another.
+func (m *machine) unreachable(row Effect, refused bool) []string {
+	switch {
+	case row.Channel == ByMesh:
+		return []string{row.To}
+	case refused:
+		return nil
 	}
-	return []string{row.To}
+	return []string{row.To, m.policy.Operator}
 }
 
 // lapse makes the notice of an outage again if it was given up only because of its
@@ -163,8 +178,11 @@ func (m *machine) lapse(row Effect) {
 	switch {
 	case row.Unknown:
 		m.changeNotification(row.ID, func(t *Notification) { t.Sent = true })
-	case row.Waited >= giveUpAfter:
+	case row.Waited >= giveUpAfter && m.isNotification(row.ID):
 		m.renotify(row.ID, "")
+		if i := m.undeliveredIndex(row.ID); i >= 0 {
+			m.endUndelivered(i, undeliveredForgotten, "it is made again")
+		}
 	}
 }
 
@@ -173,11 +191,15 @@ func (m *machine) applyDeliveryLine(l Line) {
 	if !there {
 		return
 	}
-	if l.What == "undeliverable" {
-		m.Undeliverable++
-	}
-	if l.What == "sent" {
-		m.restartSilence(m.Outbox[i])
+	row := m.Outbox[i]
+	switch l.What {
+	case "undeliverable":
+		m.answered(row)
+		row.Reason = l.Reason
+		m.keepUndelivered(row, l.At)
+	case "sent":
+		m.answered(row)
+		m.told(row)
 		m.changeNotification(l.ID, func(t *Notification) { t.Sent = true })
 	}
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)

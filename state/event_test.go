@@ -19,9 +19,9 @@ import (
 var everyEvent = []state.Event{
 	state.Arrived{}, state.Asked{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{},
 	state.Discarded{}, state.Dropped{}, state.Ended{}, state.Flagged{}, state.GivenBack{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
-	state.Online{}, state.Ordered{}, state.Polled{}, state.Posted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
+	state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.Polled{}, state.Posted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Reported{}, state.MemoryReset{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
-	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Switched{}, state.Unreadable{}, state.Unscheduled{}, state.Vouched{},
+	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Switched{}, state.Unpaused{}, state.Unreadable{}, state.Unscheduled{}, state.Vouched{},
 }
 
 // TestEveryEventIsListed compares everyEvent with the apply methods in the

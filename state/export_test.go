@@ -15,13 +15,19 @@ const (
 	MaxRejections = maxRejections
 	SeenFor       = seenFor
 	TokenLife     = tokenLife
+	OwedFor       = owedFor
 	UnpricedKept  = unpricedKept
+
+	UndeliveredKept = undeliveredKept
 )
 
 // HasWork reports whether a machine in state s has work.
 func HasWork(s State, p Policy, now time.Time) bool {
 	return (&machine{State: s, policy: p, now: now}).hasWork()
 }
+
+// OwedAnswer reports whether the effect is an answer that keeps the agent awake.
+func OwedAnswer(s State, e Effect) bool { return e.isAnswer() && !s.Held(e) }
 
 // CredentialOf returns the credential that a channel needs.
 func CredentialOf(c Channel) string { return c.credential() }

@@ -81,7 +81,17 @@ func (m *machine) forgetRejections() {
 	}
 }
 
-// Pruned reports that the folders hold nothing older than is kept.
-type Pruned struct{}
+// Pruned reports that the folders hold nothing older than is kept. Before is the time
+// before which things are too old.
+type Pruned struct{ Before time.Time }
 
-func (Pruned) apply(m *machine) { m.Pruned = m.now }
+func (e Pruned) apply(m *machine) {
+	m.Pruned = m.now
+	for i := 0; i < len(m.Undelivered); {
+		if !m.Undelivered[i].GivenUp.Before(e.Before) {
+			i++
+			continue
+		}
+		m.endUndelivered(i, undeliveredForgotten, "older than is kept")
+	}
+}

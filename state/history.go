@@ -36,6 +36,12 @@ const (
 	LineBounce     LineKind = "bounce"     // a mail of ours came back, or is delayed; the operator was told
 )
 
+// The kinds of lines about mail that does not leave.
+const (
+	LineGivenUp LineKind = "undelivered" // a row that was given up left: retried, dropped, forgotten
+	LineSending LineKind = "sending"     // no mail can be sent; it works again
+)
+
 // Line is one line of history-YYYY-MM.jsonl, where its sum follows it (docs/design.md, "The audit
 // chain"). (Serial, N) is unique and rises.
 // Lines stay in state.json under their serial until they are durable in the

@@ -210,6 +210,14 @@ func (m *machine) renotify(old, id string) {
 	m.changeNotification(old, func(t *Notification) { t.ID = id })
 }
 
+// isNotification reports whether the effect with this id carries the notice of an outage.
+func (m *machine) isNotification(id string) (is bool) {
+	for _, c := range m.Credentials {
+		is = is || c.Keymaster.ID == id || c.Operator.ID == id
+	}
+	return is
+}
+
 // changeNotification calls change for the notification that the effect with this
 // id carries. An effect without one changes nothing.
 func (m *machine) changeNotification(id string, change func(*Notification)) {

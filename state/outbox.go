@@ -26,17 +26,13 @@ func (m *machine) queue(e Effect) (id string) {
 // credential that was denied in this cycle waits for the next, and does not make a
 // poll due.
 func (s State) DueEffects(now time.Time) []Effect {
-	type lane struct {
-		channel Channel
-		to      string
-	}
 	taken := map[lane]bool{}
 	var due []Effect
 	for _, e := range s.Outbox {
-		if s.Halted() && e.Kind != Answer || e.exhausted() {
+		if s.Held(e) || e.exhausted() {
 			continue
 		}
-		l := lane{e.Channel, e.To}
+		l := e.lane()
 		if taken[l] || s.Denied(e.Channel.credential()) {
 			continue
 		}
@@ -46,6 +42,24 @@ func (s State) DueEffects(now time.Time) []Effect {
 		}
 	}
 	return due
+}
+
+// lane is a channel and a recipient. Of each lane only the first row may be sent.
+type lane struct {
+	channel Channel
+	to      string
+}
+
+func (e Effect) lane() lane { return lane{e.Channel, e.To} }
+
+// Unpaused reports that a person asks for a poll, which tries at once what waits,
+// whatever its pause.
+type Unpaused struct{}
+
+func (Unpaused) apply(m *machine) {
+	for i := range m.Outbox {
+		m.Outbox[i].NotBefore = time.Time{}
+	}
 }
 
 // effectIndex returns the index of the effect with this id.

@@ -35,9 +35,10 @@ type Policy struct {
 }
 
 // Interval returns the polling interval of the state: the engaged one in PREP and
-// ACTIVE, the idle one in IDLE and while halted (docs/design.md, "Timers").
+// ACTIVE, and while an answer is owed; the idle one otherwise in IDLE, and while
+// halted (docs/design.md, "Timers").
 func (s State) Interval(p Policy) time.Duration {
-	if s.Phase.Engaged() && !s.Halted() {
+	if (s.Phase.Engaged() || s.Owing) && !s.Halted() {
 		return p.EngagedInterval
 	}
 	return p.IdleInterval

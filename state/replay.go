@@ -92,6 +92,10 @@ func (m *machine) applyLine(l Line) {
 		m.applyEffectLine(l)
 	case LineDelivery:
 		m.applyDeliveryLine(l)
+	case LineGivenUp:
+		m.applyUndeliveredLine(l)
+	case LineSending:
+		m.applySendingLine(l)
 	case LineCredential:
 		m.applyCredentialLine(l)
 	case LineHalt:

@@ -42,10 +42,10 @@ func (m *machine) silence() {
 	m.goIdle("silence", m.WokenBy == "") // the ack was the one mail of a ring that nothing followed
 }
 
-// Deadline returns when silence ends the phase if no message comes until then. It
-// returns false in IDLE, which nothing ends.
+// Deadline returns when silence ends the phase if no message comes until then, and an
+// answer that waits is not delivered. It returns false in IDLE, which nothing ends.
 func (s State) Deadline(p Policy) (time.Time, bool) {
-	base := latest(s.LastOperator, s.PhaseSince, s.LastDelivery)
+	base := latest(s.LastOperator, s.PhaseSince, s.LastDelivery, s.owedUntil())
 	switch s.Phase {
 	case PREP:
 		return base.Add(p.PrepTimeout), true

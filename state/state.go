@@ -67,13 +67,13 @@ type State struct {
 	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask the operator about next
 	LastChallenge time.Time       `json:"last_challenge,omitzero"`
 
-	Outbox        []Effect `json:"outbox,omitempty"`        // in order of creation
-	Undeliverable int      `json:"undeliverable,omitempty"` // ever
+	Outbox []Effect `json:"outbox,omitempty"` // in order of creation
 
 	// SendingFails is set while the server that sends our mail cannot be used.
 	// Undelivered holds the rows that were given up, the oldest first.
 	SendingFails SendingFailure `json:"sending_fails,omitzero"`
 	Undelivered  []Effect       `json:"undelivered,omitempty"`
+	Owing        bool           `json:"owing,omitempty"` // in IDLE, and an answer of the last hour could not be delivered
 
 	Lost []Returned `json:"lost,omitempty"` // mails that came back, in that order
 

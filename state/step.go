@@ -40,6 +40,11 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	}
 	m.resumeLate()
 	m.expire()
+	m.forgetUndelivered()
+	m.withdrawNotices()
+	m.forgetSending()
+	m.hurry()
+	m.noteOwing()
 	m.reportOutages()
 	m.tellLost()
 	m.tellRate()

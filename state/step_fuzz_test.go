@@ -180,7 +180,7 @@ func (l *life) refusal() state.Event {
 
 func (l *life) event() state.Event {
 	turn, epoch := l.gate()
-	switch l.next(39) {
+	switch l.next(40) {
 	case 0, 1, 2:
 		return state.Polled{Again: l.next(4) == 0}
 	case 3, 4:
@@ -206,7 +206,7 @@ func (l *life) event() state.Event {
 	case 16:
 		return state.Sent{ID: l.effect()}
 	case 17:
-		return state.SendFailed{ID: l.effect(), Permanent: l.next(4) == 0, Unknown: l.next(2) == 0, Denied: l.next(8) == 0, RetryAfter: leaps[l.next(len(leaps))]}
+		return state.SendFailed{ID: l.effect(), Permanent: l.next(4) == 0, Unknown: l.next(2) == 0, Denied: l.next(8) == 0, Server: l.next(2) == 0, RetryAfter: leaps[l.next(len(leaps))]}
 	case 18, 19, 20:
 		return state.Claimed{Pull: l.next(8) == 0}
 	case 21:
@@ -243,6 +243,15 @@ func (l *life) event() state.Event {
 		}}
 	case 34:
 		return state.Credited{Amount: []state.Micros{state.Dollar, 0, -state.Dollar, math.MaxInt64}[l.next(4)]}
+	case 37:
+		kept := l.effect()
+		if n := len(l.s.Undelivered); n > 0 && l.next(2) == 0 {
+			kept = l.s.Undelivered[l.next(n)].ID
+		}
+		if l.next(3) == 0 {
+			return state.OutboxDropped{ID: kept, Alone: l.next(2) == 0}
+		}
+		return state.OutboxRetried{ID: kept}
 	case 32:
 		return state.CredentialFailed{Name: l.credential()}
 	case 35:
@@ -330,6 +339,7 @@ func (l *life) step(events []state.Event) {
 	l.wantMails(before, events)
 	l.wantMoney(before, events)
 	l.wantWords(events)
+	l.wantAnswers(events)
 	if l.sane {
 		l.wantConserved(events)
 		l.wantNoDuplicates(events)
@@ -425,6 +435,57 @@ func walkTimes(v reflect.Value, name string, visit func(string, time.Time)) {
 			walkTimes(v.MapIndex(key), name, visit)
 		}
 	}
+}
+
+// wantAnswers checks what waits and what was given up. No quiet is made, and no silence
+// ends a phase, while an answer waits that was ready less than an hour ago. That answer
+// and what stands before it is tried within a minute, unless it may have arrived. A mail
+// that cannot be sent is known to fail only as long as one waits. A row is in one place.
+func (l *life) wantAnswers(events []state.Event) {
+	t, s := l.t, l.s
+	owed, byMail := false, false
+	for i, e := range s.Outbox {
+		byMail = byMail || e.Channel == state.ByMail
+		if !state.OwedAnswer(s, e) || !l.now.Before(e.Created.Add(state.OwedFor)) {
+			continue
+		}
+		owed = true
+		for _, before := range s.Outbox[:i] {
+			if before.Channel == e.Channel && before.To == e.To && !before.Unknown && before.NotBefore.After(l.now.Add(time.Minute)) {
+				t.Fatalf("%v: %s waits until %v behind %s, which is not tried before %v", events, e.ID, l.now, before.ID, before.NotBefore)
+			}
+		}
+	}
+	for _, line := range s.Lines {
+		quiet := line.Kind == state.LineEffect && line.Effect.Kind == state.Quiet
+		silent := line.Kind == state.LineTransition && line.New == state.IDLE && strings.HasPrefix(line.Reason, "silence")
+		if owed && l.sane && (quiet || silent) && !switchedOff(events) && !answering(events) {
+			t.Fatalf("%v: going quiet while an answer is owed: %s", events, statetest.JSON(t, s))
+		}
+	}
+	if s.SendingIsDown() && !byMail {
+		t.Fatalf("%v: sending fails, and nothing is to be sent", events)
+	}
+	if len(s.Undelivered) > state.UndeliveredKept && l.sane {
+		t.Fatalf("%v: %d rows are kept that were given up", events, len(s.Undelivered))
+	}
+	for _, e := range s.Undelivered {
+		if _, waits := s.Effect(e.ID); waits && l.sane {
+			t.Fatalf("%v: %s waits and was given up", events, e.ID)
+		}
+	}
+}
+
+// answering reports whether events queue an answer, which may come in the same step
+// after a phase has ended.
+func answering(events []state.Event) bool {
+	return slices.ContainsFunc(events, func(e state.Event) bool {
+		switch e.(type) {
+		case state.Ended, state.Controlled, state.OutboxRetried, state.Released, state.Vouched:
+			return true
+		}
+		return false
+	})
 }
 
 // wantMoney checks the purse. No total is negative or falls; an account falls only
@@ -572,6 +633,10 @@ func (l *life) wantConserved(events []state.Event) {
 			once("effect", l.queued, line.ID, true)
 		case state.LineDelivery:
 			once("effect", l.queued, line.ID, false)
+		case state.LineGivenUp:
+			if line.What == "retried" {
+				once("effect", l.queued, line.ID, true)
+			}
 		}
 	}
 	for key, waits := range l.waits {

@@ -65,7 +65,7 @@ func (m *machine) peers() []string {
 // canReroute reports whether the effect is a notice to the operator that may take
 // another route.
 func (e Effect) canReroute() bool {
-	return e.Kind == Relay || e.Kind == Notice && e.Channel == ByMail && e.Credential != ""
+	return e.Kind == Relay || e.Kind == Notice && e.Channel == ByMail && (e.Credential != "" || len(e.Tells) > 0)
 }
 
 // reroute moves notices that were never sent to a route that has become better.
@@ -86,7 +86,7 @@ func (m *machine) reroute() {
 
 // unrouted returns a notice without its route.
 func (e Effect) unrouted() Effect {
-	return Effect{Text: e.Text, Thread: e.Thread, Credential: e.Credential, Tried: e.Tried}
+	return Effect{Text: e.Text, Thread: e.Thread, Credential: e.Credential, Tried: e.Tried, Tells: e.Tells}
 }
 
 // tryNextRoute sends a notice by the next route when its recipient rejects it. It

@@ -40,11 +40,12 @@ func (m *machine) applyTransitionLine(l Line) {
 	}
 }
 
-// goIdle enters IDLE. If mail is set it sends a quiet, unless there is work.
+// goIdle enters IDLE. If mail is set it sends a quiet, unless there is work or an
+// answer is owed.
 func (m *machine) goIdle(why string, mail bool) {
 	from := m.Phase
 	m.enter(IDLE, why)
-	if mail && from != IDLE && !m.hasWork() {
+	if mail && from != IDLE && !m.hasWork() && !m.owes() {
 		m.quiet(from)
 	}
 }

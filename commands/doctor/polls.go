@@ -43,8 +43,8 @@ func (c pollsCheck) run(context.Context) []Finding {
 	if s.Quarantined > 0 {
 		found = append(found, bad(Info, "quarantine", "run `agentstateloop inbox list --quarantined` to see why", "%s in quarantine", terminal.Count(s.Quarantined, "message")))
 	}
-	if s.Undeliverable > 0 {
-		found = append(found, bad(Warn, "outbox", "run `agentstateloop history` to see why", "%s could not be delivered", terminal.Count(s.Undeliverable, "message")))
+	if n := len(s.Undelivered); n > 0 {
+		found = append(found, bad(Warn, "outbox", "run `agentstateloop outbox list` to see why", "%s could not be delivered", terminal.Count(n, "message")))
 	}
 	return found
 }

@@ -24,7 +24,7 @@ func TestPolls(t *testing.T) {
 		{"halted", func(s *state.State) { s.HaltedMesh = true }, "warn halt"},
 		{"a credential fails", func(s *state.State) { s.Credentials = map[string]state.Credential{"imap": {Failures: 1}} }, "warn credentials"},
 		{"quarantined", func(s *state.State) { s.Quarantined = 1 }, "info quarantine"},
-		{"lost", func(s *state.State) { s.Undeliverable = 2 }, "warn outbox"},
+		{"lost", func(s *state.State) { s.Undelivered = make([]state.Effect, 2) }, "warn outbox"},
 		{"the clock was set back", func(s *state.State) { s.LastStep = now.Add(time.Hour) }, "warn clock"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

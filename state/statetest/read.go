@@ -81,6 +81,8 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return []state.Event{state.Unreadable{Key: p.word(0)}}, nil
 	case "poll": // mail was read to its end; "poll again" is a further round
 		return []state.Event{state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.Now}}, state.Polled{Again: p.has("again")}}, nil
+	case "unpaused": // a person polls
+		return []state.Event{state.Unpaused{}}, nil
 	case "blind": // mail could not be read
 		return []state.Event{state.SourceFailed{Source: state.Mail}, state.Polled{Again: p.has("again")}}, nil
 	case "transition":
@@ -106,6 +108,13 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return []state.Event{state.RelayAsked{Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), Text: p.opts["text"], MeshID: p.opts["id"]}}, nil
 	case "online":
 		return []state.Event{state.Online{Handles: p.words}}, nil
+	case "outbox": // outbox retry reply.t1, outbox drop reply.t1 "wrong" [alone]
+		if p.word(0) == "retry" {
+			return []state.Event{state.OutboxRetried{ID: st.id(p.word(1))}}, nil
+		}
+		return []state.Event{state.OutboxDropped{ID: st.id(p.word(1)), Reason: p.opts["text"], Alone: p.has("alone")}}, nil
+	case "pruned": // everything older than 90 days
+		return []state.Event{state.Pruned{Before: st.Now.AddDate(0, 0, -90)}}, nil
 	case "sending", "sent", "failed":
 		return st.sending(p)
 	case "claim", "start", "end", "reap":
@@ -217,7 +226,8 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 }
 
 // sending reads `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
-// `failed ack.1 unknown`, `failed ack.1 after=2m` and `failed ack.1 refused`.
+// `failed ack.1 unknown`, `failed ack.1 after=2m`, `failed ack.1 refused` and
+// `failed ack.1 server "451 later"`.
 func (st *Story) sending(p phrase) ([]state.Event, error) {
 	id := st.id(p.word(0))
 	switch p.verb {
@@ -228,7 +238,7 @@ func (st *Story) sending(p phrase) ([]state.Event, error) {
 	}
 	after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
 	return []state.Event{state.SendFailed{
-		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Denied: p.has("refused"),
+		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Denied: p.has("refused"), Server: p.has("server"),
 		Reason: p.opts["text"], RetryAfter: after,
 	}}, err
 }

@@ -74,6 +74,8 @@ func (st *Story) show() {
 	st.showChanged("inbox", st.inbox())
 	st.showChanged("outbox", st.outbox())
 	st.showChanged("lost", st.lost())
+	st.showChanged("sending", st.sendingFails())
+	st.showChanged("given up", st.undelivered())
 	st.showChanged("owed", st.owed())
 	st.showChanged("waits", st.waits())
 	st.showChanged("failing", st.failing())
@@ -169,6 +171,27 @@ func (st *Story) lost() []string {
 		row := fmt.Sprintf("%s to %s: %s", r.ID, r.To, r.Reason)
 		if !r.Told.IsZero() {
 			row += ", told"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// sendingFails returns since when no mail can be sent.
+func (st *Story) sendingFails() []string {
+	if !st.S.SendingIsDown() {
+		return nil
+	}
+	return []string{fmt.Sprintf("fails since %s: %s", st.at(st.S.SendingFails.Since), st.S.SendingFails.Reason)}
+}
+
+// undelivered returns the rows that were given up, and how the operator was told.
+func (st *Story) undelivered() []string {
+	var rows []string
+	for _, e := range st.S.Undelivered {
+		row := fmt.Sprintf("%s to %s at %s", e.ID, e.To, st.at(e.GivenUp))
+		if e.Told != "" {
+			row += ", told by " + string(e.Told)
 		}
 		rows = append(rows, row)
 	}
@@ -289,6 +312,9 @@ func (st *Story) line(l state.Line) string {
 		if text != "" {
 			text = fmt.Sprintf(": %q", text)
 		}
+		if tells := l.Effect.Tells; len(tells) > 0 {
+			text = " about " + strings.Join(tells, ", ")
+		}
 		if subject := l.Effect.Thread.Subject; subject != "" {
 			text = fmt.Sprintf(", subject %q%s", subject, text)
 		}
@@ -320,7 +346,7 @@ func (st *Story) line(l state.Line) string {
 		to = "to " + l.To
 	}
 	id := ""
-	if l.Kind == state.LineChallenge || l.Kind == state.LineBounce {
+	if l.Kind == state.LineChallenge || l.Kind == state.LineBounce || l.Kind == state.LineGivenUp {
 		id = l.ID
 	}
 	for _, w := range []string{id, l.Key, l.From, to, l.Gate, l.What, l.Request, l.Response} {

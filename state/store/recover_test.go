@@ -66,7 +66,6 @@ func durable(s state.State) state.State {
 		HaltedHere:   s.HaltedHere, HaltedMesh: s.HaltedMesh,
 		Inbox: s.Inbox, Arrivals: s.Arrivals, Quarantined: s.Quarantined,
 		Epoch: s.Epoch, Turn: s.Turn,
-		Undeliverable: s.Undeliverable,
 		Unkept:        s.Unkept,
 		LastChallenge: s.LastChallenge,
 		Schedule:      state.Schedule{Removed: s.Schedule.Removed},
@@ -88,6 +87,10 @@ func durable(s state.State) state.State {
 	kept.Unasked = append(kept.Unasked, s.Unasked...)
 	for key := range s.Seen {
 		kept.Seen[key] = 0
+	}
+	for _, e := range s.Undelivered {
+		e.Attempts, e.Copies, e.Unknown, e.Waited, e.Denied = 0, 0, false, 0, false
+		kept.Undelivered = append(kept.Undelivered, e)
 	}
 	for _, e := range s.Outbox {
 		e.NotBefore, e.Attempts, e.Copies, e.Unknown, e.Sending, e.Reason, e.Waited = time.Time{}, 0, 0, false, false, "", 0

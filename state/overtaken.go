@@ -1,0 +1,63 @@
+package state
+
+// overtaken returns why a mail that could not be sent at once says what is not true any
+// more, or "". An ack, a quiet and a "still working" mail are worth something only at
+// their time (docs/design.md, "The outbox").
+func (m *machine) overtaken(i int) string {
+	row := m.Outbox[i]
+	if row.Sending || !row.Kind.perishable() || !m.heldUp(i) {
+		return ""
+	}
+	switch row.Kind {
+	case Ack:
+		if m.answerAfter(i) {
+			return "its answer is ready"
+		}
+		if m.Phase != PREP || row.Created.Before(m.PhaseSince) {
+			return "PREP is over"
+		}
+	case Quiet:
+		if m.Phase != IDLE || row.Created.Before(m.PhaseSince) {
+			return "the agent was woken"
+		}
+	case Working:
+		if _, waits := m.MessageOfTurn(row.TurnID); !waits {
+			return "its turn has ended"
+		}
+	}
+	return ""
+}
+
+// heldUp reports whether a row was not sent at its first try: it failed, or what it
+// needs, or stands behind, has failed for a minute.
+func (m *machine) heldUp(i int) bool {
+	row := m.Outbox[i]
+	if row.failed() {
+		return true
+	}
+	if m.now.Sub(row.Created) < firstBackoff {
+		return false
+	}
+	if m.Fails(row.Channel.credential()) || m.SendingIsDown() {
+		return true
+	}
+	for _, e := range m.Outbox[:i] {
+		if e.lane() == row.lane() && e.failed() {
+			return true
+		}
+	}
+	return false
+}
+
+// failed reports whether a row was tried without success.
+func (e Effect) failed() bool { return e.Attempts > 0 || e.Denied }
+
+// answerAfter reports whether a turn's reply to the operator is queued behind a row.
+func (m *machine) answerAfter(i int) bool {
+	for _, e := range m.Outbox[i+1:] {
+		if e.Kind == Reply && e.Channel == ByMail {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,204 @@
+package state
+
+import (
+	"slices"
+	"time"
+)
+
+// undeliveredKept is how many rows are kept that were given up, and toldAtOnce of how
+// many one notice tells.
+const (
+	undeliveredKept = 100
+	toldAtOnce      = 20
+)
+
+// What an undelivered line records: what became of a row that was given up.
+const (
+	undeliveredRetried   = "retried"
+	undeliveredDropped   = "dropped"
+	undeliveredForgotten = "forgotten"
+)
+
+// UndeliveredEffect returns the row with this id that was given up.
+func (s State) UndeliveredEffect(id string) (Effect, bool) {
+	i := slices.IndexFunc(s.Undelivered, func(e Effect) bool { return e.ID == id })
+	if i < 0 {
+		return Effect{}, false
+	}
+	return s.Undelivered[i], true
+}
+
+// Keeps reports whether the bytes of an effect are still needed.
+func (s State) Keeps(id string) bool {
+	if _, waits := s.Effect(id); waits {
+		return true
+	}
+	_, kept := s.UndeliveredEffect(id)
+	return kept
+}
+
+// keepUndelivered keeps a row that was given up, so that it can be told, shown and
+// tried again. It does not keep what is worthless by now, nor what only tells of other
+// rows.
+func (m *machine) keepUndelivered(row Effect, at time.Time) {
+	if row.Kind.perishable() || len(row.Tells) > 0 {
+		return
+	}
+	row.GivenUp, row.Told, row.Sending, row.NotBefore = at, "", false, time.Time{}
+	m.Undelivered = append(m.Undelivered, row)
+}
+
+// forgetUndelivered keeps the youngest rows only.
+func (m *machine) forgetUndelivered() {
+	for len(m.Undelivered) > undeliveredKept {
+		m.endUndelivered(0, undeliveredForgotten, "more were given up than are kept")
+	}
+}
+
+// endUndelivered removes a row that was given up.
+func (m *machine) endUndelivered(i int, what, reason string) {
+	e := m.Undelivered[i]
+	m.Undelivered = slices.Delete(m.Undelivered, i, i+1)
+	m.line(Line{Kind: LineGivenUp, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})
+}
+
+// tellUndelivered queues a notice to the operator about the rows that were given up
+// and that no mail has told yet. If such a notice waits, what is new is told when that
+// has arrived. The notice goes by mail, unless tried rules that out and a peer can be
+// asked.
+func (m *machine) tellUndelivered(tried []string) {
+	notice := Effect{Thread: m.subject("undeliverable"), Tried: tried}
+	w, ok := m.bestRoute(tried)
+	if !ok {
+		notice.Tried = nil
+		if w, ok = m.bestRoute(nil); !ok {
+			return
+		}
+	}
+	waits := func(e Effect) bool { return len(e.Tells) > 0 && e.Channel == w.channel }
+	if slices.ContainsFunc(m.Outbox, waits) {
+		return
+	}
+	if notice.Tells = m.untold(w.channel); len(notice.Tells) > 0 {
+		m.tellOperator(notice)
+	}
+}
+
+// untold returns the ids of rows of which a notice on this channel would be news: by
+// mail what no mail has told, and by mesh what nothing has told.
+func (m *machine) untold(by Channel) (ids []string) {
+	for _, e := range m.Undelivered {
+		if len(ids) < toldAtOnce && (e.Told == "" || e.Told != by && by == ByMail) {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// told records that a notice has left. A mail counts for more than a peer that was
+// asked.
+func (m *machine) told(notice Effect) {
+	for i := range m.Undelivered {
+		row := &m.Undelivered[i]
+		if slices.Contains(notice.Tells, row.ID) && row.Told != ByMail {
+			row.Told = notice.Channel
+		}
+	}
+}
+
+// withdrawNotices ends the notices that were never sent and tell only of rows that a
+// person has dropped or sent again since.
+func (m *machine) withdrawNotices() {
+	for _, row := range slices.Clone(m.Outbox) {
+		kept := func(id string) bool { return m.undeliveredIndex(id) >= 0 }
+		if len(row.Tells) > 0 && row.neverSent() && !slices.ContainsFunc(row.Tells, kept) {
+			i, _ := m.effectIndex(row.ID)
+			m.endEffect(i, withdrawn, "what it tells is over")
+		}
+	}
+}
+
+// tellNext tells what no mail has told, when a mail to the operator went through. A
+// notice that is refused waits for the next such mail, so this does not go round.
+func (m *machine) tellNext(sent Effect) {
+	if sent.Channel == ByMail && sent.To == m.policy.Operator && len(m.untold(ByMail)) > 0 {
+		m.tellUndelivered(nil)
+	}
+}
+
+// OutboxRetried reports that a person wants a row of the outbox to be sent now,
+// whatever its pause, or one that was given up to be sent after all.
+type OutboxRetried struct{ ID string }
+
+// apply queues the row again as it is: the same id and the same bytes.
+func (e OutboxRetried) apply(m *machine) {
+	if i, waits := m.effectIndex(e.ID); waits {
+		lane := m.Outbox[i].lane()
+		for j := range i + 1 {
+			if row := &m.Outbox[j]; row.lane() == lane {
+				row.NotBefore = time.Time{}
+			}
+		}
+		return
+	}
+	if i := m.undeliveredIndex(e.ID); i >= 0 {
+		m.requeueEffect(i)
+		m.line(Line{Kind: LineGivenUp, ID: e.ID, What: undeliveredRetried})
+	}
+}
+
+func (m *machine) undeliveredIndex(id string) int {
+	return slices.IndexFunc(m.Undelivered, func(e Effect) bool { return e.ID == id })
+}
+
+// requeueEffect moves a row that was given up back into the outbox. Its tries are
+// counted from none, but a copy that may have arrived still counts.
+func (m *machine) requeueEffect(i int) {
+	row := m.Undelivered[i]
+	m.Undelivered = slices.Delete(m.Undelivered, i, i+1)
+	row.GivenUp, row.NotBefore, row.Told = time.Time{}, time.Time{}, ""
+	row.Attempts, row.Copies, row.Waited, row.Denied = 0, 0, 0, false
+	if row.Unknown {
+		row.Copies = 1
+	}
+	m.Outbox = append(m.Outbox, row)
+}
+
+// OutboxDropped reports that a person wants a row of the outbox, or one that was given
+// up, not to be sent. Alone means that nobody can be sending it: the caller holds
+// cycle.lock.
+type OutboxDropped struct {
+	ID     string
+	Reason string
+	Alone  bool
+}
+
+// apply ends the row, unless it is being sent.
+func (e OutboxDropped) apply(m *machine) {
+	if i, waits := m.effectIndex(e.ID); waits {
+		if e.Alone || !m.Outbox[i].Sending {
+			m.endEffect(i, "dropped", e.Reason)
+		}
+		return
+	}
+	if i := m.undeliveredIndex(e.ID); i >= 0 {
+		m.endUndelivered(i, undeliveredDropped, e.Reason)
+	}
+}
+
+// Redacted implements [Redactable].
+func (e OutboxDropped) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
+func (m *machine) applyUndeliveredLine(l Line) {
+	i := m.undeliveredIndex(l.ID)
+	switch {
+	case i < 0:
+	case l.What == undeliveredRetried:
+		m.requeueEffect(i)
+	default:
+		m.Undelivered = slices.Delete(m.Undelivered, i, i+1)
+	}
+}
