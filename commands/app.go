@@ -33,6 +33,7 @@ func (p *program) app() *cli.App {
 			resetCommand(p),
 			compactCommand(p),
 			inboxCommand(p),
+			outboxCommand(p),
 			historyCommand(p),
 			creditCommand(p),
 			promptCommand(p),

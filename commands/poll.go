@@ -26,7 +26,9 @@ func pollCommand(p *program) *cli.Command {
 		Usage: "one cycle: read mail and mesh, answer, set the next poll",
 		Description: `Reads the operator's mail and the agent's mesh mailbox, runs the agent on what
 came, mails the answer, and rewrites the crontab line. Cron runs this; by hand
-it does the same at once. Prints nothing if nothing came.
+it does the same at once, and tries to send what waits after a failure. Prints
+nothing if nothing came. Exits 3 if a source cannot be read, or something cannot
+be sent.
 
 With --linger it then stays for a while. It polls at once for new mail (IMAP
 IDLE), mesh messages and nudges, until shortly before cron comes again, or until
@@ -62,6 +64,7 @@ func (k pollCmd) run(c *cli.Context) error {
 		IfDue:  c.Bool("if-due"),
 		NoTurn: c.Bool("no-turn"),
 		Stay:   quiet, // a person at a terminal does not wait
+		ByHand: !quiet && !c.Bool("if-due") && k.agents.loader.Env("AGENTSTATELOOP_TURN") == "",
 	}
 	poll := a.Poll
 	if d := durationOf(c, "linger"); d > 0 {

@@ -135,6 +135,7 @@ func briefly(s cycle.Status, now time.Time) []string {
 	say(s.Tier != state.TierDead && s.Tier != state.TierNormal, "%s", s.Tier)
 	say(len(s.Credentials) > 0, "CREDENTIAL")
 	say(s.Offline, "OFFLINE")
+	say(s.Sending != nil, "OFFLINE for sending")
 	say(s.Schedule.Error != nil, "CRONTAB")
 	say(s.Outbox.Undeliverable > 0, "LOST %d", s.Outbox.Undeliverable)
 	say(s.NextDue == nil, "never polled")

@@ -87,7 +87,8 @@ func TestStatusText(t *testing.T) {
 				{ID: "reply.t1", To: "op@example.com", At: now.Add(-time.Hour), Reason: "550"},
 				{ID: "reply.t2", To: "op@example.com", At: now.Add(-time.Minute), Reason: "552 mailbox\x1b[2J full"},
 			},
-			Turn: cycle.StatusTurn{Status: state.HeadRunning, ID: text("turn.1"), Epoch: &epoch, State: text("running_tool"), Tool: text("Bash\x1b[2J"), WaitingToolCount: &one},
+			Sending: &cycle.StatusSending{Since: now.Add(-time.Hour), Reason: "451 later\x1b[2J", NextTry: now.Add(time.Minute), Waiting: 1},
+			Turn:    cycle.StatusTurn{Status: state.HeadRunning, ID: text("turn.1"), Epoch: &epoch, State: text("running_tool"), Tool: text("Bash\x1b[2J"), WaitingToolCount: &one},
 			Credentials: map[string]cycle.StatusCredential{
 				"smtp": {Failures: 1, Since: now.Add(-time.Minute)}, "imap": {Failures: 3, Since: now.Add(-time.Hour), Reason: "login: NO", KeymasterTold: true, OperatorTold: true},
 				"mesh": {Failures: 2, Since: now.Add(-time.Minute), KeymasterTold: true},
@@ -100,7 +101,8 @@ func TestStatusText(t *testing.T) {
   CREDENTIAL mesh fails: 2 polls in a row since 11:59:00; the keymaster was informed
   CREDENTIAL smtp fails: 1 poll in a row since 11:59:00; NOBODY IS INFORMED YET
   OFFLINE    mail was last read at 10:00:00 (2h ago): ` + "`agentstateloop doctor`" + ` says why
-  LOST       1 message could not be delivered; see ` + "`agentstateloop history`" + `
+  OFFLINE    no mail can be sent since 11:00:00 (1 mail waiting): 451 later [2J; next try 12:01:00 (in 1m); see ` + "`agentstateloop outbox list`" + `
+  LOST       1 message could not be delivered; see ` + "`agentstateloop outbox list`" + `
   LOST       2 mails came back undelivered, the last at 11:59:00: reply.t2 to op@example.com: 552 mailbox [2J full
   OVERDUE    the poll of 11:55:00 (5m ago) did not come: is cron running?
   CRONTAB    cannot be set: no crontab program

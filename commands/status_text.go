@@ -47,8 +47,11 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	if s.Offline {
 		row("OFFLINE", "mail %s: `%s doctor` says why", lastRead(s.LastLook, now), name)
 	}
+	if s.Sending != nil {
+		row("OFFLINE", "%s", sendingText(*s.Sending, now))
+	}
 	if s.Outbox.Undeliverable > 0 {
-		row("LOST", "%s could not be delivered; see `%s history`", terminal.Count(s.Outbox.Undeliverable, "message"), name)
+		row("LOST", "%s could not be delivered; see `%s outbox list`", terminal.Count(s.Outbox.Undeliverable, "message"), name)
 	}
 	if n := len(s.Lost); n > 0 {
 		last := s.Lost[n-1]
@@ -98,6 +101,13 @@ func because(reason string) string {
 		return ""
 	}
 	return ": " + reason
+}
+
+// sendingText says since when no mail can be sent, and when it is tried again.
+func sendingText(s cycle.StatusSending, now time.Time) string {
+	return fmt.Sprintf("no mail can be sent since %s (%s): %s; next try %s (%s); see `%s outbox list`",
+		terminal.Clock(s.Since, now), terminal.Count(s.Waiting, "mail")+" waiting", s.Reason,
+		terminal.Clock(s.NextTry, now), terminal.Distance(s.NextTry, now), name)
 }
 
 // inBrackets returns a reason that follows a sentence.

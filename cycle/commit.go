@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"agentstateloop/internal/secret"
@@ -47,8 +48,8 @@ func (j journal) commitWith(ctx context.Context, with func(next state.State) err
 	if err != nil {
 		return next, err
 	}
-	for _, e := range old.Outbox {
-		if _, stillThere := next.Effect(e.ID); !stillThere && e.File != "" {
+	for _, e := range slices.Concat(old.Outbox, old.Undelivered) {
+		if !next.Keeps(e.ID) && e.File != "" {
 			_ = j.store.Remove(e.File) // its trace is in the history
 		}
 	}

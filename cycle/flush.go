@@ -24,38 +24,37 @@ type flusher struct {
 // taken and leave; sendNow then starts a detached poll for what they brought,
 // because its own caller may be busy with a turn for minutes.
 func (f flusher) sendNow(ctx context.Context, s state.State) error {
-	_, err := f.sendDue(ctx, s)
-	return err
+	return f.sendDue(ctx, s, new(Report))
 }
 
-// sendDue is sendNow, and returns how many effects it sent.
-func (f flusher) sendDue(ctx context.Context, s state.State) (sent int, err error) {
+// sendDue is sendNow, and adds to the report what it sent and what failed.
+func (f flusher) sendDue(ctx context.Context, s state.State, r *Report) error {
 	if len(s.DueEffects(f.now())) == 0 && len(s.ToAck) == 0 && !f.crontab.misplaced(s) {
-		return 0, nil
+		return nil
 	}
 	held, err := withLock(f.store, store.CycleLock, func() (err error) {
-		s, sent, err = f.flush(ctx)
+		s, err = f.flush(ctx, r)
 		return err
 	})
 	if err != nil || !held {
-		return sent, err
+		return err
 	}
 	again, err := f.unseen(s.Serial)
 	if err != nil || !again {
-		return sent, err
+		return err
 	}
-	return sent, f.detacher.detach()
+	return f.detacher.detach()
 }
 
 // flush makes steps 4 and 5 alone. The caller holds cycle.lock.
-func (f flusher) flush(ctx context.Context) (s state.State, sent int, err error) {
+func (f flusher) flush(ctx context.Context, r *Report) (s state.State, err error) {
 	if s, err = f.store.Read(); err != nil {
-		return s, 0, err
+		return s, err
 	}
 	if s, err = f.projector.project(ctx, s, nil); err != nil {
-		return s, 0, fmt.Errorf("project: %w", err)
+		return s, fmt.Errorf("project: %w", err)
 	}
-	return f.performer.perform(ctx, s)
+	return f.performer.perform(ctx, s, r)
 }
 
 // unseen looks once more after cycle.lock was released. It reports whether a

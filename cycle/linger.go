@@ -32,7 +32,8 @@ func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duratio
 	if fires := r.NextDue.Add(-lingerGap); fires.Before(until) {
 		until = fires
 	}
-	return r, a.lingerer(session.watch).linger(ctx, until.Sub(a.Now()))
+	err = a.lingerer(session.watch).linger(ctx, until.Sub(a.Now()), &r)
+	return r, err
 }
 
 // lingerer stays on after a poll.
@@ -46,26 +47,28 @@ type lingerer struct {
 	runner  runner
 }
 
-// linger waits for d, and polls for what comes. It does nothing if another
-// process lingers.
-func (l lingerer) linger(ctx context.Context, d time.Duration) error {
+// linger waits for d, and polls for what comes. It adds to the report what failed. It
+// does nothing if another process lingers.
+func (l lingerer) linger(ctx context.Context, d time.Duration, report *Report) error {
 	if d <= 0 {
 		return nil
 	}
 	turn := false
 	_, err := withLock(l.store, store.LingerLock, func() (err error) {
-		turn, err = l.lingerLocked(ctx, d)
+		turn, err = l.lingerLocked(ctx, d, report)
 		return err
 	})
 	if err == nil && turn {
-		err = l.runner.run(ctx, new(Report))
+		var ran Report
+		err = l.runner.run(ctx, &ran)
+		report.fail(ran.Failed)
 	}
 	return err
 }
 
 // lingerLocked polls for what comes within d, until a turn can run. A poll that
 // began in time is finished.
-func (l lingerer) lingerLocked(ctx context.Context, d time.Duration) (turn bool, err error) {
+func (l lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Report) (turn bool, err error) {
 	arrived := make(chan struct{}, 1)
 	notify := func() {
 		select {
@@ -100,6 +103,7 @@ func (l lingerer) lingerLocked(ctx context.Context, d time.Duration) (turn bool,
 		case <-arrived:
 		}
 		r, err := l.poller.poll(ctx, PollOptions{NoTurn: true})
+		report.fail(r.Failed)
 		switch {
 		case errors.Is(err, ErrBusy):
 			pause(waiting, 200*time.Millisecond, nil) // the other poll may have looked before this came

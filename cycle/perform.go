@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"agentstateloop/mail"
@@ -24,16 +25,16 @@ type performer struct {
 	now     func() time.Time
 	store   *store.Store
 	journal journal
+	log     logger
 }
 
 // perform sends what the outbox holds, one effect at a time, and commits each
 // result before it begins the next. It begins nothing after startWithin. It
-// returns the state as it is then, and how many effects were sent. The caller
-// holds cycle.lock.
-func (p performer) perform(ctx context.Context, s state.State) (state.State, int, error) {
+// returns the state as it is then, and adds to the report what was sent and what
+// failed, which the log has too. The caller holds cycle.lock.
+func (p performer) perform(ctx context.Context, s state.State, r *Report) (state.State, error) {
 	sg := sending{performer: p}
 	defer sg.close()
-	sent := 0
 	for began := p.now(); p.now().Sub(began) < startWithin && ctx.Err() == nil; {
 		result := sg.next(ctx, s)
 		if len(result) == 0 {
@@ -41,21 +42,27 @@ func (p performer) perform(ctx context.Context, s state.State) (state.State, int
 		}
 		next, err := p.journal.commit(ctx, result...)
 		if err != nil {
-			return s, sent, err
+			return s, err
+		}
+		if _, ok := result[0].(state.Sent); ok {
+			r.Sent++
+		}
+		if f, failed := failedSend(sg.last, result); failed && ctx.Err() == nil {
+			r.fail([]SourceFailure{f})
+			p.log.printf("send: %s", f.Reason)
 		}
 		s = next
-		if _, ok := result[0].(state.Sent); ok {
-			sent++
-		}
 	}
-	return s, sent, nil
+	return s, nil
 }
 
 // sending holds the connections and findings of one perform.
 type sending struct {
 	performer
 	sender *mail.Sender // opened by the first mail
+	last   state.Effect // what was tried last
 
+	down       bool     // no connection to the SMTP server could be opened
 	loginTried bool     // at the SMTP server that denied it before
 	listed     bool     // online is what the mesh's registry holds
 	online     []string // handles
@@ -80,12 +87,15 @@ func (sg *sending) next(ctx context.Context, s state.State) []state.Event {
 			return events
 		}
 	}
-	due := s.DueEffects(sg.now())
+	due := slices.DeleteFunc(s.DueEffects(sg.now()), func(e state.Effect) bool {
+		return sg.down && e.Channel == state.ByMail // it waits: each connect may take its whole time limit
+	})
 	switch {
 	case len(due) > 0 && due[0].Kind == state.Relay && sg.routed != due[0].ID:
 		sg.routed = due[0].ID
 		return []state.Event{state.Online{Handles: sg.whoIsOnline(ctx)}}
 	case len(due) > 0:
+		sg.last = due[0]
 		return sg.send(ctx, due[0])
 	}
 	return nil
@@ -116,7 +126,7 @@ func (sg *sending) tryLogin(ctx context.Context) []state.Event {
 		return []state.Event{state.CredentialFailed{Name: denied.Name, Reason: denied.Err.Error()}}
 	}
 	if err != nil {
-		return nil // a network error says nothing about the login
+		return nil // a network error says nothing about the login; a mail that waits meets it again
 	}
 	sg.sender = sender
 	return []state.Event{state.CredentialWorked{Name: state.CredentialSMTP}}
@@ -142,15 +152,35 @@ func (sg *sending) sendMail(ctx context.Context, e state.Effect) []state.Event {
 	defer body.Close()
 	if sg.sender == nil {
 		if sg.sender, err = sg.mail.SMTP.OpenSender(ctx); err != nil {
-			return sendFailed(e, err)
+			sg.down = true
+			return sg.mailFailed(ctx, e, err)
 		}
 	}
-	err = sg.sender.Send(ctx, sg.mail.Address, []string{e.To}, body, func() error { return sg.beforeDot(ctx, e.ID) })
+	var withdrawn error
+	err = sg.sender.Send(ctx, sg.mail.Address, []string{e.To}, body, func() error {
+		withdrawn = sg.beforeDot(ctx, e.ID)
+		return withdrawn
+	})
 	if err == nil {
 		return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: state.CredentialSMTP}}
 	}
 	sg.close()
-	return sendFailed(e, err)
+	if withdrawn != nil {
+		return sendFailed(e, err)
+	}
+	return sg.mailFailed(ctx, e, err)
+}
+
+// mailFailed is sendFailed for an error of the connection or the server. It tells one
+// mail's trouble from that of all: what a recipient's mailbox cannot take now concerns
+// that recipient, unless it is the operator.
+func (sg *sending) mailFailed(ctx context.Context, e state.Effect, err error) []state.Event {
+	unsent, answered := errors.AsType[*mail.SendError](err)
+	result := sendFailed(e, err)
+	failed := result[0].(state.SendFailed)
+	failed.Server = ctx.Err() == nil && (!answered || !unsent.Recipient || e.To == sg.journal.policy.Operator)
+	result[0] = failed
+	return result
 }
 
 // beforeDot commits that the effect may have happened from now on. It returns
@@ -160,7 +190,7 @@ func (p performer) beforeDot(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if row, ok := s.Effect(id); !ok || s.Halted() && row.Kind != state.Answer {
+	if row, ok := s.Effect(id); !ok || s.Held(row) {
 		return errWithdrawn
 	}
 	return nil

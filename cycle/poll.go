@@ -24,6 +24,7 @@ type PollOptions struct {
 	IfDue  bool // do nothing unless something is due
 	NoTurn bool // leave the turns to a detached poll
 	Stay   bool // may stay on while the crontab line is stuck; see pollWhileStuck
+	ByHand bool // a person asked for it: what waits is tried at once, whatever its pause
 }
 
 // Poll makes one cycle: load, observe, commit, project, perform, look once more,
@@ -57,7 +58,7 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 		}
 	}
 	var r Report
-	busy, err := p.rounds(ctx, &r)
+	busy, err := p.rounds(ctx, o, &r)
 	if err != nil {
 		p.log.printf("poll: %v", err)
 		return r, err
@@ -74,6 +75,7 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 		return r, err
 	}
 	r.addCredentials(s)
+	r.addUnsent(s, p.now())
 	r.After, r.NextDue = s.Phase, s.NextDue
 	r.TurnWaiting = s.CanRun(p.policy, p.now())
 	p.log.printf("poll: %s", r.line())
@@ -101,9 +103,9 @@ func (p poller) notDue() (string, error) {
 
 // rounds makes steps 1 to 6 of a cycle until nothing new is seen. It reports
 // whether another process was at work.
-func (p poller) rounds(ctx context.Context, r *Report) (busy bool, err error) {
+func (p poller) rounds(ctx context.Context, o PollOptions, r *Report) (busy bool, err error) {
 	for round := range maxRounds {
-		held, err := withLock(p.store, store.CycleLock, func() error { return p.cycle.round(ctx, r, round > 0) })
+		held, err := withLock(p.store, store.CycleLock, func() error { return p.cycle.round(ctx, o, r, round > 0) })
 		if err != nil {
 			return false, err
 		}
@@ -134,7 +136,7 @@ type oneCycle struct {
 
 // round makes steps 1 to 5 and adds to the report; again is true in a further
 // round of the same poll. The caller holds cycle.lock.
-func (c oneCycle) round(ctx context.Context, r *Report, again bool) error {
+func (c oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bool) error {
 	s, err := c.store.Read()
 	if err != nil {
 		return err
@@ -147,6 +149,9 @@ func (c oneCycle) round(ctx context.Context, r *Report, again bool) error {
 	}
 	obs := c.observer.observe(ctx, c.store, s, again)
 	defer c.observer.done(obs)
+	if o.ByHand && !again {
+		obs.events = append(obs.events, state.Unpaused{})
+	}
 	if s, err = c.journal.commit(ctx, obs.events...); err != nil {
 		return err
 	}
@@ -161,8 +166,7 @@ func (c oneCycle) round(ctx context.Context, r *Report, again bool) error {
 	if s, err = c.challenger.challenge(ctx, s); err != nil {
 		return fmt.Errorf("challenge: %w", err)
 	}
-	s, sent, err := c.performer.perform(ctx, s)
-	r.Sent += sent
+	s, err = c.performer.perform(ctx, s, r)
 	r.serial = s.Serial
 	if err != nil {
 		return err

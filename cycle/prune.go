@@ -3,6 +3,7 @@ package cycle
 import (
 	"context"
 	"path"
+	"slices"
 	"time"
 
 	"agentstateloop/cycle/quarantine"
@@ -41,7 +42,7 @@ func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 		needed[m.Payload] = true
 		needed[path.Join(store.TurnsDir, m.TurnID)] = true
 	}
-	for _, e := range s.Outbox {
+	for _, e := range slices.Concat(s.Outbox, s.Undelivered) {
 		needed[e.File] = true
 	}
 	for _, w := range s.Turn.Waiting {
@@ -62,5 +63,5 @@ func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	if err != nil {
 		return s, err
 	}
-	return p.journal.commit(ctx, state.Pruned{}, state.QuarantineHolds{Items: held})
+	return p.journal.commit(ctx, state.Pruned{Before: now.Add(-p.keep)}, state.QuarantineHolds{Items: held})
 }

@@ -115,6 +115,9 @@ func meshKind(k state.EffectKind) string {
 
 // text returns the text of an effect.
 func (r renderer) text(s state.State, e state.Effect) (string, error) {
+	if len(e.Tells) > 0 {
+		return r.undelivered(s, e), nil
+	}
 	switch e.Kind {
 	case state.Ack:
 		text, err := r.fill(r.replies.Ack, state.PREP)

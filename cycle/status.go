@@ -31,6 +31,7 @@ type Status struct {
 	SleepUntil  *time.Time                  `json:"sleep_until"`    // the agent asked to be left alone until then
 	Cooldown    *time.Time                  `json:"cooldown_until"` // no turns until then: too many failed in a row
 	Credentials map[string]StatusCredential `json:"credentials"`
+	Sending     *StatusSending              `json:"sending"` // null: mail can be sent, as far as is known
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
 	Obstacles   []string                    `json:"obstacles"` // what is wrong with files of the state directory
@@ -65,7 +66,7 @@ type StatusLost struct {
 // StatusOutbox counts effects.
 type StatusOutbox struct {
 	Waiting       int `json:"waiting"`
-	Undeliverable int `json:"undeliverable"`
+	Undeliverable int `json:"undeliverable"` // given up and kept: see `outbox list`
 }
 
 // StatusTurn is the active turn. The fields from Lifecycle on are set while an
@@ -134,6 +135,7 @@ func (a *Agent) Status() (Status, error) {
 		Inbox:       StatusInbox{Quarantined: s.Quarantined, Deferrals: []StatusDeferral{}},
 		Outbox:      StatusOutbox{Waiting: len(s.Outbox), Undeliverable: len(s.Undelivered)},
 		Credentials: map[string]StatusCredential{},
+		Sending:     sendingStatus(s),
 		Schedule:    a.crontab().status(s),
 		Asleep:      s.Asleep,
 		Lost:        []StatusLost{},

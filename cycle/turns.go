@@ -77,9 +77,7 @@ func (r runner) drain(ctx context.Context, report *Report) error {
 			return err
 		}
 		report.Turns++
-		sent, err := r.flusher.sendDue(ctx, s) // the reply, or the notice about the credential
-		report.Sent += sent
-		if err != nil {
+		if err := r.flusher.sendDue(ctx, s, report); err != nil { // the reply, or the notice about the credential
 			return err
 		}
 		if denied {

@@ -160,7 +160,7 @@ func (a *Agent) projector() projector {
 }
 
 func (a *Agent) performer() performer {
-	return performer{mail: a.Mail, mesh: a.Mesh, now: a.Now, store: a.Store, journal: a.journal()}
+	return performer{mail: a.Mail, mesh: a.Mesh, now: a.Now, store: a.Store, journal: a.journal(), log: a.logger()}
 }
 
 func (a *Agent) flusher() flusher {
@@ -168,6 +168,10 @@ func (a *Agent) flusher() flusher {
 		store: a.Store, now: a.Now,
 		crontab: a.crontab(), projector: a.projector(), performer: a.performer(), detacher: a.detacher(),
 	}
+}
+
+func (a *Agent) outbox() outbox {
+	return outbox{store: a.Store, now: a.Now, journal: a.journal(), flusher: a.flusher()}
 }
 
 func (a *Agent) pruner() pruner {

@@ -43,9 +43,10 @@ func (v Verdict) String() string {
 
 // SendError is the error of every Send.
 type SendError struct {
-	Verdict Verdict
-	Code    int // the reply code of the server; 0 if it sent none
-	Err     error
+	Verdict   Verdict
+	Code      int  // the reply code of the server; 0 if it sent none
+	Recipient bool // the reply was about a recipient, so another's mail may be accepted
+	Err       error
 }
 
 func (e *SendError) Error() string { return fmt.Sprintf("send mail (%s): %v", e.Verdict, e.Err) }
@@ -263,11 +264,17 @@ func (c *Sender) begin(from string, to []string) (io.WriteCloser, error) {
 	}
 	for _, r := range to {
 		if err := c.client.Rcpt(r, nil); err != nil {
-			return nil, fmt.Errorf("to <%s>: %w", r, err)
+			return nil, &recipientError{fmt.Errorf("to <%s>: %w", r, err)}
 		}
 	}
 	return c.client.Data()
 }
+
+// recipientError is the answer to RCPT.
+type recipientError struct{ error }
+
+// Unwrap returns the cause.
+func (e *recipientError) Unwrap() error { return e.error }
 
 // refusal returns the error for a mail that was not accepted, and makes the
 // connection ready for the next mail.
@@ -278,6 +285,7 @@ func (c *Sender) refusal(ctx context.Context, err error) error {
 		c.hangUp(err)
 		return failure
 	}
+	_, failure.Recipient = errors.AsType[*recipientError](err)
 	failure.Code, failure.Err = reply.Code, fmt.Errorf("%d %s", reply.Code, redact(c.secrets, err.Error()))
 	switch {
 	case credentialCode(reply.Code):
@@ -288,6 +296,7 @@ func (c *Sender) refusal(ctx context.Context, err error) error {
 		failure.Verdict = Permanent
 	}
 	if reply.Code == 421 {
+		failure.Recipient = false // the server goes away
 		c.hangUp(err)
 	} else if err := c.client.Reset(); err != nil {
 		c.hangUp(err)

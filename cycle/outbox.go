@@ -1,0 +1,207 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// ErrNoEffect means that neither the outbox nor what was given up has the row.
+var ErrNoEffect = errors.New("not in the outbox")
+
+// ErrBeingSent means that a row cannot be dropped, because it may be leaving now.
+var ErrBeingSent = errors.New("it is being sent right now")
+
+// The statuses of a row of the outbox.
+const (
+	RowWaiting     = "waiting"
+	RowHeld        = "held" // by HALT
+	RowSending     = "sending"
+	RowUndelivered = "undelivered" // given up, and kept
+	RowReturned    = "returned"    // it was accepted, and came back
+)
+
+// OutboxRow is one effect that waits, was given up or came back.
+type OutboxRow struct {
+	ID       string           `json:"id"`
+	Status   string           `json:"status"`
+	Kind     state.EffectKind `json:"kind"`
+	Channel  state.Channel    `json:"channel"`
+	To       string           `json:"to"`
+	Subject  string           `json:"subject"`
+	TurnID   string           `json:"turn_id"`
+	Created  *time.Time       `json:"created"`
+	Attempts int              `json:"attempts"` // without success
+	Copies   int              `json:"copies"`   // that may have arrived
+	Reason   string           `json:"reason"`   // of the last failure
+	NextTry  *time.Time       `json:"next_try"` // of a row that waits after a failure
+	Ended    *time.Time       `json:"ended"`    // when it was given up, or came back
+	Told     bool             `json:"told"`     // the operator was told by mail, or of a row that came back in some way
+	File     string           `json:"file"`     // its bytes, or ""
+}
+
+// Outbox returns what waits, what was given up and what came back, in this order. It
+// takes no lock.
+func (a *Agent) Outbox() ([]OutboxRow, error) { return a.outbox().rows() }
+
+// OutboxRow returns the row with this id. The error wraps ErrNoEffect if there is none.
+func (a *Agent) OutboxRow(id string) (OutboxRow, error) { return a.outbox().row(id) }
+
+// RetryEffect sends a row now, whatever its pause, and one that was given up as it is:
+// the same id and the same bytes. It returns the row as it is then, and whether it was
+// sent; otherwise the row waits, was given up again, or is left to another process that
+// sends. A row that came back cannot be sent again: its bytes are gone.
+func (a *Agent) RetryEffect(ctx context.Context, id string) (r OutboxRow, sent bool, err error) {
+	return a.outbox().retry(ctx, id)
+}
+
+// DropEffect removes a row for good. It returns ErrBeingSent if the row may be leaving
+// at this moment.
+func (a *Agent) DropEffect(ctx context.Context, id, reason string) error {
+	return a.outbox().drop(ctx, id, reason)
+}
+
+// outbox is what a person sees of the outbox, and does to it.
+type outbox struct {
+	store   *store.Store
+	now     func() time.Time
+	journal journal
+	flusher flusher
+}
+
+// rows is Outbox.
+func (o outbox) rows() ([]OutboxRow, error) {
+	s, err := o.store.Read()
+	if err != nil {
+		return nil, err
+	}
+	rows := []OutboxRow{}
+	for _, e := range s.Outbox {
+		r := o.describe(e)
+		r.Status = RowWaiting
+		switch {
+		case e.Sending:
+			r.Status = RowSending
+		case s.Held(e):
+			r.Status = RowHeld
+		}
+		if at := s.NextTry(e.ID); at.After(o.now()) {
+			r.NextTry = &at
+		}
+		rows = append(rows, r)
+	}
+	for _, e := range s.Undelivered {
+		r := o.describe(e)
+		r.Status, r.Ended, r.Told = RowUndelivered, orNull(e.GivenUp), e.Told == state.ByMail
+		rows = append(rows, r)
+	}
+	for _, lost := range s.Lost {
+		rows = append(rows, OutboxRow{
+			ID: lost.ID, Status: RowReturned, Channel: state.ByMail, To: lost.To, Reason: lost.Reason,
+			Ended: orNull(lost.At), Told: !lost.Told.IsZero(),
+		})
+	}
+	return rows, nil
+}
+
+func (o outbox) describe(e state.Effect) OutboxRow {
+	r := OutboxRow{
+		ID: e.ID, Kind: e.Kind, Channel: e.Channel, To: e.To, Subject: e.Thread.Subject, TurnID: e.TurnID,
+		Created: orNull(e.Created), Attempts: e.Attempts, Copies: e.Copies, Reason: e.Reason,
+	}
+	if e.File != "" {
+		r.File = o.store.Path(e.File)
+	}
+	return r
+}
+
+// row is OutboxRow.
+func (o outbox) row(id string) (OutboxRow, error) {
+	rows, err := o.rows()
+	if err != nil {
+		return OutboxRow{}, err
+	}
+	for _, r := range rows {
+		if r.ID == id {
+			return r, nil
+		}
+	}
+	return OutboxRow{}, fmt.Errorf("%q: %w", id, ErrNoEffect)
+}
+
+// retry is RetryEffect.
+func (o outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, err error) {
+	if r, err = o.row(id); err != nil {
+		return r, false, err
+	}
+	if r.Status == RowReturned {
+		return r, false, fmt.Errorf("%s was accepted by the server and came back; its bytes are gone", id)
+	}
+	if err := o.hasBytes(id); err != nil {
+		return r, false, err
+	}
+	s, err := o.journal.commit(ctx, state.OutboxRetried{ID: id})
+	if err != nil {
+		return r, false, err
+	}
+	if err := o.flusher.sendNow(ctx, s); err != nil {
+		return r, false, err
+	}
+	r, err = o.row(id)
+	if errors.Is(err, ErrNoEffect) {
+		return r, true, nil
+	}
+	return r, false, err
+}
+
+// hasBytes returns an error if the bytes of a row are missing: then it would be given
+// up again at once.
+func (o outbox) hasBytes(id string) error {
+	s, err := o.store.Read()
+	if err != nil {
+		return err
+	}
+	e, waits := s.Effect(id)
+	if !waits {
+		e, _ = s.UndeliveredEffect(id)
+	}
+	f, err := o.store.Open(e.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the bytes of %s are missing: %w", id, err)
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// drop is DropEffect.
+func (o outbox) drop(ctx context.Context, id, reason string) error {
+	r, err := o.row(id)
+	if err != nil {
+		return err
+	}
+	if r.Status == RowReturned {
+		return fmt.Errorf("%s came back, and is only remembered: there is nothing to drop", id)
+	}
+	drop := func(alone bool) error {
+		s, err := o.journal.commit(ctx, state.OutboxDropped{ID: id, Reason: reason, Alone: alone})
+		if err == nil && s.Keeps(id) {
+			err = fmt.Errorf("%s: %w", id, ErrBeingSent)
+		}
+		return err
+	}
+	held, err := withLock(o.store, store.CycleLock, func() error { return drop(true) })
+	switch {
+	case err != nil || held:
+		return err
+	case r.Channel == state.ByMesh && r.Status != RowUndelivered:
+		return fmt.Errorf("%s: %w", id, ErrBeingSent) // what leaves by the mesh is not recorded before
+	}
+	return drop(false)
+}
