@@ -67,21 +67,32 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile returns the content of a regular file of at most limit bytes. The error of
-// a longer one wraps ErrTooLarge; nothing of it is read.
-func ReadFile(path string, limit int64) ([]byte, error) {
+// OpenAtMost opens a regular file of at most limit bytes for reading. The error of a
+// longer one wraps ErrTooLarge.
+func OpenAtMost(path string, limit int64) (*os.File, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	info, err := f.Stat()
+	if err == nil && info.Size() > limit {
+		err = tooLarge(path, info.Size(), limit)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadFile returns the content of a regular file of at most limit bytes. The error of
+// a longer one wraps ErrTooLarge; nothing of it is read.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	f, err := OpenAtMost(path, limit)
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > limit {
-		return nil, tooLarge(path, info.Size(), limit)
-	}
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit { // it grew
 		err = tooLarge(path, int64(len(data)), limit)
@@ -92,15 +103,18 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// File returns an error if path is not a regular file, as Open does, without opening
-// it.
-func File(path string) error {
+// File returns the error that OpenAtMost would return for the kind or the size of what
+// is at path. It opens nothing.
+func File(path string, limit int64) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return opening(path, err)
 	}
 	if !info.Mode().IsRegular() {
 		return kindError(path, info)
+	}
+	if info.Size() > limit {
+		return tooLarge(path, info.Size(), limit)
 	}
 	return nil
 }

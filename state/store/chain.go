@@ -169,14 +169,19 @@ func addUnsealed(all io.Writer, name string) error {
 	return nil
 }
 
-// openHistory opens a file of the history for reading. It returns nil for something that
-// is not a file, which holds no line; Obstacles names it.
+// openHistory opens a file of the history for reading. It returns nil for what cannot
+// be one and holds no line of ours; Obstacles names it.
 func openHistory(name string) (*os.File, error) {
-	f, err := regular.Open(name)
-	if errors.Is(err, regular.ErrKind) {
+	f, err := regular.OpenAtMost(name, maxHistory)
+	if notHistory(err) {
 		return nil, nil
 	}
 	return f, err
+}
+
+// notHistory reports whether what could not be opened cannot be a file of the history.
+func notHistory(err error) bool {
+	return errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrTooLarge)
 }
 
 // historyFiles returns the paths of the history's files, the oldest first.

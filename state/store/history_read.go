@@ -101,7 +101,7 @@ func parseLine(raw []byte) (state.Line, bool) {
 
 // yieldLines yields the lines of a file. more is false if yield wants no more.
 func yieldLines(name string, parse parser, yield func(state.Line) bool) (more bool, err error) {
-	f, err := regular.Open(name)
+	f, err := regular.OpenAtMost(name, maxHistory)
 	if err != nil {
 		return true, err
 	}
@@ -139,12 +139,12 @@ func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Li
 // yieldNewest yields the lines of a file from its end. It reads a chunk at a time, no
 // more than is asked for and at most limit bytes.
 func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line, error) bool) bool {
-	f, err := regular.Open(name)
-	if errors.Is(err, regular.ErrKind) {
-		return true
-	}
+	f, err := openHistory(name)
 	if err != nil {
 		return yield(state.Line{}, err)
+	}
+	if f == nil {
+		return true
 	}
 	defer f.Close()
 	end, err := wholeLines(f)
@@ -192,7 +192,7 @@ func (st *Store) allLines() ([]state.Line, error) {
 	var failed []error
 	lines := slices.Collect(st.filed(&failed))
 	for _, err := range failed {
-		if !errors.Is(err, regular.ErrKind) { // what is not a file holds no line
+		if !notHistory(err) {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
 	}

@@ -44,12 +44,12 @@ func (st *Store) appendSealed(lines []sealedLine) error {
 	for _, l := range lines {
 		data.Write(l.data)
 	}
-	info, err := os.Lstat(path)
-	if err == nil && !info.Mode().IsRegular() {
+	err := regular.File(path, maxHistory)
+	if notHistory(err) {
 		if err := st.setAside(filepath.Base(path), "wrong", lines[0].line.At); err != nil {
 			return err
 		}
-		_, err = os.Lstat(path)
+		err = fs.ErrNotExist
 	}
 	fresh := errors.Is(err, fs.ErrNotExist)
 	f, err := regular.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -219,8 +219,8 @@ func wholeLines(f *os.File) (int64, error) {
 // lastLine returns the last whole line of ours in a history file, or the zero Line if
 // there is none. Its cost does not depend on the file's length.
 func (st *Store) lastLine(name string) (state.Line, error) {
-	f, err := regular.Open(st.path(name))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrKind) {
+	f, err := regular.OpenAtMost(st.path(name), maxHistory)
+	if errors.Is(err, fs.ErrNotExist) || notHistory(err) {
 		return state.Line{}, nil
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,8 +19,13 @@ import (
 // must be a regular file.
 var folders = []string{MessagesDir, OutboxDir, QuarantineDir, NudgesDir, TurnsDir, MemoryDir, MemoryPrevDir, "crontab-backups"}
 
-// files are the names of our files, as patterns of filepath.Match.
-var files = []string{stateFile, prevFile, "history-*.jsonl", IDKeyFile, MemoryFile, MemoryPrevFile, logFile, logFile + ".1", "*.lock"}
+// files are the names of our files, as patterns of filepath.Match, each with the size in
+// bytes from which on it cannot be used.
+var files = map[string]int64{
+	stateFile: maxState, prevFile: maxState, "history-*.jsonl": maxHistory, IDKeyFile: maxKeyFile,
+	MemoryFile: maxOldMemory, MemoryPrevFile: maxOldMemory,
+	logFile: math.MaxInt64, logFile + ".1": math.MaxInt64, "*.lock": math.MaxInt64,
+}
 
 // Obstacles returns an error for each file or folder of the directory in whose place
 // something else is, or which this user may not use, the payloads that s names included.
@@ -36,16 +42,18 @@ func (st *Store) Obstacles(s state.State) []error {
 	add(err)
 	for _, e := range entries {
 		path := st.path(e.Name())
-		switch {
-		case slices.Contains(folders, e.Name()):
+		if slices.Contains(folders, e.Name()) {
 			add(usableFolder(path))
-		case slices.ContainsFunc(files, func(pattern string) bool { ours, _ := filepath.Match(pattern, e.Name()); return ours }):
-			add(usableFile(path))
+		}
+		for pattern, limit := range files {
+			if ours, _ := filepath.Match(pattern, e.Name()); ours {
+				add(usableFile(path, limit))
+			}
 		}
 	}
 	for _, name := range payloadsOf(s) {
 		if st.CheckFolders(name) == nil { // else its folder is named already
-			add(usableFile(st.path(name)))
+			add(usableFile(st.path(name), MaxPayload))
 		}
 	}
 	return found
@@ -72,8 +80,8 @@ func usableFolder(path string) error {
 }
 
 // usableFile returns why a file cannot be used, or nil. Locks are only read.
-func usableFile(path string) error {
-	if err := regular.File(path); err != nil {
+func usableFile(path string, limit int64) error {
+	if err := regular.File(path, limit); err != nil {
 		return err
 	}
 	if strings.HasSuffix(path, ".lock") {

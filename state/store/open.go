@@ -11,7 +11,8 @@ import (
 const (
 	MaxPayload = 128 << 20 // a message, or an effect: the largest mail that is kept has 64 MiB
 	maxState   = 256 << 20 // state.json: 1,000 waiting rows are 1 MB
-	maxRecord  = 16 << 20  // one line of the history
+	maxHistory = 1 << 30   // of a month: 60 mails an hour make a fifth of it; it is never in memory
+	maxRecord  = 16 << 20  // one line of it
 )
 
 // Open opens a file of the directory for reading. A link, a named pipe or anything
