@@ -15,7 +15,8 @@ func inboxDropCommand(p *program) *cli.Command {
 		Name:      "drop",
 		Usage:     "remove a waiting message; it gets no turn",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `With the key of a message in quarantine, removes it for good.
+		Description: `With the key of a message in quarantine, removes it for good. With the key of a
+mail that cannot be fetched, ends the tries; the mail stays in your mailbox.
 
 Example:
   agentstateloop inbox drop 12 --reason "answered by hand"`,
@@ -35,6 +36,13 @@ func (k inboxDropCmd) run(c *cli.Context) error {
 	which, reason := c.Args().First(), c.String("reason")
 	if err := a.Expel(c.Context, which, reason); !errors.Is(err, quarantine.ErrNotQuarantined) {
 		return err
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	if _, failing := s.FailingMail(which); failing {
+		return a.Drop(c.Context, which, reason)
 	}
 	m, err := findMessage(a, which)
 	if err != nil {

@@ -26,6 +26,10 @@ func inboxListCommand(p *program) *cli.Command {
 		Description: `A message that waits for a time has the time and the reason in its row. The
 operator's mails above [budget] mails_an_hour wait for the hour to hold fewer.
 
+A mail that the server lists and does not hand out has a row without a number:
+its key, since when, how often it was tried, when it is tried again, and why. It
+is tried for as long as it is in the mailbox; inbox drop KEY ends that.
+
 With --quarantined, lists the messages in quarantine instead: the key, the
 sender (not proved) and the reason of each.
 
@@ -53,7 +57,7 @@ func (k inboxListCmd) run(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return k.out.JSON(append([]state.Message{}, s.Inbox...))
+		return k.out.JSON(listed(s))
 	}
 	w := k.out.Table()
 	for _, m := range s.Inbox {
@@ -63,7 +67,43 @@ func (k inboxListCmd) run(c *cli.Context) error {
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, k.now()), m.Source, plain.Line(m.From), status)
 	}
+	for _, f := range s.FailingMails() {
+		fmt.Fprintf(w, "-\t%s\t%s\t%s\t%s\n", terminal.Clock(f.Since, k.now()), state.Mail, plain.Line(f.Key), failingStatus(f, k.now()))
+	}
 	return w.Flush()
+}
+
+// failingOutput is the JSON output for a mail that cannot be fetched. It has no row
+// in the inbox yet.
+type failingOutput struct {
+	Key         string       `json:"key"`
+	Source      state.Source `json:"source"`
+	Status      string       `json:"status"` // "failing"
+	Since       time.Time    `json:"since"`
+	Tries       int          `json:"tries"`
+	NextRetryAt time.Time    `json:"next_retry_at"`
+	Reason      string       `json:"reason"`
+}
+
+func failingJSON(f state.FailingMail) failingOutput {
+	return failingOutput{f.Key, state.Mail, "failing", f.Since, f.Tries, f.Next, f.Reason}
+}
+
+// listed returns the messages that wait, and the mails that cannot be fetched.
+func listed(s state.State) []any {
+	rows := []any{}
+	for _, m := range s.Inbox {
+		rows = append(rows, m)
+	}
+	for _, f := range s.FailingMails() {
+		rows = append(rows, failingJSON(f))
+	}
+	return rows
+}
+
+// failingStatus says how far the tries of a mail that cannot be fetched have come.
+func failingStatus(f state.FailingMail, now time.Time) string {
+	return fmt.Sprintf("cannot be fetched, %s, again at %s%s", terminal.Count(f.Tries, "failure"), terminal.Clock(f.Next, now), because(plain.Line(f.Reason)))
 }
 
 // quarantined lists the items in quarantine.

@@ -30,8 +30,9 @@ func inboxShowCommand(p *program) *cli.Command {
 		Name:      "show",
 		Usage:     "show one message, by its number or key",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `By its key it also shows a message that is done, as long as it is kept, and a
-message in quarantine, with the reason.
+		Description: `By its key it also shows a message that is done, as long as it is kept, a
+message in quarantine, with the reason, and what is known of a mail that cannot
+be fetched.
 
 Example:
   agentstateloop inbox show 12`,
@@ -62,6 +63,13 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 		}
 		return k.printQuarantined(c, a, q)
 	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	if f, failing := s.FailingMail(c.Args().First()); failing {
+		return k.printFailing(c, f)
+	}
 	m, err := findMessage(a, c.Args().First())
 	if err != nil {
 		return err
@@ -85,6 +93,16 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	}
 	printReceipt(k.out, v.Receipt, k.now())
 	k.printText(v.Text)
+	return nil
+}
+
+// printFailing shows a mail that cannot be fetched.
+func (k inboxShowCmd) printFailing(c *cli.Context, f state.FailingMail) error {
+	if c.Bool("json") {
+		return k.out.JSON(failingJSON(f))
+	}
+	k.out.Printf("key:     %s\nsince:   %s\nstatus:  %s\n", plain.Line(f.Key), terminal.Clock(f.Since, k.now()), failingStatus(f, k.now()))
+	k.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, plain.Line(f.Key))
 	return nil
 }
 

@@ -40,6 +40,7 @@ type observer struct {
 	store    *store.Store
 	mail     *Mail // nil: no mail is configured
 	mesh     *Mesh // nil: no mesh is configured
+	policy   state.Policy
 	now      func() time.Time
 	secrets  *secret.Known
 	session  *mailSession

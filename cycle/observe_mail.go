@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"agentstateloop/mail"
@@ -26,6 +27,7 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 		room, err := ad.hasRoom(m)
 		return room || err != nil // then keeping it fails as well, and says why
 	}
+	mailbox.Sweep, mailbox.Known = ad.state.SweepDue(o.policy, o.now()), ad.knowsMail
 	session, err := o.session.open(ctx, mailbox)
 	if err != nil {
 		obs.fail(state.Mail, err)
@@ -45,14 +47,14 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 		obs.close() // the connection may be broken: \Seen is for the next cycle
 		obs.fail(state.Mail, err)
 		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &scan.Cursor})
-	case scan.Rest:
+	case scan.Rest || len(scan.Cursor.Unseen) > 0:
 		// What was not read may be the operator's, so silence was not observed.
 		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &scan.Cursor})
 	default:
 		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &scan.Cursor})
 	}
-	for _, uid := range scan.Failed {
-		obs.events = append(obs.events, state.Unreadable{Key: fmt.Sprintf("mail:%s.%d.%d", o.mail.Mailbox.ID(), scan.Cursor.Validity, uid)})
+	if reason := withheld(scan); reason != "" && err == nil {
+		obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: reason})
 	}
 	for _, m := range scan.Messages {
 		obs.events = append(obs.events, events[m.Key])
@@ -63,4 +65,33 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	for _, gate := range slices.Sorted(maps.Keys(scan.Further)) {
 		obs.events = append(obs.events, state.RejectedMore{Gate: gate, Source: state.Mail, Count: scan.Further[gate]})
 	}
+	for _, f := range scan.Ended {
+		obs.events = append(obs.events, state.FetchEnded{Key: f.Key, Told: f.Failure.Told, Gone: f.Gone, Another: f.Another})
+	}
+	if scan.Swept != nil {
+		obs.events = append(obs.events, state.Swept{Keys: scan.Swept.Keys, Looked: scan.Swept.Looked})
+	}
+}
+
+// withheld returns what a server that works as a whole has refused in a scan, or
+// "".
+func withheld(scan mail.Scan) string {
+	var reasons []string
+	if n := len(scan.Failed); n > 0 {
+		f := scan.Failed[0]
+		reason := fmt.Sprintf("could not fetch %s: %s; it is tried again from %s on", f.Key, f.Reason, f.Next.Format(time.RFC3339))
+		if n > 1 {
+			reason += fmt.Sprintf(", and %d more: see `agentstateloop inbox list`", n-1)
+		}
+		reasons = append(reasons, reason)
+	}
+	if scan.SweepErr != nil {
+		reasons = append(reasons, scan.SweepErr.Error())
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// knowsMail reports whether the mail under key was taken or rejected before.
+func (ad *admission) knowsMail(key string) bool {
+	return ad.state.KnowsRejected(key, "")
 }

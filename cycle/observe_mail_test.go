@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,9 +160,9 @@ func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
 	}
 }
 
-// A mail that the server cannot deliver is reported and skipped, and holds up
-// nothing.
-func TestAMailThatFailsThreeTimesIsToldAndPassed(t *testing.T) {
+// A mail that the server cannot deliver is never given up. It is told once after the
+// third failure, once after a day and once when it comes in, and holds up nothing.
+func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
 	h := newAwakeHouse(t)
 	bad := h.receive(letter{id: "<bad@example.com>", body: "bad"})
 	h.receive(letter{id: "<good@example.com>", body: "good"})
@@ -173,19 +174,70 @@ func TestAMailThatFailsThreeTimesIsToldAndPassed(t *testing.T) {
 	}
 	h.onFetch.Store(&broken)
 
-	h.poll()
+	r := h.poll()
 	h.wantSent("ack reply")
 	if text := h.sentOf("reply")[0].text; text != "I read: good" {
 		t.Fatalf("reply: %q", text)
 	}
+	if len(r.Failed) != 1 || !strings.Contains(r.Failed[0].Reason, "cannot read it") {
+		t.Errorf("the report has %+v", r.Failed)
+	}
 	h.pollAfter(time.Minute)
 	h.wantSent("ack reply")
+	if r := h.pollAfter(time.Minute); len(r.Failed) != 0 {
+		t.Errorf("between two tries the report has %+v", r.Failed)
+	}
 	h.pollAfter(time.Minute)
 	h.wantSent("ack reply notice")
-	h.pollAfter(time.Minute)
-	h.wantSent("ack reply notice")
+	key := h.state().FailingMails()[0].Key
+	if text := h.sentOf("notice")[0].text; !strings.Contains(text, "cannot read it") || !strings.Contains(text, key) {
+		t.Errorf("notice: %q", text)
+	}
+	h.pollAfter(6 * time.Minute)
+	h.wantSent("ack reply notice quiet") // silence counts
+	for range 60 {
+		h.pollAfter(30 * time.Minute)
+	}
+	h.wantSent("ack reply notice quiet notice")
 	if !slices.Contains(h.unread(), bad) {
-		t.Error("what was passed over was marked as read")
+		t.Error("what could not be fetched was marked as read")
+	}
+	h.onFetch.Store(nil)
+	for range 13 {
+		h.pollAfter(30 * time.Minute)
+	}
+	h.wantSent("ack reply notice quiet notice ack notice reply quiet")
+	if s := h.state(); len(s.FailingMails()) != 0 {
+		t.Errorf("left %+v", s.FailingMails())
+	}
+}
+
+// A mail that cannot be fetched can be dropped, and is then neither fetched nor told.
+func TestDroppedWhileItCannotBeFetched(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<bad@example.com>", body: "bad"})
+	var asked atomic.Int32
+	broken := func(_ imap.NumSet, body bool) error {
+		if body {
+			asked.Add(1)
+			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
+		}
+		return nil
+	}
+	h.onFetch.Store(&broken)
+	h.poll()
+	h.pollAfter(time.Minute)
+	check(t, h.agent.Drop(t.Context(), h.state().FailingMails()[0].Key, "it is spam"))
+	h.onFetch.Store(nil)
+	for range 5 {
+		h.pollAfter(time.Hour)
+	}
+	if s := h.state(); asked.Load() != 2 || len(s.FailingMails())+len(s.Inbox) != 0 {
+		t.Errorf("asked %d times, left %+v", asked.Load(), s.Cursor)
+	}
+	h.wantSent("")
+	if ended := h.lines(state.LineEnded); len(ended) != 1 || ended[0].Reason != "it is spam" {
+		t.Errorf("lines %+v", ended)
 	}
 }
 

@@ -144,10 +144,15 @@ func (a *Agent) Retry(ctx context.Context, key string) error {
 	return err
 }
 
-// Drop takes a waiting message out of the inbox; it gets no turn.
+// Drop takes a waiting message out of the inbox; it gets no turn. A mail that cannot
+// be fetched is not tried again.
 func (a *Agent) Drop(ctx context.Context, key, reason string) error {
 	s, err := a.Store.Read()
 	if err != nil {
+		return err
+	}
+	if _, failing := s.FailingMail(key); failing {
+		_, err = a.journal().commit(ctx, state.Dropped{Key: key, Reason: reason})
 		return err
 	}
 	msg, waits := s.Message(key)

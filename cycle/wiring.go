@@ -134,7 +134,7 @@ func (a *Agent) accepter() accepter {
 
 func (a *Agent) observer(session *mailSession) observer {
 	return observer{
-		store: a.Store, mail: a.Mail, mesh: a.Mesh, now: a.Now, secrets: a.Secrets,
+		store: a.Store, mail: a.Mail, mesh: a.Mesh, policy: a.Policy, now: a.Now, secrets: a.Secrets,
 		session: session, accepter: a.accepter(), idKeys: a.idKeys(),
 	}
 }

@@ -6,12 +6,15 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
 )
 
 // The stories run against a real server.
@@ -42,6 +45,73 @@ func TestDovecot(t *testing.T) {
 			},
 		}
 	})
+}
+
+// TestDovecotWithholds checks a mail that a real server lists and cannot read, one
+// that it expunges, and the gaps that this leaves.
+func TestDovecotWithholds(t *testing.T) {
+	d := mailtest.StartDovecot(t)
+	b := mail.Mailbox{Server: mail.Server{
+		Addr: d.IMAP, TLS: mail.TLSNone, Username: d.Username, Secret: fixedSecret(d.Password), Timeout: time.Minute,
+	}}
+	now := noon
+	b.Now = func() time.Time { return now }
+	var cur state.Cursor
+	look := func() []uint32 {
+		now = now.Add(10 * time.Minute)
+		l, err := scan(t, b, cur, 10, shelf{}.keep)
+		t.Logf("taken %v, failed %v, error %v, cursor %+v", uids(l), l.Failed, err, l.Cursor)
+		cur = l.Cursor
+		return uids(l)
+	}
+	put := func(subject string) string {
+		if err := d.Append([]byte(letter(subject)), false); err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(filepath.Join(d.Maildir, "new", "*"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		return filepath.Base(files[0])
+	}
+	mode := func(name string, mode os.FileMode) {
+		files, err := filepath.Glob(filepath.Join(d.Maildir, "*", name+"*"))
+		if err != nil || len(files) != 1 || os.Chmod(files[0], mode) != nil {
+			t.Fatal(files, err)
+		}
+	}
+	look()
+	put("nobody")
+	look()
+	bad := put("@goulard3120 bad") // UID 2
+	mode(bad, 0)
+	var got []uint32
+	for range 4 {
+		got = append(got, look()...)
+	}
+	put("@goulard3120 behind")
+	for range 2 {
+		got = append(got, look()...)
+	}
+	wantUIDs(t, "behind what cannot be read", got, []uint32{3})
+	if f := cur.Failures[2]; f.Tries < 3 || !slices.Equal(cur.Owed, []uint32{2}) {
+		t.Errorf("cursor %+v", cur)
+	}
+	mode(bad, 0o600)
+	now = now.Add(6 * time.Hour)
+	wantUIDs(t, "when it can be read", look(), []uint32{2})
+
+	gone := put("@goulard3120 gone") // UID 4, expunged before anybody looks
+	out, err := exec.Command("doveadm", "-c", d.Conf(), "expunge", "-u", d.Username, "mailbox", "INBOX", "uid", "4").CombinedOutput()
+	if err != nil {
+		t.Fatalf("expunge %s: %v: %s", gone, err, out)
+	}
+	if look(); !cur.Unseen.Contains(4) || cur.Next != 5 {
+		t.Errorf("after one session: %+v", cur)
+	}
+	if look(); len(cur.Unseen) != 0 || cur.Next != 5 || !cur.Complete.Equal(now) {
+		t.Errorf("after two sessions: %+v", cur)
+	}
 }
 
 // A test whose process is killed leaves no Dovecot behind.

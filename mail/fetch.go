@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"agentstateloop/mail/message"
@@ -76,9 +77,38 @@ func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBody
 		}
 		heads = append(heads, h)
 	}
-	err := s.conn.failure(cmd.Close())
+	err := s.answered(cmd)
 	slices.SortFunc(heads, func(a, b head) int { return cmp.Compare(a.uid, b.uid) })
 	return heads, err
+}
+
+// errAnonymous is the error for mail that a server sends without saying first which
+// it is. It must not count as mail that is not there.
+var errAnonymous = errors.New("the server sent a mail without its UID")
+
+// answered ends a command and returns its error.
+func (s *Session) answered(cmd *imapclient.FetchCommand) error {
+	err := s.conn.failure(cmd.Close())
+	if anonymous := s.anonymous.Swap(false); anonymous && err == nil {
+		return errAnonymous
+	}
+	return err
+}
+
+// noteAnonymous reads an answer to FETCH that the library cannot assign to a
+// command, and notes if a mail comes in it before its UID.
+func noteAnonymous(msg *imapclient.FetchMessageData, anonymous *atomic.Bool) {
+	known := false
+	for item := msg.Next(); item != nil; item = msg.Next() {
+		switch item := item.(type) {
+		case imapclient.FetchItemDataUID:
+			known = item.UID != 0
+		case imapclient.FetchItemDataBodySection:
+			if !known {
+				anonymous.Store(true)
+			}
+		}
+	}
 }
 
 func (s *Session) readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
@@ -107,7 +137,7 @@ func (s *Session) readHead(msg *imapclient.FetchMessageData, most int64) (head, 
 			if err := raw.finish(item.Literal.Size()); err != nil {
 				return h, &brokenBodyError{h.uid, err}
 			}
-			h.broken = false
+			h.broken = len(h.raw) == 0 // a mail without a header is not one
 		}
 	}
 	return h, nil
@@ -206,7 +236,7 @@ func (sc *scanner) bodies(hs []*head) error {
 					h.answered = true
 				}
 			case imapclient.FetchItemDataBodySection:
-				if h == nil || h.done || item.Literal == nil || item.Literal.Size() == 0 && h.size > 0 {
+				if h == nil || h.done || item.Literal == nil || item.Literal.Size() == 0 {
 					continue
 				}
 				if err := sc.keepBody(h, item.Literal); err != nil {
@@ -216,7 +246,7 @@ func (sc *scanner) bodies(hs []*head) error {
 			}
 		}
 	}
-	return sc.conn.failure(cmd.Close())
+	return sc.answered(cmd)
 }
 
 // abandon hangs up and drops what is still on its way. It reads the command to

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"agentstateloop/internal/secret"
@@ -29,6 +30,12 @@ type Mailbox struct {
 	// fetched and kept. It is called once for each, in their order; nil is always
 	// yes. The others are only counted, see Scan.Beyond.
 	Room func(m *Message) bool
+
+	// Sweep asks for a sweep: the operator's unread mail of the last week that
+	// Known does not know comes in. Known reports whether the mail of a key was
+	// taken or rejected before; nil is never.
+	Sweep bool
+	Known func(key string) bool
 
 	// Secrets are kept out of the report of a crash; nil: none are known.
 	Secrets *secret.Known
@@ -73,6 +80,8 @@ type Session struct {
 	uidValidity uint32
 	uidNext     uint32 // UIDNEXT at SELECT; 0 if the server did not send it
 	exists      uint32 // the number of mails at SELECT
+
+	anonymous *atomic.Bool // a mail came without its UID
 }
 
 // Open connects, logs in and selects the mailbox. After TCP and TLS, login and
@@ -118,7 +127,8 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 		conn.Close()
 		return nil, err
 	}
-	client := imapclient.New(lc, options)
+	anonymous := new(atomic.Bool)
+	client := imapclient.New(lc, noting(options, anonymous))
 	data, err := client.Select(m.name(), how).Wait()
 	if err != nil {
 		client.Close() // waits for the reader, which sets lc.failed
@@ -131,7 +141,23 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 		client.Close()
 		return nil, errors.New("select: the server sent no UIDVALIDITY, so its UIDs cannot be relied on")
 	}
-	return &Session{mailbox: m, conn: conn, client: client, uidValidity: data.UIDValidity, uidNext: uint32(data.UIDNext), exists: data.NumMessages}, nil
+	return &Session{mailbox: m, conn: conn, client: client, uidValidity: data.UIDValidity, uidNext: uint32(data.UIDNext), exists: data.NumMessages, anonymous: anonymous}, nil
+}
+
+// noting returns options with which the library sets anonymous when the server
+// sends a mail without saying which.
+func noting(options *imapclient.Options, anonymous *atomic.Bool) *imapclient.Options {
+	var with imapclient.Options
+	if options != nil {
+		with = *options
+	}
+	var handler imapclient.UnilateralDataHandler
+	if with.UnilateralDataHandler != nil {
+		handler = *with.UnilateralDataHandler
+	}
+	handler.Fetch = func(msg *imapclient.FetchMessageData) { noteAnonymous(msg, anonymous) }
+	with.UnilateralDataHandler = &handler
+	return &with
 }
 
 // mails returns how many mails the mailbox may hold: what the server has said

@@ -18,7 +18,6 @@ const (
 	searchAbove = 1000 // more new UIDs than this, and the server is asked to search
 	maxBeyond   = 100  // mails beyond the room that a scan tells of one by one
 	bodyGroup   = 50   // bodies asked for at once
-	maxTries    = 3    // failures of one UID alone, after which it is given up
 )
 
 // Message is one mail for this agent that was kept.
@@ -57,8 +56,29 @@ type Scan struct {
 	Messages []Message      // for this agent, all kept, by ascending UID
 	Beyond   []Message      // rejected, and without Room: not fetched, not kept; the first maxBeyond
 	Further  map[string]int // how many more of those there were, by gate
-	Failed   []uint32       // given up after maxTries failures; the operator is to be informed
 	Rest     bool           // more may wait: the limit or Mailbox.Until was reached
+
+	Failed []FailedFetch // in this scan; each is tried again
+	Ended  []EndedFetch  // of mails whose fetch had failed in an earlier scan
+
+	Swept    *Sweep // nil if nothing was swept
+	SweepErr error  // the server refused the search of the sweep
+}
+
+// FailedFetch is a mail that the server did not hand out in this scan.
+type FailedFetch struct {
+	Key    string
+	Reason string
+	Next   time.Time // when it is tried again
+}
+
+// EndedFetch is a mail whose fetch had failed, and that is not owed any more: it
+// came, or it is Gone from the mailbox, or its UID means nothing any more because
+// the mailbox is Another one or was renumbered.
+type EndedFetch struct {
+	Key           string
+	Failure       state.Failure // as it was before the scan
+	Gone, Another bool
 }
 
 // Scan finds the mail for this agent that cur has not passed and hands each one
@@ -80,19 +100,22 @@ type Scan struct {
 // header of a mail is fetched to judge it, as far as the header is enough.
 //
 // A mail that cannot be fetched while the rest can is owed, and is tried again
-// after all others. The third failure puts it into Failed. A mail whose sender
+// after all others, with pauses that grow (state.Failure). A mail whose sender
 // cannot be proved for now, because no DNS server answers, is owed without
 // counting a try; the rest is taken, and then Scan returns an error.
 //
+// A UID that no answer shows goes into Cursor.Unseen. It is passed for good when
+// the next session, asked for exactly it, does not show it either.
+//
 // With an error, Scan still returns what was kept before it, and the Cursor is
-// right for that. Complete moves only when nothing is owed any more. A session
-// sees the mailbox as it was when it was opened.
+// right for that. Complete moves only when nothing is owed any more but mails
+// whose fetch has failed. A session sees the mailbox as it was when it was opened.
 func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit int, keep Keep) (Scan, error) {
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
 
 	f.keys = &knownKeys{}
-	sc := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit}
+	sc := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit, before: cur.Clone()}
 	sc.out.Cursor = cur.Clone()
 	err := sc.run()
 	if errors.Is(err, errLimit) {
@@ -102,6 +125,7 @@ func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit in
 	if err == nil {
 		err = sc.unproven
 	}
+	sc.endFetches()
 	slices.SortFunc(sc.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
 	if err != nil {
 		return sc.out, fmt.Errorf("scan %s: %w", s.mailbox.name(), cause(ctx, err))
@@ -126,7 +150,11 @@ type scanner struct {
 	ctx      context.Context
 	filter   Filter
 	keep     Keep
-	left     int   // mails that may still come in
+	left     int // mails that may still come in
+	before   state.Cursor
+	reset    bool            // this scan has set the cursor to the end of the mailbox
+	gone     map[uint32]bool // UIDs that two sessions have not shown
+	sweeping bool
 	unproven error // the first mail that is owed until its sender can be proved
 	out      Scan
 }
@@ -135,32 +163,42 @@ func (sc *scanner) run() error {
 	if err := sc.placeCursor(); err != nil {
 		return err
 	}
-	cur := &sc.out.Cursor
-	var owed, suspects []uint32
-	for _, u := range cur.Owed {
-		if cur.Failures[u].Tries > 0 {
-			suspects = append(suspects, u)
-		} else {
-			owed = append(owed, u)
-		}
-	}
+	owed, failing := sc.dueMail()
 	if err := sc.takeUIDs(owed); err != nil {
+		return err
+	}
+	if err := sc.lookAgain(); err != nil {
 		return err
 	}
 	fresh, err := sc.scanNew()
 	if err != nil {
 		return err
 	}
+	if err := sc.sweep(); err != nil {
+		return err
+	}
 	// What failed earlier comes last and alone. If it breaks the connection
 	// again, nothing else is lost.
-	for _, u := range append(suspects, fresh...) {
+	for _, u := range append(failing, fresh...) {
 		if err := sc.takeUIDs([]uint32{u}); err != nil {
 			return err
 		}
 	}
-	if len(cur.Owed) == 0 {
-		cur.Complete = sc.mailbox.now().UTC()
-		cur.Failures = nil
-	}
+	sc.complete()
 	return nil
+}
+
+// complete notes that the mailbox was read to its end.
+func (sc *scanner) complete() {
+	cur := &sc.out.Cursor
+	waits := func(u uint32) bool { _, failing := cur.Failures[u]; return !failing }
+	if len(cur.Unseen) == 0 && !slices.ContainsFunc(cur.Owed, waits) {
+		cur.Complete = sc.mailbox.now().UTC()
+	}
+	// What was only suspected has turned out to be nobody's, or not there.
+	for u := range cur.Failures {
+		if !slices.Contains(cur.Owed, u) && !cur.Unseen.Contains(u) {
+			delete(cur.Failures, u)
+		}
+	}
 }

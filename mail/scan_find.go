@@ -3,7 +3,7 @@ package mail
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,8 +14,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// This file finds the mails of a scan: those that are owed and those that are
-// new.
+// This file places the cursor and searches.
 
 // placeCursor makes the cursor a cursor of this mailbox.
 func (sc *scanner) placeCursor() error {
@@ -28,7 +27,7 @@ func (sc *scanner) placeCursor() error {
 	case ours && cur.Validity == sc.uidValidity && cur.Next > 0 && !fell:
 		return nil
 	case ours && !cur.Complete.IsZero():
-		return sc.resetCursor(imap.SearchCriteria{Since: cur.Complete.UTC().AddDate(0, 0, -1)}, cur.Complete)
+		return sc.resetCursor(sinceComplete(*cur), cur.Complete)
 	default:
 		return sc.resetCursor(imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, time.Time{})
 	}
@@ -48,7 +47,7 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 			next = last[len(last)-1] + 1 // search returns no UID without a successor
 		}
 	}
-	found, more, err := sc.search(sc.fromOperator(c))
+	found, more, err := sc.searchOperator(c)
 	if err != nil {
 		return err
 	}
@@ -56,10 +55,64 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 		return fmt.Errorf("search: the server answered with more than %d mails of the operator, too many to begin with", maxFound)
 	}
 	found = slices.DeleteFunc(found, func(u uint32) bool { return u >= next })
+	sc.reset = true
+	old := sc.out.Cursor
 	sc.out.Cursor = state.Cursor{
 		Mailbox: sc.mailbox.ID(), Validity: sc.uidValidity, Next: next, Owed: found, Complete: complete,
 	}
+	if old.Mailbox != sc.mailbox.ID() || old.Validity != sc.uidValidity {
+		return nil
+	}
+	// The UIDs still mean what they meant.
+	for _, u := range old.Owed {
+		if f, failing := old.Failures[u]; failing && u < next {
+			sc.owe(u)
+			sc.setFailure(u, f)
+		}
+	}
+	sc.unseen(old.Unseen.Without(state.UIDRange{First: next, Last: math.MaxUint32})...)
 	return nil
+}
+
+// rereadAll is how far before Complete a renumbered mailbox is read again for the
+// sake of a mail that could not be fetched, read mail included. The state knows
+// what it has accepted since then.
+const rereadAll = 13 * 24 * time.Hour
+
+// sinceComplete returns what finds the mail since the day before the mailbox was
+// last read to its end, and what could not be fetched until then.
+func sinceComplete(cur state.Cursor) imap.SearchCriteria {
+	since, oldest, unknown := cur.Complete, cur.Complete, false
+	for _, u := range cur.Owed {
+		f, failing := cur.Failures[u]
+		switch {
+		case !failing:
+		case f.After.IsZero():
+			unknown = true
+		case f.After.Before(cur.Complete.Add(-rereadAll)):
+			oldest = earlier(oldest, f.After)
+		default:
+			since, oldest = earlier(since, f.After), earlier(oldest, f.After)
+		}
+	}
+	all := imap.SearchCriteria{Since: dayBefore(since)}
+	if !unknown && oldest.Equal(since) {
+		return all
+	}
+	unread := imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}
+	if !unknown {
+		unread.Since = dayBefore(oldest)
+	}
+	return imap.SearchCriteria{Or: [][2]imap.SearchCriteria{{all, unread}}}
+}
+
+func dayBefore(t time.Time) time.Time { return t.UTC().AddDate(0, 0, -1) }
+
+func earlier(t, u time.Time) time.Time {
+	if u.Before(t) {
+		return u
+	}
+	return t
 }
 
 // fromOperator narrows c to mail that may be from the operator. The server
@@ -85,6 +138,17 @@ func (sc *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 	return c
 }
 
+// searchOperator searches for c among the mail that may be from the operator. A
+// server that cannot read one of the mails may refuse to compare its From field. It
+// is then searched for c alone, for which it need not read any.
+func (sc *scanner) searchOperator(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
+	uids, more, err = sc.search(sc.fromOperator(c))
+	if err != nil && serverRefused(err) {
+		return sc.search(c)
+	}
+	return uids, more, err
+}
+
 // search returns the UIDs that c finds, ascending. Of more than maxFound it
 // returns the first ones, and more is true.
 func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
@@ -105,168 +169,4 @@ func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err 
 		return nil, false, fmt.Errorf("search: %w", err)
 	}
 	return uids, more, nil
-}
-
-// scanNew takes the new mail, from the cursor's Next on. It returns the UIDs
-// that an earlier scan suspected; these were only added to the owed ones.
-func (sc *scanner) scanNew() (suspects []uint32, err error) {
-	cur := &sc.out.Cursor
-	if sc.uidNext != 0 && sc.uidNext <= cur.Next {
-		return nil, nil
-	}
-	if sc.full() {
-		return nil, errLimit
-	}
-	suspected := slices.ContainsFunc(slices.Collect(maps.Keys(cur.Failures)), func(u uint32) bool { return u >= cur.Next })
-	few := sc.uidNext-cur.Next <= searchAbove
-	if sc.uidNext == 0 {
-		few = sc.mails() <= searchAbove
-	}
-	if !suspected && few {
-		return nil, sc.takeRange(cur.Next, sc.uidNext)
-	}
-	return sc.takeSearched(sc.uidNext)
-}
-
-// takeRange takes the mails from first up to, but without, end, or up to the
-// end of the mailbox if end is 0. It does not depend on which UIDs exist.
-func (sc *scanner) takeRange(first, end uint32) error {
-	stop := imap.UID(0) // "*"
-	if end != 0 {
-		stop = imap.UID(end - 1)
-	}
-	heads, err := sc.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
-	// "n:*" returns the last message even if its UID is below n. go-imap drops
-	// it, but the cursor does not rely on that.
-	heads = slices.DeleteFunc(heads, func(h head) bool { return h.uid < first })
-	if err != nil && serverRefused(err) {
-		_, err := sc.takeSearched(end)
-		return err
-	}
-	if err != nil {
-		at := first
-		if len(heads) > 0 {
-			at = heads[len(heads)-1].uid + 1
-		}
-		if sc.mayBlameMail(err) {
-			sc.suspect(at)
-		}
-		return err
-	}
-	if err := sc.take(heads); err != nil {
-		return err
-	}
-	if end != 0 {
-		sc.out.Cursor.Next = end
-	}
-	return nil
-}
-
-// takeSearched takes, from the cursor on, the mails that the server finds to be
-// from the operator. It leaves out those that are under suspicion.
-func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
-	cur := &sc.out.Cursor
-	stop := imap.UID(0)
-	if end != 0 {
-		stop = imap.UID(end - 1)
-	}
-	found, more, err := sc.search(sc.fromOperator(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(cur.Next), Stop: stop}}}}))
-	if err != nil {
-		return nil, err
-	}
-	found = slices.DeleteFunc(found, func(u uint32) bool { return u < cur.Next })
-	var clear []uint32
-	for _, u := range found {
-		if slices.Contains(cur.Owed, u) {
-			continue // it is taken as an owed mail
-		}
-		if sc.inheritTries(u) {
-			sc.owe(u) // now, before the cursor passes it
-			suspects = append(suspects, u)
-		} else {
-			clear = append(clear, u)
-		}
-	}
-	if err := sc.takeUIDs(clear); err != nil {
-		return nil, err
-	}
-	if more {
-		return nil, errLimit // the suspects are owed
-	}
-	if end != 0 {
-		cur.Next = end
-	} else if len(suspects) > 0 {
-		cur.Next = max(cur.Next, suspects[len(suspects)-1]+1)
-	}
-	return suspects, nil
-}
-
-// inheritTries moves the tries counted for "the first UID from here on" to u,
-// if u is the first UID that exists there.
-func (sc *scanner) inheritTries(u uint32) bool {
-	failures := sc.out.Cursor.Failures
-	var worst state.Failure
-	for at, f := range failures {
-		if at >= sc.out.Cursor.Next && at <= u && !slices.Contains(sc.out.Cursor.Owed, at) {
-			if f.Tries > worst.Tries {
-				worst = f
-			}
-			delete(failures, at)
-		}
-	}
-	if worst.Tries > 0 {
-		failures[u] = worst
-	}
-	return worst.Tries > 0
-}
-
-// takeUIDs takes mails that the server said to exist. A mail that has vanished
-// stops being owed.
-func (sc *scanner) takeUIDs(uids []uint32) error {
-	for chunk := range slices.Chunk(uids, headerChunk) {
-		if sc.full() {
-			return errLimit
-		}
-		heads, err := sc.headers(uidSet(chunk))
-		switch {
-		case err != nil && serverRefused(err) && len(chunk) > 1:
-			// One of them is broken. Fetched alone, each shows whether it is.
-			for _, u := range chunk {
-				if err := sc.takeUIDs([]uint32{u}); err != nil {
-					return err
-				}
-			}
-			continue
-		case err != nil && serverRefused(err):
-			sc.fail(chunk[0])
-			continue
-		case err != nil && len(chunk) == 1:
-			if sc.mayBlameMail(err) {
-				sc.fail(chunk[0])
-			}
-			return err
-		case err != nil && !sc.mayBlameMail(err):
-			return err
-		case err != nil:
-			for _, u := range chunk {
-				if !slices.ContainsFunc(heads, func(h head) bool { return h.uid == u }) {
-					sc.suspect(u)
-					break
-				}
-			}
-			return err
-		}
-		for _, u := range chunk {
-			if !slices.ContainsFunc(heads, func(h head) bool { return h.uid == u }) {
-				sc.disown(u)
-			}
-		}
-		if err := sc.take(heads); err != nil {
-			return err
-		}
-		for _, u := range chunk {
-			sc.passUpTo(u)
-		}
-	}
-	return nil
 }

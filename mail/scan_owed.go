@@ -3,14 +3,38 @@ package mail
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"agentstateloop/state"
 
 	"github.com/emersion/go-imap/v2"
 )
 
-// This file keeps account of the mails that a scan still owes, and of the mails
-// that are to blame for a failure.
+// This file keeps account of the mails that a scan still owes, of those that no
+// answer has shown, and of those that are to blame for a failure.
+
+// dueMail returns the owed mails that are to be taken now: those that have not
+// failed, and apart from them those that have and are due, the one that has waited
+// longest first.
+func (sc *scanner) dueMail() (owed, failing []uint32) {
+	cur := &sc.out.Cursor
+	for _, u := range cur.Owed {
+		if _, failed := cur.Failures[u]; failed {
+			failing = append(failing, u)
+		} else {
+			owed = append(owed, u)
+		}
+	}
+	return owed, sc.due(failing)
+}
+
+// due returns those of uids, whose fetch has failed, that are to be tried now.
+func (sc *scanner) due(uids []uint32) []uint32 {
+	failures := sc.out.Cursor.Failures
+	uids = slices.DeleteFunc(uids, func(u uint32) bool { return !failures[u].Due(sc.mailbox.now()) })
+	slices.SortStableFunc(uids, func(a, b uint32) int { return failures[a].Next.Compare(failures[b].Next) })
+	return uids
+}
 
 // pass takes u off the owed mails and moves the cursor behind it.
 func (sc *scanner) pass(u uint32) {
@@ -18,14 +42,52 @@ func (sc *scanner) pass(u uint32) {
 	sc.passUpTo(u)
 }
 
+// passUpTo moves the cursor behind u. What lies between was not shown.
 func (sc *scanner) passUpTo(u uint32) {
-	if u >= sc.out.Cursor.Next {
-		sc.out.Cursor.Next = u + 1
+	cur := &sc.out.Cursor
+	if u < cur.Next {
+		return
+	}
+	sc.unseen(state.UIDRange{First: cur.Next, Last: u - 1})
+	cur.Next = u + 1
+}
+
+// passTo moves the cursor to end, unless that is 0. What lies before it was not
+// shown.
+func (sc *scanner) passTo(end uint32) {
+	cur := &sc.out.Cursor
+	if end <= cur.Next {
+		return
+	}
+	sc.unseen(state.UIDRange{First: cur.Next, Last: end - 1})
+	cur.Next = end
+}
+
+// unseen notes UIDs that were not shown. Those that are owed are not among them.
+func (sc *scanner) unseen(ranges ...state.UIDRange) {
+	cur := &sc.out.Cursor
+	shown := state.UIDRanges(nil).With(ranges...)
+	for _, u := range cur.Owed {
+		if shown.Contains(u) {
+			shown = shown.Without(state.UIDRange{First: u, Last: u})
+		}
+	}
+	if len(shown) > 0 {
+		cur.Unseen = cur.Unseen.With(shown...).Bounded()
+	}
+}
+
+// seen notes that the server has shown u.
+func (sc *scanner) seen(u uint32) {
+	cur := &sc.out.Cursor
+	if cur.Unseen.Contains(u) {
+		cur.Unseen = cur.Unseen.Without(state.UIDRange{First: u, Last: u}).Bounded()
 	}
 }
 
 func (sc *scanner) owe(u uint32) {
 	cur := &sc.out.Cursor
+	sc.seen(u)
 	if i, found := slices.BinarySearch(cur.Owed, u); !found {
 		cur.Owed = slices.Insert(cur.Owed, i, u)
 	}
@@ -33,45 +95,105 @@ func (sc *scanner) owe(u uint32) {
 
 func (sc *scanner) disown(u uint32) {
 	cur := &sc.out.Cursor
-	if i, found := slices.BinarySearch(cur.Owed, u); found {
-		cur.Owed = slices.Delete(cur.Owed, i, i+1)
-	}
+	sc.seen(u)
+	is := func(v uint32) bool { return v == u }
+	cur.Owed = slices.DeleteFunc(cur.Owed, is)
+	cur.Large = slices.DeleteFunc(cur.Large, is)
 	delete(cur.Failures, u)
 }
 
-// suspect counts a try: the connection broke where u, or the first mail behind
-// it, should have come.
-func (sc *scanner) suspect(u uint32) {
+// missed notes that the server, asked for exactly u, did not show it. A second
+// session must agree before u is passed.
+func (sc *scanner) missed(u uint32) {
+	f, failing := sc.out.Cursor.Failures[u]
+	switch {
+	case failing && f.Missed:
+		sc.disown(u)
+		if sc.gone == nil {
+			sc.gone = map[uint32]bool{}
+		}
+		sc.gone[u] = true
+	case failing:
+		f.Missed = true
+		sc.setFailure(u, f)
+	default:
+		sc.disown(u)
+		sc.unseen(state.UIDRange{First: u, Last: u})
+	}
+}
+
+// suspect counts a failure of u, or of the first mail behind it: the server broke
+// off where it should have come. at is its INTERNALDATE, zero if that is not known.
+func (sc *scanner) suspect(u uint32, at time.Time, reason string) {
+	f := sc.out.Cursor.Failures[u]
+	if f.Tries == 0 {
+		f.After = sc.out.Cursor.Complete
+	}
+	if !at.IsZero() {
+		f.After = at.UTC()
+	}
+	sc.setFailure(u, f.Again(sc.mailbox.now(), oneLine(reason, 200)))
+}
+
+func (sc *scanner) setFailure(u uint32, f state.Failure) {
 	cur := &sc.out.Cursor
 	if cur.Failures == nil {
 		cur.Failures = map[uint32]state.Failure{}
 	}
-	cur.Failures[u] = cur.Failures[u].Again(sc.mailbox.now(), "")
+	cur.Failures[u] = f
 }
 
-// fail counts a failure of u alone and moves the cursor behind it. u is owed,
-// or given up if it has failed maxTries times.
-func (sc *scanner) fail(u uint32) {
-	sc.suspect(u)
+// fail counts a failure of u alone, which is owed from now on, and moves the cursor
+// behind it.
+func (sc *scanner) fail(u uint32, at time.Time, reason string) {
+	sc.suspect(u, at, reason)
 	sc.owe(u)
-	if sc.out.Cursor.Failures[u].Tries >= maxTries {
-		sc.disown(u)
-		sc.out.Failed = append(sc.out.Failed, u)
-	}
 	sc.passUpTo(u)
+	f := sc.out.Cursor.Failures[u]
+	sc.out.Failed = append(sc.out.Failed, FailedFetch{Key: sc.out.Cursor.Key(u), Reason: f.Reason, Next: f.Next})
+}
+
+// endFetches lists the mails whose fetch had failed before the scan, and that are
+// not owed any more.
+func (sc *scanner) endFetches() {
+	old, cur := sc.before, sc.out.Cursor
+	another := old.Mailbox != cur.Mailbox || old.Validity != cur.Validity
+	for _, u := range old.Owed {
+		f, failing := old.Failures[u]
+		if !failing || !another && slices.Contains(cur.Owed, u) {
+			continue
+		}
+		sc.out.Ended = append(sc.out.Ended, EndedFetch{
+			Key: old.Key(u), Failure: f, Gone: sc.gone[u], Another: another || sc.reset && u >= cur.Next,
+		})
+	}
+}
+
+// reasonOf returns the reason of a failure that ended the scan, in words.
+func reasonOf(err error) string {
+	if refusal(err) {
+		return err.Error()
+	}
+	return "the connection broke: " + err.Error()
 }
 
 // serverRefused reports whether the server, still in good health, answered NO
 // or BAD because of the message.
 func serverRefused(err error) bool {
-	var no *imap.Error
-	return errors.As(err, &no) && no.Type != imap.StatusResponseTypeBye && !temporaryRefusal(err)
+	return refusal(err) && !temporaryRefusal(err)
 }
 
 // mayBlameMail reports whether err, which ended the scan, may be due to the
 // mail that was being fetched. What a server says besides the mail never is.
 func (sc *scanner) mayBlameMail(err error) bool {
-	return sc.ctx.Err() == nil && !temporaryRefusal(err) && !errors.Is(err, answerError{})
+	return sc.ctx.Err() == nil && !temporaryRefusal(err) && !errors.Is(err, answerError{}) && !errors.Is(err, errAnonymous)
+}
+
+// refusal reports whether err is the answer NO or BAD of a server that goes on
+// serving us.
+func refusal(err error) bool {
+	var no *imap.Error
+	return errors.As(err, &no) && no.Type != imap.StatusResponseTypeBye
 }
 
 // temporaryRefusal reports whether err is a refusal that says nothing about the

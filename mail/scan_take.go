@@ -77,11 +77,15 @@ func (sc *scanner) fetch(hs []*head) error {
 	}
 	if len(hs) == 1 && len(left) == 1 {
 		h := left[0]
-		h.done = true // the mail is gone, unless the server said something about it
-		if err != nil || h.answered {
-			h.failed = true
-			sc.fail(h.uid)
+		h.done, h.failed = true, true
+		reason := "the server did not send its body"
+		switch {
+		case err != nil:
+			reason = err.Error()
+		case h.answered:
+			reason = "the server sent an empty body"
 		}
+		sc.fail(h.uid, h.at, reason)
 		return nil
 	}
 	for _, h := range left {
@@ -104,7 +108,7 @@ func (sc *scanner) blame(left []*head, err error) {
 		h = left[slices.IndexFunc(left, func(h *head) bool { return h.uid == torn.uid })]
 	}
 	h.done, h.failed = true, true
-	sc.fail(h.uid)
+	sc.fail(h.uid, h.at, reasonOf(err))
 }
 
 // moveCursor moves the cursor behind the last of heads that is done. Those
@@ -118,7 +122,7 @@ func (sc *scanner) moveCursor(heads []head, all bool) {
 	for _, h := range heads[:last+1] {
 		switch {
 		case h.broken:
-			sc.fail(h.uid)
+			sc.fail(h.uid, h.at, "the server sent no header")
 		case h.message == nil:
 			sc.pass(h.uid)
 		case h.beyond:
@@ -135,8 +139,12 @@ func (sc *scanner) moveCursor(heads []head, all bool) {
 	}
 }
 
-// count notes a mail that was not fetched.
+// count notes a mail that was not fetched. A sweep that finds it again says nothing
+// about it.
 func (sc *scanner) count(m *Message) {
+	if sc.sweeping {
+		return
+	}
 	if len(sc.out.Beyond) < maxBeyond {
 		sc.out.Beyond = append(sc.out.Beyond, *m)
 		return

@@ -53,8 +53,8 @@ func bodyRequest(set imap.NumSet, o *imap.FetchOptions) (imap.UIDSet, bool) {
 	return set.(imap.UIDSet), len(o.BodySection) == 1 && o.BodySection[0].Specifier == imap.PartSpecifierNone
 }
 
-// A mail whose body the server cannot deliver is tried three times and given
-// up. The others are not delayed.
+// A mail that the server cannot deliver is tried again for ever, with pauses that
+// grow. The others are not delayed.
 func TestBrokenMail(t *testing.T) {
 	for name, fault := range map[string]func(net.Conn) error{
 		"refused": func(net.Conn) error {
@@ -65,35 +65,55 @@ func TestBrokenMail(t *testing.T) {
 		for _, atHeader := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, header %v", name, atHeader), func(t *testing.T) {
 				var bad atomic.Uint32
+				var asked atomic.Int32
 				h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
 					uids, body := bodyRequest(set, o)
 					if body != atHeader && uids.Contains(imap.UID(bad.Load())) {
+						asked.Add(1)
 						return fault(c)
 					}
 					return nil
 				}})
-				l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+				now := noon
+				b := mailboxOf(h)
+				b.Now = func() time.Time { return now }
+				cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
 				var good []uint32
 				good = append(good, h.append(letter("@goulard3120 before"), false))
 				bad.Store(h.append(letter("@goulard3120 broken"), false))
 				good = append(good, h.append(letter("@goulard3120 behind"), false))
 
-				var got, failed []uint32
-				cur := l.Cursor
-				scans := 0
-				for ; len(failed) == 0; scans++ {
-					if scans > 10 {
-						t.Fatalf("still not given up: %+v", cur)
+				var got []uint32
+				for range 200 { // more than a day
+					before := asked.Load()
+					l, err := scan(t, b, cur, 10, shelf{}.keep)
+					if f := cur.Failures[bad.Load()]; asked.Load() == before && f.Due(now) || f.Tries > 0 && !f.Due(now) && asked.Load() > before {
+						t.Fatalf("at %v asked %d times, failure %+v", now, asked.Load()-before, f)
 					}
-					l, err := scan(t, mailboxOf(h), cur, 10, shelf{}.keep)
-					t.Logf("scan %d: %v %+v %v", scans, uids(l), l.Cursor, err)
-					got, failed, cur = append(got, uids(l)...), append(failed, l.Failed...), l.Cursor
+					if failed := len(l.Failed) > 0 || err != nil; failed != (asked.Load() > before) {
+						t.Fatalf("asked %d times, failed %v, error %v", asked.Load()-before, l.Failed, err)
+					}
+					got, cur = append(got, uids(l)...), l.Cursor
+					now = now.Add(time.Minute * 10)
 				}
 				slices.Sort(got)
 				wantUIDs(t, "taken", got, good)
-				wantUIDs(t, "failed", failed, []uint32{bad.Load()})
-				if len(cur.Owed) != 0 || len(cur.Failures) != 0 || cur.Next != good[1]+1 {
+				f := cur.Failures[bad.Load()]
+				if !slices.Equal(cur.Owed, []uint32{bad.Load()}) || len(cur.Failures) != 1 || f.Tries < 9 || f.Tries > 20 || cur.Next != good[1]+1 {
 					t.Errorf("cursor %+v", cur)
+				}
+				if !f.Since.Equal(noon) && !f.Since.Equal(noon.Add(10*time.Minute)) || f.Reason == "" {
+					t.Errorf("failure %+v", f)
+				}
+				if cur.Complete.Before(now.Add(-time.Hour)) {
+					t.Errorf("read to its end at %v, and it is %v", cur.Complete, now)
+				}
+				broken := bad.Swap(0)
+				now = now.Add(6 * time.Hour)
+				l := mustScan(t, b, cur, 10, shelf{}.keep)
+				wantUIDs(t, "at last", uids(l), []uint32{broken})
+				if len(l.Ended) != 1 || l.Ended[0].Key != cur.Key(broken) || l.Ended[0].Gone || len(l.Cursor.Owed)+len(l.Cursor.Failures) != 0 {
+					t.Errorf("ended %+v, cursor %+v", l.Ended, l.Cursor)
 				}
 			})
 		}
@@ -121,28 +141,6 @@ func TestUnavailableCountsAgainstNoMail(t *testing.T) {
 	}
 	down.Store(false)
 	wantUIDs(t, "at last", uids(mustScan(t, mailboxOf(h), cur, 10, shelf{}.keep)), []uint32{uid})
-}
-
-// Mail that is expunged while it is owed stops being owed.
-func TestVanishedMail(t *testing.T) {
-	h, _ := memoryHost(t, mailtest.Options{})
-	there := h.append(letter("@goulard3120 hello"), false)
-	l := mustScan(t, mailboxOf(h), state.Cursor{}, 0, shelf{}.keep)
-	wantUIDs(t, "owed", l.Cursor.Owed, []uint32{there})
-	l.Cursor.Owed = append(l.Cursor.Owed, 77)
-	l.Cursor.Next = 100
-	h.append(letter("x"), false)
-	s, err := mailboxOf(h).Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	l.Cursor.Next = 3
-	l, err = s.Scan(t.Context(), l.Cursor, filter, 10, shelf{}.keep)
-	if err != nil || len(l.Cursor.Owed) != 0 || len(l.Failed) != 0 {
-		t.Errorf("cursor %+v, failed %v, err %v", l.Cursor, l.Failed, err)
-	}
-	wantUIDs(t, "taken", uids(l), []uint32{there})
 }
 
 // Some servers answer n:* with the last message, send no UIDNEXT, or report

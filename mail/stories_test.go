@@ -175,6 +175,7 @@ func runStories(t *testing.T, fresh func(t *testing.T) host) {
 		"signed mail":                   storySigned,
 		"forged mail":                   testForgeries,
 		"a probe changes nothing":       storyProbe,
+		"a sweep":                       storySweep,
 		"a slow line":                   storySlowLine,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })

@@ -96,26 +96,73 @@ func (e SourceFailed) apply(m *machine) {
 	}
 }
 
+// Redacted implements [Redactable].
+func (e SourceRead) Redacted(redact func(string) string) Event {
+	e.Cursor = e.Cursor.redacted(redact)
+	return e
+}
+
+// Redacted implements [Redactable].
+func (e SourceFailed) Redacted(redact func(string) string) Event {
+	e.Cursor = e.Cursor.redacted(redact)
+	return e
+}
+
+// redacted returns the cursor, which may be missing, with redact applied to what
+// servers have said.
+func (c *Cursor) redacted(redact func(string) string) *Cursor {
+	if c == nil || len(c.Failures) == 0 {
+		return c
+	}
+	copied := c.Clone()
+	for uid, f := range copied.Failures {
+		f.Reason = redact(f.Reason)
+		copied.Failures[uid] = f
+	}
+	return &copied
+}
+
 func (m *machine) moveCursor(c *Cursor) {
 	if c == nil {
 		return
 	}
-	m.Cursor = *c
+	m.Cursor = c.Clone()
 	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
+	m.forgetDropped()
+	m.tellFailing()
 }
 
-// Unreadable reports a mail that is given up because its fetch has failed three
-// times (docs/design.md, "The inbox").
-type Unreadable struct {
-	Key string
-}
-
-// apply records the mail as ended and informs the operator.
-func (e Unreadable) apply(m *machine) {
-	if m.seen(e.Key) {
-		return
+// SweepDue reports whether a sweep of the mailbox is due: none was made on this
+// local day, or since the state was rebuilt.
+func (s State) SweepDue(p Policy, now time.Time) bool {
+	loc := p.Location
+	if loc == nil {
+		loc = time.UTC
 	}
-	m.noteSeen(e.Key)
-	m.line(Line{Kind: LineEnded, Key: e.Key, Source: Mail, What: string(Errored), Reason: "could not be fetched in three attempts"})
-	m.notice("I could not fetch a mail in three attempts and have skipped it (" + e.Key + "). Read it in your mailbox; if it was for me, send it again.")
+	const day = "2006-01-02"
+	return s.Cursor.Swept.IsZero() || s.Cursor.Swept.In(loc).Format(day) != now.In(loc).Format(day)
+}
+
+// Swept reports that a sweep has found the mails under Keys among the unread ones
+// that it Looked at.
+type Swept struct {
+	Keys   []string
+	Looked int
+}
+
+// apply records those of the mails that came in now.
+func (e Swept) apply(m *machine) {
+	for _, l := range slices.Clone(m.Lines) {
+		if slices.Contains(e.Keys, l.Key) && l.arrives() {
+			m.line(Line{Kind: LineSweep, Key: l.Key, Reason: fmt.Sprintf("missed before, found by the sweep among %d unread mails", e.Looked)})
+		}
+	}
+}
+
+func (Swept) rank() (int, time.Time) { return rankEnd, time.Time{} }
+
+// arrives reports whether the line records that its item came: accepted, or
+// rejected for the first time.
+func (l Line) arrives() bool {
+	return l.Kind == LineMessage || l.Kind == LineControl || l.Kind == LineGate && l.What != lineCopy
 }

@@ -18,10 +18,10 @@ import (
 // everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.
 var everyEvent = []state.Event{
 	state.Arrived{}, state.Asked{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{},
-	state.Discarded{}, state.Dropped{}, state.Ended{}, state.Flagged{}, state.GivenBack{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
+	state.Discarded{}, state.Dropped{}, state.Ended{}, state.FetchEnded{}, state.Flagged{}, state.GivenBack{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
 	state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.Polled{}, state.Posted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Reported{}, state.MemoryReset{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
-	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Switched{}, state.Unpaused{}, state.Unreadable{}, state.Unscheduled{}, state.Vouched{},
+	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Swept{}, state.Switched{}, state.Unpaused{}, state.Unscheduled{}, state.Vouched{},
 }
 
 // TestEveryEventIsListed compares everyEvent with the apply methods in the

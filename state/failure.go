@@ -1,11 +1,21 @@
 package state
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // How long a mail whose fetch has failed waits for the next try.
 const (
 	firstRefetch = time.Minute
 	maxRefetch   = 6 * time.Hour
+
+	tellAfter   = 3              // failures, the operator hears of it
+	tellAgain   = 24 * time.Hour // after the first failure
+	listedAtAll = 20             // keys in one notice
 )
 
 // Failure is a mail whose fetch fails (docs/design.md, "Keys and the cursor").
@@ -53,3 +63,170 @@ func (f Failure) Again(now time.Time, reason string) Failure {
 // Due reports whether the mail is to be tried again at now. A poll may come a
 // little early, as cron does.
 func (f Failure) Due(now time.Time) bool { return !now.Before(f.Next.Add(-dueSlack)) }
+
+// FailingMail is a mail that cannot be fetched.
+type FailingMail struct {
+	Key string
+	Failure
+}
+
+// FailingMails returns the mails that cannot be fetched, by UID.
+func (s State) FailingMails() []FailingMail {
+	var failing []FailingMail
+	for _, uid := range s.Cursor.Owed {
+		if f, ok := s.Cursor.Failures[uid]; ok {
+			failing = append(failing, FailingMail{s.Cursor.Key(uid), f})
+		}
+	}
+	return failing
+}
+
+// FailingMail returns the mail with this key that cannot be fetched.
+func (s State) FailingMail(key string) (FailingMail, bool) {
+	failing := s.FailingMails()
+	i := slices.IndexFunc(failing, func(f FailingMail) bool { return f.Key == key })
+	if i < 0 {
+		return FailingMail{}, false
+	}
+	return failing[i], true
+}
+
+// forgetFailing takes the mail under key off the mails that are owed.
+func (m *machine) forgetFailing(key string) {
+	m.Cursor.Owed = slices.DeleteFunc(m.Cursor.Owed, func(uid uint32) bool {
+		_, failing := m.Cursor.Failures[uid]
+		if !failing || m.Cursor.Key(uid) != key {
+			return false
+		}
+		delete(m.Cursor.Failures, uid)
+		m.Cursor.Large = slices.DeleteFunc(m.Cursor.Large, func(large uint32) bool { return large == uid })
+		return true
+	})
+}
+
+// forgetDropped takes off what was dropped, or came in by another way, since the
+// scan began.
+func (m *machine) forgetDropped() {
+	for _, f := range m.FailingMails() {
+		if _, known := m.Seen[f.Key]; known {
+			m.forgetFailing(f.Key)
+		}
+	}
+}
+
+// What a fetch line records.
+const (
+	fetchFails      = "failing"
+	fetchStillFails = "still failing"
+	fetchEnded      = "ended"
+)
+
+// tellFailing informs the operator of mails that cannot be fetched: after the third
+// failure, and again after a day, in one mail for all of them.
+func (m *machine) tellFailing() {
+	var first, later []FailingMail
+	for _, uid := range m.Cursor.Owed {
+		f, failing := m.Cursor.Failures[uid]
+		what := ""
+		switch {
+		case !failing:
+		case f.Told < ToldFirst && f.Tries >= tellAfter:
+			f.Told, what = ToldFirst, fetchFails
+			first = append(first, FailingMail{m.Cursor.Key(uid), f})
+		case f.Told == ToldFirst && m.now.Sub(f.Since) >= tellAgain:
+			f.Told, what = ToldLater, fetchStillFails
+			later = append(later, FailingMail{m.Cursor.Key(uid), f})
+		}
+		if what != "" {
+			m.Cursor.Failures[uid] = f
+			m.line(Line{Kind: LineFetch, Key: m.Cursor.Key(uid), What: what, Reason: f.Reason})
+		}
+	}
+	if len(first) > 0 {
+		m.notice("Your mail server lists a mail that it does not hand out:\n\n" + listFailing(first) +
+			"\nI try it again, with pauses of up to six hours, for as long as it is in the mailbox. All other mail comes in as always. " + failingHint)
+	}
+	if len(later) > 0 {
+		m.notice("Your mail server has not handed out a mail for a day:\n\n" + listFailing(later) +
+			"\nI go on trying, and tell you when it comes in. " + failingHint)
+	}
+}
+
+const failingHint = "If it is for me and urgent, send it again. `agentstateloop inbox drop KEY` ends the tries."
+
+// listFailing returns a line for each mail.
+func listFailing(failing []FailingMail) string {
+	var b strings.Builder
+	for _, f := range failing[:min(len(failing), listedAtAll)] {
+		b.WriteString(fmt.Sprintf("%s, failing since %s, %d tries: %s\n", f.Key, f.Since.UTC().Format("2006-01-02 15:04Z"), f.Tries, cmp.Or(f.Reason, "no reason known")))
+	}
+	if more := len(failing) - listedAtAll; more > 0 {
+		b.WriteString(fmt.Sprintf("and %d more: see `agentstateloop inbox list`\n", more))
+	}
+	return b.String()
+}
+
+// FetchEnded reports that a mail that could not be fetched is not owed any more. It
+// was shown by the server at last, unless it is Gone from the mailbox, or its key
+// means nothing any more, because the mailbox is Another one or was renumbered.
+type FetchEnded struct {
+	Key           string
+	Told          Telling
+	Gone, Another bool
+}
+
+// apply informs the operator if they have heard of the failures.
+func (e FetchEnded) apply(m *machine) {
+	if e.Told == Untold {
+		return
+	}
+	became := e.became(m)
+	if became == "" {
+		return
+	}
+	m.line(Line{Kind: LineFetch, Key: e.Key, What: fetchEnded, Reason: became})
+	m.notice("The mail that I could not fetch (" + e.Key + ") " + became + ".")
+}
+
+// became returns what became of the mail in this step, or "" if it ended before.
+func (e FetchEnded) became(m *machine) string {
+	for _, l := range m.Lines {
+		switch {
+		case l.Key != e.Key || !l.arrives():
+		case l.Kind == LineGate:
+			return "came at last, and the gate " + l.Gate + " has rejected it: see `agentstateloop inbox list --quarantined`"
+		default:
+			return "has come in"
+		}
+	}
+	_, known := m.Seen[e.Key]
+	switch {
+	case known:
+		return ""
+	case e.Another:
+		return "is not tried any more under this key: the mailbox was renumbered or is another one. If the mail is in it, I find it again"
+	case e.Gone:
+		return "is not in the mailbox any more, and I have stopped trying"
+	}
+	return "came at last, and is not for me"
+}
+
+func (FetchEnded) rank() (int, time.Time) { return rankEnd, time.Time{} }
+
+// applyFetchLine notes what the operator has heard.
+func (m *machine) applyFetchLine(l Line) {
+	if l.What == fetchEnded {
+		m.forgetFailing(l.Key)
+		return
+	}
+	for uid, f := range m.Cursor.Failures {
+		if m.Cursor.Key(uid) != l.Key {
+			continue
+		}
+		f.Told = ToldFirst
+		if l.What == fetchStillFails {
+			f.Told = ToldLater
+		}
+		m.Cursor.Failures[uid] = f
+	}
+}

@@ -17,7 +17,7 @@ func TestSeenIsCapped(t *testing.T) {
 	s := state.New("goulard3120", "seed")
 	var events []state.Event
 	for i := range 250 {
-		events = append(events, state.Unreadable{Key: fmt.Sprint("k", i)})
+		events = append(events, state.Noted{Key: fmt.Sprint("k", i)})
 	}
 	look := func(at time.Time) []state.Event {
 		return []state.Event{state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Complete: at}}, state.Polled{}}
@@ -39,7 +39,7 @@ func TestSeenIsCapped(t *testing.T) {
 		}
 	}
 	// Young ones stay.
-	s = state.Step(s, []state.Event{state.Unreadable{Key: "young"}}, statetest.Policy(), later)
+	s = state.Step(s, []state.Event{state.Noted{Key: "young"}}, statetest.Policy(), later)
 	s = state.Step(s, look(later.Add(state.SeenFor)), statetest.Policy(), later.Add(state.SeenFor))
 	s = state.Step(s, look(later.Add(state.SeenFor)), statetest.Policy(), later.Add(state.SeenFor))
 	if _, ok := s.Seen["young"]; !ok {

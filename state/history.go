@@ -33,6 +33,8 @@ const (
 	LineSpend      LineKind = "spend"      // a turn has cost something
 	LineCredit     LineKind = "credit"     // opened, topped up
 	LineTier       LineKind = "tier"       // what the agent can afford has changed
+	LineFetch      LineKind = "fetch"      // a mail cannot be fetched: failing, still failing, ended
+	LineSweep      LineKind = "sweep"      // a mail had been missed, and a sweep found it
 	LineBounce     LineKind = "bounce"     // a mail of ours came back, or is delayed; the operator was told
 )
 

@@ -87,12 +87,19 @@ func (e Retried) apply(m *machine) {
 	m.line(Line{Kind: LineMessage, What: lineRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
 }
 
-// Dropped reports `inbox drop`: a waiting message is to have no turn.
+// Dropped reports `inbox drop`: a waiting message is to have no turn, or a mail that
+// cannot be fetched is not to be tried again.
 type Dropped struct{ Key, Reason string }
 
 // apply removes a waiting message from the inbox. The message of the active turn
 // does not wait: `stop` is for that.
 func (e Dropped) apply(m *machine) {
+	if _, failing := m.FailingMail(e.Key); failing {
+		m.noteSeen(e.Key)
+		m.forgetFailing(e.Key)
+		m.line(Line{Kind: LineEnded, Key: e.Key, What: string(Skipped), Reason: e.Reason})
+		return
+	}
 	msg := m.message(e.Key)
 	if msg == nil || msg.Status == Pending || msg.Status == Processing {
 		return

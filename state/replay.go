@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Whole sorts lines and splits off those of a commit that a power cut has torn. Part
@@ -25,7 +26,8 @@ func Whole(lines []Line) (whole, torn []Line) {
 
 // Rebuild makes a state from the history alone. The state is in IDLE. Its mail cursor
 // asks for everything since the day before the last accepted mail: lines of other
-// sources do not prove that the mailbox was read.
+// sources do not prove that the mailbox was read. It asks for more if a mail could
+// not be fetched before.
 func Rebuild(s State, lines []Line) State {
 	s = Replay(s, lines)
 	s.Phase, s.WokenBy = IDLE, ""
@@ -37,7 +39,24 @@ func Rebuild(s State, lines []Line) State {
 			s.Cursor.Complete = l.At
 		}
 	}
+	for _, since := range failingSince(lines) {
+		s.Cursor.Complete = earlier(s.Cursor.Complete, since)
+	}
 	return s
+}
+
+// failingSince returns, by key, since when lines say that a mail cannot be fetched.
+func failingSince(lines []Line) map[string]time.Time {
+	since := map[string]time.Time{}
+	for _, l := range lines {
+		switch {
+		case l.Kind == LineFetch && l.What == fetchFails:
+			since[l.Key] = l.At
+		case l.Kind == LineFetch && l.What == fetchEnded, l.Kind == LineEnded, l.arrives():
+			delete(since, l.Key)
+		}
+	}
+	return since
 }
 
 // Replay applies, in order, the history lines that are newer than s: accepted
@@ -54,6 +73,7 @@ func Replay(s State, lines []Line) State {
 		m.Epoch = max(m.Epoch, l.Epoch)
 	}
 	m.Lines = nil
+	m.Cursor.Swept = time.Time{} // what was lost with the state is looked for
 	return m.State
 }
 
@@ -88,6 +108,9 @@ func (m *machine) applyLine(l Line) {
 	case LineEnded:
 		m.noteSeen(l.Key)
 		m.removeMessage(l.Key)
+		m.forgetFailing(l.Key)
+	case LineFetch:
+		m.applyFetchLine(l)
 	case LineEffect:
 		m.applyEffectLine(l)
 	case LineDelivery:

@@ -19,7 +19,7 @@ func TestMintedIDs(t *testing.T) {
 		older := s
 		for range 3 { // three lives from the same state, at other times
 			now = now.Add(time.Second)
-			s = state.Step(older, []state.Event{state.Unreadable{Key: fmt.Sprint(i)}}, statetest.Policy(), now)
+			s = state.Step(older, []state.Event{state.Recovered{Reason: fmt.Sprint(i)}}, statetest.Policy(), now)
 			id := s.Outbox[len(s.Outbox)-1].ID
 			if seen[id] {
 				t.Fatalf("%s was minted twice", id)
@@ -27,7 +27,7 @@ func TestMintedIDs(t *testing.T) {
 			seen[id] = true
 		}
 	}
-	other := state.Step(state.New("goulard3120", "another seed"), []state.Event{state.Unreadable{Key: "0"}}, statetest.Policy(), now)
+	other := state.Step(state.New("goulard3120", "another seed"), []state.Event{state.Recovered{Reason: "0"}}, statetest.Policy(), now)
 	if seen[other.Outbox[0].ID] {
 		t.Error("two agents minted the same id")
 	}

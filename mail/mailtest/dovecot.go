@@ -179,7 +179,7 @@ func (d *Dovecot) start(output string) error {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command("dovecot", "-c", d.conf())
+	cmd := exec.Command("dovecot", "-c", d.Conf())
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
 		said, _ := os.ReadFile(output)
@@ -238,7 +238,8 @@ func (d *Dovecot) openDir(sub string, owner int) error {
 	return os.Chown(path, owner, owner)
 }
 
-func (d *Dovecot) conf() string { return filepath.Join(d.dir, "conf") }
+// Conf returns the path of the configuration, for doveadm.
+func (d *Dovecot) Conf() string { return filepath.Join(d.dir, "conf") }
 
 // addUser makes d use a new user without mail.
 func (d *Dovecot) addUser() error {
@@ -329,7 +330,7 @@ func (d *Dovecot) Renumber() error {
 			}
 		}
 	}
-	out, err := exec.Command("doveadm", "-c", d.conf(), "mailbox", "update", "--uid-validity", fmt.Sprint(time.Now().Unix()+1000), "-u", d.Username, "INBOX").CombinedOutput()
+	out, err := exec.Command("doveadm", "-c", d.Conf(), "mailbox", "update", "--uid-validity", fmt.Sprint(time.Now().Unix()+1000), "-u", d.Username, "INBOX").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("renumber: %w: %s", err, out)
 	}

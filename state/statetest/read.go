@@ -77,14 +77,16 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 			Key: p.opts["key"], UID: uint32(atoi(p.opts["uid"])), ID: st.id(p.word(0)), To: cmp.Or(p.opts["to"], st.P.Operator),
 			Reason: p.opts["text"], Delayed: p.has("delayed"),
 		}}, nil
-	case "unreadable":
-		return []state.Event{state.Unreadable{Key: p.word(0)}}, nil
 	case "poll": // mail was read to its end; "poll again" is a further round
-		return []state.Event{state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 1, Complete: st.Now}}, state.Polled{Again: p.has("again")}}, nil
+		cursor, ended := st.cursor(p)
+		cursor.Complete = st.Now
+		return append([]state.Event{state.SourceRead{Source: state.Mail, Cursor: &cursor}}, append(ended, state.Polled{Again: p.has("again")})...), nil
 	case "unpaused": // a person polls
 		return []state.Event{state.Unpaused{}}, nil
 	case "blind": // mail could not be read
 		return []state.Event{state.SourceFailed{Source: state.Mail}, state.Polled{Again: p.has("again")}}, nil
+	case "swept": // swept m1 m2
+		return []state.Event{state.Swept{Keys: p.words, Looked: 12}}, nil
 	case "transition":
 		return []state.Event{state.Ordered{To: state.Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
 	case "halt", "go":
@@ -156,6 +158,31 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return []state.Event{state.Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	}
 	return nil, fmt.Errorf("no such event: %q", p.verb)
+}
+
+// cursor reads what `poll` says of mails that cannot be fetched: fails=5 "corrupt"
+// is another failure of UID 5, and ended=5 its end, which may be gone or another.
+func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
+	c := st.S.Cursor.Clone()
+	c.Mailbox, c.Validity, c.Next = "box", 7, max(1, c.Next)
+	if uid := uint32(atoi(p.opts["fails"])); uid != 0 {
+		if c.Failures == nil {
+			c.Failures = map[uint32]state.Failure{}
+		}
+		c.Failures[uid] = c.Failures[uid].Again(st.Now, p.opts["text"])
+		if i, owed := slices.BinarySearch(c.Owed, uid); !owed {
+			c.Owed = slices.Insert(c.Owed, i, uid)
+		}
+		c.Next = max(c.Next, uid+1)
+	}
+	uid := uint32(atoi(p.opts["ended"]))
+	if uid == 0 {
+		return c, nil
+	}
+	told := c.Failures[uid].Told
+	delete(c.Failures, uid)
+	c.Owed = slices.DeleteFunc(c.Owed, func(u uint32) bool { return u == uid })
+	return c, []state.Event{state.FetchEnded{Key: c.Key(uid), Told: told, Gone: p.has("gone"), Another: p.has("another")}}
 }
 
 // rejection reads `refused k1 trust "no word"`; with unkept, quarantine/ is full.

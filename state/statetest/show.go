@@ -78,9 +78,19 @@ func (st *Story) show() {
 	st.showChanged("given up", st.undelivered())
 	st.showChanged("owed", st.owed())
 	st.showChanged("waits", st.waits())
+	st.showChanged("unfetched", st.unfetched())
 	st.showChanged("failing", st.failing())
 	st.showChanged("quarantine", st.quarantine())
 	st.showChanged("spent", st.spent())
+}
+
+// unfetched returns the mails that cannot be fetched.
+func (st *Story) unfetched() []string {
+	var rows []string
+	for _, f := range st.S.FailingMails() {
+		rows = append(rows, fmt.Sprintf("%s after %d tries, again at %s", f.Key, f.Tries, st.at(f.Next)))
+	}
+	return rows
 }
 
 // spent returns the totals.

@@ -1,0 +1,113 @@
+package mail
+
+import (
+	"slices"
+	"time"
+
+	"agentstateloop/state"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// This file asks once more for what no answer has shown (docs/design.md, "Keys and
+// the cursor").
+
+// lookAgain asks for exactly the UIDs that the sessions before did not show, and
+// takes what comes. The others are gone, and are passed.
+func (sc *scanner) lookAgain() error {
+	asked := sc.out.Cursor.Unseen
+	if len(asked) == 0 {
+		return nil
+	}
+	if sc.full() {
+		return errLimit
+	}
+	suspected := func() bool {
+		for u := range sc.out.Cursor.Failures {
+			if asked.Contains(u) {
+				return true
+			}
+		}
+		return false
+	}
+	if asked.Count() > searchAbove || suspected() {
+		return sc.searchAgain(asked)
+	}
+	heads, err := sc.headers(setOf(asked))
+	heads = only(heads, asked.Contains)
+	if err != nil && serverRefused(err) {
+		return sc.searchAgain(asked)
+	}
+	if err != nil {
+		if at, ok := firstUnshown(asked, heads); ok && sc.mayBlameMail(err) {
+			sc.suspect(at, time.Time{}, reasonOf(err))
+		}
+		return err
+	}
+	// A set that was kept small has UIDs between those that were not shown.
+	if err := sc.take(only(heads, func(u uint32) bool { return !sc.known(u) })); err != nil {
+		return err
+	}
+	sc.agree(asked)
+	return nil
+}
+
+// searchAgain is lookAgain for very many UIDs, or where the answer has broken off
+// before: the server is asked which of them are mails of the operator.
+func (sc *scanner) searchAgain(asked state.UIDRanges) error {
+	found, more, err := sc.searchOperator(imap.SearchCriteria{UID: []imap.UIDSet{setOf(asked)}})
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(u uint32) bool { return !asked.Contains(u) || sc.known(u) })
+	if _, err := sc.takeFound(found); err != nil {
+		return err
+	}
+	if more {
+		return errLimit
+	}
+	for _, u := range found {
+		asked = asked.Without(state.UIDRange{First: u, Last: u}) // it exists, and may still not be shown
+	}
+	sc.agree(asked)
+	return nil
+}
+
+// agree passes the UIDs that a second session has not shown.
+func (sc *scanner) agree(gone state.UIDRanges) {
+	cur := &sc.out.Cursor
+	cur.Unseen = cur.Unseen.Without(gone...).Bounded()
+	for u := range cur.Failures {
+		if gone.Contains(u) && !slices.Contains(cur.Owed, u) {
+			delete(cur.Failures, u) // what broke off there is not a mail for us
+		}
+	}
+}
+
+// known reports whether u is owed, or belongs to a mail that was taken or rejected.
+func (sc *scanner) known(u uint32) bool {
+	if _, owed := slices.BinarySearch(sc.out.Cursor.Owed, u); owed {
+		return true
+	}
+	return sc.mailbox.Known != nil && sc.mailbox.Known(sc.out.Cursor.Key(u))
+}
+
+// setOf returns ranges as a command names them.
+func setOf(ranges state.UIDRanges) imap.UIDSet {
+	var set imap.UIDSet
+	for _, r := range ranges {
+		set.AddRange(imap.UID(r.First), imap.UID(r.Last))
+	}
+	return set
+}
+
+// firstUnshown returns the first UID of ranges that is not among heads.
+func firstUnshown(ranges state.UIDRanges, heads []head) (uid uint32, ok bool) {
+	for _, h := range heads {
+		ranges = ranges.Without(state.UIDRange{First: h.uid, Last: h.uid})
+	}
+	if len(ranges) == 0 {
+		return 0, false
+	}
+	return ranges[0].First, true
+}

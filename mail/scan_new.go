@@ -1,0 +1,199 @@
+package mail
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"agentstateloop/state"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// This file finds the new mail of a scan, and takes mails by their UIDs.
+
+// scanNew takes the new mail, from the cursor's Next on. It returns the UIDs
+// that an earlier scan suspected and that are due; these were only added to the
+// owed ones.
+func (sc *scanner) scanNew() (suspects []uint32, err error) {
+	cur := &sc.out.Cursor
+	if sc.uidNext != 0 && sc.uidNext <= cur.Next {
+		return nil, nil
+	}
+	if sc.full() {
+		return nil, errLimit
+	}
+	suspected := slices.ContainsFunc(slices.Collect(maps.Keys(cur.Failures)), func(u uint32) bool { return u >= cur.Next })
+	few := sc.uidNext-cur.Next <= searchAbove
+	if sc.uidNext == 0 {
+		few = sc.mails() <= searchAbove
+	}
+	if !suspected && few {
+		return nil, sc.takeRange(cur.Next, sc.uidNext)
+	}
+	return sc.takeSearched(sc.uidNext)
+}
+
+// takeRange takes the mails from first up to, but without, end, or up to the
+// end of the mailbox if end is 0. It does not depend on which UIDs exist.
+func (sc *scanner) takeRange(first, end uint32) error {
+	stop := imap.UID(0) // "*"
+	if end != 0 {
+		stop = imap.UID(end - 1)
+	}
+	heads, err := sc.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
+	// "n:*" returns the last message even if its UID is below n. go-imap drops
+	// it, but the cursor does not rely on that.
+	heads = only(heads, func(u uint32) bool { return u >= first && (end == 0 || u < end) })
+	if err != nil && serverRefused(err) {
+		_, err := sc.takeSearched(end)
+		return err
+	}
+	if err != nil {
+		at := first
+		if len(heads) > 0 {
+			at = heads[len(heads)-1].uid + 1
+		}
+		if sc.mayBlameMail(err) {
+			sc.suspect(at, time.Time{}, reasonOf(err))
+		}
+		return err
+	}
+	if err := sc.take(heads); err != nil {
+		return err
+	}
+	sc.passTo(end)
+	return nil
+}
+
+// takeSearched takes, from the cursor on, the mails that the server finds to be
+// from the operator. It leaves out those that are under suspicion.
+func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
+	cur := &sc.out.Cursor
+	stop := imap.UID(0)
+	if end != 0 {
+		stop = imap.UID(end - 1)
+	}
+	found, more, err := sc.searchOperator(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(cur.Next), Stop: stop}}}})
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(u uint32) bool { return u < cur.Next || end != 0 && u >= end })
+	suspects, err = sc.takeFound(found)
+	if err != nil {
+		return nil, err
+	}
+	if more {
+		return nil, errLimit // the suspects are owed
+	}
+	sc.passTo(end)
+	if end == 0 && len(suspects) > 0 {
+		sc.passUpTo(suspects[len(suspects)-1])
+	}
+	return sc.due(suspects), nil
+}
+
+// takeFound takes the mails that a search has found, but for those that are owed,
+// and those under suspicion. The latter are owed from now on, and returned.
+func (sc *scanner) takeFound(found []uint32) (suspects []uint32, err error) {
+	var clear []uint32
+	for _, u := range found {
+		if slices.Contains(sc.out.Cursor.Owed, u) {
+			continue // it is taken as an owed mail
+		}
+		if sc.inheritFailure(u) {
+			sc.owe(u) // now, before the cursor passes it
+			suspects = append(suspects, u)
+		} else {
+			clear = append(clear, u)
+		}
+	}
+	return suspects, sc.takeUIDs(clear)
+}
+
+// inheritFailure moves the failure of "the first mail from here on" to u, if u is
+// the first one there.
+func (sc *scanner) inheritFailure(u uint32) bool {
+	failures := sc.out.Cursor.Failures
+	var worst state.Failure
+	for at, f := range failures {
+		if at > u || slices.Contains(sc.out.Cursor.Owed, at) {
+			continue
+		}
+		if f.Tries > worst.Tries {
+			worst = f
+		}
+		delete(failures, at)
+	}
+	if worst.Tries > 0 {
+		failures[u] = worst
+	}
+	return worst.Tries > 0
+}
+
+// takeUIDs takes mails that the server said to exist.
+func (sc *scanner) takeUIDs(uids []uint32) error {
+	for chunk := range slices.Chunk(uids, headerChunk) {
+		if sc.full() {
+			return errLimit
+		}
+		heads, err := sc.headers(uidSet(chunk))
+		heads = only(heads, func(u uint32) bool { return slices.Contains(chunk, u) })
+		switch {
+		case err != nil && serverRefused(err) && len(chunk) > 1:
+			// One of them is broken. Fetched alone, each shows whether it is.
+			for _, u := range chunk {
+				if err := sc.takeUIDs([]uint32{u}); err != nil {
+					return err
+				}
+			}
+			continue
+		case err != nil && serverRefused(err):
+			sc.fail(chunk[0], time.Time{}, reasonOf(err))
+			continue
+		case err != nil && len(chunk) == 1:
+			if sc.mayBlameMail(err) {
+				sc.fail(chunk[0], time.Time{}, reasonOf(err))
+			}
+			return err
+		case err != nil && !sc.mayBlameMail(err):
+			return err
+		case err != nil:
+			if u, ok := firstWithout(chunk, heads); ok {
+				sc.suspect(u, time.Time{}, reasonOf(err))
+			}
+			return err
+		}
+		for _, u := range chunk {
+			if !shows(heads, u) {
+				sc.missed(u)
+			}
+		}
+		if err := sc.take(heads); err != nil {
+			return err
+		}
+		for _, u := range chunk {
+			sc.passUpTo(u)
+		}
+	}
+	return nil
+}
+
+// only returns the heads of the UIDs that were asked for.
+func only(heads []head, asked func(uint32) bool) []head {
+	return slices.DeleteFunc(heads, func(h head) bool { return !asked(h.uid) })
+}
+
+// shows reports whether the mail with this UID is among heads.
+func shows(heads []head, uid uint32) bool {
+	return slices.ContainsFunc(heads, func(h head) bool { return h.uid == uid })
+}
+
+// firstWithout returns the first of uids that is not among heads.
+func firstWithout(uids []uint32, heads []head) (uid uint32, ok bool) {
+	i := slices.IndexFunc(uids, func(u uint32) bool { return !shows(heads, u) })
+	if i < 0 {
+		return 0, false
+	}
+	return uids[i], true
+}

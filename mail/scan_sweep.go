@@ -1,0 +1,65 @@
+package mail
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// This file sweeps: it compares the operator's unread mail with what the state
+// knows (docs/design.md, "Keys and the cursor").
+
+const (
+	sweepDays = 7   // how old the mail is that a sweep looks at
+	maxSwept  = 500 // mails that a sweep looks at, the newest
+)
+
+// Sweep is what a sweep has found.
+type Sweep struct {
+	Looked int      // unread mails of the operator in the last week
+	Keys   []string // of those that were missed and are in Messages
+}
+
+// sweep takes the unread mail of the last week that the state does not know. A
+// refusal of its search is not an error of the scan.
+func (sc *scanner) sweep() error {
+	if !sc.mailbox.Sweep || sc.reset || sc.before.Next <= 1 || sc.full() {
+		return nil
+	}
+	cur := &sc.out.Cursor
+	now := sc.mailbox.now().UTC()
+	found, _, err := sc.searchOperator(imap.SearchCriteria{
+		UID:     []imap.UIDSet{{imap.UIDRange{Start: 1, Stop: imap.UID(sc.before.Next - 1)}}},
+		Since:   now.AddDate(0, 0, -sweepDays),
+		NotFlag: []imap.Flag{imap.FlagSeen},
+	})
+	if err != nil && refusal(err) {
+		sc.out.SweepErr = fmt.Errorf("sweep: %w", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	taken := func(u uint32) bool {
+		return slices.ContainsFunc(sc.out.Messages, func(m Message) bool { return m.UID == u })
+	}
+	missed := slices.DeleteFunc(slices.Clone(found), func(u uint32) bool {
+		return u >= sc.before.Next || sc.known(u) || cur.Unseen.Contains(u) || taken(u)
+	})
+	missed = missed[max(0, len(missed)-maxSwept):]
+
+	n := len(sc.out.Messages)
+	sc.sweeping = true
+	_, err = sc.takeFound(missed)
+	sc.sweeping = false
+	sc.out.Swept = &Sweep{Looked: len(found)}
+	for _, m := range sc.out.Messages[n:] {
+		sc.out.Swept.Keys = append(sc.out.Swept.Keys, m.Key)
+	}
+	if err == nil {
+		cur.Swept = now.Truncate(time.Second)
+	}
+	return err
+}
