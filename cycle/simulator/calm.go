@@ -15,7 +15,9 @@ const (
 	maxCalmPolls = 60
 	calmStep     = 4 * time.Minute
 
-	maxNights = 12 // in addition, to wait for the budget of another day
+	maxNights = 12 // in addition, to wait for the budget of another day, or for a mail
+
+	missed = 3 * time.Hour // time to wait for a mail at once
 )
 
 // calm ends every fault, lifts every HALT and polls like cron until nothing is left
@@ -26,6 +28,8 @@ func (w *World) calm() {
 	clear(w.outages)
 	w.inside = nil
 	w.mu.Unlock()
+	w.limit(0)
+	w.recoverAll()
 	w.crontab.setMode("")
 	if err := w.crontab.obeyHint(); err != nil {
 		w.violate("simulator", "edit the crontab: %v", err)
@@ -57,6 +61,12 @@ func (w *World) calm() {
 		}
 		// If the machine is busy, a server may be slow and still hold a message.
 		if isAtRest(s) && len(r.Failed) == 0 {
+			if w.missesMail() && nights < maxNights { // until its next try, or the sweep of another day
+				w.clock.pass(missed)
+				nights++
+				n = 0
+				continue
+			}
 			w.finish()
 			return
 		}
@@ -69,6 +79,19 @@ func (w *World) calm() {
 	w.violate("6", "after all faults ended the agent does not come to rest: %s", w.restless())
 }
 
+// missesMail reports whether a mail that must come in has not.
+func (w *World) missesMail() bool {
+	known := w.known()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	for _, l := range w.record.incoming {
+		if len(l.uids) > 0 && l.fate != ignored && !l.gone && !l.excused() && !known.has(l) {
+			return true
+		}
+	}
+	return false
+}
+
 // finish makes more polls. The last one must find nothing and make only the
 // connections of an empty poll.
 func (w *World) finish() {
@@ -77,6 +100,7 @@ func (w *World) finish() {
 	var r cycle.Report
 	var err error
 	var conns map[string]int
+	var reads []string
 	// Try three times: on a busy machine a server may be too slow once, the
 	// registry is updated twice a day, and the operator is asked about unproven
 	// mails one after the other.
@@ -84,6 +108,7 @@ func (w *World) finish() {
 		w.clock.pass(time.Minute)
 		w.record.connections()
 		r, err = w.poll(nil, cycle.PollOptions{})
+		reads = w.record.readings()
 		conns = w.record.connections()
 		if err == nil && len(r.Failed) == 0 && conns["http"] == 1 && r.Sent == 0 {
 			break
@@ -94,6 +119,9 @@ func (w *World) finish() {
 	}
 	if conns["imap"] != 1 || conns["http"] != 1 || conns["smtp"] != 0 {
 		w.violate("9", "an empty poll makes these connections: %v", conns)
+	}
+	if len(reads) > 1 { // a mail that is gone is not asked for again
+		w.violate("9", "an empty poll reads the mailbox %d times: %q", len(reads), reads)
 	}
 }
 

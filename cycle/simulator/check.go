@@ -121,6 +121,11 @@ func (w *World) checkAll() {
 	w.checkSecrets()
 	w.checkSources()
 	w.checkQuarantine(h)
+	w.checkMarkers(h)
+	w.checkTellings(h)
+	w.checkRate(h)
+	w.checkReturned(h)
+	w.checkJunk()
 	w.checkSeen()
 	w.checkCrontab()
 }
@@ -178,17 +183,18 @@ func (w *World) checkMails(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	reply, answer := replies(w.record.mails, "reply"), replies(w.record.mails, "answer")
+	hurt := w.lostByDamage(h)
 	for _, l := range w.record.incoming {
 		n, wanted, what := len(reply[l.id]), 0, "replies"
 		switch l.fate {
 		case answered:
 			wanted = 1
 		case obeyed:
-			if n := len(answer[l.id]); n != 1 && !h.undeliverable(answerKind) {
+			if n := len(answer[l.id]); n != 1 && !(l.excused() && n == 0) && !h.undeliverable(answerKind) {
 				w.violate("1", "%s (mail %s) was answered %d times", l.marker, l.kind, n)
 			}
 		}
-		if n == wanted || l.within(n) && l.touched() || n == 0 && h.undeliverable(replyKind) {
+		if n == wanted || l.within(n) && l.touched() || n == 0 && (l.excused() || l.isAmong(hurt) || h.undeliverable(replyKind)) {
 			continue
 		}
 		promise := "2"
@@ -269,11 +275,15 @@ func (w *World) checkText(what, text string) {
 func (w *World) checkTells(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
+	hurt := w.lostByDamage(h)
 	for _, t := range w.record.tells {
 		if t.key == "" {
 			continue
 		}
 		task := h.tasks[t.key]
+		if len(task) == 0 && hurt[t.key] {
+			continue
+		}
 		if len(task) != 1 {
 			w.violate("1", "%s (tell) has %d ended turns", t.marker, len(task))
 			continue
@@ -329,7 +339,7 @@ func (w *World) checkSeen() {
 			switch {
 			case l.fate == ignored && seen[uid] && !l.read:
 				w.violate("1", "%s (mail %s), which is not for us, was marked as read", l.marker, l.kind)
-			case l.fate == answered && !seen[uid]:
+			case l.fate == answered && !seen[uid] && !l.gone && !l.passed:
 				w.violate("1", "%s (mail %s) was not marked as read", l.marker, l.kind)
 			}
 		}

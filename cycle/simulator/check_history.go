@@ -37,7 +37,9 @@ type line struct {
 		Status   string `json:"status"`
 	} `json:"message"`
 	Effect *struct {
-		Kind string `json:"kind"`
+		Kind    string `json:"kind"`
+		Channel string `json:"channel"`
+		TurnID  string `json:"turn_id"`
 	} `json:"effect"`
 	Amount   int64 `json:"micros"`
 	Spending *struct {
@@ -175,6 +177,7 @@ type historyChecker struct {
 	tier      string // the budget tier
 	money     ledger
 	rings     rings
+	owed      owed
 	failed    int // failed turns in a row
 	acks      int // acks that may still be queued
 	effects   map[string]bool
@@ -235,6 +238,9 @@ func (v *historyChecker) read(l line) {
 		delete(v.open, l.Key)
 	case "effect":
 		v.queued(l)
+		v.owed.queued(l)
+	case "delivery":
+		v.owed.ended(l)
 	case "recovery":
 		v.happened("the state was recovered")
 		v.recovered(l)
@@ -377,7 +383,7 @@ func (v *historyChecker) queued(l line) {
 func (v *historyChecker) recovered(l line) {
 	v.head = ""
 	if strings.Contains(l.Reason, "copy too") {
-		v.phase, v.rings.by = "IDLE", ""
+		v.phase, v.rings.by, v.owed = "IDLE", "", owed{}
 	}
 }
 

@@ -28,6 +28,12 @@ func (p *process) refuse(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refused = append(p.refused, name)
+	if name == "smtp" {
+		w := p.world
+		w.record.mu.Lock()
+		defer w.record.mu.Unlock()
+		w.record.deniedAt = w.clock.servers()
+	}
 }
 
 // maxTrouble is how long a channel may be unused after a failure. Effects back

@@ -47,7 +47,8 @@ func (g generator) step() Step {
 	do := pickWeighted(g, weighted[Deed]{
 		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition}, {4, Release}, {3, TopUp}, {2, Reset},
 		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
-		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {1, Damage}, {5, Outage}, {1, MeshHalt},
+		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {1, Damage}, {7, Outage}, {1, MeshHalt},
+		{1, Expunge}, {1, Rate},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
@@ -101,8 +102,11 @@ func (g generator) detail(s Step) Step {
 	case Damage:
 		s.Kind = pickOne(g, "delete", "delete-both", "delete-prev", "cut", "cut-both", "empty")
 	case Outage:
-		s.Kind = pickOne(g, "imap", "smtp", "http", "password", "imap-password", "smtp-password", "token", "token", "crontab-deaf", "crontab-mute", "crontab-torn", "crontab-fine", "crontab-fine")
+		s.Kind = pickOne(g, "imap", "smtp", "http", "password", "imap-password", "smtp-password", "token", "token", "crontab-deaf", "crontab-mute", "crontab-torn", "crontab-fine", "crontab-fine",
+			"smtp-451", "smtp-451", "smtp-550", "smtp-554")
 		s.N = g.IntN(8)
+	case Rate:
+		s.N = 1 + g.IntN(5)
 	case MeshHalt:
 		s.Kind = pickOne(g, "on", "off", "off")
 	}

@@ -107,9 +107,11 @@ type link struct {
 	client  net.Conn
 	server  net.Conn
 
-	mu   sync.Mutex
-	fate verdict // what happens to the next answer
-	data bool    // SMTP: the body of a mail is being sent
+	mu       sync.Mutex
+	fate     verdict // what happens to the next answer
+	data     bool    // SMTP: the body of a mail is being sent
+	fetching string  // IMAP: FETCH, SEARCH or SELECT, while it is being answered
+	denies   string  // IMAP: NO or BAD, with which that answer ends
 }
 
 func (l *link) cut() {
@@ -194,9 +196,10 @@ func (l *link) refuse(site string) bool {
 // answers forwards the answers of the server.
 func (l *link) answers() {
 	defer l.cut()
-	buf := make([]byte, 64<<10)
+	from := bufio.NewReaderSize(l.server, 64<<10)
 	for {
-		n, err := l.server.Read(buf)
+		buf, end := l.nextAnswer(from)
+		n := len(buf)
 		l.mu.Lock()
 		fate := l.fate
 		l.mu.Unlock()
@@ -224,10 +227,21 @@ func (l *link) answers() {
 				return
 			}
 		}
-		if err != nil {
+		if end {
 			return
 		}
 	}
+}
+
+// nextAnswer returns what the server sends next, or, of IMAP, its next answers. end
+// is set if nothing follows.
+func (l *link) nextAnswer(from *bufio.Reader) (seen []byte, end bool) {
+	if l.proxy.protocol == "imap" {
+		return l.nextAnswers(from)
+	}
+	buf := make([]byte, 64<<10)
+	n, err := from.Read(buf)
+	return buf[:n], err != nil
 }
 
 // site returns the name of a command, or "" if chunk is not one.
@@ -257,6 +271,11 @@ func (l *link) imapSite(words []string) (Lane, string) {
 	name := strings.ToUpper(words[1])
 	if name == "UID" && len(words) > 2 {
 		name = strings.ToUpper(words[2])
+	}
+	l.asked(words)
+	switch name {
+	case "FETCH", "SEARCH":
+		l.process.world.record.reading(words)
 	}
 	switch name {
 	case "STORE":

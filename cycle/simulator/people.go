@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,9 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/emersion/go-imap/v2"
-	"github.com/emersion/go-imap/v2/imapclient"
 
 	"agentstateloop/state/store"
 )
@@ -40,12 +38,15 @@ var mails = map[string]struct {
 	"topped":   {"Subject: @" + handle + " %s\nFrom: " + operator + "\nSubject: lunch?\n", kept},
 	"twofrom":  {"From: " + operator + "\nFrom: mallory@evil.example\nSubject: @" + handle + " %s\n", kept},
 	"auto":     {"From: " + operator + "\nSubject: @" + handle + " away %s\nAuto-Submitted: auto-replied\n", kept},
+	"cron":     {"From: " + operator + "\nSubject: @" + handle + " away %s\nAuto-Submitted: (by \\) cron (nightly)) Auto-Generated; (why) x=y\n", kept},
+	"wide":     {"From: " + operator + "\nSubject: @" + handle + " about %s\nContent-Type: text/plain; charset=utf-16\nContent-Transfer-Encoding: base64\n", answered},
 	"list":     {"From: " + operator + "\nSubject: @" + handle + " %s\nList-Id: <all.example.com>\n", kept},
 	"bounce":   {"Return-Path: <>\nFrom: " + operator + "\nSubject: @" + handle + " %s\n", kept},
 	"echo":     {"From: " + operator + "\nSubject: @" + handle + " %s\nX-AgentStateLoop: " + handle + "\n", kept},
 	"STOP":     {"From: " + operator + "\nSubject: @" + handle + " %s\n", obeyed},
 	"HALT":     {"From: " + operator + "\nSubject: @" + handle + " %s\n", obeyed},
 	"GO":       {"From: " + operator + "\nSubject: @" + handle + " %s\n", obeyed},
+	"WIDE":     {"From: " + operator + "\nSubject: @" + handle + " %s\nContent-Type: text/plain; charset=utf-16\nContent-Transfer-Encoding: base64\n", obeyed}, // STATUS
 	"STATUS":   {"From: " + operator + "\nSubject: @" + handle + " %s\n", obeyed},
 }
 
@@ -65,7 +66,7 @@ func (w *World) receiveMail(s Step) error {
 		w.count.happened("a mail in the operator's name was not proved")
 	case "bent", "opened", "topped":
 		w.count.happened("a mail that the operator had signed was changed")
-	case "broken":
+	case "broken", "wide", "WIDE":
 		says = proof(typed...)
 	}
 	if s.Kind == "bent" {
@@ -90,6 +91,14 @@ func (w *World) receiveMail(s Step) error {
 	case "STOP", "HALT", "GO", "STATUS":
 		l.control = s.Kind
 		body = strings.ToLower(s.Kind) + "\n"
+	case "wide":
+		body = wide(body, s.N)
+	case "WIDE":
+		l.control = "STATUS"
+		body = wide("status\n", s.N)
+	}
+	if s.Ill != "" {
+		w.fallIll(l, s.Ill, s.For)
 	}
 	copies := 1
 	if s.Kind == "twice" {
@@ -97,6 +106,20 @@ func (w *World) receiveMail(s Step) error {
 	}
 	w.wishInside(s)
 	return w.deliver(l, copies, head+"\n"+body)
+}
+
+// wide returns a text in UTF-16 without a BOM, of one order of bytes or the other, as
+// a body in base64.
+func wide(text string, n int) string {
+	var b []byte
+	for _, c := range []byte(text) {
+		unit := []byte{0, c}
+		if n%2 == 1 {
+			slices.Reverse(unit)
+		}
+		b = append(b, unit...)
+	}
+	return base64.StdEncoding.EncodeToString(b) + "\n"
 }
 
 // deliver puts a mail into the mailbox.
@@ -263,86 +286,4 @@ func (w *World) dropNudge(n int) (name string, err error) {
 	}
 	name = filepath.Base(file)
 	return name, os.Rename(file, filepath.Join(dir, name))
-}
-
-// asPerson opens the mailbox as a mail program does.
-func (w *World) asPerson(do func(*imapclient.Client) error) error {
-	c, err := imapclient.DialInsecure(w.mail.IMAP, nil)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := c.Login(address, password).Wait(); err != nil {
-		return err
-	}
-	if _, err := c.Select("INBOX", nil).Wait(); err != nil {
-		return err
-	}
-	return do(c)
-}
-
-// readMail plays a person who reads a mail.
-func (w *World) readMail(n int) error {
-	w.record.mu.Lock()
-	var uid uint32
-	if len(w.record.incoming) > 0 {
-		l := w.record.incoming[n%len(w.record.incoming)]
-		l.read = true
-		if len(l.uids) > 0 {
-			uid = l.uids[0]
-		}
-	}
-	w.record.mu.Unlock()
-	if uid == 0 {
-		return nil
-	}
-	return w.asPerson(func(c *imapclient.Client) error {
-		return c.Store(imap.UIDSetNum(imap.UID(uid)), &imap.StoreFlags{Op: imap.StoreFlagsAdd, Flags: []imap.Flag{imap.FlagSeen}}, nil).Close()
-	})
-}
-
-// flags returns the UIDs of all mails, each with whether it is read.
-func (w *World) flags() (map[uint32]bool, error) {
-	seen := map[uint32]bool{}
-	err := w.asPerson(func(c *imapclient.Client) error {
-		all, err := c.Fetch(imap.UIDSet{imap.UIDRange{Start: 1, Stop: 0}}, &imap.FetchOptions{UID: true, Flags: true}).Collect()
-		for _, m := range all {
-			seen[uint32(m.UID)] = false
-			for _, f := range m.Flags {
-				if f == imap.FlagSeen {
-					seen[uint32(m.UID)] = true
-				}
-			}
-		}
-		return err
-	})
-	return seen, err
-}
-
-// renumber gives the mailbox another UIDVALIDITY and the mails other UIDs.
-func (w *World) renumber() error {
-	seen, err := w.flags()
-	if err != nil {
-		return err
-	}
-	if err := w.mail.Renumber(); err != nil {
-		return err
-	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
-	w.record.validity++
-	for i := len(w.record.incoming) - 1; i >= 0; i-- { // in reverse order
-		l := w.record.incoming[i]
-		for j, uid := range l.uids {
-			var flags []imap.Flag
-			if seen[uid] {
-				flags = append(flags, imap.FlagSeen)
-			}
-			if l.uids[j], err = w.mail.Append(l.raw, l.at, flags...); err != nil {
-				return err
-			}
-			w.record.addKey(l, l.uids[j])
-		}
-	}
-	return nil
 }

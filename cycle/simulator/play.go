@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -85,10 +83,15 @@ func (w *World) install() {
 
 // poll runs one poll. It returns no error if the process was killed.
 func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err error) {
-	err, _ = w.run("poll", faults, func(ctx context.Context, a *cycle.Agent) (err error) {
+	began := w.clock.servers()
+	err, killed := w.run("poll", faults, func(ctx context.Context, a *cycle.Agent) (err error) {
 		r, err = a.Poll(ctx, o)
 		return err
 	})
+	_ = began
+	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
+		w.checkProgress()
+	}
 	return r, err
 }
 
@@ -146,6 +149,10 @@ func (w *World) do(s Step) error {
 		return w.replyToChallenge(s)
 	case Message:
 		w.postMessage(s)
+	case Junk:
+		w.postJunk(s)
+	case Return:
+		return w.returnMail(s)
 	case Report:
 		w.answerQuestion(s)
 	case Nudge:
@@ -164,6 +171,10 @@ func (w *World) do(s Step) error {
 		w.clock.jump(s.For)
 	case Read:
 		return w.readMail(s.N)
+	case Expunge:
+		return w.expunge(s.N)
+	case Rate:
+		w.limit(s.N)
 	case Renumber:
 		if w.clock.daysOff() {
 			return nil
@@ -290,47 +301,6 @@ func lines(list []string) string {
 	return strings.Join(list, "\n") + "\n"
 }
 
-// damage damages the state file, as a disk or a person would.
-func (w *World) damage(s Step) error {
-	current, prev := filepath.Join(w.stateDir(), "state.json"), filepath.Join(w.stateDir(), "state.json.prev")
-	if strings.HasSuffix(s.Kind, "-both") && w.clock.daysOff() {
-		return nil
-	}
-	w.count.happened("damaged: " + s.Kind)
-	switch s.Kind {
-	case "delete":
-		return os.Remove(current)
-	case "delete-both":
-		return errors.Join(os.Remove(current), os.Remove(prev))
-	case "delete-prev":
-		return os.Remove(prev)
-	case "cut":
-		return cutFile(current)
-	case "cut-both":
-		return errors.Join(cutFile(current), cutFile(prev))
-	case "empty":
-		return replace(current, nil)
-	}
-	panic("unknown damage " + s.Kind)
-}
-
-// cutFile removes the second half of a file. Other links to the file stay whole.
-func cutFile(path string) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return replace(path, data[:len(data)/2])
-}
-
-func replace(path string, data []byte) error {
-	tmp := path + ".hurt"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
-}
-
 // startOutage makes something fail for a while.
 func (w *World) startOutage(s Step) error {
 	if mode, ok := strings.CutPrefix(s.Kind, "crontab-"); ok {
@@ -397,3 +367,10 @@ func (w *World) working(in cycle.Inside) bool {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// hourly returns how many mails of the operator may come in within an hour.
+func (w *World) hourly() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rate
+}

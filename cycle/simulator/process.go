@@ -104,6 +104,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	w.disk.ended(p)
 	w.checkEnd(p, err)
 	w.checkOutageReported(p, time.Since(began))
+	w.noteUndisturbed(p, time.Since(began))
 	return err, false
 }
 
@@ -223,6 +224,21 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 		return dead
 	}
 	return goOn
+}
+
+// noteUndisturbed records whether nothing happened to the process that has just ended.
+func (w *World) noteUndisturbed(p *process, took time.Duration) {
+	undisturbed := p.undisturbed(took)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.undisturbed = undisturbed
+}
+
+// wasUndisturbed reports what noteUndisturbed recorded.
+func (w *World) wasUndisturbed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.undisturbed
 }
 
 // hook is the Hook of the store.

@@ -36,6 +36,7 @@ type record struct {
 	reports      map[string]*outgoing // messages that we posted to the mesh, by id
 	questions    []question           // questions that we asked peers
 	conns        map[string]int       // by protocol
+	reads        []string             // the FETCH and SEARCH commands
 	validity     uint32
 
 	added           releases // commands that added credit
@@ -46,8 +47,13 @@ type record struct {
 	observedOutages map[string]*observedOutage // the last outage of each credential
 	outer           int                        // number of the current outermost process
 	underHalt       haltSnapshot
-	nudgeBack       bool // a power cut restored a nudge file that was removed
-	lateTaken       bool // a late command of an agent was accepted
+	nudgeBack       bool      // a power cut restored a nudge file that was removed
+	lateTaken       bool      // a late command of an agent was accepted
+	deniedAt        time.Time // when SMTP last denied a login
+	hurt            []hurt
+	rates           []rateChange
+	junk            []*junkMessage
+	refused         map[string]int // deliverables that SMTP refused for good, by marker
 }
 
 // incomingMail is a mail in the mailbox.
@@ -63,7 +69,28 @@ type incomingMail struct {
 	read         bool     // a person opened it
 	token        string   // the token that may release it
 	said         []string // tokens with which the operator answered YES to it
+	ill          *illness // the server cannot hand it out for a while; nil: it can
+	passed       bool     // the cursor was moved behind it by mistake
+	gone         bool     // a person deleted it
+	lost         bool     // and it may not have been recorded before
+	chances      int      // polls that nothing disturbed since it came
+	about        string   // of a mail that came back: the Message-ID that it names
+	real         bool     // and that is of a mail that we sent
 	releases
+}
+
+// excused reports whether the mail need not have come in: a person deleted it before,
+// or had read it when the cursor passed it by mistake.
+func (l *incomingMail) excused() bool { return l.lost || l.passed && l.read }
+
+// isAmong reports whether one of the keys of the mail is in a set.
+func (l *incomingMail) isAmong(keys map[string]bool) bool {
+	for key := range keys {
+		if l.hasKey(key + `"`) {
+			return true
+		}
+	}
+	return false
 }
 
 // fate names what must happen to a mail or message.
@@ -115,7 +142,7 @@ type question struct{ id, peer, correlation string }
 func newRecord(w *World) *record {
 	return &record{
 		world: w, mails: map[string]*outgoing{}, reports: map[string]*outgoing{}, conns: map[string]int{}, validity: 1,
-		notes: newNotes(), sessions: map[string]string{}, lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
+		notes: newNotes(), sessions: map[string]string{}, refused: map[string]int{}, lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
 	}
 }
 
@@ -173,20 +200,23 @@ func (r *record) mailSent(raw []byte) {
 	body, _ := io.ReadAll(from)
 	id := strings.Trim(m.Header.Get("Message-ID"), "<>")
 	kind, _, _ := strings.Cut(id, ".")
-	r.countCopy(r.mails, outgoing{
+	r.checkNotHurt(id, raw)
+	h, _ := r.world.readHistory()
+	r.countCopy(h, r.mails, outgoing{
 		id: id, kind: kind, sum: sha256.Sum256(raw), to: m.Header.Get("To"),
 		answers: strings.Trim(m.Header.Get("In-Reply-To"), "<>"), text: string(body), at: r.world.clock.machine(),
 	})
 }
 
 // countCopy counts a copy. All copies under one id must be equal.
-func (r *record) countCopy(sent map[string]*outgoing, o outgoing) {
+func (r *record) countCopy(h history, sent map[string]*outgoing, o outgoing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := sent[o.id]
 	if known == nil {
 		o.copies = 1
 		sent[o.id] = &o
+		_ = h
 		return
 	}
 	known.copies++
@@ -199,8 +229,14 @@ func (r *record) countCopy(sent map[string]*outgoing, o outgoing) {
 // watchMesh wraps the mesh and records what we post and acknowledge.
 func (r *record) watchMesh(mesh http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Method == http.MethodDelete {
+		switch {
+		case req.Method == http.MethodDelete && r.ackJunk(w, req):
+			return
+		case req.Method == http.MethodDelete:
 			r.checkAck(req)
+		case req.Method == http.MethodGet && req.URL.Path == "/mailbox/"+handle:
+			r.withJunk(w, req, mesh)
+			return
 		}
 		if req.Method != http.MethodPost || req.URL.Path != "/message" {
 			mesh.ServeHTTP(w, req)
@@ -243,7 +279,8 @@ func (r *record) meshSent(body []byte) {
 		r.world.violate("4", "posted to the mesh: %s: %v", body, err)
 		return
 	}
-	r.countCopy(r.reports, outgoing{
+	r.checkMeshNotHurt(m.ID, m.Text)
+	r.countCopy(history{}, r.reports, outgoing{
 		id: m.ID, kind: m.Kind, sum: sha256.Sum256(body), to: m.To, answers: m.Correlation, text: m.Text, at: r.world.clock.machine(),
 	})
 	r.mu.Lock()
@@ -341,11 +378,25 @@ func (r *record) connected(_ *process, protocol string) {
 	r.conns[protocol]++
 }
 
+// reading records a command that reads the mailbox.
+func (r *record) reading(words []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reads = append(r.reads, strings.Join(words[1:], " "))
+}
+
+// readings returns the commands that read the mailbox since connections was called.
+func (r *record) readings() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reads
+}
+
 // connections returns the counts and resets them.
 func (r *record) connections() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	conns := r.conns
-	r.conns = map[string]int{}
+	r.conns, r.reads = map[string]int{}, nil
 	return conns
 }

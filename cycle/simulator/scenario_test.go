@@ -1,6 +1,7 @@
 package simulator_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,15 +9,17 @@ import (
 	sim "agentstateloop/cycle/simulator"
 )
 
-// scenarios are stories written by hand: the shortest ones that show a bug that was
-// found, and ones that answer a newcomer's question. What a power cut loses depends
-// on the seed, so each is played with several seeds.
-var scenarios = []struct {
+type scenario struct {
 	name string
 	was  string // what was wrong, if the story found a bug
 	must string // an event that must have happened, or the story proves nothing
 	step []sim.Step
-}{
+}
+
+// scenarios are stories written by hand: the shortest ones that show a bug that was
+// found, and ones that answer a newcomer's question. What a power cut loses depends
+// on the seed, so each is played with several seeds.
+var scenarios = []scenario{
 	{
 		name: "a mail is answered although every process dies",
 		step: []sim.Step{
@@ -381,7 +384,7 @@ var scenarios = []struct {
 }
 
 func TestScenarios(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range slices.Concat(scenarios, unrulyServers) {
 		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for seed := range int64(6) {

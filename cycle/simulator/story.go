@@ -17,7 +17,8 @@ type Story struct {
 type Step struct {
 	Do     Deed
 	Kind   string        // the variety of the deed
-	For    time.Duration // how much time passes
+	For    time.Duration // how much time passes, or how long a mail is ill
+	Ill    string        // of a mail: how the server fails to hand it out; see illness
 	N      int           // selects one of the existing things
 	Faults []Fault       // strike the process that the step starts
 	Wish   string        // what a message asks the agent to do
@@ -48,12 +49,16 @@ const (
 	Nudge   Deed = "nudge"   // Kind: file, or one of ringers
 	Report  Deed = "report"  // a peer answers a question; Kind: answer, twice, unknown or stranger
 	Late    Deed = "late"    // an agent whose turn is over calls a command; Kind: submit, ask, send, remember
+	Junk    Deed = "junk"    // a mesh message arrives that cannot be decoded; Kind: see junk
+	Return  Deed = "return"  // a mail of ours comes back; Kind: see returned
 
 	Clock    Deed = "clock"    // the clock of the machine jumps by For
 	Read     Deed = "read"     // a person opens a mail
+	Expunge  Deed = "expunge"  // a person deletes a mail for good
+	Rate     Deed = "rate"     // from now on N mails of the operator come in within an hour
 	Renumber Deed = "renumber" // the mailbox gets another UIDVALIDITY
 	Edit     Deed = "edit"     // a person edits the crontab; Kind: see edits
-	Damage   Deed = "damage"   // the state file is damaged; Kind: see World.damage
+	Damage   Deed = "damage"   // the state file or a payload is damaged; Kind: see World.damage
 	Outage   Deed = "outage"   // something is down for N processes; Kind: see World.startOutage
 	MeshHalt Deed = "meshhalt" // HALT on the mesh; Kind: on or off
 )
@@ -105,6 +110,9 @@ func (s Step) String() string {
 	}
 	if s.For != 0 {
 		parts = append(parts, s.For.String())
+	}
+	if s.Ill != "" {
+		parts = append(parts, "ill: "+s.Ill)
 	}
 	if s.N != 0 {
 		parts = append(parts, fmt.Sprintf("#%d", s.N))

@@ -75,11 +75,14 @@ type World struct {
 	outages  map[string]int // what is down, and for how many more processes
 	powerOff bool
 	inside   []Fault // strike the next command that an agent calls
+	rate     int     // mails of the operator in an hour, as agent.toml has it; 0 = any
 	strikes  int     // number of faults that have struck
 	rung     bool    // a nudge came while a process was working
 	broken   *Violation
 	hung     bool // a process hangs, so the story cannot go on
 	log      []string
+
+	undisturbed bool // nothing happened to the last poll
 }
 
 // Violation is a broken promise.
@@ -112,7 +115,8 @@ func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
 	}
 	w.mail, err = mailtest.Start(dir, mailtest.Options{
 		Username: address, Password: password,
-		OnData: func(_ net.Conn, raw []byte) error { w.record.mailSent(raw); return nil },
+		OnMail: w.refuseMail, OnRcpt: w.refuseRcpt,
+		OnData: func(_ net.Conn, raw []byte) error { return w.receiveSent(raw) },
 	})
 	if err != nil {
 		return nil, err
@@ -180,7 +184,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Location: w.clock.machine().Location(), HasMail: true, HasMesh: true, Operator: operator, Keymaster: peers[0],
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-			Turns: true, MaxAttempts: 3,
+			Turns: true, MaxAttempts: 3, Rate: w.hourly(),
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,

@@ -1,0 +1,53 @@
+package simulator
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// known is the set of the keys of messages that the program has recorded.
+type known map[string]bool
+
+// known returns the keys in the history and in the state. That a mail cannot be
+// fetched records only that it is in the mailbox.
+func (w *World) known() known {
+	h, err := w.readHistory()
+	if err != nil {
+		w.violate("state", "history: %v", err)
+	}
+	var s struct{ Inbox, Lines []line }
+	if data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json")); err == nil {
+		json.Unmarshal(data, &s) // a damaged one holds nothing
+	}
+	k := known{}
+	for _, lines := range [][]line{h.lines, s.Inbox, s.Lines} {
+		for _, l := range lines {
+			if l.Key != "" && l.Kind != "fetch" {
+				k[l.Key+`"`] = true
+			}
+		}
+	}
+	return k
+}
+
+// has reports whether a copy of a mail is known under one of its keys.
+func (k known) has(l *incomingMail) bool {
+	for key := range k {
+		if l.hasKey(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasKey reports whether a key, with its quote, is or was one of a mail.
+func (l *incomingMail) hasKey(key string) bool {
+	for _, end := range l.keys {
+		if strings.HasSuffix(key, end) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,114 @@
+package mailtest
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Answer is one answer of an IMAP server: text and literals by turns, text first. A
+// text that a literal follows ends in its length.
+type Answer [][]byte
+
+// ReadAnswer reads one answer. An error comes with what was read until then.
+func ReadAnswer(r *bufio.Reader) (Answer, error) {
+	var a Answer
+	for {
+		line, err := r.ReadBytes('\n')
+		a = append(a, line)
+		n, long := literalLength(line)
+		if err != nil || !long {
+			return a, err
+		}
+		literal := make([]byte, n)
+		n, err = io.ReadFull(r, literal)
+		a = append(a, literal[:n])
+		if err != nil {
+			return a, err
+		}
+	}
+}
+
+var literalEnd = regexp.MustCompile(`\{(\d+)\}\r\n$`)
+
+func literalLength(line []byte) (n int, ok bool) {
+	m := literalEnd.FindSubmatch(line)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	return n, err == nil
+}
+
+// Bytes returns the answer as it was sent.
+func (a Answer) Bytes() []byte { return bytes.Join(a, nil) }
+
+var (
+	fetchAnswer = regexp.MustCompile(`(?i)^\* \d+ FETCH `)
+	answerUID   = regexp.MustCompile(`(?i)\bUID (\d+)`)
+	taggedOK    = regexp.MustCompile(`(?i)^([^*+ ]\S*) OK\b.*\r\n$`)
+	bodyItem    = regexp.MustCompile(`(?i)( ?)(BODY\[([^\]]*)\](?:<\d+>)?) \{\d+\}\r\n$`)
+)
+
+// UID returns the UID that a FETCH answer is about, or 0.
+func (a Answer) UID() uint32 {
+	if len(a) == 0 || !fetchAnswer.Match(a[0]) {
+		return 0
+	}
+	for i := 0; i < len(a); i += 2 {
+		if m := answerUID.FindSubmatch(a[i]); m != nil {
+			n, _ := strconv.ParseUint(string(m[1]), 10, 32)
+			return uint32(n)
+		}
+	}
+	return 0
+}
+
+// Part returns the part of a mail that a FETCH answer brings: "head", "body" or "".
+func (a Answer) Part() string {
+	for i := 0; i < len(a)-1; i += 2 {
+		m := bodyItem.FindSubmatch(a[i])
+		switch {
+		case m == nil:
+		case strings.HasPrefix(strings.ToUpper(string(m[3])), "HEADER"):
+			return "head"
+		default:
+			return "body"
+		}
+	}
+	return ""
+}
+
+// WithBody returns the answer with other words in the place of each body: "{0}\r\n"
+// for an empty one, "NIL" for none. With "" the body is not mentioned at all.
+func (a Answer) WithBody(words string) Answer {
+	var other []byte
+	for i := 0; i < len(a); i++ {
+		m := bodyItem.FindSubmatchIndex(a[i])
+		if i%2 == 1 || m == nil || i+1 == len(a) {
+			other = append(other, a[i]...)
+			continue
+		}
+		if words == "" {
+			other = append(other, a[i][:m[0]]...)
+		} else {
+			other = append(append(append(other, a[i][:m[5]]...), ' '), words...)
+		}
+		i++ // its literal
+	}
+	return Answer{other}
+}
+
+// Refused returns the answer that ends a command with "NO" or "BAD" where a says OK.
+// ok reports whether a ends one so.
+func (a Answer) Refused(word string) (refused Answer, ok bool) {
+	m := taggedOK.FindSubmatch(a[0])
+	if m == nil {
+		return a, false
+	}
+	return Answer{fmt.Appendf(nil, "%s %s internal error\r\n", m[1], word)}, true
+}
