@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -199,9 +198,9 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 }
 
 func (ac accepter) releaseMesh(files payloads, s state.State, i quarantine.Item, raw []byte) (state.Event, error) {
-	var m mesh.Message
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return nil, fmt.Errorf("release %s: %w", i.Key, err)
+	m, err := mesh.Decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot come in, because it is not a message of the mesh: %w", i.Key, err)
 	}
 	if why := m.Malformed(); why != "" {
 		return nil, fmt.Errorf("%s cannot come in: %s", i.Key, why)

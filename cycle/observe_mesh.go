@@ -42,6 +42,27 @@ func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs 
 		}
 		obs.events = append(obs.events, event)
 	}
+	for _, u := range box.Undecoded {
+		event, err := ad.rejectUndecoded(u)
+		if err != nil {
+			obs.fail(state.Mesh, err)
+			return
+		}
+		obs.events = append(obs.events, event)
+	}
+}
+
+// rejectUndecoded keeps what is not a message in quarantine, as the mesh showed it,
+// and returns its event.
+func (ad *admission) rejectUndecoded(u mesh.Undecoded) (state.Event, error) {
+	e := state.Rejected{
+		Key: u.Key(), Source: state.Mesh, From: shortLine(u.From), Gate: "form", Reason: u.Reason, At: ad.now().UTC(), MeshID: u.ID,
+	}
+	var err error
+	e.Unkept, err = ad.quarantine.Keep(quarantine.Verdict{
+		Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason, At: e.At,
+	}, "", int64(len(u.Raw)), bytes.NewReader(u.Raw))
+	return e, err
 }
 
 // takeMesh keeps an item of the mesh's mailbox and returns its event. An item

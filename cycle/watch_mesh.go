@@ -37,10 +37,10 @@ func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct
 		}
 		away = err != nil
 		held := back || time.Since(asked) > time.Second
-		if !away && (w.compare(box) || len(box.Messages) == 0 && held) {
+		if !away && (w.compare(box) || box.Empty() && held) {
 			pauses.Reset()
 		}
-		if !away && len(box.Messages) == 0 && held {
+		if !away && box.Empty() && held {
 			continue // the mesh waited, or was not asked to
 		}
 		// The mesh is away, has no long poll, or shows what a poll is about to
@@ -69,7 +69,7 @@ const haltChanged = "halt"
 // compare calls notify if box holds something that was not there before, and
 // reports whether it did. What the gate rejects is news once in rejectsEvery.
 func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
-	known, rejects := map[string]bool{}, false
+	known, rejects := map[string]bool{}, len(box.Undecoded) > 0
 	for _, m := range box.Messages {
 		known[m.Key()] = true
 		gate, _ := w.mesh.gate(m)

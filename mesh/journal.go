@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gofrs/flock"
 
@@ -113,7 +114,8 @@ func (s *Server) load() error {
 }
 
 // replay applies the records of a log and reports whether it is damaged. A record
-// that cannot be read is skipped; it does not affect the others.
+// that cannot be read is skipped; it does not affect the others. JSON would read bytes
+// that are not UTF-8 as another text, so such a record cannot be read.
 func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 	first := true
 	for line, err := range regular.Lines(log, maxRecord) {
@@ -121,7 +123,8 @@ func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 			return damaged, err
 		}
 		var r record
-		bad := json.Unmarshal(line, &r) != nil
+		_, notObject := splitObject(line)
+		bad := notObject != nil || !utf8.Valid(line) || json.Unmarshal(line, &r) != nil
 		if r.Version > journalVersion {
 			return damaged, fmt.Errorf("written by a newer version (%d, this one supports %d): use that version", r.Version, journalVersion)
 		}

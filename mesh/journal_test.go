@@ -256,6 +256,8 @@ func TestDamagedLog(t *testing.T) {
 		"torn":           {head + one + two[:40], "message one; ", false},
 		"zeros at end":   {head + one + "\x00\x00\x00", "message one; ", false},
 		"bad line":       {head + "{\"mess\x00\n" + one + two, "message one; message two; ", true},
+		"null":           {head + "null\n" + one, "message one; ", true},
+		"a flipped bit":  {head + strings.Replace(two, "two", "tw\xef", 1) + one, "message one; ", true},
 		"head missing":   {one + two, "message one; message two; ", true},
 		"future records": {head + `{"later":{}}` + "\n" + one, "message one; ", false},
 	} {

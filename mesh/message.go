@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -98,33 +97,13 @@ func digest(b []byte) string {
 type Mailbox struct {
 	Halted   bool      `json:"halted"`
 	Messages []Message `json:"messages"`
+
+	// Undecoded holds what is not a message. It keeps no message away.
+	Undecoded []Undecoded `json:"undecoded,omitempty"`
 }
 
-// UnmarshalJSON returns an error for more than MaxMessages messages before it
-// has decoded them all: 4 MiB of "{}," would become hundreds of megabytes.
-func (b *Mailbox) UnmarshalJSON(data []byte) error {
-	var wire struct {
-		Halted   bool        `json:"halted"`
-		Messages messageList `json:"messages"`
-	}
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return err
-	}
-	*b = Mailbox{Halted: wire.Halted, Messages: wire.Messages}
-	return nil
-}
-
-type messageList []Message
-
-func (l *messageList) UnmarshalJSON(data []byte) (err error) {
-	if *l, err = decodeList[Message](data, MaxMessages, "messages"); err != nil {
-		return err
-	}
-	for i := range *l {
-		(*l)[i].Kind = cmp.Or((*l)[i].Kind, KindMessage)
-	}
-	return nil
-}
+// Empty reports whether the mailbox shows nothing.
+func (b Mailbox) Empty() bool { return len(b.Messages)+len(b.Undecoded) == 0 }
 
 // decodeList decodes an array of at most most items, or null. It stops at the
 // first item too many.

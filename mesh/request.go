@@ -132,7 +132,11 @@ func (r request) read(resp *http.Response) error {
 	if r.into == nil {
 		return nil
 	}
-	if err := json.Unmarshal(body, r.into); err != nil {
+	decode := func(body []byte) error { return json.Unmarshal(body, r.into) }
+	if box, ok := r.into.(*Mailbox); ok {
+		decode = box.decodeAnswer
+	}
+	if err := decode(body); err != nil {
 		return fmt.Errorf("decode answer: %s", foreignLine(err.Error())) // the error can quote the answer
 	}
 	return nil
