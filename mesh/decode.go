@@ -52,11 +52,11 @@ func Decode(raw []byte) (Message, error) {
 	return m, nil
 }
 
-// decodeAnswer decodes a mailbox. It returns an error only if the answer is not a
+// UnmarshalJSON decodes a mailbox. It returns an error only if the answer is not a
 // mailbox at all. It takes the first MaxMessages messages that can be acknowledged,
 // and as many others, each of them once: what never goes away must not keep the rest
 // from being read.
-func (b *Mailbox) decodeAnswer(data []byte) error {
+func (b *Mailbox) UnmarshalJSON(data []byte) error {
 	members, err := splitObject(data)
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func FuzzMailbox(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"id":"a\"}]","from":"\\"},[[[]]],"\u0000"]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var box Mailbox
-		if box.decodeAnswer(data) != nil {
+		if box.UnmarshalJSON(data) != nil {
 			return
 		}
 		if len(box.Messages)+len(box.Undecoded) > 2*MaxMessages {

@@ -134,7 +134,7 @@ func (r request) read(resp *http.Response) error {
 	}
 	decode := func(body []byte) error { return json.Unmarshal(body, r.into) }
 	if box, ok := r.into.(*Mailbox); ok {
-		decode = box.decodeAnswer
+		decode = box.UnmarshalJSON
 	}
 	if err := decode(body); err != nil {
 		return fmt.Errorf("decode answer: %s", foreignLine(err.Error())) // the error can quote the answer
