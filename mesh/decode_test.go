@@ -16,7 +16,7 @@ func TestUndecodedAlone(t *testing.T) {
 		{"an object for the id", `{"id":{"a":"b"}}`, "", "", "cannot unmarshal object"},
 		{"a list for the sender", `{"id":"bad","from":["x"]}`, "bad", "", "cannot unmarshal array"},
 		{"hops that are no list", `{"id":"bad","hops":"x"}`, "bad", "", "cannot unmarshal string"},
-		{"a time that is none", `{"id":"bad","sent_at":"yesterday"}`, "bad", "", "parsing time"},
+		{"a word for the time", `{"id":"bad","sent_at":"yesterday"}`, "bad", "", "parsing time"},
 		{"a word for proven", `{"id":"bad","proven":"yes"}`, "bad", "", "cannot unmarshal string"},
 		{"bytes that are not UTF-8", "{\"id\":\"bad\",\"message\":\"\xff\xfe\"}", "bad", "", "not valid UTF-8"},
 		{"an id that is not UTF-8", "{\"id\":\"b\xffd\"}", "", "", "not valid UTF-8"},
