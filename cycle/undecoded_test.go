@@ -12,7 +12,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestWhatIsNoMessageIsSetAside puts what is no message in front of a message of a
+// TestWhatIsNoMessageIsSetAside puts what cannot be decoded in front of a message of a
 // peer. The message gets its turn. The rest lies in quarantine with its bytes, is noted
 // once, is acknowledged if it has an id, and cannot come in.
 func TestWhatIsNoMessageIsSetAside(t *testing.T) {
@@ -53,6 +53,6 @@ func TestWhatIsNoMessageIsSetAside(t *testing.T) {
 		}
 	}
 	if gates := len(h.lines(state.LineGate)); gates != 3 {
-		t.Errorf("%d lines about what is no message, want 3", gates)
+		t.Errorf("%d lines about what cannot be decoded, want 3", gates)
 	}
 }

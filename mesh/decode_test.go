@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// TestUndecodedAlone puts each thing that is no message between two good ones, which
+// TestUndecodedAlone puts each thing that cannot be decoded between two good ones, which
 // are read. It is acknowledged only by an id that is its own.
 func TestUndecodedAlone(t *testing.T) {
 	for _, tt := range []struct{ name, raw, id, from, reason string }{
 		{"a number for the text", `{"id":"bad","from":"dorlange","message":7}`, "bad", "dorlange", "cannot unmarshal number"},
 		{"a number for the id", `{"id":42,"from":"dorlange"}`, "42", "dorlange", "cannot unmarshal number"},
-		{"an id that is no number of a mesh", `{"id":-1.5e3}`, "", "", "cannot unmarshal number"},
+		{"a number that cannot be an id", `{"id":-1.5e3}`, "", "", "cannot unmarshal number"},
 		{"an object for the id", `{"id":{"a":"b"}}`, "", "", "cannot unmarshal object"},
 		{"a list for the sender", `{"id":"bad","from":["x"]}`, "bad", "", "cannot unmarshal array"},
 		{"hops that are no list", `{"id":"bad","hops":"x"}`, "bad", "", "cannot unmarshal string"},
