@@ -30,7 +30,8 @@ type Process struct {
 	Boot  string `json:"boot"`  // the boot of the kernel in which PID is valid
 }
 
-// recordProcess records the process with this pid durably, once for an attempt.
+// recordProcess records the process with this pid, once for an attempt. The record
+// need not survive a power loss, which the process does not survive either.
 func recordProcess(dir string, pid int) error {
 	boot, err := bootID()
 	if err != nil {
@@ -49,7 +50,7 @@ func recordProcess(dir string, pid int) error {
 		return fmt.Errorf("record agent: %w", err)
 	}
 	_, err = f.Write(append(b, '\n'))
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("record agent: %w", err)
 	}
 	return nil

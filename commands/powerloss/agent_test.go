@@ -157,7 +157,7 @@ func (c *crash) wantSound() {
 		if err := os.WriteFile(name, []byte(raw), 0o600); err != nil {
 			c.Fatal(err)
 		}
-		if out, code := c.try("history", "--verify", name); code != 0 {
+		if out, code := c.attempt("history", "--verify", name); code != 0 {
 			c.Errorf("the history does not fit mail %d: %s\n%s", i, out, raw)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"agentstateloop/cron/crontest"
 	"agentstateloop/turn/react/scripted"
 )
 
@@ -48,9 +49,22 @@ base_url = %q
 model = "gpt-4o"
 key_file = "api-key"
 [tools.notch]
-command = ["sh", "-c", "read args; echo \"$(date +%%s%%6N) $args\" >>%s; echo cut"]
+command = ["./notch.sh"]
 description = "Cuts a notch."
 schema = "notch.json"
+`
+
+// notchScript notes that it runs. Once, if there is a file kill-me, it ends every
+// process of the program in the midst of it.
+const notchScript = `#!/bin/sh
+read args
+echo "$(date +%%s%%6N) $args" >>%[1]q
+case "$args" in
+*middle*) rm %[3]q 2>/dev/null && for p in /proc/[0-9]*; do
+	[ "$(readlink "$p/exe")" = %[2]q ] && kill -9 "${p#/proc/}"
+done ;;
+esac
+echo cut
 `
 
 func setAPI(s *story) {
@@ -71,7 +85,11 @@ func setAPI(s *story) {
 	if err := os.Mkdir(filepath.Join(s.dir, "work"), 0o700); err != nil {
 		s.Fatal(err)
 	}
-	s.configure(s.mailbox(), fmt.Sprintf(apiPart, url+"/v1", s.notes()), uncronned)
+	if err := crontest.WriteScript(filepath.Join(s.dir, "notch.sh"), fmt.Sprintf(notchScript, s.notes(), s.program, filepath.Join(s.dir, "kill-me"))); err != nil {
+		s.Fatal(err)
+	}
+	s.writeFile("kill-me", "")
+	s.configure(s.mailbox(), fmt.Sprintf(apiPart, url+"/v1"), uncronned)
 }
 
 // tellAPI: the built-in loop works on a mail, calls a tool three times, and is killed
@@ -79,6 +97,7 @@ func setAPI(s *story) {
 func tellAPI(s *story) {
 	s.run("poll")
 	s.world.deliver(s.T, letter(operator, "cut three notches"))
+	s.killed("poll")
 	s.run("poll")
 	s.noted()
 }

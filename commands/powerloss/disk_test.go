@@ -28,6 +28,7 @@ type disk struct {
 	durable slots // what no power loss takes away
 	pending []*change
 
+	changes      int   // how often the disk changed, or more of it became durable
 	began, ended int64 // of the call that is played, in microseconds
 }
 
@@ -180,6 +181,7 @@ func (d *disk) find(path string) *node {
 // change makes a change of names that is not durable yet.
 func (d *disk) change(sets ...set) {
 	c := &change{sets, d.ended}
+	d.changes++
 	d.names.apply(c)
 	d.pending = append(d.pending, c)
 }
@@ -229,6 +231,7 @@ func (d *disk) truncate(path string, size int64) error {
 }
 
 func (d *disk) edit(n *node, e edit) {
+	d.changes++
 	n.live = e.apply(n.live)
 	n.edits = append(n.edits, e)
 }
@@ -242,6 +245,7 @@ func (d *disk) sync(path string) error {
 	for len(n.edits) > 0 && n.edits[0].end <= d.began {
 		n.safe = n.edits[0].apply(n.safe)
 		n.edits = n.edits[1:]
+		d.changes++
 	}
 	if !n.dir {
 		return nil
@@ -250,6 +254,7 @@ func (d *disk) sync(path string) error {
 	for _, c := range d.pending {
 		if c.end <= d.began && slices.ContainsFunc(c.sets, func(s set) bool { return s.dir == n.id }) {
 			chosen[c] = true
+			d.changes++
 		}
 	}
 	d.pending = d.keep(d.durable, chosen)

@@ -33,6 +33,14 @@ func (c *crash) history(kind string) (found []line) {
 	return found
 }
 
+// deliverables returns the text of all output boxes.
+func (c *crash) deliverables() (all string) {
+	for _, name := range c.files(filepath.Join(stateDir, "turns/*/*/output/deliverable.txt")) {
+		all += c.read(strings.TrimPrefix(name, c.root+"/")) + "\n"
+	}
+	return all
+}
+
 func setHand(s *story) { s.configure(scriptPart, uncronned) }
 
 // tellHand: a person uses the command line.
@@ -59,10 +67,7 @@ func holdHand(c *crash) {
 			c.Errorf("%q ran again after its answer was shown", e.text)
 		}
 	}
-	boxes := ""
-	for _, name := range c.files(filepath.Join(stateDir, "turns/*/*/output/deliverable.txt")) {
-		boxes += c.read(strings.TrimPrefix(name, c.root+"/")) + "\n"
-	}
+	boxes := c.deliverables()
 	for _, text := range []string{"remember one", "file two"} {
 		if c.hadEnded("tell "+text) && !strings.Contains(boxes, "you said: "+text) {
 			c.Errorf("the answer to %q is lost; there are %q", text, boxes)

@@ -12,15 +12,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
 
 var (
-	disks = flag.Int("disks", 2, "try this many disks of each scenario; 0 tries all")
-	seed  = flag.Uint64("seed", 0, "choose the disks by this number; 0 chooses by the time")
+	disks = flag.Int("disks", -1, "try this many disks of each scenario, or with 0 all; without it, some of three scenarios")
+	seed  = flag.Uint64("seed", 0, "choose by this number; 0 chooses by the time")
 	point = flag.Int("point", -1, "try only crashes at this point")
-	tries = flag.Int("tries", 3, "draw this many disks at each point where chance decides")
+	tries = flag.Int("tries", 3, "with -disks 0, draw this many disks at each point where chance decides")
 )
 
 // TestPowerLoss plays each scenario and cuts the power in it.
@@ -33,7 +34,12 @@ func TestPowerLoss(t *testing.T) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
-	for _, sc := range scenarios {
+	played := slices.Clone(scenarios)
+	if *disks < 0 {
+		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(played), func(i, j int) { played[i], played[j] = played[j], played[i] })
+		played, *disks = played[:3], 3
+	}
+	for _, sc := range played {
 		for shard := range max(sc.shards, 1) {
 			t.Run(fmt.Sprintf("%s/%d", sc.name, shard), func(t *testing.T) {
 				t.Parallel()
@@ -67,12 +73,7 @@ func (sc scenario) play(t *testing.T, program string, shard int) {
 	}
 	sc.tell(s)
 	s.settle()
-	moments := s.moments()
-	all := s.losses(t, empty, moments, shard)
-	chosen := sc.choose(all, shard)
-	began := time.Now()
-	s.cut(t, sc, empty, moments, chosen)
-	t.Logf("%d moments, %d disks, %d of them tried in %.0f s; -seed %d", len(moments), len(all), len(chosen), time.Since(began).Seconds(), *seed)
+	s.cut(sc, empty, shard)
 }
 
 // cutting is one power loss to try.
@@ -85,106 +86,94 @@ type cutting struct {
 // chance returns the source of the loss's random choices.
 func (c cutting) chance() *rand.Rand { return rand.New(rand.NewPCG(*seed^c.draw, uint64(c.point))) }
 
-// losses returns the power losses that leave different disks, or the same disk and
-// another world. It plays the whole story, and checks that the trace is complete.
-func (s *story) losses(t *testing.T, empty *disk, moments []moment, shard int) []cutting {
-	t.Helper()
-	type outcome struct {
-		disk   [sha256.Size]byte
-		events int
-	}
-	var all []cutting
-	found := map[outcome]bool{}
-	d, events := empty.clone(), 0
+// points returns the moments at which the disk or the world changed. It plays the whole
+// story, and checks that the trace is complete.
+func (s *story) points(empty *disk, moments []moment) (changed []int) {
+	s.Helper()
+	d := empty.clone()
 	for i, m := range moments {
-		if m.event != nil {
-			events++
-		} else if err := d.play(*m.call); err != nil {
-			t.Fatal(err)
+		before := d.changes
+		if err := d.next(m); err != nil {
+			s.Fatal(err)
 		}
-		for l := range loss(losses) {
-			draws := 1
-			if l >= journalled {
-				draws = *tries
-			}
-			for n := range draws {
-				c := cutting{i, l, uint64(n*100+shard*10) + uint64(l)}
-				o := outcome{d.after(l, c.chance()).sum(), events}
-				if !found[o] {
-					found[o] = true
-					all = append(all, c)
-				}
-			}
+		if m.event != nil || d.changes > before {
+			changed = append(changed, i)
 		}
 	}
-	d.compare(t)
-	return all
+	d.compare(s.T)
+	return changed
 }
 
-// choose returns the losses to try, in order.
-func (sc scenario) choose(all []cutting, shard int) []cutting {
+// choose returns losses to try, in order: all, or some, each way to lose power as often
+// as another.
+func (sc scenario) choose(points []int, shard int) (chosen []cutting) {
 	shards := max(sc.shards, 1)
-	var chosen []cutting
-	if *point >= 0 || *disks == 0 {
-		for i, c := range all {
-			if *point == c.point || *point < 0 && i%shards == shard {
-				chosen = append(chosen, c)
+	if *disks == 0 || *point >= 0 {
+		for i, p := range points {
+			if *point >= 0 && p != *point || *point < 0 && i%shards != shard {
+				continue
+			}
+			for l := range loss(losses) {
+				for n := range uint64(*tries) {
+					if n == 0 || l >= journalled {
+						chosen = append(chosen, cutting{p, l, n})
+					}
+				}
 			}
 		}
 		return chosen
 	}
-	// Each way to lose power gets its share.
-	kinds := make([][]int, losses)
-	for i, c := range all {
-		kinds[c.loss] = append(kinds[c.loss], i)
-	}
 	chance := rand.New(rand.NewPCG(*seed, uint64(shard)))
-	for _, k := range kinds {
-		chance.Shuffle(len(k), func(i, j int) { k[i], k[j] = k[j], k[i] })
+	for n := range (*disks + shards - 1) / shards {
+		chosen = append(chosen, cutting{points[chance.IntN(len(points))], loss((n + shard) % losses), chance.Uint64()})
 	}
-	want, taken := (*disks+shards-1)/shards, map[int]bool{}
-	for n := 0; len(taken) < min(want, len(all)); n++ {
-		if k := &kinds[n%losses]; len(*k) > 0 {
-			taken[(*k)[0]] = true
-			*k = (*k)[1:]
-		}
-	}
-	for i, c := range all {
-		if taken[i] {
-			chosen = append(chosen, c)
-		}
-	}
+	slices.SortStableFunc(chosen, func(a, b cutting) int { return a.point - b.point })
 	return chosen
 }
 
-// cut plays the story again and tries the chosen losses.
-func (s *story) cut(t *testing.T, sc scenario, empty *disk, moments []moment, chosen []cutting) {
+// cut plays the story again, with power losses. It tries no disk twice with the same
+// world, and stops at the first that breaks a promise.
+func (s *story) cut(sc scenario, empty *disk, shard int) {
+	type outcome struct {
+		disk   [sha256.Size]byte
+		events int
+	}
+	began, tried := time.Now(), map[outcome]bool{}
+	moments := s.moments()
+	points := s.points(empty, moments)
+	chosen := sc.choose(points, shard)
 	d := empty.clone()
 	var past []event
 	for i, m := range moments {
-		if len(chosen) == 0 {
-			return
-		}
 		if m.event != nil {
 			past = append(past, *m.event)
-		} else if err := d.play(*m.call); err != nil {
-			t.Fatal(err)
 		}
-		for len(chosen) > 0 && chosen[0].point == i {
+		if err := d.next(m); err != nil {
+			s.Fatal(err)
+		}
+		for len(chosen) > 0 && chosen[0].point == i && !s.Failed() {
 			next := chosen[0]
 			chosen = chosen[1:]
-			c := &crash{story: s, point: i, loss: next.loss, past: past, before: d.live(), after: d.after(next.loss, next.chance())}
-			if err := c.after.write(s.root); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.world.reset(past); err != nil {
-				t.Fatal(err)
-			}
-			sc.hold(c)
-			s.settle()
-			if t.Failed() {
-				return
+			c := &crash{story: s, point: i, loss: next.loss, past: past, after: d.after(next.loss, next.chance())}
+			if o := (outcome{c.after.sum(), len(past)}); !tried[o] {
+				tried[o] = true
+				c.before = d.live()
+				c.try(sc)
 			}
 		}
 	}
+	s.Logf("%d points, %d disks tried in %.0f s; -seed %d", len(points), len(tried), time.Since(began).Seconds(), *seed)
+}
+
+// try starts the program on the disk and checks the promises.
+func (c *crash) try(sc scenario) {
+	c.Helper()
+	if err := c.after.write(c.root); err != nil {
+		c.Fatal(err)
+	}
+	if err := c.world.reset(c.past); err != nil {
+		c.Fatal(err)
+	}
+	sc.hold(c)
+	c.settle()
 }

@@ -16,6 +16,8 @@ var scenarios = []scenario{
 	{name: "mesh", set: setMesh, tell: tellMesh, hold: holdMesh},
 	{name: "init", tell: tellInit, hold: holdInit},
 	{name: "login", set: setLogin, tell: tellLogin, hold: holdLogin},
+	{name: "recover", set: setRecover, tell: tellRecover, hold: holdRecover},
+	{name: "listen", set: setListen, tell: tellListen, hold: holdListen},
 	{name: "api", set: setAPI, tell: tellAPI, hold: holdAPI},
 }
 

@@ -60,6 +60,16 @@ func (s *story) run(args ...string) string {
 	return s.trace("", s.args(args...)...)
 }
 
+// killed is run for a command that something kills.
+func (s *story) killed(args ...string) {
+	s.Helper()
+	cmd, read := s.start(s.args(args...)...)
+	if out, err := cmd.CombinedOutput(); err == nil {
+		s.Fatalf("%s: nothing killed it: %s", args, out)
+	}
+	read()
+}
+
 // trace is run for any command line, with standard input.
 func (s *story) trace(stdin string, args ...string) string {
 	s.Helper()
@@ -128,8 +138,8 @@ func (c *crash) Errorf(format string, args ...any) {
 	c.story.Errorf("%s: %s", c, fmt.Sprintf(format, args...))
 }
 
-// try runs a command until it and every other process of the program has ended.
-func (c *crash) try(args ...string) (out string, code int) {
+// attempt runs a command until it and every other process of the program has ended.
+func (c *crash) attempt(args ...string) (out string, code int) {
 	cmd := c.command(c.args(args...)...)
 	cmd.WaitDelay = time.Second // a process that it left may hold the output open
 	data, err := cmd.CombinedOutput()
@@ -141,10 +151,10 @@ func (c *crash) try(args ...string) (out string, code int) {
 	return string(data), cmd.ProcessState.ExitCode()
 }
 
-// run is try for a command that must exit 0.
+// run is attempt for a command that must exit 0.
 func (c *crash) run(args ...string) string {
 	c.Helper()
-	out, code := c.try(args...)
+	out, code := c.attempt(args...)
 	if code != 0 {
 		c.Errorf("%s: exit %d: %s\n%s", args, code, out, tail(c.read(stateDir+"/log"), 2000))
 	}
@@ -236,6 +246,14 @@ type moment struct {
 	at    int64
 	call  *call
 	event *event
+}
+
+// next plays what happened next.
+func (d *disk) next(m moment) error {
+	if m.call == nil {
+		return nil
+	}
+	return d.play(*m.call)
 }
 
 // moments returns all of them, in order.
