@@ -62,6 +62,12 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	for _, m := range scan.Beyond {
 		obs.events = append(obs.events, rejection(&m, true, false))
 	}
+	for _, r := range scan.Returned {
+		obs.events = append(obs.events, state.Bounced{Key: r.Key, UID: r.UID, ID: r.Effect, To: r.To, Reason: r.Reason, Delayed: r.Delayed})
+	}
+	if scan.Forged > 0 {
+		obs.events = append(obs.events, state.RejectedMore{Gate: mail.GateBounce, Source: state.Mail, Count: scan.Forged})
+	}
 	for _, gate := range slices.Sorted(maps.Keys(scan.Further)) {
 		obs.events = append(obs.events, state.RejectedMore{Gate: gate, Source: state.Mail, Count: scan.Further[gate]})
 	}

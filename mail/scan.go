@@ -56,6 +56,8 @@ type Scan struct {
 	Messages []Message      // for this agent, all kept, by ascending UID
 	Beyond   []Message      // rejected, and without Room: not fetched, not kept; the first maxBeyond
 	Further  map[string]int // how many more of those there were, by gate
+	Returned []Returned     // what delivery reports say about mail of ours
+	Forged   int            // how many reports were about mail that only looks like ours
 	Rest     bool           // more may wait: the limit or Mailbox.Until was reached
 
 	Failed []FailedFetch // in this scan; each is tried again
@@ -185,7 +187,7 @@ func (sc *scanner) run() error {
 		}
 	}
 	sc.complete()
-	return nil
+	return sc.takeReports()
 }
 
 // complete notes that the mailbox was read to its end.

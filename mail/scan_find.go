@@ -118,10 +118,10 @@ func earlier(t, u time.Time) time.Time {
 // fromOperator narrows c to mail that may be from the operator. The server
 // compares only parts of the From field, so this is just a filter ahead of the
 // real one. With an address that the server may not be able to compare, c stays
-// as it is.
-func (sc *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
+// as it is. Mail of others is found as well.
+func (sc *scanner) fromOperator(c imap.SearchCriteria, others ...string) imap.SearchCriteria {
 	var any []imap.SearchCriteria
-	for _, op := range sc.filter.Operators {
+	for _, op := range slices.Concat(sc.filter.Operators, others) {
 		if !message.IsASCII(op) || strings.ContainsAny(op, "\r\n\x00") {
 			return c
 		}
@@ -141,8 +141,8 @@ func (sc *scanner) fromOperator(c imap.SearchCriteria) imap.SearchCriteria {
 // searchOperator searches for c among the mail that may be from the operator. A
 // server that cannot read one of the mails may refuse to compare its From field. It
 // is then searched for c alone, for which it need not read any.
-func (sc *scanner) searchOperator(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
-	uids, more, err = sc.search(sc.fromOperator(c))
+func (sc *scanner) searchOperator(c imap.SearchCriteria, others ...string) (uids []uint32, more bool, err error) {
+	uids, more, err = sc.search(sc.fromOperator(c, others...))
 	if err != nil && serverRefused(err) {
 		return sc.search(c)
 	}

@@ -67,14 +67,14 @@ func (sc *scanner) takeRange(first, end uint32) error {
 }
 
 // takeSearched takes, from the cursor on, the mails that the server finds to be
-// from the operator. It leaves out those that are under suspicion.
+// from the operator, or from a mail server. It leaves out those that are under suspicion.
 func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 	cur := &sc.out.Cursor
 	stop := imap.UID(0)
 	if end != 0 {
 		stop = imap.UID(end - 1)
 	}
-	found, more, err := sc.searchOperator(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(cur.Next), Stop: stop}}}})
+	found, more, err := sc.searchOperator(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(cur.Next), Stop: stop}}}}, reporters...)
 	if err != nil {
 		return nil, err
 	}

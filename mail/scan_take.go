@@ -164,6 +164,9 @@ func (sc *scanner) classify(h *head) {
 	}
 	header := message.ParseHeader(h.raw)
 	mine, gate, reason := sc.filter.gate(header, h.size)
+	if !mine || gate == GateBounce || gate == GateAuto {
+		sc.noteReport(h)
+	}
 	if !mine {
 		return
 	}

@@ -177,6 +177,7 @@ func runStories(t *testing.T, fresh func(t *testing.T) host) {
 		"a probe changes nothing":       storyProbe,
 		"a sweep":                       storySweep,
 		"a slow line":                   storySlowLine,
+		"reports about our mail":        storyBounces,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })
 	}

@@ -33,6 +33,10 @@ type Cursor struct {
 	Failures map[uint32]Failure `json:"failures,omitempty"`
 	OldTries map[uint32]int     `json:"tries,omitempty"` // of an older program; see Clone
 
+	// Reports are mails that may be delivery reports about mail of ours and were not
+	// read yet.
+	Reports []UnreadReport `json:"reports,omitempty"`
+
 	// Complete is when the mailbox was last read to its end. When the server
 	// renumbers it (UIDVALIDITY), mail is read again from the day before.
 	Complete time.Time `json:"complete,omitzero"`
@@ -42,12 +46,21 @@ type Cursor struct {
 	Swept time.Time `json:"swept,omitzero"`
 }
 
+// UnreadReport is a mail that may be a delivery report. Likely is set if its header names
+// a mail of ours; Tries counts the fetches that failed.
+type UnreadReport struct {
+	UID    uint32 `json:"uid"`
+	Likely bool   `json:"likely,omitempty"`
+	Tries  int    `json:"tries,omitempty"`
+}
+
 // Clone returns a copy that shares nothing with c. What an older program has
 // counted in OldTries is then in Failures.
 func (c Cursor) Clone() Cursor {
 	c.Owed = slices.Clone(c.Owed)
 	c.Large = slices.Clone(c.Large)
 	c.Unseen = slices.Clone(c.Unseen)
+	c.Reports = slices.Clone(c.Reports)
 	c.Failures = maps.Clone(c.Failures)
 	for uid, tries := range c.OldTries {
 		if _, newer := c.Failures[uid]; newer {

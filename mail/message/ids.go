@@ -68,6 +68,20 @@ func (i IDs) Ours(msgid string, arrived time.Time) bool {
 	return ok && i.good(mac[:len(mac)/2], i.identity(effect)) || arrived.Before(i.OldUntil)
 }
 
+// Effect returns the effect, in lower case, of which msgid is the mail. ok is false
+// unless its MAC shows that this agent made the id.
+func (i IDs) Effect(msgid string) (effect string, ok bool) {
+	local, ok := i.local(msgid)
+	if !ok {
+		return "", false
+	}
+	effect, mac, ok := cutMAC(local)
+	if !ok || !i.good(mac[:len(mac)/2], i.identity(effect)) {
+		return "", false
+	}
+	return effect, true
+}
+
 // OfThread reports whether this agent made msgid for a mail in the thread to
 // which an answer with this subject belongs. It needs a good MAC: an id
 // without one names no thread. A subject that marks a mail as forwarded is

@@ -1,0 +1,136 @@
+package mail_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/emersion/go-imap/v2"
+
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+// bounced returns a report of RFC 3464 about the mail with this id.
+func bounced(id, action string) string {
+	return fmt.Sprintf("From: MAILER-DAEMON@mx.example.com\nTo: %s\nSubject: Undelivered\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\n\n"+
+		"--b\n\nsorry\n--b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nFinal-Recipient: rfc822; operator@example.com\nAction: %s\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 no such user\n\n"+
+		"--b\nContent-Type: message/rfc822\n\nFrom: %s\nTo: operator@example.com\nMessage-ID: %s\n\nhello\n--b--\n", filter.Own, action, filter.Own, id)
+}
+
+// A report about our mail is read, also among reports for others. It is
+// neither kept nor marked. A report about a mail that only looks like ours is counted.
+func storyBounces(t *testing.T, h host) {
+	b, kept := mailboxOf(h), shelf{}
+	l := mustScan(t, b, state.Cursor{}, 10, kept.keep)
+	ours := ownID("reply.t1", "hello")
+	h.append(bounced(strings.ToUpper(ours), "failed"), false)
+	h.append(bounced(ownID("reply.t2", "hello"), "delayed"), false)
+	h.append(bounced(ownID("reply.t3", "hello"), "delivered"), false)
+	h.append(bounced("<reply.t9.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.goulard3120@example.org>", "failed"), false)
+	h.append(bounced(idsOf("dorlange3120", filter.Own).Make("reply.t4", "hello"), "failed"), false)
+	h.append(bounced("<x@example.net>", "failed"), false)
+	h.append(strings.Replace(bounced(ours, "failed"), "delivery-status", "disposition-notification", 1), false)
+	h.append(strings.Replace(bounced(ours, "failed"), "To: "+filter.Own, "To: somebody@example.com", 1), false)
+	h.append(letter("@goulard3120 hello"), false)
+	l = mustScan(t, b, l.Cursor, 10, kept.keep)
+	if len(l.Messages) != 1 || len(l.Returned) != 2 || l.Forged != 1 || len(l.Cursor.Reports) != 0 {
+		t.Fatalf("%d messages, %d forged, reports left %v: %+v", len(l.Messages), l.Forged, l.Cursor.Reports, l.Returned)
+	}
+	lost, late := l.Returned[0], l.Returned[1]
+	if lost.Effect != "reply.t1" || lost.Delayed || lost.To != "operator@example.com" || !strings.Contains(lost.Reason, "550 no such user") || lost.Key == "" || lost.At.IsZero() {
+		t.Errorf("lost: %+v", lost)
+	}
+	if late.Effect != "reply.t2" || !late.Delayed {
+		t.Errorf("delayed: %+v", late)
+	}
+	if l = mustScan(t, b, l.Cursor, 10, kept.keep); len(l.Returned) != 0 {
+		t.Errorf("read again: %+v", l.Returned)
+	}
+}
+
+// A flood of forged reports costs ten bodies in a scan, of each the beginning, and what
+// names a mail of ours comes first.
+func TestAFloodOfReports(t *testing.T) {
+	var bodies atomic.Int64
+	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(_ net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
+		if _, body := bodyRequest(set, o); body {
+			bodies.Add(1)
+			if p := o.BodySection[0].Partial; p == nil || p.Size > 256<<10 {
+				t.Errorf("asked for %+v", p)
+			}
+		}
+		return nil
+	}})
+	b := mailboxOf(h)
+	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
+	for i := range 150 {
+		h.append(bounced(fmt.Sprintf("<%d@example.net>", i), "failed"), false)
+	}
+	ours := ownID("reply.t1", "hello")
+	h.append("In-Reply-To: "+ours+"\n"+bounced(ours, "failed"), false)
+	l = mustScan(t, b, l.Cursor, 10, shelf{}.keep)
+	if bodies.Load() != 10 || len(l.Returned) != 1 || len(l.Cursor.Reports) != 90 {
+		t.Errorf("%d bodies, returned %+v, %d wait", bodies.Load(), l.Returned, len(l.Cursor.Reports))
+	}
+	for len(l.Cursor.Reports) > 0 {
+		l = mustScan(t, b, l.Cursor, 10, shelf{}.keep)
+	}
+	if bodies.Load() != 100 {
+		t.Errorf("%d bodies in all", bodies.Load())
+	}
+}
+
+// A report that breaks the connection is given up after three scans, one that the
+// server refuses at once. The next report is read.
+func TestAReportThatBreaks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault func(net.Conn) error
+		scans int
+	}{
+		"refused": {func(net.Conn) error { return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "corrupt"} }, 0},
+		"hung up": {func(c net.Conn) error { c.Close(); return nil }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var bad atomic.Uint32
+			h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
+				if uids, body := bodyRequest(set, o); body && uids.Contains(imap.UID(bad.Load())) {
+					return tt.fault(c)
+				}
+				return nil
+			}})
+			b := mailboxOf(h)
+			cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+			bad.Store(h.append(bounced(ownID("reply.t1", "hello"), "failed"), false))
+			h.append(bounced(ownID("reply.t2", "hello"), "failed"), false)
+			for n := range tt.scans {
+				l, err := scan(t, b, cur, 10, shelf{}.keep)
+				if err == nil {
+					t.Fatalf("scan %d: no error", n)
+				}
+				cur = l.Cursor
+			}
+			l := mustScan(t, b, cur, 10, shelf{}.keep)
+			if len(l.Returned) != 1 || l.Returned[0].Effect != "reply.t2" || len(l.Cursor.Reports) != 0 {
+				t.Errorf("%+v, reports left %v", l.Returned, l.Cursor.Reports)
+			}
+		})
+	}
+}
+
+// In a large backlog the server is asked for mail of the operator and of mail servers.
+func TestAReportInABacklog(t *testing.T) {
+	h, _ := memoryHost(t, mailtest.Options{})
+	b := mailboxOf(h)
+	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
+	for range 1100 {
+		h.append("From: news@example.net\nSubject: x\n\nx\n", true)
+	}
+	h.append(bounced(ownID("reply.t1", "hello"), "failed"), false)
+	l = mustScan(t, b, l.Cursor, 10, shelf{}.keep)
+	if len(l.Returned) != 1 {
+		t.Errorf("%+v", l.Returned)
+	}
+}

@@ -1,0 +1,329 @@
+package message
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"agentstateloop/internal/plain"
+)
+
+// Report is what a delivery report says: which mail it is about, and what became of
+// that. Nothing in it is proved.
+type Report struct {
+	// IDs are the Message-IDs of the mail that came back: of its header or of the whole
+	// mail, which the report returns, and of the fields that name it.
+	IDs []string
+
+	Failed  bool // it was given up
+	Delayed bool // its server goes on trying
+
+	Recipients []string // who did not get it, normalised, the surest first
+	Reason     string   // one line
+}
+
+// The limits of ReadReport.
+const (
+	maxReportParts = 50
+	maxReportDepth = 8
+	maxReportIDs   = 20
+	maxRecipients  = 20
+	maxReasonLine  = 300
+)
+
+// ReadReport reads a delivery report, or the beginning of one: of RFC 3464, or as Exim
+// and qmail write it, as a text with a copy of the header. It never fails. A report
+// that speaks of no failure has neither Failed nor Delayed.
+func ReadReport(raw []byte) Report {
+	var r reportReader
+	header, _ := splitEntity(raw)
+	fields := Fields(header)
+	var answered, referred []string
+	for _, f := range fields {
+		switch f.Name {
+		case "x-failed-recipients":
+			r.out.Failed = true
+			r.recipients = append(r.recipients, Addresses(f.Value)...)
+		case "in-reply-to":
+			answered = append(answered, ThreadIDs(f.Value)...)
+		case "references":
+			referred = append(referred, ThreadIDs(f.Value)...)
+		case "subject":
+			r.subject = decodeWords(f.Value)
+		}
+	}
+	switch {
+	case len(answered) > 0:
+		r.answered = answered[:1]
+	case len(referred) > 0:
+		r.answered = referred[len(referred)-1:]
+	}
+	r.part(raw, 0)
+	r.judge(fromDaemon(fields))
+	return r.out
+}
+
+// reportReader collects what the parts of a report say.
+type reportReader struct {
+	out        Report
+	parts      int
+	status     bool     // a part of the report is for machines
+	recipients []string // by the report
+	copied     []string // by the header that came back
+	answered   []string // the id that the report itself answers
+	text       strings.Builder
+	subject    string
+}
+
+// part reads a part. It does not look into the mail that came back.
+func (r *reportReader) part(raw []byte, depth int) {
+	if r.parts++; r.parts > maxReportParts || depth > maxReportDepth {
+		return
+	}
+	e := readEntity(raw)
+	var c contentReader
+	switch {
+	case strings.HasPrefix(e.mediaType, "multipart/"):
+		for _, p := range splitParts(e.body, e.params["boundary"]) {
+			r.part(p, depth+1)
+		}
+	case e.mediaType == "message/delivery-status" || e.mediaType == "message/global-delivery-status":
+		r.deliveryStatus(c.decode(e))
+	case slices.Contains(returnedTypes, e.mediaType):
+		r.returned(Fields(bytes.TrimLeft(c.decode(e), "\r\n")))
+	case strings.HasPrefix(e.mediaType, "text/") && r.text.Len() < maxReportText:
+		r.text.WriteString(c.text(e))
+		r.text.WriteByte('\n')
+	}
+}
+
+// maxReportText is how many bytes of the text of a report are read, or not much more.
+const maxReportText = 256 << 10
+
+// returnedTypes are the media types of a mail or a header that came back (RFC 6522,
+// RFC 6532).
+var returnedTypes = []string{
+	"message/rfc822", "text/rfc822-headers", "message/rfc822-headers", "text/rfc822", "message/global", "message/global-headers",
+}
+
+// returned reads the header of the mail that came back. Some servers give a mail an id
+// of their own, and keep the first one in another field.
+func (r *reportReader) returned(fields []Field) {
+	for _, f := range fields {
+		switch f.Name {
+		case "message-id", "x-original-message-id", "x-google-original-message-id", "x-microsoft-original-message-id":
+			r.name(f.Value)
+		case "to":
+			r.copied = append(r.copied, Addresses(plain.Cut(f.Value, maxParsed))...)
+		}
+	}
+}
+
+func (r *reportReader) name(ids string) {
+	if len(r.out.IDs) < maxReportIDs {
+		r.out.IDs = append(r.out.IDs, ThreadIDs(ids)...)
+	}
+}
+
+// deliveryStatus reads the fields for machines (RFC 3464 section 2): a group for the
+// mail, and one for each recipient.
+func (r *reportReader) deliveryStatus(body []byte) {
+	r.status = true
+	for len(body) > 0 {
+		var group []byte
+		group, body = splitEntity(body)
+		var action, status, diagnostic string
+		var recipients []string
+		for _, f := range Fields(group) {
+			switch f.Name {
+			case "original-message-id", "x-original-message-id":
+				r.name(f.Value)
+			case "action":
+				action = Keyword(f.Value)
+			case "status":
+				status = Keyword(f.Value)
+			case "diagnostic-code":
+				diagnostic = typed(f.Value)
+			case "original-recipient":
+				recipients = append(Addresses(plain.Cut(typed(f.Value), maxParsed)), recipients...)
+			case "final-recipient":
+				recipients = append(recipients, Addresses(plain.Cut(typed(f.Value), maxParsed))...)
+			}
+		}
+		failed := action == "failed" || action == "" && strings.HasPrefix(status, "5.")
+		delayed := action == "delayed" || action == "" && strings.HasPrefix(status, "4.")
+		if !failed && (!delayed || r.out.Failed) {
+			continue
+		}
+		if failed && !r.out.Failed {
+			r.out.Failed, r.out.Delayed, r.out.Reason = true, false, ""
+		}
+		r.out.Delayed = !r.out.Failed
+		r.recipients = append(r.recipients, recipients...)
+		if r.out.Reason == "" {
+			r.out.Reason = strings.TrimSpace(status + " " + diagnostic)
+		}
+	}
+}
+
+// typed returns the value of a field behind its type, "rfc822; op@example.com".
+func typed(v string) string {
+	kind, value, ok := strings.Cut(v, ";")
+	if !ok {
+		return strings.TrimSpace(kind)
+	}
+	return strings.TrimSpace(value)
+}
+
+// judge decides what became of the mail where no part for machines says so. daemon is
+// true if the header shows that a mail server wrote the report.
+func (r *reportReader) judge(daemon bool) {
+	text := r.text.String()
+	if len(r.out.IDs) == 0 {
+		r.copiedHeader(text)
+	}
+	if len(r.out.IDs) == 0 && r.status {
+		r.out.IDs = r.answered // it returns nothing, and the fields for machines decide
+	}
+	if !r.status {
+		said := Lower(r.subject + "\n" + plain.Cut(text, 16<<10))
+		saysSo := func(words []string) bool {
+			return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
+		}
+		r.out.Delayed = !r.out.Failed && saysSo(delayWords)
+		r.out.Failed = r.out.Failed || !r.out.Delayed && (daemon || saysSo(failureWords))
+	}
+	all := append(r.recipients, r.copied...)
+	for _, a := range all {
+		if a != "" && !slices.Contains(r.out.Recipients, a) && len(r.out.Recipients) < maxRecipients {
+			r.out.Recipients = append(r.out.Recipients, a)
+		}
+	}
+	if r.out.Reason == "" {
+		r.out.Reason = reasonIn(text)
+	}
+	if r.out.Reason == "" {
+		r.out.Reason = r.subject
+	}
+	r.out.Reason = plain.Shorten(plain.Line(plain.Cut(r.out.Reason, 4*maxReasonLine)), maxReasonLine)
+}
+
+// copiedHeader finds the header of the mail in the text of a report, where Exim and
+// qmail copy it. Each line of it may be quoted.
+func (r *reportReader) copiedHeader(text string) {
+	var field bytes.Buffer
+	flush := func() {
+		r.returned(Fields(field.Bytes()))
+		field.Reset()
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if quoted, ok := strings.CutPrefix(line, ">"); ok {
+			line = strings.TrimPrefix(quoted, " ")
+		}
+		name, _, ok := strings.Cut(line, ":")
+		switch {
+		case field.Len() > 0 && (strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")):
+			field.WriteString(line + "\n")
+		case ok && slices.Contains(copiedFields, Lower(strings.TrimSpace(name))):
+			flush()
+			field.WriteString(strings.TrimSpace(line) + "\n")
+		default:
+			flush()
+		}
+	}
+	flush()
+}
+
+var copiedFields = []string{"message-id", "x-original-message-id", "x-google-original-message-id", "x-microsoft-original-message-id", "to"}
+
+// delayWords are what the reports of servers say that go on trying.
+var delayWords = []string{
+	"has not yet been delivered", "not yet been delivered", "warning message only", "do not need to resend", "will keep trying", "will continue to",
+	"will be retried", "still being retried", "delivery is delayed", "delivery has been delayed", "delayed 24 hours", "message delayed", "delivery delayed", "delay notification",
+}
+
+// failureWords are what the reports of servers say that gave up.
+var failureWords = []string{
+	"could not be delivered", "couldn't be delivered", "wasn't able to deliver", "was not able to deliver", "unable to deliver", "cannot be delivered",
+	"not delivered", "undeliverable", "undelivered", "delivery failed", "delivery failure", "delivery has failed", "failure notice", "returned mail",
+	"returning message to sender", "permanent error", "permanent fatal error", "delivery status notification (failure)", "user unknown",
+	"mailbox unavailable", "mailbox is full", "address not found", "address rejected", "message blocked", "no such user", "recipient rejected",
+}
+
+// reasonIn returns the line of a text that gives a reason: the first one with the code
+// of a refusal.
+func reasonIn(text string) string {
+	for line := range strings.Lines(plain.Cut(text, 16<<10)) {
+		line = strings.TrimSpace(line)
+		for word := range strings.FieldsSeq(line) {
+			if refusalCode(strings.Trim(word, "#():;,[]<>-")) {
+				return line
+			}
+		}
+	}
+	return ""
+}
+
+// refusalCode reports whether a word is a reply or status code of a refusal: 550, 5.1.1.
+func refusalCode(word string) bool {
+	if len(word) < 3 || word[0] != '5' {
+		return false
+	}
+	dots := strings.Count(word, ".")
+	for _, r := range word {
+		if r != '.' && (r < '0' || r > '9') {
+			return false
+		}
+	}
+	return dots == 0 && len(word) == 3 && word[1] <= '7' || dots == 2 && word[1] == '.' && len(word) <= 9
+}
+
+// LooksLikeReport reports whether a header may be that of a delivery report: by its
+// type, by who sent it, or by its fields. A read receipt and an abuse report are none.
+func LooksLikeReport(fields []Field) bool {
+	failed, null := false, false
+	for _, f := range fields {
+		switch f.Name {
+		case "content-type":
+			t, params := mediaType(f.Value)
+			if t != "multipart/report" {
+				continue
+			}
+			kind := Lower(params["report-type"])
+			return kind == "" || kind == "delivery-status" || kind == "global-delivery-status"
+		case "x-failed-recipients":
+			failed = true
+		case "return-path":
+			null = null || IsNullPath(f.Value)
+		}
+	}
+	return failed || null || fromDaemon(fields)
+}
+
+// fromDaemon reports whether From, or the type, is that of a mail server.
+func fromDaemon(fields []Field) bool {
+	for _, f := range fields {
+		switch f.Name {
+		case "from":
+			for _, a := range senders(f.Value) {
+				local, _, _ := strings.Cut(a, "@")
+				if slices.Contains(daemons, local) {
+					return true
+				}
+			}
+			// Some servers write only a name.
+			if name := Lower(plain.Cut(f.Value, maxParsed)); strings.Contains(name, "mailer-daemon") || strings.Contains(name, "mail delivery s") {
+				return true
+			}
+		case "content-type":
+			if t, _ := mediaType(f.Value); t == "multipart/report" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// daemons are the local parts under which mail servers write.
+var daemons = []string{"mailer-daemon", "postmaster", "mail-daemon", "mailerdaemon", "maildaemon", "mdaemon", "bounce", "bounces"}
