@@ -34,7 +34,7 @@ type sourceError struct{ failed []string }
 
 func (e *sourceError) Error() string { return strings.Join(e.failed, "; ") }
 
-// silentError is an error whose text has been printed elsewhere.
+// silentError is an error whose text has been printed elsewhere, or is for nobody.
 type silentError struct{ error }
 
 func (silentError) Error() string   { return "" }
@@ -85,7 +85,7 @@ func ownHint(err error) string {
 		return "another poll of this agent is running and will see what is new; try again in a moment"
 	case errors.Is(err, store.ErrOtherAgent):
 		return "give each agent a state_dir of its own in [agent]"
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) && err.Error() != "":
 		return "interrupted; nothing recorded is lost, the next poll goes on"
 	case errors.Is(err, cycle.ErrNoMesh):
 		return meshHint

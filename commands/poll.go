@@ -80,6 +80,9 @@ func (k pollCmd) run(c *cli.Context) error {
 	if quiet && errors.Is(err, cycle.ErrBusy) {
 		return nil
 	}
+	if quiet && errors.Is(err, cycle.ErrInterrupted) {
+		return silentError{err}
+	}
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,10 @@ func pollAfter(ctx context.Context, a *cycle.Agent, out *terminal.Output) (r cyc
 	if errors.Is(err, cycle.ErrBusy) {
 		return r, false
 	}
+	if errors.Is(err, cycle.ErrInterrupted) {
+		out.Warn("recorded; the poll after it was interrupted, and the next one goes on")
+		return r, false
+	}
 	if err != nil {
 		out.Warn("recorded, but the poll after it failed: %v", err)
 		return r, false

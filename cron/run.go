@@ -52,7 +52,7 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 	if stdin != nil {
 		cmd.Stdin = stdin
 	}
-	printed, err := capture.Run(cmd, capture.Limits{Stdout: maxTable, Stderr: maxComplaint})
+	printed, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxTable, Stderr: maxComplaint})
 	switch {
 	case errors.Is(err, exec.ErrWaitDelay):
 		_ = capture.KillGroup(cmd) // an error means that the group has ended

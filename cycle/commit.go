@@ -24,7 +24,8 @@ type journal struct {
 // commit steps the machine by events and makes the result durable, together
 // with the bytes of every effect that it queued. It removes the bytes of the
 // effects that it ended. A commit that has begun is finished even if ctx ends,
-// because what has happened must be recorded.
+// because what has happened must be recorded. What failed because ctx has ended is
+// not recorded.
 func (j journal) commit(ctx context.Context, events ...state.Event) (state.State, error) {
 	return j.commitWith(ctx, func(state.State) error { return nil }, events...)
 }
@@ -32,6 +33,11 @@ func (j journal) commit(ctx context.Context, events ...state.Event) (state.State
 // commitWith is commit, and calls with while it holds state.lock: after the step,
 // before its result is durable. An error of with undoes the step.
 func (j journal) commitWith(ctx context.Context, with func(next state.State) error, events ...state.Event) (state.State, error) {
+	if ctx.Err() != nil && len(events) > 0 {
+		if events = withoutFaults(events); len(events) == 0 {
+			return j.store.Read()
+		}
+	}
 	now := j.now()
 	var old state.State
 	next, err := j.store.Commit(context.WithoutCancel(ctx), now, func(s state.State, why store.Recovery) (state.State, error) {

@@ -147,6 +147,9 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 		if events := a.crontab().project(ctx, s); len(events) > 0 {
 			s, err = a.journal().commit(ctx, events...)
 		}
+		if ctx.Err() != nil {
+			return ErrInterrupted
+		}
 		return err
 	})
 	return s, err

@@ -30,8 +30,8 @@ type PollOptions struct {
 // Poll makes one cycle: load, observe, commit, project, perform, look once more,
 // and run the turns (docs/design.md, "One cycle"). It returns ErrBusy if another
 // process makes one. A source that failed is in the report and is not an error.
-// Any other error means that the cycle could not be made, and that nothing was
-// consumed.
+// It returns ErrInterrupted if ctx ended first. Any other error means that the cycle
+// could not be made, and that nothing was consumed.
 func (a *Agent) Poll(ctx context.Context, o PollOptions) (Report, error) {
 	return a.poller(new(mailSession)).poll(ctx, o)
 }
@@ -59,6 +59,10 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	}
 	var r Report
 	busy, err := p.rounds(ctx, o, &r)
+	if ctx.Err() != nil && !busy {
+		p.log.printf("poll: %v; the next one goes on", ErrInterrupted)
+		return r, ErrInterrupted
+	}
 	if err != nil {
 		p.log.printf("poll: %v", err)
 		return r, err
@@ -146,6 +150,9 @@ func (c oneCycle) round(ctx context.Context, o PollOptions, r *Report, again boo
 	}
 	obs := c.observer.observe(ctx, c.store, s, again)
 	defer c.observer.done(obs)
+	if ctx.Err() != nil { // what was not read may be there: nothing was observed
+		return ErrInterrupted
+	}
 	if o.ByHand && !again {
 		obs.events = append(obs.events, state.Unpaused{})
 	}

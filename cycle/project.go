@@ -60,7 +60,9 @@ func (p projector) markSeen(ctx context.Context, s state.State, obs *observation
 		return nil
 	}
 	if owed.Mailbox == p.mail.Mailbox.ID() && owed.Validity == obs.mailbox.UIDValidity() {
-		if err := obs.mailbox.MarkSeen(ctx, owed.UIDs); err != nil {
+		if err := obs.mailbox.MarkSeen(ctx, owed.UIDs); err != nil && ctx.Err() != nil {
+			return nil
+		} else if err != nil {
 			obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: err.Error()})
 			return nil
 		}

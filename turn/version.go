@@ -51,7 +51,7 @@ func (c Config) AskVersion(ctx context.Context) (string, error) {
 	cmd.Dir = c.Workdir
 	cmd.Env = environList(env)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	out, err := capture.Run(cmd, capture.Limits{Stdout: maxVersion, Stderr: maxVersion})
+	out, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxVersion, Stderr: maxVersion})
 	switch {
 	case errors.Is(err, capture.ErrTooMuch):
 		return "", fmt.Errorf("%s --version: printed more than %d bytes, which is not a version, so it was stopped", program, maxVersion)

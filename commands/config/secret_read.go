@@ -85,7 +85,7 @@ func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)
 	cmd.Env = l.Environ
-	printed, err := capture.Run(cmd, capture.Limits{Stdout: MaxSecret, Stderr: MaxSecret})
+	printed, err := capture.Run(ctx, cmd, capture.Limits{Stdout: MaxSecret, Stderr: MaxSecret})
 	switch {
 	case errors.Is(err, capture.ErrTooMuch):
 		return "", fmt.Errorf("read secret: what %s prints is longer than %d bytes, so it was stopped; it must print the secret on one line, and end", program, MaxSecret)

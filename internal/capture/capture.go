@@ -5,8 +5,10 @@ package capture
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -29,7 +31,11 @@ type Printed struct{ Stdout, Stderr []byte }
 // ends, and when the program prints more than its limits; the error is then
 // ErrTooMuch. Otherwise the error is that of cmd.Run; exec.ErrWaitDelay means that
 // the program succeeded and left a child behind that holds its output open.
-func Run(cmd *exec.Cmd, most Limits) (Printed, error) {
+//
+// A program that TERM has ended is often not the only one: a shutdown, or the end of a
+// service, sends it to all. So Run then waits for ctx a moment, which the same signal
+// ends, so that its caller need not take the end of the program for a fault.
+func Run(ctx context.Context, cmd *exec.Cmd, most Limits) (Printed, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	}
@@ -38,10 +44,28 @@ func Run(cmd *exec.Cmd, most Limits) (Printed, error) {
 	stdout, stderr := &output{cmd: cmd, most: most.Stdout}, &output{cmd: cmd, most: most.Stderr}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
+	if terminated(cmd) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(signalDelay):
+		}
+	}
 	if stdout.over || stderr.over {
 		err = ErrTooMuch
 	}
 	return Printed{Stdout: stdout.kept.Bytes(), Stderr: stderr.kept.Bytes()}, err
+}
+
+// signalDelay is how long the same signal may take to reach this process.
+const signalDelay = 200 * time.Millisecond
+
+// terminated reports whether a signal that asks a program to end has ended it.
+func terminated(cmd *exec.Cmd) bool {
+	if cmd.ProcessState == nil {
+		return false
+	}
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}, status.Signal())
 }
 
 // KillGroup kills a command that has started, and what it started in its process

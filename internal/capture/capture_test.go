@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", c.script)
-			got, err := capture.Run(cmd, most)
+			got, err := capture.Run(t.Context(), cmd, most)
 			t.Cleanup(func() { _ = capture.KillGroup(cmd) }) // the orphan
 			if string(got.Stdout) != c.stdout || string(got.Stderr) != c.stderr {
 				t.Errorf("printed %q and %q, want %q and %q", got.Stdout, got.Stderr, c.stdout, c.stderr)
@@ -56,7 +56,7 @@ func TestContextEnds(t *testing.T) {
 		cmd := exec.CommandContext(ctx, "sh", "-c", "sleep 1000 & wait")
 		cmd.SysProcAttr = attr
 		cancel()
-		if _, err := capture.Run(cmd, capture.Limits{}); !errors.Is(err, context.Canceled) {
+		if _, err := capture.Run(t.Context(), cmd, capture.Limits{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%+v: %v", attr, err)
 		}
 	}
