@@ -124,6 +124,7 @@ func (w *World) checkAll() {
 	w.checkMarkers(h)
 	w.checkTellings(h)
 	w.checkRate(h)
+	w.checkGivenUp(h)
 	w.checkReturned(h)
 	w.checkJunk()
 	w.checkSeen()
@@ -194,7 +195,7 @@ func (w *World) checkMails(h history) {
 				w.violate("1", "%s (mail %s) was answered %d times", l.marker, l.kind, n)
 			}
 		}
-		if n == wanted || l.within(n) && l.touched() || n == 0 && (l.excused() || l.isAmong(hurt) || h.undeliverable(replyKind)) {
+		if n == wanted || l.within(n) && l.touched() || n == 0 && (l.excused() || l.isAmong(hurt) || h.gaveUp(l)) {
 			continue
 		}
 		promise := "2"

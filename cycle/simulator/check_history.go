@@ -284,6 +284,7 @@ func (v *historyChecker) moved(l line) {
 		}
 	}
 	v.rings.moved(l)
+	v.owed.moved(v, l)
 	v.phase = l.New
 }
 

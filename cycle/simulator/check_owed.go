@@ -112,7 +112,7 @@ func (w *World) checkSending(r cycle.Report, o cycle.PollOptions, began time.Tim
 		switch age := began.Sub(e.Created); {
 		case e.Unknown:
 			return // what stands behind it waits for it
-		case !o.IfDue && age > 0:
+		case o.ByHand && age > 0:
 			w.violate("owed", "%s waits after a poll by hand, although the submission server works", e.ID)
 		case e.Kind != "reply" && e.Kind != "answer", age < 0, age > owedFor-margin:
 		case ever && began.Sub(trouble) < margin:

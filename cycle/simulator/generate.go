@@ -47,12 +47,12 @@ func (g generator) step() Step {
 	do := pickWeighted(g, weighted[Deed]{
 		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition}, {4, Release}, {3, TopUp}, {2, Reset},
 		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
-		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {1, Damage}, {7, Outage}, {1, MeshHalt},
-		{1, Expunge}, {1, Rate},
+		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {3, Damage}, {7, Outage}, {1, MeshHalt},
+		{1, Expunge}, {1, Rate}, {2, Outbox},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
-	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, TopUp, Reset, Release, Late:
+	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, TopUp, Reset, Release, Outbox, Late:
 		s.Faults = g.faults(2)
 	}
 	if s.Wish != "" && g.chance(4) {
@@ -75,6 +75,8 @@ func (g generator) detail(s Step) Step {
 		s.Kind = pickOne(g, "IDLE", "PREP", "ACTIVE")
 	case Release:
 		s.Kind = pickOne(g, "release", "release", "release", "drop")
+	case Outbox:
+		s.Kind = pickOne(g, "retry", "retry", "drop")
 	case Mail:
 		s.Kind = pickWeighted(g, weighted[string]{
 			{16, "new"}, {3, "shout"}, {5, "reply"}, {3, "twice"}, {2, "html"}, {1, "broken"}, {2, "other"}, {1, "nobody"},
@@ -82,6 +84,10 @@ func (g generator) detail(s Step) Step {
 			{2, "STOP"}, {1, "HALT"}, {2, "GO"}, {1, "STATUS"},
 		})
 		s.Wish = pickOne(g, wishes...)
+		if g.chance(6) {
+			s.Ill = pickOne(g, "head ", "body ") + pickOne(g, ills...)
+			s.For = pickOne(g, 90*time.Second, 4*time.Minute, 20*time.Minute, 3*time.Hour, 26*time.Hour, 60*time.Hour)
+		}
 	case Reply:
 		s.Kind = pickWeighted(g, weighted[string]{{4, "yes"}, {3, "talk"}, {1, "guess"}, {1, "auto"}, {1, "forward"}})
 	case Message:
@@ -100,10 +106,12 @@ func (g generator) detail(s Step) Step {
 	case Edit:
 		s.Kind = pickOne(g, sortedKeys(edits)...)
 	case Damage:
-		s.Kind = pickOne(g, "delete", "delete-both", "delete-prev", "cut", "cut-both", "empty")
+		s.Kind = pickWeighted(g, weighted[string]{
+			{1, "delete"}, {1, "delete-both"}, {1, "delete-prev"}, {1, "cut"}, {1, "cut-both"}, {1, "empty"}, {3, "cursor"},
+		})
 	case Outage:
 		s.Kind = pickOne(g, "imap", "smtp", "http", "password", "imap-password", "smtp-password", "token", "token", "crontab-deaf", "crontab-mute", "crontab-torn", "crontab-fine", "crontab-fine",
-			"smtp-451", "smtp-451", "smtp-550", "smtp-554")
+			"imap-hollow", "imap-sparse", "imap-blank", "imap-stale", "smtp-451", "smtp-451", "smtp-550", "smtp-554")
 		s.N = g.IntN(8)
 	case Rate:
 		s.N = 1 + g.IntN(5)

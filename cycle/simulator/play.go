@@ -88,9 +88,9 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 		r, err = a.Poll(ctx, o)
 		return err
 	})
-	_ = began
 	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
 		w.checkProgress()
+		w.checkSending(r, o, began)
 	}
 	return r, err
 }
@@ -111,7 +111,7 @@ func (w *World) do(s Step) error {
 	case Wait:
 		return w.wait(s)
 	case Poll:
-		_, err := w.poll(s.Faults, cycle.PollOptions{})
+		_, err := w.poll(s.Faults, cycle.PollOptions{ByHand: true})
 		return err
 	case Turns:
 		return w.command(s, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Turns(ctx); return err })
@@ -143,6 +143,8 @@ func (w *World) do(s Step) error {
 		return w.reset(s)
 	case Release:
 		return w.release(s)
+	case Outbox:
+		return w.handleOutbox(s)
 	case Mail:
 		return w.receiveMail(s)
 	case Reply:

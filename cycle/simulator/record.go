@@ -52,6 +52,7 @@ type record struct {
 	deniedAt        time.Time // when SMTP last denied a login
 	hurt            []hurt
 	rates           []rateChange
+	struck          map[string]bool // effects that a person dropped
 	junk            []*junkMessage
 	refused         map[string]int // deliverables that SMTP refused for good, by marker
 }
@@ -70,7 +71,8 @@ type incomingMail struct {
 	token        string   // the token that may release it
 	said         []string // tokens with which the operator answered YES to it
 	ill          *illness // the server cannot hand it out for a while; nil: it can
-	passed       bool     // the cursor was moved behind it by mistake
+	passed       bool     // the cursor may have moved behind it by mistake: ours, or the server's
+	omitted      int      // the last outermost process to which an answer did not show it
 	gone         bool     // a person deleted it
 	lost         bool     // and it may not have been recorded before
 	chances      int      // polls that nothing disturbed since it came
@@ -142,7 +144,7 @@ type question struct{ id, peer, correlation string }
 func newRecord(w *World) *record {
 	return &record{
 		world: w, mails: map[string]*outgoing{}, reports: map[string]*outgoing{}, conns: map[string]int{}, validity: 1,
-		notes: newNotes(), sessions: map[string]string{}, refused: map[string]int{}, lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
+		notes: newNotes(), sessions: map[string]string{}, refused: map[string]int{}, struck: map[string]bool{}, lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
 	}
 }
 
@@ -216,7 +218,7 @@ func (r *record) countCopy(h history, sent map[string]*outgoing, o outgoing) {
 	if known == nil {
 		o.copies = 1
 		sent[o.id] = &o
-		_ = h
+		r.checkLate(o, h)
 		return
 	}
 	known.copies++

@@ -41,6 +41,7 @@ const (
 	Transition Deed = "transition" // Kind: the state
 	TopUp      Deed = "topup"      // `credit`
 	Reset      Deed = "reset"      //
+	Outbox     Deed = "outbox"     // `outbox retry` or `outbox drop` of a row that was given up; Kind: retry or drop
 	Release    Deed = "release"    // `inbox release` or `inbox drop` of an item of the quarantine; Kind: release or drop
 
 	Reply   Deed = "reply"   // an answer to a challenge; Kind: see answers
