@@ -48,7 +48,7 @@ func (g generator) step() Step {
 		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition}, {4, Release}, {3, TopUp}, {2, Reset},
 		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
 		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {3, Damage}, {7, Outage}, {1, MeshHalt},
-		{1, Expunge}, {1, Rate}, {2, Outbox},
+		{1, Expunge}, {1, Rate}, {2, Outbox}, {2, Junk},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
@@ -115,6 +115,8 @@ func (g generator) detail(s Step) Step {
 		s.N = g.IntN(8)
 	case Rate:
 		s.N = 1 + g.IntN(5)
+	case Junk:
+		s.Kind = pickOne(g, sortedKeys(junk)...)
 	case MeshHalt:
 		s.Kind = pickOne(g, "on", "off", "off")
 	}

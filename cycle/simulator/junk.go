@@ -15,7 +15,7 @@ var junk = map[string]string{
 	"text":   `"hello"`,
 	"list":   `[1,2,3]`,
 	"null":   `null`,
-	"number": `{"id":7,"from":"dorlange3120","to":"goulard3120","kind":"message","message":"no id at all"}`,
+	"number": `{"id":%s,"from":"dorlange3120","to":"goulard3120","kind":"message","message":"a number"}`,
 	"object": `{"id":"%s","from":"dorlange3120","to":"goulard3120","kind":"message","message":{"text":"an object"}}`,
 	"hops":   `{"id":"%s","from":"dorlange3120","to":"goulard3120","kind":"ask","message":"hops","hops":"many"}`,
 	"time":   `{"id":"%s","from":"dorlange3120","to":"goulard3120","kind":"message","message":"a time","sent_at":"yesterday"}`,
@@ -35,6 +35,9 @@ func (w *World) postJunk(s Step) {
 	j := &junkMessage{text: junk[s.Kind], before: s.N % 3}
 	if bytes.Contains([]byte(j.text), []byte("%s")) {
 		j.id = fmt.Sprintf("junk-%d", len(w.record.junk))
+		if s.Kind == "number" {
+			j.id = fmt.Sprint(7000 + len(w.record.junk))
+		}
 		j.text = fmt.Sprintf(j.text, j.id)
 	}
 	w.record.junk = append(w.record.junk, j)

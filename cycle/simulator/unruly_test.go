@@ -157,4 +157,22 @@ var unrulyServers = []scenario{
 			{Do: sim.Poll},
 		},
 	},
+	{
+		name: "messages that cannot be decoded hold up no others",
+		must: "a message that cannot be decoded was on the mesh",
+		step: []sim.Step{
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Junk, Kind: "text"},
+			{Do: sim.Junk, Kind: "object", N: 1},
+			{Do: sim.Message, Kind: "ask", Wish: "answer"},
+			{Do: sim.Junk, Kind: "hops", N: 2},
+			{Do: sim.Junk, Kind: "time"},
+			{Do: sim.Poll},
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Junk, Kind: "null"},
+			{Do: sim.Junk, Kind: "list"},
+			{Do: sim.Junk, Kind: "number"},
+			{Do: sim.Poll},
+		},
+	},
 }
