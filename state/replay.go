@@ -51,7 +51,9 @@ func failingSince(lines []Line) map[string]time.Time {
 	for _, l := range lines {
 		switch {
 		case l.Kind == LineFetch && l.What == fetchFails:
-			since[l.Key] = l.At
+			if _, known := since[l.Key]; !known {
+				since[l.Key] = l.At
+			}
 		case l.Kind == LineFetch && l.What == fetchEnded, l.Kind == LineEnded, l.arrives():
 			delete(since, l.Key)
 		}
