@@ -406,6 +406,7 @@ const (
 	keepNames               // all names are there, and no content
 	keepZeros               // all names and lengths are there, and zeros for content
 	keepNewest              // of the names the newest change is there, and all content
+	keepBare                // of the names the newest change is there, and no content
 	keepOld                 // of the names all but the newest change, and all content
 	keepContent             // all content is there, and no name
 	journalled              // names up to some change, and some content
@@ -414,7 +415,7 @@ const (
 )
 
 func (l loss) String() string {
-	return []string{"all unsynced lost", "nothing lost", "names without content", "names with zeros", "only the newest name", "all but the newest name",
+	return []string{"all unsynced lost", "nothing lost", "names without content", "names with zeros", "only the newest name", "the newest name without content", "all but the newest name",
 		"content without names", "names in order", "names out of order"}[l]
 }
 
@@ -430,7 +431,7 @@ func (d *disk) after(l loss, chance *rand.Rand) tree {
 		switch l {
 		case keepAll, keepNames, keepZeros:
 			chosen[c] = true
-		case keepNewest:
+		case keepNewest, keepBare:
 			chosen[c] = last
 		case keepOld:
 			chosen[c] = !last
@@ -456,7 +457,7 @@ func (n *node) after(l loss, chance *rand.Rand) []byte {
 		return n.safe
 	}
 	switch l {
-	case loseAll, keepNames:
+	case loseAll, keepNames, keepBare:
 		return n.safe
 	case keepAll, keepNewest, keepOld, keepContent:
 		return n.live

@@ -21,6 +21,7 @@ var (
 	disks = flag.Int("disks", -1, "try this many disks of each scenario, or with 0 all; without it, some of three scenarios")
 	seed  = flag.Uint64("seed", 0, "choose by this number; 0 chooses by the time")
 	point = flag.Int("point", -1, "try only crashes at this point")
+	only  = flag.Int("loss", -1, "try only this way to lose power, 0 to 9")
 	tries = flag.Int("tries", 3, "with -disks 0, draw this many disks at each point where chance decides")
 )
 
@@ -115,7 +116,7 @@ func (sc scenario) choose(points []int, shard int) (chosen []cutting) {
 			}
 			for l := range loss(losses) {
 				for n := range uint64(*tries) {
-					if n == 0 || l >= journalled {
+					if (n == 0 || l >= journalled) && (*only < 0 || l == loss(*only)) {
 						chosen = append(chosen, cutting{p, l, n})
 					}
 				}

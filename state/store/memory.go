@@ -121,13 +121,16 @@ func (st *Store) makeRoomForMemory() error {
 }
 
 // SetMemoryAside renames every working memory: the operator's to MemoryPrevFile, and
-// the folder of the others to MemoryPrevDir. The commit that follows makes that
-// durable.
+// the folder of the others to MemoryPrevDir. That is durable before the commit that
+// follows, or a power loss could keep the reset and bring the memory back.
 func (st *Store) SetMemoryAside() error {
 	if err := st.moveAside(MemoryFile, MemoryPrevFile); err != nil {
 		return err
 	}
-	return st.moveAside(MemoryDir, MemoryPrevDir)
+	if err := st.moveAside(MemoryDir, MemoryPrevDir); err != nil {
+		return err
+	}
+	return syncDir(st.Hook, st.Dir)
 }
 
 // moveAside renames a file or folder to prev, if it is there. What was prev is gone.
