@@ -103,17 +103,17 @@ func (f Filter) gate(h message.Header, size int64) (mine bool, gate, reason stri
 // notByHand finds mail that nobody wrote to us by hand: automatic replies,
 // reports and list mail. Answering those makes loops (RFC 3834 section 2).
 func notByHand(h message.Header) (gate, reason string) {
-	switch k := message.Keyword(h.AutoSubmitted); {
-	case k != "" && k != "no":
+	switch {
+	case h.Automatic:
 		return GateAuto, "Auto-Submitted: " + h.AutoSubmitted
 	case h.AutoReply != "":
 		return GateAuto, h.AutoReply
 	case h.MediaType == "multipart/report":
 		return GateBounce, "Content-Type: multipart/report"
-	case strings.ReplaceAll(h.ReturnPath, " ", "") == "<>":
+	case h.ReturnPath == "<>":
 		return GateBounce, "Return-Path: <>"
 	}
-	switch message.Keyword(h.Precedence) {
+	switch h.PrecedenceWord {
 	case "bulk", "list", "junk":
 		return GateList, "Precedence: " + h.Precedence
 	case "auto_reply", "auto-reply":

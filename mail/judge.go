@@ -170,7 +170,7 @@ func (f Filter) weakness(s signature, fields []message.Field, from string) strin
 // hidesText reports whether the header makes the whole mail a file.
 func hidesText(fields []message.Field) bool {
 	for _, v := range message.Values(fields, "content-disposition") {
-		if message.Keyword(strings.TrimSpace(v)) != "inline" {
+		if message.Keyword(v) != "inline" {
 			return true
 		}
 	}

@@ -271,6 +271,13 @@ func (c *contentReader) text(e entity) string {
 // taken for UTF-8 if it is valid UTF-8, and else for Windows-1252.
 func (c *contentReader) charset(b []byte, label string) string {
 	label = strings.ToLower(strings.TrimSpace(label))
+	if wide, ok := wideCharsetOf(label); ok {
+		s := wide.decode(b)
+		if len(b)%wide.width != 0 || strings.ContainsRune(s, '\uFFFD') {
+			c.problem("the text is not all %s", label)
+		}
+		return s
+	}
 	if label == "" || label == "utf-8" || label == "utf8" || label == "us-ascii" {
 		if utf8.Valid(b) {
 			return string(b)

@@ -42,13 +42,15 @@ type Header struct {
 	References []string // oldest first; the ids of In-Reply-To if the field is missing
 
 	// What the gate looks at, decoded to one line each; "" if absent.
-	AutoSubmitted string
-	AutoReply     string // X-Autoreply and similar fields, as "name: value"
-	Precedence    string
-	ListID        string // List-Id or List-Post
-	ReturnPath    string // "<>" is the null path of a bounce
-	MediaType     string // of Content-Type, lower case, without parameters
-	Agent         string // X-AgentStateLoop: the handle that sent it
+	AutoSubmitted  string
+	Automatic      bool   // Auto-Submitted is there, and is not "no"
+	AutoReply      string // X-Autoreply and similar fields, as "name: value"
+	Precedence     string
+	PrecedenceWord string // in lower case, without comments
+	ListID         string // List-Id or List-Post
+	ReturnPath     string // "<>" is the null path of a bounce
+	MediaType      string // of Content-Type, lower case, without parameters
+	Agent          string // X-AgentStateLoop: the handle that sent it
 
 	// stable is a hash of the fields that every copy of one mail shares. Only
 	// the sender can change them, because they are signed.
@@ -86,20 +88,28 @@ func ParseHeader(raw []byte) Header {
 			h.References = append(h.References, ThreadIDs(v)...)
 		case "auto-submitted":
 			// Of several, one that is not "no" counts.
-			if h.AutoSubmitted == "" || Keyword(h.AutoSubmitted) == "no" {
+			automatic := strings.TrimSpace(v) != "" && Keyword(v) != "no"
+			if h.AutoSubmitted == "" || automatic && !h.Automatic {
 				h.AutoSubmitted = oneLine(v, 100)
 			}
+			h.Automatic = h.Automatic || automatic
 		case "x-autoreply", "x-autorespond", "x-autoresponder":
 			autoReply = append(autoReply, f.Name+": "+oneLine(v, 100))
 		case "precedence":
-			h.Precedence = oneLine(v, 100)
+			// Of several, one that speaks of many recipients or of an automatic reply counts.
+			if word := Keyword(v); h.Precedence == "" || slices.Contains(impersonal, word) && !slices.Contains(impersonal, h.PrecedenceWord) {
+				h.Precedence, h.PrecedenceWord = oneLine(v, 100), word
+			}
 		case "list-id", "list-post":
 			h.ListID = cmp.Or(h.ListID, f.Name+": "+oneLine(v, 100))
 		case "return-path":
+			if IsNullPath(v) {
+				h.ReturnPath = "<>"
+			}
 			h.ReturnPath = cmp.Or(h.ReturnPath, oneLine(v, 200))
 		case "content-type":
-			if h.MediaType == "" {
-				h.MediaType, _ = mediaType(v)
+			if t, _ := mediaType(v); h.MediaType == "" || t == "multipart/report" {
+				h.MediaType = t
 			}
 		case "x-agentstateloop":
 			h.Agent = cmp.Or(h.Agent, oneLine(v, 100))
@@ -181,6 +191,10 @@ func headerText(b []byte) string {
 func wordDecoder() *mime.WordDecoder {
 	opened := 0
 	return &mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
+		if wide, ok := wideCharsetOf(label); ok {
+			text, err := io.ReadAll(r)
+			return strings.NewReader(wide.decode(text)), err
+		}
 		if opened++; opened <= maxCharsets {
 			if dec, err := charset.Reader(label, r); err == nil {
 				return dec, nil
@@ -395,6 +409,10 @@ func mediaType(v string) (string, map[string]string) {
 	if err == nil {
 		return t, params
 	}
+	v = withoutComments(v)
+	if t, params, err := mime.ParseMediaType(v); err == nil {
+		return t, params
+	}
 	t, rest, _ := strings.Cut(v, ";")
 	t = strings.ToLower(strings.TrimSpace(t))
 	params = looseParams(rest)
@@ -426,13 +444,62 @@ func thin(ids []string, max int) []string {
 	return append([]string{ids[0]}, slices.Clone(ids[len(ids)-max+1:])...)
 }
 
+// impersonal are the words of Precedence with which nobody writes to one reader.
+var impersonal = []string{"bulk", "list", "junk", "auto_reply", "auto-reply"}
+
 // Keyword returns the first word of a structured value in lower case, without
-// parameters and comments.
+// parameters and comments (RFC 2045 section 5.1, RFC 3834 section 5). If comments and
+// quotes do not match, it returns what stands before the first blank, ";" or "(".
 func Keyword(v string) string {
-	if i := strings.IndexAny(v, "; \t("); i >= 0 {
-		v = v[:i]
+	l := NewLexer(v)
+	word := ""
+	for {
+		t, ok, err := l.Next()
+		if err != nil && word == "" {
+			if i := strings.IndexAny(v, "; \t("); i >= 0 {
+				v = v[:i]
+			}
+			return strings.ToLower(v)
+		}
+		if err != nil || !ok || t.Is(";") || word != "" && t.Apart {
+			return strings.ToLower(word)
+		}
+		word += t.Text
 	}
-	return strings.ToLower(v)
+}
+
+// withoutComments returns a value without the comments that stand apart: at its
+// beginning, or behind a blank or ";". If they do not match, it returns v.
+func withoutComments(v string) string {
+	var b strings.Builder
+	quoted, escaped, depth, before := false, false, 0, rune(' ')
+	for _, r := range v {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\' && (quoted || depth > 0):
+			escaped = true
+		case depth > 0 && r == '(':
+			depth++
+		case depth > 0 && r == ')':
+			depth--
+			before = ' '
+			continue
+		case depth > 0:
+		case r == '"':
+			quoted = !quoted
+		case !quoted && r == '(' && strings.ContainsRune(" \t;", before):
+			depth = 1
+		}
+		if depth == 0 {
+			b.WriteRune(r)
+			before = r
+		}
+	}
+	if depth > 0 || quoted {
+		return v
+	}
+	return strings.TrimSpace(b.String())
 }
 
 func first(s []string) string {
