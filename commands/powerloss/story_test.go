@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -268,17 +267,4 @@ func (s *story) moments() []moment {
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return int(a.at - b.at) })
 	return all
-}
-
-// clone returns a copy of the disk.
-func (d *disk) clone() *disk {
-	c := *d
-	c.nodes = nil
-	for _, n := range d.nodes {
-		other := *n
-		other.edits = slices.Clone(n.edits)
-		c.nodes = append(c.nodes, &other)
-	}
-	c.names, c.durable, c.pending = maps.Clone(d.names), maps.Clone(d.durable), slices.Clone(d.pending)
-	return &c
 }

@@ -108,3 +108,16 @@ func (d *disk) compare(t *testing.T) {
 		t.FailNow()
 	}
 }
+
+// clone returns a copy of the disk.
+func (d *disk) clone() *disk {
+	c := *d
+	c.nodes = nil
+	for _, n := range d.nodes {
+		other := *n
+		other.edits = slices.Clone(n.edits)
+		c.nodes = append(c.nodes, &other)
+	}
+	c.names, c.durable, c.pending = maps.Clone(d.names), maps.Clone(d.durable), slices.Clone(d.pending)
+	return &c
+}
