@@ -134,3 +134,17 @@ func TestAReportInABacklog(t *testing.T) {
 		t.Errorf("%+v", l.Returned)
 	}
 }
+
+// A report is found in a mailbox that was renumbered as well.
+func storyBounceRenumbered(t *testing.T, h host) {
+	if h.renumber == nil {
+		t.Skip("the server cannot renumber a mailbox")
+	}
+	b := mailboxOf(h)
+	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
+	h.renumber()
+	h.append(bounced(ownID("reply.t1", "hello"), "failed"), false)
+	if l = mustScan(t, b, l.Cursor, 10, shelf{}.keep); len(l.Returned) != 1 {
+		t.Errorf("%+v", l.Returned)
+	}
+}

@@ -47,7 +47,11 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 			next = last[len(last)-1] + 1 // search returns no UID without a successor
 		}
 	}
-	found, more, err := sc.searchOperator(c)
+	var others []string
+	if !complete.IsZero() {
+		others = reporters // a report may have come since then
+	}
+	found, more, err := sc.searchOperator(c, others...)
 	if err != nil {
 		return err
 	}
@@ -64,6 +68,7 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 		return nil
 	}
 	// The UIDs still mean what they meant.
+	sc.out.Cursor.Reports = slices.DeleteFunc(old.Reports, func(r state.UnreadReport) bool { return r.UID >= next })
 	for _, u := range old.Owed {
 		if f, failing := old.Failures[u]; failing && u < next {
 			sc.owe(u)

@@ -178,6 +178,7 @@ func runStories(t *testing.T, fresh func(t *testing.T) host) {
 		"a sweep":                       storySweep,
 		"a slow line":                   storySlowLine,
 		"reports about our mail":        storyBounces,
+		"a report, renumbered":          storyBounceRenumbered,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })
 	}
