@@ -75,7 +75,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 		return err
 	}
 	v := messageOutput{Message: m}
-	if v.Subject, v.Text, err = readPayload(a, m.Key, m.Source, m.Payload); err != nil {
+	if v.Subject, v.Text, err = readPayload(a, m.Key, m.Source, m.Payload, m.Sum); err != nil {
 		return err
 	}
 	if v.Receipt, err = a.Receipt(m); err != nil {
@@ -117,7 +117,7 @@ type quarantineOutput struct {
 func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarantine.Item) error {
 	v := quarantineOutput{Item: q, Status: "quarantined"}
 	var err error
-	if _, v.Text, err = readPayload(a, q.Key, q.Source, q.Payload); err != nil {
+	if _, v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
 	}
 	if c.Bool("json") {
@@ -136,11 +136,15 @@ func (k inboxShowCmd) printText(text string) {
 	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(text), "\n"))
 }
 
-// readPayload returns the subject and the text of the message with that key.
-func readPayload(a *cycle.Agent, key string, source state.Source, file string) (subject, text string, err error) {
-	raw, err := a.Store.ReadFile(file, store.MaxPayload)
+// readPayload returns the subject and the text of the message with that key. Of a
+// damaged one the text is a note that says so.
+func readPayload(a *cycle.Agent, key string, source state.Source, file, sum string) (subject, text string, err error) {
+	raw, err := a.Store.ReadSummed(file, sum)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", fmt.Errorf("the text of %s was pruned (keep in [agent])", key)
+		return "", "", fmt.Errorf("the text of %s is gone: it was pruned (keep in [agent]), or removed", key)
+	}
+	if errors.Is(err, store.ErrDamaged) {
+		return "", "(not shown: " + err.Error() + ")", nil
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("read message: %w", err)

@@ -19,6 +19,7 @@ import (
 type payloads interface {
 	KeepSummed(name string, r io.Reader) (sum string, err error)
 	KeepAmong(name string, r io.Reader) error
+	KeepAgain(name, want string, r io.Reader) (sum string, err error)
 	Remove(name string) error
 }
 

@@ -126,7 +126,7 @@ func (ad *admission) consent(m *mail.Message, token string, whole io.Reader) (st
 		if err == nil {
 			return state.Vouched{Key: m.Key, Hash: answered.Hash, UID: m.UID, At: m.At, Then: event, Else: late}, nil
 		}
-		if !errors.Is(err, quarantine.ErrNotQuarantined) {
+		if !errors.Is(err, quarantine.ErrNotQuarantined) && !errors.Is(err, store.ErrDamaged) {
 			return nil, err
 		}
 	}

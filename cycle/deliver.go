@@ -1,19 +1,14 @@
 package cycle
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"agentstateloop/mail/message"
-	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -24,13 +19,10 @@ const deliverableFile = "deliverable.txt"
 
 // deliverer closes turns with their deliverable.
 type deliverer struct {
-	handle   string
-	mail     *Mail        // nil: no mail is configured
 	turn     *turn.Config // nil: no turn is run here
-	now      func() time.Time
 	store    *store.Store
 	journal  journal
-	renderer renderer
+	replier  replier
 	sessions sessions
 	biller   biller
 }
@@ -49,16 +41,16 @@ func (d deliverer) deliver(ctx context.Context, s state.State, m turnMessage, r 
 
 func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
 	if s.Turn.Submitted != "" && s.Turn.Owns(m.head.TurnID, m.head.Epoch) {
-		r = d.submitted(m, s.Turn.Submitted, r)
+		r = d.submitted(m, s.Turn, r)
 	}
 	d.keepWhole(m, &r)
-	files, unsent := d.attachments(m, r)
+	files, unsent := d.attachments(m, r.Output)
 	text := deliverable(r, unsent)
 	box := path.Join(m.dir(), "output")
 	if err := d.keepDeliverable(box, text); err != nil {
 		return s, err
 	}
-	reply, err := d.reply(m, text, files)
+	reply, err := d.replier.reply(m, text, files)
 	if err != nil {
 		return s, fmt.Errorf("render reply: %w", err)
 	}
@@ -112,9 +104,9 @@ func (d deliverer) keepDeliverable(box, text string) error {
 
 // submitted returns r with the attempt's own ending replaced by what the agent
 // submitted. That is the deliverable, however the process ended.
-func (d deliverer) submitted(m turnMessage, file string, r turn.Result) turn.Result {
+func (d deliverer) submitted(m turnMessage, head state.Head, r turn.Result) turn.Result {
 	r.TextFile = ""
-	text, err := d.store.ReadFile(path.Join(m.dir(), file), store.MaxPayload)
+	text, err := d.store.ReadSummed(path.Join(m.dir(), head.Submitted), head.SubmittedSum)
 	if err != nil {
 		r.Status, r.Reason = turn.Partial, "what was submitted cannot be read: "+err.Error()
 		return r
@@ -145,82 +137,16 @@ func deliverable(r turn.Result, unsent []string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// reply returns the effect that hands a turn's deliverable back, its bytes kept:
-// a mail to the operator, or a report to the peer that asked. It returns nil for
-// `tell`, which reads the deliverable from the box.
-func (d deliverer) reply(m turnMessage, text string, files []message.Attachment) (*state.Effect, error) {
-	e := state.Effect{ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From, TurnID: m.head.TurnID}
-	var data []byte
-	var err error
-	switch {
-	case m.msg.Source == state.Mail && d.mail != nil:
-		e.Channel, e.Thread = state.ByMail, m.thread
-		data, err = d.renderer.renderMail(e, text, files, d.now())
-	case m.msg.Source == state.Mesh:
-		e.Channel = state.ByMesh
-		data, err = json.Marshal(report(d.handle, e.ID, m, text))
-	default:
-		return nil, nil
+// attachments returns the files of the output box that go with a mail. unsent names
+// the others, each with the reason: a peer gets no files.
+func (d deliverer) attachments(m turnMessage, names []string) (files []message.Attachment, unsent []string) {
+	if m.msg.Source == state.Mail {
+		return d.replier.attachments(m.dir(), names)
 	}
-	if err != nil {
-		return nil, err
-	}
-	named := e
-	named.ID = fmt.Sprintf("%s.%d", e.ID, m.head.Epoch) // an older runner must not overwrite these bytes
-	e.File = effectFile(named)
-	e.Sum, err = d.store.KeepSummed(e.File, bytes.NewReader(data))
-	return &e, err
-}
-
-// report returns the mesh message that hands a deliverable to a peer. It repeats
-// the correlation id of its cause, or else the cause's own id, and adds us to its
-// hops (docs/design.md, "The mesh").
-func report(handle, id string, m turnMessage, text string) mesh.Message {
-	return mesh.Message{
-		ID: id, From: handle, To: m.msg.From, Text: truncateJSON(text, maxPosted), Kind: mesh.KindReport,
-		Correlation: m.msg.Correlation, Hops: passed(m.sent.Hops, handle),
-	}
-}
-
-// maxAttached bounds, in bytes, what a reply carries.
-const maxAttached = 10 << 20
-
-// attachments returns the files of the output box that go with a mail. unsent
-// names the others, each with the reason.
-func (d deliverer) attachments(m turnMessage, r turn.Result) (files []message.Attachment, unsent []string) {
-	left := int64(maxAttached)
-	for _, name := range r.Output {
-		if name == deliverableFile {
-			continue
-		}
-		if m.msg.Source != state.Mail {
+	for _, name := range names {
+		if name != deliverableFile {
 			unsent = append(unsent, "file left in the output box: "+name)
-			continue
 		}
-		data, err := d.readOutput(m, name, left)
-		if err != nil {
-			unsent = append(unsent, fmt.Sprintf("file not attached: %s: %v", name, err))
-			continue
-		}
-		left -= int64(len(data))
-		files = append(files, message.Attachment{Name: path.Base(name), Data: data})
 	}
-	return files, unsent
-}
-
-// readOutput reads a file of the output box, if it has no more than n bytes.
-func (d deliverer) readOutput(m turnMessage, name string, n int64) ([]byte, error) {
-	f, err := turn.OpenOutput(d.store.Path(m.dir()), name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, n+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > n {
-		return nil, fmt.Errorf("the attachments of a reply are limited to %d MiB", maxAttached>>20)
-	}
-	return data, nil
+	return nil, unsent
 }

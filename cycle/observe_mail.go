@@ -53,6 +53,7 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	default:
 		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &scan.Cursor})
 	}
+	o.refetch(ctx, ad, obs, mailbox.Until)
 	if reason := withheld(scan); reason != "" && err == nil {
 		obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: reason})
 	}

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ type performer struct {
 	store   *store.Store
 	journal journal
 	log     logger
+	mender  effectMender
 }
 
 // perform sends what the outbox holds, one effect at a time, and commits each
@@ -96,7 +98,7 @@ func (sg *sending) next(ctx context.Context, s state.State) []state.Event {
 		return []state.Event{state.Online{Handles: sg.whoIsOnline(ctx)}}
 	case len(due) > 0:
 		sg.last = due[0]
-		return sg.send(ctx, due[0])
+		return sg.send(ctx, s, due[0])
 	}
 	return nil
 }
@@ -134,30 +136,31 @@ func (sg *sending) tryLogin(ctx context.Context) []state.Event {
 
 // send performs one effect and returns its result: first the effect's own event,
 // then what it shows about the credential.
-func (sg *sending) send(ctx context.Context, e state.Effect) []state.Event {
-	if e.Channel == state.ByMesh {
-		return sg.sendMesh(ctx, e)
+// If its file is damaged, the result is what becomes of that.
+func (sg *sending) send(ctx context.Context, s state.State, e state.Effect) []state.Event {
+	body, damage := sg.mender.read(s, e)
+	switch {
+	case damage != nil:
+		return damage
+	case e.Channel == state.ByMesh:
+		return sg.sendMesh(ctx, e, body)
 	}
-	return sg.sendMail(ctx, e)
+	return sg.sendMail(ctx, e, body)
 }
 
-func (sg *sending) sendMail(ctx context.Context, e state.Effect) []state.Event {
+func (sg *sending) sendMail(ctx context.Context, e state.Effect, body []byte) []state.Event {
 	if sg.mail == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mail is configured any more"}}
 	}
-	body, err := sg.store.Open(e.File)
-	if err != nil {
-		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is missing: %v", err)}}
-	}
-	defer body.Close()
 	if sg.sender == nil {
+		var err error
 		if sg.sender, err = sg.mail.SMTP.OpenSender(ctx); err != nil {
 			sg.down = true
 			return sg.mailFailed(ctx, e, err)
 		}
 	}
 	var withdrawn error
-	err = sg.sender.Send(ctx, sg.mail.Address, []string{e.To}, body, func() error {
+	err := sg.sender.Send(ctx, sg.mail.Address, []string{e.To}, bytes.NewReader(body), func() error {
 		withdrawn = sg.beforeDot(ctx, e.ID)
 		return withdrawn
 	})
@@ -220,17 +223,13 @@ func sendFailed(e state.Effect, err error) []state.Event {
 
 // sendMesh sends a message to the mesh. The mesh keeps each id once, so a message
 // whose answer was lost is simply sent again.
-func (sg *sending) sendMesh(ctx context.Context, e state.Effect) []state.Event {
+func (sg *sending) sendMesh(ctx context.Context, e state.Effect, body []byte) []state.Event {
 	if sg.mesh == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mesh is configured any more"}}
 	}
 	var m mesh.Message
-	data, err := sg.store.ReadFile(e.File, store.MaxPayload)
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	}
-	if err != nil {
-		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("its rendered text is missing: %v", err)}}
+	if err := json.Unmarshal(body, &m); err != nil {
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("read what was rendered: %v", err)}}
 	}
 	if e.Credential != "" {
 		// Without this record, a notice that was sent just before this process

@@ -71,7 +71,7 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 		return r, ErrBusy
 	}
 	if !o.NoTurn {
-		err = p.runner.run(ctx, &r)
+		err = p.turns(ctx, o, &r)
 	}
 	s, readErr := p.store.Read()
 	if err = errors.Join(err, readErr); err != nil {
@@ -87,6 +87,18 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 		return r, p.pollWhileStuck(ctx, s)
 	}
 	return r, nil
+}
+
+// turns runs the messages that wait. What turns out to be damaged is had again in
+// another round, if it can be had again, and has its turn then.
+func (p poller) turns(ctx context.Context, o PollOptions, r *Report) error {
+	if err := p.runner.run(ctx, r); err != nil || r.damaged == 0 {
+		return err
+	}
+	if _, err := p.rounds(ctx, o, r); err != nil {
+		return err
+	}
+	return p.runner.run(ctx, r)
 }
 
 // notDue returns why --if-due has nothing to do, or "" if something is due.

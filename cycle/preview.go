@@ -3,7 +3,10 @@ package cycle
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -142,7 +145,11 @@ func (p previewer) mail(s state.State, e state.Effect) (PreviewMail, error) {
 		m.Text = text
 		return m, err
 	}
-	data, err := p.store.ReadFile(e.File, store.MaxPayload)
+	data, err := p.store.ReadSummed(e.File, e.Sum)
+	if errors.Is(err, store.ErrDamaged) {
+		m.Text = "(" + err.Error() + ": it would be made again, or given up)"
+		return m, nil
+	}
 	if err != nil {
 		return m, fmt.Errorf("read what waits to be sent: %w", err)
 	}
@@ -183,6 +190,17 @@ func (d *dryFiles) KeepSummed(name string, r io.Reader) (sum string, err error) 
 func (d *dryFiles) KeepAmong(name string, r io.Reader) error {
 	_, err := d.KeepSummed(name, r)
 	return err
+}
+
+func (*dryFiles) KeepAgain(_, want string, r io.Reader) (sum string, err error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return "", err
+	}
+	if sum = hex.EncodeToString(h.Sum(nil)); want != "" && sum != want {
+		return "", store.ErrOtherBytes
+	}
+	return sum, nil
 }
 
 func (*dryFiles) Remove(string) error { return nil }

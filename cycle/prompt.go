@@ -142,16 +142,16 @@ func (p prompter) reports(waiting []state.Wait) []prompt.Report {
 		}
 		text := w.Missed
 		if w.Report != "" {
-			text = p.reportText(w.Report)
+			text = p.reportText(w)
 		}
 		reports = append(reports, prompt.Report{To: w.To, ID: w.ID, Question: w.Text, Text: text})
 	}
 	return reports
 }
 
-func (p prompter) reportText(payload string) string {
+func (p prompter) reportText(w state.Wait) string {
 	var m mesh.Message
-	data, err := p.store.ReadFile(payload, store.MaxPayload)
+	data, err := p.store.ReadSummed(w.Report, w.Sum)
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}

@@ -53,6 +53,7 @@ type puller struct {
 	store     *store.Store
 	journal   journal
 	watchdog  watchdog
+	guard     payloadGuard
 	deliverer deliverer
 	flusher   flusher
 }
@@ -60,7 +61,12 @@ type puller struct {
 // next takes the first message that can be read. A message that cannot be read
 // is answered with the error. The caller holds turn.lock.
 func (p puller) next(ctx context.Context) (Pulled, error) {
+	policy := p.policy
+	policy.Turns = true // for this agent, which takes its turn itself
 	for {
+		if _, err := p.guard.check(ctx, policy); err != nil {
+			return Pulled{}, err
+		}
 		s, err := p.journal.commit(ctx, state.Claimed{Pull: true})
 		if err != nil {
 			return Pulled{}, err

@@ -2,7 +2,9 @@ package cycle
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -141,8 +143,12 @@ func (rc recaller) olderProof(msg state.Message) state.Proof {
 func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	msg := *task.Row
 	said := "(no longer kept)"
-	if m, err := readMessage(rc.store, state.Head{}, msg); err == nil {
+	m, err := readMessage(rc.store, state.Head{}, msg)
+	switch {
+	case err == nil:
 		said = m.text
+	case !errors.Is(err, fs.ErrNotExist):
+		said = "(its file is damaged)"
 	}
 	answered := "(no longer kept)"
 	if text, err := rc.store.ReadFile(path.Join(task.OutputBox, task.Deliverable), store.MaxPayload); err == nil {
@@ -166,7 +172,7 @@ func (rc recaller) summaryText(c state.Conversation) string {
 	if c.Compacted.File == "" {
 		return ""
 	}
-	data, err := rc.store.ReadFile(c.Compacted.File, store.MaxPayload)
+	data, err := rc.store.ReadSummed(c.Compacted.File, c.Compacted.Sum)
 	if err != nil {
 		rc.log.printf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
 	}

@@ -26,7 +26,8 @@ type Report struct {
 	// TurnWaiting: a message could run now, and this poll was not to run it.
 	TurnWaiting bool `json:"turn_waiting"`
 
-	serial uint64 // of the last commit of this process
+	serial  uint64 // of the last commit of this process
+	damaged int    // messages found damaged that were to have a turn
 }
 
 // Found reports whether the poll had anything to do.

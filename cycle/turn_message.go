@@ -40,13 +40,13 @@ func attemptDir(turnID string, epoch uint64) string {
 
 func (m turnMessage) dir() string { return attemptDir(m.head.TurnID, m.head.Epoch) }
 
-// readMessage reads the payload of a message. It returns an error if the payload
-// is gone; the turn then hands that error back, because an accepted message is
-// answered.
+// readMessage reads the payload of a message. The error wraps store.ErrDamaged if that
+// is not what was kept; the turn then hands the error back, because an accepted
+// message is answered.
 func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessage, error) {
 	m := turnMessage{head: head, msg: msg}
 	var err error
-	m.raw, err = st.ReadFile(msg.Payload, store.MaxPayload)
+	m.raw, err = st.ReadSummed(msg.Payload, msg.Sum)
 	if err != nil {
 		return m, fmt.Errorf("read message %s: %w", msg.Key, err)
 	}

@@ -27,6 +27,7 @@ type runner struct {
 	now       func() time.Time
 	journal   journal
 	watchdog  watchdog
+	guard     payloadGuard
 	compactor compactor
 	attempts  attempter
 	flusher   flusher
@@ -67,6 +68,11 @@ func (r runner) drain(ctx context.Context, report *Report) error {
 	}
 	p := exchangeCache{}
 	for ctx.Err() == nil {
+		damaged, err := r.guard.check(ctx, r.policy)
+		if err != nil {
+			return err
+		}
+		report.damaged += damaged
 		s, err := r.journal.commit(ctx, state.Claimed{})
 		if err != nil || s.Turn.Status != state.HeadDispatched {
 			return err

@@ -186,8 +186,9 @@ func (h *house) startAndDie() {
 	}
 }
 
-// A message whose payload is lost on the disk is answered with that fact.
-func TestAPayloadThatIsGoneIsSaid(t *testing.T) {
+// Of what is lost on the disk a mail is had again from the mailbox, and a message of
+// the mesh is answered with that fact.
+func TestAPayloadThatIsGone(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.post(meshMessage("q1"))
@@ -196,7 +197,7 @@ func TestAPayloadThatIsGoneIsSaid(t *testing.T) {
 	}
 	check(t, os.RemoveAll(h.agent.Store.Path(store.MessagesDir)))
 	h.poll()
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "no such file") {
+	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "I read: are you there?") {
 		t.Errorf("replies: %+v", replies)
 	}
 	if got := h.reports(); len(got) != 1 || got[0].Correlation != "q1" || !strings.Contains(got[0].Text, "no such file") {

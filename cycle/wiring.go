@@ -71,9 +71,13 @@ func (a *Agent) promptViewer() promptViewer {
 
 func (a *Agent) deliverer() deliverer {
 	return deliverer{
-		handle: a.Handle, mail: a.Mail, turn: a.Turn, now: a.Now, store: a.Store,
-		journal: a.journal(), renderer: a.renderer(), sessions: a.sessions(), biller: a.biller(),
+		turn: a.Turn, store: a.Store,
+		journal: a.journal(), replier: a.replier(), sessions: a.sessions(), biller: a.biller(),
 	}
+}
+
+func (a *Agent) replier() replier {
+	return replier{handle: a.Handle, mail: a.Mail, now: a.Now, store: a.Store, renderer: a.renderer()}
 }
 
 func (a *Agent) turnEnder() turnEnder {
@@ -115,14 +119,14 @@ func (a *Agent) attempter() attempter {
 func (a *Agent) runner() runner {
 	return runner{
 		store: a.Store, turn: a.Turn, policy: a.Policy, now: a.Now, journal: a.journal(),
-		watchdog: a.watchdog(), compactor: a.compactor(), attempts: a.attempter(), flusher: a.flusher(),
+		watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(), attempts: a.attempter(), flusher: a.flusher(),
 	}
 }
 
 func (a *Agent) puller() puller {
 	return puller{
 		store: a.Store, policy: a.Policy, now: a.Now,
-		journal: a.journal(), watchdog: a.watchdog(), deliverer: a.deliverer(), flusher: a.flusher(),
+		journal: a.journal(), watchdog: a.watchdog(), guard: a.payloadGuard(), deliverer: a.deliverer(), flusher: a.flusher(),
 	}
 }
 
@@ -160,7 +164,15 @@ func (a *Agent) projector() projector {
 }
 
 func (a *Agent) performer() performer {
-	return performer{mail: a.Mail, mesh: a.Mesh, now: a.Now, store: a.Store, journal: a.journal(), log: a.logger()}
+	return performer{mail: a.Mail, mesh: a.Mesh, now: a.Now, store: a.Store, journal: a.journal(), log: a.logger(), mender: a.effectMender()}
+}
+
+func (a *Agent) effectMender() effectMender {
+	return effectMender{now: a.Now, store: a.Store, renderer: a.renderer(), replier: a.replier()}
+}
+
+func (a *Agent) payloadGuard() payloadGuard {
+	return payloadGuard{now: a.Now, store: a.Store, journal: a.journal()}
 }
 
 func (a *Agent) flusher() flusher {

@@ -73,6 +73,7 @@ const (
 	challengeMade     = "made"
 	challengeAnswered = "answered"
 	challengeExpired  = "expired"
+	challengeSpoiled  = "spoiled" // its mail was damaged before it left; to be asked again
 )
 
 // Challenged reports that a mail was rendered that asks the operator whether they
@@ -161,6 +162,9 @@ func (m *machine) applyChallengeLine(l Line) {
 		return
 	case challengeAnswered:
 		m.noteSeen(l.Key)
+	case challengeSpoiled:
+		m.Unasked = append([]string{l.Key}, m.Unasked...)
+		m.LastChallenge = time.Time{} // the operator has not seen it
 	}
 	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == l.ID })
 }

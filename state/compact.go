@@ -12,6 +12,7 @@ type Summary struct {
 	At      time.Time `json:"at,omitzero"`
 	File    string    `json:"file,omitempty"`
 	Through uint64    `json:"through,omitempty"` // the last epoch that it covers
+	Sum     string    `json:"sha256,omitempty"`  // of the file; "" in those of older versions
 }
 
 // What of the history line of a compaction. The old words of CompactionFailed are
@@ -49,7 +50,7 @@ func (e Compacted) apply(m *machine) {
 		m.line(Line{Kind: LineCompaction, With: e.With, What: CompactionFailed, Reason: e.Reason})
 		return
 	}
-	m.keepConversation(e.With, Conversation{Compacted: Summary{At: m.now, File: e.File, Through: e.Through}})
+	m.keepConversation(e.With, Conversation{Compacted: summaryOf(m.now, e.File, e.Text, e.Through)})
 	m.line(Line{Kind: LineCompaction, With: e.With, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
 }
 
@@ -59,10 +60,15 @@ func (e Compacted) Redacted(redact func(string) string) Event {
 	return e
 }
 
+// summaryOf returns the summary whose file has this text and a newline.
+func summaryOf(at time.Time, file, text string, through uint64) Summary {
+	return Summary{At: at, File: file, Through: through, Sum: hashHex(text + "\n")}
+}
+
 func (m *machine) applyCompactionLine(l Line) {
 	if l.What != compactionMade {
 		return
 	}
 	who := cmp.Or(l.With, OperatorPrincipal) // older versions kept one summary, with all in it
-	m.keepConversation(who, Conversation{Compacted: Summary{At: l.At, File: l.File, Through: l.Epoch}})
+	m.keepConversation(who, Conversation{Compacted: summaryOf(l.At, l.File, l.Text, l.Epoch)})
 }

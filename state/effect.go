@@ -77,7 +77,11 @@ type Effect struct {
 	Tells []string `json:"tells,omitempty"`
 
 	// Sum is the SHA-256 of the file, in hexadecimal; "" in rows of older versions.
-	Sum string `json:"sha256,omitempty"`
+	// A reply names what it was rendered from: the attempt, and a sum of its deliverable
+	// and of the files that go with it.
+	Sum    string `json:"sha256,omitempty"`
+	Epoch  uint64 `json:"turn_epoch,omitempty"`
+	Origin string `json:"origin_sha256,omitempty"`
 }
 
 // How long effects live, and how often they are tried (docs/design.md, "The

@@ -35,6 +35,7 @@ const (
 	LineTier       LineKind = "tier"       // what the agent can afford has changed
 	LineFetch      LineKind = "fetch"      // a mail cannot be fetched: failing, still failing, ended
 	LineSweep      LineKind = "sweep"      // a mail had been missed, and a sweep found it
+	LineDamage     LineKind = "damage"     // the payload of a message is damaged, was had again, or not
 	LineBounce     LineKind = "bounce"     // a mail of ours came back, or is delayed; the operator was told
 )
 

@@ -70,6 +70,7 @@ type Retried struct{ Message Message }
 // had one, has had its deliverable.
 func (e Retried) apply(m *machine) {
 	if waiting := m.message(e.Message.Key); waiting != nil {
+		waiting.Damaged, waiting.Refetches = false, 0
 		if waiting.Status == Deferred {
 			waiting.Status, waiting.Reason = Queued, ""
 			waiting.NextRetryAt = m.now
@@ -81,6 +82,7 @@ func (e Retried) apply(m *machine) {
 	m.Arrivals++
 	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, happened(msg.At.UTC(), m.now)
 	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note, msg.Reason = Queued, "", 0, 0, 0, "", ""
+	msg.Damaged, msg.Refetches = false, 0
 	m.Inbox = append(m.Inbox, msg)
 	m.messageFollowed()
 	m.Asleep = false

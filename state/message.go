@@ -65,7 +65,11 @@ type Message struct {
 	Reason      string    `json:"reason,omitempty"`  // why it is deferred, in words
 
 	// Sum is the SHA-256 of the payload, in hexadecimal; "" in rows of older versions.
-	Sum string `json:"sha256,omitempty"`
+	// Damaged is set while the payload is not that, and the message waits until it was
+	// had again. Refetches counts the polls that could not have it.
+	Sum       string `json:"sha256,omitempty"`
+	Damaged   bool   `json:"damaged,omitempty"`
+	Refetches int    `json:"refetches,omitempty"`
 }
 
 // Thread holds what a mail of ours needs to be shown in its conversation: the

@@ -86,7 +86,11 @@ func (s State) Effect(id string) (Effect, bool) {
 
 // applyEffectLine queues an effect again, and counts it if its kind is rationed.
 func (m *machine) applyEffectLine(l Line) {
-	if _, there := m.effectIndex(l.ID); there || l.Effect == nil {
+	i, there := m.effectIndex(l.ID)
+	if there && l.What == lineRendered && l.Effect != nil {
+		m.Outbox[i].Sum = l.Effect.Sum
+	}
+	if there || l.What == lineRendered || l.Effect == nil {
 		return
 	}
 	m.Outbox = append(m.Outbox, *l.Effect)

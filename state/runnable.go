@@ -20,7 +20,7 @@ func (s State) turnsAllowed(now time.Time) bool { return !s.Halted() && !now.Bef
 
 // isDue reports whether the message could have its turn at now.
 func (msg Message) isDue(now time.Time) bool {
-	return msg.Status == Queued || msg.Status == Deferred && !now.Before(msg.NextRetryAt)
+	return !msg.Damaged && (msg.Status == Queued || msg.Status == Deferred && !now.Before(msg.NextRetryAt))
 }
 
 // CanRun reports whether a turn could be claimed at now: for a message that waits,
@@ -29,7 +29,20 @@ func (s State) CanRun(p Policy, now time.Time) bool {
 	if s.Turn.Status == HeadIdle {
 		return s.nextMessage(p, now) >= 0
 	}
-	return p.Turns && s.turnsAllowed(now) && s.Turn.ready() && s.affords(p, now)
+	msg, _ := s.TurnMessage()
+	return p.Turns && s.turnsAllowed(now) && s.Turn.ready() && s.affords(p, now) && !msg.Damaged
+}
+
+// NextToRun returns the message whose turn would be claimed at now: the first that
+// can run, or that of a suspended turn with no open question.
+func (s State) NextToRun(p Policy, now time.Time) (Message, bool) {
+	if !s.CanRun(p, now) {
+		return Message{}, false
+	}
+	if s.Turn.Status != HeadIdle {
+		return s.TurnMessage()
+	}
+	return s.Inbox[s.nextMessage(p, now)], true
 }
 
 // affords reports whether the tier lets the active turn continue.

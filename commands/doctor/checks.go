@@ -19,7 +19,7 @@ func (e *examination) checks() []check {
 		return []check{
 			needsConfig("secrets"), needsConfig("imap"), needsConfig("smtp"), needsConfig("mesh"),
 			crontab, needsConfig("line"), environment, daemon,
-			needsConfig("state"), needsConfig("history"), clock, needsConfig("agent"), needsConfig("polls"),
+			needsConfig("state"), needsConfig("files"), needsConfig("history"), clock, needsConfig("agent"), needsConfig("polls"),
 		}
 	}
 	a := e.agent
@@ -34,6 +34,7 @@ func (e *examination) checks() []check {
 		environment,
 		daemon,
 		stateDirCheck{dir: a.Store.Dir, store: a.Store, state: e.state, err: e.stateErr, handle: a.Handle, now: now},
+		filesCheck{agent: a},
 		historyCheck{store: a.Store},
 		clock,
 		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network},

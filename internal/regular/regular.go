@@ -6,6 +6,7 @@
 package regular
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -93,14 +94,20 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit { // it grew
-		err = tooLarge(path, int64(len(data)), limit)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	// In one piece: growing would take more than twice the memory.
+	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	_, err = data.ReadFrom(io.LimitReader(f, limit+1))
+	if err == nil && int64(data.Len()) > limit { // it grew
+		err = tooLarge(path, int64(data.Len()), limit)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // File returns the error that OpenAtMost would return for the kind or the size of what

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -22,6 +25,9 @@ type damagedError struct {
 func (e *damagedError) Error() string        { return e.name + " is damaged: " + e.err.Error() }
 func (e *damagedError) Unwrap() error        { return e.err }
 func (e *damagedError) Is(target error) bool { return target == ErrDamaged }
+
+// Damaged returns an error that wraps ErrDamaged, about a file below Dir.
+func Damaged(name string, err error) error { return &damagedError{name, err} }
 
 // Sum returns the sum of a payload: its SHA-256 in hexadecimal.
 func Sum(data []byte) string {
@@ -46,12 +52,54 @@ func (st *Store) ReadSummed(name, sum string) ([]byte, error) {
 	case scarce(err):
 		return nil, err
 	case err != nil:
-		return nil, &damagedError{name, err}
+		return nil, Damaged(name, st.bare(name, err))
 	case sum != "" && Sum(data) != sum:
-		return nil, &damagedError{name, fmt.Errorf("its %d bytes are not those that were kept", len(data))}
+		return nil, Damaged(name, fmt.Errorf("its %d bytes are not those that were kept", len(data)))
 	}
 	return data, nil
 }
+
+// bare returns an error about a file without the file's path, which the caller names.
+func (st *Store) bare(name string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Path == st.path(name) {
+		return p.Err
+	}
+	return err
+}
+
+// ErrOtherBytes means that what was to take the place of a damaged file is not what
+// was kept.
+var ErrOtherBytes = errors.New("the bytes are not those that were kept")
+
+// KeepAgain puts a file in the place of a damaged one, durably, and returns its sum.
+// What was damaged stays next to it as NAME.damaged, until it is pruned. If want is
+// not "" and the sum differs, it returns ErrOtherBytes, and the place is as it was.
+func (st *Store) KeepAgain(name, want string, r io.Reader) (sum string, err error) {
+	again := name + ".again"
+	if sum, err = st.KeepSummed(again, r); err != nil {
+		return "", err
+	}
+	if want != "" && sum != want {
+		return "", errors.Join(ErrOtherBytes, st.Remove(again))
+	}
+	if err := st.Remove(name + damagedExt); err != nil {
+		return "", err
+	}
+	err = os.Rename(st.path(name), st.path(name+damagedExt))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := st.Hook.at("rename", st.path(name)); err != nil {
+		return "", err
+	}
+	if err := os.Rename(st.path(again), st.path(name)); err != nil {
+		return "", err
+	}
+	return sum, syncDir(st.Hook, filepath.Dir(st.path(name)))
+}
+
+// damagedExt ends the name of a damaged file whose place another one has taken.
+const damagedExt = ".damaged"
 
 // scarce reports whether an error says that the machine lacks something now, which
 // proves nothing about the file.

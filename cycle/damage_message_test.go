@@ -1,0 +1,294 @@
+package cycle_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// collect polls without running turns.
+func (h *house) collect() {
+	h.t.Helper()
+	_, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{NoTurn: true})
+	check(h.t, err)
+}
+
+// A mail whose file is damaged is fetched again from the mailbox, in the poll that
+// was to run it, and runs as it came.
+func TestADamagedMessageIsFetchedAgain(t *testing.T) {
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.receive(letter{id: "<one@example.com>", body: "first"})
+			h.receive(letter{id: "<two@example.com>", body: "second"})
+			h.collect()
+			check(t, damage(h.agent.Store.Path(h.state().Inbox[0].Payload)))
+			h.pollAfter(time.Minute)
+			h.wantTasks(state.Success, state.Success)
+			if runs := h.runs(); len(runs) != 2 {
+				t.Errorf("runs: %q", runs)
+			}
+			var texts []string
+			for _, m := range h.sentOf("reply") {
+				texts = append(texts, m.text)
+			}
+			if got := strings.Join(texts, "; "); got != "I read: second; I read: first" {
+				t.Errorf("replies: %s", got)
+			}
+			if lines := h.noted(state.LineDamage, "mended"); len(lines) != 1 {
+				t.Errorf("mended: %q", lines)
+			}
+		})
+	}
+}
+
+// A damaged mail that is not in the mailbox any more never runs. After three polls it
+// is given up, and told once.
+func TestADamagedMessageThatIsGone(t *testing.T) {
+	for name, lose := range map[string]func(h *house, uid uint32){
+		"expunged":   func(h *house, uid uint32) { h.expunge(uid) },
+		"renumbered": func(h *house, _ uint32) { check(h.t, h.mail.Renumber()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			uid := h.receive(letter{id: "<one@example.com>", body: "first"})
+			h.collect()
+			row := h.state().Inbox[0]
+			check(t, flipLast(h.agent.Store.Path(row.Payload)))
+			lose(h, uid)
+			h.pollAfter(time.Minute)
+			held := h.state().Inbox
+			if len(held) != 1 || held[0].Status != state.Deferred || !strings.Contains(held[0].Reason, row.Payload) {
+				t.Fatalf("held: %+v", held)
+			}
+			for range 5 {
+				h.pollAfter(time.Minute)
+			}
+			h.wantLost(row, "notice")
+		})
+	}
+}
+
+// wantLost fails unless this message was given up without a turn, and the operator
+// was told once by a mail of that kind.
+func (h *house) wantLost(row state.Message, kind string) {
+	h.t.Helper()
+	if runs := h.runs(); runs != nil {
+		h.t.Errorf("it ran: %q", runs)
+	}
+	if s := h.state(); len(s.Inbox)+len(s.Outbox) != 0 {
+		h.t.Errorf("left: %+v, %+v", s.Inbox, s.Outbox)
+	}
+	if lines := h.noted(state.LineEnded, "error"); len(lines) != 1 || !strings.Contains(lines[0], row.Payload) {
+		h.t.Errorf("ended: %q", lines)
+	}
+	told := h.sentOf(kind)
+	if len(told) != 1 || !strings.Contains(told[0].text, row.Key) || !strings.Contains(told[0].text, row.From) {
+		h.t.Errorf("told: %+v", told)
+	}
+}
+
+// expunge removes a mail from the mailbox for good.
+func (h *house) expunge(uid uint32) {
+	h.t.Helper()
+	c, err := imapclient.DialInsecure(h.mail.IMAP, nil)
+	check(h.t, err)
+	defer c.Close()
+	check(h.t, c.Login(h.mail.Username, h.mail.Password).Wait())
+	_, err = c.Select("INBOX", nil).Wait()
+	check(h.t, err)
+	deleted := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagDeleted}}
+	check(h.t, c.Store(imap.UIDSetNum(imap.UID(uid)), deleted, nil).Close())
+	check(h.t, c.Expunge().Close())
+}
+
+// A mailbox may be wrong for a while. What it sends under the number of a damaged
+// mail is taken only if it is that mail.
+func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<one@example.com>", body: "first"})
+	h.collect()
+	row := h.state().Inbox[0]
+	path := h.agent.Store.Path(row.Payload)
+	whole, err := os.ReadFile(path)
+	check(t, err)
+	// The mailbox has another mail than the row says.
+	_, err = h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
+		s = s.Copy()
+		s.Serial++
+		s.Inbox[0].Sum = store.Sum(append(whole, ' '))
+		s.Lines = nil
+		return s, nil
+	})
+	check(t, err)
+	for range 5 {
+		h.pollAfter(time.Minute)
+	}
+	h.wantLost(row, "notice")
+}
+
+// A server that is away for a while is not believed to have lost the mail.
+func TestADamagedMessageWaitsForItsServer(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.receive(letter{id: "<one@example.com>", body: "first"})
+	h.collect()
+	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
+	broken := func(imap.NumSet, bool) error { return errors.New("not now") }
+	h.onFetch.Store(&broken)
+	h.pollAfter(time.Minute)
+	h.onFetch.Store(nil)
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success)
+	if got := h.sentOf("reply"); len(got) != 1 || got[0].text != "I read: first" {
+		t.Errorf("replies: %+v", got)
+	}
+}
+
+// A message of the mesh or of the terminal cannot be had again. It is given up and
+// told; the agent that sent it gets its report.
+func TestADamagedMessageOfAnotherSource(t *testing.T) {
+	for name, damage := range damages {
+		t.Run("mesh, "+name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.post(meshMessage("q1"))
+			h.collect()
+			row := h.state().Inbox[0]
+			check(t, damage(h.agent.Store.Path(row.Payload)))
+			for range 3 {
+				h.pollAfter(time.Minute)
+			}
+			h.wantLost(row, "notice")
+			if got := h.reports(); len(got) != 1 || got[0].Kind != mesh.KindReport || got[0].Correlation != "q1" || !strings.Contains(got[0].Text, "failed") {
+				t.Errorf("reports: %+v", got)
+			}
+		})
+		t.Run("cli, "+name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			key, err := h.agent.Tell(t.Context(), "you", "how are you?")
+			check(t, err)
+			row := h.state().Inbox[0]
+			check(t, damage(h.agent.Store.Path(row.Payload)))
+			for range 3 {
+				h.pollAfter(time.Minute)
+			}
+			h.wantLost(row, "notice")
+			if _, err := h.agent.Await(t.Context(), key); err == nil || !strings.Contains(err.Error(), "error") {
+				t.Errorf("tell: %v", err)
+			}
+		})
+	}
+}
+
+// A suspended turn goes on with the message as it came.
+func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(asking)
+	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
+	h.poll()
+	id := h.left("ids")
+	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
+	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: id, Text: "4c1f is live"})
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success)
+	if !strings.Contains(h.prompt(), "deploy it") {
+		t.Errorf("the prompt:\n%s", h.prompt())
+	}
+}
+
+// If it cannot be had again, the turn ends with that.
+func TestASuspendedTurnWhoseMessageIsLost(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(asking)
+	uid := h.receive(letter{id: "<one@example.com>", body: "deploy it"})
+	h.poll()
+	id := h.left("ids")
+	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
+	h.expunge(uid)
+	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: id, Text: "4c1f is live"})
+	for range 5 {
+		h.pollAfter(time.Minute)
+	}
+	h.wantTasks(state.Failed)
+	if got := h.sentOf("reply"); len(got) != 1 || !strings.Contains(got[0].text, "damaged") {
+		t.Errorf("replies: %+v", got)
+	}
+	if n := len(h.runs()); n != 1 {
+		t.Errorf("%d attempts", n)
+	}
+}
+
+// A report that is damaged is not shown to the turn that waited for it.
+func TestADamagedReport(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(asking)
+	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
+	h.poll()
+	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: h.left("ids"), Text: "4c1f is live"})
+	h.collect()
+	file := h.agent.Store.Path(h.state().Turn.Waiting[0].Report)
+	data, err := os.ReadFile(file)
+	check(t, err)
+	check(t, os.WriteFile(file, []byte(strings.Replace(string(data), "4c1f", "4c1e", 1)), 0o600))
+	h.pollAfter(time.Minute)
+	if got := h.sentOf("reply"); len(got) != 1 || strings.Contains(got[0].text, "4c1e") || !strings.Contains(got[0].text, "damaged") {
+		t.Errorf("replies: %+v", got)
+	}
+}
+
+// What was submitted is handed back as it was submitted, or not at all.
+func TestADamagedSubmission(t *testing.T) {
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			submitted, _ := h.pipe("submitted")
+			_, goOn := h.pipe("go")
+			h.plays("us submit 'the answer is 42'\necho >submitted\nread x <go\n")
+			h.receive(letter{id: "<one@example.com>"})
+			ended := make(chan error)
+			go func() {
+				_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
+				ended <- err
+			}()
+			submitted()
+			check(t, damage(filepath.Join(h.attempt(), h.state().Turn.Submitted)))
+			goOn()
+			check(t, <-ended)
+			h.wantTasks(state.Partial)
+			if got := h.sentOf("reply"); len(got) != 1 || strings.Contains(got[0].text, "the answer is") || !strings.Contains(got[0].text, "cannot be read") {
+				t.Errorf("replies: %+v", got)
+			}
+		})
+	}
+}
+
+// What is in quarantine is released as it came, or not at all.
+func TestADamagedItemInQuarantine(t *testing.T) {
+	h := newAskingHouse(t)
+	h.receive(letter{id: "<one@example.com>", body: "do it"})
+	h.poll()
+	asked, token := h.challenged()
+	item := h.quarantined()
+	check(t, flipLast(h.agent.Store.Path(item.Payload)))
+	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("released: %v", err)
+	}
+	h.receive(replyTo(asked, "YES "+token))
+	h.pollAfter(time.Minute)
+	h.pollAfter(time.Minute)
+	h.wantTasks()
+	if _, err := h.agent.Quarantined(item.Key); errors.Is(err, quarantine.ErrNotQuarantined) {
+		t.Errorf("it has left: %v", err)
+	}
+}

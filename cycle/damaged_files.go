@@ -1,0 +1,70 @@
+package cycle
+
+import (
+	"errors"
+	"path"
+	"slices"
+
+	"agentstateloop/state/store"
+)
+
+// CheckFiles reads every file that the state names, and every item in quarantine. It
+// returns how many there are, and an error for each that is not what was kept, which
+// names the file. It takes no lock: what a poll moves meanwhile is left out.
+func (a *Agent) CheckFiles() (n int, damaged []error, err error) {
+	files, err := a.namedFiles()
+	if err != nil {
+		return 0, nil, err
+	}
+	broken := map[namedFile]error{}
+	for _, f := range files {
+		if _, err := a.Store.ReadSummed(f.name, f.sum); errors.Is(err, store.ErrDamaged) {
+			broken[f] = err
+		}
+	}
+	if len(broken) == 0 {
+		return len(files), nil, nil
+	}
+	still, err := a.namedFiles()
+	for _, f := range still {
+		if e, ok := broken[f]; ok {
+			damaged = append(damaged, e)
+		}
+	}
+	return len(files), damaged, err
+}
+
+// namedFile is a file with the sum that something names it with.
+type namedFile struct{ name, sum string }
+
+// namedFiles returns the files that the state names now, and those of the items in
+// quarantine.
+func (a *Agent) namedFiles() ([]namedFile, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	items, err := a.Quarantine()
+	if err != nil {
+		return nil, err
+	}
+	var files []namedFile
+	for _, m := range s.Inbox {
+		files = append(files, namedFile{m.Payload, m.Sum})
+	}
+	for _, e := range slices.Concat(s.Outbox, s.Undelivered) {
+		files = append(files, namedFile{e.File, e.Sum})
+	}
+	for _, w := range s.Turn.Waiting {
+		if w.Report != "" {
+			files = append(files, namedFile{w.Report, w.Sum})
+		}
+	}
+	if s.Turn.Submitted != "" {
+		files = append(files, namedFile{path.Join(attemptDir(s.Turn.TurnID, s.Turn.Epoch), s.Turn.Submitted), s.Turn.SubmittedSum})
+	}
+	for _, i := range items {
+		files = append(files, namedFile{i.Payload, i.Sum})
+	}
+	return files, nil
+}

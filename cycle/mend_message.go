@@ -1,0 +1,67 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// payloadGuard sees to it that no turn begins with a damaged message
+// (docs/design.md, "Damaged files").
+type payloadGuard struct {
+	now     func() time.Time
+	store   *store.Store
+	journal journal
+}
+
+// check reads the payload of the message that would have its turn next. While that is
+// damaged, check commits it, and goes on with the next. It returns how many were
+// damaged.
+func (g payloadGuard) check(ctx context.Context, p state.Policy) (damaged int, err error) {
+	s, err := g.store.Read()
+	for last := ""; err == nil; damaged++ {
+		msg, ok := s.NextToRun(p, g.now())
+		if !ok || msg.Key == last { // a suspended turn goes on without it
+			return damaged, nil
+		}
+		_, broken := g.store.ReadSummed(msg.Payload, msg.Sum)
+		if !errors.Is(broken, store.ErrDamaged) {
+			return damaged, nil // the turn reads it again, and says what it cannot read
+		}
+		last = msg.Key
+		s, err = g.journal.commit(ctx, state.Damaged{Key: msg.Key, Reason: broken.Error()})
+	}
+	return damaged, err
+}
+
+// refetch has the damaged mails that wait fetched again, through the session that
+// this observation has open. A mail is taken only if it has the bytes that it had.
+// After until it begins nothing more.
+func (o observer) refetch(ctx context.Context, ad *admission, obs *observation, until time.Time) {
+	for _, msg := range ad.state.Inbox {
+		if !msg.Damaged || msg.Source != state.Mail || obs.mailbox == nil || time.Now().After(until) {
+			continue
+		}
+		err := mail.ErrNotThere
+		if uid, ours := obs.mailbox.UID(msg.Key); ours {
+			err = obs.mailbox.Refetch(ctx, uid, func(raw io.Reader) error {
+				_, err := ad.files.KeepAgain(msg.Payload, msg.Sum, raw)
+				return err
+			})
+		}
+		switch {
+		case err == nil:
+			obs.events = append(obs.events, state.Mended{Key: msg.Key})
+		case errors.Is(err, mail.ErrNotThere), errors.Is(err, store.ErrOtherBytes):
+			obs.events = append(obs.events, state.NotMended{Key: msg.Key, Reason: err.Error()})
+		default:
+			obs.close()
+			obs.fail(state.Mail, err)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package cycle
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"time"
+
+	"agentstateloop/mail/message"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+)
+
+// replier makes what hands a turn's deliverable back.
+type replier struct {
+	handle   string
+	mail     *Mail // nil: no mail is configured
+	now      func() time.Time
+	store    *store.Store
+	renderer renderer
+}
+
+// reply returns the effect that hands a turn's deliverable back, its bytes kept:
+// a mail to the operator, or a report to the peer that asked. It returns nil for
+// `tell`, which reads the deliverable from the box.
+func (rp replier) reply(m turnMessage, text string, files []message.Attachment) (*state.Effect, error) {
+	e := state.Effect{
+		ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From,
+		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(text, files),
+	}
+	switch {
+	case m.msg.Source == state.Mail && rp.mail != nil:
+		e.Channel, e.Thread = state.ByMail, m.thread
+	case m.msg.Source == state.Mesh:
+		e.Channel = state.ByMesh
+		e.Correlation, e.Hops = m.msg.Correlation, passed(m.sent.Hops, rp.handle)
+	default:
+		return nil, nil
+	}
+	data, err := rp.render(e, text, files)
+	if err != nil {
+		return nil, err
+	}
+	named := e
+	named.ID = fmt.Sprintf("%s.%d", e.ID, m.head.Epoch) // an older runner must not overwrite these bytes
+	e.File = effectFile(named)
+	e.Sum, err = rp.store.KeepSummed(e.File, bytes.NewReader(data))
+	return &e, err
+}
+
+// render returns the bytes of a reply. A report repeats the correlation id of its
+// cause, or else the cause's own id, and adds us to its hops (docs/design.md, "The
+// mesh").
+func (rp replier) render(e state.Effect, text string, files []message.Attachment) ([]byte, error) {
+	if e.Channel == state.ByMail {
+		return rp.renderer.renderMail(e, text, files, rp.now())
+	}
+	return json.Marshal(mesh.Message{
+		ID: e.ID, From: rp.handle, To: e.To, Text: truncateJSON(text, maxPosted), Kind: mesh.KindReport,
+		Correlation: e.Correlation, Hops: e.Hops,
+	})
+}
+
+// again renders a reply from the deliverable in its output box, if that and the
+// files that go with it are what it was rendered from.
+func (rp replier) again(e state.Effect) ([]byte, error) {
+	dir := attemptDir(e.TurnID, e.Epoch)
+	text, err := rp.store.ReadSummed(path.Join(dir, "output", deliverableFile), "")
+	if err != nil {
+		return nil, err
+	}
+	var files []message.Attachment
+	if e.Channel == state.ByMail {
+		names, _, err := turn.ListOutput(rp.store.Path(dir))
+		if err != nil {
+			return nil, fmt.Errorf("list the output box: %w", err)
+		}
+		files, _ = rp.attachments(dir, names)
+	}
+	if originOf(string(text), files) != e.Origin {
+		return nil, errors.New("its deliverable, or a file that went with it, is not what it was")
+	}
+	return rp.render(e, string(text), files)
+}
+
+// originOf returns a sum of what a reply is rendered from. The order of the files
+// does not count.
+func originOf(text string, files []message.Attachment) string {
+	parts := []string{store.Sum([]byte(text))}
+	for _, f := range files {
+		parts = append(parts, fmt.Sprintf("%s %q", store.Sum(f.Data), f.Name))
+	}
+	slices.Sort(parts[1:])
+	h := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintln(h, part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// maxAttached bounds, in bytes, what a reply carries.
+const maxAttached = 10 << 20
+
+// attachments returns the named files of an attempt's output box that go with a
+// mail. unsent names the others, each with the reason.
+func (rp replier) attachments(dir string, names []string) (files []message.Attachment, unsent []string) {
+	left := int64(maxAttached)
+	for _, name := range names {
+		if name == deliverableFile {
+			continue
+		}
+		data, err := rp.readOutput(dir, name, left)
+		if err != nil {
+			unsent = append(unsent, fmt.Sprintf("file not attached: %s: %v", name, err))
+			continue
+		}
+		left -= int64(len(data))
+		files = append(files, message.Attachment{Name: path.Base(name), Data: data})
+	}
+	return files, unsent
+}
+
+// readOutput reads a file of the output box, if it has no more than n bytes.
+func (rp replier) readOutput(dir, name string, n int64) ([]byte, error) {
+	f, err := turn.OpenOutput(rp.store.Path(dir), name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, n+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > n {
+		return nil, fmt.Errorf("the attachments of a reply are limited to %d MiB", maxAttached>>20)
+	}
+	return data, nil
+}
