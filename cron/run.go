@@ -43,8 +43,12 @@ type result struct {
 // without a shell, in the C locale, in its own process group, which is killed
 // after the timeout or when ctx ends.
 func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...string) (result, error) {
-	timeout := t.timeout()
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("timed out after %v", timeout))
+	left := patience(ctx)
+	timeout, ok := timeLeft(left, t.timeout())
+	if !ok {
+		return result{}, fmt.Errorf("%s was not started: an earlier call %w", t.command(), ErrHangs)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrHangs, timeout))
 	defer cancel()
 
 	cmd := exec.CommandContext(ctx, t.command(), args...)
@@ -65,6 +69,9 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 	res := result{stdout: printed.Stdout, stderr: string(printed.Stderr[:min(len(printed.Stderr), maxStderr)])}
 	if err == nil {
 		return res, nil
+	}
+	if errors.Is(context.Cause(ctx), ErrHangs) {
+		lose(left, args[0] != "-l")
 	}
 	return res, fmt.Errorf("%s: %w", strings.Join(append([]string{t.command()}, args...), " "), explain(ctx, err, res.stderr))
 }

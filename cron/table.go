@@ -92,7 +92,8 @@ func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 // installed, and where the backup is.
 //
 // Once writing has begun, the end of ctx does not stop it. Each of the at most
-// six crontab processes is still limited by Timeout.
+// six crontab processes is still limited by Timeout, and one that hangs is about the
+// last (see [Patient]).
 func (t Table) Install(ctx context.Context, j Job) (Change, error) {
 	line, err := j.Line()
 	if err != nil {
@@ -120,6 +121,7 @@ func (t Table) Remove(ctx context.Context, agent string) (Change, error) {
 // edit applies change to the table under the lock. change affects only the lines
 // of agent.
 func (t Table) edit(ctx context.Context, agent string, change func([]byte) []byte) (Change, error) {
+	ctx = Patient(ctx)
 	unlock, err := t.lock(ctx)
 	if err != nil {
 		return Change{}, err
@@ -173,6 +175,9 @@ func (t Table) lock(ctx context.Context) (unlock func(), err error) {
 func (t Table) replace(ctx context.Context, before, after []byte) error {
 	writeErr := t.write(ctx, after)
 	got, readErr := t.Read(ctx)
+	if errors.Is(readErr, ErrHangs) {
+		return fmt.Errorf("%w; nobody knows which table is installed: check crontab -l, and restore the table from the backup if lines are missing", cmp.Or(writeErr, readErr))
+	}
 	if readErr == nil && same(got, after) {
 		return nil
 	}

@@ -62,8 +62,11 @@ func (c crontab) project(ctx context.Context, s state.State) []state.Event {
 	if line == s.Schedule.Installed && s.Schedule.Error == "" && fresh {
 		return nil
 	}
+	if cron.Hangs(ctx) {
+		return nil // this poll has seen that already
+	}
 	if _, err := c.schedule.Table.Install(ctx, job); err != nil {
-		return c.notInstalled(s, c.installed(ctx), err)
+		return c.notInstalled(s, c.installed(ctx, s), err)
 	}
 	// An `uninstall` that came meanwhile may have removed the line before we
 	// wrote it.
@@ -82,10 +85,13 @@ func (c crontab) notInstalled(s state.State, installed string, err error) []stat
 	return []state.Event{e}
 }
 
-// installed returns the line that is in the table now, or "" if the table
-// cannot be read.
-func (c crontab) installed(ctx context.Context) string {
+// installed returns the line that is in the table now, or "" if the table cannot be
+// read. If crontab hangs, it returns the line that was installed last.
+func (c crontab) installed(ctx context.Context, s state.State) string {
 	table, err := c.schedule.Table.Read(ctx)
+	if errors.Is(err, cron.ErrHangs) {
+		return s.Schedule.Installed
+	}
 	if err != nil {
 		return ""
 	}

@@ -106,7 +106,7 @@ func (h *house) crontab(lines string) {
 func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
 	for name, lines := range map[string]string{
 		"unreadable":  `echo "crontab: cannot open it" >&2; exit 1`,
-		"hanging":     "exec sleep 60",
+		"hanging":     `echo "$*" >>"$0.calls"; exec sleep 60`,
 		"not allowed": `echo "You are not allowed to use this program (crontab)" >&2; exit 1`,
 		"garbage":     `[ "$1" = -l ] && exec head -c 100 /dev/zero; exit 0`,
 	} {
@@ -119,6 +119,9 @@ func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
 				t.Errorf("report: %+v", r)
 			}
 			h.wantSent("ack reply")
+			if calls, err := os.ReadFile(h.agent.Schedule.Table.Command + ".calls"); err == nil && string(calls) != "-l\n" {
+				t.Errorf("a crontab that hangs was called more than once in a poll:\n%s", calls)
+			}
 			status, err := h.agent.Status()
 			check(t, err)
 			if status.Schedule.Error == nil || status.Schedule.Wanted == nil || *status.Schedule.Wanted != "*/1 * * * *" {

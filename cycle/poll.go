@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"agentstateloop/cron"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -57,6 +58,7 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 			return Report{Skipped: skip}, err
 		}
 	}
+	ctx = cron.Patient(ctx)
 	var r Report
 	busy, err := p.rounds(ctx, o, &r)
 	if ctx.Err() != nil && !busy {
