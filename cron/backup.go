@@ -1,14 +1,9 @@
 package cron
 
 import (
-	"crypto/sha256"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
 
 	"agentstateloop/internal/durable"
 	"agentstateloop/internal/regular"
@@ -37,8 +32,7 @@ func (t Table) backUp(table []byte) (string, error) {
 	if len(table) == 0 {
 		return "", nil
 	}
-	sum := sha256.Sum256(anyAgentLine.ReplaceAll(table, nil))
-	path := filepath.Join(t.Backup, fmt.Sprintf("crontab-%x", sum[:6]))
+	path := filepath.Join(t.Backup, backupName(table))
 	if err := writeFile(path, table); err != nil {
 		return "", err
 	}
@@ -73,19 +67,8 @@ func writeFile(path string, data []byte) error {
 // prune removes all but the newest keepBackups backups. A backup that cannot be
 // removed does not keep us from writing the crontab.
 func (t Table) prune() {
-	entries, err := os.ReadDir(t.Backup)
-	if err != nil {
-		return
-	}
-	var backups []fs.FileInfo
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err == nil && strings.HasPrefix(info.Name(), "crontab-") {
-			backups = append(backups, info)
-		}
-	}
-	slices.SortFunc(backups, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	backups := t.backups()
 	for _, old := range backups[min(keepBackups, len(backups)):] {
-		_ = os.Remove(filepath.Join(t.Backup, old.Name()))
+		_ = os.Remove(old)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,6 +57,10 @@ type Trial struct {
 	Signing  *Signing
 	SPFAlone bool
 	Doubtful bool
+
+	// NoAnswer is why the DNS has not said which key signs the mail: nobody knows
+	// yet whether the signature is valid.
+	NoAnswer error
 }
 
 // Probe opens the mailbox read-only and checks its last mails as Scan would. It
@@ -177,6 +182,9 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 		whole := func() (*bufio.Reader, error) { return bufio.NewReader(bytes.NewReader(h.raw)), nil }
 		if v, _, err = f.judgeBody(ctx, head, whole); err != nil {
 			v = f.unproved(err.Error())
+			if u, ok := errors.AsType[*unprovenError](err); ok {
+				t.NoAnswer = u.err
+			}
 		}
 	}
 	t.Gate, t.Reason = v.gate, v.reason

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"agentstateloop/commands/config"
@@ -20,6 +22,49 @@ const (
 		"if it is longer, one poll keeps running while the agent is engaged"
 )
 
+// losses compares the table with the backups. It restores nothing: who removed a line
+// may have meant it. What a line says is not shown, because it may hold a password.
+func (c crontabCheck) losses() []Finding {
+	const name = "crontab"
+	var found []Finding
+	loss, damaged := c.table.Lost(c.text)
+	if n := len(loss.Lines); n > 0 {
+		level, what := Info, "lacks"
+		if loss.Cut {
+			level, what = Warn, "was cut short: it lacks"
+		}
+		found = append(found, bad(level, name,
+			fmt.Sprintf("compare them with `crontab -l | diff - %[1]s`; restore all with `crontab %[1]s`, and then run `agentstateloop poll`; if you removed them yourself, delete that backup", loss.Backup),
+			"the table %s %s (line %s) of its backup %s", what, terminal.Count(n, "line"), ranges(loss.Lines), loss.Backup))
+	}
+	for _, path := range damaged {
+		found = append(found, bad(Warn, name, "do not restore the table from it; delete it", "the backup %s is not as it was written", path))
+	}
+	if number := cron.CutLine(c.text, c.line); c.line != "" && number > 0 {
+		found = append(found, bad(Error, name, "remove that line with `crontab -e`; the next poll installs a whole one",
+			"line %d of the table is only the beginning of our line, and cron runs what is left of it", number))
+	}
+	return found
+}
+
+// ranges returns numbers in ascending order as "1, 3-5".
+func ranges(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		end := i
+		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
+			end++
+		}
+		part := strconv.Itoa(numbers[i])
+		if end > i {
+			part += "-" + strconv.Itoa(numbers[end])
+		}
+		parts = append(parts, part)
+		i = end + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
 // crontabCheck checks that the crontab can be read and, as far as a check without
 // a write can show, written.
 type crontabCheck struct {
@@ -28,6 +73,7 @@ type crontabCheck struct {
 	text      []byte // of the crontab
 	err       error  // of reading text
 	proc      string // /proc
+	line      string // that was installed last; "": none
 	lastError string // why the last poll could not write the line; "": it could
 }
 
@@ -56,6 +102,7 @@ func (c crontabCheck) run(context.Context) []Finding {
 		found = append(found, bad(Error, name, "run agentstateloop outside that container or systemd unit, "+useFixed+meanwhile,
 			"cannot be written from here: %s", why))
 	}
+	found = append(found, c.losses()...)
 	if c.lastError != "" {
 		found = append(found, bad(Error, name, "fix that, then run `agentstateloop poll`"+meanwhile, "the last poll could not write its line: %s", c.lastError))
 	}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -57,6 +58,9 @@ func mailFailure(name string, err error) Finding {
 	}
 	if _, ok := state.CredentialFailure(err); ok {
 		return failure(name, "the server denies the login: correct the secret, which each poll reads again; Gmail needs an app password", err)
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsNotFound {
+		return failure(name, "the DNS does not answer: check the network and the name server in /etc/resolv.conf", err)
 	}
 	return failure(name, "check host and tls in [mail."+name+"], and the network", err)
 }

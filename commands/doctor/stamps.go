@@ -34,10 +34,16 @@ func (c stampsCheck) findings() []Finding {
 	}
 	var found []Finding
 	passed := 0
+	unanswered := 0
 	for _, t := range c.probe.Trials {
-		if t.Gate == "" {
+		switch {
+		case t.Gate == "":
 			passed++
-		} else {
+		case t.NoAnswer != nil:
+			if unanswered++; unanswered == 1 {
+				found = append(found, c.withoutDNS(t.NoAnswer))
+			}
+		default:
 			found = append(found, c.rejected(t))
 		}
 	}
@@ -50,6 +56,17 @@ func (c stampsCheck) findings() []Finding {
 	}
 	proved := good(name, "%d of your last %s verified by %s%s", passed, terminal.Count(len(c.probe.Trials), "mail"), c.verifier(), calls)
 	return append([]Finding{proved}, found...)
+}
+
+// withoutDNS returns the finding for mail whose key could not be looked up. That says
+// nothing about who signs it.
+func (c stampsCheck) withoutDNS(err error) Finding {
+	server := "the name server of this machine (/etc/resolv.conf)"
+	if c.filter.Resolver != "" {
+		server = c.filter.Resolver + ", the resolver in [trust],"
+	}
+	return bad(Error, "stamps", "check the network and that name server; until it answers, polls leave such mail in the mailbox and try again",
+		"the DNS does not answer, so the signatures of your mails cannot be verified: %s says: %v", server, err)
 }
 
 // rejected returns the finding for a mail that did not pass a gate.

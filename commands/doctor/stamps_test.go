@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"net"
 	"strings"
 	"testing"
 
@@ -15,6 +16,9 @@ func TestStamps(t *testing.T) {
 	dkim := mail.Filter{Require: mail.RequireDMARC, Verify: mail.VerifyDKIM}
 	asking := mail.Filter{Require: mail.RequireDMARC, AuthservID: "mx.example.org", Fallback: true}
 	refused := []mail.Trial{{ForUs: true, Gate: mail.GateTrust, Reason: "the first field is not of it"}}
+	resolver := mail.Filter{Require: mail.RequireDMARC, Verify: mail.VerifyDKIM, Resolver: "127.0.0.2:53"}
+	down := &net.DNSError{Err: "i/o timeout", Name: "x._domainkey.example.org", Server: "127.0.0.1:53", IsTimeout: true}
+	unanswered := []mail.Trial{{ForUs: true, Gate: mail.GateTrust, Reason: "r", NoAnswer: down}, {Gate: mail.GateTrust, NoAnswer: down}}
 	good := []mail.Trial{{ForUs: true}, {}}
 	for _, tt := range []struct {
 		name   string
@@ -39,6 +43,8 @@ func TestStamps(t *testing.T) {
 		{"to an alias", server, []mail.Trial{{Gate: mail.GateTrust, Signing: &mail.Signing{To: []string{"a@example.org", "b@example.net"}}}}, nil, Warn,
 			"would be rejected", "put @goulard3120 in the subject; if a@example.org or b@example.net is an address of the agent, add it to aliases in [mail]"},
 		{"a bounce", server, []mail.Trial{{Gate: mail.GateBounce, Reason: "r"}}, nil, Info, "would be rejected (bounce): r", "by hand"},
+		{"the DNS is down", dkim, unanswered, nil, Error, "the DNS does not answer, so the signatures of your mails cannot be verified: the name server of this machine (/etc/resolv.conf) says: lookup x._domainkey.example.org on 127.0.0.1:53: i/o timeout", "check the network and that name server"},
+		{"the resolver is down", resolver, unanswered, nil, Error, "127.0.0.2:53, the resolver in [trust], says: lookup x", "check the network"},
 		{"no mail from the operator", server, nil, []string{"", ""}, Info, "none of the last mails is from you", "send the agent a mail"},
 		{"not used", mail.Filter{Require: mail.RequireFrom}, good, nil, Skipped, "not used with", ""},
 	} {
