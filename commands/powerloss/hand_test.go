@@ -62,6 +62,7 @@ func holdHand(c *crash) {
 	}
 	c.poll()
 	c.wantSound()
+	c.wantChain()
 	for _, e := range c.collect() {
 		if c.hadEnded("tell " + e.text) {
 			c.Errorf("%q ran again after its answer was shown", e.text)

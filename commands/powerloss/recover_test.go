@@ -44,15 +44,21 @@ func tellRecover(s *story) {
 	s.noted()
 }
 
+// wantChain checks that doctor finds no fault in the history.
+func (c *crash) wantChain() {
+	c.Helper()
+	out, _ := c.attempt("doctor", "--no-network")
+	if fault := historyFault.FindString(out); fault != "" {
+		c.Errorf("doctor finds %q", fault)
+	}
+}
+
 var historyFault = regexp.MustCompile(`(?m)^(?:error|warn) +history.*$`)
 
 func holdRecover(c *crash) {
 	c.poll()
 	c.collect()
-	out, _ := c.attempt("doctor", "--no-network")
-	if fault := historyFault.FindString(out); fault != "" {
-		c.Errorf("doctor finds %q", fault)
-	}
+	c.wantChain()
 	if c.hadEnded("tell file two") && !strings.Contains(c.deliverables(), "you said: file two") {
 		c.Errorf("what was told after the recovery is lost")
 	}
