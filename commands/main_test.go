@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/emersion/go-smtp"
 	"github.com/gofrs/flock"
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -98,6 +101,8 @@ type world struct {
 	mesh  *mesh.Server
 	model *scripted.Server // nil before `model`
 
+	smtp atomic.Pointer[func(raw []byte) error] // the answer to a mail; nil takes all
+
 	script atomic.Pointer[func(scripted.Request) scripted.Reply] // what it answers
 }
 
@@ -118,6 +123,8 @@ type worldKey struct{}
 //	deliver FILE               puts a mail into the mailbox as it is
 //	answer TEXT                answers the last mail that was sent; TOKEN is its token
 //	[!] sent PATTERN           matches the mails that were sent
+//	smtp KIND CODE TEXT        the mail server answers so to mails whose id begins with KIND, or to all
+//	smtp ok                    it takes all mail again
 //	message FROM TEXT          a message from a peer
 //	present HANDLE PHASE       a peer that shows itself on the mesh
 //	[!] held PATTERN           matches what the mesh holds for dorlange3120
@@ -138,6 +145,7 @@ func TestScript(t *testing.T) {
 			"answer":  scriptAnswer,
 			"message": scriptMessage,
 			"sent":    scriptSent,
+			"smtp":    scriptSMTP,
 			"held":    scriptHeld,
 			"present": scriptPresent,
 			"hold":    scriptHold,
@@ -152,12 +160,13 @@ func TestScript(t *testing.T) {
 
 func setUp(env *testscript.Env) error {
 	dir := env.WorkDir
-	servers, err := mailtest.Start(dir, mailtest.Options{Username: "goulard@example.org"})
+	w := &world{mesh: mesh.NewServer(mesh.Options{Open: true})}
+	servers, err := mailtest.Start(dir, mailtest.Options{Username: "goulard@example.org", OnData: w.answer})
 	if err != nil {
 		return err
 	}
 	env.Defer(func() { servers.Close() })
-	w := &world{mail: servers, mesh: mesh.NewServer(mesh.Options{Open: true})}
+	w.mail = servers
 	web := httptest.NewServer(w.mesh)
 	env.Defer(web.Close)
 	env.Values[worldKey{}] = w
@@ -301,6 +310,37 @@ func scriptSent(ts *testscript.TestScript, neg bool, args []string) {
 		fmt.Fprintf(&all, "to %s\n%s\n", strings.Join(m.To, ", "), m.Raw)
 	}
 	expect(ts, neg, args[0], all.String())
+}
+
+// scriptSMTP: smtp KIND CODE TEXT, smtp ok
+func scriptSMTP(ts *testscript.TestScript, neg bool, args []string) {
+	w := worldOf(ts)
+	switch {
+	case neg:
+		ts.Fatalf("usage: smtp KIND CODE TEXT, or smtp ok")
+	case len(args) == 1 && args[0] == "ok":
+		w.smtp.Store(nil)
+		return
+	case len(args) != 3:
+		ts.Fatalf("usage: smtp KIND CODE TEXT, or smtp ok")
+	}
+	code, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	answer := func(raw []byte) error {
+		if args[0] != "all" && !bytes.Contains(raw, []byte("Message-ID: <"+args[0]+".")) {
+			return nil
+		}
+		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: args[2]}
+	}
+	w.smtp.Store(&answer)
+}
+
+// answer is the mail server's answer to the final dot.
+func (w *world) answer(_ net.Conn, raw []byte) error {
+	if answer := w.smtp.Load(); answer != nil {
+		return (*answer)(raw)
+	}
+	return nil
 }
 
 // scriptHeld: [!] held PATTERN

@@ -15,30 +15,28 @@ import (
 // asked to pass the notice on learns neither subjects nor paths.
 func (r renderer) undelivered(s state.State, e state.Effect) string {
 	var b strings.Builder
-	n := 0
+	b.WriteString("I could not deliver what is listed here. It is kept, and is not sent\nagain by itself.\n")
 	for _, id := range e.Tells {
 		row, kept := s.UndeliveredEffect(id)
 		if !kept {
 			continue
 		}
-		n++
-		fmt.Fprintf(&b, "\n%s, %s to %s by %s\n  given up %s: %s\n", row.ID, describeEffect(row, e.Channel == state.ByMail), row.To, row.Channel,
+		fmt.Fprintf(&b, "\n%s\n  what: %s\n", row.ID, describeEffect(row, e.Channel == state.ByMail))
+		if row.TurnID != "" {
+			fmt.Fprintf(&b, "  turn: %s\n", row.TurnID)
+		}
+		fmt.Fprintf(&b, "  to:   %s by %s\n  when: %s\n  why:  %s\n", row.To, row.Channel,
 			row.GivenUp.UTC().Format(time.RFC3339), plain.Line(cmp.Or(row.Reason, "it waited too long")))
 		if e.Channel == state.ByMail {
-			fmt.Fprintf(&b, "  kept in %s\n", r.store.Path(row.File))
+			fmt.Fprintf(&b, "  kept: %s\n", r.store.Path(row.File))
 		}
 	}
-	what := "a message"
-	if n != 1 {
-		what = fmt.Sprintf("%d messages", n)
-	}
-	more := ""
-	if left := len(s.Undelivered) - n; left > 0 {
-		more = fmt.Sprintf(" There are %d more: `agentstateloop outbox list` shows them all.", left)
-	}
-	return fmt.Sprintf("I could not deliver %s. What was not delivered is kept, and is not sent again by itself.\n%s\n"+
-		"On the agent's machine `agentstateloop outbox show ID` shows one, `agentstateloop outbox retry ID` sends it again as it is, "+
-		"and `agentstateloop outbox drop ID` removes it.%s\n", what, b.String(), more)
+	b.WriteString("\nOn the agent's machine:\n" +
+		"  agentstateloop outbox list       shows all of it\n" +
+		"  agentstateloop outbox show ID    shows one, with its text\n" +
+		"  agentstateloop outbox retry ID   sends it again as it is\n" +
+		"  agentstateloop outbox drop ID    removes it\n")
+	return b.String()
 }
 
 // describeEffect returns what an effect is, in a few words.
@@ -49,14 +47,11 @@ func describeEffect(e state.Effect, withSubject bool) string {
 		state.Alarm: "an alarm", state.Challenge: "the question whether a mail is yours",
 	}[e.Kind]
 	what = cmp.Or(what, string(e.Kind))
-	if withSubject && e.Thread.Subject != "" {
-		what += fmt.Sprintf(" to %q", plain.Line(e.Thread.Subject))
-		if e.Kind != state.Reply && e.Kind != state.Answer {
-			what = strings.Replace(what, " to \"", " about \"", 1)
-		}
+	switch {
+	case !withSubject || e.Thread.Subject == "":
+		return what
+	case e.Kind == state.Reply:
+		return fmt.Sprintf("%s to %q", what, plain.Line(e.Thread.Subject))
 	}
-	if e.TurnID != "" {
-		what += " of turn " + e.TurnID
-	}
-	return what
+	return fmt.Sprintf("%s, subject %q", what, plain.Line(e.Thread.Subject))
 }

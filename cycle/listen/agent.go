@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type servedAgent struct {
 	askMesh   chan struct{}      // holds one value: read the mesh mailbox at once
 	wakeURL   string             // the address that the mesh calls
 	unwatched bool               // nudges/ cannot be watched; used only by scan
+	failing   string             // what the last poll could not read or send; used only by run
 }
 
 // requestPoll requests a poll. Any number of requests during a poll cause one
@@ -74,6 +76,7 @@ func (p *servedAgent) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.logFailures(r.Failed)
 	if !r.TurnWaiting {
 		return nil
 	}
@@ -81,6 +84,25 @@ func (p *servedAgent) poll(ctx context.Context) error {
 		return fmt.Errorf("run the turn: %w", err)
 	}
 	return nil
+}
+
+// logFailures logs the sources that a poll could not read, or could not send to, when
+// they have changed.
+func (p *servedAgent) logFailures(failed []cycle.SourceFailure) {
+	var sources, reasons []string
+	for _, f := range failed {
+		sources = append(sources, string(f.Source))
+		reasons = append(reasons, string(f.Source)+": "+f.Reason)
+	}
+	failing := strings.Join(sources, ", ")
+	switch {
+	case failing == p.failing:
+	case failing == "":
+		p.listener.Logf("@%s: works again: %s", p.Handle, p.failing)
+	default:
+		p.listener.Logf("@%s: %s", p.Handle, strings.Join(reasons, "; "))
+	}
+	p.failing = failing
 }
 
 // check requests a poll if there is a reason for one and no request is waiting.

@@ -1,0 +1,305 @@
+package cycle_test
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+
+	"github.com/emersion/go-smtp"
+)
+
+// refuses answers every recipient with this code.
+func (h *house) refuses(code int, text string) {
+	refuse := func(string) error {
+		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
+	}
+	h.onRcpt.Store(&refuse)
+}
+
+// refusesContent answers the final dot of mails of one kind with this code.
+func (h *house) refusesContent(kind string, code int, text string) {
+	refuse := func(_ net.Conn, raw []byte) error {
+		if kindOf(messageID(raw)) != kind {
+			return nil
+		}
+		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
+	}
+	h.onData.Store(&refuse)
+}
+
+func (h *house) status() cycle.Status {
+	h.t.Helper()
+	s, err := h.agent.Status()
+	check(h.t, err)
+	return s
+}
+
+// sendingFailure returns what a report says of mail that cannot be sent.
+func sendingFailure(r cycle.Report) string {
+	for _, f := range r.Failed {
+		if f.Source == cycle.FromSending {
+			return f.Reason
+		}
+	}
+	return ""
+}
+
+// wantLogged fails unless the log has these words.
+func (h *house) wantLogged(word string) {
+	h.t.Helper()
+	log, err := os.ReadFile(h.agent.Store.Path("log"))
+	check(h.t, err)
+	if !strings.Contains(string(log), word) {
+		h.t.Errorf("the log does not hold %q:\n%s", word, log)
+	}
+}
+
+// A submission server that is down, silent or answers 4xx is told in the report, the
+// log and the status, until a mail goes through.
+func TestAServerThatTakesNoMailIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		breaks func(*testing.T, *house)
+		reason string
+	}{
+		"down":   {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = gone(t) }, "refused"},
+		"silent": {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = deaf(t) }, "timeout"},
+		"4xx":    {func(_ *testing.T, h *house) { h.refuses(451, "4.3.0 queue full") }, "451"},
+		"4xx after the dot": {func(_ *testing.T, h *house) {
+			h.refusesContent("ack", 452, "disk full")
+		}, "452"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			h.agent.Mail.SMTP.Timeout = 300 * time.Millisecond
+			real := h.agent.Mail.SMTP
+			c.breaks(t, h)
+			check(t, h.agent.Ring("test", ""))
+			r := h.poll()
+			if reason := sendingFailure(r); !strings.Contains(reason, c.reason) || !strings.Contains(reason, "1 in the outbox") {
+				t.Errorf("report: %+v", r.Failed)
+			}
+			h.wantLogged(c.reason)
+			s := h.status().Sending
+			if s == nil || !s.Since.Equal(h.clock.Now()) || !strings.Contains(s.Reason, c.reason) || s.Waiting != 1 || !s.NextTry.After(s.Since) {
+				t.Fatalf("status: %+v", s)
+			}
+			since := s.Since
+			r = h.pollAfter(20 * time.Second) // its pause is not over
+			if s := h.status().Sending; s == nil || !s.Since.Equal(since) || sendingFailure(r) == "" {
+				t.Errorf("while it waits: %+v, %+v", s, r.Failed)
+			}
+			h.agent.Mail.SMTP = real
+			h.onRcpt.Store(nil)
+			h.onData.Store(nil)
+			r = h.pollAfter(time.Minute)
+			h.wantSent("ack")
+			if s := h.status().Sending; s != nil || len(r.Failed) != 0 {
+				t.Errorf("after it works: %+v, %+v", s, r.Failed)
+			}
+		})
+	}
+}
+
+// What one recipient's mailbox cannot take names the mail, and is not the server's.
+func TestOneRecipientsRefusalNamesTheMail(t *testing.T) {
+	h := newAwakeHouse(t)
+	const second = "second@example.com"
+	h.agent.Policy.Ack = false
+	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
+	refuse := func(to string) error {
+		if to == second {
+			return &smtp.SMTPError{Code: 450, Message: "mailbox busy"}
+		}
+		return nil
+	}
+	h.onRcpt.Store(&refuse)
+	h.receive(letter{id: "<one@example.com>", from: second})
+	r := h.poll()
+	if reason := sendingFailure(r); !strings.Contains(reason, "reply.") || !strings.Contains(reason, second) || !strings.Contains(reason, "mailbox busy") {
+		t.Errorf("report: %+v", r.Failed)
+	}
+	if s := h.status().Sending; s != nil {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+// A login that is denied has its own place.
+func TestADeniedLoginIsNoServerThatIsDown(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Mail.SMTP.Secret = fixedSecret("wrong")
+	check(t, h.agent.Ring("test", ""))
+	r := h.poll()
+	if s := h.status(); s.Sending != nil || s.Credentials["smtp"].Failures == 0 || sendingFailure(r) != "" {
+		t.Errorf("%+v, %+v, %+v", s.Sending, s.Credentials, r.Failed)
+	}
+}
+
+// After a connect that failed the other mails wait: each connect may take its whole
+// time limit.
+func TestOneConnectAPerform(t *testing.T) {
+	h := newAwakeHouse(t)
+	const second = "second@example.com"
+	h.agent.Policy.Ack = false
+	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
+	h.refuses(450, "later")
+	h.receive(letter{id: "<one@example.com>"})
+	h.receive(letter{id: "<two@example.com>", from: second})
+	h.poll()
+	var connects atomic.Int64
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connects.Add(1)
+			conn.Close()
+		}
+	}()
+	h.agent.Mail.SMTP.Addr = listener.Addr().String()
+	h.pollAfter(2 * time.Minute)
+	if n := connects.Load(); n != 1 {
+		t.Errorf("%d connects in one poll", n)
+	}
+}
+
+// A mesh that takes nothing is a source that failed, too.
+func TestAMeshThatTakesNothingIsTold(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.post(meshMessage("q1"))
+	fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	h.onMesh.Store(&fail)
+	r := h.poll()
+	named := func(f cycle.SourceFailure) bool { return f.Source == state.Mesh && strings.Contains(f.Reason, "503") }
+	if !slices.ContainsFunc(r.Failed, named) {
+		t.Errorf("report: %+v", r.Failed)
+	}
+	h.wantLogged("503")
+}
+
+// What a command or a turn tries to send outside of a poll, and cannot, is in the log.
+func TestAFlushThatFailsIsLogged(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	h.agent.Mail.SMTP.Addr = gone(t)
+	h.receive(letter{id: "<one@example.com>"})
+	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
+	check(t, err)
+	_, err = h.agent.Turns(t.Context())
+	check(t, err)
+	h.wantLogged("send: reply.")
+}
+
+// A lingering poll tells what failed later, as its first poll does.
+func TestALingeringPollTellsWhatFailed(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Mesh = nil
+	h.agent.Now = time.Now
+	h.agent.Mail.SMTP.Addr = gone(t)
+	h.poll()
+	check(t, h.agent.Ring("test", ""))
+	r, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 3*time.Second)
+	check(t, err)
+	if sendingFailure(r) == "" {
+		t.Errorf("report: %+v", r)
+	}
+}
+
+// A person who polls does not wait for a pause to end.
+func TestAPollByHandTriesAtOnce(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.refuses(451, "later")
+	check(t, h.agent.Ring("test", ""))
+	h.poll()
+	h.onRcpt.Store(nil)
+	h.poll()
+	h.wantSent("")
+	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{ByHand: true})
+	check(t, err)
+	h.wantSent("ack")
+}
+
+// While an answer is owed the agent polls and tries each minute. What events have
+// overtaken is not sent late.
+func TestAnOwedAnswerLeavesWithinAMinuteOfTheServersReturn(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.refuses(451, "later")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	for range 40 {
+		h.pollAfter(time.Minute)
+	}
+	h.wantPhase(state.PREP)
+	if got := h.installed(); got != "*/1 * * * *" {
+		t.Errorf("the line is %q", got)
+	}
+	h.onRcpt.Store(nil)
+	h.pollAfter(time.Minute)
+	h.wantSent("reply")
+	h.wantOvertaken("ack.")
+	h.pollAfter(4 * time.Minute)
+	h.wantPhase(state.PREP)
+	h.pollAfter(time.Minute)
+	h.wantPhase(state.IDLE)
+	h.wantSent("reply quiet")
+}
+
+// wantOvertaken fails unless the history has a row of this kind as overtaken.
+func (h *house) wantOvertaken(prefix string) {
+	h.t.Helper()
+	lines := h.lines(state.LineDelivery)
+	if !slices.ContainsFunc(lines, func(l state.Line) bool { return l.What == "overtaken" && strings.HasPrefix(l.ID, prefix) }) {
+		h.t.Errorf("nothing of %s is overtaken: %+v", prefix, lines)
+	}
+}
+
+// An answer that cannot be delivered keeps the agent awake for an hour and its timer.
+func TestAnOwedAnswerKeepsNobodyAwakeForEver(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.refuses(451, "later")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.pollAfter(64 * time.Minute)
+	h.wantPhase(state.PREP)
+	h.pollAfter(2 * time.Minute)
+	h.wantPhase(state.IDLE)
+	h.onRcpt.Store(nil)
+	h.pollAfter(time.Hour)
+	h.wantSent("reply")
+}
+
+// An agent that was sent to IDLE goes on trying each minute.
+func TestAnOwedAnswerInIDLE(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.refuses(451, "later")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	_, err := h.agent.Order(t.Context(), state.IDLE, "", false)
+	check(t, err)
+	h.poll()
+	if got := h.installed(); got != "*/1 * * * *" {
+		t.Errorf("the line is %q", got)
+	}
+	h.onRcpt.Store(nil)
+	h.pollAfter(time.Minute)
+	h.wantSent("reply")
+	h.poll()
+	if got := h.installed(); got != "*/30 * * * *" {
+		t.Errorf("the line is %q", got)
+	}
+}
