@@ -338,7 +338,7 @@ func (w *World) checkSeen() {
 	for _, l := range w.record.incoming {
 		for _, uid := range l.uids {
 			switch {
-			case l.fate == ignored && seen[uid] && !l.read:
+			case l.fate == ignored && seen[uid] && !l.read && !l.real:
 				w.violate("1", "%s (mail %s), which is not for us, was marked as read", l.marker, l.kind)
 			case l.fate == answered && !seen[uid] && !l.gone && !l.passed:
 				w.violate("1", "%s (mail %s) was not marked as read", l.marker, l.kind)

@@ -124,14 +124,18 @@ func (w *World) checkSending(r cycle.Report, o cycle.PollOptions, began time.Tim
 
 // checkTroubleTold checks that a poll which could not send a mail reports a failure of
 // its source, and that `status` shows it.
-func (w *World) checkTroubleTold(r cycle.Report, _ cycle.Status, rows []waiting) {
-	tried := slices.ContainsFunc(rows, func(e waiting) bool { return e.Attempts > 0 })
-	if !tried {
+func (w *World) checkTroubleTold(r cycle.Report, status cycle.Status, rows []waiting) {
+	tried := slices.ContainsFunc(rows, func(e waiting) bool { return e.Attempts > 0 && !e.Unknown })
+	if !tried || !w.down("smtp") && !w.down("smtp-451") {
 		return // it was for good, or is not known
 	}
 	w.count.happened("a poll had to report that it could not send mail")
-	if len(r.Failed) == 0 {
-		w.violate("sending", "a poll could not send mail, and reports no failure; the outbox has %+v", rows)
+	told := slices.ContainsFunc(r.Failed, func(f cycle.SourceFailure) bool { return f.Source == cycle.FromSending && f.Reason != "" })
+	if !told {
+		w.violate("sending", "a poll could not send mail, and reports %+v; the outbox has %+v", r.Failed, rows)
+	}
+	if s := status.Sending; s == nil || s.Reason == "" || s.Since.IsZero() || s.NextTry.IsZero() {
+		w.violate("sending", "a poll could not send mail, and status shows %+v", s)
 	}
 }
 

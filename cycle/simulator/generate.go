@@ -48,7 +48,7 @@ func (g generator) step() Step {
 		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition}, {4, Release}, {3, TopUp}, {2, Reset},
 		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
 		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {3, Damage}, {7, Outage}, {1, MeshHalt},
-		{1, Expunge}, {1, Rate}, {2, Outbox}, {2, Junk},
+		{1, Expunge}, {1, Rate}, {2, Outbox}, {2, Junk}, {2, Return},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
@@ -80,7 +80,7 @@ func (g generator) detail(s Step) Step {
 	case Mail:
 		s.Kind = pickWeighted(g, weighted[string]{
 			{16, "new"}, {3, "shout"}, {5, "reply"}, {3, "twice"}, {2, "html"}, {1, "broken"}, {2, "other"}, {1, "nobody"},
-			{4, "unproved"}, {1, "smuggled"}, {1, "mimic"}, {2, "bent"}, {1, "opened"}, {1, "topped"}, {1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
+			{4, "unproved"}, {1, "smuggled"}, {1, "mimic"}, {2, "bent"}, {1, "opened"}, {1, "topped"}, {1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "cron"}, {1, "wide"}, {1, "WIDE"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
 			{2, "STOP"}, {1, "HALT"}, {2, "GO"}, {1, "STATUS"},
 		})
 		s.Wish = pickOne(g, wishes...)
@@ -117,6 +117,8 @@ func (g generator) detail(s Step) Step {
 		s.N = 1 + g.IntN(5)
 	case Junk:
 		s.Kind = pickOne(g, sortedKeys(junk)...)
+	case Return:
+		s.Kind = pickOne(g, returned...)
 	case MeshHalt:
 		s.Kind = pickOne(g, "on", "off", "off")
 	}

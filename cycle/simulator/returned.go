@@ -53,10 +53,13 @@ func (w *World) returnMail(s Step) error {
 		"\nTo: "+to+"\nMessage-ID: <"+id+">\nSubject: of a mail\n\n--r--\n")
 }
 
-// alterMAC changes a letter of the MAC in a Message-ID of ours, which stands before
-// the handle.
+// macLetters is the length of the MAC in a Message-ID of ours, which stands before the
+// handle. Its first half proves that the mail is ours.
+const macLetters = 32
+
+// alterMAC changes the first letter of the MAC.
 func alterMAC(id string) string {
-	at := strings.LastIndex(id, "."+handle) - 1
+	at := strings.LastIndex(id, "."+handle) - macLetters
 	if at < 0 {
 		return "x" + id
 	}
