@@ -355,6 +355,9 @@ func (v *historyChecker) works(at time.Time) bool {
 }
 
 func (v *historyChecker) queued(l line) {
+	if l.What != "queued" {
+		return // it was rendered again, after a damage
+	}
 	if v.effects[l.ID] {
 		v.broken("2", "%s was queued twice", l.ID)
 	}

@@ -114,7 +114,7 @@ func (w *World) checkSending(r cycle.Report, o cycle.PollOptions, began time.Tim
 			return // what stands behind it waits for it
 		case o.ByHand && age > 0:
 			w.violate("owed", "%s waits after a poll by hand, although the submission server works", e.ID)
-		case e.Kind != "reply" && e.Kind != "answer", age < 0, age > owedFor-margin:
+		case e.Kind != "reply" && e.Kind != "answer", age <= 0, age > owedFor-margin:
 		case ever && began.Sub(trouble) < margin:
 		default:
 			w.violate("owed", "%s has been ready for %s and waits, although the submission server has worked since %s", e.ID, age, trouble)
@@ -147,6 +147,10 @@ func (r *record) checkLate(o outgoing, h history) {
 	}
 	id, _, _ := strings.Cut(o.id, "@")
 	created, turn := -1, ""
+	halted := slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "halt" })
+	if halted {
+		return // what HALT has held is sent afterwards
+	}
 	for i, l := range h.lines {
 		switch {
 		case l.Kind == "effect" && l.What == "queued" && strings.HasPrefix(id, l.ID+"."):

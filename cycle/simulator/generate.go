@@ -108,6 +108,7 @@ func (g generator) detail(s Step) Step {
 	case Damage:
 		s.Kind = pickWeighted(g, weighted[string]{
 			{1, "delete"}, {1, "delete-both"}, {1, "delete-prev"}, {1, "cut"}, {1, "cut-both"}, {1, "empty"}, {3, "cursor"},
+			{2, "payload-zero"}, {2, "payload-cut"}, {2, "payload-flip"}, {1, "payload-empty"}, {2, "payload-remove"},
 		})
 	case Outage:
 		s.Kind = pickOne(g, "imap", "smtp", "http", "password", "imap-password", "smtp-password", "token", "token", "crontab-deaf", "crontab-mute", "crontab-torn", "crontab-fine", "crontab-fine",

@@ -175,4 +175,21 @@ var unrulyServers = []scenario{
 			{Do: sim.Poll},
 		},
 	},
+	{
+		name: "payloads that are damaged are not sent and not run",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Outage, Kind: "smtp-451", N: 1},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent start", What: sim.Crash}}},
+			{Do: sim.Damage, Kind: "payload-zero"},
+			{Do: sim.Damage, Kind: "payload-flip", N: 1},
+			{Do: sim.Poll},
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Outage, Kind: "http", N: 1},
+			{Do: sim.Poll},
+			{Do: sim.Damage, Kind: "payload-cut"},
+			{Do: sim.Damage, Kind: "payload-remove", N: 1},
+			{Do: sim.Poll},
+		},
+	},
 }
