@@ -28,7 +28,8 @@ operator's mails above [budget] mails_an_hour wait for the hour to hold fewer.
 
 A mail that the server lists and does not hand out has a row without a number:
 its key, since when, how often it was tried, when it is tried again, and why. It
-is tried for as long as it is in the mailbox; inbox drop KEY ends that.
+is tried for as long as it is in the mailbox; inbox drop KEY ends that. So has a
+large mail that is being fetched.
 
 With --quarantined, lists the messages in quarantine instead: the key, the
 sender (not proved) and the reason of each.
@@ -70,7 +71,18 @@ func (k inboxListCmd) run(c *cli.Context) error {
 	for _, f := range s.FailingMails() {
 		fmt.Fprintf(w, "-\t%s\t%s\t%s\t%s\n", terminal.Clock(f.Since, k.now()), state.Mail, plain.Line(f.Key), failingStatus(f, k.now()))
 	}
+	for _, key := range s.LargeMails() {
+		fmt.Fprintf(w, "-\t-\t%s\t%s\tlarge, is being fetched\n", state.Mail, plain.Line(key))
+	}
 	return w.Flush()
+}
+
+// largeOutput is the JSON output for a large mail that is being fetched. It has no
+// row in the inbox yet.
+type largeOutput struct {
+	Key    string       `json:"key"`
+	Source state.Source `json:"source"`
+	Status string       `json:"status"` // "fetching"
 }
 
 // failingOutput is the JSON output for a mail that cannot be fetched. It has no row
@@ -89,7 +101,8 @@ func failingJSON(f state.FailingMail) failingOutput {
 	return failingOutput{f.Key, state.Mail, "failing", f.Since, f.Tries, f.Next, f.Reason}
 }
 
-// listed returns the messages that wait, and the mails that cannot be fetched.
+// listed returns the messages that wait, the mails that cannot be fetched, and those
+// that are being fetched.
 func listed(s state.State) []any {
 	rows := []any{}
 	for _, m := range s.Inbox {
@@ -97,6 +110,9 @@ func listed(s state.State) []any {
 	}
 	for _, f := range s.FailingMails() {
 		rows = append(rows, failingJSON(f))
+	}
+	for _, key := range s.LargeMails() {
+		rows = append(rows, largeOutput{key, state.Mail, "fetching"})
 	}
 	return rows
 }

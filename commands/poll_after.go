@@ -14,7 +14,7 @@ import (
 // poll is running, and looks once more. Nothing can be lost any more, so trouble
 // is a warning (docs/design.md, "Save before effects").
 func pollAfter(ctx context.Context, a *cycle.Agent, out *terminal.Output) (r cycle.Report, ok bool) {
-	r, err := a.Poll(ctx, cycle.PollOptions{NoTurn: true})
+	r, err := a.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true})
 	if errors.Is(err, cycle.ErrBusy) {
 		return r, false
 	}

@@ -90,6 +90,13 @@ func (ad *admission) hasRoom(m *mail.Message) (bool, error) {
 	return ad.quarantine.Room(verdictOn(m), m.Digest, keptSize(m))
 }
 
+// mayKeep is hasRoom. A mail for which that cannot be found out is fetched: then
+// keeping it fails as well, and says why.
+func (ad *admission) mayKeep(m *mail.Message) bool {
+	room, err := ad.hasRoom(m)
+	return room || err != nil
+}
+
 // reject keeps a mail in quarantine and returns its event; ask is true if the
 // operator is to be asked about it.
 func (ad *admission) reject(m *mail.Message, ask bool, raw io.Reader) (state.Event, error) {

@@ -102,7 +102,7 @@ func (l lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Rep
 			}
 		case <-arrived:
 		}
-		r, err := l.poller.poll(ctx, PollOptions{NoTurn: true})
+		r, err := l.poller.poll(ctx, PollOptions{NoTurn: true, LeaveLarge: true})
 		report.fail(r.Failed)
 		switch {
 		case errors.Is(err, ErrBusy):

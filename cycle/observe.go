@@ -70,11 +70,7 @@ func (obs *observation) close() {
 // round of the same poll (again) it skips a source whose credential was denied.
 func (o observer) observe(ctx context.Context, files payloads, s state.State, again bool) *observation {
 	room := min(maxAtOnce, maxWaiting-len(s.Inbox))
-	folder := quarantine.Folder{Store: o.store}
-	ad := &admission{
-		accepter: o.accepter, files: files, state: s, now: o.now, folder: folder,
-		quarantine: quarantine.NewIntake(folder, files, s, o.now, o.accepter.isKnown), answered: map[string]bool{},
-	}
+	ad := o.admission(files, s)
 	forPeers := min(room, maxFromPeers-ofPeers(s))
 	var byMail, byMesh observation
 	var wg sync.WaitGroup
@@ -101,6 +97,15 @@ func (o observer) observe(ctx context.Context, files payloads, s state.State, ag
 	obs.failed = append(append(obs.failed, byMail.failed...), byMesh.failed...)
 	obs.mailbox = byMail.mailbox
 	return obs
+}
+
+// admission returns what takes in the finds of one observation, which begins with s.
+func (o observer) admission(files payloads, s state.State) *admission {
+	folder := quarantine.Folder{Store: o.store}
+	return &admission{
+		accepter: o.accepter, files: files, state: s, now: o.now, folder: folder,
+		quarantine: quarantine.NewIntake(folder, files, s, o.now, o.accepter.isKnown), answered: map[string]bool{},
+	}
 }
 
 // done ends an observation.

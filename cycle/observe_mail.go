@@ -23,10 +23,7 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	}
 	mailbox := o.mail.Mailbox
 	mailbox.Until = time.Now().Add(startWithin)
-	mailbox.Room = func(m *mail.Message) bool {
-		room, err := ad.hasRoom(m)
-		return room || err != nil // then keeping it fails as well, and says why
-	}
+	mailbox.Room = ad.mayKeep
 	mailbox.Sweep, mailbox.Known = ad.state.SweepDue(o.policy, o.now()), ad.knowsMail
 	session, err := o.session.open(ctx, mailbox)
 	if err != nil {
@@ -37,8 +34,9 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	obs.mailbox = session
 	obs.events = append(obs.events, state.CredentialWorked{Name: state.CredentialIMAP, Reading: true})
 
+	began := ad.state.Cursor
 	events := map[string]state.Event{} // by key
-	scan, err := session.Scan(ctx, ad.state.Cursor, filter, room, func(m *mail.Message, raw io.Reader) (err error) {
+	scan, err := session.Scan(ctx, began, filter, room, func(m *mail.Message, raw io.Reader) (err error) {
 		events[m.Key], err = ad.takeMail(m, raw)
 		return err
 	})
@@ -46,19 +44,35 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	case err != nil:
 		obs.close() // the connection may be broken: \Seen is for the next cycle
 		obs.fail(state.Mail, err)
-		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &scan.Cursor})
+		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
 	case scan.Rest || len(scan.Cursor.Unseen) > 0:
 		// What was not read may be the operator's, so silence was not observed.
-		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &scan.Cursor})
+		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
 	default:
-		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &scan.Cursor})
+		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
 	}
 	o.refetch(ctx, ad, obs, mailbox.Until)
-	if reason := withheld(scan); reason != "" && err == nil {
+	if err == nil {
+		obs.failWithheld(scan)
+	}
+	obs.found(scan, events)
+	if scan.Swept != nil {
+		obs.events = append(obs.events, state.Swept{Keys: scan.Swept.Keys, Looked: scan.Swept.Looked})
+	}
+}
+
+// failWithheld records what a server that works as a whole has refused in a scan.
+func (obs *observation) failWithheld(scan mail.Scan) {
+	if reason := withheld(scan); reason != "" {
 		obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: reason})
 	}
+}
+
+// found adds the events of the mails that a scan has found: those that were kept,
+// by key, those beyond the room, and those that are not owed any more.
+func (obs *observation) found(scan mail.Scan, kept map[string]state.Event) {
 	for _, m := range scan.Messages {
-		obs.events = append(obs.events, events[m.Key])
+		obs.events = append(obs.events, kept[m.Key])
 	}
 	for _, m := range scan.Beyond {
 		obs.events = append(obs.events, rejection(&m, true, false))
@@ -74,9 +88,6 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	}
 	for _, f := range scan.Ended {
 		obs.events = append(obs.events, state.FetchEnded{Key: f.Key, Told: f.Failure.Told, Gone: f.Gone, Another: f.Another})
-	}
-	if scan.Swept != nil {
-		obs.events = append(obs.events, state.Swept{Keys: scan.Swept.Keys, Looked: scan.Swept.Looked})
 	}
 }
 

@@ -26,6 +26,9 @@ type PollOptions struct {
 	NoTurn bool // leave the turns to a detached poll
 	Stay   bool // may stay on while the crontab line is stuck; see pollWhileStuck
 	ByHand bool // a person asked for it: what waits is tried at once, whatever its pause
+
+	// LeaveLarge leaves large mail to a detached poll, which this one starts.
+	LeaveLarge bool
 }
 
 // Poll makes one cycle: load, observe, commit, project, perform, look once more,
@@ -48,6 +51,7 @@ type poller struct {
 	flusher  flusher
 	detacher detacher
 	runner   runner
+	large    largeMail
 }
 
 // poll is Poll.
@@ -72,28 +76,60 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	if busy {
 		return r, ErrBusy
 	}
-	if !o.NoTurn {
-		err = p.turns(ctx, o, &r)
+	if o.LeaveLarge {
+		err = p.afterCycle(ctx, o, &r)
+		return r, errors.Join(err, p.leaveLarge(o, r))
 	}
-	s, readErr := p.store.Read()
-	if err = errors.Join(err, readErr); err != nil {
+	large := p.large.begin(ctx)
+	err = p.afterCycle(ctx, o, &r)
+	err = errors.Join(err, large.wait(&r, func() error { return p.turns(ctx, o, &r) }))
+	return r, errors.Join(err, p.conclude(&r))
+}
+
+// afterCycle runs the turns of a poll, logs it, and stays on while the crontab line
+// is stuck.
+func (p poller) afterCycle(ctx context.Context, o PollOptions, r *Report) error {
+	err := p.turns(ctx, o, r)
+	if err = errors.Join(err, p.conclude(r)); err != nil {
 		p.log.printf("poll: %v", err)
-		return r, err
+		return err
+	}
+	p.log.printf("poll: %s", r.line())
+	if o.Stay {
+		return p.pollWhileStuck(ctx)
+	}
+	return nil
+}
+
+// conclude adds to the report how the agent stands.
+func (p poller) conclude(r *Report) error {
+	s, err := p.store.Read()
+	if err != nil {
+		return err
 	}
 	r.addCredentials(s)
 	r.addUnsent(s, p.now())
 	r.After, r.NextDue = s.Phase, s.NextDue
 	r.TurnWaiting = s.CanRun(p.policy, p.now())
-	p.log.printf("poll: %s", r.line())
-	if o.Stay {
-		return r, p.pollWhileStuck(ctx, s)
+	return nil
+}
+
+// leaveLarge starts a detached poll if large mail is to be fetched. If a turn is
+// waiting as well, the caller starts one.
+func (p poller) leaveLarge(o PollOptions, r Report) error {
+	waits, err := p.large.waits()
+	if err != nil || !waits || o.NoTurn && r.TurnWaiting {
+		return err
 	}
-	return r, nil
+	return p.detacher.detach()
 }
 
 // turns runs the messages that wait. What turns out to be damaged is had again in
 // another round, if it can be had again, and has its turn then.
 func (p poller) turns(ctx context.Context, o PollOptions, r *Report) error {
+	if o.NoTurn {
+		return nil
+	}
 	if err := p.runner.run(ctx, r); err != nil || r.damaged == 0 {
 		return err
 	}

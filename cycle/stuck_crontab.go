@@ -14,9 +14,10 @@ import (
 // at the idle interval. Holding linger.lock, this process polls at each minute
 // at which the wanted line would fire, until the phase is IDLE or the table can
 // be written (docs/design.md, "The crontab").
-func (p poller) pollWhileStuck(ctx context.Context, s state.State) error {
-	if !p.crontab.stuck(s) {
-		return nil
+func (p poller) pollWhileStuck(ctx context.Context) error {
+	s, err := p.store.Read()
+	if err != nil || !p.crontab.stuck(s) {
+		return err
 	}
 	lock, err := p.store.TryLock(store.LingerLock)
 	if err != nil || lock == nil {
@@ -30,7 +31,7 @@ func (p poller) pollWhileStuck(ctx context.Context, s state.State) error {
 			return nil
 		case <-time.After(max(0, s.NextDue.Sub(p.now()))):
 		}
-		if _, err := p.poll(ctx, PollOptions{IfDue: true}); err != nil && !errors.Is(err, ErrBusy) {
+		if _, err := p.poll(ctx, PollOptions{IfDue: true, LeaveLarge: true}); err != nil && !errors.Is(err, ErrBusy) {
 			return err
 		}
 		if s, err = p.store.Read(); err != nil {

@@ -200,10 +200,18 @@ func (a *Agent) oneCycle(session *mailSession) oneCycle {
 	}
 }
 
+func (a *Agent) largeMail() largeMail {
+	return largeMail{
+		store: a.Store, mail: a.Mail, now: a.Now, secrets: a.Secrets, log: a.logger(),
+		observer: a.observer(new(mailSession)), journal: a.journal(), flusher: a.flusher(),
+	}
+}
+
 func (a *Agent) poller(session *mailSession) poller {
 	return poller{
 		store: a.Store, policy: a.Policy, now: a.Now, log: a.logger(),
 		cycle: a.oneCycle(session), crontab: a.crontab(), flusher: a.flusher(), detacher: a.detacher(), runner: a.runner(),
+		large: a.largeMail(),
 	}
 }
 

@@ -37,6 +37,7 @@ type head struct {
 	done     bool // kept, gone or failed
 	failed   bool // the failure was counted
 	unproven bool // it waits until its sender can be proved
+	large    bool // it is left to FetchLarge
 }
 
 // headers fetches the heads of set, ascending, without setting \Seen, and judges
@@ -266,7 +267,8 @@ func (sc *scanner) tooBig(size int64) bool { return sc.filter.MaxSize > 0 && siz
 // keepBody hands one body to keep.
 func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	m := h.message
-	raw, err := sc.literal(h.uid, literal, cmp.Or(sc.filter.MaxSize, maxLiteral))
+	h.large = sc.leaves(&head{size: literal.Size()}) // from the next try on, if this one fails
+	raw, err := sc.literal(h.uid, literal, sc.worthReading(literal.Size()))
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,10 @@ type Mailbox struct {
 	Sweep bool
 	Known func(key string) bool
 
+	// Large is the size, in bytes, above which a mail is left to FetchLarge; 0 means
+	// 1 MiB.
+	Large int64
+
 	// Secrets are kept out of the report of a crash; nil: none are known.
 	Secrets *secret.Known
 

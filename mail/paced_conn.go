@@ -12,8 +12,8 @@ const (
 	minRate = 8 << 10
 
 	// mailAnswer is what the answer about one mail counts for besides what is in
-	// it, in bytes: a server may need two seconds to find each mail.
-	mailAnswer = 16 << 10
+	// it, in bytes: a server may need a second to find each mail.
+	mailAnswer = 8 << 10
 
 	// writePiece is how much is written under one deadline, in bytes.
 	writePiece = 8 << 10

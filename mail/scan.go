@@ -106,6 +106,9 @@ type EndedFetch struct {
 // cannot be proved for now, because no DNS server answers, is owed without
 // counting a try; the rest is taken, and then Scan returns an error.
 //
+// A mail that is to be kept and is larger than Mailbox.Large is only owed, and
+// goes into Cursor.Large: it is for FetchLarge.
+//
 // A UID that no answer shows goes into Cursor.Unseen. It is passed for good when
 // the next session, asked for exactly it, does not show it either.
 //
@@ -113,24 +116,33 @@ type EndedFetch struct {
 // right for that. Complete moves only when nothing is owed any more but mails
 // whose fetch has failed. A session sees the mailbox as it was when it was opened.
 func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit int, keep Keep) (Scan, error) {
-	stop := closeOnDone(ctx, s.conn)
-	defer stop()
+	sc := s.scanner(ctx, cur, f, limit, keep)
+	return sc.scan(sc.run)
+}
 
+func (s *Session) scanner(ctx context.Context, cur state.Cursor, f Filter, limit int, keep Keep) *scanner {
 	f.keys = &knownKeys{}
 	sc := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit, before: cur.Clone()}
 	sc.out.Cursor = cur.Clone()
-	err := sc.run()
+	return &sc
+}
+
+// scan calls run and returns what came of it.
+func (sc *scanner) scan(run func() error) (Scan, error) {
+	stop := closeOnDone(sc.ctx, sc.conn)
+	defer stop()
+	err := run()
 	if errors.Is(err, errLimit) {
 		sc.out.Rest, err = true, nil
 	}
-	err = s.conn.failure(err)
+	err = sc.conn.failure(err)
 	if err == nil {
 		err = sc.unproven
 	}
 	sc.endFetches()
 	slices.SortFunc(sc.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
 	if err != nil {
-		return sc.out, fmt.Errorf("scan %s: %w", s.mailbox.name(), cause(ctx, err))
+		return sc.out, fmt.Errorf("scan %s: %w", sc.mailbox.name(), cause(sc.ctx, err))
 	}
 	return sc.out, nil
 }
@@ -152,7 +164,8 @@ type scanner struct {
 	ctx      context.Context
 	filter   Filter
 	keep     Keep
-	left     int // mails that may still come in
+	left     int  // mails that may still come in
+	apart    bool // this is FetchLarge
 	before   state.Cursor
 	reset    bool            // this scan has set the cursor to the end of the mailbox
 	gone     map[uint32]bool // UIDs that two sessions have not shown
@@ -165,11 +178,12 @@ func (sc *scanner) run() error {
 	if err := sc.placeCursor(); err != nil {
 		return err
 	}
+	unseen := sc.out.Cursor.Unseen // what this session does not show is for the next one
 	owed, failing := sc.dueMail()
 	if err := sc.takeUIDs(owed); err != nil {
 		return err
 	}
-	if err := sc.lookAgain(); err != nil {
+	if err := sc.lookAgain(unseen); err != nil {
 		return err
 	}
 	fresh, err := sc.scanNew()

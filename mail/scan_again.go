@@ -12,10 +12,9 @@ import (
 // This file asks once more for what no answer has shown (docs/design.md, "Keys and
 // the cursor").
 
-// lookAgain asks for exactly the UIDs that the sessions before did not show, and
+// lookAgain asks for exactly these UIDs, which the sessions before did not show, and
 // takes what comes. The others are gone, and are passed.
-func (sc *scanner) lookAgain() error {
-	asked := sc.out.Cursor.Unseen
+func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 	if len(asked) == 0 {
 		return nil
 	}

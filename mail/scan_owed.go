@@ -19,6 +19,9 @@ import (
 func (sc *scanner) dueMail() (owed, failing []uint32) {
 	cur := &sc.out.Cursor
 	for _, u := range cur.Owed {
+		if slices.Contains(cur.Large, u) {
+			continue // fetched apart
+		}
 		if _, failed := cur.Failures[u]; failed {
 			failing = append(failing, u)
 		} else {

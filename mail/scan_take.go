@@ -33,16 +33,23 @@ func (sc *scanner) take(heads []head) error {
 }
 
 // group returns the number of heads to be finished together, and those of them
-// whose bodies are to be fetched. A mail that is too big is alone, because only
-// its header is fetched.
+// whose bodies are to be fetched now. A mail that is too big is alone, because
+// only its header is fetched.
 func (sc *scanner) group(heads []head) (n int, ours []*head) {
+	size := int64(0)
 	for n < len(heads) {
 		h := &heads[n]
-		if sc.fetches(h) {
-			if len(ours) == min(sc.left, bodyGroup) || len(ours) > 0 && (sc.tooBig(h.size) || sc.tooBig(ours[0].size)) {
-				break
-			}
+		switch {
+		case !sc.fetches(h):
+		case sc.leaves(h):
+			h.large = true
+		case len(ours) == min(sc.left, bodyGroup):
+			return n, ours
+		case len(ours) > 0 && (sc.tooBig(h.size) || sc.tooBig(ours[0].size) || size+h.size > largeMail):
+			return n, ours
+		default:
 			ours = append(ours, h)
+			size += h.size
 		}
 		n++
 	}
@@ -128,11 +135,17 @@ func (sc *scanner) moveCursor(heads []head, all bool) {
 		case h.beyond:
 			sc.pass(h.uid)
 			sc.count(h.rejected)
+		case h.large && !h.done:
+			sc.oweLarge(h.uid)
+			sc.passUpTo(h.uid)
 		case !h.done || h.unproven:
 			sc.owe(h.uid)
 			sc.passUpTo(h.uid)
 		case h.failed:
 			sc.passUpTo(h.uid)
+			if h.large {
+				sc.oweLarge(h.uid)
+			}
 		default:
 			sc.pass(h.uid)
 		}

@@ -179,6 +179,7 @@ func runStories(t *testing.T, fresh func(t *testing.T) host) {
 		"a slow line":                   storySlowLine,
 		"reports about our mail":        storyBounces,
 		"a report, renumbered":          storyBounceRenumbered,
+		"a large mail":                  storyLarge,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })
 	}

@@ -80,10 +80,12 @@ func (c Cursor) Key(uid uint32) string {
 	return fmt.Sprintf("mail:%s.%d.%d", c.Mailbox, c.Validity, uid)
 }
 
-// SourceRead reports that a source was read to its end. Mail brings its new cursor.
+// SourceRead reports that a source was read to its end. Mail brings its new cursor,
+// and the Large mails of the cursor with which the scan began.
 type SourceRead struct {
 	Source Source
 	Cursor *Cursor
+	Large  []uint32
 }
 
 // apply moves the cursor of the mailbox and lets silence count.
@@ -92,20 +94,21 @@ func (e SourceRead) apply(m *machine) {
 		return
 	}
 	m.mailRead = true
-	m.moveCursor(e.Cursor)
+	m.moveCursor(e.Cursor, e.Large)
 }
 
 // SourceFailed reports that a source could not be read to its end. What was read
-// before the failure counts: mail brings the cursor of it.
+// before the failure counts: mail brings the cursor of it. Large is as in SourceRead.
 type SourceFailed struct {
 	Source Source
 	Cursor *Cursor
+	Large  []uint32
 }
 
 // apply keeps what was read before the failure.
 func (e SourceFailed) apply(m *machine) {
 	if e.Source == Mail {
-		m.moveCursor(e.Cursor)
+		m.moveCursor(e.Cursor, e.Large)
 	}
 }
 
@@ -135,11 +138,13 @@ func (c *Cursor) redacted(redact func(string) string) *Cursor {
 	return &copied
 }
 
-func (m *machine) moveCursor(c *Cursor) {
+func (m *machine) moveCursor(c *Cursor, large []uint32) {
 	if c == nil {
 		return
 	}
-	m.Cursor = c.Clone()
+	next := c.Clone()
+	m.keepLarge(&next, large)
+	m.Cursor = next
 	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
 	m.forgetDropped()
 	m.tellFailing()

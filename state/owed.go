@@ -13,7 +13,7 @@ type ToFlag struct {
 // owe records that the server is to be informed that an item was read. That
 // happens after the commit that made the item durable.
 func (m *machine) owe(uid uint32, meshID string) {
-	if uid != 0 {
+	if uid != 0 && !m.foreign {
 		if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
 			m.ToFlag = ToFlag{Mailbox: m.Cursor.Mailbox, Validity: m.Cursor.Validity}
 		}

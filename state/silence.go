@@ -33,7 +33,7 @@ func (m *machine) silence() {
 	if !ok || m.now.Before(deadline) || m.hasWork() {
 		return
 	}
-	if m.mailUnread() {
+	if m.mailUnread() || m.largeUnderWay() {
 		if m.now.Sub(latest(m.LastMailRead, m.PhaseSince)) >= unreadPatience {
 			m.goIdle("silence could not be observed", false)
 		}

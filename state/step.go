@@ -80,6 +80,7 @@ type machine struct {
 	policy   Policy
 	now      time.Time
 	mailRead bool // this step has read the mailbox to its end
+	foreign  bool // the UIDs of this step are those of another mailbox
 	letIn    bool // a person let in what is applied now
 
 	// heardFrom is the address of the last operator's mail of this step, or "".

@@ -22,7 +22,8 @@ type SlowLine struct {
 }
 
 const (
-	lineTicks  = 200      // pieces that are carried in a second
+	lineTicks  = 200      // times that it carries something in a second
+	lineBursts = 5        // as often a second it can carry all that is allowed until then
 	lineBuffer = 16 << 10 // bytes that a socket of the line holds, about
 )
 
@@ -105,21 +106,28 @@ func (l *SlowLine) count(n int) {
 	l.changed.Broadcast()
 }
 
-// carry copies at the rate of the line until one side ends.
+// carry copies at the rate of the line until one side ends. A tick that comes late
+// carries more.
 func (l *SlowLine) carry(to, from net.Conn, count func(int)) {
 	tick := time.NewTicker(time.Second / lineTicks)
 	defer tick.Stop()
-	piece := make([]byte, max(1, l.rate/lineTicks))
-	for range tick.C {
-		n, err := from.Read(piece)
-		l.mu.Lock()
-		for l.halted {
-			l.changed.Wait()
+	room, last := 0, time.Now()
+	for now := range tick.C {
+		room = min(room+int(float64(l.rate)*now.Sub(last).Seconds()), max(1, l.rate/lineBursts))
+		last = now
+		for room > 0 {
+			piece := make([]byte, min(room, lineBuffer))
+			n, err := from.Read(piece)
+			l.mu.Lock()
+			for l.halted {
+				l.changed.Wait()
+			}
+			l.mu.Unlock()
+			if _, failed := to.Write(piece[:n]); failed != nil || err != nil {
+				return
+			}
+			count(n)
+			room -= n
 		}
-		l.mu.Unlock()
-		if _, failed := to.Write(piece[:n]); failed != nil || err != nil {
-			return
-		}
-		count(n)
 	}
 }

@@ -87,6 +87,8 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return []state.Event{state.SourceFailed{Source: state.Mail}, state.Polled{Again: p.has("again")}}, nil
 	case "swept": // swept m1 m2
 		return []state.Event{state.Swept{Keys: p.words, Looked: 12}}, nil
+	case "fetched": // fetched 5, of a large mail: it came; fails "corrupt"; missed
+		return st.fetched(p), nil
 	case "transition":
 		return []state.Event{state.Ordered{To: state.Phase(p.word(0)), Reason: p.opts["text"], NoMail: p.has("no-mail")}}, nil
 	case "halt", "go":
@@ -162,6 +164,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 
 // cursor reads what `poll` says of mails that cannot be fetched: fails=5 "corrupt"
 // is another failure of UID 5, and ended=5 its end, which may be gone or another.
+// large=5 finds a large mail.
 func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
 	c := st.S.Cursor.Clone()
 	c.Mailbox, c.Validity, c.Next = "box", 7, max(1, c.Next)
@@ -175,6 +178,10 @@ func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
 		}
 		c.Next = max(c.Next, uid+1)
 	}
+	if uid := uint32(atoi(p.opts["large"])); uid != 0 {
+		c.Owed, c.Large = append(c.Owed, uid), append(c.Large, uid)
+		c.Next = max(c.Next, uid+1)
+	}
 	uid := uint32(atoi(p.opts["ended"]))
 	if uid == 0 {
 		return c, nil
@@ -183,6 +190,22 @@ func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
 	delete(c.Failures, uid)
 	c.Owed = slices.DeleteFunc(c.Owed, func(u uint32) bool { return u == uid })
 	return c, []state.Event{state.FetchEnded{Key: c.Key(uid), Told: told, Gone: p.has("gone"), Another: p.has("another")}}
+}
+
+// fetched reads what came of the fetch of a large mail.
+func (st *Story) fetched(p phrase) []state.Event {
+	uid := uint32(atoi(p.word(0)))
+	c := state.Cursor{Mailbox: "box", Validity: 7}
+	failure := st.S.Cursor.Failures[uid]
+	switch {
+	case p.has("fails"):
+		c.Owed, c.Large = []uint32{uid}, []uint32{uid}
+		c.Failures = map[uint32]state.Failure{uid: failure.Again(st.Now, p.opts["text"])}
+		return []state.Event{state.LargeFetched{UID: uid, Cursor: c}}
+	case p.has("missed"):
+		c.Unseen = c.Unseen.With(state.UIDRange{First: uid, Last: uid})
+	}
+	return []state.Event{state.LargeFetched{UID: uid, Cursor: c}, state.FetchEnded{Key: c.Key(uid), Told: failure.Told, Gone: p.has("missed")}}
 }
 
 // rejection reads `refused k1 trust "no word"`; with unkept, quarantine/ is full.

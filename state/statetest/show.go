@@ -79,6 +79,7 @@ func (st *Story) show() {
 	st.showChanged("owed", st.owed())
 	st.showChanged("waits", st.waits())
 	st.showChanged("unfetched", st.unfetched())
+	st.showChanged("large", st.S.LargeMails())
 	st.showChanged("failing", st.failing())
 	st.showChanged("quarantine", st.quarantine())
 	st.showChanged("spent", st.spent())

@@ -18,6 +18,7 @@ const (
 	TurnLock   = "turn.lock"   // held by the runner of a turn for all of it
 	CycleLock  = "cycle.lock"  // held for the network work of one cycle
 	LingerLock = "linger.lock" // held by a poll that stays
+	FetchLock  = "fetch.lock"  // held by a poll that fetches large mail
 	stateLock  = "state.lock"  // held by Commit for milliseconds
 )
 

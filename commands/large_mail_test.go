@@ -1,0 +1,136 @@
+package commands
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/mail/mailtest"
+)
+
+// slowBox is an agent whose mailbox, in Dovecot, lies behind a slow line.
+type slowBox struct {
+	*attackedAgent
+	line *mailtest.SlowLine
+}
+
+// newSlowBox makes an agent that has polled once. The line carries rate bytes a
+// second; more is added to its configuration.
+func newSlowBox(t *testing.T, rate int, more string) *slowBox {
+	t.Helper()
+	d := mailtest.StartDovecot(t)
+	w := newAttackedAgent(t, buildProgram(t, t.TempDir()))
+	line := mailtest.StartSlowLine(t, d.IMAPTLS, rate)
+	w.imap, w.imapCA, w.username, w.password = line.Addr, d.CAFile, d.Username, d.Password
+	w.deliver = func(raw []byte) error { return d.Append(raw, false) }
+	w.configure(believed + more)
+	w.poll()
+	return &slowBox{w, line}
+}
+
+// receive delivers a mail of the operator with an attachment of about size bytes.
+func (b *slowBox) receive(text string, size int) {
+	b.t.Helper()
+	raw := rawMail("From: operator@example.com\nContent-Type: multipart/mixed; boundary=b\n",
+		"--b\n\n"+text+"\n--b\nContent-Type: application/pdf\nContent-Transfer-Encoding: base64\n")
+	row := []byte(strings.Repeat("A", 76) + "\r\n")
+	raw = append(raw, bytes.Repeat(row, size/len(row))...)
+	if err := b.deliver(append(raw, "--b--\r\n"...)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// start starts a poll.
+func (b *slowBox) start() *exec.Cmd {
+	b.t.Helper()
+	cmd := exec.Command(b.program, "--config", filepath.Join(b.dir, "agent.toml"), "poll", "--quiet")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd
+}
+
+// answers returns how many answers with this text have left.
+func (b *slowBox) answers(text string) (n int) {
+	for _, m := range b.servers.Sent() {
+		if bytes.Contains(m.Raw, []byte("Message-ID: <reply.")) && bytes.Contains(m.Raw, []byte(text)) {
+			n++
+		}
+	}
+	return n
+}
+
+// runs returns how many turns were run.
+func (b *slowBox) runs() int {
+	data, _ := os.ReadFile(filepath.Join(b.dir, "runs")) // it is missing before the first
+	return strings.Count(string(data), "run")
+}
+
+// A mail that takes two network_timeouts on its line comes in, with one turn,
+// though the first process that fetched it was killed in the middle. A small mail
+// behind it has its answer before. A nudge in place of a poll does the same.
+func TestLargeMailOverASlowLine(t *testing.T) {
+	t.Parallel()
+	b := newSlowBox(t, 400_000, "[timing]\nnetwork_timeout = \"5s\"\n")
+	const size = 4 << 20
+	b.receive("the large one", size)
+	first := b.start()
+	b.line.Carried(size / 2)
+	b.receive("the small one", 100)
+	b.poll()
+	if small, large := b.answers("the small one"), b.answers("the large one"); small != 1 || large != 0 {
+		t.Errorf("%d answers to the small mail, %d to the large one", small, large)
+	}
+	if list := string(b.run("inbox", "list")); !strings.Contains(list, "large, is being fetched") {
+		t.Errorf("inbox list: %q", list)
+	}
+	first.Process.Kill()
+	first.Wait()
+	b.poll()
+	if small, large := b.answers("the small one"), b.answers("the large one"); small != 1 || large != 1 || b.runs() != 2 {
+		t.Errorf("%d answers to the small mail, %d to the large one, %d turns", small, large, b.runs())
+	}
+
+	b.receive("another large one", size)
+	b.run("nudge")
+	installedAgent{b.dir, b.program}.waitForProcesses()
+	if b.answers("another large one") != 1 || b.runs() != 3 {
+		t.Errorf("%d answers after a nudge, %d turns", b.answers("another large one"), b.runs())
+	}
+}
+
+// TestLargeMailFigures is the long form: 25 MB at 100 kB/s, with the default
+// settings. It logs how long what has taken, for docs/performance.md.
+func TestLargeMailFigures(t *testing.T) {
+	if soakFor(t) == 0 {
+		t.Skip("takes five minutes: set " + soakVariable)
+	}
+	b := newSlowBox(t, 100_000, "")
+	const size = 25_000_000
+	b.receive("the large one", size)
+	began := time.Now()
+	large := b.start()
+	b.line.Carried(1_000_000)
+	b.receive("the small one", 100)
+	smallBegan := time.Now()
+	b.poll()
+	t.Logf("the small mail: answered in %v", time.Since(smallBegan).Round(100*time.Millisecond))
+	if small, large := b.answers("the small one"), b.answers("the large one"); small != 1 || large != 0 {
+		t.Errorf("%d answers to the small mail, %d to the large one", small, large)
+	}
+	if err := large.Wait(); err != nil {
+		t.Errorf("the poll: %v", err)
+	}
+	usage := large.ProcessState.SysUsage()
+	t.Logf("the large mail: answered in %v, %v of CPU, %+v", time.Since(began).Round(100*time.Millisecond),
+		large.ProcessState.UserTime()+large.ProcessState.SystemTime(), usage)
+	if b.answers("the large one") != 1 || b.runs() != 2 {
+		t.Errorf("%d answers to the large mail, %d turns", b.answers("the large one"), b.runs())
+	}
+}

@@ -1,0 +1,184 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"agentstateloop/internal/secret"
+	"agentstateloop/mail"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// largeMail fetches the mails that a scan has left out because they are large
+// (docs/design.md, "Large mail"): one after another, after a cycle and next to its
+// turns, so that nothing waits for them.
+type largeMail struct {
+	store    *store.Store
+	mail     *Mail // nil: no mail is configured
+	now      func() time.Time
+	secrets  *secret.Known
+	log      logger
+	observer observer
+	journal  journal
+	flusher  flusher
+}
+
+// due returns the UIDs of the mails that are to be fetched now. While the inbox is
+// full there are none.
+func (l largeMail) due(s state.State) []uint32 {
+	if l.mail == nil || len(s.Inbox) >= maxWaiting {
+		return nil
+	}
+	return s.Cursor.LargeDue(l.now())
+}
+
+// waits reports whether a large mail is to be fetched now, and no process does it.
+func (l largeMail) waits() (bool, error) {
+	s, err := l.store.Read()
+	if err != nil || len(l.due(s)) == 0 {
+		return false, err
+	}
+	return withLock(l.store, store.FetchLock, func() error { return nil })
+}
+
+// fetching is the fetch of large mail that a poll has begun.
+type fetching struct {
+	came   chan struct{} // holds one value if a mail has come since it was last read
+	ended  chan struct{} // closed at the end; then report and err are set
+	report Report
+	err    error
+}
+
+// begin fetches in the background what is due. It does nothing if another process
+// is at it.
+func (l largeMail) begin(ctx context.Context) *fetching {
+	f := &fetching{came: make(chan struct{}, 1), ended: make(chan struct{})}
+	waits, err := l.waits()
+	if err != nil || !waits {
+		f.err = err
+		close(f.ended)
+		return f
+	}
+	go l.secrets.Guarded(func() {
+		defer close(f.ended)
+		_, f.err = withLock(l.store, store.FetchLock, func() error { return l.fetchAll(ctx, f) })
+	})()
+	return f
+}
+
+// wait waits for the end, and calls turns when a mail has come. It adds to the
+// report.
+func (f *fetching) wait(r *Report, turns func() error) error {
+	var errs []error
+	for {
+		select {
+		case <-f.came:
+			errs = append(errs, turns())
+		case <-f.ended:
+			if len(f.came) > 0 {
+				continue
+			}
+			r.Arrived += f.report.Arrived
+			r.Rejected += f.report.Rejected
+			r.Sent += f.report.Sent
+			r.fail(f.report.Failed)
+			return errors.Join(append(errs, f.err)...)
+		}
+	}
+}
+
+// fetchAll fetches every large mail that is due, each once. The caller holds
+// fetch.lock.
+func (l largeMail) fetchAll(ctx context.Context, f *fetching) error {
+	tried := map[string]bool{}
+	for ctx.Err() == nil {
+		s, err := l.store.Read()
+		if err != nil {
+			return err
+		}
+		due := slices.DeleteFunc(l.due(s), func(uid uint32) bool { return tried[s.Cursor.Key(uid)] })
+		if len(due) == 0 {
+			return nil
+		}
+		tried[s.Cursor.Key(due[0])] = true
+		if err := l.fetch(ctx, s, due[0], f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch fetches one mail and commits what came of it. That a server failed is in
+// the report.
+func (l largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fetching) error {
+	began := l.now()
+	events, failed := l.observer.observeLarge(ctx, s, uid)
+	f.report.fail(failed)
+	for _, failure := range failed {
+		l.log.printf("large mail %s: %s", s.Cursor.Key(uid), failure.Reason)
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	s, err := l.journal.commit(ctx, events...)
+	if err != nil {
+		return err
+	}
+	var came Report
+	came.count(s)
+	if came.Arrived+came.Rejected > 0 {
+		l.log.printf("large mail %s: came in %v", s.Cursor.Key(uid), l.now().Sub(began).Round(time.Second))
+	}
+	err = l.flusher.sendDue(ctx, s, &f.report) // the ack
+	f.report.Arrived += came.Arrived
+	f.report.Rejected += came.Rejected
+	if came.Arrived > 0 {
+		select {
+		case f.came <- struct{}{}:
+		default: // noted already
+		}
+	}
+	return err
+}
+
+// observeLarge fetches one large mail, and returns what is to be committed: nothing
+// if the server was not reached, or if ctx ended.
+func (o observer) observeLarge(ctx context.Context, s state.State, uid uint32) ([]state.Event, []SourceFailure) {
+	var obs observation
+	filter, err := o.idKeys.filter(o.mail)
+	if err != nil {
+		obs.fail(state.Mail, err)
+		return nil, obs.failed
+	}
+	ad := o.admission(o.store, s)
+	mailbox := o.mail.Mailbox
+	mailbox.Room = ad.mayKeep
+	session, err := mailbox.Open(ctx)
+	if err != nil {
+		obs.fail(state.Mail, err)
+		return nil, obs.failed
+	}
+	defer session.Close()
+	events := map[string]state.Event{} // by key
+	scan, err := session.FetchLarge(ctx, s.Cursor, uid, filter, func(m *mail.Message, raw io.Reader) (err error) {
+		events[m.Key], err = ad.takeMail(m, raw)
+		return err
+	})
+	if errors.Is(err, mail.ErrOtherMailbox) || ctx.Err() != nil && len(scan.Messages) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		obs.fail(state.Mail, fmt.Errorf("large mail: %w", err))
+	} else {
+		obs.failWithheld(scan)
+	}
+	obs.events = append(obs.events, state.LargeFetched{UID: uid, Cursor: scan.Cursor})
+	obs.found(scan, events)
+	obs.events = append(obs.events, ad.quarantine.Events()...)
+	return obs.events, obs.failed
+}

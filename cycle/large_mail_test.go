@@ -1,0 +1,195 @@
+package cycle_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+)
+
+// largeSize is above which a mail is large in these tests, in bytes.
+const largeSize = 10 << 10
+
+// largeLetter is a large mail that says so at its beginning.
+func largeLetter() letter {
+	return letter{id: "<large@example.com>", body: "the large one\r\n\r\n-- \r\n" + strings.Repeat(strings.Repeat("x", 70)+"\r\n", 3000)}
+}
+
+// slowLine returns the agent of h as another process has it, behind a slow line to
+// the mail server.
+func (h *house) slowLine() (*cycle.Agent, *mailtest.SlowLine) {
+	h.agent.Mail.Mailbox.Large = largeSize
+	line := mailtest.StartSlowLine(h.t, h.mail.IMAP, 1<<20)
+	slow := h.blueprint.agent(h.clock.Now)
+	slow.Self = h.agent.Self
+	slow.Mail.Mailbox.Addr, slow.Mail.Mailbox.Large = line.Addr, largeSize
+	return slow, line
+}
+
+// polled is what a poll in the background came to.
+type polled struct {
+	r   cycle.Report
+	err error
+}
+
+// pollOf polls in the background.
+func pollOf(ctx context.Context, a *cycle.Agent, o cycle.PollOptions) <-chan polled {
+	done := make(chan polled, 1)
+	go func() {
+		r, err := a.Poll(ctx, o)
+		done <- polled{r, err}
+	}()
+	return done
+}
+
+// answers returns the texts of the replies, in the order in which they left.
+func (h *house) answers() []string {
+	var texts []string
+	for _, s := range h.sentOf("reply") {
+		texts = append(texts, s.text)
+	}
+	return texts
+}
+
+// While a large mail is on its way, others come in and are answered. Nobody else
+// fetches it. Then it has its own turn, once.
+func TestNothingWaitsForALargeMail(t *testing.T) {
+	h := newAwakeHouse(t)
+	slow, line := h.slowLine()
+	large := h.receive(largeLetter())
+	var bodies atomic.Int32
+	count := func(uids imap.NumSet, body bool) error {
+		if set, ok := uids.(imap.UIDSet); ok && body && set.Contains(imap.UID(large)) {
+			bodies.Add(1)
+		}
+		return nil
+	}
+	h.onFetch.Store(&count)
+
+	done := pollOf(t.Context(), slow, cycle.PollOptions{})
+	line.Carried(50_000)
+	line.Halt()
+	h.receive(letter{id: "<small@example.com>", body: "the small one"})
+	if r := h.pollAfter(time.Minute); r.Turns != 1 {
+		t.Errorf("the small mail: %+v", r)
+	}
+	if got := h.answers(); !slices.Equal(got, []string{"I read: the small one"}) {
+		t.Errorf("answers: %q", got)
+	}
+	if s := h.state(); !slices.Equal(s.LargeMails(), []string{s.Cursor.Key(large)}) {
+		t.Errorf("large mails: %q", s.LargeMails())
+	}
+	h.pollAfter(6 * time.Minute)
+	h.wantPhase(state.PREP) // it is on its way
+
+	line.Resume()
+	got := <-done
+	if got.err != nil || got.r.Arrived != 1 || got.r.Turns != 1 {
+		t.Errorf("%+v, %v", got.r, got.err)
+	}
+	if got := h.answers(); !slices.Equal(got, []string{"I read: the small one", "I read: the large one"}) {
+		t.Errorf("answers: %q", got)
+	}
+	if s := h.state(); len(s.Cursor.Owed)+len(s.Cursor.Large) > 0 {
+		t.Errorf("the cursor is %+v", s.Cursor)
+	}
+	if r := h.pollAfter(time.Minute); r.Arrived != 0 || len(h.unread()) > 0 || bodies.Load() != 1 {
+		t.Errorf("afterwards: %+v, unread %v, fetched %d times", r, h.unread(), bodies.Load())
+	}
+}
+
+// A poll that ends in the middle of a large mail loses nothing, and counts no
+// failure. The next poll fetches it.
+func TestALargeMailIsBrokenOff(t *testing.T) {
+	h := newAwakeHouse(t)
+	slow, line := h.slowLine()
+	large := h.receive(largeLetter())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := pollOf(ctx, slow, cycle.PollOptions{})
+	line.Carried(50_000)
+	cancel()
+	if got := <-done; got.err != nil || got.r.Arrived != 0 || len(got.r.Failed) > 0 {
+		t.Errorf("%+v, %v", got.r, got.err)
+	}
+	if s := h.state(); !slices.Equal(s.Cursor.Large, []uint32{large}) || len(s.Cursor.Failures) > 0 {
+		t.Errorf("the cursor is %+v", s.Cursor)
+	}
+	if r := h.pollAfter(time.Minute); r.Arrived != 1 || r.Turns != 1 || len(h.sentOf("reply")) != 1 {
+		t.Errorf("the next poll: %+v", r)
+	}
+}
+
+// A large mail that the server does not hand out is a failure like that of any
+// mail: it is tried again with pauses, told, and holds up nothing, silence included.
+func TestALargeMailThatFails(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Mail.Mailbox.Large = largeSize
+	large := h.receive(largeLetter())
+	broken := func(uids imap.NumSet, body bool) error {
+		if set, ok := uids.(imap.UIDSet); ok && body && set.Contains(imap.UID(large)) {
+			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
+		}
+		return nil
+	}
+	h.onFetch.Store(&broken)
+	if r := h.poll(); len(r.Failed) != 1 {
+		t.Errorf("the first try: %+v", r)
+	}
+	if r := h.pollAfter(10 * time.Second); len(r.Failed) != 0 {
+		t.Errorf("it is tried again at once: %+v", r)
+	}
+	h.pollAfter(time.Minute)
+	h.pollAfter(2 * time.Minute)
+	h.wantSent("notice")
+	check(t, h.agent.Ring("someone", ""))
+	h.poll()
+	h.wantPhase(state.PREP)
+	h.pollAfter(6 * time.Minute) // it fails once more here
+	h.pollAfter(time.Minute)
+	h.wantPhase(state.IDLE)
+
+	h.onFetch.Store(nil)
+	if r := h.pollAfter(30 * time.Minute); r.Arrived != 1 || r.Turns != 1 {
+		t.Errorf("at last: %+v", r)
+	}
+	if n := len(h.sentOf("notice")); n != 2 || len(h.state().Cursor.Failures) > 0 {
+		t.Errorf("%d notices, and the cursor is %+v", n, h.state().Cursor)
+	}
+}
+
+// A poll that must not take long leaves large mail to a detached one, unless
+// another process is at it.
+func TestALargeMailIsLeftToADetachedPoll(t *testing.T) {
+	h := newAwakeHouse(t)
+	slow, line := h.slowLine()
+	detached := h.detached()
+	h.receive(largeLetter())
+	leave := cycle.PollOptions{NoTurn: true, LeaveLarge: true}
+	if _, err := h.agent.Poll(t.Context(), leave); err != nil {
+		t.Fatal(err)
+	}
+	if args := detached(); !slices.Equal(args, []string{"poll", "--quiet"}) {
+		t.Errorf("detached with %q", args)
+	}
+
+	h.agent.Self = []string{"/none"} // to start another one is an error
+	done := pollOf(t.Context(), slow, cycle.PollOptions{NoTurn: true})
+	line.Carried(50_000)
+	line.Halt()
+	if _, err := h.agent.Poll(t.Context(), leave); err != nil {
+		t.Fatal(err)
+	}
+	line.Resume()
+	if got := <-done; got.err != nil || got.r.Arrived != 1 || got.r.Turns != 0 || !got.r.TurnWaiting {
+		t.Errorf("%+v, %v", got.r, got.err)
+	}
+}

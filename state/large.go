@@ -1,0 +1,125 @@
+package state
+
+import (
+	"slices"
+	"time"
+)
+
+// This file is about mail that is large, and fetched apart from the scans
+// (docs/design.md, "Large mail").
+
+// LargeDue returns the UIDs of the large mails that are to be fetched now: those
+// that were not tried yet, and then those whose next try is due, the one that has
+// waited longest first.
+func (c Cursor) LargeDue(now time.Time) []uint32 {
+	due := slices.DeleteFunc(slices.Clone(c.Large), func(uid uint32) bool {
+		f, failing := c.Failures[uid]
+		return failing && !f.Due(now)
+	})
+	slices.SortStableFunc(due, func(a, b uint32) int { return c.Failures[a].Next.Compare(c.Failures[b].Next) })
+	return due
+}
+
+// LargeMails returns the keys of the large mails that are being fetched, or are the
+// next to be. One whose fetch has failed is in FailingMails.
+func (s State) LargeMails() []string {
+	var keys []string
+	for _, uid := range s.Cursor.Large {
+		if _, failing := s.Cursor.Failures[uid]; !failing {
+			keys = append(keys, s.Cursor.Key(uid))
+		}
+	}
+	return keys
+}
+
+// owes reports whether uid is still to be read.
+func (c Cursor) owes(uid uint32) bool {
+	_, found := slices.BinarySearch(c.Owed, uid)
+	return found
+}
+
+// settle takes uid off everything that is still to be read.
+func (c *Cursor) settle(uid uint32) {
+	is := func(u uint32) bool { return u == uid }
+	c.Owed = slices.DeleteFunc(c.Owed, is)
+	c.Large = slices.DeleteFunc(c.Large, is)
+	delete(c.Failures, uid)
+}
+
+// sameBox reports whether the UIDs of both cursors mean the same mails.
+func (c Cursor) sameBox(other Cursor) bool {
+	return c.Mailbox == other.Mailbox && c.Validity == other.Validity
+}
+
+// LargeFetched reports what became of the fetch of one large mail. Cursor is about
+// it alone: the mail is still owed, with its failure; or no answer has shown it; or
+// it is neither, because it came or is not for us. What came has its own event in
+// the same step.
+type LargeFetched struct {
+	UID    uint32
+	Cursor Cursor
+}
+
+// apply brings that into the cursor, which a scan may have moved meanwhile. Of
+// another or a renumbered mailbox the UID means nothing any more.
+func (e LargeFetched) apply(m *machine) {
+	if !m.Cursor.sameBox(e.Cursor) {
+		m.foreign = true
+		return
+	}
+	if !m.Cursor.owes(e.UID) {
+		return // dropped meanwhile
+	}
+	f, fails := e.Cursor.Failures[e.UID]
+	switch {
+	case e.Cursor.owes(e.UID) && fails:
+		f.Told = max(f.Told, m.Cursor.Failures[e.UID].Told)
+		if m.Cursor.Failures == nil {
+			m.Cursor.Failures = map[uint32]Failure{}
+		}
+		m.Cursor.Failures[e.UID] = f
+		m.tellFailing()
+	case e.Cursor.owes(e.UID):
+		// It waits, for a proof of its sender, without a failure.
+	default:
+		m.Cursor.settle(e.UID)
+	}
+	if e.Cursor.Unseen.Contains(e.UID) {
+		m.Cursor.Unseen = m.Cursor.Unseen.With(UIDRange{First: e.UID, Last: e.UID}).Bounded()
+	}
+}
+
+// Redacted implements [Redactable].
+func (e LargeFetched) Redacted(redact func(string) string) Event {
+	e.Cursor = *e.Cursor.redacted(redact)
+	return e
+}
+
+// keepLarge brings what was fetched apart since a scan began into the cursor c that
+// the scan has made: was are the large mails that it began with. What has been
+// settled since is not owed again, and a failure of a large mail is that of the
+// last fetch.
+func (m *machine) keepLarge(c *Cursor, was []uint32) {
+	if !c.sameBox(m.Cursor) {
+		return
+	}
+	for _, uid := range was {
+		f, fails := m.Cursor.Failures[uid]
+		switch {
+		case !m.Cursor.owes(uid):
+			c.settle(uid)
+		case fails && c.owes(uid):
+			if c.Failures == nil {
+				c.Failures = map[uint32]Failure{}
+			}
+			c.Failures[uid] = f
+		}
+		if m.Cursor.Unseen.Contains(uid) {
+			c.Unseen = c.Unseen.With(UIDRange{First: uid, Last: uid}).Bounded()
+		}
+	}
+}
+
+// largeUnderWay reports whether a large mail is on its way. One that waits for its
+// next try is not.
+func (m *machine) largeUnderWay() bool { return len(m.Cursor.LargeDue(m.now)) > 0 }
