@@ -80,13 +80,27 @@ func durable(s state.State) state.State {
 	kept.Purse = s.Purse
 	kept.Purse.Counted, kept.Purse.DeathTold = nil, ""
 	kept.Turn.Working = false // the mail may be switched off
+	// When the hour has room for a mail is planned again by each step.
+	kept.Inbox = slices.Clone(kept.Inbox)
+	for i, msg := range kept.Inbox {
+		if msg.Reason == state.OverRate {
+			kept.Inbox[i].Status, kept.Inbox[i].Reason = state.Queued, ""
+		}
+		if kept.Inbox[i].Status == state.Queued {
+			kept.Inbox[i].NextRetryAt = time.Time{}
+		}
+	}
 	if len(kept.Inbox) == 0 {
 		kept.Inbox = nil
 	}
 	kept.Challenges = append(kept.Challenges, s.Challenges...)
 	kept.Unasked = append(kept.Unasked, s.Unasked...)
 	for key := range s.Seen {
-		kept.Seen[key] = 0
+		// A further report about a mail that is lost already has no line. Read
+		// again, it changes nothing.
+		if !strings.HasPrefix(key, "bounce ") {
+			kept.Seen[key] = 0
+		}
 	}
 	for _, e := range s.Undelivered {
 		e.Attempts, e.Copies, e.Unknown, e.Waited, e.Denied = 0, 0, false, 0, false
