@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,8 +46,9 @@ func soakFor(t *testing.T) time.Duration {
 
 // TestSoak runs an agent with real processes and a real Dovecot, and kills its
 // processes and those of its turns at random. Then it checks that nothing is lost
-// and nothing done twice. The simulator tries the same a thousand times faster; here
-// nothing is simulated. TestKilledPolls is the short form.
+// and nothing done twice. Its servers misbehave, and its payload files are damaged
+// (soak_faults_test.go). The simulator tries the same a thousand times faster; here
+// nothing is simulated. TestShortSoak and TestKilledPolls are the short forms.
 func TestSoak(t *testing.T) {
 	long := soakFor(t)
 	if long == 0 {
@@ -54,8 +56,31 @@ func TestSoak(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	s := newSoak(t)
-	ctx, cancel := context.WithTimeout(t.Context(), long)
+	d := mailtest.StartDovecot(t)
+	newSoak(t, newFaults(seed, 10), soakedMailbox{d.IMAP, d.Username, d.Password, d.Append}).live(long, seed)
+}
+
+// TestShortSoak is TestSoak for some seconds, with an IMAP server in memory.
+func TestShortSoak(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	m := mailtest.StartMemory(t, mailtest.Options{})
+	s := newSoak(t, newFaults(seed, 5), soakedMailbox{m.IMAP, m.Username, m.Password, func(raw []byte, seen bool) error {
+		var flags []imap.Flag
+		if seen {
+			flags = append(flags, imap.FlagSeen)
+		}
+		_, err := m.Append(raw, time.Now(), flags...)
+		return err
+	}})
+	s.pause = 400 * time.Millisecond
+	s.live(4*time.Second, seed)
+}
+
+// live does all of it: at random for that long, then until the agent rests.
+func (s *soak) live(long time.Duration, seed uint64) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), long)
 	defer cancel()
 	var wg sync.WaitGroup
 	for n := range uint64(4) {
@@ -63,10 +88,12 @@ func TestSoak(t *testing.T) {
 	}
 	wg.Go(func() { s.writeMessages(ctx, rand.New(rand.NewPCG(seed, 10))) })
 	wg.Go(func() { s.killAtRandom(ctx, rand.New(rand.NewPCG(seed, 11))) })
+	wg.Go(func() { s.faults.damage(ctx, s.store.Dir) })
 	wg.Wait()
 	s.waitForRest()
 	s.check()
-	t.Logf("%d processes killed, agents killed %d times; %d mails, %d mesh messages, %d tells, %d nudges; %d commands exited with 75",
+	s.t.Logf("faults: %v", s.faults.count)
+	s.t.Logf("%d processes killed, agents killed %d times; %d mails, %d mesh messages, %d tells, %d nudges; %d commands exited with 75",
 		s.kills, s.groups, len(s.mails), len(s.posts), len(s.told), len(s.nudged), s.busy)
 }
 
@@ -74,7 +101,9 @@ func TestSoak(t *testing.T) {
 type soak struct {
 	installedAgent
 	t       *testing.T
-	dovecot *mailtest.Dovecot
+	mailbox soakedMailbox
+	faults  *faults
+	pause   time.Duration     // between two messages, at most
 	sink    *mailtest.Servers // receives the mail that the agent sends
 	mesh    *mesh.Server
 	store   *store.Store
@@ -86,10 +115,17 @@ type soak struct {
 	busy          int      // commands that exited with 75
 }
 
-func newSoak(t *testing.T) *soak {
-	s := &soak{t: t, dovecot: mailtest.StartDovecot(t), mesh: mesh.NewServer(mesh.Options{Open: true})}
+// soakedMailbox is the mailbox of a soak, on a server without TLS.
+type soakedMailbox struct {
+	addr, username, password string
+
+	append func(raw []byte, seen bool) error
+}
+
+func newSoak(t *testing.T, f *faults, mailbox soakedMailbox) *soak {
+	s := &soak{t: t, mailbox: mailbox, faults: f, pause: 4 * time.Second, mesh: mesh.NewServer(mesh.Options{Open: true})}
 	s.dir = t.TempDir()
-	s.sink = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
+	s.sink = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org", OnData: f.take})
 	web := httptest.NewServer(s.mesh)
 	t.Cleanup(web.Close)
 	s.program = buildProgram(t, s.dir)
@@ -98,8 +134,9 @@ func newSoak(t *testing.T) *soak {
 	for n := range 20 {
 		peers = append(peers, strconv.Quote(peerHandle(n)))
 	}
-	config := fmt.Sprintf(soakConfig, s.dovecot.IMAPTLS, s.dovecot.Username, s.dovecot.CAFile, s.sink.SMTPTLS, s.sink.CAFile, web.URL, strings.Join(peers, ", "))
-	for file, text := range map[string]string{"agent.toml": config, "secret": s.dovecot.Password, "sent": s.sink.Password} {
+	unruly := mailtest.StartUnruly(t, mailbox.addr, f.meddle)
+	config := fmt.Sprintf(soakConfig, unruly, mailbox.username, s.sink.SMTPTLS, s.sink.CAFile, web.URL, strings.Join(peers, ", "))
+	for file, text := range map[string]string{"agent.toml": config, "secret": mailbox.password, "sent": s.sink.Password} {
 		if err := os.WriteFile(filepath.Join(s.dir, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -110,6 +147,7 @@ func newSoak(t *testing.T) *soak {
 	if out, code, _ := s.run(t.Context(), "poll"); code != 0 { // the baseline
 		t.Fatalf("first poll: %d %s", code, out)
 	}
+	f.on.Store(true)
 	return s
 }
 
@@ -123,9 +161,9 @@ cooldown = "1s"
 address = "goulard@example.org"
 [mail.imap]
 host = %q
+tls = "none"
 username = %q
 password_file = "secret"
-ca_file = %q
 [mail.smtp]
 host = %q
 username = "goulard@example.org"
@@ -188,7 +226,7 @@ func (s *soak) inboxLength() int {
 }
 
 // runCommand runs a command. Unless it is killed, it must exit with 0, or with 75
-// because another process does the work. done reports whether it exited with 0.
+// because another process does the work, or with 3 because a server misbehaved. done reports whether it exited with 0.
 func (s *soak) runCommand(ctx context.Context, args ...string) (out string, done bool) {
 	out, code, killed := s.run(ctx, args...)
 	switch {
@@ -197,6 +235,7 @@ func (s *soak) runCommand(ctx context.Context, args ...string) (out string, done
 		s.mu.Lock()
 		s.busy++
 		s.mu.Unlock()
+	case code == exitSource: // a server misbehaved, or does not hand out a mail yet
 	case code != 0:
 		s.t.Errorf("%v: exit %d: %s", args, code, out)
 	default:
@@ -220,7 +259,7 @@ func (s *soak) writeMessages(ctx context.Context, chance *rand.Rand) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Duration(chance.IntN(4000)) * time.Millisecond):
+		case <-time.After(time.Duration(chance.Int64N(int64(s.pause)))):
 		}
 		id := fmt.Sprintf("w%d@example.com", n)
 		from, subject := "operator@example.com", "@goulard3120 work"
@@ -238,7 +277,7 @@ func (s *soak) writeMessages(ctx context.Context, chance *rand.Rand) {
 			subject = "lunch?"
 		}
 		raw := fmt.Sprintf("From: %s\r\nSubject: %s\r\nMessage-ID: <%s>\r\n\r\ndo it\r\n", from, subject, id)
-		if err := s.dovecot.Append([]byte(raw), chance.IntN(4) == 0); err != nil {
+		if err := s.mailbox.append([]byte(raw), chance.IntN(4) == 0); err != nil {
 			s.t.Error(err)
 		}
 	}
@@ -281,14 +320,15 @@ func (s *soak) killAtRandom(ctx context.Context, chance *rand.Rand) {
 func (s *soak) waitForRest() {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
 	defer cancel()
+	s.faults.on.Store(false)
 	s.runCommand(ctx, "resume")
 	for rested := false; ctx.Err() == nil; { // twice, because a poll that ran turns may have left mail on the server
-		s.runCommand(ctx, "poll", "--quiet")
+		_, done := s.runCommand(ctx, "poll", "--quiet")
 		st, err := s.store.Read()
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		rests := len(st.Inbox) == 0 && len(st.Outbox) == 0 && st.Turn.Status == state.HeadIdle && len(s.processes()) == 0
+		rests := done && len(st.Cursor.Owed)+len(st.Cursor.Unseen)+len(st.Inbox) == 0 && len(st.Outbox) == 0 && st.Turn.Status == state.HeadIdle && len(s.processes()) == 0
 		if rests && rested {
 			return
 		}
@@ -299,17 +339,22 @@ func (s *soak) waitForRest() {
 }
 
 // check compares what came out with what was put in (docs/design.md, "Promises" 1
-// and 2).
+// and 2). A message whose payload was damaged may be lost if the operator hears of it.
 func (s *soak) check() {
-	keys, nudges := s.history()
+	keys, nudges, lost := s.history()
 	for _, key := range s.told {
-		if keys[key] == 0 {
+		if keys[key] == 0 && !lost[key] {
 			s.t.Errorf("tell %s had no turn", key)
 		}
 	}
 	for key, n := range keys {
-		if n != 1 {
+		if n != 1 && !lost[key] {
 			s.t.Errorf("%s has %d task lines, want 1", key, n)
+		}
+	}
+	for key := range lost {
+		if !s.mentioned(key) {
+			s.t.Errorf("%s was lost, and no mail says so", key)
 		}
 	}
 	if want := len(s.mails) + len(s.posts) + len(s.told); len(keys) < want { // more, if a tell was killed before it printed its key
@@ -325,10 +370,19 @@ func (s *soak) check() {
 	s.checkNothingUnread()
 }
 
-// history returns the number of task lines of each message, and the reasons of the
-// nudges. It reports a recovery: a kill must not damage the state.
-func (s *soak) history() (keys map[string]int, nudges map[string]bool) {
-	keys, nudges = map[string]int{}, map[string]bool{}
+// mentioned reports whether a mail to the operator has a text.
+func (s *soak) mentioned(text string) bool {
+	return slices.ContainsFunc(s.sink.Sent(), func(m mailtest.Sent) bool {
+		whole := strings.ReplaceAll(string(m.Raw), "=\r\n", "") // soft line breaks
+		return strings.Contains(strings.Join(strings.Fields(whole), ""), text)
+	})
+}
+
+// history returns the number of task lines of each message, the reasons of the
+// nudges, and the keys of messages that were lost by damage. It reports a recovery: a
+// kill must not damage the state.
+func (s *soak) history() (keys map[string]int, nudges, lost map[string]bool) {
+	keys, nudges, lost = map[string]int{}, map[string]bool{}, map[string]bool{}
 	for l, err := range s.store.History() {
 		if err != nil {
 			s.t.Fatal(err)
@@ -338,13 +392,15 @@ func (s *soak) history() (keys map[string]int, nudges map[string]bool) {
 			keys[l.Key] += 0
 		case state.LineTask:
 			keys[l.Key]++
+		case state.LineEnded:
+			lost[l.Key] = lost[l.Key] || l.What == string(state.Errored)
 		case state.LineNudge:
 			nudges[l.Reason] = true
 		case state.LineRecovery:
 			s.t.Errorf("a kill damaged the state: %+v", l)
 		}
 	}
-	return keys, nudges
+	return keys, nudges, lost
 }
 
 // checkReplies checks that each mail of the operator has one answer, in any number
@@ -397,12 +453,12 @@ func (s *soak) checkReports() {
 
 // checkNothingUnread checks that no mail for the agent is unread on the server.
 func (s *soak) checkNothingUnread() {
-	c, err := imapclient.DialInsecure(s.dovecot.IMAP, nil)
+	c, err := imapclient.DialInsecure(s.mailbox.addr, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.Login(s.dovecot.Username, s.dovecot.Password).Wait(); err != nil {
+	if err := c.Login(s.mailbox.username, s.mailbox.password).Wait(); err != nil {
 		s.t.Fatal(err)
 	}
 	if _, err := c.Select("INBOX", &imap.SelectOptions{ReadOnly: true}).Wait(); err != nil {

@@ -236,6 +236,11 @@ func (v *historyChecker) read(l line) {
 		v.finished(l)
 	case "ended":
 		delete(v.open, l.Key)
+	case "damage": // the message is held until its payload was had again
+		delete(v.open, l.Key)
+		if l.What == "mended" && v.operator[l.Key] {
+			v.open[l.Key] = true
+		}
 	case "effect":
 		v.queued(l)
 		v.owed.queued(l)

@@ -1,0 +1,134 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"agentstateloop/mail/mailtest"
+)
+
+// faults makes the servers of a soak misbehave while on is set, and the disk lose
+// what it keeps. odds is one in how many answers something goes wrong with.
+type faults struct {
+	on   atomic.Bool
+	odds int
+
+	mu     sync.Mutex
+	chance *rand.Rand
+	count  map[string]int
+}
+
+func newFaults(seed uint64, odds int) *faults {
+	return &faults{odds: odds, chance: rand.New(rand.NewPCG(seed, 20)), count: map[string]int{}}
+}
+
+// happens reports whether something goes wrong now, once in n times the odds.
+func (f *faults) happens(what string, n int) bool {
+	if !f.on.Load() {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.chance.IntN(n*f.odds) > 0 {
+		return false
+	}
+	f.count[what]++
+	return true
+}
+
+// meddle is the IMAP server that misbehaves.
+func (f *faults) meddle(command string, a mailtest.Answer) (told mailtest.Answer, end bool) {
+	if f.happens("imap connection broken", 4) {
+		all := a.Bytes()
+		return mailtest.Answer{all[:len(all)/2]}, true
+	}
+	if f.happens("imap answer late", 2) {
+		<-time.After(50 * time.Millisecond)
+	}
+	if command != "FETCH" {
+		return a, false
+	}
+	if refused, tagged := a.Refused("NO"); tagged {
+		if f.happens("imap FETCH refused", 4) {
+			return refused, false
+		}
+		return a, false
+	}
+	switch {
+	case a.UID() == 0:
+	case f.happens("imap mail left out", 2):
+		return nil, false
+	case f.happens("imap body empty", 3):
+		return a.WithBody("{0}\r\n"), false
+	case f.happens("imap body NIL", 3):
+		return a.WithBody("NIL"), false
+	case f.happens("imap body missing", 3):
+		return a.WithBody(""), false
+	}
+	return a, false
+}
+
+// take is the submission server that misbehaves.
+func (f *faults) take(conn net.Conn, _ []byte) error {
+	switch {
+	case f.happens("smtp 451", 1):
+		return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "not now"}
+	case f.happens("smtp connection broken before the answer", 2):
+		conn.Close()
+		return errors.New("broken")
+	case f.happens("smtp answer lost", 4):
+		conn.Close() // the mail is taken, and nobody hears of it
+	}
+	return nil
+}
+
+// damage damages payload files at random moments, until ctx ends.
+func (f *faults) damage(ctx context.Context, state string) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+		for _, dir := range []string{"messages", "outbox"} {
+			files, _ := filepath.Glob(filepath.Join(state, dir, "*"))
+			if len(files) > 0 && f.happens("payload damaged in "+dir, 3) {
+				f.damageFile(files)
+			}
+		}
+	}
+}
+
+func (f *faults) damageFile(files []string) {
+	f.mu.Lock()
+	path, how := files[f.chance.IntN(len(files))], f.chance.IntN(4)
+	f.mu.Unlock()
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) == 0 {
+		return
+	}
+	switch how {
+	case 0:
+		os.Remove(path)
+		return
+	case 1:
+		clear(data)
+	case 2:
+		data = data[:len(data)/2]
+	case 3:
+		data[len(data)/2] ^= 1
+	}
+	tmp := path + ".hurt"
+	if os.WriteFile(tmp, data, 0o600) == nil {
+		os.Rename(tmp, path)
+	}
+}
