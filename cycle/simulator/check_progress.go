@@ -75,7 +75,7 @@ func (w *World) checkTellings(h history) {
 			}
 		}
 	}
-	recovered := slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "recovery" })
+	recovered := w.record.cursorHurt || slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "recovery" })
 	for key, of := range told {
 		for what, n := range of {
 			if n > 1 && !recovered {

@@ -23,6 +23,7 @@ func (w *World) damageCursor(file string) error {
 	known, last := w.known(), uint32(0)
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
+	w.record.cursorHurt = true
 	for _, l := range w.record.incoming {
 		for _, uid := range l.uids {
 			last = max(last, uid)
