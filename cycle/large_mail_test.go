@@ -74,9 +74,9 @@ func TestNothingWaitsForALargeMail(t *testing.T) {
 	}
 	h.onFetch.Store(&count)
 
+	line.HaltAt(50_000)
 	done := pollOf(t.Context(), slow, cycle.PollOptions{})
 	line.Carried(50_000)
-	line.Halt()
 	h.receive(letter{id: "<small@example.com>", body: "the small one"})
 	if r := h.pollAfter(time.Minute); r.Turns != 1 {
 		t.Errorf("the small mail: %+v", r)
@@ -114,6 +114,7 @@ func TestALargeMailIsBrokenOff(t *testing.T) {
 	large := h.receive(largeLetter())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	line.HaltAt(50_000)
 	done := pollOf(ctx, slow, cycle.PollOptions{})
 	line.Carried(50_000)
 	cancel()
@@ -182,9 +183,9 @@ func TestALargeMailIsLeftToADetachedPoll(t *testing.T) {
 	}
 
 	h.agent.Self = []string{"/none"} // to start another one is an error
+	line.HaltAt(50_000)
 	done := pollOf(t.Context(), slow, cycle.PollOptions{NoTurn: true})
 	line.Carried(50_000)
-	line.Halt()
 	if _, err := h.agent.Poll(t.Context(), leave); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ type SlowLine struct {
 	changed *sync.Cond
 	carried int64 // to the clients, by all connections
 	halted  bool
+	haltAt  int64 // when carried has come so far, the line halts; 0: it does not
 }
 
 const (
@@ -57,16 +58,19 @@ func StartSlowLine(t T, to string, rate int) *SlowLine {
 	return l
 }
 
-// Halt makes the line carry nothing until Resume is called. Its connections stay.
-func (l *SlowLine) Halt() { l.halt(true) }
-
-// Resume ends a Halt.
-func (l *SlowLine) Resume() { l.halt(false) }
-
-func (l *SlowLine) halt(halted bool) {
+// HaltAt makes the line carry nothing more, until Resume is called, as soon as it
+// has carried about n bytes to its clients, all together. Its connections stay.
+func (l *SlowLine) HaltAt(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.halted = halted
+	l.haltAt = n
+}
+
+// Resume ends what HaltAt began.
+func (l *SlowLine) Resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.halted, l.haltAt = false, 0
 	l.changed.Broadcast()
 }
 
@@ -103,6 +107,7 @@ func (l *SlowLine) count(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.carried += int64(n)
+	l.halted = l.halted || l.haltAt > 0 && l.carried >= l.haltAt
 	l.changed.Broadcast()
 }
 
