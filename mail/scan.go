@@ -170,7 +170,8 @@ type scanner struct {
 	reset    bool            // this scan has set the cursor to the end of the mailbox
 	gone     map[uint32]bool // UIDs that two sessions have not shown
 	sweeping bool
-	unproven error // the first mail that is owed until its sender can be proved
+	headless []head // mails whose header came empty
+	unproven error  // the first mail that is owed until its sender can be proved
 	out      Scan
 }
 
@@ -199,6 +200,9 @@ func (sc *scanner) run() error {
 		if err := sc.takeUIDs([]uint32{u}); err != nil {
 			return err
 		}
+	}
+	if err := sc.takeHeadless(); err != nil {
+		return err
 	}
 	sc.complete()
 	return sc.takeReports()

@@ -129,7 +129,7 @@ func (sc *scanner) moveCursor(heads []head, all bool) {
 	for _, h := range heads[:last+1] {
 		switch {
 		case h.broken:
-			sc.fail(h.uid, h.at, "the server sent no header")
+			sc.noteHeadless(h)
 		case h.message == nil:
 			sc.pass(h.uid)
 		case h.beyond:

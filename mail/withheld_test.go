@@ -82,10 +82,10 @@ var withheld = map[string]struct {
 	bodyIsTruth bool
 }{
 	"no answer to the header":    {lie: atHeader(mailtest.Nothing), empty: true},
-	"an empty header":            {lie: atHeader("* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)")},
-	"a header that is NIL":       {lie: atHeader("* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] NIL)")},
-	"no header, no size":         {lie: atHeader("* 1 FETCH (UID %d)")},
-	"an empty mail":              {lie: atHeader("* 1 FETCH (UID %d RFC822.SIZE 0 BODY[HEADER] {0}\r\n)")},
+	"an empty header":            {lie: atEach("* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)")},
+	"a header that is NIL":       {lie: atEach("* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] NIL)")},
+	"no header, no size":         {lie: atEach("* 1 FETCH (UID %d)")},
+	"an empty mail":              {lie: atEach("* 1 FETCH (UID %d RFC822.SIZE 0 BODY[HEADER] {0}\r\n)")},
 	"a header under another UID": {lie: atHeader("* 1 FETCH (UID 9%d RFC822.SIZE 90 BODY[HEADER] {4}\r\nA: b)"), empty: true},
 	"no answer to the body":      {lie: atBody(mailtest.Nothing)},
 	"an empty body":              {lie: atBody("* 1 FETCH (UID %d BODY[] {0}\r\n)")},
@@ -99,6 +99,10 @@ var withheld = map[string]struct {
 
 func atHeader(said string) func(uint32, bool) string {
 	return func(uid uint32, body bool) string { return saidOf(said, uid, !body) }
+}
+
+func atEach(said string) func(uint32, bool) string {
+	return func(uid uint32, _ bool) string { return saidOf(said, uid, true) }
 }
 
 func atBody(said string) func(uint32, bool) string {

@@ -1,0 +1,64 @@
+package mail
+
+import (
+	"bufio"
+	"bytes"
+
+	"agentstateloop/mail/message"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// This file takes mails whose header came empty. A server that cannot parse a header
+// may answer so, and a mail may begin with the empty line that ends its header. Anybody
+// can send such a mail, so it must not count as one that the server withholds.
+
+// noteHeadless owes a mail whose header came empty until the end of this scan.
+func (sc *scanner) noteHeadless(h head) {
+	sc.owe(h.uid)
+	sc.passUpTo(h.uid)
+	sc.headless = append(sc.headless, h)
+}
+
+// takeHeadless takes the mails whose header came empty by how they begin. Each is
+// asked for alone, so that one of them that breaks the connection holds up no other
+// mail.
+func (sc *scanner) takeHeadless() error {
+	for _, h := range sc.headless {
+		if sc.full() {
+			return errLimit
+		}
+		began, err := sc.beginning(h.uid)
+		switch {
+		case err != nil && serverRefused(err):
+			sc.fail(h.uid, h.at, reasonOf(err))
+		case err != nil:
+			if sc.mayBlameMail(err) {
+				sc.fail(h.uid, h.at, reasonOf(err))
+			}
+			return err
+		case len(began) == 0:
+			sc.fail(h.uid, h.at, "the server sent no header")
+		default:
+			h.broken, h.raw = false, began
+			sc.classify(&h)
+			h.raw = nil
+			if err := sc.take([]head{h}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// beginning returns how the mail uid begins, up to the first empty line. It returns
+// nothing if the server does not show it.
+func (sc *scanner) beginning(uid uint32) (header []byte, err error) {
+	section := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: message.MaxHeader}}
+	_, err = sc.heads(uidSet([]uint32{uid}), message.MaxHeader, section, func(h *head) {
+		if h.uid == uid && !h.broken {
+			header, _ = cutHeader(bufio.NewReader(bytes.NewReader(h.raw))) // memory has no error but its end
+		}
+	})
+	return header, err
+}

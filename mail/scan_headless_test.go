@@ -1,0 +1,52 @@
+package mail_test
+
+import (
+	"testing"
+
+	"agentstateloop/mail/mailtest"
+)
+
+// TestUnparsedHeader checks that a mail whose header the server cannot parse comes in by
+// how it begins, with the scan that finds it, and holds up no other mail.
+func TestUnparsedHeader(t *testing.T) {
+	for name, said := range map[string]string{
+		"empty":    "* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)",
+		"NIL":      "* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] NIL)",
+		"left out": "* 1 FETCH (UID %d RFC822.SIZE 90)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWithholding(t)
+			first, unparsed, last := w.put("@goulard3120 one"), w.put("@goulard3120 two"), w.put("@goulard3120 three")
+			w.Do(func(s *mailtest.Scripted) {
+				lie := atHeader(said)
+				s.Lie = func(_ int, uid uint32, body bool) string {
+					if uid != unparsed {
+						return ""
+					}
+					return lie(uid, body)
+				}
+			})
+			l := w.scan()
+			wantUIDs(t, "taken", uids(l), []uint32{first, unparsed, last})
+			if len(l.Failed) > 0 {
+				t.Errorf("failed %+v", l.Failed)
+			}
+			w.rests()
+		})
+	}
+}
+
+// TestNoHeader checks that a mail which begins with an empty line is passed. Anybody can
+// send one, so it must not count as a mail that the server withholds.
+func TestNoHeader(t *testing.T) {
+	w := newWithholding(t)
+	w.Put("\r\nno header at all\r\n", w.now)
+	w.Do(func(s *mailtest.Scripted) {
+		lie := atHeader("* 1 FETCH (UID %d RFC822.SIZE 20 BODY[HEADER] {0}\r\n)")
+		s.Lie = func(_ int, uid uint32, body bool) string { return lie(uid, body) }
+	})
+	if l := w.scan(); len(l.Messages)+len(l.Failed) > 0 {
+		t.Errorf("taken %v, failed %+v", uids(l), l.Failed)
+	}
+	w.rests()
+}
