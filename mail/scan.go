@@ -187,6 +187,9 @@ func (sc *scanner) run() error {
 	if err := sc.lookAgain(unseen); err != nil {
 		return err
 	}
+	if err := sc.rereadAgain(); err != nil {
+		return err
+	}
 	fresh, err := sc.scanNew()
 	if err != nil {
 		return err

@@ -83,12 +83,38 @@ func (sc *scanner) agree(gone state.UIDRanges) {
 	}
 }
 
+// rereadAgain looks once more for the mail of a renumbered mailbox, in the session after
+// the one that found it so.
+func (sc *scanner) rereadAgain() error {
+	again := sc.before.Reread
+	if again == nil || sc.reset {
+		return nil
+	}
+	found, _, err := sc.searchOperator(rereadSearch(*again))
+	if err != nil {
+		return err
+	}
+	missed := slices.DeleteFunc(found, func(u uint32) bool {
+		return u >= sc.before.Next || sc.known(u) || sc.took(u) || sc.out.Cursor.Unseen.Contains(u)
+	})
+	if _, err := sc.takeFound(missed); err != nil {
+		return err
+	}
+	sc.out.Cursor.Reread = nil
+	return nil
+}
+
 // known reports whether u is owed, or belongs to a mail that was taken or rejected.
 func (sc *scanner) known(u uint32) bool {
 	if _, owed := slices.BinarySearch(sc.out.Cursor.Owed, u); owed {
 		return true
 	}
 	return sc.mailbox.Known != nil && sc.mailbox.Known(sc.out.Cursor.Key(u))
+}
+
+// took reports whether this scan has taken u.
+func (sc *scanner) took(u uint32) bool {
+	return slices.ContainsFunc(sc.out.Messages, func(m Message) bool { return m.UID == u })
 }
 
 // setOf returns ranges as a command names them.

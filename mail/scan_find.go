@@ -27,7 +27,12 @@ func (sc *scanner) placeCursor() error {
 	case ours && cur.Validity == sc.uidValidity && cur.Next > 0 && !fell:
 		return nil
 	case ours && !cur.Complete.IsZero():
-		return sc.resetCursor(sinceComplete(*cur), cur.Complete)
+		again := sinceComplete(*cur)
+		err := sc.resetCursor(rereadSearch(again), cur.Complete)
+		if err == nil {
+			cur.Reread = &again
+		}
+		return err
 	default:
 		return sc.resetCursor(imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, time.Time{})
 	}
@@ -84,9 +89,9 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 // what it has accepted since then.
 const rereadAll = 13 * 24 * time.Hour
 
-// sinceComplete returns what finds the mail since the day before the mailbox was
-// last read to its end, and what could not be fetched until then.
-func sinceComplete(cur state.Cursor) imap.SearchCriteria {
+// sinceComplete returns which mail is read again: that since the mailbox was last read
+// to its end, and what could not be fetched until then.
+func sinceComplete(cur state.Cursor) state.Reread {
 	since, oldest, unknown := cur.Complete, cur.Complete, false
 	for _, u := range cur.Owed {
 		f, failing := cur.Failures[u]
@@ -100,13 +105,22 @@ func sinceComplete(cur state.Cursor) imap.SearchCriteria {
 			since, oldest = earlier(since, f.After), earlier(oldest, f.After)
 		}
 	}
-	all := imap.SearchCriteria{Since: dayBefore(since)}
-	if !unknown && oldest.Equal(since) {
+	r := state.Reread{All: since, Unread: unknown || !oldest.Equal(since)}
+	if r.Unread && !unknown {
+		r.UnreadSince = oldest
+	}
+	return r
+}
+
+// rereadSearch returns the search that finds the mail to read again.
+func rereadSearch(r state.Reread) imap.SearchCriteria {
+	all := imap.SearchCriteria{Since: dayBefore(r.All)}
+	if !r.Unread {
 		return all
 	}
 	unread := imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}
-	if !unknown {
-		unread.Since = dayBefore(oldest)
+	if !r.UnreadSince.IsZero() {
+		unread.Since = dayBefore(r.UnreadSince)
 	}
 	return imap.SearchCriteria{Or: [][2]imap.SearchCriteria{{all, unread}}}
 }

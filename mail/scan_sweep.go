@@ -42,11 +42,8 @@ func (sc *scanner) sweep() error {
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
-	taken := func(u uint32) bool {
-		return slices.ContainsFunc(sc.out.Messages, func(m Message) bool { return m.UID == u })
-	}
 	missed := slices.DeleteFunc(slices.Clone(found), func(u uint32) bool {
-		return u >= sc.before.Next || sc.known(u) || cur.Unseen.Contains(u) || taken(u)
+		return u >= sc.before.Next || sc.known(u) || cur.Unseen.Contains(u) || sc.took(u)
 	})
 	missed = missed[max(0, len(missed)-maxSwept):]
 

@@ -23,12 +23,15 @@ type withholding struct {
 	box mail.Mailbox
 	now time.Time
 	cur state.Cursor
+
+	taken map[string]bool // keys
 }
 
 func newWithholding(t *testing.T) *withholding {
-	w := &withholding{Scripted: mailtest.StartScripted(t), t: t, now: noon}
+	w := &withholding{Scripted: mailtest.StartScripted(t), t: t, now: noon, taken: map[string]bool{}}
 	w.box = plainMailbox(w.Addr)
 	w.box.Now = func() time.Time { return w.now }
+	w.box.Known = func(key string) bool { return w.taken[key] }
 	w.put("nobody is called")
 	w.scan()
 	return w
@@ -50,6 +53,9 @@ func (w *withholding) scan() mail.Scan {
 		w.t.Logf("scan: %v", err)
 	}
 	w.cur = l.Cursor
+	for _, m := range l.Messages {
+		w.taken[m.Key] = true
+	}
 	if uint32(w.cur.Next) > 1 && len(w.cur.Owed) > 0 && w.cur.Owed[len(w.cur.Owed)-1] >= w.cur.Next {
 		w.t.Errorf("owed beyond the cursor: %+v", w.cur)
 	}
@@ -449,9 +455,34 @@ func TestRenumberedWhileFailing(t *testing.T) {
 			if len(l.Ended) != 1 || !l.Ended[0].Another {
 				t.Errorf("ended %+v", l.Ended)
 			}
+			if l := w.scan(); len(l.Messages) > 0 || len(w.Commands) != 1 {
+				t.Errorf("the second look took %v and asked %q", uids(l), w.Commands)
+			}
 			w.rests()
 		})
 	}
+}
+
+// TestRenumberedAndNothingFound checks that a mail is not passed because one session
+// found nothing in a renumbered mailbox.
+func TestRenumberedAndNothingFound(t *testing.T) {
+	w := newWithholding(t)
+	raw := letter("@goulard3120 renumbered")
+	w.Do(func(s *mailtest.Scripted) {
+		s.Validity, s.Next = 8, 1
+		clear(s.Mails)
+		s.Answer = func(_ int, command string) string {
+			if strings.Contains(command, "SEARCH") {
+				return "* SEARCH\r\nTAG OK done\r\n"
+			}
+			return ""
+		}
+	})
+	missed := w.Put(raw, w.now)
+	wantUIDs(t, "by the session that found nothing", uids(w.scan()), nil)
+	w.Do(func(s *mailtest.Scripted) { s.Answer = nil; s.Mails[missed].Seen = true })
+	wantUIDs(t, "by the next one", uids(w.scan()), []uint32{missed})
+	w.rests()
 }
 
 // TestUIDNextFalls checks that what waits for a second session, and what cannot be

@@ -41,9 +41,22 @@ type Cursor struct {
 	// renumbers it (UIDVALIDITY), mail is read again from the day before.
 	Complete time.Time `json:"complete,omitzero"`
 
+	// Reread is set by a session that has looked for the mail of a renumbered mailbox.
+	// The next one looks once more, because what it did not find would be passed.
+	Reread *Reread `json:"reread,omitempty"`
+
 	// Swept is when the unread mail of the operator was last compared with what
 	// the state knows; zero asks for it.
 	Swept time.Time `json:"swept,omitzero"`
+}
+
+// Reread is which mail of a renumbered mailbox is read again: all from the day before
+// All on and, if Unread is set, the unread mail from the day before UnreadSince on, or of
+// any age if that is zero.
+type Reread struct {
+	All         time.Time `json:"all"`
+	Unread      bool      `json:"unread,omitempty"`
+	UnreadSince time.Time `json:"unread_since,omitzero"`
 }
 
 // UnreadReport is a mail that may be a delivery report. Likely is set if its header names
@@ -61,6 +74,10 @@ func (c Cursor) Clone() Cursor {
 	c.Large = slices.Clone(c.Large)
 	c.Unseen = slices.Clone(c.Unseen)
 	c.Reports = slices.Clone(c.Reports)
+	if c.Reread != nil {
+		again := *c.Reread
+		c.Reread = &again
+	}
 	c.Failures = maps.Clone(c.Failures)
 	for uid, tries := range c.OldTries {
 		if _, newer := c.Failures[uid]; newer {
