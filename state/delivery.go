@@ -120,10 +120,10 @@ func (m *machine) expire() {
 			i++
 		case row.Unknown && row.Kind.perishable():
 			m.endEffect(i, "unknown", row.Reason)
-		case m.overtaken(i) != "":
-			m.endEffect(i, "overtaken", m.overtaken(i))
 		case row.Kind.life() > 0 && !m.now.Before(row.Expires), row.Kind == Challenge && !m.challengeIsOpen(row.ID):
 			m.endEffect(i, "expired", row.Reason)
+		case m.overtaken(i) != "":
+			m.endEffect(i, "overtaken", m.overtaken(i))
 		case row.exhausted(), row.Waited >= giveUpAfter && (row.Attempts > 0 || row.Denied):
 			m.undeliverable(i, false)
 		default:

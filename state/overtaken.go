@@ -29,7 +29,7 @@ func (m *machine) overtaken(i int) string {
 }
 
 // heldUp reports whether a row was not sent at its first try: it failed, or what it
-// needs, or stands behind, has failed for a minute.
+// needs, or stands behind, has failed for a minute, or HALT has held it as long.
 func (m *machine) heldUp(i int) bool {
 	row := m.Outbox[i]
 	if row.failed() {
@@ -40,6 +40,9 @@ func (m *machine) heldUp(i int) bool {
 	}
 	if m.Fails(row.Channel.credential()) || m.SendingIsDown() {
 		return true
+	}
+	if m.now.Sub(row.Created)-row.Waited >= firstBackoff {
+		return true // HALT has held it
 	}
 	for _, e := range m.Outbox[:i] {
 		if e.lane() == row.lane() && e.failed() {
