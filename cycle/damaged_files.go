@@ -5,27 +5,37 @@ import (
 	"path"
 	"slices"
 
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/state/store"
 )
 
 // CheckFiles reads every file that the state names, and every item in quarantine. It
 // returns how many there are, and an error for each that is not what was kept, which
 // names the file. It takes no lock: what a poll moves meanwhile is left out.
-func (a *Agent) CheckFiles() (n int, damaged []error, err error) {
-	files, err := a.namedFiles()
+func (a *Agent) CheckFiles() (n int, damaged []error, err error) { return a.fileChecker().check() }
+
+// fileChecker reads the files that the state names.
+type fileChecker struct {
+	store      *store.Store
+	quarantine func() ([]quarantine.Item, error)
+}
+
+// check is CheckFiles.
+func (c fileChecker) check() (n int, damaged []error, err error) {
+	files, err := c.named()
 	if err != nil {
 		return 0, nil, err
 	}
 	broken := map[namedFile]error{}
 	for _, f := range files {
-		if _, err := a.Store.ReadSummed(f.name, f.sum); errors.Is(err, store.ErrDamaged) {
+		if _, err := c.store.ReadSummed(f.name, f.sum); errors.Is(err, store.ErrDamaged) {
 			broken[f] = err
 		}
 	}
 	if len(broken) == 0 {
 		return len(files), nil, nil
 	}
-	still, err := a.namedFiles()
+	still, err := c.named()
 	for _, f := range still {
 		if e, ok := broken[f]; ok {
 			damaged = append(damaged, e)
@@ -37,14 +47,14 @@ func (a *Agent) CheckFiles() (n int, damaged []error, err error) {
 // namedFile is a file with the sum that something names it with.
 type namedFile struct{ name, sum string }
 
-// namedFiles returns the files that the state names now, and those of the items in
+// named returns the files that the state names now, and those of the items in
 // quarantine.
-func (a *Agent) namedFiles() ([]namedFile, error) {
-	s, err := a.Store.Read()
+func (c fileChecker) named() ([]namedFile, error) {
+	s, err := c.store.Read()
 	if err != nil {
 		return nil, err
 	}
-	items, err := a.Quarantine()
+	items, err := c.quarantine()
 	if err != nil {
 		return nil, err
 	}

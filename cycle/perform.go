@@ -64,11 +64,12 @@ type sending struct {
 	sender *mail.Sender // opened by the first mail
 	last   state.Effect // what was tried last
 
-	down       bool     // no connection to the SMTP server could be opened
-	loginTried bool     // at the SMTP server that denied it before
-	listed     bool     // online is what the mesh's registry holds
-	online     []string // handles
-	routed     string   // id of the relay request for which online was committed
+	mended     map[string]bool // ids of the effects whose files were made again
+	down       bool            // no connection to the SMTP server could be opened
+	loginTried bool            // at the SMTP server that denied it before
+	listed     bool            // online is what the mesh's registry holds
+	online     []string        // handles
+	routed     string          // id of the relay request for which online was committed
 }
 
 // close ends the connection to the SMTP server.
@@ -135,17 +136,34 @@ func (sg *sending) tryLogin(ctx context.Context) []state.Event {
 }
 
 // send performs one effect and returns its result: first the effect's own event,
-// then what it shows about the credential.
-// If its file is damaged, the result is what becomes of that.
+// then what it shows about the credential. If its file is damaged, the result is what
+// becomes of that.
 func (sg *sending) send(ctx context.Context, s state.State, e state.Effect) []state.Event {
 	body, damage := sg.mender.read(s, e)
 	switch {
 	case damage != nil:
-		return damage
+		return sg.onceMended(e, damage)
 	case e.Channel == state.ByMesh:
 		return sg.sendMesh(ctx, e, body)
 	}
 	return sg.sendMail(ctx, e, body)
+}
+
+// onceMended returns what becomes of an effect whose file is damaged. A disk that damages
+// what was just written gets another chance in a later cycle, not in this one.
+func (sg *sending) onceMended(e state.Effect, damage []state.Event) []state.Event {
+	again, ok := damage[0].(state.Rendered)
+	if !ok {
+		return damage
+	}
+	if sg.mended[e.ID] {
+		return []state.Event{state.SendFailed{ID: e.ID, Unknown: e.Unknown, Reason: "its file was made again, and is damaged again: " + again.Reason}}
+	}
+	if sg.mended == nil {
+		sg.mended = map[string]bool{}
+	}
+	sg.mended[e.ID] = true
+	return damage
 }
 
 func (sg *sending) sendMail(ctx context.Context, e state.Effect, body []byte) []state.Event {

@@ -36,6 +36,10 @@ func (a *Agent) detacher() detacher {
 	return detacher{self: a.Self, secrets: a.Secrets}
 }
 
+func (a *Agent) fileChecker() fileChecker {
+	return fileChecker{store: a.Store, quarantine: a.Quarantine}
+}
+
 func (a *Agent) launcher() launcher {
 	return launcher{standIn: a.RunTurn, config: a.Config, handle: a.Handle, relay: a.Relay, explain: a.Explain}
 }
