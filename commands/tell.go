@@ -90,6 +90,9 @@ func (t tellCmd) noAnswerSoon(a *cycle.Agent) (string, error) {
 	if why := a.Broke(s); why != "" {
 		return "the agent is out of money: " + why, nil
 	}
+	if err := a.Store.Blocked(s); err != nil {
+		return fmt.Sprintf("no turn can run: %v", err), nil
+	}
 	return "", nil
 }
 

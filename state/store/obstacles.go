@@ -59,6 +59,17 @@ func (st *Store) Obstacles(s state.State) []error {
 	return found
 }
 
+// Blocked returns the first obstacle without which no poll or no turn can be made, or nil.
+func (st *Store) Blocked(s state.State) error {
+	for _, err := range st.Obstacles(s) {
+		e, ok := errors.AsType[*fs.PathError](err)
+		if ok && slices.Contains([]string{CycleLock, TurnLock, stateLock, TurnsDir, OutboxDir}, filepath.Base(e.Path)) {
+			return err
+		}
+	}
+	return nil
+}
+
 // payloadsOf returns the names of the payloads that a state still needs.
 func payloadsOf(s state.State) []string {
 	var names []string
