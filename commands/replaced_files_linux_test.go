@@ -258,7 +258,9 @@ func (w *replacedWorld) try(t *testing.T, p place, o obstacle, all bool) {
 	case !o.denied && code != exitDone && code != exitSource:
 		t.Errorf("poll: exit %d: %s", code, out)
 	}
-	if s, err := (&store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}).Read(); !p.stops() && !o.denied && (err != nil || len(s.Inbox) > 0) {
+	// Without messages/ a damaged mail cannot be fetched again, and waits.
+	waits := p.stops() || p.name == store.MessagesDir || o.denied
+	if s, err := (&store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}).Read(); !waits && (err != nil || len(s.Inbox) > 0) {
 		t.Errorf("the message that waited was not run: %d wait, %v; poll said exit %d: %s", len(s.Inbox), err, code, out)
 	}
 	if after := contents(t, canary); after != before {
