@@ -186,7 +186,7 @@ func (w *World) checkMails(h history) {
 	reply, answer := replies(w.record.mails, "reply"), replies(w.record.mails, "answer")
 	hurt := w.lostByDamage(h)
 	for _, l := range w.record.incoming {
-		n, wanted, what := len(reply[l.id]), 0, "replies"
+		n, wanted, what := len(reply[l.id])+w.record.unthreaded(h, l), 0, "replies"
 		switch l.fate {
 		case answered:
 			wanted = 1
@@ -208,7 +208,7 @@ func (w *World) checkMails(h history) {
 		w.violate(promise, "%s (mail %s) has %d %s, want %d", l.marker, l.kind, n, what, wanted)
 	}
 	for id, list := range reply {
-		if w.mailByID(id) == nil {
+		if id != "" && w.mailByID(id) == nil {
 			w.violate("4", "%s does not answer any mail that came in", list[0].id)
 		}
 	}
@@ -223,6 +223,25 @@ func (w *World) checkMails(h history) {
 			w.violate("3", "%s was sent %d times", o.id, o.copies)
 		}
 	}
+}
+
+// unthreaded returns the number of replies to a mail that do not name it, because its
+// payload was damaged when they were made. The caller must hold mu.
+func (r *record) unthreaded(h history, l *incomingMail) (n int) {
+	turns := map[string]bool{}
+	for _, line := range h.lines {
+		if line.Kind == "task" && r.wasHurt(line.Key) && l.hasKey(line.Key+`"`) {
+			turns[line.TurnID] = true
+		}
+	}
+	for turn := range turns {
+		for id, o := range r.mails {
+			if o.answers == "" && strings.HasPrefix(id, replyKind+turn+".") {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (w *World) mailByID(id string) *incomingMail {
