@@ -21,7 +21,7 @@ func (w *World) checkProgress() {
 	known := w.known()
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
-	ill := 0
+	ill := w.record.broken
 	for _, l := range w.record.incoming {
 		if l.ill == nil {
 			continue
@@ -36,9 +36,17 @@ func (w *World) checkProgress() {
 			continue
 		}
 		if l.chances++; l.chances > patience(ill) {
-			w.violate("1", "%s (mail %s) did not come in, in %d polls that nothing disturbed; %d mails could not be handed out", l.marker, l.kind, l.chances, ill)
+			w.violate("1", "%s (mail %s) did not come in, in %d polls that nothing disturbed; %d mails could not be handed out, or broke off", l.marker, l.kind, l.chances, ill)
 		}
 	}
+}
+
+// brokenOff records that a fault struck while the mailbox was read: the mail that was
+// being read is tried again after a pause.
+func (r *record) brokenOff() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken++
 }
 
 // patience returns in how many undisturbed polls a mail must have come in, if so many

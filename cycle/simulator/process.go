@@ -162,6 +162,9 @@ func (p *process) strike(f *Fault, site string) verdict {
 	w.count.happened(fmt.Sprintf("%s at %s", f.What, site))
 	w.logf("  ! %s: %s before %s", p.name, f.What, site)
 	w.countStrike()
+	if strings.HasPrefix(site, "imap ") {
+		w.record.brokenOff()
+	}
 	switch way := channelOf(site); {
 	case way != "":
 		w.troubled(way)

@@ -51,6 +51,7 @@ type record struct {
 	lateTaken       bool      // a late command of an agent was accepted
 	deniedAt        time.Time // when SMTP last denied a login
 	hurt            []hurt
+	broken          int  // faults that struck while the mailbox was read
 	cursorHurt      bool // what it knows of mails that cannot be fetched was lost
 	rates           []rateChange
 	struck          map[string]bool // effects that a person dropped

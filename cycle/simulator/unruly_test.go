@@ -33,6 +33,8 @@ var unrulyServers = []scenario{
 			{Do: sim.Mail, Kind: "new", Wish: "answer", Ill: "head break", For: 30 * time.Minute},
 			{Do: sim.Mail, Kind: "new", Wish: "answer"},
 			{Do: sim.Wait, For: 8 * time.Minute},
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Wait, For: 8 * time.Minute},
 			{Do: sim.Wait, For: 4 * time.Hour},
 		},
 	},
