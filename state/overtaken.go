@@ -28,28 +28,12 @@ func (m *machine) overtaken(i int) string {
 	return ""
 }
 
-// heldUp reports whether a row was not sent at its first try: it failed, or what it
-// needs, or stands behind, has failed for a minute, or HALT has held it as long.
+// heldUp reports whether a row was not sent at its first try: it failed, or has waited
+// for a minute. HALT may have held it, or what stands before it, or the poll that was
+// about to send it was killed.
 func (m *machine) heldUp(i int) bool {
 	row := m.Outbox[i]
-	if row.failed() {
-		return true
-	}
-	if m.now.Sub(row.Created) < firstBackoff {
-		return false
-	}
-	if m.Fails(row.Channel.credential()) || m.SendingIsDown() {
-		return true
-	}
-	if m.now.Sub(row.Created)-row.Waited >= firstBackoff {
-		return true // HALT has held it
-	}
-	for _, e := range m.Outbox[:i] {
-		if e.lane() == row.lane() && e.failed() {
-			return true
-		}
-	}
-	return false
+	return row.failed() || m.now.Sub(row.Created) >= firstBackoff
 }
 
 // failed reports whether a row was tried without success.
