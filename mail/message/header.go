@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net/mail"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"agentstateloop/internal/plain"
 
 	"github.com/emersion/go-message/charset"
-	"golang.org/x/net/idna"
 	"golang.org/x/text/encoding/charmap"
 )
 
@@ -219,124 +217,6 @@ func decodeWords(s string) string {
 	return s
 }
 
-// namesUnread returns a decoder that skips display names. Only the addresses of
-// a list are needed, and decoding thousands of names takes seconds.
-func namesUnread() *mime.WordDecoder {
-	return &mime.WordDecoder{CharsetReader: func(string, io.Reader) (io.Reader, error) { return strings.NewReader(""), nil }}
-}
-
-// senders returns the addresses of a From field. One that is too long to be
-// parsed does not have one sender, whatever its beginning says.
-func senders(v string) []string {
-	if len(v) <= maxParsed {
-		return Addresses(v)
-	}
-	return append(Addresses(plain.Cut(v, maxParsed)), "")
-}
-
-// Addresses returns the bare addresses of an address list, normalised. What
-// net/mail refuses is read by rule of thumb: if there are addresses in angle
-// brackets, only these count, because a display name may say anything.
-func Addresses(list string) []string {
-	p := mail.AddressParser{WordDecoder: namesUnread()}
-	var found []string
-	if parsed, err := p.ParseList(list); err == nil {
-		for _, a := range parsed {
-			found = append(found, NormalAddress(a.Address))
-		}
-		return found
-	}
-	bare, angled := looseAddresses(list)
-	if len(angled) > 0 {
-		bare = angled
-	}
-	for _, a := range bare {
-		if at := strings.LastIndexByte(a, '@'); at > 0 && at < len(a)-1 && !strings.ContainsAny(a, " \t\"<>()") {
-			found = append(found, NormalAddress(a))
-		}
-	}
-	return found
-}
-
-// looseAddresses splits an address list at commas outside quotes, comments and
-// brackets.
-func looseAddresses(list string) (bare, angled []string) {
-	var word, angle strings.Builder
-	quoted, inAngle, depth, escaped := false, false, 0, false
-	flush := func() {
-		if w := strings.TrimSpace(word.String()); w != "" {
-			bare = append(bare, w)
-		}
-		word.Reset()
-	}
-	for _, r := range list {
-		switch {
-		case escaped:
-			escaped = false
-		case r == '\\' && (quoted || depth > 0):
-			escaped = true
-		case quoted:
-			quoted = r != '"'
-		case depth > 0:
-			if r == '(' {
-				depth++
-			} else if r == ')' {
-				depth--
-			}
-		case inAngle:
-			if r == '>' {
-				inAngle = false
-				angled = append(angled, strings.TrimSpace(angle.String()))
-				angle.Reset()
-			} else {
-				angle.WriteRune(r)
-			}
-		case r == '"':
-			quoted = true
-		case r == '(':
-			depth = 1
-		case r == '<':
-			inAngle = true
-		case r == ',' || r == ';':
-			flush()
-		default:
-			word.WriteRune(r)
-		}
-	}
-	flush()
-	return bare, angled
-}
-
-// maxDomain is more than the length of any domain in bytes: 253 characters of
-// four bytes (RFC 1035 section 2.3.4). The time of a mapping to ASCII grows
-// with the square of the length, and a From field may be long.
-const maxDomain = 1 << 10
-
-// NormalAddress returns the form in which addresses are compared: lower case,
-// with the domain in its ASCII form.
-func NormalAddress(a string) string {
-	a = Lower(strings.TrimSpace(a))
-	at := strings.LastIndexByte(a, '@')
-	if at < 0 || IsASCII(a[at:]) || len(a)-at > maxDomain {
-		return a
-	}
-	domain, err := idna.Lookup.ToASCII(a[at+1:])
-	if err != nil {
-		return a
-	}
-	return a[:at+1] + domain
-}
-
-// IsASCII reports whether s holds only ASCII bytes.
-func IsASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
 // ThreadIDs finds the ids in In-Reply-To or References, also where a program has
 // folded one in the middle or encoded it as if it were text. Both happen to long
 // ids like ours.
@@ -400,106 +280,12 @@ func validMessageID(id string) bool {
 	return true
 }
 
-// mediaType parses the first maxParsed bytes of a Content-Type, because the time
-// for numbered parameters grows faster than their number. Of a malformed value it
-// still returns the type.
-func mediaType(v string) (string, map[string]string) {
-	v = plain.Cut(v, maxParsed)
-	t, params, err := mime.ParseMediaType(v)
-	if err == nil {
-		return t, params
-	}
-	v = withoutComments(v)
-	if t, params, err := mime.ParseMediaType(v); err == nil {
-		return t, params
-	}
-	t, rest, _ := strings.Cut(v, ";")
-	t = strings.ToLower(strings.TrimSpace(t))
-	params = looseParams(rest)
-	if i := strings.IndexAny(t, " \t"); i >= 0 {
-		t = t[:i]
-	}
-	return t, params
-}
-
-// looseParams reads the parameters of a malformed field as far as they make
-// sense.
-func looseParams(s string) map[string]string {
-	params := map[string]string{}
-	for part := range strings.SplitSeq(s, ";") {
-		k, v, ok := strings.Cut(part, "=")
-		k = strings.ToLower(strings.TrimSpace(k))
-		if _, seen := params[k]; ok && !seen {
-			params[k] = strings.Trim(strings.TrimSpace(v), `"`)
-		}
-	}
-	return params
-}
-
 // thin returns the first of ids and the latest ones, at most max together.
 func thin(ids []string, max int) []string {
 	if len(ids) <= max {
 		return ids
 	}
 	return append([]string{ids[0]}, slices.Clone(ids[len(ids)-max+1:])...)
-}
-
-// impersonal are the words of Precedence with which nobody writes to one reader.
-var impersonal = []string{"bulk", "list", "junk", "auto_reply", "auto-reply"}
-
-// Keyword returns the first word of a structured value in lower case, without
-// parameters and comments (RFC 2045 section 5.1, RFC 3834 section 5). If comments and
-// quotes do not match, it returns what stands before the first blank, ";" or "(".
-func Keyword(v string) string {
-	l := NewLexer(v)
-	word := ""
-	for {
-		t, ok, err := l.Next()
-		if err != nil && word == "" {
-			if i := strings.IndexAny(v, "; \t("); i >= 0 {
-				v = v[:i]
-			}
-			return strings.ToLower(v)
-		}
-		if err != nil || !ok || t.Is(";") || word != "" && t.Apart {
-			return strings.ToLower(word)
-		}
-		word += t.Text
-	}
-}
-
-// withoutComments returns a value without the comments that stand apart: at its
-// beginning, or behind a blank or ";". If they do not match, it returns v.
-func withoutComments(v string) string {
-	var b strings.Builder
-	quoted, escaped, depth, before := false, false, 0, rune(' ')
-	for _, r := range v {
-		switch {
-		case escaped:
-			escaped = false
-		case r == '\\' && (quoted || depth > 0):
-			escaped = true
-		case depth > 0 && r == '(':
-			depth++
-		case depth > 0 && r == ')':
-			depth--
-			before = ' '
-			continue
-		case depth > 0:
-		case r == '"':
-			quoted = !quoted
-		case !quoted && r == '(' && strings.ContainsRune(" \t;", before):
-			depth = 1
-		}
-		if depth == 0 {
-			b.WriteRune(r)
-			before = r
-		}
-	}
-	if depth > 0 || quoted {
-		return v
-	}
-	return strings.TrimSpace(b.String())
 }
 
 func first(s []string) string {
