@@ -31,7 +31,7 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			h, server := withholdingHouse(t)
-			r := rand.New(rand.NewPCG(seed, 1))
+			r, people := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)) // the server's, and ours
 			faults := []string{mailtest.Nothing, mailtest.HangUp, "* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)", "* 1 FETCH (UID %d BODY[] NIL)"}
 			server.Do(func(s *mailtest.Scripted) {
 				s.Lie = func(_ int, uid uint32, _ bool) string {
@@ -62,7 +62,7 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 			})
 			var want []string
 			for i := range 30 {
-				if r.IntN(2) == 0 {
+				if people.IntN(2) == 0 {
 					body := fmt.Sprintf("question %d", i)
 					want = append(want, "I read: "+body)
 					server.Put(string(letter{id: fmt.Sprintf("<%d@example.com>", i), body: body}.raw()), h.clock.Now())
