@@ -184,7 +184,7 @@ func (s *Scripted) search(rest string) string {
 		switch {
 		case word == "UID":
 			uids = s.named(words[i+1])
-		case word == "SINCE" && !slices.Contains(words, "OR"):
+		case word == "SINCE": // within an OR it is "(SINCE"
 			since, _ = time.Parse("2-Jan-2006", strings.Trim(words[i+1], `"`))
 		}
 	}
@@ -194,7 +194,7 @@ func (s *Scripted) search(rest string) string {
 		_, from, _ := strings.Cut(m.Raw, "<")
 		from, _, _ = strings.Cut(from, ">")
 		unwanted := strings.Contains(rest, "@") && !strings.Contains(rest, from) || m.At.Before(since) ||
-			m.Seen && slices.Contains(words, "UNSEEN") && !slices.Contains(words, "OR")
+			m.Seen && slices.Contains(words, "UNSEEN")
 		if !unwanted {
 			found += " " + strconv.Itoa(int(uid))
 		}
