@@ -457,7 +457,7 @@ func (l *life) wantAnswers(events []state.Event) {
 		}
 	}
 	for _, line := range s.Lines {
-		quiet := line.Kind == state.LineEffect && line.Effect.Kind == state.Quiet
+		quiet := queued(line) && line.Effect.Kind == state.Quiet
 		silent := line.Kind == state.LineTransition && line.New == state.IDLE && strings.HasPrefix(line.Reason, "silence")
 		if owed && l.sane && (quiet || silent) && !switchedOff(events) && !answering(events) {
 			t.Fatalf("%v: going quiet while an answer is owed: %s", events, statetest.JSON(t, s))
@@ -541,9 +541,9 @@ func (l *life) wantMails(before state.State, events []state.Event) {
 			wakes++
 		case line.Kind == state.LineTransition && line.New == state.IDLE:
 			sleeps++
-		case line.Kind == state.LineEffect && line.Effect.Kind == state.Ack:
+		case queued(line) && line.Effect.Kind == state.Ack:
 			acks++
-		case line.Kind == state.LineEffect && line.Effect.Kind == state.Quiet:
+		case queued(line) && line.Effect.Kind == state.Quiet:
 			quiets++
 		}
 	}
@@ -575,11 +575,11 @@ func (l *life) wantWords(events []state.Event) {
 			delete(l.told, line.From+" blocker")
 		case line.Kind == state.LineDelivery && line.What != "sent":
 			maps.DeleteFunc(l.told, func(_, id string) bool { return id == line.ID })
-		case line.Kind == state.LineEffect && line.Effect.To == l.s.Agent:
+		case queued(line) && line.Effect.To == l.s.Agent:
 			l.t.Fatalf("%v: we write to ourselves: %+v", events, line.Effect)
-		case line.Kind == state.LineEffect && line.Effect.Kind == state.Alarm:
+		case queued(line) && line.Effect.Kind == state.Alarm:
 			l.tell(events, line.Effect.Credential+" alarm", line.ID)
-		case line.Kind == state.LineEffect && strings.HasPrefix(line.Effect.Text, "Credential blocker"):
+		case queued(line) && strings.HasPrefix(line.Effect.Text, "Credential blocker"):
 			l.tell(events, line.Effect.Credential+" blocker", line.ID)
 		}
 	}
@@ -592,6 +592,10 @@ func (l *life) wantWords(events []state.Event) {
 		l.t.Fatalf("%v: %d alarms, %d relays within an hour", events, len(l.s.Alarms), len(l.s.Relays))
 	}
 }
+
+// queued reports whether a line begins an effect. The other lines of this kind tell
+// of a row that is in the outbox already and was rendered again.
+func queued(line state.Line) bool { return line.Kind == state.LineEffect && line.What == "queued" }
 
 func (l *life) tell(events []state.Event, what, id string) {
 	if old, told := l.told[what]; told && l.sane {
@@ -630,7 +634,9 @@ func (l *life) wantConserved(events []state.Event) {
 		case state.LineEnded:
 			delete(l.waits, line.Key) // may never have been accepted
 		case state.LineEffect:
-			once("effect", l.queued, line.ID, true)
+			if queued(line) {
+				once("effect", l.queued, line.ID, true)
+			}
 		case state.LineDelivery:
 			once("effect", l.queued, line.ID, false)
 		case state.LineGivenUp:
