@@ -74,7 +74,7 @@ type incomingMail struct {
 	said         []string // tokens with which the operator answered YES to it
 	ill          *illness // the server cannot hand it out for a while; nil: it can
 	passed       bool     // the cursor may have moved behind it by mistake: ours, or the server's
-	omitted      int      // the last outermost process to which an answer did not show it
+	omitted      *link    // the last session in which an answer did not show it
 	gone         bool     // a person deleted it
 	lost         bool     // and it may not have been recorded before
 	chances      int      // polls that nothing disturbed since it came

@@ -64,19 +64,20 @@ func (r *record) strikes(uid uint32, part string) string {
 	return l.ill.what
 }
 
-// omit records that an answer has left out a mail. In a second poll the program may
-// believe that the mail is gone, and then only a sweep can find it.
-func (r *record) omit(uid uint32) {
+// omit records that an answer in this session has left out a mail. After a second
+// session the program may believe that the mail is gone, and then only a sweep can
+// find it.
+func (r *record) omit(uid uint32, session *link) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.mailByUID(uid)
 	if l == nil {
 		return
 	}
-	if l.omitted != 0 && l.omitted != r.outer {
+	if l.omitted != nil && l.omitted != session {
 		l.passed = true
 	}
-	l.omitted = r.outer
+	l.omitted = session
 }
 
 // mailByUID returns the mail that has this UID now. The caller must hold mu.
@@ -145,7 +146,7 @@ func (l *link) unrulyFetch(a mailtest.Answer) (told mailtest.Answer, end bool) {
 	w, uid := l.proxy.slot.world, a.UID()
 	if w.down("imap-hollow") || w.down("imap-sparse") && uid%2 == 0 {
 		w.count.happened("mails were missing in an answer that said OK")
-		w.record.omit(uid)
+		w.record.omit(uid, l)
 		return nil, false
 	}
 	switch what := w.record.strikes(uid, a.Part()); what {
@@ -158,7 +159,7 @@ func (l *link) unrulyFetch(a mailtest.Answer) (told mailtest.Answer, end bool) {
 		all := a.Bytes()
 		return mailtest.Answer{all[:len(all)/2]}, true
 	case "omit":
-		w.record.omit(uid)
+		w.record.omit(uid, l)
 		return nil, false
 	case "empty":
 		return a.WithBody("{0}\r\n"), false
