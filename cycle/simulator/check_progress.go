@@ -27,12 +27,13 @@ func (w *World) checkProgress() {
 			continue
 		}
 		ill++
-		if l.ill.polls[w.record.outer] && (l.ill.part != "head" || l.ill.what != "omit") { // that looks like no mail
+		looksLikeNone := l.ill.part == "head" && l.ill.what == "omit"
+		if l.ill.polls[w.record.outer] && !looksLikeNone && !l.ill.headless() {
 			l.ill.counted++
 		}
 	}
 	for _, l := range w.record.incoming {
-		if len(l.uids) == 0 || l.gone || l.passed || l.ill != nil || l.fate == ignored || known.has(l) {
+		if len(l.uids) == 0 || l.gone || l.passed || l.ill != nil && !l.ill.headless() || l.fate == ignored || known.has(l) {
 			continue
 		}
 		if l.chances++; l.chances > patience(ill) {
@@ -92,7 +93,7 @@ func (w *World) checkTellings(h history) {
 		}
 	}
 	for _, l := range w.record.incoming {
-		if l.ill == nil || l.ill.counted < enough || recovered || len(l.keys) != len(l.uids) {
+		if l.ill == nil || l.ill.counted < enough*len(l.uids) || recovered || len(l.keys) != len(l.uids) {
 			continue
 		}
 		if !h.names("fetch", l) && !h.names("ended", l) {
@@ -101,7 +102,8 @@ func (w *World) checkTellings(h history) {
 	}
 }
 
-// enough is how many failures of a mail the operator must have heard of.
+// enough is how many failures of a mail, under each UID that it has, the operator must
+// have heard of.
 const enough = 4
 
 // names reports whether a line of that kind is about a mail.

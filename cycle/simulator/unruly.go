@@ -34,6 +34,12 @@ func (w *World) fallIll(l *incomingMail, ill string, lasts time.Duration) {
 	l.ill = &illness{part: part, what: what, until: w.clock.servers().Add(lasts), polls: map[int]bool{}}
 }
 
+// headless reports whether the header comes empty. Such a mail is taken all the same,
+// by how it begins.
+func (i *illness) headless() bool {
+	return i.part == "head" && (i.what == "empty" || i.what == "nil" || i.what == "bodiless")
+}
+
 // recoverAll ends every illness.
 func (w *World) recoverAll() {
 	w.record.mu.Lock()
@@ -64,9 +70,9 @@ func (r *record) strikes(uid uint32, part string) string {
 	return l.ill.what
 }
 
-// omit records that an answer in this session has left out a mail. If it was to bring
-// the header, the program may believe after a second session that the mail is gone,
-// and then only a sweep can find it. A mail whose body does not come stays owed.
+// omit records that an answer in this session has left out a mail. After a second
+// session the program may believe that the mail is gone, and then only a sweep can
+// find it; but a mail whose body does not come stays owed.
 func (r *record) omit(uid uint32, part string, session *link) {
 	if part == "body" {
 		return
@@ -125,6 +131,9 @@ func (l *link) unruly(a mailtest.Answer) (told mailtest.Answer, end bool) {
 		return l.unrulyFetch(a)
 	case fetching == "SEARCH" && w.down("imap-blank") && isSearch(a):
 		w.count.happened("a SEARCH was answered with nothing")
+		for _, uid := range a.Found() {
+			w.record.omit(uid, "", l)
+		}
 		return nil, false
 	case nextUID.Match(a[0]) && w.down("imap-stale") && !w.clock.daysOff(): // mail is searched for by its day
 		w.count.happened("UIDNEXT was stale")

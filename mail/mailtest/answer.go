@@ -48,10 +48,11 @@ func literalLength(line []byte) (n int, ok bool) {
 func (a Answer) Bytes() []byte { return bytes.Join(a, nil) }
 
 var (
-	fetchAnswer = regexp.MustCompile(`(?i)^\* \d+ FETCH `)
-	answerUID   = regexp.MustCompile(`(?i)\bUID (\d+)`)
-	taggedOK    = regexp.MustCompile(`(?i)^([^*+ ]\S*) OK\b.*\r\n$`)
-	bodyItem    = regexp.MustCompile(`(?i)( ?)(BODY\[([^\]]*)\](?:<\d+>)?) \{\d+\}\r\n$`)
+	fetchAnswer  = regexp.MustCompile(`(?i)^\* \d+ FETCH `)
+	answerUID    = regexp.MustCompile(`(?i)\bUID (\d+)`)
+	taggedOK     = regexp.MustCompile(`(?i)^([^*+ ]\S*) OK\b.*\r\n$`)
+	searchAnswer = regexp.MustCompile(`(?i)^\* (?:SEARCH|ESEARCH .*\bALL)((?:[ ,][\d:]+)+)`)
+	bodyItem     = regexp.MustCompile(`(?i)( ?)(BODY\[([^\]]*)\](?:<\d+>)?) \{\d+\}\r\n$`)
 )
 
 // UID returns the UID that a FETCH answer is about, or 0.
@@ -66,6 +67,26 @@ func (a Answer) UID() uint32 {
 		}
 	}
 	return 0
+}
+
+// Found returns the UIDs that a SEARCH answer names.
+func (a Answer) Found() (uids []uint32) {
+	m := searchAnswer.FindSubmatch(a[0])
+	if m == nil {
+		return nil
+	}
+	for part := range strings.FieldsFuncSeq(string(m[1]), func(r rune) bool { return r == ' ' || r == ',' }) {
+		first, last, isRange := strings.Cut(part, ":")
+		if !isRange {
+			last = first
+		}
+		from, _ := strconv.ParseUint(first, 10, 32) // the pattern lets nothing else through
+		to, _ := strconv.ParseUint(last, 10, 32)
+		for uid := from; uid <= to && uid != 0; uid++ {
+			uids = append(uids, uint32(uid))
+		}
+	}
+	return uids
 }
 
 // Part returns the part of a mail that a FETCH answer brings: "head", "body" or "".
