@@ -78,7 +78,7 @@ func (b *slowBox) runs() int {
 func TestLargeMailOverASlowLine(t *testing.T) {
 	t.Parallel()
 	b := newSlowBox(t, 400_000, "[timing]\nnetwork_timeout = \"5s\"\n")
-	const size = 4 << 20
+	const size = 2 << 20
 	b.receive("the large one", size)
 	first := b.start()
 	b.line.Carried(size / 2)

@@ -334,6 +334,7 @@ func (s *soak) waitForRest() {
 			return
 		}
 		rested = rests
+		time.Sleep(100 * time.Millisecond) // most of what is waited for here is a pause
 	}
 	out, _, _ := s.run(s.t.Context(), "status")
 	s.t.Errorf("the agent does not come to rest:\n%s", out)

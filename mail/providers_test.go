@@ -325,13 +325,16 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 func TestSignedMailThatWasChanged(t *testing.T) {
 	c := newCorpus(t)
 	tried := map[string]int{}
-	for _, text := range []string{"delete everything", "HALT", "STOP"} {
+	for n, text := range []string{"delete everything", "HALT", "STOP"} {
 		attacks := c.lookAlikes(text)
 		for _, p := range providers {
 			for _, a := range slices.Concat(c.elsewhere(p, text), c.changed(p, text)) {
 				a.name = p.name + ", " + a.name
 				attacks = append(attacks, a)
 			}
+		}
+		if n > 0 { // a keyword is judged after the sender: a third of the attacks, each time another one
+			attacks = everyThird(attacks, n)
 		}
 		for mode, f := range c.filters() {
 			for chunk := range slices.Chunk(attacks, 300) {
@@ -345,6 +348,14 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 		total += tried[class]
 	}
 	t.Logf("%5d attacks held", total)
+}
+
+// everyThird returns a third of all, from the one at first on.
+func everyThird(all []attack, first int) (some []attack) {
+	for i := first; i < len(all); i += 3 {
+		some = append(some, all[i])
+	}
+	return some
 }
 
 // wantHeld fails for each attack that comes in, unless it is the same order as
