@@ -22,13 +22,14 @@ type faults struct {
 	on   atomic.Bool
 	odds int
 
-	mu     sync.Mutex
-	chance *rand.Rand
-	count  map[string]int
+	mu      sync.Mutex
+	chance  *rand.Rand
+	count   map[string]int
+	leftOut map[uint32]bool // UIDs whose answer could have been left out
 }
 
 func newFaults(seed uint64, odds int) *faults {
-	return &faults{odds: odds, chance: rand.New(rand.NewPCG(seed, 20)), count: map[string]int{}}
+	return &faults{odds: odds, chance: rand.New(rand.NewPCG(seed, 20)), count: map[string]int{}, leftOut: map[uint32]bool{}}
 }
 
 // happens reports whether something goes wrong now, once in n times the odds.
@@ -65,7 +66,7 @@ func (f *faults) meddle(command string, a mailtest.Answer) (told mailtest.Answer
 	}
 	switch {
 	case a.UID() == 0:
-	case f.happens("imap mail left out", 2):
+	case f.mayLeaveOut(a) && f.happens("imap mail left out", 2):
 		return nil, false
 	case f.happens("imap body empty", 3):
 		return a.WithBody("{0}\r\n"), false
@@ -75,6 +76,16 @@ func (f *faults) meddle(command string, a mailtest.Answer) (told mailtest.Answer
 		return a.WithBody(""), false
 	}
 	return a, false
+}
+
+// mayLeaveOut reports whether an answer may be left out: a header only once, because
+// a mail that two sessions do not show may be passed.
+func (f *faults) mayLeaveOut(a mailtest.Answer) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	asked := f.leftOut[a.UID()]
+	f.leftOut[a.UID()] = true
+	return a.Part() == "body" || !asked
 }
 
 // take is the submission server that misbehaves.
