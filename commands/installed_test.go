@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,15 +22,51 @@ import (
 // missing real server into a failure.
 const requireReal = "AGENTSTATELOOP_REQUIRE_REAL"
 
-// buildProgram builds the program into dir and returns its path. Tests that kill
-// the program or let cron start it need it.
+// buildProgram puts the program into dir and returns its path. Tests that kill the
+// program or let cron start it need it. Each has a link of its own, by whose path its
+// processes are found. A copy could be busy: what another test starts meanwhile may
+// inherit the descriptor that writes it.
 func buildProgram(t testing.TB, dir string) string {
 	t.Helper()
+	file, err := built.program()
+	if err != nil {
+		t.Fatal(err)
+	}
 	program := filepath.Join(dir, name)
-	if out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := os.Link(file, program); err != nil {
+		t.Fatal(err)
 	}
 	return program
+}
+
+// built is the program, which is built once and removed when the tests have run.
+var built oneBuild
+
+type oneBuild struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func (b *oneBuild) program() (file string, err error) {
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", name+"-build-"); b.err != nil {
+			return
+		}
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(b.dir, name), "..").CombinedOutput(); err != nil {
+			b.err = fmt.Errorf("build: %w\n%s", err, out)
+		}
+	})
+	return filepath.Join(b.dir, name), b.err
+}
+
+// tests are the tests, and what they leave behind.
+type tests struct{ m *testing.M }
+
+// Run runs the tests and removes the program that they have built.
+func (s tests) Run() int {
+	defer func() { os.RemoveAll(built.dir) }()
+	return s.m.Run()
 }
 
 // installedAgent is the built program, and the folder with its agent.toml.

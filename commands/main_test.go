@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"net/http/httptest"
@@ -37,7 +38,8 @@ func TestMain(m *testing.M) {
 	if code, ok := Become(os.Args, os.Stderr); ok {
 		os.Exit(code)
 	}
-	testscript.Main(m, map[string]func(){name: func() { os.Exit(runForScript()) }})
+	flag.Set("test.parallel", "4") // most of these tests wait for processes; the command line may say another number
+	testscript.Main(tests{m}, map[string]func(){name: func() { os.Exit(runForScript()) }})
 }
 
 // runForScript is main's run, with the home of the script instead of the user's.

@@ -19,6 +19,7 @@ import (
 
 // The stories run against a real server.
 func TestDovecot(t *testing.T) {
+	t.Parallel()
 	server := mailtest.StartDovecot(t)
 	runStories(t, func(t *testing.T) host {
 		d := server.Fresh(t)
@@ -50,6 +51,7 @@ func TestDovecot(t *testing.T) {
 // TestDovecotWithholds checks a mail that a real server lists and cannot read, one
 // that it expunges, and the gaps that this leaves.
 func TestDovecotWithholds(t *testing.T) {
+	t.Parallel()
 	d := mailtest.StartDovecot(t)
 	b := mail.Mailbox{Server: mail.Server{
 		Addr: d.IMAP, TLS: mail.TLSNone, Username: d.Username, Secret: fixedSecret(d.Password), Timeout: time.Minute,
@@ -116,6 +118,7 @@ func TestDovecotWithholds(t *testing.T) {
 
 // A test whose process is killed leaves no Dovecot behind.
 func TestDovecotOfAKilledTest(t *testing.T) {
+	t.Parallel()
 	const killed = "MAIL_TEST_KILLED"
 	if os.Getenv(killed) != "" {
 		fmt.Println("dovecot at", mailtest.StartDovecot(t).IMAP)

@@ -129,6 +129,7 @@ func TestWatchRefused(t *testing.T) {
 }
 
 func TestWatchDovecot(t *testing.T) {
+	t.Parallel()
 	d := mailtest.StartDovecot(t)
 	watchStory(t, host{
 		server: mail.Server{

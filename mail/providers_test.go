@@ -323,6 +323,7 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 // No mail that somebody made of a mail that the operator signed has an effect
 // that the operator's own would not have had.
 func TestSignedMailThatWasChanged(t *testing.T) {
+	t.Parallel()
 	c := newCorpus(t)
 	tried := map[string]int{}
 	for n, text := range []string{"delete everything", "HALT", "STOP"} {

@@ -58,6 +58,7 @@ func storySlowLine(t *testing.T, h host) {
 // A server that never falls silent and never comes to an end does not hold a scan,
 // and one that stops in the middle does not either.
 func TestDrippingServers(t *testing.T) {
+	t.Parallel()
 	for name, l := range map[string]struct{ at, begin string }{
 		"a search": {"search", "* SEARCH"},
 		"a header": {"header", "* 1 FETCH (UID 5 RFC822.SIZE 60 BODY[HEADER] {5000}\r\n"},
