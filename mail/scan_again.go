@@ -106,10 +106,7 @@ func (sc *scanner) rereadAgain() error {
 
 // known reports whether u is owed, or belongs to a mail that was taken or rejected.
 func (sc *scanner) known(u uint32) bool {
-	if _, owed := slices.BinarySearch(sc.out.Cursor.Owed, u); owed {
-		return true
-	}
-	return sc.mailbox.Known != nil && sc.mailbox.Known(sc.out.Cursor.Key(u))
+	return sc.out.Cursor.Owes(u) || sc.mailbox.Known != nil && sc.mailbox.Known(sc.out.Cursor.Key(u))
 }
 
 // took reports whether this scan has taken u.

@@ -97,12 +97,8 @@ func (sc *scanner) owe(u uint32) {
 }
 
 func (sc *scanner) disown(u uint32) {
-	cur := &sc.out.Cursor
 	sc.seen(u)
-	is := func(v uint32) bool { return v == u }
-	cur.Owed = slices.DeleteFunc(cur.Owed, is)
-	cur.Large = slices.DeleteFunc(cur.Large, is)
-	delete(cur.Failures, u)
+	sc.out.Cursor.Settle(u)
 }
 
 // missed notes that the server, asked for exactly u, did not show it. A second

@@ -32,14 +32,14 @@ func (s State) LargeMails() []string {
 	return keys
 }
 
-// owes reports whether uid is still to be read.
-func (c Cursor) owes(uid uint32) bool {
+// Owes reports whether uid is still to be read.
+func (c Cursor) Owes(uid uint32) bool {
 	_, found := slices.BinarySearch(c.Owed, uid)
 	return found
 }
 
-// settle takes uid off everything that is still to be read.
-func (c *Cursor) settle(uid uint32) {
+// Settle takes uid off everything that is still to be read.
+func (c *Cursor) Settle(uid uint32) {
 	is := func(u uint32) bool { return u == uid }
 	c.Owed = slices.DeleteFunc(c.Owed, is)
 	c.Large = slices.DeleteFunc(c.Large, is)
@@ -67,22 +67,22 @@ func (e LargeFetched) apply(m *machine) {
 		m.foreign = true
 		return
 	}
-	if !m.Cursor.owes(e.UID) {
+	if !m.Cursor.Owes(e.UID) {
 		return // dropped meanwhile
 	}
 	f, fails := e.Cursor.Failures[e.UID]
 	switch {
-	case e.Cursor.owes(e.UID) && fails:
+	case e.Cursor.Owes(e.UID) && fails:
 		f.Told = max(f.Told, m.Cursor.Failures[e.UID].Told)
 		if m.Cursor.Failures == nil {
 			m.Cursor.Failures = map[uint32]Failure{}
 		}
 		m.Cursor.Failures[e.UID] = f
 		m.tellFailing()
-	case e.Cursor.owes(e.UID):
+	case e.Cursor.Owes(e.UID):
 		// It waits, for a proof of its sender, without a failure.
 	default:
-		m.Cursor.settle(e.UID)
+		m.Cursor.Settle(e.UID)
 	}
 	if e.Cursor.Unseen.Contains(e.UID) {
 		m.Cursor.Unseen = m.Cursor.Unseen.With(UIDRange{First: e.UID, Last: e.UID}).Bounded()
@@ -106,9 +106,9 @@ func (m *machine) keepLarge(c *Cursor, was []uint32) {
 	for _, uid := range was {
 		f, fails := m.Cursor.Failures[uid]
 		switch {
-		case !m.Cursor.owes(uid):
-			c.settle(uid)
-		case fails && c.owes(uid):
+		case !m.Cursor.Owes(uid):
+			c.Settle(uid)
+		case fails && c.Owes(uid):
 			if c.Failures == nil {
 				c.Failures = map[uint32]Failure{}
 			}
