@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/emersion/go-imap/v2"
-	"github.com/emersion/go-imap/v2/imapclient"
 
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/quarantine"
@@ -103,12 +102,8 @@ func (h *house) wantLost(row state.Message, kind string) {
 // expunge removes a mail from the mailbox for good.
 func (h *house) expunge(uid uint32) {
 	h.t.Helper()
-	c, err := imapclient.DialInsecure(h.mail.IMAP, nil)
-	check(h.t, err)
+	c := h.inbox(false)
 	defer c.Close()
-	check(h.t, c.Login(h.mail.Username, h.mail.Password).Wait())
-	_, err = c.Select("INBOX", nil).Wait()
-	check(h.t, err)
 	deleted := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagDeleted}}
 	check(h.t, c.Store(imap.UIDSetNum(imap.UID(uid)), deleted, nil).Close())
 	check(h.t, c.Expunge().Close())

@@ -351,15 +351,22 @@ func (h *house) receiveRaw(raw []byte, flags ...imap.Flag) (uid uint32) {
 	return uid
 }
 
-// unread returns the UIDs of the mailbox that are not \Seen.
-func (h *house) unread() []uint32 {
+// inbox opens the mailbox as a mail program does.
+func (h *house) inbox(readOnly bool) *imapclient.Client {
 	h.t.Helper()
 	c, err := imapclient.DialInsecure(h.mail.IMAP, nil)
 	check(h.t, err)
-	defer c.Close()
 	check(h.t, c.Login(h.mail.Username, h.mail.Password).Wait())
-	_, err = c.Select("INBOX", &imap.SelectOptions{ReadOnly: true}).Wait()
+	_, err = c.Select("INBOX", &imap.SelectOptions{ReadOnly: readOnly}).Wait()
 	check(h.t, err)
+	return c
+}
+
+// unread returns the UIDs of the mailbox that are not \Seen.
+func (h *house) unread() []uint32 {
+	h.t.Helper()
+	c := h.inbox(true)
+	defer c.Close()
 	found, err := c.UIDSearch(&imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, nil).Wait()
 	check(h.t, err)
 	var uids []uint32
@@ -498,12 +505,8 @@ func (h *house) wantSent(kinds string) {
 // open marks a mail as read, as a person's mail program does.
 func (h *house) open(uid uint32) {
 	h.t.Helper()
-	c, err := imapclient.DialInsecure(h.mail.IMAP, nil)
-	check(h.t, err)
+	c := h.inbox(false)
 	defer c.Close()
-	check(h.t, c.Login(h.mail.Username, h.mail.Password).Wait())
-	_, err = c.Select("INBOX", nil).Wait()
-	check(h.t, err)
 	seen := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagSeen}}
 	check(h.t, c.Store(imap.UIDSetNum(imap.UID(uid)), seen, nil).Close())
 }
