@@ -33,11 +33,11 @@ func (e Asked) apply(m *machine) {
 	}
 	m.queue(e.Question)
 	question := m.Outbox[len(m.Outbox)-1]
-	m.Turn.Waiting = append(m.Turn.Waiting, Wait{ID: question.ID, To: question.To, Text: plain.Shorten(plain.Line(question.Text), 200), Asked: m.now})
 	patience := min(e.Patience, MaxPatience)
-	if by := m.now.Add(patience); by.After(m.Turn.ResumeBy) {
-		m.Turn.ResumeBy, m.Turn.Patience = by, patience
-	}
+	m.Turn.Waiting = append(m.Turn.Waiting, Wait{
+		ID: question.ID, To: question.To, Text: plain.Shorten(plain.Line(question.Text), 200),
+		Asked: m.now, By: m.now.Add(patience), Span: patience,
+	})
 	m.line(Line{Kind: LineEdge, What: "enqueue", Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
 }
 
@@ -106,21 +106,40 @@ func (m *machine) recordAnswer(key string, w Wait, response string) {
 	m.line(Line{Kind: LineEdge, What: "join", Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 }
 
-// resumeLate gives up waiting for the missing reports once the deadline has
-// passed.
+// resumeLate gives up waiting for each missing report whose deadline has passed.
 func (m *machine) resumeLate() {
-	if m.Turn.Status == HeadSuspended && !m.now.Before(m.Turn.ResumeBy) {
-		m.answerOpen(missedTimeout)
+	if m.Turn.Status != HeadSuspended {
+		return
+	}
+	for i, w := range m.Turn.Waiting {
+		if !w.Answered() && !m.now.Before(w.By) {
+			m.miss(i, missedTimeout)
+		}
 	}
 }
 
 // answerOpen answers every open question with the given word.
 func (m *machine) answerOpen(word string) {
 	for i, w := range m.Turn.Waiting {
-		if w.Answered() {
-			continue
+		if !w.Answered() {
+			m.miss(i, word)
 		}
-		m.Turn.Waiting[i].Missed = word
-		m.recordAnswer("", w, word)
 	}
+}
+
+// miss answers the open question i with the given word.
+func (m *machine) miss(i int, word string) {
+	m.Turn.Waiting[i].Missed = word
+	m.recordAnswer("", m.Turn.Waiting[i], word)
+}
+
+// splitDeadline gives each open question its own deadline, in a state of an older
+// version.
+func (m *machine) splitDeadline() {
+	for i, w := range m.Turn.Waiting {
+		if !w.Answered() && w.By.IsZero() {
+			m.Turn.Waiting[i].By, m.Turn.Waiting[i].Span = m.Turn.ResumeBy, m.Turn.Patience
+		}
+	}
+	m.Turn.Patience = 0
 }

@@ -94,7 +94,9 @@ func (m *machine) unskewDeadlines() {
 	for i := range m.Challenges {
 		nearest(&m.Challenges[i].Until, tokenLife)
 	}
-	nearest(&m.Turn.ResumeBy, min(m.Turn.Patience, MaxPatience))
+	for i := range m.Turn.Waiting {
+		nearest(&m.Turn.Waiting[i].By, min(m.Turn.Waiting[i].Span, MaxPatience))
+	}
 	for i := range m.Inbox {
 		if !m.Inbox[i].overRate() { // its time follows from Accepted
 			nearest(&m.Inbox[i].NextRetryAt, maxDeferral)

@@ -60,7 +60,7 @@ func (s State) Due(p Policy, now time.Time) string {
 	if deadline, ok := s.Deadline(p); ok && !now.Before(deadline) {
 		return "end of " + string(s.Phase)
 	}
-	if s.Turn.Status == HeadSuspended && !s.Turn.ready() && !now.Before(s.Turn.ResumeBy) {
+	if missed, ok := s.Turn.NextDeadline(); ok && !now.Before(missed) {
 		return "reports are missing"
 	}
 	if len(s.DueEffects(now)) > 0 {

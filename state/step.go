@@ -25,6 +25,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	if m.PhaseSince.IsZero() {
 		m.PhaseSince = m.now
 	}
+	m.splitDeadline()
 	m.unskew()
 	m.age()
 	m.prune()
@@ -52,6 +53,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.stillWorking()
 	m.recordTier()
 	m.LastStep = m.now
+	m.Turn.ResumeBy = m.Turn.lastDeadline()
 	m.recordHead(s.Turn)
 	if n := len(m.Lines); n > 0 {
 		m.Lines[n-1].Last = true

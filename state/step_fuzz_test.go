@@ -387,7 +387,7 @@ func (l *life) wantShape(before state.State, events []state.Event) {
 // future holds the times that may lie ahead, and how far.
 var future = map[string]time.Duration{
 	"NextDue": 31 * time.Minute, "NotBefore": state.MaxBackoff, "Expires": state.TokenLife, "Until": state.TokenLife, "NextRetryAt": state.MaxDeferral,
-	"CooldownUntil": 5 * time.Minute, "SleepUntil": state.MaxSleep, "ResumeBy": state.MaxPatience,
+	"CooldownUntil": 5 * time.Minute, "SleepUntil": state.MaxSleep, "By": state.MaxPatience, "ResumeBy": state.MaxPatience,
 }
 
 // wantTimes checks that no past event lies in the future and no deadline is out of

@@ -67,9 +67,6 @@ func (e Started) apply(m *machine) {
 	}
 	m.Turn.Status = HeadRunning
 	m.Turn.Waiting = slices.DeleteFunc(m.Turn.Waiting, Wait.Answered)
-	if len(m.Turn.Waiting) == 0 {
-		m.Turn.ResumeBy, m.Turn.Patience = time.Time{}, 0
-	}
 	if msg := m.message(m.Turn.Key); msg != nil {
 		msg.Status = Processing
 	}

@@ -54,8 +54,8 @@ type Head struct {
 	Resumed bool   `json:"resumed,omitempty"`
 
 	// Waiting holds the questions whose answers the turn has not been handed yet.
-	// At ResumeBy the open ones are answered by "timeout". ResumeBy is at most
-	// Patience ahead.
+	// ResumeBy is the latest deadline of the open ones. Patience is that of an older
+	// version, in which all of them had the deadline ResumeBy.
 	Waiting  []Wait        `json:"waiting,omitempty"`
 	ResumeBy time.Time     `json:"resume_by,omitzero"`
 	Patience time.Duration `json:"patience,omitempty"`
@@ -71,6 +71,11 @@ type Wait struct {
 	Report string    `json:"report,omitempty"` // payload of the report
 	Missed string    `json:"missed,omitempty"` // why it is missing
 
+	// By is when the question is answered by "timeout", if the turn is suspended then.
+	// It is at most Span ahead.
+	By   time.Time     `json:"by,omitzero"`
+	Span time.Duration `json:"span,omitempty"`
+
 	// Sum is the SHA-256 of the report's payload, in hexadecimal.
 	Sum string `json:"sha256,omitempty"`
 }
@@ -81,6 +86,30 @@ func (w Wait) Answered() bool { return w.Report != "" || w.Missed != "" }
 // ready reports whether a suspended turn has no open question.
 func (h Head) ready() bool {
 	return h.Status == HeadSuspended && !slices.ContainsFunc(h.Waiting, func(w Wait) bool { return !w.Answered() })
+}
+
+// NextDeadline returns when the next open question of a suspended turn is answered by
+// "timeout". ok is false if none is open.
+func (h Head) NextDeadline() (at time.Time, ok bool) {
+	if h.Status != HeadSuspended {
+		return time.Time{}, false
+	}
+	for _, w := range h.Waiting {
+		if !w.Answered() && (!ok || w.By.Before(at)) {
+			at, ok = w.By, true
+		}
+	}
+	return at, ok
+}
+
+// lastDeadline returns the latest deadline of the open questions, or the zero time.
+func (h Head) lastDeadline() (at time.Time) {
+	for _, w := range h.Waiting {
+		if !w.Answered() {
+			at = latest(at, w.By)
+		}
+	}
+	return at
 }
 
 // Owns reports whether (turnID, epoch) may still write for the turn.

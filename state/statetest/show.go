@@ -235,7 +235,7 @@ func (st *Story) waits() []string {
 		case w.Missed != "":
 			row += ", " + w.Missed
 		default:
-			row += ", until " + st.at(st.S.Turn.ResumeBy)
+			row += ", until " + st.at(w.By)
 		}
 		rows = append(rows, row)
 	}
