@@ -53,7 +53,9 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache)
 	if err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
+	boxes := at.boxes(head, m)
 	data := at.prompter.data(s, m, past)
+	data.Earlier = boxes.Earlier != ""
 	prompt, err := at.prompter.render(data)
 	if err != nil {
 		return at.ender.returned(ctx, s, err)
@@ -62,7 +64,8 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache)
 		return at.ender.returned(ctx, s, err)
 	}
 	dir := at.store.Path(m.dir())
-	if err := turn.Prepare(dir, m.context(data.History, prompt.System), at.carried(head)); err != nil {
+	boxes.Context = m.context(data.History, prompt.System)
+	if err := boxes.Prepare(dir); err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
 	session := at.sessions.continued(s.ConversationWith(msg.Principal()))
@@ -93,12 +96,25 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache)
 	return at.ender.conclude(ctx, m, result)
 }
 
-// carried returns the output box that a resumed attempt begins with, or "".
-func (at attempter) carried(h state.Head) string {
-	if !h.Resumed || h.Box == "" {
-		return ""
+// boxes returns the output box that the attempt goes on with. A resumed attempt keeps
+// what the one before it has left on purpose. So does one of our own loop, whose steps
+// say what is finished there. For any other retry it is evidence: what is half written
+// must not go out with the answer by itself.
+func (at attempter) boxes(h state.Head, m turnMessage) turn.Boxes {
+	if h.Resumed {
+		if h.Box == "" {
+			return turn.Boxes{}
+		}
+		return turn.Boxes{Carry: at.store.Path(h.Box)}
 	}
-	return at.store.Path(h.Box)
+	if at.store.CheckFolders(m.dir()) != nil {
+		return turn.Boxes{} // which fails the attempt
+	}
+	earlier := turn.EarlierOutput(at.store.Path(m.dir()))
+	if at.turn.Runner == turn.API {
+		return turn.Boxes{Carry: earlier}
+	}
+	return turn.Boxes{Earlier: earlier}
 }
 
 // arguments returns the arguments for a turn that m causes.

@@ -1,6 +1,8 @@
 package cycle_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +111,59 @@ func TestRightsAndPromptByCause(t *testing.T) {
 	for tag, want := range map[string]int{"</history #>": 1, "</asked #>": 1, "</answered #>": 1, "</message #>": 1, "</message>": 0} {
 		if n := strings.Count(unbound(h.prompt()), tag); n != want {
 			t.Errorf("%s is there %d times, want %d:\n%s", tag, n, want, h.prompt())
+		}
+	}
+}
+
+// A retry reads what the attempt before it left, as a copy, and is told where. What is
+// half written does not go out with the answer by itself. An orphan that still writes
+// changes neither.
+func TestARetryFindsTheOutputOfTheAttemptBefore(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	up, _ := h.pipe("up")
+	h.plays(`
+if [ -f first ]; then
+	echo "orphan" >>"$(cat first)/half.txt"
+	cp "$AGENTSTATELOOP_CONTEXT/earlier-output/sub/done.txt" "$AGENTSTATELOOP_OUTPUT/"
+	cat "$AGENTSTATELOOP_CONTEXT/earlier-output/half.txt"
+	echo "own output: $(ls "$AGENTSTATELOOP_OUTPUT")"
+	stat -c 'mode %a' "$AGENTSTATELOOP_CONTEXT/earlier-output/sub" "$AGENTSTATELOOP_CONTEXT"
+	exit
+fi
+echo "$AGENTSTATELOOP_OUTPUT" >first
+echo "one line of ten" >"$AGENTSTATELOOP_OUTPUT/half.txt"
+mkdir "$AGENTSTATELOOP_OUTPUT/sub"
+echo "whole" >"$AGENTSTATELOOP_OUTPUT/sub/done.txt"
+ln -s /etc/passwd "$AGENTSTATELOOP_OUTPUT/link"
+mkfifo "$AGENTSTATELOOP_OUTPUT/fifo"
+truncate -s 300M "$AGENTSTATELOOP_OUTPUT/huge"
+echo up >up
+exec sleep 60
+`)
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollInBackground()
+	up()
+	h.reapUnder()
+	wait()
+	task := h.wantTasks(state.Success)[0]
+	answer := h.sentOf("reply")[0].text
+	for _, want := range []string{"one line of ten\nown output: done.txt\n", "mode 500\nmode 500"} {
+		if !strings.Contains(answer, want) {
+			t.Errorf("the answer lacks %q:\n%s", want, answer)
+		}
+	}
+	if strings.Contains(answer, "orphan") {
+		t.Errorf("the copy changed:\n%s", answer)
+	}
+	if told := h.left("prompt"); !strings.Contains(told, "$AGENTSTATELOOP_CONTEXT/earlier-output") {
+		t.Errorf("the retry is not told where:\n%s", told)
+	}
+	left, err := os.ReadFile(h.agent.Store.Path(filepath.Join(task.OutputBox, "..", "context", "left-out.txt")))
+	check(t, err)
+	for _, name := range []string{"link", "fifo", "huge"} {
+		if !strings.Contains(string(left), name) {
+			t.Errorf("left-out.txt lacks %s:\n%s", name, left)
 		}
 	}
 }

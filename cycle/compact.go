@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -287,5 +287,5 @@ func endSummary(ctx context.Context, st *store.Store) error {
 			return fmt.Errorf("end what makes a summary: %w", err)
 		}
 	}
-	return os.RemoveAll(dir)
+	return regular.RemoveAll(dir)
 }

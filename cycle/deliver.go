@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -93,7 +94,7 @@ func (d deliverer) keepDeliverable(box, text string) error {
 			return fmt.Errorf("keep deliverable: %w", err)
 		}
 	}
-	if err := os.RemoveAll(path.Join(dir, deliverableFile)); err != nil {
+	if err := regular.RemoveAll(path.Join(dir, deliverableFile)); err != nil {
 		return fmt.Errorf("keep deliverable: %w", err)
 	}
 	if err := d.store.KeepAmong(path.Join(box, deliverableFile), strings.NewReader(text)); err != nil {

@@ -8,17 +8,21 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"unicode"
-	"unicode/utf8"
+	"strconv"
+	"strings"
 
-	"golang.org/x/sys/unix"
+	"agentstateloop/internal/regular"
 )
 
 const (
 	contextName = "context"
 	outputName  = "output"
 
-	maxOutputFiles = 1000
+	// leftOutName is the file of the context box that names what was not copied.
+	leftOutName = "left-out.txt"
+
+	// maxCopied bounds, in bytes, what is copied of an earlier output box.
+	maxCopied = 256 << 20
 )
 
 // File is one file of the context box. Name is slash-separated and local, such
@@ -28,15 +32,30 @@ type File struct {
 	Body io.Reader
 }
 
-// Prepare makes the folder of an attempt (0700, files 0600). context/ holds the
-// files, each read-only. output/ begins as a copy of carry, the output box of
-// the attempt before, and empty if carry is "" or gone. Only regular files of
-// carry are copied; links are not followed.
+// Boxes is what the boxes of an attempt begin with.
+type Boxes struct {
+	Context []File
+	Earlier string // an output box of which EarlierName in the context box is a copy; "": none
+	Carry   string // an output box of which the new one begins as a copy; "": it begins empty
+}
+
+// EarlierName is the folder of the context box that holds what an earlier attempt left.
+const EarlierName = "earlier-output"
+
+// Prepare is Boxes.Prepare for an attempt that is not a retry.
+func Prepare(dir string, context []File, carry string) error {
+	return Boxes{Context: context, Carry: carry}.Prepare(dir)
+}
+
+// Prepare makes the folder of an attempt (0700, files 0600). context/ holds the files,
+// and is read-only with its folders. Of an earlier output box only regular files are
+// copied, up to a limit; links are not followed. What was left out is named in
+// left-out.txt of the context box. A box that is gone counts as empty.
 //
 // A folder in which an agent was started is never used again: Prepare returns an
 // error, ErrHeld if the agent still lives. A folder that was only prepared is
 // made again.
-func Prepare(dir string, context []File, carry string) error {
+func (b Boxes) Prepare(dir string) error {
 	held, _, err := Probe(dir)
 	if err != nil {
 		return err
@@ -47,7 +66,7 @@ func Prepare(dir string, context []File, carry string) error {
 	if _, err := os.Lstat(filepath.Join(dir, aliveName)); err == nil {
 		return fmt.Errorf("prepare %s: the attempt was started already", dir)
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := regular.RemoveAll(dir); err != nil {
 		return fmt.Errorf("prepare attempt: %w", err)
 	}
 	for _, d := range []string{dir, filepath.Join(dir, contextName), filepath.Join(dir, outputName)} {
@@ -55,30 +74,49 @@ func Prepare(dir string, context []File, carry string) error {
 			return fmt.Errorf("prepare attempt: %w", err)
 		}
 	}
-	if err := fillContext(filepath.Join(dir, contextName), context); err != nil {
+	var leftOut []string
+	if b.Carry != "" {
+		if leftOut, err = copyOutput(b.Carry, filepath.Join(dir, outputName), "", 0o600); err != nil {
+			return fmt.Errorf("prepare attempt: carry %s: %w", b.Carry, err)
+		}
+	}
+	if err := b.fillContext(filepath.Join(dir, contextName), leftOut); err != nil {
 		return fmt.Errorf("prepare attempt: %w", err)
-	}
-	if carry == "" {
-		return nil
-	}
-	if err := copyOutput(carry, filepath.Join(dir, outputName)); err != nil {
-		return fmt.Errorf("prepare attempt: carry %s: %w", carry, err)
 	}
 	return nil
 }
 
-func fillContext(dir string, files []File) error {
+// fillContext writes the context box, and makes it read-only.
+func (b Boxes) fillContext(dir string, leftOut []string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	for _, f := range files {
+	for _, f := range b.Context {
 		if err := writeInto(root, f.Name, f.Body, 0o400); err != nil {
 			return err
 		}
 	}
-	return nil
+	if b.Earlier != "" {
+		more, err := copyOutput(b.Earlier, dir, EarlierName, 0o400)
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", b.Earlier, err)
+		}
+		leftOut = append(leftOut, more...)
+	}
+	if len(leftOut) > 0 {
+		text := "Not copied from the earlier output box:\n" + strings.Join(leftOut, "\n") + "\n"
+		if err := writeInto(root, leftOutName, strings.NewReader(text), 0o400); err != nil {
+			return err
+		}
+	}
+	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return root.Chmod(name, 0o500)
+	})
 }
 
 // writeInto creates a file below root.
@@ -96,132 +134,68 @@ func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) err
 	return errors.Join(err, f.Close())
 }
 
-// copyOutput copies the regular files of one output box into another.
-func copyOutput(from, to string) error {
-	names, _, err := listOutputBox(from)
+// copyOutput copies the regular files of an output box into the folder name below to.
+// It returns what was left out, and why.
+func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err error) {
+	names, leftOut, err := listOutputBox(from)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	root, err := os.OpenRoot(to)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, name := range names {
-		f, err := openOutputFile(from, name)
-		if err != nil {
-			continue // it changed since it was listed, and is not carried
-		}
-		err = writeInto(root, name, f, 0o600)
-		f.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// OpenOutput opens a file that Result.Output or ListOutput names. It never leaves
-// the output box of the attempt in dir and opens only regular files, whatever
-// the agent or a survivor of it has put there since.
-func OpenOutput(dir, name string) (*os.File, error) {
-	return openOutputFile(filepath.Join(dir, outputName), name)
-}
-
-func openOutputFile(box, name string) (*os.File, error) {
-	root, err := openOutputBox(box)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	// Without O_NONBLOCK a fifo would hang us.
-	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open output: %w", err)
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	left := int64(maxCopied)
+	for _, n := range names {
+		f, err := openOutputFile(from, n)
+		if err != nil {
+			continue // it changed since it was listed, and is not carried
+		}
+		info, err := f.Stat()
+		if err == nil && info.Size() > left {
+			err = fmt.Errorf("it has %d bytes, and %d MiB are copied in all", info.Size(), maxCopied>>20)
+		}
+		if err != nil {
+			leftOut = append(leftOut, fmt.Sprintf("output: %q: %v", n, err))
+			f.Close()
+			continue
+		}
+		left -= info.Size()
+		// A writer that survived its attempt may still append.
+		err = writeInto(root, path.Join(name, n), io.LimitReader(f, info.Size()), mode)
 		f.Close()
-		return nil, fmt.Errorf("open output: %q is not a regular file", name)
-	}
-	return f, nil
-}
-
-// openOutputBox opens an output box. A link to a folder is an error.
-func openOutputBox(box string) (*os.Root, error) {
-	info, err := os.Lstat(box)
-	if err != nil {
-		return nil, fmt.Errorf("open output box: %w", err)
-	}
-	if !info.IsDir() {
-		return nil, errors.New("open output box: it was replaced by something that is not a folder")
-	}
-	root, err := os.OpenRoot(box)
-	if err != nil {
-		return nil, fmt.Errorf("open output box: %w", err)
-	}
-	// OpenRoot follows a link that was put there after Lstat.
-	if at, err := root.Stat("."); err != nil || !os.SameFile(info, at) {
-		root.Close()
-		return nil, errors.New("open output box: it was replaced while it was opened")
-	}
-	return root, nil
-}
-
-// ListOutput lists the files that an agent left in the output box of the
-// attempt in dir, slash-separated and sorted, at most a thousand. Only regular
-// files with printable names are listed; notes say what was left out and why. An
-// output box that is gone or was replaced is an error.
-func ListOutput(dir string) (names, notes []string, err error) {
-	return listOutputBox(filepath.Join(dir, outputName))
-}
-
-func listOutputBox(box string) (names, notes []string, err error) {
-	root, err := openOutputBox(box)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case name == ".":
-			return err
-		case err != nil:
-			notes = append(notes, fmt.Sprintf("output: %q cannot be read", name))
-			return nil
-		case len(names)+len(notes) >= maxOutputFiles:
-			notes = append(notes, fmt.Sprintf("output: more than %d files, the rest was left out", maxOutputFiles))
-			return fs.SkipAll
-		case !plainName(d.Name()):
-			notes = append(notes, fmt.Sprintf("output: the name %q is not printable", name))
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case d.IsDir():
-		case !d.Type().IsRegular():
-			notes = append(notes, fmt.Sprintf("output: %q is not a regular file", name))
-		default:
-			names = append(names, name)
-		}
-		return nil
-	})
-	if err != nil {
-		return names, notes, fmt.Errorf("list output box: %w", err)
-	}
-	return names, notes, nil
-}
-
-// plainName reports whether a mail and a terminal can show a name as it is.
-func plainName(name string) bool {
-	if !utf8.ValidString(name) || len(name) > 255 {
-		return false
-	}
-	for _, r := range name {
-		if !unicode.IsPrint(r) || r == '\\' {
-			return false
+		if err != nil {
+			return nil, err
 		}
 	}
-	return true
+	return leftOut, nil
+}
+
+// EarlierOutput returns the output box of the newest attempt before the one in dir,
+// turns/<turn_id>/<epoch>, that left a file there. It returns "" if there is none.
+func EarlierOutput(dir string) string {
+	own, err := strconv.ParseUint(filepath.Base(dir), 10, 64)
+	if err != nil {
+		return ""
+	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil {
+		return ""
+	}
+	newest, box := uint64(0), ""
+	for _, e := range entries {
+		epoch, err := strconv.ParseUint(e.Name(), 10, 64)
+		if err != nil || epoch >= own || epoch <= newest {
+			continue
+		}
+		b := filepath.Join(filepath.Dir(dir), e.Name(), outputName)
+		if names, _, err := listOutputBox(b); err == nil && len(names) > 0 {
+			newest, box = epoch, b
+		}
+	}
+	return box
 }

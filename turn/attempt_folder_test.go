@@ -40,7 +40,7 @@ func TestPrepare(t *testing.T) {
 		if err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s is open to others: %v %v", path, info.Mode(), err)
 		}
-		if !d.IsDir() && strings.Contains(path, "context") && info.Mode().Perm() != 0o400 {
+		if strings.Contains(path, "context") && info.Mode().Perm()&0o222 != 0 {
 			t.Errorf("%s can be written: %v", path, info.Mode())
 		}
 		return nil
@@ -77,5 +77,46 @@ func TestOutputIsBounded(t *testing.T) {
 	names, notes, err := ListOutput(dir)
 	if len(names) != maxOutputFiles || len(notes) != 1 || err != nil {
 		t.Errorf("%d names, notes %q, %v", len(names), notes, err)
+	}
+}
+
+// Of a box that was made to be endless only so much is looked at.
+func TestAHostileOutputBoxIsBounded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "1")
+	if err := Prepare(dir, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	deep := filepath.Join(dir, "output")
+	for range maxOutputDepth + 2 {
+		deep = filepath.Join(deep, "d")
+	}
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(deep, "file"), nil, 0o600)
+	names, notes, err := ListOutput(dir)
+	if len(names) != 0 || len(notes) != 1 || !strings.Contains(notes[0], "folders deep") || err != nil {
+		t.Errorf("%q %q %v", names, notes, err)
+	}
+}
+
+// The newest earlier attempt that left a file counts. One that died at once left none.
+func TestEarlierOutput(t *testing.T) {
+	turns := t.TempDir()
+	for epoch, file := range map[string]string{"2": "two", "9": "nine", "10": "", "12": "own", "14": "later"} {
+		box := filepath.Join(turns, epoch, "output")
+		if err := os.MkdirAll(box, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if file != "" {
+			os.WriteFile(filepath.Join(box, file), nil, 0o600)
+		}
+	}
+	os.Mkdir(filepath.Join(turns, "x"), 0o700)
+	if got := EarlierOutput(filepath.Join(turns, "12")); got != filepath.Join(turns, "9", "output") {
+		t.Errorf("got %q", got)
+	}
+	if got := EarlierOutput(filepath.Join(turns, "2")); got != "" {
+		t.Errorf("got %q", got)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"agentstateloop/cron"
 	"agentstateloop/cron/crontest"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/regular"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
@@ -48,7 +49,7 @@ func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	if err != nil {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer regular.RemoveAll(dir)
 	s, err := newStage(dir, self, runner, out)
 	if err != nil {
 		return fmt.Errorf("start the demo's servers: %w", err)

@@ -35,6 +35,7 @@ type Data struct {
 
 	Wake    string   // why the agent runs: message, resumed, retry
 	Note    string   // of an earlier attempt
+	Earlier bool     // the context box holds a copy of what an earlier attempt left in its output box
 	Reports []string // what a resumed turn waited for, each with its question, fenced
 	Said    string   // its output before it waited, fenced
 	Full    int      // percent of its window that the session fills, from 75 on; else 0

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -54,7 +53,7 @@ func (st *Store) Remove(name string) error {
 	if err := st.Hook.at("remove", path); err != nil {
 		return err
 	}
-	return os.RemoveAll(path)
+	return regular.RemoveAll(path)
 }
 
 // Path returns the path of a file of the directory.

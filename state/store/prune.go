@@ -42,7 +42,7 @@ func (st *Store) Prune(folder string, before time.Time, spared func(name string)
 			if err != nil || !info.ModTime().Before(before) || spared(e.Name()) || removed == limit {
 				continue
 			}
-			if err := os.RemoveAll(filepath.Join(dir.Name(), e.Name())); err != nil {
+			if err := regular.RemoveAll(filepath.Join(dir.Name(), e.Name())); err != nil {
 				return removed, err
 			}
 			removed++

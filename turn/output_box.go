@@ -1,0 +1,170 @@
+package turn
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// The limits of what is looked at in an output box. An agent may put anything there.
+const (
+	maxOutputFiles   = 1000
+	maxOutputEntries = 20_000 // folders and what is not listed count, too
+	maxOutputDepth   = 64     // folders within folders
+)
+
+// OpenOutput opens a file that Result.Output or ListOutput names. It never leaves
+// the output box of the attempt in dir and opens only regular files, whatever
+// the agent or a survivor of it has put there since.
+func OpenOutput(dir, name string) (*os.File, error) {
+	return openOutputFile(filepath.Join(dir, outputName), name)
+}
+
+func openOutputFile(box, name string) (*os.File, error) {
+	root, err := openOutputBox(box)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	// Without O_NONBLOCK a fifo would hang us.
+	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open output: %w", err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("open output: %q is not a regular file", name)
+	}
+	return f, nil
+}
+
+// openOutputBox opens an output box. A link to a folder is an error.
+func openOutputBox(box string) (*os.Root, error) {
+	info, err := os.Lstat(box)
+	if err != nil {
+		return nil, fmt.Errorf("open output box: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, errors.New("open output box: it was replaced by something that is not a folder")
+	}
+	root, err := os.OpenRoot(box)
+	if err != nil {
+		return nil, fmt.Errorf("open output box: %w", err)
+	}
+	// OpenRoot follows a link that was put there after Lstat.
+	if at, err := root.Stat("."); err != nil || !os.SameFile(info, at) {
+		root.Close()
+		return nil, errors.New("open output box: it was replaced while it was opened")
+	}
+	return root, nil
+}
+
+// ListOutput lists the files that an agent left in the output box of the
+// attempt in dir, slash-separated and sorted, at most a thousand. Only regular
+// files with printable names are listed; notes say what was left out and why. An
+// output box that is gone or was replaced is an error.
+func ListOutput(dir string) (names, notes []string, err error) {
+	return listOutputBox(filepath.Join(dir, outputName))
+}
+
+func listOutputBox(box string) (names, notes []string, err error) {
+	root, err := openOutputBox(box)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	l := listing{root: root}
+	if err := l.folder(".", 0); err != nil {
+		return nil, nil, fmt.Errorf("list output box: %w", err)
+	}
+	return l.names, l.notes, nil
+}
+
+// listing lists one output box.
+type listing struct {
+	root         *os.Root
+	names, notes []string
+	entries      int
+	full         bool // a limit was reached
+}
+
+func (l *listing) note(format string, args ...any) {
+	l.notes = append(l.notes, fmt.Sprintf("output: "+format, args...))
+}
+
+// folder lists one folder, sorted by name. It reads no more of a folder than the
+// limits allow.
+func (l *listing) folder(name string, depth int) error {
+	entries, err := l.read(name)
+	if err != nil {
+		return err
+	}
+	for _, d := range entries {
+		if l.full {
+			return nil
+		}
+		l.entry(path.Join(name, d.Name()), d, depth)
+	}
+	return nil
+}
+
+func (l *listing) read(name string) ([]fs.DirEntry, error) {
+	f, err := l.root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(maxOutputEntries - l.entries + 1)
+	if len(entries) == 0 && err != nil && err != io.EOF {
+		return nil, err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+func (l *listing) entry(name string, d fs.DirEntry, depth int) {
+	l.entries++
+	switch {
+	case len(l.names)+len(l.notes) >= maxOutputFiles:
+		l.note("more than %d files, the rest was left out", maxOutputFiles)
+		l.full = true
+	case l.entries > maxOutputEntries:
+		l.note("more than %d entries, the rest was left out", maxOutputEntries)
+		l.full = true
+	case !plainName(d.Name()):
+		l.note("the name %q is not printable", name)
+	case d.IsDir() && depth == maxOutputDepth:
+		l.note("%q is more than %d folders deep", name, maxOutputDepth)
+	case d.IsDir():
+		if l.folder(name, depth+1) != nil {
+			l.note("%q cannot be read", name)
+		}
+	case !d.Type().IsRegular():
+		l.note("%q is not a regular file", name)
+	default:
+		l.names = append(l.names, name)
+	}
+}
+
+// plainName reports whether a mail and a terminal can show a name as it is.
+func plainName(name string) bool {
+	if !utf8.ValidString(name) || len(name) > 255 {
+		return false
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) || r == '\\' {
+			return false
+		}
+	}
+	return true
+}
