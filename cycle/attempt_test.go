@@ -127,7 +127,7 @@ if [ -f first ]; then
 	echo "orphan" >>"$(cat first)/half.txt"
 	cp "$AGENTSTATELOOP_CONTEXT/earlier-output/sub/done.txt" "$AGENTSTATELOOP_OUTPUT/"
 	cat "$AGENTSTATELOOP_CONTEXT/earlier-output/half.txt"
-	echo "own output: $(ls "$AGENTSTATELOOP_OUTPUT")"
+	echo own output: $(ls "$AGENTSTATELOOP_OUTPUT").
 	stat -c 'mode %a' "$AGENTSTATELOOP_CONTEXT/earlier-output/sub" "$AGENTSTATELOOP_CONTEXT"
 	exit
 fi
@@ -148,7 +148,7 @@ exec sleep 60
 	wait()
 	task := h.wantTasks(state.Success)[0]
 	answer := h.sentOf("reply")[0].text
-	for _, want := range []string{"one line of ten\nown output: done.txt\n", "mode 500\nmode 500"} {
+	for _, want := range []string{"one line of ten\nown output: done.txt.\n", "mode 500\nmode 500"} {
 		if !strings.Contains(answer, want) {
 			t.Errorf("the answer lacks %q:\n%s", want, answer)
 		}

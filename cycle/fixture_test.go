@@ -26,6 +26,7 @@ import (
 	"agentstateloop/cron"
 	"agentstateloop/cron/crontest"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/regular"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
@@ -169,6 +170,7 @@ echo "I read: $(cat "$AGENTSTATELOOP_CONTEXT/text.txt")"
 func newHouse(t testing.TB) *house {
 	t.Helper()
 	dir := t.TempDir()
+	t.Cleanup(func() { regular.MakeWritable(dir) }) // context boxes are read-only
 	self, err := os.Executable()
 	check(t, err)
 	h := &house{t: t, clock: &clock{now: morning}}

@@ -10,14 +10,14 @@ import (
 )
 
 func TestPrepare(t *testing.T) {
-	before := filepath.Join(t.TempDir(), "output")
+	before := filepath.Join(removable(t), "output")
 	if err := os.MkdirAll(filepath.Join(before, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(before, "sub", "draft.txt"), []byte("half"), 0o644)
 	os.Symlink("/etc/passwd", filepath.Join(before, "link"))
 
-	dir := filepath.Join(t.TempDir(), "turns", "t1", "2")
+	dir := filepath.Join(removable(t), "turns", "t1", "2")
 	err := Prepare(dir, []File{
 		{"message.txt", strings.NewReader("hello")},
 		{"attachments/1.pdf", strings.NewReader("%PDF")},
@@ -47,7 +47,7 @@ func TestPrepare(t *testing.T) {
 	})
 
 	// Prepared and never started, because a crash came between: it is made again.
-	if err := Prepare(dir, nil, filepath.Join(t.TempDir(), "gone")); err != nil {
+	if err := Prepare(dir, nil, filepath.Join(removable(t), "gone")); err != nil {
 		t.Fatal(err)
 	}
 	if names, _, _ := ListOutput(dir); len(names) != 0 {
@@ -57,14 +57,14 @@ func TestPrepare(t *testing.T) {
 
 func TestPrepareRefusesNames(t *testing.T) {
 	for _, name := range []string{"../out", "/etc/x", "a/../../b", ""} {
-		if err := Prepare(filepath.Join(t.TempDir(), "t"), []File{{name, strings.NewReader("")}}, ""); err == nil {
+		if err := Prepare(filepath.Join(removable(t), "t"), []File{{name, strings.NewReader("")}}, ""); err == nil {
 			t.Errorf("%q was taken", name)
 		}
 	}
 }
 
 func TestOutputIsBounded(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "t")
+	dir := filepath.Join(removable(t), "t")
 	if err := Prepare(dir, nil, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestOutputIsBounded(t *testing.T) {
 
 // Of a box that was made to be endless only so much is looked at.
 func TestAHostileOutputBoxIsBounded(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "1")
+	dir := filepath.Join(removable(t), "1")
 	if err := Prepare(dir, nil, ""); err != nil {
 		t.Fatal(err)
 	}

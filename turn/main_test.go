@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/turn/box"
 )
 
@@ -53,7 +54,7 @@ func newBench(t *testing.T, script string) *bench {
 			Self: self(t), Version: "test",
 		},
 		Attempt: Attempt{
-			Dir: filepath.Join(t.TempDir(), "turns", "t1", "1"), TurnID: "t1", Epoch: 1,
+			Dir: filepath.Join(removable(t), "turns", "t1", "1"), TurnID: "t1", Epoch: 1,
 			Prompt: []byte("hello\n"),
 		},
 	}
@@ -61,6 +62,14 @@ func newBench(t *testing.T, script string) *bench {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// removable returns a temporary folder that is removed with the read-only folders in it.
+func removable(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() { regular.MakeWritable(dir) })
+	return dir
 }
 
 func self(t *testing.T) string {
