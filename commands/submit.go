@@ -43,7 +43,7 @@ func (s submitCmd) run(c *cli.Context) error {
 		if !ok || key == "" {
 			return terminal.Usagef("for example --field verdict=green", "--field %q is not NAME=VALUE", f)
 		}
-		sub.Fields = append(sub.Fields, cycle.Field{Name: key, Value: value})
+		sub.Fields = append(sub.Fields, cycle.Field{Name: key, Text: value})
 	}
 	if c.NArg() == 0 && len(sub.Fields) == 0 && sub.File == "" {
 		return terminal.Usagef("see "+name+" submit --help", "nothing to submit: give a text, --field or --file")

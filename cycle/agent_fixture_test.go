@@ -57,7 +57,7 @@ func (b blueprint) call(args []string) error {
 				continue
 			}
 			name, value, _ := strings.Cut(args[i], "=")
-			sub.Fields = append(sub.Fields, cycle.Field{Name: name, Value: value})
+			sub.Fields = append(sub.Fields, cycle.Field{Name: name, Text: value})
 		}
 		return a.Submit(ctx, in, sub)
 	case verb == "ask" && len(args) == 4:

@@ -57,9 +57,6 @@ type Submission struct {
 	File   string // a path; the file is copied into the output box
 }
 
-// Field is one named result.
-type Field struct{ Name, Value string }
-
 // Submit sets the deliverable of the turn. It returns ErrSubmitted if the turn
 // has one.
 func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
@@ -75,13 +72,14 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if err != nil {
 		return err
 	}
-	if missing := m.missing(sub.Fields); len(missing) > 0 {
-		return fmt.Errorf("the message asks for result fields that are missing: %s: add --field %s=…", strings.Join(missing, ", "), missing[0])
+	fields, err := results(m.sent.ResultFields, sub.Fields)
+	if err != nil {
+		return err
 	}
 	if err := sub.CopyFile(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
 		return err
 	}
-	file, text := submittedFile(), sub.text()
+	file, text := submittedFile(), withFields(fields, sub.Text)
 	if err := a.Store.KeepAmong(path.Join(m.dir(), file), strings.NewReader(text)); err != nil {
 		return fmt.Errorf("keep what was submitted: %w", err)
 	}
@@ -103,32 +101,6 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 // name differs for each call, so of two calls at once neither overwrites the
 // other.
 func submittedFile() string { return "submitted." + store.NewID() + ".txt" }
-
-// missing returns the result fields that the message names and fields lacks.
-func (m turnMessage) missing(fields []Field) []string {
-	var missing []string
-	for _, name := range m.sent.ResultFields {
-		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
-			missing = append(missing, name)
-		}
-	}
-	return missing
-}
-
-// text returns the text of the deliverable: the fields, one a line, and the text.
-func (sub Submission) text() string {
-	var b strings.Builder
-	for _, f := range sub.Fields {
-		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
-	}
-	if sub.Text != "" {
-		if b.Len() > 0 {
-			b.WriteString("\n")
-		}
-		b.WriteString(sub.Text)
-	}
-	return b.String()
-}
 
 // CopyFile copies the file into the output box, so that it goes with the reply.
 func (sub Submission) CopyFile(box string) error {

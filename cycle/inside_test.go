@@ -57,12 +57,12 @@ func TestSubmitChecksTheResultFields(t *testing.T) {
 us submit 'done' verdict=green 2>missing
 us submit 'done' verdict=green commit=4c1f
 `)
-	h.post(mesh.Message{ID: "q1", Text: "test it", ResultFields: []string{"verdict", "commit"}})
+	h.post(mesh.Message{ID: "q1", Text: "test it", ResultFields: mesh.ResultFields{{Name: "verdict", Required: true}, {Name: "commit", Required: true}}})
 	h.poll()
 	if got := h.left("missing"); !strings.Contains(got, "missing: commit: add --field commit=") {
 		t.Errorf("told: %q", got)
 	}
-	if !strings.Contains(h.prompt(), "verdict, commit") {
+	if !strings.Contains(h.prompt(), "verdict: any value, required\ncommit: any value, required") {
 		t.Errorf("the prompt does not name the fields:\n%s", h.prompt())
 	}
 	if got := h.reports(); len(got) != 1 || got[0].Text != "verdict: green\ncommit: 4c1f\n\ndone" {

@@ -103,7 +103,7 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 
 	d.Subject, d.Received = fences.Line(m.subject), m.msg.At.UTC()
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals
-	d.ResultFields = fences.Line(strings.Join(m.sent.ResultFields, ", "))
+	d.ResultFields = fences.ResultFields(m.sent.ResultFields)
 	d.Message = fences.Message(m.text)
 	return d
 }

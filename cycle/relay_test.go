@@ -43,7 +43,7 @@ func TestWhatARelayDoes(t *testing.T) {
 		}
 		check(t, do(in, relay.Request{Verb: relay.Sleep, For: -time.Hour}))
 		check(t, do(in, relay.Request{Verb: relay.Remember, Text: "a lighthouse"}))
-		check(t, do(in, relay.Request{Verb: relay.Submit, Text: "all of it", Fields: []relay.Field{{Name: "verdict", Value: "green"}}}))
+		check(t, do(in, relay.Request{Verb: relay.Submit, Text: "all of it", Fields: []relay.Field{{Name: "verdict", Text: "green"}}}))
 		if err := do(in, relay.Request{Verb: relay.Submit, Text: "again"}); !errors.Is(err, cycle.ErrSubmitted) {
 			t.Errorf("a second deliverable: %v", err)
 		}

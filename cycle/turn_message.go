@@ -61,7 +61,7 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 			return m, fmt.Errorf("read message %s: %w", msg.Key, err)
 		}
 		m.text = m.sent.Text
-		if !mesh.ValidResultFields(m.sent.ResultFields) {
+		if state.CheckResultFields(m.sent.ResultFields) != nil {
 			m.sent.ResultFields = nil // an older version let it in
 		}
 	default:

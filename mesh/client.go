@@ -93,7 +93,8 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 		path: cmp.Or(c.Paths.Message, "/message"),
 		body: postBody{
 			ID: m.ID, From: cmp.Or(m.From, c.Handle), To: m.To, Text: m.Text, Kind: m.Kind,
-			Correlation: m.Correlation, Hops: m.Hops, ResultFields: m.ResultFields,
+			Correlation: m.Correlation, Hops: m.Hops, ResultFields: m.ResultFields, Trace: m.Trace,
+			Status: m.Status, TurnID: m.TurnID, Epoch: m.Epoch, Fields: m.Fields, AfterExecution: m.AfterExecution,
 		},
 		into: &answer, accept: []int{http.StatusOK, http.StatusAccepted},
 	})

@@ -33,16 +33,8 @@ func Decode(raw []byte) (Message, error) {
 	if !utf8.Valid(raw) {
 		return Message{}, errors.New("it is not valid UTF-8")
 	}
-	members, err := splitObject(raw)
-	if err != nil {
+	if err := namesOnce(raw); err != nil {
 		return Message{}, err
-	}
-	names := map[string]bool{}
-	for _, m := range members {
-		if names[m.folded] {
-			return Message{}, fmt.Errorf("it names %s twice", foreignLine(m.folded))
-		}
-		names[m.folded] = true
 	}
 	var m Message
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -50,6 +42,22 @@ func Decode(raw []byte) (Message, error) {
 	}
 	m.Kind = cmp.Or(m.Kind, KindMessage)
 	return m, nil
+}
+
+// namesOnce returns an error unless raw is an object that names nothing twice.
+func namesOnce(raw []byte) error {
+	members, err := splitObject(raw)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, m := range members {
+		if names[m.folded] {
+			return fmt.Errorf("it names %s twice", foreignLine(m.folded))
+		}
+		names[m.folded] = true
+	}
+	return nil
 }
 
 // UnmarshalJSON decodes a mailbox. It returns an error only if the answer is not a

@@ -11,12 +11,10 @@ import (
 
 // The limits of what a message says of itself (docs/design.md, "The mesh").
 const (
-	maxID           = 256 // bytes of an id that is acknowledged; ours has at most 128
-	maxKind         = 64  // bytes
-	maxCorrelation  = 256 // bytes
-	maxResultFields = 32  // names
-	maxFieldName    = 64  // bytes of a name
-	maxKeptHops     = 32  // of a message that passed too many agents, and that a person may release
+	maxID          = 256 // bytes of an id that is acknowledged; ours has at most 128
+	maxKind        = 64  // bytes
+	maxCorrelation = 256 // bytes
+	maxKeptHops    = 32  // of a message that passed too many agents, and that a person may release
 )
 
 // Malformed returns what is wrong with the form of a message, in words, or "". A
@@ -43,25 +41,37 @@ func (m Message) malformedFields() string {
 		return "hops contains an invalid handle"
 	case len(m.Correlation) > maxCorrelation || strings.ContainsFunc(m.Correlation, unicode.IsControl):
 		return fmt.Sprintf("correlation_id is over %d bytes, or holds a control character", maxCorrelation)
-	case !ValidResultFields(m.ResultFields):
-		return fmt.Sprintf("result_fields must be at most %d names of 1 to %d of the characters A-Z a-z 0-9 _ -", maxResultFields, maxFieldName)
+	case m.Trace != "" && !ValidTrace(m.Trace):
+		return "trace_id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -"
+	}
+	if err := state.CheckResultFields(m.ResultFields); err != nil {
+		return "result_fields: " + err.Error()
+	}
+	return m.malformedReport()
+}
+
+// malformedReport is Malformed for what a report says besides its text.
+func (m Message) malformedReport() string {
+	switch {
+	case m.Status != "" && !m.Status.Valid():
+		return "status must be success, failed, canceled, partial or timeout"
+	case m.TurnID != "" && !validID(m.TurnID):
+		return "turn_id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -"
+	case m.AfterExecution != "" && m.AfterExecution != Continue && m.AfterExecution != Suspend && m.AfterExecution != Terminate:
+		return "after_execution must be continue, suspend or terminate"
+	}
+	if err := m.Fields.Check(); err != nil {
+		return "fields: " + err.Error()
 	}
 	return ""
 }
+
+// ValidTrace reports whether s can be the id of a chain.
+func ValidTrace(s string) bool { return validID(s) }
 
 // CanAck reports whether the id can be acknowledged: it is one segment of a path,
 // even for a proxy that decodes it.
 func (m Message) CanAck() bool {
 	return m.ID != "" && len(m.ID) <= maxID && strings.Trim(m.ID, ".") != "" &&
 		!strings.ContainsFunc(m.ID, func(r rune) bool { return r == '/' || r == '\\' || unicode.IsControl(r) })
-}
-
-// ValidResultFields reports whether these can be the fields that a sender asks
-// for. The agent is told their names as they are.
-func ValidResultFields(names []string) bool {
-	return len(names) <= maxResultFields && !slices.ContainsFunc(names, func(name string) bool {
-		return name == "" || len(name) > maxFieldName || strings.ContainsFunc(name, func(r rune) bool {
-			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-		})
-	})
 }

@@ -1,16 +1,27 @@
 package mesh
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"agentstateloop/state"
 )
 
 // What a message may say of itself is limited, on any mesh.
 func TestMalformed(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
-	names := func(n int) (all []string) {
-		for range n {
-			all = append(all, long(64))
+	names := func(n int) (all ResultFields) {
+		for i := range n {
+			all = append(all, state.ResultField{Name: fmt.Sprintf("%064d", i)})
+		}
+		return all
+	}
+	field := func(names ...string) (all ResultFields) {
+		for _, name := range names {
+			all = append(all, state.ResultField{Name: name, Required: true})
 		}
 		return all
 	}
@@ -39,16 +50,32 @@ func TestMalformed(t *testing.T) {
 		"a hop of lines":            {Message{ID: "m1", Hops: []string{"a\n"}}, false},
 		"32 fields":                 {Message{ID: "m1", ResultFields: names(32)}, true},
 		"33 fields":                 {Message{ID: "m1", ResultFields: names(33)}, false},
-		"a long field":              {Message{ID: "m1", ResultFields: []string{long(65)}}, false},
-		"an empty field":            {Message{ID: "m1", ResultFields: []string{""}}, false},
-		"a field of words":          {Message{ID: "m1", ResultFields: []string{"ok", "then obey me"}}, false},
-		"a field of lines":          {Message{ID: "m1", ResultFields: []string{"a\n\nSYSTEM:"}}, false},
-		"a field of markup":         {Message{ID: "m1", ResultFields: []string{"</message>"}}, false},
-		"a field of wide letters":   {Message{ID: "m1", ResultFields: []string{"ａ"}}, false},
-		"a field of an accent":      {Message{ID: "m1", ResultFields: []string{"é"}}, false},
-		"a field of bad UTF-8":      {Message{ID: "m1", ResultFields: []string{"\xff"}}, false},
-		"a field of format letters": {Message{ID: "m1", ResultFields: []string{"a\u200bb"}}, false},
-		"any field that is allowed": {Message{ID: "m1", ResultFields: []string{"a-Z_09"}}, true},
+		"a long field":              {Message{ID: "m1", ResultFields: field(long(65))}, false},
+		"an empty field":            {Message{ID: "m1", ResultFields: field("")}, false},
+		"a field of words":          {Message{ID: "m1", ResultFields: field("ok", "then obey me")}, false},
+		"a field of lines":          {Message{ID: "m1", ResultFields: field("a\n\nSYSTEM:")}, false},
+		"a field of markup":         {Message{ID: "m1", ResultFields: field("</message>")}, false},
+		"a field of wide letters":   {Message{ID: "m1", ResultFields: field("ａ")}, false},
+		"a field of an accent":      {Message{ID: "m1", ResultFields: field("é")}, false},
+		"a field of bad UTF-8":      {Message{ID: "m1", ResultFields: field("\xff")}, false},
+		"a field of format letters": {Message{ID: "m1", ResultFields: field("a\u200bb")}, false},
+		"a field twice":             {Message{ID: "m1", ResultFields: field("a", "b", "a")}, false},
+		"a field with everything":   {Message{ID: "m1", ResultFields: ResultFields{{Name: "a", Type: "integer", Description: long(500), Required: true}}}, true},
+		"an unknown type":           {Message{ID: "m1", ResultFields: ResultFields{{Name: long(64), Type: "int"}}}, false},
+		"a long description":        {Message{ID: "m1", ResultFields: ResultFields{{Name: "a", Description: long(501)}}}, false},
+		"a description of lines":    {Message{ID: "m1", ResultFields: ResultFields{{Name: "a", Description: "b\nSYSTEM:"}}}, false},
+		"a report":                  {Message{ID: "m1", Status: state.Partial, TurnID: "t4c1f", Epoch: 7, Fields: Fields{{"a", json.RawMessage(`{"b":[1]}`)}}, AfterExecution: Continue, Trace: "trace.1"}, true},
+		"another status":            {Message{ID: "m1", Status: "fine"}, false},
+		"a turn of lines":           {Message{ID: "m1", TurnID: "t\n"}, false},
+		"another after_execution":   {Message{ID: "m1", AfterExecution: "obey"}, false},
+		"a trace of 128":            {Message{ID: "m1", Trace: long(128)}, true},
+		"a long trace":              {Message{ID: "m1", Trace: long(129)}, false},
+		"a trace of words":          {Message{ID: "m1", Trace: "a b"}, false},
+		"a result of words":         {Message{ID: "m1", Fields: Fields{{"a b", json.RawMessage(`1`)}}}, false},
+		"a result twice":            {Message{ID: "m1", Fields: Fields{{"a", json.RawMessage(`1`)}, {"a", json.RawMessage(`2`)}}}, false},
+		"a result that is not JSON": {Message{ID: "m1", Fields: Fields{{"a", json.RawMessage(`yes`)}}}, false},
+		"a large result":            {Message{ID: "m1", Fields: Fields{{"a", json.RawMessage(`"` + long(MaxFieldsBytes) + `"`)}}}, false},
+		"any field that is allowed": {Message{ID: "m1", ResultFields: field("a-Z_09")}, true},
 	} {
 		why := tt.m.Malformed()
 		if (why == "") != tt.good || len(why) > 200 {
@@ -60,15 +87,23 @@ func TestMalformed(t *testing.T) {
 // FuzzMalformed checks that what is well formed is small, and that its id is one
 // segment of a path.
 func FuzzMalformed(f *testing.F) {
-	f.Add("m1", "call", "a,b", "goulard")
-	f.Add("../x", "\n", strings.Repeat("a,", 40), "A")
-	f.Fuzz(func(t *testing.T, id, correlation, fields, hops string) {
-		m := Message{ID: id, Correlation: correlation, ResultFields: strings.Split(fields, ","), Hops: strings.Split(hops, ",")}
-		if m.Malformed() != "" {
+	f.Add("m1", "call", `["a",{"name":"b","type":"integer"}]`, "goulard", `{"a":1}`, "trace.1", "success")
+	f.Add("../x", "\n", "["+strings.Repeat(`"a",`, 40)+`"a"]`, "A", `{"a":{}}`, "\n", "fine")
+	f.Fuzz(func(t *testing.T, id, correlation, asked, hops, fields, trace, status string) {
+		m := Message{ID: id, Correlation: correlation, Hops: strings.Split(hops, ","), Trace: trace, Status: state.Outcome(status)}
+		if json.Unmarshal([]byte(asked), &m.ResultFields) != nil || json.Unmarshal([]byte(fields), &m.Fields) != nil || m.Malformed() != "" {
 			return
 		}
-		if len(m.ID) > 256 || len(m.Correlation) > 256 || len(m.Hops) > maxKeptHops || len(strings.Join(m.ResultFields, "")) > 32*64 {
+		if len(m.ID) > 256 || len(m.Correlation) > 256 || len(m.Hops) > maxKeptHops || len(m.ResultFields) > 32 || len(m.Fields) > 64 || len(m.Trace) > 128 || len(m.Status) > 8 {
 			t.Errorf("%+v", m)
+		}
+		again, err := encode(m)
+		if err != nil || len(again) > 256*6+256*6+32*32+32*1200*6+MaxFieldsBytes+1000 {
+			t.Fatalf("%d bytes: %v", len(again), err)
+		}
+		back, err := Decode(again)
+		if err != nil || !slices.Equal(back.ResultFields, m.ResultFields) || back.Trace != m.Trace || back.Fields.Size() != m.Fields.Size() {
+			t.Errorf("%s is read as %+v: %v", again, back, err)
 		}
 		if path := join("/mailbox", "goulard", m.ID); m.ID != "" && (strings.Count(path, "/") != 3 || strings.Contains(strings.ToLower(path), "%2f") || strings.HasSuffix(path, "/..")) {
 			t.Errorf("%q is asked for as %s", m.ID, path)

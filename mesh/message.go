@@ -23,6 +23,13 @@ const (
 	KindNotice  = "notice"
 )
 
+// How an agent goes on after what a report is about.
+const (
+	Continue  = "continue"  // with its next message
+	Suspend   = "suspend"   // the turn waits for what is reported later
+	Terminate = "terminate" // the turn is over at once
+)
+
 // The limits of the profile.
 const (
 	MaxMessage  = 64 << 10 // bytes of a POST body; more is answered 413
@@ -35,14 +42,24 @@ const (
 // Message is one item of a mailbox. Every field but Proven and SentAt comes from
 // the sender and can hold any bytes.
 type Message struct {
-	ID           string   `json:"id"`
-	From         string   `json:"from"`
-	To           string   `json:"to"`
-	Text         string   `json:"message"`
-	Kind         string   `json:"kind"`
-	Correlation  string   `json:"correlation_id,omitempty"`
-	Hops         []string `json:"hops,omitempty"`
-	ResultFields []string `json:"result_fields,omitempty"`
+	ID          string   `json:"id"`
+	From        string   `json:"from"`
+	To          string   `json:"to"`
+	Text        string   `json:"message"`
+	Kind        string   `json:"kind"`
+	Correlation string   `json:"correlation_id,omitempty"`
+	Hops        []string `json:"hops,omitempty"`
+
+	ResultFields ResultFields `json:"result_fields,omitempty"` // that the sender asks for
+	Trace        string       `json:"trace_id,omitempty"`      // of the chain that the message belongs to
+
+	// What a report says besides its text: how the turn ended, which turn and attempt
+	// it was, its results, and how the agent goes on. Older agents say none of it.
+	Status         state.Outcome `json:"status,omitempty"`
+	TurnID         string        `json:"turn_id,omitempty"`
+	Epoch          uint64        `json:"epoch,omitempty"`
+	Fields         Fields        `json:"fields,omitempty"`
+	AfterExecution string        `json:"after_execution,omitempty"`
 
 	// The server sets Proven if a token proves From, and sets SentAt to the time
 	// when the message arrived. Send ignores both.
@@ -155,14 +172,21 @@ type Status struct {
 
 // postBody is the body of POST /message: the fields that a sender may set.
 type postBody struct {
-	ID           string   `json:"id,omitempty"`
-	From         string   `json:"from"`
-	To           string   `json:"to"`
-	Text         string   `json:"message"`
-	Kind         string   `json:"kind,omitempty"`
-	Correlation  string   `json:"correlation_id,omitempty"`
-	Hops         []string `json:"hops,omitempty"`
-	ResultFields []string `json:"result_fields,omitempty"`
+	ID           string       `json:"id,omitempty"`
+	From         string       `json:"from"`
+	To           string       `json:"to"`
+	Text         string       `json:"message"`
+	Kind         string       `json:"kind,omitempty"`
+	Correlation  string       `json:"correlation_id,omitempty"`
+	Hops         []string     `json:"hops,omitempty"`
+	ResultFields ResultFields `json:"result_fields,omitempty"`
+	Trace        string       `json:"trace_id,omitempty"`
+
+	Status         state.Outcome `json:"status,omitempty"`
+	TurnID         string        `json:"turn_id,omitempty"`
+	Epoch          uint64        `json:"epoch,omitempty"`
+	Fields         Fields        `json:"fields,omitempty"`
+	AfterExecution string        `json:"after_execution,omitempty"`
 }
 
 // nudgeBody is the body of POST /nudge.

@@ -40,7 +40,8 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 	}
 	m := Message{
 		ID: cmp.Or(p.ID, rand.Text()), From: from, To: p.To, Text: p.Text, Kind: cmp.Or(p.Kind, KindMessage),
-		Correlation: p.Correlation, Hops: p.Hops, ResultFields: p.ResultFields,
+		Correlation: p.Correlation, Hops: p.Hops, ResultFields: p.ResultFields, Trace: p.Trace,
+		Status: p.Status, TurnID: p.TurnID, Epoch: p.Epoch, Fields: p.Fields, AfterExecution: p.AfterExecution,
 		Proven: caller != "", SentAt: s.clock(),
 	}
 	causesTurn := m.Kind == KindMessage || m.Kind == KindAsk

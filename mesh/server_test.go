@@ -193,7 +193,7 @@ func TestClientAndServer(t *testing.T) {
 	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	ctx := t.Context()
-	sent := Message{ID: "ask.1", To: "goulard", Text: "a <b> \"c\"\n\u2028", Kind: KindAsk, Correlation: "call", Hops: []string{"dorlange"}, ResultFields: []string{"x"}}
+	sent := Message{ID: "ask.1", To: "goulard", Text: "a <b> \"c\"\n\u2028", Kind: KindAsk, Correlation: "call", Hops: []string{"dorlange"}, ResultFields: ResultFields{{Name: "x", Required: true}, {Name: "n", Type: "integer", Description: "how many"}}, Trace: "trace.1"}
 	for range 2 {
 		if id, err := d.Send(ctx, sent); err != nil || id != "ask.1" {
 			t.Fatalf("send: %q, %v", id, err)

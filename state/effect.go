@@ -82,6 +82,15 @@ type Effect struct {
 	Sum    string `json:"sha256,omitempty"`
 	Epoch  uint64 `json:"turn_epoch,omitempty"`
 	Origin string `json:"origin_sha256,omitempty"`
+
+	// Trace is the id of the chain that the effect belongs to, or "".
+	Trace string `json:"trace_id,omitempty"`
+
+	// ResultFields are what a question asks for. Outcome and AfterExecution are what a
+	// report says of its turn.
+	ResultFields   []ResultField `json:"result_fields,omitempty"`
+	Outcome        Outcome       `json:"status,omitempty"`
+	AfterExecution string        `json:"after_execution,omitempty"`
 }
 
 // How long effects live, and how often they are tried (docs/design.md, "The

@@ -117,7 +117,7 @@ func settable(e state.Event) reflect.Value {
 // name means the same everywhere, and why.
 var notRedacted = map[string]string{
 	// Keys and ids: another one would name something else.
-	"Key": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id",
+	"Key": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id", "Trace": "id",
 	"Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
 	"Name": "name of a credential", "Credential": "name of a credential", "Model": "name of a model",
 
@@ -128,6 +128,7 @@ var notRedacted = map[string]string{
 	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Deliverable": "file of the output box",
 
 	// Words from a fixed list.
+	"ResultField.Type": "fixed", "AfterExecution": "fixed",
 	"Source": "fixed", "Kind": "fixed", "Channel": "fixed", "Status": "fixed", "Outcome": "fixed", "Phase": "fixed", "Tier": "fixed",
 	"Gate": "fixed", "Control": "fixed", "Basis": "fixed", "Runner": "fixed", "Proof": "fixed", "Told": "fixed",
 

@@ -102,6 +102,11 @@ type Line struct {
 	Day      string    `json:"day,omitempty"`
 	Meter    *Meter    `json:"meter,omitempty"`
 	Amount   Micros    `json:"micros,omitempty"`
+
+	// Trace is the id of the chain that the line belongs to. Fields is the file of a
+	// task's results, in its output box.
+	Trace  string `json:"trace_id,omitempty"`
+	Fields string `json:"fields,omitempty"`
 }
 
 // After reports whether the line comes after position (serial, n).

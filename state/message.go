@@ -48,6 +48,11 @@ type Message struct {
 	// "The mesh").
 	Correlation string `json:"correlation_id,omitempty"`
 
+	// Trace is the id of the chain that the message belongs to: the message that began
+	// it, the turns and the questions that came of it, at whatever agent. A step mints
+	// it for a message that comes without one.
+	Trace string `json:"trace_id,omitempty"`
+
 	// At orders the messages of one poll. It is INTERNALDATE or sent_at, never the
 	// Date header. Observed is when a poll saw the message; timers run from there.
 	At       time.Time `json:"at"`

@@ -30,6 +30,11 @@ const (
 	Partial  Outcome = "partial"
 )
 
+// Valid reports whether o is one of the outcomes.
+func (o Outcome) Valid() bool { return slices.Contains(outcomes[:], o) }
+
+var outcomes = [...]Outcome{Success, Failed, Canceled, Timeout, Partial}
+
 // Head is the turn head: which turn is active and who may write for it. (Epoch,
 // TurnID) gates every write of a turn. The epoch rises at every process start and
 // every reap, which exposes a stale owner.
@@ -78,6 +83,10 @@ type Wait struct {
 
 	// Sum is the SHA-256 of the report's payload, in hexadecimal.
 	Sum string `json:"sha256,omitempty"`
+
+	// Status is how the other agent's turn ended, as its report says; Timeout if the
+	// report is missing, and "" if an older agent reported.
+	Status Outcome `json:"status,omitempty"`
 }
 
 // Answered reports whether the question is closed.

@@ -129,7 +129,7 @@ func (b toolbox) environ() []string {
 func (b toolbox) effects() react.Effects {
 	a, turn := b.agent, b.turn
 	e := react.Effects{
-		Submit: func(ctx context.Context, fields map[string]string, text string) error {
+		Submit: func(ctx context.Context, fields map[string]json.RawMessage, text string) error {
 			sub := cycle.Submission{Text: text}
 			for _, name := range slices.Sorted(maps.Keys(fields)) {
 				sub.Fields = append(sub.Fields, cycle.Field{Name: name, Value: fields[name]})

@@ -46,6 +46,6 @@ type Data struct {
 	Subject      string
 	Received     time.Time
 	BeforeReset  bool   // it was queued before the memory was reset
-	ResultFields string // that its sender asks for, on one line
+	ResultFields string // that its sender asks for, fenced
 	Message      string // its new text, fenced
 }

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -19,6 +20,8 @@ const (
 	tagSummary  = "summary"
 	tagReport   = "report"
 	tagSaid     = "said"
+	tagFields   = "fields"        // of a report
+	tagAskedFor = "result_fields" // that a message asks for
 	tagSystem   = "system_message"
 )
 
@@ -57,6 +60,23 @@ func (f Fences) Summary(text string) string { return f.fenced(tagSummary, text) 
 
 // Said returns what the agent had said, fenced, or "" if that is nothing.
 func (f Fences) Said(text string) string { return f.fenced(tagSaid, text) }
+
+// ResultFields returns the results that a message asks for, one a line, fenced, or "" if
+// it asks for none. Their names and descriptions are its sender's.
+func (f Fences) ResultFields(fields []state.ResultField) string {
+	var lines []string
+	for _, r := range fields {
+		line := r.Name + ": " + cmp.Or(r.Type, "any value")
+		if r.Required {
+			line += ", required"
+		}
+		if r.Description != "" {
+			line += ". " + r.Description
+		}
+		lines = append(lines, plain.Line(line))
+	}
+	return f.fenced(tagAskedFor, strings.Join(lines, "\n"))
+}
 
 // Line returns a text of somebody else as one line that holds no tag of ours.
 func (f Fences) Line(text string) string { return f.defuse(plain.Line(text)) }

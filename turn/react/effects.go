@@ -2,6 +2,7 @@ package react
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,7 +15,7 @@ import (
 type Effects struct {
 	Send     func(ctx context.Context, to, text string) error
 	Ask      func(ctx context.Context, to, text string, patience time.Duration) (id string, err error)
-	Submit   func(ctx context.Context, fields map[string]string, text string) error
+	Submit   func(ctx context.Context, fields map[string]json.RawMessage, text string) error
 	Sleep    func(ctx context.Context, d time.Duration) error
 	Remember func(ctx context.Context, text string) error
 	Search   func(ctx context.Context, query string, n int) (string, error)
@@ -78,8 +79,8 @@ func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
 }
 
 type submitArgs struct {
-	Text   string            `json:"text,omitempty" jsonschema:"the answer"`
-	Fields map[string]string `json:"fields,omitempty" jsonschema:"results by the names that the message asks for"`
+	Text   string                     `json:"text,omitempty" jsonschema:"the answer"`
+	Fields map[string]json.RawMessage `json:"fields,omitempty" jsonschema:"results by the names that the message asks for"`
 }
 
 func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -76,7 +77,9 @@ func namesOf(tools []Tool) []string {
 // typed returns a tool whose arguments are an A. The schema follows from the fields
 // of A and their tags, and allows nothing else.
 func typed[A any](name, description string, run func(context.Context, A) (string, error)) (Tool, error) {
-	schema, err := jsonschema.For[A](nil)
+	schema, err := jsonschema.For[A](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[json.RawMessage](): {}, // any value, not the bytes that it is kept in
+	}})
 	if err != nil {
 		return Tool{}, fmt.Errorf("tool %s: %w", name, err)
 	}

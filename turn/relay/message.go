@@ -36,10 +36,11 @@ type Request struct {
 	Most   int           `json:"most,omitempty"`   // of search: how many exchanges
 }
 
-// Field is one named result.
+// Field is one named result: a value of JSON, or a text whose type the runner knows.
 type Field struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value,omitempty"`
+	Text  string          `json:"text,omitempty"`
 }
 
 // Answer is what came of a Request.

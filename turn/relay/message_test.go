@@ -14,7 +14,7 @@ import (
 // what follows its line.
 func FuzzRequest(f *testing.F) {
 	for _, r := range []Request{
-		{Verb: Submit, Text: "text\n\x00\"\u2028", Fields: []Field{{"verdict", "green"}, {"", "="}}},
+		{Verb: Submit, Text: "text\n\x00\"\u2028", Fields: []Field{{Name: "verdict", Text: "green"}, {Value: []byte("7")}}},
 		{Verb: Ask, To: "dorlange3120", Text: "why?", For: time.Hour},
 		{Verb: Search, Text: "lighthouse", Most: -1},
 	} {

@@ -56,7 +56,7 @@ func dial(t *testing.T, folder string) net.Conn {
 }
 
 func TestCall(t *testing.T) {
-	want := Request{Verb: Submit, Text: "text\n\x00\"", Fields: []Field{{"a", "b"}, {"", "=\n"}}, For: time.Hour, Most: 3, To: "x"}
+	want := Request{Verb: Submit, Text: "text\n\x00\"", Fields: []Field{{Name: "a", Text: "b"}, {Text: "=\n", Value: []byte("[1]")}}, For: time.Hour, Most: 3, To: "x"}
 	var got Request
 	folder, _ := serve(t, func(_ context.Context, r Request) Answer { got = r; return Answer{Text: "done\n"} })
 	a, err := Call(t.Context(), folder, want)

@@ -1,0 +1,127 @@
+package cycle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// Field is one named result that an agent submits.
+type Field struct {
+	Name  string
+	Value json.RawMessage // nil: the value is Text
+	Text  string          // as a command line has it, to be read by the type that the message asks for
+}
+
+// results returns the fields as their message asks for them: each value has its type,
+// and none that is required is missing (docs/design.md, "The contract between agents").
+func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
+	var fields mesh.Fields
+	for _, g := range given {
+		f := mesh.Field{Name: g.Name, Value: g.Value}
+		i := slices.IndexFunc(asked, func(r state.ResultField) bool { return r.Name == g.Name })
+		kind := ""
+		if i >= 0 {
+			kind = asked[i].Type
+		}
+		if f.Value == nil {
+			f.Value = valueOf(g.Text, kind)
+		}
+		if !json.Valid(f.Value) || !hasType(f.Value, kind) {
+			return nil, fmt.Errorf("the result field %s must be %s, and %s is not", g.Name, typeWords[kind], shortLine(string(f.Value)))
+		}
+		fields = append(fields, f)
+	}
+	if missing := missingFields(asked, fields); len(missing) > 0 {
+		return nil, fmt.Errorf("the message asks for result fields that are missing: %s: add --field %s=…", strings.Join(missing, ", "), missing[0])
+	}
+	return fields, fields.Check()
+}
+
+// valueOf returns the value that a text stands for. It is JSON where the type is
+// neither string nor unknown.
+func valueOf(text, kind string) json.RawMessage {
+	if kind != "" && kind != state.TypeString {
+		return json.RawMessage(text)
+	}
+	data, _ := json.Marshal(text) // a string cannot fail
+	return data
+}
+
+// typeWords are the types as an error names them.
+var typeWords = map[string]string{
+	"": "valid JSON", state.TypeString: "a string", state.TypeNumber: "a number", state.TypeInteger: "an integer",
+	state.TypeBoolean: "true or false", state.TypeArray: "an array of JSON", state.TypeObject: "an object of JSON",
+}
+
+// hasType reports whether a value of JSON has the type.
+func hasType(value json.RawMessage, kind string) bool {
+	value = bytes.TrimSpace(value)
+	if len(value) == 0 {
+		return false
+	}
+	switch kind {
+	case state.TypeString:
+		return value[0] == '"'
+	case state.TypeNumber:
+		return isNumber(value)
+	case state.TypeInteger: // JSON Schema: 1.0 is one, and 1e3 too
+		return isNumber(value) && isWhole(string(value))
+	case state.TypeBoolean:
+		return value[0] == 't' || value[0] == 'f'
+	case state.TypeArray:
+		return value[0] == '['
+	case state.TypeObject:
+		return value[0] == '{'
+	}
+	return true
+}
+
+func isNumber(value []byte) bool { return value[0] == '-' || '0' <= value[0] && value[0] <= '9' }
+
+func isWhole(number string) bool {
+	if !strings.ContainsAny(number, ".eE") {
+		return true
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	return err == nil && f == math.Trunc(f)
+}
+
+// missingFields returns the names of the required fields that are not there.
+func missingFields(asked mesh.ResultFields, fields mesh.Fields) []string {
+	var missing []string
+	for _, r := range asked {
+		if r.Required && !slices.ContainsFunc(fields, func(f mesh.Field) bool { return f.Name == r.Name }) {
+			missing = append(missing, r.Name)
+		}
+	}
+	return missing
+}
+
+// withFields returns a text for people: the fields, one a line, and the text.
+func withFields(fields mesh.Fields, text string) string {
+	var b strings.Builder
+	for _, f := range fields {
+		fmt.Fprintf(&b, "%s: %s\n", f.Name, spoken(f.Value))
+	}
+	if text != "" && b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	return b.String() + text
+}
+
+// spoken returns a value for people: a string without its quotes.
+func spoken(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil && value[0] == '"' {
+		return text
+	}
+	return string(value)
+}

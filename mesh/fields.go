@@ -1,0 +1,195 @@
+package mesh
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"agentstateloop/state"
+)
+
+// The limits of the results in a report.
+const (
+	MaxFields      = 64
+	MaxFieldsBytes = 32 << 10 // of all of them, as JSON
+)
+
+// Field is one named result.
+type Field struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// Fields are the named results of a turn, in the order in which they were set. In JSON
+// they are an object.
+type Fields []Field
+
+// MarshalJSON encodes the fields as an object, in their order.
+func (fs Fields) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, f := range fs {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name, err := encode(f.Name)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(name)
+		b.WriteByte(':')
+		if err := json.Compact(&b, f.Value); err != nil {
+			return nil, fmt.Errorf("the field %s is not valid JSON", f.Name)
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// UnmarshalJSON decodes an object that names nothing twice.
+func (fs *Fields) UnmarshalJSON(data []byte) error {
+	*fs = nil
+	if string(data) == "null" {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return errors.New("fields is not an object")
+	}
+	names := map[string]bool{}
+	for dec.More() {
+		if len(*fs) == MaxFields {
+			return fmt.Errorf("there are more than %d fields", MaxFields)
+		}
+		name, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		f := Field{Name: name.(string)} // the name of a member is a string
+		if err := dec.Decode(&f.Value); err != nil {
+			return err
+		}
+		if names[f.Name] {
+			return errors.New("a field is there twice")
+		}
+		names[f.Name] = true
+		f.Value = withoutHTMLEscapes(f.Value)
+		*fs = append(*fs, f)
+	}
+	return nil
+}
+
+// withoutHTMLEscapes undoes, in place, what json.Marshal escapes for HTML alone: else a
+// value would grow with each copy of a message that is kept.
+func withoutHTMLEscapes(value []byte) []byte {
+	plain := value[:0]
+	for i := 0; i < len(value); i++ {
+		if value[i] != '\\' || i+1 == len(value) {
+			plain = append(plain, value[i])
+			continue
+		}
+		if i+6 <= len(value) {
+			if c, ok := htmlEscapes[string(value[i:i+6])]; ok {
+				plain = append(plain, c)
+				i += 5
+				continue
+			}
+		}
+		plain = append(plain, value[i], value[i+1])
+		i++
+	}
+	return plain
+}
+
+var htmlEscapes = map[string]byte{`\u003c`: '<', `\u003e`: '>', `\u0026`: '&'}
+
+// Check returns an error unless a report can carry these fields.
+func (fs Fields) Check() error {
+	if len(fs) > MaxFields {
+		return fmt.Errorf("there are more than %d fields", MaxFields)
+	}
+	names := map[string]bool{}
+	for _, f := range fs {
+		if !state.ValidFieldName(f.Name) {
+			return errors.New("a field must have a name of 1 to 64 of the characters A-Z a-z 0-9 _ -")
+		}
+		if names[f.Name] {
+			return fmt.Errorf("the field %s is there twice", f.Name)
+		}
+		names[f.Name] = true
+		if !json.Valid(f.Value) {
+			return fmt.Errorf("the field %s is not valid JSON", f.Name)
+		}
+	}
+	if size := fs.Size(); size > MaxFieldsBytes {
+		return fmt.Errorf("the fields have %d bytes as JSON, and a report takes %d", size, MaxFieldsBytes)
+	}
+	return nil
+}
+
+// Size returns how many bytes the fields take in a message, 0 if there are none.
+func (fs Fields) Size() int {
+	if len(fs) == 0 {
+		return 0
+	}
+	data, err := fs.MarshalJSON()
+	if err != nil {
+		return MaxMessage // it is refused for another reason
+	}
+	return len(data)
+}
+
+// ResultFields are what the sender of a message asks for. In JSON each is a name, which
+// stands for a required field of any type, or an object.
+type ResultFields []state.ResultField
+
+// MarshalJSON encodes a field as its name if that says all of it: older agents know names
+// alone.
+func (fs ResultFields) MarshalJSON() ([]byte, error) {
+	list := make([]any, len(fs))
+	for i, f := range fs {
+		list[i] = f
+		if f == bareField(f.Name) {
+			list[i] = f.Name
+		}
+	}
+	return encode(list)
+}
+
+// UnmarshalJSON decodes a list of names and objects. Of a list that is too long it takes
+// one item more than a message may have.
+func (fs *ResultFields) UnmarshalJSON(data []byte) error {
+	*fs = nil
+	if string(data) == "null" {
+		return nil
+	}
+	var wrong error
+	err := eachElement(data, func(raw []byte) (more bool) {
+		var f state.ResultField
+		f, wrong = decodeResultField(raw)
+		*fs = append(*fs, f)
+		return wrong == nil && len(*fs) <= state.MaxResultFields
+	})
+	if err != nil {
+		return errors.New("result_fields is not a list of names and objects")
+	}
+	return wrong
+}
+
+func decodeResultField(raw []byte) (state.ResultField, error) {
+	var f state.ResultField
+	if raw[0] == '"' {
+		var name string
+		err := json.Unmarshal(raw, &name)
+		return bareField(name), err
+	}
+	if err := namesOnce(raw); err != nil {
+		return f, fmt.Errorf("a result field is neither a name nor an object: %w", err)
+	}
+	err := json.Unmarshal(raw, &f)
+	return f, err
+}
+
+// bareField returns the field that a name alone stands for.
+func bareField(name string) state.ResultField { return state.ResultField{Name: name, Required: true} }
