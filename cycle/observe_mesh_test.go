@@ -84,6 +84,30 @@ func TestALongReportArrivesCut(t *testing.T) {
 	}
 }
 
+// A service that answers 200 to everything is not a mesh that took the message.
+// The row waits, and is sent as it was when the mesh is back.
+func TestAServiceThatSwallowsMessages(t *testing.T) {
+	h := newAwakeHouse(t)
+	swallow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == "/message" {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"ok":true}`)
+		}
+	})
+	h.post(mesh.Message{ID: "q1", Text: "which commit is live?"})
+	h.onMesh.Store(&swallow)
+	h.poll()
+	left := h.state().Outbox
+	if len(left) != 1 || left[0].Kind != state.Reply || left[0].Attempts != 1 || !strings.Contains(left[0].Reason, mesh.ErrNotTaken.Error()) {
+		t.Fatalf("outbox: %+v", left)
+	}
+	h.onMesh.Store(nil)
+	h.pollAfter(2 * time.Minute)
+	if got := h.reports(); len(got) != 1 || got[0].ID != left[0].ID || len(h.state().Outbox) != 0 {
+		t.Errorf("the peer was sent %+v; outbox %+v", got, h.state().Outbox)
+	}
+}
+
 // A report and a notice cause no turn and wake nobody.
 func TestKindsThatCauseNoTurn(t *testing.T) {
 	h := newAwakeHouse(t)

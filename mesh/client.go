@@ -3,6 +3,8 @@ package mesh
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -28,6 +30,10 @@ type Client struct {
 
 	Timeout time.Duration // of one call, in addition to its wait; 0: 30 s
 	Paths   Paths         // the paths of another mesh; zero: those of the profile
+
+	// KeysIn and KeysOut are the names that another mesh gives to members of what
+	// it answers and of what it is sent; nil: those of the profile.
+	KeysIn, KeysOut Keys
 
 	mu    sync.Mutex
 	token string // the last one read, until the mesh refuses it
@@ -81,15 +87,20 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 	})
 }
 
-// Send posts m and returns its id on the mesh. From defaults to our handle. With
-// an ID in m, a Send whose answer was lost can be repeated: the mesh stores the
-// message once.
+// ErrNotTaken means that an answer does not show that the mesh took what it was
+// sent: another service may have answered.
+var ErrNotTaken = errors.New("the answer does not repeat the message's id, so nothing shows that the mesh took it: is this the mesh?")
+
+// Send posts m and returns its id. From defaults to our handle, the id to a new
+// one. With an ID in m, a Send whose answer was lost can be repeated: the mesh
+// stores the message once. Only an answer that repeats the id means that the mesh
+// took the message; after any other the error is an *Error with ErrNotTaken.
 func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
-	var answer struct {
-		ID string `json:"id"`
-	}
+	var answer posted
+	m.ID = cmp.Or(m.ID, rand.Text())
+	const op = "send message"
 	err = c.do(ctx, request{
-		op: "send message", method: http.MethodPost,
+		op: op, method: http.MethodPost,
 		path: cmp.Or(c.Paths.Message, "/message"),
 		body: postBody{
 			ID: m.ID, From: cmp.Or(m.From, c.Handle), To: m.To, Text: m.Text, Kind: m.Kind,
@@ -101,18 +112,30 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return cmp.Or(answer.ID, m.ID), nil
+	if answer.ID != m.ID {
+		return "", &Error{Op: op, Code: http.StatusOK, Err: ErrNotTaken}
+	}
+	return m.ID, nil
 }
 
-// Nudge sends a nudge to an agent. from defaults to our handle.
+// Nudge sends a nudge to an agent. from defaults to our handle. Only an answer with
+// the id of the nudge means that the mesh took it.
 func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
-	return c.do(ctx, request{
-		op: "nudge " + foreignLine(handle), method: http.MethodPost,
-		path:   join(cmp.Or(c.Paths.Nudge, "/nudge"), handle),
-		body:   nudgeBody{From: cmp.Or(from, c.Handle), Reason: reason},
-		accept: []int{http.StatusOK, http.StatusAccepted, http.StatusNoContent},
+	var answer posted
+	op := "nudge " + foreignLine(handle)
+	err := c.do(ctx, request{
+		op: op, method: http.MethodPost,
+		path: join(cmp.Or(c.Paths.Nudge, "/nudge"), handle),
+		body: nudgeBody{From: cmp.Or(from, c.Handle), Reason: reason},
+		into: &answer, accept: []int{http.StatusOK, http.StatusAccepted},
 	})
+	if err == nil && answer.ID == "" {
+		return &Error{Op: op, Code: http.StatusOK, Err: errNoNudge}
+	}
+	return err
 }
+
+var errNoNudge = errors.New("the answer names no id, so nothing shows that the mesh took the nudge: is this the mesh?")
 
 // Register publishes our presence. It does not send p.Handle and p.SeenAt.
 func (c *Client) Register(ctx context.Context, p Presence) error {

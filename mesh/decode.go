@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"unicode"
@@ -29,12 +30,34 @@ func (u Undecoded) Key() string { return "mesh::" + digest(append([]byte("undeco
 
 // Decode decodes a message strictly: it must be an object in UTF-8 that names nothing
 // twice, because two readers could take such a message for two different ones.
-func Decode(raw []byte) (Message, error) {
+// Its text may be named body.
+func Decode(raw []byte) (Message, error) { return Keys(nil).message(raw) }
+
+// message is Decode for a mesh that names members otherwise.
+func (k Keys) message(raw []byte) (Message, error) {
 	if !utf8.Valid(raw) {
 		return Message{}, errors.New("it is not valid UTF-8")
 	}
 	if err := namesOnce(raw); err != nil {
 		return Message{}, err
+	}
+	found, err := splitObject(raw)
+	if err != nil {
+		return Message{}, err
+	}
+	members := k.ours(found)
+	names := map[string]bool{}
+	for _, m := range members {
+		if names[m.folded] {
+			return Message{}, fmt.Errorf("it names %s twice", foreignLine(m.folded))
+		}
+		names[m.folded] = true
+	}
+	if len(k) > 0 || names[bodyKey] {
+		if members, err = k.textOf(members); err != nil {
+			return Message{}, err
+		}
+		raw = joinObject(members)
 	}
 	var m Message
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -64,14 +87,17 @@ func namesOnce(raw []byte) error {
 // mailbox at all. It takes the first MaxMessages messages that can be acknowledged,
 // and as many others, each of them once: what never goes away must not keep the rest
 // from being read.
-func (b *Mailbox) UnmarshalJSON(data []byte) error {
+func (b *Mailbox) UnmarshalJSON(data []byte) error { return b.decode(data, nil) }
+
+// decode is UnmarshalJSON for a mesh that names members otherwise.
+func (b *Mailbox) decode(data []byte, keys Keys) error {
 	members, err := splitObject(data)
 	if err != nil {
 		return err
 	}
 	*b = Mailbox{}
 	seen := map[string]bool{}
-	for _, m := range members {
+	for _, m := range keys.of(reflect.TypeFor[Mailbox]()).ours(members) {
 		if m.folded != "halted" && m.folded != "messages" {
 			continue
 		}
@@ -80,7 +106,7 @@ func (b *Mailbox) UnmarshalJSON(data []byte) error {
 		}
 		seen[m.folded] = true
 		if m.folded == "messages" {
-			err = b.decodeMessages(m.raw)
+			err = b.decodeMessages(m.raw, keys.of(reflect.TypeFor[Message]()))
 		} else {
 			err = json.Unmarshal(m.raw, &b.Halted)
 		}
@@ -91,7 +117,7 @@ func (b *Mailbox) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (b *Mailbox) decodeMessages(list []byte) error {
+func (b *Mailbox) decodeMessages(list []byte, keys Keys) error {
 	if string(list) == "null" {
 		return nil
 	}
@@ -101,7 +127,7 @@ func (b *Mailbox) decodeMessages(list []byte) error {
 		if lasting[string(raw)] {
 			return true
 		}
-		m, err := Decode(raw)
+		m, err := keys.message(raw)
 		if err == nil && m.CanAck() {
 			b.Messages = append(b.Messages, m)
 			taken++
@@ -114,7 +140,7 @@ func (b *Mailbox) decodeMessages(list []byte) error {
 		if err == nil {
 			b.Messages = append(b.Messages, m)
 		} else {
-			b.Undecoded = append(b.Undecoded, undecoded(raw, err))
+			b.Undecoded = append(b.Undecoded, undecoded(raw, keys, err))
 		}
 		return true
 	})
@@ -130,12 +156,13 @@ func (b *Mailbox) decodeMessages(list []byte) error {
 }
 
 // undecoded returns the item for what could not be decoded.
-func undecoded(raw []byte, why error) Undecoded {
+func undecoded(raw []byte, keys Keys, why error) Undecoded {
 	u := Undecoded{Raw: bytes.Clone(raw), Reason: why.Error()}
-	members, err := splitObject(raw)
+	found, err := splitObject(raw)
 	if err != nil {
 		return u
 	}
+	members := keys.ours(found)
 	u.ID, u.From = soleText(members, "id"), soleText(members, "from")
 	if !(Message{ID: u.ID}).CanAck() {
 		u.ID = ""

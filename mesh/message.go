@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -189,6 +190,24 @@ type postBody struct {
 	AfterExecution string        `json:"after_execution,omitempty"`
 }
 
+// postedMessage is postBody as our server reads it: the text may be named body.
+type postedMessage struct {
+	postBody
+	Body *string `json:"body"`
+}
+
+// post returns the message that was posted.
+func (p postedMessage) post() (postBody, error) {
+	switch {
+	case p.Body == nil:
+	case p.Text == "":
+		p.Text = *p.Body
+	case p.Text != *p.Body:
+		return p.postBody, errTwoTexts
+	}
+	return p.postBody, nil
+}
+
 // nudgeBody is the body of POST /nudge.
 type nudgeBody struct {
 	From   string `json:"from"`
@@ -198,6 +217,34 @@ type nudgeBody struct {
 // onlineList is the answer of GET /registry/online.
 type onlineList struct {
 	Agents presenceList `json:"agents"`
+}
+
+// decode decodes the answer of a mesh that names members otherwise.
+func (o *onlineList) decode(data []byte, keys Keys) error {
+	if len(keys) == 0 {
+		return json.Unmarshal(data, o)
+	}
+	var list struct {
+		Agents json.RawMessage `json:"agents"`
+	}
+	members, err := splitObject(data)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(joinObject(keys.of(reflect.TypeFor[onlineList]()).ours(members)), &list); err != nil || list.Agents == nil {
+		return err
+	}
+	rows, err := decodeList[json.RawMessage](list.Agents, maxAgents, "agents")
+	if err != nil {
+		return err
+	}
+	o.Agents = make(presenceList, len(rows))
+	for i, row := range rows {
+		if err := keys.decode(row, &o.Agents[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // presenceList holds at most maxAgents, like a registry: 4 MiB of "{}," would

@@ -32,7 +32,7 @@ func (s *Server) postNudge(w http.ResponseWriter, r *http.Request, caller string
 		return 0, nil, err
 	}
 	s.ring(handle, m.Proven)
-	return http.StatusAccepted, map[string]string{"id": m.ID}, nil
+	return http.StatusAccepted, posted{m.ID}, nil
 }
 
 func (s *Server) paceNudge(m Message) error {

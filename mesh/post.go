@@ -11,9 +11,13 @@ import (
 // postMessage accepts a message and answers 202 {id}. It answers 200 and stores
 // nothing if the same sender has sent this id to the same agent before.
 func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
-	var p postBody
-	if err := readBody(w, r, &p); err != nil {
+	var body postedMessage
+	if err := readBody(w, r, &body); err != nil {
 		return 0, nil, err
+	}
+	p, err := body.post()
+	if err != nil {
+		return 0, nil, refuse(http.StatusBadRequest, "%v", err)
 	}
 	m, err := s.message(p, caller)
 	if err != nil {
@@ -25,7 +29,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller stri
 		code = http.StatusAccepted
 		s.ring(m.To, m.Proven)
 	}
-	return code, map[string]string{"id": m.ID}, err
+	return code, posted{m.ID}, err
 }
 
 // message checks the body of a call and returns it as a message, with the

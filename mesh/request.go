@@ -50,7 +50,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 	if err != nil {
 		return &state.CredentialError{Name: "mesh", Err: fmt.Errorf("read token: %w", err)}
 	}
-	req, err := r.build(ctx, c.URL)
+	req, err := r.build(ctx, c.URL, c.KeysOut)
 	if err != nil {
 		return &Error{Op: r.op, Err: err}
 	}
@@ -69,13 +69,13 @@ func (c *Client) do(ctx context.Context, r request) error {
 	if r.date != nil {
 		*r.date, _ = http.ParseTime(resp.Header.Get("Date")) // zero where there is none
 	}
-	if err := r.read(resp); err != nil {
+	if err := r.read(resp, c.KeysIn); err != nil {
 		return &Error{Op: r.op, Code: resp.StatusCode, Err: hideToken(token, err)}
 	}
 	return nil
 }
 
-func (r request) build(ctx context.Context, base string) (*http.Request, error) {
+func (r request) build(ctx context.Context, base string, keys Keys) (*http.Request, error) {
 	u, err := url.Parse(strings.TrimSuffix(base, "/") + r.path)
 	if err != nil {
 		// url.Error quotes the whole URL, including a password.
@@ -87,7 +87,7 @@ func (r request) build(ctx context.Context, base string) (*http.Request, error) 
 	u.RawQuery = r.query
 	var body io.Reader
 	if r.body != nil {
-		b, err := encode(r.body)
+		b, err := keys.encode(r.body)
 		if err != nil {
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
@@ -106,7 +106,7 @@ func (r request) build(ctx context.Context, base string) (*http.Request, error) 
 
 // read decodes the answer's body, which must be a JSON object. Another service
 // on the port may answer 200 with a page of its own; it has not taken our message.
-func (r request) read(resp *http.Response) error {
+func (r request) read(resp *http.Response, keys Keys) error {
 	if r.method == http.MethodDelete && resp.StatusCode != http.StatusOK {
 		return nil
 	}
@@ -132,11 +132,14 @@ func (r request) read(resp *http.Response) error {
 	if r.into == nil {
 		return nil
 	}
-	decode := func(body []byte) error { return json.Unmarshal(body, r.into) }
-	if box, ok := r.into.(*Mailbox); ok {
-		decode = box.UnmarshalJSON
+	decode := func(body []byte, keys Keys) error { return keys.decode(body, r.into) }
+	switch into := r.into.(type) {
+	case *Mailbox:
+		decode = into.decode
+	case *onlineList:
+		decode = into.decode
 	}
-	if err := decode(body); err != nil {
+	if err := decode(body, keys); err != nil {
 		return fmt.Errorf("decode answer: %s", foreignLine(err.Error())) // the error can quote the answer
 	}
 	return nil

@@ -13,6 +13,7 @@ func TestWrongConfig(t *testing.T) {
 	const turn = agent + "[turn]\nrunner = \"none\"\n"
 	const bare = agent + "[turn]\nrunner = \"api\"\n"
 	const loop = bare + "workdir = \"desk\"\n"
+	const onMesh = turn + "[mesh]\nurl = \"http://localhost:8801\"\n"
 	const model = "[api]\nprovider = \"openai\"\nmodel = \"gpt-4o\"\n"
 	const local = model + "base_url = \"http://127.0.0.1:11434/v1\"\n"
 	mailWith := func(more string) string { return turn + smallMail + more }
@@ -85,6 +86,12 @@ func TestWrongConfig(t *testing.T) {
 		{"mesh url", turn + "[mesh]\nurl = \"127.0.0.1:8801\"\n", `:7: mesh.url: `, ""},
 		{"mesh token unencrypted", turn + "[mesh]\nurl = \"http://mesh.example.com\"\n", `:7: mesh.url: .*unencrypted`, `use https`},
 		{"peer", turn + "[mesh]\nurl = \"http://localhost:8801\"\npeers = [\"@x\"]\n", `:8: mesh.peers: "@x" is not a valid handle`, ""},
+		{"unknown mesh key", onMesh + "[mesh.keys_in]\ntext = \"body\"\n", `:9: mesh.keys_in.text: unknown key: use one of agents, .*message`, "OUR-NAME"},
+		{"mesh key that is taken", onMesh + "[mesh.keys_out]\nmessage = \"From\"\n", `:9: mesh.keys_out.message: "From" is the name of from, too`, "OUR-NAME"},
+		{"mesh key with a space", onMesh + "[mesh.keys_out]\nmessage = \"a b\"\n", `:9: mesh.keys_out.message: "a b" must have`, "OUR-NAME"},
+		{"proven renamed", onMesh + "[mesh.keys_in]\nproven = \"verified\"\n", `:9: mesh.keys_in.proven: proven cannot be renamed`, "OUR-NAME"},
+		{"another member as proven", onMesh + "[mesh.keys_in]\nkind = \"Proven\"\n", `:9: mesh.keys_in.kind: proven cannot be renamed`, "OUR-NAME"},
+		{"proof of our own", onMesh + "[mesh.keys_out]\nproven = \"x\"\n", `:9: mesh.keys_out.proven: unknown key`, "OUR-NAME"},
 		{"two tokens", turn + "[mesh]\nurl = \"http://localhost:8801\"\ntoken_env = \"A\"\ntoken_file = \"b\"\n", `:6: mesh: 2 of token_file`, ""},
 		{"no command", agent + "[turn]\ntimeout = \"3m\"\n", `toml: turn.command: is missing`, `runner = "none"`},
 		{"runner", agent + "[turn]\nrunner = \"gpt\"\n", `:5: turn.runner: "gpt" is not one of: exec, claude, codex, gemini, api, none`, ""},

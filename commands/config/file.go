@@ -94,6 +94,10 @@ type meshSection struct {
 	Peers        []string     `toml:"peers"`
 	Keymaster    string       `toml:"keymaster"`
 	Paths        pathsSection `toml:"paths"`
+
+	// The names of members on a mesh that names them otherwise, by ours.
+	KeysIn  map[string]string `toml:"keys_in"`
+	KeysOut map[string]string `toml:"keys_out"`
 }
 
 // pathsSection is for a mesh server that offers its calls under other paths.

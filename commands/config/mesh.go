@@ -5,10 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/BurntSushi/toml"
+
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
+
+const keysHint = `write OUR-NAME = "NAME ON THAT MESH", such as message = "body"`
 
 // wireMesh wires [mesh]. It returns nil if mesh.url is not set.
 func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
@@ -34,6 +38,13 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 	if m.Keymaster != "" && !state.ValidHandle(m.Keymaster) {
 		return nil, c.At(dotted("mesh.keymaster"), handleHint, "%q is not a valid handle", m.Keymaster)
 	}
+	in, out := mesh.Keys(m.KeysIn), mesh.Keys(m.KeysOut)
+	if key, err := in.CheckIn(); err != nil {
+		return nil, c.At(toml.Key{"mesh", "keys_in", key}, keysHint, "%v", err)
+	}
+	if key, err := out.CheckOut(); err != nil {
+		return nil, c.At(toml.Key{"mesh", "keys_out", key}, keysHint, "%v", err)
+	}
 	token := m.Secret()
 	if token.CountSet() > 1 {
 		return nil, c.At(dotted("mesh"), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
@@ -46,6 +57,7 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 			Message: m.Paths.Message, Mailbox: m.Paths.Mailbox, Nudge: m.Paths.Nudge, Registry: m.Paths.Registry,
 			Online: m.Paths.Online, Status: m.Paths.Status, Halt: m.Paths.Halt, Go: m.Paths.Go,
 		},
+		KeysIn: in, KeysOut: out,
 	}
 	if token.CountSet() == 1 {
 		client.Token = l.Secret(c, token)

@@ -27,7 +27,7 @@ func (e *examination) checks() []check {
 		secretsCheck{loader: e.cronLoader, config: e.config, agent: a, path: path},
 		e.withNetwork(imapCheck{agent: a, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
 		e.withNetwork(smtpCheck{mail: a.Mail}, a.Mail != nil, "mail", "smtp"),
-		e.withNetwork(meshCheck{mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, now: now}, a.Mesh != nil, "mesh", "mesh"),
+		e.withNetwork(meshCheck{mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, outbox: e.state.Outbox, now: now}, a.Mesh != nil, "mesh", "mesh"),
 		crontab,
 		lineCheck{agent: a, mode: e.mode, table: e.table, readable: e.tableErr == nil, state: e.state},
 		binaryCheck{mode: e.mode, self: a.Schedule.Binary, pinned: e.state.Schedule.Binary, version: e.Loader.Version},

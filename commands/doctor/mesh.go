@@ -12,6 +12,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
 )
 
 // meshCheck checks that the mesh answers and accepts our token, and which agents
@@ -20,6 +21,7 @@ type meshCheck struct {
 	mesh      *cycle.Mesh
 	handle    string // of this agent
 	keymaster string // "": not configured
+	outbox    []state.Effect
 	now       func() time.Time
 }
 
@@ -38,6 +40,7 @@ func (c meshCheck) run(ctx context.Context) []Finding {
 		found = append(found, bad(Warn, "clock", clockHint, "this machine's clock differs from the mesh's by %s", terminal.Short(skew)))
 	}
 	found = append(found, c.token(ctx))
+	found = append(found, c.notTaken()...)
 	return append(found, c.peers(ctx)...)
 }
 
@@ -58,6 +61,23 @@ func (c meshCheck) token(ctx context.Context) Finding {
 		with = "without a token"
 	}
 	return good(name, "the mailbox is readable %s, %s waiting", with, terminal.Count(len(box.Messages), "message"))
+}
+
+// notTaken looks for messages that a service has answered and, as far as anybody
+// can tell, has not taken.
+func (c meshCheck) notTaken() []Finding {
+	n := 0
+	for _, e := range c.outbox {
+		if e.Channel == state.ByMesh && strings.Contains(e.Reason, mesh.ErrNotTaken.Error()) {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []Finding{bad(Warn, "mesh.taken",
+		`another service may listen at url or message in [mesh.paths]; if its answer names the id otherwise, set id in [mesh.keys_in]`,
+		"%s was answered without its id, so it is sent again until the mesh repeats it", terminal.Count(n, "message"))}
 }
 
 // peers looks for the agents that the configuration names.

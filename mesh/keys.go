@@ -1,0 +1,224 @@
+package mesh
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Keys renames members of JSON objects, for a mesh that names them otherwise. A key
+// is the name in the profile, its value the name on that mesh.
+type Keys map[string]string
+
+// posted is the answer to POST /message and to POST /nudge.
+type posted struct {
+	ID string `json:"id"`
+}
+
+// The objects whose members may be renamed: what a mesh answers, and what we post.
+var (
+	answered = []reflect.Type{
+		reflect.TypeFor[Mailbox](), reflect.TypeFor[Message](), reflect.TypeFor[posted](),
+		reflect.TypeFor[onlineList](), reflect.TypeFor[Presence](), reflect.TypeFor[Status](),
+	}
+	sent = []reflect.Type{reflect.TypeFor[postBody](), reflect.TypeFor[nudgeBody](), reflect.TypeFor[Presence]()}
+)
+
+// provenKey is the member by which a mesh says that a token proves the sender.
+// Were it renamed, it could be read from a member that the sender chooses.
+const provenKey = "proven"
+
+// bodyKey is another name of the member message.
+const bodyKey = "body"
+
+var foreignKey = regexp.MustCompile(`^[A-Za-z0-9_.$@-]{1,64}$`)
+
+// CheckIn returns what is wrong with keys for what a mesh answers: the first key in
+// the order of their names, and an error that does not repeat it.
+func (k Keys) CheckIn() (key string, err error) {
+	for _, key := range slices.Sorted(maps.Keys(k)) {
+		if key == provenKey || foldedName(k[key]) == provenKey {
+			return key, errors.New("proven cannot be renamed: it is the mesh's word about the sender, and no member of a message may take its place")
+		}
+	}
+	return k.check(answered)
+}
+
+// CheckOut is CheckIn for what we post.
+func (k Keys) CheckOut() (key string, err error) { return k.check(sent) }
+
+func (k Keys) check(objects []reflect.Type) (string, error) {
+	var known []string
+	for _, o := range objects {
+		known = append(known, memberNames(o)...)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for _, key := range slices.Sorted(maps.Keys(k)) {
+		if !slices.Contains(known, key) {
+			return key, fmt.Errorf("unknown key: use one of %s", strings.Join(known, ", "))
+		}
+		if !foreignKey.MatchString(k[key]) {
+			return key, fmt.Errorf("%q must have 1 to 64 of the characters A-Z a-z 0-9 _ . $ @ -", k[key])
+		}
+		for _, o := range objects {
+			if other := k.clash(key, memberNames(o)); other != "" {
+				return key, fmt.Errorf("%q is the name of %s, too", k[key], other)
+			}
+		}
+	}
+	return "", nil
+}
+
+// clash returns the other member of an object that has the same name as a renamed
+// one, or "".
+func (k Keys) clash(key string, members []string) string {
+	if !slices.Contains(members, key) {
+		return ""
+	}
+	for _, other := range members {
+		if other != key && foldedName(k.name(other)) == foldedName(k[key]) {
+			return other
+		}
+	}
+	return ""
+}
+
+// name returns the name of a member on the mesh.
+func (k Keys) name(key string) string {
+	if name, ok := k[key]; ok {
+		return name
+	}
+	return key
+}
+
+// of returns the keys that an object has.
+func (k Keys) of(object reflect.Type) Keys {
+	if len(k) == 0 {
+		return nil
+	}
+	some := Keys{}
+	for _, name := range memberNames(object) {
+		if to, ok := k[name]; ok {
+			some[name] = to
+		}
+	}
+	return some
+}
+
+// ours gives members the names of the profile. A member that bears a name of the
+// profile under which the mesh means something else is left out.
+func (k Keys) ours(members []member) []member {
+	if len(k) == 0 {
+		return members
+	}
+	back := map[string]string{}
+	for name, foreign := range k {
+		back[foldedName(foreign)] = name
+	}
+	var named []member
+	for _, m := range members {
+		if name, ok := back[m.folded]; ok {
+			m.folded = name
+		} else if _, moved := k[m.folded]; moved {
+			continue
+		}
+		named = append(named, m)
+	}
+	return named
+}
+
+// decode decodes an object whose members the mesh names otherwise into v.
+func (k Keys) decode(data []byte, v any) error {
+	some := k.of(reflect.TypeOf(v).Elem())
+	if len(some) == 0 {
+		return json.Unmarshal(data, v)
+	}
+	members, err := splitObject(data)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(joinObject(some.ours(members)), v)
+}
+
+// encode encodes v with the names of the mesh.
+func (k Keys) encode(v any) ([]byte, error) {
+	data, err := encode(v)
+	some := k.of(reflect.TypeOf(v))
+	if err != nil || len(some) == 0 {
+		return data, err
+	}
+	members, err := splitObject(data)
+	if err != nil {
+		return nil, err
+	}
+	for i := range members {
+		members[i].folded = some.name(members[i].folded)
+	}
+	return joinObject(members), nil
+}
+
+// joinObject returns the object of members, whose names need no escape.
+func joinObject(members []member) []byte {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, m := range members {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name, _ := json.Marshal(m.folded) // a string cannot fail
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(m.raw)
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+// textOf names the member body message, unless the mesh has a name of its own for
+// the text. It returns an error if a message has both, and they differ.
+func (k Keys) textOf(members []member) ([]member, error) {
+	at := slices.IndexFunc(members, func(m member) bool { return m.folded == bodyKey && string(m.raw) != "null" })
+	if _, renamed := k["message"]; renamed || at < 0 {
+		return members, nil
+	}
+	body := members[at]
+	members = slices.Delete(slices.Clone(members), at, at+1)
+	i := slices.IndexFunc(members, func(m member) bool { return m.folded == "message" })
+	switch {
+	case i < 0:
+		return append(members, member{"message", body.raw}), nil
+	case !sameText(members[i].raw, body.raw):
+		return nil, errTwoTexts
+	}
+	return members, nil
+}
+
+var errTwoTexts = errors.New("its message and its body differ")
+
+// sameText reports whether two values are the same string.
+func sameText(a, b []byte) bool {
+	var x, y string
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x == y
+}
+
+// memberNames returns the names of the members that an object has as JSON.
+func memberNames(object reflect.Type) []string {
+	var names []string
+	for f := range object.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// foldedName returns a name as encoding/json compares names.
+func foldedName(name string) string { return strings.Map(foldRune, name) }
