@@ -29,6 +29,9 @@ func (m *machine) unskew() {
 	for i := range m.Outbox {
 		past = append(past, &m.Outbox[i].Created)
 	}
+	for i := range m.HookCalls {
+		past = append(past, &m.HookCalls[i].Created)
+	}
 	for i := range m.Undelivered {
 		past = append(past, &m.Undelivered[i].Created, &m.Undelivered[i].GivenUp)
 	}
@@ -48,6 +51,10 @@ func (m *machine) unskew() {
 	}
 	for _, t := range past {
 		*t = earlier(*t, m.now)
+	}
+	for name, f := range m.FailingHooks {
+		f.Since, f.Told = earlier(f.Since, m.now), earlier(f.Told, m.now)
+		m.FailingHooks[name] = f
 	}
 	for uid, f := range m.Cursor.Failures {
 		f.Since, f.After = earlier(f.Since, m.now), earlier(f.After, m.now)
@@ -110,6 +117,9 @@ func (m *machine) unskewDeadlines() {
 		nearest(&m.Outbox[i].NotBefore, maxBackoff)
 		nearest(&m.Outbox[i].Expires, max(ackLife, m.Outbox[i].Kind.life()))
 	}
+	for i := range m.HookCalls {
+		nearest(&m.HookCalls[i].NotBefore, maxBackoff)
+	}
 	for i := range m.Undelivered {
 		nearest(&m.Undelivered[i].Expires, m.Undelivered[i].Kind.life())
 	}
@@ -126,6 +136,9 @@ func (m *machine) age() {
 		return
 	}
 	lived := min(m.now.Sub(m.LastStep), max(2*m.policy.IdleInterval, time.Hour))
+	for i := range m.HookCalls {
+		m.HookCalls[i].Waited += lived
+	}
 	if !m.Halted() {
 		for i := range m.Outbox {
 			m.Outbox[i].Waited += lived

@@ -28,6 +28,11 @@ type Credential struct {
 
 	Keymaster Notification `json:"keymaster,omitzero"` // written to at the first failure
 	Operator  Notification `json:"operator,omitzero"`  // written to at the third: the credential blocker
+
+	// Blocks is set from the third failure on. ToldByHook is set when a hook has taken
+	// the event about it.
+	Blocks     bool `json:"blocker,omitempty"`
+	ToldByHook bool `json:"told_by_hook,omitempty"`
 }
 
 // Notification is how far the notice of an outage has come on its way to one recipient.

@@ -189,6 +189,7 @@ func (m *machine) lapse(row Effect) {
 func (m *machine) applyDeliveryLine(l Line) {
 	i, there := m.effectIndex(l.ID)
 	if !there {
+		m.removeHookCall(l.ID)
 		return
 	}
 	row := m.Outbox[i]

@@ -21,6 +21,8 @@ const (
 
 	// Challenge asks the operator whether they wrote a mail that nothing proves.
 	Challenge EffectKind = "challenge"
+
+	HookCall EffectKind = "hook" // an event that a hook is to hear
 )
 
 // Channel is how an effect leaves.
@@ -30,6 +32,7 @@ type Channel string
 const (
 	ByMail Channel = "mail"
 	ByMesh Channel = "mesh"
+	ByHook Channel = "hook" // To is the name of a hook
 )
 
 // Effect is one row of the outbox: something that will change the world outside
@@ -91,6 +94,8 @@ type Effect struct {
 	ResultFields   []ResultField `json:"result_fields,omitempty"`
 	Outcome        Outcome       `json:"status,omitempty"`
 	AfterExecution string        `json:"after_execution,omitempty"`
+
+	Announces *Announcement `json:"announces,omitempty"` // of a row for a hook
 }
 
 // How long effects live, and how often they are tried (docs/design.md, "The

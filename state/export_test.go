@@ -8,6 +8,7 @@ import "time"
 const (
 	CountedKept   = countedKept
 	DaysKept      = daysKept
+	MaxHookCalls  = maxHookCalls
 	MaxBackoff    = maxBackoff
 	MaxDeferral   = maxDeferral
 	MailsAnHour   = mailsAnHour

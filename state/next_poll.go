@@ -48,6 +48,9 @@ func fires(interval time.Duration, last, minute time.Time) bool {
 	}
 }
 
+// DueHooks is why a poll is due that has nothing to do but to call hooks.
+const DueHooks = "hooks"
+
 // Due returns why a poll is due at now, for `poll --if-due`: its time has come, or
 // a deadline, a retry or a deferred row has. It returns "" if none is due.
 func (s State) Due(p Policy, now time.Time) string {
@@ -71,6 +74,9 @@ func (s State) Due(p Policy, now time.Time) string {
 	}
 	if _, ok := s.ToChallenge(p, now); ok {
 		return "challenge"
+	}
+	if len(s.DueHookCalls(now)) > 0 {
+		return DueHooks
 	}
 	return ""
 }

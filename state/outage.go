@@ -42,6 +42,9 @@ func (e CredentialFailed) Redacted(redact func(string) string) Event {
 const (
 	credentialFails = "failed"
 	credentialWorks = "recovered"
+
+	credentialBlocks   = "blocker" // it failed in three cycles in a row
+	credentialUnblocks = "blocker over"
 )
 
 func (m *machine) setCredential(name string, c Credential) {
@@ -76,6 +79,9 @@ func (m *machine) endOutage(name, how string) {
 	}
 	delete(m.Credentials, name)
 	m.line(Line{Kind: LineCredential, From: name, What: credentialWorks})
+	if c.Blocks {
+		m.line(Line{Kind: LineCredential, From: name, What: credentialUnblocks, Reason: "it " + how})
+	}
 	text := fmt.Sprintf("Credential %s of @%s %s. It had been refused since %s.", name, m.Agent, how, utc(c.Since))
 	if m.mayHaveArrived(c.Keymaster) && m.hasKeymaster() {
 		m.queue(Effect{Kind: Notice, Channel: ByMesh, To: m.policy.Keymaster, Text: text, Credential: name})
@@ -147,6 +153,10 @@ func (m *machine) reportOutages() {
 		c := m.Credentials[name]
 		if c.Keymaster.ID == "" {
 			c.Keymaster.ID = m.alarm(name, c)
+		}
+		if !c.Blocks && c.Failures >= blockerAfter {
+			c.Blocks = true
+			m.line(Line{Kind: LineCredential, From: name, What: credentialBlocks, Reason: c.Reason})
 		}
 		if c.Operator.ID == "" && c.Failures >= blockerAfter {
 			c.Operator.ID = m.blocker(name, c)
@@ -236,8 +246,17 @@ func (m *machine) changeNotification(id string, change func(*Notification)) {
 // applyCredentialLine starts and ends outages, so that no notice is made twice. The
 // count of failures starts again.
 func (m *machine) applyCredentialLine(l Line) {
-	if l.What == credentialWorks {
+	switch l.What {
+	case credentialWorks:
 		delete(m.Credentials, l.From)
+		return
+	case credentialUnblocks:
+		return
+	case credentialBlocks:
+		if c, fails := m.Credentials[l.From]; fails {
+			c.Blocks = true
+			m.setCredential(l.From, c)
+		}
 		return
 	}
 	if !m.Fails(l.From) {

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// lineQueued marks the history line of an effect that was queued.
+const lineQueued = "queued"
+
 // queue adds an effect to the outbox and returns its id. An effect without an id
 // gets one.
 func (m *machine) queue(e Effect) (id string) {
@@ -16,7 +19,7 @@ func (m *machine) queue(e Effect) (id string) {
 		e.Expires = m.now.Add(life)
 	}
 	m.Outbox = append(m.Outbox, e)
-	m.line(Line{Kind: LineEffect, ID: e.ID, What: "queued", Effect: &e})
+	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineQueued, Effect: &e})
 	return e.ID
 }
 
@@ -75,8 +78,11 @@ func (m *machine) endEffect(i int, what, reason string) {
 	m.line(Line{Kind: LineDelivery, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})
 }
 
-// Effect returns the outbox row with this id.
+// Effect returns the outbox row with this id, or the row of a hook.
 func (s State) Effect(id string) (Effect, bool) {
+	if i := s.hookCallIndex(id); i >= 0 {
+		return s.HookCalls[i], true
+	}
 	i := slices.IndexFunc(s.Outbox, func(e Effect) bool { return e.ID == id })
 	if i < 0 {
 		return Effect{}, false
@@ -86,6 +92,10 @@ func (s State) Effect(id string) (Effect, bool) {
 
 // applyEffectLine queues an effect again, and counts it if its kind is rationed.
 func (m *machine) applyEffectLine(l Line) {
+	if l.Effect != nil && l.Effect.Channel == ByHook {
+		m.applyHookLine(l)
+		return
+	}
 	i, there := m.effectIndex(l.ID)
 	if there && l.What == lineRendered && l.Effect != nil {
 		m.Outbox[i].Sum = l.Effect.Sum

@@ -32,6 +32,14 @@ type Policy struct {
 	Rate        int // operator messages an hour before more are deferred; 0 = no limit
 
 	Budget Budget // what turns may cost
+
+	Hooks []HookPolicy
+}
+
+// HookPolicy is which events a hook hears.
+type HookPolicy struct {
+	Name string
+	On   []string // names of events; see Hears
 }
 
 // Interval returns the polling interval of the state: the engaged one in PREP and

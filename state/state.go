@@ -77,6 +77,11 @@ type State struct {
 
 	Lost []Returned `json:"lost,omitempty"` // mails that came back, in that order
 
+	// HookCalls is the outbox of the hooks, in order of creation. It stands apart from
+	// the other, so that no hook can hold up a mail. FailingHooks are by name.
+	HookCalls    []Effect               `json:"hook_calls,omitempty"`
+	FailingHooks map[string]FailingHook `json:"failing_hooks,omitempty"`
+
 	Turn          Head      `json:"turn"`
 	Epoch         uint64    `json:"epoch"`                // highest ever
 	Asleep        bool      `json:"asleep,omitempty"`     // the last turn left nothing to do
@@ -123,6 +128,8 @@ func (s State) clone() State {
 	s.Outbox = slices.Clone(s.Outbox)
 	s.Undelivered = slices.Clone(s.Undelivered)
 	s.Lost = slices.Clone(s.Lost)
+	s.HookCalls = slices.Clone(s.HookCalls)
+	s.FailingHooks = maps.Clone(s.FailingHooks)
 	s.Turn.Waiting = slices.Clone(s.Turn.Waiting)
 	s.Purse.Days = slices.Clone(s.Purse.Days)
 	s.Purse.Months = slices.Clone(s.Purse.Months)

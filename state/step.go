@@ -52,6 +52,8 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.reroute()
 	m.stillWorking()
 	m.recordTier()
+	m.endHookCalls()
+	m.announce()
 	m.LastStep = m.now
 	m.Turn.ResumeBy = m.Turn.lastDeadline()
 	m.recordHead(s.Turn)

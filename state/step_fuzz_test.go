@@ -101,6 +101,7 @@ func (l *life) live() {
 	l.waits, l.queued, l.tasks = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	l.told = map[string]string{}
 	l.p.Peers = []string{"boreas3120", l.s.Agent}
+	l.p.Hooks = []state.HookPolicy{{Name: "log", On: []string{"*"}}, {Name: "ops", On: []string{"task", "blocker"}}}
 	for len(l.script) > 0 {
 		if leap := leaps[l.next(len(leaps))]; l.now.Year() > 1990 && l.now.Year() < 2200 || leap == 0 {
 			l.now = l.now.Add(leap)
@@ -131,6 +132,9 @@ func (l *life) credential() string {
 }
 
 func (l *life) effect() string {
+	if n := len(l.s.HookCalls); n > 0 && l.next(4) == 0 {
+		return l.s.HookCalls[l.next(n)].ID
+	}
 	if len(l.s.Outbox) == 0 {
 		return "ack.none"
 	}
@@ -340,12 +344,46 @@ func (l *life) step(events []state.Event) {
 	l.wantMoney(before, events)
 	l.wantWords(events)
 	l.wantAnswers(events)
+	l.wantHooks(events)
 	if l.sane {
 		l.wantConserved(events)
 		l.wantNoDuplicates(events)
 	}
 	// The methods of State must take whatever Step returns.
 	_, _, _ = after.Due(l.p, l.now), after.DueEffects(l.now), after.CanRun(l.p, l.now)
+	_, _ = after.DueHookCalls(l.now), after.NextHookCall()
+}
+
+// wantHooks checks that each line that announces something is queued for each hook
+// that hears it, once, and that no line about a hook announces anything.
+func (l *life) wantHooks(events []state.Event) {
+	want, got := map[string]int{}, map[string]int{}
+	for _, line := range l.s.Lines {
+		if line.Effect != nil && line.Effect.Channel == state.ByHook && line.What == "queued" {
+			got[line.Effect.To+" "+line.Effect.Announces.ID]++
+		}
+		a, announces := line.Announcement(l.s.Agent)
+		if announces && (strings.HasPrefix(line.ID, "hook.") || line.Effect != nil && line.Effect.Channel == state.ByHook) {
+			l.t.Fatalf("%v: a line about a hook announces %s", events, a.Event)
+		}
+		for _, h := range l.p.Hooks {
+			if announces && state.Hears(h.On, a.Event) {
+				want[h.Name+" "+a.ID]++
+			}
+		}
+		if announces && !slices.Contains(state.EventNames(), a.Event) {
+			l.t.Fatalf("%v: %s is not among the names of events", events, a.Event)
+		}
+	}
+	if !maps.Equal(want, got) {
+		l.t.Fatalf("%v: queued for hooks %v, want %v", events, got, want)
+	}
+	waiting := map[string]int{}
+	for _, e := range l.s.HookCalls {
+		if waiting[e.To]++; waiting[e.To] > state.MaxHookCalls && l.sane {
+			l.t.Fatalf("%v: more than %d rows wait for %s", events, state.MaxHookCalls, e.To)
+		}
+	}
 }
 
 // wantShape checks counters, phase and head.
@@ -424,6 +462,9 @@ func walkTimes(v reflect.Value, name string, visit func(string, time.Time)) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
+			if v.Type().Field(i).Name == "Announces" {
+				continue // what is announced keeps the time of its line
+			}
 			walkTimes(v.Field(i), v.Type().Field(i).Name, visit)
 		}
 	case reflect.Slice:

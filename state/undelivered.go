@@ -132,6 +132,10 @@ type OutboxRetried struct{ ID string }
 
 // apply queues the row again as it is: the same id and the same bytes.
 func (e OutboxRetried) apply(m *machine) {
+	if i := m.hookCallIndex(e.ID); i >= 0 {
+		m.hurryHook(m.HookCalls[i].To)
+		return
+	}
 	if i, waits := m.effectIndex(e.ID); waits {
 		lane := m.Outbox[i].lane()
 		for j := range i + 1 {
@@ -175,6 +179,10 @@ type OutboxDropped struct {
 
 // apply ends the row, unless it is being sent.
 func (e OutboxDropped) apply(m *machine) {
+	if i := m.hookCallIndex(e.ID); i >= 0 {
+		m.endHookCall(i, "dropped", e.Reason)
+		return
+	}
 	if i, waits := m.effectIndex(e.ID); waits {
 		if e.Alone || !m.Outbox[i].Sending {
 			m.endEffect(i, "dropped", e.Reason)

@@ -117,6 +117,11 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 			return []state.Event{state.OutboxRetried{ID: st.id(p.word(1))}}, nil
 		}
 		return []state.Event{state.OutboxDropped{ID: st.id(p.word(1)), Reason: p.opts["text"], Alone: p.has("alone")}}, nil
+	case "took": // took hook.1
+		return []state.Event{state.HookTook{ID: st.id(p.word(0))}}, nil
+	case "deaf": // deaf hook.1 "connection refused"; permanent; after=2m
+		after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
+		return []state.Event{state.HookFailed{ID: st.id(p.word(0)), Permanent: p.has("permanent"), Reason: p.opts["text"], RetryAfter: after}}, err
 	case "pruned": // everything older than 90 days
 		return []state.Event{state.Pruned{Before: st.Now.AddDate(0, 0, -90)}}, nil
 	case "sending", "sent", "failed":

@@ -73,6 +73,7 @@ func (st *Story) show() {
 	}
 	st.showChanged("inbox", st.inbox())
 	st.showChanged("outbox", st.outbox())
+	st.showChanged("hooks", st.hooks())
 	st.showChanged("lost", st.lost())
 	st.showChanged("sending", st.sendingFails())
 	st.showChanged("given up", st.undelivered())
@@ -171,6 +172,29 @@ func (st *Story) outbox() []string {
 			row += ", may have arrived"
 		}
 		rows = append(rows, row)
+	}
+	return rows
+}
+
+// hooks returns what waits for hooks, and which hooks fail.
+func (st *Story) hooks() []string {
+	due := st.S.DueHookCalls(st.Now)
+	var rows []string
+	for _, e := range st.S.HookCalls {
+		row := fmt.Sprintf("%s to %s: %s", e.ID, e.To, e.Announces.Event)
+		if slices.ContainsFunc(due, func(d state.Effect) bool { return d.ID == e.ID }) {
+			row += ", due"
+		}
+		if e.NotBefore.After(st.Now) {
+			row += ", not before " + st.at(e.NotBefore)
+		}
+		rows = append(rows, row)
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.S.FailingHooks)) {
+		f := st.S.FailingHooks[name]
+		if f.Fails() {
+			rows = append(rows, fmt.Sprintf("%s fails since %s, %d lost: %s", name, st.at(f.Since), f.Lost, f.Reason))
+		}
 	}
 	return rows
 }
@@ -302,6 +326,9 @@ func (st *Story) failing() []string {
 		if c.Operator.Sent {
 			row += ", operator told"
 		}
+		if c.ToldByHook {
+			row += ", told by a hook"
+		}
 		rows = append(rows, row)
 	}
 	return rows
@@ -320,6 +347,9 @@ func (st *Story) line(l state.Line) string {
 		return fmt.Sprintf("message %s from %s", l.Key, l.From)
 	case state.LineEffect:
 		text := l.Effect.Text
+		if l.Effect.Announces != nil {
+			text = l.Effect.Announces.Event
+		}
 		if text != "" {
 			text = fmt.Sprintf(": %q", text)
 		}

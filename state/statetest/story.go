@@ -141,6 +141,8 @@ func (st *Story) setPolicy(settings []string) error {
 			st.P.Others = strings.Split(value, ",")
 		case "login":
 			st.P.Login = value
+		case "hooks": // hooks=ops:task,blocker+log:*
+			st.P.Hooks = hooks(value)
 		case "rate":
 			st.P.Rate, err = strconv.Atoi(value)
 		case "idle":
@@ -165,6 +167,17 @@ func (st *Story) setPolicy(settings []string) error {
 		}
 	}
 	return nil
+}
+
+// hooks reads the setting "hooks".
+func hooks(value string) []state.HookPolicy {
+	var all []state.HookPolicy
+	for hook := range strings.SplitSeq(value, "+") {
+		if name, on, ok := strings.Cut(hook, ":"); ok {
+			all = append(all, state.HookPolicy{Name: name, On: strings.Split(on, ",")})
+		}
+	}
+	return all
 }
 
 // id returns the random id that the transcript shows under this name. A reply's id

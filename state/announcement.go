@@ -1,0 +1,223 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Announcement is something that happened, as hooks and `events` hear it
+// (docs/events.md). It is made from a history line, so that both say the same. It
+// holds neither the content of a message nor a secret.
+type Announcement struct {
+	Event  string    `json:"event"` // such as "task.failed"; see EventNames
+	ID     string    `json:"id"`    // SERIAL.N of the line
+	Agent  string    `json:"agent"` // handle
+	At     time.Time `json:"at"`
+	Serial uint64    `json:"serial"`
+	Data   Details   `json:"data"`
+}
+
+// Details say more about what happened. Which of them are set depends on the event.
+type Details struct {
+	Key      string `json:"key,omitempty"`    // of a message, a nudge or a rejected item
+	Source   Source `json:"source,omitempty"` // of it
+	From     string `json:"from,omitempty"`   // its sender
+	To       string `json:"to,omitempty"`
+	Operator bool   `json:"operator,omitempty"` // the message is the operator's
+	Kind     string `json:"kind,omitempty"`     // of a message of the mesh, or of an effect
+
+	TurnID      string  `json:"turn_id,omitempty"`
+	Epoch       uint64  `json:"turn_epoch,omitempty"`
+	Status      Outcome `json:"status,omitempty"`
+	OutputBox   string  `json:"output_box,omitempty"`
+	Deliverable string  `json:"deliverable,omitempty"` // a file in that box
+
+	Old        Phase  `json:"old,omitempty"`
+	New        Phase  `json:"new,omitempty"`
+	Tier       Tier   `json:"tier,omitempty"`
+	Credential string `json:"credential,omitempty"`
+	Effect     string `json:"effect,omitempty"` // its id
+	Gate       string `json:"gate,omitempty"`
+	Count      int    `json:"count,omitempty"`
+	Request    string `json:"request,omitempty"` // of an edge
+	Response   string `json:"response,omitempty"`
+	What       string `json:"what,omitempty"` // more exactly what happened
+	Reason     string `json:"reason,omitempty"`
+}
+
+// The events that code refers to.
+const (
+	EventBlocker     = "blocker"
+	EventBlockerOver = "blocker.over"
+	EventTest        = "test" // `hook test` sends it; no line makes it
+)
+
+// EventNames returns the names of all events. A hook may also name what stands before
+// a dot: "task" stands for task.success, task.failed and the others.
+func EventNames() []string {
+	names := []string{
+		EventBlocker, EventBlockerOver, "ack", "quiet", "message", "message.ended", "nudge", "halt", "go", "tier", "sent", "undelivered", "lost",
+		"sending.failed", "sending.recovered", "credential.failed", "credential.recovered", "quarantine", "challenge", "control", "reset",
+		"schedule", "sleep", "spend", "credit", "memory", "compaction", "fetch", "sweep", "damage", "recovery",
+		"edge.enqueue", "edge.report", "edge.join",
+		"turn.dispatched", "turn.started", "turn.resumed", "turn.suspended", "turn.submitted", "turn.stopped", "turn.reaped", "turn.given_back",
+	}
+	for _, o := range []Outcome{Success, Failed, Canceled, Timeout, Partial} {
+		names = append(names, "task."+string(o))
+	}
+	for _, p := range phases {
+		names = append(names, "phase."+string(p))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Hears reports whether a list of names, as a hook has it, holds an event: by its
+// name, by what stands before a dot in it, or by "*".
+func Hears(names []string, event string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return name == event || name == "*" || strings.HasPrefix(event, name+".")
+	})
+}
+
+// Announcement returns what a history line of an agent announces. It returns false
+// for a line that only keeps books, and for each line about a hook: an event about a
+// hook would cause the next one.
+func (l Line) Announcement(agent string) (Announcement, bool) {
+	event := l.event()
+	if event == "" {
+		return Announcement{}, false
+	}
+	return Announcement{
+		Event: event, ID: fmt.Sprintf("%d.%d", l.Serial, l.N), Agent: agent, At: l.At, Serial: l.Serial, Data: l.details(),
+	}, true
+}
+
+// event returns the name of the event that a line announces, or "".
+func (l Line) event() string {
+	if strings.HasPrefix(l.ID, string(HookCall)+".") {
+		return ""
+	}
+	switch l.Kind {
+	case LineTask:
+		return "task." + string(l.Outcome)
+	case LineTransition:
+		return "phase." + string(l.New)
+	case LineTurn:
+		return l.turnEvent()
+	case LineEdge:
+		return "edge." + l.What
+	case LineCredential:
+		return l.credentialEvent()
+	case LineEffect:
+		if l.What == lineQueued && l.Effect != nil && (l.Effect.Kind == Ack || l.Effect.Kind == Quiet) {
+			return string(l.Effect.Kind)
+		}
+		return ""
+	}
+	return l.plainEvent()
+}
+
+// turnEvent returns the event of a line about a turn, or "" for a stale write.
+func (l Line) turnEvent() string {
+	switch l.What {
+	case "running":
+		return "turn.started"
+	case "dispatched":
+		if l.Reason == "resumed" {
+			return "turn.resumed"
+		}
+		return "turn.dispatched"
+	case "given back":
+		return "turn.given_back"
+	case "stop":
+		return "turn.stopped"
+	case "suspended", "submitted", "reaped":
+		return "turn." + l.What
+	}
+	return ""
+}
+
+// credentialEvent returns the event of a line about a credential.
+func (l Line) credentialEvent() string {
+	switch l.What {
+	case credentialBlocks:
+		return EventBlocker
+	case credentialUnblocks:
+		return EventBlockerOver
+	}
+	return "credential." + l.What
+}
+
+// plainEvents are the events of lines that need no further look: by kind alone, or by
+// kind and what they record.
+var plainEvents = map[LineKind]map[string]string{
+	LineMessage:    {"": "message"},
+	LineEnded:      {"": "message.ended"},
+	LineNudge:      {"": "nudge"},
+	LineHalt:       {"halt": "halt", "go": "go"},
+	LineTier:       {"": "tier"},
+	LineDelivery:   {"sent": "sent", "undeliverable": "undelivered"},
+	LineBounce:     {bounceLost: "lost"},
+	LineSending:    {sendingFails: "sending.failed", sendingWorks: "sending.recovered"},
+	LineGate:       {"": "quarantine"},
+	LineChallenge:  {"": "challenge"},
+	LineControl:    {"": "control"},
+	LineReset:      {"": "reset"},
+	LineSchedule:   {"": "schedule"},
+	LineSleep:      {"": "sleep"},
+	LineSpend:      {"": "spend"},
+	LineCredit:     {"": "credit"},
+	LineMemory:     {"": "memory"},
+	LineCompaction: {"": "compaction"},
+	LineFetch:      {"": "fetch"},
+	LineSweep:      {"": "sweep"},
+	LineDamage:     {"": "damage"},
+	LineRecovery:   {"": "recovery"},
+}
+
+// plainEvent returns the event of a line by the table, or "".
+func (l Line) plainEvent() string {
+	if event, ok := plainEvents[l.Kind][l.What]; ok {
+		return event
+	}
+	return plainEvents[l.Kind][""]
+}
+
+// details returns what a line says of its event.
+func (l Line) details() Details {
+	d := Details{
+		Key: l.Key, Source: l.Source, From: l.From, To: l.To,
+		TurnID: l.TurnID, Epoch: l.Epoch, Status: l.Outcome, OutputBox: l.OutputBox, Deliverable: l.Deliverable,
+		Old: l.Old, New: l.New, Effect: l.ID, Gate: l.Gate, Count: l.Count, Request: l.Request, Response: l.Response,
+		What: l.What, Reason: cutReason(l.Reason),
+	}
+	for _, row := range []*Message{l.Row, l.Message} {
+		if row != nil && row.Key == l.Key {
+			d.Source, d.From, d.Operator, d.Kind = row.Source, row.From, row.Operator, row.Kind
+		}
+	}
+	switch l.Kind {
+	case LineCredential:
+		d.Credential, d.From = l.From, ""
+	case LineTier:
+		d.Tier, d.What = Tier(l.What), ""
+	case LineEffect:
+		d.Kind, d.To = string(l.Effect.Kind), l.Effect.To
+	case LineTask, LineTransition:
+		d.What = ""
+	}
+	return d
+}
+
+// maxReason bounds the reason in an announcement, in bytes.
+const maxReason = 500
+
+func cutReason(reason string) string {
+	if len(reason) <= maxReason {
+		return reason
+	}
+	return strings.ToValidUTF8(reason[:maxReason], "") + "…"
+}

@@ -1,0 +1,68 @@
+package state_test
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// TestAnnouncement compares events with docs/events.md.
+func TestAnnouncement(t *testing.T) {
+	at := time.Date(2026, 11, 22, 14, 5, 9, 0, time.UTC)
+	row := state.Message{Key: "mail:5b1c6f.7.311", Source: state.Mail, From: "you@example.org", Operator: true}
+	task := state.Line{
+		Serial: 1042, N: 3, At: at, Kind: state.LineTask, Key: row.Key, TurnID: "t9097407dbd474be97adb", Epoch: 12, Outcome: state.Failed,
+		OutputBox: "turns/t9097407dbd474be97adb/12/output", Deliverable: "deliverable.txt", Reason: "exit status 1", Row: &row,
+	}
+	a, ok := task.Announcement("goulard3120")
+	got, err := json.Marshal(a)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	doc, err := os.ReadFile("../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(doc)
+	var want state.Announcement
+	if err := json.Unmarshal(example[1], &want); err != nil {
+		t.Fatal(err)
+	}
+	if wanted, _ := json.Marshal(want); string(wanted) != string(got) {
+		t.Errorf("docs/events.md shows\n%s\nand it is\n%s", wanted, got)
+	}
+
+	var documented []string
+	for _, name := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(string(doc), -1) {
+		for _, quoted := range strings.Fields(name[1]) {
+			documented = append(documented, strings.Trim(quoted, "`"))
+		}
+	}
+	slices.Sort(documented)
+	all := append(state.EventNames(), state.EventTest)
+	slices.Sort(all)
+	if !slices.Equal(documented, all) {
+		t.Errorf("docs/events.md has\n%v\nand these exist:\n%v", documented, all)
+	}
+}
+
+// TestHears checks by which names a hook hears of an event.
+func TestHears(t *testing.T) {
+	for _, c := range []struct {
+		name, event string
+		want        bool
+	}{
+		{"task.failed", "task.failed", true}, {"task", "task.failed", true}, {"*", "task.failed", true}, {"blocker", "blocker.over", true},
+		{"task.failed", "task.success", false}, {"tas", "task.failed", false}, {"task.failed", "task", false}, {"", "task", false}, {"task.", "task.failed", false},
+	} {
+		if got := state.Hears([]string{"none", c.name}, c.event); got != c.want {
+			t.Errorf("%q hears %q: %v", c.name, c.event, got)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Hooks are told what happens (docs/design.md, "Hooks"). Their rows stand in an outbox
+// of their own, and no event about a hook causes another one.
+
+const (
+	maxHookCalls  = 200            // rows that wait for one hook; the oldest is dropped
+	hookGiveUp    = 24 * time.Hour // lived through, then a row is given up
+	hookToldEvery = 24 * time.Hour // then a notice about the same hook may follow
+	hookLost      = "undeliverable"
+)
+
+// FailingHook is the time from the first failure of a hook until it takes an event.
+// A hook that works again, with a zero Since, stays until the operator may be informed
+// about it again.
+type FailingHook struct {
+	Since  time.Time `json:"since,omitzero"`
+	Reason string    `json:"reason,omitempty"` // of the last failure
+	Lost   int       `json:"lost,omitempty"`   // events that were given up
+	Told   time.Time `json:"told,omitzero"`    // when the operator was informed that events were lost
+}
+
+// Fails reports whether the hook did not take the last event.
+func (f FailingHook) Fails() bool { return !f.Since.IsZero() }
+
+// announce queues, for each hook, what this step has to announce.
+func (m *machine) announce() {
+	if len(m.policy.Hooks) == 0 {
+		return
+	}
+	for _, l := range slices.Clone(m.Lines) {
+		a, ok := l.Announcement(m.Agent)
+		if !ok {
+			continue
+		}
+		for _, h := range m.policy.Hooks {
+			if Hears(h.On, a.Event) {
+				m.queueHookCall(h.Name, a)
+			}
+		}
+	}
+}
+
+func (m *machine) queueHookCall(hook string, a Announcement) {
+	e := Effect{ID: m.mint(string(HookCall)), Kind: HookCall, Channel: ByHook, To: hook, TurnID: a.Data.TurnID, Created: m.now, Announces: &a}
+	if i := m.surplusHookCall(hook); i >= 0 {
+		m.loseHookCall(i, "dropped", fmt.Sprintf("more than %d events wait for the hook", maxHookCalls))
+	}
+	m.HookCalls = append(m.HookCalls, e)
+	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineQueued, Effect: &e})
+}
+
+// surplusHookCall returns the index of the oldest row of a hook for which as many wait
+// as may, or -1.
+func (m *machine) surplusHookCall(hook string) int {
+	first, n := -1, 0
+	for i, e := range m.HookCalls {
+		if e.To != hook {
+			continue
+		}
+		if n++; first < 0 {
+			first = i
+		}
+	}
+	if n < maxHookCalls {
+		return -1
+	}
+	return first
+}
+
+// DueHookCalls returns the rows that hooks may be called for now: of each hook the
+// first, so that order holds. HALT holds none of them back: it ends what the agent
+// does, and the hook is how its operator hears of it.
+func (s State) DueHookCalls(now time.Time) []Effect {
+	taken := map[string]bool{}
+	var due []Effect
+	for _, e := range s.HookCalls {
+		if taken[e.To] {
+			continue
+		}
+		taken[e.To] = true
+		if !now.Before(e.NotBefore) {
+			due = append(due, e)
+		}
+	}
+	return due
+}
+
+// NextHookCall returns when the first row is due, or the zero time if none waits.
+func (s State) NextHookCall() time.Time {
+	var next time.Time
+	taken := map[string]bool{}
+	for _, e := range s.HookCalls {
+		if !taken[e.To] {
+			at := latest(e.NotBefore, e.Created)
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+		}
+		taken[e.To] = true
+	}
+	return next
+}
+
+func (s State) hookCallIndex(id string) int {
+	return slices.IndexFunc(s.HookCalls, func(e Effect) bool { return e.ID == id })
+}
+
+// endHookCall removes a row and records what became of it.
+func (m *machine) endHookCall(i int, what, reason string) {
+	e := m.HookCalls[i]
+	m.HookCalls = slices.Delete(m.HookCalls, i, i+1)
+	m.line(Line{Kind: LineDelivery, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})
+}
+
+// loseHookCall is endHookCall for an event that its hook never takes.
+func (m *machine) loseHookCall(i int, what, reason string) {
+	name := m.HookCalls[i].To
+	m.endHookCall(i, what, reason)
+	f := m.failingHook(name)
+	f.Lost++
+	m.setFailingHook(name, f)
+}
+
+func (m *machine) failingHook(name string) FailingHook {
+	f := m.FailingHooks[name]
+	if !f.Fails() {
+		f.Since = m.now
+	}
+	return f
+}
+
+func (m *machine) setFailingHook(name string, f FailingHook) {
+	if m.FailingHooks == nil {
+		m.FailingHooks = map[string]FailingHook{}
+	}
+	m.FailingHooks[name] = f
+}
+
+// HookTook reports that a hook took an event.
+type HookTook struct{ ID string }
+
+func (e HookTook) apply(m *machine) {
+	i := m.hookCallIndex(e.ID)
+	if i < 0 {
+		return
+	}
+	row := m.HookCalls[i]
+	m.endHookCall(i, "sent", "")
+	if f, failed := m.FailingHooks[row.To]; failed {
+		m.FailingHooks[row.To] = FailingHook{Told: f.Told}
+	}
+	m.noteToldByHook(row)
+}
+
+// noteToldByHook records that a hook has heard of a credential blocker.
+func (m *machine) noteToldByHook(row Effect) {
+	if row.Announces == nil || row.Announces.Event != EventBlocker {
+		return
+	}
+	name := row.Announces.Data.Credential
+	if c, fails := m.Credentials[name]; fails && !row.Announces.At.Before(c.Since) {
+		c.ToldByHook = true
+		m.Credentials[name] = c
+	}
+}
+
+// HookFailed reports that a hook did not take an event.
+type HookFailed struct {
+	ID         string
+	Permanent  bool
+	Reason     string
+	RetryAfter time.Duration // as its server asked; 0 = our own backoff
+}
+
+// apply sets a backoff, or gives up what the hook never takes.
+func (e HookFailed) apply(m *machine) {
+	i := m.hookCallIndex(e.ID)
+	if i < 0 {
+		return
+	}
+	row := &m.HookCalls[i]
+	row.Attempts++
+	row.Reason = e.Reason
+	row.NotBefore = m.now.Add(min(max(backoff(row.Attempts), e.RetryAfter), maxBackoff))
+	f := m.failingHook(row.To)
+	f.Reason = e.Reason
+	m.setFailingHook(row.To, f)
+	if e.Permanent {
+		m.loseHookCall(i, hookLost, e.Reason)
+	}
+}
+
+// Redacted implements [Redactable].
+func (e HookFailed) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
+// endHookCalls gives up what has waited for a day, and what no hook is configured for
+// any more. It informs the operator once that a hook loses events.
+func (m *machine) endHookCalls() {
+	for i := 0; i < len(m.HookCalls); {
+		row := m.HookCalls[i]
+		switch {
+		case !m.hasHook(row.To):
+			m.endHookCall(i, withdrawn, "the hook is not configured any more")
+		case row.Waited >= hookGiveUp && row.Attempts > 0:
+			m.loseHookCall(i, hookLost, row.Reason)
+		default:
+			i++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.FailingHooks)) {
+		f := m.FailingHooks[name]
+		switch {
+		case !m.hasHook(name), !f.Fails() && m.now.Sub(f.Told) >= hookToldEvery:
+			delete(m.FailingHooks, name)
+		case f.Lost > 0 && m.now.Sub(f.Told) >= hookToldEvery:
+			f.Told = m.now
+			m.FailingHooks[name] = f
+			m.notice(fmt.Sprintf("My hook %q fails since %s, and has lost events: %s. I tell you this at most once a day; `agentstateloop status` shows when it works again, and `agentstateloop hook test %s` tries it now.",
+				name, utc(f.Since), f.Reason, name))
+		}
+	}
+}
+
+func (m *machine) hasHook(name string) bool {
+	return slices.ContainsFunc(m.policy.Hooks, func(h HookPolicy) bool { return h.Name == name })
+}
+
+// hurryHook makes the rows of a hook due, whatever their pause.
+func (m *machine) hurryHook(name string) {
+	for i := range m.HookCalls {
+		if row := &m.HookCalls[i]; row.To == name {
+			row.NotBefore = time.Time{}
+		}
+	}
+}
+
+// applyHookLine queues a row for a hook again.
+func (m *machine) applyHookLine(l Line) {
+	if l.What == lineQueued && m.hookCallIndex(l.ID) < 0 {
+		m.HookCalls = append(m.HookCalls, *l.Effect)
+	}
+}
+
+func (m *machine) removeHookCall(id string) {
+	if i := m.hookCallIndex(id); i >= 0 {
+		m.HookCalls = slices.Delete(m.HookCalls, i, i+1)
+	}
+}
