@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -192,11 +193,11 @@ func (l Line) details() Details {
 		Key: l.Key, Source: l.Source, From: l.From, To: l.To,
 		TurnID: l.TurnID, Epoch: l.Epoch, Status: l.Outcome, OutputBox: l.OutputBox, Deliverable: l.Deliverable,
 		Old: l.Old, New: l.New, Effect: l.ID, Gate: l.Gate, Count: l.Count, Request: l.Request, Response: l.Response,
-		What: l.What, Reason: cutReason(l.Reason),
+		What: l.What, Reason: cutReason(l.Reason), Trace: l.Trace,
 	}
 	for _, row := range []*Message{l.Row, l.Message} {
 		if row != nil && row.Key == l.Key {
-			d.Source, d.From, d.Operator, d.Kind = row.Source, row.From, row.Operator, row.Kind
+			d.Source, d.From, d.Operator, d.Kind, d.Trace = row.Source, row.From, row.Operator, row.Kind, cmp.Or(d.Trace, row.Trace)
 		}
 	}
 	switch l.Kind {
