@@ -46,6 +46,7 @@ type Details struct {
 	Response   string `json:"response,omitempty"`
 	What       string `json:"what,omitempty"` // more exactly what happened
 	Reason     string `json:"reason,omitempty"`
+	Trace      string `json:"trace_id,omitempty"` // of the chain that it belongs to
 }
 
 // The events that code refers to.
