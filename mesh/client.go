@@ -51,6 +51,7 @@ type Paths struct {
 	Status   string // /status
 	Halt     string // /kill
 	Go       string // /resume
+	Blob     string // /blob
 }
 
 // Mailbox returns the content of our mailbox and consumes nothing. With a wait
@@ -106,6 +107,7 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 			ID: m.ID, From: cmp.Or(m.From, c.Handle), To: m.To, Text: m.Text, Kind: m.Kind,
 			Correlation: m.Correlation, Hops: m.Hops, ResultFields: m.ResultFields, Trace: m.Trace,
 			Status: m.Status, TurnID: m.TurnID, Epoch: m.Epoch, Fields: m.Fields, AfterExecution: m.AfterExecution,
+			Files: m.Files,
 		},
 		into: &answer, accept: []int{http.StatusOK, http.StatusAccepted},
 	})

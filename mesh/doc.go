@@ -7,6 +7,8 @@
 //	POST   /message                 202 {id}; the same id again 200, nothing new
 //	GET    /mailbox/{handle}?wait=  200 {halted, messages}; oldest first, consumes nothing
 //	DELETE /mailbox/{handle}/{id}   204, also when the message is gone already
+//	PUT    /blob/{sha256}           201; the bytes of a file that a message will name
+//	GET    /blob/{sha256}           200; the bytes of a file that a message to us names
 //	POST   /nudge/{handle}          202; calls the wake address; held until acknowledged
 //	PUT    /registry/{handle}       204; presence
 //	GET    /registry/online         200 {agents}

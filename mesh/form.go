@@ -47,6 +47,9 @@ func (m Message) malformedFields() string {
 	if err := state.CheckResultFields(m.ResultFields); err != nil {
 		return "result_fields: " + err.Error()
 	}
+	if err := CheckFiles(m.Files); err != nil {
+		return "files: " + err.Error()
+	}
 	return m.malformedReport()
 }
 

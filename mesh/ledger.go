@@ -184,14 +184,25 @@ func (l *ledger) oldest(handle string) []Message {
 	return shown
 }
 
-// find returns the key of the message that an acknowledgement of id refers to.
-func (l *ledger) find(handle, id string) (postKey, bool) {
-	for _, h := range l.mailboxes[handle] {
-		if h.ID == id {
-			return h.postKey(), true
+// messages returns every message that waits.
+func (l *ledger) messages() []Message {
+	var all []Message
+	for _, box := range l.mailboxes {
+		for _, h := range box {
+			all = append(all, h.Message)
 		}
 	}
-	return postKey{}, false
+	return all
+}
+
+// find returns the message that an acknowledgement of id refers to.
+func (l *ledger) find(handle, id string) (heldMessage, bool) {
+	for _, h := range l.mailboxes[handle] {
+		if h.ID == id {
+			return h, true
+		}
+	}
+	return heldMessage{}, false
 }
 
 func (h heldMessage) postKey() postKey {

@@ -41,6 +41,7 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, caller strin
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 
+	s.blobs.sweep()
 	handle := r.PathValue("handle")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +102,10 @@ func (s *Server) endPolling(handle, caller string) {
 // deleteMessage acknowledges a message and answers 204, also if it is gone.
 func (s *Server) deleteMessage(_ http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
 	s.mu.Lock()
-	if p, ok := s.ledger.find(r.PathValue("handle"), r.PathValue("id")); ok {
+	if h, ok := s.ledger.find(r.PathValue("handle"), r.PathValue("id")); ok {
+		p := h.postKey()
 		s.change(record{Ack: &p})
+		s.blobs.release(h.Message)
 	}
 	s.mu.Unlock()
 	// If a power cut undoes an acknowledgement, the message is read again and

@@ -62,6 +62,8 @@ type Message struct {
 	Fields         Fields        `json:"fields,omitempty"`
 	AfterExecution string        `json:"after_execution,omitempty"`
 
+	Files []File `json:"files,omitempty"` // that go along
+
 	// The server sets Proven if a token proves From, and sets SentAt to the time
 	// when the message arrived. Send ignores both.
 	Proven bool      `json:"proven"`
@@ -188,6 +190,8 @@ type postBody struct {
 	Epoch          uint64        `json:"epoch,omitempty"`
 	Fields         Fields        `json:"fields,omitempty"`
 	AfterExecution string        `json:"after_execution,omitempty"`
+
+	Files []File `json:"files,omitempty"` // that go along
 }
 
 // postedMessage is postBody as our server reads it: the text may be named body.

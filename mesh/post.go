@@ -46,7 +46,11 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 		ID: cmp.Or(p.ID, rand.Text()), From: from, To: p.To, Text: p.Text, Kind: cmp.Or(p.Kind, KindMessage),
 		Correlation: p.Correlation, Hops: p.Hops, ResultFields: p.ResultFields, Trace: p.Trace,
 		Status: p.Status, TurnID: p.TurnID, Epoch: p.Epoch, Fields: p.Fields, AfterExecution: p.AfterExecution,
+		Files:  p.Files,
 		Proven: caller != "", SentAt: s.clock(),
+	}
+	for i := range m.Files {
+		m.Files[i].Missing = "" // the recipient says that
 	}
 	causesTurn := m.Kind == KindMessage || m.Kind == KindAsk
 	switch {
@@ -88,6 +92,9 @@ func (s *Server) addMessage(m Message) (fresh bool, err error) {
 	}
 	if err := s.pace(callMessage, m.From, m.Proven); err != nil {
 		return false, err
+	}
+	if missing := s.blobs.name(m); missing != "" {
+		return false, refuse(http.StatusConflict, "the mesh does not hold the file %s: upload it with PUT /blob/{sha256} first", foreignLine(missing))
 	}
 	s.change(record{Message: &m})
 	s.notify(m.To)

@@ -31,6 +31,10 @@ type request struct {
 	date         *time.Time // receives the answer's Date; may be nil
 	accept       []int
 	wait         time.Duration // how long the server may delay its answer
+
+	content io.Reader                  // the body as bytes, instead of body
+	length  int64                      // of content
+	receive func(*http.Response) error // reads the answer, instead of into
 }
 
 // do makes the call. Timeout limits its time, MaxMailbox the size of the answer.
@@ -69,7 +73,11 @@ func (c *Client) do(ctx context.Context, r request) error {
 	if r.date != nil {
 		*r.date, _ = http.ParseTime(resp.Header.Get("Date")) // zero where there is none
 	}
-	if err := r.read(resp, c.KeysIn); err != nil {
+	read := func() error { return r.read(resp, c.KeysIn) }
+	if r.receive != nil {
+		read = func() error { return r.receive(resp) }
+	}
+	if err := read(); err != nil {
 		return &Error{Op: r.op, Code: resp.StatusCode, Err: hideToken(token, err)}
 	}
 	return nil
@@ -100,7 +108,18 @@ func (r request) build(ctx context.Context, base string, keys Keys) (*http.Reque
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if r.content != nil {
+		req.Body, req.ContentLength = io.NopCloser(r.content), r.length
+		if r.length == 0 {
+			req.Body = http.NoBody
+		}
+		req.Header.Set("Content-Type", "application/octet-stream")
+		req.Header.Set("Expect", "100-continue") // a mesh that refuses the file does not have to read it
+	}
 	req.Header.Set("Accept", "application/json")
+	if r.receive != nil {
+		req.Header.Set("Accept", "application/octet-stream")
+	}
 	return req, nil
 }
 
@@ -252,6 +271,7 @@ func plainClient(d *net.Dialer) *http.Client {
 			DisableKeepAlives:      true,
 			DisableCompression:     true,
 			MaxResponseHeaderBytes: 64 << 10,
+			ExpectContinueTimeout:  time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -82,6 +82,7 @@ type Server struct {
 	rings   sync.WaitGroup
 
 	journal  *journal // nil: in memory
+	blobs    *blobs
 	setAside string
 
 	mu        sync.Mutex
@@ -114,6 +115,7 @@ func NewServer(o Options) *Server {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.blobs = newBlobs(&memoryBlobs{held: map[blobKey][]byte{}}, memoryQuota, s.clock)
 	s.options.OnlineFor = cmp.Or(o.OnlineFor, 35*time.Minute)
 	s.release = sync.OnceFunc(func() { close(s.done) })
 	s.close = sync.OnceValue(s.closeOnce)
@@ -124,6 +126,8 @@ func NewServer(o Options) *Server {
 	s.mux.HandleFunc("POST /message", s.endpoint(s.postMessage, known))
 	s.mux.HandleFunc("GET /mailbox/{handle}", s.endpoint(s.getMailbox, owner))
 	s.mux.HandleFunc("DELETE /mailbox/{handle}/{id}", s.endpoint(s.deleteMessage, owner))
+	s.mux.HandleFunc("PUT /blob/{sha256}", s.endpoint(s.putBlob, known))
+	s.mux.HandleFunc("GET /blob/{sha256}", s.endpoint(s.getBlob, known))
 	s.mux.HandleFunc("POST /nudge/{handle}", s.endpoint(s.postNudge, known))
 	s.mux.HandleFunc("PUT /registry/{handle}", s.endpoint(s.putPresence, owner))
 	s.mux.HandleFunc("GET /registry/online", s.endpoint(s.getOnline, known))
@@ -208,13 +212,17 @@ func (s *Server) endpoint(do func(http.ResponseWriter, *http.Request, string) (i
 			return
 		}
 		code, body, err := do(w, r, caller)
-		if err != nil {
+		switch {
+		case err != nil:
 			answerError(w, err)
-			return
+		case code != written:
+			answerJSON(w, code, body)
 		}
-		answerJSON(w, code, body)
 	}
 }
+
+// written is the code of a call that has written its answer itself.
+const written = 0
 
 // refusal is an error answer.
 type refusal struct {

@@ -401,3 +401,11 @@ func TestHostileRequests(t *testing.T) {
 		t.Errorf("after %d hostile requests: %v", len(requests), err)
 	}
 }
+
+// serveHandler serves a mesh that is not ours.
+func serveHandler(t *testing.T, h http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}

@@ -110,6 +110,7 @@ type pathsSection struct {
 	Status   string `toml:"status"`
 	Halt     string `toml:"halt"`
 	Go       string `toml:"go"`
+	Blob     string `toml:"blob"`
 }
 
 type turnSection struct {

@@ -55,7 +55,7 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 		Timeout: time.Duration(c.File.Timing.NetworkTimeout),
 		Paths: mesh.Paths{
 			Message: m.Paths.Message, Mailbox: m.Paths.Mailbox, Nudge: m.Paths.Nudge, Registry: m.Paths.Registry,
-			Online: m.Paths.Online, Status: m.Paths.Status, Halt: m.Paths.Halt, Go: m.Paths.Go,
+			Online: m.Paths.Online, Status: m.Paths.Status, Halt: m.Paths.Halt, Go: m.Paths.Go, Blob: m.Paths.Blob,
 		},
 		KeysIn: in, KeysOut: out,
 	}

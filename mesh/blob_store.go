@@ -1,0 +1,200 @@
+package mesh
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"agentstateloop/internal/durable"
+	"agentstateloop/internal/regular"
+)
+
+// blobKey names a blob. Each uploader's bytes are its own, even if another one has
+// uploaded the same: so nobody reaches bytes by their sum alone.
+type blobKey struct{ owner, sum string }
+
+// blobOwner returns the owner of what a sender uploads. All unproven senders are one.
+func blobOwner(handle string, proven bool) string {
+	if !proven {
+		return unprovenOwner
+	}
+	return handle
+}
+
+// unprovenOwner is not a valid handle.
+const unprovenOwner = "-unproven"
+
+// heldBlob is a blob that was kept by an earlier process.
+type heldBlob struct {
+	blobKey
+	size int64
+	at   time.Time
+}
+
+// blobStore keeps bytes under their keys. A failed keep keeps nothing.
+type blobStore interface {
+	// keep reads r to its end, and keeps what it read if check then returns nil.
+	// When it returns, the blob survives a power failure, if the store is a disk.
+	keep(k blobKey, r io.Reader, check func() error) error
+	open(k blobKey) (io.ReadSeekCloser, error)
+	remove(k blobKey) error
+}
+
+// memoryBlobs keeps blobs in memory.
+type memoryBlobs struct {
+	mu   sync.Mutex
+	held map[blobKey][]byte
+}
+
+func (m *memoryBlobs) keep(k blobKey, r io.Reader, check func() error) error {
+	data, err := io.ReadAll(r)
+	if err == nil {
+		err = check()
+	}
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held[k] = data
+	return nil
+}
+
+func (m *memoryBlobs) open(k blobKey) (io.ReadSeekCloser, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data, ok := m.held[k]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return readSeekNopCloser{bytes.NewReader(data)}, nil
+}
+
+func (m *memoryBlobs) remove(k blobKey) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.held, k)
+	return nil
+}
+
+type readSeekNopCloser struct{ io.ReadSeeker }
+
+func (readSeekNopCloser) Close() error { return nil }
+
+// diskBlobs keeps blobs in a folder: dir/OWNER/SUM. The bytes are fsynced before they
+// get that name, and the name before keep returns.
+type diskBlobs struct{ dir string }
+
+// uploadPrefix begins the names of uploads that are not complete.
+const uploadPrefix = "upload-"
+
+// openDiskBlobs opens the folder, removes uploads that were torn, and returns what is
+// there. What is not a blob is left alone.
+func openDiskBlobs(dir string) (*diskBlobs, []heldBlob, error) {
+	if err := durable.MkdirAll(dir); err != nil {
+		return nil, nil, err
+	}
+	if err := regular.Folder(dir); err != nil {
+		return nil, nil, err
+	}
+	owners, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var held []heldBlob
+	for _, o := range owners {
+		switch {
+		case o.Type().IsRegular() && strings.HasPrefix(o.Name(), uploadPrefix):
+			if err := os.Remove(filepath.Join(dir, o.Name())); err != nil {
+				return nil, nil, err
+			}
+		case o.IsDir():
+			files, err := os.ReadDir(filepath.Join(dir, o.Name()))
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, f := range files {
+				info, err := f.Info()
+				if err == nil && info.Mode().IsRegular() && validSum(f.Name()) {
+					held = append(held, heldBlob{blobKey{o.Name(), f.Name()}, info.Size(), info.ModTime()})
+				}
+			}
+		}
+	}
+	return &diskBlobs{dir}, held, nil
+}
+
+func (d *diskBlobs) path(k blobKey) string { return filepath.Join(d.dir, k.owner, k.sum) }
+
+func (d *diskBlobs) keep(k blobKey, r io.Reader, check func() error) (err error) {
+	if err := durable.MkdirAll(filepath.Join(d.dir, k.owner)); err != nil {
+		return keepError(err)
+	}
+	f, err := regular.OpenFile(filepath.Join(d.dir, uploadPrefix+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return keepError(err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name()) // else the next start does
+		}
+	}()
+	disk := &diskWriter{f: f}
+	if _, err := io.Copy(disk, r); err != nil {
+		if disk.err != nil {
+			return keepError(disk.err)
+		}
+		return err
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return keepError(err)
+	}
+	if err := f.Close(); err != nil {
+		return keepError(err)
+	}
+	if err := os.Rename(f.Name(), d.path(k)); err != nil {
+		return keepError(err)
+	}
+	if err := durable.SyncDir(filepath.Join(d.dir, k.owner)); err != nil {
+		return keepError(err)
+	}
+	return nil
+}
+
+func (d *diskBlobs) open(k blobKey) (io.ReadSeekCloser, error) { return regular.Open(d.path(k)) }
+
+func (d *diskBlobs) remove(k blobKey) error {
+	if err := os.Remove(d.path(k)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// diskWriter remembers an error of the disk, which is not one of the sender.
+type diskWriter struct {
+	f   *os.File
+	err error
+}
+
+func (w *diskWriter) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	w.err = err
+	return n, err
+}
+
+// errDisk means that the disk of the mesh fails, or is full.
+var errDisk = errors.New("the mesh cannot write the file")
+
+func keepError(err error) error { return fmt.Errorf("%w: %w", errDisk, err) }

@@ -1,0 +1,267 @@
+package mesh
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func fileOf(name, text string) File {
+	sum := sha256.Sum256([]byte(text))
+	return File{SHA256: hex.EncodeToString(sum[:]), Name: name, Type: "text/plain", Size: int64(len(text))}
+}
+
+func put(t *testing.T, c *Client, text string) File {
+	t.Helper()
+	f := fileOf("report.txt", text)
+	if err := c.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// get returns what the mesh has of a file, or the code with which it refuses.
+func get(t *testing.T, c *Client, f File) (text string, code int) {
+	t.Helper()
+	var b bytes.Buffer
+	err := c.GetBlob(t.Context(), f, func(r io.Reader) error { _, err := io.Copy(&b, r); return err })
+	if e, ok := errors.AsType[*Error](err); ok {
+		return "", e.Code
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), 0
+}
+
+func code(t *testing.T, err error) int {
+	t.Helper()
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		t.Fatalf("%v is not an error of the mesh", err)
+	}
+	return e.Code
+}
+
+// A file is there for its uploader and for those whose messages name it, and goes an
+// hour after the last such message.
+func TestFilesGoWithMessages(t *testing.T) {
+	clock := newTestClock()
+	tokens := twoTokens()
+	tokens["third"] = "t3"
+	s, url := startServer(t, Options{Tokens: tokens, Now: clock.now})
+	g, d, third := client(url, "goulard", "tg"), client(url, "dorlange", "td"), client(url, "third", "t3")
+
+	f := fileOf("report.txt", "hello")
+	_, err := g.Send(t.Context(), Message{ID: "m", To: "dorlange", Text: "look", Files: []File{f}})
+	if code(t, err) != http.StatusConflict || !strings.Contains(err.Error(), "does not hold the file report.txt") {
+		t.Errorf("a message before its file: %v", err)
+	}
+	put(t, g, "hello")
+	put(t, g, "hello") // again, as after a lost answer
+	_, err = third.Send(t.Context(), Message{To: "third", Text: "mine", Files: []File{f}})
+	if code(t, err) != http.StatusConflict {
+		t.Errorf("a file that another agent uploaded was named: %v", err)
+	}
+	if _, code := get(t, d, f); code != http.StatusNotFound {
+		t.Errorf("a file that nobody sent was read: %d", code)
+	}
+	lied := f
+	lied.Missing = "a lie"
+	if _, err := g.Send(t.Context(), Message{ID: "m", To: "dorlange", Text: "look", Files: []File{lied}}); err != nil {
+		t.Fatal(err)
+	}
+	box, err := d.Mailbox(t.Context(), 0)
+	if err != nil || len(box.Messages) != 1 || len(box.Messages[0].Files) != 1 || box.Messages[0].Files[0] != f {
+		t.Fatalf("%+v %v", box, err)
+	}
+	for name, c := range map[string]*Client{"recipient": d, "uploader": g} {
+		if text, code := get(t, c, f); text != "hello" {
+			t.Errorf("%s: %q %d", name, text, code)
+		}
+	}
+	if _, code := get(t, third, f); code != http.StatusNotFound {
+		t.Errorf("a third agent read it: %d", code)
+	}
+	clock.Time = clock.Add(48 * time.Hour)
+	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 1 {
+		t.Error("a file that a waiting message names was removed")
+	}
+	if err := d.Ack(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := get(t, d, f); code != http.StatusNotFound {
+		t.Errorf("after the acknowledgement: %d", code)
+	}
+	clock.Time = clock.Add(59 * time.Minute)
+	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 1 {
+		t.Error("it was removed before the hour")
+	}
+	clock.Time = clock.Add(2 * time.Minute)
+	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 0 {
+		t.Error("it stays for ever")
+	}
+	put(t, g, "never named")
+	clock.Time = clock.Add(23 * time.Hour)
+	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 1 {
+		t.Error("an upload was removed within a day")
+	}
+	clock.Time = clock.Add(2 * time.Hour)
+	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 0 {
+		t.Error("an upload that no message names stays for ever")
+	}
+}
+
+// An upload is taken only as a whole, with its sum, and within the limits.
+func TestUploadsAreChecked(t *testing.T) {
+	s, url := startServer(t, Options{Tokens: twoTokens()})
+	g := client(url, "goulard", "tg")
+	f := fileOf("a", "right")
+	if err := g.PutBlob(t.Context(), f.SHA256, 5, strings.NewReader("wrong")); code(t, err) != http.StatusUnprocessableEntity {
+		t.Errorf("other bytes: %v", err)
+	}
+	if err := g.PutBlob(t.Context(), f.SHA256, MaxFile+1, strings.NewReader("right")); code(t, err) != http.StatusRequestEntityTooLarge {
+		t.Errorf("too large: %v", err)
+	}
+	if err := g.PutBlob(t.Context(), "../x", 5, strings.NewReader("right")); err == nil {
+		t.Error("a path was taken for a sum")
+	}
+	if resp, _ := rawCall(t, "PUT", url+"/blob/"+f.SHA256, "", "right"); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", resp.StatusCode)
+	}
+	req, _ := http.NewRequest("PUT", url+"/blob/"+f.SHA256, io.MultiReader(strings.NewReader("right")))
+	req.Header.Set("Authorization", "Bearer tg")
+	if resp, _ := send(t, req); resp.StatusCode != http.StatusLengthRequired {
+		t.Errorf("without a length: %d", resp.StatusCode)
+	}
+	if len(s.blobs.held) != 0 {
+		t.Errorf("something was kept: %v", s.blobs.held)
+	}
+	for name, bad := range map[string]File{
+		"a slash":   {SHA256: f.SHA256, Name: "../etc/passwd"},
+		"control":   {SHA256: f.SHA256, Name: "a\nb"},
+		"dots":      {SHA256: f.SHA256, Name: ".."},
+		"no name":   {SHA256: f.SHA256},
+		"a sum":     {SHA256: strings.ToUpper(f.SHA256), Name: "a"},
+		"type":      {SHA256: f.SHA256, Name: "a", Type: "text/plain; x=y"},
+		"size":      {SHA256: f.SHA256, Name: "a", Size: -1},
+		"large":     {SHA256: f.SHA256, Name: "a", Size: MaxFile + 1},
+		"long name": {SHA256: f.SHA256, Name: strings.Repeat("a", 256)},
+	} {
+		if CheckFiles([]File{bad}) == nil {
+			t.Errorf("%s: %+v was taken", name, bad)
+		}
+	}
+	many := make([]File, MaxFiles+1)
+	for i := range many {
+		many[i] = f
+	}
+	if CheckFiles(many) == nil || CheckFiles(many[:MaxFiles]) != nil {
+		t.Error("the number of files")
+	}
+}
+
+func TestUploadsAreLimited(t *testing.T) {
+	s, url := startServer(t, Options{Tokens: twoTokens(), Open: true})
+	g, d, anyone := client(url, "goulard", "tg"), client(url, "dorlange", "td"), client(url, "else", "")
+	s.blobs.sender, s.blobs.total = blobQuota{20, 3}, blobQuota{31, 8}
+	put(t, g, "0123456789")
+	f := fileOf("a", "01234567890")
+	if err := g.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("01234567890")); code(t, err) != http.StatusTooManyRequests {
+		t.Errorf("above the bytes of one sender: %v", err)
+	}
+	put(t, g, "a")
+	put(t, g, "b")
+	f = fileOf("a", "c")
+	if err := g.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("c")); code(t, err) != http.StatusTooManyRequests {
+		t.Errorf("above the files of one sender: %v", err)
+	}
+	f = fileOf("a", "c")
+	if err := anyone.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("c")); code(t, err) != http.StatusInsufficientStorage {
+		t.Errorf("an unproven sender above a quarter of the whole: %v", err)
+	}
+	put(t, d, "0123456789")
+	f = fileOf("a", "0123456780")
+	if err := d.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("0123456780")); code(t, err) != http.StatusInsufficientStorage {
+		t.Errorf("above the whole: %v", err)
+	}
+}
+
+// What a mesh has answered with 201 is there after a restart. What was torn is not.
+func TestFilesSurviveARestart(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Tokens: twoTokens()}
+	s := open(t, dir)
+	s.options.Tokens = o.Tokens
+	closeServer(t, s)
+	s, err := OpenServer(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := serveMesh(t, s)
+	g := client(url, "goulard", "tg")
+	f := put(t, g, "kept")
+	if _, err := g.Send(t.Context(), Message{ID: "m", To: "dorlange", Text: "look", Files: []File{f}}); err != nil {
+		t.Fatal(err)
+	}
+	spoiled := put(t, g, "spoiled")
+	s.Close()
+
+	blobs := filepath.Join(dir, "blobs")
+	if err := os.WriteFile(filepath.Join(blobs, "upload-torn"), []byte("to"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(blobs, "goulard", spoiled.SHA256), []byte("SPOILED"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err = OpenServer(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url = serveMesh(t, s)
+	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
+	if text, code := get(t, d, f); text != "kept" {
+		t.Errorf("after the restart: %q %d", text, code)
+	}
+	if s.blobs.held[blobKey{"goulard", f.SHA256}].named != 1 {
+		t.Error("the message does not hold its file")
+	}
+	if _, code := get(t, g, spoiled); code != http.StatusNotFound {
+		t.Errorf("a damaged file: %d", code)
+	}
+	put(t, g, "spoiled") // its uploader mends it
+	if text, _ := get(t, g, spoiled); text != "spoiled" {
+		t.Error("it was not mended")
+	}
+	if _, err := os.Lstat(filepath.Join(blobs, "upload-torn")); !os.IsNotExist(err) {
+		t.Errorf("a torn upload was left: %v", err)
+	}
+}
+
+// A mesh of an older version says so, and nothing is taken for an upload that was none.
+func TestAMeshWithoutFiles(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /other/", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, 200, map[string]string{}) })
+	mux.HandleFunc("GET /other/", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("something else")) })
+	url := serveHandler(t, mux)
+	c := client(url, "goulard", "tg")
+	f := fileOf("a", "hello")
+	if err := c.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("hello")); !errors.Is(err, ErrNoFiles) {
+		t.Errorf("upload: %v", err)
+	}
+	c.Paths.Blob = "/other"
+	if err := c.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("hello")); err == nil {
+		t.Error("any answer was taken for a yes")
+	}
+	if text, code := get(t, c, f); text != "" || code == 0 {
+		t.Errorf("other bytes were taken: %q %d", text, code)
+	}
+}

@@ -1,0 +1,86 @@
+package mesh
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// ErrNoFiles means that a mesh carries no files: it does not know the call, as one of an
+// older version does not.
+var ErrNoFiles = errors.New("this mesh carries no files")
+
+// PutBlob uploads the bytes of a file. Send does not take a message that names a file
+// which was not uploaded before. A PutBlob whose answer was lost can be repeated.
+func (c *Client) PutBlob(ctx context.Context, sum string, size int64, content io.Reader) error {
+	var answer struct {
+		SHA256 string `json:"sha256"`
+	}
+	const op = "upload file"
+	err := c.do(ctx, request{
+		op: op, method: http.MethodPut, path: join(cmp.Or(c.Paths.Blob, "/blob"), sum),
+		content: content, length: size,
+		into: &answer, accept: []int{http.StatusOK, http.StatusCreated},
+	})
+	if e, ok := errors.AsType[*Error](err); ok && (e.Code == http.StatusNotFound || e.Code == http.StatusMethodNotAllowed || e.Code == http.StatusNotImplemented) {
+		return &Error{Op: op, Code: e.Code, Err: ErrNoFiles}
+	}
+	if err != nil {
+		return err
+	}
+	if answer.SHA256 != sum {
+		return &Error{Op: op, Code: http.StatusOK, Err: fmt.Errorf("the answer does not repeat the sum of the file, so nothing shows that the mesh took it: is this the mesh?")}
+	}
+	return nil
+}
+
+// GetBlob downloads the bytes of a file that a message in our mailbox names. It calls
+// take once with a reader, which returns an error at its end unless the bytes are those
+// that the message names. It returns take's error as it is. An *Error with the code 404
+// means that the mesh does not have the file.
+func (c *Client) GetBlob(ctx context.Context, f File, take func(io.Reader) error) error {
+	var taken error
+	err := c.do(ctx, request{
+		op: "download file", method: http.MethodGet, path: join(cmp.Or(c.Paths.Blob, "/blob"), f.SHA256),
+		accept: []int{http.StatusOK},
+		receive: func(resp *http.Response) error {
+			v := &verified{file: f, summed: summed{r: resp.Body, hash: sha256.New()}}
+			err := take(v)
+			if v.err != nil {
+				return v.err // the mesh's fault
+			}
+			taken = err
+			return err
+		},
+	})
+	return cmp.Or(taken, err)
+}
+
+// verified reads a file, and returns an error at the end of one that is not what the
+// message names.
+type verified struct {
+	summed
+	file File
+	err  error
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	if v.err != nil {
+		return 0, v.err
+	}
+	n, err := v.summed.Read(p)
+	switch {
+	case v.n > v.file.Size:
+		err = fmt.Errorf("the mesh has more than the %d bytes that the message names", v.file.Size)
+	case err == io.EOF && (v.n != v.file.Size || v.text() != v.file.SHA256):
+		err = errors.New("the mesh has other bytes than those that the message names")
+	}
+	if err != nil && err != io.EOF {
+		v.err, n = err, 0
+	}
+	return n, err
+}
