@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -33,6 +34,8 @@ func (e Arrived) known(m *machine) bool {
 // under the same key or with the same digest, is only acknowledged to its server.
 func (e Arrived) apply(m *machine) {
 	msg := e.Message
+	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
+	m.trace = msg.Trace
 	m.owe(e.UID, e.MeshID)
 	if e.known(m) {
 		m.noteSeen(msg.Key)
@@ -52,9 +55,7 @@ func (e Arrived) apply(m *machine) {
 	m.messageFollowed()
 	m.Asleep, m.SleepUntil = false, time.Time{}
 	m.line(Line{Kind: LineMessage, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg, Digest: e.Digest})
-	if msg.Source == Mesh {
-		m.line(Line{Kind: LineEdge, What: "enqueue", From: msg.From, To: m.Agent, Request: msg.Correlation, Key: msg.Key})
-	}
+	m.enqueued(msg)
 
 	if !msg.Operator {
 		m.wake(string(msg.Source)+" from "+msg.From, Thread{}, true)
@@ -87,6 +88,7 @@ type Noted struct {
 	Key, Kind, From, Reason string
 	Source                  Source
 	MeshID                  string
+	Trace                   string // of its chain, or ""
 	Answer                  *Effect
 }
 
@@ -97,6 +99,7 @@ func (e Noted) apply(m *machine) {
 		return
 	}
 	m.noteSeen(e.Key)
+	m.trace = e.Trace
 	m.line(Line{Kind: LineNote, Key: e.Key, Source: e.Source, From: e.From, What: e.Kind, Reason: e.Reason})
 	if e.Answer != nil {
 		m.queue(*e.Answer)

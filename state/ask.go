@@ -38,7 +38,7 @@ func (e Asked) apply(m *machine) {
 		ID: question.ID, To: question.To, Text: plain.Shorten(plain.Line(question.Text), 200),
 		Asked: m.now, By: m.now.Add(patience), Span: patience,
 	})
-	m.line(Line{Kind: LineEdge, What: "enqueue", Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
+	m.line(Line{Kind: LineEdge, What: edgeEnqueue, Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
 }
 
 // Redacted implements [Redactable].
@@ -78,6 +78,8 @@ type Reported struct {
 	Key, From, Payload, MeshID string
 	Sum                        string // of the payload
 	ToolCallID                 string
+	Status                     Outcome // of the other agent's turn, as it says; "" = unknown
+	Trace                      string  // of the chain, as the report says; "" = unknown
 }
 
 // apply answers the question that the report belongs to. A report that is late,
@@ -92,18 +94,18 @@ func (e Reported) apply(m *machine) {
 		return w.ID == e.ToolCallID && w.To == e.From && !w.Answered()
 	})
 	if m.Turn.Status == HeadIdle || i < 0 {
-		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "report", Reason: "nobody waits for it", Request: e.ToolCallID})
+		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "report", Reason: "nobody waits for it", Request: e.ToolCallID, Trace: e.Trace})
 		return
 	}
-	m.Turn.Waiting[i].Report, m.Turn.Waiting[i].Sum = e.Payload, e.Sum
+	m.Turn.Waiting[i].Report, m.Turn.Waiting[i].Sum, m.Turn.Waiting[i].Status = e.Payload, e.Sum, e.Status
 	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key))
 }
 
 // recordAnswer records that a question has its answer, and that the turn which
 // asked has it too.
 func (m *machine) recordAnswer(key string, w Wait, response string) {
-	m.line(Line{Kind: LineEdge, What: "report", Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
-	m.line(Line{Kind: LineEdge, What: "join", Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
+	m.line(Line{Kind: LineEdge, What: edgeReport, Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID, Outcome: w.Status})
+	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 }
 
 // resumeLate gives up waiting for each missing report whose deadline has passed.
@@ -129,7 +131,7 @@ func (m *machine) answerOpen(word string) {
 
 // miss answers the open question i with the given word.
 func (m *machine) miss(i int, word string) {
-	m.Turn.Waiting[i].Missed = word
+	m.Turn.Waiting[i].Missed, m.Turn.Waiting[i].Status = word, Timeout
 	m.recordAnswer("", m.Turn.Waiting[i], word)
 }
 

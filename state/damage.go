@@ -112,10 +112,10 @@ func (m *machine) giveUpDamaged(msg Message, reason string) {
 		return
 	}
 	id := m.queue(Effect{
-		Kind: Reply, Channel: ByMesh, To: msg.From, Correlation: msg.Correlation,
+		Kind: Reply, Channel: ByMesh, To: msg.From, Correlation: msg.Correlation, Trace: msg.Trace, Outcome: Failed,
 		Text: "failed: the message was lost before it had its turn: " + reason + ". Nothing of it was done.",
 	})
-	m.line(Line{Kind: LineEdge, What: "report", From: m.Agent, To: msg.From, Request: msg.Correlation, Response: id})
+	m.line(Line{Kind: LineEdge, What: edgeReport, Source: Mesh, From: m.Agent, To: msg.From, Request: msg.Correlation, Response: id, Outcome: Failed, Trace: msg.Trace})
 }
 
 // Rendered reports that the file of an effect was damaged, and was made again from

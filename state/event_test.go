@@ -128,7 +128,7 @@ var notRedacted = map[string]string{
 	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "With": "principal", "Tried": "addresses, handles", "Hops": "handles",
 
 	// Files of the state directory or of the output box.
-	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Deliverable": "file of the output box",
+	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Deliverable": "file of the output box", "Fields": "file of the output box",
 
 	// Words from a fixed list.
 	"ResultField.Type": "fixed", "AfterExecution": "fixed",

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 )
@@ -83,6 +84,7 @@ func (e Retried) apply(m *machine) {
 	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, happened(msg.At.UTC(), m.now)
 	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note, msg.Reason = Queued, "", 0, 0, 0, "", ""
 	msg.Damaged, msg.Refetches = false, 0
+	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
 	m.Inbox = append(m.Inbox, msg)
 	m.messageFollowed()
 	m.Asleep = false

@@ -47,7 +47,7 @@ func (e Posted) apply(m *machine) {
 	}
 	m.queue(e.Effect)
 	post := m.Outbox[len(m.Outbox)-1]
-	m.line(Line{Kind: LineEdge, What: "enqueue", Request: post.ID, From: m.Agent, To: post.To, TurnID: e.TurnID})
+	m.line(Line{Kind: LineEdge, What: edgeEnqueue, Request: post.ID, From: m.Agent, To: post.To, TurnID: e.TurnID})
 }
 
 // Redacted implements [Redactable].

@@ -24,7 +24,9 @@ func (e Nudged) apply(m *machine) {
 	}
 	m.noteNudge(source, e.Key, e.From)
 	m.SleepUntil = time.Time{}
+	m.trace = m.mintTrace(e.Key)
 	m.line(Line{Kind: LineNudge, Key: e.Key, Source: source, From: e.From, Reason: e.Reason})
+	m.enqueued(Message{Source: Nudge, From: e.From, Key: e.Key})
 	m.wake(nudgeReason(e), Thread{}, !m.rangLately())
 }
 

@@ -14,12 +14,12 @@ func (m *machine) queue(e Effect) (id string) {
 	if e.ID == "" {
 		e.ID = m.mint(string(e.Kind))
 	}
-	e.Created = m.now
+	e.Created, e.Trace = m.now, m.traceOf(Line{TurnID: e.TurnID, Trace: e.Trace})
 	if life := e.Kind.life(); life > 0 {
 		e.Expires = m.now.Add(life)
 	}
 	m.Outbox = append(m.Outbox, e)
-	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineQueued, Effect: &e})
+	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineQueued, Effect: &e, Trace: e.Trace})
 	return e.ID
 }
 
@@ -75,7 +75,7 @@ func (m *machine) effectIndex(id string) (int, bool) {
 func (m *machine) endEffect(i int, what, reason string) {
 	e := m.Outbox[i]
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)
-	m.line(Line{Kind: LineDelivery, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})
+	m.line(Line{Kind: LineDelivery, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID, Trace: e.Trace})
 }
 
 // Effect returns the outbox row with this id, or the row of a hook.

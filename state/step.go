@@ -38,6 +38,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.expireChallenges()
 	for _, e := range inOrder(events) {
 		e.apply(&m)
+		m.trace = ""
 	}
 	m.resumeLate()
 	m.expire()
@@ -89,6 +90,8 @@ type machine struct {
 
 	// heardFrom is the address of the last operator's mail of this step, or "".
 	heardFrom string
+
+	trace string // of the chain that the event which is applied now belongs to, or ""
 }
 
 // mint returns a new id: kind, a dot, and 80 bits that depend on seed, counter
@@ -105,6 +108,6 @@ func hashHex(s string) string {
 
 // line adds a history line of this step.
 func (m *machine) line(l Line) {
-	l.Serial, l.N, l.At = m.Serial, len(m.Lines), m.now
+	l.Serial, l.N, l.At, l.Trace = m.Serial, len(m.Lines), m.now, m.traceOf(l)
 	m.Lines = append(m.Lines, l)
 }

@@ -72,6 +72,7 @@ type life struct {
 	queued map[string]bool   // effect ids: made, and not done
 	tasks  map[string]bool   // turn ids: ended
 	told   map[string]string // effect ids by outage and recipient
+	chains map[string]string // ids of chains, by message key
 }
 
 // limited is a policy with budgets that a life can use up.
@@ -99,7 +100,7 @@ var leaps = []time.Duration{
 
 func (l *life) live() {
 	l.waits, l.queued, l.tasks = map[string]bool{}, map[string]bool{}, map[string]bool{}
-	l.told = map[string]string{}
+	l.told, l.chains = map[string]string{}, map[string]string{}
 	l.p.Peers = []string{"boreas3120", l.s.Agent}
 	l.p.Hooks = []state.HookPolicy{{Name: "log", On: []string{"*"}}, {Name: "ops", On: []string{"task", "blocker"}}}
 	for len(l.script) > 0 {
@@ -143,7 +144,7 @@ func (l *life) effect() string {
 
 func (l *life) message() state.Arrived {
 	key := l.pick("k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8")
-	a := state.Arrived{Message: state.Message{Key: key, At: l.at()}}
+	a := state.Arrived{Message: state.Message{Key: key, At: l.at(), Trace: l.pick("", "", "trace.of.another")}}
 	switch l.next(4) {
 	case 0:
 		a.Message.Source, a.Message.From, a.MeshID = state.Mesh, "dorlange3120", key
@@ -232,7 +233,8 @@ func (l *life) event() state.Event {
 	case 27:
 		return state.Suspended{TurnID: turn, Epoch: epoch}
 	case 28:
-		return state.Reported{Key: l.pick("p1", "p2", "p3"), From: "dorlange3120", Payload: "p", ToolCallID: fmt.Sprint("ask.", l.next(l.asked+1))}
+		return state.Reported{Key: l.pick("p1", "p2", "p3"), From: "dorlange3120", Payload: "p", ToolCallID: fmt.Sprint("ask.", l.next(l.asked+1)),
+			Status: state.Outcome(l.pick("", "success", "failed", "partial")), Trace: l.pick("", "trace.of.another")}
 	case 29:
 		return state.GivenBack{TurnID: turn, Epoch: epoch, Wait: leaps[l.next(len(leaps))]}
 	case 30:
@@ -666,6 +668,7 @@ func (l *life) wantConserved(events []state.Event) {
 		set[id] = begins
 	}
 	for _, line := range l.s.Lines {
+		l.wantChain(events, line)
 		switch line.Kind {
 		case state.LineMessage:
 			once("message", l.waits, line.Key, true)
@@ -678,6 +681,8 @@ func (l *life) wantConserved(events []state.Event) {
 			if queued(line) {
 				once("effect", l.queued, line.ID, true)
 			}
+		case state.LineEdge:
+			l.wantEdge(events, line)
 		case state.LineDelivery:
 			once("effect", l.queued, line.ID, false)
 		case state.LineGivenUp:
@@ -698,6 +703,35 @@ func (l *life) wantConserved(events []state.Event) {
 	}
 	if len(l.s.Inbox) > len(l.waits) || len(l.s.Outbox) > len(l.queued) {
 		l.t.Fatalf("%v: rows without a history line", events)
+	}
+}
+
+// wantChain checks that a message belongs to one chain as long as it is there, and so
+// does its turn.
+func (l *life) wantChain(events []state.Event, line state.Line) {
+	if !l.sane {
+		return
+	}
+	switch line.Kind {
+	case state.LineMessage:
+		l.chains[line.Key] = line.Message.Trace
+	case state.LineTurn:
+		if line.Key == "" {
+			return // a stale write
+		}
+	case state.LineTask:
+	default:
+		return
+	}
+	if line.Trace == "" || line.Trace != l.chains[line.Key] {
+		l.t.Fatalf("%v: the chain of %s is %q, and its %s line has %q", events, line.Key, l.chains[line.Key], line.Kind, line.Trace)
+	}
+}
+
+// wantEdge checks that an edge belongs to a chain, and that a join has both its ids.
+func (l *life) wantEdge(events []state.Event, line state.Line) {
+	if l.sane && (line.Trace == "" || line.What == "join" && (line.Request == "" || line.Response == "")) {
+		l.t.Fatalf("%v: an edge of no chain, or a join without its ids: %+v", events, line)
 	}
 }
 

@@ -31,6 +31,7 @@ func (e Claimed) apply(m *machine) {
 		return
 	}
 	msg := &m.Inbox[i]
+	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
 	if msg.TurnID == "" {
 		msg.TurnID = strings.ReplaceAll(m.mint("t"), ".", "")
 	}
@@ -81,6 +82,7 @@ type Ended struct {
 	Reason      string
 	OutputBox   string  // turns/<turn_id>/<epoch>/output
 	Deliverable string  // a file in OutputBox
+	Fields      string  // another, with the results; "" if there are none
 	Reply       *Effect // rendered; nil if the sender is not to be sent one
 	Session     Session // that the next turn continues; zero if none
 }
@@ -92,7 +94,7 @@ func (e Ended) apply(m *machine) {
 	}
 	task := Line{
 		Kind: LineTask, Key: m.Turn.Key, TurnID: e.TurnID, Epoch: e.Epoch, Outcome: e.Outcome,
-		OutputBox: e.OutputBox, Deliverable: e.Deliverable, Reason: e.Reason,
+		OutputBox: e.OutputBox, Deliverable: e.Deliverable, Fields: e.Fields, Reason: e.Reason,
 	}
 	who := m.TurnPrincipal()
 	msg, ok := m.TurnMessage()
@@ -104,7 +106,7 @@ func (e Ended) apply(m *machine) {
 		m.queue(*e.Reply)
 	}
 	if ok {
-		m.recordReply(msg, e.Reply)
+		m.recordReply(msg, e)
 		m.removeMessage(msg.Key)
 	}
 	m.Turn = Head{Status: HeadIdle}
@@ -124,14 +126,22 @@ func (e Ended) Redacted(redact func(string) string) Event {
 }
 
 // recordReply records that a message has its answer.
-func (m *machine) recordReply(msg Message, reply *Effect) {
+func (m *machine) recordReply(msg Message, e Ended) {
+	reply := e.Reply
 	// The reply is about to leave, or is on the terminal: "going quiet" must
 	// not follow it at once.
 	if msg.Source == CLI || reply != nil && reply.Channel == ByMail {
 		m.LastDelivery = m.now
 	}
-	if reply != nil && reply.Channel == ByMesh {
-		m.line(Line{Kind: LineEdge, What: "report", From: m.Agent, To: msg.From, Request: msg.Correlation, Response: reply.ID, TurnID: reply.TurnID})
+	edge := Line{
+		Kind: LineEdge, What: edgeReport, Source: msg.Source, From: m.Agent, To: msg.From,
+		Request: msg.request(), Response: e.TurnID, TurnID: e.TurnID, Outcome: e.Outcome,
+	}
+	if reply != nil {
+		edge.To, edge.Response = reply.To, reply.ID
+	}
+	if reply != nil || msg.Source == CLI {
+		m.line(edge)
 	}
 }
 

@@ -135,7 +135,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	case "report":
 		return []state.Event{state.Reported{
 			Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), ToolCallID: st.id(p.opts["to"]),
-			Payload: "messages/" + p.word(0), MeshID: p.opts["id"],
+			Payload: "messages/" + p.word(0), MeshID: p.opts["id"], Status: state.Outcome(p.opts["status"]), Trace: p.opts["trace"],
 		}}, nil
 	case "stop":
 		return []state.Event{state.Stopped{Reason: p.opts["text"]}}, nil
@@ -267,6 +267,7 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 		Message: state.Message{Key: p.word(0), At: at, Payload: "messages/" + p.word(0)},
 		Digest:  p.opts["digest"], OldDigest: p.opts["old"], UID: uint32(atoi(p.opts["uid"])), MeshID: p.opts["id"],
 	}
+	e.Message.Trace, e.Message.Correlation = p.opts["trace"], p.opts["correlation"]
 	switch p.verb {
 	case "mail":
 		e.Message.Source, e.Message.From, e.Message.Operator = state.Mail, st.P.Operator, true

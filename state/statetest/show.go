@@ -69,7 +69,10 @@ func (st *Story) show() {
 	}
 	fmt.Fprintf(&st.out, "=> %s\n", st.say("%s", strings.Join(facts, ", ")))
 	for _, l := range s.Lines {
-		fmt.Fprintf(&st.out, "    %s\n", st.say("%s", st.line(l)))
+		if !st.hides(l) {
+			text := st.line(l) + st.chain(l)
+			fmt.Fprintf(&st.out, "    %s\n", st.say("%s", text))
+		}
 	}
 	st.showChanged("inbox", st.inbox())
 	st.showChanged("outbox", st.outbox())
@@ -255,7 +258,7 @@ func (st *Story) waits() []string {
 		row := fmt.Sprintf("%s of %s", w.ID, w.To)
 		switch {
 		case w.Report != "":
-			row += ", answered by " + w.Report
+			row += strings.TrimRight(", answered by "+w.Report+" "+string(w.Status), " ")
 		case w.Missed != "":
 			row += ", " + w.Missed
 		default:
@@ -390,7 +393,7 @@ func (st *Story) line(l state.Line) string {
 	if l.Kind == state.LineChallenge || l.Kind == state.LineBounce || l.Kind == state.LineGivenUp {
 		id = l.ID
 	}
-	for _, w := range []string{id, l.Key, l.From, to, l.Gate, l.What, l.Request, l.Response} {
+	for _, w := range append([]string{id, l.Key, l.From, to, l.Gate, l.What}, edge(l)...) {
 		if w != "" {
 			words = append(words, w)
 		}

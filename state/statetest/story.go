@@ -35,6 +35,8 @@ type Story struct {
 	asked int               // challenges
 	shown map[string]string // by heading, the list that was last shown
 	out   strings.Builder
+
+	chains bool // are shown
 }
 
 func New() *Story {
@@ -91,6 +93,9 @@ func (st *Story) Read(line string) ([]state.Event, error) {
 		day, err := time.Parse("2006-01-02", rest)
 		st.day = day
 		return nil, err
+	case word == "chains":
+		st.chains = true
+		return nil, nil
 	case word == "policy":
 		return nil, st.setPolicy(strings.Fields(rest))
 	}
