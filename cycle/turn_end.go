@@ -41,7 +41,7 @@ func (e turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (
 	}
 	id, epoch := m.head.TurnID, m.head.Epoch
 	bill := e.biller.bill(s, m.head, r.Bill)
-	waits := endedWell(r) && len(s.Turn.Waiting) > 0 && s.Turn.Owns(id, epoch)
+	waits := endedWell(r) && s.Turn.Waits() && !s.Turn.Finish && s.Turn.Owns(id, epoch)
 	switch {
 	case s.Turn.Submitted != "":
 		return e.deliverer.deliver(ctx, s, m, r)

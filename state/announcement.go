@@ -63,7 +63,7 @@ func EventNames() []string {
 		EventBlocker, EventBlockerOver, "ack", "quiet", "message", "message.ended", "nudge", "halt", "go", "tier", "sent", "undelivered", "lost",
 		"sending.failed", "sending.recovered", "credential.failed", "credential.recovered", "quarantine", "challenge", "control", "reset",
 		"schedule", "sleep", "spend", "credit", "memory", "compaction", "fetch", "sweep", "damage", "recovery",
-		"edge.enqueue", "edge.report", "edge.join",
+		"edge.enqueue", "edge.report", "edge.join", "edge.await", "edge.withdrawn", "edge.expected", "edge.lapsed",
 		"turn.dispatched", "turn.started", "turn.resumed", "turn.suspended", "turn.submitted", "turn.stopped", "turn.reaped", "turn.given_back",
 	}
 	for _, o := range []Outcome{Success, Failed, Canceled, Timeout, Partial} {
@@ -156,7 +156,7 @@ func (l Line) credentialEvent() string {
 // plainEvents are the events of lines that need no further look: by kind alone, or by
 // kind and what they record.
 var plainEvents = map[LineKind]map[string]string{
-	LineMessage:    {"": "message"},
+	LineMessage:    {"": "message", lineFollowUp: "message"},
 	LineEnded:      {"": "message.ended"},
 	LineNudge:      {"": "nudge"},
 	LineHalt:       {"halt": "halt", "go": "go"},

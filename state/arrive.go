@@ -67,7 +67,7 @@ func (e Arrived) apply(m *machine) {
 		m.Thread = e.Thread
 	}
 	if m.Turn.Status == HeadSuspended {
-		m.answerOpen(missedSuperseded)
+		m.supersede()
 	}
 	switch m.Phase {
 	case IDLE:

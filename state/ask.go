@@ -68,19 +68,37 @@ func (e Suspended) apply(m *machine) {
 	m.Turn.Box = e.Box
 	m.keepSession(m.TurnPrincipal(), e.Session, e.Epoch)
 	m.turnLine("suspended", "")
-	if slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Operator && m.runnable(msg, m.policy, m.now) }) {
-		m.answerOpen(missedSuperseded)
+	if slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Operator && !msg.isFollowUp() && m.runnable(msg, m.policy, m.now) }) {
+		m.supersede()
 	}
 }
 
-// Reported reports a peer's report on something we asked. Its payload is durable.
+// Reported reports a report on something we asked or started. Its payload is durable.
 type Reported struct {
 	Key, From, Payload, MeshID string
 	Sum                        string // of the payload
 	ToolCallID                 string
 	Status                     Outcome // of the other agent's turn, as it says; "" = unknown
 	Trace                      string  // of the chain, as the report says; "" = unknown
+
+	// Proven is set if a token proves From, Local if a program or a person of this
+	// machine, or who has the token of the webhook, reports.
+	Proven, Local bool
 }
+
+// answers reports whether the report is one on w.
+func (e Reported) answers(w Wait) bool {
+	switch {
+	case w.ID != e.ToolCallID:
+		return false
+	case !w.Outside:
+		return !e.Local && w.To == e.From
+	}
+	return e.Local || e.Proven && slices.Contains(w.Peers, e.From)
+}
+
+// answer closes w.
+func (e Reported) answer(w *Wait) { w.Report, w.Sum, w.Status = e.Payload, e.Sum, e.Status }
 
 // apply answers the question that the report belongs to. A report that is late,
 // unknown or a copy is acknowledged and changes nothing.
@@ -90,14 +108,19 @@ func (e Reported) apply(m *machine) {
 		return
 	}
 	m.noteSeen(e.Key)
-	i := slices.IndexFunc(m.Turn.Waiting, func(w Wait) bool {
-		return w.ID == e.ToolCallID && w.To == e.From && !w.Answered()
-	})
+	i := slices.IndexFunc(m.Turn.Waiting, func(w Wait) bool { return e.answers(w) && !w.Answered() })
 	if m.Turn.Status == HeadIdle || i < 0 {
-		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "report", Reason: "nobody waits for it", Request: e.ToolCallID, Trace: e.Trace})
+		if m.reportExpected(e) {
+			return
+		}
+		source := Mesh
+		if e.Local {
+			source = CLI
+		}
+		m.line(Line{Kind: LineNote, Key: e.Key, Source: source, From: e.From, What: "report", Reason: "nobody waits for it", Request: e.ToolCallID, Trace: e.Trace})
 		return
 	}
-	m.Turn.Waiting[i].Report, m.Turn.Waiting[i].Sum, m.Turn.Waiting[i].Status = e.Payload, e.Sum, e.Status
+	e.answer(&m.Turn.Waiting[i])
 	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key))
 }
 
@@ -120,11 +143,13 @@ func (m *machine) resumeLate() {
 	}
 }
 
-// answerOpen answers every open question with the given word.
-func (m *machine) answerOpen(word string) {
+// supersede answers every open question, because the operator has written. What was
+// started outside of the turn may still report.
+func (m *machine) supersede() {
 	for i, w := range m.Turn.Waiting {
 		if !w.Answered() {
-			m.miss(i, word)
+			m.expect(w)
+			m.miss(i, missedSuperseded)
 		}
 	}
 }

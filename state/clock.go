@@ -23,6 +23,10 @@ func (m *machine) unskew() {
 	for i := range m.Turn.Waiting {
 		past = append(past, &m.Turn.Waiting[i].Asked)
 	}
+	for i := range m.Expected {
+		x := &m.Expected[i]
+		past = append(past, &x.Asked, &x.Cause.At, &x.Cause.Observed)
+	}
 	for i := range m.Inbox {
 		past = append(past, &m.Inbox[i].At, &m.Inbox[i].Observed)
 	}
@@ -103,6 +107,9 @@ func (m *machine) unskewDeadlines() {
 	}
 	for i := range m.Turn.Waiting {
 		nearest(&m.Turn.Waiting[i].By, min(m.Turn.Waiting[i].Span, MaxPatience))
+	}
+	for i := range m.Expected {
+		nearest(&m.Expected[i].By, min(m.Expected[i].Span, MaxPatience))
 	}
 	for i := range m.Inbox {
 		if !m.Inbox[i].overRate() { // its time follows from Accepted

@@ -17,11 +17,11 @@ import (
 
 // everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.
 var everyEvent = []state.Event{
-	state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
-	state.Discarded{}, state.Dropped{}, state.Ended{}, state.FetchEnded{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
+	state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Awaited{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
+	state.Discarded{}, state.Dropped{}, state.Ended{}, state.FetchEnded{}, state.Finished{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
 	state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.NotMended{}, state.Polled{}, state.Posted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Reported{}, state.MemoryReset{}, state.Mended{}, state.Rendered{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
-	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Swept{}, state.Switched{}, state.Unpaused{}, state.Unscheduled{}, state.Vouched{},
+	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Swept{}, state.Switched{}, state.Unpaused{}, state.Unscheduled{}, state.Vouched{}, state.Withdrawn{},
 }
 
 // TestEveryEventIsListed compares everyEvent with the apply methods in the
@@ -121,14 +121,14 @@ func settable(e state.Event) reflect.Value {
 var notRedacted = map[string]string{
 	// Keys and ids: another one would name something else.
 	"Key": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id", "Trace": "id",
-	"Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
+	"Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "WordsSum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
 	"Name": "name of a credential", "Credential": "name of a credential", "Model": "name of a model",
 
 	// Names of agents and people.
-	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "With": "principal", "Tried": "addresses, handles", "Hops": "handles",
+	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "With": "principal", "Tried": "addresses, handles", "Peers": "handles", "Hops": "handles",
 
 	// Files of the state directory or of the output box.
-	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Deliverable": "file of the output box", "Fields": "file of the output box",
+	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Words": "file", "Deliverable": "file of the output box", "Fields": "file of the output box",
 
 	// Words from a fixed list.
 	"ResultField.Type": "fixed", "AfterExecution": "fixed",

@@ -10,6 +10,7 @@ const (
 	DaysKept      = daysKept
 	MaxHookCalls  = maxHookCalls
 	MaxBackoff    = maxBackoff
+	MaxExpected   = maxExpected
 	MaxDeferral   = maxDeferral
 	MailsAnHour   = mailsAnHour
 	MonthsKept    = monthsKept

@@ -107,6 +107,8 @@ type Line struct {
 	// task's results, in its output box.
 	Trace  string `json:"trace_id,omitempty"`
 	Fields string `json:"fields,omitempty"`
+
+	Expected *Expected `json:"expected,omitempty"` // of an edge: a report that may still come
 }
 
 // After reports whether the line comes after position (serial, n).

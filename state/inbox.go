@@ -126,7 +126,7 @@ func (m *machine) applyMessageLine(l Line) {
 	m.noteSeen(l.Digest)
 	m.messageFollowed()
 	m.Arrivals = max(m.Arrivals, l.Message.Seq)
-	if l.Message.Operator && l.What != lineRetried {
+	if l.Message.Operator && l.What == "" {
 		m.LastOperator = l.At
 	}
 	m.applyRation(l)

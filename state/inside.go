@@ -23,6 +23,7 @@ type Submitted struct {
 	TurnID, Deliverable string
 	Epoch               uint64
 	Sum                 string // of the file
+	Finish              bool   // the turn is to end at once
 }
 
 func (e Submitted) apply(m *machine) {
@@ -30,6 +31,7 @@ func (e Submitted) apply(m *machine) {
 		return
 	}
 	m.Turn.Submitted, m.Turn.SubmittedSum = e.Deliverable, e.Sum
+	m.Turn.Finish = m.Turn.Finish || e.Finish
 	m.turnLine("submitted", e.Deliverable)
 }
 

@@ -106,7 +106,7 @@ func (m *machine) tellRate() {
 func (m *machine) applyRation(l Line) {
 	msg := l.Message
 	switch {
-	case l.What == lineRetried || !msg.Operator || msg.Source != Mail:
+	case l.What != "" || !msg.Operator || msg.Source != Mail:
 	case msg.overRate():
 		m.RateTold = latest(m.RateTold, l.At)
 	case msg.Status == Queued:

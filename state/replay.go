@@ -136,5 +136,6 @@ func (m *machine) applyLine(l Line) {
 	case LineSchedule:
 		m.applyScheduleLine(l)
 	}
+	m.applyExpectedLine(l)
 	m.applyHead(l)
 }

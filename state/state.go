@@ -91,6 +91,8 @@ type State struct {
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"`
 	Purse         Purse     `json:"purse,omitzero"` // what turns have cost
 
+	Expected []Expected `json:"expected,omitempty"` // reports that may come without a turn that waits for them
+
 	Conversation                     // with the operator
 	Agents       []AgentConversation `json:"agents,omitempty"` // the one used last at the end
 
@@ -131,6 +133,7 @@ func (s State) clone() State {
 	s.HookCalls = slices.Clone(s.HookCalls)
 	s.FailingHooks = maps.Clone(s.FailingHooks)
 	s.Turn.Waiting = slices.Clone(s.Turn.Waiting)
+	s.Expected = slices.Clone(s.Expected)
 	s.Purse.Days = slices.Clone(s.Purse.Days)
 	s.Purse.Months = slices.Clone(s.Purse.Months)
 	s.Purse.Counted = slices.Clone(s.Purse.Counted)

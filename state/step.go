@@ -41,6 +41,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 		m.trace = ""
 	}
 	m.resumeLate()
+	m.forgetExpected()
 	m.expire()
 	m.forgetUndelivered()
 	m.withdrawNotices()

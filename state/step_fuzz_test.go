@@ -142,6 +142,18 @@ func (l *life) effect() string {
 	return l.s.Outbox[l.next(len(l.s.Outbox))].ID
 }
 
+// wait returns the id of something that is to report: mostly one that exists.
+func (l *life) wait() string {
+	waits := slices.Clone(l.s.Turn.Waiting)
+	for _, x := range l.s.Expected {
+		waits = append(waits, x.Wait)
+	}
+	if len(waits) == 0 || l.next(4) == 0 {
+		return fmt.Sprint("ask.", l.next(l.asked+1))
+	}
+	return waits[l.next(len(waits))].ID
+}
+
 func (l *life) message() state.Arrived {
 	key := l.pick("k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8")
 	a := state.Arrived{Message: state.Message{Key: key, At: l.at(), Trace: l.pick("", "", "trace.of.another")}}
@@ -227,14 +239,19 @@ func (l *life) event() state.Event {
 	case 25:
 		return state.Controlled{Arrived: l.message(), Control: l.pick(state.ControlStop, state.ControlHalt, state.ControlGo, state.ControlStatus)}
 	case 26:
+		if l.next(2) == 0 {
+			return state.Awaited{TurnID: turn, Epoch: epoch, What: "tool deploy", Peers: []string{"boreas3120"}, Patience: leaps[l.next(len(leaps))]}
+		}
 		l.asked++
 		q := state.Effect{ID: fmt.Sprint("ask.", l.asked), Kind: state.Question, Channel: state.ByMesh, To: "dorlange3120"}
 		return state.Asked{TurnID: turn, Epoch: epoch, Question: q, Patience: leaps[l.next(len(leaps))]}
 	case 27:
 		return state.Suspended{TurnID: turn, Epoch: epoch}
 	case 28:
-		return state.Reported{Key: l.pick("p1", "p2", "p3"), From: "dorlange3120", Payload: "p", ToolCallID: fmt.Sprint("ask.", l.next(l.asked+1)),
-			Status: state.Outcome(l.pick("", "success", "failed", "partial")), Trace: l.pick("", "trace.of.another")}
+		return state.Reported{
+			Key: l.pick("p1", "p2", "p3", "p4", "p5"), From: l.pick("dorlange3120", "boreas3120"), Payload: "p", ToolCallID: l.wait(),
+			Local: l.next(2) == 0, Proven: l.next(2) == 0, Status: state.Outcome(l.pick("", "success", "failed", "partial")), Trace: l.pick("", "trace.of.another"),
+		}
 	case 29:
 		return state.GivenBack{TurnID: turn, Epoch: epoch, Wait: leaps[l.next(len(leaps))]}
 	case 30:
@@ -347,6 +364,7 @@ func (l *life) step(events []state.Event) {
 	l.wantWords(events)
 	l.wantAnswers(events)
 	l.wantHooks(events)
+	l.wantExpected(events)
 	if l.sane {
 		l.wantConserved(events)
 		l.wantNoDuplicates(events)
@@ -421,6 +439,30 @@ func (l *life) wantShape(before state.State, events []state.Event) {
 	}
 	if s.Turn.Status != state.HeadIdle && !keys[s.Turn.Key] {
 		t.Fatalf("%v: a turn without a message: %+v", events, s.Turn)
+	}
+}
+
+// wantExpected checks the reports that no active turn waits for. One that has come waits
+// with a message in the inbox for its turn, and nothing waits twice.
+func (l *life) wantExpected(events []state.Event) {
+	if !l.sane {
+		return
+	}
+	ids := map[string]bool{}
+	for _, w := range l.s.Turn.Waiting {
+		ids[w.ID] = w.Missed == ""
+	}
+	for _, x := range l.s.Expected {
+		if _, waits := l.s.Message(x.For); x.Report != "" && !waits {
+			l.t.Fatalf("%v: the report on %s waits for a message that is gone: %+v", events, x.ID, x)
+		}
+		if ids[x.ID] || !x.Outside || x.Handed {
+			l.t.Fatalf("%v: %s waits twice, or is not to: %+v", events, x.ID, x)
+		}
+		ids[x.ID] = true
+	}
+	if len(l.s.Expected) > state.MaxExpected {
+		l.t.Fatalf("%v: %d reports are expected", events, len(l.s.Expected))
 	}
 }
 

@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -41,7 +40,10 @@ func (e Claimed) apply(m *machine) {
 	msg.Status = Pending
 	msg.NextRetryAt, msg.Reason = time.Time{}, ""
 	m.forgetCounted()
-	m.Turn = Head{Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now, Pulled: e.Pull, Working: msg.Working}
+	m.Turn = Head{
+		Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now, Pulled: e.Pull, Working: msg.Working,
+		Waiting: m.adopt(msg.Key),
+	}
 	m.turnLine("dispatched", "")
 }
 
@@ -67,7 +69,7 @@ func (e Started) apply(m *machine) {
 		return
 	}
 	m.Turn.Status = HeadRunning
-	m.Turn.Waiting = slices.DeleteFunc(m.Turn.Waiting, Wait.Answered)
+	m.Turn.hand()
 	if msg := m.message(m.Turn.Key); msg != nil {
 		msg.Status = Processing
 	}
@@ -105,11 +107,13 @@ func (e Ended) apply(m *machine) {
 	if e.Reply != nil {
 		m.queue(*e.Reply)
 	}
+	m.expectRest(e.Outcome)
 	if ok {
 		m.recordReply(msg, e)
 		m.removeMessage(msg.Key)
 	}
 	m.Turn = Head{Status: HeadIdle}
+	m.passOn(msg.Key)
 	m.keepSession(who, e.Session, e.Epoch)
 	m.countOutcome(e.Outcome)
 	if len(m.Inbox) == 0 && !m.Asleep {
@@ -171,8 +175,8 @@ type Reaped struct {
 }
 
 // apply returns the message of a dead turn to the queue. The epoch rises, so that
-// an owner that was only thought dead finds itself stale. What the turn waited for
-// is forgotten.
+// an owner that was only thought dead finds itself stale. What the turn asked other
+// agents is forgotten; what it started outside may still report.
 func (e Reaped) apply(m *machine) {
 	if m.Turn.Status != HeadDispatched && m.Turn.Status != HeadRunning || m.stale(e.TurnID, e.Epoch, "reaped") {
 		return
@@ -225,6 +229,7 @@ func (e GivenBack) Redacted(redact func(string) string) Event {
 
 // requeue lets the turn's message wait again, as how says, and makes the head idle.
 func (m *machine) requeue(how Message) {
+	m.expectAll()
 	m.Epoch++
 	if msg := m.message(m.Turn.Key); msg != nil {
 		msg.Status, msg.NextRetryAt, msg.Reason, msg.Epoch = how.Status, how.NextRetryAt, how.Reason, m.Epoch

@@ -58,19 +58,24 @@ type Head struct {
 	Box     string `json:"box,omitempty"`
 	Resumed bool   `json:"resumed,omitempty"`
 
-	// Waiting holds the questions whose answers the turn has not been handed yet.
-	// ResumeBy is the latest deadline of the open ones. Patience is that of an older
+	// Finish is set when the turn is to end with what it has submitted, or with its last
+	// words, whatever it waits for.
+	Finish bool `json:"finish,omitempty"`
+
+	// Waiting holds the questions whose answers the turn has not been handed yet, and
+	// what it started outside, until it ends. ResumeBy is the latest deadline of the open ones. Patience is that of an older
 	// version, in which all of them had the deadline ResumeBy.
 	Waiting  []Wait        `json:"waiting,omitempty"`
 	ResumeBy time.Time     `json:"resume_by,omitzero"`
 	Patience time.Duration `json:"patience,omitempty"`
 }
 
-// Wait is one question to another agent. It is answered once: by a report, or by
-// the words "timeout" or "timeout: superseded".
+// Wait is one question to another agent, or something that the turn started outside of
+// it. It is answered once: by a report, or by the words "timeout" or "timeout:
+// superseded".
 type Wait struct {
 	ID     string    `json:"tool_call_id"`
-	To     string    `json:"to"`
+	To     string    `json:"to"`             // a handle; "tool deploy" or "submit" if Outside
 	Text   string    `json:"text,omitempty"` // the beginning of the question
 	Asked  time.Time `json:"asked"`
 	Report string    `json:"report,omitempty"` // payload of the report
@@ -80,6 +85,15 @@ type Wait struct {
 	// It is at most Span ahead.
 	By   time.Time     `json:"by,omitzero"`
 	Span time.Duration `json:"span,omitempty"`
+
+	// Outside is set if a program or a person is to report, by the id alone, or one of
+	// Peers. Words is a file in the attempt's folder, with what the turn had said. Handed
+	// is set once an attempt was given the answer.
+	Outside  bool     `json:"outside,omitempty"`
+	Peers    []string `json:"peers,omitempty"`
+	Words    string   `json:"words,omitempty"`
+	WordsSum string   `json:"words_sha256,omitempty"`
+	Handed   bool     `json:"handed,omitempty"`
 
 	// Sum is the SHA-256 of the report's payload, in hexadecimal.
 	Sum string `json:"sha256,omitempty"`
@@ -91,6 +105,20 @@ type Wait struct {
 
 // Answered reports whether the question is closed.
 func (w Wait) Answered() bool { return w.Report != "" || w.Missed != "" }
+
+// hand notes that an attempt has been given all answers that there are.
+func (h *Head) hand() {
+	h.Waiting = slices.DeleteFunc(h.Waiting, func(w Wait) bool { return w.Answered() && !w.Outside })
+	for i, w := range h.Waiting {
+		h.Waiting[i].Handed = w.Answered()
+	}
+}
+
+// Waits reports whether the turn has something to wait for, or an answer that it was
+// not handed yet.
+func (h Head) Waits() bool {
+	return slices.ContainsFunc(h.Waiting, func(w Wait) bool { return !w.Handed })
+}
 
 // ready reports whether a suspended turn has no open question.
 func (h Head) ready() bool {

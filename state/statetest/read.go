@@ -130,12 +130,13 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return st.turning(p)
 	case "pull":
 		return []state.Event{state.Claimed{Pull: true}}, nil
-	case "ask", "post", "submit", "sleep", "remember", "suspend", "giveback":
+	case "ask", "post", "submit", "sleep", "remember", "suspend", "giveback", "await", "withdraw", "finish":
 		return st.inside(p)
 	case "report":
 		return []state.Event{state.Reported{
 			Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), ToolCallID: st.id(p.opts["to"]),
 			Payload: "messages/" + p.word(0), MeshID: p.opts["id"], Status: state.Outcome(p.opts["status"]), Trace: p.opts["trace"],
+			Local: p.has("local"), Proven: !p.has("local") && !p.has("unproven"),
 		}}, nil
 	case "stop":
 		return []state.Event{state.Stopped{Reason: p.opts["text"]}}, nil
@@ -337,7 +338,8 @@ func (st *Story) turning(p phrase) ([]state.Event, error) {
 // inside reads what the agent, or its runner, does from inside its turn:
 // `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
 // `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
-// `giveback forget`. turn= and epoch= name another turn.
+// `giveback forget`, `await deploy for=1h peers=dorlange3120`, `withdraw wait.1 "exit status 1"`,
+// `finish`. turn= and epoch= name another turn.
 func (st *Story) inside(p phrase) ([]state.Event, error) {
 	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
 	if name, ok := p.opts["turn"]; ok {
@@ -359,7 +361,17 @@ func (st *Story) inside(p phrase) ([]state.Event, error) {
 		e.Kind = state.Post
 		return []state.Event{state.Posted{TurnID: turn, Epoch: epoch, Effect: e}}, nil
 	case "submit":
-		return []state.Event{state.Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt"}}, nil
+		return []state.Event{state.Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt", Finish: p.has("finish")}}, nil
+	case "await":
+		var peers []string
+		if list := p.opts["peers"]; list != "" {
+			peers = strings.Split(list, ",")
+		}
+		return []state.Event{state.Awaited{TurnID: turn, Epoch: epoch, What: "tool " + p.word(0), Text: p.opts["text"], Peers: peers, Patience: span}}, nil
+	case "withdraw":
+		return []state.Event{state.Withdrawn{TurnID: turn, Epoch: epoch, ID: st.id(p.word(0)), Reason: p.opts["text"]}}, nil
+	case "finish":
+		return []state.Event{state.Finished{TurnID: turn, Epoch: epoch}}, nil
 	case "remember":
 		return []state.Event{state.Remembered{TurnID: turn, Epoch: epoch, Text: p.opts["text"]}}, nil
 	case "sleep":

@@ -58,6 +58,9 @@ func (st *Story) show() {
 	if s.Turn.Status != state.HeadIdle {
 		facts = append(facts, fmt.Sprintf("%s %s epoch %d", s.Turn.TurnID, s.Turn.Status, s.Turn.Epoch))
 	}
+	if s.Turn.Finish {
+		facts = append(facts, "to finish")
+	}
 	if s.Turn.Stop != "" {
 		facts = append(facts, "to stop: "+s.Turn.Stop)
 	}
@@ -255,16 +258,10 @@ func (st *Story) owed() []string {
 func (st *Story) waits() []string {
 	var rows []string
 	for _, w := range st.S.Turn.Waiting {
-		row := fmt.Sprintf("%s of %s", w.ID, w.To)
-		switch {
-		case w.Report != "":
-			row += strings.TrimRight(", answered by "+w.Report+" "+string(w.Status), " ")
-		case w.Missed != "":
-			row += ", " + w.Missed
-		default:
-			row += ", until " + st.at(w.By)
-		}
-		rows = append(rows, row)
+		rows = append(rows, st.wait(w))
+	}
+	for _, x := range st.S.Expected {
+		rows = append(rows, st.wait(x.Wait)+", expected for "+x.For)
 	}
 	rows = append(rows, conversation(st.S.Conversation, "")...)
 	for _, a := range st.S.Agents {
@@ -274,6 +271,22 @@ func (st *Story) waits() []string {
 		rows = append(rows, "sleeps until "+st.at(st.S.SleepUntil))
 	}
 	return rows
+}
+
+func (st *Story) wait(w state.Wait) string {
+	row := fmt.Sprintf("%s of %s", w.ID, w.To)
+	switch {
+	case w.Report != "":
+		row += strings.TrimRight(", answered by "+w.Report+" "+string(w.Status), " ")
+	case w.Missed != "":
+		row += ", " + w.Missed
+	default:
+		row += ", until " + st.at(w.By)
+	}
+	if w.Handed {
+		row += ", handed over"
+	}
+	return row
 }
 
 // withAgent returns whose memory or summary a line holds, unless it is the

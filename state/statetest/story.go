@@ -211,6 +211,9 @@ func (st *Story) Name() {
 		if l.Kind == state.LineTurn && l.What == "dispatched" {
 			number(l.TurnID, "t")
 		}
+		if l.Kind == state.LineEdge && l.What == "await" {
+			number(l.Request, "wait.")
+		}
 		if l.Kind == state.LineEffect && l.Effect.Kind != state.Reply && l.Effect.Kind != state.Challenge {
 			number(l.ID, string(l.Effect.Kind)+".")
 		}

@@ -1,0 +1,275 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/internal/plain"
+)
+
+// What a turn starts outside of it and waits for: a tool that suspends it, or its own
+// word (docs/design.md, "Suspension").
+
+// maxAwaited is how many reports a turn may wait for that no other agent was asked for.
+const maxAwaited = 16
+
+// Awaited reports that a turn is to wait for a report that a program or a person gives
+// later. The id of the wait is minted, and is committed before the program that is to
+// repeat it starts.
+type Awaited struct {
+	TurnID   string
+	Epoch    uint64
+	What     string        // what is to report: "tool deploy", or "submit"
+	Text     string        // what the turn said of it
+	Words    string        // a file in the folder of the attempt with all of that, or ""
+	WordsSum string        // of that file
+	Peers    []string      // whose report through the mesh counts as well
+	Patience time.Duration // how long the turn waits for the report at most
+}
+
+func (e Awaited) apply(m *machine) {
+	if m.notUnderWay(e.TurnID, e.Epoch, "awaited") {
+		return
+	}
+	outside := 0
+	for _, w := range m.Turn.Waiting {
+		if w.Outside {
+			outside++
+		}
+	}
+	if outside >= maxAwaited {
+		m.turnLine("refused", "it waits for too many reports")
+		return
+	}
+	patience := max(0, min(e.Patience, MaxPatience))
+	w := Wait{
+		ID: m.mint("wait"), To: e.What, Text: plain.Shorten(plain.Line(e.Text), 200),
+		Asked: m.now, By: m.now.Add(patience), Span: patience,
+		Outside: true, Peers: slices.Clone(e.Peers), Words: e.Words, WordsSum: e.WordsSum,
+	}
+	m.Turn.Waiting = append(m.Turn.Waiting, w)
+	m.line(Line{Kind: LineEdge, What: "await", Request: w.ID, From: m.Agent, To: w.To, TurnID: e.TurnID})
+}
+
+// Redacted implements [Redactable].
+func (e Awaited) Redacted(redact func(string) string) Event {
+	e.What, e.Text = redact(e.What), redact(e.Text)
+	return e
+}
+
+// Withdrawn reports that what was to report later has failed, or has said that it is
+// done: the turn does not wait for it.
+type Withdrawn struct {
+	TurnID string
+	Epoch  uint64
+	ID     string // of the wait
+	Reason string
+}
+
+func (e Withdrawn) apply(m *machine) {
+	i := slices.IndexFunc(m.Turn.Waiting, func(w Wait) bool { return w.Outside && w.ID == e.ID })
+	if m.notUnderWay(e.TurnID, e.Epoch, "withdrew") || i < 0 {
+		return
+	}
+	m.line(Line{Kind: LineEdge, What: "withdrawn", Request: e.ID, From: m.Agent, To: m.Turn.Waiting[i].To, TurnID: e.TurnID, Reason: e.Reason})
+	m.Turn.Waiting = slices.Delete(m.Turn.Waiting, i, i+1)
+}
+
+// Redacted implements [Redactable].
+func (e Withdrawn) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
+// Finished reports that a tool has ended the turn: when its attempt ends, the turn is
+// closed, whatever it waits for.
+type Finished struct {
+	TurnID string
+	Epoch  uint64
+}
+
+func (e Finished) apply(m *machine) {
+	if m.notUnderWay(e.TurnID, e.Epoch, "finished") || m.Turn.Finish {
+		return
+	}
+	m.Turn.Finish = true
+	m.turnLine("finished", "")
+}
+
+// Expected is a report that may still come, although no active turn waits for it: its
+// turn died and runs again, or has ended, or went on because the operator wrote.
+type Expected struct {
+	Wait
+
+	// Cause is the row of the message whose turn started it, as it was. For is the key
+	// of the message whose next turn the report is handed to, if it is in the inbox.
+	Cause Message `json:"cause"`
+	For   string  `json:"for,omitempty"`
+}
+
+// maxExpected bounds State.Expected. The oldest is forgotten first.
+const maxExpected = 32
+
+// expect keeps a wait of the active turn, which goes on without it. A question to
+// another agent is forgotten instead.
+func (m *machine) expect(w Wait) {
+	msg, ok := m.TurnMessage()
+	if !w.Outside || w.Missed == missedSuperseded || !ok {
+		return
+	}
+	w.Handed = false
+	x := Expected{Wait: w, Cause: msg, For: msg.Key}
+	m.addExpected(x)
+	m.line(Line{Kind: LineEdge, What: "expected", Request: w.ID, From: m.Agent, To: w.To, TurnID: m.Turn.TurnID, Expected: &x})
+}
+
+// addExpected adds x, in the place of what has its id.
+func (m *machine) addExpected(x Expected) {
+	m.removeExpected(x.ID)
+	m.Expected = append(m.Expected, x)
+	if over := len(m.Expected) - maxExpected; over > 0 {
+		m.Expected = slices.Delete(m.Expected, 0, over)
+	}
+}
+
+func (m *machine) removeExpected(id string) {
+	m.Expected = slices.DeleteFunc(m.Expected, func(x Expected) bool { return x.ID == id })
+}
+
+// expectAll keeps all waits of the active turn, whose message is queued again. What its
+// last attempt was handed, the next one is handed too.
+func (m *machine) expectAll() {
+	for _, w := range m.Turn.Waiting {
+		m.expect(w)
+	}
+}
+
+// expectRest keeps what the active turn has not been handed when it ends. A turn that
+// was stopped wants to hear nothing more.
+func (m *machine) expectRest(o Outcome) {
+	if o == Canceled {
+		m.lapseExpected(func(x Expected) bool { return x.For == m.Turn.Key })
+		return
+	}
+	for _, w := range m.Turn.Waiting {
+		if !w.Handed && w.Missed == "" {
+			m.expect(w)
+		}
+	}
+}
+
+// passOn gives each report that has come for the message with this key, whose turn has
+// ended, a turn of its own.
+func (m *machine) passOn(key string) {
+	for i, x := range m.Expected {
+		if x.For == key && x.Answered() {
+			m.Expected[i].For = m.followUp(x)
+			row := m.Expected[i]
+			m.line(Line{Kind: LineEdge, What: "expected", Request: x.ID, From: m.Agent, To: x.To, Expected: &row, Trace: x.Cause.Trace})
+		}
+	}
+}
+
+// adopt returns the waits that the turn of the message takes up again.
+func (m *machine) adopt(key string) (waits []Wait) {
+	for _, x := range m.Expected {
+		if x.For == key {
+			waits = append(waits, x.Wait)
+		}
+	}
+	m.Expected = slices.DeleteFunc(m.Expected, func(x Expected) bool { return x.For == key })
+	return waits
+}
+
+// reportExpected takes a report that no active turn waits for. It reports whether one
+// was expected.
+func (m *machine) reportExpected(e Reported) bool {
+	i := slices.IndexFunc(m.Expected, func(x Expected) bool { return e.answers(x.Wait) && !x.Answered() })
+	if i < 0 {
+		return false
+	}
+	x := &m.Expected[i]
+	e.answer(&x.Wait)
+	m.line(Line{Kind: LineEdge, What: edgeReport, Key: e.Key, From: x.To, To: m.Agent, Request: x.ID, Response: cmp.Or(e.MeshID, e.Key), TurnID: x.Cause.TurnID, Outcome: e.Status, Trace: x.Cause.Trace})
+	x.For = m.heir(*x)
+	row := *x
+	m.line(Line{Kind: LineEdge, What: "expected", Request: x.ID, From: m.Agent, To: x.To, Expected: &row, Trace: x.Cause.Trace})
+	return true
+}
+
+// heir returns the key of the message whose next turn is handed the report x: that of
+// the turn that died and runs again, or else of a new message in its name.
+func (m *machine) heir(x Expected) string {
+	if row := m.message(x.For); row != nil && m.Turn.Key != x.For {
+		return x.For
+	}
+	return m.followUp(x)
+}
+
+// followUpNote is the note to an agent whose turn is over when its report comes.
+const followUpNote = "Your turn on this message is over, and has been answered. What you had started meanwhile has reported, as shown above. Say what is new."
+
+// followUp puts the cause of a turn into the inbox once more, under a key of its own, so
+// that its report has a turn. The answer goes where that of the first turn went.
+func (m *machine) followUp(x Expected) (key string) {
+	msg := x.Cause
+	msg.Key = followUpPrefix + x.ID
+	m.noteSeen(msg.Key)
+	m.Arrivals++
+	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, m.now
+	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, followUpNote
+	msg.Reason, msg.NextRetryAt, msg.Damaged, msg.Refetches, msg.Working = "", time.Time{}, false, 0, false
+	m.Inbox = append(m.Inbox, msg)
+	m.Asleep = false
+	m.line(Line{Kind: LineMessage, What: lineFollowUp, Key: msg.Key, From: msg.From, Message: &msg})
+	m.wake("report of "+x.To, Thread{}, false)
+	return msg.Key
+}
+
+const (
+	followUpPrefix = "report:"
+	lineFollowUp   = "report"
+)
+
+// isFollowUp reports whether the message stands for one that had its turn.
+func (msg Message) isFollowUp() bool { return strings.HasPrefix(msg.Key, followUpPrefix) }
+
+// forgetExpected forgets each report whose deadline has passed. What a message in the
+// inbox is to be handed stays until its turn.
+func (m *machine) forgetExpected() {
+	m.lapseExpected(func(x Expected) bool {
+		waits := m.message(x.For) != nil && m.Turn.Key != x.For
+		return !waits && (x.Answered() || !m.now.Before(x.By))
+	})
+}
+
+// lapseExpected forgets what is expected and over.
+func (m *machine) lapseExpected(over func(Expected) bool) {
+	m.Expected = slices.DeleteFunc(m.Expected, func(x Expected) bool {
+		if !over(x) {
+			return false
+		}
+		m.line(Line{Kind: LineEdge, What: "lapsed", Request: x.ID, From: m.Agent, To: x.To, TurnID: x.Cause.TurnID, Trace: x.Cause.Trace})
+		return true
+	})
+}
+
+// applyExpectedLine restores what a history line says of a report that may still come.
+func (m *machine) applyExpectedLine(l Line) {
+	switch {
+	case l.Kind == LineEdge && l.Expected != nil:
+		m.addExpected(*l.Expected)
+	case l.Kind == LineEdge && l.What == "lapsed":
+		m.removeExpected(l.Request)
+	}
+	if l.Head == nil {
+		return
+	}
+	for _, w := range l.Head.Waiting {
+		if w.Missed == "" {
+			m.removeExpected(w.ID) // its turn has taken it up
+		}
+	}
+}
