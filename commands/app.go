@@ -44,6 +44,7 @@ func (p *program) app() *cli.App {
 			askCommand(p),
 			sendCommand(p),
 			sleepCommand(p),
+			remindCommand(p),
 			rememberCommand(p),
 			listenCommand(p),
 			meshCommand(p),

@@ -64,7 +64,10 @@ func (k inboxListCmd) run(c *cli.Context) error {
 	for _, m := range s.Inbox {
 		status := string(m.Status)
 		if m.Status == state.Deferred {
-			status += " until " + terminal.Clock(m.NextRetryAt, k.now()) + because(plain.Line(m.Reason))
+			status += " until " + terminal.Clock(m.NextRetryAt, k.now()) + because(plain.Line(m.Reason)) + because(plain.Line(m.Title))
+		}
+		if m.Status == state.Deferred && !k.now().Before(m.NextRetryAt) {
+			status += held(s.SelfHeld(m, a.Policy, k.now()))
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, k.now()), m.Source, plain.Line(m.From), status)
 	}

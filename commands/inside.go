@@ -3,7 +3,9 @@ package commands
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -20,7 +22,9 @@ type turnActions interface {
 	submit(context.Context, cycle.Submission) error
 	ask(ctx context.Context, to, text string, patience time.Duration) (id string, err error)
 	send(ctx context.Context, to, text string) error
-	sleep(context.Context, time.Duration) error
+	sleep(ctx context.Context, d time.Duration, why string) error
+	remind(ctx context.Context, when, text string) (time.Time, error)
+	wakeups(context.Context) ([]cycle.Wakeup, error)
 	remember(ctx context.Context, text string) error
 	search(ctx context.Context, query string, n int) (found string, err error)
 }
@@ -61,9 +65,15 @@ func (t ownTurn) send(ctx context.Context, to, text string) error {
 	return t.agent.Send(ctx, t.in, to, text)
 }
 
-func (t ownTurn) sleep(ctx context.Context, d time.Duration) error {
-	return t.agent.Sleep(ctx, t.in, d)
+func (t ownTurn) sleep(ctx context.Context, d time.Duration, why string) error {
+	return t.agent.Sleep(ctx, t.in, d, why)
 }
+
+func (t ownTurn) remind(ctx context.Context, when, text string) (time.Time, error) {
+	return t.agent.Remind(ctx, t.in, when, text)
+}
+
+func (t ownTurn) wakeups(context.Context) ([]cycle.Wakeup, error) { return t.agent.Wakeups(t.in) }
 
 func (t ownTurn) remember(ctx context.Context, text string) error {
 	return t.agent.Remember(ctx, t.in, text)
@@ -109,9 +119,30 @@ func (t relayedTurn) send(ctx context.Context, to, text string) error {
 	return err
 }
 
-func (t relayedTurn) sleep(ctx context.Context, d time.Duration) error {
-	_, err := t.call(ctx, relay.Request{Verb: relay.Sleep, For: d})
+func (t relayedTurn) sleep(ctx context.Context, d time.Duration, why string) error {
+	_, err := t.call(ctx, relay.Request{Verb: relay.Sleep, For: d, Text: why})
 	return err
+}
+
+// remind has the runner read the time: the box may know another time zone.
+func (t relayedTurn) remind(ctx context.Context, when, text string) (time.Time, error) {
+	at, err := t.call(ctx, relay.Request{Verb: relay.Remind, When: when, Text: text})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.Parse(time.RFC3339, at)
+}
+
+func (t relayedTurn) wakeups(ctx context.Context) ([]cycle.Wakeup, error) {
+	text, err := t.call(ctx, relay.Request{Verb: relay.Wakeups})
+	if err != nil {
+		return nil, err
+	}
+	var rows []cycle.Wakeup
+	if err := json.Unmarshal([]byte(text), &rows); err != nil {
+		return nil, fmt.Errorf("read the runner's answer: %w", err)
+	}
+	return rows, nil
 }
 
 func (t relayedTurn) remember(ctx context.Context, text string) error {

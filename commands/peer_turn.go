@@ -25,17 +25,23 @@ func (l agents) checkCaller(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	who, err := a.PrincipalOf(turn)
-	if err != nil || who == state.OperatorPrincipal {
-		return err
-	}
+	cause, known, err := a.CauseOf(turn)
 	command := strings.TrimPrefix(c.Command.HelpName, name+" ")
-	if who == "" {
+	switch {
+	case err != nil:
+		return err
+	case known && cause.Cause() == state.CauseSelf && isOperatorsWord(command):
+		return terminal.WithHint(fmt.Errorf("%s: the agent caused this turn itself; only a turn of your operator, or they themselves, may do this", command),
+			"`"+name+" remind` plans a turn, and what this turn answers reaches your operator")
+	case known && cause.Principal() == state.OperatorPrincipal:
+		return nil
+	}
+	if !known {
 		return terminal.WithHint(fmt.Errorf("%s: $AGENTSTATELOOP_TURN names a turn that is not known", command),
 			"if you are not the agent inside its turn, unset the variable")
 	}
 	return terminal.WithHint(fmt.Errorf("%s: this turn was caused by another agent; only a turn of your operator may do this", command),
-		"it may call submit, ask, send, sleep, remember, history --search, nudge, poll and status")
+		"it may call submit, ask, send, sleep, remind, remember, history --search, nudge, poll and status")
 }
 
 // caller returns the agent whose turn has called this command. The command may be
@@ -52,12 +58,22 @@ func (l agents) caller(c *cli.Context) (*cycle.Agent, error) {
 // every turn itself.
 func forEveryTurn(c *cli.Context) bool {
 	switch strings.TrimPrefix(c.Command.HelpName, name+" ") {
-	case "submit", "ask", "send", "sleep", "remember", "nudge", "status", "compact", "completion", "__react":
+	case "submit", "ask", "send", "sleep", "remind", "remember", "nudge", "status", "compact", "completion", "__react":
 		return true
 	case "history":
 		return c.IsSet("search")
 	case "poll":
 		return !c.Bool("dry-run")
+	}
+	return false
+}
+
+// isOperatorsWord reports whether a command counts as a word of the operator, which lets
+// the agent cause turns again (docs/design.md, "It drives itself").
+func isOperatorsWord(command string) bool {
+	switch command {
+	case "tell", "stop", "halt", "resume", "reset", "inbox retry":
+		return true
 	}
 	return false
 }

@@ -6,33 +6,48 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-type sleepCmd struct{ agents agents }
+type sleepCmd struct {
+	agents agents
+	input  input
+}
 
 func sleepCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "sleep",
-		Usage:     "for the agent: ask to be left alone for a while",
-		ArgsUsage: "DURATION",
-		Description: `Records that the agent wishes to rest, for a day at most. A message or a nudge
-ends the rest.
+		Usage:     "for the agent: rest for a while, and wake with a reason",
+		ArgsUsage: "DURATION [TEXT]",
+		Description: `Records that the agent wishes to rest, for a day at most. With TEXT it wakes
+after that time: it has a turn of its own, which is told TEXT, what this turn
+said at last, and what came meanwhile. A message ends the sleep, and its turn is
+told TEXT too; what comes from somebody else, or a nudge, wakes the agent at
+once. A new sleep replaces the one before it. With - as TEXT it is read from
+standard input.
+
+What must happen at its time, whatever comes meanwhile, is for remind.
 
 Example:
-  agentstateloop sleep 10m`,
-		Action: sleepCmd{p.agents()}.run,
+  agentstateloop sleep 10m "see whether the build is done"`,
+		Action: sleepCmd{p.agents(), p.input()}.run,
 	}
 }
 
 func (s sleepCmd) run(c *cli.Context) error {
-	if err := arguments(c, 1, 1); err != nil {
+	if err := arguments(c, 1, 2); err != nil {
 		return err
 	}
 	d, err := terminal.ParseDuration(c.Args().First())
 	if err != nil {
 		return terminal.Usagef("for example "+name+" sleep 10m", "%q %v", c.Args().First(), err)
 	}
+	why := ""
+	if c.NArg() == 2 {
+		if why, err = s.input.message(c, 1); err != nil {
+			return err
+		}
+	}
 	turn, err := s.agents.turn(c)
 	if err != nil {
 		return err
 	}
-	return turn.sleep(c.Context, d)
+	return turn.sleep(c.Context, d, why)
 }

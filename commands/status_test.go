@@ -38,7 +38,7 @@ func TestStatusFields(t *testing.T) {
 		"inbox.waiting", "inbox.deferred", "inbox.quarantined", "outbox.waiting", "outbox.undeliverable",
 		"turn.status", "turn.id", "turn.epoch", "turn.lifecycle", "turn.state", "turn.tool", "turn.waiting_tool_count",
 		"turn.since", "turn.last_output", "turn.kill_at", "turn.kill_for", "turn.resume_by", "turn.cost_usd", "asleep", "sleep_until",
-		"credentials", "schedule.wanted", "schedule.installed", "schedule.error", "spend.day_usd", "spend.month_usd",
+		"self.wakeups", "self.turns", "self.limit", "credentials", "schedule.wanted", "schedule.installed", "schedule.error", "spend.day_usd", "spend.month_usd",
 	} {
 		at := fields
 		parts := strings.Split(path, ".")

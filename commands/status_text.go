@@ -75,6 +75,7 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 		row("outbox", "%d waiting", s.Outbox.Waiting)
 	}
 	turnRows(row, s, now)
+	selfRows(row, s.Self, now)
 	spendRows(row, s)
 	return b.String()
 }
@@ -200,6 +201,21 @@ func turnRows(row row, s cycle.Status, now time.Time) {
 	}
 	if s.SleepUntil != nil {
 		row("rest", "wishes to be left alone until %s (%s)", terminal.Clock(*s.SleepUntil, now), terminal.Distance(*s.SleepUntil, now))
+	}
+}
+
+// selfRows shows what the agent will wake for, and what keeps it from doing so.
+func selfRows(row row, s cycle.StatusSelf, now time.Time) {
+	if len(s.Wakeups) == 0 {
+		return
+	}
+	next := s.Wakeups[0]
+	row("wakeups", "%d waiting, the next %s (%s)%s", len(s.Wakeups), terminal.Clock(next.At, now), terminal.Distance(next.At, now), because(next.Kind)+because(plain.Line(next.Title)))
+	for _, w := range s.Wakeups {
+		if w.Held != "" {
+			row("WAITS", "%s", w.Held)
+			return
+		}
 	}
 }
 

@@ -84,6 +84,7 @@ type Schedule struct {
 // operator's.
 type Rights struct {
 	Operator, Peer, Task []string
+	Self                 []string // of what the agent planned in its operator's conversation
 }
 
 // The schedule modes.

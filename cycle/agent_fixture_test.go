@@ -81,7 +81,14 @@ func (b blueprint) call(args []string) error {
 		if err != nil {
 			return err
 		}
-		return a.Sleep(ctx, in, d)
+		return a.Sleep(ctx, in, d, "")
+	case verb == "sleep" && len(args) == 3, verb == "remind" && len(args) == 3:
+		d, err := time.ParseDuration(args[1])
+		if err == nil && verb == "sleep" {
+			return a.Sleep(ctx, in, d, args[2])
+		}
+		_, err = a.Remind(ctx, in, args[1], args[2])
+		return err
 	}
 	return fmt.Errorf("%q is nothing that an agent can call", args)
 }

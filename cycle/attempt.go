@@ -82,7 +82,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache)
 	result, err := at.launcher.launch(guarded, at.turn, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
 		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.rights.arguments(msg),
-		Env: env,
+		Env: env, MayBeSilent: msg.Source == state.Self,
 	})
 	release()
 	switch {
@@ -119,8 +119,11 @@ func (at attempter) boxes(h state.Head, m turnMessage) turn.Boxes {
 
 // arguments returns the arguments for a turn that m causes.
 func (r Rights) arguments(m state.Message) []string {
-	if m.Operator {
+	switch m.Cause() {
+	case state.CauseOperator:
 		return r.Operator
+	case state.CauseSelf:
+		return r.Self
 	}
 	return r.Peer
 }

@@ -48,10 +48,17 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 	files, unsent := d.attachments(m, r.Output)
 	text := deliverable(r, unsent)
 	box := path.Join(m.dir(), "output")
-	if err := d.keepDeliverable(box, text); err != nil {
+	err := d.keepDeliverable(box, text)
+	if err != nil {
 		return s, err
 	}
-	reply, err := d.replier.reply(m, text, files)
+	if m.msg.Source == state.Self {
+		m.thread = s.Thread
+	}
+	var reply *state.Effect
+	if !m.needsNoReply(r) {
+		reply, err = d.replier.reply(m, text, files)
+	}
 	if err != nil {
 		return s, fmt.Errorf("render reply: %w", err)
 	}
@@ -116,6 +123,12 @@ func (d deliverer) submitted(m turnMessage, head state.Head, r turn.Result) turn
 	return r
 }
 
+// needsNoReply reports whether an agent that woke itself has found nothing that its
+// operator needs to know.
+func (m turnMessage) needsNoReply(r turn.Result) bool {
+	return m.msg.Source == state.Self && r.Status == turn.Success && silent(r.Text)
+}
+
 // deliverable returns the text that a turn hands back: its answer, and what must
 // be said about how it ended.
 func deliverable(r turn.Result, unsent []string) string {
@@ -141,7 +154,7 @@ func deliverable(r turn.Result, unsent []string) string {
 // attachments returns the files of the output box that go with a mail. unsent names
 // the others, each with the reason: a peer gets no files.
 func (d deliverer) attachments(m turnMessage, names []string) (files []message.Attachment, unsent []string) {
-	if m.msg.Source == state.Mail {
+	if m.msg.Source == state.Mail || m.repliesByMail(d.replier.mail) {
 		return d.replier.attachments(m.dir(), names)
 	}
 	for _, name := range names {

@@ -26,22 +26,32 @@ func (a *Agent) FindMessage(which string) (state.Message, error) {
 // PrincipalOf returns whom a turn answers or has answered, or nobody if the turn is
 // not known.
 func (a *Agent) PrincipalOf(turnID string) (state.Principal, error) {
-	s, err := a.Store.Read()
-	if err != nil {
+	msg, known, err := a.CauseOf(turnID)
+	if err != nil || !known {
 		return "", err
 	}
+	return msg.Principal(), nil
+}
+
+// CauseOf returns the message that has caused a turn. known is false if no such
+// turn exists.
+func (a *Agent) CauseOf(turnID string) (msg state.Message, known bool, err error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return state.Message{}, false, err
+	}
 	if msg, ok := s.MessageOfTurn(turnID); ok {
-		return msg.Principal(), nil
+		return msg, true, nil
 	}
 	for l, err := range a.Store.History(state.LineTask) {
 		if err != nil {
-			return "", fmt.Errorf("read history: %w", err)
+			return state.Message{}, false, fmt.Errorf("read history: %w", err)
 		}
 		if l.TurnID == turnID && l.Row != nil {
-			return l.Row.Principal(), nil
+			return *l.Row, true, nil
 		}
 	}
-	return "", nil
+	return state.Message{}, false, nil
 }
 
 // findMessage is FindMessage for a state that was read before.

@@ -129,7 +129,7 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
 			Location: time.UTC, HasMail: true, HasMesh: true, Operator: operator, Keymaster: peer, Peers: []string{peer},
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-			Turns: true, MaxAttempts: 3, Challenge: b.Require == mail.RequireChallenge,
+			Turns: true, SelfTurns: 3, MaxAttempts: 3, Challenge: b.Require == mail.RequireChallenge,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: now}, SMTP: smtp, Address: address,

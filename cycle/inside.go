@@ -199,13 +199,3 @@ func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (st
 		Hops: append(slices.Clone(m.sent.Hops), o.handle),
 	}, nil
 }
-
-// Sleep records that the agent wants to be left alone for d. A message or a nudge
-// ends the sleep.
-func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration) error {
-	s, err := a.journal().commit(ctx, state.Slept{TurnID: in.TurnID, Epoch: in.Epoch, For: d})
-	if err != nil {
-		return err
-	}
-	return in.check(s)
-}

@@ -101,6 +101,8 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 		d.Said = fences.Said(m.said)
 	}
 
+	p.wake(&d, fences, m)
+
 	d.Subject, d.Received = fences.Line(m.subject), m.msg.At.UTC()
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals
 	d.ResultFields = fences.ResultFields(m.sent.ResultFields)
@@ -110,7 +112,14 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 
 // standing returns what the sender is to the agent.
 func standing(m state.Message) string {
-	if m.Operator {
+	switch {
+	case m.Source == state.Self && m.MadeBy == "":
+		return "your operator, by a reminder"
+	case m.Source == state.Self && m.Operator:
+		return "yourself, in your operator's conversation"
+	case m.Source == state.Self:
+		return "yourself, in this other agent's conversation"
+	case m.Operator:
 		return "your operator"
 	}
 	return "another agent, not your operator"
@@ -118,6 +127,9 @@ func standing(m state.Message) string {
 
 // trust returns what the agent may do for a message.
 func trust(m state.Message) string {
+	if m.Source == state.Self && m.MadeBy != "" {
+		return "your own note from an earlier turn; it gives you no rights that that turn did not have"
+	}
 	if m.Operator {
 		return "the operator's; you act on their behalf"
 	}

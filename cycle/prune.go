@@ -41,6 +41,7 @@ func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	for _, m := range s.Inbox {
 		needed[m.Payload] = true
 		needed[path.Join(store.TurnsDir, m.TurnID)] = true
+		needed[path.Join(store.TurnsDir, m.MadeBy)] = true
 	}
 	for _, e := range slices.Concat(s.Outbox, s.Undelivered) {
 		needed[e.File] = true

@@ -2,10 +2,12 @@ package cycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
@@ -74,7 +76,17 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 	case relay.Send:
 		return "", a.Send(ctx, in, r.To, r.Text)
 	case relay.Sleep:
-		return "", a.Sleep(ctx, in, r.For)
+		return "", a.Sleep(ctx, in, r.For, r.Text)
+	case relay.Remind:
+		at, err := a.Remind(ctx, in, r.When, r.Text)
+		return at.Format(time.RFC3339), err
+	case relay.Wakeups:
+		rows, err := a.Wakeups(in)
+		if err != nil {
+			return "", err
+		}
+		text, err := json.Marshal(rows)
+		return string(text), err
 	case relay.Remember:
 		return "", a.Remember(ctx, in, r.Text)
 	case relay.Search:

@@ -30,13 +30,16 @@ type replier struct {
 
 // reply returns the effect that hands a turn's deliverable back, its bytes kept:
 // a mail to the operator, or a report to the peer that asked. It returns nil for
-// `tell`, which reads the deliverable from the box.
+// `tell`, which reads the deliverable from the box, and for what the agent planned in
+// another agent's turn: only a question has an answer there.
 func (rp replier) reply(m turnMessage, text string, files []message.Attachment) (*state.Effect, error) {
 	e := state.Effect{
 		ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From,
 		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(text, files),
 	}
 	switch {
+	case m.repliesByMail(rp.mail):
+		e.Channel, e.Thread, e.To = state.ByMail, m.thread, rp.renderer.policy.Operator
 	case m.msg.Source == state.Mail && rp.mail != nil:
 		e.Channel, e.Thread = state.ByMail, m.thread
 	case m.msg.Source == state.Mesh:
@@ -54,6 +57,12 @@ func (rp replier) reply(m turnMessage, text string, files []message.Attachment) 
 	e.File = effectFile(named)
 	e.Sum, err = rp.store.KeepSummed(e.File, bytes.NewReader(data))
 	return &e, err
+}
+
+// repliesByMail reports whether the agent woke itself in its operator's conversation,
+// and can mail them what came of it.
+func (m turnMessage) repliesByMail(mail *Mail) bool {
+	return m.msg.Source == state.Self && m.msg.Operator && mail != nil
 }
 
 // render returns the bytes of a reply. A report repeats the correlation id of its

@@ -27,8 +27,9 @@ type Status struct {
 	Outbox      StatusOutbox                `json:"outbox"`
 	Lost        []StatusLost                `json:"lost"` // mails that came back, the last one at the end
 	Turn        StatusTurn                  `json:"turn"`
-	Asleep      bool                        `json:"asleep"`         // nothing was left to do after the last turn
-	SleepUntil  *time.Time                  `json:"sleep_until"`    // the agent asked to be left alone until then
+	Asleep      bool                        `json:"asleep"`      // nothing was left to do after the last turn
+	SleepUntil  *time.Time                  `json:"sleep_until"` // the agent asked to be left alone until then
+	Self        StatusSelf                  `json:"self"`
 	Cooldown    *time.Time                  `json:"cooldown_until"` // no turns until then: too many failed in a row
 	Credentials map[string]StatusCredential `json:"credentials"`
 	Sending     *StatusSending              `json:"sending"` // null: mail can be sent, as far as is known
@@ -53,6 +54,14 @@ type StatusDeferral struct {
 	Count  int       `json:"count"`
 	Next   time.Time `json:"next"`
 	Last   time.Time `json:"last"`
+}
+
+// StatusSelf shows what the agent has planned itself, and how many turns of its own it
+// had since its operator was heard.
+type StatusSelf struct {
+	Wakeups []Wakeup `json:"wakeups"` // the next first
+	Turns   int      `json:"turns"`
+	Limit   int      `json:"limit"`
 }
 
 // StatusLost is a mail of ours that came back.
@@ -140,6 +149,10 @@ func (a *Agent) Status() (Status, error) {
 		Asleep:      s.Asleep,
 		Lost:        []StatusLost{},
 	}
+	st.Self = StatusSelf{
+		Wakeups: wakeups(s, a.Policy, a.Now(), func(state.Message) bool { return true }),
+		Turns:   s.Streak.Turns, Limit: a.Policy.SelfTurns,
+	}
 	for _, r := range s.Lost {
 		st.Lost = append(st.Lost, StatusLost{ID: r.ID, To: r.To, At: r.At, Reason: r.Reason})
 	}
@@ -153,6 +166,9 @@ func (a *Agent) Status() (Status, error) {
 		st.Deadline = &deadline
 	}
 	for _, m := range s.Inbox {
+		if m.Status == state.Deferred && m.Source == state.Self {
+			continue // in Self
+		}
 		if m.Status == state.Deferred {
 			st.Inbox.deferred(m)
 		} else {

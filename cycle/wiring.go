@@ -241,6 +241,12 @@ func (a *Agent) outgoing() outgoing {
 	return outgoing{handle: a.Handle, mesh: a.Mesh, store: a.Store}
 }
 
+func (a *Agent) planner() planner {
+	return planner{
+		policy: a.Policy, now: a.Now, store: a.Store, secrets: a.Secrets, journal: a.journal(), flusher: a.flusher(),
+	}
+}
+
 func (a *Agent) receipts() receipts {
 	return receipts{store: a.Store, policy: a.Policy, now: a.Now}
 }

@@ -51,9 +51,10 @@ func (e Arrived) apply(m *machine) {
 	msg.At = happened(msg.At.UTC(), m.now)
 	msg.Status = Queued
 	m.ration(&msg)
+	msg.EndedSleep = m.endSleeps(msg.Principal(), "a message from "+msg.From)
 	m.Inbox = append(m.Inbox, msg)
 	m.messageFollowed()
-	m.Asleep, m.SleepUntil = false, time.Time{}
+	m.Asleep = false
 	m.line(Line{Kind: LineMessage, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg, Digest: e.Digest})
 	m.enqueued(msg)
 
@@ -62,6 +63,7 @@ func (e Arrived) apply(m *machine) {
 		return
 	}
 	m.LastOperator = m.now
+	m.operatorHeard()
 	if msg.Source == Mail {
 		m.heardFrom = msg.From
 		m.Thread = e.Thread

@@ -68,7 +68,9 @@ func (e Suspended) apply(m *machine) {
 	m.Turn.Box = e.Box
 	m.keepSession(m.TurnPrincipal(), e.Session, e.Epoch)
 	m.turnLine("suspended", "")
-	if slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Operator && !msg.isFollowUp() && m.runnable(msg, m.policy, m.now) }) {
+	if slices.ContainsFunc(m.Inbox, func(msg Message) bool {
+		return msg.Operator && msg.Source != Self && !msg.isFollowUp() && m.runnable(msg, m.policy, m.now)
+	}) {
 		m.supersede()
 	}
 }

@@ -113,7 +113,7 @@ func (m *machine) unskewDeadlines() {
 	}
 	for i := range m.Inbox {
 		if !m.Inbox[i].overRate() { // its time follows from Accepted
-			nearest(&m.Inbox[i].NextRetryAt, maxDeferral)
+			nearest(&m.Inbox[i].NextRetryAt, m.Inbox[i].maxWait())
 		}
 	}
 	for uid, f := range m.Cursor.Failures {

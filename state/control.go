@@ -27,6 +27,7 @@ func (e Controlled) apply(m *machine) {
 	m.noteSeen(msg.Key)
 	m.noteSeen(e.Digest)
 	m.LastOperator = m.now
+	m.operatorHeard()
 	m.line(Line{Kind: LineControl, What: e.Control, Key: msg.Key, Source: msg.Source, From: msg.From, Digest: e.Digest})
 	switch e.Control {
 	case ControlStop:

@@ -20,6 +20,9 @@ func (e Switched) apply(m *machine) {
 		return
 	}
 	*flag = e.On
+	if !e.Mesh {
+		m.operatorHeard()
+	}
 	what := "go"
 	if e.On {
 		what = "halt"
@@ -44,4 +47,5 @@ func (m *machine) applyHaltLine(l Line) {
 		return
 	}
 	m.HaltedHere = on
+	m.operatorHeard()
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"time"
 )
 
 // Message returns the inbox row with this key.
@@ -109,6 +110,9 @@ func (e Dropped) apply(m *machine) {
 		return
 	}
 	m.line(Line{Kind: LineEnded, Key: e.Key, Source: msg.Source, What: string(Skipped), Reason: e.Reason})
+	if msg.isSleep() {
+		m.SleepUntil = time.Time{}
+	}
 	m.removeMessage(e.Key)
 }
 
@@ -124,10 +128,18 @@ func (m *machine) applyMessageLine(l Line) {
 	}
 	m.noteSeen(l.Key)
 	m.noteSeen(l.Digest)
-	m.messageFollowed()
 	m.Arrivals = max(m.Arrivals, l.Message.Seq)
-	if l.Message.Operator && l.What == "" {
-		m.LastOperator = l.At
+	switch {
+	case l.Source == Self && l.What != lineRetried:
+		if l.Message.MadeBy == "" {
+			m.operatorHeard()
+		}
+	default:
+		m.messageFollowed()
+		if l.Message.Operator && l.What == "" {
+			m.LastOperator = l.At
+			m.operatorHeard()
+		}
 	}
 	m.applyRation(l)
 	if m.message(l.Key) == nil {

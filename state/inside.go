@@ -67,7 +67,8 @@ const (
 	DefaultPatience = 10 * time.Minute
 )
 
-// Slept reports that the agent asks to be left alone for a while.
+// Slept reports that the agent asks to be left alone for a while, and has no reason to
+// wake. What wakes it is Planned.
 type Slept struct {
 	TurnID string
 	Epoch  uint64
@@ -79,6 +80,7 @@ func (e Slept) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "slept") {
 		return
 	}
+	m.replaceSleeps(m.TurnPrincipal())
 	m.SleepUntil = m.now.Add(min(e.For, MaxSleep))
 	m.line(Line{Kind: LineSleep, What: "asked", TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
 }

@@ -11,6 +11,7 @@ const (
 	Mesh  Source = "mesh"
 	Nudge Source = "nudge"
 	CLI   Source = "cli"
+	Self  Source = "self" // the agent itself: a sleep, a rest or a reminder
 )
 
 // Status is how far a message has come (docs/design.md, "Inbox and turns"). Rows
@@ -32,17 +33,17 @@ const (
 func (s Status) Ended() bool { return s == Consumed || s == Errored || s == Skipped }
 
 // Message is one row of the inbox. Its Key is unique forever (docs/design.md,
-// "Keys and the cursor"): mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id> or
-// cli:<random>. A row is small, because every commit writes every row. What can be
+// "Keys and the cursor"): mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id>,
+// cli:<random> or self:<random>. A row is small, because every commit writes every row. What can be
 // read from the payload (subject, thread, hops, text) is read from there.
 type Message struct {
 	Key      string `json:"key"`
 	Source   Source `json:"source"`
-	Kind     string `json:"kind,omitempty"` // of the mesh: message or ask
-	From     string `json:"from"`           // address, handle or user, by Source
-	Operator bool   `json:"operator,omitempty"`
-	Proof    Proof  `json:"proof,omitempty"`   // of From, if that is another agent
-	Payload  string `json:"payload,omitempty"` // file of messages/
+	Kind     string `json:"kind,omitempty"`     // of the mesh: message or ask; of the agent itself: sleep, rest or reminder
+	From     string `json:"from"`               // address, handle or user, by Source
+	Operator bool   `json:"operator,omitempty"` // its turn answers the operator
+	Proof    Proof  `json:"proof,omitempty"`    // of From, if that is another agent
+	Payload  string `json:"payload,omitempty"`  // file of messages/
 
 	// Correlation is the id that an answer via the mesh repeats (docs/design.md,
 	// "The mesh").
@@ -75,6 +76,17 @@ type Message struct {
 	Sum       string `json:"sha256,omitempty"`
 	Damaged   bool   `json:"damaged,omitempty"`
 	Refetches int    `json:"refetches,omitempty"`
+
+	// Of a row of the agent itself: how far ahead its time was, the beginning of its
+	// words, the turn that made it, and the file with what that turn said at last.
+	Span   time.Duration `json:"span,omitempty"`
+	Title  string        `json:"title,omitempty"`
+	MadeBy string        `json:"made_by,omitempty"`
+	Said   string        `json:"said,omitempty"`
+
+	// EndedSleep is the beginning of the words with which the agent would have woken
+	// itself, had this message not come.
+	EndedSleep string `json:"ended_sleep,omitempty"`
 }
 
 // Thread holds what a mail of ours needs to be shown in its conversation: the

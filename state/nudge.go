@@ -23,8 +23,8 @@ func (e Nudged) apply(m *machine) {
 		source = Mesh
 	}
 	m.noteNudge(source, e.Key, e.From)
-	m.SleepUntil = time.Time{}
 	m.trace = m.mintTrace(e.Key)
+	m.endSleeps("", nudgeReason(e))
 	m.line(Line{Kind: LineNudge, Key: e.Key, Source: source, From: e.From, Reason: e.Reason})
 	m.enqueued(Message{Source: Nudge, From: e.From, Key: e.Key})
 	m.wake(nudgeReason(e), Thread{}, !m.rangLately())

@@ -26,6 +26,7 @@ type Policy struct {
 	Ack, QuietPrep, QuietActive, Notices, Working bool
 
 	Turns       bool // messages get turns; false for runner "none"
+	SelfTurns   int  // that the agent may cause in a row without a word from its operator; 0 = none
 	MaxAttempts int  // of one turn
 	// TurnTimeout limits a turn that was taken by `inbox next`.
 	TurnTimeout time.Duration

@@ -47,6 +47,28 @@ func (m Message) Principal() Principal {
 	return AgentPrincipal(m.From, m.Proof)
 }
 
+// Cause is what a turn's rights depend on ([turn.permissions], [api.tools]).
+type Cause string
+
+// The causes of turns.
+const (
+	CauseOperator Cause = "operator"
+	CausePeer     Cause = "peer"
+	CauseSelf     Cause = "self" // the agent itself, in its operator's conversation
+)
+
+// Cause returns what causes the turn of a message. What an agent plans in the turn of
+// another agent is caused by that agent: it must not gain rights on the way.
+func (m Message) Cause() Cause {
+	switch {
+	case !m.Operator:
+		return CausePeer
+	case m.Source == Self:
+		return CauseSelf
+	}
+	return CauseOperator
+}
+
 // TurnPrincipal returns whom the active turn answers, or nobody if no turn is
 // active.
 func (s State) TurnPrincipal() Principal {

@@ -98,13 +98,20 @@ func (m *machine) applyLine(l Line) {
 		m.applyTransitionLine(l)
 	case LineTask:
 		m.removeMessage(l.Key)
+		m.noteSaid(l.TurnID, l.OutputBox+"/"+l.Deliverable)
+	case LineTurn:
+		m.applyTurnLine(l)
+	case LineSleep:
+		m.applySleepLine(l)
 	case LineControl:
 		m.noteSeen(l.Key)
 		m.noteSeen(l.Digest)
 		m.LastOperator = l.At
+		m.operatorHeard()
 	case LineReset:
 		m.Reset = Reset{At: l.At, Note: l.Reason, Origin: l.From, Arrivals: m.Arrivals, Epoch: m.Epoch}
 		m.endConversations()
+		m.operatorHeard()
 	case LineCompaction:
 		m.applyCompactionLine(l)
 	case LineEnded:

@@ -22,6 +22,8 @@ type MemoryReset struct{ Note, Origin string }
 func (e MemoryReset) apply(m *machine) {
 	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}
 	m.endConversations()
+	m.operatorHeard()
+	m.forgetSleeps("the memory was reset")
 	m.line(Line{Kind: LineReset, From: e.Origin, Reason: e.Note})
 }
 

@@ -12,7 +12,7 @@ func (s State) runnable(msg Message, p Policy, now time.Time) bool {
 
 // mayRun is runnable for a message whose time has come.
 func (s State) mayRun(msg Message, p Policy, now time.Time) bool {
-	return p.Turns && s.turnsAllowed(now) && s.Tier(p, now).allows(msg)
+	return p.Turns && s.turnsAllowed(now) && s.Tier(p, now).allows(msg) && s.SelfHeld(msg, p, now) == ""
 }
 
 // turnsAllowed reports whether any turn may run.
@@ -52,13 +52,25 @@ func (s State) affords(p Policy, now time.Time) bool {
 }
 
 // nextMessage returns the inbox index of the message that runs next: of those that
-// can run, the one that arrived first. It returns -1 if none can.
+// can run, the one that arrived first, and what others sent before what the agent
+// planned itself. It returns -1 if none can.
 func (s State) nextMessage(p Policy, now time.Time) int {
-	return slices.IndexFunc(s.Inbox, func(msg Message) bool { return s.runnable(msg, p, now) })
+	next := -1
+	for i, msg := range s.Inbox {
+		switch {
+		case !s.runnable(msg, p, now):
+		case msg.Source != Self:
+			return i
+		case next < 0 || msg.NextRetryAt.Before(s.Inbox[next].NextRetryAt):
+			next = i
+		}
+	}
+	return next
 }
 
 // hasWork reports whether a turn is dispatched, running or suspended, or an
-// operator message could run now. What is held back is not work, but a mail above the
+// operator message could run now. What the agent planned itself is work once its turn
+// has begun. What is held back is not work, but a mail above the
 // limit of the hour is: it runs as soon as the hour has room (docs/design.md,
 // "Glossary").
 func (m *machine) hasWork() bool {
@@ -72,6 +84,6 @@ func (m *machine) hasWork() bool {
 		return true
 	}
 	return slices.ContainsFunc(m.Inbox, func(msg Message) bool {
-		return msg.Operator && (msg.isDue(m.now) || msg.overRate()) && m.mayRun(msg, m.policy, m.now)
+		return msg.Operator && msg.Source != Self && (msg.isDue(m.now) || msg.overRate()) && m.mayRun(msg, m.policy, m.now)
 	})
 }

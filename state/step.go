@@ -51,6 +51,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.reportOutages()
 	m.tellLost()
 	m.tellRate()
+	m.tellHeld()
 	m.reroute()
 	m.stillWorking()
 	m.recordTier()

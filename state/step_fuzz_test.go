@@ -256,6 +256,13 @@ func (l *life) event() state.Event {
 		return state.GivenBack{TurnID: turn, Epoch: epoch, Wait: leaps[l.next(len(leaps))]}
 	case 30:
 		return state.Slept{TurnID: turn, Epoch: epoch, For: leaps[l.next(len(leaps))]}
+	case 38:
+		l.asked++
+		e := state.Planned{Key: fmt.Sprint("self:", l.asked%9), Kind: l.pick(state.KindSleep, state.KindRest, state.KindReminder), For: leaps[l.next(len(leaps))], At: l.at()}
+		if l.next(4) > 0 {
+			e.TurnID, e.Epoch = turn, epoch
+		}
+		return e
 	case 31:
 		return state.Dropped{Key: l.pick("k1", "k2", "k3")}
 	case 33:
@@ -365,6 +372,7 @@ func (l *life) step(events []state.Event) {
 	l.wantAnswers(events)
 	l.wantHooks(events)
 	l.wantExpected(events)
+	l.wantSelf(before, events)
 	if l.sane {
 		l.wantConserved(events)
 		l.wantNoDuplicates(events)
@@ -468,7 +476,7 @@ func (l *life) wantExpected(events []state.Event) {
 
 // future holds the times that may lie ahead, and how far.
 var future = map[string]time.Duration{
-	"NextDue": 31 * time.Minute, "NotBefore": state.MaxBackoff, "Expires": state.TokenLife, "Until": state.TokenLife, "NextRetryAt": state.MaxDeferral,
+	"NextDue": 31 * time.Minute, "NotBefore": state.MaxBackoff, "Expires": state.TokenLife, "Until": state.TokenLife, "NextRetryAt": state.MaxReminder,
 	"CooldownUntil": 5 * time.Minute, "SleepUntil": state.MaxSleep, "By": state.MaxPatience, "ResumeBy": state.MaxPatience,
 }
 
@@ -491,6 +499,39 @@ func (l *life) wantTimes(events []state.Event) {
 	}
 	if limit := l.now.Add(l.s.Interval(l.p) + time.Minute); l.s.NextDue.After(limit) {
 		l.t.Fatalf("%v: the next poll is due at %v, now it is %v", events, l.s.NextDue, l.now)
+	}
+}
+
+// wantSelf checks what the agent plans itself: no more rows wait than may, one sleep for
+// each conversation, and no turn of its own begins under HALT, without money to spare or
+// above the limit of a streak.
+func (l *life) wantSelf(before state.State, events []state.Event) {
+	rows, sleeps := 0, map[state.Principal]int{}
+	for _, m := range l.s.Inbox {
+		if m.Source != state.Self {
+			if limit := l.now.Add(state.MaxDeferral); m.NextRetryAt.After(limit) && m.Reason != state.OverRate && m.Span == 0 {
+				l.t.Fatalf("%v: %s waits until %v, now it is %v", events, m.Key, m.NextRetryAt, l.now)
+			}
+			continue
+		}
+		rows++
+		if m.Kind != state.KindReminder && m.TurnID == "" {
+			sleeps[m.Principal()]++
+		}
+	}
+	if !l.sane {
+		return
+	}
+	for who, n := range sleeps {
+		if n > 1 {
+			l.t.Fatalf("%v: %d sleeps of %s: %s", events, n, who, statetest.JSON(l.t, l.s))
+		}
+	}
+	if rows > state.MaxSelfRows || l.s.Streak.Turns > l.p.SelfTurns || l.s.Streak.Peers > l.s.Streak.Turns {
+		l.t.Fatalf("%v: %d rows of the agent itself, %+v", events, rows, l.s.Streak)
+	}
+	if len(events) == 1 && l.s.Streak.Turns > before.Streak.Turns && (l.s.Halted() || l.s.Tier(l.p, l.now) != state.TierNormal) {
+		l.t.Fatalf("%v: a turn of the agent itself begins: %s", events, statetest.JSON(l.t, l.s))
 	}
 }
 

@@ -32,6 +32,9 @@ func (e Claimed) apply(m *machine) {
 	msg := &m.Inbox[i]
 	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
 	if msg.TurnID == "" {
+		if msg.Source == Self {
+			m.beginSelf(*msg)
+		}
 		msg.TurnID = strings.ReplaceAll(m.mint("t"), ".", "")
 	}
 	m.Epoch++
@@ -104,6 +107,7 @@ func (e Ended) apply(m *machine) {
 		task.Row = &msg
 	}
 	m.line(task)
+	m.noteSaid(e.TurnID, e.OutputBox+"/"+e.Deliverable)
 	if e.Reply != nil {
 		m.queue(*e.Reply)
 	}
@@ -116,7 +120,7 @@ func (e Ended) apply(m *machine) {
 	m.passOn(msg.Key)
 	m.keepSession(who, e.Session, e.Epoch)
 	m.countOutcome(e.Outcome)
-	if len(m.Inbox) == 0 && !m.Asleep {
+	if !m.Asleep && m.nothingToDo() {
 		m.Asleep = true
 		m.line(Line{Kind: LineSleep, What: "asleep"})
 	}

@@ -91,6 +91,9 @@ type Attempt struct {
 	Extra   []string          // further arguments, chosen by the cause of the turn
 	Env     map[string]string // such as AGENTSTATELOOP_CONFIG; replaces Config.Env
 	Read    []string          // further paths that exist in its box, if it has one
+
+	// MayBeSilent: an agent that ends well and says nothing has succeeded.
+	MayBeSilent bool
 }
 
 // withDefaults fills in what was left zero.

@@ -146,13 +146,17 @@ func (s *supervisor) listOutput(res *Result) {
 	}
 }
 
-// requireAnswer takes Success away from an agent that ended without a word.
+// requireAnswer takes Success away from an agent that ended without a word, unless it
+// may.
 func (s *supervisor) requireAnswer(res *Result) {
 	if res.Text != "" || (res.Status != Success && res.Status != Partial) {
 		return
 	}
 	if len(res.Output) > 0 {
 		res.Status, res.Reason = Partial, "the agent left files but no answer"
+		return
+	}
+	if res.Status == Success && s.attempt.MayBeSilent {
 		return
 	}
 	if res.Status == Success {

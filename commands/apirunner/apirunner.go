@@ -125,9 +125,18 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			Emit:  r.events.emit,
 			Check: look.check,
 			Spent: look.recordSpending,
-			Rest:  func(ctx context.Context) error { return r.agent.Sleep(ctx, r.turn, defaultRest) },
+			Rest:  r.rest,
 		},
 	}, nil
+}
+
+// rest lets the agent rest that has not said how long. With [api] rest it wakes after
+// that, and has a turn.
+func (r *Runner) rest(ctx context.Context) error {
+	if d := time.Duration(r.config.File.API.Rest); d > 0 {
+		return r.agent.Rest(ctx, r.turn, d)
+	}
+	return r.agent.Sleep(ctx, r.turn, defaultRest, "")
 }
 
 // model returns the API with its key. It reports a key that cannot be read like

@@ -49,10 +49,14 @@ func (l *outlook) check(context.Context) (react.Outlook, error) {
 	return o, nil
 }
 
-// waiting counts the messages that wait behind the one of this turn.
+// waiting counts the messages that wait behind the one of this turn. What the agent
+// itself has planned is none of them.
 func waiting(s state.State) int {
 	n := 0
 	for _, m := range s.Inbox {
+		if m.Source == state.Self {
+			continue
+		}
 		if m.Status == state.Queued || m.Status == state.Deferred {
 			n++
 		}

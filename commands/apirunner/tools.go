@@ -39,10 +39,7 @@ func (b toolbox) allowed(ctx context.Context, programs []react.Program) ([]react
 		return nil, cycle.ErrStale
 	}
 	msg, _ := s.TurnMessage()
-	section, names := "peer", b.config.File.API.Tools.Peer
-	if msg.Operator {
-		section, names = "operator", b.config.File.API.Tools.Operator
-	}
+	section, names := b.granted(msg)
 	if slices.Contains(names, react.Exec) {
 		if b.way, err = box.Find(ctx, b.agent.Turn.Self); err != nil {
 			b.outlook.missing = fmt.Sprintf("The tool exec is not available: %v.", err)
@@ -68,6 +65,20 @@ func (b toolbox) allowed(ctx context.Context, programs []react.Program) ([]react
 		tools[i].Run = redacted(b.loader.Secrets, tools[i].Run)
 	}
 	return tools, nil
+}
+
+// granted returns the section of [api.tools] that a message has, and what it names. What
+// the agent plans in a turn of its operator's may do what that turn may, unless self
+// says otherwise.
+func (b toolbox) granted(msg state.Message) (section string, names []string) {
+	tools := b.config.File.API.Tools
+	switch cause := msg.Cause(); {
+	case cause == state.CausePeer:
+		return "peer", tools.Peer
+	case cause == state.CauseSelf && b.config.Has("api.tools.self"):
+		return "self", tools.Self
+	}
+	return "operator", tools.Operator
 }
 
 // toolFunc runs a tool.
@@ -136,9 +147,12 @@ func (b toolbox) effects() react.Effects {
 			}
 			return a.Submit(ctx, turn, sub)
 		},
-		Sleep: func(ctx context.Context, d time.Duration) error {
+		Sleep: func(ctx context.Context, d time.Duration, why string) error {
 			b.outlook.slept = true
-			return a.Sleep(ctx, turn, d)
+			return a.Sleep(ctx, turn, d, why)
+		},
+		Remind: func(ctx context.Context, when, text string) (time.Time, error) {
+			return a.Remind(ctx, turn, when, text)
 		},
 		Remember: func(ctx context.Context, text string) error { return a.Remember(ctx, turn, text) },
 		Search:   func(_ context.Context, query string, n int) (string, error) { return a.SearchInside(turn, query, n) },

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
 )
@@ -80,6 +81,9 @@ func (c *Config) checkModel() error {
 		if n.value < n.from {
 			return c.Wrong(n.key, "must be %d or more", n.from)
 		}
+	}
+	if time.Duration(s.Rest) > state.MaxSleep {
+		return c.Wrong("api.rest", "must be a day at most")
 	}
 	if s.MaxOutput > s.ContextWindow/2 {
 		return c.Wrong("api.max_output", "must be at most half of api.context_window, %d", s.ContextWindow)

@@ -121,6 +121,7 @@ type turnSection struct {
 	Silence     OptionalDuration `toml:"silence"`
 	Linger      Duration         `toml:"linger"`
 	MaxAttempts int              `toml:"max_attempts"`
+	SelfTurns   int              `toml:"self_turns"`
 	Prompts     string           `toml:"prompts"`
 	Recall      int              `toml:"recall"`
 
@@ -145,24 +146,26 @@ type rightsSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
 	Task     []string `toml:"task"`
+	Self     []string `toml:"self"`
 }
 
 // apiSection configures runner = "api".
 type apiSection struct {
-	Provider      string       `toml:"provider"`
-	BaseURL       string       `toml:"base_url"`
-	Model         string       `toml:"model"`
-	LowModel      string       `toml:"low_model"`
-	SummaryModel  string       `toml:"summary_model"`
-	KeyFile       string       `toml:"key_file"`
-	KeyEnv        string       `toml:"key_env"`
-	KeyCommand    []string     `toml:"key_command"`
-	ContextWindow int          `toml:"context_window"`
-	MaxOutput     int          `toml:"max_output"`
-	MaxCalls      int          `toml:"max_calls"`
-	MaxTools      int          `toml:"max_tools"`
-	Tools         toolsSection `toml:"tools"`
-	Exec          execSection  `toml:"exec"`
+	Provider      string           `toml:"provider"`
+	BaseURL       string           `toml:"base_url"`
+	Model         string           `toml:"model"`
+	LowModel      string           `toml:"low_model"`
+	SummaryModel  string           `toml:"summary_model"`
+	KeyFile       string           `toml:"key_file"`
+	KeyEnv        string           `toml:"key_env"`
+	KeyCommand    []string         `toml:"key_command"`
+	ContextWindow int              `toml:"context_window"`
+	MaxOutput     int              `toml:"max_output"`
+	MaxCalls      int              `toml:"max_calls"`
+	MaxTools      int              `toml:"max_tools"`
+	Rest          OptionalDuration `toml:"rest"`
+	Tools         toolsSection     `toml:"tools"`
+	Exec          execSection      `toml:"exec"`
 }
 
 // execSection configures the box of the tool exec.
@@ -180,6 +183,7 @@ type toolsSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
 	Task     []string `toml:"task"`
+	Self     []string `toml:"self"`
 }
 
 // toolSection is one of the user's own tools.
@@ -242,7 +246,7 @@ func defaults() File {
 			// Config.SMTP takes what [mail.smtp] leaves out from [mail.imap].
 		},
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
-		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), MaxAttempts: 3, Recall: 32, Box: boxSection{Network: true}},
+		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), MaxAttempts: 3, SelfTurns: 10, Recall: 32, Box: boxSection{Network: true}},
 		API: apiSection{
 			ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools,
 			Exec: execSection{Processes: 512, Memory: 4096, FileSize: 1024, CPU: Duration(5 * time.Minute)},

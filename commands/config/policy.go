@@ -23,6 +23,7 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		Notices:         c.File.Replies.Notices,
 		Working:         c.File.Replies.Working,
 		Turns:           turns != nil,
+		SelfTurns:       c.File.Turn.SelfTurns,
 		MaxAttempts:     c.File.Turn.MaxAttempts,
 		Rate:            c.File.Budget.MailsAnHour,
 		IdleInterval:    time.Duration(c.File.Timing.IdleInterval),

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle"
 	"agentstateloop/turn"
 )
 
@@ -14,11 +15,28 @@ import (
 // it as the agent of a turn.
 const APICommand = "__react"
 
+// maxSelfTurns is how many turns in a row an agent may cause itself, at most.
+const maxSelfTurns = 1000
+
+// rights returns the arguments of [turn.permissions]. What the agent plans in a turn of
+// its operator's may do what that turn may, unless self says otherwise.
+func (c *Config) rights() cycle.Rights {
+	p := c.File.Turn.Permissions
+	rights := cycle.Rights{Operator: p.Operator, Peer: p.Peer, Task: p.Task, Self: p.Self}
+	if !c.Has("turn.permissions.self") {
+		rights.Self = p.Operator
+	}
+	return rights
+}
+
 // wireTurn wires [turn]. It returns nil with runner = "none".
 func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	t := c.File.Turn
 	if t.MaxAttempts < 1 {
 		return nil, c.Wrong("turn.max_attempts", "must be 1 or more")
+	}
+	if t.SelfTurns < 0 || t.SelfTurns > maxSelfTurns {
+		return nil, c.Wrong("turn.self_turns", "must be 0 to %d", maxSelfTurns)
 	}
 	if t.Runner == "none" {
 		return nil, nil

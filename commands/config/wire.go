@@ -63,7 +63,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Recall:   prompt.recall,
 		Window:   prompt.window,
 		Summary:  prompt.summary,
-		Rights:   cycle.Rights(c.File.Turn.Permissions),
+		Rights:   c.rights(),
 		Secrets:  l.Secrets,
 		Keep:     time.Duration(c.File.Agent.Keep),
 		Self:     []string{self, "--config", c.Path},

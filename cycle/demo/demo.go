@@ -158,7 +158,7 @@ func (s *stage) newAgent(dir, self, meshURL, crontab, script string) *cycle.Agen
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
 			Location: time.UTC, HasMail: true, HasMesh: true, Operator: operator,
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-			Turns: true, MaxAttempts: 3,
+			Turns: true, SelfTurns: 10, MaxAttempts: 3,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: clock},

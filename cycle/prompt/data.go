@@ -33,12 +33,23 @@ type Data struct {
 	Memory    string // the agent's working memory, fenced
 	ResetNote string // of the last reset, fenced
 
-	Wake    string   // why the agent runs: message, resumed, retry
+	Wake    string   // why the agent runs: message, self, resumed, retry
 	Note    string   // of an earlier attempt
 	Earlier bool     // the context box holds a copy of what an earlier attempt left in its output box
 	Reports []string // what a resumed turn waited for, each with its question, fenced
 	Said    string   // its output before it waited, fenced
+	Woken   string   // what ended its wait, if it woke itself: "your sleep is over"
 	Full    int      // percent of its window that the session fills, from 75 on; else 0
+
+	// Of a turn that the agent caused itself: what the turn said at last in which it
+	// planned this one, fenced; what came since, in words and one a line; and whether its
+	// answer is mailed to the operator.
+	SaidBefore string
+	Came       string
+	Meanwhile  []string
+	Mailed     bool
+
+	EndedSleep string // the reason of the sleep that this message has ended, on one line
 
 	Summary string // of what was compacted, fenced
 	History string // what was said before, fenced

@@ -272,7 +272,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 			return c.Send(ctx, a.in, peers[1], "for your information: "+marker)
 		})
 	case "sleep":
-		a.command("sleep", func(ctx context.Context, c *cycle.Agent) error { return c.Sleep(ctx, a.in, time.Hour) })
+		a.command("sleep", func(ctx context.Context, c *cycle.Agent) error { return c.Sleep(ctx, a.in, time.Hour, "") })
 	case "no-login":
 		if first {
 			return turn.Result{Status: turn.Failed, Reason: "not logged in", Exit: turn.ExitError, ExitCode: 1, Credential: errNoLogin}

@@ -184,7 +184,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Location: w.clock.machine().Location(), HasMail: true, HasMesh: true, Operator: operator, Keymaster: peers[0],
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-			Turns: true, MaxAttempts: 3, Rate: w.hourly(),
+			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(),
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,

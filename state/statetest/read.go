@@ -130,7 +130,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return st.turning(p)
 	case "pull":
 		return []state.Event{state.Claimed{Pull: true}}, nil
-	case "ask", "post", "submit", "sleep", "remember", "suspend", "giveback", "await", "withdraw", "finish":
+	case "ask", "post", "submit", "sleep", "plan", "remember", "suspend", "giveback", "await", "withdraw", "finish":
 		return st.inside(p)
 	case "report":
 		return []state.Event{state.Reported{
@@ -326,11 +326,11 @@ func (st *Story) turning(p phrase) ([]state.Event, error) {
 	}
 	msg, _ := st.S.TurnMessage()
 	switch {
-	case p.opts["to"] == "nobody" || msg.Source == state.CLI:
+	case p.opts["to"] == "nobody" || msg.Source == state.CLI || msg.Source == state.Self && p.opts["to"] == "":
 	case msg.Source == state.Mesh:
 		e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.ByMesh, To: msg.From, TurnID: turn, File: "outbox/reply"}
 	default:
-		e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.ByMail, To: msg.From, TurnID: turn, File: "outbox/reply"}
+		e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.ByMail, To: cmp.Or(p.opts["to"], msg.From), TurnID: turn, File: "outbox/reply"}
 	}
 	return []state.Event{e}, nil
 }
@@ -339,7 +339,8 @@ func (st *Story) turning(p phrase) ([]state.Event, error) {
 // `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
 // `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
 // `giveback forget`, `await deploy for=1h peers=dorlange3120`, `withdraw wait.1 "exit status 1"`,
-// `finish`. turn= and epoch= name another turn.
+// `finish`, `plan sleep s1 for=10m "check"`, `plan reminder r1 for=24h`; by=op sets a
+// reminder at the terminal. turn= and epoch= name another turn.
 func (st *Story) inside(p phrase) ([]state.Event, error) {
 	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
 	if name, ok := p.opts["turn"]; ok {
@@ -374,6 +375,12 @@ func (st *Story) inside(p phrase) ([]state.Event, error) {
 		return []state.Event{state.Finished{TurnID: turn, Epoch: epoch}}, nil
 	case "remember":
 		return []state.Event{state.Remembered{TurnID: turn, Epoch: epoch, Text: p.opts["text"]}}, nil
+	case "plan":
+		e := state.Planned{TurnID: turn, Epoch: epoch, Kind: p.word(0), Key: p.word(1), Title: p.opts["text"], Payload: "messages/" + p.word(1), For: span}
+		if by := p.opts["by"]; by != "" { // the operator, at the terminal
+			e.TurnID, e.Epoch, e.From = "", 0, by
+		}
+		return []state.Event{e}, nil
 	case "sleep":
 		return []state.Event{state.Slept{TurnID: turn, Epoch: epoch, For: span}}, nil
 	case "suspend":

@@ -143,6 +143,15 @@ func (st *Story) inbox() []string {
 		if m.Reason != "" {
 			row += " (" + m.Reason + ")"
 		}
+		if held := st.S.SelfHeld(m, st.P, st.Now); held != "" && !st.Now.Before(m.NextRetryAt) {
+			row += ", held: " + held
+		}
+		if m.EndedSleep != "" {
+			row += fmt.Sprintf(", ended the sleep %q", m.EndedSleep)
+		}
+		if m.Said != "" {
+			row += ", said " + m.Said
+		}
 		if m.Attempts > 1 {
 			row += fmt.Sprintf(", attempt %d", m.Attempts)
 		}
@@ -266,6 +275,16 @@ func (st *Story) waits() []string {
 	rows = append(rows, conversation(st.S.Conversation, "")...)
 	for _, a := range st.S.Agents {
 		rows = append(rows, conversation(a.Conversation, " with "+string(a.With))...)
+	}
+	if k := st.S.Streak; k != (state.SelfStreak{}) {
+		row := fmt.Sprintf("%d self turns", k.Turns)
+		if k.Peers > 0 {
+			row += fmt.Sprintf(", %d of them for peers", k.Peers)
+		}
+		if k.Told {
+			row += ", told"
+		}
+		rows = append(rows, row)
 	}
 	if !st.S.SleepUntil.IsZero() {
 		rows = append(rows, "sleeps until "+st.at(st.S.SleepUntil))

@@ -20,7 +20,7 @@ func Policy() state.Policy {
 		Location: time.UTC,
 		HasMail:  true, HasMesh: true, Operator: "op@example.com", Keymaster: "dorlange3120",
 		Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-		Turns: true, MaxAttempts: 3, Challenge: true,
+		Turns: true, SelfTurns: 3, MaxAttempts: 3, Challenge: true,
 	}
 }
 

@@ -62,8 +62,8 @@ func TestReplay(t *testing.T) {
 func durable(s state.State) state.State {
 	kept := state.State{
 		Agent: s.Agent, Phase: s.Phase, PhaseSince: s.PhaseSince,
-		LastOperator: s.LastOperator,
-		HaltedHere:   s.HaltedHere, HaltedMesh: s.HaltedMesh,
+		LastOperator: s.LastOperator, Streak: s.Streak,
+		HaltedHere: s.HaltedHere, HaltedMesh: s.HaltedMesh,
 		Inbox: s.Inbox, Arrivals: s.Arrivals, Quarantined: s.Quarantined,
 		Epoch: s.Epoch, Turn: s.Turn,
 		Unkept:        s.Unkept,

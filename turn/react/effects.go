@@ -16,7 +16,8 @@ type Effects struct {
 	Send     func(ctx context.Context, to, text string) error
 	Ask      func(ctx context.Context, to, text string, patience time.Duration) (id string, err error)
 	Submit   func(ctx context.Context, fields map[string]json.RawMessage, text string) error
-	Sleep    func(ctx context.Context, d time.Duration) error
+	Sleep    func(ctx context.Context, d time.Duration, why string) error
+	Remind   func(ctx context.Context, when, text string) (time.Time, error)
 	Remember func(ctx context.Context, text string) error
 	Search   func(ctx context.Context, query string, n int) (string, error)
 }
@@ -37,7 +38,10 @@ func (e Effects) Tools() ([]Tool, error) {
 		g.add(typed("submit_result", "Sets the result of this turn, once: a text, named fields. Files that you have written into the reply's folder go with it. Without it, your last words are the result.", e.submit))
 	}
 	if e.Sleep != nil {
-		g.add(typed("sleep", "Asks to be left alone for a while after this turn. A message or a nudge ends that.", e.sleep))
+		g.add(typed("sleep", "Asks to be left alone for a while after this turn. With a reason you wake then, in a turn that is told the reason. A message or a nudge ends that.", e.sleep))
+	}
+	if e.Remind != nil {
+		g.add(typed("remind", "Wakes you at a time, in a turn that is told a text. A reminder stays, whatever comes meanwhile.", e.remind))
 	}
 	if e.Remember != nil {
 		g.add(typed("remember", "Replaces your working memory, which is part of each of your prompts. Keep it short.", e.remember))
@@ -94,7 +98,8 @@ func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
 }
 
 type sleepArgs struct {
-	Minutes int `json:"minutes" jsonschema:"how long"`
+	Minutes int    `json:"minutes" jsonschema:"how long"`
+	Reason  string `json:"reason,omitempty" jsonschema:"what you wake for; without it you only rest"`
 }
 
 func (e Effects) sleep(ctx context.Context, a sleepArgs) (string, error) {
@@ -102,10 +107,35 @@ func (e Effects) sleep(ctx context.Context, a sleepArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := e.Sleep(ctx, d); err != nil {
+	if err := e.Sleep(ctx, d, a.Reason); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("noted: %v, from the end of this turn", d), nil
+	return fmt.Sprintf("noted: %v from now", d), nil
+}
+
+type remindArgs struct {
+	At      string `json:"at,omitempty" jsonschema:"when: 08:00, 2026-03-02 08:00 or RFC 3339"`
+	Minutes int    `json:"minutes,omitempty" jsonschema:"or in how many minutes"`
+	Text    string `json:"text" jsonschema:"what you are to be told then"`
+}
+
+func (e Effects) remind(ctx context.Context, a remindArgs) (string, error) {
+	when := a.At
+	switch {
+	case a.At != "" && a.Minutes != 0:
+		return "", errors.New("pass at or minutes, not both")
+	case a.At == "":
+		d, err := minutes(a.Minutes, 0, state.MaxReminder)
+		if err != nil {
+			return "", err
+		}
+		when = d.String()
+	}
+	at, err := e.Remind(ctx, when, a.Text)
+	if err != nil {
+		return "", err
+	}
+	return "you wake at " + at.Format(time.RFC3339), nil
 }
 
 type rememberArgs struct {

@@ -41,7 +41,7 @@ func TestEffects(t *testing.T) {
 			waits = d
 			return "ask.1", nil
 		},
-		Sleep: func(_ context.Context, d time.Duration) error { slept = d; return nil },
+		Sleep: func(_ context.Context, d time.Duration, _ string) error { slept = d; return nil },
 		Search: func(_ context.Context, _ string, n int) (string, error) {
 			found = n
 			return strings.Repeat("x", 70<<10), nil

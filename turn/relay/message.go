@@ -15,6 +15,8 @@ const (
 	Ask      = "ask"
 	Send     = "send"
 	Sleep    = "sleep"
+	Remind   = "remind"
+	Wakeups  = "wakeups" // answered by a list, as JSON
 	Remember = "remember"
 	Search   = "search"
 )
@@ -30,10 +32,11 @@ const (
 type Request struct {
 	Verb   string        `json:"verb"`
 	To     string        `json:"to,omitempty"`     // of ask and send: a handle
-	Text   string        `json:"text,omitempty"`   // of search: the words
+	Text   string        `json:"text,omitempty"`   // of search: the words; of sleep: why it wakes
 	Fields []Field       `json:"fields,omitempty"` // of submit
 	For    time.Duration `json:"for,omitempty"`    // of ask: how long it waits; of sleep: how long it rests
 	Most   int           `json:"most,omitempty"`   // of search: how many exchanges
+	When   string        `json:"when,omitempty"`   // of remind
 }
 
 // Field is one named result: a value of JSON, or a text whose type the runner knows.

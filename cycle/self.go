@@ -1,0 +1,169 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/internal/secret"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// How an agent wakes itself (docs/design.md, "It drives itself"): a sleep with a
+// reason, a rest after an answer, a reminder.
+
+// ErrNoSelfTurns means that the configuration lets the agent cause no turns itself.
+var ErrNoSelfTurns = errors.New("this agent may not wake itself: [turn] self_turns is 0")
+
+// maxTitle bounds, in bytes, what a row holds of its words.
+const maxTitle = 80
+
+// Sleep records that the agent wants to be left alone for d. If why is not empty, it
+// wakes then, and has a turn that is told why. A message or a nudge ends the sleep.
+func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration, why string) error {
+	if strings.TrimSpace(why) != "" {
+		if d > state.MaxSleep {
+			return fmt.Errorf("a sleep is a day at most: use remind for what is to come in %v", d)
+		}
+		_, err := a.planner().plan(ctx, in, state.Planned{Kind: state.KindSleep, For: d}, why)
+		return err
+	}
+	s, err := a.journal().commit(ctx, state.Slept{TurnID: in.TurnID, Epoch: in.Epoch, For: d})
+	if err != nil {
+		return err
+	}
+	return in.check(s)
+}
+
+// restWords are the words of a row that an agent made by answering and saying no more.
+const restWords = "You rested after your answer, as [api] rest says."
+
+// Rest records that the agent rests for d after an answer, and then has a turn.
+// Where no such turn is possible, it only rests.
+func (a *Agent) Rest(ctx context.Context, in Inside, d time.Duration) error {
+	_, err := a.planner().plan(ctx, in, state.Planned{Kind: state.KindRest, For: d}, restWords)
+	if errors.Is(err, ErrNoSelfTurns) || errors.Is(err, errNoRoom) {
+		return a.Sleep(ctx, in, d, "")
+	}
+	return err
+}
+
+// Remind sets a time at which the agent has a turn that is told text, from inside the
+// turn in. See ParseWhen for when. It returns that time.
+func (a *Agent) Remind(ctx context.Context, in Inside, when, text string) (time.Time, error) {
+	return a.planner().remind(ctx, in, state.Planned{}, when, text)
+}
+
+// RemindByHand is Remind for the operator at the terminal, who is called from.
+func (a *Agent) RemindByHand(ctx context.Context, from, when, text string) (time.Time, error) {
+	return a.planner().remind(ctx, Inside{}, state.Planned{From: from}, when, text)
+}
+
+// Wakeup is a row of the agent itself that waits.
+type Wakeup struct {
+	Key   string    `json:"key"`
+	Kind  string    `json:"kind"` // sleep, rest or reminder
+	At    time.Time `json:"at"`
+	Title string    `json:"title"` // the beginning of its words
+	Held  string    `json:"held"`  // what holds it back, though its time has come; or ""
+}
+
+// Wakeups returns the rows of the agent itself that wait, the next first. For the
+// turn in it returns those of the principal whom that turn answers, and for the
+// operator at the terminal, who has no turn, all.
+func (a *Agent) Wakeups(in Inside) ([]Wakeup, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	if in.TurnID != "" {
+		if err := in.check(s); err != nil {
+			return nil, err
+		}
+	}
+	return wakeups(s, a.Policy, a.Now(), func(m state.Message) bool {
+		return in.TurnID == "" || m.Principal() == s.TurnPrincipal()
+	}), nil
+}
+
+// planner makes the rows of the agent itself.
+type planner struct {
+	policy  state.Policy
+	now     func() time.Time
+	store   *store.Store
+	secrets *secret.Known
+	journal journal
+	flusher flusher
+}
+
+// remind plans a reminder.
+func (p planner) remind(ctx context.Context, in Inside, e state.Planned, when, text string) (time.Time, error) {
+	at, err := ParseWhen(when, p.now(), p.policy.Location)
+	if err != nil {
+		return time.Time{}, err
+	}
+	e.Kind, e.At = state.KindReminder, at
+	return p.plan(ctx, in, e, text)
+}
+
+// errNoRoom means that as many rows of the agent itself wait as may.
+var errNoRoom = fmt.Errorf("%d wakeups of this agent wait already, or half as many that other agents caused: see `inbox list`, and remove one with `inbox drop KEY`", state.MaxSelfRows)
+
+// plan adds the row of e, with its words in a file. It returns the time at which the
+// agent wakes. The row is durable then.
+func (p planner) plan(ctx context.Context, in Inside, e state.Planned, words string) (time.Time, error) {
+	words = p.secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(words, "\uFFFD")))
+	switch {
+	case p.policy.SelfTurns <= 0:
+		return time.Time{}, ErrNoSelfTurns
+	case words == "":
+		return time.Time{}, errors.New("the reminder is empty: say what the agent is to do then")
+	case len(words) > state.MaxSelfText:
+		return time.Time{}, fmt.Errorf("the text has %d bytes, and the limit is %d: put the rest into a file, and name it", len(words), state.MaxSelfText)
+	}
+	e.TurnID, e.Epoch = in.TurnID, in.Epoch
+	e.Key = "self:" + store.NewID()
+	e.Title = plain.Shorten(plain.Line(words), maxTitle)
+	e.Payload = store.PayloadName(store.MessagesDir, e.Key, ".txt")
+	var err error
+	if e.Sum, err = p.store.KeepSummed(e.Payload, strings.NewReader(words)); err != nil {
+		return time.Time{}, fmt.Errorf("keep the words: %w", err)
+	}
+	s, err := p.journal.commit(ctx, e)
+	if err != nil {
+		return time.Time{}, err
+	}
+	row, ok := s.Message(e.Key)
+	if !ok {
+		_ = p.store.Remove(e.Payload)
+		if in.TurnID != "" {
+			err = in.check(s)
+		}
+		if err == nil {
+			err = errNoRoom
+		}
+		return time.Time{}, err
+	}
+	return row.NextRetryAt, p.flusher.sendNow(ctx, s)
+}
+
+// wakeups returns the rows of the agent itself that wait and that shown reports true
+// for, the next first.
+func wakeups(s state.State, p state.Policy, now time.Time, shown func(state.Message) bool) []Wakeup {
+	rows := []Wakeup{}
+	for _, m := range s.Planned() {
+		if !shown(m) {
+			continue
+		}
+		w := Wakeup{Key: m.Key, Kind: m.Kind, At: m.NextRetryAt, Title: m.Title}
+		if !now.Before(m.NextRetryAt) {
+			w.Held = s.SelfHeld(m, p, now)
+		}
+		rows = append(rows, w)
+	}
+	return rows
+}

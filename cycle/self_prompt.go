@@ -1,0 +1,128 @@
+package cycle
+
+import (
+	"fmt"
+	"strings"
+
+	"agentstateloop/cycle/prompt"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// What is read of the history for a wakeup, in bytes, and how many lines a prompt
+// shows of it.
+const (
+	meanwhileRead = 1 << 20
+	meanwhileMost = 20
+)
+
+// wokenBy returns what ended the wait of a row of the agent itself.
+func wokenBy(m state.Message) string {
+	switch {
+	case m.Kind == state.KindReminder && m.MadeBy == "":
+		return "a reminder that your operator set for you"
+	case m.Kind == state.KindReminder:
+		return "a reminder that you set"
+	case m.Kind == state.KindRest:
+		return "your rest after an answer is over"
+	}
+	return "your sleep is over"
+}
+
+// wake adds what a turn is told that the agent caused itself: why it woke, what it
+// said before, and what came meanwhile.
+func (p prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
+	if m.msg.Source != state.Self {
+		d.EndedSleep = fences.Line(m.msg.EndedSleep)
+		return
+	}
+	d.Woken = wokenBy(m.msg)
+	d.Mailed = m.msg.Operator && p.policy.HasMail
+	if d.Wake == "message" {
+		d.Wake = "self"
+	}
+	if m.msg.Said != "" {
+		said := "(no longer kept)"
+		if text, err := p.store.ReadFile(m.msg.Said, store.MaxPayload); err == nil {
+			said = truncate(string(text), recallPart)
+		}
+		d.SaidBefore = fences.Said(said)
+	}
+	d.Came, d.Meanwhile = p.meanwhile(fences, m.msg)
+}
+
+// meanwhile returns how many messages and nudges came since a row was made, in words,
+// and the newest of them, one a line. A row of another agent's conversation is shown
+// what came from that agent.
+func (p prompter) meanwhile(fences prompt.Fences, row state.Message) (came string, lines []string) {
+	messages, nudges := 0, 0
+	for l, err := range p.store.Newest(meanwhileRead, state.LineMessage, state.LineNudge) {
+		if err != nil {
+			p.log.printf("prompt: what came meanwhile is left out: %v", err)
+			break
+		}
+		if l.Key == row.Key {
+			break // what is older came before it
+		}
+		if l.Source == state.Self || !row.Operator && !isFrom(row, l) {
+			continue
+		}
+		what := "nudge"
+		if l.Kind == state.LineMessage {
+			what = "message"
+			messages++
+		} else {
+			nudges++
+		}
+		if len(lines) < meanwhileMost {
+			lines = append(lines, fences.Line(cameLine(what, l)))
+		}
+	}
+	for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
+		lines[i], lines[j] = lines[j], lines[i]
+	}
+	var counts []string
+	for _, c := range []struct {
+		n    int
+		noun string
+	}{{messages, "message"}, {nudges, "nudge"}} {
+		switch {
+		case c.n == 1:
+			counts = append(counts, "1 "+c.noun)
+		case c.n > 1:
+			counts = append(counts, fmt.Sprintf("%d %ss", c.n, c.noun))
+		}
+	}
+	return strings.Join(counts, " and "), lines
+}
+
+// isFrom reports whether what a line tells of came from the agent of a row.
+func isFrom(row state.Message, l state.Line) bool {
+	if l.Message != nil {
+		return l.Message.Principal() == row.Principal()
+	}
+	return l.Source == state.Mesh && l.From == row.From && row.Proof == state.ByToken
+}
+
+// cameLine describes a message or a nudge that came.
+func cameLine(what string, l state.Line) string {
+	text := fmt.Sprintf("[%s] %s", l.At.UTC().Format("2006-01-02 15:04"), what)
+	if l.From != "" {
+		text += " from " + plain.Line(l.From)
+	}
+	if l.Source != "" && l.Kind == state.LineMessage {
+		text += " (" + string(l.Source) + ")"
+	}
+	if l.Kind == state.LineNudge && l.Reason != "" {
+		text += ": " + plain.Shorten(plain.Line(l.Reason), 200)
+	}
+	return text
+}
+
+// silent reports whether the answer to a wakeup says that the operator needs to know
+// nothing: it is empty, or the one word NOTHING.
+func silent(text string) bool {
+	word := strings.TrimSuffix(strings.TrimSpace(text), ".")
+	return word == "" || strings.EqualFold(word, "NOTHING")
+}

@@ -1,0 +1,85 @@
+package cycle
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// The forms of a time, besides RFC 3339. Without a date it is the next time that a
+// clock shows it.
+const (
+	dateAndTime = "2006-01-02 15:04"
+	timeOfDay   = "15:04"
+)
+
+// ErrNotATime means that a text names no time, in any form.
+var ErrNotATime = errors.New("is not a time")
+
+// ParseWhen returns the time that a reminder names: a duration such as 10m, 2h or 3d,
+// or a time as 2026-03-02 08:00, 08:00 or RFC 3339. A time without a zone is local
+// to loc. It must lie ahead of now, by a year at most.
+func ParseWhen(when string, now time.Time, loc *time.Location) (time.Time, error) {
+	if loc == nil {
+		loc = time.UTC
+	}
+	when = strings.TrimSpace(when)
+	at, ok, err := parseTime(when, now.In(loc))
+	if !ok {
+		var d time.Duration
+		if d, err = parseSpan(when); err == nil {
+			at = now.Add(d)
+		}
+	}
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case !at.After(now):
+		return time.Time{}, fmt.Errorf("%s has passed: now it is %s", when, now.In(loc).Format(dateAndTime))
+	case at.Sub(now) > state.MaxReminder:
+		return time.Time{}, fmt.Errorf("%s is too far ahead: a reminder is %d days ahead at most", when, int(state.MaxReminder/(24*time.Hour)))
+	}
+	return at.UTC(), nil
+}
+
+// parseTime reads a time. ok is false if when has none of its forms.
+func parseTime(when string, now time.Time) (at time.Time, ok bool, err error) {
+	if at, err := time.Parse(time.RFC3339, when); err == nil {
+		return at, true, nil
+	}
+	if at, err := time.ParseInLocation(dateAndTime, strings.Replace(when, "T", " ", 1), now.Location()); err == nil {
+		return at, true, nil
+	}
+	clock, err := time.Parse(timeOfDay, when)
+	if err != nil {
+		return time.Time{}, false, nil
+	}
+	for day := range 3 { // a change of the clocks may skip a time of day
+		at = time.Date(now.Year(), now.Month(), now.Day()+day, clock.Hour(), clock.Minute(), 0, 0, now.Location())
+		if at.After(now) && at.Hour() == clock.Hour() && at.Minute() == clock.Minute() {
+			break
+		}
+	}
+	return at, true, nil
+}
+
+// parseSpan reads a duration: days, or what Go reads.
+func parseSpan(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36500 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf(`%q %w: write a duration such as 10m, 2h or 3d, or a time such as 08:00, "2026-03-02 08:00" or 2026-03-02T08:00:00Z`, text, ErrNotATime)
+	}
+	if d <= 0 {
+		return 0, fmt.Errorf("%s is not ahead: a duration must be longer than zero", text)
+	}
+	return d, nil
+}
