@@ -4,6 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
 
@@ -22,9 +23,15 @@ func askCommand(p *program) *cli.Command {
 on, as the same turn, when every answer has come or is late. With - as TEXT the
 question is read from standard input.
 
+--field names a result that the answer is to have: NAME, NAME:TYPE or
+NAME:TYPE=DESCRIPTION. A ? after the name means that it may be missing. TYPE is
+string, number, integer, boolean, array or object. An object of JSON works too.
+
 Example:
-  agentstateloop ask dorlange3120 "which commit is live?" --deadline 10m`,
+  agentstateloop ask dorlange3120 "which commit is live?" --deadline 10m \
+    --field commit:string --field 'tests?:integer=how many passed'`,
 		Flags: []cli.Flag{
+			repeatedFlag("field", "a result `FIELD` to ask for; may be repeated"),
 			durationFlag("deadline", "give up waiting after `DURATION`", state.DefaultPatience),
 		},
 		Action: askCmd{p.agents(), p.input(), &p.out}.run,
@@ -40,7 +47,11 @@ func (a askCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := turn.ask(c.Context, to, text, durationOf(c, "deadline"))
+	fields, err := askedFields(c)
+	if err != nil {
+		return err
+	}
+	id, err := turn.ask(c.Context, cycle.Question{To: to, Text: text, Fields: fields, Patience: durationOf(c, "deadline")})
 	if err != nil {
 		return err
 	}

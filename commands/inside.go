@@ -20,7 +20,7 @@ import (
 type turnActions interface {
 	handle() string // of the agent
 	submit(context.Context, cycle.Submission) error
-	ask(ctx context.Context, to, text string, patience time.Duration) (id string, err error)
+	ask(context.Context, cycle.Question) (id string, err error)
 	send(ctx context.Context, to, text string) error
 	sleep(ctx context.Context, d time.Duration, why string) error
 	remind(ctx context.Context, when, text string) (time.Time, error)
@@ -57,8 +57,8 @@ func (t ownTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	return t.agent.Submit(ctx, t.in, sub)
 }
 
-func (t ownTurn) ask(ctx context.Context, to, text string, patience time.Duration) (string, error) {
-	return t.agent.Ask(ctx, t.in, to, text, patience)
+func (t ownTurn) ask(ctx context.Context, q cycle.Question) (string, error) {
+	return t.agent.Ask(ctx, t.in, q)
 }
 
 func (t ownTurn) send(ctx context.Context, to, text string) error {
@@ -110,8 +110,12 @@ func (t relayedTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	return err
 }
 
-func (t relayedTurn) ask(ctx context.Context, to, text string, patience time.Duration) (string, error) {
-	return t.call(ctx, relay.Request{Verb: relay.Ask, To: to, Text: text, For: patience})
+func (t relayedTurn) ask(ctx context.Context, q cycle.Question) (string, error) {
+	r := relay.Request{Verb: relay.Ask, To: q.To, Text: q.Text, For: q.Patience}
+	for _, f := range q.Fields {
+		r.Wanted = append(r.Wanted, relay.Wanted(f))
+	}
+	return t.call(ctx, r)
 }
 
 func (t relayedTurn) send(ctx context.Context, to, text string) error {

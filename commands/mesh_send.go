@@ -19,11 +19,13 @@ func meshSendCommand(p *program) *cli.Command {
 		ArgsUsage: "HANDLE TEXT",
 		Description: `Sends as your agent, with its token. With - as TEXT the message is read from
 standard input. Prints the message's id. Sending the same --id again sends
-nothing new, so a script may repeat itself.
+nothing new, so a script may repeat itself. --field is that of ask.
 
 Example:
-  agentstateloop mesh send dorlange3120 "rotate the Gmail password, please"`,
+  agentstateloop mesh send dorlange3120 "rotate the Gmail password, please"
+  agentstateloop mesh send dorlange3120 "run the tests" --field passed:integer`,
 		Flags: []cli.Flag{
+			repeatedFlag("field", "a result `FIELD` to ask for; may be repeated"),
 			&cli.StringFlag{Name: "kind", Value: mesh.KindMessage, Usage: "`KIND`: message, ask, report, relay or notice"},
 			&cli.StringFlag{Name: "id", Usage: "the message's `ID`, for a send that may be repeated"},
 			&cli.StringFlag{Name: "correlation-id", Usage: "the `ID` of the message it answers"},
@@ -37,12 +39,16 @@ func (m meshSendCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	fields, err := askedFields(c)
+	if err != nil {
+		return err
+	}
 	client, err := m.client(c)
 	if err != nil {
 		return err
 	}
 	id, err := client.Send(c.Context, mesh.Message{
-		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"),
+		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"), ResultFields: fields,
 	})
 	if err != nil {
 		return err

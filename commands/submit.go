@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"strings"
-
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
@@ -23,10 +21,14 @@ func submitCommand(p *program) *cli.Command {
 file that goes with the reply. With - as TEXT it is read from standard input.
 Without submit, what the agent prints is the deliverable.
 
+A field's VALUE has the type that the message asks for: JSON for a number, an
+integer, a boolean, an array or an object, else the text as it is. NAME:=JSON
+gives any value. What the message requires and is missing is an error.
+
 Example:
-  agentstateloop submit --field verdict=green --file report.pdf "all tests pass"`,
+  agentstateloop submit --field verdict=green --field tests:=412 --file report.pdf "all tests pass"`,
 		Flags: []cli.Flag{
-			repeatedFlag("field", "a result `NAME=VALUE`; may be repeated"),
+			repeatedFlag("field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
 			&cli.StringFlag{Name: "file", Usage: "a `FILE` that goes with the reply"},
 		},
 		Action: submitCmd{p.agents(), p.input()}.run,
@@ -37,18 +39,14 @@ func (s submitCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 1); err != nil {
 		return err
 	}
-	sub := cycle.Submission{File: c.String("file")}
-	for _, f := range wordsOf(c, "field") {
-		key, value, ok := strings.Cut(f, "=")
-		if !ok || key == "" {
-			return terminal.Usagef("for example --field verdict=green", "--field %q is not NAME=VALUE", f)
-		}
-		sub.Fields = append(sub.Fields, cycle.Field{Name: key, Text: value})
+	fields, err := givenFields(c)
+	if err != nil {
+		return err
 	}
+	sub := cycle.Submission{Fields: fields, File: c.String("file")}
 	if c.NArg() == 0 && len(sub.Fields) == 0 && sub.File == "" {
 		return terminal.Usagef("see "+name+" submit --help", "nothing to submit: give a text, --field or --file")
 	}
-	var err error
 	if sub.Text, err = s.input.text(c.Args().First()); err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (t tellCmd) printAnswer(c *cli.Context, d cycle.Deliverable) error {
 		if err := t.out.JSON(d); err != nil {
 			return err
 		}
-	} else if text := terminal.Printable(d.Text); text != "" {
+	} else if text := terminal.Printable(d.Whole()); text != "" {
 		t.out.Printf("%s\n", strings.TrimSuffix(text, "\n"))
 	}
 	if d.Outcome == state.Success {

@@ -20,7 +20,7 @@ import (
 )
 
 // inside is the program as an agent calls it from inside its turn: "submit TEXT
-// [NAME=VALUE…] [--file FILE]", "ask HANDLE TEXT DURATION", "send HANDLE TEXT",
+// [NAME=VALUE…] [--file FILE]", "ask HANDLE TEXT DURATION [FIELDS]", "send HANDLE TEXT",
 // "sleep DURATION", "remember TEXT". file holds the agent's blueprint.
 func inside(file string, args []string) int {
 	var b blueprint
@@ -60,12 +60,16 @@ func (b blueprint) call(args []string) error {
 			sub.Fields = append(sub.Fields, cycle.Field{Name: name, Text: value})
 		}
 		return a.Submit(ctx, in, sub)
-	case verb == "ask" && len(args) == 4:
-		patience, err := time.ParseDuration(args[3])
+	case verb == "ask" && (len(args) == 4 || len(args) == 5):
+		q := cycle.Question{To: args[1], Text: args[2]}
+		q.Patience, err = time.ParseDuration(args[3])
+		if len(args) == 5 {
+			err = errors.Join(err, json.Unmarshal([]byte(args[4]), &q.Fields))
+		}
 		if err != nil {
 			return err
 		}
-		id, err := a.Ask(ctx, in, args[1], args[2], patience)
+		id, err := a.Ask(ctx, in, q)
 		fmt.Println(id)
 		return err
 	case verb == "send" && len(args) == 3:

@@ -296,7 +296,7 @@ func TestARetriedTurnIsItsOwn(t *testing.T) {
 			return
 		}
 		asked = true
-		_, err := s.agent.Ask(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, second, "which commit?", time.Hour)
+		_, err := s.agent.Ask(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, cycle.Question{To: second, Text: "which commit?", Patience: time.Hour})
 		check(t, err)
 	}
 	s.only(s.says(second, "ask somebody"), peersWord)

@@ -211,9 +211,12 @@ func TestADamagedMailOfUnknownFateIsNotSentInAnotherVersion(t *testing.T) {
 // A message of the mesh has the same bytes whenever it is made.
 func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
 	for kind, prepare := range map[state.EffectKind]func(h *house){
-		state.Reply: func(h *house) { h.post(meshMessage("q1")) },
+		state.Reply: func(h *house) {
+			h.plays("us submit done i=412\n")
+			h.post(meshMessage("q1"))
+		},
 		state.Question: func(h *house) {
-			h.plays("us ask " + peer + " 'which commit?' 10m\n")
+			h.plays("us ask " + peer + " 'which commit?' 10m '[\"commit\"]'\n")
 			h.receive(letter{id: "<one@example.com>"})
 		},
 		state.Post: func(h *house) {
@@ -239,6 +242,9 @@ func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
 				got := h.reports()
 				if len(got) != 1 || got[0].ID != row.ID || got[0].Text == "" || got[0].Kind == "" {
 					t.Fatalf("the peer got %+v", got)
+				}
+				if kind == state.Reply && (fieldsOf(got[0]) != `{"i":"412"}` || got[0].Status != state.Success || got[0].TurnID == "") || kind == state.Question && len(got[0].ResultFields) != 1 || got[0].Trace != row.Trace || row.Trace == "" {
+					t.Errorf("the peer got %+v", got[0])
 				}
 				if s, ok := h.state().Effect(row.ID); ok {
 					t.Errorf("left: %+v", s)

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"agentstateloop/internal/regular"
 	"agentstateloop/mail/message"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -17,6 +19,9 @@ import (
 
 // deliverableFile is the name of a turn's final text in its output box.
 const deliverableFile = "deliverable.txt"
+
+// isDeliverable reports whether a file of the output box is ours, and goes with no reply.
+func isDeliverable(name string) bool { return name == deliverableFile || name == fieldsFile }
 
 // deliverer closes turns with their deliverable.
 type deliverer struct {
@@ -41,14 +46,18 @@ func (d deliverer) deliver(ctx context.Context, s state.State, m turnMessage, r 
 }
 
 func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
+	worked := r.Status == turn.Success
+	var back handedBack
 	if s.Turn.Submitted != "" && s.Turn.Owns(m.head.TurnID, m.head.Epoch) {
-		r = d.submitted(m, s.Turn, r)
+		back.Fields, r = d.submitted(m, s.Turn, r)
+	} else {
+		back.Fields, r = m.printed(r)
 	}
 	d.keepWhole(m, &r)
 	files, unsent := d.attachments(m, r.Output)
-	text := deliverable(r, unsent)
+	back.Text = deliverable(r, unsent)
 	box := path.Join(m.dir(), "output")
-	err := d.keepDeliverable(box, text)
+	fields, err := d.keepDeliverable(box, back)
 	if err != nil {
 		return s, err
 	}
@@ -56,8 +65,8 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 		m.thread = s.Thread
 	}
 	var reply *state.Effect
-	if !m.needsNoReply(r) {
-		reply, err = d.replier.reply(m, text, files)
+	if len(back.Fields) > 0 || !m.needsNoReply(r) {
+		reply, err = d.replier.reply(m, state.Outcome(r.Status), back, files)
 	}
 	if err != nil {
 		return s, fmt.Errorf("render reply: %w", err)
@@ -65,9 +74,9 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 	events := append(d.biller.bill(s, m.head, r.Bill), state.Ended{
 		TurnID: m.head.TurnID, Epoch: m.head.Epoch,
 		Outcome: state.Outcome(r.Status), Reason: r.Reason,
-		OutputBox: box, Deliverable: deliverableFile, Reply: reply, Session: d.nextSession(s, m, r),
+		OutputBox: box, Deliverable: deliverableFile, Fields: fields, Reply: reply, Session: d.nextSession(s, m, r),
 	})
-	if r.Status == turn.Success && d.turn != nil {
+	if worked && d.turn != nil {
 		events = append(events, state.CredentialWorked{Name: d.turn.Login()})
 	}
 	if s, err = d.journal.commit(ctx, events...); err != nil {
@@ -89,38 +98,50 @@ func (d deliverer) nextSession(s state.State, m turnMessage, r turn.Result) stat
 	return d.sessions.after(s, r)
 }
 
-// keepDeliverable writes the text into the box. What the agent has put in its
-// place is removed.
-func (d deliverer) keepDeliverable(box, text string) error {
+// keepDeliverable writes the text and the fields into the box, and returns the file of
+// the fields, if there are any. What the agent has put in their place is removed.
+func (d deliverer) keepDeliverable(box string, back handedBack) (fieldsName string, err error) {
 	if err := d.store.CheckFolders(box); err != nil {
-		return fmt.Errorf("keep deliverable: %w", err)
+		return "", fmt.Errorf("keep deliverable: %w", err)
 	}
 	dir := d.store.Path(box)
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 		if err := os.Remove(dir); err != nil {
-			return fmt.Errorf("keep deliverable: %w", err)
+			return "", fmt.Errorf("keep deliverable: %w", err)
 		}
 	}
-	if err := regular.RemoveAll(path.Join(dir, deliverableFile)); err != nil {
-		return fmt.Errorf("keep deliverable: %w", err)
+	for _, name := range []string{deliverableFile, fieldsFile} {
+		if err := regular.RemoveAll(path.Join(dir, name)); err != nil {
+			return "", fmt.Errorf("keep deliverable: %w", err)
+		}
 	}
-	if err := d.store.KeepAmong(path.Join(box, deliverableFile), strings.NewReader(text)); err != nil {
-		return fmt.Errorf("keep deliverable: %w", err)
+	if len(back.Fields) > 0 {
+		data, err := back.Fields.MarshalJSON()
+		if err == nil {
+			err = d.store.KeepAmong(path.Join(box, fieldsFile), bytes.NewReader(data))
+		}
+		if err != nil {
+			return "", fmt.Errorf("keep the fields of the deliverable: %w", err)
+		}
+		fieldsName = fieldsFile
 	}
-	return nil
+	if err := d.store.KeepAmong(path.Join(box, deliverableFile), strings.NewReader(back.Text)); err != nil {
+		return "", fmt.Errorf("keep deliverable: %w", err)
+	}
+	return fieldsName, nil
 }
 
 // submitted returns r with the attempt's own ending replaced by what the agent
 // submitted. That is the deliverable, however the process ended.
-func (d deliverer) submitted(m turnMessage, head state.Head, r turn.Result) turn.Result {
+func (d deliverer) submitted(m turnMessage, head state.Head, r turn.Result) (mesh.Fields, turn.Result) {
 	r.TextFile = ""
-	text, err := d.store.ReadSummed(path.Join(m.dir(), head.Submitted), head.SubmittedSum)
+	back, err := readSubmitted(d.store, m.dir(), head)
 	if err != nil {
 		r.Status, r.Reason = turn.Partial, "what was submitted cannot be read: "+err.Error()
-		return r
+		return nil, r
 	}
-	r.Status, r.Reason, r.Text = turn.Success, "", string(text)
-	return r
+	r.Status, r.Reason, r.Text = turn.Success, "", back.Text
+	return back.Fields, r
 }
 
 // needsNoReply reports whether an agent that woke itself has found nothing that its
@@ -158,7 +179,7 @@ func (d deliverer) attachments(m turnMessage, names []string) (files []message.A
 		return d.replier.attachments(m.dir(), names)
 	}
 	for _, name := range names {
-		if name != deliverableFile {
+		if !isDeliverable(name) {
 			unsent = append(unsent, "file left in the output box: "+name)
 		}
 	}

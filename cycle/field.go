@@ -26,11 +26,7 @@ func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
 	var fields mesh.Fields
 	for _, g := range given {
 		f := mesh.Field{Name: g.Name, Value: g.Value}
-		i := slices.IndexFunc(asked, func(r state.ResultField) bool { return r.Name == g.Name })
-		kind := ""
-		if i >= 0 {
-			kind = asked[i].Type
-		}
+		kind, _ := typeOf(asked, g.Name)
 		if f.Value == nil {
 			f.Value = valueOf(g.Text, kind)
 		}

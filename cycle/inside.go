@@ -1,7 +1,9 @@
 package cycle
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"agentstateloop/mesh"
@@ -79,11 +80,15 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if err := sub.CopyFile(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
 		return err
 	}
-	file, text := submittedFile(), withFields(fields, sub.Text)
-	if err := a.Store.KeepAmong(path.Join(m.dir(), file), strings.NewReader(text)); err != nil {
+	data, err := json.Marshal(handedBack{Text: sub.Text, Fields: fields})
+	if err != nil {
+		return err
+	}
+	file := submittedFile()
+	if err := a.Store.KeepAmong(path.Join(m.dir(), file), bytes.NewReader(data)); err != nil {
 		return fmt.Errorf("keep what was submitted: %w", err)
 	}
-	s, err = a.journal().commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file, Sum: store.Sum([]byte(text))})
+	s, err = a.journal().commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file, Sum: store.Sum(data)})
 	if err != nil {
 		return err
 	}
@@ -95,12 +100,6 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	}
 	return nil
 }
-
-// submittedFile returns a file name for a deliverable in an attempt's folder. The
-// file lies outside of the output box, where the agent may do what it likes. The
-// name differs for each call, so of two calls at once neither overwrites the
-// other.
-func submittedFile() string { return "submitted." + store.NewID() + ".txt" }
 
 // CopyFile copies the file into the output box, so that it goes with the reply.
 func (sub Submission) CopyFile(box string) error {
@@ -129,15 +128,29 @@ func (sub Submission) CopyFile(box string) error {
 	return errors.Join(err, to.Close())
 }
 
+// Question is what a turn asks another agent.
+type Question struct {
+	To, Text string
+	Fields   mesh.ResultFields // that its report is to have
+	Patience time.Duration     // how long the turn waits for the report at most
+}
+
 // Ask puts a question to another agent, and returns the tool call id under which
 // the report will come. The question is durable before it is sent. The turn may
 // end now; it goes on, as the same turn, when every report has come or is late.
-func (a *Agent) Ask(ctx context.Context, in Inside, to, text string, patience time.Duration) (id string, err error) {
-	e, err := a.outgoing().message(in, state.Question, to, text)
+func (a *Agent) Ask(ctx context.Context, in Inside, q Question) (id string, err error) {
+	if err := state.CheckResultFields(q.Fields); err != nil {
+		return "", err
+	}
+	e, err := a.outgoing().message(in, state.Question, q.To, q.Text)
 	if err != nil {
 		return "", err
 	}
-	s, err := a.journal().commit(ctx, state.Asked{TurnID: in.TurnID, Epoch: in.Epoch, Question: e, Patience: patience})
+	e.ResultFields = q.Fields
+	if err := fits(e); err != nil {
+		return "", err
+	}
+	s, err := a.journal().commit(ctx, state.Asked{TurnID: in.TurnID, Epoch: in.Epoch, Question: e, Patience: q.Patience})
 	if err != nil {
 		return "", err
 	}
@@ -179,9 +192,6 @@ func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (st
 	if to == o.handle {
 		return state.Effect{}, errors.New("an agent cannot send itself a message")
 	}
-	if size := jsonSize(text); size > maxPosted {
-		return state.Effect{}, fmt.Errorf("the text has %d bytes as JSON, and the mesh takes %d", size, maxPosted)
-	}
 	s, err := in.state(o.store)
 	if err != nil {
 		return state.Effect{}, err
@@ -194,8 +204,25 @@ func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (st
 	if len(m.sent.Hops) >= mesh.MaxHops {
 		return state.Effect{}, fmt.Errorf("this message has passed %d agents, which is the limit", mesh.MaxHops)
 	}
-	return state.Effect{
+	e := state.Effect{
 		Kind: kind, Channel: state.ByMesh, To: to, Text: text, TurnID: in.TurnID,
 		Hops: append(slices.Clone(m.sent.Hops), o.handle),
-	}, nil
+	}
+	return e, fits(e)
+}
+
+// fits returns an error if the message of an effect is too large for the mesh.
+func fits(e state.Effect) error {
+	size := jsonSize(e.Text)
+	if len(e.ResultFields) > 0 {
+		fields, err := mesh.ResultFields(e.ResultFields).MarshalJSON()
+		if err != nil {
+			return err
+		}
+		size += len(fields)
+	}
+	if size > maxPosted {
+		return fmt.Errorf("the message has %d bytes as JSON, and the mesh takes %d", size, maxPosted)
+	}
+	return nil
 }

@@ -65,7 +65,8 @@ us submit 'done' verdict=green commit=4c1f
 	if !strings.Contains(h.prompt(), "verdict: any value, required\ncommit: any value, required") {
 		t.Errorf("the prompt does not name the fields:\n%s", h.prompt())
 	}
-	if got := h.reports(); len(got) != 1 || got[0].Text != "verdict: green\ncommit: 4c1f\n\ndone" {
+	got := h.reports()
+	if len(got) != 1 || got[0].Text != "done" || fieldsOf(got[0]) != `{"verdict":"green","commit":"4c1f"}` {
 		t.Errorf("reports: %+v", got)
 	}
 }

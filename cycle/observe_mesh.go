@@ -125,7 +125,7 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 		return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: m.ID}, err
 	case m.Kind == mesh.KindReport: // it causes no turn of its own
 		payload, sum, err := keepMesh(files, s, m, raw)
-		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation}, err
+		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation, Status: m.Status, Trace: m.Trace}, err
 	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, ac.handle):
 		return ac.busy(m), nil
 	case !causesTurn(m):
@@ -138,7 +138,7 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 	return state.Arrived{
 		Message: state.Message{
 			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, Proof: proofOf(m), At: m.SentAt, Payload: payload, Sum: sum,
-			Correlation: correlation(m),
+			Correlation: correlation(m), Trace: m.Trace,
 		},
 		MeshID: m.ID,
 	}, nil
@@ -174,7 +174,7 @@ func (ac accepter) busy(m mesh.Message) state.Event {
 	e := noted(m, "it passed us before, answered busy")
 	e.Answer = &state.Effect{
 		Kind: state.Answer, Channel: state.ByMesh, To: m.From, Text: "busy",
-		Correlation: correlation(m), Hops: passed(m.Hops, ac.handle),
+		Correlation: correlation(m), Hops: passed(m.Hops, ac.handle), Trace: m.Trace, Outcome: state.Failed, AfterExecution: mesh.Continue,
 	}
 	return e
 }
@@ -184,7 +184,7 @@ func (ac accepter) busy(m mesh.Message) state.Event {
 func correlation(m mesh.Message) string { return cmp.Or(m.Correlation, m.ID) }
 
 func noted(m mesh.Message, why string) state.Noted {
-	return state.Noted{Key: m.Key(), Kind: m.Kind, From: m.From, Reason: why, Source: state.Mesh, MeshID: m.ID}
+	return state.Noted{Key: m.Key(), Kind: m.Kind, From: m.From, Reason: why, Source: state.Mesh, MeshID: m.ID, Trace: m.Trace}
 }
 
 // lists reports whether a handle is that of a listed peer.

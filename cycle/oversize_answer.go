@@ -57,7 +57,7 @@ func (d deliverer) makeRoom(m turnMessage, r *turn.Result) bool {
 	}
 	var gone []string
 	for _, entry := range left {
-		ours := strings.HasPrefix(entry.Name(), deliverableFile)
+		ours := strings.HasPrefix(entry.Name(), deliverableFile) || strings.HasPrefix(entry.Name(), fieldsFile)
 		if !ours && regular.RemoveAll(path.Join(box, entry.Name())) == nil {
 			gone = append(gone, fmt.Sprintf("%q", entry.Name()))
 		}

@@ -152,23 +152,29 @@ func (p prompter) reports(waiting []state.Wait) []prompt.Report {
 		if !w.Answered() {
 			continue
 		}
-		text := w.Missed
+		r := prompt.Report{To: w.To, ID: w.ID, Question: w.Text, Status: w.Status, Text: w.Missed}
 		if w.Report != "" {
-			text = p.reportText(w)
+			p.readReport(w, &r)
 		}
-		reports = append(reports, prompt.Report{To: w.To, ID: w.ID, Question: w.Text, Text: text})
+		reports = append(reports, r)
 	}
 	return reports
 }
 
-func (p prompter) reportText(w state.Wait) string {
+// readReport reads what an agent has reported.
+func (p prompter) readReport(w state.Wait, r *prompt.Report) {
 	var m mesh.Message
 	data, err := p.store.ReadSummed(w.Report, w.Sum)
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}
 	if err != nil {
-		return "(the report cannot be read: " + err.Error() + ")"
+		r.Text = "(the report cannot be read: " + err.Error() + ")"
+		return
 	}
-	return m.Text
+	r.Text = m.Text
+	if len(m.Fields) > 0 {
+		fields, _ := m.Fields.MarshalJSON() // they were made from JSON
+		r.Fields = string(fields)
+	}
 }

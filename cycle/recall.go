@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 
 	"agentstateloop/cycle/prompt"
@@ -151,8 +150,8 @@ func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 		said = "(its file is damaged)"
 	}
 	answered := "(no longer kept)"
-	if text, err := rc.store.ReadFile(path.Join(task.OutputBox, task.Deliverable), store.MaxPayload); err == nil {
-		answered = string(text)
+	if back, err := readHandedBack(rc.store, task.OutputBox, task.Deliverable, task.Fields); err == nil {
+		answered = back.whole()
 	}
 	return prompt.Exchange{
 		Asked: prompt.Said{

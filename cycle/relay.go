@@ -72,7 +72,11 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 		}
 		return "", a.Submit(ctx, in, sub)
 	case relay.Ask:
-		return a.Ask(ctx, in, r.To, r.Text, r.For)
+		q := Question{To: r.To, Text: r.Text, Patience: r.For}
+		for _, w := range r.Wanted {
+			q.Fields = append(q.Fields, state.ResultField(w))
+		}
+		return a.Ask(ctx, in, q)
 	case relay.Send:
 		return "", a.Send(ctx, in, r.To, r.Text)
 	case relay.Sleep:

@@ -38,10 +38,7 @@ func (r renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, 
 		e.Thread = r.threadOf(s)
 	}
 	if e.Channel == state.ByMesh {
-		return json.Marshal(mesh.Message{
-			ID: e.ID, From: r.handle, To: e.To, Text: text, Kind: meshKind(e.Kind),
-			Correlation: e.Correlation, Hops: e.Hops,
-		})
+		return json.Marshal(meshMessage(r.handle, e, text))
 	}
 	return r.renderMail(e, text, nil, now)
 }
@@ -93,6 +90,19 @@ func (r renderer) renderMail(e state.Effect, text string, files []message.Attach
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// meshMessage returns the message that carries an effect to another agent. A report
+// says how its turn ended.
+func meshMessage(from string, e state.Effect, text string) mesh.Message {
+	m := mesh.Message{
+		ID: e.ID, From: from, To: e.To, Text: text, Kind: meshKind(e.Kind),
+		Correlation: e.Correlation, Hops: e.Hops, ResultFields: e.ResultFields, Trace: e.Trace,
+	}
+	if m.Kind == mesh.KindReport {
+		m.Status, m.TurnID, m.Epoch, m.AfterExecution = e.Outcome, e.TurnID, e.Epoch, e.AfterExecution
+	}
+	return m
 }
 
 // meshKind returns the kind of mesh message that carries an effect. Only a

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"time"
@@ -32,10 +34,10 @@ type replier struct {
 // a mail to the operator, or a report to the peer that asked. It returns nil for
 // `tell`, which reads the deliverable from the box, and for what the agent planned in
 // another agent's turn: only a question has an answer there.
-func (rp replier) reply(m turnMessage, text string, files []message.Attachment) (*state.Effect, error) {
+func (rp replier) reply(m turnMessage, how state.Outcome, back handedBack, files []message.Attachment) (*state.Effect, error) {
 	e := state.Effect{
 		ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From,
-		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(text, files),
+		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(back, files), Trace: m.msg.Trace,
 	}
 	switch {
 	case m.repliesByMail(rp.mail):
@@ -45,10 +47,11 @@ func (rp replier) reply(m turnMessage, text string, files []message.Attachment) 
 	case m.msg.Source == state.Mesh:
 		e.Channel = state.ByMesh
 		e.Correlation, e.Hops = m.msg.Correlation, passed(m.sent.Hops, rp.handle)
+		e.Outcome, e.AfterExecution = how, mesh.Continue
 	default:
 		return nil, nil
 	}
-	data, err := rp.render(e, text, files)
+	data, err := rp.render(e, back, files)
 	if err != nil {
 		return nil, err
 	}
@@ -68,21 +71,24 @@ func (m turnMessage) repliesByMail(mail *Mail) bool {
 // render returns the bytes of a reply. A report repeats the correlation id of its
 // cause, or else the cause's own id, and adds us to its hops (docs/design.md, "The
 // mesh").
-func (rp replier) render(e state.Effect, text string, files []message.Attachment) ([]byte, error) {
+func (rp replier) render(e state.Effect, back handedBack, files []message.Attachment) ([]byte, error) {
 	if e.Channel == state.ByMail {
-		return rp.renderer.renderMail(e, text, files, rp.now())
+		return rp.renderer.renderMail(e, back.whole(), files, rp.now())
 	}
-	return json.Marshal(mesh.Message{
-		ID: e.ID, From: rp.handle, To: e.To, Text: truncateJSON(text, maxPosted), Kind: mesh.KindReport,
-		Correlation: e.Correlation, Hops: e.Hops,
-	})
+	m := meshMessage(rp.handle, e, truncateJSON(back.Text, maxPosted-back.Fields.Size()))
+	m.Fields = back.Fields
+	return json.Marshal(m)
 }
 
 // again renders a reply from the deliverable in its output box, if that and the
 // files that go with it are what it was rendered from.
 func (rp replier) again(e state.Effect) ([]byte, error) {
 	dir := attemptDir(e.TurnID, e.Epoch)
-	text, err := rp.store.ReadSummed(path.Join(dir, "output", deliverableFile), "")
+	box, fields := path.Join(dir, "output"), fieldsFile
+	if _, err := os.Lstat(rp.store.Path(path.Join(box, fields))); errors.Is(err, fs.ErrNotExist) {
+		fields = ""
+	}
+	back, err := readHandedBack(rp.store, box, deliverableFile, fields)
 	if err != nil {
 		return nil, err
 	}
@@ -94,16 +100,20 @@ func (rp replier) again(e state.Effect) ([]byte, error) {
 		}
 		files, _ = rp.attachments(dir, names)
 	}
-	if originOf(string(text), files) != e.Origin {
+	if originOf(back, files) != e.Origin {
 		return nil, errors.New("its deliverable, or a file that went with it, is not what it was")
 	}
-	return rp.render(e, string(text), files)
+	return rp.render(e, back, files)
 }
 
 // originOf returns a sum of what a reply is rendered from. The order of the files
 // does not count.
-func originOf(text string, files []message.Attachment) string {
-	parts := []string{store.Sum([]byte(text))}
+func originOf(back handedBack, files []message.Attachment) string {
+	parts := []string{store.Sum([]byte(back.Text))}
+	if len(back.Fields) > 0 {
+		fields, _ := back.Fields.MarshalJSON() // they were made from JSON
+		parts = append(parts, store.Sum(fields)+" fields")
+	}
 	for _, f := range files {
 		parts = append(parts, fmt.Sprintf("%s %q", store.Sum(f.Data), f.Name))
 	}
@@ -123,7 +133,7 @@ const maxAttached = 10 << 20
 func (rp replier) attachments(dir string, names []string) (files []message.Attachment, unsent []string) {
 	left := int64(maxAttached)
 	for _, name := range names {
-		if name == deliverableFile {
+		if isDeliverable(name) {
 			continue
 		}
 		data, err := rp.readOutput(dir, name, left)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -36,7 +36,13 @@ type Deliverable struct {
 	Outcome state.Outcome `json:"status"`
 	Reason  string        `json:"reason"`
 	Text    string        `json:"text"`
+	Fields  mesh.Fields   `json:"fields,omitempty"`
+	Trace   string        `json:"trace_id"`
 }
+
+// Whole returns the deliverable as one text for people: the fields, one a line, and the
+// text.
+func (d Deliverable) Whole() string { return withFields(d.Fields, d.Text) }
 
 // Await waits until the turn of the message with this key has ended, and returns
 // its deliverable. It returns an error when ctx ends, and when the agent has no
@@ -78,9 +84,11 @@ func deliverableOf(st *store.Store, key string) (Deliverable, error) {
 	if last.Kind != state.LineTask {
 		return Deliverable{}, fmt.Errorf("the message left the inbox without a turn: %s", last.What)
 	}
-	text, err := st.ReadFile(path.Join(last.OutputBox, last.Deliverable), store.MaxPayload)
+	back, err := readHandedBack(st, last.OutputBox, last.Deliverable, last.Fields)
 	if err != nil {
-		return Deliverable{}, fmt.Errorf("read deliverable: %w", err)
+		return Deliverable{}, err
 	}
-	return Deliverable{TurnID: last.TurnID, Outcome: last.Outcome, Reason: last.Reason, Text: string(text)}, nil
+	return Deliverable{
+		TurnID: last.TurnID, Outcome: last.Outcome, Reason: last.Reason, Text: back.Text, Fields: back.Fields, Trace: last.Trace,
+	}, nil
 }

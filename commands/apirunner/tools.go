@@ -165,12 +165,12 @@ func (b toolbox) effects() react.Effects {
 			}
 			return a.Send(ctx, turn, to, text)
 		}
-		e.Ask = func(ctx context.Context, to, text string, patience time.Duration) (string, error) {
+		e.Ask = func(ctx context.Context, to, text string, fields []state.ResultField, patience time.Duration) (string, error) {
 			to, err := peerHandle(to)
 			if err != nil {
 				return "", err
 			}
-			return a.Ask(ctx, turn, to, text, patience)
+			return a.Ask(ctx, turn, cycle.Question{To: to, Text: text, Fields: fields, Patience: patience})
 		}
 	}
 	return e

@@ -85,12 +85,25 @@ func (f Fences) Line(text string) string { return f.defuse(plain.Line(text)) }
 type Report struct {
 	To, ID   string // the agent that was asked, the id of the question
 	Question string
-	Text     string // the report, or the note that stands in for a missing one
+	Status   state.Outcome // of the other agent's turn; "" if it does not say
+	Fields   string        // its results, as an object of JSON; "" if there are none
+	Text     string        // the report, or the note that stands in for a missing one
 }
 
-// Report returns a question, on one line, with its report, fenced.
+// Report returns a question, on one line, with its report: the status, which is ours to
+// say, then the fields and the text, fenced.
 func (f Fences) Report(r Report) string {
-	return fmt.Sprintf("You asked @%s (%s): %s\n%s", f.Line(r.To), f.Line(r.ID), f.Line(r.Question), f.Fence(tagReport, r.Text))
+	parts := []string{fmt.Sprintf("You asked @%s (%s): %s", f.Line(r.To), f.Line(r.ID), f.Line(r.Question))}
+	if r.Status.Valid() {
+		parts = append(parts, "Status: "+string(r.Status))
+	}
+	if r.Fields != "" {
+		parts = append(parts, f.Fence(tagFields, r.Fields))
+	}
+	if r.Text != "" || r.Fields == "" {
+		parts = append(parts, f.Fence(tagReport, r.Text))
+	}
+	return strings.Join(parts, "\n")
 }
 
 // SystemNote returns the note of a reset, with which the next context begins, or ""

@@ -321,7 +321,7 @@ func (a *livingAgent) command(name string, do func(context.Context, *cycle.Agent
 
 func (a *livingAgent) submit(marker string) {
 	err, _ := a.command("submit", func(ctx context.Context, c *cycle.Agent) error {
-		return c.Submit(ctx, a.in, cycle.Submission{Text: marker + " submitted"})
+		return c.Submit(ctx, a.in, cycle.Submission{Text: marker + " submitted", Fields: results(marker)})
 	})
 	if err == nil {
 		a.world.count.happened("a deliverable was submitted")
@@ -330,7 +330,7 @@ func (a *livingAgent) submit(marker string) {
 
 func (a *livingAgent) ask(peer, marker string) {
 	err, _ := a.command("ask", func(ctx context.Context, c *cycle.Agent) error {
-		_, err := c.Ask(ctx, a.in, peer, "about "+marker+"?", 10*time.Minute)
+		_, err := c.Ask(ctx, a.in, cycle.Question{To: peer, Text: "about " + marker + "?", Fields: wanted, Patience: 10 * time.Minute})
 		return err
 	})
 	if err == nil {

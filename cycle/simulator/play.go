@@ -346,7 +346,7 @@ func (w *World) actLate(s Step) error {
 		case "send":
 			return a.Send(ctx, in, peers[1], "too late")
 		}
-		_, err := a.Ask(ctx, in, peers[1], "too late?", time.Minute)
+		_, err := a.Ask(ctx, in, cycle.Question{To: peers[1], Text: "too late?", Patience: time.Minute})
 		return err
 	})
 	if errors.Is(err, cycle.ErrStale) {

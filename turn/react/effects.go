@@ -14,7 +14,7 @@ import (
 // out. A function that is nil leaves its tool out.
 type Effects struct {
 	Send     func(ctx context.Context, to, text string) error
-	Ask      func(ctx context.Context, to, text string, patience time.Duration) (id string, err error)
+	Ask      func(ctx context.Context, to, text string, fields []state.ResultField, patience time.Duration) (id string, err error)
 	Submit   func(ctx context.Context, fields map[string]json.RawMessage, text string) error
 	Sleep    func(ctx context.Context, d time.Duration, why string) error
 	Remind   func(ctx context.Context, when, text string) (time.Time, error)
@@ -65,9 +65,17 @@ func (e Effects) send(ctx context.Context, a sendArgs) (string, error) {
 }
 
 type askArgs struct {
-	To      string `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
-	Text    string `json:"text" jsonschema:"the question"`
-	Minutes int    `json:"minutes,omitempty" jsonschema:"how long to wait for the answer, 10 if left out"`
+	To      string       `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
+	Text    string       `json:"text" jsonschema:"the question"`
+	Fields  []askedField `json:"fields,omitempty" jsonschema:"results that the answer is to have"`
+	Minutes int          `json:"minutes,omitempty" jsonschema:"how long to wait for the answer, 10 if left out"`
+}
+
+type askedField struct {
+	Name        string `json:"name" jsonschema:"letters, digits, _ and -"`
+	Type        string `json:"type,omitempty" jsonschema:"string, number, integer, boolean, array or object; any value if left out"`
+	Description string `json:"description,omitempty" jsonschema:"what you mean by it, on one line"`
+	Required    bool   `json:"required,omitempty" jsonschema:"the answer is only partial without it"`
 }
 
 func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
@@ -75,7 +83,11 @@ func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	id, err := e.Ask(ctx, a.To, a.Text, wait)
+	var fields []state.ResultField
+	for _, f := range a.Fields {
+		fields = append(fields, state.ResultField(f))
+	}
+	id, err := e.Ask(ctx, a.To, a.Text, fields, wait)
 	if err != nil {
 		return "", err
 	}

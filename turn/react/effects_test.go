@@ -2,11 +2,13 @@ package react_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"agentstateloop/state"
 	"agentstateloop/turn/react"
 )
 
@@ -33,13 +35,19 @@ func TestArguments(t *testing.T) {
 func TestEffects(t *testing.T) {
 	var slept, waits time.Duration
 	var found int
+	var asked []state.ResultField
+	var submitted map[string]json.RawMessage
 	tools, err := react.Effects{
-		Ask: func(_ context.Context, to, text string, d time.Duration) (string, error) {
+		Ask: func(_ context.Context, to, text string, fields []state.ResultField, d time.Duration) (string, error) {
 			if to == "goulard3120" {
 				return "", errors.New("an agent cannot send itself a message")
 			}
-			waits = d
+			waits, asked = d, fields
 			return "ask.1", nil
+		},
+		Submit: func(_ context.Context, fields map[string]json.RawMessage, _ string) error {
+			submitted = fields
+			return nil
 		},
 		Sleep: func(_ context.Context, d time.Duration, _ string) error { slept = d; return nil },
 		Search: func(_ context.Context, _ string, n int) (string, error) {
@@ -50,11 +58,19 @@ func TestEffects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tools) != 3 {
+	if len(tools) != 4 {
 		t.Fatalf("%d tools", len(tools))
 	}
 	if got, err := call(t, tools, "ask", `{"to":"dorlange3120","text":"?"}`); err != nil || waits != 10*time.Minute || !strings.Contains(got, "ask.1") {
 		t.Errorf("ask = %q, %v after %v", got, err, waits)
+	}
+	fields := `[{"name":"tests","type":"integer","description":"how many","required":true},{"name":"notes"}]`
+	if _, err := call(t, tools, "ask", `{"to":"dorlange3120","text":"?","fields":`+fields+`}`); err != nil || len(asked) != 2 || asked[0] != (state.ResultField{Name: "tests", Type: "integer", Description: "how many", Required: true}) {
+		t.Errorf("asked for %+v, %v", asked, err)
+	}
+	values := `{"tests":12345678901234567890,"parts":[1,{"a":null}],"ok":true,"word":"x"}`
+	if _, err := call(t, tools, "submit_result", `{"fields":`+values+`}`); err != nil || string(submitted["tests"]) != "12345678901234567890" || string(submitted["parts"]) != `[1,{"a":null}]` || len(submitted) != 4 {
+		t.Errorf("submitted %s, %v", submitted, err)
 	}
 	if _, err := call(t, tools, "ask", `{"to":"goulard3120","text":"?"}`); err == nil || err.Error() != "an agent cannot send itself a message" {
 		t.Errorf("the reason did not come through: %v", err)

@@ -34,6 +34,7 @@ type Request struct {
 	To     string        `json:"to,omitempty"`     // of ask and send: a handle
 	Text   string        `json:"text,omitempty"`   // of search: the words; of sleep: why it wakes
 	Fields []Field       `json:"fields,omitempty"` // of submit
+	Wanted []Wanted      `json:"wanted,omitempty"` // of ask: the results that its report is to have
 	For    time.Duration `json:"for,omitempty"`    // of ask: how long it waits; of sleep: how long it rests
 	Most   int           `json:"most,omitempty"`   // of search: how many exchanges
 	When   string        `json:"when,omitempty"`   // of remind
@@ -44,6 +45,14 @@ type Field struct {
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value,omitempty"`
 	Text  string          `json:"text,omitempty"`
+}
+
+// Wanted is one result that a question asks for.
+type Wanted struct {
+	Name        string `json:"name"`
+	Type        string `json:"type,omitempty"`
+	Description string `json:"description,omitempty"`
+	Required    bool   `json:"required,omitempty"`
 }
 
 // Answer is what came of a Request.
