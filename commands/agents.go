@@ -18,6 +18,7 @@ import (
 type agents struct {
 	loader *config.Loader
 	out    *terminal.Output
+	loaded *[]*cycle.Agent // what load has loaded in this run
 }
 
 // configPath returns the path of --config, or else of the default configuration.
@@ -36,7 +37,11 @@ func (l agents) load(c *cli.Context) (*cycle.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.loader.Load(path)
+	a, err := l.loader.Load(path)
+	if err == nil && l.loaded != nil {
+		*l.loaded = append(*l.loaded, a)
+	}
+	return a, err
 }
 
 // loadInside loads the agent, and returns the turn from which this command was

@@ -100,6 +100,9 @@ func effectText(r cycle.OutboxRow) (string, error) {
 	if r.Channel == state.ByMail {
 		return message.ReadContent(bytes.NewReader(raw)).Full, nil
 	}
+	if r.Channel == state.ByHook {
+		return string(raw), nil
+	}
 	var m mesh.Message
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return "", fmt.Errorf("read %s: %w", r.File, err)

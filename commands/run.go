@@ -14,6 +14,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
 	"agentstateloop/turn/box"
@@ -51,6 +52,7 @@ type program struct {
 	stdin  io.Reader
 	out    terminal.Output
 	loader *config.Loader // holds the environment, the clock and the secrets
+	loaded []*cycle.Agent // agents of this run
 	proc   string         // where the kernel shows its processes; doctor looks there
 }
 
@@ -96,6 +98,7 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 	}()
 	p.loader.Explain = explain
 	err := p.runApp(ctx, args)
+	p.leaveHooks()
 	if out.err != nil && (err == nil || errors.Is(err, out.err)) {
 		err = terminal.WithHint(out.err, "the command did its work, but its output could not be written")
 	}
@@ -103,6 +106,15 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 		p.out.Error(err.Error(), hintOf(err))
 	}
 	return exitCode(err)
+}
+
+// leaveHooks has a detached process call the hooks for what this run has committed.
+func (p *program) leaveHooks() {
+	for _, a := range p.loaded {
+		if err := a.LeaveHooks(); err != nil {
+			p.out.Warn("%v; the next poll calls the hooks", err)
+		}
+	}
 }
 
 // errWriter remembers that a write failed: most callers that print do not look.
@@ -120,7 +132,7 @@ func (w *errWriter) Write(text []byte) (int, error) {
 }
 
 // agents returns what loads the agents of a command line.
-func (p *program) agents() agents { return agents{p.loader, &p.out} }
+func (p *program) agents() agents { return agents{p.loader, &p.out, &p.loaded} }
 
 // input returns what reads the texts of a command line.
 func (p *program) input() input { return input{p.stdin} }

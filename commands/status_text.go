@@ -50,6 +50,11 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	if s.Sending != nil {
 		row("OFFLINE", "%s", sendingText(*s.Sending, now))
 	}
+	for _, hook := range slices.Sorted(maps.Keys(s.Hooks)) {
+		if h := s.Hooks[hook]; h.Since != nil {
+			row("HOOK", "%s fails since %s, %s waiting, %d lost%s", hook, terminal.Clock(*h.Since, now), terminal.Count(h.Waiting, "event"), h.Lost, because(plain.Line(h.Reason)))
+		}
+	}
 	if s.Outbox.Undeliverable > 0 {
 		row("LOST", "%s could not be delivered; see `%s outbox list`", terminal.Count(s.Outbox.Undeliverable, "message"), name)
 	}

@@ -2,10 +2,12 @@ package cycle
 
 import (
 	"context"
+	"sync/atomic"
 	"text/template"
 	"time"
 
 	"agentstateloop/cron"
+	"agentstateloop/cycle/hook"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
@@ -35,6 +37,8 @@ type Agent struct {
 	Summary  *turn.Config // makes summaries; nil: the agent itself does
 	Rights   Rights
 
+	Hooks []hook.Hook
+
 	Secrets *secret.Known // kept out of every reason and of the log; nil: none are known
 	Keep    time.Duration // turns, messages and quarantine older than this are pruned
 
@@ -52,6 +56,12 @@ type Agent struct {
 	// RunTurn, if set, replaces Turn.Run and keeps its promises. The simulator's
 	// agents are not processes.
 	RunTurn func(context.Context, turn.Attempt) (turn.Result, error)
+
+	// CallHook, if set, replaces Hook.Deliver and keeps its promises. Hooks are then
+	// called at the end of a poll, one after another.
+	CallHook func(context.Context, hook.Hook, hook.Call) error
+
+	announced atomic.Bool // this process has committed something for a hook
 }
 
 // Mail is how mail reaches the agent and leaves it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"agentstateloop/internal/secret"
@@ -19,6 +20,8 @@ type journal struct {
 	now      func() time.Time
 	secrets  *secret.Known
 	renderer renderer
+
+	announced *atomic.Bool // set when something was committed for a hook
 }
 
 // commit steps the machine by events and makes the result durable, together
@@ -54,7 +57,7 @@ func (j journal) commitWith(ctx context.Context, with func(next state.State) err
 	if err != nil {
 		return next, err
 	}
-	for _, e := range slices.Concat(old.Outbox, old.Undelivered) {
+	for _, e := range slices.Concat(old.Outbox, old.Undelivered, old.HookCalls) {
 		if !next.Keeps(e.ID) && e.File != "" {
 			_ = j.store.Remove(e.File) // its trace is in the history
 		}
@@ -71,21 +74,34 @@ func (j journal) redact(events []state.Event) []state.Event {
 // renderNew writes the bytes of the effects that this step queued, before the
 // state that names them. It skips effects that came rendered.
 func (j journal) renderNew(s *state.State, now time.Time) error {
-	for i := range s.Outbox {
-		if s.Outbox[i].File != "" {
-			continue
+	for _, rows := range [][]state.Effect{s.Outbox, s.HookCalls} {
+		for i := range rows {
+			if rows[i].File != "" {
+				continue
+			}
+			if err := j.keepRendered(s, &rows[i], now); err != nil {
+				return err
+			}
 		}
-		data, err := j.renderer.render(*s, s.Outbox[i], now)
-		if err != nil {
-			return fmt.Errorf("render %s: %w", s.Outbox[i].ID, err)
-		}
-		name := effectFile(s.Outbox[i])
-		sum, err := j.store.KeepSummed(name, bytes.NewReader(data))
-		if err != nil {
-			return fmt.Errorf("keep %s: %w", s.Outbox[i].ID, err)
-		}
-		s.Outbox[i].File, s.Outbox[i].Sum = name, sum
-		s.NameFile(s.Outbox[i].ID, name, sum)
+	}
+	return nil
+}
+
+// keepRendered writes the bytes of one effect.
+func (j journal) keepRendered(s *state.State, row *state.Effect, now time.Time) error {
+	data, err := j.renderer.render(*s, *row, now)
+	if err != nil {
+		return fmt.Errorf("render %s: %w", row.ID, err)
+	}
+	name := effectFile(*row)
+	sum, err := j.store.KeepSummed(name, bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("keep %s: %w", row.ID, err)
+	}
+	row.File, row.Sum = name, sum
+	s.NameFile(row.ID, name, sum)
+	if row.Channel == state.ByHook {
+		j.announced.Store(true)
 	}
 	return nil
 }
@@ -93,8 +109,11 @@ func (j journal) renderNew(s *state.State, now time.Time) error {
 // effectFile returns the path of an effect's bytes, below the state directory.
 func effectFile(e state.Effect) string {
 	ext := ".eml"
-	if e.Channel == state.ByMesh {
+	switch e.Channel {
+	case state.ByMesh:
 		ext = ".json"
+	case state.ByHook:
+		ext = ".hook"
 	}
 	return store.PayloadName(store.OutboxDir, e.ID, ext)
 }

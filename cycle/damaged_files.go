@@ -62,7 +62,7 @@ func (c fileChecker) named() ([]namedFile, error) {
 	for _, m := range s.Inbox {
 		files = append(files, namedFile{m.Payload, m.Sum})
 	}
-	for _, e := range slices.Concat(s.Outbox, s.Undelivered) {
+	for _, e := range slices.Concat(s.Outbox, s.Undelivered, s.HookCalls) {
 		files = append(files, namedFile{e.File, e.Sum})
 	}
 	for _, w := range s.Turn.Waiting {

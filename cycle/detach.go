@@ -21,11 +21,20 @@ type detacher struct {
 }
 
 // detach is Detach.
-func (d detacher) detach() error {
+func (d detacher) detach() error { return d.start("poll", "--quiet") }
+
+// HooksCommand is the hidden subcommand that calls the hooks.
+const HooksCommand = "__hooks"
+
+// detachHooks starts a process that calls the hooks.
+func (d detacher) detachHooks() error { return d.start(HooksCommand) }
+
+// start starts this program with a subcommand, in a session of its own.
+func (d detacher) start(subcommand ...string) error {
 	if len(d.self) == 0 {
 		return errors.New("start a detached poll: the path of this program is unknown")
 	}
-	argv := append(append([]string{}, d.self...), "poll", "--quiet")
+	argv := append(append([]string{}, d.self...), subcommand...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	turn.WithholdLock() // or a poll that a turn started would pass for its agent

@@ -72,6 +72,7 @@ type outbox struct {
 	now     func() time.Time
 	journal journal
 	flusher flusher
+	hooks   hooks
 }
 
 // rows is Outbox.
@@ -92,6 +93,14 @@ func (o outbox) rows() ([]OutboxRow, error) {
 		}
 		if at := s.NextTry(e.ID); at.After(o.now()) {
 			r.NextTry = &at
+		}
+		rows = append(rows, r)
+	}
+	for _, e := range s.HookCalls {
+		r := o.describe(e)
+		r.Status, r.Subject = RowWaiting, e.Announces.Event
+		if e.NotBefore.After(o.now()) {
+			r.NextTry = &e.NotBefore
 		}
 		rows = append(rows, r)
 	}
@@ -149,7 +158,12 @@ func (o outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, e
 	if err != nil {
 		return r, false, err
 	}
-	if err := o.flusher.sendNow(ctx, s); err != nil {
+	if r.Channel == state.ByHook {
+		err = o.hooks.call(ctx)
+	} else {
+		err = o.flusher.sendNow(ctx, s)
+	}
+	if err != nil {
 		return r, false, err
 	}
 	r, err = o.row(id)

@@ -52,12 +52,17 @@ type poller struct {
 	detacher detacher
 	runner   runner
 	large    largeMail
+	hooks    hooks
 }
 
 // poll is Poll.
 func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	if o.IfDue {
 		skip, err := p.notDue()
+		if skip == state.DueHooks {
+			err = p.hooks.call(ctx)
+			skip = "only hooks were due"
+		}
 		if err != nil || skip != "" {
 			return Report{Skipped: skip}, err
 		}
@@ -78,11 +83,11 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	}
 	if o.LeaveLarge {
 		err = p.afterCycle(ctx, o, &r)
-		return r, errors.Join(err, p.leaveLarge(o, r))
+		return r, errors.Join(err, p.leaveLarge(o, r), p.hooks.leave())
 	}
-	large := p.large.begin(ctx)
+	large, calls := p.large.begin(ctx), p.hooks.begin(ctx)
 	err = p.afterCycle(ctx, o, &r)
-	err = errors.Join(err, large.wait(&r, func() error { return p.turns(ctx, o, &r) }))
+	err = errors.Join(err, large.wait(&r, func() error { return p.turns(ctx, o, &r) }), p.hooks.wait(ctx, calls))
 	return r, errors.Join(err, p.conclude(&r))
 }
 
@@ -139,14 +144,19 @@ func (p poller) turns(ctx context.Context, o PollOptions, r *Report) error {
 	return p.runner.run(ctx, r)
 }
 
-// notDue returns why --if-due has nothing to do, or "" if something is due.
+// notDue returns why --if-due has nothing to do, state.DueHooks if it has only hooks
+// to call, or "" if something else is due.
 func (p poller) notDue() (string, error) {
 	s, err := p.store.Read()
 	if err != nil {
 		return "", err
 	}
 	rung, _ := p.store.Nudges() // a cycle that is due reports the error
-	if len(rung) > 0 || s.Due(p.policy, p.now()) != "" {
+	due := s.Due(p.policy, p.now())
+	switch {
+	case len(rung) == 0 && due == state.DueHooks:
+		return due, nil
+	case len(rung) > 0 || due != "":
 		return "", nil
 	}
 	return "next poll is due at " + s.NextDue.Format(time.RFC3339), nil

@@ -43,7 +43,7 @@ func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 		needed[path.Join(store.TurnsDir, m.TurnID)] = true
 		needed[path.Join(store.TurnsDir, m.MadeBy)] = true
 	}
-	for _, e := range slices.Concat(s.Outbox, s.Undelivered) {
+	for _, e := range slices.Concat(s.Outbox, s.Undelivered, s.HookCalls) {
 		needed[e.File] = true
 	}
 	for _, w := range s.Turn.Waiting {

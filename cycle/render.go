@@ -10,6 +10,7 @@ import (
 	"text/template"
 	"time"
 
+	"agentstateloop/cycle/hook"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -25,11 +26,16 @@ type renderer struct {
 	now     func() time.Time
 	store   *store.Store
 	idKeys  idKeys
+	hooks   []hook.Hook
+	log     logger
 }
 
 // render returns the bytes of an effect with a short text: an ack, a quiet, a
 // notice, an answer, a question. A turn's reply comes rendered from its runner.
 func (r renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, error) {
+	if e.Channel == state.ByHook {
+		return r.event(e)
+	}
 	text, err := r.text(s, e)
 	if err != nil {
 		return nil, err
@@ -41,6 +47,22 @@ func (r renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, 
 		return json.Marshal(meshMessage(r.handle, e, text))
 	}
 	return r.renderMail(e, text, nil, now)
+}
+
+// event returns what a hook is handed. A template that fails with this event does not
+// hold up the commit: the hook gets JSON.
+func (r renderer) event(e state.Effect) ([]byte, error) {
+	i := slices.IndexFunc(r.hooks, func(h hook.Hook) bool { return h.Name == e.To })
+	configured := hook.Hook{Name: e.To}
+	if i >= 0 {
+		configured = r.hooks[i]
+	}
+	body, err := configured.Render(*e.Announces)
+	if err != nil && body != nil {
+		r.log.printf("%v; it gets the event as JSON", err)
+		err = nil
+	}
+	return body, err
 }
 
 // threadOf returns the conversation of the message that has its turn now, which

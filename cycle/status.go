@@ -33,6 +33,7 @@ type Status struct {
 	Cooldown    *time.Time                  `json:"cooldown_until"` // no turns until then: too many failed in a row
 	Credentials map[string]StatusCredential `json:"credentials"`
 	Sending     *StatusSending              `json:"sending"` // null: mail can be sent, as far as is known
+	Hooks       map[string]StatusHook       `json:"hooks"`   // each that is configured
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
 	Obstacles   []string                    `json:"obstacles"` // what is wrong with files of the state directory
@@ -142,9 +143,10 @@ func (a *Agent) Status() (Status, error) {
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
 		Inbox:       StatusInbox{Quarantined: s.Quarantined, Deferrals: []StatusDeferral{}},
-		Outbox:      StatusOutbox{Waiting: len(s.Outbox), Undeliverable: len(s.Undelivered)},
+		Outbox:      StatusOutbox{Waiting: len(s.Outbox) + len(s.HookCalls), Undeliverable: len(s.Undelivered)},
 		Credentials: map[string]StatusCredential{},
 		Sending:     sendingStatus(s),
+		Hooks:       hookStatus(s, a.Policy),
 		Schedule:    a.crontab().status(s),
 		Asleep:      s.Asleep,
 		Lost:        []StatusLost{},
@@ -177,7 +179,7 @@ func (a *Agent) Status() (Status, error) {
 	}
 	for name, c := range s.Credentials {
 		st.Credentials[name] = StatusCredential{
-			Failures: c.Failures, Since: c.Since, Reason: c.Reason, KeymasterTold: c.Keymaster.Sent, OperatorTold: c.Operator.Sent,
+			Failures: c.Failures, Since: c.Since, Reason: c.Reason, KeymasterTold: c.Keymaster.Sent, OperatorTold: c.Operator.Sent || c.ToldByHook,
 		}
 	}
 	st.Tier, st.Spend = s.Tier(a.Policy, a.Now()), spendStatus(s, a.Policy, a.Now())

@@ -20,12 +20,19 @@ func (a *Agent) idKeys() idKeys {
 
 func (a *Agent) renderer() renderer {
 	return renderer{
-		handle: a.Handle, mail: a.Mail, replies: a.Replies, policy: a.Policy, now: a.Now, store: a.Store, idKeys: a.idKeys(),
+		handle: a.Handle, mail: a.Mail, replies: a.Replies, policy: a.Policy, now: a.Now, store: a.Store, idKeys: a.idKeys(), hooks: a.Hooks, log: a.logger(),
 	}
 }
 
 func (a *Agent) journal() journal {
-	return journal{store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, renderer: a.renderer()}
+	return journal{store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, renderer: a.renderer(), announced: &a.announced}
+}
+
+func (a *Agent) hooks() hooks {
+	return hooks{
+		all: a.Hooks, standIn: a.CallHook, store: a.Store, now: a.Now, secrets: a.Secrets, log: a.logger(), journal: a.journal(),
+		detacher: a.detacher(), announced: &a.announced,
+	}
 }
 
 func (a *Agent) crontab() crontab {
@@ -187,7 +194,7 @@ func (a *Agent) flusher() flusher {
 }
 
 func (a *Agent) outbox() outbox {
-	return outbox{store: a.Store, now: a.Now, journal: a.journal(), flusher: a.flusher()}
+	return outbox{store: a.Store, now: a.Now, journal: a.journal(), flusher: a.flusher(), hooks: a.hooks()}
 }
 
 func (a *Agent) pruner() pruner {
@@ -215,7 +222,7 @@ func (a *Agent) poller(session *mailSession) poller {
 	return poller{
 		store: a.Store, policy: a.Policy, now: a.Now, log: a.logger(),
 		cycle: a.oneCycle(session), crontab: a.crontab(), flusher: a.flusher(), detacher: a.detacher(), runner: a.runner(),
-		large: a.largeMail(),
+		large: a.largeMail(), hooks: a.hooks(),
 	}
 }
 

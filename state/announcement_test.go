@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/statetest"
 )
 
 // TestAnnouncement compares events with docs/events.md.
@@ -64,5 +65,38 @@ func TestHears(t *testing.T) {
 		if got := state.Hears([]string{"none", c.name}, c.event); got != c.want {
 			t.Errorf("%q hears %q: %v", c.name, c.event, got)
 		}
+	}
+}
+
+// TestHookCallsAreBounded checks that the oldest rows go when a hook takes nothing, each
+// with a line, and that the operator hears of it once.
+func TestHookCallsAreBounded(t *testing.T) {
+	p := statetest.Policy()
+	p.Hooks = []state.HookPolicy{{Name: "x", On: []string{"halt", "go"}}, {Name: "other", On: []string{"go"}}}
+	s, now := state.New("goulard3120", "seed"), time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	first, dropped, notices := "", 0, 0
+	for i := range state.MaxHookCalls + 10 {
+		now = now.Add(time.Second)
+		s = state.Step(s, []state.Event{state.Switched{On: i%2 == 0}}, p, now)
+		for _, l := range s.Lines {
+			if l.Kind == state.LineDelivery && l.What == "dropped" {
+				dropped++
+			}
+			if l.Effect != nil && l.Effect.Kind == state.Notice {
+				notices++
+			}
+		}
+		if i == 10 {
+			first = s.HookCalls[len(s.HookCalls)-1].ID
+		}
+	}
+	waiting := 0
+	for _, e := range s.HookCalls {
+		if e.To == "x" {
+			waiting++
+		}
+	}
+	if waiting != state.MaxHookCalls || dropped != 10 || s.HookCalls[0].To != "other" && s.HookCalls[0].ID != first || notices != 1 {
+		t.Errorf("%d rows wait, %d were dropped, %d notices", waiting, dropped, notices)
 	}
 }

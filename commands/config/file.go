@@ -20,6 +20,7 @@ type File struct {
 	Schedule scheduleSection        `toml:"schedule"`
 	Replies  repliesSection         `toml:"replies"`
 	Budget   budgetSection          `toml:"budget"`
+	Hooks    []hookSection          `toml:"hook"`
 
 	Prices map[string]priceSection `toml:"prices"` // by model
 }
@@ -218,6 +219,26 @@ type budgetSection struct {
 	CriticalUSD float64 `toml:"critical_usd"`
 	Multiplier  float64 `toml:"multiplier"`
 	MailsAnHour int     `toml:"mails_an_hour"`
+}
+
+// hookSection is one hook: a command or a url.
+type hookSection struct {
+	Name    string           `toml:"name"`
+	On      []string         `toml:"on"`
+	Command []string         `toml:"command"`
+	URL     string           `toml:"url"`
+	Timeout OptionalDuration `toml:"timeout"`
+	Body    string           `toml:"body"`
+
+	ContentType   string            `toml:"content_type"`
+	Headers       map[string]string `toml:"headers"`
+	TokenFile     string            `toml:"token_file"`
+	TokenEnv      string            `toml:"token_env"`
+	TokenCommand  []string          `toml:"token_command"`
+	SecretFile    string            `toml:"secret_file"`
+	SecretEnv     string            `toml:"secret_env"`
+	SecretCommand []string          `toml:"secret_command"`
+	Insecure      bool              `toml:"insecure"`
 }
 
 // priceSection holds prices in dollars per million tokens.

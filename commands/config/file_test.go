@@ -20,7 +20,7 @@ func TestExample(t *testing.T) {
 	}
 
 	// Lines like "# key = value" and "# [section]" are meant to be uncommented.
-	setting := regexp.MustCompile(`(?m)^# (\[[a-z0-9._\-"]+\]|[a-z_]+ *= )`)
+	setting := regexp.MustCompile(`(?m)^# (\[\[?[a-z0-9._\-"]+\]\]?|[a-z_]+ *= )`)
 	all := setting.ReplaceAllString(string(data), "$1")
 	c, err := testLoader().Read(writeConfig(t, all))
 	if err != nil {

@@ -34,6 +34,7 @@ func (c *Config) checkKeys() error {
 func keysOf(table toml.Key) (keys []string, ours bool) {
 	t := reflect.TypeFor[File]()
 	for _, name := range table {
+		t = elementOf(t)
 		switch t.Kind() {
 		case reflect.Map:
 			t = t.Elem()
@@ -45,6 +46,7 @@ func keysOf(table toml.Key) (keys []string, ours bool) {
 			t = field.Type
 		}
 	}
+	t = elementOf(t)
 	if t.Kind() != reflect.Struct {
 		return nil, false
 	}
@@ -52,6 +54,15 @@ func keysOf(table toml.Key) (keys []string, ours bool) {
 		keys = append(keys, f.Tag.Get("toml"))
 	}
 	return keys, true
+}
+
+// elementOf returns the type of the tables of an array of tables. Other types it
+// returns as they are.
+func elementOf(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
+		return t.Elem()
+	}
+	return t
 }
 
 // fieldOf returns the field of a section with a key.

@@ -46,7 +46,10 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	wrong.add(err)
 	prices, err := wirePrices(c)
 	wrong.add(err)
+	hooks, err := l.wireHooks(c, self)
+	wrong.add(err)
 	policy := wirePolicy(c, mail, mesh, turns, replies, budget)
+	policy.Hooks = hookPolicies(hooks)
 	wrong.add(c.checkIntervals())
 	return &cycle.Agent{
 		Handle:   c.File.Agent.Handle,
@@ -64,6 +67,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Window:   prompt.window,
 		Summary:  prompt.summary,
 		Rights:   c.rights(),
+		Hooks:    hooks,
 		Secrets:  l.Secrets,
 		Keep:     time.Duration(c.File.Agent.Keep),
 		Self:     []string{self, "--config", c.Path},

@@ -25,10 +25,14 @@ func (c *Config) checkWorkdir(reason string) error {
 // holdsOwn returns a file of the agent's own that is dir or lies below it, or "".
 func (c *Config) holdsOwn(dir string) string {
 	mail, mesh := c.File.Mail, c.File.Mesh
+	own := c.ownPrograms()
+	for _, h := range c.File.Hooks {
+		own = append(own, h.TokenFile, h.SecretFile)
+	}
 	for _, kept := range append([]string{
 		c.Path, cmp.Or(c.File.Agent.StateDir, c.stateFolder()), c.File.API.KeyFile, mesh.TokenFile, mail.IMAP.PasswordFile, mail.SMTP.PasswordFile,
 		mail.IMAP.OAuth2.ClientSecretFile, mail.IMAP.OAuth2.RefreshTokenFile, c.File.Turn.Prompts,
-	}, c.ownPrograms()...) {
+	}, own...) {
 		if kept != "" && below(dir, c.Resolve(kept)) {
 			return c.Resolve(kept)
 		}
@@ -49,6 +53,9 @@ func (c *Config) ownPrograms() []string {
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
 		commands = append(commands, c.File.Tools[name].Command)
 		paths = append(paths, c.File.Tools[name].Schema)
+	}
+	for _, h := range c.File.Hooks {
+		commands = append(commands, h.Command, h.TokenCommand, h.SecretCommand)
 	}
 	for _, command := range commands {
 		if len(command) > 0 && strings.Contains(command[0], "/") {

@@ -40,6 +40,7 @@ func (e *examination) checks() []check {
 		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network},
 		boxCheck{config: e.config, agent: a, home: home},
 		promptCheck{agent: a},
+		hooksCheck{agent: a, state: e.state},
 		pollsCheck{state: e.state, err: e.stateErr, mode: e.mode, dir: a.Store.Dir, now: now},
 	}
 }

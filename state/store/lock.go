@@ -19,6 +19,7 @@ const (
 	CycleLock  = "cycle.lock"  // held for the network work of one cycle
 	LingerLock = "linger.lock" // held by a poll that stays
 	FetchLock  = "fetch.lock"  // held by a poll that fetches large mail
+	HookLock   = "hook.lock"   // held by a process that calls hooks
 	stateLock  = "state.lock"  // held by Commit for milliseconds
 )
 

@@ -1,0 +1,237 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle/hook"
+	"agentstateloop/state"
+)
+
+const (
+	hookTimeout    = 10 * time.Second
+	maxHookTimeout = time.Minute
+	maxHooks       = 16
+)
+
+// hookName matches the names of hooks.
+var hookName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+// wireHooks wires the tables [[hook]].
+func (l *Loader) wireHooks(c *Config, self string) ([]hook.Hook, error) {
+	if n := len(c.File.Hooks); n > maxHooks {
+		return nil, c.Wrong("hook", "there are %d hooks, and at most %d are called", n, maxHooks)
+	}
+	var all []hook.Hook
+	for i, section := range c.File.Hooks {
+		wired, err := l.wireHook(c, self, i, section)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(other hook.Hook) bool { return other.Name == wired.Name }) {
+			return nil, c.wrongHook(i, "name", "give each hook another name", "%q names two hooks", wired.Name)
+		}
+		all = append(all, wired)
+	}
+	return all, nil
+}
+
+// wrongHook returns an error about a key of the hook at a place. The line is that of
+// the table, or of the key in it.
+func (c *Config) wrongHook(at int, key, hint, format string, args ...any) error {
+	return &Error{
+		Path: c.Path, Line: c.hookLine(at, key), Key: "hook." + key, Advice: hint,
+		Text: fmt.Sprintf("(hook %d) %s", at+1, fmt.Sprintf(format, args...)),
+	}
+}
+
+// headerName matches the names of headers that a hook may set.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+// hookTable matches the line that begins a hook, and anyTable that of any table.
+var (
+	hookTable = regexp.MustCompile(`^\s*\[\[\s*hook\s*\]\]`)
+	anyTable  = regexp.MustCompile(`^\s*\[`)
+)
+
+// hookLine returns the line of a key of the hook at a place, or that of its table.
+func (c *Config) hookLine(at int, key string) int {
+	table, own := 0, regexp.MustCompile(`^\s*"?`+regexp.QuoteMeta(key)+`"?\s*=`)
+	for i, line := range strings.Split(c.text, "\n") {
+		switch {
+		case hookTable.MatchString(line):
+			if at--; at == -1 {
+				table = i + 1
+			}
+		case at == -1 && own.MatchString(line):
+			return i + 1
+		case at == -1 && anyTable.MatchString(line) && !strings.Contains(line, "hook"):
+			return table
+		}
+	}
+	return table
+}
+
+// wireHook wires one hook.
+func (l *Loader) wireHook(c *Config, self string, at int, s hookSection) (hook.Hook, error) {
+	h := hook.Hook{Name: cmp.Or(s.Name, "hook-"+strconv.Itoa(at+1)), On: slices.Clone(s.On), Timeout: cmp.Or(time.Duration(s.Timeout), hookTimeout)}
+	switch {
+	case !hookName.MatchString(h.Name):
+		return h, c.wrongHook(at, "name", "use a-z, 0-9 and -, at most 32 characters", "%q is not a valid name", h.Name)
+	case len(s.On) == 0:
+		return h, c.wrongHook(at, "on", `such as ["task.failed", "blocker"]; docs/events.md has all events`, "is missing")
+	case h.Timeout < time.Second || h.Timeout > maxHookTimeout:
+		return h, c.wrongHook(at, "timeout", "", "must be from 1s to %v", maxHookTimeout)
+	case len(s.Command) == 0 && s.URL == "":
+		return h, c.wrongHook(at, "command", `set command = ["./on-event.sh"], or url = "https://…"`, "is missing")
+	case len(s.Command) > 0 && s.URL != "":
+		return h, c.wrongHook(at, "url", "make two hooks of it", "a hook has a command or a url, not both")
+	}
+	names := append(state.EventNames(), "*")
+	for _, on := range s.On {
+		if !slices.Contains(names, on) && !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, on+".") }) {
+			return h, c.wrongHook(at, "on", terminal.DidYouMean(on, names, "docs/events.md has all events"), "%q is not an event", on)
+		}
+	}
+	var err error
+	if h.Body, err = hookTemplate(h, s.Body); err != nil {
+		return h, c.wrongHook(at, "body", `use the fields of docs/events.md, such as {{.Event}}, {{.Text}} and {{json .Text}}`, "%v", err)
+	}
+	if len(s.Command) > 0 {
+		h.Program, err = c.hookProgram(self, at, s)
+	} else {
+		h.Address, err = l.hookAddress(c, at, h, s)
+	}
+	return h, err
+}
+
+// hookTemplate parses a template of a hook, or returns nil for "". It executes the
+// template once, to find its errors now.
+func hookTemplate(h hook.Hook, text string) (*template.Template, error) {
+	if text == "" {
+		return nil, nil
+	}
+	t, err := template.New("body").Funcs(hook.Functions()).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	h.Body = t
+	_, err = h.Render(state.Announcement{Event: state.EventTest, Agent: "agent"})
+	return t, err
+}
+
+// hookProgram wires the command of a hook. Its environment is the small one that an
+// agent gets, and [turn.env].
+func (c *Config) hookProgram(self string, at int, s hookSection) (*hook.Program, error) {
+	for key, set := range map[string]bool{
+		"headers": len(s.Headers) > 0, "content_type": s.ContentType != "", "insecure": s.Insecure,
+		"token_file": s.Token().CountSet() > 0, "secret_file": s.Secret().CountSet() > 0,
+	} {
+		if set {
+			return nil, c.wrongHook(at, key, "remove it", "is for a hook with a url")
+		}
+	}
+	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
+		env["HOME"], env["USER"], env["LOGNAME"] = u.HomeDir, u.Username, u.Username
+	}
+	maps.Copy(env, c.File.Turn.Env)
+	if dir := filepath.Dir(self); !slices.Contains(filepath.SplitList(env["PATH"]), dir) {
+		env["PATH"] += ":" + dir
+	}
+	env["AGENTSTATELOOP_CONFIG"], env["AGENTSTATELOOP_HANDLE"] = c.Path, c.File.Agent.Handle
+	p := &hook.Program{Command: slices.Clone(s.Command), Dir: filepath.Dir(c.Path)}
+	p.Command[0] = c.resolveProgram(s.Command[0])
+	if !strings.Contains(p.Command[0], "/") {
+		p.Command[0] = cmp.Or(InPath(p.Command[0], env["PATH"]), p.Command[0])
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		p.Env = append(p.Env, name+"="+env[name])
+	}
+	return p, nil
+}
+
+// hookAddress wires the url of a hook.
+func (l *Loader) hookAddress(c *Config, at int, h hook.Hook, s hookSection) (*hook.Address, error) {
+	a := &hook.Address{URL: s.URL, ContentType: s.ContentType, Headers: map[string]*template.Template{}, Now: l.Now}
+	a.ContentType = cmp.Or(a.ContentType, map[bool]string{true: "application/json", false: "text/plain; charset=utf-8"}[s.Body == "" || looksLikeJSON(h)])
+	token, secret := s.Token(), s.Secret()
+	plainURL := strings.ReplaceAll(s.URL, hook.TokenPlace, "token")
+	u, err := url.Parse(plainURL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Contains(u.Host, "token"):
+		return nil, c.wrongHook(at, "url", `write it like "https://ntfy.sh/my-topic"`, "%q is not an http or https URL", s.URL)
+	case u.User != nil:
+		return nil, c.wrongHook(at, "url", "put the password into a file, and name it in token_file", "must hold no password")
+	case u.Scheme == "http" && !Loopback(u.Hostname()) && (!s.Insecure || token.CountSet() > 0):
+		return nil, c.wrongHook(at, "url", "use https; insecure = true allows http within your own network, without a token", "%q would be sent unencrypted", s.URL)
+	case token.CountSet() > 1 || secret.CountSet() > 1:
+		return nil, c.wrongHook(at, "url", "keep one of file, env and command", "its token or its secret is in more than one place")
+	case strings.Contains(s.URL, hook.TokenPlace) && token.CountSet() == 0:
+		return nil, c.wrongHook(at, "url", "name a file in token_file", "has %s, and no token is set", hook.TokenPlace)
+	}
+	if token.CountSet() == 1 {
+		a.Token = l.Secret(c, token)
+	}
+	if secret.CountSet() == 1 {
+		a.Secret = l.Secret(c, secret)
+	}
+	for name, value := range s.Headers {
+		t, err := hookTemplate(h, value)
+		if err == nil && (!headerName.MatchString(name) || ownHeaders[http.CanonicalHeaderKey(name)]) {
+			err = fmt.Errorf("%q cannot be set", name)
+		}
+		if err != nil {
+			return nil, c.wrongHook(at, "headers", "", "%v", err)
+		}
+		if t != nil {
+			a.Headers[name] = t
+		}
+	}
+	return a, nil
+}
+
+// ownHeaders are the headers that the configuration cannot set.
+var ownHeaders = map[string]bool{
+	"Host": true, "Content-Length": true, "Content-Type": true, "Transfer-Encoding": true, "Connection": true, "Authorization": true,
+	http.CanonicalHeaderKey(hook.EventHeader): true, http.CanonicalHeaderKey(hook.DeliveryHeader): true,
+	http.CanonicalHeaderKey(hook.TimestampHeader): true, http.CanonicalHeaderKey(hook.SignatureHeader): true,
+}
+
+// looksLikeJSON reports whether the body template of a hook makes JSON.
+func looksLikeJSON(h hook.Hook) bool {
+	body, err := h.Render(state.Announcement{Event: state.EventTest, Agent: "agent"})
+	return err == nil && strings.HasPrefix(strings.TrimSpace(string(body)), "{")
+}
+
+// hookPolicies returns what the machine decides by.
+func hookPolicies(hooks []hook.Hook) []state.HookPolicy {
+	var policies []state.HookPolicy
+	for _, h := range hooks {
+		policies = append(policies, state.HookPolicy{Name: h.Name, On: h.On})
+	}
+	return policies
+}
+
+// Token returns where the token of a hook is found.
+func (s hookSection) Token() Source {
+	return Source{File: s.TokenFile, Env: s.TokenEnv, Command: slices.Clone(s.TokenCommand)}
+}
+
+// Secret returns where the secret of a hook's signature is found.
+func (s hookSection) Secret() Source {
+	return Source{File: s.SecretFile, Env: s.SecretEnv, Command: slices.Clone(s.SecretCommand)}
+}

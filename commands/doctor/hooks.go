@@ -1,0 +1,55 @@
+package doctor
+
+import (
+	"context"
+	"strings"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// hooksCheck looks for what the hooks need. It calls none.
+type hooksCheck struct {
+	agent *cycle.Agent
+	state state.State
+}
+
+func (c hooksCheck) run(ctx context.Context) []Finding {
+	var found []Finding
+	for _, h := range c.agent.Hooks {
+		name := "hook." + h.Name
+		if f := c.state.FailingHooks[h.Name]; f.Fails() {
+			found = append(found, bad(Warn, name, "run `"+terminal.Program+" hook test "+h.Name+"`", "it fails since %s: %s", f.Since.UTC().Format("2006-01-02 15:04Z"), f.Reason))
+		}
+		if p := h.Program; p != nil {
+			if !config.CanRun(p.Command[0]) {
+				found = append(found, bad(Error, name, "correct command; a name without a slash is looked for in the PATH of env in [turn]", "%s is not an executable file", p.Command[0]))
+				continue
+			}
+			found = append(found, good(name, "%s is executable; it hears %s", p.Command[0], strings.Join(h.On, ", ")))
+			continue
+		}
+		found = append(found, c.address(ctx, name, h.Address.Token, h.Address.Secret)...)
+	}
+	return found
+}
+
+// address reads the secrets of an address.
+func (c hooksCheck) address(ctx context.Context, name string, secrets ...func(context.Context) (string, error)) []Finding {
+	read := 0
+	for _, secret := range secrets {
+		if secret == nil {
+			continue
+		}
+		if _, err := secret(ctx); err != nil {
+			return []Finding{failure(name, "it must be your own file, with mode 0600 and one line of text", err)}
+		}
+		read++
+	}
+	if read == 0 {
+		return []Finding{good(name, "has an address, and needs no secret")}
+	}
+	return []Finding{good(name, "has an address, and its secrets are readable")}
+}

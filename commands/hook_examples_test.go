@@ -1,0 +1,109 @@
+package commands
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"agentstateloop/cycle/hook"
+	"agentstateloop/state"
+)
+
+// posted is a request that a hook has made.
+type posted struct {
+	path   string
+	header http.Header
+	body   string
+}
+
+// TestHookExamples loads the examples of docs/operating.md as they are, but for the
+// addresses, and checks what ntfy, Telegram and a program get.
+func TestHookExamples(t *testing.T) {
+	t.Parallel()
+	got := make(chan posted, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- posted{r.URL.Path, r.Header, string(body)}
+	}))
+	defer server.Close()
+	doc, err := os.ReadFile("../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := smallConfig
+	for _, example := range regexp.MustCompile("(?s)```toml\n(\\[\\[hook\\]\\].*?)```").FindAllSubmatch(doc, -1) {
+		text += string(example[1])
+	}
+	text = strings.NewReplacer("https://ntfy.sh", server.URL, "https://api.telegram.org", server.URL).Replace(text)
+	file := writeConfig(t, text)
+	dir := filepath.Dir(file)
+	const program = "#!/bin/sh\necho \"$AGENTSTATELOOP_EVENT $AGENTSTATELOOP_HANDLE $PWD\" > heard; cat >> heard\n"
+	for name, content := range map[string]string{"telegram-token": "123:abc-def-token\n", "on-event.sh": program} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := testLoader().Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Hooks) != 3 {
+		t.Fatalf("docs/operating.md has %d hooks", len(a.Hooks))
+	}
+	event := state.Announcement{Event: "blocker", ID: "7.1", Agent: a.Handle, Data: state.Details{Credential: "smtp", Reason: `535 "no" \ <b>`}}
+	const told = `: blocker, smtp: 535 "no" \ <b>`
+	deliver := func(h hook.Hook) {
+		t.Helper()
+		body, err := h.Render(event)
+		if err == nil {
+			err = h.Deliver(t.Context(), hook.Call{ID: "hook.1", Event: event, Body: body})
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", h.Name, err)
+		}
+	}
+
+	deliver(a.Hooks[0])
+	heard, err := os.ReadFile(filepath.Join(dir, "heard"))
+	first, rest, _ := strings.Cut(string(heard), "\n")
+	var again state.Announcement
+	if err != nil || first != "blocker "+a.Handle+" "+dir || json.Unmarshal([]byte(rest), &again) != nil || again.Data.Reason != event.Data.Reason {
+		t.Errorf("the program heard %q: %v", heard, err)
+	}
+
+	deliver(a.Hooks[1])
+	ntfy := <-got
+	if ntfy.path != "/my-secret-topic" || ntfy.body != "@"+a.Handle+told || ntfy.header.Get("Title") != a.Handle+": blocker" || ntfy.header.Get("Priority") != "high" ||
+		!strings.HasPrefix(ntfy.header.Get("Content-Type"), "text/plain") {
+		t.Errorf("ntfy got %+v", ntfy)
+	}
+
+	deliver(a.Hooks[2])
+	telegram := <-got
+	var message struct {
+		ChatID int64  `json:"chat_id"`
+		Text   string `json:"text"`
+	}
+	err = json.Unmarshal([]byte(telegram.body), &message)
+	if err != nil || telegram.path != "/bot123:abc-def-token/sendMessage" || message.ChatID != 123456789 || message.Text != "@"+a.Handle+told ||
+		telegram.header.Get("Content-Type") != "application/json" || telegram.header.Get("Authorization") != "" {
+		t.Errorf("Telegram got %+v: %v", telegram, err)
+	}
+	if redacted := a.Secrets.Redact(telegram.path); strings.Contains(redacted, "abc-def-token") {
+		t.Error("the token is not known as a secret")
+	}
+
+	server.Close()
+	var failed *hook.Error
+	err = a.Hooks[2].Deliver(t.Context(), hook.Call{ID: "hook.2", Event: event})
+	if !errors.As(err, &failed) || strings.Contains(failed.Reason, "abc-def-token") {
+		t.Errorf("an error with the token: %v", err)
+	}
+}

@@ -1,0 +1,164 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"agentstateloop/internal/plain"
+)
+
+// Address is a hook that is an address: the body is posted to it. It takes the event
+// by an answer 2xx.
+type Address struct {
+	URL         string // may hold TokenPlace
+	ContentType string
+	Headers     map[string]*template.Template // executed with a Data, one line each
+
+	// Token, if set, is sent as a bearer token, or in the place of TokenPlace. Secret,
+	// if set, signs each request. Both are read at each call, and stand nowhere else.
+	Token, Secret func(context.Context) (string, error)
+
+	Now func() time.Time
+}
+
+// TokenPlace stands for the token in a URL.
+const TokenPlace = "{token}"
+
+// The headers of a request. The signature is that of the timestamp, a dot and the body.
+const (
+	EventHeader     = "X-AgentStateLoop-Event"
+	DeliveryHeader  = "X-AgentStateLoop-Delivery"
+	TimestampHeader = "X-AgentStateLoop-Timestamp"
+	SignatureHeader = "X-AgentStateLoop-Signature-256"
+)
+
+// What is read of an answer, in bytes.
+const (
+	maxAnswer       = 4 << 10
+	maxAnswerHeader = 64 << 10
+)
+
+// maxRetryAfter bounds the pause that a server may ask for.
+const maxRetryAfter = time.Hour
+
+func (a *Address) post(ctx context.Context, c Call) error {
+	request, err := a.request(ctx, c)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxAnswerHeader,
+		DialContext: new(net.Dialer).DialContext, // each dial ends with ctx
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return &Error{Reason: withoutURL(err)}
+	}
+	defer answer.Body.Close()
+	return a.verdict(answer)
+}
+
+// request returns the request of a call, its secrets included.
+func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
+	address, token := a.URL, ""
+	if a.Token != nil {
+		var err error
+		if token, err = a.Token(ctx); err != nil {
+			return nil, &Error{Reason: "its token cannot be read: " + err.Error()}
+		}
+		address = strings.ReplaceAll(address, TokenPlace, url.PathEscape(token))
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(c.Body))
+	if err != nil {
+		return nil, &Error{Reason: withoutURL(err)}
+	}
+	for name, t := range a.Headers {
+		value, err := execute(t, c.Event)
+		if err != nil {
+			return nil, &Error{Reason: fmt.Sprintf("header %s: %v", name, err), Permanent: true}
+		}
+		request.Header.Set(name, plain.Shorten(plain.Line(string(value)), 1000))
+	}
+	request.Header.Set("Content-Type", a.ContentType)
+	request.Header.Set("User-Agent", "agentStateLoop")
+	request.Header.Set(EventHeader, c.Event.Event)
+	request.Header.Set(DeliveryHeader, c.ID)
+	if token != "" && !strings.Contains(a.URL, TokenPlace) {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return request, a.sign(ctx, request, c.Body)
+}
+
+// sign adds the time and the signature, if there is a secret.
+func (a *Address) sign(ctx context.Context, request *http.Request, body []byte) error {
+	if a.Secret == nil {
+		return nil
+	}
+	secret, err := a.Secret(ctx)
+	if err != nil {
+		return &Error{Reason: "its secret cannot be read: " + err.Error()}
+	}
+	at := strconv.FormatInt(a.Now().Unix(), 10)
+	request.Header.Set(TimestampHeader, at)
+	request.Header.Set(SignatureHeader, Signature(secret, at, body))
+	return nil
+}
+
+// Signature returns the value of SignatureHeader.
+func Signature(secret, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(timestamp + "."))
+	mac.Write(body)
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// again are the codes below 500 after which the same request may succeed later.
+var again = []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
+
+// verdict returns what an answer means.
+func (a *Address) verdict(answer *http.Response) error {
+	code := answer.StatusCode
+	if code >= 200 && code < 300 {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a part is as good
+	e := &Error{Reason: "the server answered " + answer.Status, Permanent: code < 500 && !slices.Contains(again, code)}
+	if code >= 300 && code < 400 {
+		e.Reason += ", and redirects are not followed"
+	} else if said := plain.Shorten(plain.Line(string(text)), 200); said != "" {
+		e.Reason += ": " + said
+	}
+	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.RetryAfter = time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(answer.Header.Get("Retry-After")); err == nil {
+		e.RetryAfter = min(max(0, at.Sub(a.Now())), maxRetryAfter)
+	}
+	return e
+}
+
+// withoutURL returns an error of a request without its URL, which may hold a token.
+func withoutURL(err error) string {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	return err.Error()
+}

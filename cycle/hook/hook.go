@@ -1,0 +1,132 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/template"
+	"time"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// Hook is one configured hook: a program or an address.
+type Hook struct {
+	Name    string
+	On      []string // names of events; see state.Hears
+	Timeout time.Duration
+	Body    *template.Template // of what is handed over, executed with a Data; nil: the event as JSON
+
+	Program *Program // nil: Address is called
+	Address *Address
+}
+
+// Call is one event on its way to a hook. Its ID is the same at each try.
+type Call struct {
+	ID    string
+	Event state.Announcement
+	Body  []byte // as Render made it
+}
+
+// Error is why a hook did not take an event.
+type Error struct {
+	Reason     string
+	Permanent  bool          // no further try can succeed
+	RetryAfter time.Duration // as the server asked
+}
+
+func (e *Error) Error() string { return e.Reason }
+
+// MaxBody limits what a hook is handed, in bytes.
+const MaxBody = 64 << 10
+
+// Data is what the templates of a hook can name.
+type Data struct {
+	state.Announcement
+	Text string // the event in a line for a person
+}
+
+// Functions are what the templates of a hook can call.
+func Functions() template.FuncMap {
+	return template.FuncMap{"json": func(v any) (string, error) {
+		data, err := encode(v)
+		return string(data), err
+	}}
+}
+
+// Render returns what the hook is handed for an event. A template that cannot be
+// executed with this event leaves the event as JSON, and the error says why.
+func (h Hook) Render(a state.Announcement) ([]byte, error) {
+	plainly, err := encode(a)
+	if err != nil || h.Body == nil {
+		return plainly, err
+	}
+	body, err := execute(h.Body, a)
+	if err != nil {
+		return plainly, fmt.Errorf("hook %s: %w", h.Name, err)
+	}
+	return body, nil
+}
+
+// encode returns JSON without the escapes that are only for HTML.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
+}
+
+func execute(t *template.Template, a state.Announcement) ([]byte, error) {
+	var out bytes.Buffer
+	if err := t.Execute(&out, Data{Announcement: a, Text: Text(a)}); err != nil {
+		return nil, err
+	}
+	if out.Len() > MaxBody {
+		return nil, fmt.Errorf("the body has %d bytes, and at most %d are handed over", out.Len(), MaxBody)
+	}
+	return out.Bytes(), nil
+}
+
+// Text returns an event in a line for a person.
+func Text(a state.Announcement) string {
+	parts := []string{"@" + a.Agent + ": " + strings.NewReplacer(".", " ", "_", " ").Replace(a.Event)}
+	d := a.Data
+	for _, detail := range []string{d.Credential, d.From, string(d.Tier), d.Gate, d.To} {
+		if detail != "" {
+			parts[0] += ", " + detail
+			break
+		}
+	}
+	if d.Reason != "" {
+		parts = append(parts, d.Reason)
+	}
+	return plain.Line(strings.Join(parts, ": "))
+}
+
+// Deliver hands an event to the hook, and waits for its answer. An error is an
+// *Error, unless ctx ended.
+func (h Hook) Deliver(ctx context.Context, c Call) error {
+	limited, cancel := context.WithTimeout(ctx, h.Timeout)
+	defer cancel()
+	var err error
+	if h.Program != nil {
+		err = h.Program.run(limited, c)
+	} else {
+		err = h.Address.post(limited, c)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil:
+		return &Error{Reason: fmt.Sprintf("it did not end within %v", h.Timeout)}
+	}
+	return err
+}

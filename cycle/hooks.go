@@ -1,0 +1,239 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"agentstateloop/cycle/hook"
+	"agentstateloop/internal/secret"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+)
+
+// hooks calls the hooks for what waits for them (docs/design.md, "Hooks"): after a
+// cycle and next to its turns, so that nothing waits for them.
+type hooks struct {
+	all     []hook.Hook
+	standIn func(context.Context, hook.Hook, hook.Call) error // nil: the hook itself
+	store   *store.Store
+	now     func() time.Time
+	secrets *secret.Known
+	log     logger
+	journal journal
+
+	detacher  detacher
+	announced *atomic.Bool // this process has committed something for a hook
+}
+
+// calling is the calling of hooks that a poll has begun.
+type calling struct {
+	finish chan struct{} // closed when the poll has nothing more to do
+	late   atomic.Bool   // nothing more is begun
+	ended  chan struct{} // closed at the end; then err is set
+	err    error
+}
+
+// begin calls hooks in the background until wait. It does nothing if none is
+// configured, or if another process is at it.
+func (h hooks) begin(ctx context.Context) *calling {
+	c := &calling{finish: make(chan struct{}), ended: make(chan struct{})}
+	if len(h.all) == 0 || h.standIn != nil {
+		close(c.ended)
+		return c
+	}
+	go h.secrets.Guarded(func() {
+		defer close(c.ended)
+		_, c.err = withLock(h.store, store.HookLock, func() error {
+			return h.each(func(name string) error { return h.watch(ctx, c, name) })
+		})
+	})()
+	return c
+}
+
+// each does something for all hooks, side by side, and returns the errors.
+func (h hooks) each(do func(name string) error) error {
+	errs := make([]error, len(h.all))
+	var wg sync.WaitGroup
+	for i, configured := range h.all {
+		if h.standIn != nil { // the simulator's processes do one thing at a time
+			errs[i] = do(configured.Name)
+			continue
+		}
+		wg.Go(h.secrets.Guarded(func() { errs[i] = do(configured.Name) }))
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// watch calls one hook as rows for it come, until c is to finish.
+func (h hooks) watch(ctx context.Context, c *calling, name string) error {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		if err := h.callFor(ctx, name, &c.late); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.finish:
+			return h.callFor(ctx, name, &c.late)
+		case <-tick.C:
+		}
+	}
+}
+
+// wait ends the calling, and begins nothing after startWithin: what is left, and what
+// another process that holds hook.lock may not have seen, is left to a detached
+// process.
+func (h hooks) wait(ctx context.Context, c *calling) error {
+	close(c.finish)
+	limit := time.AfterFunc(startWithin, h.secrets.Guarded(func() { c.late.Store(true) }))
+	<-c.ended
+	limit.Stop()
+	if h.standIn != nil {
+		return errors.Join(c.err, h.call(ctx))
+	}
+	h.announced.Store(true)
+	return errors.Join(c.err, h.leave())
+}
+
+// call calls the hooks until nothing is due. If another process is at it, that process
+// looks once more after it has released the lock.
+func (h hooks) call(ctx context.Context) error {
+	for ctx.Err() == nil {
+		due, err := h.due()
+		if err != nil || !due {
+			return err
+		}
+		held, err := withLock(h.store, store.HookLock, func() error {
+			return h.each(func(name string) error { return h.callFor(ctx, name, new(atomic.Bool)) })
+		})
+		if err != nil || !held {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave starts a detached process that calls the hooks, if this process has committed
+// something for them, and no other process calls them.
+func (h hooks) leave() error {
+	if !h.announced.Swap(false) || h.standIn != nil {
+		return nil
+	}
+	due, err := h.due()
+	if err != nil || !due {
+		return err
+	}
+	free, err := withLock(h.store, store.HookLock, func() error { return nil })
+	if err != nil || !free {
+		return err
+	}
+	return h.detacher.detachHooks()
+}
+
+// due reports whether a hook is to be called now.
+func (h hooks) due() (bool, error) {
+	if len(h.all) == 0 {
+		return false, nil
+	}
+	s, err := h.store.Read()
+	return slices.ContainsFunc(s.DueHookCalls(h.now()), func(e state.Effect) bool { return h.index(e.To) >= 0 }), err
+}
+
+// index returns the place of a hook, or -1.
+func (h hooks) index(name string) int {
+	return slices.IndexFunc(h.all, func(configured hook.Hook) bool { return configured.Name == name })
+}
+
+// callFor calls one hook, row after row, until nothing is due for it, or it is late.
+// The caller holds hook.lock. An error is about the state, not about the hook.
+func (h hooks) callFor(ctx context.Context, name string, late *atomic.Bool) error {
+	for ctx.Err() == nil && !late.Load() {
+		s, err := h.store.Read()
+		if err != nil {
+			return err
+		}
+		due := s.DueHookCalls(h.now())
+		i := slices.IndexFunc(due, func(e state.Effect) bool { return e.To == name })
+		if i < 0 {
+			return nil
+		}
+		event := h.deliver(ctx, due[i])
+		if event == nil {
+			return nil // ctx ended: it is called again
+		}
+		if _, err := h.journal.commit(ctx, event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver calls a hook for one row and returns the result, or nil if ctx ended.
+func (h hooks) deliver(ctx context.Context, row state.Effect) state.Event {
+	i := h.index(row.To)
+	if i < 0 || row.Announces == nil {
+		return state.HookFailed{ID: row.ID, Permanent: true, Reason: "the hook is not configured any more"}
+	}
+	configured := h.all[i]
+	body, err := h.store.ReadSummed(row.File, row.Sum)
+	if errors.Is(err, store.ErrDamaged) {
+		body, err = configured.Render(*row.Announces) // of the same event
+	}
+	if err != nil {
+		return state.HookFailed{ID: row.ID, Reason: err.Error()}
+	}
+	deliver := hook.Hook.Deliver
+	if h.standIn != nil {
+		deliver = func(hk hook.Hook, ctx context.Context, c hook.Call) error { return h.standIn(ctx, hk, c) }
+	}
+	turn.WithholdLock() // or a program that a turn's poll starts would pass for its agent
+	err = deliver(configured, ctx, hook.Call{ID: row.ID, Event: *row.Announces, Body: body})
+	if ctx.Err() != nil && err != nil {
+		return nil
+	}
+	if err == nil {
+		return state.HookTook{ID: row.ID}
+	}
+	h.log.printf("hook %s: %s %s: %v", row.To, row.ID, row.Announces.Event, err)
+	failed := state.HookFailed{ID: row.ID, Reason: err.Error()}
+	if e, ok := errors.AsType[*hook.Error](err); ok {
+		failed.Permanent, failed.RetryAfter = e.Permanent, e.RetryAfter
+	}
+	return failed
+}
+
+// ErrNoHook means that no hook has this name.
+var ErrNoHook = errors.New("no such hook in agent.toml")
+
+// CallHooks calls the hooks for what is due, and returns when nothing is.
+func (a *Agent) CallHooks(ctx context.Context) error { return a.hooks().call(ctx) }
+
+// LeaveHooks has a detached process call the hooks for what this process has
+// committed.
+func (a *Agent) LeaveHooks() error { return a.hooks().leave() }
+
+// TestHook calls a hook with a test event, and returns how long it took.
+func (a *Agent) TestHook(ctx context.Context, name string) (time.Duration, error) {
+	i := slices.IndexFunc(a.Hooks, func(h hook.Hook) bool { return h.Name == name })
+	if i < 0 {
+		return 0, fmt.Errorf("%q: %w", name, ErrNoHook)
+	}
+	began := a.Now()
+	event := state.Announcement{Event: state.EventTest, ID: "0.0", Agent: a.Handle, At: began.UTC(), Data: state.Details{Reason: "hook test"}}
+	body, err := a.Hooks[i].Render(event)
+	if err != nil {
+		return 0, err
+	}
+	turn.WithholdLock()
+	err = a.Hooks[i].Deliver(ctx, hook.Call{ID: "hook." + store.NewID(), Event: event, Body: body})
+	return a.Now().Sub(began), err
+}
