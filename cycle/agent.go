@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"context"
-	"sync/atomic"
 	"text/template"
 	"time"
 
@@ -61,7 +60,7 @@ type Agent struct {
 	// called at the end of a poll, one after another.
 	CallHook func(context.Context, hook.Hook, hook.Call) error
 
-	announced atomic.Bool // this process has committed something for a hook
+	announced uint32 // accessed atomically: 1 if this process has committed something for a hook
 }
 
 // Mail is how mail reaches the agent and leaves it.

@@ -21,7 +21,7 @@ type journal struct {
 	secrets  *secret.Known
 	renderer renderer
 
-	announced *atomic.Bool // set when something was committed for a hook
+	announced *uint32 // set when something was committed for a hook
 }
 
 // commit steps the machine by events and makes the result durable, together
@@ -101,7 +101,7 @@ func (j journal) keepRendered(s *state.State, row *state.Effect, now time.Time) 
 	row.File, row.Sum = name, sum
 	s.NameFile(row.ID, name, sum)
 	if row.Channel == state.ByHook {
-		j.announced.Store(true)
+		atomic.StoreUint32(j.announced, 1)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type hooks struct {
 	journal journal
 
 	detacher  detacher
-	announced *atomic.Bool // this process has committed something for a hook
+	announced *uint32 // this process has committed something for a hook
 }
 
 // calling is the calling of hooks that a poll has begun.
@@ -100,7 +100,7 @@ func (h hooks) wait(ctx context.Context, c *calling) error {
 	if h.standIn != nil {
 		return errors.Join(c.err, h.call(ctx))
 	}
-	h.announced.Store(true)
+	atomic.StoreUint32(h.announced, 1)
 	return errors.Join(c.err, h.leave())
 }
 
@@ -125,7 +125,7 @@ func (h hooks) call(ctx context.Context) error {
 // leave starts a detached process that calls the hooks, if this process has committed
 // something for them, and no other process calls them.
 func (h hooks) leave() error {
-	if !h.announced.Swap(false) || h.standIn != nil {
+	if atomic.SwapUint32(h.announced, 0) == 0 || h.standIn != nil {
 		return nil
 	}
 	due, err := h.due()
