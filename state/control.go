@@ -50,6 +50,7 @@ func (e Stopped) apply(m *machine) {
 		return
 	}
 	m.Turn.Stop = "stop"
+	m.operatorHeard()
 	m.turnLine("stop", e.Reason)
 }
 

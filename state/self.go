@@ -218,8 +218,12 @@ func (m *machine) applySleepLine(l Line) {
 	}
 }
 
-// applyTurnLine counts the turn of a row of the agent itself.
+// applyTurnLine counts the turn of a row of the agent itself. A stop by hand is a word of
+// the operator.
 func (m *machine) applyTurnLine(l Line) {
+	if l.What == "stop" {
+		m.operatorHeard()
+	}
 	if row := m.message(l.Key); l.What == "dispatched" && row != nil && row.Source == Self && row.TurnID == "" {
 		m.Streak.count(*row)
 	}

@@ -43,7 +43,7 @@ var wish = regexp.MustCompile(`\b([MPT]\d{3}) do=([a-z-]+)`)
 var wishes = []string{
 	"answer", "answer", "answer", "answer", "fail", "partial", "timeout", "files", "submit", "submit-die", "ask", "ask", "ask-two",
 	"ask-submit", "ask-die", "send", "sleep", "no-login", "stale-session", "trouble", "costly", "costly-ask", "pay", "pay-ask",
-	"evening", "remember", "remember", "search",
+	"evening", "remember", "remember", "search", "doze", "remind",
 }
 
 // attempt replaces turn.Config.Run and behaves like it: the agent survives when its
@@ -209,6 +209,10 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	if ctx.Err() != nil {
 		return answer
 	}
+	if owner, more, ok := selfWishOf(string(at.Prompt)); ok {
+		answer = a.workAlone(at, owner, more)
+		marker = owner
+	}
 	answer.Session = a.session(at, marker)
 	switch do {
 	case "costly", "costly-ask", "overnight", "evening":
@@ -271,6 +275,8 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		a.command("send", func(ctx context.Context, c *cycle.Agent) error {
 			return c.Send(ctx, a.in, peers[1], "for your information: "+marker)
 		})
+	case "doze", "remind", "remind-late":
+		a.plan(do, marker, int(at.Epoch%3))
 	case "sleep":
 		a.command("sleep", func(ctx context.Context, c *cycle.Agent) error { return c.Sleep(ctx, a.in, time.Hour, "") })
 	case "no-login":

@@ -42,7 +42,7 @@ func (w *World) calm() {
 		w.clock.pass(time.Minute)
 	}
 	w.topUp(Step{}, plenty)
-	for n, nights := 0, 0; n < maxCalmPolls; n++ {
+	for n, nights, naps := 0, 0, 0; n < maxCalmPolls; n++ {
 		w.clock.pass(calmStep)
 		r, err := w.poll(nil, cycle.PollOptions{})
 		if err != nil {
@@ -64,6 +64,11 @@ func (w *World) calm() {
 			if w.missesMail() && nights < maxNights { // until its next try, or the sweep of another day
 				w.clock.pass(missed)
 				nights++
+				n = 0
+				continue
+			}
+			if naps < maxNaps && w.awaitSelf(s) {
+				naps++
 				n = 0
 				continue
 			}

@@ -112,6 +112,7 @@ func (w *World) checkAll() {
 	w.checkMails(h)
 	w.checkMeshMessages(h)
 	w.checkTells(h)
+	w.checkSelf(h)
 	w.checkNudges(h)
 	w.checkCredentialMessages(h)
 	w.checkRelays(h)
@@ -183,7 +184,7 @@ func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
 func (w *World) checkMails(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
-	reply, answer := replies(w.record.mails, "reply"), replies(w.record.mails, "answer")
+	reply, answer := withoutSelf(h, replies(w.record.mails, "reply")), replies(w.record.mails, "answer")
 	hurt := w.lostByDamage(h)
 	for _, l := range w.record.incoming {
 		n, wanted, what := len(reply[l.id])+w.record.unthreaded(h, l), 0, "replies"

@@ -178,6 +178,7 @@ type historyChecker struct {
 	money     ledger
 	rings     rings
 	owed      owed
+	streak    streak
 	failed    int // failed turns in a row
 	acks      int // acks that may still be queued
 	effects   map[string]bool
@@ -208,6 +209,7 @@ func (v *historyChecker) read(l line) {
 	if l.Serial != v.serial {
 		v.serial, v.heard, v.woken, v.acks = l.Serial, false, false, 0
 	}
+	v.streak.read(v, l)
 	switch l.Kind {
 	case "message":
 		v.message(l)
@@ -256,7 +258,12 @@ func (v *historyChecker) message(l line) {
 	if _, twice := v.acceptedAt[l.Key]; twice && l.What != "retried" {
 		v.broken("2", "%s was accepted twice", l.Key)
 	}
-	v.acceptedAt[l.Key], v.woken = l.Serial, true
+	v.acceptedAt[l.Key] = l.Serial
+	if l.Source == "self" { // wakes nobody, and is not work before its turn
+		v.operator[l.Key] = l.Message != nil && l.Message.Operator
+		return
+	}
+	v.woken = true
 	v.rings.followed()
 	if l.Message != nil && l.Message.Operator {
 		v.open[l.Key], v.operator[l.Key], v.heard = true, true, true

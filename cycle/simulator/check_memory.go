@@ -213,7 +213,7 @@ func (r *record) forgotten(marker string, h history) bool {
 // sent its message, its history must not go back beyond the last reset, and its
 // working memory must be the text that was remembered last for them.
 func (r *record) checkRecalled(p prompt, h history) {
-	who := r.speaker(p.marker)
+	who := r.speaker(p.owner)
 	if owner := r.sessions[p.session]; owner != "" && owner != who {
 		r.world.violate("conversations", "%s.%d answers %s and continues a session of %s", p.turn, p.epoch, who, owner)
 	}
@@ -247,7 +247,7 @@ func tagged(prompt, tag string) string {
 func (r *record) markerOf(turn string) string {
 	for _, p := range r.prompts {
 		if p.turn == turn {
-			return p.marker
+			return p.owner
 		}
 	}
 	return ""

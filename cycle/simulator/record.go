@@ -125,6 +125,7 @@ type prompt struct {
 	turn    string
 	epoch   uint64
 	marker  string // of the message
+	owner   string // the same, or that of the message about which the agent planned the turn
 	text    string
 	session string // that it continues
 	outer   int    // number of the outermost process at that time
@@ -162,7 +163,12 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	if m := wish.FindStringSubmatch(tagged(p.text, "message")); m != nil {
 		p.marker = m[1]
 	}
+	p.owner = p.marker
+	if owner, _, ok := selfWishOf(p.text); ok {
+		p.owner = owner
+	}
 	r.checkRecalled(p, h)
+	r.checkRights(p, at.Extra)
 	first = true
 	for _, other := range r.prompts {
 		first = first && other.marker != p.marker

@@ -384,7 +384,7 @@ var scenarios = []scenario{
 }
 
 func TestScenarios(t *testing.T) {
-	for _, s := range slices.Concat(scenarios, unrulyServers) {
+	for _, s := range slices.Concat(scenarios, selfTurns, unrulyServers) {
 		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for seed := range int64(6) {

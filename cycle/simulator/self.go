@@ -1,4 +1,240 @@
 package simulator
 
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// How the agent wakes itself, and what must hold then (docs/design.md, "It drives
+// itself").
+
 // selfTurns is how many turns in a row the agent may cause itself.
 const selfTurns = 4
+
+// rights are the arguments of a turn, by its cause.
+var rights = cycle.Rights{Operator: []string{"--operator"}, Peer: []string{"--peer"}, Self: []string{"--self"}}
+
+// selfWish matches the words with which the agent plans a turn: the message that it is
+// about, and how many more are to follow.
+var selfWish = regexp.MustCompile(`\bself for ([MPT]\d{3}), (\d) more\b`)
+
+// plan plans a turn of the agent's own.
+func (a *livingAgent) plan(do, marker string, more int) {
+	words := fmt.Sprintf("self for %s, %d more", marker, more)
+	err, _ := a.command(do, func(ctx context.Context, c *cycle.Agent) error {
+		switch do {
+		case "doze":
+			return c.Sleep(ctx, a.in, 25*time.Minute, words)
+		case "remind-late":
+			_, err := c.Remind(ctx, a.in, "5h", words)
+			return err
+		}
+		_, err := c.Remind(ctx, a.in, "7m", words)
+		return err
+	})
+	if err == nil {
+		a.world.count.happened("the agent planned a turn")
+	}
+}
+
+// workAlone does what a turn of the agent's own is for: it plans the next one, and has
+// something to say or not.
+func (a *livingAgent) workAlone(at turn.Attempt, marker string, more int) turn.Result {
+	a.world.count.happened("the agent woke itself")
+	if more > 0 {
+		a.plan([]string{"doze", "remind"}[more%2], marker, more-1)
+	}
+	r := turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: fmt.Sprintf("%s went on by %s.%d", marker, at.TurnID, at.Epoch)}
+	switch at.Epoch % 4 {
+	case 1:
+		r.Text = "Nothing."
+	case 2:
+		r.Status, r.Reason, r.Exit, r.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
+	}
+	return r
+}
+
+// selfWishOf returns what a prompt asks of the agent if the agent planned that turn.
+func selfWishOf(prompt string) (marker string, more int, ok bool) {
+	m := selfWish.FindStringSubmatch(tagged(prompt, "message"))
+	if m == nil {
+		return "", 0, false
+	}
+	more, _ = strconv.Atoi(m[2])
+	return m[1], more, true
+}
+
+// checkRights checks that a turn has the rights of its cause. The caller must hold mu.
+func (r *record) checkRights(p prompt, extra []string) {
+	want := "--operator"
+	switch who := r.speaker(p.owner); {
+	case p.owner == "":
+		return
+	case who != byOperator:
+		want = "--peer"
+	case p.marker == "":
+		want = "--self"
+	}
+	if !slices.Equal(extra, []string{want}) {
+		r.world.violate("self", "%s.%d, about %s, has the rights %q, want %s", p.turn, p.epoch, p.owner, extra, want)
+	}
+	if p.marker != "" {
+		return
+	}
+	for _, marker := range anyMarker.FindAllString(p.text, -1) {
+		if said := r.speaker(marker); said != r.speaker(p.owner) {
+			r.world.violate("conversations", "the turn %s.%d, planned about %s, is shown %s of %s:\n%s", p.turn, p.epoch, p.owner, marker, said, p.text)
+		}
+	}
+}
+
+// streak follows the turns that the agent causes itself, line by line.
+type streak struct {
+	planned map[string]bool // the rows of the agent itself, by key
+	turns   int             // of its own, since its operator was heard
+}
+
+// read follows one line, before the checker does.
+func (k *streak) read(v *historyChecker, l line) {
+	if k.planned == nil {
+		k.planned = map[string]bool{}
+	}
+	switch l.Kind {
+	case "message":
+		switch {
+		case l.Source == "self":
+			k.planned[l.Key] = true
+		case l.Message != nil && l.Message.Operator && l.What == "":
+			k.turns = 0
+		}
+	case "control", "reset":
+		k.turns = 0
+	case "halt":
+		if l.From == "here" {
+			k.turns = 0
+		}
+	case "turn":
+		if l.What == "stop" {
+			k.turns = 0
+		}
+		if l.What == "dispatched" && k.planned[l.Key] && v.keys[l.Key] == "" {
+			k.begun(v, l)
+		}
+	}
+}
+
+// begun checks that a turn of the agent's own may begin.
+func (k *streak) begun(v *historyChecker, l line) {
+	if k.turns++; k.turns > selfTurns {
+		v.broken("self", "turn %s is the agent's own, and the %dth since its operator was heard", l.TurnID, k.turns)
+	}
+	if k.turns == selfTurns {
+		v.happened("the agent used up its turns")
+	}
+	if v.halted["here"] || v.halted["mesh"] {
+		v.broken("self", "turn %s of the agent's own begins under HALT", l.TurnID)
+	}
+	if v.tier != "" && v.tier != string(state.TierNormal) {
+		v.broken("self", "turn %s of the agent's own begins in tier %s", l.TurnID, v.tier)
+	}
+}
+
+// checkSelf checks that each row of the agent itself had one turn or a recorded ending,
+// and that what it had to say reached the operator, and nothing else did.
+func (w *World) checkSelf(h history) {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	for _, l := range h.lines {
+		if l.Kind != "message" || l.Source != "self" || l.Message == nil {
+			continue
+		}
+		tasks := h.tasks[l.Key]
+		ended := slices.ContainsFunc(h.lines, func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
+		switch {
+		case len(tasks) == 0 && !ended:
+			w.violate("self", "%s, planned by the agent, had no turn and no ending", l.Key)
+		case len(tasks) > 1 || len(tasks) == 1 && ended:
+			w.violate("self", "%s, planned by the agent, had %d turns; ended without one: %v", l.Key, len(tasks), ended)
+		}
+		for _, task := range tasks {
+			w.checkSelfReply(h, task, l.Message.Operator)
+		}
+	}
+}
+
+// checkSelfReply checks that the answer of a turn of the agent's own was mailed, or not.
+func (w *World) checkSelfReply(h history, task line, forOperator bool) {
+	text, err := w.deliverable(task)
+	if err != nil {
+		return // a fault struck it; every deliverable is checked elsewhere
+	}
+	mails := 0
+	for id := range w.record.mails {
+		if strings.HasPrefix(id, replyKind+task.TurnID+".") {
+			mails++
+		}
+	}
+	wanted := 0
+	if forOperator && !(task.Status == string(state.Success) && strings.HasPrefix(text, "Nothing.")) {
+		wanted = 1
+	}
+	if mails == wanted || wanted == 1 && h.undeliverable(replyKind) {
+		return
+	}
+	w.violate("self", "the turn %s of the agent's own (%s) was mailed %d times, want %d: %q", task.TurnID, task.Status, mails, wanted, text)
+}
+
+// withoutSelf returns replies to messages: those of turns that the agent planned stand
+// in a conversation, and answer nobody.
+func withoutSelf(h history, all map[string][]*outgoing) map[string][]*outgoing {
+	for id, list := range all {
+		if all[id] = slices.DeleteFunc(list, h.isSelf); len(all[id]) == 0 {
+			delete(all, id)
+		}
+	}
+	return all
+}
+
+// isSelf reports whether the turn of a reply was planned by the agent.
+func (h history) isSelf(o *outgoing) bool {
+	for key, tasks := range h.tasks {
+		for _, task := range tasks {
+			if strings.HasPrefix(key, "self:") && strings.HasPrefix(o.id, replyKind+task.TurnID+".") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxNaps is for how many turns that the agent has planned calm waits.
+const maxNaps = 60
+
+// awaitSelf lets the time come of what the agent has planned, and lets the operator be
+// heard where it waits for that. It reports whether something was left.
+func (w *World) awaitSelf(s cycle.Status) bool {
+	if len(s.Self.Wakeups) == 0 {
+		return false
+	}
+	next := s.Self.Wakeups[0]
+	if ahead := next.At.Sub(w.clock.machine()); ahead > 0 {
+		w.clock.pass(ahead + time.Second)
+	}
+	for _, row := range s.Self.Wakeups {
+		if row.Held != "" {
+			w.run("halt", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Halt(ctx, ""); return err })
+			w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
+			break
+		}
+	}
+	return true
+}

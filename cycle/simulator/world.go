@@ -203,7 +203,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		Schedule: cycle.Schedule{Mode: cycle.ModeCrontab, Binary: binary, Table: cron.Table{
 			Command: w.crontab.command, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
 		}},
-		Turn: program,
+		Turn: program, Rights: rights,
 		Replies: cycle.Replies{
 			Ack: reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
 			QuietActive: reply("going quiet -- ping me when you need me"),

@@ -1,0 +1,197 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+	"agentstateloop/turn/relay"
+)
+
+// What an agent plans has the rights of the conversation that it belongs to: those of
+// self in its operator's, and a peer's never more than the peer's. It is shown nothing of
+// the other conversation, and a peer gets nothing by itself.
+func TestRightsOfWhatAnAgentPlans(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "talk"}, Self: []string{"--may", "look"}}
+	h.agent.Policy.Ack = false
+	h.plays("echo \"$*\" >>argv\ngrep -q 'You woke yourself' prompt || us remind 20m 'look again'\necho done\n")
+	h.receive(letter{id: "<one@example.com>", body: "the secret of the operator"})
+	h.poll()
+	h.post(mesh.Message{ID: "q1", Text: "the wish of the peer"})
+	h.pollAfter(time.Minute)
+	rows, err := h.agent.Wakeups(cycle.Inside{})
+	check(t, err)
+	if len(rows) != 2 {
+		t.Fatalf("planned: %+v", rows)
+	}
+	h.clock.advance(25 * time.Minute)
+	sent, posted := len(h.sentOf("reply")), len(h.reports())
+	h.poll()
+	if got := h.left("argv"); got != "--may all\n--may talk\n--may look\n--may talk" {
+		t.Errorf("rights:\n%s", got)
+	}
+	if got := h.prompt(); strings.Contains(got, "the secret of the operator") || !strings.Contains(got, "the wish of the peer") {
+		t.Errorf("the prompt of what was planned for the peer:\n%s", got)
+	}
+	if sent, posted := len(h.sentOf("reply"))-sent, len(h.reports())-posted; sent != 1 || posted != 0 {
+		t.Errorf("%d mails, %d reports; only the operator gets an answer", sent, posted)
+	}
+}
+
+// What a turn of the agent's own has to say is mailed, in the operator's newest
+// conversation. Nothing to say is a success without a mail.
+func TestWhatAWakeupHandsBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		plays, mail string
+		status      state.Outcome
+	}{
+		"words":                {"echo 'the build is green'", "the build is green", state.Success},
+		"nothing":              {"echo NOTHING", "", state.Success},
+		"in any case":          {"echo ' Nothing. '", "", state.Success},
+		"not a word":           {"true", "", state.Success},
+		"a word about nothing": {"echo 'Nothing new.'", "Nothing new.", state.Success},
+		"a failure":            {"echo half; exit 3", "Inference failed. ", state.Failed},
+		"files alone":          {`echo x >"$AGENTSTATELOOP_OUTPUT/x"`, "the agent left files but no answer", state.Partial},
+		"submitted":            {"us submit nothing", "", state.Success},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newAwakeHouse(t)
+			h.agent.Policy.Ack = false
+			h.receive(letter{id: "<one@example.com>", subject: "@" + handle + " the build"})
+			h.poll()
+			h.plays(c.plays + "\n")
+			_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
+			check(t, err)
+			h.clock.advance(11 * time.Minute)
+			before := len(h.sentOf("reply"))
+			h.poll()
+			mails := h.sentOf("reply")[before:]
+			switch {
+			case c.mail == "" && len(mails) > 0, c.mail != "" && len(mails) != 1:
+				t.Errorf("mails: %+v", mails)
+			case c.mail != "" && !strings.Contains(mails[0].text, c.mail):
+				t.Errorf("the mail says %q", mails[0].text)
+			}
+			tasks := h.lines(state.LineTask)
+			if last := tasks[len(tasks)-1]; last.Outcome != c.status {
+				t.Errorf("it ended as %s: %s", last.Outcome, last.Reason)
+			}
+			if s := h.state(); s.Phase == state.PREP || len(s.Inbox) > 0 {
+				t.Errorf("%s, inbox %+v", s.Phase, s.Inbox)
+			}
+		})
+	}
+}
+
+// A retried turn of the agent's own counts as one of the streak, and is told that it
+// was started again.
+func TestARetryOfAWakeup(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
+	check(t, err)
+	h.clock.advance(11 * time.Minute)
+	s, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
+		return state.Step(s, []state.Event{state.Claimed{}}, h.agent.Policy, h.clock.Now()), nil
+	})
+	check(t, err)
+	if s.Turn.Status != state.HeadDispatched {
+		t.Fatalf("%+v", s.Turn)
+	}
+	h.poll() // the watchdog finds no runner
+	if got := h.state().Streak; got.Turns != 1 {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(h.prompt(), "You were started again for this wakeup (a reminder that your operator set for you).") {
+		t.Errorf("the prompt:\n%s", h.prompt())
+	}
+}
+
+// No more wakeups wait than may, and those of a peer's turns take half of the room.
+func TestRoomForWakeups(t *testing.T) {
+	h := newAwakeHouse(t)
+	for n := range state.MaxSelfRows {
+		_, err := h.agent.RemindByHand(t.Context(), "op", "10m", fmt.Sprint(n))
+		check(t, err)
+	}
+	if _, err := h.agent.RemindByHand(t.Context(), "op", "10m", "one more"); err == nil || !strings.Contains(err.Error(), "50 wakeups") {
+		t.Errorf("above the limit: %v", err)
+	}
+	if _, err := h.agent.RemindByHand(t.Context(), "op", "10m", strings.Repeat("x", state.MaxSelfText+1)); err == nil || !strings.Contains(err.Error(), "4097 bytes") {
+		t.Errorf("too long: %v", err)
+	}
+	files, err := os.ReadDir(h.agent.Store.Path(store.MessagesDir))
+	check(t, err)
+	if len(files) != state.MaxSelfRows {
+		t.Errorf("%d files for %d rows", len(files), state.MaxSelfRows)
+	}
+}
+
+// What an agent in a box asks of its runner: the same as by its commands.
+func TestARelayPlansTurns(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
+		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		for name, r := range map[string]relay.Request{
+			"nonsense": {Verb: relay.Remind, When: "soon", Text: "x"},
+			"the past": {Verb: relay.Remind, When: "2026-01-01 08:00", Text: "x"},
+			"too far":  {Verb: relay.Remind, When: "400d", Text: "x"},
+			"no words": {Verb: relay.Remind, When: "10m", Text: " \n"},
+			"too long": {Verb: relay.Sleep, For: 25 * time.Hour, Text: "x"},
+			"too much": {Verb: relay.Remind, When: "10m", Text: strings.Repeat("x", 5<<10)},
+		} {
+			if _, err := h.agent.Relay(t.Context(), in, r); err == nil {
+				t.Errorf("%s: it was done", name)
+			}
+		}
+		stale := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch + 1}
+		if _, err := h.agent.Relay(t.Context(), stale, relay.Request{Verb: relay.Remind, When: "10m", Text: "x"}); !errors.Is(err, cycle.ErrStale) {
+			t.Errorf("of another attempt: %v", err)
+		}
+		for _, r := range []relay.Request{{Verb: relay.Sleep, For: time.Hour, Text: "see the build"}, {Verb: relay.Remind, When: "3d", Text: "report"}} {
+			_, err := h.agent.Relay(t.Context(), in, r)
+			check(t, err)
+		}
+		text, err := h.agent.Relay(t.Context(), in, relay.Request{Verb: relay.Wakeups})
+		if err != nil || !strings.Contains(text, `"title":"see the build"`) || !strings.Contains(text, `"kind":"reminder"`) {
+			t.Errorf("%s, %v", text, err)
+		}
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
+	}
+	h.sayByMail("hello")
+	if rows := h.state().Planned(); len(rows) != 2 || rows[0].Kind != state.KindSleep {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// An agent that pulls gets what it has planned as well, when its time has come.
+func TestPullingAWakeup(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Turn, h.agent.Policy.Turns = nil, false
+	_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
+	check(t, err)
+	if _, err := h.agent.Next(t.Context()); err == nil {
+		t.Error("it was handed out before its time")
+	}
+	h.clock.advance(10 * time.Minute)
+	next, err := h.agent.Next(t.Context())
+	check(t, err)
+	if next.Source != state.Self || next.Text != "look at the build" {
+		t.Errorf("%+v", next)
+	}
+	check(t, h.agent.Done(t.Context(), cycle.Inside{TurnID: next.TurnID, Epoch: next.Epoch}, "nothing"))
+	if mails := h.sentOf("reply"); len(mails) > 0 {
+		t.Errorf("mails: %+v", mails)
+	}
+}
