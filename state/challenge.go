@@ -56,10 +56,33 @@ func (s State) ToChallenge(p Policy, now time.Time) (key string, ok bool) {
 	switch {
 	case !p.Challenge || !p.HasMail || s.Halted() || len(s.Unasked) == 0:
 		return "", false
-	case len(s.Challenges) >= maxOpen || now.Before(s.LastChallenge.Add(challengeEvery)):
+	case s.openAt(now) >= maxOpen || now.Before(s.LastChallenge.Add(challengeEvery)):
 		return "", false
 	}
 	return s.Unasked[0], true
+}
+
+// openAt counts the challenges that are open at now.
+func (s State) openAt(now time.Time) (n int) {
+	for _, c := range s.Challenges {
+		if now.Before(c.Until) {
+			n++
+		}
+	}
+	return n
+}
+
+// challengeTimes returns the times at which the operator may be asked about another
+// mail, as far as the limits on challenges go.
+func (s State) challengeTimes() []time.Time {
+	if len(s.Unasked) == 0 {
+		return nil
+	}
+	times := []time.Time{s.LastChallenge.Add(challengeEvery)}
+	for _, c := range s.Challenges {
+		times = append(times, c.Until)
+	}
+	return times
 }
 
 // Asks reports whether a challenge about the item under key is open or waits to

@@ -1,21 +1,31 @@
 package state
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
-// Schedule holds what is known of the installed crontab line (docs/design.md, "The
+// Schedule holds what is known of the installed crontab lines (docs/design.md, "The
 // crontab").
 type Schedule struct {
-	Installed string    `json:"installed,omitempty"` // as last seen in the table
+	Installed string    `json:"installed,omitempty"`  // the line of the interval, as last seen in the table
+	AlarmLine string    `json:"alarm_line,omitempty"` // likewise; "": the table has none
+	Alarm     time.Time `json:"alarm,omitzero"`       // the minute of AlarmLine, if we have set it
 	Verified  time.Time `json:"verified,omitzero"`
 	Error     string    `json:"error,omitempty"`
 	Binary    string    `json:"binary,omitempty"`  // that the line runs, pinned at the first install
 	Removed   bool      `json:"removed,omitempty"` // by `uninstall`
 }
 
-// Scheduled reports that the installed crontab line was compared with the wanted
-// one and is now Line, which runs Binary. Reason, if not empty, says why it could
-// not be installed; Line is then what is known of it.
-type Scheduled struct{ Line, Binary, Reason string }
+// Scheduled reports that the installed crontab lines were compared with the wanted
+// ones and are now Line, which runs Binary, and AlarmLine, which fires at Alarm. Reason,
+// if not empty, says why they could not be installed; the lines are then what is known
+// of them.
+type Scheduled struct {
+	Line, AlarmLine string
+	Alarm           time.Time
+	Binary, Reason  string
+}
 
 func (e Scheduled) apply(m *machine) {
 	if m.Schedule.Removed {
@@ -24,7 +34,10 @@ func (e Scheduled) apply(m *machine) {
 	if e.Line != m.Schedule.Installed || e.Reason != m.Schedule.Error {
 		m.line(Line{Kind: LineSchedule, What: e.Line, Reason: e.Reason})
 	}
-	m.Schedule.Installed = e.Line
+	if e.AlarmLine != m.Schedule.AlarmLine {
+		m.line(Line{Kind: LineSchedule, What: cmp.Or(e.AlarmLine, scheduleNoAlarm)})
+	}
+	m.Schedule.Installed, m.Schedule.AlarmLine, m.Schedule.Alarm = e.Line, e.AlarmLine, e.Alarm
 	m.Schedule.Error = e.Reason
 	m.Schedule.Verified = m.now
 	if e.Reason == "" {
@@ -42,9 +55,10 @@ func (e Scheduled) Redacted(redact func(string) string) Event {
 const (
 	scheduleRemoved = "removed"
 	scheduleWanted  = "wanted again"
+	scheduleNoAlarm = "no alarm line"
 )
 
-// Unscheduled reports that `uninstall` (Removed) has removed the line. Cycles
+// Unscheduled reports that `uninstall` (Removed) has removed the lines. Cycles
 // leave the table alone until `init` or `transition` sends it with Removed false.
 type Unscheduled struct{ Removed bool }
 
@@ -60,7 +74,7 @@ func (e Unscheduled) apply(m *machine) {
 	m.line(Line{Kind: LineSchedule, What: what})
 }
 
-// applyScheduleLine records whether our line is wanted. The next cycle looks up what
+// applyScheduleLine records whether our lines are wanted. The next cycle looks up what
 // is installed.
 func (m *machine) applyScheduleLine(l Line) {
 	switch l.What {
@@ -68,5 +82,7 @@ func (m *machine) applyScheduleLine(l Line) {
 		m.Schedule = Schedule{Removed: true}
 	case scheduleWanted:
 		m.Schedule = Schedule{}
+	default:
+		m.Schedule.Verified = time.Time{} // they were written after this state
 	}
 }

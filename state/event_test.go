@@ -135,12 +135,13 @@ var notRedacted = map[string]string{
 	"Source": "fixed", "Kind": "fixed", "Channel": "fixed", "Status": "fixed", "Outcome": "fixed", "Phase": "fixed", "Tier": "fixed",
 	"Gate": "fixed", "Control": "fixed", "Basis": "fixed", "Runner": "fixed", "Proof": "fixed", "Told": "fixed",
 
-	"Scheduled.Line":   "the crontab line that we wrote: compared with the installed one",
-	"Scheduled.Binary": "path of this program",
-	"Thread.Subject":   "a mail program groups a conversation by it",
-	"Message.Note":     "written by Step only",
-	"Message.Reason":   "written by Step only, from what was redacted",
-	"Message.Title":    "written by Step only, from what was redacted", "Message.EndedSleep": "written by Step only, from what was redacted",
+	"Scheduled.Line":      "the crontab line that we wrote: compared with the installed one",
+	"Scheduled.AlarmLine": "likewise",
+	"Scheduled.Binary":    "path of this program",
+	"Thread.Subject":      "a mail program groups a conversation by it",
+	"Message.Note":        "written by Step only",
+	"Message.Reason":      "written by Step only, from what was redacted",
+	"Message.Title":       "written by Step only, from what was redacted", "Message.EndedSleep": "written by Step only, from what was redacted",
 	"Message.MadeBy": "id", "Message.Said": "file",
 }
 

@@ -60,6 +60,12 @@ func (s State) Due(p Policy, now time.Time) string {
 	if s.NextDue.After(now.Add(s.Interval(p) + dueSlack)) {
 		return "the clock was set back"
 	}
+	return s.dueRow(p, now)
+}
+
+// dueRow returns what makes a poll due at now apart from the line of the interval, or
+// "".
+func (s State) dueRow(p Policy, now time.Time) string {
 	if deadline, ok := s.Deadline(p); ok && !now.Before(deadline) {
 		return "end of " + string(s.Phase)
 	}

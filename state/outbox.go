@@ -29,22 +29,23 @@ func (m *machine) queue(e Effect) (id string) {
 // credential that was denied in this cycle waits for the next, and does not make a
 // poll due.
 func (s State) DueEffects(now time.Time) []Effect {
+	return slices.DeleteFunc(s.firstOfLanes(), func(e Effect) bool { return now.Before(e.NotBefore) })
+}
+
+// firstOfLanes returns the effects that may be performed now or when their pause is
+// over, in order.
+func (s State) firstOfLanes() []Effect {
 	taken := map[lane]bool{}
-	var due []Effect
+	var first []Effect
 	for _, e := range s.Outbox {
-		if s.Held(e) || e.exhausted() {
-			continue
-		}
 		l := e.lane()
-		if taken[l] || s.Denied(e.Channel.credential()) {
+		if s.Held(e) || e.exhausted() || taken[l] || s.Denied(e.Channel.credential()) {
 			continue
 		}
 		taken[l] = true
-		if !now.Before(e.NotBefore) {
-			due = append(due, e)
-		}
+		first = append(first, e)
 	}
-	return due
+	return first
 }
 
 // lane is a channel and a recipient. Of each lane only the first row may be sent.

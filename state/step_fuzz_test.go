@@ -380,6 +380,7 @@ func (l *life) step(events []state.Event) {
 	// The methods of State must take whatever Step returns.
 	_, _, _ = after.Due(l.p, l.now), after.DueEffects(l.now), after.CanRun(l.p, l.now)
 	_, _ = after.DueHookCalls(l.now), after.NextHookCall()
+	l.wantAlarm()
 }
 
 // wantHooks checks that each line that announces something is queued for each hook
@@ -411,6 +412,27 @@ func (l *life) wantHooks(events []state.Event) {
 		if waiting[e.To]++; waiting[e.To] > state.MaxHookCalls && l.sane {
 			l.t.Fatalf("%v: more than %d rows wait for %s", events, state.MaxHookCalls, e.To)
 		}
+	}
+}
+
+// wantAlarm checks the minute of the alarm line: it lies ahead and before the next poll
+// of the interval, a row is due at it, and none becomes due more than a minute before.
+func (l *life) wantAlarm() {
+	at, ok := l.s.NextAlarm(l.p, l.now)
+	if !ok {
+		return
+	}
+	due := l.s.Copy()
+	due.NextDue = at.Add(time.Hour) // of itself no poll is due
+	switch {
+	case !at.After(l.now) || at.Sub(l.now) > l.s.Interval(l.p)+time.Minute || at.Second() != 0:
+		l.t.Fatalf("at %v the alarm line fires at %v", l.now, at)
+	case due.Due(l.p, at) == "":
+		l.t.Fatalf("nothing is due at %v, when the alarm line fires: %s", at, statetest.JSON(l.t, l.s))
+	}
+	early := at.Add(-2 * time.Minute)
+	if early.After(l.now) && due.Due(l.p, l.now) == "" && due.Due(l.p, early) != "" {
+		l.t.Fatalf("%q is due at %v, and the alarm line fires only at %v: %s", due.Due(l.p, early), early, at, statetest.JSON(l.t, l.s))
 	}
 }
 

@@ -100,7 +100,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	case "uninstall", "install":
 		return []state.Event{state.Unscheduled{Removed: p.verb == "uninstall"}}, nil
 	case "crontab":
-		return []state.Event{state.Scheduled{Line: p.opts["text"], Binary: "/bin/asl", Reason: p.opts["error"]}}, nil
+		return st.scheduled(p)
 	case "recovered":
 		return []state.Event{state.Recovered{Reason: p.opts["text"]}}, nil
 	case "credential":
@@ -166,6 +166,19 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return []state.Event{state.Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	}
 	return nil, fmt.Errorf("no such event: %q", p.verb)
+}
+
+// scheduled reads what is installed: crontab alarm=14:12 "*/30 * * * * poll".
+func (st *Story) scheduled(p phrase) ([]state.Event, error) {
+	e := state.Scheduled{Line: p.opts["text"], Binary: "/bin/asl", Reason: p.opts["error"]}
+	if at := p.opts["alarm"]; at != "" {
+		var err error
+		if e.Alarm, err = st.clock(at); err != nil {
+			return nil, err
+		}
+		e.AlarmLine = e.Alarm.Format("4 15 2 1 *") + " poll"
+	}
+	return []state.Event{e}, nil
 }
 
 // cursor reads what `poll` says of mails that cannot be fetched: fails=5 "corrupt"

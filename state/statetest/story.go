@@ -67,10 +67,14 @@ func Expected(line string) bool {
 
 // Play plays one line and writes down the result.
 func (st *Story) Play(line string) error {
-	if word, question, _ := strings.Cut(line, " "); question == "due?" {
+	if word, question, _ := strings.Cut(line, " "); isQuestion(question) {
 		now, err := st.clock(word)
 		st.Now = now
-		fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.S.Due(st.P, now), "no"))
+		if question == "due?" {
+			fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.S.Due(st.P, now), "no"))
+		} else {
+			fmt.Fprintf(&st.out, "=> alarm line: %s\n", st.alarm())
+		}
 		return err
 	}
 	events, err := st.Read(line)
@@ -81,6 +85,18 @@ func (st *Story) Play(line string) error {
 	st.Name()
 	st.show()
 	return nil
+}
+
+// isQuestion reports whether words ask about the state and are no event.
+func isQuestion(words string) bool { return words == "due?" || words == "alarm?" }
+
+// alarm returns when the alarm line fires, and what is due then.
+func (st *Story) alarm() string {
+	at, ok := st.S.NextAlarm(st.P, st.Now)
+	if !ok {
+		return "none"
+	}
+	return st.at(at) + " for " + cmp.Or(st.S.Due(st.P, at), "nothing")
 }
 
 // Read reads one line: a directive, or the events of one Step.
@@ -100,7 +116,7 @@ func (st *Story) Read(line string) ([]state.Event, error) {
 		return nil, st.setPolicy(strings.Fields(rest))
 	}
 	now, err := st.clock(word)
-	if err != nil || rest == "due?" {
+	if err != nil || isQuestion(rest) {
 		return nil, err
 	}
 	st.Now = now
@@ -152,6 +168,8 @@ func (st *Story) setPolicy(settings []string) error {
 			st.P.Rate, err = strconv.Atoi(value)
 		case "idle":
 			st.P.IdleInterval, err = time.ParseDuration(value)
+		case "engaged":
+			st.P.EngagedInterval, err = time.ParseDuration(value)
 		case "zone":
 			st.P.Location, err = time.LoadLocation(value)
 		case "credit":

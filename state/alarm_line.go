@@ -1,0 +1,91 @@
+package state
+
+import (
+	"iter"
+	"time"
+)
+
+// alarmLead is how long before its minute an alarm line must be in the table. cron
+// reads the table as the minute begins, and to write it may take a while.
+const alarmLead = 5 * time.Second
+
+// NextAlarm returns the minute of the alarm line, at which cron is to poll for a timed
+// row before it polls anyway (docs/design.md, "The alarm line"). ok is false if no row
+// needs one. The minute never lies before the row's time, and always after now: a row
+// whose time has come within this minute keeps its alarm, because a cycle that is
+// under way may have looked just before.
+func (s State) NextAlarm(p Policy, now time.Time) (minute time.Time, ok bool) {
+	at, ok := s.nextTimed(p, now.Truncate(time.Minute))
+	if !ok {
+		return time.Time{}, false
+	}
+	minute = at.Add(time.Minute - 1).Truncate(time.Minute)
+	if minute.Sub(now) < alarmLead && !s.Schedule.Alarm.Equal(minute) {
+		minute = minute.Add(time.Minute) // cron may have read the table already
+	}
+	if !minute.Before(nextFire(s.Interval(p), now, p.Location)) {
+		return time.Time{}, false
+	}
+	return minute.UTC(), true
+}
+
+// CameDue reports whether the time of a row has come after looked, when a cycle looked
+// for what was due.
+func (s State) CameDue(p Policy, looked, now time.Time) bool {
+	at, ok := s.nextTimed(p, looked)
+	return ok && !at.After(now)
+}
+
+// nextTimed returns the earliest time after t at which a row makes a poll due. ok is
+// false if no row does.
+func (s State) nextTimed(p Policy, t time.Time) (next time.Time, ok bool) {
+	for at := range s.timed(p) {
+		if at.After(t) && (!ok || at.Before(next)) {
+			next, ok = at, true
+		}
+	}
+	return next, ok
+}
+
+// timed yields, in no order, the times at which rows make a poll due, as far as the
+// state shows now: at each of them Due names a row. Left out is what could not be done
+// at its time, and what is done at the polls that come anyway: a mail that its server
+// withholds, and whatever waits for a credential that is denied.
+func (s State) timed(p Policy) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		if deadline, ok := s.Deadline(p); ok && !yield(deadline) {
+			return
+		}
+		if s.Turn.Status == HeadSuspended && !s.Turn.ready() && !yield(s.Turn.ResumeBy) {
+			return
+		}
+		if s.CanRun(p, s.CooldownUntil) && !yield(s.CooldownUntil) {
+			return
+		}
+		for _, msg := range s.Inbox {
+			if s.runsAtItsTime(msg, p) && !yield(msg.NextRetryAt) {
+				return
+			}
+		}
+		for _, e := range s.firstOfLanes() {
+			if !yield(e.NotBefore) {
+				return
+			}
+		}
+		for _, at := range s.challengeTimes() {
+			if _, ok := s.ToChallenge(p, at); ok && !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// runsAtItsTime reports whether a deferred message could have its turn at the time
+// until which it is deferred. One that was given back because the agent's login is
+// denied waits for the next cycle instead.
+func (s State) runsAtItsTime(msg Message, p Policy) bool {
+	if msg.Status != Deferred || msg.Damaged || s.Turn.Status != HeadIdle || msg.TurnID != "" && s.Fails(p.Login) {
+		return false
+	}
+	return s.mayRun(msg, p, msg.NextRetryAt)
+}
