@@ -1,5 +1,5 @@
-// Package cron keeps one line per agent in the user's crontab
-// (docs/design.md, "The crontab").
+// Package cron keeps the line of each agent, and at times its alarm line, in the
+// user's crontab (docs/design.md, "The crontab").
 //
 // It has two halves. The pure half ([Expr], [Job.Line], [Find], [Set] and
 // [Unset]) turns an interval into a line and edits the text of a table. The

@@ -2,47 +2,67 @@ package cron
 
 import "bytes"
 
-// tag returns the text that ends the line of agent. The line is found by it.
+// tag returns the text that ends the line of agent's interval, and alarmTag that which
+// ends its alarm line. The lines are found by it. A handle has no blanks, so no tag
+// ends in another.
 func tag(agent string) string { return " # agentstateloop " + agent }
 
-// Find returns the lines of agent in table, without their newlines. These are
-// the jobs that end in " # agentstateloop HANDLE", with exactly that handle.
+func alarmTag(agent string) string { return tag(agent) + " alarm" }
+
+// Find returns the lines of agent's interval in table, without their newlines. These
+// are the jobs that end in " # agentstateloop HANDLE", with exactly that handle.
 //
 //   - Blanks and a carriage return after the handle are ignored. An editor may
 //     leave them, and we can repair the line.
 //   - A job begins with a digit, "*" or "@", after optional blanks. A line that
 //     was commented out is therefore a comment of the user: it stays, and Set
 //     adds a new line. The uninstall command removes the line permanently.
-func Find(table []byte, agent string) []string {
+func Find(table []byte, agent string) []string { return find(table, tag(agent)) }
+
+// FindAlarm returns the alarm lines of agent, as Find does. They end in
+// " # agentstateloop HANDLE alarm".
+func FindAlarm(table []byte, agent string) []string { return find(table, alarmTag(agent)) }
+
+func find(table []byte, tag string) []string {
 	var found []string
 	for line := range bytes.Lines(table) {
-		if isOurs(line, agent) {
+		if isJob(line, tag) {
 			found = append(found, string(bytes.TrimSuffix(line, []byte("\n"))))
 		}
 	}
 	return found
 }
 
-// Set returns table with line, from [Job.Line], as agent's only line. It replaces
-// the agent's first line, or is appended. Every other line stays byte-identical
-// and in its order, except that a last line without a newline gets one if ours
-// follows it. Set does not modify table.
-func Set(table []byte, agent, line string) []byte {
-	edited := make([]byte, 0, len(table)+len(line)+2)
-	placed := false
-	for old := range bytes.Lines(table) {
-		switch {
-		case !isOurs(old, agent):
-			edited = append(edited, old...)
-		case !placed:
-			edited = append(edited, line+"\n"...)
-			placed = true
+// Set returns table with line and alarm, from [Job.Line] and [Job.AlarmLine], as agent's
+// only lines. Each replaces the first of its kind. Otherwise line is appended, and alarm
+// stands behind line; if alarm is "" the table has none. Every other line stays
+// byte-identical and in its order, except that a last line without a newline gets one if
+// ours follows it. Set does not modify table.
+func Set(table []byte, agent, line, alarm string) []byte {
+	edited := make([]byte, 0, len(table)+len(line)+len(alarm)+3)
+	place := func(line *string) {
+		if *line != "" {
+			edited = append(withNewline(edited), *line+"\n"...)
+			*line = "" // and no second one
 		}
 	}
-	if placed {
-		return edited
+	behind := len(FindAlarm(table, agent)) == 0 // alarm has no place of its own yet
+	for old := range bytes.Lines(table) {
+		switch {
+		case isJob(old, alarmTag(agent)):
+			place(&alarm)
+		case isJob(old, tag(agent)):
+			place(&line)
+			if behind {
+				place(&alarm)
+			}
+		default:
+			edited = append(edited, old...)
+		}
 	}
-	return append(withNewline(edited), line+"\n"...)
+	place(&line)
+	place(&alarm)
+	return edited
 }
 
 // Unset returns table without agent's lines. Every other byte stays. Unset does
@@ -65,8 +85,14 @@ func withNewline(table []byte) []byte {
 	return append(bytes.Clone(table), '\n')
 }
 
+// isOurs reports whether line is one of agent's lines.
 func isOurs(line []byte, agent string) bool {
-	if !bytes.HasSuffix(bytes.TrimRight(line, " \t\r\n"), []byte(tag(agent))) {
+	return isJob(line, tag(agent)) || isJob(line, alarmTag(agent))
+}
+
+// isJob reports whether line is a job that ends in tag.
+func isJob(line []byte, tag string) bool {
+	if !bytes.HasSuffix(bytes.TrimRight(line, " \t\r\n"), []byte(tag)) {
 		return false
 	}
 	line = bytes.TrimLeft(line, " \t")

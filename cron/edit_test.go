@@ -9,7 +9,9 @@ import (
 )
 
 const (
-	ours   = `*/30 * * * * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120`
+	ours    = `*/30 * * * * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120`
+	ringing = `12 14 22 11 * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120 alarm`
+
 	theirs = `*/1 * * * * '/abs/agentstateloop' --config '/b.toml' poll --if-due --quiet # agentstateloop goulard31200`
 )
 
@@ -39,7 +41,7 @@ func TestSetAndUnset(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			table := []byte(tt.table)
-			if got := Set(table, "goulard3120", ours); string(got) != tt.set {
+			if got := Set(table, "goulard3120", ours, ""); string(got) != tt.set {
 				t.Errorf("Set:\ngot  %q\nwant %q", got, tt.set)
 			}
 			if got := Unset(table, "goulard3120"); string(got) != tt.unset {
@@ -49,6 +51,43 @@ func TestSetAndUnset(t *testing.T) {
 				t.Errorf("the table given was written to: %q", table)
 			}
 		})
+	}
+}
+
+// Both lines change in one edit, and each keeps its place.
+func TestSetTheAlarmLine(t *testing.T) {
+	old := strings.Replace(ours, "*/30", "*/1", 1)
+	stale := strings.Replace(ringing, "12 14", "1 2", 1)
+	alarmed := "* * * * * x # agentstateloop alarm" // an agent of that name
+	for _, tt := range []struct{ name, table, alarm, set string }{
+		{"behind our line", "a\n" + old + "\nb\n", ringing, "a\n" + ours + "\n" + ringing + "\nb\n"},
+		{"with the line, at the end", "a", ringing, "a\n" + ours + "\n" + ringing + "\n"},
+		{"a stale one", "a\n" + stale + "\n" + ours + "\n", ringing, "a\n" + ringing + "\n" + ours + "\n"},
+		{"nothing to do", ours + "\nb\n" + ringing, ringing, ours + "\nb\n" + ringing + "\n"},
+		{"needless", ours + "\nb\n" + ringing + "\nc", "", ours + "\nb\nc"},
+		{"doubled", ringing + "\n" + ours + "\nb\n" + stale + "\n", ringing, ringing + "\n" + ours + "\nb\n"},
+		{"edited by hand", ours + "\n  @daily x # agentstateloop goulard3120 alarm\t\r\n", ringing, ours + "\n" + ringing + "\n"},
+		{"our line is gone", "b\n" + ringing + "\nc\n", ringing, "b\n" + ringing + "\nc\n" + ours + "\n"},
+		{"commented out", "#" + ringing + "\n", "", "#" + ringing + "\n" + ours + "\n"},
+		{"of an agent named alarm", alarmed + "\n" + ours + "\n", ringing, alarmed + "\n" + ours + "\n" + ringing + "\n"},
+		{"of another agent", theirs + " alarm\n", "", theirs + " alarm\n" + ours + "\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Set([]byte(tt.table), "goulard3120", ours, tt.alarm)
+			if string(got) != tt.set {
+				t.Errorf("Set:\ngot  %q\nwant %q", got, tt.set)
+			}
+			if left := Unset(got, "goulard3120"); bytes.Contains(left, []byte("goulard3120\n")) && !bytes.Contains([]byte(tt.table), []byte("#*")) {
+				t.Errorf("Unset leaves\n%s", left)
+			}
+		})
+	}
+	both := []byte(ours + "\n" + ringing + "\n" + alarmed + "\n")
+	if got := append(Find(both, "alarm"), FindAlarm(both, "alarm")...); len(got) != 1 || got[0] != alarmed {
+		t.Errorf("the lines of an agent named alarm are %q", got)
+	}
+	if left := Unset(both, "goulard3120"); string(left) != alarmed+"\n" {
+		t.Errorf("Unset leaves %q", left)
 	}
 }
 
@@ -64,7 +103,7 @@ func TestFind(t *testing.T) {
 
 func TestLargeTable(t *testing.T) {
 	table := bytes.Repeat([]byte("# a line of somebody else, of no interest\n"), 1<<20/42)
-	set := Set(table, "goulard3120", ours)
+	set := Set(table, "goulard3120", ours, "")
 	if !bytes.HasPrefix(set, table) || len(set) != len(table)+len(ours)+1 {
 		t.Error("a table of 1 MB did not keep its bytes")
 	}
@@ -75,26 +114,35 @@ func TestLargeTable(t *testing.T) {
 
 func FuzzEdit(f *testing.F) {
 	for _, seed := range []string{"", "a", "a\n" + ours + "\n" + theirs, ours + "\n" + ours, "#" + ours + "\r\n", "\x00\xff\n", ours + " \t\r\nx", "\r" + ours} {
-		f.Add([]byte(seed), "goulard3120")
-		f.Add([]byte(seed), "goulard3")
+		f.Add([]byte(seed), "goulard3120", false)
+		f.Add([]byte(seed), "goulard3", true)
 	}
-	f.Fuzz(func(t *testing.T, table []byte, agent string) {
-		line, err := Job{Agent: agent, Binary: "/b", Config: "/c", Interval: time.Minute}.Line()
+	f.Add([]byte(ours+"\n"+ringing+" \n"+ringing), "goulard3120", true)
+	f.Add([]byte(ringing+"\nx"), "alarm", true)
+	f.Fuzz(func(t *testing.T, table []byte, agent string, ring bool) {
+		job := Job{Agent: agent, Binary: "/b", Config: "/c", Interval: time.Minute}
+		if ring {
+			job.Alarm = time.Date(2026, 11, 22, 14, 12, 0, 0, time.UTC)
+		}
+		line, alarm, err := job.Lines()
 		if err != nil {
 			t.Skip()
 		}
 		given := bytes.Clone(table)
-		set, unset := Set(table, agent, line), Unset(table, agent)
+		set, unset := Set(table, agent, line, alarm), Unset(table, agent)
 		if !bytes.Equal(table, given) {
 			t.Fatal("the table given was written to")
 		}
 		if got := Find(set, agent); len(got) != 1 || got[0] != line {
 			t.Fatalf("after Set the lines are %q", got)
 		}
-		if got := Find(unset, agent); got != nil {
+		if got := FindAlarm(set, agent); ring != (len(got) == 1 && got[0] == alarm) || !ring && got != nil {
+			t.Fatalf("after Set the alarm lines are %q", got)
+		}
+		if got := append(Find(unset, agent), FindAlarm(unset, agent)...); got != nil {
 			t.Fatalf("after Unset the lines are %q", got)
 		}
-		if !bytes.Equal(Set(set, agent, line), set) || !bytes.Equal(Unset(unset, agent), unset) {
+		if !bytes.Equal(Set(set, agent, line, alarm), set) || !bytes.Equal(Unset(unset, agent), unset) {
 			t.Fatal("a second call changed the table")
 		}
 		foreign := foreignLines(table, agent)
@@ -109,7 +157,7 @@ func FuzzEdit(f *testing.F) {
 				t.Fatal("Set changed a foreign line")
 			}
 		}
-		if len(Find(table, agent)) == 0 && !bytes.Equal(withNewline(Unset(set, agent)), withNewline(table)) {
+		if len(Find(table, agent))+len(FindAlarm(table, agent)) == 0 && !bytes.Equal(withNewline(Unset(set, agent)), withNewline(table)) {
 			t.Fatal("Set and Unset do not return the original table")
 		}
 	})
@@ -121,7 +169,8 @@ func foreignLines(table []byte, agent string) []string {
 	for _, line := range strings.SplitAfter(string(table), "\n") {
 		job := strings.Trim(line, " \t")
 		isJob := job != "" && strings.ContainsAny(job[:1], "0123456789*@")
-		if line != "" && !(isJob && strings.HasSuffix(strings.TrimRight(line, " \t\r\n"), " # agentstateloop "+agent)) {
+		end, tag := strings.TrimRight(line, " \t\r\n"), " # agentstateloop "+agent
+		if line != "" && !(isJob && (strings.HasSuffix(end, tag) || strings.HasSuffix(end, tag+" alarm"))) {
 			foreign = append(foreign, line)
 		}
 	}

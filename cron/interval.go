@@ -2,6 +2,7 @@ package cron
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -27,6 +28,33 @@ func Expr(interval time.Duration) (string, error) {
 	default:
 		return "0 0 * * *", nil
 	}
+}
+
+// AlarmExpr returns the five time fields of a crontab line that fires at this minute,
+// in its own time zone: 14:12 on 22 November is "12 14 22 11 *". It repeats each year.
+//
+// In the hour that a clock change repeats the hour is "*" the second time. The daemons
+// of Vixie's family run a job with a fixed time only once there, and would take it as
+// done.
+func AlarmExpr(minute time.Time) string {
+	hour := strconv.Itoa(minute.Hour())
+	if repeated(minute) {
+		hour = "*"
+	}
+	return fmt.Sprintf("%d %s %d %d *", minute.Minute(), hour, minute.Day(), int(minute.Month()))
+}
+
+// repeated reports whether the local time of t was there before, because the clock was
+// set back within the last three hours. cron takes a larger change for another clock.
+func repeated(t time.Time) bool {
+	_, now := t.Zone()
+	_, before := t.Add(-3 * time.Hour).Zone()
+	back := time.Duration(before-now) * time.Second
+	if back <= 0 {
+		return false
+	}
+	_, then := t.Add(-back).Zone()
+	return then != now
 }
 
 func expressible(interval time.Duration) bool {

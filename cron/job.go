@@ -16,16 +16,20 @@ const maxLine = 900
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@+-]+$`)
 
-// Job describes the crontab line of one agent.
+// Job describes the crontab lines of one agent: that of its interval, and while Alarm
+// is set an alarm line.
 type Job struct {
 	Agent    string        // the handle
 	Binary   string        // absolute path of agentstateloop
 	Config   string        // absolute path of the agent's config file
 	Interval time.Duration // an interval that Expr accepts
-	Args     []string      // further arguments of poll, e.g. --linger 50s
+	Args     []string      // further arguments of poll at the interval, e.g. --linger 50s
+
+	// Alarm is the minute of the alarm line, in the time zone of cron; zero: none.
+	Alarm time.Time
 }
 
-// Line returns the crontab line of the job, without a newline:
+// Line returns the crontab line of the interval, without a newline:
 //
 //	*/30 * * * * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120
 //
@@ -37,12 +41,37 @@ type Job struct {
 // relative path, a [TemporaryBinary], a control character, and a line longer
 // than 900 bytes.
 func (j Job) Line() (string, error) {
-	if !state.ValidHandle(j.Agent) {
-		return "", fmt.Errorf("crontab line: %q is not a valid handle", j.Agent)
-	}
 	expr, err := Expr(j.Interval)
 	if err != nil {
 		return "", err
+	}
+	return j.line(expr, j.Args, tag(j.Agent))
+}
+
+// AlarmLine returns the alarm line of the job, as Line does, or "" if the job has
+// none:
+//
+//	12 14 22 11 * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120 alarm
+func (j Job) AlarmLine() (string, error) {
+	if j.Alarm.IsZero() {
+		return "", nil
+	}
+	return j.line(AlarmExpr(j.Alarm), nil, alarmTag(j.Agent))
+}
+
+// Lines returns the line of the interval and the alarm line.
+func (j Job) Lines() (line, alarm string, err error) {
+	if line, err = j.Line(); err != nil {
+		return "", "", err
+	}
+	alarm, err = j.AlarmLine()
+	return line, alarm, err
+}
+
+// line returns a crontab line that polls with these arguments when expr says.
+func (j Job) line(expr string, args []string, tag string) (string, error) {
+	if !state.ValidHandle(j.Agent) {
+		return "", fmt.Errorf("crontab line: %q is not a valid handle", j.Agent)
 	}
 	for _, path := range []string{j.Binary, j.Config} {
 		if !filepath.IsAbs(path) {
@@ -54,13 +83,13 @@ func (j Job) Line() (string, error) {
 	}
 
 	words := []string{expr, quote(j.Binary), "--config", quote(j.Config), "poll", "--if-due", "--quiet"}
-	for _, arg := range j.Args {
+	for _, arg := range args {
 		if !plainWord.MatchString(arg) {
 			arg = quote(arg)
 		}
 		words = append(words, arg)
 	}
-	line := strings.Join(words, " ") + tag(j.Agent)
+	line := strings.Join(words, " ") + tag
 	if strings.ContainsFunc(line, isControl) {
 		return "", fmt.Errorf("crontab line of %s: %q contains a control character", j.Agent, line)
 	}

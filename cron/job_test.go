@@ -44,6 +44,28 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// The alarm line has no arguments of its own, and its own tag.
+func TestAlarmLine(t *testing.T) {
+	j := job("goulard3120")
+	j.Args = []string{"--linger", "50s"}
+	if line, alarm, err := j.Lines(); err != nil || alarm != "" || line == "" {
+		t.Errorf("without an alarm the lines are %q, %q, %v", line, alarm, err)
+	}
+	j.Alarm = time.Date(2026, 11, 22, 14, 12, 0, 0, time.UTC)
+	want := `12 14 22 11 * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120 alarm`
+	if _, alarm, err := j.Lines(); err != nil || alarm != want {
+		t.Errorf("the alarm line is %q, %v\nwant %s", alarm, err, want)
+	}
+	j.Binary = "./agentstateloop"
+	if alarm, err := j.AlarmLine(); err == nil {
+		t.Errorf("a relative binary makes the alarm line %q", alarm)
+	}
+	a, b := []byte("x\n"+want+"\n"), []byte("x\n")
+	if backupName(a) != backupName(b) {
+		t.Error("an alarm line makes a backup of its own")
+	}
+}
+
 func TestLineRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name string

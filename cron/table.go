@@ -68,7 +68,7 @@ func (t Table) list(ctx context.Context, env ...string) ([]byte, error) {
 // Preview returns the change that Install would make. It writes nothing, not even
 // a lock file.
 func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
-	line, err := j.Line()
+	line, alarm, err := j.Lines()
 	if err != nil {
 		return Change{}, err
 	}
@@ -76,7 +76,7 @@ func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	after := Set(before, j.Agent, line)
+	after := Set(before, j.Agent, line, alarm)
 	if !bytes.Equal(before, after) {
 		if err := refuseEscapes(before, j.Agent); err != nil {
 			return Change{}, err
@@ -85,8 +85,8 @@ func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 	return Change{Before: before, After: after, Line: line}, nil
 }
 
-// Install makes the line of j the only line of j.Agent in the table, under the
-// lock. It does not write a table that has the line already. Otherwise it backs
+// Install makes the lines of j the only lines of j.Agent in the table, under the
+// lock and in one write. It does not write a table that has them already. Otherwise it backs
 // up the old table, writes the new one and reads it back. If the two differ, it
 // restores the old table. The error then says which of the two tables is
 // installed, and where the backup is.
@@ -95,11 +95,11 @@ func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 // six crontab processes is still limited by Timeout, and one that hangs is about the
 // last (see [Patient]).
 func (t Table) Install(ctx context.Context, j Job) (Change, error) {
-	line, err := j.Line()
+	line, alarm, err := j.Lines()
 	if err != nil {
 		return Change{}, err
 	}
-	change, err := t.edit(ctx, j.Agent, func(table []byte) []byte { return Set(table, j.Agent, line) })
+	change, err := t.edit(ctx, j.Agent, func(table []byte) []byte { return Set(table, j.Agent, line, alarm) })
 	change.Line = line
 	if err != nil {
 		return change, fmt.Errorf("install crontab line of %s: %w", j.Agent, err)

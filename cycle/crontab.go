@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -17,7 +18,7 @@ import (
 // a projection").
 const verifyEvery = 30 * time.Minute
 
-// crontab keeps the agent's line in the user's table.
+// crontab keeps the agent's lines in the user's table.
 type crontab struct {
 	handle, config string
 	schedule       Schedule
@@ -26,7 +27,7 @@ type crontab struct {
 	now            func() time.Time
 }
 
-// Job returns the crontab line that the state asks for.
+// Job returns the crontab lines that the state asks for.
 func (a *Agent) Job(s state.State) cron.Job { return a.crontab().job(s) }
 
 // job is Job. The binary is the one that the line was first installed with, as
@@ -43,87 +44,121 @@ func (c crontab) job(s state.State) cron.Job {
 	if c.schedule.Linger > 0 && s.Phase.Engaged() && !s.Halted() {
 		job.Args = []string{"--linger", c.schedule.Linger.String()}
 	}
+	if at, ok := s.NextAlarm(c.policy, c.now()); ok {
+		job.Alarm = at.In(cmp.Or(c.policy.Location, time.UTC))
+	}
 	return job
 }
 
-// project installs the line that the state asks for. It does nothing if that
-// line was verified less than verifyEvery ago, so a steady poll starts no
-// crontab process.
+// project installs the line of the interval that the state asks for, and the alarm
+// line with it. It does nothing if that line was verified less than verifyEvery ago, so
+// a steady poll starts no crontab process. An alarm line alone is left to reschedule.
 func (c crontab) project(ctx context.Context, s state.State) []state.Event {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return nil
 	}
 	job := c.job(s)
 	line, err := job.Line()
-	if err != nil {
-		return c.notInstalled(s, s.Schedule.Installed, err)
-	}
 	fresh := c.now().Sub(s.Schedule.Verified) < verifyEvery
-	if line == s.Schedule.Installed && s.Schedule.Error == "" && fresh {
+	if err == nil && line == s.Schedule.Installed && s.Schedule.Error == "" && fresh {
 		return nil
+	}
+	return c.install(ctx, s, job)
+}
+
+// reschedule installs the lines that the state asks for if it asks for others by now.
+// It is called when a cycle has done what was due, so that an effect which failed has
+// the time of its next try.
+func (c crontab) reschedule(ctx context.Context, s state.State) []state.Event {
+	if !c.misplaced(s) {
+		return nil
+	}
+	return c.install(ctx, s, c.job(s))
+}
+
+// install makes the lines of job ours, in one write of the table.
+func (c crontab) install(ctx context.Context, s state.State, job cron.Job) []state.Event {
+	line, alarm, err := job.Lines()
+	if err != nil {
+		return c.notInstalled(s, s.Schedule.Installed, s.Schedule.AlarmLine, err)
 	}
 	if cron.Hangs(ctx) {
 		return nil // this poll has seen that already
 	}
 	if _, err := c.schedule.Table.Install(ctx, job); err != nil {
-		return c.notInstalled(s, c.installed(ctx, s), err)
+		line, alarm := c.installed(ctx, s)
+		return c.notInstalled(s, line, alarm, err)
 	}
 	// An `uninstall` that came meanwhile may have removed the line before we
 	// wrote it.
 	if now, err := c.store.Read(); err == nil && now.Schedule.Removed {
 		if _, err := c.schedule.Table.Remove(ctx, c.handle); err != nil {
-			return c.notInstalled(s, line, err)
+			return c.notInstalled(s, line, alarm, err)
 		}
 		return nil
 	}
-	return []state.Event{state.Scheduled{Line: line, Binary: job.Binary}}
+	return []state.Event{state.Scheduled{Line: line, AlarmLine: alarm, Alarm: job.Alarm.UTC(), Binary: job.Binary}}
 }
 
-// notInstalled returns the event for a line that could not be installed.
-func (c crontab) notInstalled(s state.State, installed string, err error) []state.Event {
-	e := state.Scheduled{Line: installed, Binary: s.Schedule.Binary, Reason: err.Error()}
+// notInstalled returns the event for lines that could not be installed.
+func (c crontab) notInstalled(s state.State, line, alarm string, err error) []state.Event {
+	e := state.Scheduled{Line: line, AlarmLine: alarm, Binary: s.Schedule.Binary, Reason: err.Error()}
+	if alarm == s.Schedule.AlarmLine {
+		e.Alarm = s.Schedule.Alarm
+	}
 	return []state.Event{e}
 }
 
-// installed returns the line that is in the table now, or "" if the table cannot be
-// read. If crontab hangs, it returns the line that was installed last.
-func (c crontab) installed(ctx context.Context, s state.State) string {
+// installed returns the lines that are in the table now, or "" if the table cannot be
+// read. If crontab hangs, it returns the lines that were installed last.
+func (c crontab) installed(ctx context.Context, s state.State) (line, alarm string) {
 	table, err := c.schedule.Table.Read(ctx)
 	if errors.Is(err, cron.ErrHangs) {
-		return s.Schedule.Installed
+		return s.Schedule.Installed, s.Schedule.AlarmLine
 	}
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	lines := cron.Find(table, c.handle)
+	return first(cron.Find(table, c.handle)), first(cron.FindAlarm(table, c.handle))
+}
+
+// first returns the first of lines, or "".
+func first(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
 	return lines[0]
 }
 
-// misplaced reports whether the installed line differs from the one that the
-// state asks for although the table can be written: the phase has changed since.
+// misplaced reports whether the installed lines differ from those that the state asks
+// for although the table can be written: the phase has changed since, or a row has
+// come or gone that has a time.
 func (c crontab) misplaced(s state.State) bool {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error != "" {
 		return false
 	}
-	line, err := c.job(s).Line()
-	return err == nil && line != s.Schedule.Installed
+	line, alarm, err := c.job(s).Lines()
+	return err == nil && (line != s.Schedule.Installed || alarm != s.Schedule.AlarmLine)
 }
 
-// status compares the installed line with the one that the state asks for.
+// status compares the installed lines with those that the state asks for.
 func (c crontab) status(s state.State) StatusSchedule {
-	st := StatusSchedule{Error: orNull(s.Schedule.Error), Installed: orNull(timeFields(s.Schedule.Installed))}
+	st := StatusSchedule{
+		Error:     orNull(s.Schedule.Error),
+		Installed: orNull(timeFields(s.Schedule.Installed)), AlarmInstalled: orNull(timeFields(s.Schedule.AlarmLine)),
+	}
+	if at, ok := s.NextAlarm(c.policy, c.now()); ok {
+		st.Alarm, st.AlarmReason = &at, orNull(s.Due(c.policy, at))
+	}
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return st
 	}
-	line, err := c.job(s).Line()
+	line, alarm, err := c.job(s).Lines()
 	if err != nil {
 		st.Error = orNull(err.Error())
 		return st
 	}
-	st.Wanted = orNull(timeFields(line))
+	st.Wanted, st.AlarmWanted = orNull(timeFields(line)), orNull(timeFields(alarm))
 	return st
 }
 
@@ -136,8 +171,8 @@ func timeFields(line string) string {
 	return strings.Join(f[:5], " ")
 }
 
-// Install takes the crontab line into our care, also after an `uninstall`, and
-// installs the one that the state asks for. If that fails, the reason is in
+// Install takes the crontab lines into our care, also after an `uninstall`, and
+// installs those that the state asks for. If that fails, the reason is in
 // Schedule.Error of the state that Install returns. If a cycle is under way, that
 // cycle installs the line.
 func (a *Agent) Install(ctx context.Context) (state.State, error) {
@@ -161,7 +196,7 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	return s, err
 }
 
-// Uninstall removes our crontab line and records that it must stay away. Cycles
+// Uninstall removes our crontab lines and records that they must stay away. Cycles
 // leave the table alone until `init` or `transition`.
 func (a *Agent) Uninstall(ctx context.Context) (cron.Change, error) {
 	if a.Schedule.Mode != ModeCrontab {

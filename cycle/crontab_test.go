@@ -157,7 +157,7 @@ func TestUninstallLastsUntilATransition(t *testing.T) {
 	h.wantLine("*/1 * * * *", func() { h.poll() })
 }
 
-func mustRead(t *testing.T, path string) []byte {
+func mustRead(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	check(t, err)

@@ -12,6 +12,7 @@ import (
 // flusher sends, outside of a poll, what a commit has put into the outbox.
 type flusher struct {
 	store     *store.Store
+	policy    state.Policy
 	now       func() time.Time
 	crontab   crontab
 	projector projector
@@ -39,7 +40,8 @@ func (f flusher) sendDue(ctx context.Context, s state.State, r *Report) error {
 	if err != nil || !held {
 		return err
 	}
-	again, err := f.unseen(s.Serial)
+	r.serial = s.Serial
+	again, err := f.unseen(r)
 	if err != nil || !again {
 		return err
 	}
@@ -51,16 +53,20 @@ func (f flusher) flush(ctx context.Context, r *Report) (s state.State, err error
 	if s, err = f.store.Read(); err != nil {
 		return s, err
 	}
+	r.looked = f.now()
 	if s, err = f.projector.project(ctx, s, nil); err != nil {
 		return s, fmt.Errorf("project: %w", err)
 	}
-	return f.performer.perform(ctx, s, r)
+	if s, err = f.performer.perform(ctx, s, r); err != nil {
+		return s, err
+	}
+	return f.projector.reschedule(ctx, s)
 }
 
 // unseen looks once more after cycle.lock was released. It reports whether a
-// nudge has come, or another process has committed something for a cycle to do;
-// serial is that of this process's last commit.
-func (f flusher) unseen(serial uint64) (bool, error) {
+// nudge has come, the time of a row has come since this process looked, or another
+// process has committed something for a cycle to do.
+func (f flusher) unseen(r *Report) (bool, error) {
 	s, err := f.store.Read()
 	if err != nil {
 		return false, err
@@ -73,5 +79,5 @@ func (f flusher) unseen(serial uint64) (bool, error) {
 	}
 	// What a cycle cannot do now (a server is down) is due as well, and is left
 	// to the next cycle. Only what another process committed is new.
-	return f.crontab.misplaced(s) || s.Serial != serial && len(s.DueEffects(f.now())) > 0, nil
+	return f.crontab.misplaced(s) || s.CameDue(f.policy, r.looked, f.now()) || s.Serial != r.serial && len(s.DueEffects(f.now())) > 0, nil
 }

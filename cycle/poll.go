@@ -173,7 +173,7 @@ func (p poller) rounds(ctx context.Context, o PollOptions, r *Report) (busy bool
 		if !held {
 			return round == 0, nil // in a later round, the holder sees what we saw
 		}
-		again, err := p.flusher.unseen(r.serial)
+		again, err := p.flusher.unseen(r)
 		if err != nil || !again {
 			return false, err
 		}
@@ -219,6 +219,7 @@ func (c oneCycle) round(ctx context.Context, o PollOptions, r *Report, again boo
 	if s, err = c.journal.commit(ctx, obs.events...); err != nil {
 		return err
 	}
+	r.looked = s.LastStep
 	r.count(s)
 	if s, err = c.sweeper.sweepLast(ctx, s); err != nil {
 		return err
@@ -233,6 +234,9 @@ func (c oneCycle) round(ctx context.Context, o PollOptions, r *Report, again boo
 	s, err = c.performer.perform(ctx, s, r)
 	r.serial = s.Serial
 	if err != nil {
+		return err
+	}
+	if s, err = c.projector.reschedule(ctx, s); err != nil {
 		return err
 	}
 	if s, err = c.pruner.prune(ctx, s); err != nil {

@@ -42,6 +42,16 @@ func (p projector) project(ctx context.Context, s state.State, obs *observation)
 	return p.journal.commit(ctx, events...)
 }
 
+// reschedule installs the crontab lines that the state asks for when a cycle has done
+// what was due, and commits that.
+func (p projector) reschedule(ctx context.Context, s state.State) (state.State, error) {
+	events := p.crontab.reschedule(ctx, s)
+	if len(events) == 0 {
+		return s, nil
+	}
+	return p.journal.commit(ctx, events...)
+}
+
 // dropNudges removes the nudge files whose nudges are committed. The state
 // recognizes one that cannot be removed by its key.
 func (p projector) dropNudges(s state.State, rung []store.NudgeFile) {

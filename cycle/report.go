@@ -26,8 +26,9 @@ type Report struct {
 	// TurnWaiting: a message could run now, and this poll was not to run it.
 	TurnWaiting bool `json:"turn_waiting"`
 
-	serial  uint64 // of the last commit of this process
-	damaged int    // messages found damaged that were to have a turn
+	serial  uint64    // of the last commit of this process
+	looked  time.Time // when this process last looked for what is due
+	damaged int       // messages found damaged that were to have a turn
 }
 
 // Found reports whether the poll had anything to do.

@@ -108,11 +108,19 @@ type StatusCredential struct {
 	OperatorTold  bool      `json:"operator_told"`
 }
 
-// StatusSchedule compares the wanted crontab line with the installed one.
+// StatusSchedule compares the wanted crontab lines with the installed ones.
 type StatusSchedule struct {
 	Wanted    *string `json:"wanted"` // the five fields
 	Installed *string `json:"installed"`
-	Error     *string `json:"error"`
+
+	// Alarm is the minute at which a row makes a poll due before NextDue, and AlarmReason
+	// what is due then. The other two are the fields of the alarm line.
+	Alarm          *time.Time `json:"alarm"`
+	AlarmReason    *string    `json:"alarm_reason"`
+	AlarmWanted    *string    `json:"alarm_wanted"`
+	AlarmInstalled *string    `json:"alarm_installed"`
+
+	Error *string `json:"error"`
 }
 
 // StatusSpend holds what turns have cost, as far as it is known, and what may still

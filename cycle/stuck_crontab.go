@@ -9,11 +9,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// pollWhileStuck stays on after a poll while the crontab line is stuck: the
-// agent is engaged, but the table cannot be written, so cron would come back only
-// at the idle interval. Holding linger.lock, this process polls at each minute
-// at which the wanted line would fire, until the phase is IDLE or the table can
-// be written (docs/design.md, "The crontab").
+// pollWhileStuck stays on after a poll while the crontab lines are stuck: the
+// agent is engaged, or a row has a time before the next poll, but the table cannot be
+// written, so cron would come back only at the idle interval. Holding linger.lock, this
+// process polls at each minute at which the wanted lines would fire, until the phase is
+// IDLE and no row needs it, or the table can be written (docs/design.md, "The crontab").
 func (p poller) pollWhileStuck(ctx context.Context) error {
 	s, err := p.store.Read()
 	if err != nil || !p.crontab.stuck(s) {
@@ -29,7 +29,7 @@ func (p poller) pollWhileStuck(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(max(0, s.NextDue.Sub(p.now()))):
+		case <-time.After(max(0, p.crontab.nextMinute(s).Sub(p.now()))):
 		}
 		if _, err := p.poll(ctx, PollOptions{IfDue: true, LeaveLarge: true}); err != nil && !errors.Is(err, ErrBusy) {
 			return err
@@ -44,10 +44,28 @@ func (p poller) pollWhileStuck(ctx context.Context) error {
 	return nil
 }
 
-// stuck reports whether cron would come back too late.
+// stuck reports whether cron would come back too late: at the idle interval to an
+// engaged agent, or without an alarm line to one that needs it.
 func (c crontab) stuck(s state.State) bool {
-	return c.schedule.Mode == ModeCrontab && !s.Schedule.Removed && s.Schedule.Error != "" &&
-		s.Interval(c.policy) != c.policy.IdleInterval && !c.linesUp(s)
+	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error == "" {
+		return false
+	}
+	return s.Interval(c.policy) != c.policy.IdleInterval && !c.linesUp(s) || c.alarmIsMissing(s)
+}
+
+// alarmIsMissing reports whether the state asks for an alarm line that is not in the
+// table.
+func (c crontab) alarmIsMissing(s state.State) bool {
+	alarm, err := c.job(s).AlarmLine()
+	return err == nil && alarm != "" && alarm != s.Schedule.AlarmLine
+}
+
+// nextMinute returns when the wanted lines fire next.
+func (c crontab) nextMinute(s state.State) time.Time {
+	if at, ok := s.NextAlarm(c.policy, c.now()); ok && at.Before(s.NextDue) {
+		return at
+	}
+	return s.NextDue
 }
 
 // linesUp reports whether the installed line, stuck at the short interval, is

@@ -188,7 +188,7 @@ func (a *Agent) payloadGuard() payloadGuard {
 
 func (a *Agent) flusher() flusher {
 	return flusher{
-		store: a.Store, now: a.Now,
+		store: a.Store, policy: a.Policy, now: a.Now,
 		crontab: a.crontab(), projector: a.projector(), performer: a.performer(), detacher: a.detacher(),
 	}
 }

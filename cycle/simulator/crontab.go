@@ -102,12 +102,12 @@ func (t *userCrontab) obeyHint() error {
 	})
 }
 
-// split separates our lines from the others. Ours are jobs that end in our tag.
+// split separates our lines from the others. Ours are jobs that end in one of our tags.
 func split(table []byte) (ours []string, foreign string) {
 	var others strings.Builder
 	for line := range bytes.Lines(table) {
 		text := strings.TrimSpace(string(line))
-		if text != "" && strings.ContainsRune("*@0123456789", rune(text[0])) && strings.HasSuffix(text, " # agentstateloop "+handle) {
+		if text != "" && strings.ContainsRune("*@0123456789", rune(text[0])) && strings.HasSuffix(strings.TrimSuffix(text, " alarm"), " # agentstateloop "+handle) {
 			ours = append(ours, text)
 			continue
 		}

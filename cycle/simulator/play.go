@@ -88,8 +88,12 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 		r, err = a.Poll(ctx, o)
 		return err
 	})
+	if err == nil && !killed && w.wasUndisturbed() {
+		w.rested(true)
+	}
 	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
 		w.checkProgress()
+		w.checkLines()
 		w.checkSending(r, o, began)
 	}
 	return r, err
@@ -171,6 +175,7 @@ func (w *World) do(s Step) error {
 		return w.actLate(s)
 	case Clock:
 		w.clock.jump(s.For)
+		w.rested(false)
 	case Read:
 		return w.readMail(s.N)
 	case Expunge:
@@ -234,13 +239,18 @@ const maxFired = 6
 // line fires. The faults of the step strike the first poll.
 func (w *World) wait(s Step) error {
 	faults, fired := s.Faults, 0
+	by, what := w.nextTimed()
 	for left := s.For; left > 0; {
 		now := w.clock.machine()
 		next := now.Truncate(time.Minute).Add(time.Minute)
 		d := min(next.Sub(now), left)
 		w.clock.pass(d)
 		left -= d
-		if !w.clock.machine().Equal(next) || fired >= maxFired || !w.fires(next) {
+		if !w.clock.machine().Equal(next) || fired >= maxFired {
+			continue
+		}
+		if !w.fires(next) {
+			w.checkTimed(by, what, next)
 			continue
 		}
 		fired++
@@ -253,6 +263,7 @@ func (w *World) wait(s Step) error {
 		if w.over() {
 			return nil
 		}
+		by, what = w.nextTimed()
 	}
 	return nil
 }
@@ -264,6 +275,10 @@ func (w *World) fires(at time.Time) bool {
 		return false
 	}
 	for _, line := range ours {
+		if isAlarm(line) && alarmFires(line, at) {
+			w.count.happened("an alarm line fired")
+			return true
+		}
 		var every int
 		if _, err := fmt.Sscanf(line, "*/%d * * * *", &every); err == nil && every > 0 && at.Minute()%every == 0 {
 			return true

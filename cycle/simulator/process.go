@@ -69,6 +69,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent = w.newAgent(p)
 	p.strikes = w.strikeCount()
+	w.rested(false)
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()

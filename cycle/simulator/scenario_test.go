@@ -375,6 +375,40 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "a row with a time is looked at in its minute, also in IDLE",
+		must: "an alarm line fired",
+		step: []sim.Step{
+			{Do: sim.Wait, For: 4*time.Minute + 20*time.Second},
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
+			{Do: sim.Transition, Kind: "IDLE"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
+			{Do: sim.Wait, For: 40 * time.Minute},
+		},
+	},
+	{
+		name: "an alarm line is set by whatever process creates the row, and races others",
+		must: "an alarm line fired",
+		step: []sim.Step{
+			{Do: sim.Wait, For: 4 * time.Minute},
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{
+				{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Transition, Kind: "IDLE"}},
+				{Site: "mesh POST message", What: sim.Fail},
+			}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Lost}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
+			{Do: sim.Edit, Kind: "alter"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
+			{Do: sim.Wait, For: 5 * time.Minute, Faults: []sim.Fault{
+				{Site: "mesh GET mailbox", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}}},
+			}},
+			{Do: sim.Edit, Kind: "double"},
+			{Do: sim.Wait, For: 40 * time.Minute},
+		},
+	},
+	{
 		name: "STOP reaches a running turn",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "answer"},

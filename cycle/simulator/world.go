@@ -83,6 +83,7 @@ type World struct {
 	log      []string
 
 	undisturbed bool // nothing happened to the last poll
+	restful     bool // nothing happened since it; see rested
 }
 
 // Violation is a broken promise.

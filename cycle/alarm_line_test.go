@@ -1,0 +1,302 @@
+package cycle_test
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// deferTold leaves a message in the inbox that waits until at. The agent stays in IDLE.
+func (h *house) deferTold(at time.Time) {
+	h.t.Helper()
+	key, err := h.agent.Tell(h.t.Context(), "you", "what time is it?")
+	check(h.t, err)
+	h.change(func(s *state.State) {
+		s.Phase = state.IDLE
+		for i := range s.Inbox {
+			if s.Inbox[i].Key == key {
+				s.Inbox[i].Status, s.Inbox[i].NextRetryAt, s.Inbox[i].Reason = state.Deferred, at, "not before then"
+			}
+		}
+	})
+}
+
+// change changes the state behind the agent's back.
+func (h *house) change(how func(*state.State)) {
+	h.t.Helper()
+	_, err := h.agent.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
+		next := state.Step(s, nil, h.agent.Policy, h.clock.Now())
+		how(&next)
+		return next, nil
+	})
+	check(h.t, err)
+}
+
+// alarm returns the five fields of our alarm line, or "" if there is none.
+func (h *house) alarm() string {
+	h.t.Helper()
+	lines := cron.FindAlarm(mustRead(h.t, h.table), handle)
+	if len(lines) > 1 {
+		h.t.Fatalf("the crontab has %d alarm lines:\n%q", len(lines), lines)
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(strings.Fields(lines[0])[:5], " ")
+}
+
+// wantAlarm fails unless the alarm line has these fields, and the other line is the
+// idle one.
+func (h *house) wantAlarm(want string) {
+	h.t.Helper()
+	if got := h.alarm(); got != want {
+		h.t.Fatalf("the alarm line is %q, want %q", got, want)
+	}
+	if got := h.installed(); got != "*/30 * * * *" {
+		h.t.Fatalf("the line is %q", got)
+	}
+}
+
+// ifDue polls as a crontab line does.
+func (h *house) ifDue() cycle.Report {
+	h.t.Helper()
+	r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{IfDue: true})
+	check(h.t, err)
+	return r
+}
+
+// In IDLE a message that waits for a time has its turn in that minute. The lines of
+// others stay as they are, and polls between start no crontab.
+func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
+	h := newAwakeHouse(t)
+	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	h.change(func(s *state.State) { s.Schedule.Verified = time.Time{} }) // read the table
+	calls := h.countCrontab()
+	h.deferTold(morning.Add(7*time.Minute + 20*time.Second))
+	h.poll()
+	h.wantAlarm("8 9 5 1 *")
+	before := calls()
+	h.pollAfter(2 * time.Minute)
+	h.pollAfter(2 * time.Minute)
+	if n := calls() - before; n > 0 {
+		t.Errorf("steady polls made %d crontab processes", n)
+	}
+	status, err := h.agent.Status()
+	check(t, err)
+	sched := status.Schedule
+	if sched.Alarm == nil || !sched.Alarm.Equal(morning.Add(8*time.Minute)) || *sched.AlarmReason != "inbox" ||
+		*sched.AlarmWanted != "8 9 5 1 *" || *sched.AlarmInstalled != "8 9 5 1 *" {
+		t.Errorf("status shows %+v", sched)
+	}
+
+	h.clock.advance(3 * time.Minute) // 09:07
+	if r := h.ifDue(); r.Skipped == "" {
+		t.Errorf("polled before its time: %+v", r)
+	}
+	h.clock.advance(time.Minute)
+	if r := h.ifDue(); r.Turns != 1 {
+		t.Errorf("at its minute: %+v", r)
+	}
+	h.wantAlarm("")
+	if r := h.ifDue(); r.Skipped == "" {
+		t.Errorf("a second process of that minute polled: %+v", r)
+	}
+	if table := string(mustRead(t, h.table)); !strings.HasPrefix(table, foreign) {
+		t.Errorf("lines of others changed:\n%s", table)
+	}
+	var noted []string
+	for _, l := range h.lines(state.LineSchedule) {
+		if strings.HasPrefix(l.What, "8 9 ") || l.What == "no alarm line" {
+			noted = append(noted, strings.Join(strings.Fields(l.What)[:3], " "))
+		}
+	}
+	if got := strings.Join(noted, ", "); got != "8 9 5, no alarm line" {
+		t.Errorf("the history has %q", got)
+	}
+}
+
+// An effect that fails has the time of its next try within the same cycle. Both lines
+// change in one write.
+func TestTheAlarmLineOfAnEffect(t *testing.T) {
+	h := newAwakeHouse(t)
+	down := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == "/message" {
+			http.Error(w, `{"error":"full"}`, http.StatusServiceUnavailable)
+		}
+	})
+	h.post(mesh.Message{ID: "m1", Text: "hello"})
+	h.onMesh.Store(&down)
+	h.poll() // 09:00: the turn, and a report that fails
+	h.wantLine("*/1 * * * *", func() {})
+	h.clock.advance(20 * time.Second)
+	calls := h.countCrontab()
+	_, err := h.agent.Order(t.Context(), state.IDLE, "", true)
+	check(t, err)
+	h.poll()
+	h.wantAlarm("1 9 5 1 *")
+	if log := string(mustRead(t, h.blueprint.Dir+"/crontab.calls")); strings.Count(log, "-\n") != 1 {
+		t.Errorf("two lines took %d crontab processes:\n%s", calls(), log)
+	}
+
+	h.clock.advance(45 * time.Second) // 09:01:05: tried again, in vain, and again in two minutes
+	if r := h.ifDue(); r.Skipped != "" || len(r.Failed) == 0 {
+		t.Errorf("at its minute: %+v", r)
+	}
+	h.wantAlarm("4 9 5 1 *")
+	h.onMesh.Store(nil)
+	h.clock.advance(3 * time.Minute)
+	if r := h.ifDue(); r.Sent != 1 {
+		t.Errorf("when the mesh is back: %+v", r)
+	}
+	h.wantAlarm("")
+}
+
+// A row whose time comes while a cycle is under way is looked at by that cycle: the
+// process of the alarm line has found cycle.lock taken.
+func TestARowThatComesDueDuringACycle(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.clock.advance(4*time.Minute + 58*time.Second)
+	h.deferTold(morning.Add(5 * time.Minute))
+	h.post(mesh.Message{ID: "m1", Text: "for your information", Kind: mesh.KindNotice})
+	looks, late := 0, false
+	watch := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/mailbox/"):
+			looks++
+		case r.Method == http.MethodDelete && !late: // between the commit and the end of the cycle
+			late = true
+			h.clock.advance(3 * time.Second)
+			_, err := h.blueprint.agent(h.clock.Now).Poll(t.Context(), cycle.PollOptions{IfDue: true})
+			if !errors.Is(err, cycle.ErrBusy) {
+				t.Errorf("the poll of the alarm line: %v, want busy", err)
+			}
+		}
+	})
+	h.onMesh.Store(&watch)
+	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
+	check(t, err)
+	if looks != 2 {
+		t.Errorf("the cycle looked %d times, want once more after the row came due", looks)
+	}
+}
+
+// What is installed is compared like the first line: a line that a person edited or
+// doubled is repaired, and `uninstall` removes both.
+func TestTheAlarmLineIsAProjection(t *testing.T) {
+	h := newHouse(t)
+	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	h.agent.Policy.IdleInterval = 2 * time.Hour
+	h.poll()
+	h.deferTold(morning.Add(50 * time.Minute))
+	h.poll()
+	if got := h.alarm(); got != "50 9 5 1 *" {
+		t.Fatalf("the alarm line is %q", got)
+	}
+	table := string(mustRead(t, h.table))
+	both := strings.Replace(table, "50 9", "51 9", 1) + strings.TrimPrefix(strings.ReplaceAll(table, "50 9", "52 9"), foreign)
+	check(t, os.WriteFile(h.table, []byte(both), 0o600))
+	h.pollAfter(31 * time.Minute)
+	if got := string(mustRead(t, h.table)); got != table {
+		t.Errorf("the table is\n%s\nwant\n%s", got, table)
+	}
+	_, err := h.agent.Uninstall(t.Context())
+	check(t, err)
+	if left := string(mustRead(t, h.table)); strings.Contains(left, handle) {
+		t.Errorf("uninstall leaves\n%s", left)
+	}
+	h.pollAfter(time.Minute)
+	if left := string(mustRead(t, h.table)); strings.Contains(left, handle) {
+		t.Errorf("a poll installs\n%s", left)
+	}
+	_, err = h.agent.Install(t.Context())
+	check(t, err)
+	if got := h.alarm(); got != "50 9 5 1 *" {
+		t.Errorf("after init the alarm line is %q", got)
+	}
+	preview, err := h.agent.Preview(t.Context())
+	check(t, err)
+	if preview.CrontabDiff != "" {
+		t.Errorf("a dry run would edit\n%s", preview.CrontabDiff)
+	}
+	h.change(func(s *state.State) { s.Inbox[0].NextRetryAt = morning.Add(40 * time.Minute) })
+	if preview, err = h.agent.Preview(t.Context()); err != nil || !strings.Contains(preview.CrontabDiff, "+40 9 5 1 *") {
+		t.Errorf("a dry run would edit\n%s%v", preview.CrontabDiff, err)
+	}
+}
+
+// The machine was off: the row is due at the next poll, and its line goes.
+func TestAnAlarmThatWasMissed(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.deferTold(morning.Add(10 * time.Minute))
+	h.poll()
+	h.wantAlarm("10 9 5 1 *")
+	h.clock.advance(3 * time.Hour)
+	if r := h.ifDue(); r.Turns != 1 {
+		t.Errorf("after three hours: %+v", r)
+	}
+	h.wantAlarm("")
+}
+
+// A person's own line each minute, and whatever else asks for polls that are due,
+// reach the same minute without an alarm line.
+func TestFixedAndNoneReachTheMinute(t *testing.T) {
+	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.agent.Schedule.Mode = mode
+			h.poll()
+			h.deferTold(morning.Add(10 * time.Minute))
+			h.poll()
+			status, err := h.agent.Status()
+			check(t, err)
+			if at := status.Schedule.Alarm; at == nil || !at.Equal(morning.Add(10*time.Minute)) || status.Schedule.AlarmWanted != nil {
+				t.Errorf("status shows %+v", status.Schedule)
+			}
+			turns := 0
+			for range 12 {
+				h.clock.advance(time.Minute)
+				if r := h.ifDue(); r.Skipped == "" {
+					turns += r.Turns
+					if at := h.clock.Now(); !at.Equal(morning.Add(10 * time.Minute)) {
+						t.Errorf("polled at %v", at)
+					}
+				}
+			}
+			if _, err := os.Stat(h.table); turns != 1 || err == nil {
+				t.Errorf("%d turns, and the table: %v", turns, err)
+			}
+		})
+	}
+}
+
+// A poll that lingers, and a listener, look each second.
+func TestALingeringPollReachesTheMinute(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	h.deferTold(morning.Add(30 * time.Second))
+	if why := h.wants(); why != "" {
+		t.Errorf("a listener would poll for %q", why)
+	}
+	polled := make(chan struct{}, 9)
+	h.onCommit(func(state.State) { polled <- struct{}{} })
+	go func() {
+		<-polled // the lingering poll has looked
+		time.Sleep(10 * time.Millisecond)
+		h.clock.advance(40 * time.Second)
+	}()
+	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 3*time.Second)
+	check(t, err)
+	if n := len(h.runs()); n != 1 {
+		t.Errorf("%d turns", n)
+	}
+}
