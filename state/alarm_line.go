@@ -12,16 +12,23 @@ const alarmLead = 5 * time.Second
 // NextAlarm returns the minute of the alarm line, at which cron is to poll for a timed
 // row before it polls anyway (docs/design.md, "The alarm line"). ok is false if no row
 // needs one. The minute never lies before the row's time, and always after now: a row
-// whose time has come within this minute keeps its alarm, because a cycle that is
+// whose time has come keeps its alarm until that has fired, because a cycle that is
 // under way may have looked just before.
 func (s State) NextAlarm(p Policy, now time.Time) (minute time.Time, ok bool) {
-	at, ok := s.nextTimed(p, now.Truncate(time.Minute))
+	since, set := now.Truncate(time.Minute), s.Schedule.Alarm
+	if set.After(now) {
+		since = earlier(since, set.Add(-2*time.Minute)) // it may have been set a minute later
+	}
+	at, ok := s.nextTimed(p, since)
 	if !ok {
 		return time.Time{}, false
 	}
 	minute = at.Add(time.Minute - 1).Truncate(time.Minute)
-	if minute.Sub(now) < alarmLead && !s.Schedule.Alarm.Equal(minute) {
-		minute = minute.Add(time.Minute) // cron may have read the table already
+	if soon := now.Add(alarmLead); minute.Before(soon) { // cron may have read the table already
+		minute = soon.Add(time.Minute - 1).Truncate(time.Minute)
+		if set.After(now) {
+			minute = earlier(minute, set)
+		}
 	}
 	if !minute.Before(nextFire(s.Interval(p), now, p.Location)) {
 		return time.Time{}, false
