@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/hook"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -299,4 +300,26 @@ func TestALingeringPollReachesTheMinute(t *testing.T) {
 	if n := len(h.runs()); n != 1 {
 		t.Errorf("%d turns", n)
 	}
+}
+
+// A hook that fails is called again in its minute, also in IDLE. Nothing else is done
+// then.
+func TestTheAlarmLineOfAHook(t *testing.T) {
+	t.Parallel()
+	h := engaged(t)
+	got := h.hooked(func(_ string, n int) int { return map[bool]int{true: 503, false: 200}[n == 1] }, hook.Hook{Name: "tell", On: []string{"phase"}})
+	_, err := h.agent.Order(t.Context(), state.IDLE, "", true)
+	check(t, err)
+	h.poll()
+	if n := len(got("/tell")); n != 1 {
+		t.Fatalf("the hook was called %d times", n)
+	}
+	at := h.state().HookCalls[0].NotBefore
+	minute := at.Add(time.Minute - 1).Truncate(time.Minute)
+	h.wantAlarm(cron.AlarmExpr(minute))
+	h.clock.advance(minute.Sub(h.clock.Now()))
+	if r := h.ifDue(); r.Skipped != "only hooks were due" || len(got("/tell")) != 2 {
+		t.Errorf("at its minute: %+v, %q", r, got("/tell"))
+	}
+	h.wantAlarm("")
 }

@@ -63,6 +63,23 @@ func (f flusher) flush(ctx context.Context, r *Report) (s state.State, err error
 	return f.projector.reschedule(ctx, s)
 }
 
+// reschedule installs the crontab lines again if the state asks for others by now: a
+// hook that failed has the time of its next call. If another process holds cycle.lock,
+// that process does.
+func (f flusher) reschedule(ctx context.Context) error {
+	s, err := f.store.Read()
+	if err != nil || !f.crontab.misplaced(s) {
+		return err
+	}
+	_, err = withLock(f.store, store.CycleLock, func() error {
+		if s, err = f.store.Read(); err == nil {
+			_, err = f.projector.reschedule(ctx, s)
+		}
+		return err
+	})
+	return err
+}
+
 // unseen looks once more after cycle.lock was released. It reports whether a
 // nudge has come, the time of a row has come since this process looked, or another
 // process has committed something for a cycle to do.

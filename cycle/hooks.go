@@ -215,7 +215,9 @@ func (h hooks) deliver(ctx context.Context, row state.Effect) state.Event {
 var ErrNoHook = errors.New("no such hook in agent.toml")
 
 // CallHooks calls the hooks for what is due, and returns when nothing is.
-func (a *Agent) CallHooks(ctx context.Context) error { return a.hooks().call(ctx) }
+func (a *Agent) CallHooks(ctx context.Context) error {
+	return errors.Join(a.hooks().call(ctx), a.flusher().reschedule(ctx))
+}
 
 // LeaveHooks has a detached process call the hooks for what this process has
 // committed.

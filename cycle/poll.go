@@ -60,7 +60,7 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	if o.IfDue {
 		skip, err := p.notDue()
 		if skip == state.DueHooks {
-			err = p.hooks.call(ctx)
+			err = errors.Join(p.hooks.call(ctx), p.flusher.reschedule(ctx))
 			skip = "only hooks were due"
 		}
 		if err != nil || skip != "" {
@@ -87,7 +87,7 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	}
 	large, calls := p.large.begin(ctx), p.hooks.begin(ctx)
 	err = p.afterCycle(ctx, o, &r)
-	err = errors.Join(err, large.wait(&r, func() error { return p.turns(ctx, o, &r) }), p.hooks.wait(ctx, calls))
+	err = errors.Join(err, large.wait(&r, func() error { return p.turns(ctx, o, &r) }), p.hooks.wait(ctx, calls), p.flusher.reschedule(ctx))
 	return r, errors.Join(err, p.conclude(&r))
 }
 

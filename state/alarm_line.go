@@ -37,8 +37,9 @@ func (s State) NextAlarm(p Policy, now time.Time) (minute time.Time, ok bool) {
 }
 
 // CameDue reports whether the time of a row has come after looked, when a cycle looked
-// for what was due.
+// for what was due. Hooks are called apart from cycles.
 func (s State) CameDue(p Policy, looked, now time.Time) bool {
+	s.HookCalls = nil
 	at, ok := s.nextTimed(p, looked)
 	return ok && !at.After(now)
 }
@@ -63,7 +64,7 @@ func (s State) timed(p Policy) iter.Seq[time.Time] {
 		if deadline, ok := s.Deadline(p); ok && !yield(deadline) {
 			return
 		}
-		if s.Turn.Status == HeadSuspended && !s.Turn.ready() && !yield(s.Turn.ResumeBy) {
+		if missed, ok := s.Turn.NextDeadline(); ok && !yield(missed) {
 			return
 		}
 		if s.CanRun(p, s.CooldownUntil) && !yield(s.CooldownUntil) {
@@ -75,6 +76,11 @@ func (s State) timed(p Policy) iter.Seq[time.Time] {
 			}
 		}
 		for _, e := range s.firstOfLanes() {
+			if !yield(e.NotBefore) {
+				return
+			}
+		}
+		for _, e := range s.firstOfHooks() {
 			if !yield(e.NotBefore) {
 				return
 			}

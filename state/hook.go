@@ -79,18 +79,20 @@ func (m *machine) surplusHookCall(hook string) int {
 // first, so that order holds. HALT holds none of them back: it ends what the agent
 // does, and the hook is how its operator hears of it.
 func (s State) DueHookCalls(now time.Time) []Effect {
+	return slices.DeleteFunc(s.firstOfHooks(), func(e Effect) bool { return now.Before(e.NotBefore) })
+}
+
+// firstOfHooks returns the first row of each hook.
+func (s State) firstOfHooks() []Effect {
 	taken := map[string]bool{}
-	var due []Effect
+	var first []Effect
 	for _, e := range s.HookCalls {
-		if taken[e.To] {
-			continue
-		}
-		taken[e.To] = true
-		if !now.Before(e.NotBefore) {
-			due = append(due, e)
+		if !taken[e.To] {
+			taken[e.To] = true
+			first = append(first, e)
 		}
 	}
-	return due
+	return first
 }
 
 // NextHookCall returns when the first row is due, or the zero time if none waits.
