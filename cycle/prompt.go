@@ -101,10 +101,9 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 		d.Said = fences.Said(m.said)
 	}
 
-	p.wake(&d, fences, m)
-
 	d.Subject, d.Received = fences.Line(m.subject), m.msg.At.UTC()
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals
+	p.wake(&d, fences, m)
 	d.ResultFields = fences.ResultFields(m.sent.ResultFields)
 	d.Message = fences.Message(m.text)
 	return d

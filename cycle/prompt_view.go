@@ -86,13 +86,18 @@ func (p prompter) message(s state.State, key string) (turnMessage, error) {
 }
 
 // nextKey returns the key of the active turn's message, or else of the first
-// message that waits, or "".
+// message that waits, or of what the agent has planned next, or "".
 func nextKey(s state.State) string {
 	if s.Turn.Status != state.HeadIdle {
 		return s.Turn.Key
 	}
-	if len(s.Inbox) > 0 {
-		return s.Inbox[0].Key
+	for _, msg := range s.Inbox {
+		if msg.Source != state.Self || msg.Status != state.Deferred {
+			return msg.Key
+		}
+	}
+	if planned := s.Planned(); len(planned) > 0 {
+		return planned[0].Key
 	}
 	return ""
 }

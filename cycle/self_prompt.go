@@ -31,7 +31,8 @@ func wokenBy(m state.Message) string {
 }
 
 // wake adds what a turn is told that the agent caused itself: why it woke, what it
-// said before, and what came meanwhile.
+// said before, unless a reset has ended the memory of that, and what came meanwhile. The
+// rest of d is complete.
 func (p prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 	if m.msg.Source != state.Self {
 		d.EndedSleep = fences.Line(m.msg.EndedSleep)
@@ -42,7 +43,7 @@ func (p prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 	if d.Wake == "message" {
 		d.Wake = "self"
 	}
-	if m.msg.Said != "" {
+	if m.msg.Said != "" && !d.BeforeReset {
 		said := "(no longer kept)"
 		if text, err := p.store.ReadFile(m.msg.Said, store.MaxPayload); err == nil {
 			said = truncate(string(text), recallPart)

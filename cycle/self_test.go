@@ -118,6 +118,24 @@ func TestARetryOfAWakeup(t *testing.T) {
 	}
 }
 
+// After a reset a reminder is not told what was said before it.
+func TestAReminderOutlivesAReset(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays("grep -q 'You woke yourself' prompt || { us remind 20m 'look again'; us sleep 10m 'look'; }\necho 'the secret plan'\n")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	check(t, h.agent.Reset(t.Context(), "", "op"))
+	if rows := h.state().Planned(); len(rows) != 1 || rows[0].Kind != state.KindReminder {
+		t.Fatalf("%+v", rows)
+	}
+	h.clock.advance(25 * time.Minute)
+	h.poll()
+	got := h.prompt()
+	if !strings.Contains(got, "a reminder that you set") || !strings.Contains(got, "look again") || strings.Contains(got, "the secret plan") {
+		t.Errorf("the prompt:\n%s", got)
+	}
+}
+
 // No more wakeups wait than may, and those of a peer's turns take half of the room.
 func TestRoomForWakeups(t *testing.T) {
 	h := newAwakeHouse(t)

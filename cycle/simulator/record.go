@@ -168,7 +168,7 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 		p.owner = owner
 	}
 	r.checkRecalled(p, h)
-	r.checkRights(p, at.Extra)
+	r.checkRights(p, at.Extra, h)
 	first = true
 	for _, other := range r.prompts {
 		first = first && other.marker != p.marker

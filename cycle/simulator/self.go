@@ -73,8 +73,9 @@ func selfWishOf(prompt string) (marker string, more int, ok bool) {
 	return m[1], more, true
 }
 
-// checkRights checks that a turn has the rights of its cause. The caller must hold mu.
-func (r *record) checkRights(p prompt, extra []string) {
+// checkRights checks that a turn has the rights of its cause, and that one of the agent's
+// own is shown its own conversation since the last reset. The caller must hold mu.
+func (r *record) checkRights(p prompt, extra []string, h history) {
 	want := "--operator"
 	switch who := r.speaker(p.owner); {
 	case p.owner == "":
@@ -89,6 +90,11 @@ func (r *record) checkRights(p prompt, extra []string) {
 	}
 	if p.marker != "" {
 		return
+	}
+	for _, marker := range anyMarker.FindAllString(tagged(p.text, "said"), -1) {
+		if r.forgotten(marker, h) {
+			r.world.violate("memory", "the turn %s.%d of the agent's own is told %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
+		}
 	}
 	for _, marker := range anyMarker.FindAllString(p.text, -1) {
 		if said := r.speaker(marker); said != r.speaker(p.owner) {
