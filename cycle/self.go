@@ -43,9 +43,17 @@ func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration, why strin
 const restWords = "You rested after your answer, as [api] rest says."
 
 // Rest records that the agent rests for d after an answer, and then has a turn.
-// Where no such turn is possible, it only rests.
+// Where no such turn is possible, it only rests. So it does after another agent's
+// message, which is not to make it go on by itself.
 func (a *Agent) Rest(ctx context.Context, in Inside, d time.Duration) error {
-	_, err := a.planner().plan(ctx, in, state.Planned{Kind: state.KindRest, For: d}, restWords)
+	s, err := in.state(a.Store)
+	if err != nil {
+		return err
+	}
+	if s.TurnPrincipal() != state.OperatorPrincipal {
+		return a.Sleep(ctx, in, d, "")
+	}
+	_, err = a.planner().plan(ctx, in, state.Planned{Kind: state.KindRest, For: d}, restWords)
 	if errors.Is(err, ErrNoSelfTurns) || errors.Is(err, errNoRoom) {
 		return a.Sleep(ctx, in, d, "")
 	}
