@@ -45,18 +45,11 @@ func (k Keys) message(raw []byte) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	members := k.ours(found)
-	names := map[string]bool{}
-	for _, m := range members {
-		if names[m.folded] {
-			return Message{}, fmt.Errorf("it names %s twice", foreignLine(m.folded))
-		}
-		names[m.folded] = true
+	members, changed, err := k.textOf(k.ours(found))
+	if err != nil {
+		return Message{}, err
 	}
-	if len(k) > 0 || names[bodyKey] {
-		if members, err = k.textOf(members); err != nil {
-			return Message{}, err
-		}
+	if changed || len(k) > 0 {
 		raw = joinObject(members)
 	}
 	var m Message

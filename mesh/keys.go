@@ -182,22 +182,23 @@ func joinObject(members []member) []byte {
 }
 
 // textOf names the member body message, unless the mesh has a name of its own for
-// the text. It returns an error if a message has both, and they differ.
-func (k Keys) textOf(members []member) ([]member, error) {
+// the text, and reports whether it did. It returns an error if a message has both,
+// and they differ.
+func (k Keys) textOf(members []member) (named []member, changed bool, err error) {
 	at := slices.IndexFunc(members, func(m member) bool { return m.folded == bodyKey && string(m.raw) != "null" })
 	if _, renamed := k["message"]; renamed || at < 0 {
-		return members, nil
+		return members, false, nil
 	}
 	body := members[at]
 	members = slices.Delete(slices.Clone(members), at, at+1)
 	i := slices.IndexFunc(members, func(m member) bool { return m.folded == "message" })
 	switch {
 	case i < 0:
-		return append(members, member{"message", body.raw}), nil
+		return append(members, member{"message", body.raw}), true, nil
 	case !sameText(members[i].raw, body.raw):
-		return nil, errTwoTexts
+		return nil, false, errTwoTexts
 	}
-	return members, nil
+	return members, true, nil
 }
 
 var errTwoTexts = errors.New("its message and its body differ")
