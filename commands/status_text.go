@@ -189,7 +189,7 @@ func pollRows(row row, s cycle.Status, mode string, now time.Time) {
 func turnRows(row row, s cycle.Status, now time.Time) {
 	t := s.Turn
 	switch {
-	case t.Status != state.HeadIdle:
+	case t.Status != state.HeadIdle || t.ID != nil:
 		row("turn", "%s", turnText(t, now))
 	case s.Asleep:
 		row("turn", "asleep")
@@ -226,13 +226,18 @@ func selfRows(row row, s cycle.StatusSelf, now time.Time) {
 
 func turnText(t cycle.StatusTurn, now time.Time) string {
 	text := string(t.Status)
+	if t.Status == state.HeadIdle {
+		text = "answered, and its agent still runs"
+	}
 	if t.Since != nil {
 		text += " for " + terminal.Short(max(0, now.Sub(*t.Since)))
 	}
 	if t.ID != nil && t.Epoch != nil {
 		text += fmt.Sprintf(", %s epoch %d", *t.ID, *t.Epoch)
 	}
-	if t.State != nil {
+	if t.Lifecycle != nil && t.Reason != nil {
+		text += ", " + *t.Lifecycle + ": " + *t.Reason
+	} else if t.State != nil {
 		text += ", " + *t.State
 	}
 	if t.Tool != nil {

@@ -31,8 +31,9 @@ type attempter struct {
 }
 
 // runTurn makes one attempt at the message that s has just dispatched, and
-// commits what came of it.
-func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache) (state.State, error) {
+// commits what came of it. It returns when the agent's process has ended. It calls
+// answered, before that, if the turn was delivered while the process lives.
+func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache, answered func(state.State) error) (state.State, error) {
 	head := s.Turn
 	msg, _ := s.Message(head.Key)
 	m, err := readMessage(at.store, head, msg)
@@ -84,7 +85,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache)
 		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.rights.arguments(msg),
 		Env: env, MayBeSilent: msg.Source == state.Self,
 	})
-	release()
+	defer release()
 	switch {
 	case errors.Is(err, errLost):
 		return s, nil // nothing sent, nothing written
@@ -93,7 +94,28 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache)
 	case err != nil:
 		return at.ender.returned(ctx, s, err)
 	}
-	return at.ender.conclude(ctx, m, result)
+	if result.Rest == nil {
+		return at.ender.conclude(ctx, m, result)
+	}
+	return at.linger(ctx, m, result, answered)
+}
+
+// linger delivers the answer of an agent whose process lives, and returns when the
+// process has ended (docs/design.md, "Turns").
+func (at attempter) linger(ctx context.Context, m turnMessage, result turn.Result, answered func(state.State) error) (state.State, error) {
+	s, ok, err := at.ender.answer(ctx, m, result)
+	if err == nil && ok {
+		err = answered(s)
+	}
+	last := result.Rest()
+	switch {
+	case !ok && err != nil:
+		return s, err
+	case !ok:
+		return at.ender.conclude(ctx, m, last)
+	}
+	s, failed := at.ender.exited(ctx, m.head, m.msg.From, last.Bill)
+	return s, errors.Join(err, failed)
 }
 
 // boxes returns the output box that the attempt goes on with. A resumed attempt keeps
@@ -136,7 +158,7 @@ type launcher struct {
 	explain        func(error) (hint string, code int) // nil: there are no hints
 }
 
-// launch makes one attempt with a configuration, as turn.Config.Run does.
+// launch makes one attempt with a configuration, as turn.Config.Answer does.
 func (l launcher) launch(ctx context.Context, c *turn.Config, at turn.Attempt) (turn.Result, error) {
 	if l.standIn != nil {
 		return l.standIn(ctx, at)
@@ -144,7 +166,7 @@ func (l launcher) launch(ctx context.Context, c *turn.Config, at turn.Attempt) (
 	if c.Box != nil {
 		return l.relayed(ctx, c, at)
 	}
-	return c.Run(ctx, at, nil)
+	return c.Answer(ctx, at, nil)
 }
 
 // env returns the variables with which the agent's program finds this agent.
@@ -166,7 +188,8 @@ type turnGuard struct {
 }
 
 // context returns a context that ends when the turn of head belongs to another
-// attempt, or is to be stopped. The caller must call release.
+// attempt, or is to be stopped; also while its agent lingers after its answer. The
+// caller must call release.
 func (g turnGuard) context(ctx context.Context, head state.Head) (guarded context.Context, release func()) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -185,7 +208,7 @@ func (g turnGuard) context(ctx context.Context, head state.Head) (guarded contex
 			switch {
 			case err != nil:
 				continue // a state that cannot be read now says nothing about the turn
-			case !s.Turn.Owns(head.TurnID, head.Epoch):
+			case !s.Turn.Owns(head.TurnID, head.Epoch) && !s.Turn.LingersAt(head.TurnID, head.Epoch):
 				cancel(errLost)
 			case s.Turn.Stop != "":
 				cancel(turn.ErrStopped)

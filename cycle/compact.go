@@ -248,9 +248,13 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State, who state.Pr
 	if err := turn.Prepare(dir, nil, ""); err != nil {
 		return turn.Result{}, err
 	}
-	return m.launcher.launch(ctx, &config, turn.Attempt{
+	r, err := m.launcher.launch(ctx, &config, turn.Attempt{
 		Dir: dir, TurnID: summaryID, Prompt: []byte(question + "\n"), Session: session, Extra: extra, Env: m.launcher.env(),
 	})
+	if r.Rest != nil {
+		r = r.Rest()
+	}
+	return r, err
 }
 
 // material returns what was said with a principal since the last summary, with

@@ -71,10 +71,15 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 	if err != nil {
 		return s, fmt.Errorf("render reply: %w", err)
 	}
-	events := append(d.biller.bill(s, m.head, r.Bill), state.Ended{
+	var events []state.Event
+	if r.Rest == nil { // an agent that lingers is not done spending
+		events = d.biller.bill(s, m.head, r.Bill)
+	}
+	events = append(events, state.Ended{
 		TurnID: m.head.TurnID, Epoch: m.head.Epoch,
 		Outcome: state.Outcome(r.Status), Reason: r.Reason,
 		OutputBox: box, Deliverable: deliverableFile, Fields: fields, Reply: reply, Session: d.nextSession(s, m, r),
+		Lingers: r.Rest != nil, Submitted: s.Turn.Submitted,
 	})
 	if worked && d.turn != nil {
 		events = append(events, state.CredentialWorked{Name: d.turn.Login()})

@@ -20,7 +20,8 @@ import (
 const relayVariable = "AGENTSTATELOOP_RELAY"
 
 // relayed runs an attempt whose agent is in a box: its commands reach this process
-// through a relay. When relayed returns, nothing more is done for the agent.
+// through a relay. When relayed returns, nothing more is done for the agent, even if
+// its process lives on.
 func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) (turn.Result, error) {
 	folder := filepath.Join(at.Dir, "relay")
 	in := Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -33,7 +34,7 @@ func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) 
 	defer server.Close()
 	at.Env[relayVariable] = folder
 	at.Read = append(at.Read, folder)
-	return c.Run(ctx, at, nil)
+	return c.Answer(ctx, at, nil)
 }
 
 // answer returns what the command in the box prints. Outside, the process of the

@@ -79,8 +79,10 @@ type StatusOutbox struct {
 	Undeliverable int `json:"undeliverable"` // given up and kept: see `outbox list`
 }
 
-// StatusTurn is the active turn. The fields from Lifecycle on are set while an
-// agent works on the turn, whichever process runs it. WaitingToolCount counts the
+// StatusTurn is the active turn, or the last one while its agent lingers after its
+// answer. The fields from Lifecycle on are set while an agent works on the turn,
+// whichever process runs it. Once its process has ended, Lifecycle and Reason say
+// that, as far as its runner has recorded it. WaitingToolCount counts the
 // tools that the agent waits for, or the questions that a suspended turn waits
 // for.
 type StatusTurn struct {
@@ -88,6 +90,7 @@ type StatusTurn struct {
 	ID               *string          `json:"id"`
 	Epoch            *uint64          `json:"epoch"`
 	Lifecycle        *string          `json:"lifecycle"`
+	Reason           *string          `json:"reason"` // why the agent is killed: "clean exit", "timeout: …"
 	State            *string          `json:"state"`
 	Tool             *string          `json:"tool"`
 	WaitingToolCount *int             `json:"waiting_tool_count"`
@@ -275,7 +278,7 @@ func spendStatus(s state.State, p state.Policy, now time.Time) StatusSpend {
 
 func turnStatus(st *store.Store, h state.Head) (StatusTurn, error) {
 	t := StatusTurn{Status: h.Status}
-	if h.Status == state.HeadIdle {
+	if h.Status == state.HeadIdle && !h.Lingering() {
 		return t, nil
 	}
 	t.ID, t.Epoch, t.Since = orNull(h.TurnID), orNull(h.Epoch), orNull(h.Since)
@@ -287,19 +290,23 @@ func turnStatus(st *store.Store, h state.Head) (StatusTurn, error) {
 			}
 		}
 		t.WaitingToolCount, t.ResumeBy = &open, orNull(h.ResumeBy)
-		return t, nil
 	}
 	dir := st.Path(attemptDir(h.TurnID, h.Epoch))
 	held, _, err := turn.Probe(dir)
-	if err != nil || !held {
-		return t, err // without an agent, a view is what a killed runner left
-	}
-	live, err := turn.ReadLive(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return t, nil
-	}
 	if err != nil {
 		return t, err
+	}
+	live, err := turn.ReadLive(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return t, nil
+	case err != nil:
+		return t, err
+	case live.Lifecycle == turn.LifecycleKilled:
+		t.Lifecycle, t.Reason = orNull(live.Lifecycle.String()), orNull(live.Reason)
+	}
+	if !held || h.Status == state.HeadSuspended {
+		return t, nil // without an agent, the rest is what a killed runner left
 	}
 	t.Lifecycle, t.State = orNull(live.Lifecycle.String()), orNull(live.State.String())
 	t.Tool, t.WaitingToolCount = orNull(live.Tool), &live.WaitingTools

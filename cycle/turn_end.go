@@ -32,6 +32,64 @@ type turnEnder struct {
 	biller    biller
 }
 
+// answer delivers the turn of an agent that has answered and whose process lives. ok
+// is false if what becomes of the turn depends on more than its answer: it waits for
+// other agents, its login was denied, or its session is gone. Then nothing is
+// committed.
+func (e turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s state.State, ok bool, err error) {
+	for {
+		if s, err = e.store.Read(); err != nil {
+			return s, false, err
+		}
+		if !s.Turn.Owns(m.head.TurnID, m.head.Epoch) || s.Turn.Waits() && !s.Turn.Finish || r.SessionStale || r.Credential != nil {
+			return s, false, nil
+		}
+		seen := s.Turn.Submitted
+		if s, err = e.deliverer.deliver(ctx, s, m, r); err != nil {
+			return s, false, err
+		}
+		if s.Turn.Submitted == seen || !s.Turn.Owns(m.head.TurnID, m.head.Epoch) {
+			return s, true, nil
+		}
+	}
+}
+
+// exited commits that the process of an agent that lingered has ended, with what the
+// attempt has cost. from caused the turn.
+func (e turnEnder) exited(ctx context.Context, head state.Head, from string, bill turn.Bill) (state.State, error) {
+	live, _ := turn.ReadLive(e.store.Path(attemptDir(head.TurnID, head.Epoch))) // without it there is no reason
+	s, err := e.store.Read()
+	if err != nil {
+		return s, err
+	}
+	return e.journal.commit(ctx, append(causedBy(from, e.biller.bill(s, head, bill)), agentEnded(head, live.Reason))...)
+}
+
+// left is exited for an agent whose runner has died.
+func (e turnEnder) left(ctx context.Context, head state.Head, reason string) (state.State, error) {
+	s, err := e.store.Read()
+	if err != nil {
+		return s, err
+	}
+	return e.journal.commit(ctx, append(e.biller.billed(s, head), agentEnded(head, reason))...)
+}
+
+func agentEnded(head state.Head, reason string) state.AgentEnded {
+	return state.AgentEnded{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason}
+}
+
+// causedBy names the sender who caused a bill. Once the turn is over, its message has
+// left the inbox.
+func causedBy(from string, bill []state.Event) []state.Event {
+	for i, e := range bill {
+		if spent, ok := e.(state.Spent); ok {
+			spent.From = from
+			bill[i] = spent
+		}
+	}
+	return bill
+}
+
 // conclude commits the end of an attempt that came to r: its turn is delivered,
 // suspended, or given back. errDenied means that the agent's login was denied.
 func (e turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (state.State, error) {

@@ -77,7 +77,7 @@ func (r runner) drain(ctx context.Context, report *Report) error {
 		if err != nil || s.Turn.Status != state.HeadDispatched {
 			return err
 		}
-		s, err = r.attempts.runTurn(ctx, s, p)
+		s, err = r.attempts.runTurn(ctx, s, p, func(s state.State) error { return r.flusher.sendDue(ctx, s, report) })
 		denied := errors.Is(err, errDenied)
 		if err != nil && !denied {
 			return err

@@ -22,7 +22,7 @@ type watchdog struct {
 // runner, and turn.lock is free, watch reaps the turn and holds turn.lock while
 // it does (docs/design.md, "The watchdog").
 func (d watchdog) watch(ctx context.Context, s state.State) (state.State, error) {
-	if !owned(s.Turn) && !laidDown(s.Turn) {
+	if !owned(s.Turn) && !laidDown(s.Turn) && !s.Turn.Lingering() {
 		return s, nil
 	}
 	lock, err := d.store.TryLock(store.TurnLock)
@@ -42,7 +42,8 @@ func owned(h state.Head) bool {
 // Such a turn has no runner that could end it.
 func laidDown(h state.Head) bool { return h.Status == state.HeadSuspended && h.Stop != "" }
 
-// reap ends the turn that the state shows, if it has no runner. The caller
+// reap ends the turn that the state shows, if it has no runner, and an agent that
+// lingers after its answer and has none. The caller
 // holds turn.lock, so no runner is at work.
 func (d watchdog) reap(ctx context.Context) (state.State, error) {
 	s, err := d.store.Read()
@@ -51,6 +52,13 @@ func (d watchdog) reap(ctx context.Context) (state.State, error) {
 	}
 	head := s.Turn
 	switch {
+	case head.Lingering():
+		reason, err := d.endOrphan(ctx, head)
+		if err != nil {
+			return s, err
+		}
+		d.log.printf("watchdog: turn %s (epoch %d), which was answered: %s", head.TurnID, head.Epoch, reason)
+		return d.ender.left(ctx, head, reason)
 	case laidDown(head):
 		return d.ender.closeTurn(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped while it waited for other agents"})
 	case !owned(head), head.Pulled && head.Stop == "" && d.now().Sub(head.Since) < d.policy.TurnTimeout:

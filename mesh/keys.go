@@ -34,6 +34,9 @@ var (
 // Were it renamed, it could be read from a member that the sender chooses.
 const provenKey = "proven"
 
+// undecodedKey is a member of a Mailbox that no mesh answers.
+const undecodedKey = "undecoded"
+
 // bodyKey is another name of the member message.
 const bodyKey = "body"
 
@@ -60,9 +63,10 @@ func (k Keys) check(objects []reflect.Type) (string, error) {
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)
+	usable := slices.DeleteFunc(slices.Clone(known), func(key string) bool { return key == provenKey })
 	for _, key := range slices.Sorted(maps.Keys(k)) {
 		if !slices.Contains(known, key) {
-			return key, fmt.Errorf("unknown key: use one of %s", strings.Join(known, ", "))
+			return key, fmt.Errorf("unknown key: use one of %s", strings.Join(usable, ", "))
 		}
 		if !foreignKey.MatchString(k[key]) {
 			return key, fmt.Errorf("%q must have 1 to 64 of the characters A-Z a-z 0-9 _ . $ @ -", k[key])
@@ -214,7 +218,7 @@ func memberNames(object reflect.Type) []string {
 	var names []string
 	for f := range object.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name != "" && name != "-" {
+		if name != "" && name != "-" && name != undecodedKey {
 			names = append(names, name)
 		}
 	}

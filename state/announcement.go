@@ -64,7 +64,7 @@ func EventNames() []string {
 		"sending.failed", "sending.recovered", "credential.failed", "credential.recovered", "quarantine", "challenge", "control", "reset",
 		"schedule", "sleep", "spend", "credit", "memory", "compaction", "fetch", "sweep", "damage", "recovery",
 		"edge.enqueue", "edge.report", "edge.join", "edge.await", "edge.withdrawn", "edge.expected", "edge.lapsed",
-		"turn.dispatched", "turn.started", "turn.resumed", "turn.suspended", "turn.submitted", "turn.stopped", "turn.reaped", "turn.given_back",
+		"turn.dispatched", "turn.started", "turn.resumed", "turn.suspended", "turn.submitted", "turn.stopped", "turn.reaped", "turn.given_back", "turn.exited",
 	}
 	for _, o := range []Outcome{Success, Failed, Canceled, Timeout, Partial} {
 		names = append(names, "task."+string(o))
@@ -136,7 +136,7 @@ func (l Line) turnEvent() string {
 		return "turn.given_back"
 	case "stop":
 		return "turn.stopped"
-	case "suspended", "submitted", "reaped":
+	case "suspended", "submitted", "reaped", "exited":
 		return "turn." + l.What
 	}
 	return ""

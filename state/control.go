@@ -46,7 +46,7 @@ type Stopped struct{ Reason string }
 // apply marks the turn. Its owner sees the mark, ends the agent and delivers what
 // there is.
 func (e Stopped) apply(m *machine) {
-	if m.Turn.Status == HeadIdle || m.Turn.Stop != "" {
+	if !m.Turn.stoppable() || m.Turn.Stop != "" {
 		return
 	}
 	m.Turn.Stop = "stop"

@@ -28,7 +28,7 @@ func (e Switched) apply(m *machine) {
 		what = "halt"
 	}
 	m.line(Line{Kind: LineHalt, What: what, From: where, Reason: e.Reason})
-	if e.On && m.Turn.Status != HeadIdle {
+	if e.On && m.Turn.stoppable() {
 		m.Turn.Stop = "halt"
 	}
 	m.schedule()

@@ -232,9 +232,13 @@ func (l *life) event() state.Event {
 		e := state.Ended{TurnID: turn, Epoch: epoch, Outcome: state.Outcome(l.pick("success", "failed", "canceled", "timeout", "partial"))}
 		if l.next(2) == 0 {
 			e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.Channel(l.pick("mail", "mesh")), To: "op@example.com", TurnID: turn}
+			e.Lingers = len(l.script)%2 == 0
 		}
 		return e
 	case 24:
+		if l.s.Turn.Lingering() {
+			return state.AgentEnded{TurnID: turn, Epoch: epoch}
+		}
 		return state.Reaped{TurnID: turn, Epoch: epoch}
 	case 25:
 		return state.Controlled{Arrived: l.message(), Control: l.pick(state.ControlStop, state.ControlHalt, state.ControlGo, state.ControlStatus)}

@@ -23,6 +23,9 @@ func (e Claimed) apply(m *machine) {
 		}
 		return
 	}
+	if m.Turn.Lingering() {
+		return
+	}
 	policy := m.policy
 	policy.Turns = policy.Turns || e.Pull
 	i := m.nextMessage(policy, m.now)
@@ -90,11 +93,18 @@ type Ended struct {
 	Fields      string  // another, with the results; "" if there are none
 	Reply       *Effect // rendered; nil if the sender is not to be sent one
 	Session     Session // that the next turn continues; zero if none
+
+	// Lingers reports that the agent has answered and its process lives. Submitted
+	// is then what it had submitted when the deliverable was chosen.
+	Lingers   bool
+	Submitted string
 }
 
-// apply closes the turn with its one deliverable and its one task line.
+// apply closes the turn with its one deliverable and its one task line. An agent
+// that lingers may have submitted meanwhile; then nothing changes, and its runner
+// chooses again.
 func (e Ended) apply(m *machine) {
-	if m.stale(e.TurnID, e.Epoch, "ended") {
+	if m.stale(e.TurnID, e.Epoch, "ended") || e.Lingers && m.Turn.Submitted != e.Submitted {
 		return
 	}
 	task := Line{
@@ -118,6 +128,9 @@ func (e Ended) apply(m *machine) {
 	}
 	m.Turn = Head{Status: HeadIdle}
 	m.passOn(msg.Key)
+	if e.Lingers {
+		m.Turn.TurnID, m.Turn.Epoch, m.Turn.Since, m.Turn.Lingers = e.TurnID, e.Epoch, m.now, true
+	}
 	m.keepSession(who, e.Session, e.Epoch)
 	m.countOutcome(e.Outcome)
 	if !m.Asleep && m.nothingToDo() {

@@ -48,6 +48,11 @@ type Head struct {
 	Stop    string     `json:"stop,omitempty"`    // why it is to stop: "stop", "halt"
 	Pulled  bool       `json:"pulled,omitempty"`  // taken by `inbox next`: none of our processes owns it
 
+	// Lingers is set in an idle head while the process of the last attempt, TurnID
+	// and Epoch, lives on after its answer. Nothing is written for that turn any
+	// more, and no turn starts before the process has ended.
+	Lingers bool `json:"lingers,omitempty"`
+
 	// Submitted is the deliverable that `submit` has set, a file of Box. A turn
 	// that dies later is closed with it.
 	Submitted    string `json:"submitted,omitempty"`

@@ -7,10 +7,10 @@ type Lifecycle string
 
 // The lifecycles.
 const (
-	LifecycleSpawning Lifecycle = "spawning" // started; it has printed nothing yet
+	LifecycleSpawning Lifecycle = "spawning" // started; its stream has shown nothing yet
 	LifecycleWorking  Lifecycle = "working"
-	LifecycleIdle     Lifecycle = "idle"   // it reported that it is done
-	LifecycleKilled   Lifecycle = "killed" // ended by us
+	LifecycleIdle     Lifecycle = "idle"   // it reported that it is done, and its process lives
+	LifecycleKilled   Lifecycle = "killed" // its process has ended, or is being ended; there is a reason
 )
 
 // String returns the label. Labels do not change between versions.
@@ -36,6 +36,7 @@ func (s State) String() string { return string(s) }
 type activity struct {
 	lifecycle Lifecycle
 	state     State
+	reason    string  // why it is killed; "" otherwise
 	tools     []Event // called and not answered yet, in order
 }
 
@@ -44,15 +45,19 @@ func newActivity() activity {
 	return activity{lifecycle: LifecycleSpawning, state: StateIdle}
 }
 
-// apply takes one event in. After Done, only Thinking, ToolUse and TextDelta
-// mean that the agent works again. After markKilled nothing does.
-func (a *activity) apply(e Event) {
+// apply takes one event in and returns the state. The first event of any kind
+// leaves Spawning. After Done, only Thinking, ToolUse and TextDelta mean that the
+// agent works again. After exited nothing does.
+func (a *activity) apply(e Event) State {
 	if a.lifecycle == LifecycleKilled {
-		return
+		return a.state
+	}
+	if a.lifecycle == LifecycleSpawning {
+		a.lifecycle = LifecycleWorking
 	}
 	switch e.Kind {
 	case SessionStart:
-		if a.lifecycle == LifecycleSpawning {
+		if a.lifecycle == LifecycleWorking && a.state == StateIdle {
 			a.enter(StateThinking)
 		}
 	case Thinking:
@@ -68,6 +73,7 @@ func (a *activity) apply(e Event) {
 		a.tools = nil
 		a.lifecycle, a.state = LifecycleIdle, StateIdle
 	}
+	return a.state
 }
 
 // enter sets the state of an agent at work. Text between two tools does not
@@ -102,15 +108,11 @@ func (a *activity) waitingTools() (last string, waiting int) {
 	return a.tools[len(a.tools)-1].Tool, len(a.tools)
 }
 
-// markIdle notes that the agent rests. A killed agent stays killed.
-func (a *activity) markIdle() {
+// exited notes that the agent's process has ended, or is being ended, and why. The
+// first reason stays.
+func (a *activity) exited(reason string) {
 	if a.lifecycle == LifecycleKilled {
 		return
 	}
-	a.lifecycle, a.state, a.tools = LifecycleIdle, StateIdle, nil
-}
-
-// markKilled notes that the agent was ended.
-func (a *activity) markKilled() {
-	a.lifecycle, a.state, a.tools = LifecycleKilled, StateIdle, nil
+	a.lifecycle, a.state, a.tools, a.reason = LifecycleKilled, StateIdle, nil, reason
 }

@@ -1,17 +1,26 @@
 package turn
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestActivityStory(t *testing.T) {
 	a := newActivity()
-	apply := func(e Event) func() { return func() { a.apply(e) } }
+	apply := func(e Event) func() {
+		return func() {
+			if s := a.apply(e); s != a.state {
+				t.Errorf("apply returned %s in state %s", s, a.state)
+			}
+		}
+	}
 	for i, step := range []struct {
 		do        func()
 		lifecycle Lifecycle
 		state     State
 	}{
 		{func() {}, LifecycleSpawning, StateIdle},
-		{apply(Event{Kind: Unknown}), LifecycleSpawning, StateIdle},
+		{apply(Event{Kind: Unknown}), LifecycleWorking, StateIdle},
 		{apply(Event{Kind: SessionStart}), LifecycleWorking, StateThinking},
 		{apply(Event{Kind: TextDelta}), LifecycleWorking, StateResponding},
 		{apply(Event{Kind: "of a later version"}), LifecycleWorking, StateResponding},
@@ -27,17 +36,65 @@ func TestActivityStory(t *testing.T) {
 		{apply(Event{Kind: ToolResult}), LifecycleIdle, StateIdle},
 		{apply(Event{Kind: SessionStart}), LifecycleIdle, StateIdle},
 		{apply(Event{Kind: Thinking}), LifecycleWorking, StateThinking},
-		{a.markIdle, LifecycleIdle, StateIdle},
 		{apply(Event{Kind: ToolUse}), LifecycleWorking, StateRunningTool},
 		{apply(Event{Kind: Done}), LifecycleIdle, StateIdle},
 		{apply(Event{Kind: TextDelta}), LifecycleWorking, StateResponding},
-		{a.markKilled, LifecycleKilled, StateIdle},
+		{func() { a.exited("exit status 1") }, LifecycleKilled, StateIdle},
 		{apply(Event{Kind: Thinking}), LifecycleKilled, StateIdle},
-		{a.markIdle, LifecycleKilled, StateIdle},
+		{func() { a.exited("clean exit") }, LifecycleKilled, StateIdle},
 	} {
 		step.do()
 		if a.lifecycle != step.lifecycle || a.state != step.state {
 			t.Errorf("step %d: %s, %s; want %s, %s", i, a.lifecycle, a.state, step.lifecycle, step.state)
+		}
+	}
+}
+
+// TestActivityTable applies each kind of event in each state.
+func TestActivityTable(t *testing.T) {
+	bash := Event{Kind: ToolUse, Tool: "Bash", ToolID: "1"}
+	done := Event{Kind: Done}
+	told := func(events ...Event) activity {
+		a := newActivity()
+		for _, e := range events {
+			a.apply(e)
+		}
+		return a
+	}
+	killed := told(Event{Kind: TextDelta})
+	killed.exited("clean exit")
+	before := map[string]activity{
+		"spawning": newActivity(), "unknown": told(Event{Kind: Unknown}), "thinking": told(Event{Kind: Thinking}),
+		"responding": told(Event{Kind: TextDelta}), "tool": told(bash), "done": told(bash, done), "killed": killed,
+	}
+	kinds := []EventKind{SessionStart, Thinking, TextDelta, ToolUse, ToolResult, Done, Error, Unknown, "of a later version"}
+	const (
+		thinking = "working thinking"
+		says     = "working responding"
+		inTool   = "working running_tool"
+		rests    = "idle idle"
+		begun    = "working idle"
+		gone     = "killed idle"
+	)
+	for name, want := range map[string][]string{
+		"spawning":   {thinking, thinking, says, inTool, begun, rests, begun, begun, begun},
+		"unknown":    {thinking, thinking, says, inTool, begun, rests, begun, begun, begun},
+		"thinking":   {thinking, thinking, says, inTool, thinking, rests, thinking, thinking, thinking},
+		"responding": {says, thinking, says, inTool, says, rests, says, says, says},
+		"tool":       {inTool, inTool, inTool, inTool, thinking, rests, inTool, inTool, inTool},
+		"done":       {rests, thinking, says, inTool, rests, rests, rests, rests, rests},
+		"killed":     {gone, gone, gone, gone, gone, gone, gone, gone, gone},
+	} {
+		for i, kind := range kinds {
+			a := before[name]
+			a.tools = slices.Clone(a.tools)
+			s := a.apply(Event{Kind: kind, Tool: "Read", ToolID: "1"})
+			if got := a.lifecycle.String() + " " + a.state.String(); got != want[i] || s != a.state {
+				t.Errorf("%s after %s: %s, returned %s; want %s", kind, name, got, s, want[i])
+			}
+			if (a.reason != "") != (a.lifecycle == LifecycleKilled) {
+				t.Errorf("%s after %s: %s because %q", kind, name, a.lifecycle, a.reason)
+			}
 		}
 	}
 }

@@ -20,6 +20,7 @@ const (
 const (
 	DefaultTimeout   = 10 * time.Minute
 	DefaultLinger    = 30 * time.Second
+	DefaultSettle    = 500 * time.Millisecond
 	DefaultGrace     = 5 * time.Second // between TERM and KILL (docs/design.md, "Locks")
 	DefaultMaxText   = 256 << 10
 	DefaultMaxOutput = 16 << 20
@@ -47,11 +48,14 @@ type Config struct {
 	// Timeout is how long one attempt may take; zero means DefaultTimeout.
 	// Silence is how long the agent may print nothing while no tool runs; zero
 	// means forever. Linger is how long its process may stay after it reported
-	// that it is done; zero means DefaultLinger. Grace is the time between TERM
+	// that it is done; zero means DefaultLinger. Settle is how long after that its
+	// answer is awaited, because the agent may go to work again; zero means
+	// DefaultSettle. Grace is the time between TERM
 	// and KILL, and between KILL and abandoning; zero means DefaultGrace.
 	Timeout time.Duration
 	Silence time.Duration
 	Linger  time.Duration
+	Settle  time.Duration
 	Grace   time.Duration
 
 	// Env is added to the small environment that the agent gets, and replaces
@@ -100,6 +104,7 @@ type Attempt struct {
 func (c Config) withDefaults() Config {
 	c.Timeout = orDefault(c.Timeout, DefaultTimeout)
 	c.Linger = orDefault(c.Linger, DefaultLinger)
+	c.Settle = min(orDefault(c.Settle, DefaultSettle), c.Linger)
 	c.Grace = orDefault(c.Grace, DefaultGrace)
 	c.MaxText = orDefault(c.MaxText, DefaultMaxText)
 	c.MaxOutput = orDefault(c.MaxOutput, DefaultMaxOutput)

@@ -7,7 +7,7 @@ import (
 
 // deadlines are the times at which a running agent is ended.
 type deadlines struct {
-	timeout, silence, linger time.Duration // as in Config
+	timeout, silence, linger, settle time.Duration // as in Config
 
 	wall       time.Time // the end of the attempt, whatever the agent does
 	lastOutput time.Time
@@ -15,7 +15,7 @@ type deadlines struct {
 }
 
 func newDeadlines(c Config, now time.Time) deadlines {
-	return deadlines{timeout: c.Timeout, silence: c.Silence, linger: c.Linger, wall: now.Add(c.Timeout), lastOutput: now}
+	return deadlines{timeout: c.Timeout, silence: c.Silence, linger: c.Linger, settle: c.Settle, wall: now.Add(c.Timeout), lastOutput: now}
 }
 
 // afterDone returns the deadline of an agent that reported that it is done.
@@ -26,6 +26,10 @@ func (d *deadlines) afterDone() (time.Time, ending) {
 	}
 	return at, ending{ExitIdle, Success, "lingered after it was done"}
 }
+
+// settled returns when the answer of an agent that reported that it is done counts,
+// if it does not go to work again before.
+func (d *deadlines) settled() time.Time { return d.doneAt.Add(d.settle) }
 
 // atWork returns the deadline of an agent at work. While one of its tools runs
 // it may be silent.

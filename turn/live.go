@@ -25,6 +25,7 @@ type Live struct {
 	PID    int    `json:"pid"`
 
 	Lifecycle    Lifecycle `json:"lifecycle"`
+	Reason       string    `json:"reason"` // why it is killed: "clean exit", "exit status 1", "timeout: ran longer than 10m0s", …
 	State        State     `json:"state"`
 	Tool         string    `json:"tool"`               // the one called last of those that have not answered
 	WaitingTools int       `json:"waiting_tool_count"` // called and not answered yet

@@ -28,7 +28,7 @@ func TestLiveView(t *testing.T) {
 	writeConfig(t, filepath.Join(b.Workdir, "go"), "")
 	(<-ended).check(t, Success, ExitClean, "One file.", "")
 	l, err := ReadLive(b.Dir)
-	if err != nil || l.Lifecycle != LifecycleIdle || l.CostUSD != 0.25 || l.WaitingTools != 0 || !l.KillAt.IsZero() {
+	if err != nil || l.Lifecycle != LifecycleKilled || l.Reason != "clean exit" || l.CostUSD != 0.25 || l.WaitingTools != 0 || !l.KillAt.IsZero() {
 		t.Errorf("after the end: %+v, %v", l, err)
 	}
 }

@@ -42,6 +42,40 @@ func (s *supervisor) outcome() (Result, error) {
 	return res, nil
 }
 
+// finalAnswer returns the answer of an agent that has ended since, with what only
+// the end shows.
+func (s *supervisor) finalAnswer() Result {
+	res := *s.answer
+	res.Bill, res.Stderr = s.output.bill, s.output.stderr.String()
+	switch {
+	case s.ending != nil:
+		res.Exit = s.ending.exit
+	case s.process.state.ExitCode() == 0:
+		res.Exit = ExitClean
+	default:
+		res.Exit = ExitError
+	}
+	if !s.process.runs() {
+		res.ExitCode = s.process.state.ExitCode()
+	}
+	return res
+}
+
+// exitWord returns in words how the agent's process ended.
+func (s *supervisor) exitWord() string {
+	switch {
+	case s.ending != nil && s.ending.status == TimedOut:
+		return "timeout: " + s.ending.reason
+	case s.ending != nil:
+		return s.ending.reason
+	case s.process.runs():
+		return "abandoned"
+	case s.process.state.ExitCode() == 0:
+		return "clean exit"
+	}
+	return s.process.state.String()
+}
+
 // notStarted returns why the command could not be started, or "". A child that
 // was never ready and gave up by itself is an error. One that was killed before it
 // was ready counts as an agent that was killed.
@@ -68,6 +102,8 @@ func (s *supervisor) decideStatus(res *Result, fault string) {
 	}
 	if s.ending == nil && res.ExitCode == 0 {
 		res.Exit = ExitClean
+	} else if s.ending == nil && s.process.runs() {
+		res.Exit = ExitIdle
 	}
 	done := s.output.done
 	switch {

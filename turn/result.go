@@ -74,6 +74,11 @@ type Result struct {
 	// Bill is its cost, as the agent reports it.
 	Bill
 
+	// Rest is set in the result of an agent that has answered and whose process
+	// lives. It waits until the process has ended, which Linger limits, and returns
+	// the result with the Bill, Exit and ExitCode of the end. It must be called.
+	Rest func() Result
+
 	// Output lists the files left in output/, slash-separated and sorted: only
 	// regular files with printable names. OpenOutput opens them.
 	Output []string

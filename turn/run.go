@@ -11,21 +11,34 @@ import (
 	"agentstateloop/state"
 )
 
-// Run starts the agent on one prepared attempt and follows it to its end. It
-// returns within Timeout and a few Graces, whatever the agent and its children do.
-// What goes wrong is a Result: a missing command, a missing workdir, an agent that
-// dies.
+// Run is Answer, and follows the agent to its end.
+func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Result, error) {
+	res, err := c.Answer(ctx, a, watch)
+	if res.Rest != nil {
+		res = res.Rest()
+	}
+	return res, err
+}
+
+// Answer starts the agent on one prepared attempt, and returns when the agent has
+// ended, or before: when it has reported that it is done and has not gone to work
+// again within Settle. Then the Result has a Rest, and the agent is followed on.
+// What it says from then on changes no Result.
 //
-// When ctx is cancelled, Run ends the agent's process group with TERM, and with
+// Answer returns within Timeout and a few Graces, whatever the agent and its
+// children do. What goes wrong is a Result: a missing command, a missing workdir,
+// an agent that dies.
+//
+// When ctx is cancelled, also after Answer has returned, it ends the agent's process group with TERM, and with
 // KILL after Grace. With the cause ErrStopped the Result is canceled and holds the
 // output so far. With any other cause, such as a lost epoch, the error is that
 // cause and the caller discards the Result. Any other error means that the attempt
 // could not begin by a fault of ours, such as a full disk. Nothing was started
 // then.
 //
-// watch, if not nil, is called with each event, one at a time, from one goroutine.
-// While it runs, the agent's output waits.
-func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Result, error) {
+// watch, if not nil, is called with each event, and without one when the agent has
+// ended, one at a time, from one goroutine. While it runs, the agent's output waits.
+func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Result, error) {
 	c = c.withDefaults()
 	kind, program, err := agentFor(c.Runner)
 	if err != nil {
@@ -86,14 +99,39 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 		log:       log,
 		watch:     watch,
 		events:    make(chan Event, 64),
+		answered:  make(chan Result, 1),
 	}
-	s.follow(ctx)
+	var end struct {
+		res Result
+		err error
+	}
+	ended := make(chan struct{})
+	go c.Secrets.Guarded(func() {
+		defer close(ended)
+		s.follow(ctx)
+		end.res, end.err = s.conclude(ctx)
+	})()
+	select {
+	case <-ended:
+		return end.res, end.err
+	case res := <-s.answered:
+		res.Rest = func() Result { <-ended; return end.res }
+		return res, nil
+	}
+}
+
+// conclude returns the Result of an agent that has ended, and writes the last line
+// of events.jsonl.
+func (s *supervisor) conclude(ctx context.Context) (Result, error) {
+	if s.answer != nil {
+		return s.finalAnswer().closeLog(s.log), nil
+	}
 	res, err := s.outcome()
 	if err != nil {
-		failed(err).closeLog(log)
+		failed(err).closeLog(s.log)
 		return Result{}, err
 	}
-	res = res.closeLog(log)
+	res = res.closeLog(s.log)
 	if s.ending != nil && s.ending.exit == ExitStopped && !errors.Is(context.Cause(ctx), ErrStopped) {
 		return res, context.Cause(ctx)
 	}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisor follows one agent to its end. All its parts belong to the goroutine
-// of follow.
+// supervisor follows one agent to its answer and to its end. All its parts belong
+// to the goroutine of follow.
 type supervisor struct {
 	config    Config
 	attempt   Attempt
@@ -22,6 +22,9 @@ type supervisor struct {
 
 	events chan Event // read from stdout and not applied yet
 	ending *ending    // why we ended the agent; nil if it ended by itself
+
+	answer   *Result     // once it counts, before the agent has ended
+	answered chan Result // receives it
 }
 
 // ending is why we ended the agent, and what that makes of the turn.
@@ -74,11 +77,12 @@ func (s *supervisor) follow(ctx context.Context) {
 		s.process.drained = events == nil && stderr == nil
 		s.enforce(time.Now())
 	}
-	if s.ending == nil {
-		s.activity.markIdle()
-	}
+	s.activity.exited(s.exitWord())
 	s.updateLive()
 	s.live.write(time.Now())
+	if s.watch != nil {
+		s.watch(Progress{Live: s.live.Live})
+	}
 }
 
 func (s *supervisor) readStdout(quit <-chan struct{}) {
@@ -127,18 +131,48 @@ func (s *supervisor) apply(e Event) {
 	s.heard()
 	s.activity.apply(e)
 	s.log.event(s.deadlines.lastOutput, e)
-	s.output.apply(e)
 	if e.Kind == Done {
-		s.deadlines.doneAt = s.deadlines.lastOutput
 		s.live.CostUSD = e.CostUSD
 	}
-	if s.activity.lifecycle == LifecycleWorking {
-		s.output.done = nil // it went to work again
+	if s.answer == nil {
+		s.takeIn(e)
+	} else {
+		s.output.agent.add(&s.output.bill, e) // it counts whatever else comes
 	}
 	if s.watch != nil {
 		s.updateLive()
 		s.watch(Progress{Event: e, Live: s.live.Live})
 	}
+}
+
+// takeIn takes in an event that comes before the answer counts.
+func (s *supervisor) takeIn(e Event) {
+	s.output.apply(e)
+	if e.Kind == Done {
+		s.deadlines.doneAt = s.deadlines.lastOutput
+	}
+	if s.activity.lifecycle == LifecycleWorking {
+		s.output.done = nil // it went to work again
+	}
+}
+
+// settling reports whether the agent is done and lives, and its answer does not
+// count yet.
+func (s *supervisor) settling() bool {
+	return s.answer == nil && s.output.done != nil && s.process.runs() && s.ending == nil
+}
+
+// settle makes the answer count: what the agent says and leaves from now on is not
+// part of it.
+func (s *supervisor) settle() {
+	res, err := s.outcome()
+	if err != nil {
+		return // an agent that runs has no such error
+	}
+	s.answer = &res
+	s.updateLive()
+	s.live.write(time.Now())
+	s.answered <- res
 }
 
 // countdown returns when the agent will be ended if it prints nothing more, and
@@ -157,6 +191,9 @@ func (s *supervisor) nextCheck(now time.Time) time.Time {
 	if !ok {
 		at, _ = s.countdown()
 	}
+	if next := s.deadlines.settled(); s.settling() && next.Before(at) {
+		at = next
+	}
 	if next := s.live.written.Add(liveEvery); s.live.stale && next.Before(at) {
 		at = next
 	}
@@ -167,6 +204,9 @@ func (s *supervisor) nextCheck(now time.Time) time.Time {
 // outlived the agent.
 func (s *supervisor) enforce(now time.Time) {
 	p := s.process
+	if s.settling() && len(s.events) == 0 && !now.Before(s.deadlines.settled()) {
+		s.settle()
+	}
 	switch {
 	case !p.killedAt.IsZero():
 	case !p.termedAt.IsZero():
@@ -196,7 +236,7 @@ func (s *supervisor) end(why ending) {
 	}
 	s.ending = &why
 	s.process.termedAt = time.Now()
-	s.activity.markKilled()
+	s.activity.exited(s.exitWord())
 	s.live.stale = true
 	s.process.signal(unix.SIGTERM)
 }
@@ -210,7 +250,7 @@ func (s *supervisor) over(now time.Time) bool {
 func (s *supervisor) updateLive() {
 	l := &s.live
 	l.Session = s.output.session
-	l.Lifecycle, l.State = s.activity.lifecycle, s.activity.state
+	l.Lifecycle, l.Reason, l.State = s.activity.lifecycle, s.activity.reason, s.activity.state
 	l.Tool, l.WaitingTools = s.activity.waitingTools()
 	l.LastOutput = s.deadlines.lastOutput.UTC()
 	at, why := s.countdown()

@@ -121,6 +121,7 @@ type turnSection struct {
 	Timeout     Duration         `toml:"timeout"`
 	Silence     OptionalDuration `toml:"silence"`
 	Linger      Duration         `toml:"linger"`
+	Settle      Duration         `toml:"settle"`
 	MaxAttempts int              `toml:"max_attempts"`
 	SelfTurns   int              `toml:"self_turns"`
 	Prompts     string           `toml:"prompts"`
@@ -267,7 +268,7 @@ func defaults() File {
 			// Config.SMTP takes what [mail.smtp] leaves out from [mail.imap].
 		},
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
-		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), MaxAttempts: 3, SelfTurns: 10, Recall: 32, Box: boxSection{Network: true}},
+		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), Settle: Duration(500 * time.Millisecond), MaxAttempts: 3, SelfTurns: 10, Recall: 32, Box: boxSection{Network: true}},
 		API: apiSection{
 			ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools,
 			Exec: execSection{Processes: 512, Memory: 4096, FileSize: 1024, CPU: Duration(5 * time.Minute)},

@@ -50,6 +50,7 @@ func TestExample(t *testing.T) {
 		{"auth", c.File.Mail.IMAP.Auth, want.Mail.IMAP.Auth},
 		{"turn.timeout", c.File.Turn.Timeout, want.Turn.Timeout},
 		{"turn.linger", c.File.Turn.Linger, want.Turn.Linger},
+		{"turn.settle", c.File.Turn.Settle, want.Turn.Settle},
 		{"recall", c.File.Turn.Recall, want.Turn.Recall},
 		{"api.context_window", c.File.API.ContextWindow, want.API.ContextWindow},
 		{"max_output", c.File.API.MaxOutput, want.API.MaxOutput},

@@ -71,6 +71,7 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		Timeout: time.Duration(t.Timeout),
 		Silence: time.Duration(t.Silence),
 		Linger:  time.Duration(t.Linger),
+		Settle:  time.Duration(t.Settle),
 		Env:     env,
 		Box:     sandbox,
 		Self:    self,

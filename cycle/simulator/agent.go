@@ -43,7 +43,7 @@ var wish = regexp.MustCompile(`\b([MPT]\d{3}) do=([a-z-]+)`)
 var wishes = []string{
 	"answer", "answer", "answer", "answer", "fail", "partial", "timeout", "files", "submit", "submit-die", "ask", "ask", "ask-two",
 	"ask-submit", "ask-die", "send", "sleep", "no-login", "stale-session", "trouble", "costly", "costly-ask", "pay", "pay-ask",
-	"evening", "remember", "remember", "search", "doze", "remind",
+	"evening", "remember", "remember", "search", "doze", "remind", "linger",
 }
 
 // attempt replaces turn.Config.Run and behaves like it: the agent survives when its
@@ -63,6 +63,12 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 	first := w.record.prompted(at)
 	w.count.attempt()
 	r := p.work(ctx, a, at, first)
+	if r.Rest != nil && ctx.Err() == nil {
+		w.count.happened("an agent lingered after its answer")
+		p.lingers(a)
+		return r, nil
+	}
+	r.Rest = nil
 	switch v := p.point(Main, "agent end"); {
 	case v == lostAll: // the agent ends, and its runner dies before it notices
 		a.end()
@@ -271,6 +277,10 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		})
 	case "search":
 		a.search(marker)
+	case "linger":
+		answer.Exit = turn.ExitIdle
+		last := answer
+		answer.Rest = func() turn.Result { p.rest(ctx, a, marker); return last }
 	case "send":
 		a.command("send", func(ctx context.Context, c *cycle.Agent) error {
 			return c.Send(ctx, a.in, peers[1], "for your information: "+marker)

@@ -301,7 +301,7 @@ func (v *historyChecker) moved(l line) {
 }
 
 func (v *historyChecker) turned(l line) {
-	if outcome, over := v.ended[l.TurnID]; over && l.What != "stale" {
+	if outcome, over := v.ended[l.TurnID]; over && l.What != "stale" && l.What != "exited" {
 		v.broken("2", "turn %s: %s after it ended (%s)", l.TurnID, l.What, outcome)
 	}
 	switch l.What {

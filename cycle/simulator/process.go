@@ -37,6 +37,8 @@ type process struct {
 	sites  map[string]int
 	dead   bool
 
+	lingering *livingAgent // has answered, and is followed on; nil: none
+
 	refused     []string // credentials that servers have refused
 	interrupted bool     // another process ran meanwhile
 	readOnly    bool     // the disk refuses writes
@@ -125,9 +127,13 @@ func (p *process) isDead() bool {
 func (p *process) die() {
 	p.mu.Lock()
 	p.dead = true
+	a := p.lingering
 	p.mu.Unlock()
 	p.cancel()
 	p.slot.cut()
+	if a != nil {
+		p.world.orphan(a)
+	}
 }
 
 // point is called before every step that a fault can strike. site names the step.

@@ -31,6 +31,16 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "an agent that lingers after its answer outlives its runner",
+		must: "a runner died and left an agent that had answered",
+		step: []sim.Step{
+			{Do: sim.Tell, Wish: "linger", Faults: []sim.Fault{{Site: "agent lingers", What: sim.Crash}}},
+			{Do: sim.Mail, Kind: "new", Wish: "linger"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent lingers", What: sim.CrashLate}}},
+			{Do: sim.Tell, Wish: "answer"},
+		},
+	},
+	{
 		name: "the folder of an accepted tell is durable",
 		was:  "the deliverable was fsynced in folders whose names were not fsynced",
 		step: []sim.Step{

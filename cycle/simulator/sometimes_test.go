@@ -40,6 +40,8 @@ var mustHappen = []string{
 	"a turn ended: success",
 	"a turn ended: timeout",
 	"a runner died and left an agent",
+	"an agent lingered after its answer",
+	"a runner died and left an agent that had answered",
 	"a stale agent was refused",
 	"a token released a mail",
 	"a mail that the operator had signed was changed",
@@ -78,7 +80,7 @@ var mustHappen = []string{
 // have died in each gap between two effects.
 var mustDie = []string{
 	"done state.json", "write state.json.tmp", "append history", "imap STORE", "mesh DELETE mailbox", "mesh POST message",
-	"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end",
+	"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end", "agent lingers",
 }
 
 // passedOften is how often a point may be passed before a process must have died

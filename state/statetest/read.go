@@ -126,7 +126,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return []state.Event{state.Pruned{Before: st.Now.AddDate(0, 0, -90)}}, nil
 	case "sending", "sent", "failed":
 		return st.sending(p)
-	case "claim", "start", "end", "reap":
+	case "claim", "start", "end", "reap", "exit":
 		return st.turning(p)
 	case "pull":
 		return []state.Event{state.Claimed{Pull: true}}, nil
@@ -313,7 +313,8 @@ func (st *Story) sending(p phrase) ([]state.Event, error) {
 	}}, err
 }
 
-// turning reads `claim`, `start`, `end success` and `reap`, for the turn at the head
+// turning reads `claim`, `start`, `end success`, `end success lingers` (unaware of what
+// was submitted: `unaware`), `exit "clean exit"` and `reap`, for the turn at the head
 // unless turn= and epoch= name another. A reply goes to the message's sender, unless
 // to=nobody.
 func (st *Story) turning(p phrase) ([]state.Event, error) {
@@ -329,11 +330,16 @@ func (st *Story) turning(p phrase) ([]state.Event, error) {
 		return []state.Event{state.Claimed{}}, nil
 	case "start":
 		return []state.Event{state.Started{TurnID: turn, Epoch: epoch}}, nil
+	case "exit":
+		return []state.Event{state.AgentEnded{TurnID: turn, Epoch: epoch, Reason: p.opts["text"]}}, nil
 	case "reap":
 		return []state.Event{state.Reaped{TurnID: turn, Epoch: epoch, Reason: p.opts["text"]}}, nil
 	}
 	box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
 	e := state.Ended{TurnID: turn, Epoch: epoch, Outcome: state.Outcome(p.word(0)), Reason: p.opts["text"], OutputBox: box, Deliverable: "answer.md"}
+	if e.Lingers = p.has("lingers"); e.Lingers && !p.has("unaware") {
+		e.Submitted = st.S.Turn.Submitted
+	}
 	if id := p.opts["session"]; id != "" {
 		e.Session = state.Session{Runner: "claude", ID: id}
 	}

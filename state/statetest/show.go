@@ -61,6 +61,9 @@ func (st *Story) show() {
 	if s.Turn.Finish {
 		facts = append(facts, "to finish")
 	}
+	if s.Turn.Lingering() {
+		facts = append(facts, fmt.Sprintf("%s epoch %d lingers", s.Turn.TurnID, s.Turn.Epoch))
+	}
 	if s.Turn.Stop != "" {
 		facts = append(facts, "to stop: "+s.Turn.Stop)
 	}
