@@ -164,6 +164,9 @@ func pollRows(row row, s cycle.Status, mode string, now time.Time) {
 	default:
 		row("next poll", "%s (%s)", terminal.Clock(*s.NextDue, now), terminal.Distance(*s.NextDue, now))
 	}
+	if at := s.Schedule.Alarm; at != nil && s.Schedule.AlarmReason != nil {
+		row("alarm", "%s (%s): %s", terminal.Clock(*at, now), terminal.Distance(*at, now), *s.Schedule.AlarmReason)
+	}
 	if s.Schedule.Error != nil {
 		row("CRONTAB", "cannot be set: %s", *s.Schedule.Error)
 	}
@@ -178,6 +181,8 @@ func pollRows(row row, s cycle.Status, mode string, now time.Time) {
 		row("schedule", "mode %s: the crontab is yours", mode)
 	case s.Schedule.Wanted == nil:
 		row("schedule", "uninstalled: `%s init` installs the line again", name)
+	case *s.Schedule.Wanted == installed && s.Schedule.AlarmInstalled != nil:
+		row("schedule", "%s, and once %s", installed, *s.Schedule.AlarmInstalled)
 	case *s.Schedule.Wanted == installed:
 		row("schedule", "%s", installed)
 	default:

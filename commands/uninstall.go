@@ -15,9 +15,9 @@ func uninstallCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "uninstall",
 		Usage: "remove the agent's line from your crontab",
-		Description: `Removes the agent's one line and leaves every other line as it is. State,
-history and configuration stay. Polls then leave the crontab alone until init or
-transition.
+		Description: `Removes the agent's lines, that of its interval and its alarm line if there is
+one, and leaves every other line as it is. State, history and configuration
+stay. Polls then leave the crontab alone until init or transition.
 
 Example:
   agentstateloop uninstall`,

@@ -148,7 +148,7 @@ func TestTheAlarmLineOfAnEffect(t *testing.T) {
 		t.Errorf("two lines took %d crontab processes:\n%s", calls(), log)
 	}
 
-	h.clock.advance(45 * time.Second) // 09:01:05: tried again, in vain, and again in two minutes
+	h.clock.advance(45 * time.Second) // 09:01:05: it fails again, and has another time
 	if r := h.ifDue(); r.Skipped != "" || len(r.Failed) == 0 {
 		t.Errorf("at its minute: %+v", r)
 	}
@@ -307,7 +307,7 @@ func TestALingeringPollReachesTheMinute(t *testing.T) {
 func TestTheAlarmLineOfAHook(t *testing.T) {
 	t.Parallel()
 	h := engaged(t)
-	got := h.hooked(func(_ string, n int) int { return map[bool]int{true: 503, false: 200}[n == 1] }, hook.Hook{Name: "tell", On: []string{"phase"}})
+	got := h.hooked(func(_ string, n int) int { return map[bool]int{true: 503, false: 200}[n == 1] }, hook.Hook{Name: "tell", On: []string{"phase"}, Timeout: time.Minute})
 	_, err := h.agent.Order(t.Context(), state.IDLE, "", true)
 	check(t, err)
 	h.poll()

@@ -11,7 +11,7 @@ type check interface {
 func (e *examination) checks() []check {
 	home, _ := e.Loader.Home()
 	path, now := e.cronLoader.Env("PATH"), e.Loader.Now
-	crontab := crontabCheck{mode: e.mode, table: e.crontab, text: e.table, err: e.tableErr, proc: e.Proc, line: e.state.Schedule.Installed, lastError: e.state.Schedule.Error}
+	crontab := crontabCheck{mode: e.mode, table: e.crontab, text: e.table, err: e.tableErr, proc: e.Proc, lines: []string{e.state.Schedule.Installed, e.state.Schedule.AlarmLine}, lastError: e.state.Schedule.Error}
 	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil}
 	daemon := daemonCheck{mode: e.mode, proc: e.Proc}
 	clock := clockCheck{lastStep: e.state.LastStep, now: now}

@@ -40,7 +40,11 @@ func (c crontabCheck) losses() []Finding {
 	for _, path := range damaged {
 		found = append(found, bad(Warn, name, "do not restore the table from it; delete it", "the backup %s is not as it was written", path))
 	}
-	if number := cron.CutLine(c.text, c.line); c.line != "" && number > 0 {
+	for _, line := range c.lines {
+		number := cron.CutLine(c.text, line)
+		if line == "" || number == 0 {
+			continue
+		}
 		found = append(found, bad(Error, name, "remove that line with `crontab -e`; the next poll installs a whole one",
 			"line %d of the table is only the beginning of our line, and cron runs what is left of it", number))
 	}
@@ -70,11 +74,11 @@ func ranges(numbers []int) string {
 type crontabCheck struct {
 	mode      string // of [schedule]
 	table     cron.Table
-	text      []byte // of the crontab
-	err       error  // of reading text
-	proc      string // /proc
-	line      string // that was installed last; "": none
-	lastError string // why the last poll could not write the line; "": it could
+	text      []byte   // of the crontab
+	err       error    // of reading text
+	proc      string   // /proc
+	lines     []string // that were installed last; "": none
+	lastError string   // why the last poll could not write the line; "": it could
 }
 
 func (c crontabCheck) run(context.Context) []Finding {

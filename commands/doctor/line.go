@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"agentstateloop/cron"
@@ -9,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// lineCheck compares our crontab line with the one that the state requires.
+// lineCheck compares our crontab lines with those that the state requires.
 type lineCheck struct {
 	agent    *cycle.Agent
 	mode     string // of [schedule]
@@ -37,7 +38,7 @@ func (c lineCheck) finding() Finding {
 	if c.state.Schedule.Removed && len(ours) == 0 {
 		return bad(Warn, name, "run `agentstateloop init` to install it again", "uninstalled: no polls run")
 	}
-	wanted, err := c.agent.Job(c.state).Line()
+	wanted, alarm, err := c.agent.Job(c.state).Lines()
 	switch {
 	case err != nil:
 		return failure(name, "cron cannot run this line", err)
@@ -47,8 +48,21 @@ func (c lineCheck) finding() Finding {
 		return bad(Warn, name, "the next poll removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours))
 	case ours[0] != wanted:
 		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "is %q but should be %q", ours[0], wanted)
+	case !slices.Equal(cron.FindAlarm(c.table, c.agent.Handle), lines(alarm)):
+		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now",
+			"the alarm line is %q but should be %q", strings.Join(cron.FindAlarm(c.table, c.agent.Handle), "; "), alarm)
+	case alarm != "":
+		return good(name, "correct, with an alarm line, %d of at most 900 bytes: %s", len(alarm), alarm)
 	}
 	return good(name, "correct, %d of at most 900 bytes: %s", len(wanted), wanted)
+}
+
+// lines returns the one line that is wanted, or none if it is "".
+func lines(wanted string) []string {
+	if wanted == "" {
+		return nil
+	}
+	return []string{wanted}
 }
 
 // findUserLine looks for the line that the user keeps with mode = "fixed".
