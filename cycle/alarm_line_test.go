@@ -323,3 +323,19 @@ func TestTheAlarmLineOfAHook(t *testing.T) {
 	}
 	h.wantAlarm("")
 }
+
+// A reminder has its alarm line before the process that planned it goes, and goes with
+// it when it is dropped.
+func TestTheAlarmLineOfAReminder(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	h.agent.Policy.SelfTurns = 10
+	_, err := h.agent.RemindByHand(t.Context(), "you", "12m", "look at the build")
+	check(t, err)
+	h.wantAlarm("12 9 5 1 *")
+	h.clock.advance(12 * time.Minute)
+	if r := h.ifDue(); r.Turns != 1 {
+		t.Errorf("at its minute: %+v", r)
+	}
+	h.wantAlarm("")
+}
