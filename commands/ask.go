@@ -21,7 +21,8 @@ func askCommand(p *program) *cli.Command {
 		ArgsUsage: "HANDLE TEXT",
 		Description: `Sends a question via the mesh and prints its id. Then let the turn end: it goes
 on, as the same turn, when every answer has come or is late. With - as TEXT the
-question is read from standard input.
+question is read from standard input. With --file a copy of the file goes along:
+up to 16 files of 16 MiB, 32 MiB together.
 
 --field names a result that the answer is to have: NAME, NAME:TYPE or
 NAME:TYPE=DESCRIPTION. A ? after the name means that it may be missing. TYPE is
@@ -32,6 +33,7 @@ Example:
     --field commit:string --field 'tests?:integer=how many passed'`,
 		Flags: []cli.Flag{
 			repeatedFlag("field", "a result `FIELD` to ask for; may be repeated"),
+			repeatedFlag("file", "a `FILE` that goes along; may be repeated"),
 			durationFlag("deadline", "give up waiting after `DURATION`", state.DefaultPatience),
 		},
 		Action: askCmd{p.agents(), p.input(), &p.out}.run,
@@ -51,7 +53,7 @@ func (a askCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := turn.ask(c.Context, cycle.Question{To: to, Text: text, Fields: fields, Patience: durationOf(c, "deadline")})
+	id, err := turn.ask(c.Context, cycle.Question{To: to, Text: text, Fields: fields, Patience: durationOf(c, "deadline")}, wordsOf(c, "file"))
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/cycle"
+	"agentstateloop/mesh"
 	"agentstateloop/turn/relay"
 )
 
@@ -20,8 +24,9 @@ import (
 type turnActions interface {
 	handle() string // of the agent
 	submit(context.Context, cycle.Submission) error
-	ask(context.Context, cycle.Question) (id string, err error)
-	send(ctx context.Context, to, text string) error
+	// ask and send open the files at these paths; q has none.
+	ask(ctx context.Context, q cycle.Question, files []string) (id string, err error)
+	send(ctx context.Context, to, text string, files []string) error
 	sleep(ctx context.Context, d time.Duration, why string) error
 	remind(ctx context.Context, when, text string) (time.Time, error)
 	wakeups(context.Context) ([]cycle.Wakeup, error)
@@ -36,7 +41,7 @@ func (l agents) turn(c *cli.Context) (turnActions, error) {
 		return nil, err
 	}
 	if folder := l.loader.Env("AGENTSTATELOOP_RELAY"); folder != "" {
-		return relayedTurn{folder: folder, agent: l.loader.Env("AGENTSTATELOOP_HANDLE"), output: l.loader.Env("AGENTSTATELOOP_OUTPUT")}, nil
+		return relayedTurn{folder: folder, agent: l.loader.Env("AGENTSTATELOOP_HANDLE"), output: l.loader.Env("AGENTSTATELOOP_OUTPUT"), outgoing: l.loader.Env("AGENTSTATELOOP_OUTGOING")}, nil
 	}
 	a, err := l.load(c)
 	if err != nil {
@@ -57,12 +62,23 @@ func (t ownTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	return t.agent.Submit(ctx, t.in, sub)
 }
 
-func (t ownTurn) ask(ctx context.Context, q cycle.Question) (string, error) {
+func (t ownTurn) ask(ctx context.Context, q cycle.Question, files []string) (string, error) {
+	opened, closeAll, err := cycle.OpenFiles(files)
+	if err != nil {
+		return "", err
+	}
+	defer closeAll()
+	q.Files = opened
 	return t.agent.Ask(ctx, t.in, q)
 }
 
-func (t ownTurn) send(ctx context.Context, to, text string) error {
-	return t.agent.Send(ctx, t.in, to, text)
+func (t ownTurn) send(ctx context.Context, to, text string, files []string) error {
+	opened, closeAll, err := cycle.OpenFiles(files)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	return t.agent.Send(ctx, t.in, to, text, opened...)
 }
 
 func (t ownTurn) sleep(ctx context.Context, d time.Duration, why string) error {
@@ -89,17 +105,20 @@ type relayedTurn struct {
 	folder string // where the runner listens
 	agent  string
 	output string // the output box
+
+	// outgoing is the folder into which files are copied that go with a message: the
+	// runner would read a path with rights that the box does not have.
+	outgoing string
 }
 
 func (t relayedTurn) handle() string { return t.agent }
 
-// submit copies the file itself: the runner would read a path with rights that the
-// box does not have.
+// submit copies the files itself, for the same reason.
 func (t relayedTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	if !filepath.IsAbs(t.output) {
 		return errors.New("the output box is unknown: $AGENTSTATELOOP_OUTPUT is missing")
 	}
-	if err := sub.CopyFile(t.output); err != nil {
+	if err := sub.CopyFiles(t.output); err != nil {
 		return err
 	}
 	r := relay.Request{Verb: relay.Submit, Text: sub.Text}
@@ -110,17 +129,70 @@ func (t relayedTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	return err
 }
 
-func (t relayedTurn) ask(ctx context.Context, q cycle.Question) (string, error) {
-	r := relay.Request{Verb: relay.Ask, To: q.To, Text: q.Text, For: q.Patience}
+func (t relayedTurn) ask(ctx context.Context, q cycle.Question, files []string) (string, error) {
+	names, remove, err := t.copyOut(files)
+	if err != nil {
+		return "", err
+	}
+	defer remove()
+	r := relay.Request{Verb: relay.Ask, To: q.To, Text: q.Text, For: q.Patience, Files: names}
 	for _, f := range q.Fields {
 		r.Wanted = append(r.Wanted, relay.Wanted(f))
 	}
 	return t.call(ctx, r)
 }
 
-func (t relayedTurn) send(ctx context.Context, to, text string) error {
-	_, err := t.call(ctx, relay.Request{Verb: relay.Send, To: to, Text: text})
+func (t relayedTurn) send(ctx context.Context, to, text string, files []string) error {
+	names, remove, err := t.copyOut(files)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	_, err = t.call(ctx, relay.Request{Verb: relay.Send, To: to, Text: text, Files: names})
 	return err
+}
+
+// copyOut copies files into a folder of their own that the runner reads, and returns
+// their names there. remove removes them.
+func (t relayedTurn) copyOut(files []string) (names []string, remove func(), err error) {
+	if len(files) == 0 {
+		return nil, func() {}, nil
+	}
+	if !filepath.IsAbs(t.outgoing) {
+		return nil, nil, errors.New("the folder for outgoing files is unknown: $AGENTSTATELOOP_OUTGOING is missing")
+	}
+	opened, closeAll, err := cycle.OpenFiles(files)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeAll()
+	dir, err := os.MkdirTemp(t.outgoing, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	for i, f := range opened {
+		// Two files may have one name.
+		name := filepath.Join(filepath.Base(dir), strconv.Itoa(i), f.Name)
+		if err := copyFile(filepath.Join(t.outgoing, name), f.Body); err != nil {
+			remove()
+			return nil, nil, fmt.Errorf("copy %s: %w", f.Name, err)
+		}
+		names = append(names, name)
+	}
+	return names, remove, nil
+}
+
+func copyFile(to string, from io.Reader) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, io.LimitReader(from, mesh.MaxFile+1))
+	return errors.Join(err, f.Close())
 }
 
 func (t relayedTurn) sleep(ctx context.Context, d time.Duration, why string) error {

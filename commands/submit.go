@@ -17,8 +17,8 @@ func submitCommand(p *program) *cli.Command {
 		Name:      "submit",
 		Usage:     "for the agent: set the answer of this turn",
 		ArgsUsage: "[TEXT]",
-		Description: `Sets the deliverable of the turn it is called from, once: fields, a text, and a
-file that goes with the reply. With - as TEXT it is read from standard input.
+		Description: `Sets the deliverable of the turn it is called from, once: fields, a text, and
+files that go with the reply. With - as TEXT it is read from standard input.
 Without submit, what the agent prints is the deliverable.
 
 A field's VALUE has the type that the message asks for: JSON for a number, an
@@ -29,7 +29,7 @@ Example:
   agentstateloop submit --field verdict=green --field tests:=412 --file report.pdf "all tests pass"`,
 		Flags: []cli.Flag{
 			repeatedFlag("field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
-			&cli.StringFlag{Name: "file", Usage: "a `FILE` that goes with the reply"},
+			repeatedFlag("file", "a `FILE` that goes with the reply; may be repeated"),
 		},
 		Action: submitCmd{p.agents(), p.input()}.run,
 	}
@@ -43,8 +43,8 @@ func (s submitCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	sub := cycle.Submission{Fields: fields, File: c.String("file")}
-	if c.NArg() == 0 && len(sub.Fields) == 0 && sub.File == "" {
+	sub := cycle.Submission{Fields: fields, Files: wordsOf(c, "file")}
+	if c.NArg() == 0 && len(sub.Fields) == 0 && len(sub.Files) == 0 {
 		return terminal.Usagef("see "+name+" submit --help", "nothing to submit: give a text, --field or --file")
 	}
 	if sub.Text, err = s.input.text(c.Args().First()); err != nil {

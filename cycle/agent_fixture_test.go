@@ -53,27 +53,40 @@ func (b blueprint) call(args []string) error {
 		for i := 2; i < len(args); i++ {
 			if args[i] == "--file" {
 				i++
-				sub.File = args[i]
+				sub.Files = append(sub.Files, args[i])
 				continue
 			}
 			name, value, _ := strings.Cut(args[i], "=")
 			sub.Fields = append(sub.Fields, cycle.Field{Name: name, Text: value})
 		}
 		return a.Submit(ctx, in, sub)
-	case verb == "ask" && (len(args) == 4 || len(args) == 5):
+	case verb == "ask" && len(args) >= 4:
 		q := cycle.Question{To: args[1], Text: args[2]}
 		q.Patience, err = time.ParseDuration(args[3])
-		if len(args) == 5 {
-			err = errors.Join(err, json.Unmarshal([]byte(args[4]), &q.Fields))
+		paths := args[4:]
+		if len(paths) > 0 && strings.HasPrefix(paths[0], "[") {
+			err = errors.Join(err, json.Unmarshal([]byte(paths[0]), &q.Fields))
+			paths = paths[1:]
 		}
 		if err != nil {
 			return err
 		}
+		files, closeAll, err := cycle.OpenFiles(paths)
+		if err != nil {
+			return err
+		}
+		defer closeAll()
+		q.Files = files
 		id, err := a.Ask(ctx, in, q)
 		fmt.Println(id)
 		return err
-	case verb == "send" && len(args) == 3:
-		return a.Send(ctx, in, args[1], args[2])
+	case verb == "send" && len(args) >= 3:
+		files, closeAll, err := cycle.OpenFiles(args[3:])
+		if err != nil {
+			return err
+		}
+		defer closeAll()
+		return a.Send(ctx, in, args[1], args[2], files...)
 	case verb == "remember" && len(args) == 2:
 		return a.Remember(ctx, in, args[1])
 	case verb == "search" && len(args) == 2:

@@ -40,8 +40,9 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 	if err != nil {
 		return at.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()})
 	}
+	m.receive(at.store)
 	if head.Resumed {
-		m.reports = at.prompter.reports(head.Waiting)
+		m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
 		m.said = turn.ReplayOutput(at.store.Path(path.Dir(head.Box)))
 	}
 	if s, err = at.compactor.rotate(ctx, s); err != nil {

@@ -61,13 +61,18 @@ func (c fileChecker) named() ([]namedFile, error) {
 	var files []namedFile
 	for _, m := range s.Inbox {
 		files = append(files, namedFile{m.Payload, m.Sum})
+		files = append(files, incomingFiles{c.store}.filesOf(m)...)
 	}
 	for _, e := range slices.Concat(s.Outbox, s.Undelivered, s.HookCalls) {
 		files = append(files, namedFile{e.File, e.Sum})
+		for _, f := range e.Files {
+			files = append(files, namedFile{f.File, f.Sum})
+		}
 	}
 	for _, w := range s.Turn.Waiting {
 		if w.Report != "" {
 			files = append(files, namedFile{w.Report, w.Sum})
+			files = append(files, incomingFiles{c.store}.filesIn(w.Report, w.Sum)...)
 		}
 	}
 	if s.Turn.Submitted != "" {

@@ -54,11 +54,12 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 		back.Fields, r = m.printed(r)
 	}
 	d.keepWhole(m, &r)
-	files, unsent := d.attachments(m, r.Output)
+	files, unsent := d.attachments(&m, r.Output)
 	back.Text = deliverable(r, unsent)
 	box := path.Join(m.dir(), "output")
 	fields, err := d.keepDeliverable(box, back)
 	if err != nil {
+		outgoingFiles{d.store}.drop(m.outgoing)
 		return s, err
 	}
 	if m.msg.Source == state.Self {
@@ -69,6 +70,7 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 		reply, err = d.replier.reply(m, state.Outcome(r.Status), back, files)
 	}
 	if err != nil {
+		outgoingFiles{d.store}.drop(m.outgoing)
 		return s, fmt.Errorf("render reply: %w", err)
 	}
 	var events []state.Event
@@ -89,6 +91,7 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 	}
 	if reply != nil && !slices.ContainsFunc(s.Outbox, func(e state.Effect) bool { return e.File == reply.File }) {
 		_ = d.store.Remove(reply.File) // the turn was another attempt's: this reply is not sent
+		outgoingFiles{d.store}.drop(reply.Files)
 	}
 	return s, nil
 }
@@ -177,11 +180,15 @@ func deliverable(r turn.Result, unsent []string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// attachments returns the files of the output box that go with a mail. unsent names
-// the others, each with the reason: a peer gets no files.
-func (d deliverer) attachments(m turnMessage, names []string) (files []message.Attachment, unsent []string) {
-	if m.msg.Source == state.Mail || m.repliesByMail(d.replier.mail) {
+// attachments returns the files of the output box that go with a mail. Those that go with
+// a report are kept in the outbox, and become m.outgoing. unsent names the others, each
+// with the reason.
+func (d deliverer) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string) {
+	switch {
+	case m.msg.Source == state.Mail, m.repliesByMail(d.replier.mail):
 		return d.replier.attachments(m.dir(), names)
+	case m.msg.Source == state.Mesh:
+		return nil, d.replier.keepForReport(m, names)
 	}
 	for _, name := range names {
 		if !isDeliverable(name) {

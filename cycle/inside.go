@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -55,7 +57,7 @@ func (in Inside) check(s state.State) error {
 type Submission struct {
 	Fields []Field
 	Text   string
-	File   string // a path; the file is copied into the output box
+	Files  []string // paths; the files are copied into the output box
 }
 
 // Submit sets the deliverable of the turn. It returns ErrSubmitted if the turn
@@ -77,7 +79,7 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if err != nil {
 		return err
 	}
-	if err := sub.CopyFile(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
+	if err := sub.CopyFiles(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
 		return err
 	}
 	data, err := json.Marshal(handedBack{Text: sub.Text, Fields: fields})
@@ -101,18 +103,33 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	return nil
 }
 
-// CopyFile copies the file into the output box, so that it goes with the reply.
-func (sub Submission) CopyFile(box string) error {
-	if sub.File == "" {
-		return nil
+// CopyFiles copies the files into the output box, so that they go with the reply.
+func (sub Submission) CopyFiles(box string) error {
+	names := map[string]bool{}
+	for _, file := range sub.Files {
+		if names[filepath.Base(file)] {
+			return fmt.Errorf("two files are named %s", filepath.Base(file))
+		}
+		names[filepath.Base(file)] = true
+		if err := copyInto(box, file); err != nil {
+			return err
+		}
 	}
-	name := filepath.Base(sub.File)
-	from, err := os.Open(sub.File)
+	return nil
+}
+
+func copyInto(box, file string) error {
+	name := filepath.Base(file)
+	// Without O_NONBLOCK a named pipe would hang us.
+	from, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	if abs, err := filepath.Abs(sub.File); err == nil && filepath.Dir(abs) == box {
+	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", file)
+	}
+	if abs, err := filepath.Abs(file); err == nil && filepath.Dir(abs) == box {
 		return nil // it lies there already
 	}
 	root, err := os.OpenRoot(box)
@@ -132,7 +149,8 @@ func (sub Submission) CopyFile(box string) error {
 type Question struct {
 	To, Text string
 	Fields   mesh.ResultFields // that its report is to have
-	Patience time.Duration     // how long the turn waits for the report at most
+	Files    []OutgoingFile
+	Patience time.Duration // how long the turn waits for the report at most
 }
 
 // Ask puts a question to another agent, and returns the tool call id under which
@@ -147,23 +165,27 @@ func (a *Agent) Ask(ctx context.Context, in Inside, q Question) (id string, err 
 		return "", err
 	}
 	e.ResultFields = q.Fields
-	if err := fits(e); err != nil {
+	if err := a.attach(&e, q.Files); err != nil {
 		return "", err
 	}
 	s, err := a.journal().commit(ctx, state.Asked{TurnID: in.TurnID, Epoch: in.Epoch, Question: e, Patience: q.Patience})
 	if err != nil {
-		return "", err
+		return "", err // the commit may have counted, so its files stay until they are pruned
 	}
 	if err := in.check(s); err != nil {
+		a.outgoingFiles().drop(e.Files)
 		return "", err
 	}
 	return s.Turn.Waiting[len(s.Turn.Waiting)-1].ID, a.flusher().sendNow(ctx, s)
 }
 
 // Send sends a message to another agent. The turn does not wait for an answer.
-func (a *Agent) Send(ctx context.Context, in Inside, to, text string) error {
+func (a *Agent) Send(ctx context.Context, in Inside, to, text string, files ...OutgoingFile) error {
 	e, err := a.outgoing().message(in, state.Post, to, text)
 	if err != nil {
+		return err
+	}
+	if err := a.attach(&e, files); err != nil {
 		return err
 	}
 	s, err := a.journal().commit(ctx, state.Posted{TurnID: in.TurnID, Epoch: in.Epoch, Effect: e})
@@ -171,9 +193,22 @@ func (a *Agent) Send(ctx context.Context, in Inside, to, text string) error {
 		return err
 	}
 	if err := in.check(s); err != nil {
+		a.outgoingFiles().drop(e.Files)
 		return err
 	}
 	return a.flusher().sendNow(ctx, s)
+}
+
+// attach keeps the files that go with a message.
+func (a *Agent) attach(e *state.Effect, files []OutgoingFile) (err error) {
+	if e.Files, err = a.outgoingFiles().keep(files); err != nil {
+		return err
+	}
+	if err := fits(*e); err != nil {
+		a.outgoingFiles().drop(e.Files)
+		return err
+	}
+	return nil
 }
 
 // outgoing makes a turn's messages to other agents.
@@ -221,8 +256,8 @@ func fits(e state.Effect) error {
 		}
 		size += len(fields)
 	}
-	if size > maxPosted {
-		return fmt.Errorf("the message has %d bytes as JSON, and the mesh takes %d", size, maxPosted)
+	if room := roomFor(meshFiles(e.Files)); size > room {
+		return fmt.Errorf("the message has %d bytes as JSON, and the mesh takes %d", size, room)
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ type observer struct {
 	session  *mailSession
 	accepter accepter
 	idKeys   idKeys
+	dry      bool // a dry run downloads no files
 }
 
 // observation holds the events and failures of one reading of every source.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -28,9 +29,21 @@ func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs 
 		state.SourceRead{Source: state.Mesh},
 		state.Switched{Mesh: true, On: box.Halted},
 	)
+	files := downloader{client: o.mesh.Client, store: o.store, now: o.now, until: o.now().Add(startWithin)}
 	for _, m := range box.Messages {
 		if room <= 0 && causesTurn(m) {
 			continue // it stays on the mesh; reports and nudges do not
+		}
+		if ad.needsFiles(m) && !o.dry {
+			if m, err = files.fetch(ctx, m); err != nil {
+				obs.fail(state.Mesh, err)
+			}
+			if errors.Is(err, errFileLater) {
+				continue
+			}
+			if err != nil {
+				return
+			}
 		}
 		event, err := ad.takeMesh(m)
 		if err != nil {
@@ -50,6 +63,18 @@ func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs 
 		}
 		obs.events = append(obs.events, event)
 	}
+}
+
+// needsFiles reports whether a message that came has files that its payload names.
+func (ad *admission) needsFiles(m mesh.Message) bool {
+	if len(m.Files) == 0 || m.From == ad.handle {
+		return false
+	}
+	if _, known := ad.state.Seen[m.Key()]; known {
+		return false
+	}
+	gate, _ := ad.mesh.gate(m)
+	return gate == "" && (causesTurn(m) || m.Kind == mesh.KindReport)
 }
 
 // rejectUndecoded keeps what is not a message in quarantine, as the mesh showed it,

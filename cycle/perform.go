@@ -256,7 +256,16 @@ func (sg *sending) sendMesh(ctx context.Context, e state.Effect, body []byte) []
 			return sendFailed(e, err)
 		}
 	}
+	if len(e.Files) > 0 {
+		var err error
+		if m, err = sg.uploadFiles(ctx, e, m); err != nil {
+			return uploadFailed(e, err)
+		}
+	}
 	if _, err := sg.mesh.Client.Send(ctx, m); err != nil {
+		if len(e.Files) > 0 {
+			return uploadFailed(e, err)
+		}
 		return sendFailed(e, err)
 	}
 	return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: state.CredentialMesh}}

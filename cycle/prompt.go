@@ -3,6 +3,7 @@ package cycle
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -89,7 +90,11 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 
 	d.Wake, d.Note = "message", fences.Line(m.msg.Note)
 	for _, report := range m.reports {
-		d.Reports = append(d.Reports, fences.Report(report))
+		shown := fences.Report(report)
+		if report.Files != "" {
+			shown += "\nFiles that came with it, in the context folder:\n" + fences.Files(report.Files)
+		}
+		d.Reports = append(d.Reports, shown)
 	}
 	if d.Note != "" {
 		d.Wake = "retry"
@@ -105,7 +110,7 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals
 	p.wake(&d, fences, m)
 	d.ResultFields = fences.ResultFields(m.sent.ResultFields)
-	d.Message = fences.Message(m.text)
+	d.Message, d.Files = fences.Message(m.text), fences.Files(describe(m.came))
 	return d
 }
 
@@ -145,23 +150,23 @@ const boundaryLen = 16
 
 // reports returns what a resumed turn waited for: each question with its
 // report, or with the note that stands in for a missing one.
-func (p prompter) reports(waiting []state.Wait) []prompt.Report {
-	var reports []prompt.Report
+func (p prompter) reports(waiting []state.Wait) (reports []prompt.Report, files []turn.File) {
 	for _, w := range waiting {
 		if !w.Answered() {
 			continue
 		}
 		r := prompt.Report{To: w.To, ID: w.ID, Question: w.Text, Status: w.Status, Text: w.Missed}
 		if w.Report != "" {
-			p.readReport(w, &r)
+			files = append(files, p.readReport(w, &r, fmt.Sprintf("reports/%d", len(reports)+1))...)
 		}
 		reports = append(reports, r)
 	}
-	return reports
+	return reports, files
 }
 
-// readReport reads what an agent has reported.
-func (p prompter) readReport(w state.Wait, r *prompt.Report) {
+// readReport reads what an agent has reported. It returns the files that came along, to
+// be put into a folder of the context box.
+func (p prompter) readReport(w state.Wait, r *prompt.Report, folder string) []turn.File {
 	var m mesh.Message
 	data, err := p.store.ReadSummed(w.Report, w.Sum)
 	if err == nil {
@@ -169,11 +174,14 @@ func (p prompter) readReport(w state.Wait, r *prompt.Report) {
 	}
 	if err != nil {
 		r.Text = "(the report cannot be read: " + err.Error() + ")"
-		return
+		return nil
 	}
 	r.Text = m.Text
 	if len(m.Fields) > 0 {
 		fields, _ := m.Fields.MarshalJSON() // they were made from JSON
 		r.Fields = string(fields)
 	}
+	came, files := incomingFiles{p.store}.received(m.Key(), folder, m.Files)
+	r.Files = describe(came)
+	return files
 }

@@ -81,7 +81,8 @@ func (p prompter) message(s state.State, key string) (turnMessage, error) {
 		head = s.Turn
 	}
 	m, err := readMessage(p.store, head, msg)
-	m.reports = p.reports(head.Waiting)
+	m.receive(p.store)
+	m.reports, _ = p.reports(head.Waiting)
 	return m, err
 }
 

@@ -40,14 +40,23 @@ func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	}
 	for _, m := range s.Inbox {
 		needed[m.Payload] = true
+		for _, f := range (incomingFiles{p.store}).filesOf(m) {
+			needed[f.name] = true
+		}
 		needed[path.Join(store.TurnsDir, m.TurnID)] = true
 		needed[path.Join(store.TurnsDir, m.MadeBy)] = true
 	}
 	for _, e := range slices.Concat(s.Outbox, s.Undelivered, s.HookCalls) {
 		needed[e.File] = true
+		for _, f := range e.Files {
+			needed[f.File] = true
+		}
 	}
 	for _, w := range s.Turn.Waiting {
 		needed[w.Report] = true
+		for _, f := range (incomingFiles{p.store}).filesIn(w.Report, w.Sum) {
+			needed[f.name] = true
+		}
 	}
 	left := pruneAtOnce
 	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.QuarantineDir} {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -19,6 +21,26 @@ import (
 // agent, if the agent runs in a box.
 const relayVariable = "AGENTSTATELOOP_RELAY"
 
+// outgoingVariable names the folder into which a command in the box copies what goes with
+// a message. It is in the attempt's folder, under the name outgoingFolder.
+const (
+	outgoingVariable = "AGENTSTATELOOP_OUTGOING"
+	outgoingFolder   = "outgoing"
+)
+
+// openOutgoing opens files that a command in the box has copied into that folder. Nothing
+// outside of it can be named, whatever links lie there.
+func (a *Agent) openOutgoing(in Inside, names []string) (files []OutgoingFile, closeAll func(), err error) {
+	if len(names) == 0 {
+		return nil, func() {}, nil
+	}
+	dir := path.Join(attemptDir(in.TurnID, in.Epoch), outgoingFolder)
+	if err := a.Store.CheckFolders(path.Join(dir, "file")); err != nil {
+		return nil, nil, err
+	}
+	return OpenFilesIn(a.Store.Path(dir), names)
+}
+
 // relayed runs an attempt whose agent is in a box: its commands reach this process
 // through a relay. When relayed returns, nothing more is done for the agent, even if
 // its process lives on.
@@ -32,7 +54,12 @@ func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) 
 		return turn.Result{}, err
 	}
 	defer server.Close()
-	at.Env[relayVariable] = folder
+	outgoing := filepath.Join(at.Dir, outgoingFolder)
+	if err := os.Mkdir(outgoing, 0o700); err != nil {
+		return turn.Result{}, fmt.Errorf("prepare attempt: %w", err)
+	}
+	at.Env[relayVariable], at.Env[outgoingVariable] = folder, outgoing
+	at.Write = append(at.Write, outgoing)
 	at.Read = append(at.Read, folder)
 	return c.Answer(ctx, at, nil)
 }
@@ -65,6 +92,11 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 			return "", errors.New("the message is empty")
 		}
 	}
+	files, closeAll, err := a.openOutgoing(in, r.Files)
+	if err != nil {
+		return "", err
+	}
+	defer closeAll()
 	switch r.Verb {
 	case relay.Submit:
 		sub := Submission{Text: r.Text}
@@ -73,13 +105,13 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 		}
 		return "", a.Submit(ctx, in, sub)
 	case relay.Ask:
-		q := Question{To: r.To, Text: r.Text, Patience: r.For}
+		q := Question{To: r.To, Text: r.Text, Files: files, Patience: r.For}
 		for _, w := range r.Wanted {
 			q.Fields = append(q.Fields, state.ResultField(w))
 		}
 		return a.Ask(ctx, in, q)
 	case relay.Send:
-		return "", a.Send(ctx, in, r.To, r.Text)
+		return "", a.Send(ctx, in, r.To, r.Text, files...)
 	case relay.Sleep:
 		return "", a.Sleep(ctx, in, r.For, r.Text)
 	case relay.Remind:

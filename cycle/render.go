@@ -120,6 +120,7 @@ func meshMessage(from string, e state.Effect, text string) mesh.Message {
 	m := mesh.Message{
 		ID: e.ID, From: from, To: e.To, Text: text, Kind: meshKind(e.Kind),
 		Correlation: e.Correlation, Hops: e.Hops, ResultFields: e.ResultFields, Trace: e.Trace,
+		Files: meshFiles(e.Files),
 	}
 	if m.Kind == mesh.KindReport {
 		m.Status, m.TurnID, m.Epoch, m.AfterExecution = e.Outcome, e.TurnID, e.Epoch, e.AfterExecution

@@ -45,7 +45,7 @@ func (rp replier) reply(m turnMessage, how state.Outcome, back handedBack, files
 	case m.msg.Source == state.Mail && rp.mail != nil:
 		e.Channel, e.Thread = state.ByMail, m.thread
 	case m.msg.Source == state.Mesh:
-		e.Channel = state.ByMesh
+		e.Channel, e.Files = state.ByMesh, m.outgoing
 		e.Correlation, e.Hops = m.msg.Correlation, passed(m.sent.Hops, rp.handle)
 		e.Outcome, e.AfterExecution = how, mesh.Continue
 	default:
@@ -75,7 +75,7 @@ func (rp replier) render(e state.Effect, back handedBack, files []message.Attach
 	if e.Channel == state.ByMail {
 		return rp.renderer.renderMail(e, back.whole(), files, rp.now())
 	}
-	m := meshMessage(rp.handle, e, truncateJSON(back.Text, maxPosted-back.Fields.Size()))
+	m := meshMessage(rp.handle, e, truncateJSON(back.Text, roomFor(meshFiles(e.Files))-back.Fields.Size()))
 	m.Fields = back.Fields
 	return json.Marshal(m)
 }
@@ -145,6 +145,53 @@ func (rp replier) attachments(dir string, names []string) (files []message.Attac
 		files = append(files, message.Attachment{Name: path.Base(name), Data: data})
 	}
 	return files, unsent
+}
+
+// keepForReport keeps the named files of an attempt's output box that go with a report.
+// unsent names the others, each with the reason.
+func (rp replier) keepForReport(m *turnMessage, names []string) (unsent []string) {
+	keeper, left := outgoingFiles{rp.store}, int64(mesh.MaxFilesBytes)
+	for _, name := range names {
+		if isDeliverable(name) {
+			continue
+		}
+		ref, err := rp.keepOutput(m.dir(), name, len(m.outgoing), left)
+		if err != nil {
+			keeper.drop([]state.FileRef{ref})
+			unsent = append(unsent, fmt.Sprintf("file not sent: %s: %v", name, err))
+			continue
+		}
+		left -= ref.Size
+		m.outgoing = append(m.outgoing, ref)
+	}
+	return unsent
+}
+
+// keepOutput keeps one file of the output box, if the report has room for it.
+func (rp replier) keepOutput(dir, name string, before int, left int64) (ref state.FileRef, err error) {
+	base := path.Base(name)
+	if before == mesh.MaxFiles {
+		return ref, fmt.Errorf("a report takes %d files", mesh.MaxFiles)
+	}
+	if !mesh.ValidFileName(base) {
+		return ref, errors.New("it cannot go to another agent under this name")
+	}
+	f, err := turn.OpenOutput(rp.store.Path(dir), name)
+	if err != nil {
+		return ref, err
+	}
+	defer f.Close()
+	if err := fitsMessage(f, name); err != nil {
+		return ref, err
+	}
+	if info, err := f.Stat(); err != nil || info.Size() > left {
+		return ref, fmt.Errorf("the files of a report are limited to %d MiB", mesh.MaxFilesBytes>>20)
+	}
+	ref, err = outgoingFiles{rp.store}.keepOne(OutgoingFile{Name: base, Body: f})
+	if err == nil && ref.Size > left {
+		err = fmt.Errorf("the files of a report are limited to %d MiB", mesh.MaxFilesBytes>>20)
+	}
+	return ref, err
 }
 
 // readOutput reads a file of the output box, if it has no more than n bytes.

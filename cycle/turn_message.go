@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,14 +24,18 @@ type turnMessage struct {
 	msg  state.Message
 	raw  []byte
 
-	subject string
-	text    string // the new text, for the prompt
-	full    string // the whole text, quoted history included
-	thread  state.Thread
-	sent    mesh.Message // the mesh message, if it is one
-	files   []message.Attachment
-	reports []prompt.Report // what a resumed turn waited for
-	said    string          // the agent's output before the turn was suspended
+	subject     string
+	text        string // the new text, for the prompt
+	full        string // the whole text, quoted history included
+	thread      state.Thread
+	sent        mesh.Message // the mesh message, if it is one
+	files       []message.Attachment
+	came        []receivedFile  // with a message of the mesh
+	meshFiles   []turn.File     // the same, for the context box
+	outgoing    []state.FileRef // what goes with its report
+	reportFiles []turn.File     // what came with the reports
+	reports     []prompt.Report // what a resumed turn waited for
+	said        string          // the agent's output before the turn was suspended
 }
 
 // attemptDir returns the folder of one attempt, below the agent's directory.
@@ -70,6 +75,15 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 	return m, nil
 }
 
+// receive finds the files that came with a message of the mesh, and compares them with
+// their sums.
+func (m *turnMessage) receive(st *store.Store) {
+	m.came, m.meshFiles = incomingFiles{st}.received(m.msg.Key, attachmentsFolder, m.sent.Files)
+}
+
+// attachmentsFolder is the folder of the context box for what came with the message.
+const attachmentsFolder = "attachments"
+
 // context returns the files of the agent's context box, which is read-only.
 func (m turnMessage) context(history, system string) []turn.File {
 	name := "message.txt"
@@ -87,7 +101,7 @@ func (m turnMessage) context(history, system string) []turn.File {
 	}
 	files = append(files, turn.File{Name: name, Body: bytes.NewReader(m.raw)})
 	for _, f := range m.files {
-		files = append(files, turn.File{Name: "attachments/" + f.Name, Body: bytes.NewReader(f.Data)})
+		files = append(files, turn.File{Name: attachmentsFolder + "/" + f.Name, Body: bytes.NewReader(f.Data)})
 	}
-	return files
+	return slices.Concat(files, m.meshFiles, m.reportFiles)
 }

@@ -238,9 +238,11 @@ func (a *Agent) lingerer(mailbox *mail.Watch) lingerer {
 }
 
 func (a *Agent) previewer() previewer {
+	dry := a.observer(new(mailSession))
+	dry.dry = true
 	return previewer{
 		handle: a.Handle, store: a.Store, policy: a.Policy, now: a.Now,
-		observer: a.observer(new(mailSession)), journal: a.journal(), renderer: a.renderer(), crontab: a.crontab(),
+		observer: dry, journal: a.journal(), renderer: a.renderer(), crontab: a.crontab(),
 	}
 }
 
@@ -253,6 +255,8 @@ func (a *Agent) planner() planner {
 		policy: a.Policy, now: a.Now, store: a.Store, secrets: a.Secrets, journal: a.journal(), flusher: a.flusher(),
 	}
 }
+
+func (a *Agent) outgoingFiles() outgoingFiles { return outgoingFiles{store: a.Store} }
 
 func (a *Agent) receipts() receipts {
 	return receipts{store: a.Store, policy: a.Policy, now: a.Now}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,6 +79,10 @@ type Message struct {
 func (m Message) Key() string {
 	id := keyPart(m.ID)
 	if m.ID == "" {
+		m.Files = slices.Clone(m.Files)
+		for i := range m.Files {
+			m.Files[i].Missing = "" // that was not sent
+		}
 		content, _ := json.Marshal(m) // strings, a bool and a time cannot fail
 		id = digest(content)
 	}

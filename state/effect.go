@@ -96,6 +96,18 @@ type Effect struct {
 	AfterExecution string        `json:"after_execution,omitempty"`
 
 	Announces *Announcement `json:"announces,omitempty"` // of a row for a hook
+
+	// Files go along with a message of the mesh. Their copies are durable before the row.
+	Files []FileRef `json:"files,omitempty"`
+}
+
+// FileRef is a file that goes with an effect.
+type FileRef struct {
+	FileName string `json:"name"` // that its recipient sees
+	Type     string `json:"type,omitempty"`
+	Size     int64  `json:"size"`
+	Sum      string `json:"sha256"`
+	File     string `json:"file"` // the copy, of outbox/
 }
 
 // How long effects live, and how often they are tried (docs/design.md, "The

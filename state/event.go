@@ -79,6 +79,10 @@ func redactEvent(e Event, redact func(string) string) Event {
 // change the bytes in File, which are sent as they were rendered.
 func (e Effect) redacted(redact func(string) string) Effect {
 	e.Text, e.Reason = redact(e.Text), redact(e.Reason)
+	e.Files = slices.Clone(e.Files)
+	for i := range e.Files {
+		e.Files[i].FileName = redact(e.Files[i].FileName)
+	}
 	e.ResultFields = slices.Clone(e.ResultFields)
 	for i := range e.ResultFields {
 		e.ResultFields[i].Description = redact(e.ResultFields[i].Description)

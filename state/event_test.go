@@ -131,7 +131,7 @@ var notRedacted = map[string]string{
 	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Words": "file", "Deliverable": "file of the output box", "Fields": "file of the output box",
 
 	// Words from a fixed list.
-	"ResultField.Type": "fixed", "AfterExecution": "fixed",
+	"ResultField.Type": "fixed", "FileRef.Type": "media type", "AfterExecution": "fixed",
 	"Source": "fixed", "Kind": "fixed", "Channel": "fixed", "Status": "fixed", "Outcome": "fixed", "Phase": "fixed", "Tier": "fixed",
 	"Gate": "fixed", "Control": "fixed", "Basis": "fixed", "Runner": "fixed", "Proof": "fixed", "Told": "fixed",
 

@@ -95,6 +95,7 @@ type Attempt struct {
 	Extra   []string          // further arguments, chosen by the cause of the turn
 	Env     map[string]string // such as AGENTSTATELOOP_CONFIG; replaces Config.Env
 	Read    []string          // further paths that exist in its box, if it has one
+	Write   []string          // further paths that it may write to there
 
 	// MayBeSilent: an agent that ends well and says nothing has succeeded.
 	MayBeSilent bool

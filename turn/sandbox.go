@@ -55,6 +55,7 @@ func (c Config) boxOf(a Attempt, program string, env map[string]string) (box.Box
 		b.Read = append(b.Read, filepath.Join(a.Dir, contextName))
 	}
 	b.Read = append(b.Read, a.Read...)
+	b.Write = append(b.Write, a.Write...)
 	homes, err := ownFolders(c.Runner, env)
 	if err != nil {
 		return b, err

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -110,7 +112,7 @@ func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	effects, err := b.effects().Tools()
+	effects, err := b.effects(folders).Tools()
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +139,7 @@ func (b toolbox) environ() []string {
 }
 
 // effects do what the commands of the same names do.
-func (b toolbox) effects() react.Effects {
+func (b toolbox) effects(folders react.Folders) react.Effects {
 	a, turn := b.agent, b.turn
 	e := react.Effects{
 		Submit: func(ctx context.Context, fields map[string]json.RawMessage, text string) error {
@@ -158,22 +160,55 @@ func (b toolbox) effects() react.Effects {
 		Search:   func(_ context.Context, query string, n int) (string, error) { return a.SearchInside(turn, query, n) },
 	}
 	if a.Mesh != nil {
-		e.Send = func(ctx context.Context, to, text string) error {
+		e.Send = func(ctx context.Context, to, text string, names []string) error {
 			to, err := peerHandle(to)
 			if err != nil {
 				return err
 			}
-			return a.Send(ctx, turn, to, text)
+			files, closeAll, err := openFiles(folders, names)
+			if err != nil {
+				return err
+			}
+			defer closeAll()
+			return a.Send(ctx, turn, to, text, files...)
 		}
-		e.Ask = func(ctx context.Context, to, text string, fields []state.ResultField, patience time.Duration) (string, error) {
+		e.Ask = func(ctx context.Context, to, text string, fields []state.ResultField, names []string, patience time.Duration) (string, error) {
 			to, err := peerHandle(to)
 			if err != nil {
 				return "", err
 			}
-			return a.Ask(ctx, turn, cycle.Question{To: to, Text: text, Fields: fields, Patience: patience})
+			files, closeAll, err := openFiles(folders, names)
+			if err != nil {
+				return "", err
+			}
+			defer closeAll()
+			return a.Ask(ctx, turn, cycle.Question{To: to, Text: text, Fields: fields, Files: files, Patience: patience})
 		}
 	}
 	return e
+}
+
+// openFiles opens the files that a model names, and the caller closes them.
+func openFiles(folders react.Folders, names []string) (files []cycle.OutgoingFile, closeAll func(), err error) {
+	var opened []*os.File
+	closeAll = func() {
+		for _, f := range opened {
+			f.Close()
+		}
+	}
+	if len(names) > cycle.MaxFiles {
+		return nil, nil, fmt.Errorf("%d files are too many: a message takes %d", len(names), cycle.MaxFiles)
+	}
+	for _, name := range names {
+		f, err := folders.Open(name)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		opened = append(opened, f)
+		files = append(files, cycle.OutgoingFile{Name: filepath.Base(name), Body: f})
+	}
+	return files, closeAll, nil
 }
 
 // peerHandle reads a handle, with or without its "@".

@@ -59,4 +59,5 @@ type Data struct {
 	BeforeReset  bool   // it was queued before the memory was reset
 	ResultFields string // that its sender asks for, fenced
 	Message      string // its new text, fenced
+	Files        string // what came along from another agent, one file a line, fenced; "" if nothing
 }

@@ -53,7 +53,7 @@ func dropTagCharacters(text string) string {
 
 // tagNames are the tags of our fences, as spellsTag reads them.
 var tagNames = [...]string{
-	tagMessage, tagMemory, tagHistory, tagAsked, tagAnswered, tagSummary, tagReport, tagSaid, tagFields, "resultfields", "systemmessage",
+	tagMessage, tagMemory, tagHistory, tagAsked, tagAnswered, tagSummary, tagReport, tagSaid, tagFields, tagFiles, "resultfields", "systemmessage",
 }
 
 // maxTagName is the length of the longest of them.

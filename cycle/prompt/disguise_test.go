@@ -161,7 +161,7 @@ func shifted(a rune) func(string) string {
 	}
 }
 
-var ourTags = []string{tagMessage, tagMemory, tagHistory, tagAsked, tagAnswered, tagSummary, tagReport, tagSaid, tagFields, tagAskedFor, tagSystem}
+var ourTags = []string{tagMessage, tagMemory, tagHistory, tagAsked, tagAnswered, tagSummary, tagReport, tagSaid, tagFields, tagFiles, tagAskedFor, tagSystem}
 
 // TestDisguises checks that no disguise of a tag stays whole.
 func TestDisguises(t *testing.T) {

@@ -23,6 +23,7 @@ const (
 	tagFields   = "fields"        // of a report
 	tagAskedFor = "result_fields" // that a message asks for
 	tagSystem   = "system_message"
+	tagFiles    = "files" // that came along
 )
 
 // Fences puts the texts of one prompt between tags that mark them as data. Every tag
@@ -78,6 +79,10 @@ func (f Fences) ResultFields(fields []state.ResultField) string {
 	return f.fenced(tagAskedFor, strings.Join(lines, "\n"))
 }
 
+// Files returns a list of files that came along, fenced, or "" if it is empty. Their names
+// are their sender's.
+func (f Fences) Files(list string) string { return f.fenced(tagFiles, list) }
+
 // Line returns a text of somebody else as one line that holds no tag of ours.
 func (f Fences) Line(text string) string { return f.defuse(plain.Line(text)) }
 
@@ -88,6 +93,7 @@ type Report struct {
 	Status   state.Outcome // of the other agent's turn; "" if it does not say
 	Fields   string        // its results, as an object of JSON; "" if there are none
 	Text     string        // the report, or the note that stands in for a missing one
+	Files    string        // what came along, one file a line; "" if nothing
 }
 
 // Report returns a question, on one line, with its report: the status, which is ours to

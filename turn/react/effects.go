@@ -13,8 +13,8 @@ import (
 // Effects are the tools that act outside of the workdir. Package cycle carries them
 // out. A function that is nil leaves its tool out.
 type Effects struct {
-	Send     func(ctx context.Context, to, text string) error
-	Ask      func(ctx context.Context, to, text string, fields []state.ResultField, patience time.Duration) (id string, err error)
+	Send     func(ctx context.Context, to, text string, files []string) error
+	Ask      func(ctx context.Context, to, text string, fields []state.ResultField, files []string, patience time.Duration) (id string, err error)
 	Submit   func(ctx context.Context, fields map[string]json.RawMessage, text string) error
 	Sleep    func(ctx context.Context, d time.Duration, why string) error
 	Remind   func(ctx context.Context, when, text string) (time.Time, error)
@@ -55,10 +55,12 @@ func (e Effects) Tools() ([]Tool, error) {
 type sendArgs struct {
 	To   string `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
 	Text string `json:"text" jsonschema:"what to say"`
+
+	Files []string `json:"files,omitempty" jsonschema:"files that go along, as read_file names them"`
 }
 
 func (e Effects) send(ctx context.Context, a sendArgs) (string, error) {
-	if err := e.Send(ctx, a.To, a.Text); err != nil {
+	if err := e.Send(ctx, a.To, a.Text, a.Files); err != nil {
 		return "", err
 	}
 	return "sent", nil
@@ -69,6 +71,8 @@ type askArgs struct {
 	Text    string       `json:"text" jsonschema:"the question"`
 	Fields  []askedField `json:"fields,omitempty" jsonschema:"results that the answer is to have"`
 	Minutes int          `json:"minutes,omitempty" jsonschema:"how long to wait for the answer, 10 if left out"`
+
+	Files []string `json:"files,omitempty" jsonschema:"files that go along, as read_file names them"`
 }
 
 type askedField struct {
@@ -87,7 +91,7 @@ func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
 	for _, f := range a.Fields {
 		fields = append(fields, state.ResultField(f))
 	}
-	id, err := e.Ask(ctx, a.To, a.Text, fields, wait)
+	id, err := e.Ask(ctx, a.To, a.Text, fields, a.Files, wait)
 	if err != nil {
 		return "", err
 	}

@@ -15,7 +15,7 @@ import (
 // A call that does not fit the schema has no effect, and the model reads why.
 func TestArguments(t *testing.T) {
 	done := 0
-	tools, err := react.Effects{Send: func(context.Context, string, string) error { done++; return nil }}.Tools()
+	tools, err := react.Effects{Send: func(context.Context, string, string, []string) error { done++; return nil }}.Tools()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestEffects(t *testing.T) {
 	var asked []state.ResultField
 	var submitted map[string]json.RawMessage
 	tools, err := react.Effects{
-		Ask: func(_ context.Context, to, text string, fields []state.ResultField, d time.Duration) (string, error) {
+		Ask: func(_ context.Context, to, text string, fields []state.ResultField, _ []string, d time.Duration) (string, error) {
 			if to == "goulard3120" {
 				return "", errors.New("an agent cannot send itself a message")
 			}

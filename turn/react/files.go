@@ -40,29 +40,45 @@ func (r Folders) Files() ([]Tool, error) {
 	return g.tools, g.err
 }
 
+// Open opens a regular file for reading that a model may see.
+func (r Folders) Open(path string) (*os.File, error) {
+	root, name, err := r.open(path, false)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	// Without O_NONBLOCK a fifo would hang us.
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, pathError(path, err)
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		err = pathError(path, err)
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is not a regular file", path)
+	default:
+		return f, nil
+	}
+	f.Close()
+	return nil, err
+}
+
 type readArgs struct {
 	Path   string `json:"path" jsonschema:"the file"`
 	Offset int64  `json:"offset,omitempty" jsonschema:"byte to begin at, 0 if left out"`
 }
 
 func (r Folders) read(_ context.Context, a readArgs) (string, error) {
-	root, name, err := r.open(a.Path, false)
+	f, err := r.Open(a.Path)
 	if err != nil {
 		return "", err
-	}
-	defer root.Close()
-	// Without O_NONBLOCK a fifo would hang us.
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", pathError(a.Path, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return "", pathError(a.Path, err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a regular file", a.Path)
 	}
 	if a.Offset < 0 || a.Offset > info.Size() {
 		return "", fmt.Errorf("%s has %d bytes: offset %d is beyond its end", a.Path, info.Size(), a.Offset)

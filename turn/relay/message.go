@@ -38,6 +38,7 @@ type Request struct {
 	For    time.Duration `json:"for,omitempty"`    // of ask: how long it waits; of sleep: how long it rests
 	Most   int           `json:"most,omitempty"`   // of search: how many exchanges
 	When   string        `json:"when,omitempty"`   // of remind
+	Files  []string      `json:"files,omitempty"`  // of ask and send: names in the outgoing folder
 }
 
 // Field is one named result: a value of JSON, or a text whose type the runner knows.

@@ -1,0 +1,261 @@
+package cycle
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+)
+
+// A message waits on the mesh for a file that cannot be had, this long and this often at
+// least. Then it is taken without the file.
+const (
+	fileWait  = 10 * time.Minute
+	fileTries = 3
+)
+
+// errFileLater means that a message stays on the mesh, because a file of it could not be
+// had yet.
+var errFileLater = errors.New("the message waits for a file")
+
+// downloader gets the files of the messages that an observation takes.
+type downloader struct {
+	client *mesh.Client
+	store  *store.Store
+	now    func() time.Time
+	until  time.Time // nothing is begun after it
+}
+
+// incomingName returns the name of file number i, from 0, of the message with this key.
+func incomingName(key string, i int) string {
+	return store.PayloadName(store.MessagesDir, key, fmt.Sprintf(".file-%d", i+1))
+}
+
+// waitName returns the name of the file that holds how long a message has waited.
+func waitName(key string) string { return store.PayloadName(store.MessagesDir, key, ".waits") }
+
+// fetch keeps the files of a message, each compared with its sum, and returns m with a
+// reason at those that it has to do without. An error that wraps errFileLater leaves the
+// message on the mesh.
+func (d downloader) fetch(ctx context.Context, m mesh.Message) (mesh.Message, error) {
+	files := make([]mesh.File, len(m.Files))
+	for i, f := range m.Files {
+		f.Missing = "" // a sender cannot say that
+		files[i] = f
+		err := d.fetchOne(ctx, incomingName(m.Key(), i), f)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return m, fmt.Errorf("%w: %w", errFileLater, err)
+		}
+		if !isGone(err) {
+			patient, waitErr := d.waits(m)
+			if waitErr != nil {
+				return m, waitErr
+			}
+			if patient {
+				return m, fmt.Errorf("%w: %s from @%s: %w", errFileLater, shortLine(f.Name), m.From, err)
+			}
+		}
+		files[i].Missing = shortLine(err.Error())
+	}
+	m.Files = files
+	return m, nil
+}
+
+// isGone reports whether a mesh says that it does not have a file.
+func isGone(err error) bool {
+	e, ok := errors.AsType[*mesh.Error](err)
+	return ok && (e.Code == http.StatusNotFound || e.Code == http.StatusGone)
+}
+
+// fetchOne keeps one file, if it is not there from an earlier try.
+func (d downloader) fetchOne(ctx context.Context, name string, f mesh.File) error {
+	if kept, err := d.store.Open(name); err == nil {
+		sum, n, err := sumOf(kept, f.Size)
+		kept.Close()
+		if err == nil && sum == f.SHA256 && n == f.Size {
+			return nil
+		}
+	}
+	left := d.until.Sub(d.now())
+	if left <= 0 {
+		return errors.New("this poll has no time left")
+	}
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	return d.client.GetBlob(ctx, f, func(r io.Reader) error {
+		_, err := d.store.KeepSummed(name, r)
+		return err
+	})
+}
+
+// waits counts a try that failed, and reports whether there is to be another.
+func (d downloader) waits(m mesh.Message) (bool, error) {
+	var w struct {
+		Since time.Time `json:"since"`
+		Tries int       `json:"tries"`
+	}
+	name := waitName(m.Key())
+	if data, err := d.store.ReadFile(name, 4<<10); err != nil || json.Unmarshal(data, &w) != nil || w.Since.After(d.now()) {
+		w.Since, w.Tries = d.now().UTC(), 0
+	}
+	w.Tries++
+	if w.Tries >= fileTries && d.now().Sub(w.Since) >= fileWait {
+		return false, nil
+	}
+	data, err := json.Marshal(w)
+	if err != nil {
+		return false, err
+	}
+	return true, d.store.Keep(name, strings.NewReader(string(data)))
+}
+
+// sumOf returns the sum of a file of about size bytes, and how many it has.
+func sumOf(r io.Reader, size int64) (sum string, n int64, err error) {
+	h := sha256.New()
+	n, err = io.Copy(h, io.LimitReader(r, size+1))
+	return hex.EncodeToString(h.Sum(nil)), n, err
+}
+
+// receivedFile is a file that came with a message or a report.
+type receivedFile struct {
+	mesh.File
+	place string // in the context box; "" if it is missing
+}
+
+// received puts the files of a message, or of a report, into a folder of the context box.
+// A file that is not what came is missing. The bodies are read when they are copied.
+func (fs incomingFiles) received(key, folder string, files []mesh.File) (all []receivedFile, context []turn.File) {
+	taken := map[string]bool{}
+	for i, f := range files {
+		r := receivedFile{File: f}
+		if f.Missing == "" {
+			body, err := fs.open(incomingName(key, i), f)
+			if err != nil {
+				r.Missing = "it is damaged since it came"
+			} else {
+				r.place = path.Join(folder, safeName(f.Name, i, taken))
+				context = append(context, turn.File{Name: r.place, Body: body})
+			}
+		}
+		all = append(all, r)
+	}
+	return all, context
+}
+
+// incomingFiles reads what came with messages.
+type incomingFiles struct{ store *store.Store }
+
+// open returns a reader of a file that opens it when it is read, and compares it with
+// its sum now.
+func (fs incomingFiles) open(name string, f mesh.File) (io.Reader, error) {
+	file, err := fs.store.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	sum, n, err := sumOf(file, f.Size)
+	if err == nil && (sum != f.SHA256 || n != f.Size) {
+		err = store.Damaged(name, errors.New("its bytes are not those that came"))
+	}
+	return &lateReader{open: func() (io.ReadCloser, error) { return fs.store.Open(name) }}, err
+}
+
+// lateReader opens a file when it is first read, and closes it at its end.
+type lateReader struct {
+	open func() (io.ReadCloser, error)
+	file io.ReadCloser
+}
+
+func (l *lateReader) Read(p []byte) (n int, err error) {
+	if l.file == nil {
+		if l.file, err = l.open(); err != nil {
+			return 0, err
+		}
+	}
+	n, err = l.file.Read(p)
+	if err != nil {
+		l.file.Close()
+	}
+	return n, err
+}
+
+// plainFileName is a name of others under which a file can lie in a folder of ours.
+var plainFileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+
+// safeName returns the name of file number i, from 0, in a folder: its own if that is
+// plain and not taken.
+func safeName(name string, i int, taken map[string]bool) string {
+	if folded := strings.ToLower(name); plainFileName.MatchString(name) && !taken[folded] {
+		taken[folded] = true
+		return name
+	}
+	ext := path.Ext(name)
+	if !plainFileName.MatchString("x"+ext) || len(ext) > 10 {
+		ext = ""
+	}
+	safe := fmt.Sprintf("attachment-%d%s", i+1, ext)
+	for n := 2; taken[strings.ToLower(safe)]; n++ {
+		safe = fmt.Sprintf("attachment-%d-%d%s", i+1, n, ext)
+	}
+	taken[strings.ToLower(safe)] = true
+	return safe
+}
+
+// describe returns the files, one a line, as the prompt lists them.
+func describe(files []receivedFile) string {
+	var b strings.Builder
+	for _, f := range files {
+		kind := f.Type
+		if kind == "" {
+			kind = "of unknown type"
+		}
+		switch {
+		case f.place == "":
+			fmt.Fprintf(&b, "MISSING: %q (%s, %d bytes): %s\n", f.Name, kind, f.Size, f.Missing)
+		case path.Base(f.place) != f.Name:
+			fmt.Fprintf(&b, "%s (%s, %d bytes), sent as %q\n", f.place, kind, f.Size, f.Name)
+		default:
+			fmt.Fprintf(&b, "%s (%s, %d bytes)\n", f.place, kind, f.Size)
+		}
+	}
+	return b.String()
+}
+
+// filesOf returns the files that a message of the state names, with their sums.
+func (fs incomingFiles) filesOf(m state.Message) []namedFile {
+	if m.Source != state.Mesh {
+		return nil
+	}
+	return fs.filesIn(m.Payload, m.Sum)
+}
+
+// filesIn is filesOf for a payload.
+func (fs incomingFiles) filesIn(payload, sum string) (named []namedFile) {
+	var sent mesh.Message
+	data, err := fs.store.ReadSummed(payload, sum)
+	if err != nil || json.Unmarshal(data, &sent) != nil {
+		return nil
+	}
+	for i, f := range sent.Files {
+		if f.Missing == "" {
+			named = append(named, namedFile{incomingName(sent.Key(), i), f.SHA256})
+		}
+	}
+	return named
+}

@@ -1,0 +1,210 @@
+package cycle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// MaxFiles is how many files may go with a message.
+const MaxFiles = mesh.MaxFiles
+
+// OutgoingFile is a file that goes with a message to another agent.
+type OutgoingFile struct {
+	Name string // without a folder
+	Body io.Reader
+}
+
+// OpenFiles opens files that go with a message, and the caller closes them. A file that
+// is too large, or is not a regular file, is an error.
+func OpenFiles(paths []string) (files []OutgoingFile, closeAll func(), err error) {
+	return openAll(paths, os.OpenFile)
+}
+
+// OpenFilesIn is OpenFiles for names in a folder. No name leads out of it, not even
+// through a link.
+func OpenFilesIn(dir string, names []string) (files []OutgoingFile, closeAll func(), err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	return openAll(names, root.OpenFile)
+}
+
+func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, error)) (files []OutgoingFile, closeAll func(), err error) {
+	var opened []*os.File
+	closeAll = func() {
+		for _, f := range opened {
+			f.Close()
+		}
+	}
+	if len(paths) > mesh.MaxFiles {
+		return nil, nil, fmt.Errorf("%d files are too many: a message takes %d", len(paths), mesh.MaxFiles)
+	}
+	for _, p := range paths {
+		// Without O_NONBLOCK a named pipe would hang us.
+		f, err := open(p, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			opened = append(opened, f)
+			err = fitsMessage(f, p)
+		}
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		files = append(files, OutgoingFile{Name: filepath.Base(p), Body: f})
+	}
+	return files, closeAll, nil
+}
+
+// fitsMessage returns an error unless an open file can go with a message.
+func fitsMessage(f *os.File, name string) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", name)
+	case info.Size() > mesh.MaxFile:
+		return fmt.Errorf("%s has %d bytes: a file that goes to another agent may have %d MiB", name, info.Size(), mesh.MaxFile>>20)
+	}
+	return nil
+}
+
+// outgoingFiles keeps what goes along with messages of ours until it was sent.
+type outgoingFiles struct{ store *store.Store }
+
+// keep copies files into the outbox, durably, before the commit that names them.
+func (o outgoingFiles) keep(files []OutgoingFile) (refs []state.FileRef, err error) {
+	defer func() {
+		if err != nil {
+			o.drop(refs)
+			refs = nil
+		}
+	}()
+	if len(files) > mesh.MaxFiles {
+		return nil, fmt.Errorf("%d files are too many: a message takes %d", len(files), mesh.MaxFiles)
+	}
+	left := int64(mesh.MaxFilesBytes)
+	for _, f := range files {
+		if !mesh.ValidFileName(f.Name) {
+			return refs, fmt.Errorf("a file cannot go to another agent under the name %q", f.Name)
+		}
+		ref, err := o.keepOne(f)
+		if err != nil {
+			return refs, err
+		}
+		refs = append(refs, ref)
+		if left -= ref.Size; left < 0 {
+			return refs, fmt.Errorf("the files have more than %d MiB together, which is what a message takes", mesh.MaxFilesBytes>>20)
+		}
+	}
+	return refs, nil
+}
+
+func (o outgoingFiles) keepOne(f OutgoingFile) (state.FileRef, error) {
+	ref := state.FileRef{FileName: f.Name, File: path.Join(store.OutboxDir, "file."+store.NewID())}
+	body := &sniffed{r: io.LimitReader(f.Body, mesh.MaxFile+1)}
+	var err error
+	ref.Sum, err = o.store.KeepSummed(ref.File, body)
+	if err == nil && body.n > mesh.MaxFile {
+		err = fmt.Errorf("a file that goes to another agent may have %d MiB", mesh.MaxFile>>20)
+	}
+	if err != nil {
+		_ = o.store.Remove(ref.File)
+		return ref, fmt.Errorf("keep %s: %w", f.Name, err)
+	}
+	ref.Size, ref.Type = body.n, fileType(f.Name, body.head)
+	return ref, nil
+}
+
+// drop removes copies that no row names. What cannot be removed is pruned later.
+func (o outgoingFiles) drop(refs []state.FileRef) {
+	for _, ref := range refs {
+		if ref.File != "" {
+			_ = o.store.Remove(ref.File)
+		}
+	}
+}
+
+// sniffed counts what is read through it, and keeps the beginning.
+type sniffed struct {
+	r    io.Reader
+	n    int64
+	head []byte
+}
+
+func (s *sniffed) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.n += int64(n)
+	if want := 512 - len(s.head); want > 0 {
+		s.head = append(s.head, p[:min(n, want)]...)
+	}
+	return n, err
+}
+
+// fileType returns the media type of a file, by the ending of its name, or else by how
+// it begins.
+func fileType(name string, head []byte) string {
+	for _, t := range []string{mime.TypeByExtension(strings.ToLower(path.Ext(name))), http.DetectContentType(head)} {
+		if parsed, _, err := mime.ParseMediaType(t); err == nil && mesh.ValidFileType(parsed) {
+			return parsed
+		}
+	}
+	return "application/octet-stream"
+}
+
+// meshFiles returns the files of an effect as its message names them.
+func meshFiles(refs []state.FileRef) []mesh.File {
+	var files []mesh.File
+	for _, r := range refs {
+		files = append(files, mesh.File{SHA256: r.Sum, Name: r.FileName, Type: r.Type, Size: r.Size})
+	}
+	return files
+}
+
+// roomFor returns how many bytes of JSON a text may take next to files.
+func roomFor(files []mesh.File) int {
+	if len(files) == 0 {
+		return maxPosted
+	}
+	list, _ := json.Marshal(files) // strings and numbers cannot fail
+	return maxPosted - len(list)
+}
+
+// errNotWhole means that a copy of ours is not what was kept.
+var errNotWhole = errors.New("its copy in the outbox is damaged")
+
+// open opens a copy, after it was compared with its sum.
+func (o outgoingFiles) open(ref state.FileRef) (*os.File, error) {
+	f, err := o.store.Open(ref.File)
+	if err != nil {
+		return nil, store.Damaged(ref.File, err)
+	}
+	sum, n, err := sumOf(f, ref.Size)
+	if err == nil && (sum != ref.Sum || n != ref.Size) {
+		err = store.Damaged(ref.File, errNotWhole)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
