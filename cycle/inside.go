@@ -165,7 +165,7 @@ func (a *Agent) Ask(ctx context.Context, in Inside, q Question) (id string, err 
 		return "", err
 	}
 	e.ResultFields = q.Fields
-	if err := a.attach(&e, q.Files); err != nil {
+	if err := a.outgoing().attach(&e, q.Files); err != nil {
 		return "", err
 	}
 	s, err := a.journal().commit(ctx, state.Asked{TurnID: in.TurnID, Epoch: in.Epoch, Question: e, Patience: q.Patience})
@@ -185,7 +185,7 @@ func (a *Agent) Send(ctx context.Context, in Inside, to, text string, files ...O
 	if err != nil {
 		return err
 	}
-	if err := a.attach(&e, files); err != nil {
+	if err := a.outgoing().attach(&e, files); err != nil {
 		return err
 	}
 	s, err := a.journal().commit(ctx, state.Posted{TurnID: in.TurnID, Epoch: in.Epoch, Effect: e})
@@ -200,12 +200,12 @@ func (a *Agent) Send(ctx context.Context, in Inside, to, text string, files ...O
 }
 
 // attach keeps the files that go with a message.
-func (a *Agent) attach(e *state.Effect, files []OutgoingFile) (err error) {
-	if e.Files, err = a.outgoingFiles().keep(files); err != nil {
+func (o outgoing) attach(e *state.Effect, files []OutgoingFile) (err error) {
+	if e.Files, err = (outgoingFiles{o.store}).keep(files); err != nil {
 		return err
 	}
 	if err := fits(*e); err != nil {
-		a.outgoingFiles().drop(e.Files)
+		outgoingFiles{o.store}.drop(e.Files)
 		return err
 	}
 	return nil

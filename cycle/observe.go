@@ -49,6 +49,12 @@ type observer struct {
 	dry      bool // a dry run downloads no files
 }
 
+// dryRun returns an observer that downloads no files.
+func (o observer) dryRun() observer {
+	o.dry = true
+	return o
+}
+
 // observation holds the events and failures of one reading of every source.
 type observation struct {
 	events  []state.Event

@@ -13,6 +13,7 @@ import (
 
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
 )
@@ -30,15 +31,15 @@ const (
 
 // openOutgoing opens files that a command in the box has copied into that folder. Nothing
 // outside of it can be named, whatever links lie there.
-func (a *Agent) openOutgoing(in Inside, names []string) (files []OutgoingFile, closeAll func(), err error) {
+func openOutgoing(st *store.Store, in Inside, names []string) (files []OutgoingFile, closeAll func(), err error) {
 	if len(names) == 0 {
 		return nil, func() {}, nil
 	}
 	dir := path.Join(attemptDir(in.TurnID, in.Epoch), outgoingFolder)
-	if err := a.Store.CheckFolders(path.Join(dir, "file")); err != nil {
+	if err := st.CheckFolders(path.Join(dir, "file")); err != nil {
 		return nil, nil, err
 	}
-	return OpenFilesIn(a.Store.Path(dir), names)
+	return OpenFilesIn(st.Path(dir), names)
 }
 
 // relayed runs an attempt whose agent is in a box: its commands reach this process
@@ -92,7 +93,7 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 			return "", errors.New("the message is empty")
 		}
 	}
-	files, closeAll, err := a.openOutgoing(in, r.Files)
+	files, closeAll, err := openOutgoing(a.Store, in, r.Files)
 	if err != nil {
 		return "", err
 	}

@@ -238,11 +238,9 @@ func (a *Agent) lingerer(mailbox *mail.Watch) lingerer {
 }
 
 func (a *Agent) previewer() previewer {
-	dry := a.observer(new(mailSession))
-	dry.dry = true
 	return previewer{
 		handle: a.Handle, store: a.Store, policy: a.Policy, now: a.Now,
-		observer: dry, journal: a.journal(), renderer: a.renderer(), crontab: a.crontab(),
+		observer: a.observer(new(mailSession)).dryRun(), journal: a.journal(), renderer: a.renderer(), crontab: a.crontab(),
 	}
 }
 
