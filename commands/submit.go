@@ -26,7 +26,8 @@ integer, a boolean, an array or an object, else the text as it is. NAME:=JSON
 gives any value. What the message requires and is missing is an error.
 
 Example:
-  agentstateloop submit --field verdict=green --field tests:=412 --file report.pdf "all tests pass"`,
+  agentstateloop submit --field verdict=green --field tests:=412 \
+    --file report.pdf "all tests pass"`,
 		Flags: []cli.Flag{
 			repeatedFlag("field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
 			repeatedFlag("file", "a `FILE` that goes with the reply; may be repeated"),
