@@ -86,7 +86,11 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	}
 	k.out.Printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, k.now()), m.Status)
 	if m.Status == state.Deferred {
-		k.out.Printf("until:   %s%s\n", terminal.Clock(m.NextRetryAt, k.now()), because(plain.Line(m.Reason)))
+		why := ""
+		if !k.now().Before(m.NextRetryAt) {
+			why = held(s.SelfHeld(m, a.Policy, k.now()))
+		}
+		k.out.Printf("until:   %s%s%s\n", terminal.Clock(m.NextRetryAt, k.now()), because(plain.Line(m.Reason)), why)
 	}
 	if v.Subject != "" {
 		k.out.Printf("subject: %s\n", plain.Line(v.Subject))
