@@ -49,15 +49,15 @@ func (r remindCmd) run(c *cli.Context) error {
 		}
 		return r.list(c)
 	}
-	if err := arguments(c, 2, 2); err != nil {
+	when, words := r.when(c)
+	if err := arguments(c, words+1, words+1); err != nil {
 		return err
 	}
-	when := c.Args().First()
 	// A misspelt time is found before the agent is loaded. Only the agent knows the zone.
 	if _, err := cycle.ParseWhen(when, r.now(), time.Local); errors.Is(err, cycle.ErrNotATime) {
 		return terminal.Usagef("for example "+name+" remind 10m \"look at the build\"", "%v", err)
 	}
-	text, err := r.input.message(c, 1)
+	text, err := r.input.message(c, words)
 	if err != nil {
 		return err
 	}
@@ -72,6 +72,18 @@ func (r remindCmd) run(c *cli.Context) error {
 	}
 	r.out.Printf("%s (%s)\n", terminal.Clock(at, r.now()), terminal.Distance(at, r.now()))
 	return nil
+}
+
+// when returns the time that the command names, and how many arguments it takes: a date
+// and a time of day may stand without quotes.
+func (r remindCmd) when(c *cli.Context) (when string, words int) {
+	if when = c.Args().First(); c.NArg() == 3 {
+		both := when + " " + c.Args().Get(1)
+		if _, err := cycle.ParseWhen(both, r.now(), time.Local); !errors.Is(err, cycle.ErrNotATime) {
+			return both, 2
+		}
+	}
+	return when, 1
 }
 
 // remind sets the reminder: the agent's from inside its turn, or else the operator's.
