@@ -41,6 +41,10 @@ reset: the messages that share most words with WORDS, the best first, with their
 answers; 5 of them, or as many as -n says, at most 20. Inside a turn the agent
 finds only what was said with whom the turn answers.
 
+With --trace, prints the lines of one chain: a message, and the turns, questions,
+reports and mails that came of it. Each other agent has its part of the chain in
+its own history, under the same ID. The beginning of an ID is enough.
+
 With --verify, compares the history with a mail that the agent sent. Each mail
 names the newest line of its time, in the field X-AgentStateLoop-History. MAIL
 is a file, - for standard input, or the text of that field. The exit code is 0
@@ -50,11 +54,13 @@ Example:
   agentstateloop history --follow
   agentstateloop history --search "red door key"
   agentstateloop history --cost --by sender
+  agentstateloop history --trace trace.4c1f
   agentstateloop history --verify answer.eml`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "n", Usage: "`LINES`: how many; 0 for all", Value: 20},
 			switchFlag("follow", "go on with what happens from now on"),
 			&cli.StringFlag{Name: "search", Usage: "search what was said for `WORDS`"},
+			&cli.StringFlag{Name: "trace", Usage: "show the chain with this `ID`"},
 			switchFlag("cost", "show what turns have cost"),
 			&cli.StringFlag{Name: "verify", Usage: "compare the history with a `MAIL` of the agent"},
 			&cli.StringFlag{Name: "by", Usage: "`WHAT`: with --cost, by turn, day, month or sender", DefaultText: byDay},
@@ -70,6 +76,16 @@ func (h historyCmd) run(c *cli.Context) error {
 	n := c.Int("n")
 	if n < 0 {
 		return terminal.Usagef("see "+name+" history --help", "-n must be a number of lines, or 0 for all")
+	}
+	print := func(l state.Line) error {
+		if c.Bool("json") {
+			return h.out.JSONLine(l)
+		}
+		_, err := fmt.Fprintln(h.out.Stdout, lineText(l, h.loader.Now()))
+		return err
+	}
+	if c.IsSet("trace") {
+		return h.trace(c, print)
 	}
 	if c.IsSet("verify") {
 		return h.verify(c)
@@ -88,13 +104,6 @@ func (h historyCmd) run(c *cli.Context) error {
 		return err
 	}
 	tail := historyTail{store: a.Store, most: n}
-	print := func(l state.Line) error {
-		if c.Bool("json") {
-			return h.out.JSONLine(l)
-		}
-		_, err := fmt.Fprintln(h.out.Stdout, lineText(l, h.loader.Now()))
-		return err
-	}
 	if err := tail.print(print); err != nil || !c.Bool("follow") {
 		return err
 	}
@@ -194,6 +203,10 @@ func lineText(l state.Line, now time.Time) string {
 	add("to %s", l.To)
 	if l.Effect != nil {
 		add("to %s", l.Effect.To)
+	}
+	if l.Kind == state.LineEdge {
+		add("on %s", l.Request)
+		add("by %s", l.Response)
 	}
 	add("gate %s", l.Gate)
 	if l.Spending != nil {

@@ -13,10 +13,13 @@ func inboxDoneCommand(p *program) *cli.Command {
 		Usage:     "end the turn of inbox next with the answer",
 		ArgsUsage: "TURN EPOCH TEXT",
 		Description: `TURN and EPOCH are those that inbox next printed. TEXT is sent to the sender of
-the message; with - it is read from standard input.
+the message; with - it is read from standard input. --field is that of submit.
 
 Example:
-  agentstateloop inbox done t4c1f 7 "deployed"`,
+  agentstateloop inbox done t4c1f 7 "deployed" --field commit=4c1f`,
+		Flags: []cli.Flag{
+			repeatedFlag("field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
+		},
 		Action: inboxDoneCmd{p.agents(), p.input()}.run,
 	}
 }
@@ -37,5 +40,9 @@ func (k inboxDoneCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.Done(c.Context, in, text)
+	fields, err := givenFields(c)
+	if err != nil {
+		return err
+	}
+	return a.Done(c.Context, in, text, fields...)
 }

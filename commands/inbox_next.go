@@ -46,6 +46,9 @@ func (k inboxNextCmd) run(c *cli.Context) error {
 	if m.Note != "" {
 		k.out.Printf("note:  %s\n", plain.Line(m.Note))
 	}
+	for _, f := range m.ResultFields {
+		k.out.Printf("field: %s\n", plain.Line(f.String()))
+	}
 	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(m.Text), "\n"))
 	return nil
 }

@@ -32,7 +32,7 @@ func inboxShowCommand(p *program) *cli.Command {
 		ArgsUsage: "NUMBER|KEY",
 		Description: `By its key it also shows a message that is done, as long as it is kept, a
 message in quarantine, with the reason, and what is known of a mail that cannot
-be fetched.
+be fetched. A message that is done is shown with what its turn handed back.
 
 Example:
   agentstateloop inbox show 12`,
@@ -46,6 +46,9 @@ type messageOutput struct {
 	Subject string        `json:"subject"`
 	Text    string        `json:"text"`
 	Receipt cycle.Receipt `json:"receipt"`
+
+	// Deliverable is what the turn of the message has handed back, or null.
+	Deliverable *cycle.Deliverable `json:"deliverable"`
 }
 
 func (k inboxShowCmd) run(c *cli.Context) error {
@@ -81,6 +84,9 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if v.Receipt, err = a.Receipt(m); err != nil {
 		return err
 	}
+	if v.Deliverable, err = a.HandedBack(m.Key); err != nil {
+		return err
+	}
 	if c.Bool("json") {
 		return k.out.JSON(v)
 	}
@@ -95,8 +101,15 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if v.Subject != "" {
 		k.out.Printf("subject: %s\n", plain.Line(v.Subject))
 	}
+	if m.Trace != "" {
+		k.out.Printf("chain:   %s\n", plain.Line(m.Trace))
+	}
 	printReceipt(k.out, v.Receipt, k.now())
 	k.printText(v.Text)
+	if d := v.Deliverable; d != nil {
+		k.out.Printf("\nanswered (%s):\n", d.Outcome)
+		k.printText(d.Whole())
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net"
@@ -127,10 +128,12 @@ type worldKey struct{}
 //	[!] sent PATTERN           matches the mails that were sent
 //	smtp KIND CODE TEXT        the mail server answers so to mails whose id begins with KIND, or to all
 //	smtp ok                    it takes all mail again
-//	message FROM TEXT          a message from a peer
+//	message FROM TEXT [FIELDS TRACE]
+//	                           a message from a peer, which asks for fields, in a chain
 //	present HANDLE PHASE       a peer that shows itself on the mesh
-//	[!] held PATTERN           matches what the mesh holds for dorlange3120
-//	report FROM TEXT           answers what FROM was asked last
+//	[!] held PATTERN           matches what the mesh holds for dorlange3120: each message,
+//	                           and in a line below it the fields, the status and the chain
+//	report FROM TEXT [FIELDS]  answers what FROM was asked last
 //	model PROVIDER FILE        our own loop runs the turns; the model answers as FILE says
 //	[!] asked PATTERN          matches what the model was asked
 //	hold LOCK                  takes a lock as another process would
@@ -281,13 +284,18 @@ func scriptAnswer(ts *testscript.TestScript, neg bool, args []string) {
 
 // scriptMessage: message FROM TEXT
 func scriptMessage(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: message FROM TEXT")
+	if neg || len(args) != 2 && len(args) != 4 {
+		ts.Fatalf("usage: message FROM TEXT [FIELDS TRACE]")
+	}
+	m := mesh.Message{To: "goulard3120", Text: args[1]}
+	if len(args) == 4 {
+		ts.Check(json.Unmarshal([]byte(args[2]), &m.ResultFields))
+		m.Trace = args[3]
 	}
 	web := httptest.NewServer(worldOf(ts).mesh)
 	defer web.Close()
 	c := mesh.Client{URL: web.URL, Handle: args[0]}
-	_, err := c.Send(context.Background(), mesh.Message{To: "goulard3120", Text: args[1]})
+	_, err := c.Send(context.Background(), m)
 	ts.Check(err)
 }
 
@@ -358,6 +366,11 @@ func scriptHeld(ts *testscript.TestScript, neg bool, args []string) {
 	var all bytes.Buffer
 	for _, m := range box.Messages {
 		fmt.Fprintf(&all, "%s from %s: %s\n", m.Kind, m.From, m.Text)
+		asked, err := json.Marshal(m.ResultFields)
+		ts.Check(err)
+		fields, err := json.Marshal(m.Fields)
+		ts.Check(err)
+		fmt.Fprintf(&all, "  asks for %s, is %s %s of %s\n", asked, m.Status, fields, m.Trace)
 	}
 	expect(ts, neg, args[0], all.String())
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -42,6 +43,7 @@ func TestAgentsOnOneMesh(t *testing.T) {
 		"a question back is answered busy": testQuestionBackIsAnsweredBusy,
 		"tell supersedes a question":       testTellSupersedesAQuestion,
 		"submit":                           testSubmit,
+		"results and the chain":            testResultsAndTheChain,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +137,7 @@ func (s *meshAgents) edges(handle string) []string {
 	s.t.Helper()
 	var edges []string
 	for _, l := range s.history(handle) {
-		if l.Kind == state.LineEdge {
+		if l.Kind == state.LineEdge && l.Source != state.CLI {
 			edges = append(edges, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s", l.What, l.From, l.To, l.Response)), " "))
 		}
 	}
@@ -150,7 +152,7 @@ func (s *meshAgents) edgesByRequest() map[string]string {
 	facts := map[string][]string{} // by request
 	for handle := range s.dirs {
 		for _, l := range s.history(handle) {
-			if l.Kind != state.LineEdge {
+			if l.Kind != state.LineEdge || l.Source == state.CLI {
 				continue
 			}
 			fact := l.What + " " + l.From + ">" + l.To
@@ -335,7 +337,7 @@ kill -9 $$
 	s.run("alpha", "poll")
 	s.run("alpha", "poll")
 	tasks := s.tasks("alpha")
-	if len(tasks) != 1 || tasks[0].Outcome != state.Success || !strings.HasPrefix(s.deliverable("alpha", tasks[0]), "verdict: green\n\nall tests pass") {
+	if len(tasks) != 1 || tasks[0].Outcome != state.Success || !strings.HasPrefix(s.deliverable("alpha", tasks[0]), "all tests pass") || tasks[0].Fields != "deliverable.fields.json" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
 	read := func(name string) string {
@@ -353,5 +355,56 @@ kill -9 $$
 	}
 	if got := read("state/" + tasks[0].OutputBox + "/report.txt"); got != "the report\n" {
 		t.Errorf("the file: %q", got)
+	}
+}
+
+// testResultsAndTheChain checks that a question asks for fields, that its report brings
+// them as JSON with a status, and that both histories have one chain.
+func testResultsAndTheChain(t *testing.T, s *meshAgents) {
+	s.add("alpha", `
+if [ -e asked ]; then cat prompt >resumed; echo told; exit; fi
+: >asked
+agentstateloop ask beta 'how are the tests?' --field passed:integer='how many' --field 'notes?'
+`, "beta")
+	s.add("beta", "agentstateloop submit --field passed=many 2>wrong; agentstateloop submit --field passed=412 'all <green>'\n", "alpha")
+	s.run("alpha", "tell", "--no-wait", "test it")
+	s.run("alpha", "poll")
+	s.run("beta", "poll")
+	s.run("alpha", "poll")
+	read := func(handle, name string) string {
+		text, err := os.ReadFile(filepath.Join(s.dirs[handle], name))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	if got := read("beta", "prompt"); !strings.Contains(got, "\npassed: integer, required. how many\nnotes: any value\n") {
+		t.Errorf("beta's prompt:\n%s", got)
+	}
+	if got := read("beta", "wrong"); !strings.Contains(got, "the result field passed must be an integer, and many is not") {
+		t.Errorf("beta was told: %s", got)
+	}
+	shown := regexp.MustCompile(`You asked @beta \(ask\.[0-9a-f]+\): how are the tests\?\nStatus: success\n<fields [a-z2-7]+>\n\{"passed":412\}\n</fields [a-z2-7]+>\n<report [a-z2-7]+>\nall <green>\n`)
+	if got := read("alpha", "resumed"); !shown.MatchString(got) {
+		t.Errorf("alpha's prompt:\n%s", got)
+	}
+	var chain string
+	for _, l := range s.history("alpha") {
+		if l.Kind == state.LineMessage {
+			chain = l.Trace
+		}
+	}
+	lines := map[string]string{}
+	for _, handle := range []string{"alpha", "beta"} {
+		out := s.run(handle, "history", "--trace", strings.TrimPrefix(chain, "trace.")[:8])
+		lines[handle] = out
+		for _, what := range []string{"message ", "edge       enqueue from alpha to beta", "turn       running", "task       success", "edge       report success from beta to alpha"} {
+			if !strings.Contains(out, what) {
+				t.Errorf("the chain of %s lacks %q:\n%s", handle, what, out)
+			}
+		}
+	}
+	if !strings.Contains(lines["alpha"], "join on ask.") {
+		t.Errorf("alpha's chain lacks the join:\n%s", lines["alpha"])
 	}
 }

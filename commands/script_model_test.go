@@ -15,6 +15,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
 	"agentstateloop/turn/react/scripted"
 )
 
@@ -81,8 +82,13 @@ func scriptAsked(ts *testscript.TestScript, neg bool, args []string) {
 
 // scriptReport implements "report FROM TEXT": FROM answers its last question.
 func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: report FROM TEXT")
+	if neg || len(args) != 2 && len(args) != 3 {
+		ts.Fatalf("usage: report FROM TEXT [FIELDS]")
+	}
+	report := mesh.Message{Kind: mesh.KindReport, Text: args[1]}
+	if len(args) == 3 {
+		report.Status = state.Success
+		ts.Check(json.Unmarshal([]byte(args[2]), &report.Fields))
 	}
 	web := httptest.NewServer(worldOf(ts).mesh)
 	defer web.Close()
@@ -91,7 +97,8 @@ func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	for _, m := range slices.Backward(box.Messages) {
 		if m.Kind == mesh.KindAsk {
-			_, err := c.Send(context.Background(), mesh.Message{To: m.From, Kind: mesh.KindReport, Correlation: cmp.Or(m.Correlation, m.ID), Text: args[1]})
+			report.To, report.Correlation = m.From, cmp.Or(m.Correlation, m.ID)
+			_, err := c.Send(context.Background(), report)
 			ts.Check(err)
 			return
 		}

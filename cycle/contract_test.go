@@ -220,7 +220,7 @@ func TestWhatTheAskerIsShown(t *testing.T) {
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
 			asked := h.reports()
-			if len(asked) != 1 || fmt.Sprint(asked[0].ResultFields) != "[{commit   true} {n integer  false}]" || asked[0].Trace == "" {
+			if len(asked) != 1 || fmt.Sprint(asked[0].ResultFields) != "[commit: any value, required n: integer]" || asked[0].Trace == "" {
 				t.Fatalf("asked: %+v", asked)
 			}
 			tt.report.ID, tt.report.Kind, tt.report.Correlation = "r1", mesh.KindReport, asked[0].ID

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -20,6 +21,8 @@ type Pulled struct {
 	From   string       `json:"from"`
 	Text   string       `json:"text"`
 	Note   string       `json:"note,omitempty"`
+
+	ResultFields mesh.ResultFields `json:"result_fields,omitempty"` // that its sender asks for
 }
 
 // ErrNothing means that no message waits, no turn is active, or nothing was said.
@@ -86,7 +89,7 @@ func (p puller) next(ctx context.Context) (Pulled, error) {
 		if err == nil {
 			return Pulled{
 				TurnID: head.TurnID, Epoch: head.Epoch, Key: msg.Key, Source: msg.Source, From: msg.From,
-				Text: m.text, Note: msg.Note,
+				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields,
 			}, nil
 		}
 		if s, err = p.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {
@@ -119,13 +122,21 @@ func (p puller) notTaken(s state.State) error {
 
 // Done ends the turn that Next has handed out, with its deliverable, and sends
 // the deliverable.
-func (a *Agent) Done(ctx context.Context, in Inside, text string) error {
+func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Field) error {
 	s, err := in.state(a.Store)
 	if err != nil {
 		return err
 	}
 	if !s.Turn.Pulled {
 		return errors.New("that turn was not taken by `inbox next`")
+	}
+	if len(fields) > 0 {
+		if err := a.Submit(ctx, in, Submission{Text: text, Fields: fields}); err != nil {
+			return err
+		}
+		if s, err = in.state(a.Store); err != nil {
+			return err
+		}
 	}
 	if s, err = a.turnEnder().closeTurn(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
 		return err

@@ -100,6 +100,17 @@ type StatusTurn struct {
 	KillFor          *string          `json:"kill_for"`    // and why
 	ResumeBy         *time.Time       `json:"resume_by"`   // when a suspended turn goes on without the missing reports
 	CostUSD          *float64         `json:"cost_usd"`    // of the attempt so far, as the agent reports
+	Trace            *string          `json:"trace_id"`    // of the chain that the turn belongs to
+	Waits            []StatusWait     `json:"waits"`       // what a suspended turn waits for
+}
+
+// StatusWait is one question to another agent. Status is how the other agent's turn
+// ended, "timeout" if no report came, and null while none has come.
+type StatusWait struct {
+	ID       string         `json:"tool_call_id"`
+	To       string         `json:"to"`
+	Answered bool           `json:"answered"`
+	Status   *state.Outcome `json:"status"`
 }
 
 // StatusCredential is a credential that fails.
@@ -198,7 +209,7 @@ func (a *Agent) Status() (Status, error) {
 	for _, err := range a.Store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())
 	}
-	if st.Turn, err = turnStatus(a.Store, s.Turn); err != nil { // the rest is shown
+	if st.Turn, err = turnStatus(a.Store, s); err != nil { // the rest is shown
 		st.Obstacles = append(st.Obstacles, err.Error())
 	}
 	return st, nil
@@ -276,18 +287,23 @@ func spendStatus(s state.State, p state.Policy, now time.Time) StatusSpend {
 	return st
 }
 
-func turnStatus(st *store.Store, h state.Head) (StatusTurn, error) {
+func turnStatus(st *store.Store, s state.State) (StatusTurn, error) {
+	h := s.Turn
 	t := StatusTurn{Status: h.Status}
 	if h.Status == state.HeadIdle && !h.Lingering() {
 		return t, nil
 	}
 	t.ID, t.Epoch, t.Since = orNull(h.TurnID), orNull(h.Epoch), orNull(h.Since)
+	if msg, ok := s.TurnMessage(); ok {
+		t.Trace = orNull(msg.Trace)
+	}
 	if h.Status == state.HeadSuspended {
 		open := 0
 		for _, w := range h.Waiting {
 			if !w.Answered() {
 				open++
 			}
+			t.Waits = append(t.Waits, StatusWait{ID: w.ID, To: w.To, Answered: w.Answered(), Status: orNull(w.Status)})
 		}
 		t.WaitingToolCount, t.ResumeBy = &open, orNull(h.ResumeBy)
 	}

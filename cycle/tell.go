@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -70,25 +71,49 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 	}
 }
 
+// HandedBack returns the deliverable of a message whose turn has ended. It returns nil
+// if no turn has, or if the deliverable is not kept any more.
+func (a *Agent) HandedBack(key string) (*Deliverable, error) {
+	task, err := lastTask(a.Store, key)
+	if err != nil || task.Kind != state.LineTask {
+		return nil, err
+	}
+	d, err := readDeliverable(a.Store, task)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return &d, err
+}
+
 // deliverableOf returns the deliverable of a message that has left the inbox.
 func deliverableOf(st *store.Store, key string) (Deliverable, error) {
-	var last state.Line
+	last, err := lastTask(st, key)
+	if err != nil {
+		return Deliverable{}, err
+	}
+	if last.Kind != state.LineTask {
+		return Deliverable{}, fmt.Errorf("the message left the inbox without a turn: %s", last.What)
+	}
+	return readDeliverable(st, last)
+}
+
+// lastTask returns the line with which a message left the inbox, or the zero line.
+func lastTask(st *store.Store, key string) (last state.Line, err error) {
 	for l, err := range st.History(state.LineTask, state.LineEnded) {
 		if err != nil {
-			return Deliverable{}, err
+			return last, err
 		}
 		if l.Key == key {
 			last = l
 		}
 	}
-	if last.Kind != state.LineTask {
-		return Deliverable{}, fmt.Errorf("the message left the inbox without a turn: %s", last.What)
-	}
-	back, err := readHandedBack(st, last.OutputBox, last.Deliverable, last.Fields)
-	if err != nil {
-		return Deliverable{}, err
-	}
+	return last, nil
+}
+
+// readDeliverable returns what the turn of a task line handed back.
+func readDeliverable(st *store.Store, task state.Line) (Deliverable, error) {
+	back, err := readHandedBack(st, task.OutputBox, task.Deliverable, task.Fields)
 	return Deliverable{
-		TurnID: last.TurnID, Outcome: last.Outcome, Reason: last.Reason, Text: back.Text, Fields: back.Fields, Trace: last.Trace,
-	}, nil
+		TurnID: task.TurnID, Outcome: task.Outcome, Reason: task.Reason, Text: back.Text, Fields: back.Fields, Trace: task.Trace,
+	}, err
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +35,18 @@ type ResultField struct {
 	Type        string `json:"type,omitempty"`        // "" = any
 	Description string `json:"description,omitempty"` // what the sender means by it, on one line
 	Required    bool   `json:"required,omitempty"`
+}
+
+// String returns the field as a person and an agent are shown it.
+func (f ResultField) String() string {
+	text := f.Name + ": " + cmp.Or(f.Type, "any value")
+	if f.Required {
+		text += ", required"
+	}
+	if f.Description != "" {
+		text += ". " + f.Description
+	}
+	return text
 }
 
 // CheckResultFields returns an error unless these can be the fields that a message

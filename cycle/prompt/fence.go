@@ -1,7 +1,6 @@
 package prompt
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -67,14 +66,7 @@ func (f Fences) Said(text string) string { return f.fenced(tagSaid, text) }
 func (f Fences) ResultFields(fields []state.ResultField) string {
 	var lines []string
 	for _, r := range fields {
-		line := r.Name + ": " + cmp.Or(r.Type, "any value")
-		if r.Required {
-			line += ", required"
-		}
-		if r.Description != "" {
-			line += ". " + r.Description
-		}
-		lines = append(lines, plain.Line(line))
+		lines = append(lines, plain.Line(r.String()))
 	}
 	return f.fenced(tagAskedFor, strings.Join(lines, "\n"))
 }
