@@ -41,6 +41,7 @@ func (p *program) app() *cli.App {
 			initCommand(p),
 			doctorCommand(p),
 			uninstallCommand(p),
+			reportCommand(p),
 			submitCommand(p),
 			askCommand(p),
 			sendCommand(p),

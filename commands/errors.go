@@ -23,7 +23,7 @@ const (
 	exitError   = 1  //
 	exitUsage   = 2  // usage or configuration
 	exitSource  = 3  // the cycle ran but a source failed
-	exitRefused = 4  // of nudge --wait: HALT or the mesh refuses it
+	exitRefused = 4  // of nudge --wait: HALT or the mesh refuses it; of report: nothing waits for it
 	exitTimeout = 5  // of nudge --wait
 	exitFailed  = 6  // of nudge --wait: a turn or a delivery failed
 	exitBusy    = 75 // EX_TEMPFAIL of sysexits: another poll is running
@@ -63,6 +63,9 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*sourceError](err); ok {
 		return exitSource
 	}
+	if isNotAwaited(err) {
+		return exitRefused
+	}
 	if errors.Is(err, cycle.ErrBusy) || errors.Is(err, listen.ErrRunning) {
 		return exitBusy
 	}
@@ -89,8 +92,17 @@ func ownHint(err error) string {
 		return "interrupted; nothing recorded is lost, the next poll goes on"
 	case errors.Is(err, cycle.ErrNoMesh):
 		return meshHint
+	case errors.Is(err, cycle.ErrLateReport):
+		return "to tell the agent nevertheless, use `" + name + " tell`"
+	case errors.Is(err, cycle.ErrUnknownReport):
+		return "is this the right agent? --config names another one; `" + name + " status` shows what is waited for"
 	}
 	return ""
+}
+
+// isNotAwaited reports whether a report was refused because nothing waits for it.
+func isNotAwaited(err error) bool {
+	return errors.Is(err, cycle.ErrUnknownReport) || errors.Is(err, cycle.ErrLateReport) || errors.Is(err, cycle.ErrNotTheirs)
 }
 
 // generalHint returns the hint for errors of a kind.

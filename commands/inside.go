@@ -24,6 +24,7 @@ import (
 type turnActions interface {
 	handle() string // of the agent
 	submit(context.Context, cycle.Submission) error
+	suspend(ctx context.Context, text string, patience time.Duration) (id string, err error)
 	// ask and send open the files at these paths; q has none.
 	ask(ctx context.Context, q cycle.Question, files []string) (id string, err error)
 	send(ctx context.Context, to, text string, files []string) error
@@ -99,6 +100,10 @@ func (t ownTurn) search(_ context.Context, query string, n int) (string, error) 
 	return t.agent.SearchInside(t.in, query, n)
 }
 
+func (t ownTurn) suspend(ctx context.Context, text string, patience time.Duration) (string, error) {
+	return t.agent.Suspend(ctx, t.in, text, patience)
+}
+
 // relayedTurn has the runner act. Neither the configuration nor the state exists
 // where it runs.
 type relayedTurn struct {
@@ -121,7 +126,7 @@ func (t relayedTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	if err := sub.CopyFiles(t.output); err != nil {
 		return err
 	}
-	r := relay.Request{Verb: relay.Submit, Text: sub.Text}
+	r := relay.Request{Verb: relay.Submit, Text: sub.Text, Finish: sub.Finish}
 	for _, f := range sub.Fields {
 		r.Fields = append(r.Fields, relay.Field(f))
 	}
@@ -228,6 +233,10 @@ func (t relayedTurn) remember(ctx context.Context, text string) error {
 
 func (t relayedTurn) search(ctx context.Context, query string, n int) (string, error) {
 	return t.call(ctx, relay.Request{Verb: relay.Search, Text: query, Most: n})
+}
+
+func (t relayedTurn) suspend(ctx context.Context, text string, patience time.Duration) (string, error) {
+	return t.call(ctx, relay.Request{Verb: relay.Suspend, Text: text, For: patience})
 }
 
 // call returns the text of the answer, or the error in it.

@@ -58,7 +58,7 @@ func (l agents) caller(c *cli.Context) (*cycle.Agent, error) {
 // every turn itself.
 func forEveryTurn(c *cli.Context) bool {
 	switch strings.TrimPrefix(c.Command.HelpName, name+" ") {
-	case "submit", "ask", "send", "sleep", "remind", "remember", "nudge", "status", "compact", "completion", "__react":
+	case "submit", "ask", "send", "sleep", "remind", "remember", "nudge", "status", "report", "compact", "completion", "__react":
 		return true
 	case "history":
 		return c.IsSet("search")

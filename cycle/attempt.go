@@ -41,9 +41,9 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 		return at.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()})
 	}
 	m.receive(at.store)
+	m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
 	if head.Resumed {
-		m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
-		m.said = turn.ReplayOutput(at.store.Path(path.Dir(head.Box)))
+		m.said = saidBefore(at.store, path.Dir(head.Box), head.Waiting)
 	}
 	if s, err = at.compactor.rotate(ctx, s); err != nil {
 		return s, err
@@ -77,7 +77,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 	}
 
 	env := at.launcher.env()
-	if head.Resumed {
+	if head.Resumed || len(m.reports) > 0 {
 		env["AGENTSTATELOOP_RESUMED"] = "1" // the prompt holds reports that the turn has not seen
 	}
 	guarded, release := at.guard.context(ctx, head)
@@ -211,7 +211,7 @@ func (g turnGuard) context(ctx context.Context, head state.Head) (guarded contex
 				continue // a state that cannot be read now says nothing about the turn
 			case !s.Turn.Owns(head.TurnID, head.Epoch) && !s.Turn.LingersAt(head.TurnID, head.Epoch):
 				cancel(errLost)
-			case s.Turn.Stop != "":
+			case s.Turn.Stop != "" || s.Turn.Finish && s.Turn.Submitted != "":
 				cancel(turn.ErrStopped)
 			}
 		}

@@ -75,6 +75,12 @@ func (c fileChecker) named() ([]namedFile, error) {
 			files = append(files, incomingFiles{c.store}.filesIn(w.Report, w.Sum)...)
 		}
 	}
+	for _, x := range s.Expected {
+		files = append(files, namedFile{x.Cause.Payload, x.Cause.Sum})
+		if x.Report != "" {
+			files = append(files, namedFile{x.Report, x.Sum})
+		}
+	}
 	if s.Turn.Submitted != "" {
 		files = append(files, namedFile{path.Join(attemptDir(s.Turn.TurnID, s.Turn.Epoch), s.Turn.Submitted), s.Turn.SubmittedSum})
 	}

@@ -58,6 +58,7 @@ type Submission struct {
 	Fields []Field
 	Text   string
 	Files  []string // paths; the files are copied into the output box
+	Finish bool     // the runner ends the turn at once
 }
 
 // Submit sets the deliverable of the turn. It returns ErrSubmitted if the turn
@@ -90,7 +91,7 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if err := a.Store.KeepAmong(path.Join(m.dir(), file), bytes.NewReader(data)); err != nil {
 		return fmt.Errorf("keep what was submitted: %w", err)
 	}
-	s, err = a.journal().commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file, Sum: store.Sum(data)})
+	s, err = a.journal().commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file, Sum: store.Sum(data), Finish: sub.Finish})
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 		return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: m.ID}, err
 	case m.Kind == mesh.KindReport: // it causes no turn of its own
 		payload, sum, err := keepMesh(files, s, m, raw)
-		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation, Status: m.Status, Trace: m.Trace}, err
+		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation, Status: m.Status, Trace: m.Trace, Proven: m.Proven}, err
 	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, ac.handle):
 		return ac.busy(m), nil
 	case !causesTurn(m):

@@ -102,6 +102,12 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 	if len(m.reports) > 0 {
 		d.Wake = "resumed"
 	}
+	if m.msg.IsFollowUp() {
+		d.Wake = "report"
+	}
+	for _, line := range awaited(m.head) {
+		d.Awaited = append(d.Awaited, fences.Line(line))
+	}
 	if d.Fresh {
 		d.Said = fences.Said(m.said)
 	}
@@ -152,16 +158,35 @@ const boundaryLen = 16
 // report, or with the note that stands in for a missing one.
 func (p prompter) reports(waiting []state.Wait) (reports []prompt.Report, files []turn.File) {
 	for _, w := range waiting {
-		if !w.Answered() {
+		if !w.Answered() || w.Handed {
 			continue
 		}
-		r := prompt.Report{To: w.To, ID: w.ID, Question: w.Text, Status: w.Status, Text: w.Missed}
+		r := prompt.Report{To: w.To, ID: w.ID, Question: w.Text, Status: w.Status, Text: w.Missed, Outside: w.Outside}
+		if w.Outside && w.Missed != "" {
+			r.Text += outsideMissed[w.Missed == state.MissedTimeout]
+		}
 		if w.Report != "" {
 			files = append(files, p.readReport(w, &r, fmt.Sprintf("reports/%d", len(reports)+1))...)
 		}
 		reports = append(reports, r)
 	}
 	return reports, files
+}
+
+// outsideMissed says what becomes of a report that is missing, by whether it is late.
+var outsideMissed = map[bool]string{
+	true:  "\n(no report came in time; a later one changes nothing)",
+	false: "\n(your operator has written meanwhile; when the report comes, you are woken with it)",
+}
+
+// awaited returns what an earlier attempt has started and the turn waits for again.
+func awaited(h state.Head) (lines []string) {
+	for _, w := range h.Waiting {
+		if w.Outside && !w.Answered() && !h.Resumed {
+			lines = append(lines, fmt.Sprintf("%s (%s), until %s UTC", w.To, w.ID, w.By.UTC().Format("2006-01-02 15:04")))
+		}
+	}
+	return lines
 }
 
 // readReport reads what an agent has reported. It returns the files that came along, to

@@ -58,6 +58,9 @@ func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 			needed[f.name] = true
 		}
 	}
+	for _, x := range s.Expected {
+		needed[x.Report], needed[x.Cause.Payload] = true, true
+	}
 	left := pruneAtOnce
 	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.QuarantineDir} {
 		spared := func(name string) bool { return needed[path.Join(folder, name)] }

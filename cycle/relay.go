@@ -100,11 +100,13 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 	defer closeAll()
 	switch r.Verb {
 	case relay.Submit:
-		sub := Submission{Text: r.Text}
+		sub := Submission{Text: r.Text, Finish: r.Finish}
 		for _, f := range r.Fields {
 			sub.Fields = append(sub.Fields, Field(f))
 		}
 		return "", a.Submit(ctx, in, sub)
+	case relay.Suspend:
+		return a.Suspend(ctx, in, r.Text, r.For)
 	case relay.Ask:
 		q := Question{To: r.To, Text: r.Text, Files: files, Patience: r.For}
 		for _, w := range r.Wanted {

@@ -104,13 +104,15 @@ type StatusTurn struct {
 	Waits            []StatusWait     `json:"waits"`       // what a suspended turn waits for
 }
 
-// StatusWait is one question to another agent. Status is how the other agent's turn
+// StatusWait is one question to another agent, or something that the turn has started:
+// To is "tool NAME" or "submit" then. Status is how the other agent's turn
 // ended, "timeout" if no report came, and null while none has come.
 type StatusWait struct {
 	ID       string         `json:"tool_call_id"`
 	To       string         `json:"to"`
 	Answered bool           `json:"answered"`
 	Status   *state.Outcome `json:"status"`
+	Until    *time.Time     `json:"until"` // its deadline
 }
 
 // StatusCredential is a credential that fails.
@@ -303,7 +305,7 @@ func turnStatus(st *store.Store, s state.State) (StatusTurn, error) {
 			if !w.Answered() {
 				open++
 			}
-			t.Waits = append(t.Waits, StatusWait{ID: w.ID, To: w.To, Answered: w.Answered(), Status: orNull(w.Status)})
+			t.Waits = append(t.Waits, StatusWait{ID: w.ID, To: w.To, Answered: w.Answered(), Status: orNull(w.Status), Until: orNull(w.By)})
 		}
 		t.WaitingToolCount, t.ResumeBy = &open, orNull(h.ResumeBy)
 	}

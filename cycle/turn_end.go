@@ -184,7 +184,7 @@ func (e turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result) 
 	}
 	dir := e.store.Path(m.dir())
 	if r.Text == "" {
-		r.Text = turn.ReplayOutput(dir)
+		r.Text = saidBefore(e.store, m.dir(), s.Turn.Waiting)
 	}
 	if !m.head.Pulled {
 		r.Bill = e.deliverer.biller.replayed(dir)

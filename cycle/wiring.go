@@ -51,6 +51,12 @@ func (a *Agent) launcher() launcher {
 	return launcher{standIn: a.RunTurn, config: a.Config, handle: a.Handle, relay: a.Relay, explain: a.Explain}
 }
 
+func (a *Agent) awaiter() awaiter { return awaiter{journal: a.journal()} }
+
+func (a *Agent) reportTaker() reportTaker {
+	return reportTaker{handle: a.Handle, now: a.Now, store: a.Store, journal: a.journal()}
+}
+
 func (a *Agent) turnGuard() turnGuard {
 	return turnGuard{store: a.Store, secrets: a.Secrets}
 }

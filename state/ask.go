@@ -10,6 +10,9 @@ import (
 
 // What a turn waits for, and how it continues (docs/design.md, "Suspension").
 
+// MissedTimeout is the [Wait.Missed] of a report that did not come in time.
+const MissedTimeout = missedTimeout
+
 // What stands in for a missing report.
 const (
 	missedTimeout    = "timeout"
@@ -69,7 +72,7 @@ func (e Suspended) apply(m *machine) {
 	m.keepSession(m.TurnPrincipal(), e.Session, e.Epoch)
 	m.turnLine("suspended", "")
 	if slices.ContainsFunc(m.Inbox, func(msg Message) bool {
-		return msg.Operator && msg.Source != Self && !msg.isFollowUp() && m.runnable(msg, m.policy, m.now)
+		return msg.Operator && msg.Source != Self && !msg.IsFollowUp() && m.runnable(msg, m.policy, m.now)
 	}) {
 		m.supersede()
 	}

@@ -12,6 +12,28 @@ import (
 // What a turn starts outside of it and waits for: a tool that suspends it, or its own
 // word (docs/design.md, "Suspension").
 
+// The edges of what a turn waits for: it begins to wait, the report came.
+const (
+	EdgeAwait  = "await"
+	EdgeReport = edgeReport
+)
+
+// Awaited returns what reports by this id, if a turn waits for it, or it is still
+// expected.
+func (s State) Awaited(id string) (w Wait, ok bool) {
+	for _, x := range s.Expected {
+		if x.ID == id {
+			return x.Wait, true
+		}
+	}
+	for _, w := range s.Turn.Waiting {
+		if w.ID == id {
+			return w, true
+		}
+	}
+	return Wait{}, false
+}
+
 // maxAwaited is how many reports a turn may wait for that no other agent was asked for.
 const maxAwaited = 16
 
@@ -50,7 +72,7 @@ func (e Awaited) apply(m *machine) {
 		Outside: true, Peers: slices.Clone(e.Peers), Words: e.Words, WordsSum: e.WordsSum,
 	}
 	m.Turn.Waiting = append(m.Turn.Waiting, w)
-	m.line(Line{Kind: LineEdge, What: "await", Request: w.ID, From: m.Agent, To: w.To, TurnID: e.TurnID})
+	m.line(Line{Kind: LineEdge, What: EdgeAwait, Request: w.ID, From: m.Agent, To: w.To, TurnID: e.TurnID})
 }
 
 // Redacted implements [Redactable].
@@ -208,9 +230,6 @@ func (m *machine) heir(x Expected) string {
 	return m.followUp(x)
 }
 
-// followUpNote is the note to an agent whose turn is over when its report comes.
-const followUpNote = "Your turn on this message is over, and has been answered. What you had started meanwhile has reported, as shown above. Say what is new."
-
 // followUp puts the cause of a turn into the inbox once more, under a key of its own, so
 // that its report has a turn. The answer goes where that of the first turn went.
 func (m *machine) followUp(x Expected) (key string) {
@@ -219,7 +238,7 @@ func (m *machine) followUp(x Expected) (key string) {
 	m.noteSeen(msg.Key)
 	m.Arrivals++
 	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, m.now
-	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, followUpNote
+	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, ""
 	msg.Reason, msg.NextRetryAt, msg.Damaged, msg.Refetches, msg.Working = "", time.Time{}, false, 0, false
 	m.Inbox = append(m.Inbox, msg)
 	m.Asleep = false
@@ -233,8 +252,8 @@ const (
 	lineFollowUp   = "report"
 )
 
-// isFollowUp reports whether the message stands for one that had its turn.
-func (msg Message) isFollowUp() bool { return strings.HasPrefix(msg.Key, followUpPrefix) }
+// IsFollowUp reports whether the message stands for one that had its turn.
+func (msg Message) IsFollowUp() bool { return strings.HasPrefix(msg.Key, followUpPrefix) }
 
 // forgetExpected forgets each report whose deadline has passed. What a message in the
 // inbox is to be handed stays until its turn.

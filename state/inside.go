@@ -65,6 +65,9 @@ const (
 	MaxSleep        = 24 * time.Hour
 	MaxPatience     = 24 * time.Hour
 	DefaultPatience = 10 * time.Minute
+
+	// DefaultDeadline is how long a turn waits for what it started outside.
+	DefaultDeadline = time.Hour
 )
 
 // Slept reports that the agent asks to be left alone for a while, and has no reason to

@@ -122,10 +122,11 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			Deadline:  r.Begun.Add(r.agent.Turn.Timeout),
 		},
 		Callbacks: react.Callbacks{
-			Emit:  r.events.emit,
-			Check: look.check,
-			Spent: look.recordSpending,
-			Rest:  r.rest,
+			Emit:   r.events.emit,
+			Check:  look.check,
+			Spent:  look.recordSpending,
+			Rest:   r.rest,
+			Finish: func(ctx context.Context) error { return r.agent.Finish(ctx, r.turn) },
 		},
 	}, nil
 }

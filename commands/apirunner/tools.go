@@ -91,6 +91,10 @@ type toolFunc = func(context.Context, json.RawMessage) (string, error)
 func redacted(secrets *secret.Known, run toolFunc) toolFunc {
 	return func(ctx context.Context, args json.RawMessage) (string, error) {
 		text, err := run(ctx, args)
+		if end, ends := errors.AsType[react.Ending](err); ends {
+			end.Text = secrets.Redact(end.Text)
+			return "", end
+		}
 		if err != nil {
 			err = errors.New(secrets.Redact(err.Error()))
 		}
@@ -118,7 +122,7 @@ func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
 	}
 	all := slices.Concat(files, []react.Tool{shell}, effects)
 	for _, program := range programs {
-		program.Dir, program.Env = folders.Workdir, env
+		program.Dir, program.Env, program.Pauses = folders.Workdir, env, b.pauses()
 		tool, err := program.Tool()
 		if err != nil {
 			return nil, err
@@ -148,6 +152,9 @@ func (b toolbox) effects(folders react.Folders) react.Effects {
 				sub.Fields = append(sub.Fields, cycle.Field{Name: name, Value: fields[name]})
 			}
 			return a.Submit(ctx, turn, sub)
+		},
+		Suspend: func(ctx context.Context, text string, patience time.Duration) (string, error) {
+			return a.Suspend(ctx, turn, text, patience)
 		},
 		Sleep: func(ctx context.Context, d time.Duration, why string) error {
 			b.outlook.slept = true
@@ -209,6 +216,18 @@ func openFiles(folders react.Folders, names []string) (files []cycle.OutgoingFil
 		files = append(files, cycle.OutgoingFile{Name: filepath.Base(name), Body: f})
 	}
 	return files, closeAll, nil
+}
+
+// pauses let the turn wait for what its tools start.
+func (b toolbox) pauses() react.Pauses {
+	return react.Pauses{
+		Await: func(ctx context.Context, what, text string, peers []string, deadline time.Duration) (string, error) {
+			return b.agent.AwaitReport(ctx, b.turn, cycle.Awaiting{What: what, Text: text, Peers: peers, Patience: deadline})
+		},
+		Withdraw: func(ctx context.Context, id, reason string) error {
+			return b.agent.WithdrawReport(ctx, b.turn, id, reason)
+		},
+	}
 }
 
 // peerHandle reads a handle, with or without its "@".

@@ -194,6 +194,10 @@ type toolSection struct {
 	Description string           `toml:"description"`
 	Schema      string           `toml:"schema"`
 	Timeout     OptionalDuration `toml:"timeout"`
+
+	AfterExecution string   `toml:"after_execution"`
+	Deadline       Duration `toml:"deadline"`
+	ReportFrom     []string `toml:"report_from"`
 }
 
 type scheduleSection struct {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/state"
 	"agentstateloop/turn/react"
 )
 
@@ -49,10 +50,39 @@ func (c *Config) program(name string, t toolSection) (react.Program, error) {
 	if t.Timeout > 0 {
 		program.Timeout = time.Duration(t.Timeout)
 	}
+	if err := c.after(key, t, &program); err != nil {
+		return program, err
+	}
 	if _, err := program.Tool(); err != nil {
 		return program, c.Wrong(key, "%v", err)
 	}
 	return program, nil
+}
+
+// after sets what follows a call of the tool.
+func (c *Config) after(key string, t toolSection, program *react.Program) error {
+	program.After, program.Deadline, program.Peers = react.After(t.AfterExecution), time.Duration(t.Deadline), t.ReportFrom
+	suspends := program.After == react.Suspend || program.After == react.ByOutput
+	switch {
+	case t.AfterExecution == "":
+	case !slices.Contains([]react.After{react.Continue, react.Suspend, react.Terminate, react.ByOutput}, program.After):
+		return c.Wrong(key+".after_execution", `%q is not "continue", "suspend", "terminate" or "tool"`, t.AfterExecution)
+	}
+	if !suspends && (t.Deadline != 0 || len(t.ReportFrom) > 0) {
+		return c.At(dotted(key), `set after_execution = "suspend", or remove deadline and report_from`, "deadline and report_from have no effect: the tool suspends no turn")
+	}
+	if program.Deadline == 0 {
+		program.Deadline = state.DefaultDeadline
+	}
+	if program.Deadline > state.MaxPatience {
+		return c.Wrong(key+".deadline", "must be at most %v", state.MaxPatience)
+	}
+	for _, handle := range t.ReportFrom {
+		if !slices.Contains(c.File.Mesh.Peers, handle) {
+			return c.At(dotted(key+".report_from"), "add it to peers in [mesh]", "%q is not a peer", handle)
+		}
+	}
+	return nil
 }
 
 var errTooLong = errors.New("not a regular file, or too long")

@@ -34,11 +34,15 @@ func (w *webServer) address(p *servedAgent) string {
 // server returns the HTTP server, which serves:
 //
 //	POST /nudge, /nudge/{handle}   {from?, reason?}; bearer token; 202 once the nudge is durable
+//	POST /report/{id}, /report/{handle}/{id}   {status?, fields?, message?, from?}; bearer token; 202 once it
+//	                               is durable, 200 if it was before, 404 unknown, 410 late
 //	POST mesh.WakePath             called by the mesh, which keeps the message; 202
 func (w *webServer) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /nudge", w.nudge)
 	mux.HandleFunc("POST /nudge/{handle}", w.nudge)
+	mux.HandleFunc("POST /report/{id}", w.report)
+	mux.HandleFunc("POST /report/{handle}/{id}", w.report)
 	mux.HandleFunc("POST "+mesh.WakePath("{handle}", "{secret}"), w.wake)
 	return &http.Server{
 		Handler:           http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.refuseBrowsers(mux, rw, r) }),
@@ -73,11 +77,7 @@ func (w *webServer) refuseBrowsers(mux http.Handler, rw http.ResponseWriter, r *
 
 // nudge nudges one of our agents. It answers after the nudge is a file in nudges/.
 func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
-	if code, why := w.checkToken(r); why != "" {
-		if code == http.StatusUnauthorized {
-			rw.Header().Set("WWW-Authenticate", `Bearer realm="agentstateloop"`)
-		}
-		refuse(rw, code, why)
+	if !w.authorized(rw, r) {
 		return
 	}
 	p, why := w.recipient(r.PathValue("handle"))

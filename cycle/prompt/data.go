@@ -33,12 +33,13 @@ type Data struct {
 	Memory    string // the agent's working memory, fenced
 	ResetNote string // of the last reset, fenced
 
-	Wake    string   // why the agent runs: message, self, resumed, retry
+	Wake    string   // why the agent runs: message, self, resumed, report, retry
 	Note    string   // of an earlier attempt
 	Earlier bool     // the context box holds a copy of what an earlier attempt left in its output box
 	Reports []string // what a resumed turn waited for, each with its question, fenced
 	Said    string   // its output before it waited, fenced
 	Woken   string   // what ended its wait, if it woke itself: "your sleep is over"
+	Awaited []string // what an earlier attempt has started and the turn still waits for
 	Full    int      // percent of its window that the session fills, from 75 on; else 0
 
 	// Of a turn that the agent caused itself: what the turn said at last in which it

@@ -86,12 +86,17 @@ type Report struct {
 	Fields   string        // its results, as an object of JSON; "" if there are none
 	Text     string        // the report, or the note that stands in for a missing one
 	Files    string        // what came along, one file a line; "" if nothing
+	Outside  bool          // no agent was asked: To names what the turn had started
 }
 
 // Report returns a question, on one line, with its report: the status, which is ours to
 // say, then the fields and the text, fenced.
 func (f Fences) Report(r Report) string {
-	parts := []string{fmt.Sprintf("You asked @%s (%s): %s", f.Line(r.To), f.Line(r.ID), f.Line(r.Question))}
+	asked := "You asked @"
+	if r.Outside {
+		asked = "You started "
+	}
+	parts := []string{fmt.Sprintf("%s%s (%s): %s", asked, f.Line(r.To), f.Line(r.ID), f.Line(r.Question))}
 	if r.Status.Valid() {
 		parts = append(parts, "Status: "+string(r.Status))
 	}

@@ -2,6 +2,7 @@ package react
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,12 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 		return nil, nil
 	}
 	for i, c := range a.Calls {
+		if after := l.conversation.ended.After; after != "" {
+			if err := l.refuseCall(c, notRun[after]); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if n := l.conversation.repeats[c.ID]; n > maxSameCall {
 			return &runEnd{cut: fmt.Sprintf("the model repeated itself: it called %s with the same arguments %d times", c.Name, n)}, nil
 		}
@@ -38,6 +45,9 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 			return nil, err
 		}
 	}
+	if l.conversation.ended.After != "" {
+		return l.endCalled(ctx)
+	}
 	return nil, nil
 }
 
@@ -58,7 +68,9 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 		return context.Cause(ctx)
 	}
 	s := Step{Kind: StepResult, ID: c.ID, Failed: err != nil}
-	if err != nil {
+	if end, ends := errors.AsType[Ending](err); ends {
+		s.Failed, s.After, text = false, end.After, end.Text
+	} else if err != nil {
 		text = err.Error()
 	}
 	s.Text = truncated(strings.ReplaceAll(text, "\x00", "\uFFFD"), maxResult) // some APIs refuse it, and with it the rest of the turn

@@ -19,6 +19,7 @@ type conversation struct {
 	ids        map[string]bool // ids of all calls
 	repetition repetition
 	repeats    map[string]int // how often a call was made, by its id
+	ended      Ending         // by a call of this run
 
 	summed           bool // the messages begin with a summary
 	answers          int  // since then
@@ -42,6 +43,7 @@ func (t *conversation) apply(s Step) {
 	switch s.Kind {
 	case StepWake:
 		t.calls, t.blanks, t.uselessSummaries, t.succeeded, t.repetition = 0, 0, 0, map[string]bool{}, repetition{}
+		t.ended = Ending{}
 		t.addText(s.Text)
 	case StepNote:
 		t.addText(s.Text)
@@ -130,6 +132,9 @@ func (t *conversation) resulted(s Step) {
 		t.open = append(t.open[:i:i], t.open[i+1:]...)
 		if !s.Failed {
 			t.succeeded[c.Name] = true
+		}
+		if s.After != "" {
+			t.ended = Ending{After: s.After, Text: s.Text}
 		}
 		t.lastTold().Results = append(t.lastTold().Results, Result{ID: s.ID, Text: s.Text, Failed: s.Failed})
 		t.grow(len(s.Text))

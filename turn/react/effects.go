@@ -18,6 +18,7 @@ type Effects struct {
 	Submit   func(ctx context.Context, fields map[string]json.RawMessage, text string) error
 	Sleep    func(ctx context.Context, d time.Duration, why string) error
 	Remind   func(ctx context.Context, when, text string) (time.Time, error)
+	Suspend  func(ctx context.Context, text string, patience time.Duration) (id string, err error) // nil: submit_result cannot
 	Remember func(ctx context.Context, text string) error
 	Search   func(ctx context.Context, query string, n int) (string, error)
 }
@@ -99,18 +100,50 @@ func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
 }
 
 type submitArgs struct {
-	Text   string                     `json:"text,omitempty" jsonschema:"the answer"`
-	Fields map[string]json.RawMessage `json:"fields,omitempty" jsonschema:"results by the names that the message asks for"`
+	Text    string                     `json:"text,omitempty" jsonschema:"the answer"`
+	Fields  map[string]json.RawMessage `json:"fields,omitempty" jsonschema:"results by the names that the message asks for"`
+	After   After                      `json:"after_execution,omitempty" jsonschema:"continue, if left out; terminate: your turn ends at once; suspend: text is only what you say so far, and your turn waits until something reports by the id that is returned"`
+	Minutes int                        `json:"minutes,omitempty" jsonschema:"with suspend: how long to wait, 60 if left out"`
 }
 
 func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
+	switch {
+	case a.After != "" && a.After != Continue && a.After != Suspend && a.After != Terminate:
+		return "", fmt.Errorf("after_execution is %q, but must be continue, suspend or terminate", string(a.After))
+	case a.After == Suspend:
+		return e.suspend(ctx, a)
+	case a.Minutes != 0:
+		return "", errors.New("minutes is for after_execution suspend only")
+	}
 	if a.Text == "" && len(a.Fields) == 0 {
 		return "", errors.New("nothing to submit: pass a text or fields")
 	}
 	if err := e.Submit(ctx, a.Fields, a.Text); err != nil {
 		return "", err
 	}
+	if a.After == Terminate {
+		return "", Ending{After: Terminate, Text: a.Text}
+	}
 	return "submitted. This is the result of the turn. End the turn now.", nil
+}
+
+// suspend is submit with after_execution suspend.
+func (e Effects) suspend(ctx context.Context, a submitArgs) (string, error) {
+	if len(a.Fields) > 0 {
+		return "", errors.New("fields are of the final result: submit them when the report is in")
+	}
+	if e.Suspend == nil {
+		return "", errors.New("this turn cannot be suspended")
+	}
+	wait, err := minutes(a.Minutes, state.DefaultDeadline, state.MaxPatience)
+	if err != nil {
+		return "", err
+	}
+	id, err := e.Suspend(ctx, a.Text, wait)
+	if err != nil {
+		return "", err
+	}
+	return "", Ending{After: Suspend, Text: suspended(id, wait)}
 }
 
 type sleepArgs struct {

@@ -51,7 +51,7 @@ func (s *textEmitter) flush() {
 
 // end emits the end of the run.
 func (l *Loop) end(ctx context.Context, end runEnd) error {
-	if end.cut == "" && !l.conversation.succeeded["sleep"] && !l.conversation.succeeded["ask"] {
+	if end.cut == "" && l.conversation.ended.After == "" && !l.conversation.succeeded["sleep"] && !l.conversation.succeeded["ask"] {
 		if err := l.Rest(ctx); err != nil {
 			return l.fail(err)
 		}

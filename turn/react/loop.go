@@ -43,6 +43,13 @@ func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 	l.prepare()
 	l.Emit(turn.Event{Kind: turn.SessionStart})
 	l.conversation = newConversation(l.Steps.Past)
+	if again && l.conversation.ended.After != "" {
+		end, err := l.endCalled(ctx)
+		if err != nil {
+			return l.fail(err)
+		}
+		return l.end(ctx, *end)
+	}
 	if text, ok := l.finished(); ok && again {
 		l.speech.add(text)
 		l.speech.flush()

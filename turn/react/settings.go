@@ -85,6 +85,10 @@ type Callbacks struct {
 	// Rest is called at the end of a run in which the agent has neither asked
 	// another agent nor said how long to rest.
 	Rest func(context.Context) error
+
+	// Finish is called when a tool has ended the turn, perhaps again after a crash. It
+	// may be nil.
+	Finish func(context.Context) error
 }
 
 // Outlook describes what the loop must consider before its next step.

@@ -29,6 +29,7 @@ type Step struct {
 	Answer *Answer `json:"answer,omitempty"`
 	ID     string  `json:"id,omitempty"` // of a call
 	Failed bool    `json:"failed,omitempty"`
+	After  After   `json:"after_execution,omitempty"` // of a result that ends the run
 }
 
 // StepKind is the kind of a Step.
@@ -40,7 +41,7 @@ const (
 	StepNote    StepKind = "note"    // Text: a remark of ours to the model
 	StepAnswer  StepKind = "answer"  // Answer
 	StepCall    StepKind = "call"    // ID: it is about to run
-	StepResult  StepKind = "result"  // ID, Text, Failed
+	StepResult  StepKind = "result"  // ID, Text, Failed, After
 	StepWarning StepKind = "warning" // Text: a note that the window fills
 	StepSummary StepKind = "summary" // Text: replaces all before it; Failed: it could not be made
 )

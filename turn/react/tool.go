@@ -23,7 +23,8 @@ type Tool struct {
 
 	// Run runs the tool. The model reads what it returns, and also the text of
 	// its error, which must say what was wrong with the call. Arguments that do
-	// not fit Schema have no effect.
+	// not fit Schema have no effect. An [Ending] as its error is a success that ends
+	// the run.
 	Run func(ctx context.Context, args json.RawMessage) (string, error)
 }
 

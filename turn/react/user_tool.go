@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -23,7 +25,32 @@ type Program struct {
 	Dir         string
 	Env         []string
 	Timeout     time.Duration
+
+	// After is what follows a call that succeeds: "" for the next request, Suspend,
+	// Terminate, or ByOutput. While a call is Suspend or ByOutput, the turn waits for a
+	// report on it for Deadline, from this machine or from Peers.
+	After    After
+	Deadline time.Duration
+	Peers    []string
+	Pauses   Pauses
 }
+
+// ByOutput is the After of a program that says in its output what follows: an object of
+// JSON with after_execution and, if it likes, result. Any other output continues.
+const ByOutput After = "tool"
+
+// Pauses let a turn wait for a report. Package cycle carries them out.
+type Pauses struct {
+	// Await commits that the turn waits, and returns the id that the report repeats. It
+	// is called before the program starts.
+	Await func(ctx context.Context, what, text string, peers []string, deadline time.Duration) (id string, err error)
+
+	// Withdraw takes that back.
+	Withdraw func(ctx context.Context, id, reason string) error
+}
+
+// CorrelationVariable holds the id of its report in the environment of a program.
+const CorrelationVariable = "AGENTSTATELOOP_CORRELATION_ID"
 
 var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
@@ -44,13 +71,91 @@ func (p Program) Tool() (Tool, error) {
 	if schema.Type != "object" {
 		return Tool{}, fmt.Errorf(`tool %s: its schema must have "type": "object"`, p.Name)
 	}
-	return checked(p.Name, p.Description, &schema, p.call)
+	return checked(p.Name, p.Description+p.announcement(), &schema, p.call)
+}
+
+// announcement tells the model what follows a call.
+func (p Program) announcement() string {
+	switch p.After {
+	case Suspend:
+		return " Your turn is suspended after it, and goes on when what it started has reported."
+	case Terminate:
+		return " Your turn ends with it: what you have submitted is the answer, or else its result."
+	}
+	return ""
 }
 
 func (p Program) call(ctx context.Context, args json.RawMessage) (string, error) {
+	switch p.After {
+	case Suspend, ByOutput:
+		return p.callWaiting(ctx, args)
+	case Terminate:
+		text, err := p.run(ctx, args, p.Env)
+		if err != nil {
+			return "", err
+		}
+		return "", Ending{After: Terminate, Text: text}
+	}
+	return p.run(ctx, args, p.Env)
+}
+
+// callWaiting runs the program while the turn waits for a report on it. A report that
+// comes at once is not lost.
+func (p Program) callWaiting(ctx context.Context, args json.RawMessage) (string, error) {
+	if p.Pauses.Await == nil {
+		return "", errors.New("the tool is to suspend the turn, which is not possible here")
+	}
+	id, err := p.Pauses.Await(ctx, "tool "+p.Name, string(args), p.Peers, p.Deadline)
+	if err != nil {
+		return "", err
+	}
+	text, err := p.run(ctx, args, append(slices.Clone(p.Env), CorrelationVariable+"="+id))
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx) // it may have started something: its report is heard
+	}
+	if err != nil {
+		return "", errors.Join(err, p.Pauses.Withdraw(ctx, id, "the tool failed"))
+	}
+	after, result := p.said(text)
+	if after == Suspend {
+		if result != "" {
+			result += "\n"
+		}
+		return "", Ending{After: Suspend, Text: result + suspended(id, p.Deadline)}
+	}
+	if err := p.Pauses.Withdraw(ctx, id, "the tool was done at once"); err != nil {
+		return "", err
+	}
+	if after == Terminate {
+		return "", Ending{After: Terminate, Text: result}
+	}
+	return result, nil
+}
+
+// said returns what follows a call, and its result, by what the program has printed.
+func (p Program) said(text string) (After, string) {
+	if p.After != ByOutput {
+		return p.After, text
+	}
+	var out struct {
+		After  After           `json:"after_execution"`
+		Result json.RawMessage `json:"result"`
+	}
+	if json.Unmarshal([]byte(text), &out) != nil || out.After != Continue && out.After != Suspend && out.After != Terminate {
+		return Continue, text
+	}
+	var words string
+	if json.Unmarshal(out.Result, &words) != nil {
+		words = string(out.Result)
+	}
+	return out.After, words
+}
+
+// run runs the program and returns what it printed.
+func (p Program) run(ctx context.Context, args json.RawMessage, env []string) (string, error) {
 	return runProgram(ctx, p.Timeout, func(ctx context.Context, out, errs io.Writer) error {
 		cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
-		cmd.Dir, cmd.Env = p.Dir, p.Env
+		cmd.Dir, cmd.Env = p.Dir, env
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(args), out, errs
 		cmd.WaitDelay = time.Second // what it left running ends with the attempt, whose process group it shares
 		return cmd.Run()

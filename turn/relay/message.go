@@ -12,6 +12,7 @@ import (
 // The verbs. Nothing else can be asked of a runner.
 const (
 	Submit   = "submit"
+	Suspend  = "suspend" // submit --after suspend
 	Ask      = "ask"
 	Send     = "send"
 	Sleep    = "sleep"
@@ -35,6 +36,7 @@ type Request struct {
 	Text   string        `json:"text,omitempty"`   // of search: the words; of sleep: why it wakes
 	Fields []Field       `json:"fields,omitempty"` // of submit
 	Wanted []Wanted      `json:"wanted,omitempty"` // of ask: the results that its report is to have
+	Finish bool          `json:"finish,omitempty"` // of submit: the turn ends at once
 	For    time.Duration `json:"for,omitempty"`    // of ask: how long it waits; of sleep: how long it rests
 	Most   int           `json:"most,omitempty"`   // of search: how many exchanges
 	When   string        `json:"when,omitempty"`   // of remind

@@ -1,0 +1,114 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// A tool suspends a turn, and a listed peer reports. Another report, an unknown id and
+// one that is late change nothing.
+func TestAPeerReportsOnATool(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Mesh.Peers = append(h.agent.Mesh.Peers, second)
+	var id string
+	var prompts []string
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		prompts = append(prompts, string(at.Prompt))
+		var err error
+		if len(prompts) == 1 {
+			id, err = h.agent.AwaitReport(ctx, in, cycle.Awaiting{What: "tool deploy", Text: "main", Peers: []string{second}, Patience: time.Hour})
+		}
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "deployed"}, err
+	}
+	h.sayByMail("deploy main")
+	if head := h.state().Turn; head.Status != state.HeadSuspended || id == "" {
+		t.Fatalf("turn: %+v", head)
+	}
+	// What nothing proves does not count, nor what comes from another peer.
+	for _, from := range []*mesh.Client{h.peer, {URL: h.blueprint.Mesh, Handle: second}} {
+		_, err := from.Send(t.Context(), mesh.Message{To: handle, Kind: mesh.KindReport, Correlation: id, Text: "it burns"})
+		if err == nil {
+			h.pollAfter(time.Second)
+		}
+	}
+	if len(prompts) != 1 {
+		t.Fatalf("another report counted: %q", prompts)
+	}
+	_, err := (&salon{house: h}).proved().Send(t.Context(), mesh.Message{To: handle, Kind: mesh.KindReport, Correlation: id, Text: "it runs", Status: state.Success})
+	check(t, err)
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success)
+	if len(prompts) != 2 || !strings.Contains(prompts[1], "You started tool deploy ("+id+"): main\nStatus: success") || !strings.Contains(prompts[1], "it runs") {
+		t.Errorf("prompts: %q", prompts)
+	}
+	if taken, err := h.agent.TakeReport(t.Context(), id, cycle.LocalReport{Text: "again"}); taken || err != nil {
+		t.Errorf("a second report: %v, %v", taken, err)
+	}
+	if _, err := h.agent.TakeReport(t.Context(), "wait.0", cycle.LocalReport{}); !errors.Is(err, cycle.ErrUnknownReport) {
+		t.Errorf("an unknown id: %v", err)
+	}
+}
+
+// What is late is late. A question to another agent is answered by that agent alone.
+func TestALateReport(t *testing.T) {
+	h := newAwakeHouse(t)
+	var id, asked string
+	n := 0
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		var err error
+		if n++; n == 1 {
+			id, err = h.agent.Suspend(ctx, in, "deploying", time.Minute)
+			asked, _ = h.agent.Ask(ctx, in, cycle.Question{To: peer, Text: "which commit?", Patience: 2 * time.Minute})
+		}
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, err
+	}
+	h.sayByMail("deploy main")
+	if _, err := h.agent.TakeReport(t.Context(), asked, cycle.LocalReport{}); !errors.Is(err, cycle.ErrNotTheirs) {
+		t.Errorf("a report on a question: %v", err)
+	}
+	h.pollAfter(time.Minute)
+	if taken, err := h.agent.TakeReport(t.Context(), id, cycle.LocalReport{Text: "late"}); taken || !errors.Is(err, cycle.ErrLateReport) {
+		t.Errorf("a late report: %v, %v", taken, err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(h.agent.Store.Path("messages"), "*report*")); len(files) != 0 {
+		t.Errorf("it is kept: %v", files)
+	}
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success)
+}
+
+// What a turn has submitted ends it at once, whatever it waits for, and its agent with it.
+func TestSubmitEndsTheTurn(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		if _, err := h.agent.Suspend(ctx, in, "", time.Hour); err != nil {
+			return turn.Result{}, err
+		}
+		check(t, h.agent.Submit(ctx, in, cycle.Submission{Text: "that is all", Finish: true}))
+		if _, err := h.agent.Suspend(ctx, in, "", time.Hour); !errors.Is(err, cycle.ErrSubmitted) {
+			t.Errorf("it waits after its answer: %v", err)
+		}
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), turn.ErrStopped) {
+			t.Errorf("the agent was ended: %v", context.Cause(ctx))
+		}
+		return turn.Result{Status: turn.Canceled, Reason: "stopped"}, nil
+	}
+	h.sayByMail("quick")
+	h.wantTasks(state.Success)
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "that is all" {
+		t.Errorf("replies: %+v", replies)
+	}
+}

@@ -1,0 +1,76 @@
+package listen
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// report takes a report on something that a turn of one of our agents waits for. It
+// answers after the report is durable.
+func (w *webServer) report(rw http.ResponseWriter, r *http.Request) {
+	if !w.authorized(rw, r) {
+		return
+	}
+	p, why := w.recipient(r.PathValue("handle"))
+	if p == nil {
+		refuse(rw, http.StatusNotFound, why)
+		return
+	}
+	var body struct {
+		From    string        `json:"from"`
+		Status  state.Outcome `json:"status"`
+		Fields  mesh.Fields   `json:"fields"`
+		Message string        `json:"message"`
+	}
+	err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, maxBody)).Decode(&body)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		refuse(rw, http.StatusRequestEntityTooLarge, "the body is longer than 64 KiB")
+		return
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		refuse(rw, http.StatusBadRequest, `the body is not a JSON object like {"status": "success", "message": "deployed", "fields": {"commit": "4f2a"}}`)
+		return
+	}
+	report := cycle.LocalReport{From: body.From, Status: body.Status, Text: body.Message, Fields: body.Fields}
+	if report.From == "" {
+		report.From = "webhook"
+	}
+	if err := report.Check(); err != nil {
+		refuse(rw, http.StatusBadRequest, err.Error())
+		return
+	}
+	id := r.PathValue("id")
+	taken, err := p.TakeReport(r.Context(), id, report)
+	switch {
+	case errors.Is(err, cycle.ErrUnknownReport), errors.Is(err, cycle.ErrNotTheirs):
+		refuse(rw, http.StatusNotFound, err.Error())
+	case errors.Is(err, cycle.ErrLateReport):
+		refuse(rw, http.StatusGone, err.Error())
+	case err != nil:
+		refuse(rw, http.StatusInternalServerError, err.Error())
+	case taken:
+		p.requestPoll()
+		answer(rw, http.StatusAccepted, map[string]string{"reported": id})
+	default:
+		answer(rw, http.StatusOK, map[string]string{"reported": id})
+	}
+}
+
+// authorized reports whether r carries the token, and refuses it otherwise.
+func (w *webServer) authorized(rw http.ResponseWriter, r *http.Request) bool {
+	code, why := w.checkToken(r)
+	if why == "" {
+		return true
+	}
+	if code == http.StatusUnauthorized {
+		rw.Header().Set("WWW-Authenticate", `Bearer realm="agentstateloop"`)
+	}
+	refuse(rw, code, why)
+	return false
+}

@@ -1,0 +1,129 @@
+package cycle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// LocalReport is what a program or a person reports on something that a turn has
+// started.
+type LocalReport struct {
+	From   string // who reports, for the history
+	Status state.Outcome
+	Text   string
+	Fields mesh.Fields
+}
+
+// Check returns what is wrong with the report, in words, or nil. Its limits are those of
+// a message of the mesh.
+func (r LocalReport) Check() error {
+	if r.Status != "" && !r.Status.Valid() {
+		return fmt.Errorf("%q is not a status: success, failed, partial, canceled or timeout", string(r.Status))
+	}
+	if size := jsonSize(r.Text); size > maxPosted {
+		return fmt.Errorf("the text has %d bytes as JSON, and a report takes %d", size, maxPosted)
+	}
+	return r.Fields.Check()
+}
+
+// Why a report is not taken.
+var (
+	ErrUnknownReport = errors.New("nothing waits for a report by this id")
+	ErrLateReport    = errors.New("the report is late")
+	ErrNotTheirs     = errors.New("this id is that of a question to another agent, which alone can answer it")
+)
+
+// TakeReport takes a report on something that a turn waits for, and that only its id
+// proves. It is durable when TakeReport returns. taken is false if the id was reported on
+// before: nothing changes then. The errors are ErrUnknownReport, ErrLateReport,
+// ErrNotTheirs, and those of the disk.
+func (a *Agent) TakeReport(ctx context.Context, id string, r LocalReport) (taken bool, err error) {
+	return a.reportTaker().take(ctx, id, r)
+}
+
+// reportTaker takes reports.
+type reportTaker struct {
+	handle  string
+	now     func() time.Time
+	store   *store.Store
+	journal journal
+}
+
+// take is TakeReport.
+func (t reportTaker) take(ctx context.Context, id string, r LocalReport) (bool, error) {
+	if err := r.Check(); err != nil {
+		return false, err
+	}
+	s, err := t.store.Read()
+	if err != nil {
+		return false, err
+	}
+	w, known := s.Awaited(id)
+	switch {
+	case known && !w.Outside:
+		return false, ErrNotTheirs
+	case !known || w.Answered():
+		return false, t.over(id)
+	}
+	key := "reported:" + id
+	payload := store.PayloadName(store.MessagesDir, key+"."+store.NewID(), ".json") // two may report at once
+	raw, err := json.Marshal(mesh.Message{
+		ID: key, From: r.From, To: t.handle, Text: r.Text, Kind: mesh.KindReport, Correlation: id,
+		Status: r.Status, Fields: r.Fields, SentAt: t.now().UTC(),
+	})
+	if err != nil {
+		return false, err
+	}
+	sum, err := t.store.KeepSummed(payload, bytes.NewReader(raw))
+	if err != nil {
+		return false, fmt.Errorf("keep report: %w", err)
+	}
+	taken := false
+	_, err = t.journal.commitWith(ctx, func(next state.State) error {
+		for _, l := range next.Lines {
+			taken = taken || l.Kind == state.LineEdge && l.What == state.EdgeReport && l.Request == id && l.Key == key
+		}
+		return nil
+	}, state.Reported{Key: key, From: r.From, Payload: payload, Sum: sum, ToolCallID: id, Status: r.Status, Local: true})
+	if err != nil {
+		return false, err
+	}
+	if taken {
+		return true, nil
+	}
+	_ = t.store.Remove(payload) // another report came first, or the deadline
+	return false, t.over(id)
+}
+
+// overSearched is how many bytes of the history are searched for the end of a wait.
+const overSearched = 64 << 20
+
+// over returns why nothing waits for a report by this id: nil if it came before.
+func (t reportTaker) over(id string) error {
+	known := error(ErrUnknownReport)
+	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
+		if err != nil {
+			return err
+		}
+		if l.Request != id {
+			continue
+		}
+		switch {
+		case l.What == state.EdgeReport && l.Key != "":
+			return nil
+		case l.What == state.EdgeAwait:
+			return fmt.Errorf("%w: %s has not waited for it since the deadline, or since its turn ended", ErrLateReport, l.From)
+		default:
+			known = ErrLateReport
+		}
+	}
+	return known
+}
