@@ -277,6 +277,7 @@ func (w *World) checkMeshMessages(h history) {
 	for _, o := range w.record.reports {
 		w.checkText(o.id, o.text)
 	}
+	w.checkContract(h)
 }
 
 // checkText checks that a deliverable is complete, and comes from an attempt whose

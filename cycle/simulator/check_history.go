@@ -31,8 +31,13 @@ type line struct {
 	Status  string    `json:"status"`
 	Box     string    `json:"output_box"`
 	File    string    `json:"deliverable"`
+	Fields  string    `json:"fields"`
+	Trace   string    `json:"trace_id"`
+	Request string    `json:"request"`
+	Answer  string    `json:"response"`
 	ID      string    `json:"id"`
 	Message *struct {
+		Trace    string `json:"trace_id"`
 		Operator bool   `json:"operator"`
 		Status   string `json:"status"`
 	} `json:"message"`

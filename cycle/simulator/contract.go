@@ -3,15 +3,122 @@ package simulator
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
 
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 )
 
-// wanted is what every question of the agent asks for.
+// wanted is what every question asks for, the agent's and those of the others.
 var wanted = mesh.ResultFields{{Name: "marker", Type: "string", Description: "the marker of the question", Required: true}, {Name: "number", Type: "integer"}}
 
 // results are the fields that the agent submits for a message with this marker.
 func results(marker string) []cycle.Field {
 	return []cycle.Field{{Name: "marker", Text: marker}, {Name: "number", Value: json.RawMessage(fmt.Sprint(len(marker)))}}
+}
+
+// chainOf is the chain that another agent's question with this marker belongs to.
+func chainOf(marker string) string { return "chain-of-" + marker }
+
+// said is what a message to another agent says besides its text.
+type said struct {
+	Status string         `json:"status"`
+	Turn   string         `json:"turn_id"`
+	Epoch  uint64         `json:"epoch"`
+	Fields map[string]any `json:"fields"`
+	Trace  string         `json:"trace_id"`
+}
+
+// checkContract checks what the agent has said to others: each report has the status and
+// the fields of its turn's deliverable, and everything that comes of a message belongs
+// to its chain, here and there (docs/design.md, "The contract between agents").
+func (w *World) checkContract(h history) {
+	chains := w.checkChains(h)
+	tasks := map[string]line{}
+	for _, l := range h.lines {
+		if l.Kind == "task" {
+			tasks[l.TurnID] = l
+		}
+	}
+	for _, id := range sortedKeys(w.record.reports) {
+		o := w.record.reports[id]
+		turn := strings.TrimPrefix(o.id, replyKind)
+		task, ended := tasks[turn]
+		if turn == o.id || !ended {
+			continue // no turn's reply; a message that was lost has none
+		}
+		if o.said.Status != task.Status || o.said.Turn != turn || o.said.Epoch != task.Epoch {
+			w.violate("contract", "%s says %+v, and its turn ended as %s in epoch %d", o.id, o.said, task.Status, task.Epoch)
+		}
+		if o.said.Trace != chains[task.Key] {
+			w.violate("contract", "%s belongs to the chain %q, and its message to %q", o.id, o.said.Trace, chains[task.Key])
+		}
+		w.checkFields(o, task)
+	}
+}
+
+// checkFields compares the fields of a report with those in the output box.
+func (w *World) checkFields(o *outgoing, task line) {
+	var kept map[string]any
+	if task.Fields != "" {
+		data, err := os.ReadFile(filepath.Join(w.stateDir(), task.Box, task.Fields))
+		if os.IsNotExist(err) {
+			return // pruned
+		}
+		if err == nil {
+			err = json.Unmarshal(data, &kept)
+		}
+		if err != nil {
+			w.violate("contract", "the fields of turn %s: %v", task.TurnID, err)
+		}
+	}
+	if len(kept)+len(o.said.Fields) > 0 && !reflect.DeepEqual(kept, o.said.Fields) {
+		w.violate("contract", "%s has the fields %v, and its turn handed back %v", o.id, o.said.Fields, kept)
+	}
+	if len(kept) > 0 {
+		w.count.happened("a report had fields")
+	}
+	asked := strings.HasPrefix(o.answers, "call-")
+	if asked && task.Status == "success" && kept["marker"] == nil {
+		w.violate("contract", "%s is a success without the field that was required", o.id)
+	}
+	if asked && task.Status == "partial" {
+		w.count.happened("a report was partial")
+	}
+}
+
+// checkChains checks that each message has one chain, with its turn, its edges and what
+// was sent from inside its turn. It returns the chains by message.
+func (w *World) checkChains(h history) map[string]string {
+	chains, turns := map[string]string{}, map[string]string{}
+	for _, l := range h.lines {
+		switch {
+		case l.Kind == "message" && l.Message != nil:
+			if old, known := chains[l.Key]; l.Message.Trace == "" || known && old != l.Message.Trace {
+				w.violate("contract", "%s has the chain %q, and had %q", l, l.Message.Trace, old)
+			}
+			chains[l.Key] = l.Message.Trace
+			if marker, ok := strings.CutPrefix(l.Key, "mesh:"+peers[1]+":id-"); ok && strings.HasPrefix(l.Message.Trace, "chain-of-") && l.Message.Trace != chainOf(marker) {
+				w.violate("contract", "%s has the chain %q", l, l.Message.Trace)
+			}
+		case l.Kind == "turn" && l.What == "dispatched":
+			turns[l.TurnID] = l.Trace
+			if l.Trace != chains[l.Key] {
+				w.violate("contract", "%s has the chain %q, and its message %q", l, l.Trace, chains[l.Key])
+			}
+		case l.Kind == "edge" && l.Trace == "", l.Kind == "edge" && l.What == "join" && (l.Request == "" || l.Answer == ""):
+			w.violate("contract", "%s is an edge of no chain, or joins nothing", l)
+		case (l.Kind == "edge" || l.Kind == "effect" && l.What == "queued") && turns[l.TurnID] != "" && l.Trace != turns[l.TurnID]:
+			w.violate("contract", "%s has the chain %q, and its turn %q", l, l.Trace, turns[l.TurnID])
+		}
+	}
+	for _, id := range sortedKeys(w.record.reports) {
+		if o := w.record.reports[id]; o.kind == "ask" && o.said.Trace == "" {
+			w.violate("contract", "the question %s belongs to no chain", o.id)
+		}
+	}
+	return chains
 }

@@ -195,7 +195,7 @@ func (w *World) postMessage(s Step) {
 	}
 	if s.Kind == "ask" {
 		p.correlation = "call-" + marker
-		m["correlation_id"] = p.correlation
+		m["correlation_id"], m["result_fields"], m["trace_id"] = p.correlation, wanted, chainOf(marker)
 	}
 	code, _ := w.callMesh(http.MethodPost, "/message", m)
 	if s.Kind == "again" {
@@ -232,6 +232,9 @@ func (w *World) answerQuestion(s Step) {
 		m["correlation_id"] = "ask.nobody"
 	case "stranger":
 		m["from"], m["id"] = "stranger", "forged-"+q.id
+	}
+	if s.N%2 == 0 { // the others are agents of an older version
+		m["status"], m["fields"], m["trace_id"] = []string{"success", "partial", "failed"}[s.N/2%3], map[string]any{"marker": q.id}, "trace.of.another"
 	}
 	w.callMesh(http.MethodPost, "/message", m)
 }

@@ -140,6 +140,7 @@ type outgoing struct {
 	answers  string // In-Reply-To, or the correlation id
 	text     string
 	at       time.Time
+	said     said // of a message to another agent
 }
 
 type question struct{ id, peer, correlation string }
@@ -284,6 +285,7 @@ func (r *record) meshSent(body []byte) {
 		ID, From, To, Kind string
 		Text               string `json:"message"`
 		Correlation        string `json:"correlation_id"`
+		said
 	}
 	if err := json.Unmarshal(body, &m); err != nil || m.From != handle {
 		r.world.violate("4", "posted to the mesh: %s: %v", body, err)
@@ -291,7 +293,7 @@ func (r *record) meshSent(body []byte) {
 	}
 	r.checkMeshNotHurt(m.ID, m.Text)
 	r.countCopy(history{}, r.reports, outgoing{
-		id: m.ID, kind: m.Kind, sum: sha256.Sum256(body), to: m.To, answers: m.Correlation, text: m.Text, at: r.world.clock.machine(),
+		id: m.ID, kind: m.Kind, sum: sha256.Sum256(body), to: m.To, answers: m.Correlation, text: m.Text, at: r.world.clock.machine(), said: m.said,
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -79,6 +79,18 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "what was submitted is reported with its fields, whatever dies, and what was only printed is partial",
+		step: []sim.Step{
+			{Do: sim.Message, Kind: "ask", Wish: "submit-die"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "rename outbox/reply", What: sim.Crash}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.CrashLate}}},
+			{Do: sim.Message, Kind: "ask", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsync history", At: 5, What: sim.Power}}},
+			{Do: sim.Poll},
+		},
+		must: "a report was partial",
+	},
+	{
 		name: "an orphan that submits while its turn has another attempt is refused",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "answer"},

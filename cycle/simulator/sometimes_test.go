@@ -14,6 +14,8 @@ import (
 // does not reach them proves nothing about them.
 var mustHappen = []string{
 	"a deliverable was submitted",
+	"a report had fields",
+	"a report was partial",
 	"a question was asked",
 	"a turn was suspended",
 	"a turn was resumed",
