@@ -90,8 +90,12 @@ func (m *machine) applyLine(l Line) {
 		m.applyQuarantineLine(l)
 	case LineChallenge:
 		m.applyChallengeLine(l)
-	case LineDuplicate, LineNote, LineEdge:
+	case LineDuplicate, LineNote:
 		m.noteSeen(l.Key)
+	case LineEdge:
+		if l.Source != Nudge { // of which only its own line says where it came from
+			m.noteSeen(l.Key)
+		}
 	case LineNudge:
 		m.noteNudge(l.Source, l.Key, l.From)
 	case LineTransition:

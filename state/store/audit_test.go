@@ -132,7 +132,7 @@ func TestAudit(t *testing.T) {
 		"one before the first":          {lines(january, func(l []string) []string { return slices.Insert(l, 0, `{"serial":0,"n":9,"kind":"halt"}`+"\n") }), january + ", line 2: " + whatOlder},
 		"a sum cut off":                 {lines(february, func(l []string) []string { l[1] = l[1][:strings.Index(l[1], `,"sum"`)] + "}\n"; return l }), february + ", line 2: " + whatUnsealed},
 		"all sums of a month cut off":   {func(t *testing.T, st *Store) { cutSums(t, st, february) }, january + ", line 1: " + whatOlder},
-		"all sums cut off":              {func(t *testing.T, st *Store) { cutSums(t, st, january, february, march) }, march + ", line 4: " + whatMissing},
+		"all sums cut off":              {func(t *testing.T, st *Store) { cutSums(t, st, january, february, march) }, march + ", line 5: " + whatMissing},
 		"lines at the end removed":      {lines(march, func(l []string) []string { return l[:2] }), march + ", line 2: " + whatMissing},
 		"all lines of the last month":   {lines(march, func([]string) []string { return nil }), february + ", line "},
 		"the first month removed":       {func(t *testing.T, st *Store) { remove(t, st, january) }, february + ", line 1: " + whatOlder},
