@@ -49,6 +49,7 @@ type messageOutput struct {
 
 	// Deliverable is what the turn of the message has handed back, or null.
 	Deliverable *cycle.Deliverable `json:"deliverable"`
+	Files []cycle.ReceivedFile `json:"files"`
 }
 
 func (k inboxShowCmd) run(c *cli.Context) error {
@@ -87,6 +88,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if v.Deliverable, err = a.HandedBack(m.Key); err != nil {
 		return err
 	}
+	v.Files, _ = a.FilesOf(m) // what is wrong with the payload stands in the text
 	if c.Bool("json") {
 		return k.out.JSON(v)
 	}
@@ -103,6 +105,13 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	}
 	if m.Trace != "" {
 		k.out.Printf("chain:   %s\n", plain.Line(m.Trace))
+	}
+	for _, f := range v.Files {
+		if f.Missing != "" {
+			k.out.Printf("file:    %s is missing: %s\n", plain.Line(f.Name), plain.Line(f.Missing))
+			continue
+		}
+		k.out.Printf("file:    %s (%s, %d bytes): %s\n", plain.Line(f.Name), plain.Line(f.Type), f.Size, plain.Line(f.Path))
 	}
 	printReceipt(k.out, v.Receipt, k.now())
 	k.printText(v.Text)

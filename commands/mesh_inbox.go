@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -67,6 +68,9 @@ func (m meshInboxCmd) run(c *cli.Context) error {
 			proof = " (unproven)"
 		}
 		m.out.Printf("%s  %s  %s from @%s%s: %s\n", terminal.Clock(msg.SentAt, m.now()), plain.Line(msg.ID), plain.Line(msg.Kind), plain.Line(msg.From), proof, plain.Line(msg.Text))
+		for _, f := range msg.Files {
+			m.out.Printf("  file %s (%s, %d bytes)\n", plain.Line(f.Name), cmp.Or(plain.Line(f.Type), "of unknown type"), f.Size)
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 )
 
@@ -19,13 +20,14 @@ func meshSendCommand(p *program) *cli.Command {
 		ArgsUsage: "HANDLE TEXT",
 		Description: `Sends as your agent, with its token. With - as TEXT the message is read from
 standard input. Prints the message's id. Sending the same --id again sends
-nothing new, so a script may repeat itself. --field is that of ask.
+nothing new, so a script may repeat itself. --field and --file are those of ask.
 
 Example:
   agentstateloop mesh send dorlange3120 "rotate the Gmail password, please"
   agentstateloop mesh send dorlange3120 "run the tests" --field passed:integer`,
 		Flags: []cli.Flag{
 			repeatedFlag("field", "a result `FIELD` to ask for; may be repeated"),
+			repeatedFlag("file", "a `FILE` that goes along; may be repeated"),
 			&cli.StringFlag{Name: "kind", Value: mesh.KindMessage, Usage: "`KIND`: message, ask, report, relay or notice"},
 			&cli.StringFlag{Name: "id", Usage: "the message's `ID`, for a send that may be repeated"},
 			&cli.StringFlag{Name: "correlation-id", Usage: "the `ID` of the message it answers"},
@@ -47,8 +49,17 @@ func (m meshSendCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	opened, closeAll, err := cycle.OpenFiles(wordsOf(c, "file"))
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	files, err := cycle.UploadFiles(c.Context, client, opened)
+	if err != nil {
+		return err
+	}
 	id, err := client.Send(c.Context, mesh.Message{
-		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"), ResultFields: fields,
+		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"), ResultFields: fields, Files: files,
 	})
 	if err != nil {
 		return err

@@ -237,6 +237,35 @@ func describe(files []receivedFile) string {
 	return b.String()
 }
 
+// ReceivedFile is a file that came with a message of the mesh.
+type ReceivedFile struct {
+	Name    string `json:"name"`
+	Type    string `json:"type"`
+	Size    int64  `json:"size"`
+	Path    string `json:"path"`    // where its bytes are kept; "" if it is missing
+	Missing string `json:"missing"` // why, or ""
+}
+
+// FilesOf returns the files that came with a message.
+func (a *Agent) FilesOf(m state.Message) ([]ReceivedFile, error) {
+	files := []ReceivedFile{}
+	if m.Source != state.Mesh {
+		return files, nil
+	}
+	read, err := readMessage(a.Store, state.Head{}, m)
+	if err != nil {
+		return files, err
+	}
+	for i, f := range read.sent.Files {
+		r := ReceivedFile{Name: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing}
+		if f.Missing == "" {
+			r.Path = a.Store.Path(incomingName(m.Key, i))
+		}
+		files = append(files, r)
+	}
+	return files, nil
+}
+
 // filesOf returns the files that a message of the state names, with their sums.
 func (fs incomingFiles) filesOf(m state.Message) []namedFile {
 	if m.Source != state.Mesh {

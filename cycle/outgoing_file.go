@@ -1,6 +1,9 @@
 package cycle
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +28,33 @@ const MaxFiles = mesh.MaxFiles
 // OutgoingFile is a file that goes with a message to another agent.
 type OutgoingFile struct {
 	Name string // without a folder
-	Body io.Reader
+	Body io.ReadSeeker
+}
+
+// UploadFiles uploads files at once, for a message that no turn sends, and returns them as
+// the message names them.
+func UploadFiles(ctx context.Context, client *mesh.Client, files []OutgoingFile) ([]mesh.File, error) {
+	var uploaded []mesh.File
+	for _, f := range files {
+		h := sha256.New()
+		body := &sniffed{r: io.LimitReader(f.Body, mesh.MaxFile+1)}
+		if _, err := io.Copy(h, body); err != nil {
+			return nil, fmt.Errorf("read %s: %w", f.Name, err)
+		}
+		if _, err := f.Body.Seek(0, io.SeekStart); err != nil {
+			return nil, fmt.Errorf("read %s: %w", f.Name, err)
+		}
+		uploaded = append(uploaded, mesh.File{SHA256: hex.EncodeToString(h.Sum(nil)), Name: f.Name, Type: fileType(f.Name, body.head), Size: body.n})
+	}
+	if err := mesh.CheckFiles(uploaded); err != nil {
+		return nil, err
+	}
+	for i, f := range uploaded {
+		if err := client.PutBlob(ctx, f.SHA256, f.Size, files[i].Body); err != nil {
+			return nil, fmt.Errorf("the file %s: %w", f.Name, err)
+		}
+	}
+	return uploaded, nil
 }
 
 // OpenFiles opens files that go with a message, and the caller closes them. A file that
