@@ -48,8 +48,8 @@ type messageOutput struct {
 	Receipt cycle.Receipt `json:"receipt"`
 
 	// Deliverable is what the turn of the message has handed back, or null.
-	Deliverable *cycle.Deliverable `json:"deliverable"`
-	Files []cycle.ReceivedFile `json:"files"`
+	Deliverable *cycle.Deliverable   `json:"deliverable"`
+	Files       []cycle.ReceivedFile `json:"files"`
 }
 
 func (k inboxShowCmd) run(c *cli.Context) error {
