@@ -143,6 +143,9 @@ func spendRows(row row, s cycle.Status) {
 	if s.Spend.LeftUSD != nil && s.Spend.Limit != nil {
 		row("tier", "%s: %v is left of %s", s.Tier, dollars(*s.Spend.LeftUSD), *s.Spend.Limit)
 	}
+	if len(s.Spend.Savings) > 0 {
+		row("saving", "%s", strings.Join(s.Spend.Savings, ", "))
+	}
 	for _, model := range s.Spend.Unpriced {
 		row("PRICE", "no price of %q is known: it is counted as the most expensive model; set [prices.%q]", model, model)
 	}

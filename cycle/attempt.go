@@ -81,11 +81,15 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 		env["AGENTSTATELOOP_RESUMED"] = "1" // the prompt holds reports that the turn has not seen
 	}
 	guarded, release := at.guard.context(ctx, head)
-	result, err := at.launcher.launch(guarded, at.turn, turn.Attempt{
+	program, attempt := at.turn, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
 		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.rights.arguments(msg),
 		Env: env, MayBeSilent: msg.Source == state.Self,
-	})
+	}
+	if isShort(state.Tier(data.Tier)) {
+		program, attempt = program.Lowered(attempt)
+	}
+	result, err := at.launcher.launch(guarded, program, attempt)
 	defer release()
 	switch {
 	case errors.Is(err, errLost):

@@ -248,9 +248,13 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State, who state.Pr
 	if err := turn.Prepare(dir, nil, ""); err != nil {
 		return turn.Result{}, err
 	}
-	r, err := m.launcher.launch(ctx, &config, turn.Attempt{
+	program, attempt := &config, turn.Attempt{
 		Dir: dir, TurnID: summaryID, Prompt: []byte(question + "\n"), Session: session, Extra: extra, Env: m.launcher.env(),
-	})
+	}
+	if m.summary == nil && isShort(s.Tier(m.prompter.policy, m.prompter.now())) {
+		program, attempt = config.Lowered(attempt)
+	}
+	r, err := m.launcher.launch(ctx, program, attempt)
 	if r.Rest != nil {
 		r = r.Rest()
 	}

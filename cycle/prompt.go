@@ -74,6 +74,9 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 	if d.Tier = string(allowed.Tier); allowed.Limited {
 		d.Left = allowed.Left.String()
 	}
+	if p.turn != nil && isShort(allowed.Tier) {
+		d.Cheaper, d.Sparing, d.Fewer = p.turn.Low.Cheaper(), len(p.turn.Low.Args) > 0, p.turn.Runner == turn.API
+	}
 	if full := p.sessions.full(talk); full >= warnAt {
 		d.Full = full
 	}

@@ -62,6 +62,31 @@ func (b biller) allowance(s state.State, msg state.Message) Allowance {
 	return w
 }
 
+// isShort reports whether turns run as cheaply as they can in a tier.
+func isShort(t state.Tier) bool { return t == state.TierLow || t == state.TierCritical }
+
+// savings returns in words what is done to save money in a tier, apart from which
+// messages have turns. t may be nil.
+func savings(t *turn.Config, tier state.Tier) []string {
+	saved := []string{}
+	if t == nil || !isShort(tier) {
+		return saved
+	}
+	if len(t.Low.Command) > 0 {
+		saved = append(saved, "low_command runs")
+	}
+	if len(t.Low.Args) > 0 {
+		saved = append(saved, "low_args are added")
+	}
+	if t.Low.Model != "" {
+		saved = append(saved, "low_model is asked")
+	}
+	if t.Runner == turn.API {
+		saved = append(saved, "half of max_calls, max_tools and max_output")
+	}
+	return append(saved, "no turns of its own")
+}
+
 // affords reports whether the tier lets the turn of a message run (docs/design.md,
 // "Phases").
 func (b biller) affords(s state.State, msg state.Message) bool {

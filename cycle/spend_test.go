@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/cron/crontest"
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -294,5 +295,51 @@ func TestTheTierIsTold(t *testing.T) {
 	h.pollAfter(30 * time.Minute)
 	if n := calls.Load(); n > 3 { // the mailbox twice, and IDLE
 		t.Errorf("a dead agent made %d calls", n)
+	}
+}
+
+// While money is short a cheaper program runs, with more arguments, and the prompt says
+// so. It says nothing of the kind where nothing is cheaper.
+func TestLowCompute(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		low        turn.Low
+		want, says string
+	}{
+		{"another command", turn.Low{Command: []string{"./cheap"}}, "cheap: --rights", "A cheaper program runs you."},
+		{"more arguments", turn.Low{Args: []string{"--model", "small"}}, "usual: --rights --model small", "A cheaper program runs you."},
+		{"nothing", turn.Low{}, "usual: --rights", "($0.0150 left). Nothing"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := newAwakeHouse(t)
+			for _, name := range []string{"usual", "cheap"} {
+				check(t, crontest.WriteScript(filepath.Join(h.blueprint.Dir, name), "#!/bin/sh\ncat >prompt\necho \""+name+": $*\" >ran\necho done\n"))
+			}
+			h.agent.Turn.Command, h.agent.Turn.Low = []string{"./usual"}, c.low
+			h.agent.Rights.Operator = []string{"--rights"}
+			h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 15_000, Low: 20_000, Critical: 1_000}
+			h.receive(letter{id: "<one@example.com>"})
+			h.poll()
+			if got := h.left("ran"); got != c.want {
+				t.Errorf("it ran %q, want %q", got, c.want)
+			}
+			if p := h.left("prompt"); !strings.Contains(p, c.says) || c.low.Cheaper() != strings.Contains(p, "cheaper") {
+				t.Errorf("the prompt is\n%s", p)
+			}
+			h.agent.Policy.Budget.Critical = 18_000
+			check(t, os.Remove(filepath.Join(h.blueprint.Dir, "ran")))
+			h.receive(letter{id: "<zero@example.com>"})
+			h.pollAfter(time.Minute)
+			if got := h.left("ran"); got != c.want || !strings.Contains(h.left("prompt"), "almost gone") {
+				t.Errorf("in tier critical it ran %q, with\n%s", got, h.left("prompt"))
+			}
+			h.agent.Policy.Budget = state.Budget{}
+			h.receive(letter{id: "<two@example.com>"})
+			h.pollAfter(time.Minute)
+			if got := h.left("ran"); got != "usual: --rights" {
+				t.Errorf("with money it ran %q", got)
+			}
+		})
 	}
 }

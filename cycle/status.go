@@ -148,6 +148,7 @@ type StatusSpend struct {
 	LeftUSD   *float64 `json:"left_usd"`   // null: no limit
 	Limit     *string  `json:"limit"`      // which limit that is, in words
 	Remedy    *string  `json:"remedy"`     // what revives a dead agent
+	Savings   []string `json:"savings"`    // what is done because money is short, in words
 	Unpriced  []string `json:"unpriced"`   // models without a price, counted as the dearest
 }
 
@@ -207,6 +208,7 @@ func (a *Agent) Status() (Status, error) {
 		}
 	}
 	st.Tier, st.Spend = s.Tier(a.Policy, a.Now()), spendStatus(s, a.Policy, a.Now())
+	st.Spend.Savings = savings(a.Turn, st.Tier)
 	st.Obstacles = []string{}
 	for _, err := range a.Store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,6 +171,47 @@ func TestArgv(t *testing.T) {
 		b.run()
 		if got := read(t, b.Workdir, "argv"); got != c.want {
 			t.Errorf("%s %q: %q, want %q", c.runner, c.session, got, c.want)
+		}
+	}
+}
+
+// While money is short the arguments of low_args come last, where the program takes
+// them, also with a session; another command runs instead. The record of the start
+// shows both.
+func TestLowered(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ runner, session, want string }{
+		{Claude, "s-1", "-p --output-format stream-json --verbose --resume s-1 --extra 1 --model small "},
+		{Codex, "c-1", "exec --json --skip-git-repo-check --extra 1 --model small resume c-1 - "},
+		{Gemini, "g-1", "--output-format stream-json --skip-trust --resume g-1 --extra 1 --model small "},
+		{Exec, "", "--extra 1 --model small "},
+	} {
+		b := fakeCLI(t, c.runner, "", "")
+		b.Session, b.Extra = c.session, []string{"--extra", "1"}
+		b.Low.Args = []string{"--model", "small"}
+		config, attempt := b.Lowered(b.Attempt)
+		b.Config, b.Attempt = *config, attempt
+		b.run()
+		if got := read(t, b.Workdir, "argv"); got != c.want {
+			t.Errorf("%s: %q, want %q", c.runner, got, c.want)
+		}
+		if started := read(t, b.Dir, "events.jsonl"); !strings.Contains(started, `"--model","small"`) {
+			t.Errorf("%s: the record of the start is %s", c.runner, started)
+		}
+	}
+	c := Config{Runner: Exec, Command: []string{"dear", "x"}, Low: Low{Command: []string{"cheap"}}}
+	if low, _ := c.Lowered(Attempt{}); !slices.Equal(low.Command, []string{"cheap"}) || c.Command[0] != "dear" {
+		t.Errorf("the command is %q, and the usual one %q", low.Command, c.Command)
+	}
+	for _, c := range []struct {
+		low  Low
+		want bool
+	}{
+		{Low{}, false}, {Low{Command: []string{"x"}}, true}, {Low{Model: "m"}, true}, {Low{Args: []string{"--effort", "low"}}, false},
+		{Low{Args: []string{"-m", "small"}}, true}, {Low{Args: []string{"--model=small"}}, true},
+	} {
+		if got := c.low.Cheaper(); got != c.want {
+			t.Errorf("%+v is cheaper: %v", c.low, got)
 		}
 	}
 }

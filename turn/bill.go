@@ -1,6 +1,8 @@
 package turn
 
 import (
+	"strings"
+
 	"encoding/json"
 	"io"
 
@@ -61,6 +63,9 @@ const maxModel = 128
 func modelIn(argv []string) string {
 	model := ""
 	for i, arg := range argv[:max(0, len(argv)-1)] {
+		if name, ok := strings.CutPrefix(arg, "--model="); ok {
+			model = name
+		}
 		if arg == "--model" || arg == "-m" {
 			model = argv[i+1]
 		}

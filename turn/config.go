@@ -2,6 +2,8 @@ package turn
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"agentstateloop/internal/secret"
@@ -66,6 +68,9 @@ type Config struct {
 	// API, whose tools are confined one by one.
 	Box *Sandbox
 
+	// Low changes how the agent runs while money is short.
+	Low Low
+
 	// Self is the absolute path of our own binary. It is started as
 	// `Self __attempt …` and must then call Main.
 	Self string
@@ -82,6 +87,32 @@ type Config struct {
 	MaxText   int
 	MaxOutput int64
 	MaxEvents int64
+}
+
+// Low is what changes while money is short ([turn] low_command and low_args, [api]
+// low_model). API heeds Model itself, and halves what it may take.
+type Low struct {
+	Command []string // instead of Config.Command; empty: the same
+	Args    []string // added to the arguments of an attempt
+	Model   string   // that API asks instead of the usual one
+}
+
+// Cheaper reports whether another program or model runs the agent then.
+func (w Low) Cheaper() bool {
+	return len(w.Command) > 0 || w.Model != "" || slices.ContainsFunc(w.Args, func(arg string) bool {
+		return arg == "-m" || arg == "--model" || strings.HasPrefix(arg, "--model=")
+	})
+}
+
+// Lowered returns how the agent runs an attempt while money is short: with another
+// command, and with more arguments.
+func (c *Config) Lowered(a Attempt) (*Config, Attempt) {
+	low := *c
+	if len(c.Low.Command) > 0 {
+		low.Command = c.Low.Command
+	}
+	a.Extra = slices.Concat(a.Extra, c.Low.Args)
+	return &low, a
 }
 
 // Attempt is one start of the agent on one message.

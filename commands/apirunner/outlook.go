@@ -76,7 +76,7 @@ func (l *outlook) checkMoney(o *react.Outlook) error {
 	}
 	if money.Tier != state.TierNormal {
 		o.Low = true
-		o.Notes = append(o.Notes, fmt.Sprintf("Money is short (%s): finish what matters most, and be brief.", money.Tier))
+		o.Notes = append(o.Notes, fmt.Sprintf("Money is short (%s): you have half as many calls, and half as much room for each answer. Finish what matters most, and be brief.", money.Tier))
 	}
 	return nil
 }

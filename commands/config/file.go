@@ -129,6 +129,8 @@ type turnSection struct {
 
 	ContextWindow int               `toml:"context_window"`
 	Summary       []string          `toml:"summary"`
+	LowCommand    []string          `toml:"low_command"`
+	LowArgs       []string          `toml:"low_args"`
 	Env           map[string]string `toml:"env"`
 	Permissions   rightsSection     `toml:"permissions"`
 	Sandbox       string            `toml:"sandbox"`

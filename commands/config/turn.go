@@ -41,6 +41,9 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	if t.Runner == "none" {
 		return nil, nil
 	}
+	if err := c.checkLow(); err != nil {
+		return nil, err
+	}
 	if err := l.checkRunner(c); err != nil {
 		return nil, err
 	}
@@ -74,10 +77,35 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		Settle:  time.Duration(t.Settle),
 		Env:     env,
 		Box:     sandbox,
+		Low:     turn.Low{Command: c.turnCommand(t.LowCommand), Args: t.LowArgs, Model: c.lowModel()},
 		Self:    self,
 		Version: l.Version,
 		Secrets: l.Secrets,
 	}, nil
+}
+
+// lowModel returns the model that runner "api" asks while money is short, or "" if it
+// is the usual one.
+func (c *Config) lowModel() string {
+	s := c.File.API
+	if c.File.Turn.Runner != turn.API || s.LowModel == s.Model {
+		return ""
+	}
+	return s.LowModel
+}
+
+// checkLow checks what changes while money is short.
+func (c *Config) checkLow() error {
+	t := c.File.Turn
+	switch {
+	case len(t.LowCommand) > 0 && t.Runner != turn.Exec:
+		return c.At(dotted("turn.low_command"), "use low_args, or low_model in [api] with runner = \"api\"", `has an effect only with runner = "exec"`)
+	case len(t.LowArgs) > 0 && t.Runner == turn.API:
+		return c.At(dotted("turn.low_args"), "remove it; low_model in [api] names the model", `has no effect with runner = "api"`)
+	case len(t.LowArgs) > 0 && len(t.LowCommand) > 0:
+		return c.At(dotted("turn.low_args"), "keep one of them", "low_command and low_args are set")
+	}
+	return nil
 }
 
 // checkRunner checks that the runner has what it needs.

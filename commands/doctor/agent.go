@@ -42,6 +42,12 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	if err != nil {
 		return failure(name, findHint(t), err)
 	}
+	if len(t.Low.Command) > 0 {
+		low, _ := t.Lowered(turn.Attempt{})
+		if _, err := low.Find(); err != nil {
+			return failure(name, "set low_command in [turn] to a program that can be started; it runs while money is short", err)
+		}
+	}
 	if t.Runner == turn.Exec {
 		return good(name, "%s is executable", program)
 	}

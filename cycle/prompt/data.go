@@ -30,6 +30,11 @@ type Data struct {
 	Tier string // normal, low_compute, critical
 	Left string // what the turn may cost at most, such as "$0.31"; "" without a limit
 
+	// While money is short (tiers low_compute and critical): another model or program runs
+	// the agent; it runs with more arguments, [turn] low_args; it may make half as many
+	// calls, of half the length.
+	Cheaper, Sparing, Fewer bool
+
 	Memory    string // the agent's working memory, fenced
 	ResetNote string // of the last reset, fenced
 

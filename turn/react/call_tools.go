@@ -13,7 +13,7 @@ import (
 // callTools runs the calls of an answer. It returns the end of the run if the
 // model only repeats itself.
 func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
-	if l.conversation.calls >= l.MaxCalls {
+	if l.conversation.calls >= l.maxCalls() {
 		return nil, nil
 	}
 	for i, c := range a.Calls {
@@ -26,8 +26,8 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 		if n := l.conversation.repeats[c.ID]; n > maxSameCall {
 			return &runEnd{cut: fmt.Sprintf("the model repeated itself: it called %s with the same arguments %d times", c.Name, n)}, nil
 		}
-		if i >= l.MaxTools {
-			if err := l.refuseCall(c, fmt.Sprintf("at most %d calls of one answer are run. Make the call again if you still need it.", l.MaxTools)); err != nil {
+		if i >= l.maxTools() {
+			if err := l.refuseCall(c, fmt.Sprintf("at most %d calls of one answer are run. Make the call again if you still need it.", l.maxTools())); err != nil {
 				return nil, err
 			}
 			continue

@@ -23,7 +23,7 @@ const maxUselessSummaries = 2
 
 // canSummarise reports whether the model may be asked for a summary and then
 // once more for an answer.
-func (l *Loop) canSummarise() bool { return l.conversation.calls < l.MaxCalls-1 }
+func (l *Loop) canSummarise() bool { return l.conversation.calls < l.maxCalls()-1 }
 
 // fitWindow keeps the conversation within the window.
 func (l *Loop) fitWindow(ctx context.Context) error {

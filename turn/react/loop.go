@@ -19,6 +19,10 @@ type Loop struct {
 	speech       textEmitter
 	meter        meter
 	noted        map[string]bool // notes that the model has
+
+	// While money is short: see heed.
+	low      bool
+	lowCalls int
 }
 
 // Bounds that cannot be set.
@@ -77,6 +81,38 @@ func (l *Loop) prepare() {
 	l.speech = textEmitter{emit: l.Emit}
 	l.meter = meter{}
 	l.noted = map[string]bool{}
+	l.low = false
+}
+
+// heed halves what the run may take when money is short: its calls, the tools of an
+// answer and the length of an answer. A run that has made as many calls already has one
+// more, for its last words.
+func (l *Loop) heed(o Outlook) {
+	if o.Low && !l.low {
+		l.lowCalls = max(half(l.MaxCalls), l.conversation.calls+1)
+	}
+	l.low = o.Low
+}
+
+func (l *Loop) maxCalls() int {
+	if l.low {
+		return min(l.lowCalls, l.MaxCalls)
+	}
+	return l.MaxCalls
+}
+
+func (l *Loop) maxTools() int {
+	if l.low {
+		return half(l.MaxTools)
+	}
+	return l.MaxTools
+}
+
+func (l *Loop) maxOutput() int {
+	if l.low {
+		return half(l.MaxOutput)
+	}
+	return l.MaxOutput
 }
 
 // finished returns the last words of a run that had ended when its process
@@ -141,7 +177,7 @@ type runEnd struct{ text, cut string }
 // step asks the model once and does what its answer requires. A nil runEnd
 // means that the run goes on.
 func (l *Loop) step(ctx context.Context) (*runEnd, error) {
-	if l.conversation.calls >= l.MaxCalls {
+	if l.conversation.calls >= l.maxCalls() {
 		return &runEnd{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.conversation.calls)}, nil
 	}
 	if err := l.fitWindow(ctx); err != nil {
@@ -179,6 +215,7 @@ func (l *Loop) check(ctx context.Context) (Outlook, error) {
 	case o.Over != "":
 		return o, runOverError{o.Over}
 	}
+	l.heed(o)
 	return o, nil
 }
 

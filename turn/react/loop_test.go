@@ -448,6 +448,28 @@ func TestOutlook(t *testing.T) {
 			t.Errorf("%s", q.Body)
 		}
 	})
+	t.Run("short money halves what a run may take", func(t *testing.T) {
+		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}},
+			scripted.Reply{Calls: []scripted.Call{notch("c4", "d")}}, scripted.Reply{Text: "never"})
+		b.MaxCalls, b.MaxTools, b.MaxOutput = 4, 4, 3000
+		b.outlook = react.Outlook{Low: true}
+		if err := b.run("hello", false); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(b.server.Asked()); n != 2 || len(b.notched) != 2 {
+			t.Errorf("%d questions, and %d calls were run", n, len(b.notched))
+		}
+		if body := string(b.asked(1).Body); !strings.Contains(body, "1500") || strings.Contains(body, "3000") || !strings.Contains(body, "your last answer") {
+			t.Errorf("%s", body)
+		}
+	})
+	t.Run("a run that made its calls already has its last words", func(t *testing.T) {
+		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Calls: []scripted.Call{notch("c2", "b")}},
+			scripted.Reply{Calls: []scripted.Call{notch("c3", "c")}}, scripted.Reply{Text: "that was it"})
+		b.MaxCalls = 6
+		b.Check = func(context.Context) (react.Outlook, error) { return react.Outlook{Low: len(b.notched) == 3}, nil }
+		b.well("hello", "that was it")
+	})
 	t.Run("the turn is another's", func(t *testing.T) {
 		b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}})
 		stale := errors.New("stale")

@@ -24,7 +24,7 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 		if err := l.note(o); err != nil {
 			return Answer{}, err
 		}
-		q := Question{Model: l.Names.pick(o), System: l.System, Messages: l.conversation.messages, Tools: l.Tools, MaxOutput: l.MaxOutput}
+		q := Question{Model: l.Names.pick(o), System: l.System, Messages: l.conversation.messages, Tools: l.Tools, MaxOutput: l.maxOutput()}
 		l.speech.begin()
 		answer, err := l.query(ctx, q, l.speech.add)
 		l.speech.flush()
@@ -54,7 +54,7 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 // note adds the notes of o to the conversation, for the next answer of the model.
 func (l *Loop) note(o Outlook) error {
 	all := o.Notes
-	if l.conversation.calls == l.MaxCalls-1 {
+	if l.conversation.calls == l.maxCalls()-1 {
 		all = append(slices.Clone(all), "This is your last answer for now, and its calls will not be run: say what you have.")
 	}
 	var notes []string

@@ -67,6 +67,9 @@ func orDefault[T int | time.Duration](v, def T) T {
 	return v
 }
 
+// half returns what is left of a bound while money is short.
+func half(bound int) int { return max(1, bound/2) }
+
 // Callbacks connect a Loop with the turn that it runs in. They are called from
 // one goroutine.
 type Callbacks struct {
