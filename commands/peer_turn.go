@@ -40,7 +40,7 @@ func (l agents) checkCaller(c *cli.Context) error {
 		return terminal.WithHint(fmt.Errorf("%s: $AGENTSTATELOOP_TURN names a turn that is not known", command),
 			"if you are not the agent inside its turn, unset the variable")
 	}
-	return terminal.WithHint(fmt.Errorf("%s: this turn was caused by another agent; only a turn of your operator may do this", command),
+	return terminal.WithHint(fmt.Errorf("%s: this turn was caused by another agent or a program; only a turn of your operator may do this", command),
 		"it may call submit, ask, send, sleep, remind, remember, history --search, nudge, poll and status")
 }
 
@@ -58,7 +58,7 @@ func (l agents) caller(c *cli.Context) (*cycle.Agent, error) {
 // every turn itself.
 func forEveryTurn(c *cli.Context) bool {
 	switch strings.TrimPrefix(c.Command.HelpName, name+" ") {
-	case "submit", "ask", "send", "sleep", "remind", "remember", "nudge", "status", "report", "compact", "completion", "__react":
+	case "submit", "ask", "send", "sleep", "remind", "remember", "nudge", "status", "report", "compact", "completion", "__react", cycle.HooksCommand:
 		return true
 	case "history":
 		return c.IsSet("search")

@@ -72,6 +72,9 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	if s.Deadline != nil {
 		row("timer", "IDLE at %s (%s) unless the operator writes", terminal.Clock(*s.Deadline, now), terminal.Distance(*s.Deadline, now))
 	}
+	if n := s.LastNudge; n != nil {
+		row("nudged", "at %s%s%s", terminal.Clock(n.At, now), by(plain.Line(n.From)), because(plain.Line(n.Reason)))
+	}
 	row("inbox", "%d waiting, %d deferred, %d quarantined", s.Inbox.Waiting, s.Inbox.Deferred, s.Inbox.Quarantined)
 	for _, d := range s.Inbox.Deferrals {
 		row("deferred", "%s until %s%s%s", terminal.Count(d.Count, "message"), terminal.Clock(d.Next, now), untilLast(d, now), because(d.Reason))
@@ -99,6 +102,14 @@ func untilLast(d cycle.StatusDeferral, now time.Time) string {
 		return ""
 	}
 	return ", the last until " + terminal.Clock(d.Last, now)
+}
+
+// by returns who did something, or "".
+func by(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by " + who
 }
 
 // because returns a reason behind a colon.

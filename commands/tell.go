@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -33,9 +34,14 @@ hands back. Ctrl-C ends the waiting, not the turn. If no turn can run soon
 (HALT, no money left, a rest after failures) it says so and does not wait. With
 - as TEXT the message is read from standard input.
 
+With --mail the answer is mailed to the operator instead, as that of a mail is.
+A program has its own ways to speak, with fewer rights: see "Words of programs"
+in docs/operating.md.
+
 Example:
   agentstateloop tell "what are you working on?"`,
 		Flags: []cli.Flag{
+			switchFlag("mail", "mail the answer to the operator, and return"),
 			switchFlag("no-wait", "print the message's key and return"),
 		},
 		Action: tellCmd{p.agents(), p.input(), &p.out, p.loader.Now}.run,
@@ -54,12 +60,21 @@ func (t tellCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	key, err := a.Tell(c.Context, userName(), text)
+	tell := a.Tell
+	if c.Bool("mail") {
+		if a.Mail == nil {
+			return terminal.Usagef("configure [mail], or leave out --mail to have the answer here", "no mail is configured")
+		}
+		tell = func(ctx context.Context, from, text string) (string, error) {
+			return a.TellEvent(ctx, cycle.EventMessage{From: from, Text: text, Operator: true})
+		}
+	}
+	key, err := tell(c.Context, userName(), text)
 	if err != nil {
 		return err
 	}
 	detach(a, t.out)
-	if c.Bool("no-wait") {
+	if c.Bool("no-wait") || c.Bool("mail") {
 		return t.printKey(c, key, "")
 	}
 	if why, err := t.noAnswerSoon(a); err != nil || why != "" {

@@ -185,6 +185,14 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 	if i.Source == state.Mesh {
 		return ac.releaseMesh(files, s, i, raw)
 	}
+	if i.Source == state.EventSource {
+		if fault := store.EventFault(raw); fault != "" {
+			return nil, fmt.Errorf("%s cannot come in: %s", i.Key, fault)
+		}
+		arrived, err := eventArrived(files, i.Key, EventMessage{From: i.From, Text: string(raw)})
+		arrived.Message.At = i.At
+		return arrived, err
+	}
 	if ac.mail == nil {
 		return nil, fmt.Errorf("%s is a mail, and no mail is configured any more", i.Key)
 	}

@@ -92,8 +92,8 @@ type Schedule struct {
 // caused the turn ([turn.permissions]). A peer's message may do less than the
 // operator's.
 type Rights struct {
-	Operator, Peer, Task []string
-	Self                 []string // of what the agent planned in its operator's conversation
+	Operator, Peer, Event, Task []string
+	Self                        []string // of what the agent planned in its operator's conversation
 }
 
 // The schedule modes.

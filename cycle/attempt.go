@@ -151,6 +151,8 @@ func (r Rights) arguments(m state.Message) []string {
 		return r.Operator
 	case state.CauseSelf:
 		return r.Self
+	case state.CauseEvent:
+		return r.Event
 	}
 	return r.Peer
 }

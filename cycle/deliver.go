@@ -62,8 +62,11 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 		outgoingFiles{d.store}.drop(m.outgoing)
 		return s, err
 	}
-	if m.msg.Source == state.Self {
+	switch m.msg.Source {
+	case state.Self:
 		m.thread = s.Thread
+	case state.EventSource:
+		m.thread = state.Thread{Subject: "@" + d.replier.handle + ": " + m.msg.Title}
 	}
 	var reply *state.Effect
 	if len(back.Fields) > 0 || !m.needsNoReply(r) {

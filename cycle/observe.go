@@ -95,7 +95,7 @@ func (o observer) observe(ctx context.Context, files payloads, s state.State, ag
 	default:
 		wg.Go(o.secrets.Guarded(func() { o.observeMesh(ctx, ad, forPeers, &byMesh) }))
 	}
-	obs := o.observeNudges()
+	obs := o.observeNudges(ad)
 	wg.Wait()
 	obs.events = append(obs.events, byMail.events...)
 	obs.events = append(obs.events, upTo(room-arrivals(byMail.events), byMesh.events)...)
@@ -151,7 +151,7 @@ func upTo(room int, events []state.Event) []state.Event {
 }
 
 // observeNudges lists nudges/.
-func (o observer) observeNudges() *observation {
+func (o observer) observeNudges(ad *admission) *observation {
 	var obs observation
 	rung, err := o.store.Nudges()
 	if err != nil {
@@ -160,9 +160,19 @@ func (o observer) observeNudges() *observation {
 	}
 	obs.rung = rung
 	var keys []string
+	room := ad.state.RoomForEvents()
 	for _, n := range rung {
 		keys = append(keys, n.Key)
-		obs.events = append(obs.events, n.Nudged)
+		if !n.IsMessage {
+			obs.events = append(obs.events, n.Nudged)
+			continue
+		}
+		events, err := ad.takeMessageFile(n, &room)
+		if err != nil {
+			obs.fail(state.EventSource, err)
+			continue
+		}
+		obs.events = append(obs.events, events...)
 	}
 	obs.events = append(obs.events, state.NudgeFiles{Keys: keys})
 	return &obs

@@ -154,6 +154,9 @@ func (r renderer) text(s state.State, e state.Effect) (string, error) {
 	switch e.Kind {
 	case state.Ack:
 		text, err := r.fill(r.replies.Ack, state.PREP)
+		if e.Text != "" {
+			text += "\n\nwoken by " + e.Text
+		}
 		return text + r.brokeNote(s), err
 	case state.Quiet:
 		quiet := r.replies.QuietPrep

@@ -62,10 +62,10 @@ func (rp replier) reply(m turnMessage, how state.Outcome, back handedBack, files
 	return &e, err
 }
 
-// repliesByMail reports whether the agent woke itself in its operator's conversation,
-// and can mail them what came of it.
+// repliesByMail reports whether nobody mailed us the message, and the operator is mailed
+// what came of it: the agent woke itself in their conversation, or a program spoke.
 func (m turnMessage) repliesByMail(mail *Mail) bool {
-	return m.msg.Source == state.Self && m.msg.Operator && mail != nil
+	return mail != nil && (m.msg.Source == state.Self && m.msg.Operator || m.msg.Source == state.EventSource)
 }
 
 // render returns the bytes of a reply. A report repeats the correlation id of its

@@ -32,8 +32,9 @@ type Status struct {
 	Self        StatusSelf                  `json:"self"`
 	Cooldown    *time.Time                  `json:"cooldown_until"` // no turns until then: too many failed in a row
 	Credentials map[string]StatusCredential `json:"credentials"`
-	Sending     *StatusSending              `json:"sending"` // null: mail can be sent, as far as is known
-	Hooks       map[string]StatusHook       `json:"hooks"`   // each that is configured
+	Sending     *StatusSending              `json:"sending"`    // null: mail can be sent, as far as is known
+	LastNudge   *state.Ring                 `json:"last_nudge"` // null: none yet
+	Hooks       map[string]StatusHook       `json:"hooks"`      // each that is configured
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
 	Obstacles   []string                    `json:"obstacles"` // what is wrong with files of the state directory
@@ -171,6 +172,7 @@ func (a *Agent) Status() (Status, error) {
 		Outbox:      StatusOutbox{Waiting: len(s.Outbox) + len(s.HookCalls), Undeliverable: len(s.Undelivered)},
 		Credentials: map[string]StatusCredential{},
 		Sending:     sendingStatus(s),
+		LastNudge:   orNull(s.LastRing),
 		Hooks:       hookStatus(s, a.Policy),
 		Schedule:    a.crontab().status(s),
 		Asleep:      s.Asleep,

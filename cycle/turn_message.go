@@ -69,6 +69,8 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 		if state.CheckResultFields(m.sent.ResultFields) != nil {
 			m.sent.ResultFields = nil // an older version let it in
 		}
+	case state.EventSource:
+		m.subject, m.text = msg.Title, string(m.raw)
 	default:
 		m.text = string(m.raw)
 	}

@@ -12,7 +12,7 @@ func (m *machine) unskew() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastMailRead,
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At, &m.Compacted.At,
-		&m.Published.At, &m.LastChallenge, &m.RateTold, &m.SendingFails.Since, &m.Cursor.Swept,
+		&m.Published.At, &m.LastChallenge, &m.RateTold, &m.SendingFails.Since, &m.Cursor.Swept, &m.LastRing.At,
 	}
 	for i := range m.Agents {
 		past = append(past, &m.Agents[i].Compacted.At)
@@ -39,13 +39,16 @@ func (m *machine) unskew() {
 	for i := range m.Undelivered {
 		past = append(past, &m.Undelivered[i].Created, &m.Undelivered[i].GivenUp)
 	}
-	for _, times := range [][]time.Time{m.Acks, m.Quiets, m.Accepted, m.Alarms} {
+	for _, times := range [][]time.Time{m.Acks, m.Quiets, m.Accepted, m.Programs, m.Alarms} {
 		for i := range times {
 			past = append(past, &times[i])
 		}
 	}
 	for i := range m.Relays {
 		past = append(past, &m.Relays[i].At)
+	}
+	for i := range m.Rings {
+		past = append(past, &m.Rings[i].At)
 	}
 	for i := range m.Rung {
 		past = append(past, &m.Rung[i].At)

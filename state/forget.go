@@ -20,6 +20,7 @@ func (m *machine) prune() {
 	m.Acks = after(m.Acks, hourAgo)
 	m.Quiets = after(m.Quiets, hourAgo)
 	m.Accepted = after(m.Accepted, hourAgo)
+	m.Programs = after(m.Programs, hourAgo)
 	m.Alarms = after(m.Alarms, hourAgo)
 	m.Relays = relaysAfter(m.Relays, hourAgo)
 	m.forgetLost()

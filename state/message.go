@@ -12,6 +12,9 @@ const (
 	Nudge Source = "nudge"
 	CLI   Source = "cli"
 	Self  Source = "self" // the agent itself: a sleep, a rest or a reminder
+
+	// EventSource is a program on this machine that has something to say, and `tell --mail`.
+	EventSource Source = "event"
 )
 
 // Status is how far a message has come (docs/design.md, "Inbox and turns"). Rows
@@ -95,4 +98,18 @@ type Thread struct {
 	Subject    string   `json:"subject,omitempty"`
 	MessageID  string   `json:"message_id,omitempty"`
 	References []string `json:"references,omitempty"`
+}
+
+// MaxEventMessages is how many messages of programs may wait.
+const MaxEventMessages = 200
+
+// RoomForEvents returns how many more messages of programs may wait.
+func (s State) RoomForEvents() int {
+	room := MaxEventMessages
+	for _, msg := range s.Inbox {
+		if msg.Cause() == CauseEvent {
+			room--
+		}
+	}
+	return max(0, room)
 }

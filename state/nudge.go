@@ -2,6 +2,7 @@ package state
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -27,7 +28,10 @@ func (e Nudged) apply(m *machine) {
 	m.endSleeps("", nudgeReason(e))
 	m.line(Line{Kind: LineNudge, Key: e.Key, Source: source, From: e.From, Reason: e.Reason})
 	m.enqueued(Message{Source: Nudge, From: e.From, Key: e.Key})
+	m.noteRing(Ring{From: e.From, Reason: ringReason(e.Reason), Source: source, At: m.now})
+	m.wokenFor = ringWords(m.LastRing)
 	m.wake(nudgeReason(e), Thread{}, !m.rangLately())
+	m.wokenFor = ""
 }
 
 func (e Nudged) rank() (int, time.Time) { return rankArrival, e.At }
@@ -50,6 +54,56 @@ func (m *machine) noteNudge(source Source, key, from string) {
 	if m.Phase == IDLE {
 		m.WokenBy = from
 	}
+}
+
+// Ring is a nudge as it is shown: in the ack, in the next prompt and in the status.
+type Ring struct {
+	From   string    `json:"from,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	Source Source    `json:"source,omitempty"` // nudge or mesh
+	At     time.Time `json:"at,omitzero"`
+}
+
+// What is kept of nudges: so many until a turn is shown them, and of the reason so many
+// characters.
+const (
+	maxRings      = 10
+	maxRingReason = 200
+)
+
+// noteRing keeps a nudge until a turn of the operator has been shown it.
+func (m *machine) noteRing(r Ring) {
+	m.LastRing = r
+	m.Rings = append(m.Rings, r)
+	m.Rings = slices.Delete(m.Rings, 0, max(0, len(m.Rings)-maxRings))
+}
+
+// forgetRings forgets the nudges that the turn which begins now is shown: those from
+// before it was dispatched. Another agent's turn is shown none.
+func (m *machine) forgetRings() {
+	if msg, ok := m.TurnMessage(); ok && msg.Operator {
+		m.Rings = slices.DeleteFunc(m.Rings, func(r Ring) bool { return !r.At.After(m.Turn.Since) })
+	}
+}
+
+// ringReason returns a reason as one short line.
+func ringReason(reason string) string {
+	reason = strings.Join(strings.Fields(reason), " ")
+	if runes := []rune(reason); len(runes) > maxRingReason {
+		return string(runes[:maxRingReason]) + "…"
+	}
+	return reason
+}
+
+// ringWords returns who nudged and why, as the ack says it, or "".
+func ringWords(r Ring) string {
+	switch {
+	case r.From == "":
+		return r.Reason
+	case r.Reason == "":
+		return r.From
+	}
+	return r.From + ": " + r.Reason
 }
 
 // Ringing is an ack that was made for a nudge of another agent, which no message
@@ -101,3 +155,13 @@ func (e NudgeFiles) apply(m *machine) {
 
 // TookNudge reports whether the nudge file with this key was committed.
 func (s State) TookNudge(key string) bool { return slices.Contains(s.Nudges, key) }
+
+// TookFile reports that a file in nudges/ was taken as something else than a nudge.
+type TookFile struct{ Key string }
+
+// apply lets the file be removed.
+func (e TookFile) apply(m *machine) {
+	if !m.TookNudge(e.Key) {
+		m.Nudges = append(m.Nudges, e.Key)
+	}
+}

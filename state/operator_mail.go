@@ -11,7 +11,7 @@ func (m *machine) ack(thread Thread) {
 		return
 	}
 	m.Acks = append(m.Acks, m.now)
-	m.queue(Effect{Kind: Ack, Channel: ByMail, To: m.policy.Operator, Thread: thread})
+	m.queue(Effect{Kind: Ack, Channel: ByMail, To: m.policy.Operator, Thread: thread, Text: m.wokenFor})
 	m.noteRinging()
 }
 

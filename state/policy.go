@@ -31,6 +31,7 @@ type Policy struct {
 	// TurnTimeout limits a turn that was taken by `inbox next`.
 	TurnTimeout time.Duration
 	Rate        int // operator messages an hour before more are deferred; 0 = no limit
+	EventRate   int // the same of the messages of programs
 
 	Budget Budget // what turns may cost
 

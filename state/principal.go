@@ -18,6 +18,10 @@ type Proof string
 const (
 	ByToken Proof = "token"
 	ByNone  Proof = "none" // trust.mesh = "open" let it in, or a person did
+
+	// ByProgram is of a program on this machine, which could send what it sent. It is
+	// not of an agent.
+	ByProgram Proof = "program"
 )
 
 // The forms of other principals; a name follows. Nobody but the messages of an older
@@ -26,15 +30,18 @@ const (
 	provenForm   = "peer:"
 	unprovenForm = "unproven:"
 	olderForm    = "older:"
+	eventForm    = "event:"
 )
 
-// AgentPrincipal returns the principal of another agent.
+// AgentPrincipal returns the principal of another agent, or of a program.
 func AgentPrincipal(name string, proof Proof) Principal {
 	switch proof {
 	case ByToken:
 		return Principal(provenForm + name)
 	case ByNone:
 		return Principal(unprovenForm + name)
+	case ByProgram:
+		return Principal(eventForm + name)
 	}
 	return Principal(olderForm + name)
 }
@@ -54,13 +61,17 @@ type Cause string
 const (
 	CauseOperator Cause = "operator"
 	CausePeer     Cause = "peer"
-	CauseSelf     Cause = "self" // the agent itself, in its operator's conversation
+	CauseSelf     Cause = "self"  // the agent itself, in its operator's conversation
+	CauseEvent    Cause = "event" // a program
 )
 
 // Cause returns what causes the turn of a message. What an agent plans in the turn of
-// another agent is caused by that agent: it must not gain rights on the way.
+// another agent, or of a program, is caused by that one: it must not gain rights on the
+// way.
 func (m Message) Cause() Cause {
 	switch {
+	case !m.Operator && m.Proof == ByProgram:
+		return CauseEvent
 	case !m.Operator:
 		return CausePeer
 	case m.Source == Self:

@@ -9,8 +9,38 @@ import (
 // OverRate is the Reason of a mail that waits because too many came within an hour.
 const OverRate = "over the limit of mails an hour, [budget] mails_an_hour"
 
-// overRate reports whether the message waits for the hour to hold fewer mails.
-func (msg Message) overRate() bool { return msg.Status == Deferred && msg.Reason == OverRate }
+// OverEventRate is the same of a message of a program.
+const OverEventRate = "over the limit of events an hour, [budget] events_an_hour"
+
+// overRate reports whether the message waits for the hour to hold fewer of its kind.
+func (msg Message) overRate() bool {
+	return msg.Status == Deferred && (msg.Reason == OverRate || msg.Reason == OverEventRate)
+}
+
+// ration is how many messages of one kind may run within an hour.
+type ration struct {
+	reason string       // of what is above it
+	limit  int          // 0: there is none
+	let    *[]time.Time // when the last ones were let run
+}
+
+// rations returns the ration of the operator's mails and that of programs.
+func (m *machine) rations() [2]ration {
+	return [2]ration{{OverRate, m.policy.Rate, &m.Accepted}, {OverEventRate, m.policy.EventRate, &m.Programs}}
+}
+
+// rationOf returns the ration that a message counts against. It returns false if it
+// counts against none.
+func (m *machine) rationOf(msg Message) (ration, bool) {
+	all := m.rations()
+	switch {
+	case m.isRationed(msg):
+		return all[0], true
+	case msg.Cause() == CauseEvent && msg.Source == EventSource && m.policy.Turns && m.policy.EventRate > 0 && !m.letIn:
+		return all[1], true
+	}
+	return ration{}, false
+}
 
 // isRationed reports whether the message counts against the limit: what costs money
 // and anybody can send in the operator's name, by mistake or by a rule of theirs.
@@ -28,61 +58,69 @@ func (m *machine) applyLetIn(e Event) {
 	m.letIn = before
 }
 
-// ration defers a mail above the limit. It never rejects one.
+// ration defers a message above the limit of its kind. It never rejects one.
 func (m *machine) ration(msg *Message) {
-	if !m.isRationed(*msg) {
+	r, rationed := m.rationOf(*msg)
+	if !rationed {
 		return
 	}
-	held := m.heldByRate()
-	if len(m.Accepted) < m.policy.Rate && len(held) == 0 {
-		m.Accepted = append(m.Accepted, m.now)
+	held := m.held(r)
+	if len(*r.let) < r.limit && len(held) == 0 {
+		*r.let = append(*r.let, m.now)
 		return
 	}
-	slots := m.slots(len(held) + 1)
-	msg.Status, msg.Reason, msg.NextRetryAt = Deferred, OverRate, slots[len(held)]
+	slots := r.slots(len(held) + 1)
+	msg.Status, msg.Reason, msg.NextRetryAt = Deferred, r.reason, slots[len(held)]
 }
 
-// heldByRate returns the places in the inbox of the mails above the limit.
-func (m *machine) heldByRate() (held []int) {
+// held returns the places in the inbox of the messages above a limit.
+func (m *machine) held(r ration) (held []int) {
 	for i, msg := range m.Inbox {
-		if msg.overRate() {
+		if msg.overRate() && msg.Reason == r.reason {
 			held = append(held, i)
 		}
 	}
 	return held
 }
 
-// slots returns when the next n mails may run: each an hour after the one that stood
-// as many places before it as the limit allows. Accepted is full.
-func (m *machine) slots(n int) []time.Time {
-	times := slices.Clone(m.Accepted)
+// heldByRate returns the places in the inbox of the mails above the limit.
+func (m *machine) heldByRate() []int { return m.held(m.rations()[0]) }
+
+// slots returns when the next n messages may run: each an hour after the one that stood
+// as many places before it as the limit allows. As many were let run as may.
+func (r ration) slots(n int) []time.Time {
+	times := slices.Clone(*r.let)
 	for range n {
-		times = append(times, times[len(times)-m.policy.Rate].Add(time.Hour))
+		times = append(times, times[len(times)-r.limit].Add(time.Hour))
 	}
-	return times[len(m.Accepted):]
+	return times[len(*r.let):]
 }
 
-// admitHeld queues the mails for which the hour has room now, in their order.
+// admitHeld queues the messages for which the hour has room now, in their order.
 func (m *machine) admitHeld() {
-	held := m.heldByRate()
-	unlimited := m.policy.Rate <= 0 || !m.policy.Turns
-	for len(held) > 0 && (unlimited || len(m.Accepted) < m.policy.Rate) {
-		msg := &m.Inbox[held[0]]
-		msg.Status, msg.Reason, msg.NextRetryAt = Queued, "", time.Time{}
-		m.Accepted = append(m.Accepted, m.now)
-		held = held[1:]
+	for _, r := range m.rations() {
+		held := m.held(r)
+		unlimited := r.limit <= 0 || !m.policy.Turns
+		for len(held) > 0 && (unlimited || len(*r.let) < r.limit) {
+			msg := &m.Inbox[held[0]]
+			msg.Status, msg.Reason, msg.NextRetryAt = Queued, "", time.Time{}
+			*r.let = append(*r.let, m.now)
+			held = held[1:]
+		}
 	}
 	m.planHeld()
 }
 
-// planHeld gives the mails above the limit their times.
+// planHeld gives the messages above a limit their times.
 func (m *machine) planHeld() {
-	held := m.heldByRate()
-	if len(held) == 0 {
-		return
-	}
-	for n, at := range m.slots(len(held)) {
-		m.Inbox[held[n]].NextRetryAt = at
+	for _, r := range m.rations() {
+		held := m.held(r)
+		if len(held) == 0 {
+			continue
+		}
+		for n, at := range r.slots(len(held)) {
+			m.Inbox[held[n]].NextRetryAt = at
+		}
 	}
 }
 

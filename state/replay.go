@@ -98,6 +98,7 @@ func (m *machine) applyLine(l Line) {
 		}
 	case LineNudge:
 		m.noteNudge(l.Source, l.Key, l.From)
+		m.noteRing(Ring{From: l.From, Reason: ringReason(l.Reason), Source: l.Source, At: l.At})
 	case LineTransition:
 		m.applyTransitionLine(l)
 	case LineTask:

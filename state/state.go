@@ -41,6 +41,7 @@ type State struct {
 	Acks     []time.Time `json:"acks,omitempty"`     // made within the last hour
 	Quiets   []time.Time `json:"quiets,omitempty"`   // made within the last hour
 	Accepted []time.Time `json:"accepted,omitempty"` // mails of the operator that were let run within the last hour
+	Programs []time.Time `json:"programs,omitempty"` // messages of programs that were let run within the last hour
 	Alarms   []time.Time `json:"alarms,omitempty"`   // sent to the keymaster within the last hour
 	Relays   []Relaying  `json:"relays,omitempty"`   // for peers within the last hour
 	Rung     []Ringing   `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
@@ -57,6 +58,11 @@ type State struct {
 	// files that may still be in nudges/.
 	Seen   map[string]int64 `json:"seen,omitempty"`
 	Nudges []string         `json:"nudges,omitempty"`
+
+	// Rings are the nudges that no turn of the operator has been shown, the last one at
+	// the end, and LastRing is the last of all.
+	Rings    []Ring `json:"rings,omitempty"`
+	LastRing Ring   `json:"last_ring,omitzero"`
 
 	Inbox       []Message `json:"inbox,omitempty"`       // in order of arrival
 	Arrivals    uint64    `json:"arrivals"`              // ever
@@ -118,6 +124,8 @@ func (s State) clone() State {
 	s.Quiets = slices.Clone(s.Quiets)
 	s.Accepted = slices.Clone(s.Accepted)
 	s.Alarms = slices.Clone(s.Alarms)
+	s.Programs = slices.Clone(s.Programs)
+	s.Rings = slices.Clone(s.Rings)
 	s.Relays = slices.Clone(s.Relays)
 	s.Rung = slices.Clone(s.Rung)
 	s.Cursor = s.Cursor.Clone()

@@ -86,9 +86,10 @@ type machine struct {
 	State
 	policy   Policy
 	now      time.Time
-	mailRead bool // this step has read the mailbox to its end
-	foreign  bool // the UIDs of this step are those of another mailbox
-	letIn    bool // a person let in what is applied now
+	mailRead bool   // this step has read the mailbox to its end
+	foreign  bool   // the UIDs of this step are those of another mailbox
+	wokenFor string // the words of the nudge that is applied now
+	letIn    bool   // a person let in what is applied now
 
 	// heardFrom is the address of the last operator's mail of this step, or "".
 	heardFrom string

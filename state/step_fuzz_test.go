@@ -102,6 +102,7 @@ func (l *life) live() {
 	l.waits, l.queued, l.tasks = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	l.told, l.chains = map[string]string{}, map[string]string{}
 	l.p.Peers = []string{"boreas3120", l.s.Agent}
+	l.p.EventRate = 2
 	l.p.Hooks = []state.HookPolicy{{Name: "log", On: []string{"*"}}, {Name: "ops", On: []string{"task", "blocker"}}}
 	for len(l.script) > 0 {
 		if leap := leaps[l.next(len(leaps))]; l.now.Year() > 1990 && l.now.Year() < 2200 || leap == 0 {
@@ -157,7 +158,9 @@ func (l *life) wait() string {
 func (l *life) message() state.Arrived {
 	key := l.pick("k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8")
 	a := state.Arrived{Message: state.Message{Key: key, At: l.at(), Trace: l.pick("", "", "trace.of.another")}}
-	switch l.next(4) {
+	switch l.next(5) {
+	case 4:
+		a.Message.Source, a.Message.From, a.Message.Proof = state.EventSource, "backup", state.ByProgram
 	case 0:
 		a.Message.Source, a.Message.From, a.MeshID = state.Mesh, "dorlange3120", key
 	case 1:

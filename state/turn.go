@@ -74,6 +74,7 @@ func (e Started) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "started") {
 		return
 	}
+	m.forgetRings()
 	m.Turn.Status = HeadRunning
 	m.Turn.hand()
 	if msg := m.message(m.Turn.Key); msg != nil {

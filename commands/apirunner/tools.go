@@ -75,7 +75,9 @@ func (b toolbox) allowed(ctx context.Context, programs []react.Program) ([]react
 func (b toolbox) granted(msg state.Message) (section string, names []string) {
 	tools := b.config.File.API.Tools
 	switch cause := msg.Cause(); {
-	case cause == state.CausePeer:
+	case cause == state.CauseEvent && b.config.Has("api.tools.event"):
+		return "event", tools.Event
+	case cause == state.CausePeer || cause == state.CauseEvent:
 		return "peer", tools.Peer
 	case cause == state.CauseSelf && b.config.Has("api.tools.self"):
 		return "self", tools.Self

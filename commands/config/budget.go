@@ -46,6 +46,9 @@ func wireBudget(c *Config) (state.Budget, error) {
 	if n := s.MailsAnHour; n < 0 || n > maxMails {
 		return b, c.At(dotted("budget.mails_an_hour"), "0 means no limit", "%d is not a number of mails from 0 to %d", n, maxMails)
 	}
+	if n := s.EventsAnHour; n < 0 || n > maxMails {
+		return b, c.At(dotted("budget.events_an_hour"), "0 means no limit", "%d is not a number of messages from 0 to %d", n, maxMails)
+	}
 	if b.Critical > b.Low {
 		key := "budget.critical_usd"
 		if !c.Has(key) {

@@ -149,6 +149,7 @@ type boxSection struct {
 type rightsSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
+	Event    []string `toml:"event"`
 	Task     []string `toml:"task"`
 	Self     []string `toml:"self"`
 }
@@ -186,6 +187,7 @@ type execSection struct {
 type toolsSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
+	Event    []string `toml:"event"`
 	Task     []string `toml:"task"`
 	Self     []string `toml:"self"`
 }
@@ -226,6 +228,8 @@ type budgetSection struct {
 	CriticalUSD float64 `toml:"critical_usd"`
 	Multiplier  float64 `toml:"multiplier"`
 	MailsAnHour int     `toml:"mails_an_hour"`
+
+	EventsAnHour int `toml:"events_an_hour"`
 }
 
 // hookSection is one hook: a command or a url.
@@ -290,6 +294,6 @@ func defaults() File {
 			Working:     true,
 			Notices:     true,
 		},
-		Budget: budgetSection{LowUSD: 0.50, CriticalUSD: 0.10, Multiplier: 1, MailsAnHour: 60},
+		Budget: budgetSection{LowUSD: 0.50, CriticalUSD: 0.10, Multiplier: 1, MailsAnHour: 60, EventsAnHour: 60},
 	}
 }

@@ -26,6 +26,7 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		SelfTurns:       c.File.Turn.SelfTurns,
 		MaxAttempts:     c.File.Turn.MaxAttempts,
 		Rate:            c.File.Budget.MailsAnHour,
+		EventRate:       c.File.Budget.EventsAnHour,
 		IdleInterval:    time.Duration(c.File.Timing.IdleInterval),
 		EngagedInterval: time.Duration(c.File.Timing.EngagedInterval),
 		PrepTimeout:     time.Duration(c.File.Timing.PrepTimeout),

@@ -22,7 +22,10 @@ const maxSelfTurns = 1000
 // its operator's may do what that turn may, unless self says otherwise.
 func (c *Config) rights() cycle.Rights {
 	p := c.File.Turn.Permissions
-	rights := cycle.Rights{Operator: p.Operator, Peer: p.Peer, Task: p.Task, Self: p.Self}
+	rights := cycle.Rights{Operator: p.Operator, Peer: p.Peer, Task: p.Task, Self: p.Self, Event: p.Event}
+	if !c.Has("turn.permissions.event") {
+		rights.Event = p.Peer
+	}
 	if !c.Has("turn.permissions.self") {
 		rights.Self = p.Operator
 	}

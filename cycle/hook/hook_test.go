@@ -29,7 +29,9 @@ func deliver(t *testing.T, h hook.Hook) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = h.Deliver(t.Context(), hook.Call{ID: "hook.1", Event: event, Body: body})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err = h.Deliver(ctx, hook.Call{ID: "hook.1", Event: event, Body: body})
 	failed, ok := errors.AsType[*hook.Error](err)
 	switch {
 	case err == nil:

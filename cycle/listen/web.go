@@ -1,22 +1,30 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
 
+	"agentstateloop/cycle"
 	"agentstateloop/mesh"
+	"agentstateloop/state/store"
 )
 
 // maxBody is the size of the largest request body, in bytes.
 const maxBody = 64 << 10
+
+// maxMessage is the size of the largest body with a message, of which each byte may be
+// escaped.
+const maxMessage = 6*store.MaxEventText + 4<<10
 
 // webServer serves the webhook and the wake addresses that the mesh calls.
 type webServer struct {
@@ -36,6 +44,7 @@ func (w *webServer) address(p *servedAgent) string {
 //	POST /nudge, /nudge/{handle}   {from?, reason?}; bearer token; 202 once the nudge is durable
 //	POST /report/{id}, /report/{handle}/{id}   {status?, fields?, message?, from?}; bearer token; 202 once it
 //	                               is durable, 200 if it was before, 404 unknown, 410 late
+//	POST /message, /message/{handle} {from?, subject?, text}; bearer token; 202 {key} once it is in the inbox
 //	POST mesh.WakePath             called by the mesh, which keeps the message; 202
 func (w *webServer) server() *http.Server {
 	mux := http.NewServeMux()
@@ -43,6 +52,8 @@ func (w *webServer) server() *http.Server {
 	mux.HandleFunc("POST /nudge/{handle}", w.nudge)
 	mux.HandleFunc("POST /report/{id}", w.report)
 	mux.HandleFunc("POST /report/{handle}/{id}", w.report)
+	mux.HandleFunc("POST /message", w.message)
+	mux.HandleFunc("POST /message/{handle}", w.message)
 	mux.HandleFunc("POST "+mesh.WakePath("{handle}", "{secret}"), w.wake)
 	return &http.Server{
 		Handler:           http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.refuseBrowsers(mux, rw, r) }),
@@ -77,25 +88,15 @@ func (w *webServer) refuseBrowsers(mux http.Handler, rw http.ResponseWriter, r *
 
 // nudge nudges one of our agents. It answers after the nudge is a file in nudges/.
 func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
-	if !w.authorized(rw, r) {
-		return
-	}
-	p, why := w.recipient(r.PathValue("handle"))
+	p := w.admitted(rw, r, "nudge")
 	if p == nil {
-		refuse(rw, http.StatusNotFound, why)
 		return
 	}
 	var body struct {
 		From   string `json:"from"`
 		Reason string `json:"reason"`
 	}
-	err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, maxBody)).Decode(&body)
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		refuse(rw, http.StatusRequestEntityTooLarge, "the body is longer than 64 KiB")
-		return
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		refuse(rw, http.StatusBadRequest, `the body is not a JSON object like {"from": "backup", "reason": "it failed"}`)
+	if !decode(rw, r, maxBody, &body, `{"from": "backup", "reason": "it failed"}`) {
 		return
 	}
 	if err := p.Ring(body.From, body.Reason); err != nil {
@@ -104,6 +105,68 @@ func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 	}
 	p.requestPoll()
 	answer(rw, http.StatusAccepted, map[string]string{"nudged": p.Handle})
+}
+
+// message gives a program's message to one of our agents. It answers after the message
+// is in the inbox.
+func (w *webServer) message(rw http.ResponseWriter, r *http.Request) {
+	p := w.admitted(rw, r, "message")
+	if p == nil {
+		return
+	}
+	var body struct {
+		From    string `json:"from"`
+		Subject string `json:"subject"`
+		Text    string `json:"text"`
+		Message string `json:"message"`
+		Body    string `json:"body"`
+	}
+	if !decode(rw, r, maxMessage, &body, `{"from": "ci", "text": "the build is red"}`) {
+		return
+	}
+	key, err := p.TellEvent(r.Context(), cycle.EventMessage{
+		From: cmp.Or(body.From, "webhook"), Subject: body.Subject, Text: cmp.Or(body.Text, body.Message, body.Body),
+	})
+	switch {
+	case errors.Is(err, cycle.ErrEventText):
+		refuse(rw, http.StatusBadRequest, err.Error())
+	case errors.Is(err, cycle.ErrEventsFull):
+		rw.Header().Set("Retry-After", "60")
+		refuse(rw, http.StatusServiceUnavailable, err.Error())
+	case err != nil:
+		refuse(rw, http.StatusInternalServerError, err.Error())
+	default:
+		p.requestPoll()
+		answer(rw, http.StatusAccepted, map[string]string{"key": key})
+	}
+}
+
+// admitted returns the agent that a call with the token is for. Otherwise it answers
+// the call and returns nil.
+func (w *webServer) admitted(rw http.ResponseWriter, r *http.Request, call string) *servedAgent {
+	if !w.authorized(rw, r) {
+		return nil
+	}
+	p, why := w.recipient(r.PathValue("handle"), call)
+	if p == nil {
+		refuse(rw, http.StatusNotFound, why)
+	}
+	return p
+}
+
+// decode reads the body of a call, which may be empty. It answers the call and returns
+// false if the body is too long or is not an object like example.
+func decode(rw http.ResponseWriter, r *http.Request, most int64, into any, example string) bool {
+	err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, most)).Decode(into)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		refuse(rw, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d KiB", most>>10))
+		return false
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		refuse(rw, http.StatusBadRequest, "the body is not a JSON object like "+example)
+		return false
+	}
+	return true
 }
 
 // checkToken returns a status and a reason unless r carries the token.
@@ -130,7 +193,7 @@ func equalSecrets(a, b string) bool {
 
 // recipient returns the agent of that handle, or the only one if handle is "".
 // Otherwise it returns the reason.
-func (w *webServer) recipient(handle string) (p *servedAgent, why string) {
+func (w *webServer) recipient(handle, call string) (p *servedAgent, why string) {
 	agents := w.served()
 	switch {
 	case len(agents) == 0:
@@ -138,7 +201,7 @@ func (w *webServer) recipient(handle string) (p *servedAgent, why string) {
 	case handle == "" && len(agents) == 1:
 		return agents[0], ""
 	case handle == "":
-		return nil, "this listener serves several agents: use POST /nudge/HANDLE"
+		return nil, "this listener serves several agents: use POST /" + call + "/HANDLE"
 	}
 	if p = w.find(strings.TrimPrefix(handle, "@")); p == nil {
 		return nil, "this listener does not serve that agent"

@@ -14,12 +14,8 @@ import (
 // report takes a report on something that a turn of one of our agents waits for. It
 // answers after the report is durable.
 func (w *webServer) report(rw http.ResponseWriter, r *http.Request) {
-	if !w.authorized(rw, r) {
-		return
-	}
-	p, why := w.recipient(r.PathValue("handle"))
+	p := w.admitted(rw, r, "report")
 	if p == nil {
-		refuse(rw, http.StatusNotFound, why)
 		return
 	}
 	var body struct {

@@ -55,6 +55,9 @@ type Data struct {
 	Meanwhile  []string
 	Mailed     bool
 
+	Nudges     []string // those that no turn of the operator was shown, one a line
+	ToOperator bool     // the answer is mailed to the operator, who did not send the message
+
 	EndedSleep string // the reason of the sleep that this message has ended, on one line
 
 	Summary string // of what was compacted, fenced

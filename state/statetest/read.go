@@ -48,10 +48,12 @@ func (p phrase) has(word string) bool { return slices.Contains(p.words, word) }
 // event converts a phrase to events.
 func (st *Story) event(p phrase) ([]state.Event, error) {
 	switch p.verb {
-	case "mail", "mesh", "tell":
+	case "mail", "mesh", "tell", "event":
 		return st.arrival(p)
 	case "nudge":
 		return []state.Event{state.Nudged{Key: p.word(0), From: p.opts["from"], Reason: p.opts["text"], MeshID: p.opts["id"], At: st.Now}}, nil
+	case "tookfile":
+		return []state.Event{state.TookFile{Key: p.word(0)}}, nil
 	case "nudges":
 		return []state.Event{state.NudgeFiles{Keys: p.words}}, nil
 	case "refused":
@@ -289,6 +291,11 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 	case "mesh":
 		e.Message.Source, e.Message.From, e.Message.Kind = state.Mesh, cmp.Or(p.opts["from"], "dorlange3120"), "message"
 		e.Message.Proof = cmp.Or(state.Proof(p.opts["proof"]), state.ByToken)
+	case "event": // of a program, or with "mine" by `tell --mail`
+		e.Message.Source, e.Message.From, e.Message.Proof = state.EventSource, cmp.Or(p.opts["from"], "backup"), state.ByProgram
+		if p.has("mine") {
+			e.Message.From, e.Message.Operator, e.Message.Proof = "op", true, ""
+		}
 	case "tell":
 		e.Message.Source, e.Message.From, e.Message.Operator = state.CLI, "op", true
 	}

@@ -83,6 +83,7 @@ func (st *Story) show() {
 	st.showChanged("inbox", st.inbox())
 	st.showChanged("outbox", st.outbox())
 	st.showChanged("hooks", st.hooks())
+	st.showChanged("nudges", st.rings())
 	st.showChanged("lost", st.lost())
 	st.showChanged("sending", st.sendingFails())
 	st.showChanged("given up", st.undelivered())
@@ -190,6 +191,15 @@ func (st *Story) outbox() []string {
 			row += ", may have arrived"
 		}
 		rows = append(rows, row)
+	}
+	return rows
+}
+
+// rings returns the nudges that no turn of the operator has been shown.
+func (st *Story) rings() []string {
+	var rows []string
+	for _, r := range st.S.Rings {
+		rows = append(rows, fmt.Sprintf("%s by %s at %s: %s", cmp.Or(r.From, "somebody"), r.Source, st.at(r.At), r.Reason))
 	}
 	return rows
 }

@@ -166,6 +166,8 @@ func (st *Story) setPolicy(settings []string) error {
 			st.P.Hooks = hooks(value)
 		case "rate":
 			st.P.Rate, err = strconv.Atoi(value)
+		case "event_rate":
+			st.P.EventRate, err = strconv.Atoi(value)
 		case "idle":
 			st.P.IdleInterval, err = time.ParseDuration(value)
 		case "engaged":

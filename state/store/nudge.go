@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"agentstateloop/internal/plain"
 	"agentstateloop/internal/regular"
@@ -47,6 +49,40 @@ type nudgeNote struct {
 type NudgeFile struct {
 	state.Nudged
 	Name string
+
+	// Of a file whose name ends in MessageSuffix: its text, or why that is not taken.
+	IsMessage bool
+	Text      []byte
+	Fault     string
+}
+
+// MessageSuffix ends the name of a file in nudges/ whose content is a message.
+const MessageSuffix = ".message"
+
+// MaxEventText limits the message of a program, in bytes.
+const MaxEventText = 64 << 10
+
+// readMessage adds the text of a message.
+func (n *NudgeFile) readMessage(r io.Reader) {
+	var err error
+	n.Text, err = io.ReadAll(io.LimitReader(r, MaxEventText+1))
+	n.Fault = EventFault(n.Text)
+	if err != nil {
+		n.Fault = "it cannot be read: " + err.Error()
+	}
+}
+
+// EventFault returns why a text cannot be the message of a program, or "".
+func EventFault(text []byte) string {
+	switch {
+	case len(text) > MaxEventText:
+		return fmt.Sprintf("it is longer than %d KiB", MaxEventText>>10)
+	case !utf8.Valid(text):
+		return "it is not UTF-8"
+	case len(bytes.TrimSpace(text)) == 0:
+		return "it is empty"
+	}
+	return ""
 }
 
 // maxNote is how many bytes of a nudge file are read.
@@ -89,14 +125,21 @@ func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
 	n := NudgeFile{Name: info.Name()}
 	n.Key = fmt.Sprintf("nudge:%s@%d.%d", url.PathEscape(n.Name), inode, info.ModTime().UnixNano())
 	n.At = info.ModTime()
+	n.IsMessage = strings.HasSuffix(n.Name, MessageSuffix)
 	if !info.Mode().IsRegular() {
+		n.Fault = "it is not a regular file"
 		return n
 	}
 	f, err := regular.Open(st.path(filepath.Join(NudgesDir, n.Name)))
 	if err != nil {
+		n.Fault = "it cannot be read: " + err.Error()
 		return n
 	}
 	defer f.Close()
+	if n.IsMessage {
+		n.readMessage(f)
+		return n
+	}
 	text, _ := io.ReadAll(io.LimitReader(f, maxNote))
 	var note nudgeNote
 	if json.Unmarshal(text, &note) != nil {
