@@ -95,22 +95,6 @@ func (s State) firstOfHooks() []Effect {
 	return first
 }
 
-// NextHookCall returns when the first row is due, or the zero time if none waits.
-func (s State) NextHookCall() time.Time {
-	var next time.Time
-	taken := map[string]bool{}
-	for _, e := range s.HookCalls {
-		if !taken[e.To] {
-			at := latest(e.NotBefore, e.Created)
-			if next.IsZero() || at.Before(next) {
-				next = at
-			}
-		}
-		taken[e.To] = true
-	}
-	return next
-}
-
 func (s State) hookCallIndex(id string) int {
 	return slices.IndexFunc(s.HookCalls, func(e Effect) bool { return e.ID == id })
 }

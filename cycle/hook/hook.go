@@ -2,6 +2,7 @@ package hook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 // Hook is one configured hook: a program or an address.
 type Hook struct {
 	Name    string
-	On      []string // names of events; see state.Hears
-	Timeout time.Duration
+	On      []string           // names of events; see state.Hears
+	Timeout time.Duration      // of a call; 0: DefaultTimeout
 	Body    *template.Template // of what is handed over, executed with a Data; nil: the event as JSON
 
 	Program *Program // nil: Address is called
@@ -39,6 +40,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Reason }
+
+// DefaultTimeout limits a call.
+const DefaultTimeout = 10 * time.Second
 
 // MaxBody limits what a hook is handed, in bytes.
 const MaxBody = 64 << 10
@@ -112,6 +116,7 @@ func Text(a state.Announcement) string {
 // Deliver hands an event to the hook, and waits for its answer. An error is an
 // *Error, unless ctx ended.
 func (h Hook) Deliver(ctx context.Context, c Call) error {
+	h.Timeout = cmp.Or(h.Timeout, DefaultTimeout)
 	limited, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
 	var err error
