@@ -72,6 +72,19 @@ func (s *meshAgents) add(handle, script string, peers ...string) {
 	s.setScript(handle, script)
 }
 
+// appendConfig adds lines to a section of an agent's configuration.
+func (s *meshAgents) appendConfig(handle, section, lines string) {
+	s.t.Helper()
+	file := filepath.Join(s.dirs[handle], "agent.toml")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte(strings.Replace(string(text), section, section+lines, 1)), 0o600)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // setScript replaces an agent's program.
 func (s *meshAgents) setScript(handle, script string) {
 	s.t.Helper()

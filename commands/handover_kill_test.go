@@ -1,0 +1,95 @@
+package commands
+
+import (
+	"encoding/json"
+	"flag"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+var handovers = flag.Int("handovers", 1, "how many handovers between two agents to disturb by kills")
+
+// TestKilledHandovers has one agent ask another for a typed field, and kills their polls,
+// the agents that these run, or both, at random moments in between. The answer comes as
+// it was submitted, in one turn of each, in one chain (docs/design.md, "The contract
+// between agents").
+func TestKilledHandovers(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	chance := rand.New(rand.NewPCG(seed, 0))
+	program := buildProgram(t, t.TempDir())
+	for range *handovers {
+		killedHandover(t, newMeshAgents(t, program), chance)
+	}
+}
+
+func killedHandover(t *testing.T, s *meshAgents, chance *rand.Rand) {
+	s.add("alpha", `
+n=$(sed -n 's/^{"passed":\([0-9]*\),"parts":\["a",{"b":null}\]}$/\1/p' prompt)
+if grep -q '^Status: success$' prompt; then agentstateloop submit --field total:="${n:-0}" 'told'; exit; fi
+agentstateloop ask beta 'how are the tests?' --field passed:integer --field parts:array --deadline 10m
+`, "beta")
+	s.add("beta", "agentstateloop submit --field passed=412 --field 'parts=[\"a\", {\"b\": null}]' 'all green'\nexit 3\n", "alpha")
+	for _, handle := range []string{"alpha", "beta"} { // each kill of an agent is an attempt
+		s.appendConfig(handle, "[turn]\n", "max_attempts = 20\n")
+	}
+	key := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "test it"))
+	const kills = 4 // more questions than these would be above the pace of the mesh
+	for killed := 0; killed < kills && len(s.tasks("alpha")) == 0; killed++ {
+		handle := []string{"alpha", "beta"}[chance.IntN(2)]
+		poll := exec.Command(s.program, "--config", filepath.Join(s.dirs[handle], "agent.toml"), "poll", "--quiet")
+		if err := poll.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(chance.IntN(150)) * time.Millisecond) // the moment of the kill
+		how := chance.IntN(3)
+		if how != 1 {
+			poll.Process.Kill()
+		}
+		if how != 0 {
+			killAgents(t, s.dirs[handle])
+		}
+		poll.Wait() // it may have been killed
+	}
+	for deadline := time.Now().Add(3 * time.Minute); len(s.tasks("alpha")) == 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("alpha has no answer:\n%s", s.run("alpha", "history", "-n", "0"))
+		}
+		s.run("beta", "poll")
+		s.run("alpha", "poll")
+	}
+
+	var shown struct {
+		Deliverable struct {
+			Status state.Outcome
+			Fields json.RawMessage
+		}
+		Trace string `json:"trace_id"`
+	}
+	if err := json.Unmarshal([]byte(s.run("alpha", "inbox", "show", key, "--json")), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(string(shown.Deliverable.Fields)), ""); got != `{"total":412}` || shown.Deliverable.Status != state.Success {
+		t.Errorf("alpha handed back %s as %s", got, shown.Deliverable.Status)
+	}
+	if tasks := s.tasks("alpha"); len(tasks) != 1 || tasks[0].Trace != shown.Trace || shown.Trace == "" {
+		t.Errorf("alpha's tasks: %+v", tasks)
+	}
+	answered := map[string]int{}
+	for _, task := range s.tasks("beta") {
+		answered[task.Key]++
+		if task.Outcome != state.Success || task.Trace != shown.Trace || answered[task.Key] != 1 {
+			t.Errorf("beta's task, the %d. of its message: %+v", answered[task.Key], task)
+		}
+	}
+	if len(answered) == 0 {
+		t.Errorf("beta had no turn of %s", shown.Trace)
+	}
+}
