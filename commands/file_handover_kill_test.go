@@ -1,0 +1,183 @@
+package commands
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// handoverSteps are the calls by which a file goes to another agent, and another one comes
+// back, in their order.
+var handoverSteps = []string{
+	"PUT /blob/", "POST /message", "GET /blob/", "DELETE /mailbox/beta/",
+	"PUT /blob/", "POST /message", "GET /blob/", "DELETE /mailbox/alpha/",
+}
+
+// TestKilledFileHandover has one agent ask another with a file and a field, on a real mesh. At
+// one of the calls that takes, the calling poll and the mesh are killed, before the mesh
+// has got the call or after it has answered. The polls that follow finish it: the file
+// that comes back has exactly the bytes that went, and the field its value.
+func TestKilledFileHandover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
+	t.Parallel()
+	program := buildProgram(t, t.TempDir())
+	// There and back, each call meets both.
+	after := []bool{false, true, false, true, true, false, true, false}
+	for step, call := range handoverSteps {
+		t.Run(fmt.Sprintf("%d %s after %v", step+1, strings.ReplaceAll(call, "/", ""), after[step]), func(t *testing.T) {
+			t.Parallel()
+			testKillAtStep(t, program, step, after[step])
+		})
+	}
+}
+
+// killPoint is a proxy before a mesh. It calls kill once, at one of the steps, and then
+// closes the connection without an answer.
+type killPoint struct {
+	mesh  *httputil.ReverseProxy
+	after bool
+	kill  func()
+
+	mu   sync.Mutex
+	left []string // steps that are to pass first, and the one to kill at
+}
+
+// due reports whether a call is the one to kill at.
+func (k *killPoint) due(r *http.Request) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.left) == 0 || !strings.HasPrefix(r.Method+" "+r.URL.Path, k.left[0]) {
+		return false
+	}
+	k.left = k.left[1:]
+	return len(k.left) == 0
+}
+
+func (k *killPoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !k.due(r) {
+		k.mesh.ServeHTTP(w, r)
+		return
+	}
+	if k.after {
+		k.mesh.ServeHTTP(unheard{http.Header{}}, r)
+	}
+	k.kill()
+	panic(http.ErrAbortHandler)
+}
+
+// unheard takes an answer that nobody gets.
+type unheard struct{ header http.Header }
+
+func (u unheard) Header() http.Header       { return u.header }
+func (unheard) Write(p []byte) (int, error) { return len(p), nil }
+func (unheard) WriteHeader(int)             {}
+
+func testKillAtStep(t *testing.T, program string, step int, after bool) {
+	dir := t.TempDir()
+	var mu sync.Mutex // guards the processes that a kill ends
+	var server, poll *exec.Cmd
+	killed, met := false, false
+	serve := func(addr string) (url string) {
+		cmd := exec.Command(program, "mesh", "serve", "--open", "--addr", addr, "--dir", filepath.Join(dir, "mesh"))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Fatalf("the mesh does not start: %v", err)
+		}
+		mu.Lock()
+		server = cmd
+		mu.Unlock()
+		return strings.TrimPrefix(strings.TrimSpace(line), "mesh at ")
+	}
+	address, err := url.Parse(serve("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	point := &killPoint{mesh: httputil.NewSingleHostReverseProxy(address), after: after, left: handoverSteps[:step+1]}
+	point.mesh.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	point.kill = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		killed = true
+		server.Process.Kill()
+		if poll != nil {
+			poll.Process.Kill()
+		}
+	}
+	front := httptest.NewServer(point)
+	t.Cleanup(front.Close)
+
+	s := &meshAgents{t: t, program: program, url: front.URL, dirs: map[string]string{}}
+	s.add("alpha", `
+if grep -q 'You asked' prompt; then
+	cp "$AGENTSTATELOOP_CONTEXT/reports/1/back.bin" got.bin && grep '"size":' prompt >field
+	echo done
+	exit
+fi
+agentstateloop ask beta 'send it back' --file there.bin --field size:integer
+`, "beta")
+	s.add("beta", `
+cp "$AGENTSTATELOOP_CONTEXT/attachments/there.bin" back.bin &&
+agentstateloop submit --file back.bin --field size:=$(wc -c <back.bin)
+`, "alpha")
+	content := bytes.Repeat([]byte{0, 1, 2, 253, 254, 255, '\n'}, 10_000)
+	if err := os.WriteFile(filepath.Join(s.dirs["alpha"], "there.bin"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run("alpha", "tell", "--no-wait", "go")
+	deadline := time.Now().Add(time.Minute)
+	for n := 0; time.Now().Before(deadline); n++ {
+		got, _ := os.ReadFile(filepath.Join(s.dirs["alpha"], "field"))
+		if strings.Contains(string(got), fmt.Sprintf(`"size":%d`, len(content))) {
+			break
+		}
+		handle := []string{"alpha", "beta"}[n%2]
+		cmd := exec.Command(program, "--config", filepath.Join(s.dirs[handle], "agent.toml"), "poll") // by hand: what waits is tried at once
+		mu.Lock()
+		err := cmd.Start()
+		poll = cmd
+		mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait() // it may be killed, or find the mesh dead
+		mu.Lock()
+		poll = nil
+		dead := killed
+		killed = false
+		mu.Unlock()
+		if dead {
+			met = true
+			server.Wait()
+			serve(address.Host)
+		}
+	}
+	got, err := os.ReadFile(filepath.Join(s.dirs["alpha"], "got.bin"))
+	if err != nil || sha256.Sum256(got) != sha256.Sum256(content) {
+		t.Errorf("%d bytes came back of %d: %v", len(got), len(content), err)
+	}
+	if !met {
+		t.Error("nothing was killed: the test has not met its step")
+	}
+}
