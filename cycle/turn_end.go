@@ -57,7 +57,7 @@ func (e turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s 
 // exited commits that the process of an agent that lingered has ended, with what the
 // attempt has cost. from caused the turn.
 func (e turnEnder) exited(ctx context.Context, head state.Head, from string, bill turn.Bill) (state.State, error) {
-	live, _ := turn.ReadLive(e.store.Path(attemptDir(head.TurnID, head.Epoch))) // without it there is no reason
+	live, _ := turn.ReadLive(e.store.Path(attemptDir(head.TurnID, head.Epoch))) // without it the reason stays unknown
 	s, err := e.store.Read()
 	if err != nil {
 		return s, err
