@@ -38,6 +38,70 @@ echo "the line did not return to 30 minutes within 4 minutes" >&2
 exit 1
 `
 
+// alarmScript runs in the same way. The agent is idle and polls once a day; a reminder
+// a minute ahead is to be looked at in its minute. cron is started, and the table
+// written again, in seconds of their own: it overlooks a second change within the
+// second in which it read the first.
+const alarmScript = `set -eu
+dir=$1 program=$2
+mount --make-rprivate /
+mount --bind "$dir/spool" /var/spool/cron/crontabs
+mount --bind "$dir/cron.d" /etc/cron.d
+mount --bind "$dir/etc-crontab" /etc/crontab
+mount --bind "$dir/pid" /run/crond.pid
+"$program" --config "$dir/agent.toml" poll --quiet
+sleep 1.1
+cron -f &
+cron=$!
+trap 'kill $cron' EXIT
+sleep 1.1
+"$program" --config "$dir/agent.toml" remind 1m "look at the build"
+crontab -l >"$dir/set"
+for second in $(seq 180); do
+	sleep 1
+	crontab -l >"$dir/after"
+	if [ -e "$dir/ran" ] && ! grep -q ' alarm$' "$dir/after"; then exit 0; fi
+done
+echo "the alarm line did not fire, or did not go, within three minutes" >&2
+exit 1
+`
+
+// TestRealCronAlarm lets the real cron daemon fire the alarm line of an idle agent. It
+// takes one or two minutes, at the same time as TestRealCronDaemon.
+func TestRealCronAlarm(t *testing.T) {
+	if os.Getenv(requireReal) != "1" {
+		t.Skip("takes minutes: set " + requireReal + "=1")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
+	program := buildProgram(t, dir)
+	writeCronFolders(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\ncat >/dev/null\ndate >>'"+dir+"/ran'\necho NOTHING\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeAgent(t, dir, servers, "[turn]\nrunner = \"exec\"\ncommand = [\"./agent\"]\n[timing]\nidle_interval = \"24h\"\n")
+
+	out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", alarmScript, "sh", dir, program).CombinedOutput()
+	if err != nil {
+		t.Fatalf("under cron: %v\n%s\n%s\n%s", err, out, readFile(t, filepath.Join(dir, "set")), readFile(t, filepath.Join(dir, "state", "log")))
+	}
+	if set := readFile(t, filepath.Join(dir, "set")); strings.Count(set, "# agentstateloop goulard3120 alarm\n") != 1 || !strings.Contains(set, "0 0 * * * ") {
+		t.Errorf("after the reminder the crontab is\n%s", set)
+	}
+	if after := readFile(t, filepath.Join(dir, "after")); strings.Contains(after, " alarm") || !strings.Contains(after, "0 0 * * * ") {
+		t.Errorf("at the end the crontab is\n%s", after)
+	}
+	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
+	s, err := st.Read()
+	if err != nil || s.Phase != state.IDLE || len(s.Inbox) != 0 {
+		t.Errorf("at the end: phase %s, inbox %v, %v; want IDLE and an empty inbox", s.Phase, s.Inbox, err)
+	}
+	if turns := strings.Count(readFile(t, filepath.Join(dir, "ran")), "\n"); turns != 1 {
+		t.Errorf("%d turns, want one", turns)
+	}
+}
+
 // TestRealCronDaemon lets the real cron daemon poll a nudged agent each minute, in
 // the environment of a cron job, until the agent is IDLE and its line is back at
 // thirty minutes. The test needs root and takes two or three minutes. It runs only
