@@ -112,3 +112,24 @@ func TestSubmitEndsTheTurn(t *testing.T) {
 		t.Errorf("replies: %+v", replies)
 	}
 }
+
+// A turn is told what else waits, as the built-in loop is.
+func TestATurnIsToldWhatElseWaits(t *testing.T) {
+	h := newAwakeHouse(t)
+	var prompts []string
+	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
+		prompts = append(prompts, string(at.Prompt))
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
+	}
+	for _, text := range []string{"one", "two"} {
+		_, err := h.agent.Tell(t.Context(), "op", text)
+		check(t, err)
+	}
+	_, err := h.peer.Send(t.Context(), mesh.Message{To: handle, Text: "three"})
+	check(t, err)
+	h.pollAfter(time.Minute)
+	if len(prompts) != 3 || !strings.Contains(prompts[0], "Note: 2 more messages wait (1 of your operator)") ||
+		!strings.Contains(prompts[1], "Note: 1 more message waits (0 of your operator)") || strings.Contains(prompts[2], "more message") {
+		t.Errorf("prompts: %q", prompts)
+	}
+}

@@ -109,6 +109,9 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 	if m.msg.IsFollowUp() {
 		d.Wake = "report"
 	}
+	if d.Runner != turn.API { // which hears of them while it runs
+		d.Others = otherMessages(s, m.msg.Key)
+	}
 	for _, line := range awaited(m.head) {
 		d.Awaited = append(d.Awaited, fences.Line(line))
 	}
@@ -204,6 +207,28 @@ func (p prompter) reports(waiting []state.Wait) (reports []prompt.Report, files 
 var outsideMissed = map[bool]string{
 	true:  "\n(no report came in time; a later one changes nothing)",
 	false: "\n(your operator has written meanwhile; when the report comes, you are woken with it)",
+}
+
+// otherMessages returns in words how many messages wait besides the one of a turn. What
+// the agent has planned itself is none of them.
+func otherMessages(s state.State, key string) string {
+	all, operators := 0, 0
+	for _, msg := range s.Inbox {
+		if msg.Key == key || msg.Source == state.Self || msg.Status != state.Queued && msg.Status != state.Deferred {
+			continue
+		}
+		all++
+		if msg.Operator {
+			operators++
+		}
+	}
+	switch all {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("1 more message waits (%d of your operator)", operators)
+	}
+	return fmt.Sprintf("%d more messages wait (%d of your operator)", all, operators)
 }
 
 // awaited returns what an earlier attempt has started and the turn waits for again.

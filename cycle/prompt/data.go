@@ -44,6 +44,7 @@ type Data struct {
 	Reports []string // what a resumed turn waited for, each with its question, fenced
 	Said    string   // its output before it waited, fenced
 	Woken   string   // what ended its wait, if it woke itself: "your sleep is over"
+	Others  string   // how many other messages wait, in words; "" if none does, or the runner tells it
 	Awaited []string // what an earlier attempt has started and the turn still waits for
 	Full    int      // percent of its window that the session fills, from 75 on; else 0
 
