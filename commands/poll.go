@@ -75,7 +75,10 @@ func (k pollCmd) run(c *cli.Context) error {
 	var r cycle.Report
 	err = withinMemory(a, maxMemory, func() (err error) {
 		r, err = poll(c.Context, o)
-		return err
+		if err != nil || o.NoTurn || r.Skipped != "" {
+			return err
+		}
+		return k.collect(c.Context, a, o, &r)
 	})
 	if quiet && errors.Is(err, cycle.ErrBusy) {
 		return nil
@@ -95,6 +98,33 @@ func (k pollCmd) run(c *cli.Context) error {
 	}
 	return failedSources(r.Failed, quiet)
 }
+
+// collect waits while a sender still writes, and polls again for what they wrote. Each
+// wait ends within a minute, and all of them with the turn.
+func (k pollCmd) collect(ctx context.Context, a *cycle.Agent, o cycle.PollOptions, r *cycle.Report) error {
+	for range maxCollectPolls {
+		wait, err := a.CollectWait()
+		if err != nil || wait == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait + time.Millisecond):
+		}
+		more, err := a.Poll(ctx, cycle.PollOptions{Stay: o.Stay})
+		if errors.Is(err, cycle.ErrBusy) || err != nil {
+			return err
+		}
+		r.Turns, r.Arrived, r.Sent = r.Turns+more.Turns, r.Arrived+more.Arrived, r.Sent+more.Sent
+		r.After, r.NextDue = more.After, more.NextDue
+		r.Failed = append(r.Failed, more.Failed...)
+	}
+	return nil
+}
+
+// maxCollectPolls bounds the polls of one process while senders still write.
+const maxCollectPolls = 10
 
 // reportJSON returns r with an empty list where it has none.
 func reportJSON(r cycle.Report) cycle.Report {

@@ -41,6 +41,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 		return at.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()})
 	}
 	m.receive(at.store)
+	m.collect(at.store, s.Collected())
 	m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
 	if head.Resumed {
 		m.said = saidBefore(at.store, path.Dir(head.Box), head.Waiting)

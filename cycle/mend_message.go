@@ -24,19 +24,26 @@ type payloadGuard struct {
 // damaged.
 func (g payloadGuard) check(ctx context.Context, p state.Policy) (damaged int, err error) {
 	s, err := g.store.Read()
-	for last := ""; err == nil; damaged++ {
-		msg, ok := s.NextToRun(p, g.now())
-		if !ok || msg.Key == last { // a suspended turn goes on without it
+	for found := map[string]bool{}; err == nil; damaged++ {
+		msg, broken := g.firstDamaged(s.NextLease(p, g.now()))
+		if broken == nil || found[msg.Key] { // a suspended turn goes on without it
 			return damaged, nil
 		}
-		_, broken := g.store.ReadSummed(msg.Payload, msg.Sum)
-		if !errors.Is(broken, store.ErrDamaged) {
-			return damaged, nil // the turn reads it again, and says what it cannot read
-		}
-		last = msg.Key
+		found[msg.Key] = true
 		s, err = g.journal.commit(ctx, state.Damaged{Key: msg.Key, Reason: broken.Error()})
 	}
 	return damaged, err
+}
+
+// firstDamaged returns the first of the messages that is damaged, and what is wrong with
+// it. What cannot be read for another reason the turn reads again, and says so.
+func (g payloadGuard) firstDamaged(all []state.Message) (state.Message, error) {
+	for _, msg := range all {
+		if _, err := g.store.ReadSummed(msg.Payload, msg.Sum); errors.Is(err, store.ErrDamaged) {
+			return msg, err
+		}
+	}
+	return state.Message{}, nil
 }
 
 // refetch has the damaged mails that wait fetched again, through the session that

@@ -162,7 +162,7 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 	}
 	return state.Arrived{
 		Message: state.Message{
-			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, Proof: proofOf(m), At: m.SentAt, Payload: payload, Sum: sum,
+			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, Proof: proofOf(m), At: m.SentAt, Payload: payload, Sum: sum, Size: len(raw),
 			Correlation: correlation(m), Trace: m.Trace,
 		},
 		MeshID: m.ID,

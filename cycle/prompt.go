@@ -128,7 +128,7 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals
 	p.wake(&d, fences, m)
 	d.ResultFields = fences.ResultFields(m.sent.ResultFields)
-	d.Message, d.Files = fences.Message(m.text), fences.Files(describe(m.came))
+	d.Message, d.Files = m.message(fences), fences.Files(describe(m.came))
 	return d
 }
 

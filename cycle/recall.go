@@ -145,7 +145,8 @@ func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	m, err := readMessage(rc.store, state.Head{}, msg)
 	switch {
 	case err == nil:
-		said = m.text
+		m.collect(rc.store, task.Collected)
+		said = m.allText()
 	case !errors.Is(err, fs.ErrNotExist):
 		said = "(its file is damaged)"
 	}

@@ -53,7 +53,7 @@ func (a *Agent) Receipt(m state.Message) (Receipt, error) {
 		switch {
 		case l.Kind == state.LineMessage && l.Key == m.Key && r.Polled == nil:
 			r.Polled = orNull(l.At)
-		case l.Kind == state.LineTask && l.Key == m.Key:
+		case l.Kind == state.LineTask && l.Ends(m.Key):
 			r.Turned, turn = orNull(l.At), l.TurnID
 		case l.Kind == state.LineDelivery && turn != "" && l.ID == "reply."+turn && l.What == "sent":
 			r.Delivered = orNull(l.At)

@@ -26,7 +26,7 @@ func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err er
 		return "", fmt.Errorf("keep message: %w", err)
 	}
 	_, err = a.journal().commit(ctx, state.Arrived{Message: state.Message{
-		Key: key, Source: state.CLI, From: from, Operator: true, At: a.Now(), Payload: payload, Sum: sum,
+		Key: key, Source: state.CLI, From: from, Operator: true, At: a.Now(), Payload: payload, Sum: sum, Size: len(text),
 	}})
 	return key, err
 }
@@ -103,7 +103,7 @@ func lastTask(st *store.Store, key string) (last state.Line, err error) {
 		if err != nil {
 			return last, err
 		}
-		if l.Key == key {
+		if l.Ends(key) {
 			last = l
 		}
 	}

@@ -182,6 +182,7 @@ func (e turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result) 
 	if err != nil {
 		r.Notes = append(r.Notes, err.Error())
 	}
+	m.collect(e.store, s.Collected())
 	dir := e.store.Path(m.dir())
 	if r.Text == "" {
 		r.Text = saidBefore(e.store, m.dir(), s.Turn.Waiting)

@@ -34,6 +34,7 @@ type turnMessage struct {
 	meshFiles   []turn.File     // the same, for the context box
 	outgoing    []state.FileRef // what goes with its report
 	reportFiles []turn.File     // what came with the reports
+	with        []turnMessage   // of the same sender, which the turn answers as well, the oldest first
 	reports     []prompt.Report // what a resumed turn waited for
 	said        string          // the agent's output before the turn was suspended
 }
@@ -105,5 +106,5 @@ func (m turnMessage) context(history, system string) []turn.File {
 	for _, f := range m.files {
 		files = append(files, turn.File{Name: attachmentsFolder + "/" + f.Name, Body: bytes.NewReader(f.Data)})
 	}
-	return slices.Concat(files, m.meshFiles, m.reportFiles)
+	return slices.Concat(files, m.meshFiles, m.reportFiles, m.collectedFiles())
 }

@@ -51,6 +51,7 @@ func (e Arrived) apply(m *machine) {
 	msg.At = happened(msg.At.UTC(), m.now)
 	msg.Status = Queued
 	m.ration(&msg)
+	m.collect(&msg)
 	msg.EndedSleep = m.endSleeps(msg.Principal(), "a message from "+msg.From)
 	m.Inbox = append(m.Inbox, msg)
 	m.messageFollowed()

@@ -194,14 +194,14 @@ func (m *machine) passOn(key string) {
 	}
 }
 
-// adopt returns the waits that the turn of the message takes up again.
-func (m *machine) adopt(key string) (waits []Wait) {
+// adopt returns the waits that the turn of these messages takes up again.
+func (m *machine) adopt(keys []string) (waits []Wait) {
 	for _, x := range m.Expected {
-		if x.For == key {
+		if slices.Contains(keys, x.For) {
 			waits = append(waits, x.Wait)
 		}
 	}
-	m.Expected = slices.DeleteFunc(m.Expected, func(x Expected) bool { return x.For == key })
+	m.Expected = slices.DeleteFunc(m.Expected, func(x Expected) bool { return slices.Contains(keys, x.For) })
 	return waits
 }
 

@@ -1,5 +1,7 @@
 package state
 
+import "slices"
+
 // Files that are not what their rows say (docs/design.md, "Damaged files"). The
 // machine decides what becomes of the row. Package cycle finds the damage, and makes
 // the file again where it can.
@@ -27,12 +29,13 @@ func (e Damaged) apply(m *machine) {
 	switch {
 	case msg == nil || msg.Damaged || msg.givenUp():
 		return
-	case m.Turn.Key == e.Key && (m.Turn.Status == HeadDispatched || m.Turn.Status == HeadRunning):
+	case (m.Turn.Key == e.Key || slices.Contains(m.Turn.With, e.Key)) && (m.Turn.Status == HeadDispatched || m.Turn.Status == HeadRunning):
 		return // its attempt has read it, or says that it cannot
 	case msg.Source != Mail || !m.policy.HasMail:
 		m.giveUpDamaged(*msg, e.Reason)
 		return
 	}
+	m.leaveLease(msg)
 	msg.Damaged, msg.Reason = true, e.Reason
 	if msg.Status == Queued {
 		msg.Status = Deferred

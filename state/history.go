@@ -108,6 +108,9 @@ type Line struct {
 	Trace  string `json:"trace_id,omitempty"`
 	Fields string `json:"fields,omitempty"`
 
+	// Collected are the other messages that a task has answered.
+	Collected []Message `json:"collected,omitempty"`
+
 	Expected *Expected `json:"expected,omitempty"` // of an edge: a report that may still come
 }
 

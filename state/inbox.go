@@ -34,7 +34,7 @@ func (s State) FindMessage(history iter.Seq2[Line, error], match func(Message) b
 			return Message{}, false, err
 		case l.Message != nil && match(*l.Message):
 			msg, ok = *l.Message, true
-		case ok && l.Key == msg.Key && l.Kind == LineTask:
+		case ok && l.Kind == LineTask && l.Ends(msg.Key):
 			msg.Status = Consumed
 		case ok && l.Key == msg.Key && l.Kind == LineEnded:
 			msg.Status = Status(l.What)

@@ -77,6 +77,7 @@ type Message struct {
 	// Damaged is set while the payload is not that, and the message waits until it was
 	// had again. Refetches counts the polls that could not have it.
 	Sum       string `json:"sha256,omitempty"`
+	Size      int    `json:"size,omitempty"` // of the payload, in bytes; 0 in rows of older versions
 	Damaged   bool   `json:"damaged,omitempty"`
 	Refetches int    `json:"refetches,omitempty"`
 

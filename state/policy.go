@@ -33,6 +33,10 @@ type Policy struct {
 	Rate        int // operator messages an hour before more are deferred; 0 = no limit
 	EventRate   int // the same of the messages of programs
 
+	// Collect is how long a sender must be silent before what they wrote has one turn; 0:
+	// each message has its own at once.
+	Collect time.Duration
+
 	Budget Budget // what turns may cost
 
 	Hooks []HookPolicy

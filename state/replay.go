@@ -103,6 +103,9 @@ func (m *machine) applyLine(l Line) {
 		m.applyTransitionLine(l)
 	case LineTask:
 		m.removeMessage(l.Key)
+		for _, other := range l.Collected {
+			m.removeMessage(other.Key)
+		}
 		m.noteSaid(l.TurnID, l.OutputBox+"/"+l.Deliverable)
 	case LineTurn:
 		m.applyTurnLine(l)

@@ -84,6 +84,6 @@ func (m *machine) hasWork() bool {
 		return true
 	}
 	return slices.ContainsFunc(m.Inbox, func(msg Message) bool {
-		return msg.Operator && msg.Source != Self && (msg.isDue(m.now) || msg.overRate()) && m.mayRun(msg, m.policy, m.now)
+		return msg.Operator && msg.Source != Self && (msg.isDue(m.now) || msg.overRate() || msg.isCollecting()) && m.mayRun(msg, m.policy, m.now)
 	})
 }

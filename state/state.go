@@ -143,6 +143,7 @@ func (s State) clone() State {
 	s.FailingHooks = maps.Clone(s.FailingHooks)
 	s.Turn.Waiting = slices.Clone(s.Turn.Waiting)
 	s.Expected = slices.Clone(s.Expected)
+	s.Turn.With = slices.Clone(s.Turn.With)
 	s.Purse.Days = slices.Clone(s.Purse.Days)
 	s.Purse.Months = slices.Clone(s.Purse.Months)
 	s.Purse.Counted = slices.Clone(s.Purse.Counted)

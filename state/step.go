@@ -30,6 +30,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.age()
 	m.prune()
 	m.admitHeld()
+	m.releaseCollected()
 	m.openCredit()
 	m.recordTier() // the day or the budget may have changed since the last step
 	if startsCycle(events) {

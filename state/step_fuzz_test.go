@@ -47,7 +47,7 @@ func FuzzStep(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data, script []byte) {
 		script = script[:min(len(script), 400)] // several short lives find as much as a long one
-		life := life{t: t, p: limited(statetest.Policy()), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
+		life := life{t: t, p: collecting(limited(statetest.Policy()), script), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
 		if json.Unmarshal(data, &life.s) != nil || life.s.Valid() != nil {
 			life.s, life.sane = state.New("goulard3120", "seed"), true
 		}
@@ -73,6 +73,14 @@ type life struct {
 	tasks  map[string]bool   // turn ids: ended
 	told   map[string]string // effect ids by outage and recipient
 	chains map[string]string // ids of chains, by message key
+}
+
+// collecting is a policy that lets messages share turns in half of the lives.
+func collecting(p state.Policy, script []byte) state.Policy {
+	if len(script)%2 == 1 {
+		p.Collect = 20 * time.Second
+	}
+	return p
 }
 
 // limited is a policy with budgets that a life can use up.
@@ -470,7 +478,7 @@ func (l *life) wantShape(before state.State, events []state.Event) {
 		}
 		keys[m.Key], seq = true, m.Seq
 		active := m.Status == state.Pending || m.Status == state.Processing
-		if active != (s.Turn.Status != state.HeadIdle && s.Turn.Key == m.Key) {
+		if active != (s.Turn.Status != state.HeadIdle && (s.Turn.Key == m.Key || slices.Contains(s.Turn.With, m.Key))) {
 			t.Fatalf("%v: %s is %s, the head %+v", events, m.Key, m.Status, s.Turn)
 		}
 	}
@@ -786,6 +794,9 @@ func (l *life) wantConserved(events []state.Event) {
 			once("message", l.waits, line.Key, true)
 		case state.LineTask:
 			once("message", l.waits, line.Key, false)
+			for _, other := range line.Collected {
+				once("message", l.waits, other.Key, false)
+			}
 			once("turn", l.tasks, line.TurnID, true)
 		case state.LineEnded:
 			delete(l.waits, line.Key) // may never have been accepted

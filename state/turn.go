@@ -32,7 +32,15 @@ func (e Claimed) apply(m *machine) {
 	if i < 0 {
 		return
 	}
-	msg := &m.Inbox[i]
+	leased := m.lease(policy, i)
+	if e.Pull && m.Inbox[i].TurnID == "" {
+		leased = []int{i}
+	}
+	var with []string
+	for _, j := range leased[:len(leased)-1] {
+		with = append(with, m.Inbox[j].Key)
+	}
+	msg := &m.Inbox[leased[len(leased)-1]]
 	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
 	if msg.TurnID == "" {
 		if msg.Source == Self {
@@ -48,8 +56,9 @@ func (e Claimed) apply(m *machine) {
 	m.forgetCounted()
 	m.Turn = Head{
 		Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now, Pulled: e.Pull, Working: msg.Working,
-		Waiting: m.adopt(msg.Key),
+		With: with, Waiting: m.adopt(append([]string{msg.Key}, with...)),
 	}
+	m.followLead(*msg)
 	m.turnLine("dispatched", "")
 }
 
@@ -59,6 +68,7 @@ func (m *machine) resume() {
 	m.Epoch++
 	if msg := m.message(m.Turn.Key); msg != nil {
 		msg.Epoch = m.Epoch
+		m.followLead(*msg)
 	}
 	m.Turn.Status, m.Turn.Epoch, m.Turn.Since, m.Turn.Resumed = HeadDispatched, m.Epoch, m.now, true
 	m.turnLine("dispatched", "resumed")
@@ -79,6 +89,7 @@ func (e Started) apply(m *machine) {
 	m.Turn.hand()
 	if msg := m.message(m.Turn.Key); msg != nil {
 		msg.Status = Processing
+		m.followLead(*msg)
 	}
 	m.turnLine("running", "")
 }
@@ -116,6 +127,7 @@ func (e Ended) apply(m *machine) {
 	msg, ok := m.TurnMessage()
 	if ok {
 		task.Row = &msg
+		task.Collected = m.collected()
 	}
 	m.line(task)
 	m.noteSaid(e.TurnID, e.OutputBox+"/"+e.Deliverable)
@@ -126,6 +138,9 @@ func (e Ended) apply(m *machine) {
 	if ok {
 		m.recordReply(msg, e)
 		m.removeMessage(msg.Key)
+		for _, other := range task.Collected {
+			m.removeMessage(other.Key)
+		}
 	}
 	m.Turn = Head{Status: HeadIdle}
 	m.passOn(msg.Key)
@@ -253,6 +268,7 @@ func (m *machine) requeue(how Message) {
 		msg.Status, msg.NextRetryAt, msg.Reason, msg.Epoch = how.Status, how.NextRetryAt, how.Reason, m.Epoch
 		msg.Working = m.Turn.Working
 		msg.Note = cmp.Or(how.Note, msg.Note)
+		m.followLead(*msg)
 	}
 	m.Turn = Head{Status: HeadIdle}
 }

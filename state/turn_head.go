@@ -63,6 +63,10 @@ type Head struct {
 	Box     string `json:"box,omitempty"`
 	Resumed bool   `json:"resumed,omitempty"`
 
+	// With holds the keys of the messages of the same sender that the turn answers as
+	// well, the oldest first. Key is the newest.
+	With []string `json:"with,omitempty"`
+
 	// Finish is set when the turn is to end with what it has submitted, or with its last
 	// words, whatever it waits for.
 	Finish bool `json:"finish,omitempty"`
@@ -173,5 +177,6 @@ func (m *machine) applyHead(l Line) {
 	m.Epoch = max(m.Epoch, l.Row.Epoch)
 	if row := m.message(l.Row.Key); row != nil {
 		*row = *l.Row
+		m.followLead(*row)
 	}
 }

@@ -31,3 +31,18 @@ func (d *OptionalDuration) UnmarshalText(text []byte) error {
 	}
 	return (*Duration)(d).UnmarshalText(text)
 }
+
+// ZeroDuration is a Duration that may also be "0s", which means off.
+type ZeroDuration time.Duration
+
+// UnmarshalText reads a duration or "0s".
+func (d *ZeroDuration) UnmarshalText(text []byte) error {
+	if string(text) == "0s" {
+		*d = 0
+		return nil
+	}
+	return (*Duration)(d).UnmarshalText(text)
+}
+
+// MarshalText writes the duration as agent.toml has it.
+func (d ZeroDuration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }

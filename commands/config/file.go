@@ -126,6 +126,7 @@ type turnSection struct {
 	SelfTurns   int              `toml:"self_turns"`
 	Prompts     string           `toml:"prompts"`
 	Recall      int              `toml:"recall"`
+	Collect     ZeroDuration     `toml:"collect"`
 
 	ContextWindow int               `toml:"context_window"`
 	Summary       []string          `toml:"summary"`

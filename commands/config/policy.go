@@ -32,6 +32,7 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		PrepTimeout:     time.Duration(c.File.Timing.PrepTimeout),
 		ActiveTimeout:   time.Duration(c.File.Timing.ActiveTimeout),
 		Cooldown:        time.Duration(c.File.Timing.Cooldown),
+		Collect:         time.Duration(c.File.Turn.Collect),
 		TurnTimeout:     time.Duration(c.File.Turn.Timeout),
 		Budget:          budget,
 	}

@@ -15,6 +15,10 @@ import (
 // it as the agent of a turn.
 const APICommand = "__react"
 
+// maxCollect is how long a sender must be silent, at most, before what they wrote has its
+// turn.
+const maxCollect = 5 * time.Minute
+
 // maxSelfTurns is how many turns in a row an agent may cause itself, at most.
 const maxSelfTurns = 1000
 
@@ -37,6 +41,9 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	t := c.File.Turn
 	if t.MaxAttempts < 1 {
 		return nil, c.Wrong("turn.max_attempts", "must be 1 or more")
+	}
+	if time.Duration(t.Collect) > maxCollect {
+		return nil, c.Wrong("turn.collect", "must be at most %v", maxCollect)
 	}
 	if t.SelfTurns < 0 || t.SelfTurns > maxSelfTurns {
 		return nil, c.Wrong("turn.self_turns", "must be 0 to %d", maxSelfTurns)

@@ -164,6 +164,8 @@ func (st *Story) setPolicy(settings []string) error {
 			st.P.Login = value
 		case "hooks": // hooks=ops:task,blocker+log:*
 			st.P.Hooks = hooks(value)
+		case "collect":
+			st.P.Collect, err = time.ParseDuration(value)
 		case "rate":
 			st.P.Rate, err = strconv.Atoi(value)
 		case "event_rate":

@@ -83,7 +83,7 @@ func durable(s state.State) state.State {
 	// When the hour has room for a mail is planned again by each step.
 	kept.Inbox = slices.Clone(kept.Inbox)
 	for i, msg := range kept.Inbox {
-		if msg.Reason == state.OverRate {
+		if msg.Reason == state.OverRate || msg.Reason == state.CollectReason {
 			kept.Inbox[i].Status, kept.Inbox[i].Reason = state.Queued, ""
 		}
 		if kept.Inbox[i].Status == state.Queued {

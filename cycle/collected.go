@@ -1,0 +1,99 @@
+package cycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/cycle/prompt"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+)
+
+// What one sender wrote in a row, and one turn answers (docs/design.md, "Turns").
+
+// collect reads the other messages that the turn answers, and lets the answer name them
+// in its References. One that cannot be read says so in its place.
+func (m *turnMessage) collect(st *store.Store, all []state.Message) {
+	for i, msg := range all {
+		other, err := readMessage(st, m.head, msg)
+		if err != nil {
+			other.text = "(this message cannot be read: " + err.Error() + ")"
+		}
+		other.came, other.meshFiles = incomingFiles{st}.received(msg.Key, fmt.Sprintf("earlier/%d", i+1), other.sent.Files)
+		if id := other.thread.MessageID; id != "" && !slices.Contains(m.thread.References, id) {
+			m.thread.References = append(slices.Clone(m.thread.References), id)
+		}
+		m.with = append(m.with, other)
+	}
+}
+
+// collectedFiles returns the files of the context box for the other messages.
+func (m turnMessage) collectedFiles() (files []turn.File) {
+	for i, other := range m.with {
+		folder := fmt.Sprintf("earlier/%d/", i+1)
+		for _, f := range other.context("", "") {
+			if f.Name == "history.txt" || f.Name == "system.md" {
+				continue
+			}
+			if !strings.HasPrefix(f.Name, "earlier/") {
+				f.Name = folder + f.Name
+			}
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// message returns the texts that the turn answers, each in a fence of its own, with its
+// time and subject if there are several.
+func (m turnMessage) message(fences prompt.Fences) string {
+	if len(m.with) == 0 {
+		return fences.Message(m.text)
+	}
+	parts := []string{fmt.Sprintf("Your one answer is for all of these %d messages, which their sender wrote in a row. The newest is the last.", len(m.with)+1)}
+	for i, one := range append(slices.Clone(m.with), m) {
+		head := fmt.Sprintf("%d. Received: %s", i+1, one.msg.At.UTC().Format(time.RFC3339))
+		if one.subject != "" {
+			head += ", subject: " + fences.Line(one.subject)
+		}
+		if files := describe(one.came); files != "" && i < len(m.with) {
+			head += "\nFiles that came with it:\n" + fences.Files(files)
+		}
+		parts = append(parts, head+"\n"+fences.Message(one.text))
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// allText returns the texts that the turn answers, the oldest first.
+func (m turnMessage) allText() string {
+	var texts []string
+	for _, other := range m.with {
+		texts = append(texts, other.text)
+	}
+	return strings.Join(append(texts, m.text), "\n\n")
+}
+
+// CollectWait returns how long a poll may wait for the sender of a message to be silent,
+// or 0 if it has nothing to wait for (docs/design.md, "Turns").
+func (a *Agent) CollectWait() (time.Duration, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return 0, err
+	}
+	at, waits := s.CollectingUntil()
+	if !waits || s.Turn.Status != state.HeadIdle || s.Halted() {
+		return 0, nil
+	}
+	wait := at.Sub(a.Now())
+	if wait > maxCollectWait {
+		return 0, nil
+	}
+	return max(wait, 0), nil
+}
+
+// maxCollectWait is how long a poll waits for a sender to be silent. Later ones come
+// within a minute anyway.
+const maxCollectWait = time.Minute

@@ -1,0 +1,168 @@
+package state
+
+import (
+	"slices"
+	"time"
+)
+
+// Consecutive messages of one sender that share a turn (docs/design.md, "Turns").
+
+// CollectReason is the Reason of a message that waits for what its sender still writes.
+const CollectReason = "waits for what its sender still writes, [turn] collect"
+
+// The limits of what one turn answers. A sender who writes without a pause waits for
+// collectTimes the silence at most.
+const (
+	maxCollected      = 20
+	maxCollectedBytes = 256 << 10 // of payloads
+	collectTimes      = 3
+)
+
+// isCollecting reports whether the message waits for what its sender still writes.
+func (msg Message) isCollecting() bool { return msg.Status == Deferred && msg.Reason == CollectReason }
+
+// collects reports whether a message without a turn may share one. Each question of
+// another agent has its own report, and what a person is not waiting for has no sender
+// who may still write.
+func (p Policy) collects(msg Message) bool {
+	if p.Collect <= 0 || !p.Turns || msg.Damaged || msg.TurnID != "" || msg.IsFollowUp() {
+		return false
+	}
+	return msg.Source == Mail || msg.Source == CLI || msg.Source == Mesh && msg.Kind != "ask"
+}
+
+// sameSender reports whether one sender has written both in the same way, with no reset
+// of the memory between them.
+func (s State) sameSender(a, b Message) bool {
+	return a.Source == b.Source && a.From == b.From && a.Proof == b.Proof && a.Operator == b.Operator &&
+		(a.Seq <= s.Reset.Arrivals) == (b.Seq <= s.Reset.Arrivals)
+}
+
+// collect lets a message that has just come wait until its sender is silent, with what
+// the sender wrote before it.
+func (m *machine) collect(msg *Message) {
+	if msg.Status != Queued || !m.policy.collects(*msg) {
+		return
+	}
+	first := m.now
+	for _, row := range m.Inbox {
+		if row.isCollecting() && m.sameSender(row, *msg) {
+			first = earlier(first, row.Observed)
+		}
+	}
+	due := earlier(m.now.Add(m.policy.Collect), first.Add(collectTimes*m.policy.Collect))
+	msg.Status, msg.Reason, msg.NextRetryAt = Deferred, CollectReason, due
+	for i := range m.Inbox {
+		if row := &m.Inbox[i]; row.isCollecting() && m.sameSender(*row, *msg) {
+			row.NextRetryAt = due
+		}
+	}
+}
+
+// releaseCollected lets messages have their turn that wait for no sender any more: the
+// setting was changed, or the clock set back.
+func (m *machine) releaseCollected() {
+	for i := range m.Inbox {
+		msg := &m.Inbox[i]
+		switch {
+		case !msg.isCollecting():
+		case m.policy.Collect <= 0 || !m.policy.Turns:
+			msg.Status, msg.Reason, msg.NextRetryAt = Queued, "", time.Time{}
+		default:
+			msg.NextRetryAt = earlier(msg.NextRetryAt, m.now.Add(collectTimes*m.policy.Collect))
+		}
+	}
+}
+
+// lease returns the places in the inbox of what has one turn with the message i, the
+// first that can run: what had it before, or what its sender wrote after it.
+func (s State) lease(p Policy, i int) []int {
+	first := s.Inbox[i]
+	leased := []int{}
+	if first.TurnID != "" {
+		for j, msg := range s.Inbox {
+			if msg.TurnID == first.TurnID && !msg.Damaged {
+				leased = append(leased, j)
+			}
+		}
+		return leased
+	}
+	size := 0
+	for j := i; j < len(s.Inbox); j++ {
+		msg := s.Inbox[j]
+		if j > i && (!p.collects(first) || !p.collects(msg) || !s.sameSender(first, msg) || msg.Status != Queued && !msg.isCollecting()) {
+			continue
+		}
+		if size += msg.Size; j > i && (len(leased) == maxCollected || size > maxCollectedBytes) {
+			break
+		}
+		leased = append(leased, j)
+	}
+	return leased
+}
+
+// NextLease returns the messages whose turn would be claimed at now, the oldest first.
+func (s State) NextLease(p Policy, now time.Time) (all []Message) {
+	msg, ok := s.NextToRun(p, now)
+	switch {
+	case !ok:
+		return nil
+	case s.Turn.Status != HeadIdle:
+		return append(s.collected(), msg)
+	}
+	for _, j := range s.lease(p, s.nextMessage(p, now)) {
+		all = append(all, s.Inbox[j])
+	}
+	return all
+}
+
+// collected returns the messages that the active turn answers besides its own, the
+// oldest first.
+func (s State) collected() (all []Message) {
+	for _, key := range s.Turn.With {
+		if msg, ok := s.Message(key); ok {
+			all = append(all, msg)
+		}
+	}
+	return all
+}
+
+// Collected returns the messages that the active turn answers besides its own.
+func (s State) Collected() []Message { return s.collected() }
+
+// CollectingUntil returns when the next sender will have been silent. ok is false if no
+// message waits for that.
+func (s State) CollectingUntil() (at time.Time, ok bool) {
+	for _, msg := range s.Inbox {
+		if msg.isCollecting() && (!ok || msg.NextRetryAt.Before(at)) {
+			at, ok = msg.NextRetryAt, true
+		}
+	}
+	return at, ok
+}
+
+// followLead gives what shares the turn of a message the same place in it.
+func (m *machine) followLead(lead Message) {
+	for i := range m.Inbox {
+		row := &m.Inbox[i]
+		if row.Key == lead.Key || !slices.Contains(m.Turn.With, row.Key) && (lead.TurnID == "" || row.TurnID != lead.TurnID) {
+			continue
+		}
+		row.TurnID, row.Epoch, row.Attempts, row.Cost, row.Status = lead.TurnID, lead.Epoch, lead.Attempts, lead.Cost, lead.Status
+		row.NextRetryAt, row.Reason, row.Note, row.Working = lead.NextRetryAt, lead.Reason, lead.Note, lead.Working
+	}
+}
+
+// leaveLease takes a message whose payload is damaged out of the turn that it shares.
+// The others go on without it, and it has a turn of its own when it was had again.
+func (m *machine) leaveLease(msg *Message) {
+	shared := slices.ContainsFunc(m.Inbox, func(row Message) bool { return row.Key != msg.Key && msg.TurnID != "" && row.TurnID == msg.TurnID })
+	if shared {
+		msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = "", 0, 0, 0, ""
+	}
+}
+
+// Ends reports whether the line of a task ends the message with this key.
+func (l Line) Ends(key string) bool {
+	return l.Key == key || slices.ContainsFunc(l.Collected, func(msg Message) bool { return msg.Key == key })
+}
