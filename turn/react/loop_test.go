@@ -469,6 +469,9 @@ func TestOutlook(t *testing.T) {
 		b.MaxCalls = 6
 		b.Check = func(context.Context) (react.Outlook, error) { return react.Outlook{Low: len(b.notched) == 3}, nil }
 		b.well("hello", "that was it")
+		if body := string(b.asked(3).Body); !strings.Contains(body, "your last answer") {
+			t.Errorf("it was not told: %s", body)
+		}
 	})
 	t.Run("the turn is another's", func(t *testing.T) {
 		b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}})
