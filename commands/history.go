@@ -41,9 +41,10 @@ reset: the messages that share most words with WORDS, the best first, with their
 answers; 5 of them, or as many as -n says, at most 20. Inside a turn the agent
 finds only what was said with whom the turn answers.
 
-With --trace, prints the lines of one chain: a message, and the turns, questions,
-reports and mails that came of it. Each other agent has its part of the chain in
-its own history, under the same ID. The beginning of an ID is enough.
+With --trace, prints the lines of one chain: a message, and the turns,
+questions, reports and mails that came of it. Other agents have their part of
+the chain in their own histories, under the same ID. The beginning of an ID is
+enough.
 
 With --verify, compares the history with a mail that the agent sent. Each mail
 names the newest line of its time, in the field X-AgentStateLoop-History. MAIL
