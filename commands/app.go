@@ -36,6 +36,7 @@ func (p *program) app() *cli.App {
 			outboxCommand(p),
 			hookCommand(p),
 			historyCommand(p),
+			eventsCommand(p),
 			creditCommand(p),
 			promptCommand(p),
 			initCommand(p),

@@ -32,7 +32,8 @@ func inboxShowCommand(p *program) *cli.Command {
 		ArgsUsage: "NUMBER|KEY",
 		Description: `By its key it also shows a message that is done, as long as it is kept, a
 message in quarantine, with the reason, and what is known of a mail that cannot
-be fetched. A message that is done is shown with what its turn handed back.
+be fetched. A message that is done is shown with what its turn handed back,
+and one that is not with where it stands.
 
 Example:
   agentstateloop inbox show 12`,
@@ -118,8 +119,20 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if d := v.Deliverable; d != nil {
 		k.out.Printf("\nanswered (%s):\n", d.Outcome)
 		k.printText(d.Whole())
+	} else {
+		k.printStanding(m)
 	}
 	return nil
+}
+
+// printStanding says where a message without an answer stands.
+func (k inboxShowCmd) printStanding(m state.Message) {
+	switch m.Status {
+	case state.Queued, state.Deferred:
+		k.out.Printf("\nno answer yet: it waits for its turn\n")
+	case state.Pending, state.Processing:
+		k.out.Printf("\nno answer yet: its turn runs, or waits for other agents\n")
+	}
 }
 
 // printFailing shows a mail that cannot be fetched.

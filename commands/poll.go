@@ -145,7 +145,7 @@ func reportText(r cycle.Report, now time.Time) string {
 		noun, does string
 	}{
 		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " in"}, {r.Rejected, "message", " rejected"},
-		{r.Turns, "turn", " run"}, {r.Sent, "mail", " sent"},
+		{r.Turns, "turn", " run"}, {r.Sent, "mail", " sent"}, {r.Posted, "message", " sent to other agents"},
 	} {
 		if n.number > 0 {
 			parts = append(parts, terminal.Count(n.number, n.noun)+n.does)

@@ -32,7 +32,8 @@ func tellCommand(p *program) *cli.Command {
 		Description: `Counts as a message of the operator, sends no mail, and waits for what the turn
 hands back. Ctrl-C ends the waiting, not the turn. If no turn can run soon
 (HALT, no money left, a rest after failures) it says so and does not wait. With
-- as TEXT the message is read from standard input.
+- as TEXT the message is read from standard input. With --no-wait it prints the
+message's key; ` + "`agentstateloop inbox show KEY`" + ` has the answer once it is there.
 
 With --mail the answer is mailed to the operator instead, as that of a mail is.
 A program has its own ways to speak, with fewer rights: see "Words of programs"
@@ -137,6 +138,10 @@ func (t tellCmd) printAnswer(c *cli.Context, d cycle.Deliverable) error {
 	if d.Outcome == state.Success {
 		return nil
 	}
-	return terminal.WithHint(fmt.Errorf("the turn ended as %s: %s", d.Outcome, plain.Line(d.Reason)),
+	err := fmt.Errorf("the turn ended as %s: %s", d.Outcome, plain.Line(d.Reason))
+	if d.Outcome == state.Canceled {
+		return err // a person stopped it: there is nothing to check
+	}
+	return terminal.WithHint(err,
 		"`"+name+" doctor` checks the agent; what it printed is in turns/"+d.TurnID+" of the state directory")
 }

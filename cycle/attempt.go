@@ -174,7 +174,7 @@ func (l launcher) launch(ctx context.Context, c *turn.Config, at turn.Attempt) (
 	if c.Box != nil {
 		return l.relayed(ctx, c, at)
 	}
-	return c.Answer(ctx, at, nil)
+	return c.Answer(ctx, at, turn.NewFeed(at.Dir).Watch)
 }
 
 // env returns the variables with which the agent's program finds this agent.

@@ -86,6 +86,7 @@ func (f *fetching) wait(r *Report, turns func() error) error {
 			r.Arrived += f.report.Arrived
 			r.Rejected += f.report.Rejected
 			r.Sent += f.report.Sent
+			r.Posted += f.report.Posted
 			r.fail(f.report.Failed)
 			return errors.Join(append(errs, f.err)...)
 		}

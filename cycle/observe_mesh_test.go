@@ -20,7 +20,7 @@ import (
 func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.post(mesh.Message{ID: "q1", Text: "which commit is live?"})
-	if r := h.poll(); r.Arrived != 1 || r.Turns != 1 || r.After != state.PREP {
+	if r := h.poll(); r.Arrived != 1 || r.Turns != 1 || r.After != state.PREP || r.Sent != 1 || r.Posted != 1 { // the ack, the report
 		t.Fatalf("report: %+v", r)
 	}
 	got := h.reports()

@@ -47,7 +47,7 @@ func (p performer) perform(ctx context.Context, s state.State, r *Report) (state
 			return s, err
 		}
 		if _, ok := result[0].(state.Sent); ok {
-			r.Sent++
+			r.sent(sg.last.Channel)
 		}
 		if f, failed := failedSend(sg.last, result); failed && ctx.Err() == nil {
 			r.fail([]SourceFailure{f})

@@ -62,7 +62,7 @@ func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) 
 	at.Env[relayVariable], at.Env[outgoingVariable] = folder, outgoing
 	at.Write = append(at.Write, outgoing)
 	at.Read = append(at.Read, folder)
-	return c.Answer(ctx, at, nil)
+	return c.Answer(ctx, at, turn.NewFeed(at.Dir).Watch)
 }
 
 // answer returns what the command in the box prints. Outside, the process of the

@@ -19,7 +19,8 @@ type Report struct {
 	Arrived  int             `json:"arrived"` // messages accepted
 	Rejected int             `json:"refused"` // items put into quarantine
 	Nudges   int             `json:"nudges"`
-	Sent     int             `json:"sent"`
+	Sent     int             `json:"sent"`   // mails
+	Posted   int             `json:"posted"` // messages to other agents
 	Turns    int             `json:"turns"`
 	Failed   []SourceFailure `json:"failed"`
 
@@ -33,7 +34,17 @@ type Report struct {
 
 // Found reports whether the poll had anything to do.
 func (r Report) Found() bool {
-	return r.Arrived+r.Rejected+r.Nudges+r.Sent+r.Turns > 0 || r.Before != r.After
+	return r.Arrived+r.Rejected+r.Nudges+r.Sent+r.Posted+r.Turns > 0 || r.Before != r.After
+}
+
+// sent counts an effect that was sent.
+func (r *Report) sent(by state.Channel) {
+	switch by {
+	case state.ByMail:
+		r.Sent++
+	case state.ByMesh:
+		r.Posted++
+	}
 }
 
 // fail adds the sources that failed, each once, with its newest reason.
@@ -94,7 +105,7 @@ func (r Report) line() string {
 	for _, n := range []struct {
 		count     int
 		one, many string
-	}{{r.Arrived, "arrived", "arrived"}, {r.Rejected, "refused", "refused"}, {r.Nudges, "nudge", "nudges"}, {r.Sent, "sent", "sent"}, {r.Turns, "turn", "turns"}} {
+	}{{r.Arrived, "arrived", "arrived"}, {r.Rejected, "refused", "refused"}, {r.Nudges, "nudge", "nudges"}, {r.Sent, "mail sent", "mails sent"}, {r.Posted, "message sent", "messages sent"}, {r.Turns, "turn", "turns"}} {
 		switch {
 		case n.count == 1:
 			parts = append(parts, "1 "+n.one)

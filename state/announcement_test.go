@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"regexp"
@@ -38,6 +39,8 @@ func TestAnnouncement(t *testing.T) {
 	if wanted, _ := json.Marshal(want); string(wanted) != string(got) {
 		t.Errorf("docs/events.md shows\n%s\nand it is\n%s", wanted, got)
 	}
+
+	doc, _, _ = bytes.Cut(doc, []byte("\n## Steps of an agent\n")) // no hook hears of these
 
 	var documented []string
 	for _, name := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(string(doc), -1) {

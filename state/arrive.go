@@ -54,13 +54,17 @@ func (e Arrived) apply(m *machine) {
 	m.collect(&msg)
 	msg.EndedSleep = m.endSleeps(msg.Principal(), "a message from "+msg.From)
 	m.Inbox = append(m.Inbox, msg)
+	unheard := m.policy.NoPeerAck && (m.Phase == IDLE || m.WokenBy != "")
 	m.messageFollowed()
 	m.Asleep = false
 	m.line(Line{Kind: LineMessage, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg, Digest: e.Digest})
 	m.enqueued(msg)
 
 	if !msg.Operator {
-		m.wake(string(msg.Source)+" from "+msg.From, Thread{}, true)
+		m.wake(string(msg.Source)+" from "+msg.From, Thread{}, !m.policy.NoPeerAck)
+		if unheard {
+			m.WokenBy = msg.From // no quiet follows what the operator was not mailed about
+		}
 		return
 	}
 	m.LastOperator = m.now

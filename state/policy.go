@@ -24,6 +24,7 @@ type Policy struct {
 
 	// Which mails are sent.
 	Ack, QuietPrep, QuietActive, Notices, Working bool
+	NoPeerAck                                     bool // no ack when a message of another agent wakes this one
 
 	Turns       bool // messages get turns; false for runner "none"
 	SelfTurns   int  // that the agent may cause in a row without a word from its operator; 0 = none

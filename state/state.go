@@ -45,7 +45,7 @@ type State struct {
 	Alarms   []time.Time `json:"alarms,omitempty"`   // sent to the keymaster within the last hour
 	Relays   []Relaying  `json:"relays,omitempty"`   // for peers within the last hour
 	Rung     []Ringing   `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
-	WokenBy  string      `json:"woken_by,omitempty"` // who woke us through the mesh, while no message has followed
+	WokenBy  string      `json:"woken_by,omitempty"` // who woke us through the mesh, while no message has followed; with ack_peers off also by a message
 	RateTold time.Time   `json:"rate_told,omitzero"` // when the operator was told that mails wait for the hour to hold fewer
 
 	Cursor Cursor   `json:"cursor,omitzero"`

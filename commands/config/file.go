@@ -215,6 +215,7 @@ type repliesSection struct {
 	Ack         string `toml:"ack"`
 	QuietPrep   string `toml:"quiet_prep"`
 	QuietActive string `toml:"quiet_active"`
+	AckPeers    bool   `toml:"ack_peers"`
 	Working     bool   `toml:"working"`
 	Notices     bool   `toml:"notices"`
 }
@@ -292,6 +293,7 @@ func defaults() File {
 			Ack:         "{{.Handle}} standing by. what do you need?",
 			QuietPrep:   "going quiet",
 			QuietActive: "going quiet -- ping me when you need me",
+			AckPeers:    true,
 			Working:     true,
 			Notices:     true,
 		},

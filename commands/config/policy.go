@@ -22,6 +22,7 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		QuietActive:     replies.QuietActive != nil,
 		Notices:         c.File.Replies.Notices,
 		Working:         c.File.Replies.Working,
+		NoPeerAck:       !c.File.Replies.AckPeers,
 		Turns:           turns != nil,
 		SelfTurns:       c.File.Turn.SelfTurns,
 		MaxAttempts:     c.File.Turn.MaxAttempts,

@@ -90,7 +90,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	l.nudgeWatcher = l.newNudgeWatcher()
 	defer l.nudgeWatcher.close()
 
-	l.web = newWeb(l)
+	l.web = newWeb(ctx, l)
 	for _, p := range agents {
 		l.start(ctx, p)
 	}

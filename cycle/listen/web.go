@@ -30,9 +30,14 @@ const maxMessage = 6*store.MaxEventText + 4<<10
 type webServer struct {
 	*Listener
 	secret string // part of the wake addresses; known only to the mesh
+
+	followers chan struct{}   // one for each follower of events
+	running   context.Context // ends with the listener
 }
 
-func newWeb(l *Listener) *webServer { return &webServer{Listener: l, secret: rand.Text()} }
+func newWeb(ctx context.Context, l *Listener) *webServer {
+	return &webServer{Listener: l, secret: rand.Text(), followers: make(chan struct{}, maxFollowers), running: ctx}
+}
 
 // address returns the wake address of an agent.
 func (w *webServer) address(p *servedAgent) string {
@@ -45,6 +50,7 @@ func (w *webServer) address(p *servedAgent) string {
 //	POST /report/{id}, /report/{handle}/{id}   {status?, fields?, message?, from?}; bearer token; 202 once it
 //	                               is durable, 200 if it was before, 404 unknown, 410 late
 //	POST /message, /message/{handle} {from?, subject?, text}; bearer token; 202 {key} once it is in the inbox
+//	GET /events, /events/{handle}  bearer token; server-sent events, until one side goes
 //	POST mesh.WakePath             called by the mesh, which keeps the message; 202
 func (w *webServer) server() *http.Server {
 	mux := http.NewServeMux()
@@ -54,6 +60,8 @@ func (w *webServer) server() *http.Server {
 	mux.HandleFunc("POST /report/{handle}/{id}", w.report)
 	mux.HandleFunc("POST /message", w.message)
 	mux.HandleFunc("POST /message/{handle}", w.message)
+	mux.HandleFunc("GET /events", w.events)
+	mux.HandleFunc("GET /events/{handle}", w.events)
 	mux.HandleFunc("POST "+mesh.WakePath("{handle}", "{secret}"), w.wake)
 	return &http.Server{
 		Handler:           http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.refuseBrowsers(mux, rw, r) }),
@@ -88,7 +96,7 @@ func (w *webServer) refuseBrowsers(mux http.Handler, rw http.ResponseWriter, r *
 
 // nudge nudges one of our agents. It answers after the nudge is a file in nudges/.
 func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
-	p := w.admitted(rw, r, "nudge")
+	p := w.admitted(rw, r, "POST /nudge")
 	if p == nil {
 		return
 	}
@@ -110,7 +118,7 @@ func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 // message gives a program's message to one of our agents. It answers after the message
 // is in the inbox.
 func (w *webServer) message(rw http.ResponseWriter, r *http.Request) {
-	p := w.admitted(rw, r, "message")
+	p := w.admitted(rw, r, "POST /message")
 	if p == nil {
 		return
 	}
@@ -201,7 +209,7 @@ func (w *webServer) recipient(handle, call string) (p *servedAgent, why string) 
 	case handle == "" && len(agents) == 1:
 		return agents[0], ""
 	case handle == "":
-		return nil, "this listener serves several agents: use POST /" + call + "/HANDLE"
+		return nil, "this listener serves several agents: use " + call + "/HANDLE"
 	}
 	if p = w.find(strings.TrimPrefix(handle, "@")); p == nil {
 		return nil, "this listener does not serve that agent"

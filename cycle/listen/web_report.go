@@ -14,7 +14,7 @@ import (
 // report takes a report on something that a turn of one of our agents waits for. It
 // answers after the report is durable.
 func (w *webServer) report(rw http.ResponseWriter, r *http.Request) {
-	p := w.admitted(rw, r, "report")
+	p := w.admitted(rw, r, "POST /report")
 	if p == nil {
 		return
 	}

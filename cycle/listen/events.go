@@ -1,0 +1,113 @@
+package listen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"agentstateloop/cycle"
+)
+
+const (
+	// maxFollowers is how many followers a listener serves at once.
+	maxFollowers = 16
+
+	// heartbeat is how often a follower hears that the connection lives.
+	heartbeat = 15 * time.Second
+
+	// followerPatience is how long a follower may take to read what it is sent.
+	followerPatience = 10 * time.Second
+)
+
+// events serves the events of one of our agents as server-sent events, until the
+// follower or the listener goes. It begins after the event that Last-Event-ID
+// names, or now.
+func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
+	p := w.admitted(rw, r, "GET /events")
+	if p == nil {
+		return
+	}
+	select {
+	case w.followers <- struct{}{}:
+		defer func() { <-w.followers }()
+	default:
+		rw.Header().Set("Retry-After", "30")
+		refuse(rw, http.StatusServiceUnavailable, fmt.Sprintf("%d followers are served already", maxFollowers))
+		return
+	}
+	events, err := p.EventsFromNow()
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		var after cycle.Cursor
+		if after, err = cycle.ParseCursor(last); err != nil {
+			refuse(rw, http.StatusBadRequest, "Last-Event-ID: "+err.Error())
+			return
+		}
+		events = p.Events(after)
+	}
+	if err != nil {
+		refuse(rw, http.StatusInternalServerError, err.Error())
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(w.running, cancel)()
+	follower := &follower{rw: rw, connection: http.NewResponseController(rw)}
+	// The server's limit is for requests; reading on shows when the follower goes.
+	if err := follower.connection.SetReadDeadline(time.Time{}); err != nil {
+		refuse(rw, http.StatusInternalServerError, "events cannot be streamed here")
+		return
+	}
+	rw.Header().Set("Content-Type", "text/event-stream")
+	if follower.write(": events of @"+p.Handle+"\n\n") != nil {
+		return
+	}
+	err = events.Follow(ctx, follower.send)
+	if err != nil && !errors.Is(err, errFollowerGone) {
+		w.Logf("@%s: events: %v", p.Handle, err)
+	}
+}
+
+// errFollowerGone means that a follower has gone, or does not read.
+var errFollowerGone = errors.New("the follower is gone")
+
+// follower is one connection that is sent events.
+type follower struct {
+	rw         http.ResponseWriter
+	connection *http.ResponseController
+	wrote      time.Time
+}
+
+// send sends events, or a heartbeat when there was nothing for long.
+func (f *follower) send(events []cycle.LiveEvent) error {
+	for _, e := range events {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if err := f.write(fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", e.ID, e.Event, data)); err != nil {
+			return err
+		}
+	}
+	if time.Since(f.wrote) < heartbeat {
+		return nil
+	}
+	return f.write(": still here\n\n")
+}
+
+// write writes text at once. A follower that does not read in time is gone.
+func (f *follower) write(text string) error {
+	f.wrote = time.Now()
+	if f.connection.SetWriteDeadline(f.wrote.Add(followerPatience)) != nil {
+		return errFollowerGone
+	}
+	if _, err := f.rw.Write([]byte(text)); err != nil {
+		return errFollowerGone
+	}
+	if f.connection.Flush() != nil {
+		return errFollowerGone
+	}
+	return nil
+}

@@ -1,0 +1,310 @@
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+)
+
+// LiveEvent is one event of an agent, as `events` and GET /events show it: something
+// that was committed, or a step of a running agent (docs/events.md).
+type LiveEvent struct {
+	Event  string    `json:"event"`
+	ID     string    `json:"id"` // a Cursor: where to go on after it
+	Agent  string    `json:"agent"`
+	At     time.Time `json:"at"`
+	Serial uint64    `json:"serial"` // of the last commit before it
+	Data   any       `json:"data"`   // state.Details or StepDetails
+
+	turn string // the turn that it belongs to, if any
+}
+
+// StepDetails says more about a step.
+type StepDetails struct {
+	TurnID string `json:"turn_id"`
+	Epoch  uint64 `json:"turn_epoch"`
+	turn.Step
+}
+
+// Cursor is a place among the events: after a line of the history and, if TurnID is
+// set, after a step of an attempt.
+type Cursor struct {
+	Serial uint64
+	N      int
+	TurnID string
+	Epoch  uint64
+	Step   int
+}
+
+// String returns the id of an event: SERIAL.N, or SERIAL.N/TURN/EPOCH.STEP.
+func (c Cursor) String() string {
+	if c.TurnID == "" {
+		return fmt.Sprintf("%d.%d", c.Serial, c.N)
+	}
+	return fmt.Sprintf("%d.%d/%s/%d.%d", c.Serial, c.N, c.TurnID, c.Epoch, c.Step)
+}
+
+// wholeSerial is the N of a cursor after all lines of its serial.
+const wholeSerial = 1 << 30
+
+// ParseCursor reads the id of an event, or a serial alone.
+func ParseCursor(text string) (Cursor, error) {
+	wrong := fmt.Errorf("%q is not the id of an event, such as 120.2, or a serial", text)
+	c := Cursor{N: wholeSerial}
+	line, step, steps := strings.Cut(text, "/")
+	var err error
+	serial, n, numbered := strings.Cut(line, ".")
+	if c.Serial, err = strconv.ParseUint(serial, 10, 62); err != nil {
+		return Cursor{}, wrong
+	}
+	if numbered {
+		if c.N, err = strconv.Atoi(n); err != nil || c.N < 0 {
+			return Cursor{}, wrong
+		}
+	}
+	if !steps {
+		return c, nil
+	}
+	parts := strings.Split(step, "/")
+	if len(parts) != 2 || !isTurnID(parts[0]) {
+		return Cursor{}, wrong
+	}
+	epoch, last, ok := strings.Cut(parts[1], ".")
+	c.TurnID = parts[0]
+	if c.Epoch, err = strconv.ParseUint(epoch, 10, 62); err != nil || !ok {
+		return Cursor{}, wrong
+	}
+	if c.Step, err = strconv.Atoi(last); err != nil || c.Step < 0 {
+		return Cursor{}, wrong
+	}
+	return c, nil
+}
+
+// isTurnID reports whether text can be the id of a turn, and so the name of a folder.
+func isTurnID(text string) bool {
+	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+}
+
+// eventsRead bounds how much of the history is read for the events since a cursor,
+// in bytes.
+const eventsRead = 8 << 20
+
+// FollowEvery is how often a follower looks for events.
+const FollowEvery = 100 * time.Millisecond
+
+// Events walks the events of an agent, from a cursor on.
+type Events struct {
+	agent string
+	store *store.Store
+	at    Cursor
+	seen  uint64 // serial of the state at the last walk
+	feed  *turn.FeedReader
+	read  []turn.Step // of the feed, and not passed on yet
+	begun bool
+}
+
+// Events returns the events after a cursor.
+func (a *Agent) Events(after Cursor) *Events {
+	e := &Events{agent: a.Handle, store: a.Store, at: after}
+	if after.TurnID != "" {
+		e.open(after.TurnID, after.Epoch, after.Step)
+	}
+	return e
+}
+
+// EventsFromNow returns the events from now on, also those of the attempt that runs.
+func (a *Agent) EventsFromNow() (*Events, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	e := &Events{agent: a.Handle, store: a.Store, at: Cursor{Serial: s.Serial, N: wholeSerial}, seen: s.Serial, begun: true}
+	if owned(s.Turn) || s.Turn.Lingering() {
+		e.open(s.Turn.TurnID, s.Turn.Epoch, 0)
+		if _, err := e.feed.Next(); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// LastEvents returns the events from the nth before the end on; all that are read if n
+// is 0.
+func (a *Agent) LastEvents(n int) (*Events, error) {
+	var at Cursor
+	for l, err := range a.Store.Newest(eventsRead) {
+		if err != nil {
+			return nil, fmt.Errorf("read history: %w", err)
+		}
+		if _, ok := l.Announcement(a.Handle); !ok {
+			continue
+		}
+		if at = (Cursor{Serial: l.Serial, N: l.N}); n > 0 {
+			if n--; n == 0 {
+				break
+			}
+		}
+	}
+	if at.N--; at.N < 0 {
+		at.Serial, at.N = max(at.Serial, 1)-1, wholeSerial
+	}
+	return a.Events(at), nil
+}
+
+// open begins to follow an attempt, after one of its steps.
+func (e *Events) open(turnID string, epoch uint64, step int) {
+	e.at.TurnID, e.at.Epoch, e.at.Step, e.read = turnID, epoch, step, nil
+	e.feed = &turn.FeedReader{Dir: e.store.Path(attemptDir(turnID, epoch))}
+}
+
+// Next returns the events since the last call. It waits for nothing.
+func (e *Events) Next() ([]LiveEvent, error) {
+	s, err := e.store.Read()
+	if err != nil {
+		return nil, err
+	}
+	var found []LiveEvent
+	if !e.begun || s.Serial != e.seen {
+		lines, err := e.lines(s)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			if found, err = e.take(found, l); err != nil {
+				return nil, err
+			}
+		}
+		e.begun, e.seen = true, s.Serial
+	}
+	steps, err := e.steps(time.Time{})
+	return append(found, steps...), err
+}
+
+// take adds the event of a history line, after the steps before it. The steps of an
+// attempt come before those of the next.
+func (e *Events) take(found []LiveEvent, l state.Line) ([]LiveEvent, error) {
+	a, ok := l.Announcement(e.agent)
+	if !ok {
+		e.at.Serial, e.at.N = l.Serial, l.N
+		return found, nil
+	}
+	before := a.At
+	next := a.Event == "turn.started" && l.Epoch > e.at.Epoch
+	if next {
+		before = time.Time{}
+	}
+	steps, err := e.steps(before)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, steps...)
+	e.at.Serial, e.at.N = l.Serial, l.N
+	if next {
+		e.open(l.TurnID, l.Epoch, 0)
+	}
+	found = append(found, LiveEvent{Event: a.Event, ID: e.at.String(), Agent: a.Agent, At: a.At, Serial: a.Serial, Data: a.Data, turn: a.Data.TurnID})
+	return found, nil
+}
+
+// lines returns the history lines after the cursor, the oldest first. Those of the
+// newest commit may be in the state alone.
+func (e *Events) lines(s state.State) ([]state.Line, error) {
+	var lines []state.Line
+	for l, err := range e.store.Newest(eventsRead) {
+		if err != nil {
+			return nil, fmt.Errorf("read history: %w", err)
+		}
+		if !l.After(e.at.Serial, e.at.N) {
+			break
+		}
+		lines = append(lines, l)
+	}
+	slices.Reverse(lines)
+	last := state.Line{Serial: e.at.Serial, N: e.at.N}
+	if n := len(lines); n > 0 {
+		last = lines[n-1]
+	}
+	for _, l := range s.Lines {
+		if l.After(last.Serial, last.N) {
+			lines = append(lines, l)
+		}
+	}
+	return lines, nil
+}
+
+// steps returns the new steps of the attempt that is followed: those until a time, or
+// all if it is zero.
+func (e *Events) steps(until time.Time) ([]LiveEvent, error) {
+	if e.feed == nil {
+		return nil, nil
+	}
+	steps, err := e.feed.Next()
+	if err != nil {
+		return nil, err
+	}
+	e.read = append(e.read, steps...)
+	var found []LiveEvent
+	for len(e.read) > 0 {
+		s := e.read[0]
+		if !until.IsZero() && s.At.After(until) {
+			break
+		}
+		e.read = e.read[1:]
+		if s.N <= e.at.Step {
+			continue
+		}
+		e.at.Step = s.N
+		name := "step." + string(s.Kind)
+		if s.Kind == turn.StepState {
+			name = "state." + stateName(s)
+		}
+		found = append(found, LiveEvent{
+			Event: name, ID: e.at.String(), Agent: e.agent, At: s.At, Serial: e.at.Serial, turn: e.at.TurnID,
+			Data: StepDetails{TurnID: e.at.TurnID, Epoch: e.at.Epoch, Step: s},
+		})
+	}
+	return found, nil
+}
+
+// stateName returns the lifecycle of an agent that does not work, and else its state.
+func stateName(s turn.Step) string {
+	if s.Lifecycle != turn.LifecycleWorking {
+		return s.Lifecycle.String()
+	}
+	if s.State == turn.StateIdle {
+		return s.Lifecycle.String()
+	}
+	return s.State.String()
+}
+
+// OfTurn reports whether an event belongs to a turn.
+func (e LiveEvent) OfTurn(id string) bool { return e.turn == id }
+
+// Follow passes events on as they happen, until ctx ends or take returns an error.
+func (e *Events) Follow(ctx context.Context, take func([]LiveEvent) error) error {
+	tick := time.NewTicker(FollowEvery)
+	defer tick.Stop()
+	for {
+		found, err := e.Next()
+		if err == nil {
+			err = take(found)
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

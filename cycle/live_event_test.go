@@ -1,0 +1,99 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+)
+
+// names returns the names of events.
+func names(events []cycle.LiveEvent) string {
+	var all []string
+	for _, e := range events {
+		all = append(all, e.Event)
+	}
+	return strings.Join(all, " ")
+}
+
+// sorted returns the names of events in the order of their letters.
+func sorted(events []cycle.LiveEvent) string {
+	all := strings.Fields(names(events))
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// A follower hears of a step while the agent works, and of each event once, also when
+// it comes back with the id of any of them.
+func TestEventsAreFollowed(t *testing.T) {
+	h := newRestingHouse(t)
+	follower, err := h.agent.EventsFromNow()
+	check(t, err)
+	h.receive(letter{id: "<one@example.com>"})
+	polled := h.lingering()
+	all, err := follower.Next()
+	check(t, err)
+	if got := names(all); !strings.Contains(got, "step.session state.thinking step.done state.idle") || !strings.Contains(got, "turn.started") || !strings.Contains(got, "phase.PREP") {
+		t.Errorf("while it lingers: %s", got)
+	}
+	h.write("go", "")
+	<-polled
+	more, err := follower.Next()
+	check(t, err)
+	if got := names(more); !strings.Contains(got, "state.killed") || !strings.Contains(got, "turn.exited") {
+		t.Errorf("at its end: %s", got)
+	}
+	all = append(all, more...)
+	if again, err := follower.Next(); len(again) > 0 || err != nil {
+		t.Errorf("again: %s, %v", names(again), err)
+	}
+	seen := map[string]bool{}
+	for i, e := range all {
+		if seen[e.ID] {
+			t.Errorf("%s: the id %s is not its own", e.Event, e.ID)
+		}
+		seen[e.ID] = true
+		at, err := cycle.ParseCursor(e.ID)
+		check(t, err)
+		if at.String() != e.ID {
+			t.Errorf("%s became %s", e.ID, at)
+		}
+		rest, err := h.agent.Events(at).Next()
+		check(t, err)
+		if sorted(rest) != sorted(all[i+1:]) { // the clock of the test does not order steps and commits
+			t.Errorf("after %s (%s):\n%s\nwant\n%s", e.ID, e.Event, names(rest), names(all[i+1:]))
+		}
+	}
+	last, err := h.agent.LastEvents(1)
+	check(t, err)
+	if found, err := last.Next(); err != nil || len(found) != 1 || found[0].Event != "turn.exited" {
+		t.Errorf("the last: %+v, %v", found, err)
+	}
+}
+
+// Follow ends with its context, and with its caller's error.
+func TestFollowEnds(t *testing.T) {
+	h := newAwakeHouse(t)
+	follower, err := h.agent.EventsFromNow()
+	check(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	check(t, follower.Follow(ctx, func([]cycle.LiveEvent) error { return nil }))
+	wrong := errors.New("broken pipe")
+	if err := follower.Follow(t.Context(), func([]cycle.LiveEvent) error { return wrong }); err != wrong {
+		t.Error(err)
+	}
+}
+
+// What is not an id leads nowhere.
+func TestParseCursor(t *testing.T) {
+	for _, text := range []string{"", "x", "-1", "1.", "1.x", "1.2/", "1.2/t", "1.2/../3.4", "1.2/t/3", "1.2/t/3.x", "1.2/t/x.3", "1.2/T/3.4", "1.2/t/3.4/5", "99999999999999999999"} {
+		if c, err := cycle.ParseCursor(text); err == nil {
+			t.Errorf("%q: %+v", text, c)
+		}
+	}
+}

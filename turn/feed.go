@@ -1,0 +1,195 @@
+package turn
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/internal/regular"
+)
+
+const (
+	feedName = "feed.jsonl"
+
+	// maxFeed bounds the feed of an attempt, in bytes. Its writer stops earlier.
+	maxFeed = 1 << 20
+
+	// maxStepName bounds, in bytes, the name and the id of a tool in the feed.
+	maxStepName = 128
+)
+
+// StepKind names what a Step shows.
+type StepKind string
+
+// The kinds of steps. Text and thinking are shown once where they begin.
+const (
+	StepSession    StepKind = "session"
+	StepThinking   StepKind = "thinking"
+	StepText       StepKind = "text"
+	StepToolUse    StepKind = "tool_use"
+	StepToolResult StepKind = "tool_result"
+	StepError      StepKind = "error"
+	StepDone       StepKind = "done"
+	StepState      StepKind = "state"   // the lifecycle or the state has changed
+	StepDropped    StepKind = "dropped" // the feed is full: the steps until the end are left out
+)
+
+// Step is one line of the feed of an attempt, for those who follow it live. It holds
+// nothing that the agent said: names of tools, sizes and times.
+type Step struct {
+	N     int       `json:"n"` // from 1 on
+	At    time.Time `json:"at"`
+	Kind  StepKind  `json:"kind"`
+	Tool  string    `json:"tool,omitempty"`
+	ID    string    `json:"tool_id,omitempty"`
+	Bytes int       `json:"bytes,omitempty"` // of the text of a tool's result, of an error or of Done
+	Model string    `json:"model,omitempty"`
+	Fails bool      `json:"failed,omitempty"` // a Done that reports a failure
+
+	// What the agent does after the step.
+	Lifecycle    Lifecycle `json:"lifecycle"`
+	State        State     `json:"state"`
+	WaitingTools int       `json:"waiting_tool_count,omitempty"`
+	Reason       string    `json:"reason,omitempty"` // why it is killed
+	CostUSD      float64   `json:"cost_usd,omitempty"`
+}
+
+// Feed writes the steps of one attempt. Nothing depends on it: what cannot be written
+// is left out.
+type Feed struct {
+	path  string
+	file  *os.File // nil: not begun, or not to be written
+	room  int
+	n     int
+	last  EventKind // of the event before
+	shown Live      // the lifecycle and state that the feed shows
+	over  bool
+}
+
+// NewFeed returns the feed of the attempt in dir. Its file is begun by the first step.
+func NewFeed(dir string) *Feed {
+	return &Feed{path: filepath.Join(dir, feedName), room: maxFeed - 4096}
+}
+
+// Watch writes what happened. It is the watch of Answer.
+func (f *Feed) Watch(p Progress) {
+	if f.over {
+		return
+	}
+	for _, s := range f.steps(p) {
+		f.write(s)
+	}
+	if p.Live.Lifecycle == LifecycleKilled && p.Event.Kind == "" {
+		f.close()
+	}
+}
+
+// steps returns what the feed shows of an event.
+func (f *Feed) steps(p Progress) (steps []Step) {
+	e, same := p.Event, p.Event.Kind == f.last
+	f.last = e.Kind
+	s := Step{Tool: shortName(e.Tool), ID: shortName(e.ToolID), Model: shortName(e.Model), CostUSD: e.CostUSD, Fails: e.Failed}
+	switch e.Kind {
+	case SessionStart:
+		s.Kind = StepSession
+	case Thinking:
+		s.Kind = StepThinking
+	case TextDelta:
+		s.Kind = StepText
+	case ToolUse:
+		s.Kind = StepToolUse
+	case ToolResult:
+		s.Kind, s.Bytes = StepToolResult, len(e.Text)
+	case Error:
+		s.Kind, s.Bytes = StepError, len(e.Text)
+	case Done:
+		s.Kind, s.Bytes = StepDone, len(e.Text)
+	}
+	if s.Kind != "" && !(same && (e.Kind == Thinking || e.Kind == TextDelta)) {
+		steps = append(steps, s)
+	}
+	if p.Live.Lifecycle != f.shown.Lifecycle || p.Live.State != f.shown.State {
+		steps = append(steps, Step{Kind: StepState, Reason: p.Live.Reason, Tool: shortName(p.Live.Tool)})
+	}
+	f.shown = p.Live
+	return steps
+}
+
+// write writes one step. The first one that does not fit is replaced by a note; the
+// end of the agent always fits.
+func (f *Feed) write(s Step) {
+	s.Lifecycle, s.State, s.WaitingTools = f.shown.Lifecycle, f.shown.State, f.shown.WaitingTools
+	if f.room <= 0 && s.Lifecycle != LifecycleKilled {
+		if f.room < 0 {
+			return
+		}
+		f.room = -1
+		s = Step{Kind: StepDropped, Lifecycle: s.Lifecycle, State: s.State}
+	}
+	f.n++
+	s.N, s.At = f.n, time.Now().UTC()
+	b, err := json.Marshal(s)
+	if err == nil && f.file == nil {
+		f.file, err = os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	}
+	if err == nil {
+		_, err = f.file.Write(append(b, '\n'))
+	}
+	if err != nil {
+		f.close()
+		return
+	}
+	if f.room > 0 {
+		f.room = max(0, f.room-len(b)-1)
+	}
+}
+
+func (f *Feed) close() {
+	f.over = true
+	if f.file != nil {
+		f.file.Close()
+	}
+}
+
+// shortName returns a name that the agent gave, fit to show.
+func shortName(s string) string { return plain.Line(plain.Cut(s, maxStepName)) }
+
+// FeedReader reads the feed of an attempt as it grows.
+type FeedReader struct {
+	Dir    string // of the attempt
+	offset int64
+}
+
+// Next returns the steps that were written since the last call. An attempt without a
+// feed has none. Lines that do not parse are left out.
+func (r *FeedReader) Next() ([]Step, error) {
+	f, err := regular.OpenAtMost(filepath.Join(r.Dir, feedName), maxFeed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read steps: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.NewSectionReader(f, r.offset, maxFeed))
+	if err != nil {
+		return nil, fmt.Errorf("read steps: %w", err)
+	}
+	b = b[:bytes.LastIndexByte(b, '\n')+1]
+	r.offset += int64(len(b))
+	var steps []Step
+	for line := range bytes.Lines(b) {
+		var s Step
+		if json.Unmarshal(line, &s) == nil && s.Kind != "" {
+			steps = append(steps, s)
+		}
+	}
+	return steps, nil
+}

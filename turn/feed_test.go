@@ -1,0 +1,117 @@
+package turn
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFeed writes what a recorded stream makes, and reads it while it grows. It
+// holds names and sizes, and nothing that was said.
+func TestFeed(t *testing.T) {
+	dir := t.TempDir()
+	feed, reader, a := NewFeed(dir), FeedReader{Dir: dir}, newActivity()
+	var said []string
+	see := func(e Event) {
+		a.apply(e)
+		said = append(said, e.Text)
+		feed.Watch(Progress{Event: e, Live: Live{Lifecycle: a.lifecycle, State: a.state, WaitingTools: len(a.tools)}})
+	}
+	var got []string
+	read := func() {
+		steps, err := reader.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range steps {
+			line := string(s.Kind)
+			if s.Kind == StepState {
+				line += " " + s.Lifecycle.String() + " " + s.State.String()
+			}
+			got = append(got, strings.TrimSpace(line+" "+s.Tool))
+		}
+	}
+	read()
+	see(Event{Kind: SessionStart, Model: "m"})
+	read()
+	for _, e := range []Event{
+		{Kind: TextDelta, Text: "private one"}, {Kind: TextDelta, Text: "private two"},
+		{Kind: ToolUse, Tool: "Ba\x1b[2Jsh", ToolID: "1"}, {Kind: ToolResult, ToolID: "1", Text: "private result"},
+		{Kind: Unknown, Text: "private line"}, {Kind: Done, Text: "private answer"},
+	} {
+		see(e)
+	}
+	a.exited("clean exit")
+	feed.Watch(Progress{Live: Live{Lifecycle: a.lifecycle, State: a.state, Reason: a.reason}})
+	see(Event{Kind: TextDelta, Text: "after the end"})
+	read()
+	want := "session, state working thinking, text, state working responding, tool_use Ba [2Jsh, state working running_tool, " +
+		"tool_result, state working thinking, done, state idle idle, state killed idle"
+	if all := strings.Join(got, ", "); all != want {
+		t.Errorf("got  %s\nwant %s", all, want)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, feedName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range said {
+		if s != "" && strings.Contains(string(text), s) {
+			t.Errorf("%q is in the feed:\n%s", s, text)
+		}
+	}
+}
+
+// TestFeedIsBounded checks that an agent without end fills no disk, and that a
+// follower hears of it, and of the end.
+func TestFeedIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	feed := NewFeed(dir)
+	feed.room = 4 << 10
+	live := Live{Lifecycle: LifecycleWorking, State: StateThinking}
+	for range 1000 {
+		feed.Watch(Progress{Event: Event{Kind: ToolUse, Tool: strings.Repeat("x", 1000)}, Live: live})
+		feed.Watch(Progress{Event: Event{Kind: ToolResult}, Live: live})
+	}
+	feed.Watch(Progress{Live: Live{Lifecycle: LifecycleKilled, State: StateIdle, Reason: "stopped"}})
+	text, err := os.ReadFile(filepath.Join(dir, feedName))
+	if err != nil || len(text) > 8<<10 {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	var dropped, last Step
+	json.Unmarshal([]byte(lines[len(lines)-2]), &dropped)
+	json.Unmarshal([]byte(lines[len(lines)-1]), &last)
+	if dropped.Kind != StepDropped || last.Kind != StepState || last.Reason != "stopped" || last.N != len(lines) {
+		t.Errorf("%+v\n%+v", dropped, last)
+	}
+}
+
+// TestFeedOfAnother reads a feed that is torn, not a file, or not there.
+func TestFeedOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	r := FeedReader{Dir: dir}
+	if steps, err := r.Next(); len(steps) > 0 || err != nil {
+		t.Errorf("%+v, %v", steps, err)
+	}
+	path := filepath.Join(dir, feedName)
+	whole := `{"n":1,"kind":"text"}` + "\n"
+	if err := os.WriteFile(path, []byte("garbage\n"+whole+`{"n":2,"ki`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if steps, err := r.Next(); len(steps) != 1 || err != nil {
+		t.Errorf("%+v, %v", steps, err)
+	}
+	f, _ := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	f.WriteString("nd\":\"done\"}\n")
+	f.Close()
+	if steps, err := r.Next(); len(steps) != 1 || steps[0].Kind != StepDone || err != nil {
+		t.Errorf("%+v, %v", steps, err)
+	}
+	os.Remove(path)
+	os.Mkdir(path, 0o700)
+	if _, err := r.Next(); err == nil {
+		t.Error("a folder is read")
+	}
+}
