@@ -147,7 +147,7 @@ func (h history) outages() outages {
 		switch {
 		case l.Kind == "credential" && l.What == "failed":
 			o.begun[l.From] = i
-		case l.Kind == "credential":
+		case l.Kind == "credential" && l.What == "recovered":
 			delete(o.begun, l.From)
 		case l.Kind == "recovery":
 			o.recoveries++
