@@ -155,7 +155,7 @@ func TestTheAlarmLineOfAnEffect(t *testing.T) {
 	h.wantAlarm("4 9 5 1 *")
 	h.onMesh.Store(nil)
 	h.clock.advance(3 * time.Minute)
-	if r := h.ifDue(); r.Sent != 1 {
+	if r := h.ifDue(); r.Posted != 1 {
 		t.Errorf("when the mesh is back: %+v", r)
 	}
 	h.wantAlarm("")

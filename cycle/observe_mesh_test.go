@@ -339,7 +339,7 @@ func TestTheMeshIsTrusted(t *testing.T) {
 			if got := h.outcome(r); got != c.want {
 				t.Errorf("%s, want %s: %+v", got, c.want, r)
 			}
-			if r2.Turns+r2.Rejected+r2.Arrived+r2.Sent > 0 {
+			if r2.Turns+r2.Rejected+r2.Arrived+r2.Sent+r2.Posted > 0 {
 				t.Errorf("shown again: %+v", r2)
 			}
 			if s := h.state(); s.Halted() || s.Phase == state.ACTIVE || (s.Phase == state.PREP) != (c.want == "turn") {
@@ -364,7 +364,7 @@ func (h *house) outcome(r cycle.Report) string {
 		return "relayed"
 	case len(h.reports()) == 1 && h.reports()[0].Text == "busy":
 		return "busy"
-	case len(h.lines(state.LineNote)) == 1 && r.Sent+r.Turns+r.Arrived == 0:
+	case len(h.lines(state.LineNote)) == 1 && r.Sent+r.Posted+r.Turns+r.Arrived == 0:
 		return "nothing"
 	}
 	return "something else"
@@ -430,7 +430,7 @@ func TestNudgesAreTrusted(t *testing.T) {
 			if got != "woken" {
 				h.wantSent("")
 			}
-			if r := h.pollAfter(time.Minute); r.Rejected+r.Nudges+r.Sent > 0 {
+			if r := h.pollAfter(time.Minute); r.Rejected+r.Nudges+r.Sent+r.Posted > 0 {
 				t.Errorf("shown again: %+v", r)
 			}
 			if items, err := os.ReadDir(h.agent.Store.Path(store.QuarantineDir)); err == nil && len(items) > 0 {

@@ -115,7 +115,7 @@ func (w *World) finish() {
 		r, err = w.poll(nil, cycle.PollOptions{})
 		reads = w.record.readings()
 		conns = w.record.connections()
-		if err == nil && len(r.Failed) == 0 && conns["http"] == 1 && r.Sent == 0 && len(reads) < 2 {
+		if err == nil && len(r.Failed) == 0 && conns["http"] == 1 && r.Sent+r.Posted == 0 && len(reads) < 2 {
 			break
 		}
 	}
