@@ -84,7 +84,7 @@ func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
 		told = append(told, l.From+" "+l.What)
 	}
 	// At the third failure sending is tried, to notify the operator.
-	if got := strings.Join(told, ", "); got != "imap failed, smtp failed, imap recovered, smtp recovered" {
+	if got := strings.Join(told, ", "); got != "imap failed, imap blocker, smtp failed, imap recovered, imap blocker over, smtp recovered" {
 		t.Errorf("history: %s", got)
 	}
 }

@@ -140,14 +140,16 @@ func (m *machine) tellRate() {
 	}
 }
 
-// applyRation counts a mail of a history line against the limit.
+// applyRation counts a message of a history line against the limit of its kind.
 func (m *machine) applyRation(l Line) {
 	msg := l.Message
 	switch {
-	case l.What != "" || !msg.Operator || msg.Source != Mail:
-	case msg.overRate():
+	case l.What != "":
+	case msg.Operator && msg.Source == Mail && msg.overRate():
 		m.RateTold = latest(m.RateTold, l.At)
-	case msg.Status == Queued:
+	case msg.Operator && msg.Source == Mail && msg.Status == Queued:
 		m.Accepted = append(m.Accepted, l.At)
+	case msg.Cause() == CauseEvent && msg.Status == Queued:
+		m.Programs = append(m.Programs, l.At)
 	}
 }

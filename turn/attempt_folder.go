@@ -115,7 +115,11 @@ func (b Boxes) fillContext(dir string, leftOut []string) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		return root.Chmod(name, 0o500)
+		folder, err := root.Open(name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(folder.Chmod(0o500), folder.Close())
 	})
 }
 

@@ -36,7 +36,7 @@ func (s *stage) meshNudge(ctx context.Context) error {
 	if err := s.showPoll(cycle.Report{Before: state.IDLE, After: state.PREP}); err != nil {
 		return err
 	}
-	return s.expect(state.PREP, "*/1 * * * *", "goulard3120 standing by. what do you need?")
+	return s.expect(state.PREP, "*/1 * * * *", "goulard3120 standing by. what do you need?\n\nwoken by dorlange3120: the deployment hangs")
 }
 
 // listen starts a listener. stop ends it.

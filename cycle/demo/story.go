@@ -118,7 +118,7 @@ func (s *stage) nudge(ctx context.Context) error {
 	if err := s.poll(ctx); err != nil {
 		return err
 	}
-	return s.expect(state.PREP, "*/1 * * * *", "goulard3120 standing by. what do you need?")
+	return s.expect(state.PREP, "*/1 * * * *", "goulard3120 standing by. what do you need?\n\nwoken by backup: the backup failed")
 }
 
 func (s *stage) prepTimeout(ctx context.Context) error {

@@ -74,7 +74,7 @@ func TestBuiltInLayers(t *testing.T) {
 		{"wake", Data{Wake: "message", Fresh: true}, "You were woken by this message."},
 		{"wake", Data{Wake: "retry", Fresh: true, Note: "it timed out"}, "You were started again for this message.\nNote: it timed out"},
 		{"wake", Data{Wake: "resumed", Said: "S", Reports: []string{"A", "B"}},
-			"This turn waited for other agents. … Now finish your answer to that message.\n\nBefore it waited you had said:\nS\n\nA\n\nB"},
+			"This turn waited. … Now finish your answer to that message.\n\nBefore it waited you had said:\nS\n\nA\n\nB"},
 		{"wake", Data{Wake: "message", Full: 80}, "Note: this session fills 80 % of what the model can hold. …"},
 		{"wake", Data{Wake: "self", Woken: "your sleep is over"}, "You woke yourself: your sleep is over.\n\nNothing came since then."},
 		{"wake", Data{Wake: "self", Woken: "your sleep is over", SaidBefore: "S", Came: "1 message and 2 nudges", Meanwhile: []string{"A", "B"}},

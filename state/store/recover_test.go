@@ -80,10 +80,10 @@ func durable(s state.State) state.State {
 	kept.Purse = s.Purse
 	kept.Purse.Counted, kept.Purse.DeathTold = nil, ""
 	kept.Turn.Working = false // the mail may be switched off
-	// When the hour has room for a mail is planned again by each step.
+	// When the hour has room for a message is planned again by each step.
 	kept.Inbox = slices.Clone(kept.Inbox)
 	for i, msg := range kept.Inbox {
-		if msg.Reason == state.OverRate || msg.Reason == state.CollectReason {
+		if slices.Contains([]string{state.OverRate, state.OverEventRate, state.CollectReason}, msg.Reason) {
 			kept.Inbox[i].Status, kept.Inbox[i].Reason = state.Queued, ""
 		}
 		if kept.Inbox[i].Status == state.Queued {
