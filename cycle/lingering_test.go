@@ -112,7 +112,7 @@ var errDies = errors.New("the runner dies")
 func TestAnAgentThatLingersOutlivesItsRunner(t *testing.T) {
 	h := newRestingHouse(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
-		r, err := h.agent.Turn.Answer(ctx, at, nil)
+		r, err := h.agent.Turn.Answer(context.WithoutCancel(ctx), at, nil) // nobody cancels what a killed runner began
 		rest := r.Rest
 		r.Rest = func() turn.Result { go rest(); panic(errDies) }
 		return r, err
