@@ -122,6 +122,9 @@ func realStories(t *testing.T, a realAgent) {
 		b, p := a.start(t, answer{Text: "a lighthouse"}, answer{Text: "and the sea"})
 		first := b.run()
 		first.check(t, Success, ExitClean, "a lighthouse", "")
+		if l, err := ReadLive(b.Dir); err != nil || l.Lifecycle != LifecycleKilled || l.Reason != "clean exit" || l.State != StateIdle || l.WaitingTools != 0 {
+			t.Errorf("its view at the end is %+v, %v", l, err)
+		}
 		if first.Session == "" || first.Usage.Input == 0 || first.Usage.Output == 0 || a.cost && first.CostUSD == 0 && first.Model == "" {
 			t.Errorf("%+v", first)
 		}
@@ -131,7 +134,14 @@ func realStories(t *testing.T, a realAgent) {
 		b.again("2")
 		b.Session = first.Session
 		b.Prompt = []byte("what else?\n")
-		second := b.run()
+		b.Settle = time.Millisecond // it has not yet ended then
+		second := b.answer(t.Context())
+		if second.Rest == nil {
+			t.Log("its process ended as it was done")
+		} else {
+			second.check(t, Success, ExitIdle, "and the sea", "")
+			second = second.Rest()
+		}
 		second.check(t, Success, ExitClean, "and the sea", "")
 		if second.Session == "" || second.SessionStale {
 			t.Errorf("session %q after %q", second.Session, first.Session)
@@ -263,6 +273,49 @@ func realStories(t *testing.T, a realAgent) {
 		b.Session = ""
 		b.run().check(t, Success, ExitClean, "fresh", "")
 	})
+}
+
+// low_args name the model that is asked, also in a session that began with another
+// one. With the next message the session goes back to the usual model, if that is
+// named: claude keeps the model that a session had last.
+func TestRealLowModel(t *testing.T) {
+	for _, c := range []struct {
+		runner         string
+		command, extra []string // the usual model, in command or in [turn.permissions]
+		low            []string
+		want           []string // asked, one by one
+	}{
+		{Claude, []string{"--model", "claude-opus-4-8"}, nil, []string{"--model", "claude-haiku-4-5"}, []string{"claude-opus-4-8", "claude-haiku-4-5", "claude-opus-4-8"}},
+		{Claude, []string{}, nil, []string{"--model", "claude-haiku-4-5"}, []string{"", "claude-haiku-4-5", "claude-haiku-4-5"}},
+		{Codex, []string{"-m", "gpt-5-codex"}, nil, []string{"-m", "gpt-5-mini"}, []string{"gpt-5-codex", "gpt-5-mini", "gpt-5-codex"}},
+		{Codex, nil, []string{"-m", "gpt-5-codex"}, []string{"-m", "gpt-5-mini"}, []string{"gpt-5-codex", "gpt-5-mini", "gpt-5-codex"}},
+		{Gemini, []string{"--model", "gemini-2.5-pro"}, nil, []string{"--model", "gemini-2.5-flash"}, []string{"gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-pro"}},
+	} {
+		t.Run(strings.Join(slices.Concat([]string{c.runner}, c.command, c.extra), " "), func(t *testing.T) {
+			b, p := realCLI(t, c.runner, answer{Text: "yes"})
+			b.Command, b.Extra = slices.Concat(b.Command[:1], c.command), c.extra
+			b.Low.Args = c.low
+			usual, attempt := b.Config, b.Attempt
+			for i, low := range []bool{false, true, false} {
+				attempt.Session = b.Session
+				b.Config, b.Attempt = usual, attempt
+				b.again(strconv.Itoa(i + 2))
+				if low {
+					lowered, attempt := b.Lowered(b.Attempt)
+					b.Config, b.Attempt = *lowered, attempt
+				}
+				res := b.run()
+				res.check(t, Success, ExitClean, "yes", "")
+				b.Session = res.Session
+			}
+			if c.want[0] == "" {
+				c.want[0] = p.models[0] // whatever it asks by default
+			}
+			if !slices.Equal(p.models, c.want) {
+				t.Errorf("asked %q, want %q", p.models, c.want)
+			}
+		})
+	}
 }
 
 // again prepares the next attempt of the same turn.

@@ -188,6 +188,9 @@ func TestLowered(t *testing.T) {
 	} {
 		b := fakeCLI(t, c.runner, "", "")
 		b.Session, b.Extra = c.session, []string{"--extra", "1"}
+		if c.runner == Codex { // which does not start with two models
+			b.Extra = []string{"-m", "dear", "--extra", "1", "--model=dearer"}
+		}
 		b.Low.Args = []string{"--model", "small"}
 		config, attempt := b.Lowered(b.Attempt)
 		b.Config, b.Attempt = *config, attempt

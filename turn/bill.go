@@ -59,14 +59,14 @@ func (u Usage) believed() Usage {
 // maxModel bounds, in bytes, the name of a model.
 const maxModel = 128
 
-// modelIn returns the model that a command line of one of the CLIs names, or "".
+// modelIn returns the model that arguments of one of the CLIs name, or "".
 func modelIn(argv []string) string {
 	model := ""
-	for i, arg := range argv[:max(0, len(argv)-1)] {
+	for i, arg := range argv {
 		if name, ok := strings.CutPrefix(arg, "--model="); ok {
 			model = name
 		}
-		if arg == "--model" || arg == "-m" {
+		if (arg == "--model" || arg == "-m") && i+1 < len(argv) {
 			model = argv[i+1]
 		}
 	}

@@ -3,6 +3,8 @@ package turn
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
+	"strings"
 )
 
 // codexAgent runs `codex exec --json -`, or `codex exec --json resume ID -`,
@@ -12,7 +14,7 @@ func codexAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
 			argv := append(command[:len(command):len(command)], "exec", "--json", "--skip-git-repo-check")
-			argv = append(argv, a.Extra...)
+			argv = append(argv, onlyLastModel(a.Extra)...)
 			if a.Session != "" {
 				argv = append(argv, "resume", a.Session)
 			}
@@ -24,6 +26,29 @@ func codexAgent() agent {
 		loginRefused: regexp.MustCompile(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
 		sessionGone:  regexp.MustCompile(`(?i)no rollout found|thread not found|no saved session found`),
 	}
+}
+
+// onlyLastModel leaves out every model that args name but the last, because exec does
+// not start with two. Before exec one more may stand, and counts less.
+func onlyLastModel(args []string) []string {
+	kept := slices.Clone(args)
+	named := false
+	for i := len(kept) - 1; i >= 0; i-- {
+		n := 0
+		switch {
+		case strings.HasPrefix(kept[i], "--model="):
+			n = 1
+		case (kept[i] == "--model" || kept[i] == "-m") && i+1 < len(kept):
+			n = 2
+		default:
+			continue
+		}
+		if named {
+			kept = slices.Delete(kept, i, i+n)
+		}
+		named = true
+	}
+	return kept
 }
 
 // codexLine holds the fields that we read of a line.

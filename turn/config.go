@@ -3,7 +3,6 @@ package turn
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"agentstateloop/internal/secret"
@@ -99,9 +98,7 @@ type Low struct {
 
 // Cheaper reports whether another program or model runs the agent then.
 func (w Low) Cheaper() bool {
-	return len(w.Command) > 0 || w.Model != "" || slices.ContainsFunc(w.Args, func(arg string) bool {
-		return arg == "-m" || arg == "--model" || strings.HasPrefix(arg, "--model=")
-	})
+	return len(w.Command) > 0 || w.Model != "" || modelIn(w.Args) != ""
 }
 
 // Lowered returns how the agent runs an attempt while money is short: with another
@@ -113,6 +110,13 @@ func (c *Config) Lowered(a Attempt) (*Config, Attempt) {
 	}
 	a.Extra = slices.Concat(a.Extra, c.Low.Args)
 	return &low, a
+}
+
+// KeepsLow reports whether a session that went on with the model of Low keeps it when
+// money is there again: claude asks the model that a session had last, unless its
+// arguments name one. extra are those of an attempt.
+func (c *Config) KeepsLow(extra []string) bool {
+	return c.Runner == Claude && modelIn(c.Low.Args) != "" && modelIn(slices.Concat(c.Command, extra)) == ""
 }
 
 // Attempt is one start of the agent on one message.

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ type provider struct {
 	mu      sync.Mutex
 	answers []answer
 	asked   []string // bodies of the requests that took an answer
+	models  []string // which these requests name
 }
 
 func newProvider(t *testing.T, answers ...answer) *provider {
@@ -52,7 +54,8 @@ func newProvider(t *testing.T, answers ...answer) *provider {
 func (p *provider) next(r *http.Request) (answer, int) {
 	body, _ := io.ReadAll(r.Body)
 	var ask struct {
-		Tools []any `json:"tools"`
+		Tools []any  `json:"tools"`
+		Model string `json:"model"`
 	}
 	json.Unmarshal(body, &ask)
 	p.mu.Lock()
@@ -61,6 +64,8 @@ func (p *provider) next(r *http.Request) (answer, int) {
 		return answer{Text: "ok"}, 0
 	}
 	p.asked = append(p.asked, string(body))
+	model, _, _ := strings.Cut(r.PathValue("call"), ":") // of Google's API, whose body has none
+	p.models = append(p.models, cmp.Or(ask.Model, model))
 	a := p.answers[0]
 	if len(p.answers) > 1 {
 		p.answers = p.answers[1:]
@@ -112,7 +117,7 @@ func (p *provider) messages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	event(w, "message_start", object{"type": "message_start", "message": object{
-		"id": fmt.Sprintf("msg_%d", n), "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
+		"id": fmt.Sprintf("msg_%d", n), "type": "message", "role": "assistant", "model": p.models[len(p.models)-1],
 		"content": []any{}, "stop_reason": nil, "usage": object{"input_tokens": 100, "output_tokens": 1}}})
 	i := 0
 	block := func(start object, deltas ...object) {
