@@ -60,6 +60,10 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	case err != nil:
 		return failure(name, "run it yourself, with the PATH that env in [turn] sets", err)
 	}
+	if t.KeepsLow(c.config.File.Turn.Permissions.Operator) {
+		return bad(Warn, name, `name the usual model, too, in command of [turn]: command = ["claude", "--model", "…"]`,
+			"%s reports %s; a session of claude keeps the model of low_args when money is there again", program, version)
+	}
 	return good(name, "%s reports %s", program, version)
 }
 

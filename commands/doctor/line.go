@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -50,11 +51,23 @@ func (c lineCheck) finding() Finding {
 		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "is %q but should be %q", ours[0], wanted)
 	case !slices.Equal(cron.FindAlarm(c.table, c.agent.Handle), lines(alarm)):
 		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now",
-			"the alarm line is %q but should be %q", strings.Join(cron.FindAlarm(c.table, c.agent.Handle), "; "), alarm)
+			"%s", alarmText(cron.FindAlarm(c.table, c.agent.Handle), alarm))
 	case alarm != "":
 		return good(name, "correct, with an alarm line, %d of at most 900 bytes: %s", len(alarm), alarm)
 	}
 	return good(name, "correct, %d of at most 900 bytes: %s", len(wanted), wanted)
+}
+
+// alarmText describes alarm lines that are not as they should be.
+func alarmText(found []string, wanted string) string {
+	there := strings.Join(found, "; ")
+	switch {
+	case len(found) == 0:
+		return fmt.Sprintf("the alarm line is missing: %q", wanted)
+	case wanted == "":
+		return fmt.Sprintf("there is an alarm line that nothing needs: %q", there)
+	}
+	return fmt.Sprintf("the alarm line is %q but should be %q", there, wanted)
 }
 
 // lines returns the one line that is wanted, or none if it is "".

@@ -65,6 +65,7 @@ func TestBuiltInLayers(t *testing.T) {
 			"Money is short ($0.31 left). Nothing that you plan for yourself (sleep, remind) runs until there is more money. Be brief, and do what matters first."},
 		{"budget", Data{Tier: "low_compute", Left: "$0.31", Runner: "claude", Cheaper: true, Sparing: true}, "Money is short ($0.31 left). A cheaper model runs you. Nothing …"},
 		{"budget", Data{Tier: "low_compute", Left: "$0.31", Runner: "exec", Cheaper: true}, "Money is short ($0.31 left). A cheaper program runs you. Nothing …"},
+		{"budget", Data{Tier: "low_compute", Left: "$0.31", Runner: "exec", Cheaper: true, Sparing: true}, "Money is short ($0.31 left). A cheaper model runs you. Nothing …"},
 		{"budget", Data{Tier: "low_compute", Left: "$0.31", Runner: "claude", Sparing: true}, "Money is short ($0.31 left). You run with settings that cost less. Nothing …"},
 		{"budget", Data{Tier: "critical", Left: "$0.31", Runner: "api", Cheaper: true, Fewer: true},
 			"Money is almost gone ($0.31 left): only your operator's messages are served. A cheaper model runs you. You have half as many calls, and half as much room for each answer. Nothing … Do only what your operator needs now."},
