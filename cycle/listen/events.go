@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,7 @@ const (
 	// maxFollowers is how many followers a listener serves at once.
 	maxFollowers = 16
 
-	// heartbeat is how often a follower hears that the connection lives.
+	// heartbeat is the default of Listener.Heartbeat.
 	heartbeat = 15 * time.Second
 
 	// followerPatience is how long a follower may take to read what it is sent.
@@ -54,7 +55,7 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(w.running, cancel)()
-	follower := &follower{rw: rw, connection: http.NewResponseController(rw)}
+	follower := &follower{rw: rw, connection: http.NewResponseController(rw), heartbeat: cmp.Or(w.Heartbeat, heartbeat)}
 	// The server's limit is for requests; reading on shows when the follower goes.
 	if err := follower.connection.SetReadDeadline(time.Time{}); err != nil {
 		refuse(rw, http.StatusInternalServerError, "events cannot be streamed here")
@@ -77,6 +78,7 @@ var errFollowerGone = errors.New("the follower is gone")
 type follower struct {
 	rw         http.ResponseWriter
 	connection *http.ResponseController
+	heartbeat  time.Duration
 	wrote      time.Time
 }
 
@@ -91,7 +93,7 @@ func (f *follower) send(events []cycle.LiveEvent) error {
 			return err
 		}
 	}
-	if time.Since(f.wrote) < heartbeat {
+	if time.Since(f.wrote) < f.heartbeat {
 		return nil
 	}
 	return f.write(": still here\n\n")

@@ -89,6 +89,16 @@ func TestEventsAreStreamed(t *testing.T) {
 	}
 }
 
+// A follower hears that the connection lives while nothing happens.
+func TestEventsHaveAHeartbeat(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	h.listen(func(l *listen.Listener) { l.Heartbeat = time.Millisecond })
+	lines, _ := h.follow("/events", "")
+	until(t, lines, ": still here")
+	until(t, lines, ": still here")
+}
+
 // Events are for those who have the token, and for a few at a time.
 func TestEventsAreRefused(t *testing.T) {
 	t.Parallel()

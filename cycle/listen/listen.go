@@ -47,6 +47,10 @@ type Listener struct {
 	// ScanEvery is the time between two scans; 0: ten seconds.
 	ScanEvery time.Duration
 
+	// Heartbeat is how often a follower of events hears that the connection lives;
+	// 0: fifteen seconds.
+	Heartbeat time.Duration
+
 	Pipe string // path of a named pipe, which is created if it is missing; "" for none
 
 	Secrets *secret.Known // kept out of crash reports; nil: none are known
