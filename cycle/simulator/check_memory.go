@@ -195,11 +195,13 @@ var anyMarker = regexp.MustCompile(`\b[MPT]\d{3}\b`)
 
 // forgotten reports whether every attempt at a message came before a reset, and the
 // current outermost process began after that reset. A turn that was dispatched
-// again after the reset is not forgotten, even without an attempt.
-func (r *record) forgotten(marker string, h history) bool {
+// again after the reset is not forgotten, even without an attempt. A reminder outlives
+// a reset, and names what it is about: its turn counts as an attempt, except to itself,
+// the turn within.
+func (r *record) forgotten(marker, within string, h history) bool {
 	last, turn := -1, ""
 	for i, p := range r.prompts {
-		if p.marker == marker {
+		if p.marker == marker || p.marker == "" && p.owner == marker && p.turn != within {
 			last, turn = i, p.turn
 		}
 	}
@@ -227,7 +229,7 @@ func (r *record) checkRecalled(p prompt, h history) {
 		r.world.count.happened("a prompt had a conversation")
 	}
 	for _, marker := range anyMarker.FindAllString(tagged(p.text, "history"), -1) {
-		if r.forgotten(marker, h) {
+		if r.forgotten(marker, p.turn, h) {
 			r.world.violate("memory", "the prompt of %s.%d has %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
 		}
 	}
@@ -299,7 +301,7 @@ func (a *livingAgent) search(marker string) {
 		if said := saw.speaker(marker); said != who {
 			w.violate("conversations", "a search by a turn that answers %s finds %s of %s:\n%s", who, marker, said, found)
 		}
-		if saw.forgotten(marker, h) {
+		if saw.forgotten(marker, a.in.TurnID, h) {
 			w.violate("memory", "a search for %s finds %s, which was before a reset:\n%s", wanted, marker, found)
 		}
 	}

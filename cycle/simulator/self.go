@@ -92,7 +92,7 @@ func (r *record) checkRights(p prompt, extra []string, h history) {
 		return
 	}
 	for _, marker := range anyMarker.FindAllString(tagged(p.text, "said"), -1) {
-		if r.forgotten(marker, h) {
+		if r.forgotten(marker, p.turn, h) {
 			r.world.violate("memory", "the turn %s.%d of the agent's own is told %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
 		}
 	}
