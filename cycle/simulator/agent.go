@@ -37,7 +37,7 @@ var errNoLogin = &state.CredentialError{Name: "agent:exec", Err: errors.New("not
 
 // wish matches what a message asks the agent to do. It is part of the message, so
 // every attempt receives it: "M012 do=ask".
-var wish = regexp.MustCompile(`\b([MPT]\d{3}) do=([a-z-]+)`)
+var wish = regexp.MustCompile(`\b([EMPT]\d{3}) do=([a-z-]+)`)
 
 // The wishes.
 var wishes = []string{

@@ -29,6 +29,7 @@ func (w *World) calm() {
 	w.inside = nil
 	w.mu.Unlock()
 	w.limit(0)
+	w.mendHooks()
 	w.recoverAll()
 	w.crontab.setMode("")
 	if err := w.crontab.obeyHint(); err != nil {

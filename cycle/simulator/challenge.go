@@ -133,3 +133,18 @@ func (w *World) checkTokens() {
 		}
 	}
 }
+
+// asksLater reports whether the operator was not asked about a mail that they are to be
+// asked about.
+func (h history) asksLater() bool {
+	later := map[string]bool{}
+	for _, l := range h.lines {
+		switch {
+		case l.Kind == "gate" && l.What == "to be asked about":
+			later[l.Key] = true
+		case l.Kind == "challenge":
+			delete(later, l.Key)
+		}
+	}
+	return len(later) > 0
+}

@@ -26,6 +26,10 @@ type timedRows struct {
 		Unknown               bool
 		Copies                int
 	}
+	HookCalls []struct {
+		ID, To    string
+		NotBefore time.Time `json:"not_before"`
+	} `json:"hook_calls"`
 	Turn struct {
 		Status   string
 		ResumeBy time.Time `json:"resume_by"`
@@ -49,6 +53,12 @@ func (s timedRows) next(now time.Time) (at time.Time, what string) {
 			continue
 		}
 		if lane := e.Channel + " " + e.To; !lanes[lane] {
+			lanes[lane] = true
+			take(e.NotBefore, e.ID)
+		}
+	}
+	for _, e := range s.HookCalls {
+		if lane := "hook " + e.To; !lanes[lane] {
 			lanes[lane] = true
 			take(e.NotBefore, e.ID)
 		}

@@ -45,6 +45,9 @@ type line struct {
 		Kind    string `json:"kind"`
 		Channel string `json:"channel"`
 		TurnID  string `json:"turn_id"`
+
+		To        string
+		Announces announced
 	} `json:"effect"`
 	Amount   int64 `json:"micros"`
 	Spending *struct {
@@ -112,7 +115,7 @@ func (l line) before(next line) bool {
 // operator is informed of that, so it excuses that the effect did not arrive.
 func (h history) undeliverable(prefix string) bool {
 	return slices.ContainsFunc(h.lines, func(l line) bool {
-		return l.Kind == "delivery" && l.What == "undeliverable" && strings.HasPrefix(l.ID, prefix)
+		return l.Kind == "delivery" && l.What == "undeliverable" && strings.HasPrefix(l.ID, prefix) && !l.isAboutHook()
 	})
 }
 

@@ -37,6 +37,11 @@ func (r *record) markerOfKey(key string) string {
 			return m.marker
 		}
 	}
+	for _, e := range r.programs {
+		if e.has(key) {
+			return e.marker
+		}
+	}
 	for _, t := range r.tells {
 		if t.key == key {
 			return t.marker

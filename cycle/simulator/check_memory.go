@@ -44,9 +44,10 @@ const (
 
 // memoryFiles are the files of the speakers' memories. The first peer has a token.
 var memoryFiles = map[string]string{
-	byOperator: "memory.md",
-	peers[0]:   "memory.d/peer-" + peers[0] + ".md",
-	peers[1]:   "memory.d/unproven-" + peers[1] + ".md",
+	byOperator:          "memory.md",
+	peers[0]:            "memory.d/peer-" + peers[0] + ".md",
+	peers[1]:            "memory.d/unproven-" + peers[1] + ".md",
+	byProgram + webhook: "memory.d/event-" + webhook + ".md",
 }
 
 func newNotes() notes {
@@ -81,6 +82,13 @@ func (n *notes) change(who, text string, began int, sure bool) {
 
 // speaker returns who sent the message with a marker. The caller must hold mu.
 func (r *record) speaker(marker string) string {
+	if strings.HasPrefix(marker, "E") {
+		for _, e := range r.programs {
+			if e.marker == marker {
+				return byProgram + e.name
+			}
+		}
+	}
 	if !strings.HasPrefix(marker, "P") {
 		return byOperator
 	}
@@ -191,7 +199,7 @@ func (w *World) reset(s Step) error {
 	return err
 }
 
-var anyMarker = regexp.MustCompile(`\b[MPT]\d{3}\b`)
+var anyMarker = regexp.MustCompile(`\b[EMPT]\d{3}\b`)
 
 // forgotten reports whether every attempt at a message came before a reset, and the
 // current outermost process began after that reset. A turn that was dispatched

@@ -111,7 +111,7 @@ func (w *World) checkChains(h history) map[string]string {
 			}
 		case l.Kind == "edge" && l.Trace == "", l.Kind == "edge" && l.What == "join" && (l.Request == "" || l.Answer == ""):
 			w.violate("contract", "%s is an edge of no chain, or joins nothing", l)
-		case (l.Kind == "edge" || l.Kind == "effect" && l.What == "queued") && turns[l.TurnID] != "" && l.Trace != turns[l.TurnID]:
+		case (l.Kind == "edge" || l.Kind == "effect" && l.What == "queued" && !l.isAboutHook()) && turns[l.TurnID] != "" && l.Trace != turns[l.TurnID]:
 			w.violate("contract", "%s has the chain %q, and its turn %q", l, l.Trace, turns[l.TurnID])
 		}
 	}

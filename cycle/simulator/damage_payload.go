@@ -45,12 +45,22 @@ func (w *World) damagePayload(what string, n int) error {
 	w.count.happened("damaged: payload " + what + " of " + folder)
 	w.logf("  ! damaged: %s %s", what, file)
 	w.record.mu.Lock()
-	w.record.hurt = append(w.record.hurt, h)
+	if i := slices.IndexFunc(w.record.hurt, h.undoes); i >= 0 {
+		w.record.hurt = slices.Delete(w.record.hurt, i, i+1)
+	} else {
+		w.record.hurt = append(w.record.hurt, h)
+	}
 	w.record.mu.Unlock()
 	if h.bytes == nil {
 		return os.Remove(path)
 	}
 	return replace(path, h.bytes)
+}
+
+// undoes reports whether a damage makes the file what it was before an earlier one: a bit
+// that is flipped twice.
+func (h hurt) undoes(earlier hurt) bool {
+	return h.file == earlier.file && h.bytes != nil && bytes.Equal(h.bytes, earlier.was)
 }
 
 // flip flips one bit: of the marker of the message, which is then another one, or in

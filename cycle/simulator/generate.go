@@ -46,13 +46,13 @@ func (g generator) chance(n int) bool { return g.IntN(n) == 0 }
 func (g generator) step() Step {
 	do := pickWeighted(g, weighted[Deed]{
 		{34, Wait}, {6, Poll}, {3, Turns}, {5, Tell}, {4, Ring}, {1, Halt}, {2, Go}, {2, Stop}, {2, Transition}, {4, Release}, {3, TopUp}, {2, Reset},
-		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {6, Report}, {2, Late},
-		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {3, Damage}, {7, Outage}, {1, MeshHalt},
+		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {3, Event}, {6, Report}, {2, Late},
+		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {3, Damage}, {7, Outage}, {2, Hook}, {1, MeshHalt},
 		{1, Expunge}, {1, Rate}, {2, Outbox}, {2, Junk}, {2, Return},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
-	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, TopUp, Reset, Release, Outbox, Late:
+	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, TopUp, Reset, Release, Outbox, Late, Event:
 		s.Faults = g.faults(2)
 	}
 	if s.Wish != "" && g.chance(4) {
@@ -97,6 +97,11 @@ func (g generator) detail(s Step) Step {
 		s.Wish = pickOne(g, wishes...)
 	case Nudge:
 		s.Kind = pickOne(g, "file", "mesh", "sister", "stranger", "file", "mesh", "self", "stranger")
+	case Event:
+		s.Kind = pickOne(g, "file", "file", "post", "mail")
+		s.Wish = pickOne(g, wishes...)
+	case Hook:
+		s.Kind = pickOne(g, hookModes...)
 	case Report:
 		s.Kind = pickWeighted(g, weighted[string]{{6, "answer"}, {2, "twice"}, {1, "unknown"}, {1, "stranger"}})
 	case Late:
@@ -141,7 +146,7 @@ var sites = []string{
 	"mesh POST message", "mesh POST message", "mesh DELETE mailbox", "imap STORE", "imap STORE", "imap FETCH body", "append history", "fsync history",
 	"rename state.json", "link state.json.prev", "fsyncdir .", "done state.json", "fsync turns/*/deliverable.tmp",
 	"rename turns/*/submitted", "rename outbox/reply", "rename outbox/ack", "rename outbox/ask", "remove nudges/*",
-	"remove nudges/*.json", "rename messages/*.eml", "rename messages/*.json", "rename messages/*.txt", "rename nudges/*.json",
+	"remove nudges/*.json", "remove nudges/*.message", "hook call", "hook call", "hook answer", "rename messages/*.eml", "rename messages/*.json", "rename messages/*.txt", "rename nudges/*.json",
 	"rename state.json.corrupt", "rename memory.md", "rename memory.md.prev",
 }
 
@@ -150,7 +155,7 @@ var others = []string{
 	"write outbox/reply.tmp", "fsync outbox/reply.tmp", "write outbox/ask.tmp", "write outbox/ack.tmp", "write outbox/quiet.tmp",
 	"write outbox/answer.tmp", "write outbox/notice.tmp", "write outbox/alarm.tmp", "write outbox/challenge.tmp", "rename outbox/quiet",
 	"rename outbox/answer", "rename outbox/notice", "rename outbox/alarm", "rename outbox/relay", "rename outbox/relayed",
-	"rename outbox/challenge", "rename outbox/send", "remove outbox/*", "write turns/*/deliverable.tmp", "rename turns/*/deliverable",
+	"rename outbox/challenge", "write outbox/hook.tmp", "rename outbox/hook", "rename outbox/send", "remove outbox/*", "write turns/*/deliverable.tmp", "rename turns/*/deliverable",
 	"write turns/*/submitted.tmp", "fsync turns/*/submitted.tmp", "fsyncdir turns", "fsyncdir turns/*", "fsyncdir turns/*/output",
 	"write messages/*.eml.tmp", "write messages/*.json.tmp", "fsync messages/*.json.tmp", "fsyncdir messages", "fsyncdir outbox",
 	"fsyncdir nudges", "write nudges/*.json.tmp", "fsyncdir quarantine", "fsyncdir quarantine/*", "write quarantine/*.eml.tmp",
@@ -195,11 +200,11 @@ func (g generator) fault(deep int) Fault {
 func (g generator) meanwhile(deep int) Step {
 	do := pickWeighted(g, weighted[Deed]{
 		{6, Poll}, {3, Turns}, {3, Tell}, {10, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition}, {2, Release}, {1, Reset},
-		{5, Mail}, {1, Reply}, {3, Message}, {3, Nudge}, {2, Report}, {1, Read}, {1, MeshHalt},
+		{5, Mail}, {1, Reply}, {3, Message}, {3, Nudge}, {2, Event}, {2, Report}, {1, Read}, {1, MeshHalt},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
-	case Poll, Turns, Tell, Ring, Stop, Reset, Release:
+	case Poll, Turns, Tell, Ring, Stop, Reset, Release, Event:
 		s.Faults = g.faults(deep)
 	}
 	return s

@@ -171,6 +171,10 @@ func (w *World) do(s Step) error {
 			return err
 		}
 		w.record.addNudges(name) // and no other: a nudge of a process that was killed may not survive a power cut
+	case Event:
+		return w.says(s)
+	case Hook:
+		return w.setHook(s)
 	case Late:
 		return w.actLate(s)
 	case Clock:

@@ -29,7 +29,8 @@ type process struct {
 	cancel context.CancelFunc
 
 	attempts int
-	strikes  int // faults that had struck when the process began
+	hung     bool // another poll has run while a hook that it called hung
+	strikes  int  // faults that had struck when the process began
 
 	mu     sync.Mutex
 	faults []Fault

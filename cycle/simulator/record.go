@@ -30,6 +30,7 @@ type record struct {
 	incoming     []*incomingMail
 	meshMessages []*meshMessage
 	tells        []*tellCommand
+	programs     []*program
 	nudgeFiles   []string // names of the nudge files
 	prompts      []prompt
 	mails        map[string]*outgoing // by Message-ID
@@ -118,7 +119,10 @@ type meshMessage struct {
 
 // tellCommand is a `tell` from the terminal. Its key is "" if the process died, so
 // that nobody knows whether the message was accepted.
-type tellCommand struct{ marker, key string }
+type tellCommand struct {
+	marker, key string
+	byMail      bool // the answer is mailed
+}
 
 // prompt is the prompt of one attempt.
 type prompt struct {
@@ -191,7 +195,7 @@ func (r *record) addNudges(names ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range names {
-		if !slices.Contains(r.nudgeFiles, name) {
+		if !slices.Contains(r.nudgeFiles, name) && !strings.HasSuffix(name, ".message") {
 			r.nudgeFiles = append(r.nudgeFiles, name)
 		}
 	}

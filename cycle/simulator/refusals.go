@@ -29,7 +29,7 @@ func (w *World) refuseRcpt(string) error {
 	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
 }
 
-var deliverables = regexp.MustCompile(`\b([MPT]\d{3}) (?:answered by|submitted)`)
+var deliverables = regexp.MustCompile(`\b([EMPT]\d{3}) (?:answered by|submitted)`)
 
 // receiveSent takes a mail of ours, or refuses it for good for what it says: while
 // that lasts, each mail with a deliverable.

@@ -21,11 +21,11 @@ import (
 const selfTurns = 4
 
 // rights are the arguments of a turn, by its cause.
-var rights = cycle.Rights{Operator: []string{"--operator"}, Peer: []string{"--peer"}, Self: []string{"--self"}}
+var rights = cycle.Rights{Operator: []string{"--operator"}, Peer: []string{"--peer"}, Event: []string{"--event"}, Self: []string{"--self"}}
 
 // selfWish matches the words with which the agent plans a turn: the message that it is
 // about, and how many more are to follow.
-var selfWish = regexp.MustCompile(`\bself for ([MPT]\d{3}), (\d) more\b`)
+var selfWish = regexp.MustCompile(`\bself for ([EMPT]\d{3}), (\d) more\b`)
 
 // plan plans a turn of the agent's own.
 func (a *livingAgent) plan(do, marker string, more int) {
@@ -80,6 +80,8 @@ func (r *record) checkRights(p prompt, extra []string, h history) {
 	switch who := r.speaker(p.owner); {
 	case p.owner == "":
 		return
+	case strings.HasPrefix(who, byProgram):
+		want = "--event"
 	case who != byOperator:
 		want = "--peer"
 	case p.marker == "":
@@ -225,8 +227,8 @@ func (h history) isSelf(o *outgoing) bool {
 // maxNaps is for how many turns that the agent has planned calm waits.
 const maxNaps = 60
 
-// awaitSelf lets the time come of what the agent has planned, and lets the operator be
-// heard where it waits for that. It reports whether something was left.
+// awaitSelf lets the time come of what the agent has planned, and the next day if it waits
+// for money, and lets the operator be heard where it waits for that. It reports whether something was left.
 func (w *World) awaitSelf(s cycle.Status) bool {
 	if len(s.Self.Wakeups) == 0 {
 		return false
@@ -234,6 +236,10 @@ func (w *World) awaitSelf(s cycle.Status) bool {
 	next := s.Self.Wakeups[0]
 	if ahead := next.At.Sub(w.clock.machine()); ahead > 0 {
 		w.clock.pass(ahead + time.Second)
+	}
+	if s.Tier != state.TierNormal {
+		w.sleepOver() // the money of another day
+		return true
 	}
 	for _, row := range s.Self.Wakeups {
 		if row.Held != "" {

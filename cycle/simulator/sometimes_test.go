@@ -51,6 +51,13 @@ var mustHappen = []string{
 	"an effect was sent twice",
 	"a nudge was left to a detached poll",
 	"a nudge of another agent was acknowledged",
+	"a hook was to hear of something",
+	"a hook took an event",
+	"a hook was called: slow",
+	"a hook was called: lost",
+	"a poll ran while a hook hung",
+	"an event for a hook was lost: undeliverable",
+	"the answer to a program was mailed",
 	"tier: critical",
 	"tier: dead",
 	"tier: normal",
@@ -72,6 +79,7 @@ var mustHappen = []string{
 	"interleaved: mail",
 	"interleaved: message",
 	"interleaved: nudge",
+	"interleaved: event",
 	"interleaved: release",
 	"interleaved: reset",
 	"interleaved: report",
@@ -83,6 +91,7 @@ var mustHappen = []string{
 var mustDie = []string{
 	"done state.json", "write state.json.tmp", "append history", "imap STORE", "mesh DELETE mailbox", "mesh POST message",
 	"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end", "agent lingers",
+	"hook call", "hook answer", "remove nudges/*.message",
 }
 
 // passedOften is how often a point may be passed before a process must have died

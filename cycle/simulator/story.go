@@ -49,6 +49,7 @@ const (
 	Message Deed = "message" // a mesh message arrives; Kind: see messages
 	Nudge   Deed = "nudge"   // Kind: file, or one of ringers
 	Report  Deed = "report"  // a peer answers a question; Kind: answer, twice, unknown or stranger
+	Event   Deed = "event"   // a program says something; Kind: file, post, or mail for `tell --mail`
 	Late    Deed = "late"    // an agent whose turn is over calls a command; Kind: submit, ask, send, remember
 	Junk    Deed = "junk"    // a mesh message arrives that cannot be decoded; Kind: see junk
 	Return  Deed = "return"  // a mail of ours comes back; Kind: see returned
@@ -60,6 +61,7 @@ const (
 	Renumber Deed = "renumber" // the mailbox gets another UIDVALIDITY
 	Edit     Deed = "edit"     // a person edits the crontab; Kind: see edits
 	Damage   Deed = "damage"   // the state file or a payload is damaged; Kind: see World.damage
+	Hook     Deed = "hook"     // from now on a hook answers in another way; Kind: see hookModes
 	Outage   Deed = "outage"   // something is down for N processes; Kind: see World.startOutage
 	MeshHalt Deed = "meshhalt" // HALT on the mesh; Kind: on or off
 )

@@ -61,6 +61,7 @@ type World struct {
 	count  *counters
 	record *record
 
+	hooks   []*listener
 	mail    *mailtest.Servers
 	mesh    *mesh.Server
 	http    *http.Server
@@ -96,7 +97,7 @@ func (v Violation) String() string { return fmt.Sprintf("promise %s: %s", v.Prom
 
 func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
 	w := &World{
-		dir: dir, rng: rand.New(rand.NewPCG(uint64(seed), 1)), count: newCounters(),
+		dir: dir, rng: rand.New(rand.NewPCG(uint64(seed), 1)), count: newCounters(), hooks: newListeners(),
 		clock: clock{true: begin}, outages: map[string]int{},
 		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet(), "http": newInlet()},
 	}
@@ -176,7 +177,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 	smtp.Addr, smtp.Secret = p.slot.addr("smtp"), secret(password, wrongPassword, "password", "smtp-password")
 	program := &turn.Config{Runner: turn.Exec, Command: []string{"agent"}, Workdir: w.dir}
 	reply := func(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
-	return &cycle.Agent{
+	a := &cycle.Agent{
 		Handle: handle, Config: config,
 		Store: &store.Store{Dir: w.stateDir(), Agent: handle, Hook: p.hook},
 		Policy: state.Policy{
@@ -185,7 +186,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Location: w.clock.machine().Location(), HasMail: true, HasMesh: true, Operator: operator, Keymaster: peers[0],
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(),
+			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(), EventRate: eventRate,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
@@ -213,6 +214,8 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		Now:     w.clock.machine,
 		RunTurn: p.attempt,
 	}
+	p.configureHooks(a)
+	return a
 }
 
 func (w *World) takeSlot() *slot {

@@ -1,0 +1,201 @@
+package simulator
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/hook"
+	"agentstateloop/state"
+)
+
+// hookTimeout limits a call. A hook that hangs costs that much of the world's time.
+const hookTimeout = 10 * time.Second
+
+// listener is a hook of the world: a program that hears of events.
+type listener struct {
+	name  string
+	on    []string
+	mode  string    // how it answers; see hookModes
+	spans []serials // in which commits it was configured
+	calls []hookCall
+}
+
+// serials are the commits from one to another, without the first and with the last.
+type serials struct{ after, until uint64 }
+
+// hookCall is a call as the hook has seen it.
+type hookCall struct {
+	id     string
+	body   string
+	serial uint64 // of the last commit before
+	took   bool
+}
+
+// hookModes are how hooks answer: they take the event; take a while; hang until their
+// time is up; fail; refuse it for good; take it, and the answer is lost. One that is
+// gone is not configured.
+var hookModes = []string{"fine", "slow", "hang", "hang", "hang", "fail", "fail", "refuse", "lost", "gone"}
+
+// newListeners returns the hooks that a story can have. Until it says so, there are
+// none.
+func newListeners() []*listener {
+	return []*listener{
+		{name: "pager", mode: "gone", on: []string{"task", "phase", "halt", "go", "blocker"}},
+		{name: "diary", mode: "gone", on: []string{"*"}},
+	}
+}
+
+// setHook lets a hook answer in another way from now on.
+func (w *World) setHook(s Step) error {
+	l := w.hooks[0]
+	if s.N%3 == 1 { // the one that hears of everything costs time
+		l = w.hooks[1]
+	}
+	last, recorded := w.serials()
+	switch {
+	case l.mode == "gone" && s.Kind != "gone":
+		l.spans = append(l.spans, serials{last, math.MaxUint64})
+	case l.mode != "gone" && s.Kind == "gone":
+		l.spans[len(l.spans)-1].until = recorded
+	}
+	l.mode = s.Kind
+	w.rested(false)
+	return nil
+}
+
+// mendHooks lets all hooks answer.
+func (w *World) mendHooks() {
+	for _, l := range w.hooks {
+		if l.mode != "gone" {
+			l.mode = "fine"
+		}
+	}
+}
+
+// serials returns the number of the last commit, and of the last one in the history. If
+// the state is lost, what comes after the second is lost with it.
+func (w *World) serials() (last, recorded uint64) {
+	var s struct{ Serial uint64 }
+	if data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json")); err == nil {
+		json.Unmarshal(data, &s) // a damaged one holds nothing
+	}
+	h, err := w.readHistory()
+	if n := len(h.lines); err == nil && n > 0 {
+		recorded = h.lines[n-1].Serial
+	}
+	return max(s.Serial, recorded), recorded
+}
+
+// configureHooks gives the agent of a process the hooks that are configured now.
+func (p *process) configureHooks(a *cycle.Agent) {
+	for _, l := range p.world.hooks {
+		if l.mode != "gone" {
+			a.Hooks = append(a.Hooks, hook.Hook{Name: l.name, On: l.on, Timeout: hookTimeout})
+			a.Policy.Hooks = append(a.Policy.Hooks, state.HookPolicy{Name: l.name, On: l.on})
+		}
+	}
+	a.CallHook = p.callHook
+}
+
+// callHook replaces Hook.Deliver.
+func (p *process) callHook(_ context.Context, h hook.Hook, c hook.Call) error {
+	w := p.world
+	i := slices.IndexFunc(w.hooks, func(l *listener) bool { return l.name == h.Name })
+	l := w.hooks[i]
+	s, err := p.agent.Store.Read()
+	if err != nil {
+		return err
+	}
+	w.checkHookHoldsNothing(p, l)
+	does := l.mode
+	switch v := p.point(Main, "hook call"); v {
+	case dead:
+		p.exitIfDead(v)
+	case refused, half, cutOff:
+		does = "fail"
+	case stalled:
+		does = "hang"
+	case lost, lostAll:
+		does = "lost"
+		defer p.exitIfDead(v)
+	}
+	call := hookCall{id: c.ID, body: string(c.Body), serial: s.Serial, took: does == "fine" || does == "slow" || does == "lost"}
+	w.record.mu.Lock()
+	l.calls = append(l.calls, call)
+	w.record.mu.Unlock()
+	w.count.happened("a hook was called: " + does)
+	switch does {
+	case "slow":
+		w.clock.pass(hookTimeout / 2)
+	case "hang":
+		w.clock.pass(hookTimeout)
+		p.pollWhileHookHangs()
+		return &hook.Error{Reason: "it did not end within 10s"}
+	case "fail":
+		return &hook.Error{Reason: "the server answered 503"}
+	case "refuse":
+		return &hook.Error{Reason: "the server answered 404", Permanent: true}
+	case "lost":
+		return &hook.Error{Reason: "the connection was reset"}
+	}
+	p.exitIfDead(p.point(Main, "hook answer"))
+	return nil
+}
+
+// pollWhileHookHangs lets another poll run while a hook hangs, once in each process.
+// Nothing may hold it up, nor the mail that is due in it.
+func (p *process) pollWhileHookHangs() {
+	w := p.world
+	if p.hung || w.depth() > 1 {
+		return
+	}
+	p.hung = true
+	p.mu.Lock()
+	p.interrupted = true
+	p.mu.Unlock()
+	strikes, began, begin := w.strikeCount(), w.clock.servers(), time.Now()
+	o := cycle.PollOptions{ByHand: true}
+	r, err := w.poll(nil, o)
+	if err == nil && r.Skipped == "" && strikes == w.strikeCount() && time.Since(begin) < networkTimeout {
+		w.count.happened("a poll ran while a hook hung")
+		w.checkSending(r, o, began)
+	}
+	p.exitIfDead(goOn)
+}
+
+// checkHookHoldsNothing checks that nobody waits for a hook: a process that calls one
+// holds neither cycle.lock nor state.lock.
+func (w *World) checkHookHoldsNothing(p *process, l *listener) {
+	if w.depth() > 1 {
+		return // the other process may hold them
+	}
+	for _, lock := range []string{"cycle.lock", "state.lock"} {
+		if !isFree(filepath.Join(w.stateDir(), lock)) {
+			w.violate("hooks", "%s calls the hook %s under %s", p.name, l.name, lock)
+		}
+	}
+}
+
+// isFree reports whether nobody holds a lock. A child of this very process, such as
+// another world's crontab, holds all of its locks from its fork to its exec.
+func isFree(lock string) bool {
+	f, err := os.OpenFile(lock, os.O_RDWR, 0)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	for range 100 {
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}

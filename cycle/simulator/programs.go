@@ -1,0 +1,189 @@
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state/store"
+)
+
+// Programs on the machine of the agent say something (docs/design.md, "Words of
+// programs").
+
+// webhook is what programs call themselves that speak through `listen`.
+const webhook = "webhook"
+
+// byProgram begins the name of a program as a speaker; see speaker.
+const byProgram = "the program "
+
+// eventRate is how many messages of programs may run within an hour.
+const eventRate = 5
+
+// program is what a program has said. Of a file the key begins with mark; what
+// `listen` took has a key, or "" if the process died.
+type program struct{ marker, name, key, mark string }
+
+// says plays a program that says something: through a file, through `listen`, or, as
+// `tell --mail`, the operator.
+func (w *World) says(s Step) error {
+	if s.Kind == "mail" {
+		return w.tellByMail(s)
+	}
+	w.record.mu.Lock()
+	e := &program{marker: fmt.Sprintf("E%03d", len(w.record.programs)), name: webhook}
+	w.record.programs = append(w.record.programs, e)
+	w.record.mu.Unlock()
+	w.wishInside(s)
+	text := e.marker + " do=" + s.Wish
+	if s.Kind == "file" {
+		return w.dropMessage(e, text)
+	}
+	return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
+		key, err := a.TellEvent(ctx, cycle.EventMessage{From: webhook, Text: text})
+		if err != nil {
+			return err
+		}
+		w.record.mu.Lock()
+		e.key = key
+		w.record.mu.Unlock()
+		_, err = a.Poll(ctx, cycle.PollOptions{})
+		return err
+	})
+}
+
+// dropMessage plays a script that moves a message into nudges/.
+func (w *World) dropMessage(e *program, text string) error {
+	dir := filepath.Join(w.stateDir(), store.NudgesDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	e.name = "check-" + strings.ToLower(e.marker)
+	file := filepath.Join(w.dir, e.name+store.MessageSuffix)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	now := w.clock.machine()
+	if err := os.Chtimes(file, now, now); err != nil {
+		return err
+	}
+	w.record.mu.Lock()
+	e.mark = "nudge:" + url.PathEscape(filepath.Base(file)) + "@"
+	w.record.mu.Unlock()
+	return os.Rename(file, filepath.Join(dir, filepath.Base(file)))
+}
+
+// tellByMail runs `tell --mail`.
+func (w *World) tellByMail(s Step) error {
+	w.record.mu.Lock()
+	t := &tellCommand{marker: fmt.Sprintf("T%03d", len(w.record.tells)), byMail: true}
+	w.record.tells = append(w.record.tells, t)
+	w.record.mu.Unlock()
+	w.wishInside(s)
+	return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
+		key, err := a.TellEvent(ctx, cycle.EventMessage{From: "you", Text: t.marker + " do=" + s.Wish, Operator: true})
+		if err != nil {
+			return err
+		}
+		w.record.mu.Lock()
+		t.key = key
+		w.record.mu.Unlock()
+		_, err = a.Poll(ctx, cycle.PollOptions{})
+		return err
+	})
+}
+
+// has reports whether a key is that of what the program said.
+func (e *program) has(key string) bool {
+	return key != "" && (key == e.key || e.mark != "" && strings.HasPrefix(key, e.mark))
+}
+
+// checkPrograms checks that what each program said, and each `tell --mail`, had one
+// turn, whose answer was mailed to the operator once, and that no more turns of
+// programs began within an hour than may.
+func (w *World) checkPrograms(h history) {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	hurt := w.lostByDamage(h)
+	for _, e := range w.record.programs {
+		w.checkProgram(h, hurt, e)
+	}
+	for _, t := range w.record.tells {
+		if tasks := h.tasks[t.key]; t.byMail && len(tasks) == 1 {
+			w.checkMailed(h, t.marker, tasks[0])
+		}
+	}
+	w.checkProgramRate(h)
+}
+
+func (w *World) checkProgram(h history, hurt map[string]bool, e *program) {
+	var tasks []line
+	accepted, lost := 0, false
+	for _, l := range h.lines {
+		switch {
+		case !e.has(l.Key):
+		case l.Kind == "message" && l.What == "":
+			accepted++
+			lost = lost || hurt[l.Key]
+			if l.Source != "event" || l.From != e.name || l.Message == nil || l.Message.Operator {
+				w.violate("programs", "%s of the program %s came in as %s of %s: %+v", e.marker, e.name, l, l.From, l.Message)
+			}
+		case l.Kind == "task":
+			tasks = append(tasks, l)
+		}
+	}
+	switch {
+	case e.key == "" && e.mark == "":
+		return // its process died, and nothing was confirmed
+	case accepted != 1:
+		w.violate("programs", "%s of the program %s was accepted %d times", e.marker, e.name, accepted)
+	case len(tasks) != 1 && !(lost && len(tasks) == 0):
+		w.violate("programs", "%s of the program %s has %d ended turns", e.marker, e.name, len(tasks))
+	case len(tasks) == 1:
+		w.checkMailed(h, e.marker, tasks[0])
+	}
+}
+
+// checkMailed checks that the answer of a turn was mailed once.
+func (w *World) checkMailed(h history, marker string, task line) {
+	n := 0
+	for _, id := range sortedKeys(w.record.mails) {
+		if strings.HasPrefix(id, replyKind+task.TurnID+".") {
+			n++
+		}
+	}
+	if n != 1 && !(n == 0 && h.undeliverable(replyKind+task.TurnID)) {
+		w.violate("programs", "the answer to %s, of %s, was mailed %d times", marker, task, n)
+	}
+	w.count.happened("the answer to a program was mailed")
+}
+
+// checkProgramRate checks by a count of its own how many messages of programs have run
+// within an hour.
+func (w *World) checkProgramRate(h history) {
+	if w.clock.wasSetBack() {
+		return
+	}
+	waited, began := map[string]bool{}, map[string]bool{}
+	var ran []time.Time // from when on the hour held one
+	for _, l := range h.lines {
+		switch {
+		case l.Kind == "message" && l.Source == "event" && l.What == "" && l.Message != nil && !l.Message.Operator:
+			if waited[l.Key] = l.Message.Status == "deferred"; !waited[l.Key] {
+				ran = append(ran, l.At)
+			}
+		case l.Kind == "turn" && l.What == "dispatched" && waited[l.Key] && !began[l.Key]:
+			began[l.Key] = true
+			w.count.happened("a message of a program was above the limit of the hour")
+			if n := len(ran); n >= eventRate && l.At.Before(ran[n-eventRate].Add(time.Hour)) {
+				w.violate("rate", "%s began at %s, and %d messages of programs since %s", l.Key, l.At, eventRate, ran[n-eventRate])
+			}
+			ran = append(ran, l.At)
+		}
+	}
+}
