@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,6 +114,8 @@ func (f *faults) damage(ctx context.Context, state string) {
 		}
 		for _, dir := range []string{"messages", "outbox"} {
 			files, _ := filepath.Glob(filepath.Join(state, dir, "*"))
+			// A command whose file vanishes while it is written reports that, and has accepted nothing.
+			files = slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, ".tmp") })
 			if len(files) > 0 && f.happens("payload damaged in "+dir, 3) {
 				f.damageFile(files)
 			}
