@@ -39,9 +39,13 @@ type hookCall struct {
 }
 
 // hookModes are how hooks answer: they take the event; take a while; hang until their
-// time is up; fail; refuse it for good; take it, and the answer is lost. One that is
-// gone is not configured.
-var hookModes = []string{"fine", "slow", "hang", "hang", "hang", "fail", "fail", "refuse", "lost", "gone"}
+// time is up; fail; refuse it for good; take it, and the answer is lost; or the process
+// that calls them dies once, before they took it or after. One that is gone is not
+// configured.
+var hookModes = []string{"fine", "slow", "hang", "hang", "hang", "fail", "fail", "refuse", "lost", "die", "die-late", "gone"}
+
+// taking are the ways to answer in which the hook takes the event.
+var taking = []string{"fine", "slow", "lost", "die", "die-late"}
 
 // newListeners returns the hooks that a story can have. Until it says so, there are
 // none.
@@ -107,17 +111,16 @@ func (p *process) configureHooks(a *cycle.Agent) {
 // callHook replaces Hook.Deliver.
 func (p *process) callHook(_ context.Context, h hook.Hook, c hook.Call) error {
 	w := p.world
-	i := slices.IndexFunc(w.hooks, func(l *listener) bool { return l.name == h.Name })
-	l := w.hooks[i]
+	l := w.hooks[slices.IndexFunc(w.hooks, func(l *listener) bool { return l.name == h.Name })]
 	s, err := p.agent.Store.Read()
 	if err != nil {
 		return err
 	}
 	w.checkHookHoldsNothing(p, l)
+	v := p.pointOrDie(l, "die", "hook call")
+	p.exitIfDead(goOn)
 	does := l.mode
-	switch v := p.point(Main, "hook call"); v {
-	case dead:
-		p.exitIfDead(v)
+	switch v {
 	case refused, half, cutOff:
 		does = "fail"
 	case stalled:
@@ -126,7 +129,7 @@ func (p *process) callHook(_ context.Context, h hook.Hook, c hook.Call) error {
 		does = "lost"
 		defer p.exitIfDead(v)
 	}
-	call := hookCall{id: c.ID, body: string(c.Body), serial: s.Serial, took: does == "fine" || does == "slow" || does == "lost"}
+	call := hookCall{id: c.ID, body: string(c.Body), serial: s.Serial, took: slices.Contains(taking, does)}
 	w.record.mu.Lock()
 	l.calls = append(l.calls, call)
 	w.record.mu.Unlock()
@@ -145,8 +148,18 @@ func (p *process) callHook(_ context.Context, h hook.Hook, c hook.Call) error {
 	case "lost":
 		return &hook.Error{Reason: "the connection was reset"}
 	}
-	p.exitIfDead(p.point(Main, "hook answer"))
+	p.exitIfDead(p.pointOrDie(l, "die-late", "hook answer"))
 	return nil
+}
+
+// pointOrDie is point, and kills the process if that is how the hook answers, once.
+func (p *process) pointOrDie(l *listener, mode, site string) verdict {
+	v := p.point(Main, site)
+	if v == goOn && l.mode == mode {
+		l.mode = "fine"
+		v = p.strike(&Fault{What: Crash}, site)
+	}
+	return v
 }
 
 // pollWhileHookHangs lets another poll run while a hook hangs, once in each process.

@@ -91,7 +91,7 @@ var mustHappen = []string{
 var mustDie = []string{
 	"done state.json", "write state.json.tmp", "append history", "imap STORE", "mesh DELETE mailbox", "mesh POST message",
 	"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end", "agent lingers",
-	"hook call", "hook answer", "remove nudges/*.message",
+	"hook call", "hook answer",
 }
 
 // passedOften is how often a point may be passed before a process must have died
