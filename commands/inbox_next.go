@@ -2,6 +2,7 @@ package commands
 
 import (
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,7 +20,8 @@ func inboxNextCommand(p *program) *cli.Command {
 		Name:  "next",
 		Usage: "take the next message, to work on it yourself",
 		Description: `For runner = "none". Prints the message and its turn; exits 1 if nothing waits.
-End the turn with inbox done, within turn.timeout.
+End the turn with inbox done, within turn.timeout. With [turn] collect it takes
+all that one sender has written so far: one answer is for all of it.
 
 Example:
   agentstateloop inbox next --json`,
@@ -48,6 +50,12 @@ func (k inboxNextCmd) run(c *cli.Context) error {
 	}
 	for _, f := range m.ResultFields {
 		k.out.Printf("field: %s\n", plain.Line(f.String()))
+	}
+	for _, one := range m.Earlier {
+		k.out.Printf("\nearlier, %s:\n%s\n", one.At.Format(time.RFC3339), strings.TrimSuffix(terminal.Printable(one.Text), "\n"))
+	}
+	if len(m.Earlier) > 0 {
+		k.out.Printf("\nthe newest, one answer for all:")
 	}
 	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(m.Text), "\n"))
 	return nil

@@ -16,6 +16,9 @@ import (
 // What the agent does from inside its turn to wait for something that it starts
 // outside of it (docs/design.md, "Suspension").
 
+// awaitsSubmit is the What of a wait that the agent itself has begun.
+const awaitsSubmit = "submit"
+
 // Awaiting is something that reports later by its id.
 type Awaiting struct {
 	What     string // "tool deploy", or "submit"
@@ -59,7 +62,7 @@ func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience ti
 	if s.Turn.Submitted != "" {
 		return "", ErrSubmitted
 	}
-	e := state.Awaited{What: "submit", Text: text, Patience: patience}
+	e := state.Awaited{What: awaitsSubmit, Text: text, Patience: patience}
 	if text != "" {
 		e.Words, e.WordsSum = "interim."+store.NewID()+".txt", store.Sum([]byte(text))
 		if err := a.Store.KeepAmong(path.Join(attemptDir(in.TurnID, in.Epoch), e.Words), strings.NewReader(text)); err != nil {

@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -131,5 +132,62 @@ func TestATurnIsToldWhatElseWaits(t *testing.T) {
 	if len(prompts) != 3 || !strings.Contains(prompts[0], "Note: 2 more messages wait (1 of your operator)") ||
 		!strings.Contains(prompts[1], "Note: 1 more message waits (0 of your operator)") || strings.Contains(prompts[2], "more message") {
 		t.Errorf("prompts: %q", prompts)
+	}
+}
+
+// A tool ends its turn, although a question is open: the turn is over, and nothing waits.
+func TestAToolEndsATurnThatWaits(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		_, err := h.agent.Ask(ctx, in, cycle.Question{To: peer, Text: "which commit?", Patience: time.Hour})
+		check(t, err)
+		check(t, h.agent.Finish(ctx, in))
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "all done"}, nil
+	}
+	h.sayByMail("try the rest")
+	h.wantTasks(state.Success)
+	if head := h.state().Turn; head.Status != state.HeadIdle {
+		t.Errorf("turn: %+v", head)
+	}
+}
+
+// What a turn of `tell` has started reports when that turn is over: nobody sits at the
+// terminal, so the operator is mailed what came of it.
+func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
+	h := newAwakeHouse(t)
+	var id string
+	var prompts []string
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		prompts = append(prompts, string(at.Prompt))
+		r := turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "it runs: 4711"}
+		if len(prompts) > 1 {
+			return r, os.WriteFile(filepath.Join(at.Dir, "output", "log.txt"), []byte("built"), 0o600)
+		}
+		var err error
+		id, err = h.agent.AwaitReport(ctx, in, cycle.Awaiting{What: "tool deploy", Text: "main", Patience: time.Hour})
+		check(t, err)
+		check(t, h.agent.Submit(ctx, in, cycle.Submission{Text: "it is under way", Finish: true}))
+		return r, nil
+	}
+	_, err := h.agent.Tell(t.Context(), "op", "deploy main")
+	check(t, err)
+	h.pollAfter(time.Minute)
+	if mails := h.sentOf("reply"); len(mails) != 0 {
+		t.Fatalf("tell was mailed: %+v", mails)
+	}
+	taken, err := h.agent.TakeReport(t.Context(), id, cycle.LocalReport{Text: "ok"})
+	if !taken || err != nil {
+		t.Fatalf("report: %v, %v", taken, err)
+	}
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success, state.Success)
+	mails := h.sentOf("reply")
+	if len(mails) != 1 || mails[0].text != "it runs: 4711" || !strings.Contains(mails[0].raw, "@"+handle+": tool deploy reported") {
+		t.Fatalf("mails: %+v", mails)
+	}
+	if !strings.Contains(prompts[1], "What you answer is mailed to your operator.") {
+		t.Errorf("prompt:\n%s", prompts[1])
 	}
 }

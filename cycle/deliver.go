@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/internal/regular"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
@@ -67,6 +68,8 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 		m.thread = s.Thread
 	case state.EventSource:
 		m.thread = state.Thread{Subject: "@" + d.replier.handle + ": " + m.msg.Title}
+	case state.CLI:
+		m.thread = state.Thread{Subject: "@" + d.replier.handle + ": " + reporting(m.head) + " reported"}
 	}
 	var reply *state.Effect
 	if len(back.Fields) > 0 || !m.needsNoReply(r) {
@@ -97,6 +100,16 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 		outgoingFiles{d.store}.drop(reply.Files)
 	}
 	return s, nil
+}
+
+// reporting returns what has reported to a turn of its own: "tool deploy".
+func reporting(h state.Head) string {
+	for _, w := range h.Waiting {
+		if w.Report != "" && w.To != awaitsSubmit {
+			return plain.Line(w.To)
+		}
+	}
+	return "what a turn started"
 }
 
 // nextSession returns the session of the next turn of the same principal. An

@@ -150,7 +150,7 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 		return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: m.ID}, err
 	case m.Kind == mesh.KindReport: // it causes no turn of its own
 		payload, sum, err := keepMesh(files, s, m, raw)
-		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation, Status: m.Status, Trace: m.Trace, Proven: m.Proven}, err
+		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation, At: m.SentAt, Status: m.Status, Trace: m.Trace, Proven: m.Proven}, err
 	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, ac.handle):
 		return ac.busy(m), nil
 	case !causesTurn(m):
@@ -163,7 +163,7 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 	return state.Arrived{
 		Message: state.Message{
 			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, Proof: proofOf(m), At: m.SentAt, Payload: payload, Sum: sum, Size: len(raw),
-			Correlation: correlation(m), Trace: m.Trace,
+			Correlation: correlation(m), AsksFields: len(m.ResultFields) > 0, Trace: m.Trace,
 		},
 		MeshID: m.ID,
 	}, nil

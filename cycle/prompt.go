@@ -122,7 +122,7 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 	if m.msg.Operator {
 		d.Nudges = nudgeLines(fences, s.Rings)
 	}
-	d.ToOperator = m.msg.Source == state.EventSource && p.policy.HasMail
+	d.ToOperator = p.policy.HasMail && (m.msg.Source == state.EventSource || m.msg.Source == state.CLI && m.msg.IsFollowUp())
 
 	d.Subject, d.Received = fences.Line(m.subject), m.msg.At.UTC()
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals

@@ -12,7 +12,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// Pulled is a message that `inbox next` hands out.
+// Pulled is a message that `inbox next` hands out. Earlier are those that its sender
+// wrote before it and that the same answer is for, the oldest first.
 type Pulled struct {
 	TurnID string       `json:"turn_id"`
 	Epoch  uint64       `json:"turn_epoch"`
@@ -23,6 +24,22 @@ type Pulled struct {
 	Note   string       `json:"note,omitempty"`
 
 	ResultFields mesh.ResultFields `json:"result_fields,omitempty"` // that its sender asks for
+	Earlier      []PulledEarlier   `json:"earlier,omitempty"`
+}
+
+// PulledEarlier is a message that shares the turn of a newer one.
+type PulledEarlier struct {
+	Key  string    `json:"key"`
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
+}
+
+// earlier returns the other messages of a turn, as inbox next hands them out.
+func (m turnMessage) earlier() (all []PulledEarlier) {
+	for _, other := range m.with {
+		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text})
+	}
+	return all
 }
 
 // ErrNothing means that no message waits, no turn is active, or nothing was said.
@@ -86,10 +103,11 @@ func (p puller) next(ctx context.Context) (Pulled, error) {
 		}
 		msg, _ := s.Message(head.Key)
 		m, err := readMessage(p.store, head, msg)
+		m.collect(p.store, s.Collected())
 		if err == nil {
 			return Pulled{
 				TurnID: head.TurnID, Epoch: head.Epoch, Key: msg.Key, Source: msg.Source, From: msg.From,
-				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields,
+				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(),
 			}, nil
 		}
 		if s, err = p.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {

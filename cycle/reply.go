@@ -63,9 +63,16 @@ func (rp replier) reply(m turnMessage, how state.Outcome, back handedBack, files
 }
 
 // repliesByMail reports whether nobody mailed us the message, and the operator is mailed
-// what came of it: the agent woke itself in their conversation, or a program spoke.
+// what came of it: the agent woke itself in their conversation, a program spoke, or what
+// a turn of `tell` has started reported after its end, when nobody reads the terminal.
 func (m turnMessage) repliesByMail(mail *Mail) bool {
-	return mail != nil && (m.msg.Source == state.Self && m.msg.Operator || m.msg.Source == state.EventSource)
+	switch m.msg.Source {
+	case state.Self:
+		return mail != nil && m.msg.Operator
+	case state.CLI:
+		return mail != nil && m.msg.IsFollowUp()
+	}
+	return mail != nil && m.msg.Source == state.EventSource
 }
 
 // render returns the bytes of a reply. A report repeats the correlation id of its

@@ -70,7 +70,7 @@ func (t reportTaker) take(ctx context.Context, id string, r LocalReport) (bool, 
 	switch {
 	case known && !w.Outside:
 		return false, ErrNotTheirs
-	case !known || w.Answered():
+	case !known || w.Answered() || !t.now().Before(w.By):
 		return false, t.over(id)
 	}
 	key := "reported:" + id

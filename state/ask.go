@@ -83,6 +83,7 @@ type Reported struct {
 	Key, From, Payload, MeshID string
 	Sum                        string // of the payload
 	ToolCallID                 string
+	At                         time.Time // when it was sent; zero = unknown
 	Status                     Outcome // of the other agent's turn, as it says; "" = unknown
 	Trace                      string  // of the chain, as the report says; "" = unknown
 
@@ -91,15 +92,19 @@ type Reported struct {
 	Proven, Local bool
 }
 
-// answers reports whether the report is one on w.
-func (e Reported) answers(w Wait) bool {
+// answers reports whether the report is one on w. One on something outside is late after
+// the deadline, whether or not a poll came in between; one through the mesh is as old as
+// the mesh says.
+func (e Reported) answers(w Wait, now time.Time) bool {
 	switch {
 	case w.ID != e.ToolCallID:
 		return false
 	case !w.Outside:
 		return !e.Local && w.To == e.From
+	case !e.Local && !e.At.IsZero():
+		now = earlier(now, e.At)
 	}
-	return e.Local || e.Proven && slices.Contains(w.Peers, e.From)
+	return now.Before(w.By) && (e.Local || e.Proven && slices.Contains(w.Peers, e.From))
 }
 
 // answer closes w.
@@ -113,7 +118,7 @@ func (e Reported) apply(m *machine) {
 		return
 	}
 	m.noteSeen(e.Key)
-	i := slices.IndexFunc(m.Turn.Waiting, func(w Wait) bool { return e.answers(w) && !w.Answered() })
+	i := slices.IndexFunc(m.Turn.Waiting, func(w Wait) bool { return e.answers(w, m.now) && !w.Answered() })
 	if m.Turn.Status == HeadIdle || i < 0 {
 		if m.reportExpected(e) {
 			return

@@ -208,7 +208,7 @@ func (m *machine) adopt(keys []string) (waits []Wait) {
 // reportExpected takes a report that no active turn waits for. It reports whether one
 // was expected.
 func (m *machine) reportExpected(e Reported) bool {
-	i := slices.IndexFunc(m.Expected, func(x Expected) bool { return e.answers(x.Wait) && !x.Answered() })
+	i := slices.IndexFunc(m.Expected, func(x Expected) bool { return e.answers(x.Wait, m.now) && !x.Answered() })
 	if i < 0 {
 		return false
 	}

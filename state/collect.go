@@ -22,10 +22,10 @@ const (
 func (msg Message) isCollecting() bool { return msg.Status == Deferred && msg.Reason == CollectReason }
 
 // collects reports whether a message without a turn may share one. Each question of
-// another agent has its own report, and what a person is not waiting for has no sender
-// who may still write.
+// another agent has its own report, and so has what asks for results of its own. What a
+// person is not waiting for has no sender who may still write.
 func (p Policy) collects(msg Message) bool {
-	if p.Collect <= 0 || !p.Turns || msg.Damaged || msg.TurnID != "" || msg.IsFollowUp() {
+	if p.Collect <= 0 || !p.Turns || msg.Damaged || msg.TurnID != "" || msg.AsksFields || msg.IsFollowUp() {
 		return false
 	}
 	return msg.Source == Mail || msg.Source == CLI || msg.Source == Mesh && msg.Kind != "ask"
@@ -141,11 +141,12 @@ func (s State) CollectingUntil() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// followLead gives what shares the turn of a message the same place in it.
+// followLead gives what shares the turn of a message the same place in it. What was
+// damaged meanwhile has left it, unless the turn ends first.
 func (m *machine) followLead(lead Message) {
 	for i := range m.Inbox {
 		row := &m.Inbox[i]
-		if row.Key == lead.Key || !slices.Contains(m.Turn.With, row.Key) && (lead.TurnID == "" || row.TurnID != lead.TurnID) {
+		if row.Key == lead.Key || row.Damaged || !slices.Contains(m.Turn.With, row.Key) && (lead.TurnID == "" || row.TurnID != lead.TurnID) {
 			continue
 		}
 		row.TurnID, row.Epoch, row.Attempts, row.Cost, row.Status = lead.TurnID, lead.Epoch, lead.Attempts, lead.Cost, lead.Status
@@ -154,11 +155,15 @@ func (m *machine) followLead(lead Message) {
 }
 
 // leaveLease takes a message whose payload is damaged out of the turn that it shares.
-// The others go on without it, and it has a turn of its own when it was had again.
+// The others go on without it, and it has a turn of its own when it was had again. That
+// of a suspended turn's own message is waited for.
 func (m *machine) leaveLease(msg *Message) {
+	if m.Turn.Key == msg.Key {
+		return
+	}
 	shared := slices.ContainsFunc(m.Inbox, func(row Message) bool { return row.Key != msg.Key && msg.TurnID != "" && row.TurnID == msg.TurnID })
 	if shared {
-		msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = "", 0, 0, 0, ""
+		msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, ""
 	}
 }
 

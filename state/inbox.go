@@ -15,8 +15,12 @@ func (s State) Message(key string) (Message, bool) {
 // TurnMessage returns the inbox row of the message whose turn is active.
 func (s State) TurnMessage() (Message, bool) { return s.Message(s.Turn.Key) }
 
-// MessageOfTurn returns the inbox row of the message that has this turn id.
+// MessageOfTurn returns the inbox row of the message that has this turn id. If several
+// share the turn, it is the one that the active turn is about, or else the oldest.
 func (s State) MessageOfTurn(turnID string) (Message, bool) {
+	if msg, ok := s.TurnMessage(); ok && turnID != "" && msg.TurnID == turnID {
+		return msg, true
+	}
 	return s.findInInbox(func(msg Message) bool { return turnID != "" && msg.TurnID == turnID })
 }
 

@@ -52,6 +52,9 @@ type Message struct {
 	// "The mesh").
 	Correlation string `json:"correlation_id,omitempty"`
 
+	// AsksFields is set if the sender names the results that the answer is to have.
+	AsksFields bool `json:"asks_fields,omitempty"`
+
 	// Trace is the id of the chain that the message belongs to: the message that began
 	// it, the turns and the questions that came of it, at whatever agent. A step mints
 	// it for a message that comes without one.

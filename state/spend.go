@@ -210,9 +210,10 @@ func (m *machine) book(l Line) {
 		p.Unpriced = append(p.Unpriced, sp.Model)
 		p.Unpriced = slices.Delete(p.Unpriced, 0, max(0, len(p.Unpriced)-unpricedKept))
 	}
-	if msg, ok := m.MessageOfTurn(l.TurnID); ok {
-		row := m.message(msg.Key)
-		row.Cost = row.Cost.plus(sp.Cost)
+	for i := range m.Inbox { // all that share the turn
+		if row := &m.Inbox[i]; row.TurnID == l.TurnID && l.TurnID != "" {
+			row.Cost = row.Cost.plus(sp.Cost)
+		}
 	}
 }
 

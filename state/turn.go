@@ -33,9 +33,6 @@ func (e Claimed) apply(m *machine) {
 		return
 	}
 	leased := m.lease(policy, i)
-	if e.Pull && m.Inbox[i].TurnID == "" {
-		leased = []int{i}
-	}
 	var with []string
 	for _, j := range leased[:len(leased)-1] {
 		with = append(with, m.Inbox[j].Key)

@@ -57,7 +57,7 @@ type Data struct {
 	Mailed     bool
 
 	Nudges     []string // those that no turn of the operator was shown, one a line
-	ToOperator bool     // the answer is mailed to the operator, who did not send the message
+	ToOperator bool     // the answer is mailed to the operator, who did not mail the message
 
 	EndedSleep string // the reason of the sleep that this message has ended, on one line
 

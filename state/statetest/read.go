@@ -134,8 +134,16 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return []state.Event{state.Claimed{Pull: true}}, nil
 	case "ask", "post", "submit", "sleep", "plan", "remember", "suspend", "giveback", "await", "withdraw", "finish":
 		return st.inside(p)
-	case "report":
+	case "report": // sent=09:50 is when, as the mesh says
+		var sent time.Time
+		if at, ok := p.opts["sent"]; ok {
+			var err error
+			if sent, err = st.clock(at); err != nil {
+				return nil, err
+			}
+		}
 		return []state.Event{state.Reported{
+			At:  sent,
 			Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), ToolCallID: st.id(p.opts["to"]),
 			Payload: "messages/" + p.word(0), MeshID: p.opts["id"], Status: state.Outcome(p.opts["status"]), Trace: p.opts["trace"],
 			Local: p.has("local"), Proven: !p.has("local") && !p.has("unproven"),
@@ -164,6 +172,8 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return []state.Event{e}, nil
 	case "retry":
 		return []state.Event{state.Retried{Message: state.Message{Key: p.word(0), Source: state.Mail, From: st.P.Operator, Operator: true, At: st.Now}}}, nil
+	case "damaged": // the payload of a message is not what was kept
+		return []state.Event{state.Damaged{Key: p.word(0), Reason: "messages/" + p.word(0) + " is damaged"}}, nil
 	case "drop":
 		return []state.Event{state.Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	}
@@ -284,12 +294,13 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 		Digest:  p.opts["digest"], OldDigest: p.opts["old"], UID: uint32(atoi(p.opts["uid"])), MeshID: p.opts["id"],
 	}
 	e.Message.Trace, e.Message.Correlation = p.opts["trace"], p.opts["correlation"]
+	e.Message.Size, e.Message.AsksFields = atoi(cmp.Or(p.opts["size"], "0"))<<10, p.has("fields")
 	switch p.verb {
 	case "mail":
 		e.Message.Source, e.Message.From, e.Message.Operator = state.Mail, st.P.Operator, true
 		e.Thread = state.Thread{Subject: "re " + p.word(0), MessageID: "<" + p.word(0) + "@example.com>"}
 	case "mesh":
-		e.Message.Source, e.Message.From, e.Message.Kind = state.Mesh, cmp.Or(p.opts["from"], "dorlange3120"), "message"
+		e.Message.Source, e.Message.From, e.Message.Kind = state.Mesh, cmp.Or(p.opts["from"], "dorlange3120"), cmp.Or(p.opts["kind"], "message")
 		e.Message.Proof = cmp.Or(state.Proof(p.opts["proof"]), state.ByToken)
 	case "event": // of a program, or with "mine" by `tell --mail`
 		e.Message.Source, e.Message.From, e.Message.Proof = state.EventSource, cmp.Or(p.opts["from"], "backup"), state.ByProgram

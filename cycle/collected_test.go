@@ -1,0 +1,189 @@
+package cycle_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// collecting is a house whose agent waits until a sender was silent.
+func collecting(t *testing.T, answer func(turn.Attempt) string) *house {
+	t.Helper()
+	h := newAwakeHouse(t)
+	h.agent.Policy.Collect = 20 * time.Second
+	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: answer(at)}, nil
+	}
+	return h
+}
+
+// Several mails have one reply. It stands in the thread of the newest, and names the
+// others, so that a mail program shows it with each of them.
+func TestOneReplyForSeveralMails(t *testing.T) {
+	var prompts []string
+	h := collecting(t, func(at turn.Attempt) string {
+		prompts = append(prompts, string(at.Prompt))
+		return "yes to both"
+	})
+	h.receive(letter{id: "<one@example.com>", body: "is it green?"})
+	h.pollAfter(time.Second)
+	h.receive(letter{id: "<two@example.com>", fields: "References: <zero@example.com>\r\n", body: "and is it fast?"})
+	h.pollAfter(10 * time.Second)
+	h.pollAfter(21 * time.Second)
+	h.wantTasks(state.Success)
+	replies := h.sentOf("reply")
+	if len(replies) != 1 || replies[0].text != "yes to both" {
+		t.Fatalf("replies: %+v", replies)
+	}
+	head, _, _ := strings.Cut(strings.ReplaceAll(replies[0].raw, "\r\n ", " "), "\r\n\r\n")
+	for _, want := range []string{"In-Reply-To: <two@example.com>", "<zero@example.com>", "<one@example.com>"} {
+		if !strings.Contains(head, want) {
+			t.Errorf("the reply has no %s:\n%s", want, head)
+		}
+	}
+	if len(prompts) != 1 || !strings.Contains(prompts[0], "is it green?") || !strings.Contains(prompts[0], "and is it fast?") {
+		t.Errorf("prompts: %q", prompts)
+	}
+}
+
+// A file that is damaged before the turn begins is not in the lease. A mail is had again
+// and has its own turn.
+func TestADamagedMessageOfALease(t *testing.T) {
+	var answered []string
+	h := collecting(t, func(at turn.Attempt) string {
+		_, asked, _ := strings.Cut(string(at.Prompt), "\n<message ")
+		for _, word := range []string{"first", "second", "third"} {
+			if strings.Contains(asked, word) {
+				answered = append(answered, word)
+			}
+		}
+		answered = append(answered, ".")
+		return "done"
+	})
+	for _, word := range []string{"first", "second", "third"} {
+		h.receive(letter{id: "<" + word + "@example.com>", body: word})
+	}
+	h.pollAfter(time.Second)
+	inbox := h.state().Inbox
+	if len(inbox) != 3 {
+		t.Fatalf("inbox: %+v", inbox)
+	}
+	check(t, os.WriteFile(h.agent.Store.Path(inbox[1].Payload), []byte("else"), 0o600))
+	h.pollAfter(21 * time.Second)
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success, state.Success)
+	if got := strings.Join(answered, " "); got != "first third . second ." {
+		t.Errorf("answered: %s", got)
+	}
+}
+
+// A turn that answers several messages is suspended and goes on with all of them.
+func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Collect = 20 * time.Second
+	var id string
+	var prompts []string
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		var err error
+		if prompts = append(prompts, string(at.Prompt)); len(prompts) == 1 {
+			id, err = h.agent.Suspend(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, "", time.Hour)
+		}
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, err
+	}
+	for _, text := range []string{"the first half", "and the second"} {
+		_, err := h.agent.Tell(t.Context(), "op", text)
+		check(t, err)
+	}
+	h.pollAfter(time.Second)
+	h.pollAfter(21 * time.Second)
+	if head := h.state().Turn; head.Status != state.HeadSuspended || len(head.With) != 1 {
+		t.Fatalf("turn: %+v", head)
+	}
+	_, err := h.agent.TakeReport(t.Context(), id, cycle.LocalReport{Text: "it runs"})
+	check(t, err)
+	h.pollAfter(time.Second)
+	task := h.wantTasks(state.Success)[0]
+	if len(task.Collected) != 1 || len(h.state().Inbox) != 0 {
+		t.Errorf("the turn ended %+v; inbox: %+v", task.Collected, h.state().Inbox)
+	}
+	if len(prompts) != 2 || !strings.Contains(prompts[1], "the first half") || !strings.Contains(prompts[1], "and the second") || !strings.Contains(prompts[1], "it runs") {
+		t.Errorf("prompts: %q", prompts)
+	}
+}
+
+// A message that names the results of its answer has an answer of its own.
+func TestAFormIsNotCollected(t *testing.T) {
+	h := collecting(t, func(turn.Attempt) string { return "done" })
+	for _, m := range []mesh.Message{
+		{Text: "one"}, {Text: "two", ResultFields: mesh.ResultFields{{Name: "commit"}}}, {Text: "three"},
+	} {
+		m.To = handle
+		_, err := h.peer.Send(t.Context(), m)
+		check(t, err)
+	}
+	h.pollAfter(time.Second)
+	h.wantTasks(state.Success)
+	h.pollAfter(21 * time.Second)
+	if tasks := h.wantTasks(state.Success, state.Success); len(tasks[0].Collected) != 0 || len(tasks[1].Collected) != 1 {
+		t.Errorf("tasks: %+v", tasks)
+	}
+}
+
+// An agent that pulls its messages takes what one sender has written so far.
+func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Turn, h.agent.Policy.Turns, h.agent.Policy.Collect = nil, false, 20*time.Second
+	for _, text := range []string{"the first half", "and the second"} {
+		_, err := h.agent.Tell(t.Context(), "op", text)
+		check(t, err)
+	}
+	h.pollAfter(time.Second)
+	next, err := h.agent.Next(t.Context())
+	check(t, err)
+	if next.Text != "and the second" || len(next.Earlier) != 1 || next.Earlier[0].Text != "the first half" {
+		t.Fatalf("next: %+v", next)
+	}
+	check(t, h.agent.Done(t.Context(), cycle.Inside{TurnID: next.TurnID, Epoch: next.Epoch}, "both"))
+	h.wantTasks(state.Success)
+	if inbox := h.state().Inbox; len(inbox) != 0 {
+		t.Errorf("inbox: %+v", inbox)
+	}
+}
+
+// A poll that lingers stays for the end of the silence.
+func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
+	h := collecting(t, func(turn.Attempt) string { return "done" })
+	h.agent.Policy.Collect = 2 * time.Second
+	_, err := h.agent.Tell(t.Context(), "op", "one")
+	check(t, err)
+	h.pollAfter(time.Second)
+	if why, err := h.agent.PollReason(); why != "" || err != nil {
+		t.Fatalf("a poll for %q before the sender was silent: %v", why, err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { h.clock.advance(time.Second) })
+	_, err = h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 20*time.Second)
+	check(t, err)
+	h.wantTasks(state.Success)
+}
+
+// A listener polls for what PollReason names.
+func TestTheSilenceIsAReasonToPoll(t *testing.T) {
+	h := collecting(t, func(turn.Attempt) string { return "done" })
+	_, err := h.agent.Tell(t.Context(), "op", "one")
+	check(t, err)
+	h.clock.advance(19 * time.Second)
+	if why, err := h.agent.PollReason(); why != "" || err != nil {
+		t.Errorf("a poll for %q before the sender was silent: %v", why, err)
+	}
+	h.clock.advance(time.Second)
+	if why, err := h.agent.PollReason(); why != "inbox" || err != nil {
+		t.Errorf("a poll for %q when the sender was silent: %v", why, err)
+	}
+}
