@@ -44,6 +44,7 @@ var wishes = []string{
 	"answer", "answer", "answer", "answer", "fail", "partial", "timeout", "files", "submit", "submit-die", "ask", "ask", "ask-two",
 	"ask-submit", "ask-die", "send", "sleep", "no-login", "stale-session", "trouble", "costly", "costly-ask", "pay", "pay-ask",
 	"evening", "remember", "remember", "search", "doze", "remind", "linger",
+	"deploy", "deploy", "deploy-wait", "deploy-two", "deploy-early", "deploy-die", "deploy-fail", "deploy-end", "deploy-over",
 }
 
 // attempt replaces turn.Config.Run and behaves like it: the agent survives when its
@@ -196,7 +197,7 @@ func (w *World) killOrphans() {
 func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, first bool) turn.Result {
 	w := p.world
 	marker, do := "", "answer"
-	text := tagged(string(at.Prompt), "message")
+	text := newestMessage(string(at.Prompt))
 	if m := wish.FindStringSubmatch(text); m != nil {
 		marker, do = m[1], m[2]
 	}
@@ -230,6 +231,9 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	resumed := strings.Contains(string(at.Prompt), "\n<report ")
 	if resumed {
 		w.count.happened("a turn was resumed")
+	}
+	if strings.HasPrefix(do, "deploy") {
+		answer = a.startOutside(at, do, marker, answer)
 	}
 	switch do {
 	case "fail", "timeout", "partial":

@@ -65,6 +65,7 @@ func (w *World) checkAlways() {
 	w.checkChain()
 	w.checkPrompts(h)
 	w.checkHalt(h)
+	w.checkCollecting()
 }
 
 // haltSnapshot holds what must not change from step to step under HALT.
@@ -132,6 +133,8 @@ func (w *World) checkAll() {
 	w.checkJunk()
 	w.checkSeen()
 	w.checkCrontab(h)
+	w.checkOutside(h)
+	w.checkCollected(h)
 }
 
 // checkPrompts checks that only the operator and listed peers cause turns, and that
@@ -154,6 +157,7 @@ func (w *World) checkPrompts(h history) {
 	for _, l := range w.record.incoming {
 		again[l.marker] = l.sure+l.maybe > 1
 	}
+	hurt := w.record.hurtMarkers(h)
 	turnOf := map[string]string{}
 	for _, p := range w.record.prompts {
 		for marker, what := range barred {
@@ -161,13 +165,15 @@ func (w *World) checkPrompts(h history) {
 				w.violate("4", "%s (%s) is in the prompt of %s.%d:\n%s", marker, what, p.turn, p.epoch, p.text)
 			}
 		}
-		if p.marker == "" {
+		if p.marker == "" || h.isFollowUp(p.turn) {
 			continue
 		}
-		if other, ok := turnOf[p.marker]; ok && other != p.turn && !again[p.marker] {
-			w.violate("2", "%s had two turns, %s and %s", p.marker, other, p.turn)
+		for _, marker := range append([]string{p.marker}, p.with...) {
+			if other, ok := turnOf[marker]; ok && other != p.turn && !again[marker] && !hurt[marker] {
+				w.violate("2", "%s had two turns, %s and %s", marker, other, p.turn)
+			}
+			turnOf[marker] = p.turn
 		}
-		turnOf[p.marker] = p.turn
 	}
 }
 
@@ -189,7 +195,7 @@ func (w *World) checkMails(h history) {
 	reply, answer := withoutSelf(h, replies(w.record.mails, "reply")), replies(w.record.mails, "answer")
 	hurt := w.lostByDamage(h)
 	for _, l := range w.record.incoming {
-		n, wanted, what := len(reply[l.id])+w.record.unthreaded(h, l), 0, "replies"
+		n, wanted, what := len(reply[l.id])+w.record.unthreaded(h, l)+w.record.answeredWith(h, l), 0, "replies"
 		switch l.fate {
 		case answered:
 			wanted = 1
@@ -261,11 +267,14 @@ func (w *World) mailByID(id string) *incomingMail {
 func (w *World) checkMeshMessages(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
-	reports := replies(w.record.reports, "report")
+	reports := withoutSelf(h, replies(w.record.reports, "report"))
 	for _, p := range w.record.meshMessages {
 		n, wanted := len(reports[p.correlation]), 0
 		if p.fate == answered || p.fate == obeyed {
 			wanted = 1
+		}
+		if h.sharesTurn(":" + p.id) {
+			wanted = 0 // the report on the newest is for all
 		}
 		if n == wanted || p.within(n) && p.touched() || n == 0 && h.undeliverable("") {
 			continue

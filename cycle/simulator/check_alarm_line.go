@@ -31,9 +31,11 @@ type timedRows struct {
 		NotBefore time.Time `json:"not_before"`
 	} `json:"hook_calls"`
 	Turn struct {
-		Status   string
-		ResumeBy time.Time `json:"resume_by"`
-		Waiting  []struct{ Report, Missed string }
+		Status  string
+		Waiting []struct {
+			ID, Report, Missed string
+			By                 time.Time
+		}
 	}
 	Credentials map[string]any
 	Cooldown    time.Time `json:"cooldown_until"`
@@ -73,7 +75,7 @@ func (s timedRows) next(now time.Time) (at time.Time, what string) {
 	case "suspended":
 		for _, w := range s.Turn.Waiting {
 			if w.Report == "" && w.Missed == "" {
-				take(s.Turn.ResumeBy, "the suspended turn")
+				take(w.By, "the suspended turn")
 			}
 		}
 	}

@@ -22,6 +22,7 @@ type line struct {
 	Key     string    `json:"key"`
 	Source  string    `json:"source"`
 	From    string    `json:"from"`
+	To      string    `json:"to"`
 	What    string    `json:"what"`
 	Reason  string    `json:"reason"`
 	Old     string    `json:"old"`
@@ -40,8 +41,11 @@ type line struct {
 		Trace    string `json:"trace_id"`
 		Operator bool   `json:"operator"`
 		Status   string `json:"status"`
+		Reason   string `json:"reason"`
 	} `json:"message"`
-	Effect *struct {
+	Row       *row  `json:"row"`
+	Collected []row `json:"collected"`
+	Effect    *struct {
 		Kind    string `json:"kind"`
 		Channel string `json:"channel"`
 		TurnID  string `json:"turn_id"`
@@ -96,6 +100,9 @@ func (w *World) readHistory() (history, error) {
 			h.lines = append(h.lines, l)
 			if l.Kind == "task" {
 				h.tasks[l.Key] = append(h.tasks[l.Key], l)
+				for _, other := range l.Collected {
+					h.tasks[other.Key] = append(h.tasks[other.Key], l)
+				}
 			}
 		}
 	}
@@ -152,6 +159,12 @@ func (l line) String() string {
 	if l.Epoch > 0 {
 		words = append(words, fmt.Sprintf("epoch %d", l.Epoch))
 	}
+	if l.Request != "" {
+		words = append(words, "about", l.Request)
+	}
+	for _, other := range l.Collected {
+		words = append(words, "with", other.Key)
+	}
 	return strings.Join(words, " ")
 }
 
@@ -175,6 +188,7 @@ type historyChecker struct {
 	acceptedAt map[string]uint64 // serial of acceptance, by key
 	ended      map[string]string // status of turns that have ended, by id
 	keys       map[string]string // turn of a message
+	collected  map[string]bool   // messages that ended with a newer one
 	nudged     map[string]bool
 
 	submitted map[string]bool // turns that have submitted their deliverable
@@ -213,6 +227,7 @@ func (v *historyChecker) read(l line) {
 		v.open, v.acceptedAt, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
 		v.money = newLedger()
 		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+		v.collected = map[string]bool{}
 	}
 	if l.Serial != v.serial {
 		v.serial, v.heard, v.woken, v.acks = l.Serial, false, false, 0
@@ -317,7 +332,7 @@ func (v *historyChecker) turned(l line) {
 		if v.head != "" && l.Reason != "resumed" {
 			v.broken("2", "turn %s was dispatched while %s was under way", l.TurnID, v.head)
 		}
-		if other := v.keys[l.Key]; other != "" && other != l.TurnID {
+		if other := v.keys[l.Key]; other != "" && other != l.TurnID && !v.world.record.left(l.Key) {
 			v.broken("2", "%s has two turns, %s and %s", l.Key, other, l.TurnID)
 		}
 		if v.submitted[l.TurnID] {
@@ -355,6 +370,13 @@ func (v *historyChecker) finished(l line) {
 	v.ended[l.TurnID] = l.Status
 	v.head = ""
 	delete(v.open, l.Key)
+	for _, other := range l.Collected {
+		if v.collected[other.Key] {
+			v.broken("collect", "%s ended twice, at last with turn %s", other.Key, l.TurnID)
+		}
+		v.keys[other.Key], v.collected[other.Key] = l.TurnID, true
+		delete(v.open, other.Key)
+	}
 	switch l.Status {
 	case "success", "partial":
 		v.failed = 0

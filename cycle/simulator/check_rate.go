@@ -24,11 +24,11 @@ func (w *World) checkRate(h history) {
 	var ran []time.Time // when the hour began to hold a mail
 	deferred := false
 	for _, l := range h.lines {
-		if l.Kind != "message" || l.Source != "mail" || l.Message == nil || !l.Message.Operator || w.record.wasLetIn(l.Key) {
+		if l.Kind != "message" || l.What == "report" || l.Source != "mail" || l.Message == nil || !l.Message.Operator || w.record.wasLetIn(l.Key) {
 			continue
 		}
 		at, had := first[l.Key]
-		if l.Message.Status != "deferred" {
+		if l.Message.Status != "deferred" || strings.HasPrefix(l.Message.Reason, collecting) {
 			ran = append(ran, l.At)
 			continue
 		}

@@ -12,6 +12,7 @@ type clock struct {
 	true time.Time
 	skew time.Duration
 	back bool // it was set back at least once
+	off  bool // it was ever wrong
 }
 
 // servers returns the time of the mail servers and the mesh.
@@ -38,7 +39,7 @@ func (c *clock) jump(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.skew += d
-	c.back = c.back || d < 0
+	c.back, c.off = c.back || d < 0, true
 }
 
 func (c *clock) skewed() time.Duration {
@@ -57,6 +58,14 @@ func (c *clock) wasSetBack() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.back
+}
+
+// wasWrong reports whether the machine's clock ever jumped. Then no moment that was
+// computed before is what it was.
+func (c *clock) wasWrong() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.off
 }
 
 // settle corrects the machine's clock.

@@ -49,10 +49,11 @@ func (g generator) step() Step {
 		{4, Reply}, {20, Mail}, {9, Message}, {4, Nudge}, {3, Event}, {6, Report}, {2, Late},
 		{1, Clock}, {2, Read}, {1, Renumber}, {2, Edit}, {3, Damage}, {7, Outage}, {2, Hook}, {1, MeshHalt},
 		{1, Expunge}, {1, Rate}, {2, Outbox}, {2, Junk}, {2, Return},
+		{5, Outside}, {1, Collect}, {2, Burst},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
-	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, TopUp, Reset, Release, Outbox, Late, Event:
+	case Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, TopUp, Reset, Release, Outbox, Late, Event, Outside:
 		s.Faults = g.faults(2)
 	}
 	if s.Wish != "" && g.chance(4) {
@@ -92,7 +93,7 @@ func (g generator) detail(s Step) Step {
 		s.Kind = pickWeighted(g, weighted[string]{{4, "yes"}, {3, "talk"}, {1, "guess"}, {1, "auto"}, {1, "forward"}})
 	case Message:
 		s.Kind = pickWeighted(g, weighted[string]{
-			{6, "message"}, {4, "ask"}, {2, "again"}, {2, "loop"}, {2, "stranger"}, {1, "notice"}, {2, "relay"}, {1, "whisper"}, {1, "self"},
+			{6, "message"}, {4, "ask"}, {1, "form"}, {2, "again"}, {2, "loop"}, {2, "stranger"}, {1, "notice"}, {2, "relay"}, {1, "whisper"}, {1, "self"},
 		})
 		s.Wish = pickOne(g, wishes...)
 	case Nudge:
@@ -105,7 +106,14 @@ func (g generator) detail(s Step) Step {
 	case Report:
 		s.Kind = pickWeighted(g, weighted[string]{{6, "answer"}, {2, "twice"}, {1, "unknown"}, {1, "stranger"}})
 	case Late:
-		s.Kind = pickOne(g, "submit", "ask", "send", "remember")
+		s.Kind = pickOne(g, "submit", "ask", "send", "remember", "suspend")
+	case Outside:
+		s.Kind = pickWeighted(g, weighted[string]{{8, "local"}, {3, "mesh"}, {1, "other"}, {1, "unknown"}})
+	case Collect:
+		s.For = pickOne(g, 0, 40*time.Second, 2*time.Minute, 5*time.Minute)
+	case Burst:
+		s.Kind = pickOne(g, "mail", "mail", "tell", "message", "mixed")
+		s.Wish = pickOne(g, wishes...)
 	case Clock:
 		s.For = pickOne(g, time.Hour, -time.Hour, 26*time.Hour, -26*time.Hour, 7*time.Minute, -7*time.Minute)
 	case Edit:
@@ -201,10 +209,11 @@ func (g generator) meanwhile(deep int) Step {
 	do := pickWeighted(g, weighted[Deed]{
 		{6, Poll}, {3, Turns}, {3, Tell}, {10, Ring}, {1, Halt}, {2, Go}, {3, Stop}, {2, Transition}, {2, Release}, {1, Reset},
 		{5, Mail}, {1, Reply}, {3, Message}, {3, Nudge}, {2, Event}, {2, Report}, {1, Read}, {1, MeshHalt},
+		{2, Outside}, {1, Burst},
 	})
 	s := g.detail(Step{Do: do, N: g.IntN(100)})
 	switch do {
-	case Poll, Turns, Tell, Ring, Stop, Reset, Release, Event:
+	case Poll, Turns, Tell, Ring, Stop, Reset, Release, Event, Outside:
 		s.Faults = g.faults(deep)
 	}
 	return s

@@ -169,6 +169,7 @@ var messages = map[string]struct {
 }{
 	"message":  {from: peers[0], kind: "message", fate: answered},
 	"ask":      {from: peers[1], kind: "ask", hops: []string{"first3120"}, fate: answered},
+	"form":     {from: peers[0], kind: "message", fate: answered}, // asks for results
 	"again":    {from: peers[0], kind: "message", fate: answered}, // posted twice
 	"loop":     {from: peers[1], kind: "ask", hops: []string{handle}, fate: obeyed},
 	"stranger": {from: "stranger", kind: "message", fate: kept},
@@ -196,6 +197,9 @@ func (w *World) postMessage(s Step) {
 	if s.Kind == "ask" {
 		p.correlation = "call-" + marker
 		m["correlation_id"], m["result_fields"], m["trace_id"] = p.correlation, wanted, chainOf(marker)
+	}
+	if s.Kind == "form" {
+		m["result_fields"] = wanted
 	}
 	code, _ := w.callMesh(http.MethodPost, "/message", m)
 	if s.Kind == "again" {

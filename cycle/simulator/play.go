@@ -94,6 +94,7 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
 		w.checkProgress()
 		w.checkLines()
+		w.checkWaiting(began.Add(w.clock.skewed()), o)
 		w.checkSending(r, o, began)
 	}
 	return r, err
@@ -161,6 +162,12 @@ func (w *World) do(s Step) error {
 		return w.returnMail(s)
 	case Report:
 		w.answerQuestion(s)
+	case Outside:
+		return w.reportOutside(s)
+	case Collect:
+		w.collectFor(s.For)
+	case Burst:
+		return w.burst(s)
 	case Nudge:
 		if from := ringers[s.Kind]; from != "" {
 			w.callMesh("POST", "/nudge/"+handle, map[string]any{"from": from, "reason": "wake up"})
@@ -364,6 +371,9 @@ func (w *World) actLate(s Step) error {
 			return a.Submit(ctx, in, cycle.Submission{Text: "too late"})
 		case "send":
 			return a.Send(ctx, in, peers[1], "too late")
+		case "suspend":
+			_, err := a.Suspend(ctx, in, "too late", time.Minute)
+			return err
 		}
 		_, err := a.Ask(ctx, in, cycle.Question{To: peers[1], Text: "too late?", Patience: time.Minute})
 		return err

@@ -57,6 +57,7 @@ type record struct {
 	rates           []rateChange
 	struck          map[string]bool // effects that a person dropped
 	junk            []*junkMessage
+	outside         []*outsideReport
 	refused         map[string]int // deliverables that SMTP refused for good, by marker
 }
 
@@ -131,8 +132,9 @@ type prompt struct {
 	marker  string // of the message
 	owner   string // the same, or that of the message about which the agent planned the turn
 	text    string
-	session string // that it continues
-	outer   int    // number of the outermost process at that time
+	session string   // that it continues
+	outer   int      // number of the outermost process at that time
+	with    []string // the markers of what the same sender wrote before it
 }
 
 // outgoing holds the copies sent under one id.
@@ -143,6 +145,7 @@ type outgoing struct {
 	to       string
 	answers  string // In-Reply-To, or the correlation id
 	text     string
+	refs     string // References
 	at       time.Time
 	said     said // of a message to another agent
 }
@@ -165,15 +168,14 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := prompt{turn: at.TurnID, epoch: at.Epoch, text: string(at.Prompt), session: at.Session, outer: r.outer}
-	if m := wish.FindStringSubmatch(tagged(p.text, "message")); m != nil {
-		p.marker = m[1]
-	}
+	p.marker, p.with = markersOf(p.text)
 	p.owner = p.marker
 	if owner, _, ok := selfWishOf(p.text); ok {
 		p.owner = owner
 	}
 	r.checkRecalled(p, h)
 	r.checkRights(p, at.Extra, h)
+	r.checkHears(p, h)
 	first = true
 	for _, other := range r.prompts {
 		first = first && other.marker != p.marker
@@ -219,7 +221,7 @@ func (r *record) mailSent(raw []byte) {
 	h, _ := r.world.readHistory()
 	r.countCopy(h, r.mails, outgoing{
 		id: id, kind: kind, sum: sha256.Sum256(raw), to: m.Header.Get("To"),
-		answers: strings.Trim(m.Header.Get("In-Reply-To"), "<>"), text: string(body), at: r.world.clock.machine(),
+		answers: strings.Trim(m.Header.Get("In-Reply-To"), "<>"), refs: m.Header.Get("References"), text: string(body), at: r.world.clock.machine(),
 	})
 }
 

@@ -202,7 +202,8 @@ func (w *World) checkSelfReply(h history, task line, forOperator bool) {
 }
 
 // withoutSelf returns replies to messages: those of turns that the agent planned stand
-// in a conversation, and answer nobody.
+// in a conversation, and answer nobody, and those of a turn that a late report has had
+// are one more.
 func withoutSelf(h history, all map[string][]*outgoing) map[string][]*outgoing {
 	for id, list := range all {
 		if all[id] = slices.DeleteFunc(list, h.isSelf); len(all[id]) == 0 {
@@ -212,11 +213,12 @@ func withoutSelf(h history, all map[string][]*outgoing) map[string][]*outgoing {
 	return all
 }
 
-// isSelf reports whether the turn of a reply was planned by the agent.
+// isSelf reports whether the turn of a reply was planned by the agent, or is that of a
+// late report.
 func (h history) isSelf(o *outgoing) bool {
 	for key, tasks := range h.tasks {
 		for _, task := range tasks {
-			if strings.HasPrefix(key, "self:") && strings.HasPrefix(o.id, replyKind+task.TurnID+".") {
+			if (strings.HasPrefix(key, "self:") || strings.HasPrefix(key, followUpKey)) && strings.HasPrefix(o.id+".", replyKind+task.TurnID+".") {
 				return true
 			}
 		}
@@ -242,6 +244,10 @@ func (w *World) awaitSelf(s cycle.Status) bool {
 		return true
 	}
 	for _, row := range s.Self.Wakeups {
+		if strings.HasPrefix(row.Held, "money is short") { // of the day's budget: the credit was filled up
+			w.sleepOver()
+			break
+		}
 		if row.Held != "" {
 			w.run("halt", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Halt(ctx, ""); return err })
 			w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })

@@ -50,13 +50,16 @@ const (
 	Nudge   Deed = "nudge"   // Kind: file, or one of ringers
 	Report  Deed = "report"  // a peer answers a question; Kind: answer, twice, unknown or stranger
 	Event   Deed = "event"   // a program says something; Kind: file, post, or mail for `tell --mail`
-	Late    Deed = "late"    // an agent whose turn is over calls a command; Kind: submit, ask, send, remember
+	Late    Deed = "late"    // an agent whose turn is over calls a command; Kind: submit, ask, send, remember, suspend
+	Outside Deed = "outside" // what a turn has started reports; Kind: local, mesh, other or unknown
+	Burst   Deed = "burst"   // one sender writes in a row; Kind: mail, tell, message or mixed
 	Junk    Deed = "junk"    // a mesh message arrives that cannot be decoded; Kind: see junk
 	Return  Deed = "return"  // a mail of ours comes back; Kind: see returned
 
 	Clock    Deed = "clock"    // the clock of the machine jumps by For
 	Read     Deed = "read"     // a person opens a mail
 	Expunge  Deed = "expunge"  // a person deletes a mail for good
+	Collect  Deed = "collect"  // from now on a sender is waited for until they were silent for For
 	Rate     Deed = "rate"     // from now on N mails of the operator come in within an hour
 	Renumber Deed = "renumber" // the mailbox gets another UIDVALIDITY
 	Edit     Deed = "edit"     // a person edits the crontab; Kind: see edits

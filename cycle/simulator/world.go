@@ -75,10 +75,12 @@ type World struct {
 	living   []*livingAgent
 	outages  map[string]int // what is down, and for how many more processes
 	powerOff bool
-	inside   []Fault // strike the next command that an agent calls
-	rate     int     // mails of the operator in an hour, as agent.toml has it; 0 = any
-	strikes  int     // number of faults that have struck
-	rung     bool    // a nudge came while a process was working
+	inside   []Fault       // strike the next command that an agent calls
+	rate     int           // mails of the operator in an hour, as agent.toml has it; 0 = any
+	collect  time.Duration // [turn] collect
+	longest  time.Duration // that it ever was
+	strikes  int           // number of faults that have struck
+	rung     bool          // a nudge came while a process was working
 	broken   *Violation
 	hung     bool // a process hangs, so the story cannot go on
 	log      []string
@@ -187,6 +189,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
 			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(), EventRate: eventRate,
+			Collect: w.silence(),
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,

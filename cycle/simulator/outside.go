@@ -1,0 +1,248 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// What a turn starts outside of it, and what reports later (docs/design.md,
+// "Suspension").
+
+// How long a turn waits for what a tool has started, and for what it has started itself.
+const (
+	toolPatience   = 50 * time.Minute
+	submitPatience = 20 * time.Minute
+)
+
+// outsideWays are the ways in which a report comes: by the command, as from the
+// webhook; by the first peer, which may report on tools; by another, which may not; and
+// by the command with an id that nobody minted.
+//
+//	local, mesh, other, unknown
+
+// outsideReport is a report that somebody gave.
+type outsideReport struct {
+	id, way, text string
+	key           string    // of its line in the history
+	at            time.Time // when it was given
+	sure          bool      // the command has confirmed it
+}
+
+// startOutside plays an agent that starts something which reports later, unless it is
+// told that it has done so.
+func (a *livingAgent) startOutside(at turn.Attempt, do, marker string, answer turn.Result) turn.Result {
+	w := a.world
+	if strings.Contains(string(at.Prompt), "\n<report ") || strings.Contains(string(at.Prompt), "an earlier attempt has started this") {
+		w.count.happened("an attempt was told what has been started")
+		return answer
+	}
+	var id string
+	if do != "deploy-wait" {
+		id = a.await("await", func(ctx context.Context, c *cycle.Agent) (string, error) {
+			return c.AwaitReport(ctx, a.in, cycle.Awaiting{What: "tool deploy", Text: marker, Peers: peers[:1], Patience: toolPatience})
+		})
+	}
+	if do == "deploy-wait" || do == "deploy-two" {
+		a.await("suspend", func(ctx context.Context, c *cycle.Agent) (string, error) {
+			return c.Suspend(ctx, a.in, marker+" so far", submitPatience)
+		})
+	}
+	switch do {
+	case "deploy-early":
+		if id != "" {
+			w.count.happened("a report came before its attempt ended")
+			w.report(id, "local", nil)
+		}
+	case "deploy-die":
+		answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
+	case "deploy-fail":
+		if id != "" {
+			a.command("withdraw", func(ctx context.Context, c *cycle.Agent) error {
+				return c.WithdrawReport(ctx, a.in, id, "the tool failed")
+			})
+		}
+	case "deploy-end":
+		a.command("submit", func(ctx context.Context, c *cycle.Agent) error {
+			return c.Submit(ctx, a.in, cycle.Submission{Text: marker + " submitted", Fields: results(marker), Finish: true})
+		})
+	case "deploy-over":
+		a.command("finish", func(ctx context.Context, c *cycle.Agent) error { return c.Finish(ctx, a.in) })
+	}
+	return answer
+}
+
+// await calls a command that lets the turn wait, and returns the id, or "" if the caller
+// did not get it.
+func (a *livingAgent) await(name string, do func(context.Context, *cycle.Agent) (string, error)) (id string) {
+	err, killed := a.command(name, func(ctx context.Context, c *cycle.Agent) (err error) {
+		id, err = do(ctx, c)
+		return err
+	})
+	if err != nil || killed {
+		return ""
+	}
+	a.world.count.happened("a turn waits for something outside")
+	return id
+}
+
+// reportOutside lets something report that a turn has started.
+func (w *World) reportOutside(s Step) error {
+	h, err := w.readHistory()
+	if err != nil {
+		return err
+	}
+	waits := h.waits()
+	if len(waits) == 0 {
+		return nil
+	}
+	id := waits[max(0, len(waits)-1-s.N%4)].id // rather what was started lately
+	if s.Kind == "unknown" {
+		err, killed := w.run("report", s.Faults, func(ctx context.Context, a *cycle.Agent) error {
+			_, err := a.TakeReport(ctx, id+"0", cycle.LocalReport{Text: "outcome of nothing"})
+			return err
+		})
+		if !killed && err == nil {
+			w.violate("outside", "a report by an id that nobody minted was taken")
+		}
+		return nil
+	}
+	return w.report(id, s.Kind, s.Faults)
+}
+
+// report reports on id.
+func (w *World) report(id, way string, faults []Fault) error {
+	w.record.mu.Lock()
+	n := len(w.record.outside)
+	r := &outsideReport{id: id, way: way, text: fmt.Sprintf("outcome %d of %s.", n, id), at: w.clock.servers(), key: "reported:" + id}
+	if way == "mesh" {
+		r.key = fmt.Sprintf("mesh:%s:outcome-%d", peers[0], n)
+	}
+	w.record.outside = append(w.record.outside, r)
+	w.record.mu.Unlock()
+	if way == "local" {
+		return w.reportHere(r, faults)
+	}
+	from := peers[0]
+	if way == "other" {
+		from = peers[1]
+	}
+	w.callMesh(http.MethodPost, "/message", map[string]any{
+		"id": fmt.Sprintf("outcome-%d", n), "from": from, "to": handle, "kind": "report", "correlation_id": id, "message": r.text, "status": "success",
+	})
+	return nil
+}
+
+// reportHere runs the command `report`.
+func (w *World) reportHere(r *outsideReport, faults []Fault) error {
+	taken := false
+	strikes := w.strikeCount()
+	err, killed := w.run("report", faults, func(ctx context.Context, a *cycle.Agent) (err error) {
+		taken, err = a.TakeReport(ctx, r.id, cycle.LocalReport{From: "deploy", Status: state.Success, Text: r.text})
+		return err
+	})
+	if killed || err != nil && strikes != w.strikeCount() {
+		return err
+	}
+	h, failed := w.readHistory()
+	if failed != nil {
+		return failed
+	}
+	wait := h.wait(r.id)
+	switch {
+	case errors.Is(err, cycle.ErrLateReport):
+		w.count.happened("a report was late")
+		if why := wait.open(w.clock.machine()); why != "" && !w.clock.wasWrong() {
+			w.violate("outside", "a report on %s was late, which %s", r.id, why)
+		}
+	case errors.Is(err, cycle.ErrUnknownReport):
+		w.violate("outside", "the id %s, which the history has, is not known", r.id)
+	case err == nil && taken:
+		w.count.happened("a report was taken")
+		w.record.mu.Lock()
+		r.sure = true
+		w.record.mu.Unlock()
+	case err == nil && len(wait.reports) == 0:
+		w.violate("outside", "the report on %s was before, says the command, and no line of the history does", r.id)
+	case err == nil:
+		w.count.happened("a report came twice")
+	}
+	return err
+}
+
+// outsideWait is what the history says of one wait.
+type outsideWait struct {
+	id, turn, what string
+	begun          time.Time
+	reports        []line    // that counted
+	missed         string    // what stands in for the report, at last
+	missedAt       time.Time //
+	withdrawn      bool
+	lapsed         bool // nothing is expected any more
+	unheard        []line
+}
+
+// waits returns what turns have waited for that is outside of them, in order.
+func (h history) waits() (all []*outsideWait) {
+	byID := map[string]*outsideWait{}
+	for _, l := range h.lines {
+		if l.Kind == "edge" && l.What == "await" && byID[l.Request] == nil {
+			byID[l.Request] = &outsideWait{id: l.Request, turn: l.TurnID, what: l.To, begun: l.At}
+			all = append(all, byID[l.Request])
+		}
+		wait := byID[l.Request]
+		if l.Kind == "task" && l.Status == "canceled" {
+			for _, wait := range all {
+				wait.lapsed = wait.lapsed || wait.turn == l.TurnID
+			}
+		}
+		switch {
+		case wait == nil:
+		case l.Kind == "note" && l.What == "report":
+			wait.unheard = append(wait.unheard, l)
+		case l.Kind != "edge":
+		case l.What == "report" && l.Key != "":
+			wait.reports = append(wait.reports, l)
+		case l.What == "report":
+			wait.missed, wait.missedAt = l.Answer, l.At
+		case l.What == "withdrawn":
+			wait.withdrawn = true
+		case l.What == "lapsed":
+			wait.lapsed = true
+		}
+	}
+	return all
+}
+
+// wait returns what the history says of the wait with this id.
+func (h history) wait(id string) *outsideWait {
+	for _, w := range h.waits() {
+		if w.id == id {
+			return w
+		}
+	}
+	return &outsideWait{}
+}
+
+// until returns the deadline.
+func (o *outsideWait) until() time.Time {
+	if o.what == "submit" {
+		return o.begun.Add(submitPatience)
+	}
+	return o.begun.Add(toolPatience)
+}
+
+// open returns why a report must be heard at now, or "".
+func (o *outsideWait) open(now time.Time) string {
+	if o.withdrawn || o.lapsed || len(o.reports) > 0 || o.missed == "timeout" || !now.Before(o.until()) {
+		return ""
+	}
+	return fmt.Sprintf("is waited for until %s", o.until().Format("15:04:05"))
+}
