@@ -84,8 +84,8 @@ type Reported struct {
 	Sum                        string // of the payload
 	ToolCallID                 string
 	At                         time.Time // when it was sent; zero = unknown
-	Status                     Outcome // of the other agent's turn, as it says; "" = unknown
-	Trace                      string  // of the chain, as the report says; "" = unknown
+	Status                     Outcome   // of the other agent's turn, as it says; "" = unknown
+	Trace                      string    // of the chain, as the report says; "" = unknown
 
 	// Proven is set if a token proves From, Local if a program or a person of this
 	// machine, or who has the token of the webhook, reports.
