@@ -307,7 +307,7 @@ func TestLowCompute(t *testing.T) {
 		want, says string
 	}{
 		{"another command", turn.Low{Command: []string{"./cheap"}}, "cheap: --rights", "A cheaper program runs you."},
-		{"more arguments", turn.Low{Args: []string{"--model", "small"}}, "usual: --rights --model small", "A cheaper program runs you."},
+		{"more arguments", turn.Low{Args: []string{"--model", "small"}}, "usual: --rights --model small", "A cheaper model runs you."},
 		{"nothing", turn.Low{}, "usual: --rights", "($0.0150 left). Nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
