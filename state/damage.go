@@ -35,11 +35,7 @@ func (e Damaged) apply(m *machine) {
 		m.giveUpDamaged(*msg, e.Reason)
 		return
 	}
-	m.leaveLease(msg)
-	msg.Damaged, msg.Reason = true, e.Reason
-	if msg.Status == Queued {
-		msg.Status = Deferred
-	}
+	m.hold(msg, e.Reason)
 	m.line(Line{Kind: LineDamage, What: lineDamaged, Key: e.Key, Source: msg.Source, From: msg.From, Reason: e.Reason})
 }
 
@@ -47,6 +43,35 @@ func (e Damaged) apply(m *machine) {
 func (e Damaged) Redacted(redact func(string) string) Event {
 	e.Reason = redact(e.Reason)
 	return e
+}
+
+// hold lets a message wait whose payload is damaged.
+func (m *machine) hold(msg *Message, why string) {
+	m.leaveLease(msg)
+	msg.Damaged, msg.Reason = true, why
+	if msg.Status == Queued {
+		msg.Status = Deferred
+	}
+}
+
+// mended lets a message have its turn whose payload is what it was when it came.
+func (msg *Message) mended() {
+	msg.Damaged, msg.Refetches, msg.Reason = false, 0, ""
+	if msg.Status == Deferred {
+		msg.Status = Queued
+	}
+}
+
+// applyDamageLine holds a message again, or lets it go.
+func (m *machine) applyDamageLine(l Line) {
+	msg := m.message(l.Key)
+	switch {
+	case msg == nil:
+	case l.What == lineDamaged && !msg.Damaged:
+		m.hold(msg, l.Reason)
+	case l.What == lineMended && msg.Damaged:
+		msg.mended()
+	}
 }
 
 // givenUp reports whether a damaged payload was not had again, so that the turn that
@@ -62,10 +87,7 @@ func (e Mended) apply(m *machine) {
 	if msg == nil || !msg.Damaged {
 		return
 	}
-	msg.Damaged, msg.Refetches, msg.Reason = false, 0, ""
-	if msg.Status == Deferred {
-		msg.Status = Queued
-	}
+	msg.mended()
 	m.line(Line{Kind: LineDamage, What: lineMended, Key: e.Key, Source: msg.Source, From: msg.From})
 }
 

@@ -136,6 +136,8 @@ func (m *machine) applyLine(l Line) {
 		m.applyUndeliveredLine(l)
 	case LineSending:
 		m.applySendingLine(l)
+	case LineDamage:
+		m.applyDamageLine(l)
 	case LineCredential:
 		m.applyCredentialLine(l)
 	case LineHalt:

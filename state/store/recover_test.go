@@ -86,6 +86,9 @@ func durable(s state.State) state.State {
 		if slices.Contains([]string{state.OverRate, state.OverEventRate, state.CollectReason}, msg.Reason) {
 			kept.Inbox[i].Status, kept.Inbox[i].Reason = state.Queued, ""
 		}
+		if msg.Damaged { // how often it could not be had again is counted from the beginning
+			kept.Inbox[i].Refetches, kept.Inbox[i].NextRetryAt = 0, time.Time{}
+		}
 		if kept.Inbox[i].Status == state.Queued {
 			kept.Inbox[i].NextRetryAt = time.Time{}
 		}
