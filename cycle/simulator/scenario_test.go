@@ -443,7 +443,7 @@ func TestScenarios(t *testing.T) {
 	for _, s := range slices.Concat(scenarios, selfTurns, hookStories, unrulyServers, outside, bursts) {
 		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			for seed := range int64(6) {
+			for seed := range *lives {
 				out := play(t, sim.Story{Seed: seed, Steps: s.step})
 				if out.Broken != nil {
 					t.Fatalf("seed %d: %v\n%s", seed, out.Broken, strings.Join(out.Log, "\n"))

@@ -19,6 +19,7 @@ var (
 	during = flag.Duration("for", 0, "play these seeds, then fresh ones for this long; all rare events must then happen")
 	all    = flag.Bool("all", false, "continue after a seed that failed")
 	alone  = flag.Bool("noshrink", false, "print a story that failed without shortening it")
+	lives  = flag.Int64("lives", 3, "number of seeds to play each scenario with")
 )
 
 func TestSimulate(t *testing.T) {
