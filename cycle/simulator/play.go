@@ -242,62 +242,6 @@ func (w *World) tell(s Step) error {
 	})
 }
 
-// maxFired is how often cron fires during one wait. The machine sleeps through the
-// rest.
-const maxFired = 6
-
-// wait lets time pass. cron starts a poll at every minute at which the installed
-// line fires. The faults of the step strike the first poll.
-func (w *World) wait(s Step) error {
-	faults, fired := s.Faults, 0
-	by, what := w.nextTimed()
-	for left := s.For; left > 0; {
-		now := w.clock.machine()
-		next := now.Truncate(time.Minute).Add(time.Minute)
-		d := min(next.Sub(now), left)
-		w.clock.pass(d)
-		left -= d
-		if !w.clock.machine().Equal(next) || fired >= maxFired {
-			continue
-		}
-		if !w.fires(next) {
-			w.checkTimed(by, what, next)
-			continue
-		}
-		fired++
-		if _, err := w.poll(faults, cycle.PollOptions{IfDue: true}); err != nil {
-			w.logf("  = poll: %v", err)
-		}
-		faults = nil
-		w.powerOn()
-		w.passOutages()
-		if w.over() {
-			return nil
-		}
-		by, what = w.nextTimed()
-	}
-	return nil
-}
-
-// fires reports whether a line of ours in the crontab fires at this minute.
-func (w *World) fires(at time.Time) bool {
-	ours, _, err := w.crontab.read()
-	if err != nil {
-		return false
-	}
-	for _, line := range ours {
-		if isAlarm(line) && alarmFires(line, at) {
-			w.count.happened("an alarm line fired")
-			return true
-		}
-		var every int
-		if _, err := fmt.Sscanf(line, "*/%d * * * *", &every); err == nil && every > 0 && at.Minute()%every == 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // edits are the changes that people make to their crontab.
 var edits = map[string]func(foreign string, ours []string) string{
 	"add":    func(foreign string, ours []string) string { return foreign + "@daily  new\tjob # mine\n" + lines(ours) },
