@@ -89,6 +89,33 @@ func TestALateReport(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
+// Only what a turn of ours waits for is late, or was reported on before: not a question
+// that another agent has answered, nor a message that came in.
+func TestAReportOnSomethingElse(t *testing.T) {
+	h := newAwakeHouse(t)
+	var asked string
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		var err error
+		if asked == "" {
+			asked, err = h.agent.Ask(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, cycle.Question{To: peer, Text: "which commit?", Patience: time.Hour})
+		}
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, err
+	}
+	h.sayByMail("deploy main")
+	_, err := h.peer.Send(t.Context(), mesh.Message{To: handle, Kind: mesh.KindReport, Correlation: asked, Text: "4f2a"})
+	check(t, err)
+	h.pollAfter(time.Second)
+	h.wantTasks(state.Success)
+	_, err = h.peer.Send(t.Context(), mesh.Message{ID: "m1", To: handle, Text: "hello"})
+	check(t, err)
+	h.pollAfter(time.Minute)
+	for _, id := range []string{asked, "m1", ""} {
+		if taken, err := h.agent.TakeReport(t.Context(), id, cycle.LocalReport{Text: "mine"}); taken || !errors.Is(err, cycle.ErrUnknownReport) {
+			t.Errorf("a report on %q: %v, %v", id, taken, err)
+		}
+	}
+}
+
 // What a turn has submitted ends it at once, whatever it waits for, and its agent with it.
 func TestSubmitEndsTheTurn(t *testing.T) {
 	h := newAwakeHouse(t)

@@ -41,7 +41,7 @@ func (p pollReasons) reason() (string, error) {
 	now := p.now()
 	why := s.Due(p.policy, now)
 	if why == "next poll" && now.Before(s.NextDue.Add(overdueAfter)) {
-		return "", nil // cron is about to come
+		return s.DueRow(p.policy, now), nil // cron is about to come, and a row does not wait for it
 	}
 	return why, nil
 }

@@ -43,6 +43,25 @@ func TestWants(t *testing.T) {
 	}
 }
 
+// What has a time of its own does not wait for cron, which is about to come or, with mode
+// "none", may not.
+func TestWantsARowThatIsDue(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	h.agent.Policy.Collect = 20 * time.Second
+	h.clock.advance(h.state().NextDue.Sub(h.clock.Now()) - 30*time.Second)
+	_, err := h.agent.Tell(t.Context(), "op", "one")
+	check(t, err)
+	h.clock.advance(20*time.Second - time.Millisecond)
+	if got := h.wants(); got != "" {
+		t.Errorf("before the sender was silent: %q", got)
+	}
+	h.clock.advance(time.Millisecond)
+	if got := h.wants(); got != "inbox" {
+		t.Errorf("when the sender was silent, ten seconds before cron comes: %q", got)
+	}
+}
+
 func TestWantsTheWatchdog(t *testing.T) {
 	t.Parallel()
 	h := newAwakeHouse(t)

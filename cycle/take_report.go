@@ -73,6 +73,7 @@ func (t reportTaker) take(ctx context.Context, id string, r LocalReport) (bool, 
 	case !known || w.Answered() || !t.now().Before(w.By):
 		return false, t.over(id)
 	}
+	r.From = shortLine(r.From)
 	key := "reported:" + id
 	payload := store.PayloadName(store.MessagesDir, key+"."+store.NewID(), ".json") // two may report at once
 	raw, err := json.Marshal(mesh.Message{
@@ -108,7 +109,7 @@ const overSearched = 64 << 20
 
 // over returns why nothing waits for a report by this id: nil if it came before.
 func (t reportTaker) over(id string) error {
-	known := error(ErrUnknownReport)
+	reported := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
 		if err != nil {
 			return err
@@ -118,12 +119,12 @@ func (t reportTaker) over(id string) error {
 		}
 		switch {
 		case l.What == state.EdgeReport && l.Key != "":
+			reported = true
+		case l.What == state.EdgeAwait && reported:
 			return nil
 		case l.What == state.EdgeAwait:
 			return fmt.Errorf("%w: %s has not waited for it since the deadline, or since its turn ended", ErrLateReport, l.From)
-		default:
-			known = ErrLateReport
 		}
 	}
-	return known
+	return ErrUnknownReport // nothing of ours has begun to wait for it, whatever else has this id
 }

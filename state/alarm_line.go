@@ -97,7 +97,8 @@ func (s State) timed(p Policy) iter.Seq[time.Time] {
 // until which it is deferred. One that was given back because the agent's login is
 // denied waits for the next cycle instead.
 func (s State) runsAtItsTime(msg Message, p Policy) bool {
-	if msg.Status != Deferred || msg.Damaged || s.Turn.Status != HeadIdle || msg.TurnID != "" && s.Fails(p.Login) {
+	waits := s.Turn.Status != HeadIdle && !(s.Turn.open() && msg.endsSuspension())
+	if msg.Status != Deferred || msg.Damaged || waits || msg.TurnID != "" && s.Fails(p.Login) {
 		return false
 	}
 	return s.mayRun(msg, p, msg.NextRetryAt)

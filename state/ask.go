@@ -59,9 +59,7 @@ type Suspended struct {
 	Session Session
 }
 
-// apply suspends the turn until its reports are in, which they may be already. If
-// an operator message waits, the open questions are answered as superseded, so
-// that the message does not wait for them.
+// apply suspends the turn until its reports are in, which they may be already.
 func (e Suspended) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "suspended") {
 		return
@@ -71,11 +69,6 @@ func (e Suspended) apply(m *machine) {
 	m.Turn.Box = e.Box
 	m.keepSession(m.TurnPrincipal(), e.Session, e.Epoch)
 	m.turnLine("suspended", "")
-	if slices.ContainsFunc(m.Inbox, func(msg Message) bool {
-		return msg.Operator && msg.Source != Self && !msg.IsFollowUp() && m.runnable(msg, m.policy, m.now)
-	}) {
-		m.supersede()
-	}
 }
 
 // Reported reports a report on something we asked or started. Its payload is durable.
@@ -107,8 +100,24 @@ func (e Reported) answers(w Wait, now time.Time) bool {
 	return now.Before(w.By) && (e.Local || e.Proven && slices.Contains(w.Peers, e.From))
 }
 
+// Redacted implements [Redactable]. Another agent's handle is what it is.
+func (e Reported) Redacted(redact func(string) string) Event {
+	if e.Local {
+		e.From = redact(e.From)
+	}
+	return e
+}
+
 // answer closes w.
 func (e Reported) answer(w *Wait) { w.Report, w.Sum, w.Status = e.Payload, e.Sum, e.Status }
+
+// by says in words who has reported on something outside, which has no name itself.
+func (e Reported) by(w Wait) string {
+	if !w.Outside {
+		return ""
+	}
+	return "reported by " + e.From
+}
 
 // apply answers the question that the report belongs to. A report that is late,
 // unknown or a copy is acknowledged and changes nothing.
@@ -131,13 +140,13 @@ func (e Reported) apply(m *machine) {
 		return
 	}
 	e.answer(&m.Turn.Waiting[i])
-	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key))
+	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key), e.by(m.Turn.Waiting[i]))
 }
 
 // recordAnswer records that a question has its answer, and that the turn which
-// asked has it too.
-func (m *machine) recordAnswer(key string, w Wait, response string) {
-	m.line(Line{Kind: LineEdge, What: edgeReport, Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID, Outcome: w.Status})
+// asked has it too. by says who answered, where w does not.
+func (m *machine) recordAnswer(key string, w Wait, response, by string) {
+	m.line(Line{Kind: LineEdge, What: edgeReport, Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID, Outcome: w.Status, Reason: by})
 	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 }
 
@@ -151,6 +160,30 @@ func (m *machine) resumeLate() {
 			m.miss(i, missedTimeout)
 		}
 	}
+}
+
+// yield lets a suspended turn go on without its open questions if an operator message
+// waits that could have its turn, or is collected, so that it does not wait for them.
+func (m *machine) yield() {
+	if m.mustYield(m.policy, m.now) || m.Turn.open() && slices.ContainsFunc(m.Inbox, func(msg Message) bool {
+		return msg.endsSuspension() && msg.isCollecting() && m.mayRun(msg, m.policy, m.now)
+	}) {
+		m.supersede()
+	}
+}
+
+// mustYield reports whether an operator message could have its turn now, but for open
+// questions of a suspended one.
+func (s State) mustYield(p Policy, now time.Time) bool {
+	return s.Turn.open() && slices.ContainsFunc(s.Inbox, func(msg Message) bool {
+		return msg.endsSuspension() && s.runnable(msg, p, now)
+	})
+}
+
+// endsSuspension reports whether a suspended turn does not keep the message waiting. It
+// does what the agent planned itself, and what a report has brought back.
+func (msg Message) endsSuspension() bool {
+	return msg.Operator && msg.Source != Self && !msg.IsFollowUp()
 }
 
 // supersede answers every open question, because the operator has written. What was
@@ -167,7 +200,7 @@ func (m *machine) supersede() {
 // miss answers the open question i with the given word.
 func (m *machine) miss(i int, word string) {
 	m.Turn.Waiting[i].Missed, m.Turn.Waiting[i].Status = word, Timeout
-	m.recordAnswer("", m.Turn.Waiting[i], word)
+	m.recordAnswer("", m.Turn.Waiting[i], word, "")
 }
 
 // splitDeadline gives each open question its own deadline, in a state of an older

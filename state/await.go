@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,8 @@ func (s State) Awaited(id string) (w Wait, ok bool) {
 	return Wait{}, false
 }
 
-// maxAwaited is how many reports a turn may wait for that no other agent was asked for.
+// maxAwaited is how many reports a turn may wait for, in all its attempts, that no other
+// agent was asked for.
 const maxAwaited = 16
 
 // Awaited reports that a turn is to wait for a report that a program or a person gives
@@ -62,7 +64,7 @@ func (e Awaited) apply(m *machine) {
 		}
 	}
 	if outside >= maxAwaited {
-		m.turnLine("refused", "it waits for too many reports")
+		m.turnLine("refused", fmt.Sprintf("it has waited for %d, and a turn does so no more often", maxAwaited))
 		return
 	}
 	patience := max(0, min(e.Patience, MaxPatience))
@@ -214,7 +216,10 @@ func (m *machine) reportExpected(e Reported) bool {
 	}
 	x := &m.Expected[i]
 	e.answer(&x.Wait)
-	m.line(Line{Kind: LineEdge, What: edgeReport, Key: e.Key, From: x.To, To: m.Agent, Request: x.ID, Response: cmp.Or(e.MeshID, e.Key), TurnID: x.Cause.TurnID, Outcome: e.Status, Trace: x.Cause.Trace})
+	m.line(Line{
+		Kind: LineEdge, What: edgeReport, Key: e.Key, From: x.To, To: m.Agent, Request: x.ID, Response: cmp.Or(e.MeshID, e.Key),
+		TurnID: x.Cause.TurnID, Outcome: e.Status, Reason: e.by(x.Wait), Trace: x.Cause.Trace,
+	})
 	x.For = m.heir(*x)
 	row := *x
 	m.line(Line{Kind: LineEdge, What: "expected", Request: x.ID, From: m.Agent, To: x.To, Expected: &row, Trace: x.Cause.Trace})

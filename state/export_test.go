@@ -28,6 +28,9 @@ func HasWork(s State, p Policy, now time.Time) bool {
 	return (&machine{State: s, policy: p, now: now}).hasWork()
 }
 
+// MustYield reports whether an operator message waits for a suspended turn alone.
+func MustYield(s State, p Policy, now time.Time) bool { return s.mustYield(p, now) }
+
 // OwedAnswer reports whether the effect is an answer that keeps the agent awake.
 func OwedAnswer(s State, e Effect) bool { return e.isAnswer() && !s.Held(e) }
 

@@ -60,12 +60,12 @@ func (s State) Due(p Policy, now time.Time) string {
 	if s.NextDue.After(now.Add(s.Interval(p) + dueSlack)) {
 		return "the clock was set back"
 	}
-	return s.dueRow(p, now)
+	return s.DueRow(p, now)
 }
 
-// dueRow returns what makes a poll due at now apart from the line of the interval, or
+// DueRow returns what makes a poll due at now apart from the line of the interval, or
 // "".
-func (s State) dueRow(p Policy, now time.Time) string {
+func (s State) DueRow(p Policy, now time.Time) string {
 	if deadline, ok := s.Deadline(p); ok && !now.Before(deadline) {
 		return "end of " + string(s.Phase)
 	}
@@ -75,7 +75,7 @@ func (s State) dueRow(p Policy, now time.Time) string {
 	if len(s.DueEffects(now)) > 0 {
 		return "outbox"
 	}
-	if s.CanRun(p, now) {
+	if s.CanRun(p, now) || s.mustYield(p, now) {
 		return "inbox"
 	}
 	if _, ok := s.ToChallenge(p, now); ok {

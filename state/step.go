@@ -42,6 +42,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 		m.trace = ""
 	}
 	m.resumeLate()
+	m.yield()
 	m.forgetExpected()
 	m.expire()
 	m.forgetUndelivered()

@@ -130,8 +130,11 @@ func (h Head) Waits() bool {
 }
 
 // ready reports whether a suspended turn has no open question.
-func (h Head) ready() bool {
-	return h.Status == HeadSuspended && !slices.ContainsFunc(h.Waiting, func(w Wait) bool { return !w.Answered() })
+func (h Head) ready() bool { return h.Status == HeadSuspended && !h.open() }
+
+// open reports whether a suspended turn has an open question.
+func (h Head) open() bool {
+	return h.Status == HeadSuspended && slices.ContainsFunc(h.Waiting, func(w Wait) bool { return !w.Answered() })
 }
 
 // NextDeadline returns when the next open question of a suspended turn is answered by
