@@ -118,12 +118,8 @@ func (st *Store) Nudges() ([]NudgeFile, error) {
 }
 
 func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
-	var inode uint64
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		inode = uint64(sys.Ino)
-	}
 	n := NudgeFile{Name: info.Name()}
-	n.Key = fmt.Sprintf("nudge:%s@%d.%d", url.PathEscape(n.Name), inode, info.ModTime().UnixNano())
+	n.Key = nudgeKey(info)
 	n.At = info.ModTime()
 	n.IsMessage = strings.HasSuffix(n.Name, MessageSuffix)
 	if !info.Mode().IsRegular() {
@@ -149,10 +145,21 @@ func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
 	return n
 }
 
+// nudgeKey returns the key of a file in nudges/. Another file in its place, and a file
+// that was written again, have another key.
+func nudgeKey(info fs.FileInfo) string {
+	var inode uint64
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = uint64(sys.Ino)
+	}
+	return fmt.Sprintf("nudge:%s@%d.%d", url.PathEscape(info.Name()), inode, info.ModTime().UnixNano())
+}
+
 // shortLine makes foreign text fit for a history line and the log.
 func shortLine(s string) string { return plain.Shorten(plain.Line(s), 200) }
 
-// Unring removes a nudge file whose nudge is committed.
+// Unring removes a nudge file whose nudge is committed. It leaves a file alone that has
+// taken its place since it was read: that is a nudge, or a message, of its own.
 func (st *Store) Unring(n NudgeFile) error {
 	name := filepath.Join(NudgesDir, n.Name)
 	if err := regular.Folders(st.Dir, name); err != nil {
@@ -160,6 +167,15 @@ func (st *Store) Unring(n NudgeFile) error {
 	}
 	if err := st.Hook.at("remove", st.path(name)); err != nil {
 		return err
+	}
+	info, err := os.Lstat(st.path(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case nudgeKey(info) != n.Key:
+		return nil
 	}
 	return removeIfThere(st.path(name))
 }

@@ -171,6 +171,43 @@ func TestNudgesNames(t *testing.T) {
 	}
 }
 
+// A file that takes the place of one that was read is not removed with it: a program may
+// use one name, and what it says then was not read yet.
+func TestUnringLeavesWhatCameSince(t *testing.T) {
+	st := &Store{Dir: t.TempDir()}
+	dir := st.Path(NudgesDir)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "ci"+MessageSuffix)
+	if err := os.WriteFile(path, []byte("the build is red"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rung, err := st.Nudges()
+	if err != nil || len(rung) != 1 {
+		t.Fatal(rung, err)
+	}
+	next := filepath.Join(dir, ".next")
+	if err := os.WriteFile(next, []byte("the build is green"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Unring(rung[0]); err != nil {
+		t.Fatal(err)
+	}
+	if rung, err = st.Nudges(); err != nil || len(rung) != 1 || string(rung[0].Text) != "the build is green" {
+		t.Fatalf("left: %+v, %v", rung, err)
+	}
+	if err := st.Unring(rung[0]); err != nil {
+		t.Fatal(err)
+	}
+	if rung, err = st.Nudges(); err != nil || len(rung) != 0 {
+		t.Errorf("left: %+v, %v", rung, err)
+	}
+}
+
 // TestSameNameRingsAgain checks that a nudge file that is written again under the
 // same name is another nudge.
 func TestSameNameRingsAgain(t *testing.T) {
