@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -39,11 +40,29 @@ func (m meshHaltCmd) run(c *cli.Context, change func(*mesh.Client, context.Conte
 	if err := change(client, c.Context); err != nil {
 		return err
 	}
+	if err := m.check(c.Context, client, halted); err != nil {
+		return err
+	}
 	if c.Bool("json") {
 		return m.out.JSON(struct {
 			Halted bool `json:"halted"`
 		}{halted})
 	}
 	m.out.Printf(said, client.URL)
+	return nil
+}
+
+// check returns an error unless the mesh shows that its HALT is as it was asked for, in the
+// way in which every agent learns of it. Another service may answer 200 to anything.
+func (m meshHaltCmd) check(ctx context.Context, client *mesh.Client, halted bool) error {
+	box, err := client.Mailbox(ctx, 0)
+	switch {
+	case err != nil:
+		return fmt.Errorf("nothing shows that the mesh has done it: %w", err)
+	case box.Halted && !halted:
+		return fmt.Errorf("%s took the call, and shows the agents a HALT nevertheless: is this the mesh?", client.URL)
+	case !box.Halted && halted:
+		return fmt.Errorf("%s took the call, and shows the agents no HALT: is this the mesh?", client.URL)
+	}
 	return nil
 }

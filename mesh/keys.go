@@ -199,6 +199,8 @@ func (k Keys) textOf(members []member) (named []member, changed bool, err error)
 	switch {
 	case i < 0:
 		return append(members, member{"message", body.raw}), true, nil
+	case string(members[i].raw) == "null":
+		members[i].raw = body.raw
 	case !sameText(members[i].raw, body.raw):
 		return nil, false, errTwoTexts
 	}

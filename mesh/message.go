@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -202,17 +203,17 @@ type postBody struct {
 // postedMessage is postBody as our server reads it: the text may be named body.
 type postedMessage struct {
 	postBody
-	Body *string `json:"body"`
+	Message *string `json:"message"` // instead of Text
+	Body    *string `json:"body"`
 }
 
 // post returns the message that was posted.
 func (p postedMessage) post() (postBody, error) {
-	switch {
-	case p.Body == nil:
-	case p.Text == "":
-		p.Text = *p.Body
-	case p.Text != *p.Body:
+	if p.Message != nil && p.Body != nil && *p.Message != *p.Body {
 		return p.postBody, errTwoTexts
+	}
+	if text := cmp.Or(p.Message, p.Body); text != nil {
+		p.Text = *text
 	}
 	return p.postBody, nil
 }
