@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
@@ -165,16 +167,21 @@ func (w *webServer) admitted(rw http.ResponseWriter, r *http.Request, call strin
 // decode reads the body of a call, which may be empty. It answers the call and returns
 // false if the body is too long or is not an object like example.
 func decode(rw http.ResponseWriter, r *http.Request, most int64, into any, example string) bool {
-	err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, most)).Decode(into)
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+	data, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, most))
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
 		refuse(rw, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d KiB", most>>10))
-		return false
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	case err != nil:
+		refuse(rw, http.StatusBadRequest, "the body did not come whole")
+	case !utf8.Valid(data): // JSON would replace what it cannot read
+		refuse(rw, http.StatusBadRequest, "the body is not UTF-8")
+	case len(bytes.TrimSpace(data)) > 0 && json.Unmarshal(data, into) != nil:
 		refuse(rw, http.StatusBadRequest, "the body is not a JSON object like "+example)
-		return false
+	default:
+		return true
 	}
-	return true
+	return false
 }
 
 // checkToken returns a status and a reason unless r carries the token.

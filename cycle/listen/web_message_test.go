@@ -24,6 +24,8 @@ func TestWebMessage(t *testing.T) {
 		{"no text", "/message", `{"from": "ci"}`, []string{"Authorization", bearer}, 400},
 		{"no body", "/message", "", []string{"Authorization", bearer}, 400},
 		{"garbage", "/message", "{[", []string{"Authorization", bearer}, 400},
+		{"another object after it", "/message", `{"text": "x"} {"text": "y"}`, []string{"Authorization", bearer}, 400},
+		{"Latin-1", "/message", "{\"text\": \"gr\xfcn\"}", []string{"Authorization", bearer}, 400},
 		{"a long text", "/message", `{"text": "` + strings.Repeat("x", 64<<10+1) + `"}`, []string{"Authorization", bearer}, 400},
 		{"a long body", "/message", `{"text": "` + strings.Repeat("x", 1<<20) + `"}`, []string{"Authorization", bearer}, 413},
 		{"an unknown handle", "/message/nobody", `{"text": "x"}`, []string{"Authorization", bearer}, 404},

@@ -1,9 +1,7 @@
 package listen
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 
 	"agentstateloop/cycle"
@@ -24,13 +22,7 @@ func (w *webServer) report(rw http.ResponseWriter, r *http.Request) {
 		Fields  mesh.Fields   `json:"fields"`
 		Message string        `json:"message"`
 	}
-	err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, maxBody)).Decode(&body)
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		refuse(rw, http.StatusRequestEntityTooLarge, "the body is longer than 64 KiB")
-		return
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		refuse(rw, http.StatusBadRequest, `the body is not a JSON object like {"status": "success", "message": "deployed", "fields": {"commit": "4f2a"}}`)
+	if !decode(rw, r, maxBody, &body, `{"status": "success", "message": "deployed", "fields": {"commit": "4f2a"}}`) {
 		return
 	}
 	report := cycle.LocalReport{From: body.From, Status: body.Status, Text: body.Message, Fields: body.Fields}

@@ -30,6 +30,7 @@ func TestWebReport(t *testing.T) {
 		{"another agent", "/report/nobody/" + id, "{}", authorized, 404},
 		{"no status", "/report/" + id, `{"status": "great"}`, authorized, 400},
 		{"no object", "/report/" + id, `[]`, authorized, 400},
+		{"Latin-1", "/report/" + id, "{\"message\": \"gr\xfcn\"}", authorized, 400},
 		{"too long", "/report/" + id, `{"message": "` + strings.Repeat("x", 1<<17) + `"}`, authorized, 413},
 		{"the report", "/report/" + handle + "/" + id, `{"status": "failed", "fields": {"tests": 3}, "message": "red"}`, authorized, 202},
 		{"once more", "/report/" + id, `{"status": "success"}`, authorized, 200},
