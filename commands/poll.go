@@ -113,12 +113,13 @@ func (k pollCmd) collect(ctx context.Context, a *cycle.Agent, o cycle.PollOption
 		case <-time.After(wait + time.Millisecond):
 		}
 		more, err := a.Poll(ctx, cycle.PollOptions{Stay: o.Stay})
-		if errors.Is(err, cycle.ErrBusy) || err != nil {
+		if errors.Is(err, cycle.ErrBusy) {
+			return nil // that poll runs the turn, and this one has done its own work
+		}
+		if err != nil {
 			return err
 		}
-		r.Turns, r.Arrived, r.Sent = r.Turns+more.Turns, r.Arrived+more.Arrived, r.Sent+more.Sent
-		r.After, r.NextDue = more.After, more.NextDue
-		r.Failed = append(r.Failed, more.Failed...)
+		r.Add(more)
 	}
 	return nil
 }

@@ -37,6 +37,14 @@ func (r Report) Found() bool {
 	return r.Arrived+r.Rejected+r.Nudges+r.Sent+r.Posted+r.Turns > 0 || r.Before != r.After
 }
 
+// Add adds what a later poll of the same process did.
+func (r *Report) Add(later Report) {
+	r.After, r.NextDue, r.TurnWaiting = later.After, later.NextDue, later.TurnWaiting
+	r.Arrived, r.Rejected, r.Nudges = r.Arrived+later.Arrived, r.Rejected+later.Rejected, r.Nudges+later.Nudges
+	r.Sent, r.Posted, r.Turns = r.Sent+later.Sent, r.Posted+later.Posted, r.Turns+later.Turns
+	r.fail(later.Failed)
+}
+
 // sent counts an effect that was sent.
 func (r *Report) sent(by state.Channel) {
 	switch by {
