@@ -53,7 +53,7 @@ func (m turnMessage) message(fences prompt.Fences) string {
 	if len(m.with) == 0 {
 		return fences.Message(m.text)
 	}
-	parts := []string{fmt.Sprintf("Your one answer is for all of these %d messages, which their sender wrote in a row. The newest is the last.", len(m.with)+1)}
+	parts := []string{fmt.Sprintf("Your one answer is for all of these %d messages, which their sender wrote in a row. The newest is the last. Each of the others is, whole and with its files, in a folder of its own in the context folder: earlier/1, and so on.", len(m.with)+1)}
 	for i, one := range append(slices.Clone(m.with), m) {
 		head := fmt.Sprintf("%d. Received: %s", i+1, one.msg.At.UTC().Format(time.RFC3339))
 		if one.subject != "" {
