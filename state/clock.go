@@ -63,10 +63,6 @@ func (m *machine) unskew() {
 		f.Since, f.Told = earlier(f.Since, m.now), earlier(f.Told, m.now)
 		m.FailingHooks[name] = f
 	}
-	for uid, f := range m.Cursor.Failures {
-		f.Since, f.After = earlier(f.Since, m.now), earlier(f.After, m.now)
-		m.Cursor.Failures[uid] = f
-	}
 	for name, c := range m.Credentials {
 		c.Since = earlier(c.Since, m.now)
 		m.Credentials[name] = c
@@ -76,7 +72,18 @@ func (m *machine) unskew() {
 			m.Seen[key] = m.now.Unix()
 		}
 	}
+	m.unskewFailures()
 	m.unskewDeadlines()
+}
+
+// unskewFailures does the same for the mails that cannot be fetched. A scan brings
+// their times as they were before it.
+func (m *machine) unskewFailures() {
+	for uid, f := range m.Cursor.Failures {
+		f.Since, f.After = earlier(f.Since, m.now), earlier(f.After, m.now)
+		f.Next = earlier(f.Next, m.now.Add(f.pause()))
+		m.Cursor.Failures[uid] = f
+	}
 }
 
 // earlier returns the earlier of two times.
@@ -118,10 +125,6 @@ func (m *machine) unskewDeadlines() {
 		if !m.Inbox[i].overRate() { // its time follows from Accepted
 			nearest(&m.Inbox[i].NextRetryAt, m.Inbox[i].maxWait())
 		}
-	}
-	for uid, f := range m.Cursor.Failures {
-		nearest(&f.Next, maxRefetch)
-		m.Cursor.Failures[uid] = f
 	}
 	for i := range m.Outbox {
 		nearest(&m.Outbox[i].NotBefore, maxBackoff)

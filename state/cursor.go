@@ -163,6 +163,7 @@ func (m *machine) moveCursor(c *Cursor, large []uint32) {
 	m.keepLarge(&next, large)
 	m.Cursor = next
 	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
+	m.unskewFailures()
 	m.forgetDropped()
 	m.tellFailing()
 }

@@ -51,13 +51,18 @@ func (f Failure) Again(now time.Time, reason string) Failure {
 		f.Since = now.UTC()
 	}
 	f.Tries++
+	f.Next = now.UTC().Add(f.pause())
+	f.Reason, f.Missed = reason, false
+	return f
+}
+
+// pause returns how long after the last failure the mail is tried again.
+func (f Failure) pause() time.Duration {
 	pause := firstRefetch
 	for n := 1; n < f.Tries && pause < maxRefetch; n++ {
 		pause *= 2
 	}
-	f.Next = now.UTC().Add(min(pause, maxRefetch))
-	f.Reason, f.Missed = reason, false
-	return f
+	return min(pause, maxRefetch)
 }
 
 // Due reports whether the mail is to be tried again at now. A poll may come a

@@ -145,3 +145,16 @@ func TestSweepDue(t *testing.T) {
 		t.Error(fmt.Sprint("swept at ", s.Cursor.Swept))
 	}
 }
+
+// TestAClockSetBackKeepsThePause checks that a mail which is to be tried again in a
+// minute is tried again a minute after the clock was set back by a day.
+func TestAClockSetBackKeepsThePause(t *testing.T) {
+	s := moved(state.New("goulard3120", "seed"), failing(2, 1), nine)
+	yesterday := nine.Add(-26 * time.Hour)
+	s = moved(s, new(s.Cursor.Clone()), yesterday)
+	for _, f := range s.FailingMails() {
+		if want := yesterday.Add(time.Minute); !f.Next.Equal(want) {
+			t.Errorf("%s is tried again at %v, want %v", f.Key, f.Next, want)
+		}
+	}
+}
