@@ -17,7 +17,8 @@ func inboxRetryCommand(p *program) *cli.Command {
 		Usage:     "queue a message again",
 		ArgsUsage: "NUMBER|KEY",
 		Description: `For a message that waits for a later time or was given up. Such a message does
-not count against [budget] mails_an_hour.
+not count against [budget] mails_an_hour. A wakeup has its turn now; that is a
+word from you, so the agent may cause [turn] self_turns more.
 
 Example:
   agentstateloop inbox retry 12`,
@@ -37,8 +38,12 @@ func (k inboxRetryCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.Retry(c.Context, m.Key); err != nil {
+	held, err := a.Retry(c.Context, m.Key)
+	if err != nil {
 		return err
+	}
+	if held != "" {
+		k.out.Warn("%s still waits: %s", m.Key, held)
 	}
 	detach(a, k.out)
 	return nil

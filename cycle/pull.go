@@ -162,21 +162,24 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Fiel
 	return a.flusher().sendNow(ctx, s)
 }
 
-// Retry queues a message again that waits for a later time or was given up.
-func (a *Agent) Retry(ctx context.Context, key string) error {
+// Retry queues a message again that waits for a later time or was given up. A wakeup has
+// its turn now; held says what keeps it from that, if something does.
+func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) {
 	s, err := a.Store.Read()
 	if err != nil {
-		return err
+		return "", err
 	}
 	msg, err := findMessage(a.Store, s, key)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if _, waits := s.Message(key); waits && msg.Status != state.Deferred {
-		return fmt.Errorf("%s is %s already", key, msg.Status)
+		return "", fmt.Errorf("%s is %s already", key, msg.Status)
 	}
-	_, err = a.journal().commit(ctx, state.Retried{Message: msg})
-	return err
+	if s, err = a.journal().commit(ctx, state.Retried{Message: msg}); err != nil {
+		return "", err
+	}
+	return s.SelfHeld(msg, a.Policy, a.Now()), nil
 }
 
 // Drop takes a waiting message out of the inbox; it gets no turn. A mail that cannot

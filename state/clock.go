@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -111,7 +112,7 @@ func (m *machine) unskewDeadlines() {
 		}
 	}
 	nearest(&m.CooldownUntil, m.policy.Cooldown)
-	nearest(&m.SleepUntil, MaxSleep)
+	nearest(&m.SleepUntil, cmp.Or(m.SleepFor, MaxSleep)) // 0: of an older version
 	for i := range m.Challenges {
 		nearest(&m.Challenges[i].Until, tokenLife)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"slices"
-	"time"
 )
 
 // Message returns the inbox row with this key.
@@ -77,7 +76,11 @@ type Retried struct{ Message Message }
 func (e Retried) apply(m *machine) {
 	if waiting := m.message(e.Message.Key); waiting != nil {
 		waiting.Damaged, waiting.Refetches = false, 0
-		if waiting.Status == Deferred {
+		switch {
+		case waiting.Status != Deferred:
+		case waiting.Source == Self && waiting.TurnID == "":
+			m.retryWakeup(waiting)
+		default:
 			waiting.Status, waiting.Reason = Queued, ""
 			waiting.NextRetryAt = m.now
 		}
@@ -90,6 +93,10 @@ func (e Retried) apply(m *machine) {
 	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note, msg.Reason = Queued, "", 0, 0, 0, "", ""
 	msg.Damaged, msg.Refetches = false, 0
 	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
+	if msg.Source == Self {
+		m.operatorHeard()
+		msg.Status, msg.Reason, msg.NextRetryAt, msg.Span = Deferred, msg.Kind, m.now, 0
+	}
 	m.Inbox = append(m.Inbox, msg)
 	m.messageFollowed()
 	m.Asleep = false
@@ -114,9 +121,7 @@ func (e Dropped) apply(m *machine) {
 		return
 	}
 	m.line(Line{Kind: LineEnded, Key: e.Key, Source: msg.Source, What: string(Skipped), Reason: e.Reason})
-	if msg.isSleep() {
-		m.SleepUntil = time.Time{}
-	}
+	m.sleepEnds(*msg)
 	m.removeMessage(e.Key)
 }
 
@@ -134,8 +139,11 @@ func (m *machine) applyMessageLine(l Line) {
 	m.noteSeen(l.Digest)
 	m.Arrivals = max(m.Arrivals, l.Message.Seq)
 	switch {
-	case l.Source == Self && l.What != lineRetried:
-		if l.Message.MadeBy == "" {
+	case l.Source == Self:
+		if l.What == lineRetried {
+			m.messageFollowed()
+		}
+		if l.What == lineRetried || l.Message.MadeBy == "" {
 			m.operatorHeard()
 		}
 	default:

@@ -84,7 +84,8 @@ func (e Slept) apply(m *machine) {
 		return
 	}
 	m.replaceSleeps(m.TurnPrincipal())
-	m.SleepUntil = m.now.Add(min(e.For, MaxSleep))
+	m.SleepFor = min(e.For, MaxSleep)
+	m.SleepUntil = m.now.Add(m.SleepFor)
 	m.line(Line{Kind: LineSleep, What: "asked", TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
 }
 

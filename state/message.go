@@ -85,8 +85,10 @@ type Message struct {
 	Refetches int    `json:"refetches,omitempty"`
 
 	// Of a row of the agent itself: how far ahead its time was, the beginning of its
-	// words, the turn that made it, and the file with what that turn said at last.
+	// words, the turn that made it, and the file with what that turn said at last. Early is
+	// set once its turn may come before its time.
 	Span   time.Duration `json:"span,omitempty"`
+	Early  bool          `json:"early,omitempty"`
 	Title  string        `json:"title,omitempty"`
 	MadeBy string        `json:"made_by,omitempty"`
 	Said   string        `json:"said,omitempty"`

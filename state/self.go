@@ -111,7 +111,7 @@ func (e Planned) apply(m *machine) {
 	row.Span = min(max(0, at.Sub(m.now)), maxSpan(e.Kind))
 	row.NextRetryAt = m.now.Add(row.Span)
 	if e.Kind != KindReminder {
-		m.SleepUntil = row.NextRetryAt
+		m.SleepUntil, m.SleepFor = row.NextRetryAt, row.Span
 	}
 	m.noteSeen(e.Key)
 	m.Arrivals++
@@ -153,6 +153,14 @@ func (msg Message) isSleep() bool {
 	return msg.Source == Self && msg.Kind != KindReminder && msg.Status == Deferred && msg.TurnID == ""
 }
 
+// Sleeps reports whether a conversation has a sleep with a reason that waits for its
+// time.
+func (s State) Sleeps(who Principal) bool {
+	return slices.ContainsFunc(s.Inbox, func(msg Message) bool {
+		return msg.isSleep() && msg.Kind == KindSleep && msg.Principal() == who
+	})
+}
+
 // replaceSleeps ends the sleep of a conversation, because another one begins.
 func (m *machine) replaceSleeps(who Principal) {
 	for _, msg := range slices.Clone(m.Inbox) {
@@ -172,8 +180,17 @@ func (m *machine) forgetSleeps(why string) {
 	}
 }
 
+// sleepEnds forgets until when the agent asked to be left alone, if that was for this
+// row: another conversation may sleep on.
+func (m *machine) sleepEnds(msg Message) {
+	if msg.isSleep() && m.SleepUntil.Equal(msg.NextRetryAt) {
+		m.SleepUntil = time.Time{}
+	}
+}
+
 // skip ends a row without a turn.
 func (m *machine) skip(msg Message, why string) {
+	m.sleepEnds(msg)
 	m.line(Line{Kind: LineEnded, Key: msg.Key, Source: msg.Source, From: msg.From, What: string(Skipped), Reason: why})
 	m.removeMessage(msg.Key)
 }
@@ -193,25 +210,44 @@ func (m *machine) endSleeps(who Principal, what string) (ended string) {
 			m.skip(msg, "ended by "+what)
 		case m.now.Before(msg.NextRetryAt):
 			row := m.message(msg.Key)
-			row.NextRetryAt, row.Span = m.now, 0
+			row.wakeAt(m.now)
 			m.line(Line{Kind: LineSleep, What: sleepOver, Key: msg.Key, Source: Self, Reason: what})
 		}
 	}
 	return ended
 }
 
+// wakeAt lets a row of the agent itself have its turn at a time before its own.
+func (msg *Message) wakeAt(t time.Time) {
+	msg.NextRetryAt, msg.Span, msg.Early = t, 0, true
+}
+
+// retryWakeup lets a row of the agent itself have its turn now, because the operator
+// asks for it. That is a word from them.
+func (m *machine) retryWakeup(row *Message) {
+	if m.operatorHeard(); m.now.Before(row.NextRetryAt) {
+		m.sleepEnds(*row)
+		row.wakeAt(m.now)
+	}
+	m.line(Line{Kind: LineSleep, What: selfRetried, Key: row.Key, Source: Self})
+}
+
 // What lines of the kind LineSleep say of rows of the agent itself.
 const (
-	sleepOver = "over" // its turn may come before its time
-	selfHeld  = "held" // the operator is told that rows wait
+	sleepOver   = "over"    // its turn may come before its time
+	selfRetried = "retried" // likewise, because the operator asks for it
+	selfHeld    = "held"    // the operator is told that rows wait
 )
 
 // applySleepLine applies a line about rows of the agent itself.
 func (m *machine) applySleepLine(l Line) {
 	switch l.What {
-	case sleepOver:
-		if row := m.message(l.Key); row != nil {
-			row.NextRetryAt, row.Span = l.At, 0
+	case sleepOver, selfRetried:
+		if l.What == selfRetried {
+			m.operatorHeard()
+		}
+		if row := m.message(l.Key); row != nil && l.At.Before(row.NextRetryAt) {
+			row.wakeAt(l.At)
 		}
 	case selfHeld:
 		m.Streak.Told = true
@@ -284,9 +320,7 @@ func (m *machine) tellHeld() {
 func (m *machine) beginSelf(msg Message) {
 	m.Streak.count(msg)
 	m.Asleep = false
-	if msg.isSleep() {
-		m.SleepUntil = time.Time{}
-	}
+	m.sleepEnds(msg)
 }
 
 // nothingToDo reports whether the inbox is empty, but for what the agent planned for

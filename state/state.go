@@ -88,15 +88,16 @@ type State struct {
 	HookCalls    []Effect               `json:"hook_calls,omitempty"`
 	FailingHooks map[string]FailingHook `json:"failing_hooks,omitempty"`
 
-	Turn          Head       `json:"turn"`
-	Epoch         uint64     `json:"epoch"`                // highest ever
-	Asleep        bool       `json:"asleep,omitempty"`     // the last turn left nothing to do
-	SleepUntil    time.Time  `json:"sleep_until,omitzero"` // the agent asked to be left alone until then
-	Streak        SelfStreak `json:"self_streak,omitzero"`
-	Reset         Reset      `json:"reset,omitzero"` // the last one
-	FailedTurns   int        `json:"failed_turns,omitempty"`
-	CooldownUntil time.Time  `json:"cooldown_until,omitzero"`
-	Purse         Purse      `json:"purse,omitzero"` // what turns have cost
+	Turn          Head          `json:"turn"`
+	Epoch         uint64        `json:"epoch"`                // highest ever
+	Asleep        bool          `json:"asleep,omitempty"`     // the last turn left nothing to do
+	SleepUntil    time.Time     `json:"sleep_until,omitzero"` // the agent asked to be left alone until then
+	SleepFor      time.Duration `json:"sleep_for,omitempty"`  // for how long it asked
+	Streak        SelfStreak    `json:"self_streak,omitzero"`
+	Reset         Reset         `json:"reset,omitzero"` // the last one
+	FailedTurns   int           `json:"failed_turns,omitempty"`
+	CooldownUntil time.Time     `json:"cooldown_until,omitzero"`
+	Purse         Purse         `json:"purse,omitzero"` // what turns have cost
 
 	Expected []Expected `json:"expected,omitempty"` // reports that may come without a turn that waits for them
 

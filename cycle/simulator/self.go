@@ -126,6 +126,10 @@ func (k *streak) read(v *historyChecker, l line) {
 		}
 	case "control", "reset":
 		k.turns = 0
+	case "sleep":
+		if l.What == "retried" {
+			k.turns = 0
+		}
 	case "halt":
 		if l.From == "here" {
 			k.turns = 0

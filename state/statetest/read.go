@@ -170,7 +170,11 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		}
 		return []state.Event{e}, nil
 	case "retry":
-		return []state.Event{state.Retried{Message: state.Message{Key: p.word(0), Source: state.Mail, From: st.P.Operator, Operator: true, At: st.Now}}}, nil
+		msg := state.Message{Key: p.word(0), Source: state.Mail, From: st.P.Operator, Operator: true, At: st.Now}
+		if p.has("self") {
+			msg.Source, msg.Kind, msg.MadeBy = state.Self, state.KindReminder, "t0"
+		}
+		return []state.Event{state.Retried{Message: msg}}, nil
 	case "damaged": // the payload of a message is not what was kept
 		return []state.Event{state.Damaged{Key: p.word(0), Reason: "messages/" + p.word(0) + " is damaged"}}, nil
 	case "drop":
