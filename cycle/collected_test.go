@@ -187,3 +187,26 @@ func TestTheSilenceIsAReasonToPoll(t *testing.T) {
 		t.Errorf("a poll for %q when the sender was silent: %v", why, err)
 	}
 }
+
+// The first of several messages ends the sleep; the turn of all of them is told of it.
+func TestCollectedMessagesEndASleep(t *testing.T) {
+	var prompts []string
+	h := collecting(t, nil)
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		if prompts = append(prompts, string(at.Prompt)); len(prompts) == 1 {
+			check(t, h.agent.Sleep(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, 2*time.Hour, "see the build"))
+		}
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
+	}
+	h.receive(letter{id: "<one@example.com>"})
+	h.pollAfter(time.Second)
+	h.pollAfter(21 * time.Second)
+	h.receive(letter{id: "<two@example.com>", body: "is it green?"})
+	h.pollAfter(time.Second)
+	h.receive(letter{id: "<three@example.com>", body: "and is it fast?"})
+	h.pollAfter(10 * time.Second)
+	h.pollAfter(21 * time.Second)
+	if len(prompts) != 2 || !strings.Contains(prompts[1], "You would have woken for this: see the build") {
+		t.Errorf("prompts: %q", prompts)
+	}
+}

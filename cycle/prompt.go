@@ -51,6 +51,9 @@ func (p prompter) summaryQuestion() (string, error) {
 // agentData returns what a template can name of the agent itself.
 func (p prompter) agentData() prompt.Data {
 	d := prompt.Data{Handle: p.handle, Callsign: "@" + p.handle, Now: p.now().UTC()}
+	if local := d.Now.In(cmp.Or(p.policy.Location, time.UTC)); local.Format(zoneOffset) != d.Now.Format(zoneOffset) {
+		d.Local = local.Format(dateAndTime)
+	}
 	if p.turn != nil {
 		d.Runner = p.turn.Runner
 	}
@@ -76,7 +79,7 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 		d.Left = allowed.Left.String()
 	}
 	if p.turn != nil && isShort(allowed.Tier) {
-		d.Cheaper, d.Sparing, d.Fewer = p.turn.Low.Cheaper(), len(p.turn.Low.Args) > 0, p.turn.Runner == turn.API
+		d.Cheaper, d.Sparing, d.Fewer = p.turn.Cheaper(), len(p.turn.Low.Args) > 0, p.turn.Runner == turn.API
 	}
 	if full := p.sessions.full(talk); full >= warnAt {
 		d.Full = full

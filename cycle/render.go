@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/hook"
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -207,7 +208,8 @@ func (r renderer) answer(s state.State, control string) string {
 		b.WriteString("HALTED on the mesh; it is lifted there\n")
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
-		s.Turn.Status, len(s.Inbox), len(s.Outbox), len(s.Undelivered))
+		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))
+	r.wakeups(&b, s)
 	today, month := s.SpentOn(r.policy, r.now())
 	fmt.Fprintf(&b, "spent: %v today, %v this month\n", today, month)
 	if head, err := r.store.Head(); err == nil && head.Sum != "" {
@@ -221,6 +223,24 @@ func (r renderer) answer(s state.State, control string) string {
 		fmt.Fprintf(&b, "credential %s has failed since %s\n", name, c.Since.Format(time.RFC3339))
 	}
 	return b.String()
+}
+
+// mostWakeups is how many wakeups an answer shows.
+const mostWakeups = 5
+
+// wakeups adds what the agent has planned, the next first.
+func (r renderer) wakeups(b *strings.Builder, s state.State) {
+	rows := wakeups(s, r.policy, r.now(), func(state.Message) bool { return true })
+	for _, w := range rows[:min(len(rows), mostWakeups)] {
+		fmt.Fprintf(b, "%s: %s, %s", w.Kind, w.At.Format(time.RFC3339), plain.Line(w.Title))
+		if w.Held != "" {
+			fmt.Fprintf(b, " (waits: %s)", w.Held)
+		}
+		b.WriteByte('\n')
+	}
+	if more := len(rows) - mostWakeups; more > 0 {
+		fmt.Fprintf(b, "and %d more wakeups\n", more)
+	}
 }
 
 // fill executes a reply template.

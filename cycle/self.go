@@ -42,15 +42,16 @@ func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration, why strin
 // restWords are the words of a row that an agent made by answering and saying no more.
 const restWords = "You rested after your answer, as [api] rest says."
 
-// Rest records that the agent rests for d after an answer, and then has a turn.
-// Where no such turn is possible, it only rests. So it does after another agent's
-// message, which is not to make it go on by itself.
-func (a *Agent) Rest(ctx context.Context, in Inside, d time.Duration) error {
+// Rest records that the agent rests for d after an answer, and, if wakes is set, then
+// has a turn. Where no such turn is possible, it only rests. So it does after another
+// agent's message, which is not to make it go on by itself. A sleep with a reason that
+// waits in this conversation stays: nobody has said that it is over.
+func (a *Agent) Rest(ctx context.Context, in Inside, d time.Duration, wakes bool) error {
 	s, err := in.state(a.Store)
-	if err != nil {
+	if err != nil || s.Sleeps(s.TurnPrincipal()) {
 		return err
 	}
-	if s.TurnPrincipal() != state.OperatorPrincipal {
+	if !wakes || s.TurnPrincipal() != state.OperatorPrincipal {
 		return a.Sleep(ctx, in, d, "")
 	}
 	_, err = a.planner().plan(ctx, in, state.Planned{Kind: state.KindRest, For: d}, restWords)

@@ -24,8 +24,12 @@ func wokenBy(m state.Message) string {
 		return "a reminder that your operator set for you"
 	case m.Kind == state.KindReminder:
 		return "a reminder that you set"
+	case m.Kind == state.KindRest && m.Early:
+		return "your rest after an answer was ended before its time"
 	case m.Kind == state.KindRest:
 		return "your rest after an answer is over"
+	case m.Early:
+		return "your sleep was ended before its time"
 	}
 	return "your sleep is over"
 }
@@ -35,7 +39,7 @@ func wokenBy(m state.Message) string {
 // rest of d is complete.
 func (p prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 	if m.msg.Source != state.Self {
-		d.EndedSleep = fences.Line(m.msg.EndedSleep)
+		d.EndedSleep = fences.Line(m.endedSleep())
 		return
 	}
 	d.Woken = wokenBy(m.msg)
@@ -51,6 +55,17 @@ func (p prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 		d.SaidBefore = fences.Said(said)
 	}
 	d.Came, d.Meanwhile = p.meanwhile(fences, m.msg)
+}
+
+// endedSleep returns the beginning of the words with which the agent would have woken
+// itself, had none of the messages come that the turn answers.
+func (m turnMessage) endedSleep() string {
+	for _, other := range m.with { // the first of them has ended it
+		if other.msg.EndedSleep != "" {
+			return other.msg.EndedSleep
+		}
+	}
+	return m.msg.EndedSleep
 }
 
 // meanwhile returns how many messages and nudges came since a row was made, in words,

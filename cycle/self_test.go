@@ -213,3 +213,80 @@ func TestPullingAWakeup(t *testing.T) {
 		t.Errorf("mails: %+v", mails)
 	}
 }
+
+// The rest that follows an answer ends no sleep with a reason. Another turn has planned
+// that, and nobody has said that it is over.
+func TestARestKeepsASleep(t *testing.T) {
+	for _, wakes := range []bool{false, true} {
+		h := newAwakeHouse(t)
+		turns := 0
+		h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+			in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+			if turns++; turns == 1 {
+				check(t, h.agent.Sleep(ctx, in, 2*time.Hour, "see the build"))
+			} else {
+				check(t, h.agent.Rest(ctx, in, time.Minute, wakes))
+			}
+			return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
+		}
+		h.receive(letter{id: "<one@example.com>"})
+		h.receive(letter{id: "<two@example.com>"}) // waits while the first has its turn
+		h.poll()
+		if rows := h.state().Planned(); turns != 2 || len(rows) != 1 || rows[0].Title != "see the build" {
+			t.Errorf("[api] rest %v: after %d turns there is planned %+v", wakes, turns, rows)
+		}
+		if until := h.state().SleepUntil; until.Before(h.clock.Now().Add(time.Hour)) {
+			t.Errorf("[api] rest %v: the agent sleeps until %v", wakes, until)
+		}
+	}
+}
+
+// A sleep that a nudge ends before its time is not told to have taken its time.
+func TestASleepThatIsCutShort(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays("grep -q 'You woke yourself' prompt || us sleep 2h 'see the build'\necho done\n")
+	h.sayByMail("hello")
+	check(t, h.agent.Ring("ci", "the build is green"))
+	h.pollAfter(time.Minute)
+	if got := h.prompt(); !strings.Contains(got, "You woke yourself: your sleep was ended before its time.") || !strings.Contains(got, "nudge from ci: the build is green") {
+		t.Errorf("the prompt:\n%s", got)
+	}
+}
+
+// The operator who asks by mail hears what is planned, and what keeps it waiting. It is
+// not counted among the messages.
+func TestTheStatusMailShowsWakeups(t *testing.T) {
+	h := newAwakeHouse(t)
+	for _, when := range []string{"40d", "10m"} {
+		_, err := h.agent.RemindByHand(t.Context(), "op", when, "look after "+when)
+		check(t, err)
+	}
+	_, err := h.agent.Halt(t.Context(), "test")
+	check(t, err)
+	h.receive(letter{id: "<status@example.com>", body: "STATUS"})
+	h.pollAfter(12 * time.Minute)
+	answers := h.sentOf("answer")
+	if len(answers) != 1 {
+		t.Fatalf("answers: %+v", answers)
+	}
+	for _, want := range []string{
+		"inbox: 0 waiting\n",
+		"reminder: 2026-01-05T09:10:00Z, look after 10m (waits: the agent is halted)\nreminder: 2026-02-14T09:00:00Z, look after 40d\n",
+	} {
+		if !strings.Contains(answers[0].text, want) {
+			t.Errorf("the mail has no %q:\n%s", want, answers[0].text)
+		}
+	}
+}
+
+// An agent somewhere else than in UTC is told the time as remind reads it.
+func TestAnAgentIsToldItsLocalTime(t *testing.T) {
+	h := newAwakeHouse(t)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	check(t, err)
+	h.agent.Policy.Location = berlin
+	h.sayByMail("hello")
+	if got := h.prompt(); !strings.Contains(got, "It is 2026-01-05 09:01 UTC, 2026-01-05 10:01 local time.") {
+		t.Errorf("the prompt:\n%s", got)
+	}
+}

@@ -15,6 +15,7 @@ import (
 const (
 	dateAndTime = "2006-01-02 15:04"
 	timeOfDay   = "15:04"
+	zoneOffset  = "-07:00"
 )
 
 // ErrNotATime means that a text names no time, in any form.

@@ -324,7 +324,7 @@ func TestLowCompute(t *testing.T) {
 			if got := h.left("ran"); got != c.want {
 				t.Errorf("it ran %q, want %q", got, c.want)
 			}
-			if p := h.left("prompt"); !strings.Contains(p, c.says) || c.low.Cheaper() != strings.Contains(p, "cheaper") {
+			if p := h.left("prompt"); !strings.Contains(p, c.says) || h.agent.Turn.Cheaper() != strings.Contains(p, "cheaper") {
 				t.Errorf("the prompt is\n%s", p)
 			}
 			h.agent.Policy.Budget.Critical = 18_000

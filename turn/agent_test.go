@@ -212,8 +212,10 @@ func TestLowered(t *testing.T) {
 	}{
 		{Low{}, false}, {Low{Command: []string{"x"}}, true}, {Low{Model: "m"}, true}, {Low{Args: []string{"--effort", "low"}}, false},
 		{Low{Args: []string{"-m", "small"}}, true}, {Low{Args: []string{"--model=small"}}, true},
+		{Low{Command: []string{"p", "--model", "usual"}}, false}, {Low{Args: []string{"-m", "usual"}}, false}, // nothing changes
 	} {
-		if got := c.low.Cheaper(); got != c.want {
+		usual := Config{Command: []string{"p", "--model", "usual"}, Low: c.low}
+		if got := usual.Cheaper(); got != c.want {
 			t.Errorf("%+v is cheaper: %v", c.low, got)
 		}
 	}
@@ -229,4 +231,19 @@ func TestDefaultCommand(t *testing.T) {
 	b.Command = nil
 	b.Config.Env = map[string]string{"PATH": b.Workdir + ":/usr/bin:/bin"}
 	b.run().check(t, Success, ExitClean, "One file.", "")
+}
+
+// An agent that may be silent, and says nothing after its last tool, has said nothing:
+// what it muttered before is no answer. Another one has that as its answer.
+func TestSilentAfterATool(t *testing.T) {
+	t.Parallel()
+	lines := strings.SplitAfter(claudeGood, "\n")
+	silent := strings.Join(lines[:7], "") + strings.ReplaceAll(lines[8], `"result":"One file."`, `"result":""`)
+	for may, want := range map[bool]string{true: "", false: "I look."} {
+		b := fakeCLI(t, Claude, silent, "")
+		b.MayBeSilent = may
+		if res := b.run(); res.Status != Success || res.Text != want {
+			t.Errorf("may be silent %v: %s, %q: %s", may, res.Status, res.Text, res.Reason)
+		}
+	}
 }

@@ -96,9 +96,11 @@ type Low struct {
 	Model   string   // that API asks instead of the usual one
 }
 
-// Cheaper reports whether another program or model runs the agent then.
-func (w Low) Cheaper() bool {
-	return len(w.Command) > 0 || w.Model != "" || modelIn(w.Args) != ""
+// Cheaper reports whether another program or model than usual runs the agent while
+// money is short.
+func (c *Config) Cheaper() bool {
+	model := modelIn(c.Low.Args)
+	return len(c.Low.Command) > 0 && !slices.Equal(c.Low.Command, c.Command) || c.Low.Model != "" || model != "" && model != modelIn(c.Command)
 }
 
 // Lowered returns how the agent runs an attempt while money is short: with another

@@ -143,7 +143,8 @@ func (s *supervisor) exitReason() string {
 }
 
 // takeAnswer sets the text. After a success it is the text of Done, or else what
-// was said after the last tool. Otherwise it is all that was said.
+// was said after the last tool. Otherwise it is all that was said, unless the agent
+// may be silent: then what it said before a tool is no answer.
 func (s *supervisor) takeAnswer(res *Result) {
 	o := &s.output
 	if res.Status == Success && o.done != nil {
@@ -151,7 +152,7 @@ func (s *supervisor) takeAnswer(res *Result) {
 		if whole == "" && o.segment.Len() <= s.config.MaxText {
 			whole = o.segment.String()
 		}
-		if whole != "" {
+		if whole != "" || s.attempt.MayBeSilent && o.segment.Len() == 0 {
 			o.answer.reset()
 			o.answer.write(whole)
 		}

@@ -5,6 +5,7 @@
 package apirunner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/internal/regular"
 	"agentstateloop/internal/secret"
+	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
 )
@@ -106,6 +108,11 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 	if err != nil {
 		return nil, err
 	}
+	st, err := r.agent.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	msg, _ := st.TurnMessage()
 	s := r.config.File.API
 	return &react.Loop{
 		Settings: react.Settings{
@@ -120,6 +127,8 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			MaxCalls:  s.MaxCalls,
 			MaxTools:  s.MaxTools,
 			Deadline:  r.Begun.Add(r.agent.Turn.Timeout),
+
+			MayBeSilent: msg.Source == state.Self,
 		},
 		Callbacks: react.Callbacks{
 			Emit:   r.events.emit,
@@ -134,10 +143,8 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 // rest lets the agent rest that has not said how long. With [api] rest it wakes after
 // that, and has a turn.
 func (r *Runner) rest(ctx context.Context) error {
-	if d := time.Duration(r.config.File.API.Rest); d > 0 {
-		return r.agent.Rest(ctx, r.turn, d)
-	}
-	return r.agent.Sleep(ctx, r.turn, defaultRest, "")
+	d := time.Duration(r.config.File.API.Rest)
+	return r.agent.Rest(ctx, r.turn, cmp.Or(d, defaultRest), d > 0)
 }
 
 // model returns the API with its key. It reports a key that cannot be read like

@@ -29,7 +29,7 @@ func (c environmentCheck) run(context.Context) []Finding {
 	for _, zone := range []string{"CRON_TZ", "TZ"} {
 		if value := c.loader.Env(zone); value != "" {
 			found = append(found, bad(Warn, name, "move that line below ours",
-				"the crontab sets %s=%s above our line: an interval in hours may fire at an unexpected time", zone, value))
+				"the crontab sets %s=%s above our line: the alarm line and an interval in hours may fire at an unexpected time", zone, value))
 		}
 	}
 	if len(found) > 0 {

@@ -17,6 +17,7 @@ type Data struct {
 	Fresh    bool   // a session begins; one that continues has most of this already
 
 	Now        time.Time
+	Local      string // the same in the time zone of this machine, as `remind` reads it; "" in UTC
 	Phase      state.Phase
 	PhaseSince time.Time
 	Deadline   time.Time // when silence ends the phase; zero in IDLE

@@ -234,9 +234,9 @@ func runEnded(err error) (*runEnd, error) {
 }
 
 // blank handles an answer with nothing in it. After ask and submit_result
-// nothing more needs to be said.
+// nothing more needs to be said, nor in a turn that may be silent.
 func (l *Loop) blank() (*runEnd, error) {
-	if l.conversation.succeeded["ask"] || l.conversation.succeeded["submit_result"] {
+	if l.MayBeSilent || l.conversation.succeeded["ask"] || l.conversation.succeeded["submit_result"] {
 		return &runEnd{}, nil
 	}
 	if l.conversation.blanks >= maxBlanks {

@@ -373,6 +373,18 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
+// A run that may be silent ends well with an empty answer, and nothing more is asked.
+func TestASilentRun(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		b := newBench(t, api, scripted.Reply{Text: "I look.", Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{})
+		b.MayBeSilent = true
+		b.well("hello", "")
+		if n := len(b.server.Asked()); n != 2 || b.rests != 1 {
+			t.Errorf("asked %d times, %d rests", n, b.rests)
+		}
+	})
+}
+
 // numbered sets the ids of calls that have none.
 func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Request) scripted.Reply {
 	return func(q scripted.Request) scripted.Reply {

@@ -27,6 +27,9 @@ type Settings struct {
 
 	// Backoff is the first wait after a fault that may pass. Zero means a second.
 	Backoff time.Duration
+
+	// MayBeSilent: an empty answer ends the run well.
+	MayBeSilent bool
 }
 
 // The defaults of Settings.
