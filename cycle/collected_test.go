@@ -188,7 +188,8 @@ func TestTheSilenceIsAReasonToPoll(t *testing.T) {
 	}
 }
 
-// The first of several messages ends the sleep; the turn of all of them is told of it.
+// The first of several messages ends the sleep; the turn of all of them is told why the
+// agent would have woken.
 func TestCollectedMessagesEndASleep(t *testing.T) {
 	var prompts []string
 	h := collecting(t, nil)

@@ -234,7 +234,7 @@ func TestDefaultCommand(t *testing.T) {
 }
 
 // An agent that may be silent, and says nothing after its last tool, has said nothing:
-// what it muttered before is no answer. Another one has that as its answer.
+// what it muttered before is not its answer. For another one it is.
 func TestSilentAfterATool(t *testing.T) {
 	t.Parallel()
 	lines := strings.SplitAfter(claudeGood, "\n")

@@ -144,7 +144,7 @@ func (s *supervisor) exitReason() string {
 
 // takeAnswer sets the text. After a success it is the text of Done, or else what
 // was said after the last tool. Otherwise it is all that was said, unless the agent
-// may be silent: then what it said before a tool is no answer.
+// may be silent: then what it said before a tool does not count.
 func (s *supervisor) takeAnswer(res *Result) {
 	o := &s.output
 	if res.Status == Success && o.done != nil {
