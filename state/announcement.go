@@ -85,8 +85,8 @@ func Hears(names []string, event string) bool {
 }
 
 // Announcement returns what a history line of an agent announces. It returns false
-// for a line that only keeps books, and for each line about a hook: an event about a
-// hook would cause the next one.
+// for a line that only keeps books, and for each line about a hook, or about the alarm
+// line, which a hook that fails sets: an event of these would cause the next one.
 func (l Line) Announcement(agent string) (Announcement, bool) {
 	event := l.event()
 	if event == "" {
@@ -100,6 +100,9 @@ func (l Line) Announcement(agent string) (Announcement, bool) {
 // event returns the name of the event that a line announces, or "".
 func (l Line) event() string {
 	if strings.HasPrefix(l.ID, string(HookCall)+".") {
+		return ""
+	}
+	if l.Alarm {
 		return ""
 	}
 	switch l.Kind {
@@ -201,15 +204,17 @@ func (l Line) details() Details {
 			d.Source, d.From, d.Operator, d.Kind, d.Trace = row.Source, row.From, row.Operator, row.Kind, cmp.Or(d.Trace, row.Trace)
 		}
 	}
-	switch l.Kind {
+	switch l.Kind { // What goes where the name of the event says it
 	case LineCredential:
-		d.Credential, d.From = l.From, ""
+		d.Credential, d.From, d.What = l.From, "", ""
 	case LineTier:
 		d.Tier, d.What = Tier(l.What), ""
 	case LineEffect:
-		d.Kind, d.To = string(l.Effect.Kind), l.Effect.To
-	case LineTask, LineTransition:
+		d.Kind, d.To, d.What = string(l.Effect.Kind), l.Effect.To, ""
+	case LineTask, LineTransition, LineEdge, LineHalt, LineDelivery, LineSending, LineBounce:
 		d.What = ""
+	case LineReset:
+		d.Reason = "" // it is what the agent is told
 	}
 	return d
 }

@@ -35,7 +35,7 @@ func (e Scheduled) apply(m *machine) {
 		m.line(Line{Kind: LineSchedule, What: e.Line, Reason: e.Reason})
 	}
 	if e.AlarmLine != m.Schedule.AlarmLine {
-		m.line(Line{Kind: LineSchedule, What: cmp.Or(e.AlarmLine, scheduleNoAlarm)})
+		m.line(Line{Kind: LineSchedule, What: cmp.Or(e.AlarmLine, scheduleNoAlarm), Alarm: true})
 	}
 	m.Schedule.Installed, m.Schedule.AlarmLine, m.Schedule.Alarm = e.Line, e.AlarmLine, e.Alarm
 	m.Schedule.Error = e.Reason

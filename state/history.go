@@ -112,6 +112,8 @@ type Line struct {
 	Collected []Message `json:"collected,omitempty"`
 
 	Expected *Expected `json:"expected,omitempty"` // of an edge: a report that may still come
+
+	Alarm bool `json:"alarm,omitempty"` // of a schedule line: it is about the alarm line
 }
 
 // After reports whether the line comes after position (serial, n).

@@ -167,6 +167,8 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		e := state.Compacted{With: with, Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
 		if e.Text != "" {
 			e.File = "messages/summary"
+		} else if p.has("fails") {
+			e.Reason = "the agent ended without an answer"
 		}
 		return []state.Event{e}, nil
 	case "retry":

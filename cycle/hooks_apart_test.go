@@ -1,0 +1,101 @@
+package cycle_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/hook"
+	"agentstateloop/state"
+)
+
+// A hook that fails sets its own times, and with them the alarm line. An event of that
+// would cause the next call of the hook that fails, for ever.
+func TestAHookThatFailsCausesNothing(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.hooked(func(string, int) int { return 500 }, hook.Hook{Name: "x", On: []string{"*"}, Timeout: time.Minute})
+	h.agent.Policy.Notices = false
+	_, err := h.agent.Halt(t.Context(), "")
+	check(t, err)
+	_, err = h.agent.Resume(t.Context(), "")
+	check(t, err)
+	h.poll()
+	waiting := len(h.state().HookCalls)
+	if waiting == 0 || h.alarm() == "" {
+		t.Fatalf("%d events wait, and the alarm line is %q", waiting, h.alarm())
+	}
+	for range 20 {
+		h.clock.advance(10 * time.Minute)
+		h.ifDue()
+	}
+	var events []string
+	for _, row := range h.state().HookCalls {
+		events = append(events, row.Announces.Event)
+	}
+	if h.state().HookCalls[0].Attempts < 5 || len(events) != waiting {
+		t.Errorf("%d events waited, and after %d tries these do: %v", waiting, h.state().HookCalls[0].Attempts, events)
+	}
+}
+
+// A hook is called for what comes while the process that calls the hooks is busy with
+// another one for long.
+func TestABusyHookHoldsUpNoOther(t *testing.T) {
+	h := newAwakeHouse(t)
+	got := h.hooked(func(path string, _ int) int {
+		if path == "/slow" {
+			time.Sleep(400 * time.Millisecond)
+		}
+		return 204
+	}, hook.Hook{Name: "slow", On: []string{"halt", "go"}, Timeout: time.Minute}, hook.Hook{Name: "quick", On: []string{"halt"}, Timeout: time.Minute})
+	toggle := func() {
+		_, err := h.agent.Halt(t.Context(), "")
+		check(t, err)
+		_, err = h.agent.Resume(t.Context(), "")
+		check(t, err)
+	}
+	for range 5 {
+		toggle()
+	}
+	called := make(chan error, 1)
+	go func() { called <- h.agent.CallHooks(t.Context()) }()
+	deadline := time.Now().Add(30 * time.Second)
+	for len(got("/slow")) < 2 {
+		if time.Now().After(deadline) {
+			t.Fatal("the slow hook is not called")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	toggle()
+	for len(got("/quick")) < 6 {
+		if n := len(got("/slow")); n >= 10 {
+			t.Fatalf("the quick hook heard %d of 6 events, after %d calls of the slow one", len(got("/quick")), n)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	check(t, <-called)
+	if n := len(got("/slow")); n != 12 || len(h.state().HookCalls) != 0 {
+		t.Errorf("%d calls of the slow hook, and %d wait", n, len(h.state().HookCalls))
+	}
+}
+
+// The words with which the memory was reset are for the agent alone.
+func TestAnEventHoldsNoNote(t *testing.T) {
+	h := newAwakeHouse(t)
+	got := h.hooked(func(string, int) int { return 204 }, hook.Hook{Name: "x", On: []string{"reset"}, Timeout: time.Minute})
+	h.agent.Hooks[0].Body = nil
+	follower, err := h.agent.EventsFromNow()
+	check(t, err)
+	check(t, h.agent.Reset(t.Context(), "the plan is off", "you"))
+	check(t, h.agent.CallHooks(t.Context()))
+	if calls := got("/x"); len(calls) != 1 || strings.Contains(calls[0], "plan") {
+		t.Errorf("the hook got %q", calls)
+	}
+	found, err := follower.Next()
+	check(t, err)
+	i := slices.IndexFunc(found, func(e cycle.LiveEvent) bool { return e.Event == "reset" })
+	if i < 0 || found[i].Data.(state.Details).Reason != "" {
+		t.Errorf("%+v", found)
+	}
+}
