@@ -49,42 +49,84 @@ func (h hooks) begin(ctx context.Context) *calling {
 	}
 	go h.secrets.Guarded(func() {
 		defer close(c.ended)
-		_, c.err = withLock(h.store, store.HookLock, func() error {
-			return h.each(func(name string) error { return h.watch(ctx, c, name) })
-		})
+		_, c.err = withLock(h.store, store.HookLock, func() error { return h.serve(ctx, c.finish, &c.late) })
 	})()
 	return c
 }
 
-// each does something for all hooks, side by side, and returns the errors.
-func (h hooks) each(do func(name string) error) error {
+// serve calls all hooks side by side as rows for them come, until finish is closed and
+// nothing is due for any. While one is busy, for however long, the others are called
+// for what comes meanwhile. The caller holds hook.lock.
+func (h hooks) serve(ctx context.Context, finish <-chan struct{}, late *atomic.Bool) error {
 	errs := make([]error, len(h.all))
-	var wg sync.WaitGroup
-	for i, configured := range h.all {
-		if h.standIn != nil { // the simulator's processes do one thing at a time
-			errs[i] = do(configured.Name)
-			continue
+	if h.standIn != nil { // the simulator's processes do one thing at a time
+		for i, configured := range h.all {
+			errs[i] = h.callFor(ctx, configured.Name, late)
 		}
-		wg.Go(h.secrets.Guarded(func() { errs[i] = do(configured.Name) }))
+		return errors.Join(errs...)
+	}
+	var wg sync.WaitGroup
+	s := &shift{busy: len(h.all), over: make(chan struct{})}
+	for i, configured := range h.all {
+		wg.Go(h.secrets.Guarded(func() { errs[i] = h.watch(ctx, configured.Name, finish, late, s) }))
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// watch calls one hook as rows for it come, until c is to finish.
-func (h hooks) watch(ctx context.Context, c *calling, name string) error {
+// shift is the work of the process that calls the hooks. It is over when no hook is
+// called, each having been called for what came before the end.
+type shift struct {
+	mu   sync.Mutex
+	busy int           // hooks that are called, or were not called since the end
+	over chan struct{} // closed when busy is 0
+}
+
+// rest notes that one hook more has nothing due.
+func (s *shift) rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy--; s.busy == 0 {
+		close(s.over)
+	}
+}
+
+// resume notes that one hook is called again, unless the shift is over.
+func (s *shift) resume() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy == 0 {
+		return false
+	}
+	s.busy++
+	return true
+}
+
+// watch calls one hook as rows for it come: until finish, once more after it, and on
+// while other hooks are busy.
+func (h hooks) watch(ctx context.Context, name string, finish <-chan struct{}, late *atomic.Bool, s *shift) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
-	for {
-		if err := h.callFor(ctx, name, &c.late); err != nil {
+	for ending := false; ; {
+		err := h.callFor(ctx, name, late)
+		if ending || err != nil {
+			s.rest()
+		}
+		if err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.finish:
-			return h.callFor(ctx, name, &c.late)
+		case <-s.over:
+			return nil
+		case <-finish:
+			finish, ending = nil, true
+			continue // it is busy until it was called once more
 		case <-tick.C:
+		}
+		if ending && (late.Load() || !s.resume()) {
+			return nil
 		}
 	}
 }
@@ -107,13 +149,15 @@ func (h hooks) wait(ctx context.Context, c *calling) error {
 // call calls the hooks until nothing is due. If another process is at it, that process
 // looks once more after it has released the lock.
 func (h hooks) call(ctx context.Context) error {
+	now := make(chan struct{})
+	close(now)
 	for ctx.Err() == nil {
 		due, err := h.due()
 		if err != nil || !due {
 			return err
 		}
 		held, err := withLock(h.store, store.HookLock, func() error {
-			return h.each(func(name string) error { return h.callFor(ctx, name, new(atomic.Bool)) })
+			return h.serve(ctx, now, new(atomic.Bool))
 		})
 		if err != nil || !held {
 			return err
