@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -85,7 +84,7 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 		if token, err = a.Token(ctx); err != nil {
 			return nil, &Error{Reason: "its token cannot be read: " + err.Error()}
 		}
-		address = strings.ReplaceAll(address, TokenPlace, url.PathEscape(token))
+		address = strings.ReplaceAll(address, TokenPlace, escape(token))
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(c.Body))
 	if err != nil {
@@ -94,7 +93,7 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 	for name, t := range a.Headers {
 		value, err := execute(t, c.Event)
 		if err != nil {
-			return nil, &Error{Reason: fmt.Sprintf("header %s: %v", name, err), Permanent: true}
+			continue // the event is worth more than a header that fails with it
 		}
 		request.Header.Set(name, plain.Shorten(plain.Line(string(value)), 1000))
 	}
@@ -106,6 +105,12 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	return request, a.sign(ctx, request, c.Body)
+}
+
+// escape returns a token for a path or a query. The colon stays: Telegram has it in
+// its tokens.
+func escape(token string) string {
+	return strings.NewReplacer("+", "%2B", "&", "%26", "=", "%3D").Replace(url.PathEscape(token))
 }
 
 // sign adds the time and the signature, if there is a secret.

@@ -116,6 +116,10 @@ func TestAddress(t *testing.T) {
 			if !ok {
 				w.WriteHeader(400)
 			}
+		case "/query":
+			if r.FormValue("token") != "a+b/c&d==" || r.FormValue("x") != "1" || len(r.Header["X-Mine"]) > 0 {
+				w.WriteHeader(400)
+			}
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -147,6 +151,15 @@ func TestAddress(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a token in the query", func(t *testing.T) {
+		h := hook.Hook{Name: "x", Timeout: time.Minute, Address: &hook.Address{
+			URL: server.URL + "/query?token={token}&x=1", Token: says("a+b/c&d=="),
+			Headers: map[string]*template.Template{"X-Mine": template.Must(template.New("").Parse("{{index .Data.Reason 99}}"))}, // fails with this event
+		}}
+		if got := deliver(t, h); got != "" {
+			t.Error(got)
+		}
+	})
 	t.Run("nobody", func(t *testing.T) {
 		closed, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
