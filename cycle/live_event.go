@@ -109,6 +109,7 @@ type Events struct {
 	seen  uint64 // serial of the state at the last walk
 	feed  *turn.FeedReader
 	read  []turn.Step // of the feed, and not passed on yet
+	from  time.Time   // steps of the feed until then are from before the cursor
 	begun bool
 }
 
@@ -130,8 +131,12 @@ func (a *Agent) EventsFromNow() (*Events, error) {
 	e := &Events{agent: a.Handle, store: a.Store, at: Cursor{Serial: s.Serial, N: wholeSerial}, seen: s.Serial, begun: true}
 	if owned(s.Turn) || s.Turn.Lingering() {
 		e.open(s.Turn.TurnID, s.Turn.Epoch, 0)
-		if _, err := e.feed.Next(); err != nil {
+		steps, err := e.feed.Next()
+		if err != nil {
 			return nil, err
+		}
+		for _, step := range steps {
+			e.at.Step = step.N
 		}
 	}
 	return e, nil
@@ -162,7 +167,7 @@ func (a *Agent) LastEvents(n int) (*Events, error) {
 
 // open begins to follow an attempt, after one of its steps.
 func (e *Events) open(turnID string, epoch uint64, step int) {
-	e.at.TurnID, e.at.Epoch, e.at.Step, e.read = turnID, epoch, step, nil
+	e.at.TurnID, e.at.Epoch, e.at.Step, e.read, e.from = turnID, epoch, step, nil, time.Time{}
 	e.feed = &turn.FeedReader{Dir: e.store.Path(attemptDir(turnID, epoch))}
 }
 
@@ -219,14 +224,21 @@ func (e *Events) take(found []LiveEvent, l state.Line) ([]LiveEvent, error) {
 // newest commit may be in the state alone.
 func (e *Events) lines(s state.State) ([]state.Line, error) {
 	var lines []state.Line
+	at, known := e.at, e.begun || e.at.TurnID != ""
+	for _, l := range slices.Backward(s.Lines) {
+		known = known || !l.After(at.Serial, at.N) && e.atWork(l)
+	}
 	for l, err := range e.store.Newest(eventsRead) {
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		if !l.After(e.at.Serial, e.at.N) {
+		if l.After(at.Serial, at.N) {
+			lines = append(lines, l)
+			continue
+		}
+		if known = known || e.atWork(l); known {
 			break
 		}
-		lines = append(lines, l)
 	}
 	slices.Reverse(lines)
 	last := state.Line{Serial: e.at.Serial, N: e.at.N}
@@ -239,6 +251,28 @@ func (e *Events) lines(s state.State) ([]state.Line, error) {
 		}
 	}
 	return lines, nil
+}
+
+// atWork looks for the attempt that was at work at the cursor, whose steps are followed
+// from there on. It is called with the lines before the cursor, the newest first, until
+// it returns true.
+func (e *Events) atWork(l state.Line) (known bool) {
+	if e.from.IsZero() {
+		e.from = l.At
+	}
+	if l.Kind != state.LineTurn {
+		return false
+	}
+	switch l.What {
+	case "running":
+		from := e.from
+		e.open(l.TurnID, l.Epoch, 0)
+		e.from = from
+		return true
+	case "exited", "suspended", "reaped", "given back":
+		return true
+	}
+	return false
 }
 
 // steps returns the new steps of the attempt that is followed: those until a time, or
@@ -263,9 +297,12 @@ func (e *Events) steps(until time.Time) ([]LiveEvent, error) {
 			continue
 		}
 		e.at.Step = s.N
+		if !s.At.After(e.from) {
+			continue
+		}
 		name := "step." + string(s.Kind)
 		if s.Kind == turn.StepState {
-			name = "state." + stateName(s)
+			name = "state." + s.Name()
 		}
 		found = append(found, LiveEvent{
 			Event: name, ID: e.at.String(), Agent: e.agent, At: s.At, Serial: e.at.Serial, turn: e.at.TurnID,
@@ -273,17 +310,6 @@ func (e *Events) steps(until time.Time) ([]LiveEvent, error) {
 		})
 	}
 	return found, nil
-}
-
-// stateName returns the lifecycle of an agent that does not work, and else its state.
-func stateName(s turn.Step) string {
-	if s.Lifecycle != turn.LifecycleWorking {
-		return s.Lifecycle.String()
-	}
-	if s.State == turn.StateIdle {
-		return s.Lifecycle.String()
-	}
-	return s.State.String()
 }
 
 // OfTurn reports whether an event belongs to a turn.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func sorted(events []cycle.LiveEvent) string {
 // it comes back with the id of any of them.
 func TestEventsAreFollowed(t *testing.T) {
 	h := newRestingHouse(t)
+	h.clock.advance(time.Since(h.clock.Now()) + time.Hour) // commits are later than the steps before them
 	follower, err := h.agent.EventsFromNow()
 	check(t, err)
 	h.receive(letter{id: "<one@example.com>"})
@@ -64,7 +66,7 @@ func TestEventsAreFollowed(t *testing.T) {
 		}
 		rest, err := h.agent.Events(at).Next()
 		check(t, err)
-		if sorted(rest) != sorted(all[i+1:]) { // the clock of the test does not order steps and commits
+		if sorted(rest) != sorted(all[i+1:]) {
 			t.Errorf("after %s (%s):\n%s\nwant\n%s", e.ID, e.Event, names(rest), names(all[i+1:]))
 		}
 	}
@@ -72,6 +74,55 @@ func TestEventsAreFollowed(t *testing.T) {
 	check(t, err)
 	if found, err := last.Next(); err != nil || len(found) != 1 || found[0].Event != "turn.exited" {
 		t.Errorf("the last: %+v, %v", found, err)
+	}
+}
+
+// A follower that begins while an agent works, from anywhere, hears of its steps from
+// there on.
+func TestEventsOfAnAgentAtWork(t *testing.T) {
+	h := newRestingHouse(t)
+	onTime := func() { h.clock.advance(time.Since(h.clock.Now())) } // as the steps are
+	onTime()
+	h.receive(letter{id: "<one@example.com>"})
+	polled := h.lingering()
+	now, err := h.agent.EventsFromNow()
+	check(t, err)
+	onTime()
+	check(t, h.agent.Store.Ring("ann", "look"))
+	h.pollBeside()
+	found, err := now.Next()
+	check(t, err)
+	if !strings.Contains(names(found), "nudge") {
+		t.Fatalf("from now on: %s", names(found))
+	}
+	for _, e := range found {
+		at, err := cycle.ParseCursor(e.ID)
+		check(t, err)
+		again, err := h.agent.Events(at).Next()
+		check(t, err)
+		if got := names(again); strings.Contains(got, "step.") || strings.Contains(got, "state.") {
+			t.Errorf("after %s come steps that were before it: %s", e.ID, got)
+		}
+	}
+	last, err := h.agent.LastEvents(1)
+	check(t, err)
+	if found, err := last.Next(); len(found) != 1 || err != nil || strings.HasPrefix(found[0].Event, "st") {
+		t.Errorf("the last event: %s, %v", names(found), err)
+	}
+	serial, err := cycle.ParseCursor(strconv.FormatUint(h.state().Serial, 10))
+	check(t, err)
+	since := h.agent.Events(serial)
+	if found, err := since.Next(); len(found) > 0 || err != nil {
+		t.Errorf("after the newest commit: %s, %v", names(found), err)
+	}
+	h.write("go", "")
+	<-polled
+	for name, follower := range map[string]*cycle.Events{"from now": now, "the last": last, "a serial": since} {
+		found, err := follower.Next()
+		check(t, err)
+		if got := names(found); !strings.Contains(got, "step.done") || !strings.Contains(got, "state.killed") || strings.Contains(got, "step.session") {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }
 

@@ -61,6 +61,14 @@ type Step struct {
 	CostUSD      float64   `json:"cost_usd,omitempty"`
 }
 
+// Name returns the lifecycle of an agent that does not work, and else its state.
+func (s Step) Name() string {
+	if s.Lifecycle != LifecycleWorking || s.State == StateIdle {
+		return s.Lifecycle.String()
+	}
+	return s.State.String()
+}
+
 // Feed writes the steps of one attempt. Nothing depends on it: what cannot be written
 // is left out.
 type Feed struct {
@@ -122,11 +130,11 @@ func (f *Feed) steps(p Progress) (steps []Step) {
 	return steps
 }
 
-// write writes one step. The first one that does not fit is replaced by a note; the
-// end of the agent always fits.
+// write writes one step. The first one that does not fit is replaced by a note; that
+// the agent is ended always fits, once.
 func (f *Feed) write(s Step) {
 	s.Lifecycle, s.State, s.WaitingTools = f.shown.Lifecycle, f.shown.State, f.shown.WaitingTools
-	if f.room <= 0 && s.Lifecycle != LifecycleKilled {
+	if f.room <= 0 && (s.Kind != StepState || s.Lifecycle != LifecycleKilled) {
 		if f.room < 0 {
 			return
 		}

@@ -2,8 +2,10 @@ package turn
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -85,6 +87,84 @@ func TestFeedIsBounded(t *testing.T) {
 	json.Unmarshal([]byte(lines[len(lines)-1]), &last)
 	if dropped.Kind != StepDropped || last.Kind != StepState || last.Reason != "stopped" || last.N != len(lines) {
 		t.Errorf("%+v\n%+v", dropped, last)
+	}
+}
+
+// TestFeedOfAnAgentThatIsEnded checks the bound while an agent that was told to end goes
+// on printing.
+func TestFeedOfAnAgentThatIsEnded(t *testing.T) {
+	dir := t.TempDir()
+	feed := NewFeed(dir)
+	feed.room = 4 << 10
+	ended := Live{Lifecycle: LifecycleKilled, State: StateIdle, Reason: "stopped"}
+	for range 1000 {
+		feed.Watch(Progress{Event: Event{Kind: ToolUse, Tool: strings.Repeat("x", 100)}, Live: ended})
+	}
+	feed.Watch(Progress{Live: ended})
+	text, err := os.ReadFile(filepath.Join(dir, feedName))
+	if err != nil || len(text) > 8<<10 || !strings.Contains(string(text), `"reason":"stopped"`) {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+}
+
+// TestStepsAreDocumented compares what the feed writes of each kind of event with
+// docs/events.md.
+func TestStepsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(doc), "\n## Steps of an agent\n")
+	quoted := regexp.MustCompile("`([^`]+)`")
+	head := regexp.MustCompile(`(?m)^\| event \|.*$`).FindString(table)
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|(.*?)\\|(.*)\\|$").FindAllStringSubmatch(table, -1) {
+		for _, event := range quoted.FindAllStringSubmatch(row[1], -1) {
+			documented[event[1]] = head + row[3]
+		}
+	}
+	dir := t.TempDir()
+	feed, seen := NewFeed(dir), map[string]bool{}
+	working := Live{Lifecycle: LifecycleWorking, WaitingTools: 1, Tool: "Bash"}
+	for i, state := range []State{StateThinking, StateRunningTool, StateResponding, StateIdle} {
+		working.State = state
+		feed.Watch(Progress{Event: []Event{
+			{Kind: SessionStart, Model: "m", Session: "s"}, {Kind: ToolUse, Tool: "Bash", ToolID: "1"},
+			{Kind: TextDelta, Text: "x"}, {Kind: ToolResult, ToolID: "1", Text: "x"},
+		}[i], Live: working})
+	}
+	idle := Live{Lifecycle: LifecycleIdle, State: StateIdle}
+	for _, e := range []Event{{Kind: Thinking, Text: "x"}, {Kind: Error, Text: "x"}, {Kind: Unknown, Text: "x"}, {Kind: Done, Text: "x", Failed: true, CostUSD: 1}} {
+		feed.Watch(Progress{Event: e, Live: idle})
+	}
+	feed.room = 0
+	feed.Watch(Progress{Event: Event{Kind: TextDelta}, Live: idle})
+	feed.Watch(Progress{Live: Live{Lifecycle: LifecycleKilled, State: StateIdle, Reason: "clean exit"}})
+	text, err := os.ReadFile(filepath.Join(dir, feedName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var s Step
+		var fields map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(line), &s), json.Unmarshal([]byte(line), &fields)); err != nil {
+			t.Fatal(err)
+		}
+		name := "step." + string(s.Kind)
+		if s.Kind == StepState {
+			name = "state." + s.Name()
+		}
+		seen[name] = true
+		for field := range fields {
+			if documented[name] == "" || !strings.Contains(documented[name], "`"+field+"`") {
+				t.Errorf("%s has %q, and docs/events.md does not say so: %s", name, field, documented[name])
+			}
+		}
+	}
+	for name := range documented {
+		if !seen[name] {
+			t.Errorf("docs/events.md has %s, and the feed writes none", name)
+		}
 	}
 }
 
