@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +58,17 @@ func (k eventsCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	take := func(found []cycle.LiveEvent) error { return k.print(c, found) }
+	most := mostEvents(c)
+	take := func(found []cycle.LiveEvent) error {
+		if id := c.String("turn"); id != "" {
+			found = slices.DeleteFunc(found, func(e cycle.LiveEvent) bool { return !e.OfTurn(id) })
+		}
+		if most > 0 {
+			found = found[max(0, len(found)-most):]
+		}
+		most = 0 // of those that there are at the beginning
+		return k.print(c, found)
+	}
 	if c.Bool("follow") {
 		return events.Follow(c.Context, take)
 	}
@@ -66,6 +77,14 @@ func (k eventsCmd) run(c *cli.Context) error {
 		return err
 	}
 	return take(found)
+}
+
+// mostEvents returns how many of the events that there are may be shown; 0: all.
+func mostEvents(c *cli.Context) int {
+	if !c.IsSet("n") && (c.IsSet("since") || c.IsSet("turn")) {
+		return 0
+	}
+	return c.Int("n")
 }
 
 // begin returns the events to show, from the first of them on.
@@ -87,9 +106,6 @@ func (k eventsCmd) begin(c *cli.Context, a *cycle.Agent) (*cycle.Events, error) 
 
 func (k eventsCmd) print(c *cli.Context, found []cycle.LiveEvent) error {
 	for _, e := range found {
-		if id := c.String("turn"); id != "" && !e.OfTurn(id) {
-			continue
-		}
 		if c.Bool("json") {
 			if err := k.out.JSONLine(e); err != nil {
 				return err

@@ -52,7 +52,7 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	}
 	for _, hook := range slices.Sorted(maps.Keys(s.Hooks)) {
 		if h := s.Hooks[hook]; h.Since != nil {
-			row("HOOK", "%s fails since %s, %s waiting, %d lost%s", hook, terminal.Clock(*h.Since, now), terminal.Count(h.Waiting, "event"), h.Lost, because(plain.Line(h.Reason)))
+			row("HOOK", "%s fails since %s, %s waiting, %s%s", hook, terminal.Clock(*h.Since, now), terminal.Count(h.Waiting, "event"), lostEvents(h), because(plain.Line(h.Reason)))
 		}
 	}
 	if s.Outbox.Undeliverable > 0 {
@@ -118,6 +118,14 @@ func because(reason string) string {
 		return ""
 	}
 	return ": " + reason
+}
+
+// lostEvents says how many events a hook has lost, and what shows them.
+func lostEvents(h cycle.StatusHook) string {
+	if h.LostAfter == nil {
+		return "none lost"
+	}
+	return fmt.Sprintf("%d lost (see `%s events --since %d`)", h.Lost, name, *h.LostAfter)
 }
 
 // sendingText says since when no mail can be sent, and when it is tried again.

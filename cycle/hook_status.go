@@ -13,6 +13,8 @@ type StatusHook struct {
 	Reason  string     `json:"reason"`  // of the last failure
 	Lost    int        `json:"lost"`    // events that were given up since then
 	NextTry *time.Time `json:"next_try"`
+
+	LostAfter *uint64 `json:"lost_after"` // the serial before the first of them; null: none was
 }
 
 // hookStatus returns each hook of a policy, by name.
@@ -21,6 +23,9 @@ func hookStatus(s state.State, p state.Policy) map[string]StatusHook {
 	for _, h := range p.Hooks {
 		f := s.FailingHooks[h.Name]
 		v := StatusHook{Since: orNull(f.Since), Reason: f.Reason, Lost: f.Lost}
+		if f.Lost > 0 {
+			v.LostAfter = &f.After
+		}
 		for _, e := range s.HookCalls {
 			if e.To != h.Name {
 				continue

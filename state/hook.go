@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,17 +19,27 @@ const (
 )
 
 // FailingHook is the time from the first failure of a hook until it takes an event.
-// A hook that works again, with a zero Since, stays until the operator may be informed
-// about it again.
+// A hook that works again, with a zero Since, stays until the operator has been informed
+// of what it lost, and may be informed again.
 type FailingHook struct {
 	Since  time.Time `json:"since,omitzero"`
 	Reason string    `json:"reason,omitempty"` // of the last failure
 	Lost   int       `json:"lost,omitempty"`   // events that were given up
+	After  uint64    `json:"after,omitempty"`  // the serial before the first of them
+	Untold int       `json:"untold,omitempty"` // lost events of which the operator has not heard
 	Told   time.Time `json:"told,omitzero"`    // when the operator was informed that events were lost
 }
 
 // Fails reports whether the hook did not take the last event.
 func (f FailingHook) Fails() bool { return !f.Since.IsZero() }
+
+// now returns in words how the hook fares.
+func (f FailingHook) now(name string) string {
+	if !f.Fails() {
+		return "It works again"
+	}
+	return fmt.Sprintf("It fails since %s; `agentstateloop status` shows when it works again, and `agentstateloop hook test %s` tries it now", utc(f.Since), name)
+}
 
 // announce queues, for each hook, what this step has to announce.
 func (m *machine) announce() {
@@ -103,16 +114,24 @@ func (s State) hookCallIndex(id string) int {
 func (m *machine) endHookCall(i int, what, reason string) {
 	e := m.HookCalls[i]
 	m.HookCalls = slices.Delete(m.HookCalls, i, i+1)
-	m.line(Line{Kind: LineDelivery, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})
+	m.line(Line{Kind: LineDelivery, ID: e.ID, To: e.To, What: what, Reason: reason, TurnID: e.TurnID})
 }
 
 // loseHookCall is endHookCall for an event that its hook never takes.
 func (m *machine) loseHookCall(i int, what, reason string) {
-	name := m.HookCalls[i].To
-	m.endHookCall(i, what, reason)
-	f := m.failingHook(name)
+	row := m.HookCalls[i]
+	f, why := m.failingHook(row.To), reason
+	if row.Announces != nil {
+		why = row.Announces.Event + ": " + reason
+		if f.Lost == 0 {
+			f.After = max(row.Announces.Serial, 1) - 1
+		}
+	}
+	m.endHookCall(i, what, why)
 	f.Lost++
-	m.setFailingHook(name, f)
+	f.Untold++
+	f.Reason = cmp.Or(f.Reason, reason)
+	m.setFailingHook(row.To, f)
 }
 
 func (m *machine) failingHook(name string) FailingHook {
@@ -141,7 +160,10 @@ func (e HookTook) apply(m *machine) {
 	row := m.HookCalls[i]
 	m.endHookCall(i, "sent", "")
 	if f, failed := m.FailingHooks[row.To]; failed {
-		m.FailingHooks[row.To] = FailingHook{Told: f.Told}
+		if f.Since = (time.Time{}); f.Untold == 0 {
+			f = FailingHook{Told: f.Told}
+		}
+		m.FailingHooks[row.To] = f
 	}
 	m.noteToldByHook(row)
 }
@@ -207,13 +229,13 @@ func (m *machine) endHookCalls() {
 	for _, name := range slices.Sorted(maps.Keys(m.FailingHooks)) {
 		f := m.FailingHooks[name]
 		switch {
-		case !m.hasHook(name), !f.Fails() && m.now.Sub(f.Told) >= hookToldEvery:
+		case !m.hasHook(name), !f.Fails() && f.Untold == 0 && m.now.Sub(f.Told) >= hookToldEvery:
 			delete(m.FailingHooks, name)
-		case f.Lost > 0 && m.now.Sub(f.Told) >= hookToldEvery:
-			f.Told = m.now
+		case f.Untold > 0 && m.now.Sub(f.Told) >= hookToldEvery:
+			m.notice(fmt.Sprintf("My hook %q has lost events: %s. They are not sent to it again; `agentstateloop events --since %d` shows what has happened since the first of them. %s. I tell you this at most once a day.",
+				name, f.Reason, f.After, f.now(name)))
+			f.Told, f.Untold = m.now, 0
 			m.FailingHooks[name] = f
-			m.notice(fmt.Sprintf("My hook %q fails since %s, and has lost events: %s. I tell you this at most once a day; `agentstateloop status` shows when it works again, and `agentstateloop hook test %s` tries it now.",
-				name, utc(f.Since), f.Reason, name))
 		}
 	}
 }

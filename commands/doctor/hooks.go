@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"agentstateloop/commands/config"
@@ -21,7 +22,12 @@ func (c hooksCheck) run(ctx context.Context) []Finding {
 	for _, h := range c.agent.Hooks {
 		name := "hook." + h.Name
 		if f := c.state.FailingHooks[h.Name]; f.Fails() {
-			found = append(found, bad(Warn, name, "run `"+terminal.Program+" hook test "+h.Name+"`", "it fails since %s: %s", f.Since.UTC().Format("2006-01-02 15:04Z"), f.Reason))
+			hint, lost := "run `"+terminal.Program+" hook test "+h.Name+"`", ""
+			if f.Lost > 0 {
+				lost = fmt.Sprintf(", and %s lost", terminal.Count(f.Lost, "event"))
+				hint += fmt.Sprintf("; what is lost is not sent again: `%s events --since %d` shows it", terminal.Program, f.After)
+			}
+			found = append(found, bad(Warn, name, hint, "it fails since %s%s: %s", f.Since.UTC().Format("2006-01-02 15:04Z"), lost, f.Reason))
 		}
 		if p := h.Program; p != nil {
 			if !config.CanRun(p.Command[0]) {
