@@ -43,10 +43,12 @@ func (w *World) handleOutbox(s Step) error {
 	})
 }
 
-// gaveUp reports whether the answer to a mail was given up.
+// gaveUp reports whether the answer to a mail was given up, alone or with others.
 func (h history) gaveUp(mail *incomingMail) bool {
 	return slices.ContainsFunc(h.lines, func(l line) bool {
-		return l.Kind == "turn" && l.What == "dispatched" && mail.hasKey(l.Key+`"`) && h.undeliverable(replyKind+l.TurnID)
+		answers := l.Kind == "turn" && l.What == "dispatched" && mail.hasKey(l.Key+`"`) ||
+			slices.ContainsFunc(l.Collected, func(other row) bool { return mail.hasKey(other.Key + `"`) })
+		return answers && h.undeliverable(replyKind+l.TurnID)
 	})
 }
 
