@@ -131,7 +131,7 @@ func (k inboxShowCmd) printStanding(m state.Message) {
 	case state.Queued, state.Deferred:
 		k.out.Printf("\nno answer yet: it waits for its turn\n")
 	case state.Pending, state.Processing:
-		k.out.Printf("\nno answer yet: its turn runs, or waits for other agents\n")
+		k.out.Printf("\nno answer yet: its turn runs, or waits for what it has asked or started\n")
 	}
 }
 

@@ -41,7 +41,7 @@ func (l agents) checkCaller(c *cli.Context) error {
 			"if you are not the agent inside its turn, unset the variable")
 	}
 	return terminal.WithHint(fmt.Errorf("%s: this turn was caused by another agent or a program; only a turn of your operator may do this", command),
-		"it may call submit, ask, send, sleep, remind, remember, history --search, nudge, poll and status")
+		"it may call submit, ask, send, sleep, remind, remember, report, history --search, nudge, poll and status")
 }
 
 // caller returns the agent whose turn has called this command. The command may be

@@ -195,6 +195,9 @@ func (p prompter) reports(waiting []state.Wait) (reports []prompt.Report, files 
 			continue
 		}
 		r := prompt.Report{To: w.To, ID: w.ID, Question: w.Text, Status: w.Status, Text: w.Missed, Outside: w.Outside}
+		if w.To == awaitsSubmit {
+			r.To = ""
+		}
 		if w.Outside && w.Missed != "" {
 			r.Text += outsideMissed[w.Missed == state.MissedTimeout]
 		}
@@ -238,7 +241,11 @@ func otherMessages(s state.State, key string) string {
 func awaited(h state.Head) (lines []string) {
 	for _, w := range h.Waiting {
 		if w.Outside && !w.Answered() && !h.Resumed {
-			lines = append(lines, fmt.Sprintf("%s (%s), until %s UTC", w.To, w.ID, w.By.UTC().Format("2006-01-02 15:04")))
+			what := w.To
+			if what == awaitsSubmit {
+				what = cmp.Or(w.Text, "something")
+			}
+			lines = append(lines, fmt.Sprintf("%s (%s), until %s UTC", what, w.ID, w.By.UTC().Format("2006-01-02 15:04")))
 		}
 	}
 	return lines

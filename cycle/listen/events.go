@@ -27,7 +27,7 @@ const (
 // follower or the listener goes. It begins after the event that Last-Event-ID
 // names, or now.
 func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
-	p := w.admitted(rw, r, "GET /events")
+	p := w.admitted(rw, r, "GET /events/HANDLE")
 	if p == nil {
 		return
 	}

@@ -98,7 +98,7 @@ func (w *webServer) refuseBrowsers(mux http.Handler, rw http.ResponseWriter, r *
 
 // nudge nudges one of our agents. It answers after the nudge is a file in nudges/.
 func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
-	p := w.admitted(rw, r, "POST /nudge")
+	p := w.admitted(rw, r, "POST /nudge/HANDLE")
 	if p == nil {
 		return
 	}
@@ -120,7 +120,7 @@ func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 // message gives a program's message to one of our agents. It answers after the message
 // is in the inbox.
 func (w *webServer) message(rw http.ResponseWriter, r *http.Request) {
-	p := w.admitted(rw, r, "POST /message")
+	p := w.admitted(rw, r, "POST /message/HANDLE")
 	if p == nil {
 		return
 	}
@@ -216,7 +216,7 @@ func (w *webServer) recipient(handle, call string) (p *servedAgent, why string) 
 	case handle == "" && len(agents) == 1:
 		return agents[0], ""
 	case handle == "":
-		return nil, "this listener serves several agents: use " + call + "/HANDLE"
+		return nil, "this listener serves several agents: use " + call
 	}
 	if p = w.find(strings.TrimPrefix(handle, "@")); p == nil {
 		return nil, "this listener does not serve that agent"

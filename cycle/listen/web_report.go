@@ -12,7 +12,7 @@ import (
 // report takes a report on something that a turn of one of our agents waits for. It
 // answers after the report is durable.
 func (w *webServer) report(rw http.ResponseWriter, r *http.Request) {
-	p := w.admitted(rw, r, "POST /report")
+	p := w.admitted(rw, r, "POST /report/HANDLE/ID")
 	if p == nil {
 		return
 	}

@@ -86,17 +86,20 @@ type Report struct {
 	Fields   string        // its results, as an object of JSON; "" if there are none
 	Text     string        // the report, or the note that stands in for a missing one
 	Files    string        // what came along, one file a line; "" if nothing
-	Outside  bool          // no agent was asked: To names what the turn had started
+	Outside  bool          // no agent was asked: To names what the turn had started, or is ""
 }
 
 // Report returns a question, on one line, with its report: the status, which is ours to
 // say, then the fields and the text, fenced.
 func (f Fences) Report(r Report) string {
-	asked := "You asked @"
-	if r.Outside {
-		asked = "You started "
+	did := "You asked @" + f.Line(r.To)
+	switch {
+	case r.Outside && r.To == "":
+		did = "You let this turn wait"
+	case r.Outside:
+		did = "You started " + f.Line(r.To)
 	}
-	parts := []string{fmt.Sprintf("%s%s (%s): %s", asked, f.Line(r.To), f.Line(r.ID), f.Line(r.Question))}
+	parts := []string{fmt.Sprintf("%s (%s): %s", did, f.Line(r.ID), f.Line(r.Question))}
 	if r.Status.Valid() {
 		parts = append(parts, "Status: "+string(r.Status))
 	}
