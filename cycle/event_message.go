@@ -45,9 +45,15 @@ func (a *Agent) TellEvent(ctx context.Context, e EventMessage) (key string, err 
 	if err != nil {
 		return "", err
 	}
-	arrived.Message.At = a.Now()
-	_, err = a.journal().commit(ctx, arrived)
-	return arrived.Message.Key, err
+	arrived.Message.At, arrived.IfRoom = a.Now(), !e.Operator
+	if s, err = a.journal().commit(ctx, arrived); err != nil {
+		return "", err
+	}
+	if _, in := s.Message(arrived.Message.Key); !in {
+		_ = a.Store.Remove(arrived.Message.Payload) // others came in at the same time
+		return "", ErrEventsFull
+	}
+	return arrived.Message.Key, nil
 }
 
 // eventArrived keeps the text of a message and returns its event, but for the time.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +102,39 @@ func TestProgramRejected(t *testing.T) {
 	}
 	if _, err := h.agent.TellEvent(t.Context(), cycle.EventMessage{From: "x", Text: "\xff"}); !errors.Is(err, cycle.ErrEventText) {
 		t.Errorf("%v", err)
+	}
+}
+
+// As many messages wait as may, however many programs speak at once.
+func TestProgramsAtOnce(t *testing.T) {
+	h := newHouse(t)
+	h.agent.Policy.Turns = false
+	h.poll()
+	for i := range state.MaxEventMessages - 1 {
+		_, err := h.agent.TellEvent(t.Context(), cycle.EventMessage{From: "x", Text: fmt.Sprint("message ", i)})
+		check(t, err)
+	}
+	var at sync.WaitGroup
+	var came, full atomic.Int32
+	for range 16 {
+		at.Go(func() {
+			_, err := h.blueprint.agent(h.clock.Now).TellEvent(t.Context(), cycle.EventMessage{From: "y", Text: "at once"})
+			switch {
+			case err == nil:
+				came.Add(1)
+			case errors.Is(err, cycle.ErrEventsFull):
+				full.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	at.Wait()
+	if n := len(h.state().Inbox); n != state.MaxEventMessages || came.Load() != 1 || full.Load() != 15 {
+		t.Errorf("%d wait, %d came in, %d were refused", n, came.Load(), full.Load())
+	}
+	if files, _ := filepath.Glob(filepath.Join(h.agent.Store.Path("messages"), "*")); len(files) != state.MaxEventMessages {
+		t.Errorf("%d files are kept", len(files))
 	}
 }
 

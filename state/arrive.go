@@ -17,6 +17,10 @@ type Arrived struct {
 	MeshID  string // of an item that the mesh is to be acknowledged
 	Thread  Thread // the conversation that a mail belongs to
 
+	// IfRoom is set if the message is not to come in while as many messages of programs
+	// wait as may. Who sent it is told so, and has it still.
+	IfRoom bool
+
 	// OldDigest is the digest that earlier versions gave the item, or "".
 	OldDigest string
 }
@@ -33,6 +37,9 @@ func (e Arrived) known(m *machine) bool {
 // apply queues a message and wakes the phase. A copy of what was accepted before,
 // under the same key or with the same digest, is only acknowledged to its server.
 func (e Arrived) apply(m *machine) {
+	if e.IfRoom && m.RoomForEvents() == 0 {
+		return
+	}
 	msg := e.Message
 	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
 	m.trace = msg.Trace
