@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ type eventsCmd struct {
 	agents agents
 	out    *terminal.Output
 	now    func() time.Time
+	unread func() bool
 }
 
 func eventsCommand(p *program) *cli.Command {
@@ -39,9 +41,12 @@ Example:
 			&cli.StringFlag{Name: "turn", Usage: "only events of the turn with this `ID`"},
 			&cli.IntFlag{Name: "n", Value: 20, Usage: "show the last `NUMBER` of events; 0 shows all"},
 		},
-		Action: eventsCmd{p.agents(), &p.out, p.loader.Now}.run,
+		Action: eventsCmd{p.agents(), &p.out, p.loader.Now, p.unread}.run,
 	}
 }
+
+// errUnread ends a follower whose output nobody reads any more.
+var errUnread = errors.New("nobody reads")
 
 func (k eventsCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
@@ -70,7 +75,16 @@ func (k eventsCmd) run(c *cli.Context) error {
 		return k.print(c, found)
 	}
 	if c.Bool("follow") {
-		return events.Follow(c.Context, take)
+		err := events.Follow(c.Context, func(found []cycle.LiveEvent) error {
+			if len(found) == 0 && k.unread() {
+				return errUnread
+			}
+			return take(found)
+		})
+		if errors.Is(err, errUnread) {
+			err = nil
+		}
+		return err
 	}
 	found, err := events.Next()
 	if err != nil {

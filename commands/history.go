@@ -24,6 +24,7 @@ type historyCmd struct {
 	loader *config.Loader
 	stdin  io.Reader
 	out    *terminal.Output
+	unread func() bool
 }
 
 func historyCommand(p *program) *cli.Command {
@@ -66,7 +67,7 @@ Example:
 			&cli.StringFlag{Name: "verify", Usage: "compare the history with a `MAIL` of the agent"},
 			&cli.StringFlag{Name: "by", Usage: "`WHAT`: with --cost, by turn, day, month or sender", DefaultText: byDay},
 		},
-		Action: historyCmd{p.agents(), p.loader, p.stdin, &p.out}.run,
+		Action: historyCmd{p.agents(), p.loader, p.stdin, &p.out, p.unread}.run,
 	}
 }
 
@@ -104,7 +105,7 @@ func (h historyCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	tail := historyTail{store: a.Store, most: n}
+	tail := historyTail{store: a.Store, most: n, unread: h.unread}
 	if err := tail.print(print); err != nil || !c.Bool("follow") {
 		return err
 	}
@@ -117,6 +118,8 @@ type historyTail struct {
 	most  int        // lines of the first walk; 0: all
 	last  state.Line // the newest line that was walked
 	seen  uint64     // serial of the state at the last walk
+
+	unread func() bool // nobody reads what is printed any more
 }
 
 // walk takes the lines that it has not walked before, one at a time.
@@ -163,7 +166,7 @@ func (t *historyTail) print(print func(state.Line) error) error {
 	return nil
 }
 
-// follow prints new lines until ctx ends. It then returns nil. It walks the
+// follow prints new lines until ctx ends, or nobody reads them. It then returns nil. It walks the
 // history only when the state says that there is something new.
 func (t *historyTail) follow(ctx context.Context, print func(state.Line) error) error {
 	tick := time.NewTicker(followEvery)
@@ -173,6 +176,9 @@ func (t *historyTail) follow(ctx context.Context, print func(state.Line) error) 
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if t.unread() {
+			return nil
 		}
 		s, err := t.store.Read()
 		if err != nil {

@@ -31,7 +31,7 @@ func TestHistoryFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		tail := historyTail{store: st, most: 2}
+		tail := historyTail{store: st, most: 2, unread: func() bool { return false }}
 		print := func(l state.Line) error { lines <- l; return nil }
 		if err := tail.print(print); err != nil {
 			done <- err

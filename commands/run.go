@@ -50,6 +50,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // program holds the streams, the environment and the clock of one run.
 type program struct {
 	stdin  io.Reader
+	unread func() bool // nobody reads stdout any more
 	out    terminal.Output
 	loader *config.Loader // holds the environment, the clock and the secrets
 	loaded []*cycle.Agent // agents of this run
@@ -87,7 +88,9 @@ func Become(args []string, stderr io.Writer) (code int, ok bool) {
 // run does the work of Run. Nothing that it prints holds a secret that this
 // process has read, not even the report of a crash.
 func (p *program) run(ctx context.Context, args []string) (code int) {
-	out := &errWriter{Writer: p.out.Stdout}
+	stdout := p.out.Stdout
+	p.unread = func() bool { return terminal.Unread(stdout) }
+	out := &errWriter{Writer: stdout}
 	p.out.Stdout, p.out.Stderr = p.loader.Secrets.Writer(out), p.loader.Secrets.Writer(p.out.Stderr)
 	defer func() {
 		// The runtime would print the value itself, which may be a server's words.

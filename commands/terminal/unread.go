@@ -1,0 +1,28 @@
+package terminal
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Unread reports whether nobody reads any more what is written to w: it is a pipe or a
+// terminal, and its other end is closed.
+func Unread(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	gone := false
+	err = conn.Control(func(fd uintptr) {
+		end := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(end, 0)
+		gone = err == nil && n > 0 && end[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	})
+	return err == nil && gone
+}
