@@ -107,3 +107,37 @@ func TestHookExamples(t *testing.T) {
 		t.Errorf("an error with the token: %v", err)
 	}
 }
+
+// TestHookThatRepeatsItsToken checks that no beginning of a token is left where an answer
+// is cut, or where an address is.
+func TestHookThatRepeatsItsToken(t *testing.T) {
+	t.Parallel()
+	const token = "abc:def+ghi&jkl-mnopqrstuvwxyz-0123456789"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(400)
+		if !strings.HasPrefix(r.URL.Path, "/"+token) || r.FormValue("t") != token {
+			io.WriteString(w, "wrong token")
+		}
+		io.WriteString(w, strings.Repeat("x", 165)+r.RequestURI)
+	}))
+	defer server.Close()
+	file := writeConfig(t, smallConfig+"[[hook]]\nname = \"x\"\non = [\"halt\"]\nurl = \""+server.URL+"/{token}?t={token}\"\ntoken_file = \"token\"\n"+
+		"[[hook]]\nname = \"y\"\non = [\"halt\"]\ncommand = [\"sh\", \"-c\", \"printf %0165d 0 >&2; cat token >&2; exit 1\"]\n")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "token"), []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := testLoader().Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range a.Hooks {
+		var failed *hook.Error
+		err := h.Deliver(t.Context(), hook.Call{ID: "hook.1", Body: []byte("{}")})
+		if !errors.As(err, &failed) {
+			t.Fatal(err)
+		}
+		if reason := a.Secrets.Redact(failed.Reason); strings.Contains(reason, "abc:") || strings.Contains(reason, "abc%3") || strings.Contains(reason, "wrong") || !strings.Contains(reason, "*") {
+			t.Errorf("%s: %s", h.Name, reason)
+		}
+	}
+}

@@ -86,7 +86,7 @@ func (c *Config) hookLine(at int, key string) int {
 
 // wireHook wires one hook.
 func (l *Loader) wireHook(c *Config, self string, at int, s hookSection) (hook.Hook, error) {
-	h := hook.Hook{Name: cmp.Or(s.Name, "hook-"+strconv.Itoa(at+1)), On: slices.Clone(s.On), Timeout: cmp.Or(time.Duration(s.Timeout), hook.DefaultTimeout)}
+	h := hook.Hook{Redact: l.Secrets.Redact, Name: cmp.Or(s.Name, "hook-"+strconv.Itoa(at+1)), On: slices.Clone(s.On), Timeout: cmp.Or(time.Duration(s.Timeout), hook.DefaultTimeout)}
 	switch {
 	case !hookName.MatchString(h.Name):
 		return h, c.wrongHook(at, "name", "use a-z, 0-9 and -, at most 32 characters", "%q is not a valid name", h.Name)

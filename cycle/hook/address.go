@@ -54,7 +54,7 @@ const (
 // maxRetryAfter bounds the pause that a server may ask for.
 const maxRetryAfter = time.Hour
 
-func (a *Address) post(ctx context.Context, c Call) error {
+func (a *Address) post(ctx context.Context, c Call, said func([]byte) string) error {
 	request, err := a.request(ctx, c)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (a *Address) post(ctx context.Context, c Call) error {
 		return &Error{Reason: withoutURL(err)}
 	}
 	defer answer.Body.Close()
-	return a.verdict(answer)
+	return a.verdict(answer, said)
 }
 
 // request returns the request of a call, its secrets included.
@@ -84,7 +84,7 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 		if token, err = a.Token(ctx); err != nil {
 			return nil, &Error{Reason: "its token cannot be read: " + err.Error()}
 		}
-		address = strings.ReplaceAll(address, TokenPlace, escape(token))
+		address = place(address, token)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(c.Body))
 	if err != nil {
@@ -107,10 +107,15 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 	return request, a.sign(ctx, request, c.Body)
 }
 
-// escape returns a token for a path or a query. The colon stays: Telegram has it in
-// its tokens.
-func escape(token string) string {
-	return strings.NewReplacer("+", "%2B", "&", "%26", "=", "%3D").Replace(url.PathEscape(token))
+// place returns an address with the token in its place, in the path or in the query. The
+// forms are those that are redacted (secret.Disguises).
+func place(address, token string) string {
+	path, query, queried := strings.Cut(address, "?")
+	path = strings.ReplaceAll(path, TokenPlace, url.PathEscape(token))
+	if !queried {
+		return path
+	}
+	return path + "?" + strings.ReplaceAll(query, TokenPlace, url.QueryEscape(token))
 }
 
 // sign adds the time and the signature, if there is a secret.
@@ -140,7 +145,7 @@ func Signature(secret, timestamp string, body []byte) string {
 var again = []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
 
 // verdict returns what an answer means.
-func (a *Address) verdict(answer *http.Response) error {
+func (a *Address) verdict(answer *http.Response, said func([]byte) string) error {
 	code := answer.StatusCode
 	if code >= 200 && code < 300 {
 		return nil
@@ -149,8 +154,8 @@ func (a *Address) verdict(answer *http.Response) error {
 	e := &Error{Reason: "the server answered " + answer.Status, Permanent: code < 500 && !slices.Contains(again, code)}
 	if code >= 300 && code < 400 {
 		e.Reason += ", and redirects are not followed"
-	} else if said := plain.Shorten(plain.Line(string(text)), 200); said != "" {
-		e.Reason += ": " + said
+	} else if words := said(text); words != "" {
+		e.Reason += ": " + words
 	}
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		e.RetryAfter = time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second

@@ -23,7 +23,22 @@ type Hook struct {
 
 	Program *Program // nil: Address is called
 	Address *Address
+
+	// Redact replaces the secrets in what comes back, before it is cut; nil: there are none.
+	Redact func(string) string
 }
+
+// said returns what came back, fit to show: one line without secrets.
+func (h Hook) said(text []byte) string {
+	words := string(text)
+	if h.Redact != nil {
+		words = h.Redact(words)
+	}
+	return plain.Shorten(plain.Line(words), maxSaid)
+}
+
+// maxSaid bounds what is shown of what comes back, in bytes.
+const maxSaid = 200
 
 // Call is one event on its way to a hook. Its ID is the same at each try.
 type Call struct {
@@ -121,9 +136,9 @@ func (h Hook) Deliver(ctx context.Context, c Call) error {
 	defer cancel()
 	var err error
 	if h.Program != nil {
-		err = h.Program.run(limited, c)
+		err = h.Program.run(limited, c, h.said)
 	} else {
-		err = h.Address.post(limited, c)
+		err = h.Address.post(limited, c, h.said)
 	}
 	switch {
 	case err == nil:

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"strings"
 
 	"agentstateloop/internal/capture"
-	"agentstateloop/internal/plain"
 )
 
 // Program is a hook that is a program. It gets the body on its standard input, and
@@ -23,7 +21,7 @@ type Program struct {
 // maxPrinted limits what a program may print, in bytes.
 const maxPrinted = 64 << 10
 
-func (p *Program) run(ctx context.Context, c Call) error {
+func (p *Program) run(ctx context.Context, c Call, said func([]byte) string) error {
 	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(append([]string{}, p.Env...), "AGENTSTATELOOP_EVENT="+c.Event.Event, "AGENTSTATELOOP_DELIVERY="+c.ID)
@@ -39,13 +37,13 @@ func (p *Program) run(ctx context.Context, c Call) error {
 	case errors.Is(err, capture.ErrTooMuch):
 		return &Error{Reason: fmt.Sprintf("it printed more than %d KiB, and was ended", maxPrinted>>10)}
 	case cmd.ProcessState != nil && cmd.ProcessState.Exited() && len(printed.Stderr) > 0:
-		return &Error{Reason: fmt.Sprintf("%v: %s", err, lastLine(printed.Stderr))}
+		return &Error{Reason: fmt.Sprintf("%v: %s", err, said(lastLine(printed.Stderr)))}
 	}
 	return &Error{Reason: err.Error()}
 }
 
-// lastLine returns the last line that a program printed, fit to show.
-func lastLine(text []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return plain.Shorten(plain.Line(lines[len(lines)-1]), 200)
+// lastLine returns the last line that a program printed.
+func lastLine(text []byte) []byte {
+	text = bytes.TrimSpace(text)
+	return text[bytes.LastIndexByte(text, '\n')+1:]
 }
