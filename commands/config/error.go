@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,7 +67,8 @@ func (c *Config) lineOf(key toml.Key) int {
 		if err != nil {
 			continue // in the middle of a statement
 		}
-		if meta.IsDefined(key...) {
+		inArray := func(k toml.Key) bool { return slices.Equal(k, key) } // IsDefined finds nothing there
+		if meta.IsDefined(key...) || slices.ContainsFunc(meta.Keys(), inArray) {
 			return statement
 		}
 		statement = i + 2

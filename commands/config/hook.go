@@ -94,7 +94,7 @@ func (l *Loader) wireHook(c *Config, self string, at int, s hookSection) (hook.H
 		return h, c.wrongHook(at, "on", `such as ["task.failed", "blocker"]; docs/events.md has all events`, "is missing")
 	case h.Timeout < time.Second || h.Timeout > maxHookTimeout:
 		return h, c.wrongHook(at, "timeout", "", "must be from 1s to %v", maxHookTimeout)
-	case len(s.Command) == 0 && s.URL == "":
+	case len(s.Command) == 0 && s.URL == "", len(s.Command) > 0 && s.Command[0] == "":
 		return h, c.wrongHook(at, "command", `set command = ["./on-event.sh"], or url = "https://…"`, "is missing")
 	case len(s.Command) > 0 && s.URL != "":
 		return h, c.wrongHook(at, "url", "make two hooks of it", "a hook has a command or a url, not both")
@@ -173,6 +173,8 @@ func (l *Loader) hookAddress(c *Config, at int, h hook.Hook, s hookSection) (*ho
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Contains(u.Host, "token"):
 		return nil, c.wrongHook(at, "url", `write it like "https://ntfy.sh/my-topic"`, "%q is not an http or https URL", s.URL)
+	case u.Port() != "" && !isPort(u.Port()):
+		return nil, c.wrongHook(at, "url", "a port is a number from 1 to 65535", "%q has the port %s", s.URL, u.Port())
 	case u.User != nil:
 		return nil, c.wrongHook(at, "url", "put the password into a file, and name it in token_file", "must hold no password")
 	case u.Scheme == "http" && !Loopback(u.Hostname()) && (!s.Insecure || token.CountSet() > 0):
@@ -201,6 +203,11 @@ func (l *Loader) hookAddress(c *Config, at int, h hook.Hook, s hookSection) (*ho
 		}
 	}
 	return a, nil
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
 }
 
 // ownHeaders are the headers that the configuration cannot set.
