@@ -109,7 +109,7 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 			Status: m.Status, TurnID: m.TurnID, Epoch: m.Epoch, Fields: m.Fields, AfterExecution: m.AfterExecution,
 			Files: m.Files,
 		},
-		into: &answer, accept: []int{http.StatusOK, http.StatusAccepted},
+		into: &answer, accept: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted},
 	})
 	if err != nil {
 		return "", err
@@ -129,7 +129,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 		op: op, method: http.MethodPost,
 		path: join(cmp.Or(c.Paths.Nudge, "/nudge"), handle),
 		body: nudgeBody{From: cmp.Or(from, c.Handle), Reason: reason},
-		into: &answer, accept: []int{http.StatusOK, http.StatusAccepted},
+		into: &answer, accept: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted},
 	})
 	if err == nil && answer.ID == "" {
 		return &Error{Op: op, Code: http.StatusOK, Err: errNoNudge}

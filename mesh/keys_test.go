@@ -158,7 +158,7 @@ func TestKeysWithOneMeaning(t *testing.T) {
 // TestOnlyAnAnswerThatShowsIt counts as taken: another service on the port may
 // answer 200 to anything.
 func TestOnlyAnAnswerThatShowsIt(t *testing.T) {
-	for _, code := range []int{200, 202} {
+	for _, code := range []int{200, 201, 202} {
 		for _, body := range []string{`{}`, `{"id":""}`, `{"id":"other"}`, `{"ok":true}`, `{"id":"X"}`, `{"message":{"id":"x"}}`} {
 			_, err := serve(t, answer(code, "application/json", body)).Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"})
 			if e, ok := errors.AsType[*Error](err); !ok || !e.Temporary() || !errors.Is(err, ErrNotTaken) {

@@ -50,6 +50,8 @@ func TestBuiltInLayers(t *testing.T) {
 		{"identity", Data{Callsign: "@ann", Runner: "exec"}, "You are @ann. Answer the message below; what you print is sent back to its sender when your process ends."},
 		{"identity", Data{Callsign: "@ann", Runner: "claude"}, "You are @ann. Answer the message below; your final answer is sent back to its sender as soon as you are done. What you print or leave after it is not sent."},
 		{"identity", Data{Callsign: "@ann", Runner: "api"}, "You are @ann. Answer the message below: your last words without a tool call, or what you hand to submit_result, are sent back to its sender."},
+		{"identity", Data{Callsign: "@ann", Runner: "exec", Source: state.EventSource, ToOperator: true}, "You are @ann. Answer the message below; what you print is mailed to your operator when your process ends."},
+		{"identity", Data{Callsign: "@ann", Runner: "api", Source: state.EventSource}, "You are @ann. Answer the message below: your last words without a tool call, or what you hand to submit_result, are kept, and sent to nobody."},
 		{"identity", Data{Callsign: "@ann", Runner: "exec", Source: state.Self, Operator: true}, "You are @ann. Nobody wrote: you woke yourself, see below. What you print as your answer goes to your operator. …"},
 		{"identity", Data{Callsign: "@ann", Runner: "api", Source: state.Self, Operator: true}, "You are @ann. Nobody wrote: you woke yourself, see below. Your last words without a tool call, or what you hand to submit_result, go to your operator. …"},
 		{"identity", Data{Callsign: "@ann", Runner: "codex", Source: state.Self}, "You are @ann. Nobody wrote: you woke yourself, see below. Your answer is kept, and nobody is sent it."},
