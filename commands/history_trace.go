@@ -55,7 +55,7 @@ func findChain(st *store.Store, id string) ([]state.Line, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		if l.Trace == chain {
+		if l.IsOf(chain) {
 			lines = append(lines, l)
 		}
 	}

@@ -1,6 +1,9 @@
 package state
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // A chain is a message from outside, and what comes of it at whatever agent: turns,
 // questions, reports, mails. All of them have its id (docs/design.md, "The contract
@@ -32,6 +35,12 @@ func (m *machine) traceOf(l Line) string {
 		trace = cmp.Or(trace, row.Trace)
 	}
 	return cmp.Or(trace, m.trace)
+}
+
+// IsOf reports whether the line belongs to the chain, or is the task of a turn that has
+// answered a message of it with others.
+func (l Line) IsOf(chain string) bool {
+	return l.Trace == chain || slices.ContainsFunc(l.Collected, func(msg Message) bool { return msg.Trace == chain })
 }
 
 // enqueued records who has sent a message or a nudge that came in.
