@@ -284,15 +284,23 @@ func TestRealLowModel(t *testing.T) {
 		command, extra []string // the usual model, in command or in [turn.permissions]
 		low            []string
 		want           []string // asked, one by one
+		env            string   // the usual model, in env
 	}{
-		{Claude, []string{"--model", "claude-opus-4-8"}, nil, []string{"--model", "claude-haiku-4-5"}, []string{"claude-opus-4-8", "claude-haiku-4-5", "claude-opus-4-8"}},
-		{Claude, []string{}, nil, []string{"--model", "claude-haiku-4-5"}, []string{"", "claude-haiku-4-5", "claude-haiku-4-5"}},
-		{Codex, []string{"-m", "gpt-5-codex"}, nil, []string{"-m", "gpt-5-mini"}, []string{"gpt-5-codex", "gpt-5-mini", "gpt-5-codex"}},
-		{Codex, nil, []string{"-m", "gpt-5-codex"}, []string{"-m", "gpt-5-mini"}, []string{"gpt-5-codex", "gpt-5-mini", "gpt-5-codex"}},
-		{Gemini, []string{"--model", "gemini-2.5-pro"}, nil, []string{"--model", "gemini-2.5-flash"}, []string{"gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-pro"}},
+		{Claude, []string{"--model", "claude-opus-4-8"}, nil, []string{"--model", "claude-haiku-4-5"}, []string{"claude-opus-4-8", "claude-haiku-4-5", "claude-opus-4-8"}, ""},
+		{Claude, []string{}, nil, []string{"--model", "claude-haiku-4-5"}, []string{"", "claude-haiku-4-5", "claude-haiku-4-5"}, ""},
+		{Claude, nil, nil, []string{"--model", "claude-haiku-4-5"}, []string{"claude-opus-4-8", "claude-haiku-4-5", "claude-opus-4-8"}, "claude-opus-4-8"},
+		{Codex, []string{"-m", "gpt-5-codex"}, nil, []string{"-m", "gpt-5-mini"}, []string{"gpt-5-codex", "gpt-5-mini", "gpt-5-codex"}, ""},
+		{Codex, nil, []string{"-m", "gpt-5-codex"}, []string{"-m", "gpt-5-mini"}, []string{"gpt-5-codex", "gpt-5-mini", "gpt-5-codex"}, ""},
+		{Gemini, []string{"--model", "gemini-2.5-pro"}, nil, []string{"--model", "gemini-2.5-flash"}, []string{"gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-pro"}, ""},
 	} {
-		t.Run(strings.Join(slices.Concat([]string{c.runner}, c.command, c.extra), " "), func(t *testing.T) {
+		t.Run(strings.Join(slices.Concat([]string{c.runner}, c.command, c.extra), " ")+c.env, func(t *testing.T) {
 			b, p := realCLI(t, c.runner, answer{Text: "yes"})
+			if c.env != "" {
+				b.Config.Env["ANTHROPIC_MODEL"] = c.env
+			}
+			if keeps := c.want[2] == c.low[1]; b.Runner == Claude && keepsLow(b, c.command, c.low) != keeps {
+				t.Errorf("it is said to keep the cheaper model: %v", !keeps)
+			}
 			b.Command, b.Extra = slices.Concat(b.Command[:1], c.command), c.extra
 			b.Low.Args = c.low
 			usual, attempt := b.Config, b.Attempt
@@ -316,6 +324,13 @@ func TestRealLowModel(t *testing.T) {
 			}
 		})
 	}
+}
+
+// keepsLow reports what KeepsLow says of a program with these arguments.
+func keepsLow(b *bench, command, low []string) bool {
+	c := b.Config
+	c.Command, c.Low.Args = slices.Concat(b.Command[:1], command), low
+	return c.KeepsLow(nil)
 }
 
 // again prepares the next attempt of the same turn.

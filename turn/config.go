@@ -116,9 +116,10 @@ func (c *Config) Lowered(a Attempt) (*Config, Attempt) {
 
 // KeepsLow reports whether a session that went on with the model of Low keeps it when
 // money is there again: claude asks the model that a session had last, unless its
-// arguments name one. extra are those of an attempt.
+// arguments or its environment name one. extra are those of an attempt.
 func (c *Config) KeepsLow(extra []string) bool {
-	return c.Runner == Claude && modelIn(c.Low.Args) != "" && modelIn(slices.Concat(c.Command, extra)) == ""
+	named := modelIn(slices.Concat(c.Command, extra)) != "" || c.Env["ANTHROPIC_MODEL"] != ""
+	return c.Runner == Claude && modelIn(c.Low.Args) != "" && !named
 }
 
 // Attempt is one start of the agent on one message.

@@ -61,7 +61,7 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 		return failure(name, "run it yourself, with the PATH that env in [turn] sets", err)
 	}
 	if t.KeepsLow(c.config.File.Turn.Permissions.Operator) {
-		return bad(Warn, name, `name the usual model, too, in command of [turn]: command = ["claude", "--model", "…"]`,
+		return bad(Warn, name, `name the usual model, too, in command of [turn]: command = ["claude", "--model", "…"]; or set ANTHROPIC_MODEL in env of [turn]`,
 			"%s reports %s; a session of claude keeps the model of low_args when money is there again", program, version)
 	}
 	return good(name, "%s reports %s", program, version)
