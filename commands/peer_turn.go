@@ -53,6 +53,21 @@ func (l agents) caller(c *cli.Context) (*cycle.Agent, error) {
 	return l.load(c)
 }
 
+// mayHear reports whether the caller may be shown what the operator and others have
+// said: it is not in a turn that another agent or a program caused.
+func (l agents) mayHear(c *cli.Context) (bool, error) {
+	turn := l.loader.Env("AGENTSTATELOOP_TURN")
+	if turn == "" {
+		return true, nil
+	}
+	a, err := l.caller(c)
+	if err != nil {
+		return false, err
+	}
+	who, err := a.PrincipalOf(turn)
+	return who == state.OperatorPrincipal, err
+}
+
 // forEveryTurn reports whether any turn may call a command: what it shows and does
 // is for the caller's own turn, or shows nothing that was said. compact refuses
 // every turn itself.

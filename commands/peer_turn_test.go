@@ -41,12 +41,15 @@ func TestAPeersTurnMayCallLittle(t *testing.T) {
 	call("AGENTSTATELOOP_EPOCH=0", "history")
 	call("AGENTSTATELOOP_TURN=compact", "history")
 	call("AGENTSTATELOOP_TURN=t0 AGENTSTATELOOP_EPOCH=9", "history")
-	script.WriteString(`agentstateloop history --search launchcode7777 >>shown && agentstateloop remember 'beta asked' && agentstateloop status >>shown &&
+	script.WriteString(`agentstateloop history --search launchcode7777 >>shown && agentstateloop remember 'beta asked' && agentstateloop remind --list >>shown &&
+agentstateloop status >>shown && agentstateloop status --json >>shown && agentstateloop status --all --json >>shown &&
 agentstateloop poll --if-due --quiet && agentstateloop nudge --no-poll >/dev/null && echo worked
 `)
 	s.add("alpha", "echo understood\n", "beta")
 	s.run("alpha", "tell", "--no-wait", "the code is "+confided)
 	s.run("alpha", "poll")
+	s.run("alpha", "remind", "5h", "say that the code is "+confided)
+	s.run("alpha", "nudge", "--no-poll", "--reason", "the code was "+confided)
 	s.setScript("alpha", script.String())
 	beta := &mesh.Client{URL: s.url, Handle: "beta"}
 	if _, err := beta.Send(t.Context(), mesh.Message{To: "alpha", Text: "what is the code?"}); err != nil {

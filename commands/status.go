@@ -59,8 +59,15 @@ func (k statusCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	hears, err := k.agents.mayHear(c)
+	if err != nil {
+		return err
+	}
 	if c.Bool("watch") {
 		return watch(c.Context, a, func(s cycle.Status) error {
+			if !hears {
+				s = s.WithoutWords()
+			}
 			if c.Bool("json") {
 				return k.out.JSONLine(s)
 			}
@@ -70,6 +77,9 @@ func (k statusCmd) run(c *cli.Context) error {
 	s, err := a.Status()
 	if err != nil {
 		return err
+	}
+	if !hears {
+		s = s.WithoutWords()
 	}
 	if c.Bool("json") {
 		return k.out.JSON(s)

@@ -32,11 +32,18 @@ func (k statusCmd) all(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	hears, err := k.agents.mayHear(c)
+	if err != nil {
+		return err
+	}
 	var h statusAllOutput
 	for _, a := range all {
 		s, err := a.Status()
 		if err != nil {
 			return fmt.Errorf("@%s: %w", a.Handle, err)
+		}
+		if !hears {
+			s = s.WithoutWords()
 		}
 		h.Agents = append(h.Agents, s)
 	}

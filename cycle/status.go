@@ -3,6 +3,7 @@ package cycle
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"agentstateloop/state"
@@ -219,6 +220,21 @@ func (a *Agent) Status() (Status, error) {
 		st.Obstacles = append(st.Obstacles, err.Error())
 	}
 	return st, nil
+}
+
+// WithoutWords returns the status without what was said: what wakeups are for, and why
+// somebody nudged. It is for turns that another agent or a program caused.
+func (s Status) WithoutWords() Status {
+	s.Self.Wakeups = slices.Clone(s.Self.Wakeups)
+	for i := range s.Self.Wakeups {
+		s.Self.Wakeups[i].Title = ""
+	}
+	if s.LastNudge != nil {
+		ring := *s.LastNudge
+		ring.Reason = ""
+		s.LastNudge = &ring
+	}
+	return s
 }
 
 // deferred counts a message that waits for a time.
