@@ -52,8 +52,10 @@ func parseTime(when string, now time.Time) (at time.Time, ok bool, err error) {
 	if at, err := time.Parse(time.RFC3339, when); err == nil {
 		return at, true, nil
 	}
-	if at, err := time.ParseInLocation(dateAndTime, strings.Replace(when, "T", " ", 1), now.Location()); err == nil {
-		return at, true, nil
+	for _, seconds := range []string{"", ":05"} {
+		if at, err := time.ParseInLocation(dateAndTime+seconds, strings.Replace(when, "T", " ", 1), now.Location()); err == nil {
+			return at, true, nil
+		}
 	}
 	clock, err := time.Parse(timeOfDay, when)
 	if err != nil {
