@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"agentstateloop/state"
 )
@@ -13,6 +14,7 @@ import (
 const (
 	MaxFields      = 64
 	MaxFieldsBytes = 32 << 10 // of all of them, as JSON
+	MaxFieldDepth  = 100      // arrays and objects within each other
 )
 
 // Field is one named result.
@@ -118,14 +120,37 @@ func (fs Fields) Check() error {
 			return fmt.Errorf("the field %s is there twice", f.Name)
 		}
 		names[f.Name] = true
-		if !json.Valid(f.Value) {
+		switch {
+		case !json.Valid(f.Value):
 			return fmt.Errorf("the field %s is not valid JSON", f.Name)
+		case !utf8.Valid(f.Value):
+			return fmt.Errorf("the field %s is not valid UTF-8", f.Name)
+		case depth(f.Value) > MaxFieldDepth:
+			return fmt.Errorf("the field %s has more than %d arrays and objects within each other", f.Name, MaxFieldDepth)
 		}
 	}
 	if size := fs.Size(); size > MaxFieldsBytes {
 		return fmt.Errorf("the fields have %d bytes as JSON, and a report takes %d", size, MaxFieldsBytes)
 	}
 	return nil
+}
+
+// depth returns how many arrays and objects of a value lie within each other at most. A
+// decoder refuses what is deeper than it likes, and each copy of a message wraps it again.
+func depth(value []byte) (deepest int) {
+	open := 0
+	for i := 0; i < len(value); i++ {
+		switch value[i] {
+		case '{', '[':
+			open++
+			deepest = max(deepest, open)
+		case '}', ']':
+			open--
+		case '"':
+			i, _ = stringEnd(value, i) // the value is valid
+		}
+	}
+	return deepest
 }
 
 // Size returns how many bytes the fields take in a message, 0 if there are none.
