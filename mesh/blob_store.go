@@ -105,6 +105,10 @@ func openDiskBlobs(dir string) (*diskBlobs, []heldBlob, error) {
 	if err := regular.Folder(dir); err != nil {
 		return nil, nil, err
 	}
+	// A process that was killed may have made the folder of a sender without an fsync.
+	if err := durable.SyncDir(dir); err != nil {
+		return nil, nil, err
+	}
 	owners, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, err

@@ -208,8 +208,12 @@ func (b *blobs) take(k blobKey, size int64, r io.Reader) error {
 	return nil
 }
 
-// read returns a blob whose bytes are what they were. A damaged one is removed, so that
-// its sender can upload it again.
+// errBlobDamaged means that the bytes of a blob are not those of its sum.
+var errBlobDamaged = errors.New("it is damaged")
+
+// read returns a blob whose bytes are what they were. The error wraps fs.ErrNotExist if
+// there is none. A damaged one is removed, so that its sender can upload it again. One
+// that cannot be read now, for want of a file descriptor or because of the disk, stays.
 func (b *blobs) read(k blobKey) (io.ReadCloser, int64, error) {
 	b.mu.Lock()
 	row := b.held[k]
@@ -223,7 +227,7 @@ func (b *blobs) read(k blobKey) (io.ReadCloser, int64, error) {
 		sum := &summed{r: io.LimitReader(f, MaxFile+1), hash: sha256.New()}
 		_, err = io.Copy(io.Discard, sum)
 		if err == nil && sum.text() != k.sum {
-			err = errors.New("it is damaged")
+			err = errBlobDamaged
 		}
 		if err == nil {
 			_, err = f.Seek(0, io.SeekStart)
@@ -232,6 +236,9 @@ func (b *blobs) read(k blobKey) (io.ReadCloser, int64, error) {
 			return f, sum.n, nil
 		}
 		f.Close()
+	}
+	if !errors.Is(err, errBlobDamaged) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -327,8 +334,11 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) 
 		return http.StatusOK, nil, nil
 	}
 	f, size, err := s.blobs.read(k)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return 0, nil, gone
+	case err != nil:
+		return 0, nil, busyBlobs(http.StatusServiceUnavailable, "the mesh cannot read the file now")
 	}
 	defer f.Close()
 	allowTransfer(w)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -265,3 +266,34 @@ func TestAMeshWithoutFiles(t *testing.T) {
 		t.Errorf("other bytes were taken: %q %d", text, code)
 	}
 }
+
+// A mesh that lacks a file descriptor, or whose disk fails for now, cannot hand a file out.
+// It says so, and the file is there afterwards.
+func TestAFileThatCannotBeReadNowStays(t *testing.T) {
+	s, url := startServer(t, Options{Tokens: twoTokens()})
+	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
+	f := put(t, g, "hello")
+	if _, err := g.Send(t.Context(), Message{ID: "m", To: "dorlange", Text: "look", Files: []File{f}}); err != nil {
+		t.Fatal(err)
+	}
+	whole := s.blobs.store
+	for _, fault := range []error{syscall.EMFILE, syscall.EIO} {
+		s.blobs.store = faultyBlobs{whole, &os.PathError{Op: "open", Path: "/a/secret/place", Err: fault}}
+		err := d.GetBlob(t.Context(), f, func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
+		if code(t, err) != http.StatusServiceUnavailable || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v: %v", fault, err)
+		}
+		s.blobs.store = whole
+		if text, code := get(t, d, f); text != "hello" {
+			t.Errorf("after %v: %q %d", fault, text, code)
+		}
+	}
+}
+
+// faultyBlobs are blobs that cannot be opened.
+type faultyBlobs struct {
+	blobStore
+	err error
+}
+
+func (f faultyBlobs) open(blobKey) (io.ReadSeekCloser, error) { return nil, f.err }
