@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,9 +122,10 @@ func (s *Server) load() error {
 
 // replay applies the records of a log and reports whether it is damaged. A record
 // that cannot be read is skipped; it does not affect the others. JSON would read bytes
-// that are not UTF-8 as another text, so such a record cannot be read.
+// that are not UTF-8 as another text, so such a record cannot be read. Zeros in what was
+// written last are no damage: a power loss leaves them of what was never acknowledged.
 func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
-	first := true
+	first, torn := true, false
 	for line, err := range regular.Lines(log, maxRecord) {
 		if err != nil {
 			return damaged, err
@@ -134,7 +136,10 @@ func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 		if r.Version > journalVersion {
 			return damaged, fmt.Errorf("written by a newer version (%d, this one supports %d): use that version", r.Version, journalVersion)
 		}
-		if bad || first != (r.Version == journalVersion) {
+		switch {
+		case bad && !first && bytes.IndexByte(line, 0) >= 0:
+			torn = true
+		case bad, torn, first != (r.Version == journalVersion):
 			damaged = true
 		}
 		if !bad {

@@ -255,6 +255,8 @@ func TestDamagedLog(t *testing.T) {
 		"empty":          {"", "", false},
 		"torn":           {head + one + two[:40], "message one; ", false},
 		"zeros at end":   {head + one + "\x00\x00\x00", "message one; ", false},
+		"a sector lacks": {head + one + two[:20] + "\x00\x00\x00\x00" + two[24:], "message one; ", false},
+		"one lacks here": {head + one[:20] + "\x00\x00\x00\x00" + one[24:] + two, "message two; ", true},
 		"bad line":       {head + "{\"mess\x00\n" + one + two, "message one; message two; ", true},
 		"null":           {head + "null\n" + one, "message one; ", true},
 		"a flipped bit":  {head + strings.Replace(two, "two", "tw\xef", 1) + one, "message one; ", true},

@@ -89,16 +89,24 @@ func holdHand(c *crash) {
 	}
 }
 
+// withFile is a message with a file, which the agent hands back.
+const withFile = "back with it"
+
 func setMesh(s *story) {
 	part := meshPart
 	s.configure("[trust]\nmesh = \"open\"\n", strings.Replace(part, "%q", `"`+s.world.url+`"`, 1), scriptPart, uncronned)
 }
 
-// tellMesh: another agent writes, and is answered.
+// tellMesh: another agent writes, with a file and without, and is answered.
 func tellMesh(s *story) {
 	s.run("poll")
-	for _, text := range []string{"remember me", "and this"} {
-		if _, err := peer(s.world.url, "dorlange3120").Send(context.Background(), mesh.Message{ID: "id-" + text[:3], To: "goulard3120", Text: text}); err != nil {
+	for _, text := range []string{"remember me", withFile} {
+		from := peer(s.world.url, "dorlange3120")
+		m := mesh.Message{ID: "id-" + text[:3], To: "goulard3120", Text: text}
+		if text == withFile {
+			m.Files = []mesh.File{s.upload(from, text)}
+		}
+		if _, err := from.Send(context.Background(), m); err != nil {
 			s.Fatal(err)
 		}
 		s.world.note(event{kind: told, text: text})
@@ -118,6 +126,11 @@ func holdMesh(c *crash) {
 	}
 	ids := map[string]string{} // of a report, by its text
 	for _, m := range box.Messages {
+		if m.Text == "you said: "+withFile {
+			if len(m.Files) != 1 || c.download(peer(c.world.url, "dorlange3120"), m.Files[0]) != contentOf(withFile) {
+				c.Errorf("with %q came back %+v", m.Text, m.Files)
+			}
+		}
 		if was, ok := ids[m.Text]; ok && was != m.ID {
 			c.Errorf("%q was reported as %s and %s", m.Text, was, m.ID)
 		}

@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 
 	"agentstateloop/mesh"
+	"agentstateloop/state/store"
 )
 
 var address = regexp.MustCompile(`http://\S+`)
@@ -52,6 +54,32 @@ var serveArgs = []string{"mesh", "serve", "--open", "--addr", "127.0.0.1:0", "--
 
 func peer(url, handle string) *mesh.Client { return &mesh.Client{URL: url, Handle: handle} }
 
+// contentOf returns the bytes of the file that goes with a message: more than a disk
+// writes at once.
+func contentOf(text string) string { return strings.Repeat("file of "+text+"\n", 100) }
+
+// upload uploads the file that goes with a message.
+func (s *story) upload(c *mesh.Client, text string) mesh.File {
+	s.Helper()
+	content := contentOf(text)
+	f := mesh.File{SHA256: store.Sum([]byte(content)), Name: "in.txt", Type: "text/plain", Size: int64(len(content))}
+	if err := c.PutBlob(context.Background(), f.SHA256, f.Size, strings.NewReader(content)); err != nil {
+		s.Fatal(err)
+	}
+	return f
+}
+
+// download returns the bytes of a file in the mailbox of a client.
+func (c *crash) download(from *mesh.Client, f mesh.File) string {
+	c.Helper()
+	var content strings.Builder
+	err := from.GetBlob(context.Background(), f, func(r io.Reader) error { _, err := io.Copy(&content, r); return err })
+	if err != nil {
+		c.Errorf("the file %s: %v", f.Name, err)
+	}
+	return content.String()
+}
+
 // tellServe: peers post and collect messages, and nudge, and the mesh is started again
 // in between.
 func tellServe(s *story) {
@@ -60,7 +88,11 @@ func tellServe(s *story) {
 		from, to := peer(url, "dorlange3120"), peer(url, "goulard3120")
 		for i := range 3 {
 			text := fmt.Sprintf("message %d of life %d", i, life)
-			if _, err := from.Send(context.Background(), mesh.Message{To: "goulard3120", Text: text}); err != nil {
+			m := mesh.Message{To: "goulard3120", Text: text}
+			if i == 1 {
+				m.Files = []mesh.File{s.upload(from, text)}
+			}
+			if _, err := from.Send(context.Background(), m); err != nil {
 				s.Fatal(err)
 			}
 			s.world.note(event{kind: told, text: text})
@@ -108,6 +140,11 @@ func holdServe(c *crash) {
 		}
 	}
 	for _, m := range box.Messages {
+		for _, f := range m.Files {
+			if got := c.download(peer(url, "goulard3120"), f); got != contentOf(m.Text) {
+				c.Errorf("the file of %q was accepted and holds %q", m.Text, got)
+			}
+		}
 		if !regexp.MustCompile(`^message \d of life \d$`).MatchString(m.Text) {
 			c.Errorf("it holds %q", m.Text)
 		}
