@@ -156,8 +156,9 @@ func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err 
 	left := int64(maxCopied)
 	for _, n := range names {
 		f, err := openOutputFile(from, n)
-		if err != nil {
-			continue // it changed since it was listed, and is not carried
+		if err != nil { // its mode forbids it, or it changed since it was listed
+			leftOut = append(leftOut, fmt.Sprintf("output: %q cannot be opened", n))
+			continue
 		}
 		info, err := f.Stat()
 		if err == nil && info.Size() > left {

@@ -1,0 +1,34 @@
+package turn
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A file of an earlier output box that cannot be opened is named among what was left out.
+func TestAFileThatCannotBeCopied(t *testing.T) {
+	before := filepath.Join(removable(t), "output")
+	if err := os.MkdirAll(before, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Create(filepath.Join(before, "held.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	// Not even root opens a file on which somebody has such a lease.
+	if _, err := unix.FcntlInt(held.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("no lease: %v", err)
+	}
+	dir := filepath.Join(removable(t), "turns", "t1", "2")
+	if err := (Boxes{Earlier: before}).Prepare(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, dir, "context", leftOutName); !strings.Contains(got, `output: "held.txt" cannot be opened`) {
+		t.Errorf("left out: %q", got)
+	}
+}
