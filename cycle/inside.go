@@ -108,8 +108,11 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 func (sub Submission) CopyFiles(box string) error {
 	names := map[string]bool{}
 	for _, file := range sub.Files {
-		if names[filepath.Base(file)] {
-			return fmt.Errorf("two files are named %s", filepath.Base(file))
+		switch name := filepath.Base(file); {
+		case names[name]:
+			return fmt.Errorf("two files are named %s", name)
+		case isDeliverable(name):
+			return fmt.Errorf("%s is the name of the deliverable itself: give the file another one", name)
 		}
 		names[filepath.Base(file)] = true
 		if err := copyInto(box, file); err != nil {
@@ -127,18 +130,19 @@ func copyInto(box, file string) error {
 		return err
 	}
 	defer from.Close()
-	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := from.Stat()
+	if err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", file)
-	}
-	if abs, err := filepath.Abs(file); err == nil && filepath.Dir(abs) == box {
-		return nil // it lies there already
 	}
 	root, err := os.OpenRoot(box)
 	if err != nil {
 		return fmt.Errorf("open output box: %w", err)
 	}
 	defer root.Close()
-	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if there, err := root.Stat(name); err == nil && os.SameFile(info, there) {
+		return nil // it lies there already, whatever path leads to it
+	}
+	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return fmt.Errorf("put %s into the output box: %w", name, err)
 	}

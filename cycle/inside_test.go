@@ -3,6 +3,8 @@ package cycle_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -293,5 +295,42 @@ func TestSendLeavesDuringTheTurn(t *testing.T) {
 	}
 	if h.left("self") != "an agent cannot send itself a message" {
 		t.Errorf("asking oneself: %q", h.left("self"))
+	}
+}
+
+// A file that lies in the output box already goes with the reply as it is, whatever path
+// leads to it. The names of the deliverable itself are not the agent's.
+func TestSubmitsWhatLiesInTheOutputBox(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(`
+ln -s "$AGENTSTATELOOP_OUTPUT" box
+echo 'the report' >box/report.txt
+echo 'a table' >table.txt
+ln table.txt box/table.txt
+mkfifo box/pipe.txt
+echo 'not this' >deliverable.txt
+echo 'no pipe' >pipe.txt
+us submit 'see' --file deliverable.txt 2>>refused
+us submit 'see' --file pipe.txt 2>/dev/null || echo 'pipe refused' >>refused
+us submit 'see the files' --file box/report.txt --file table.txt
+`)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.wantTasks(state.Success)
+	for name, want := range map[string]string{"report.txt": "the report\n", "table.txt": "a table\n"} {
+		found, err := filepath.Glob(h.agent.Store.Path("turns/*/1/output/" + name))
+		check(t, err)
+		if len(found) != 1 {
+			t.Fatalf("%s: %v", name, found)
+		}
+		if data, err := os.ReadFile(found[0]); string(data) != want {
+			t.Errorf("%s holds %q, %v", name, data, err)
+		}
+	}
+	if got := h.left("refused"); got != "deliverable.txt is the name of the deliverable itself: give the file another one\npipe refused" {
+		t.Errorf("refused: %q", got)
+	}
+	if reply := h.sentOf("reply")[0]; !strings.HasPrefix(reply.text, "see the files") {
+		t.Errorf("reply: %q", reply.text)
 	}
 }
