@@ -2,8 +2,6 @@ package cycle
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +28,9 @@ const (
 // errFileLater means that a message stays on the mesh, because a file of it could not be
 // had yet.
 var errFileLater = errors.New("the message waits for a file")
+
+// errNoTime means that a file was not asked for, because others took the poll's time.
+var errNoTime = errors.New("this poll has no time left")
 
 // downloader gets the files of the messages that an observation takes.
 type downloader struct {
@@ -59,8 +60,8 @@ func (d downloader) fetch(ctx context.Context, m mesh.Message) (mesh.Message, er
 		if err == nil {
 			continue
 		}
-		if ctx.Err() != nil {
-			return m, fmt.Errorf("%w: %w", errFileLater, err)
+		if ctx.Err() != nil || errors.Is(err, errNoTime) {
+			return m, fmt.Errorf("%w: %w", errFileLater, err) // which says nothing about the file
 		}
 		if !isGone(err) {
 			patient, waitErr := d.waits(m)
@@ -85,16 +86,12 @@ func isGone(err error) bool {
 
 // fetchOne keeps one file, if it is not there from an earlier try.
 func (d downloader) fetchOne(ctx context.Context, name string, f mesh.File) error {
-	if kept, err := d.store.Open(name); err == nil {
-		sum, n, err := sumOf(kept, f.Size)
-		kept.Close()
-		if err == nil && sum == f.SHA256 && n == f.Size {
-			return nil
-		}
+	if kept, err := d.store.OpenSummed(name, f.SHA256, f.Size); err == nil {
+		return kept.Close()
 	}
 	left := d.until.Sub(d.now())
 	if left <= 0 {
-		return errors.New("this poll has no time left")
+		return errNoTime
 	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
@@ -125,13 +122,6 @@ func (d downloader) waits(m mesh.Message) (bool, error) {
 	return true, d.store.Keep(name, strings.NewReader(string(data)))
 }
 
-// sumOf returns the sum of a file of about size bytes, and how many it has.
-func sumOf(r io.Reader, size int64) (sum string, n int64, err error) {
-	h := sha256.New()
-	n, err = io.Copy(h, io.LimitReader(r, size+1))
-	return hex.EncodeToString(h.Sum(nil)), n, err
-}
-
 // receivedFile is a file that came with a message or a report.
 type receivedFile struct {
 	mesh.File
@@ -145,12 +135,10 @@ func (fs incomingFiles) received(key, folder string, files []mesh.File) (all []r
 	for i, f := range files {
 		r := receivedFile{File: f}
 		if f.Missing == "" {
-			body, err := fs.open(incomingName(key, i), f)
-			if err != nil {
-				r.Missing = "it is damaged since it came"
-			} else {
+			name := incomingName(key, i)
+			if r.Missing = fs.damage(name, f); r.Missing == "" {
 				r.place = path.Join(folder, safeName(f.Name, i, taken))
-				context = append(context, turn.File{Name: r.place, Body: body})
+				context = append(context, turn.File{Name: r.place, Body: &lateReader{open: func() (io.ReadCloser, error) { return fs.store.Open(name) }}})
 			}
 		}
 		all = append(all, r)
@@ -161,19 +149,17 @@ func (fs incomingFiles) received(key, folder string, files []mesh.File) (all []r
 // incomingFiles reads what came with messages.
 type incomingFiles struct{ store *store.Store }
 
-// open returns a reader of a file that opens it when it is read, and compares it with
-// its sum now.
-func (fs incomingFiles) open(name string, f mesh.File) (io.Reader, error) {
-	file, err := fs.store.Open(name)
-	if err != nil {
-		return nil, err
+// damage returns why a file that came cannot be used, or "".
+func (fs incomingFiles) damage(name string, f mesh.File) string {
+	file, err := fs.store.OpenSummed(name, f.SHA256, f.Size)
+	switch {
+	case errors.Is(err, store.ErrDamaged):
+		return "it is damaged since it came"
+	case err != nil:
+		return "it cannot be read now: " + shortLine(err.Error())
 	}
-	defer file.Close()
-	sum, n, err := sumOf(file, f.Size)
-	if err == nil && (sum != f.SHA256 || n != f.Size) {
-		err = store.Damaged(name, errors.New("its bytes are not those that came"))
-	}
-	return &lateReader{open: func() (io.ReadCloser, error) { return fs.store.Open(name) }}, err
+	file.Close()
+	return ""
 }
 
 // lateReader opens a file when it is first read, and closes it at its end.
@@ -256,14 +242,21 @@ func (a *Agent) FilesOf(m state.Message) ([]ReceivedFile, error) {
 	if err != nil {
 		return files, err
 	}
-	for i, f := range read.sent.Files {
+	return append(files, incomingFiles{a.Store}.kept(m.Key, read.sent.Files)...), nil
+}
+
+// kept returns the files that came with the message of a key, and where each lies.
+func (fs incomingFiles) kept(key string, named []mesh.File) (files []ReceivedFile) {
+	for i, f := range named {
 		r := ReceivedFile{Name: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing}
-		if f.Missing == "" {
-			r.Path = a.Store.Path(incomingName(m.Key, i))
+		if name := incomingName(key, i); r.Missing == "" {
+			if r.Missing = fs.damage(name, f); r.Missing == "" {
+				r.Path = fs.store.Path(name)
+			}
 		}
 		files = append(files, r)
 	}
-	return files, nil
+	return files
 }
 
 // filesOf returns the files that a message of the state names, with their sums.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -243,4 +244,68 @@ for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; don
 		t.Errorf("the peer got %+v", h.reports())
 	}
 	h.wantEmpty("outbox")
+}
+
+// A message whose files were not asked for, because those of others took the time of each
+// poll, waits for them all the same.
+func TestAFileThatNoPollHadTimeFor(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/* 2>/dev/null || echo "no file"; true`)
+	slow := h.upload("slow.txt", "slow")
+	h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{slow}})
+	h.post(mesh.Message{ID: "q2", Text: "second", Files: []mesh.File{h.upload("b.txt", "in time")}})
+	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/blob/"+slow.SHA256 {
+			h.clock.advance(21 * time.Second)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	h.onMesh.Store(&hook)
+	for range 4 {
+		h.pollAfter(4 * time.Minute)
+	}
+	h.onMesh.Store(nil)
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success, state.Success)
+	if got := h.reports(); len(got) != 2 || !strings.Contains(got[0].Text, "no file") || got[1].Text != "in time" {
+		t.Errorf("reports: %+v", got)
+	}
+}
+
+// No path of ours leaves with a report that goes without one of its files.
+func TestAReportNamesNoPathOfOurs(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.blobsAnswer("PUT", http.StatusInsufficientStorage)
+	h.plays(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
+	h.post(mesh.Message{ID: "q1", Kind: mesh.KindAsk, Text: "go"})
+	h.cron()
+	check(t, os.Remove(h.agent.Store.Path(h.row(state.Reply).Files[0].File)))
+	h.onMesh.Store(nil)
+	h.pollAfter(2 * time.Minute)
+	got := h.reports()
+	if len(got) != 1 || len(got[0].Files) != 0 || !strings.HasSuffix(got[0].Text, "[file not sent: the file a.txt: its copy was damaged before it left]") {
+		t.Fatalf("the peer got %+v", got)
+	}
+	if strings.Contains(fmt.Sprint(got), h.blueprint.Dir) || strings.Contains(fmt.Sprint(got), "outbox") {
+		t.Errorf("a path of ours went out: %+v", got)
+	}
+}
+
+// A disk that fails while a file of the output box is kept is told without its place.
+func TestAFileThatCannotBeKeptForAReport(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.plays(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
+	h.agent.Store.Hook = func(step, path string) error {
+		if strings.Contains(path, "outbox/file.") && step == "write" {
+			return &os.PathError{Op: step, Path: path, Err: syscall.EIO}
+		}
+		return nil
+	}
+	h.post(mesh.Message{ID: "q1", Kind: mesh.KindAsk, Text: "go"})
+	h.poll()
+	h.wantTasks(state.Success)
+	got := h.reports()
+	if len(got) != 1 || !strings.HasSuffix(got[0].Text, "[file not sent: a.txt: keep a.txt: input/output error]") {
+		t.Errorf("the peer got %+v", got)
+	}
 }

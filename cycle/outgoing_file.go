@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime"
 	"net/http"
 	"os"
@@ -155,10 +156,22 @@ func (o outgoingFiles) keepOne(f OutgoingFile) (state.FileRef, error) {
 	}
 	if err != nil {
 		_ = o.store.Remove(ref.File)
-		return ref, fmt.Errorf("keep %s: %w", f.Name, err)
+		return ref, fmt.Errorf("keep %s: %w", f.Name, withoutPath(err))
 	}
 	ref.Size, ref.Type = body.n, fileType(f.Name, body.head)
 	return ref, nil
+}
+
+// withoutPath returns an error of the system without a path of ours, which no other agent
+// is to be told.
+func withoutPath(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	if l, ok := errors.AsType[*os.LinkError](err); ok {
+		return l.Err
+	}
+	return err
 }
 
 // drop removes copies that no row names. What cannot be removed is pruned later.
@@ -213,27 +226,4 @@ func roomFor(files []mesh.File) int {
 	}
 	list, _ := json.Marshal(files) // strings and numbers cannot fail
 	return maxPosted - len(list)
-}
-
-// errNotWhole means that a copy of ours is not what was kept.
-var errNotWhole = errors.New("its copy in the outbox is damaged")
-
-// open opens a copy, after it was compared with its sum.
-func (o outgoingFiles) open(ref state.FileRef) (*os.File, error) {
-	f, err := o.store.Open(ref.File)
-	if err != nil {
-		return nil, store.Damaged(ref.File, err)
-	}
-	sum, n, err := sumOf(f, ref.Size)
-	if err == nil && (sum != ref.Sum || n != ref.Size) {
-		err = store.Damaged(ref.File, errNotWhole)
-	}
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }

@@ -60,6 +60,10 @@ func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	}
 	for _, x := range s.Expected {
 		needed[x.Report], needed[x.Cause.Payload] = true, true
+		files := incomingFiles{p.store}
+		for _, f := range slices.Concat(files.filesOf(x.Cause), files.filesIn(x.Report, x.Sum)) {
+			needed[f.name] = true
+		}
 	}
 	left := pruneAtOnce
 	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.QuarantineDir} {

@@ -31,7 +31,11 @@ func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Messa
 			return m, err
 		}
 		m.Files = slices.DeleteFunc(m.Files, func(f mesh.File) bool { return f.SHA256 == ref.Sum && f.Name == ref.FileName })
-		unsent = append(unsent, "file not sent: "+shortLine(err.Error()))
+		reason := err.Error()
+		if errors.Is(err, store.ErrDamaged) { // the error names the copy, and no path of ours goes out
+			reason = fmt.Sprintf("the file %s: its copy was damaged before it left", ref.FileName)
+		}
+		unsent = append(unsent, "file not sent: "+shortLine(reason))
 	}
 	if len(unsent) > 0 {
 		note := "\n\n[" + strings.Join(unsent, "; ") + "]"
@@ -41,7 +45,7 @@ func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Messa
 }
 
 func (sg *sending) upload(ctx context.Context, ref state.FileRef) error {
-	f, err := outgoingFiles{sg.store}.open(ref)
+	f, err := sg.store.OpenSummed(ref.File, ref.Sum, ref.Size)
 	if err != nil {
 		return err
 	}

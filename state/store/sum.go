@@ -59,6 +59,31 @@ func (st *Store) ReadSummed(name, sum string) ([]byte, error) {
 	return data, nil
 }
 
+// OpenSummed opens a file, after its bytes were compared with its size and its sum. The
+// errors are those of ReadSummed, and the file does not have to fit into memory.
+func (st *Store) OpenSummed(name, sum string, size int64) (*os.File, error) {
+	f, err := st.Open(name)
+	if err == nil {
+		h := sha256.New()
+		var n int64
+		n, err = io.Copy(h, io.LimitReader(f, size+1))
+		if err == nil && (n != size || hex.EncodeToString(h.Sum(nil)) != sum) {
+			err = errors.New("its bytes are not those that were kept")
+		}
+		if err == nil {
+			_, err = f.Seek(0, io.SeekStart)
+		}
+		if err == nil {
+			return f, nil
+		}
+		f.Close()
+	}
+	if scarce(err) {
+		return nil, err
+	}
+	return nil, Damaged(name, st.bare(name, err))
+}
+
 // bare returns an error about a file without the file's path, which the caller names.
 func (st *Store) bare(name string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Path == st.path(name) {

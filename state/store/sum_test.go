@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,8 +42,19 @@ func TestAFileIsReadAsItWasKept(t *testing.T) {
 			if err != nil || string(got) != text || sum != store.Sum(got) {
 				t.Fatalf("whole: %q, %v", got, err)
 			}
+			f, err := st.OpenSummed("outbox/one", sum, int64(len(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if data, err := io.ReadAll(f); string(data) != text || err != nil {
+				t.Fatalf("opened: %q, %v", data, err)
+			}
+			f.Close()
 			if err := damage(st.Path("outbox/one")); err != nil {
 				t.Fatal(err)
+			}
+			if f, err := st.OpenSummed("outbox/one", sum, int64(len(text))); !errors.Is(err, store.ErrDamaged) || f != nil {
+				t.Errorf("opened: %v, %v", f, err)
 			}
 			got, err = st.ReadSummed("outbox/one", sum)
 			if !errors.Is(err, store.ErrDamaged) || got != nil {
