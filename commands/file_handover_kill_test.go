@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // handoverSteps are the calls by which a file goes to another agent, and another one comes
@@ -171,6 +173,17 @@ agentstateloop submit --file back.bin --field size:=$(wc -c <back.bin)
 			met = true
 			server.Wait()
 			serve(address.Host)
+		}
+	}
+	for _, handle := range []string{"beta", "alpha"} {
+		ended := map[string]int{}
+		for _, task := range s.tasks(handle) {
+			if ended[task.Key]++; ended[task.Key] > 1 || task.Outcome != state.Success {
+				t.Errorf("%s's task, the %d. of its message: %+v", handle, ended[task.Key], task)
+			}
+		}
+		if len(ended) == 0 || handle == "alpha" && len(ended) > 1 {
+			t.Errorf("%s ended %v", handle, ended)
 		}
 	}
 	got, err := os.ReadFile(filepath.Join(s.dirs["alpha"], "got.bin"))

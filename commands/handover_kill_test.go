@@ -1,9 +1,11 @@
 package commands
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,10 +17,10 @@ import (
 
 var handovers = flag.Int("handovers", 1, "how many handovers between two agents to disturb by kills")
 
-// TestKilledHandovers has one agent ask another for a typed field, and kills their polls,
-// the agents that these run, or both, at random moments in between. The answer comes as
-// it was submitted, in one turn of each, in one chain (docs/design.md, "The contract
-// between agents").
+// TestKilledHandovers has one agent hand another a file and ask it for a typed field, and
+// kills their polls, the agents that these run, or both, at random moments in between. The
+// answer comes as it was submitted, with the file that came with it, in one turn of each,
+// in one chain (docs/design.md, "The contract between agents").
 func TestKilledHandovers(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -33,10 +35,23 @@ func TestKilledHandovers(t *testing.T) {
 func killedHandover(t *testing.T, s *meshAgents, chance *rand.Rand) {
 	s.add("alpha", `
 n=$(sed -n 's/^{"passed":\([0-9]*\),"parts":\["a",{"b":null}\]}$/\1/p' prompt)
-if grep -q '^Status: success$' prompt; then agentstateloop submit --field total:="${n:-0}" 'told'; exit; fi
-agentstateloop ask beta 'how are the tests?' --field passed:integer --field parts:array --deadline 10m
+if grep -q '^Status: success$' prompt; then
+	agentstateloop submit --field total:="${n:-0}" --file "$AGENTSTATELOOP_CONTEXT/reports/1/log.bin" 'told'
+	exit
+fi
+agentstateloop ask beta 'how are the tests?' --file log.bin --field passed:integer --field parts:array --deadline 10m
 `, "beta")
-	s.add("beta", "agentstateloop submit --field passed=412 --field 'parts=[\"a\", {\"b\": null}]' 'all green'\nexit 3\n", "alpha")
+	s.add("beta", `
+agentstateloop submit --field passed=412 --field 'parts=["a", {"b": null}]' --file "$AGENTSTATELOOP_CONTEXT/attachments/log.bin" 'all green'
+exit 3
+`, "alpha")
+	content := make([]byte, 300_000)
+	for i := range content {
+		content[i] = byte(chance.Uint32())
+	}
+	if err := os.WriteFile(filepath.Join(s.dirs["alpha"], "log.bin"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, handle := range []string{"alpha", "beta"} { // each kill of an agent is an attempt
 		s.appendConfig(handle, "[turn]\n", "max_attempts = 20\n")
 	}
@@ -78,6 +93,11 @@ agentstateloop ask beta 'how are the tests?' --field passed:integer --field part
 	}
 	if got := strings.Join(strings.Fields(string(shown.Deliverable.Fields)), ""); got != `{"total":412}` || shown.Deliverable.Status != state.Success {
 		t.Errorf("alpha handed back %s as %s", got, shown.Deliverable.Status)
+	}
+	for _, task := range s.tasks("alpha") {
+		if got, err := os.ReadFile(filepath.Join(s.dirs["alpha"], "state", task.OutputBox, "log.bin")); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%d bytes came back of %d: %v", len(got), len(content), err)
+		}
 	}
 	if tasks := s.tasks("alpha"); len(tasks) != 1 || tasks[0].Trace != shown.Trace || shown.Trace == "" {
 		t.Errorf("alpha's tasks: %+v", tasks)
