@@ -19,9 +19,10 @@ func inboxNextCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "next",
 		Usage: "take the next message, to work on it yourself",
-		Description: `For runner = "none". Prints the message and its turn; exits 1 if nothing waits.
-End the turn with inbox done, within turn.timeout. With [turn] collect it takes
-all that one sender has written so far: one answer is for all of it.
+		Description: `For runner = "none". Prints the message, its turn, and where the files lie that
+came with it; exits 1 if nothing waits. End the turn with inbox done, within
+turn.timeout. With [turn] collect it takes all that one sender has written so
+far: one answer is for all of it.
 
 Example:
   agentstateloop inbox next --json`,
@@ -51,8 +52,11 @@ func (k inboxNextCmd) run(c *cli.Context) error {
 	for _, f := range m.ResultFields {
 		k.out.Printf("field: %s\n", plain.Line(f.String()))
 	}
+	printFiles(k.out, "file:  ", m.Files)
 	for _, one := range m.Earlier {
-		k.out.Printf("\nearlier, %s:\n%s\n", one.At.Format(time.RFC3339), strings.TrimSuffix(terminal.Printable(one.Text), "\n"))
+		k.out.Printf("\nearlier, %s:\n", one.At.Format(time.RFC3339))
+		printFiles(k.out, "file:  ", one.Files)
+		k.out.Printf("%s\n", strings.TrimSuffix(terminal.Printable(one.Text), "\n"))
 	}
 	if len(m.Earlier) > 0 {
 		k.out.Printf("\nthe newest, one answer for all:")

@@ -20,8 +20,9 @@ func inboxReleaseCommand(p *program) *cli.Command {
 		Usage:     "let a message out of quarantine, and run it",
 		ArgsUsage: "KEY",
 		Description: `For a message of inbox list --quarantined that you have read and want to let in.
-The agent treats it as your own message that has just come, whatever the reason
-was. A poll in the background runs it.
+A mail counts as your own that has just come, whatever the reason was. A message
+of the mesh stays its sender's, and comes with the files that were kept. A poll
+in the background runs it.
 
 Example:
   agentstateloop inbox show mail:1f0c.7.42

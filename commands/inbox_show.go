@@ -107,13 +107,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if m.Trace != "" {
 		k.out.Printf("chain:   %s\n", plain.Line(m.Trace))
 	}
-	for _, f := range v.Files {
-		if f.Missing != "" {
-			k.out.Printf("file:    %s is missing: %s\n", plain.Line(f.Name), plain.Line(f.Missing))
-			continue
-		}
-		k.out.Printf("file:    %s (%s, %d bytes): %s\n", plain.Line(f.Name), plain.Line(f.Type), f.Size, plain.Line(f.Path))
-	}
+	printFiles(k.out, "file:    ", v.Files)
 	printReceipt(k.out, v.Receipt, k.now())
 	k.printText(v.Text)
 	if d := v.Deliverable; d != nil {
@@ -123,6 +117,18 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 		k.printStanding(m)
 	}
 	return nil
+}
+
+// printFiles prints the files that came with a message, each on a line that begins with
+// label.
+func printFiles(out *terminal.Output, label string, files []cycle.ReceivedFile) {
+	for _, f := range files {
+		if f.Missing != "" {
+			out.Printf("%s%s is missing: %s\n", label, plain.Line(f.Name), plain.Line(f.Missing))
+			continue
+		}
+		out.Printf("%s%s (%s, %d bytes): %s\n", label, plain.Line(f.Name), plain.Line(f.Type), f.Size, plain.Line(f.Path))
+	}
 }
 
 // printStanding says where a message without an answer stands.
@@ -148,13 +154,14 @@ func (k inboxShowCmd) printFailing(c *cli.Context, f state.FailingMail) error {
 // quarantineOutput is the JSON output of inbox show for an item in quarantine.
 type quarantineOutput struct {
 	quarantine.Item
-	Status string `json:"status"`
-	Text   string `json:"text"`
+	Status string               `json:"status"`
+	Text   string               `json:"text"`
+	Files  []cycle.ReceivedFile `json:"files"`
 }
 
 // printQuarantined shows an item in quarantine.
 func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarantine.Item) error {
-	v := quarantineOutput{Item: q, Status: "quarantined"}
+	v := quarantineOutput{Item: q, Status: "quarantined", Files: a.FilesInQuarantine(q)}
 	var err error
 	if _, v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
@@ -167,6 +174,7 @@ func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarant
 	if q.Subject != "" {
 		k.out.Printf("subject: %s\n", plain.Line(q.Subject))
 	}
+	printFiles(k.out, "file:    ", v.Files)
 	k.printText(v.Text)
 	return nil
 }

@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -221,14 +220,6 @@ func (ac accepter) releaseMesh(files payloads, s state.State, i quarantine.Item,
 	}
 	if why := m.Malformed(); why != "" {
 		return nil, fmt.Errorf("%s cannot come in: %s", i.Key, why)
-	}
-	for i := range m.Files {
-		m.Files[i].Missing = "it was not kept while its message was in quarantine"
-	}
-	if len(m.Files) > 0 {
-		if raw, err = json.Marshal(m); err != nil {
-			return nil, err
-		}
 	}
 	return ac.meshArrived(files, s, m, raw)
 }

@@ -77,8 +77,10 @@ func (c fileChecker) named() ([]namedFile, error) {
 	}
 	for _, x := range s.Expected {
 		files = append(files, namedFile{x.Cause.Payload, x.Cause.Sum})
+		files = append(files, incomingFiles{c.store}.filesOf(x.Cause)...)
 		if x.Report != "" {
 			files = append(files, namedFile{x.Report, x.Sum})
+			files = append(files, incomingFiles{c.store}.filesIn(x.Report, x.Sum)...)
 		}
 	}
 	if s.Turn.Submitted != "" {
@@ -86,6 +88,11 @@ func (c fileChecker) named() ([]namedFile, error) {
 	}
 	for _, i := range items {
 		files = append(files, namedFile{i.Payload, i.Sum})
+		for n, f := range filesHeld(c.store.ReadSummed, i) {
+			if f.Missing == "" {
+				files = append(files, namedFile{heldName(i.Key, n), f.SHA256})
+			}
+		}
 	}
 	return files, nil
 }

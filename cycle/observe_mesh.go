@@ -30,9 +30,14 @@ func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs 
 		state.Switched{Mesh: true, On: box.Halted},
 	)
 	files := downloader{client: o.mesh.Client, store: o.store, now: o.now, until: o.now().Add(startWithin)}
+	var rejected []mesh.Message // with files, for which those that passed have the time first
 	for _, m := range box.Messages {
 		if room <= 0 && causesTurn(m) {
 			continue // it stays on the mesh; reports and nudges do not
+		}
+		if ad.holdsFiles(m) && !o.dry {
+			rejected = append(rejected, m)
+			continue
 		}
 		if ad.needsFiles(m) && !o.dry {
 			if m, err = files.fetch(ctx, m); err != nil {
@@ -54,6 +59,16 @@ func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs 
 			room--
 		}
 		obs.events = append(obs.events, event)
+	}
+	for _, m := range rejected {
+		event, err := ad.rejectWithFiles(ctx, files, m)
+		if err != nil {
+			obs.fail(state.Mesh, err)
+			return
+		}
+		if event != nil {
+			obs.events = append(obs.events, event)
+		}
 	}
 	for _, u := range box.Undecoded {
 		event, err := ad.rejectUndecoded(u)
@@ -102,18 +117,30 @@ func (ad *admission) takeMesh(m mesh.Message) (state.Event, error) {
 	case m.From == ad.handle && m.Malformed() == "":
 		return noted(m, "an echo of our own"), nil
 	}
+	if gate != "" {
+		e := ad.rejectMesh(m, gate, reason, false)
+		return ad.quarantineMesh(e, verdictOnMesh(e), m)
+	}
 	raw, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	if gate == "" {
-		return ad.meshArrived(ad.files, ad.state, m, raw)
+	return ad.meshArrived(ad.files, ad.state, m, raw)
+}
+
+// quarantineMesh keeps a message that a gate rejects, and returns its event.
+func (ad *admission) quarantineMesh(e state.Rejected, v quarantine.Verdict, m mesh.Message) (state.Event, error) {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
 	}
-	e := ad.rejectMesh(m, gate, reason, false)
-	e.Unkept, err = ad.quarantine.Keep(quarantine.Verdict{
-		Key: e.Key, Source: e.Source, From: e.From, Gate: gate, Reason: reason, At: e.At,
-	}, "", int64(len(raw)), bytes.NewReader(raw))
+	e.Unkept, err = ad.quarantine.Keep(v, "", int64(len(raw))+v.Files, bytes.NewReader(raw))
 	return e, err
+}
+
+// verdictOnMesh returns the verdict on a message that a gate rejects.
+func verdictOnMesh(e state.Rejected) quarantine.Verdict {
+	return quarantine.Verdict{Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason, At: e.At}
 }
 
 // rejectMesh returns the event of an item that the gate rejects. What the sender

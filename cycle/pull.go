@@ -25,19 +25,21 @@ type Pulled struct {
 
 	ResultFields mesh.ResultFields `json:"result_fields,omitempty"` // that its sender asks for
 	Earlier      []PulledEarlier   `json:"earlier,omitempty"`
+	Files        []ReceivedFile    `json:"files,omitempty"` // that came with it
 }
 
 // PulledEarlier is a message that shares the turn of a newer one.
 type PulledEarlier struct {
-	Key  string    `json:"key"`
-	At   time.Time `json:"at"`
-	Text string    `json:"text"`
+	Key   string         `json:"key"`
+	At    time.Time      `json:"at"`
+	Text  string         `json:"text"`
+	Files []ReceivedFile `json:"files,omitempty"`
 }
 
 // earlier returns the other messages of a turn, as inbox next hands them out.
-func (m turnMessage) earlier() (all []PulledEarlier) {
+func (m turnMessage) earlier(files incomingFiles) (all []PulledEarlier) {
 	for _, other := range m.with {
-		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text})
+		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: files.kept(other.msg.Key, other.sent.Files)})
 	}
 	return all
 }
@@ -105,9 +107,11 @@ func (p puller) next(ctx context.Context) (Pulled, error) {
 		m, err := readMessage(p.store, head, msg)
 		m.collect(p.store, s.Collected())
 		if err == nil {
+			files := incomingFiles{p.store}
 			return Pulled{
 				TurnID: head.TurnID, Epoch: head.Epoch, Key: msg.Key, Source: msg.Source, From: msg.From,
-				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(),
+				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(files),
+				Files: files.kept(msg.Key, m.sent.Files),
 			}, nil
 		}
 		if s, err = p.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {

@@ -54,7 +54,11 @@ func (a *Agent) Release(ctx context.Context, key string) (already bool, err erro
 		s, err = a.journal().commit(ctx, state.Discarded{Key: key, Reason: state.CopyOfReleased})
 	default:
 		var event state.Event
-		if event, err = a.accepter().release(a.Store, s, item, raw); err == nil {
+		var whole []byte
+		if whole, err = a.heldFiles(item, raw); err == nil {
+			event, err = a.accepter().release(a.Store, s, item, whole)
+		}
+		if err == nil {
 			s, err = a.journal().commit(ctx, state.Released{Key: key, Reason: "by hand", Same: item.Same(raw), Event: event})
 		}
 	}

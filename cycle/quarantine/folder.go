@@ -35,13 +35,16 @@ type Verdict struct {
 
 	// Sum is that of the payload, as store.Sum makes it; "" in items of older versions.
 	Sum string `json:"sha256,omitempty"`
+
+	// Files is how many bytes the files have that came along and lie next to the payload.
+	Files int64 `json:"files_bytes,omitempty"`
 }
 
 // Item is an item in quarantine.
 type Item struct {
 	Verdict
 	Payload string `json:"payload"` // its file, below the state directory
-	Size    int64  `json:"size"`    // bytes of that file
+	Size    int64  `json:"size"`    // bytes of that file, and of those that came along
 }
 
 // maxVerdict bounds a verdict.json that is read, in bytes.
@@ -171,6 +174,6 @@ func (f Folder) read(dir string) (Item, error) {
 	if err != nil {
 		return i, fmt.Errorf("read quarantine: %w", err)
 	}
-	i.Size = info.Size()
+	i.Size = info.Size() + max(i.Files, 0)
 	return i, nil
 }

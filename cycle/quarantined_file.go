@@ -1,0 +1,134 @@
+package cycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// The files of a message that a gate rejected lie in quarantine next to it, within its
+// limits. So it can be released with them (docs/design.md, "Files between agents").
+
+// heldName returns the name of file number i, from 0, of a message in quarantine.
+func heldName(key string, i int) string {
+	return path.Join(quarantine.Dir(key), fmt.Sprintf("file-%d", i+1))
+}
+
+// holdsFiles reports whether a message is rejected, could be released, and has files.
+func (ad *admission) holdsFiles(m mesh.Message) bool {
+	gate, _ := ad.mesh.gate(m)
+	return gate != "" && len(m.Files) > 0 && (causesTurn(m) || m.Kind == mesh.KindReport) && m.From != ad.handle && m.Malformed() == ""
+}
+
+// rejectWithFiles keeps a message that a gate rejects in quarantine with its files. Each
+// file is asked for once: what nobody has let in must not stay on the mesh. It returns
+// nil if this poll has no time to ask.
+func (ad *admission) rejectWithFiles(ctx context.Context, d downloader, m mesh.Message) (state.Event, error) {
+	e := ad.rejectMesh(m, "", "", false)
+	e.Gate, e.Reason = ad.mesh.gate(m)
+	v := verdictOnMesh(e)
+	for _, f := range m.Files {
+		v.Files += f.Size
+	}
+	room, err := ad.quarantine.Room(v, "", v.Files+mesh.MaxMessage)
+	if err != nil {
+		return nil, err
+	}
+	m.Files = slices.Clone(m.Files)
+	v.Files = 0
+	for i, f := range m.Files {
+		m.Files[i].Missing = "the quarantine had no room for it"
+		if !room {
+			continue
+		}
+		m.Files[i].Missing = ""
+		switch err := d.fetchOne(ctx, heldName(e.Key, i), f); {
+		case err == nil:
+			v.Files += f.Size
+		case ctx.Err() != nil || errors.Is(err, errNoTime):
+			return nil, nil
+		default:
+			m.Files[i].Missing = "it could not be had when its message was put into quarantine: " + shortLine(err.Error())
+		}
+	}
+	return ad.quarantineMesh(e, v, m)
+}
+
+// heldFiles copies the files of a message in quarantine to where those of a message lie
+// that came in. It returns the message with a reason at those that are not there.
+func (a *Agent) heldFiles(item quarantine.Item, raw []byte) ([]byte, error) {
+	m, err := mesh.Decode(raw)
+	if item.Source != state.Mesh || err != nil || m.Malformed() != "" || len(m.Files) == 0 {
+		return raw, nil // what is wrong with it is told by who lets it in
+	}
+	for i, f := range m.Files {
+		if f.Missing != "" {
+			continue
+		}
+		if m.Files[i].Missing = a.heldDamage(item.Key, i, f); m.Files[i].Missing != "" {
+			continue
+		}
+		held, err := a.Store.Open(heldName(item.Key, i))
+		if err != nil {
+			return nil, err
+		}
+		_, err = a.Store.KeepSummed(incomingName(m.Key(), i), held)
+		if err := errors.Join(err, held.Close()); err != nil {
+			return nil, fmt.Errorf("release the file %s: %w", f.Name, err)
+		}
+	}
+	return json.Marshal(m)
+}
+
+// heldDamage returns why a file of a message in quarantine cannot be used, or "".
+func (a *Agent) heldDamage(key string, i int, f mesh.File) string {
+	held, err := a.Store.OpenSummed(heldName(key, i), f.SHA256, f.Size)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "it was not kept while its message was in quarantine"
+	case err != nil:
+		return "it was damaged while its message was in quarantine"
+	}
+	held.Close()
+	return ""
+}
+
+// FilesInQuarantine returns the files that came with a message in quarantine.
+func (a *Agent) FilesInQuarantine(item quarantine.Item) []ReceivedFile {
+	files := []ReceivedFile{}
+	for i, f := range filesHeld(a.Store.ReadSummed, item) {
+		r := ReceivedFile{Name: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing}
+		if r.Missing == "" {
+			r.Missing = a.heldDamage(item.Key, i, f)
+		}
+		if r.Missing == "" {
+			r.Path = a.Store.Path(heldName(item.Key, i))
+		}
+		files = append(files, r)
+	}
+	return files
+}
+
+// filesHeld returns the files that an item in quarantine names.
+func filesHeld(read func(name, sum string) ([]byte, error), item quarantine.Item) []mesh.File {
+	if item.Source != state.Mesh {
+		return nil
+	}
+	raw, err := read(item.Payload, item.Sum)
+	if err != nil {
+		return nil
+	}
+	m, err := mesh.Decode(raw)
+	if err != nil || m.Malformed() != "" {
+		return nil
+	}
+	return m.Files
+}
