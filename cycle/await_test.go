@@ -218,3 +218,38 @@ func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 		t.Errorf("prompt:\n%s", prompts[1])
 	}
 }
+
+// A report comes after the turn of a mail, and the mail is damaged by then: it is fetched
+// again, and the report has its turn.
+func TestALateReportOfADamagedMail(t *testing.T) {
+	h := newAwakeHouse(t)
+	var id string
+	var prompts []string
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		prompts = append(prompts, string(at.Prompt))
+		r := turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "it runs: 4711"}
+		if len(prompts) > 1 {
+			return r, nil
+		}
+		var err error
+		id, err = h.agent.AwaitReport(ctx, in, cycle.Awaiting{What: "tool deploy", Text: "main", Patience: time.Hour})
+		check(t, err)
+		return r, h.agent.Submit(ctx, in, cycle.Submission{Text: "it is under way", Finish: true})
+	}
+	h.sayByMail("deploy main")
+	taken, err := h.agent.TakeReport(t.Context(), id, cycle.LocalReport{Text: "ok"})
+	if !taken || err != nil {
+		t.Fatalf("report: %v, %v", taken, err)
+	}
+	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
+	h.pollAfter(time.Minute)
+	h.pollAfter(time.Minute)
+	h.wantTasks(state.Success, state.Success)
+	if len(prompts) != 2 || !strings.Contains(prompts[1], "deploy main") {
+		t.Errorf("prompts: %q", prompts)
+	}
+	if mended := h.noted(state.LineDamage, "mended"); len(mended) != 1 {
+		t.Errorf("mended: %q", mended)
+	}
+}

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -55,7 +56,7 @@ func (o observer) refetch(ctx context.Context, ad *admission, obs *observation, 
 			continue
 		}
 		err := mail.ErrNotThere
-		if uid, ours := obs.mailbox.UID(msg.Key); ours {
+		if uid, ours := obs.mailbox.UID(cmp.Or(msg.FollowsUp, msg.Key)); ours {
 			err = obs.mailbox.Refetch(ctx, uid, func(raw io.Reader) error {
 				_, err := ad.files.KeepAgain(msg.Payload, msg.Sum, raw)
 				return err

@@ -239,7 +239,7 @@ func (m *machine) heir(x Expected) string {
 // that its report has a turn. The answer goes where that of the first turn went.
 func (m *machine) followUp(x Expected) (key string) {
 	msg := x.Cause
-	msg.Key = followUpPrefix + x.ID
+	msg.Key, msg.FollowsUp = followUpPrefix+x.ID, cmp.Or(msg.FollowsUp, msg.Key)
 	m.noteSeen(msg.Key)
 	m.Arrivals++
 	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, m.now

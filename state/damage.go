@@ -127,20 +127,29 @@ func (m *machine) giveUpDamaged(msg Message, reason string) {
 	}
 	m.line(Line{Kind: LineEnded, Key: msg.Key, Source: msg.Source, From: msg.From, What: string(Errored), Reason: reason})
 	m.removeMessage(msg.Key)
-	m.tellOperator(Effect{
-		Thread: m.subject("a message is lost"),
-		Text: "A message came in, and I cannot read it any more: " + reason + ".\n\n" +
-			"It was from " + msg.From + " (" + string(msg.Source) + "), of " + utc(msg.At) + ", with the key " + msg.Key +
-			". Nothing of it was done, and nothing will be: send it again if it still matters.",
-	})
+	m.tellOperator(Effect{Thread: m.subject("a message is lost"), Text: lostMessage(msg, reason)})
 	if msg.Source != Mesh {
 		return
 	}
-	id := m.queue(Effect{
-		Kind: Reply, Channel: ByMesh, To: msg.From, Correlation: msg.Correlation, Trace: msg.Trace, Outcome: Failed,
-		Text: "failed: the message was lost before it had its turn: " + reason + ". Nothing of it was done.",
-	})
+	text := "failed: the message was lost before it had its turn: " + reason + ". Nothing of it was done."
+	if msg.IsFollowUp() {
+		text = "failed: what the turn of this message had started has reported, and nothing came of the report: " + reason +
+			". The first answer stands."
+	}
+	id := m.queue(Effect{Kind: Reply, Channel: ByMesh, To: msg.From, Correlation: msg.Correlation, Trace: msg.Trace, Outcome: Failed, Text: text})
 	m.line(Line{Kind: LineEdge, What: edgeReport, Source: Mesh, From: m.Agent, To: msg.From, Request: msg.Correlation, Response: id, Outcome: Failed, Trace: msg.Trace})
+}
+
+// lostMessage tells the operator that a message cannot be had again.
+func lostMessage(msg Message, reason string) string {
+	sender := "from " + msg.From + " (" + string(msg.Source) + ")"
+	if msg.IsFollowUp() {
+		return "What a turn of mine had started has reported, and nothing came of the report, because I cannot read the message of that turn any more: " +
+			reason + ".\n\nThe message was " + sender + ", with the key " + msg.FollowsUp + ". It had its turn and its answer, and the report (" + msg.Key +
+			") will have none: ask me again if it still matters."
+	}
+	return "A message came in, and I cannot read it any more: " + reason + ".\n\nIt was " + sender + ", of " + utc(msg.At) + ", with the key " + msg.Key +
+		". Nothing of it was done, and nothing will be: send it again if it still matters."
 }
 
 // Rendered reports that the file of an effect was damaged, and was made again from

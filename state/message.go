@@ -93,6 +93,9 @@ type Message struct {
 	MadeBy string        `json:"made_by,omitempty"`
 	Said   string        `json:"said,omitempty"`
 
+	// FollowsUp is the key of the message that this one stands for, whose turn is over.
+	FollowsUp string `json:"follows_up,omitempty"`
+
 	// EndedSleep is the beginning of the words with which the agent would have woken
 	// itself, had this message not come.
 	EndedSleep string `json:"ended_sleep,omitempty"`

@@ -218,8 +218,11 @@ func withoutSelf(h history, all map[string][]*outgoing) map[string][]*outgoing {
 }
 
 // isSelf reports whether the turn of a reply was planned by the agent, or is that of a
-// late report.
+// late report, or would have been.
 func (h history) isSelf(o *outgoing) bool {
+	if h.lostFollowUp(o.id) {
+		return true
+	}
 	for key, tasks := range h.tasks {
 		for _, task := range tasks {
 			if (strings.HasPrefix(key, "self:") || strings.HasPrefix(key, followUpKey)) && strings.HasPrefix(o.id+".", replyKind+task.TurnID+".") {
@@ -228,6 +231,16 @@ func (h history) isSelf(o *outgoing) bool {
 		}
 	}
 	return false
+}
+
+// lostFollowUp reports whether an effect tells another agent that a late report has no
+// turn, because the message that it belongs to is damaged.
+func (h history) lostFollowUp(id string) bool {
+	return slices.ContainsFunc(h.lines, func(edge line) bool {
+		return edge.Kind == "edge" && edge.What == "report" && edge.Answer == id && slices.ContainsFunc(h.lines, func(l line) bool {
+			return l.Serial == edge.Serial && l.Kind == "ended" && l.What == "error" && strings.HasPrefix(l.Key, followUpKey)
+		})
+	})
 }
 
 // maxNaps is for how many turns that the agent has planned calm waits.

@@ -178,7 +178,11 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		}
 		return []state.Event{state.Retried{Message: msg}}, nil
 	case "damaged": // the payload of a message is not what was kept
-		return []state.Event{state.Damaged{Key: p.word(0), Reason: "messages/" + p.word(0) + " is damaged"}}, nil
+		key := p.word(0)
+		if wait, follows := strings.CutPrefix(key, "report:"); follows {
+			key = "report:" + st.id(wait)
+		}
+		return []state.Event{state.Damaged{Key: key, Reason: "messages/" + p.word(0) + " is damaged"}}, nil
 	case "drop":
 		return []state.Event{state.Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	}
