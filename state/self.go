@@ -47,6 +47,17 @@ func (k SelfStreak) full(msg Message, p Policy) bool {
 	return k.Turns >= p.SelfTurns || !msg.Operator && k.Peers >= (p.SelfTurns+1)/2
 }
 
+// used reports whether nothing of the streak is left, for any conversation.
+func (k SelfStreak) used(p Policy) bool { return k.Turns >= p.SelfTurns }
+
+// times returns a number of something: "1 turn", "2 turns".
+func times(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // count counts the turn of msg.
 func (k *SelfStreak) count(msg Message) {
 	k.Turns++
@@ -288,16 +299,19 @@ func (s State) SelfHeld(msg Message, p Policy, now time.Time) string {
 		return "[turn] self_turns is 0"
 	case tier != TierNormal:
 		return "money is short (" + string(tier) + ")"
+	case s.Streak.used(p):
+		return fmt.Sprintf("%s of its own ran since its operator was heard, and [turn] self_turns is %d", times(s.Streak.Turns, "turn"), p.SelfTurns)
 	case s.Streak.full(msg, p):
-		return fmt.Sprintf("%d turns of its own ran since its operator was heard, and [turn] self_turns is %d", s.Streak.Turns, p.SelfTurns)
+		return fmt.Sprintf("%s of its own ran in conversations with others since its operator was heard; they may use half of [turn] self_turns, which is %d",
+			times(s.Streak.Peers, "turn"), p.SelfTurns)
 	}
 	return ""
 }
 
 // tellHeld informs the operator, once in a streak, that rows of the agent itself wait
-// for a word from them.
+// for a word from them. What others may use of it being used up is not a reason.
 func (m *machine) tellHeld() {
-	if m.Streak.Told || m.policy.SelfTurns <= 0 || m.Halted() {
+	if m.Streak.Told || m.policy.SelfTurns <= 0 || m.Halted() || !m.Streak.used(m.policy) {
 		return
 	}
 	held := 0
@@ -311,8 +325,8 @@ func (m *machine) tellHeld() {
 	}
 	m.Streak.Told = true
 	m.line(Line{Kind: LineSleep, What: selfHeld, Count: held})
-	m.notice(fmt.Sprintf("I have woken myself %d times since I last heard from you, and [turn] self_turns allows %d. Wakeups that wait: %d. Any message from you lets me go on; `agentstateloop inbox list` shows them, and `agentstateloop inbox drop` removes one.",
-		m.Streak.Turns, m.policy.SelfTurns, held))
+	m.notice(fmt.Sprintf("I have woken myself %s since I last heard from you, and [turn] self_turns allows %d. Wakeups that wait: %d. Any message from you lets me go on; `agentstateloop inbox list` shows them, and `agentstateloop inbox drop` removes one.",
+		times(m.Streak.Turns, "time"), m.policy.SelfTurns, held))
 }
 
 // beginSelf counts the turn of a row of the agent itself, which begins now. A sleep is

@@ -36,6 +36,8 @@ type Data struct {
 	// calls, of half the length.
 	Cheaper, Sparing, Fewer bool
 
+	NoPlans bool // the agent may cause no turns itself: [turn] self_turns is 0
+
 	Memory    string // the agent's working memory, fenced
 	ResetNote string // of the last reset, fenced
 
