@@ -24,9 +24,10 @@ func meshServeCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "run a mesh for the agents of this machine",
-		Description: `Holds messages and nudges until their agents have taken them. What it has
-accepted survives a crash. It keeps them in mesh.d next to the agents' state
-directories, or in --dir. Listens on loopback alone, until it gets TERM or INT.
+		Description: `Holds messages, their files and nudges until their agents have taken them. What
+it has accepted survives a crash. It keeps them in mesh.d next to the agents'
+state directories, or in --dir. Listens on loopback alone, until it gets TERM or
+INT.
 
 FILE names the agents that may call, one on each line: HANDLE TOKEN. The file
 must be readable by you alone; a new token: head -c 18 /dev/urandom | base64.

@@ -88,7 +88,7 @@ func (c fileChecker) named() ([]namedFile, error) {
 	}
 	for _, i := range items {
 		files = append(files, namedFile{i.Payload, i.Sum})
-		for n, f := range filesHeld(c.store.ReadSummed, i) {
+		for n, f := range (heldFiles{c.store}).named(i) {
 			if f.Missing == "" {
 				files = append(files, namedFile{heldName(i.Key, n), f.SHA256})
 			}

@@ -12,6 +12,7 @@ import (
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // The files of a message that a gate rejected lie in quarantine next to it, within its
@@ -62,9 +63,12 @@ func (ad *admission) rejectWithFiles(ctx context.Context, d downloader, m mesh.M
 	return ad.quarantineMesh(e, v, m)
 }
 
-// heldFiles copies the files of a message in quarantine to where those of a message lie
+// heldFiles finds what came with messages in quarantine.
+type heldFiles struct{ store *store.Store }
+
+// release copies the files of a message in quarantine to where those of a message lie
 // that came in. It returns the message with a reason at those that are not there.
-func (a *Agent) heldFiles(item quarantine.Item, raw []byte) ([]byte, error) {
+func (h heldFiles) release(item quarantine.Item, raw []byte) ([]byte, error) {
 	m, err := mesh.Decode(raw)
 	if item.Source != state.Mesh || err != nil || m.Malformed() != "" || len(m.Files) == 0 {
 		return raw, nil // what is wrong with it is told by who lets it in
@@ -73,14 +77,14 @@ func (a *Agent) heldFiles(item quarantine.Item, raw []byte) ([]byte, error) {
 		if f.Missing != "" {
 			continue
 		}
-		if m.Files[i].Missing = a.heldDamage(item.Key, i, f); m.Files[i].Missing != "" {
+		if m.Files[i].Missing = h.damage(item.Key, i, f); m.Files[i].Missing != "" {
 			continue
 		}
-		held, err := a.Store.Open(heldName(item.Key, i))
+		held, err := h.store.Open(heldName(item.Key, i))
 		if err != nil {
 			return nil, err
 		}
-		_, err = a.Store.KeepSummed(incomingName(m.Key(), i), held)
+		_, err = h.store.KeepSummed(incomingName(m.Key(), i), held)
 		if err := errors.Join(err, held.Close()); err != nil {
 			return nil, fmt.Errorf("release the file %s: %w", f.Name, err)
 		}
@@ -88,9 +92,9 @@ func (a *Agent) heldFiles(item quarantine.Item, raw []byte) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// heldDamage returns why a file of a message in quarantine cannot be used, or "".
-func (a *Agent) heldDamage(key string, i int, f mesh.File) string {
-	held, err := a.Store.OpenSummed(heldName(key, i), f.SHA256, f.Size)
+// damage returns why a file of a message in quarantine cannot be used, or "".
+func (h heldFiles) damage(key string, i int, f mesh.File) string {
+	held, err := h.store.OpenSummed(heldName(key, i), f.SHA256, f.Size)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "it was not kept while its message was in quarantine"
@@ -103,26 +107,31 @@ func (a *Agent) heldDamage(key string, i int, f mesh.File) string {
 
 // FilesInQuarantine returns the files that came with a message in quarantine.
 func (a *Agent) FilesInQuarantine(item quarantine.Item) []ReceivedFile {
+	return heldFiles{a.Store}.received(item)
+}
+
+// received is FilesInQuarantine.
+func (h heldFiles) received(item quarantine.Item) []ReceivedFile {
 	files := []ReceivedFile{}
-	for i, f := range filesHeld(a.Store.ReadSummed, item) {
+	for i, f := range h.named(item) {
 		r := ReceivedFile{Name: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing}
 		if r.Missing == "" {
-			r.Missing = a.heldDamage(item.Key, i, f)
+			r.Missing = h.damage(item.Key, i, f)
 		}
 		if r.Missing == "" {
-			r.Path = a.Store.Path(heldName(item.Key, i))
+			r.Path = h.store.Path(heldName(item.Key, i))
 		}
 		files = append(files, r)
 	}
 	return files
 }
 
-// filesHeld returns the files that an item in quarantine names.
-func filesHeld(read func(name, sum string) ([]byte, error), item quarantine.Item) []mesh.File {
+// named returns the files that an item in quarantine names.
+func (h heldFiles) named(item quarantine.Item) []mesh.File {
 	if item.Source != state.Mesh {
 		return nil
 	}
-	raw, err := read(item.Payload, item.Sum)
+	raw, err := h.store.ReadSummed(item.Payload, item.Sum)
 	if err != nil {
 		return nil
 	}

@@ -55,7 +55,7 @@ func (a *Agent) Release(ctx context.Context, key string) (already bool, err erro
 	default:
 		var event state.Event
 		var whole []byte
-		if whole, err = a.heldFiles(item, raw); err == nil {
+		if whole, err = (heldFiles{a.Store}).release(item, raw); err == nil {
 			event, err = a.accepter().release(a.Store, s, item, whole)
 		}
 		if err == nil {

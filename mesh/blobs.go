@@ -150,8 +150,11 @@ func (b *blobs) reserve(k blobKey, size int64) (there bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if row := b.held[k]; row != nil {
-		if row.arriving {
+		switch {
+		case row.arriving:
 			return false, busyBlobs(http.StatusServiceUnavailable, "this file is being uploaded already")
+		case row.size != size:
+			return false, refuse(http.StatusUnprocessableEntity, "the bytes of the file have another SHA-256")
 		}
 		if !row.released && row.named == 0 {
 			row.at = b.now() // the day of an upload begins again

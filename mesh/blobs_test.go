@@ -129,6 +129,11 @@ func TestUploadsAreChecked(t *testing.T) {
 	if err := g.PutBlob(t.Context(), f.SHA256, 5, strings.NewReader("wrong")); code(t, err) != http.StatusUnprocessableEntity {
 		t.Errorf("other bytes: %v", err)
 	}
+	put(t, g, "right")
+	if err := g.PutBlob(t.Context(), f.SHA256, 3, strings.NewReader("bad")); code(t, err) != http.StatusUnprocessableEntity {
+		t.Errorf("fewer bytes than those that it holds: %v", err)
+	}
+	clear(s.blobs.held)
 	if err := g.PutBlob(t.Context(), f.SHA256, MaxFile+1, strings.NewReader("right")); code(t, err) != http.StatusRequestEntityTooLarge {
 		t.Errorf("too large: %v", err)
 	}
