@@ -35,6 +35,22 @@ func (in input) text(arg string) (string, error) {
 	return string(data), nil
 }
 
+// beginning is text for a caller that cannot know how much it hands over: of a long
+// standard input it returns the beginning, and reads the rest.
+func (in input) beginning(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(in.stdin, maxText))
+	if err == nil {
+		_, err = io.Copy(io.Discard, in.stdin)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read message: %w", err)
+	}
+	return string(data), nil
+}
+
 // message returns the text of argument n, which must not be blank.
 func (in input) message(c *cli.Context, n int) (string, error) {
 	text, err := in.text(c.Args().Get(n))

@@ -26,14 +26,15 @@ func reportCommand(p *program) *cli.Command {
 submit --after suspend. ID is what the tool found in
 $AGENTSTATELOOP_CORRELATION_ID, or what submit printed. The report is recorded
 first and cannot get lost; then the turn goes on with it at once. With - as TEXT
-it is read from standard input.
+it is read from standard input. A text above 60 KiB is cut.
 
 The same ID once more changes nothing and exits 0. It exits 4 if nothing waits
 for the ID, or no longer.
 
 Example:
   agentstateloop report wait.5f0c… --status failed "tests are red"
-  ./deploy.sh 2>&1 | agentstateloop report "$ID" -`,
+  ./deploy.sh >log 2>&1 && status=success || status=failed
+  agentstateloop report "$ID" --status $status - <log`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "status", Value: string(state.Success), Usage: "`WORD`: success, failed, partial or canceled"},
 			repeatedFlag("field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
@@ -68,7 +69,7 @@ func (k reportCmd) run(c *cli.Context) error {
 		}
 		r.Fields = append(r.Fields, mesh.Field{Name: f.Name, Value: f.Value})
 	}
-	if r.Text, err = k.input.text(c.Args().Get(1)); err != nil {
+	if r.Text, err = k.input.beginning(c.Args().Get(1)); err != nil {
 		return err
 	}
 	if err := r.Check(); err != nil {

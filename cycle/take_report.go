@@ -22,14 +22,12 @@ type LocalReport struct {
 	Fields mesh.Fields
 }
 
-// Check returns what is wrong with the report, in words, or nil. Its limits are those of
-// a message of the mesh.
+// Check returns what is wrong with the report, in words, or nil. The text may have any
+// length: it is cut to what a message of the mesh holds, because a script cannot know how
+// much the programs that it calls print.
 func (r LocalReport) Check() error {
 	if r.Status != "" && !r.Status.Valid() {
 		return fmt.Errorf("%q is not a status: success, failed, partial, canceled or timeout", string(r.Status))
-	}
-	if size := jsonSize(r.Text); size > maxPosted {
-		return fmt.Errorf("the text has %d bytes as JSON, and a report takes %d", size, maxPosted)
 	}
 	return r.Fields.Check()
 }
@@ -73,7 +71,7 @@ func (t reportTaker) take(ctx context.Context, id string, r LocalReport) (bool, 
 	case !known || w.Answered() || !t.now().Before(w.By):
 		return false, t.over(id)
 	}
-	r.From = shortLine(r.From)
+	r.From, r.Text = shortLine(r.From), truncateJSON(r.Text, maxPosted-r.Fields.Size())
 	key := "reported:" + id
 	payload := store.PayloadName(store.MessagesDir, key+"."+store.NewID(), ".json") // two may report at once
 	raw, err := json.Marshal(mesh.Message{
