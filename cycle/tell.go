@@ -60,7 +60,7 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 		if !waiting {
 			return deliverableOf(a.Store, key)
 		}
-		if why := a.Broke(s); why != "" && msg.Status == state.Queued {
+		if why := a.Broke(s); why != "" && (msg.Status == state.Queued || msg.Status == state.Deferred) {
 			return Deliverable{}, fmt.Errorf("the agent is out of money: %s", why)
 		}
 		select {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"agentstateloop/state"
 )
@@ -47,6 +49,23 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	}
 	if _, waits := h.state().Message(key); !waits {
 		t.Error("the message is gone")
+	}
+}
+
+// Nobody waits at the terminal for a message that has no money for its turn, also if it is
+// collected.
+func TestAwaitEndsWithTheMoney(t *testing.T) {
+	for _, silence := range []time.Duration{0, 20 * time.Second} {
+		h := newAwakeHouse(t)
+		h.agent.Policy.Collect = silence
+		h.agent.Policy.Budget = state.Budget{HasCredit: true}
+		key, err := h.agent.Tell(t.Context(), "me", "hello")
+		check(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := h.agent.Await(ctx, key); err == nil || !strings.Contains(err.Error(), "out of money") {
+			t.Errorf("collect %v: %v", silence, err)
+		}
 	}
 }
 
