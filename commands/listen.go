@@ -35,10 +35,10 @@ Cron stays on: if the daemon dies, nothing is lost. Ends with TERM or INT.
 The webhook takes POST /nudge, POST /message and POST /report/ID at --addr, with
 the header "Authorization: Bearer TOKEN"; /nudge/HANDLE and so on with several
 agents. A message is {"from": "ci", "text": "the build is red"}; its answer is
-mailed to the operator. A report does what report does. The pipe takes a line
-for each nudge; with several agents the line begins with the handle. A writer
-waits while nobody reads, and lines that were not read are lost if the daemon
-dies.
+mailed to the operator. A report does what report does. GET /events, with the
+same header, streams what events --follow shows. The pipe takes a line for each
+nudge; with several agents the line begins with the handle. A writer waits while
+nobody reads, and lines that were not read are lost if the daemon dies.
 
 Example:
   agentstateloop listen --addr 127.0.0.1:8802 --token-file ~/.hook-token

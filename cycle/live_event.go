@@ -177,6 +177,9 @@ func (e *Events) Next() ([]LiveEvent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.begun && s.Serial+1 < e.seen { // a damaged state is one commit behind at most
+		e.at, e.feed, e.read = Cursor{Serial: max(s.Serial, 1) - 1, N: wholeSerial}, nil, nil // another life, or an older copy
+	}
 	var found []LiveEvent
 	if !e.begun || s.Serial != e.seen {
 		lines, err := e.lines(s)

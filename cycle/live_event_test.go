@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,6 +124,36 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 		if got := names(found); !strings.Contains(got, "step.done") || !strings.Contains(got, "state.killed") || strings.Contains(got, "step.session") {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// A follower goes on where the state begins again: it was removed, or an older copy of it
+// was put back.
+func TestEventsOfAnotherLife(t *testing.T) {
+	h := newAwakeHouse(t)
+	toggle := func() {
+		_, err := h.agent.Halt(t.Context(), "")
+		check(t, err)
+		_, err = h.agent.Resume(t.Context(), "")
+		check(t, err)
+	}
+	toggle()
+	follower, err := h.agent.EventsFromNow()
+	check(t, err)
+	toggle()
+	if found, err := follower.Next(); names(found) != "halt go" || err != nil {
+		t.Fatalf("%s, %v", names(found), err)
+	}
+	check(t, os.RemoveAll(h.agent.Store.Dir))
+	_, err = h.agent.Halt(t.Context(), "")
+	check(t, err)
+	if found, err := follower.Next(); names(found) != "halt" || err != nil {
+		t.Errorf("after the state was removed: %s, %v", names(found), err)
+	}
+	_, err = h.agent.Resume(t.Context(), "")
+	check(t, err)
+	if found, err := follower.Next(); names(found) != "go" || err != nil {
+		t.Errorf("and later: %s, %v", names(found), err)
 	}
 }
 
