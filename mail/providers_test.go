@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -321,7 +322,8 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 }
 
 // No mail that somebody made of a mail that the operator signed has an effect
-// that the operator's own would not have had.
+// that the operator's own would not have had. All attacks are tried if all that is real
+// is required, else a third of them.
 func TestSignedMailThatWasChanged(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
@@ -334,7 +336,8 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 				attacks = append(attacks, a)
 			}
 		}
-		if n > 0 { // a keyword is judged after the sender: a third of the attacks, each time another one
+		// A keyword is judged after the sender: a third of the attacks, each time another one.
+		if n > 0 || os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 			attacks = everyThird(attacks, n)
 		}
 		for mode, f := range c.filters() {
