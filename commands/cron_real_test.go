@@ -66,17 +66,25 @@ echo "the alarm line did not fire, or did not go, within three minutes" >&2
 exit 1
 `
 
-// TestRealCronAlarm lets the real cron daemon fire the alarm line of an idle agent. It
-// takes one or two minutes, at the same time as TestRealCronDaemon.
-func TestRealCronAlarm(t *testing.T) {
+// underCron prepares the folders, the servers and the program for a test with the real
+// cron daemon. It needs root and minutes, and runs only with AGENTSTATELOOP_REQUIRE_REAL=1,
+// as in .ci/run.
+func underCron(t *testing.T) (dir string, servers *mailtest.Servers, program string) {
+	t.Helper()
 	if os.Getenv(requireReal) != "1" {
 		t.Skip("takes minutes: set " + requireReal + "=1")
 	}
 	t.Parallel()
-	dir := t.TempDir()
-	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
-	program := buildProgram(t, dir)
+	dir = t.TempDir()
+	servers = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	writeCronFolders(t, dir)
+	return dir, servers, buildProgram(t, dir)
+}
+
+// TestRealCronAlarm lets the real cron daemon fire the alarm line of an idle agent. It
+// takes one or two minutes, at the same time as TestRealCronDaemon.
+func TestRealCronAlarm(t *testing.T) {
+	dir, servers, program := underCron(t)
 	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\ncat >/dev/null\ndate >>'"+dir+"/ran'\necho NOTHING\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -104,17 +112,9 @@ func TestRealCronAlarm(t *testing.T) {
 
 // TestRealCronDaemon lets the real cron daemon poll a nudged agent each minute, in
 // the environment of a cron job, until the agent is IDLE and its line is back at
-// thirty minutes. The test needs root and takes two or three minutes. It runs only
-// with AGENTSTATELOOP_REQUIRE_REAL=1, as in .ci/run.
+// thirty minutes. The test takes two or three minutes.
 func TestRealCronDaemon(t *testing.T) {
-	if os.Getenv(requireReal) != "1" {
-		t.Skip("takes minutes: set " + requireReal + "=1")
-	}
-	t.Parallel()
-	dir := t.TempDir()
-	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
-	program := buildProgram(t, dir)
-	writeCronFolders(t, dir)
+	dir, servers, program := underCron(t)
 	writeAgent(t, dir, servers, "[turn]\nrunner = \"none\"\n[timing]\nprep_timeout = \"90s\"\n")
 
 	out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", cronScript, "sh", dir, program).CombinedOutput()

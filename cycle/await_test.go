@@ -179,32 +179,42 @@ func TestAToolEndsATurnThatWaits(t *testing.T) {
 	}
 }
 
+// deployment is an agent that starts something, ends its turn, and has its report later.
+type deployment struct {
+	id      string // of the wait
+	prompts []string
+}
+
+// deploys lets the first turn start something and end, and the next ones answer.
+func (h *house) deploys() *deployment {
+	d := new(deployment)
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
+		d.prompts = append(d.prompts, string(at.Prompt))
+		r := turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "it runs: 4711"}
+		if len(d.prompts) > 1 {
+			return r, os.WriteFile(filepath.Join(at.Dir, "output", "log.txt"), []byte("built"), 0o600)
+		}
+		var err error
+		d.id, err = h.agent.AwaitReport(ctx, in, cycle.Awaiting{What: "tool deploy", Text: "main", Patience: time.Hour})
+		check(h.t, err)
+		return r, h.agent.Submit(ctx, in, cycle.Submission{Text: "it is under way", Finish: true})
+	}
+	return d
+}
+
 // What a turn of `tell` has started reports when that turn is over: nobody sits at the
 // terminal, so the operator is mailed what came of it.
 func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 	h := newAwakeHouse(t)
-	var id string
-	var prompts []string
-	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
-		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
-		prompts = append(prompts, string(at.Prompt))
-		r := turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "it runs: 4711"}
-		if len(prompts) > 1 {
-			return r, os.WriteFile(filepath.Join(at.Dir, "output", "log.txt"), []byte("built"), 0o600)
-		}
-		var err error
-		id, err = h.agent.AwaitReport(ctx, in, cycle.Awaiting{What: "tool deploy", Text: "main", Patience: time.Hour})
-		check(t, err)
-		check(t, h.agent.Submit(ctx, in, cycle.Submission{Text: "it is under way", Finish: true}))
-		return r, nil
-	}
+	d := h.deploys()
 	_, err := h.agent.Tell(t.Context(), "op", "deploy main")
 	check(t, err)
 	h.pollAfter(time.Minute)
 	if mails := h.sentOf("reply"); len(mails) != 0 {
 		t.Fatalf("tell was mailed: %+v", mails)
 	}
-	taken, err := h.agent.TakeReport(t.Context(), id, cycle.LocalReport{Text: "ok"})
+	taken, err := h.agent.TakeReport(t.Context(), d.id, cycle.LocalReport{Text: "ok"})
 	if !taken || err != nil {
 		t.Fatalf("report: %v, %v", taken, err)
 	}
@@ -214,8 +224,8 @@ func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 	if len(mails) != 1 || mails[0].text != "it runs: 4711" || !strings.Contains(mails[0].raw, "@"+handle+": tool deploy reported") {
 		t.Fatalf("mails: %+v", mails)
 	}
-	if !strings.Contains(prompts[1], "What you answer is mailed to your operator.") {
-		t.Errorf("prompt:\n%s", prompts[1])
+	if !strings.Contains(d.prompts[1], "What you answer is mailed to your operator.") {
+		t.Errorf("prompt:\n%s", d.prompts[1])
 	}
 }
 
@@ -223,22 +233,9 @@ func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 // again, and the report has its turn.
 func TestALateReportOfADamagedMail(t *testing.T) {
 	h := newAwakeHouse(t)
-	var id string
-	var prompts []string
-	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
-		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
-		prompts = append(prompts, string(at.Prompt))
-		r := turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "it runs: 4711"}
-		if len(prompts) > 1 {
-			return r, nil
-		}
-		var err error
-		id, err = h.agent.AwaitReport(ctx, in, cycle.Awaiting{What: "tool deploy", Text: "main", Patience: time.Hour})
-		check(t, err)
-		return r, h.agent.Submit(ctx, in, cycle.Submission{Text: "it is under way", Finish: true})
-	}
+	d := h.deploys()
 	h.sayByMail("deploy main")
-	taken, err := h.agent.TakeReport(t.Context(), id, cycle.LocalReport{Text: "ok"})
+	taken, err := h.agent.TakeReport(t.Context(), d.id, cycle.LocalReport{Text: "ok"})
 	if !taken || err != nil {
 		t.Fatalf("report: %v, %v", taken, err)
 	}
@@ -246,8 +243,8 @@ func TestALateReportOfADamagedMail(t *testing.T) {
 	h.pollAfter(time.Minute)
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success, state.Success)
-	if len(prompts) != 2 || !strings.Contains(prompts[1], "deploy main") {
-		t.Errorf("prompts: %q", prompts)
+	if len(d.prompts) != 2 || !strings.Contains(d.prompts[1], "deploy main") {
+		t.Errorf("prompts: %q", d.prompts)
 	}
 	if mended := h.noted(state.LineDamage, "mended"); len(mended) != 1 {
 		t.Errorf("mended: %q", mended)

@@ -229,13 +229,21 @@ func (w *World) tell(s Step) error {
 	w.record.tells = append(w.record.tells, t)
 	w.record.mu.Unlock()
 	w.wishInside(s)
+	return w.say(s, &t.key, func(ctx context.Context, a *cycle.Agent) (string, error) {
+		return a.Tell(ctx, "you", t.marker+" do="+s.Wish)
+	})
+}
+
+// say plays a command that puts a message into the inbox and then polls. It notes the
+// key of the message.
+func (w *World) say(s Step, key *string, do func(context.Context, *cycle.Agent) (key string, err error)) error {
 	return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
-		key, err := a.Tell(ctx, "you", t.marker+" do="+s.Wish)
+		given, err := do(ctx, a)
 		if err != nil {
 			return err
 		}
 		w.record.mu.Lock()
-		t.key = key
+		*key = given
 		w.record.mu.Unlock()
 		_, err = a.Poll(ctx, cycle.PollOptions{})
 		return err

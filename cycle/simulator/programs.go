@@ -44,16 +44,8 @@ func (w *World) says(s Step) error {
 	if s.Kind == "file" {
 		return w.dropMessage(e, text)
 	}
-	return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
-		key, err := a.TellEvent(ctx, cycle.EventMessage{From: webhook, Text: text})
-		if err != nil {
-			return err
-		}
-		w.record.mu.Lock()
-		e.key = key
-		w.record.mu.Unlock()
-		_, err = a.Poll(ctx, cycle.PollOptions{})
-		return err
+	return w.say(s, &e.key, func(ctx context.Context, a *cycle.Agent) (string, error) {
+		return a.TellEvent(ctx, cycle.EventMessage{From: webhook, Text: text})
 	})
 }
 
