@@ -28,7 +28,8 @@ func nudgeCommand(p *program) *cli.Command {
 		ArgsUsage: "[HANDLE]",
 		Description: `Works like a doorbell: an agent in IDLE goes to PREP and looks for messages each
 minute. The nudge is recorded first and cannot get lost. Then one cycle runs at
-once; a poll in the background runs the turns.
+once; a poll in the background runs the turns. Who nudged and why stands in the
+mail that says the agent is awake, in its next prompt for you, and in status.
 
 With --wait it returns when the nudge is polled, or with --wait=POINT when it is
 queued, polled, turned (every turn that it caused has run) or delivered (and the
@@ -43,8 +44,8 @@ Example:
   make && agentstateloop nudge --reason "build is green"
   agentstateloop nudge --wait=done --timeout 2m --json`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "from", Usage: "`NAME` of the sender, for log and history"},
-			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for log and history"},
+			&cli.StringFlag{Name: "from", Usage: "`NAME` of the sender"},
+			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` of one line"},
 			&cli.GenericFlag{Name: "wait", Value: &optional{without: string(cycle.PointPolled), choices: points}, Usage: "wait until it is polled, or has reached `POINT`"},
 			durationFlag("timeout", "give up waiting after `DURATION`", nudgeTimeout),
 			switchFlag("no-poll", "only record it, for the next poll"),

@@ -26,9 +26,10 @@ func pollCommand(p *program) *cli.Command {
 		Usage: "one cycle: read mail and mesh, answer, set the next poll",
 		Description: `Reads the operator's mail and the agent's mesh mailbox, runs the agent on what
 came, mails the answer, and rewrites the crontab line. Cron runs this; by hand
-it does the same at once, and tries to send what waits after a failure. Prints
-nothing if nothing came. Exits 3 if a source cannot be read, or something cannot
-be sent.
+it does the same at once, and tries to send what waits after a failure. With
+[turn] collect it stays while a sender may still write, a minute at a time.
+Prints nothing if nothing came. Exits 3 if a source cannot be read, or something
+cannot be sent.
 
 With --linger it then stays for a while. It polls at once for new mail (IMAP
 IDLE), mesh messages and nudges, until shortly before cron comes again, or until
