@@ -95,7 +95,7 @@ func ownHint(err error) string {
 	case errors.Is(err, cycle.ErrLateReport):
 		return "to tell the agent nevertheless, use `" + name + " tell`"
 	case errors.Is(err, cycle.ErrUnknownReport):
-		return "is this the right agent? --config names another one; `" + name + " status` shows what is waited for"
+		return "is this the right agent? --config names another one; `" + name + " status --json` shows what is waited for"
 	}
 	return ""
 }

@@ -136,6 +136,38 @@ func TestAFormIsNotCollected(t *testing.T) {
 	}
 }
 
+// What `prompt` shows for the next message is what its turn will be shown.
+func TestPromptShowsWhatIsCollected(t *testing.T) {
+	h := collecting(t, func(turn.Attempt) string { return "done" })
+	shows := func(when string) {
+		t.Helper()
+		view, err := h.agent.Prompt("")
+		check(t, err)
+		var shown string
+		for _, l := range view.Layers {
+			if l.Name == "message" {
+				shown = l.Text
+			}
+		}
+		for _, text := range []string{"for all of these 2 messages", "the first half", "and the second"} {
+			if !strings.Contains(shown, text) {
+				t.Errorf("%s: the prompt lacks %q:\n%s", when, text, shown)
+			}
+		}
+	}
+	for _, text := range []string{"the first half", "and the second"} {
+		_, err := h.agent.Tell(t.Context(), "op", text)
+		check(t, err)
+	}
+	shows("while they wait")
+	h.agent.RunTurn = func(context.Context, turn.Attempt) (turn.Result, error) {
+		shows("while their turn runs")
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
+	}
+	h.pollAfter(21 * time.Second)
+	h.wantTasks(state.Success)
+}
+
 // An agent that pulls its messages takes what one sender has written so far.
 func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
 	h := newAwakeHouse(t)

@@ -27,14 +27,16 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 	if err != nil {
 		return PromptView{}, err
 	}
+	var with []state.Message
 	if key == "" {
-		key = nextKey(s)
+		key, with = nextKey(s, a.Policy)
 	}
 	m := exampleMessage(a.Handle, a.Now())
 	if key != "" {
 		if m, err = a.prompter().message(s, key); err != nil {
 			return PromptView{}, err
 		}
+		m.collect(a.Store, with)
 	}
 	return a.promptViewer().view(s, m)
 }
@@ -77,30 +79,38 @@ func (p prompter) message(s state.State, key string) (turnMessage, error) {
 		return turnMessage{}, err
 	}
 	head := state.Head{}
+	var with []state.Message
 	if s.Turn.Key == msg.Key {
-		head = s.Turn
+		head, with = s.Turn, s.Collected()
 	}
 	m, err := readMessage(p.store, head, msg)
 	m.receive(p.store)
+	m.collect(p.store, with)
 	m.reports, _ = p.reports(head.Waiting)
 	return m, err
 }
 
 // nextKey returns the key of the active turn's message, or else of the first
-// message that waits, or of what the agent has planned next, or "".
-func nextKey(s state.State) string {
+// message that waits, or of what the agent has planned next, or "". If that message shares
+// its turn it is that of the newest, and with are the others.
+func nextKey(s state.State, p state.Policy) (key string, with []state.Message) {
 	if s.Turn.Status != state.HeadIdle {
-		return s.Turn.Key
+		return s.Turn.Key, nil
 	}
+	p.Turns = true // an agent that pulls takes its turns itself
 	for _, msg := range s.Inbox {
 		if msg.Source != state.Self || msg.Status != state.Deferred {
-			return msg.Key
+			if lease := s.LeaseOf(p, msg.Key); len(lease) > 1 {
+				newest := len(lease) - 1
+				return lease[newest].Key, lease[:newest]
+			}
+			return msg.Key, nil
 		}
 	}
 	if planned := s.Planned(); len(planned) > 0 {
-		return planned[0].Key
+		return planned[0].Key, nil
 	}
-	return ""
+	return "", nil
 }
 
 // exampleMessage returns a message to show a prompt with when none waits.

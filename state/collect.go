@@ -110,7 +110,17 @@ func (s State) NextLease(p Policy, now time.Time) (all []Message) {
 	case s.Turn.Status != HeadIdle:
 		return append(s.collected(), msg)
 	}
-	for _, j := range s.lease(p, s.nextMessage(p, now)) {
+	return s.LeaseOf(p, s.Inbox[s.nextMessage(p, now)].Key)
+}
+
+// LeaseOf returns the messages that have one turn with the first of them, which has this
+// key, if that is claimed now: the oldest first.
+func (s State) LeaseOf(p Policy, key string) (all []Message) {
+	i := slices.IndexFunc(s.Inbox, func(msg Message) bool { return msg.Key == key })
+	if i < 0 {
+		return nil
+	}
+	for _, j := range s.lease(p, i) {
 		all = append(all, s.Inbox[j])
 	}
 	return all
