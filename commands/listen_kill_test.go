@@ -37,8 +37,19 @@ func TestKilledListeners(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	said, err := os.Create(filepath.Join(dir, "said")) // what the listeners write to stderr
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	t.Cleanup(func() {
+		if text, err := os.ReadFile(said.Name()); t.Failed() && err == nil {
+			t.Logf("the listeners said:\n%s", text)
+		}
+	})
 	listen := func() (*exec.Cmd, string) {
 		cmd := exec.Command(program, "--config", filepath.Join(dir, "agent.toml"), "listen", "--token-file", filepath.Join(dir, "hook"))
+		cmd.Stderr = said
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +59,7 @@ func TestKilledListeners(t *testing.T) {
 		}
 		line, err := bufio.NewReader(out).ReadString('\n')
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("a listener ended before it was ready: %v", err)
 		}
 		_, url, _ := strings.Cut(strings.TrimSpace(line), " at ")
 		return cmd, url
@@ -104,7 +115,8 @@ func TestKilledListeners(t *testing.T) {
 	cmd, _ := listen()
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	for deadline := time.After(30*time.Second + time.Duration(wakes)*10*time.Millisecond); ; {
+	// It takes a second. A busy disk may let each fsync wait for as long.
+	for deadline := time.After(2*time.Minute + time.Duration(wakes)*10*time.Millisecond); ; {
 		rung, err := st.Nudges()
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +126,7 @@ func TestKilledListeners(t *testing.T) {
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("%d nudges were not taken", len(rung))
+			t.Fatalf("%d nudges were not taken by a listener that was not killed", len(rung))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -135,6 +147,9 @@ func TestKilledListeners(t *testing.T) {
 	t.Logf("%d wakes, %d kills, none lost", len(answered), kills)
 }
 
+// nudger waits for no server that took the port of a listener that was killed.
+var nudger = &http.Client{Timeout: 20 * time.Second}
+
 // postNudge calls the webhook, and reports whether it accepted the nudge.
 func postNudge(url, reason string) bool {
 	req, err := http.NewRequest(http.MethodPost, url+"/nudge", strings.NewReader(fmt.Sprintf(`{"reason": %q}`, reason)))
@@ -142,7 +157,7 @@ func postNudge(url, reason string) bool {
 		return false
 	}
 	req.Header.Set("Authorization", "Bearer open sesame")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := nudger.Do(req)
 	if err != nil {
 		return false
 	}
