@@ -55,7 +55,7 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(w.running, cancel)()
-	follower := &follower{rw: rw, connection: http.NewResponseController(rw), heartbeat: cmp.Or(w.Heartbeat, heartbeat)}
+	follower := &follower{rw: rw, connection: http.NewResponseController(rw), heartbeat: cmp.Or(w.Heartbeat, heartbeat), patience: followerPatience}
 	// The server's limit is for requests; reading on shows when the follower goes.
 	if err := follower.connection.SetReadDeadline(time.Time{}); err != nil {
 		refuse(rw, http.StatusInternalServerError, "events cannot be streamed here")
@@ -79,6 +79,7 @@ type follower struct {
 	rw         http.ResponseWriter
 	connection *http.ResponseController
 	heartbeat  time.Duration
+	patience   time.Duration
 	wrote      time.Time
 }
 
@@ -102,7 +103,7 @@ func (f *follower) send(events []cycle.LiveEvent) error {
 // write writes text at once. A follower that does not read in time is gone.
 func (f *follower) write(text string) error {
 	f.wrote = time.Now()
-	if f.connection.SetWriteDeadline(f.wrote.Add(followerPatience)) != nil {
+	if f.connection.SetWriteDeadline(f.wrote.Add(f.patience)) != nil {
 		return errFollowerGone
 	}
 	if _, err := f.rw.Write([]byte(text)); err != nil {
