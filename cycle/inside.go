@@ -140,14 +140,30 @@ func copyInto(box, file string) error {
 	}
 	defer root.Close()
 	if there, err := root.Stat(name); err == nil && os.SameFile(info, there) {
-		return nil // it lies there already, whatever path leads to it
+		return syncInto(root, from) // it lies there already, whatever path leads to it
 	}
 	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return fmt.Errorf("put %s into the output box: %w", name, err)
 	}
 	_, err = io.Copy(to, from)
+	if err == nil {
+		err = syncInto(root, to)
+	}
 	return errors.Join(err, to.Close())
+}
+
+// syncInto makes a file of the output box durable: the commit that follows says that the
+// turn has handed it over.
+func syncInto(box *os.Root, f *os.File) error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	dir, err := box.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Question is what a turn asks another agent.

@@ -56,7 +56,7 @@ text=$(cat "$AGENTSTATELOOP_CONTEXT/text.txt")
 echo "$(date +%%s%%6N) $text" >>%[2]q
 case "$text" in
 remember*) %[1]q remember "$text" ;;
-back*) cp "$AGENTSTATELOOP_CONTEXT/attachments/in.txt" "$AGENTSTATELOOP_OUTPUT/out.txt" ;;
+back*) %[1]q submit --file "$AGENTSTATELOOP_CONTEXT/attachments/in.txt" "you said: $text" ;;
 file*) echo "$text" >"$AGENTSTATELOOP_OUTPUT/note.txt" ;;
 esac
 echo "you said: $text"
