@@ -32,8 +32,8 @@ func outboxShowCommand(p *program) *cli.Command {
 		Name:      "show",
 		Usage:     "show one of them, with its text",
 		ArgsUsage: "ID",
-		Description: `Shows to whom it goes, what the server said, where it is kept, and its text. ID
-is one of outbox list.
+		Description: `Shows to whom it goes, what the server said, where it is kept, which files go
+along to another agent, and its text. ID is one of outbox list.
 
 Example:
   agentstateloop outbox show reply.t4c1f`,
@@ -77,6 +77,7 @@ func (k outboxShowCmd) run(c *cli.Context) error {
 	if r.Created != nil {
 		k.out.Printf("made:    %s\n", terminal.Clock(*r.Created, now))
 	}
+	printFiles(k.out, "with:    ", r.Files)
 	if r.File == "" {
 		return nil
 	}

@@ -223,7 +223,7 @@ func describe(files []receivedFile) string {
 	return b.String()
 }
 
-// ReceivedFile is a file that came with a message of the mesh.
+// ReceivedFile is a file that came with a message of the mesh, or goes with one.
 type ReceivedFile struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`

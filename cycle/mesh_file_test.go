@@ -183,6 +183,14 @@ echo done
 	if len(given) != 1 || given[0].Kind != state.Post || !strings.Contains(given[0].Reason, "this mesh carries no files") {
 		t.Errorf("given up: %+v", given)
 	}
+	rows, err := h.agent.Outbox()
+	check(t, err)
+	if len(rows) != 1 || len(rows[0].Files) != 1 || rows[0].Files[0].Name != "a.txt" {
+		t.Fatalf("outbox: %+v", rows)
+	}
+	if data, err := os.ReadFile(rows[0].Files[0].Path); string(data) != "hello\n" {
+		t.Errorf("its copy holds %q, %v", data, err)
+	}
 }
 
 // What lies on the disk may be damaged, before it leaves and after it came.

@@ -43,6 +43,8 @@ type OutboxRow struct {
 	Ended    *time.Time       `json:"ended"`    // when it was given up, or came back
 	Told     bool             `json:"told"`     // the operator was told by mail, or of a row that came back in some way
 	File     string           `json:"file"`     // its bytes, or ""
+
+	Files []ReceivedFile `json:"files,omitempty"` // that go along to another agent, and where their copies lie
 }
 
 // Outbox returns what waits, what was given up and what came back, in this order. It
@@ -125,6 +127,9 @@ func (o outbox) describe(e state.Effect) OutboxRow {
 	}
 	if e.File != "" {
 		r.File = o.store.Path(e.File)
+	}
+	for _, f := range e.Files {
+		r.Files = append(r.Files, ReceivedFile{Name: f.FileName, Type: f.Type, Size: f.Size, Path: o.store.Path(f.File)})
 	}
 	return r
 }
