@@ -14,7 +14,7 @@ type uninstallCmd struct {
 func uninstallCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "uninstall",
-		Usage: "remove the agent's line from your crontab",
+		Usage: "remove the agent's lines from your crontab",
 		Description: `Removes the agent's lines, that of its interval and its alarm line if there is
 one, and leaves every other line as it is. State, history and configuration
 stay. Polls then leave the crontab alone until init or transition.
