@@ -2,7 +2,9 @@ package cycle_test
 
 import (
 	"context"
+	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,46 @@ func TestOneReplyForSeveralMails(t *testing.T) {
 	}
 	if len(prompts) != 1 || !strings.Contains(prompts[0], "is it green?") || !strings.Contains(prompts[0], "and is it fast?") {
 		t.Errorf("prompts: %q", prompts)
+	}
+}
+
+// Each mail of a lease is whole in the context box, with its own attachments. A control
+// that comes between two of them is answered, and is none of them.
+func TestAttachmentsOfSeveralMails(t *testing.T) {
+	found := map[string]string{}
+	h := collecting(t, func(at turn.Attempt) string {
+		box := filepath.Join(at.Dir, "context")
+		check(t, filepath.WalkDir(box, func(path string, e os.DirEntry, err error) error {
+			if err == nil && strings.Contains(path, "attachment") && !e.IsDir() {
+				var data []byte
+				data, err = os.ReadFile(path)
+				name, _ := filepath.Rel(box, path)
+				found[name] = strings.TrimSpace(string(data))
+			}
+			return err
+		}))
+		return "done"
+	})
+	attach := func(id, text string) {
+		h.receive(letter{
+			id: id, fields: "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n",
+			body: "--b\r\nContent-Type: text/plain\r\n\r\nsee the file\r\n--b\r\nContent-Type: text/plain\r\nContent-Disposition: attachment; filename=\"a.txt\"\r\n\r\n" + text + "\r\n--b--\r\n",
+		})
+	}
+	attach("<one@example.com>", "of the first")
+	h.receive(letter{id: "<status@example.com>", body: "STATUS"})
+	attach("<two@example.com>", "of the second")
+	h.pollAfter(time.Second)
+	if n := len(h.state().Inbox); n != 2 {
+		t.Fatalf("%d messages wait", n)
+	}
+	h.pollAfter(21 * time.Second)
+	if task := h.wantTasks(state.Success)[0]; len(task.Collected) != 1 {
+		t.Errorf("shared: %+v", task.Collected)
+	}
+	want := map[string]string{"attachments/attachment-1.txt": "of the second", "earlier/1/attachments/attachment-1.txt": "of the first"}
+	if !maps.Equal(found, want) {
+		t.Errorf("found %q", found)
 	}
 }
 
