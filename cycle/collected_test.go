@@ -152,6 +152,9 @@ func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
 	check(t, err)
 	h.pollAfter(time.Second)
 	task := h.wantTasks(state.Success)[0]
+	if a, ok := task.Announcement(handle); !ok || len(a.Data.With) != 1 || a.Data.With[0] != task.Collected[0].Key {
+		t.Errorf("the event of the turn does not name the other message: %+v", a)
+	}
 	if len(task.Collected) != 1 || len(h.state().Inbox) != 0 {
 		t.Errorf("the turn ended %+v; inbox: %+v", task.Collected, h.state().Inbox)
 	}

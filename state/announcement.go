@@ -47,6 +47,8 @@ type Details struct {
 	What       string `json:"what,omitempty"` // more exactly what happened
 	Reason     string `json:"reason,omitempty"`
 	Trace      string `json:"trace_id,omitempty"` // of the chain that it belongs to
+
+	With []string `json:"with,omitempty"` // the keys of the other messages that the turn answered
 }
 
 // The events that code refers to.
@@ -198,6 +200,9 @@ func (l Line) details() Details {
 		TurnID: l.TurnID, Epoch: l.Epoch, Status: l.Outcome, OutputBox: l.OutputBox, Deliverable: l.Deliverable,
 		Old: l.Old, New: l.New, Effect: l.ID, Gate: l.Gate, Count: l.Count, Request: l.Request, Response: l.Response,
 		What: l.What, Reason: cutReason(l.Reason), Trace: l.Trace,
+	}
+	for _, msg := range l.Collected {
+		d.With = append(d.With, msg.Key)
 	}
 	for _, row := range []*Message{l.Row, l.Message} {
 		if row != nil && row.Key == l.Key {
