@@ -23,7 +23,7 @@ func askedFields(c *cli.Context) (mesh.ResultFields, error) {
 	for _, word := range wordsOf(c, "field") {
 		if strings.HasPrefix(strings.TrimSpace(word), "{") {
 			var list mesh.ResultFields
-			if err := json.Unmarshal([]byte("["+word+"]"), &list); err != nil || len(list) != 1 {
+			if err := json.Unmarshal([]byte("["+word+"]"), &list); err != nil || len(list) != 1 || misspelt(word) {
 				return nil, terminal.Usagef(`for example --field '{"name": "tests", "type": "integer", "required": true}'`, "--field %q is not an object of JSON that describes a field", word)
 			}
 			fields = append(fields, list[0])
@@ -41,6 +41,14 @@ func askedFields(c *cli.Context) (mesh.ResultFields, error) {
 		return nil, terminal.Usagef("for example --field 'tests?:integer=how many passed'", "--field: %v", err)
 	}
 	return fields, nil
+}
+
+// misspelt reports whether an object that describes a field has a member that none has:
+// "requierd" would make a field optional without a word.
+func misspelt(object string) bool {
+	dec := json.NewDecoder(strings.NewReader(object))
+	dec.DisallowUnknownFields()
+	return dec.Decode(new(state.ResultField)) != nil
 }
 
 // givenFields returns the results that --field hands over: NAME=VALUE, or NAME:=JSON.
