@@ -43,6 +43,8 @@ func outboxStatus(r cycle.OutboxRow, now time.Time) string {
 	switch r.Status {
 	case cycle.RowUndelivered:
 		return "given up" + since(r.Ended, now) + ": " + cmp.Or(reason, "it waited too long")
+	case cycle.RowLost:
+		return "was not sent, and is not kept: " + reason
 	case cycle.RowReturned:
 		return "came back" + since(r.Ended, now) + ": " + cmp.Or(reason, "no reason given")
 	case cycle.RowHeld:

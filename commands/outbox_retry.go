@@ -67,7 +67,7 @@ func (k outboxRetryCmd) run(c *cli.Context) error {
 	case r.Reason == "" || r.Status == cycle.RowSending || r.Status == cycle.RowHeld:
 		k.out.Printf("%s %s\n", plain.Line(id), outboxStatus(r, k.now()))
 	}
-	if sent || r.Attempts == 0 && r.Status != cycle.RowUndelivered {
+	if sent || r.Attempts == 0 && r.Status != cycle.RowUndelivered && r.Status != cycle.RowLost {
 		return nil // it waits for another process, or for GO
 	}
 	failed := &sourceError{failed: []string{fmt.Sprintf("%s: %s", plain.Line(id), outboxStatus(r, k.now()))}}

@@ -158,6 +158,20 @@ func TestHookRetries(t *testing.T) {
 	}
 }
 
+// What a hook refuses for good when it is called by hand was not sent.
+func TestRetryOfAHookThatRefuses(t *testing.T) {
+	h := newHouse(t)
+	h.hooked(func(_ string, n int) int { return []int{500, 404}[n-1] }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
+	_, err := h.agent.Halt(t.Context(), "")
+	check(t, err)
+	check(t, h.agent.CallHooks(t.Context()))
+	r, sent, err := h.agent.RetryEffect(t.Context(), h.state().HookCalls[0].ID)
+	check(t, err)
+	if sent || r.Status != cycle.RowLost || !strings.Contains(r.Reason, "404") {
+		t.Errorf("%v, %+v", sent, r)
+	}
+}
+
 // A row whose file is damaged is made again, from the event that it holds.
 func TestHookDamagedFile(t *testing.T) {
 	h := newHouse(t)

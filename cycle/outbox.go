@@ -1,10 +1,12 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"agentstateloop/state"
@@ -24,6 +26,7 @@ const (
 	RowSending     = "sending"
 	RowUndelivered = "undelivered" // given up, and kept
 	RowReturned    = "returned"    // it was accepted, and came back
+	RowLost        = "lost"        // given up, and not kept; only RetryEffect returns it
 )
 
 // OutboxRow is one effect that waits, was given up or came back.
@@ -56,7 +59,7 @@ func (a *Agent) OutboxRow(id string) (OutboxRow, error) { return a.outbox().row(
 
 // RetryEffect sends a row now, whatever its pause, and one that was given up as it is:
 // the same id and the same bytes. It returns the row as it is then, and whether it was
-// sent; otherwise the row waits, was given up again, or is left to another process that
+// sent; otherwise the row waits, was given up, or is left to another process that
 // sends. A row that came back cannot be sent again: its bytes are gone.
 func (a *Agent) RetryEffect(ctx context.Context, id string) (r OutboxRow, sent bool, err error) {
 	return a.outbox().retry(ctx, id)
@@ -171,11 +174,39 @@ func (o outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, e
 	if err != nil {
 		return r, false, err
 	}
-	r, err = o.row(id)
-	if errors.Is(err, ErrNoEffect) {
-		return r, true, nil
+	now, err := o.row(id)
+	if !errors.Is(err, ErrNoEffect) {
+		return now, false, err
 	}
-	return r, false, err
+	what, reason, err := o.ended(id)
+	if err != nil || what == "sent" {
+		return r, err == nil, err
+	}
+	r.Status, r.Reason = RowLost, cmp.Or(reason, what)
+	return r, false, nil
+}
+
+// ended returns what the history says of the end of a row that has just gone.
+func (o outbox) ended(id string) (what, reason string, err error) {
+	s, err := o.store.Read() // first: a line moves from the state into a file
+	if err != nil {
+		return "", "", err
+	}
+	lines := slices.Clone(s.Lines)
+	slices.Reverse(lines)
+	for l, err := range o.store.Newest(eventsRead, state.LineDelivery) {
+		if err != nil {
+			return "", "", err
+		}
+		if lines = append(lines, l); l.ID == id {
+			break
+		}
+	}
+	i := slices.IndexFunc(lines, func(l state.Line) bool { return l.Kind == state.LineDelivery && l.ID == id })
+	if i < 0 {
+		return "gone", "", nil
+	}
+	return lines[i].What, lines[i].Reason, nil
 }
 
 // hasBytes returns an error if the bytes of a row are missing: then it would be given
