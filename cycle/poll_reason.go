@@ -38,10 +38,13 @@ func (p pollReasons) reason() (string, error) {
 	if lost, err := p.lostTurn(s); err != nil || lost {
 		return "turn without a runner", err
 	}
-	now := p.now()
-	why := s.Due(p.policy, now)
+	now, policy := p.now(), p.policy
+	if s.Turn.Lingering() {
+		policy.Turns = false // none begins before its runner has seen the end of the agent
+	}
+	why := s.Due(policy, now)
 	if why == "next poll" && now.Before(s.NextDue.Add(overdueAfter)) {
-		return s.DueRow(p.policy, now), nil // cron is about to come, and a row does not wait for it
+		return s.DueRow(policy, now), nil // cron is about to come, and a row does not wait for it
 	}
 	return why, nil
 }
@@ -51,7 +54,7 @@ func (p pollReasons) lostTurn(s state.State) (bool, error) {
 	switch {
 	case laidDown(s.Turn):
 		return true, nil
-	case !owned(s.Turn):
+	case !owned(s.Turn) && !s.Turn.Lingering():
 		return false, nil
 	case s.Turn.Pulled && s.Turn.Stop == "":
 		return p.now().Sub(s.Turn.Since) >= p.policy.TurnTimeout, nil

@@ -84,3 +84,22 @@ func TestWantsTheWatchdog(t *testing.T) {
 		t.Errorf("its runner is gone: %q", got)
 	}
 }
+
+// While an agent lingers after its answer no turn can begin, so a message that waits is
+// no reason to log in each second. Its runner takes it, or the watchdog does.
+func TestWantsNothingWhileAnAgentLingers(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	_, err := h.agent.Tell(t.Context(), "op", "one")
+	check(t, err)
+	h.change(func(s *state.State) { s.Turn = state.Head{Status: state.HeadIdle, TurnID: "t1", Epoch: 1, Lingers: true} })
+	lock, err := h.agent.Store.TryLock(store.TurnLock)
+	check(t, err)
+	if got := h.wants(); got != "" {
+		t.Errorf("its runner follows it, and it wants: %q", got)
+	}
+	check(t, lock.Unlock())
+	if got := h.wants(); got != "turn without a runner" {
+		t.Errorf("its runner is gone: %q", got)
+	}
+}
