@@ -61,11 +61,11 @@ func parseTime(when string, now time.Time) (at time.Time, ok bool, err error) {
 	if err != nil {
 		return time.Time{}, false, nil
 	}
-	for day := range 3 { // a change of the clocks may skip a time of day
-		at = time.Date(now.Year(), now.Month(), now.Day()+day, clock.Hour(), clock.Minute(), 0, 0, now.Location())
-		if at.After(now) && at.Hour() == clock.Hour() && at.Minute() == clock.Minute() {
-			break
-		}
+	// A change of the clocks may skip a time of day, or repeat it. So each minute is
+	// looked at: one that passes is shown.
+	at = now.Truncate(time.Minute).Add(time.Minute)
+	for at.Hour() != clock.Hour() || at.Minute() != clock.Minute() {
+		at = at.Add(time.Minute)
 	}
 	return at, true, nil
 }

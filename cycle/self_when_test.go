@@ -35,6 +35,13 @@ func TestParseWhen(t *testing.T) {
 			t.Errorf("%q is %v, %v; want %s", when, got, err, want)
 		}
 	}
+	// The hour that a change of the clocks repeats is shown twice.
+	for now, want := range map[string]string{"2026-10-25T00:10:00Z": "2026-10-25T00:30:00Z", "2026-10-25T00:30:00Z": "2026-10-25T01:30:00Z", "2026-10-25T01:30:00Z": "2026-10-26T01:30:00Z"} {
+		at, _ := time.Parse(time.RFC3339, now)
+		if got, err := ParseWhen("02:30", at, berlin); err != nil || got.Format(time.RFC3339) != want {
+			t.Errorf("02:30 at %s is %v, %v; want %s", now, got, err, want)
+		}
+	}
 	for when, want := range map[string]string{
 		"": "not a time", "soon": "not a time", "25:00": "not a time", "8 o'clock": "not a time", "2026-02-30 08:00": "not a time", "2026-04-01": "not a time",
 		"-10m": "not ahead", "0s": "not ahead", "0d": "not a time", "-1d": "not a time",
