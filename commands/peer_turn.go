@@ -30,7 +30,7 @@ func (l agents) checkCaller(c *cli.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case known && cause.Cause() == state.CauseSelf && isOperatorsWord(command):
+	case known && cause.Cause() == state.CauseSelf && isOperatorsWord(command, c.NArg()):
 		return terminal.WithHint(fmt.Errorf("%s: the agent caused this turn itself; only a turn of your operator, or they themselves, may do this", command),
 			"`"+name+" remind` plans a turn, and what this turn answers reaches your operator")
 	case known && cause.Principal() == state.OperatorPrincipal:
@@ -83,12 +83,15 @@ func forEveryTurn(c *cli.Context) bool {
 	return false
 }
 
-// isOperatorsWord reports whether a command counts as a word of the operator, which lets
-// the agent cause turns again (docs/design.md, "It drives itself").
-func isOperatorsWord(command string) bool {
+// isOperatorsWord reports whether a command with so many arguments counts as a word of
+// the operator, which lets the agent cause turns again, or gives it money (docs/design.md,
+// "It drives itself").
+func isOperatorsWord(command string, args int) bool {
 	switch command {
-	case "tell", "stop", "halt", "resume", "reset", "inbox retry":
+	case "tell", "stop", "halt", "resume", "reset", "inbox retry", "inbox release":
 		return true
+	case "credit":
+		return args > 0
 	}
 	return false
 }

@@ -163,7 +163,7 @@ func (e Effects) sleep(ctx context.Context, a sleepArgs) (string, error) {
 }
 
 type remindArgs struct {
-	At      string `json:"at,omitempty" jsonschema:"when: 08:00, 2026-03-02 08:00 or RFC 3339"`
+	At      string `json:"at,omitempty" jsonschema:"when: 08:00 or 2026-03-02 08:00 in local time, or RFC 3339"`
 	Minutes int    `json:"minutes,omitempty" jsonschema:"or in how many minutes"`
 	Text    string `json:"text" jsonschema:"what you are to be told then"`
 }
