@@ -92,7 +92,9 @@ func TestWantsNothingWhileAnAgentLingers(t *testing.T) {
 	h := newAwakeHouse(t)
 	_, err := h.agent.Tell(t.Context(), "op", "one")
 	check(t, err)
-	h.change(func(s *state.State) { s.Turn = state.Head{Status: state.HeadIdle, TurnID: "t1", Epoch: 1, Lingers: true} })
+	h.change(func(s *state.State) {
+		s.Turn = state.Head{Status: state.HeadIdle, TurnID: "t1", Epoch: 1, Lingers: true}
+	})
 	lock, err := h.agent.Store.TryLock(store.TurnLock)
 	check(t, err)
 	if got := h.wants(); got != "" {
