@@ -85,8 +85,8 @@ func TestWantsTheWatchdog(t *testing.T) {
 	}
 }
 
-// While an agent lingers after its answer no turn can begin, so a message that waits is
-// no reason to log in each second. Its runner takes it, or the watchdog does.
+// While an agent lingers after its answer no turn can begin. A message that waits does not
+// make a listener log in each second: the runner takes it, or the watchdog does.
 func TestWantsNothingWhileAnAgentLingers(t *testing.T) {
 	t.Parallel()
 	h := newAwakeHouse(t)
