@@ -1,12 +1,14 @@
 package cycle_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
+	"agentstateloop/turn"
 )
 
 func (h *house) wants() string {
@@ -60,6 +62,24 @@ func TestWantsARowThatIsDue(t *testing.T) {
 	if got := h.wants(); got != "inbox" {
 		t.Errorf("when the sender was silent, ten seconds before cron comes: %q", got)
 	}
+}
+
+// A phase does not end while a turn is suspended, for hours perhaps: nothing is due then.
+func TestWantsNothingWhileATurnWaits(t *testing.T) {
+	t.Parallel()
+	h := newAwakeHouse(t)
+	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		_, err := h.agent.Suspend(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, "", time.Hour)
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "deploying"}, err
+	}
+	h.sayByMail("deploy")
+	for range 12 {
+		h.pollAfter(time.Minute)
+		if got := h.wants(); got != "" {
+			t.Errorf("while the turn waits: %q", got)
+		}
+	}
+	h.wantPhase(state.PREP)
 }
 
 func TestWantsTheWatchdog(t *testing.T) {

@@ -61,7 +61,7 @@ func (s State) nextTimed(p Policy, t time.Time) (next time.Time, ok bool) {
 // withholds, and whatever waits for a credential that is denied.
 func (s State) timed(p Policy) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		if deadline, ok := s.Deadline(p); ok && !yield(deadline) {
+		if deadline, ok := s.Deadline(p); ok && !s.hasWork(p, deadline) && !yield(deadline) {
 			return
 		}
 		if missed, ok := s.Turn.NextDeadline(); ok && !yield(missed) {

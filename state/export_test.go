@@ -25,7 +25,7 @@ const (
 
 // HasWork reports whether a machine in state s has work.
 func HasWork(s State, p Policy, now time.Time) bool {
-	return (&machine{State: s, policy: p, now: now}).hasWork()
+	return s.hasWork(p, now)
 }
 
 // MustYield reports whether an operator message waits for a suspended turn alone.

@@ -60,15 +60,15 @@ func (s State) Due(p Policy, now time.Time) string {
 	if s.NextDue.After(now.Add(s.Interval(p) + dueSlack)) {
 		return "the clock was set back"
 	}
+	if deadline, ok := s.Deadline(p); ok && !now.Before(deadline) && !s.hasWork(p, now) {
+		return "end of " + string(s.Phase)
+	}
 	return s.DueRow(p, now)
 }
 
-// DueRow returns what makes a poll due at now apart from the line of the interval, or
-// "".
+// DueRow returns what makes a poll due at now apart from the line of the interval and the
+// end of the phase, or "".
 func (s State) DueRow(p Policy, now time.Time) string {
-	if deadline, ok := s.Deadline(p); ok && !now.Before(deadline) {
-		return "end of " + string(s.Phase)
-	}
 	if missed, ok := s.Turn.NextDeadline(); ok && !now.Before(missed) {
 		return "reports are missing"
 	}

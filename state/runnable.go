@@ -73,17 +73,17 @@ func (s State) nextMessage(p Policy, now time.Time) int {
 // has begun. What is held back is not work, but a mail above the
 // limit of the hour is: it runs as soon as the hour has room (docs/design.md,
 // "Glossary").
-func (m *machine) hasWork() bool {
-	switch m.Turn.Status {
+func (s State) hasWork(p Policy, now time.Time) bool {
+	switch s.Turn.Status {
 	case HeadIdle:
 	case HeadSuspended:
-		if m.affords(m.policy, m.now) {
+		if s.affords(p, now) {
 			return true
 		}
 	default:
 		return true
 	}
-	return slices.ContainsFunc(m.Inbox, func(msg Message) bool {
-		return msg.Operator && msg.Source != Self && (msg.isDue(m.now) || msg.overRate() || msg.isCollecting()) && m.mayRun(msg, m.policy, m.now)
+	return slices.ContainsFunc(s.Inbox, func(msg Message) bool {
+		return msg.Operator && msg.Source != Self && (msg.isDue(now) || msg.overRate() || msg.isCollecting()) && s.mayRun(msg, p, now)
 	})
 }

@@ -30,7 +30,7 @@ func (m *machine) mailUnread() bool { return m.policy.HasMail && !m.mailRead }
 // where it could be observed, and never while there is work.
 func (m *machine) silence() {
 	deadline, ok := m.Deadline(m.policy)
-	if !ok || m.now.Before(deadline) || m.hasWork() {
+	if !ok || m.now.Before(deadline) || m.hasWork(m.policy, m.now) {
 		return
 	}
 	if m.mailUnread() || m.largeUnderWay() {

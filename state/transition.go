@@ -45,7 +45,7 @@ func (m *machine) applyTransitionLine(l Line) {
 func (m *machine) goIdle(why string, mail bool) {
 	from := m.Phase
 	m.enter(IDLE, why)
-	if mail && from != IDLE && !m.hasWork() && !m.owes() {
+	if mail && from != IDLE && !m.hasWork(m.policy, m.now) && !m.owes() {
 		m.quiet(from)
 	}
 }
