@@ -324,7 +324,7 @@ func (w *World) actLate(s Step) error {
 		case "send":
 			return a.Send(ctx, in, peers[1], "too late")
 		case "suspend":
-			_, err := a.Suspend(ctx, in, "too late", time.Minute)
+			_, err := a.Suspend(ctx, in, "too late", submitPatience)
 			return err
 		}
 		_, err := a.Ask(ctx, in, cycle.Question{To: peers[1], Text: "too late?", Patience: time.Minute})
