@@ -106,7 +106,7 @@ func (m *machine) applyLine(l Line) {
 		for _, other := range l.Collected {
 			m.removeMessage(other.Key)
 		}
-		m.noteSaid(l.TurnID, l.OutputBox+"/"+l.Deliverable)
+		m.noteSaid(l.TurnID, l.Epoch, l.OutputBox+"/"+l.Deliverable)
 	case LineTurn:
 		m.applyTurnLine(l)
 	case LineSleep:

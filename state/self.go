@@ -276,8 +276,12 @@ func (m *machine) applyTurnLine(l Line) {
 	}
 }
 
-// noteSaid records where the last words of a turn lie in the rows that it made.
-func (m *machine) noteSaid(turnID, file string) {
+// noteSaid records where the last words of a turn lie in the rows that it made. A reset
+// ends the memory of an attempt that began before it.
+func (m *machine) noteSaid(turnID string, epoch uint64, file string) {
+	if epoch <= m.Reset.Epoch {
+		return
+	}
 	for i := range m.Inbox {
 		if msg := &m.Inbox[i]; msg.Source == Self && msg.MadeBy == turnID && turnID != "" {
 			msg.Said = file

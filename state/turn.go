@@ -127,7 +127,7 @@ func (e Ended) apply(m *machine) {
 		task.Collected = m.collected()
 	}
 	m.line(task)
-	m.noteSaid(e.TurnID, e.OutputBox+"/"+e.Deliverable)
+	m.noteSaid(e.TurnID, e.Epoch, e.OutputBox+"/"+e.Deliverable)
 	if e.Reply != nil {
 		m.queue(*e.Reply)
 	}
