@@ -13,13 +13,13 @@ import (
 
 var (
 	seed   = flag.Int64("seed", -1, "replay only this seed and print everything that happens")
-	seeds  = flag.Int64("seeds", 16, "number of seeds to play")
+	seeds  = flag.Int64("seeds", 8, "number of seeds to play")
 	first  = flag.Int64("first", 1, "first seed to play")
 	length = flag.Int("steps", 30, "number of steps of a story")
 	during = flag.Duration("for", 0, "play these seeds, then fresh ones for this long; all rare events must then happen")
 	all    = flag.Bool("all", false, "continue after a seed that failed")
 	alone  = flag.Bool("noshrink", false, "print a story that failed without shortening it")
-	lives  = flag.Int64("lives", 3, "number of seeds to play each scenario with")
+	lives  = flag.Int64("lives", 2, "number of seeds to play each scenario with")
 )
 
 func TestSimulate(t *testing.T) {
