@@ -16,6 +16,7 @@ import (
 // Whatever an agent does, its message has one deliverable with a clear reason,
 // and the next message is served.
 func TestWhateverAnAgentDoes(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		does    string // the script, on the message "bad"
 		claude  bool

@@ -67,6 +67,7 @@ func TestAnAnswerThatCameBack(t *testing.T) {
 
 // TestAnAnswerThatCameBackInDovecot is the same in a mailbox of Dovecot.
 func TestAnAnswerThatCameBackInDovecot(t *testing.T) {
+	t.Parallel()
 	d := mailtest.StartDovecot(t).Fresh(t)
 	h := newHouse(t)
 	box := &h.agent.Mail.Mailbox

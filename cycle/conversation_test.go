@@ -149,6 +149,7 @@ func (s *salon) introduced() {
 // TestConversationsAreApart plays what can come between two turns of a principal.
 // However it went, nobody is told what another has said.
 func TestConversationsAreApart(t *testing.T) {
+	t.Parallel()
 	for name, between := range map[string]func(*salon){
 		"nothing": func(*salon) {},
 		"the session fills and is compacted": func(s *salon) {
@@ -405,6 +406,7 @@ func forget(v any) {
 // TestAFloodDoesNotPushTheOperatorOut checks that the exchanges of another agent,
 // however many and long, take no room from the operator's in the prompt.
 func TestAFloodDoesNotPushTheOperatorOut(t *testing.T) {
+	t.Parallel()
 	s := newSalon(t)
 	s.says(operator, "the code is "+operatorsWord)
 	s.pollAfter(11 * time.Minute)

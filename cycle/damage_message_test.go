@@ -27,6 +27,7 @@ func (h *house) collect() {
 // A mail whose file is damaged is fetched again from the mailbox, in the poll that
 // was to run it, and runs as it came.
 func TestADamagedMessageIsFetchedAgain(t *testing.T) {
+	t.Parallel()
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)

@@ -103,6 +103,7 @@ func (h *house) noted(kind state.LineKind, what string) []string {
 // A mail of which no copy can have left is made again, in whatever way its file was
 // damaged, and leaves once, to whom it was meant for.
 func TestADamagedMailIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	for kind, prepare := range map[state.EffectKind]func(h *house){
 		state.Reply:  func(h *house) { h.receive(letter{id: "<one@example.com>"}) },
 		state.Ack:    func(h *house) { check(h.t, h.agent.Ring("test", "")) },
@@ -188,6 +189,7 @@ func TestAReplyThatCannotBeMadeAgain(t *testing.T) {
 
 // If a copy may have left, nothing but the same bytes may follow it.
 func TestADamagedMailOfUnknownFateIsNotSentInAnotherVersion(t *testing.T) {
+	t.Parallel()
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
@@ -210,6 +212,7 @@ func TestADamagedMailOfUnknownFateIsNotSentInAnotherVersion(t *testing.T) {
 
 // A message of the mesh has the same bytes whenever it is made.
 func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	for kind, prepare := range map[state.EffectKind]func(h *house){
 		state.Reply: func(h *house) {
 			h.plays("us submit done i=412\n")

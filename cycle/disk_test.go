@@ -23,7 +23,7 @@ func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
 		t.Skip("polls some hundred times")
 	}
 	t.Parallel() // it mostly waits for the disk
-	for n := 1; ; n++ {
+	for n := 1; ; n += stride() {
 		h := fullHouse(t, mesh.KindNotice)
 		failedAt := h.failDiskAt(n)
 		report, err := h.agent.Poll(t.Context(), cycle.PollOptions{})

@@ -42,6 +42,7 @@ func TestAHookThatFailsCausesNothing(t *testing.T) {
 // A hook is called for what comes while the process that calls the hooks is busy with
 // another one for long.
 func TestABusyHookHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	got := h.hooked(func(path string, _ int) int {
 		if path == "/slow" {

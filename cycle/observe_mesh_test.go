@@ -285,6 +285,7 @@ func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
 // claims to be the operator is not the operator; hops end loops; our own echoes
 // are dropped.
 func TestTheMeshIsTrusted(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		m    mesh.Message
@@ -455,6 +456,7 @@ func TestARejectedNudgeIsAcknowledged(t *testing.T) {
 // Whatever numbers and sizes a mesh sends, mail is answered, the state stays small
 // and can be written (docs/design.md, "Promises" 6).
 func TestNumbersOfAForeignMesh(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 1<<20)
 	item := func(fields map[string]any) map[string]any {
 		m := map[string]any{"id": "m1", "from": peer, "to": handle, "message": "hello", "kind": "message", "proven": true, "sent_at": "2026-01-05T10:00:00Z"}

@@ -10,6 +10,7 @@ import (
 // A search finds what was said in any month, best first, but nothing from
 // before a reset.
 func TestSearchHistory(t *testing.T) {
+	t.Parallel()
 	said := append([]string{"the red door", "a red door, and another red door"}, weather(60)...)
 	h, _ := talked(t, said...)
 	search := func(query string, n int) string {

@@ -207,6 +207,7 @@ func TestAFlushThatFailsIsLogged(t *testing.T) {
 
 // A lingering poll tells what failed later, as its first poll does.
 func TestALingeringPollTellsWhatFailed(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Mesh = nil
 	h.agent.Now = time.Now

@@ -28,6 +28,7 @@ func withholdingHouse(t *testing.T) (*house, *mailtest.Scripted) {
 // random, hangs up, answers searches with nothing and forgets UIDNEXT. When it is
 // honest again, each mail gets its one answer within a day.
 func TestAServerThatWithholdsMail(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			h, server := withholdingHouse(t)
