@@ -22,7 +22,11 @@ import (
 const deliverableFile = "deliverable.txt"
 
 // isDeliverable reports whether a file of the output box is ours, and goes with no reply.
-func isDeliverable(name string) bool { return name == deliverableFile || name == fieldsFile }
+// A process that was killed may have left one that it had not finished.
+func isDeliverable(name string) bool {
+	name = strings.TrimSuffix(name, ".tmp")
+	return name == deliverableFile || name == fieldsFile
+}
 
 // deliverer closes turns with their deliverable.
 type deliverer struct {

@@ -82,3 +82,20 @@ func TestALongAnswerGoesAsAFile(t *testing.T) {
 		t.Errorf("the whole answer has %d bytes", len(whole))
 	}
 }
+
+// What a process that was killed had begun to write of an answer does not go out as a
+// file of it.
+func TestAnUnfinishedDeliverableIsNoFile(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.script(`#!/bin/sh
+cat >prompt
+cd "$AGENTSTATELOOP_OUTPUT" && touch deliverable.txt.tmp deliverable.fields.json.tmp list.txt.tmp
+echo done
+`)
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	reply := h.sentOf("reply")[0].raw
+	if !strings.Contains(reply, "list.txt.tmp") || strings.Contains(reply, "deliverable.") {
+		t.Errorf("the reply:\n%s", reply)
+	}
+}
