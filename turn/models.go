@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/BurntSushi/toml"
@@ -14,10 +15,11 @@ var modelsFile string
 
 // modelTable is models.toml.
 type modelTable struct {
-	Usual   string           `toml:"usual"`
-	Thinks  []string         `toml:"thinks"`
-	Windows map[string]int64 `toml:"windows"` // by runner
-	Prices  map[string]Price `toml:"prices"`
+	Usual   string              `toml:"usual"`
+	Thinks  []string            `toml:"thinks"`
+	Sees    map[string][]string `toml:"sees"`    // patterns of models, by what they see
+	Windows map[string]int64    `toml:"windows"` // by runner
+	Prices  map[string]Price    `toml:"prices"`
 }
 
 // models parses models.toml on first use, because most commands do not need it.
@@ -39,6 +41,21 @@ func Thinks(model string) bool {
 		ok, _ := path.Match(pattern, model)
 		return ok
 	})
+}
+
+// Sees returns what a model can see of "image" and "pdf", as far as we know. A provider
+// that offers the models of others puts a name in front: "anthropic/claude-sonnet-4.5".
+func Sees(model string) (kinds []string) {
+	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	for _, kind := range []string{"image", "pdf"} {
+		if slices.ContainsFunc(models().Sees[kind], func(pattern string) bool {
+			ok, _ := path.Match(pattern, model)
+			return ok
+		}) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 // RunnerWindow returns the number of tokens that the models of a runner hold,

@@ -1,7 +1,9 @@
 package turn
 
 import (
+	"fmt"
 	"path"
+	"slices"
 	"testing"
 
 	"github.com/BurntSushi/toml"
@@ -25,7 +27,7 @@ func TestModelsFile(t *testing.T) {
 	if _, ok := table.Prices[table.Usual]; !ok {
 		t.Errorf("usual = %q has no price", table.Usual)
 	}
-	for _, pattern := range table.Thinks {
+	for _, pattern := range slices.Concat(table.Thinks, table.Sees["image"], table.Sees["pdf"]) {
 		if _, err := path.Match(pattern, ""); err != nil {
 			t.Errorf("%q: %v", pattern, err)
 		}
@@ -41,6 +43,18 @@ func TestThinks(t *testing.T) {
 	} {
 		if got := Thinks(model); got != want {
 			t.Errorf("%s thinks: %v", model, got)
+		}
+	}
+}
+
+func TestSees(t *testing.T) {
+	for model, want := range map[string]string{
+		"claude-sonnet-4-5": "[image pdf]", "anthropic/claude-opus-4.5": "[image pdf]", "gpt-4o": "[image]", "gpt-4o-mini-2024-07-18": "[image]", "gpt-5.2": "[image]",
+		"o3": "[image]", "o3-mini": "[]", "o1-mini": "[]", "o4-mini": "[image]", "google/gemini-2.5-flash": "[image]", "llama3.2-vision:11b": "[image]",
+		"Qwen/Qwen2.5-VL-72B-Instruct": "[image]", "qwen2.5vl:7b": "[image]", "gemma3:4b": "[image]", "llama3.2": "[]", "qwen3": "[]", "deepseek-chat": "[]", "gpt-3.5-turbo": "[]", "": "[]",
+	} {
+		if got := fmt.Sprint(Sees(model)); got != want {
+			t.Errorf("%s sees %s, want %s", model, got, want)
 		}
 	}
 }

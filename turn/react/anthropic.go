@@ -3,6 +3,7 @@ package react
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -137,6 +138,9 @@ func messageOf(m Message) anthropic.MessageParam {
 	for _, r := range m.Results {
 		blocks = append(blocks, anthropic.NewToolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
 	}
+	for _, s := range m.Shown {
+		blocks = append(blocks, anthropic.NewTextBlock(s.line()), shownBlock(s))
+	}
 	if strings.TrimSpace(m.Text) != "" {
 		blocks = append(blocks, anthropic.NewTextBlock(m.Text))
 	}
@@ -147,6 +151,15 @@ func messageOf(m Message) anthropic.MessageParam {
 		return anthropic.NewAssistantMessage(blocks...)
 	}
 	return anthropic.NewUserMessage(blocks...)
+}
+
+// shownBlock returns a file as the model sees it.
+func shownBlock(s Shown) anthropic.ContentBlockParamUnion {
+	encoded := base64.StdEncoding.EncodeToString(s.data)
+	if pictureTypes[s.Type] == PDF {
+		return anthropic.NewDocumentBlock(anthropic.Base64PDFSourceParam{Data: encoded})
+	}
+	return anthropic.NewImageBlockBase64(s.Type, encoded)
 }
 
 // blocks gathers an answer from the events of its stream.

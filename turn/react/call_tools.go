@@ -70,6 +70,14 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	s := Step{Kind: StepResult, ID: c.ID, Failed: err != nil}
 	if end, ends := errors.AsType[Ending](err); ends {
 		s.Failed, s.After, text = false, end.After, end.Text
+	} else if showing, shows := errors.AsType[Showing](err); shows {
+		s.Failed = !l.Sight.sees(l.Names.pick(Outlook{Low: l.low}), showing.File)
+		text = fmt.Sprintf("%s is of type %s (%s), and you cannot see it.", showing.File.Name, showing.File.Type, plain.Size(showing.File.Size))
+		if !s.Failed {
+			text = showing.File.Name + " follows, as you see it."
+			showing.File.data = nil
+			s.Shown = []Shown{showing.File}
+		}
 	} else if err != nil {
 		text = err.Error()
 	}

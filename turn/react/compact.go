@@ -112,6 +112,9 @@ func (l *Loop) summed(summary string) string {
 	if most := l.Window * bytesPerToken / 8; len(task) > most {
 		task = "[…]" + strings.ToValidUTF8(task[len(task)-most:], "") // the question stands at the end
 	}
+	if len(l.conversation.shown()) > 0 {
+		task += "\n\n[The files that you saw are not shown any more. read_file shows one again.]"
+	}
 	return strings.TrimSpace(task) + summaryMark + strings.TrimSpace(summary)
 }
 
@@ -133,6 +136,9 @@ func transcript(messages []Message, room int) string {
 		for _, m := range messages {
 			for _, r := range m.Results {
 				part("result of call "+r.ID, r.Text)
+			}
+			for _, s := range m.Shown {
+				part("shown to you", s.Name+" ("+s.Type+")")
 			}
 			who := "input"
 			if m.Model {

@@ -45,7 +45,13 @@ func (t *conversation) apply(s Step) {
 		t.calls, t.blanks, t.uselessSummaries, t.succeeded, t.repetition = 0, 0, 0, map[string]bool{}, repetition{}
 		t.ended = Ending{}
 		t.addText(s.Text)
+		t.show(s.Shown)
 	case StepNote:
+		t.addText(s.Text)
+	case StepBlind:
+		for i := range t.messages {
+			t.messages[i].Shown = nil
+		}
 		t.addText(s.Text)
 	case StepWarning:
 		t.warned = true
@@ -90,6 +96,23 @@ func (t *conversation) addText(text string) {
 		last.Text += "\n\n"
 	}
 	last.Text += text
+}
+
+// show adds files to what the model sees next.
+func (t *conversation) show(files []Shown) {
+	for _, s := range files {
+		last := t.lastTold()
+		last.Shown = append(last.Shown, s)
+		t.grow(s.Tokens * bytesPerToken)
+	}
+}
+
+// shown returns all files that the model sees.
+func (t *conversation) shown() (all []Shown) {
+	for _, m := range t.messages {
+		all = append(all, m.Shown...)
+	}
+	return all
 }
 
 // lastTold returns the last message if it is not the model's, and else a new one.
@@ -138,6 +161,7 @@ func (t *conversation) resulted(s Step) {
 		}
 		t.lastTold().Results = append(t.lastTold().Results, Result{ID: s.ID, Text: s.Text, Failed: s.Failed})
 		t.grow(len(s.Text))
+		t.show(s.Shown)
 		return
 	}
 }

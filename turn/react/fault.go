@@ -78,6 +78,14 @@ func classify(err error) faultClass {
 	return fatal
 }
 
+// refusesShown reports whether a question may pass without the files that it shows: the same
+// one will fail again, and the fault is not about money or a key.
+func refusesShown(err error) bool {
+	f, ok := errors.AsType[*Fault](err)
+	class := classify(err)
+	return ok && f.Status != http.StatusForbidden && (class == fatal || class == tooLong)
+}
+
 // errBrokenOff means that the stream ended before the answer did.
 var errBrokenOff = errors.New("the connection broke off in the middle of the answer")
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,7 +35,7 @@ const (
 // Files returns the tools read_file, write_file and list.
 func (r Folders) Files() ([]Tool, error) {
 	var g toolList
-	g.add(typed("read_file", fmt.Sprintf("Reads a text file. Relative paths begin in the working folder; absolute ones may also lie below %s (what came with the message) and %s (what goes with the reply). A long file comes in parts: go on with offset.", r.Context, r.Output), r.read))
+	g.add(typed("read_file", fmt.Sprintf("Reads a text file, or shows a picture (PNG, JPEG, GIF, WebP) or a PDF to a model that can see it. Relative paths begin in the working folder; absolute ones may also lie below %s (what came with the message) and %s (what goes with the reply). A long file comes in parts: go on with offset.", r.Context, r.Output), r.read))
 	g.add(typed("write_file", fmt.Sprintf("Writes a text file whole, making the folders to it; what was there is replaced, or added to with append. Files below %s go with the reply.", r.Output), r.write))
 	g.add(typed("list", "Lists a folder: a name a line, folders with a slash, files with their size in bytes.", r.list))
 	return g.tools, g.err
@@ -92,6 +93,9 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 		data = plain.TrimPartial(data)
 		end = a.Offset + int64(len(data))
 	}
+	if a.Offset == 0 && pictureTypes[http.DetectContentType(data)] != "" {
+		return r.show(a.Path)
+	}
 	if !utf8.Valid(data) {
 		return "", fmt.Errorf("%s is not UTF-8 text (%d bytes)", a.Path, info.Size())
 	}
@@ -99,6 +103,15 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 		return fmt.Sprintf("%s\n[%d of %d bytes: go on with offset %d]", data, end, info.Size(), end), nil
 	}
 	return string(data), nil
+}
+
+// show returns a picture or a PDF as a Showing.
+func (r Folders) show(path string) (string, error) {
+	s, err := r.look(path, false)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return "", Showing{s}
 }
 
 type writeArgs struct {

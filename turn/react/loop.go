@@ -157,7 +157,8 @@ func (l *Loop) begin(message string, again bool) error {
 		}
 		return l.keep(Step{Kind: StepNote, Text: note})
 	}
-	return l.keep(Step{Kind: StepWake, Text: message})
+	shown, notes := l.Sight.came(l.Names.pick(Outlook{Low: l.low}), l.conversation.shown())
+	return l.keep(Step{Kind: StepWake, Text: message + told(shown, notes), Shown: shown})
 }
 
 // keep makes a step durable and then applies it to the conversation.

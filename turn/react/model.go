@@ -37,6 +37,9 @@ func (q Question) size() int {
 		for _, r := range m.Results {
 			n += len(r.Text)
 		}
+		for _, s := range m.Shown {
+			n += s.Tokens * bytesPerToken
+		}
 	}
 	for _, t := range q.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Schema)
@@ -45,12 +48,13 @@ func (q Question) size() int {
 }
 
 // Message is one entry of a conversation. The model's messages have a text, calls or
-// both. The others have results of its calls, a text or both.
+// both. The others have results of its calls, files that it is shown, and a text.
 type Message struct {
 	Model   bool // said by the model
 	Text    string
 	Calls   []Call
 	Results []Result
+	Shown   []Shown
 }
 
 // Call is a tool call as the model wrote it.

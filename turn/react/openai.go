@@ -3,6 +3,7 @@ package react
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,10 +141,30 @@ func chatMessages(m Message) []openai.ChatCompletionMessage {
 			})
 		}
 	}
-	if own.Content != "" || len(own.ToolCalls) > 0 {
+	if len(m.Shown) > 0 {
+		own.Content, own.MultiContent = "", shownParts(m)
+	}
+	if own.Content != "" || len(own.ToolCalls) > 0 || len(own.MultiContent) > 0 {
 		all = append(all, own)
 	}
 	return all
+}
+
+// shownParts returns a message with the pictures that it shows. The API has no place for
+// other files.
+func shownParts(m Message) (parts []openai.ChatMessagePart) {
+	text := func(s string) {
+		if strings.TrimSpace(s) != "" {
+			parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: s})
+		}
+	}
+	for _, s := range m.Shown {
+		text(s.line())
+		url := "data:" + s.Type + ";base64," + base64.StdEncoding.EncodeToString(s.data)
+		parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: url}})
+	}
+	text(m.Text)
+	return parts
 }
 
 // chatChunk is one event of the stream. Some servers report the cost of a call.

@@ -24,7 +24,8 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 		if err := l.note(o); err != nil {
 			return Answer{}, err
 		}
-		q := Question{Model: l.Names.pick(o), System: l.System, Messages: l.conversation.messages, Tools: l.Tools, MaxOutput: l.maxOutput()}
+		model := l.Names.pick(o)
+		q := Question{Model: model, System: l.System, Messages: l.visible(model), Tools: l.Tools, MaxOutput: l.maxOutput()}
 		l.speech.begin()
 		answer, err := l.query(ctx, q, l.speech.add)
 		l.speech.flush()
@@ -37,6 +38,12 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 		}
 		if len(answer.Text) > 0 {
 			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[The connection broke off here. The answer begins again.]"})
+		}
+		if refusesShown(err) && q.shows() {
+			if err := l.blinded(err); err != nil {
+				return answer, err
+			}
+			continue
 		}
 		if classify(err) == tooLong && !shrunk && l.canSummarise() {
 			shrunk = true

@@ -15,6 +15,7 @@ type Settings struct {
 	Brief  string // the question for a summary
 	Tools  []Tool
 	Steps  *Steps
+	Sight  *Sight // nil: the model sees nothing
 
 	Window    int // tokens of a conversation that the models take
 	MaxOutput int // tokens of an answer

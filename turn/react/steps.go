@@ -30,6 +30,7 @@ type Step struct {
 	ID     string  `json:"id,omitempty"` // of a call
 	Failed bool    `json:"failed,omitempty"`
 	After  After   `json:"after_execution,omitempty"` // of a result that ends the run
+	Shown  []Shown `json:"shown,omitempty"`           // what the model sees with it
 }
 
 // StepKind is the kind of a Step.
@@ -37,12 +38,13 @@ type StepKind string
 
 // The steps.
 const (
-	StepWake    StepKind = "wake"    // Text: the message that woke the loop
+	StepWake    StepKind = "wake"    // Text, Shown: the message that woke the loop
 	StepNote    StepKind = "note"    // Text: a remark of ours to the model
 	StepAnswer  StepKind = "answer"  // Answer
 	StepCall    StepKind = "call"    // ID: it is about to run
-	StepResult  StepKind = "result"  // ID, Text, Failed, After
+	StepResult  StepKind = "result"  // ID, Text, Failed, After, Shown
 	StepWarning StepKind = "warning" // Text: a note that the window fills
+	StepBlind   StepKind = "blind"   // Text: nothing of what was Shown is shown any more
 	StepSummary StepKind = "summary" // Text: replaces all before it; Failed: it could not be made
 )
 

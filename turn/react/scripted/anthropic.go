@@ -51,7 +51,15 @@ type messagesBlock struct {
 	ToolUseID string          `json:"tool_use_id"`
 	Content   json.RawMessage `json:"content"`
 	IsError   bool            `json:"is_error"`
+	Source    *messagesSource `json:"source"`
 	Cache     *cacheControl   `json:"cache_control"`
+}
+
+// messagesSource is the content of a block of type image or document.
+type messagesSource struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      string `json:"data"`
 }
 
 func (anthropic) read(r *http.Request, body []byte, lenient bool) (Request, error) {
@@ -183,6 +191,13 @@ func blocksMessage(role string, blocks []messagesBlock, lenient bool) (Message, 
 		switch {
 		case b.Type == "text":
 			m.Text += *b.Text
+			other = true
+		case (b.Type == "image" || b.Type == "document") && role == "user" && b.Source != nil && b.Source.Type == "base64":
+			shown, err := readShown(b.Source.MediaType, b.Source.Data, b.Type == "document")
+			if err != nil {
+				return m, fmt.Errorf("content.%d: %w", i, err)
+			}
+			m.Shown = append(m.Shown, shown)
 			other = true
 		case b.Type == "tool_use" && role == "assistant":
 			if !validName(b.ID, 256) || !validName(b.Name, 64) || !isObject(b.Input) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // openai is the chat completions API.
@@ -25,10 +26,54 @@ type chatRequest struct {
 }
 
 type chatMessage struct {
-	Role       string     `json:"role"`
-	Content    *string    `json:"content"`
-	ToolCalls  []chatCall `json:"tool_calls"`
-	ToolCallID string     `json:"tool_call_id"`
+	Role       string          `json:"role"`
+	Parts      json.RawMessage `json:"content"` // a text, or chatParts
+	ToolCalls  []chatCall      `json:"tool_calls"`
+	ToolCallID string          `json:"tool_call_id"`
+}
+
+// chatPart is a part of the content of a message.
+type chatPart struct {
+	Type  string `json:"type"`
+	Text  string `json:"text"`
+	Image *struct {
+		URL    string `json:"url"`
+		Detail string `json:"detail"`
+	} `json:"image_url"`
+}
+
+// content returns the text of a message, nil if it has no content, and what it shows.
+func (m chatMessage) content(lenient bool) (text *string, shown []Shown, err error) {
+	if len(m.Parts) == 0 || string(m.Parts) == "null" {
+		return nil, nil, nil
+	}
+	if json.Unmarshal(m.Parts, &text) == nil {
+		return text, nil, nil
+	}
+	var parts []chatPart
+	if err := decode(m.Parts, &parts, lenient); err != nil {
+		return nil, nil, err
+	}
+	text = new(string)
+	for i, p := range parts {
+		switch {
+		case p.Type == "text" && p.Text != "":
+			*text += p.Text
+		case p.Type == "image_url" && p.Image != nil && m.Role == "user":
+			kind, encoded, ok := strings.Cut(strings.TrimPrefix(p.Image.URL, "data:"), ";base64,")
+			if !ok {
+				return nil, nil, fmt.Errorf("content.%d: only data URLs are scripted", i)
+			}
+			s, err := readShown(kind, encoded, false)
+			if err != nil {
+				return nil, nil, fmt.Errorf("content.%d: %w", i, err)
+			}
+			shown = append(shown, s)
+		default:
+			return nil, nil, fmt.Errorf("content.%d: a part of type %q is not allowed here", i, p.Type)
+		}
+	}
+	return text, shown, nil
 }
 
 type chatCall struct {
@@ -80,11 +125,11 @@ func (openai) read(_ *http.Request, body []byte, lenient bool) (Request, error) 
 		}
 		q.Tools = append(q.Tools, t.Function.Name)
 	}
-	return q, q.readChat(m.Messages)
+	return q, q.readChat(m.Messages, lenient)
 }
 
 // readChat reads the messages. Results of tools become a message of the user's.
-func (q *Request) readChat(messages []chatMessage) error {
+func (q *Request) readChat(messages []chatMessage, lenient bool) error {
 	var calls []Call
 	var results []Result
 	settle := func(at int) error {
@@ -96,19 +141,23 @@ func (q *Request) readChat(messages []chatMessage) error {
 		return err
 	}
 	for i, m := range messages {
+		content, shown, err := m.content(lenient)
+		if err != nil {
+			return fmt.Errorf("messages.%d: %w", i, err)
+		}
 		if m.Role == "tool" {
-			if m.Content == nil || m.ToolCallID == "" {
+			if content == nil || m.ToolCallID == "" {
 				return fmt.Errorf("messages.%d: a message of role tool needs a content and a tool_call_id", i)
 			}
-			results = append(results, Result{ID: m.ToolCallID, Text: *m.Content})
+			results = append(results, Result{ID: m.ToolCallID, Text: *content})
 			continue
 		}
 		if err := settle(i); err != nil {
 			return err
 		}
 		text := ""
-		if m.Content != nil {
-			text = *m.Content
+		if content != nil {
+			text = *content
 		}
 		if m.ToolCallID != "" {
 			return fmt.Errorf("messages.%d: tool_call_id does not belong to role %s", i, m.Role)
@@ -117,12 +166,12 @@ func (q *Request) readChat(messages []chatMessage) error {
 		case m.Role == "system" && i == 0 && len(m.ToolCalls) == 0:
 			q.System = text
 			continue
-		case m.Role == "user" && m.Content != nil && len(m.ToolCalls) == 0:
-		case m.Role == "assistant" && (m.Content != nil || len(m.ToolCalls) > 0):
+		case m.Role == "user" && content != nil && len(m.ToolCalls) == 0:
+		case m.Role == "assistant" && (content != nil || len(m.ToolCalls) > 0):
 		default:
 			return fmt.Errorf("messages.%d: role %q cannot say this here", i, m.Role)
 		}
-		said := Message{Role: m.Role, Text: text}
+		said := Message{Role: m.Role, Text: text, Shown: shown}
 		for _, c := range m.ToolCalls {
 			if c.ID == "" || c.Type != "function" || !validName(c.Function.Name, 64) || !isObject([]byte(c.Function.Arguments)) {
 				return fmt.Errorf("messages.%d: a tool call needs an id, a type, a name and arguments in JSON", i)

@@ -64,8 +64,15 @@ type Request struct {
 type Message struct {
 	Role    string // "user" or "assistant"; results of tools are the user's
 	Text    string
+	Shown   []Shown
 	Calls   []Call
 	Results []Result
+}
+
+// Shown is a picture or a PDF in a message.
+type Shown struct {
+	Type string // "image/png", "application/pdf"
+	Data []byte
 }
 
 // Result is the result of a tool.

@@ -2,9 +2,11 @@ package scripted
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 )
 
@@ -52,6 +54,24 @@ func checkTool(name string, schema json.RawMessage, seen map[string]bool) error 
 func isObject(raw []byte) bool {
 	var o map[string]json.RawMessage
 	return json.Unmarshal(raw, &o) == nil && o != nil
+}
+
+// readShown reads a picture, or a PDF, as the APIs do: its bytes must be what its type says.
+func readShown(kind, encoded string, document bool) (Shown, error) {
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	switch {
+	case err != nil || len(data) == 0:
+		return Shown{}, fmt.Errorf("source: the data is not base64")
+	case document && kind != "application/pdf":
+		return Shown{}, fmt.Errorf("source.media_type: a document of type %q is not supported", kind)
+	case !document && kind != "image/png" && kind != "image/jpeg" && kind != "image/gif" && kind != "image/webp":
+		return Shown{}, fmt.Errorf("source.media_type: an image of type %q is not supported", kind)
+	case http.DetectContentType(data) != kind:
+		return Shown{}, fmt.Errorf("source: the file does not match its media type %s", kind)
+	case !document && len(encoded) > 5<<20:
+		return Shown{}, fmt.Errorf("source: image exceeds 5 MB maximum: %d bytes > %d bytes", len(encoded), 5<<20)
+	}
+	return Shown{Type: kind, Data: data}, nil
 }
 
 // answered checks the results of a message against the calls of the one before.
