@@ -101,6 +101,9 @@ func (st *Store) appendMissing(s stored) error {
 		return err
 	}
 	if !s.Lines[len(s.Lines)-1].After(last.Serial, last.N) {
+		if err := st.mendHole(name, s); err != nil {
+			return err
+		}
 		return st.syncHistory(name, last.Serial)
 	}
 	// The commit that left them was interrupted, perhaps before the name of its

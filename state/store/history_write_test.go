@@ -3,9 +3,12 @@ package store
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"agentstateloop/state/statetest"
 )
 
 // TestHistoryTail checks that neither a crash nor a person who edits the end of the
@@ -45,6 +48,41 @@ func TestHistoryTail(t *testing.T) {
 			}
 			sameHistory(t, name, st, want)
 		})
+	}
+}
+
+// TestHoleInTheHistory checks that the lines of the newest commit are whole after a
+// power cut that kept their end and not what was before it.
+func TestHoleInTheHistory(t *testing.T) {
+	story := statetest.New()
+	dir := filepath.Join(t.TempDir(), "agent")
+	st := &Store{Dir: dir, Agent: "goulard3120"}
+	lines := storyLines(crashStory)
+	if err := commitLine(st, story, lines[0]); err != nil {
+		t.Fatal(err)
+	}
+	want, err := st.allLines()
+	if err != nil || len(want) < 3 {
+		t.Fatalf("%d lines in one commit, %v", len(want), err)
+	}
+	path := st.path(historyName(story.Now))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range data[:strings.LastIndexByte(strings.TrimSuffix(string(data), "\n"), '\n')] {
+		data[i] = 0
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	after := &Store{Dir: dir, Agent: "goulard3120"} // another process
+	if err := commitLine(after, story, lines[1]); err != nil {
+		t.Fatal(err)
+	}
+	sameHistory(t, "hole", after, slices.Concat(want, story.S.Lines))
+	if r, err := after.Audit(); err != nil || len(r.Breaks) > 0 {
+		t.Errorf("audit: %+v, %v", r, err)
 	}
 }
 

@@ -1,0 +1,47 @@
+package store
+
+import (
+	"bytes"
+	"os"
+
+	"agentstateloop/internal/regular"
+)
+
+// mendHole writes the lines of a state again if the history ends with them and a power
+// cut has left a hole in them: the end of what was appended had reached the disk, and
+// what was before it had not. A hole reads as zeros, of which no line has one.
+func (st *Store) mendHole(name string, s stored) error {
+	if st.synced.Load() == s.Lines[0].Serial || s.Chain.Serial != s.Lines[0].Serial {
+		return nil // this process has fsynced them, or an older program made them
+	}
+	lines, err := seal(s.Chain.Before, s.Lines)
+	if err != nil {
+		return err
+	}
+	var want []byte
+	for _, l := range lines {
+		want = append(want, l.data...)
+	}
+	path := st.path(name)
+	f, err := regular.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	end, err := wholeLines(f)
+	if err != nil {
+		return err
+	}
+	start := end - int64(len(want))
+	if start < 0 {
+		return nil
+	}
+	got := make([]byte, len(want))
+	if _, err := f.ReadAt(got, start); err != nil {
+		return err
+	}
+	if !bytes.Contains(got, []byte{0}) {
+		return nil
+	}
+	return st.writeAt(f, path, want, start)
+}
