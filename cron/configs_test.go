@@ -1,0 +1,33 @@
+package cron
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestConfigs checks that the configurations are found again, whatever their paths hold.
+func TestConfigs(t *testing.T) {
+	paths := []string{"/a/agent.toml", "/it's/100%/agent.toml", "/with blank/'%'.toml", `/back\slash/x.toml`, "/a --config 'b'/x.toml"}
+	table := "# agentstateloop goulard3120\n17 * * * * run-parts /etc/cron.hourly\n"
+	for i, path := range paths {
+		j := Job{Agent: "agent" + string(rune('a'+i)), Binary: "/usr/bin/agent state loop", Config: path, Interval: time.Minute}
+		if i%2 == 0 {
+			j.Alarm = time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
+		}
+		line, alarm, err := j.Lines()
+		if err != nil {
+			t.Fatal(err)
+		}
+		table += line + "\n" + alarm + "\n"
+	}
+	table += "# * * * * * '/b' --config '/commented/out' poll # agentstateloop out\n" +
+		"* * * * * '/b' --config '/cut poll # agentstateloop cut\n" +
+		"* * * * * '/b' --config '/other' poll # somebody's\n"
+	if got := Configs([]byte(table)); !slices.Equal(got, paths) {
+		t.Errorf("%q, want %q", got, paths)
+	}
+	if got := Configs(nil); len(got) > 0 {
+		t.Errorf("%q from an empty table", got)
+	}
+}
