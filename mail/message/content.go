@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"agentstateloop/internal/plain"
@@ -27,11 +28,16 @@ type Content struct {
 
 // Attachment is a file in a mail that came or that is to be sent.
 type Attachment struct {
-	// Name is a safe file name of plain letters, digits, dots and dashes.
-	// ReadContent sets names of our own, such as "attachment-1.pdf".
+	// Name is a file name. ReadContent sets names of our own, such as
+	// "attachment-1.pdf". Render sends any name as FileName cleans it.
 	Name string
-	Type string // media type, "application/pdf"
+	Type string // media type, "application/pdf"; see MediaType
 	Data []byte
+
+	// Apart, if not 0, is the number, from 1, of an attachment of ours whose content is not
+	// in Data: it lies apart, see Whole. Foreign: it is a text that is not UTF-8.
+	Apart   int
+	Foreign bool
 
 	// Title is the name that the sender gave the file, as one line. It may say
 	// anything, so it is only for display. Render ignores it.
@@ -56,12 +62,13 @@ func ReadContent(r io.Reader) Content {
 // ContentOf is ReadContent of a mail that is in memory. What it returns may share
 // raw, which must not change.
 func ContentOf(raw []byte) Content {
-	var c contentReader
+	c := contentReader{charsets: charsetsOf(raw)}
 	if len(raw) > maxContent {
 		raw = raw[:maxContent]
 		c.problem("the mail is truncated at %d bytes", maxContent)
 	}
 	c.part(raw, 0)
+	c.readNamed()
 	c.out.Full = strings.TrimSpace(strings.Join(c.texts, "\n\n"))
 	if len(c.out.Full) > maxText {
 		c.out.Full = plain.Cut(c.out.Full, maxText)
@@ -72,15 +79,18 @@ func ContentOf(raw []byte) Content {
 }
 
 type contentReader struct {
-	out    Content
-	texts  []string
-	length int // bytes of all texts that were read
-	parts  int
+	out      Content
+	texts    []string
+	named    []entity // texts within the mail that are files, because they have a name
+	length   int      // bytes of all texts that were read
+	parts    int
+	charsets []string // in which raw bytes of a header may be
 }
 
 func (c *contentReader) problem(format string, args ...any) {
-	if len(c.out.Problems) < 20 {
-		c.out.Problems = append(c.out.Problems, problem(format, args...))
+	p := problem(format, args...)
+	if len(c.out.Problems) < 20 && !slices.Contains(c.out.Problems, p) {
+		c.out.Problems = append(c.out.Problems, p)
 	}
 }
 
@@ -98,28 +108,31 @@ type entity struct {
 	body      []byte
 }
 
-func readEntity(raw []byte) entity {
+// readEntity reads the fields of an entity. Raw bytes in the name of a file may be in one
+// of charsets.
+func readEntity(raw []byte, charsets ...string) entity {
 	header, body := splitEntity(raw)
 	e := entity{mediaType: "text/plain", body: body}
-	typed := false
-	for _, f := range Fields(header) {
+	var disposition, contentType []byte
+	for _, f := range rawFields(header) {
+		value := headerText([]byte(f.Value))
 		switch f.Name {
 		case "content-type":
-			if t, params := mediaType(f.Value); !typed && strings.Contains(t, "/") {
-				e.mediaType, e.params, typed = t, params, true
+			if t, params := mediaType(value); contentType == nil && strings.Contains(t, "/") {
+				e.mediaType, e.params, contentType = t, params, []byte(f.Value)
 			}
 		case "content-transfer-encoding":
-			e.encoding = Keyword(f.Value)
+			e.encoding = Keyword(value)
 		case "content-disposition":
-			d, params := mediaType(f.Value)
+			d, _ := mediaType(wholeWords(value))
 			e.attached = d == "attachment"
-			e.title = params["filename"]
+			disposition = []byte(f.Value)
 		}
 	}
-	if e.title == "" {
-		e.title = e.params["name"]
+	if own := e.params["charset"]; own != "" {
+		charsets = append([]string{own}, charsets...)
 	}
-	e.title = oneLine(decodeWords(e.title), 200)
+	e.title = titleOf(disposition, contentType, charsets)
 	return e
 }
 
@@ -144,14 +157,36 @@ func (c *contentReader) part(raw []byte, depth int) {
 		}
 		return
 	}
-	e := readEntity(raw)
+	e := readEntity(raw, c.charsets...)
 	switch {
 	case strings.HasPrefix(e.mediaType, "multipart/"):
 		c.multipart(e, depth)
-	case !e.attached && (e.mediaType == "text/plain" || e.mediaType == "text/html"):
+	case !e.attached && depth > 0 && e.title != "" && isText(e):
+		c.named = append(c.named, e)
+		c.attach(e)
+	case !e.attached && isText(e):
 		c.texts = append(c.texts, c.text(e))
 	default:
 		c.attach(e)
+	}
+}
+
+// isText reports whether a part may be read as the text of the mail.
+func isText(e entity) bool { return e.mediaType == "text/plain" || e.mediaType == "text/html" }
+
+// readNamed reads the texts that are files if the mail has no other text: the plain ones,
+// or else those in HTML. So nothing that was written is lost with a program that gives
+// its text a name.
+func (c *contentReader) readNamed() {
+	for _, kind := range []string{"text/plain", "text/html"} {
+		if strings.TrimSpace(strings.Join(c.texts, "")) != "" {
+			return
+		}
+		for _, e := range c.named {
+			if e.mediaType == kind {
+				c.texts = append(c.texts, c.text(e))
+			}
+		}
 	}
 }
 
@@ -161,6 +196,9 @@ func (c *contentReader) multipart(e entity, depth int) {
 		e.mediaType = "text/plain"
 		c.attach(e)
 		return
+	}
+	if e.mediaType == "multipart/encrypted" {
+		c.problem("the mail is encrypted, and cannot be read here")
 	}
 	parts := splitParts(e.body, e.params["boundary"])
 	if len(parts) == 0 {
@@ -247,59 +285,19 @@ func (c *contentReader) text(e entity) string {
 		c.problem("more than %d bytes of text, the rest is left out", most)
 		return ""
 	}
+	if label := e.params["charset"]; !utf8Label(label) && len(c.charsets) < maxHints {
+		c.charsets = append(c.charsets, label)
+	}
 	encoded := c.decode(e)
 	if len(encoded) > most {
 		encoded = plain.TrimPartial(encoded[:most])
 		c.problem("a text is truncated at %d bytes", most)
 	}
 	s := plain.Cut(c.charset(encoded, e.params["charset"]), most)
+	s = strings.ReplaceAll(s, "\uFFFC", "") // an iPhone writes it where a picture stands
 	c.length += len(s)
 	if e.mediaType == "text/html" {
 		return htmlText(s)
 	}
 	return plain.Text(s)
-}
-
-func (c *contentReader) attach(e entity) {
-	if e.mediaType == "message/rfc822" && e.title == "" {
-		for _, f := range Fields(e.body) {
-			if f.Name == "subject" {
-				e.title = oneLine(decodeWords(f.Value), 200)
-			}
-		}
-	}
-	c.out.Attachments = append(c.out.Attachments, Attachment{
-		Name:  fmt.Sprintf("attachment-%d%s", len(c.out.Attachments)+1, extension(e)),
-		Type:  e.mediaType,
-		Data:  c.decode(e),
-		Title: e.title,
-	})
-}
-
-// extension returns the extension that the sender used if it is short and
-// plain, and else one for the type.
-func extension(e entity) string {
-	if i := strings.LastIndexByte(e.title, '.'); i >= 0 {
-		ext := strings.ToLower(e.title[i+1:])
-		plain := len(ext) > 0 && len(ext) <= 8
-		for _, r := range ext {
-			plain = plain && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
-		}
-		if plain {
-			return "." + ext
-		}
-	}
-	if ext, ok := commonExtensions[e.mediaType]; ok {
-		return ext
-	}
-	return ".bin"
-}
-
-// commonExtensions is our own table, because that of the system differs from
-// machine to machine.
-var commonExtensions = map[string]string{
-	"application/json": ".json", "application/pdf": ".pdf", "application/zip": ".zip",
-	"image/gif": ".gif", "image/jpeg": ".jpg", "image/png": ".png", "image/svg+xml": ".svg",
-	"message/rfc822": ".eml", "text/calendar": ".ics", "text/csv": ".csv",
-	"text/html": ".html", "text/plain": ".txt",
 }

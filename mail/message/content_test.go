@@ -210,7 +210,7 @@ func FuzzContent(f *testing.F) {
 			t.Errorf("text is not clean: %q", c.Full)
 		}
 		for _, a := range c.Attachments {
-			if safeName(a.Name, 1) != a.Name {
+			if FileName(a.Name, 1) != a.Name {
 				t.Errorf("name %q is not safe", a.Name)
 			}
 		}

@@ -79,3 +79,21 @@ func BenchmarkLongHeaders(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkManyFiles reads mails of 250 and of 1000 files, the names of which take as
+// long to decode as they can.
+func BenchmarkManyFiles(b *testing.B) {
+	for _, n := range []int{250, 1000} {
+		var raw strings.Builder
+		raw.WriteString("Content-Type: multipart/mixed; boundary=b\r\n\r\n")
+		for range n {
+			raw.WriteString("--b\r\nContent-Disposition: attachment; filename=\"" + strings.Repeat("=?gbk?b?sbG45g==?= =?big5?q?x?= ", 130) + "\"\r\n\r\nx\r\n")
+		}
+		mail := []byte(raw.String())
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				ContentOf(mail)
+			}
+		})
+	}
+}

@@ -131,6 +131,17 @@ func ParseHeader(raw []byte) Header {
 // Fields splits raw into header fields, with names in lower case, up to the
 // first empty line. It leaves out lines that are not fields.
 func Fields(raw []byte) []Field {
+	return fieldsAs(raw, headerText)
+}
+
+// rawFields is Fields with the bytes of each value as they are, but for NULs.
+func rawFields(raw []byte) []Field {
+	return fieldsAs(raw, func(b []byte) string {
+		return string(bytes.ReplaceAll(bytes.TrimSpace(b), []byte{0}, nil))
+	})
+}
+
+func fieldsAs(raw []byte, text func([]byte) string) []Field {
 	if len(raw) > MaxHeader {
 		raw = raw[:MaxHeader]
 	}
@@ -144,16 +155,16 @@ func Fields(raw []byte) []Field {
 		}
 		if line[0] == ' ' || line[0] == '\t' {
 			if open {
-				value = append(append(value, ' '), headerText(line)...)
+				value = append(append(value, ' '), text(line)...)
 			}
 			continue
 		}
-		name, text, ok := bytes.Cut(line, []byte(":"))
+		name, rest, ok := bytes.Cut(line, []byte(":"))
 		name = bytes.TrimRight(name, " \t")
 		open = ok && len(name) > 0 && !bytes.ContainsAny(name, " \t\x00")
 		if open {
 			fields = append(setValue(fields, value), Field{Name: strings.ToLower(string(name))})
-			value = append(value[:0], headerText(text)...)
+			value = append(value[:0], text(rest)...)
 		}
 	}
 	return setValue(fields, value)
@@ -185,15 +196,15 @@ func headerText(b []byte) string {
 // does not hide a subject.
 //
 // A charset may cost a tenth of a millisecond to open, and a flood has thousands
-// of mails, so a value may open maxCharsets.
-func wordDecoder() *mime.WordDecoder {
+// of mails, so a value may open only so many.
+func wordDecoder(most int) *mime.WordDecoder {
 	opened := 0
 	return &mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
 		if wide, ok := wideCharsetOf(label); ok {
 			text, err := io.ReadAll(r)
 			return strings.NewReader(wide.decode(text)), err
 		}
-		if opened++; opened <= maxCharsets {
+		if opened++; opened <= most {
 			if dec, err := charset.Reader(label, r); err == nil {
 				return dec, nil
 			}
@@ -211,7 +222,7 @@ func decodeWords(s string) string {
 	if len(s) > maxDecoded {
 		s = plain.Cut(s, maxDecoded)
 	}
-	if dec, err := wordDecoder().DecodeHeader(s); err == nil {
+	if dec, err := wordDecoder(maxCharsets).DecodeHeader(s); err == nil {
 		return dec
 	}
 	return s

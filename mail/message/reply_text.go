@@ -70,7 +70,7 @@ func trimHistory(lines []string) []string {
 			continue
 		}
 		if written && historyBlock(lines[i:]) {
-			return kept
+			return withoutRule(kept)
 		}
 		if !strings.HasPrefix(line, ">") {
 			kept = append(kept, lines[i])
@@ -79,6 +79,20 @@ func trimHistory(lines []string) []string {
 		i++
 	}
 	return kept
+}
+
+// withoutRule leaves out the rule that Outlook draws above history.
+func withoutRule(lines []string) []string {
+	for i := len(lines) - 1; i >= 0; i-- {
+		switch strings.TrimSpace(lines[i]) {
+		case "":
+		case "---":
+			return lines[:i]
+		default:
+			return lines
+		}
+	}
+	return lines
 }
 
 // attributionLines returns the number of lines, at the start of lines, that

@@ -1,0 +1,90 @@
+package message
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxHints bounds the charsets that are tried for raw bytes in a name.
+const maxHints = 3
+
+// charsetsOf returns the charsets that the fields of a mail show, other than UTF-8: those
+// of its encoded words.
+func charsetsOf(raw []byte) (labels []string) {
+	for _, f := range Fields(raw) {
+		if f.Name != "subject" && f.Name != "from" {
+			continue
+		}
+		if _, word, ok := strings.Cut(f.Value, "=?"); ok && len(labels) < maxHints {
+			if label, _, _ := strings.Cut(word, "?"); len(label) < 40 && !utf8Label(label) {
+				labels = append(labels, label)
+			}
+		}
+	}
+	return labels
+}
+
+func (c *contentReader) attach(e entity) {
+	if e.mediaType == "message/rfc822" && e.title == "" {
+		for _, f := range Fields(e.body) {
+			if f.Name == "subject" {
+				e.title = shortTitle(oneLine(decodeTitle(f.Value), maxParsed))
+			}
+		}
+	}
+	if why := sealed(e); why != "" {
+		c.problem("%s", why)
+	}
+	c.out.Attachments = append(c.out.Attachments, Attachment{
+		Name:  fmt.Sprintf("attachment-%d%s", len(c.out.Attachments)+1, extension(e)),
+		Type:  e.mediaType,
+		Data:  c.decode(e),
+		Title: e.title,
+	})
+}
+
+// extension returns the extension that the sender used if it is short and
+// plain, and else one for the type.
+func extension(e entity) string {
+	if i := strings.LastIndexByte(e.title, '.'); i >= 0 {
+		ext := strings.ToLower(e.title[i+1:])
+		plain := len(ext) > 0 && len(ext) <= 8
+		for _, r := range ext {
+			plain = plain && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
+		}
+		if plain {
+			return "." + ext
+		}
+	}
+	if ext, ok := commonExtensions[e.mediaType]; ok {
+		return ext
+	}
+	return ".bin"
+}
+
+// commonExtensions is our own table, because that of the system differs from
+// machine to machine.
+var commonExtensions = map[string]string{
+	"application/json": ".json", "application/pdf": ".pdf", "application/zip": ".zip",
+	"image/gif": ".gif", "image/jpeg": ".jpg", "image/png": ".png", "image/svg+xml": ".svg",
+	"message/rfc822": ".eml", "text/calendar": ".ics", "text/csv": ".csv",
+	"text/html": ".html", "text/plain": ".txt",
+}
+
+// sealed returns why what a part holds cannot be read here, or "".
+func sealed(e entity) string {
+	switch {
+	case e.mediaType == "application/ms-tnef", e.mediaType == "application/vnd.ms-tnef", strings.EqualFold(e.title, "winmail.dat"):
+		return "winmail.dat is in a format of Outlook's own (TNEF): the files in it cannot be read here"
+	case e.mediaType == "application/pkcs7-mime" || e.mediaType == "application/x-pkcs7-mime":
+		if strings.EqualFold(e.params["smime-type"], "signed-data") {
+			return "the mail is one file with its signature (S/MIME), and cannot be read here"
+		}
+		return "the mail is encrypted (S/MIME), and cannot be read here"
+	case e.mediaType == "message/partial":
+		return "the mail is one piece of a larger one (message/partial)"
+	case e.mediaType == "message/external-body":
+		return "a file was not sent along: the mail only says where it is (message/external-body)"
+	}
+	return ""
+}

@@ -1,0 +1,118 @@
+package message
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestTitles has one name for each way in which programs write it.
+func TestTitles(t *testing.T) {
+	for _, tt := range []struct{ disposition, contentType, want string }{
+		{`attachment; filename=old.csv`, ``, "old.csv"},
+		{`attachment; filename="old.csv"`, `text/csv; name="other.csv"`, "old.csv"},
+		{`attachment`, `text/csv; name="old.csv"`, "old.csv"},
+		{`attachment; name="old.csv"`, ``, "old.csv"},
+		{`inline; FileName = "old.csv" ; size=3`, ``, "old.csv"},
+		{`attachment; size=3; filename=tide table.pdf; x=y`, ``, "tide table.pdf"},
+		{`attachment; filename="a;b=c.pdf"`, ``, "a;b=c.pdf"},
+		{`attachment; filename="Report "final".pdf"; size=3`, ``, `Report "final".pdf`},
+		{`attachment; filename="Report \"final\".pdf"`, ``, `Report "final".pdf`},
+		{`attachment; filename="C:\temp\new.pdf"`, ``, `C:\temp\new.pdf`},
+		{`attachment; filename="old.csv; size=3`, ``, "old.csv"},
+		{`attachment; filename="old.csv" (a table)`, ``, "old.csv"},
+		{`attachment; filename=""`, `text/csv; name=x.csv`, "x.csv"},
+
+		// RFC 2231.
+		{`attachment; filename*=UTF-8''Gr%C3%BC%C3%9Fe.pdf; filename="Gruesse.pdf"`, ``, "Grüße.pdf"},
+		{`attachment; filename="Gruesse.pdf"; filename*=utf-8'de'Gr%c3%bc%c3%9fe.pdf`, ``, "Grüße.pdf"},
+		{`attachment; filename*=iso-8859-1''Gr%FC%DFe.pdf`, ``, "Grüße.pdf"},
+		{`attachment; filename*=windows-1251''%CE%F2%F7%B8%F2.pdf`, ``, "Отчёт.pdf"},
+		{`attachment; filename*=GBK''%B1%A8%B8%E6.pdf`, ``, "报告.pdf"},
+		{`attachment; filename*=ISO-2022-JP''%1B$B5D%3BvO%3F%1B(B.txt`, ``, "議事録.txt"},
+		{`attachment; filename*=x-klingon''Gr%C3%BC%C3%9Fe.pdf`, ``, "Grüße.pdf"},
+		{`attachment; filename*=''Gr%C3%BC%C3%9Fe.pdf`, ``, "Grüße.pdf"},
+		{`attachment; filename*="UTF-8''Gr%C3%BC%C3%9Fe.pdf"`, ``, "Grüße.pdf"},
+		{`attachment; filename="utf-8''Gr%C3%BC%C3%9Fe.pdf"`, ``, "Grüße.pdf"},
+		{`attachment; filename*0*=UTF-8''Gr%C3; filename*1*=%BC%C3%9Fe; filename*2=" 1.pdf"`, ``, "Grüße 1.pdf"},
+		{`attachment; filename*1=" table.pdf"; filename*0="tide"`, ``, "tide table.pdf"},
+		{`attachment; filename*1=tide; filename*2=".pdf"`, ``, "tide.pdf"},
+		{`attachment; filename*0*=GBK''%B1; filename*1*=%A8%B8%E6.pdf`, ``, "报告.pdf"},
+		{`attachment; filename*0="=?utf-8?q?Gr=C3=BC?="; filename*1="=?utf-8?q?=C3=9Fe.pdf?="`, ``, "Grüße.pdf"},
+		{`attachment; filename*=utf-8''100%.pdf`, ``, "100%.pdf"},
+
+		// Encoded words.
+		{`attachment; filename="=?utf-8?B?R3LDvMOfZS5wZGY=?="`, ``, "Grüße.pdf"},
+		{`attachment; filename==?utf-8?B?R3LDvMOfZS5wZGY=?=`, ``, "Grüße.pdf"},
+		{`attachment; filename="=?utf-8?Q?Gr=C3=BC=C3=9Fe 1.pdf?="`, ``, "Grüße 1.pdf"},
+		{`attachment; filename="=?utf-8?B?R3LD?= =?utf-8?B?vMOfZS5wZGY=?="`, ``, "Grüße.pdf"},
+		{`attachment; filename="=?utf-8?B?R3LDvA==?==?utf-8?B?w59lLnBkZg==?="`, ``, "Grüße.pdf"},
+		{`attachment; filename="=?iso-8859-1?Q?Gr=FC=DFe?=.pdf"`, ``, "Grüße.pdf"},
+		{`=?utf-8?q?attachment=3B_filename=3D=22Gr=C3=BC=C3=9Fe=2Epdf=22?=`, ``, "Grüße.pdf"},
+
+		// Raw bytes.
+		{"attachment; filename=\"Gr\xc3\xbc\xc3\x9fe.pdf\"", ``, "Grüße.pdf"},
+		{"attachment; filename=\"Gr\xfc\xdfe.pdf\"", ``, "Grüße.pdf"},
+		{"attachment; filename=\"\xb1\xa8\xb8\xe6.pdf\"", `text/plain; charset=gbk`, "报告.pdf"},
+		{"attachment; filename=\"\x1b$B5D;vO?\x1b(B.txt\"", ``, "議事録.txt"},
+
+		// Names that mean harm: the title says what they are, as one line.
+		{"attachment; filename=\"../../\x00\x1b[2J\x07x\"", ``, "../../ [2J x"},
+		{`attachment; filename*=utf-8''a%0D%0AX-Evil:%20yes`, ``, "a X-Evil: yes"},
+		{`attachment; filename*=utf-8''%FF%FE`, ``, "ÿþ"},
+		{`attachment; filename="it's John's.pdf"`, ``, "it's John's.pdf"},
+	} {
+		header := "Content-Disposition: " + tt.disposition + "\n"
+		if tt.contentType != "" {
+			header = "Content-Type: " + tt.contentType + "\n" + header
+		}
+		if got := readEntity([]byte(header + "\nx\n")).title; got != tt.want {
+			t.Errorf("%s %s: %q, want %q", tt.disposition, tt.contentType, got, tt.want)
+		}
+	}
+}
+
+// A long name keeps its extension.
+func TestLongTitles(t *testing.T) {
+	for name, ext := range map[string]string{strings.Repeat("x", 400) + ".pdf": "….pdf", strings.Repeat("報", 100) + ".pdf": "….pdf", strings.Repeat("x", 300) + "." + strings.Repeat("y", 30): "…"} {
+		title := readEntity([]byte("Content-Disposition: attachment; filename=\"" + name + "\"\n\nx\n")).title
+		if len(title) > maxTitle || len(title) < maxTitle-5 || !strings.HasSuffix(title, ext) || !utf8.ValidString(title) {
+			t.Errorf("%q", title)
+		}
+	}
+}
+
+// A text within the mail that has a name is a file, and is read if the mail has no other text.
+func TestNamedTexts(t *testing.T) {
+	const mixed = "Content-Type: multipart/mixed; boundary=b\n\n"
+	const notes = "--b\nContent-Type: text/plain; name=notes.txt\nContent-Disposition: inline\n\nlow water at six\n"
+	for _, tt := range []struct{ name, raw, text, files string }{
+		{"below a text", mixed + "--b\n\nhello\n" + notes + "--b--\n", "hello", "notes.txt"},
+		{"above a text", mixed + notes + "--b\n\nhello\n--b--\n", "hello", "notes.txt"},
+		{"alone", mixed + notes + "--b--\n", "low water at six", "notes.txt"},
+		{"as both of two alternatives", "Content-Type: multipart/alternative; boundary=b\n\n" + notes + "--b\nContent-Type: text/html; name=notes.html\n\n<p>hello\n--b--\n", "low water at six", "notes.txt notes.html"},
+		{"as the whole mail", "Content-Type: text/plain; name=notes.txt\n\nhello\n", "hello", ""},
+		{"in HTML, alone", mixed + "--b\nContent-Type: text/html; name=a.html\n\n<p>hello\n--b--\n", "hello", "a.html"},
+	} {
+		c := ContentOf([]byte(tt.raw))
+		var files []string
+		for _, a := range c.Attachments {
+			files = append(files, a.Title)
+		}
+		if c.Text != tt.text || strings.Join(files, " ") != tt.files {
+			t.Errorf("%s: %q with %q, want %q with %q", tt.name, c.Text, files, tt.text, tt.files)
+		}
+	}
+}
+
+// FuzzTitle checks that a title is one line of valid UTF-8, whatever the fields say.
+func FuzzTitle(f *testing.F) {
+	f.Add([]byte("attachment; filename*0*=GBK''%B1; filename*1*=%A8%B8%E6.pdf"), []byte(`x/y; name="=?utf-8?B?R3LD?= =?utf-8?B?vMOfZS5wZGY=?="`))
+	f.Add([]byte("attachment; filename=\"a\\\"b"), []byte("x/y; name*=utf-16''%00a%0"))
+	f.Fuzz(func(t *testing.T, disposition, contentType []byte) {
+		title := titleOf(disposition, contentType, []string{"gbk", "utf-16", "iso-2022-jp"})
+		if !utf8.ValidString(title) || len(title) > maxTitle || strings.ContainsAny(title, "\n\r\x00\x1b\u0085") {
+			t.Errorf("%q", title)
+		}
+	})
+}
