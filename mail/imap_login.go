@@ -48,7 +48,7 @@ func startLogin(conn *boundedConn, br *bufio.Reader, s Server, secret string) (*
 	}
 	c := &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, secrets: secretForms(s, secret)}
 	if _, err := conn.Write([]byte(line)); err != nil {
-		return nil, fmt.Errorf("login: %w", err)
+		return nil, fmt.Errorf("login: %w", worded(err))
 	}
 	return c, nil
 }
@@ -137,7 +137,7 @@ func (c *loginConn) readAnswer() error {
 	for {
 		line, err := readLine(c.br)
 		if err != nil {
-			return fmt.Errorf("login: %w", err)
+			return fmt.Errorf("login: %w", worded(err))
 		}
 		tag, rest, _ := strings.Cut(line, " ")
 		kind, text, _ := strings.Cut(rest, " ")
@@ -227,12 +227,12 @@ func readLine(br *bufio.Reader) (string, error) {
 func (s Server) startTLS(ctx context.Context, conn *boundedConn) (*boundedConn, error) {
 	br := bufio.NewReaderSize(conn, 4096)
 	if _, err := conn.Write([]byte("S1 STARTTLS\r\n")); err != nil {
-		return nil, fmt.Errorf("starttls: %w", err)
+		return nil, fmt.Errorf("starttls: %w", worded(err))
 	}
 	for {
 		line, err := readLine(br)
 		if err != nil {
-			return nil, fmt.Errorf("starttls: %w", err)
+			return nil, fmt.Errorf("starttls: %w", worded(err))
 		}
 		if strings.HasPrefix(strings.ToUpper(line), "* PREAUTH") {
 			return nil, errors.New("starttls: the server has logged in before TLS")

@@ -106,7 +106,7 @@ func (s Server) openSenderWith(ctx context.Context, login func(*smtp.Client) err
 	client.CommandTimeout, client.SubmissionTimeout = s.timeout(), s.timeout()
 	if err := client.Hello(helloName(conn)); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("greet: %w", err)
+		return nil, fmt.Errorf("greet: %w", worded(err))
 	}
 	if login != nil {
 		if err := login(client); err != nil {
@@ -129,10 +129,14 @@ func (s Server) smtpClient(conn net.Conn) (*smtp.Client, error) {
 	}
 	client, err := smtp.NewClientStartTLS(fixedDeadline{conn}, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("starttls: %w", err)
+		return nil, fmt.Errorf("starttls: %w", worded(err))
 	}
 	return client, nil
 }
+
+// errNoAuth reports an SMTP server that takes no login, such as one for other
+// servers on port 25.
+var errNoAuth = errors.New("the server does not offer AUTH; check host, port and tls")
 
 // smtpLogin logs in. Its errors never hold the secret, even if the server
 // repeats it.
@@ -146,13 +150,13 @@ func (s Server) smtpLogin(c *smtp.Client, secret string) error {
 		proof = sasl.NewLoginClient(s.Username, secret)
 	}
 	if ok, _ := c.Extension("AUTH"); !ok {
-		return errors.New("login: the server does not offer AUTH; check host, port and tls")
+		return fmt.Errorf("login: %w", errNoAuth)
 	}
 	err = c.Auth(proof)
 	if err == nil {
 		return nil
 	}
-	clean := fmt.Errorf("login: %s", redact(secretForms(s, secret), err.Error()))
+	clean := fmt.Errorf("login: %s", redact(secretForms(s, secret), wording(err)))
 	var reply *smtp.SMTPError
 	if errors.As(err, &reply) && credentialCode(reply.Code) {
 		return &state.CredentialError{Name: "smtp", Err: clean}
@@ -160,7 +164,7 @@ func (s Server) smtpLogin(c *smtp.Client, secret string) error {
 	if errors.As(err, &reply) {
 		return clean
 	}
-	return fmt.Errorf("login: %w", err) // a network error, which repeats no secret
+	return fmt.Errorf("login: %w", worded(err)) // a network error, which repeats no secret
 }
 
 // credentialCode reports whether code is a reply about the login (RFC 4954
@@ -286,7 +290,7 @@ func (c *Sender) refusal(ctx context.Context, err error) error {
 		return failure
 	}
 	_, failure.Recipient = errors.AsType[*recipientError](err)
-	failure.Code, failure.Err = reply.Code, fmt.Errorf("%d %s", reply.Code, redact(c.secrets, err.Error()))
+	failure.Code, failure.Err = reply.Code, errors.New(redact(c.secrets, wording(err)))
 	switch {
 	case credentialCode(reply.Code):
 		failure.Err = &state.CredentialError{Name: "smtp", Err: failure.Err}

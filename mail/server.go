@@ -61,14 +61,14 @@ func (s Server) dial(ctx context.Context) (*boundedConn, error) {
 		return nil, fmt.Errorf("connect to %q: not host:port", s.Addr)
 	}
 	if s.TLS == TLSNone && !loopbackName(host) {
-		return nil, fmt.Errorf("connect to %s: tls = %q is allowed only on loopback; use %q or %q", s.Addr, TLSNone, TLSImplicit, TLSStart)
+		return nil, fmt.Errorf("connect: tls = %q is allowed only on loopback; use %q or %q", TLSNone, TLSImplicit, TLSStart)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
 
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return nil, fmt.Errorf("connect: %w", worded(err))
 	}
 	tcp := newPacedConn(conn)
 	switch s.TLS {
@@ -85,12 +85,12 @@ func (s Server) dial(ctx context.Context) (*boundedConn, error) {
 		// A name like localhost may have been pointed elsewhere.
 		if a, ok := tcp.RemoteAddr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 			tcp.Close()
-			return nil, fmt.Errorf("connect to %s: tls = %q is allowed only on loopback", s.Addr, TLSNone)
+			return nil, fmt.Errorf("connect: tls = %q is allowed only on loopback", TLSNone)
 		}
 		return newBoundedConn(tcp, tcp), nil
 	default:
 		tcp.Close()
-		return nil, fmt.Errorf("connect to %s: tls = %q is not %q, %q or %q", s.Addr, s.TLS, TLSImplicit, TLSStart, TLSNone)
+		return nil, fmt.Errorf("connect: tls = %q is not %q, %q or %q", s.TLS, TLSImplicit, TLSStart, TLSNone)
 	}
 }
 
@@ -109,7 +109,7 @@ func (s Server) handshake(ctx context.Context, conn net.Conn) (*tls.Conn, error)
 	defer cancel()
 	tc := tls.Client(conn, cfg)
 	if err := tc.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("tls with %s: %w", s.Addr, err)
+		return nil, fmt.Errorf("tls: %w", worded(err))
 	}
 	return tc, nil
 }
@@ -117,7 +117,7 @@ func (s Server) handshake(ctx context.Context, conn net.Conn) (*tls.Conn, error)
 func (s Server) tlsConfig() (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil || host == "" {
-		return nil, fmt.Errorf("tls with %q: not host:port", s.Addr)
+		return nil, fmt.Errorf("tls: %q is not host:port", s.Addr)
 	}
 	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if s.CAFile == "" {

@@ -1,0 +1,95 @@
+package mail_test
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+)
+
+// speaker is a server that says these words to each client, and then nothing.
+func speaker(t *testing.T, words string) (addr string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+			io.WriteString(c, words)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// TestErrorsOfServers asks servers that fail in every way, and checks what each error
+// says: the reason once, and the address at most once.
+func TestErrorsOfServers(t *testing.T) {
+	t.Parallel()
+	m := mailtest.StartMemory(t, mailtest.Options{})
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := closed.Addr().String()
+	closed.Close()
+	type errs struct{ imap, smtp, open, send string }
+	const unknown = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+	for name, c := range map[string]struct {
+		addr, tls, ca string
+		want          errs
+	}{
+		"refused":        {nobody, mail.TLSImplicit, "", errs{"connect: connection refused", "connect: connection refused", ": connect: connection refused", ": connect: connection refused"}},
+		"unknown CA":     {m.IMAPTLS, mail.TLSImplicit, "", errs{unknown, unknown, ": " + unknown, ": " + unknown}},
+		"no TLS":         {m.IMAP, mail.TLSImplicit, m.CAFile, errs{"tls: first record does not look like a TLS handshake", "tls: first record", ": tls: first record", ": tls: first record"}},
+		"no STARTTLS":    {m.IMAPTLS, mail.TLSStart, m.CAFile, errs{"starttls: the server closed the connection", "starttls: timed out", ": starttls: the server closed the connection", ": starttls: timed out"}},
+		"no host":        {"imap.nowhere.invalid:993", mail.TLSImplicit, "", errs{"connect: ", "connect: ", ": connect: ", ": connect: "}},
+		"no such file":   {m.IMAPTLS, mail.TLSImplicit, "/nowhere.pem", errs{"read ca_file: open /nowhere.pem: no such file", "read ca_file: ", "read ca_file: ", "read ca_file: "}},
+		"silent":         {speaker(t, ""), mail.TLSNone, "", errs{"wait for the greeting: timed out", "greet: timed out", ": login: timed out", ": greet: timed out"}},
+		"silent TLS":     {speaker(t, ""), mail.TLSImplicit, "", errs{"tls: timed out", "tls: timed out", ": tls: timed out", ": tls: timed out"}},
+		"goes away":      {speaker(t, "* BYE too many\r\n"), mail.TLSNone, "", errs{"the server closed the connection at once: too many", `greet: the server does not speak SMTP: "* BYE too many"`, ": login: the server closed the connection at once: too many", ": greet: the server does not speak SMTP: "}},
+		"554":            {speaker(t, "554 5.7.1 go away\r\n"), mail.TLSNone, "", errs{`the server does not speak IMAP: "554 5.7.1 go away"`, "greet: 554 go away", ": login: the server does not speak IMAP: ", ": greet: 554 go away"}},
+		"not this host":  {"imap.example.org:143", mail.TLSNone, "", errs{`connect: tls = "none" is allowed only on loopback`, "connect: tls = ", ": connect: tls = ", ": connect: tls = "}},
+		"IMAP, password": {m.IMAPTLS, mail.TLSImplicit, m.CAFile, errs{"", "greet: the server does not speak SMTP: ", ": credential imap: login: NO [AUTHENTICATIONFAILED] Authentication failed", ": greet: the server does not speak SMTP: "}},
+		"SMTP, password": {m.SMTPTLS, mail.TLSImplicit, m.CAFile, errs{"the server does not speak IMAP: ", "", ": login: the server does not speak IMAP: ", ": credential smtp: login: 535 Authentication failed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := mail.Server{Addr: c.addr, TLS: c.tls, CAFile: c.ca, Username: "agent@example.org", Secret: fixedSecret("another password"), Timeout: 2 * time.Second}
+			_, open := mail.Mailbox{Server: s}.Open(t.Context())
+			_, send := s.OpenSender(t.Context())
+			for _, got := range []struct {
+				err  error
+				want string
+			}{
+				{s.GreetIMAP(t.Context()), c.want.imap}, {s.GreetSMTP(t.Context()), c.want.smtp}, {open, c.want.open}, {send, c.want.send},
+				{mail.Mailbox{Server: s}.TryLogin(t.Context()), strings.TrimPrefix(c.want.open, ": ")}, {s.TryLogin(t.Context()), strings.TrimPrefix(c.want.send, ": ")},
+			} {
+				if got.want == "" && got.err == nil {
+					continue
+				}
+				if got.err == nil {
+					t.Errorf("no error, want %q", got.want)
+					continue
+				}
+				text := got.err.Error()
+				if got.want == "" || !strings.Contains(text, got.want) {
+					t.Errorf("%q, want %q", text, got.want)
+				}
+				host, _, _ := net.SplitHostPort(c.addr)
+				if again := mailtest.Repeated(text); again != "" || strings.Count(text, host) > 1 {
+					t.Errorf("%q says %q twice", text, again+" "+host)
+				}
+			}
+		})
+	}
+}
