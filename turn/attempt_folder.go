@@ -18,9 +18,6 @@ const (
 	contextName = "context"
 	outputName  = "output"
 
-	// leftOutName is the file of the context box that names what was not copied.
-	leftOutName = "left-out.txt"
-
 	// maxCopied bounds, in bytes, what is copied of an earlier output box.
 	maxCopied = 256 << 20
 )
@@ -38,6 +35,9 @@ type Boxes struct {
 	Earlier string // an output box of which EarlierName in the context box is a copy; "": none
 	Carry   string // an output box of which the new one begins as a copy; "": it begins empty
 }
+
+// LeftOutName is the file of the context box that names what was not copied.
+const LeftOutName = "left-out.txt"
 
 // EarlierName is the folder of the context box that holds what an earlier attempt left.
 const EarlierName = "earlier-output"
@@ -107,7 +107,7 @@ func (b Boxes) fillContext(dir string, leftOut []string) error {
 	}
 	if len(leftOut) > 0 {
 		text := "Not copied from the earlier output box:\n" + strings.Join(leftOut, "\n") + "\n"
-		if err := writeInto(root, leftOutName, strings.NewReader(text), 0o400); err != nil {
+		if err := writeInto(root, LeftOutName, strings.NewReader(text), 0o400); err != nil {
 			return err
 		}
 	}

@@ -156,13 +156,15 @@ func (l *listing) entry(name string, d fs.DirEntry, depth int) {
 	}
 }
 
-// plainName reports whether a mail and a terminal can show a name as it is.
+// plainName reports whether a mail and a terminal can show a name as it is. The blanks
+// of any script count as seen, and so do the two joiners that many scripts and emoji need.
 func plainName(name string) bool {
 	if !utf8.ValidString(name) || len(name) > 255 {
 		return false
 	}
 	for _, r := range name {
-		if !unicode.IsPrint(r) || r == '\\' {
+		seen := unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) || r == '\u200c' || r == '\u200d'
+		if !seen || r == '\\' {
 			return false
 		}
 	}

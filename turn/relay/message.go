@@ -63,6 +63,7 @@ type Answer struct {
 	Text  string `json:"text,omitempty"`  // the id of a question; what a search found
 	Error string `json:"error,omitempty"` // why nothing was done
 	Hint  string `json:"hint,omitempty"`  // what can be done about the error
+	Kind  string `json:"kind,omitempty"`  // the word for it in the JSON of a command
 	Code  int    `json:"code,omitempty"`  // the exit code of a command with this error; 0 means 1
 }
 

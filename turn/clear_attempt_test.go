@@ -1,0 +1,103 @@
+package turn
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What has another copy leaves the context box, in whatever folder it lies; what the
+// agent put in its place is not followed.
+func TestClearContext(t *testing.T) {
+	dir := filepath.Join(removable(t), "t1", "1")
+	err := Prepare(dir, []File{
+		{"system.md", strings.NewReader("you are")}, {"message.eml", strings.NewReader("From: x")},
+		{"attachments/1.pdf", strings.NewReader("%PDF")}, {"earlier/1/text.txt", strings.NewReader("before")},
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ClearContext(dir, "system.md", "history.txt")
+		entries, err := os.ReadDir(filepath.Join(dir, "context"))
+		if err != nil || len(entries) != 1 || read(t, dir, "context", "system.md") != "you are" {
+			t.Errorf("%v, %v", entries, err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, "context")); err != nil || info.Mode().Perm() != 0o500 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+
+	elsewhere := removable(t)
+	if err := os.WriteFile(filepath.Join(elsewhere, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(removable(t), "t1", "1")
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, filepath.Join(other, "context")); err != nil {
+		t.Fatal(err)
+	}
+	ClearContext(other)
+	ClearContext(filepath.Join(other, "gone"))
+	if _, err := os.Stat(filepath.Join(elsewhere, "mine")); err != nil {
+		t.Errorf("a link was followed: %v", err)
+	}
+}
+
+// Of the attempts of a turn the newest output box with files stays, and those that are
+// small. So the next attempt begins with what it would have begun with.
+func TestDropEarlier(t *testing.T) {
+	large := strings.Repeat("x", maxEvidence+1)
+	for name, c := range map[string]struct {
+		left []string // by the attempts 1, 2, …; the last is the one that has ended
+		want []int    // the attempts whose boxes stay
+	}{
+		"the last has files":      {[]string{large, large, "new"}, []int{3}},
+		"the last has none":       {[]string{large, large, ""}, []int{2, 3}},
+		"only the first has any":  {[]string{large, "", ""}, []int{1, 2, 3}},
+		"what is small stays":     {[]string{"small", large, "new"}, []int{1, 3}},
+		"the first is the last":   {[]string{large}, []int{1}},
+		"a later attempt is kept": {[]string{large, "new", large}, []int{2, 3}},
+	} {
+		turnDir := filepath.Join(removable(t), "t1")
+		for i, text := range c.left {
+			dir := filepath.Join(turnDir, string(rune('1'+i)))
+			if err := Prepare(dir, nil, ""); err != nil {
+				t.Fatal(err)
+			}
+			if text != "" {
+				if err := os.WriteFile(filepath.Join(dir, "output", "f"), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		last := len(c.left)
+		if name == "a later attempt is kept" {
+			last-- // an attempt that lost its turn ends late
+		}
+		dir := filepath.Join(turnDir, string(rune('0'+last)))
+		own, _, err := ListOutput(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := filepath.Join(turnDir, "9")
+		before := EarlierOutput(next)
+		DropEarlier(dir, own)
+		var stay []int
+		for i := range c.left {
+			if _, err := os.Stat(filepath.Join(turnDir, string(rune('1'+i)), "output")); err == nil {
+				stay = append(stay, i+1)
+			}
+		}
+		if !slices.Equal(stay, c.want) {
+			t.Errorf("%s: the boxes of %v stay, want %v", name, stay, c.want)
+		}
+		if after := EarlierOutput(next); after != before {
+			t.Errorf("%s: the next attempt begins with %q, want %q", name, after, before)
+		}
+	}
+}
