@@ -75,6 +75,9 @@ func (s State) timed(p Policy) iter.Seq[time.Time] {
 				return
 			}
 		}
+		if at, ok := s.nextAck(); ok && !yield(at) {
+			return
+		}
 		for _, e := range s.firstOfLanes() {
 			if !yield(e.NotBefore) {
 				return

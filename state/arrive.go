@@ -68,7 +68,7 @@ func (e Arrived) apply(m *machine) {
 	m.enqueued(msg)
 
 	if !msg.Operator {
-		m.wake(string(msg.Source)+" from "+msg.From, Thread{}, !m.policy.NoPeerAck)
+		m.wake(string(msg.Source)+" from "+msg.From, msg.Key, Thread{}, !m.policy.NoPeerAck)
 		if unheard {
 			m.WokenBy = msg.From // no quiet follows what the operator was not mailed about
 		}
@@ -78,6 +78,7 @@ func (e Arrived) apply(m *machine) {
 	m.operatorHeard()
 	if msg.Source == Mail {
 		m.heardFrom = msg.From
+		m.noteMail(msg, e.Thread.Subject)
 		m.Thread = e.Thread
 	}
 	if m.Turn.Status == HeadSuspended {
@@ -85,7 +86,7 @@ func (e Arrived) apply(m *machine) {
 	}
 	switch m.Phase {
 	case IDLE:
-		m.wake("operator message", e.Thread, msg.Source == Mail)
+		m.wake("operator message", msg.Key, e.Thread, msg.Source == Mail)
 	case PREP:
 		m.enter(ACTIVE, "operator message")
 	case ACTIVE:

@@ -248,7 +248,7 @@ func (m *machine) followUp(x Expected) (key string) {
 	m.Inbox = append(m.Inbox, msg)
 	m.Asleep = false
 	m.line(Line{Kind: LineMessage, What: lineFollowUp, Key: msg.Key, From: msg.From, Message: &msg})
-	m.wake("report of "+x.To, Thread{}, false)
+	m.wake("report of "+x.To, "", Thread{}, false)
 	return msg.Key
 }
 

@@ -21,6 +21,7 @@ const (
 type Returned struct {
 	ID     string    `json:"id"`               // of the effect, "reply.<turn_id>"
 	To     string    `json:"to,omitempty"`     // as far as the report names it
+	Number uint64    `json:"number,omitempty"` // short, for people; 0 in rows of older versions
 	At     time.Time `json:"at"`               // when the report was read
 	Reason string    `json:"reason,omitempty"` // as the report gives it
 	Told   time.Time `json:"told,omitzero"`    // when a notice about it was made
@@ -60,10 +61,13 @@ func (e Bounced) apply(m *machine) {
 	}
 	m.noteSeen(bounceKey(e.Key))
 	l := Line{Kind: LineBounce, What: bounceLost, Key: e.Key, Source: Mail, ID: e.ID, To: e.To, Reason: e.Reason}
-	if e.Delayed {
+	switch {
+	case e.Delayed:
 		l.What = bounceDelayed
-	} else if m.isLost(e.ID) {
+	case m.isLost(e.ID):
 		return
+	default:
+		l.Number = m.Numbers.Effects + 1
 	}
 	m.line(l)
 	l.At = m.now
@@ -92,6 +96,7 @@ func (m *machine) isLost(id string) bool {
 // applyBounceLine adds what was lost, or marks it as told.
 func (m *machine) applyBounceLine(l Line) {
 	m.noteSeen(bounceKey(l.Key))
+	m.Numbers.Effects = max(m.Numbers.Effects, l.Number)
 	switch l.What {
 	case bounceTold:
 		for i := range m.Lost {
@@ -104,7 +109,8 @@ func (m *machine) applyBounceLine(l Line) {
 			return
 		}
 		m.noteSeen(lostKey(l.ID))
-		m.Lost = append(m.Lost, Returned{ID: l.ID, To: l.To, At: l.At, Reason: l.Reason})
+		m.noteReplyEnded(l.ID, bounceLost, l.At)
+		m.Lost = append(m.Lost, Returned{ID: l.ID, To: l.To, Number: l.Number, At: l.At, Reason: l.Reason})
 		m.Lost = m.Lost[max(0, len(m.Lost)-maxLost):]
 	}
 }

@@ -14,6 +14,7 @@ func (m *machine) unskew() {
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastMailRead,
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At, &m.Compacted.At,
 		&m.Published.At, &m.LastChallenge, &m.RateTold, &m.SendingFails.Since, &m.Cursor.Swept, &m.LastRing.At,
+		&m.LastMail.At, &m.LastAnswer.At, &m.LastAnswer.Sent,
 	}
 	for i := range m.Agents {
 		past = append(past, &m.Agents[i].Compacted.At)
@@ -112,6 +113,7 @@ func (m *machine) unskewDeadlines() {
 		}
 	}
 	nearest(&m.CooldownUntil, m.policy.Cooldown)
+	nearest(&m.AckWaits.Until, m.policy.AckAfter)
 	nearest(&m.SleepUntil, cmp.Or(m.SleepFor, MaxSleep)) // 0: of an older version
 	for i := range m.Challenges {
 		nearest(&m.Challenges[i].Until, tokenLife)

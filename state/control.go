@@ -28,6 +28,8 @@ func (e Controlled) apply(m *machine) {
 	m.noteSeen(e.Digest)
 	m.LastOperator = m.now
 	m.operatorHeard()
+	msg.At = m.now
+	m.noteMail(msg, e.Thread.Subject)
 	m.line(Line{Kind: LineControl, What: e.Control, Key: msg.Key, Source: msg.Source, From: msg.From, Digest: e.Digest})
 	switch e.Control {
 	case ControlStop:

@@ -187,6 +187,7 @@ func (m *machine) lapse(row Effect) {
 }
 
 func (m *machine) applyDeliveryLine(l Line) {
+	m.noteReplyEnded(l.ID, l.What, l.At)
 	i, there := m.effectIndex(l.ID)
 	if !there {
 		m.removeHookCall(l.ID)

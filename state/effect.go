@@ -95,10 +95,16 @@ type Effect struct {
 	Outcome        Outcome       `json:"status,omitempty"`
 	AfterExecution string        `json:"after_execution,omitempty"`
 
+	// Cause is the key of the message that an ack of `ack_after` is about.
+	Cause string `json:"cause,omitempty"`
+
 	Announces *Announcement `json:"announces,omitempty"` // of a row for a hook
 
-	// Files go along with a message of the mesh. Their copies are durable before the row.
+	// Files go along with a message of the mesh, or are the large attachments of a mail,
+	// which File leaves out. Their copies are durable before the row.
 	Files []FileRef `json:"files,omitempty"`
+
+	Number uint64 `json:"number,omitempty"` // short, for people; 0 in rows of older versions
 }
 
 // FileRef is a file that goes with an effect.
@@ -108,12 +114,17 @@ type FileRef struct {
 	Size     int64  `json:"size"`
 	Sum      string `json:"sha256"`
 	File     string `json:"file"` // the copy, of outbox/
+
+	// Place is the file of the output box that File is a copy of, if it is large: that
+	// one goes while the row is kept, and comes back when the row ends.
+	Place string `json:"place,omitempty"`
 }
 
 // How long effects live, and how often they are tried (docs/design.md, "The
 // outbox").
 const (
 	ackLife      = 10 * time.Minute   // acks and quiets are worthless later
+	MaxAckAfter  = ackLife            // for which an ack may wait before it is made
 	giveUpAfter  = 5 * 24 * time.Hour // then a row is undeliverable
 	maxCopies    = 5                  // of an effect whose fate is unknown
 	firstBackoff = time.Minute

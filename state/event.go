@@ -81,7 +81,7 @@ func (e Effect) redacted(redact func(string) string) Effect {
 	e.Text, e.Reason = redact(e.Text), redact(e.Reason)
 	e.Files = slices.Clone(e.Files)
 	for i := range e.Files {
-		e.Files[i].FileName = redact(e.Files[i].FileName)
+		e.Files[i].FileName, e.Files[i].Place = redact(e.Files[i].FileName), redact(e.Files[i].Place)
 	}
 	e.ResultFields = slices.Clone(e.ResultFields)
 	for i := range e.ResultFields {

@@ -96,11 +96,12 @@ func (s State) FailingMail(key string) (FailingMail, bool) {
 	return failing[i], true
 }
 
-// forgetFailing takes the mail under key off the mails that are owed.
-func (m *machine) forgetFailing(key string) {
+// forgetUnfetched takes the mail under key off the mails that are owed, if it cannot be
+// fetched or is large.
+func (m *machine) forgetUnfetched(key string) {
 	m.Cursor.Owed = slices.DeleteFunc(m.Cursor.Owed, func(uid uint32) bool {
 		_, failing := m.Cursor.Failures[uid]
-		if !failing || m.Cursor.Key(uid) != key {
+		if !failing && !slices.Contains(m.Cursor.Large, uid) || m.Cursor.Key(uid) != key {
 			return false
 		}
 		delete(m.Cursor.Failures, uid)
@@ -114,7 +115,7 @@ func (m *machine) forgetFailing(key string) {
 func (m *machine) forgetDropped() {
 	for _, f := range m.FailingMails() {
 		if _, known := m.Seen[f.Key]; known {
-			m.forgetFailing(f.Key)
+			m.forgetUnfetched(f.Key)
 		}
 	}
 }
@@ -221,7 +222,7 @@ func (FetchEnded) rank() (int, time.Time) { return rankEnd, time.Time{} }
 // applyFetchLine notes what the operator has heard.
 func (m *machine) applyFetchLine(l Line) {
 	if l.What == fetchEnded {
-		m.forgetFailing(l.Key)
+		m.forgetUnfetched(l.Key)
 		return
 	}
 	for uid, f := range m.Cursor.Failures {

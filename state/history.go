@@ -37,6 +37,8 @@ const (
 	LineSweep      LineKind = "sweep"      // a mail had been missed, and a sweep found it
 	LineDamage     LineKind = "damage"     // the payload of a message is damaged, was had again, or not
 	LineBounce     LineKind = "bounce"     // a mail of ours came back, or is delayed; the operator was told
+	LineNumber     LineKind = "number"     // a mail that is not fetched yet was given a number
+	LineAck        LineKind = "ack"        // an ack waits for its answer, or is not needed
 )
 
 // The kinds of lines about mail that does not leave.
@@ -114,6 +116,12 @@ type Line struct {
 	Expected *Expected `json:"expected,omitempty"` // of an edge: a report that may still come
 
 	Alarm bool `json:"alarm,omitempty"` // of a schedule line: it is about the alarm line
+
+	// Number is the short number of an item in quarantine (a gate line), of a mail that is
+	// not fetched yet, or of a mail that came back.
+	Number uint64 `json:"number,omitempty"`
+
+	Ack *WaitingAck `json:"ack,omitempty"` // that waits
 }
 
 // After reports whether the line comes after position (serial, n).

@@ -64,6 +64,8 @@ func (m *machine) queueHookCall(hook string, a Announcement) {
 	if i := m.surplusHookCall(hook); i >= 0 {
 		m.loseHookCall(i, "dropped", fmt.Sprintf("more than %d events wait for the hook", maxHookCalls))
 	}
+	m.Numbers.HookCalls++
+	e.Number = m.Numbers.HookCalls
 	m.HookCalls = append(m.HookCalls, e)
 	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineQueued, Effect: &e})
 }
@@ -255,6 +257,7 @@ func (m *machine) hurryHook(name string) {
 
 // applyHookLine queues a row for a hook again.
 func (m *machine) applyHookLine(l Line) {
+	m.Numbers.HookCalls = max(m.Numbers.HookCalls, l.Effect.Number)
 	if l.What == lineQueued && m.hookCallIndex(l.ID) < 0 {
 		m.HookCalls = append(m.HookCalls, *l.Effect)
 	}

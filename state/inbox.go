@@ -104,15 +104,15 @@ func (e Retried) apply(m *machine) {
 }
 
 // Dropped reports `inbox drop`: a waiting message is to have no turn, or a mail that
-// cannot be fetched is not to be tried again.
+// is not fetched yet is not to be tried again.
 type Dropped struct{ Key, Reason string }
 
 // apply removes a waiting message from the inbox. The message of the active turn
 // does not wait: `stop` is for that.
 func (e Dropped) apply(m *machine) {
-	if _, failing := m.FailingMail(e.Key); failing {
+	if m.IsUnfetched(e.Key) {
 		m.noteSeen(e.Key)
-		m.forgetFailing(e.Key)
+		m.forgetUnfetched(e.Key)
 		m.line(Line{Kind: LineEnded, Key: e.Key, What: string(Skipped), Reason: e.Reason})
 		return
 	}
@@ -151,6 +151,7 @@ func (m *machine) applyMessageLine(l Line) {
 		if l.Message.Operator && l.What == "" {
 			m.LastOperator = l.At
 			m.operatorHeard()
+			m.noteMail(*l.Message, "")
 		}
 	}
 	m.applyRation(l)

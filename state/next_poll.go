@@ -75,6 +75,9 @@ func (s State) DueRow(p Policy, now time.Time) string {
 	if len(s.DueEffects(now)) > 0 {
 		return "outbox"
 	}
+	if s.AckDue(now) {
+		return "ack"
+	}
 	if s.CanRun(p, now) || s.mustYield(p, now) {
 		return "inbox"
 	}

@@ -30,7 +30,7 @@ func (e Nudged) apply(m *machine) {
 	m.enqueued(Message{Source: Nudge, From: e.From, Key: e.Key})
 	m.noteRing(Ring{From: e.From, Reason: ringReason(e.Reason), Source: source, At: m.now})
 	m.wokenFor = ringWords(m.LastRing)
-	m.wake(nudgeReason(e), Thread{}, !m.rangLately())
+	m.wake(nudgeReason(e), "", Thread{}, !m.rangLately())
 	m.wokenFor = ""
 }
 

@@ -5,13 +5,30 @@ import "time"
 // mailsAnHour bounds acks and quiets, each (docs/design.md, "Phases").
 const mailsAnHour = 6
 
-// ack makes the mail that says that the agent is standing by.
-func (m *machine) ack(thread Thread) {
-	if !m.policy.HasMail || !m.policy.Ack || m.Halted() || len(m.Acks) >= mailsAnHour {
-		return
+// ack makes the mail that says that the agent is standing by, or lets it wait for
+// `[replies] ack_after`. key is that of the message that woke the agent, or "".
+func (m *machine) ack(key string, thread Thread) {
+	w := WaitingAck{Key: key, Thread: thread, Text: m.wokenFor}
+	switch {
+	case !m.mayAck() || m.Halted():
+	case m.policy.AckAfter > 0:
+		m.letAckWait(w)
+	default:
+		w.Key = "" // nothing withdraws it
+		m.makeAck(w)
 	}
+}
+
+// mayAck reports whether acks are wanted, and the hour has room for one.
+func (m *machine) mayAck() bool {
+	return m.policy.HasMail && m.policy.Ack && len(m.Acks) < mailsAnHour
+}
+
+// makeAck queues an ack.
+func (m *machine) makeAck(w WaitingAck) {
 	m.Acks = append(m.Acks, m.now)
-	m.queue(Effect{Kind: Ack, Channel: ByMail, To: m.policy.Operator, Thread: thread, Text: m.wokenFor})
+	m.queue(Effect{Kind: Ack, Channel: ByMail, To: m.policy.Operator, Thread: w.Thread, Text: w.Text, Cause: w.Key})
+	m.Unmailed = false
 	m.noteRinging()
 }
 
@@ -52,5 +69,6 @@ func (m *machine) stillWorking() {
 	}
 	if m.policy.HasMail && m.policy.Working && !m.Halted() {
 		m.queue(Effect{Kind: Working, Channel: ByMail, To: msg.From, TurnID: m.Turn.TurnID, Thread: m.Thread})
+		m.workingInsteadOfAck()
 	}
 }

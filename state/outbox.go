@@ -18,6 +18,8 @@ func (m *machine) queue(e Effect) (id string) {
 	if life := e.Kind.life(); life > 0 {
 		e.Expires = m.now.Add(life)
 	}
+	m.Numbers.Effects++
+	e.Number = m.Numbers.Effects
 	m.Outbox = append(m.Outbox, e)
 	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineQueued, Effect: &e, Trace: e.Trace})
 	return e.ID
@@ -76,6 +78,7 @@ func (m *machine) effectIndex(id string) (int, bool) {
 func (m *machine) endEffect(i int, what, reason string) {
 	e := m.Outbox[i]
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)
+	m.noteReplyEnded(e.ID, what, m.now)
 	m.line(Line{Kind: LineDelivery, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID, Trace: e.Trace})
 }
 
@@ -97,6 +100,9 @@ func (m *machine) applyEffectLine(l Line) {
 		m.applyHookLine(l)
 		return
 	}
+	if l.Effect != nil {
+		m.Numbers.Effects = max(m.Numbers.Effects, l.Effect.Number)
+	}
 	i, there := m.effectIndex(l.ID)
 	if there && l.What == lineRendered && l.Effect != nil {
 		m.Outbox[i].Sum = l.Effect.Sum
@@ -108,7 +114,10 @@ func (m *machine) applyEffectLine(l Line) {
 	switch l.Effect.Kind {
 	case Ack:
 		m.Acks = append(m.Acks, l.At)
+		m.AckWaits, m.Unmailed = WaitingAck{}, false
 		m.noteRinging()
+	case Reply:
+		m.Unmailed = m.Unmailed && l.Effect.Channel != ByMail
 	case Quiet:
 		m.Quiets = append(m.Quiets, l.At)
 	case Alarm:

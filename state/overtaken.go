@@ -5,13 +5,18 @@ package state
 // their time (docs/design.md, "The outbox").
 func (m *machine) overtaken(i int) string {
 	row := m.Outbox[i]
-	if row.Sending || !row.Kind.perishable() || !m.heldUp(i) {
+	switch {
+	case row.Sending || !row.Kind.perishable():
+		return ""
+	case row.Kind == Ack && m.answeredBefore(i):
+		return ackAnswered
+	case !m.heldUp(i):
 		return ""
 	}
 	switch row.Kind {
 	case Ack:
 		if m.answerAfter(i) {
-			return "its answer is ready"
+			return ackAnswered
 		}
 		if m.Phase != PREP || row.Created.Before(m.PhaseSince) {
 			return "PREP is over"

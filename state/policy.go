@@ -26,6 +26,10 @@ type Policy struct {
 	Ack, QuietPrep, QuietActive, Notices, Working bool
 	NoPeerAck                                     bool // no ack when a message of another agent wakes this one
 
+	// AckAfter is how long an ack waits for the answer, and is not made if that is there
+	// first.
+	AckAfter time.Duration
+
 	Turns       bool // messages get turns; false for runner "none"
 	SelfTurns   int  // that the agent may cause in a row without a word from its operator; 0 = none
 	MaxAttempts int  // of one turn

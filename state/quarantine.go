@@ -49,6 +49,9 @@ func (e Rejected) apply(m *machine) {
 	case e.Ask && m.policy.Challenge && len(m.Unasked) < maxUnasked:
 		l.What = lineAsk
 	}
+	if l.isKept() {
+		l.Number = m.Numbers.Quarantined + 1
+	}
 	m.line(l)
 	m.applyGateLine(l)
 }
@@ -78,8 +81,12 @@ func (e RejectedMore) apply(m *machine) {
 
 func (RejectedMore) rank() (int, time.Time) { return rankEnd, time.Time{} }
 
+// isKept reports whether the item of a gate line is in quarantine.
+func (l Line) isKept() bool { return l.What != lineCopy && l.What != lineUnkept }
+
 // applyGateLine counts the item of a gate line, or the items.
 func (m *machine) applyGateLine(l Line) {
+	m.Numbers.Quarantined = max(m.Numbers.Quarantined, l.Number)
 	if l.Key == "" {
 		m.Unkept += l.Count
 		return

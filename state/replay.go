@@ -30,7 +30,7 @@ func Whole(lines []Line) (whole, torn []Line) {
 // not be fetched before.
 func Rebuild(s State, lines []Line) State {
 	s = Replay(s, lines)
-	s.Phase, s.WokenBy = IDLE, ""
+	s.Phase, s.WokenBy, s.AckWaits, s.Unmailed = IDLE, "", WaitingAck{}, false
 	if len(lines) > 0 {
 		s.Cursor = Cursor{Complete: lines[0].At}
 	}
@@ -93,6 +93,9 @@ func (m *machine) applyLine(l Line) {
 	case LineDuplicate, LineNote:
 		m.noteSeen(l.Key)
 	case LineEdge:
+		if m.task.Row != nil && l.What == edgeReport && l.From == m.Agent && l.TurnID == m.task.TurnID {
+			m.noteAnswer(*m.task.Row, l, l.At)
+		}
 		if l.Source != Nudge { // of which only its own line says where it came from
 			m.noteSeen(l.Key)
 		}
@@ -102,6 +105,7 @@ func (m *machine) applyLine(l Line) {
 	case LineTransition:
 		m.applyTransitionLine(l)
 	case LineTask:
+		m.task = l
 		m.removeMessage(l.Key)
 		for _, other := range l.Collected {
 			m.removeMessage(other.Key)
@@ -116,6 +120,7 @@ func (m *machine) applyLine(l Line) {
 		m.noteSeen(l.Digest)
 		m.LastOperator = l.At
 		m.operatorHeard()
+		m.noteMail(Message{Key: l.Key, Source: l.Source, From: l.From, At: l.At}, "")
 	case LineReset:
 		m.Reset = Reset{At: l.At, Note: l.Reason, Origin: l.From, Arrivals: m.Arrivals, Epoch: m.Epoch}
 		m.endConversations()
@@ -125,11 +130,13 @@ func (m *machine) applyLine(l Line) {
 	case LineEnded:
 		m.noteSeen(l.Key)
 		m.removeMessage(l.Key)
-		m.forgetFailing(l.Key)
+		m.forgetUnfetched(l.Key)
 	case LineFetch:
 		m.applyFetchLine(l)
 	case LineEffect:
 		m.applyEffectLine(l)
+	case LineAck:
+		m.applyAckLine(l)
 	case LineDelivery:
 		m.applyDeliveryLine(l)
 	case LineGivenUp:
@@ -152,6 +159,8 @@ func (m *machine) applyLine(l Line) {
 		m.Purse.Tier = Tier(l.What)
 	case LineSchedule:
 		m.applyScheduleLine(l)
+	case LineNumber:
+		m.applyNumberLine(l)
 	}
 	m.applyExpectedLine(l)
 	m.applyHead(l)

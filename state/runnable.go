@@ -68,6 +68,20 @@ func (s State) nextMessage(p Policy, now time.Time) int {
 	return next
 }
 
+// Before returns the messages that have their turn before the one with this key, if
+// nothing else comes. What the agent planned itself comes last.
+func (s State) Before(key string, p Policy, now time.Time) (first []Message) {
+	for _, msg := range s.Inbox {
+		if msg.Key == key {
+			return first
+		}
+		if msg.Source != Self && s.runnable(msg, p, now) {
+			first = append(first, msg)
+		}
+	}
+	return first
+}
+
 // hasWork reports whether a turn is dispatched, running or suspended, or an
 // operator message could run now. What the agent planned itself is work once its turn
 // has begun. What is held back is not work, but a mail above the

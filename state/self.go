@@ -66,8 +66,8 @@ func (k *SelfStreak) count(msg Message) {
 	}
 }
 
-// operatorHeard begins a new streak.
-func (m *machine) operatorHeard() { m.Streak = SelfStreak{} }
+// operatorHeard begins a new streak. Who has said something knows that the agent is awake.
+func (m *machine) operatorHeard() { m.Streak, m.Unmailed = SelfStreak{}, false }
 
 // Planned reports that the agent is to wake itself, at At or after For. TurnID and
 // Epoch are of the turn that asks for it, and without them it is the operator, From,

@@ -39,7 +39,9 @@ func (m *machine) silence() {
 		}
 		return
 	}
-	m.goIdle("silence", m.WokenBy == "") // the ack was the one mail of a ring that nothing followed
+	// The ack was the one mail of a ring that nothing followed, and what the operator has
+	// heard nothing of needs no ending.
+	m.goIdle("silence", m.WokenBy == "" && !m.Unmailed)
 }
 
 // Deadline returns when silence ends the phase if no message comes until then, and an

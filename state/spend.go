@@ -210,6 +210,7 @@ func (m *machine) book(l Line) {
 		p.Unpriced = append(p.Unpriced, sp.Model)
 		p.Unpriced = slices.Delete(p.Unpriced, 0, max(0, len(p.Unpriced)-unpricedKept))
 	}
+	m.noteLateCost(l)
 	for i := range m.Inbox { // all that share the turn
 		if row := &m.Inbox[i]; row.TurnID == l.TurnID && l.TurnID != "" {
 			row.Cost = row.Cost.plus(sp.Cost)

@@ -35,6 +35,9 @@ type State struct {
 	LastDelivery time.Time `json:"last_delivery,omitzero"`
 	LastMailRead time.Time `json:"last_look,omitzero"` // when the operator's mail was last read to its end
 
+	LastMail   LastMail   `json:"last_mail,omitzero"`
+	LastAnswer LastAnswer `json:"last_answer,omitzero"`
+
 	HaltedHere bool `json:"halted_here,omitempty"` // each is lifted only where it was set
 	HaltedMesh bool `json:"halted_mesh,omitempty"`
 
@@ -47,6 +50,9 @@ type State struct {
 	Rung     []Ringing   `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
 	WokenBy  string      `json:"woken_by,omitempty"` // who woke us through the mesh, while no message has followed; with ack_peers off also by a message
 	RateTold time.Time   `json:"rate_told,omitzero"` // when the operator was told that mails wait for the hour to hold fewer
+
+	AckWaits WaitingAck `json:"ack_waits,omitzero"`
+	Unmailed bool       `json:"unmailed,omitempty"` // the operator was mailed nothing of this waking, nor did they write
 
 	Cursor Cursor   `json:"cursor,omitzero"`
 	ToFlag ToFlag   `json:"to_flag,omitzero"` // mail to mark \Seen
@@ -68,6 +74,9 @@ type State struct {
 	Arrivals    uint64    `json:"arrivals"`              // ever
 	Quarantined int       `json:"quarantined,omitempty"` // items in quarantine/
 	Unkept      int       `json:"unkept,omitempty"`      // ever rejected beyond what quarantine/ takes
+
+	Numbers   Numbers           `json:"numbers,omitzero"`
+	Unfetched map[string]uint64 `json:"unfetched,omitempty"` // the numbers of mails that are not fetched yet, by key
 
 	Challenges    []OpenChallenge `json:"challenges,omitempty"` // open
 	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask the operator about next
@@ -135,6 +144,7 @@ func (s State) clone() State {
 	s.Seen = maps.Clone(s.Seen)
 	s.Nudges = slices.Clone(s.Nudges)
 	s.Inbox = slices.Clone(s.Inbox)
+	s.Unfetched = maps.Clone(s.Unfetched)
 	s.Challenges = slices.Clone(s.Challenges)
 	s.Unasked = slices.Clone(s.Unasked)
 	s.Outbox = slices.Clone(s.Outbox)

@@ -56,7 +56,9 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.tellHeld()
 	m.reroute()
 	m.stillWorking()
+	m.settleAck()
 	m.recordTier()
+	m.numberUnfetched()
 	m.endHookCalls()
 	m.announce()
 	m.LastStep = m.now
@@ -95,6 +97,8 @@ type machine struct {
 
 	// heardFrom is the address of the last operator's mail of this step, or "".
 	heardFrom string
+
+	task Line // the last one that was replayed
 
 	trace string // of the chain that the event which is applied now belongs to, or ""
 }

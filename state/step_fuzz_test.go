@@ -47,7 +47,7 @@ func FuzzStep(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data, script []byte) {
 		script = script[:min(len(script), 400)] // several short lives find as much as a long one
-		life := life{t: t, p: collecting(limited(statetest.Policy()), script), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
+		life := life{t: t, p: patient(collecting(limited(statetest.Policy()), script), script), now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script}
 		if json.Unmarshal(data, &life.s) != nil || life.s.Valid() != nil {
 			life.s, life.sane = state.New("goulard3120", "seed"), true
 		}
@@ -702,6 +702,9 @@ func (l *life) wantMoney(before state.State, events []state.Event) {
 // entering IDLE and never while there is work, neither under HALT, six an hour.
 func (l *life) wantMails(before state.State, events []state.Event) {
 	var wakes, sleeps, acks, quiets int
+	if !before.AckWaits.Until.IsZero() {
+		wakes++ // of an earlier step
+	}
 	for _, line := range l.s.Lines {
 		switch {
 		case line.Kind == state.LineTransition && line.Old == state.IDLE && line.New == state.PREP:
@@ -728,6 +731,9 @@ func (l *life) wantMails(before state.State, events []state.Event) {
 		l.t.Fatalf("%v: %d acks, %d quiets within an hour", events, len(l.s.Acks), len(l.s.Quiets))
 	case l.sane && (len(l.s.Rung) > state.MailsAnHour || l.s.WokenBy != "" && l.s.Phase != state.PREP):
 		l.t.Fatalf("%v: woken by %q in %s; acks for %v within an hour", events, l.s.WokenBy, l.s.Phase, l.s.Rung)
+	}
+	if l.sane {
+		l.wantPatience(before, events)
 	}
 }
 

@@ -1,14 +1,15 @@
 package state
 
 // wake takes IDLE to PREP, with at most one ack. In PREP and ACTIVE it changes
-// nothing: the agent polls every engaged interval already.
-func (m *machine) wake(why string, thread Thread, ack bool) {
+// nothing: the agent polls every engaged interval already. key is that of the message
+// that wakes, or "".
+func (m *machine) wake(why, key string, thread Thread, ack bool) {
 	if m.Phase != IDLE {
 		return
 	}
 	m.enter(PREP, why)
 	if ack {
-		m.ack(thread)
+		m.ack(key, thread)
 	}
 }
 
@@ -25,6 +26,8 @@ func (m *machine) enter(to Phase, why string) {
 	}
 	if to == IDLE {
 		m.endSessions()
+		m.withdrawAck("PREP is over")
+		m.Unmailed = false
 	}
 	m.schedule()
 }
@@ -37,6 +40,7 @@ func (m *machine) applyTransitionLine(l Line) {
 	}
 	if l.New == IDLE {
 		m.endSessions()
+		m.AckWaits, m.Unmailed = WaitingAck{}, false
 	}
 }
 
@@ -69,7 +73,7 @@ func (e Ordered) apply(m *machine) {
 	case e.To == IDLE:
 		m.goIdle(why, !e.NoMail)
 	case e.To == PREP && m.Phase == IDLE:
-		m.wake(why, Thread{}, !e.NoMail)
+		m.wake(why, "", Thread{}, !e.NoMail)
 	case e.To == PREP || e.To == ACTIVE:
 		m.enter(e.To, why)
 	}

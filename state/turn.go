@@ -131,6 +131,7 @@ func (e Ended) apply(m *machine) {
 	if e.Reply != nil {
 		m.queue(*e.Reply)
 	}
+	m.answerInsteadOfAck(msg, e.Reply)
 	m.expectRest(e.Outcome)
 	if ok {
 		m.recordReply(msg, e)
@@ -176,6 +177,7 @@ func (m *machine) recordReply(msg Message, e Ended) {
 	}
 	if reply != nil || msg.Source == CLI {
 		m.line(edge)
+		m.noteAnswer(msg, edge, m.now)
 	}
 }
 

@@ -58,6 +58,9 @@ func (st *Story) show() {
 	if s.Turn.Status != state.HeadIdle {
 		facts = append(facts, fmt.Sprintf("%s %s epoch %d", s.Turn.TurnID, s.Turn.Status, s.Turn.Epoch))
 	}
+	if at := s.AckWaits.Until; !at.IsZero() {
+		facts = append(facts, "ack waits until "+st.at(at))
+	}
 	if len(s.Turn.With) > 0 {
 		facts = append(facts, "with "+strings.Join(s.Turn.With, ", "))
 	}

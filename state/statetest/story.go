@@ -70,9 +70,12 @@ func (st *Story) Play(line string) error {
 	if word, question, _ := strings.Cut(line, " "); isQuestion(question) {
 		now, err := st.clock(word)
 		st.Now = now
-		if question == "due?" {
+		switch question {
+		case "due?":
 			fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.S.Due(st.P, now), "no"))
-		} else {
+		case "last?":
+			fmt.Fprintf(&st.out, "=> %s\n", st.last())
+		default:
 			fmt.Fprintf(&st.out, "=> alarm line: %s\n", st.alarm())
 		}
 		return err
@@ -88,7 +91,30 @@ func (st *Story) Play(line string) error {
 }
 
 // isQuestion reports whether words ask about the state and are no event.
-func isQuestion(words string) bool { return words == "due?" || words == "alarm?" }
+func isQuestion(words string) bool { return words == "due?" || words == "alarm?" || words == "last?" }
+
+// last returns the last mail of the operator and the last answer to them.
+func (st *Story) last() string {
+	text := "no mail"
+	if m := st.S.LastMail; m.Key != "" {
+		text = fmt.Sprintf("mail %s of %s at %s, subject %q", m.Key, m.From, st.at(m.At), m.Subject)
+	}
+	a := st.S.LastAnswer
+	if a.TurnID == "" {
+		return text + "; no answer"
+	}
+	text += fmt.Sprintf("; answer to %s (%s) at %s: %s after %s, %v", a.Key, a.Source, st.at(a.At), a.Outcome, span(a.Took), a.Cost)
+	switch {
+	case a.Reply == "":
+	case a.Ended != "":
+		text += fmt.Sprintf(", %s %s", a.Reply, a.Ended)
+	case a.Sent.IsZero():
+		text += fmt.Sprintf(", %s waits", a.Reply)
+	default:
+		text += fmt.Sprintf(", %s sent at %s", a.Reply, st.at(a.Sent))
+	}
+	return st.say("%s", text)
+}
 
 // alarm returns when the alarm line fires, and what is due then.
 func (st *Story) alarm() string {
@@ -164,6 +190,8 @@ func (st *Story) setPolicy(settings []string) error {
 			st.P.Login = value
 		case "hooks": // hooks=ops:task,blocker+log:*
 			st.P.Hooks = hooks(value)
+		case "ack_after":
+			st.P.AckAfter, err = time.ParseDuration(value)
 		case "collect":
 			st.P.Collect, err = time.ParseDuration(value)
 		case "rate":

@@ -4,8 +4,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -54,6 +58,21 @@ func (st *Store) Remove(name string) error {
 		return err
 	}
 	return regular.RemoveAll(path)
+}
+
+// MoveBack renames a file to the place in a folder from which it came. If the folder is
+// gone, or something has taken the place since, that is an error, and the file stays.
+func (st *Store) MoveBack(name, place string) error {
+	if err := errors.Join(regular.Folders(st.Dir, name), regular.Folders(st.Dir, place)); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(st.path(place)); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("move %s back: %s is taken", name, place)
+	}
+	if err := st.Hook.at("rename", st.path(place)); err != nil {
+		return err
+	}
+	return os.Rename(st.path(name), st.path(place))
 }
 
 // Path returns the path of a file of the directory.

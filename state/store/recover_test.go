@@ -62,7 +62,7 @@ func TestReplay(t *testing.T) {
 func durable(s state.State) state.State {
 	kept := state.State{
 		Agent: s.Agent, Phase: s.Phase, PhaseSince: s.PhaseSince,
-		LastOperator: s.LastOperator, Streak: s.Streak,
+		LastOperator: s.LastOperator, Streak: s.Streak, AckWaits: s.AckWaits, Unmailed: s.Unmailed,
 		HaltedHere: s.HaltedHere, HaltedMesh: s.HaltedMesh,
 		Inbox: s.Inbox, Arrivals: s.Arrivals, Quarantined: s.Quarantined,
 		Epoch: s.Epoch, Turn: s.Turn,
@@ -72,6 +72,8 @@ func durable(s state.State) state.State {
 		Seen:          map[string]int64{},
 		Credentials:   map[string]state.Credential{},
 	}
+	kept.LastMail, kept.LastAnswer = s.LastMail, s.LastAnswer
+	kept.LastMail.Subject = ""           // no line has it
 	for name, c := range s.Credentials { // the count of failures starts again
 		kept.Credentials[name] = state.Credential{Since: c.Since, Keymaster: c.Keymaster, Operator: c.Operator}
 	}

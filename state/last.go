@@ -1,0 +1,85 @@
+package state
+
+import (
+	"time"
+
+	"agentstateloop/internal/plain"
+)
+
+// What an operator asks first: did my mail arrive, and was it answered? The two
+// records below say so. They change only in steps that record the mail or the turn
+// itself.
+
+// maxLastSubject bounds, in bytes, what LastMail holds of a subject.
+const maxLastSubject = 120
+
+// LastMail is the newest mail of the operator, a message or a control. A state that
+// was rebuilt from the history does not know its subject.
+type LastMail struct {
+	Key     string    `json:"key,omitempty"`
+	From    string    `json:"from,omitempty"`
+	Subject string    `json:"subject,omitempty"` // its beginning, on one line
+	At      time.Time `json:"at,omitzero"`       // as the server says
+}
+
+// LastAnswer is the newest answer of a turn to the operator: what was mailed to them,
+// or what `tell` waited for.
+type LastAnswer struct {
+	Key     string        `json:"key,omitempty"` // of the message
+	Source  Source        `json:"source,omitempty"`
+	TurnID  string        `json:"turn_id,omitempty"`
+	Outcome Outcome       `json:"status,omitempty"`
+	At      time.Time     `json:"at,omitzero"`    // when the turn ended
+	Took    time.Duration `json:"took,omitempty"` // since the message came, or was due; 0 = unknown
+	Cost    Micros        `json:"micros,omitempty"`
+
+	// Reply is the effect that carries it, "" for `tell`. Sent is when the server took
+	// that, and Ended how it ended otherwise, as its history line says.
+	Reply string    `json:"reply,omitempty"`
+	Sent  time.Time `json:"sent,omitzero"`
+	Ended string    `json:"ended,omitempty"`
+}
+
+// noteMail remembers a mail of the operator. Other messages are not mails.
+func (m *machine) noteMail(msg Message, subject string) {
+	if msg.Source != Mail {
+		return
+	}
+	subject = plain.Shorten(plain.Line(plain.Cut(subject, 4*maxLastSubject)), maxLastSubject)
+	m.LastMail = LastMail{Key: msg.Key, From: msg.From, Subject: subject, At: msg.At}
+}
+
+// noteAnswer remembers the answer to a message, as its edge records it, if it is the
+// operator who gets it. What another agent asked is not theirs.
+func (m *machine) noteAnswer(msg Message, edge Line, at time.Time) {
+	if msg.Principal() != OperatorPrincipal && msg.Cause() != CauseEvent {
+		return
+	}
+	a := LastAnswer{Key: msg.Key, Source: msg.Source, TurnID: edge.TurnID, Outcome: edge.Outcome, At: at, Cost: msg.Cost}
+	if edge.Response != edge.TurnID {
+		a.Reply = edge.Response
+	}
+	if !msg.Early {
+		a.Took = max(0, at.Sub(msg.Observed.Add(msg.Span)))
+	}
+	m.LastAnswer = a
+}
+
+// noteLateCost adds what the agent of the last answer has spent since.
+func (m *machine) noteLateCost(l Line) {
+	if l.TurnID != "" && l.TurnID == m.LastAnswer.TurnID {
+		m.LastAnswer.Cost = m.LastAnswer.Cost.plus(l.Spending.Cost)
+	}
+}
+
+// noteReplyEnded remembers what became of the effect that carries the last answer.
+func (m *machine) noteReplyEnded(id, what string, at time.Time) {
+	a := &m.LastAnswer
+	switch {
+	case id == "" || a.Reply != id:
+	case what == "sent":
+		a.Sent, a.Ended = at, ""
+	default:
+		a.Ended = what
+	}
+}

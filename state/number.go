@@ -1,0 +1,58 @@
+package state
+
+import (
+	"maps"
+	"slices"
+)
+
+// Short numbers by which a person names a message or an effect. One that was given never
+// comes to mean another: each counter only rises, and a history line has each number
+// (docs/decisions/0048-short-numbers.md).
+
+// Numbers are the highest numbers ever given. Those of messages in the inbox are counted
+// in Arrivals.
+type Numbers struct {
+	Quarantined uint64 `json:"quarantined,omitempty"` // to items in quarantine
+	Unfetched   uint64 `json:"unfetched,omitempty"`   // to mails that are not fetched yet
+	Effects     uint64 `json:"effects,omitempty"`     // to rows of the outbox, and to mails that came back
+	HookCalls   uint64 `json:"hook_calls,omitempty"`  // to rows for hooks
+}
+
+// unfetchedKeys returns the keys of the mails that are listed and not in the inbox yet:
+// those that cannot be fetched, and large ones that are on their way.
+func (s State) unfetchedKeys() []string {
+	var keys []string
+	for _, f := range s.FailingMails() {
+		keys = append(keys, f.Key)
+	}
+	return append(keys, s.LargeMails()...)
+}
+
+// IsUnfetched reports whether the mail with this key is listed and not in the inbox yet.
+func (s State) IsUnfetched(key string) bool { return slices.Contains(s.unfetchedKeys(), key) }
+
+// numberUnfetched gives a number to each mail that is not fetched yet and has none, and
+// forgets those of the others: a history line has them.
+func (m *machine) numberUnfetched() {
+	keys := m.unfetchedKeys()
+	for _, key := range keys {
+		if m.Unfetched[key] > 0 {
+			continue
+		}
+		l := Line{Kind: LineNumber, Key: key, Source: Mail, Number: m.Numbers.Unfetched + 1}
+		m.line(l)
+		m.applyNumberLine(l)
+	}
+	if len(m.Unfetched) > len(keys) {
+		maps.DeleteFunc(m.Unfetched, func(key string, _ uint64) bool { return !slices.Contains(keys, key) })
+	}
+}
+
+// applyNumberLine gives a mail that is not fetched yet its number.
+func (m *machine) applyNumberLine(l Line) {
+	m.Numbers.Unfetched = max(m.Numbers.Unfetched, l.Number)
+	if m.Unfetched == nil {
+		m.Unfetched = map[string]uint64{}
+	}
+	m.Unfetched[l.Key] = l.Number
+}
