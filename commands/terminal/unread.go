@@ -2,7 +2,7 @@ package terminal
 
 import (
 	"io"
-	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,7 +10,7 @@ import (
 // Unread reports whether nobody reads any more what is written to w: it is a pipe or a
 // terminal, and its other end is closed.
 func Unread(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(syscall.Conn)
 	if !ok {
 		return false
 	}

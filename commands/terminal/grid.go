@@ -1,0 +1,139 @@
+package terminal
+
+import (
+	"io"
+	"slices"
+	"strings"
+)
+
+// Column says what may become of a column of a Grid on a terminal that is too
+// narrow for it.
+type Column struct {
+	// Least is the number of cells down to which its texts may be cut; 0: they may
+	// not.
+	Least int
+}
+
+// Grid prints rows of cells, aligned in columns with two blanks between. On a terminal
+// that is too narrow it cuts the texts of those columns that may be cut, the widest
+// first, and wraps the last column at words: in its place, or, where that is too
+// narrow, on lines of its own. Elsewhere it cuts and wraps nothing. Each row has as many
+// cells as there are columns.
+func (o *Output) Grid(columns []Column, rows [][]string) error {
+	rows = o.redactedRows(rows)
+	g := grid{columns: columns, widths: make([]int, len(columns)), terminal: columnsOf(o.Columns)}
+	g.measure(rows)
+	g.fit()
+	var b strings.Builder
+	for _, row := range rows {
+		g.row(&b, row)
+	}
+	_, err := io.WriteString(o.Stdout, b.String())
+	return err
+}
+
+func (o *Output) redactedRows(rows [][]string) [][]string {
+	if o.Redact == nil {
+		return rows
+	}
+	clean := make([][]string, len(rows))
+	for i, row := range rows {
+		for _, cell := range row {
+			clean[i] = append(clean[i], o.Redact(cell))
+		}
+	}
+	return clean
+}
+
+const (
+	gap           = "  "
+	belowIndent   = 4  // of the last column on lines of its own
+	leastLastWide = 24 // cells that the last column needs to be wrapped in its place
+)
+
+type grid struct {
+	columns  []Column
+	widths   []int
+	terminal int // columns of the terminal; 0: none
+}
+
+func (g *grid) measure(rows [][]string) {
+	for _, row := range rows {
+		for i, cell := range row {
+			g.widths[i] = max(g.widths[i], Cells(cell))
+		}
+	}
+}
+
+// before returns the cells that the columns before the last one take.
+func (g *grid) before() int {
+	sum := 0
+	for i, w := range g.widths[:len(g.widths)-1] {
+		if w > 0 || i == 0 {
+			sum += w + len(gap)
+		}
+	}
+	return sum
+}
+
+// fit narrows the columns that may be cut until the last one has its place. Where there is
+// none, it goes on lines of its own, and the others have the whole width.
+func (g *grid) fit() {
+	if g.terminal == 0 {
+		return
+	}
+	last := len(g.widths) - 1
+	whole := slices.Clone(g.widths)
+	g.narrow(g.terminal - min(g.widths[last], max(leastLastWide, g.terminal/3)))
+	if g.terminal-g.before() < min(leastLastWide, g.widths[last]) {
+		g.widths = whole
+		g.narrow(g.terminal + len(gap))
+	}
+}
+
+// narrow cuts the widest of the columns before the last one until they take so many cells.
+func (g *grid) narrow(cells int) {
+	for g.before() > cells {
+		widest := -1
+		for i, c := range g.columns[:len(g.columns)-1] {
+			if c.Least > 0 && g.widths[i] > c.Least && (widest < 0 || g.widths[i] > g.widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		g.widths[widest]--
+	}
+}
+
+func (g *grid) row(b *strings.Builder, row []string) {
+	last := len(row) - 1
+	var line strings.Builder
+	for i, cell := range row[:last] {
+		if g.widths[i] == 0 && i > 0 {
+			continue // a column that no row fills
+		}
+		cell = g.cut(i, cell)
+		line.WriteString(cell + strings.Repeat(" ", max(0, g.widths[i]-Cells(cell))) + gap)
+	}
+	text, indent := line.String(), g.before()
+	switch whole := text + row[last]; {
+	case g.terminal == 0 || Cells(whole) <= g.terminal:
+		text = whole
+	case g.terminal-indent >= leastLastWide:
+		text = wrapLine(whole, g.terminal, indent)
+	default:
+		below := strings.Repeat(" ", belowIndent)
+		text = strings.TrimRight(text, " ") + "\n" + wrapLine(below+row[last], g.terminal, belowIndent)
+	}
+	b.WriteString(strings.TrimRight(text, " ") + "\n")
+}
+
+// cut returns a cell in the width of its column.
+func (g *grid) cut(i int, cell string) string {
+	if g.terminal == 0 || g.columns[i].Least == 0 {
+		return cell
+	}
+	return Truncate(cell, g.widths[i])
+}

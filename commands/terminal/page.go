@@ -1,0 +1,65 @@
+package terminal
+
+import (
+	"bytes"
+	"io"
+	"strings"
+)
+
+// pageColumns is the width for which help pages are written.
+const pageColumns = 80
+
+// Page is a writer that takes a help page and prints it with Flush. On a terminal of
+// less than 80 columns its paragraphs are filled again.
+type Page struct {
+	text bytes.Buffer
+	out  *Output
+}
+
+// Page returns a Page for standard output.
+func (o *Output) Page() *Page { return &Page{out: o} }
+
+// Write takes a part of the page.
+func (p *Page) Write(text []byte) (int, error) { return p.text.Write(text) }
+
+// Flush prints what it has taken.
+func (p *Page) Flush() error {
+	text, columns := p.text.String(), columnsOf(p.out.Columns)
+	p.text.Reset()
+	if columns > 0 && columns < pageColumns {
+		text = Wrap(joinLines(text), columns)
+	}
+	_, err := io.WriteString(p.out.Stdout, text)
+	return err
+}
+
+// joinLines makes one line of each paragraph, and of each description of a flag or a
+// command that goes on below its beginning. Indented lines of other kinds stay, such as
+// examples.
+func joinLines(page string) string {
+	var lines []string
+	first := "" // the first line of what the last of lines holds
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		if len(lines) > 0 && goesOn(first, line) {
+			lines[len(lines)-1] += " " + strings.TrimLeft(line, " ")
+			continue
+		}
+		lines, first = append(lines, line), line
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// goesOn reports whether line continues what began with first.
+func goesOn(first, line string) bool {
+	text := strings.TrimLeft(line, " ")
+	leading := len(line) - len(text)
+	if text == "" || strings.TrimSpace(first) == "" {
+		return false
+	}
+	if leading == 0 {
+		return !strings.HasPrefix(first, " ") && !strings.HasPrefix(first, "usage: ")
+	}
+	began := len(first) - len(strings.TrimLeft(first, " "))
+	return leading > began && leading == hanging(first, pageColumns)
+}
