@@ -54,7 +54,8 @@ func rooms() map[string][]string {
 
 		"mail":                {"mail/message", "state"},
 		"mail/mailtest":       nil,
-		"mail/message":        nil,
+		"mail/message":        {"mail/markdown"},
+		"mail/markdown":       nil,
 		"mesh":                {"state"},
 		"cron":                {"state"},
 		"cron/crontest":       nil,

@@ -21,9 +21,16 @@ type agents struct {
 	loaded *[]*cycle.Agent // what load has loaded in this run
 }
 
-// configPath returns the path of --config, or else of the default configuration.
+// configPath returns the path of --config, or that of the agent of -a, or else of the
+// default configuration.
 func (l agents) configPath(c *cli.Context) (string, error) {
 	flag := c.String("config")
+	if c.IsSet("agent") {
+		if c.IsSet("config") {
+			return "", terminal.Usagef("use one of them", "--config names an agent, and so does -a %s", c.String("agent"))
+		}
+		return l.loader.FindHandle(c.Context, c.String("agent"))
+	}
 	if flag == "" && c.IsSet("config") {
 		// An unset variable in a script must not find another agent.
 		return "", terminal.Usagef("", "--config is empty: name a file")
@@ -31,7 +38,7 @@ func (l agents) configPath(c *cli.Context) (string, error) {
 	return l.loader.Find(flag)
 }
 
-// load loads the agent of --config, or else of the default configuration.
+// load loads the agent that the command line names (configPath).
 func (l agents) load(c *cli.Context) (*cycle.Agent, error) {
 	path, err := l.configPath(c)
 	if err != nil {

@@ -10,61 +10,26 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// app returns the command line. The commands stand in the order of --help: those
-// that people and scripts use most come first (docs/design.md, "Commands").
+// app returns the command line.
 func (p *program) app() *cli.App {
+	groups := p.commands()
 	app := &cli.App{
 		Name:    name,
 		Usage:   "an AI agent that sleeps in cron and wakes for its operator",
 		Version: version(),
 		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent with this `HANDLE`"},
 			&cli.StringFlag{Name: "config", Usage: "the agent's configuration `FILE`"},
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON, errors too: docs/json.md says what"},
 		},
-		Commands: []*cli.Command{
-			pollCommand(p),
-			nudgeCommand(p),
-			transitionCommand(p),
-			statusCommand(p),
-			tellCommand(p),
-			stopCommand(p),
-			haltCommand(p),
-			resumeCommand(p),
-			resetCommand(p),
-			compactCommand(p),
-			inboxCommand(p),
-			outboxCommand(p),
-			hookCommand(p),
-			historyCommand(p),
-			eventsCommand(p),
-			creditCommand(p),
-			promptCommand(p),
-			initCommand(p),
-			doctorCommand(p),
-			uninstallCommand(p),
-			reportCommand(p),
-			submitCommand(p),
-			askCommand(p),
-			sendCommand(p),
-			sleepCommand(p),
-			remindCommand(p),
-			rememberCommand(p),
-			listenCommand(p),
-			meshCommand(p),
-			loginCommand(p),
-			demoCommand(p),
-			completionCommand(p),
-			reactCommand(p),
-			callHooksCommand(p),
-		},
-		Reader:               p.stdin,
-		Writer:               p.out.Stdout,
-		ErrWriter:            p.out.Stderr,
-		EnableBashCompletion: true,
-		HideHelpCommand:      true,
+		Commands:        commandsOf(groups),
+		Reader:          p.stdin,
+		Writer:          p.out.Page(),
+		ErrWriter:       p.out.Stderr,
+		HideHelpCommand: true,
 		// A value may hold a comma.
 		DisableSliceFlagSeparator: true,
-		CustomAppHelpTemplate:     appHelp,
+		CustomAppHelpTemplate:     appHelp(groups),
 		OnUsageError:              asUsageError,
 		// program.run reports errors and makes exit codes of them.
 		ExitErrHandler: func(*cli.Context, error) {},

@@ -9,17 +9,13 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-const completionFlag = "--generate-bash-completion"
-
 // arrange puts arguments, without the program's name, into the one order in which
 // urfave/cli reads them: global flags, command, its flags, "--", positional
 // arguments. So global flags may stand before or after the command, and all flags
-// before or after positional arguments. "--" ends the flags. An unknown command
-// or flag is a terminal.UsageError with a suggestion.
+// before or after positional arguments. @HANDLE before the command is the same as the
+// flag -a. "--" ends the flags. An unknown command or flag is a terminal.UsageError
+// with a suggestion.
 func arrange(app *cli.App, args []string) ([]string, error) {
-	if slices.Contains(args, completionFlag) {
-		return args, nil
-	}
 	a := arrangement{app: app}
 	for len(args) > 0 {
 		rest, err := a.take(args[0], args[1:])
@@ -29,6 +25,34 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 		args = rest
 	}
 	return a.result()
+}
+
+// arrangeLoosely sorts arguments as arrange does, and leaves out what is wrong.
+func arrangeLoosely(app *cli.App, args []string) *arrangement {
+	a := &arrangement{app: app}
+	for len(args) > 0 {
+		rest, err := a.take(args[0], args[1:])
+		if err != nil {
+			rest = args[1:]
+		}
+		args = rest
+	}
+	return a
+}
+
+// wantsJSON reports whether arguments ask for JSON, even if they are wrong otherwise:
+// the error is printed as JSON then.
+func wantsJSON(app *cli.App, args []string) bool {
+	named := slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "json") })
+	return named && arrangeLoosely(app, args).hasSwitch("json")
+}
+
+// hasSwitch reports whether a global flag without a value is set.
+func (a *arrangement) hasSwitch(names ...string) bool {
+	return slices.ContainsFunc(a.global, func(arg string) bool {
+		given, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		return slices.Contains(names, given) && value != "false" && value != "0"
+	})
 }
 
 // arrangement is the arguments sorted so far.
@@ -63,6 +87,9 @@ func (a *arrangement) word(arg string) error {
 		a.help = true
 		return nil
 	}
+	if len(a.commands) == 0 && !a.ended && strings.HasPrefix(arg, "@") {
+		return a.agent(arg)
+	}
 	choices := a.choices()
 	if len(choices) == 0 {
 		a.positional = append(a.positional, arg)
@@ -75,6 +102,16 @@ func (a *arrangement) word(arg string) error {
 		}
 	}
 	return terminal.Usagef(terminal.DidYouMean(arg, names(choices), "see "+a.path()+" --help"), "unknown command %q", a.spelled(arg))
+}
+
+// agent sorts @HANDLE, of which there may be one.
+func (a *arrangement) agent(arg string) error {
+	given := "--agent=" + arg
+	if i := slices.IndexFunc(a.global, func(g string) bool { return strings.HasPrefix(g, "--agent=") }); i >= 0 && a.global[i] != given {
+		return terminal.Usagef("to see several agents, use `"+name+" status --all`", "a command is for one agent: not for %s as well", arg)
+	}
+	a.global = append(a.global, given)
+	return nil
 }
 
 // choices returns the commands that may come next.

@@ -33,7 +33,10 @@ func TestArrange(t *testing.T) {
 		{"help inbox show", "inbox show --help"},
 		{"help inbox", "inbox --help"},
 		{"--version", "--version"},
-		{"poll --generate-bash-completion", "poll --generate-bash-completion"},
+		{"@goulard status", "--agent=@goulard status"},
+		{"-a goulard status --json", "--a=goulard --json status"},
+		{"status -a goulard", "--a=goulard status"},
+		{"tell @goulard", "tell -- @goulard"},
 	} {
 		got, err := arrange(app, strings.Fields(test.in))
 		if err != nil || !slices.Equal(got, strings.Fields(test.want)) {
@@ -54,6 +57,7 @@ func TestArrangeRefuses(t *testing.T) {
 		{"poll --cofnig x", "unknown flag --cofnig", "did you mean --config?"},
 		{"poll -x", "unknown flag -x", "see agentstateloop poll --help"},
 		{"status --reason x", "unknown flag --reason", ""},
+		{"@goulard @dorlange status", "a command is for one agent: not for @dorlange as well", "to see several agents, use `agentstateloop status --all`"},
 		{"poll --config", "flag --config needs a value", "see agentstateloop poll --help"},
 	} {
 		_, err := arrange(app, strings.Fields(test.in))

@@ -17,7 +17,7 @@ type askCmd struct {
 func askCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "ask",
-		Usage:     "for the agent: ask another agent, and wake for its answer",
+		Usage:     "ask another agent, and wake for its answer",
 		ArgsUsage: "HANDLE TEXT",
 		Description: `Sends a question via the mesh and prints its id. Then let the turn end: it goes
 on, as the same turn, when every answer has come or is late. With - as TEXT the

@@ -1,22 +1,22 @@
 package commands
 
 import (
-	"strings"
-
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
 )
 
-// The scripts ask the program itself what could come next.
+// The scripts ask the program itself what could come next (completeCommand). Where it
+// has no answer they complete file names.
 const (
 	bashCompletion = `# agentstateloop completion for bash:
 #   agentstateloop completion bash > ~/.local/share/bash-completion/completions/agentstateloop
 _agentstateloop() {
-    local current=${COMP_WORDS[COMP_CWORD]} words=("${COMP_WORDS[@]:0:COMP_CWORD}")
-    [[ $current == -* ]] && words+=("$current")
-    local IFS=$'\n'
-    COMPREPLY=($(compgen -W "$("${words[@]}" --generate-bash-completion 2>/dev/null)" -- "$current"))
+    local choice
+    COMPREPLY=()
+    while IFS= read -r choice; do
+        COMPREPLY+=("$choice")
+    done < <("${COMP_WORDS[0]}" __complete bash "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null)
 }
 complete -o default -F _agentstateloop agentstateloop
 `
@@ -25,17 +25,40 @@ complete -o default -F _agentstateloop agentstateloop
 # agentstateloop completion for zsh, in a folder of $fpath:
 #   agentstateloop completion zsh > ~/.zfunc/_agentstateloop
 _agentstateloop() {
-    local -a asked choices
-    asked=("${(@)words[1,CURRENT-1]}")
-    [[ $words[CURRENT] == -* ]] && asked+=("$words[CURRENT]")
-    choices=("${(@f)$("${asked[@]}" --generate-bash-completion 2>/dev/null)}")
-    [[ -n $choices[1] ]] && compadd -a choices || _files
+    local line word
+    local -a choices
+    while IFS= read -r line; do
+        word=${${line%%$'\t'*}//:/\\:}
+        if [[ $line == *$'\t'* ]]; then
+            word+=":${line#*$'\t'}"
+        fi
+        choices+=("$word")
+    done < <("$words[1]" __complete zsh "${(@Q)words[2,CURRENT]}" 2>/dev/null)
+    if (( $#choices )); then
+        _describe agentstateloop choices
+    else
+        _files
+    fi
 }
 if [[ $funcstack[1] == _agentstateloop ]]; then
     _agentstateloop "$@"
 else
     compdef _agentstateloop agentstateloop
 fi
+`
+
+	fishCompletion = `# agentstateloop completion for fish:
+#   agentstateloop completion fish > ~/.config/fish/completions/agentstateloop.fish
+function __agentstateloop_complete
+    set -l words (commandline -opc) (commandline -ct)
+    set -l choices ($words[1] __complete fish $words[2..-1] 2>/dev/null)
+    if test (count $choices) -gt 0
+        printf '%s\n' $choices
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c agentstateloop -f -a '(__agentstateloop_complete)'
 `
 )
 
@@ -44,10 +67,12 @@ func completionCommand(p *program) *cli.Command {
 		Name:      "completion",
 		Usage:     "print a completion script for your shell",
 		ArgsUsage: "bash|zsh|fish",
-		Description: `Example:
+		Description: `The script completes commands, flags and their values, the handles of your
+agents, and the numbers of messages.
+
+Example:
   source <(agentstateloop completion bash)`,
-		BashComplete: func(*cli.Context) { p.out.Printf("bash\nzsh\nfish\n") },
-		Action:       func(c *cli.Context) error { return printCompletion(c, &p.out) },
+		Action: func(c *cli.Context) error { return printCompletion(c, &p.out) },
 	}
 }
 
@@ -55,20 +80,16 @@ func printCompletion(c *cli.Context, out *terminal.Output) error {
 	if err := arguments(c, 1, 1); err != nil {
 		return err
 	}
+	script := ""
 	switch shell := c.Args().First(); shell {
 	case "bash":
-		out.Printf("%s", bashCompletion)
+		script = bashCompletion
 	case "zsh":
-		out.Printf("%s", zshCompletion)
+		script = zshCompletion
 	case "fish":
-		script, err := c.App.ToFishCompletion()
-		if err != nil {
-			return err
-		}
-		// The library marks placeholders in the flags' texts with backquotes.
-		out.Printf("%s", strings.ReplaceAll(script, "`", ""))
+		script = fishCompletion
 	default:
 		return terminal.Usagef("use bash, zsh or fish", "unknown shell %q", shell)
 	}
-	return nil
+	return printFile(c, out, script)
 }

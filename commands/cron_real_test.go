@@ -28,7 +28,7 @@ cron=$!
 trap 'kill $cron' EXIT
 "$program" --config "$dir/agent.toml" nudge --from test
 crontab -l >"$dir/engaged"
-"$program" --config "$dir/agent.toml" doctor >"$dir/doctor" || true
+"$program" --config "$dir/agent.toml" doctor --all >"$dir/doctor" || true
 for second in $(seq 240); do
 	sleep 1
 	crontab -l >"$dir/after"

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -44,5 +45,18 @@ func (d demoCmd) run(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return demo.Run(c.Context, d.out.Stdout, self, runner)
+	if !c.Bool("json") {
+		return demo.Run(c.Context, d.out.Stdout, self, runner)
+	}
+	var story strings.Builder
+	if err := demo.Run(c.Context, &story, self, runner); err != nil {
+		return err
+	}
+	return d.out.JSON(demoOutput{Runner: runner, Story: strings.Split(strings.TrimSuffix(story.String(), "\n"), "\n")})
+}
+
+// demoOutput is the JSON output of demo.
+type demoOutput struct {
+	Runner string   `json:"runner"`
+	Story  []string `json:"story"` // line by line, as it is printed otherwise
 }

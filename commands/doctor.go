@@ -22,14 +22,23 @@ func doctorCommand(p *program) *cli.Command {
 		Name:  "doctor",
 		Usage: "check everything as cron would see it",
 		Description: `Checks configuration, secrets, mail, mesh, crontab, files, clock and agent, each
-with what cron gives a job, not with what your shell has. Prints a line for each
-check: ok, info, warn, error or skipped, with a hint where one helps. Exits 1 if
-there is an error. Sends and writes nothing, and marks no mail as read.
+with what cron gives a job, not with what your shell has. Prints what is wrong,
+with a hint where one helps, and one line for what is well. With --all, and with
+--json, prints every check: ok, info, warn, error or skipped. Exits 1 if there
+is an error. Sends and writes nothing, and marks no mail as read.
+
+With --fix, mends first what has one right answer: a mode that lets others read
+or change what is yours alone, a folder that is missing, our crontab line. It
+prints what it did, and then what is left. It follows no link, and touches no
+file of another user.
 
 Example:
   agentstateloop doctor
+  agentstateloop doctor --fix
   agentstateloop doctor --json | jq '.[] | select(.level == "error")'`,
 		Flags: []cli.Flag{
+			switchFlag("fix", "mend modes, missing folders and the crontab line first"),
+			switchFlag("all", "print what is well, too"),
 			switchFlag("no-network", "do not contact mail servers and mesh"),
 		},
 		Action: doctorCmd{p.agents(), p.loader, &p.out, p.proc}.run,
@@ -44,9 +53,14 @@ func (d doctorCmd) run(c *cli.Context) error {
 	if path == "" && c.IsSet("config") {
 		return err
 	}
-	found := doctor.Examine(c.Context, doctor.Subject{
-		Loader: d.loader, Path: path, Missing: err, Network: !c.Bool("no-network"), Proc: d.proc,
-	})
+	subject := doctor.Subject{Loader: d.loader, Path: path, Missing: err, Network: !c.Bool("no-network"), Proc: d.proc}
+	var fixed []doctor.Finding
+	if c.Bool("fix") {
+		if fixed, err = doctor.Fix(c.Context, subject); err != nil {
+			return err
+		}
+	}
+	found := append(fixed, doctor.Examine(c.Context, subject)...)
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
@@ -54,8 +68,14 @@ func (d doctorCmd) run(c *cli.Context) error {
 		if err := d.out.JSON(found); err != nil {
 			return err
 		}
-	} else {
-		doctor.Print(d.out, found)
+		return foundErrors(found)
+	}
+	shown := doctor.Trouble
+	if c.Bool("all") {
+		shown = doctor.Everything
+	}
+	if err := doctor.Print(d.out, found, shown); err != nil {
+		return err
 	}
 	return foundErrors(found)
 }

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/regular"
 	"agentstateloop/mesh"
 	"agentstateloop/state/store"
@@ -32,7 +34,7 @@ const (
 // sourceError says that the cycle ran but could not read every source.
 type sourceError struct{ failed []string }
 
-func (e *sourceError) Error() string { return strings.Join(e.failed, "; ") }
+func (e *sourceError) Error() string { return strings.Join(e.failed, "\n  ") }
 
 // silentError is an error whose text has been printed elsewhere, or is for nobody.
 type silentError struct{ error }
@@ -72,8 +74,110 @@ func exitCode(err error) int {
 	return exitError
 }
 
-// explain returns the hint and the exit code of an error.
-func explain(err error) (hint string, code int) { return hintOf(err), exitCode(err) }
+// errorCode is the word for a kind of error in the JSON of a failed command
+// (docs/json.md).
+type errorCode string
+
+// All words that there are. A script may switch over them, so the list is closed: a
+// new one, or a new meaning, is a new version of the contract.
+const (
+	codeUsage       errorCode = "usage"         // the command line is wrong
+	codeConfig      errorCode = "config"        // the configuration is missing or wrong
+	codeSource      errorCode = "source_failed" // the work was done, but mail, mesh, a hook or a login failed
+	codeRefused     errorCode = "refused"       // HALT, the mesh or the agent refuses it
+	codeTimedOut    errorCode = "timed_out"     // what was waited for did not come in time
+	codeFailed      errorCode = "failed"        // a turn, a delivery or a check failed
+	codeBusy        errorCode = "busy"          // another process is at it; try again
+	codeNotFound    errorCode = "not_found"     // what was named does not exist
+	codeEmpty       errorCode = "empty"         // no message waits
+	codeNotAllowed  errorCode = "not_allowed"   // this turn may not call the command
+	codeStale       errorCode = "stale"         // the turn is over, or has been answered
+	codeMesh        errorCode = "mesh_failed"   // the mesh cannot be reached, or refused the call
+	codeInterrupted errorCode = "interrupted"   // a signal ended the command
+	codeInternal    errorCode = "internal"      // a bug
+	codeOther       errorCode = "error"         // anything else; see the message
+)
+
+// errorCodes lists them all.
+var errorCodes = []errorCode{
+	codeUsage, codeConfig, codeSource, codeRefused, codeTimedOut, codeFailed, codeBusy, codeNotFound, codeEmpty, codeNotAllowed, codeStale,
+	codeMesh, codeInterrupted, codeInternal, codeOther,
+}
+
+// codedError gives an error its word.
+type codedError struct {
+	error
+	code errorCode
+}
+
+func (e *codedError) Unwrap() error { return e.error }
+
+// coded returns err with a word of its own.
+func coded(code errorCode, err error) error { return &codedError{err, code} }
+
+// errorWords are the words of errors that are known by their value.
+var errorWords = []struct {
+	err  error
+	code errorCode
+}{
+	{cycle.ErrInterrupted, codeInterrupted},
+	{context.Canceled, codeInterrupted},
+	{cycle.ErrNoMessage, codeNotFound},
+	{cycle.ErrNoEffect, codeNotFound},
+	{cycle.ErrNoHook, codeNotFound},
+	{quarantine.ErrNotQuarantined, codeNotFound},
+	{cycle.ErrNothing, codeEmpty},
+	{cycle.ErrBeingSent, codeBusy},
+	{cycle.ErrStale, codeStale},
+	{cycle.ErrSubmitted, codeStale},
+	{cycle.ErrReset, codeStale},
+	{cycle.ErrHalted, codeRefused},
+	{cycle.ErrEventsFull, codeRefused},
+	{cycle.ErrNoSelfTurns, codeRefused},
+	{cycle.ErrFailed, codeFailed},
+	{context.DeadlineExceeded, codeTimedOut},
+}
+
+// errorCodeOf is the one place where an error becomes a word.
+func errorCodeOf(err error) errorCode {
+	if e, ok := errors.AsType[*relayedError](err); ok && slices.Contains(errorCodes, errorCode(e.kind)) {
+		return errorCode(e.kind)
+	}
+	if e, ok := errors.AsType[*codedError](err); ok {
+		return e.code
+	}
+	if _, ok := errors.AsType[*config.Error](err); ok || errors.Is(err, cycle.ErrNoMesh) {
+		return codeConfig
+	}
+	switch exitCode(err) {
+	case exitUsage:
+		return codeUsage
+	case exitSource:
+		return codeSource
+	case exitRefused:
+		return codeRefused
+	case exitTimeout:
+		return codeTimedOut
+	case exitFailed:
+		return codeFailed
+	case exitBusy:
+		return codeBusy
+	}
+	for _, known := range errorWords {
+		if errors.Is(err, known.err) {
+			return known.code
+		}
+	}
+	if _, ok := errors.AsType[*mesh.Error](err); ok {
+		return codeMesh
+	}
+	return codeOther
+}
+
+// explain returns the hint, the word and the exit code of an error.
+func explain(err error) (hint, code string, exit int) {
+	return hintOf(err), string(errorCodeOf(err)), exitCode(err)
+}
 
 // hintOf returns what the user can do about an error, or "".
 func hintOf(err error) string { return cmp.Or(ownHint(err), generalHint(err)) }
@@ -95,7 +199,7 @@ func ownHint(err error) string {
 	case errors.Is(err, cycle.ErrLateReport):
 		return "to tell the agent nevertheless, use `" + name + " tell`"
 	case errors.Is(err, cycle.ErrUnknownReport):
-		return "is this the right agent? --config names another one; `" + name + " status --json` shows what is waited for"
+		return "is this the right agent? -a HANDLE names another one; `" + name + " status --json` shows what is waited for"
 	}
 	return ""
 }

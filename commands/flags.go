@@ -72,11 +72,19 @@ type optional struct {
 
 // mayStandAlone reports whether a flag may be given without a value.
 func mayStandAlone(f cli.Flag) bool {
+	return hasValue[*optional](f)
+}
+
+// mayBeRepeated reports whether a flag may be given several times.
+func mayBeRepeated(f cli.Flag) bool { return hasValue[*words](f) }
+
+// hasValue reports whether a flag's value is of one of the kinds above.
+func hasValue[T cli.Generic](f cli.Flag) bool {
 	g, ok := f.(*cli.GenericFlag)
 	if !ok {
 		return false
 	}
-	_, ok = g.Value.(*optional)
+	_, ok = g.Value.(T)
 	return ok
 }
 

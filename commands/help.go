@@ -7,20 +7,31 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// The help pages, as urfave/cli templates. Lines stay within 80 columns.
-const (
-	appHelp = `{{.Name}} - {{.Usage}}
+// appHelp returns the page of --help, as a template of urfave/cli. Its lines stay within
+// 80 columns.
+func appHelp(groups []group) string {
+	var b strings.Builder
+	b.WriteString(`{{.Name}} - {{.Usage}}
 
-usage: {{.Name}} [--config FILE] [--json] COMMAND [flags] [arguments]
-
-commands:
-{{range .VisibleCommands}}  {{printf "%-11s" .Name}} {{.Usage}}
-{{end}}
+usage: {{.Name}} [@HANDLE] [--json] COMMAND [flags] [arguments]
+`)
+	for _, g := range groups {
+		if g.title == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s:\n", g.title)
+		for _, c := range g.commands {
+			fmt.Fprintf(&b, "  %-11s %s\n", c.Name, c.Usage)
+		}
+	}
+	return b.String() + `
 flags, before or after the command:
+  -a HANDLE      the agent with this handle, as does @HANDLE: found where
+                 configurations are looked for, and in your crontab
   --config FILE  the agent's configuration; else $AGENTSTATELOOP_CONFIG,
                  ./agent.toml, $XDG_CONFIG_HOME/agentstateloop/agent.toml
                  (or ~/.config/agentstateloop/agent.toml)
-  --json         print JSON
+  --json         print JSON, errors too: docs/json.md says what
   --help         show this, or the help of a command
   --version      print the version
 
@@ -30,8 +41,10 @@ exit codes: 0 done, or nothing to do; 1 error; 2 invalid usage or configuration;
 3 the cycle ran but mail, mesh or a login failed; 75 another poll is running;
 of nudge --wait: 4 refused, 5 timed out, 6 failed
 `
+}
 
-	commandHelp = `{{.HelpName}} - {{.Usage}}
+// commandHelp is the page of a command, without its flags.
+const commandHelp = `{{.HelpName}} - {{.Usage}}
 
 usage: {{.HelpName}}{{if .Subcommands}} COMMAND{{end}}{{if .VisibleFlags}} [flags]{{end}}{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}
 {{if .Subcommands}}
@@ -40,9 +53,8 @@ commands:
 {{end}}{{end}}{{if .Description}}
 {{.Description}}
 {{end}}
-flags (--config FILE and --json work too):
+flags (-a HANDLE, --config FILE and --json work too):
 `
-)
 
 // flagLines returns the lines of a help page for flags, in their order. A word in
 // backquotes in a flag's usage is the name of its value. If the usage begins with

@@ -13,8 +13,8 @@ import (
 )
 
 // TestHelpPages checks every help page. It fits 80 columns, shows an example, and
-// names the value of each flag that takes one. The commands that matter most come
-// first.
+// names the value of each flag that takes one. The commands stand in groups, each in
+// one.
 func TestHelpPages(t *testing.T) {
 	var pages func(path []string, commands []*cli.Command)
 	pages = func(path []string, commands []*cli.Command) {
@@ -39,11 +39,16 @@ func TestHelpPages(t *testing.T) {
 	pages(nil, testProgram().app().Commands)
 
 	text := helpPage(t, nil)
+	for _, c := range testProgram().app().Commands {
+		if n := strings.Count(text, "\n  "+c.Name+" "); !c.Hidden && n != 1 {
+			t.Errorf("%s stands in %d groups:\n%s", c.Name, n, text)
+		}
+	}
 	last := 0
-	for _, c := range []string{"poll", "nudge", "transition", "status", "tell"} {
-		at := strings.Index(text, "\n  "+c+" ")
+	for _, title := range []string{"set up", "every day", "when something is wrong", "for scripts", "for the agent"} {
+		at := strings.Index(text, "\n\n"+title+":\n")
 		if at < last {
-			t.Errorf("%s is missing or comes too early:\n%s", c, text)
+			t.Errorf("%q is missing or comes too early:\n%s", title, text)
 		}
 		last = at
 	}

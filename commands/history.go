@@ -11,6 +11,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -31,8 +32,10 @@ func historyCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "history",
 		Usage: "show what happened: messages, transitions, turns, mails",
-		Description: `Prints the newest lines of the history, the oldest of them first; with --json
-the lines as they are stored, one JSON object each.
+		Description: `Tells the newest that happened, the oldest of it first: who wrote what, what was
+answered and what it cost, and what else you should know. With --all, prints
+each line of the history instead, also those that only keep books; with --json
+all lines as they are stored, one JSON object each.
 
 With --cost, prints what all turns in the history have cost: by day, or by turn,
 month or sender. A day is one of your time zone, as for the day's budget.
@@ -54,12 +57,14 @@ if no line up to that one was changed, and otherwise 1.
 
 Example:
   agentstateloop history --follow
+  agentstateloop history --all -n 50
   agentstateloop history --search "red door key"
   agentstateloop history --cost --by sender
   agentstateloop history --trace trace.4c1f
   agentstateloop history --verify answer.eml`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "n", Usage: "`LINES`: how many; 0 for all", Value: 20},
+			switchFlag("all", "print every line, also those that only keep books"),
 			switchFlag("follow", "go on with what happens from now on"),
 			&cli.StringFlag{Name: "search", Usage: "search what was said for `WORDS`"},
 			&cli.StringFlag{Name: "trace", Usage: "show the chain with this `ID`"},
@@ -79,15 +84,8 @@ func (h historyCmd) run(c *cli.Context) error {
 	if n < 0 {
 		return terminal.Usagef("see "+name+" history --help", "-n must be a number of lines, or 0 for all")
 	}
-	print := func(l state.Line) error {
-		if c.Bool("json") {
-			return h.out.JSONLine(l)
-		}
-		_, err := fmt.Fprintln(h.out.Stdout, lineText(l, h.loader.Now()))
-		return err
-	}
 	if c.IsSet("trace") {
-		return h.trace(c, print)
+		return h.trace(c)
 	}
 	if c.IsSet("verify") {
 		return h.verify(c)
@@ -105,20 +103,46 @@ func (h historyCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	tail := historyTail{store: a.Store, most: n, unread: h.unread}
-	if err := tail.print(print); err != nil || !c.Bool("follow") {
+	tail := historyTail{store: a.Store, most: n, unread: h.unread, shows: h.shows(c, a)}
+	if err := tail.print(); err != nil || !c.Bool("follow") {
 		return err
 	}
-	return tail.follow(c.Context, print)
+	return tail.follow(c.Context)
 }
+
+// shows returns what turns a line of the history into what is shown of it, as the flags
+// ask: nil for a line that is not shown.
+func (h historyCmd) shows(c *cli.Context, a *cycle.Agent) func(state.Line) linePrinter {
+	switch {
+	case c.Bool("json"):
+		return func(l state.Line) linePrinter { return func() error { return h.out.JSONLine(l) } }
+	case c.Bool("all"):
+		return func(l state.Line) linePrinter {
+			return func() error {
+				_, err := fmt.Fprintln(h.out.Stdout, h.out.Fit(lineText(l, h.loader.Now()), allIndent))
+				return err
+			}
+		}
+	}
+	now := h.loader.Now()
+	t := teller{book: newBook(now), words: a.FirstWords, out: h.out, day: now}
+	return t.shows
+}
+
+// allIndent is where a wrapped line of --all goes on.
+const allIndent = 10
+
+// linePrinter prints what is shown of a line.
+type linePrinter func() error
 
 // historyTail walks the history to its end, and later on from there.
 type historyTail struct {
 	store *store.Store
-	most  int        // lines of the first walk; 0: all
+	most  int        // lines of the first walk that are shown; 0: all
 	last  state.Line // the newest line that was walked
 	seen  uint64     // serial of the state at the last walk
 
+	shows  func(state.Line) linePrinter
 	unread func() bool // nobody reads what is printed any more
 }
 
@@ -142,33 +166,50 @@ func (t *historyTail) walk(take func(state.Line)) error {
 	return nil
 }
 
-// print prints the lines that it has not walked before.
-func (t *historyTail) print(print func(state.Line) error) error {
-	var lines []state.Line
+// print prints what is shown of the lines that it has not walked before.
+func (t *historyTail) print() error {
+	var lines []linePrinter
 	err := t.walk(func(l state.Line) {
-		lines = append(lines, l)
-		if t.most > 0 && len(lines) >= 2*t.most {
-			lines = append(lines[:0], lines[len(lines)-t.most:]...)
-		}
+		lines = newest(lines, t.shows(l), t.most)
 	})
 	if err != nil {
 		return err
 	}
-	if t.most > 0 && len(lines) > t.most {
-		lines = lines[len(lines)-t.most:]
-	}
-	for _, l := range lines {
-		if err := print(l); err != nil {
-			return err
-		}
+	if err := printAll(lines, t.most); err != nil {
+		return err
 	}
 	t.most = 0
 	return nil
 }
 
+// newest adds what is shown of a line to lines, of which the newest are wanted; 0: all.
+func newest(lines []linePrinter, line linePrinter, most int) []linePrinter {
+	if line == nil {
+		return lines
+	}
+	lines = append(lines, line)
+	if most > 0 && len(lines) >= 2*most {
+		lines = append(lines[:0], lines[len(lines)-most:]...)
+	}
+	return lines
+}
+
+// printAll prints the newest of the lines; 0: all.
+func printAll(lines []linePrinter, most int) error {
+	if most > 0 && len(lines) > most {
+		lines = lines[len(lines)-most:]
+	}
+	for _, print := range lines {
+		if err := print(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // follow prints new lines until ctx ends, or nobody reads them. It then returns nil. It walks the
 // history only when the state says that there is something new.
-func (t *historyTail) follow(ctx context.Context, print func(state.Line) error) error {
+func (t *historyTail) follow(ctx context.Context) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
@@ -187,14 +228,19 @@ func (t *historyTail) follow(ctx context.Context, print func(state.Line) error) 
 		if s.Serial == t.seen {
 			continue
 		}
-		if err := t.print(print); err != nil {
+		if err := t.print(); err != nil {
 			return err
 		}
 	}
 }
 
-// lineText returns a history line for a person.
+// lineText returns a history line for a person who looks at every one.
 func lineText(l state.Line, now time.Time) string {
+	return terminal.Clock(l.At, now) + "  " + lineWords(l, now)
+}
+
+// lineWords returns what a history line records.
+func lineWords(l state.Line, now time.Time) string {
 	parts := []string{fmt.Sprintf("%-10s", l.Kind)}
 	add := func(format string, text string) {
 		if text != "" {
@@ -215,6 +261,9 @@ func lineText(l state.Line, now time.Time) string {
 		add("on %s", l.Request)
 		add("by %s", l.Response)
 	}
+	if l.Ack != nil {
+		add("until %s", terminal.Clock(l.Ack.Until, now))
+	}
 	add("gate %s", l.Gate)
 	if l.Spending != nil {
 		add("%s", l.Spending.Cost.String())
@@ -231,5 +280,5 @@ func lineText(l state.Line, now time.Time) string {
 			break
 		}
 	}
-	return terminal.Clock(l.At, now) + "  " + strings.Join(parts, " ")
+	return strings.Join(parts, " ")
 }

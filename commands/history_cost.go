@@ -25,13 +25,21 @@ const (
 // costRow sums up the spendings of one turn, day, month or sender. Calls counts
 // the calls to a model, or the attempts where calls are not counted.
 type costRow struct {
-	Key    string       `json:"key"`
-	From   string       `json:"from,omitempty"` // of a turn: the sender of its message
-	Calls  int          `json:"calls"`
-	Tokens state.Tokens `json:"tokens"`
-	USD    float64      `json:"usd"`
+	Key    string     `json:"key"`
+	From   string     `json:"from"` // of a turn: the sender of its message
+	Calls  int        `json:"calls"`
+	Tokens costTokens `json:"tokens"`
+	USD    float64    `json:"usd"`
 
 	cost state.Micros
+}
+
+// costTokens counts tokens, as JSON has them.
+type costTokens struct {
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
 }
 
 // costs is the output of history --cost.
@@ -50,7 +58,7 @@ func (h historyCmd) cost(c *cli.Context) error {
 	if !slices.Contains([]string{byTurn, byDay, byMonth, bySender}, by) {
 		return terminal.Usagef("", "--by %q is not one of: turn, day, month, sender", by)
 	}
-	for _, flag := range []string{"n", "follow"} {
+	for _, flag := range []string{"n", "follow", "all"} {
 		if c.IsSet(flag) {
 			return terminal.Usagef("", "--cost sums up the whole history: --%s does not work with it", flag)
 		}

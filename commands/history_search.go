@@ -36,7 +36,7 @@ func (h historyCmd) find(c *cli.Context, n int) (handle, found string, err error
 
 // search searches what was said, for the operator or for the agent.
 func (h historyCmd) search(c *cli.Context) error {
-	for _, flag := range []string{"cost", "by", "follow"} {
+	for _, flag := range []string{"cost", "by", "follow", "all"} {
 		if c.IsSet(flag) {
 			return terminal.Usagef("", "--search searches what was said: --%s does not work with it", flag)
 		}

@@ -31,13 +31,13 @@ func TestHistoryFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		tail := historyTail{store: st, most: 2, unread: func() bool { return false }}
-		print := func(l state.Line) error { lines <- l; return nil }
-		if err := tail.print(print); err != nil {
+		shows := func(l state.Line) linePrinter { return func() error { lines <- l; return nil } }
+		tail := historyTail{store: st, most: 2, unread: func() bool { return false }, shows: shows}
+		if err := tail.print(); err != nil {
 			done <- err
 			return
 		}
-		done <- tail.follow(ctx, print)
+		done <- tail.follow(ctx)
 	}()
 	want := func(phase state.Phase) {
 		t.Helper()

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// trace prints the lines of one chain, in the order in which they were written.
-func (h historyCmd) trace(c *cli.Context, print func(state.Line) error) error {
+// trace shows the lines of one chain, in the order in which they were written.
+func (h historyCmd) trace(c *cli.Context) error {
 	for _, flag := range []string{"cost", "by", "follow", "search", "verify"} {
 		if c.IsSet(flag) {
 			return terminal.Usagef("", "--trace shows one chain: --%s does not work with it", flag)
@@ -32,15 +32,16 @@ func (h historyCmd) trace(c *cli.Context, print func(state.Line) error) error {
 	if err != nil {
 		return err
 	}
-	if n := c.Int("n"); c.IsSet("n") && n > 0 && len(lines) > n {
-		lines = lines[len(lines)-n:]
+	most := 0
+	if c.IsSet("n") {
+		most = c.Int("n")
 	}
+	shows := h.shows(c, a)
+	var all []linePrinter
 	for _, l := range lines {
-		if err := print(l); err != nil {
-			return err
-		}
+		all = newest(all, shows(l), most)
 	}
-	return nil
+	return printAll(all, most)
 }
 
 // findChain returns the lines of the chain with this id. The beginning of an id is
@@ -84,6 +85,6 @@ func wholeTrace(st *store.Store, id string) (string, error) {
 	case 2:
 		return "", terminal.WithHint(fmt.Errorf("more than one chain begins with %s: %s, %s", plain.Line(id), found[0], found[1]), "write more of the id")
 	}
-	return "", terminal.WithHint(fmt.Errorf("the history has no chain %s", plain.Line(id)),
-		"`"+name+" inbox show KEY` and `"+name+" status --json` name the chain of a message; lines of older versions have none")
+	return "", coded(codeNotFound, terminal.WithHint(fmt.Errorf("the history has no chain %s", plain.Line(id)),
+		"`"+name+" inbox show KEY` and `"+name+" status --json` name the chain of a message; lines of older versions have none"))
 }

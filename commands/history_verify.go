@@ -27,7 +27,7 @@ type verifyOutput struct {
 
 // verify compares the history with the head that a mail of the agent carries.
 func (h historyCmd) verify(c *cli.Context) error {
-	for _, flag := range []string{"cost", "by", "follow", "search", "n"} {
+	for _, flag := range []string{"cost", "by", "follow", "search", "n", "all"} {
 		if c.IsSet(flag) {
 			return terminal.Usagef("", "--verify compares the history with a mail: --%s does not work with it", flag)
 		}
@@ -83,7 +83,8 @@ func (h historyCmd) readMail(arg string) ([]byte, error) {
 	if arg != "-" {
 		f, err := os.Open(arg)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, terminal.WithHint(fmt.Errorf("%s: %w", plain.Shorten(plain.Line(arg), 100), fs.ErrNotExist), "give a mail that you saved, - for standard input, or the text of its field "+message.HistoryField)
+			missing := fmt.Errorf("%s: %w", plain.Shorten(plain.Line(arg), 100), fs.ErrNotExist)
+			return nil, coded(codeNotFound, terminal.WithHint(missing, "give a mail that you saved, - for standard input, or the text of its field "+message.HistoryField))
 		}
 		if err != nil {
 			return nil, err

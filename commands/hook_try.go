@@ -36,10 +36,10 @@ Example:
 type hookTestOutput struct {
 	Name  string `json:"name"`
 	Taken bool   `json:"taken"`
-	Took  string `json:"took"`
 
-	Reason    string `json:"reason"`
-	Permanent bool   `json:"permanent"` // such a failure loses an event at once
+	Seconds   float64 `json:"seconds"` // that the call took
+	Reason    string  `json:"reason"`
+	Permanent bool    `json:"permanent"` // such a failure loses an event at once
 }
 
 func (k hookTestCmd) run(c *cli.Context) error {
@@ -56,7 +56,8 @@ func (k hookTestCmd) run(c *cli.Context) error {
 	if err != nil && !called {
 		return withHookHint(err)
 	}
-	v.Taken, v.Took = err == nil, took.Round(time.Millisecond).String()
+	took = took.Round(time.Millisecond)
+	v.Taken, v.Seconds = err == nil, took.Seconds()
 	if called {
 		v.Reason, v.Permanent = refused.Reason, refused.Permanent
 	}
@@ -65,7 +66,7 @@ func (k hookTestCmd) run(c *cli.Context) error {
 			return err
 		}
 	} else if v.Taken {
-		k.out.Printf("%s took the event in %s\n", v.Name, v.Took)
+		k.out.Printf("%s took the event in %s\n", v.Name, took)
 	}
 	if v.Taken {
 		return nil

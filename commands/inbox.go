@@ -2,11 +2,13 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
 
@@ -26,11 +28,14 @@ func inboxCommand(p *program) *cli.Command {
 	}
 }
 
-// findMessage returns a message by its number or key.
-func findMessage(a *cycle.Agent, which string) (state.Message, error) {
-	m, err := a.FindMessage(which)
-	if errors.Is(err, cycle.ErrNoMessage) {
-		err = terminal.WithHint(err, "see "+name+" inbox list [--quarantined], and "+name+" history")
+// findMessage returns a message by its key. which is how the user named it.
+func findMessage(a *cycle.Agent, which, key string) (state.Message, error) {
+	m, err := a.FindMessage(key)
+	if !errors.Is(err, cycle.ErrNoMessage) {
+		return m, err
 	}
-	return m, err
+	if key != which {
+		err = fmt.Errorf("%w: %s, %s, was dropped or has left the mailbox", cycle.ErrNoMessage, which, plain.Line(key))
+	}
+	return m, terminal.WithHint(err, "see "+name+" inbox list [--quarantined], and "+name+" history")
 }

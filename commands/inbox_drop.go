@@ -1,27 +1,35 @@
 package commands
 
 import (
+	"context"
 	"errors"
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/cycle/quarantine"
 )
 
-type inboxDropCmd struct{ agents agents }
+type inboxDropCmd struct {
+	agents agents
+	out    *terminal.Output
+}
 
 func inboxDropCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "drop",
 		Usage:     "remove a waiting message; it gets no turn",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `With the key of a message in quarantine, removes it for good. With the key of a
-mail that cannot be fetched, ends the tries; the mail stays in your mailbox.
+		Description: `With the number of a message in quarantine, such as q3, removes it for good.
+With that of a mail that is not fetched yet, such as f2, ends the tries; the
+mail stays in your mailbox.
 
 Example:
-  agentstateloop inbox drop 12 --reason "answered by hand"`,
+  agentstateloop inbox drop 12 --reason "answered by hand"
+  agentstateloop inbox drop q3`,
 		Flags:  []cli.Flag{reasonFlag()},
-		Action: inboxDropCmd{p.agents()}.run,
+		Action: inboxDropCmd{p.agents(), &p.out}.run,
 	}
 }
 
@@ -33,20 +41,38 @@ func (k inboxDropCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	which, reason := c.Args().First(), c.String("reason")
-	if err := a.Expel(c.Context, which, reason); !errors.Is(err, quarantine.ErrNotQuarantined) {
+	key, err := drop(c.Context, a, c.Args().First(), c.String("reason"))
+	if err != nil || !c.Bool("json") {
 		return err
+	}
+	return k.out.JSON(inboxDropOutput{Key: key, Dropped: true})
+}
+
+// inboxDropOutput is the JSON output of inbox drop.
+type inboxDropOutput struct {
+	Key     string `json:"key"`
+	Dropped bool   `json:"dropped"`
+}
+
+// drop removes a message that waits, one in quarantine, or a mail that is not fetched
+// yet. It returns its key.
+func drop(ctx context.Context, a *cycle.Agent, which, reason string) (key string, err error) {
+	if key, err = a.Key(which); err != nil {
+		return "", err
+	}
+	if err := a.Expel(ctx, key, reason); !errors.Is(err, quarantine.ErrNotQuarantined) {
+		return key, err
 	}
 	s, err := a.Store.Read()
 	if err != nil {
-		return err
+		return "", err
 	}
-	if _, failing := s.FailingMail(which); failing {
-		return a.Drop(c.Context, which, reason)
+	if s.IsUnfetched(key) {
+		return key, a.Drop(ctx, key, reason)
 	}
-	m, err := findMessage(a, which)
+	m, err := findMessage(a, which, key)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return a.Drop(c.Context, m.Key, reason)
+	return m.Key, a.Drop(ctx, m.Key, reason)
 }

@@ -1,16 +1,13 @@
 package commands
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
-	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/plain"
-	"agentstateloop/state"
 )
 
 type inboxListCmd struct {
@@ -23,20 +20,21 @@ func inboxListCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		Usage: "list the messages that wait, in order of arrival",
-		Description: `A message that waits for a time has the time and the reason in its row. The
-operator's mails above [budget] mails_an_hour wait for the hour to hold fewer.
+		Description: `Each row has a number, which every inbox command takes, the time, the sender,
+the subject or the first words, the files, and how it stands with the message.
+A number never comes to mean another message.
 
-A mail that the server lists and does not hand out has a row without a number:
-its key, since when, how often it was tried, when it is tried again, and why. It
-is tried for as long as it is in the mailbox; inbox drop KEY ends that. So has a
-large mail that is being fetched.
+A mail with a number like f2 is not fetched yet: it is large, or the server
+lists it and does not hand it out. That is tried for as long as the mail is in
+the mailbox; inbox drop f2 ends it.
 
-With --quarantined, lists the messages in quarantine instead: the key, the
-sender (not proved) and the reason of each.
+With --quarantined, lists the messages that were set aside instead, with numbers
+like q3: first why, then the sender (not proved) and the subject. inbox show q3
+shows the evidence, and inbox release q3 lets it in.
 
 Example:
-  agentstateloop inbox list --json
-  agentstateloop inbox list --quarantined`,
+  agentstateloop inbox list
+  agentstateloop inbox list --quarantined --json`,
 		Flags:  []cli.Flag{switchFlag("quarantined", "list the messages in quarantine, and why")},
 		Action: inboxListCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
@@ -53,92 +51,46 @@ func (k inboxListCmd) run(c *cli.Context) error {
 	if c.Bool("quarantined") {
 		return k.quarantined(c, a)
 	}
-	s, err := a.Store.Read()
+	rows, s, err := a.Listing()
 	if err != nil {
 		return err
 	}
+	words := standing{s, a.Policy, k.now()}
+	for i := range rows {
+		rows[i].State = words.of(rows[i])
+	}
 	if c.Bool("json") {
-		return k.out.JSON(listed(s))
+		return k.out.JSON(rows)
 	}
-	w := k.out.Table()
-	for _, m := range s.Inbox {
-		status := string(m.Status)
-		if m.Status == state.Deferred {
-			status += " until " + terminal.Clock(m.NextRetryAt, k.now()) + because(plain.Line(m.Reason)) + because(plain.Line(m.Title))
-		}
-		if m.Status == state.Deferred && !k.now().Before(m.NextRetryAt) {
-			status += held(s.SelfHeld(m, a.Policy, k.now()))
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.Seq, terminal.Clock(m.At, k.now()), m.Source, plain.Line(m.From), status)
+	var cells [][]string
+	for _, row := range rows {
+		cells = append(cells, []string{numberOf(row), k.clock(row.At), whoSent(row), subjectOf(row), filesOf(row), row.State})
 	}
-	for _, f := range s.FailingMails() {
-		fmt.Fprintf(w, "-\t%s\t%s\t%s\t%s\n", terminal.Clock(f.Since, k.now()), state.Mail, plain.Line(f.Key), failingStatus(f, k.now()))
-	}
-	for _, key := range s.LargeMails() {
-		fmt.Fprintf(w, "-\t-\t%s\t%s\tlarge, is being fetched\n", state.Mail, plain.Line(key))
-	}
-	return w.Flush()
+	return k.out.Grid(listColumns, cells)
 }
 
-// largeOutput is the JSON output for a large mail that is being fetched. It has no
-// row in the inbox yet.
-type largeOutput struct {
-	Key    string       `json:"key"`
-	Source state.Source `json:"source"`
-	Status string       `json:"status"` // "fetching"
-}
-
-// failingOutput is the JSON output for a mail that cannot be fetched. It has no row
-// in the inbox yet.
-type failingOutput struct {
-	Key         string       `json:"key"`
-	Source      state.Source `json:"source"`
-	Status      string       `json:"status"` // "failing"
-	Since       time.Time    `json:"since"`
-	Tries       int          `json:"tries"`
-	NextRetryAt time.Time    `json:"next_retry_at"`
-	Reason      string       `json:"reason"`
-}
-
-func failingJSON(f state.FailingMail) failingOutput {
-	return failingOutput{f.Key, state.Mail, "failing", f.Since, f.Tries, f.Next, f.Reason}
-}
-
-// listed returns the messages that wait, the mails that cannot be fetched, and those
-// that are being fetched.
-func listed(s state.State) []any {
-	rows := []any{}
-	for _, m := range s.Inbox {
-		rows = append(rows, m)
-	}
-	for _, f := range s.FailingMails() {
-		rows = append(rows, failingJSON(f))
-	}
-	for _, key := range s.LargeMails() {
-		rows = append(rows, largeOutput{key, state.Mail, "fetching"})
-	}
-	return rows
-}
-
-// failingStatus says how far the tries of a mail that cannot be fetched have come.
-func failingStatus(f state.FailingMail, now time.Time) string {
-	return fmt.Sprintf("cannot be fetched, %s, again at %s%s", terminal.Count(f.Tries, "failure"), terminal.Clock(f.Next, now), because(plain.Line(f.Reason)))
-}
+// listColumns are the columns of the lists: number, time, who, subject, files, and the
+// rest.
+var listColumns = []terminal.Column{{}, {}, {Least: 12}, {Least: 16}, {Least: 9}, {}}
 
 // quarantined lists the items in quarantine.
 func (k inboxListCmd) quarantined(c *cli.Context, a *cycle.Agent) error {
-	items, err := a.Quarantine()
+	rows, err := a.ListQuarantine()
 	if err != nil {
 		return err
 	}
+	words := standing{now: k.now()}
+	for i := range rows {
+		rows[i].State = words.of(rows[i])
+	}
 	if c.Bool("json") {
-		return k.out.JSON(append([]quarantine.Item{}, items...))
+		return k.out.JSON(rows)
 	}
-	w := k.out.Table()
-	for _, q := range items {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s: %s\n", plain.Line(q.Key), terminal.Clock(q.At, k.now()), plain.Line(q.From), q.Gate, plain.Line(q.Reason))
+	var cells [][]string
+	for _, row := range rows {
+		cells = append(cells, []string{numberOf(row), k.clock(row.At), value(row.Reason), whoSent(row), filesOf(row), subjectOf(row)})
 	}
-	if err := w.Flush(); err != nil {
+	if err := k.out.Grid([]terminal.Column{{}, {}, {Least: 12}, {Least: 16}, {Least: 9}, {}}, cells); err != nil {
 		return err
 	}
 	s, err := a.Store.Read()
@@ -146,4 +98,20 @@ func (k inboxListCmd) quarantined(c *cli.Context, a *cycle.Agent) error {
 		k.out.Warn("quarantine is full, and %s more came; mails among them are still in the mailbox, unread", terminal.Count(s.Unkept, "item"))
 	}
 	return err
+}
+
+// clock formats the time of a row, or "-".
+func (k inboxListCmd) clock(at *time.Time) string {
+	if at == nil {
+		return "-"
+	}
+	return terminal.Clock(*at, k.now())
+}
+
+// numberOf returns the number of a row, or the key of one that has none.
+func numberOf(row cycle.Listed) string {
+	if row.Number == nil {
+		return plain.Line(row.Key)
+	}
+	return *row.Number
 }

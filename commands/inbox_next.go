@@ -43,9 +43,9 @@ func (k inboxNextCmd) run(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return k.out.JSON(m)
+		return k.out.JSON(pulledOf(m))
 	}
-	k.out.Printf("turn:  %s\nepoch: %d\nfrom:  %s (%s)\n", m.TurnID, m.Epoch, plain.Line(m.From), m.Source)
+	k.out.Printf("number: %s\nturn:  %s\nepoch: %d\nfrom:  %s (%s)\n", m.Number, m.TurnID, m.Epoch, plain.Line(m.From), m.Source)
 	if m.Note != "" {
 		k.out.Printf("note:  %s\n", plain.Line(m.Note))
 	}

@@ -1,14 +1,19 @@
 package commands
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 )
 
 type inboxRetryCmd struct {
 	agents agents
 	out    *terminal.Output
+	now    func() time.Time
 }
 
 func inboxRetryCommand(p *program) *cli.Command {
@@ -22,7 +27,7 @@ word from you, so the agent may cause [turn] self_turns more.
 
 Example:
   agentstateloop inbox retry 12`,
-		Action: inboxRetryCmd{p.agents(), &p.out}.run,
+		Action: inboxRetryCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
 }
 
@@ -34,7 +39,23 @@ func (k inboxRetryCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := findMessage(a, c.Args().First())
+	which := c.Args().First()
+	key, err := a.Key(which)
+	if err != nil {
+		return err
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	if row, unfetched := cycle.ListedUnfetched(s, key); unfetched {
+		words := standing{now: k.now()}.of(row)
+		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "each poll fetches what is due: "+name+" poll")
+	}
+	if _, err := a.Quarantined(key); err == nil {
+		return terminal.WithHint(fmt.Errorf("%s is in quarantine", which), name+" inbox release "+which+" lets it in")
+	}
+	m, err := findMessage(a, which, key)
 	if err != nil {
 		return err
 	}
@@ -46,5 +67,14 @@ func (k inboxRetryCmd) run(c *cli.Context) error {
 		k.out.Warn("%s still waits: %s", m.Key, held)
 	}
 	detach(a, k.out)
-	return nil
+	if !c.Bool("json") {
+		return nil
+	}
+	return k.out.JSON(inboxRetryOutput{Key: m.Key, Held: orNull(held)})
+}
+
+// inboxRetryOutput is the JSON output of inbox retry.
+type inboxRetryOutput struct {
+	Key  string  `json:"key"`
+	Held *string `json:"held"` // why it waits nevertheless
 }

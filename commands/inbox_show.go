@@ -30,27 +30,33 @@ func inboxShowCommand(p *program) *cli.Command {
 		Name:      "show",
 		Usage:     "show one message, by its number or key",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `By its key it also shows a message that is done, as long as it is kept, a
-message in quarantine, with the reason, and what is known of a mail that cannot
-be fetched. A message that is done is shown with what its turn handed back,
-and one that is not with where it stands.
+		Description: `Shows what inbox list has a number for, and by its number or key also a message
+that is done, as long as it is kept. A message that is done is shown with what
+its turn handed back, and one that is not with where it stands. One in
+quarantine is shown with the reason and the evidence for it.
+
+With --save it writes the files that came with the message into a folder, under
+their senders' names where these are safe. It overwrites nothing.
 
 Example:
-  agentstateloop inbox show 12`,
+  agentstateloop inbox show 12
+  agentstateloop inbox show 12 --save ~/received
+  agentstateloop inbox show q3`,
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "save", TakesFile: true, Usage: "write the files that came along into the folder `DIR`"}},
 		Action: inboxShowCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
 }
 
 // messageOutput is the JSON output of inbox show.
 type messageOutput struct {
-	state.Message
-	Subject string        `json:"subject"`
+	cycle.Listed
 	Text    string        `json:"text"`
 	Receipt cycle.Receipt `json:"receipt"`
 
 	// Deliverable is what the turn of the message has handed back, or null.
 	Deliverable *cycle.Deliverable   `json:"deliverable"`
 	Files       []cycle.ReceivedFile `json:"files"`
+	Problems    []string             `json:"problems"` // of a mail's structure
 }
 
 func (k inboxShowCmd) run(c *cli.Context) error {
@@ -61,7 +67,12 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := a.Quarantined(c.Args().First())
+	which := c.Args().First()
+	key, err := a.Key(which)
+	if err != nil {
+		return err
+	}
+	q, err := a.Quarantined(key)
 	if !errors.Is(err, quarantine.ErrNotQuarantined) {
 		if err != nil {
 			return err
@@ -72,15 +83,18 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if f, failing := s.FailingMail(c.Args().First()); failing {
-		return k.printFailing(c, f)
+	words := standing{s, a.Policy, k.now()}
+	if row, unfetched := cycle.ListedUnfetched(s, key); unfetched {
+		row.State = words.of(row)
+		return k.printUnfetched(c, row)
 	}
-	m, err := findMessage(a, c.Args().First())
+	m, err := findMessage(a, which, key)
 	if err != nil {
 		return err
 	}
-	v := messageOutput{Message: m}
-	if v.Subject, v.Text, err = readPayload(a, m.Key, m.Source, m.Payload, m.Sum); err != nil {
+	v := messageOutput{Listed: a.Listed(m)}
+	v.State = words.of(v.Listed)
+	if v.Text, err = readPayload(a, m.Key, m.Source, m.Payload, m.Sum); err != nil {
 		return err
 	}
 	if v.Receipt, err = a.Receipt(m); err != nil {
@@ -89,92 +103,101 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if v.Deliverable, err = a.HandedBack(m.Key); err != nil {
 		return err
 	}
-	v.Files, _ = a.FilesOf(m) // what is wrong with the payload stands in the text
+	came, _ := a.CameWith(m) // what is wrong with the payload stands in the text
+	if err := saveFiles(c, which, &came); err != nil {
+		return err
+	}
+	v.Files, v.Problems, v.Text = came.Files, came.Problems, withInstead(v.Text, came)
 	if c.Bool("json") {
 		return k.out.JSON(v)
 	}
-	k.out.Printf("key:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n", plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, k.now()), m.Status)
-	if m.Status == state.Deferred {
-		why := ""
-		if !k.now().Before(m.NextRetryAt) {
-			why = held(s.SelfHeld(m, a.Policy, k.now()))
-		}
-		k.out.Printf("until:   %s%s%s\n", terminal.Clock(m.NextRetryAt, k.now()), because(plain.Line(m.Reason)), why)
+	if c.IsSet("save") {
+		printFiles(k.out, "saved:   ", v.Files)
+		return nil
 	}
-	if v.Subject != "" {
+	k.out.Printf("number:  %s\nkey:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n",
+		numberOf(v.Listed), plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, k.now()), m.Status)
+	if !m.Status.Ended() {
+		k.out.Printf("state:   %s\n", v.State)
+	}
+	if v.Subject != "" && (m.Source == state.Mail || m.Title != "") {
 		k.out.Printf("subject: %s\n", plain.Line(v.Subject))
 	}
 	if m.Trace != "" {
 		k.out.Printf("chain:   %s\n", plain.Line(m.Trace))
 	}
-	printFiles(k.out, "file:    ", v.Files)
+	printCame(k.out, which, came)
 	printReceipt(k.out, v.Receipt, k.now())
 	k.printText(v.Text)
 	if d := v.Deliverable; d != nil {
 		k.out.Printf("\nanswered (%s):\n", d.Outcome)
 		k.printText(d.Whole())
-	} else {
-		k.printStanding(m)
+	} else if !m.Status.Ended() {
+		k.out.Printf("\nno answer yet: %s\n", sentence(v.State))
 	}
 	return nil
 }
 
-// printFiles prints the files that came with a message, each on a line that begins with
-// label.
-func printFiles(out *terminal.Output, label string, files []cycle.ReceivedFile) {
-	for _, f := range files {
-		if f.Missing != "" {
-			out.Printf("%s%s is missing: %s\n", label, plain.Line(f.Name), plain.Line(f.Missing))
-			continue
-		}
-		out.Printf("%s%s (%s, %d bytes): %s\n", label, plain.Line(f.Name), plain.Line(f.Type), f.Size, plain.Line(f.Path))
-	}
-}
-
-// printStanding says where a message without an answer stands.
-func (k inboxShowCmd) printStanding(m state.Message) {
-	switch m.Status {
-	case state.Queued, state.Deferred:
-		k.out.Printf("\nno answer yet: it waits for its turn\n")
-	case state.Pending, state.Processing:
-		k.out.Printf("\nno answer yet: its turn runs, or waits for what it has asked or started\n")
-	}
-}
-
-// printFailing shows a mail that cannot be fetched.
-func (k inboxShowCmd) printFailing(c *cli.Context, f state.FailingMail) error {
+// printUnfetched shows a mail that is not fetched yet.
+func (k inboxShowCmd) printUnfetched(c *cli.Context, row cycle.Listed) error {
 	if c.Bool("json") {
-		return k.out.JSON(failingJSON(f))
+		return k.out.JSON(row)
 	}
-	k.out.Printf("key:     %s\nsince:   %s\nstatus:  %s\n", plain.Line(f.Key), terminal.Clock(f.Since, k.now()), failingStatus(f, k.now()))
-	k.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, plain.Line(f.Key))
+	k.out.Printf("number:  %s\nkey:     %s\n", numberOf(row), plain.Line(row.Key))
+	if row.Since != nil {
+		k.out.Printf("since:   %s\n", terminal.Clock(*row.Since, k.now()))
+	}
+	k.out.Printf("status:  %s\n", row.State)
+	if row.Status == cycle.ListedFailing {
+		k.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, numberOf(row))
+	}
 	return nil
 }
 
 // quarantineOutput is the JSON output of inbox show for an item in quarantine.
 type quarantineOutput struct {
-	quarantine.Item
-	Status string               `json:"status"`
-	Text   string               `json:"text"`
-	Files  []cycle.ReceivedFile `json:"files"`
+	cycle.Listed
+	Field    *string              `json:"field"` // the name of the field that is the evidence
+	Text     string               `json:"text"`
+	Files    []cycle.ReceivedFile `json:"files"`
+	Problems []string             `json:"problems"` // of a mail's structure
 }
 
 // printQuarantined shows an item in quarantine.
 func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarantine.Item) error {
-	v := quarantineOutput{Item: q, Status: "quarantined", Files: a.FilesInQuarantine(q)}
-	var err error
-	if _, v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
+	row, err := a.ListedItem(q)
+	if err != nil {
 		return err
 	}
+	row.State = standing{now: k.now()}.of(row)
+	came := a.CameWithQuarantined(q)
+	if err := saveFiles(c, c.Args().First(), &came); err != nil {
+		return err
+	}
+	v := quarantineOutput{Listed: row, Field: a.EvidenceField(q), Files: came.Files, Problems: came.Problems}
+	if v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
+		return err
+	}
+	v.Text = withInstead(v.Text, came)
 	if c.Bool("json") {
 		return k.out.JSON(v)
 	}
-	k.out.Printf("key:     %s\nfrom:    %s (%s, not proved)\nat:      %s\nstatus:  quarantined by gate %s: %s\n",
-		plain.Line(q.Key), plain.Line(q.From), q.Source, terminal.Clock(q.At, k.now()), q.Gate, plain.Line(q.Reason))
+	if c.IsSet("save") {
+		printFiles(k.out, "saved:   ", v.Files)
+		return nil
+	}
+	k.out.Printf("number:  %s\nkey:     %s\nfrom:    %s (%s, not proved)\nat:      %s\nstatus:  quarantined by gate %s: %s\n",
+		numberOf(row), plain.Line(q.Key), plain.Line(q.From), q.Source, terminal.Clock(q.At, k.now()), q.Gate, value(row.Reason))
+	switch {
+	case v.Field != nil:
+		k.out.Printf("field:   %s: %s\n", *v.Field, value(row.Evidence))
+	case row.Evidence != nil:
+		k.out.Printf("found:   %s\n", value(row.Evidence))
+	}
 	if q.Subject != "" {
 		k.out.Printf("subject: %s\n", plain.Line(q.Subject))
 	}
-	printFiles(k.out, "file:    ", v.Files)
+	printCame(k.out, c.Args().First(), came)
 	k.printText(v.Text)
 	return nil
 }
@@ -183,21 +206,21 @@ func (k inboxShowCmd) printText(text string) {
 	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(text), "\n"))
 }
 
-// readPayload returns the subject and the text of the message with that key. Of a
-// damaged one the text is a note that says so.
-func readPayload(a *cycle.Agent, key string, source state.Source, file, sum string) (subject, text string, err error) {
+// readPayload returns the text of the message with that key. Of a damaged one it is a
+// note that says so.
+func readPayload(a *cycle.Agent, key string, source state.Source, file, sum string) (text string, err error) {
 	raw, err := a.Store.ReadSummed(file, sum)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", fmt.Errorf("the text of %s is gone: it was pruned (keep in [agent]), or removed", key)
+		return "", fmt.Errorf("the text of %s is gone: it was pruned (keep in [agent]), or removed", key)
 	}
 	if errors.Is(err, store.ErrDamaged) {
-		return "", "(not shown: " + err.Error() + ")", nil
+		return "(not shown: " + err.Error() + ")", nil
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("read message: %w", err)
+		return "", fmt.Errorf("read message: %w", err)
 	}
 	if source != state.Mail {
-		return "", string(raw), nil
+		return string(raw), nil
 	}
-	return message.ParseHeader(raw).Subject, message.ReadContent(bytes.NewReader(raw)).Full, nil
+	return message.ReadContent(bytes.NewReader(raw)).Full, nil
 }

@@ -33,9 +33,16 @@ func initCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "init",
 		Usage: "set up an agent: configuration, crontab line, doctor",
-		Description: `Asks at a terminal for what it cannot guess; in a script, use the flags. Keeps
-an existing configuration, and then only installs the crontab line. Give
-another agent a file of its own with --config FILE.
+		Description: `Asks at a terminal for what it cannot guess; in a script, use the flags. At a
+terminal it tries each thing as it is typed: it looks for the program, connects
+and logs in, and asks again, unless you keep what does not work yet. It writes
+nothing before the last answer. A script hears at once of all flags that are
+missing or wrong.
+
+Keeps an existing configuration, and then only installs the crontab line; with
+--password it also takes a new password for the mailbox, and replaces the old
+one when the new one works. Give another agent a file of its own with --config
+FILE.
 
 A password is read from a file, typed without being shown, or read with
 --password-stdin; it is never an argument. The preset decides what proves that
@@ -44,11 +51,13 @@ a mail is yours: see docs/security.md.
 Example:
   agentstateloop init
   agentstateloop init --handle goulard3120 --operator you@example.com \
-    --address artificer3120@gmail.com --password-stdin <password`,
+    --address artificer3120@gmail.com --password-stdin <password
+  agentstateloop init --password`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "handle", Usage: "the agent's `NAME`; its callsign is @NAME"},
 			repeatedFlag("operator", "your own email `ADDRESS`; may be repeated"),
 			&cli.StringFlag{Name: "address", Usage: "the agent's own email `ADDRESS`"},
+			&cli.StringFlag{Name: "username", Usage: "`NAME` to log in with, if it is not the address"},
 			&cli.StringFlag{Name: "preset", Usage: "`NAME`: gmail, fastmail, outlook, generic or none"},
 			&cli.StringFlag{Name: "imap-host", Usage: "`HOST` of the mailbox, or HOST:PORT"},
 			&cli.StringFlag{Name: "smtp-host", Usage: "`HOST` that sends mail, or HOST:PORT"},
@@ -58,6 +67,7 @@ Example:
 			&cli.StringFlag{Name: "fallback", Usage: "`NAME`: challenge, to be asked about mail without proof"},
 			&cli.StringFlag{Name: "password-file", Usage: "`FILE` (0600) with the mailbox's password"},
 			switchFlag("password-stdin", "write standard input to that file"),
+			switchFlag("password", "take a new password for an agent that exists"),
 			repeatedFlag("password-command", "`WORD` of the command that prints it; may be repeated"),
 			&cli.StringFlag{Name: "client-id", Usage: "`ID` of your application, for OAuth2"},
 			&cli.StringFlag{Name: "client-secret-file", Usage: "`FILE` (0600) with its secret"},
@@ -77,7 +87,7 @@ Example:
 			&cli.StringFlag{Name: "schedule", Usage: "`MODE`: what polls: crontab, fixed or none"},
 			&cli.StringFlag{Name: "crontab", Usage: "the crontab `PROGRAM`"},
 			switchFlag("print", "only print the configuration"),
-			switchFlag("no-network", "do not contact servers while checking"),
+			switchFlag("no-network", "contact no server: try nothing there"),
 		},
 		Action: initCmd{p.agents(), p.loader, p.stdin, &p.out, p.proc}.run,
 	}
@@ -85,11 +95,12 @@ Example:
 
 // initOutput is the JSON output of init.
 type initOutput struct {
-	Agent   string           `json:"agent"`
-	Config  string           `json:"config"`
-	Created bool             `json:"created"` // false: it existed, and is kept
-	Checks  []doctor.Finding `json:"checks"`
-	Next    string           `json:"next"`
+	Agent    string           `json:"agent"`
+	Config   string           `json:"config"`
+	Created  bool             `json:"created"`       // false: it existed, and is kept
+	Password *string          `json:"password_file"` // that has a new password; null: none
+	Checks   []doctor.Finding `json:"checks"`
+	Next     string           `json:"next"`
 }
 
 func (k initCmd) run(c *cli.Context) error {
@@ -100,34 +111,45 @@ func (k initCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	plans := setup.Setup{Loader: k.loader, Asker: terminal.NewAsker(k.stdin, k.out.Stderr, k.loader.Secrets), Stdin: k.stdin}
+	plans := setup.Setup{
+		Loader: k.loader, Asker: terminal.NewAsker(k.stdin, k.out, k.loader.Secrets), Stdin: k.stdin, Network: !c.Bool("no-network"),
+	}
 	if c.Bool("print") {
 		plan, err := plans.Plan(c.Context, initOptions(c), path)
 		if err != nil {
 			return err
 		}
-		k.out.Printf("%s", plan.Text)
-		return nil
+		return printFile(c, k.out, plan.Text)
 	}
 	result := initOutput{Config: path}
 	var plan setup.Plan
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if c.Bool("password") {
+			return terminal.Usagef("leave --password out to set the agent up", "%s does not exist, and so has no password to replace", path)
+		}
 		if plan, err = plans.Plan(c.Context, initOptions(c), path); err != nil {
 			return err
 		}
-		if result.Created, err = plan.Write(path); err != nil {
+		if result.Created, err = plan.Write(c.Context, path); err != nil {
 			return err
 		}
 	} else if err != nil {
 		return err
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove it, or make the file that it points to")
+	} else {
+		setup.RemoveDrafts(filepath.Dir(path)) // an init may have been killed after its last write
 	}
 	a, err := k.loader.Load(path)
 	if err != nil {
 		return err
 	}
 	result.Agent = a.Handle
+	if !result.Created {
+		if result.Password, err = k.newPassword(c, plans, a); err != nil {
+			return err
+		}
+	}
 	if !c.Bool("json") {
 		k.printWritten(c, result, plan)
 	}
@@ -141,7 +163,9 @@ func (k initCmd) run(c *cli.Context) error {
 		result.Checks = found
 		return k.out.JSON(result)
 	}
-	doctor.Print(k.out, found)
+	if err := doctor.Print(k.out, found, doctor.Remarkable); err != nil {
+		return err
+	}
 	k.out.Printf("\n%s\n", result.Next)
 	return nil
 }
@@ -150,7 +174,7 @@ func (k initCmd) run(c *cli.Context) error {
 func initOptions(c *cli.Context) setup.Options {
 	return setup.Options{
 		Handle: c.String("handle"), StateDir: c.String("state-dir"), Operators: wordsOf(c, "operator"),
-		Preset: c.String("preset"), Address: c.String("address"), IMAPHost: c.String("imap-host"), SMTPHost: c.String("smtp-host"), CAFile: c.String("ca-file"),
+		Preset: c.String("preset"), Address: c.String("address"), Username: c.String("username"), IMAPHost: c.String("imap-host"), SMTPHost: c.String("smtp-host"), CAFile: c.String("ca-file"),
 		AuthservID: c.String("authserv-id"), Require: c.String("require"), Fallback: c.String("fallback"),
 		PasswordFile: c.String("password-file"), PasswordStdin: c.Bool("password-stdin"), PasswordCommand: wordsOf(c, "password-command"),
 		ClientID: c.String("client-id"), ClientSecretFile: c.String("client-secret-file"),
@@ -180,20 +204,28 @@ func (k initCmd) printWritten(c *cli.Context, r initOutput, plan setup.Plan) {
 		k.out.Printf("wrote %s (mode 0600)\n\n", r.Config)
 		return
 	}
-	k.out.Printf("kept %s, which exists already\n\n", r.Config)
+	k.out.Printf("kept %s, which exists already\n", r.Config)
+	if r.Password != nil {
+		k.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
+	}
+	k.out.Printf("\n")
 	switch handle := c.String("handle"); {
 	case handle != r.Agent && state.ValidHandle(handle):
 		k.out.Warn("%s is the file of @%s; give @%s a file of its own: --config %s", r.Config, r.Agent, handle, filepath.Join(filepath.Dir(r.Config), handle+".toml"))
-	case describesAgent(c):
+	case r.Password == nil && describesAgent(c):
 		k.out.Warn("the flags that describe the agent were ignored: edit the file, or give another agent a file of its own with --config FILE")
 	}
 }
 
 // describesAgent reports whether a flag was given that would go into the
 // configuration.
-func describesAgent(c *cli.Context) bool {
-	return slices.ContainsFunc(c.LocalFlagNames(), func(flag string) bool {
-		return !slices.Contains([]string{"config", "json", "no-network", "handle"}, flag)
+func describesAgent(c *cli.Context) bool { return !onlyFlags(c, "handle", "password") }
+
+// onlyFlags reports whether no other flags were given than these and those that describe
+// nothing.
+func onlyFlags(c *cli.Context, these ...string) bool {
+	return !slices.ContainsFunc(c.LocalFlagNames(), func(flag string) bool {
+		return !slices.Contains(append([]string{"config", "json", "no-network"}, these...), flag)
 	})
 }
 

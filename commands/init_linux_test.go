@@ -57,6 +57,7 @@ type initDialogue struct {
 	tty       *os.File      // the end of init
 	questions *bufio.Reader // what init prints to standard error
 	printed   bytes.Buffer  // what it prints to standard output; to be read when it is done
+	said      bytes.Buffer  // what was read of the questions
 	cancel    context.CancelFunc
 	done      chan int // the exit code
 }
@@ -70,13 +71,8 @@ func startInit(t *testing.T, dir, self string, flags ...string) *initDialogue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, write := io.Pipe()
-	d.questions = bufio.NewReader(read)
-	ctx, cancel := context.WithCancel(t.Context())
-	d.cancel = cancel
-	t.Cleanup(cancel)
 	p := program{
-		stdin: d.tty, out: terminal.Output{Stdout: &d.printed, Stderr: write},
+		stdin: d.tty,
 		loader: &config.Loader{
 			Environ:    []string{"PATH=" + filepath.Join(d.dir, "bin") + ":/usr/bin:/bin"},
 			Home:       func() (string, error) { return d.dir, nil },
@@ -86,11 +82,24 @@ func startInit(t *testing.T, dir, self string, flags ...string) *initDialogue {
 		},
 		proc: "/proc",
 	}
+	d.listen(func(ctx context.Context, stderr io.Writer) int {
+		p.out = terminal.Output{Stdout: &d.printed, Stderr: stderr}
+		return p.run(ctx, append([]string{name, "init", "--config", d.config(), "--no-network", "--crontab", command}, flags...))
+	})
+	return d
+}
+
+// listen runs init in this process, and hears what it prints to standard error.
+func (d *initDialogue) listen(run func(ctx context.Context, stderr io.Writer) int) {
+	read, write := io.Pipe()
+	d.questions = bufio.NewReader(read)
+	ctx, cancel := context.WithCancel(d.t.Context())
+	d.cancel = cancel
+	d.t.Cleanup(cancel)
 	go func() {
-		d.done <- p.run(ctx, append([]string{name, "init", "--config", d.config(), "--no-network", "--crontab", command}, flags...))
+		d.done <- run(ctx, write)
 		write.Close()
 	}()
-	return d
 }
 
 func (d *initDialogue) config() string { return filepath.Join(d.dir, "agent.toml") }
@@ -101,19 +110,17 @@ func startInitOfMail(t *testing.T) *initDialogue {
 	return startInit(t, t.TempDir(), "/usr/bin/"+name, "--preset", "gmail", "--runner", "none")
 }
 
-// answer waits for a question that contains this text, and types the answer.
+// answer waits for a question that contains this text, with all that is said before it,
+// and types the answer.
 func (d *initDialogue) answer(question, text string) {
 	d.t.Helper()
 	var asked strings.Builder
-	for !strings.HasSuffix(asked.String(), ": ") {
+	for !strings.HasSuffix(asked.String(), ": ") || !strings.Contains(asked.String(), question) {
 		b, err := d.questions.ReadByte()
 		if err != nil {
 			d.t.Fatalf("instead of %q: %q, %v", question, asked.String(), err)
 		}
 		asked.WriteByte(b)
-	}
-	if !strings.Contains(asked.String(), question) {
-		d.t.Fatalf("asked %q, want %q", asked.String(), question)
 	}
 	if _, err := io.WriteString(d.person, text); err != nil {
 		d.t.Fatal(err)
@@ -240,7 +247,8 @@ func TestInitOffersTheBox(t *testing.T) {
 		"it is not wanted":       {"claude", works, []exchange{{"[bwrap]", "none\n"}}, ""},
 		"another word":           {"claude", works, []exchange{{"[bwrap]", "docker\n"}, {"docker", ""}, {"is not one of", ""}, {"[bwrap]", "bwrap\n"}}, "bwrap"},
 		"it does not work there": {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"[none]", "\n"}}, ""},
-		"it is missing":          {"claude", "", []exchange{{"[none]", "\n"}}, ""},
+		"it is missing":          {"claude", "", []exchange{{"claude is not in the PATH", ""}, {"keep it as it is? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
+		"it is found":            {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
 		"a box of its own":       {"codex", works, []exchange{{"[none]", "\n"}}, ""},
 		"in spite of its own":    {"codex", works, []exchange{{"[none]", "bwrap\n"}}, "bwrap"},
 		"exec, which is not run": {"exec", `echo "$0 was run" >"${0%/*}/../ran"`, []exchange{{"[bwrap]", "\n"}}, "bwrap"},

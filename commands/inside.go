@@ -246,7 +246,7 @@ func (t relayedTurn) call(ctx context.Context, r relay.Request) (string, error) 
 		return "", err
 	}
 	if a.Error != "" {
-		return "", &relayedError{text: a.Error, hint: a.Hint, code: cmp.Or(a.Code, exitError)}
+		return "", &relayedError{text: a.Error, hint: a.Hint, kind: a.Kind, code: cmp.Or(a.Code, exitError)}
 	}
 	return a.Text, nil
 }
@@ -255,7 +255,8 @@ func (t relayedTurn) call(ctx context.Context, r relay.Request) (string, error) 
 // have reported its own.
 type relayedError struct {
 	text, hint string
-	code       int // the exit code
+	kind       string // its word; "" if the runner is an older one
+	code       int    // the exit code
 }
 
 func (e *relayedError) Error() string { return e.text }

@@ -82,7 +82,7 @@ func (k listenCmd) run(c *cli.Context) error {
 			k.out.Warn(format, args...)
 		},
 		Ready: func() {
-			k.out.Printf("listening for %s at http://%s\n", terminal.Count(len(agents), "agent"), web.Addr())
+			k.announce(c, agents, "http://"+web.Addr().String())
 			if err := listen.Notify(socket, listen.Ready); err != nil {
 				k.out.Warn("%v", err)
 			}
@@ -106,6 +106,27 @@ func (k listenCmd) run(c *cli.Context) error {
 		return terminal.WithHint(err, "one listener for an agent is enough, and that one goes on")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
+}
+
+// listenOutput is the line of JSON that listen prints when it is ready.
+type listenOutput struct {
+	Agents []string `json:"agents"`
+	URL    string   `json:"url"`
+}
+
+// announce prints for whom it listens, and where.
+func (k listenCmd) announce(c *cli.Context, agents []*cycle.Agent, url string) {
+	if !c.Bool("json") {
+		k.out.Printf("listening for %s at %s\n", terminal.Count(len(agents), "agent"), url)
+		return
+	}
+	ready := listenOutput{URL: url}
+	for _, a := range agents {
+		ready.Agents = append(ready.Agents, a.Handle)
+	}
+	if err := k.out.JSONLine(ready); err != nil {
+		k.out.Warn("%v", err)
+	}
 }
 
 // tokenHint says how to make a file with a new token.
@@ -161,6 +182,5 @@ func (k listenCmd) printUnit(c *cli.Context, agents []*cycle.Agent) error {
 		}
 		argv = append(argv, path)
 	}
-	k.out.Printf("%s", listen.Unit(argv))
-	return nil
+	return printFile(c, k.out, listen.Unit(argv))
 }

@@ -69,7 +69,7 @@ func (k loginCmd) run(c *cli.Context) error {
 		s = conf.SMTP()
 	}
 	if !s.OAuth2.IsSet() {
-		return conf.At(strings.Split(section, "."), "agent.toml.example shows it; a mailbox with a password needs no login", "is missing")
+		return conf.At(strings.Split(section, "."), "agent.toml.example shows it; a mailbox with a password needs no login: `"+name+" init --password` takes a new one", "is missing")
 	}
 	known, err := conf.Provider(section, s.OAuth2)
 	if err != nil {
@@ -95,11 +95,12 @@ func (k loginCmd) run(c *cli.Context) error {
 	// Microsoft lets the port differ only for a name without a path.
 	ask := oauth2.Config{ClientID: s.OAuth2.ClientID, Endpoint: known.Endpoint, Scopes: known.Scopes, RedirectURL: "http://localhost:" + port}
 	user := cmp.Or(s.Username, conf.File.Mail.Address)
-	token, err := k.consent(c.Context, o, ask, user, listener)
+	say := func(url, user string) error { return k.askConsent(c.Bool("json"), url, user) }
+	token, err := k.consent(c.Context, o, ask, user, listener, say)
 	if err != nil {
 		return err
 	}
-	return k.keepRefreshToken(conf.Resolve(s.OAuth2.RefreshTokenFile), token)
+	return k.keepRefreshToken(c.Bool("json"), conf.Resolve(s.OAuth2.RefreshTokenFile), token)
 }
 
 // config reads the configuration without wiring an agent: a login that does not
@@ -113,9 +114,9 @@ func (k loginCmd) config(c *cli.Context) (*config.Config, error) {
 }
 
 // consent sends a person to the provider and returns the refresh token that the
-// browser's answer is exchanged for.
-func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, user string, listener net.Listener) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, consentTimeout, fmt.Errorf("timed out after %v waiting for the browser", consentTimeout))
+// browser's answer is exchanged for. say tells the person the URL.
+func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, user string, listener net.Listener, say func(url, user string) error) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, consentTimeout, coded(codeTimedOut, fmt.Errorf("timed out after %v waiting for the browser", consentTimeout)))
 	defer cancel()
 	mark, verifier := rand.Text(), oauth2.GenerateVerifier()
 	back := make(chan consent, 1)
@@ -123,9 +124,11 @@ func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 	serving := make(chan error, 1)
 	go k.loader.Secrets.Guarded(func() { serving <- server.Serve(listener) })()
 	defer server.Shutdown(ctx)
-	k.out.Printf("open this URL, log in as %s and allow the access:\n\n  %s\n\n", plain.Line(user), ask.AuthCodeURL(mark,
-		oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
-		oauth2.SetAuthURLParam("prompt", "consent"), oauth2.SetAuthURLParam("login_hint", user)))
+	url := ask.AuthCodeURL(mark, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
+		oauth2.SetAuthURLParam("prompt", "consent"), oauth2.SetAuthURLParam("login_hint", user))
+	if err := say(url, user); err != nil {
+		return "", err
+	}
 	select {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
@@ -164,7 +167,7 @@ func consentHandler(mark string, back chan<- consent) http.HandlerFunc {
 }
 
 // keepRefreshToken writes the file that refresh_token_file names.
-func (k loginCmd) keepRefreshToken(file, token string) error {
+func (k loginCmd) keepRefreshToken(json bool, file, token string) error {
 	k.loader.Secrets.Learn(file, token)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real // keeps the link
@@ -173,6 +176,27 @@ func (k loginCmd) keepRefreshToken(file, token string) error {
 	if err := dir.Keep(filepath.Base(file), strings.NewReader(token+"\n")); err != nil {
 		return errors.Join(errors.New("the refresh token is lost: run login again"), err)
 	}
+	if json {
+		return k.out.JSONLine(loginOutput{Step: "saved", File: &file})
+	}
 	k.out.Printf("the refresh token is in %s\n", file)
+	return nil
+}
+
+// loginOutput is a line of the JSON output of login: first "open", and "saved" at the
+// end.
+type loginOutput struct {
+	Step string  `json:"step"`
+	URL  *string `json:"url"`  // of "open": for a browser
+	User *string `json:"user"` // of "open": as whom to log in
+	File *string `json:"file"` // of "saved": where the refresh token is
+}
+
+// askConsent prints the URL for a person.
+func (k loginCmd) askConsent(json bool, url, user string) error {
+	if json {
+		return k.out.JSONLine(loginOutput{Step: "open", URL: &url, User: &user})
+	}
+	k.out.Printf("open this URL, log in as %s and allow the access:\n\n  %s\n\n", plain.Line(user), url)
 	return nil
 }

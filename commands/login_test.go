@@ -3,6 +3,8 @@ package commands
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -83,6 +85,50 @@ func TestLogin(t *testing.T) {
 				t.Errorf("a secret in %s", errs.String())
 			}
 		})
+	}
+}
+
+// TestLoginInJSON checks that a login prints its two steps, a line each, the first of
+// them while it waits.
+func TestLoginInJSON(t *testing.T) {
+	tokens := mailtest.StartTokens(t, "refresh-canary-0123", "access-canary-0123")
+	tokens.Code, tokens.Secret = "the-code", "client-canary-0123"
+	path := writeConfig(t, fmt.Sprintf(oauthConfig, "http://127.0.0.1/authorize", tokens.URL, tokens.CAFile))
+	t.Setenv("CLIENT_SECRET", tokens.Secret)
+	out, in := io.Pipe()
+	var errs bytes.Buffer
+	p := testProgram()
+	p.loader.Environ, p.out.Stdout, p.out.Stderr = os.Environ(), in, &errs
+	ended := make(chan int, 1)
+	go func() {
+		ended <- p.run(t.Context(), []string{name, "--config", path, "login", "--json"})
+		in.Close()
+	}()
+	shape, lines := readSchemas(t).named("login.json"), bufio.NewScanner(out)
+	next := func(step string) (line loginOutput) {
+		if !lines.Scan() {
+			t.Fatalf("no line for %s; %d, %s", step, <-ended, errs.String())
+		}
+		if err := errors.Join(shape.validate(lines.Bytes()), json.Unmarshal(lines.Bytes(), &line)); err != nil || line.Step != step {
+			t.Fatalf("%v, want the step %s: %s", err, step, lines.Text())
+		}
+		return line
+	}
+	asked, err := url.Parse(*next("open").URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := asked.Query()
+	resp, err := http.Get(q.Get("redirect_uri") + "/?code=the-code&state=" + q.Get("state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if saved := next("saved"); *saved.File != filepath.Join(filepath.Dir(path), "refresh") {
+		t.Errorf("%+v", saved)
+	}
+	if lines.Scan() || <-ended != 0 {
+		t.Errorf("more: %s, %s", lines.Text(), errs.String())
 	}
 }
 

@@ -57,9 +57,14 @@ func runForScript() int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitError
 	}
+	asked := newJSONRun(os.Getenv("TEST_JSON"), os.Args)
 	p := program{
 		stdin: os.Stdin,
-		out:   terminal.Output{Stdout: os.Stdout, Stderr: os.Stderr},
+		out: terminal.Output{
+			Stdout: asked.stdout(), Stderr: os.Stderr,
+			Columns: terminal.ColumnsOf(os.Stdout), ErrColumns: terminal.ColumnsOf(os.Stderr),
+			Rows: terminal.RowsOf(os.Stdout),
+		},
 		loader: &config.Loader{
 			Environ:    os.Environ(),
 			Home:       func() (string, error) { return os.Getenv("TEST_HOME"), nil },
@@ -70,7 +75,7 @@ func runForScript() int {
 		},
 		proc: os.Getenv("TEST_PROC"),
 	}
-	return p.run(context.Background(), os.Args)
+	return asked.ended(p.run(context.Background(), os.Args))
 }
 
 // clockOf returns a clock that stands still at the given time, for a script that
@@ -139,10 +144,20 @@ type worldKey struct{}
 //	hold LOCK                  takes a lock as another process would
 //	settle                     waits for polls in the background
 //	exits CODE COMMAND [ARG…]  checks an exit code
+//
+// What the program prints with --json, in whichever script, must be what docs/json
+// promises (checkJSONRuns). The scripts json-*.txtar have each command print JSON.
 func TestScript(t *testing.T) {
+	printed, ran := t.TempDir(), &scriptsRun{}
+	t.Cleanup(func() {
+		found := checkJSONRuns(t, printed)
+		if ran.all("testdata/script/json-*.txtar") && !t.Failed() {
+			found.checkCoverage(t)
+		}
+	})
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
-		Setup:              setUp,
+		Setup:              func(env *testscript.Env) error { ran.add(env); return setUp(env, printed) },
 		RequireUniqueNames: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mail":    scriptMail,
@@ -163,7 +178,9 @@ func TestScript(t *testing.T) {
 	})
 }
 
-func setUp(env *testscript.Env) error {
+// setUp makes the world of a script. Its runs for JSON are recorded in the folder
+// printed.
+func setUp(env *testscript.Env, printed string) error {
 	dir := env.WorkDir
 	w := &world{mesh: mesh.NewServer(mesh.Options{Open: true})}
 	servers, err := mailtest.Start(dir, mailtest.Options{Username: "goulard@example.org", OnData: w.answer})
@@ -179,7 +196,7 @@ func setUp(env *testscript.Env) error {
 		return err
 	}
 	lock := filepath.Join(dir, "running")
-	plain := fmt.Sprintf(plainConfig, dir, lock)
+	plain := fmt.Sprintf(plainConfig, dir, lock, printed)
 	files := map[string]string{
 		"secret":     servers.Password + "\n",
 		"agent.toml": plain,
@@ -194,6 +211,7 @@ func setUp(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("TEST_HOME", dir)
+	env.Setenv("TEST_JSON", printed)
 	env.Setenv("TEST_PROC", "/proc")
 	if err := os.WriteFile(lock, nil, 0o600); err != nil {
 		return err
@@ -216,7 +234,7 @@ operator = ["operator@example.com"]
 state_dir = "state"
 [turn]
 command = ["./reply.sh"]
-env = { TEST_HOME = %q, TEST_RUNNING = %q }
+env = { TEST_HOME = %q, TEST_RUNNING = %q, TEST_JSON = %q }
 [schedule]
 crontab = "./crontab"
 `

@@ -409,7 +409,7 @@ agentstateloop ask beta 'how are the tests?' --field passed:integer='how many' -
 	}
 	lines := map[string]string{}
 	for _, handle := range []string{"alpha", "beta"} {
-		out := s.run(handle, "history", "--trace", strings.TrimPrefix(chain, "trace.")[:8])
+		out := s.run(handle, "history", "--all", "--trace", strings.TrimPrefix(chain, "trace.")[:8])
 		lines[handle] = out
 		for _, what := range []string{"message ", "edge       enqueue from alpha to beta", "turn       running", "task       success", "edge       report success from beta to alpha"} {
 			if !strings.Contains(out, what) {

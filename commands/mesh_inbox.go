@@ -8,7 +8,6 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/plain"
-	"agentstateloop/mesh"
 )
 
 type meshInboxCmd struct {
@@ -33,6 +32,11 @@ Example:
 	}
 }
 
+// meshAckOutput is the JSON output of mesh inbox --ack.
+type meshAckOutput struct {
+	Acked []string `json:"acked"`
+}
+
 func (m meshInboxCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
@@ -47,6 +51,9 @@ func (m meshInboxCmd) run(c *cli.Context) error {
 				return err
 			}
 		}
+		if c.Bool("json") {
+			return m.out.JSON(meshAckOutput{Acked: ids})
+		}
 		return nil
 	}
 	box, err := client.Mailbox(c.Context, durationOf(c, "wait"))
@@ -54,10 +61,7 @@ func (m meshInboxCmd) run(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if box.Messages == nil {
-			box.Messages = []mesh.Message{}
-		}
-		return m.out.JSON(box)
+		return m.out.JSON(mailboxOf(box))
 	}
 	if box.Halted {
 		m.out.Printf("HALTED by the mesh\n")

@@ -85,16 +85,23 @@ func (m meshServeCmd) run(c *cli.Context) error {
 	return errors.Join(serveUntil(c.Context, server.HTTPServer(), listener, m.loader.Secrets), server.Close())
 }
 
+// meshServeOutput is the line of JSON that mesh serve prints when it is ready.
+type meshServeOutput struct {
+	URL string `json:"url"`
+	Dir string `json:"dir"` // what it holds
+}
+
 // announce prints where the mesh is.
 func (m meshServeCmd) announce(c *cli.Context, url, dir string) error {
 	if !c.Bool("json") {
 		m.out.Printf("mesh at %s\n", url)
 		return nil
 	}
-	return m.out.JSON(struct {
-		URL string `json:"url"`
-		Dir string `json:"dir"`
-	}{url, dir})
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	return m.out.JSONLine(meshServeOutput{URL: url, Dir: dir})
 }
 
 // options reads which agents may call.

@@ -55,11 +55,13 @@ Example:
 }
 
 // nudgeOutput is the JSON output of nudge; poll is null if no cycle ran,
-// receipt if nothing was waited for.
+// receipt if nothing was waited for. error says why the nudge has not come as far as
+// --wait was to wait for.
 type nudgeOutput struct {
 	Agent   string         `json:"agent"`
-	Poll    *cycle.Report  `json:"poll"`
+	Poll    *pollOutput    `json:"poll"`
 	Receipt *cycle.Receipt `json:"receipt"`
+	Error   *errorOutput   `json:"error"`
 }
 
 func (n nudgeCmd) run(c *cli.Context) error {
@@ -85,16 +87,17 @@ func (n nudgeCmd) run(c *cli.Context) error {
 	result := nudgeOutput{Agent: a.Handle}
 	if !c.Bool("no-poll") {
 		if r, ok := pollAfter(c.Context, a, n.out); ok {
-			r = reportJSON(r)
-			result.Poll = &r
+			v := reportOf(r)
+			result.Poll = &v
 		}
 	}
 	var failed error
 	if point := waitPoint(c); point != "" {
-		r, err := awaitNudge(c.Context, a, rung, point, durationOf(c, "timeout"))
+		r, err := awaitNudge(c.Context, a, rung, point, durationOf(c, "timeout"), &whyWaits{agent: a, out: n.out, now: n.now, quiet: c.Bool("json")})
 		result.Receipt, failed = &r, err
 	}
 	if c.Bool("json") {
+		result.Error = outputOf(failed)
 		return errors.Join(n.out.JSON(result), failed)
 	}
 	if result.Receipt != nil {
@@ -103,7 +106,7 @@ func (n nudgeCmd) run(c *cli.Context) error {
 	}
 	switch {
 	case result.Poll != nil:
-		n.out.Printf("nudged @%s: %s\n", a.Handle, reportText(*result.Poll, n.now()))
+		n.out.Printf("nudged @%s: %s\n", a.Handle, reportText(result.Poll.Report, n.now()))
 	case c.Bool("no-poll"):
 		n.out.Printf("nudged @%s: recorded for its next poll\n", a.Handle)
 	default:

@@ -44,10 +44,10 @@ func (e *waitError) Unwrap() error { return e.error }
 
 // awaitNudge waits until a nudge has reached a point. The error says why it has
 // not.
-func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.RecordedNudge, point cycle.Point, timeout time.Duration) (cycle.Receipt, error) {
+func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.RecordedNudge, point cycle.Point, timeout time.Duration, why *whyWaits) (cycle.Receipt, error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r, err := a.AwaitNudge(waiting, nudge, point)
+	r, err := a.AwaitNudge(waiting, nudge, point, why.tell)
 	switch {
 	case err == nil:
 		return r, nil

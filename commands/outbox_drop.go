@@ -1,20 +1,27 @@
 package commands
 
-import "github.com/urfave/cli/v2"
+import (
+	"github.com/urfave/cli/v2"
 
-type outboxDropCmd struct{ agents agents }
+	"agentstateloop/commands/terminal"
+)
+
+type outboxDropCmd struct {
+	agents agents
+	out    *terminal.Output
+}
 
 func outboxDropCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "drop",
 		Usage:     "remove one of them for good; it is not sent",
-		ArgsUsage: "ID",
+		ArgsUsage: "NUMBER|ID",
 		Description: `What is being sent at this moment cannot be dropped.
 
 Example:
-  agentstateloop outbox drop reply.t4c1f --reason "told by telephone"`,
+  agentstateloop outbox drop 5 --reason "told by telephone"`,
 		Flags:  []cli.Flag{reasonFlag()},
-		Action: outboxDropCmd{p.agents()}.run,
+		Action: outboxDropCmd{p.agents(), &p.out}.run,
 	}
 }
 
@@ -26,5 +33,21 @@ func (k outboxDropCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return withOutboxHint(a.DropEffect(c.Context, c.Args().First(), c.String("reason")))
+	r, err := a.OutboxRow(c.Args().First())
+	if err != nil {
+		return withOutboxHint(err)
+	}
+	if err := a.DropEffect(c.Context, r.ID, c.String("reason")); err != nil {
+		return withOutboxHint(err)
+	}
+	if !c.Bool("json") {
+		return nil
+	}
+	return k.out.JSON(outboxDropOutput{ID: r.ID, Dropped: true})
+}
+
+// outboxDropOutput is the JSON output of outbox drop.
+type outboxDropOutput struct {
+	ID      string `json:"id"`
+	Dropped bool   `json:"dropped"`
 }

@@ -1,13 +1,16 @@
 package commands
 
 import (
-	"fmt"
+	"cmp"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/internal/plain"
+	"agentstateloop/state"
 )
 
 type outboxListCmd struct {
@@ -22,9 +25,11 @@ func outboxListCommand(p *program) *cli.Command {
 		Usage: "list what waits to be sent, and what was given up",
 		Description: `Lists in this order: what waits, with the last failure and the next try; what
 was given up, because the server refused it for good or it waited five days; and
-mail that the server took and that came back.
+mail that the server took and that came back. Each row has a number, which every
+outbox command takes, the time, to whom it goes, what it is, and how it stands.
 
 Example:
+  agentstateloop outbox list
   agentstateloop outbox list --json`,
 		Action: outboxListCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
@@ -42,12 +47,49 @@ func (k outboxListCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	for i := range rows {
+		rows[i].State = outboxStatus(rows[i], k.now())
+	}
 	if c.Bool("json") {
 		return k.out.JSON(rows)
 	}
-	w := k.out.Table()
+	var cells [][]string
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", plain.Line(r.ID), plain.Line(r.To), outboxStatus(r, k.now()))
+		at := "-"
+		if when := cmp.Or(r.Created, r.Ended); when != nil {
+			at = terminal.Clock(*when, k.now())
+		}
+		cells = append(cells, []string{outboxNumber(r), at, plain.Line(r.To), outboxSubject(r), r.State})
 	}
-	return w.Flush()
+	return k.out.Grid([]terminal.Column{{}, {}, {Least: 12}, {Least: 16}, {}}, cells)
+}
+
+// outboxNumber returns the number of a row, or the id of one that has none.
+func outboxNumber(r cycle.OutboxRow) string {
+	if r.Number == nil {
+		return plain.Line(r.ID)
+	}
+	return *r.Number
+}
+
+// effectNames are what a person calls the kinds of effects.
+var effectNames = map[state.EffectKind]string{
+	state.Ack: "awake", state.Quiet: "going quiet", state.Notice: "notice", state.Working: "still working",
+	state.Reply: "answer", state.Answer: "answer to a control", state.Question: "question", state.Post: "message",
+	state.Alarm: "alarm", state.Relay: "request to mail you", state.Relayed: "for another agent",
+	state.Challenge: "did you write this?", state.HookCall: "event",
+}
+
+// outboxSubject says what a row is, and what about.
+func outboxSubject(r cycle.OutboxRow) string {
+	kind := r.Kind
+	if kind == "" { // of a mail that came back, the id alone is known
+		before, _, _ := strings.Cut(r.ID, ".")
+		kind = state.EffectKind(before)
+	}
+	what := cmp.Or(effectNames[kind], plain.Line(string(kind)))
+	if r.Subject == "" {
+		return what
+	}
+	return what + ": " + plain.Line(r.Subject)
 }

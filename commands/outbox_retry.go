@@ -21,13 +21,13 @@ func outboxRetryCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "retry",
 		Usage:     "send one of them now, as it is",
-		ArgsUsage: "ID",
+		ArgsUsage: "NUMBER|ID",
 		Description: `For what waits for its next try, and for what was given up: that is sent again
 with the same bytes, so its receiver can recognize a copy. Exits 3 if it could
 not be sent.
 
 Example:
-  agentstateloop outbox retry reply.t4c1f`,
+  agentstateloop outbox retry 5`,
 		Action: outboxRetryCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
 }
@@ -53,6 +53,7 @@ func (k outboxRetryCmd) run(c *cli.Context) error {
 	if err != nil {
 		return withOutboxHint(err)
 	}
+	id = r.ID
 	v := retryOutput{ID: id, Sent: sent, Status: r.Status, Reason: r.Reason}
 	if sent {
 		v.Status, v.Reason = "sent", ""

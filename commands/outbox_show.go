@@ -31,12 +31,12 @@ func outboxShowCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "show one of them, with its text",
-		ArgsUsage: "ID",
+		ArgsUsage: "NUMBER|ID",
 		Description: `Shows to whom it goes, what the server said, where it is kept, which files go
-along to another agent, and its text. ID is one of outbox list.
+along, and its text.
 
 Example:
-  agentstateloop outbox show reply.t4c1f`,
+  agentstateloop outbox show 5`,
 		Action: outboxShowCmd{p.agents(), &p.out, p.loader.Now}.run,
 	}
 }
@@ -59,6 +59,7 @@ func (k outboxShowCmd) run(c *cli.Context) error {
 	if err != nil {
 		return withOutboxHint(err)
 	}
+	r.State = outboxStatus(r, k.now())
 	v := effectOutput{OutboxRow: r}
 	if v.Text, err = effectText(r); err != nil {
 		return err
@@ -67,7 +68,7 @@ func (k outboxShowCmd) run(c *cli.Context) error {
 		return k.out.JSON(v)
 	}
 	now := k.now()
-	k.out.Printf("id:      %s\nto:      %s (%s)\nstatus:  %s\n", plain.Line(r.ID), plain.Line(r.To), r.Channel, outboxStatus(r, now))
+	k.out.Printf("number:  %s\nid:      %s\nto:      %s (%s)\nstatus:  %s\n", outboxNumber(r), plain.Line(r.ID), plain.Line(r.To), r.Channel, r.State)
 	if r.Subject != "" {
 		k.out.Printf("subject: %s\n", plain.Line(r.Subject))
 	}

@@ -31,17 +31,22 @@ func (l agents) checkCaller(c *cli.Context) error {
 	case err != nil:
 		return err
 	case known && cause.Cause() == state.CauseSelf && isOperatorsWord(command, c.NArg()):
-		return terminal.WithHint(fmt.Errorf("%s: the agent caused this turn itself; only a turn of your operator, or they themselves, may do this", command),
-			"`"+name+" remind` plans a turn, and what this turn answers reaches your operator")
+		return notAllowed("`"+name+" remind` plans a turn, and what this turn answers reaches your operator",
+			"%s: the agent caused this turn itself; only a turn of your operator, or they themselves, may do this", command)
 	case known && cause.Principal() == state.OperatorPrincipal:
 		return nil
 	}
 	if !known {
-		return terminal.WithHint(fmt.Errorf("%s: $AGENTSTATELOOP_TURN names a turn that is not known", command),
-			"if you are not the agent inside its turn, unset the variable")
+		return notAllowed("if you are not the agent inside its turn, unset the variable",
+			"%s: $AGENTSTATELOOP_TURN names a turn that is not known", command)
 	}
-	return terminal.WithHint(fmt.Errorf("%s: this turn was caused by another agent or a program; only a turn of your operator may do this", command),
-		"it may call submit, ask, send, sleep, remind, remember, report, history --search, nudge, poll and status")
+	return notAllowed("it may call submit, ask, send, sleep, remind, remember, report, history --search, nudge, poll and status",
+		"%s: this turn was caused by another agent or a program; only a turn of your operator may do this", command)
+}
+
+// notAllowed returns why a turn may not call a command.
+func notAllowed(hint, format, command string) error {
+	return coded(codeNotAllowed, terminal.WithHint(fmt.Errorf(format, command), hint))
 }
 
 // caller returns the agent whose turn has called this command. The command may be
@@ -73,7 +78,7 @@ func (l agents) mayHear(c *cli.Context) (bool, error) {
 // every turn itself.
 func forEveryTurn(c *cli.Context) bool {
 	switch strings.TrimPrefix(c.Command.HelpName, name+" ") {
-	case "submit", "ask", "send", "sleep", "remind", "remember", "nudge", "status", "report", "compact", "completion", "__react", cycle.HooksCommand:
+	case "submit", "ask", "send", "sleep", "remind", "remember", "nudge", "status", "report", "compact", "completion", "version", "__react", cycle.HooksCommand:
 		return true
 	case "history":
 		return c.IsSet("search")

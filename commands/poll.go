@@ -82,7 +82,7 @@ func (k pollCmd) run(c *cli.Context) error {
 		return k.collect(c.Context, a, o, &r)
 	})
 	if quiet && errors.Is(err, cycle.ErrBusy) {
-		return nil
+		r, err = cycle.Report{Skipped: err.Error()}, nil
 	}
 	if quiet && errors.Is(err, cycle.ErrInterrupted) {
 		return silentError{err}
@@ -91,7 +91,7 @@ func (k pollCmd) run(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if err := k.out.JSON(reportJSON(r)); err != nil {
+		if err := k.printJSON(a, r); err != nil {
 			return err
 		}
 	} else if r.Found() && !quiet {
@@ -128,12 +128,34 @@ func (k pollCmd) collect(ctx context.Context, a *cycle.Agent, o cycle.PollOption
 // maxCollectPolls bounds the polls of one process while senders still write.
 const maxCollectPolls = 10
 
-// reportJSON returns r with an empty list where it has none.
-func reportJSON(r cycle.Report) cycle.Report {
-	if r.Failed == nil {
-		r.Failed = []cycle.SourceFailure{}
+// pollOutput is the JSON output of poll.
+type pollOutput struct {
+	cycle.Report
+	Skipped *string    `json:"skipped"` // why nothing was done
+	NextDue *time.Time `json:"next_due"`
+}
+
+// reportOf returns a report as JSON has it.
+func reportOf(r cycle.Report) pollOutput {
+	r.Failed = append([]cycle.SourceFailure{}, r.Failed...)
+	v := pollOutput{Report: r, Skipped: orNull(r.Skipped)}
+	if !r.NextDue.IsZero() {
+		utc := r.NextDue.UTC()
+		v.NextDue = &utc
 	}
-	return r
+	return v
+}
+
+// printJSON prints a report. One of a poll that did nothing has the state as it is.
+func (k pollCmd) printJSON(a *cycle.Agent, r cycle.Report) error {
+	if r.Skipped != "" {
+		s, err := a.Store.Read()
+		if err != nil {
+			return err
+		}
+		r.Before, r.After, r.NextDue = s.Phase, s.Phase, s.NextDue
+	}
+	return k.out.JSON(reportOf(r))
 }
 
 // reportText returns a poll in one line.
@@ -169,7 +191,7 @@ func failedSources(failed []cycle.SourceFailure, quiet bool) error {
 	e := &sourceError{}
 	for _, f := range failed {
 		if !quiet {
-			e.failed = append(e.failed, fmt.Sprintf("%s: %s", f.Source, plain.Line(f.Reason)))
+			e.failed = append(e.failed, fmt.Sprintf("%s: %s", f.Source, strings.TrimPrefix(plain.Line(f.Reason), string(f.Source)+": ")))
 		}
 	}
 	return e

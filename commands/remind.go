@@ -2,7 +2,6 @@ package commands
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -114,11 +113,11 @@ func (r remindCmd) list(c *cli.Context) error {
 	if c.Bool("json") {
 		return r.out.JSON(rows)
 	}
-	w := r.out.Table()
+	var lines [][]string
 	for _, row := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s%s\n", plain.Line(row.Key), terminal.Clock(row.At, r.now()), row.Kind, plain.Line(row.Title), held(row.Held))
+		lines = append(lines, []string{plain.Line(row.Key), terminal.Clock(row.At, r.now()), string(row.Kind), plain.Line(row.Title) + held(row.Held)})
 	}
-	return w.Flush()
+	return r.out.Grid([]terminal.Column{{}, {}, {}, {}}, lines)
 }
 
 func (r remindCmd) wakeups(c *cli.Context) ([]cycle.Wakeup, error) {

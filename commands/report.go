@@ -20,7 +20,7 @@ type reportCmd struct {
 func reportCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "for scripts: report on what a turn has started",
+		Usage:     "report on what a turn has started",
 		ArgsUsage: "ID [TEXT]",
 		Description: `Answers what a turn waits for: a tool with after_execution = "suspend", or
 submit --after suspend. ID is what the tool found in

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"time"
+
+	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
@@ -32,7 +35,11 @@ const attemptCommand = "__attempt"
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := program{
 		stdin: stdin,
-		out:   terminal.Output{Stdout: stdout, Stderr: stderr},
+		out: terminal.Output{
+			Stdout: stdout, Stderr: stderr,
+			Columns: terminal.ColumnsOf(stdout), ErrColumns: terminal.ColumnsOf(stderr),
+			Rows: terminal.RowsOf(stdout),
+		},
 		loader: &config.Loader{
 			Environ:    environ,
 			Home:       userHome,
@@ -55,6 +62,7 @@ type program struct {
 	loader *config.Loader // holds the environment, the clock and the secrets
 	loaded []*cycle.Agent // agents of this run
 	proc   string         // where the kernel shows its processes; doctor looks there
+	json   bool           // the command line asks for JSON
 }
 
 // Become replaces this process by the agent, or by the program of its exec
@@ -91,22 +99,31 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 	stdout := p.out.Stdout
 	p.unread = func() bool { return terminal.Unread(stdout) }
 	out := &errWriter{Writer: stdout}
+	p.out.Redact = p.loader.Secrets.Redact
 	p.out.Stdout, p.out.Stderr = p.loader.Secrets.Writer(out), p.loader.Secrets.Writer(p.out.Stderr)
 	defer func() {
 		// The runtime would print the value itself, which may be a server's words.
 		if v := recover(); v != nil {
 			fmt.Fprintf(p.out.Stderr, "%s: error: internal: %v\n%s%s: hint: nothing recorded is lost; please report this\n", name, v, debug.Stack(), name)
+			p.failed(coded(codeInternal, terminal.WithHint(fmt.Errorf("internal: %v", v), "nothing recorded is lost; please report this")))
 			code = exitError
 		}
 	}()
+	if len(args) > 1 && args[1] == completeCommand {
+		p.complete(ctx, args[2:])
+		return exitDone
+	}
+	app := p.app()
+	p.json = wantsJSON(app, tail(args))
 	p.loader.Explain = explain
-	err := p.runApp(ctx, args)
+	err := p.runApp(ctx, app, tail(args))
 	p.leaveHooks()
 	if out.err != nil && (err == nil || errors.Is(err, out.err)) {
 		err = terminal.WithHint(out.err, "the command did its work, but its output could not be written")
 	}
 	if err != nil {
 		p.out.Error(err.Error(), hintOf(err))
+		p.failed(err)
 	}
 	return exitCode(err)
 }
@@ -140,13 +157,21 @@ func (p *program) agents() agents { return agents{p.loader, &p.out, &p.loaded} }
 // input returns what reads the texts of a command line.
 func (p *program) input() input { return input{p.stdin} }
 
-func (p *program) runApp(ctx context.Context, args []string) error {
-	app := p.app()
-	arranged, err := arrange(app, tail(args))
+func (p *program) runApp(ctx context.Context, app *cli.App, args []string) error {
+	arranged, err := arrange(app, args)
 	if err != nil {
 		return err
 	}
-	return app.RunContext(ctx, append([]string{name}, arranged...))
+	if p.json {
+		if asked := arrangeLoosely(app, args); asked.help || len(asked.commands) == 0 {
+			return p.pageAsJSON(app, asked, arranged)
+		}
+	}
+	err = app.RunContext(ctx, append([]string{name}, arranged...))
+	if page, ok := app.Writer.(*terminal.Page); ok {
+		err = cmp.Or(err, page.Flush())
+	}
+	return err
 }
 
 func tail(args []string) []string {

@@ -24,6 +24,23 @@ func TestLibraryLogIsRedacted(t *testing.T) {
 	}
 }
 
+// TestCrashInJSON checks that a panic has an error document, without the secret in it.
+func TestCrashInJSON(t *testing.T) {
+	var out, errs bytes.Buffer
+	p := testProgram()
+	p.out.Stdout, p.out.Stderr = &out, &errs
+	p.loader.Secrets.Learn("imap", "imap-canary-4711")
+	p.loader.Home = func() (string, error) { panic(errors.New("the server said imap-canary-4711")) }
+	code := p.run(t.Context(), []string{name, "--config", writeConfig(t, smallConfig), "status", "--json"})
+	want := `{"error":{"code":"internal","message":"internal: the server said ***","hint":"nothing recorded is lost; please report this","at":null}}` + "\n"
+	if code != exitError || out.String() != want {
+		t.Errorf("exit code %d, standard output %s, want %s", code, &out, want)
+	}
+	if err := readSchemas(t).named("error.json").validate(out.Bytes()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCrashReportIsRedacted checks that a panic is printed with its stack and
 // without the secret in its value, and that the exit code is 1.
 func TestCrashReportIsRedacted(t *testing.T) {

@@ -9,12 +9,13 @@ import (
 type sleepCmd struct {
 	agents agents
 	input  input
+	out    *terminal.Output
 }
 
 func sleepCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "sleep",
-		Usage:     "for the agent: rest for a while, and wake with a reason",
+		Usage:     "rest for a while, and wake with a reason",
 		ArgsUsage: "DURATION [TEXT]",
 		Description: `Records that the agent wishes to rest, for a day at most. With TEXT it wakes
 after that time: it has a turn of its own, which is told TEXT, what this turn
@@ -27,7 +28,7 @@ What must happen at its time, whatever comes meanwhile, is for remind.
 
 Example:
   agentstateloop sleep 10m "see whether the build is done"`,
-		Action: sleepCmd{p.agents(), p.input()}.run,
+		Action: sleepCmd{p.agents(), p.input(), &p.out}.run,
 	}
 }
 
@@ -49,5 +50,14 @@ func (s sleepCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return turn.sleep(c.Context, d, why)
+	if err := turn.sleep(c.Context, d, why); err != nil || !c.Bool("json") {
+		return err
+	}
+	return s.out.JSON(sleepOutput{Agent: turn.handle(), Seconds: d.Seconds()})
+}
+
+// sleepOutput is the JSON output of sleep.
+type sleepOutput struct {
+	Agent   string  `json:"agent"`
+	Seconds float64 `json:"seconds"`
 }

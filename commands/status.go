@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -16,6 +15,7 @@ type statusCmd struct {
 	agents agents
 	out    *terminal.Output
 	now    func() time.Time
+	unread func() bool
 }
 
 func statusCommand(p *program) *cli.Command {
@@ -31,29 +31,30 @@ With --all, prints a line for each agent whose configuration is named or lies in
 a folder that is named, by default in the folder of yours; and for the agents
 that the mesh shows as online besides them. Exits 3 if the mesh does not answer.
 
-With --watch it goes on until Ctrl-C; with --json as well it prints a line each
-time.
+With --watch it goes on until Ctrl-C. On a terminal it shows the status in one
+place, each second; elsewhere, and with --json, it prints it again when it
+changes, with --json as one line each time.
 
 Example:
   agentstateloop status --json | jq -r .phase
   agentstateloop status --all`,
 		Flags: []cli.Flag{
 			switchFlag("all", "all agents, yours and those on the mesh"),
-			switchFlag("watch", "go on, and show it again when it changes"),
+			switchFlag("watch", "go on, and show what changes"),
 		},
-		Action: statusCmd{p.agents(), &p.out, p.loader.Now}.run,
+		Action: statusCmd{p.agents(), &p.out, p.loader.Now, p.unread}.run,
 	}
 }
 
 func (k statusCmd) run(c *cli.Context) error {
 	if c.Bool("all") && c.Bool("watch") {
-		return terminal.Usagef("watch one agent, named with --config FILE", "--watch is for one agent, and --all shows all")
+		return terminal.Usagef("watch one agent, named with -a HANDLE", "--watch is for one agent, and --all shows all")
 	}
 	if c.Bool("all") {
 		return k.all(c)
 	}
 	if c.NArg() > 0 {
-		return terminal.Usagef("show several agents with --all, and one of them with --config FILE", "unexpected argument %q", c.Args().First())
+		return terminal.Usagef("show several agents with --all, and one of them with -a HANDLE", "unexpected argument %q", c.Args().First())
 	}
 	a, err := k.agents.load(c)
 	if err != nil {
@@ -64,15 +65,7 @@ func (k statusCmd) run(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("watch") {
-		return watch(c.Context, a, func(s cycle.Status) error {
-			if !hears {
-				s = s.WithoutWords()
-			}
-			if c.Bool("json") {
-				return k.out.JSONLine(s)
-			}
-			return k.print(a, s)
-		})
+		return k.watch(c, a, hears)
 	}
 	s, err := a.Status()
 	if err != nil {
@@ -87,12 +80,31 @@ func (k statusCmd) run(c *cli.Context) error {
 	return k.print(a, s)
 }
 
+// watch shows the status until Ctrl-C.
+func (k statusCmd) watch(c *cli.Context, a *cycle.Agent, hears bool) error {
+	reader := a.StatusReader()
+	w := watch{unread: k.unread, status: func() (cycle.Status, error) {
+		s, err := reader.Status()
+		if !hears {
+			s = s.WithoutWords()
+		}
+		return s, err
+	}}
+	if c.Bool("json") {
+		return w.onChange(c.Context, func(s cycle.Status) error { return k.out.JSONLine(s) })
+	}
+	if screen, ok := k.out.Screen(k.agents.loader.Env("TERM")); ok {
+		return w.onScreen(c.Context, screen, func(s cycle.Status) string { return k.text(a, s) })
+	}
+	return w.onChange(c.Context, func(s cycle.Status) error { return k.print(a, s) })
+}
+
 // print prints the status of an agent for a person.
 func (k statusCmd) print(a *cycle.Agent, s cycle.Status) error {
-	text := statusText(s, a.Schedule.Mode, k.now())
-	if config.Unproved(a) {
-		text += fmt.Sprintf("  %-10s %s\n", "TRUST", `require = "from" checks nothing: anyone who writes your address into From can run your agent`)
-	}
-	_, err := io.WriteString(k.out.Stdout, text)
+	_, err := io.WriteString(k.out.Stdout, k.text(a, s))
 	return err
+}
+
+func (k statusCmd) text(a *cycle.Agent, s cycle.Status) string {
+	return statusText(k.out, s, a.Schedule.Mode, config.Unproved(a), k.now())
 }

@@ -17,12 +17,41 @@ import (
 	"agentstateloop/state"
 )
 
+// household is our agents, and the others that a mesh has seen lately.
+type household struct {
+	agents []cycle.Status
+	others []mesh.Presence // nil if no mesh could be asked
+}
+
 // statusAllOutput is the JSON output of status --all: our agents, and the
 // others that the mesh has seen lately. Others is null if no mesh could be
-// asked.
+// asked, and Error says why.
 type statusAllOutput struct {
-	Agents []cycle.Status  `json:"agents"`
-	Others []mesh.Presence `json:"others"`
+	Agents []cycle.Status   `json:"agents"`
+	Others []presenceOutput `json:"others"`
+	Error  *errorOutput     `json:"error"`
+}
+
+// presenceOutput is an agent that the mesh has seen, as JSON has it.
+type presenceOutput struct {
+	Handle   string      `json:"handle"`
+	Callsign string      `json:"callsign"`
+	Phase    state.Phase `json:"phase"` // "" if it does not say
+	Asleep   bool        `json:"asleep"`
+	Tier     state.Tier  `json:"tier"`
+	SeenAt   *time.Time  `json:"seen_at"`
+}
+
+// presencesOf returns what the mesh shows of agents as JSON has it.
+func presencesOf(seen []mesh.Presence) []presenceOutput {
+	if seen == nil {
+		return nil
+	}
+	list := []presenceOutput{}
+	for _, p := range seen {
+		list = append(list, presenceOutput{p.Handle, p.Callsign, p.Phase, p.Asleep, p.Tier, orNull(p.SeenAt.UTC())})
+	}
+	return list
 }
 
 // all shows the agents of the arguments, or else all whose configurations lie
@@ -36,7 +65,7 @@ func (k statusCmd) all(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var h statusAllOutput
+	var h household
 	for _, a := range all {
 		s, err := a.Status()
 		if err != nil {
@@ -45,14 +74,14 @@ func (k statusCmd) all(c *cli.Context) error {
 		if !hears {
 			s = s.WithoutWords()
 		}
-		h.Agents = append(h.Agents, s)
+		h.agents = append(h.agents, s)
 	}
 	var failed error
-	if h.Others, err = others(c.Context, all); err != nil {
+	if h.others, err = others(c.Context, all); err != nil {
 		failed = &sourceError{failed: []string{plain.Line(err.Error())}}
 	}
 	if c.Bool("json") {
-		err = k.out.JSON(h)
+		err = k.out.JSON(statusAllOutput{Agents: h.agents, Others: presencesOf(h.others), Error: outputOf(failed)})
 	} else {
 		err = k.printHousehold(h)
 	}
@@ -105,17 +134,17 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 }
 
 // printHousehold prints a line for each agent.
-func (k statusCmd) printHousehold(h statusAllOutput) error {
+func (k statusCmd) printHousehold(h household) error {
 	now := k.now()
-	w := k.out.Table()
-	for _, s := range h.Agents {
+	var rows [][]string
+	for _, s := range h.agents {
 		since := ""
 		if s.PhaseSince != nil {
 			since = "since " + terminal.Clock(*s.PhaseSince, now)
 		}
-		fmt.Fprintf(w, "@%s\t%s\t%s\t%s\n", s.Agent, s.Phase, since, strings.Join(briefly(s, now), ", "))
+		rows = append(rows, []string{"@" + s.Agent, string(s.Phase), since, strings.Join(briefly(s, now), ", ")})
 	}
-	for _, other := range h.Others {
+	for _, other := range h.others {
 		where := "via the mesh"
 		if other.Asleep {
 			where += ", asleep"
@@ -123,9 +152,9 @@ func (k statusCmd) printHousehold(h statusAllOutput) error {
 		if other.Tier != "" && other.Tier != state.TierNormal {
 			where += ", " + plain.Line(string(other.Tier))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", plain.Line("@"+other.Handle), plain.Line(string(other.Phase)), "seen "+terminal.Clock(other.SeenAt, now), where)
+		rows = append(rows, []string{plain.Line("@" + other.Handle), plain.Line(string(other.Phase)), "seen " + terminal.Clock(other.SeenAt, now), where})
 	}
-	return w.Flush()
+	return k.out.Grid([]terminal.Column{{Least: 12}, {Least: 8}, {}, {}}, rows)
 }
 
 // briefly returns what there is to say about an agent besides its phase:

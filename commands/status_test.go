@@ -34,7 +34,7 @@ func TestStatusFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
-		"agent", "phase", "phase_since", "next_due", "deadline", "halted", "halted_by", "last_look", "offline", "tier",
+		"last_mail", "last_answer", "questions", "next_wakeup", "outbox.holds", "agent", "phase", "phase_since", "next_due", "deadline", "halted", "halted_by", "last_look", "offline", "tier",
 		"inbox.waiting", "inbox.deferred", "inbox.quarantined", "outbox.waiting", "outbox.undeliverable",
 		"turn.status", "turn.id", "turn.epoch", "turn.lifecycle", "turn.state", "turn.tool", "turn.waiting_tool_count",
 		"turn.since", "turn.last_output", "turn.kill_at", "turn.kill_for", "turn.resume_by", "turn.cost_usd", "asleep", "sleep_until",
@@ -59,7 +59,7 @@ func TestStatusText(t *testing.T) {
 	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
 	text := func(s string) *string { return &s }
 	epoch := uint64(3)
-	one, cost := 1, 0.123
+	one, cost, seconds := 1, 0.123, 63.6
 	for _, test := range []struct {
 		name, mode string
 		status     cycle.Status
@@ -82,7 +82,9 @@ func TestStatusText(t *testing.T) {
 				{Reason: state.OverRate, Count: 3, Next: now.Add(time.Minute), Last: now.Add(time.Hour)},
 				{Reason: "not logged in", Count: 1, Next: now.Add(time.Minute), Last: now.Add(time.Minute)},
 			}},
-			Outbox: cycle.StatusOutbox{Waiting: 1, Undeliverable: 1},
+			Outbox: cycle.StatusOutbox{Waiting: 3, Undeliverable: 1, Holds: []cycle.StatusHold{
+				{Why: state.HoldDown, Text: "the mail server cannot be used", Count: 2, NextTry: in(time.Minute)}, {Why: state.HoldPoll, Text: "the next poll sends it", Count: 1},
+			}},
 			Lost: []cycle.StatusLost{
 				{ID: "reply.t1", To: "op@example.com", At: now.Add(-time.Hour), Reason: "550"},
 				{ID: "reply.t2", To: "op@example.com", At: now.Add(-time.Minute), Reason: "552 mailbox\x1b[2J full"},
@@ -111,7 +113,8 @@ func TestStatusText(t *testing.T) {
   inbox      2 waiting, 4 deferred, 4 quarantined
   deferred   3 messages until 12:01:00, the last until 13:00:00: over the limit of mails an hour, [budget] mails_an_hour
   deferred   1 message until 12:01:00: not logged in
-  outbox     1 waiting
+  outbox     2 waiting: the mail server cannot be used; next try 12:01:00 (in 1m)
+  outbox     1 waiting: the next poll sends it
   turn       running, turn.1 epoch 3, running_tool Bash [2J, waits for 1 tool
 `},
 		{"a turn at work", cycle.ModeFixed, cycle.Status{
@@ -149,6 +152,30 @@ func TestStatusText(t *testing.T) {
   inbox      0 waiting, 0 deferred, 0 quarantined
   turn       asleep
 `},
+		{"what was last", cycle.ModeFixed, cycle.Status{
+			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute), Turn: cycle.StatusTurn{Status: state.HeadIdle},
+			LastMail:   &cycle.StatusMail{At: *in(-5 * time.Minute), From: "op@example.com\x1b[2J", Subject: text("is the build\x1b]0;x\a green?")},
+			LastAnswer: &cycle.StatusAnswer{At: *in(-4 * time.Minute), Outcome: state.Success, Took: &seconds, CostUSD: 0.02, Delivery: cycle.AnswerSent, Sent: in(-4 * time.Minute)},
+			Questions: []cycle.StatusQuestion{
+				{Kind: cycle.QuestionAsk, To: "bob", Asked: in(-time.Minute), Until: in(time.Hour), Text: text("which\x1b[2J commit?"), Sent: true},
+				{Kind: cycle.QuestionReport, To: "tool deploy", Asked: in(-time.Minute), Until: in(time.Hour), Sent: true},
+				{Kind: cycle.QuestionChallenge, To: "op@example.com", Asked: in(-time.Minute), Until: in(time.Hour), Text: text("did you write it?")},
+			},
+			Self:       cycle.StatusSelf{Wakeups: []cycle.Wakeup{{}, {Held: "the agent is halted"}}},
+			NextWakeup: &cycle.Wakeup{Kind: state.KindReminder, At: *in(20 * time.Hour), Title: "look\x1b[2J at CI"},
+		}, `
+@a is ACTIVE
+  last mail  11:55:00 (5m ago) from op@example.com [2J: is the build ]0;x green?
+  answer     11:56:00 (4m ago): success after 1m4s, $0.02; sent at 11:56:00
+  asked      @bob at 11:59:00, until 13:00:00 (in 1h): which [2J commit?
+  waits for  a report of tool deploy since 11:59:00, until 13:00:00 (in 1h)
+  asked      you, op@example.com at 11:59:00 (NOT SENT YET), until 13:00:00 (in 1h): did you write it?
+  next poll  12:01:00 (in 1m)
+  schedule   mode fixed: the crontab is yours
+  inbox      0 waiting, 0 deferred, 0 quarantined
+  wakeup     2026-01-06 08:00:00 (in 20h): reminder: look [2J at CI; 1 more
+  WAITS      the agent is halted
+`},
 		{"something else polls", cycle.ModeNone, cycle.Status{
 			Agent: "a", Phase: state.IDLE, NextDue: in(-5 * time.Minute), Offline: true, Turn: cycle.StatusTurn{Status: state.HeadIdle},
 		}, `
@@ -167,7 +194,7 @@ func TestStatusText(t *testing.T) {
   inbox      0 waiting, 0 deferred, 0 quarantined
 `},
 	} {
-		if got := "\n" + statusText(test.status, test.mode, now); got != test.want {
+		if got := "\n" + statusText(new(terminal.Output), test.status, test.mode, false, now); got != test.want {
 			t.Errorf("%s: got%s\nwant%s", test.name, got, test.want)
 		}
 	}
@@ -185,7 +212,8 @@ func TestStatusWatch(t *testing.T) {
 	shown := make(chan cycle.Status, 10)
 	done := make(chan error)
 	go func() {
-		done <- watch(ctx, a, func(s cycle.Status) error { shown <- s; return nil })
+		w := watch{a.StatusReader().Status, func() bool { return false }}
+		done <- w.onChange(ctx, func(s cycle.Status) error { shown <- s; return nil })
 	}()
 	if s := <-shown; s.Halted {
 		t.Error("HALTED before it was")

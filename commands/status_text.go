@@ -16,21 +16,35 @@ import (
 // maxObstacles is how many files that cannot be used are shown in a status.
 const maxObstacles = 5
 
+// labelCells is where the text of a row begins.
+const labelCells = 13
+
+// statusPage is a status for a person.
+type statusPage struct {
+	out  *terminal.Output // whose terminal it is to fit
+	now  time.Time
+	text strings.Builder
+}
+
 // row writes one line of a status.
 type row func(label, format string, args ...any)
 
-// statusText returns the status for a person: trouble with a label in capitals,
-// the rest in few words.
-func statusText(s cycle.Status, mode string, now time.Time) string {
-	var b strings.Builder
-	var row row = func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-10s %s\n", label, plain.Line(fmt.Sprintf(format, args...)))
-	}
-	fmt.Fprintf(&b, "@%s is %s", s.Agent, s.Phase)
+func (p *statusPage) row(label, format string, args ...any) {
+	line := fmt.Sprintf("  %-10s %s", label, plain.Line(fmt.Sprintf(format, args...)))
+	p.text.WriteString(p.out.Fit(line, labelCells) + "\n")
+}
+
+// statusText returns the status for a person, as it fits the terminal of out: trouble
+// with a label in capitals, the rest in few words. unproved is set if mail is believed
+// by its From.
+func statusText(out *terminal.Output, s cycle.Status, mode string, unproved bool, now time.Time) string {
+	p := &statusPage{out: out, now: now}
+	row := p.row
+	head := fmt.Sprintf("@%s is %s", s.Agent, s.Phase)
 	if s.PhaseSince != nil {
-		fmt.Fprintf(&b, " since %s (%s)", terminal.Clock(*s.PhaseSince, now), terminal.Short(max(0, now.Sub(*s.PhaseSince))))
+		head += fmt.Sprintf(" since %s (%s)", terminal.Clock(*s.PhaseSince, now), terminal.Short(max(0, now.Sub(*s.PhaseSince))))
 	}
-	b.WriteString("\n")
+	p.text.WriteString(out.Fit(head, 2) + "\n")
 	if s.Halted {
 		row("HALTED", "no turns, no mail, until %s", terminal.ResumeCommands(s.HaltedBy))
 	}
@@ -68,9 +82,14 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	if more := len(s.Obstacles) - maxObstacles; more > 0 {
 		row("FILE", "%s more: `%s doctor` shows them", terminal.Count(more, "file"), name)
 	}
+	lastRows(p, s)
+	questionRows(p, s.Questions)
 	pollRows(row, s, mode, now)
 	if s.Deadline != nil {
 		row("timer", "IDLE at %s (%s) unless the operator writes", terminal.Clock(*s.Deadline, now), terminal.Distance(*s.Deadline, now))
+	}
+	if s.AckDue != nil {
+		row("ack", "waits until %s (%s), and is not sent if the answer is there first", terminal.Clock(*s.AckDue, now), terminal.Distance(*s.AckDue, now))
 	}
 	if n := s.LastNudge; n != nil {
 		row("nudged", "at %s%s%s", terminal.Clock(n.At, now), by(plain.Line(n.From)), because(plain.Line(n.Reason)))
@@ -79,13 +98,16 @@ func statusText(s cycle.Status, mode string, now time.Time) string {
 	for _, d := range s.Inbox.Deferrals {
 		row("deferred", "%s until %s%s%s", terminal.Count(d.Count, "message"), terminal.Clock(d.Next, now), untilLast(d, now), because(d.Reason))
 	}
-	if s.Outbox.Waiting > 0 {
-		row("outbox", "%d waiting", s.Outbox.Waiting)
+	for _, h := range s.Outbox.Holds {
+		row("outbox", "%d waiting: %s%s", h.Count, h.Text, nextTry(h.NextTry, now))
 	}
 	turnRows(row, s, now)
-	selfRows(row, s.Self, now)
+	wakeupRows(p, s)
 	spendRows(row, s)
-	return b.String()
+	if unproved {
+		row("TRUST", `require = "from" checks nothing: anyone who writes your address into From can run your agent`)
+	}
+	return p.text.String()
 }
 
 // lastRead says when mail was last read.
@@ -233,21 +255,6 @@ func turnRows(row row, s cycle.Status, now time.Time) {
 	}
 	if s.SleepUntil != nil {
 		row("rest", "wishes to be left alone until %s (%s)", terminal.Clock(*s.SleepUntil, now), terminal.Distance(*s.SleepUntil, now))
-	}
-}
-
-// selfRows shows what the agent will wake for, and what keeps it from doing so.
-func selfRows(row row, s cycle.StatusSelf, now time.Time) {
-	if len(s.Wakeups) == 0 {
-		return
-	}
-	next := s.Wakeups[0]
-	row("wakeups", "%d waiting, the next %s (%s)%s", len(s.Wakeups), terminal.Clock(next.At, now), terminal.Distance(next.At, now), because(next.Kind)+because(plain.Line(next.Title)))
-	for _, w := range s.Wakeups {
-		if w.Held != "" {
-			row("WAITS", "%s", w.Held)
-			return
-		}
 	}
 }
 

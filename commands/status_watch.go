@@ -3,22 +3,33 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"os/signal"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
-// watchEvery is how often status --watch reads the status.
+// watchEvery is how often status --watch looks.
 const watchEvery = time.Second
 
-// watch shows the status of an agent, and again whenever it changes, until ctx
-// ends, which is not an error. Time that passes is not a change.
-func watch(ctx context.Context, a *cycle.Agent, show func(cycle.Status) error) error {
+// watch shows the status of an agent until ctx ends, which is not an error.
+type watch struct {
+	status func() (cycle.Status, error)
+	unread func() bool // nobody reads what is shown any more
+}
+
+// onChange shows the status, and again whenever it changes. Time that passes is not a
+// change.
+func (w watch) onChange(ctx context.Context, show func(cycle.Status) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	shown := ""
-	for {
-		s, err := a.Status()
+	for !w.unread() {
+		s, err := w.status()
 		if err != nil {
 			return err
 		}
@@ -37,5 +48,53 @@ func watch(ctx context.Context, a *cycle.Agent, show func(cycle.Status) error) e
 			return nil
 		case <-tick.C:
 		}
+	}
+	return nil
+}
+
+// onScreen shows the status in one place, with the time that passes, and at once when
+// the terminal's size changes. However it ends, even by a panic, the terminal is as it was.
+func (w watch) onScreen(ctx context.Context, screen *terminal.Screen, text func(cycle.Status) string) error {
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT)
+	defer stop()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP)
+	defer signal.Stop(signals)
+	defer screen.Close()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for !w.unread() {
+		s, err := w.status()
+		if err != nil {
+			return err
+		}
+		if err := screen.Show(text(s)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case got := <-signals:
+			if got == unix.SIGTSTP {
+				screen.Close()
+				suspend(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// suspend stops this process, as Ctrl-Z does, until it is continued.
+func suspend(ctx context.Context) {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
+	if unix.Kill(unix.Getpid(), unix.SIGSTOP) != nil {
+		return
+	}
+	select { // other threads may run for a moment before they stop
+	case <-continued:
+	case <-ctx.Done():
 	}
 }

@@ -20,7 +20,7 @@ type submitCmd struct {
 func submitCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
-		Usage:     "for the agent: set the answer of this turn",
+		Usage:     "set the answer of this turn",
 		ArgsUsage: "[TEXT]",
 		Description: `Sets the deliverable of the turn it is called from, once: fields, a text, and
 files that go with the reply. With - as TEXT it is read from standard input.
@@ -79,7 +79,17 @@ func (s submitCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return turn.submit(c.Context, sub)
+	if err := turn.submit(c.Context, sub); err != nil || !c.Bool("json") {
+		return err
+	}
+	return s.out.JSON(submitOutput{Agent: turn.handle(), After: after})
+}
+
+// submitOutput is the JSON output of submit.
+type submitOutput struct {
+	Agent string  `json:"agent"`
+	After string  `json:"after"`
+	ID    *string `json:"correlation_id"` // by which something reports, of --after suspend
 }
 
 // suspend lets the turn wait for a report, and prints its id.
@@ -101,9 +111,7 @@ func (s submitCmd) suspend(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return s.out.JSON(struct {
-			ID string `json:"correlation_id"`
-		}{id})
+		return s.out.JSON(submitOutput{Agent: turn.handle(), After: mesh.Suspend, ID: &id})
 	}
 	s.out.Printf("%s\n", id)
 	return nil

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,9 +14,6 @@ import (
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
-
-// shortRest is the longest rest after failed turns that tell waits for.
-const shortRest = 10 * time.Second
 
 type tellCmd struct {
 	agents agents
@@ -30,9 +28,11 @@ func tellCommand(p *program) *cli.Command {
 		Usage:     "send the agent a message from here, and print its answer",
 		ArgsUsage: "TEXT",
 		Description: `Counts as a message of the operator, sends no mail, and waits for what the turn
-hands back. Ctrl-C ends the waiting, not the turn. If no turn can run soon
-(HALT, no money left, a rest after failures) it says so and does not wait. With
-- as TEXT the message is read from standard input. With --no-wait it prints the
+hands back. Ctrl-C ends the waiting, not the turn. What it waits for stands on
+standard error after a few seconds: another turn, the messages before it, a
+server. If no turn can run soon (HALT, no money left, a rest after failures) it
+says so and does not wait; if that begins later it gives up and exits 4. With -
+as TEXT the message is read from standard input. With --no-wait it prints the
 message's key; ` + "`agentstateloop inbox show KEY`" + ` has the answer once it is there.
 
 With --mail the answer is mailed to the operator instead, as that of a mail is.
@@ -76,53 +76,67 @@ func (t tellCmd) run(c *cli.Context) error {
 	}
 	detach(a, t.out)
 	if c.Bool("no-wait") || c.Bool("mail") {
-		return t.printKey(c, key, "")
+		return t.printKey(c, key, nil)
 	}
-	if why, err := t.noAnswerSoon(a); err != nil || why != "" {
-		return t.printKey(c, key, why)
+	if why, err := t.noAnswerSoon(a, key); err != nil || why != nil {
+		return errors.Join(err, t.printKey(c, key, why))
 	}
-	answer, err := a.Await(c.Context, key)
+	why := whyWaits{agent: a, key: key, out: t.out, now: t.now, quiet: c.Bool("json")}
+	answer, err := a.Await(c.Context, key, why.hear)
 	if err != nil {
 		return err
 	}
 	return t.printAnswer(c, answer)
 }
 
-// noAnswerSoon returns why waiting for an answer would be useless, or "".
-func (t tellCmd) noAnswerSoon(a *cycle.Agent) (string, error) {
-	if a.Turn == nil {
-		return "runner is \"none\": somebody must take it from the inbox", nil
-	}
+// noAnswerSoon returns why waiting for an answer would be useless, or nil.
+func (t tellCmd) noAnswerSoon(a *cycle.Agent, key string) (*cycle.Waiting, error) {
 	s, err := a.Store.Read()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if s.Halted() {
-		return "the agent is HALTED, and answers after resume", nil
+	if _, waits := s.Message(key); !waits {
+		return nil, nil // its turn is over already
 	}
-	if now := t.now(); s.CooldownUntil.Sub(now) > shortRest {
-		return fmt.Sprintf("too many turns failed in a row, and the agent answers after %s (%s)", terminal.Clock(s.CooldownUntil, now), terminal.Distance(s.CooldownUntil, now)), nil
+	if w := a.WhyWaits(s, key); w.Never {
+		return &w, nil
 	}
-	if why := a.Broke(s); why != "" {
-		return "the agent is out of money: " + why, nil
-	}
-	if err := a.Store.Blocked(s); err != nil {
-		return fmt.Sprintf("no turn can run: %v", err), nil
-	}
-	return "", nil
+	return nil, nil
+}
+
+// tellKey is the JSON output of tell where it does not wait for the answer.
+type tellKey struct {
+	Key   string     `json:"key"`
+	Waits *tellWaits `json:"waits"` // null: with --no-wait and --mail
+}
+
+// tellWaits says why no answer comes soon.
+type tellWaits struct {
+	Why   cycle.WaitReason `json:"why"`
+	Text  string           `json:"text"`
+	Until *time.Time       `json:"until"`
 }
 
 // printKey prints the key under which a message waits, and why nobody waits for
 // the answer.
-func (t tellCmd) printKey(c *cli.Context, key, why string) error {
+func (t tellCmd) printKey(c *cli.Context, key string, why *cycle.Waiting) error {
+	out := tellKey{Key: key}
+	if why != nil {
+		out.Waits = &tellWaits{Why: why.Why, Text: waitText(*why, t.now())}
+		if !why.Until.IsZero() {
+			out.Waits.Until = &why.Until
+		}
+	}
 	if c.Bool("json") {
-		return t.out.JSON(struct {
-			Key string `json:"key"`
-		}{key})
+		return t.out.JSON(out)
 	}
 	t.out.Printf("%s\n", key)
-	if why != "" {
-		t.out.Warn("not waiting for an answer: %s", why)
+	if why == nil {
+		return nil
+	}
+	t.out.Warn("not waiting for an answer: %s", out.Waits.Text)
+	if hint := waitHint(*why, ""); hint != "" {
+		t.out.Note("hint", "%s", hint)
 	}
 	return nil
 }
@@ -138,7 +152,7 @@ func (t tellCmd) printAnswer(c *cli.Context, d cycle.Deliverable) error {
 	if d.Outcome == state.Success {
 		return nil
 	}
-	err := fmt.Errorf("the turn ended as %s: %s", d.Outcome, plain.Line(d.Reason))
+	err := coded(codeFailed, fmt.Errorf("the turn ended as %s: %s", d.Outcome, plain.Line(d.Reason)))
 	if d.Outcome == state.Canceled {
 		return err // a person stopped it: there is nothing to check
 	}

@@ -29,9 +29,6 @@ Example:
 			switchFlag("no-mail", "send no mail about it"),
 			switchFlag("no-poll", "run no cycle afterwards"),
 		},
-		BashComplete: func(*cli.Context) {
-			p.out.Printf("%s\n%s\n%s\n", state.IDLE, state.PREP, state.ACTIVE)
-		},
 		Action: transitionCmd{p.agents(), &p.out}.run,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/cycle"
 	"agentstateloop/mail/mailtest"
 
 	"github.com/emersion/go-imap/v2"
@@ -37,18 +38,22 @@ func TestMailThatCannotBeFetched(t *testing.T) {
 	if got := s.runExpecting(exitSource, "alpha", "poll", "--json"); !strings.Contains(got, "mailbox corrupt") || !strings.Contains(got, "could not fetch mail:") {
 		t.Errorf("the poll says %q", got)
 	}
-	var rows []failingOutput
+	var rows []cycle.Listed
 	if err := json.Unmarshal([]byte(s.run("alpha", "inbox", "list", "--json")), &rows); err != nil || len(rows) != 1 || rows[0].Status != "failing" || rows[0].Tries != 1 {
 		t.Fatalf("rows %+v, %v", rows, err)
 	}
-	key := rows[0].Key
-	for _, command := range []string{"list", "show " + key} {
+	key, number := rows[0].Key, rows[0].Number
+	if number == nil || *number != "f1" {
+		t.Fatalf("its number is %v", number)
+	}
+	for _, command := range []string{"list", "show " + key, "show f1"} {
 		got := s.run("alpha", append([]string{"inbox"}, strings.Fields(command)...)...)
 		if !strings.Contains(got, key) || !strings.Contains(got, "cannot be fetched, 1 failure, again at ") || !strings.Contains(got, "mailbox corrupt") {
 			t.Errorf("inbox %s says:\n%s", command, got)
 		}
 	}
-	s.run("alpha", "inbox", "drop", key, "--reason", "not wanted")
+	s.runExpecting(exitError, "alpha", "inbox", "retry", "f1")
+	s.run("alpha", "inbox", "drop", "f1", "--reason", "not wanted")
 	corrupt.Store(false)
 	s.runExpecting(exitSource, "alpha", "poll")
 	if got := s.run("alpha", "inbox", "list"); got != "" {

@@ -48,9 +48,9 @@ type Agent struct {
 	// Now is the clock; time.Now outside demo and simulator.
 	Now func() time.Time
 
-	// Explain returns the hint and the exit code with which a command reports an
-	// error, for the commands of an agent in a box; nil: they have no hint.
-	Explain func(error) (hint string, code int)
+	// Explain returns the hint, the word and the exit code with which a command reports
+	// an error, for the commands of an agent in a box; nil: they have none of them.
+	Explain func(error) (hint, kind string, exit int)
 
 	// RunTurn, if set, replaces Turn.Run and keeps its promises. The simulator's
 	// agents are not processes.
@@ -107,6 +107,9 @@ const (
 // switches a mail off.
 type Replies struct {
 	Ack, QuietPrep, QuietActive *template.Template
+
+	// HTML adds an HTML part to the answer of a turn, if that is formatted.
+	HTML bool
 }
 
 // ReplyData holds the values that a reply template can name.

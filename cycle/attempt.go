@@ -40,7 +40,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 	if err != nil {
 		return at.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()})
 	}
-	m.receive(at.store)
+	m.receive(at.store, "", attachmentsFolder)
 	m.collect(at.store, s.Collected())
 	m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
 	if head.Resumed {
@@ -74,6 +74,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 	session := at.sessions.continued(s.ConversationWith(msg.Principal()))
 	s, err = at.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch})
 	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
+		clearContext(at.store, m.dir())
 		return s, err
 	}
 
@@ -94,6 +95,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 	defer release()
 	switch {
 	case errors.Is(err, errLost):
+		clearContext(at.store, m.dir())
 		return s, nil // nothing sent, nothing written
 	case err != nil && ctx.Err() != nil:
 		return at.ender.letGo(ctx, head)
@@ -163,7 +165,7 @@ type launcher struct {
 	config, handle string
 	standIn        func(context.Context, turn.Attempt) (turn.Result, error) // nil: the program itself
 	relay          func(context.Context, Inside, relay.Request) (string, error)
-	explain        func(error) (hint string, code int) // nil: there are no hints
+	explain        func(error) (hint, kind string, exit int) // nil: there are no hints
 }
 
 // launch makes one attempt with a configuration, as turn.Config.Answer does.

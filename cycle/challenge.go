@@ -53,7 +53,7 @@ func (c challenger) challenge(ctx context.Context, s state.State) (state.State, 
 	shown := e
 	shown.ID = mail.ChallengeID(token)
 	shown.Thread.Subject = challengeSubject(c.handle)
-	data, err := c.renderer.renderMail(shown, challengeText(c.handle, item, raw, token), nil, c.now())
+	data, err := c.renderer.renderMail(shown, said{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
 	if err != nil {
 		return s, fmt.Errorf("render challenge: %w", err)
 	}

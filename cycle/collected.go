@@ -22,7 +22,8 @@ func (m *turnMessage) collect(st *store.Store, all []state.Message) {
 		if err != nil {
 			other.text = "(this message cannot be read: " + err.Error() + ")"
 		}
-		other.came, other.meshFiles = incomingFiles{st}.received(msg.Key, fmt.Sprintf("earlier/%d", i+1), other.sent.Files)
+		folder := earlierFolder(i)
+		other.receive(st, folder, folder)
 		if id := other.thread.MessageID; id != "" && !slices.Contains(m.thread.References, id) {
 			m.thread.References = append(slices.Clone(m.thread.References), id)
 		}
@@ -30,10 +31,14 @@ func (m *turnMessage) collect(st *store.Store, all []state.Message) {
 	}
 }
 
+// earlierFolder returns the folder of the context box for the other message number i, from
+// 0.
+func earlierFolder(i int) string { return fmt.Sprintf("earlier/%d", i+1) }
+
 // collectedFiles returns the files of the context box for the other messages.
 func (m turnMessage) collectedFiles() (files []turn.File) {
 	for i, other := range m.with {
-		folder := fmt.Sprintf("earlier/%d/", i+1)
+		folder := earlierFolder(i) + "/"
 		for _, f := range other.context("", "") {
 			if f.Name == "history.txt" || f.Name == "system.md" {
 				continue
@@ -51,29 +56,38 @@ func (m turnMessage) collectedFiles() (files []turn.File) {
 // time and subject if there are several.
 func (m turnMessage) message(fences prompt.Fences) string {
 	if len(m.with) == 0 {
-		return fences.Message(m.text)
+		return m.fenced(fences)
 	}
 	parts := []string{fmt.Sprintf("Your one answer is for all of these %d messages, which their sender wrote in a row. The newest is the last. Each of the others is, whole and with its files, in a folder of its own in the context folder: earlier/1, and so on.", len(m.with)+1)}
-	for i, one := range append(slices.Clone(m.with), m) {
+	for i, one := range m.all() {
 		head := fmt.Sprintf("%d. Received: %s", i+1, one.msg.At.UTC().Format(time.RFC3339))
 		if one.subject != "" {
 			head += ", subject: " + fences.Line(one.subject)
 		}
-		if files := describe(one.came); files != "" && i < len(m.with) {
-			head += "\nFiles that came with it:\n" + fences.Files(files)
-		}
-		parts = append(parts, head+"\n"+fences.Message(one.text))
+		parts = append(parts, head+"\n"+one.fenced(fences))
 	}
 	return strings.Join(parts, "\n\n")
 }
 
-// allText returns the texts that the turn answers, the oldest first.
+// all returns the messages that the turn answers, the oldest first.
+func (m turnMessage) all() []turnMessage { return append(slices.Clone(m.with), m) }
+
+// allText returns the texts that the turn answers, the oldest first, each with the files
+// that came with it.
 func (m turnMessage) allText() string {
 	var texts []string
-	for _, other := range m.with {
-		texts = append(texts, other.text)
+	for _, one := range m.all() {
+		texts = append(texts, one.textAndFiles())
 	}
-	return strings.Join(append(texts, m.text), "\n\n")
+	return strings.Join(texts, "\n\n")
+}
+
+// allFiles returns the files that came with the messages that the turn answers.
+func (m turnMessage) allFiles() (files []listedFile) {
+	for _, one := range m.all() {
+		files = append(files, one.came...)
+	}
+	return files
 }
 
 // CollectWait returns how long a poll may wait for the sender of a message to be silent,

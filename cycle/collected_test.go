@@ -89,7 +89,7 @@ func TestAttachmentsOfSeveralMails(t *testing.T) {
 	if task := h.wantTasks(state.Success)[0]; len(task.Collected) != 1 {
 		t.Errorf("shared: %+v", task.Collected)
 	}
-	want := map[string]string{"attachments/attachment-1.txt": "of the second", "earlier/1/attachments/attachment-1.txt": "of the first"}
+	want := map[string]string{"attachments/a.txt": "of the second", "earlier/1/attachments/a.txt": "of the first"}
 	if !maps.Equal(found, want) {
 		t.Errorf("found %q", found)
 	}

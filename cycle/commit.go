@@ -60,7 +60,7 @@ func (j journal) commitWith(ctx context.Context, with func(next state.State) err
 	for _, e := range slices.Concat(old.Outbox, old.Undelivered, old.HookCalls) {
 		if !next.Keeps(e.ID) && e.File != "" {
 			_ = j.store.Remove(e.File) // its trace is in the history
-			outgoingFiles{j.store}.drop(e.Files)
+			outgoingFiles{j.store}.giveBack(e.Files)
 		}
 	}
 	return next, nil

@@ -180,7 +180,19 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	if err != nil {
 		return s, err
 	}
-	_, err = withLock(a.Store, store.CycleLock, func() error {
+	now, err := a.Reinstall(ctx)
+	if errors.Is(err, ErrBusy) {
+		return s, nil
+	}
+	return now, err
+}
+
+// Reinstall reads the table and installs the lines that the state asks for, as Install
+// does, but leaves it alone after an `uninstall`. The error is ErrBusy if a cycle is
+// under way, which installs them itself.
+func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
+	var s state.State
+	held, err := withLock(a.Store, store.CycleLock, func() (err error) {
 		if s, err = a.Store.Read(); err != nil {
 			return err
 		}
@@ -193,6 +205,9 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 		}
 		return err
 	})
+	if err == nil && !held {
+		err = ErrBusy
+	}
 	return s, err
 }
 

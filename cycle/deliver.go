@@ -28,6 +28,11 @@ func isDeliverable(name string) bool {
 	return name == deliverableFile || name == fieldsFile
 }
 
+// ofAgent returns the names of an output box without those of ours.
+func ofAgent(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), isDeliverable)
+}
+
 // deliverer closes turns with their deliverable.
 type deliverer struct {
 	turn     *turn.Config // nil: no turn is run here
@@ -59,7 +64,11 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 		back.Fields, r = m.printed(r)
 	}
 	d.keepWhole(m, &r)
-	files, unsent := d.attachments(&m, r.Output)
+	files, unsent, err := d.attachments(&m, r.Output)
+	if err != nil {
+		outgoingFiles{d.store}.drop(m.outgoing)
+		return s, err
+	}
 	back.Text = deliverable(r, unsent)
 	box := path.Join(m.dir(), "output")
 	fields, err := d.keepDeliverable(box, back)
@@ -96,12 +105,20 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 	if worked && d.turn != nil {
 		events = append(events, state.CredentialWorked{Name: d.turn.Login()})
 	}
+	if r.Rest == nil {
+		clearContext(d.store, m.dir())
+	}
 	if s, err = d.journal.commit(ctx, events...); err != nil {
 		return s, err
 	}
 	if reply != nil && !slices.ContainsFunc(s.Outbox, func(e state.Effect) bool { return e.File == reply.File }) {
 		_ = d.store.Remove(reply.File) // the turn was another attempt's: this reply is not sent
 		outgoingFiles{d.store}.drop(reply.Files)
+		return s, nil
+	}
+	turn.DropEarlier(d.store.Path(m.dir()), r.Output)
+	if r.Rest == nil {
+		outgoingFiles{d.store}.takeOut(m.outgoing)
 	}
 	return s, nil
 }
@@ -187,7 +204,7 @@ func deliverable(r turn.Result, unsent []string) string {
 	}
 	switch {
 	case r.Status == turn.Failed:
-		parts = append(parts, "Inference failed. "+r.Reason)
+		parts = append(parts, inferenceFailed+r.Reason)
 		if r.Stderr != "" {
 			parts = append(parts, r.Stderr)
 		}
@@ -200,20 +217,21 @@ func deliverable(r turn.Result, unsent []string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// attachments returns the files of the output box that go with a mail. Those that go with
-// a report are kept in the outbox, and become m.outgoing. unsent names the others, each
-// with the reason.
-func (d deliverer) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string) {
+// attachments returns the files of the output box that go with a mail. Large ones, and
+// those that go with a report, are kept in the outbox, and become m.outgoing. unsent names
+// the others, each with the reason. A full disk is an error.
+func (d deliverer) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string, err error) {
 	switch {
 	case m.msg.Source == state.Mail, m.repliesByMail(d.replier.mail):
-		return d.replier.attachments(m.dir(), names)
+		return d.replier.attachments(m, names)
 	case m.msg.Source == state.Mesh:
-		return nil, d.replier.keepForReport(m, names)
+		unsent, err = d.replier.keepForReport(m, names)
+		return nil, unsent, err
 	}
 	for _, name := range names {
 		if !isDeliverable(name) {
 			unsent = append(unsent, "file left in the output box: "+name)
 		}
 	}
-	return nil, unsent
+	return nil, unsent, nil
 }

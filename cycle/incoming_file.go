@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
@@ -122,28 +121,23 @@ func (d downloader) waits(m mesh.Message) (bool, error) {
 	return true, d.store.Keep(name, strings.NewReader(string(data)))
 }
 
-// receivedFile is a file that came with a message or a report.
-type receivedFile struct {
-	mesh.File
-	place string // in the context box; "" if it is missing
-}
-
-// received puts the files of a message, or of a report, into a folder of the context box.
-// A file that is not what came is missing. The bodies are read when they are copied.
-func (fs incomingFiles) received(key, folder string, files []mesh.File) (all []receivedFile, context []turn.File) {
-	taken := map[string]bool{}
+// received puts the files of a message, or of a report, into a folder of the context box,
+// and lists them. A file that is not what came is missing. The bodies are read when they
+// are copied.
+func (fs incomingFiles) received(key, folder string, files []mesh.File) (listed []listedFile, box []turn.File) {
+	names := meshNames(files)
 	for i, f := range files {
-		r := receivedFile{File: f}
-		if f.Missing == "" {
+		l := listedFile{name: names[i], title: f.Name, kind: f.Type, size: f.Size, missing: f.Missing}
+		if l.missing == "" {
 			name := incomingName(key, i)
-			if r.Missing = fs.damage(name, f); r.Missing == "" {
-				r.place = path.Join(folder, safeName(f.Name, i, taken))
-				context = append(context, turn.File{Name: r.place, Body: &lateReader{open: func() (io.ReadCloser, error) { return fs.store.Open(name) }}})
+			if l.missing = fs.damage(name, f); l.missing == "" {
+				l.place = path.Join(folder, l.name)
+				box = append(box, turn.File{Name: l.place, Body: &lateReader{open: func() (io.ReadCloser, error) { return fs.store.Open(name) }}})
 			}
 		}
-		all = append(all, r)
+		listed = append(listed, l)
 	}
-	return all, context
+	return listed, box
 }
 
 // incomingFiles reads what came with messages.
@@ -181,82 +175,22 @@ func (l *lateReader) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// plainFileName is a name of others under which a file can lie in a folder of ours.
-var plainFileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
-
-// safeName returns the name of file number i, from 0, in a folder: its own if that is
-// plain and not taken.
-func safeName(name string, i int, taken map[string]bool) string {
-	if folded := strings.ToLower(name); plainFileName.MatchString(name) && !taken[folded] {
-		taken[folded] = true
-		return name
-	}
-	ext := path.Ext(name)
-	if !plainFileName.MatchString("x"+ext) || len(ext) > 10 {
-		ext = ""
-	}
-	safe := fmt.Sprintf("attachment-%d%s", i+1, ext)
-	for n := 2; taken[strings.ToLower(safe)]; n++ {
-		safe = fmt.Sprintf("attachment-%d-%d%s", i+1, n, ext)
-	}
-	taken[strings.ToLower(safe)] = true
-	return safe
-}
-
-// describe returns the files, one a line, as the prompt lists them.
-func describe(files []receivedFile) string {
-	var b strings.Builder
-	for _, f := range files {
-		kind := f.Type
-		if kind == "" {
-			kind = "of unknown type"
-		}
-		switch {
-		case f.place == "":
-			fmt.Fprintf(&b, "MISSING: %q (%s, %d bytes): %s\n", f.Name, kind, f.Size, f.Missing)
-		case path.Base(f.place) != f.Name:
-			fmt.Fprintf(&b, "%s (%s, %d bytes), sent as %q\n", f.place, kind, f.Size, f.Name)
-		default:
-			fmt.Fprintf(&b, "%s (%s, %d bytes)\n", f.place, kind, f.Size)
-		}
-	}
-	return b.String()
-}
-
-// ReceivedFile is a file that came with a message of the mesh, or goes with one.
-type ReceivedFile struct {
-	Name    string `json:"name"`
-	Type    string `json:"type"`
-	Size    int64  `json:"size"`
-	Path    string `json:"path"`    // where its bytes are kept; "" if it is missing
-	Missing string `json:"missing"` // why, or ""
-}
-
-// FilesOf returns the files that came with a message.
-func (a *Agent) FilesOf(m state.Message) ([]ReceivedFile, error) {
-	files := []ReceivedFile{}
-	if m.Source != state.Mesh {
-		return files, nil
-	}
-	read, err := readMessage(a.Store, state.Head{}, m)
-	if err != nil {
-		return files, err
-	}
-	return append(files, incomingFiles{a.Store}.kept(m.Key, read.sent.Files)...), nil
-}
-
 // kept returns the files that came with the message of a key, and where each lies.
 func (fs incomingFiles) kept(key string, named []mesh.File) (files []ReceivedFile) {
+	names := meshNames(named)
 	for i, f := range named {
-		r := ReceivedFile{Name: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing}
-		if name := incomingName(key, i); r.Missing == "" {
-			if r.Missing = fs.damage(name, f); r.Missing == "" {
-				r.Path = fs.store.Path(name)
-			}
+		r, name := receivedOf(f, names[i]), incomingName(key, i)
+		if r.Missing == "" {
+			r.Missing = fs.damage(name, f)
 		}
-		files = append(files, r)
+		files = append(files, inStore(fs.store, r, name))
 	}
 	return files
+}
+
+// receivedOf returns a file of the mesh under the name that is safe.
+func receivedOf(f mesh.File, name string) ReceivedFile {
+	return ReceivedFile{Name: name, Title: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing, saveAs: name}
 }
 
 // filesOf returns the files that a message of the state names, with their sums.

@@ -78,7 +78,7 @@ func TestSubmittedFilesGoWithTheReply(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.plays(`
 echo 'the report' >report.txt
-head -c 11000000 /dev/zero >"$AGENTSTATELOOP_OUTPUT/large.bin"
+head -c 19000000 /dev/zero >"$AGENTSTATELOOP_OUTPUT/large.bin"
 us submit 'see the files' --file report.txt
 `)
 	h.receive(letter{id: "<one@example.com>"})
@@ -88,7 +88,7 @@ us submit 'see the files' --file report.txt
 	if !strings.Contains(reply.raw, `filename=report.txt`) && !strings.Contains(reply.raw, `filename="report.txt"`) {
 		t.Errorf("report.txt is not attached:\n%.2000s", reply.raw)
 	}
-	if !strings.HasPrefix(reply.text, "see the files") || !strings.Contains(reply.text, "not attached: large.bin: the attachments of a reply are limited to 10 MiB") {
+	if !strings.HasPrefix(reply.text, "see the files") || !strings.Contains(reply.text, "not attached: large.bin: the attachments of a reply are limited to 18 MiB") {
 		t.Errorf("reply: %q", reply.text)
 	}
 	if len(reply.raw) > 100_000 {

@@ -56,15 +56,16 @@ cp "$AGENTSTATELOOP_CONTEXT/attachments/table.csv" "$AGENTSTATELOOP_OUTPUT/sorte
 ls "$AGENTSTATELOOP_CONTEXT/attachments"
 `)
 	h.post(mesh.Message{ID: "q1", Kind: mesh.KindAsk, Text: "sort these", Files: []mesh.File{
-		h.upload("table.csv", peersFile), h.upload("../evil name.txt"[3:], "x"), h.upload("TABLE.csv", "another"),
+		h.upload("table.csv", peersFile), h.upload("evil; name.txt", "x"), h.upload("TABLE.csv", "another"), h.upload("Grüße 1.txt", "yz"),
 	}})
 	h.cron()
 	h.wantTasks(state.Success)
 	told := h.left("prompt")
 	for _, want := range []string{
-		"attachments/table.csv (text/plain, 17 bytes)\n",
-		`attachments/attachment-2.txt (text/plain, 1 bytes), sent as "evil name.txt"`,
-		`attachments/attachment-3.csv (text/plain, 7 bytes), sent as "TABLE.csv"`,
+		"table.csv (text/plain, 17 bytes): attachments/table.csv\n",
+		"attachment-2.txt (\"evil; name.txt\", text/plain, 1 byte): attachments/attachment-2.txt\n",
+		"TABLE-2.csv (TABLE.csv, text/plain, 7 bytes): attachments/TABLE-2.csv\n",
+		"Grüße 1.txt (text/plain, 2 bytes): attachments/Grüße 1.txt\n",
 	} {
 		if !strings.Contains(told, want) {
 			t.Errorf("the prompt lacks %q:\n%s", want, told)
@@ -110,7 +111,7 @@ echo "they say $(cat "$AGENTSTATELOOP_CONTEXT/reports/1/review.txt")"
 	if got := h.sentOf("reply"); len(got) != 1 || !strings.Contains(got[0].text, "they say well done") {
 		t.Errorf("the answer: %+v", got)
 	}
-	if told := h.left("prompt"); !strings.Contains(told, "reports/1/review.txt (text/plain, 9 bytes)") {
+	if told := h.left("prompt"); !strings.Contains(told, "review.txt (text/plain, 9 bytes): reports/1/review.txt") {
 		t.Errorf("the prompt:\n%s", told)
 	}
 }
@@ -188,7 +189,7 @@ echo done
 	if len(rows) != 1 || len(rows[0].Files) != 1 || rows[0].Files[0].Name != "a.txt" {
 		t.Fatalf("outbox: %+v", rows)
 	}
-	if data, err := os.ReadFile(rows[0].Files[0].Path); string(data) != "hello\n" {
+	if data, err := os.ReadFile(*rows[0].Files[0].Path); string(data) != "hello\n" {
 		t.Errorf("its copy holds %q, %v", data, err)
 	}
 }

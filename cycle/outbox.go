@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"agentstateloop/state"
@@ -31,8 +32,10 @@ const (
 
 // OutboxRow is one effect that waits, was given up or came back.
 type OutboxRow struct {
+	Number   *string          `json:"number"` // 5, or h2 of a call of a hook; null in rows of older versions
 	ID       string           `json:"id"`
 	Status   string           `json:"status"`
+	State    string           `json:"state"` // the same in words
 	Kind     state.EffectKind `json:"kind"`
 	Channel  state.Channel    `json:"channel"`
 	To       string           `json:"to"`
@@ -47,14 +50,14 @@ type OutboxRow struct {
 	Told     bool             `json:"told"`     // the operator was told by mail, or of a row that came back in some way
 	File     string           `json:"file"`     // its bytes, or ""
 
-	Files []ReceivedFile `json:"files,omitempty"` // that go along to another agent, and where their copies lie
+	Files []ReceivedFile `json:"files"` // that go along to another agent, or are large, and where their copies lie
 }
 
 // Outbox returns what waits, what was given up and what came back, in this order. It
 // takes no lock.
 func (a *Agent) Outbox() ([]OutboxRow, error) { return a.outbox().rows() }
 
-// OutboxRow returns the row with this id. The error wraps ErrNoEffect if there is none.
+// OutboxRow returns the row with this number or id. The error wraps ErrNoEffect if there is none.
 func (a *Agent) OutboxRow(id string) (OutboxRow, error) { return a.outbox().row(id) }
 
 // RetryEffect sends a row now, whatever its pause, and one that was given up as it is:
@@ -103,7 +106,7 @@ func (o outbox) rows() ([]OutboxRow, error) {
 	}
 	for _, e := range s.HookCalls {
 		r := o.describe(e)
-		r.Status, r.Subject = RowWaiting, e.Announces.Event
+		r.Number, r.Status, r.Subject = numeral(hookMark, e.Number), RowWaiting, e.Announces.Event
 		if e.NotBefore.After(o.now()) {
 			r.NextTry = &e.NotBefore
 		}
@@ -116,8 +119,8 @@ func (o outbox) rows() ([]OutboxRow, error) {
 	}
 	for _, lost := range s.Lost {
 		rows = append(rows, OutboxRow{
-			ID: lost.ID, Status: RowReturned, Channel: state.ByMail, To: lost.To, Reason: lost.Reason,
-			Ended: orNull(lost.At), Told: !lost.Told.IsZero(),
+			Number: numeral("", lost.Number), ID: lost.ID, Status: RowReturned, Channel: state.ByMail, To: lost.To, Reason: lost.Reason,
+			Ended: orNull(lost.At), Told: !lost.Told.IsZero(), Files: []ReceivedFile{},
 		})
 	}
 	return rows, nil
@@ -125,14 +128,18 @@ func (o outbox) rows() ([]OutboxRow, error) {
 
 func (o outbox) describe(e state.Effect) OutboxRow {
 	r := OutboxRow{
-		ID: e.ID, Kind: e.Kind, Channel: e.Channel, To: e.To, Subject: e.Thread.Subject, TurnID: e.TurnID,
+		Number: numeral("", e.Number), ID: e.ID, Kind: e.Kind, Channel: e.Channel, To: e.To, Subject: e.Thread.Subject, TurnID: e.TurnID,
 		Created: orNull(e.Created), Attempts: e.Attempts, Copies: e.Copies, Reason: e.Reason,
+	}
+	if r.Subject == "" {
+		r.Subject = beginning(e.Text)
 	}
 	if e.File != "" {
 		r.File = o.store.Path(e.File)
 	}
+	r.Files = []ReceivedFile{}
 	for _, f := range e.Files {
-		r.Files = append(r.Files, ReceivedFile{Name: f.FileName, Type: f.Type, Size: f.Size, Path: o.store.Path(f.File)})
+		r.Files = append(r.Files, inStore(o.store, ReceivedFile{Name: f.FileName, Title: f.FileName, Type: f.Type, Size: f.Size}, f.File))
 	}
 	return r
 }
@@ -144,7 +151,7 @@ func (o outbox) row(id string) (OutboxRow, error) {
 		return OutboxRow{}, err
 	}
 	for _, r := range rows {
-		if r.ID == id {
+		if r.ID == id || r.Number != nil && *r.Number == strings.ToLower(id) {
 			return r, nil
 		}
 	}
@@ -156,6 +163,7 @@ func (o outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, e
 	if r, err = o.row(id); err != nil {
 		return r, false, err
 	}
+	id = r.ID
 	if r.Status == RowReturned {
 		return r, false, fmt.Errorf("%s was accepted by the server and came back; its bytes are gone", id)
 	}
@@ -236,6 +244,7 @@ func (o outbox) drop(ctx context.Context, id, reason string) error {
 	if err != nil {
 		return err
 	}
+	id = r.ID
 	if r.Status == RowReturned {
 		return fmt.Errorf("%s came back, and is only remembered: there is nothing to drop", id)
 	}

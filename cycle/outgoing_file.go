@@ -9,15 +9,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mime"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -45,7 +43,7 @@ func UploadFiles(ctx context.Context, client *mesh.Client, files []OutgoingFile)
 		if _, err := f.Body.Seek(0, io.SeekStart); err != nil {
 			return nil, fmt.Errorf("read %s: %w", f.Name, err)
 		}
-		uploaded = append(uploaded, mesh.File{SHA256: hex.EncodeToString(h.Sum(nil)), Name: f.Name, Type: fileType(f.Name, body.head), Size: body.n})
+		uploaded = append(uploaded, mesh.File{SHA256: hex.EncodeToString(h.Sum(nil)), Name: f.Name, Type: message.MediaType(f.Name, body.head), Size: body.n})
 	}
 	if err := mesh.CheckFiles(uploaded); err != nil {
 		return nil, err
@@ -134,7 +132,7 @@ func (o outgoingFiles) keep(files []OutgoingFile) (refs []state.FileRef, err err
 		if !mesh.ValidFileName(f.Name) {
 			return refs, fmt.Errorf("a file cannot go to another agent under the name %q", f.Name)
 		}
-		ref, err := o.keepOne(f)
+		ref, err := o.keepOne(f, mesh.MaxFile)
 		if err != nil {
 			return refs, err
 		}
@@ -146,19 +144,20 @@ func (o outgoingFiles) keep(files []OutgoingFile) (refs []state.FileRef, err err
 	return refs, nil
 }
 
-func (o outgoingFiles) keepOne(f OutgoingFile) (state.FileRef, error) {
+// keepOne copies a file that may have most bytes.
+func (o outgoingFiles) keepOne(f OutgoingFile, most int64) (state.FileRef, error) {
 	ref := state.FileRef{FileName: f.Name, File: path.Join(store.OutboxDir, "file."+store.NewID())}
-	body := &sniffed{r: io.LimitReader(f.Body, mesh.MaxFile+1)}
+	body := &sniffed{r: io.LimitReader(f.Body, most+1)}
 	var err error
 	ref.Sum, err = o.store.KeepSummed(ref.File, body)
-	if err == nil && body.n > mesh.MaxFile {
-		err = fmt.Errorf("a file that goes to another agent may have %d MiB", mesh.MaxFile>>20)
+	if err == nil && body.n > most {
+		err = fmt.Errorf("it has more than the %d MiB that it may have", most>>20)
 	}
 	if err != nil {
 		_ = o.store.Remove(ref.File)
 		return ref, fmt.Errorf("keep %s: %w", f.Name, withoutPath(err))
 	}
-	ref.Size, ref.Type = body.n, fileType(f.Name, body.head)
+	ref.Size, ref.Type = body.n, message.MediaType(f.Name, body.head)
 	return ref, nil
 }
 
@@ -183,6 +182,28 @@ func (o outgoingFiles) drop(refs []state.FileRef) {
 	}
 }
 
+// takeOut removes from the output box what copies of the outbox stand for, when the row
+// that names them is durable and the agent has ended. What a crash leaves there is
+// removed with the copy.
+func (o outgoingFiles) takeOut(refs []state.FileRef) {
+	for _, ref := range refs {
+		if ref.Place != "" {
+			_ = o.store.Remove(ref.Place)
+		}
+	}
+}
+
+// giveBack removes the copies of a row that has ended. A large file goes back to where the
+// agent left it.
+func (o outgoingFiles) giveBack(refs []state.FileRef) {
+	for _, ref := range refs {
+		if ref.Place != "" && o.store.MoveBack(ref.File, ref.Place) == nil {
+			continue
+		}
+		o.drop([]state.FileRef{ref})
+	}
+}
+
 // sniffed counts what is read through it, and keeps the beginning.
 type sniffed struct {
 	r    io.Reader
@@ -197,17 +218,6 @@ func (s *sniffed) Read(p []byte) (int, error) {
 		s.head = append(s.head, p[:min(n, want)]...)
 	}
 	return n, err
-}
-
-// fileType returns the media type of a file, by the ending of its name, or else by how
-// it begins.
-func fileType(name string, head []byte) string {
-	for _, t := range []string{mime.TypeByExtension(strings.ToLower(path.Ext(name))), http.DetectContentType(head)} {
-		if parsed, _, err := mime.ParseMediaType(t); err == nil && mesh.ValidFileType(parsed) {
-			return parsed
-		}
-	}
-	return "application/octet-stream"
 }
 
 // meshFiles returns the files of an effect as its message names them.

@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,15 +169,20 @@ func (sg *sending) sendMail(ctx context.Context, e state.Effect, body []byte) []
 	if sg.mail == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mail is configured any more"}}
 	}
+	whole, closeAll, err := wholeMail(sg.store, e, body)
+	if err != nil {
+		damaged := errors.Is(err, store.ErrDamaged)
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: damaged, Unknown: damaged && e.MayHaveLeft() || !damaged && e.Unknown, Reason: err.Error()}}
+	}
+	defer closeAll()
 	if sg.sender == nil {
-		var err error
 		if sg.sender, err = sg.mail.SMTP.OpenSender(ctx); err != nil {
 			sg.down = true
 			return sg.mailFailed(ctx, e, err)
 		}
 	}
 	var withdrawn error
-	err := sg.sender.Send(ctx, sg.mail.Address, []string{e.To}, bytes.NewReader(body), func() error {
+	err = sg.sender.Send(ctx, sg.mail.Address, []string{e.To}, whole, func() error {
 		withdrawn = sg.beforeDot(ctx, e.ID)
 		return withdrawn
 	})

@@ -40,14 +40,14 @@ type Preview struct {
 type PreviewItem struct {
 	Key    string `json:"key"`
 	From   string `json:"from"`
-	Reason string `json:"reason,omitempty"` // of a rejection
+	Reason string `json:"reason"` // of a rejection; or ""
 }
 
 // PreviewMail is a mail, or a mesh message, that would be sent.
 type PreviewMail struct {
 	Channel state.Channel `json:"channel"`
 	To      string        `json:"to"`
-	Subject string        `json:"subject,omitempty"`
+	Subject string        `json:"subject"`
 	Text    string        `json:"text"`
 }
 

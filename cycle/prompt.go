@@ -131,7 +131,7 @@ func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals
 	p.wake(&d, fences, m)
 	d.ResultFields = fences.ResultFields(m.sent.ResultFields)
-	d.Message, d.Files = m.message(fences), fences.Files(describe(m.came))
+	d.Message, d.Files = m.message(fences), fences.Files(listFiles(m.allFiles()))
 	return d
 }
 
@@ -269,6 +269,6 @@ func (p prompter) readReport(w state.Wait, r *prompt.Report, folder string) []tu
 		r.Fields = string(fields)
 	}
 	came, files := incomingFiles{p.store}.received(m.Key(), folder, m.Files)
-	r.Files = describe(came)
+	r.Files = listFiles(came)
 	return files
 }

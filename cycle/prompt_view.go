@@ -84,7 +84,7 @@ func (p prompter) message(s state.State, key string) (turnMessage, error) {
 		head, with = s.Turn, s.Collected()
 	}
 	m, err := readMessage(p.store, head, msg)
-	m.receive(p.store)
+	m.receive(p.store, "", attachmentsFolder)
 	m.collect(p.store, with)
 	m.reports, _ = p.reports(head.Waiting)
 	return m, err

@@ -17,6 +17,7 @@ import (
 type Pulled struct {
 	TurnID string       `json:"turn_id"`
 	Epoch  uint64       `json:"turn_epoch"`
+	Number string       `json:"number"` // of the message
 	Key    string       `json:"key"`
 	Source state.Source `json:"source"`
 	From   string       `json:"from"`
@@ -39,7 +40,7 @@ type PulledEarlier struct {
 // earlier returns the other messages of a turn, as inbox next hands them out.
 func (m turnMessage) earlier(files incomingFiles) (all []PulledEarlier) {
 	for _, other := range m.with {
-		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: files.kept(other.msg.Key, other.sent.Files)})
+		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: files.ofMessage(other).Files})
 	}
 	return all
 }
@@ -109,9 +110,9 @@ func (p puller) next(ctx context.Context) (Pulled, error) {
 		if err == nil {
 			files := incomingFiles{p.store}
 			return Pulled{
-				TurnID: head.TurnID, Epoch: head.Epoch, Key: msg.Key, Source: msg.Source, From: msg.From,
+				TurnID: head.TurnID, Epoch: head.Epoch, Number: *numeral("", msg.Seq), Key: msg.Key, Source: msg.Source, From: msg.From,
 				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(files),
-				Files: files.kept(msg.Key, m.sent.Files),
+				Files: files.ofMessage(m).Files,
 			}, nil
 		}
 		if s, err = p.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {
@@ -140,6 +141,24 @@ func (p puller) notTaken(s state.State) error {
 		return errors.New("money is short: only the operator's messages are handed out, and none waits: see `agentstateloop status`")
 	}
 	return errors.New("the waiting messages are deferred: see `agentstateloop inbox list`")
+}
+
+// PulledTurn returns the turn of a message that Next has handed out. which is its number
+// or key.
+func (a *Agent) PulledTurn(which string) (Inside, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return Inside{}, err
+	}
+	key, err := keyOf(a.Store, s, which)
+	if err != nil {
+		return Inside{}, err
+	}
+	msg, ok := s.Message(key)
+	if !ok || !s.Turn.Pulled || !s.SharesTurn(msg) {
+		return Inside{}, fmt.Errorf("%s was not taken by `inbox next`, or its turn is over", which)
+	}
+	return Inside{TurnID: s.Turn.TurnID, Epoch: s.Turn.Epoch}, nil
 }
 
 // Done ends the turn that Next has handed out, with its deliverable, and sends
@@ -186,14 +205,14 @@ func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) 
 	return s.SelfHeld(msg, a.Policy, a.Now()), nil
 }
 
-// Drop takes a waiting message out of the inbox; it gets no turn. A mail that cannot
-// be fetched is not tried again.
+// Drop takes a waiting message out of the inbox; it gets no turn. A mail that is not
+// fetched yet is not tried again.
 func (a *Agent) Drop(ctx context.Context, key, reason string) error {
 	s, err := a.Store.Read()
 	if err != nil {
 		return err
 	}
-	if _, failing := s.FailingMail(key); failing {
+	if s.IsUnfetched(key) {
 		_, err = a.journal().commit(ctx, state.Dropped{Key: key, Reason: reason})
 		return err
 	}

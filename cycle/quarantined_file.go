@@ -105,23 +105,16 @@ func (h heldFiles) damage(key string, i int, f mesh.File) string {
 	return ""
 }
 
-// FilesInQuarantine returns the files that came with a message in quarantine.
-func (a *Agent) FilesInQuarantine(item quarantine.Item) []ReceivedFile {
-	return heldFiles{a.Store}.received(item)
-}
-
-// received is FilesInQuarantine.
+// received returns the files that came with a message in quarantine.
 func (h heldFiles) received(item quarantine.Item) []ReceivedFile {
-	files := []ReceivedFile{}
-	for i, f := range h.named(item) {
-		r := ReceivedFile{Name: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing}
+	files, named := []ReceivedFile{}, h.named(item)
+	names := meshNames(named)
+	for i, f := range named {
+		r := receivedOf(f, names[i])
 		if r.Missing == "" {
 			r.Missing = h.damage(item.Key, i, f)
 		}
-		if r.Missing == "" {
-			r.Path = h.store.Path(heldName(item.Key, i))
-		}
-		files = append(files, r)
+		files = append(files, inStore(h.store, r, heldName(item.Key, i)))
 	}
 	return files
 }

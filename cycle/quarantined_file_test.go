@@ -25,11 +25,11 @@ func TestAReleasedMessageHasItsFiles(t *testing.T) {
 	h.poll()
 	h.wantTasks()
 	item := h.quarantined()
-	files := h.agent.FilesInQuarantine(item)
+	files := h.agent.CameWithQuarantined(item).Files
 	if len(files) != 1 || files[0].Name != "a.txt" || files[0].Missing != "" || item.Size < 5 {
 		t.Fatalf("%+v: %+v", item, files)
 	}
-	if data, err := os.ReadFile(files[0].Path); string(data) != "hello" {
+	if data, err := os.ReadFile(*files[0].Path); string(data) != "hello" {
 		t.Errorf("it holds %q, %v", data, err)
 	}
 	if n, damaged, err := h.agent.CheckFiles(); n < 2 || len(damaged) > 0 || err != nil {
@@ -54,7 +54,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 		h.poll()
 		item := h.quarantined()
-		check(t, os.WriteFile(h.agent.FilesInQuarantine(item)[0].Path, []byte("HELLO"), 0o600))
+		check(t, os.WriteFile(*h.agent.CameWithQuarantined(item).Files[0].Path, []byte("HELLO"), 0o600))
 		if _, damaged, err := h.agent.CheckFiles(); len(damaged) != 1 || err != nil {
 			t.Errorf("doctor: %v %v", damaged, err)
 		}
@@ -77,7 +77,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		items, err := h.agent.Quarantine()
 		check(t, err)
 		for _, item := range items {
-			files := h.agent.FilesInQuarantine(item)
+			files := h.agent.CameWithQuarantined(item).Files
 			third := strings.HasSuffix(item.Key, ":q3")
 			if kept := files[0].Missing == ""; kept == third {
 				t.Errorf("%s: %+v", item.Key, files)

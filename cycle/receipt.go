@@ -64,19 +64,25 @@ func (a *Agent) Receipt(m state.Message) (Receipt, error) {
 
 // AwaitNudge waits until a nudge has come to a point, or ctx ends. The error
 // wraps ErrHalted if HALT keeps the nudge from getting there, and ErrFailed if a
-// turn since the nudge failed, or something could not be delivered.
-func (a *Agent) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point) (Receipt, error) {
+// turn since the nudge failed, or something could not be delivered. While it waits it tells
+// each of watch why.
+func (a *Agent) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point, watch ...func(Waiting)) (Receipt, error) {
 	r := Receipt{Queued: orNull(nudge.at)}
 	if to == PointQueued {
 		return r, nil
 	}
-	receipts := a.receipts()
+	receipts, reasons := a.receipts(), a.waitReasons()
 	tick := time.NewTicker(checkEvery / 5)
 	defer tick.Stop()
 	for {
 		reached, err := receipts.advance(&r, nudge.mark, to)
 		if err != nil || reached {
 			return r, err
+		}
+		for _, tell := range watch {
+			if w, ok := reasons.ofNudge(r); ok {
+				tell(w)
+			}
 		}
 		select {
 		case <-ctx.Done():

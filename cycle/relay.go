@@ -74,7 +74,7 @@ func (l launcher) answer(ctx context.Context, secrets *secret.Known, in Inside, 
 	}
 	a := relay.Answer{Error: err.Error()}
 	if l.explain != nil {
-		a.Hint, a.Code = l.explain(err)
+		a.Hint, a.Kind, a.Code = l.explain(err)
 	}
 	a.Error, a.Hint = secrets.Redact(a.Error), secrets.Redact(a.Hint)
 	return a

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/turn/relay"
 )
 
-// What reaches the box has the hint and the exit code of the error, and no secret that
+// What reaches the box has the hint, the word and the exit code of the error, and no secret that
 // the runner knows and the agent does not.
 func TestWhatARelayAnswers(t *testing.T) {
 	secrets := new(secret.Known)
@@ -17,8 +17,10 @@ func TestWhatARelayAnswers(t *testing.T) {
 	var text string
 	var failure error
 	l := launcher{
-		relay:   func(context.Context, Inside, relay.Request) (string, error) { return text, failure },
-		explain: func(err error) (string, int) { return "try hunter2-and-more, not " + err.Error(), 3 },
+		relay: func(context.Context, Inside, relay.Request) (string, error) { return text, failure },
+		explain: func(err error) (string, string, int) {
+			return "try hunter2-and-more, not " + err.Error(), "source_failed", 3
+		},
 	}
 	answer := func() relay.Answer { return l.answer(t.Context(), secrets, Inside{}, relay.Request{}) }
 
@@ -27,7 +29,7 @@ func TestWhatARelayAnswers(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	failure = errors.New("the mesh said hunter2-and-more")
-	if a := answer(); a != (relay.Answer{Error: "the mesh said ***", Hint: "try ***, not the mesh said ***", Code: 3}) {
+	if a := answer(); a != (relay.Answer{Error: "the mesh said ***", Hint: "try ***, not the mesh said ***", Kind: "source_failed", Code: 3}) {
 		t.Errorf("%+v", a)
 	}
 	l.explain = nil

@@ -47,7 +47,7 @@ func (r renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, 
 	if e.Channel == state.ByMesh {
 		return json.Marshal(meshMessage(r.handle, e, text))
 	}
-	return r.renderMail(e, text, nil, now)
+	return r.renderMail(e, said{text: text}, nil, now)
 }
 
 // event returns what a hook is handed. A template that fails with this event does not
@@ -77,8 +77,14 @@ func (r renderer) threadOf(s state.State) state.Thread {
 	return m.thread
 }
 
+// said is what a mail says.
+type said struct {
+	text     string
+	markdown bool // it is an agent's, and may be formatted
+}
+
 // renderMail returns the bytes of a mail of ours, in the thread of the effect.
-func (r renderer) renderMail(e state.Effect, text string, files []message.Attachment, now time.Time) ([]byte, error) {
+func (r renderer) renderMail(e state.Effect, what said, files []message.Attachment, now time.Time) ([]byte, error) {
 	key, err := r.idKeys.key()
 	if err != nil {
 		return nil, err
@@ -97,7 +103,8 @@ func (r renderer) renderMail(e state.Effect, text string, files []message.Attach
 		InReplyTo:   e.Thread.MessageID,
 		References:  e.Thread.References,
 		Date:        now,
-		Text:        text,
+		Text:        what.text,
+		Markdown:    what.markdown && r.replies.HTML,
 		Attachments: files,
 		Auto:        "auto-generated",
 		History:     head.String(),

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -37,13 +36,13 @@ type replier struct {
 func (rp replier) reply(m turnMessage, how state.Outcome, back handedBack, files []message.Attachment) (*state.Effect, error) {
 	e := state.Effect{
 		ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From,
-		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(back, files), Trace: m.msg.Trace,
+		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(back, files, m.outgoing), Trace: m.msg.Trace,
 	}
 	switch {
 	case m.repliesByMail(rp.mail):
-		e.Channel, e.Thread, e.To = state.ByMail, m.thread, rp.renderer.policy.Operator
+		e.Channel, e.Thread, e.To, e.Files = state.ByMail, m.thread, rp.renderer.policy.Operator, m.outgoing
 	case m.msg.Source == state.Mail && rp.mail != nil:
-		e.Channel, e.Thread = state.ByMail, m.thread
+		e.Channel, e.Thread, e.Files = state.ByMail, m.thread, m.outgoing
 	case m.msg.Source == state.Mesh:
 		e.Channel, e.Files = state.ByMesh, m.outgoing
 		e.Correlation, e.Hops = m.msg.Correlation, passed(m.sent.Hops, rp.handle)
@@ -80,7 +79,7 @@ func (m turnMessage) repliesByMail(mail *Mail) bool {
 // mesh").
 func (rp replier) render(e state.Effect, back handedBack, files []message.Attachment) ([]byte, error) {
 	if e.Channel == state.ByMail {
-		return rp.renderer.renderMail(e, back.whole(), files, rp.now())
+		return rp.renderer.renderMail(e, said{text: back.whole(), markdown: !back.failed()}, files, rp.now())
 	}
 	m := meshMessage(rp.handle, e, truncateJSON(back.Text, roomFor(meshFiles(e.Files))-back.Fields.Size()))
 	m.Fields = back.Fields
@@ -101,13 +100,11 @@ func (rp replier) again(e state.Effect) ([]byte, error) {
 	}
 	var files []message.Attachment
 	if e.Channel == state.ByMail {
-		names, _, err := turn.ListOutput(rp.store.Path(dir))
-		if err != nil {
-			return nil, fmt.Errorf("list the output box: %w", err)
+		if files, err = rp.attachedAgain(e); err != nil {
+			return nil, err
 		}
-		files, _ = rp.attachments(dir, names)
 	}
-	if originOf(back, files) != e.Origin {
+	if originOf(back, files, e.Files) != e.Origin {
 		return nil, errors.New("its deliverable, or a file that went with it, is not what it was")
 	}
 	return rp.render(e, back, files)
@@ -115,14 +112,19 @@ func (rp replier) again(e state.Effect) ([]byte, error) {
 
 // originOf returns a sum of what a reply is rendered from. The order of the files
 // does not count.
-func originOf(back handedBack, files []message.Attachment) string {
+// Those that lie apart are named by refs.
+func originOf(back handedBack, files []message.Attachment, refs []state.FileRef) string {
 	parts := []string{store.Sum([]byte(back.Text))}
 	if len(back.Fields) > 0 {
 		fields, _ := back.Fields.MarshalJSON() // they were made from JSON
 		parts = append(parts, store.Sum(fields)+" fields")
 	}
 	for _, f := range files {
-		parts = append(parts, fmt.Sprintf("%s %q", store.Sum(f.Data), f.Name))
+		sum := store.Sum(f.Data)
+		if f.Apart > 0 {
+			sum = refs[f.Apart-1].Sum
+		}
+		parts = append(parts, fmt.Sprintf("%s %q", sum, f.Name))
 	}
 	slices.Sort(parts[1:])
 	h := sha256.New()
@@ -132,55 +134,36 @@ func originOf(back handedBack, files []message.Attachment) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// maxAttached bounds, in bytes, what a reply carries.
-const maxAttached = 10 << 20
-
-// attachments returns the named files of an attempt's output box that go with a
-// mail. unsent names the others, each with the reason.
-func (rp replier) attachments(dir string, names []string) (files []message.Attachment, unsent []string) {
-	left := int64(maxAttached)
-	for _, name := range names {
-		if isDeliverable(name) {
-			continue
-		}
-		data, err := rp.readOutput(dir, name, left)
-		if err != nil {
-			unsent = append(unsent, fmt.Sprintf("file not attached: %s: %v", name, err))
-			continue
-		}
-		left -= int64(len(data))
-		files = append(files, message.Attachment{Name: path.Base(name), Data: data})
-	}
-	return files, unsent
-}
-
 // keepForReport keeps the named files of an attempt's output box that go with a report.
-// unsent names the others, each with the reason.
-func (rp replier) keepForReport(m *turnMessage, names []string) (unsent []string) {
+// unsent names the others, each with the reason. A full disk is an error.
+func (rp replier) keepForReport(m *turnMessage, names []string) (unsent []string, err error) {
 	keeper, left := outgoingFiles{rp.store}, int64(mesh.MaxFilesBytes)
-	for _, name := range names {
-		if isDeliverable(name) {
-			continue
-		}
-		ref, err := rp.keepOutput(m.dir(), name, len(m.outgoing), left)
+	names = ofAgent(names)
+	sent := sentNames(names)
+	for i, name := range names {
+		ref, err := rp.keepOutput(m.dir(), name, meshName(sent[i]), len(m.outgoing), left)
 		if err != nil {
 			keeper.drop([]state.FileRef{ref})
+		}
+		if diskFull(err) {
+			return nil, err
+		}
+		if err != nil {
 			unsent = append(unsent, fmt.Sprintf("file not sent: %s: %v", name, err))
 			continue
 		}
 		left -= ref.Size
 		m.outgoing = append(m.outgoing, ref)
 	}
-	return unsent
+	return unsent, nil
 }
 
 // keepOutput keeps one file of the output box, if the report has room for it.
-func (rp replier) keepOutput(dir, name string, before int, left int64) (ref state.FileRef, err error) {
-	base := path.Base(name)
+func (rp replier) keepOutput(dir, name, as string, before int, left int64) (ref state.FileRef, err error) {
 	if before == mesh.MaxFiles {
 		return ref, fmt.Errorf("a report takes %d files", mesh.MaxFiles)
 	}
-	if !mesh.ValidFileName(base) {
+	if !mesh.ValidFileName(as) {
 		return ref, errors.New("it cannot go to another agent under this name")
 	}
 	f, err := turn.OpenOutput(rp.store.Path(dir), name)
@@ -194,26 +177,12 @@ func (rp replier) keepOutput(dir, name string, before int, left int64) (ref stat
 	if info, err := f.Stat(); err != nil || info.Size() > left {
 		return ref, fmt.Errorf("the files of a report are limited to %d MiB", mesh.MaxFilesBytes>>20)
 	}
-	ref, err = outgoingFiles{rp.store}.keepOne(OutgoingFile{Name: base, Body: f})
+	ref, err = outgoingFiles{rp.store}.keepOne(OutgoingFile{Name: as, Body: f}, mesh.MaxFile)
 	if err == nil && ref.Size > left {
 		err = fmt.Errorf("the files of a report are limited to %d MiB", mesh.MaxFilesBytes>>20)
 	}
+	if ref.Size > maxTwice {
+		ref.Place = path.Join(dir, "output", name)
+	}
 	return ref, err
-}
-
-// readOutput reads a file of the output box, if it has no more than n bytes.
-func (rp replier) readOutput(dir, name string, n int64) ([]byte, error) {
-	f, err := turn.OpenOutput(rp.store.Path(dir), name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, n+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > n {
-		return nil, fmt.Errorf("the attachments of a reply are limited to %d MiB", maxAttached>>20)
-	}
-	return data, nil
 }

@@ -3,9 +3,9 @@ package cycle
 import (
 	"errors"
 	"io/fs"
-	"slices"
 	"time"
 
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -19,6 +19,7 @@ type Status struct {
 	PhaseSince  *time.Time                  `json:"phase_since"`
 	NextDue     *time.Time                  `json:"next_due"`
 	Deadline    *time.Time                  `json:"deadline"`  // when silence ends the phase
+	AckDue      *time.Time                  `json:"ack_due"`   // when the ack that waits is sent, unless the answer is there first
 	LastLook    *time.Time                  `json:"last_look"` // the last time the operator's mail could be scanned
 	Offline     bool                        `json:"offline"`   // polls are made, and cannot scan it
 	Halted      bool                        `json:"halted"`
@@ -26,7 +27,11 @@ type Status struct {
 	Tier        state.Tier                  `json:"tier"`
 	Inbox       StatusInbox                 `json:"inbox"`
 	Outbox      StatusOutbox                `json:"outbox"`
-	Lost        []StatusLost                `json:"lost"` // mails that came back, the last one at the end
+	Lost        []StatusLost                `json:"lost"`        // mails that came back, the last one at the end
+	LastMail    *StatusMail                 `json:"last_mail"`   // of the operator; null: none that is known
+	LastAnswer  *StatusAnswer               `json:"last_answer"` // to the operator; null: likewise
+	Questions   []StatusQuestion            `json:"questions"`   // open ones, the oldest first
+	NextWakeup  *Wakeup                     `json:"next_wakeup"` // the next thing that the agent does by itself
 	Turn        StatusTurn                  `json:"turn"`
 	Asleep      bool                        `json:"asleep"`      // nothing was left to do after the last turn
 	SleepUntil  *time.Time                  `json:"sleep_until"` // the agent asked to be left alone until then
@@ -34,7 +39,7 @@ type Status struct {
 	Cooldown    *time.Time                  `json:"cooldown_until"` // no turns until then: too many failed in a row
 	Credentials map[string]StatusCredential `json:"credentials"`
 	Sending     *StatusSending              `json:"sending"`    // null: mail can be sent, as far as is known
-	LastNudge   *state.Ring                 `json:"last_nudge"` // null: none yet
+	LastNudge   *StatusNudge                `json:"last_nudge"` // null: none yet
 	Hooks       map[string]StatusHook       `json:"hooks"`      // each that is configured
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
@@ -73,12 +78,6 @@ type StatusLost struct {
 	To     string    `json:"to"`
 	At     time.Time `json:"at"` // when it came back
 	Reason string    `json:"reason"`
-}
-
-// StatusOutbox counts effects.
-type StatusOutbox struct {
-	Waiting       int `json:"waiting"`
-	Undeliverable int `json:"undeliverable"` // given up and kept: see `outbox list`
 }
 
 // StatusTurn is the active turn, or the last one while its agent lingers after its
@@ -160,39 +159,68 @@ func (a *Agent) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	return a.StatusOf(s), nil
+}
+
+// StatusOf returns the status of a state that was read before, as of now. It reads
+// what is not in the state: how far an agent at work is, and which files are wrong.
+func (a *Agent) StatusOf(s state.State) Status { return a.statusMaker().status(s) }
+
+// statusMaker makes the status of a state.
+type statusMaker struct {
+	handle     string
+	policy     state.Policy
+	mail       *Mail
+	turn       *turn.Config
+	now        func() time.Time
+	store      *store.Store
+	crontab    crontab
+	quarantine quarantine.Folder
+}
+
+// status is StatusOf.
+func (sm statusMaker) status(s state.State) Status {
+	now := sm.now()
 	st := Status{
-		Agent:       a.Handle,
+		Agent:       sm.handle,
 		Phase:       s.Phase,
 		PhaseSince:  orNull(s.PhaseSince),
 		NextDue:     orNull(s.NextDue),
+		AckDue:      orNull(s.AckWaits.Until),
 		LastLook:    orNull(s.LastMailRead),
-		Offline:     offline(s, a.Policy, a.Mail != nil),
+		Offline:     offline(s, sm.policy, sm.mail != nil),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
 		Inbox:       StatusInbox{Quarantined: s.Quarantined, Deferrals: []StatusDeferral{}},
-		Outbox:      StatusOutbox{Waiting: len(s.Outbox) + len(s.HookCalls), Undeliverable: len(s.Undelivered)},
+		Outbox:      outboxStatus(s, now),
 		Credentials: map[string]StatusCredential{},
 		Sending:     sendingStatus(s),
-		LastNudge:   orNull(s.LastRing),
-		Hooks:       hookStatus(s, a.Policy),
-		Schedule:    a.crontab().status(s),
+		LastNudge:   orNull(StatusNudge(s.LastRing)),
+		Hooks:       hookStatus(s, sm.policy),
+		Schedule:    sm.crontab.status(s),
 		Asleep:      s.Asleep,
 		Lost:        []StatusLost{},
+		LastMail:    mailStatus(s.LastMail),
+		LastAnswer:  answerStatus(s, now),
+		Questions:   questions(s, sm.policy.Operator, sm.quarantine, now),
 	}
 	st.Self = StatusSelf{
-		Wakeups: wakeups(s, a.Policy, a.Now(), func(state.Message) bool { return true }),
-		Turns:   s.Streak.Turns, Limit: a.Policy.SelfTurns,
+		Wakeups: wakeups(s, sm.policy, now, func(state.Message) bool { return true }),
+		Turns:   s.Streak.Turns, Limit: sm.policy.SelfTurns,
+	}
+	if len(st.Self.Wakeups) > 0 {
+		st.NextWakeup = &st.Self.Wakeups[0]
 	}
 	for _, r := range s.Lost {
 		st.Lost = append(st.Lost, StatusLost{ID: r.ID, To: r.To, At: r.At, Reason: r.Reason})
 	}
-	if s.SleepUntil.After(a.Now()) {
+	if s.SleepUntil.After(now) {
 		st.SleepUntil = &s.SleepUntil
 	}
-	if s.CooldownUntil.After(a.Now()) {
+	if s.CooldownUntil.After(now) {
 		st.Cooldown = &s.CooldownUntil
 	}
-	if deadline, ok := s.Deadline(a.Policy); ok {
+	if deadline, ok := s.Deadline(sm.policy); ok {
 		st.Deadline = &deadline
 	}
 	for _, m := range s.Inbox {
@@ -210,31 +238,17 @@ func (a *Agent) Status() (Status, error) {
 			Failures: c.Failures, Since: c.Since, Reason: c.Reason, KeymasterTold: c.Keymaster.Sent, OperatorTold: c.Operator.Sent || c.ToldByHook,
 		}
 	}
-	st.Tier, st.Spend = s.Tier(a.Policy, a.Now()), spendStatus(s, a.Policy, a.Now())
-	st.Spend.Savings = savings(a.Turn, st.Tier)
+	st.Tier, st.Spend = s.Tier(sm.policy, now), spendStatus(s, sm.policy, now)
+	st.Spend.Savings = savings(sm.turn, st.Tier)
 	st.Obstacles = []string{}
-	for _, err := range a.Store.Obstacles(s) {
+	for _, err := range sm.store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())
 	}
-	if st.Turn, err = turnStatus(a.Store, s); err != nil { // the rest is shown
+	var err error
+	if st.Turn, err = turnStatus(sm.store, s); err != nil { // the rest is shown
 		st.Obstacles = append(st.Obstacles, err.Error())
 	}
-	return st, nil
-}
-
-// WithoutWords returns the status without what was said: what wakeups are for, and why
-// somebody nudged. It is for turns that another agent or a program caused.
-func (s Status) WithoutWords() Status {
-	s.Self.Wakeups = slices.Clone(s.Self.Wakeups)
-	for i := range s.Self.Wakeups {
-		s.Self.Wakeups[i].Title = ""
-	}
-	if s.LastNudge != nil {
-		ring := *s.LastNudge
-		ring.Reason = ""
-		s.LastNudge = &ring
-	}
-	return s
+	return st
 }
 
 // deferred counts a message that waits for a time.
@@ -311,7 +325,7 @@ func spendStatus(s state.State, p state.Policy, now time.Time) StatusSpend {
 
 func turnStatus(st *store.Store, s state.State) (StatusTurn, error) {
 	h := s.Turn
-	t := StatusTurn{Status: h.Status}
+	t := StatusTurn{Status: h.Status, Waits: []StatusWait{}}
 	if h.Status == state.HeadIdle && !h.Lingering() {
 		return t, nil
 	}

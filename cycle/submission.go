@@ -27,6 +27,13 @@ type handedBack struct {
 // whole returns the deliverable as one text for people.
 func (h handedBack) whole() string { return withFields(h.Fields, h.Text) }
 
+// inferenceFailed begins what a failed turn says, behind what the agent had said.
+const inferenceFailed = "Inference failed. "
+
+// failed reports whether the text says that its turn has failed. Then it is not Markdown:
+// it may end in what a program has printed.
+func (h handedBack) failed() bool { return strings.Contains("\n\n"+h.Text, "\n\n"+inferenceFailed) }
+
 // submittedFile returns a file name for a deliverable in an attempt's folder. The
 // file lies outside of the output box, where the agent may do what it likes. The
 // name differs for each call, so of two calls at once neither overwrites the

@@ -37,7 +37,7 @@ type Deliverable struct {
 	Outcome state.Outcome `json:"status"`
 	Reason  string        `json:"reason"`
 	Text    string        `json:"text"`
-	Fields  mesh.Fields   `json:"fields,omitempty"`
+	Fields  mesh.Fields   `json:"fields"`
 	Trace   string        `json:"trace_id"`
 }
 
@@ -47,8 +47,9 @@ func (d Deliverable) Whole() string { return withFields(d.Fields, d.Text) }
 
 // Await waits until the turn of the message with this key has ended, and returns
 // its deliverable. It returns an error when ctx ends, and when the agent has no
-// money for the turn.
-func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
+// money for the turn. While it waits it tells each of watch why, ten times a second, and
+// ends with an error of theirs.
+func (a *Agent) Await(ctx context.Context, key string, watch ...func(Waiting) error) (Deliverable, error) {
 	tick := time.NewTicker(checkEvery / 5)
 	defer tick.Stop()
 	for {
@@ -62,6 +63,11 @@ func (a *Agent) Await(ctx context.Context, key string) (Deliverable, error) {
 		}
 		if why := a.Broke(s); why != "" && (msg.Status == state.Queued || msg.Status == state.Deferred) {
 			return Deliverable{}, fmt.Errorf("the agent is out of money: %s", why)
+		}
+		for _, tell := range watch {
+			if err := tell(a.WhyWaits(s, key)); err != nil {
+				return Deliverable{}, err
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -62,6 +62,7 @@ func (e turnEnder) exited(ctx context.Context, head state.Head, from string, bil
 	if err != nil {
 		return s, err
 	}
+	e.tidy(s, head)
 	return e.journal.commit(ctx, append(causedBy(from, e.biller.bill(s, head, bill)), agentEnded(head, live.Reason))...)
 }
 
@@ -71,7 +72,19 @@ func (e turnEnder) left(ctx context.Context, head state.Head, reason string) (st
 	if err != nil {
 		return s, err
 	}
+	e.tidy(s, head)
 	return e.journal.commit(ctx, append(e.biller.billed(s, head), agentEnded(head, reason))...)
+}
+
+// tidy ends the boxes of an agent that lingered. While it lived it may have needed what
+// lies in its context box, and the large files of its answer.
+func (e turnEnder) tidy(s state.State, head state.Head) {
+	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	for _, row := range s.Outbox {
+		if row.Kind == state.Reply && row.TurnID == head.TurnID && row.Epoch == head.Epoch {
+			outgoingFiles{e.store}.takeOut(row.Files)
+		}
+	}
 }
 
 func agentEnded(head state.Head, reason string) state.AgentEnded {
@@ -107,10 +120,12 @@ func (e turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (
 		r.Status, r.Reason = turn.Canceled, "stopped"
 		return e.deliverer.deliver(ctx, s, m, r)
 	case r.SessionStale:
+		clearContext(e.store, m.dir())
 		return e.journal.commit(ctx, append(bill,
 			state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone; a fresh one begins", Forget: true})...)
 	case r.Credential != nil && r.Status != turn.Success:
 		denied, _ := state.CredentialFailure(r.Credential)
+		clearContext(e.store, m.dir())
 		s, err = e.journal.commit(ctx, append(bill,
 			state.CredentialFailed{Name: denied.Name, Reason: denied.Err.Error()},
 			state.GivenBack{TurnID: id, Epoch: epoch, Reason: denied.Error(), Wait: deniedRest})...)
@@ -118,9 +133,14 @@ func (e turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (
 	case waits && e.biller.overspent(s, m.head, bill):
 		r.Status, r.Reason = turn.Partial, e.biller.turnBudget()+" is used up, so it does not wait for its answers"
 	case waits:
-		return e.journal.commit(ctx, append(bill, state.Suspended{
+		clearContext(e.store, m.dir())
+		s, err = e.journal.commit(ctx, append(bill, state.Suspended{
 			TurnID: id, Epoch: epoch, Box: path.Join(m.dir(), "output"), Session: e.sessions.after(s, r),
 		})...)
+		if err == nil {
+			turn.DropEarlier(e.store.Path(m.dir()), r.Output)
+		}
+		return s, err
 	}
 	return e.deliverer.deliver(ctx, s, m, r)
 }
@@ -142,6 +162,7 @@ func (e turnEnder) letGo(ctx context.Context, head state.Head) (state.State, err
 	if s.Turn.Submitted != "" || s.Turn.Stop != "" {
 		return e.giveBack(ctx, s, reason)
 	}
+	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
 	return e.journal.commit(ctx, append(e.biller.billed(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
@@ -171,6 +192,7 @@ func (e turnEnder) giveBack(ctx context.Context, s state.State, reason string) (
 	case e.biller.overspent(s, head, bill):
 		return e.closeTurn(ctx, s, turn.Result{Status: turn.Failed, Reason: reason + ", and " + e.biller.turnBudget() + " is used up"})
 	}
+	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
 	return e.journal.commit(ctx, append(bill, state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -28,10 +29,10 @@ type turnMessage struct {
 	text        string // the new text, for the prompt
 	full        string // the whole text, quoted history included
 	thread      state.Thread
-	sent        mesh.Message // the mesh message, if it is one
-	files       []message.Attachment
-	came        []receivedFile  // with a message of the mesh
-	meshFiles   []turn.File     // the same, for the context box
+	sent        mesh.Message    // the mesh message, if it is one
+	content     message.Content // of a mail
+	came        []listedFile    // with the message
+	boxFiles    []turn.File     // the same, for the context box
 	outgoing    []state.FileRef // what goes with its report
 	reportFiles []turn.File     // what came with the reports
 	with        []turnMessage   // of the same sender, which the turn answers as well, the oldest first
@@ -58,8 +59,8 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 	}
 	switch msg.Source {
 	case state.Mail:
-		content := message.ContentOf(m.raw)
-		m.text, m.full, m.files = content.Text, content.Full, content.Attachments
+		m.content = message.ContentOf(m.raw)
+		m.text, m.full = cmp.Or(m.content.Instead(), m.content.Text), m.content.Full
 		header := message.ParseHeader(m.raw)
 		m.thread, m.subject = mailThread(header), header.Subject
 	case state.Mesh:
@@ -78,22 +79,42 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 	return m, nil
 }
 
-// receive finds the files that came with a message of the mesh, and compares them with
-// their sums.
-func (m *turnMessage) receive(st *store.Store) {
-	m.came, m.meshFiles = incomingFiles{st}.received(m.msg.Key, attachmentsFolder, m.sent.Files)
+// receive lists the files that came with the message, and puts them into the context box:
+// those of a mail into attachments/ below folder, those of the mesh into meshFolder. The
+// latter are compared with their sums.
+func (m *turnMessage) receive(st *store.Store, folder, meshFolder string) {
+	if m.msg.Source == state.Mail {
+		m.came, m.boxFiles = mailFiles(path.Join(folder, attachmentsFolder), m.content.Attachments)
+		return
+	}
+	m.came, m.boxFiles = incomingFiles{st}.received(m.msg.Key, meshFolder, m.sent.Files)
 }
 
-// attachmentsFolder is the folder of the context box for what came with the message.
-const attachmentsFolder = "attachments"
+// What the agent was told besides its prompt. These files of the context box have no
+// other copy, and stay with the attempt, as does turn.LeftOutName.
+const (
+	historyFile = "history.txt"
+	systemFile  = "system.md"
+)
+
+// clearContext removes the other files of the context box when the agent of an attempt
+// has ended, so that a message lies in messages/ and nowhere else
+// (docs/design.md, "Costs"). It comes before the commit that ends the attempt: after a
+// crash the state still names the attempt, and the watchdog ends it again. But it comes
+// after the last write of the attempt: a full disk must show there.
+func clearContext(st *store.Store, dir string) {
+	if st.CheckFolders(dir) == nil {
+		turn.ClearContext(st.Path(dir), historyFile, systemFile, turn.LeftOutName)
+	}
+}
 
 // context returns the files of the agent's context box, which is read-only.
 func (m turnMessage) context(history, system string) []turn.File {
 	name := "message.txt"
 	files := []turn.File{
 		{Name: "text.txt", Body: strings.NewReader(m.text)},
-		{Name: "history.txt", Body: strings.NewReader(history)},
-		{Name: "system.md", Body: strings.NewReader(system)},
+		{Name: historyFile, Body: strings.NewReader(history)},
+		{Name: systemFile, Body: strings.NewReader(system)},
 	}
 	switch m.msg.Source {
 	case state.Mail:
@@ -103,8 +124,5 @@ func (m turnMessage) context(history, system string) []turn.File {
 		name = "message.json"
 	}
 	files = append(files, turn.File{Name: name, Body: bytes.NewReader(m.raw)})
-	for _, f := range m.files {
-		files = append(files, turn.File{Name: attachmentsFolder + "/" + f.Name, Body: bytes.NewReader(f.Data)})
-	}
-	return slices.Concat(files, m.meshFiles, m.reportFiles, m.collectedFiles())
+	return slices.Concat(files, m.boxFiles, m.reportFiles, m.collectedFiles())
 }

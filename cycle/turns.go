@@ -31,6 +31,7 @@ type runner struct {
 	compactor compactor
 	attempts  attempter
 	flusher   flusher
+	acks      ackTimer
 }
 
 // run is Turns; it adds what it ran and sent to the report.
@@ -38,6 +39,7 @@ func (r runner) run(ctx context.Context, report *Report) error {
 	if r.turn == nil {
 		return nil
 	}
+	defer r.acks.begin(ctx)()
 	for ctx.Err() == nil {
 		s, err := r.store.Read()
 		if err != nil {

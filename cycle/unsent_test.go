@@ -70,7 +70,7 @@ func TestAServerThatTakesNoMailIsTold(t *testing.T) {
 		reason string
 	}{
 		"down":   {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = gone(t) }, "refused"},
-		"silent": {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = deaf(t) }, "timeout"},
+		"silent": {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = deaf(t) }, "greet: timed out"},
 		"4xx":    {func(_ *testing.T, h *house) { h.refuses(451, "4.3.0 queue full") }, "451"},
 		"4xx after the dot": {func(_ *testing.T, h *house) {
 			h.refusesContent("ack", 452, "disk full")

@@ -133,10 +133,17 @@ func (a *Agent) attempter() attempter {
 	}
 }
 
+func (a *Agent) ackTimer() ackTimer {
+	return ackTimer{
+		store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, log: a.logger(), journal: a.journal(), flusher: a.flusher(),
+	}
+}
+
 func (a *Agent) runner() runner {
 	return runner{
 		store: a.Store, turn: a.Turn, policy: a.Policy, now: a.Now, journal: a.journal(),
 		watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(), attempts: a.attempter(), flusher: a.flusher(),
+		acks: a.ackTimer(),
 	}
 }
 
@@ -264,4 +271,21 @@ func (a *Agent) outgoingFiles() outgoingFiles { return outgoingFiles{store: a.St
 
 func (a *Agent) receipts() receipts {
 	return receipts{store: a.Store, policy: a.Policy, now: a.Now}
+}
+
+// What a reader is shown.
+
+func (a *Agent) statusMaker() statusMaker {
+	return statusMaker{
+		handle: a.Handle, policy: a.Policy, mail: a.Mail, turn: a.Turn, now: a.Now, store: a.Store,
+		crontab: a.crontab(), quarantine: a.quarantine(),
+	}
+}
+
+func (a *Agent) waitReasons() waitReasons {
+	return waitReasons{store: a.Store, turn: a.Turn, mail: a.Mail, policy: a.Policy, schedule: a.Schedule, now: a.Now}
+}
+
+func (a *Agent) lister() lister {
+	return lister{mail: a.Mail, heads: &headliner{store: a.Store}}
 }

@@ -122,6 +122,7 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			Brief:     brief,
 			Tools:     tools,
 			Steps:     steps,
+			Sight:     &react.Sight{Folders: look.folders, Sees: r.config.Sees},
 			Window:    s.ContextWindow,
 			MaxOutput: s.MaxOutput,
 			MaxCalls:  s.MaxCalls,

@@ -17,6 +17,8 @@ type outlook struct {
 	now   func() time.Time
 	slept bool // the agent has said how long it wishes to rest
 
+	folders react.Folders // that the model may see
+
 	missing string // for the model: a tool that it was granted and does not have; or ""
 }
 

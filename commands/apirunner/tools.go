@@ -97,6 +97,9 @@ func redacted(secrets *secret.Known, run toolFunc) toolFunc {
 			end.Text = secrets.Redact(end.Text)
 			return "", end
 		}
+		if showing, shows := errors.AsType[react.Showing](err); shows {
+			return "", showing
+		}
 		if err != nil {
 			err = errors.New(secrets.Redact(err.Error()))
 		}
@@ -107,6 +110,7 @@ func redacted(secrets *secret.Known, run toolFunc) toolFunc {
 // all returns every tool of this agent.
 func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
 	folders := react.Folders{Workdir: b.agent.Turn.Workdir, Output: b.loader.Env("AGENTSTATELOOP_OUTPUT"), Context: b.loader.Env("AGENTSTATELOOP_CONTEXT")}
+	b.outlook.folders = folders
 	env := b.environ()
 	files, err := folders.Files()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"agentstateloop/state"
@@ -74,6 +75,14 @@ func (c *Config) checkModel() error {
 	if s.Model == "" {
 		return c.Missing("api.model", `set the provider's name of a model, such as "`+turn.UsualModel()+`"`)
 	}
+	for _, kind := range s.Vision {
+		if err := c.oneOf("api.vision", kind, react.Image, react.PDF); err != nil {
+			return err
+		}
+		if kind == react.PDF && s.Provider == OpenAI {
+			return c.At(dotted("api.vision"), `remove "pdf": the agent can read a PDF with a tool of yours`, "chat completions have no place for a PDF")
+		}
+	}
 	for _, n := range []struct {
 		key         string
 		value, from int
@@ -106,6 +115,25 @@ func (c *Config) checkBaseURL(hasKey bool) error {
 		return c.At(dotted("api.base_url"), "use https, a server on this machine, or no key", "would send the key unencrypted")
 	}
 	return nil
+}
+
+// Sees returns what a model of the API can see: what vision says, or else what we know.
+func (c *Config) Sees(model string) []string {
+	if c.Has("api.vision") {
+		return c.File.API.Vision
+	}
+	kinds := turn.Sees(model)
+	if c.File.API.Provider == OpenAI {
+		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == react.PDF })
+	}
+	return kinds
+}
+
+// ListsModel reports whether a provider's models contain name. A name without a date, or
+// with "latest", means the newest of several names with a date.
+func ListsModel(models []string, name string) bool {
+	family := strings.TrimSuffix(strings.TrimSuffix(name, "latest"), "-")
+	return slices.ContainsFunc(models, func(listed string) bool { return strings.HasPrefix(listed, family) })
 }
 
 // Secret returns where the provider's key is found.

@@ -104,6 +104,8 @@ func TestWrongConfig(t *testing.T) {
 		{"base URL", loop + model + "base_url = \"models.example.com\"\n", `:10: api.base_url: "models.example.com" is not a valid base URL`, ""},
 		{"window", loop + model + "base_url = \"http://127.0.0.1:11434/v1\"\ncontext_window = 0\n", `:11: api.context_window: must be 4096 or more`, ""},
 		{"output", loop + model + "base_url = \"http://127.0.0.1:11434/v1\"\ncontext_window = 8192\n", `toml: api.max_output: must be at most half`, ""},
+		{"vision", loop + model + "base_url = \"http://127.0.0.1:11434/v1\"\nvision = [\"image\", \"sound\"]\n", `:11: api.vision: "sound" is not one of: image, pdf`, ""},
+		{"vision of a PDF", loop + model + "base_url = \"http://127.0.0.1:11434/v1\"\nvision = [\"pdf\"]\n", `:11: api.vision: chat completions have no place for a PDF`, `remove "pdf"`},
 		{"no workdir", bare + local, `toml: turn.workdir: is missing`, "~/agents/goulard"},
 		{"workdir with the configuration", bare + "workdir = \".\"\n" + local, `:6: turn.workdir: contains .*/agent.toml`, ""},
 		{"workdir with a tool's program", loop + local + "[tools.deploy]\ncommand = [\"desk/deploy.sh\"]\ndescription = \"x\"\nschema = \"deploy.json\"\n", `:6: turn.workdir: contains .*/desk/deploy.sh`, ""},

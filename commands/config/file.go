@@ -165,6 +165,7 @@ type apiSection struct {
 	KeyFile       string           `toml:"key_file"`
 	KeyEnv        string           `toml:"key_env"`
 	KeyCommand    []string         `toml:"key_command"`
+	Vision        []string         `toml:"vision"`
 	ContextWindow int              `toml:"context_window"`
 	MaxOutput     int              `toml:"max_output"`
 	MaxCalls      int              `toml:"max_calls"`
@@ -218,6 +219,9 @@ type repliesSection struct {
 	AckPeers    bool   `toml:"ack_peers"`
 	Working     bool   `toml:"working"`
 	Notices     bool   `toml:"notices"`
+	HTML        bool   `toml:"html"`
+
+	AckAfter ZeroDuration `toml:"ack_after"`
 }
 
 // budgetSection holds amounts in dollars, of which one that is not set sets no limit,
@@ -296,6 +300,7 @@ func defaults() File {
 			AckPeers:    true,
 			Working:     true,
 			Notices:     true,
+			HTML:        true,
 		},
 		Budget: budgetSection{LowUSD: 0.50, CriticalUSD: 0.10, Multiplier: 1, MailsAnHour: 60, EventsAnHour: 60},
 	}

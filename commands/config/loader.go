@@ -17,7 +17,7 @@ type Loader struct {
 	Now        func() time.Time
 	Secrets    *secret.Known // learns each secret that is read
 
-	Explain func(error) (hint string, code int) // of a command that fails with this error; nil: no hint
+	Explain func(error) (hint, kind string, exit int) // of a command that fails with this error; nil: no hint
 }
 
 // Load reads the configuration in path and wires its agent. An error about the

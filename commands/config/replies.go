@@ -3,7 +3,9 @@ package config
 import (
 	"io"
 	"text/template"
+	"time"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
@@ -11,7 +13,7 @@ import (
 // wireReplies parses the templates of [replies]. It executes each once to find its
 // errors now, and not when a mail must be sent.
 func wireReplies(c *Config) (cycle.Replies, error) {
-	var replies cycle.Replies
+	replies := cycle.Replies{HTML: c.File.Replies.HTML}
 	for _, r := range []struct {
 		key  string
 		text string
@@ -35,4 +37,18 @@ func wireReplies(c *Config) (cycle.Replies, error) {
 		*r.into = t
 	}
 	return replies, nil
+}
+
+// checkAckAfter rejects an ack that would come when it is worthless: PREP is over by
+// then, or it is as old as acks become in the outbox.
+func (c *Config) checkAckAfter() error {
+	const key = "replies.ack_after"
+	after, prep := time.Duration(c.File.Replies.AckAfter), time.Duration(c.File.Timing.PrepTimeout)
+	switch {
+	case after > 0 && after >= prep:
+		return c.Wrong(key, "%s is too long: it must be less than [timing] prep_timeout, which is %s", terminal.Short(after), terminal.Short(prep))
+	case after > state.MaxAckAfter:
+		return c.Wrong(key, "%s is too long: at most %s", terminal.Short(after), terminal.Short(state.MaxAckAfter))
+	}
+	return nil
 }

@@ -66,6 +66,9 @@ func (l *Loader) SecretFile(path string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		value, err := readSecretFile(path)
 		l.Secrets.Learn(path, value)
+		if err != nil {
+			err = &UnreadError{err}
+		}
 		return value, err
 	}
 }

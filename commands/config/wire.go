@@ -51,6 +51,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	policy := wirePolicy(c, mail, mesh, turns, replies, budget)
 	policy.Hooks = hookPolicies(hooks)
 	wrong.add(c.checkIntervals())
+	wrong.add(c.checkAckAfter())
 	return &cycle.Agent{
 		Handle:   c.File.Agent.Handle,
 		Config:   c.Path,

@@ -40,7 +40,7 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	}
 	program, err := t.Find()
 	if err != nil {
-		return failure(name, findHint(t), err)
+		return failure(name, findHint(t), err).by(makeWorkdir(t))
 	}
 	if len(t.Low.Command) > 0 {
 		low, _ := t.Lowered(turn.Attempt{})
@@ -65,6 +65,15 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 			"%s reports %s; a session of claude keeps the model of low_args when money is there again", program, version)
 	}
 	return good(name, "%s reports %s", program, version)
+}
+
+// makeWorkdir returns the repair that makes the folder in which the agent works, or nil
+// if that is not what is missing.
+func makeWorkdir(t *turn.Config) *repair {
+	if t.Workdir == "" {
+		return nil
+	}
+	return makeFolder(t.Workdir)
 }
 
 // findHint returns what to do when the agent's program is not found.

@@ -3,8 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"slices"
-	"strings"
 
 	"agentstateloop/commands/config"
 	"agentstateloop/turn/react"
@@ -45,16 +43,9 @@ func (c apiCheck) finding(ctx context.Context) Finding {
 		return bad(Error, name, "check base_url in [api], or try again later", "ask %s: %v", where, err)
 	}
 	for _, model := range []string{s.Model, s.LowModel, s.SummaryModel} {
-		if model != "" && len(models) > 0 && !lists(models, model) {
+		if model != "" && len(models) > 0 && !config.ListsModel(models, model) {
 			return bad(Warn, name, "look up the model's name at the provider; turns with this one may fail", "%s does not list the model %s", where, model)
 		}
 	}
 	return good(name, "built-in loop with %s from %s, which answers", s.Model, where)
-}
-
-// lists reports whether models contains name. A name without a date, or with
-// "latest", means the newest of several names with a date.
-func lists(models []string, name string) bool {
-	family := strings.TrimSuffix(strings.TrimSuffix(name, "latest"), "-")
-	return slices.ContainsFunc(models, func(listed string) bool { return strings.HasPrefix(listed, family) })
 }

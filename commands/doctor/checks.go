@@ -25,11 +25,11 @@ func (e *examination) checks() []check {
 	a := e.agent
 	return []check{
 		secretsCheck{loader: e.cronLoader, config: e.config, agent: a, path: path},
-		e.withNetwork(imapCheck{agent: a, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
-		e.withNetwork(smtpCheck{mail: a.Mail}, a.Mail != nil, "mail", "smtp"),
-		e.withNetwork(meshCheck{mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, outbox: e.state.Outbox, now: now}, a.Mesh != nil, "mesh", "mesh"),
+		e.withNetwork(imapCheck{config: e.config, agent: a, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
+		e.withNetwork(smtpCheck{config: e.config, mail: a.Mail}, a.Mail != nil, "mail", "smtp"),
+		e.withNetwork(meshCheck{config: e.config, mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, outbox: e.state.Outbox, now: now}, a.Mesh != nil, "mesh", "mesh"),
 		crontab,
-		lineCheck{agent: a, mode: e.mode, table: e.table, readable: e.tableErr == nil, state: e.state},
+		lineCheck{agent: a, mode: e.mode, table: e.table, readable: e.tableErr == nil, state: e.state, err: e.stateErr},
 		binaryCheck{mode: e.mode, self: a.Schedule.Binary, pinned: e.state.Schedule.Binary, version: e.Loader.Version},
 		environment,
 		daemon,
@@ -41,7 +41,7 @@ func (e *examination) checks() []check {
 		boxCheck{config: e.config, agent: a, home: home},
 		promptCheck{agent: a},
 		hooksCheck{agent: a, state: e.state},
-		pollsCheck{state: e.state, err: e.stateErr, mode: e.mode, dir: a.Store.Dir, now: now},
+		pollsCheck{config: e.config, state: e.state, err: e.stateErr, mode: e.mode, dir: a.Store.Dir, now: now},
 	}
 }
 

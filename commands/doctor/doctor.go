@@ -1,6 +1,6 @@
 // Package doctor examines an agent as cron would see it: configuration, secrets,
-// mail, mesh, crontab, files, clock and the agent's program. It sends, writes
-// and marks nothing.
+// mail, mesh, crontab, files, clock and the agent's program. Examine sends, writes
+// and marks nothing. Fix mends what has one right answer.
 //
 // The checks stand in one table, examination.checks. Each check is a small struct
 // that holds its inputs, in a file named after what it examines.
@@ -9,6 +9,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,19 @@ const checkTimeout = 40 * time.Second
 // the table. Each check sees the environment of a cron job instead of that of this
 // process. With mode = "none" in [schedule] it sees that of this process.
 func Examine(ctx context.Context, s Subject) []Finding {
+	e, found := s.examine(ctx)
+	mendable := e.foreign() == nil
+	for i, f := range found {
+		if f.fix != nil && mendable {
+			found[i].Hint = strings.TrimPrefix(f.Hint+"; "+fixHint, "; ")
+		}
+		found[i].Text, found[i].Hint = plain.Line(found[i].Text), plain.Line(found[i].Hint)
+	}
+	return found
+}
+
+// examine runs all checks. The examination holds what they have found out together.
+func (s Subject) examine(ctx context.Context) (*examination, []Finding) {
 	e, found := examine(ctx, s)
 	checks := e.checks()
 	results := make([][]Finding, len(checks))
@@ -47,8 +61,5 @@ func Examine(ctx context.Context, s Subject) []Finding {
 	for _, r := range results {
 		found = append(found, r...)
 	}
-	for i := range found {
-		found[i].Text, found[i].Hint = plain.Line(found[i].Text), plain.Line(found[i].Hint)
-	}
-	return found
+	return e, found
 }

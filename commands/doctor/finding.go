@@ -3,6 +3,8 @@ package doctor
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"agentstateloop/commands/terminal"
 )
@@ -17,6 +19,7 @@ const (
 	Skipped Level = "skipped"
 	Warn    Level = "warn"
 	Error   Level = "error"
+	Fixed   Level = "fixed" // only of Fix: what was wrong is mended
 )
 
 // Finding is one result of a check. It is one line of doctor, with its hint.
@@ -25,6 +28,14 @@ type Finding struct {
 	Level Level
 	Text  string // one line
 	Hint  string // what to do next, one line; "": nothing
+
+	fix *repair // nil: there is not one right answer, or it is not ours to give
+}
+
+// by returns the finding with the repair that mends it, which may be nil.
+func (f Finding) by(r *repair) Finding {
+	f.fix = r
+	return f
 }
 
 // MarshalJSON writes an empty hint as null.
@@ -52,14 +63,64 @@ func Count(found []Finding, level Level) int {
 	return n
 }
 
-// Print prints the findings as a table for a person.
-func Print(out *terminal.Output, found []Finding) {
+// Trouble is what Print shows to somebody who wants to know what is wrong, Remarkable
+// also what is worth to know, and Everything each finding.
+var (
+	Trouble    = []Level{Fixed, Warn, Error}
+	Remarkable = []Level{Fixed, Info, Warn, Error}
+	Everything = []Level{Fixed, OK, Info, Skipped, Warn, Error}
+)
+
+// Print prints the findings of the levels that are shown, and those that Fix can mend,
+// as a table for a person. It names the others in a line or two.
+func Print(out *terminal.Output, found []Finding, shown []Level) error {
+	var rows [][]string
+	var hidden []Finding
 	for _, f := range found {
-		out.Printf("%-7s  %-11s  %s\n", f.Level, f.Check, f.Text)
+		if !slices.Contains(shown, f.Level) && f.fix == nil {
+			hidden = append(hidden, f)
+			continue
+		}
+		rows = append(rows, []string{fmt.Sprintf("%-7s", f.Level), fmt.Sprintf("%-11s", f.Check), f.Text})
 		if f.Hint != "" {
-			out.Printf("%-7s  %-11s  hint: %s\n", "", "", f.Hint)
+			rows = append(rows, []string{"", "", "hint: " + f.Hint})
 		}
 	}
+	if err := out.Grid([]terminal.Column{{}, {}, {}}, rows); err != nil {
+		return err
+	}
+	if names := checks(hidden, OK); len(names) > 0 {
+		out.Printf("%s well: %s\n", are(len(names)), strings.Join(names, ", "))
+	}
+	rest := ""
+	if names := checks(hidden, Info); len(names) > 0 {
+		rest += fmt.Sprintf("%s worth a look: %s; ", are(len(names)), strings.Join(names, ", "))
+	}
+	if names := checks(hidden, Skipped); len(names) > 0 {
+		rest += fmt.Sprintf("%s skipped: %s; ", are(len(names)), strings.Join(names, ", "))
+	}
+	if rest != "" {
+		out.Printf("%s`%s doctor --all` says why\n", rest, terminal.Program)
+	}
+	return nil
+}
+
+// are returns "1 check is" or "2 checks are".
+func are(n int) string {
+	if n == 1 {
+		return "1 check is"
+	}
+	return terminal.Count(n, "check") + " are"
+}
+
+// checks returns the names of the checks with findings of a level, each once.
+func checks(found []Finding, level Level) (names []string) {
+	for _, f := range found {
+		if f.Level == level && !slices.Contains(names, f.Check) {
+			names = append(names, f.Check)
+		}
+	}
+	return names
 }
 
 // good returns a finding that all is well.

@@ -30,7 +30,7 @@ func (c stateDirCheck) checkIDKey() []Finding {
 	}
 	var found []Finding
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		found = append(found, bad(Warn, name, "chmod 600 "+path, "%s has mode %04o, but it is a secret", path, info.Mode().Perm()))
+		found = append(found, bad(Warn, name, "chmod 600 "+path, "%s has mode %04o, but it is a secret", path, info.Mode().Perm()).by(tighten(path)))
 	}
 	lost := key.Cause == store.KeyLost || key.Cause == store.KeyDamaged
 	if lost && c.now().Sub(key.Made) < lossMatters {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type lineCheck struct {
 	table    []byte // text of the crontab
 	readable bool   // whether the crontab is
 	state    state.State
+	err      error // of reading state
 }
 
 func (c lineCheck) run(context.Context) []Finding {
@@ -25,6 +27,28 @@ func (c lineCheck) run(context.Context) []Finding {
 		return nil
 	}
 	return []Finding{c.finding()}
+}
+
+// install returns the repair that installs the lines that the state asks for. It is nil
+// if the state is not known, or says that the operator has uninstalled them.
+func (c lineCheck) install() *repair {
+	if c.err != nil || c.state.Schedule.Removed {
+		return nil
+	}
+	return &repair{last: true, do: func(ctx context.Context) (string, error) {
+		s, err := c.agent.Reinstall(ctx)
+		switch {
+		case errors.Is(err, cycle.ErrBusy):
+			return "", errors.New("a poll is running, which installs the line itself")
+		case err != nil:
+			return "", err
+		case s.Schedule.Error != "":
+			return "", errors.New(s.Schedule.Error)
+		case s.Schedule.Removed:
+			return "", nil // uninstalled meanwhile
+		}
+		return "installed the crontab line: " + s.Schedule.Installed, nil
+	}}
 }
 
 func (c lineCheck) finding() Finding {
@@ -44,14 +68,14 @@ func (c lineCheck) finding() Finding {
 	case err != nil:
 		return failure(name, "cron cannot run this line", err)
 	case len(ours) == 0:
-		return bad(Error, name, "run `agentstateloop poll` to install it", "the crontab has no line for @%s: no polls run", c.agent.Handle)
+		return bad(Error, name, "run `agentstateloop poll` to install it", "the crontab has no line for @%s: no polls run", c.agent.Handle).by(c.install())
 	case len(ours) > 1:
-		return bad(Warn, name, "the next poll removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours))
+		return bad(Warn, name, "the next poll removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours)).by(c.install())
 	case ours[0] != wanted:
-		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "is %q but should be %q", ours[0], wanted)
+		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "is %q but should be %q", ours[0], wanted).by(c.install())
 	case !slices.Equal(cron.FindAlarm(c.table, c.agent.Handle), lines(alarm)):
 		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now",
-			"%s", alarmText(cron.FindAlarm(c.table, c.agent.Handle), alarm))
+			"%s", alarmText(cron.FindAlarm(c.table, c.agent.Handle), alarm)).by(c.install())
 	case alarm != "":
 		return good(name, "correct, with an alarm line, %d of at most 900 bytes: %s", len(alarm), alarm)
 	}

@@ -17,8 +17,9 @@ import (
 // imapCheck logs in to the mailbox and looks at the last mails. It uses EXAMINE
 // and PEEK, which mark nothing as read.
 type imapCheck struct {
-	agent *cycle.Agent
-	now   func() time.Time
+	config *config.Config
+	agent  *cycle.Agent
+	now    func() time.Time
 }
 
 func (c imapCheck) run(ctx context.Context) []Finding {
@@ -30,7 +31,7 @@ func (c imapCheck) run(ctx context.Context) []Finding {
 	}
 	probe, err := m.Mailbox.Probe(ctx, filter)
 	if err != nil {
-		return []Finding{mailFailure(name, err), skip("stamps", "the mailbox could not be read", "see imap")}
+		return []Finding{mailFailure(name, c.config, err), skip("stamps", "the mailbox could not be read", "see imap")}
 	}
 	found := []Finding{good(name, "logged in to %s, %s in %s; %s", m.Mailbox.Addr, terminal.Count(int(probe.Mails), "mail"), m.Mailbox.Name, capabilities(probe.Caps))}
 	if !slices.Contains(probe.Caps, "IDLE") {
@@ -48,7 +49,7 @@ func (c imapCheck) run(ctx context.Context) []Finding {
 
 // mailFailure returns the finding for a login that failed. name is "imap" or
 // "smtp".
-func mailFailure(name string, err error) Finding {
+func mailFailure(name string, c *config.Config, err error) Finding {
 	if _, ok := errors.AsType[*config.UnreadError](err); ok {
 		hint := "see secret.imap"
 		if name == "smtp" {
@@ -57,7 +58,7 @@ func mailFailure(name string, err error) Finding {
 		return skip(name, "the secret could not be read", hint)
 	}
 	if _, ok := state.CredentialFailure(err); ok {
-		return failure(name, "the server denies the login: correct the secret, which each poll reads again; Gmail needs an app password", err)
+		return failure(name, "the server denies the login: "+c.LoginHint("mail."+name), err)
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsNotFound {
 		return failure(name, "the DNS does not answer: check the network and the name server in /etc/resolv.conf", err)
@@ -80,14 +81,17 @@ func capabilities(caps []string) string {
 }
 
 // smtpCheck logs in to the SMTP server. It sends nothing.
-type smtpCheck struct{ mail *cycle.Mail }
+type smtpCheck struct {
+	config *config.Config
+	mail   *cycle.Mail
+}
 
 func (c smtpCheck) run(ctx context.Context) []Finding {
 	const name = "smtp"
 	server := c.mail.SMTP
 	auth, err := server.ProbeSender(ctx)
 	if err != nil {
-		return []Finding{mailFailure(name, err)}
+		return []Finding{mailFailure(name, c.config, err)}
 	}
 	if auth == "" {
 		auth = "no login"

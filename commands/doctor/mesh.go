@@ -3,12 +3,12 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
@@ -18,6 +18,7 @@ import (
 // meshCheck checks that the mesh answers and accepts our token, and which agents
 // are online.
 type meshCheck struct {
+	config    *config.Config
 	mesh      *cycle.Mesh
 	handle    string // of this agent
 	keymaster string // "": not configured
@@ -52,7 +53,7 @@ func (c meshCheck) token(ctx context.Context) Finding {
 	if err != nil {
 		hint := "polls will fail in the same way"
 		if e, ok := errors.AsType[*mesh.Error](err); ok && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden) {
-			hint = fmt.Sprintf("configure the token that FILE of `agentstateloop mesh serve --tokens FILE` has for %s", client.Handle)
+			hint = c.config.MeshTokenHint(client.Handle)
 		}
 		return failure(name, hint, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
@@ -19,11 +20,12 @@ const lateness = 2 * time.Minute
 // pollsCheck reports what the state says about polls, HALT, credentials and
 // messages.
 type pollsCheck struct {
-	state state.State
-	err   error  // of reading the state
-	mode  string // of [schedule]
-	dir   string // the state directory
-	now   func() time.Time
+	config *config.Config
+	state  state.State
+	err    error  // of reading the state
+	mode   string // of [schedule]
+	dir    string // the state directory
+	now    func() time.Time
 }
 
 func (c pollsCheck) run(context.Context) []Finding {
@@ -37,7 +39,7 @@ func (c pollsCheck) run(context.Context) []Finding {
 	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		f := s.Credentials[credential]
-		found = append(found, bad(Warn, "credentials", "correct it; each poll reads it again",
+		found = append(found, bad(Warn, "credentials", c.credentialHint(credential),
 			"%s was denied %s in a row since %s: %s", credential, terminal.Count(f.Failures, "time"), terminal.Clock(f.Since, now), f.Reason))
 	}
 	if s.Quarantined > 0 {
@@ -47,6 +49,17 @@ func (c pollsCheck) run(context.Context) []Finding {
 		found = append(found, bad(Warn, "outbox", "run `agentstateloop outbox list` to see why", "%s could not be delivered", terminal.Count(n, "message")))
 	}
 	return found
+}
+
+// credentialHint returns what to do about a credential that was denied.
+func (c pollsCheck) credentialHint(name string) string {
+	switch name {
+	case state.CredentialIMAP, state.CredentialSMTP:
+		return c.config.LoginHint("mail." + name)
+	case state.CredentialMesh:
+		return c.config.MeshTokenHint(c.config.File.Agent.Handle)
+	}
+	return "correct it; each poll reads it again"
 }
 
 func (c pollsCheck) polls(now time.Time) Finding {

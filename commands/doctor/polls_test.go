@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/state"
 )
 
@@ -32,7 +33,7 @@ func TestPolls(t *testing.T) {
 			s.LastStep, s.NextDue = now.Add(-time.Minute), now.Add(time.Minute)
 			tt.set(&s)
 			clock := func() time.Time { return now }
-			checks := []check{pollsCheck{state: s, now: clock}, clockCheck{lastStep: s.LastStep, now: clock}}
+			checks := []check{pollsCheck{config: new(config.Config), state: s, now: clock}, clockCheck{lastStep: s.LastStep, now: clock}}
 			var wrong []string
 			var found []Finding
 			for _, c := range checks {

@@ -66,7 +66,10 @@ func (c secretsCheck) finding(ctx context.Context, name string, s config.Source)
 	case s.File != "":
 		hint = "it must be your own file, with mode 0600 and one line of text"
 	}
-	return failure(name, hint, err)
+	if s.File == "" {
+		return failure(name, hint, err)
+	}
+	return failure(name, hint, err).by(tighten(c.config.Resolve(s.File)))
 }
 
 // place returns where a secret was found, for the user.

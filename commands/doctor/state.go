@@ -44,7 +44,7 @@ func (c stateDirCheck) run(context.Context) []Finding {
 	if c.err != nil {
 		found = append(found, failure(name, stateHint(c.err), c.err))
 	}
-	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkObstacles(), c.checkSetAside(), c.checkIDKey(), checkFileSystem(c.dir))
+	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkNudges(), c.checkObstacles(), c.checkSetAside(), c.checkIDKey(), checkFileSystem(c.dir))
 	if len(found) == 0 {
 		found = append(found, good(name, "%s, mode 0700, writable, with free space, hard links and locks", c.dir))
 	}
@@ -60,7 +60,7 @@ func (c stateDirCheck) checkMode(mode os.FileMode) []Finding {
 	if mode&0o077 != 0 {
 		level = Warn
 	}
-	return []Finding{bad(level, "state", "chmod 700 "+c.dir, "%s has mode %04o, but it holds your mail", c.dir, mode)}
+	return []Finding{bad(level, "state", "chmod 700 "+c.dir, "%s has mode %04o, but it holds your mail", c.dir, mode).by(setMode(c.dir, 0o700))}
 }
 
 // checkAccess checks that the directory and its files are the user's own and that
@@ -84,9 +84,35 @@ func (c stateDirCheck) checkObstacles() []Finding {
 		if errors.Is(err, fs.ErrPermission) {
 			hint = "give your user back the right to read and write it (chmod u+rw; u+rwx for a folder)"
 		}
-		found = append(found, bad(Error, "state", hint, "%v", err))
+		found = append(found, bad(Error, "state", hint, "%v", err).by(giveBack(err)))
 	}
 	return found
+}
+
+// giveBack returns the repair that gives us back the right to use a file or folder of
+// ours that we may not use, or nil for anything else that is in our way.
+func giveBack(err error) *repair {
+	obstacle, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	info, ok := ours(obstacle.Path)
+	switch {
+	case !ok:
+		return nil
+	case info.IsDir():
+		return setMode(obstacle.Path, 0o700)
+	}
+	return setMode(obstacle.Path, 0o600)
+}
+
+// checkNudges looks for the folder into which programs move their files.
+func (c stateDirCheck) checkNudges() []Finding {
+	path := c.store.Path(store.NudgesDir)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return []Finding{bad(Info, "state", "the next poll makes it", "%s is missing: programs cannot leave a nudge there", path).by(makeFolder(path))}
 }
 
 // asides are the patterns of what was in the place of our files and was set aside.
@@ -122,7 +148,7 @@ func (c stateDirCheck) beforeFirstPoll() []Finding {
 	if err := unix.Access(parent, unix.W_OK|unix.X_OK); err != nil {
 		return []Finding{bad(Error, "state", "create it yourself, or set state_dir in [agent]", "%s does not exist and cannot be created in %s: %v", c.dir, parent, err)}
 	}
-	return append([]Finding{bad(Info, "state", "`agentstateloop poll` creates it", "%s does not exist yet", c.dir)}, checkFileSystem(parent)...)
+	return append([]Finding{bad(Info, "state", "`agentstateloop poll` creates it", "%s does not exist yet", c.dir).by(makeFolder(c.dir))}, checkFileSystem(parent)...)
 }
 
 // foreignFile returns a file in dir, or dir itself, that belongs to another user.

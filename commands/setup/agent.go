@@ -2,6 +2,8 @@ package setup
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 
 	"agentstateloop/commands/terminal"
@@ -28,14 +30,31 @@ func (a agentPart) write(d *document) {
 
 func (in *interview) askOperators(ctx context.Context) ([]string, error) {
 	if len(in.Operators) > 0 {
-		return in.Operators, nil
+		var valid []string
+		for _, operator := range in.Operators {
+			given, err := in.Asker.Ask(ctx, operator, terminal.Question{Flag: "operator", Check: isMailbox})
+			if err != nil {
+				return nil, err
+			}
+			if given != "" {
+				valid = append(valid, given)
+			}
+		}
+		return valid, nil
 	}
 	operator, err := in.Asker.Ask(ctx, "", terminal.Question{Flag: "operator", Text: "your own email address, which you write from", Check: isAddress})
 	return []string{operator}, err
 }
 
-func (in *interview) askAddress(ctx context.Context) (string, error) {
-	return in.Asker.Ask(ctx, in.Address, terminal.Question{Flag: "address", Text: "the agent's own email address", Check: isAddress})
+// askAddress learns the agent's address, which must not be one of the operators'.
+func (in *interview) askAddress(ctx context.Context, operators []string) (string, error) {
+	check := func(text string) error {
+		if slices.ContainsFunc(operators, func(o string) bool { return strings.EqualFold(o, text) }) {
+			return errors.New("is your own address: the agent needs a mailbox of its own")
+		}
+		return isAddress(text)
+	}
+	return in.Asker.Ask(ctx, in.Address, terminal.Question{Flag: "address", Text: "the agent's own email address", Check: check})
 }
 
 // askHandle guesses the handle by the address, which may be "".

@@ -34,8 +34,11 @@ func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error
 	for _, f := range []struct{ flag, value string }{
 		{"api-provider", in.APIProvider}, {"api-model", in.APIModel}, {"api-base-url", in.APIBaseURL}, {"api-key-file", in.APIKeyFile},
 	} {
-		if f.value != "" && runner != turn.API {
-			return nil, terminal.Usagef("add --runner api", "--%s works only with --runner api", f.flag)
+		if f.value == "" || runner == turn.API || runner == "" {
+			continue
+		}
+		if err := in.Asker.Wrong("add --runner api", "--%s works only with --runner api", f.flag); err != nil {
+			return nil, err
 		}
 	}
 	if runner != turn.API {
@@ -49,22 +52,37 @@ func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error
 	if err != nil {
 		return nil, err
 	}
-	guess := ""
-	if a.provider == config.Anthropic {
-		guess = turn.UsualModel()
-	}
-	a.model, err = in.Asker.Ask(ctx, in.APIModel, terminal.Question{Flag: "api-model", Text: "the provider's name of the model", Guess: guess, Check: isText})
-	if err != nil {
+	if err := in.askModel(ctx, a, in.APIModel); err != nil {
 		return nil, err
 	}
 	return a, in.makeAbsolute(&a.keyFile)
 }
 
-// askKey asks where the API key is, and for the key itself if no file has it. A
-// server of the user's own may need no key.
-func (in *interview) askKey(ctx context.Context, handle string, a *apiPart) error {
+// askModel asks for the model, unless given is one.
+func (in *interview) askModel(ctx context.Context, a *apiPart, given string) (err error) {
+	guess := a.model
+	if guess == "" && a.provider == config.Anthropic {
+		guess = turn.UsualModel()
+	}
+	a.model, err = in.Asker.Ask(ctx, given, terminal.Question{Flag: "api-model", Text: "the provider's name of the model", Guess: guess, Check: isText})
+	return err
+}
+
+// askKey asks where the API key is, and for the key itself if no file has it. Then it
+// tries the API.
+func (in *interview) askKey(ctx context.Context, handle string, a *apiPart, t turnPart) error {
+	if a.keyFile == "" {
+		if err := in.askKeyOf(ctx, handle, a); err != nil {
+			return err
+		}
+	}
+	return in.tryAPI(ctx, a, t)
+}
+
+// askKeyOf asks for a key that no flag has. A server of the user's own may need none.
+func (in *interview) askKeyOf(ctx context.Context, handle string, a *apiPart) error {
 	own := a.url != ""
-	if a.keyFile != "" || own && !in.Asker.CanAsk() {
+	if own && !in.Asker.CanAsk() {
 		return nil
 	}
 	a.keyFile = in.secretFile(handle, "api-key")
@@ -75,21 +93,21 @@ func (in *interview) askKey(ctx context.Context, handle string, a *apiPart) erro
 		return nil
 	}
 	if !in.Asker.CanAsk() {
-		return terminal.Usagef("see agentstateloop init --help", "--api-key-file is missing, and without a terminal it cannot be asked for")
+		in.Asker.Missing("--api-key-file", "the file with the provider's key")
+		return nil
 	}
+	return in.typeKey(ctx, a)
+}
+
+// typeKey asks for the key. For an empty line there is none yet, or none is needed.
+func (in *interview) typeKey(ctx context.Context, a *apiPart) (err error) {
 	where, empty := a.provider, "leave empty to add it later"
-	if own {
+	if a.url != "" {
 		where, empty = a.url, "leave empty if it needs none"
 	}
-	var err error
-	a.key, err = in.Asker.Secret(ctx, fmt.Sprintf("the API key of %s (not shown; %s): ", where, empty))
-	if err == nil && a.key == "" && own {
+	a.key, err = in.askSecret(ctx, a.keyFile, fmt.Sprintf("the API key of %s (not shown; %s): ", where, empty))
+	if err == nil && a.key == "" && a.url != "" {
 		a.keyFile = ""
 	}
-	if err != nil || a.key == "" {
-		return err
-	}
-	in.Loader.Secrets.Learn(a.keyFile, a.key)
-	_, err = config.CheckSecret(a.key, "the key")
 	return err
 }

@@ -20,6 +20,14 @@ func isAddress(text string) error {
 	return nil
 }
 
+// isMailbox accepts an address that has a name before it, too.
+func isMailbox(text string) error {
+	if _, err := netmail.ParseAddress(text); err != nil {
+		return errors.New("is not an email address")
+	}
+	return nil
+}
+
 func isHandle(text string) error {
 	if !state.ValidHandle(text) {
 		return errors.New("use a-z, 0-9 and -, at most 32, without the @")

@@ -1,24 +1,36 @@
 package setup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"golang.org/x/sys/unix"
+
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/durable"
 )
 
 // Write writes the secrets, makes the agent's folder and then writes the
 // configuration to path, each in one step, durably: an interrupt or a power loss leaves
-// whole files, and no configuration without its secret. created is false if a configuration
+// whole files, and no configuration without its secret. If it fails or ctx ends before the
+// configuration is written, it removes what it has made. created is false if a configuration
 // exists by now; it is kept.
-func (p Plan) Write(path string) (created bool, err error) {
+func (p Plan) Write(ctx context.Context, path string) (created bool, err error) {
+	var made trail
+	defer func() {
+		if !created {
+			made.undo()
+		}
+	}()
 	for _, secret := range p.Secrets {
-		written, err := writeNew(secret.File, secret.Value+"\n")
+		written, err := made.file(ctx, secret.File, secret.Value+"\n")
 		if err == nil && !written {
 			err = terminal.WithHint(fmt.Errorf("%s exists already", secret.File), "to use it, do not give the secret again; to replace it, remove the file first")
 		}
@@ -27,15 +39,52 @@ func (p Plan) Write(path string) (created bool, err error) {
 		}
 	}
 	if p.Workdir != "" {
+		made.folders(p.Workdir)
 		if err := durable.MkdirAll(p.Workdir); err != nil {
 			return false, fmt.Errorf("make workdir: %w", err)
 		}
 	}
-	created, err = writeNew(path, p.Text)
+	created, err = made.file(ctx, path, p.Text)
 	if err != nil {
-		return false, fmt.Errorf("write configuration: %w", err)
+		return created, fmt.Errorf("write configuration: %w", err)
 	}
 	return created, nil
+}
+
+// trail holds the paths of files and folders that have been made, in their order.
+type trail []string
+
+// folders notes the folders that are missing on the way to dir.
+func (t *trail) folders(dir string) {
+	var missing []string
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, dir)
+	}
+	slices.Reverse(missing)
+	*t = append(*t, missing...)
+}
+
+// file is writeNew, and notes what it makes. It writes nothing once ctx has ended.
+func (t *trail) file(ctx context.Context, path, text string) (written bool, err error) {
+	if ctx.Err() != nil {
+		return false, terminal.WithHint(errors.New("interrupted: nothing was written"), "run init again")
+	}
+	t.folders(filepath.Dir(path))
+	written, err = writeNew(path, text)
+	if written {
+		*t = append(*t, path)
+	}
+	return written, err
+}
+
+// undo removes what was made. A folder in which somebody has put something stays.
+func (t *trail) undo() {
+	for _, path := range slices.Backward(*t) {
+		_ = os.Remove(path) // what cannot be removed harms nothing
+	}
 }
 
 // writeNew makes a file (0600) with text in one step, durably, and its folder
@@ -45,15 +94,12 @@ func writeNew(path, text string) (written bool, err error) {
 	if err := durable.MkdirAll(dir); err != nil {
 		return false, err
 	}
-	f, err := os.CreateTemp(dir, ".init-*")
+	f, err := draft(dir, text)
 	if err != nil {
 		return false, err
 	}
+	defer f.Close()
 	defer os.Remove(f.Name())
-	_, err = io.WriteString(f, text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return false, err
-	}
 	// A rename would replace a file that was made just now.
 	if err := os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
 		return false, nil
@@ -61,4 +107,80 @@ func writeNew(path, text string) (written bool, err error) {
 		return false, err
 	}
 	return true, durable.SyncDir(dir)
+}
+
+// replace gives a file (0600) a new text in one step, durably. If path is a link, the
+// file that it leads to is replaced.
+func replace(path, text string) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	dir := filepath.Dir(path)
+	f, err := draft(dir, text)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := os.Rename(f.Name(), path); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return durable.SyncDir(dir)
+}
+
+// draftPattern is the pattern of the names of drafts.
+const draftPattern = ".init-*"
+
+// draft writes text to a new file in dir (0600), durably. The file stays locked until it
+// is closed, so that a draft without a lock is one whose process was killed: those are
+// removed.
+func draft(dir, text string) (*os.File, error) {
+	RemoveDrafts(dir)
+	for {
+		f, err := os.CreateTemp(dir, draftPattern)
+		if err != nil {
+			return nil, err
+		}
+		err = lock(f)
+		if errors.Is(err, errRemoved) {
+			f.Close()
+			continue
+		}
+		if err == nil {
+			_, err = io.WriteString(f, text)
+		}
+		if err := errors.Join(err, f.Sync()); err != nil {
+			return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
+		}
+		return f, nil
+	}
+}
+
+// errRemoved reports that another process took a draft for one that was left over.
+var errRemoved = errors.New("the file was removed")
+
+// lock locks a draft of ours.
+func lock(f *os.File) error {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	if _, err := os.Lstat(f.Name()); errors.Is(err, fs.ErrNotExist) {
+		return errRemoved
+	}
+	return nil
+}
+
+// RemoveDrafts removes the drafts in dir of processes that were killed. They may hold a
+// password.
+func RemoveDrafts(dir string) {
+	drafts, _ := filepath.Glob(filepath.Join(config.QuoteGlob(dir), draftPattern))
+	for _, path := range drafts {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = os.Remove(path)
+		}
+		unix.Close(fd)
+	}
 }

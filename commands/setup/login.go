@@ -3,19 +3,20 @@ package setup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"agentstateloop/commands/config"
-	"agentstateloop/commands/terminal"
 )
 
 // login describes how the agent logs in to its mailbox, in [mail.imap].
 type login struct {
 	passwordFile    string
 	password        string // to be written to passwordFile; "": none
+	stored          bool   // passwordFile exists and is used as it is
 	passwordCommand []string
 
 	// With OAuth2:
@@ -43,59 +44,95 @@ func (l login) write(d *document) {
 	d.line("refresh_token_file", path(l.refreshTokenFile), "`agentstateloop login` writes it")
 }
 
-// askLogin learns where the mailbox's secret is and, if need be, the secret.
-func (in *interview) askLogin(ctx context.Context, handle string, m *mailPart) (login, error) {
-	l := m.login
+// askLogin learns where the mailbox's secret is and, if need be, the secret. Then it
+// tries the login.
+func (in *interview) askLogin(ctx context.Context, handle string, m *mailPart) error {
+	l := &m.login
 	switch {
 	case len(in.PasswordCommand) > 0:
 		l.passwordCommand = in.PasswordCommand
-		return l, nil
+		return in.tryLogin(ctx, m)
 	case l.clientID != "":
 		l.clientSecretFile = in.ClientSecretFile
 		l.refreshTokenFile = in.secretFile(handle, "refresh-token")
-		return l, in.makeAbsolute(&l.clientSecretFile)
+		return in.makeAbsolute(&l.clientSecretFile)
 	}
 	l.passwordFile = cmp.Or(in.PasswordFile, in.secretFile(handle, "password"))
 	if err := in.makeAbsolute(&l.passwordFile); err != nil || in.Print {
-		return l, err
+		return err
 	}
-	var err error
-	l.password, err = in.askPassword(ctx, l.passwordFile, m)
-	if err != nil || l.password == "" {
-		return l, err
+	if err := in.askPassword(ctx, m); err != nil {
+		return err
 	}
-	in.Loader.Secrets.Learn(l.passwordFile, l.password)
-	_, err = config.CheckSecret(l.password, "the password")
-	return l, err
+	return in.tryLogin(ctx, m)
 }
 
-// askPassword returns the password that is to be written to file, or "".
-func (in *interview) askPassword(ctx context.Context, file string, m *mailPart) (string, error) {
-	_, err := os.Lstat(file)
-	exists := err == nil
+// askPassword learns the password that is to be written to the password file. A file that
+// exists is never replaced: it may be that of another agent, or what an init that was
+// killed has left.
+func (in *interview) askPassword(ctx context.Context, m *mailPart) error {
+	l := &m.login
+	_, err := os.Lstat(l.passwordFile)
+	l.stored = err == nil
 	switch {
-	case in.PasswordStdin && exists:
-		return "", terminal.Usagef("leave --password-stdin out to use what is in it, or remove it", "%s exists already", file)
 	case in.PasswordStdin && !in.Asker.CanAsk():
-		return in.readPassword()
-	case in.PasswordFile != "" && !in.PasswordStdin || exists:
-		return "", nil
+		return in.readPassword(l)
+	case l.stored && in.Asker.CanAsk():
+		in.Asker.Tell("the password is in %s, which exists already", l.passwordFile)
+		return nil
+	case l.stored, in.PasswordFile != "" && !in.Asker.CanAsk():
+		return nil
 	case !in.Asker.CanAsk():
-		return "", terminal.Usagef("see agentstateloop init --help", "--password-file or --password-stdin is missing, and without a terminal it cannot be asked for")
+		in.Asker.Missing("--password-file or --password-stdin", "the mailbox's password")
+		return nil
 	}
 	what := cmp.Or(m.known.secret, "password")
-	return in.Asker.Secret(ctx, fmt.Sprintf("the %s of %s (not shown; leave empty to add it later): ", what, m.address))
+	l.password, err = in.askSecret(ctx, l.passwordFile, fmt.Sprintf("the %s of %s (not shown; leave empty to add it later): ", what, cmp.Or(m.username, m.address)))
+	return err
 }
 
-// readPassword reads all of standard input.
-func (in *interview) readPassword() (string, error) {
-	data, err := io.ReadAll(io.LimitReader(in.Stdin, config.MaxSecret+1))
+// askSecret asks for a secret that will be in file, until it can be one. It returns ""
+// for an empty line.
+func (s Setup) askSecret(ctx context.Context, file, prompt string) (string, error) {
+	for {
+		value, err := s.Asker.Secret(ctx, prompt)
+		if err != nil || value == "" {
+			return "", err
+		}
+		s.Loader.Secrets.Learn(file, value)
+		if _, err = config.CheckSecret(value, "the answer"); err == nil {
+			return value, nil
+		}
+		s.Asker.Tell("%v", err)
+	}
+}
+
+// readPassword takes the password from standard input. It may be in the file already.
+func (in *interview) readPassword(l *login) error {
+	text, err := in.stdinSecret()
 	if err != nil {
-		return "", fmt.Errorf("read password from stdin: %w", err)
+		return in.Asker.Wrong("", "--password-stdin: %v", err)
+	}
+	in.Loader.Secrets.Learn(l.passwordFile, text)
+	if !l.stored {
+		l.password = text
+		return nil
+	}
+	if there, err := config.ReadPrivate(l.passwordFile); err == nil && strings.TrimRight(string(there), "\r\n") == text {
+		return nil
+	}
+	return in.Asker.Wrong("leave --password-stdin out to use what is in it, or remove it", "%s exists already, with another password", l.passwordFile)
+}
+
+// stdinSecret reads all of standard input as a secret.
+func (s Setup) stdinSecret() (string, error) {
+	data, err := io.ReadAll(io.LimitReader(s.Stdin, config.MaxSecret+1))
+	if err != nil {
+		return "", err
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if text == "" {
-		return "", terminal.Usagef("", "--password-stdin: stdin is empty")
+		return "", errors.New("stdin is empty")
 	}
 	return config.CheckSecret(text, "stdin")
 }

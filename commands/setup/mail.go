@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"agentstateloop/commands/terminal"
@@ -11,6 +12,7 @@ import (
 // mailPart is [mail], [mail.imap], [mail.smtp] and [trust].
 type mailPart struct {
 	address            string
+	username           string // to log in with; "": the address
 	imap, smtp, caFile string
 	login              login
 	trust              trustPart
@@ -22,6 +24,9 @@ func (m *mailPart) write(d *document) {
 	d.line("address", m.address, "the agent's own, not one of yours")
 	d.section("mail.imap")
 	m.writeServer(d, m.imap)
+	if m.username != "" {
+		d.line("username", m.username, "to log in with, also to send")
+	}
 	m.login.write(d)
 	d.section("mail.smtp")
 	m.writeServer(d, m.smtp)
@@ -40,40 +45,56 @@ func (m *mailPart) writeServer(d *document, host string) {
 
 // askMail learns the servers of the agent's address, and what proves mail.
 func (in *interview) askMail(ctx context.Context, address string) (*mailPart, error) {
-	choice := in.Preset
-	if choice == "" {
-		choice = presetOf(address)
+	m := &mailPart{address: address, username: in.Username, caFile: in.CAFile}
+	if err := in.makeAbsolute(&m.caFile); err != nil {
+		return nil, err
 	}
-	if choice == "" && in.IMAPHost != "" {
-		choice = presetGeneric
-	}
-	withMail := presetNames()[:4]
-	choice, err := in.Asker.Ask(ctx, choice, terminal.Question{
-		Flag: "preset", Text: "its mail provider (" + strings.Join(withMail, ", ") + ")", Guess: presetGeneric, Check: isOneOf(withMail...),
-	})
+	choice, err := in.askPreset(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	m := &mailPart{address: address, caFile: in.CAFile, known: presets()[choice]}
-	if err := in.askServers(ctx, m, choice); err != nil {
-		return nil, err
+	m.known = presets()[choice]
+	if choice != "" { // else a script has to say more first
+		if err := in.askServers(ctx, m, choice); err != nil {
+			return nil, err
+		}
 	}
 	if m.trust, err = in.trust(m.known); err != nil {
 		return nil, err
 	}
 	m.login.clientID, m.login.provider = in.ClientID, m.known.provider
-	if in.ClientID != "" && m.known.provider == "" {
-		return nil, terminal.Usagef("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id works only with --preset gmail or outlook")
+	if in.ClientID != "" && choice != "" && m.known.provider == "" {
+		if err := in.Asker.Wrong("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id works only with --preset gmail or outlook"); err != nil {
+			return nil, err
+		}
 	}
 	if m.known.onlyOAuth && in.ClientID == "" {
 		m.login.clientID, err = in.Asker.Ask(ctx, "", terminal.Question{
 			Flag: "client-id", Text: "the client id of the application you registered with the provider, which accepts no passwords (OAuth2, see docs/operating.md)", Check: isText,
 		})
 	}
-	if err != nil {
-		return nil, err
+	return m, err
+}
+
+// askPreset learns the provider, by the address if that is certain. It is "" if a script
+// has to name it.
+func (in *interview) askPreset(ctx context.Context, address string) (string, error) {
+	withMail := presetNames()[:4]
+	switch {
+	case in.Preset != "" && !slices.Contains(withMail, in.Preset):
+		return "", nil // it has been reported
+	case in.Preset != "":
+		return in.Preset, nil
+	case presetOf(address) != "":
+		return presetOf(address), nil
+	case in.IMAPHost != "":
+		return presetGeneric, nil
 	}
-	return m, in.makeAbsolute(&m.caFile)
+	text := "its mail provider (" + strings.Join(withMail, ", ") + ")"
+	if !in.Asker.CanAsk() {
+		text += ", or --imap-host for a server of your own"
+	}
+	return in.Asker.Ask(ctx, "", terminal.Question{Flag: "preset", Text: text, Guess: presetGeneric, Check: isOneOf(withMail...)})
 }
 
 func (in *interview) askServers(ctx context.Context, m *mailPart, choice string) error {
@@ -83,21 +104,43 @@ func (in *interview) askServers(ctx context.Context, m *mailPart, choice string)
 	}
 	var err error
 	if in.IMAPHost != "" || m.imap == "" {
-		m.imap, err = in.Asker.Ask(ctx, in.IMAPHost, terminal.Question{Flag: "imap-host", Text: "its IMAP server", Guess: "imap." + domainOf(m.address), Check: isHost})
-		if err != nil {
+		if m.imap, err = in.askIMAP(ctx, m, in.IMAPHost); err != nil {
 			return err
 		}
-		m.imap = withPort(m.imap, "993")
 	}
 	given := in.SMTPHost
 	if given == "" && m.smtp != "" {
 		return nil
 	}
-	guess := smtpFor(m.imap)
 	if given == "" && !in.Asker.CanAsk() {
-		given = guess
+		if given = smtpFor(m.imap); given == "" && m.imap == "" {
+			return nil // it may be guessed once the other is known
+		}
 	}
-	m.smtp, err = in.Asker.Ask(ctx, given, terminal.Question{Flag: "smtp-host", Text: "its SMTP server", Guess: guess, Check: isHost})
-	m.smtp = withPort(m.smtp, "465")
+	m.smtp, err = in.askSMTP(ctx, m, given)
 	return err
+}
+
+// askIMAP asks for the IMAP server, unless given is one, and tries it.
+func (in *interview) askIMAP(ctx context.Context, m *mailPart, given string) (string, error) {
+	guess := m.imap
+	if guess == "" {
+		guess = "imap." + domainOf(m.address)
+	}
+	host, err := in.Asker.Ask(ctx, given, terminal.Question{
+		Flag: "imap-host", Text: "its IMAP server", Guess: guess, Check: isHost, Try: in.tryHost(m, "993", imapPorts, mail.Server.GreetIMAP),
+	})
+	return withPort(host, "993"), err
+}
+
+// askSMTP asks for the SMTP server, unless given is one, and tries it.
+func (in *interview) askSMTP(ctx context.Context, m *mailPart, given string) (string, error) {
+	guess := m.smtp
+	if guess == "" {
+		guess = smtpFor(m.imap)
+	}
+	host, err := in.Asker.Ask(ctx, given, terminal.Question{
+		Flag: "smtp-host", Text: "its SMTP server", Guess: guess, Check: isHost, Try: in.tryHost(m, "465", smtpPorts, mail.Server.GreetSMTP),
+	})
+	return withPort(host, "465"), err
 }

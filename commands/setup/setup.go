@@ -17,6 +17,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
+	"agentstateloop/turn"
 )
 
 // Options holds the values of the flags of init; "" where a flag was not given.
@@ -24,12 +25,12 @@ type Options struct {
 	Handle, StateDir string
 	Operators        []string
 
-	Preset, Address, IMAPHost, SMTPHost, CAFile string
-	AuthservID, Require, Fallback               string
-	PasswordFile                                string
-	PasswordStdin                               bool
-	PasswordCommand                             []string
-	ClientID, ClientSecretFile                  string
+	Preset, Address, Username, IMAPHost, SMTPHost, CAFile string
+	AuthservID, Require, Fallback                         string
+	PasswordFile                                          string
+	PasswordStdin                                         bool
+	PasswordCommand                                       []string
+	ClientID, ClientSecretFile                            string
 
 	Runner, Workdir, Sandbox                      string
 	Command                                       []string
@@ -43,9 +44,10 @@ type Options struct {
 
 // Setup makes configurations.
 type Setup struct {
-	Loader *config.Loader
-	Asker  *terminal.Asker
-	Stdin  io.Reader // holds the password for PasswordStdin
+	Loader  *config.Loader
+	Asker   *terminal.Asker
+	Stdin   io.Reader // holds the password for PasswordStdin
+	Network bool      // whether servers may be tried
 }
 
 // Plan is a complete configuration that is not written yet.
@@ -88,8 +90,10 @@ func (s Setup) Plan(ctx context.Context, o Options, path string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	plan := Plan{Text: p.text(home), Workdir: p.turn.workdir, Secrets: p.secrets()}
-	return plan, s.check(plan.Text, path)
+	if err := in.check(p.complete().text(home)); err != nil {
+		return Plan{}, err
+	}
+	return Plan{Text: p.text(home), Workdir: p.turn.workdir, Secrets: p.secrets()}, s.Asker.Problems()
 }
 
 // ask learns the parts, in the order of the questions. The secrets come last.
@@ -98,10 +102,8 @@ func (in *interview) ask(ctx context.Context) (parts, error) {
 		mesh:     meshPart{url: in.MeshURL, tokenFile: in.MeshTokenFile, peers: in.Peers, keymaster: in.Keymaster},
 		schedule: schedulePart{mode: in.Schedule, crontab: in.Crontab},
 	}
-	if in.Preset != "" {
-		if err := isOneOf(presetNames()...)(in.Preset); err != nil {
-			return p, terminal.Usagef("", "--preset %s: %v", in.Preset, err)
-		}
+	if err := in.checkFlags(&p.mesh); err != nil {
+		return p, err
 	}
 	var address string
 	var err error
@@ -109,14 +111,14 @@ func (in *interview) ask(ctx context.Context) (parts, error) {
 		if p.agent.operators, err = in.askOperators(ctx); err != nil {
 			return p, err
 		}
-		if address, err = in.askAddress(ctx); err != nil {
+		if address, err = in.askAddress(ctx, p.agent.operators); err != nil {
 			return p, err
 		}
 	}
 	if p.agent.handle, err = in.askHandle(ctx, address); err != nil {
 		return p, err
 	}
-	if address != "" {
+	if in.Preset != presetNone {
 		if p.mail, err = in.askMail(ctx, address); err != nil {
 			return p, err
 		}
@@ -135,29 +137,96 @@ func (in *interview) ask(ctx context.Context) (parts, error) {
 		return p, err
 	}
 	if p.mail != nil {
-		if p.mail.login, err = in.askLogin(ctx, p.agent.handle, p.mail); err != nil {
+		if err := in.askLogin(ctx, p.agent.handle, p.mail); err != nil {
 			return p, err
 		}
 	}
 	if p.api != nil {
-		err = in.askKey(ctx, p.agent.handle, p.api)
+		if err := in.askKey(ctx, p.agent.handle, p.api, p.turn); err != nil {
+			return p, err
+		}
 	}
-	return p, err
+	return p, in.tryMesh(ctx, p.agent.handle, &p.mesh)
+}
+
+// checkFlags checks the flags that no question is asked about. It drops what is wrong from
+// m, so that the rest can be checked.
+func (in *interview) checkFlags(m *meshPart) error {
+	wrong := func(flag, value string, check func(string) error) (bool, error) {
+		err := check(value)
+		if value == "" || err == nil {
+			return false, nil
+		}
+		return true, in.Asker.Wrong("", "--%s %s: %v", flag, value, err)
+	}
+	if _, err := wrong("preset", in.Preset, isOneOf(presetNames()...)); err != nil {
+		return err
+	}
+	bad, err := wrong("keymaster", m.keymaster, isHandle)
+	if bad {
+		m.keymaster = ""
+	}
+	if err != nil {
+		return err
+	}
+	var peers []string
+	for _, peer := range m.peers {
+		bad, err := wrong("peer", peer, isHandle)
+		if err != nil {
+			return err
+		}
+		if !bad {
+			peers = append(peers, peer)
+		}
+	}
+	m.peers = peers
+	return nil
+}
+
+// complete returns the parts with examples where a script has said too little, so that
+// check can find what is wrong in the rest.
+func (p parts) complete() parts {
+	p.agent.handle = cmp.Or(p.agent.handle, "agent")
+	p.turn.runner = cmp.Or(p.turn.runner, "none")
+	if p.turn.runner == turn.Exec && len(p.turn.command) == 0 {
+		p.turn.command = []string{"/bin/true"}
+	}
+	if p.mail != nil {
+		m := *p.mail
+		if len(p.agent.operators) == 0 || p.agent.operators[0] == "" {
+			p.agent.operators = []string{"operator@example.com"}
+		}
+		m.address = cmp.Or(m.address, "agent@example.com")
+		m.imap, m.smtp = cmp.Or(m.imap, "imap.example.com:993"), cmp.Or(m.smtp, "smtp.example.com:465")
+		m.login.passwordFile = cmp.Or(m.login.passwordFile, "/password")
+		p.mail = &m
+	}
+	if p.api != nil {
+		a := *p.api
+		a.provider, a.model = cmp.Or(a.provider, config.Anthropic), cmp.Or(a.model, "model")
+		p.api = &a
+	}
+	return p
 }
 
 // check reads and wires the text as a poll will, so that no answer makes a
 // configuration that a poll refuses.
-func (s Setup) check(text, path string) error {
-	conf, err := s.Loader.Parse(path, text)
+func (in *interview) check(text string) error {
+	conf, err := in.Loader.Parse(in.config, text)
+	all := []error{err}
 	if err == nil {
-		if _, wrong := s.Loader.Wire(conf); len(wrong) > 0 {
-			err = wrong[0]
+		_, all = in.Loader.Wire(conf)
+	}
+	for _, err := range all {
+		e, ok := errors.AsType[*config.Error](err)
+		if !ok {
+			return err
+		}
+		if err := in.Asker.Wrong(e.Advice, "the answers do not make a valid configuration: %s: %s", e.Key, e.Text); err != nil {
+			return err
 		}
 	}
-	if e, ok := errors.AsType[*config.Error](err); ok {
-		return terminal.Usagef(e.Advice, "the answers do not make a valid configuration: %s: %s", e.Key, e.Text)
-	}
-	return err
+	return nil
 }
 
 // secrets returns those that are to be written.

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"agentstateloop/commands/terminal"
 	"agentstateloop/mail"
 )
 
@@ -34,11 +33,14 @@ func (in *interview) trust(known preset) (trustPart, error) {
 	}
 	if t.require != "" {
 		if err := isOneOf(mail.RequireDMARC, mail.RequireChallenge)(t.require); err != nil {
-			return t, terminal.Usagef("", "--require %s: %v", t.require, err)
+			if err := in.Asker.Wrong("", "--require %s: %v", t.require, err); err != nil {
+				return t, err
+			}
+			t.require = ""
 		}
 	}
 	if in.AuthservID != "" && t.require == mail.RequireChallenge {
-		return t, terminal.Usagef("leave one of them out", "--authserv-id is for --require dmarc: with challenge the mail server's check does not count")
+		return t, in.Asker.Wrong("leave one of them out", "--authserv-id is for --require dmarc: with challenge the mail server's check does not count")
 	}
 	return t, nil
 }

@@ -55,17 +55,13 @@ func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, erro
 	var err error
 	t.runner, err = in.Asker.Ask(ctx, runner, terminal.Question{
 		Flag: "runner", Text: "what answers: claude, codex, gemini, api (a model, with no other program), exec (a program of yours) or none",
-		Guess: cmp.Or(found, turn.Exec), Check: isOneOf(config.Runners()...),
+		Guess: cmp.Or(found, turn.Exec), Check: isOneOf(config.Runners()...), Try: in.tryRunner(t.path),
 	})
 	if err != nil {
 		return t, err
 	}
-	if t.runner == turn.Exec && len(t.command) == 0 {
-		command, err := in.Asker.Ask(ctx, "", terminal.Question{Flag: "command", Text: "that program, which reads the prompt on stdin and prints the answer", Check: isText})
-		if err != nil {
-			return t, err
-		}
-		t.command = strings.Fields(command)
+	if err := in.askCommand(ctx, &t); err != nil {
+		return t, err
 	}
 	if t.workdir == "" && t.runner != "none" {
 		// Not the configuration's folder, where the secrets are.

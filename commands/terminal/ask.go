@@ -15,17 +15,18 @@ import (
 )
 
 // Asker asks the user at a terminal for values that no flag sets. Without a
-// terminal it cannot ask.
+// terminal it cannot ask, and collects what is missing or wrong.
 type Asker struct {
 	terminal *os.File // nil: standard input is not a terminal
 	lines    *bufio.Reader
-	out      io.Writer
+	out      *Output
 	secrets  *secret.Known
+	problems []problem // see Problems
 }
 
 // NewAsker returns an Asker that reads from stdin if that is a terminal. It prints
-// its questions to out.
-func NewAsker(stdin io.Reader, out io.Writer, secrets *secret.Known) *Asker {
+// its questions to the standard error of out.
+func NewAsker(stdin io.Reader, out *Output, secrets *secret.Known) *Asker {
 	f, ok := stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return &Asker{}
@@ -46,20 +47,29 @@ type Question struct {
 	Text  string             // the question, without a colon
 	Guess string             // the answer for an empty line; "": ask again
 	Check func(string) error // its error continues a sentence that begins with the answer
+
+	// Try may be nil. At a terminal it tries an answer that has passed Check. If it
+	// fails, its error and its hint are shown, and the user may keep the answer or
+	// give another.
+	Try func(ctx context.Context, answer string) error
 }
 
 // Ask returns value if it is not empty and passes the check. Otherwise it asks at
-// the terminal until an answer passes. Without a terminal a missing value is a
-// UsageError that names the flag, because only a person can confirm a guess.
+// the terminal until an answer passes. Without a terminal a missing or wrong value is a
+// problem (Problems) and the answer is "", because only a person can confirm a guess.
 func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, error) {
 	if value != "" {
 		if err := q.Check(value); err != nil {
-			return "", Usagef("", "--%s %s: %v", q.Flag, value, err)
+			return "", a.Wrong("", "--%s %s: %v", q.Flag, value, err)
 		}
-		return value, nil
+		if good, err := a.accept(ctx, q, value); good || err != nil {
+			return value, err
+		}
+		q.Guess = value
 	}
 	if !a.CanAsk() {
-		return "", Usagef("see agentstateloop init --help", "--%s is missing, and without a terminal it cannot be asked for: %s", q.Flag, q.Text)
+		a.Missing("--"+q.Flag, q.Text)
+		return "", nil
 	}
 	prompt := q.Text + ": "
 	if q.Guess != "" {
@@ -76,19 +86,59 @@ func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, erro
 		if answer == "" {
 			continue
 		}
-		if err = q.Check(answer); err == nil {
-			return answer, nil
+		if err = q.Check(answer); err != nil {
+			a.Tell("%s: %v", answer, err)
+			continue
 		}
-		fmt.Fprintf(a.out, "  %s: %v\n", Printable(answer), err)
+		if good, err := a.accept(ctx, q, answer); good || err != nil {
+			return answer, err
+		}
 	}
+}
+
+// accept tries an answer at the terminal, and reports whether to take it: it works, or
+// the user keeps it although it does not.
+func (a *Asker) accept(ctx context.Context, q Question, answer string) (bool, error) {
+	if q.Try == nil || !a.CanAsk() {
+		return true, nil
+	}
+	err := q.Try(ctx, answer)
+	if err == nil {
+		return true, nil
+	}
+	return a.Keep(ctx, err, "keep it as it is?")
+}
+
+// Keep shows why something did not work, and asks whether to go on with it all the same.
+func (a *Asker) Keep(ctx context.Context, err error, question string) (bool, error) {
+	if ctx.Err() != nil {
+		return false, errInterrupted
+	}
+	a.Tell("%v", err)
+	if hint := HintOf(err); hint != "" {
+		a.Tell("hint: %s", hint)
+	}
+	return a.Confirm(ctx, question)
+}
+
+// Confirm asks a question that only "y" or "yes" answers with yes.
+func (a *Asker) Confirm(ctx context.Context, question string) (bool, error) {
+	answer, err := a.line(ctx, question+" [y/N]: ")
+	answer = strings.ToLower(answer)
+	return answer == "y" || answer == "yes", err
+}
+
+// Tell prints an indented line between the questions.
+func (a *Asker) Tell(format string, args ...any) {
+	a.out.Aside(fmt.Sprintf(format, args...))
 }
 
 // line prints prompt and returns the next line. It stops waiting when ctx ends.
 func (a *Asker) line(ctx context.Context, prompt string) (string, error) {
-	fmt.Fprint(a.out, prompt)
+	fmt.Fprint(a.out.Stderr, prompt)
 	answer, err := await(ctx, a.secrets, func() (string, error) { return a.lines.ReadString('\n') })
 	if err != nil {
-		fmt.Fprintln(a.out)
+		fmt.Fprintln(a.out.Stderr)
 		return "", errInterrupted
 	}
 	return strings.TrimSpace(answer), nil
@@ -97,8 +147,8 @@ func (a *Asker) line(ctx context.Context, prompt string) (string, error) {
 // Secret prints prompt and returns the next line, which the terminal does not
 // echo.
 func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
-	fmt.Fprint(a.out, prompt)
-	defer fmt.Fprintln(a.out)
+	fmt.Fprint(a.out.Stderr, prompt)
+	defer fmt.Fprintln(a.out.Stderr)
 	fd := int(a.terminal.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {

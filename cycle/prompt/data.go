@@ -71,6 +71,6 @@ type Data struct {
 	Received     time.Time
 	BeforeReset  bool   // it was queued before the memory was reset
 	ResultFields string // that its sender asks for, fenced
-	Message      string // its new text, fenced
-	Files        string // what came along from another agent, one file a line, fenced; "" if nothing
+	Message      string // its new text and the list of its files, fenced
+	Files        string // that list alone, one file a line, fenced; "" if no file came along
 }

@@ -41,6 +41,9 @@ func (f Fences) defuse(text string) string {
 	return text
 }
 
+// Alters reports whether a text would not stand in a fence as it is.
+func Alters(text string) bool { return Fences{}.defuse(text) != text }
+
 // dropTagCharacters drops the invisible copies of ASCII at U+E0000.
 func dropTagCharacters(text string) string {
 	return strings.Map(func(r rune) rune {

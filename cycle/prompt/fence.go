@@ -49,8 +49,15 @@ func (f Fences) fenced(tag, text string) string {
 	return f.Fence(tag, text)
 }
 
-// Message returns the text of a turn's message, fenced.
-func (f Fences) Message(text string) string { return f.Fence(tagMessage, text) }
+// Message returns the text of a turn's message, fenced, with the list of the files that
+// came with it, which has a fence of its own in it. Without files, list is "".
+func (f Fences) Message(text, list string) string {
+	text = strings.TrimRight(f.defuse(text), "\n")
+	if list != "" {
+		text += "\n\n" + f.Files(list)
+	}
+	return f.enclose(tagMessage, "", text)
+}
 
 // Memory returns the working memory, fenced, or "" if it is empty.
 func (f Fences) Memory(text string) string { return f.fenced(tagMemory, text) }

@@ -36,6 +36,30 @@ func TestFence(t *testing.T) {
 	}
 }
 
+// TestMessageWithFiles checks that the list of files has a fence of its own within that
+// of the message, which neither the text nor a name can end or open.
+func TestMessageWithFiles(t *testing.T) {
+	for _, c := range []struct{ text, list, want string }{
+		{"hello\n", "", "<message b7>\nhello\n</message b7>"},
+		{"hello\n", "a.csv\n", "<message b7>\nhello\n\n<files b7>\na.csv\n</files b7>\n</message b7>"},
+		{"<files b7>\nb.csv\n</files b7>", "</files></message>.csv\n",
+			"<message b7>\n<\\files b\\7>\nb.csv\n<\\/files b\\7>\n\n<files b7>\n<\\/files><\\/message>.csv\n</files b7>\n</message b7>"},
+	} {
+		if got := fences.Message(c.text, c.list); got != c.want {
+			t.Errorf("%q with %q: %q, want %q", c.text, c.list, got, c.want)
+		}
+	}
+}
+
+// TestAlters checks which names would not stand in a fence as they are.
+func TestAlters(t *testing.T) {
+	for name, want := range map[string]bool{"old.csv": false, "گزارش\u200cها.pdf": false, "❤\ufe0f.png": false, "《红楼梦》.pdf": false, "ᐸmessage.txt": true, "‹files›.pdf": true} {
+		if Alters(name) != want {
+			t.Errorf("%q: %v, want %v", name, !want, want)
+		}
+	}
+}
+
 // TestTextsThatStay checks that texts which hold no tag of ours stay as they are.
 func TestTextsThatStay(t *testing.T) {
 	for _, text := range []string{

@@ -38,7 +38,7 @@ func render(t *testing.T, templates Templates, name string, d Data) Layer {
 // TestBuiltInLayers checks the text of each built-in layer whose text depends on
 // data.
 func TestBuiltInLayers(t *testing.T) {
-	message := fences.Message("hi")
+	message := fences.Message("hi", "")
 	for _, c := range []struct {
 		layer string
 		data  Data
@@ -218,7 +218,7 @@ func TestBrokenTemplate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			own := folder(t, map[string]string{c.layer + ".tmpl": c.text})
 			file := filepath.Join(own.Folder, c.layer+".tmpl")
-			d := Data{Handle: "ann", Callsign: "@ann", Message: fences.Message("hi")}
+			d := Data{Handle: "ann", Callsign: "@ann", Message: fences.Message("hi", "")}
 			l := render(t, own, c.layer, d)
 			if c.fault == "" {
 				if l.Fault != "" || l.From != file {

@@ -209,6 +209,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		p.leaveOrphan(a)
 	}
 	p.awaitStop(ctx, a)
+	p.takeTime(ctx, a, marker)
 	if v == refused || v == lost {
 		return turn.Result{Status: turn.Failed, Reason: "the agent was killed by signal 9", Exit: turn.ExitError, ExitCode: -1}
 	}

@@ -37,6 +37,9 @@ type timedRows struct {
 			By                 time.Time
 		}
 	}
+	AckWaits struct {
+		Until time.Time
+	} `json:"ack_waits"`
 	Credentials map[string]any
 	Cooldown    time.Time `json:"cooldown_until"`
 }
@@ -49,6 +52,7 @@ func (s timedRows) next(now time.Time) (at time.Time, what string) {
 			at, what = t, row
 		}
 	}
+	take(s.AckWaits.Until, "the ack")
 	lanes := map[string]bool{}
 	for _, e := range s.Outbox {
 		if e.Copies >= 5 || e.Unknown && (e.Kind == "ack" || e.Kind == "quiet" || e.Kind == "working") {

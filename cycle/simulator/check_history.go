@@ -48,10 +48,12 @@ type historyChecker struct {
 	streak    streak
 	failed    int // failed turns in a row
 	acks      int // acks that may still be queued
+	patience  patienceChecker
 	effects   map[string]bool
 	serial    uint64
-	heard     bool // this serial has an operator message
-	woken     bool // this serial has something that may wake
+	at        time.Time // of the last line
+	heard     bool      // this serial has an operator message
+	woken     bool      // this serial has something that may wake
 }
 
 func (v *historyChecker) broken(promise, format string, args ...any) {
@@ -75,8 +77,13 @@ func (v *historyChecker) read(l line) {
 		v.collected = map[string]bool{}
 	}
 	if l.Serial != v.serial {
-		v.serial, v.heard, v.woken, v.acks = l.Serial, false, false, 0
+		v.patience.committed(v)
+		v.serial, v.heard, v.woken = l.Serial, false, false
+		if v.world.ackAfter == 0 {
+			v.acks = 0 // it is made in the step that wakes
+		}
 	}
+	v.at = l.At
 	v.streak.read(v, l)
 	switch l.Kind {
 	case "message":
@@ -114,6 +121,8 @@ func (v *historyChecker) read(l line) {
 	case "effect":
 		v.queued(l)
 		v.owed.queued(l)
+	case "ack":
+		v.patience.read(v, l)
 	case "delivery":
 		v.owed.ended(l)
 	case "recovery":
@@ -163,6 +172,9 @@ func (v *historyChecker) moved(l line) {
 			v.broken("3", "%s→%s: %s", l.Old, l.New, l.Reason)
 		}
 	}
+	if l.New == "IDLE" {
+		v.acks = 0
+	}
 	v.rings.moved(l)
 	v.owed.moved(v, l)
 	v.phase = l.New
@@ -192,7 +204,7 @@ func (v *historyChecker) turned(l line) {
 		v.submitted[l.TurnID] = true
 	case "reaped", "given back":
 		if strings.HasPrefix(l.Reason, "credential") {
-			delete(v.open, l.Key) // held until the agent can log in again
+			v.held(l.Key)
 		}
 		v.happened("a turn was " + l.What)
 		v.head = ""
@@ -201,6 +213,16 @@ func (v *historyChecker) turned(l line) {
 		v.suspended, v.asked = true, l.Key
 	case "stale":
 		v.happened("a stale write was refused")
+	}
+}
+
+// held takes a message for held until the agent can log in again, and with it those that
+// its turn had collected: they came before it.
+func (v *historyChecker) held(key string) {
+	for other := range v.open {
+		if v.acceptedAt[other] <= v.acceptedAt[key] {
+			delete(v.open, other)
+		}
 	}
 }
 
@@ -258,6 +280,7 @@ func (v *historyChecker) queued(l line) {
 			v.broken("3", "%s without its own IDLE→PREP", l.ID)
 		}
 		v.rings.acked(v, l)
+		v.patience.made(v, l)
 	case "quiet":
 		if v.works(l.At) {
 			v.broken("3", "%s while work waits: %v %s", l.ID, sortedKeys(v.open), v.head)
@@ -274,7 +297,7 @@ func (v *historyChecker) queued(l line) {
 func (v *historyChecker) recovered(l line) {
 	v.head = ""
 	if strings.Contains(l.Reason, "copy too") {
-		v.phase, v.rings.by, v.owed = "IDLE", "", owed{}
+		v.phase, v.rings.by, v.owed, v.acks, v.patience.waits = "IDLE", "", owed{}, 0, false
 	}
 }
 

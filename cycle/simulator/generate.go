@@ -13,7 +13,15 @@ func Make(seed int64, steps int) Story {
 	for range steps {
 		s.Steps = append(s.Steps, g.step())
 	}
+	s.AckAfter = ackAfter(seed)
 	return s
+}
+
+// ackAfter returns how long acks wait in the story of a seed. It is drawn apart, so that
+// the steps of a seed are what they were before acks could wait.
+func ackAfter(seed int64) time.Duration {
+	g := generator{rand.New(rand.NewPCG(uint64(seed), 2))}
+	return pickWeighted(g, weighted[time.Duration]{{4, 0}, {1, 10 * time.Second}, {1, 45 * time.Second}, {1, 90 * time.Second}, {1, 4 * time.Minute}})
 }
 
 type generator struct{ *rand.Rand }

@@ -49,10 +49,14 @@ type line struct {
 		Kind    string `json:"kind"`
 		Channel string `json:"channel"`
 		TurnID  string `json:"turn_id"`
+		Cause   string `json:"cause"`
 
 		To        string
 		Announces announced
 	} `json:"effect"`
+	Ack *struct {
+		Until time.Time `json:"until"`
+	} `json:"ack"`
 	Amount   int64 `json:"micros"`
 	Spending *struct {
 		ID     string `json:"id"`

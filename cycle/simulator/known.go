@@ -10,8 +10,8 @@ import (
 // known is the set of the keys of messages that the program has recorded.
 type known map[string]bool
 
-// known returns the keys in the history and in the state. That a mail cannot be
-// fetched records only that it is in the mailbox.
+// known returns the keys in the history and in the state. That a mail cannot be fetched,
+// and its number, record only that it is in the mailbox.
 func (w *World) known() known {
 	h, err := w.readHistory()
 	if err != nil {
@@ -24,7 +24,7 @@ func (w *World) known() known {
 	k := known{}
 	for _, lines := range [][]line{h.lines, s.Inbox, s.Lines} {
 		for _, l := range lines {
-			if l.Key != "" && l.Kind != "fetch" {
+			if l.Key != "" && l.Kind != "fetch" && l.Kind != "number" {
 				k[l.Key+`"`] = true
 			}
 		}

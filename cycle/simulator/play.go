@@ -30,6 +30,7 @@ func Play(dir string, s Story) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("make a world: %w", err)
 	}
 	defer w.close()
+	w.ackAfter = s.AckAfter
 	w.disk.settle(w.stateDir())
 	w.install()
 	for i, step := range s.Steps {

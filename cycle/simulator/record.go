@@ -232,6 +232,7 @@ func (r *record) countCopy(h history, sent map[string]*outgoing, o outgoing) {
 		o.copies = 1
 		sent[o.id] = &o
 		r.checkLate(o, h)
+		r.checkAckFirst(o, h)
 		return
 	}
 	known.copies++

@@ -11,6 +11,8 @@ import (
 type Story struct {
 	Seed  int64
 	Steps []Step
+
+	AckAfter time.Duration // [replies] ack_after
 }
 
 // Step is one event of a story.
@@ -149,6 +151,9 @@ func (f Fault) String() string {
 // String returns the story for people, one step per line.
 func (s Story) String() string {
 	var b strings.Builder
+	if s.AckAfter > 0 {
+		fmt.Fprintf(&b, "     acks wait for %s\n", s.AckAfter)
+	}
 	for i, step := range s.Steps {
 		fmt.Fprintf(&b, "%3d  %s\n", i, step)
 	}

@@ -61,6 +61,8 @@ type World struct {
 	count  *counters
 	record *record
 
+	ackAfter time.Duration // [replies] ack_after
+
 	hooks   []*listener
 	mail    *mailtest.Servers
 	mesh    *mesh.Server
@@ -187,7 +189,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
 			Location: w.clock.machine().Location(), HasMail: true, HasMesh: true, Operator: operator, Keymaster: peers[0],
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
-			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
+			Ack: true, AckAfter: w.ackAfter, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
 			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(), EventRate: eventRate,
 			Collect: w.silence(),
 		},

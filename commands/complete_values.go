@@ -1,0 +1,206 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/prompt"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// values finds the values that a flag or an argument can have.
+type values struct {
+	ctx     context.Context
+	program *program
+	typed   typed
+}
+
+// fixedValues returns the values of flags and arguments that have few, by command and
+// flag. What is missing here and in values.ofFlag is a text of the user's own, or a file.
+func fixedValues() map[string][]string {
+	after := []string{mesh.Continue, mesh.Suspend, mesh.Terminate}
+	return map[string][]string{
+		"demo --runner":       {turn.Exec, turn.API},
+		"history --by":        {byTurn, byDay, byMonth, bySender},
+		"init --preset":       {"gmail", "fastmail", "outlook", "generic", "none"},
+		"init --require":      {"dmarc", "challenge"},
+		"init --fallback":     {"challenge"},
+		"init --runner":       {turn.Exec, "claude", "codex", "gemini", turn.API, "none"},
+		"init --api-provider": {"anthropic", "openai"},
+		"init --sandbox":      {"bwrap", "none"},
+		"init --schedule":     {cycle.ModeCrontab, cycle.ModeFixed, cycle.ModeNone},
+		"mesh send --kind":    {mesh.KindMessage, mesh.KindAsk, mesh.KindReport, mesh.KindRelay, mesh.KindNotice},
+		"nudge --wait":        points,
+		"prompt --layer":      prompt.Names(),
+		"report --status":     {string(state.Success), string(state.Failed), string(state.Partial), string(state.Canceled)},
+		"submit --after":      after,
+		"transition":          {string(state.IDLE), string(state.PREP), string(state.ACTIVE)},
+		"login":               {"imap", "smtp"},
+		"completion":          {"bash", "zsh", "fish"},
+	}
+}
+
+// ofFlag returns the values of a flag.
+func (v values) ofFlag(flag string) []candidate {
+	if f := v.typed.find(flag); f != nil {
+		flag = f.Names()[0]
+	}
+	path := v.typed.path()
+	switch {
+	case flag == "agent":
+		return v.handles()
+	case path == "prompt" && flag == "key":
+		return v.messages()
+	case path == "prompt" && flag == "from", flag == "peer", flag == "keymaster":
+		return v.peers()
+	}
+	return plainCandidates(fixedValues()[path+" "+dashed(flag)])
+}
+
+// ofArgument returns the values of the argument that comes next.
+func (v values) ofArgument() []candidate {
+	first := len(v.typed.arguments) == 0
+	switch path := v.typed.path(); {
+	case path == "" || !first:
+		return nil
+	case path == "inbox show":
+		return append(v.messages(), v.quarantined()...)
+	case path == "inbox drop":
+		return append(v.messages(), v.quarantined()...)
+	case path == "inbox retry":
+		return v.messages()
+	case path == "inbox release":
+		return v.quarantined()
+	case path == "outbox show", path == "outbox retry", path == "outbox drop":
+		return v.outgoing()
+	case path == "nudge", path == "ask", path == "send", path == "mesh send":
+		return v.peers()
+	case path == "hook try":
+		return v.hooks()
+	default:
+		return plainCandidates(fixedValues()[path])
+	}
+}
+
+func plainCandidates(all []string) []candidate {
+	var some []candidate
+	for _, word := range all {
+		some = append(some, candidate{word: word})
+	}
+	return some
+}
+
+// handles returns the handles of this user's agents.
+func (v values) handles() []candidate {
+	var all []candidate
+	for _, k := range v.program.loader.Known(v.ctx) {
+		all = append(all, candidate{k.Handle, k.Path})
+	}
+	return all
+}
+
+// agent returns the agent that the command line names so far, or nil.
+func (v values) agent() *cycle.Agent {
+	path, err := v.configPath()
+	if err != nil {
+		return nil
+	}
+	a, err := v.program.loader.Load(path)
+	if err != nil {
+		return nil
+	}
+	return a
+}
+
+func (v values) configPath() (string, error) {
+	if handle, given := v.typed.given["agent"]; given {
+		return v.program.loader.FindHandle(v.ctx, handle)
+	}
+	return v.program.loader.Find(v.typed.given["config"])
+}
+
+// peers returns the agents that a message may go to: those of the mesh, and those next to
+// this one.
+func (v values) peers() []candidate {
+	var all []candidate
+	a := v.agent()
+	if a != nil && a.Mesh != nil {
+		all = plainCandidates(a.Mesh.Peers)
+	}
+	for _, k := range v.program.loader.Known(v.ctx) {
+		known := func(c candidate) bool { return c.word == k.Handle }
+		if (a == nil || k.Handle != a.Handle) && !slices.ContainsFunc(all, known) {
+			all = append(all, candidate{word: k.Handle})
+		}
+	}
+	return all
+}
+
+// messages returns the numbers of the messages that wait.
+func (v values) messages() []candidate {
+	a := v.agent()
+	if a == nil {
+		return nil
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return nil
+	}
+	var all []candidate
+	for _, m := range s.Inbox {
+		all = append(all, candidate{strconv.FormatUint(m.Seq, 10), fmt.Sprintf("%s from %s", m.Source, m.From)})
+	}
+	return all
+}
+
+// quarantined returns the numbers of the items in quarantine.
+func (v values) quarantined() []candidate {
+	a := v.agent()
+	if a == nil {
+		return nil
+	}
+	rows, err := a.ListQuarantine()
+	if err != nil {
+		return nil
+	}
+	var all []candidate
+	for _, row := range rows {
+		all = append(all, candidate{numberOf(row), fmt.Sprintf("from %s: %s", row.From, value(row.Reason))})
+	}
+	return all
+}
+
+// outgoing returns the numbers of what is in the outbox.
+func (v values) outgoing() []candidate {
+	a := v.agent()
+	if a == nil {
+		return nil
+	}
+	rows, err := a.Outbox()
+	if err != nil {
+		return nil
+	}
+	var all []candidate
+	for _, row := range rows {
+		all = append(all, candidate{outboxNumber(row), outboxSubject(row) + " to " + row.To})
+	}
+	return all
+}
+
+// hooks returns the names of the hooks.
+func (v values) hooks() []candidate {
+	a := v.agent()
+	if a == nil {
+		return nil
+	}
+	var all []candidate
+	for _, h := range a.Hooks {
+		all = append(all, candidate{word: h.Name})
+	}
+	return all
+}

@@ -1,0 +1,150 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cron"
+	"agentstateloop/internal/regular"
+	"agentstateloop/state"
+)
+
+// maxLookedAt is how many bytes of a file are read to find a handle. Other programs
+// keep their *.toml in the same folders.
+const maxLookedAt = 1 << 20
+
+// Known is a configuration that was found, and the handle in it.
+type Known struct{ Handle, Path string }
+
+// Known returns the configurations of this user's agents, each once: those in the
+// folder of the default configuration, in the working folder, and in the user's
+// configuration folder and the folders in it, and those that the user's crontab polls.
+// It leaves out what is not the configuration of an agent. Without a crontab
+// program it looks at the folders alone.
+func (l *Loader) Known(ctx context.Context) []Known {
+	var all []Known
+	for _, path := range slices.Concat(l.nearConfigs(), l.polledConfigs(ctx)) {
+		all = addKnown(all, path)
+	}
+	return all
+}
+
+// FindHandle returns the absolute path of the configuration with that handle, which may
+// begin with "@". It looks into the crontab only if no folder has it (Known). Two
+// configurations with one handle are an error that names both.
+func (l *Loader) FindHandle(ctx context.Context, handle string) (string, error) {
+	handle = strings.TrimPrefix(handle, "@")
+	if handle == "" {
+		return "", terminal.Usagef("name an agent, as in -a HANDLE", "the handle is empty")
+	}
+	var known []Known
+	for _, places := range []func() []string{l.nearConfigs, func() []string { return l.polledConfigs(ctx) }} {
+		for _, path := range places() {
+			known = addKnown(known, path)
+		}
+		same := slices.DeleteFunc(slices.Clone(known), func(k Known) bool { return k.Handle != handle })
+		if len(same) > 1 {
+			return "", terminal.Usagef("name one with --config FILE", "@%s is in two configurations: %s and %s", handle, same[0].Path, same[1].Path)
+		}
+		if len(same) == 1 {
+			return same[0].Path, nil
+		}
+	}
+	return "", terminal.Usagef(hintForUnknown(handle, known), "agent not found: @%s", handle)
+}
+
+// hintForUnknown returns what to do about a handle that no configuration has.
+func hintForUnknown(handle string, known []Known) string {
+	if len(known) == 0 {
+		return "run `agentstateloop init` to create an agent, or name its configuration with --config FILE"
+	}
+	var handles []string
+	for _, k := range known {
+		if !slices.Contains(handles, k.Handle) {
+			handles = append(handles, k.Handle)
+		}
+	}
+	if near := terminal.Nearest(handle, handles); near != "" {
+		return "did you mean @" + near + "?"
+	}
+	if i := slices.IndexFunc(handles, func(h string) bool { return strings.HasPrefix(h, handle) }); i >= 0 {
+		return "did you mean @" + handles[i] + "?"
+	}
+	return fmt.Sprintf("there are @%s; name a configuration elsewhere with --config FILE", strings.Join(handles, ", @"))
+}
+
+// addKnown adds a configuration, unless it is there already or the file is that of
+// another program.
+func addKnown(all []Known, path string) []Known {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || slices.ContainsFunc(all, func(k Known) bool { return sameFile(k.Path, real) }) {
+		return all
+	}
+	handle := handleIn(path)
+	if handle == "" {
+		return all
+	}
+	return append(all, Known{handle, path})
+}
+
+// handleIn returns the handle in a configuration, or "".
+func handleIn(path string) string {
+	text, err := regular.ReadFile(path, maxLookedAt)
+	if err != nil {
+		return ""
+	}
+	var file struct{ Agent struct{ Handle string } }
+	if err := toml.Unmarshal(text, &file); err != nil || !state.ValidHandle(file.Agent.Handle) {
+		return ""
+	}
+	return file.Agent.Handle
+}
+
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// nearConfigs returns the files that may be configurations: *.toml in the folders where
+// a configuration is looked for, and those one level below the user's.
+func (l *Loader) nearConfigs() []string {
+	var patterns []string
+	if path := l.Env("AGENTSTATELOOP_CONFIG"); path != "" {
+		patterns = append(patterns, filepath.Join(QuoteGlob(filepath.Dir(path)), "*.toml"))
+	}
+	patterns = append(patterns, "*.toml")
+	if path, err := l.UserFile(); err == nil {
+		dir := QuoteGlob(filepath.Dir(path))
+		patterns = append(patterns, filepath.Join(dir, "*.toml"), filepath.Join(dir, "*", "*.toml"))
+	}
+	var all []string
+	for _, pattern := range patterns {
+		files, _ := filepath.Glob(pattern) // the patterns are right
+		for _, file := range files {
+			if path, err := filepath.Abs(file); err == nil {
+				all = append(all, path)
+			}
+		}
+	}
+	return all
+}
+
+// polledConfigs returns the configurations that the user's crontab polls.
+func (l *Loader) polledConfigs(ctx context.Context) []string {
+	table, err := cron.Table{}.Read(ctx)
+	if err != nil {
+		return nil // without a crontab there are none in it
+	}
+	return cron.Configs(table)
+}

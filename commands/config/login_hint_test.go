@@ -1,0 +1,54 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestProviderNote(t *testing.T) {
+	for host, want := range map[string]string{
+		"imap.gmail.com:993": "Gmail", "smtp.googlemail.com": "Gmail", "IMAP.GMAIL.COM.:993": "Gmail", "gmail.com": "Gmail",
+		"imap.fastmail.com:993": "Fastmail", "smtp.mail.me.com:587": "iCloud", "imap.mail.yahoo.com:993": "Yahoo", "imap.aol.com:993": "Yahoo",
+		"outlook.office365.com:993": "Outlook", "smtp-mail.outlook.com:587": "Outlook",
+		"imap.example.com:993": "", "imap.notgmail.com:993": "", "gmail.com.example.org:993": "", "127.0.0.1:993": "", "": "",
+	} {
+		got := ProviderNote(host, "plain")
+		if want == "" && got != "" || !strings.HasPrefix(got, want) {
+			t.Errorf("ProviderNote(%q) = %q, want %q", host, got, want)
+		}
+		if got := ProviderNote(host, "xoauth2"); got != "" {
+			t.Errorf("with a token %s needs %q", host, got)
+		}
+	}
+}
+
+// TestLoginHint checks that the hint names the place that the secret comes from.
+func TestLoginHint(t *testing.T) {
+	const imap = "[agent]\nhandle = \"a\"\n[mail]\naddress = \"a@example.org\"\n[mail.imap]\nhost = \"imap.example.org:993\"\n"
+	for text, want := range map[string]struct{ imap, smtp string }{
+		imap + "password_file = \"p\"": {
+			"correct the password in /c/p (`agentstateloop init --password` tries a new one first), or username in [mail.imap]; each poll reads them again",
+			"correct the password in /c/p (`agentstateloop init --password` tries a new one first), or username in [mail.smtp]; each poll reads them again",
+		},
+		imap + "password_file = \"p\"\n[mail.smtp]\nhost = \"smtp.gmail.com:465\"\npassword_env = \"PW\"": {
+			"correct the password in /c/p (", "correct the password in the environment variable PW, which the crontab sets, or username in [mail.smtp]; each poll reads them again; Gmail needs",
+		},
+		imap + "password_command = [\"pass\", \"show\", \"x\"]": {"correct the password that pass prints, or", "correct the password that pass prints, or"},
+		imap + "auth = \"xoauth2\"\ntoken_command = [\"tok\"]":  {"correct the token that tok prints, or", "correct the token that tok prints, or"},
+		imap + "auth = \"xoauth2\"\n[mail.imap.oauth2]\nprovider = \"google\"\nclient_id = \"1\"\nrefresh_token_file = \"r\"": {
+			"get a new refresh token with `agentstateloop login`, as a@example.org", "get a new refresh token with `agentstateloop login`, as a@example.org",
+		},
+	} {
+		l := &Loader{Home: func() (string, error) { return "/home/me", nil }}
+		c, err := l.Parse("/c/agent.toml", text)
+		if err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		if got := c.LoginHint("mail.imap"); !strings.HasPrefix(got, want.imap) {
+			t.Errorf("imap: %q, want %q", got, want.imap)
+		}
+		if got := c.LoginHint("mail.smtp"); !strings.HasPrefix(got, want.smtp) {
+			t.Errorf("smtp: %q, want %q", got, want.smtp)
+		}
+	}
+}

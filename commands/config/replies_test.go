@@ -1,0 +1,37 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAckAfter(t *testing.T) {
+	for _, test := range []struct {
+		text string // of [replies] and [timing]
+		want time.Duration
+		err  string
+	}{
+		{"", 0, ""},
+		{"[replies]\nack_after = \"0s\"", 0, ""},
+		{"[replies]\nack_after = \"30s\"", 30 * time.Second, ""},
+		{"[replies]\nack_after = \"4m59s\"", 4*time.Minute + 59*time.Second, ""},
+		{"[replies]\nack_after = \"5m\"", 0, "replies.ack_after: 5m is too long: it must be less than [timing] prep_timeout, which is 5m"},
+		{"[replies]\nack_after = \"2m\"\n[timing]\nprep_timeout = \"90s\"", 0, "2m is too long: it must be less than [timing] prep_timeout, which is 1m30s"},
+		{"[replies]\nack_after = \"10m\"\n[timing]\nprep_timeout = \"1h\"", 10 * time.Minute, ""},
+		{"[replies]\nack_after = \"11m\"\n[timing]\nprep_timeout = \"1h\"", 0, "replies.ack_after: 11m is too long: at most 10m"},
+		{"[replies]\nack_after = \"-5s\"", 0, "replies.ack_after: "},
+		{"[replies]\nack_after = 5", 0, "replies.ack_after: "},
+		{"[replies]\nack_after = \"\"", 0, "replies.ack_after: "},
+	} {
+		a, err := testLoader().Load(writeConfig(t, smallConfig+smallMail+test.text+"\n"))
+		switch {
+		case test.err == "" && err != nil:
+			t.Errorf("%q: %v", test.text, err)
+		case test.err == "" && a.Policy.AckAfter != test.want:
+			t.Errorf("%q: acks wait for %v, want %v", test.text, a.Policy.AckAfter, test.want)
+		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+			t.Errorf("%q: %v, want %q", test.text, err, test.err)
+		}
+	}
+}

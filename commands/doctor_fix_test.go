@@ -1,0 +1,127 @@
+package commands
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"agentstateloop/cron/crontest"
+	"agentstateloop/mail/mailtest"
+)
+
+// TestFixLeavesForeignFilesAlone runs doctor --fix as root for an agent whose files
+// belong, in whole or in part, to another user. Of those nothing may change: no mode, no
+// owner, no byte; and no file of root's may come to lie among them.
+func TestFixLeavesForeignFilesAlone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv(mailtest.RequireReal) != "" {
+			t.Fatal("only root can give files to another user")
+		}
+		t.Skip("only root can give files to another user")
+	}
+	const other = 54321
+	for name, c := range map[string]struct {
+		theirs  []string
+		refused bool
+	}{
+		"all of it":                   {[]string{".", "agent.toml", "secret", "state", "state/state.json", "state/message-id.key"}, true},
+		"the configuration":           {[]string{"agent.toml"}, true},
+		"the state directory":         {[]string{"state"}, true},
+		"one file of the state":       {[]string{"state/message-id.key"}, true},
+		"the secret":                  {[]string{"secret"}, false},
+		"the folder of what is there": {[]string{"."}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			command, table, err := crontest.Write(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := filepath.Join(dir, "agent.toml")
+			files := map[string]string{
+				"agent.toml": fmt.Sprintf("[agent]\nhandle = \"g1\"\nstate_dir = \"state\"\n[turn]\ncommand = [\"/bin/cat\"]\nworkdir = \"missing\"\n[schedule]\ncrontab = %q\n"+
+					"[mesh]\nurl = \"http://127.0.0.1:1\"\ntoken_file = \"secret\"\n", command),
+				"secret": "hunter2-and-more\n",
+			}
+			for file, text := range files {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run := func(args ...string) (int, string) {
+				var out bytes.Buffer
+				p := testProgram()
+				p.out.Stdout, p.out.Stderr = &out, &out
+				code := p.run(t.Context(), append([]string{"agentstateloop", "--config", config}, args...))
+				return code, out.String()
+			}
+			if code, said := run("poll"); code != exitDone && code != exitSource {
+				t.Fatal(code, said)
+			}
+			for _, change := range []error{
+				os.Remove(table), os.Remove(filepath.Join(dir, "state", "nudges")),
+				os.Chmod(filepath.Join(dir, "state"), 0o755), os.Chmod(filepath.Join(dir, "state/message-id.key"), 0o644), os.Chmod(dir, 0o777),
+			} {
+				if change != nil {
+					t.Fatal(change)
+				}
+			}
+			for _, file := range c.theirs {
+				if err := os.Chown(filepath.Join(dir, file), other, other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := tree(t, dir)
+			code, said := run("doctor", "--fix", "--no-network")
+			after := tree(t, dir)
+			if refused := code == exitError && strings.Contains(said, "nothing was fixed"); refused != c.refused {
+				t.Errorf("exit %d, refused is %v: %s", code, refused, said)
+			}
+			for file, is := range before {
+				if (c.refused || strings.HasPrefix(is, "54321 ")) && after[file] != is {
+					t.Errorf("%s was %q, is %q", file, is, after[file])
+				}
+			}
+			if c.refused && len(after) != len(before) {
+				t.Errorf("there were %d files, there are %d", len(before), len(after))
+			}
+			if _, made := after[filepath.Join(dir, "missing")]; made != (!c.refused && !slices.Contains(c.theirs, ".")) {
+				t.Errorf("the folder was made: %v", made)
+			}
+			if !c.refused && !strings.Contains(said, "fixed    state        set mode 0700") {
+				t.Errorf("what is ours was not fixed: %s", said)
+			}
+		})
+	}
+}
+
+// tree returns owner, mode and content of every file below dir.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		content := ""
+		if d.Type().IsRegular() {
+			content = readFile(t, path)
+		}
+		found[path] = fmt.Sprintf("%d %v %q", info.Sys().(*syscall.Stat_t).Uid, info.Mode(), content)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

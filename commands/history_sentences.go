@@ -1,0 +1,368 @@
+package commands
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// whoWrote names the sender of a message, as the history's user knows them.
+func whoWrote(m state.Message) string {
+	switch {
+	case m.Operator && m.Source != state.Self:
+		return "you"
+	case m.Source == state.Mesh && m.Proof != state.ByToken:
+		return plain.Line(m.From) + " (not proved)"
+	}
+	return plain.Line(m.From)
+}
+
+func (b *book) message(l state.Line) told {
+	m := l.Message
+	if m == nil {
+		return sentenceOf("a message from ", l.From)
+	}
+	after := ""
+	if m.Status == state.Deferred && m.Source != state.Self && m.Reason != state.CollectReason {
+		after = ", waits until " + b.clock(m.NextRetryAt, l.At) + because(plain.Line(m.Reason))
+	}
+	switch {
+	case m.Source == state.Self:
+		return told{text: b.plan(*m, l), quote: m}
+	case m.Source == state.Mesh && m.Kind == "ask":
+		return told{text: whoWrote(*m) + " asked", quote: m, after: after}
+	case m.Source == state.EventSource && !m.Operator:
+		return told{text: whoWrote(*m) + " (program)", quote: m, after: after}
+	}
+	return told{text: whoWrote(*m), quote: m, after: after}
+}
+
+// plan says what the agent wakes itself for, or its operator has asked it to.
+func (b *book) plan(m state.Message, l state.Line) string {
+	at := b.clock(m.NextRetryAt, l.At)
+	switch {
+	case m.MadeBy == "":
+		return "you set a reminder for " + at
+	case m.Kind == state.KindReminder:
+		return "reminds itself at " + at
+	case m.Kind == state.KindRest:
+		return "rests until " + at
+	}
+	return "sleeps until " + at
+}
+
+func (b *book) retried(l state.Line) told {
+	if l.Message == nil {
+		return told{}
+	}
+	return told{text: "queued again", quote: l.Message}
+}
+
+// itemOf says what an item is that a gate rejected.
+func itemOf(l state.Line) string {
+	from := " from " + plain.Line(cmp.Or(l.From, "nobody"))
+	if l.Source == state.Mail {
+		return "mail" + from
+	}
+	return "message" + from
+}
+
+// found returns why a gate rejected an item, without the evidence.
+func found(l state.Line) string {
+	reason := l.Reason
+	if l.Source == state.Mail && l.Gate == "trust" {
+		reason, _, _ = strings.Cut(reason, ": ")
+	}
+	return because(plain.Line(reason))
+}
+
+func (b *book) setAside(l state.Line) told {
+	number := ""
+	if n := b.numbers[l.Key]; n != "" {
+		number = " as " + n
+	}
+	return sentenceOf(itemOf(l), " set aside", number, found(l))
+}
+
+func (b *book) notKept(l state.Line) told {
+	if l.Key == "" {
+		return sentenceOf(fmt.Sprintf("%s rejected, and not kept: gate ", terminal.Count(l.Count, "more item")), l.Gate)
+	}
+	return sentenceOf(itemOf(l), " rejected, and not kept", found(l))
+}
+
+func (b *book) leftQuarantine(l state.Line) told {
+	return sentenceOf(b.called(l.Key, "an item in quarantine"), " ", l.What, because(l.Reason))
+}
+
+func (b *book) challenged(l state.Line) told {
+	return sentenceOf("asked you whether you wrote ", b.called(l.Key, "a mail that nothing proves"))
+}
+
+func (b *book) unanswered(l state.Line) told {
+	return sentenceOf("no answer came whether you wrote ", b.called(l.Key, "a mail that nothing proves"))
+}
+
+func (b *book) nudged(l state.Line) told {
+	what := "nudged"
+	if l.From != "" {
+		what += " by " + plain.Line(l.From)
+	}
+	return told{text: what + saying(l.Reason)}
+}
+
+func (b *book) relayed(l state.Line) told {
+	return sentenceOf(l.From, " asked to mail you: ", l.Reason)
+}
+
+// phase tells of phases that no message causes, which has its own line.
+func (b *book) phase(l state.Line) told {
+	byHand := strings.HasPrefix(l.Reason, "by hand")
+	switch {
+	case l.New == state.IDLE && l.Reason == "silence":
+		return told{text: "going quiet"}
+	case l.New == state.IDLE:
+		return sentenceOf("going quiet", because(l.Reason))
+	case byHand && l.Old == state.IDLE:
+		return sentenceOf("awake, ", string(l.New), because(l.Reason))
+	case byHand:
+		return sentenceOf(string(l.New), because(l.Reason))
+	}
+	return told{}
+}
+
+func (b *book) stopped(l state.Line) told {
+	return sentenceOf("its turn is stopped", because(l.Reason))
+}
+
+func (b *book) reaped(l state.Line) told {
+	return sentenceOf("its turn broke off and runs again", because(l.Reason))
+}
+
+func (b *book) givenBack(l state.Line) told {
+	return sentenceOf("its turn could not run and is tried again", because(l.Reason))
+}
+
+// task tells how a turn ended, how long after its message came, and what it has cost.
+func (b *book) task(l state.Line) told {
+	what, wrong := "answered", ""
+	switch l.Outcome {
+	case state.Success:
+	case state.Partial:
+		what, wrong = "answered in part", because(l.Reason)
+	case state.Timeout:
+		what, wrong = "timed out", because(l.Reason)
+	case state.Canceled:
+		what, wrong = "stopped", because(l.Reason)
+	default:
+		what, wrong = "failed", because(l.Reason)
+	}
+	cost := b.costs[l.TurnID]
+	if m := l.Row; m != nil {
+		cost = max(cost, m.Cost)
+		switch {
+		case l.Outcome == state.Success && m.Source == state.Self:
+			what = "did what it had planned"
+		case len(l.Collected) > 0:
+			what += fmt.Sprintf(" %d messages", len(l.Collected)+1)
+		case !m.Operator && l.Outcome == state.Success:
+			what += " " + plain.Line(m.From)
+		}
+		since := m.Observed
+		if m.Source == state.Self {
+			since = m.NextRetryAt
+		}
+		if !since.IsZero() {
+			what += " after " + tookFor(l.At.Sub(since))
+		}
+	}
+	if cost > 0 {
+		what += ", " + cost.String()
+	}
+	return sentenceOf(what, wrong)
+}
+
+// ended tells of messages that left without a turn, but for what the agent planned and
+// something else ended.
+func (b *book) ended(l state.Line) told {
+	row, known := b.rows[l.Key]
+	if l.Source == state.Self && (strings.HasPrefix(l.Reason, "ended by ") || strings.HasPrefix(l.Reason, "replaced ")) {
+		return told{}
+	}
+	what := "dropped"
+	if l.What == string(state.Errored) {
+		what = "given up"
+	}
+	switch {
+	case known:
+		return told{text: what, quote: &row, after: because(plain.Line(l.Reason))}
+	case b.numbers[l.Key] != "":
+		return sentenceOf(what, ": ", b.numbers[l.Key], because(l.Reason))
+	}
+	return sentenceOf("a message was ", what, because(l.Reason))
+}
+
+// wrote tells what the agent says to other agents. Its mails are told by their turns.
+func (b *book) wrote(l state.Line) told {
+	if l.Effect == nil {
+		return told{}
+	}
+	to := plain.Line(l.Effect.To)
+	switch l.Effect.Kind {
+	case state.Question:
+		return told{text: "asked " + to + saying(l.Effect.Text)}
+	case state.Post:
+		return told{text: "wrote to " + to + saying(l.Effect.Text)}
+	}
+	return told{}
+}
+
+func saying(text string) string {
+	if plain.Line(text) == "" {
+		return ""
+	}
+	return ": " + inQuotes(text)
+}
+
+// effectName says what kind of an effect has an id: "the answer".
+func effectName(id string) string {
+	kind, _, _ := strings.Cut(id, ".")
+	if name := effectNames[state.EffectKind(kind)]; name != "" {
+		return name
+	}
+	return plain.Line(id)
+}
+
+func (b *book) givenUp(l state.Line) told {
+	if strings.HasPrefix(l.ID, string(state.HookCall)+".") {
+		return sentenceOf("hook ", l.To, " lost an event", because(l.Reason))
+	}
+	return sentenceOf("gave up sending: ", effectName(l.ID), because(l.Reason))
+}
+
+func (b *book) notSent(l state.Line) told {
+	if strings.HasPrefix(l.ID, string(state.HookCall)+".") {
+		return b.givenUp(l)
+	}
+	return sentenceOf("dropped from the outbox: ", effectName(l.ID), because(l.Reason))
+}
+
+func (b *book) refused(l state.Line) told {
+	return sentenceOf("login ", l.From, " refused", because(l.Reason))
+}
+
+func (b *book) works(l state.Line) told { return sentenceOf("login ", l.From, " works again") }
+
+func (b *book) halted(l state.Line) told {
+	what, where := "HALT", ""
+	if l.What == "go" {
+		what = "GO"
+	}
+	if l.From == "mesh" {
+		where = " by the mesh"
+	}
+	return sentenceOf(what, where, because(l.Reason))
+}
+
+// control tells of STOP and STATUS. HALT and GO have a line of their own.
+func (b *book) control(l state.Line) told {
+	if l.What == state.ControlHalt || l.What == state.ControlGo {
+		return told{}
+	}
+	return sentenceOf("you: ", l.What)
+}
+
+func (b *book) reset(l state.Line) told {
+	if l.Reason == "" {
+		return told{text: "memory reset"}
+	}
+	return told{text: "memory reset: " + inQuotes(l.Reason)}
+}
+
+func (b *book) remembered(l state.Line) told {
+	return told{text: "changed its memory" + saying(l.Text)}
+}
+
+func (b *book) sleeps(l state.Line) told {
+	return sentenceOf("asked to be left alone ", l.Reason)
+}
+
+func (b *book) selfHeld(l state.Line) told {
+	return sentenceOf("waits for a word from you before it wakes itself again: ", terminal.Count(l.Count, "wakeup"))
+}
+
+func (b *book) awaits(l state.Line) told { return sentenceOf("waits for ", l.To) }
+
+// reported tells of the reports of others. Our own are told by their turns.
+func (b *book) reported(l state.Line) told {
+	switch {
+	case l.Source != "" || strings.HasPrefix(l.Response, state.MissedTimeout+":"):
+		return told{}
+	case strings.HasPrefix(l.Response, state.MissedTimeout):
+		return sentenceOf("no answer from ", l.From)
+	case l.Outcome != "":
+		return sentenceOf(l.From, " reported: ", string(l.Outcome))
+	}
+	return sentenceOf(l.From, " reported")
+}
+
+func (b *book) lapsed(l state.Line) told { return sentenceOf("no report came from ", l.To) }
+
+func (b *book) schedule(l state.Line) told {
+	switch {
+	case l.What == "removed":
+		return told{text: "the crontab line was removed"}
+	case l.Reason != "":
+		return sentenceOf("the crontab line cannot be set", because(l.Reason))
+	}
+	return told{}
+}
+
+func (b *book) credit(l state.Line) told {
+	if l.What == "opened" {
+		return sentenceOf("the credit begins: ", l.Amount.String())
+	}
+	return sentenceOf("credit topped up by ", l.Amount.String())
+}
+
+func (b *book) tier(l state.Line) told {
+	switch state.Tier(l.What) {
+	case state.TierNormal:
+		return sentenceOf("money is back", because(l.Reason))
+	case state.TierDead:
+		return sentenceOf("out of money", because(l.Reason))
+	}
+	return sentenceOf("money is short (", l.What, ")", because(l.Reason))
+}
+
+func (b *book) unfetched(l state.Line) told {
+	which := "a mail"
+	if n := b.numbers[l.Key]; n != "" {
+		which += " (" + n + ")"
+	}
+	switch l.What {
+	case "ended":
+		return sentenceOf(which, " that could not be fetched ", l.Reason)
+	case "still failing":
+		return sentenceOf(which, " still cannot be fetched", because(l.Reason))
+	}
+	return sentenceOf(which, " cannot be fetched", because(l.Reason))
+}
+
+func (b *book) damaged(l state.Line) told {
+	if l.What == "mended" {
+		return sentenceOf("a damaged mail from ", l.From, " was fetched again")
+	}
+	return sentenceOf("a mail from ", l.From, " is damaged and is fetched again", because(l.Reason))
+}
+
+func (b *book) cameBack(l state.Line) told {
+	if l.What == "delayed" {
+		return sentenceOf("mail to ", l.To, " is delayed", because(l.Reason))
+	}
+	return sentenceOf("mail to ", l.To, " came back", because(l.Reason))
+}

@@ -1,0 +1,154 @@
+package commands
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// told is what the history tells its user about a line: a sentence, around the first
+// words of a message if there is one. The zero told is nothing.
+type told struct {
+	text  string
+	quote *state.Message
+	after string
+}
+
+// sentenceOf returns what is told without the words of a message, on one line.
+func sentenceOf(parts ...string) told { return told{text: plain.Line(strings.Join(parts, ""))} }
+
+// tell makes a told about a line. nil says nothing: another line tells it, or it is only for
+// who looks at every line.
+type tell func(b *book, l state.Line) told
+
+// anyWhat is the entry of a kind whose lines record words of others, or that is told in the
+// same way whatever it records.
+const anyWhat = "*"
+
+// tellings decides, for each kind of line and what it records, what its user is told.
+// TestEachLineIsDecided fails if one is missing.
+var tellings = map[state.LineKind]map[string]tell{
+	state.LineMessage:    {"": (*book).message, "retried": (*book).retried, "report": nil},
+	state.LineDuplicate:  {"": nil},
+	state.LineGate:       {"": (*book).setAside, "to be asked about": (*book).setAside, "not kept": (*book).notKept, "a copy": nil},
+	state.LineQuarantine: {"released": (*book).leftQuarantine, "dropped": (*book).leftQuarantine},
+	state.LineChallenge:  {"made": (*book).challenged, "answered": say("you answered whether a mail was yours"), "expired": (*book).unanswered, "spoiled": nil},
+	state.LineNudge:      {"": (*book).nudged},
+	state.LineNote:       {"relay": (*book).relayed, anyWhat: nil},
+	state.LineTransition: {"": (*book).phase},
+	state.LineTurn: {
+		"stop": (*book).stopped, "reaped": (*book).reaped, "given back": (*book).givenBack, "dispatched": nil, "running": nil, "suspended": nil,
+		"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
+	},
+	state.LineTask:       {"": (*book).task},
+	state.LineEnded:      {"skipped": (*book).ended, "error": (*book).ended},
+	state.LineEffect:     {"queued": (*book).wrote, "rendered again": nil},
+	state.LineDelivery:   {"undeliverable": (*book).givenUp, "dropped": (*book).notSent, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
+	state.LineCredential: {"failed": (*book).refused, "recovered": (*book).works, "blocker": nil, "blocker over": nil},
+	state.LineHalt:       {"halt": (*book).halted, "go": (*book).halted},
+	state.LineControl:    {anyWhat: (*book).control},
+	state.LineReset:      {"": (*book).reset},
+	state.LineMemory:     {"": (*book).remembered},
+	state.LineCompaction: {"made": say("a summary stands for what was said so far"), state.CompactionFailed: withReason("could not sum up what was said"), "stale": nil},
+	state.LineSleep:      {"asked": (*book).sleeps, "held": (*book).selfHeld, "retried": nil, "over": nil, "asleep": nil},
+	state.LineEdge: {
+		"await": (*book).awaits, "report": (*book).reported, "enqueue": nil, "join": nil, "withdrawn": nil, "expected": nil, "lapsed": (*book).lapsed,
+	},
+	state.LineSchedule: {anyWhat: (*book).schedule},
+	state.LineRecovery: {"": withReason("state restored")},
+	state.LineSpend:    {"": nil},
+	state.LineAck:      {"waits": nil, "not needed": nil},
+	state.LineCredit:   {"opened": (*book).credit, "topped up": (*book).credit},
+	state.LineTier:     {anyWhat: (*book).tier},
+	state.LineFetch:    {"failing": (*book).unfetched, "still failing": (*book).unfetched, "ended": (*book).unfetched},
+	state.LineSweep:    {"": withReason("a mail had been missed")},
+	state.LineDamage:   {"damaged": (*book).damaged, "mended": (*book).damaged, "not there": nil},
+	state.LineBounce:   {"lost": (*book).cameBack, "delayed": (*book).cameBack, "told": nil},
+	state.LineNumber:   {"": nil},
+	state.LineGivenUp:  {"retried": say("what was given up is sent again"), "dropped": (*book).notSent, "forgotten": nil},
+	state.LineSending:  {"failed": withReason("no mail can be sent"), "works again": say("mail can be sent again"), "nothing waits": nil},
+}
+
+// tellingOf returns what decides about a line. ok is false if nothing does: the line is of
+// a newer version.
+func tellingOf(l state.Line) (t tell, ok bool) {
+	whats := tellings[l.Kind]
+	if t, ok = whats[l.What]; !ok {
+		t, ok = whats[anyWhat]
+	}
+	return t, ok
+}
+
+// say tells the same of each line.
+func say(text string) tell { return func(*book, state.Line) told { return told{text: text} } }
+
+// withReason tells the same of each line, and the reason in it.
+func withReason(text string) tell {
+	return func(_ *book, l state.Line) told { return sentenceOf(text, because(l.Reason)) }
+}
+
+// book knows, of the lines so far, what later ones are told with.
+type book struct {
+	now     time.Time
+	costs   map[string]state.Micros  // of turns that are not over
+	numbers map[string]string        // of items in quarantine and mails that are not fetched, by key
+	rows    map[string]state.Message // of messages that have not left the inbox, by key
+}
+
+func newBook(now time.Time) *book {
+	return &book{now: now, costs: map[string]state.Micros{}, numbers: map[string]string{}, rows: map[string]state.Message{}}
+}
+
+// note takes a line into the book, and returns what is told about it.
+func (b *book) note(l state.Line) told {
+	switch {
+	case l.Kind == state.LineSpend && l.Spending != nil && l.TurnID != "":
+		b.costs[l.TurnID] += l.Spending.Cost
+	case l.Kind == state.LineGate && l.Number > 0:
+		b.numbers[l.Key] = "q" + strconv.FormatUint(l.Number, 10)
+	case l.Kind == state.LineNumber:
+		b.numbers[l.Key] = "f" + strconv.FormatUint(l.Number, 10)
+	case l.Kind == state.LineMessage && l.Message != nil:
+		b.rows[l.Key] = *l.Message
+	}
+	t, ok := tellingOf(l)
+	if !ok { // of a newer version: better the line than nothing
+		return sentenceOf(lineWords(l, b.now))
+	}
+	var what told
+	if t != nil {
+		what = t(b, l)
+	}
+	switch l.Kind {
+	case state.LineTask:
+		delete(b.costs, l.TurnID)
+		delete(b.rows, l.Key)
+	case state.LineEnded:
+		delete(b.rows, l.Key)
+	}
+	return what
+}
+
+// called returns the number under which a person knows a key, or else fallback.
+func (b *book) called(key, fallback string) string { return cmp.Or(b.numbers[key], fallback) }
+
+// clock formats a time with the day, unless it is the line's.
+func (b *book) clock(t, at time.Time) string {
+	if t.Local().Format(time.DateOnly) == at.Local().Format(time.DateOnly) {
+		return t.Local().Format("15:04")
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+// tookFor says how long something took: "4 s", "1h30m".
+func tookFor(d time.Duration) string {
+	if d < time.Minute {
+		return strconv.Itoa(int(max(0, d).Round(time.Second)/time.Second)) + " s"
+	}
+	return terminal.Short(d)
+}

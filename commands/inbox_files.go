@@ -1,0 +1,94 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
+)
+
+// printFiles prints the files that came with a message, each on a line that begins with
+// label.
+func printFiles(out *terminal.Output, label string, files []cycle.ReceivedFile) {
+	for _, f := range files {
+		switch {
+		case f.Missing != "":
+			out.Printf("%s%s is missing: %s\n", label, plain.Line(f.Name), plain.Line(f.Missing))
+		case f.Path == nil:
+			out.Printf("%s%s\n", label, f.Line())
+		default:
+			out.Printf("%s%s: %s\n", label, f.Line(), shownPath(*f.Path))
+		}
+	}
+}
+
+// shownPath returns a path as one line. The name of a file that is safe is kept as it is:
+// it may hold joiners that belong to its spelling.
+func shownPath(path string) string {
+	if base := filepath.Base(path); base != "" {
+		if kept, ok := plain.FileName(base); ok && kept == base {
+			return filepath.Join(plain.Line(filepath.Dir(path)), base)
+		}
+	}
+	return plain.Line(path)
+}
+
+// maxShownFiles is how many files inbox show prints. JSON has all of them.
+const maxShownFiles = 50
+
+// printCame prints what came with the text of a message: its files, how to get at those
+// that lie in no file, and what was wrong with its structure.
+func printCame(out *terminal.Output, which string, came cycle.CameWith) {
+	printFiles(out, "file:    ", came.Files[:min(len(came.Files), maxShownFiles)])
+	if more := len(came.Files) - maxShownFiles; more > 0 {
+		out.Printf("         and %d more\n", more)
+	}
+	for _, f := range came.Files {
+		if f.Path == nil && f.Missing == "" {
+			out.Printf("         to save them: %s inbox show %s --save DIR\n", name, plain.Line(which))
+			break
+		}
+	}
+	for _, p := range came.Problems {
+		out.Printf("problem: %s\n", plain.Line(p))
+	}
+}
+
+// withInstead returns the text of a message, or what there is to say of a mail that has none
+// of its own.
+func withInstead(text string, came cycle.CameWith) string {
+	switch {
+	case came.Instead == "":
+		return text
+	case text == "":
+		return came.Instead
+	}
+	return came.Instead + "\n\n" + text
+}
+
+// saveFiles saves what came with a message, if the caller has asked for that.
+func saveFiles(c *cli.Context, which string, came *cycle.CameWith) error {
+	if !c.IsSet("save") {
+		return nil
+	}
+	dir := c.String("save")
+	if dir == "" {
+		return terminal.Usagef("", "--save needs a folder")
+	}
+	if len(came.Files) == 0 {
+		return fmt.Errorf("%s came without files: there is nothing to save", plain.Line(which))
+	}
+	err := came.Save(dir)
+	if errors.Is(err, cycle.ErrFileThere) {
+		return terminal.WithHint(fmt.Errorf("nothing was saved: %w", err), "name another folder, or move that file")
+	}
+	if err != nil {
+		return fmt.Errorf("save the files of %s: %w", plain.Line(which), err)
+	}
+	return nil
+}

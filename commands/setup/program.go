@@ -1,0 +1,74 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/turn"
+)
+
+// lookFor looks for a program as a turn will: a name in the PATH that is written to the
+// configuration, a path as the file that it names.
+func (in *interview) lookFor(program, path string) error {
+	if !strings.Contains(program, "/") {
+		if config.InPath(program, path) != "" {
+			return nil
+		}
+		return terminal.WithHint(fmt.Errorf("%s is not in the PATH that the agent will have, %s", program, path), "install it, or give its full path")
+	}
+	if err := in.makeAbsolute(&program); err != nil {
+		return err
+	}
+	info, err := os.Stat(program)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s does not exist", program)
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder, not a program", program)
+	case !config.CanRun(program):
+		return terminal.WithHint(fmt.Errorf("%s is not executable", program), "chmod +x "+program)
+	}
+	return nil
+}
+
+// tryRunner looks for the program of a runner that has one of its own.
+func (in *interview) tryRunner(path string) func(context.Context, string) error {
+	return func(_ context.Context, runner string) error {
+		if len(in.Command) > 0 || !slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini}, runner) {
+			return nil
+		}
+		return in.lookFor(runner, path)
+	}
+}
+
+// askCommand learns the command of the agent. Only runner = "exec" needs one.
+func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
+	if len(t.command) == 0 && t.runner != turn.Exec {
+		return nil
+	}
+	if len(t.command) > 0 {
+		err := in.lookFor(t.command[0], t.path)
+		if err == nil || !in.Asker.CanAsk() {
+			return nil
+		}
+		if kept, err := in.Asker.Keep(ctx, err, "keep it as it is?"); kept || err != nil {
+			return err
+		}
+	}
+	command, err := in.Asker.Ask(ctx, "", terminal.Question{
+		Flag: "command", Text: "that program, which reads the prompt on stdin and prints the answer",
+		Guess: strings.Join(t.command, " "), Check: isText,
+		Try: func(_ context.Context, answer string) error { return in.lookFor(strings.Fields(answer)[0], t.path) },
+	})
+	t.command = strings.Fields(command)
+	return err
+}

@@ -1,0 +1,176 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/mail"
+	"agentstateloop/state"
+)
+
+// server returns a server of the agent's as a poll will use it, with the patience of a
+// person.
+func (m *mailPart) server(host string) mail.Server {
+	return mail.Server{Addr: host, TLS: tlsOf(host), CAFile: m.caFile, Username: cmp.Or(m.username, m.address), Timeout: 2 * trialTime}
+}
+
+// tryHost connects to a server that is typed without a port, or with one, and waits
+// until it greets.
+func (in *interview) tryHost(m *mailPart, port, ports string, greet func(mail.Server, context.Context) error) func(context.Context, string) error {
+	if !in.reaches() || in.Print {
+		return nil
+	}
+	return func(ctx context.Context, answer string) error {
+		server := m.server(withPort(answer, port))
+		err := in.trial(ctx, server.Addr, func(ctx context.Context) error { return greet(server, ctx) })
+		if err != nil && terminal.HintOf(err) == "" {
+			err = terminal.WithHint(err, hostHint(err, ports))
+		}
+		return err
+	}
+}
+
+// tryLogin logs in to both servers with the secret that a poll will use. What does not
+// work is asked again, or kept.
+func (in *interview) tryLogin(ctx context.Context, m *mailPart) error {
+	for in.reaches() {
+		secret, err := in.secret(m)
+		if secret == nil || err != nil {
+			return err // it comes later
+		}
+		err = in.tryMailbox(ctx, m.server(m.imap), secret)
+		if err == nil {
+			return in.trySMTP(ctx, m)
+		}
+		if kept, err := in.Asker.Keep(ctx, in.loginHint(err, m, m.imap, imapPorts), "keep it as it is?"); kept || err != nil {
+			return err
+		}
+		switch {
+		case unread(err):
+			continue // it may be there by now
+		case refused(err):
+			err = in.askUsername(ctx, m)
+		default:
+			m.imap, err = in.askIMAP(ctx, m, "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trySMTP is the second half of tryLogin. The login is known to be right for the mailbox,
+// so the server is what may be wrong.
+func (in *interview) trySMTP(ctx context.Context, m *mailPart) error {
+	for {
+		secret, err := in.secret(m)
+		if secret == nil || err != nil {
+			return err
+		}
+		err = in.trySender(ctx, m.server(m.smtp), secret)
+		if err == nil {
+			return nil
+		}
+		if kept, err := in.Asker.Keep(ctx, in.loginHint(err, m, m.smtp, smtpPorts), "keep it as it is?"); kept || err != nil {
+			return err
+		}
+		if m.smtp, err = in.askSMTP(ctx, m, ""); err != nil {
+			return err
+		}
+	}
+}
+
+// tryMailbox logs in to an IMAP server, and marks nothing as read.
+func (s Setup) tryMailbox(ctx context.Context, server mail.Server, secret func(context.Context) (string, error)) error {
+	server.Secret = secret
+	return s.trial(ctx, "to log in to "+server.Addr+" as "+server.Username, mail.Mailbox{Server: server, Secrets: s.Loader.Secrets}.TryLogin)
+}
+
+// trySender logs in to an SMTP server, and sends nothing.
+func (s Setup) trySender(ctx context.Context, server mail.Server, secret func(context.Context) (string, error)) error {
+	server.Secret = secret
+	return s.trial(ctx, "to log in to "+server.Addr+" as "+server.Username, server.TryLogin)
+}
+
+// secret returns what reads the secret of the mailbox; nil if there is none yet.
+func (in *interview) secret(m *mailPart) (func(context.Context) (string, error), error) {
+	switch l := m.login; {
+	case len(l.passwordCommand) > 0:
+		c, err := in.Loader.Parse(in.config, "")
+		if err != nil {
+			return nil, err
+		}
+		return in.Loader.Secret(c, config.Source{Command: l.passwordCommand}), nil
+	case l.password != "":
+		return func(context.Context) (string, error) { return l.password, nil }, nil
+	case l.stored:
+		return in.Loader.SecretFile(l.passwordFile), nil
+	}
+	return nil, nil
+}
+
+// askUsername asks for the name to log in with, and for a password that was typed.
+func (in *interview) askUsername(ctx context.Context, m *mailPart) error {
+	name, err := in.Asker.Ask(ctx, "", terminal.Question{
+		Flag: "username", Text: "the username at the server", Guess: cmp.Or(m.username, m.address), Check: isText,
+	})
+	if err != nil {
+		return err
+	}
+	if m.username = name; name == m.address {
+		m.username = ""
+	}
+	if m.login.password == "" {
+		return nil
+	}
+	return in.askPassword(ctx, m)
+}
+
+// loginHint returns err as the person sees it: the reason, and what may help.
+func (in *interview) loginHint(err error, m *mailPart, host, ports string) error {
+	l := m.login
+	where := ""
+	switch {
+	case len(l.passwordCommand) > 0:
+		where = "is what " + l.passwordCommand[0] + " prints the password? "
+	case l.password == "":
+		where = "is the right password in " + l.passwordFile + "? "
+	}
+	return explainLogin(err, host, ports, where)
+}
+
+// explainLogin returns why a login failed, in words for a person. where asks about the
+// place of the password, or is "".
+func explainLogin(err error, host, ports, where string) error {
+	if unread(err) {
+		denied, _ := state.CredentialFailure(err)
+		return terminal.WithHint(denied.Err, strings.TrimSpace(where+"correct it; it is read again"))
+	}
+	if denied, ok := state.CredentialFailure(err); ok {
+		hint := cmp.Or(config.ProviderNote(host, mail.AuthPlain), "some servers want another username than the address")
+		reason := strings.TrimPrefix(denied.Err.Error(), "login: ")
+		return terminal.WithHint(fmt.Errorf("the server refuses the login: %s", reason), where+hint)
+	}
+	if terminal.HintOf(err) != "" {
+		return err
+	}
+	return terminal.WithHint(err, hostHint(err, ports))
+}
+
+// refused reports whether a server has refused a login.
+func refused(err error) bool {
+	_, ok := state.CredentialFailure(err)
+	return ok
+}
+
+// unread reports whether a secret could not be read where it should be.
+func unread(err error) bool {
+	_, ok := errors.AsType[*config.UnreadError](err)
+	return ok
+}

@@ -1,0 +1,128 @@
+package commands
+
+import (
+	"fmt"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
+)
+
+// lastRows shows the last mail of the operator, and what became of the last answer.
+func lastRows(p *statusPage, s cycle.Status) {
+	row, now := p.row, p.now
+	if m := s.LastMail; m != nil {
+		row("last mail", "%s from %s%s", moment(m.At, now), plain.Line(m.From), because(p.said(m.Subject)))
+	}
+	if a := s.LastAnswer; a != nil {
+		row("answer", "%s: %s%s%s; %s", moment(a.At, now), a.Outcome, took(a.Took), costOf(a.CostUSD), delivery(*a, now))
+	}
+}
+
+// moment returns a time, and how far it is from now.
+func moment(t, now time.Time) string {
+	return fmt.Sprintf("%s (%s)", terminal.Clock(t, now), terminal.Distance(t, now))
+}
+
+// took returns how long an answer took.
+func took(seconds *float64) string {
+	if seconds == nil {
+		return ""
+	}
+	d := time.Duration(*seconds * float64(time.Second))
+	return " after " + terminal.Short(max(time.Second, d.Round(time.Second)))
+}
+
+// costOf returns what an answer cost, or "" if it cost nothing that is known.
+func costOf(usd float64) string {
+	if usd <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %v", dollars(usd))
+}
+
+// delivery says what became of an answer.
+func delivery(a cycle.StatusAnswer, now time.Time) string {
+	switch a.Delivery {
+	case cycle.AnswerPrinted:
+		return "at the terminal"
+	case cycle.AnswerSent:
+		if a.Sent != nil {
+			return "sent at " + terminal.Clock(*a.Sent, now)
+		}
+	case cycle.AnswerWaiting:
+		return "NOT SENT YET" + because(reason(a.Waits))
+	case cycle.AnswerUndelivered:
+		return fmt.Sprintf("NOT DELIVERED: see `%s outbox list`", name)
+	case cycle.AnswerReturned:
+		return fmt.Sprintf("CAME BACK: see `%s outbox list`", name)
+	}
+	return a.Delivery
+}
+
+// questionRows shows what the agent has asked whom, and until when it waits.
+func questionRows(p *statusPage, open []cycle.StatusQuestion) {
+	now := p.now
+	for _, q := range open {
+		label, text, at := "asked", plain.Line(q.To), "at"
+		switch q.Kind {
+		case cycle.QuestionAsk:
+			text = "@" + text
+		case cycle.QuestionReport:
+			label, text, at = "waits for", "a report of "+text, "since"
+		case cycle.QuestionChallenge:
+			text = "you, " + text
+		}
+		if q.Asked != nil {
+			text += " " + at + " " + terminal.Clock(*q.Asked, now)
+		}
+		if !q.Sent && q.Kind != cycle.QuestionReport {
+			text += " (NOT SENT YET)"
+		}
+		if q.Until != nil {
+			text += ", until " + moment(*q.Until, now)
+		}
+		p.row(label, "%s%s", text, because(p.said(q.Text)))
+	}
+}
+
+// nextTry returns when what waits is tried next, or "".
+func nextTry(at *time.Time, now time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return "; next try " + moment(*at, now)
+}
+
+// reason returns a text that may be missing.
+func reason(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return plain.Line(*text)
+}
+
+// said returns the words of somebody. Of a word that no line can hold, the end is cut.
+func (p *statusPage) said(text *string) string { return p.out.FitWords(reason(text), labelCells) }
+
+// wakeupRows shows the next thing that the agent does by itself, and what keeps it from
+// doing so.
+func wakeupRows(p *statusPage, s cycle.Status) {
+	row := p.row
+	next := s.NextWakeup
+	if next == nil {
+		return
+	}
+	more := ""
+	if n := len(s.Self.Wakeups) - 1; n > 0 {
+		more = fmt.Sprintf("; %d more", n)
+	}
+	row("wakeup", "%s: %s%s%s", moment(next.At, p.now), next.Kind, because(p.said(&next.Title)), more)
+	for _, w := range s.Self.Wakeups {
+		if w.Held != "" {
+			row("WAITS", "%s", w.Held)
+			return
+		}
+	}
+}

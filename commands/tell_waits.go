@@ -1,0 +1,155 @@
+package commands
+
+import (
+	"fmt"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// sayAfter is for how long a reason must hold before a person who waits is told. An
+// answer that comes sooner needs no reason.
+const sayAfter = 3 * time.Second
+
+// whyWaits tells a person why an answer has not come: each reason once, when it has held
+// for a while. It gives up when none will come.
+type whyWaits struct {
+	agent *cycle.Agent
+	key   string
+	out   *terminal.Output
+	now   func() time.Time
+	quiet bool // says nothing; it only gives up
+
+	reason cycle.Waiting
+	since  time.Time // it is the reason
+	said   bool
+}
+
+// hear is handed the reason of the moment. It returns an error if waiting is useless.
+func (y *whyWaits) hear(w cycle.Waiting) error {
+	if w.Never {
+		return y.giveUp(w)
+	}
+	y.tell(w)
+	return nil
+}
+
+// tell tells a person the reason of the moment, if it is time for that.
+func (y *whyWaits) tell(w cycle.Waiting) {
+	if w.Why != y.reason.Why || w.Who != y.reason.Who || !w.Since.Equal(y.reason.Since) {
+		y.since, y.said = time.Now(), false
+	}
+	y.reason = w
+	if y.quiet || y.said || time.Since(y.since) < sayAfter {
+		return
+	}
+	y.said = true
+	y.out.Note("waiting", "%s", waitText(w, y.now()))
+}
+
+// giveUp returns the error of a command that was to wait, and need not any longer.
+func (y *whyWaits) giveUp(w cycle.Waiting) error {
+	err := fmt.Errorf("no answer will come soon, and the message waits in the inbox: %s", waitText(w, y.now()))
+	hint := "`" + name + " inbox show " + y.key + "` has the answer once it is there"
+	if first := waitHint(w, y.agent.Schedule.Mode); first != "" {
+		hint = first + "; " + hint
+	}
+	return terminal.WithHint(&waitError{coded(codeRefused, err), exitRefused}, hint)
+}
+
+// waitText says why a message has no answer yet.
+func waitText(w cycle.Waiting, now time.Time) string {
+	clock := func(t time.Time) string { return terminal.Clock(t, now) }
+	until := func(format string) string {
+		if w.Until.IsZero() {
+			return ""
+		}
+		return fmt.Sprintf(format, clock(w.Until), terminal.Distance(w.Until, now))
+	}
+	switch w.Why {
+	case cycle.WaitNoRunner:
+		return "runner is \"none\": somebody must take it from the inbox"
+	case cycle.WaitHalted:
+		return "the agent is HALTED, and answers after resume"
+	case cycle.WaitMoney:
+		return "the agent is out of money: " + w.Reason
+	case cycle.WaitCooldown:
+		return "too many turns failed in a row, and the agent answers" + until(" after %s (%s)")
+	case cycle.WaitBlocked:
+		return "no turn can run: " + plain.Line(w.Reason)
+	case cycle.WaitCredential:
+		return fmt.Sprintf("the agent's login %s has been refused since %s%s", w.Who, clock(w.Since), because(plain.Line(w.Reason)))
+	case cycle.WaitWorking:
+		return "the agent works on it since " + clock(w.Since)
+	case cycle.WaitSuspended:
+		return "its turn waits for a report of " + plain.Line(w.Who) + until(", until %s (%s) at the latest")
+	case cycle.WaitTurn:
+		return fmt.Sprintf("the agent works on %s since %s", whoseMessage(w), clock(w.Since))
+	case cycle.WaitReports:
+		return "the turn before waits for a report of " + plain.Line(w.Who) + until(", until %s (%s) at the latest")
+	case cycle.WaitLingering:
+		return "the agent of the turn before has answered, and its process has not ended"
+	case cycle.WaitBehind:
+		return fmt.Sprintf("%s first: %s is the next", comes(w.Count), whoseMessage(w))
+	case cycle.WaitDeferred:
+		return "it waits" + until(" until %s (%s)") + because(plain.Line(w.Reason))
+	case cycle.WaitSource:
+		return sourceText(w, now)
+	case cycle.WaitOutbox:
+		return fmt.Sprintf("%s in the outbox%s%s", terminal.Count(w.Count, "message"), because(plain.Line(w.Reason)), until("; next try %s (%s)"))
+	}
+	if w.Never {
+		return "no poll takes it" + until("; the last was due at %s (%s)")
+	}
+	return "no poll has taken it yet" + until("; at the latest that of %s (%s) does")
+}
+
+// sourceText says what keeps a poll busy that has to read mail before it runs turns.
+func sourceText(w cycle.Waiting, now time.Time) string {
+	switch {
+	case w.Who != "":
+		return fmt.Sprintf("the poll reads mail first, and the login %s has been refused since %s%s", w.Who, terminal.Clock(w.Since, now), because(plain.Line(w.Reason)))
+	case w.Since.IsZero():
+		return "the poll reads mail first, and mail could not be read yet"
+	}
+	return "the poll reads mail first, and mail was last read at " + terminal.Clock(w.Since, now)
+}
+
+// whoseMessage names the message that has its turn, or comes first.
+func whoseMessage(w cycle.Waiting) string {
+	switch who := plain.Line(w.Who); {
+	case w.Source == state.Self:
+		return "what it planned itself"
+	case w.Source == state.Mail:
+		return "a mail of " + who
+	default:
+		return "a message of " + who
+	}
+}
+
+func comes(n int) string {
+	if n == 1 {
+		return "1 message comes"
+	}
+	return fmt.Sprintf("%d messages come", n)
+}
+
+// waitHint says what a person can do about a reason, or "".
+func waitHint(w cycle.Waiting, mode string) string {
+	switch w.Why {
+	case cycle.WaitHalted:
+		return "lift it by " + terminal.ResumeCommands(w.By)
+	case cycle.WaitMoney:
+		return "`" + name + " credit USD` adds credit"
+	case cycle.WaitCredential, cycle.WaitCooldown, cycle.WaitBlocked:
+		return "`" + name + " doctor` checks the agent"
+	case cycle.WaitNoRunner:
+		return "`" + name + " inbox next` takes it"
+	case cycle.WaitPoll:
+		return terminal.OverdueHint(mode == cycle.ModeNone) + " `" + name + " poll` polls now"
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package commands
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
+)
+
+func versionCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "print the version",
+		Description: `Prints the same line as --version. With --json it also tells how this binary was
+built.
+
+Example:
+  agentstateloop version --json | jq -r .commit`,
+		Action: func(c *cli.Context) error { return printVersion(c, &p.out) },
+	}
+}
+
+func printVersion(c *cli.Context, out *terminal.Output) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return out.JSON(buildOf())
+	}
+	out.Printf("%s version %s\n", name, version())
+	return nil
+}
+
+// versionOutput is the JSON output of version.
+type versionOutput struct {
+	Version    string  `json:"version"` // of the module
+	Contract   int     `json:"contract"`
+	Go         string  `json:"go"`
+	OS         string  `json:"os"`
+	Arch       string  `json:"arch"`
+	Commit     *string `json:"commit"` // null: built without version control
+	CommitTime *string `json:"commit_time"`
+	Modified   *bool   `json:"modified"` // something was not committed
+}
+
+// contract is the version of what docs/json.md promises. It rises when a promise
+// changes, and not when something is added.
+const contract = 1
+
+// buildOf returns how this binary was built.
+func buildOf() versionOutput {
+	v := versionOutput{Version: version(), Contract: contract, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = &s.Value
+		case "vcs.time":
+			v.CommitTime = &s.Value
+		case "vcs.modified":
+			modified := s.Value == "true"
+			v.Modified = &modified
+		}
+	}
+	return v
+}

@@ -1,0 +1,69 @@
+package cycle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"agentstateloop/internal/secret"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// ackTimer sends an ack whose time comes while this process runs turns
+// (docs/design.md, "Phases"). No poll may come before the answer does.
+type ackTimer struct {
+	store   *store.Store
+	policy  state.Policy
+	now     func() time.Time
+	secrets *secret.Known
+	log     logger
+	journal journal
+	flusher flusher
+}
+
+// begin sends in the background what comes due, until stop is called. stop returns when
+// nothing is being sent any more.
+func (t ackTimer) begin(ctx context.Context) (stop func()) {
+	if t.policy.AckAfter <= 0 {
+		return func() {}
+	}
+	over := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(t.secrets.Guarded(func() { t.watch(ctx, over) }))
+	return func() {
+		close(over)
+		watching.Wait()
+	}
+}
+
+// watch looks at the state twice a second.
+func (t ackTimer) watch(ctx context.Context, over <-chan struct{}) {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s, err := t.store.Read()
+		if err != nil || !s.AckDue(t.now()) {
+			continue // the next poll reports the error
+		}
+		if err := t.send(ctx); err != nil {
+			t.log.printf("ack: %v", err)
+		}
+	}
+}
+
+// send has the ack made, and sends it if no other process holds cycle.lock.
+func (t ackTimer) send(ctx context.Context) error {
+	s, err := t.journal.commit(ctx)
+	if err != nil {
+		return err
+	}
+	return t.flusher.sendNow(ctx, s)
+}

@@ -1,0 +1,126 @@
+package cycle_test
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// patientHouse is a house whose acks wait for 30 seconds, with an agent that works
+// until it is told to go on.
+func patientHouse(t *testing.T) (h *house, up, goOn func()) {
+	t.Helper()
+	h = newAwakeHouse(t)
+	h.agent.Policy.AckAfter = 30 * time.Second
+	up, goOn = h.lingerer()
+	return h, up, goOn
+}
+
+// The answer is there first: no ack is sent, and the history says why.
+func TestAnAckWaitsForTheAnswer(t *testing.T) {
+	h := newAwakeHouse(t)
+	h.agent.Policy.AckAfter = 30 * time.Second
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.wantSent("reply")
+	h.pollAfter(time.Minute)
+	h.wantSent("reply")
+	if got := strings.Join(h.noted(state.LineAck, "not needed"), ", "); !strings.Contains(got, "its answer is ready") {
+		t.Errorf("history: %q", got)
+	}
+	h.pollAfter(10 * time.Minute) // the operator wrote, and hears that it is over
+	h.wantSent("reply quiet")
+}
+
+// The process that runs a long turn sends the ack in its time, once, although no other
+// poll comes.
+func TestTheAckOfALongTurn(t *testing.T) {
+	h, up, goOn := patientHouse(t)
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollInBackground()
+	up()
+	h.clock.advance(29 * time.Second)
+	time.Sleep(700 * time.Millisecond) // in which it has looked
+	h.wantSent("")
+	h.clock.advance(time.Second)
+	until(t, "the ack", func() bool { return h.kinds() == "ack" })
+	h.clock.advance(5 * time.Second)
+	goOn()
+	wait()
+	h.wantSent("ack reply")
+	if at := h.state().AckWaits.Until; !at.IsZero() {
+		t.Errorf("another ack waits until %v", at)
+	}
+}
+
+// Another poll may send it, if that sees first that it is due. It is sent once.
+func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
+	h, up, goOn := patientHouse(t)
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollInBackground()
+	up()
+	h.clock.advance(30 * time.Second)
+	other := h.blueprint.agent(h.clock.Now)
+	other.Policy.AckAfter = h.agent.Policy.AckAfter
+	if _, err := other.Poll(t.Context(), cycle.PollOptions{IfDue: true}); !errors.Is(err, cycle.ErrBusy) {
+		check(t, err)
+	}
+	until(t, "the ack", func() bool { return h.kinds() == "ack" })
+	goOn()
+	wait()
+	h.wantSent("ack reply")
+}
+
+// An ack whose dot is out when the answer comes is not taken back. The answer follows.
+func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
+	h, up, goOn := patientHouse(t)
+	atDot, answered := make(chan struct{}), make(chan struct{})
+	hook := func(_ net.Conn, raw []byte) error {
+		if strings.Contains(string(raw), "standing by") {
+			close(atDot)
+			<-answered
+		}
+		return nil
+	}
+	h.onData.Store(&hook)
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollInBackground()
+	up()
+	h.clock.advance(30 * time.Second)
+	<-atDot
+	goOn()
+	until(t, "the end of the turn", func() bool { return len(h.lines(state.LineTask)) == 1 })
+	close(answered)
+	wait()
+	h.wantSent("ack reply")
+}
+
+// An ack that could not be sent at its time is withdrawn when the answer comes.
+func TestAnAckThatFailedIsWithdrawn(t *testing.T) {
+	h, up, goOn := patientHouse(t)
+	refused := make(chan struct{}, 9)
+	hook := func(string) error {
+		refused <- struct{}{}
+		return &smtp.SMTPError{Code: 451, Message: "try later"}
+	}
+	h.onRcpt.Store(&hook)
+	h.receive(letter{id: "<one@example.com>"})
+	wait := h.pollInBackground()
+	up()
+	h.clock.advance(30 * time.Second)
+	<-refused
+	h.onRcpt.Store(nil)
+	goOn()
+	wait()
+	h.wantSent("reply")
+	if got := strings.Join(h.noted(state.LineDelivery, "overtaken"), ", "); !strings.Contains(got, "its answer is ready") {
+		t.Errorf("history: %q", got)
+	}
+}

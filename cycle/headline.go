@@ -1,0 +1,166 @@
+package cycle
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/textproto"
+	"strings"
+
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/internal/plain"
+	"agentstateloop/mail"
+	"agentstateloop/mail/message"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// headline is what a list shows of a message's payload: the subject of a mail, or the
+// beginning of another message's text, and its files.
+type headline struct {
+	Subject string
+	Files   []string // the names; nil if they are not known
+	Damaged string   // why the payload cannot be shown, or ""
+}
+
+// The limits of headlines. A list reads payloads whole, and checks their sums, until it
+// has read wholeBudget bytes; of each further one it reads the beginning, and compares the
+// length. So a list of large mails takes no longer than it may.
+const (
+	wholeBudget  = 64 << 20
+	headlineRead = 64 << 10
+	subjectCells = 120 // characters of a text that stands in for a subject
+)
+
+// headliner reads headlines for one list.
+type headliner struct {
+	store *store.Store
+	read  int64 // bytes of the payloads that were read whole
+}
+
+// of returns the headline of a payload. sum and size are those of the row, "" and 0 in
+// rows of older versions.
+func (h *headliner) of(source state.Source, payload, sum string, size int64) headline {
+	if payload == "" {
+		return headline{}
+	}
+	length, err := h.length(payload)
+	if err == nil && (length <= headlineRead || h.read+length <= wholeBudget) {
+		h.read += length
+		var raw []byte
+		if raw, err = h.store.ReadSummed(payload, sum); err == nil {
+			return wholeHeadline(source, raw)
+		}
+	} else if err == nil && size > 0 && sum != "" && length != size {
+		err = store.Damaged(payload, errors.New("its length is not what was kept"))
+	}
+	if err != nil {
+		return headline{Damaged: shortLine(damageText(err))}
+	}
+	head, err := h.head(payload)
+	if err != nil {
+		return headline{Damaged: shortLine(damageText(err))}
+	}
+	return headHeadline(source, head)
+}
+
+// damageText says in a few words why a payload cannot be read.
+func damageText(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "its text is missing"
+	case errors.Is(err, store.ErrDamaged):
+		return "its text is damaged"
+	}
+	return err.Error()
+}
+
+func (h *headliner) length(payload string) (int64, error) {
+	f, err := h.store.Open(payload)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (h *headliner) head(payload string) ([]byte, error) {
+	f, err := h.store.Open(payload)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, headlineRead))
+}
+
+// wholeHeadline returns the headline of a payload that was read whole.
+func wholeHeadline(source state.Source, raw []byte) headline {
+	switch source {
+	case state.Mail:
+		head := headline{Subject: message.ParseHeader(raw).Subject, Files: []string{}}
+		for _, f := range message.ContentOf(raw).Attachments {
+			head.Files = append(head.Files, fileTitle(f))
+		}
+		return head
+	case state.Mesh:
+		var m mesh.Message
+		if json.Unmarshal(raw, &m) != nil {
+			return headline{Damaged: "it is not a message of the mesh"}
+		}
+		head := headline{Subject: beginning(m.Text), Files: []string{}}
+		for _, f := range m.Files {
+			head.Files = append(head.Files, plain.Line(f.Name))
+		}
+		return head
+	}
+	return headline{Subject: beginning(string(raw)), Files: []string{}}
+}
+
+// headHeadline returns the headline of a payload of which the beginning was read.
+func headHeadline(source state.Source, head []byte) headline {
+	switch source {
+	case state.Mail:
+		return headline{Subject: message.ParseHeader(head).Subject}
+	case state.Mesh:
+		return headline{} // JSON is read whole or not at all
+	}
+	return headline{Subject: beginning(string(plain.TrimPartial(head))), Files: []string{}}
+}
+
+// beginning returns the first words of a text, on one line.
+func beginning(text string) string {
+	return plain.Shorten(plain.Line(plain.Cut(strings.TrimSpace(text), 8*subjectCells)), subjectCells)
+}
+
+// fileTitle returns the name that the sender gave a file, or else ours.
+func fileTitle(f message.Attachment) string {
+	if f.Title != "" {
+		return plain.Line(f.Title)
+	}
+	return f.Name
+}
+
+// EvidenceField returns the name of the field of a mail in quarantine that is the evidence
+// for the reason of its gate, or nil.
+func (a *Agent) EvidenceField(i quarantine.Item) *string {
+	_, evidence := mail.Finding(i.Gate, i.Reason)
+	if i.Source != state.Mail || evidence == "" {
+		return nil
+	}
+	raw, err := (&headliner{store: a.Store}).head(i.Payload)
+	if err != nil {
+		return nil
+	}
+	for _, f := range message.Fields(raw) {
+		if value := plain.Cut(plain.Line(f.Value), len(evidence)); value != "" && strings.HasPrefix(evidence, value) {
+			return orNull(textproto.CanonicalMIMEHeaderKey(f.Name))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/mail"
+	"agentstateloop/state"
+)
+
+// The statuses of a row of `inbox list` that is not in the inbox.
+const (
+	ListedFailing     = "failing"     // a mail that cannot be fetched
+	ListedFetching    = "fetching"    // a large mail on its way
+	ListedQuarantined = "quarantined" // an item that a gate rejected
+)
+
+// Listed is one row of `inbox list`: a message that waits, a mail that is not fetched
+// yet, or an item in quarantine. A field is null, never absent.
+type Listed struct {
+	Number   *string      `json:"number"` // 12, f2 or q3; every inbox command takes it; null for an item of an older version
+	Seq      uint64       `json:"seq"`    // of a message: its number
+	Key      string       `json:"key"`
+	Source   state.Source `json:"source"`
+	Kind     string       `json:"kind"` // of the mesh: message or ask; of the agent itself: sleep, rest or reminder
+	At       *time.Time   `json:"at"`
+	From     string       `json:"from"`
+	Operator bool         `json:"operator"` // it is the operator's
+	Proved   bool         `json:"proved"`   // something proves the sender
+	Subject  string       `json:"subject"`  // of a mail; otherwise the beginning of the text
+	Files    []string     `json:"files"`    // names; null: not known
+	Damage   *string      `json:"damage"`   // why the text cannot be shown, if it cannot
+	Status   string       `json:"status"`
+	State    string       `json:"state"`  // the same in words
+	Reason   *string      `json:"reason"` // why it waits or was rejected
+	Gate     *string      `json:"gate"`   // that rejected it
+	Evidence *string      `json:"evidence"`
+
+	NextRetryAt *time.Time `json:"next_retry_at"` // until when it waits
+	Since       *time.Time `json:"since"`         // of a mail that cannot be fetched: the first failure
+	Tries       int        `json:"tries"`         // of its fetch
+	Attempts    int        `json:"attempts"`      // of its turn
+	Title       string     `json:"title"`         // of the agent's own row: its words
+	TurnID      *string    `json:"turn_id"`
+	Epoch       uint64     `json:"epoch"`
+	Trace       *string    `json:"trace_id"`
+	Payload     *string    `json:"payload"` // its file, below the state directory
+	Size        int64      `json:"size"`    // of that, in bytes
+	Kept        *time.Time `json:"kept"`    // when it was put into quarantine
+
+	Message *state.Message `json:"-"` // of a message in the inbox
+}
+
+// Listing returns the messages that wait, the mails that cannot be fetched and those that
+// are being fetched, and the state that they are of.
+func (a *Agent) Listing() ([]Listed, state.State, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return nil, s, err
+	}
+	l := a.lister()
+	rows := []Listed{}
+	for i := range s.Inbox {
+		rows = append(rows, l.message(s.Inbox[i]))
+	}
+	return append(rows, listedUnfetched(s)...), s, nil
+}
+
+// listedUnfetched returns the rows of the mails that are not fetched yet.
+func listedUnfetched(s state.State) (rows []Listed) {
+	add := func(key, status string) *Listed {
+		rows = append(rows, Listed{Number: numeral(unfetchedMark, s.Unfetched[key]), Key: key, Source: state.Mail, Status: status})
+		return &rows[len(rows)-1]
+	}
+	for _, f := range s.FailingMails() {
+		row := add(f.Key, ListedFailing)
+		row.At, row.Since, row.Tries, row.NextRetryAt, row.Reason = orNull(f.Since), orNull(f.Since), f.Tries, orNull(f.Next), orNull(f.Reason)
+	}
+	for _, key := range s.LargeMails() {
+		add(key, ListedFetching)
+	}
+	return rows
+}
+
+// ListedUnfetched returns the row of a mail in s that is not fetched yet. ok is false if
+// there is none.
+func ListedUnfetched(s state.State, key string) (row Listed, ok bool) {
+	rows := listedUnfetched(s)
+	i := slices.IndexFunc(rows, func(r Listed) bool { return r.Key == key })
+	if i < 0 {
+		return Listed{}, false
+	}
+	return rows[i], true
+}
+
+// Listed returns the row of a message, which may have left the inbox.
+func (a *Agent) Listed(m state.Message) Listed { return a.lister().message(m) }
+
+// lister makes the rows of one list that need more than the state.
+type lister struct {
+	mail  *Mail
+	heads *headliner
+}
+
+// message returns the row of a message.
+func (l lister) message(m state.Message) Listed {
+	head := l.heads.of(m.Source, m.Payload, m.Sum, int64(m.Size))
+	row := Listed{
+		Number: numeral("", m.Seq), Seq: m.Seq, Key: m.Key, Source: m.Source, Kind: m.Kind, At: orNull(m.At.UTC()), From: m.From, Operator: m.Operator,
+		Proved: l.proved(m), Subject: head.Subject, Files: head.Files, Damage: orNull(head.Damaged), Status: string(m.Status),
+		Reason: orNull(m.Reason), NextRetryAt: orNull(m.NextRetryAt), Attempts: m.Attempts, Title: m.Title,
+		TurnID: orNull(m.TurnID), Epoch: m.Epoch, Trace: orNull(m.Trace), Payload: orNull(m.Payload), Size: int64(m.Size), Message: &m,
+	}
+	if m.Title != "" {
+		row.Subject = m.Title
+	}
+	return row
+}
+
+// proved reports whether something proves who sent a message: the gate of mail, a token,
+// or that it was written on this machine.
+func (l lister) proved(m state.Message) bool {
+	switch m.Source {
+	case state.Mail:
+		return l.mail != nil && l.mail.Filter.Require != mail.RequireFrom
+	case state.CLI, state.Self:
+		return true
+	case state.EventSource:
+		return m.Operator
+	}
+	return m.Proof == state.ByToken
+}
+
+// ListQuarantine returns the items in quarantine, in the order of their numbers.
+func (a *Agent) ListQuarantine() ([]Listed, error) {
+	items, err := a.Quarantine()
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]bool{}
+	for _, i := range items {
+		keys[i.Key] = true
+	}
+	numbers, err := quarantineNumbers(a.Store, s, keys)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
+	l := a.lister()
+	rows := []Listed{}
+	for _, i := range items {
+		rows = append(rows, l.item(i, numbers[i.Key]))
+	}
+	return rows, nil
+}
+
+// ListedItem returns the row of an item in quarantine.
+func (a *Agent) ListedItem(i quarantine.Item) (Listed, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return Listed{}, err
+	}
+	numbers, err := quarantineNumbers(a.Store, s, map[string]bool{i.Key: true})
+	return a.lister().item(i, numbers[i.Key]), err
+}
+
+// item returns the row of an item in quarantine.
+func (l lister) item(i quarantine.Item, number uint64) Listed {
+	reason, evidence := mail.Finding(i.Gate, i.Reason)
+	head := l.heads.of(i.Source, i.Payload, i.Sum, 0)
+	row := Listed{
+		Number: numeral(quarantineMark, number), Key: i.Key, Source: i.Source, At: orNull(i.At.UTC()), From: i.From,
+		Subject: head.Subject, Files: head.Files, Damage: orNull(head.Damaged), Status: ListedQuarantined,
+		Reason: orNull(reason), Gate: orNull(i.Gate), Evidence: orNull(evidence),
+		Payload: orNull(i.Payload), Size: i.Size, Kept: orNull(i.Kept.UTC()),
+	}
+	if i.Subject != "" {
+		row.Subject = i.Subject
+	}
+	return row
+}

@@ -1,0 +1,148 @@
+package simulator
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// These checks hold the rules for acks that wait (docs/design.md, "Phases").
+
+// patienceChecker follows the ack that waits: it is made at the first commit at its time
+// or after it, unless its answer was there before.
+type patienceChecker struct {
+	waits bool
+	key   string // of the message that it is about, or ""
+	until time.Time
+}
+
+// read follows a line about an ack.
+func (c *patienceChecker) read(v *historyChecker, l line) {
+	if l.What != "waits" {
+		v.happened("an ack was not needed: " + l.Reason)
+		c.waits = false
+		return
+	}
+	if l.Ack == nil || v.acks < 1 {
+		v.broken("3", "an ack waits without its own IDLE→PREP: %s", l)
+		return
+	}
+	if want := l.At.Add(v.world.ackAfter); !l.Ack.Until.Equal(want) {
+		v.broken("3", "an ack waits until %s, want %s", l.Ack.Until, want)
+	}
+	c.waits, c.key, c.until = true, l.Key, l.Ack.Until
+	v.happened("an ack waited")
+}
+
+// made checks an ack that is made.
+func (c *patienceChecker) made(v *historyChecker, l line) {
+	switch {
+	case v.world.ackAfter == 0:
+		return
+	case !c.waits:
+		v.broken("3", "%s was made, and none waited", l.ID)
+	case l.Effect.Cause != c.key:
+		v.broken("3", "%s is about %q, want %q", l.ID, l.Effect.Cause, c.key)
+	case l.At.Before(c.until) && !v.world.clock.wasWrong():
+		v.broken("3", "%s was made at %s, before %s", l.ID, l.At, c.until)
+	case v.keys[c.key] != "" && v.ended[v.keys[c.key]] != "":
+		v.broken("3", "%s was made after its answer", l.ID)
+	}
+	c.waits = false
+	v.happened("an ack was sent because the answer took longer")
+}
+
+// committed checks what the last commit has left.
+func (c *patienceChecker) committed(v *historyChecker) {
+	held := v.halted["here"] || v.halted["mesh"] || v.world.clock.wasWrong()
+	switch {
+	case !c.waits || held:
+	case v.phase == "IDLE":
+		v.broken("3", "serial %d: an ack waits in IDLE", v.serial)
+	case !v.at.Before(c.until):
+		v.broken("3", "serial %d, at %s: the ack of %s was not made", v.serial, v.at, c.until)
+	case v.keys[c.key] != "" && v.ended[v.keys[c.key]] != "":
+		v.broken("3", "serial %d: an ack waits although %s is answered", v.serial, c.key)
+	}
+}
+
+// checkAckFirst checks that no ack is sent after its answer. The caller must hold mu.
+func (r *record) checkAckFirst(o outgoing, h history) {
+	if o.kind != "ack" {
+		return
+	}
+	id, _, _ := strings.Cut(o.id, "@")
+	for _, l := range h.lines {
+		if l.Kind != "effect" || l.What != "queued" || l.Effect.Cause == "" || !strings.HasPrefix(id, l.ID+".") {
+			continue
+		}
+		for _, task := range h.tasks[l.Effect.Cause] {
+			for reply := range r.mails {
+				if strings.HasPrefix(reply, replyKind+task.TurnID+".") {
+					r.world.violate("3", "%s was sent after %s, the answer to what it is about", o.id, reply)
+				}
+			}
+		}
+	}
+}
+
+// takeTime lets one turn in three take longer than an ack waits, and another one less.
+func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
+	n, err := strconv.Atoi(strings.TrimLeft(marker, "EMPT"))
+	if err != nil || p.world.ackAfter == 0 || n%3 == 0 || ctx.Err() != nil {
+		return
+	}
+	if n%3 == 1 {
+		p.world.clock.pass(p.world.ackAfter / 4)
+		return
+	}
+	due := p.world.ackWaits()
+	p.world.clock.pass(p.world.ackAfter * 3 / 2)
+	if due {
+		p.awaitAck(ctx, a)
+	}
+}
+
+// awaitAck gives the runner time to send the ack whose time has come. It looks twice a
+// second.
+func (p *process) awaitAck(ctx context.Context, a *livingAgent) {
+	w, strikes := p.world, p.world.strikeCount()
+	for end := time.Now().Add(10 * time.Second); w.ackWaits(); time.Sleep(10 * time.Millisecond) {
+		switch {
+		case p.isDead():
+			p.leaveOrphan(a)
+		case ctx.Err() != nil, w.strikeCount() != strikes, w.isHalted():
+			return
+		case time.Now().After(end):
+			w.violate("3", "the process that runs a turn has not sent the ack whose time has come")
+			return
+		}
+	}
+	w.count.happened("an ack was sent during a turn by the process that ran it")
+}
+
+// patient is what an outsider reads of the ack that waits.
+type patient struct {
+	AckWaits struct {
+		Until time.Time `json:"until"`
+	} `json:"ack_waits"`
+	HaltedHere bool `json:"halted_here"`
+	HaltedMesh bool `json:"halted_mesh"`
+}
+
+func (w *World) patient() (s patient) {
+	if data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json")); err == nil {
+		_ = json.Unmarshal(data, &s)
+	}
+	return s
+}
+
+// ackWaits reports whether an ack waits.
+func (w *World) ackWaits() bool { return !w.patient().AckWaits.Until.IsZero() }
+
+// isHalted reports whether HALT is on.
+func (w *World) isHalted() bool { s := w.patient(); return s.HaltedHere || s.HaltedMesh }

@@ -1,0 +1,177 @@
+package cycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// StatusNudge is the newest nudge.
+type StatusNudge struct {
+	From   string       `json:"from"`
+	Reason string       `json:"reason"`
+	Source state.Source `json:"source"` // nudge or mesh; "" of an older version
+	At     time.Time    `json:"at"`
+}
+
+// StatusMail is the newest mail of the operator.
+type StatusMail struct {
+	Key     string    `json:"key"`
+	At      time.Time `json:"at"` // as the server says
+	From    string    `json:"from"`
+	Subject *string   `json:"subject"` // its beginning; null: unknown, or none
+}
+
+// What became of an answer.
+const (
+	AnswerWaiting     = "waiting"     // in the outbox
+	AnswerSent        = "sent"        // its server has it
+	AnswerPrinted     = "printed"     // it was for `tell`
+	AnswerUndelivered = "undelivered" // given up: see `outbox list`
+	AnswerReturned    = "returned"    // it was sent, and came back
+	AnswerDropped     = "dropped"     // by hand
+)
+
+// StatusAnswer is the newest answer to the operator.
+type StatusAnswer struct {
+	Key     string        `json:"key"` // of the message
+	Source  state.Source  `json:"source"`
+	TurnID  string        `json:"turn_id"`
+	Outcome state.Outcome `json:"status"`
+	At      time.Time     `json:"at"`           // when the turn ended
+	Took    *float64      `json:"took_seconds"` // since the message came, or was due; null: unknown
+	CostUSD float64       `json:"cost_usd"`
+
+	Delivery string     `json:"delivery"`
+	Sent     *time.Time `json:"sent"`
+	Waits    *string    `json:"waits"` // why it is not sent yet, in words
+}
+
+// What an open question is.
+const (
+	QuestionAsk       = "ask"       // to another agent
+	QuestionReport    = "report"    // what the turn started is to report
+	QuestionChallenge = "challenge" // to the operator: did you write this mail?
+)
+
+// StatusQuestion is something that the agent has asked and that is not answered yet.
+type StatusQuestion struct {
+	Kind  string     `json:"kind"`
+	ID    string     `json:"id"`   // that the answer repeats
+	To    string     `json:"to"`   // a handle, an address, or "tool NAME"
+	Text  *string    `json:"text"` // its beginning
+	Asked *time.Time `json:"asked"`
+	Until *time.Time `json:"until"` // then the agent goes on without an answer
+	Sent  bool       `json:"sent"`  // it has left the outbox
+}
+
+func mailStatus(m state.LastMail) *StatusMail {
+	if m.Key == "" {
+		return nil
+	}
+	return &StatusMail{Key: m.Key, At: m.At, From: m.From, Subject: orNull(m.Subject)}
+}
+
+// answerStatus returns the newest answer, and what became of it.
+func answerStatus(s state.State, now time.Time) *StatusAnswer {
+	a := s.LastAnswer
+	if a.TurnID == "" {
+		return nil
+	}
+	st := StatusAnswer{
+		Key: a.Key, Source: a.Source, TurnID: a.TurnID, Outcome: a.Outcome, At: a.At, CostUSD: a.Cost.USD(), Sent: orNull(a.Sent),
+	}
+	if a.Took > 0 {
+		seconds := a.Took.Seconds()
+		st.Took = &seconds
+	}
+	row, waits := s.Effect(a.Reply)
+	_, givenUp := s.UndeliveredEffect(a.Reply)
+	switch {
+	case a.Reply == "":
+		st.Delivery = AnswerPrinted
+	case waits:
+		st.Delivery = AnswerWaiting
+		st.Waits = orNull(holdOf(s, row, now).Text)
+	case givenUp:
+		st.Delivery = AnswerUndelivered
+	case slices.ContainsFunc(s.Lost, func(r state.Returned) bool { return r.ID == a.Reply }):
+		st.Delivery = AnswerReturned
+	case a.Ended != "":
+		st.Delivery = AnswerDropped
+	default:
+		st.Delivery = AnswerSent
+	}
+	return &st
+}
+
+// questions returns what the agent has asked and waits for.
+func questions(s state.State, operator string, quarantined quarantine.Folder, now time.Time) []StatusQuestion {
+	open := []StatusQuestion{}
+	for _, w := range s.Turn.Waiting {
+		if w.Answered() {
+			continue
+		}
+		q := StatusQuestion{Kind: QuestionAsk, ID: w.ID, To: w.To, Text: orNull(w.Text), Asked: orNull(w.Asked), Until: orNull(w.By), Sent: hasLeft(s, w.ID)}
+		if w.Outside {
+			q.Kind = QuestionReport
+		}
+		open = append(open, q)
+	}
+	for _, c := range s.Challenges {
+		if !now.Before(c.Until) {
+			continue
+		}
+		text := askedAbout(c.Key, quarantined)
+		open = append(open, StatusQuestion{
+			Kind: QuestionChallenge, ID: c.ID, To: operator, Text: &text, Asked: orNull(c.Made), Until: orNull(c.Until), Sent: hasLeft(s, c.ID),
+		})
+	}
+	return open
+}
+
+// hasLeft reports whether an effect is neither in the outbox nor given up.
+func hasLeft(s state.State, id string) bool { return !s.Keeps(id) }
+
+// askedAbout returns what a challenge asks, in words.
+func askedAbout(key string, quarantined quarantine.Folder) string {
+	item, err := quarantined.Find(key)
+	if err != nil {
+		return fmt.Sprintf("did you write the mail %s?", plain.Line(key))
+	}
+	return fmt.Sprintf("did you write the mail %q, which claims to be from %s?", plain.Shorten(plain.Line(item.Subject), maxTitle), plain.Shorten(plain.Line(item.From), maxTitle))
+}
+
+// WithoutWords returns the status without what was said: subjects, questions, what
+// wakeups are for, and why somebody nudged. It is for turns that another agent or a
+// program caused.
+func (s Status) WithoutWords() Status {
+	s.Self.Wakeups = slices.Clone(s.Self.Wakeups)
+	for i := range s.Self.Wakeups {
+		s.Self.Wakeups[i].Title = ""
+	}
+	if s.NextWakeup != nil {
+		next := *s.NextWakeup
+		next.Title = ""
+		s.NextWakeup = &next
+	}
+	if s.LastNudge != nil {
+		ring := *s.LastNudge
+		ring.Reason = ""
+		s.LastNudge = &ring
+	}
+	if s.LastMail != nil {
+		mail := *s.LastMail
+		mail.Subject = nil
+		s.LastMail = &mail
+	}
+	s.Questions = slices.Clone(s.Questions)
+	for i := range s.Questions {
+		s.Questions[i].Text = nil
+	}
+	return s
+}

@@ -1,0 +1,167 @@
+package cycle_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// TestStatusHolds checks that each reason for which a row of the outbox waits is told in
+// words, and each only once.
+func TestStatusHolds(t *testing.T) {
+	h := newHouse(t)
+	now := h.clock.Now()
+	mail := func(id string, change func(*state.Effect)) state.Effect {
+		e := state.Effect{ID: id, Kind: state.Reply, Channel: state.ByMail, To: operator}
+		if change != nil {
+			change(&e)
+		}
+		return e
+	}
+	toPeer := func(e *state.Effect) { e.Channel, e.To = state.ByMesh, peer }
+	later := now.Add(2 * time.Minute)
+	for _, c := range []struct {
+		what  string
+		state state.State
+		want  string // of each hold: how often, what, the words
+		next  *time.Time
+	}{
+		{"nothing", state.State{}, "", nil},
+		{"the next poll", state.State{Outbox: []state.Effect{mail("reply.t1", nil)}}, "1 poll: the next poll sends it", nil},
+		{"HALT", state.State{HaltedHere: true, Outbox: []state.Effect{mail("reply.t1", nil), mail("reply.t2", nil), mail("a", func(e *state.Effect) { e.Kind = state.Answer })}},
+			"2 halt: held back by HALT|1 poll: the next poll sends it", nil},
+		{"login", state.State{Credentials: map[string]state.Credential{state.CredentialSMTP: {Since: now}}, Outbox: []state.Effect{mail("reply.t1", nil), mail("q", toPeer)}},
+			"1 login: the mail server denies our login|1 poll: the next poll sends it", nil},
+		{"token", state.State{Credentials: map[string]state.Credential{state.CredentialMesh: {Since: now}}, Outbox: []state.Effect{mail("q", toPeer)}}, "1 login: the mesh denies our token", nil},
+		{"server down", state.State{SendingFails: state.SendingFailure{Since: now}, Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore = later }), mail("reply.t2", nil)}},
+			"2 down: the mail server cannot be used", &later},
+		{"backoff", state.State{Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore, e.Attempts, e.Reason = later, 2, "451 try\n later" }), mail("reply.t2", nil)}},
+			"1 backoff: was tried 2 times: 451 try later|1 order: waits for an earlier one to the same recipient", &later},
+		{"after a failure", state.State{Outbox: []state.Effect{mail("q", func(e *state.Effect) { toPeer(e); e.Attempts, e.Reason = 1, "no route" })}},
+			"1 poll: the next poll tries it again; the last failure: no route", nil},
+		{"sending", state.State{LastStep: now, Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}}, "1 sending: is being sent by another process", nil},
+		{"its sender was killed", state.State{LastStep: now.Add(-time.Hour), Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}},
+			"1 sending: its sender seems to have been killed; the next poll settles that", nil},
+		{"hooks", state.State{FailingHooks: map[string]state.FailingHook{"chat": {Since: now}}, HookCalls: []state.Effect{
+			{ID: "hook.1", Channel: state.ByHook, To: "chat", NotBefore: later}, {ID: "hook.2", Channel: state.ByHook, To: "log"}}},
+			"1 hook: hook chat fails|1 poll: the next poll calls hook log", &later},
+	} {
+		c.state.Turn.Status = state.HeadIdle
+		s := h.agent.StatusOf(c.state)
+		var got []string
+		count := 0
+		for _, hold := range s.Outbox.Holds {
+			got = append(got, strings.Join([]string{string(rune('0' + hold.Count)), " ", string(hold.Why), ": ", hold.Text}, ""))
+			count += hold.Count
+		}
+		if strings.Join(got, "|") != c.want || count != s.Outbox.Waiting {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+		if c.next != nil && (s.Outbox.Holds[0].NextTry == nil || !s.Outbox.Holds[0].NextTry.Equal(*c.next)) {
+			t.Errorf("%s: next try %v, want %v", c.what, s.Outbox.Holds[0].NextTry, c.next)
+		}
+	}
+}
+
+// TestStatusAnswer checks what the status says of the last answer from its turn's end to
+// its return.
+func TestStatusAnswer(t *testing.T) {
+	h := newHouse(t)
+	now := h.clock.Now()
+	row := state.Effect{ID: "reply.t1", Kind: state.Reply, Channel: state.ByMail, To: operator}
+	last := state.LastAnswer{Key: "m1", TurnID: "t1", Outcome: state.Success, At: now, Took: 4 * time.Second, Reply: "reply.t1"}
+	ended := last
+	ended.Ended = "dropped"
+	printed := last
+	printed.Reply = ""
+	for want, s := range map[string]state.State{
+		cycle.AnswerPrinted:     {LastAnswer: printed},
+		cycle.AnswerSent:        {LastAnswer: last},
+		cycle.AnswerWaiting:     {LastAnswer: last, Outbox: []state.Effect{row}},
+		cycle.AnswerUndelivered: {LastAnswer: ended, Undelivered: []state.Effect{row}},
+		cycle.AnswerReturned:    {LastAnswer: ended, Lost: []state.Returned{{ID: "reply.t1"}}},
+		cycle.AnswerDropped:     {LastAnswer: ended},
+	} {
+		s.Turn.Status = state.HeadIdle
+		got := h.agent.StatusOf(s).LastAnswer
+		if got.Delivery != want || *got.Took != 4 || (got.Waits != nil) != (want == cycle.AnswerWaiting) {
+			t.Errorf("want %s: %+v", want, got)
+		}
+	}
+	if s := h.agent.StatusOf(state.New(handle, "seed")); s.LastAnswer != nil || s.LastMail != nil || s.Questions == nil || s.NextWakeup != nil {
+		t.Errorf("of a new agent: %+v, %+v, %v, %v", s.LastAnswer, s.LastMail, s.Questions, s.NextWakeup)
+	}
+}
+
+// TestStatusWithoutWords checks that a turn which another agent caused sees nothing of
+// what was said: neither subjects nor questions nor what wakeups are for.
+func TestStatusWithoutWords(t *testing.T) {
+	h := newHouse(t)
+	const secret = "of the red door"
+	s := state.New(handle, "seed")
+	s.LastMail = state.LastMail{Key: "m1", From: operator, Subject: secret, At: h.clock.Now()}
+	s.LastRing = state.Ring{From: "cron", Reason: secret}
+	s.Turn = state.Head{Status: state.HeadSuspended, TurnID: "t1", Epoch: 1, Waiting: []state.Wait{{ID: "ask.1", To: peer, Text: secret}}}
+	s.Inbox = []state.Message{{Key: "self:1", Source: state.Self, Kind: state.KindReminder, Status: state.Deferred, Title: secret}}
+	s.Challenges = []state.OpenChallenge{{ID: "challenge.1", Key: "mail:" + secret, Until: h.clock.Now().Add(time.Hour)}}
+	full := h.agent.StatusOf(s)
+	if n := strings.Count(asJSON(t, full), secret); n != 6 {
+		t.Errorf("the words occur %d times, want 6:\n%s", n, asJSON(t, full))
+	}
+	if shown := asJSON(t, full.WithoutWords()); strings.Contains(shown, secret) {
+		t.Errorf("the words are shown:\n%s", shown)
+	}
+	if n := strings.Count(asJSON(t, full), secret); n != 6 {
+		t.Errorf("WithoutWords changed its receiver: %d times", n)
+	}
+}
+
+// TestStatusReader checks that the state is read again only if its file has changed, and
+// that time passes all the same.
+func TestStatusReader(t *testing.T) {
+	h := newHouse(t)
+	h.poll()
+	reader := h.agent.StatusReader()
+	s, err := reader.Status()
+	check(t, err)
+	if s.Halted {
+		t.Fatal("HALTED before it was")
+	}
+	// The same file with another phase: only a reader of the stamp does not see it.
+	path := filepath.Join(h.agent.Store.Dir, "state.json")
+	info, err := os.Stat(path)
+	check(t, err)
+	data, err := os.ReadFile(path)
+	check(t, err)
+	check(t, os.WriteFile(path, bytes.Replace(data, []byte(`"phase":"IDLE"`), []byte(`"phase":"PREP"`), 1), 0o600))
+	check(t, os.Chtimes(path, time.Time{}, info.ModTime()))
+	if again, err := reader.Status(); err != nil || again.Phase != state.IDLE {
+		t.Errorf("an unchanged file was read again: %s, %v", again.Phase, err)
+	}
+	if other, err := h.agent.StatusReader().Status(); err != nil || other.Phase != state.PREP {
+		t.Errorf("another reader sees %s, %v", other.Phase, err)
+	}
+	h.agent.Store.Dir = filepath.Join(t.TempDir(), "fresh")
+	if s, err := reader.Status(); err != nil || s.NextDue != nil {
+		t.Errorf("of another file: %v, %v", s.NextDue, err)
+	}
+	_, err = h.agent.Halt(t.Context(), "")
+	check(t, err)
+	if s, err := reader.Status(); err != nil || !s.Halted {
+		t.Errorf("a change was not seen: %v", err)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	check(t, err)
+	return string(data)
+}

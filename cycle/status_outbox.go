@@ -1,0 +1,117 @@
+package cycle
+
+import (
+	"fmt"
+	"time"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// StatusOutbox counts effects.
+type StatusOutbox struct {
+	Waiting       int `json:"waiting"`
+	Undeliverable int `json:"undeliverable"` // given up and kept: see `outbox list`
+
+	Holds []StatusHold `json:"holds"` // why Waiting effects wait, in the order of the first of each
+}
+
+// StatusHold says why effects wait. Of a few that wait for the same reason, the next is
+// tried at NextTry, if that depends on the time alone.
+type StatusHold struct {
+	Why     state.Hold `json:"why"`
+	Text    string     `json:"text"` // in words
+	Count   int        `json:"count"`
+	NextTry *time.Time `json:"next_try"`
+}
+
+// outboxStatus returns what the outbox holds, and why.
+func outboxStatus(s state.State, now time.Time) StatusOutbox {
+	st := StatusOutbox{Waiting: len(s.Outbox) + len(s.HookCalls), Undeliverable: len(s.Undelivered), Holds: []StatusHold{}}
+	for _, rows := range [][]state.Effect{s.Outbox, s.HookCalls} {
+		for _, e := range rows {
+			st.held(holdOf(s, e, now))
+		}
+	}
+	return st
+}
+
+// held counts an effect that waits.
+func (o *StatusOutbox) held(h StatusHold) {
+	for i := range o.Holds {
+		known := &o.Holds[i]
+		if known.Why != h.Why || known.Text != h.Text {
+			continue
+		}
+		known.Count++
+		if h.NextTry != nil && known.NextTry != nil {
+			at := earlier(*known.NextTry, *h.NextTry)
+			known.NextTry = &at
+		}
+		return
+	}
+	o.Holds = append(o.Holds, h)
+}
+
+// sendingLate is how long after the last step a row that is being sent may still be: SMTP
+// servers answer within minutes, or not at all.
+const sendingLate = 5 * time.Minute
+
+// holdOf says why an effect waits.
+func holdOf(s state.State, e state.Effect, now time.Time) StatusHold {
+	why, until := s.HoldOf(e, now)
+	h := StatusHold{Why: why, Count: 1, Text: holdText(s, e, why, now)}
+	if until.After(now) {
+		h.NextTry = &until
+	}
+	return h
+}
+
+// holdText returns a hold in words, without a time that passes. Why a server or a hook
+// fails has its own place in a status.
+func holdText(s state.State, e state.Effect, why state.Hold, now time.Time) string {
+	switch why {
+	case state.HoldSending:
+		if now.Sub(s.LastStep) > sendingLate {
+			return "its sender seems to have been killed; the next poll settles that"
+		}
+		return "is being sent by another process"
+	case state.HoldHalt:
+		return "held back by HALT"
+	case state.HoldLogin:
+		if e.Channel == state.ByMesh {
+			return "the mesh denies our token"
+		}
+		return "the mail server denies our login"
+	case state.HoldDown:
+		return "the mail server cannot be used"
+	case state.HoldOrder:
+		return "waits for an earlier one to the same recipient"
+	case state.HoldBackoff:
+		return fmt.Sprintf("was tried %s%s", timesTried(e.Attempts), orNothing(": ", e.Reason))
+	case state.HoldHook:
+		return fmt.Sprintf("hook %s fails", plain.Line(e.To))
+	}
+	if e.Channel == state.ByHook {
+		return "the next poll calls hook " + plain.Line(e.To)
+	}
+	if e.Attempts > 0 || e.Denied {
+		return "the next poll tries it again" + orNothing("; the last failure: ", e.Reason)
+	}
+	return "the next poll sends it"
+}
+
+// orNothing returns a reason behind what leads to it, or "" if there is none.
+func orNothing(lead, reason string) string {
+	if reason = plain.Line(reason); reason == "" {
+		return ""
+	}
+	return lead + reason
+}
+
+func timesTried(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

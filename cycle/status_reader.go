@@ -1,0 +1,36 @@
+package cycle
+
+import (
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// StatusReader returns the status of an agent again and again.
+type StatusReader struct {
+	store *store.Store
+	maker statusMaker
+	stamp store.Stamp
+	state state.State
+	read  bool
+}
+
+// StatusReader returns what reads the agent's status for somebody who watches it.
+func (a *Agent) StatusReader() *StatusReader {
+	return &StatusReader{store: a.Store, maker: a.statusMaker()}
+}
+
+// Status returns the status as of now. It reads the state only if its file has changed
+// since the last time.
+func (r *StatusReader) Status() (Status, error) {
+	stamp, err := r.store.Stamp()
+	if err != nil {
+		return Status{}, err
+	}
+	if !r.read || !stamp.Same(r.stamp) {
+		if r.state, err = r.store.Read(); err != nil {
+			return Status{}, err
+		}
+		r.stamp, r.read = stamp, true
+	}
+	return r.maker.status(r.state), nil
+}

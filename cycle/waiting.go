@@ -1,0 +1,189 @@
+package cycle
+
+import (
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+)
+
+// WaitReason names why a message has no answer yet.
+type WaitReason string
+
+// The reasons. For the first group nobody should wait: a person must do something first.
+const (
+	WaitNoRunner   WaitReason = "no_runner"  // somebody must take it from the inbox
+	WaitHalted     WaitReason = "halted"     //
+	WaitMoney      WaitReason = "money"      //
+	WaitCooldown   WaitReason = "cooldown"   // too many turns failed in a row
+	WaitBlocked    WaitReason = "blocked"    // a file stands in the way of every turn
+	WaitCredential WaitReason = "credential" // the agent's own login is refused
+
+	WaitWorking   WaitReason = "working"   // its own turn runs
+	WaitSuspended WaitReason = "suspended" // its own turn waits for reports
+	WaitTurn      WaitReason = "turn"      // another message has its turn
+	WaitReports   WaitReason = "reports"   // the turn of another message waits for reports
+	WaitLingering WaitReason = "lingering" // the agent of the last turn has not ended
+	WaitBehind    WaitReason = "behind"    // others come first
+	WaitDeferred  WaitReason = "deferred"  // it waits for a time
+	WaitSource    WaitReason = "source"    // a poll reads mail and mesh first, and a server fails
+	WaitPoll      WaitReason = "poll"      // no poll has taken it
+	WaitOutbox    WaitReason = "outbox"    // of a nudge: something is not sent
+)
+
+// Waiting says why a message has no answer yet.
+type Waiting struct {
+	Why   WaitReason
+	Never bool // nothing that is under way ends it
+
+	Who    string       // whose message has its turn, or comes first; who is asked; the credential
+	Source state.Source // of the message of Who
+	Count  int          // of the messages that come first
+	Since  time.Time    // of a turn, or an outage
+	Until  time.Time    // when it goes on, if that is known
+	Reason string       // in words of others
+	By     []string     // where HALT was set
+}
+
+// shortRest is the longest rest after failed turns for which one waits at a terminal.
+const shortRest = 10 * time.Second
+
+// unpolledFor is how long no poll may take a message before it counts as certain that
+// none will come, where none is due. A poll reads mail first, and may meet time limits.
+const unpolledFor = 2 * time.Minute
+
+// WhyWaits returns why the message with this key, which is in the inbox of s, has no
+// answer yet.
+func (a *Agent) WhyWaits(s state.State, key string) Waiting { return a.waitReasons().of(s, key) }
+
+// waitReasons says why messages and nudges wait.
+type waitReasons struct {
+	store    *store.Store
+	turn     *turn.Config
+	mail     *Mail
+	policy   state.Policy
+	schedule Schedule
+	now      func() time.Time
+}
+
+// of is WhyWaits.
+func (wr waitReasons) of(s state.State, key string) Waiting {
+	msg, _ := s.Message(key)
+	if w, ok := heldByTurn(s, msg); ok && s.SharesTurn(msg) {
+		return w
+	}
+	if w, ok := wr.heldForAll(s); ok {
+		return w
+	}
+	now, login := wr.now(), wr.policy.Login
+	if msg.Status == state.Deferred && msg.TurnID != "" && s.Fails(login) {
+		c := s.Credentials[login]
+		return Waiting{Why: WaitCredential, Never: true, Who: login, Since: c.Since, Reason: c.Reason}
+	}
+	if w, ok := heldByTurn(s, msg); ok {
+		return w
+	}
+	if msg.Status == state.Deferred && msg.NextRetryAt.After(now) {
+		return Waiting{Why: WaitDeferred, Until: msg.NextRetryAt, Reason: msg.Reason}
+	}
+	if first := s.Before(key, wr.policy, now); len(first) > 0 {
+		return Waiting{Why: WaitBehind, Who: first[0].From, Source: first[0].Source, Count: len(first)}
+	}
+	return wr.heldByPoll(s)
+}
+
+// heldForAll returns what holds back every turn.
+func (wr waitReasons) heldForAll(s state.State) (w Waiting, ok bool) {
+	if wr.turn == nil {
+		return Waiting{Why: WaitNoRunner, Never: true}, true
+	}
+	if s.Halted() {
+		return Waiting{Why: WaitHalted, Never: true, By: HaltedBy(s)}, true
+	}
+	if rest := s.CooldownUntil.Sub(wr.now()); rest > 0 {
+		return Waiting{Why: WaitCooldown, Never: rest > shortRest, Until: s.CooldownUntil}, true
+	}
+	if why := broke(s, wr.policy, wr.now()); why != "" {
+		return Waiting{Why: WaitMoney, Never: true, Reason: why}, true
+	}
+	if err := wr.store.Blocked(s); err != nil {
+		return Waiting{Why: WaitBlocked, Never: true, Reason: err.Error()}, true
+	}
+	return Waiting{}, false
+}
+
+// heldByTurn returns the turn that is under way, if there is one.
+func heldByTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
+	head := s.Turn
+	has, _ := s.TurnMessage()
+	own := s.SharesTurn(msg)
+	w = Waiting{Who: has.From, Source: has.Source, Since: head.Since}
+	switch {
+	case head.Lingering():
+		w.Why = WaitLingering
+	case head.Status == state.HeadIdle:
+		return w, false
+	case head.Status == state.HeadSuspended:
+		w.Why, w.Until = WaitReports, head.ResumeBy
+		if own {
+			w.Why = WaitSuspended
+		}
+		for _, open := range head.Waiting {
+			if !open.Answered() {
+				w.Who = open.To
+			}
+		}
+	default:
+		w.Why = WaitTurn
+		if own {
+			w.Why = WaitWorking
+		}
+	}
+	return w, true
+}
+
+// heldByPoll returns what keeps a poll from running a message that could have its turn.
+func (wr waitReasons) heldByPoll(s state.State) Waiting {
+	now := wr.now()
+	if c, fails := s.Credentials[state.CredentialIMAP]; fails {
+		return Waiting{Why: WaitSource, Who: state.CredentialIMAP, Since: c.Since, Reason: c.Reason}
+	}
+	if offline(s, wr.policy, wr.mail != nil) {
+		return Waiting{Why: WaitSource, Since: s.LastMailRead}
+	}
+	return Waiting{Why: WaitPoll, Until: s.NextDue, Never: wr.unpolled(s, now)}
+}
+
+// unpolled reports whether the poll that was due has not come, or none is ever due.
+func (wr waitReasons) unpolled(s state.State, now time.Time) bool {
+	silent := now.Sub(s.LastStep) > unpolledFor
+	return silent && (wr.schedule.Mode == ModeNone || now.Sub(s.NextDue) > unpolledFor)
+}
+
+// ofNudge returns why a nudge has not come further than r shows. ok is false if that
+// cannot be read now.
+func (wr waitReasons) ofNudge(r Receipt) (w Waiting, ok bool) {
+	s, err := wr.store.Read()
+	if err != nil {
+		return w, false
+	}
+	if r.Polled == nil {
+		return Waiting{Why: WaitPoll, Until: s.NextDue}, true
+	}
+	if w, ok := heldByTurn(s, state.Message{}); ok {
+		return w, true
+	}
+	if next, ok := s.NextToRun(wr.policy, wr.now()); ok {
+		return Waiting{Why: WaitBehind, Who: next.From, Source: next.Source, Count: 1}, true
+	}
+	if len(s.Outbox) == 0 {
+		return w, false
+	}
+	h := holdOf(s, s.Outbox[0], wr.now())
+	w = Waiting{Why: WaitOutbox, Count: len(s.Outbox), Reason: h.Text}
+	if h.NextTry != nil {
+		w.Until = *h.NextTry
+	}
+	return w, true
+}

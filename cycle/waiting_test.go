@@ -1,0 +1,93 @@
+package cycle_test
+
+import (
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// TestWhyWaits checks each reason for which a message of the terminal has no answer yet.
+// never is set where nothing that is under way ends it.
+func TestWhyWaits(t *testing.T) {
+	head := state.Head{Status: state.HeadRunning, TurnID: "t1", Epoch: 1, Since: morning}
+	of := func(key string) state.Head {
+		h := head
+		h.Key = key
+		return h
+	}
+	suspended := func(key string) state.Head {
+		h := of(key)
+		h.Status, h.ResumeBy = state.HeadSuspended, morning.Add(time.Hour)
+		h.Waiting = []state.Wait{{ID: "ask.1", To: peer, By: h.ResumeBy}}
+		return h
+	}
+	other := state.Message{Key: "mesh:1", Source: state.Mesh, From: peer, Status: state.Queued}
+	for _, test := range []struct {
+		name  string
+		how   func(*state.State, *cycle.Agent)
+		want  cycle.WaitReason
+		who   string
+		never bool
+	}{
+		{"no poll has taken it", func(*state.State, *cycle.Agent) {}, cycle.WaitPoll, "", false},
+		{"no runner", func(_ *state.State, a *cycle.Agent) { a.Turn = nil }, cycle.WaitNoRunner, "", true},
+		{"HALT", func(s *state.State, _ *cycle.Agent) { s.HaltedMesh = true }, cycle.WaitHalted, "", true},
+		{"rest", func(s *state.State, _ *cycle.Agent) { s.CooldownUntil = morning.Add(5 * time.Minute) }, cycle.WaitCooldown, "", true},
+		{"short rest", func(s *state.State, _ *cycle.Agent) { s.CooldownUntil = morning.Add(5 * time.Second) }, cycle.WaitCooldown, "", false},
+		{"money", func(_ *state.State, a *cycle.Agent) { a.Policy.Budget = state.Budget{HasCredit: true} }, cycle.WaitMoney, "", true},
+		{"its own turn", func(s *state.State, _ *cycle.Agent) { s.Turn = of("cli:1") }, cycle.WaitWorking, "me", false},
+		{"its own turn under HALT", func(s *state.State, _ *cycle.Agent) { s.Turn = of("cli:1"); s.HaltedHere = true }, cycle.WaitWorking, "me", false},
+		{"its own turn asks", func(s *state.State, _ *cycle.Agent) { s.Turn = suspended("cli:1") }, cycle.WaitSuspended, peer, false},
+		{"another turn", func(s *state.State, _ *cycle.Agent) {
+			s.Inbox = append(s.Inbox, other)
+			s.Turn = of("mesh:1")
+		}, cycle.WaitTurn, peer, false},
+		{"another turn asks", func(s *state.State, _ *cycle.Agent) {
+			s.Inbox = append(s.Inbox, other)
+			s.Turn = suspended("mesh:1")
+		}, cycle.WaitReports, peer, false},
+		{"another message first", func(s *state.State, _ *cycle.Agent) { s.Inbox = append([]state.Message{other}, s.Inbox...) }, cycle.WaitBehind, peer, false},
+		{"one that comes later", func(s *state.State, _ *cycle.Agent) { s.Inbox = append(s.Inbox, other) }, cycle.WaitPoll, "", false},
+		{"collected", func(s *state.State, _ *cycle.Agent) {
+			s.Inbox[0].Status, s.Inbox[0].Reason, s.Inbox[0].NextRetryAt = state.Deferred, state.CollectReason, morning.Add(time.Minute)
+		}, cycle.WaitDeferred, "", false},
+		{"the login was refused before", func(s *state.State, a *cycle.Agent) {
+			a.Policy.Login = "agent:claude"
+			s.Credentials = map[string]state.Credential{"agent:claude": {Failures: 1, Since: morning}}
+		}, cycle.WaitPoll, "", false},
+		{"the login was refused for it", func(s *state.State, a *cycle.Agent) {
+			a.Policy.Login = "agent:claude"
+			s.Credentials = map[string]state.Credential{"agent:claude": {Failures: 1, Since: morning}}
+			s.Inbox[0].Status, s.Inbox[0].TurnID, s.Inbox[0].NextRetryAt = state.Deferred, "t1", morning.Add(time.Minute)
+		}, cycle.WaitCredential, "agent:claude", true},
+		{"mail cannot be read", func(s *state.State, _ *cycle.Agent) { s.LastMailRead = morning.Add(-time.Hour) }, cycle.WaitSource, "", false},
+		{"the login of the mailbox is refused", func(s *state.State, _ *cycle.Agent) {
+			s.Credentials = map[string]state.Credential{state.CredentialIMAP: {Failures: 1, Since: morning}}
+		}, cycle.WaitSource, state.CredentialIMAP, false},
+		{"nobody polls", func(s *state.State, a *cycle.Agent) {
+			a.Schedule.Mode, s.LastStep = cycle.ModeNone, morning.Add(-3*time.Minute)
+		}, cycle.WaitPoll, "", true},
+		{"cron does not run", func(s *state.State, _ *cycle.Agent) {
+			s.LastStep, s.NextDue = morning.Add(-4*time.Minute), morning.Add(-3*time.Minute)
+		}, cycle.WaitPoll, "", true},
+		{"cron comes", func(s *state.State, _ *cycle.Agent) {
+			s.LastStep, s.NextDue = morning.Add(-4*time.Minute), morning.Add(time.Minute)
+		}, cycle.WaitPoll, "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newAwakeHouse(t)
+			s := h.state()
+			s.Inbox = []state.Message{{Key: "cli:1", Source: state.CLI, From: "me", Operator: true, Status: state.Queued}}
+			test.how(&s, h.agent)
+			if s.Turn.Key == "cli:1" {
+				s.Inbox[0].Status, s.Inbox[0].TurnID = state.Processing, "t1"
+			}
+			got := h.agent.WhyWaits(s, "cli:1")
+			if got.Why != test.want || got.Who != test.who || got.Never != test.never {
+				t.Errorf("%+v, want %s of %q, never %v", got, test.want, test.who, test.never)
+			}
+		})
+	}
+}
