@@ -77,8 +77,8 @@ func (b *slowBox) runs() int {
 // behind it has its answer before. A nudge in place of a poll does the same.
 func TestLargeMailOverASlowLine(t *testing.T) {
 	t.Parallel()
-	b := newSlowBox(t, 400_000, "[timing]\nnetwork_timeout = \"5s\"\n")
-	const size = 2 << 20
+	b := newSlowBox(t, 400_000, "[timing]\nnetwork_timeout = \"4s\"\n")
+	const size = 1_200_000
 	b.receive("the large one", size)
 	first := b.start()
 	b.line.Carried(size / 2)

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"flag"
 	"io"
 	"net"
 	"os"
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 	must(0, os.WriteFile(filepath.Join(certs, "a.pem"), systemDir.PEM, 0o600))
 	os.Setenv("SSL_CERT_FILE", bundle)
 	os.Setenv("SSL_CERT_DIR", certs)
+	flag.Set("test.parallel", "8") // most of these tests wait for servers
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
