@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentstateloop/cron/crontest"
+	"agentstateloop/mail/mailtest"
 )
 
 // TestInitKilledAtEachWrite ends init at its system calls that change files: by KILL, after
@@ -141,7 +142,7 @@ func TestCtrlCAtInit(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	hangs, _ := silent(t)
-	closed := closedAddress(t)
+	closed := mailtest.StartNobody(t)
 	for name, c := range map[string]struct {
 		flags   []string
 		answers []string // to the questions before

@@ -111,7 +111,7 @@ func startMailHosts(t *testing.T) mailHosts {
 	if err := os.WriteFile(h.bundle, []byte(readFile(t, h.imap.CAFile)+readFile(t, h.smtp.CAFile)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.closed = closedAddress(t)
+	h.closed = mailtest.StartNobody(t)
 	h.silent, _ = silent(t)
 	return h
 }

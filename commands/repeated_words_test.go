@@ -3,7 +3,6 @@ package commands
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,7 +22,7 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 	t.Cleanup(refuses.Close)
 	page := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(page.Close)
-	closed := closedAddress(t)
+	closed := mailtest.StartNobody(t)
 	good := fmt.Sprintf("host = %q\nca_file = %q\n", m.IMAPTLS, m.CAFile)
 	goodSMTP := fmt.Sprintf("host = %q\nca_file = %q\n", m.SMTPTLS, m.CAFile)
 	file := "password_file = \"secret\"\n"
@@ -79,15 +78,4 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// closedAddress returns an address at which nobody listens.
-func closedAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
 )
 
@@ -171,7 +172,7 @@ func TestALoginIsRefusedOnceACycle(t *testing.T) {
 // A network failure does not count as a failure of the credential.
 func TestANetworkFaultIsNoCredentialFailure(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.agent.Mail.Mailbox.Addr, h.agent.Mail.SMTP.Addr, h.agent.Mesh.Client.URL = gone(t), gone(t), "http://"+gone(t)
+	h.agent.Mail.Mailbox.Addr, h.agent.Mail.SMTP.Addr, h.agent.Mesh.Client.URL = mailtest.StartNobody(t), mailtest.StartNobody(t), "http://"+mailtest.StartNobody(t)
 	h.agent.Policy.Ack = false
 	for range 4 {
 		if r := h.pollAfter(30 * time.Minute); failed(r) != "mail mesh" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 
@@ -25,20 +26,11 @@ func deaf(t *testing.T) (addr string) {
 	return listener.Addr().String() // the kernel accepts for it
 }
 
-// gone returns an address where nothing listens.
-func gone(t *testing.T) (addr string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
 // A mail server that is down, silent, or denies the login costs the cycle its
 // mail, and nothing else (docs/design.md, "Promises" 6).
 func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
 	for name, break_ := range map[string]func(*testing.T, *house){
-		"down":                    func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = gone(t) },
+		"down":                    func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t) },
 		"silent":                  func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = deaf(t) },
 		"a login that is refused": func(_ *testing.T, h *house) { h.mail.SetPassword("changed") },
 	} {
@@ -98,7 +90,7 @@ func TestNoGoingQuietWhileTheMailCannotBeRead(t *testing.T) {
 	check(t, err)
 	h.poll()
 
-	h.agent.Mail.Mailbox.Addr = gone(t)
+	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(15 * time.Minute)
 	h.wantPhase(state.ACTIVE)
 	h.wantSent("")
@@ -113,7 +105,7 @@ func TestAfterHalfAnHourBlindThePhaseFallsWithoutAMail(t *testing.T) {
 	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
 	check(t, err)
 	h.poll()
-	h.agent.Mail.Mailbox.Addr = gone(t)
+	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(29 * time.Minute)
 	h.wantPhase(state.ACTIVE)
 	h.pollAfter(2 * time.Minute)
@@ -129,7 +121,7 @@ func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
 	check(t, err)
 	h.poll()
-	h.agent.Mail.Mailbox.Addr = gone(t)
+	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(9 * time.Minute)
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(6 * time.Minute)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
+	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -203,7 +204,8 @@ func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
 
 // An SMTP server that is down or silent costs a timeout, and nothing is lost.
 func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
-	for name, broken := range map[string]func(*testing.T) string{"down": gone, "silent": deaf} {
+	refusing := func(t *testing.T) string { return mailtest.StartNobody(t) }
+	for name, broken := range map[string]func(*testing.T) string{"down": refusing, "silent": deaf} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
 			h.agent.Policy.Ack = false

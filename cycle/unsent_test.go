@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-smtp"
@@ -69,7 +70,7 @@ func TestAServerThatTakesNoMailIsTold(t *testing.T) {
 		breaks func(*testing.T, *house)
 		reason string
 	}{
-		"down":   {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = gone(t) }, "refused"},
+		"down":   {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t) }, "refused"},
 		"silent": {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = deaf(t) }, "greet: timed out"},
 		"4xx":    {func(_ *testing.T, h *house) { h.refuses(451, "4.3.0 queue full") }, "451"},
 		"4xx after the dot": {func(_ *testing.T, h *house) {
@@ -196,7 +197,7 @@ func TestAMeshThatTakesNothingIsTold(t *testing.T) {
 func TestAFlushThatFailsIsLogged(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
-	h.agent.Mail.SMTP.Addr = gone(t)
+	h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t)
 	h.receive(letter{id: "<one@example.com>"})
 	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
 	check(t, err)
@@ -211,7 +212,7 @@ func TestALingeringPollTellsWhatFailed(t *testing.T) {
 	h := newAwakeHouse(t)
 	h.agent.Mesh = nil
 	h.agent.Now = time.Now
-	h.agent.Mail.SMTP.Addr = gone(t)
+	h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t)
 	h.poll()
 	check(t, h.agent.Ring("test", ""))
 	r, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 3*time.Second)

@@ -36,12 +36,7 @@ func speaker(t *testing.T, words string) (addr string) {
 func TestErrorsOfServers(t *testing.T) {
 	t.Parallel()
 	m := mailtest.StartMemory(t, mailtest.Options{})
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := closed.Addr().String()
-	closed.Close()
+	nobody := mailtest.StartNobody(t)
 	type errs struct{ imap, smtp, open, send string }
 	const unknown = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
 	for name, c := range map[string]struct {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/secret"
+	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
 )
 
@@ -128,13 +129,8 @@ func TestNotAMesh(t *testing.T) {
 }
 
 func TestNoMesh(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
 	for name, url := range map[string]string{
-		"down":      "http://" + l.Addr().String(),
+		"down":      "http://" + mailtest.StartNobody(t),
 		"empty":     "",
 		"no scheme": "127.0.0.1:8801",
 		"not http":  "unix:///run/mesh",

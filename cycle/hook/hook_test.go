@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/hook"
+	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
 )
 
@@ -161,12 +161,7 @@ func TestAddress(t *testing.T) {
 		}
 	})
 	t.Run("nobody", func(t *testing.T) {
-		closed, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		closed.Close()
-		h := hook.Hook{Name: "x", Timeout: time.Minute, Address: &hook.Address{URL: "http://" + closed.Addr().String() + "/{token}", Token: says("a-long-token")}}
+		h := hook.Hook{Name: "x", Timeout: time.Minute, Address: &hook.Address{URL: "http://" + mailtest.StartNobody(t) + "/{token}", Token: says("a-long-token")}}
 		if got := deliver(t, h); !strings.Contains(got, "connection refused") || strings.Contains(got, "a-long-token") {
 			t.Errorf("%q", got)
 		}
