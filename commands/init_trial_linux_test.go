@@ -134,6 +134,9 @@ func TestInitTriesEachAnswer(t *testing.T) {
 		{h.smtp.SMTPTLS, "does not speak IMAP", "993"},
 		{h.silent, "no answer within 8s", "firewall"},
 	} {
+		if wrong.host == h.silent && os.Getenv(requireReal) == "" {
+			continue // it takes eight seconds
+		}
 		d.types("its IMAP server [imap.example.org]", wrong.host)
 		d.says("  trying "+wrong.host, " …\n", wrong.reason, wrong.hint)
 		d.types(keep, "")
