@@ -3,6 +3,7 @@ package turn
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+		flag.Set("test.parallel", "8") // these tests wait; the real agents, which run otherwise, work
 	}
 	os.Exit(m.Run())
 }
