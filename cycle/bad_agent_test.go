@@ -133,21 +133,28 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 // and is answered all the same. Files elsewhere are not ours to remove: nothing
 // is consumed or reported twice until there is room again.
 func TestAnAgentThatFillsTheDisk(t *testing.T) {
-	for name, inBox := range map[string]bool{"in its box": true, "elsewhere": false} {
+	for name, c := range map[string]struct {
+		inBox bool
+		zeros string // what prints them
+	}{
+		"in its box":       {true, "cat /dev/zero"},
+		"in its box, half": {true, "head -c 5000000 /dev/zero"}, // no room for the copy that goes along
+		"elsewhere":        {false, "cat /dev/zero"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
 			disk := smallDisk(t)
 			h.agent.Store.Dir = filepath.Join(disk, "state")
 			h.poll()
 			fill := `"$AGENTSTATELOOP_OUTPUT/fill"`
-			if !inBox {
+			if !c.inBox {
 				fill = filepath.Join(disk, "fill")
 			}
-			h.plays("if grep -q '^bad$' \"$AGENTSTATELOOP_CONTEXT/text.txt\"; then cat /dev/zero >" + fill + "; fi\necho the answer\n")
+			h.plays("if grep -q '^bad$' \"$AGENTSTATELOOP_CONTEXT/text.txt\"; then " + c.zeros + " >" + fill + "; fi\necho the answer\n")
 			h.receive(letter{id: "<bad@example.com>", body: "bad"})
 			h.receive(letter{id: "<good@example.com>", body: "good"})
 			_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
-			if inBox {
+			if c.inBox {
 				check(t, err)
 			} else {
 				if err == nil {
@@ -162,7 +169,7 @@ func TestAnAgentThatFillsTheDisk(t *testing.T) {
 			if len(replies) != 2 || !strings.HasPrefix(replies[0].text, "the answer") || replies[1].text != "the answer" {
 				t.Fatalf("replies: %+v", replies)
 			}
-			if inBox != strings.Contains(replies[0].text, `the disk was full: to make room for this, these files were removed from the output box: "fill"`) {
+			if c.inBox != strings.Contains(replies[0].text, `the disk was full: to make room for this, these files were removed from the output box: "fill"`) {
 				t.Errorf("reply: %q", replies[0].text)
 			}
 		})
