@@ -81,12 +81,18 @@ func (e Arrived) apply(m *machine) {
 		m.noteMail(msg, e.Thread.Subject)
 		m.Thread = e.Thread
 	}
-	if m.Turn.Status == HeadSuspended {
+	if m.Turn.Status == HeadSuspended && !m.asksItsOperator() {
 		m.supersede()
 	}
+	m.engage(msg, msg.Key, e.Thread)
+}
+
+// engage takes the phase where a message of the operator takes it. awaited is the key of
+// the message whose answer stands in for an ack that waits.
+func (m *machine) engage(msg Message, awaited string, thread Thread) {
 	switch m.Phase {
 	case IDLE:
-		m.wake("operator message", msg.Key, e.Thread, msg.Source == Mail)
+		m.wake("operator message", awaited, thread, msg.Source == Mail)
 	case PREP:
 		m.enter(ACTIVE, "operator message")
 	case ACTIVE:

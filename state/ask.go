@@ -19,8 +19,8 @@ const (
 	missedSuperseded = "timeout: superseded"
 )
 
-// Asked reports that the agent, from inside its turn, asks another agent. The id
-// of Question is the tool call id that the report repeats.
+// Asked reports that the agent, from inside its turn, asks another agent, or its
+// operator. The id of Question is the tool call id that the report repeats.
 type Asked struct {
 	TurnID   string
 	Epoch    uint64
@@ -34,12 +34,23 @@ func (e Asked) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "asked") {
 		return
 	}
+	operator := e.Question.Kind == OperatorQuestion
+	patience := max(0, min(e.Patience, MaxPatience))
+	if operator {
+		if why := m.whyNotAsked(); why != "" {
+			m.turnLine("refused", why)
+			return
+		}
+		e.Question.Channel, e.Question.Asker = ByMail, m.asker()
+		e.Question.Expires = m.now.Add(patience)
+		m.OperatorAsked = append(m.OperatorAsked, AskedOperator{At: m.now, By: e.Question.Asker})
+	}
 	m.queue(e.Question)
 	question := m.Outbox[len(m.Outbox)-1]
-	patience := min(e.Patience, MaxPatience)
 	m.Turn.Waiting = append(m.Turn.Waiting, Wait{
 		ID: question.ID, To: question.To, Text: plain.Shorten(plain.Line(question.Text), 200),
 		Asked: m.now, By: m.now.Add(patience), Span: patience,
+		Operator: operator, Options: slices.Clone(question.Options),
 	})
 	m.line(Line{Kind: LineEdge, What: edgeEnqueue, Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
 }
@@ -90,7 +101,7 @@ type Reported struct {
 // the mesh says.
 func (e Reported) answers(w Wait, now time.Time) bool {
 	switch {
-	case w.ID != e.ToolCallID:
+	case w.ID != e.ToolCallID, w.Operator:
 		return false
 	case !w.Outside:
 		return !e.Local && w.To == e.From
@@ -165,6 +176,10 @@ func (m *machine) resumeLate() {
 // yield lets a suspended turn go on without its open questions if an operator message
 // waits that could have its turn, or is collected, so that it does not wait for them.
 func (m *machine) yield() {
+	if m.asksItsOperator() {
+		m.tellBehind()
+		return
+	}
 	if m.mustYield(m.policy, m.now) || m.Turn.open() && slices.ContainsFunc(m.Inbox, func(msg Message) bool {
 		return msg.endsSuspension() && msg.isCollecting() && m.mayRun(msg, m.policy, m.now)
 	}) {
@@ -191,7 +206,9 @@ func (msg Message) endsSuspension() bool {
 func (m *machine) supersede() {
 	for i, w := range m.Turn.Waiting {
 		if !w.Answered() {
-			m.expect(w)
+			if !w.Operator { // what they answer later is a message
+				m.expect(w)
+			}
 			m.miss(i, missedSuperseded)
 		}
 	}

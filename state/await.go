@@ -140,7 +140,7 @@ const maxExpected = 32
 // another agent is forgotten instead.
 func (m *machine) expect(w Wait) {
 	msg, ok := m.TurnMessage()
-	if !w.Outside || w.Missed == missedSuperseded || !ok {
+	if !w.stays() || w.Missed == missedSuperseded || !ok {
 		return
 	}
 	w.Handed = false
@@ -178,7 +178,7 @@ func (m *machine) expectRest(o Outcome) {
 		return
 	}
 	for _, w := range m.Turn.Waiting {
-		if !w.Handed && w.Missed == "" {
+		if !w.Handed && w.Missed == "" && (!w.Operator || w.Answered()) {
 			m.expect(w)
 		}
 	}

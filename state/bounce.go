@@ -31,7 +31,7 @@ type Returned struct {
 // ack that came back they are not: its report would cause the next one.
 func (r Returned) isNoticed() bool {
 	kind, _, _ := strings.Cut(r.ID, ".")
-	return slices.Contains([]EffectKind{Reply, Answer, Relayed, Post}, EffectKind(kind))
+	return slices.Contains([]EffectKind{Reply, Answer, Relayed, Post, OperatorQuestion}, EffectKind(kind))
 }
 
 // What a bounce line records.

@@ -46,6 +46,9 @@ func (m *machine) unskew() {
 			past = append(past, &times[i])
 		}
 	}
+	for i := range m.OperatorAsked {
+		past = append(past, &m.OperatorAsked[i].At)
+	}
 	for i := range m.Relays {
 		past = append(past, &m.Relays[i].At)
 	}

@@ -200,5 +200,5 @@ func (Swept) rank() (int, time.Time) { return rankEnd, time.Time{} }
 // arrives reports whether the line records that its item came: accepted, or
 // rejected for the first time.
 func (l Line) arrives() bool {
-	return l.Kind == LineMessage || l.Kind == LineControl || l.Kind == LineGate && l.What != lineCopy
+	return l.Kind == LineMessage || l.Kind == LineControl || l.Kind == LineGate && l.What != lineCopy || l.AnswersOperatorQuestion()
 }

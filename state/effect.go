@@ -19,6 +19,8 @@ const (
 	Relay    EffectKind = "relay"   // asks a peer to mail the operator
 	Relayed  EffectKind = "relayed" // mails the operator what a peer asked us to
 
+	OperatorQuestion EffectKind = "question" // asks the operator; its id is that of the question
+
 	// Challenge asks the operator whether they wrote a mail that nothing proves.
 	Challenge EffectKind = "challenge"
 
@@ -95,6 +97,11 @@ type Effect struct {
 	Outcome        Outcome       `json:"status,omitempty"`
 	AfterExecution string        `json:"after_execution,omitempty"`
 
+	// Options are the answers that a question to the operator offers. Asker is the
+	// principal whose turn asks, unless that is the operator.
+	Options []string  `json:"options,omitempty"`
+	Asker   Principal `json:"asker,omitempty"`
+
 	// Cause is the key of the message that an ack of `ack_after` is about.
 	Cause string `json:"cause,omitempty"`
 
@@ -141,6 +148,8 @@ func (k EffectKind) life() time.Duration {
 		return ackLife
 	case Challenge:
 		return tokenLife
+	case OperatorQuestion:
+		return MaxPatience // at most: its row has the time that the turn waits
 	}
 	return 0
 }

@@ -83,6 +83,10 @@ func (e Effect) redacted(redact func(string) string) Effect {
 	for i := range e.Files {
 		e.Files[i].FileName, e.Files[i].Place = redact(e.Files[i].FileName), redact(e.Files[i].Place)
 	}
+	e.Options = slices.Clone(e.Options)
+	for i := range e.Options {
+		e.Options[i] = redact(e.Options[i])
+	}
 	e.ResultFields = slices.Clone(e.ResultFields)
 	for i := range e.ResultFields {
 		e.ResultFields[i].Description = redact(e.ResultFields[i].Description)

@@ -20,7 +20,7 @@ var everyEvent = []state.Event{
 	state.AgentEnded{}, state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Awaited{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
 	state.Discarded{}, state.Dropped{}, state.Ended{}, state.FetchEnded{}, state.Finished{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
 	state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.NotMended{}, state.Planned{}, state.Polled{}, state.Posted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
-	state.Released{}, state.Remembered{}, state.Reported{}, state.MemoryReset{}, state.Mended{}, state.Rendered{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
+	state.Released{}, state.Remembered{}, state.Replied{}, state.Reported{}, state.MemoryReset{}, state.Mended{}, state.Rendered{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
 	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Swept{}, state.Switched{}, state.TookFile{}, state.Unpaused{}, state.Unscheduled{}, state.Vouched{}, state.Withdrawn{},
 }
 
@@ -125,7 +125,7 @@ var notRedacted = map[string]string{
 	"Name": "name of a credential", "Credential": "name of a credential", "Model": "name of a model",
 
 	// Names of agents and people.
-	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "With": "principal", "Tried": "addresses, handles", "Peers": "handles", "Hops": "handles",
+	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "With": "principal", "Asker": "principal", "Replied.Question": "id", "Tried": "addresses, handles", "Peers": "handles", "Hops": "handles",
 
 	// Files of the state directory or of the output box.
 	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Words": "file", "Deliverable": "file of the output box", "Fields": "file of the output box",

@@ -22,6 +22,7 @@ func (m *machine) prune() {
 	m.Accepted = after(m.Accepted, hourAgo)
 	m.Programs = after(m.Programs, hourAgo)
 	m.Alarms = after(m.Alarms, hourAgo)
+	m.OperatorAsked = slices.DeleteFunc(m.OperatorAsked, func(a AskedOperator) bool { return !a.At.After(hourAgo) })
 	m.Relays = relaysAfter(m.Relays, hourAgo)
 	m.forgetLost()
 	m.Rung = slices.DeleteFunc(m.Rung, func(r Ringing) bool { return !r.At.After(hourAgo) })

@@ -15,7 +15,7 @@ func (m *machine) queue(e Effect) (id string) {
 		e.ID = m.mint(string(e.Kind))
 	}
 	e.Created, e.Trace = m.now, m.traceOf(Line{TurnID: e.TurnID, Trace: e.Trace})
-	if life := e.Kind.life(); life > 0 {
+	if life := e.Kind.life(); life > 0 && e.Kind != OperatorQuestion {
 		e.Expires = m.now.Add(life)
 	}
 	m.Numbers.Effects++
@@ -122,6 +122,8 @@ func (m *machine) applyEffectLine(l Line) {
 		m.Quiets = append(m.Quiets, l.At)
 	case Alarm:
 		m.Alarms = append(m.Alarms, l.At)
+	case OperatorQuestion:
+		m.OperatorAsked = append(m.OperatorAsked, AskedOperator{At: l.At, By: l.Effect.Asker})
 	}
 	m.applyNotification(*l.Effect)
 }

@@ -96,6 +96,7 @@ func (m *machine) applyLine(l Line) {
 		if m.task.Row != nil && l.What == edgeReport && l.From == m.Agent && l.TurnID == m.task.TurnID {
 			m.noteAnswer(*m.task.Row, l, l.At)
 		}
+		m.applyOperatorAnswerLine(l)
 		if l.Source != Nudge { // of which only its own line says where it came from
 			m.noteSeen(l.Key)
 		}

@@ -41,15 +41,17 @@ type State struct {
 	HaltedHere bool `json:"halted_here,omitempty"` // each is lifted only where it was set
 	HaltedMesh bool `json:"halted_mesh,omitempty"`
 
-	Acks     []time.Time `json:"acks,omitempty"`     // made within the last hour
-	Quiets   []time.Time `json:"quiets,omitempty"`   // made within the last hour
-	Accepted []time.Time `json:"accepted,omitempty"` // mails of the operator that were let run within the last hour
-	Programs []time.Time `json:"programs,omitempty"` // messages of programs that were let run within the last hour
-	Alarms   []time.Time `json:"alarms,omitempty"`   // sent to the keymaster within the last hour
-	Relays   []Relaying  `json:"relays,omitempty"`   // for peers within the last hour
-	Rung     []Ringing   `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
-	WokenBy  string      `json:"woken_by,omitempty"` // who woke us through the mesh, while no message has followed; with ack_peers off also by a message
-	RateTold time.Time   `json:"rate_told,omitzero"` // when the operator was told that mails wait for the hour to hold fewer
+	Acks          []time.Time     `json:"acks,omitempty"`           // made within the last hour
+	Quiets        []time.Time     `json:"quiets,omitempty"`         // made within the last hour
+	Accepted      []time.Time     `json:"accepted,omitempty"`       // mails of the operator that were let run within the last hour
+	Programs      []time.Time     `json:"programs,omitempty"`       // messages of programs that were let run within the last hour
+	Alarms        []time.Time     `json:"alarms,omitempty"`         // sent to the keymaster within the last hour
+	OperatorAsked []AskedOperator `json:"operator_asked,omitempty"` // the questions of the last hour
+
+	Relays   []Relaying `json:"relays,omitempty"`   // for peers within the last hour
+	Rung     []Ringing  `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
+	WokenBy  string     `json:"woken_by,omitempty"` // who woke us through the mesh, while no message has followed; with ack_peers off also by a message
+	RateTold time.Time  `json:"rate_told,omitzero"` // when the operator was told that mails wait for the hour to hold fewer
 
 	AckWaits WaitingAck `json:"ack_waits,omitzero"`
 	Unmailed bool       `json:"unmailed,omitempty"` // the operator was mailed nothing of this waking, nor did they write
@@ -135,6 +137,7 @@ func (s State) clone() State {
 	s.Accepted = slices.Clone(s.Accepted)
 	s.Alarms = slices.Clone(s.Alarms)
 	s.Programs = slices.Clone(s.Programs)
+	s.OperatorAsked = slices.Clone(s.OperatorAsked)
 	s.Rings = slices.Clone(s.Rings)
 	s.Relays = slices.Clone(s.Relays)
 	s.Rung = slices.Clone(s.Rung)

@@ -104,6 +104,13 @@ type Wait struct {
 	WordsSum string   `json:"words_sha256,omitempty"`
 	Handed   bool     `json:"handed,omitempty"`
 
+	// Operator is set if the operator is asked, by mail: To is the address, and Options are
+	// the answers that the question offers. Told is set once they were told that a message
+	// of theirs waits behind it.
+	Operator bool     `json:"operator,omitempty"`
+	Options  []string `json:"options,omitempty"`
+	Told     bool     `json:"told,omitempty"`
+
 	// Sum is the SHA-256 of the report's payload, in hexadecimal.
 	Sum string `json:"sha256,omitempty"`
 
@@ -115,9 +122,13 @@ type Wait struct {
 // Answered reports whether the question is closed.
 func (w Wait) Answered() bool { return w.Report != "" || w.Missed != "" }
 
+// stays reports whether the turn keeps what it waits for until it ends, through all its
+// attempts: nobody is to be asked twice, and nothing is to be started twice.
+func (w Wait) stays() bool { return w.Outside || w.Operator }
+
 // hand notes that an attempt has been given all answers that there are.
 func (h *Head) hand() {
-	h.Waiting = slices.DeleteFunc(h.Waiting, func(w Wait) bool { return w.Answered() && !w.Outside })
+	h.Waiting = slices.DeleteFunc(h.Waiting, func(w Wait) bool { return w.Answered() && !w.stays() })
 	for i, w := range h.Waiting {
 		h.Waiting[i].Handed = w.Answered()
 	}

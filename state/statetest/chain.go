@@ -12,7 +12,7 @@ import (
 
 // hides reports whether a line is left out of the transcript.
 func (st *Story) hides(l state.Line) bool {
-	return !st.chains && l.Kind == state.LineEdge && l.Source != "" && l.Source != state.Mesh
+	return !st.chains && l.Kind == state.LineEdge && !l.AnswersOperatorQuestion() && l.Source != "" && l.Source != state.Mesh
 }
 
 // chain returns the end of a shown line: its chain, numbered from 1 unless it came from

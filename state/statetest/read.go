@@ -131,7 +131,9 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return st.turning(p)
 	case "pull":
 		return []state.Event{state.Claimed{Pull: true}}, nil
-	case "ask", "post", "submit", "sleep", "plan", "remember", "suspend", "giveback", "await", "withdraw", "finish":
+	case "reply": // reply m2 to=question.1 at=09:40; by=tell: at the terminal; unproven; control=STOP
+		return st.replied(p)
+	case "ask", "question", "post", "submit", "sleep", "plan", "remember", "suspend", "giveback", "await", "withdraw", "finish":
 		return st.inside(p)
 	case "report": // sent=09:50 is when, as the mesh says
 		var sent time.Time

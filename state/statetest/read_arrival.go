@@ -126,3 +126,18 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 	}
 	return []state.Event{e}, nil
 }
+
+// replied reads `reply m2 to=question.1`: a mail of the operator that answers a question.
+// by=tell is an answer at the terminal. With `unproven` nothing but the question's id
+// proves it, and with control=STOP it is a control.
+func (st *Story) replied(p phrase) ([]state.Event, error) {
+	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["by"], "mail"), words: p.words, opts: p.opts})
+	if err != nil {
+		return nil, err
+	}
+	e := state.Replied{Arrived: arrived[0].(state.Arrived), Question: st.id(p.opts["to"]), Only: p.opts["by"] == "tell", Control: p.opts["control"]}
+	if p.has("unproven") {
+		e.Else = st.rejection(phrase{words: []string{p.word(0), "trust"}, opts: map[string]string{"text": "no word"}})
+	}
+	return []state.Event{e}, nil
+}

@@ -84,7 +84,11 @@ func (st *Story) inside(p phrase) ([]state.Event, error) {
 	if n, ok := p.opts["epoch"]; ok {
 		epoch = uint64(atoi(n))
 	}
-	span, err := time.ParseDuration(cmp.Or(p.opts["for"], "0s"))
+	unsaid := "0s"
+	if p.verb == "question" {
+		unsaid = "6h"
+	}
+	span, err := time.ParseDuration(cmp.Or(p.opts["for"], unsaid))
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +96,12 @@ func (st *Story) inside(p phrase) ([]state.Event, error) {
 	switch p.verb {
 	case "ask":
 		e.Kind = state.Question
+		return []state.Event{state.Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: span}}, nil
+	case "question": // question for=10m options=yes,no "May I?"
+		e.Kind, e.Channel, e.To, e.Thread = state.OperatorQuestion, state.ByMail, st.P.Operator, state.Thread{Subject: "asks"}
+		if list := p.opts["options"]; list != "" {
+			e.Options = strings.Split(list, ",")
+		}
 		return []state.Event{state.Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: span}}, nil
 	case "post":
 		e.Kind = state.Post

@@ -250,6 +250,9 @@ func (st *Story) wait(w state.Wait) string {
 	default:
 		row += ", until " + st.at(w.By)
 	}
+	if len(w.Options) > 0 {
+		row += ", options " + strings.Join(w.Options, ", ")
+	}
 	if w.Handed {
 		row += ", handed over"
 	}
