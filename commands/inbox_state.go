@@ -97,6 +97,11 @@ func (st standing) ofSuspended(head state.Head) string {
 		switch to := plain.Line(w.To); {
 		case w.Answered():
 			continue
+		case w.Operator:
+			to = "you"
+			if !slices.Contains(asked, to) {
+				asked = append(asked, to)
+			}
 		case w.Outside && !slices.Contains(started, to):
 			started = append(started, to)
 		case !w.Outside && !slices.Contains(asked, to):

@@ -27,6 +27,7 @@ type turnActions interface {
 	suspend(ctx context.Context, text string, patience time.Duration) (id string, err error)
 	// ask and send open the files at these paths; q has none.
 	ask(ctx context.Context, q cycle.Question, files []string) (id string, err error)
+	askOperator(context.Context, cycle.OperatorQuestion) (id string, err error)
 	send(ctx context.Context, to, text string, files []string) error
 	sleep(ctx context.Context, d time.Duration, why string) error
 	remind(ctx context.Context, when, text string) (time.Time, error)
@@ -71,6 +72,10 @@ func (t ownTurn) ask(ctx context.Context, q cycle.Question, files []string) (str
 	defer closeAll()
 	q.Files = opened
 	return t.agent.Ask(ctx, t.in, q)
+}
+
+func (t ownTurn) askOperator(ctx context.Context, q cycle.OperatorQuestion) (string, error) {
+	return t.agent.AskOperator(ctx, t.in, q)
 }
 
 func (t ownTurn) send(ctx context.Context, to, text string, files []string) error {
@@ -145,6 +150,10 @@ func (t relayedTurn) ask(ctx context.Context, q cycle.Question, files []string) 
 		r.Wanted = append(r.Wanted, relay.Wanted(f))
 	}
 	return t.call(ctx, r)
+}
+
+func (t relayedTurn) askOperator(ctx context.Context, q cycle.OperatorQuestion) (string, error) {
+	return t.call(ctx, relay.Request{Verb: relay.AskOperator, Text: q.Text, Options: q.Options, For: q.Patience})
 }
 
 func (t relayedTurn) send(ctx context.Context, to, text string, files []string) error {

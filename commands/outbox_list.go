@@ -75,7 +75,7 @@ func outboxNumber(r cycle.OutboxRow) string {
 // effectNames are what a person calls the kinds of effects.
 var effectNames = map[state.EffectKind]string{
 	state.Ack: "awake", state.Quiet: "going quiet", state.Notice: "notice", state.Working: "still working",
-	state.Reply: "answer", state.Answer: "answer to a control", state.Question: "question", state.Post: "message",
+	state.Reply: "answer", state.Answer: "answer to a control", state.Question: "question", state.OperatorQuestion: "question to you", state.Post: "message",
 	state.Alarm: "alarm", state.Relay: "request to mail you", state.Relayed: "for another agent",
 	state.Challenge: "did you write this?", state.HookCall: "event",
 }

@@ -69,6 +69,8 @@ func questionRows(p *statusPage, open []cycle.StatusQuestion) {
 		switch q.Kind {
 		case cycle.QuestionAsk:
 			text = "@" + text
+		case cycle.QuestionOperator:
+			text = "you, " + text
 		case cycle.QuestionReport:
 			label, text, at = "waits for", "a report of "+text, "since"
 		case cycle.QuestionChallenge:

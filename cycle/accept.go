@@ -69,8 +69,16 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	if token := mail.Consent(content.Text); token != "" && ad.mail.Filter.Challenges() {
 		return ad.consent(m, token, whole)
 	}
+	question, err := ad.question(m.Header)
+	if err != nil {
+		return nil, err
+	}
 	if m.Gate == "" {
-		return keepMail(ad.files, *m, control, whole)
+		arrived, err := keepMail(ad.files, *m, control, whole)
+		return asReply(arrived, question), err
+	}
+	if event, err := ad.takeProvenByQuestion(m, question, control, whole); event != nil || err != nil {
+		return event, err
 	}
 	tokens := mail.Tokens(m.Header, ad.handle, ad.mail.Address, content.Full)
 	answered, open := ad.openChallenge(tokens...)
@@ -84,7 +92,7 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 // hasRoom reports whether a mail that its header rejects is to be fetched: the
 // quarantine has room for it, or it may answer a challenge.
 func (ad *admission) hasRoom(m *mail.Message) (bool, error) {
-	if m.Ask && ad.state.AwaitsAnswer(ad.now()) {
+	if m.Ask && (ad.state.AwaitsAnswer(ad.now()) || ad.state.AwaitsOperator(ad.now())) {
 		return true, nil
 	}
 	return ad.quarantine.Room(verdictOn(m), m.Digest, keptSize(m))
@@ -165,6 +173,7 @@ type accepter struct {
 	operator string // the operator's first address
 	mail     *Mail  // nil: no mail is configured
 	mesh     *Mesh  // nil: no mesh is configured
+	idKeys   idKeys
 }
 
 // isKnown reports whether from is an operator or a listed peer.
@@ -210,7 +219,8 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 	if err != nil {
 		return nil, fmt.Errorf("release %s: %w", i.Key, err)
 	}
-	return event, nil
+	question, err := ac.question(m.Header)
+	return asReply(event, question), err
 }
 
 func (ac accepter) releaseMesh(files payloads, s state.State, i quarantine.Item, raw []byte) (state.Event, error) {

@@ -60,6 +60,14 @@ func (b blueprint) call(args []string) error {
 			sub.Fields = append(sub.Fields, cycle.Field{Name: name, Text: value})
 		}
 		return a.Submit(ctx, in, sub)
+	case verb == "ask-operator": // TEXT PATIENCE OPTION...
+		q := cycle.OperatorQuestion{Text: args[1], Options: args[3:]}
+		if q.Patience, err = time.ParseDuration(args[2]); err != nil {
+			return err
+		}
+		id, err := a.AskOperator(ctx, in, q)
+		fmt.Println(id)
+		return err
 	case verb == "ask" && len(args) >= 4:
 		q := cycle.Question{To: args[1], Text: args[2]}
 		q.Patience, err = time.ParseDuration(args[3])

@@ -43,6 +43,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 	m.receive(at.store, "", attachmentsFolder)
 	m.collect(at.store, s.Collected())
 	m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
+	m.reportFiles = append(m.reportFiles, at.prompter.operatorAnswers(head.Waiting)...)
 	if head.Resumed {
 		m.said = saidBefore(at.store, path.Dir(head.Box), head.Waiting)
 	}

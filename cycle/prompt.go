@@ -198,6 +198,12 @@ func (p prompter) reports(waiting []state.Wait) (reports []prompt.Report, files 
 		if w.To == awaitsSubmit {
 			r.To = ""
 		}
+		if w.Operator {
+			came, boxFiles := p.operatorAnswer(w, fmt.Sprintf("reports/%d", len(reports)+1))
+			r.Operator, r.Status, r.Text, r.Option, r.Files = true, "", came.shown(), came.Option, came.files
+			reports, files = append(reports, r), append(files, boxFiles...)
+			continue
+		}
 		if w.Outside && w.Missed != "" {
 			r.Text += outsideMissed[w.Missed == state.MissedTimeout]
 		}
@@ -240,6 +246,9 @@ func otherMessages(s state.State, key string) string {
 // awaited returns what an earlier attempt has started and the turn waits for again.
 func awaited(h state.Head) (lines []string) {
 	for _, w := range h.Waiting {
+		if w.Operator && !w.Answered() && !h.Resumed {
+			lines = append(lines, fmt.Sprintf("your operator was asked (%s), until %s UTC: %s", w.ID, w.By.UTC().Format("2006-01-02 15:04"), w.Text))
+		}
 		if w.Outside && !w.Answered() && !h.Resumed {
 			what := w.To
 			if what == awaitsSubmit {

@@ -113,6 +113,8 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 			q.Fields = append(q.Fields, state.ResultField(w))
 		}
 		return a.Ask(ctx, in, q)
+	case relay.AskOperator:
+		return a.AskOperator(ctx, in, OperatorQuestion{Text: r.Text, Options: r.Options, Patience: r.For})
 	case relay.Send:
 		return "", a.Send(ctx, in, r.To, r.Text, files...)
 	case relay.Sleep:

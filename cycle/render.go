@@ -47,7 +47,7 @@ func (r renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, 
 	if e.Channel == state.ByMesh {
 		return json.Marshal(meshMessage(r.handle, e, text))
 	}
-	return r.renderMail(e, said{text: text}, nil, now)
+	return r.renderMail(e, said{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
 }
 
 // event returns what a hook is handed. A template that fails with this event does not
@@ -175,6 +175,8 @@ func (r renderer) text(s state.State, e state.Effect) (string, error) {
 		return text + r.brokeNote(s), err
 	case state.Working:
 		return "still working on it.", nil
+	case state.OperatorQuestion:
+		return operatorQuestionText(e), nil
 	case state.Answer:
 		if e.Channel == state.ByMail {
 			return r.answer(s, e.Text), nil

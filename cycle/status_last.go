@@ -54,6 +54,7 @@ type StatusAnswer struct {
 // What an open question is.
 const (
 	QuestionAsk       = "ask"       // to another agent
+	QuestionOperator  = "operator"  // to the operator, by mail: `answer` answers it as well
 	QuestionReport    = "report"    // what the turn started is to report
 	QuestionChallenge = "challenge" // to the operator: did you write this mail?
 )
@@ -67,6 +68,9 @@ type StatusQuestion struct {
 	Asked *time.Time `json:"asked"`
 	Until *time.Time `json:"until"` // then the agent goes on without an answer
 	Sent  bool       `json:"sent"`  // it has left the outbox
+
+	Options []string `json:"options"` // that a question to the operator offers; never null
+	Key     *string  `json:"key"`     // of the message whose turn asks; null: no turn does
 }
 
 func mailStatus(m state.LastMail) *StatusMail {
@@ -112,15 +116,28 @@ func answerStatus(s state.State, now time.Time) *StatusAnswer {
 // questions returns what the agent has asked and waits for.
 func questions(s state.State, operator string, quarantined quarantine.Folder, now time.Time) []StatusQuestion {
 	open := []StatusQuestion{}
-	for _, w := range s.Turn.Waiting {
-		if w.Answered() {
-			continue
+	add := func(w state.Wait, key string) {
+		q := StatusQuestion{
+			Kind: QuestionAsk, ID: w.ID, To: w.To, Text: orNull(w.Text), Asked: orNull(w.Asked), Until: orNull(w.By), Sent: hasLeft(s, w.ID),
+			Options: append([]string{}, w.Options...), Key: orNull(key),
 		}
-		q := StatusQuestion{Kind: QuestionAsk, ID: w.ID, To: w.To, Text: orNull(w.Text), Asked: orNull(w.Asked), Until: orNull(w.By), Sent: hasLeft(s, w.ID)}
-		if w.Outside {
+		switch {
+		case w.Operator:
+			q.Kind = QuestionOperator
+		case w.Outside:
 			q.Kind = QuestionReport
 		}
-		open = append(open, q)
+		if !w.Answered() {
+			open = append(open, q)
+		}
+	}
+	for _, w := range s.Turn.Waiting {
+		add(w, s.Turn.Key)
+	}
+	for _, x := range s.Expected {
+		if x.Operator {
+			add(x.Wait, x.For)
+		}
 	}
 	for _, c := range s.Challenges {
 		if !now.Before(c.Until) {
@@ -129,6 +146,7 @@ func questions(s state.State, operator string, quarantined quarantine.Folder, no
 		text := askedAbout(c.Key, quarantined)
 		open = append(open, StatusQuestion{
 			Kind: QuestionChallenge, ID: c.ID, To: operator, Text: &text, Asked: orNull(c.Made), Until: orNull(c.Until), Sent: hasLeft(s, c.ID),
+			Options: []string{},
 		})
 	}
 	return open
@@ -171,7 +189,7 @@ func (s Status) WithoutWords() Status {
 	}
 	s.Questions = slices.Clone(s.Questions)
 	for i := range s.Questions {
-		s.Questions[i].Text = nil
+		s.Questions[i].Text, s.Questions[i].Options = nil, []string{}
 	}
 	return s
 }

@@ -147,6 +147,10 @@ func (a *Agent) runner() runner {
 	}
 }
 
+func (a *Agent) operatorAsker() operatorAsker {
+	return operatorAsker{handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, journal: a.journal(), flusher: a.flusher()}
+}
+
 func (a *Agent) puller() puller {
 	return puller{
 		store: a.Store, policy: a.Policy, now: a.Now,
@@ -157,7 +161,7 @@ func (a *Agent) puller() puller {
 // The steps of a cycle.
 
 func (a *Agent) accepter() accepter {
-	return accepter{handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, mesh: a.Mesh}
+	return accepter{handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, mesh: a.Mesh, idKeys: a.idKeys()}
 }
 
 func (a *Agent) observer(session *mailSession) observer {

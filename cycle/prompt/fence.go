@@ -94,6 +94,8 @@ type Report struct {
 	Text     string        // the report, or the note that stands in for a missing one
 	Files    string        // what came along, one file a line; "" if nothing
 	Outside  bool          // no agent was asked: To names what the turn had started, or is ""
+	Operator bool          // the operator was asked
+	Option   string        // of those that the question offered, the one that they chose; "" for another answer
 }
 
 // Report returns a question, on one line, with its report: the status, which is ours to
@@ -101,6 +103,8 @@ type Report struct {
 func (f Fences) Report(r Report) string {
 	did := "You asked @" + f.Line(r.To)
 	switch {
+	case r.Operator:
+		did = "You asked your operator"
 	case r.Outside && r.To == "":
 		did = "You let this turn wait"
 	case r.Outside:
@@ -109,6 +113,9 @@ func (f Fences) Report(r Report) string {
 	parts := []string{fmt.Sprintf("%s (%s): %s", did, f.Line(r.ID), f.Line(r.Question))}
 	if r.Status.Valid() {
 		parts = append(parts, "Status: "+string(r.Status))
+	}
+	if r.Option != "" {
+		parts = append(parts, "They chose: "+f.Line(r.Option))
 	}
 	if r.Fields != "" {
 		parts = append(parts, f.Fence(tagFields, r.Fields))

@@ -11,15 +11,16 @@ import (
 
 // The verbs. Nothing else can be asked of a runner.
 const (
-	Submit   = "submit"
-	Suspend  = "suspend" // submit --after suspend
-	Ask      = "ask"
-	Send     = "send"
-	Sleep    = "sleep"
-	Remind   = "remind"
-	Wakeups  = "wakeups" // answered by a list, as JSON
-	Remember = "remember"
-	Search   = "search"
+	Submit      = "submit"
+	Suspend     = "suspend" // submit --after suspend
+	Ask         = "ask"
+	AskOperator = "ask_operator"
+	Send        = "send"
+	Sleep       = "sleep"
+	Remind      = "remind"
+	Wakeups     = "wakeups" // answered by a list, as JSON
+	Remember    = "remember"
+	Search      = "search"
 )
 
 // Limits of a message, in bytes.
@@ -31,16 +32,17 @@ const (
 // Request is what a command in the box asks for. Fields that its verb does not use
 // are ignored.
 type Request struct {
-	Verb   string        `json:"verb"`
-	To     string        `json:"to,omitempty"`     // of ask and send: a handle
-	Text   string        `json:"text,omitempty"`   // of search: the words; of sleep: why it wakes
-	Fields []Field       `json:"fields,omitempty"` // of submit
-	Wanted []Wanted      `json:"wanted,omitempty"` // of ask: the results that its report is to have
-	Finish bool          `json:"finish,omitempty"` // of submit: the turn ends at once
-	For    time.Duration `json:"for,omitempty"`    // of ask: how long it waits; of sleep: how long it rests
-	Most   int           `json:"most,omitempty"`   // of search: how many exchanges
-	When   string        `json:"when,omitempty"`   // of remind
-	Files  []string      `json:"files,omitempty"`  // of ask and send: names in the outgoing folder
+	Verb    string        `json:"verb"`
+	To      string        `json:"to,omitempty"`      // of ask and send: a handle
+	Text    string        `json:"text,omitempty"`    // of search: the words; of sleep: why it wakes
+	Fields  []Field       `json:"fields,omitempty"`  // of submit
+	Wanted  []Wanted      `json:"wanted,omitempty"`  // of ask: the results that its report is to have
+	Finish  bool          `json:"finish,omitempty"`  // of submit: the turn ends at once
+	For     time.Duration `json:"for,omitempty"`     // of ask: how long it waits; of sleep: how long it rests
+	Most    int           `json:"most,omitempty"`    // of search: how many exchanges
+	Options []string      `json:"options,omitempty"` // of ask_operator
+	When    string        `json:"when,omitempty"`    // of remind
+	Files   []string      `json:"files,omitempty"`   // of ask and send: names in the outgoing folder
 }
 
 // Field is one named result: a value of JSON, or a text whose type the runner knows.

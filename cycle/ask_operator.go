@@ -1,0 +1,181 @@
+package cycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/mail"
+	"agentstateloop/mail/message"
+	"agentstateloop/state"
+)
+
+// A turn asks the operator by mail (docs/design.md, "Suspension").
+
+// OperatorQuestion is what a turn asks the operator.
+type OperatorQuestion struct {
+	Text     string
+	Options  []string      // answers that the mail offers; any other text is an answer, too
+	Patience time.Duration // how long the turn waits at most; 0 = state.DefaultOperatorPatience
+}
+
+// ErrNoOperatorMail means that the agent has no way to ask its operator.
+var ErrNoOperatorMail = errors.New("this agent cannot ask its operator: it has no mail, or no operator address")
+
+// Check returns what is wrong with the question, in words for who asks, or nil.
+func (q OperatorQuestion) Check() error {
+	if q.Patience != 0 && (q.Patience < state.MinOperatorPatience || q.Patience > state.MaxPatience) {
+		return fmt.Errorf("the deadline is %v, but must be %v to %v", q.Patience, state.MinOperatorPatience, state.MaxPatience)
+	}
+	return state.CheckOperatorQuestion(q.Text, q.Options)
+}
+
+// AskOperator puts a question to the operator, and returns its id. The question and its
+// mail are durable before AskOperator returns. The turn may end now; it goes on, as the
+// same turn, with the operator's answer or when that is late. The errors are ErrStale,
+// ErrNoOperatorMail, those of Check, of the limits, and of the disk.
+func (a *Agent) AskOperator(ctx context.Context, in Inside, q OperatorQuestion) (id string, err error) {
+	return a.operatorAsker().ask(ctx, in, q)
+}
+
+// operatorAsker asks the operator.
+type operatorAsker struct {
+	handle   string
+	operator string // the first address, or ""
+	mail     *Mail  // nil: no mail is configured
+	journal  journal
+	flusher  flusher
+}
+
+// ask is AskOperator.
+func (o operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion) (id string, err error) {
+	if err := q.Check(); err != nil {
+		return "", err
+	}
+	s, err := in.state(o.journal.store)
+	if err != nil {
+		return "", err
+	}
+	if o.mail == nil || o.operator == "" {
+		return "", ErrNoOperatorMail
+	}
+	e := state.Effect{Kind: state.OperatorQuestion, Channel: state.ByMail, To: o.operator, Text: q.Text, Options: slices.Clone(q.Options), TurnID: in.TurnID}
+	e.Thread.Subject = "@" + o.handle + " asks: " + plain.Shorten(plain.Line(q.Text), maxTitle)
+	if msg, ok := s.TurnMessage(); ok && msg.Source == state.Mail {
+		m, err := readMessage(o.journal.store, s.Turn, msg)
+		if err != nil {
+			return "", err
+		}
+		e.To, e.Thread = msg.From, m.thread
+	}
+	var refused string
+	s, err = o.journal.commitWith(ctx, func(next state.State) error {
+		for _, l := range next.Lines {
+			switch {
+			case l.Kind == state.LineEffect && l.Effect != nil && l.Effect.Kind == state.OperatorQuestion:
+				id = l.ID
+			case l.Kind == state.LineTurn && l.What == "refused":
+				refused = l.Reason
+			}
+		}
+		return nil
+	}, state.Asked{TurnID: in.TurnID, Epoch: in.Epoch, Question: e, Patience: cmp.Or(q.Patience, state.DefaultOperatorPatience)})
+	if err != nil {
+		return "", err
+	}
+	if err := in.check(s); err != nil {
+		return "", err
+	}
+	if id == "" {
+		return "", fmt.Errorf("the operator was not asked: %s", refused)
+	}
+	return id, o.flusher.sendNow(ctx, s)
+}
+
+// operatorQuestionText returns the mail of a question to the operator, as Markdown.
+func operatorQuestionText(e state.Effect) string {
+	var b strings.Builder
+	b.WriteString(strings.TrimSpace(e.Text))
+	b.WriteString("\n\n")
+	if len(e.Options) > 0 {
+		numbered := state.NumberedOptions(e.Options)
+		if numbered {
+			b.WriteString("Answer with one of these, or with its number:\n\n")
+		} else {
+			b.WriteString("Answer with one of these:\n\n")
+		}
+		for i, option := range e.Options {
+			mark := "-"
+			if numbered {
+				mark = strconv.Itoa(i+1) + "."
+			}
+			fmt.Fprintf(&b, "%s %s\n", mark, option)
+		}
+		b.WriteString("\nAny other answer is given to me as it is. ")
+	} else {
+		b.WriteString("Answer this mail, and I go on with what you say. ")
+	}
+	fmt.Fprintf(&b, "I wait until %s UTC, and go on without an answer then.\n", e.Expires.UTC().Format("2006-01-02 15:04"))
+	if e.Asker != "" {
+		fmt.Fprintf(&b, "\nI ask because of a message that is not yours: it came from %s.\n", askerName(e.Asker))
+	}
+	return b.String()
+}
+
+// askerName returns in words who caused the turn that asks.
+func askerName(who state.Principal) string {
+	form, name, _ := strings.Cut(string(who), ":")
+	if form == "event" {
+		return "the program " + plain.Line(name)
+	}
+	return "@" + plain.Line(name)
+}
+
+// question returns the id of the question to the operator that a mail answers, by a
+// Message-ID of ours that nobody could have guessed; "" if it answers none.
+func (ac accepter) question(h message.Header) (string, error) {
+	if ac.mail == nil || !ac.mail.Filter.MayAnswer(h, string(state.OperatorQuestion)) {
+		return "", nil
+	}
+	filter, err := ac.idKeys.filter(ac.mail)
+	if err != nil {
+		return "", err
+	}
+	return filter.Answers(h, string(state.OperatorQuestion)), nil
+}
+
+// asReply returns the event of a mail that answers a question: arrived is the event of the
+// mail itself. A control stays one.
+func asReply(arrived state.Event, question string) state.Event {
+	mail, ok := arrived.(state.Arrived)
+	if question == "" || !ok {
+		return arrived
+	}
+	return state.Replied{Arrived: mail, Question: question}
+}
+
+// takeProvenByQuestion takes a mail that lacks only a proof of its sender, and that answers
+// an open question: as the answer to a challenge does, it shows what only a reader of our
+// mail can know. Otherwise it returns nil.
+func (ad *admission) takeProvenByQuestion(m *mail.Message, question, control string, whole io.Reader) (state.Event, error) {
+	if question == "" || ad.answered[question] || !ad.state.AsksOperatorAt(question, m.At) {
+		return nil, nil
+	}
+	ad.answered[question] = true
+	arrived, err := keepMail(ad.files, *m, control, whole)
+	e := state.Replied{Question: question, Else: rejection(m, true, false), Control: control}
+	switch a := arrived.(type) {
+	case state.Arrived:
+		e.Arrived = a
+	case state.Controlled:
+		e.Arrived = a.Arrived
+	}
+	return e, err
+}

@@ -1,0 +1,110 @@
+package cycle
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"path"
+	"strings"
+
+	"agentstateloop/mail/message"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// AnswersFile is the file of the context box with what the operator has answered to the
+// questions of the turn: an array of OperatorAnswer, in the order of the questions. It is
+// there if the turn has asked and no question of it waits to be answered by its attempt.
+const AnswersFile = "answers.json"
+
+// What came of a question to the operator.
+const (
+	OperatorAnswered = "answered"
+	OperatorLate     = "late"       // there was no answer in time
+	OperatorElse     = "superseded" // the operator wrote about something else
+	OperatorDamaged  = "damaged"    // their answer was, and is not readable
+)
+
+// OperatorAnswer is what came of one question to the operator.
+type OperatorAnswer struct {
+	ID       string   `json:"id"`       // that asking returned
+	Question string   `json:"question"` // its beginning, 200 characters at most, on one line
+	Options  []string `json:"options"`  // that it offered; never null
+	Outcome  string   `json:"outcome"`  // answered, late, superseded or damaged
+	Option   string   `json:"option"`   // the one that was chosen; "" for another answer, or none
+	Answer   string   `json:"answer"`   // its text; "" if there is none
+
+	files string // what came along, as a prompt lists it
+}
+
+// noAnswer says in words why there is none.
+var noAnswer = map[string]string{
+	OperatorLate:    "(no answer: your operator did not answer in time; if they do later, it comes as a message of its own)",
+	OperatorElse:    "(no answer: your operator wrote about something else, and that waits for this turn to end)",
+	OperatorDamaged: "(no answer: your operator answered, but the answer was damaged on this machine and cannot be read)",
+}
+
+// shown returns the answer as a prompt shows it.
+func (a OperatorAnswer) shown() string {
+	if a.Outcome == OperatorAnswered {
+		return a.Answer
+	}
+	return noAnswer[a.Outcome]
+}
+
+// operatorAnswers returns the file of the context box with all answers of the operator
+// that the turn has.
+func (p prompter) operatorAnswers(waiting []state.Wait) []turn.File {
+	var answers []OperatorAnswer
+	for _, w := range waiting {
+		if w.Operator && w.Answered() {
+			a, _ := p.operatorAnswer(w, "")
+			answers = append(answers, a)
+		}
+	}
+	if len(answers) == 0 {
+		return nil
+	}
+	data, err := json.MarshalIndent(answers, "", "  ")
+	if err != nil {
+		p.log.printf("the answers of the operator are left out: %v", err)
+		return nil
+	}
+	return []turn.File{{Name: AnswersFile, Body: bytes.NewReader(append(data, '\n'))}}
+}
+
+// operatorAnswer reads what the operator has answered. It returns the files that came
+// along, to be put into a folder of the context box.
+func (p prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer, files []turn.File) {
+	a = OperatorAnswer{ID: w.ID, Question: w.Text, Options: append([]string{}, w.Options...), Outcome: OperatorAnswered}
+	switch {
+	case w.Missed == state.MissedTimeout:
+		a.Outcome = OperatorLate
+		return a, nil
+	case w.Missed != "":
+		a.Outcome = OperatorElse
+		return a, nil
+	}
+	data, err := p.store.ReadSummed(w.Report, w.Sum)
+	var typed mesh.Message
+	switch {
+	case err == nil && strings.HasSuffix(w.Report, ".eml"):
+		content := message.ContentOf(data)
+		a.Answer = cmp.Or(content.Instead(), content.Text)
+		var came []listedFile
+		came, files = mailFiles(path.Join(folder, attachmentsFolder), content.Attachments)
+		a.files = listFiles(came)
+	case err == nil:
+		if err = json.Unmarshal(data, &typed); err == nil {
+			a.Answer = typed.Text
+		}
+	}
+	if err != nil {
+		a.Outcome = OperatorDamaged
+		p.log.printf("the answer to %s cannot be read: %v", w.ID, err)
+		return a, nil
+	}
+	a.Option, _ = state.Option(w.Options, a.Answer)
+	return a, files
+}
