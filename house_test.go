@@ -31,7 +31,7 @@ var mayImport = rooms()
 
 func rooms() map[string][]string {
 	belowCycle := slices.Concat(leaves, []string{"mail/message", "state", "state/store", "turn/box", "turn/relay"})
-	fromCycle := slices.Concat([]string{"cycle", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, belowCycle)
+	fromCycle := slices.Concat([]string{"cycle", "cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, belowCycle)
 	command := slices.Concat([]string{"commands/config", "commands/terminal", "turn/react"}, fromCycle)
 	return map[string][]string{
 		".":                  {"commands"},
@@ -43,8 +43,9 @@ func rooms() map[string][]string {
 		"commands/powerloss": {"mail/message", "mesh"},
 		"commands/terminal":  nil,
 
-		"cycle":                   slices.Concat([]string{"cycle/hook", "cycle/prompt", "cycle/quarantine"}, belowCycle),
+		"cycle":                   slices.Concat([]string{"cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, belowCycle),
 		"cycle/demo":              slices.Concat([]string{"cycle/listen"}, fromCycle, helpers),
+		"cycle/heartbeat":         {"mail"},
 		"cycle/hook":              {"state"},
 		"cycle/listen":            fromCycle,
 		"cycle/prompt":            {"state"},

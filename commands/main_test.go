@@ -109,6 +109,8 @@ type world struct {
 	mesh  *mesh.Server
 	model *scripted.Server // nil before `model`
 
+	monitor *monitor // nil before `monitor`
+
 	smtp atomic.Pointer[func(raw []byte) error] // the answer to a mail; nil takes all
 
 	script atomic.Pointer[func(scripted.Request) scripted.Reply] // what it answers
@@ -141,6 +143,8 @@ type worldKey struct{}
 //	report FROM TEXT [FIELDS]  answers what FROM was asked last
 //	model PROVIDER FILE        our own loop runs the turns; the model answers as FILE says
 //	[!] asked PATTERN          matches what the model was asked
+//	monitor CODE               a monitor at $MONITOR answers heartbeats so; 0: it hangs
+//	[!] beats PATTERN          matches what it was asked since the last beats, one request a line
 //	hold LOCK                  takes a lock as another process would
 //	settle                     waits for polls in the background
 //	exits CODE COMMAND [ARG…]  checks an exit code
@@ -174,6 +178,8 @@ func TestScript(t *testing.T) {
 			"model":   scriptModel,
 			"asked":   scriptAsked,
 			"report":  scriptReport,
+			"monitor": scriptMonitor,
+			"beats":   scriptBeats,
 		},
 	})
 }

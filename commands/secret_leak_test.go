@@ -40,6 +40,7 @@ func canarySecrets() map[string]string {
 		"access":    "access-canary-c05e",
 		"api":       "sk-canary-api-8842",
 		"webhook":   "webhook-canary-d71b",
+		"beat":      "Beat-Canary-0f6a",
 	}
 }
 
@@ -80,6 +81,10 @@ func newLeakStory(t *testing.T) *leakStory {
 	for name, value := range l.secret {
 		l.write("secrets/"+name, value+"\n")
 	}
+	monitor := newMonitor() // it repeats the path that was asked
+	t.Cleanup(monitor.Close)
+	monitor.answers(http.StatusInternalServerError)
+	l.write("secrets/beat", monitor.URL+"/push/"+l.secret["beat"]+"\n")
 	refusal := func(words ...string) string { return "you said " + strings.Join(words, " ") }
 	l.mail = mailtest.StartMemory(t, mailtest.Options{
 		Username: "goulard@example.org", Password: l.secret["imap"], Echo: true,
@@ -168,6 +173,7 @@ command = ["../agent.sh"]
 env = { API_KEY = %[8]q, TEST_HOME = %[9]q, TEST_RUNNING = %[10]q, GORACE = "atexit_sleep_ms=0" }
 [schedule]
 crontab = "../crontab"
+heartbeat_command = ["../ask.sh", "beat"]
 `, handle, l.mail.IMAPTLS, l.mail.CAFile, imap, l.mail.SMTPTLS, smtp, mesh, l.secret["api"], l.dir+"/home", l.dir+"/running"))
 }
 

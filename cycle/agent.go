@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentstateloop/cron"
+	"agentstateloop/cycle/heartbeat"
 	"agentstateloop/cycle/hook"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
@@ -36,7 +37,8 @@ type Agent struct {
 	Summary  *turn.Config // makes summaries; nil: the agent itself does
 	Rights   Rights
 
-	Hooks []hook.Hook
+	Hooks     []hook.Hook
+	Heartbeat *heartbeat.Monitor // nil: no monitor is asked
 
 	Secrets *secret.Known // kept out of every reason and of the log; nil: none are known
 	Keep    time.Duration // turns, messages and quarantine older than this are pruned
@@ -60,7 +62,9 @@ type Agent struct {
 	// called at the end of a poll, one after another.
 	CallHook func(context.Context, hook.Hook, hook.Call) error
 
-	announced uint32 // accessed atomically: 1 if this process has committed something for a hook
+	// Accessed atomically: 1 if this process has committed something for a hook; that a
+	// turn failed.
+	announced, turnFailed uint32
 }
 
 // Mail is how mail reaches the agent and leaves it.

@@ -21,7 +21,8 @@ type journal struct {
 	secrets  *secret.Known
 	renderer renderer
 
-	announced *uint32 // set when something was committed for a hook
+	announced  *uint32 // set when something was committed for a hook
+	turnFailed *uint32 // set when the end of a turn was committed that failed
 }
 
 // commit steps the machine by events and makes the result durable, together
@@ -56,6 +57,9 @@ func (j journal) commitWith(ctx context.Context, with func(next state.State) err
 	})
 	if err != nil {
 		return next, err
+	}
+	if next.Serial != old.Serial && slices.ContainsFunc(next.Lines, isFailedTurn) {
+		atomic.StoreUint32(j.turnFailed, 1)
 	}
 	for _, e := range slices.Concat(old.Outbox, old.Undelivered, old.HookCalls) {
 		if !next.Keeps(e.ID) && e.File != "" {

@@ -24,7 +24,11 @@ func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duratio
 	began := a.Now()
 	session := &mailSession{lingers: true}
 	defer session.close()
-	r, err := a.poller(session).poll(ctx, o)
+	p := a.poller(session)
+	var beats sync.WaitGroup
+	defer beats.Wait()
+	p.heartbeats.waited = &beats
+	r, err := p.poll(ctx, o)
 	if err != nil || r.Skipped != "" || r.Turns > 0 || r.TurnWaiting {
 		return r, err
 	}
@@ -32,7 +36,9 @@ func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duratio
 	if fires := r.NextDue.Add(-lingerGap); fires.Before(until) {
 		until = fires
 	}
-	err = a.lingerer(session.watch).linger(ctx, until.Sub(a.Now()), &r)
+	l := a.lingerer(session.watch)
+	l.poller.heartbeats.waited = &beats
+	err = l.linger(ctx, until.Sub(a.Now()), &r)
 	return r, err
 }
 
@@ -60,7 +66,11 @@ func (l lingerer) linger(ctx context.Context, d time.Duration, report *Report) e
 	})
 	if err == nil && turn {
 		var ran Report
+		beat := l.poller.heartbeats.begin(ctx)
+		defer beat.end()
+		l.poller.askLater(beat, ran)
 		err = l.runner.run(ctx, &ran)
+		beat.ask(ran, errors.Join(err, l.poller.conclude(&ran)))
 		report.fail(ran.Failed)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"agentstateloop/cron"
@@ -53,6 +54,8 @@ type poller struct {
 	runner   runner
 	large    largeMail
 	hooks    hooks
+
+	heartbeats heartbeats
 }
 
 // poll is Poll.
@@ -69,6 +72,8 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	}
 	ctx = cron.Patient(ctx)
 	var r Report
+	beat := p.heartbeats.begin(ctx)
+	defer beat.end()
 	busy, err := p.rounds(ctx, o, &r)
 	if ctx.Err() != nil && !busy {
 		p.log.printf("poll: %v; the next one goes on", ErrInterrupted)
@@ -76,26 +81,33 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	}
 	if err != nil {
 		p.log.printf("poll: %v", err)
+		beat.ask(r, err)
 		return r, err
 	}
 	if busy {
 		return r, ErrBusy
 	}
+	p.askLater(beat, r)
 	if o.LeaveLarge {
-		err = p.afterCycle(ctx, o, &r)
+		err = p.afterCycle(ctx, o, &r, beat)
 		return r, errors.Join(err, p.leaveLarge(o, r), p.hooks.leave())
 	}
 	large, calls := p.large.begin(ctx), p.hooks.begin(ctx)
-	err = p.afterCycle(ctx, o, &r)
+	err = p.afterCycle(ctx, o, &r, beat)
 	err = errors.Join(err, large.wait(&r, func() error { return p.turns(ctx, o, &r) }), p.hooks.wait(ctx, calls), p.flusher.reschedule(ctx))
 	return r, errors.Join(err, p.conclude(&r))
 }
 
 // afterCycle runs the turns of a poll, logs it, and stays on while the crontab line
-// is stuck.
-func (p poller) afterCycle(ctx context.Context, o PollOptions, r *Report) error {
+// is stuck. Its heartbeat is asked when the turns have ended; that of a poll whose
+// caller sees to a turn is left to the poll of the turn.
+func (p poller) afterCycle(ctx context.Context, o PollOptions, r *Report, beat *beat) error {
 	err := p.turns(ctx, o, r)
-	if err = errors.Join(err, p.conclude(r)); err != nil {
+	err = errors.Join(err, p.conclude(r))
+	if !o.NoTurn || !o.LeaveLarge || !r.TurnWaiting {
+		beat.ask(*r, err)
+	}
+	if err != nil {
 		p.log.printf("poll: %v", err)
 		return err
 	}
@@ -104,6 +116,17 @@ func (p poller) afterCycle(ctx context.Context, o PollOptions, r *Report) error 
 		return p.pollWhileStuck(ctx)
 	}
 	return nil
+}
+
+// askLater has the heartbeat asked during the turns of a poll, if they take long.
+func (p poller) askLater(beat *beat, r Report) {
+	if beat == nil {
+		return
+	}
+	r.Failed = slices.Clone(r.Failed)
+	if p.conclude(&r) == nil { // an error comes again at the end
+		beat.askLater(r)
+	}
 }
 
 // conclude adds to the report how the agent stands.

@@ -25,7 +25,7 @@ func (a *Agent) renderer() renderer {
 }
 
 func (a *Agent) journal() journal {
-	return journal{store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, renderer: a.renderer(), announced: &a.announced}
+	return journal{store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, renderer: a.renderer(), announced: &a.announced, turnFailed: &a.turnFailed}
 }
 
 func (a *Agent) hooks() hooks {
@@ -33,6 +33,10 @@ func (a *Agent) hooks() hooks {
 		all: a.Hooks, standIn: a.CallHook, store: a.Store, now: a.Now, secrets: a.Secrets, log: a.logger(), journal: a.journal(),
 		detacher: a.detacher(), announced: &a.announced,
 	}
+}
+
+func (a *Agent) heartbeats() heartbeats {
+	return heartbeats{monitor: a.Heartbeat, store: a.Store, secrets: a.Secrets, log: a.logger(), turnFailed: &a.turnFailed}
 }
 
 func (a *Agent) crontab() crontab {
@@ -239,7 +243,7 @@ func (a *Agent) poller(session *mailSession) poller {
 	return poller{
 		store: a.Store, policy: a.Policy, now: a.Now, log: a.logger(),
 		cycle: a.oneCycle(session), crontab: a.crontab(), flusher: a.flusher(), detacher: a.detacher(), runner: a.runner(),
-		large: a.largeMail(), hooks: a.hooks(),
+		large: a.largeMail(), hooks: a.hooks(), heartbeats: a.heartbeats(),
 	}
 }
 

@@ -114,16 +114,23 @@ func (s Server) handshake(ctx context.Context, conn net.Conn) (*tls.Conn, error)
 	return tc, nil
 }
 
+// SystemTLS returns the configuration of a client that believes the roots of the system,
+// for a server with this name or address.
+func SystemTLS(host string) *tls.Config {
+	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	useSystemRoots(cfg)
+	return cfg
+}
+
 func (s Server) tlsConfig() (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil || host == "" {
 		return nil, fmt.Errorf("tls: %q is not host:port", s.Addr)
 	}
-	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if s.CAFile == "" {
-		useSystemRoots(cfg)
-		return cfg, nil
+		return SystemTLS(host), nil
 	}
+	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	pem, err := os.ReadFile(s.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("read ca_file: %w", err)

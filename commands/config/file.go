@@ -210,6 +210,12 @@ type scheduleSection struct {
 	Mode    string           `toml:"mode"`
 	Crontab string           `toml:"crontab"`
 	Linger  OptionalDuration `toml:"linger"`
+
+	Heartbeat         string   `toml:"heartbeat"`
+	HeartbeatFile     string   `toml:"heartbeat_file"`
+	HeartbeatEnv      string   `toml:"heartbeat_env"`
+	HeartbeatCommand  []string `toml:"heartbeat_command"`
+	HeartbeatInsecure bool     `toml:"heartbeat_insecure"`
 }
 
 type repliesSection struct {

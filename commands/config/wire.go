@@ -48,32 +48,35 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	wrong.add(err)
 	hooks, err := l.wireHooks(c, self)
 	wrong.add(err)
+	monitor, err := l.wireHeartbeat(c)
+	wrong.add(err)
 	policy := wirePolicy(c, mail, mesh, turns, replies, budget)
 	policy.Hooks = hookPolicies(hooks)
 	wrong.add(c.checkIntervals())
 	wrong.add(c.checkAckAfter())
 	return &cycle.Agent{
-		Handle:   c.File.Agent.Handle,
-		Config:   c.Path,
-		Store:    &store.Store{Dir: c.stateDir(), Agent: c.File.Agent.Handle},
-		Policy:   policy,
-		Mail:     mail,
-		Mesh:     mesh,
-		Schedule: schedule,
-		Turn:     turns,
-		Replies:  replies,
-		Prices:   prices,
-		Prompts:  prompt.folder,
-		Recall:   prompt.recall,
-		Window:   prompt.window,
-		Summary:  prompt.summary,
-		Rights:   c.rights(),
-		Hooks:    hooks,
-		Secrets:  l.Secrets,
-		Keep:     time.Duration(c.File.Agent.Keep),
-		Self:     []string{self, "--config", c.Path},
-		Now:      l.Now,
-		Explain:  l.Explain,
+		Handle:    c.File.Agent.Handle,
+		Config:    c.Path,
+		Heartbeat: monitor,
+		Store:     &store.Store{Dir: c.stateDir(), Agent: c.File.Agent.Handle},
+		Policy:    policy,
+		Mail:      mail,
+		Mesh:      mesh,
+		Schedule:  schedule,
+		Turn:      turns,
+		Replies:   replies,
+		Prices:    prices,
+		Prompts:   prompt.folder,
+		Recall:    prompt.recall,
+		Window:    prompt.window,
+		Summary:   prompt.summary,
+		Rights:    c.rights(),
+		Hooks:     hooks,
+		Secrets:   l.Secrets,
+		Keep:      time.Duration(c.File.Agent.Keep),
+		Self:      []string{self, "--config", c.Path},
+		Now:       l.Now,
+		Explain:   l.Explain,
 	}, wrong
 }
 

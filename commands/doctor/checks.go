@@ -41,6 +41,7 @@ func (e *examination) checks() []check {
 		boxCheck{config: e.config, agent: a, home: home},
 		promptCheck{agent: a},
 		hooksCheck{agent: a, state: e.state},
+		heartbeatCheck{config: e.config, monitor: a.Heartbeat, network: e.Network},
 		pollsCheck{config: e.config, state: e.state, err: e.stateErr, mode: e.mode, dir: a.Store.Dir, now: now},
 	}
 }

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"agentstateloop/cycle/heartbeat"
+)
+
+// heartbeatHint says how the address of the heartbeat is written.
+const heartbeatHint = `write it like "https://hc-ping.com/…", or name a file with it in heartbeat_file`
+
+// heartbeatHints are the hints for an address of the heartbeat that cannot be used.
+var heartbeatHints = map[error]string{
+	heartbeat.ErrPort:        "a port is a number from 1 to 65535",
+	heartbeat.ErrPassword:    "its path and its query are secret enough",
+	heartbeat.ErrUnencrypted: "use https; heartbeat_insecure = true allows http within your own network",
+}
+
+// wireHeartbeat wires the keys heartbeat… of [schedule]. It returns nil if none is set. No
+// error holds the address.
+func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
+	s := c.File.Schedule
+	source := s.HeartbeatSource()
+	n := source.CountSet()
+	if s.Heartbeat != "" {
+		n++
+	}
+	switch {
+	case n > 1:
+		return nil, c.At(dotted("schedule"), "keep one of them", "%d of heartbeat, heartbeat_file, heartbeat_env and heartbeat_command are set", n)
+	case n == 0 && s.HeartbeatInsecure:
+		return nil, c.At(dotted("schedule.heartbeat_insecure"), heartbeatHint, "is set, and no heartbeat")
+	case n == 0:
+		return nil, nil
+	}
+	m := &heartbeat.Monitor{Insecure: s.HeartbeatInsecure}
+	if s.Heartbeat == "" {
+		read := l.Secret(c, source)
+		m.Address = func(ctx context.Context) (string, error) {
+			address, err := read(ctx)
+			l.learnHeartbeat(address)
+			return address, err
+		}
+		return m, nil
+	}
+	l.learnHeartbeat(s.Heartbeat)
+	if err := heartbeat.Check(s.Heartbeat, s.HeartbeatInsecure); err != nil {
+		return nil, c.At(dotted("schedule.heartbeat"), HeartbeatHint(err), "%v", err)
+	}
+	m.Address = func(context.Context) (string, error) { return s.Heartbeat, nil }
+	return m, nil
+}
+
+// learnHeartbeat has the address of the heartbeat redacted, and the keys in it.
+func (l *Loader) learnHeartbeat(address string) {
+	if address == "" {
+		return
+	}
+	for i, text := range heartbeat.Secrets(address) {
+		l.Secrets.Learn("heartbeat "+strconv.Itoa(i), text)
+	}
+}
+
+// HeartbeatHint returns what to do about an error of an address.
+func HeartbeatHint(err error) string {
+	for known, hint := range heartbeatHints {
+		if errors.Is(err, known) {
+			return hint
+		}
+	}
+	return heartbeatHint
+}
+
+// HeartbeatSource returns where the address of the heartbeat is found, if that is not
+// heartbeat itself.
+func (s scheduleSection) HeartbeatSource() Source {
+	return Source{File: s.HeartbeatFile, Env: s.HeartbeatEnv, Command: slices.Clone(s.HeartbeatCommand)}
+}

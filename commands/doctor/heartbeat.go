@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"context"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/cycle/heartbeat"
+)
+
+// heartbeatCheck asks the monitor once, as a poll does after which all is well.
+type heartbeatCheck struct {
+	config  *config.Config
+	monitor *heartbeat.Monitor // nil: none is configured, or it has an error
+	network bool
+}
+
+func (c heartbeatCheck) run(ctx context.Context) []Finding {
+	const name = "heartbeat"
+	s := c.config.File.Schedule
+	if c.monitor == nil {
+		if s.Heartbeat != "" || s.HeartbeatSource().CountSet() > 0 || s.HeartbeatInsecure {
+			return []Finding{skip(name, "its address has an error; see config", "")}
+		}
+		return []Finding{bad(Info, name, "set heartbeat_file in [schedule]: each poll then asks a monitor, such as healthchecks.io or Uptime Kuma, which tells you when they end or fail",
+			"nobody notices when this machine is dead, or cron is: no mail says so")}
+	}
+	if !c.network {
+		return []Finding{skip(name, "needs the network", "run doctor without --no-network")}
+	}
+	call, err := c.monitor.Connect(ctx)
+	if err == nil {
+		err = call.Send(ctx, "")
+	}
+	if err != nil {
+		hint := "open the monitor's own page and compare its address with yours; polls go on without it"
+		if own := config.HeartbeatHint(err); own != config.HeartbeatHint(nil) {
+			hint = own
+		}
+		return []Finding{failure(name, hint, err)}
+	}
+	return []Finding{good(name, "the monitor took a request: all is well")}
+}

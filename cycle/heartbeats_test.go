@@ -1,0 +1,261 @@
+package cycle_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/heartbeat"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// monitor is what is asked after each poll.
+type monitor struct {
+	mu     sync.Mutex
+	asked  []string
+	answer int // the code; 0: it hangs
+}
+
+// monitored gives the agent of h a monitor.
+func (h *house) monitored() *monitor {
+	m := &monitor{answer: 200}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.mu.Lock()
+		m.asked = append(m.asked, r.RequestURI)
+		code := m.answer
+		m.mu.Unlock()
+		if code == 0 {
+			<-r.Context().Done()
+			return
+		}
+		w.WriteHeader(code)
+	}))
+	h.t.Cleanup(server.Close)
+	h.agent.Heartbeat = &heartbeat.Monitor{Address: func(context.Context) (string, error) { return server.URL + "/key", nil }}
+	return m
+}
+
+// heard returns what was asked since the last call.
+func (m *monitor) heard() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	heard := strings.Join(m.asked, " ")
+	m.asked = nil
+	return heard
+}
+
+func (m *monitor) answers(code int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answer = code
+}
+
+// One request for each poll that ran a cycle, and what it says.
+func TestHeartbeat(t *testing.T) {
+	h := newHouse(t)
+	m := h.monitored()
+	wants := func(what, want string) {
+		t.Helper()
+		if got := m.heard(); got != want {
+			t.Errorf("%s: asked %q, want %q", what, got, want)
+		}
+	}
+	h.poll()
+	wants("an empty poll", "/key")
+	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{IfDue: true}); err != nil {
+		t.Fatal(err)
+	}
+	wants("nothing was due", "")
+	if _, err := h.agent.Preview(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wants("a dry run", "")
+	lock, err := h.agent.Store.TryLock(store.CycleLock)
+	check(t, err)
+	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{}); err != cycle.ErrBusy {
+		t.Errorf("%v", err)
+	}
+	check(t, lock.Unlock())
+	wants("another poll is at it", "")
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.agent.Poll(canceled, cycle.PollOptions{}); err != cycle.ErrInterrupted {
+		t.Errorf("%v", err)
+	}
+	wants("interrupted", "")
+
+	h.meshSays(http.StatusInternalServerError, "no")
+	h.pollAfter(time.Minute)
+	wants("a source failed", "/key/fail")
+	h.meshSays(http.StatusUnauthorized, "no")
+	h.pollAfter(time.Minute)
+	wants("a login was refused", "/key/fail")
+	h.onMesh.Store(nil)
+	h.pollAfter(time.Minute)
+	wants("it works again", "/key")
+
+	h.plays("echo yes\n")
+	h.told("hello")
+	wants("a turn", "/key")
+	h.plays("exit 1\n")
+	h.told("hello")
+	wants("a turn failed", "/key/fail")
+	h.pollAfter(time.Minute)
+	wants("nothing more failed", "/key")
+	h.plays("exit 77\n") // not logged in
+	h.told("hello")
+	wants("the agent is not logged in", "/key/fail")
+	h.plays("echo yes\n")
+	h.pollAfter(time.Minute)
+	wants("it is again", "/key")
+
+	_, err = h.agent.Halt(t.Context(), "")
+	check(t, err)
+	h.pollAfter(time.Minute)
+	wants("halted, and alive", "/key")
+
+	// A poll whose caller sees to the turn leaves it to the poll of the turn.
+	_, err = h.agent.Resume(t.Context(), "")
+	check(t, err)
+	_, err = h.agent.Tell(t.Context(), "me", "hello")
+	check(t, err)
+	_, err = h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true, LeaveLarge: true})
+	check(t, err)
+	wants("a turn is left", "")
+	_, err = h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
+	check(t, err)
+	wants("a turn is left by a person", "/key")
+	h.poll()
+	wants("and run", "/key")
+
+	// The poll itself fails.
+	check(t, os.Rename(h.agent.Store.Dir, h.agent.Store.Dir+".away"))
+	check(t, os.WriteFile(h.agent.Store.Dir, nil, 0o600))
+	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{}); err == nil {
+		t.Error("a poll without a state directory")
+	}
+	wants("the poll failed", "/key/fail")
+}
+
+// A turn that lasts does not hold its poll's request back. That it failed is told by the
+// next poll whose request is taken.
+func TestHeartbeatOfALongTurn(t *testing.T) {
+	h := newHouse(t)
+	m := h.monitored()
+	h.agent.Heartbeat.TurnPatience = time.Millisecond
+	h.plays("echo begun >began\nread go <end\nexit 1\n")
+	began, _ := h.pipe("began")
+	_, finish := h.pipe("end")
+	_, err := h.agent.Tell(t.Context(), "me", "hello")
+	check(t, err)
+	wait := h.pollInBackground()
+	began()
+	until(t, "the request during the turn", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.asked) == 1 })
+	if got := m.heard(); got != "/key" {
+		t.Errorf("during the turn: %q", got)
+	}
+	finish()
+	if r := wait(); r.Turns != 1 || len(r.Failed) != 0 {
+		t.Errorf("%+v", r)
+	}
+	h.agent.Heartbeat.TurnPatience = 0
+	if got := m.heard(); got != "" {
+		t.Errorf("at the end of the turn: %q", got)
+	}
+	for _, step := range []struct {
+		answer int
+		want   string
+	}{{503, "/key/fail"}, {200, "/key/fail"}, {200, "/key"}} {
+		m.answers(step.answer)
+		h.pollAfter(time.Minute)
+		if got := m.heard(); got != step.want {
+			t.Errorf("the next poll, answered %d: %q, want %q", step.answer, got, step.want)
+		}
+	}
+
+	// A request that fails is not repeated, and what it said about a turn is told later.
+	h.plays("exit 1\n")
+	m.answers(500)
+	h.told("hello")
+	m.answers(200)
+	h.pollAfter(time.Minute)
+	h.pollAfter(time.Minute)
+	if got := m.heard(); got != "/key/fail /key/fail /key" {
+		t.Errorf("after an answer 500: %q", got)
+	}
+}
+
+// Whatever the monitor does, a poll does the same as without it, and a line of the log is
+// all that comes of it.
+func TestHeartbeatThatFails(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]int{"none": -1, "taken": 200, "refused": 500, "moved": 302, "hangs": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.plays("echo yes\n")
+			var m *monitor
+			if answer >= 0 {
+				m = h.monitored()
+				m.answers(answer)
+			}
+			h.receive(letter{id: "<q@example.com>"})
+			r := h.poll()
+			if len(r.Failed) != 0 || r.Turns != 1 || len(h.sentOf("reply")) != 1 {
+				t.Errorf("%+v", r)
+			}
+			h.pollAfter(time.Minute)
+			s := h.state()
+			if len(s.Credentials) != 0 || len(h.sentOf("notice")) != 0 || len(h.lines(state.LineSpend)) != 0 {
+				t.Errorf("%+v", s.Credentials)
+			}
+			log, err := os.ReadFile(filepath.Join(h.agent.Store.Dir, "log"))
+			check(t, err)
+			lines := slices.DeleteFunc(strings.Split(string(log), "\n"), func(l string) bool { return !strings.Contains(l, "heartbeat") })
+			wanted := map[int]string{500: "500 Internal", 302: "302 Found", 0: "no answer within 3s"}[answer]
+			if wanted == "" && len(lines) != 0 || wanted != "" && (len(lines) != 2 || !strings.Contains(lines[0], wanted)) {
+				t.Errorf("the log has %q", lines)
+			}
+			if m != nil && m.heard() != "/key /key" {
+				t.Error("not one request for each poll")
+			}
+		})
+	}
+}
+
+// A poll that lingers asks for each of its polls, and does not wait for the answer before
+// it looks again.
+func TestHeartbeatOfALingeringPoll(t *testing.T) {
+	h := newHouse(t)
+	m := h.monitored()
+	m.answers(0)
+	h.plays("exit 1\n")
+	h.poll() // the baseline
+	m.heard()
+	done := make(chan cycle.Report, 1)
+	go func() {
+		r, _ := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
+		done <- r
+	}()
+	until(t, "the first request", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.asked) == 1 })
+	h.receive(letter{id: "<q@example.com>"})
+	<-done
+	if got := m.heard(); got != "/key /key/fail" {
+		t.Errorf("asked %q", got)
+	}
+	m.answers(200)
+	h.pollAfter(time.Minute)
+	h.pollAfter(time.Minute)
+	if got := m.heard(); got != "/key/fail /key" {
+		t.Errorf("the next polls asked %q", got)
+	}
+}
