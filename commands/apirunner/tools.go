@@ -152,10 +152,10 @@ func (b toolbox) environ() []string {
 func (b toolbox) effects(folders react.Folders) react.Effects {
 	a, turn := b.agent, b.turn
 	e := react.Effects{
-		Submit: func(ctx context.Context, fields map[string]json.RawMessage, text string) error {
-			sub := cycle.Submission{Text: text}
-			for _, name := range slices.Sorted(maps.Keys(fields)) {
-				sub.Fields = append(sub.Fields, cycle.Field{Name: name, Value: fields[name]})
+		Submit: func(ctx context.Context, r react.Submission) error {
+			sub := cycle.Submission{Text: r.Text}
+			for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+				sub.Fields = append(sub.Fields, cycle.Field{Name: name, Value: r.Fields[name]})
 			}
 			return a.Submit(ctx, turn, sub)
 		},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"agentstateloop/state"
@@ -15,12 +16,23 @@ import (
 type Effects struct {
 	Send     func(ctx context.Context, to, text string, files []string) error
 	Ask      func(ctx context.Context, to, text string, fields []state.ResultField, files []string, patience time.Duration) (id string, err error)
-	Submit   func(ctx context.Context, fields map[string]json.RawMessage, text string) error
+	Submit   func(ctx context.Context, r Submission) error
 	Sleep    func(ctx context.Context, d time.Duration, why string) error
 	Remind   func(ctx context.Context, when, text string) (time.Time, error)
 	Suspend  func(ctx context.Context, text string, patience time.Duration) (id string, err error) // nil: submit_result cannot
 	Remember func(ctx context.Context, text string) error
 	Search   func(ctx context.Context, query string, n int) (string, error)
+
+	// SubmitsFiles: submit_result may name files, which Submit is handed.
+	SubmitsFiles bool
+}
+
+// Submission is the result of a turn, as submit_result is called with it.
+type Submission struct {
+	Text   string
+	Fields map[string]json.RawMessage
+	Files  []string
+	Finish bool // the turn ends at once
 }
 
 // maxFound is how many exchanges a search returns at most.
@@ -35,8 +47,12 @@ func (e Effects) Tools() ([]Tool, error) {
 	if e.Ask != nil {
 		g.add(typed("ask", "Asks another agent. Then end your turn without submit_result. It goes on when the answer arrives or is overdue.", e.ask))
 	}
-	if e.Submit != nil {
-		g.add(typed("submit_result", "Sets the result of this turn, once: a text, named fields. Files that you have written into the reply's folder go with it. Without it, your last words are the result.", e.submit))
+	const submit = "Sets the result of this turn, once: a text, named fields. Files that you have written into the reply's folder go with it. Without it, your last words are the result."
+	switch {
+	case e.Submit != nil && e.SubmitsFiles:
+		g.add(typed("submit_result", submit, e.submitWithFiles))
+	case e.Submit != nil:
+		g.add(typed("submit_result", submit, e.submit))
 	}
 	if e.Sleep != nil {
 		g.add(typed("sleep", "Asks to be left alone for a while after this turn. With a reason you wake then, in a turn that is told the reason. A message or a nudge ends that.", e.sleep))
@@ -57,10 +73,13 @@ type sendArgs struct {
 	To   string `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
 	Text string `json:"text" jsonschema:"what to say"`
 
-	Files []string `json:"files,omitempty" jsonschema:"files that go along, as read_file names them"`
+	Files []string `json:"files,omitempty" jsonschema:"files that go along: paths, as your other tools name them"`
 }
 
 func (e Effects) send(ctx context.Context, a sendArgs) (string, error) {
+	if err := said(a.Text); err != nil {
+		return "", err
+	}
 	if err := e.Send(ctx, a.To, a.Text, a.Files); err != nil {
 		return "", err
 	}
@@ -73,7 +92,7 @@ type askArgs struct {
 	Fields  []askedField `json:"fields,omitempty" jsonschema:"results that the answer is to have"`
 	Minutes int          `json:"minutes,omitempty" jsonschema:"how long to wait for the answer, 10 if left out"`
 
-	Files []string `json:"files,omitempty" jsonschema:"files that go along, as read_file names them"`
+	Files []string `json:"files,omitempty" jsonschema:"files that go along: paths, as your other tools name them"`
 }
 
 type askedField struct {
@@ -84,6 +103,9 @@ type askedField struct {
 }
 
 func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
+	if err := said(a.Text); err != nil {
+		return "", err
+	}
 	wait, err := minutes(a.Minutes, state.DefaultPatience, state.MaxPatience)
 	if err != nil {
 		return "", err
@@ -107,6 +129,16 @@ type submitArgs struct {
 }
 
 func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
+	return e.submitWithFiles(ctx, submitFilesArgs{submitArgs: a})
+}
+
+// submitFilesArgs are the arguments of submit_result where it takes files.
+type submitFilesArgs struct {
+	submitArgs
+	Files []string `json:"files,omitempty" jsonschema:"files that go with the result: paths, as your other tools name them"`
+}
+
+func (e Effects) submitWithFiles(ctx context.Context, a submitFilesArgs) (string, error) {
 	switch {
 	case a.After != "" && a.After != Continue && a.After != Suspend && a.After != Terminate:
 		return "", fmt.Errorf("after_execution is %q, but must be continue, suspend or terminate", string(a.After))
@@ -115,10 +147,10 @@ func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
 	case a.Minutes != 0:
 		return "", errors.New("minutes is for after_execution suspend only")
 	}
-	if a.Text == "" && len(a.Fields) == 0 {
+	if a.Text == "" && len(a.Fields) == 0 && len(a.Files) == 0 {
 		return "", errors.New("nothing to submit: pass a text or fields")
 	}
-	if err := e.Submit(ctx, a.Fields, a.Text); err != nil {
+	if err := e.Submit(ctx, Submission{Text: a.Text, Fields: a.Fields, Files: a.Files, Finish: a.After == Terminate}); err != nil {
 		return "", err
 	}
 	if a.After == Terminate {
@@ -128,9 +160,9 @@ func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
 }
 
 // suspend is submit with after_execution suspend.
-func (e Effects) suspend(ctx context.Context, a submitArgs) (string, error) {
-	if len(a.Fields) > 0 {
-		return "", errors.New("fields are of the final result: submit them when the report is in")
+func (e Effects) suspend(ctx context.Context, a submitFilesArgs) (string, error) {
+	if len(a.Fields) > 0 || len(a.Files) > 0 {
+		return "", errors.New("fields and files are of the final result: submit them when the report is in")
 	}
 	if e.Suspend == nil {
 		return "", errors.New("this turn cannot be suspended")
@@ -169,6 +201,9 @@ type remindArgs struct {
 }
 
 func (e Effects) remind(ctx context.Context, a remindArgs) (string, error) {
+	if err := said(a.Text); err != nil {
+		return "", err
+	}
 	when := a.At
 	switch {
 	case a.At != "" && a.Minutes != 0:
@@ -215,6 +250,14 @@ func (e Effects) search(ctx context.Context, a searchArgs) (string, error) {
 		return "nothing was found", nil
 	}
 	return truncated(found, maxResult), err
+}
+
+// said returns an error if a text that somebody is to read is blank.
+func said(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return errors.New("the text is empty")
+	}
+	return nil
 }
 
 // minutes returns a number of minutes from a model as a duration of at most most.

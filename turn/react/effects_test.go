@@ -19,7 +19,7 @@ func TestArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{``, `{`, `[]`, `null`, `"x"`, `{"to":"a"}`, `{"to":1,"text":"x"}`, `{"to":"a","text":"x","bcc":"b"}`, `{"to":"a","text":"x"} {}`} {
+	for _, args := range []string{``, `{`, `[]`, `null`, `"x"`, `{"to":"a"}`, `{"to":1,"text":"x"}`, `{"to":"a","text":" "}`, `{"to":"a","text":"x","bcc":"b"}`, `{"to":"a","text":"x"} {}`} {
 		if got, err := call(t, tools, "send", args); err == nil {
 			t.Errorf("send %s = %q", args, got)
 		}
@@ -45,8 +45,8 @@ func TestEffects(t *testing.T) {
 			waits, asked = d, fields
 			return "ask.1", nil
 		},
-		Submit: func(_ context.Context, fields map[string]json.RawMessage, _ string) error {
-			submitted = fields
+		Submit: func(_ context.Context, r react.Submission) error {
+			submitted = r.Fields
 			return nil
 		},
 		Sleep: func(_ context.Context, d time.Duration, _ string) error { slept = d; return nil },
