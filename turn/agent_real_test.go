@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,11 +11,12 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/turn/clitest"
 )
 
 // realCLI prepares an attempt of one of the real CLIs, with a home of its own
 // that is set up for the scripted provider only, or skips the test.
-func realCLI(t *testing.T, runner string, answers ...answer) (*bench, *provider) {
+func realCLI(t *testing.T, runner string, answers ...clitest.Answer) (*bench, *clitest.Provider) {
 	t.Helper()
 	dir := os.Getenv("AGENTSTATELOOP_CLIS")
 	if _, err := os.Stat(filepath.Join(dir, runner)); dir == "" || err != nil {
@@ -25,38 +25,17 @@ func realCLI(t *testing.T, runner string, answers ...answer) (*bench, *provider)
 		}
 		t.Skipf("no %s: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it", runner)
 	}
-	p := newProvider(t, answers...)
+	p := clitest.New(t, answers...)
 	home := t.TempDir()
 	b := newBench(t, "")
 	b.Runner, b.Command = runner, []string{filepath.Join(dir, runner)}
 	b.Timeout = 5 * time.Minute // on a machine with much else to do it takes one to start
 	b.Prompt = []byte("what do you see? answer @goulard3120\n")
-	b.Config.Env = map[string]string{"HOME": home, "TMPDIR": home, "PATH": os.Getenv("PATH")}
-	switch runner {
-	case Claude:
-		b.Config.Env["ANTHROPIC_BASE_URL"] = p.URL
-		b.Config.Env["ANTHROPIC_API_KEY"] = "sk-test"
-		b.Config.Env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
-		b.Config.Env["CLAUDE_CODE_MAX_RETRIES"] = "2"
-	case Codex:
-		b.Config.Env["TEST_KEY"] = "sk-test"
-		writeConfig(t, filepath.Join(home, ".codex", "config.toml"), fmt.Sprintf(`
-model = "gpt-5"
-model_provider = "test"
-[model_providers.test]
-name = "test"
-base_url = %q
-env_key = "TEST_KEY"
-wire_api = "responses"
-request_max_retries = 1
-stream_max_retries = 1
-`, p.URL+"/v1"))
-	case Gemini:
-		b.Command = append(b.Command, "--model", "gemini-2.5-pro") // "auto" asks a model which model to ask
-		b.Config.Env["GOOGLE_GEMINI_BASE_URL"] = p.URL
-		b.Config.Env["GEMINI_API_KEY"] = "test"
-		writeConfig(t, filepath.Join(home, ".gemini", "settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`)
+	args, env, err := clitest.Home(runner, home, p.URL)
+	if err != nil {
+		t.Fatal(err)
 	}
+	b.Command, b.Config.Env = append(b.Command, args...), env
 	return b, p
 }
 
@@ -81,7 +60,7 @@ type realAgent struct {
 }
 
 // start prepares an attempt of it.
-func (a realAgent) start(t *testing.T, answers ...answer) (*bench, *provider) {
+func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*bench, *clitest.Provider) {
 	t.Helper()
 	b, p := realCLI(t, a.runner, answers...)
 	b.Box = a.box
@@ -98,17 +77,17 @@ func TestRealCodex(t *testing.T) {
 
 // What a turn may do is set again with each resume.
 func TestRealCodexPermissions(t *testing.T) {
-	b, p := realCLI(t, Codex, answer{Text: "one"}, answer{Text: "two"})
+	b, p := realCLI(t, Codex, clitest.Answer{Text: "one"}, clitest.Answer{Text: "two"})
 	b.Extra = []string{"--sandbox", "read-only"}
 	first := b.run()
 	first.check(t, Success, ExitClean, "one", "")
-	if p.saw("danger-full-access") {
+	if p.Saw("danger-full-access") {
 		t.Error("the first turn may do anything")
 	}
 	b.again("2")
 	b.Session, b.Extra = first.Session, []string{"--sandbox", "danger-full-access"}
 	b.run().check(t, Success, ExitClean, "two", "")
-	if !p.saw("danger-full-access") {
+	if !p.Saw("danger-full-access") {
 		t.Error("the resumed turn did not get its permissions")
 	}
 }
@@ -119,7 +98,7 @@ func TestRealGemini(t *testing.T) {
 
 func realStories(t *testing.T, a realAgent) {
 	t.Run("text, then resumed", func(t *testing.T) {
-		b, p := a.start(t, answer{Text: "a lighthouse"}, answer{Text: "and the sea"})
+		b, p := a.start(t, clitest.Answer{Text: "a lighthouse"}, clitest.Answer{Text: "and the sea"})
 		first := b.run()
 		first.check(t, Success, ExitClean, "a lighthouse", "")
 		if l, err := ReadLive(b.Dir); err != nil || l.Lifecycle != LifecycleKilled || l.Reason != "clean exit" || l.State != StateIdle || l.WaitingTools != 0 {
@@ -128,7 +107,7 @@ func realStories(t *testing.T, a realAgent) {
 		if first.Session == "" || first.Usage.Input == 0 || first.Usage.Output == 0 || a.cost && first.CostUSD == 0 && first.Model == "" {
 			t.Errorf("%+v", first)
 		}
-		if !p.saw("answer @goulard3120") {
+		if !p.Saw("answer @goulard3120") {
 			t.Error("the prompt never reached the provider")
 		}
 		b.again("2")
@@ -157,15 +136,15 @@ func realStories(t *testing.T, a realAgent) {
 				t.Errorf("%+v after %+v, as if it was counted twice", second.Bill, first.Bill)
 			}
 		}
-		if last := p.asked[len(p.asked)-1]; !strings.Contains(last, "a lighthouse") || !strings.Contains(last, "what else?") {
+		if last := p.Asked()[len(p.Asked())-1]; !strings.Contains(last, "a lighthouse") || !strings.Contains(last, "what else?") {
 			t.Error("the session was not resumed")
 		}
 	})
 
 	t.Run("thinking and a tool", func(t *testing.T) {
 		b, p := a.start(t,
-			answer{Thinking: "let me see", Text: "I will look.", Tool: a.shell, Args: map[string]any{a.arg: "printf tool-%d 42 | tee seen"}},
-			answer{Text: "It says tool-42."})
+			clitest.Answer{Thinking: "let me see", Text: "I will look.", Tool: a.shell, Args: map[string]any{a.arg: "printf tool-%d 42 | tee seen"}},
+			clitest.Answer{Text: "It says tool-42."})
 		b.Extra = a.allow
 		var kinds []EventKind
 		var tool Live
@@ -190,13 +169,13 @@ func realStories(t *testing.T, a realAgent) {
 		if tool.State != StateRunningTool || tool.WaitingTools != 1 || tool.Tool == "" {
 			t.Errorf("live %+v", tool)
 		}
-		if !p.saw("tool-42") || read(t, b.Workdir, "seen") != "tool-42" {
+		if !p.Saw("tool-42") || read(t, b.Workdir, "seen") != "tool-42" {
 			t.Error("the tool did not run, or its result did not reach the model")
 		}
 	})
 
 	t.Run("stopped while a tool runs", func(t *testing.T) {
-		b, _ := a.start(t, answer{Text: "I will wait.", Tool: a.shell, Args: map[string]any{a.arg: "sh -c 'echo $$ > pid; exec sleep 1000'"}})
+		b, _ := a.start(t, clitest.Answer{Text: "I will wait.", Tool: a.shell, Args: map[string]any{a.arg: "sh -c 'echo $$ > pid; exec sleep 1000'"}})
 		b.Extra = a.allow
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -231,12 +210,12 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("overloaded, then well", func(t *testing.T) {
-		b, _ := a.start(t, answer{Status: a.overloaded, Fault: "Overloaded"}, answer{Text: "here now"})
+		b, _ := a.start(t, clitest.Answer{Status: a.overloaded, Fault: "Overloaded"}, clitest.Answer{Text: "here now"})
 		b.run().check(t, Success, ExitClean, "here now", "")
 	})
 
 	t.Run("refused", func(t *testing.T) {
-		b, _ := a.start(t, answer{Status: 401, Fault: "invalid x-api-key"})
+		b, _ := a.start(t, clitest.Answer{Status: 401, Fault: "invalid x-api-key"})
 		res := b.run()
 		if c, ok := state.CredentialFailure(res.Credential); !ok || c.Name != "agent:"+a.runner || res.Status != Failed {
 			t.Errorf("%+v", res)
@@ -244,7 +223,7 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("not logged in", func(t *testing.T) {
-		b, _ := a.start(t, answer{Text: "never"})
+		b, _ := a.start(t, clitest.Answer{Text: "never"})
 		for _, key := range []string{"ANTHROPIC_API_KEY", "TEST_KEY", "GEMINI_API_KEY"} {
 			delete(b.Config.Env, key)
 		}
@@ -255,7 +234,7 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("cut stream", func(t *testing.T) {
-		b, _ := a.start(t, answer{Text: "half an answer", Cut: true})
+		b, _ := a.start(t, clitest.Answer{Text: "half an answer", Cut: true})
 		res := b.run()
 		if res.Status != Failed || res.Reason == "" || res.Credential != nil {
 			t.Errorf("%+v", res)
@@ -263,7 +242,7 @@ func realStories(t *testing.T, a realAgent) {
 	})
 
 	t.Run("stale session", func(t *testing.T) {
-		b, _ := a.start(t, answer{Text: "fresh"})
+		b, _ := a.start(t, clitest.Answer{Text: "fresh"})
 		b.Session = "12345678-1234-4234-8234-123456789012"
 		res := b.run()
 		if !res.SessionStale || res.Session != "" || res.Status != Failed || res.Credential != nil {
@@ -294,7 +273,7 @@ func TestRealLowModel(t *testing.T) {
 		{Gemini, []string{"--model", "gemini-2.5-pro"}, nil, []string{"--model", "gemini-2.5-flash"}, []string{"gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-pro"}, ""},
 	} {
 		t.Run(strings.Join(slices.Concat([]string{c.runner}, c.command, c.extra), " ")+c.env, func(t *testing.T) {
-			b, p := realCLI(t, c.runner, answer{Text: "yes"})
+			b, p := realCLI(t, c.runner, clitest.Answer{Text: "yes"})
 			if c.env != "" {
 				b.Config.Env["ANTHROPIC_MODEL"] = c.env
 			}
@@ -317,10 +296,10 @@ func TestRealLowModel(t *testing.T) {
 				b.Session = res.Session
 			}
 			if c.want[0] == "" {
-				c.want[0] = p.models[0] // whatever it asks by default
+				c.want[0] = p.Models()[0] // whatever it asks by default
 			}
-			if !slices.Equal(p.models, c.want) {
-				t.Errorf("asked %q, want %q", p.models, c.want)
+			if !slices.Equal(p.Models(), c.want) {
+				t.Errorf("asked %q, want %q", p.Models(), c.want)
 			}
 		})
 	}

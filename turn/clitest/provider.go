@@ -1,4 +1,6 @@
-package turn
+// Package clitest drives the real agents in tests, by an inference service whose answers
+// are scripted.
+package clitest
 
 import (
 	"cmp"
@@ -7,37 +9,41 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
-	"testing"
 )
 
-// answer is the scripted provider's answer to one request.
-type answer struct {
-	Thinking string
-	Text     string
-	Tool     string         // name of a tool to call
-	Args     map[string]any // its arguments
-	Status   int            // an HTTP error instead
-	Fault    string         // its message
-	Cut      bool           // break the stream off after the text
+// Answer is the scripted provider's answer to one request.
+type Answer struct {
+	Thinking  string
+	Text      string
+	Tool      string         // name of a tool to call
+	Namespace string         // of the tool, for codex
+	Args      map[string]any // its arguments
+	Status    int            // an HTTP error instead
+	Fault     string         // its message
+	Cut       bool           // break the stream off after the text
 }
 
-// provider is an inference service on loopback that speaks the three APIs. It
+// T is the part of *testing.T that New needs.
+type T interface{ Cleanup(func()) }
+
+// Provider is an inference service on loopback that speaks the three APIs. It
 // returns its answers in order to the requests that offer tools, which are the
 // agent's own. Other requests of a CLI (titles, routing) get a plain word.
-type provider struct {
+type Provider struct {
 	*httptest.Server
-	t *testing.T
 
 	mu      sync.Mutex
-	answers []answer
+	answers []Answer
 	asked   []string // bodies of the requests that took an answer
 	models  []string // which these requests name
 }
 
-func newProvider(t *testing.T, answers ...answer) *provider {
-	p := &provider{t: t, answers: answers}
+// New starts the service; the end of t stops it.
+func New(t T, answers ...Answer) *Provider {
+	p := &Provider{answers: answers}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/messages", p.messages)
 	mux.HandleFunc("POST /v1/responses", p.responses)
@@ -51,7 +57,7 @@ func newProvider(t *testing.T, answers ...answer) *provider {
 }
 
 // next returns the answer for a request and its number. The last answer stays.
-func (p *provider) next(r *http.Request) (answer, int) {
+func (p *Provider) next(r *http.Request) (Answer, int) {
 	body, _ := io.ReadAll(r.Body)
 	var ask struct {
 		Tools []any  `json:"tools"`
@@ -61,7 +67,7 @@ func (p *provider) next(r *http.Request) (answer, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(ask.Tools) == 0 || len(p.answers) == 0 {
-		return answer{Text: "ok"}, 0
+		return Answer{Text: "ok"}, 0
 	}
 	p.asked = append(p.asked, string(body))
 	model, _, _ := strings.Cut(r.PathValue("call"), ":") // of Google's API, whose body has none
@@ -73,11 +79,25 @@ func (p *provider) next(r *http.Request) (answer, int) {
 	return a, len(p.asked)
 }
 
-// saw reports whether any request of the agent held the words.
-func (p *provider) saw(words string) bool {
+// Saw reports whether any request of the agent held the words.
+func (p *Provider) Saw(words string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Contains(strings.Join(p.asked, "\n"), words)
+}
+
+// Asked returns the bodies of the requests that took an answer.
+func (p *Provider) Asked() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.asked)
+}
+
+// Models returns which models these requests name.
+func (p *Provider) Models() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.models)
 }
 
 // event writes one server-sent event.
@@ -93,7 +113,7 @@ func event(w http.ResponseWriter, name string, data any) {
 type object = map[string]any
 
 // fault answers with an HTTP error if the script says so.
-func fault(w http.ResponseWriter, a answer, body object) bool {
+func fault(w http.ResponseWriter, a Answer, body object) bool {
 	if a.Status == 0 {
 		w.Header().Set("Content-Type", "text/event-stream")
 		return false
@@ -107,7 +127,7 @@ func fault(w http.ResponseWriter, a answer, body object) bool {
 // cut breaks the connection off in the middle of the answer.
 func cut() { panic(http.ErrAbortHandler) }
 
-func (p *provider) messages(w http.ResponseWriter, r *http.Request) {
+func (p *Provider) messages(w http.ResponseWriter, r *http.Request) {
 	a, n := p.next(r)
 	kind := map[int]string{401: "authentication_error", 529: "overloaded_error"}[a.Status]
 	if kind == "" {
@@ -150,7 +170,7 @@ func (p *provider) messages(w http.ResponseWriter, r *http.Request) {
 	event(w, "message_stop", object{"type": "message_stop"})
 }
 
-func (p *provider) responses(w http.ResponseWriter, r *http.Request) {
+func (p *Provider) responses(w http.ResponseWriter, r *http.Request) {
 	a, n := p.next(r)
 	if fault(w, a, object{"error": object{"message": a.Fault, "type": "invalid_request_error", "code": nil}}) {
 		return
@@ -172,14 +192,18 @@ func (p *provider) responses(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.Tool != "" {
 		args, _ := json.Marshal(a.Args)
-		item(object{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "name": a.Tool, "arguments": string(args)})
+		call := object{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "name": a.Tool, "arguments": string(args)}
+		if a.Namespace != "" {
+			call["namespace"] = a.Namespace
+		}
+		item(call)
 	}
 	event(w, "response.completed", object{"type": "response.completed", "response": object{"id": id, "usage": object{
 		"input_tokens": 100, "input_tokens_details": object{"cached_tokens": 40},
 		"output_tokens": 20, "output_tokens_details": object{"reasoning_tokens": 5}, "total_tokens": 120}}})
 }
 
-func (p *provider) generate(w http.ResponseWriter, r *http.Request) {
+func (p *Provider) generate(w http.ResponseWriter, r *http.Request) {
 	a, _ := p.next(r)
 	status := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 503: "UNAVAILABLE"}[a.Status]
 	if fault(w, a, object{"error": object{"code": a.Status, "message": a.Fault, "status": status}}) {
