@@ -23,7 +23,7 @@ var leaves = []string{"mail", "mesh", "cron", "turn"}
 var internals = []string{"internal/capture", "internal/durable", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
-var helpers = []string{"mail/mailtest", "cron/crontest", "turn/react/scripted", "state/statetest"}
+var helpers = []string{"mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
 
 // mayImport lists the packages of the house, and which of ours each may import
 // besides internals (docs/design.md, "The house").
@@ -35,11 +35,12 @@ func rooms() map[string][]string {
 	command := slices.Concat([]string{"commands/config", "commands/terminal", "turn/react"}, fromCycle)
 	return map[string][]string{
 		".":                  {"commands"},
-		"commands":           slices.Concat([]string{"commands/apirunner", "commands/doctor", "commands/setup", "cycle/demo", "cycle/listen"}, command),
+		"commands":           slices.Concat([]string{"commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/setup", "cycle/demo", "cycle/listen"}, command),
 		"commands/apirunner": command,
 		"commands/doctor":    command,
 		"commands/setup":     command,
 		"commands/config":    slices.Concat([]string{"commands/terminal", "turn/react"}, fromCycle),
+		"commands/mcpserver": {"turn/react"},
 		"commands/powerloss": {"mail/message", "mesh"},
 		"commands/terminal":  nil,
 
@@ -65,6 +66,7 @@ func rooms() map[string][]string {
 		"turn/relay":          nil,
 		"turn/react":          {"state", "turn", "turn/box"},
 		"turn/react/scripted": nil,
+		"turn/clitest":        nil,
 
 		"state":           nil,
 		"state/statetest": {"state"},

@@ -53,6 +53,7 @@ func (p *program) commands() []group {
 			sendCommand(p),
 			sleepCommand(p),
 			rememberCommand(p),
+			mcpCommand(p),
 		}},
 		{"", []*cli.Command{
 			reactCommand(p),

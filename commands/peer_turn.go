@@ -78,7 +78,7 @@ func (l agents) mayHear(c *cli.Context) (bool, error) {
 // every turn itself.
 func forEveryTurn(c *cli.Context) bool {
 	switch strings.TrimPrefix(c.Command.HelpName, name+" ") {
-	case "submit", "ask", "send", "sleep", "remind", "remember", "nudge", "status", "report", "compact", "completion", "version", "__react", cycle.HooksCommand:
+	case "submit", "ask", "send", "sleep", "remind", "remember", "mcp", "nudge", "status", "report", "compact", "completion", "version", "__react", cycle.HooksCommand:
 		return true
 	case "history":
 		return c.IsSet("search")

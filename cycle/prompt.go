@@ -55,7 +55,7 @@ func (p prompter) agentData() prompt.Data {
 		d.Local = local.Format(dateAndTime)
 	}
 	if p.turn != nil {
-		d.Runner = p.turn.Runner
+		d.Runner, d.MCP = p.turn.Runner, p.turn.MCP
 	}
 	return d
 }

@@ -15,6 +15,7 @@ func claudeAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
 			argv := append(command[:len(command):len(command)], "-p", "--output-format", "stream-json", "--verbose")
+			argv = append(argv, a.offered...)
 			if a.Session != "" {
 				argv = append(argv, "--resume", a.Session)
 			}
@@ -27,6 +28,16 @@ func claudeAgent() agent {
 	}
 }
 
+// claudeArguments name the server besides those that the user has configured, and allow
+// its tools besides those that the user allows. What the user denies stays denied.
+// Each is one word, because both options take as many words as follow.
+func (s ToolServer) claudeArguments() []string {
+	config := map[string]any{"mcpServers": map[string]any{s.Name: map[string]any{
+		"type": "stdio", "command": s.Command, "args": s.Args, "alwaysLoad": true,
+	}}}
+	return []string{"--mcp-config=" + quoted(config), "--allowedTools=mcp__" + s.Name}
+}
+
 // claudeLine holds the fields that we read of a line. Its Type is system,
 // assistant, user or result.
 type claudeLine struct {
@@ -36,6 +47,11 @@ type claudeLine struct {
 	Model   string `json:"model"`               // of init
 	Version string `json:"claude_code_version"` // of init
 	Parent  string `json:"parent_tool_use_id"`  // set in the lines of a subagent
+
+	Servers []struct {
+		Name   string `json:"name"`
+		Status string `json:"status"`
+	} `json:"mcp_servers"` // of init
 
 	Message struct {
 		// An array of blocks, or a string in a user's line.
@@ -124,7 +140,13 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 	switch l.Type {
 	case "system":
 		if l.Subtype == "init" {
-			return []Event{{Kind: SessionStart, Session: l.Session, Model: l.Model}}
+			events := []Event{{Kind: SessionStart, Session: l.Session, Model: l.Model}}
+			for _, s := range l.Servers {
+				if s.Name == ToolServerName && s.Status == "failed" {
+					events = append(events, Event{Kind: Error, Text: "our tools are missing: the server " + ToolServerName + " did not start"})
+				}
+			}
+			return events
 		}
 		if l.Subtype == "api_retry" {
 			return []Event{{Kind: Error, Text: "retrying: " + errorText(l.Error)}}
@@ -153,7 +175,7 @@ func claudeBlocks(line []byte, l claudeLine) []Event {
 	for _, b := range blocks {
 		switch {
 		case b.Type == "tool_use":
-			events = append(events, Event{Kind: ToolUse, Tool: b.Name, ToolID: b.ID})
+			events = append(events, Event{Kind: ToolUse, Tool: toolName(b.Name), ToolID: b.ID})
 		case b.Type == "tool_result":
 			events = append(events, Event{Kind: ToolResult, ToolID: b.ToolUseID})
 		case b.Type == "thinking":

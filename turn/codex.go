@@ -2,8 +2,10 @@ package turn
 
 import (
 	"encoding/json"
+	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,6 +16,7 @@ func codexAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
 			argv := append(command[:len(command):len(command)], "exec", "--json", "--skip-git-repo-check")
+			argv = append(argv, a.offered...)
 			argv = append(argv, onlyLastModel(a.Extra)...)
 			if a.Session != "" {
 				argv = append(argv, "resume", a.Session)
@@ -25,6 +28,23 @@ func codexAgent() agent {
 		cumulative:   true,
 		loginRefused: regexp.MustCompile(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
 		sessionGone:  regexp.MustCompile(`(?i)no rollout found|thread not found|no saved session found`),
+	}
+}
+
+// codexToolTimeout is how long codex waits for one call, in seconds: longer than a call
+// waits for its runner.
+const codexToolTimeout = 150
+
+// codexArguments name the server besides those of the user's config.toml. Its tools need
+// nobody's approval: there is nobody who could give it.
+func (s ToolServer) codexArguments() []string {
+	at := "mcp_servers." + s.Name + "."
+	return []string{
+		"-c", at + "command=" + quoted(s.Command),
+		"-c", at + "args=" + quoted(s.Args),
+		"-c", at + "env_vars=" + quoted(s.variables()),
+		"-c", at + `default_tools_approval_mode="approve"`,
+		"-c", at + "tool_timeout_sec=" + strconv.Itoa(codexToolTimeout),
 	}
 }
 
@@ -132,7 +152,7 @@ func codexItem(l codexLine) Event {
 		}
 		name := l.Item.Type
 		if l.Item.Tool != "" {
-			name = l.Item.Tool
+			name = path.Join(l.Item.Server, l.Item.Tool)
 		}
 		return Event{Kind: ToolUse, Tool: name, ToolID: l.Item.ID}
 	}

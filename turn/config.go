@@ -67,6 +67,10 @@ type Config struct {
 	// API, whose tools are confined one by one.
 	Box *Sandbox
 
+	// MCP has Claude, Codex and Gemini know the server of our tools (ToolServer), besides
+	// what the user has configured.
+	MCP bool
+
 	// Low changes how the agent runs while money is short.
 	Low Low
 
@@ -134,6 +138,8 @@ type Attempt struct {
 	Env     map[string]string // such as AGENTSTATELOOP_CONFIG; replaces Config.Env
 	Read    []string          // further paths that exist in its box, if it has one
 	Write   []string          // further paths that it may write to there
+
+	offered []string // arguments that name the server of our tools
 
 	// MayBeSilent: an agent that ends well and says nothing has succeeded.
 	MayBeSilent bool

@@ -26,6 +26,8 @@ type startLine struct {
 	Argv    []string  `json:"argv"`
 	Workdir string    `json:"workdir"`
 	PID     int       `json:"pid"` // 0 if it could not be started
+
+	Note string `json:"note,omitempty"` // what the agent was to have and has not
 }
 
 // eventLine is a line between the first and the last.

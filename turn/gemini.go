@@ -57,7 +57,7 @@ func parseGemini(line []byte) []Event {
 		}
 		return nil // our own prompt
 	case "tool_use":
-		return []Event{{Kind: ToolUse, Tool: l.Tool, ToolID: l.ToolID}}
+		return []Event{{Kind: ToolUse, Tool: toolName(l.Tool), ToolID: l.ToolID}}
 	case "tool_result":
 		return []Event{{Kind: ToolResult, ToolID: l.ToolID}}
 	case "error":

@@ -61,19 +61,27 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	if len(command) == 0 {
 		command = []string{program}
 	}
-	argv := kind.argv(command, a)
 	env := c.environ(a)
+	missing := ""
+	if c.MCP {
+		if a.offered, err = c.toolServer(env).offer(c.Runner, &a, env); err != nil {
+			missing = fmt.Sprintf("the agent has our commands, and not our tools: %v", err)
+		}
+	}
+	argv := kind.argv(command, a)
 	log := openEventLog(a.Dir, c.MaxEvents)
-	first := startLine{Time: time.Now().UTC(), Kind: "start", Version: c.Version, Runner: c.Runner, Argv: argv, Workdir: c.Workdir}
+	first := startLine{Time: time.Now().UTC(), Kind: "start", Version: c.Version, Runner: c.Runner, Argv: argv, Workdir: c.Workdir, Note: missing}
 
 	path, err := c.find(argv[0], env["PATH"])
 	if err != nil {
+		removeGeminiHome(a.Dir)
 		log.line(first)
 		return failed(err).closeLog(log), nil
 	}
 	entered := argv
 	if c.Box != nil {
 		if entered, err = c.enter(ctx, a, path, argv, env); err != nil {
+			removeGeminiHome(a.Dir)
 			log.line(first)
 			return failed(err).closeLog(log), nil
 		}
@@ -81,6 +89,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	}
 	p, err := c.start(a, path, entered, env)
 	if err != nil {
+		removeGeminiHome(a.Dir)
 		log.line(first)
 		failed(err).closeLog(log)
 		return Result{}, err
@@ -110,6 +119,10 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 		defer close(ended)
 		s.follow(ctx)
 		end.res, end.err = s.conclude(ctx)
+		removeGeminiHome(a.Dir)
+		if missing != "" {
+			end.res.Notes = append(end.res.Notes, missing)
+		}
 	})()
 	select {
 	case <-ended:

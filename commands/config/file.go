@@ -124,6 +124,7 @@ type turnSection struct {
 	Settle      Duration         `toml:"settle"`
 	MaxAttempts int              `toml:"max_attempts"`
 	SelfTurns   int              `toml:"self_turns"`
+	MCP         bool             `toml:"mcp"`
 	Prompts     string           `toml:"prompts"`
 	Recall      int              `toml:"recall"`
 	Collect     ZeroDuration     `toml:"collect"`

@@ -49,7 +49,8 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		return nil, c.Wrong("turn.self_turns", "must be 0 to %d", maxSelfTurns)
 	}
 	if t.Runner == "none" {
-		return nil, nil
+		_, err := c.offersTools()
+		return nil, err
 	}
 	if err := c.checkLow(); err != nil {
 		return nil, err
@@ -64,6 +65,10 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		if namesSecret.MatchString(key) {
 			l.Secrets.Learn(c.Path+" env "+key, value)
 		}
+	}
+	mcp, err := c.offersTools()
+	if err != nil {
+		return nil, err
 	}
 	sandbox, err := c.wireSandbox(self)
 	if err != nil {
@@ -87,11 +92,33 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		Settle:  time.Duration(t.Settle),
 		Env:     env,
 		Box:     sandbox,
+		MCP:     mcp,
 		Low:     turn.Low{Command: c.turnCommand(t.LowCommand), Args: t.LowArgs, Model: c.lowModel()},
 		Self:    self,
 		Version: l.Version,
 		Secrets: l.Secrets,
 	}, nil
+}
+
+// offersTools reports whether the agent's program is to know the server of our tools.
+// Runners that can start it do, unless mcp says otherwise.
+func (c *Config) offersTools() (bool, error) {
+	t := c.File.Turn
+	switch t.Runner {
+	case turn.Claude, turn.Codex, turn.Gemini:
+		return t.MCP || !c.Has("turn.mcp"), nil
+	}
+	if !t.MCP {
+		return false, nil
+	}
+	hint := "remove it; name `agentstateloop mcp` in the configuration of your program, as a server of type stdio"
+	switch t.Runner {
+	case turn.API:
+		hint = "remove it; the tools of the built-in loop are in [api.tools]"
+	case "none":
+		hint = "remove it; `agentstateloop inbox` is for such an agent"
+	}
+	return false, c.At(dotted("turn.mcp"), hint, `has an effect only with runner = "claude", "codex" or "gemini"`)
 }
 
 // lowModel returns the model that runner "api" asks while money is short, or "" if it

@@ -13,6 +13,7 @@ type Data struct {
 	Handle   string
 	Callsign string // "@" + Handle
 	Runner   string // of [turn]: exec, claude, codex, gemini, api
+	MCP      bool   // its commands are offered as tools, by the server agentstateloop
 	Boundary string // the word that the tags of this prompt hold
 	Fresh    bool   // a session begins; one that continues has most of this already
 
@@ -74,3 +75,6 @@ type Data struct {
 	Message      string // its new text and the list of its files, fenced
 	Files        string // that list alone, one file a line, fenced; "" if no file came along
 }
+
+// Tools reports whether the agent acts by tools, and not by commands.
+func (d Data) Tools() bool { return d.MCP || d.Runner == "api" }

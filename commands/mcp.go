@@ -1,0 +1,187 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/mcpserver"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/internal/secret"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+	"agentstateloop/turn/react"
+)
+
+type mcpCmd struct {
+	agents agents
+	stdin  io.Reader
+	out    *terminal.Output
+}
+
+func mcpCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  turn.ToolServerCommand,
+		Usage: "offer the commands of this group as tools, by MCP",
+		Description: `An MCP server on standard input and output, for the agent inside its turn. Its
+tools do what the commands do: submit_result, ask, send, sleep,
+remind, remember and search_history. With [turn] mcp the runners claude, codex
+and gemini start it for each turn; any other client can start it too. It ends
+with its input.
+
+Outside of a turn its tools are listed, and each call is an error.
+
+Example:
+  codex exec -c 'mcp_servers.agent.command="agentstateloop"' \
+    -c 'mcp_servers.agent.args=["mcp"]' "remember that it rained"`,
+		Action: mcpCmd{agents{loader: p.loader, out: &p.out}, p.stdin, &p.out}.run,
+	}
+}
+
+func (m mcpCmd) run(c *cli.Context) error {
+	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	if terminal.NewAsker(m.stdin, m.out, nil).CanAsk() {
+		return terminal.Usagef("name it as a server of type stdio in the client; [turn] mcp does that for claude, codex and gemini",
+			"%s speaks the Model Context Protocol with a program, not with a person", c.Command.HelpName)
+	}
+	caller := &mcpCaller{c: c, agents: m.agents, out: m.out}
+	tools, err := caller.effects().Tools()
+	if err != nil {
+		return err
+	}
+	for i := range tools {
+		tools[i].Run = explained(m.agents.loader.Secrets, tools[i].Run)
+	}
+	server := mcpserver.Server{Name: name, Version: version(), Tools: tools, Instructions: caller.instructions(), Secrets: m.agents.loader.Secrets}
+	return server.Serve(c.Context, m.stdin, m.out.Stdout)
+}
+
+// explained makes an error of a tool what the command of its name prints, and keeps known
+// secrets out of what the tool returns: all of it goes to the model's provider.
+func explained(secrets *secret.Known, run func(context.Context, json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (string, error) {
+	return func(ctx context.Context, args json.RawMessage) (text string, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				text, err = "", errors.New(secrets.Redact(fmt.Sprintf("internal: %v\nhint: nothing recorded is lost; please report this", v)))
+			}
+		}()
+		text, err = run(ctx, args)
+		if end, ends := errors.AsType[react.Ending](err); ends {
+			end.Text = secrets.Redact(end.Text)
+			return "", end
+		}
+		if err == nil {
+			return secrets.Redact(text), nil
+		}
+		words := err.Error()
+		if hint := hintOf(err); hint != "" {
+			words += "\nhint: " + hint
+		}
+		return "", errors.New(secrets.Redact(words))
+	}
+}
+
+// mcpCaller acts for the tools, in the turn from which the server was started.
+type mcpCaller struct {
+	c      *cli.Context
+	agents agents
+	out    *terminal.Output
+
+	loading sync.Mutex
+}
+
+// instructions are what the model reads of the server.
+func (m *mcpCaller) instructions() string {
+	if _, err := m.agents.parseInside(m.c); err != nil {
+		return "These tools work only inside of a turn that agentStateLoop has started, and this is none: each call is an error."
+	}
+	text := "Tools for your turn: to set its result, to ask and inform others, to rest, and to remember. Each does what the command of agentstateloop does."
+	for _, folder := range []struct{ variable, what string }{
+		{"AGENTSTATELOOP_OUTPUT", "Files that you write into %s go with the answer."},
+		{"AGENTSTATELOOP_CONTEXT", "The message, with what came with it, is in %s."},
+	} {
+		if path := m.agents.loader.Env(folder.variable); path != "" {
+			text += " " + fmt.Sprintf(folder.what, path)
+		}
+	}
+	return text
+}
+
+// act does one thing as a command would: it reads the configuration, and looks whether the
+// turn is still the caller's. What it has committed for hooks is left to a process of its own.
+func (m *mcpCaller) act(do func(turnActions) error) error {
+	m.loading.Lock()
+	actions, err := m.agents.turn(m.c)
+	m.loading.Unlock()
+	if err != nil {
+		return err
+	}
+	err = do(actions)
+	if own, ok := actions.(ownTurn); ok {
+		if failed := own.agent.LeaveHooks(); failed != nil {
+			m.out.Warn("%v; the next poll calls the hooks", failed)
+		}
+	}
+	return err
+}
+
+// effects are the tools of runner = "api" that are commands too.
+func (m *mcpCaller) effects() react.Effects {
+	return react.Effects{
+		SubmitsFiles: true,
+		Submit: func(ctx context.Context, r react.Submission) error {
+			sub := cycle.Submission{Text: r.Text, Files: r.Files, Finish: r.Finish}
+			for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+				sub.Fields = append(sub.Fields, cycle.Field{Name: name, Value: r.Fields[name]})
+			}
+			return m.act(func(t turnActions) error { return t.submit(ctx, sub) })
+		},
+		Suspend: func(ctx context.Context, text string, patience time.Duration) (id string, err error) {
+			err = m.act(func(t turnActions) error { id, err = t.suspend(ctx, text, patience); return err })
+			return id, err
+		},
+		Ask: func(ctx context.Context, to, text string, fields []state.ResultField, files []string, patience time.Duration) (id string, err error) {
+			if to, err = parseHandle(to); err != nil {
+				return "", err
+			}
+			if err := state.CheckResultFields(fields); err != nil {
+				return "", err
+			}
+			q := cycle.Question{To: to, Text: text, Fields: fields, Patience: patience}
+			err = m.act(func(t turnActions) error { id, err = t.ask(ctx, q, files); return err })
+			return id, err
+		},
+		Send: func(ctx context.Context, to, text string, files []string) error {
+			to, err := parseHandle(to)
+			if err != nil {
+				return err
+			}
+			return m.act(func(t turnActions) error { return t.send(ctx, to, text, files) })
+		},
+		Sleep: func(ctx context.Context, d time.Duration, why string) error {
+			return m.act(func(t turnActions) error { return t.sleep(ctx, d, why) })
+		},
+		Remind: func(ctx context.Context, when, text string) (at time.Time, err error) {
+			err = m.act(func(t turnActions) error { at, err = t.remind(ctx, when, text); return err })
+			return at, err
+		},
+		Remember: func(ctx context.Context, text string) error {
+			return m.act(func(t turnActions) error { return t.remember(ctx, text) })
+		},
+		Search: func(ctx context.Context, query string, n int) (found string, err error) {
+			err = m.act(func(t turnActions) error { found, err = t.search(ctx, query, n); return err })
+			return found, err
+		},
+	}
+}

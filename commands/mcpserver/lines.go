@@ -1,0 +1,192 @@
+package mcpserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxLine bounds a message, in bytes. It is that of a relayed request.
+const maxLine = 8 << 20
+
+// lastAnswers is how long calls that have begun are awaited after the end of the input.
+const lastAnswers = 10 * time.Second
+
+// lines is the transport: one message on a line. The SDK's own ends the session at the
+// first line that it cannot read; here such a line is answered, and the next one read.
+type lines struct {
+	in      *bufio.Reader
+	out     io.Writer
+	writing sync.Mutex
+	err     error // of a write
+
+	incoming chan incoming
+	closed   chan struct{}
+	close    sync.Once
+
+	open atomic.Int64 // requests that are not answered
+}
+
+// incoming is what was read.
+type incoming struct {
+	message jsonrpc.Message
+	err     error
+}
+
+func newLines(in io.Reader, out io.Writer) *lines {
+	return &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, incoming: make(chan incoming), closed: make(chan struct{})}
+}
+
+// Connect returns l itself: it serves one session.
+func (l *lines) Connect(context.Context) (mcp.Connection, error) { return l, nil }
+
+// SessionID returns "": there is one session.
+func (l *lines) SessionID() string { return "" }
+
+// Close ends reading. What is written after it is still written.
+func (l *lines) Close() error {
+	l.close.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Read returns the next message, or io.EOF.
+func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-l.closed:
+		return nil, io.EOF
+	case next := <-l.incoming:
+		if r, ok := next.message.(*jsonrpc.Request); ok && r.IsCall() {
+			l.open.Add(1)
+		}
+		if next.err != nil {
+			l.await(ctx) // after the end the SDK would write no answer any more
+		}
+		return next.message, next.err
+	}
+}
+
+// await returns when every request is answered, or soon.
+func (l *lines) await(ctx context.Context) {
+	over := time.After(lastAnswers)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for l.open.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.closed:
+			return
+		case <-over:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Write writes a message.
+func (l *lines) Write(_ context.Context, message jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(message)
+	if err != nil {
+		return err
+	}
+	if _, ok := message.(*jsonrpc.Response); ok {
+		defer l.open.Add(-1)
+	}
+	return l.write(data)
+}
+
+func (l *lines) write(data []byte) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if l.err == nil {
+		_, l.err = l.out.Write(append(data, '\n'))
+	}
+	return l.err
+}
+
+// failed returns the error of a write, or nil.
+func (l *lines) failed() error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.err
+}
+
+// read hands on the messages of in, and answers the lines that are none.
+func (l *lines) read() {
+	for {
+		line, err := readLine(l.in)
+		next := incoming{err: err}
+		switch {
+		case errors.Is(err, errTooLong):
+			if l.refuse(jsonrpc.CodeInvalidRequest, err.Error()) == nil {
+				continue
+			}
+		case err == nil && len(line) == 0:
+			continue
+		case err == nil && !json.Valid(line):
+			if next.err = l.refuse(jsonrpc.CodeParseError, "the line is not JSON"); next.err == nil {
+				continue
+			}
+		case err == nil:
+			if next.message, err = jsonrpc.DecodeMessage(line); err == nil {
+				break
+			}
+			if next.err = l.refuse(jsonrpc.CodeInvalidRequest, "the line is not one message of JSON-RPC 2.0"); next.err == nil {
+				continue
+			}
+		}
+		select {
+		case l.incoming <- next:
+		case <-l.closed:
+			return
+		}
+		if next.err != nil {
+			return
+		}
+	}
+}
+
+// refuse answers a line that is not a message.
+func (l *lines) refuse(code int64, text string) error {
+	answer, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": code, "message": text}})
+	if err != nil {
+		return err
+	}
+	return l.write(answer)
+}
+
+var errTooLong = errors.New("the message is longer than 8 MiB")
+
+// readLine returns the next line without its end. A line above maxLine is read to its end,
+// and is errTooLong. What is not ended by a newline counts as a line too.
+func readLine(in *bufio.Reader) (line []byte, err error) {
+	long := false
+	for {
+		part, err := in.ReadSlice('\n')
+		if long = long || len(line)+len(part) > maxLine; !long {
+			line = append(line, part...)
+		} else {
+			line = nil
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case long:
+			return nil, errTooLong
+		case err != nil && len(line) == 0:
+			return nil, err
+		}
+		return bytes.TrimSpace(line), nil
+	}
+}

@@ -1,0 +1,109 @@
+// Package mcpserver offers tools to one client of the Model Context Protocol, on
+// standard input and output. What the tools do is not its business.
+//
+//	client ─▶ lines ─▶ the SDK's session ─▶ a tool ─▶ text, or an error that the model reads
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentstateloop/internal/secret"
+	"agentstateloop/turn/react"
+)
+
+// Server holds what one session offers.
+type Server struct {
+	Name, Version string
+	Instructions  string // for the model
+	Tools         []react.Tool
+	Secrets       *secret.Known // kept out of the report of a crash
+}
+
+// atOnce is how many calls are worked on at a time. The others wait.
+const atOnce = 8
+
+// lastCalls is how long calls that have begun are awaited when the session was ended.
+const lastCalls = 2 * time.Second
+
+// Serve serves until in ends, which is not an error, or out cannot be written, or ctx is
+// done. Then the error is the cause of that. When in ends, calls that have begun are
+// awaited for ten seconds; when ctx is done they are canceled, and awaited for two. Nothing but
+// the protocol is written to out. A line of in that is not of the protocol is answered by
+// an error, and has no other effect.
+func (s Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	server := mcp.NewServer(&mcp.Implementation{Name: s.Name, Version: s.Version}, &mcp.ServerOptions{
+		Instructions: s.Instructions,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+	})
+	calls := &calls{ctx: ctx, slots: make(chan struct{}, atOnce)}
+	for _, tool := range s.Tools {
+		server.AddTool(&mcp.Tool{Name: tool.Name, Description: tool.Description, InputSchema: tool.Schema}, calls.handler(tool))
+	}
+	wire := newLines(in, out)
+	go s.Secrets.Guarded(wire.read)()
+	ended := make(chan error, 1)
+	go s.Secrets.Guarded(func() { ended <- server.Run(ctx, wire) })()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case <-ended:
+		case <-time.After(lastCalls): // a client that reads nothing any more holds them up
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return cmp.Or(wire.failed(), err)
+}
+
+// calls are the calls of one session.
+type calls struct {
+	ctx   context.Context // of the session
+	slots chan struct{}
+}
+
+// handler returns what the SDK calls for a tool. Whatever goes wrong in the tool is for the
+// model to read, and never an error of the protocol.
+func (c *calls) handler(tool react.Tool) mcp.ToolHandler {
+	return func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.ctx, cancel)()
+		select {
+		case c.slots <- struct{}{}:
+			defer func() { <-c.slots }()
+		case <-ctx.Done():
+			return failed(fmt.Errorf("nothing was done: %w", ctx.Err())), nil
+		}
+		return call(ctx, tool, r.Params.Arguments), nil
+	}
+}
+
+func call(ctx context.Context, tool react.Tool, args json.RawMessage) *mcp.CallToolResult {
+	text, err := tool.Run(ctx, args)
+	if end, ends := errors.AsType[react.Ending](err); ends {
+		text, err = cmp.Or(end.Text, "done. Your turn ends now."), nil
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}
+
+// failed returns what the model reads of a call that failed.
+func failed(err error) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: err.Error()}}}
+}

@@ -1,0 +1,181 @@
+package turn
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"agentstateloop/internal/regular"
+)
+
+// geminiHomeVariable names the folder in which gemini looks for its .gemini, instead of
+// the user's home.
+const geminiHomeVariable = "GEMINI_CLI_HOME"
+
+const (
+	geminiFolder   = ".gemini"
+	geminiSettings = "settings.json"
+	geminiHomeName = "gemini-home" // in an attempt's folder
+
+	maxGeminiSettings = 4 << 20
+)
+
+// geminiFolders are where gemini keeps what a later run needs. They are made in the
+// user's folder where they are missing: what is made in the attempt's is lost.
+var geminiFolders = []string{"tmp", "history"}
+
+// geminiFiles are those that it may make, other than by a rename.
+var geminiFiles = []string{"oauth_creds.json", "gemini-credentials.json", "google_accounts.json", "installation_id", "mcp-oauth-tokens.json", "GEMINI.md"}
+
+// geminiHome has gemini know the server. No option names one, and the
+// system's settings must be root's, so the attempt gets a home of gemini's own: a copy of
+// the user's settings with one more server, and for all else links to what the user has.
+// The user's settings are read only.
+func (s ToolServer) geminiHome(a *Attempt, env map[string]string) error {
+	users := cmp.Or(env[geminiHomeVariable], env["HOME"])
+	if users == "" {
+		return errors.New("HOME is unknown")
+	}
+	home := filepath.Join(a.Dir, geminiHomeName)
+	if err := linkGeminiHome(users, home); err != nil {
+		return err
+	}
+	settings, err := s.geminiSettings(filepath.Join(users, geminiFolder, geminiSettings))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(home, geminiFolder, geminiSettings), settings, 0o600); err != nil {
+		return err
+	}
+	env[geminiHomeVariable] = home
+	a.Write = append(a.Write, home)
+	return nil
+}
+
+// linkGeminiHome makes home, with links to what the user's has.
+func linkGeminiHome(users, home string) error {
+	theirs, ours := filepath.Join(users, geminiFolder), filepath.Join(home, geminiFolder)
+	if err := regular.RemoveAll(home); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(ours, 0o700); err != nil {
+		return err
+	}
+	for _, name := range geminiFolders {
+		if err := os.MkdirAll(filepath.Join(theirs, name), 0o700); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(theirs)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	for _, name := range geminiFiles {
+		names[name] = true
+	}
+	delete(names, geminiSettings)
+	for name := range names {
+		if err := os.Symlink(filepath.Join(theirs, name), filepath.Join(ours, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{".env", ".agents"} {
+		if _, err := os.Lstat(filepath.Join(users, name)); err == nil {
+			if err := os.Symlink(filepath.Join(users, name), filepath.Join(home, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// geminiSettings returns the settings of the user, with the server among them. It is
+// trusted, so that gemini asks nobody before it calls a tool.
+func (s ToolServer) geminiSettings(file string) ([]byte, error) {
+	settings := map[string]json.RawMessage{}
+	text, err := readSettings(file)
+	if err != nil {
+		return nil, err
+	}
+	if text != nil {
+		if err := json.Unmarshal(withoutComments(text), &settings); err != nil || settings == nil {
+			return nil, fmt.Errorf("%s is not an object of JSON", file)
+		}
+	}
+	servers := map[string]json.RawMessage{}
+	if len(settings["mcpServers"]) > 0 {
+		if err := json.Unmarshal(settings["mcpServers"], &servers); err != nil || servers == nil {
+			return nil, fmt.Errorf("mcpServers in %s is not an object", file)
+		}
+	}
+	env := map[string]string{}
+	for _, name := range s.variables() {
+		env[name] = "${" + name + "}" // gemini hands on only what it is told to, in some places
+	}
+	servers[s.Name] = json.RawMessage(quoted(map[string]any{"command": s.Command, "args": s.Args, "env": env, "trust": true}))
+	settings["mcpServers"] = json.RawMessage(quoted(servers))
+	return json.Marshal(settings)
+}
+
+// readSettings returns a file of settings, or nil if it does not exist.
+func readSettings(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxGeminiSettings {
+		return nil, fmt.Errorf("%s is not a file of at most %d MiB", file, maxGeminiSettings>>20)
+	}
+	return io.ReadAll(io.LimitReader(f, maxGeminiSettings))
+}
+
+// withoutComments returns JSON whose comments are blanks: gemini allows // and /* */.
+func withoutComments(text []byte) []byte {
+	out := make([]byte, len(text))
+	copy(out, text)
+	inText, until := false, ""
+	for i := 0; i < len(out); i++ {
+		two := ""
+		if i+1 < len(text) {
+			two = string(text[i : i+2])
+		}
+		switch {
+		case until == "\n" && text[i] == '\n':
+			until = ""
+		case until == "*/" && two == "*/":
+			out[i], out[i+1] = ' ', ' '
+			until = ""
+			i++
+		case until != "":
+			if text[i] != '\n' {
+				out[i] = ' '
+			}
+		case inText && text[i] == '\\':
+			i++
+		case text[i] == '"':
+			inText = !inText
+		case !inText && two == "//":
+			until, out[i] = "\n", ' '
+		case !inText && two == "/*":
+			until, out[i], out[i+1] = "*/", ' ', ' '
+			i++
+		}
+	}
+	return out
+}
+
+// removeGeminiHome removes the copy of the user's settings, which may hold their keys.
+func removeGeminiHome(dir string) { _ = os.RemoveAll(filepath.Join(dir, geminiHomeName)) }
