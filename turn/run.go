@@ -62,7 +62,12 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 		command = []string{program}
 	}
 	env := c.environ(a)
-	missing := ""
+	missing, followed := "", false
+	defer func() {
+		if !followed {
+			removeGeminiHome(a.Dir)
+		}
+	}()
 	if c.MCP {
 		if a.offered, err = c.toolServer(env).offer(c.Runner, &a, env); err != nil {
 			missing = fmt.Sprintf("the agent has our commands, and not our tools: %v", err)
@@ -74,14 +79,12 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 
 	path, err := c.find(argv[0], env["PATH"])
 	if err != nil {
-		removeGeminiHome(a.Dir)
 		log.line(first)
 		return failed(err).closeLog(log), nil
 	}
 	entered := argv
 	if c.Box != nil {
 		if entered, err = c.enter(ctx, a, path, argv, env); err != nil {
-			removeGeminiHome(a.Dir)
 			log.line(first)
 			return failed(err).closeLog(log), nil
 		}
@@ -89,7 +92,6 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	}
 	p, err := c.start(a, path, entered, env)
 	if err != nil {
-		removeGeminiHome(a.Dir)
 		log.line(first)
 		failed(err).closeLog(log)
 		return Result{}, err
@@ -115,6 +117,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 		err error
 	}
 	ended := make(chan struct{})
+	followed = true
 	go c.Secrets.Guarded(func() {
 		defer close(ended)
 		s.follow(ctx)
