@@ -24,7 +24,7 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 			continue
 		}
 		if n := l.conversation.repeats[c.ID]; n > maxSameCall {
-			return &runEnd{cut: fmt.Sprintf("the model repeated itself: it called %s with the same arguments %d times", c.Name, n)}, nil
+			return &runEnd{cut: fmt.Sprintf("the model repeated itself: it called %s with the same arguments %d times", l.titleOf(c), n)}, nil
 		}
 		if i >= l.maxTools() {
 			if err := l.refuseCall(c, fmt.Sprintf("at most %d calls of one answer are run. Make the call again if you still need it.", l.maxTools())); err != nil {
@@ -62,7 +62,7 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	if err := l.keep(Step{Kind: StepCall, ID: c.ID}); err != nil {
 		return err
 	}
-	l.Emit(turn.Event{Kind: turn.ToolUse, Tool: c.Name, ToolID: c.ID})
+	l.Emit(turn.Event{Kind: turn.ToolUse, Tool: tool.title(), ToolID: c.ID})
 	text, err := tool.Run(ctx, c.input())
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -71,13 +71,8 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	if end, ends := errors.AsType[Ending](err); ends {
 		s.Failed, s.After, text = false, end.After, end.Text
 	} else if showing, shows := errors.AsType[Showing](err); shows {
-		s.Failed = !l.Sight.sees(l.Names.pick(Outlook{Low: l.low}), showing.File)
-		text = fmt.Sprintf("%s is of type %s (%s), and you cannot see it.", showing.File.Name, showing.File.Type, plain.Size(showing.File.Size))
-		if !s.Failed {
-			text = showing.File.Name + " follows, as you see it."
-			showing.File.data = nil
-			s.Shown = []Shown{showing.File}
-		}
+		text, s.Shown = l.shownBy(showing)
+		s.Failed = showing.Text == "" && len(s.Shown) == 0
 	} else if err != nil {
 		text = err.Error()
 	}
@@ -88,6 +83,40 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	}
 	l.Emit(turn.Event{Kind: turn.ToolResult, ToolID: c.ID})
 	return nil
+}
+
+// shownBy returns the result of a tool that has files to show, and those that the model
+// sees.
+func (l *Loop) shownBy(showing Showing) (text string, shown []Shown) {
+	var lines []string
+	for _, file := range showing.Files {
+		if !l.Sight.sees(l.Names.pick(Outlook{Low: l.low}), file) {
+			lines = append(lines, fmt.Sprintf("%s is of type %s (%s), and you cannot see it.", file.Name, file.Type, plain.Size(file.Size)))
+			continue
+		}
+		lines = append(lines, file.Name+" follows, as you see it.")
+		file.data = nil
+		shown = append(shown, file)
+	}
+	// What is said of the files is not cut off behind a long text.
+	notes := strings.Join(lines, "\n")
+	if showing.Text == "" {
+		return notes, shown
+	}
+	return truncated(showing.Text, maxResult-len(notes)-noteRoom) + "\n" + notes, shown
+}
+
+// noteRoom is how many bytes of a result the note of a truncated text takes, at most.
+const noteRoom = 64
+
+// titleOf returns the name of the tool that a call names, for people.
+func (l *Loop) titleOf(c Call) string {
+	for _, t := range l.Tools {
+		if t.Name == c.Name {
+			return t.title()
+		}
+	}
+	return c.Name
 }
 
 // refuseCall answers a call that is not run with the reason.

@@ -57,22 +57,22 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 	if err != nil || !info.IsDir() {
 		return "", fmt.Errorf("%s is not a folder in the working folder", a.Dir)
 	}
-	b := s.box(dir)
+	b := s.Folders.Grant(s.Box, dir)
 	return runProgram(ctx, s.Timeout, func(ctx context.Context, out, _ io.Writer) error {
 		return b.Run(ctx, s.Way, box.Program{Argv: a.Argv, Env: s.Env, Stdout: out, Stderr: out})
 	})
 }
 
-// box returns the box of a call that starts in dir.
-func (s Shell) box(dir string) box.Box {
-	b := s.Box
+// Grant returns a box that starts in dir and in which the folders exist besides what b
+// grants.
+func (r Folders) Grant(b box.Box, dir string) box.Box {
 	b.Dir = dir
-	b.Write = append(b.Write[:len(b.Write):len(b.Write)], s.Folders.Workdir)
-	if s.Folders.Output != "" {
-		b.Write = append(b.Write, s.Folders.Output)
+	b.Write = append(b.Write[:len(b.Write):len(b.Write)], r.Workdir)
+	if r.Output != "" {
+		b.Write = append(b.Write, r.Output)
 	}
-	if s.Folders.Context != "" {
-		b.Read = append(b.Read[:len(b.Read):len(b.Read)], s.Folders.Context)
+	if r.Context != "" {
+		b.Read = append(b.Read[:len(b.Read):len(b.Read)], r.Context)
 	}
 	return b
 }

@@ -111,7 +111,7 @@ func (r Folders) show(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return "", Showing{s}
+	return "", Showing{Files: []Shown{s}}
 }
 
 type writeArgs struct {

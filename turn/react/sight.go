@@ -222,10 +222,20 @@ func told(shown []Shown, notes []string) string {
 	return text
 }
 
-// Showing is the error of a tool that succeeded, and whose result is a file to be shown.
-type Showing struct{ File Shown }
+// Showing is the error of a tool that succeeded, and whose result are files to be shown,
+// perhaps with a text.
+type Showing struct {
+	Text  string
+	Files []Shown
+}
 
-func (s Showing) Error() string { return s.File.Name + " is to be shown" }
+func (s Showing) Error() string {
+	var names []string
+	for _, f := range s.Files {
+		names = append(names, f.Name)
+	}
+	return "to be shown: " + strings.Join(names, ", ")
+}
 
 // visible returns the messages of a question to a model, with the bytes of what it sees.
 // Instead of each other file stands why it is not seen. Of more than a request takes the

@@ -2,6 +2,7 @@ package react
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,8 @@ import (
 
 // Tool is something that the model may call.
 type Tool struct {
-	Name        string // [a-z0-9_]{1,64}, which both APIs accept
+	Name        string // [a-zA-Z0-9_-]{1,64}, which both APIs accept
+	Title       string // for people, in events and reports; "" is Name
 	Description string // for the model
 	Schema      json.RawMessage
 
@@ -47,14 +49,15 @@ func DefaultTools(operator bool, all []Tool) []string {
 	}
 	names := slices.Clone(operatorTools)
 	for _, t := range all {
-		if !builtIn(t.Name) {
+		if !BuiltIn(t.Name) {
 			names = append(names, t.Name)
 		}
 	}
 	return names
 }
 
-func builtIn(name string) bool { return name == Exec || slices.Contains(operatorTools, name) }
+// BuiltIn reports whether a tool of ours has this name.
+func BuiltIn(name string) bool { return name == Exec || slices.Contains(operatorTools, name) }
 
 // Allow returns the tools with these names, in the order of all. An unknown name is
 // an error, because a misspelt permission must not pass for a missing one.
@@ -73,6 +76,22 @@ func namesOf(tools []Tool) []string {
 		names[i] = t.Name
 	}
 	return names
+}
+
+// title returns the name of a tool for people.
+func (t Tool) title() string { return cmp.Or(t.Title, t.Name) }
+
+// Foreign returns a tool of which somebody else has written the description and the
+// schema, for a server's tool server/tool. Arguments are validated against the schema
+// before run.
+func Foreign(t Tool, run func(context.Context, json.RawMessage) (string, error)) (Tool, error) {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(t.Schema, &schema); err != nil {
+		return Tool{}, fmt.Errorf("tool %s: its schema is not a JSON schema: %w", t.title(), err)
+	}
+	made, err := checked(t.Name, t.Description, &schema, run)
+	made.Title = t.Title
+	return made, err
 }
 
 // typed returns a tool whose arguments are an A. The schema follows from the fields

@@ -59,7 +59,7 @@ func (p Program) Tool() (Tool, error) {
 	switch {
 	case !toolName.MatchString(p.Name):
 		return Tool{}, fmt.Errorf("%q is not a valid tool name: use a-z, 0-9 and _", p.Name)
-	case builtIn(p.Name):
+	case BuiltIn(p.Name):
 		return Tool{}, fmt.Errorf("%q is a built-in tool: choose another name", p.Name)
 	case len(p.Command) == 0:
 		return Tool{}, fmt.Errorf("tool %s has no command", p.Name)
