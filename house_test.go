@@ -32,14 +32,14 @@ var mayImport = rooms()
 func rooms() map[string][]string {
 	belowCycle := slices.Concat(leaves, []string{"mail/message", "state", "state/store", "turn/box", "turn/relay"})
 	fromCycle := slices.Concat([]string{"cycle", "cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, belowCycle)
-	command := slices.Concat([]string{"commands/config", "commands/terminal", "turn/react"}, fromCycle)
+	command := slices.Concat([]string{"commands/config", "commands/terminal", "turn/react", "turn/toolserver"}, fromCycle)
 	return map[string][]string{
 		".":                  {"commands"},
 		"commands":           slices.Concat([]string{"commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/setup", "cycle/demo", "cycle/listen"}, command),
 		"commands/apirunner": command,
 		"commands/doctor":    command,
 		"commands/setup":     command,
-		"commands/config":    slices.Concat([]string{"commands/terminal", "turn/react"}, fromCycle),
+		"commands/config":    slices.Concat([]string{"commands/terminal", "turn/react", "turn/toolserver"}, fromCycle),
 		"commands/mcpserver": {"turn/react"},
 		"commands/powerloss": {"mail/message", "mesh"},
 		"commands/terminal":  nil,
@@ -67,6 +67,8 @@ func rooms() map[string][]string {
 		"turn/react":          {"state", "turn", "turn/box"},
 		"turn/react/scripted": nil,
 		"turn/clitest":        nil,
+
+		"turn/toolserver": {"turn/box", "turn/react"},
 
 		"state":           nil,
 		"state/statetest": {"state"},

@@ -1,0 +1,124 @@
+package toolserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/turn/react"
+)
+
+// The bounds of a server's list. All of it is part of each request to the model.
+const (
+	maxTools       = 100
+	maxPages       = 20
+	maxName        = 128
+	maxDescription = 4 << 10  // bytes
+	maxSchema      = 32 << 10 // bytes
+)
+
+// list asks for the tools, once. What the server lists later is for the next turn: the
+// model's requests begin with the same tools as long as a turn lasts.
+func (s *Session) list(ctx context.Context) error {
+	var all []*mcp.Tool
+	params := &mcp.ListToolsParams{}
+	for page := 0; ; page++ {
+		result, err := s.session.ListTools(ctx, params)
+		if err != nil {
+			return err
+		}
+		all = append(all, result.Tools...)
+		if result.NextCursor == "" {
+			break
+		}
+		if len(all) > maxTools || page == maxPages {
+			s.notes = append(s.notes, fmt.Sprintf("it lists more than %d tools, or pages without end", min(len(all), maxTools)))
+			break
+		}
+		params = &mcp.ListToolsParams{Cursor: result.NextCursor}
+	}
+	slices.SortStableFunc(all, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
+	all = slices.CompactFunc(all, func(a, b *mcp.Tool) bool { return a.Name == b.Name })
+	s.tools = slices.DeleteFunc(all, func(t *mcp.Tool) bool {
+		bad := t.Name == "" || len(t.Name) > maxName || plain.Line(t.Name) != t.Name || s.redact(t.Name) != t.Name
+		if bad {
+			s.notes = append(s.notes, fmt.Sprintf("the name %q cannot be used", s.redact(clip(t.Name, 100))))
+		}
+		return bad
+	})
+	if more := len(s.tools) - maxTools; more > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("of its %d tools the first %d can be called", len(s.tools), maxTools))
+		s.tools = s.tools[:maxTools]
+	}
+	return nil
+}
+
+// Names returns the names of the tools that the server lists, sorted.
+func (s *Session) Names() []string {
+	var names []string
+	for _, t := range s.tools {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// Tools returns those tools that allowed permits, in the order of their names, which is
+// the same whatever order the server lists them in. note says what is wrong with others,
+// or is empty.
+func (s *Session) Tools(allowed func(tool string) bool) (tools []react.Tool, notes string) {
+	wrong := slices.Clone(s.notes)
+	for _, t := range s.tools {
+		if !allowed(t.Name) {
+			continue
+		}
+		tool, err := s.tool(t)
+		if err == nil && slices.ContainsFunc(tools, func(other react.Tool) bool { return other.Name == tool.Name }) {
+			err = errors.New("another of its tools has the same name for the model")
+		}
+		if err != nil {
+			wrong = append(wrong, s.redact(fmt.Sprintf("%s: %v", t.Name, err)))
+			continue
+		}
+		tools = append(tools, tool)
+	}
+	return tools, note(wrong)
+}
+
+// tool returns one tool for the model.
+func (s *Session) tool(t *mcp.Tool) (react.Tool, error) {
+	schema, err := cleanSchema(t.InputSchema, s.redact)
+	if err != nil {
+		return react.Tool{}, err
+	}
+	name := t.Name
+	return react.Foreign(react.Tool{
+		Name:        modelName(s.server.Name, name),
+		Title:       s.server.Name + "/" + name,
+		Description: fmt.Sprintf("[%s/%s, of a tool server] %s", s.server.Name, name, s.description(t)),
+		Schema:      schema,
+	}, func(ctx context.Context, args json.RawMessage) (string, error) {
+		result, err := s.call(ctx, name, args)
+		if err != nil {
+			return "", err
+		}
+		return s.result(name, result)
+	})
+}
+
+// description returns what a tool says of itself, within bounds.
+func (s *Session) description(t *mcp.Tool) string {
+	text := strings.TrimSpace(s.redact(plain.Text(strings.ToValidUTF8(t.Description, "\uFFFD"))))
+	if text == "" {
+		text = s.redact(clip(t.Title, maxNoise))
+	}
+	if len(text) > maxDescription {
+		text = plain.Cut(text, maxDescription) + " [truncated]"
+	}
+	return text
+}

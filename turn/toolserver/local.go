@@ -1,0 +1,292 @@
+package toolserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/turn/box"
+)
+
+// The bounds of what a local server may send from the beginning of one call to that of
+// the next. One that sends more is ended.
+const (
+	maxMessage  = 16 << 20 // bytes of a line
+	maxSent     = 64 << 20 // bytes
+	maxLines    = 100_000
+	maxRequests = 1000 // of the server, of which each is answered
+)
+
+// process is a server that runs in a box, and the connection with it: a message a line.
+type process struct {
+	in   *os.File // its standard input
+	out  *os.File // its standard output
+	errs tail
+
+	cancel context.CancelFunc
+	done   chan struct{} // closed when nothing is left of it
+	exit   error         // how it ended; valid when done is closed
+
+	scanner *bufio.Reader
+	bytes   atomic.Int64
+	lines   atomic.Int64
+	asked   atomic.Int64
+
+	mu    sync.Mutex
+	why   error  // the connection broke
+	noise string // the first line that is not a message
+	once  sync.Once
+}
+
+// spawn starts the program of a server in its box.
+func (s Server) spawn(ctx context.Context) (link, error) {
+	env := slices.Clone(s.Env)
+	for _, name := range slices.Sorted(maps.Keys(s.EnvFiles)) {
+		value, err := s.EnvFiles[name](ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		env = append(env, name+"="+value)
+	}
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		theirIn.Close()
+		in.Close()
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &process{in: in, out: out, cancel: cancel, done: make(chan struct{}), scanner: bufio.NewReaderSize(out, 64<<10)}
+	go s.Secrets.Guarded(func() {
+		defer close(p.done)
+		p.exit = s.Box.Run(ctx, s.Way, box.Program{Argv: s.Command, Env: env, Stdin: theirIn, Stdout: theirOut, Stderr: &p.errs})
+		theirIn.Close()
+		theirOut.Close()
+	})()
+	return p, nil
+}
+
+func (p *process) transport() mcp.Transport { return p }
+
+// Connect returns p itself. It is called once.
+func (p *process) Connect(context.Context) (mcp.Connection, error) { return p, nil }
+
+// SessionID returns "": there is one session with a process.
+func (p *process) SessionID() string { return "" }
+
+func (p *process) renew() {
+	p.bytes.Store(0)
+	p.lines.Store(0)
+	p.asked.Store(0)
+}
+
+// Read returns the next answer or request. A line that is not a message is skipped, as
+// some programs print a greeting, and so is a notification: nothing depends on one.
+func (p *process) Read(context.Context) (jsonrpc.Message, error) {
+	for {
+		line, err := p.line()
+		if err != nil {
+			p.fail(err)
+			return nil, err
+		}
+		msg, err := jsonrpc.DecodeMessage(line)
+		if err != nil {
+			p.heard(line)
+			continue
+		}
+		req, asks := msg.(*jsonrpc.Request)
+		switch {
+		case !asks:
+			return msg, nil
+		case !req.IsCall():
+			continue
+		case p.asked.Add(1) > maxRequests:
+			err := fmt.Errorf("it was ended: it asked more than %d questions during one call", maxRequests)
+			p.fail(err)
+			return nil, err
+		}
+		return msg, nil
+	}
+}
+
+// line returns the next line that the server prints, within the bounds.
+func (p *process) line() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := p.scanner.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case p.bytes.Add(int64(len(part))) > maxSent:
+			return nil, fmt.Errorf("it was ended: it sent more than %s during one call", plain.Size(maxSent))
+		case len(line) > maxMessage:
+			return nil, fmt.Errorf("it was ended: it sent a message of more than %s", plain.Size(maxMessage))
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return nil, io.EOF
+		case p.lines.Add(1) > maxLines:
+			return nil, fmt.Errorf("it was ended: it sent more than %d messages during one call", maxLines)
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			return line, nil
+		}
+		line = line[:0]
+	}
+}
+
+// Write sends a message. It waits until the server takes it, or for ctx.
+func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
+	line, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(closeTimeout)
+	}
+	p.mu.Lock() // one message at a time
+	defer p.mu.Unlock()
+	_ = p.in.SetWriteDeadline(deadline)
+	if _, err := p.in.Write(append(line, '\n')); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = errors.New("it was ended: it took no more input")
+			p.setBroken(err)
+		}
+		return err
+	}
+	return nil
+}
+
+// Close ends the server's input, which asks it to end, and waits a moment. Then the box
+// ends, with all that is left in it.
+func (p *process) Close() error {
+	p.once.Do(func() {
+		p.in.Close()
+		select {
+		case <-p.done:
+		case <-time.After(closeTimeout):
+		}
+		p.cancel()
+		<-p.done
+		p.out.Close()
+	})
+	return nil
+}
+
+func (p *process) close() { _ = p.Close() }
+
+// fail notes why the connection broke.
+func (p *process) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.setBroken(err)
+}
+
+func (p *process) setBroken(err error) {
+	if p.why == nil {
+		p.why = err
+	}
+}
+
+// heard notes a line that is not a message.
+func (p *process) heard(line []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.noise == "" {
+		p.noise = clip(string(line[:min(len(line), 4*maxNoise)]), maxNoise)
+	}
+}
+
+const (
+	maxNoise = 200 // bytes that are repeated of a line that is not a message
+	maxSaid  = 400 // bytes of a program's last words
+)
+
+func (p *process) broken() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.why != nil
+}
+
+// fault returns why the connection broke, or else what the server printed that is not
+// the protocol.
+func (p *process) fault() string {
+	p.mu.Lock()
+	broken, noise := p.why, p.noise
+	p.mu.Unlock()
+	var words []string
+	switch {
+	case broken != nil && !errors.Is(broken, io.EOF):
+		return broken.Error()
+	case broken != nil:
+		words = append(words, p.ending())
+	}
+	if noise != "" {
+		words = append(words, fmt.Sprintf("it printed %q, which is not the protocol", noise))
+	}
+	if said := p.errs.String(); said != "" {
+		words = append(words, "its last words: "+said)
+	}
+	return strings.Join(words, "; ")
+}
+
+// ending returns in words how the process ended, which may still be about to.
+func (p *process) ending() string {
+	select {
+	case <-p.done:
+		if p.exit != nil {
+			return "it ended: " + p.exit.Error()
+		}
+		return "it ended by itself"
+	case <-time.After(closeTimeout):
+		return "it closed its output"
+	}
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	last []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = append(t.last, p[max(0, len(p)-2*maxSaid):]...)
+	t.last = append(t.last[:0], t.last[max(0, len(t.last)-2*maxSaid):]...)
+	return len(p), nil
+}
+
+// String returns the last words as one line.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.ToValidUTF8(string(t.last[max(0, len(t.last)-maxSaid):]), "")
+	return plain.Line(strings.TrimSpace(text))
+}
+
+// clip returns a text of a server as one line of at most n bytes.
+func clip(text string, n int) string {
+	line := plain.Line(strings.ToValidUTF8(text, "\uFFFD"))
+	if len(line) <= n {
+		return line
+	}
+	return plain.Cut(line, n) + "…"
+}

@@ -1,0 +1,219 @@
+package toolserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agentstateloop/internal/secret"
+	"agentstateloop/turn/toolserver"
+)
+
+const token = "hunter2-hunter2"
+
+// remote is a server by streamable HTTP that asks for the token. do may answer a request
+// otherwise; it returns false to let it be answered well.
+type remote struct {
+	*httptest.Server
+	do func(w http.ResponseWriter, r *http.Request, method string) bool
+
+	sessions, leaked atomic.Int64
+}
+
+func newRemote(t *testing.T) *remote {
+	t.Helper()
+	s := &remote{}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *remote) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	method := ""
+	for _, m := range []string{"server/discover", "initialize", "notifications/initialized", "tools/list", "tools/call"} {
+		if strings.Contains(string(body), `"method":"`+m+`"`) {
+			method = m
+		}
+	}
+	id := "1"
+	if _, after, ok := strings.Cut(string(body), `"id":`); ok {
+		id = after[:strings.IndexAny(after, ",}")]
+	}
+	if s.do != nil && s.do(w, r, method) {
+		return
+	}
+	if r.Header.Get("Authorization") != "Bearer "+token {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	result := map[string]string{"initialize": greeting, "tools/list": tools("echo"), "tools/call": text("heard with " + r.Header.Get("Authorization"))}[method]
+	if result == "" {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if method == "initialize" {
+		w.Header().Set("Mcp-Session-Id", fmt.Sprint("session-", s.sessions.Add(1)))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+}
+
+func (s *remote) server() toolserver.Server {
+	secrets := &secret.Known{}
+	secrets.Learn("test", token)
+	return toolserver.Server{
+		Name: "far", URL: s.URL + "/mcp", Timeout: 10 * time.Second, Secrets: secrets,
+		Token: func(context.Context) (string, error) { return token, nil },
+	}
+}
+
+// TestARemoteServer checks that a call reaches a server with its token, and that the
+// token comes back in nothing.
+func TestARemoteServer(t *testing.T) {
+	t.Parallel()
+	_, call := start(t, newRemote(t).server())
+	if got, err := call("echo", `{}`); err != nil || got != "heard with Bearer ***" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestARemoteServerThatRefuses checks the reasons of a start that fails, and that the
+// token goes nowhere else.
+func TestARemoteServerThatRefuses(t *testing.T) {
+	other := newRemote(t)
+	other.do = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+		other.leaked.Add(1)
+		return false
+	}
+	status := func(code int) func(http.ResponseWriter, *http.Request, string) bool {
+		return func(w http.ResponseWriter, _ *http.Request, _ string) bool {
+			w.WriteHeader(code)
+			fmt.Fprint(w, "no, "+token)
+			return true
+		}
+	}
+	endless := func(kind string) func(http.ResponseWriter, *http.Request, string) bool {
+		return func(w http.ResponseWriter, _ *http.Request, _ string) bool {
+			w.Header().Set("Content-Type", kind)
+			for {
+				if _, err := fmt.Fprint(w, strings.Repeat("x", 1<<20)); err != nil {
+					return true
+				}
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(http.ResponseWriter, *http.Request, string) bool
+		bare bool // without a token
+		want string
+	}{
+		"without a token":  {nil, true, "did not start: it asks for a token (401 Unauthorized): put one into a file, and name the file in token_file"},
+		"a wrong token":    {status(401), false, "it refuses the token (401 Unauthorized): see token_file"},
+		"forbidden":        {status(403), false, "it refuses the token (403 Forbidden)"},
+		"nothing there":    {status(404), false, "it has nothing at this address (404 Not Found): see url"},
+		"broken":           {status(500), false, "it answered with 500 Internal Server Error"},
+		"a page":           {func(w http.ResponseWriter, _ *http.Request, _ string) bool { fmt.Fprint(w, "<html>"); return true }, false, "unsupported content type"},
+		"endless JSON":     {endless("application/json"), false, "its answer is longer than 64 MiB"},
+		"an endless event": {endless("text/event-stream"), false, "did not start"},
+		"moved": {func(w http.ResponseWriter, r *http.Request, _ string) bool {
+			http.Redirect(w, r, other.URL+"/"+token, 307)
+			return true
+		}, false, "it has moved (307 Temporary Redirect): set url to the address that it has now, " + other.URL + "/***"},
+		"moved permanently": {func(w http.ResponseWriter, r *http.Request, _ string) bool {
+			http.Redirect(w, r, other.URL, 301)
+			return true
+		}, false, "it has moved (301"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			far := newRemote(t)
+			far.do = c.do
+			s := far.server()
+			if c.bare {
+				s.Token = nil
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			session, err := toolserver.Start(ctx, s)
+			if err == nil {
+				session.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), token) {
+				t.Errorf("%v; want %q", err, c.want)
+			}
+		})
+	}
+	if other.leaked.Load() > 0 {
+		t.Error("a redirect was followed")
+	}
+	gone := newRemote(t)
+	s := gone.server()
+	gone.Close()
+	if _, err := toolserver.Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("a server that is not there: %v", err)
+	}
+	s.Token = func(context.Context) (string, error) { return "", errors.New("read secret: far.token is empty") }
+	if _, err := toolserver.Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "did not start: read secret: far.token is empty") {
+		t.Errorf("a token that cannot be read: %v", err)
+	}
+}
+
+// TestARemoteServerThatForgets checks that the session begins again when the server has
+// ended it, and that the call in between is not repeated.
+func TestARemoteServerThatForgets(t *testing.T) {
+	t.Parallel()
+	far := newRemote(t)
+	var calls atomic.Int64
+	far.do = func(w http.ResponseWriter, r *http.Request, method string) bool {
+		if method == "tools/call" && calls.Add(1) == 1 {
+			w.WriteHeader(http.StatusNotFound)
+			return true
+		}
+		return false
+	}
+	_, call := start(t, far.server())
+	if _, err := call("echo", `{}`); err == nil || !strings.Contains(err.Error(), "it has forgotten the session") || !strings.Contains(err.Error(), "check before you repeat") {
+		t.Errorf("the call: %v", err)
+	}
+	if calls.Load() != 1 {
+		t.Errorf("the call was made %d times", calls.Load())
+	}
+	if got, err := call("echo", `{}`); err != nil || !strings.HasPrefix(got, "heard") {
+		t.Errorf("the next call: %q, %v", got, err)
+	}
+	if far.sessions.Load() != 2 {
+		t.Errorf("%d sessions", far.sessions.Load())
+	}
+}
+
+// TestARemoteServerThatHangs checks that a call ends at its timeout.
+func TestARemoteServerThatHangs(t *testing.T) {
+	t.Parallel()
+	far := newRemote(t)
+	held := make(chan struct{})
+	t.Cleanup(func() { close(held) })
+	far.do = func(_ http.ResponseWriter, _ *http.Request, method string) bool {
+		if method == "tools/call" {
+			<-held
+		}
+		return false
+	}
+	s := far.server()
+	s.Timeout = 500 * time.Millisecond
+	_, call := start(t, s)
+	for range 3 {
+		if _, err := call("echo", `{}`); err == nil || !strings.Contains(err.Error(), "did not answer within 500ms") {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := call("echo", `{}`); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("the fourth call: %v", err)
+	}
+}

@@ -1,0 +1,112 @@
+package toolserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"agentstateloop/internal/plain"
+)
+
+const (
+	maxDepth = 16   // levels of a schema
+	maxWord  = 1000 // bytes of a description in it
+)
+
+// propertyName matches the names of arguments that every provider accepts. One that it
+// does not refuses the whole request.
+var propertyName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+
+// cleanSchema returns the schema of a tool's arguments as every provider accepts it: an
+// object, with properties, and without alternatives at its top, which the server itself
+// checks. The error says why the tool cannot be offered.
+func cleanSchema(schema any, redact func(string) string) ([]byte, error) {
+	object, ok := schema.(map[string]any)
+	if schema == nil {
+		object, ok = map[string]any{}, true
+	}
+	if !ok {
+		return nil, errors.New("its schema is not an object")
+	}
+	cleaned, err := cleanValue("", object, redact, maxDepth)
+	if err != nil {
+		return nil, err
+	}
+	object = cleaned.(map[string]any)
+	if kind, has := object["type"]; has && kind != "object" {
+		return nil, fmt.Errorf("its schema is of type %v, not of an object", clip(fmt.Sprint(kind), 100))
+	}
+	object["type"] = "object"
+	for _, key := range []string{"$schema", "$id", "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum"} {
+		delete(object, key)
+	}
+	properties, ok := object["properties"].(map[string]any)
+	if object["properties"] == nil {
+		properties, ok = map[string]any{}, true
+		object["properties"] = properties
+	}
+	if !ok {
+		return nil, errors.New("the properties of its schema are not an object")
+	}
+	for name := range properties {
+		if !propertyName.MatchString(name) {
+			return nil, fmt.Errorf("the name %q of an argument is not one that a model's provider accepts", clip(name, 100))
+		}
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxSchema {
+		return nil, fmt.Errorf("its schema is longer than %s", plain.Size(maxSchema))
+	}
+	return text, nil
+}
+
+// cleanValue returns a value of a schema without secrets. What it describes in words is
+// made plain, and no longer than it may be. A pattern that we cannot check is left out:
+// the server checks it.
+func cleanValue(key string, value any, redact func(string) string, depth int) (any, error) {
+	if depth == 0 {
+		return nil, fmt.Errorf("its schema has more than %d levels", maxDepth)
+	}
+	switch v := value.(type) {
+	case string:
+		v = redact(v)
+		if key == "description" || key == "title" || key == "$comment" {
+			v = plain.Cut(plain.Text(v), maxWord)
+		}
+		return v, nil
+	case []any:
+		cleaned := make([]any, len(v))
+		for i, element := range v {
+			var err error
+			if cleaned[i], err = cleanValue("", element, redact, depth-1); err != nil {
+				return nil, err
+			}
+		}
+		return cleaned, nil
+	case map[string]any:
+		cleaned := make(map[string]any, len(v))
+		for key, element := range v {
+			if plain.Line(key) != key || redact(key) != key {
+				return nil, fmt.Errorf("the name %q in its schema cannot be used", redact(clip(key, 100)))
+			}
+			if pattern, ok := element.(string); ok && key == "pattern" && !compiles(pattern) {
+				continue
+			}
+			var err error
+			if cleaned[key], err = cleanValue(key, element, redact, depth-1); err != nil {
+				return nil, err
+			}
+		}
+		return cleaned, nil
+	}
+	return value, nil
+}
+
+func compiles(pattern string) bool {
+	_, err := regexp.Compile(pattern)
+	return err == nil
+}

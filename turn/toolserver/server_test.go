@@ -1,0 +1,199 @@
+package toolserver_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/turn/toolserver"
+)
+
+// TestACall checks what the model reads of calls that a server answers, whatever else it
+// sends.
+func TestACall(t *testing.T) {
+	t.Parallel()
+	_, call := start(t, local(t, "well"))
+	for _, c := range []struct{ tool, args, want, fault string }{
+		{"echo", `{"a": 1}`, `{"a":1}`, ""},
+		{"echo", ``, `{}`, ""},
+		{"echo", `[1]`, ``, "do not fit"},
+		{"notify", `{}`, "notified", ""},
+		{"error", `{}`, "", "the disk is full: ***"},
+		{"refuse", `{}`, "", "bad arguments, ***"},
+		{"echo", `{"b": 2}`, `{"b":2}`, ""},
+	} {
+		got, err := call(c.tool, c.args)
+		if c.fault == "" && (err != nil || strings.ReplaceAll(got, " ", "") != c.want) {
+			t.Errorf("%s %s = %q, %v; want %q", c.tool, c.args, got, err, c.want)
+		}
+		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
+			t.Errorf("%s %s = %q, %v; want an error with %q", c.tool, c.args, got, err, c.fault)
+		}
+	}
+	if got, err := call("huge", `{}`); err != nil || len(got) > 70<<10 || !strings.Contains(got, "truncated") {
+		t.Errorf("a huge result: %d bytes, %v", len(got), err)
+	}
+	if _, err := call("garbage", `{}`); err == nil {
+		t.Error("a result of an unknown kind succeeded")
+	}
+	if got, err := call("echo", `{"c": 3}`); err != nil || !strings.Contains(got, "3") {
+		t.Errorf("after garbage: %q, %v", got, err)
+	}
+}
+
+// TestAServerThatEnds checks that what ends a server costs its own calls alone, and that
+// the model reads why.
+func TestAServerThatEnds(t *testing.T) {
+	for tool, why := range map[string]string{
+		"die":      "has ended: it ended: exit status 3; its last words: serving well I cannot go on: ***",
+		"flood":    "has ended: it was ended: it sent more than",
+		"requests": "has ended: it was ended: it asked more than",
+	} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			_, call := start(t, local(t, "well"))
+			_, err := call(tool, `{}`)
+			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "may have been done") {
+				t.Errorf("the call: %v; want %q", err, why)
+			}
+			began := time.Now()
+			_, err = call("echo", `{}`)
+			if err == nil || !strings.Contains(err.Error(), "has ended") {
+				t.Errorf("the next call: %v", err)
+			}
+			if time.Since(began) > 10*time.Second {
+				t.Error("the next call waited")
+			}
+		})
+	}
+}
+
+// TestAServerThatHangs checks that a call ends at its timeout, that the server may go on,
+// and that it is ended when it never answers.
+func TestAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	s := local(t, "well")
+	s.Timeout = time.Second
+	_, call := start(t, s)
+	if _, err := call("silent", `{}`); err == nil || !strings.Contains(err.Error(), "did not answer within 1s") {
+		t.Errorf("a call without an answer: %v", err)
+	}
+	if got, err := call("echo", `{}`); err != nil || got != "{}" {
+		t.Errorf("the call after it: %q, %v", got, err)
+	}
+	for range 2 {
+		if _, err := call("hang", `{}`); err == nil || !strings.Contains(err.Error(), "did not answer within 1s") {
+			t.Errorf("a call that hangs: %v", err)
+		}
+	}
+	if _, err := call("echo", `{}`); err == nil || !strings.Contains(err.Error(), "was ended") {
+		t.Errorf("the third call: %v", err)
+	}
+	if _, err := call("echo", `{}`); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("the fourth call: %v", err)
+	}
+}
+
+// TestAServerThatDoesNotStart checks that a start fails in time, with the reason.
+func TestAServerThatDoesNotStart(t *testing.T) {
+	for mode, why := range map[string]string{
+		"hang-at-start":  "its last words: serving hang-at-start",
+		"die-at-start":   "the tool server bad did not start: it ended: exit status 3; its last words: serving die-at-start I cannot go on: ***",
+		"flood-at-start": "a message of more than",
+		"errs-at-start":  "again and again",
+		"hang-at-list":   "did not list its tools",
+		"die-at-list":    "did not list its tools: it ended: exit status 3",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			session, err := toolserver.Start(ctx, local(t, mode))
+			if err == nil {
+				session.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%v; want %q", err, why)
+			}
+		})
+	}
+	missing := local(t, "well")
+	missing.Command = []string{"no-such-server"}
+	if _, err := toolserver.Start(t.Context(), missing); err == nil || !strings.Contains(err.Error(), "no-such-server") {
+		t.Errorf("a program that is missing: %v", err)
+	}
+}
+
+// TestAGreeting checks that what is not a message does not stop a server.
+func TestAGreeting(t *testing.T) {
+	t.Parallel()
+	_, call := start(t, local(t, "banner"))
+	if got, err := call("echo", `{}`); err != nil || got != "{}" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestAServerIsConfined checks that a server sees what was granted and nothing else, and
+// what is in its environment.
+func TestAServerIsConfined(t *testing.T) {
+	t.Parallel()
+	s := local(t, "well")
+	granted, hidden := t.TempDir(), t.TempDir()
+	for _, dir := range []string{granted, hidden} {
+		if err := os.WriteFile(filepath.Join(dir, "file"), []byte("what is in it"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Box.Read = append(s.Box.Read, granted)
+	s.Env = append(s.Env, "MODE=test")
+	s.EnvFiles = map[string]toolserver.Secret{"API_KEY": func(context.Context) (string, error) { return "hunter2-hunter2", nil }}
+	_, call := start(t, s)
+	if got, err := call("see", `{"path": "`+granted+`/file"}`); err != nil || !strings.Contains(got, "what is in it") {
+		t.Errorf("what was granted: %q, %v", got, err)
+	}
+	if got, err := call("see", `{"path": "`+hidden+`/file"}`); err != nil || strings.Contains(got, "what is in it") {
+		t.Errorf("what was not granted: %q, %v", got, err)
+	}
+	got, err := call("env", `{}`)
+	if err != nil || !strings.Contains(got, "MODE") || strings.Contains(got, "GOPATH") || !strings.HasSuffix(got, "***") {
+		t.Errorf("its environment: %q, %v", got, err)
+	}
+}
+
+// TestNothingIsLeft checks that a server ends with its session, with what it has started,
+// also if it does not end when it is asked to.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	s := local(t, "lingers")
+	mark := "left-" + filepath.Base(t.TempDir()) + "-" + t.Name()
+	s.Command = append(s.Command, mark)
+	session, call := start(t, s)
+	if _, err := call("child", `{}`); err != nil {
+		t.Fatal(err)
+	}
+	if running(mark) == 0 {
+		t.Fatal("the server does not run")
+	}
+	session.Close()
+	if n := running(mark); n > 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	if _, err := call("echo", `{}`); err == nil {
+		t.Error("a call after the end succeeded")
+	}
+}
+
+// running returns how many processes have a mark in their command line.
+func running(mark string) (n int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range files {
+		line, _ := os.ReadFile(name)
+		if strings.Contains(string(line), mark) {
+			n++
+		}
+	}
+	return n
+}
