@@ -22,6 +22,7 @@ import (
 	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
+	"agentstateloop/turn/toolserver"
 )
 
 // stallAfter is how long an API may be silent. A model on the user's own machine
@@ -49,6 +50,8 @@ type Runner struct {
 	turn   cycle.Inside
 	config *config.Config
 	events events
+
+	servers []*toolserver.Session // that run
 }
 
 // New returns the runner of an attempt of agent, which must have runner = "api".
@@ -62,6 +65,7 @@ func New(p Process, agent *cycle.Agent, turn cycle.Inside) (*Runner, error) {
 
 // Turn runs the turn for the message on standard input.
 func (r *Runner) Turn(ctx context.Context) error {
+	defer r.closeServers()
 	loop, err := r.loop(ctx)
 	if err != nil {
 		r.events.fail(err)
@@ -91,7 +95,8 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 		return nil, err
 	}
 	look := &outlook{agent: r.agent, turn: r.turn, now: r.Loader.Now}
-	tools, err := toolbox{loader: r.Loader, config: r.config, agent: r.agent, turn: r.turn, outlook: look}.allowed(ctx, api.Programs)
+	tools, servers, err := toolbox{loader: r.Loader, config: r.config, agent: r.agent, turn: r.turn, outlook: look}.allowed(ctx, api)
+	r.servers = servers
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ type outlook struct {
 
 	folders react.Folders // that the model may see
 
-	missing string // for the model: a tool that it was granted and does not have; or ""
+	missing []string // for the model: tools that it was granted and does not have
 }
 
 // check reports whether the turn is still ours and may go on, and what the model
@@ -39,9 +39,7 @@ func (l *outlook) check(context.Context) (react.Outlook, error) {
 	if err := l.checkMoney(&o); err != nil {
 		return o, err
 	}
-	if l.missing != "" {
-		o.Notes = append(o.Notes, l.missing)
-	}
+	o.Notes = append(o.Notes, l.missing...)
 	if n := waiting(s); n > 0 {
 		o.Notes = append(o.Notes, fmt.Sprintf("Messages that wait in your inbox until this turn ends: %d.", n))
 	}

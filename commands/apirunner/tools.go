@@ -18,6 +18,7 @@ import (
 	"agentstateloop/state"
 	"agentstateloop/turn/box"
 	"agentstateloop/turn/react"
+	"agentstateloop/turn/toolserver"
 )
 
 // toolbox makes the tools of a turn.
@@ -30,43 +31,53 @@ type toolbox struct {
 	way     box.Way  // how exec confines its programs
 }
 
-// allowed returns the tools that the cause of this turn may call. Without a way to
-// confine programs, exec is not among them.
-func (b toolbox) allowed(ctx context.Context, programs []react.Program) ([]react.Tool, error) {
+// allowed returns the tools that the cause of this turn may call, and starts the servers
+// that offer some of them. The sessions must be closed, also after an error. Without a
+// way to confine programs, exec is not among the tools.
+func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Tool, sessions []*toolserver.Session, err error) {
 	s, err := b.agent.Store.Read()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !s.Turn.Owns(b.turn.TurnID, b.turn.Epoch) {
-		return nil, cycle.ErrStale
+		return nil, nil, cycle.ErrStale
 	}
 	msg, _ := s.TurnMessage()
 	section, names := b.granted(msg)
-	if slices.Contains(names, react.Exec) {
+	patterns := config.ServerTools(names)
+	names = slices.DeleteFunc(slices.Clone(names), config.NamesServer)
+	asked := b.config.Has("api.tools." + section)
+	if !asked && msg.Operator {
+		patterns = config.AllTools(api.Servers)
+	}
+	servers := slices.DeleteFunc(slices.Clone(api.Servers), func(s toolserver.Server) bool { return !patterns.Any(s.Name) })
+	local := slices.ContainsFunc(servers, func(s toolserver.Server) bool { return s.URL == "" })
+	if slices.Contains(names, react.Exec) || local {
 		if b.way, err = box.Find(ctx, b.agent.Turn.Self); err != nil {
-			b.outlook.missing = fmt.Sprintf("The tool exec is not available: %v.", err)
-			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == react.Exec })
+			names, servers = b.unconfined(err, names, servers)
 		}
 	}
-	all, err := b.all(programs)
+	all, err := b.all(api.Programs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if !b.config.Has("api.tools." + section) {
+	if !asked {
 		names = react.DefaultTools(msg.Operator, all)
 		// Without a mesh there are no tools to send and ask with.
 		names = slices.DeleteFunc(names, func(name string) bool {
 			return !slices.ContainsFunc(all, func(t react.Tool) bool { return t.Name == name })
 		})
 	}
-	tools, err := react.Allow(all, names)
+	tools, err = react.Allow(all, names)
 	if err != nil {
-		return nil, b.config.Wrong("api.tools."+section, "%v", err)
+		return nil, nil, b.config.Wrong("api.tools."+section, "%v", err)
 	}
+	theirs, sessions := b.theirs(ctx, servers, patterns)
+	tools = append(tools, theirs...)
 	for i := range tools {
 		tools[i].Run = redacted(b.loader.Secrets, tools[i].Run)
 	}
-	return tools, nil
+	return tools, sessions, nil
 }
 
 // granted returns the section of [api.tools] that a message has, and what it names. What
@@ -98,6 +109,7 @@ func redacted(secrets *secret.Known, run toolFunc) toolFunc {
 			return "", end
 		}
 		if showing, shows := errors.AsType[react.Showing](err); shows {
+			showing.Text = secrets.Redact(showing.Text)
 			return "", showing
 		}
 		if err != nil {

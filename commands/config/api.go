@@ -10,6 +10,7 @@ import (
 	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
+	"agentstateloop/turn/toolserver"
 )
 
 // The values of api.provider. Each names a protocol.
@@ -26,6 +27,7 @@ const minWindow = 4096
 type API struct {
 	Key      func(context.Context) (string, error) // reads the key; nil: the server needs no key
 	Programs []react.Program                       // the user's tools, without the fields that only a turn can set
+	Servers  []toolserver.Server                   // the same of the MCP servers
 
 	url, provider string
 }
@@ -59,7 +61,10 @@ func (l *Loader) API(c *Config) (API, error) {
 		return API{}, c.At(dotted("api.tools.task"), "remove it", "has no effect: a turn without a message makes a summary, and uses no tools")
 	}
 	var err error
-	a.Programs, err = c.programs()
+	if a.Programs, err = c.programs(); err != nil {
+		return API{}, err
+	}
+	a.Servers, err = l.servers(c)
 	return a, err
 }
 

@@ -205,6 +205,24 @@ type toolSection struct {
 	AfterExecution string   `toml:"after_execution"`
 	Deadline       Duration `toml:"deadline"`
 	ReportFrom     []string `toml:"report_from"`
+
+	MCP mcpSection `toml:"mcp"`
+}
+
+// mcpSection makes a tool an MCP server: a program in a box, or an address.
+type mcpSection struct {
+	Command  []string          `toml:"command"`
+	Network  bool              `toml:"network"`
+	Read     []string          `toml:"read"`
+	Write    []string          `toml:"write"`
+	Env      map[string]string `toml:"env"`
+	EnvFiles map[string]string `toml:"env_files"`
+
+	URL          string   `toml:"url"`
+	TokenFile    string   `toml:"token_file"`
+	TokenEnv     string   `toml:"token_env"`
+	TokenCommand []string `toml:"token_command"`
+	Insecure     bool     `toml:"insecure"`
 }
 
 type scheduleSection struct {

@@ -21,6 +21,9 @@ const maxSchema = 64 << 10
 func (c *Config) programs() ([]react.Program, error) {
 	var all []react.Program
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
+		if c.isServer(name) {
+			continue
+		}
 		program, err := c.program(name, c.File.Tools[name])
 		if err != nil {
 			return nil, err
@@ -36,7 +39,7 @@ func (c *Config) program(name string, t toolSection) (react.Program, error) {
 	program := react.Program{Name: name, Description: t.Description, Command: slices.Clone(t.Command), Timeout: ToolTimeout}
 	switch {
 	case len(t.Command) == 0:
-		return program, c.Missing(key+".command", `set the program, such as ["./deploy.sh"]`)
+		return program, c.Missing(key+".command", `set the program, such as ["./deploy.sh"], or mcp for an MCP server`)
 	case t.Description == "":
 		return program, c.Missing(key+".description", "describe for the model what the tool does")
 	case t.Schema == "":

@@ -19,13 +19,16 @@ func (c *Config) checkWorkdir(reason string) error {
 	if kept := c.holdsOwn(c.Resolve(c.File.Turn.Workdir)); kept != "" {
 		return c.At(dotted("turn.workdir"), hint, "contains %s, which the agent could read and write", kept)
 	}
+	if program := c.holdsServer(c.Resolve(c.File.Turn.Workdir)); program != "" {
+		return c.At(dotted("turn.workdir"), hint, "contains %s, which the agent could read and write", program)
+	}
 	return nil
 }
 
 // holdsOwn returns a file of the agent's own that is dir or lies below it, or "".
 func (c *Config) holdsOwn(dir string) string {
 	mail, mesh := c.File.Mail, c.File.Mesh
-	own := c.ownPrograms()
+	own := append(c.ownPrograms(), c.serverSecrets()...)
 	for _, h := range c.File.Hooks {
 		own = append(own, h.TokenFile, h.SecretFile)
 	}

@@ -1,0 +1,80 @@
+package apirunner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/turn/react"
+	"agentstateloop/turn/toolserver"
+)
+
+// unconfined leaves out what needs a box on a machine where none can be made, and tells
+// the model.
+func (b toolbox) unconfined(why error, names []string, servers []toolserver.Server) ([]string, []toolserver.Server) {
+	if slices.Contains(names, react.Exec) {
+		b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("The tool exec is not available: %v.", why))
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == react.Exec })
+	}
+	return names, slices.DeleteFunc(slices.Clone(servers), func(s toolserver.Server) bool {
+		if s.URL == "" {
+			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("The tools of %s are not available: %v.", s.Name, why))
+		}
+		return s.URL == ""
+	})
+}
+
+// maxForeign is how many tools of servers a turn has at most: a provider takes 128 tools.
+const maxForeign = 100
+
+// theirs starts the servers side by side, and returns their tools that patterns permit,
+// in the order of the servers' names and then of their own. What is missing is told to
+// the model.
+func (b toolbox) theirs(ctx context.Context, servers []toolserver.Server, patterns config.Patterns) (tools []react.Tool, sessions []*toolserver.Session) {
+	started := make([]*toolserver.Session, len(servers))
+	errs := make([]error, len(servers))
+	var wait sync.WaitGroup
+	for i, server := range servers {
+		wait.Go(b.loader.Secrets.Guarded(func() { started[i], errs[i] = toolserver.Start(ctx, b.confined(server)) }))
+	}
+	wait.Wait()
+	for i, server := range servers {
+		if errs[i] != nil {
+			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("The tools of %s are not available in this turn: %v.", server.Name, errs[i]))
+			continue
+		}
+		sessions = append(sessions, started[i])
+		theirs, notes := started[i].Tools(func(tool string) bool { return patterns.Allow(server.Name, tool) })
+		if notes != "" {
+			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("Not all tools of %s are available: %s.", server.Name, notes))
+		}
+		for _, name := range patterns.Missing(server.Name, started[i].Names()) {
+			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("The tool server %s lists no tool %s now.", server.Name, name))
+		}
+		if left := maxForeign - len(tools); len(theirs) > left {
+			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("%d tools of %s are left out: a turn has at most %d tools of servers.", len(theirs)-left, server.Name, maxForeign))
+			theirs = theirs[:left]
+		}
+		tools = append(tools, theirs...)
+	}
+	return tools, sessions
+}
+
+// confined returns a server as it runs in this turn: with the folders of exec.
+func (b toolbox) confined(s toolserver.Server) toolserver.Server {
+	folders := b.outlook.folders
+	s.Way, s.Box = b.way, folders.Grant(s.Box, folders.Workdir)
+	s.Keep = folders.KeepPicture
+	return s
+}
+
+// closeServers ends the servers side by side.
+func (r *Runner) closeServers() {
+	var wait sync.WaitGroup
+	for _, s := range r.servers {
+		wait.Go(r.Loader.Secrets.Guarded(s.Close))
+	}
+	wait.Wait()
+}

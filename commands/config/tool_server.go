@@ -1,0 +1,289 @@
+package config
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/turn/react"
+	"agentstateloop/turn/toolserver"
+)
+
+// The bounds of the tables [tools.NAME] with mcp.
+const (
+	maxServers       = 16
+	maxServerTimeout = time.Hour
+)
+
+// serverName matches the names of tool servers. What a model calls a tool is the name of
+// its server, "__" and its own, so neither may be a part of the other.
+var serverName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+
+// isServer reports whether a tool of the user's is an MCP server.
+func (c *Config) isServer(name string) bool { return c.Has("tools." + name + ".mcp") }
+
+// servers returns the MCP servers in the order of their names.
+func (l *Loader) servers(c *Config) ([]toolserver.Server, error) {
+	var all []toolserver.Server
+	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
+		if !c.isServer(name) {
+			continue
+		}
+		server, err := l.server(c, name, c.File.Tools[name])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, server)
+	}
+	if len(all) > maxServers {
+		return nil, c.Wrong("tools", "%d tool servers are too many: at most %d", len(all), maxServers)
+	}
+	return all, c.checkServerTools(all)
+}
+
+// server returns the MCP server with a name.
+func (l *Loader) server(c *Config, name string, t toolSection) (toolserver.Server, error) {
+	key := "tools." + name
+	s := toolserver.Server{Name: name, Timeout: ToolTimeout, Version: l.Version, Secrets: l.Secrets}
+	if t.Timeout > 0 {
+		s.Timeout = time.Duration(t.Timeout)
+	}
+	switch {
+	case !serverName.MatchString(name), strings.Contains(name, "__"), strings.HasSuffix(name, "_"):
+		return s, c.At(dotted(key), "use a-z, 0-9 and single _, at most 32 characters", "%q is not a valid name for a tool server", name)
+	case react.BuiltIn(name):
+		return s, c.Wrong(key, "%q is a built-in tool: choose another name", name)
+	case s.Timeout < time.Second || s.Timeout > maxServerTimeout:
+		return s, c.Wrong(key+".timeout", "must be from 1s to %v", maxServerTimeout)
+	}
+	for _, other := range []string{"command", "description", "schema", "after_execution", "deadline", "report_from"} {
+		if c.Has(key + "." + other) {
+			return s, c.At(dotted(key+"."+other), "remove it, or mcp: one program is either", "is for a tool that is a program, and this one is an MCP server, which says itself what its tools are")
+		}
+	}
+	if err := c.checkPlace(key+".mcp", t.MCP); err != nil {
+		return s, err
+	}
+	if t.MCP.URL != "" {
+		return s, l.remote(c, key+".mcp", t.MCP, &s)
+	}
+	return s, l.local(c, key+".mcp", t.MCP, &s)
+}
+
+// checkPlace checks that a server is either a program or an address, and that its other
+// keys are of that kind.
+func (c *Config) checkPlace(key string, m mcpSection) error {
+	local, remote := c.Has(key+".command"), c.Has(key+".url")
+	switch {
+	case local && remote:
+		return c.At(dotted(key+".url"), "make two servers of it", "a server has a command or a url, not both")
+	case !local && !remote, local && (len(m.Command) == 0 || m.Command[0] == ""), remote && m.URL == "":
+		return c.Missing(key+".command", `set command = ["mcp-server-filesystem", "."], or url = "https://…"`)
+	}
+	others, kind := []string{"network", "read", "write", "env", "env_files"}, "command"
+	if local {
+		others, kind = []string{"token_file", "token_env", "token_command", "insecure"}, "url"
+	}
+	for _, other := range others {
+		if c.Has(key + "." + other) {
+			return c.At(dotted(key+"."+other), "remove it", "is for a server with a %s", kind)
+		}
+	}
+	return nil
+}
+
+// local fills in what a program needs: what its box grants besides the folders of the
+// turn, and a small environment.
+func (l *Loader) local(c *Config, key string, m mcpSection, s *toolserver.Server) error {
+	self, err := l.Executable()
+	if err != nil {
+		return err
+	}
+	s.Command = slices.Clone(m.Command)
+	s.Command[0] = c.resolveProgram(m.Command[0])
+	s.Box = c.ExecBox()
+	s.Box.Self, s.Box.Network = self, m.Network
+	for _, path := range m.Read {
+		if err := c.checkGranted(key+".read", c.Resolve(path)); err != nil {
+			return err
+		}
+		s.Box.Read = append(s.Box.Read, c.Resolve(path))
+	}
+	for _, path := range m.Write {
+		if err := c.checkGranted(key+".write", c.Resolve(path)); err != nil {
+			return err
+		}
+		if below(c.Resolve(path), self) {
+			return c.At(dotted(key+".write"), "name a folder that holds only what the server works on", "%s contains %s, which every poll runs", c.Resolve(path), self)
+		}
+		if program := c.holdsServer(c.Resolve(path)); program != "" {
+			return c.At(dotted(key+".write"), "name a folder that holds only what the server works on", "%s contains the program %s", c.Resolve(path), program)
+		}
+		s.Box.Write = append(s.Box.Write, c.Resolve(path))
+	}
+	return l.serverEnv(c, key, m, s)
+}
+
+// serverEnv fills in the environment of a local server. Of ours it gets PATH and the
+// language alone: it was written by others, and [turn.env] may hold what is the agent's.
+func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Server) error {
+	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+	if path := c.File.Turn.Env["PATH"]; path != "" {
+		env["PATH"] = path
+	}
+	for name, value := range m.Env {
+		if !validVariable(name) || strings.Contains(value, "\x00") {
+			return c.Wrong(key+".env", "%q is not a valid name of an environment variable", name)
+		}
+		if namesSecret.MatchString(name) {
+			l.Secrets.Learn(c.Path+" "+key+" "+name, value)
+		}
+		env[name] = value
+	}
+	s.EnvFiles = map[string]toolserver.Secret{}
+	for name, file := range m.EnvFiles {
+		_, twice := m.Env[name]
+		switch {
+		case !validVariable(name):
+			return c.Wrong(key+".env_files", "%q is not a valid name of an environment variable", name)
+		case twice:
+			return c.At(dotted(key+".env_files"), "keep one of them", "%s is set in env and in env_files", name)
+		case file == "":
+			return c.Wrong(key+".env_files", "%s names no file", name)
+		}
+		s.EnvFiles[name] = l.Secret(c, Source{File: file})
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		s.Env = append(s.Env, name+"="+env[name])
+	}
+	return nil
+}
+
+func validVariable(name string) bool { return name != "" && !strings.ContainsAny(name, "=\x00") }
+
+// remote fills in what an address needs.
+func (l *Loader) remote(c *Config, key string, m mcpSection, s *toolserver.Server) error {
+	s.URL = m.URL
+	token := m.Token()
+	u, err := url.Parse(m.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return c.At(dotted(key+".url"), `write it like "https://mcp.example.com/mcp"`, "%q is not an http or https URL", m.URL)
+	case u.Port() != "" && !isPort(u.Port()):
+		return c.At(dotted(key+".url"), "a port is a number from 1 to 65535", "%q has the port %s", m.URL, u.Port())
+	case u.User != nil:
+		return c.At(dotted(key+".url"), "put the token into a file, and name it in token_file", "must hold no password")
+	case u.Scheme == "http" && !Loopback(u.Hostname()) && (!m.Insecure || token.CountSet() > 0):
+		return c.At(dotted(key+".url"), "use https; insecure = true allows http within your own network, without a token", "%q would be spoken to unencrypted", m.URL)
+	case token.CountSet() > 1:
+		return c.At(dotted(key), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
+	}
+	if token.CountSet() == 1 {
+		s.Token = l.Secret(c, token)
+	}
+	return nil
+}
+
+// Token returns where the token of a tool server is found.
+func (m mcpSection) Token() Source {
+	return Source{File: m.TokenFile, Env: m.TokenEnv, Command: slices.Clone(m.TokenCommand)}
+}
+
+// checkServerTools checks what [api.tools] says of servers. A misspelt permission must
+// not pass for a missing one.
+func (c *Config) checkServerTools(servers []toolserver.Server) error {
+	t := c.File.API.Tools
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	for section, tools := range map[string][]string{"operator": t.Operator, "peer": t.Peer, "event": t.Event, "self": t.Self} {
+		key := "api.tools." + section
+		for _, tool := range tools {
+			server, of, slash := strings.Cut(tool, "/")
+			switch {
+			case !slash && slices.Contains(names, tool):
+				return c.At(dotted(key), "write "+tool+"/* for all of its tools, or "+tool+"/TOOL for one; `agentstateloop doctor --all` lists them", "%q is a tool server", tool)
+			case slash && of == "":
+				return c.At(dotted(key), "write "+server+"/* for all of its tools", "%q names no tool", tool)
+			case slash && !slices.Contains(names, server):
+				return c.At(dotted(key), "the tool servers are the tables [tools.NAME] with mcp", "%q: [tools.%s] with mcp is missing", tool, server)
+			}
+		}
+	}
+	for _, s := range servers {
+		for name := range c.File.Tools {
+			if strings.HasPrefix(name, s.Name+"__") {
+				return c.At(dotted("tools."+name), "rename one of them", "a tool of the server %s could have this name", s.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// Patterns are the entries of [api.tools] that name tools of servers: NAME/tool, or
+// NAME/* for all of a server.
+type Patterns []string
+
+// NamesServer reports whether an entry of [api.tools] names a tool of a server.
+func NamesServer(entry string) bool { return strings.Contains(entry, "/") }
+
+// ServerTools returns those entries of [api.tools] that name tools of servers.
+func ServerTools(entries []string) Patterns {
+	return slices.DeleteFunc(slices.Clone(entries), func(e string) bool { return !NamesServer(e) })
+}
+
+// AllTools returns the patterns of all tools of servers.
+func AllTools(servers []toolserver.Server) (p Patterns) {
+	for _, s := range servers {
+		p = append(p, s.Name+"/*")
+	}
+	return p
+}
+
+// Any reports whether tools of a server are named.
+func (p Patterns) Any(server string) bool {
+	return slices.ContainsFunc(p, func(e string) bool { return strings.HasPrefix(e, server+"/") })
+}
+
+// Allow reports whether a tool of a server is named.
+func (p Patterns) Allow(server, tool string) bool {
+	return slices.Contains(p, server+"/*") || slices.Contains(p, server+"/"+tool)
+}
+
+// Missing returns the tools of a server that are named, and that it does not list.
+func (p Patterns) Missing(server string, listed []string) (missing []string) {
+	for _, e := range p {
+		name, tool, _ := strings.Cut(e, "/")
+		if name == server && tool != "*" && !slices.Contains(listed, tool) {
+			missing = append(missing, tool)
+		}
+	}
+	return missing
+}
+
+// serverSecrets returns the files of tool servers that hold secrets, or print them.
+func (c *Config) serverSecrets() (files []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
+		m := c.File.Tools[name].MCP
+		files = append(append(files, m.TokenFile), slices.Sorted(maps.Values(m.EnvFiles))...)
+		if len(m.TokenCommand) > 0 && strings.Contains(m.TokenCommand[0], "/") {
+			files = append(files, m.TokenCommand[0])
+		}
+	}
+	return files
+}
+
+// holdsServer returns the program of a tool server that is dir or lies below it, or "".
+// Who can write it has what the server was granted.
+func (c *Config) holdsServer(dir string) string {
+	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
+		if command := c.File.Tools[name].MCP.Command; len(command) > 0 && strings.Contains(command[0], "/") && below(dir, c.Resolve(command[0])) {
+			return c.Resolve(command[0])
+		}
+	}
+	return ""
+}

@@ -1,0 +1,104 @@
+package commands
+
+import (
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestRealToolServers runs the stories of testdata/real with MCP servers from npm:
+//
+//	$CLIS     the folder that has their programs
+//	$MODULES  the folder with all that these need
+//	$FAR      the address of server-everything by streamable HTTP, behind a check of
+//	          the token in the file "far.token"
+func TestRealToolServers(t *testing.T) {
+	clis := os.Getenv("AGENTSTATELOOP_CLIS")
+	for _, name := range []string{"mcp-server-filesystem", "mcp-server-everything"} {
+		if _, err := os.Stat(filepath.Join(clis, name)); clis == "" || err != nil {
+			if os.Getenv(requireReal) != "" {
+				t.Fatalf("no %s in AGENTSTATELOOP_CLIS=%q", name, clis)
+			}
+			t.Skipf("no %s: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it", name)
+		}
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/real",
+		Setup: func(env *testscript.Env) error {
+			if err := setUp(env, t.TempDir()); err != nil {
+				return err
+			}
+			env.Setenv("CLIS", clis)
+			env.Setenv("MODULES", filepath.Dir(clis))
+			env.Setenv("FAR", farServer(t, filepath.Join(clis, "mcp-server-everything")))
+			return os.WriteFile(filepath.Join(env.WorkDir, "far.token"), []byte(farToken+"\n"), 0o600)
+		},
+		RequireUniqueNames: true,
+		Cmds:               map[string]func(*testscript.TestScript, bool, []string){"model": scriptModel, "asked": scriptAsked},
+	})
+}
+
+const farToken = "far-token-0123456789"
+
+// farServer starts server-everything with streamable HTTP, behind a proxy that lets only
+// requests with the token pass, and returns the proxy's address.
+func farServer(t *testing.T, program string) string {
+	t.Helper()
+	port := freePort(t)
+	cmd := exec.Command(program, "streamableHttp")
+	cmd.Env = append(os.Environ(), "PORT="+port)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	target := &url.URL{Scheme: "http", Host: "127.0.0.1:" + port}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		res, err := http.Get(target.String())
+		if err == nil {
+			res.Body.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("server-everything does not listen: %v", err)
+		}
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	front := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); token != farToken {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go front.Serve(listener)
+	t.Cleanup(func() { front.Close() })
+	return "http://" + listener.Addr().String() + "/mcp"
+}
+
+// freePort returns a port on which nothing listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
