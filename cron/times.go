@@ -1,0 +1,138 @@
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	crontab "github.com/netresearch/go-cron"
+)
+
+// Times are the times of a crontab line: minute, hour, day of the month, month and day
+// of the week, as crontab(5) reads them (docs/decisions/0051).
+type Times struct {
+	schedule crontab.Schedule
+
+	// follows is set if the line begins its minutes or its hours with a *: it follows the
+	// clock, and what a clock change skips or repeats is skipped or repeated.
+	follows bool
+}
+
+// maxYears is how far ahead a time is looked for. February 29 comes within eight years.
+const maxYears = 12
+
+// parsers read the five fields, by whether both days must match. crontab(5): the days
+// are "either", unless one of the two fields begins with a *.
+var parsers = sync.OnceValue(func() map[bool]crontab.Parser {
+	const fields = crontab.Minute | crontab.Hour | crontab.Dom | crontab.Month | crontab.Dow | crontab.Descriptor
+	return map[bool]crontab.Parser{
+		true:  crontab.MustNewParser(fields).WithMaxSearchYears(maxYears),
+		false: crontab.MustNewParser(fields | crontab.DowOrDom).WithMaxSearchYears(maxYears),
+	}
+})
+
+// ErrNever means that times never come, such as those of February 30.
+var ErrNever = errors.New("names a day that no calendar has")
+
+// fieldNames are the fields of a crontab line, in their order.
+var fieldNames = []string{"minute", "hour", "day of the month", "month", "day of the week"}
+
+// ParseTimes parses the times of a crontab line: five fields with numbers, ranges,
+// lists, steps and English names of months and days, or @hourly, @daily, @midnight,
+// @weekly, @monthly, @yearly or @annually. The error says which field is wrong. It wraps
+// ErrNever if the times never come.
+func ParseTimes(text string) (Times, error) {
+	fields := strings.Fields(text)
+	switch {
+	case len(fields) == 0:
+		return Times{}, errors.New("is empty")
+	case strings.Contains(fields[0], "="):
+		return Times{}, errors.New("names a zone; the times are those of this machine")
+	case strings.EqualFold(fields[0], "@every"), strings.EqualFold(fields[0], "@reboot"):
+		return Times{}, fmt.Errorf("%s names no time of the clock", fields[0])
+	case strings.HasPrefix(fields[0], "@"):
+		return parseTimes(strings.ToLower(fields[0]), strings.EqualFold(fields[0], "@hourly"), true, len(fields) == 1)
+	case len(fields) == 6:
+		return Times{}, errors.New("has six fields: there are no seconds and no years, only minute, hour, day of the month, month and day of the week")
+	case len(fields) != 5:
+		return Times{}, fmt.Errorf("has %d of five fields: minute, hour, day of the month, month, day of the week", len(fields))
+	}
+	for i, field := range fields {
+		alone := []string{"*", "*", "*", "*", "*"}
+		alone[i] = field
+		if _, err := parsers()[true].Parse(strings.Join(alone, " ")); err != nil || strings.Contains(field, "?") {
+			return Times{}, fmt.Errorf("%q is not a valid %s", field, fieldNames[i])
+		}
+	}
+	return parseTimes(strings.Join(fields, " "), star(fields[0]) || star(fields[1]), star(fields[2]) || star(fields[4]), true)
+}
+
+// star reports whether a field begins with a *, as crontab(5) asks.
+func star(field string) bool { return strings.HasPrefix(field, "*") }
+
+func parseTimes(text string, follows, bothDays, whole bool) (Times, error) {
+	schedule, err := parsers()[bothDays].Parse(text)
+	if err != nil || !whole {
+		return Times{}, fmt.Errorf("%q is not one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually", text)
+	}
+	t := Times{schedule: schedule, follows: follows}
+	if schedule.Next(time.Date(2000, 3, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return Times{}, ErrNever
+	}
+	return t, nil
+}
+
+// Next returns the first time after t, to the minute, in the zone loc (nil: UTC). It
+// returns the zero time if none comes within twelve years. A clock change does to it what
+// cron does:
+//
+//   - A time that the change skips comes once, at the change.
+//   - A time that the change repeats comes once, when it is first shown.
+//   - What begins its minutes or hours with a * follows the clock instead: it is skipped,
+//     and repeated.
+func (t Times) Next(after time.Time, loc *time.Location) time.Time {
+	if loc == nil {
+		loc = time.UTC
+	}
+	after = after.In(loc)
+	begin, end := after.ZoneBounds()
+	offset := offsetAt(after)
+	from := shown(after, offset)
+	if !t.follows && !begin.IsZero() {
+		// What the clock showed before it was set back is not shown for the first time.
+		if before := shown(begin.Add(-time.Second), offsetAt(begin.Add(-time.Second))); before.After(from) {
+			from = before
+		}
+	}
+	// The library sees clocks that are never changed, as those of UTC are. Where they
+	// are changed, one period of the zone follows the other.
+	for next := t.schedule.Next(from); ; {
+		at := next.Add(-offset)
+		switch {
+		case next.IsZero():
+			return time.Time{}
+		case end.IsZero() || at.Before(end):
+			return at
+		}
+		later := offsetAt(end)
+		switch first := shown(end, later); {
+		case t.follows:
+			next = t.schedule.Next(first.Add(-time.Second))
+		case next.Before(first): // skipped
+			return end.UTC()
+		}
+		offset = later
+		_, end = end.ZoneBounds()
+	}
+}
+
+// shown returns what a clock shows that is offset ahead of UTC, as a time of UTC.
+func shown(t time.Time, offset time.Duration) time.Time { return t.Add(offset).UTC() }
+
+// offsetAt returns how far the clocks of t's zone are ahead of UTC.
+func offsetAt(t time.Time) time.Duration {
+	_, seconds := t.Zone()
+	return time.Duration(seconds) * time.Second
+}
