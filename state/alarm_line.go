@@ -78,6 +78,11 @@ func (s State) timed(p Policy) iter.Seq[time.Time] {
 		if at, ok := s.nextAck(); ok && !yield(at) {
 			return
 		}
+		for _, at := range s.promptTimes(p) {
+			if !yield(at) {
+				return
+			}
+		}
 		for _, e := range s.firstOfLanes() {
 			if !yield(e.NotBefore) {
 				return

@@ -64,7 +64,7 @@ func EventNames() []string {
 	names := []string{
 		EventBlocker, EventBlockerOver, "ack", "quiet", "message", "message.ended", "nudge", "halt", "go", "tier", "sent", "undelivered", "lost",
 		"sending.failed", "sending.recovered", "credential.failed", "credential.recovered", "quarantine", "challenge", "control", "reset",
-		"schedule", "sleep", "spend", "credit", "memory", "compaction", "fetch", "sweep", "damage", "recovery",
+		"schedule", "prompt.missed", "prompt.skipped", "prompt.failed", "sleep", "spend", "credit", "memory", "compaction", "fetch", "sweep", "damage", "recovery",
 		"edge.enqueue", "edge.report", "edge.join", "edge.await", "edge.withdrawn", "edge.expected", "edge.lapsed",
 		"turn.dispatched", "turn.started", "turn.resumed", "turn.suspended", "turn.submitted", "turn.stopped", "turn.reaped", "turn.given_back", "turn.exited",
 	}
@@ -183,6 +183,7 @@ var plainEvents = map[LineKind]map[string]string{
 	LineSweep:      {"": "sweep"},
 	LineDamage:     {"": "damage"},
 	LineRecovery:   {"": "recovery"},
+	LinePrompt:     {promptMissed: "prompt.missed", promptSkipped: "prompt.skipped", promptFailed: "prompt.failed"},
 }
 
 // plainEvent returns the event of a line by the table, or "".
@@ -216,7 +217,7 @@ func (l Line) details() Details {
 		d.Tier, d.What = Tier(l.What), ""
 	case LineEffect:
 		d.Kind, d.To, d.What = string(l.Effect.Kind), l.Effect.To, ""
-	case LineTask, LineTransition, LineEdge, LineHalt, LineDelivery, LineSending, LineBounce:
+	case LineTask, LineTransition, LineEdge, LineHalt, LineDelivery, LineSending, LineBounce, LinePrompt:
 		d.What = ""
 	case LineReset:
 		d.Reason = "" // it is what the agent is told

@@ -196,9 +196,9 @@ func (s State) mustYield(p Policy, now time.Time) bool {
 }
 
 // endsSuspension reports whether a suspended turn does not keep the message waiting. It
-// does what the agent planned itself, and what a report has brought back.
+// does what the agent planned itself, a prompt of the clock, and what a report has brought back.
 func (msg Message) endsSuspension() bool {
-	return msg.Operator && msg.Source != Self && !msg.IsFollowUp()
+	return msg.Operator && !msg.ByItself() && !msg.IsFollowUp()
 }
 
 // supersede answers every open question, because the operator has written. What was

@@ -61,6 +61,9 @@ func (m *machine) unskew() {
 	for i := range m.Lost {
 		past = append(past, &m.Lost[i].At, &m.Lost[i].Told)
 	}
+	for i := range m.Prompts {
+		past = append(past, &m.Prompts[i].Since)
+	}
 	for _, t := range past {
 		*t = earlier(*t, m.now)
 	}
@@ -118,6 +121,9 @@ func (m *machine) unskewDeadlines() {
 	nearest(&m.CooldownUntil, m.policy.Cooldown)
 	nearest(&m.AckWaits.Until, m.policy.AckAfter)
 	nearest(&m.SleepUntil, cmp.Or(m.SleepFor, MaxSleep)) // 0: of an older version
+	for i := range m.Prompts {
+		nearest(&m.Prompts[i].AskedUntil, PromptLease)
+	}
 	for i := range m.Challenges {
 		nearest(&m.Challenges[i].Until, tokenLife)
 	}

@@ -19,7 +19,7 @@ import (
 var everyEvent = []state.Event{
 	state.AgentEnded{}, state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Awaited{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
 	state.Discarded{}, state.Dropped{}, state.Ended{}, state.FetchEnded{}, state.Finished{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
-	state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.NotMended{}, state.Planned{}, state.Polled{}, state.Posted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
+	state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.NotMended{}, state.Planned{}, state.Polled{}, state.Posted{}, state.PromptAsked{}, state.Prompted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Replied{}, state.Reported{}, state.MemoryReset{}, state.Mended{}, state.Rendered{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
 	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Swept{}, state.Switched{}, state.TookFile{}, state.Unpaused{}, state.Unscheduled{}, state.Vouched{}, state.Withdrawn{},
 }
@@ -121,7 +121,7 @@ func settable(e state.Event) reflect.Value {
 var notRedacted = map[string]string{
 	// Keys and ids: another one would name something else.
 	"Key": "key", "Cause": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id", "Trace": "id",
-	"Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "WordsSum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
+	"Hand": "key", "Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "WordsSum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
 	"Name": "name of a credential", "Credential": "name of a credential", "Model": "name of a model",
 
 	// Names of agents and people.

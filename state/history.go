@@ -39,6 +39,7 @@ const (
 	LineBounce     LineKind = "bounce"     // a mail of ours came back, or is delayed; the operator was told
 	LineNumber     LineKind = "number"     // a mail that is not fetched yet was given a number
 	LineAck        LineKind = "ack"        // an ack waits for its answer, or is not needed
+	LinePrompt     LineKind = "prompt"     // a prompt of the clock: its next time, or why it was not made; holds its row
 )
 
 // The kinds of lines about mail that does not leave.
@@ -122,6 +123,8 @@ type Line struct {
 	Number uint64 `json:"number,omitempty"`
 
 	Ack *WaitingAck `json:"ack,omitempty"` // that waits
+
+	Prompt *TimedPrompt `json:"prompt,omitempty"` // the row after the step
 }
 
 // After reports whether the line comes after position (serial, n).

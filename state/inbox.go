@@ -76,6 +76,7 @@ type Retried struct{ Message Message }
 func (e Retried) apply(m *machine) {
 	if waiting := m.message(e.Message.Key); waiting != nil {
 		waiting.Damaged, waiting.Refetches = false, 0
+		waiting.ByHand = waiting.ByHand || waiting.Source == Clock
 		switch {
 		case waiting.Status != Deferred:
 		case waiting.Source == Self && waiting.TurnID == "":
@@ -93,6 +94,10 @@ func (e Retried) apply(m *machine) {
 	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note, msg.Reason = Queued, "", 0, 0, 0, "", ""
 	msg.Damaged, msg.Refetches = false, 0
 	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
+	if msg.Source == Clock {
+		m.operatorHeard()
+		msg.ByHand = true
+	}
 	if msg.Source == Self {
 		m.operatorHeard()
 		msg.Status, msg.Reason, msg.NextRetryAt, msg.Span = Deferred, msg.Kind, m.now, 0
@@ -139,6 +144,10 @@ func (m *machine) applyMessageLine(l Line) {
 	m.noteSeen(l.Digest)
 	m.Arrivals = max(m.Arrivals, l.Message.Seq)
 	switch {
+	case l.Source == Clock:
+		if l.What == lineRetried || l.Message.ByHand {
+			m.operatorHeard()
+		}
 	case l.Source == Self:
 		if l.What == lineRetried {
 			m.messageFollowed()

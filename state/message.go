@@ -13,6 +13,9 @@ const (
 	CLI   Source = "cli"
 	Self  Source = "self" // the agent itself: a sleep, a rest or a reminder
 
+	// Clock is a prompt of the configuration, at its time.
+	Clock Source = "prompt"
+
 	// EventSource is a program on this machine that has something to say, and `tell --mail`.
 	EventSource Source = "event"
 )
@@ -37,12 +40,12 @@ func (s Status) Ended() bool { return s == Consumed || s == Errored || s == Skip
 
 // Message is one row of the inbox. Its Key is unique forever (docs/design.md,
 // "Keys and the cursor"): mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id>,
-// cli:<random> or self:<random>. A row is small, because every commit writes every row. What can be
+// cli:<random>, self:<random> or prompt:<name>:<time>. A row is small, because every commit writes every row. What can be
 // read from the payload (subject, thread, hops, text) is read from there.
 type Message struct {
 	Key      string `json:"key"`
 	Source   Source `json:"source"`
-	Kind     string `json:"kind,omitempty"`     // of the mesh: message or ask; of the agent itself: sleep, rest or reminder
+	Kind     string `json:"kind,omitempty"`     // of the mesh: message or ask; of the agent itself: sleep, rest or reminder; of the clock: always or said
 	From     string `json:"from"`               // address, handle or user, by Source
 	Operator bool   `json:"operator,omitempty"` // its turn answers the operator
 	Proof    Proof  `json:"proof,omitempty"`    // of From, if that is another agent
@@ -92,6 +95,12 @@ type Message struct {
 	Title  string        `json:"title,omitempty"`
 	MadeBy string        `json:"made_by,omitempty"`
 	Said   string        `json:"said,omitempty"`
+
+	// ByHand is set of a prompt of the clock that a person wants now. ByClock is set of a
+	// row of the agent itself that it made in the turn of such a prompt, or of its own row
+	// with that mark: it has no more rights than a prompt.
+	ByHand  bool `json:"by_hand,omitempty"`
+	ByClock bool `json:"by_clock,omitempty"`
 
 	// FollowsUp is the key of the message that this one stands for, whose turn is over.
 	FollowsUp string `json:"follows_up,omitempty"`

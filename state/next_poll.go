@@ -51,6 +51,9 @@ func fires(interval time.Duration, last, minute time.Time) bool {
 // DueHooks is why a poll is due that has nothing to do but to call hooks.
 const DueHooks = "hooks"
 
+// DuePrompt is why a poll is due that has a prompt of the clock to make.
+const DuePrompt = "prompt"
+
 // Due returns why a poll is due at now, for `poll --if-due`: its time has come, or
 // a deadline, a retry or a deferred row has. It returns "" if none is due.
 func (s State) Due(p Policy, now time.Time) string {
@@ -80,6 +83,9 @@ func (s State) DueRow(p Policy, now time.Time) string {
 	}
 	if s.CanRun(p, now) || s.mustYield(p, now) {
 		return "inbox"
+	}
+	if len(s.DuePrompts(p, now)) > 0 {
+		return DuePrompt
 	}
 	if _, ok := s.ToChallenge(p, now); ok {
 		return "challenge"

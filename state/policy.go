@@ -45,6 +45,11 @@ type Policy struct {
 	Budget Budget // what turns may cost
 
 	Hooks []HookPolicy
+
+	// Prompts are those of the clock. PromptSlack is how late they may be and still be in
+	// time, if that is more than PromptSlack.
+	Prompts     []PromptPolicy
+	PromptSlack time.Duration
 }
 
 // HookPolicy is which events a hook hears.

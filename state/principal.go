@@ -63,6 +63,7 @@ const (
 	CausePeer     Cause = "peer"
 	CauseSelf     Cause = "self"  // the agent itself, in its operator's conversation
 	CauseEvent    Cause = "event" // a program
+	CauseTask     Cause = "task"  // a prompt of the clock
 )
 
 // Cause returns what causes the turn of a message. What an agent plans in the turn of
@@ -74,6 +75,8 @@ func (m Message) Cause() Cause {
 		return CauseEvent
 	case !m.Operator:
 		return CausePeer
+	case m.Source == Clock || m.ByClock:
+		return CauseTask
 	case m.Source == Self:
 		return CauseSelf
 	}

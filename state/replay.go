@@ -160,6 +160,8 @@ func (m *machine) applyLine(l Line) {
 		m.Purse.Tier = Tier(l.What)
 	case LineSchedule:
 		m.applyScheduleLine(l)
+	case LinePrompt:
+		m.applyPromptLine(l)
 	case LineNumber:
 		m.applyNumberLine(l)
 	}

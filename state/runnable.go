@@ -53,13 +53,13 @@ func (s State) affords(p Policy, now time.Time) bool {
 
 // nextMessage returns the inbox index of the message that runs next: of those that
 // can run, the one that arrived first, and what others sent before what the agent
-// planned itself. It returns -1 if none can.
+// planned itself, and prompts of the clock. It returns -1 if none can.
 func (s State) nextMessage(p Policy, now time.Time) int {
 	next := -1
 	for i, msg := range s.Inbox {
 		switch {
 		case !s.runnable(msg, p, now):
-		case msg.Source != Self:
+		case !msg.ByItself():
 			return i
 		case next < 0 || msg.NextRetryAt.Before(s.Inbox[next].NextRetryAt):
 			next = i
@@ -69,13 +69,14 @@ func (s State) nextMessage(p Policy, now time.Time) int {
 }
 
 // Before returns the messages that have their turn before the one with this key, if
-// nothing else comes. What the agent planned itself comes last.
+// nothing else comes. What the agent planned itself, and what the clock has, comes
+// last.
 func (s State) Before(key string, p Policy, now time.Time) (first []Message) {
 	for _, msg := range s.Inbox {
 		if msg.Key == key {
 			return first
 		}
-		if msg.Source != Self && s.runnable(msg, p, now) {
+		if !msg.ByItself() && s.runnable(msg, p, now) {
 			first = append(first, msg)
 		}
 	}
@@ -83,8 +84,8 @@ func (s State) Before(key string, p Policy, now time.Time) (first []Message) {
 }
 
 // hasWork reports whether a turn is dispatched, running or suspended, or an
-// operator message could run now. What the agent planned itself is work once its turn
-// has begun. What is held back is not work, but a mail above the
+// operator message could run now. What the agent planned itself, or the clock has, is work
+// once its turn has begun. What is held back is not work, but a mail above the
 // limit of the hour is: it runs as soon as the hour has room (docs/design.md,
 // "Glossary").
 func (s State) hasWork(p Policy, now time.Time) bool {
@@ -98,6 +99,6 @@ func (s State) hasWork(p Policy, now time.Time) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.Inbox, func(msg Message) bool {
-		return msg.Operator && msg.Source != Self && (msg.isDue(now) || msg.overRate() || msg.isCollecting()) && s.mayRun(msg, p, now)
+		return msg.Operator && !msg.ByItself() && (msg.isDue(now) || msg.overRate() || msg.isCollecting()) && s.mayRun(msg, p, now)
 	})
 }

@@ -105,6 +105,7 @@ func (e Planned) apply(m *machine) {
 			row.From = m.Agent
 		}
 		row.MadeBy, row.Trace = e.TurnID, m.turnTrace()
+		row.ByClock = cause.Cause() == CauseTask
 	}
 	row.Trace = cmp.Or(row.Trace, m.mintTrace(row.Key))
 	m.trace = row.Trace

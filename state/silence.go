@@ -15,6 +15,7 @@ func (Polled) apply(m *machine) {
 	if !m.mailUnread() {
 		m.LastMailRead = m.now
 	}
+	m.planPrompts()
 	m.silence()
 	m.interruptedSends()
 	m.schedule()

@@ -110,6 +110,8 @@ type State struct {
 	CooldownUntil time.Time     `json:"cooldown_until,omitzero"`
 	Purse         Purse         `json:"purse,omitzero"` // what turns have cost
 
+	Prompts []TimedPrompt `json:"prompts,omitempty"` // of the clock, with their next times
+
 	Expected []Expected `json:"expected,omitempty"` // reports that may come without a turn that waits for them
 
 	Conversation                     // with the operator
@@ -157,6 +159,7 @@ func (s State) clone() State {
 	s.FailingHooks = maps.Clone(s.FailingHooks)
 	s.Turn.Waiting = slices.Clone(s.Turn.Waiting)
 	s.Expected = slices.Clone(s.Expected)
+	s.Prompts = slices.Clone(s.Prompts)
 	s.Turn.With = slices.Clone(s.Turn.With)
 	s.Purse.Days = slices.Clone(s.Purse.Days)
 	s.Purse.Months = slices.Clone(s.Purse.Months)

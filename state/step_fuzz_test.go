@@ -73,6 +73,7 @@ type life struct {
 	tasks  map[string]bool   // turn ids: ended
 	told   map[string]string // effect ids by outage and recipient
 	chains map[string]string // ids of chains, by message key
+	fired  []string          // keys of the last firings of prompts
 }
 
 // collecting is a policy that lets messages share turns in half of the lives.
@@ -112,6 +113,7 @@ func (l *life) live() {
 	l.p.Peers = []string{"boreas3120", l.s.Agent}
 	l.p.EventRate = 2
 	l.p.Hooks = []state.HookPolicy{{Name: "log", On: []string{"*"}}, {Name: "ops", On: []string{"task", "blocker"}}}
+	l.p.Prompts, _ = statetest.Prompts("morning@08:00+often@10:00/1h?")
 	for len(l.script) > 0 {
 		if leap := leaps[l.next(len(leaps))]; l.now.Year() > 1990 && l.now.Year() < 2200 || leap == 0 {
 			l.now = l.now.Add(leap)
@@ -315,10 +317,40 @@ func (l *life) any() state.Event {
 	switch e := v.Interface().(type) {
 	case state.Released, state.Vouched:
 		return l.refusal() // their keys depend on each other
+	case state.PromptAsked:
+		return state.PromptAsked{Name: l.pick("morning", "often"), ID: l.pick("p1", "p2")}
+	case state.Prompted:
+		return l.prompted(e)
 	case state.Event:
 		return e
 	}
 	return nil
+}
+
+// prompted makes a firing: mostly one that is due.
+func (l *life) prompted(e state.Prompted) state.Prompted {
+	e.Name, e.ID, e.Hand = l.pick("morning", "often"), l.pick("", "", "p1"), l.pick("", "", "", "prompt:by-hand:1")
+	e.Skipped, e.Failed = l.pick("", "", "", "no"), l.pick("", "", "", "broken")
+	for _, f := range l.s.DuePrompts(l.p, l.now) {
+		if f.Name == e.Name && l.next(4) > 0 {
+			e.At = f.At
+		}
+	}
+	return e
+}
+
+// wantPrompted checks that a time of a prompt has one message, as far as its row remembers.
+func (l *life) wantPrompted(events []state.Event) {
+	for _, line := range l.s.Lines {
+		if line.Kind != state.LineMessage || line.Source != state.Clock || line.What != "" || line.Message == nil || line.Message.ByHand || !l.sane {
+			continue
+		}
+		if slices.Contains(l.fired, line.Key) {
+			l.t.Fatalf("%v: %s has a message again", events, line.Key)
+		}
+		l.fired = append(l.fired, line.Key)
+		l.fired = l.fired[max(0, len(l.fired)-16):]
+	}
 }
 
 // fill sets one field of an event.
@@ -380,6 +412,7 @@ func (l *life) step(events []state.Event) {
 	}
 	l.s = after
 	l.wantShape(before, events)
+	l.wantPrompted(events)
 	l.wantTimes(events)
 	l.wantMails(before, events)
 	l.wantMoney(before, events)
@@ -518,6 +551,7 @@ func (l *life) wantExpected(events []state.Event) {
 // future holds the times that may lie ahead, and how far.
 var future = map[string]time.Duration{
 	"NextDue": 31 * time.Minute, "NotBefore": state.MaxBackoff, "Expires": state.TokenLife, "Until": state.TokenLife, "NextRetryAt": state.MaxReminder,
+	"AskedUntil": state.PromptLease, "Next": math.MaxInt64, "Done": math.MaxInt64, // times of a prompt, which no clock makes true or false
 	"CooldownUntil": 5 * time.Minute, "SleepUntil": state.MaxSleep, "By": state.MaxPatience, "ResumeBy": state.MaxPatience,
 }
 

@@ -124,7 +124,7 @@ func (t Tier) allows(msg Message) bool {
 	case TierDead:
 		return false
 	case TierCritical:
-		return msg.Operator
+		return msg.Operator && !msg.waitsByClock()
 	}
 	return true
 }

@@ -185,6 +185,10 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 			key = "report:" + st.id(wait)
 		}
 		return []state.Event{state.Damaged{Key: key, Reason: "messages/" + p.word(0) + " is damaged"}}, nil
+	case "asks": // a process is about to ask the program of a prompt: asks morning p1
+		return []state.Event{state.PromptAsked{Name: p.word(0), ID: p.word(1)}}, nil
+	case "prompted":
+		return st.prompted(p)
 	case "drop":
 		return []state.Event{state.Dropped{Key: p.word(0), Reason: p.opts["text"]}}, nil
 	}
@@ -200,6 +204,31 @@ func (st *Story) scheduled(p phrase) ([]state.Event, error) {
 			return nil, err
 		}
 		e.AlarmLine = e.Alarm.Format("4 15 2 1 *") + " poll"
+	}
+	return []state.Event{e}, nil
+}
+
+// prompted reads what came of a prompt that is due: prompted morning, prompted morning
+// by=p1 skipped "no", failed "…", or of one at another time: at=08:00, or that a person
+// wants: hand=cli1.
+func (st *Story) prompted(p phrase) ([]state.Event, error) {
+	e := state.Prompted{Name: p.word(0), ID: p.opts["by"], Hand: p.opts["hand"], Message: state.Message{Payload: "messages/" + p.word(0), Kind: state.KindAlways}}
+	for _, f := range st.S.DuePrompts(st.P, st.Now) {
+		if f.Name == e.Name {
+			e.At = f.At
+		}
+	}
+	if at := p.opts["at"]; at != "" {
+		var err error
+		if e.At, err = st.clock(at); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case p.has("skipped"):
+		e.Skipped = p.opts["text"]
+	case p.has("failed"):
+		e.Failed = p.opts["text"]
 	}
 	return []state.Event{e}, nil
 }

@@ -89,6 +89,7 @@ func (st *Story) show() {
 	st.showChanged("inbox", st.inbox())
 	st.showChanged("outbox", st.outbox())
 	st.showChanged("hooks", st.hooks())
+	st.showChanged("prompts", st.prompts())
 	st.showChanged("nudges", st.rings())
 	st.showChanged("lost", st.lost())
 	st.showChanged("sending", st.sendingFails())
@@ -158,6 +159,22 @@ func (st *Story) inbox() []string {
 		}
 		if m.Note != "" {
 			row += ", with a note"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// prompts returns the next firings of the prompts of the clock.
+func (st *Story) prompts() []string {
+	var rows []string
+	for _, p := range st.S.Prompts {
+		row := p.Name + " next " + st.at(p.Next)
+		if p.AskedBy != "" {
+			row += fmt.Sprintf(", %s may ask until %s", p.AskedBy, st.at(p.AskedUntil))
+		}
+		if p.Fails != "" {
+			row += fmt.Sprintf(", fails since %s: %s", st.at(p.Since), p.Fails)
 		}
 		rows = append(rows, row)
 	}

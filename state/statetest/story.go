@@ -190,6 +190,8 @@ func (st *Story) setPolicy(settings []string) error {
 			st.P.Login = value
 		case "hooks": // hooks=ops:task,blocker+log:*
 			st.P.Hooks = hooks(value)
+		case "prompts": // prompts=morning@08:00/24h+check@09:30/0s?
+			st.P.Prompts, err = Prompts(value)
 		case "ack_after":
 			st.P.AckAfter, err = time.ParseDuration(value)
 		case "collect":
@@ -233,6 +235,37 @@ func hooks(value string) []state.HookPolicy {
 		}
 	}
 	return all
+}
+
+// Prompts reads the setting "prompts": of each its name, its time of day, and how late it
+// may be; with a ? a program is asked. "none" has none.
+func Prompts(value string) (all []state.PromptPolicy, err error) {
+	for prompt := range strings.SplitSeq(value, "+") {
+		name, at, ok := strings.Cut(prompt, "@")
+		if !ok {
+			continue
+		}
+		c := state.PromptPolicy{Name: name, Asks: strings.HasSuffix(at, "?")}
+		at, late, _ := strings.Cut(strings.TrimSuffix(at, "?"), "/")
+		if c.CatchUp, err = time.ParseDuration(cmp.Or(late, "24h")); err != nil {
+			return nil, err
+		}
+		clock, err := time.Parse("15:04", at)
+		if err != nil {
+			return nil, err
+		}
+		c.At = at
+		c.Next = func(after time.Time, zone *time.Location) time.Time {
+			after = after.In(zone)
+			for day := after.Day(); ; day++ {
+				if next := time.Date(after.Year(), after.Month(), day, clock.Hour(), clock.Minute(), 0, 0, zone); next.After(after) {
+					return next
+				}
+			}
+		}
+		all = append(all, c)
+	}
+	return all, nil
 }
 
 // id returns the random id that the transcript shows under this name. A reply's id
