@@ -44,7 +44,7 @@ func (p *program) app() *cli.App {
 func (p *program) finish(c *cli.Command) {
 	c.HideHelpCommand = true
 	c.OnUsageError = asUsageError
-	if len(c.Subcommands) == 0 {
+	if len(c.Subcommands) == 0 || c.Action != nil {
 		c.Before = p.agents().checkCaller
 	}
 	c.CustomHelpTemplate = commandHelp + flagLines(c.Flags)

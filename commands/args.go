@@ -190,7 +190,7 @@ func (a *arrangement) result() ([]string, error) {
 	if a.help {
 		return append(path, "--help"), nil
 	}
-	if len(a.commands) > 0 && len(a.choices()) > 0 {
+	if len(a.commands) > 0 && len(a.choices()) > 0 && a.commands[len(a.commands)-1].Action == nil {
 		return nil, terminal.Usagef("see "+a.path()+" --help", "%s needs one of: %s", a.path(), strings.Join(names(a.choices()), ", "))
 	}
 	arranged := slices.Concat(a.global, path, a.own)

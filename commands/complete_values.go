@@ -80,7 +80,9 @@ func (v values) ofArgument() []candidate {
 		return v.outgoing()
 	case path == "nudge", path == "ask", path == "send", path == "mesh send":
 		return v.peers()
-	case path == "hook try":
+	case path == "prompt run":
+		return v.prompts()
+	case path == "hook test":
 		return v.hooks()
 	default:
 		return plainCandidates(fixedValues()[path])
@@ -188,6 +190,19 @@ func (v values) outgoing() []candidate {
 	var all []candidate
 	for _, row := range rows {
 		all = append(all, candidate{outboxNumber(row), outboxSubject(row) + " to " + row.To})
+	}
+	return all
+}
+
+// prompts returns the names of the prompts of the clock.
+func (v values) prompts() []candidate {
+	a := v.agent()
+	if a == nil {
+		return nil
+	}
+	var all []candidate
+	for _, c := range a.Prompted {
+		all = append(all, candidate{word: c.Name, what: c.File})
 	}
 	return all
 }

@@ -125,6 +125,7 @@ var errorWords = []struct {
 	{cycle.ErrNoMessage, codeNotFound},
 	{cycle.ErrNoEffect, codeNotFound},
 	{cycle.ErrNoHook, codeNotFound},
+	{cycle.ErrNoPrompt, codeNotFound},
 	{quarantine.ErrNotQuarantined, codeNotFound},
 	{cycle.ErrNothing, codeEmpty},
 	{cycle.ErrBeingSent, codeBusy},

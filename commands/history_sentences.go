@@ -13,6 +13,8 @@ import (
 // whoWrote names the sender of a message, as the history's user knows them.
 func whoWrote(m state.Message) string {
 	switch {
+	case m.Source == state.Clock:
+		return "the prompt " + plain.Line(m.From)
 	case m.Operator && m.Source != state.Self:
 		return "you"
 	case m.Source == state.Mesh && m.Proof != state.ByToken:
@@ -53,6 +55,18 @@ func (b *book) plan(m state.Message, l state.Line) string {
 		return "rests until " + at
 	}
 	return "sleeps until " + at
+}
+
+func (b *book) promptFailed(l state.Line) told {
+	return sentenceOf("the prompt ", l.From, " did not run", because(l.Reason))
+}
+
+func (b *book) promptMissed(l state.Line) told {
+	return sentenceOf("the prompt ", l.From, " was missed", because(l.Reason))
+}
+
+func (b *book) promptSkipped(l state.Line) told {
+	return sentenceOf("the prompt ", l.From, " was not needed", because(l.Reason))
 }
 
 func (b *book) retried(l state.Line) told {

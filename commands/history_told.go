@@ -55,6 +55,7 @@ var tellings = map[state.LineKind]map[string]tell{
 	state.LineReset:      {"": (*book).reset},
 	state.LineMemory:     {"": (*book).remembered},
 	state.LineCompaction: {"made": say("a summary stands for what was said so far"), state.CompactionFailed: withReason("could not sum up what was said"), "stale": nil},
+	state.LinePrompt:     {"missed": (*book).promptMissed, "skipped": (*book).promptSkipped, "failed": (*book).promptFailed, "next": nil, "removed": nil},
 	state.LineSleep:      {"asked": (*book).sleeps, "held": (*book).selfHeld, "retried": nil, "over": nil, "asleep": nil},
 	state.LineEdge: {
 		"await": (*book).awaits, "report": (*book).reported, "enqueue": nil, "join": nil, "withdrawn": nil, "expected": nil, "lapsed": (*book).lapsed,

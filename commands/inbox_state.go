@@ -141,6 +141,8 @@ func whoSent(row cycle.Listed) string {
 		return cmp.Or(from, "nobody") + " (not proved)"
 	case row.Source == state.Self:
 		return "the agent itself"
+	case row.Source == state.Clock:
+		return from + " (prompt)"
 	case row.Source == state.CLI:
 		return from + " (terminal)"
 	case row.Source == state.EventSource && !row.Operator:

@@ -245,6 +245,9 @@ func leaves(commands []*cli.Command, path []string) (all []string) {
 		case c.Hidden: // our own processes call it
 		case len(c.Subcommands) > 0:
 			all = append(all, leaves(c.Subcommands, here)...)
+			if c.Action != nil { // prompt, which does something by itself
+				all = append(all, strings.Join(here, " "))
+			}
 		default:
 			all = append(all, strings.Join(here, " "))
 		}

@@ -27,12 +27,16 @@ func (l agents) checkCaller(c *cli.Context) error {
 	}
 	cause, known, err := a.CauseOf(turn)
 	command := strings.TrimPrefix(c.Command.HelpName, name+" ")
+	caused := "the agent caused this turn itself"
+	if cause.Cause() == state.CauseTask {
+		caused = "the clock caused this turn"
+	}
 	switch {
 	case err != nil:
 		return err
-	case known && cause.Cause() == state.CauseSelf && isOperatorsWord(command, c.NArg()):
+	case known && (cause.Cause() == state.CauseSelf || cause.Cause() == state.CauseTask) && isOperatorsWord(command, c.NArg()):
 		return notAllowed("`"+name+" remind` plans a turn, and what this turn answers reaches your operator",
-			"%s: the agent caused this turn itself; only a turn of your operator, or they themselves, may do this", command)
+			"%s: "+caused+"; only a turn of your operator, or they themselves, may do this", command)
 	case known && cause.Principal() == state.OperatorPrincipal:
 		return nil
 	}
@@ -93,7 +97,7 @@ func forEveryTurn(c *cli.Context) bool {
 // "It drives itself").
 func isOperatorsWord(command string, args int) bool {
 	switch command {
-	case "tell", "stop", "halt", "resume", "reset", "inbox retry", "inbox release":
+	case "tell", "stop", "halt", "resume", "reset", "inbox retry", "inbox release", "prompt run":
 		return true
 	case "credit":
 		return args > 0

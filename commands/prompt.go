@@ -41,7 +41,8 @@ Example:
 			&cli.StringFlag{Name: "layer", Usage: "print only the layer `NAME`"},
 			switchFlag("list", "list the layers"),
 		},
-		Action: promptCmd{p.agents(), &p.out}.run,
+		Action:      promptCmd{p.agents(), &p.out}.run,
+		Subcommands: []*cli.Command{promptRunCommand(p)},
 	}
 }
 

@@ -108,6 +108,24 @@ func reason(text *string) string {
 // said returns the words of somebody. Of a word that no line can hold, the end is cut.
 func (p *statusPage) said(text *string) string { return p.out.FitWords(reason(text), labelCells) }
 
+// promptRows shows when each prompt of the clock is next, and what keeps it from being
+// made.
+func promptRows(row row, s cycle.Status, now time.Time) {
+	for _, prompt := range s.Prompts {
+		switch {
+		case prompt.Next == nil:
+			row("prompt", "%s: never", prompt.Name)
+		case prompt.Held != "":
+			row("prompt", "%s: due since %s; it waits: %s", prompt.Name, terminal.Clock(*prompt.Next, now), prompt.Held)
+		default:
+			row("prompt", "%s: %s", prompt.Name, moment(*prompt.Next, now))
+		}
+		if prompt.Fails != "" {
+			row("PROMPT", "%s fails since %s%s", prompt.Name, terminal.Clock(*prompt.Since, now), because(plain.Line(prompt.Fails)))
+		}
+	}
+}
+
 // wakeupRows shows the next thing that the agent does by itself, and what keeps it from
 // doing so.
 func wakeupRows(p *statusPage, s cycle.Status) {

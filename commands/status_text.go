@@ -103,6 +103,7 @@ func statusText(out *terminal.Output, s cycle.Status, mode string, unproved bool
 	}
 	turnRows(row, s, now)
 	wakeupRows(p, s)
+	promptRows(row, s, now)
 	spendRows(row, s)
 	if unproved {
 		row("TRUST", `require = "from" checks nothing: anyone who writes your address into From can run your agent`)

@@ -121,6 +121,8 @@ func sourceText(w cycle.Waiting, now time.Time) string {
 // whoseMessage names the message that has its turn, or comes first.
 func whoseMessage(w cycle.Waiting) string {
 	switch who := plain.Line(w.Who); {
+	case w.Source == state.Clock:
+		return "a prompt of the clock"
 	case w.Source == state.Self:
 		return "what it planned itself"
 	case w.Source == state.Mail:

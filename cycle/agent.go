@@ -40,6 +40,8 @@ type Agent struct {
 	Hooks     []hook.Hook
 	Heartbeat *heartbeat.Monitor // nil: no monitor is asked
 
+	Prompted []ClockPrompt // the prompts of the clock; their times are in Policy
+
 	Secrets *secret.Known // kept out of every reason and of the log; nil: none are known
 	Keep    time.Duration // turns, messages and quarantine older than this are pruned
 
@@ -61,6 +63,10 @@ type Agent struct {
 	// CallHook, if set, replaces Hook.Deliver and keeps its promises. Hooks are then
 	// called at the end of a poll, one after another.
 	CallHook func(context.Context, hook.Hook, hook.Call) error
+
+	// AskPrompt, if set, replaces the program of a prompt of the clock. It returns why there
+	// is nothing to do, or "". Programs are then asked one after another.
+	AskPrompt func(context.Context, ClockPrompt) (nothing string, err error)
 
 	// Accessed atomically: 1 if this process has committed something for a hook; that a
 	// turn failed.
@@ -96,8 +102,10 @@ type Schedule struct {
 // caused the turn ([turn.permissions]). A peer's message may do less than the
 // operator's.
 type Rights struct {
-	Operator, Peer, Event, Task []string
-	Self                        []string // of what the agent planned in its operator's conversation
+	Operator, Peer, Event []string
+	Task                  []string // of prompts of the clock, and of what the agent planned in their turns
+	Self                  []string // of what the agent planned in its operator's conversation
+	Summary               []string // of a summary, which no message causes
 }
 
 // The schedule modes.

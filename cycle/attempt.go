@@ -87,7 +87,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 	program, attempt := at.turn, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
 		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.rights.arguments(msg),
-		Env: env, MayBeSilent: msg.Source == state.Self,
+		Env: env, MayBeSilent: msg.MayBeSilent(),
 	}
 	if isShort(state.Tier(data.Tier)) {
 		program, attempt = program.Lowered(attempt)
@@ -157,6 +157,8 @@ func (r Rights) arguments(m state.Message) []string {
 		return r.Self
 	case state.CauseEvent:
 		return r.Event
+	case state.CauseTask:
+		return r.Task
 	}
 	return r.Peer
 }

@@ -223,7 +223,7 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State, who state.Pr
 	if err != nil {
 		return turn.Result{}, err
 	}
-	config, session, extra := *m.turn, m.sessions.continued(s.ConversationWith(who)), m.rights.Task
+	config, session, extra := *m.turn, m.sessions.continued(s.ConversationWith(who)), m.rights.Summary
 	if m.summary != nil {
 		config, session, extra = *m.summary, "", nil
 	}

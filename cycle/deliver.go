@@ -2,12 +2,14 @@ package cycle
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"agentstateloop/internal/plain"
 	"agentstateloop/internal/regular"
@@ -79,6 +81,8 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 	switch m.msg.Source {
 	case state.Self:
 		m.thread = s.Thread
+	case state.Clock:
+		m.thread = d.replier.clockThread(m.msg)
 	case state.EventSource:
 		m.thread = state.Thread{Subject: "@" + d.replier.handle + ": " + m.msg.Title}
 	case state.CLI:
@@ -121,6 +125,13 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 		outgoingFiles{d.store}.takeOut(m.outgoing)
 	}
 	return s, nil
+}
+
+// clockThread returns the conversation of the answer to a prompt of the clock, which each
+// firing begins.
+func (rp replier) clockThread(m state.Message) state.Thread {
+	at := m.At.In(cmp.Or(rp.renderer.policy.Location, time.UTC))
+	return state.Thread{Subject: "@" + rp.handle + ": " + m.From + ", " + at.Format(dateAndTime)}
 }
 
 // reporting returns what has reported to a turn of its own: "tool deploy".
@@ -189,10 +200,10 @@ func (d deliverer) submitted(m turnMessage, head state.Head, r turn.Result) (mes
 	return back.Fields, r
 }
 
-// needsNoReply reports whether an agent that woke itself has found nothing that its
-// operator needs to know.
+// needsNoReply reports whether an agent that woke itself, or was woken by a prompt that
+// lets it say nothing, has found nothing that its operator needs to know.
 func (m turnMessage) needsNoReply(r turn.Result) bool {
-	return m.msg.Source == state.Self && r.Status == turn.Success && silent(r.Text)
+	return m.msg.MayBeSilent() && r.Status == turn.Success && silent(r.Text)
 }
 
 // deliverable returns the text that a turn hands back: its answer, and what must

@@ -125,7 +125,7 @@ func (l lister) proved(m state.Message) bool {
 	switch m.Source {
 	case state.Mail:
 		return l.mail != nil && l.mail.Filter.Require != mail.RequireFrom
-	case state.CLI, state.Self:
+	case state.CLI, state.Self, state.Clock:
 		return true
 	case state.EventSource:
 		return m.Operator

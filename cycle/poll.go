@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,7 @@ type poller struct {
 	hooks    hooks
 
 	heartbeats heartbeats
+	prompts    clockPrompts
 }
 
 // poll is Poll.
@@ -70,10 +72,14 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 			return Report{Skipped: skip}, err
 		}
 	}
+	prompts := &promptRound{clockPrompts: p.prompts}
+	defer prompts.asking.Wait()
+	prompts.look(ctx, !o.LeaveLarge) // what no server has a part in does not wait for one
 	ctx = cron.Patient(ctx)
 	var r Report
 	beat := p.heartbeats.begin(ctx)
 	defer beat.end()
+	turns := func() error { return p.turns(ctx, o, &r) }
 	busy, err := p.rounds(ctx, o, &r)
 	if ctx.Err() != nil && !busy {
 		p.log.printf("poll: %v; the next one goes on", ErrInterrupted)
@@ -85,16 +91,18 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 		return r, err
 	}
 	if busy {
-		return r, ErrBusy
+		err = prompts.wait(func() error { return errors.Join(turns(), p.flusher.reschedule(ctx)) })
+		return r, cmp.Or(err, ErrBusy)
 	}
 	p.askLater(beat, r)
+	prompts.look(ctx, !o.LeaveLarge) // GO may have come, or their time
 	if o.LeaveLarge {
-		err = p.afterCycle(ctx, o, &r, beat)
-		return r, errors.Join(err, p.leaveLarge(o, r), p.hooks.leave())
+		err = errors.Join(prompts.wait(turns), p.afterCycle(ctx, o, &r, beat))
+		return r, errors.Join(err, p.leaveLarge(o, r), prompts.leave(o, r), p.hooks.leave())
 	}
 	large, calls := p.large.begin(ctx), p.hooks.begin(ctx)
 	err = p.afterCycle(ctx, o, &r, beat)
-	err = errors.Join(err, large.wait(&r, func() error { return p.turns(ctx, o, &r) }), p.hooks.wait(ctx, calls), p.flusher.reschedule(ctx))
+	err = errors.Join(err, prompts.wait(turns), large.wait(&r, turns), p.hooks.wait(ctx, calls), p.flusher.reschedule(ctx))
 	return r, errors.Join(err, p.conclude(&r))
 }
 

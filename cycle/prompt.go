@@ -153,6 +153,8 @@ func standing(m state.Message) string {
 	switch {
 	case m.Source == state.Self && m.MadeBy == "":
 		return "your operator, by a reminder"
+	case m.Source == state.Clock:
+		return "your operator, by a prompt that they have set for this time"
 	case m.Source == state.Self && m.Operator:
 		return "yourself, in your operator's conversation"
 	case m.Source == state.Self:
@@ -222,11 +224,11 @@ var outsideMissed = map[bool]string{
 }
 
 // otherMessages returns in words how many messages wait besides the one of a turn. What
-// the agent has planned itself is none of them.
+// the agent has planned itself, and prompts of the clock, are none of them.
 func otherMessages(s state.State, key string) string {
 	all, operators := 0, 0
 	for _, msg := range s.Inbox {
-		if msg.Key == key || msg.Source == state.Self || msg.Status != state.Queued && msg.Status != state.Deferred {
+		if msg.Key == key || msg.ByItself() || msg.Status != state.Queued && msg.Status != state.Deferred {
 			continue
 		}
 		all++

@@ -62,11 +62,11 @@ func (rp replier) reply(m turnMessage, how state.Outcome, back handedBack, files
 }
 
 // repliesByMail reports whether nobody mailed us the message, and the operator is mailed
-// what came of it: the agent woke itself in their conversation, a program spoke, or what
+// what came of it: the agent woke itself in their conversation, a prompt had its time, a program spoke, or what
 // a turn of `tell` has started reported after its end, when nobody reads the terminal.
 func (m turnMessage) repliesByMail(mail *Mail) bool {
 	switch m.msg.Source {
-	case state.Self:
+	case state.Self, state.Clock:
 		return mail != nil && m.msg.Operator
 	case state.CLI:
 		return mail != nil && m.msg.IsFollowUp()

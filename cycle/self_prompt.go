@@ -1,8 +1,10 @@
 package cycle
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/plain"
@@ -40,6 +42,7 @@ func wokenBy(m state.Message) string {
 func (p prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 	if m.msg.Source != state.Self {
 		d.EndedSleep = fences.Line(m.endedSleep())
+		p.clock(d, m.msg)
 		return
 	}
 	d.Woken = wokenBy(m.msg)
@@ -55,6 +58,19 @@ func (p prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 		d.SaidBefore = fences.Said(said)
 	}
 	d.Came, d.Meanwhile = p.meanwhile(fences, m.msg)
+}
+
+// clock adds what a turn is told that a prompt of the clock has caused.
+func (p prompter) clock(d *prompt.Data, m state.Message) {
+	if m.Source != state.Clock {
+		return
+	}
+	d.Due = m.At.In(cmp.Or(p.policy.Location, time.UTC)).Format(dateAndTime)
+	d.Mailed = p.policy.HasMail && m.MayBeSilent()
+	d.ToOperator = p.policy.HasMail && !d.Mailed
+	if d.Wake == "message" {
+		d.Wake = "clock"
+	}
 }
 
 // endedSleep returns the beginning of the words with which the agent would have woken
@@ -81,7 +97,7 @@ func (p prompter) meanwhile(fences prompt.Fences, row state.Message) (came strin
 		if l.Key == row.Key {
 			break // what is older came before it
 		}
-		if l.Source == state.Self || !row.Operator && !isFrom(row, l) {
+		if l.Source == state.Self || l.Source == state.Clock || !row.Operator && !isFrom(row, l) {
 			continue
 		}
 		what := "nudge"

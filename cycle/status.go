@@ -41,6 +41,7 @@ type Status struct {
 	Sending     *StatusSending              `json:"sending"`    // null: mail can be sent, as far as is known
 	LastNudge   *StatusNudge                `json:"last_nudge"` // null: none yet
 	Hooks       map[string]StatusHook       `json:"hooks"`      // each that is configured
+	Prompts     []StatusPrompt              `json:"prompts"`    // of the clock, in the order of the configuration
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
 	Obstacles   []string                    `json:"obstacles"` // what is wrong with files of the state directory
@@ -197,6 +198,7 @@ func (sm statusMaker) status(s state.State) Status {
 		Sending:     sendingStatus(s),
 		LastNudge:   orNull(StatusNudge(s.LastRing)),
 		Hooks:       hookStatus(s, sm.policy),
+		Prompts:     promptStatus(s, sm.policy, now),
 		Schedule:    sm.crontab.status(s),
 		Asleep:      s.Asleep,
 		Lost:        []StatusLost{},

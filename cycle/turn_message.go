@@ -71,6 +71,8 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 		if state.CheckResultFields(m.sent.ResultFields) != nil {
 			m.sent.ResultFields = nil // an older version let it in
 		}
+	case state.Clock:
+		m.subject, m.text = msg.From, string(m.raw)
 	case state.EventSource:
 		m.subject, m.text = msg.Title, string(m.raw)
 	default:

@@ -39,6 +39,13 @@ func (a *Agent) heartbeats() heartbeats {
 	return heartbeats{monitor: a.Heartbeat, store: a.Store, secrets: a.Secrets, log: a.logger(), turnFailed: &a.turnFailed}
 }
 
+func (a *Agent) clockPrompts() clockPrompts {
+	return clockPrompts{
+		all: a.Prompted, standIn: a.AskPrompt, store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, log: a.logger(),
+		journal: a.journal(), detacher: a.detacher(),
+	}
+}
+
 func (a *Agent) crontab() crontab {
 	return crontab{handle: a.Handle, config: a.Config, schedule: a.Schedule, policy: a.Policy, store: a.Store, now: a.Now}
 }
@@ -243,7 +250,7 @@ func (a *Agent) poller(session *mailSession) poller {
 	return poller{
 		store: a.Store, policy: a.Policy, now: a.Now, log: a.logger(),
 		cycle: a.oneCycle(session), crontab: a.crontab(), flusher: a.flusher(), detacher: a.detacher(), runner: a.runner(),
-		large: a.largeMail(), hooks: a.hooks(), heartbeats: a.heartbeats(),
+		large: a.largeMail(), hooks: a.hooks(), heartbeats: a.heartbeats(), prompts: a.clockPrompts(),
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/internal/regular"
 	"agentstateloop/internal/secret"
-	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
 	"agentstateloop/turn/toolserver"
@@ -134,7 +133,7 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			MaxTools:  s.MaxTools,
 			Deadline:  r.Begun.Add(r.agent.Turn.Timeout),
 
-			MayBeSilent: msg.Source == state.Self,
+			MayBeSilent: msg.MayBeSilent(),
 		},
 		Callbacks: react.Callbacks{
 			Emit:   r.events.emit,

@@ -50,11 +50,11 @@ func (l *outlook) check(context.Context) (react.Outlook, error) {
 }
 
 // waiting counts the messages that wait behind the one of this turn. What the agent
-// itself has planned is none of them.
+// itself has planned, and prompts of the clock, are none of them.
 func waiting(s state.State) int {
 	n := 0
 	for _, m := range s.Inbox {
-		if m.Source == state.Self {
+		if m.ByItself() {
 			continue
 		}
 		if m.Status == state.Queued || m.Status == state.Deferred {

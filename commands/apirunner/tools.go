@@ -81,8 +81,8 @@ func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Too
 }
 
 // granted returns the section of [api.tools] that a message has, and what it names. What
-// the agent plans in a turn of its operator's may do what that turn may, unless self
-// says otherwise.
+// the agent plans in a turn of its operator's, and a prompt of the clock, may do what
+// such a turn may, unless self or task says otherwise.
 func (b toolbox) granted(msg state.Message) (section string, names []string) {
 	tools := b.config.File.API.Tools
 	switch cause := msg.Cause(); {
@@ -90,6 +90,8 @@ func (b toolbox) granted(msg state.Message) (section string, names []string) {
 		return "event", tools.Event
 	case cause == state.CausePeer || cause == state.CauseEvent:
 		return "peer", tools.Peer
+	case cause == state.CauseTask && b.config.Has("api.tools.task"):
+		return "task", tools.Task
 	case cause == state.CauseSelf && b.config.Has("api.tools.self"):
 		return "self", tools.Self
 	}

@@ -57,9 +57,6 @@ func (l *Loader) API(c *Config) (API, error) {
 	if err := c.checkExec(); err != nil {
 		return API{}, err
 	}
-	if len(s.Tools.Task) > 0 {
-		return API{}, c.At(dotted("api.tools.task"), "remove it", "has no effect: a turn without a message makes a summary, and uses no tools")
-	}
 	var err error
 	if a.Programs, err = c.programs(); err != nil {
 		return API{}, err

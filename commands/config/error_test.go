@@ -112,7 +112,6 @@ func TestWrongConfig(t *testing.T) {
 		{"workdir with a tool's schema", loop + local + "[tools.deploy]\ncommand = [\"deploy\"]\ndescription = \"x\"\nschema = \"desk/deploy.json\"\n", `:6: turn.workdir: contains .*/desk/deploy.json`, ""},
 		{"workdir with a program for the key", loop + model + "key_command = [\"desk/key.sh\"]\n", `:6: turn.workdir: contains .*/desk/key.sh`, ""},
 		{"workdir with the prompts", loop + "prompts = \"desk/prompts\"\n" + local, `:6: turn.workdir: contains .*/desk/prompts`, ""},
-		{"tools of a task", loop + local + "[api.tools]\ntask = [\"exec\"]\n", `api.tools.task: has no effect`, `remove it`},
 		{"workdir with the key", loop + model + "key_file = \"desk/key\"\n", `:6: turn.workdir: contains .*/desk/key`, ""},
 		{"exec without processes", loop + local + "[api.exec]\nprocesses = 1\n", `: api.exec.processes: must be 16 or more`, ""},
 		{"exec without memory", loop + local + "[api.exec]\nmemory = 0\n", `: api.exec.memory: must be 64 or more`, ""},

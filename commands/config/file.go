@@ -21,6 +21,7 @@ type File struct {
 	Replies  repliesSection         `toml:"replies"`
 	Budget   budgetSection          `toml:"budget"`
 	Hooks    []hookSection          `toml:"hook"`
+	Prompts  []promptSection        `toml:"prompt"`
 
 	Prices map[string]priceSection `toml:"prices"` // by model
 }
@@ -154,6 +155,7 @@ type rightsSection struct {
 	Event    []string `toml:"event"`
 	Task     []string `toml:"task"`
 	Self     []string `toml:"self"`
+	Summary  []string `toml:"summary"`
 }
 
 // apiSection configures runner = "api".

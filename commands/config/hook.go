@@ -26,8 +26,8 @@ const (
 	maxHooks       = 16
 )
 
-// hookName matches the names of hooks.
-var hookName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+// sectionName matches the names of hooks and prompts.
+var sectionName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
 // wireHooks wires the tables [[hook]].
 func (l *Loader) wireHooks(c *Config, self string) ([]hook.Hook, error) {
@@ -48,36 +48,40 @@ func (l *Loader) wireHooks(c *Config, self string) ([]hook.Hook, error) {
 	return all, nil
 }
 
-// wrongHook returns an error about a key of the hook at a place. The line is that of
-// the table, or of the key in it.
+// wrongHook returns an error about a key of the hook at a place.
 func (c *Config) wrongHook(at int, key, hint, format string, args ...any) error {
+	return c.wrongIn("hook", at, key, hint, format, args...)
+}
+
+// wrongIn returns an error about a key of the table at a place among those of one kind,
+// such as the second [[hook]]. The line is that of the table, or of the key in it.
+func (c *Config) wrongIn(kind string, at int, key, hint, format string, args ...any) error {
 	return &Error{
-		Path: c.Path, Line: c.hookLine(at, key), Key: "hook." + key, Advice: hint,
-		Text: fmt.Sprintf("(hook %d) %s", at+1, fmt.Sprintf(format, args...)),
+		Path: c.Path, Line: c.lineIn(kind, at, key), Key: kind + "." + key, Advice: hint,
+		Text: fmt.Sprintf("(%s %d) %s", kind, at+1, fmt.Sprintf(format, args...)),
 	}
 }
 
 // headerName matches the names of headers that a hook may set.
 var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
-// hookTable matches the line that begins a hook, and anyTable that of any table.
-var (
-	hookTable = regexp.MustCompile(`^\s*\[\[\s*hook\s*\]\]`)
-	anyTable  = regexp.MustCompile(`^\s*\[`)
-)
+// anyTable matches the line that begins a table.
+var anyTable = regexp.MustCompile(`^\s*\[`)
 
-// hookLine returns the line of a key of the hook at a place, or that of its table.
-func (c *Config) hookLine(at int, key string) int {
+// lineIn returns the line of a key of the table at a place among those of one kind, or
+// that of the table.
+func (c *Config) lineIn(kind string, at int, key string) int {
+	begins := regexp.MustCompile(`^\s*\[\[\s*"?` + kind + `"?\s*\]\]`)
 	table, own := 0, regexp.MustCompile(`^\s*"?`+regexp.QuoteMeta(key)+`"?\s*=`)
 	for i, line := range strings.Split(c.text, "\n") {
 		switch {
-		case hookTable.MatchString(line):
+		case begins.MatchString(line):
 			if at--; at == -1 {
 				table = i + 1
 			}
 		case at == -1 && own.MatchString(line):
 			return i + 1
-		case at == -1 && anyTable.MatchString(line) && !strings.Contains(line, "hook"):
+		case at == -1 && anyTable.MatchString(line) && !strings.Contains(line, kind):
 			return table
 		}
 	}
@@ -88,7 +92,7 @@ func (c *Config) hookLine(at int, key string) int {
 func (l *Loader) wireHook(c *Config, self string, at int, s hookSection) (hook.Hook, error) {
 	h := hook.Hook{Redact: l.Secrets.Redact, Name: cmp.Or(s.Name, "hook-"+strconv.Itoa(at+1)), On: slices.Clone(s.On), Timeout: cmp.Or(time.Duration(s.Timeout), hook.DefaultTimeout)}
 	switch {
-	case !hookName.MatchString(h.Name):
+	case !sectionName.MatchString(h.Name):
 		return h, c.wrongHook(at, "name", "use a-z, 0-9 and -, at most 32 characters", "%q is not a valid name", h.Name)
 	case len(s.On) == 0:
 		return h, c.wrongHook(at, "on", `such as ["task.failed", "blocker"]; docs/events.md has all events`, "is missing")
@@ -143,7 +147,15 @@ func (c *Config) hookProgram(self string, at int, s hookSection) (*hook.Program,
 			return nil, c.wrongHook(at, key, "remove it", "is for a hook with a url")
 		}
 	}
-	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+	return c.programWith(self, s.Command), nil
+}
+
+// environment is what a program is started with, by name.
+type environment map[string]string
+
+// smallEnv returns the small environment that an agent gets, and [turn.env].
+func (c *Config) smallEnv(self string) environment {
+	env := environment{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
 		env["HOME"], env["USER"], env["LOGNAME"] = u.HomeDir, u.Username, u.Username
 	}
@@ -152,15 +164,15 @@ func (c *Config) hookProgram(self string, at int, s hookSection) (*hook.Program,
 		env["PATH"] += ":" + dir
 	}
 	env["AGENTSTATELOOP_CONFIG"], env["AGENTSTATELOOP_HANDLE"] = c.Path, c.File.Agent.Handle
-	p := &hook.Program{Command: slices.Clone(s.Command), Dir: filepath.Dir(c.Path)}
-	p.Command[0] = c.resolveProgram(s.Command[0])
-	if !strings.Contains(p.Command[0], "/") {
-		p.Command[0] = cmp.Or(InPath(p.Command[0], env["PATH"]), p.Command[0])
+	return env
+}
+
+// list returns the environment as NAME=value, sorted.
+func (e environment) list() (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(e)) {
+		all = append(all, name+"="+e[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		p.Env = append(p.Env, name+"="+env[name])
-	}
-	return p, nil
+	return all
 }
 
 // hookAddress wires the url of a hook.

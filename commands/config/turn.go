@@ -23,15 +23,22 @@ const maxCollect = 5 * time.Minute
 const maxSelfTurns = 1000
 
 // rights returns the arguments of [turn.permissions]. What the agent plans in a turn of
-// its operator's may do what that turn may, unless self says otherwise.
+// its operator's, and a prompt of the clock, may do what such a turn may, unless self or
+// task says otherwise.
 func (c *Config) rights() cycle.Rights {
 	p := c.File.Turn.Permissions
-	rights := cycle.Rights{Operator: p.Operator, Peer: p.Peer, Task: p.Task, Self: p.Self, Event: p.Event}
+	rights := cycle.Rights{Operator: p.Operator, Peer: p.Peer, Task: p.Task, Self: p.Self, Event: p.Event, Summary: p.Summary}
 	if !c.Has("turn.permissions.event") {
 		rights.Event = p.Peer
 	}
 	if !c.Has("turn.permissions.self") {
 		rights.Self = p.Operator
+	}
+	if !c.Has("turn.permissions.summary") && len(c.File.Prompts) == 0 {
+		rights.Summary = p.Task // as it was when summaries alone had no message
+	}
+	if !c.Has("turn.permissions.task") {
+		rights.Task = p.Operator
 	}
 	return rights
 }

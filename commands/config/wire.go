@@ -50,8 +50,10 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	wrong.add(err)
 	monitor, err := l.wireHeartbeat(c)
 	wrong.add(err)
+	prompted, prompts, err := c.wirePrompts(self)
+	wrong.add(err)
 	policy := wirePolicy(c, mail, mesh, turns, replies, budget)
-	policy.Hooks = hookPolicies(hooks)
+	policy.Hooks, policy.Prompts, policy.PromptSlack = hookPolicies(hooks), prompts, c.promptSlack()
 	wrong.add(c.checkIntervals())
 	wrong.add(c.checkAckAfter())
 	return &cycle.Agent{
@@ -72,6 +74,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Summary:   prompt.summary,
 		Rights:    c.rights(),
 		Hooks:     hooks,
+		Prompted:  prompted,
 		Secrets:   l.Secrets,
 		Keep:      time.Duration(c.File.Agent.Keep),
 		Self:      []string{self, "--config", c.Path},

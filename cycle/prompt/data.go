@@ -42,7 +42,7 @@ type Data struct {
 	Memory    string // the agent's working memory, fenced
 	ResetNote string // of the last reset, fenced
 
-	Wake    string   // why the agent runs: message, self, resumed, report, retry
+	Wake    string   // why the agent runs: message, self, clock, resumed, report, retry
 	Note    string   // of an earlier attempt
 	Earlier bool     // the context box holds a copy of what an earlier attempt left in its output box
 	Reports []string // what a resumed turn waited for, each with its question, fenced
@@ -59,6 +59,8 @@ type Data struct {
 	Came       string
 	Meanwhile  []string
 	Mailed     bool
+
+	Due string // of a prompt of the clock: its time, as the clocks of this machine show it
 
 	Nudges     []string // those that no turn of the operator was shown, one a line
 	ToOperator bool     // the answer is mailed to the operator, who did not mail the message

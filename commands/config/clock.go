@@ -1,0 +1,124 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/hook"
+	"agentstateloop/state"
+)
+
+const (
+	maxPrompts = 32
+	maxCatchUp = 366 * 24 * time.Hour
+
+	defaultCatchUp = 24 * time.Hour
+)
+
+// promptSection is one prompt of the clock.
+type promptSection struct {
+	Name    string        `toml:"name"`
+	At      string        `toml:"at"`
+	Text    string        `toml:"text"`
+	File    string        `toml:"file"`
+	If      []string      `toml:"if"`
+	Mail    string        `toml:"mail"`
+	CatchUp *ZeroDuration `toml:"catch_up"`
+}
+
+// wirePrompts wires the tables [[prompt]]: what the agent is told, and when.
+func (c *Config) wirePrompts(self string) (all []cycle.ClockPrompt, policies []state.PromptPolicy, err error) {
+	if n := len(c.File.Prompts); n > maxPrompts {
+		return nil, nil, c.Wrong("prompt", "there are %d prompts, and at most %d run by the clock", n, maxPrompts)
+	}
+	for i, section := range c.File.Prompts {
+		prompt, policy, err := c.wirePromptAt(self, i, section)
+		if err != nil {
+			return nil, nil, err
+		}
+		if slices.ContainsFunc(all, func(other cycle.ClockPrompt) bool { return other.Name == prompt.Name }) {
+			return nil, nil, c.wrongPrompt(i, "name", "give each prompt another name", "%q names two prompts", prompt.Name)
+		}
+		all, policies = append(all, prompt), append(policies, policy)
+	}
+	return all, policies, nil
+}
+
+// wrongPrompt returns an error about a key of the prompt at a place.
+func (c *Config) wrongPrompt(at int, key, hint, format string, args ...any) error {
+	return c.wrongIn("prompt", at, key, hint, format, args...)
+}
+
+// wirePromptAt wires the prompt at a place.
+func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.ClockPrompt, state.PromptPolicy, error) {
+	prompt := cycle.ClockPrompt{Name: s.Name, Text: s.Text, Kind: state.KindAlways}
+	policy := state.PromptPolicy{Name: s.Name, At: strings.Join(strings.Fields(s.At), " "), CatchUp: defaultCatchUp, Asks: len(s.If) > 0}
+	fail := func(key, hint, format string, args ...any) (cycle.ClockPrompt, state.PromptPolicy, error) {
+		return prompt, policy, c.wrongPrompt(at, key, hint, format, args...)
+	}
+	switch {
+	case s.Name == "":
+		return fail("name", `such as "morning": its mails and `+"`agentstateloop prompt run` go by it", "is missing")
+	case !sectionName.MatchString(s.Name):
+		return fail("name", "use a-z, 0-9 and -, at most 32 characters", "%q is not a valid name", s.Name)
+	case s.At == "":
+		return fail("at", `five fields as in a crontab, such as "0 8 * * 1-5": at 8:00 from Monday to Friday`, "is missing")
+	case strings.TrimSpace(s.Text) == "" && s.File == "":
+		return fail("text", `say what the agent is to do then, or name a file in file = "morning.md"`, "is missing")
+	case s.Text != "" && s.File != "":
+		return fail("file", "keep one of them", "text and file are set")
+	case len(s.Text) > cycle.MaxPromptText:
+		return fail("text", "put the rest into a file that the agent can read", "has more than %d KiB", cycle.MaxPromptText>>10)
+	case s.Mail != "" && s.Mail != state.KindAlways && s.Mail != state.KindSaid:
+		return fail("mail", `"said": nothing is mailed when the agent says nothing`, "%q is not one of: always, said", s.Mail)
+	case s.If != nil && (len(s.If) == 0 || s.If[0] == ""):
+		return fail("if", `such as ["./changed.sh"]; exit code 1 means that there is nothing to do`, "names no program")
+	case s.CatchUp != nil && time.Duration(*s.CatchUp) > maxCatchUp:
+		return fail("catch_up", "", "must be at most %d days", int(maxCatchUp/(24*time.Hour)))
+	}
+	times, err := cron.ParseTimes(s.At)
+	if err != nil {
+		return fail("at", `five fields as in a crontab: minute, hour, day of the month, month, day of the week; "0 8 * * 1-5" is 8:00 from Monday to Friday`, "%q: %v", s.At, err)
+	}
+	policy.Next = times.Next
+	if s.CatchUp != nil {
+		policy.CatchUp = time.Duration(*s.CatchUp)
+	}
+	if s.Mail != "" {
+		prompt.Kind = s.Mail
+	}
+	if s.File != "" {
+		prompt.File = c.Resolve(s.File)
+	}
+	if len(s.If) > 0 {
+		prompt.If = c.programWith(self, s.If)
+	}
+	return prompt, policy, nil
+}
+
+// programWith returns a program that is started in the folder of the configuration, with the
+// small environment that an agent gets, and [turn.env].
+func (c *Config) programWith(self string, command []string) *hook.Program {
+	env := c.smallEnv(self)
+	p := &hook.Program{Command: slices.Clone(command), Dir: filepath.Dir(c.Path), Env: env.list()}
+	p.Command[0] = c.resolveProgram(command[0])
+	if !strings.Contains(p.Command[0], "/") {
+		if found := InPath(p.Command[0], env["PATH"]); found != "" {
+			p.Command[0] = found
+		}
+	}
+	return p
+}
+
+// promptSlack returns how late a prompt may be and still be in time, beyond what the
+// machine takes as such: with mode "none" nobody promises a poll before the next interval.
+func (c *Config) promptSlack() time.Duration {
+	if c.File.Schedule.Mode == cycle.ModeNone {
+		return time.Duration(c.File.Timing.IdleInterval) + 5*time.Minute
+	}
+	return 0
+}

@@ -1,0 +1,231 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"agentstateloop/cycle/hook"
+	"agentstateloop/internal/plain"
+	"agentstateloop/internal/regular"
+	"agentstateloop/internal/secret"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// Prompts by the clock (docs/design.md, "Prompts by the clock").
+
+// ClockPrompt is a prompt of the configuration: what the agent is told at its times,
+// which are in the policy under its name.
+type ClockPrompt struct {
+	Name string
+	Text string
+	File string        // absolute path of the text, if that is in a file
+	If   *hook.Program // asked whether there is something to do; nil: there is
+	Kind string        // state.KindAlways or state.KindSaid
+}
+
+// MaxPromptText limits the text of a prompt, in bytes.
+const MaxPromptText = 64 << 10
+
+// Words returns what the agent is told. The error says what is wrong with the file.
+func (c ClockPrompt) Words() (string, error) {
+	text := c.Text
+	if c.File != "" {
+		data, err := readWords(c.File)
+		if err != nil {
+			return "", fmt.Errorf("its file cannot be read: %w", err)
+		}
+		text = string(data)
+	}
+	switch text = strings.TrimSpace(text); {
+	case !utf8.ValidString(text):
+		return "", fmt.Errorf("%s is not text in UTF-8", c.File)
+	case text == "":
+		return "", fmt.Errorf("%s is empty", c.File)
+	}
+	return text, nil
+}
+
+// readWords reads the file of a prompt, which may be a link.
+func readWords(path string) ([]byte, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	return regular.ReadFile(path, MaxPromptText)
+}
+
+// ErrNoPrompt means that no prompt has this name.
+var ErrNoPrompt = errors.New("no such [[prompt]] in agent.toml")
+
+// RunPrompt lets a prompt have its turn now, because a person asks for it, whatever its
+// times and its program. It returns the key of its message, which is durable then.
+func (a *Agent) RunPrompt(ctx context.Context, name string) (key string, err error) {
+	i := slices.IndexFunc(a.Prompted, func(c ClockPrompt) bool { return c.Name == name })
+	if i < 0 {
+		return "", fmt.Errorf("%q: %w", name, ErrNoPrompt)
+	}
+	p, c := a.clockPrompts(), a.Prompted[i]
+	words, err := c.Words()
+	if err != nil {
+		return "", fmt.Errorf("prompt %s: %w", name, err)
+	}
+	e := state.Prompted{Name: name, Hand: "prompt:" + name + ":by-hand:" + store.NewID()}
+	if e.Message, err = p.keep(c, words); err != nil {
+		return "", err
+	}
+	_, err = p.journal.commit(ctx, e)
+	return e.Hand, err
+}
+
+// clockPrompts makes the messages of the prompts that are due.
+type clockPrompts struct {
+	all     []ClockPrompt
+	standIn func(context.Context, ClockPrompt) (nothing string, err error) // nil: the program itself
+	store   *store.Store
+	policy  state.Policy
+	now     func() time.Time
+	secrets *secret.Known
+	log     logger
+	journal journal
+
+	detacher detacher
+}
+
+// promptRound is the making of prompts by one poll.
+type promptRound struct {
+	clockPrompts
+	asking sync.WaitGroup
+
+	mu   sync.Mutex
+	made bool // a message that nobody has looked at
+	left bool // a program is to be asked by another process
+	err  error
+}
+
+// look makes what is due now. Programs are asked in the background if ask is set, and
+// otherwise left to another process.
+func (r *promptRound) look(ctx context.Context, ask bool) {
+	if len(r.all) == 0 {
+		return
+	}
+	s, err := r.store.Read()
+	r.note(false, err)
+	if err != nil {
+		return
+	}
+	for _, f := range s.DuePrompts(r.policy, r.now()) {
+		i := slices.IndexFunc(r.all, func(c ClockPrompt) bool { return c.Name == f.Name })
+		switch {
+		case i < 0 || ctx.Err() != nil:
+		case r.all[i].If == nil:
+			r.note(r.make(ctx, r.all[i], state.Prompted{Name: f.Name, At: f.At}))
+		case !ask:
+			r.left = true
+		case r.standIn != nil:
+			r.note(r.ask(ctx, r.all[i], f))
+		default:
+			r.asking.Go(r.secrets.Guarded(func() { r.note(r.ask(ctx, r.all[i], f)) }))
+		}
+	}
+}
+
+// note records what came of a prompt.
+func (r *promptRound) note(made bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made, r.err = r.made || made, errors.Join(r.err, err)
+}
+
+// wait waits for the programs that are asked, and calls turns if messages were made that
+// no turn has been looked for.
+func (r *promptRound) wait(turns func() error) error {
+	r.asking.Wait()
+	made, err := r.made, r.err
+	r.made, r.err = false, nil
+	if made {
+		err = errors.Join(err, turns())
+	}
+	return err
+}
+
+// leave starts a detached poll that asks the programs that this one has not asked. If a
+// turn is waiting as well, the caller starts one.
+func (r *promptRound) leave(o PollOptions, report Report) error {
+	if !r.left || o.NoTurn && report.TurnWaiting {
+		return nil
+	}
+	return r.detacher.detach()
+}
+
+// ask asks the program of a prompt, unless another process does, and makes its message if
+// there is something to do. It reports whether it has made one.
+func (p clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (made bool, err error) {
+	id := store.NewID()
+	s, err := p.journal.commit(ctx, state.PromptAsked{Name: f.Name, ID: id})
+	if err != nil || !slices.ContainsFunc(s.Prompts, func(row state.TimedPrompt) bool { return row.Name == f.Name && row.AskedBy == id }) {
+		return false, err
+	}
+	run := c.asked
+	if p.standIn != nil {
+		run = func(ctx context.Context, _ time.Time) (string, error) { return p.standIn(ctx, c) }
+	}
+	nothing, err := run(ctx, f.At)
+	if ctx.Err() != nil {
+		return false, nil // it is asked again
+	}
+	e := state.Prompted{Name: f.Name, At: f.At, ID: id, Skipped: nothing}
+	if err != nil {
+		e.Failed = err.Error()
+	}
+	if e.Failed != "" || e.Skipped != "" {
+		p.log.printf("prompt %s: %s%s", f.Name, e.Failed, e.Skipped)
+		_, err := p.journal.commit(ctx, e)
+		return false, err
+	}
+	return p.make(ctx, c, e)
+}
+
+// make makes the message of a firing. A text that cannot be had is told to the operator.
+// It reports whether this process has made the message.
+func (p clockPrompts) make(ctx context.Context, c ClockPrompt, e state.Prompted) (made bool, err error) {
+	words, err := c.Words()
+	if err != nil {
+		p.log.printf("prompt %s: %v", c.Name, err)
+		e.Failed = err.Error()
+	} else if e.Message, err = p.keep(c, words); err != nil {
+		return false, err
+	}
+	s, err := p.journal.commit(ctx, e)
+	if err != nil || e.Failed != "" {
+		return false, err
+	}
+	if row, ok := s.Message(state.PromptKey(e.Name, e.At)); ok && row.Payload == e.Message.Payload {
+		return true, nil
+	}
+	_ = p.store.Remove(e.Message.Payload) // another process was first
+	return false, nil
+}
+
+// keep keeps the words of a prompt in a file of its own, and returns what the message
+// holds of them.
+func (p clockPrompts) keep(c ClockPrompt, words string) (state.Message, error) {
+	words = p.secrets.Redact(words)
+	first, _, _ := strings.Cut(words, "\n")
+	m := state.Message{
+		Kind: c.Kind, Title: plain.Shorten(plain.Line(plain.Cut(first, 4*maxTitle)), maxTitle), Size: len(words),
+		Payload: store.PayloadName(store.MessagesDir, "prompt:"+c.Name+":"+store.NewID(), ".txt"),
+	}
+	var err error
+	if m.Sum, err = p.store.KeepSummed(m.Payload, strings.NewReader(words)); err != nil {
+		return m, fmt.Errorf("keep prompt %s: %w", c.Name, err)
+	}
+	return m, nil
+}
