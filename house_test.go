@@ -35,7 +35,7 @@ func rooms() map[string][]string {
 	command := slices.Concat([]string{"commands/config", "commands/terminal", "turn/react", "turn/toolserver"}, fromCycle)
 	return map[string][]string{
 		".":                  {"commands"},
-		"commands":           slices.Concat([]string{"commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/setup", "cycle/demo", "cycle/listen"}, command),
+		"commands":           slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/setup", "cycle/demo", "cycle/listen"}, command),
 		"commands/apirunner": command,
 		"commands/doctor":    command,
 		"commands/setup":     command,
@@ -64,6 +64,7 @@ func rooms() map[string][]string {
 		"turn":                {"state", "turn/box"},
 		"turn/box":            nil,
 		"turn/relay":          nil,
+		"turn/acp":            {"turn"},
 		"turn/react":          {"state", "turn", "turn/box"},
 		"turn/react/scripted": nil,
 		"turn/clitest":        nil,

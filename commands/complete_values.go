@@ -30,7 +30,7 @@ func fixedValues() map[string][]string {
 		"init --preset":       {"gmail", "fastmail", "outlook", "generic", "none"},
 		"init --require":      {"dmarc", "challenge"},
 		"init --fallback":     {"challenge"},
-		"init --runner":       {turn.Exec, "claude", "codex", "gemini", turn.API, "none"},
+		"init --runner":       {turn.Exec, "claude", "codex", "gemini", turn.ACP, turn.API, "none"},
 		"init --api-provider": {"anthropic", "openai"},
 		"init --sandbox":      {"bwrap", "none"},
 		"init --schedule":     {cycle.ModeCrontab, cycle.ModeFixed, cycle.ModeNone},

@@ -71,7 +71,7 @@ Example:
 			repeatedFlag("password-command", "`WORD` of the command that prints it; may be repeated"),
 			&cli.StringFlag{Name: "client-id", Usage: "`ID` of your application, for OAuth2"},
 			&cli.StringFlag{Name: "client-secret-file", Usage: "`FILE` (0600) with its secret"},
-			&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec, claude, codex, gemini, api or none"},
+			&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec, claude, codex, gemini, acp, api or none"},
 			repeatedFlag("command", "`WORD` of the agent's command; may be repeated"),
 			&cli.StringFlag{Name: "api-provider", Usage: "`NAME`: anthropic, or openai and its like"},
 			&cli.StringFlag{Name: "api-model", Usage: "the provider's `NAME` of a model"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/turn/relay"
@@ -42,14 +43,20 @@ func (l agents) turn(c *cli.Context) (turnActions, error) {
 	if err != nil {
 		return nil, err
 	}
-	if folder := l.loader.Env("AGENTSTATELOOP_RELAY"); folder != "" {
-		return relayedTurn{folder: folder, agent: l.loader.Env("AGENTSTATELOOP_HANDLE"), output: l.loader.Env("AGENTSTATELOOP_OUTPUT"), outgoing: l.loader.Env("AGENTSTATELOOP_OUTGOING")}, nil
+	if relayed, ok := relayedTurnOf(l.loader); ok {
+		return relayed, nil
 	}
 	a, err := l.load(c)
 	if err != nil {
 		return nil, err
 	}
 	return ownTurn{a, in}, nil
+}
+
+// relayedTurnOf returns the turn that this process runs in, if that is in a box.
+func relayedTurnOf(l *config.Loader) (t relayedTurn, ok bool) {
+	folder := l.Env("AGENTSTATELOOP_RELAY")
+	return relayedTurn{folder: folder, agent: l.Env("AGENTSTATELOOP_HANDLE"), output: l.Env("AGENTSTATELOOP_OUTPUT"), outgoing: l.Env("AGENTSTATELOOP_OUTGOING")}, folder != ""
 }
 
 // ownTurn acts by itself.

@@ -113,6 +113,9 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 		p.complete(ctx, args[2:])
 		return exitDone
 	}
+	if len(args) > 1 && args[1] == turn.ACPCommand {
+		return p.acp(ctx, args[2:])
+	}
 	app := p.app()
 	p.json = wantsJSON(app, tail(args))
 	p.loader.Explain = explain

@@ -36,6 +36,7 @@ type Agent struct {
 	Window   int64        // tokens that a session can hold; 0: as the agent reports, or as its runner is known to have
 	Summary  *turn.Config // makes summaries; nil: the agent itself does
 	Rights   Rights
+	Kinds    Kinds // with runner "acp"
 
 	Hooks     []hook.Hook
 	Heartbeat *heartbeat.Monitor // nil: no monitor is asked

@@ -18,6 +18,7 @@ type attempter struct {
 	store     *store.Store
 	turn      *turn.Config
 	rights    Rights
+	kinds     Kinds
 	guard     turnGuard
 	launcher  launcher
 	journal   journal
@@ -87,7 +88,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 	program, attempt := at.turn, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
 		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.rights.arguments(msg),
-		Env: env, MayBeSilent: msg.MayBeSilent(),
+		Env: env, MayBeSilent: msg.MayBeSilent(), Grants: at.grants(head, msg, m.reports),
 	}
 	if isShort(state.Tier(data.Tier)) {
 		program, attempt = program.Lowered(attempt)

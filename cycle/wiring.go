@@ -123,7 +123,7 @@ func (a *Agent) watchdog() watchdog {
 
 func (a *Agent) summaryMaker() summaryMaker {
 	return summaryMaker{
-		store: a.Store, turn: a.Turn, summary: a.Summary, rights: a.Rights,
+		store: a.Store, turn: a.Turn, summary: a.Summary, rights: a.Rights, kinds: a.Kinds,
 		launcher: a.launcher(), prompter: a.prompter(), sessions: a.sessions(),
 		recaller: recaller{store: a.Store, log: a.logger(), room: maxSummarized},
 	}
@@ -138,7 +138,7 @@ func (a *Agent) compactor() compactor {
 
 func (a *Agent) attempter() attempter {
 	return attempter{
-		store: a.Store, turn: a.Turn, rights: a.Rights, guard: a.turnGuard(), launcher: a.launcher(),
+		store: a.Store, turn: a.Turn, rights: a.Rights, kinds: a.Kinds, guard: a.turnGuard(), launcher: a.launcher(),
 		journal: a.journal(), prompter: a.prompter(), recaller: a.recaller(), compactor: a.compactor(),
 		deliverer: a.deliverer(), ender: a.turnEnder(), sessions: a.sessions(), biller: a.biller(),
 	}

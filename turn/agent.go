@@ -20,6 +20,10 @@ type agent struct {
 	// came before a resume.
 	cumulative bool
 
+	// hosted means that our own process runs its program and speaks with it
+	// (ACPCommand). It ends in order when it is sent cancelSignal.
+	hosted bool
+
 	// billsCalls means that it reports the cost of each call while it runs.
 	billsCalls bool
 
@@ -45,8 +49,10 @@ func agentFor(runner string) (agent, string, error) {
 		return geminiAgent(), "gemini", nil
 	case API:
 		return apiAgent(), "", nil
+	case ACP:
+		return acpAgent(), "", nil
 	}
-	return agent{}, "", fmt.Errorf("turn.runner %q starts no program: use exec, claude, codex, gemini or api", runner)
+	return agent{}, "", fmt.Errorf("turn.runner %q starts no program: use exec, claude, codex, gemini, acp or api", runner)
 }
 
 // NotLoggedIn is the exit code with which a program of runner "exec" reports that

@@ -27,7 +27,7 @@ func parseAPI(line []byte) []Event {
 		return unknown(line)
 	}
 	switch e.Kind {
-	case SessionStart, Thinking, TextDelta, ToolUse, ToolResult, Done, Error:
+	case SessionStart, Thinking, TextDelta, ToolUse, ToolResult, Permission, Done, Error, Unknown:
 		return []Event{e}
 	}
 	return unknown(line)

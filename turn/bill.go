@@ -40,6 +40,9 @@ func (k agent) add(b *Bill, e Event) {
 			b.Meter = e.Session
 		}
 	case Done:
+		if e.Model != "" {
+			b.Model = plain.Cut(clean(e.Model), maxModel)
+		}
 		if e.CostUSD != 0 || e.Usage != (Usage{}) {
 			b.CostUSD, b.Usage = e.CostUSD, e.Usage.believed() // of the whole process so far
 		}

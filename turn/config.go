@@ -15,6 +15,7 @@ const (
 	Codex  = "codex"  // codex exec --json
 	Gemini = "gemini" // gemini, stream-json
 	API    = "api"    // our own loop, in turn/react
+	ACP    = "acp"    // any agent that speaks the Agent Client Protocol
 )
 
 // The defaults of Config.
@@ -38,7 +39,7 @@ var ErrHeld = errors.New("an agent of this attempt still lives")
 
 // Config describes how to run the agent. It is the same for every attempt.
 type Config struct {
-	// Runner is one of Exec, Claude, Codex, Gemini and API. Command is the
+	// Runner is one of Exec, Claude, Codex, Gemini, API and ACP. Command is the
 	// program and its arguments. For Claude, Codex and Gemini it may be empty,
 	// or name the binary and extra arguments. A path with a slash is relative to
 	// Workdir; a bare name is looked up in the PATH of Env.
@@ -138,6 +139,7 @@ type Attempt struct {
 	Env     map[string]string // such as AGENTSTATELOOP_CONFIG; replaces Config.Env
 	Read    []string          // further paths that exist in its box, if it has one
 	Write   []string          // further paths that it may write to there
+	Grants  ACPGrants         // what an agent of ACP may do
 
 	offered []string // arguments that name the server of our tools
 

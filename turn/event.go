@@ -12,6 +12,7 @@ const (
 	ToolResult   EventKind = "tool_result"   // ToolID
 	Done         EventKind = "done"          // Text: the whole answer, or why it failed. Failed, Cut, CostUSD, Usage, Context, Window
 	Error        EventKind = "error"         // Text: an error that may pass
+	Permission   EventKind = "permission"    // Tool: its kind; ToolID: what identifies the request; Text: how it was decided; Question
 	Unknown      EventKind = "unknown"       // Text: the line that was not understood, truncated
 )
 
@@ -30,8 +31,11 @@ type Event struct {
 	Cut     string    `json:"cut,omitempty"` // why the answer is not whole
 	CostUSD float64   `json:"cost_usd,omitempty"`
 	Usage   Usage     `json:"usage,omitzero"`
-	Context int64     `json:"context,omitempty"` // tokens that its session holds, if it reports them
-	Window  int64     `json:"window,omitempty"`  // tokens that its model can hold, if it reports them
+	// Question is the id of the question that was put to the operator.
+	Question string `json:"question,omitempty"`
+
+	Context int64 `json:"context,omitempty"` // tokens that its session holds, if it reports them
+	Window  int64 `json:"window,omitempty"`  // tokens that its model can hold, if it reports them
 }
 
 // Progress is passed by Run to its caller after each event.

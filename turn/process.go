@@ -7,6 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// cancelSignal asks our own process that speaks with an agent (ACPCommand) to end its
+// turn in order. It goes to all processes of the agent, and every other one ignores it
+// by default. No terminal sends it, because an agent has none.
+const cancelSignal = unix.SIGWINCH
+
 const (
 	// drainFor is how long a pipe that a grandchild keeps open is read after
 	// the agent itself has ended. drainMost is the bound while events that were
@@ -27,6 +32,7 @@ type process struct {
 	handshake      handshake
 
 	exitedAt  time.Time // zero while the agent itself runs
+	cancelled time.Time // when cancelSignal was sent
 	termedAt  time.Time // when TERM was sent
 	killedAt  time.Time // when KILL was sent
 	drained   bool      // both pipes came to their end
@@ -50,6 +56,8 @@ func (p *process) nextCheck(now time.Time) (at time.Time, ok bool) {
 		return p.killedAt.Add(p.grace), true
 	case !p.termedAt.IsZero():
 		return p.termedAt.Add(p.grace), true
+	case !p.cancelled.IsZero():
+		return p.cancelled.Add(p.grace), true
 	}
 	return time.Time{}, false
 }

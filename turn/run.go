@@ -82,12 +82,19 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 		log.line(first)
 		return failed(err).closeLog(log), nil
 	}
-	entered := argv
-	if c.Box != nil {
-		if entered, err = c.enter(ctx, a, path, argv, env); err != nil {
-			log.line(first)
-			return failed(err).closeLog(log), nil
+	var host *ACPSettings
+	if kind.hosted {
+		host = &ACPSettings{Session: a.Session, Grants: a.Grants}
+		if c.MCP {
+			host.Tools = c.toolServer(env).acpTools()
 		}
+	}
+	entered, err := c.entered(ctx, a, path, argv, env, host)
+	if err != nil {
+		log.line(first)
+		return failed(err).closeLog(log), nil
+	}
+	if c.Box != nil || host != nil {
 		path = entered[0]
 	}
 	p, err := c.start(a, path, entered, env)

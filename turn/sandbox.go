@@ -22,10 +22,22 @@ type Sandbox struct {
 	Network     bool     // of this machine
 }
 
-// enter returns the command line that starts argv in the box of an attempt. program is
-// the path of argv[0]. An error is for the operator: nothing is started without the
+// entered returns the command line that starts argv: in the box of an attempt if there
+// is one, and by our own process that speaks with the agent if host is not nil. program
+// is the path of argv[0]. An error is for the operator: nothing is started without the
 // box.
-func (c Config) enter(ctx context.Context, a Attempt, program string, argv []string, env map[string]string) ([]string, error) {
+func (c Config) entered(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
+	switch {
+	case c.Box != nil:
+		return c.enter(ctx, a, program, argv, env, host)
+	case host != nil:
+		return c.hostArgv(*host, program, argv[1:]), nil
+	}
+	return argv, nil
+}
+
+// enter is entered for a Config with a box.
+func (c Config) enter(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
 	way, err := box.Bubblewrap(ctx, c.Self)
 	if err != nil {
 		return nil, fmt.Errorf("the agent was not started, because it must run in a box: %w; install bubblewrap, or change sandbox in [turn]; `agentstateloop doctor` says more", err)
@@ -35,6 +47,9 @@ func (c Config) enter(ctx context.Context, a Attempt, program string, argv []str
 		return nil, fmt.Errorf("the agent was not started, because its box cannot be made: %w", err)
 	}
 	inside := append([]string{inBox(b, program)}, argv[1:]...)
+	if host != nil {
+		inside = c.hostArgv(*host, inside[0], inside[1:])
+	}
 	entered, err := b.Argv(way, inside)
 	if err != nil {
 		return nil, fmt.Errorf("the agent was not started, because its box cannot be made: %w", err)
@@ -56,7 +71,11 @@ func (c Config) boxOf(a Attempt, program string, env map[string]string) (box.Box
 	}
 	b.Read = append(b.Read, a.Read...)
 	b.Write = append(b.Write, a.Write...)
-	homes, err := ownFolders(c.Runner, env)
+	runner := c.Runner
+	if runner == ACP {
+		runner = ownRunner(program)
+	}
+	homes, err := ownFolders(runner, env)
 	if err != nil {
 		return b, err
 	}

@@ -214,6 +214,11 @@ func (s *supervisor) enforce(now time.Time) {
 			p.killedAt = now
 			p.signal(unix.SIGKILL)
 		}
+	case p.runs() && !p.cancelled.IsZero():
+		if !now.Before(p.cancelled.Add(p.grace)) {
+			p.termedAt = now
+			p.signal(unix.SIGTERM)
+		}
 	case p.runs():
 		if at, why := s.countdown(); !now.Before(at) {
 			s.end(why)
@@ -235,9 +240,14 @@ func (s *supervisor) end(why ending) {
 		return
 	}
 	s.ending = &why
-	s.process.termedAt = time.Now()
 	s.activity.exited(s.exitWord())
 	s.live.stale = true
+	if s.output.agent.hosted {
+		s.process.cancelled = time.Now()
+		s.process.signal(cancelSignal)
+		return
+	}
+	s.process.termedAt = time.Now()
 	s.process.signal(unix.SIGTERM)
 }
 

@@ -43,7 +43,7 @@ func (c Config) AskVersion(ctx context.Context) (string, error) {
 	}
 	argv = append(argv, "--version")
 	if c.Box != nil {
-		if argv, err = c.enter(ctx, Attempt{}, program, argv, env); err != nil {
+		if argv, err = c.enter(ctx, Attempt{}, program, argv, env, nil); err != nil {
 			return "", err
 		}
 	}

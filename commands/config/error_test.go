@@ -94,7 +94,7 @@ func TestWrongConfig(t *testing.T) {
 		{"proof of our own", onMesh + "[mesh.keys_out]\nproven = \"x\"\n", `:9: mesh.keys_out.proven: unknown key`, "OUR-NAME"},
 		{"two tokens", turn + "[mesh]\nurl = \"http://localhost:8801\"\ntoken_env = \"A\"\ntoken_file = \"b\"\n", `:6: mesh: 2 of token_file`, ""},
 		{"no command", agent + "[turn]\ntimeout = \"3m\"\n", `toml: turn.command: is missing`, `runner = "none"`},
-		{"runner", agent + "[turn]\nrunner = \"gpt\"\n", `:5: turn.runner: "gpt" is not one of: exec, claude, codex, gemini, api, none`, ""},
+		{"runner", agent + "[turn]\nrunner = \"gpt\"\n", `:5: turn.runner: "gpt" is not one of: exec, claude, codex, gemini, acp, api, none`, ""},
 		{"no provider", loop, `toml: api.provider: is missing`, ""},
 		{"provider", loop + "[api]\nprovider = \"google\"\n", `:8: api.provider: "google" is not one of: anthropic, openai`, ""},
 		{"no model", loop + "[api]\nprovider = \"openai\"\n", `toml: api.model: is missing`, ""},

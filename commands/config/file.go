@@ -136,6 +136,7 @@ type turnSection struct {
 	LowArgs       []string          `toml:"low_args"`
 	Env           map[string]string `toml:"env"`
 	Permissions   rightsSection     `toml:"permissions"`
+	ACP           acpSection        `toml:"acp"`
 	Sandbox       string            `toml:"sandbox"`
 	Box           boxSection        `toml:"box"`
 }

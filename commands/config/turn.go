@@ -112,7 +112,7 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 func (c *Config) offersTools() (bool, error) {
 	t := c.File.Turn
 	switch t.Runner {
-	case turn.Claude, turn.Codex, turn.Gemini:
+	case turn.Claude, turn.Codex, turn.Gemini, turn.ACP:
 		return t.MCP || !c.Has("turn.mcp"), nil
 	}
 	if !t.MCP {
@@ -125,7 +125,7 @@ func (c *Config) offersTools() (bool, error) {
 	case "none":
 		hint = "remove it; `agentstateloop inbox` is for such an agent"
 	}
-	return false, c.At(dotted("turn.mcp"), hint, `has an effect only with runner = "claude", "codex" or "gemini"`)
+	return false, c.At(dotted("turn.mcp"), hint, `has an effect only with runner = "claude", "codex", "gemini" or "acp"`)
 }
 
 // lowModel returns the model that runner "api" asks while money is short, or "" if it
@@ -142,8 +142,8 @@ func (c *Config) lowModel() string {
 func (c *Config) checkLow() error {
 	t := c.File.Turn
 	switch {
-	case len(t.LowCommand) > 0 && t.Runner != turn.Exec:
-		return c.At(dotted("turn.low_command"), "use low_args, or low_model in [api] with runner = \"api\"", `has an effect only with runner = "exec"`)
+	case len(t.LowCommand) > 0 && t.Runner != turn.Exec && t.Runner != turn.ACP:
+		return c.At(dotted("turn.low_command"), "use low_args, or low_model in [api] with runner = \"api\"", `has an effect only with runner = "exec" or "acp"`)
 	case len(t.LowArgs) > 0 && t.Runner == turn.API:
 		return c.At(dotted("turn.low_args"), "remove it; low_model in [api] names the model", `has no effect with runner = "api"`)
 	case len(t.LowArgs) > 0 && len(t.LowCommand) > 0:
@@ -163,6 +163,11 @@ func (l *Loader) checkRunner(c *Config) error {
 			return c.Missing("turn.command", `set the program that answers, such as ["./reply.sh"], or set runner = "none" and read messages with `+"`agentstateloop inbox`")
 		}
 		return nil
+	case turn.ACP:
+		if len(t.Command) == 0 {
+			return c.Missing("turn.command", `set the program that speaks the Agent Client Protocol on its standard input and output, such as ["gemini", "--acp"]`)
+		}
+		return nil
 	case turn.API:
 		if len(t.Command) > 0 {
 			return c.At(dotted("turn.command"), "remove it; [api] names the model", `has no effect with runner = "api"`)
@@ -175,7 +180,7 @@ func (l *Loader) checkRunner(c *Config) error {
 
 // Runners returns the values of turn.runner.
 func Runners() []string {
-	return []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini, turn.API, "none"}
+	return []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini, turn.ACP, turn.API, "none"}
 }
 
 // turnCommand returns a command of [turn] with "~" resolved. A relative path stays

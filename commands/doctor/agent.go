@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -51,6 +52,9 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	if t.Runner == turn.Exec {
 		return good(name, "%s is executable", program)
 	}
+	if t.Runner == turn.ACP {
+		return askACP(ctx, t)
+	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	version, err := t.AskVersion(ctx)
@@ -65,6 +69,28 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 			"%s reports %s; a session of claude keeps the model of low_args when money is there again", program, version)
 	}
 	return good(name, "%s reports %s", program, version)
+}
+
+// acpTimeout limits how long an agent may take to say what it is.
+const acpTimeout = 45 * time.Second
+
+// askACP starts the agent of runner = "acp" and asks what it is. It runs no turn.
+func askACP(ctx context.Context, t *turn.Config) Finding {
+	const name = "agent"
+	ctx, cancel := context.WithTimeout(ctx, acpTimeout)
+	defer cancel()
+	about, err := t.AskACP(ctx)
+	if err != nil && t.Box != nil {
+		return failure(name, "it runs in its box; if it lacks a folder there, name that in [turn.box]", err)
+	}
+	if err != nil {
+		return failure(name, "run it yourself, with the PATH that env in [turn] sets; it must speak ACP on its standard input and output", err)
+	}
+	who := strings.TrimSpace(cmp.Or(about.Name, t.Command[0]) + " " + about.Version)
+	if !about.Loads && !about.Resumes {
+		return good(name, "%s speaks ACP %d; it cannot load sessions, so each turn begins one and is shown what was said before", who, about.Protocol)
+	}
+	return good(name, "%s speaks ACP %d; its sessions go on from turn to turn", who, about.Protocol)
 }
 
 // makeWorkdir returns the repair that makes the folder in which the agent works, or nil

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,9 +51,15 @@ func (in *interview) tryRunner(path string) func(context.Context, string) error 
 	}
 }
 
-// askCommand learns the command of the agent. Only runner = "exec" needs one.
+// whatCommand says what the command of a runner is that needs one.
+var whatCommand = map[string]string{
+	turn.Exec: "that program, which reads the prompt on stdin and prints the answer",
+	turn.ACP:  "that agent, with the arguments that make it speak ACP, such as gemini --acp",
+}
+
+// askCommand learns the command of the agent. Only runner = "exec" and "acp" need one.
 func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
-	if len(t.command) == 0 && t.runner != turn.Exec {
+	if len(t.command) == 0 && whatCommand[t.runner] == "" {
 		return nil
 	}
 	if len(t.command) > 0 {
@@ -65,7 +72,7 @@ func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
 		}
 	}
 	command, err := in.Asker.Ask(ctx, "", terminal.Question{
-		Flag: "command", Text: "that program, which reads the prompt on stdin and prints the answer",
+		Flag: "command", Text: cmp.Or(whatCommand[t.runner], whatCommand[turn.Exec]),
 		Guess: strings.Join(t.command, " "), Check: isText,
 		Try: func(_ context.Context, answer string) error { return in.lookFor(strings.Fields(answer)[0], t.path) },
 	})

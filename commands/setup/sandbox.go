@@ -47,7 +47,7 @@ func (in *interview) askSandbox(ctx context.Context, t turnPart) (string, error)
 }
 
 // boxable are the runners whose program can run in a box.
-var boxable = []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini}
+var boxable = []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini, turn.ACP}
 
 // worksInBox tries the program in a box, with a folder and a home that end with the
 // trial. A program of the operator's own is only looked for, because running it may do
@@ -67,7 +67,12 @@ func (t turnPart) worksInBox(ctx context.Context, self string) bool {
 		Runner: t.runner, Command: t.command, Workdir: dir, Self: self, Box: &turn.Sandbox{Network: true},
 		Env: map[string]string{"PATH": t.path, "HOME": dir, "CLAUDE_CONFIG_DIR": filepath.Join(dir, "login")},
 	}
-	if t.runner != turn.Exec {
+	switch t.runner {
+	case turn.Exec:
+	case turn.ACP:
+		_, err = c.AskACP(ctx)
+		return err == nil
+	default:
 		_, err = c.AskVersion(ctx)
 		return err == nil
 	}

@@ -54,7 +54,7 @@ func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, erro
 	}
 	var err error
 	t.runner, err = in.Asker.Ask(ctx, runner, terminal.Question{
-		Flag: "runner", Text: "what answers: claude, codex, gemini, api (a model, with no other program), exec (a program of yours) or none",
+		Flag: "runner", Text: "what answers: claude, codex, gemini, acp (any agent that speaks ACP), api (a model, with no other program), exec (a program of yours) or none",
 		Guess: cmp.Or(found, turn.Exec), Check: isOneOf(config.Runners()...), Try: in.tryRunner(t.path),
 	})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 type Data struct {
 	Handle   string
 	Callsign string // "@" + Handle
-	Runner   string // of [turn]: exec, claude, codex, gemini, api
+	Runner   string // of [turn]: exec, claude, codex, gemini, acp, api
 	MCP      bool   // its commands are offered as tools, by the server agentstateloop
 	Boundary string // the word that the tags of this prompt hold
 	Fresh    bool   // a session begins; one that continues has most of this already

@@ -79,6 +79,16 @@ func (p *Provider) next(r *http.Request) (Answer, int) {
 	return a, len(p.asked)
 }
 
+// lastModel returns the model of the last request that took an answer, or "".
+func (p *Provider) lastModel() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.models) == 0 {
+		return ""
+	}
+	return p.models[len(p.models)-1]
+}
+
 // Saw reports whether any request of the agent held the words.
 func (p *Provider) Saw(words string) bool {
 	p.mu.Lock()
@@ -137,7 +147,7 @@ func (p *Provider) messages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	event(w, "message_start", object{"type": "message_start", "message": object{
-		"id": fmt.Sprintf("msg_%d", n), "type": "message", "role": "assistant", "model": p.models[len(p.models)-1],
+		"id": fmt.Sprintf("msg_%d", n), "type": "message", "role": "assistant", "model": p.lastModel(),
 		"content": []any{}, "stop_reason": nil, "usage": object{"input_tokens": 100, "output_tokens": 1}}})
 	i := 0
 	block := func(start object, deltas ...object) {

@@ -1,0 +1,52 @@
+package cycle
+
+import (
+	"path"
+
+	"agentstateloop/cycle/prompt"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// Kinds are the kinds of tools that an agent of runner "acp" may use without asking
+// anybody, depending on what caused the turn ([turn.acp]).
+type Kinds struct {
+	Operator, Peer, Event, Task []string
+	Self                        []string // of what the agent planned in its operator's conversation
+}
+
+// grants returns what an attempt of h at m may do: what its cause is granted, and what
+// the operator has allowed in these reports. Only in the operator's own turns, and in
+// those that the agent planned there, the operator is asked about the rest.
+func (at attempter) grants(h state.Head, m state.Message, reports []prompt.Report) turn.ACPGrants {
+	if at.turn.Runner != turn.ACP {
+		return turn.ACPGrants{}
+	}
+	var g turn.ACPGrants
+	switch m.Cause() {
+	case state.CauseOperator:
+		g.Kinds, g.Ask = at.kinds.Operator, true
+	case state.CauseSelf:
+		g.Kinds, g.Ask = at.kinds.Self, true
+	case state.CauseEvent:
+		g.Kinds = at.kinds.Event
+	default:
+		g.Kinds = at.kinds.Peer
+	}
+	if g.Ask {
+		g.Once, g.Refused = turn.Answered(at.store.Path(path.Dir(attemptDir(h.TurnID, h.Epoch))), permissions(reports))
+	}
+	return g
+}
+
+// permissions returns which of the operator's answers allow what the agent asked for, by
+// the id of the question.
+func permissions(reports []prompt.Report) map[string]bool {
+	answers := map[string]bool{}
+	for _, r := range reports {
+		if r.Operator {
+			answers[r.ID] = r.Option == turn.Allow
+		}
+	}
+	return answers
+}

@@ -1,0 +1,221 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"agentstateloop/internal/capture"
+)
+
+// ACPCommand is the hidden subcommand that speaks the Agent Client Protocol with an
+// agent. An attempt of runner ACP starts it as `Self __acp SETTINGS PROGRAM [ARG…]`,
+// where SETTINGS is an ACPSettings as JSON.
+const ACPCommand = "__acp"
+
+// SessionGone begins the Error event by which ACPCommand reports that the session to
+// continue could not be loaded.
+const SessionGone = "session gone: "
+
+// ACPSettings is what ACPCommand must know of an attempt. It stands in a command line,
+// so it holds no secret.
+type ACPSettings struct {
+	Version string    `json:"version,omitempty"` // of ours
+	Probe   bool      `json:"probe,omitempty"`   // print an ACPAgent, and run no turn
+	Session string    `json:"session,omitempty"` // to continue; "" begins one
+	Grants  ACPGrants `json:"grants,omitzero"`
+	Tools   *ACPTools `json:"tools,omitempty"` // nil: the agent is offered none
+}
+
+// ACPTools says how the agent starts the server of our tools (ToolServer). The variables
+// have the values that they have for ACPCommand.
+type ACPTools struct {
+	Name      string   `json:"name"`
+	Command   string   `json:"command"`
+	Args      []string `json:"args"`
+	Variables []string `json:"variables"`
+}
+
+// acpTools returns the server for ACPSettings.
+func (s ToolServer) acpTools() *ACPTools {
+	return &ACPTools{Name: s.Name, Command: s.Command, Args: s.Args, Variables: s.variables()}
+}
+
+// ACPGrants are what the cause of a turn lets an ACP agent do without asking anybody.
+type ACPGrants struct {
+	Kinds []string `json:"kinds,omitempty"` // of tools, of ToolKinds
+	Ask   bool     `json:"ask,omitempty"`   // the operator is asked for anything else
+
+	// Once are the identities of the requests that the operator has allowed, and that
+	// the agent has not made again since. Each is granted once.
+	Once []string `json:"once,omitempty"`
+
+	// Refused are the identities of those that the operator has refused.
+	Refused []string `json:"refused,omitempty"`
+}
+
+// ToolKinds returns the kinds of tools for which an ACP agent may ask permission, as
+// the protocol names them.
+func ToolKinds() []string {
+	return []string{"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"}
+}
+
+// ACPAgent is what an ACP agent says of itself.
+type ACPAgent struct {
+	Name     string `json:"name"` // "" if it does not say
+	Version  string `json:"version"`
+	Protocol int    `json:"protocol"`
+	Loads    bool   `json:"loads"`   // a session can be loaded, which repeats it
+	Resumes  bool   `json:"resumes"` // a session can be resumed, which does not
+}
+
+// acpAgent runs our own process that speaks with the agent. Its stream is Events, one a
+// line. The agent's own messages about a missing login are recognized as those of exec.
+func acpAgent() agent {
+	return agent{
+		argv:         execArgv,
+		parse:        func() parser { return parseAPI },
+		hosted:       true,
+		loginRefused: regexp.MustCompile(`^` + APIRefused + `|(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]?key|api key not valid|api_key_invalid|authentication_error|authentication_failed|authentication required|please set an auth method|credit balance is too low|401 unauthorized`),
+		sessionGone:  regexp.MustCompile(`^` + SessionGone),
+	}
+}
+
+// hostArgv returns the command line of our own process that speaks with the agent whose
+// program and arguments these are.
+func (c Config) hostArgv(settings ACPSettings, program string, args []string) []string {
+	settings.Version = c.Version
+	text, err := json.Marshal(settings)
+	if err != nil {
+		panic(err) // every ACPSettings can be marshalled
+	}
+	return append([]string{c.Self, ACPCommand, string(text), program}, args...)
+}
+
+// ownRunner returns the runner whose login and sessions a program of ACP has, by its
+// name, or "".
+func ownRunner(program string) string {
+	name := filepath.Base(program)
+	for _, runner := range []string{Claude, Codex, Gemini} {
+		if name == runner || strings.HasPrefix(name, runner+"-") {
+			return runner
+		}
+	}
+	return ""
+}
+
+// The answers that the operator is offered to a request for permission.
+const (
+	Allow  = "allow"
+	Refuse = "refuse"
+)
+
+// How a request for permission was decided, in the Text of a Permission.
+const (
+	PermissionGranted = "granted" // by the cause of the turn
+	PermissionRefused = "refused"
+	PermissionAsked   = "asked"  // the operator; Question is the id of the question
+	PermissionUsed    = "used"   // what the operator had allowed was granted
+	PermissionDenied  = "denied" // as the operator had answered
+)
+
+// Answered returns what the operator has decided about requests for permission in the
+// attempts of the turn in dir, turns/<turn_id>, whose questions have these answers: true
+// allows. What was granted since is not among once. Whatever cannot be read counts as
+// not allowed.
+func Answered(dir string, answers map[string]bool) (once, refused []string) {
+	if len(answers) == 0 {
+		return nil, nil
+	}
+	for _, attempt := range attemptsIn(dir) {
+		replayPermissions(attempt, func(e Event) {
+			allowed, answered := answers[e.Question]
+			switch {
+			case e.Text == PermissionUsed:
+				if i := slices.Index(once, e.ToolID); i >= 0 {
+					once = slices.Delete(once, i, i+1)
+				}
+			case e.Text == PermissionAsked && answered && allowed:
+				once = append(once, e.ToolID)
+			case e.Text == PermissionAsked && answered:
+				refused = append(refused, e.ToolID)
+			}
+		})
+	}
+	return once, refused
+}
+
+// attemptsIn returns the folders of the attempts at the turn in dir, the first one first.
+func attemptsIn(dir string) (folders []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var epochs []uint64
+	for _, e := range entries {
+		if epoch, err := strconv.ParseUint(e.Name(), 10, 64); err == nil && e.IsDir() {
+			epochs = append(epochs, epoch)
+		}
+	}
+	slices.Sort(epochs)
+	for _, epoch := range epochs {
+		folders = append(folders, filepath.Join(dir, strconv.FormatUint(epoch, 10)))
+	}
+	return folders
+}
+
+// replayPermissions calls take with each Permission in the events.jsonl of the attempt in
+// dir.
+func replayPermissions(dir string, take func(Event)) {
+	f, err := openEvents(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	readLines(io.LimitReader(f, maxReplay), func(line []byte) []Event {
+		var e Event
+		if json.Unmarshal(line, &e) == nil && e.Kind == Permission {
+			take(e)
+		}
+		return nil
+	}, func(Event) {})
+}
+
+// AskACP starts the program of runner ACP, in its box if it has one, and returns what it
+// says of itself. It runs no turn.
+func (c Config) AskACP(ctx context.Context) (ACPAgent, error) {
+	var agent ACPAgent
+	program, err := c.Find()
+	if err != nil {
+		return agent, err
+	}
+	env, settings := c.environ(Attempt{}), ACPSettings{Probe: true}
+	argv, err := c.entered(ctx, Attempt{}, program, c.Command, env, &settings)
+	if err != nil {
+		return agent, err
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = c.Workdir, environList(env)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxVersion, Stderr: maxVersion})
+	switch {
+	case ctx.Err() != nil:
+		return agent, fmt.Errorf("%s: %w", program, context.Cause(ctx))
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		return agent, fmt.Errorf("%s: %w%s", program, err, complaint(out.Stderr))
+	}
+	if err := json.Unmarshal(out.Stdout, &agent); err != nil {
+		return agent, fmt.Errorf("%s: %w", program, err)
+	}
+	return agent, nil
+}

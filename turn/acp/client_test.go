@@ -1,0 +1,220 @@
+package acp
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/turn"
+)
+
+// scripts are the agents of the tests, by name.
+var scripts = map[string]func(*scripted){
+	"plain": func(s *scripted) {
+		p := s.begin()
+		s.update("agent_thought_chunk", text("hm"))
+		s.say("I will ")
+		s.say("look.")
+		s.update("tool_call", object{"toolCallId": "t1", "title": "cat secrets", "kind": "read", "status": "pending"})
+		s.update("tool_call_update", object{"toolCallId": "t1", "status": "in_progress"})
+		s.update("tool_call_update", object{"toolCallId": "t1", "status": "completed"})
+		s.update("tool_call_update", object{"toolCallId": "t1", "title": "late"})
+		s.update("tool_call", object{"toolCallId": "t2", "name": "Bash", "title": "ls", "kind": "of tomorrow", "status": "failed"})
+		s.say("It is ")
+		s.say("blue.")
+		s.end(p, "end_turn")
+		s.until("")
+	},
+	"lenient": func(s *scripted) {
+		s.line("Debugger attached.")
+		s.line("{not json")
+		s.line(`[1,2]`)
+		s.line(`{"jsonrpc":"2.0","id":77,"result":{}}`)
+		s.line(`{"jsonrpc":"2.0","id":"1","result":{"protocolVersion":9}}`)
+		s.line(`{"jsonrpc":"2.0","method":12}`)
+		p := s.begin()
+		s.say("one")
+		s.update("agent_message_delta", text("of tomorrow")) // has the form of a chunk
+		s.update("from_tomorrow", object{"x": 1})
+		s.update("plan", object{"entries": 3})
+		s.update("tool_call", object{"toolCallId": 5})
+		s.update("tool_call", object{"toolCallId": "t", "title": 7, "kind": []int{1}, "status": "completed"})
+		s.update("agent_message_chunk", object{"content": object{"type": "image", "data": "x"}})
+		s.update("agent_message_chunk", object{"content": "words"})
+		s.line(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"other","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"of a subagent"}}}}`)
+		s.line(`{"jsonrpc":"2.0","method":"session/update","params":7}`)
+		s.line(`{"jsonrpc":"2.0","method":"_vendor/news","params":{}}`)
+		s.line(`{"jsonrpc":"2.0","error":{"code":-32700,"message":"parse error"}}`)
+		s.say(" two")
+		s.end(p, "end_turn")
+		s.until("")
+	},
+	"replay": func(s *scripted) {
+		s.initialize(object{"loadSession": true})
+		load := s.until("session/load")
+		s.session = "kept"
+		s.update("user_message_chunk", text("earlier question"))
+		s.say("earlier answer")
+		s.update("tool_call", object{"toolCallId": "old", "kind": "read", "status": "completed"})
+		s.reply(load, nil)
+		s.say("more of it") // as gemini does
+		for range 5 {
+			time.Sleep(20 * time.Millisecond)
+			s.say("and more")
+		}
+		for {
+			h := s.read()
+			if h.Method == "session/prompt" {
+				s.say("new answer")
+				s.end(h, "end_turn")
+				break
+			}
+			s.fault(h, -32601, "method not found", nil)
+		}
+		s.until("")
+	},
+	"silent replay": func(s *scripted) { // answers no request that it does not know
+		s.initialize(object{"loadSession": true})
+		s.session = "kept"
+		s.reply(s.until("session/load"), object{})
+		p := s.until("session/prompt")
+		s.say("new answer")
+		s.end(p, "end_turn")
+		s.until("")
+	},
+	"resume": func(s *scripted) {
+		s.initialize(object{"loadSession": true, "sessionCapabilities": object{"resume": object{}}})
+		s.session = "kept"
+		s.reply(s.until("session/resume"), object{})
+		p := s.until("session/prompt")
+		s.say("new answer")
+		s.end(p, "end_turn")
+		s.until("")
+	},
+	"gone": func(s *scripted) {
+		s.initialize(object{"loadSession": true})
+		s.fault(s.until("session/load"), -32603, "Internal error", object{"details": "no such session"})
+		s.until("")
+	},
+	"load needs login": func(s *scripted) {
+		s.initialize(object{"loadSession": true})
+		s.fault(s.until("session/load"), -32000, "Authentication required", nil)
+		s.until("")
+	},
+	"modes": func(s *scripted) {
+		s.initialize(object{"loadSession": true})
+		s.session = "s1"
+		s.reply(s.until("session/new"), object{"sessionId": "s1", "modes": object{"currentModeId": "yolo", "availableModes": []object{{"id": "yolo"}, {"id": "default"}}}})
+		s.reply(s.until("session/set_mode"), object{})
+		p := s.until("session/prompt")
+		s.say("I ask now")
+		s.end(p, "end_turn")
+		s.until("")
+	},
+	"modes refused": func(s *scripted) {
+		s.initialize(object{})
+		s.reply(s.until("session/new"), object{"sessionId": "s1", "modes": object{"currentModeId": "yolo", "availableModes": []object{{"id": "yolo"}, {"id": "default"}}}})
+		s.fault(s.until("session/set_mode"), -32603, "not for you", nil)
+		s.until("")
+	},
+}
+
+func TestTurn(t *testing.T) {
+	p := play(t, "plain", nil)
+	var got []string
+	for _, e := range p.events {
+		got = append(got, strings.TrimSpace(string(e.Kind)+" "+e.Tool+" "+e.Text))
+	}
+	want := []string{"session_start", "thinking  hm", "text_delta  I will", "text_delta  look.", "tool_use read cat secrets", "tool_result", "tool_use Bash ls", "tool_result", "text_delta  \n\nIt is", "text_delta  blue.", "done"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant\n%q", got, want)
+	}
+	if p.events[0].Session != "" {
+		t.Error("a session that cannot be loaded was told")
+	}
+	for _, want := range []string{`"protocolVersion":1`, `"readTextFile":false`, `"terminal":false`, `"mcpServers":[]`, `"text":"hello"`} {
+		if !strings.Contains(p.wire, want) {
+			t.Errorf("no %s in\n%s", want, p.wire)
+		}
+	}
+}
+
+// What is not known, or not understood, changes nothing.
+func TestUnknownIsIgnored(t *testing.T) {
+	p := play(t, "lenient", nil)
+	if p.said() != "one\n\n two" {
+		t.Errorf("it said %q", p.said())
+	}
+	if d := p.done(t); d.Failed || d.Cut != "" {
+		t.Errorf("%+v", d)
+	}
+	unknown := p.texts(turn.Unknown)
+	for _, want := range []string{"Debugger attached.", "{not json", "from_tomorrow", "agent_message_delta", "_vendor/news", "of a subagent"} {
+		if !strings.Contains(unknown, want) {
+			t.Errorf("no %s in %s", want, unknown)
+		}
+	}
+}
+
+// What an agent repeats of a session that it loads is not part of the answer, also what
+// it repeats after it has said that the session is loaded.
+func TestReplayIsNotTheAnswer(t *testing.T) {
+	p := play(t, "replay", func(s *Settings) { s.Session = "kept" })
+	if p.said() != "new answer" {
+		t.Errorf("it said %q", p.said())
+	}
+	if p.texts(turn.ToolUse) != "" || len(p.events) != 3 || p.events[0].Session != "kept" {
+		t.Errorf("%+v", p.events)
+	}
+}
+
+// An agent that answers no question that it does not know is waited for, and then asked.
+func TestReplayOfASilentAgent(t *testing.T) {
+	p := play(t, "silent replay", func(s *Settings) { s.Session, s.StartWithin = "kept", 2*time.Second })
+	if p.said() != "new answer" {
+		t.Errorf("%+v", p.events)
+	}
+}
+
+func TestResumeIsPreferred(t *testing.T) {
+	p := play(t, "resume", func(s *Settings) { s.Session = "kept" })
+	if p.said() != "new answer" || strings.Contains(p.wire, "_agentstateloop/ping") {
+		t.Errorf("%q; %s", p.said(), p.wire)
+	}
+}
+
+func TestSessionIsGone(t *testing.T) {
+	for script, want := range map[string]string{
+		"gone":             turn.SessionGone + "Internal error: no such session",
+		"plain":            turn.SessionGone + "the agent cannot load sessions",
+		"load needs login": turn.APIRefused + "Authentication required",
+	} {
+		if d := play(t, script, func(s *Settings) { s.Session = "kept" }).done(t); !d.Failed || d.Text != want {
+			t.Errorf("%s: %+v", script, d)
+		}
+	}
+}
+
+// An agent that would decide by itself is made to ask.
+func TestModeThatAsks(t *testing.T) {
+	if p := play(t, "modes", nil); p.said() != "I ask now" || !strings.Contains(p.wire, `"modeId":"default"`) {
+		t.Errorf("%q; %s", p.said(), p.wire)
+	}
+	if p := play(t, "modes refused", nil); !p.done(t).Failed || strings.Contains(p.wire, "session/prompt") {
+		t.Errorf("%+v", p.events)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	about, err := Probe(context.Background(), Settings{Command: []string{exe, "__agent", "replay"}, Dir: t.TempDir()})
+	if want := (turn.ACPAgent{Name: "scripted", Version: "1.2", Protocol: 1, Loads: true}); err != nil || about != want {
+		t.Errorf("%+v, %v", about, err)
+	}
+}

@@ -1,0 +1,312 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/turn"
+)
+
+func shell(command string) object {
+	return object{"toolCallId": "t1", "kind": "execute", "title": command, "rawInput": object{"command": command, "timeout": 5}}
+}
+
+// identityOf returns the identity of what shell asks.
+func identityOf(t *testing.T, call object) string {
+	t.Helper()
+	said, ok := parseCall([]byte(jsonText(call)))
+	if !ok {
+		t.Fatal(call)
+	}
+	return said.identity()
+}
+
+func init() {
+	asks := func(calls ...any) func(*scripted) {
+		return func(s *scripted) {
+			p := s.begin()
+			for _, c := range calls {
+				s.say(s.ask(c.(object), allOptions) + " ")
+			}
+			s.end(p, "end_turn")
+			s.until("")
+		}
+	}
+	options := func(options any) func(*scripted) {
+		return func(s *scripted) {
+			p := s.begin()
+			s.say(s.ask(shell("ls"), options))
+			s.end(p, "end_turn")
+			s.until("")
+		}
+	}
+	scripts["asks to run ls"] = asks(shell("ls"))
+	scripts["asks for four"] = asks(shell("ls"), object{"toolCallId": "t2", "kind": "read", "title": "x"}, object{"toolCallId": "t3", "title": "no kind"}, object{"toolCallId": "t4", "kind": "of tomorrow", "title": "y"})
+	scripts["asks for another first"] = asks(shell("rm -rf /"), shell("ls"), shell("ls"))
+	scripts["only always"] = options([]object{{"optionId": "aa", "kind": "allow_always"}, {"optionId": "ra", "kind": "reject_always"}})
+	scripts["no options"] = options(nil)
+	scripts["strange options"] = options([]any{7, object{"optionId": 5, "kind": "allow_once"}, object{"optionId": "z", "kind": "of tomorrow"}})
+	scripts["not a request"] = func(s *scripted) {
+		p := s.begin()
+		s.say(s.ask(nil, allOptions))
+		s.end(p, "end_turn")
+		s.until("")
+	}
+	scripts["told before"] = func(s *scripted) { // the request does not repeat what the call is
+		p := s.begin()
+		s.update("tool_call", shell("ls"))
+		s.say(s.ask(object{"toolCallId": "t1"}, allOptions))
+		s.end(p, "end_turn")
+		s.until("")
+	}
+	scripts["asks before the prompt"] = func(s *scripted) {
+		s.initialize(object{})
+		n := s.until("session/new")
+		s.session = "s1"
+		answer := s.ask(shell("ls"), allOptions)
+		s.reply(n, object{"sessionId": "s1"})
+		p := s.until("session/prompt")
+		s.say(answer)
+		s.end(p, "end_turn")
+		s.until("")
+	}
+	scripts["cancels in order"] = func(s *scripted) {
+		p := s.begin()
+		s.say("I would like to. ")
+		s.say(s.ask(shell("ls"), allOptions))
+		if !s.cancelled {
+			s.until("session/cancel")
+		}
+		s.end(p, "cancelled")
+		s.until("")
+	}
+	scripts["goes on asking"] = func(s *scripted) {
+		p := s.begin()
+		for range 3 {
+			s.say(s.ask(shell("ls"), allOptions) + " ")
+		}
+		s.end(p, "end_turn")
+		s.until("")
+	}
+}
+
+// What the cause of the turn grants is granted once. Anything else is refused.
+func TestGrantedByCause(t *testing.T) {
+	for _, c := range []struct {
+		script, kinds, said, decided string
+	}{
+		{"asks to run ls", "execute", "ao ", "execute granted"},
+		{"asks to run ls", "read edit", "ro ", "execute refused"},
+		{"asks to run ls", "", "ro ", "execute refused"},
+		{"asks for four", "read", "ro ao ro ro ", "execute refused, read granted, other refused, other refused"},
+		{"asks for four", "other", "ro ro ao ao ", "execute refused, read refused, other granted, other granted"},
+		{"only always", "execute", "aa", "execute granted"},
+		{"only always", "", "ra", "execute refused"},
+		{"no options", "execute", "cancelled", "execute refused"},
+		{"strange options", "execute", "cancelled", "execute refused"},
+		{"not a request", "execute", "cancelled", ""},
+		{"told before", "execute", "ao", "execute granted"},
+		{"told before", "", "ro", "execute refused"},
+		{"asks before the prompt", "execute", "cancelled", ""},
+	} {
+		t.Run(c.script+" "+c.kinds, func(t *testing.T) {
+			p := play(t, c.script, func(s *Settings) { s.Grants.Kinds = strings.Fields(c.kinds) })
+			if got := p.said(); strings.Join(strings.Fields(got), " ") != strings.TrimSpace(c.said) {
+				t.Errorf("the agent was answered %q, want %q", got, c.said)
+			}
+			if got := strings.Join(p.decisions(), ", "); got != c.decided {
+				t.Errorf("decided: %s; want %s", got, c.decided)
+			}
+		})
+	}
+}
+
+// What the operator has allowed is granted once, and nothing else is by it.
+func TestOneAllowIsNotAnothers(t *testing.T) {
+	ls := identityOf(t, shell("ls"))
+	p := play(t, "asks for another first", func(s *Settings) { s.Grants.Once = []string{ls} })
+	if got := strings.Join(p.decisions(), ", "); got != "execute refused, execute used, execute refused" {
+		t.Errorf("decided: %s", got)
+	}
+	p = play(t, "asks to run ls", func(s *Settings) {
+		s.Grants = turn.ACPGrants{Ask: true, Refused: []string{ls}}
+		s.Ask = func(context.Context, string) (string, error) {
+			t.Error("the operator was asked again")
+			return "q", nil
+		}
+	})
+	if got := strings.Join(p.decisions(), ", "); got != "execute denied" {
+		t.Errorf("decided: %s", got)
+	}
+}
+
+// Anything that distinguishes two requests distinguishes their identities.
+func TestIdentity(t *testing.T) {
+	base := object{"toolCallId": "t1", "name": "Bash", "kind": "execute", "title": "ls", "rawInput": object{"command": "ls", "n": 1}, "content": []any{}, "locations": []any{object{"path": "/a"}}}
+	with := func(key string, value any) object {
+		o := object{}
+		for k, v := range base {
+			o[k] = v
+		}
+		o[key] = value
+		return o
+	}
+	want := identityOf(t, base)
+	for _, same := range []object{with("toolCallId", "t9"), with("status", "pending")} {
+		if identityOf(t, same) != want {
+			t.Errorf("%v is another request", same)
+		}
+	}
+	said, _ := parseCall([]byte(`{"locations": [ {"path":"/a"} ], "content":[], "rawInput":{ "n":1, "command":"ls"},"title":"ls","kind":"execute","name":"Bash","toolCallId":"x"}`))
+	if said.identity() != want {
+		t.Error("the order of keys, or a blank, makes another request")
+	}
+	for _, other := range []object{
+		with("name", "Sh"), with("kind", "read"), with("kind", "Execute"), with("title", "ls "), with("title", "ls -l"),
+		with("rawInput", object{"command": "ls -l", "n": 1}), with("rawInput", object{"command": "ls", "n": 2}), with("rawInput", object{"command": "ls"}),
+		with("content", []any{object{"type": "x"}}), with("locations", []any{object{"path": "/b"}}), with("locations", nil),
+	} {
+		if identityOf(t, other) == want {
+			t.Errorf("%v is the same request", other)
+		}
+	}
+	big, bigger := call{ID: "a", Kind: "execute", Title: "1", Input: []byte("12345678901234567890")}, call{ID: "a", Kind: "execute", Title: "1", Input: []byte("12345678901234567891")}
+	if big.identity() == bigger.identity() {
+		t.Error("large numbers are not told apart")
+	}
+}
+
+// The operator is asked once, the turn is cancelled, and ends well.
+func TestOperatorIsAsked(t *testing.T) {
+	for _, script := range []string{"cancels in order", "goes on asking"} {
+		t.Run(script, func(t *testing.T) {
+			var asked []string
+			p := play(t, script, func(s *Settings) {
+				s.Grants.Ask = true
+				s.Ask = func(_ context.Context, text string) (string, error) {
+					asked = append(asked, text)
+					return "q1", errors.New("the mail is sent later")
+				}
+			})
+			if len(asked) != 1 || !strings.HasPrefix(asked[0], "May the agent run a command (execute)? It says:\n\n    ls\n") {
+				t.Errorf("asked %q", asked)
+			}
+			if d := p.done(t); d.Failed || d.Cut != "" {
+				t.Errorf("%+v", d)
+			}
+			i := slices.IndexFunc(p.events, func(e turn.Event) bool { return e.Kind == turn.Permission })
+			if e := p.events[i]; e.Question != "q1" || e.Text != turn.PermissionAsked || e.ToolID != identityOf(t, shell("ls")) {
+				t.Errorf("%+v", e)
+			}
+			if len(p.decisions()) != 1 || !strings.Contains(p.said(), "cancelled") || strings.Count(p.wire, "session/cancel") != 1 {
+				t.Errorf("%v; %q; %s", p.decisions(), p.said(), p.wire)
+			}
+		})
+	}
+}
+
+// An operator who cannot be asked has not allowed anything.
+func TestOperatorCannotBeAsked(t *testing.T) {
+	p := play(t, "asks to run ls", func(s *Settings) {
+		s.Grants.Ask = true
+		s.Ask = func(context.Context, string) (string, error) { return "", errors.New("no mail") }
+	})
+	if p.decisions()[0] != "execute refused" || !strings.Contains(p.texts(turn.Error), "the operator was not asked: no mail") || strings.Contains(p.wire, "session/cancel") {
+		t.Errorf("%+v", p.events)
+	}
+}
+
+// All of a request is shown, and every character of it, in lines that cannot be taken
+// for ours.
+func TestQuestion(t *testing.T) {
+	r, _ := parseCall([]byte(`{"toolCallId":"1","kind":"edit","title":"a \u202egpj.exe\nand **bold**","rawInput":{"path":"x\ny","all":true,"k\u0007":[1]},
+		"content":[{"type":"diff","path":"/a","oldText":"old\nlines","newText":"new"},{"type":"content","content":{"type":"text","text":"why"}},{"type":"terminal","terminalId":"\u200b"}],
+		"locations":[{"path":"/a","line":3},{"path":"/b"}]}`))
+	got, err := question(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `May the agent change a file (edit)? It says:
+
+    "a \u202egpj.exe\nand **bold**"
+
+Input:
+
+    all: true
+    "k\u0007": [1]
+    path:
+    x
+    y
+
+Contents:
+
+    file: /a
+    old:
+    old
+    lines
+    new: new
+    why
+    {"terminalId":"\u200b","type":"terminal"}
+
+Where:
+
+    /a:3
+    /b
+`
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	for line := range strings.Lines(got) {
+		if text := strings.TrimSpace(line); plain.Line(text) != text {
+			t.Errorf("%q holds what is not seen", line)
+		}
+	}
+}
+
+// A request that cannot be shown as a whole, or says nothing, is not asked about.
+func TestQuestionThatCannotBePut(t *testing.T) {
+	for name, r := range map[string]call{
+		"long title": {ID: "1", Kind: "execute", Title: strings.Repeat("x ", maxQuestion)},
+		"long input": {ID: "1", Kind: "execute", Input: []byte(`{"command":"` + strings.Repeat("x", maxQuestion) + `"}`)},
+		"grows":      {ID: "1", Kind: "execute", Input: []byte(`{"command":"` + strings.Repeat(`\n`, maxQuestion/3) + `"}`)},
+		"nothing":    {ID: "1", Kind: "execute", Input: []byte("{}")},
+	} {
+		if text, err := question(r); err == nil {
+			t.Errorf("%s: %d bytes", name, len(text))
+		}
+	}
+}
+
+// A hostile agent costs its own turn alone, and ends with it.
+func TestManyRequests(t *testing.T) {
+	p := play(t, "10000 requests", func(s *Settings) { s.Grants.Kinds = []string{"read"} })
+	if n := len(p.decisions()); n != 10000 || p.said() != fmt.Sprint(10000) {
+		t.Errorf("%d decisions; %q", n, p.said())
+	}
+}
+
+func init() {
+	scripts["10000 requests"] = func(s *scripted) {
+		p := s.begin()
+		go func() {
+			for i := range 10000 {
+				s.send(object{"jsonrpc": "2.0", "id": i, "method": "session/request_permission", "params": object{"sessionId": "s1", "options": allOptions,
+					"toolCall": object{"toolCallId": fmt.Sprint(i), "kind": "execute", "title": fmt.Sprint("rm ", i)}}})
+			}
+		}()
+		refused := 0
+		for refused < 10000 {
+			if h := s.read(); strings.Contains(string(h.Result), `"ro"`) {
+				refused++
+			}
+		}
+		s.say(fmt.Sprint(refused))
+		s.end(p, "end_turn")
+		s.until("")
+	}
+}

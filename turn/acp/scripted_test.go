@@ -1,0 +1,206 @@
+package acp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/turn"
+)
+
+// The test binary is also the agent: `__agent NAME` runs the script of that name.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "__agent" {
+		s := &scripted{in: bufio.NewReaderSize(os.Stdin, 1<<20)}
+		scripts[os.Args[2]](s)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// scripted is the agent's side of the wire.
+type scripted struct {
+	in      *bufio.Reader
+	session string
+	next    int
+
+	cancelled bool // session/cancel came
+}
+
+// heard is a message of ours to the agent.
+type heard struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *Fault          `json:"error"`
+}
+
+// read returns the next message, or ends the agent when its input ends.
+func (s *scripted) read() heard {
+	line, err := s.in.ReadBytes('\n')
+	if err != nil {
+		os.Exit(0)
+	}
+	if log := os.Getenv("WIRE"); log != "" {
+		f, _ := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		f.Write(line)
+		f.Close()
+	}
+	var h heard
+	json.Unmarshal(line, &h)
+	s.cancelled = s.cancelled || h.Method == "session/cancel"
+	return h
+}
+
+// until reads up to a message with that method, and returns it.
+func (s *scripted) until(method string) heard {
+	for {
+		if h := s.read(); h.Method == method {
+			return h
+		}
+	}
+}
+
+func (s *scripted) line(text string) { os.Stdout.WriteString(text + "\n") }
+
+func (s *scripted) send(v any) {
+	b, _ := json.Marshal(v)
+	s.line(string(b))
+}
+
+type object = map[string]any
+
+func (s *scripted) reply(h heard, result any) {
+	s.send(object{"jsonrpc": "2.0", "id": h.ID, "result": result})
+}
+
+func (s *scripted) fault(h heard, code int, text string, data any) {
+	s.send(object{"jsonrpc": "2.0", "id": h.ID, "error": object{"code": code, "message": text, "data": data}})
+}
+
+func (s *scripted) update(kind string, fields object) {
+	u := object{"sessionUpdate": kind}
+	for k, v := range fields {
+		u[k] = v
+	}
+	s.send(object{"jsonrpc": "2.0", "method": "session/update", "params": object{"sessionId": s.session, "update": u}})
+}
+
+func text(words string) object { return object{"content": object{"type": "text", "text": words}} }
+
+func (s *scripted) say(words string) { s.update("agent_message_chunk", text(words)) }
+
+// begin answers initialize and session/new, and returns the prompt.
+func (s *scripted) begin() heard {
+	s.initialize(object{})
+	s.newSession()
+	return s.until("session/prompt")
+}
+
+func (s *scripted) initialize(capabilities object) {
+	s.reply(s.until("initialize"), object{"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": object{"name": "scripted", "version": "1.2"}})
+}
+
+func (s *scripted) newSession() {
+	s.session = "s1"
+	s.reply(s.until("session/new"), object{"sessionId": "s1"})
+}
+
+func (s *scripted) end(prompt heard, reason string) {
+	s.reply(prompt, object{"stopReason": reason})
+}
+
+var allOptions = []object{
+	{"optionId": "aa", "name": "Always", "kind": "allow_always"}, {"optionId": "ao", "name": "Yes", "kind": "allow_once"},
+	{"optionId": "ra", "name": "Never", "kind": "reject_always"}, {"optionId": "ro", "name": "No", "kind": "reject_once"},
+}
+
+// ask asks for permission, and returns the option that was selected, or the outcome.
+func (s *scripted) ask(call object, options any) string {
+	s.next++
+	id := fmt.Sprintf("r%d", s.next)
+	s.send(object{"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": object{"sessionId": s.session, "toolCall": call, "options": options}})
+	for {
+		h := s.read()
+		if string(h.ID) != `"`+id+`"` {
+			continue
+		}
+		var o outcome
+		json.Unmarshal(h.Result, &o)
+		if o.Outcome.Outcome == "selected" {
+			return o.Outcome.Option
+		}
+		return o.Outcome.Outcome
+	}
+}
+
+// played is what came of a script.
+type played struct {
+	events []turn.Event
+	wire   string // what the agent was sent
+}
+
+// play runs the agent of a script with settings.
+func play(t *testing.T, script string, change func(*Settings)) played {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire := filepath.Join(t.TempDir(), "wire")
+	t.Setenv("WIRE", wire)
+	var p played
+	s := Settings{
+		Command: []string{exe, "__agent", script}, Dir: t.TempDir(), Prompt: "hello", Version: "test",
+		Emit:       func(e turn.Event) { p.events = append(p.events, e) },
+		ExitWithin: 5 * time.Second,
+	}
+	if change != nil {
+		change(&s)
+	}
+	if err := Run(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := os.ReadFile(wire)
+	p.wire = string(b)
+	return p
+}
+
+// done returns the last event.
+func (p played) done(t *testing.T) turn.Event {
+	t.Helper()
+	if len(p.events) == 0 || p.events[len(p.events)-1].Kind != turn.Done {
+		t.Fatalf("the last event is not Done: %+v", p.events)
+	}
+	return p.events[len(p.events)-1]
+}
+
+// said returns the text of the answer.
+func (p played) said() string { return p.texts(turn.TextDelta) }
+
+func (p played) texts(kind turn.EventKind) string {
+	var b strings.Builder
+	for _, e := range p.events {
+		if e.Kind == kind {
+			b.WriteString(e.Text)
+		}
+	}
+	return b.String()
+}
+
+// decisions returns how requests for permission were decided.
+func (p played) decisions() (all []string) {
+	for _, e := range p.events {
+		if e.Kind == turn.Permission {
+			all = append(all, e.Tool+" "+e.Text)
+		}
+	}
+	return all
+}

@@ -1,0 +1,325 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/turn"
+)
+
+// protocolVersion is the version of the protocol that we speak.
+const protocolVersion = 1
+
+// How long an agent that was asked to load a session may go on telling what was said in
+// it after it answered, and how often it must answer with nothing between.
+const (
+	replayWithin = 20 * time.Second
+	replayQuiet  = 3
+	replayPause  = 50 * time.Millisecond
+)
+
+// about is the answer to initialize.
+type about struct {
+	Protocol     int `json:"protocolVersion"`
+	Capabilities struct {
+		Loads    bool `json:"loadSession"`
+		Sessions struct {
+			Resume json.RawMessage `json:"resume"`
+		} `json:"sessionCapabilities"`
+	} `json:"agentCapabilities"`
+	Info struct {
+		Name    string `json:"name"`
+		Title   string `json:"title"`
+		Version string `json:"version"`
+	} `json:"agentInfo"`
+}
+
+// resumes reports whether a session can be continued without being repeated.
+func (a about) resumes() bool {
+	resume := string(a.Capabilities.Sessions.Resume)
+	return resume != "" && resume != "null" && resume != "false"
+}
+
+func (a about) agent() turn.ACPAgent {
+	name := a.Info.Title
+	if name == "" {
+		name = a.Info.Name
+	}
+	return turn.ACPAgent{
+		Name: shown(name), Version: shown(a.Info.Version), Protocol: a.Protocol,
+		Loads: a.Capabilities.Loads, Resumes: a.resumes(),
+	}
+}
+
+// shown returns a name that the agent gave, fit to show.
+func shown(s string) string { return plain.Line(plain.Cut(s, 128)) }
+
+// initialize learns what the agent is.
+func (c *client) initialize(ctx context.Context) (about, error) {
+	var a about
+	result, err := c.call(ctx, "initialize", map[string]any{
+		"protocolVersion": protocolVersion,
+		"clientInfo":      map[string]any{"name": "agentstateloop", "version": c.Version},
+		"clientCapabilities": map[string]any{
+			"fs":       map[string]any{"readTextFile": false, "writeTextFile": false},
+			"terminal": false,
+		},
+	}, c.StartWithin)
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(result, &a); err != nil {
+		// Leniently: an agent whose capabilities are not understood has none.
+		var version struct {
+			Protocol int `json:"protocolVersion"`
+		}
+		if json.Unmarshal(result, &version) != nil {
+			return a, errors.New("its answer to initialize was not understood: is it an agent that speaks ACP?")
+		}
+		a = about{Protocol: version.Protocol}
+	}
+	if a.Protocol != protocolVersion {
+		return a, fmt.Errorf("it speaks version %d of the protocol, and we speak version %d", a.Protocol, protocolVersion)
+	}
+	return a, nil
+}
+
+// turn runs the turn, and returns its last event.
+func (c *client) turn(ctx context.Context) turn.Event {
+	a, err := c.initialize(ctx)
+	if err != nil {
+		return c.failed(err)
+	}
+	c.keeps = a.Capabilities.Loads || a.resumes()
+	if err := c.open(ctx, a); err != nil {
+		return c.failed(err)
+	}
+	c.prompting = true
+	c.meter.begin(c.Session == "")
+	result, err := c.call(ctx, "session/prompt", map[string]any{
+		"sessionId": c.session,
+		"prompt":    []any{map[string]any{"type": "text", "text": c.Prompt}},
+	}, 0)
+	var ended struct {
+		Reason string          `json:"stopReason"`
+		Usage  json.RawMessage `json:"usage"`
+		Meta   json.RawMessage `json:"_meta"`
+	}
+	if err == nil && json.Unmarshal(result, &ended) != nil {
+		c.unknown(string(result))
+	}
+	c.meter.prompt(ended.Usage, ended.Meta)
+	var done turn.Event
+	switch {
+	case c.asked != "":
+		done = turn.Event{Kind: turn.Done} // how it ended does not matter: the turn waits
+	case err != nil:
+		done = c.failed(err)
+	default:
+		done = ending(ended.Reason, c.cancelled)
+	}
+	c.meter.bill(&done)
+	return done
+}
+
+// ending returns the last event of a turn that ended for that reason. cancelled means
+// that we asked for it.
+func ending(reason string, cancelled bool) turn.Event {
+	done := turn.Event{Kind: turn.Done}
+	switch {
+	case cancelled:
+		done.Cut = "the turn was cancelled"
+	case reason == "end_turn" || reason == "":
+	case reason == "max_tokens":
+		done.Cut = "the agent reached its limit of tokens, so its answer is not whole"
+	case reason == "max_turn_requests":
+		done.Cut = "the agent reached its limit of requests in one turn, so its answer is not whole"
+	case reason == "refusal":
+		done.Failed, done.Text = true, "the agent refused to go on with this message"
+	case reason == "cancelled":
+		done.Failed, done.Text = true, "the agent cancelled the turn by itself"
+	default:
+		done.Cut = fmt.Sprintf("the agent ended the turn for a reason that is not known here: %q", shown(reason))
+	}
+	return done
+}
+
+// open loads the session of Settings, or begins one.
+func (c *client) open(ctx context.Context, a about) error {
+	params := map[string]any{"cwd": c.Dir, "mcpServers": c.Servers}
+	if c.Servers == nil {
+		params["mcpServers"] = []any{}
+	}
+	method := "session/new"
+	if c.Session != "" {
+		params["sessionId"] = c.Session
+		switch {
+		case a.resumes():
+			method = "session/resume"
+		case a.Capabilities.Loads:
+			method = "session/load"
+		default:
+			return &gone{errors.New("the agent cannot load sessions")}
+		}
+	}
+	c.replaying = c.Session != ""
+	defer func() { c.replaying = false }()
+	result, err := c.call(ctx, method, params, c.StartWithin)
+	if err != nil {
+		if fault, ok := errors.AsType[*Fault](err); ok && c.Session != "" && fault.Code != codeAuthRequired {
+			return &gone{err}
+		}
+		return err
+	}
+	var opened struct {
+		Session string `json:"sessionId"`
+		Models  struct {
+			Current string `json:"currentModelId"`
+		} `json:"models"`
+		Options json.RawMessage `json:"configOptions"`
+		Modes   json.RawMessage `json:"modes"`
+	}
+	if err := json.Unmarshal(result, &opened); err != nil && c.Session == "" {
+		return fmt.Errorf("its answer to %s was not understood: %w", method, err)
+	}
+	c.session = c.Session
+	if c.Session == "" {
+		c.session = opened.Session
+	}
+	if c.session == "" {
+		return fmt.Errorf("its answer to %s names no session", method)
+	}
+	c.meter.model = opened.Models.Current
+	if model := modelOption(opened.Options); model != "" {
+		c.meter.model = model
+	}
+	begun := turn.Event{Kind: turn.SessionStart, Model: shown(c.meter.model)}
+	if c.keeps {
+		begun.Session = c.session
+	}
+	c.Emit(begun)
+	if method == "session/load" {
+		if err := c.awaitReplay(ctx); err != nil {
+			return err
+		}
+	}
+	return c.setMode(ctx, opened.Modes)
+}
+
+// askingMode is the mode in which agents ask for permission, by the name that those which
+// have modes give it.
+const askingMode = "default"
+
+// setMode puts the agent into the mode in which it asks, if it has one and is in another.
+// In another it may decide by itself what the cause of the turn has to decide.
+func (c *client) setMode(ctx context.Context, modes json.RawMessage) error {
+	var m struct {
+		Current   string `json:"currentModeId"`
+		Available []struct {
+			ID string `json:"id"`
+		} `json:"availableModes"`
+	}
+	if json.Unmarshal(modes, &m) != nil || m.Current == askingMode {
+		return nil
+	}
+	for _, mode := range m.Available {
+		if mode.ID != askingMode {
+			continue
+		}
+		if _, err := c.call(ctx, "session/set_mode", map[string]any{"sessionId": c.session, "modeId": mode.ID}, c.StartWithin); err != nil {
+			return fmt.Errorf("the agent does not leave its mode %s for %s, in which it asks for permission: %w", shown(m.Current), mode.ID, err)
+		}
+	}
+	return nil
+}
+
+// awaitReplay waits until the agent has told all that was said in a session. It should
+// have done so before it answered, but not every agent does: gemini goes on for a while.
+// So it is asked for something that no agent knows, until it has answered several times
+// without saying anything between.
+func (c *client) awaitReplay(ctx context.Context) error {
+	for until, quiet := time.Now().Add(min(replayWithin, c.StartWithin)), 0; quiet < replayQuiet && time.Now().Before(until); {
+		before := c.heard
+		_, err := c.call(ctx, "_agentstateloop/ping", map[string]any{}, time.Until(until))
+		if errors.Is(err, errEnded) || errors.Is(err, errCancelled) {
+			return err
+		}
+		if quiet++; c.heard != before {
+			quiet = 0
+		}
+		if err := c.pause(ctx, replayPause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause takes in what the agent says for a while.
+func (c *client) pause(ctx context.Context, d time.Duration) error {
+	for over := time.After(d); ; {
+		select {
+		case m, ok := <-c.messages:
+			if !ok {
+				return errEnded
+			}
+			c.take(ctx, m)
+		case <-c.Cancel:
+			return errCancelled
+		case <-over:
+			return nil
+		}
+	}
+}
+
+// gone means that the session to continue could not be loaded.
+type gone struct{ error }
+
+// failed returns the last event of a turn that failed.
+func (c *client) failed(err error) turn.Event {
+	if errors.Is(err, errCancelled) || errors.Is(err, errEnded) && c.cancelled {
+		return turn.Event{Kind: turn.Done, Cut: "the turn was cancelled"}
+	}
+	return turn.Event{Kind: turn.Done, Failed: true, Text: plain.Cut(c.explain(err).Error(), maxText)}
+}
+
+// explain returns an error in the words by which package turn knows a refused login and
+// a session that is gone.
+func (c *client) explain(err error) error {
+	if errors.Is(err, errEnded) {
+		return fmt.Errorf("%w: %s", err, c.agent.how())
+	}
+	if lost, ok := errors.AsType[*gone](err); ok {
+		return fmt.Errorf("%s%s", turn.SessionGone, plain.Line(lost.Error()))
+	}
+	if fault, ok := errors.AsType[*Fault](err); ok {
+		text := plain.Line(fault.Error())
+		if fault.Code == codeAuthRequired {
+			return fmt.Errorf("%s%s", turn.APIRefused, text)
+		}
+		return errors.New(text)
+	}
+	return err
+}
+
+// modelOption returns the model that the options of a session name, or "".
+func modelOption(options json.RawMessage) string {
+	var all []struct {
+		ID       string          `json:"id"`
+		Category string          `json:"category"`
+		Current  json.RawMessage `json:"currentValue"`
+	}
+	if json.Unmarshal(options, &all) != nil {
+		return ""
+	}
+	for _, o := range all {
+		var value string
+		if (o.Category == "model" || o.ID == "model") && json.Unmarshal(o.Current, &value) == nil {
+			return value
+		}
+	}
+	return ""
+}
