@@ -64,7 +64,7 @@ func rooms() map[string][]string {
 		"turn":                {"state", "turn/box"},
 		"turn/box":            nil,
 		"turn/relay":          nil,
-		"turn/acp":            {"turn"},
+		"turn/acp":            {"turn", "turn/box"},
 		"turn/react":          {"state", "turn", "turn/box"},
 		"turn/react/scripted": nil,
 		"turn/clitest":        nil,

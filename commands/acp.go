@@ -12,7 +12,7 @@ import (
 // which speaks with the agent and prints what happens as events (docs/decisions/0054). In
 // a box it has neither the configuration nor the state.
 func (p *program) acp(ctx context.Context, args []string) (code int) {
-	err := acp.Process{Stdin: p.stdin, Stdout: p.out.Stdout, Ask: p.askPermission, Guard: p.loader.Secrets.Guarded}.Main(ctx, args)
+	err := acp.Process{Stdin: p.stdin, Stdout: p.out.Stdout, Ask: p.askPermission, Secrets: p.loader.Secrets}.Main(ctx, args)
 	if err != nil {
 		p.out.Error(err.Error(), "")
 		return exitError

@@ -21,9 +21,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, Main(os.Args[2:]))
 		os.Exit(1)
 	}
-	if len(os.Args) > 1 && os.Args[1] == ACPCommand {
-		os.Exit(runACP(os.Args[2:]))
-	}
 	if len(os.Args) > 1 && os.Args[1] == box.Stage {
 		err := box.Main(os.Args[2:])
 		if exit, ok := errors.AsType[box.Exit](err); ok {

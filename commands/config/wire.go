@@ -49,6 +49,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	hooks, err := l.wireHooks(c, self)
 	wrong.add(err)
 	monitor, err := l.wireHeartbeat(c)
+	wrong.add(err)
 	kinds, err := c.wireKinds()
 	wrong.add(err)
 	prompted, prompts, err := c.wirePrompts(self)
@@ -74,6 +75,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Window:    prompt.window,
 		Summary:   prompt.summary,
 		Rights:    c.rights(),
+		Kinds:     kinds,
 		Hooks:     hooks,
 		Prompted:  prompted,
 		Secrets:   l.Secrets,
@@ -81,28 +83,6 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Self:      []string{self, "--config", c.Path},
 		Now:       l.Now,
 		Explain:   l.Explain,
-		Handle:   c.File.Agent.Handle,
-		Config:   c.Path,
-		Store:    &store.Store{Dir: c.stateDir(), Agent: c.File.Agent.Handle},
-		Policy:   policy,
-		Mail:     mail,
-		Mesh:     mesh,
-		Schedule: schedule,
-		Turn:     turns,
-		Replies:  replies,
-		Prices:   prices,
-		Prompts:  prompt.folder,
-		Recall:   prompt.recall,
-		Window:   prompt.window,
-		Summary:  prompt.summary,
-		Rights:   c.rights(),
-		Kinds:    kinds,
-		Hooks:    hooks,
-		Secrets:  l.Secrets,
-		Keep:     time.Duration(c.File.Agent.Keep),
-		Self:     []string{self, "--config", c.Path},
-		Now:      l.Now,
-		Explain:  l.Explain,
 	}, wrong
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/plain"
+	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
 )
 
@@ -48,8 +49,7 @@ type Settings struct {
 	// end after its input was closed, and again after TERM. Zero means the default.
 	StartWithin, CancelWithin, ExitWithin time.Duration
 
-	// Guard wraps a function that runs in a goroutine of its own. Nil: as it is.
-	Guard func(func()) func()
+	Secrets *secret.Known // kept out of the report of a crash; nil: none are known
 }
 
 // Server is a server of tools (MCP) that the agent starts.
@@ -135,15 +135,12 @@ func start(ctx context.Context, s Settings) (*client, error) {
 	if s.ExitWithin <= 0 {
 		s.ExitWithin = defaultExit
 	}
-	if s.Guard == nil {
-		s.Guard = func(f func()) func() { return f }
-	}
 	a, err := startAgent(s)
 	if err != nil {
 		return nil, err
 	}
 	c := &client{
-		Settings: s, agent: a, out: newWriter(a.stdin, s.Guard), messages: make(chan message),
+		Settings: s, agent: a, out: newWriter(a.stdin, s.Secrets), messages: make(chan message),
 		once: map[string]int{}, denied: map[string]bool{}, calls: tools{open: map[string]call{}},
 	}
 	for _, identity := range s.Grants.Once {
@@ -152,7 +149,7 @@ func start(ctx context.Context, s Settings) (*client, error) {
 	for _, identity := range s.Grants.Refused {
 		c.denied[identity] = true
 	}
-	go s.Guard(func() {
+	go s.Secrets.Guarded(func() {
 		defer close(c.messages)
 		readMessages(a.stdout, func(m message) bool {
 			select {

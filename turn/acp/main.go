@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
 )
 
@@ -21,8 +22,7 @@ type Process struct {
 	// Ask is that of Settings.
 	Ask func(ctx context.Context, text string) (id string, err error)
 
-	// Guard wraps a function that runs in a goroutine of its own. Nil: as it is.
-	Guard func(func()) func()
+	Secrets *secret.Known // kept out of the report of a crash; nil: none are known
 }
 
 // Main runs turn.ACPCommand with its arguments: a turn, or a probe. When ctx ends, or
@@ -36,12 +36,9 @@ func (p Process) Main(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if p.Guard == nil {
-		p.Guard = func(f func()) func() { return f }
-	}
 	settings := Settings{
 		Command: args[1:], Dir: dir, Version: s.Version, Session: s.Session, Grants: s.Grants,
-		Ask: p.Ask, Emit: p.emit, Cancel: p.cancelled(ctx), Guard: p.Guard,
+		Ask: p.Ask, Emit: p.emit, Cancel: p.cancelled(ctx), Secrets: p.Secrets,
 	}
 	if s.Tools != nil {
 		settings.Servers = []Server{serverOf(*s.Tools)}
@@ -61,7 +58,7 @@ func (p Process) Main(ctx context.Context, args []string) error {
 	return Run(ctx, settings)
 }
 
-// serverOf returns the server of our tools as an agent is told of it.
+// serverOf returns the server of our tools as an agent gets to know it.
 func serverOf(t turn.ACPTools) Server {
 	server := Server{Name: t.Name, Command: t.Command, Args: t.Args, Env: []Variable{}}
 	for _, name := range t.Variables {
@@ -82,7 +79,7 @@ func (p Process) emit(e turn.Event) {
 func (p Process) cancelled(ctx context.Context) <-chan struct{} {
 	wished, cancel := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(wished, unix.SIGWINCH)
-	go p.Guard(func() {
+	go p.Secrets.Guarded(func() {
 		defer close(cancel)
 		select {
 		case <-wished:

@@ -49,10 +49,10 @@ func startAgent(s Settings) (*agent, error) {
 		r.Close()
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
-	go func() {
+	go s.Secrets.Guarded(func() {
 		_ = cmd.Wait() // the state says more than its error
 		close(a.exited)
-	}()
+	})()
 	return a, nil
 }
 

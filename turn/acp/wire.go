@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"agentstateloop/internal/secret"
 )
 
 // maxMessage bounds, in bytes, a message of the agent. A longer one is skipped.
@@ -145,9 +147,9 @@ type writer struct {
 	closed bool
 }
 
-func newWriter(to io.WriteCloser, guard func(func()) func()) *writer {
+func newWriter(to io.WriteCloser, secrets *secret.Known) *writer {
 	w := &writer{wake: make(chan struct{}, 1)}
-	go guard(func() {
+	go secrets.Guarded(func() {
 		defer to.Close()
 		for range w.wake {
 			for {
