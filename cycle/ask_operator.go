@@ -32,7 +32,7 @@ var ErrNoOperatorMail = errors.New("this agent cannot ask its operator: it has n
 // Check returns what is wrong with the question, in words for who asks, or nil.
 func (q OperatorQuestion) Check() error {
 	if q.Patience != 0 && (q.Patience < state.MinOperatorPatience || q.Patience > state.MaxPatience) {
-		return fmt.Errorf("the deadline is %v, but must be %v to %v", q.Patience, state.MinOperatorPatience, state.MaxPatience)
+		return fmt.Errorf("the deadline must be %.0f minute to %.0f hours", state.MinOperatorPatience.Minutes(), state.MaxPatience.Hours())
 	}
 	return state.CheckOperatorQuestion(q.Text, q.Options)
 }
@@ -127,6 +127,14 @@ func operatorQuestionText(e state.Effect) string {
 		fmt.Fprintf(&b, "\nI ask because of a message that is not yours: it came from %s.\n", askerName(e.Asker))
 	}
 	return b.String()
+}
+
+// offered returns the options of a question in brackets, or "".
+func offered(options []string) string {
+	if len(options) == 0 {
+		return ""
+	}
+	return " (" + plain.Line(strings.Join(options, ", ")) + ")"
 }
 
 // askerName returns in words who caused the turn that asks.

@@ -137,7 +137,7 @@ func (rp replier) clockThread(m state.Message) state.Thread {
 // reporting returns what has reported to a turn of its own: "tool deploy".
 func reporting(h state.Head) string {
 	for _, w := range h.Waiting {
-		if w.Report != "" && w.To != awaitsSubmit {
+		if w.Report != "" && w.To != awaitsSubmit && !w.Operator {
 			return plain.Line(w.To)
 		}
 	}

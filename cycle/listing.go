@@ -43,12 +43,15 @@ type Listed struct {
 	Tries       int        `json:"tries"`         // of its fetch
 	Attempts    int        `json:"attempts"`      // of its turn
 	Title       string     `json:"title"`         // of the agent's own row: its words
-	TurnID      *string    `json:"turn_id"`
-	Epoch       uint64     `json:"epoch"`
-	Trace       *string    `json:"trace_id"`
-	Payload     *string    `json:"payload"` // its file, below the state directory
-	Size        int64      `json:"size"`    // of that, in bytes
-	Kept        *time.Time `json:"kept"`    // when it was put into quarantine
+
+	Questions []StatusQuestion `json:"questions"` // that its turn has asked the operator, and that are open; null: none
+
+	TurnID  *string    `json:"turn_id"`
+	Epoch   uint64     `json:"epoch"`
+	Trace   *string    `json:"trace_id"`
+	Payload *string    `json:"payload"` // its file, below the state directory
+	Size    int64      `json:"size"`    // of that, in bytes
+	Kept    *time.Time `json:"kept"`    // when it was put into quarantine
 
 	Message *state.Message `json:"-"` // of a message in the inbox
 }
@@ -63,7 +66,9 @@ func (a *Agent) Listing() ([]Listed, state.State, error) {
 	l := a.lister()
 	rows := []Listed{}
 	for i := range s.Inbox {
-		rows = append(rows, l.message(s.Inbox[i]))
+		row := l.message(s.Inbox[i])
+		row.Questions = operatorQuestions(s, row.Key)
+		rows = append(rows, row)
 	}
 	return append(rows, listedUnfetched(s)...), s, nil
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"agentstateloop/mail/message"
-	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -87,7 +86,6 @@ func (p prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer,
 		return a, nil
 	}
 	data, err := p.store.ReadSummed(w.Report, w.Sum)
-	var typed mesh.Message
 	switch {
 	case err == nil && strings.HasSuffix(w.Report, ".eml"):
 		content := message.ContentOf(data)
@@ -96,11 +94,8 @@ func (p prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer,
 		came, files = mailFiles(path.Join(folder, attachmentsFolder), content.Attachments)
 		a.files = listFiles(came)
 	case err == nil:
-		if err = json.Unmarshal(data, &typed); err == nil {
-			a.Answer = typed.Text
-		}
-	}
-	if err != nil {
+		a.Answer = string(data)
+	default:
 		a.Outcome = OperatorDamaged
 		p.log.printf("the answer to %s cannot be read: %v", w.ID, err)
 		return a, nil

@@ -50,7 +50,7 @@ func (p prompter) summaryQuestion() (string, error) {
 
 // agentData returns what a template can name of the agent itself.
 func (p prompter) agentData() prompt.Data {
-	d := prompt.Data{Handle: p.handle, Callsign: "@" + p.handle, Now: p.now().UTC(), NoPlans: p.policy.SelfTurns <= 0}
+	d := prompt.Data{CanAsk: p.policy.HasMail, Handle: p.handle, Callsign: "@" + p.handle, Now: p.now().UTC(), NoPlans: p.policy.SelfTurns <= 0}
 	if local := d.Now.In(cmp.Or(p.policy.Location, time.UTC)); local.Format(zoneOffset) != d.Now.Format(zoneOffset) {
 		d.Local = local.Format(dateAndTime)
 	}

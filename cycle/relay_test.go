@@ -28,6 +28,7 @@ func TestWhatARelayDoes(t *testing.T) {
 			"in other case":   {Verb: "Submit", Text: "x"},
 			"no handle":       {Verb: relay.Ask, Text: "x"},
 			"a path":          {Verb: relay.Send, To: "../../x", Text: "x"},
+			"no question":     {Verb: relay.AskOperator, Text: " "},
 			"no text":         {Verb: relay.Ask, To: "dorlange3120", Text: " \n"},
 			"itself":          {Verb: relay.Send, To: handle, Text: "x"},
 			"no words":        {Verb: relay.Search},

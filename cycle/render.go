@@ -218,6 +218,9 @@ func (r renderer) answer(s state.State, control string) string {
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))
+	for _, w := range s.OperatorWaits(r.now()) {
+		fmt.Fprintf(&b, "asked you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), offered(w.Options))
+	}
 	r.wakeups(&b, s)
 	today, month := s.SpentOn(r.policy, r.now())
 	fmt.Fprintf(&b, "spent: %v today, %v this month\n", today, month)

@@ -116,27 +116,14 @@ func answerStatus(s state.State, now time.Time) *StatusAnswer {
 // questions returns what the agent has asked and waits for.
 func questions(s state.State, operator string, quarantined quarantine.Folder, now time.Time) []StatusQuestion {
 	open := []StatusQuestion{}
-	add := func(w state.Wait, key string) {
-		q := StatusQuestion{
-			Kind: QuestionAsk, ID: w.ID, To: w.To, Text: orNull(w.Text), Asked: orNull(w.Asked), Until: orNull(w.By), Sent: hasLeft(s, w.ID),
-			Options: append([]string{}, w.Options...), Key: orNull(key),
-		}
-		switch {
-		case w.Operator:
-			q.Kind = QuestionOperator
-		case w.Outside:
-			q.Kind = QuestionReport
-		}
-		if !w.Answered() {
-			open = append(open, q)
-		}
-	}
 	for _, w := range s.Turn.Waiting {
-		add(w, s.Turn.Key)
+		if !w.Answered() {
+			open = append(open, questionOf(s, w, s.Turn.Key))
+		}
 	}
 	for _, x := range s.Expected {
-		if x.Operator {
-			add(x.Wait, x.For)
+		if x.Operator && !x.Answered() {
+			open = append(open, questionOf(s, x.Wait, x.For))
 		}
 	}
 	for _, c := range s.Challenges {
@@ -148,6 +135,30 @@ func questions(s state.State, operator string, quarantined quarantine.Folder, no
 			Kind: QuestionChallenge, ID: c.ID, To: operator, Text: &text, Asked: orNull(c.Made), Until: orNull(c.Until), Sent: hasLeft(s, c.ID),
 			Options: []string{},
 		})
+	}
+	return open
+}
+
+// questionOf returns what the turn of the message with this key waits for.
+func questionOf(s state.State, w state.Wait, key string) StatusQuestion {
+	q := StatusQuestion{
+		Kind: QuestionAsk, ID: w.ID, To: w.To, Text: orNull(w.Text), Asked: orNull(w.Asked), Until: orNull(w.By), Sent: hasLeft(s, w.ID),
+		Options: append([]string{}, w.Options...), Key: orNull(key),
+	}
+	switch {
+	case w.Operator:
+		q.Kind = QuestionOperator
+	case w.Outside:
+		q.Kind = QuestionReport
+	}
+	return q
+}
+
+// operatorQuestions returns what the turn of the message with this key has asked the
+// operator, and waits for.
+func operatorQuestions(s state.State, key string) (open []StatusQuestion) {
+	for _, w := range s.AskedOperatorFor(key) {
+		open = append(open, questionOf(s, w, key))
 	}
 	return open
 }

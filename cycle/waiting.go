@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"strconv"
 	"time"
 
 	"agentstateloop/state"
@@ -24,6 +25,8 @@ const (
 	WaitSuspended WaitReason = "suspended" // its own turn waits for reports
 	WaitTurn      WaitReason = "turn"      // another message has its turn
 	WaitReports   WaitReason = "reports"   // the turn of another message waits for reports
+	WaitAnswer    WaitReason = "answer"    // its own turn waits for the operator's answer
+	WaitQuestion  WaitReason = "question"  // the turn of another message waits for that
 	WaitLingering WaitReason = "lingering" // the agent of the last turn has not ended
 	WaitBehind    WaitReason = "behind"    // others come first
 	WaitDeferred  WaitReason = "deferred"  // it waits for a time
@@ -44,6 +47,7 @@ type Waiting struct {
 	Until  time.Time    // when it goes on, if that is known
 	Reason string       // in words of others
 	By     []string     // where HALT was set
+	Key    string       // the number of the message whose turn asks the operator
 }
 
 // shortRest is the longest rest after failed turns for which one waits at a terminal.
@@ -132,6 +136,14 @@ func heldByTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
 		for _, open := range head.Waiting {
 			if !open.Answered() {
 				w.Who = open.To
+			}
+		}
+		for _, open := range head.Waiting {
+			if open.Operator && !open.Answered() {
+				w.Why, w.Who, w.Until, w.Reason, w.Key = WaitQuestion, open.To, open.By, open.Text+offered(open.Options), strconv.FormatUint(has.Seq, 10)
+				if own {
+					w.Why = WaitAnswer
+				}
 			}
 		}
 	default:

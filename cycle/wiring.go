@@ -158,6 +158,10 @@ func (a *Agent) runner() runner {
 	}
 }
 
+func (a *Agent) answerTaker() answerTaker {
+	return answerTaker{now: a.Now, store: a.Store, journal: a.journal()}
+}
+
 func (a *Agent) operatorAsker() operatorAsker {
 	return operatorAsker{handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, journal: a.journal(), flusher: a.flusher()}
 }

@@ -48,6 +48,8 @@ type Details struct {
 	Reason     string `json:"reason,omitempty"`
 	Trace      string `json:"trace_id,omitempty"` // of the chain that it belongs to
 
+	Until *time.Time `json:"until,omitempty"` // when a turn goes on without the answer
+
 	With []string `json:"with,omitempty"` // the keys of the other messages that the turn answered
 }
 
@@ -55,7 +57,8 @@ type Details struct {
 const (
 	EventBlocker     = "blocker"
 	EventBlockerOver = "blocker.over"
-	EventTest        = "test" // `hook test` sends it; no line makes it
+	EventQuestion    = "question.asked" // of the operator
+	EventTest        = "test"           // `hook test` sends it; no line makes it
 )
 
 // EventNames returns the names of all events. A hook may also name what stands before
@@ -65,7 +68,7 @@ func EventNames() []string {
 		EventBlocker, EventBlockerOver, "ack", "quiet", "message", "message.ended", "nudge", "halt", "go", "tier", "sent", "undelivered", "lost",
 		"sending.failed", "sending.recovered", "credential.failed", "credential.recovered", "quarantine", "challenge", "control", "reset",
 		"schedule", "prompt.missed", "prompt.skipped", "prompt.failed", "sleep", "spend", "credit", "memory", "compaction", "fetch", "sweep", "damage", "recovery",
-		"edge.enqueue", "edge.report", "edge.join", "edge.await", "edge.withdrawn", "edge.expected", "edge.lapsed",
+		EventQuestion, "edge.enqueue", "edge.report", "edge.join", "edge.await", "edge.withdrawn", "edge.expected", "edge.lapsed",
 		"turn.dispatched", "turn.started", "turn.resumed", "turn.suspended", "turn.submitted", "turn.stopped", "turn.reaped", "turn.given_back", "turn.exited",
 	}
 	for _, o := range []Outcome{Success, Failed, Canceled, Timeout, Partial} {
@@ -119,6 +122,9 @@ func (l Line) event() string {
 	case LineCredential:
 		return l.credentialEvent()
 	case LineEffect:
+		if l.What == lineQueued && l.Effect != nil && l.Effect.Kind == OperatorQuestion {
+			return EventQuestion
+		}
 		if l.What == lineQueued && l.Effect != nil && (l.Effect.Kind == Ack || l.Effect.Kind == Quiet) {
 			return string(l.Effect.Kind)
 		}
@@ -217,6 +223,10 @@ func (l Line) details() Details {
 		d.Tier, d.What = Tier(l.What), ""
 	case LineEffect:
 		d.Kind, d.To, d.What = string(l.Effect.Kind), l.Effect.To, ""
+		if l.Effect.Kind == OperatorQuestion {
+			until := l.Effect.Expires
+			d.TurnID, d.Request, d.Until = l.Effect.TurnID, l.ID, &until
+		}
 	case LineTask, LineTransition, LineEdge, LineHalt, LineDelivery, LineSending, LineBounce, LinePrompt:
 		d.What = ""
 	case LineReset:

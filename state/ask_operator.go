@@ -44,7 +44,7 @@ type AskedOperator struct {
 // for who asks, or nil.
 func CheckOperatorQuestion(text string, options []string) error {
 	switch {
-	case strings.TrimSpace(text) == "":
+	case strings.TrimSpace(plain.Text(text)) == "":
 		return errors.New("the question is empty")
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
 		return errors.New("the question is not a text in UTF-8")
@@ -178,10 +178,30 @@ func (s State) AsksOperatorAt(id string, at time.Time) bool {
 }
 
 // AwaitsOperator reports whether any question to the operator is open at now.
-func (s State) AwaitsOperator(now time.Time) bool {
-	open := func(w Wait) bool { return w.Operator && !w.Answered() && now.Before(w.By) }
-	return slices.ContainsFunc(s.Turn.Waiting, open) ||
-		slices.ContainsFunc(s.Expected, func(x Expected) bool { return open(x.Wait) })
+func (s State) AwaitsOperator(now time.Time) bool { return len(s.OperatorWaits(now)) > 0 }
+
+// OperatorWaits returns the questions to the operator that are open at now.
+func (s State) OperatorWaits(now time.Time) (open []Wait) {
+	all := slices.Clone(s.Turn.Waiting)
+	for _, x := range s.Expected {
+		all = append(all, x.Wait)
+	}
+	for _, w := range all {
+		if w.Operator && s.AsksOperatorAt(w.ID, now) {
+			open = append(open, w)
+		}
+	}
+	return open
+}
+
+// AskedOperatorFor returns the open questions to the operator of the message with this key.
+func (s State) AskedOperatorFor(key string) (open []Wait) {
+	for _, w := range s.OperatorWaits(s.LastStep) {
+		if _, of, _ := s.OperatorWait(w.ID); of == key {
+			open = append(open, w)
+		}
+	}
+	return open
 }
 
 // asksItsOperator reports whether a suspended turn of the operator's waits for an answer

@@ -63,7 +63,7 @@ func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Too
 	}
 	if !asked {
 		names = react.DefaultTools(msg.Operator, all)
-		// Without a mesh there are no tools to send and ask with.
+		// Without a mesh or mail there are no tools to send and ask with.
 		names = slices.DeleteFunc(names, func(name string) bool {
 			return !slices.ContainsFunc(all, func(t react.Tool) bool { return t.Name == name })
 		})
@@ -185,6 +185,11 @@ func (b toolbox) effects(folders react.Folders) react.Effects {
 		},
 		Remember: func(ctx context.Context, text string) error { return a.Remember(ctx, turn, text) },
 		Search:   func(_ context.Context, query string, n int) (string, error) { return a.SearchInside(turn, query, n) },
+	}
+	if a.Mail != nil {
+		e.AskOperator = func(ctx context.Context, question string, options []string, patience time.Duration) (string, error) {
+			return a.AskOperator(ctx, turn, cycle.OperatorQuestion{Text: question, Options: options, Patience: patience})
+		}
 	}
 	if a.Mesh != nil {
 		e.Send = func(ctx context.Context, to, text string, names []string) error {

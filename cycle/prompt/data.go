@@ -37,6 +37,7 @@ type Data struct {
 	// calls, of half the length.
 	Cheaper, Sparing, Fewer bool
 
+	CanAsk  bool // the operator can be asked: the agent has mail
 	NoPlans bool // the agent may cause no turns itself: [turn] self_turns is 0
 
 	Memory    string // the agent's working memory, fenced

@@ -109,6 +109,8 @@ func TestBuiltInLayers(t *testing.T) {
 		{"rules", Data{Runner: "api"}, "Rules:\n…Your files are in the output folder. …"},
 		{"rules", Data{Runner: "exec"}, "Rules:\n…$AGENTSTATELOOP_OUTPUT…; sleep, to rest, and to wake with a reason; remind, to wake at a time; remember, to replace your working memory; history --search, to find what was said before. Each explains itself…"},
 		{"rules", Data{Runner: "exec", NoPlans: true}, "Rules:\n…: nothing goes on after it.\n…; sleep, to rest; remember, …"},
+		{"rules", Data{Runner: "exec", CanAsk: true, NoPlans: true}, "Rules:\n…: nothing goes on after it.\n…its answer wakes you; ask --operator, to put a question to your operator before…: end your turn then, too; send,…"},
+		{"rules", Data{Runner: "api", CanAsk: true, NoPlans: true}, "Rules:\n…\n- Before you do what cannot be undone, …the tool ask_operator if you have it,…\n- Of earlier exchanges…"},
 		{"budget", Data{Tier: "low_compute", Left: "$0.31", NoPlans: true}, "Money is short ($0.31 left). Be brief, and do what matters first."},
 		{"rules", Data{Runner: "exec", Operator: true}, "Rules:\n…; remind, to wake at a time; remember, …"},
 	} {

@@ -14,14 +14,15 @@ import (
 // Effects are the tools that act outside of the workdir. Package cycle carries them
 // out. A function that is nil leaves its tool out.
 type Effects struct {
-	Send     func(ctx context.Context, to, text string, files []string) error
-	Ask      func(ctx context.Context, to, text string, fields []state.ResultField, files []string, patience time.Duration) (id string, err error)
-	Submit   func(ctx context.Context, r Submission) error
-	Sleep    func(ctx context.Context, d time.Duration, why string) error
-	Remind   func(ctx context.Context, when, text string) (time.Time, error)
-	Suspend  func(ctx context.Context, text string, patience time.Duration) (id string, err error) // nil: submit_result cannot
-	Remember func(ctx context.Context, text string) error
-	Search   func(ctx context.Context, query string, n int) (string, error)
+	Send        func(ctx context.Context, to, text string, files []string) error
+	Ask         func(ctx context.Context, to, text string, fields []state.ResultField, files []string, patience time.Duration) (id string, err error)
+	AskOperator func(ctx context.Context, question string, options []string, patience time.Duration) (id string, err error)
+	Submit      func(ctx context.Context, r Submission) error
+	Sleep       func(ctx context.Context, d time.Duration, why string) error
+	Remind      func(ctx context.Context, when, text string) (time.Time, error)
+	Suspend     func(ctx context.Context, text string, patience time.Duration) (id string, err error) // nil: submit_result cannot
+	Remember    func(ctx context.Context, text string) error
+	Search      func(ctx context.Context, query string, n int) (string, error)
 
 	// SubmitsFiles: submit_result may name files, which Submit is handed.
 	SubmitsFiles bool
@@ -46,6 +47,9 @@ func (e Effects) Tools() ([]Tool, error) {
 	}
 	if e.Ask != nil {
 		g.add(typed("ask", "Asks another agent. Then end your turn without submit_result. It goes on when the answer arrives or is overdue.", e.ask))
+	}
+	if e.AskOperator != nil {
+		g.add(typed("ask_operator", "Asks your operator, by mail. Then end your turn without submit_result. It goes on, as the same turn, when they answer or the answer is late. Ask before you do what cannot be undone, or what only they can decide; put all of it into one question.", e.askOperator))
 	}
 	const submit = "Sets the result of this turn, once: a text, named fields. Files that you have written into the reply's folder go with it. Without it, your last words are the result."
 	switch {
@@ -115,6 +119,24 @@ func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
 		fields = append(fields, state.ResultField(f))
 	}
 	id, err := e.Ask(ctx, a.To, a.Text, fields, a.Files, wait)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("asked, as %s. End your turn now. It goes on with the answer.", id), nil
+}
+
+type askOperatorArgs struct {
+	Question string   `json:"question" jsonschema:"the question, with all that the operator needs to answer it"`
+	Options  []string `json:"options,omitempty" jsonschema:"answers to offer, at most 9, each a few words; another answer is possible all the same"`
+	Minutes  int      `json:"minutes,omitempty" jsonschema:"how long to wait for the answer, 1440 (a day) if left out"`
+}
+
+func (e Effects) askOperator(ctx context.Context, a askOperatorArgs) (string, error) {
+	wait, err := minutes(a.Minutes, state.DefaultOperatorPatience, state.MaxPatience)
+	if err != nil {
+		return "", err
+	}
+	id, err := e.AskOperator(ctx, a.Question, a.Options, wait)
 	if err != nil {
 		return "", err
 	}

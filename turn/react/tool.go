@@ -37,7 +37,7 @@ const Exec = "exec"
 // never allowed by default. A turn for a peer may look at the workdir and send
 // messages, but it may change nothing and not search what the operator said.
 var (
-	operatorTools = []string{"read_file", "write_file", "list", "send", "ask", "submit_result", "sleep", "remind", "remember", "search_history"}
+	operatorTools = []string{"read_file", "write_file", "list", "send", "ask", "ask_operator", "submit_result", "sleep", "remind", "remember", "search_history"}
 	peerTools     = []string{"read_file", "list", "send", "ask", "submit_result", "sleep", "remind"}
 )
 

@@ -1,0 +1,141 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// Why an answer to a question of the agent is not taken.
+var (
+	ErrNotAsked    = errors.New("the operator was not asked this")
+	ErrQuestionEnd = errors.New("this question is closed")
+)
+
+// GivenAnswer is an answer that was taken.
+type GivenAnswer struct {
+	ID     string   // of the question
+	Key    string   // of the message whose turn asks
+	Option string   // of those that the question offers, the one that it chooses; "" = another text
+	Others []string // all that it offers
+}
+
+// Answer answers a question to the operator from the terminal. which is the id of the
+// question or its beginning, or the key or the number of the message whose turn asks. The
+// answer is durable when Answer returns. The errors are ErrNotAsked, ErrQuestionEnd and
+// those of the disk.
+func (a *Agent) Answer(ctx context.Context, which, from, text string) (GivenAnswer, error) {
+	return a.answerTaker().take(ctx, which, from, text)
+}
+
+// answerTaker takes answers from the terminal.
+type answerTaker struct {
+	now     func() time.Time
+	store   *store.Store
+	journal journal
+}
+
+// take is Answer.
+func (t answerTaker) take(ctx context.Context, which, from, text string) (g GivenAnswer, err error) {
+	if strings.TrimSpace(text) == "" {
+		return g, errors.New("the answer is empty")
+	}
+	s, err := t.store.Read()
+	if err != nil {
+		return g, err
+	}
+	w, key, err := t.asked(s, which)
+	if err != nil {
+		return g, err
+	}
+	g = GivenAnswer{ID: w.ID, Key: key, Others: w.Options}
+	g.Option, _ = state.Option(w.Options, text)
+	said := "cli:" + store.NewID()
+	payload := store.PayloadName(store.MessagesDir, said, ".txt")
+	sum, err := t.store.KeepSummed(payload, strings.NewReader(text))
+	if err != nil {
+		return g, fmt.Errorf("keep answer: %w", err)
+	}
+	s, err = t.journal.commit(ctx, state.Replied{
+		Arrived: state.Arrived{Message: state.Message{
+			Key: said, Source: state.CLI, From: from, Operator: true, At: t.now(), Payload: payload, Sum: sum, Size: len(text),
+		}},
+		Question: w.ID, Only: true,
+	})
+	if err != nil {
+		return g, err
+	}
+	if now, _, _ := s.OperatorWait(w.ID); now.Report != payload {
+		_ = t.store.Remove(payload)
+		return g, fmt.Errorf("%w: another answer came first, or its deadline", ErrQuestionEnd)
+	}
+	return g, nil
+}
+
+// asked returns the open question that which names, and the key of the message whose turn
+// asks.
+func (t answerTaker) asked(s state.State, which string) (w state.Wait, key string, err error) {
+	type row struct {
+		state.Wait
+		key string
+	}
+	var all []row
+	for _, w := range s.Turn.Waiting {
+		all = append(all, row{w, s.Turn.Key})
+	}
+	for _, x := range s.Expected {
+		all = append(all, row{x.Wait, x.For})
+	}
+	named, err := keyOf(t.store, s, which)
+	if err != nil {
+		return w, "", err
+	}
+	all = slices.DeleteFunc(all, func(r row) bool {
+		return !r.Operator || r.key != named && !strings.HasPrefix(r.ID, which)
+	})
+	open := slices.DeleteFunc(slices.Clone(all), func(r row) bool { return !s.AsksOperatorAt(r.ID, t.now()) })
+	switch {
+	case len(open) == 1:
+		return open[0].Wait, open[0].key, nil
+	case len(open) > 1:
+		var ids []string
+		for _, r := range open {
+			ids = append(ids, r.ID)
+		}
+		return w, "", fmt.Errorf("%s names %d questions: name one by its id, %s", which, len(open), strings.Join(ids, " or "))
+	case len(all) == 0:
+		return w, "", t.over(which)
+	case all[0].Report != "":
+		return w, "", fmt.Errorf("%w: it was answered before", ErrQuestionEnd)
+	case !t.now().Before(all[0].By) || all[0].Missed != "":
+		return w, "", fmt.Errorf("%w: the agent waited until %s", ErrQuestionEnd, all[0].By.UTC().Format(time.RFC3339))
+	}
+	return w, "", fmt.Errorf("%w: the turn that asked is ending", ErrQuestionEnd)
+}
+
+// over returns why nothing asks what which names: its turn is over, or it was never asked.
+func (t answerTaker) over(which string) error {
+	asked := false
+	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
+		switch {
+		case err != nil:
+			return err
+		case l.Request != which || !strings.HasPrefix(which, string(state.OperatorQuestion)+"."):
+			continue
+		case l.AnswersOperatorQuestion():
+			return fmt.Errorf("%w: it was answered before", ErrQuestionEnd)
+		}
+		asked = true
+	}
+	if asked {
+		return fmt.Errorf("%w: nothing waits for its answer any more", ErrQuestionEnd)
+	}
+	return fmt.Errorf("%w: %s", ErrNotAsked, strconv.Quote(which))
+}
