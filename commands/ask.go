@@ -91,9 +91,7 @@ func (a askCmd) operator(c *cli.Context) error {
 	}
 	q := cycle.OperatorQuestion{Text: text, Options: wordsOf(c, "option")}
 	if c.IsSet("deadline") {
-		if q.Patience = durationOf(c, "deadline"); q.Patience <= 0 {
-			return terminal.Usagef("for example --deadline 6h", "--deadline must be %v to %v", state.MinOperatorPatience, state.MaxPatience)
-		}
+		q.Patience = durationOf(c, "deadline")
 	}
 	if err := q.Check(); err != nil {
 		return terminal.Usagef("see "+name+" ask --help", "%v", err)

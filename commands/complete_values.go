@@ -66,12 +66,16 @@ func (v values) ofFlag(flag string) []candidate {
 func (v values) ofArgument() []candidate {
 	first := len(v.typed.arguments) == 0
 	switch path := v.typed.path(); {
+	case path == "answer" && len(v.typed.arguments) == 1:
+		return v.options(v.typed.arguments[0])
 	case path == "" || !first:
 		return nil
 	case path == "inbox show":
 		return append(v.messages(), v.quarantined()...)
 	case path == "inbox drop":
 		return append(v.messages(), v.quarantined()...)
+	case path == "answer":
+		return v.questions()
 	case path == "inbox retry":
 		return v.messages()
 	case path == "inbox release":
@@ -217,5 +221,50 @@ func (v values) hooks() []candidate {
 	for _, h := range a.Hooks {
 		all = append(all, candidate{word: h.Name})
 	}
+	return all
+}
+
+// asked calls take with each question to the operator that is open, and the number of the
+// message whose turn asks.
+func (v values) asked(take func(w state.Wait, number string)) {
+	a := v.agent()
+	if a == nil {
+		return
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return
+	}
+	for _, w := range s.OperatorWaits(a.Now()) {
+		_, key, _ := s.OperatorWait(w.ID)
+		if m, ok := s.Message(key); ok {
+			take(w, strconv.FormatUint(m.Seq, 10))
+		}
+	}
+}
+
+// questions returns the ids of the open questions to the operator and, where one message
+// has one, its number.
+func (v values) questions() []candidate {
+	var all []candidate
+	asks := map[string]int{}
+	v.asked(func(w state.Wait, number string) { asks[number]++ })
+	v.asked(func(w state.Wait, number string) {
+		word := w.ID
+		if asks[number] == 1 {
+			word = number
+		}
+		all = append(all, candidate{word, w.Text})
+	})
+	return all
+}
+
+// options returns the options of the open question that which names.
+func (v values) options(which string) (all []candidate) {
+	v.asked(func(w state.Wait, number string) {
+		if which == number || which == w.ID {
+			all = plainCandidates(w.Options)
+		}
+	})
 	return all
 }

@@ -25,7 +25,7 @@ const (
 	exitError   = 1  //
 	exitUsage   = 2  // usage or configuration
 	exitSource  = 3  // the cycle ran but a source failed
-	exitRefused = 4  // of nudge --wait: HALT or the mesh refuses it; of report: nothing waits for it
+	exitRefused = 4  // of nudge --wait: HALT or the mesh refuses it; of report and answer: nothing waits for it
 	exitTimeout = 5  // of nudge --wait
 	exitFailed  = 6  // of nudge --wait: a turn or a delivery failed
 	exitBusy    = 75 // EX_TEMPFAIL of sysexits: another poll is running
@@ -197,7 +197,9 @@ func ownHint(err error) string {
 		return "interrupted; nothing recorded is lost, the next poll goes on"
 	case errors.Is(err, cycle.ErrNoMesh):
 		return meshHint
-	case errors.Is(err, cycle.ErrLateReport):
+	case errors.Is(err, cycle.ErrNotAsked):
+		return "`" + name + " status` shows what is asked, and `" + name + " inbox list` the number of the message"
+	case errors.Is(err, cycle.ErrLateReport), errors.Is(err, cycle.ErrQuestionEnd):
 		return "to tell the agent nevertheless, use `" + name + " tell`"
 	case errors.Is(err, cycle.ErrUnknownReport):
 		return "is this the right agent? -a HANDLE names another one; `" + name + " status --json` shows what is waited for"
@@ -207,7 +209,8 @@ func ownHint(err error) string {
 
 // isNotAwaited reports whether a report was refused because nothing waits for it.
 func isNotAwaited(err error) bool {
-	return errors.Is(err, cycle.ErrUnknownReport) || errors.Is(err, cycle.ErrLateReport) || errors.Is(err, cycle.ErrNotTheirs)
+	return errors.Is(err, cycle.ErrUnknownReport) || errors.Is(err, cycle.ErrLateReport) || errors.Is(err, cycle.ErrNotTheirs) ||
+		errors.Is(err, cycle.ErrNotAsked) || errors.Is(err, cycle.ErrQuestionEnd)
 }
 
 // generalHint returns the hint for errors of a kind.

@@ -23,6 +23,7 @@ func (p *program) commands() []group {
 		{"every day", []*cli.Command{
 			statusCommand(p),
 			tellCommand(p),
+			answerCommand(p),
 			inboxCommand(p),
 			outboxCommand(p),
 			historyCommand(p),

@@ -227,6 +227,8 @@ func (b *book) wrote(l state.Line) told {
 	}
 	to := plain.Line(l.Effect.To)
 	switch l.Effect.Kind {
+	case state.OperatorQuestion:
+		return told{text: "asked you" + saying(l.Effect.Text) + offered(l.Effect.Options)}
 	case state.Question:
 		return told{text: "asked " + to + saying(l.Effect.Text)}
 	case state.Post:
@@ -313,7 +315,16 @@ func (b *book) awaits(l state.Line) told { return sentenceOf("waits for ", l.To)
 
 // reported tells of the reports of others. Our own are told by their turns.
 func (b *book) reported(l state.Line) told {
+	asksYou := strings.HasPrefix(l.Request, string(state.OperatorQuestion)+".")
 	switch {
+	case l.AnswersOperatorQuestion() && l.Source == state.Mail:
+		return sentenceOf("you answered by mail")
+	case l.AnswersOperatorQuestion():
+		return sentenceOf("you answered at the terminal")
+	case asksYou && strings.HasPrefix(l.Response, state.MissedTimeout+":"):
+		return sentenceOf("its question to you was set aside: you wrote about something else")
+	case asksYou && l.Response == state.MissedTimeout:
+		return sentenceOf("no answer from you: it goes on without one")
 	case l.Source != "" || strings.HasPrefix(l.Response, state.MissedTimeout+":"):
 		return told{}
 	case strings.HasPrefix(l.Response, state.MissedTimeout):

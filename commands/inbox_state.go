@@ -91,17 +91,14 @@ func (st standing) ofTurn() string {
 
 // ofSuspended says whom a turn has asked, and what it has started.
 func (st standing) ofSuspended(head state.Head) string {
-	var asked, started []string
+	var asked, started, asks []string
 	var until time.Time
 	for _, w := range head.Waiting {
 		switch to := plain.Line(w.To); {
 		case w.Answered():
 			continue
 		case w.Operator:
-			to = "you"
-			if !slices.Contains(asked, to) {
-				asked = append(asked, to)
-			}
+			asks = append(asks, inQuotes(w.Text)+offered(w.Options))
 		case w.Outside && !slices.Contains(started, to):
 			started = append(started, to)
 		case !w.Outside && !slices.Contains(asked, to):
@@ -110,6 +107,9 @@ func (st standing) ofSuspended(head state.Head) string {
 		if w.By.After(until) {
 			until = w.By
 		}
+	}
+	if len(asks) > 0 {
+		return "asks you " + strings.Join(asks, " and ") + ", waits until " + st.clock(until)
 	}
 	if len(asked)+len(started) == 0 {
 		return "its turn has what it waited for, and goes on"
@@ -122,6 +122,14 @@ func (st standing) ofSuspended(head state.Head) string {
 		text += " and for " + strings.Join(started, ", ")
 	}
 	return text + " until " + st.clock(until)
+}
+
+// offered returns the options of a question in brackets, or "".
+func offered(options []string) string {
+	if len(options) == 0 {
+		return ""
+	}
+	return " (" + plain.Line(strings.Join(options, ", ")) + ")"
 }
 
 func answers(n int) string {

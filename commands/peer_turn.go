@@ -34,6 +34,9 @@ func (l agents) checkCaller(c *cli.Context) error {
 	switch {
 	case err != nil:
 		return err
+	case known && command == "answer":
+		return notAllowed("end your turn: it goes on with your operator's answer",
+			"%s: no turn answers for its operator", command)
 	case known && (cause.Cause() == state.CauseSelf || cause.Cause() == state.CauseTask) && isOperatorsWord(command, c.NArg()):
 		return notAllowed("`"+name+" remind` plans a turn, and what this turn answers reaches your operator",
 			"%s: "+caused+"; only a turn of your operator, or they themselves, may do this", command)

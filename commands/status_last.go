@@ -85,7 +85,7 @@ func questionRows(p *statusPage, open []cycle.StatusQuestion) {
 		if q.Until != nil {
 			text += ", until " + moment(*q.Until, now)
 		}
-		p.row(label, "%s%s", text, because(p.said(q.Text)))
+		p.row(label, "%s%s%s", text, because(p.said(q.Text)), offered(q.Options))
 	}
 }
 

@@ -90,6 +90,10 @@ func waitText(w cycle.Waiting, now time.Time) string {
 		return fmt.Sprintf("the agent works on %s since %s", whoseMessage(w), clock(w.Since))
 	case cycle.WaitReports:
 		return "the turn before waits for a report of " + plain.Line(w.Who) + until(", until %s (%s) at the latest")
+	case cycle.WaitAnswer:
+		return "the agent asks you: " + plain.Line(w.Reason) + until(", and waits until %s (%s)")
+	case cycle.WaitQuestion:
+		return "the turn before asks you: " + plain.Line(w.Reason) + until(", and waits until %s (%s)")
 	case cycle.WaitLingering:
 		return "the agent of the turn before has answered, and its process has not ended"
 	case cycle.WaitBehind:
@@ -148,6 +152,8 @@ func waitHint(w cycle.Waiting, mode string) string {
 		return "`" + name + " credit USD` adds credit"
 	case cycle.WaitCredential, cycle.WaitCooldown, cycle.WaitBlocked:
 		return "`" + name + " doctor` checks the agent"
+	case cycle.WaitAnswer, cycle.WaitQuestion:
+		return "`" + name + " answer " + w.Key + " TEXT` answers, as does a reply to its mail"
 	case cycle.WaitNoRunner:
 		return "`" + name + " inbox next` takes it"
 	case cycle.WaitPoll:
