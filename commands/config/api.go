@@ -58,10 +58,10 @@ func (l *Loader) API(c *Config) (API, error) {
 		return API{}, err
 	}
 	var err error
-	if a.Programs, err = c.programs(); err != nil {
+	if a.Servers, err = l.servers(c); err != nil {
 		return API{}, err
 	}
-	a.Servers, err = l.servers(c)
+	a.Programs, err = c.programs()
 	return a, err
 }
 

@@ -39,6 +39,7 @@ func (e *examination) checks() []check {
 		clock,
 		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network},
 		boxCheck{config: e.config, agent: a, home: home},
+		toolServersCheck{loader: e.cronLoader, config: e.config, agent: a, network: e.Network},
 		promptCheck{agent: a},
 		hooksCheck{agent: a, state: e.state},
 		heartbeatCheck{config: e.config, monitor: a.Heartbeat, network: e.Network},

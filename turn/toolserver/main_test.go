@@ -2,6 +2,7 @@ package toolserver_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -26,6 +27,10 @@ func TestMain(m *testing.M) {
 		serve(os.Args[2], os.Args[3:])
 		return
 	}
+	if len(os.Args) > 2 && os.Args[1] == "hold" {
+		hold(os.Args[2])
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == box.Stage {
 		err := box.Main(os.Args[2:])
 		var exit box.Exit
@@ -37,6 +42,31 @@ func TestMain(m *testing.M) {
 	}
 	flag.Set("test.parallel", "8") // most of these tests wait
 	os.Exit(m.Run())
+}
+
+// hold starts a server with a mark in its command line, says so, and waits to be killed.
+func hold(mark string) {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	way, err := box.Find(context.Background(), self)
+	if err != nil {
+		panic(err)
+	}
+	if _, err := toolserver.Start(context.Background(), serverIn("lingers", self, way, mark)); err != nil {
+		panic(err)
+	}
+	fmt.Println("started")
+	select {}
+}
+
+// serverIn returns a server in a mode, with more arguments, in its box.
+func serverIn(mode, self string, way box.Way, more ...string) toolserver.Server {
+	return toolserver.Server{
+		Name: "bad", Command: append([]string{self, "serve", mode}, more...), Timeout: 20 * time.Second, Version: "test", Way: way,
+		Env: []string{"PATH=/usr/bin:/bin"}, Box: box.Box{Self: self, Read: []string{filepath.Dir(self)}},
+	}
 }
 
 // request is what a server reads.
@@ -217,10 +247,9 @@ func local(t *testing.T, mode string) toolserver.Server {
 	}
 	secrets := &secret.Known{}
 	secrets.Learn("test", "hunter2-hunter2")
-	return toolserver.Server{
-		Name: "bad", Command: []string{self, "serve", mode}, Timeout: 20 * time.Second, Version: "test", Way: way, Secrets: secrets,
-		Env: []string{"PATH=/usr/bin:/bin"}, Box: box.Box{Self: self, Read: []string{filepath.Dir(self)}},
-	}
+	s := serverIn(mode, self, way)
+	s.Secrets = secrets
+	return s
 }
 
 // start starts a server, and returns what calls its tools by their names.

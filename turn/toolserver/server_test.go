@@ -1,8 +1,10 @@
 package toolserver_test
 
 import (
+	"bufio"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -183,6 +185,39 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	if _, err := call("echo", `{}`); err == nil {
 		t.Error("a call after the end succeeded")
+	}
+}
+
+// TestNothingOutlivesUs checks that a server ends when the process is killed that has
+// started it.
+func TestNothingOutlivesUs(t *testing.T) {
+	t.Parallel()
+	local(t, "well") // or skip
+	mark := "outlives-" + strings.ReplaceAll(t.TempDir(), "/", "-")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "hold", mark)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if running(mark) < 2 {
+		t.Fatal("the server does not run")
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for deadline := time.Now().Add(time.Minute); running(mark) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d processes are left", running(mark))
+		}
 	}
 }
 

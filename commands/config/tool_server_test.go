@@ -1,0 +1,116 @@
+package config
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// toolServers is a configuration of the built-in loop, whose line 9 is the next.
+const toolServers = "[agent]\nhandle = \"a\"\noperator = [\"you@example.com\"]\n[turn]\nrunner = \"api\"\nworkdir = \"desk\"\n" +
+	"[api]\nprovider = \"openai\"\n"
+
+const localModel = "model = \"gpt-4o\"\nbase_url = \"http://127.0.0.1:11434/v1\"\n"
+
+// TestWrongToolServer checks that each error names the line and the key, and what to do.
+func TestWrongToolServer(t *testing.T) {
+	const files = "[tools.files]\nmcp = { command = [\"x\"] }\n"
+	for _, test := range []struct{ text, want, hint string }{
+		{"[tools.files]\nmcp = {}\n", `:11: tools.files.mcp.command: is missing$|: tools.files.mcp.command: is missing$`, "url = "},
+		{"[tools.files]\nmcp = { command = [] }\n", `:12: tools.files.mcp.command: is missing$`, "url = "},
+		{"[tools.files]\nmcp = { command = \"x\" }\n", `:12: tools.files.mcp.command: must be an array, not a string$`, ""},
+		{"[tools.files]\nmcp = \"x\"\n", `:12: tools.files.mcp: must be a table, not a string$`, ""},
+		{"[tools.files]\nmcp = { comand = [\"x\"] }\n", `:12: tools.files.mcp.comand: unknown key$`, "did you mean command?"},
+		{"[tools.files]\nmcp = { command = [\"x\"], url = \"https://a\" }\n", `:12: tools.files.mcp.url: .*not both$`, "two servers"},
+		{"[tools.files]\nmcp = { command = [\"x\"], token_file = \"t\" }\n", `:12: tools.files.mcp.token_file: is for a server with a url$`, "remove it"},
+		{"[tools.files]\nmcp = { url = \"https://a\", network = true }\n", `:12: tools.files.mcp.network: is for a server with a command$`, "remove it"},
+		{"[tools.files]\nmcp = { url = \"https://a\", read = [] }\n", `:12: tools.files.mcp.read: is for a server with a command$`, "remove it"},
+		{"[tools.files]\nmcp = { url = \"ftp://a\" }\n", `:12: tools.files.mcp.url: .*is not an http or https URL$`, "https://"},
+		{"[tools.files]\nmcp = { url = \"https://a:0/\" }\n", `:12: tools.files.mcp.url: .*has the port 0$`, "65535"},
+		{"[tools.files]\nmcp = { url = \"https://u:p@a/\" }\n", `:12: tools.files.mcp.url: must hold no password$`, "token_file"},
+		{"[tools.files]\nmcp = { url = \"http://a/\" }\n", `:12: tools.files.mcp.url: .*would be spoken to unencrypted$`, "use https"},
+		{"[tools.files]\nmcp = { url = \"http://a/\", insecure = true, token_env = \"T\" }\n", `:12: tools.files.mcp.url: .*would be spoken to unencrypted$`, "without a token"},
+		{"[tools.files]\nmcp = { url = \"https://a/\", token_file = \"t\", token_env = \"T\" }\n", `:12: tools.files.mcp: 2 of token_file, token_env and token_command are set$`, "keep one"},
+		{files + "command = [\"x\"]\n", `:13: tools.files.command: is for a tool that is a program`, "one program is either"},
+		{files + "schema = \"x.json\"\n", `:13: tools.files.schema: is for a tool that is a program`, ""},
+		{files + "description = \"x\"\n", `:13: tools.files.description: is for a tool that is a program`, ""},
+		{files + "after_execution = \"suspend\"\n", `:13: tools.files.after_execution: is for a tool that is a program`, ""},
+		{files + "timeout = \"500ms\"\n", `:13: tools.files.timeout: must be from 1s to 1h0m0s$`, ""},
+		{"[tools.Files]\nmcp = { command = [\"x\"] }\n", `:11: tools.Files: "Files" is not a valid name for a tool server$`, "a-z"},
+		{"[tools.a__b]\nmcp = { command = [\"x\"] }\n", `:11: tools.a__b: .*is not a valid name`, "single _"},
+		{"[tools.a_]\nmcp = { command = [\"x\"] }\n", `:11: tools.a_: .*is not a valid name`, ""},
+		{"[tools.exec]\nmcp = { command = [\"x\"] }\n", `:11: tools.exec: "exec" is a built-in tool: choose another name$`, ""},
+		{"[tools.files]\nmcp = { command = [\"x\"], read = [\"/\"] }\n", `:12: tools.files.mcp.read: `, "name the folder"},
+		{"[tools.files]\nmcp = { command = [\"x\"], read = [\".\"] }\n", `:12: tools.files.mcp.read: .*would give`, ""},
+		{"[tools.files]\nmcp = { command = [\"x\"], write = [\"/etc\"] }\n", `:12: tools.files.mcp.write: `, ""},
+		{"[tools.files]\nmcp = { command = [\"/srv/s/x\"], write = [\"/srv/s\"] }\n", `:12: tools.files.mcp.write: /srv/s contains the program /srv/s/x$`, "works on"},
+		{"[tools.files]\nmcp = { command = [\"desk/x\"] }\n", `:6: turn.workdir: contains .*desk/x, which the agent could read and write$`, ""},
+		{"[tools.files]\nmcp = { url = \"https://a\", token_file = \"desk/t\" }\n", `:6: turn.workdir: contains .*desk/t, which`, ""},
+		{"[tools.files]\nmcp = { command = [\"x\"], env_files = { K = \"desk/k\" } }\n", `:6: turn.workdir: contains .*desk/k, which`, ""},
+		{"[tools.files]\nmcp = { command = [\"x\"], env = { \"A=B\" = \"x\" } }\n", `:12: tools.files.mcp.env: "A=B" is not a valid name of an environment variable$`, ""},
+		{"[tools.files]\nmcp = { command = [\"x\"], env = { K = \"x\" }, env_files = { K = \"k\" } }\n", `:12: tools.files.mcp.env_files: K is set in env and in env_files$`, "keep one"},
+		{"[tools.files]\nmcp = { command = [\"x\"], env_files = { K = \"\" } }\n", `:12: tools.files.mcp.env_files: K names no file$`, ""},
+		{files + "[api.tools]\noperator = [\"files\"]\n", `:14: api.tools.operator: "files" is a tool server$`, "files/*"},
+		{files + "[api.tools]\npeer = [\"files/\"]\n", `:14: api.tools.peer: "files/" names no tool$`, "files/*"},
+		{files + "[api.tools]\nevent = [\"flies/read\"]\n", `:14: api.tools.event: "flies/read": \[tools.flies\] with mcp is missing$`, "[tools.NAME]"},
+		{files + "[tools.files__x]\ncommand = [\"x\"]\ndescription = \"x\"\nschema = \"x.json\"\n", `:13: tools.files__x: a tool of the server files could have this name$`, "rename"},
+	} {
+		path := writeConfig(t, toolServers+localModel+test.text)
+		_, err := testLoader().Load(path)
+		wrong, ok := errors.AsType[*Error](err)
+		if !ok {
+			t.Errorf("%s: got %v, want an Error", test.text, err)
+			continue
+		}
+		if text := err.Error(); !strings.HasPrefix(text, path+":") || !regexp.MustCompile(test.want).MatchString(text) || !strings.Contains(wrong.Hint(), test.hint) {
+			t.Errorf("%s\ngot  %s; hint %q\nwant %s; %q", test.text, text, wrong.Hint(), test.want, test.hint)
+		}
+	}
+}
+
+// TestToolServers checks what is wired, and which secrets are known then.
+func TestToolServers(t *testing.T) {
+	path := writeConfig(t, toolServers+localModel+`
+[tools.near]
+timeout = "5s"
+mcp = { command = ["x", "-v"], network = true, read = ["/opt"], env = { MODE = "b", API_KEY = "written-in-toml" } }
+[tools.far]
+mcp = { url = "https://mcp.example.com/mcp", token_file = "token" }
+[tools.here]
+[tools.here.mcp]
+url = "http://127.0.0.1:3001/mcp"
+[api.tools]
+operator = ["near/*", "far/one", "read_file"]
+`)
+	l := testLoader()
+	c, err := l.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := l.API(c)
+	if err != nil || len(api.Programs) != 0 || len(api.Servers) != 3 {
+		t.Fatalf("%+v, %v", api, err)
+	}
+	far, here, near := api.Servers[0], api.Servers[1], api.Servers[2]
+	if far.Name != "far" || far.URL == "" || far.Token == nil || here.Token != nil || near.Name != "near" || near.URL != "" || near.Timeout != 5*time.Second || !near.Box.Network {
+		t.Errorf("%+v", api.Servers)
+	}
+	if got := strings.Join(near.Env, " "); got != "API_KEY=written-in-toml LANG=C.UTF-8 MODE=b PATH=/usr/local/bin:/usr/bin:/bin" {
+		t.Errorf("its environment: %s", got)
+	}
+	if got := l.Secrets.Redact("written-in-toml"); got != "***" {
+		t.Errorf("a key in env is not known: %s", got)
+	}
+	p := ServerTools(c.File.API.Tools.Operator)
+	if len(p) != 2 || !p.Any("near") || p.Any("here") || !p.Allow("near", "anything") || !p.Allow("far", "one") || p.Allow("far", "two") || p.Allow("fa", "one") {
+		t.Errorf("the patterns %q", p)
+	}
+	if got := p.Missing("far", []string{"two"}); len(got) != 1 || got[0] != "one" {
+		t.Errorf("missing: %q", got)
+	}
+	if got := AllTools(api.Servers); !got.Allow("here", "x") {
+		t.Errorf("all: %q", got)
+	}
+}
