@@ -20,7 +20,7 @@ const (
 
 // serverName matches the names of tool servers. What a model calls a tool is the name of
 // its server, "__" and its own, so neither may be a part of the other.
-var serverName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+var serverName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // isServer reports whether a tool of the user's is an MCP server.
 func (c *Config) isServer(name string) bool { return c.Has("tools." + name + ".mcp") }
@@ -52,7 +52,7 @@ func (l *Loader) server(c *Config, name string, t toolSection) (toolserver.Serve
 		s.Timeout = time.Duration(t.Timeout)
 	}
 	switch {
-	case !serverName.MatchString(name), strings.Contains(name, "__"), strings.HasSuffix(name, "_"):
+	case !serverName.MatchString(name), len(name) > 32, strings.Contains(name, "__"), strings.HasSuffix(name, "_"):
 		return s, c.At(dotted(key), "use a-z, 0-9 and single _, at most 32 characters", "%q is not a valid name for a tool server", name)
 	case react.BuiltIn(name):
 		return s, c.Wrong(key, "%q is a built-in tool: choose another name", name)

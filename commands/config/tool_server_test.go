@@ -76,6 +76,8 @@ func TestToolServers(t *testing.T) {
 [tools.near]
 timeout = "5s"
 mcp = { command = ["x", "-v"], network = true, read = ["/opt"], env = { MODE = "b", API_KEY = "written-in-toml" } }
+[tools.tame]
+mcp = { command = ["x"] }
 [tools.far]
 mcp = { url = "https://mcp.example.com/mcp", token_file = "token" }
 [tools.here]
@@ -90,10 +92,13 @@ operator = ["near/*", "far/one", "read_file"]
 		t.Fatal(err)
 	}
 	api, err := l.API(c)
-	if err != nil || len(api.Programs) != 0 || len(api.Servers) != 3 {
+	if err != nil || len(api.Programs) != 0 || len(api.Servers) != 4 {
 		t.Fatalf("%+v, %v", api, err)
 	}
 	far, here, near := api.Servers[0], api.Servers[1], api.Servers[2]
+	if tame := api.Servers[3]; tame.Box.Network || len(tame.Box.Read) > 0 || len(tame.Box.Write) > 0 || tame.Timeout != time.Minute {
+		t.Errorf("by default: %+v", tame)
+	}
 	if far.Name != "far" || far.URL == "" || far.Token == nil || here.Token != nil || near.Name != "near" || near.URL != "" || near.Timeout != 5*time.Second || !near.Box.Network {
 		t.Errorf("%+v", api.Servers)
 	}

@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	os.Setenv("OURS_ALONE", "what a server does not get")
 	flag.Set("test.parallel", "8") // most of these tests wait
 	os.Exit(m.Run())
 }
@@ -232,7 +233,7 @@ func called(r request) {
 }
 
 // local returns a server in a mode, in its box.
-func local(t *testing.T, mode string) toolserver.Server {
+func local(t testing.TB, mode string) toolserver.Server {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -253,7 +254,7 @@ func local(t *testing.T, mode string) toolserver.Server {
 }
 
 // start starts a server, and returns what calls its tools by their names.
-func start(t *testing.T, s toolserver.Server) (*toolserver.Session, func(tool, args string) (string, error)) {
+func start(t testing.TB, s toolserver.Server) (*toolserver.Session, func(tool, args string) (string, error)) {
 	t.Helper()
 	session, err := toolserver.Start(t.Context(), s)
 	if err != nil {

@@ -16,7 +16,7 @@ const maxModelName = 64
 func modelName(server, tool string) string {
 	full := server + "__" + tool
 	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+		if nameRune(r) {
 			return r
 		}
 		return '_'
@@ -27,4 +27,9 @@ func modelName(server, tool string) string {
 	sum := sha256.Sum256([]byte(full))
 	suffix := "_" + hex.EncodeToString(sum[:4])
 	return name[:min(len(name), maxModelName-len(suffix))] + suffix
+}
+
+// nameRune reports whether every provider accepts r in the name of a tool.
+func nameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }

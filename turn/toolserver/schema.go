@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"agentstateloop/internal/plain"
 )
@@ -13,10 +14,6 @@ const (
 	maxDepth = 16   // levels of a schema
 	maxWord  = 1000 // bytes of a description in it
 )
-
-// propertyName matches the names of arguments that every provider accepts. One that it
-// does not refuses the whole request.
-var propertyName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // cleanSchema returns the schema of a tool's arguments as every provider accepts it: an
 // object, with properties, and without alternatives at its top, which the server itself
@@ -50,7 +47,7 @@ func cleanSchema(schema any, redact func(string) string) ([]byte, error) {
 		return nil, errors.New("the properties of its schema are not an object")
 	}
 	for name := range properties {
-		if !propertyName.MatchString(name) {
+		if !validProperty(name) {
 			return nil, fmt.Errorf("the name %q of an argument is not one that a model's provider accepts", clip(name, 100))
 		}
 	}
@@ -104,6 +101,13 @@ func cleanValue(key string, value any, redact func(string) string, depth int) (a
 		return cleaned, nil
 	}
 	return value, nil
+}
+
+// validProperty reports whether a name of an argument is one that every provider
+// accepts. For another name a provider refuses the whole request.
+func validProperty(name string) bool {
+	bad := func(r rune) bool { return r != '.' && !nameRune(r) }
+	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, bad)
 }
 
 func compiles(pattern string) bool {
