@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"debug/buildinfo"
 	"io"
 	"os"
 
@@ -70,17 +69,4 @@ func hashFile(path string) ([]byte, error) {
 	sum := sha256.New()
 	_, err = io.Copy(sum, f)
 	return sum.Sum(nil), err
-}
-
-// versionOf returns the version of a binary. It reads the file and does not run
-// it.
-func versionOf(path string) string {
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return "not a Go program"
-	}
-	if info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
 }
