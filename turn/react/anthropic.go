@@ -1,17 +1,17 @@
 package react
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
 	"agentstateloop/turn"
 )
@@ -21,32 +21,51 @@ const AnthropicURL = "https://api.anthropic.com"
 
 // Messages is Anthropic's Messages API.
 type Messages struct {
-	service anthropic.MessageService
-	http    *httpClient
-	url     string // "" means AnthropicURL
+	http *httpClient
+	url  string // "" means AnthropicURL
 }
 
 // NewMessages returns a client of the API at url, which does not include
 // "/v1/messages". stall is how long the API may send nothing.
 func NewMessages(url, key string, stall time.Duration) *Messages {
-	m := &Messages{http: newHTTPClient(key, stall), url: url}
-	// anthropic.NewClient would link every other service and read the environment.
-	m.service = anthropic.NewMessageService(
-		option.WithBaseURL(cmp.Or(url, AnthropicURL)),
-		option.WithAPIKey(key),
-		option.WithHTTPClient(m.http),
-		option.WithMaxRetries(0),
-	)
-	return m
+	return &Messages{http: newHTTPClient(key, stall), url: url}
+}
+
+// stream asks, and returns the answer as it comes.
+func (m *Messages) stream(ctx context.Context, q Question) (*ssestream.Stream[messageEvent], error) {
+	params, err := messageParams(q)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	url := strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/messages"
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, m.http.redactError(err)
+	}
+	r.Header = http.Header{
+		"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}, "User-Agent": {"agentStateLoop"},
+		"Content-Type": {"application/json"}, "Accept": {"application/json"},
+	}
+	res, err := m.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	return ssestream.NewStream[messageEvent](ssestream.NewDecoder(res), nil), nil
 }
 
 // Answer implements Model.
 func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (Answer, error) {
-	params, err := messageParams(q)
+	stream, err := m.stream(ctx, q)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return Answer{}, cause
+	}
 	if err != nil {
 		return Answer{}, err
 	}
-	stream := m.service.NewStreaming(ctx, params)
 	defer stream.Close()
 	var b blocks
 	for stream.Next() {
@@ -85,13 +104,14 @@ func (m *Messages) fault(err error) error {
 }
 
 // messageParams returns q in the form of the API.
-func messageParams(q Question) (anthropic.MessageNewParams, error) {
-	params := anthropic.MessageNewParams{Model: anthropic.Model(q.Model), MaxTokens: int64(q.MaxOutput)}
+func messageParams(q Question) (messagesRequest, error) {
+	params := messagesRequest{Model: q.Model, MaxTokens: q.MaxOutput, Stream: true}
 	if q.System != "" {
-		params.System = []anthropic.TextBlockParam{{Text: q.System, CacheControl: anthropic.NewCacheControlEphemeralParam()}}
+		params.System = []messageBlock{textBlock(q.System)}
+		params.System[0].cached()
 	}
 	for _, t := range q.Tools {
-		tool, err := messageTool(t)
+		tool, err := newMessageTool(t)
 		if err != nil {
 			return params, err
 		}
@@ -102,64 +122,39 @@ func messageParams(q Question) (anthropic.MessageNewParams, error) {
 	}
 	// The next call pays a tenth for everything up to here.
 	last := params.Messages[len(params.Messages)-1].Content
-	if at := last[len(last)-1].GetCacheControl(); at != nil {
-		*at = anthropic.NewCacheControlEphemeralParam()
-	}
+	last[len(last)-1].cached()
 	return params, nil
 }
 
-func messageTool(t Tool) (anthropic.ToolUnionParam, error) {
-	var schema struct {
-		Type       string          `json:"type"`
-		Properties json.RawMessage `json:"properties"`
-		Required   []string        `json:"required"`
+// newMessageTool returns a tool in the form of the API, which takes the schemas of objects.
+func newMessageTool(t Tool) (messageTool, error) {
+	schema := map[string]any{}
+	if err := json.Unmarshal(t.Schema, &schema); err != nil {
+		return messageTool{}, fmt.Errorf("tool %s: schema: %w", t.Name, err)
 	}
-	var rest map[string]any
-	if err := errors.Join(json.Unmarshal(t.Schema, &schema), json.Unmarshal(t.Schema, &rest)); err != nil {
-		return anthropic.ToolUnionParam{}, fmt.Errorf("tool %s: schema: %w", t.Name, err)
-	}
-	for _, known := range []string{"type", "properties", "required"} {
-		delete(rest, known)
-	}
-	tool := anthropic.ToolParam{
-		Name:        t.Name,
-		Description: anthropic.String(t.Description),
-		InputSchema: anthropic.ToolInputSchemaParam{Required: schema.Required, ExtraFields: rest},
-	}
-	if len(schema.Properties) > 0 {
-		tool.InputSchema.Properties = schema.Properties
-	}
-	return anthropic.ToolUnionParam{OfTool: &tool}, nil
+	schema["type"] = "object"
+	return messageTool{Name: t.Name, Description: t.Description, InputSchema: schema}, nil
 }
 
 // messageOf puts the results of calls first, as the API requires.
-func messageOf(m Message) anthropic.MessageParam {
-	var blocks []anthropic.ContentBlockParamUnion
+func messageOf(m Message) messageTurn {
+	said := messageTurn{Role: "user"}
 	for _, r := range m.Results {
-		blocks = append(blocks, anthropic.NewToolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
+		said.Content = append(said.Content, toolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
 	}
 	for _, s := range m.Shown {
-		blocks = append(blocks, anthropic.NewTextBlock(s.line()), shownBlock(s))
+		said.Content = append(said.Content, textBlock(s.line()), shownBlock(s))
 	}
 	if strings.TrimSpace(m.Text) != "" {
-		blocks = append(blocks, anthropic.NewTextBlock(m.Text))
+		said.Content = append(said.Content, textBlock(m.Text))
 	}
 	for _, c := range m.Calls {
-		blocks = append(blocks, anthropic.NewToolUseBlock(c.ID, c.input(), c.Name))
+		said.Content = append(said.Content, toolUseBlock(c))
 	}
 	if m.Model {
-		return anthropic.NewAssistantMessage(blocks...)
+		said.Role = "assistant"
 	}
-	return anthropic.NewUserMessage(blocks...)
-}
-
-// shownBlock returns a file as the model sees it.
-func shownBlock(s Shown) anthropic.ContentBlockParamUnion {
-	encoded := base64.StdEncoding.EncodeToString(s.data)
-	if pictureTypes[s.Type] == PDF {
-		return anthropic.NewDocumentBlock(anthropic.Base64PDFSourceParam{Data: encoded})
-	}
-	return anthropic.NewImageBlockBase64(s.Type, encoded)
+	return said
 }
 
 // blocks gathers an answer from the events of its stream.
@@ -171,10 +166,10 @@ type blocks struct {
 
 func (b *blocks) size() int { return b.answer.size() + b.text.Len() + b.args.Len() }
 
-func (b *blocks) take(e anthropic.MessageStreamEventUnion, say func(string)) {
+func (b *blocks) take(e messageEvent, say func(string)) {
 	switch e.Type {
 	case "message_start":
-		b.answer.Model = string(e.Message.Model)
+		b.answer.Model = e.Message.Model
 		u := e.Message.Usage
 		b.answer.Usage = turn.Usage{Input: u.InputTokens, Output: u.OutputTokens, CacheRead: u.CacheReadInputTokens, CacheWrite: u.CacheCreationInputTokens}
 	case "content_block_start":
@@ -193,14 +188,14 @@ func (b *blocks) take(e anthropic.MessageStreamEventUnion, say func(string)) {
 	case "content_block_stop":
 		b.close()
 	case "message_delta":
-		b.answer.Stop, b.answer.Word = messageStop(string(e.Delta.StopReason))
+		b.answer.Stop, b.answer.Word = messageStop(e.Delta.StopReason)
 		b.counted(e.Usage)
 	}
 }
 
 // counted takes the totals of message_delta, which repeat or complete those of
 // message_start.
-func (b *blocks) counted(u anthropic.MessageDeltaUsage) {
+func (b *blocks) counted(u messageUsage) {
 	into := &b.answer.Usage
 	for _, f := range []struct {
 		from int64
@@ -242,16 +237,16 @@ func wholeInput(input any) string {
 
 // messageStop reads a stop_reason.
 func messageStop(word string) (Stop, string) {
-	switch anthropic.StopReason(word) {
+	switch word {
 	case "":
 		return "", ""
-	case anthropic.StopReasonToolUse:
+	case "tool_use":
 		return StopTools, word
-	case anthropic.StopReasonMaxTokens, "model_context_window_exceeded":
+	case "max_tokens", "model_context_window_exceeded":
 		return StopLength, word
-	case anthropic.StopReasonRefusal:
+	case "refusal":
 		return StopRefusal, word
-	case anthropic.StopReasonPauseTurn:
+	case "pause_turn":
 		return StopPause, word
 	}
 	return StopEnd, word

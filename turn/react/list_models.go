@@ -15,7 +15,7 @@ import (
 // request costs nothing. The error is a *Fault if the API sent an error response.
 func (m *Messages) Models(ctx context.Context) ([]string, error) {
 	url := strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/models?limit=1000"
-	return m.http.models(ctx, url, http.Header{"X-Api-Key": {m.http.key}, "Anthropic-Version": {"2023-06-01"}})
+	return m.http.models(ctx, url, http.Header{"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}})
 }
 
 // Models returns the names of the API's models. The request costs nothing. The error

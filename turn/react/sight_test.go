@@ -138,8 +138,8 @@ func TestTheModelSeesWhatCame(t *testing.T) {
 func TestShownOnTheWire(t *testing.T) {
 	for api, want := range map[string][]string{
 		"anthropic": {
-			`{"text":"attachments/a.png (image/png):","type":"text"},{"source":{"data":"%s","media_type":"image/png","type":"base64"},"type":"image"}`,
-			`{"source":{"data":"%s","media_type":"application/pdf","type":"base64"},"type":"document"}`,
+			`{"type":"text","text":"attachments/a.png (image/png):"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"%s"}}`,
+			`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"%s"}}`,
 		},
 		"openai": {`[{"type":"text","text":"attachments/a.png (image/png):"},{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}},{"type":"text","text":"look`},
 	} {
