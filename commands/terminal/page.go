@@ -29,6 +29,9 @@ func (p *Page) Flush() error {
 	if columns > 0 && columns < pageColumns {
 		text = Wrap(joinLines(text), columns)
 	}
+	if text == "" {
+		return nil // a write of nothing waits, too, for one that nobody reads
+	}
 	_, err := io.WriteString(p.out.Stdout, text)
 	return err
 }
