@@ -138,7 +138,7 @@ func testMCPBadArguments(t *testing.T, s *meshAgents) {
 		{"send", `{"to":"beta","text":"x","files":["missing.txt"]}`, "missing.txt"},
 		{"send", `{"to":"beta","text":"` + strings.Repeat("x", 600_000) + `"}`, "the mesh takes"},
 		{"ask", `{"to":"beta","text":"x","minutes":-1}`, "minutes is -1"},
-		{"ask", `{"to":"beta","text":"x","fields":[{"name":"a b"}]}`, "a b"},
+		{"ask", `{"to":"beta","text":"x","fields":[{"name":"a b"}]}`, "must have a name"},
 		{"ask", `{"to":"beta","text":"x","fields":[{"name":"a","requierd":true}]}`, "schema"},
 		{"submit_result", `{}`, "nothing to submit"},
 		{"submit_result", `{"text":"x","after_execution":"later"}`, "later"},

@@ -53,7 +53,7 @@ func (s ToolServer) geminiHome(a *Attempt, env map[string]string) error {
 		return err
 	}
 	env[geminiHomeVariable] = home
-	a.Write = append(a.Write, home)
+	a.Write = append(a.Write, home, filepath.Join(users, geminiFolder))
 	return nil
 }
 
