@@ -33,7 +33,7 @@ func mcpCommand(p *program) *cli.Command {
 		Name:  turn.ToolServerCommand,
 		Usage: "offer the commands of this group as tools, by MCP",
 		Description: `An MCP server on standard input and output, for the agent inside its turn. Its
-tools do what the commands do: submit_result, ask, send, sleep,
+tools do what the commands do: submit_result, ask, ask_operator, send, sleep,
 remind, remember and search_history. With [turn] mcp the runners claude, codex
 and gemini start it for each turn; any other client can start it too. It ends
 with its input.
@@ -160,6 +160,14 @@ func (m *mcpCaller) effects() react.Effects {
 			}
 			q := cycle.Question{To: to, Text: text, Fields: fields, Patience: patience}
 			err = m.act(func(t turnActions) error { id, err = t.ask(ctx, q, files); return err })
+			return id, err
+		},
+		AskOperator: func(ctx context.Context, question string, options []string, patience time.Duration) (id string, err error) {
+			q := cycle.OperatorQuestion{Text: question, Options: options, Patience: patience}
+			if err := q.Check(); err != nil {
+				return "", err
+			}
+			err = m.act(func(t turnActions) error { id, err = t.askOperator(ctx, q); return err })
 			return id, err
 		},
 		Send: func(ctx context.Context, to, text string, files []string) error {

@@ -140,6 +140,11 @@ func testMCPBadArguments(t *testing.T, s *meshAgents) {
 		{"ask", `{"to":"beta","text":"x","minutes":-1}`, "minutes is -1"},
 		{"ask", `{"to":"beta","text":"x","fields":[{"name":"a b"}]}`, "must have a name"},
 		{"ask", `{"to":"beta","text":"x","fields":[{"name":"a","requierd":true}]}`, "schema"},
+		{"ask_operator", `{"question":" "}`, "empty"},
+		{"ask_operator", `{"question":"` + long + `"}`, "4096"},
+		{"ask_operator", `{"question":"x","options":["a","a"]}`, "a"},
+		{"ask_operator", `{"question":"x","options":"yes"}`, "schema"},
+		{"ask_operator", `{"question":"x","minutes":100000}`, "minutes is 100000"},
 		{"submit_result", `{}`, "nothing to submit"},
 		{"submit_result", `{"text":"x","after_execution":"later"}`, "later"},
 		{"submit_result", `{"text":"x","files":["."]}`, "not a regular file"},
@@ -225,7 +230,7 @@ func testMCPKilled(t *testing.T, s *meshAgents) {
 func testMCPStale(t *testing.T, s *meshAgents) {
 	o := openTurn(t, s)
 	calls := map[string]string{
-		"remember": `{"text":"x"}`, "search_history": `{"query":"x"}`, "send": `{"to":"beta","text":"x"}`, "ask": `{"to":"beta","text":"x"}`,
+		"remember": `{"text":"x"}`, "search_history": `{"query":"x"}`, "send": `{"to":"beta","text":"x"}`, "ask": `{"to":"beta","text":"x"}`, "ask_operator": `{"question":"x"}`,
 		"sleep": `{"minutes":5}`, "remind": `{"minutes":5,"text":"x"}`, "submit_result": `{"text":"x"}`,
 	}
 	check := func(session *mcp.ClientSession, why string) {
@@ -350,7 +355,7 @@ func testMCPOutside(t *testing.T, s *meshAgents) {
 	for _, tool := range tools.Tools {
 		names = append(names, tool.Name)
 	}
-	if want := []string{"ask", "remember", "remind", "search_history", "send", "sleep", "submit_result"}; !slices.Equal(names, want) {
+	if want := []string{"ask", "ask_operator", "remember", "remind", "search_history", "send", "sleep", "submit_result"}; !slices.Equal(names, want) {
 		t.Errorf("the tools are %q, want %q", names, want)
 	}
 	if text, failed, err := callTool(t.Context(), session, "remember", `{"text":"x"}`); err != nil || !failed || !strings.Contains(text, "works only from inside a turn\nhint: the agent calls it") {
