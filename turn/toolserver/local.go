@@ -242,7 +242,7 @@ func (p *process) fault() string {
 		words = append(words, fmt.Sprintf("it printed %q, which is not the protocol", noise))
 	}
 	if said := p.errs.String(); said != "" {
-		words = append(words, "its last words: "+said)
+		words = append(words, fmt.Sprintf("its last words: %q", said))
 	}
 	return strings.Join(words, "; ")
 }

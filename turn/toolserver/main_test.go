@@ -121,7 +121,7 @@ func serve(mode string, args []string) {
 		case "initialize":
 			r.answer(greeting)
 		case "tools/list":
-			r.answer(tools("echo", "die", "hang", "flood", "requests", "notify", "huge", "garbage", "error", "refuse", "silent", "child", "see", "env"))
+			r.answer(tools("echo", "die", "hang", "flood", "requests", "notify", "huge", "garbage", "error", "refuse", "silent", "deep", "child", "see", "env"))
 		case "tools/call":
 			called(r)
 		default:
@@ -210,6 +210,8 @@ func called(r request) {
 		r.answer(text(strings.Repeat("huge ", 1<<20)))
 	case "garbage":
 		r.answer(`{"content":[{"type":"alien"},7,null],"structuredContent":[]}`)
+	case "deep":
+		r.answer(`{"content":[],"structuredContent":` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + `}`)
 	case "error":
 		r.answer(`{"content":[{"type":"text","text":"the disk is full: hunter2-hunter2"}],"isError":true}`)
 	case "refuse":

@@ -88,6 +88,7 @@ func TestARemoteServer(t *testing.T) {
 // TestARemoteServerThatRefuses checks the reasons of a start that fails, and that the
 // token goes nowhere else.
 func TestARemoteServerThatRefuses(t *testing.T) {
+	t.Parallel()
 	other := newRemote(t)
 	other.do = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
 		other.leaked.Add(1)

@@ -49,8 +49,9 @@ func TestACall(t *testing.T) {
 // TestAServerThatEnds checks that what ends a server costs its own calls alone, and that
 // the model reads why.
 func TestAServerThatEnds(t *testing.T) {
+	t.Parallel()
 	for tool, why := range map[string]string{
-		"die":      "has ended: it ended: exit status 3; its last words: serving well I cannot go on: ***",
+		"die":      "has ended: it ended: exit status 3; its last words: \"serving well I cannot go on: ***",
 		"flood":    "has ended: it was ended: it sent more than 64 MiB",
 		"requests": "has ended: it was ended: it asked more than",
 	} {
@@ -78,16 +79,16 @@ func TestAServerThatEnds(t *testing.T) {
 func TestAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	s := local(t, "well")
-	s.Timeout = time.Second
+	s.Timeout = 2 * time.Second
 	_, call := start(t, s)
-	if _, err := call("silent", `{}`); err == nil || !strings.Contains(err.Error(), "did not answer within 1s") {
+	if _, err := call("silent", `{}`); err == nil || !strings.Contains(err.Error(), "did not answer within 2s") {
 		t.Errorf("a call without an answer: %v", err)
 	}
 	if got, err := call("echo", `{}`); err != nil || got != "{}" {
 		t.Errorf("the call after it: %q, %v", got, err)
 	}
 	for range 2 {
-		if _, err := call("hang", `{}`); err == nil || !strings.Contains(err.Error(), "did not answer within 1s") {
+		if _, err := call("hang", `{}`); err == nil || !strings.Contains(err.Error(), "did not answer within 2s") {
 			t.Errorf("a call that hangs: %v", err)
 		}
 	}
@@ -99,11 +100,24 @@ func TestAServerThatHangs(t *testing.T) {
 	}
 }
 
+// TestADeepAnswer checks that an answer of a million levels, which must not be read by
+// recursion, is not taken for one.
+func TestADeepAnswer(t *testing.T) {
+	t.Parallel()
+	s := local(t, "well")
+	s.Timeout = time.Second
+	_, call := start(t, s)
+	if _, err := call("deep", `{}`); err == nil || !strings.Contains(err.Error(), `did not answer within 1s (it printed "{\"jsonrpc`) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestAServerThatDoesNotStart checks that a start fails in time, with the reason.
 func TestAServerThatDoesNotStart(t *testing.T) {
+	t.Parallel()
 	for mode, why := range map[string]string{
-		"hang-at-start":  "its last words: serving hang-at-start",
-		"die-at-start":   "the tool server bad did not start: it ended: exit status 3; its last words: serving die-at-start I cannot go on: ***",
+		"hang-at-start":  "its last words: \"serving hang-at-start",
+		"die-at-start":   "the tool server bad did not start: it ended: exit status 3; its last words: \"serving die-at-start I cannot go on: ***",
 		"flood-at-start": "a message of more than",
 		"errs-at-start":  "again and again",
 		"hang-at-list":   "did not list its tools",
@@ -111,7 +125,11 @@ func TestAServerThatDoesNotStart(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			patience := time.Minute
+			if !strings.HasPrefix(mode, "die") && !strings.HasPrefix(mode, "flood") {
+				patience = 3 * time.Second // these never end
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			session, err := toolserver.Start(ctx, local(t, mode))
 			if err == nil {
