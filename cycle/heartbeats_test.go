@@ -232,6 +232,21 @@ func TestHeartbeatThatFails(t *testing.T) {
 	}
 }
 
+// The poll of a process that lives on returns before its request is answered.
+func TestHeartbeatInTheBackground(t *testing.T) {
+	h := newHouse(t)
+	m := h.monitored()
+	m.answers(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel() // or the request would last for Patience
+	_, err := h.agent.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true, LivesOn: true})
+	check(t, err)
+	if log, err := os.ReadFile(filepath.Join(h.agent.Store.Dir, "log")); err != nil || strings.Contains(string(log), "heartbeat") {
+		t.Errorf("the poll waited for its answer: %s, %v", log, err)
+	}
+	until(t, "the request", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.asked) == 1 })
+}
+
 // A poll that lingers asks for each of its polls, and does not wait for the answer before
 // it looks again.
 func TestHeartbeatOfALingeringPoll(t *testing.T) {

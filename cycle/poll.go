@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"agentstateloop/cron"
@@ -31,6 +32,10 @@ type PollOptions struct {
 
 	// LeaveLarge leaves large mail to a detached poll, which this one starts.
 	LeaveLarge bool
+
+	// LivesOn: the process lives on after the poll, so the poll does not wait for the
+	// answer to its heartbeat.
+	LivesOn bool
 }
 
 // Poll makes one cycle: load, observe, commit, project, perform, look once more,
@@ -77,6 +82,9 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	prompts.look(ctx, !o.LeaveLarge) // what no server has a part in does not wait for one
 	ctx = cron.Patient(ctx)
 	var r Report
+	if o.LivesOn && p.heartbeats.waited == nil {
+		p.heartbeats.waited = new(sync.WaitGroup) // nobody waits
+	}
 	beat := p.heartbeats.begin(ctx)
 	defer beat.end()
 	turns := func() error { return p.turns(ctx, o, &r) }

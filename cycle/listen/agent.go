@@ -72,7 +72,7 @@ func (p *servedAgent) poll(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { <-p.listener.pollSlots }()
-	r, err := p.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true})
+	r, err := p.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true, LivesOn: true})
 	if err != nil {
 		return err
 	}
