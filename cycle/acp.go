@@ -16,8 +16,9 @@ type Kinds struct {
 }
 
 // grants returns what an attempt of h at m may do: what its cause is granted, and what
-// the operator has allowed in these reports. Only in the operator's own turns, and in
-// those that the agent planned there, the operator is asked about the rest.
+// the operator has allowed in these reports. Only in the operator's own turns, in those
+// that the agent planned there and in those of the clock, the operator is asked about the
+// rest.
 func (at attempter) grants(h state.Head, m state.Message, reports []prompt.Report) turn.ACPGrants {
 	if at.turn.Runner != turn.ACP {
 		return turn.ACPGrants{}
@@ -28,6 +29,8 @@ func (at attempter) grants(h state.Head, m state.Message, reports []prompt.Repor
 		g.Kinds, g.Ask = at.kinds.Operator, true
 	case state.CauseSelf:
 		g.Kinds, g.Ask = at.kinds.Self, true
+	case state.CauseTask:
+		g.Kinds, g.Ask = at.kinds.Task, true
 	case state.CauseEvent:
 		g.Kinds = at.kinds.Event
 	default:

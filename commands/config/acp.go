@@ -49,6 +49,9 @@ func (c *Config) wireKinds() (cycle.Kinds, error) {
 	if !c.Has("turn.acp.peer") {
 		kinds.Peer = slices.Clone(readingKinds)
 	}
+	if !c.Has("turn.acp.task") {
+		kinds.Task = kinds.Operator
+	}
 	if !c.Has("turn.acp.event") {
 		kinds.Event = kinds.Peer
 	}
