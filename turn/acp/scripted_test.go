@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,14 +14,34 @@ import (
 	"time"
 
 	"agentstateloop/turn"
+	"agentstateloop/turn/box"
 )
 
-// The test binary is also the agent: `__agent NAME` runs the script of that name.
+// The test binary is also the agent: `__agent NAME` runs the script of that name. And it
+// stands in for our own, which a runner starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "__agent" {
 		s := &scripted{in: bufio.NewReaderSize(os.Stdin, 1<<20)}
 		scripts[os.Args[2]](s)
 		os.Exit(0)
+	}
+	if len(os.Args) > 1 && os.Args[1] == turn.ACPCommand {
+		os.Exit(host(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "__attempt" {
+		fmt.Fprintln(os.Stderr, turn.Main(os.Args[2:]))
+		os.Exit(1)
+	}
+	if len(os.Args) > 1 && os.Args[1] == box.Stage {
+		err := box.Main(os.Args[2:])
+		if exit, ok := errors.AsType[box.Exit](err); ok {
+			os.Exit(int(exit))
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+		flag.Set("test.parallel", "8") // these tests wait; the real agents, which run otherwise, work
 	}
 	os.Exit(m.Run())
 }

@@ -1,0 +1,373 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentstateloop/internal/regular"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// host is turn.ACPCommand. A question to the operator is written to a file, and its id is
+// its number.
+func host(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	p := Process{Stdin: os.Stdin, Stdout: os.Stdout, Ask: askByFile}
+	if err := p.Main(ctx, args); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	}
+	return 0
+}
+
+func askByFile(_ context.Context, text string) (string, error) {
+	dir := os.Getenv("TEST_QUESTIONS")
+	if dir == "" {
+		return "", errors.New("nobody is there")
+	}
+	asked, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	id := fmt.Sprintf("q%d", len(asked)+1)
+	return id, os.WriteFile(filepath.Join(dir, id), []byte(text), 0o600)
+}
+
+// bench is an attempt of an ACP agent, ready to run.
+type bench struct {
+	turn.Config
+	turn.Attempt
+	t *testing.T
+}
+
+// newBench prepares an attempt of the agent of a script.
+func newBench(t *testing.T, script string) *bench {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	t.Cleanup(func() { regular.MakeWritable(state) })
+	b := &bench{
+		t: t,
+		Config: turn.Config{
+			Runner: turn.ACP, Command: []string{exe, "__agent", script}, Workdir: t.TempDir(),
+			Timeout: time.Minute, Grace: 10 * time.Second, Self: exe, Version: "test",
+		},
+		Attempt: turn.Attempt{Dir: filepath.Join(state, "turns", "t1", "1"), TurnID: "t1", Epoch: 1, Prompt: []byte("hello\n")},
+	}
+	b.prepare(1)
+	return b
+}
+
+// prepare makes the folder of the attempt with that epoch.
+func (b *bench) prepare(epoch uint64) {
+	b.t.Helper()
+	b.Epoch = epoch
+	b.Dir = filepath.Join(filepath.Dir(b.Dir), fmt.Sprint(epoch))
+	if err := turn.Prepare(b.Dir, nil, ""); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) run() turn.Result {
+	b.t.Helper()
+	res, err := b.Config.Run(b.t.Context(), b.Attempt, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return res
+}
+
+// stopAt runs the attempt, and stops it when the agent has said want.
+func (b *bench) stopAt(want string) turn.Result {
+	b.t.Helper()
+	ctx, cancel := context.WithCancelCause(b.t.Context())
+	defer cancel(nil)
+	res, err := b.Config.Run(ctx, b.Attempt, func(p turn.Progress) {
+		if strings.Contains(p.Event.Text, want) {
+			cancel(turn.ErrStopped)
+		}
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return res
+}
+
+func check(t *testing.T, r turn.Result, status turn.Status, text, reason string) {
+	t.Helper()
+	if r.Status != status || r.Text != text || !strings.Contains(r.Reason, reason) || (reason == "") != (r.Reason == "") {
+		t.Errorf("%s %q, because %q; want %s %q, because %q\n%s", r.Status, r.Text, r.Reason, status, text, reason, r.Stderr)
+	}
+}
+
+func init() {
+	waits := func(s *scripted, p heard) {
+		s.say("working")
+		s.until("session/cancel")
+		os.WriteFile("cancelled", nil, 0o600)
+		s.say(", cancelled")
+		s.end(p, "cancelled")
+		s.until("")
+	}
+	scripts["waits"] = func(s *scripted) { waits(s, s.begin()) }
+	scripts["ignores all"] = func(s *scripted) {
+		signal.Ignore(syscall.SIGTERM)
+		s.begin()
+		s.say("working")
+		select {}
+	}
+	scripts["answers no cancel"] = func(s *scripted) {
+		s.begin()
+		s.say("working")
+		time.Sleep(time.Hour)
+	}
+	scripts["dies"] = func(s *scripted) {
+		s.begin()
+		s.say("half an")
+		fmt.Fprintln(os.Stderr, "out of paper")
+		os.Exit(3)
+	}
+	scripts["dies at once"] = func(*scripted) { fmt.Fprintln(os.Stderr, "no such option --acp"); os.Exit(2) }
+	scripts["closes its output"] = func(s *scripted) { s.begin(); os.Stdout.Close(); time.Sleep(time.Hour) }
+	scripts["hangs"] = func(*scripted) { time.Sleep(time.Hour) }
+	scripts["hangs at new"] = func(s *scripted) { s.initialize(object{}); time.Sleep(time.Hour) }
+	scripts["another version"] = func(s *scripted) { s.reply(s.until("initialize"), object{"protocolVersion": 9}); s.until("") }
+	scripts["login"] = func(s *scripted) {
+		s.initialize(object{})
+		s.fault(s.until("session/new"), -32000, "Authentication required", object{"details": "run x login"})
+		s.until("")
+	}
+	scripts["rate limit"] = func(s *scripted) {
+		p := s.begin()
+		s.fault(p, -32603, "Internal error", object{"details": "429 too many requests"})
+		s.until("")
+	}
+	scripts["flood"] = func(s *scripted) {
+		p := s.begin()
+		for range 20000 {
+			s.say("xy")
+		}
+		s.end(p, "end_turn")
+		s.until("")
+	}
+	scripts["long lines"] = func(s *scripted) {
+		p := s.begin()
+		s.line(strings.Repeat("x", maxMessage+1))
+		s.say("well")
+		s.end(p, "end_turn")
+		s.until("")
+	}
+	scripts["does not read"] = func(s *scripted) {
+		s.begin()
+		for i := range maxUnsent * 3 {
+			s.send(object{"jsonrpc": "2.0", "id": i, "method": "fs/read_text_file", "params": object{"path": strings.Repeat("x", 100)}})
+		}
+		s.say("done")
+		time.Sleep(time.Hour)
+	}
+	scripts["asks much"] = func(s *scripted) {
+		p := s.begin()
+		for i, method := range []string{"fs/read_text_file", "terminal/create", "elicitation/create", "_x"} {
+			s.send(object{"jsonrpc": "2.0", "id": i, "method": method, "params": object{}})
+			if h := s.read(); h.Error == nil || h.Error.Code != codeNoMethod {
+				s.say("not refused: " + method)
+			}
+		}
+		s.say("all refused")
+		s.end(p, "end_turn")
+		s.until("")
+	}
+	scripts["refuses"] = func(s *scripted) { p := s.begin(); s.say("I would rather not."); s.end(p, "refusal"); s.until("") }
+	scripts["stays"] = func(s *scripted) {
+		signal.Ignore(syscall.SIGTERM)
+		p := s.begin()
+		s.say("done")
+		s.end(p, "end_turn")
+		time.Sleep(time.Hour)
+	}
+	scripts["tells its session"] = func(s *scripted) {
+		s.initialize(object{"loadSession": true})
+		s.newSession()
+		p := s.until("session/prompt")
+		s.say("hello")
+		s.end(p, "end_turn")
+		s.until("")
+	}
+}
+
+// A stop cancels the turn before it ends the process.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "waits")
+	check(t, b.stopAt("working"), turn.Canceled, "working, cancelled", "stopped")
+	if _, err := os.Stat(filepath.Join(b.Workdir, "cancelled")); err != nil {
+		t.Error("the agent was not asked to cancel")
+	}
+}
+
+// An agent that does not heed the stop is ended, and killed.
+func TestStopOfADeafAgent(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{"answers no cancel", "ignores all", "does not read"} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, script)
+			b.Grace = 300 * time.Millisecond
+			want := "working"
+			if script == "does not read" {
+				want = "agent does not read"
+			}
+			if r := b.stopAt(want); r.Status != turn.Canceled {
+				t.Errorf("%+v", r)
+			}
+			if held, _, err := turn.Probe(b.Dir); held || err != nil {
+				t.Errorf("it lives: %v, %v", held, err)
+			}
+		})
+	}
+}
+
+// A hostile or broken agent costs its turn alone, and ends with it.
+func TestBadAgents(t *testing.T) {
+	t.Parallel()
+	for script, c := range map[string]struct {
+		status       turn.Status
+		text, reason string
+	}{
+		"dies":              {turn.Failed, "half an", "the agent ended without an answer: exit status 3: out of paper"},
+		"dies at once":      {turn.Failed, "", "exit status 2: no such option --acp"},
+		"closes its output": {turn.Failed, "", "it closed its output"},
+		"hangs":             {turn.TimedOut, "", "printed nothing for 1.5s"},
+		"hangs at new":      {turn.TimedOut, "", "printed nothing for 1.5s"},
+		"another version":   {turn.Failed, "", "it speaks version 9 of the protocol, and we speak version 1"},
+		"rate limit":        {turn.Failed, "", "Internal error: 429 too many requests"},
+		"flood":             {turn.Success, strings.Repeat("xy", 20000), ""},
+		"long lines":        {turn.Success, "well", ""},
+		"asks much":         {turn.Success, "all refused", ""},
+		"refuses":           {turn.Failed, "I would rather not.", "the agent refused to go on with this message"},
+		"stays":             {turn.Success, "done", ""},
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, script)
+			if strings.HasPrefix(script, "hangs") {
+				b.Silence, b.Grace = 1500*time.Millisecond, 200*time.Millisecond
+			}
+			check(t, b.run(), c.status, c.text, c.reason)
+			if held, _, err := turn.Probe(b.Dir); held || err != nil {
+				t.Errorf("it lives: %v, %v", held, err)
+			}
+		})
+	}
+}
+
+func TestCredential(t *testing.T) {
+	t.Parallel()
+	r := newBench(t, "login").run()
+	if c, ok := state.CredentialFailure(r.Credential); !ok || c.Name != "agent:acp" || !strings.Contains(c.Error(), "run x login") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestSessionIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "tells its session")
+	if r := b.run(); r.Session != "s1" {
+		t.Errorf("session %q", r.Session)
+	}
+	b = newBench(t, "plain")
+	if r := b.run(); r.Session != "" {
+		t.Errorf("session %q of an agent that can load none", r.Session)
+	}
+	b = newBench(t, "gone")
+	b.Session = "kept"
+	if r := b.run(); !r.SessionStale || r.Session != "" || r.Credential != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What the operator has answered to the question of an attempt holds for the next one,
+// and until it was used.
+func TestAnswersHoldForTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "cancels in order")
+	b.Config.Env = map[string]string{"TEST_QUESTIONS": t.TempDir()}
+	b.Grants.Ask = true
+	check(t, b.run(), turn.Success, "I would like to. \n\ncancelled", "")
+
+	dir := filepath.Dir(b.Dir)
+	once, refused := turn.Answered(dir, map[string]bool{"q1": false, "q2": true})
+	if len(once) > 0 || !slices.Equal(refused, []string{identityOf(t, shell("ls"))}) {
+		t.Errorf("%q, %q", once, refused)
+	}
+	once, refused = turn.Answered(dir, map[string]bool{"q1": true})
+	if !slices.Equal(once, []string{identityOf(t, shell("ls"))}) || len(refused) > 0 {
+		t.Errorf("%q, %q", once, refused)
+	}
+
+	b.prepare(2)
+	b.Command[2], b.Grants.Once = "asks for another first", once
+	check(t, b.run(), turn.Success, "cancelled \n\ncancelled \n\ncancelled", "") // it asks for another one first, and the turn waits
+	if got, _ := turn.Answered(dir, map[string]bool{"q1": true}); len(got) != 1 {
+		t.Errorf("%q is not left", got)
+	}
+	b.prepare(3)
+	b.Grants.Ask = false
+	check(t, b.run(), turn.Success, "ao \n\nro", "")
+	if got, _ := turn.Answered(dir, map[string]bool{"q1": true}); len(got) > 0 {
+		t.Errorf("%q is left, although it was used", got)
+	}
+}
+
+// doctor and init ask the agent what it is.
+func TestAskACP(t *testing.T) {
+	t.Parallel()
+	about, err := newBench(t, "replay").AskACP(t.Context())
+	if want := (turn.ACPAgent{Name: "scripted", Version: "1.2", Protocol: 1, Loads: true}); err != nil || about != want {
+		t.Errorf("%+v, %v", about, err)
+	}
+	for script, want := range map[string]string{"dies at once": "no such option --acp", "another version": "speaks version 9"} {
+		if _, err := newBench(t, script).AskACP(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", script, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := newBench(t, "hangs").AskACP(ctx); err == nil {
+		t.Error("an agent that hangs has an answer")
+	}
+}
+
+// In a box both our process and the agent run.
+func TestBoxed(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+			t.Fatal("no bubblewrap")
+		}
+		t.Skip("no bubblewrap")
+	}
+	b := newBench(t, "waits")
+	b.Box = &turn.Sandbox{Network: true}
+	check(t, b.stopAt("working"), turn.Canceled, "working, cancelled", "stopped")
+	b = newBench(t, "plain")
+	b.Box = &turn.Sandbox{}
+	check(t, b.run(), turn.Success, "It is blue.", "")
+	if about, err := newBench(t, "plain").AskACP(t.Context()); err != nil || about.Name != "scripted" {
+		t.Errorf("%+v, %v", about, err)
+	}
+}
