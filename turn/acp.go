@@ -84,11 +84,20 @@ type ACPAgent struct {
 func acpAgent() agent {
 	return agent{
 		argv:         execArgv,
-		parse:        func() parser { return parseAPI },
+		parse:        func() parser { return parseACP },
 		hosted:       true,
 		loginRefused: regexp.MustCompile(`^` + APIRefused + `|(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]?key|api key not valid|api_key_invalid|authentication_error|authentication_failed|authentication required|please set an auth method|credit balance is too low|401 unauthorized`),
 		sessionGone:  regexp.MustCompile(`^` + SessionGone),
 	}
+}
+
+// parseACP reads a line of ACPCommand.
+func parseACP(line []byte) []Event {
+	events := parseAPI(line)
+	for i := range events {
+		events[i].Tool = toolName(events[i].Tool)
+	}
+	return events
 }
 
 // hostArgv returns the command line of our own process that speaks with the agent whose

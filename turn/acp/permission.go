@@ -2,12 +2,15 @@ package acp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"agentstateloop/turn"
 )
@@ -67,6 +70,8 @@ func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
 	}
 	identity := r.identity()
 	switch {
+	case c.ours(r):
+		return c.allow(r, options, turn.PermissionGranted)
 	case slices.Contains(c.Grants.Kinds, r.kind()):
 		return c.allow(r, options, turn.PermissionGranted)
 	case c.once[identity] > 0:
@@ -79,6 +84,27 @@ func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
 	}
 	return c.reject(r, options, turn.PermissionRefused)
 }
+
+// ours reports whether a request is for a tool of one of the servers that the agent was
+// offered: claude-agent-acp names it in full, and gemini in the number and the title of
+// the call.
+func (c *client) ours(r call) bool {
+	if r.kind() != "other" {
+		return false
+	}
+	for _, server := range c.Servers {
+		if tool, ok := strings.CutPrefix(cmp.Or(r.Name, r.Title), "mcp__"+server.Name+"__"); ok && toolName.MatchString(tool) {
+			return true
+		}
+		tool, ok := strings.CutSuffix(r.Title, " ("+server.Name+" MCP Server)")
+		if ok && r.Name == "" && toolName.MatchString(tool) && strings.HasPrefix(r.ID, "mcp_"+server.Name+"_"+tool+"__") {
+			return true
+		}
+	}
+	return false
+}
+
+var toolName = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 
 // parseRequest reads a request for permission. An option that is not understood is left
 // out.

@@ -126,6 +126,34 @@ func TestGrantedByCause(t *testing.T) {
 	}
 }
 
+// The tools of the servers that the agent was offered need no permission, and only those.
+func TestOurTools(t *testing.T) {
+	c := &client{Settings: Settings{Servers: []Server{{Name: "agentstateloop"}}}}
+	for _, r := range []call{
+		{ID: "toolu_1", Name: "mcp__agentstateloop__remember", Kind: "other"},
+		{ID: "toolu_1", Title: "mcp__agentstateloop__submit_result", Kind: "other"},
+		{ID: "mcp_agentstateloop_remember__mcp_agentstateloop_remember_17_0", Title: "remember (agentstateloop MCP Server)", Kind: "other"},
+	} {
+		if !c.ours(r) || (&client{}).ours(r) {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, r := range []call{
+		{ID: "toolu_1", Name: "Bash", Title: "mcp__agentstateloop__remember", Kind: "other"},
+		{ID: "toolu_1", Name: "mcp__agentstateloop__remember", Kind: "execute"},
+		{ID: "toolu_1", Name: "mcp__agentstateloop__", Kind: "other"},
+		{ID: "toolu_1", Name: "mcp__agentstateloop__x__mcp__evil__y", Kind: "other"},
+		{ID: "toolu_1", Name: "mcp__agentstateloop_evil__remember", Kind: "other"},
+		{ID: "mcp_evil_remember__mcp_evil_remember_17_0", Title: "remember (agentstateloop MCP Server)", Kind: "other"},
+		{ID: "mcp_agentstateloop_remember__x", Title: "remember (agentstateloop MCP Server) (evil MCP Server)", Kind: "other"},
+		{ID: "mcp_agentstateloop_remember__x", Title: "forget (agentstateloop MCP Server)", Kind: "other"},
+	} {
+		if c.ours(r) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // What the operator has allowed is granted once, and nothing else is by it.
 func TestOneAllowIsNotAnothers(t *testing.T) {
 	ls := identityOf(t, shell("ls"))

@@ -107,6 +107,24 @@ func (b *bench) stopAt(want string) turn.Result {
 	return res
 }
 
+// stopWhen runs the attempt, and stops it when something holds.
+func (b *bench) stopWhen(holds func() bool) turn.Result {
+	b.t.Helper()
+	ctx, cancel := context.WithCancelCause(b.t.Context())
+	defer cancel(nil)
+	go func() {
+		for !holds() && ctx.Err() == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+		cancel(turn.ErrStopped)
+	}()
+	res, err := b.Config.Run(ctx, b.Attempt, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return res
+}
+
 func check(t *testing.T, r turn.Result, status turn.Status, text, reason string) {
 	t.Helper()
 	if r.Status != status || r.Text != text || !strings.Contains(r.Reason, reason) || (reason == "") != (r.Reason == "") {
