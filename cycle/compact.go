@@ -208,7 +208,6 @@ type summaryMaker struct {
 	turn     *turn.Config
 	summary  *turn.Config // of the program that makes summaries; nil: the agent does
 	rights   Rights
-	kinds    Kinds
 	launcher launcher
 	prompter prompter
 	sessions sessions
@@ -250,7 +249,7 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State, who state.Pr
 		return turn.Result{}, err
 	}
 	program, attempt := &config, turn.Attempt{
-		Dir: dir, TurnID: summaryID, Prompt: []byte(question + "\n"), Session: session, Extra: extra, Env: m.launcher.env(), Grants: turn.ACPGrants{Kinds: m.kinds.Task},
+		Dir: dir, TurnID: summaryID, Prompt: []byte(question + "\n"), Session: session, Extra: extra, Env: m.launcher.env(),
 	}
 	if m.summary == nil && isShort(s.Tier(m.prompter.policy, m.prompter.now())) {
 		program, attempt = config.Lowered(attempt)

@@ -123,7 +123,7 @@ func (a *Agent) watchdog() watchdog {
 
 func (a *Agent) summaryMaker() summaryMaker {
 	return summaryMaker{
-		store: a.Store, turn: a.Turn, summary: a.Summary, rights: a.Rights, kinds: a.Kinds,
+		store: a.Store, turn: a.Turn, summary: a.Summary, rights: a.Rights,
 		launcher: a.launcher(), prompter: a.prompter(), sessions: a.sessions(),
 		recaller: recaller{store: a.Store, log: a.logger(), room: maxSummarized},
 	}

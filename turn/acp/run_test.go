@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"agentstateloop/internal/regular"
-	"agentstateloop/state"
 	"agentstateloop/turn"
 )
 
@@ -296,7 +295,7 @@ func TestBadAgents(t *testing.T) {
 func TestCredential(t *testing.T) {
 	t.Parallel()
 	r := newBench(t, "login").run()
-	if c, ok := state.CredentialFailure(r.Credential); !ok || c.Name != "agent:acp" || !strings.Contains(c.Error(), "run x login") {
+	if r.Credential == nil || !strings.Contains(r.Credential.Error(), "agent:acp") || !strings.Contains(r.Credential.Error(), "run x login") {
 		t.Errorf("%+v", r)
 	}
 }
