@@ -1,17 +1,25 @@
 package commands
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/turn/box"
 	"agentstateloop/turn/clitest"
 )
 
-// realTurn is an agent whose program is one of the real ones, and whose model is scripted.
-func realTurn(t *testing.T, s *meshAgents, runner, handle, extra string, answers ...clitest.Answer) *clitest.Provider {
+// realTurn makes alpha an agent whose program is one of the real ones, whose model is
+// scripted, and whose user has a server of tools, mine. It returns the file in which the
+// user has configured that.
+func realTurn(t *testing.T, s *meshAgents, runner, extra string, answers ...clitest.Answer) (model *clitest.Provider, users string) {
 	t.Helper()
 	clis := os.Getenv("AGENTSTATELOOP_CLIS")
 	cli := filepath.Join(clis, runner)
@@ -21,29 +29,63 @@ func realTurn(t *testing.T, s *meshAgents, runner, handle, extra string, answers
 		}
 		t.Skipf("no %s: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it", runner)
 	}
-	model := clitest.New(t, answers...)
+	model = clitest.New(t, answers...)
 	home := t.TempDir()
 	args, env, err := clitest.Home(runner, home, model.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.add(handle, "exit 1", "beta")
+	users = usersServer(t, s, runner, home)
 	var variables []string
 	for k, v := range env {
 		variables = append(variables, fmt.Sprintf("%s = %q", k, v))
 	}
-	command := strings.ReplaceAll(fmt.Sprintf("%q", append([]string{cli}, args...)), `" "`, `", "`)
-	file := filepath.Join(s.dirs[handle], "agent.toml")
+	mails := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
+	s.add("alpha", "exit 1", "beta")
+	file := filepath.Join(s.dirs["alpha"], "agent.toml")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	command := strings.ReplaceAll(fmt.Sprintf("%q", append([]string{cli}, args...)), `" "`, `", "`)
 	config := strings.Replace(string(text), "command = [\"./agent.sh\"]\ntimeout = \"1m\"\n",
-		fmt.Sprintf("runner = %q\ncommand = %s\nenv = { %s }\n%s", runner, command, strings.Join(variables, ", "), extra), 1)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		fmt.Sprintf("runner = %q\ncommand = %s\nworkdir = \"work\"\nenv = { %s }\n%s", runner, command, strings.Join(variables, ", "), extra), 1)
+	config = strings.Replace(config, "[turn]\n", "operator = [\"operator@example.com\"]\n"+
+		fmt.Sprintf("[mail]\naddress = \"goulard@example.org\"\n[mail.imap]\nhost = %q\npassword_file = \"secret\"\nca_file = %q\n[mail.smtp]\nhost = %q\nca_file = %[2]q\n[turn]\n",
+			mails.IMAPTLS, mails.CAFile, mails.SMTPTLS), 1)
+	config = strings.Replace(config, "mesh = \"open\"\n", "mesh = \"open\"\nrequire = \"from\"\n", 1)
+	for file, text := range map[string]string{file: config, filepath.Join(s.dirs["alpha"], "secret"): mails.Password} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(s.dirs["alpha"], "work"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return model
+	return model, users
+}
+
+// usersServer has the user configure a server of tools for all that they do with a program.
+func usersServer(t *testing.T, s *meshAgents, runner, home string) (file string) {
+	t.Helper()
+	text := fmt.Sprintf(`"mcpServers":{"mine":{"command":%q,"args":["mcp"]}}`, s.program)
+	switch runner {
+	case "claude":
+		file, text = filepath.Join(home, ".claude.json"), "{"+text+"}"
+	case "codex":
+		file = filepath.Join(home, ".codex", "config.toml")
+		before, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = string(before) + fmt.Sprintf("[mcp_servers.mine]\ncommand = %q\nargs = [\"mcp\"]\n", s.program)
+	case "gemini":
+		file, text = filepath.Join(home, ".gemini", "settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}},`+strings.Replace(text, `"args"`, `"trust":true,"args"`, 1)+"}"
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // toolNames are how the programs name a tool of ours for their models.
@@ -64,31 +106,64 @@ func calls(runner, tool string, args map[string]any) clitest.Answer {
 // command at all.
 func TestRealTools(t *testing.T) {
 	program := buildProgram(t, t.TempDir())
-	for runner, denied := range map[string]string{
-		"claude": "[turn.permissions]\noperator = [\"--disallowedTools\", \"Bash\"]\n",
+	for runner, config := range map[string]string{
+		"claude": "[turn.permissions]\noperator = [\"--allowedTools\", \"Read\", \"--disallowedTools\", \"Bash\", \"--permission-mode\", \"dontAsk\"]\n",
 		"codex":  "[turn.permissions]\noperator = [\"--sandbox\", \"read-only\", \"--disable\", \"shell_tool\"]\n",
 		"gemini": "", // without --yolo it runs no command
 	} {
+		t.Run(runner, func(t *testing.T) { testRealTools(t, newMeshAgents(t, program), runner, config) })
+	}
+}
+
+// TestRealToolsInABox has them use the tools in a box, where neither the configuration nor
+// the state exists.
+func TestRealToolsInABox(t *testing.T) {
+	program := buildProgram(t, t.TempDir())
+	if _, err := box.Bubblewrap(t.Context(), program); err != nil {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	for _, runner := range []string{"claude", "codex", "gemini"} {
 		t.Run(runner, func(t *testing.T) {
-			t.Parallel()
-			testRealTools(t, newMeshAgents(t, program), runner, denied)
+			s := newMeshAgents(t, program)
+			realTurn(t, s, runner, "sandbox = \"bwrap\"\n",
+				calls(runner, "remember", map[string]any{"text": "never on a Friday"}),
+				calls(runner, "submit_result", map[string]any{"text": "all green", "fields": map[string]any{"tests": 412}}),
+				clitest.Answer{Text: "Done."})
+			key := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "the lighthouse needs a test"))
+			s.run("alpha", "poll")
+			if shown := s.run("alpha", "inbox", "show", key, "--json"); !strings.Contains(shown, `"text": "all green"`) || !strings.Contains(shown, `"tests": 412`) {
+				t.Errorf("the answer is:\n%s", shown)
+			}
+			if memory := readMemory(t, s); memory != "never on a Friday" {
+				t.Errorf("the memory is %q", memory)
+			}
 		})
 	}
 }
 
-func testRealTools(t *testing.T, s *meshAgents, runner, denied string) {
+func testRealTools(t *testing.T, s *meshAgents, runner, config string) {
 	s.add("beta", "echo 'it is green'", "alpha")
-	model := realTurn(t, s, runner, "alpha", denied,
+	model, users := realTurn(t, s, runner, config,
 		calls(runner, "remember", map[string]any{"text": "never on a Friday"}),
 		calls(runner, "search_history", map[string]any{"query": "lighthouse"}),
 		calls(runner, "send", map[string]any{"to": "beta", "text": "a greeting"}),
 		calls(runner, "sleep", map[string]any{"minutes": 600, "reason": "look at the build"}),
+		calls(runner, "ask_operator", map[string]any{"question": "May I delete it?", "options": []any{"yes", "no"}}),
 		calls(runner, "ask", map[string]any{"to": "@beta", "text": "is it green?", "fields": []any{map[string]any{"name": "green", "type": "boolean"}}}),
 		clitest.Answer{Text: "I wait."},
 		calls(runner, "submit_result", map[string]any{"text": "all green", "fields": map[string]any{"tests": 412}}),
 		clitest.Answer{Text: "Done."})
+	before, err := os.ReadFile(users)
+	if err != nil {
+		t.Fatal(err)
+	}
 	key := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "the lighthouse needs a test"))
 	s.run("alpha", "poll")
+	s.run("beta", "poll")
+	s.run("alpha", "answer", "1", "yes")
 	for range 10 {
 		s.run("beta", "poll")
 		s.run("alpha", "poll")
@@ -102,14 +177,15 @@ func testRealTools(t *testing.T, s *meshAgents, runner, denied string) {
 			t.Errorf("the answer has no %s:\n%s", want, shown)
 		}
 	}
-	if memory, err := os.ReadFile(filepath.Join(s.dirs["alpha"], "state", "memory.md")); err != nil || strings.TrimSpace(string(memory)) != "never on a Friday" {
-		t.Errorf("the memory is %q, %v", memory, err)
+	if memory := readMemory(t, s); memory != "never on a Friday" {
+		t.Errorf("the memory is %q", memory)
 	}
 	if wakeups := s.run("alpha", "remind", "--list"); !strings.Contains(wakeups, "look at the build") {
 		t.Errorf("it wakes for %q", wakeups)
 	}
-	all := strings.Join(model.Asked(), "\n")
-	for _, want := range []string{"tools of the MCP server agentstateloop", "remembered", "the lighthouse needs a test", "it is green"} {
+	asked := model.Asked()
+	all := strings.Join(asked, "\n")
+	for _, want := range []string{"tools of the MCP server agentstateloop", "remembered", "the lighthouse needs a test", "it is green", "May I delete it?"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the model was not told %q", want)
 		}
@@ -117,7 +193,26 @@ func testRealTools(t *testing.T, s *meshAgents, runner, denied string) {
 	if received := s.run("beta", "history", "-n", "0", "--all"); !strings.Contains(received, "message    from alpha (mesh:alpha:send.") {
 		t.Errorf("beta received no message:\n%s", received)
 	}
-	if events := s.run("alpha", "events", "-n", "0"); !strings.Contains(events, "agentstateloop/remember") {
+	events := s.run("alpha", "events", "-n", "0")
+	if !strings.Contains(events, "agentstateloop/remember") {
 		t.Errorf("the events do not name the tool:\n%s", events)
+	}
+
+	// The user's own server is there as well, and what they configured is as it was.
+	mine := map[string]string{"claude": `"mcp__mine__remember"`, "codex": `"mcp__mine"`, "gemini": `"mcp_mine_remember"`}[runner]
+	if !strings.Contains(asked[len(asked)-1], mine) {
+		t.Errorf("the model has no tool %s", mine)
+	}
+	after, err := os.ReadFile(users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runner == "claude" { // which counts in this file, too
+		var b, a struct{ MCPServers any }
+		if err := errors.Join(json.Unmarshal(before, &b), json.Unmarshal(after, &a)); err != nil || !reflect.DeepEqual(a, b) {
+			t.Errorf("%s has now %v, %v", users, a, err)
+		}
+	} else if !bytes.Equal(after, before) {
+		t.Errorf("%s is now:\n%s", users, after)
 	}
 }
