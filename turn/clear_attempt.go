@@ -15,9 +15,10 @@ const maxKeptPrompt = 256 << 10
 
 // ClearContext removes what lies in the context box of the attempt in dir, but not the
 // files in it that keep names. The agent must have ended. The rest of the box are
-// copies: of the message, of its files, of what an earlier attempt left. So is a very
-// large prompt. What cannot be removed stays until it is pruned.
+// copies: of the message, of its files, of what an earlier attempt left. So are a very
+// large prompt, and the home of gemini. What cannot be removed stays until it is pruned.
 func ClearContext(dir string, keep ...string) {
+	removeGeminiHome(dir) // its runner may have died
 	prompt := filepath.Join(dir, promptName)
 	if info, err := os.Lstat(prompt); err == nil && info.Size() > maxKeptPrompt {
 		_ = os.Remove(prompt)
