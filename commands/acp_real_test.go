@@ -20,7 +20,7 @@ func TestRealToolsOverACP(t *testing.T) {
 		t.Run(runner, func(t *testing.T) {
 			t.Parallel()
 			s := newMeshAgents(t, program)
-			realTurn(t, s, runner, "alpha", "", calls(runner, "remember", map[string]any{"text": "never on a Friday"}), clitest.Answer{Text: "Done."})
+			realTurn(t, s, runner, "", calls(runner, "remember", map[string]any{"text": "never on a Friday"}), clitest.Answer{Text: "Done."})
 			file := filepath.Join(s.dirs["alpha"], "agent.toml")
 			text, err := os.ReadFile(file)
 			if err != nil {
