@@ -152,13 +152,13 @@ func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
 	return all, nil
 }
 
-// environ returns what the programs of tools get: our environment without the
-// key.
+// environ returns what the programs of tools get: our environment without the key and
+// the tokens.
 func (b toolbox) environ() []string {
-	key := b.config.File.API.KeyEnv
+	secrets := b.config.SecretVariables()
 	return slices.DeleteFunc(slices.Clone(b.loader.Environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return key != "" && name == key
+		return slices.Contains(secrets, name)
 	})
 }
 

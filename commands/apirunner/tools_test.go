@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/internal/secret"
 )
 
@@ -19,5 +21,17 @@ func TestRedacted(t *testing.T) {
 	})
 	if text, err := run(t.Context(), nil); text != "the key is ***" || err == nil || err.Error() != "no file ***" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestEnviron: programs of tools get neither the key of the API nor the token of a server.
+func TestEnviron(t *testing.T) {
+	l := &config.Loader{Environ: []string{"A=a", "MODEL_KEY=k", "FAR_TOKEN=t"}, Home: func() (string, error) { return "/", nil }, Secrets: new(secret.Known)}
+	c, err := l.Parse("/agent.toml", "[api]\nkey_env = \"MODEL_KEY\"\n[tools.far]\nmcp = { url = \"https://a/\", token_env = \"FAR_TOKEN\" }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(toolbox{loader: l, config: c}.environ(), " "); got != "A=a" {
+		t.Errorf("%s", got)
 	}
 }

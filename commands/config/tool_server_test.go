@@ -119,3 +119,25 @@ operator = ["near/*", "far/one", "read_file"]
 		t.Errorf("all: %q", got)
 	}
 }
+
+// TestTokenVariable checks that the variable with a token reaches the loop, and that the
+// loop knows that it is not for its tools.
+func TestTokenVariable(t *testing.T) {
+	path := writeConfig(t, toolServers+"key_env = \"MODEL_KEY\"\n"+localModel+"[tools.far]\nmcp = { url = \"https://a/\", token_env = \"FAR_TOKEN\" }\n")
+	l := testLoader()
+	l.Environ = append(l.Environ, "FAR_TOKEN=hunter2-hunter2", "OTHER=x")
+	a, err := l.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Turn.Env; got["FAR_TOKEN"] != "hunter2-hunter2" || got["OTHER"] != "" {
+		t.Errorf("the environment of the loop: %v", got)
+	}
+	c, err := l.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(c.SecretVariables(), " "); got != "MODEL_KEY FAR_TOKEN" {
+		t.Errorf("not for tools: %s", got)
+	}
+}

@@ -193,17 +193,27 @@ func (c *Config) turnCommand(command []string) []string {
 	return command
 }
 
-// apiEnv returns turn.env for our own loop. It adds the environment variable of
-// the API key, which no other agent gets.
+// apiEnv returns turn.env for our own loop. It adds the environment variables that hold
+// the API key and the tokens of tool servers, which no other agent gets.
 func (l *Loader) apiEnv(c *Config) map[string]string {
 	env := maps.Clone(c.File.Turn.Env)
-	if key := c.File.API.KeyEnv; key != "" {
+	for _, name := range c.SecretVariables() {
 		if env == nil {
 			env = map[string]string{}
 		}
-		if value := l.Env(key); value != "" || env[key] == "" {
-			env[key] = value
+		if value := l.Env(name); value != "" || env[name] == "" {
+			env[name] = value
 		}
 	}
 	return env
+}
+
+// SecretVariables returns the names of the environment variables that are for the
+// built-in loop alone, and not for its tools.
+func (c *Config) SecretVariables() []string {
+	names := []string{c.File.API.KeyEnv}
+	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
+		names = append(names, c.File.Tools[name].MCP.TokenEnv)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }

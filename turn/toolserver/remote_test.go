@@ -125,11 +125,11 @@ func TestARemoteServerThatRefuses(t *testing.T) {
 		"endless JSON":     {endless("application/json"), false, "its answer is longer than 64 MiB"},
 		"an endless event": {endless("text/event-stream"), false, "did not start"},
 		"moved": {func(w http.ResponseWriter, r *http.Request, _ string) bool {
-			http.Redirect(w, r, other.URL+"/"+token, 307)
+			http.Redirect(w, r, other.URL+"/"+token, http.StatusTemporaryRedirect)
 			return true
 		}, false, "it has moved (307 Temporary Redirect): set url to the address that it has now, " + other.URL + "/***"},
 		"moved permanently": {func(w http.ResponseWriter, r *http.Request, _ string) bool {
-			http.Redirect(w, r, other.URL, 301)
+			http.Redirect(w, r, other.URL, http.StatusMovedPermanently)
 			return true
 		}, false, "it has moved (301"},
 	} {
