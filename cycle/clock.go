@@ -29,6 +29,8 @@ type ClockPrompt struct {
 	File string        // absolute path of the text, if that is in a file
 	If   *hook.Program // asked whether there is something to do; nil: there is
 	Kind string        // state.KindAlways or state.KindSaid
+
+	Patience time.Duration // with If; 0: PromptTimeout
 }
 
 // MaxPromptText limits the text of a prompt, in bytes.
@@ -97,6 +99,7 @@ type clockPrompts struct {
 	journal journal
 
 	detacher detacher
+	flusher  flusher
 }
 
 // promptRound is the making of prompts by one poll.
@@ -187,7 +190,10 @@ func (p clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (m
 	}
 	if e.Failed != "" || e.Skipped != "" {
 		p.log.printf("prompt %s: %s%s", f.Name, e.Failed, e.Skipped)
-		_, err := p.journal.commit(ctx, e)
+		s, err := p.journal.commit(ctx, e)
+		if err == nil && e.Failed != "" {
+			err = p.flusher.sendNow(ctx, s) // the cycle of this poll may be over
+		}
 		return false, err
 	}
 	return p.make(ctx, c, e)
@@ -204,6 +210,9 @@ func (p clockPrompts) make(ctx context.Context, c ClockPrompt, e state.Prompted)
 		return false, err
 	}
 	s, err := p.journal.commit(ctx, e)
+	if err == nil && e.Failed != "" {
+		err = p.flusher.sendNow(ctx, s)
+	}
 	if err != nil || e.Failed != "" {
 		return false, err
 	}

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,8 @@ const maxAsked = 1 << 20
 // nothing to do, which exit code 1 says, or "" after exit code 0. Everything else is an
 // error.
 func (c ClockPrompt) asked(ctx context.Context, at time.Time) (nothing string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, PromptTimeout)
+	patience := cmp.Or(c.Patience, PromptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	p := c.If
 	name := filepath.Base(p.Command[0])
@@ -45,7 +47,7 @@ func (c ClockPrompt) asked(ctx context.Context, at time.Time) (nothing string, e
 	case errors.Is(err, capture.ErrTooMuch):
 		return "", fmt.Errorf("its if, %s, printed more than %d MiB, and was ended", name, maxAsked>>20)
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("its if, %s, took longer than %v, and was ended", name, PromptTimeout)
+		return "", fmt.Errorf("its if, %s, took longer than %v, and was ended", name, patience)
 	case ended && exit.ExitCode() == 1:
 		return name + " says that there is nothing to do" + lastSaid(": ", printed.Stdout), nil
 	case ended:

@@ -222,6 +222,7 @@ func (r renderer) answer(s state.State, control string) string {
 		fmt.Fprintf(&b, "asked you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), offered(w.Options))
 	}
 	r.wakeups(&b, s)
+	r.prompts(&b, s)
 	today, month := s.SpentOn(r.policy, r.now())
 	fmt.Fprintf(&b, "spent: %v today, %v this month\n", today, month)
 	if head, err := r.store.Head(); err == nil && head.Sum != "" {
@@ -235,6 +236,19 @@ func (r renderer) answer(s state.State, control string) string {
 		fmt.Fprintf(&b, "credential %s has failed since %s\n", name, c.Since.Format(time.RFC3339))
 	}
 	return b.String()
+}
+
+// prompts adds when each prompt of the clock is next.
+func (r renderer) prompts(b *strings.Builder, s state.State) {
+	for _, p := range promptStatus(s, r.policy, r.now()) {
+		switch {
+		case p.Next == nil:
+		case p.Held != "":
+			fmt.Fprintf(b, "prompt %s: due since %s, held: %s\n", p.Name, p.Next.Format("2006-01-02 15:04Z"), p.Held)
+		default:
+			fmt.Fprintf(b, "prompt %s: next %s\n", p.Name, p.Next.Format("2006-01-02 15:04Z"))
+		}
+	}
 }
 
 // mostWakeups is how many wakeups an answer shows.

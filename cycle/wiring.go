@@ -42,7 +42,7 @@ func (a *Agent) heartbeats() heartbeats {
 func (a *Agent) clockPrompts() clockPrompts {
 	return clockPrompts{
 		all: a.Prompted, standIn: a.AskPrompt, store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, log: a.logger(),
-		journal: a.journal(), detacher: a.detacher(),
+		journal: a.journal(), detacher: a.detacher(), flusher: a.flusher(),
 	}
 }
 

@@ -42,6 +42,7 @@ func (e *examination) checks() []check {
 		toolServersCheck{loader: e.cronLoader, config: e.config, agent: a, network: e.Network},
 		promptCheck{agent: a},
 		hooksCheck{agent: a, state: e.state},
+		promptsCheck{agent: a, state: e.state, now: a.Now()},
 		heartbeatCheck{config: e.config, monitor: a.Heartbeat, network: e.Network},
 		pollsCheck{config: e.config, state: e.state, err: e.stateErr, mode: e.mode, dir: a.Store.Dir, now: now},
 	}

@@ -26,7 +26,7 @@ func (w *World) calm() {
 	w.logf("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
 	w.mu.Lock()
 	clear(w.outages)
-	w.inside = nil
+	w.inside, w.prompts = nil, nil
 	w.mu.Unlock()
 	w.limit(0)
 	w.mendHooks()

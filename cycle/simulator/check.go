@@ -114,6 +114,7 @@ func (w *World) checkAll() {
 	w.checkMeshMessages(h)
 	w.checkTells(h)
 	w.checkSelf(h)
+	w.checkClockPrompts(h, w.configured)
 	w.checkPrograms(h)
 	w.checkHooks(h)
 	w.checkNudges(h)

@@ -136,6 +136,9 @@ func (v *historyChecker) message(l line) {
 		v.broken("2", "%s was accepted twice", l.Key)
 	}
 	v.acceptedAt[l.Key] = l.Serial
+	if l.Source == "prompt" { // likewise; and what the operator has set is held back in tier critical
+		return
+	}
 	if l.Source == "self" { // wakes nobody, and is not work before its turn
 		v.operator[l.Key] = l.Message != nil && l.Message.Operator
 		return

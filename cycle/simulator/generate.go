@@ -14,6 +14,7 @@ func Make(seed int64, steps int) Story {
 		s.Steps = append(s.Steps, g.step())
 	}
 	s.AckAfter = ackAfter(seed)
+	s.Prompts = clockPrompts(seed)
 	return s
 }
 

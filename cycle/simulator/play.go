@@ -30,7 +30,7 @@ func Play(dir string, s Story) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("make a world: %w", err)
 	}
 	defer w.close()
-	w.ackAfter = s.AckAfter
+	w.ackAfter, w.prompts, w.configured = s.AckAfter, s.Prompts, s.Prompts
 	w.disk.settle(w.stateDir())
 	w.install()
 	for i, step := range s.Steps {
@@ -91,6 +91,9 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 	})
 	if err == nil && !killed && w.wasUndisturbed() {
 		w.rested(true)
+	}
+	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
+		w.notePromptPoll(began.Add(w.clock.skewed()))
 	}
 	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
 		w.checkProgress()

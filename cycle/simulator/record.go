@@ -173,6 +173,7 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	}
 	r.checkRecalled(p, h)
 	r.checkRights(p, at.Extra, h)
+	r.checkClockRights(p, at.Extra)
 	r.checkHears(p, h)
 	first = true
 	for _, other := range r.prompts {

@@ -483,7 +483,7 @@ var regressions = map[int64]string{
 func TestRegressions(t *testing.T) {
 	for seed, was := range regressions {
 		story := sim.Make(seed, 30)
-		story.AckAfter = 0 // as it was
+		story.AckAfter, story.Prompts = 0, nil // as it was
 		out := play(t, story)
 		if out.Broken != nil {
 			t.Errorf("seed %d: %v (once: %s)\n%s", seed, out.Broken, was, strings.Join(out.Log, "\n"))

@@ -21,7 +21,7 @@ import (
 const selfTurns = 4
 
 // rights are the arguments of a turn, by its cause.
-var rights = cycle.Rights{Operator: []string{"--operator"}, Peer: []string{"--peer"}, Event: []string{"--event"}, Self: []string{"--self"}}
+var rights = cycle.Rights{Operator: []string{"--operator"}, Peer: []string{"--peer"}, Event: []string{"--event"}, Self: []string{"--self"}, Task: []string{"--task"}}
 
 // selfWish matches the words with which the agent plans a turn: the message that it is
 // about, and how many more are to follow.
@@ -205,8 +205,8 @@ func (w *World) checkSelfReply(h history, task line, forOperator bool) {
 	w.violate("self", "the turn %s of the agent's own (%s) was mailed %d times, want %d: %q", task.TurnID, task.Status, mails, wanted, text)
 }
 
-// withoutSelf returns replies to messages: those of turns that the agent planned stand
-// in a conversation, and answer nobody, and those of a turn that a late report has had
+// withoutSelf returns replies to messages: those of turns that the agent planned, or the
+// clock has caused, stand in a conversation of their own, and answer nobody, and those of a turn that a late report has had
 // are one more.
 func withoutSelf(h history, all map[string][]*outgoing) map[string][]*outgoing {
 	for id, list := range all {
@@ -225,7 +225,7 @@ func (h history) isSelf(o *outgoing) bool {
 	}
 	for key, tasks := range h.tasks {
 		for _, task := range tasks {
-			if (strings.HasPrefix(key, "self:") || strings.HasPrefix(key, followUpKey)) && strings.HasPrefix(o.id+".", replyKind+task.TurnID+".") {
+			if (strings.HasPrefix(key, "self:") || strings.HasPrefix(key, "prompt:") || strings.HasPrefix(key, followUpKey)) && strings.HasPrefix(o.id+".", replyKind+task.TurnID+".") {
 				return true
 			}
 		}

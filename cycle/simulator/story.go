@@ -13,6 +13,7 @@ type Story struct {
 	Steps []Step
 
 	AckAfter time.Duration // [replies] ack_after
+	Prompts  []ClockPrompt
 }
 
 // Step is one event of a story.
@@ -153,6 +154,9 @@ func (s Story) String() string {
 	var b strings.Builder
 	if s.AckAfter > 0 {
 		fmt.Fprintf(&b, "     acks wait for %s\n", s.AckAfter)
+	}
+	for _, c := range s.Prompts {
+		fmt.Fprintf(&b, "     prompt %+v\n", c)
 	}
 	for i, step := range s.Steps {
 		fmt.Fprintf(&b, "%3d  %s\n", i, step)

@@ -63,6 +63,11 @@ type World struct {
 
 	ackAfter time.Duration // [replies] ack_after
 
+	prompts     []ClockPrompt // that are configured now
+	configured  []ClockPrompt // that were
+	promptPolls []promptPoll
+	asked       int // programs of prompts
+
 	hooks   []*listener
 	mail    *mailtest.Servers
 	mesh    *mesh.Server
@@ -220,6 +225,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		RunTurn: p.attempt,
 	}
 	p.configureHooks(a)
+	p.configurePrompts(a)
 	return a
 }
 

@@ -1,0 +1,268 @@
+package cycle_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/hook"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// newClockHouse returns a house with a prompt that is due at the next full hour, and
+// moves the clock there. change may change the prompt.
+func newClockHouse(t *testing.T, change func(h *house, c *cycle.ClockPrompt)) *house {
+	h := newAwakeHouse(t)
+	h.agent.Policy.Ack = false
+	c := cycle.ClockPrompt{Name: "morning", Text: "Read the CI.", Kind: state.KindAlways}
+	if change != nil {
+		change(h, &c)
+	}
+	times, err := cron.ParseTimes("0 * * * *")
+	check(t, err)
+	h.agent.Prompted = []cycle.ClockPrompt{c}
+	h.agent.Policy.Prompts = []state.PromptPolicy{{Name: c.Name, At: "0 * * * *", CatchUp: time.Hour, Asks: c.If != nil, Next: times.Next}}
+	h.poll()
+	next := h.state().Prompts[0].Next
+	h.clock.advance(next.Sub(h.clock.Now()) - 20*time.Second)
+	h.poll()
+	h.clock.advance(21 * time.Second)
+	return h
+}
+
+// asks makes the script that a prompt asks.
+func asks(h *house, c *cycle.ClockPrompt, script string) {
+	path := filepath.Join(h.t.TempDir(), "changed.sh")
+	check(h.t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700))
+	c.If = &hook.Program{Command: []string{path}, Dir: filepath.Dir(path), Env: []string{"PATH=/usr/bin:/bin"}}
+}
+
+// Many polls find a prompt due at the same time. Its program is asked once, and it has one
+// turn.
+func TestAFiringThatIsRaced(t *testing.T) {
+	for name, script := range map[string]string{"without a program": "", "with a program": "echo x >>asked; sleep 0.2\n"} {
+		t.Run(name, func(t *testing.T) {
+			h := newClockHouse(t, func(h *house, c *cycle.ClockPrompt) {
+				if script != "" {
+					asks(h, c, script)
+				}
+			})
+			h.plays("echo x >>turns; echo done\n")
+			var wg sync.WaitGroup
+			for range 6 {
+				wg.Go(func() {
+					if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{}); err != nil && !errors.Is(err, cycle.ErrBusy) {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			h.poll()
+			if got := len(h.lines(state.LineTask)); got != 1 {
+				t.Errorf("%d turns", got)
+			}
+			if len(h.sentOf("reply")) != 1 {
+				t.Errorf("mails: %s", h.kinds())
+			}
+			if script == "" {
+				return
+			}
+			asked, err := os.ReadFile(filepath.Join(h.agent.Prompted[0].If.Dir, "asked"))
+			check(t, err)
+			if string(asked) != "x\n" {
+				t.Errorf("asked %q", asked)
+			}
+		})
+	}
+}
+
+// What a program of a prompt may do wrong is a firing that failed, with a reason. It is
+// ended with what it has started.
+func TestProgramsOfPrompts(t *testing.T) {
+	for name, c := range map[string]struct{ script, skipped, failed string }{
+		"yes":                   {"exit 0\n", "", ""},
+		"no":                    {"echo all; echo is well; exit 1\n", "changed.sh says that there is nothing to do: is well", ""},
+		"no, without a word":    {"exit 1\n", "changed.sh says that there is nothing to do", ""},
+		"breaks":                {"echo first >&2; echo no network >&2; exit 2\n", "", "its if, changed.sh, ended with exit status 2: no network"},
+		"is killed":             {"kill -9 $$\n", "", "its if, changed.sh, ended with signal: killed"},
+		"hangs":                 {"sleep 1000 & echo $! >pid; wait\n", "", "its if, changed.sh, took longer than 300ms, and was ended"},
+		"prints without end":    {"yes\n", "", "its if, changed.sh, printed more than 1 MiB, and was ended"},
+		"leaves something":      {"sleep 1000 & echo $! >pid; exit 0\n", "", ""},
+		"is told what and when": {"[ \"$AGENTSTATELOOP_PROMPT\" = morning ] && date -d \"$AGENTSTATELOOP_DUE\" >/dev/null && exit 1; exit 5\n", "changed.sh says that there is nothing to do", ""},
+		"does not exist":        {"", "", "its if cannot be started: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newClockHouse(t, func(h *house, p *cycle.ClockPrompt) {
+				asks(h, p, c.script)
+				if p.Patience = 20 * time.Second; name == "hangs" {
+					p.Patience = 300 * time.Millisecond
+				}
+				if c.script == "" {
+					check(t, os.Remove(p.If.Command[0]))
+				}
+			})
+			h.poll()
+			var told []string
+			for _, l := range h.lines(state.LinePrompt) {
+				if l.What == "skipped" || l.What == "failed" {
+					told = append(told, l.What+": "+l.Reason)
+				}
+			}
+			want, turns := "", 0
+			switch {
+			case c.skipped != "":
+				want = "skipped: " + c.skipped
+			case c.failed != "":
+				want = "failed: " + c.failed
+			default:
+				turns = 1
+			}
+			if got := strings.Join(told, "\n"); !strings.HasPrefix(got, want) || want == "" && got != "" {
+				t.Errorf("the history says %q, want %q", got, want)
+			}
+			if got := len(h.lines(state.LineTask)); got != turns {
+				t.Errorf("%d turns, want %d", got, turns)
+			}
+			if got := len(h.sentOf("notice")); got != 0 && c.failed == "" || got != 1 && c.failed != "" {
+				t.Errorf("%d notices", got)
+			}
+			if pid, err := os.ReadFile(filepath.Join(h.agent.Prompted[0].If.Dir, "pid")); err == nil {
+				n := 0
+				fmt.Sscan(string(pid), &n)
+				until(t, "the end of what it has started", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) || isZombie(n) })
+			}
+		})
+	}
+}
+
+// isZombie reports whether a process has ended, and nobody has asked how.
+func isZombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}
+
+// The file of a prompt is read at its time. What cannot be read is told once, and the
+// next time that it can be, it runs.
+func TestFilesOfPrompts(t *testing.T) {
+	for name, c := range map[string]struct {
+		make   func(path string) error
+		failed string
+	}{
+		"a file": {func(p string) error { return os.WriteFile(p, []byte("  Look.\n"), 0o600) }, ""},
+		"a link to one": {func(p string) error {
+			_ = os.WriteFile(p+".real", []byte("Look.\n"), 0o600)
+			return os.Symlink(p+".real", p)
+		}, ""},
+		"missing":   {func(string) error { return nil }, "its file cannot be read: "},
+		"a pipe":    {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "its file cannot be read: "},
+		"a folder":  {func(p string) error { return os.Mkdir(p, 0o700) }, "its file cannot be read: "},
+		"empty":     {func(p string) error { return os.WriteFile(p, []byte(" \n"), 0o600) }, "morning.md is empty"},
+		"not UTF-8": {func(p string) error { return os.WriteFile(p, []byte("a\xff"), 0o600) }, "morning.md is not text in UTF-8"},
+		"too large": {func(p string) error { return os.WriteFile(p, make([]byte, 65<<10), 0o600) }, "its file cannot be read: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newClockHouse(t, func(h *house, p *cycle.ClockPrompt) {
+				p.Text, p.File = "", filepath.Join(t.TempDir(), "morning.md")
+				check(t, c.make(p.File))
+			})
+			h.poll()
+			h.clock.advance(time.Hour)
+			h.poll()
+			fails := h.state().Prompts[0].Fails
+			if c.failed == "" {
+				if got := len(h.lines(state.LineTask)); got != 2 || fails != "" || !strings.Contains(h.prompt(), "Look.") {
+					t.Errorf("%d turns, %q:\n%s", got, fails, h.prompt())
+				}
+				return
+			}
+			if !strings.Contains(fails, c.failed) || len(h.sentOf("notice")) != 1 {
+				t.Errorf("it fails because %q, want %q; %d notices, want 1", fails, c.failed, len(h.sentOf("notice")))
+			}
+			path := h.agent.Prompted[0].File
+			check(t, os.RemoveAll(path))
+			check(t, os.WriteFile(path, []byte("Look again."), 0o600))
+			h.clock.advance(time.Hour)
+			h.poll()
+			if fails := h.state().Prompts[0].Fails; fails != "" || len(h.lines(state.LineTask)) != 1 {
+				t.Errorf("mended: %q, %d turns", fails, len(h.lines(state.LineTask)))
+			}
+		})
+	}
+}
+
+// A turn of the clock has the rights of task, and so has what the agent plans in it. Its
+// mail begins a thread, and the operator's answer to it is an ordinary message that finds
+// what was said.
+func TestATurnOfTheClock(t *testing.T) {
+	h := newClockHouse(t, nil)
+	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Self: []string{"--may", "look"}, Task: []string{"--may", "little"}}
+	h.agent.Policy.Ack = true
+	h.plays("echo \"$*\" >>argv\ngrep -q 'You woke yourself' prompt || us remind 20m 'look again'\necho 'two jobs broke'\n")
+	phase := h.state().Phase
+	h.poll()
+	if h.state().Phase != phase || len(h.sentOf("ack")) > 0 {
+		t.Errorf("%s, %s", h.state().Phase, h.kinds())
+	}
+	replies := h.sentOf("reply")
+	if len(replies) != 1 || !strings.Contains(replies[0].text, "two jobs broke") {
+		t.Fatalf("mails: %+v", replies)
+	}
+	raw := replies[0].raw
+	if !strings.Contains(raw, "Subject: @"+handle+": morning, ") || strings.Contains(raw, "In-Reply-To") {
+		t.Errorf("the mail:\n%s", raw)
+	}
+	h.clock.advance(25 * time.Minute)
+	h.poll()
+	if got := h.left("argv"); got != "--may little\n--may little" {
+		t.Errorf("rights:\n%s", got)
+	}
+	h.plays("echo \"$*\" >>argv\necho done\n")
+	h.receive(letter{id: "<one@example.com>", subject: "Re: @" + handle + ": morning", fields: "In-Reply-To: " + messageID([]byte(raw)) + "\r\n", body: "fix them"})
+	h.poll()
+	h.wantPhase(state.PREP)
+	if got := h.left("argv"); !strings.HasSuffix(got, "--may all") {
+		t.Errorf("rights:\n%s", got)
+	}
+	if got := h.prompt(); !strings.Contains(got, "two jobs broke") {
+		t.Errorf("the answer does not know what was said:\n%s", got)
+	}
+}
+
+// A listener, or a lingering poll, is told to poll at the time of a prompt, and not while
+// its program is asked.
+func TestAPromptIsAReasonToPoll(t *testing.T) {
+	h := newClockHouse(t, func(h *house, c *cycle.ClockPrompt) { asks(h, c, "exit 0\n") })
+	reason := func() string {
+		why, err := h.agent.PollReason()
+		check(t, err)
+		return why
+	}
+	if got := reason(); got != state.DuePrompt {
+		t.Errorf("the reason is %q", got)
+	}
+	_, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
+		return state.Step(s, []state.Event{state.PromptAsked{Name: "morning", ID: "other"}}, h.agent.Policy, h.clock.Now()), nil
+	})
+	check(t, err)
+	if got := reason(); got != "" {
+		t.Errorf("while it is asked, the reason is %q", got)
+	}
+	// A poll that must not take long leaves the program to a detached one.
+	h.clock.advance(state.PromptLease)
+	r, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true, LeaveLarge: true})
+	check(t, err)
+	if r.TurnWaiting || h.state().Prompts[0].AskedBy != "other" {
+		t.Errorf("%+v, %+v", r, h.state().Prompts)
+	}
+}

@@ -1,0 +1,244 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/hook"
+	"agentstateloop/state"
+)
+
+// Prompts by the clock, and what must hold of them (docs/design.md, "Prompts by the
+// clock").
+
+// ClockPrompt is a [[prompt]] of a story.
+type ClockPrompt struct {
+	Name, At string
+	CatchUp  time.Duration
+	Asks     bool // a program is asked first
+}
+
+// clockPrompts returns the prompts of the story of a seed: mostly none. They are drawn
+// apart, so that the steps of a seed are what they were before.
+func clockPrompts(seed int64) (all []ClockPrompt) {
+	g := generator{rand.New(rand.NewPCG(uint64(seed), 4))}
+	if !g.chance(3) {
+		return nil
+	}
+	for i := range 1 + g.IntN(2) {
+		all = append(all, ClockPrompt{
+			Name:    []string{"first", "second"}[i],
+			At:      pickOne(g, "*/20 * * * *", "7 * * * *", "30 2 * * *", "0 9,21 * * *", "15 2 * * *", "@hourly"),
+			CatchUp: pickOne(g, 0, time.Hour, 24*time.Hour),
+			Asks:    g.chance(3),
+		})
+	}
+	return all
+}
+
+// promptText is what a prompt of the clock says, but for its name.
+const promptText = "do what the clock wants, "
+
+// configurePrompts gives the agent of a process the prompts that are configured now.
+func (p *process) configurePrompts(a *cycle.Agent) {
+	for _, c := range p.world.clockPrompts() {
+		times, err := cron.ParseTimes(c.At)
+		if err != nil {
+			panic(err)
+		}
+		prompted := cycle.ClockPrompt{Name: c.Name, Text: promptText + c.Name, Kind: state.KindAlways}
+		if c.Asks {
+			prompted.If = &hook.Program{Command: []string{"check"}}
+		}
+		a.Prompted = append(a.Prompted, prompted)
+		a.Policy.Prompts = append(a.Policy.Prompts, state.PromptPolicy{Name: c.Name, At: c.At, CatchUp: c.CatchUp, Asks: c.Asks, Next: times.Next})
+	}
+	a.AskPrompt = p.askPrompt
+}
+
+// clockPrompts returns the prompts that are configured now.
+func (w *World) clockPrompts() []ClockPrompt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.prompts
+}
+
+// askPrompt replaces the program of a prompt.
+func (p *process) askPrompt(context.Context, cycle.ClockPrompt) (nothing string, err error) {
+	w := p.world
+	v := p.point(Main, "prompt ask")
+	if v == lostAll {
+		p.die()
+	}
+	if p.isDead() {
+		runtime.Goexit()
+	}
+	w.mu.Lock()
+	w.asked++
+	n := w.asked
+	w.mu.Unlock()
+	switch {
+	case v != goOn || n%7 == 6:
+		w.count.happened("the program of a prompt broke")
+		return "", errors.New("its if, check, ended with exit status 3")
+	case n%3 == 2:
+		w.count.happened("a prompt was not needed")
+		return "check says that there is nothing to do", nil
+	}
+	return "", nil
+}
+
+// promptedBy returns the prompt of the clock that a turn is about, or "".
+func promptedBy(text string) string {
+	_, name, ok := strings.Cut(tagged(text, "message"), promptText)
+	if !ok {
+		return ""
+	}
+	name, _, _ = strings.Cut(name, "\n")
+	return strings.TrimSpace(name)
+}
+
+// checkClockRights checks that a turn of the clock has its rights. The caller must hold mu.
+func (r *record) checkClockRights(p prompt, extra []string) {
+	if name := promptedBy(p.text); name != "" && p.marker == "" && !slices.Equal(extra, rights.Task) {
+		r.world.violate("prompts", "%s.%d, about the prompt %s, has the rights %q", p.turn, p.epoch, name, extra)
+	}
+}
+
+// promptPoll is a poll that nothing disturbed, and that so made what was due.
+type promptPoll struct {
+	at     time.Time
+	strike int // faults that had struck before
+}
+
+// notePromptPoll records a poll that nothing disturbed.
+func (w *World) notePromptPoll(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.prompts) > 0 && !w.clock.wasWrong() {
+		w.promptPolls = append(w.promptPolls, promptPoll{at, w.strikes})
+	}
+}
+
+// keyOf returns the key of a prompt at a time, as docs/design.md has it.
+func keyOf(name string, at time.Time) string {
+	return "prompt:" + name + ":" + at.UTC().Format("2006-01-02T15:04Z")
+}
+
+// checkClockPrompts checks that each time of a prompt had at most one message, one turn
+// and one ending, and that none was forgotten.
+func (w *World) checkClockPrompts(h history, configured []ClockPrompt) {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	came := map[string]int{}
+	decided := map[string]time.Time{}
+	for _, l := range h.lines {
+		if !strings.HasPrefix(l.Key, "prompt:") {
+			continue
+		}
+		if decided[l.Key].IsZero() {
+			decided[l.Key] = l.At
+		}
+		if l.Kind == "prompt" && (l.What == "skipped" || l.What == "failed" || l.What == "missed") {
+			came[l.Key]++
+			w.count.happened("a prompt was " + l.What)
+		}
+		if l.Kind != "message" || l.What != "" {
+			continue
+		}
+		came[l.Key]++
+		w.count.happened("a prompt had its time")
+		tasks := h.tasks[l.Key]
+		ended := slices.ContainsFunc(h.lines, func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
+		if len(tasks) > 1 || len(tasks) == 1 && ended || len(tasks) == 0 && !ended {
+			w.violate("prompts", "%s had %d turns; ended without one: %v", l.Key, len(tasks), ended)
+		}
+		if len(tasks) == 1 {
+			w.checkMailed(h, l.Key, tasks[0])
+		}
+	}
+	for key, n := range came {
+		if n > 1 {
+			w.violate("prompts", "%d things came of %s", n, key)
+		}
+	}
+	for _, c := range configured {
+		w.checkTimes(h, c, decided)
+	}
+}
+
+// checkTimes checks that what came of a prompt came of its times, and that something came
+// of each time that an undisturbed poll has found.
+func (w *World) checkTimes(h history, c ClockPrompt, decided map[string]time.Time) {
+	times, err := cron.ParseTimes(c.At)
+	if err != nil {
+		panic(err)
+	}
+	zone := w.clock.machine().Location()
+	for key := range decided {
+		text, mine := strings.CutPrefix(key, "prompt:"+c.Name+":")
+		if !mine {
+			continue
+		}
+		at, err := time.Parse("2006-01-02T15:04Z", text)
+		if err != nil || !times.Next(at.Add(-time.Second), zone).Equal(at) {
+			w.violate("prompts", "%s is not a time of %q in %v", key, c.At, zone)
+		}
+	}
+	var planned time.Time
+	for _, l := range h.lines {
+		if l.Kind == "prompt" && l.From == c.Name && planned.IsZero() {
+			planned = l.At
+		}
+	}
+	if planned.IsZero() {
+		return
+	}
+	for i, poll := range w.promptPolls {
+		if w.clock.wasWrong() || h.heldAt(poll.at) || c.Asks && (i == 0 || w.promptPolls[i-1].strike != poll.strike || poll.at.Sub(w.promptPolls[i-1].at) > time.Hour) {
+			continue // an earlier process may be asking still
+		}
+		newest := time.Time{}
+		for at := times.Next(poll.at.Add(-25*time.Hour), zone); !at.After(poll.at); at = times.Next(at, zone) {
+			newest = at
+		}
+		if newest.IsZero() || !newest.After(planned) || poll.at.Sub(newest) > c.CatchUp {
+			continue
+		}
+		if at := decided[keyOf(c.Name, newest)]; at.IsZero() || at.After(poll.at.Add(5*time.Second)) {
+			w.violate("prompts", "the poll of %v found %s due, and nothing came of it (%v)", poll.at, keyOf(c.Name, newest), at)
+		}
+		w.count.happened("a poll made what was due by the clock")
+	}
+}
+
+// heldAt reports whether prompts may have been held back at a time: under HALT, or for
+// want of money.
+func (h history) heldAt(t time.Time) bool {
+	halted, tier := map[string]bool{}, ""
+	for _, l := range h.lines {
+		held := halted["here"] || halted["mesh"] || tier == "critical" || tier == "dead"
+		switch l.Kind {
+		case "halt":
+			halted[l.From] = l.What == "halt"
+		case "tier":
+			tier = l.What
+		default:
+			continue
+		}
+		if l.At.Sub(t).Abs() < 10*time.Second { // before or after
+			return true
+		}
+		if l.At.After(t) {
+			return held
+		}
+	}
+	return halted["here"] || halted["mesh"] || tier == "critical" || tier == "dead"
+}
