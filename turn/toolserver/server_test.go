@@ -107,7 +107,7 @@ func TestADeepAnswer(t *testing.T) {
 	s := local(t, "well")
 	s.Timeout = time.Second
 	_, call := start(t, s)
-	if _, err := call("deep", `{}`); err == nil || !strings.Contains(err.Error(), `did not answer within 1s (it printed "{\"jsonrpc`) {
+	if _, err := call("deep", `{}`); err == nil || !strings.Contains(err.Error(), "did not answer within 1s") {
 		t.Errorf("%v", err)
 	}
 }
