@@ -111,7 +111,10 @@ func TestRealTools(t *testing.T) {
 		"codex":  "[turn.permissions]\noperator = [\"--sandbox\", \"read-only\", \"--disable\", \"shell_tool\"]\n",
 		"gemini": "", // without --yolo it runs no command
 	} {
-		t.Run(runner, func(t *testing.T) { testRealTools(t, newMeshAgents(t, program), runner, config) })
+		t.Run(runner, func(t *testing.T) {
+			t.Parallel()
+			testRealTools(t, newMeshAgents(t, program), runner, config)
+		})
 	}
 }
 
@@ -127,6 +130,7 @@ func TestRealToolsInABox(t *testing.T) {
 	}
 	for _, runner := range []string{"claude", "codex", "gemini"} {
 		t.Run(runner, func(t *testing.T) {
+			t.Parallel()
 			s := newMeshAgents(t, program)
 			realTurn(t, s, runner, "sandbox = \"bwrap\"\n",
 				calls(runner, "remember", map[string]any{"text": "never on a Friday"}),

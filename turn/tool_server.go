@@ -25,9 +25,6 @@ type ToolServer struct {
 	Env map[string]string
 }
 
-// ToolServer returns the server for an attempt.
-func (c Config) ToolServer(a Attempt) ToolServer { return c.toolServer(c.environ(a)) }
-
 // toolServer returns the server for an environment of an attempt.
 func (c Config) toolServer(env map[string]string) ToolServer {
 	ours := maps.Clone(env)
