@@ -233,6 +233,9 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	if resumed {
 		w.count.happened("a turn was resumed")
 	}
+	if strings.HasPrefix(do, "query") {
+		answer = a.query(at, do, marker, answer)
+	}
 	if strings.HasPrefix(do, "deploy") {
 		answer = a.startOutside(at, do, marker, answer)
 	}

@@ -135,6 +135,7 @@ func (w *World) checkAll() {
 	w.checkSeen()
 	w.checkCrontab(h)
 	w.checkOutside(h)
+	w.checkAsking(h)
 	w.checkCollected(h)
 }
 

@@ -118,6 +118,11 @@ func (v *historyChecker) read(l line) {
 		if l.What == "mended" && v.operator[l.Key] {
 			v.open[l.Key] = true
 		}
+	case "edge":
+		if l.What == "report" && l.Key != "" && strings.HasPrefix(l.Request, queryKind) {
+			v.heard, v.woken = true, true
+			v.rings.followed()
+		}
 	case "effect":
 		v.queued(l)
 		v.owed.queued(l)

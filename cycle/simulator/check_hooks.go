@@ -46,6 +46,9 @@ func (l line) event() string {
 		if l.What == "queued" && l.Effect != nil && (l.Effect.Kind == "ack" || l.Effect.Kind == "quiet") {
 			return l.Effect.Kind
 		}
+		if l.What == "queued" && l.Effect != nil && l.Effect.Kind == "question" {
+			return "question.asked"
+		}
 	}
 	return ""
 }

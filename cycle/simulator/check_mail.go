@@ -9,7 +9,7 @@ func (w *World) checkPrompts(h history) {
 	defer w.record.mu.Unlock()
 	barred := map[string]string{}
 	for _, l := range w.record.incoming {
-		if l.fate != answered && !l.touched() {
+		if l.fate != answered && l.fate != settles && !l.touched() {
 			barred[l.marker] = "mail " + l.kind
 		}
 	}
@@ -64,6 +64,10 @@ func (w *World) checkMails(h history) {
 		switch l.fate {
 		case answered:
 			wanted = 1
+		case settles:
+			if wanted = 1; h.settled(l) || l.kind == "verdict unproved" && n == 0 {
+				wanted = 0
+			}
 		case obeyed:
 			if n := len(answer[l.id]); n != 1 && !(l.excused() && n == 0) && !h.undeliverable(answerKind) {
 				w.violate("1", "%s (mail %s) was answered %d times", l.marker, l.kind, n)

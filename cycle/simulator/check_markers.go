@@ -28,7 +28,7 @@ func (r *record) markerOfKey(key string) string {
 		return ""
 	}
 	for _, l := range r.incoming {
-		if l.hasKey(key+`"`) && l.control == "" {
+		if l.hasKey(key+`"`) && l.control == "" && !l.unmarked {
 			return l.marker
 		}
 	}

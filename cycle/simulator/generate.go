@@ -15,6 +15,7 @@ func Make(seed int64, steps int) Story {
 	}
 	s.AckAfter = ackAfter(seed)
 	s.Prompts = clockPrompts(seed)
+	s.Steps = asking(seed, s.Steps)
 	return s
 }
 

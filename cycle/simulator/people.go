@@ -78,6 +78,9 @@ func (w *World) receiveMail(s Step) error {
 	case "reply", "bent":
 		if id := w.record.someMail(s.N, s.Kind == "reply"); id != "" {
 			head += "In-Reply-To: <" + id + ">\n"
+			if strings.HasPrefix(id, queryKind) {
+				l.fate = settles
+			}
 		} else {
 			l.fate = ignored // it does not answer a mail of ours
 		}
@@ -146,14 +149,14 @@ func (w *World) wishInside(s Step) {
 	w.inside = append(w.inside, s.Inside...)
 }
 
-// someMail returns the Message-ID of a mail that we sent. That of a challenge is
-// known to those alone who read the operator's mailbox.
+// someMail returns the Message-ID of a mail that we sent. That of a challenge, or
+// of a question, is known to those alone who read the operator's mailbox.
 func (r *record) someMail(n int, operator bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ids := sortedKeys(r.mails)
 	if !operator {
-		ids = slices.DeleteFunc(ids, func(id string) bool { return strings.HasPrefix(id, "challenge.") })
+		ids = slices.DeleteFunc(ids, func(id string) bool { return strings.HasPrefix(id, "challenge.") || strings.HasPrefix(id, queryKind) })
 	}
 	if len(ids) == 0 {
 		return ""

@@ -168,6 +168,8 @@ func (w *World) do(s Step) error {
 		w.answerQuestion(s)
 	case Outside:
 		return w.reportOutside(s)
+	case Answer:
+		return w.answerOperator(s)
 	case Collect:
 		w.collectFor(s.For)
 	case Burst:

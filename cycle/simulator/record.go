@@ -56,6 +56,7 @@ type record struct {
 	struck          map[string]bool // effects that a person dropped
 	junk            []*junkMessage
 	outside         []*outsideReport
+	rulings         []*ruling
 	refused         map[string]int // deliverables that SMTP refused for good, by marker
 }
 
@@ -69,6 +70,7 @@ type incomingMail struct {
 	keys         []string // the ends of all keys that it ever had
 	fate         fate
 	control      string
+	unmarked     bool     // its text is that of many
 	read         bool     // a person opened it
 	token        string   // the token that may release it
 	said         []string // tokens with which the operator answered YES to it
@@ -107,6 +109,7 @@ const (
 	obeyed               // a control: one answer, no turn
 	relayed              // a mail to the operator, no turn
 	consents             // an answer about another mail, no turn
+	settles              // the answer to a question, no turn; or else as if there were no question
 )
 
 // meshMessage is a message that the mesh accepted for us.

@@ -440,7 +440,7 @@ var scenarios = []scenario{
 }
 
 func TestScenarios(t *testing.T) {
-	for _, s := range slices.Concat(scenarios, selfTurns, hookStories, unrulyServers, outside, bursts) {
+	for _, s := range slices.Concat(scenarios, selfTurns, hookStories, unrulyServers, outside, questions, bursts) {
 		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for seed := range *lives {

@@ -126,6 +126,10 @@ func (k *streak) read(v *historyChecker, l line) {
 		}
 	case "control", "reset":
 		k.turns = 0
+	case "edge":
+		if l.What == "report" && l.Key != "" && strings.HasPrefix(l.Request, queryKind) {
+			k.turns = 0
+		}
 	case "sleep":
 		if l.What == "retried" {
 			k.turns = 0

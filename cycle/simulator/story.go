@@ -54,6 +54,7 @@ const (
 	Report  Deed = "report"  // a peer answers a question; Kind: answer, twice, unknown or stranger
 	Event   Deed = "event"   // a program says something; Kind: file, post, or mail for `tell --mail`
 	Late    Deed = "late"    // an agent whose turn is over calls a command; Kind: submit, ask, send, remember, suspend
+	Answer  Deed = "answer"  // the operator answers a question, or somebody else does; Kind: see replyKinds
 	Outside Deed = "outside" // what a turn has started reports; Kind: local, mesh, other or unknown
 	Burst   Deed = "burst"   // one sender writes in a row; Kind: mail, tell, message or mixed
 	Junk    Deed = "junk"    // a mesh message arrives that cannot be decoded; Kind: see junk
