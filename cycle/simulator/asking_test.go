@@ -26,7 +26,7 @@ var questions = []scenario{
 		},
 	},
 	{
-		name: "other mail waits behind a question and what is late or forged is no answer",
+		name: "other mail waits behind a question and what is late or forged does not answer",
 		must: "the operator did not answer in time",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "query"},
