@@ -16,7 +16,7 @@ import (
 // "Suspension").
 
 // askPatience is how long a turn waits for the operator.
-const askPatience = 45 * time.Minute
+const askPatience = 12 * time.Minute
 
 // operatorWishes ask the operator: once, twice, and another agent as well; and what an
 // attempt does that has asked, and is not to wait.
