@@ -94,6 +94,10 @@ func TestAForgedAnswer(t *testing.T) {
 	other := replyTo(asked, "yes")
 	other.fields = strings.ReplaceAll(other.fields, id, strings.Replace(id, "<question.", "<question.0", 1))
 	h.receive(other)
+	mac := replyTo(asked, "yes")
+	at := strings.LastIndex(id, "."+handle) - 20 // of the part that proves the mail
+	mac.fields = strings.ReplaceAll(mac.fields, id, id[:at]+string('a'+(id[at]-'a'+1)%2)+id[at+1:])
+	h.receive(mac)
 	forwarded := replyTo(asked, "yes")
 	forwarded.subject = "Fwd: @" + handle + " hello"
 	h.receive(forwarded)

@@ -1,0 +1,31 @@
+package state_test
+
+import (
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+)
+
+// TestReplayOfAnAnswer replays the lines of an answer: the operator was heard by it.
+func TestReplayOfAnAnswer(t *testing.T) {
+	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	policy := state.Policy{Operator: "op@example.com", HasMail: true, Turns: true}
+	s := state.New("goulard3120", "seed")
+	step := func(events ...state.Event) {
+		now = now.Add(time.Second)
+		s = state.Step(s, events, policy, now)
+	}
+	step(state.Arrived{Message: state.Message{Key: "m1", Source: state.Mail, From: "op@example.com", Operator: true, At: now, Payload: "messages/m1"}})
+	step(state.Claimed{})
+	step(state.Started{TurnID: s.Turn.TurnID, Epoch: s.Turn.Epoch})
+	step(state.Asked{TurnID: s.Turn.TurnID, Epoch: s.Turn.Epoch, Question: state.Effect{Kind: state.OperatorQuestion, To: "op@example.com", Text: "May I?"}, Patience: time.Hour})
+	step(state.Suspended{TurnID: s.Turn.TurnID, Epoch: s.Turn.Epoch, Box: "turns/t/1/output"})
+	before := s
+	answer := state.Message{Key: "m2", Source: state.Mail, From: "op@example.com", Operator: true, At: now, Payload: "messages/m2"}
+	step(state.Replied{Arrived: state.Arrived{Message: answer}, Question: s.Turn.Waiting[0].ID})
+	replayed := state.Replay(before, s.Lines)
+	if !replayed.LastOperator.Equal(s.LastOperator) || replayed.LastMail.Key != "m2" || !replayed.Turn.Waiting[0].Answered() {
+		t.Errorf("replayed: heard %s, mail %+v, %+v; want %s", replayed.LastOperator, replayed.LastMail, replayed.Turn.Waiting, s.LastOperator)
+	}
+}
