@@ -34,9 +34,9 @@ func mcpCommand(p *program) *cli.Command {
 		Usage: "offer the commands of this group as tools, by MCP",
 		Description: `An MCP server on standard input and output, for the agent inside its turn. Its
 tools do what the commands do: submit_result, ask, ask_operator, send, sleep,
-remind, remember and search_history. With [turn] mcp the runners claude, codex
-and gemini start it for each turn; any other client can start it too. It ends
-with its input.
+remind, remember and search_history. With [turn] mcp the runners claude, codex,
+gemini and acp have it started for each turn; any other client can start it too.
+It ends with its input.
 
 Outside of a turn its tools are listed, and each call is an error.
 
@@ -52,7 +52,7 @@ func (m mcpCmd) run(c *cli.Context) error {
 		return err
 	}
 	if terminal.NewAsker(m.stdin, m.out, nil).CanAsk() {
-		return terminal.Usagef("name it as a server of type stdio in the client; [turn] mcp does that for claude, codex and gemini",
+		return terminal.Usagef("name it as a server of type stdio in the client; [turn] mcp does that for the runners claude, codex, gemini and acp",
 			"%s speaks the Model Context Protocol with a program, not with a person", c.Command.HelpName)
 	}
 	caller := &mcpCaller{c: c, agents: m.agents, out: m.out}

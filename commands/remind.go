@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -115,7 +116,7 @@ func (r remindCmd) list(c *cli.Context) error {
 	}
 	var lines [][]string
 	for _, row := range rows {
-		lines = append(lines, []string{plain.Line(row.Key), terminal.Clock(row.At, r.now()), string(row.Kind), plain.Line(row.Title) + held(row.Held)})
+		lines = append(lines, []string{wakeupNumber(row), terminal.Clock(row.At, r.now()), string(row.Kind), plain.Line(row.Title) + held(row.Held)})
 	}
 	return r.out.Grid([]terminal.Column{{}, {}, {}, {}}, lines)
 }
@@ -133,6 +134,15 @@ func (r remindCmd) wakeups(c *cli.Context) ([]cycle.Wakeup, error) {
 		return nil, err
 	}
 	return a.Wakeups(cycle.Inside{})
+}
+
+// wakeupNumber returns the number of a wakeup, which the inbox commands take, or the key of
+// one that has none.
+func wakeupNumber(row cycle.Wakeup) string {
+	if row.Seq == 0 {
+		return plain.Line(row.Key)
+	}
+	return strconv.FormatUint(row.Seq, 10)
 }
 
 // held returns what keeps a wakeup waiting once its time has come.

@@ -74,6 +74,7 @@ func (a *Agent) RemindByHand(ctx context.Context, from, when, text string) (time
 
 // Wakeup is a row of the agent itself that waits.
 type Wakeup struct {
+	Seq   uint64    `json:"seq"` // its number in the inbox; 0 for a row of an older version
 	Key   string    `json:"key"`
 	Kind  string    `json:"kind"` // sleep, rest or reminder
 	At    time.Time `json:"at"`
@@ -168,7 +169,7 @@ func wakeups(s state.State, p state.Policy, now time.Time, shown func(state.Mess
 		if !shown(m) {
 			continue
 		}
-		w := Wakeup{Key: m.Key, Kind: m.Kind, At: m.NextRetryAt, Title: m.Title}
+		w := Wakeup{Seq: m.Seq, Key: m.Key, Kind: m.Kind, At: m.NextRetryAt, Title: m.Title}
 		if !now.Before(m.NextRetryAt) {
 			w.Held = s.SelfHeld(m, p, now)
 		}
