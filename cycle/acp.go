@@ -5,6 +5,7 @@ import (
 
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -15,29 +16,37 @@ type Kinds struct {
 	Self                        []string // of what the agent planned in its operator's conversation
 }
 
+// granter decides what an attempt may do.
+type granter struct {
+	turn   *turn.Config
+	store  *store.Store
+	rights Rights
+	kinds  Kinds
+}
+
 // grants returns what an attempt of h at m may do: what its cause is granted, and what
 // the operator has allowed in these reports. Only in the operator's own turns, in those
 // that the agent planned there and in those of the clock, the operator is asked about the
 // rest.
-func (at attempter) grants(h state.Head, m state.Message, reports []prompt.Report) turn.ACPGrants {
-	if at.turn.Runner != turn.ACP {
+func (gr granter) grants(h state.Head, m state.Message, reports []prompt.Report) turn.ACPGrants {
+	if gr.turn.Runner != turn.ACP {
 		return turn.ACPGrants{}
 	}
 	var g turn.ACPGrants
 	switch m.Cause() {
 	case state.CauseOperator:
-		g.Kinds, g.Ask = at.kinds.Operator, true
+		g.Kinds, g.Ask = gr.kinds.Operator, true
 	case state.CauseSelf:
-		g.Kinds, g.Ask = at.kinds.Self, true
+		g.Kinds, g.Ask = gr.kinds.Self, true
 	case state.CauseTask:
-		g.Kinds, g.Ask = at.kinds.Task, true
+		g.Kinds, g.Ask = gr.kinds.Task, true
 	case state.CauseEvent:
-		g.Kinds = at.kinds.Event
+		g.Kinds = gr.kinds.Event
 	default:
-		g.Kinds = at.kinds.Peer
+		g.Kinds = gr.kinds.Peer
 	}
 	if g.Ask {
-		g.Once, g.Refused = turn.Answered(at.store.Path(path.Dir(attemptDir(h.TurnID, h.Epoch))), permissions(reports))
+		g.Once, g.Refused = turn.Answered(gr.store.Path(path.Dir(attemptDir(h.TurnID, h.Epoch))), permissions(reports))
 	}
 	return g
 }

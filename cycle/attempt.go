@@ -17,8 +17,7 @@ import (
 type attempter struct {
 	store     *store.Store
 	turn      *turn.Config
-	rights    Rights
-	kinds     Kinds
+	granter   granter
 	guard     turnGuard
 	launcher  launcher
 	journal   journal
@@ -87,8 +86,8 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 	guarded, release := at.guard.context(ctx, head)
 	program, attempt := at.turn, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
-		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.rights.arguments(msg),
-		Env: env, MayBeSilent: msg.MayBeSilent(), Grants: at.grants(head, msg, m.reports),
+		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.granter.rights.arguments(msg),
+		Env: env, MayBeSilent: msg.MayBeSilent(), Grants: at.granter.grants(head, msg, m.reports),
 	}
 	if isShort(state.Tier(data.Tier)) {
 		program, attempt = program.Lowered(attempt)

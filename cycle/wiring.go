@@ -136,9 +136,13 @@ func (a *Agent) compactor() compactor {
 	}
 }
 
+func (a *Agent) granter() granter {
+	return granter{turn: a.Turn, store: a.Store, rights: a.Rights, kinds: a.Kinds}
+}
+
 func (a *Agent) attempter() attempter {
 	return attempter{
-		store: a.Store, turn: a.Turn, rights: a.Rights, kinds: a.Kinds, guard: a.turnGuard(), launcher: a.launcher(),
+		store: a.Store, turn: a.Turn, granter: a.granter(), guard: a.turnGuard(), launcher: a.launcher(),
 		journal: a.journal(), prompter: a.prompter(), recaller: a.recaller(), compactor: a.compactor(),
 		deliverer: a.deliverer(), ender: a.turnEnder(), sessions: a.sessions(), biller: a.biller(),
 	}

@@ -55,7 +55,8 @@ type Data struct {
 
 	// Of a turn that the agent caused itself: what the turn said at last in which it
 	// planned this one, fenced; what came since, in words and one a line; and whether its
-	// answer is mailed to the operator.
+	// answer is mailed to the operator. Mailed is set of a prompt of the clock that may
+	// say nothing, too.
 	SaidBefore string
 	Came       string
 	Meanwhile  []string
