@@ -286,6 +286,9 @@ func (e Replied) apply(m *machine) {
 		Kind: LineEdge, What: edgeReport, Key: msg.Key, Source: msg.Source, From: msg.From, To: m.Agent,
 		Request: w.ID, Response: msg.Key, TurnID: turn, Outcome: Success, Digest: e.Digest,
 	}
+	if msg.Source == Mail {
+		l.Sent = at
+	}
 	m.line(l)
 	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: msg.Key, TurnID: turn})
 	m.LastOperator = m.now
@@ -354,5 +357,5 @@ func (m *machine) applyOperatorAnswerLine(l Line) {
 	m.LastOperator = l.At
 	m.operatorHeard()
 	m.messageFollowed()
-	m.noteMail(Message{Key: l.Key, Source: l.Source, From: l.From, At: l.At}, "")
+	m.noteMail(Message{Key: l.Key, Source: l.Source, From: l.From, At: l.Sent}, "")
 }

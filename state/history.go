@@ -125,6 +125,8 @@ type Line struct {
 	Ack *WaitingAck `json:"ack,omitempty"` // that waits
 
 	Prompt *TimedPrompt `json:"prompt,omitempty"` // the row after the step
+
+	Sent time.Time `json:"sent,omitzero"` // of an answer to a question by mail: when it was sent
 }
 
 // After reports whether the line comes after position (serial, n).
