@@ -131,8 +131,10 @@ func (w *World) finish() {
 	}
 }
 
-// status returns what the command `status` shows.
+// status returns what the command `status` shows. That process reads only, so the
+// crontab stays as the poll before left it.
 func (w *World) status() (s cycle.Status, err error) {
+	defer w.rested(w.isRestful())
 	w.run("status", nil, func(_ context.Context, a *cycle.Agent) error {
 		s, err = a.Status()
 		return err

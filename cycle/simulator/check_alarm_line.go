@@ -14,12 +14,7 @@ import (
 
 // timedRows is what an outsider reads of the rows with a time in state.json.
 type timedRows struct {
-	Inbox []struct {
-		Key, Status, Reason string
-		TurnID              string    `json:"turn_id"`
-		NextRetryAt         time.Time `json:"next_retry_at"`
-		Operator, Damaged   bool
-	}
+	Inbox  []inboxRow
 	Outbox []struct {
 		ID, Kind, Channel, To string
 		NotBefore             time.Time `json:"not_before"`
@@ -40,13 +35,35 @@ type timedRows struct {
 	AckWaits struct {
 		Until time.Time
 	} `json:"ack_waits"`
+	Streak struct {
+		Turns, Peers int
+	} `json:"self_streak"`
+	Prompts []struct {
+		Name, At   string
+		Next       time.Time
+		AskedUntil time.Time `json:"asked_until"`
+	}
 	Credentials map[string]any
 	Cooldown    time.Time `json:"cooldown_until"`
 }
 
+// inboxRow is what an outsider reads of a message that waits.
+type inboxRow struct {
+	Key, Status, Reason string
+	TurnID              string    `json:"turn_id"`
+	NextRetryAt         time.Time `json:"next_retry_at"`
+	Operator, Damaged   bool
+}
+
+// waits reports whether the message is deferred, and nothing but its time is awaited.
+func (s timedRows) waits(m inboxRow) bool {
+	return m.Status == "deferred" && !m.Damaged && m.NextRetryAt.After(s.Cooldown) && !s.waitsForAWord(m)
+}
+
 // next returns the earliest time after now at which a row is to be looked at, and which
-// row. It takes no account of what HALT, the tier or a credential holds back.
-func (s timedRows) next(now time.Time) (at time.Time, what string) {
+// row. It takes no account of what HALT, the tier or a credential holds back. prompts
+// are those that are configured.
+func (s timedRows) next(now time.Time, prompts []ClockPrompt) (at time.Time, what string) {
 	take := func(t time.Time, row string) {
 		if t.After(now) && (what == "" || t.Before(at)) {
 			at, what = t, row
@@ -69,10 +86,20 @@ func (s timedRows) next(now time.Time) (at time.Time, what string) {
 			take(e.NotBefore, e.ID)
 		}
 	}
+	for _, row := range s.Prompts {
+		configured := slices.ContainsFunc(prompts, func(c ClockPrompt) bool { return c.Name == row.Name && c.At == row.At })
+		switch {
+		case !configured || row.Next.IsZero():
+		case row.AskedUntil.After(row.Next): // a process may be asking its program still
+			take(row.AskedUntil, "the prompt "+row.Name)
+		default:
+			take(row.Next, "the prompt "+row.Name)
+		}
+	}
 	switch s.Turn.Status {
 	case "idle":
 		for _, m := range s.Inbox {
-			if m.Status == "deferred" && !m.Damaged && m.NextRetryAt.After(s.Cooldown) {
+			if s.waits(m) {
 				take(m.NextRetryAt, m.Key)
 			}
 		}
@@ -86,6 +113,14 @@ func (s timedRows) next(now time.Time) (at time.Time, what string) {
 	return at, what
 }
 
+// waitsForAWord reports whether a row is one that the agent has planned, and has to wait
+// until the operator is heard, because the turns that it may cause itself are used up.
+// Conversations with others may use half of them.
+func (s timedRows) waitsForAWord(m inboxRow) bool {
+	usedUp := s.Streak.Turns >= selfTurns || !m.Operator && s.Streak.Peers >= selfTurns/2
+	return strings.HasPrefix(m.Key, "self:") && m.TurnID == "" && usedUp
+}
+
 // rested records that the last process was a poll that nothing disturbed. So the
 // crontab is as that poll left it, and the rows with a time are known.
 func (w *World) rested(yes bool) {
@@ -94,12 +129,16 @@ func (w *World) rested(yes bool) {
 	w.restful = yes
 }
 
+// isRestful reports what rested recorded.
+func (w *World) isRestful() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.restful
+}
+
 // nextTimed returns when a line of ours must fire for a row, if that is known.
 func (w *World) nextTimed() (by time.Time, what string) {
-	w.mu.Lock()
-	restful := w.restful
-	w.mu.Unlock()
-	if !restful || !w.wellFormed() {
+	if !w.isRestful() || !w.wellFormed() {
 		return time.Time{}, ""
 	}
 	var s timedRows
@@ -107,15 +146,19 @@ func (w *World) nextTimed() (by time.Time, what string) {
 	if err != nil || json.Unmarshal(data, &s) != nil || len(s.Credentials) > 0 {
 		return time.Time{}, ""
 	}
-	at, what := s.next(w.clock.machine())
+	now := w.clock.machine()
+	at, what := s.next(now, w.clockPrompts())
+	if slices.ContainsFunc(s.Inbox, func(m inboxRow) bool { return m.NextRetryAt.After(now) && s.waitsForAWord(m) }) {
+		w.count.happened("what the agent planned waited for a word")
+	}
 	if what == "" {
 		return time.Time{}, ""
 	}
 	status, err := w.status()
-	w.rested(true) // that process read only
 	if err != nil || status.Halted || status.Tier != "normal" || status.Schedule.Error != nil {
 		return time.Time{}, ""
 	}
+	w.count.happened("a row had a time for the alarm line")
 	return at.Add(time.Minute - 1).Truncate(time.Minute), what
 }
 

@@ -240,6 +240,5 @@ func (w *World) checkWaiting(began time.Time, o cycle.PollOptions) {
 		if status, err := w.status(); err == nil && !status.Halted && status.Tier == "normal" {
 			w.violate("collect", "%s waits for its sender since %s", m.Key, m.NextRetryAt)
 		}
-		w.rested(true) // that process read only
 	}
 }

@@ -476,6 +476,7 @@ var regressions = map[int64]string{
 
 	266:      "a mail was not tried again in its minute, because the clock was set back",
 	494:      "an answer to two mails could not be delivered, and counted for one (a bug of the checker)",
+	99000284: "what the agent had planned was to wait for a word, and not for cron (a bug of the checker)",
 	97003311: "a reminder that was set after a reset was told what its turn had said earlier",
 	97000339: "a late report of a damaged message was told as a message of which nothing was done",
 }

@@ -51,6 +51,38 @@ var selfTurns = []scenario{
 		},
 	},
 	{
+		name: "cron is not to wake it for what waits for a word",
+		must: "what the agent planned waited for a word",
+		step: []sim.Step{
+			{Do: sim.Wait, For: 4 * time.Minute},
+			{Do: sim.Mail, Kind: "new", Wish: "remind-late"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 5 * time.Minute},
+			{Do: sim.Wait, For: 6 * time.Minute},
+			{Do: sim.Wait, For: 150 * time.Minute},
+			{Do: sim.Wait, For: 150 * time.Minute},
+		},
+	},
+	{
+		name: "nor for a peer's conversation that has used its half",
+		must: "what the agent planned waited for a word",
+		step: []sim.Step{
+			{Do: sim.Wait, For: 4 * time.Minute},
+			{Do: sim.Message, Kind: "message", Wish: "remind-late"},
+			{Do: sim.Message, Kind: "message", Wish: "remind"},
+			{Do: sim.Message, Kind: "message", Wish: "remind"},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 5 * time.Minute},
+			{Do: sim.Wait, For: 6 * time.Minute},
+			{Do: sim.Wait, For: 150 * time.Minute},
+			{Do: sim.Wait, For: 150 * time.Minute},
+		},
+	},
+	{
 		name: "nothing of its own begins under HALT or while the clock jumps",
 		must: "the agent woke itself",
 		step: []sim.Step{
