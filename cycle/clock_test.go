@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,13 @@ import (
 // newClockHouse returns a house with a prompt that is due at the next full hour, and
 // moves the clock there. change may change the prompt.
 func newClockHouse(t *testing.T, change func(h *house, c *cycle.ClockPrompt)) *house {
+	h := newClockHouseBefore(t, change)
+	h.clock.advance(21 * time.Second)
+	return h
+}
+
+// newClockHouseBefore is newClockHouse, but the prompt is due in 20 seconds.
+func newClockHouseBefore(t *testing.T, change func(h *house, c *cycle.ClockPrompt)) *house {
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	c := cycle.ClockPrompt{Name: "morning", Text: "Read the CI.", Kind: state.KindAlways}
@@ -35,7 +43,6 @@ func newClockHouse(t *testing.T, change func(h *house, c *cycle.ClockPrompt)) *h
 	next := h.state().Prompts[0].Next
 	h.clock.advance(next.Sub(h.clock.Now()) - 20*time.Second)
 	h.poll()
-	h.clock.advance(21 * time.Second)
 	return h
 }
 
@@ -264,5 +271,60 @@ func TestAPromptIsAReasonToPoll(t *testing.T) {
 	check(t, err)
 	if r.TurnWaiting || h.state().Prompts[0].AskedBy != "other" {
 		t.Errorf("%+v, %+v", r, h.state().Prompts)
+	}
+}
+
+// A turn of the clock asks the operator. The reply resumes it, and is not a message, and
+// what the turn delivers leaves once. A firing that comes meanwhile waits for it.
+func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
+	h := newClockHouse(t, nil)
+	h.plays(askingOperator)
+	h.poll()
+	asked := h.sentOf("question")
+	if len(asked) != 1 || asked[0].to != operator || !strings.Contains(asked[0].raw, "1. yes\r\n2. no\r\n") {
+		t.Fatalf("asked: %+v", asked)
+	}
+	h.wantTasks()
+	if r := h.pollAfter(time.Hour); r.Turns != 0 || len(h.state().Inbox) != 2 {
+		t.Errorf("while it waits: %+v, and %d messages", r, len(h.state().Inbox))
+	}
+	h.receive(replyTo(asked[0], "Yes."))
+	if r := h.pollAfter(time.Minute); r.Turns != 2 || r.Arrived != 0 {
+		t.Errorf("the answer: %+v", r)
+	}
+	h.wantTasks(state.Success, state.Success)
+	if got := h.operatorAnswers(); len(got) != 1 || got[0].ID != h.left("ids") || got[0].Option != "yes" {
+		t.Errorf("answers: %+v", got)
+	}
+	h.pollAfter(time.Minute)
+	first := 0
+	for _, m := range h.sentOf("reply") {
+		if strings.Contains(m.text, "told: Yes.") {
+			first++
+		}
+	}
+	if first != 1 || len(h.sentOf("reply")) != 2 || len(h.sentOf("question")) != 1 {
+		t.Errorf("%d mails of what it was answered: %s", first, h.kinds())
+	}
+}
+
+// A poll that lingers makes a firing at its time, before cron polls again.
+func TestLingerMakesAFiring(t *testing.T) {
+	t.Parallel()
+	h := newClockHouseBefore(t, nil)
+	check(t, h.agent.Ring("test", ""))
+	h.poll()
+	h.wantPhase(state.PREP)
+	h.plays("echo done\n")
+	var once atomic.Bool
+	h.onCommit(func(state.State) {
+		if once.CompareAndSwap(false, true) { // the lingering poll itself has begun
+			h.clock.advance(21 * time.Second)
+		}
+	})
+	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
+	check(t, err)
+	if n := len(h.runs()); n != 1 || len(h.sentOf("reply")) != 1 {
+		t.Errorf("%d turns, and the mails %s", n, h.kinds())
 	}
 }

@@ -165,3 +165,25 @@ func TestSeveralAgents(t *testing.T) {
 		t.Errorf("%s, %v", s.Phase, err)
 	}
 }
+
+// A listener makes a firing of the clock in the first scan after its time.
+func TestAFiringIsMadeAtItsTime(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	due := time.Now().Add(time.Second)
+	next := func(after time.Time, _ *time.Location) time.Time {
+		if after.Before(due) {
+			return due
+		}
+		return due.Add(24 * time.Hour)
+	}
+	h.agent.Prompted = []cycle.ClockPrompt{{Name: "morning", Text: "Read the CI.", Kind: state.KindAlways}}
+	h.agent.Policy.Prompts = []state.PromptPolicy{{Name: "morning", At: "once", Next: next}}
+	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
+	check(t, err)
+	h.listen(func(l *listen.Listener) { l.ScanEvery = 100 * time.Millisecond })
+	h.until("the firing", func(s state.State) bool { return len(s.Inbox) == 1 && s.Inbox[0].From == "morning" })
+	if time.Now().Before(due) {
+		t.Error("it came before its time")
+	}
+}

@@ -47,3 +47,17 @@ func TestFiringsAreStruckEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestCronWakesForAPrompt lets time pass in IDLE. The alarm line fires for each prompt.
+func TestCronWakesForAPrompt(t *testing.T) {
+	out := play(t, sim.Story{
+		Prompts: []sim.ClockPrompt{{Name: "plain", At: "7,43 * * * *", CatchUp: time.Hour}},
+		Steps:   []sim.Step{{Do: sim.Wait, For: time.Hour}},
+	})
+	if out.Broken != nil {
+		t.Fatalf("%v\n%s", out.Broken, strings.Join(out.Log, "\n"))
+	}
+	if n := out.Counts.Sometimes["a prompt had its time"]; n != 2 {
+		t.Errorf("%d firings, want 2", n)
+	}
+}
