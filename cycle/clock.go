@@ -107,10 +107,11 @@ type promptRound struct {
 	clockPrompts
 	asking sync.WaitGroup
 
-	mu   sync.Mutex
-	made bool // a message that nobody has looked at
-	left bool // a program is to be asked by another process
-	err  error
+	mu     sync.Mutex
+	made   bool // a message that nobody has looked at
+	broken bool // a program did not work, and the cycle may have been over
+	left   bool // a program is to be asked by another process
+	err    error
 }
 
 // look makes what is due now. Programs are asked in the background if ask is set, and
@@ -133,11 +134,20 @@ func (r *promptRound) look(ctx context.Context, ask bool) {
 		case !ask:
 			r.left = true
 		case r.standIn != nil:
-			r.note(r.ask(ctx, r.all[i], f))
+			r.askNow(ctx, r.all[i], f)
 		default:
-			r.asking.Go(r.secrets.Guarded(func() { r.note(r.ask(ctx, r.all[i], f)) }))
+			r.asking.Go(r.secrets.Guarded(func() { r.askNow(ctx, r.all[i], f) }))
 		}
 	}
+}
+
+// askNow asks the program of a prompt. The operator is to hear if it did not work.
+func (r *promptRound) askNow(ctx context.Context, c ClockPrompt, f state.Firing) {
+	made, broken, err := r.ask(ctx, c, f)
+	r.note(made, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = r.broken || broken
 }
 
 // note records what came of a prompt.
@@ -147,12 +157,16 @@ func (r *promptRound) note(made bool, err error) {
 	r.made, r.err = r.made || made, errors.Join(r.err, err)
 }
 
-// wait waits for the programs that are asked, and calls turns if messages were made that
-// no turn has been looked for.
-func (r *promptRound) wait(turns func() error) error {
+// wait waits for the programs that are asked. It tells the operator of those that did not
+// work, and calls turns if messages were made that no turn has been looked for. Nothing
+// is sent earlier: the cycle of this poll would find cycle.lock taken, by itself.
+func (r *promptRound) wait(ctx context.Context, turns func() error) error {
 	r.asking.Wait()
-	made, err := r.made, r.err
-	r.made, r.err = false, nil
+	made, broken, err := r.made, r.broken, r.err
+	r.made, r.broken, r.err = false, false, nil
+	if broken {
+		err = errors.Join(err, r.send(ctx))
+	}
 	if made {
 		err = errors.Join(err, turns())
 	}
@@ -168,13 +182,23 @@ func (r *promptRound) leave(o PollOptions, report Report) error {
 	return r.detacher.detach()
 }
 
+// send sends what waits, if no other process is about to.
+func (p clockPrompts) send(ctx context.Context) error {
+	s, err := p.store.Read()
+	if err != nil {
+		return err
+	}
+	return p.flusher.sendNow(ctx, s)
+}
+
 // ask asks the program of a prompt, unless another process does, and makes its message if
-// there is something to do. It reports whether it has made one.
-func (p clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (made bool, err error) {
+// there is something to do. It reports whether it has made one, and whether the program
+// did not work.
+func (p clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (made, broken bool, err error) {
 	id := store.NewID()
 	s, err := p.journal.commit(ctx, state.PromptAsked{Name: f.Name, ID: id})
 	if err != nil || !slices.ContainsFunc(s.Prompts, func(row state.TimedPrompt) bool { return row.Name == f.Name && row.AskedBy == id }) {
-		return false, err
+		return false, false, err
 	}
 	run := c.asked
 	if p.standIn != nil {
@@ -182,7 +206,7 @@ func (p clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (m
 	}
 	nothing, err := run(ctx, f.At)
 	if ctx.Err() != nil {
-		return false, nil // it is asked again
+		return false, false, nil // it is asked again
 	}
 	e := state.Prompted{Name: f.Name, At: f.At, ID: id, Skipped: nothing}
 	if err != nil {
@@ -190,13 +214,11 @@ func (p clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (m
 	}
 	if e.Failed != "" || e.Skipped != "" {
 		p.log.printf("prompt %s: %s%s", f.Name, e.Failed, e.Skipped)
-		s, err := p.journal.commit(ctx, e)
-		if err == nil && e.Failed != "" {
-			err = p.flusher.sendNow(ctx, s) // the cycle of this poll may be over
-		}
-		return false, err
+		_, err := p.journal.commit(ctx, e)
+		return false, err == nil && e.Failed != "", err
 	}
-	return p.make(ctx, c, e)
+	made, err = p.make(ctx, c, e)
+	return made, false, err
 }
 
 // make makes the message of a firing. A text that cannot be had is told to the operator.

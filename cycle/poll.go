@@ -99,18 +99,18 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 		return r, err
 	}
 	if busy {
-		err = prompts.wait(func() error { return errors.Join(turns(), p.flusher.reschedule(ctx)) })
+		err = prompts.wait(ctx, func() error { return errors.Join(turns(), p.flusher.reschedule(ctx)) })
 		return r, cmp.Or(err, ErrBusy)
 	}
 	p.askLater(beat, r)
 	prompts.look(ctx, !o.LeaveLarge) // GO may have come, or their time
 	if o.LeaveLarge {
-		err = errors.Join(prompts.wait(turns), p.afterCycle(ctx, o, &r, beat))
+		err = errors.Join(prompts.wait(ctx, turns), p.afterCycle(ctx, o, &r, beat))
 		return r, errors.Join(err, p.leaveLarge(o, r), prompts.leave(o, r), p.hooks.leave())
 	}
 	large, calls := p.large.begin(ctx), p.hooks.begin(ctx)
 	err = p.afterCycle(ctx, o, &r, beat)
-	err = errors.Join(err, prompts.wait(turns), large.wait(&r, turns), p.hooks.wait(ctx, calls), p.flusher.reschedule(ctx))
+	err = errors.Join(err, prompts.wait(ctx, turns), large.wait(&r, turns), p.hooks.wait(ctx, calls), p.flusher.reschedule(ctx))
 	return r, errors.Join(err, p.conclude(&r))
 }
 
