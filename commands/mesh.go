@@ -5,7 +5,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
-	"agentstateloop/mesh"
+	"agentstateloop/cycle"
 )
 
 func meshCommand(p *program) *cli.Command {
@@ -22,14 +22,14 @@ func meshCommand(p *program) *cli.Command {
 	}
 }
 
-// meshClient serves the commands that call the mesh as your agent.
-type meshClient struct {
+// meshCarrier serves the commands that call the mesh as your agent.
+type meshCarrier struct {
 	agents agents
 	out    *terminal.Output
 }
 
-// client returns the mesh side of the configured agent.
-func (m meshClient) client(c *cli.Context) (*mesh.Client, error) {
+// carrier returns the mesh side of the configured agent.
+func (m meshCarrier) carrier(c *cli.Context) (cycle.Carrier, error) {
 	a, err := m.agents.load(c)
 	if err != nil {
 		return nil, err
@@ -37,5 +37,5 @@ func (m meshClient) client(c *cli.Context) (*mesh.Client, error) {
 	if a.Mesh == nil {
 		return nil, &config.Error{Path: a.Config, Key: "mesh.url", Text: "is missing: the URL of the mesh", Advice: meshHint}
 	}
-	return a.Mesh.Client, nil
+	return a.Mesh.Carrier, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 type meshInboxCmd struct {
-	meshClient
+	meshCarrier
 	now func() time.Time
 }
 
@@ -28,7 +28,7 @@ Example:
 			durationFlag("wait", "while it is empty, wait for `DURATION`, at most a minute", 0),
 			repeatedFlag("ack", "take out the message `ID`; may be repeated"),
 		},
-		Action: meshInboxCmd{meshClient{p.agents(), &p.out}, p.loader.Now}.run,
+		Action: meshInboxCmd{meshCarrier{p.agents(), &p.out}, p.loader.Now}.run,
 	}
 }
 
@@ -41,13 +41,13 @@ func (m meshInboxCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
 		return err
 	}
-	client, err := m.client(c)
+	carrier, err := m.carrier(c)
 	if err != nil {
 		return err
 	}
 	if ids := wordsOf(c, "ack"); len(ids) > 0 {
 		for _, id := range ids {
-			if err := client.Ack(c.Context, id); err != nil {
+			if err := carrier.Ack(c.Context, id); err != nil {
 				return err
 			}
 		}
@@ -56,7 +56,7 @@ func (m meshInboxCmd) run(c *cli.Context) error {
 		}
 		return nil
 	}
-	box, err := client.Mailbox(c.Context, durationOf(c, "wait"))
+	box, err := carrier.Mailbox(c.Context, durationOf(c, "wait"))
 	if err != nil {
 		return err
 	}

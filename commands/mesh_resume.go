@@ -3,11 +3,11 @@ package commands
 import (
 	"github.com/urfave/cli/v2"
 
-	"agentstateloop/mesh"
+	"agentstateloop/cycle"
 )
 
 func meshResumeCommand(p *program) *cli.Command {
-	m := meshHaltCmd{meshClient{p.agents(), &p.out}}
+	m := meshHaltCmd{meshCarrier{p.agents(), &p.out}}
 	return &cli.Command{
 		Name:  "resume",
 		Usage: "lift the mesh's HALT",
@@ -16,7 +16,7 @@ func meshResumeCommand(p *program) *cli.Command {
 Example:
   agentstateloop mesh resume`,
 		Action: func(c *cli.Context) error {
-			return m.run(c, (*mesh.Client).Go, false, "the agents on the mesh at %s go on\n")
+			return m.run(c, cycle.Carrier.Go, false, "the agents on the mesh at %s go on\n")
 		},
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 type meshSendCmd struct {
-	meshClient
+	meshCarrier
 	input input
 }
 
@@ -32,7 +32,7 @@ Example:
 			&cli.StringFlag{Name: "id", Usage: "the message's `ID`, for a send that may be repeated"},
 			&cli.StringFlag{Name: "correlation-id", Usage: "the `ID` of the message it answers"},
 		},
-		Action: meshSendCmd{meshClient{p.agents(), &p.out}, p.input()}.run,
+		Action: meshSendCmd{meshCarrier{p.agents(), &p.out}, p.input()}.run,
 	}
 }
 
@@ -45,7 +45,7 @@ func (m meshSendCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := m.client(c)
+	carrier, err := m.carrier(c)
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,11 @@ func (m meshSendCmd) run(c *cli.Context) error {
 		return err
 	}
 	defer closeAll()
-	files, err := cycle.UploadFiles(c.Context, client, opened)
+	files, err := cycle.UploadFiles(c.Context, carrier, to, opened)
 	if err != nil {
 		return err
 	}
-	id, err := client.Send(c.Context, mesh.Message{
+	id, err := carrier.Send(c.Context, mesh.Message{
 		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"), ResultFields: fields, Files: files,
 	})
 	if err != nil {

@@ -106,7 +106,7 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 	asked := map[string]bool{}
 	var failed []error
 	for _, a := range ours {
-		if a.Mesh == nil || asked[a.Mesh.Client.URL] {
+		if a.Mesh == nil || asked[a.Mesh.Carrier.Address()] {
 			continue
 		}
 		online, err := a.Others(ctx)
@@ -114,7 +114,7 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 			failed = append(failed, err)
 			continue
 		}
-		asked[a.Mesh.Client.URL] = true
+		asked[a.Mesh.Carrier.Address()] = true
 		for _, other := range online {
 			found[other.Handle] = other
 		}

@@ -10,7 +10,6 @@ import (
 	"agentstateloop/cycle/hook"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
-	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -82,11 +81,12 @@ type Mail struct {
 	Address string // ours
 }
 
-// Mesh configures the agent's connection to localMesh.
+// Mesh configures the agent's connection to a mesh.
 type Mesh struct {
-	Client *mesh.Client
-	Peers  []string // whose messages cause turns
-	Open   bool     // trust.mesh = "open": unproven senders are believed
+	Carrier Carrier
+	Handle  string   // of this agent
+	Peers   []string // whose messages cause turns
+	Open    bool     // trust.mesh = "open": unproven senders are believed
 }
 
 // Schedule configures what starts the agent's polls (docs/design.md, "The crontab").

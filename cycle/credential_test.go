@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
@@ -172,7 +173,7 @@ func TestALoginIsRefusedOnceACycle(t *testing.T) {
 // A network failure does not count as a failure of the credential.
 func TestANetworkFaultIsNoCredentialFailure(t *testing.T) {
 	h := newAwakeHouse(t)
-	h.agent.Mail.Mailbox.Addr, h.agent.Mail.SMTP.Addr, h.agent.Mesh.Client.URL = mailtest.StartNobody(t), mailtest.StartNobody(t), "http://"+mailtest.StartNobody(t)
+	h.agent.Mail.Mailbox.Addr, h.agent.Mail.SMTP.Addr, h.agent.Mesh.Carrier.(*mesh.Client).URL = mailtest.StartNobody(t), mailtest.StartNobody(t), "http://"+mailtest.StartNobody(t)
 	h.agent.Policy.Ack = false
 	for range 4 {
 		if r := h.pollAfter(30 * time.Minute); failed(r) != "mail mesh" {

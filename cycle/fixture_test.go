@@ -136,8 +136,8 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 			Filter: mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: cmp.Or(b.Require, mail.RequireFrom)},
 		},
 		Mesh: &cycle.Mesh{
-			Client: &mesh.Client{URL: b.Mesh, Handle: handle, Timeout: 20 * time.Second},
-			Peers:  []string{peer}, Open: true,
+			Carrier: &mesh.Client{URL: b.Mesh, Handle: handle, Timeout: 20 * time.Second}, Handle: handle,
+			Peers: []string{peer}, Open: true,
 		},
 		Schedule: cycle.Schedule{
 			Mode: b.ScheduleMode, Binary: b.Binary,
@@ -471,7 +471,7 @@ func (h *house) reports() []mesh.Message {
 // waiting returns what lies in our agent's own mailbox on the mesh.
 func (h *house) waiting() []mesh.Message {
 	h.t.Helper()
-	box, err := h.agent.Mesh.Client.Mailbox(h.t.Context(), 0)
+	box, err := h.agent.Mesh.Carrier.Mailbox(h.t.Context(), 0)
 	check(h.t, err)
 	return box.Messages
 }

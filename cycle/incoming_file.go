@@ -33,10 +33,10 @@ var errNoTime = errors.New("this poll has no time left")
 
 // downloader gets the files of the messages that an observation takes.
 type downloader struct {
-	client *mesh.Client
-	store  *store.Store
-	now    func() time.Time
-	until  time.Time // nothing is begun after it
+	carrier Carrier
+	store   *store.Store
+	now     func() time.Time
+	until   time.Time // nothing is begun after it
 }
 
 // incomingName returns the name of file number i, from 0, of the message with this key.
@@ -55,7 +55,7 @@ func (d downloader) fetch(ctx context.Context, m mesh.Message) (mesh.Message, er
 	for i, f := range m.Files {
 		f.Missing = "" // a sender cannot say that
 		files[i] = f
-		err := d.fetchOne(ctx, incomingName(m.Key(), i), f)
+		err := d.fetchOne(ctx, incomingName(m.Key(), i), m.From, f)
 		if err == nil {
 			continue
 		}
@@ -84,7 +84,7 @@ func isGone(err error) bool {
 }
 
 // fetchOne keeps one file, if it is not there from an earlier try.
-func (d downloader) fetchOne(ctx context.Context, name string, f mesh.File) error {
+func (d downloader) fetchOne(ctx context.Context, name, from string, f mesh.File) error {
 	if kept, err := d.store.OpenSummed(name, f.SHA256, f.Size); err == nil {
 		return kept.Close()
 	}
@@ -94,7 +94,7 @@ func (d downloader) fetchOne(ctx context.Context, name string, f mesh.File) erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	return d.client.GetBlob(ctx, f, func(r io.Reader) error {
+	return d.carrier.GetBlob(ctx, from, f, func(r io.Reader) error {
 		_, err := d.store.KeepSummed(name, r)
 		return err
 	})

@@ -23,7 +23,7 @@ func (h *house) upload(name, text string) mesh.File {
 	h.t.Helper()
 	sum := sha256.Sum256([]byte(text))
 	f := mesh.File{SHA256: hex.EncodeToString(sum[:]), Name: name, Type: "text/plain", Size: int64(len(text))}
-	check(h.t, h.peer.PutBlob(h.t.Context(), f.SHA256, f.Size, strings.NewReader(text)))
+	check(h.t, h.peer.PutBlob(h.t.Context(), "", f.SHA256, f.Size, strings.NewReader(text)))
 	return f
 }
 
@@ -31,7 +31,7 @@ func (h *house) upload(name, text string) mesh.File {
 func (h *house) download(f mesh.File) string {
 	h.t.Helper()
 	var b bytes.Buffer
-	check(h.t, h.peer.GetBlob(h.t.Context(), f, func(r io.Reader) error { _, err := io.Copy(&b, r); return err }))
+	check(h.t, h.peer.GetBlob(h.t.Context(), "", f, func(r io.Reader) error { _, err := io.Copy(&b, r); return err }))
 	return b.String()
 }
 

@@ -35,5 +35,5 @@ func (a *Agent) RingOther(ctx context.Context, handle, from, reason string) erro
 	if from == "" {
 		from = a.Handle
 	}
-	return a.Mesh.Client.Nudge(ctx, handle, from, reason)
+	return a.Mesh.Carrier.Nudge(ctx, handle, from, reason)
 }

@@ -18,7 +18,7 @@ import (
 
 // observeMesh reads our mailbox on the mesh.
 func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs *observation) {
-	box, err := o.mesh.Client.Mailbox(ctx, 0)
+	box, err := o.mesh.Carrier.Take(ctx)
 	if err != nil {
 		obs.fail(state.Mesh, err)
 		obs.events = append(obs.events, state.SourceFailed{Source: state.Mesh})
@@ -29,7 +29,7 @@ func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs 
 		state.SourceRead{Source: state.Mesh},
 		state.Switched{Mesh: true, On: box.Halted},
 	)
-	files := downloader{client: o.mesh.Client, store: o.store, now: o.now, until: o.now().Add(startWithin)}
+	files := downloader{carrier: o.mesh.Carrier, store: o.store, now: o.now, until: o.now().Add(startWithin)}
 	var rejected []mesh.Message // with files, for which those that passed have the time first
 	for _, m := range box.Messages {
 		if room <= 0 && causesTurn(m) {
@@ -247,7 +247,7 @@ func (m *Mesh) lists(handle string) bool { return slices.Contains(m.Peers, handl
 // must prove the sender unless trust.mesh is "open"; hops end loops; and what a
 // message says of itself has limits (docs/design.md, "The mesh").
 func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
-	ours := msg.Kind == mesh.KindNudge && msg.From == m.Client.Handle
+	ours := msg.Kind == mesh.KindNudge && msg.From == m.Handle
 	switch {
 	case !m.lists(msg.From) && !ours:
 		return "peer", "the sender is not listed in mesh.peers"

@@ -30,9 +30,9 @@ type OutgoingFile struct {
 	Body io.ReadSeeker
 }
 
-// UploadFiles uploads files at once, for a message that no turn sends, and returns them as
-// the message names them.
-func UploadFiles(ctx context.Context, client *mesh.Client, files []OutgoingFile) ([]mesh.File, error) {
+// UploadFiles uploads files at once, for a message to an agent that no turn sends, and
+// returns them as the message names them.
+func UploadFiles(ctx context.Context, carrier Carrier, to string, files []OutgoingFile) ([]mesh.File, error) {
 	var uploaded []mesh.File
 	for _, f := range files {
 		h := sha256.New()
@@ -49,7 +49,7 @@ func UploadFiles(ctx context.Context, client *mesh.Client, files []OutgoingFile)
 		return nil, err
 	}
 	for i, f := range uploaded {
-		if err := client.PutBlob(ctx, f.SHA256, f.Size, files[i].Body); err != nil {
+		if err := carrier.PutBlob(ctx, to, f.SHA256, f.Size, files[i].Body); err != nil {
 			return nil, fmt.Errorf("the file %s: %w", f.Name, err)
 		}
 	}

@@ -110,7 +110,7 @@ func (sg *sending) whoIsOnline(ctx context.Context) []string {
 		return sg.online
 	}
 	sg.listed = true
-	online, err := sg.mesh.Client.Online(ctx)
+	online, err := sg.mesh.Carrier.Online(ctx)
 	if err != nil {
 		return nil
 	}
@@ -266,7 +266,7 @@ func (sg *sending) sendMesh(ctx context.Context, e state.Effect, body []byte) []
 			return uploadFailed(e, err)
 		}
 	}
-	if _, err := sg.mesh.Client.Send(ctx, m); err != nil {
+	if _, err := sg.mesh.Carrier.Send(ctx, m); err != nil {
 		if len(e.Files) > 0 {
 			return uploadFailed(e, err)
 		}

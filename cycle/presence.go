@@ -30,7 +30,7 @@ func (p projector) publish(ctx context.Context, s state.State, obs *observation)
 	if published && p.now().Sub(s.Published.At) < republishEvery {
 		return nil
 	}
-	err := p.mesh.Client.Register(ctx, mesh.Presence{Phase: now.Phase, Asleep: now.Asleep, Tier: tier, Callsign: "@" + p.handle})
+	err := p.mesh.Carrier.Register(ctx, mesh.Presence{Phase: now.Phase, Asleep: now.Asleep, Tier: tier, Callsign: "@" + p.handle})
 	if rejected, ok := errors.AsType[*mesh.Error](err); err != nil && (!ok || rejected.Temporary()) {
 		return nil
 	}
@@ -42,5 +42,5 @@ func (a *Agent) Others(ctx context.Context) ([]mesh.Presence, error) {
 	if a.Mesh == nil {
 		return nil, errors.New("no mesh is configured: set url in [mesh]")
 	}
-	return a.Mesh.Client.Online(ctx)
+	return a.Mesh.Carrier.Online(ctx)
 }

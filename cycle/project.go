@@ -94,7 +94,7 @@ func (p projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 		if p.now().Sub(began) >= startWithin {
 			break
 		}
-		if err := p.mesh.Client.Ack(ctx, id); err != nil && !refused(err) {
+		if err := p.mesh.Carrier.Ack(ctx, id); err != nil && !refused(err) {
 			break
 		}
 		acked.IDs = append(acked.IDs, id)

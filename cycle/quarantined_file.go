@@ -51,7 +51,7 @@ func (ad *admission) rejectWithFiles(ctx context.Context, d downloader, m mesh.M
 			continue
 		}
 		m.Files[i].Missing = ""
-		switch err := d.fetchOne(ctx, heldName(e.Key, i), f); {
+		switch err := d.fetchOne(ctx, heldName(e.Key, i), m.From, f); {
 		case err == nil:
 			v.Files += f.Size
 		case ctx.Err() != nil || errors.Is(err, errNoTime):

@@ -22,7 +22,7 @@ func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Messa
 	defer cancel()
 	var unsent []string
 	for _, ref := range e.Files {
-		err := sg.upload(ctx, ref)
+		err := sg.upload(ctx, e.To, ref)
 		if err == nil {
 			continue
 		}
@@ -44,13 +44,13 @@ func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Messa
 	return m, nil
 }
 
-func (sg *sending) upload(ctx context.Context, ref state.FileRef) error {
+func (sg *sending) upload(ctx context.Context, to string, ref state.FileRef) error {
 	f, err := sg.store.OpenSummed(ref.File, ref.Sum, ref.Size)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return sg.mesh.Client.PutBlob(ctx, ref.Sum, ref.Size, f)
+	return sg.mesh.Carrier.PutBlob(ctx, to, ref.Sum, ref.Size, f)
 }
 
 // neverGoes reports whether a file can never be uploaded: its copy is damaged, or the

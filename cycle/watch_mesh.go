@@ -30,7 +30,7 @@ func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct
 		if away {
 			patience = 0 // learn at once whether it is back
 		}
-		box, err := m.Client.Mailbox(ctx, patience)
+		box, err := m.Carrier.Watch(ctx, patience)
 		back := err == nil && away
 		if back && reached != nil {
 			reached()

@@ -23,7 +23,7 @@ func fileOf(name, text string) File {
 func put(t *testing.T, c *Client, text string) File {
 	t.Helper()
 	f := fileOf("report.txt", text)
-	if err := c.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader(text)); err != nil {
+	if err := c.PutBlob(t.Context(), "", f.SHA256, f.Size, strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -33,7 +33,7 @@ func put(t *testing.T, c *Client, text string) File {
 func get(t *testing.T, c *Client, f File) (text string, code int) {
 	t.Helper()
 	var b bytes.Buffer
-	err := c.GetBlob(t.Context(), f, func(r io.Reader) error { _, err := io.Copy(&b, r); return err })
+	err := c.GetBlob(t.Context(), "", f, func(r io.Reader) error { _, err := io.Copy(&b, r); return err })
 	if e, ok := errors.AsType[*Error](err); ok {
 		return "", e.Code
 	}
@@ -126,18 +126,18 @@ func TestUploadsAreChecked(t *testing.T) {
 	s, url := startServer(t, Options{Tokens: twoTokens()})
 	g := client(url, "goulard", "tg")
 	f := fileOf("a", "right")
-	if err := g.PutBlob(t.Context(), f.SHA256, 5, strings.NewReader("wrong")); code(t, err) != http.StatusUnprocessableEntity {
+	if err := g.PutBlob(t.Context(), "", f.SHA256, 5, strings.NewReader("wrong")); code(t, err) != http.StatusUnprocessableEntity {
 		t.Errorf("other bytes: %v", err)
 	}
 	put(t, g, "right")
-	if err := g.PutBlob(t.Context(), f.SHA256, 3, strings.NewReader("bad")); code(t, err) != http.StatusUnprocessableEntity {
+	if err := g.PutBlob(t.Context(), "", f.SHA256, 3, strings.NewReader("bad")); code(t, err) != http.StatusUnprocessableEntity {
 		t.Errorf("fewer bytes than those that it holds: %v", err)
 	}
 	clear(s.blobs.held)
-	if err := g.PutBlob(t.Context(), f.SHA256, MaxFile+1, strings.NewReader("right")); code(t, err) != http.StatusRequestEntityTooLarge {
+	if err := g.PutBlob(t.Context(), "", f.SHA256, MaxFile+1, strings.NewReader("right")); code(t, err) != http.StatusRequestEntityTooLarge {
 		t.Errorf("too large: %v", err)
 	}
-	if err := g.PutBlob(t.Context(), "../x", 5, strings.NewReader("right")); err == nil {
+	if err := g.PutBlob(t.Context(), "", "../x", 5, strings.NewReader("right")); err == nil {
 		t.Error("a path was taken for a sum")
 	}
 	if resp, _ := rawCall(t, "PUT", url+"/blob/"+f.SHA256, "", "right"); resp.StatusCode != http.StatusUnauthorized {
@@ -181,22 +181,22 @@ func TestUploadsAreLimited(t *testing.T) {
 	s.blobs.sender, s.blobs.total = blobQuota{20, 3}, blobQuota{31, 8}
 	put(t, g, "0123456789")
 	f := fileOf("a", "01234567890")
-	if err := g.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("01234567890")); code(t, err) != http.StatusTooManyRequests {
+	if err := g.PutBlob(t.Context(), "", f.SHA256, f.Size, strings.NewReader("01234567890")); code(t, err) != http.StatusTooManyRequests {
 		t.Errorf("above the bytes of one sender: %v", err)
 	}
 	put(t, g, "a")
 	put(t, g, "b")
 	f = fileOf("a", "c")
-	if err := g.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("c")); code(t, err) != http.StatusTooManyRequests {
+	if err := g.PutBlob(t.Context(), "", f.SHA256, f.Size, strings.NewReader("c")); code(t, err) != http.StatusTooManyRequests {
 		t.Errorf("above the files of one sender: %v", err)
 	}
 	f = fileOf("a", "c")
-	if err := anyone.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("c")); code(t, err) != http.StatusInsufficientStorage {
+	if err := anyone.PutBlob(t.Context(), "", f.SHA256, f.Size, strings.NewReader("c")); code(t, err) != http.StatusInsufficientStorage {
 		t.Errorf("an unproven sender above a quarter of the whole: %v", err)
 	}
 	put(t, d, "0123456789")
 	f = fileOf("a", "0123456780")
-	if err := d.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("0123456780")); code(t, err) != http.StatusInsufficientStorage {
+	if err := d.PutBlob(t.Context(), "", f.SHA256, f.Size, strings.NewReader("0123456780")); code(t, err) != http.StatusInsufficientStorage {
 		t.Errorf("above the whole: %v", err)
 	}
 }
@@ -260,11 +260,11 @@ func TestAMeshWithoutFiles(t *testing.T) {
 	url := serveHandler(t, mux)
 	c := client(url, "goulard", "tg")
 	f := fileOf("a", "hello")
-	if err := c.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("hello")); !errors.Is(err, ErrNoFiles) {
+	if err := c.PutBlob(t.Context(), "", f.SHA256, f.Size, strings.NewReader("hello")); !errors.Is(err, ErrNoFiles) {
 		t.Errorf("upload: %v", err)
 	}
 	c.Paths.Blob = "/other"
-	if err := c.PutBlob(t.Context(), f.SHA256, f.Size, strings.NewReader("hello")); err == nil {
+	if err := c.PutBlob(t.Context(), "", f.SHA256, f.Size, strings.NewReader("hello")); err == nil {
 		t.Error("any answer was taken for a yes")
 	}
 	if text, code := get(t, c, f); text != "" || code == 0 {
@@ -284,7 +284,7 @@ func TestAFileThatCannotBeReadNowStays(t *testing.T) {
 	whole := s.blobs.store
 	for _, fault := range []error{syscall.EMFILE, syscall.EIO} {
 		s.blobs.store = faultyBlobs{whole, &os.PathError{Op: "open", Path: "/a/secret/place", Err: fault}}
-		err := d.GetBlob(t.Context(), f, func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
+		err := d.GetBlob(t.Context(), "", f, func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
 		if code(t, err) != http.StatusServiceUnavailable || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v: %v", fault, err)
 		}

@@ -74,6 +74,17 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (Mailbox, erro
 	return box, nil
 }
 
+// Address returns the URL of the mesh.
+func (c *Client) Address() string { return c.URL }
+
+// Take is Mailbox for a poll, which acknowledges what it takes.
+func (c *Client) Take(ctx context.Context) (Mailbox, error) { return c.Mailbox(ctx, 0) }
+
+// Watch is Mailbox for a listener.
+func (c *Client) Watch(ctx context.Context, wait time.Duration) (Mailbox, error) {
+	return c.Mailbox(ctx, wait)
+}
+
 // Ack removes a message or nudge from our mailbox. It is not an error if the
 // message is gone already. An empty id does nothing: a message without an id
 // cannot be acknowledged, only recognized by its key.
@@ -195,6 +206,9 @@ func (c *Client) Go(ctx context.Context) error {
 		accept: []int{http.StatusOK, http.StatusAccepted, http.StatusNoContent},
 	})
 }
+
+// Close does nothing: no connection outlives its call.
+func (c *Client) Close() {}
 
 // join appends escaped segments to a path. It also escapes a segment of dots
 // alone, which would otherwise mean a parent folder.

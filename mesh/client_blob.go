@@ -15,8 +15,9 @@ import (
 var ErrNoFiles = errors.New("this mesh carries no files")
 
 // PutBlob uploads the bytes of a file. Send does not take a message that names a file
-// which was not uploaded before. A PutBlob whose answer was lost can be repeated.
-func (c *Client) PutBlob(ctx context.Context, sum string, size int64, content io.Reader) error {
+// which was not uploaded before. A PutBlob whose answer was lost can be repeated. For
+// whom the file is does not matter: the mesh keeps it for its uploader.
+func (c *Client) PutBlob(ctx context.Context, _, sum string, size int64, content io.Reader) error {
 	var answer struct {
 		SHA256 string `json:"sha256"`
 	}
@@ -38,11 +39,11 @@ func (c *Client) PutBlob(ctx context.Context, sum string, size int64, content io
 	return nil
 }
 
-// GetBlob downloads the bytes of a file that a message in our mailbox names. It calls
-// take once with a reader, which returns an error at its end unless the bytes are those
-// that the message names. It returns take's error as it is. An *Error with the code 404
-// means that the mesh does not have the file.
-func (c *Client) GetBlob(ctx context.Context, f File, take func(io.Reader) error) error {
+// GetBlob downloads the bytes of a file that a message in our mailbox names, from any
+// sender. It calls take once with a reader, which returns an error at its end unless the
+// bytes are those that the message names. It returns take's error as it is. An *Error
+// with the code 404 means that the mesh does not have the file.
+func (c *Client) GetBlob(ctx context.Context, _ string, f File, take func(io.Reader) error) error {
 	var taken error
 	err := c.do(ctx, request{
 		op: "download file", method: http.MethodGet, path: join(cmp.Or(c.Paths.Blob, "/blob"), f.SHA256),

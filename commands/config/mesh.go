@@ -62,7 +62,7 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 	if token.CountSet() == 1 {
 		client.Token = l.Secret(c, token)
 	}
-	return &cycle.Mesh{Client: client, Peers: m.Peers, Open: c.File.Trust.Mesh == "open"}, nil
+	return &cycle.Mesh{Carrier: client, Handle: c.File.Agent.Handle, Peers: m.Peers, Open: c.File.Trust.Mesh == "open"}, nil
 }
 
 // Secret returns where the agent's token is found.

@@ -11,6 +11,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -57,7 +58,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%v is %v, want %v", test.what, test.got, test.want)
 		}
 	}
-	if token, err := a.Mesh.Client.Token(context.Background()); err != nil || token != "t0ken" {
+	if token, err := a.Mesh.Carrier.(*mesh.Client).Token(context.Background()); err != nil || token != "t0ken" {
 		t.Errorf("token %q, %v", token, err)
 	}
 	// A missing secret is not an error of the configuration.

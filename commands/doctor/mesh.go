@@ -28,12 +28,12 @@ type meshCheck struct {
 
 func (c meshCheck) run(ctx context.Context) []Finding {
 	const name = "mesh"
-	client := c.mesh.Client
-	status, err := client.Status(ctx)
+	carrier := c.mesh.Carrier
+	status, err := carrier.Status(ctx)
 	if err != nil {
 		return []Finding{failure(name, "start `agentstateloop mesh serve`, or correct url in [mesh]; mail works without the mesh", err)}
 	}
-	found := []Finding{good(name, "%s answers: %s online, %s waiting", client.URL, terminal.Count(status.Online, "agent"), terminal.Count(status.Waiting, "message"))}
+	found := []Finding{good(name, "%s answers: %s online, %s waiting", carrier.Address(), terminal.Count(status.Online, "agent"), terminal.Count(status.Waiting, "message"))}
 	if status.Halted {
 		found = append(found, bad(Warn, name, "run `agentstateloop mesh resume` to lift it", "HALT is set on the mesh: none of its agents runs a turn"))
 	}
@@ -48,17 +48,16 @@ func (c meshCheck) run(ctx context.Context) []Finding {
 // token reads our mailbox, which needs our token and removes no message.
 func (c meshCheck) token(ctx context.Context) Finding {
 	const name = "mesh.token"
-	client := c.mesh.Client
-	box, err := client.Mailbox(ctx, 0)
+	box, err := c.mesh.Carrier.Mailbox(ctx, 0)
 	if err != nil {
 		hint := "polls will fail in the same way"
 		if e, ok := errors.AsType[*mesh.Error](err); ok && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden) {
-			hint = c.config.MeshTokenHint(client.Handle)
+			hint = c.config.MeshTokenHint(c.handle)
 		}
 		return failure(name, hint, err)
 	}
 	with := "with the token"
-	if client.Token == nil {
+	if c.config.File.Mesh.Secret().CountSet() == 0 {
 		with = "without a token"
 	}
 	return good(name, "the mailbox is readable %s, %s waiting", with, terminal.Count(len(box.Messages), "message"))
@@ -84,7 +83,7 @@ func (c meshCheck) notTaken() []Finding {
 // peers looks for the agents that the configuration names.
 func (c meshCheck) peers(ctx context.Context) []Finding {
 	const name = "peers"
-	online, err := c.mesh.Client.Online(ctx)
+	online, err := c.mesh.Carrier.Online(ctx)
 	if err != nil {
 		return []Finding{failure(name, "polls will fail in the same way", err)}
 	}

@@ -38,7 +38,7 @@ func (c secretsCheck) run(ctx context.Context) []Finding {
 			check("secret.client", client)
 		}
 	}
-	if m := c.agent.Mesh; m != nil && m.Client.Token != nil {
+	if m := c.agent.Mesh; m != nil && file.Mesh.Secret().CountSet() == 1 {
 		check("secret.mesh", file.Mesh.Secret())
 	}
 	if key := file.API.Secret(); c.agent.Turn != nil && c.agent.Turn.Runner == turn.API && key.CountSet() == 1 {

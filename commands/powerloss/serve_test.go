@@ -63,7 +63,7 @@ func (s *story) upload(c *mesh.Client, text string) mesh.File {
 	s.Helper()
 	content := contentOf(text)
 	f := mesh.File{SHA256: store.Sum([]byte(content)), Name: "in.txt", Type: "text/plain", Size: int64(len(content))}
-	if err := c.PutBlob(context.Background(), f.SHA256, f.Size, strings.NewReader(content)); err != nil {
+	if err := c.PutBlob(context.Background(), "", f.SHA256, f.Size, strings.NewReader(content)); err != nil {
 		s.Fatal(err)
 	}
 	return f
@@ -73,7 +73,7 @@ func (s *story) upload(c *mesh.Client, text string) mesh.File {
 func (c *crash) download(from *mesh.Client, f mesh.File) string {
 	c.Helper()
 	var content strings.Builder
-	err := from.GetBlob(context.Background(), f, func(r io.Reader) error { _, err := io.Copy(&content, r); return err })
+	err := from.GetBlob(context.Background(), "", f, func(r io.Reader) error { _, err := io.Copy(&content, r); return err })
 	if err != nil {
 		c.Errorf("the file %s: %v", f.Name, err)
 	}

@@ -48,7 +48,7 @@ func TestText(t *testing.T) {
 		{"command", strings.Join(a.Turn.Command, "\n"), strings.Join(p.turn.command, "\n")},
 		{"workdir", a.Turn.Workdir, p.turn.workdir},
 		{"PATH", a.Turn.Env["PATH"], p.turn.path},
-		{"mesh", a.Mesh.Client.URL + a.Policy.Keymaster + a.Mesh.Peers[0], p.mesh.url + p.mesh.keymaster + p.mesh.peers[0]},
+		{"mesh", a.Mesh.Carrier.Address() + a.Policy.Keymaster + a.Mesh.Peers[0], p.mesh.url + p.mesh.keymaster + p.mesh.peers[0]},
 		{"state_dir", a.Store.Dir, p.agent.stateDir},
 		{"schedule", a.Schedule.Mode + a.Schedule.Table.Command, p.schedule.mode + p.schedule.crontab},
 	} {

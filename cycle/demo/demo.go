@@ -167,8 +167,8 @@ func (s *stage) newAgent(dir, self, meshURL, crontab, script string) *cycle.Agen
 			Address: address,
 		},
 		Mesh: &cycle.Mesh{
-			Client: &mesh.Client{URL: meshURL, Handle: handle, Timeout: 10 * time.Second},
-			Peers:  []string{peer}, Open: true,
+			Carrier: &mesh.Client{URL: meshURL, Handle: handle, Timeout: 10 * time.Second}, Handle: handle,
+			Peers: []string{peer}, Open: true,
 		},
 		Schedule: cycle.Schedule{
 			Mode:   cycle.ModeCrontab,

@@ -191,7 +191,7 @@ func plainAgent(dir, name, url string, withMesh bool) *cycle.Agent {
 		Schedule: cycle.Schedule{Mode: cycle.ModeNone}, Now: time.Now,
 	}
 	if withMesh {
-		a.Mesh = &cycle.Mesh{Client: &mesh.Client{URL: url, Handle: name}}
+		a.Mesh = &cycle.Mesh{Carrier: &mesh.Client{URL: url, Handle: name}, Handle: name}
 		a.Policy.HasMesh = true
 	}
 	return a

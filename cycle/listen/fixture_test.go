@@ -148,7 +148,7 @@ func (h *fixture) newAgent(name string) *cycle.Agent {
 			Mailbox: mail.Mailbox{Server: imap}, SMTP: smtp, Address: h.mail.Username,
 			Filter: mail.Filter{Handle: name, Operators: []string{operator}, Own: h.mail.Username, Require: "from"},
 		},
-		Mesh:     &cycle.Mesh{Client: &mesh.Client{URL: h.mesh.url, Handle: name, Timeout: 10 * time.Second}, Peers: []string{peer}, Open: true},
+		Mesh:     &cycle.Mesh{Carrier: &mesh.Client{URL: h.mesh.url, Handle: name, Timeout: 10 * time.Second}, Handle: name, Peers: []string{peer}, Open: true},
 		Schedule: cycle.Schedule{Mode: cycle.ModeNone},
 		Self:     []string{"/bin/false"},
 		Now:      time.Now,

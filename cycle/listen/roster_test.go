@@ -88,7 +88,7 @@ func TestAgentsComeAndGo(t *testing.T) {
 	h.until("every nudge", func(s state.State) bool {
 		rung, err := h.agent.Store.Nudges()
 		check(t, err)
-		box, err := h.agent.Mesh.Client.Mailbox(t.Context(), 0)
+		box, err := h.agent.Mesh.Carrier.Mailbox(t.Context(), 0)
 		check(t, err)
 		return len(rung) == 0 && len(box.Messages) == 0
 	})

@@ -241,7 +241,7 @@ func (p *servedAgent) register(ctx context.Context) {
 	s, err := p.Store.Read()
 	for err == nil {
 		published := s.Phase
-		if err = p.Mesh.Client.Register(ctx, mesh.Presence{
+		if err = p.Mesh.Carrier.Register(ctx, mesh.Presence{
 			Phase: published, Asleep: s.Asleep, Tier: s.Tier(p.Policy, p.Now()), Callsign: "@" + p.Handle, Wake: p.wakeURL,
 		}); err != nil {
 			break

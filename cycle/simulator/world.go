@@ -206,11 +206,11 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			},
 		},
 		Mesh: &cycle.Mesh{
-			Client: &mesh.Client{
+			Carrier: &mesh.Client{
 				URL: "http://" + p.slot.addr("http"), Handle: handle, Timeout: networkTimeout,
 				Token: secret(meshTokens[handle], wrongToken, "token"),
 			},
-			Peers: peers, Open: true,
+			Handle: handle, Peers: peers, Open: true,
 		},
 		Schedule: cycle.Schedule{Mode: cycle.ModeCrontab, Binary: binary, Table: cron.Table{
 			Command: w.crontab.command, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
