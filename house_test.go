@@ -16,7 +16,7 @@ import (
 const module = "agentstateloop"
 
 // leaves are the packages that touch the world, each one part of it.
-var leaves = []string{"mail", "mesh", "cron", "turn"}
+var leaves = []string{"mail", "mesh", "fleet", "cron", "turn"}
 
 // internals import nothing of ours but one another. All other packages may import
 // them.
@@ -32,26 +32,26 @@ var mayImport = rooms()
 func rooms() map[string][]string {
 	belowCycle := slices.Concat(leaves, []string{"mail/message", "state", "state/store", "turn/box", "turn/relay"})
 	fromCycle := slices.Concat([]string{"cycle", "cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, belowCycle)
-	command := slices.Concat([]string{"commands/config", "commands/terminal", "turn/react", "turn/toolserver"}, fromCycle)
+	command := slices.Concat([]string{"commands/config", "commands/terminal", "mesh/natsmesh", "turn/react", "turn/toolserver"}, fromCycle)
 	return map[string][]string{
 		".":                  {"commands"},
 		"commands":           slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/setup", "cycle/demo", "cycle/listen"}, command),
 		"commands/apirunner": command,
 		"commands/doctor":    command,
 		"commands/setup":     command,
-		"commands/config":    slices.Concat([]string{"commands/terminal", "turn/react", "turn/toolserver"}, fromCycle),
+		"commands/config":    slices.Concat([]string{"commands/terminal", "mesh/natsmesh", "turn/react", "turn/toolserver"}, fromCycle),
 		"commands/mcpserver": {"turn/react"},
 		"commands/powerloss": {"mail/message", "mesh"},
 		"commands/terminal":  nil,
 
 		"cycle":                   slices.Concat([]string{"cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, belowCycle),
-		"cycle/demo":              slices.Concat([]string{"cycle/listen"}, fromCycle, helpers),
+		"cycle/demo":              slices.Concat([]string{"cycle/listen", "mesh/natsmesh"}, fromCycle, helpers),
 		"cycle/heartbeat":         {"mail"},
 		"cycle/hook":              {"state"},
 		"cycle/listen":            fromCycle,
 		"cycle/prompt":            {"state"},
 		"cycle/quarantine":        {"state", "state/store"},
-		"cycle/simulator":         slices.Concat(fromCycle, helpers),
+		"cycle/simulator":         slices.Concat([]string{"mesh/natsmesh"}, fromCycle, helpers),
 		"cycle/simulator/mutants": nil,
 
 		"mail":                {"mail/message", "state"},
@@ -59,6 +59,8 @@ func rooms() map[string][]string {
 		"mail/message":        {"mail/markdown"},
 		"mail/markdown":       nil,
 		"mesh":                {"state"},
+		"mesh/natsmesh":       {"fleet", "mesh", "state"},
+		"fleet":               {"state"},
 		"cron":                {"state"},
 		"cron/crontest":       nil,
 		"turn":                {"state", "turn/box"},

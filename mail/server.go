@@ -127,17 +127,23 @@ func (s Server) tlsConfig() (*tls.Config, error) {
 	if err != nil || host == "" {
 		return nil, fmt.Errorf("tls: %q is not host:port", s.Addr)
 	}
-	if s.CAFile == "" {
+	return TLSConfig(host, s.CAFile)
+}
+
+// TLSConfig returns the configuration of a client for a server with this name or address.
+// It believes the roots in the PEM file, or if that is "", those of the system.
+func TLSConfig(host, caFile string) (*tls.Config, error) {
+	if caFile == "" {
 		return SystemTLS(host), nil
 	}
 	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
-	pem, err := os.ReadFile(s.CAFile)
+	pem, err := os.ReadFile(caFile)
 	if err != nil {
 		return nil, fmt.Errorf("read ca_file: %w", err)
 	}
 	cfg.RootCAs = x509.NewCertPool()
 	if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read ca_file %s: it holds no certificate", s.CAFile)
+		return nil, fmt.Errorf("read ca_file %s: it holds no certificate", caFile)
 	}
 	return cfg, nil
 }
