@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -317,11 +318,12 @@ func TestLingerMakesAFiring(t *testing.T) {
 	h.wantPhase(state.PREP)
 	h.plays("echo done\n")
 	var once atomic.Bool
-	h.onCommit(func(state.State) {
-		if once.CompareAndSwap(false, true) { // the lingering poll itself has begun
+	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll
 			h.clock.advance(21 * time.Second)
 		}
 	})
+	h.onMesh.Store(&lingers)
 	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
 	check(t, err)
 	if n := len(h.runs()); n != 1 || len(h.sentOf("reply")) != 1 {
