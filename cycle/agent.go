@@ -86,6 +86,7 @@ type Mesh struct {
 	Carrier Carrier
 	Handle  string   // of this agent
 	Peers   []string // whose messages cause turns
+	Paces   bool     // the mesh keeps no pace, so we do
 	Open    bool     // trust.mesh = "open": unproven senders are believed
 }
 

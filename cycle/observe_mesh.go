@@ -18,7 +18,11 @@ import (
 
 // observeMesh reads our mailbox on the mesh.
 func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs *observation) {
-	box, err := o.mesh.Carrier.Take(ctx)
+	read := o.mesh.Carrier.Take
+	if o.dry {
+		read = func(ctx context.Context) (mesh.Mailbox, error) { return o.mesh.Carrier.Mailbox(ctx, 0) }
+	}
+	box, err := read(ctx)
 	if err != nil {
 		obs.fail(state.Mesh, err)
 		obs.events = append(obs.events, state.SourceFailed{Source: state.Mesh})
@@ -30,10 +34,14 @@ func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs 
 		state.Switched{Mesh: true, On: box.Halted},
 	)
 	files := downloader{carrier: o.mesh.Carrier, store: o.store, now: o.now, until: o.now().Add(startWithin)}
+	pace := senderPace{state: ad.state, now: o.now()}
 	var rejected []mesh.Message // with files, for which those that passed have the time first
 	for _, m := range box.Messages {
 		if room <= 0 && causesTurn(m) {
 			continue // it stays on the mesh; reports and nudges do not
+		}
+		if gate, _ := ad.mesh.gate(m); o.mesh.Paces && gate == "" && !pace.admits(m) {
+			continue // it comes again
 		}
 		if ad.holdsFiles(m) && !o.dry {
 			rejected = append(rejected, m)

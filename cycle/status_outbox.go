@@ -87,6 +87,8 @@ func holdText(s state.State, e state.Effect, why state.Hold, now time.Time) stri
 		return "the mail server cannot be used"
 	case state.HoldOrder:
 		return "waits for an earlier one to the same recipient"
+	case state.HoldPace:
+		return "five messages a minute go to other agents"
 	case state.HoldBackoff:
 		return fmt.Sprintf("was tried %s%s", timesTried(e.Attempts), orNothing(": ", e.Reason))
 	case state.HoldHook:

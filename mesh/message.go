@@ -87,8 +87,11 @@ func (m Message) Key() string {
 		content, _ := json.Marshal(m) // strings, a bool and a time cannot fail
 		id = digest(content)
 	}
-	return "mesh:" + keyPart(m.From) + ":" + id
+	return m.SenderKey() + id
 }
+
+// SenderKey returns how the keys of all messages of this sender begin, and of no other.
+func (m Message) SenderKey() string { return "mesh:" + keyPart(m.From) + ":" }
 
 // keyPart escapes s for a key. Letters, digits, dot, dash and underscore stay;
 // other bytes become %XX. A long part becomes a digest, which begins with a

@@ -84,7 +84,7 @@ func (s State) timed(p Policy) iter.Seq[time.Time] {
 			}
 		}
 		for _, e := range s.firstOfLanes() {
-			if !yield(e.NotBefore) {
+			if !yield(s.notBefore(e)) {
 				return
 			}
 		}

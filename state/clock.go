@@ -41,7 +41,7 @@ func (m *machine) unskew() {
 	for i := range m.Undelivered {
 		past = append(past, &m.Undelivered[i].Created, &m.Undelivered[i].GivenUp)
 	}
-	for _, times := range [][]time.Time{m.Acks, m.Quiets, m.Accepted, m.Programs, m.Alarms} {
+	for _, times := range [][]time.Time{m.Acks, m.Quiets, m.Accepted, m.Programs, m.Alarms, m.Posts} {
 		for i := range times {
 			past = append(past, &times[i])
 		}

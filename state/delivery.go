@@ -45,8 +45,11 @@ func (e Sent) apply(m *machine) {
 	m.answered(row)
 	m.endEffect(i, "sent", "")
 	m.changeNotification(e.ID, func(t *Notification) { t.Sent = true })
-	if row.Channel == ByMail {
+	switch row.Channel {
+	case ByMail:
 		m.sendingWorked()
+	case ByMesh:
+		m.notePost()
 	}
 	m.told(row)
 	m.tellNext(row)

@@ -22,6 +22,7 @@ func (m *machine) prune() {
 	m.Accepted = after(m.Accepted, hourAgo)
 	m.Programs = after(m.Programs, hourAgo)
 	m.Alarms = after(m.Alarms, hourAgo)
+	m.forgetPosts()
 	m.OperatorAsked = slices.DeleteFunc(m.OperatorAsked, func(a AskedOperator) bool { return !a.At.After(hourAgo) })
 	m.Relays = relaysAfter(m.Relays, hourAgo)
 	m.forgetLost()

@@ -12,6 +12,7 @@ const (
 	HoldLogin   Hold = "login"   // its server denies our login
 	HoldDown    Hold = "down"    // no mail can be sent
 	HoldBackoff Hold = "backoff" // it was tried, and its pause is not over
+	HoldPace    Hold = "pace"    // five have left through the mesh within a minute
 	HoldOrder   Hold = "order"   // another row to the same recipient is before it
 	HoldPoll    Hold = "poll"    // the next poll sends it
 	HoldHook    Hold = "hook"    // its hook fails
@@ -39,6 +40,8 @@ func (s State) HoldOf(e Effect, now time.Time) (why Hold, until time.Time) {
 		return HoldOrder, s.NextTry(e.ID)
 	case now.Before(e.NotBefore):
 		return HoldBackoff, e.NotBefore
+	case now.Before(s.paced(e.Channel)):
+		return HoldPace, s.paced(e.Channel)
 	}
 	return HoldPoll, time.Time{}
 }

@@ -31,7 +31,7 @@ func (m *machine) queue(e Effect) (id string) {
 // credential that was denied in this cycle waits for the next, and does not make a
 // poll due.
 func (s State) DueEffects(now time.Time) []Effect {
-	return slices.DeleteFunc(s.firstOfLanes(), func(e Effect) bool { return now.Before(e.NotBefore) })
+	return slices.DeleteFunc(s.firstOfLanes(), func(e Effect) bool { return now.Before(s.notBefore(e)) })
 }
 
 // firstOfLanes returns the effects that may be performed now or when their pause is

@@ -15,6 +15,7 @@ type Policy struct {
 
 	HasMail   bool     // the operator can be reached by mail and reach us
 	HasMesh   bool     // a localMesh is configured
+	PacesMesh bool     // that mesh keeps no pace, so we do
 	Operator  string   // first operator address: receives ack, quiet and notices
 	Others    []string // further operator addresses
 	Keymaster string   // handle of the agent that rotates credentials; "" = none

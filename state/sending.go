@@ -68,7 +68,7 @@ func (s State) NextTry(id string) time.Time {
 	if i < 0 {
 		return time.Time{}
 	}
-	at := s.Outbox[i].NotBefore
+	at := s.notBefore(s.Outbox[i])
 	for _, e := range s.Outbox[:i] {
 		if e.lane() == s.Outbox[i].lane() {
 			at = latest(at, e.NotBefore)

@@ -46,6 +46,7 @@ type State struct {
 	Accepted      []time.Time     `json:"accepted,omitempty"`       // mails of the operator that were let run within the last hour
 	Programs      []time.Time     `json:"programs,omitempty"`       // messages of programs that were let run within the last hour
 	Alarms        []time.Time     `json:"alarms,omitempty"`         // sent to the keymaster within the last hour
+	Posts         []time.Time     `json:"posts,omitempty"`          // that left through a mesh without a pace of its own, within the last minute
 	OperatorAsked []AskedOperator `json:"operator_asked,omitempty"` // the questions of the last hour
 
 	Relays   []Relaying `json:"relays,omitempty"`   // for peers within the last hour
@@ -138,6 +139,7 @@ func (s State) clone() State {
 	s.Quiets = slices.Clone(s.Quiets)
 	s.Accepted = slices.Clone(s.Accepted)
 	s.Alarms = slices.Clone(s.Alarms)
+	s.Posts = slices.Clone(s.Posts)
 	s.Programs = slices.Clone(s.Programs)
 	s.OperatorAsked = slices.Clone(s.OperatorAsked)
 	s.Rings = slices.Clone(s.Rings)

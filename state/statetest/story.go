@@ -170,7 +170,7 @@ func (st *Story) setPolicy(settings []string) error {
 	flags := map[string]*bool{
 		"ack": &st.P.Ack, "quiet_prep": &st.P.QuietPrep, "quiet_active": &st.P.QuietActive,
 		"notices": &st.P.Notices, "working": &st.P.Working, "turns": &st.P.Turns,
-		"mail": &st.P.HasMail, "mesh": &st.P.HasMesh, "challenge": &st.P.Challenge, "no_peer_ack": &st.P.NoPeerAck,
+		"mail": &st.P.HasMail, "mesh": &st.P.HasMesh, "paces_mesh": &st.P.PacesMesh, "challenge": &st.P.Challenge, "no_peer_ack": &st.P.NoPeerAck,
 	}
 	for _, setting := range settings {
 		name, value, _ := strings.Cut(setting, "=")

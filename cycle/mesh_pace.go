@@ -1,0 +1,51 @@
+package cycle
+
+import (
+	"strings"
+	"time"
+
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// takenAMinute limits the messages of one sender that are taken within a minute where the
+// mesh keeps no pace itself. The others wait there (docs/design.md, "The mesh over NATS").
+const takenAMinute = 5
+
+// senderPace counts the messages of each sender that are taken within a minute.
+type senderPace struct {
+	state state.State // with which the observation began
+	now   time.Time
+	taken map[string]int // by sender, from the first question on
+}
+
+// admits reports whether a message that passed the gate may be taken now, and counts it.
+// One that came before is always taken, so that it is acknowledged.
+func (p *senderPace) admits(m mesh.Message) bool {
+	if _, known := p.state.Seen[m.Key()]; known || m.Kind == mesh.KindNudge {
+		return true
+	}
+	if p.taken == nil {
+		p.taken = map[string]int{}
+	}
+	n, counted := p.taken[m.From]
+	if !counted {
+		n = p.seenOf(m)
+	}
+	if n >= takenAMinute {
+		return false
+	}
+	p.taken[m.From] = n + 1
+	return true
+}
+
+// seenOf returns how many messages of this sender were taken within the last minute.
+func (p *senderPace) seenOf(m mesh.Message) (n int) {
+	prefix := m.SenderKey()
+	for key, at := range p.state.Seen {
+		if age := p.now.Sub(time.Unix(at, 0)); strings.HasPrefix(key, prefix) && age >= 0 && age < time.Minute {
+			n++
+		}
+	}
+	return n
+}
