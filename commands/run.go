@@ -121,6 +121,9 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 	p.loader.Explain = explain
 	err := p.runApp(ctx, app, tail(args))
 	p.leaveHooks()
+	for _, a := range p.loaded {
+		a.Close()
+	}
 	if out.err != nil && (err == nil || errors.Is(err, out.err)) {
 		err = terminal.WithHint(out.err, "the command did its work, but its output could not be written")
 	}

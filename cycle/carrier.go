@@ -47,6 +47,13 @@ type Carrier interface {
 	PutBlob(ctx context.Context, to, sum string, size int64, content io.Reader) error
 	GetBlob(ctx context.Context, from string, f mesh.File, take func(io.Reader) error) error
 
-	// Close ends the connection. The next call makes another one.
+	// Close ends the connection, after all that was sent. The next call makes another one.
 	Close()
+}
+
+// Close ends the connections that the agent keeps. It can be used again.
+func (a *Agent) Close() {
+	if a.Mesh != nil {
+		a.Mesh.Carrier.Close()
+	}
 }

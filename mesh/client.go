@@ -114,12 +114,7 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	err = c.do(ctx, request{
 		op: op, method: http.MethodPost,
 		path: cmp.Or(c.Paths.Message, "/message"),
-		body: postBody{
-			ID: m.ID, From: cmp.Or(m.From, c.Handle), To: m.To, Text: m.Text, Kind: m.Kind,
-			Correlation: m.Correlation, Hops: m.Hops, ResultFields: m.ResultFields, Trace: m.Trace,
-			Status: m.Status, TurnID: m.TurnID, Epoch: m.Epoch, Fields: m.Fields, AfterExecution: m.AfterExecution,
-			Files: m.Files,
-		},
+		body: m.posted(c.Handle),
 		into: &answer, accept: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted},
 	})
 	if err != nil {
@@ -130,6 +125,19 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	}
 	return m.ID, nil
 }
+
+// posted returns what a sender may say of a message.
+func (m Message) posted(handle string) postBody {
+	return postBody{
+		ID: m.ID, From: cmp.Or(m.From, handle), To: m.To, Text: m.Text, Kind: m.Kind,
+		Correlation: m.Correlation, Hops: m.Hops, ResultFields: m.ResultFields, Trace: m.Trace,
+		Status: m.Status, TurnID: m.TurnID, Epoch: m.Epoch, Fields: m.Fields, AfterExecution: m.AfterExecution,
+		Files: m.Files,
+	}
+}
+
+// Posted returns what a sender may say of a message as JSON, as a mesh carries it.
+func (m Message) Posted() ([]byte, error) { return encode(m.posted("")) }
 
 // Nudge sends a nudge to an agent. from defaults to our handle. Only an answer with
 // the id of the nudge means that the mesh took it.

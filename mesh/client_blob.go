@@ -49,16 +49,23 @@ func (c *Client) GetBlob(ctx context.Context, _ string, f File, take func(io.Rea
 		op: "download file", method: http.MethodGet, path: join(cmp.Or(c.Paths.Blob, "/blob"), f.SHA256),
 		accept: []int{http.StatusOK},
 		receive: func(resp *http.Response) error {
-			v := &verified{file: f, summed: summed{r: resp.Body, hash: sha256.New()}}
-			err := take(v)
-			if v.err != nil {
-				return v.err // the mesh's fault
+			meshFault, err := TakeVerified(f, resp.Body, take)
+			if meshFault == nil {
+				taken = err
 			}
-			taken = err
-			return err
+			return cmp.Or(meshFault, err)
 		},
 	})
 	return cmp.Or(taken, err)
+}
+
+// TakeVerified calls take once with a reader of content, which returns an error at its end
+// unless the bytes are those that a message names. meshFault is that error, or the one
+// with which content could not be read; err is take's.
+func TakeVerified(f File, content io.Reader, take func(io.Reader) error) (meshFault, err error) {
+	v := &verified{file: f, summed: summed{r: content, hash: sha256.New()}}
+	err = take(v)
+	return v.err, err
 }
 
 // verified reads a file, and returns an error at the end of one that is not what the

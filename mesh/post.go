@@ -3,6 +3,7 @@ package mesh
 import (
 	"cmp"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -52,22 +53,28 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 	for i := range m.Files {
 		m.Files[i].Missing = "" // the recipient says that
 	}
+	if wrong := m.Unsendable(); wrong != "" {
+		err = refuse(http.StatusBadRequest, "%s", wrong)
+	}
+	return m, err
+}
+
+// Unsendable returns why no mesh takes a message, in words, or "".
+func (m Message) Unsendable() string {
 	causesTurn := m.Kind == KindMessage || m.Kind == KindAsk
 	switch {
 	case !validID(m.ID):
-		err = refuse(http.StatusBadRequest, "id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -")
+		return "id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -"
 	case m.Kind == KindNudge:
-		err = refuse(http.StatusBadRequest, "send a nudge with POST /nudge/{handle}")
+		return "a nudge is not sent as a message: POST /nudge/{handle} sends one"
 	case !causesTurn && m.Kind != KindReport && m.Kind != KindRelay && m.Kind != KindNotice:
-		err = refuse(http.StatusBadRequest, "unknown kind: use message, ask, report, relay or notice")
+		return "unknown kind: use message, ask, report, relay or notice"
 	case causesTurn && strings.TrimSpace(m.Text) == "":
-		err = refuse(http.StatusBadRequest, "the message is empty")
+		return "the message is empty"
 	case len(m.Hops) > MaxHops:
-		err = refuse(http.StatusBadRequest, "more than %d hops", MaxHops)
-	case m.malformedFields() != "":
-		err = refuse(http.StatusBadRequest, "%s", m.malformedFields())
+		return fmt.Sprintf("more than %d hops", MaxHops)
 	}
-	return m, err
+	return m.malformedFields()
 }
 
 // deliver puts m into its mailbox, unless its id was posted before. If it

@@ -97,6 +97,13 @@ type meshSection struct {
 	Keymaster    string       `toml:"keymaster"`
 	Paths        pathsSection `toml:"paths"`
 
+	// Of a mesh over NATS: our own key, the CA of the servers, the keys of the peers.
+	KeyFile    string            `toml:"key_file"`
+	KeyEnv     string            `toml:"key_env"`
+	KeyCommand []string          `toml:"key_command"`
+	CAFile     string            `toml:"ca_file"`
+	Keys       map[string]string `toml:"keys"`
+
 	// The names of members on a mesh that names them otherwise, by ours.
 	KeysIn  map[string]string `toml:"keys_in"`
 	KeysOut map[string]string `toml:"keys_out"`

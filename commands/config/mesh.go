@@ -12,7 +12,10 @@ import (
 	"agentstateloop/state"
 )
 
-const keysHint = `write OUR-NAME = "NAME ON THAT MESH", such as message = "body"`
+const (
+	keysHint = `write OUR-NAME = "NAME ON THAT MESH", such as message = "body"`
+	urlHint  = `write it like "http://127.0.0.1:8801", or like "tls://n1.example.com:4222" for a mesh over NATS`
+)
 
 // wireMesh wires [mesh]. It returns nil if mesh.url is not set.
 func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
@@ -23,13 +26,6 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 	if m.URL == "" {
 		return nil, nil
 	}
-	u, err := url.Parse(m.URL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, c.At(dotted("mesh.url"), `write it like "http://127.0.0.1:8801"`, "%q is not an http or https URL", m.URL)
-	}
-	if u.Scheme == "http" && !Loopback(u.Hostname()) {
-		return nil, c.At(dotted("mesh.url"), "use https; http is for a mesh on this machine", "%q would send the token unencrypted", m.URL)
-	}
 	for _, peer := range m.Peers {
 		if !state.ValidHandle(peer) {
 			return nil, c.At(dotted("mesh.peers"), handleHint, "%q is not a valid handle", peer)
@@ -37,6 +33,31 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 	}
 	if m.Keymaster != "" && !state.ValidHandle(m.Keymaster) {
 		return nil, c.At(dotted("mesh.keymaster"), handleHint, "%q is not a valid handle", m.Keymaster)
+	}
+	wired := &cycle.Mesh{Handle: c.File.Agent.Handle, Peers: m.Peers, Open: c.File.Trust.Mesh == "open", Paces: m.OverNATS()}
+	wire := l.wireHTTPMesh
+	if m.OverNATS() {
+		wire = l.wireNATSMesh
+	}
+	var err error
+	if wired.Carrier, err = wire(c); err != nil {
+		return nil, err
+	}
+	return wired, nil
+}
+
+// wireHTTPMesh returns the client of a mesh over HTTP.
+func (l *Loader) wireHTTPMesh(c *Config) (cycle.Carrier, error) {
+	m := c.File.Mesh
+	u, err := url.Parse(m.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, c.At(dotted("mesh.url"), urlHint, "%q is not a URL of a mesh", m.URL)
+	}
+	if u.Scheme == "http" && !Loopback(u.Hostname()) {
+		return nil, c.At(dotted("mesh.url"), "use https; http is for a mesh on this machine", "%q would send the token unencrypted", m.URL)
+	}
+	if key := m.onlyOverNATS(); key != "" {
+		return nil, c.At(dotted("mesh."+key), "remove it; a mesh over HTTP knows its agents by token_file", "it is for a mesh over NATS, and url is %q", m.URL)
 	}
 	in, out := mesh.Keys(m.KeysIn), mesh.Keys(m.KeysOut)
 	if key, err := in.CheckIn(); err != nil {
@@ -62,10 +83,14 @@ func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
 	if token.CountSet() == 1 {
 		client.Token = l.Secret(c, token)
 	}
-	return &cycle.Mesh{Carrier: client, Handle: c.File.Agent.Handle, Peers: m.Peers, Open: c.File.Trust.Mesh == "open"}, nil
+	return client, nil
 }
 
-// Secret returns where the agent's token is found.
-func (s meshSection) Secret() Source {
-	return Source{File: s.TokenFile, Env: s.TokenEnv, Command: slices.Clone(s.TokenCommand)}
+// Secret returns where the secret is found by which the mesh knows the agent: its token
+// over HTTP, its key over NATS.
+func (m meshSection) Secret() Source {
+	if m.OverNATS() {
+		return Source{File: m.KeyFile, Env: m.KeyEnv, Command: slices.Clone(m.KeyCommand)}
+	}
+	return Source{File: m.TokenFile, Env: m.TokenEnv, Command: slices.Clone(m.TokenCommand)}
 }

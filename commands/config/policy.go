@@ -15,6 +15,7 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		Location:        time.Local,
 		HasMail:         mail != nil,
 		HasMesh:         mesh != nil,
+		PacesMesh:       mesh != nil && mesh.Paces,
 		Keymaster:       c.File.Mesh.Keymaster,
 		Peers:           c.File.Mesh.Peers,
 		Ack:             replies.Ack != nil,

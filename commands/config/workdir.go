@@ -33,7 +33,7 @@ func (c *Config) holdsOwn(dir string) string {
 		own = append(own, h.TokenFile, h.SecretFile)
 	}
 	for _, kept := range append([]string{
-		c.Path, cmp.Or(c.File.Agent.StateDir, c.stateFolder()), c.File.API.KeyFile, mesh.TokenFile, mail.IMAP.PasswordFile, mail.SMTP.PasswordFile,
+		c.Path, cmp.Or(c.File.Agent.StateDir, c.stateFolder()), c.File.API.KeyFile, mesh.TokenFile, mesh.KeyFile, mail.IMAP.PasswordFile, mail.SMTP.PasswordFile,
 		mail.IMAP.OAuth2.ClientSecretFile, mail.IMAP.OAuth2.RefreshTokenFile, c.File.Turn.Prompts,
 	}, own...) {
 		if kept != "" && below(dir, c.Resolve(kept)) {
@@ -48,7 +48,7 @@ func (c *Config) holdsOwn(dir string) string {
 func (c *Config) ownPrograms() []string {
 	mail, mesh := c.File.Mail, c.File.Mesh
 	commands := [][]string{
-		c.File.API.KeyCommand, mesh.TokenCommand, mail.IMAP.PasswordCommand, mail.SMTP.PasswordCommand,
+		c.File.API.KeyCommand, mesh.TokenCommand, mesh.KeyCommand, mail.IMAP.PasswordCommand, mail.SMTP.PasswordCommand,
 		mail.IMAP.TokenCommand, mail.SMTP.TokenCommand, mail.IMAP.OAuth2.ClientSecretCommand,
 		c.File.Turn.Summary, {c.File.Schedule.Crontab},
 	}

@@ -69,6 +69,7 @@ func (l *Listener) stop(p *servedAgent) {
 	}
 	p.cancel()
 	p.running.Wait()
+	p.Close()
 	p.lock.Unlock()
 }
 
