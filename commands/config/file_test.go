@@ -4,6 +4,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,7 +35,7 @@ func TestExample(t *testing.T) {
 	}
 	for _, key := range allKeys(nil) {
 		of := strings.TrimPrefix(key, "mail.smtp.")
-		if !shown[key] && !(of != key && shown["mail.imap."+of]) && key != "mesh.token_env" && key != "mesh.token_command" {
+		if !shown[key] && !(of != key && shown["mail.imap."+of]) && !slices.Contains([]string{"mesh.token_env", "mesh.token_command", "mesh.key_env", "mesh.key_command"}, key) {
 			t.Errorf("%s is not in the example", key)
 		}
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/tls"
 	"maps"
 	"net"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/fleet"
+	"agentstateloop/mail"
 	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"
 )
@@ -59,7 +61,7 @@ func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 		Host:    fleet.HostToken(host),
 		Seed:    l.Secret(c, own),
 		Keys:    m.Keys,
-		CAFile:  caFile,
+		TLS:     func(host string) (*tls.Config, error) { return mail.TLSConfig(host, caFile) },
 		Timeout: time.Duration(c.File.Timing.NetworkTimeout),
 		Secrets: l.Secrets,
 		Now:     l.Now,

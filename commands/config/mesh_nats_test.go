@@ -1,0 +1,64 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"agentstateloop/mesh/natsmesh"
+)
+
+const natsMesh = smallConfig + `
+[mesh]
+url = "tls://n1.example.com, n2.example.com:4223"
+key_file = "goulard.nk"
+peers = ["dorlange3120"]
+[mesh.keys]
+dorlange3120 = "PEER"
+`
+
+// peerKey is the public key of a peer.
+const peerKey = "UCM7NCELPW6QCNTXFOYN4FYZPPWUEXKEEMM4THICARGAYZRTOXM3XIPG"
+
+func TestMeshOverNATS(t *testing.T) {
+	a, err := testLoader().Load(writeConfig(t, strings.Replace(natsMesh, "PEER", peerKey, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ok := a.Mesh.Carrier.(*natsmesh.Client)
+	if !ok || c.URL != "tls://n1.example.com:4222,tls://n2.example.com:4223" || c.Handle != a.Handle || c.Host == "" || c.Seed == nil || len(c.Keys) != 1 {
+		t.Errorf("%T %+v", a.Mesh.Carrier, a.Mesh.Carrier)
+	}
+	if !a.Mesh.Paces || !a.Policy.PacesMesh || a.Mesh.Open {
+		t.Errorf("%+v, policy %v", a.Mesh, a.Policy.PacesMesh)
+	}
+}
+
+func TestWrongMeshOverNATS(t *testing.T) {
+	const servers, file = `tls://n1.example.com, n2.example.com:4223`, `key_file = "goulard.nk"`
+	for _, test := range []struct{ old, new, want string }{
+		{"tls://n1.example.com", "nats://n1.example.com", `mesh.url: .* unencrypted`},
+		{"tls://n1.example.com", "tls://you:hush@n1.example.com", `mesh.url: .* not used`},
+		{servers, "tls://n1.example.com,nats://127.0.0.1", `mesh.url: .* with tls and with nats`},
+		{servers, "tls://n1.example.com,n2/path", `mesh.url: .* is not a server`},
+		{servers, "http://127.0.0.1:8801", `mesh.key_file: .* mesh over NATS`},
+		{servers, "ftp://127.0.0.1:8801", `mesh.url: .* not a URL of a mesh`},
+		{file, "", `mesh.key_file: is missing`},
+		{file, "key_file = \"a\"\nkey_env = \"B\"", `mesh: 2 of key_file`},
+		{file, "key_file = \"a\"\ntoken_file = \"b\"", `mesh.token_file: .* mesh over HTTP`},
+		{"[mesh.keys]", "[mesh.paths]\nmessage = \"/m\"\n[mesh.keys]", `mesh.paths: .* mesh over HTTP`},
+		{"PEER", "UCF7", `mesh.keys.dorlange3120: .* is not the public key`},
+		{"PEER", "SUACF7", `mesh.keys.dorlange3120: .* secret`},
+		{"\ndorlange3120 =", "\ngoulard3120 =", `mesh.keys.goulard3120: .* this agent itself`},
+		{"\ndorlange3120 =", "\n\"a b\" =", `not a valid handle`},
+	} {
+		text := strings.Replace(strings.Replace(natsMesh, test.old, test.new, 1), "PEER", peerKey, 1)
+		_, err := testLoader().Load(writeConfig(t, text))
+		if err == nil || !regexp.MustCompile(test.want).MatchString(err.Error()) {
+			t.Errorf("%q for %q: %v", test.new, test.old, err)
+		}
+		if err != nil && (strings.Contains(err.Error(), "SUACF7") || strings.Contains(err.Error(), "hush")) {
+			t.Errorf("a secret is shown: %v", err)
+		}
+	}
+}
