@@ -266,6 +266,7 @@ func (sg *sending) sendMesh(ctx context.Context, e state.Effect, body []byte) []
 			return uploadFailed(e, err)
 		}
 	}
+	m.SentAt = e.Created // a repeat is the same to the bit
 	if _, err := sg.mesh.Carrier.Send(ctx, m); err != nil {
 		if len(e.Files) > 0 {
 			return uploadFailed(e, err)
